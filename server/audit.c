@@ -43,9 +43,8 @@ const char *audit_about(const struct tfe_msg *order, char room[MSG_AUDIT_ABOUT_M
         return order->u.evict.node;
     case MSG_REVOKE_AGENT:
         return order->u.revoke_agent.node;
-    case MSG_PARDON:
-        return order->u.pardon.node;
-    case MSG_STOP_JOB:
+    case MSG_UNBAN:
+        return order->u.unban.node;
     case MSG_GROW:
     case MSG_FORGET:
     case MSG_SUBMIT:
@@ -55,13 +54,10 @@ const char *audit_about(const struct tfe_msg *order, char room[MSG_AUDIT_ABOUT_M
     case MSG_RERUN:
         return msg_job(order);
     case MSG_SCALE:
-        (void)snprintf(room, MSG_AUDIT_ABOUT_MAX, "%s to %u:%u %s", order->u.scale.job,
-                       (unsigned)order->u.scale.min_nodes, (unsigned)order->u.scale.max_nodes,
-                       msg_task_name(order->u.scale.role));
-        return room;
-    case MSG_RESIZE:
-        (void)snprintf(room, MSG_AUDIT_ABOUT_MAX, "%s to %u:%u", order->u.resize.job,
-                       (unsigned)order->u.resize.min_nodes, (unsigned)order->u.resize.max_nodes);
+        (void)snprintf(room, MSG_AUDIT_ABOUT_MAX,
+                       order->u.scale.n_ps == MSG_UNSET ? "%s to %u:%u" : "%s to %u:%u, %u ps",
+                       order->u.scale.job, (unsigned)order->u.scale.min_nodes,
+                       (unsigned)order->u.scale.max_nodes, (unsigned)order->u.scale.n_ps);
         return room;
     case MSG_BUNDLE_HAVE:
         return order->u.bundle_have.digest;

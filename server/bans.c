@@ -113,7 +113,7 @@ const struct msg_ban_row *bans_named(const struct bans *bans, const struct princ
     const struct msg_ban_row *row;
     for (uint32_t i = 0; (row = bans_at(bans, i)) != NULL; i++) {
         if (is_on(row, now) && (strcmp(row->node, node) == 0 || strcmp(row->name, node) == 0) &&
-            !principal_fault(by, MSG_PARDON, row->job)) {
+            !principal_fault(by, MSG_UNBAN, row->job)) {
             return row;
         }
     }

@@ -244,15 +244,15 @@ static void worker_lost(struct events *e, const struct rdzv_trace *trace)
 
 static void finished(struct events *e, const struct rdzv_trace *trace)
 {
-    struct msg_status_job job = {.state = "over"};
-    if (rdzv_find_job(events_core(e), trace->job, &job) != 0) {
-        job.state = "ended";
-    }
-    const bool is_failed = strcmp(job.state, "failed") == 0;
+    struct msg_status_job job = {.state = STATE_SUCCEEDED};
+    const bool is_known = rdzv_find_job(events_core(e), trace->job, &job) == 0;
+    const bool is_failed = is_known && job.state == STATE_FAILED;
     const struct msg_event_row row =
         row_of(trace, "finished", is_failed ? EVENT_ERROR : EVENT_INFO);
     const bool is_said = trace->text && trace->text[0] != '\0';
-    events_addf(e, &row, "the job has %s%s%s", job.state, is_said ? ": " : "",
+    events_addf(e, &row, "the job %s %s%s%s",
+                is_known && job.state == STATE_CANCELLED ? "was" : "has",
+                is_known ? msg_job_state_name(job.state) : "ended", is_said ? ": " : "",
                 is_said ? trace->text : "");
 }
 

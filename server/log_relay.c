@@ -14,6 +14,7 @@
 #include "common/net/log.h"
 #include "common/net/timer.h"
 #include "server/log_tails.h"
+#include "server/registry.h"
 #include "server/rows.h"
 #include "server/session.h"
 
@@ -374,6 +375,7 @@ int rows_logs(struct log_relay *r, const struct principal *by, const struct msg_
               struct rows **ret)
 {
     struct msg_status_job job;
+    struct registry_texts texts = {.pool = {.shows_arguments = false}};
     struct log_ask *ask = calloc(1, sizeof(*ask));
     if (!ask || (wish->node && !(ask->node = strdup(wish->node)))) {
         free(ask);
@@ -405,7 +407,7 @@ int rows_logs(struct log_relay *r, const struct principal *by, const struct msg_
         refuse(ask, REFUSAL_LIMIT_REACHED,
                "too many read logs through this server, with this token or in all; try again later",
                "", "");
-    } else if (rdzv_find_job(r->all->rdzv, wish->job, &job) != 0) {
+    } else if (registry_find(r->all, wish->job, &texts, &job) != 0) {
         refuse(ask, REFUSAL_NO_SUCH_JOB, "there is no job \"", wish->job, "\" on this server");
     } else {
         ask->nproc = job.nproc;

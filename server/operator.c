@@ -66,20 +66,20 @@ void operator_obey(const struct rdzv *core, operator_step_fn step, void *ctx,
 {
     struct rdzv_event event = {.type = RDZV_STOP_JOB, .by = by};
     *ret = (struct operator_answer){.msg = {.type = MSG_DONE}};
-    if (order->type == MSG_STOP_JOB) {
-        (void)id_set(&ret->job, order->u.stop_job.job); /* the codec has checked it */
+    if (order->type == MSG_CANCEL) {
+        (void)id_set(&ret->job, order->u.cancel.job); /* the codec has checked it */
     } else if (order->type == MSG_GROW) {
         event.type = RDZV_GROW;
         (void)id_set(&ret->job, order->u.grow.job);
     } else if (order->type == MSG_FORGET) {
         event.type = RDZV_FORGET;
         (void)id_set(&ret->job, order->u.forget.job);
-    } else if (order->type == MSG_RESIZE) {
+    } else if (order->type == MSG_SCALE) {
         event.type = RDZV_RESIZE;
-        (void)id_set(&ret->job, order->u.resize.job);
-        event.min_nodes = order->u.resize.min_nodes;
-        event.max_nodes = order->u.resize.max_nodes;
-        event.n_ps = order->u.resize.n_ps;
+        (void)id_set(&ret->job, order->u.scale.job);
+        event.min_nodes = order->u.scale.min_nodes;
+        event.max_nodes = order->u.scale.max_nodes;
+        event.n_ps = order->u.scale.n_ps;
     } else {
         bool drains = order->type == MSG_DRAIN;
         event.type = drains ? RDZV_DRAIN : RDZV_EVICT;
@@ -104,7 +104,7 @@ void operator_obey(const struct rdzv *core, operator_step_fn step, void *ctx,
         refuse(ret, REFUSAL_BAD_REQUEST);
     } else if (rc == TFE_ESTATE && event.type == RDZV_FORGET) {
         (void)snprintf(ret->sentence, sizeof(ret->sentence),
-                       "job \"%s\" goes on, or some of its trainers may: stop it, and try again "
+                       "job \"%s\" goes on, or some of its trainers may: cancel it, and try again "
                        "once its fence has passed",
                        ret->job.text);
         refuse(ret, REFUSAL_BAD_REQUEST);

@@ -19,7 +19,7 @@ struct operator_answer {
     char sentence[MSG_SENTENCE_MAX];
 };
 
-/* Carries out DRAIN, EVICT, STOP_JOB, GROW, RESIZE or FORGET, which `by` may order. event.now is
+/* Carries out DRAIN, EVICT, CANCEL, GROW, SCALE or FORGET, which `by` may order. event.now is
  * step's business. */
 void operator_obey(const struct rdzv *core, operator_step_fn step, void *ctx,
                    const struct principal *by, const struct tfe_msg *order,

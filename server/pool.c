@@ -28,7 +28,8 @@
 /* Its run is over there, and nothing that it ran may live; or it never came there. */
 static bool core_forgets(const struct pool *p, const struct pool_job *job)
 {
-    return !pool_job_in_core(job) ||
+    struct msg_status_job row;
+    return !pool_job_in_core(job, &row) ||
            p->config.ops->order(p->config.ops_ctx,
                                 &(struct rdzv_event){.type = RDZV_FORGET, .job = job->name.text}) ==
                0;
@@ -39,9 +40,8 @@ static bool core_forgets(const struct pool *p, const struct pool_job *job)
  * wait for each other count as one of each. */
 static void look_at_pace(struct pool *p, struct pool_job *job)
 {
-    struct msg_status_job row = {.job = job->name.text};
-    if (job->is_over || job->min_nodes == job->max_nodes ||
-        pool_job_state(job) != CONDITION_RUNNING) {
+    struct msg_status_job row;
+    if (job->is_over || job->min_nodes == job->max_nodes || pool_job_state(job) != STATE_RUNNING) {
         return;
     }
     if (tfe_mono_before(clock_mono(), job->gain_at)) {
@@ -50,7 +50,7 @@ static void look_at_pace(struct pool *p, struct pool_job *job)
     }
     job->gain_at = tfe_mono_add(clock_mono(), PACE_LOOK_MS);
     pool_wake(p, job->gain_at);
-    if (!pool_job_in_core(job) || rdzv_find_job(p->config.core, job->name.text, &row) != 0) {
+    if (!pool_job_in_core(job, &row)) {
         return;
     }
     reports_show_job(p->config.reports, &row);
@@ -251,9 +251,9 @@ static int load_job(void *ctx, const struct store_submission *row)
         rc = restore_node(p, job, id, assignment, (enum tfe_task)task);
     }
     if (rc == 0 && job->is_over) {
-        const char *state = pool_job_in_core(job);
-        job->lingers = pool_job_state(job) == CONDITION_SUCCEEDED && job->may_linger && state &&
-                       strcmp(state, "running") == 0;
+        struct msg_status_job is;
+        job->lingers = pool_job_state(job) == STATE_SUCCEEDED && job->may_linger &&
+                       pool_job_in_core(job, &is) && is.state == STATE_RUNNING;
         rc = pool_step(p, (struct placement_event){.type = PLACEMENT_JOB_OVER,
                                                    .job = job->name.text,
                                                    .lets_run = job->lingers});

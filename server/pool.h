@@ -75,9 +75,33 @@ bool pool_take_bundle(struct pool *p, const struct principal *by, const struct m
  * REFUSED. *ret NULL: it is none. by outlives the source. TFE_ENOMEM. */
 int rows_pool_order(struct pool *p, const struct principal *by, const struct tfe_msg *order,
                     struct rows **ret) TFE_MUST_CHECK;
-/* What JOBS, DESCRIBE or POOL_NODES asks for, as far as `by` may see it. As above. */
-int rows_pool(struct pool *p, const struct principal *by, const struct tfe_msg *asked,
-              struct rows **ret) TFE_MUST_CHECK;
+/* The nodes of the pool: POOL_ROW …, STATUS_END. p outlives the source. TFE_ENOMEM. */
+int rows_pool(struct pool *p, struct rows **ret) TFE_MUST_CHECK;
+
+/* What a job's row borrows. */
+struct pool_texts {
+    char waits[MSG_SENTENCE_MAX];
+    char command[MSG_SENTENCE_MAX];
+    char source[MSG_WORD_MAX + 1];
+    bool shows_arguments; /* else the command is shown without its arguments */
+};
+/* Whether `by` may see the arguments of commands. */
+bool pool_shows_arguments(const struct pool *p, const struct principal *by);
+/* The name of the submitted job that follows `after` (NULL: the first) by name; NULL: none does. */
+const char *pool_next_job(const struct pool *p, const char *after);
+/* Completes the row of a job of this name, which is the core's where is_in_core. False, and the row
+ * is left alone: no such job was submitted, or a later run of its name was opened by agents. Texts
+ * live until the next step or the next call of the pool. */
+bool pool_show_job(struct pool *p, const char *name, bool is_in_core, struct pool_texts *texts,
+                   struct msg_status_job *row);
+/* The condition *at (from 0) of a submitted job, or the next one that it has; *at goes on. False:
+ * none is left. room is of the name. */
+bool pool_show_condition(const struct pool *p, const char *name, unsigned *at, char room[16],
+                         struct msg_condition_row *ret);
+/* The node that follows *after ("": the first) by id, of the job (NULL: of the pool); *after goes
+ * on. False: none is left. */
+bool pool_show_node(struct pool *p, const char *job, struct tfe_id *after,
+                    struct msg_pool_row *ret);
 
 /* What jobs want of the pool and what it has, all of one moment: DEMAND_ROW …, STATUS_END.
  * TFE_ENOMEM. */

@@ -14,11 +14,15 @@
 /* A disk that does not take a row is tried again so soon. */
 #define WRITE_AGAIN_MS 1000
 
-const char *const pool_condition_names[CONDITION__COUNT] = {
-#define CONDITION_NAME(NAME, name, state) name,
-    POOL_CONDITIONS(CONDITION_NAME)
-#undef CONDITION_NAME
-};
+const char *pool_condition_name(unsigned condition, char room[CONDITION_NAME_MAX])
+{
+    const char *word = condition == CONDITION_CREATED
+                           ? "created"
+                           : msg_job_state_name((enum tfe_job_state)condition);
+    (void)snprintf(room, CONDITION_NAME_MAX, "%s", word);
+    room[0] = (char)(room[0] - 'a' + 'A');
+    return room;
+}
 
 struct pool_job *pool_job_find(const struct pool *p, const char *name)
 {
@@ -166,13 +170,12 @@ int pool_job_spec(struct pool_job *job, struct msg_spec *ret)
 
 /* --- what has become of it -------------------------------------------------------------------- */
 
-void pool_job_is(struct pool_job *job, enum pool_condition_name what, const char *reason,
-                 const char *says)
+void pool_job_is(struct pool_job *job, unsigned what, const char *reason, const char *says)
 {
     const struct tfe_wall now = clock_wall();
-    for (int i = 0; i < CONDITION__COUNT; i++) {
+    for (unsigned i = 0; i < CONDITION__COUNT; i++) {
         struct pool_condition *c = &job->conditions[i];
-        bool is_it = i == (int)what;
+        bool is_it = i == what;
         bool holds = is_it || (i == CONDITION_CREATED && c->status);
         if (holds == c->status && (!is_it || strcmp(c->reason, reason) == 0)) {
             continue;
@@ -195,14 +198,30 @@ bool pool_job_has_roles(const struct pool_job *job)
     return job->n_ps > 0 || job->chief || job->evaluator;
 }
 
-enum pool_condition_name pool_job_state(const struct pool_job *job)
+static unsigned holding(const struct pool_job *job)
 {
-    for (int i = CONDITION__COUNT; --i > CONDITION_CREATED;) {
+    for (unsigned i = CONDITION__COUNT; --i > CONDITION_CREATED;) {
         if (job->conditions[i].status) {
-            return (enum pool_condition_name)i;
+            return i;
         }
     }
     return CONDITION_CREATED;
+}
+
+enum tfe_job_state pool_job_state(const struct pool_job *job)
+{
+    const unsigned is = holding(job);
+    return is == CONDITION_CREATED ? STATE_WAITING : (enum tfe_job_state)is;
+}
+
+bool pool_job_is_fresh(const struct pool_job *job)
+{
+    return holding(job) == CONDITION_CREATED;
+}
+
+const struct pool_condition *pool_job_condition(const struct pool_job *job)
+{
+    return &job->conditions[holding(job)];
 }
 
 bool pool_job_view(const struct pool_job *job, struct placement_view *ret)
@@ -217,14 +236,11 @@ bool pool_job_view(const struct pool_job *job, struct placement_view *ret)
     return false;
 }
 
-const char *pool_job_in_core(const struct pool_job *job)
+bool pool_job_in_core(const struct pool_job *job, struct msg_status_job *ret)
 {
-    struct msg_status_job row;
     const struct rdzv *core = job->pool->config.core;
     return strcmp(rdzv_run_key(core, job->name.text), job->run_key.text) == 0 &&
-                   rdzv_find_job(core, job->name.text, &row) == 0
-               ? row.state
-               : NULL;
+           rdzv_find_job(core, job->name.text, ret) == 0;
 }
 
 static void say_quota(const struct placement_view *view, char room[MSG_SENTENCE_MAX])
@@ -272,9 +288,9 @@ const char *pool_job_waits(const struct pool_job *job, char room[MSG_SENTENCE_MA
             return room;
         }
         rdzv_view_waits(job->pool->config.core, &row, room);
-        return row.waits                                  ? row.waits
-               : pool_job_state(job) == CONDITION_RUNNING ? NULL
-                                                          : "its nodes to come in and be ready";
+        return row.waits                              ? row.waits
+               : pool_job_state(job) == STATE_RUNNING ? NULL
+                                                      : "its nodes to come in and be ready";
     case PLACEMENT_JOB_IS_OVER:
         break;
     }
@@ -436,8 +452,7 @@ int pool_job_load(struct pool *p, const struct store_submission *row, struct pac
     }
     job->number = row->number;
     p->last_number = row->number > p->last_number ? row->number : p->last_number;
-    enum pool_condition_name state = pool_job_state(job);
-    job->is_over = state == CONDITION_SUCCEEDED || state == CONDITION_FAILED;
+    job->is_over = msg_job_is_over(pool_job_state(job));
     *ret = job;
     return 0;
 }

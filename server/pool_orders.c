@@ -82,12 +82,12 @@ static bool fits(const struct msg_spec *spec)
     return codec_encode(&msg, bytes, sizeof(bytes), &n) == 0 && n <= MSG_SPEC_MAX;
 }
 
-/* Agents that were started by hand have that name. */
+/* True if agents that were started by hand train, or wait, under that name. */
 static bool is_taken(const struct pool *p, const char *name)
 {
     struct msg_status_job row;
-    return rdzv_find_job(p->config.core, name, &row) == 0 && strcmp(row.state, "succeeded") != 0 &&
-           strcmp(row.state, "failed") != 0 && strcmp(row.state, "stopped") != 0;
+    return rdzv_find_job(p->config.core, name, &row) == 0 && row.state != STATE_SET_ASIDE &&
+           !msg_job_is_over(row.state);
 }
 
 /* by NULL: who has submitted it is as before. */
@@ -108,7 +108,7 @@ static void begin(struct pool *p, struct pool_order *order, const struct princip
     if (rc != 0) {
         refuse_memory(order);
         if (job && job->bytes) {
-            pool_job_is(job, CONDITION_FAILED, "NotStored", "the server was out of memory");
+            pool_job_is(job, STATE_FAILED, "NotStored", "the server was out of memory");
             job->is_over = true;
         } else if (job) {
             pool_job_free(job);
@@ -119,7 +119,7 @@ static void begin(struct pool *p, struct pool_order *order, const struct princip
         job->is_submitter_known = true;
         memcpy(job->submitter, by->origin, sizeof(job->submitter));
     }
-    pool_job_is(job, CONDITION_CREATED, "JobCreated", "it was handed in");
+    pool_job_is(job, CONDITION_CREATED, "JobCreated", "it was submitted");
     events_addf(p->config.events, &row, "the job %s: %u to %u nodes, priority %u", event,
                 (unsigned)job->min_nodes, (unsigned)job->max_nodes, (unsigned)job->priority);
     wait_for(order, job);
@@ -222,7 +222,7 @@ static void submit(struct pool *p, struct pool_order *order, const struct princi
             "remembers: forget some that are over",
             POOL_JOBS_MAX);
     } else if (!is_above_quota(p, order, spec)) {
-        begin(p, order, by, spec, "was handed in");
+        begin(p, order, by, spec, "was submitted");
     }
 }
 
@@ -271,27 +271,19 @@ static void scale(struct pool *p, struct pool_order *order, const struct princip
                   struct pool_job *job, const struct msg_scale *wish)
 {
     struct msg_spec spec;
-    const bool is_ps = wish->role == TASK_PS;
-    struct tfe_msg resize = {.type = MSG_RESIZE,
-                             .u.resize = {wish->job, is_ps ? job->min_nodes : wish->min_nodes,
-                                          is_ps ? job->max_nodes : wish->max_nodes,
-                                          is_ps ? wish->min_nodes : MSG_UNSET}};
-    if (wish->role != TASK_WORKER && !is_ps) {
-        refuse(order, REFUSAL_BAD_REQUEST, "a job has one chief and one evaluator at most");
-    } else if (wish->min_nodes == 0 || (is_ps && wish->min_nodes != wish->max_nodes)) {
-        refuse(order, REFUSAL_BAD_REQUEST,
-               is_ps ? "a job has as many ps as it says: N, at least 1"
-                     : "a job needs one node that works at least; to stop it for now, suspend it");
-    } else if (is_ps && job->n_ps == 0) {
+    struct msg_status_job row;
+    const struct tfe_msg msg = {.type = MSG_SCALE, .u.scale = *wish};
+    const bool has_ps = wish->n_ps != MSG_UNSET;
+    if (has_ps && job->n_ps == 0) {
         refuse(order, REFUSAL_BAD_REQUEST, "job \"%s\" has no ps", job->name.text);
     } else if (pool_job_spec(job, &spec) != 0) {
         refuse_memory(order);
     } else {
-        spec.min_nodes = resize.u.resize.min_nodes;
-        spec.max_nodes = resize.u.resize.max_nodes;
-        spec.n_ps = is_ps ? wish->min_nodes : spec.n_ps;
+        spec.min_nodes = wish->min_nodes;
+        spec.max_nodes = wish->max_nodes;
+        spec.n_ps = has_ps ? wish->n_ps : spec.n_ps;
         if (!is_above_quota(p, order, &spec) && !would_wait(order, job, &spec) &&
-            (!pool_job_in_core(job) || tell_core(p, order, by, &resize))) {
+            (!pool_job_in_core(job, &row) || tell_core(p, order, by, &msg))) {
             change(p, order, job, &spec);
         }
     }
@@ -324,12 +316,20 @@ static void suspend(struct pool *p, struct pool_order *order, struct pool_job *j
 static void cancel(struct pool *p, struct pool_order *order, const struct principal *by,
                    struct pool_job *job)
 {
-    const struct tfe_msg stop = {.type = MSG_STOP_JOB, .u.stop_job.job = job->name.text};
-    if (job->lingers) {
-        pool_let_go(p, job);
+    const struct tfe_msg msg = {.type = MSG_CANCEL, .u.cancel.job = job->name.text};
+    const struct msg_event_row event = {.kind = "finished", .job = job->name.text};
+    struct msg_status_job row;
+    if (job->is_over) { /* it stays as it is */
+        if (job->lingers) {
+            pool_let_go(p, job);
+        }
         wait_for(order, job);
-    } else if (!pool_job_in_core(job) || tell_core(p, order, by, &stop)) {
-        pool_end(p, job, CONDITION_FAILED, "JobCancelled", "it was cancelled by an operator");
+    } else if (!pool_job_in_core(job, &row)) {
+        events_addf(p->config.events, &event, "the job was cancelled before it ran");
+        pool_end(p, job, STATE_CANCELLED, "JobCancelled", POOL_CANCELLED);
+        wait_for(order, job);
+    } else if (tell_core(p, order, by, &msg)) {
+        pool_end(p, job, STATE_CANCELLED, "JobCancelled", POOL_CANCELLED);
         wait_for(order, job);
     }
 }
@@ -337,6 +337,41 @@ static void cancel(struct pool *p, struct pool_order *order, const struct princi
 bool pool_take_bundle(struct pool *p, const struct principal *by, const struct msg_bundle_put *put)
 {
     return bundles_put(p->bundles, by, put);
+}
+
+/* The submitted job of that name; NULL if there is none, or if it is over and agents that were
+ * started by hand have opened a later run of its name. */
+static struct pool_job *find_own(const struct pool *p, const char *name)
+{
+    struct pool_job *job = pool_job_find(p, name);
+    const bool is_own = job && strcmp(rdzv_run_key(p->config.core, name), job->run_key.text) == 0;
+    return job && job->is_over && !job->lingers && !is_own && is_taken(p, name) ? NULL : job;
+}
+
+static bool is_order(const struct pool_job *job, int type)
+{
+    /* What else is ordered of a job that agents opened is the core's business. */
+    return type == MSG_SUBMIT || type == MSG_SUSPEND || type == MSG_RESUME || type == MSG_RERUN ||
+           (job && (type == MSG_SCALE || type == MSG_CANCEL));
+}
+
+static void refuse_unsubmitted(const struct pool *p, struct pool_order *order, const char *name,
+                               int type)
+{
+    struct msg_status_job row;
+    if (rdzv_find_job(p->config.core, name, &row) != 0) {
+        refuse(order, REFUSAL_NO_SUCH_JOB, "there is no job \"%s\" on this server", name);
+    } else if (type == MSG_RERUN) {
+        refuse(order, REFUSAL_CONFLICT,
+               "job \"%s\" was opened by agents that were started by hand: start them again, with "
+               "--new-run, for its next run",
+               name);
+    } else {
+        refuse(order, REFUSAL_CONFLICT,
+               "job \"%s\" was opened by agents that were started by hand: it is suspended by "
+               "ending them, and resumed by starting them again",
+               name);
+    }
 }
 
 int rows_pool_order(struct pool *p, const struct principal *by, const struct tfe_msg *msg,
@@ -349,8 +384,8 @@ int rows_pool_order(struct pool *p, const struct principal *by, const struct tfe
     if (type == MSG_BUNDLE_HAVE) {
         return rows_bundle(p->bundles, by, &msg->u.bundle_have, ret);
     }
-    if (type != MSG_SUBMIT && type != MSG_SCALE && type != MSG_SUSPEND && type != MSG_RESUME &&
-        type != MSG_CANCEL && type != MSG_RERUN) {
+    struct pool_job *job = name ? find_own(p, name) : NULL;
+    if (!is_order(job, type)) {
         return 0;
     }
     struct pool_order *order = calloc(1, sizeof(*order));
@@ -359,14 +394,13 @@ int rows_pool_order(struct pool *p, const struct principal *by, const struct tfe
     }
     order->rows.ops = &ops;
     *ret = &order->rows;
-    struct pool_job *job = pool_job_find(p, name);
     if (type == MSG_SUBMIT) {
         submit(p, order, by, &msg->u.submit.spec);
     } else if (!job) {
-        refuse(order, REFUSAL_NO_SUCH_JOB, "no job \"%s\" was handed in to this server", name);
+        refuse_unsubmitted(p, order, name, type);
     } else if (type == MSG_RERUN) {
         rerun(p, order, job);
-    } else if (job->is_over && !(job->lingers && type == MSG_CANCEL)) {
+    } else if (job->is_over && type != MSG_CANCEL) {
         refuse(order, REFUSAL_CONFLICT, "job \"%s\" is over", name);
     } else if (type == MSG_SCALE) {
         scale(p, order, by, job, &msg->u.scale);

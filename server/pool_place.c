@@ -135,6 +135,8 @@ static void carry_out(struct pool *p, const struct placement_actions *actions)
         } else if (job) {
             pool_node_attach(p, node, job, a->assignment, a->task);
             job->n_given++;
+            job->is_stale = true; /* it may have all of its minimum now */
+            pool_wake(p, clock_mono());
             p->n_assigned++;
         }
     }
@@ -224,8 +226,7 @@ int pool_place(struct pool *p, struct pool_job *job)
 
 void pool_set_end(struct pool_job *job)
 {
-    const struct pool_condition *c = &job->conditions[pool_job_state(job)];
-    const struct tfe_wall since = job->is_over ? c->at : job->started;
+    const struct tfe_wall since = job->is_over ? pool_job_condition(job)->at : job->started;
     const uint32_t ms = !job->is_over
                             ? (since.ms > 0 && !job->suspend ? job->active_deadline_ms : 0)
                         : job->ttl_ms == MSG_UNSET ? 0
@@ -245,8 +246,8 @@ static void tell_over(struct pool *p, const struct pool_job *job)
                                                 .lets_run = job->lingers});
 }
 
-void pool_end(struct pool *p, struct pool_job *job, enum pool_condition_name how,
-              const char *reason, const char *says)
+void pool_end(struct pool *p, struct pool_job *job, enum tfe_job_state how, const char *reason,
+              const char *says)
 {
     pool_job_is(job, how, reason, says);
     job->is_over = true;
@@ -270,14 +271,15 @@ static void end_as_failed(struct pool *p, struct pool_job *job, const struct rdz
     text_init(&text, says, sizeof(says));
     text_add_head(&text, outcome->sentence,
                   tail ? (size_t)(tail - outcome->sentence) : sizeof(says) - 1);
-    pool_end(p, job, CONDITION_FAILED, outcome->is_used_up ? "BackoffLimitExceeded" : "JobFailed",
+    pool_end(p, job, STATE_FAILED, outcome->is_used_up ? "BackoffLimitExceeded" : "JobFailed",
              says);
 }
 
 /* Ends what is there of it in the core. */
 void pool_stop_in_core(const struct pool *p, const struct pool_job *job)
 {
-    if (pool_job_in_core(job)) {
+    struct msg_status_job row;
+    if (pool_job_in_core(job, &row)) {
         (void)p->config.ops->order(
             p->config.ops_ctx, &(struct rdzv_event){.type = RDZV_STOP_JOB, .job = job->name.text});
     }
@@ -290,85 +292,92 @@ void pool_fail(struct pool *p, struct pool_job *job, const char *reason, const c
         .kind = "finished", .level = EVENT_ERROR, .job = job->name.text};
     pool_stop_in_core(p, job);
     events_addf(p->config.events, &row, "the job has failed: %s", says);
-    pool_end(p, job, CONDITION_FAILED, reason, says);
+    pool_end(p, job, STATE_FAILED, reason, says);
 }
 
-/* Also after a restart of this server, until its agents are back: it runs meanwhile. */
-static bool goes_on(const char *state)
+/* The job has no nodes, or too few: its condition says whether its quota is the reason. */
+static void set_waiting(struct pool_job *job, const struct placement_view *view)
 {
-    return strcmp(state, "running") == 0 || strcmp(state, "rebuilding") == 0;
-}
-
-/* It has no nodes, or too few: its condition says whether its quota is why. */
-static void set_waiting(struct pool_job *job, bool was_up)
-{
-    char says[sizeof(job->conditions[0].says)] = "";
-    struct placement_view view;
-    const bool is_known = pool_job_view(job, &view);
-    if (is_known && view.quota) {
-        const bool is_above = view.quota_lacks == 0;
+    struct pool_condition *c = &job->conditions[STATE_WAITING];
+    char says[sizeof(c->says)] = "it waits for nodes";
+    const char *reason = "WaitsForNodes";
+    if (view && view->quota) {
+        const bool is_above = view->quota_lacks == 0;
+        reason = is_above ? "AboveQuota" : "WaitsForQuota";
         (void)snprintf(says, sizeof(says),
                        is_above ? "its minimum is above the quota of jobs %s"
                                 : "it waits for nodes of the quota of jobs %s, which others have",
-                       view.quota);
-        const enum pool_condition_name what = was_up ? CONDITION_RESTARTING : CONDITION_QUEUED;
-        pool_job_is(job, what, is_above ? "AboveQuota" : "WaitsForQuota", says);
-        if (strcmp(job->conditions[what].says, says) != 0) { /* of another pattern */
-            memcpy(job->conditions[what].says, says, sizeof(says));
-            pool_job_touch(job);
+                       view->quota);
+    }
+    pool_job_is(job, STATE_WAITING, reason, says);
+    if (strcmp(c->says, says) != 0) { /* of another pattern */
+        memcpy(c->says, says, sizeof(says));
+        pool_job_touch(job);
+    }
+}
+
+static void set_running(struct pool_job *job)
+{
+    pool_job_is(job, STATE_RUNNING, "JobRunning", "an epoch runs");
+    job->failures = 0;
+    if (job->started.ms == 0) {
+        job->started = clock_wall();
+        pool_job_touch(job);
+        pool_set_end(job);
+    }
+}
+
+/* Neither over nor suspended, and no epoch runs. A job whose nodes are on their way starts. */
+static void set_not_running(struct pool *p, struct pool_job *job, const struct msg_status_job *row)
+{
+    const struct msg_event_row event = {.kind = "waiting", .job = job->name.text};
+    const bool is_new = pool_job_is_fresh(job) || pool_job_state(job) == STATE_SUSPENDED;
+    struct placement_view view;
+    const bool is_known = pool_job_view(job, &view);
+    if ((row && row->state != STATE_WAITING) || (is_known && view.state == PLACEMENT_JOB_PLACED)) {
+        if (job->started.ms == 0) {
+            pool_job_is(job, STATE_STARTING, "JobStarting", "its first epoch is about to begin");
+        } else {
+            pool_job_is(job, STATE_RESTARTING, "JobRestarting", "another epoch is about to begin");
         }
-    } else if (was_up) {
-        pool_job_is(job, CONDITION_RESTARTING, "JobRestarting", "another epoch is about to begin");
-    } else {
-        pool_job_is(job, CONDITION_QUEUED, "WaitsForNodes", "it waits for its nodes");
+        return;
+    }
+    set_waiting(job, is_known ? &view : NULL);
+    if (is_new && is_known && view.state == PLACEMENT_JOB_QUEUED) {
+        events_addf(p->config.events, &event, "the job waits for nodes of the pool");
     }
 }
 
 /* What the core knows of it becomes its condition. */
 void pool_refresh(struct pool *p, struct pool_job *job)
 {
-    const char *state = pool_job_in_core(job);
-    struct placement_view view;
+    struct msg_status_job row;
+    const bool is_there = pool_job_in_core(job, &row);
     const struct rdzv_outcome outcome = rdzv_outcome(p->config.core, job->name.text);
     job->is_stale = false;
-    if (job->lingers && (!state || !goes_on(state))) {
+    if (job->lingers && (!is_there || row.state != STATE_RUNNING)) {
         pool_let_go(p, job); /* all of it has ended, or would begin again */
     }
     if (job->is_over || !job->is_placed) {
         return;
     }
-    const enum pool_condition_name was = pool_job_state(job);
-    if (state && strcmp(state, "succeeded") == 0) {
-        pool_end(p, job, CONDITION_SUCCEEDED, "JobSucceeded", "the job has succeeded");
-    } else if (state && outcome.lingers) {
+    if (is_there && row.state == STATE_SUCCEEDED) {
+        pool_end(p, job, STATE_SUCCEEDED, "JobSucceeded", "the job has succeeded");
+    } else if (is_there && outcome.lingers) {
         job->lingers = true;
-        pool_end(p, job, CONDITION_SUCCEEDED, "JobSucceeded",
+        pool_end(p, job, STATE_SUCCEEDED, "JobSucceeded",
                  "the job has succeeded; what still runs goes on until it ends, is cancelled or "
                  "the job's ttl is over");
-    } else if (state && strcmp(state, "failed") == 0) {
+    } else if (is_there && row.state == STATE_FAILED) {
         end_as_failed(p, job, &outcome);
-    } else if (state && strcmp(state, "stopped") == 0) {
-        pool_end(p, job, CONDITION_FAILED, "JobStopped", "the job was stopped by an operator");
+    } else if (is_there && row.state == STATE_CANCELLED) {
+        pool_end(p, job, STATE_CANCELLED, "JobCancelled", POOL_CANCELLED);
     } else if (job->suspend) {
-        pool_job_is(job, CONDITION_SUSPENDED, "JobSuspended",
-                    "it has no nodes until it is resumed");
-    } else if (state && strcmp(state, "running") == 0) {
-        pool_job_is(job, CONDITION_RUNNING, "JobRunning", "an epoch runs");
-        job->failures = 0;
-        if (job->started.ms == 0) {
-            job->started = clock_wall();
-            pool_job_touch(job);
-            pool_set_end(job);
-        }
-    } else if (was == CONDITION_RUNNING && state && goes_on(state)) {
-        /* it is running as before */
+        pool_job_is(job, STATE_SUSPENDED, "JobSuspended", "it has no nodes until it is resumed");
+    } else if (is_there && row.state == STATE_RUNNING) {
+        set_running(job);
     } else {
-        const struct msg_event_row row = {.kind = "queued", .job = job->name.text};
-        const bool is_new = was == CONDITION_CREATED || was == CONDITION_SUSPENDED;
-        set_waiting(job, was == CONDITION_RUNNING || was == CONDITION_RESTARTING);
-        if (is_new && pool_job_view(job, &view) && view.state == PLACEMENT_JOB_QUEUED) {
-            events_addf(p->config.events, &row, "the job waits for nodes of the pool");
-        }
+        set_not_running(p, job, is_there ? &row : NULL);
     }
     pool_write(p);
 }
@@ -400,7 +409,7 @@ static void on_written(void *ctx, int rc, struct row_list *page, const char *why
         log_error("job_not_written", LOG_S("job", job->name.text), LOG_S("why", why));
         job->again = tfe_mono_add(clock_mono(), POOL_LOOK_MS);
         if (!job->is_placed && !job->is_over) {
-            pool_job_is(job, CONDITION_FAILED, "NotStored", "the database did not take it");
+            pool_job_is(job, STATE_FAILED, "NotStored", "the database did not take it");
             job->is_over = true;
         }
     }
@@ -412,7 +421,7 @@ static void on_written(void *ctx, int rc, struct row_list *page, const char *why
     if (rc == 0 && !job->is_placed && !job->is_gone && !job->is_over) {
         const int fault = pool_place(p, job);
         if (fault != 0) {
-            pool_end(p, job, CONDITION_FAILED, "NotPlaced", tfe_error_sentence(fault));
+            pool_end(p, job, STATE_FAILED, "NotPlaced", tfe_error_sentence(fault));
         }
     }
     tell_job(job);

@@ -23,27 +23,16 @@
 /* Of these, for unscoped admins alone. */
 #define POOL_JOBS_RESERVE 50u
 
-/* Kubeflow's, but for Queued. One of all but Created holds at a time. */
-#define POOL_CONDITIONS(X)                                                                         \
-    X(CREATED, "Created", "created")                                                               \
-    X(QUEUED, "Queued", "queued")                                                                  \
-    X(RUNNING, "Running", "running")                                                               \
-    X(RESTARTING, "Restarting", "restarting")                                                      \
-    X(SUSPENDED, "Suspended", "suspended")                                                         \
-    X(SUCCEEDED, "Succeeded", "succeeded")                                                         \
-    X(FAILED, "Failed", "failed")
-enum pool_condition_name {
-#define POOL_CONDITION_ENUM(NAME, name, state) CONDITION_##NAME,
-    POOL_CONDITIONS(POOL_CONDITION_ENUM)
-#undef POOL_CONDITION_ENUM
-        CONDITION__COUNT
-};
+/* The first condition stands beside the others, each of which is a state of the job: one of them
+ * holds at a time. */
+#define CONDITION_CREATED 0
+#define CONDITION__COUNT STATE_SET_ASIDE
 
 struct pool_condition {
     bool status;
     struct tfe_wall at; /* 0: it never changed */
     char reason[40];
-    char says[256];
+    char says[512];
 };
 
 struct pool_node;
@@ -183,13 +172,15 @@ RB_PROTOTYPE(pool_tree, pool_node, by_id, pool_node_compare)
 
 /* --- pool_place.c --- */
 
+#define POOL_CANCELLED "it was cancelled by an operator"
+
 /* Has placement take the event in, and carries out what follows. What placement_step returned. */
 int pool_step(struct pool *p, struct placement_event event);
 /* Places a job that is durable, or tells placement what it wishes now. */
 int pool_place(struct pool *p, struct pool_job *job);
-/* It ends: CONDITION_SUCCEEDED or CONDITION_FAILED. */
-void pool_end(struct pool *p, struct pool_job *job, enum pool_condition_name how,
-              const char *reason, const char *says);
+/* The job ends: STATE_SUCCEEDED, STATE_FAILED or STATE_CANCELLED. */
+void pool_end(struct pool *p, struct pool_job *job, enum tfe_job_state how, const char *reason,
+              const char *says);
 /* The core knows more of it: its conditions follow. */
 void pool_refresh(struct pool *p, struct pool_job *job);
 /* What lingers of it ends. */
@@ -255,7 +246,9 @@ void pool_wake(struct pool *p, struct tfe_mono when);
 
 /* --- pool_jobs.c --- */
 
-extern const char *const pool_condition_names[CONDITION__COUNT];
+/* "Created", or the state's word, capitalised, in room. */
+#define CONDITION_NAME_MAX 16
+const char *pool_condition_name(unsigned condition, char room[CONDITION_NAME_MAX]);
 
 struct pool_job *pool_job_find(const struct pool *p, const char *name);
 /* A new one, or the next run of one that is over. TFE_ENOMEM, TFE_EFULL. */
@@ -265,10 +258,14 @@ void pool_job_free(struct pool_job *job);
 int pool_job_set(struct pool_job *job, const struct msg_spec *spec) TFE_MUST_CHECK;
 /* … read back; texts live until the next call. TFE_ENOMEM. */
 int pool_job_spec(struct pool_job *job, struct msg_spec *ret) TFE_MUST_CHECK;
-/* This one holds from now on, and of the others but Created none. */
-void pool_job_is(struct pool_job *job, enum pool_condition_name what, const char *reason,
-                 const char *says);
-enum pool_condition_name pool_job_state(const struct pool_job *job);
+/* Sets this condition, a state or CONDITION_CREATED, and clears all others except Created. */
+void pool_job_is(struct pool_job *job, unsigned what, const char *reason, const char *says);
+/* The state whose condition holds; WAITING for a job that was only created. */
+enum tfe_job_state pool_job_state(const struct pool_job *job);
+/* True if no condition but Created has ever held since the job was submitted. */
+bool pool_job_is_fresh(const struct pool_job *job);
+/* The condition that holds. */
+const struct pool_condition *pool_job_condition(const struct pool_job *job);
 /* Whether its nodes have roles; else all of them work alike. */
 bool pool_job_has_roles(const struct pool_job *job);
 /* Something of it has changed, and is to be written. */
@@ -281,8 +278,9 @@ void pool_job_settle(struct pool_job *job, int rc, const char *why);
 bool pool_job_view(const struct pool_job *job, struct placement_view *ret);
 /* What it waits for; NULL: nothing. In room. */
 const char *pool_job_waits(const struct pool_job *job, char room[MSG_SENTENCE_MAX]);
-/* Whether the core's job of that name is this run of it; its state. NULL: it is not, or not yet. */
-const char *pool_job_in_core(const struct pool_job *job);
+/* True if the core's job of that name is this run of it: *ret is its row then. Lives until the
+ * core's next step. */
+bool pool_job_in_core(const struct pool_job *job, struct msg_status_job *ret);
 /* A node of a job that is packed. */
 void pool_job_pack_node(struct pack *k, const char **id, uint64_t *assignment, uint32_t *task);
 /* Of a row of the store; its nodes follow in *ret_nodes. TFE_ENOMEM; TFE_EINVAL: it makes no sense.

@@ -8,40 +8,23 @@
 #include "server/masked.h"
 #include "server/pool_private.h"
 
-enum pool_part { PART_JOBS, PART_CONDITIONS, PART_NODES, PART_END, PART_NO_SUCH_JOB };
+/* --- jobs ------------------------------------------------------------------------------------- */
 
-struct pool_rows {
-    struct rows rows;
-    struct pool *p;
-    const struct principal *by;
-    enum pool_part part;
-    struct tfe_id job; /* of DESCRIBE; "" all … */
-    bool has_last;     /* … of which the one told last had this … */
-    uint32_t priority; /* … priority and number */
-    uint64_t number;
-    int condition;               /* the next one */
-    struct tfe_id node;          /* told last; "" none yet */
-    char room[MSG_SENTENCE_MAX]; /* of what is told now */
-    char command[MSG_SENTENCE_MAX];
-    char source[MSG_WORD_MAX + 1];
-};
-
-/* Higher priorities first, then who was handed in first; as they get nodes. */
-static bool is_behind(const struct pool_job *job, uint32_t priority, uint64_t number)
+bool pool_shows_arguments(const struct pool *p, const struct principal *by)
 {
-    return job->priority != priority ? job->priority < priority : job->number > number;
+    return by->role != PRINCIPAL_OBSERVER || p->config.shows_arguments;
 }
 
-static struct pool_job *next_job(const struct pool_rows *r)
+const char *pool_next_job(const struct pool *p, const char *after)
 {
-    struct pool_job *job;
-    struct pool_job *found = NULL;
-    TAILQ_FOREACH(job, &r->p->jobs, link)
+    const struct pool_job *job;
+    const char *found = NULL;
+    TAILQ_FOREACH(job, &p->jobs, link)
     {
-        if (!job->is_gone && (!r->has_last || is_behind(job, r->priority, r->number)) &&
-            (!found || is_behind(found, job->priority, job->number)) &&
-            !principal_fault(r->by, MSG_JOBS, job->name.text)) {
-            found = job;
+        const char *name = job->name.text;
+        if (!job->is_gone && (!after || strcmp(name, after) > 0) &&
+            (!found || strcmp(name, found) < 0)) {
+            found = name;
         }
     }
     return found;
@@ -58,70 +41,97 @@ static uint32_t n_nodes(const struct pool_job *job)
     return n;
 }
 
-static const char *const states[] = {
-#define CONDITION_STATE(NAME, name, state) state,
-    POOL_CONDITIONS(CONDITION_STATE)
-#undef CONDITION_STATE
-};
-
-/* What it is for people: one that was handed in waits. */
-static enum pool_condition_name shown_as(const struct pool_job *job)
-{
-    const enum pool_condition_name state = pool_job_state(job);
-    return state == CONDITION_CREATED ? CONDITION_QUEUED : state;
-}
-
-static int show_job(struct pool_rows *r, struct pool_job *job, struct tfe_msg *ret)
+/* Adds what was submitted. Texts of row live until the next call of pool_job_spec. */
+static void show_spec(struct pool_job *job, struct pool_texts *texts, struct msg_status_job *row)
 {
     struct msg_spec spec;
     struct text command;
-    const enum pool_condition_name state = pool_job_state(job);
-    int rc = pool_job_spec(job, &spec);
-    text_init(&command, r->command, sizeof(r->command));
-    for (size_t i = 0; rc == 0 && i < spec.n_argv; i++) {
+    if (pool_job_spec(job, &spec) != 0) {
+        return; /* out of memory: the rest of the row is shown */
+    }
+    text_init(&command, texts->command, sizeof(texts->command));
+    for (size_t i = 0; i < spec.n_argv; i++) {
         text_add(&command, i > 0 ? " " : "");
         text_add(&command, spec.argv[i]);
     }
-    if (r->by->role == PRINCIPAL_OBSERVER && !r->p->config.shows_arguments) {
-        masked_command(r->command, sizeof(r->command));
+    if (!texts->shows_arguments) {
+        masked_command(texts->command, sizeof(texts->command));
     }
-    masked_source(r->source, sizeof(r->source), rc == 0 ? spec.source : "");
-    *ret = (struct tfe_msg){.type = MSG_JOB_ROW,
-                            .u.job_row = {.job = job->name.text,
-                                          .state = states[shown_as(job)],
-                                          .priority = job->priority,
-                                          .min_nodes = job->min_nodes,
-                                          .max_nodes = job->max_nodes,
-                                          .n_ps = job->n_ps,
-                                          .chief = job->chief,
-                                          .evaluator = job->evaluator,
-                                          .nodes = n_nodes(job),
-                                          .created = job->conditions[CONDITION_CREATED].at,
-                                          .since = job->conditions[state].at,
-                                          .waits = pool_job_waits(job, r->room),
-                                          .source = r->source,
-                                          .command = r->command,
-                                          .lingers = job->lingers}};
-    return rc;
+    masked_source(texts->source, sizeof(texts->source), spec.source);
+    row->command = texts->command[0] != '\0' ? texts->command : NULL;
+    row->source = texts->source[0] != '\0' ? texts->source : NULL;
+    row->nproc = spec.nproc > 0 ? spec.nproc : 1;
 }
 
-static bool show_condition(struct pool_rows *r, const struct pool_job *job, struct tfe_msg *ret)
+/* Of the core's job of this name, whether its run is later than the submitted one. */
+static bool is_later(const struct pool_job *job, const struct msg_status_job *row)
 {
-    while (r->condition < CONDITION__COUNT && job->conditions[r->condition].at.ms == 0) {
-        r->condition++;
-    }
-    if (r->condition == CONDITION__COUNT) {
+    return job->is_over &&
+           (!msg_job_is_over(row->state) || row->ended.ms > pool_job_condition(job)->at.ms);
+}
+
+bool pool_show_job(struct pool *p, const char *name, bool is_in_core, struct pool_texts *texts,
+                   struct msg_status_job *row)
+{
+    struct pool_job *job = pool_job_find(p, name);
+    if (!job) {
         return false;
     }
-    const struct pool_condition *c = &job->conditions[r->condition];
-    *ret = (struct tfe_msg){.type = MSG_CONDITION_ROW,
-                            .u.condition_row = {.name = pool_condition_names[r->condition++],
-                                                .status = c->status,
-                                                .reason = c->reason,
-                                                .at = c->at,
-                                                .says = c->says}};
+    const bool is_its_run =
+        is_in_core && strcmp(rdzv_run_key(p->config.core, name), job->run_key.text) == 0;
+    if (is_in_core && !is_its_run && is_later(job, row)) {
+        return false;
+    }
+    if (!is_its_run) {
+        *row = (struct msg_status_job){.job = job->name.text,
+                                       .phase = "",
+                                       .run = is_in_core ? row->run + 1 : 1,
+                                       .epoch = is_in_core ? row->epoch : 0,
+                                       .nproc = 1};
+    }
+    const struct pool_condition *is = pool_job_condition(job);
+    row->state = pool_job_state(job);
+    row->since = is->at;
+    row->min_nodes = job->min_nodes;
+    row->max_nodes = job->max_nodes;
+    row->n_ps = job->n_ps;
+    row->chief = job->chief;
+    row->evaluator = job->evaluator;
+    row->is_submitted = true;
+    row->priority = job->priority;
+    row->n_assigned = n_nodes(job);
+    row->created = job->conditions[CONDITION_CREATED].at;
+    row->lingers = job->lingers;
+    row->waits = pool_job_waits(job, texts->waits);
+    row->ended.ms = job->is_over ? is->at.ms : 0;
+    if (row->state == STATE_FAILED || row->state == STATE_CANCELLED) {
+        row->reason = is->says;
+    }
+    show_spec(job, texts, row);
     return true;
 }
+
+bool pool_show_condition(const struct pool *p, const char *name, unsigned *at, char room[16],
+                         struct msg_condition_row *ret)
+{
+    const struct pool_job *job = pool_job_find(p, name);
+    while (job && *at < CONDITION__COUNT && job->conditions[*at].at.ms == 0) {
+        ++*at;
+    }
+    if (!job || *at == CONDITION__COUNT) {
+        return false;
+    }
+    const struct pool_condition *c = &job->conditions[*at];
+    *ret = (struct msg_condition_row){.name = pool_condition_name(*at, room),
+                                      .status = c->status,
+                                      .reason = c->reason,
+                                      .at = c->at,
+                                      .says = c->says};
+    ++*at;
+    return true;
+}
+
+/* --- nodes ------------------------------------------------------------------------------------ */
 
 enum node_state {
     NODE_FREE,
@@ -147,88 +157,48 @@ static enum node_state state_of(const struct pool_node *node)
                                            : NODE_FREE;
 }
 
-static bool show_node(struct pool_rows *r, const struct pool_job *of, struct tfe_msg *ret)
+bool pool_show_node(struct pool *p, const char *job, struct tfe_id *after, struct msg_pool_row *ret)
 {
-    struct pool_node key = {.id = r->node};
-    struct pool_node *node = RB_NFIND(pool_tree, &r->p->nodes, &key);
-    while (node && ((of && node->job != of) || id_compare(&node->id, &r->node) == 0)) {
-        node = RB_NEXT(pool_tree, &r->p->nodes, node);
+    const struct pool_job *of = job ? pool_job_find(p, job) : NULL;
+    struct pool_node key = {.id = *after};
+    struct pool_node *node = RB_NFIND(pool_tree, &p->nodes, &key);
+    if (job && !of) {
+        return false;
+    }
+    while (node && ((of && node->job != of) || id_compare(&node->id, after) == 0)) {
+        node = RB_NEXT(pool_tree, &p->nodes, node);
     }
     if (!node) {
         return false;
     }
-    r->node = node->id;
-    *ret = (struct tfe_msg){.type = MSG_POOL_ROW};
-    struct msg_pool_row *row = &ret->u.pool_row;
+    *after = node->id;
     if (node->row) {
-        *row = *node->row;
+        *ret = *node->row;
     } else { /* not heard since the server's start */
-        row->name = row->labels = "";
+        *ret = (struct msg_pool_row){.name = "", .labels = ""};
     }
-    row->node = node->id.text;
-    row->state = node_states[state_of(node)];
-    row->since = node->since;
-    row->assignment = node->assignment;
-    row->job = node->job ? node->job->name.text : "";
-    row->has_role = node->job && pool_job_has_roles(node->job);
-    row->role = node->task;
+    ret->node = node->id.text;
+    ret->state = node_states[state_of(node)];
+    ret->since = node->since;
+    ret->assignment = node->assignment;
+    ret->job = node->job ? node->job->name.text : "";
+    ret->has_role = node->job && pool_job_has_roles(node->job);
+    ret->role = node->task;
     return true;
 }
 
-/* One job was asked for: its row, its conditions, its nodes. */
-static int describe_next(struct pool_rows *r, struct tfe_msg *ret)
-{
-    struct pool_job *job = pool_job_find(r->p, r->job.text);
-    if (!job) {
-        r->part = r->part == PART_JOBS ? PART_NO_SUCH_JOB : PART_END;
-        return TFE_ENOENT;
-    }
-    if (r->part == PART_JOBS) {
-        r->part = PART_CONDITIONS;
-        return show_job(r, job, ret);
-    }
-    if (r->part == PART_CONDITIONS && show_condition(r, job, ret)) {
-        return 0;
-    }
-    r->part = PART_NODES;
-    if (show_node(r, job, ret)) {
-        return 0;
-    }
-    r->part = PART_END;
-    return TFE_ENOENT;
-}
-
-static int list_next(struct pool_rows *r, struct tfe_msg *ret)
-{
-    struct pool_job *job = r->part == PART_JOBS ? next_job(r) : NULL;
-    if (job) {
-        r->has_last = true;
-        r->priority = job->priority;
-        r->number = job->number;
-        return show_job(r, job, ret);
-    }
-    if (r->part == PART_NODES && show_node(r, NULL, ret)) {
-        return 0;
-    }
-    r->part = PART_END;
-    return TFE_ENOENT;
-}
+struct pool_rows {
+    struct rows rows;
+    struct pool *p;
+    struct tfe_id node; /* told last; "" none yet */
+};
 
 static int pool_next(struct rows *rows, struct tfe_msg *ret)
 {
     struct pool_rows *r = (struct pool_rows *)rows;
-    int rc = TFE_ENOENT;
-    if (r->part != PART_END && r->part != PART_NO_SUCH_JOB) {
-        rc = r->job.text[0] != '\0' ? describe_next(r, ret) : list_next(r, ret);
-    }
-    if (rc != TFE_ENOENT) {
-        return rc;
-    }
-    *ret = (struct tfe_msg){.type = MSG_STATUS_END};
-    if (r->part == PART_NO_SUCH_JOB) {
-        (void)snprintf(r->room, sizeof(r->room), "no job \"%s\" was handed in to this server",
-                       r->job.text);
-        *ret = (struct tfe_msg){.type = MSG_REFUSED, .u.refused = {REFUSAL_NO_SUCH_JOB, r->room}};
+    *ret = (struct tfe_msg){.type = MSG_POOL_ROW};
+    if (!pool_show_node(r->p, NULL, &r->node, &ret->u.pool_row)) {
+        *ret = (struct tfe_msg){.type = MSG_STATUS_END};
     }
     return 0;
 }
@@ -238,8 +208,7 @@ static void pool_rows_free(struct rows *rows)
     free(rows);
 }
 
-int rows_pool(struct pool *p, const struct principal *by, const struct tfe_msg *asked,
-              struct rows **ret)
+int rows_pool(struct pool *p, struct rows **ret)
 {
     static const struct rows_ops ops = {.next = pool_next, .free = pool_rows_free};
     struct pool_rows *r = calloc(1, sizeof(*r));
@@ -248,11 +217,6 @@ int rows_pool(struct pool *p, const struct principal *by, const struct tfe_msg *
     }
     r->rows.ops = &ops;
     r->p = p;
-    r->by = by;
-    r->part = asked->type == MSG_POOL_NODES ? PART_NODES : PART_JOBS;
-    if (asked->type == MSG_DESCRIBE) {
-        (void)id_set(&r->job, asked->u.describe.job); /* the codec has checked it */
-    }
     *ret = &r->rows;
     return 0;
 }
@@ -276,18 +240,18 @@ void pool_count(struct pool *p, pool_gauge_fn *add, void *ctx)
         if (job->is_gone) {
             continue;
         }
-        const enum pool_condition_name state = shown_as(job);
+        const enum tfe_job_state state = pool_job_state(job);
         jobs[state]++;
-        if (state == CONDITION_QUEUED) {
-            const int64_t ms = now - job->conditions[pool_job_state(job)].at.ms;
+        if (state == STATE_WAITING) {
+            const int64_t ms = now - pool_job_condition(job)->at.ms;
             oldest_ms = ms > oldest_ms ? ms : oldest_ms;
         }
     }
     for (int i = 0; i < NODE__COUNT; i++) {
         add(ctx, "pool_nodes", "state", node_states[i], nodes[i]);
     }
-    for (int i = CONDITION_QUEUED; i < CONDITION__COUNT; i++) {
-        add(ctx, "pool_jobs", "state", states[i], jobs[i]);
+    for (unsigned i = STATE_WAITING; i < CONDITION__COUNT; i++) {
+        add(ctx, "pool_jobs", "state", msg_job_state_name((enum tfe_job_state)i), jobs[i]);
     }
     add(ctx, "pool_queue_oldest_ms", NULL, NULL, (uint64_t)oldest_ms);
     add(ctx, "pool_assigned_total", NULL, NULL, p->n_assigned);

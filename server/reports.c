@@ -436,7 +436,7 @@ void reports_show_job(const struct reports *all, struct msg_status_job *row)
     row->step = job->pace.step;
     row->total = job->total;
     row->samples = job->samples;
-    if (job->epoch != row->epoch || strcmp(row->state, "running") != 0) {
+    if (job->epoch != row->epoch || row->state != STATE_RUNNING) {
         return;
     }
     row->has_steps_per_s = pace_steps(&job->pace, now, &row->steps_per_s);

@@ -82,10 +82,9 @@ int rows_status(const struct sessions *all, const struct principal *by,
 int rows_events(struct writer *writer, const struct events *events, const struct principal *by,
                 const struct msg_events *asked, struct rows **ret) TFE_MUST_CHECK;
 
-/* The ledger of a job: EPOCH_ROW …, the job's STATUS_JOB where core knows it, STATUS_END, or
- * REFUSED. Both outlive the source. TFE_ENOMEM. */
-int rows_ledger(struct writer *writer, const struct rdzv *core, const char *job,
-                struct rows **ret) TFE_MUST_CHECK;
+/* The ledger of a job: EPOCH_ROW …, the job's STATUS_JOB where it is not forgotten, STATUS_END, or
+ * REFUSED. all outlives the source. TFE_ENOMEM. */
+int rows_ledger(const struct sessions *all, const char *job, struct rows **ret) TFE_MUST_CHECK;
 
 /* A copy of the store in a new file, DIR/NAME: DONE once it is complete, or REFUSED. TFE_ENOMEM. */
 int rows_backup(struct writer *writer, const char *dir, const char *name,

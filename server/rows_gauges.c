@@ -8,6 +8,7 @@
 #include "common/net/channel.h"
 #include "server/gauges.h"
 #include "server/pool.h"
+#include "server/registry.h"
 #include "server/session.h"
 
 #define REFUSAL_FITS(NAME, number, name)                                                           \
@@ -89,13 +90,14 @@ static void add_sessions(struct gauge_rows *s, const struct sessions *all)
     add(s, "queued_bytes", NULL, NULL, queued);
 }
 
-static void add_jobs(struct gauge_rows *s, const struct rdzv *core)
+static void add_jobs(struct gauge_rows *s, const struct sessions *all)
 {
+    struct registry_texts texts = {.pool = {.shows_arguments = false}};
     struct msg_status_job job;
     struct tfe_id after = {.text = ""};
     uint64_t jobs = 0, leases = 0, connected = 0;
-    while (rdzv_view_job(core, jobs > 0 ? after.text : NULL, &job) == 0) {
-        (void)id_set(&after, job.job); /* the core's own */
+    while (registry_next(all, jobs > 0 ? after.text : NULL, &texts, &job) == 0) {
+        (void)id_set(&after, job.job); /* the core's or the pool's own */
         jobs++;
         leases += job.nodes;
         connected += job.connected;
@@ -188,7 +190,7 @@ int rows_gauges(const struct sessions *all, struct rows **ret)
     }
     s->rows.ops = &ops;
     add_sessions(s, all);
-    add_jobs(s, all->rdzv);
+    add_jobs(s, all);
     pool_count(all->pool, add, s);
     add_counts(s, all->gauges);
     add_store(s, all->writer);

@@ -5,6 +5,7 @@
 #include "common/base/id.h"
 #include "common/net/clock.h"
 #include "server/core/rdzv.h"
+#include "server/registry.h"
 #include "server/rows.h"
 #include "server/session.h"
 #include "server/store/writer.h"
@@ -23,11 +24,17 @@ struct status_rows {
     uint32_t n_jobs;
     bool one; /* only this job was asked for */
     bool jobs_only;
+    bool detail;
     bool in_job;
     bool in_series;
+    unsigned condition;   /* the next one */
+    struct tfe_id pooled; /* the node of the pool told last; "" none yet */
+    char condition_name[16];
+    char condition_reason[24];
     char metric[MSG_METRIC_NAME_MAX + 1]; /* the last one told; "" none yet */
     char sentence[TFE_ID_MAX + 64];
-    char waits[MSG_SENTENCE_MAX]; /* of the job told last */
+    char waits[MSG_SENTENCE_MAX]; /* of the node told last */
+    struct registry_texts texts;  /* of the job told last */
 };
 
 static const char *after(const struct tfe_id *id)
@@ -103,20 +110,57 @@ static bool next_node(struct status_rows *s, struct msg_status_node *ret)
 static bool next_job(struct status_rows *s, struct msg_status_job *ret)
 {
     do {
-        if (s->one ? s->n_jobs > 0 || rdzv_find_job(s->core, s->job.text, ret) != 0
-                   : rdzv_view_job(s->core, after(&s->job), ret) != 0) {
+        if (s->one ? s->n_jobs > 0 || registry_find(s->all, s->job.text, &s->texts, ret) != 0
+                   : registry_next(s->all, after(&s->job), &s->texts, ret) != 0) {
             return false;
         }
-        (void)id_set(&s->job, ret->job); /* the core's own */
+        (void)id_set(&s->job, ret->job); /* the core's or the pool's own */
     } while (principal_fault(s->by, MSG_STATUS, s->job.text));
-    rdzv_view_waits(s->core, ret, s->waits);
-    reports_show_job(s->all->reports, ret);
     s->n_jobs++;
     s->in_job = !s->jobs_only;
     s->in_series = true;
     s->metric[0] = '\0';
     s->node.text[0] = '\0';
     return true;
+}
+
+/* The conditions that a submitted job has had; of a job that agents opened its state alone. */
+static bool next_condition(struct status_rows *s, struct msg_condition_row *ret)
+{
+    struct msg_status_job job;
+    if (registry_find(s->all, s->job.text, &s->texts, &job) != 0) {
+        return false;
+    }
+    if (job.is_submitted) {
+        return pool_show_condition(s->all->pool, s->job.text, &s->condition, s->condition_name,
+                                   ret);
+    }
+    (void)snprintf(s->condition_name, sizeof(s->condition_name), "%s",
+                   msg_job_state_name(job.state));
+    s->condition_name[0] = (char)(s->condition_name[0] - 'a' + 'A');
+    (void)snprintf(s->condition_reason, sizeof(s->condition_reason), "Job%s", s->condition_name);
+    *ret = (struct msg_condition_row){.name = s->condition_name,
+                                      .status = true,
+                                      .reason = s->condition_reason,
+                                      .at = job.since,
+                                      .says = job.reason  ? job.reason
+                                              : job.waits ? job.waits
+                                                          : ""};
+    return s->condition++ == 0;
+}
+
+/* The job's conditions, and the nodes of the pool that work for it. */
+static bool next_detail(struct status_rows *s, struct tfe_msg *ret)
+{
+    if (!s->detail || s->n_jobs == 0) {
+        return false;
+    }
+    ret->type = MSG_CONDITION_ROW;
+    if (next_condition(s, &ret->u.condition_row)) {
+        return true;
+    }
+    ret->type = MSG_POOL_ROW;
+    return pool_show_node(s->all->pool, s->job.text, &s->pooled, &ret->u.pool_row);
 }
 
 static bool next_metric(struct status_rows *s, struct msg_series_row *ret)
@@ -136,6 +180,8 @@ static int status_next(struct rows *rows, struct tfe_msg *ret)
         ret->type = MSG_HEALTH;
     } else if (next_metric(s, &ret->u.series_row)) {
         ret->type = MSG_SERIES_ROW;
+    } else if (next_detail(s, ret)) {
+        return 0;
     } else if (next_node(s, &ret->u.status_node)) {
         ret->type = MSG_STATUS_NODE;
     } else if (next_job(s, &ret->u.status_job)) {
@@ -170,6 +216,8 @@ int rows_status(const struct sessions *all, const struct principal *by,
     s->by = by;
     s->one = asks->job != NULL;
     s->jobs_only = asks->jobs_only;
+    s->detail = asks->job && asks->detail;
+    s->texts.pool.shows_arguments = pool_shows_arguments(all->pool, by);
     if (s->one) {
         (void)id_set(&s->job, asks->job); /* the codec has checked it */
     }

@@ -9,8 +9,9 @@
 #include "common/base/id.h"
 #include "common/net/log.h"
 #include "common/net/state_dir.h"
-#include "server/core/rdzv.h"
+#include "server/registry.h"
 #include "server/rows.h"
+#include "server/session.h"
 #include "server/store/writer.h"
 
 #define PAGE_ROWS 100
@@ -18,7 +19,7 @@
 struct store_rows {
     struct rows rows;
     struct writer *writer;
-    const struct rdzv *core;
+    const struct sessions *all;
     struct writer_ask *ask; /* NULL: the store owes nothing */
     struct tfe_id job;
     struct row_list page;
@@ -28,8 +29,8 @@ struct store_rows {
     bool last; /* there is no page behind this one */
     bool any;
     bool told_job;
-    char waits[MSG_SENTENCE_MAX]; /* of the job */
-    enum tfe_refusal refusal;     /* 0: the store did what it was asked */
+    struct registry_texts texts; /* of the job */
+    enum tfe_refusal refusal;    /* 0: the store did what it was asked */
     char sentence[sizeof(struct tfe_why)];
 };
 
@@ -83,15 +84,13 @@ static void on_page(void *ctx, int rc, struct row_list *page, const char *why)
     s->rows.wake(s->rows.wake_ctx);
 }
 
-/* What the ledger does not know, the core does: what the job is about now, also one that has had no
- * epoch yet. */
+/* What the ledger does not know: what the job does now, also one that has had no epoch yet. */
 static bool next_job(struct store_rows *s, struct tfe_msg *ret)
 {
     *ret = (struct tfe_msg){.type = MSG_STATUS_JOB};
-    if (s->told_job || rdzv_find_job(s->core, s->job.text, &ret->u.status_job) != 0) {
+    if (s->told_job || registry_find(s->all, s->job.text, &s->texts, &ret->u.status_job) != 0) {
         return false;
     }
-    rdzv_view_waits(s->core, &ret->u.status_job, s->waits);
     s->told_job = true;
     return true;
 }
@@ -136,13 +135,13 @@ static int ledger_next(struct rows *rows, struct tfe_msg *ret)
 
 static const struct rows_ops ledger_ops = {.next = ledger_next, .free = store_rows_free};
 
-int rows_ledger(struct writer *writer, const struct rdzv *core, const char *job, struct rows **ret)
+int rows_ledger(const struct sessions *all, const char *job, struct rows **ret)
 {
-    struct store_rows *s = store_rows_new(&ledger_ops, writer);
+    struct store_rows *s = store_rows_new(&ledger_ops, all->writer);
     if (!s) {
         return TFE_ENOMEM;
     }
-    s->core = core;
+    s->all = all;
     (void)id_set(&s->job, job); /* the codec has checked it */
     *ret = &s->rows;
     return 0;

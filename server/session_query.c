@@ -9,6 +9,7 @@
 #include "common/net/log.h"
 #include "server/audit.h"
 #include "server/operator.h"
+#include "server/registry.h"
 #include "server/session.h"
 
 /* --- who is kept out --- */
@@ -44,7 +45,7 @@ static void ban(struct sessions *all, const struct operator_answer *who, const s
 }
 
 /* All bans of this node, as far as s may lift them. */
-static void pardon(struct session *s, const char *node, struct operator_answer *ret)
+static void unban(struct session *s, const char *node, struct operator_answer *ret)
 {
     struct sessions *all = s->all;
     const struct msg_ban_row *row = bans_named(all->bans, s->by, node, clock_wall());
@@ -58,10 +59,9 @@ static void pardon(struct session *s, const char *node, struct operator_answer *
         struct msg_ban_row over = *row;
         over.until.ms = 0;
         keep_ban(all, &over);
-        (void)all->ops->order(all->ops_ctx, &(struct rdzv_event){.type = RDZV_PARDON,
-                                                                 .by = s->by,
-                                                                 .job = row->job,
-                                                                 .node = row->node});
+        (void)all->ops->order(
+            all->ops_ctx, &(struct rdzv_event){
+                              .type = RDZV_UNBAN, .by = s->by, .job = row->job, .node = row->node});
         bans_forget(all->bans, row);
     }
 }
@@ -164,7 +164,7 @@ static void forget(struct session *s, const struct tfe_msg *order, struct operat
             .msg = {
                 .type = MSG_REFUSED,
                 .u.refused = {REFUSAL_BAD_REQUEST,
-                              "the job was handed in and is not over, or has nodes of the pool: "
+                              "the job was submitted and is not over, or has nodes of the pool: "
                               "cancel it, and try again once they are free"}}};
         return;
     }
@@ -172,6 +172,22 @@ static void forget(struct session *s, const struct tfe_msg *order, struct operat
     if ((ret->msg.type == MSG_DONE || ret->msg.u.refused.code == REFUSAL_NO_SUCH_JOB) &&
         pool_forget(s->all->pool, job) == 0) {
         ret->msg.type = MSG_DONE;
+    }
+}
+
+/* An order about a submitted job that no agent has joined yet: the core does not know the job. */
+static void refuse_what_waits(const struct session *s, const struct tfe_msg *msg,
+                              struct operator_answer *done)
+{
+    struct registry_texts texts = {.pool = {.shows_arguments = false}};
+    struct msg_status_job job;
+    const bool is_unknown =
+        done->msg.type == MSG_REFUSED && done->msg.u.refused.code == REFUSAL_NO_SUCH_JOB;
+    if (is_unknown && registry_find(s->all, msg_job(msg), &texts, &job) == 0) {
+        (void)snprintf(done->sentence, sizeof(done->sentence),
+                       "job \"%s\" is %s: no node has joined it yet", job.job,
+                       msg_job_state_name(job.state));
+        done->msg.u.refused.code = REFUSAL_CONFLICT;
     }
 }
 
@@ -186,8 +202,8 @@ static int obey(struct session *s, const struct tfe_msg *msg)
     const char *node = msg->type == MSG_DRAIN ? msg->u.drain.node : name;
     bool has_key = name && speaker_of(s, name, &of);
     bool is_enrolled = has_key && of.kind == PRINCIPAL_BY_NODE_KEY;
-    if (msg->type == MSG_PARDON) {
-        pardon(s, msg->u.pardon.node, &done);
+    if (msg->type == MSG_UNBAN) {
+        unban(s, msg->u.unban.node, &done);
     } else if (msg->type == MSG_REVOKE_AGENT) {
         revoke_agent(s, name, has_key, is_enrolled, &done);
     } else if (msg->type == MSG_FORGET) {
@@ -195,6 +211,7 @@ static int obey(struct session *s, const struct tfe_msg *msg)
     } else if (!node || !obey_pool(s, msg, node, &done)) {
         operator_obey(s->all->rdzv, s->all->ops->order, s->all->ops_ctx, s->by, msg, &done);
     }
+    refuse_what_waits(s, msg, &done);
     if (done.msg.type == MSG_REFUSED) {
         session_ordered(s, &done.msg);
         session_refuse(s, done.msg.u.refused.code, done.msg.u.refused.sentence);
@@ -226,7 +243,7 @@ static int find_rows(const struct session *s, const struct tfe_msg *msg, struct 
     case MSG_LOGS:
         return rows_logs(all->logs, s->by, &msg->u.logs, ret);
     case MSG_EPOCHS:
-        return rows_ledger(all->writer, all->rdzv, msg->u.epochs.job, ret);
+        return rows_ledger(all, msg->u.epochs.job, ret);
     case MSG_EVENTS:
         return rows_events(all->writer, all->events, s->by, &msg->u.events, ret);
     case MSG_SERIES:
@@ -251,10 +268,8 @@ static int find_rows(const struct session *s, const struct tfe_msg *msg, struct 
         return rows_gauges(all, ret);
     case MSG_BANS:
         return rows_bans(all->bans, s->by, ret);
-    case MSG_JOBS:
-    case MSG_DESCRIBE:
     case MSG_POOL_NODES:
-        return rows_pool(all->pool, s->by, msg, ret);
+        return rows_pool(all->pool, ret);
     }
     return rows_pool_order(all->pool, s->by, msg, ret);
 }

@@ -102,7 +102,7 @@ static void on_finish(struct agent *a, const struct msg_finish *finish)
         code = AGENT_EXIT_OK;
         break;
     case RESULT_FAILED:
-    case RESULT_STOPPED:
+    case RESULT_CANCELLED:
         break;
     }
     turn_leave(&a->turn, LEAVE_AT_ONCE, code, finish->sentence);

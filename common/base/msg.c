@@ -37,6 +37,7 @@ NAMES(msg_probe_result_name, tfe_probe_result, TFE_PROBE_RESULTS)
 NAMES(msg_ending_name, tfe_ending, TFE_ENDINGS)
 NAMES(msg_rotation_name, tfe_rotation, TFE_ROTATIONS)
 NAMES(msg_stream_name, tfe_stream, TFE_STREAMS)
+NAMES(msg_job_state_name, tfe_job_state, TFE_JOB_STATES)
 NAMES(msg_standby_name, tfe_standby, TFE_STANDBYS)
 NAMES(msg_out_name, tfe_out, TFE_OUTS)
 NAMES(msg_event_level_name, tfe_event_level, TFE_EVENT_LEVELS)
@@ -61,18 +62,12 @@ const char *msg_job(const struct tfe_msg *msg)
         return msg->u.events.job;
     case MSG_SERIES:
         return msg->u.series.job;
-    case MSG_STOP_JOB:
-        return msg->u.stop_job.job;
     case MSG_GROW:
         return msg->u.grow.job;
     case MSG_FORGET:
         return msg->u.forget.job;
-    case MSG_RESIZE:
-        return msg->u.resize.job;
     case MSG_SUBMIT:
         return msg->u.submit.spec.name;
-    case MSG_DESCRIBE:
-        return msg->u.describe.job;
     case MSG_SCALE:
         return msg->u.scale.job;
     case MSG_SUSPEND:

@@ -305,15 +305,20 @@ struct msg_refused {
     const char *sentence; /* one, a user can act on it */
 };
 
-/* Asks for all jobs (job NULL) or for one. Answered by STATUS_JOB, STATUS_NODEs, …, STATUS_END. */
+/* Asks for all jobs (job NULL) or for one, whoever opened them. Answered for each job by
+ * STATUS_JOB, SERIES_ROWs, with `detail` CONDITION_ROWs and the POOL_ROWs of its nodes, and
+ * STATUS_NODEs; then STATUS_END. */
 struct msg_status {
     const char *job;
-    bool jobs_only; /* … without the nodes */
+    bool jobs_only; /* without STATUS_NODEs */
+    bool detail;    /* with CONDITION_ROWs and POOL_ROWs; only where job names one */
 };
 
 struct msg_status_job {
     const char *job;
-    const char *state; /* lower case */
+    enum tfe_job_state state;
+    const char *phase; /* what the core does for it, a word ("gathering", "preparing", ...); "" if
+                          no agent has joined its run */
     uint32_t run;
     uint64_t epoch;
     uint32_t min_nodes;
@@ -322,7 +327,6 @@ struct msg_status_job {
     uint32_t restarts;  /* of the job-global budget, used so far */
     const char *waits;  /* what it waits for, a sentence; NULL: for nothing */
     uint32_t waits_ms;  /* … until then at the latest; 0: nobody knows */
-    uint32_t since_ms;  /* how long it has been in its state; 0: not known */
     uint32_t members;   /* nodes of its epoch */
     uint32_t nodes;     /* all that it has … */
     uint32_t connected; /* … with a connection … */
@@ -348,6 +352,19 @@ struct msg_status_job {
      * that work, and those that have ended with exit status 0. */
     uint32_t workers, workers_working, workers_done;
     uint32_t alone; /* nodes of the epoch whose trainers do not use the cluster they were given */
+    struct tfe_wall since; /* when it entered its state; 0: not known */
+    struct tfe_wall ended; /* when its run ended; 0: it has not, or not known */
+    const char *reason;    /* why it failed or was cancelled, or, while it is tried again, its
+                              last failure, one line; NULL: none */
+    uint32_t retry_ms;     /* the next attempt comes by then; 0: none is due */
+    /* A job that was submitted; of one that agents opened the rest is 0 or NULL. */
+    bool is_submitted;
+    uint32_t priority;
+    uint32_t n_assigned;     /* nodes of the pool that work for it */
+    struct tfe_wall created; /* when it was submitted */
+    const char *source;      /* of its files; NULL: none */
+    const char *command;     /* cut to a sentence */
+    bool lingers;            /* it has succeeded, and what still runs of it goes on */
 };
 
 /* A node of the STATUS_JOB before it. */
@@ -424,7 +441,7 @@ struct msg_evict {
 };
 
 /* Lets a node that was evicted in again. */
-struct msg_pardon {
+struct msg_unban {
     const char *node; /* its id, or its label */
 };
 
@@ -465,24 +482,12 @@ struct msg_ban_row {
     struct tfe_wall until;
 };
 
-struct msg_stop_job {
-    const char *job;
-};
-
 struct msg_grow {
     const char *job;
 };
 
 struct msg_forget {
     const char *job;
-};
-
-/* The job has from min to max nodes from now on, whatever its agents ask for. */
-struct msg_resize {
-    const char *job;
-    uint32_t min_nodes;
-    uint32_t max_nodes;
-    uint32_t n_ps; /* MSG_UNSET: as many as now */
 };
 
 /* The order has been taken in. */
@@ -724,6 +729,7 @@ const char *msg_probe_result_name(enum tfe_probe_result result);
 const char *msg_ending_name(enum tfe_ending ending);
 const char *msg_rotation_name(enum tfe_rotation step);
 const char *msg_stream_name(enum tfe_stream stream);
+const char *msg_job_state_name(enum tfe_job_state state);
 const char *msg_standby_name(enum tfe_standby state);
 const char *msg_out_name(enum tfe_out why);
 const char *msg_event_level_name(enum tfe_event_level level);

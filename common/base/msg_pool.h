@@ -97,36 +97,8 @@ struct msg_submit {
     struct msg_spec spec;
 };
 
-/* Asks for all jobs that were handed in. Answered by JOB_ROWs and STATUS_END. */
-struct msg_jobs {
-    char nothing;
-};
-
-/* A job that was handed in. */
-struct msg_job_row {
-    const char *job;
-    const char *state; /* the condition that holds now, a word in lower case */
-    uint32_t priority;
-    uint32_t min_nodes, max_nodes;
-    uint32_t n_ps;
-    bool chief;
-    bool evaluator;
-    uint32_t nodes; /* of the pool that it has now */
-    struct tfe_wall created;
-    struct tfe_wall since; /* it is in its state */
-    const char *waits;     /* what it waits for, a sentence; NULL: for nothing */
-    const char *source;    /* "" none */
-    const char *command;   /* cut to a sentence */
-    bool lingers;          /* it has succeeded, and what still runs of it goes on */
-};
-
-/* Asks for one. Answered by its JOB_ROW, CONDITION_ROWs, the POOL_ROWs of its nodes, STATUS_END. */
-struct msg_describe {
-    const char *job;
-};
-
 struct msg_condition_row {
-    const char *name; /* "Created", "Queued", … */
+    const char *name; /* "Created", or the name of a job's state, capitalised */
     bool status;
     const char *reason; /* a word */
     struct tfe_wall at; /* it became so */
@@ -173,12 +145,12 @@ struct msg_demand_row {
     struct tfe_wall deadline; /* with a role: the first of its nodes goes then; 0: none does */
 };
 
-/* So many nodes of that role from now on; min and max differ for workers only. */
+/* The job has from min to max nodes that work from now on, whatever its agents ask for. */
 struct msg_scale {
     const char *job;
-    enum tfe_task role;
     uint32_t min_nodes;
     uint32_t max_nodes;
+    uint32_t n_ps; /* MSG_UNSET: as many as now */
 };
 
 struct msg_suspend {

@@ -3,6 +3,8 @@
 #ifndef TFE_COMMON_BASE_MSG_WORDS_H
 #define TFE_COMMON_BASE_MSG_WORDS_H
 
+#include <stdbool.h>
+
 #include "common/base/range.h"
 
 /* Type byte of each message, its name, and who may send it: A agent to server, S server to agent or
@@ -56,21 +58,19 @@
     X(HEALTH, health, 79, S)                                                                       \
     X(DRAIN, drain, 68, O)                                                                         \
     X(EVICT, evict, 69, O)                                                                         \
-    X(STOP_JOB, stop_job, 70, O)                                                                   \
     X(DONE, done, 71, S)                                                                           \
     X(EPOCHS, epochs, 72, Q)                                                                       \
     X(EPOCH_ROW, epoch_row, 73, S)                                                                 \
     X(BACKUP, backup, 74, O)                                                                       \
     X(FORGET, forget, 75, O)                                                                       \
     X(GROW, grow, 78, O)                                                                           \
-    X(RESIZE, resize, 76, O)                                                                       \
     X(TOKEN_CREATE, token_create, 80, O)                                                           \
     X(TOKEN, token, 81, S)                                                                         \
     X(TOKENS, tokens, 82, O)                                                                       \
     X(TOKEN_ROW, token_row, 83, S)                                                                 \
     X(TOKEN_REVOKE, token_revoke, 84, O)                                                           \
     X(TOKEN_ROTATE, token_rotate, 85, O)                                                           \
-    X(PARDON, pardon, 86, O)                                                                       \
+    X(UNBAN, unban, 86, O)                                                                         \
     X(BANS, bans, 87, O)                                                                           \
     X(BAN_ROW, ban_row, 88, S)                                                                     \
     X(AUDIT, audit, 89, O)                                                                         \
@@ -89,9 +89,6 @@
     X(SERIES, series, 96, Q)                                                                       \
     X(SERIES_ROW, series_row, 97, S)                                                               \
     X(SUBMIT, submit, 110, O)                                                                      \
-    X(JOBS, jobs, 111, Q)                                                                          \
-    X(JOB_ROW, job_row, 112, S)                                                                    \
-    X(DESCRIBE, describe, 113, Q)                                                                  \
     X(CONDITION_ROW, condition_row, 114, S)                                                        \
     X(POOL_NODES, pool_nodes, 115, Q)                                                              \
     X(POOL_ROW, pool_row, 116, S)                                                                  \
@@ -168,10 +165,31 @@ enum tfe_epoch_time {
 #define TFE_RESULTS(X)                                                                             \
     X(RESULT_SUCCEEDED, 1, "succeeded")                                                            \
     X(RESULT_FAILED, 2, "failed")                                                                  \
-    X(RESULT_STOPPED, 3, "stopped")                                                                \
+    X(RESULT_CANCELLED, 3, "cancelled")                                                            \
     X(RESULT_DRAINED, 4, "drained")
 
 enum tfe_result { TFE_RESULTS(TFE_ENUMERATOR) };
+
+/* The state of a job: the one word that tables, JSON, pages, events and conditions (capitalised)
+ * show; docs/design.md, section 12.1, defines them. */
+#define TFE_JOB_STATES(X)                                                                          \
+    X(STATE_WAITING, 1, "waiting")                                                                 \
+    X(STATE_STARTING, 2, "starting")                                                               \
+    X(STATE_RUNNING, 3, "running")                                                                 \
+    X(STATE_RESTARTING, 4, "restarting")                                                           \
+    X(STATE_SUSPENDED, 5, "suspended")                                                             \
+    X(STATE_SUCCEEDED, 6, "succeeded")                                                             \
+    X(STATE_FAILED, 7, "failed")                                                                   \
+    X(STATE_CANCELLED, 8, "cancelled")                                                             \
+    X(STATE_SET_ASIDE, 9, "set_aside")
+
+enum tfe_job_state { TFE_JOB_STATES(TFE_ENUMERATOR) };
+
+/* True for states that no event but a new run leaves. */
+static inline bool msg_job_is_over(enum tfe_job_state state)
+{
+    return state == STATE_SUCCEEDED || state == STATE_FAILED || state == STATE_CANCELLED;
+}
 
 /* What becomes of the interpreters that wait to be trainers, all of a node's together. */
 #define TFE_STANDBYS(X)                                                                            \

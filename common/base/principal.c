@@ -58,9 +58,9 @@ static bool scope_has(const char *scope, const char *job)
 static bool is_about_one_job(enum tfe_msg_type type)
 {
     return sender_of(type) == SENDER_A || type == MSG_STATUS || type == MSG_DRAIN ||
-           type == MSG_EVICT || type == MSG_PARDON || type == MSG_BANS ||
-           type == MSG_REVOKE_AGENT || type == MSG_AGENTS || type == MSG_EVENTS ||
-           type == MSG_JOBS || type == MSG_BUNDLE_HAVE || type == MSG_BUNDLE_PUT;
+           type == MSG_EVICT || type == MSG_UNBAN || type == MSG_BANS || type == MSG_REVOKE_AGENT ||
+           type == MSG_AGENTS || type == MSG_EVENTS || type == MSG_BUNDLE_HAVE ||
+           type == MSG_BUNDLE_PUT;
 }
 
 static const char *role_fault(const struct principal *by, enum tfe_msg_type type)

@@ -6,36 +6,86 @@
 #include "common/rows/json.h"
 #include "common/rows/kinds.h"
 
-json_t *answer_status(const struct row_list *rows)
+/* Of what stands behind a job's row: the list in its object that rows of this kind belong to; NULL:
+ * they are no lists of a job. */
+static const char *list_of(const struct row_kind *kind)
 {
-    json_t *jobs = json_array();
-    json_t *nodes = NULL;
-    json_t *metrics = NULL;
-    int failed = 0;
-    for (size_t i = 0; i < rows->n && !failed; i++) {
-        if (rows->v[i].kind == &kind_health) {
-            continue;
+    return kind == &kind_node        ? "nodes"
+           : kind == &kind_condition ? "conditions"
+           : kind == &kind_pool_node ? "pool"
+                                     : NULL;
+}
+
+static int begin_job(json_t *jobs, json_t *job, bool has_nodes, bool has_detail)
+{
+    int failed = json_object_set_new(job, "metrics", json_object());
+    if (has_nodes) {
+        failed |= json_object_set_new(job, "nodes", json_array());
+    }
+    if (has_detail) {
+        failed |= json_object_set_new(job, "conditions", json_array());
+        failed |= json_object_set_new(job, "pool", json_array());
+    }
+    return failed | json_array_append_new(jobs, job);
+}
+
+/* Every job has a condition where detail was asked for. */
+static bool is_detailed(const struct row_list *rows)
+{
+    for (size_t i = 0; i < rows->n; i++) {
+        if (rows->v[i].kind == &kind_condition) {
+            return true;
         }
-        json_t *object = row_json(rows->v[i].kind, rows->v[i].at);
-        if (rows->v[i].kind == &kind_job) {
-            nodes = json_array();
-            metrics = json_object();
-            failed |= json_object_set_new(object, "metrics", metrics);
-            failed |= json_object_set_new(object, "nodes", nodes);
-            failed |= json_array_append_new(jobs, object);
-        } else if (rows->v[i].kind == &kind_point) {
-            const struct msg_series_row *point = rows->v[i].at;
-            failed |= json_object_set_new(metrics, point->name, json_real(point->value));
-            json_decref(object);
-        } else {
-            failed |= json_array_append_new(nodes, object);
+    }
+    return false;
+}
+
+static json_t *jobs_json(const struct row_list *rows, bool has_nodes)
+{
+    const bool has_detail = is_detailed(rows);
+    json_t *jobs = json_array();
+    json_t *job = NULL;
+    int failed = !jobs;
+    for (size_t i = 0; i < rows->n && !failed; i++) {
+        const struct row *row = &rows->v[i];
+        const char *list = list_of(row->kind);
+        if (row->kind == &kind_job) {
+            job = row_json(row->kind, row->at);
+            failed = begin_job(jobs, job, has_nodes, has_detail);
+        } else if (row->kind == &kind_point) {
+            const struct msg_series_row *point = row->at;
+            failed = json_object_set_new(json_object_get(job, "metrics"), point->name,
+                                         json_real(point->value));
+        } else if (list) {
+            failed =
+                json_array_append_new(json_object_get(job, list), row_json(row->kind, row->at));
         }
     }
     if (failed) {
         json_decref(jobs);
         return NULL;
     }
-    return json_pack("{s:o, s:o}", "jobs", jobs, "health", row_list_json(rows, &kind_health));
+    return jobs;
+}
+
+json_t *answer_status(const struct row_list *rows)
+{
+    return json_pack("{s:o, s:o}", "jobs", jobs_json(rows, true), "health",
+                     row_list_json(rows, &kind_health));
+}
+
+json_t *answer_jobs(const struct row_list *rows)
+{
+    return json_pack("{s:o, s:o}", "jobs", jobs_json(rows, false), "health",
+                     row_list_json(rows, &kind_health));
+}
+
+json_t *answer_job(const struct row_list *rows)
+{
+    json_t *jobs = jobs_json(rows, true);
+    json_t *job = json_incref(json_array_get(jobs, 0));
+    json_decref(jobs);
+    return job;
 }
 
 /* --- ledgers --- */
@@ -69,9 +119,10 @@ static json_t *total_json(const struct epochs_total *total)
 /* What no row says: nobody trains, and what for. */
 static json_t *now_json(const struct epochs_total *total)
 {
-    return total->now < 0 ? json_null()
-                          : json_pack("{s:I, s:s, s:s?}", "standstill_ms", (json_int_t)total->now,
-                                      "state", total->job->state, "waits", total->job->waits);
+    return total->now < 0
+               ? json_null()
+               : json_pack("{s:I, s:s, s:s?}", "standstill_ms", (json_int_t)total->now, "state",
+                           msg_job_state_name(total->job->state), "waits", total->job->waits);
 }
 
 json_t *answer_epochs(const struct row_list *ledger, const char *job)
@@ -107,17 +158,4 @@ json_t *answer_events(const struct row_list *rows, uint64_t after)
     const struct msg_event_row *last = rows->n > 0 ? rows->v[rows->n - 1].at : NULL;
     return json_pack("{s:o, s:I}", "events", row_list_json(rows, &kind_event), "newest",
                      (json_int_t)(last ? last->number : after));
-}
-
-json_t *answer_describe(const struct row_list *rows)
-{
-    const struct msg_job_row *job = row_list_head(rows, &kind_submission);
-    json_t *object = job ? row_json(&kind_submission, job) : NULL;
-    if (object &&
-        (json_object_set_new(object, "conditions", row_list_json(rows, &kind_condition)) != 0 ||
-         json_object_set_new(object, "nodes", row_list_json(rows, &kind_pool_node)) != 0)) {
-        json_decref(object);
-        object = NULL;
-    }
-    return object;
 }

@@ -11,6 +11,9 @@
 /* Of STATUS: {"jobs": [… with "nodes": […] in each], "health": […]}. In the rows' order. */
 json_t *answer_status(const struct row_list *rows) TFE_MUST_CHECK;
 
+/* Of STATUS without nodes: the same without "nodes". */
+json_t *answer_jobs(const struct row_list *rows) TFE_MUST_CHECK;
+
 /* Of EPOCHS, worked out (epochs.h): {"job", "epochs", "total", "now"}. */
 json_t *answer_epochs(const struct row_list *ledger, const char *job) TFE_MUST_CHECK;
 
@@ -20,7 +23,8 @@ json_t *answer_events(const struct row_list *rows, uint64_t after) TFE_MUST_CHEC
 /* Of STATUS: {"nodes": […]}, each with its job. Changes the rows' kinds. */
 json_t *answer_nodes(struct row_list *rows) TFE_MUST_CHECK;
 
-/* Of DESCRIBE: the job, with {"conditions": […], "nodes": […]}. NULL for no job, too. */
-json_t *answer_describe(const struct row_list *rows) TFE_MUST_CHECK;
+/* Of STATUS for one job with detail: the job, with {"metrics", "nodes", "conditions", "pool"}. NULL
+ * for no job, too. */
+json_t *answer_job(const struct row_list *rows) TFE_MUST_CHECK;
 
 #endif

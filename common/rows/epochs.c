@@ -90,11 +90,6 @@ static void work_out(struct epoch_row *r, const struct epoch_row *before, int64_
     }
 }
 
-static bool is_state(const struct msg_status_job *job, const char *state)
-{
-    return job && strcmp(job->state, state) == 0;
-}
-
 static const struct msg_status_job *job_of(const struct row_list *ledger)
 {
     for (size_t i = ledger->n; i-- > 0;) {
@@ -103,6 +98,12 @@ static const struct msg_status_job *job_of(const struct row_list *ledger)
         }
     }
     return NULL;
+}
+
+/* Whether the job's newest epoch runs, or is being written before it begins. */
+static bool is_on(const struct msg_status_job *job)
+{
+    return job->state == STATE_RUNNING || strcmp(job->phase, "committing") == 0;
 }
 
 void epochs_work_out(struct row_list *ledger, struct tfe_wall now)
@@ -126,10 +127,9 @@ void epochs_work_out(struct row_list *ledger, struct tfe_wall now)
         if (r->ended < 0 && next) {
             r->ended = first_known(&next->row, due, COUNT(due));
         }
-        bool runs =
-            !next && !r->row.over && (is_state(job, "running") || is_state(job, "committing"));
+        bool runs = !next && !r->row.over && job && is_on(job);
         bool failed = next ? next->row.run == r->row.run && next->row.cause == CAUSE_TRAINER_FAILED
-                           : is_state(job, "failed");
+                           : job && job->state == STATE_FAILED;
         work_out(r, before,
                  r->ended >= 0 ? r->ended
                  : runs        ? now.ms
@@ -142,20 +142,17 @@ void epochs_work_out(struct row_list *ledger, struct tfe_wall now)
 /* Nobody trains, and none of the rows says so: since the last epoch's end. */
 static int64_t standstill_now(const struct row_list *ledger, struct tfe_wall now)
 {
-    static const char *const on_the_way[] = {"waiting", "gathering", "preparing", "committing",
-                                             "rebuilding"};
     const struct msg_status_job *job = job_of(ledger);
     const struct epoch_row *last = NULL;
     for (size_t i = 0; i < ledger->n; i++) {
         const struct epoch_row *r = epoch_at(ledger, i);
         last = r ? r : last;
     }
-    for (size_t i = 0; i < COUNT(on_the_way) && last; i++) {
-        if (is_state(job, on_the_way[i]) && last->row.run == job->run && last->ended >= 0) {
-            return now.ms > last->ended ? now.ms - last->ended : 0;
-        }
+    if (!job || !last || msg_job_is_over(job->state) || job->state == STATE_RUNNING ||
+        last->row.run != job->run || last->ended < 0) {
+        return -1;
     }
-    return -1;
+    return now.ms > last->ended ? now.ms - last->ended : 0;
 }
 
 void epochs_sum(const struct row_list *ledger, struct tfe_wall now, struct epochs_total *ret)

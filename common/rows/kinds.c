@@ -20,10 +20,49 @@
 
 #define JOB(...) FIELD(msg_status_job, __VA_ARGS__)
 
+static const char *job_state(const void *row, char *room)
+{
+    return msg_job_state_name(((const struct msg_status_job *)row)->state);
+}
+
+/* Whose nodes the job has: those of the pool, or those whose agents were started by hand. */
+static const char *job_origin(const void *row, char *room)
+{
+    return ((const struct msg_status_job *)row)->is_submitted ? "submitted" : "agents";
+}
+
+static const char *job_phase(const void *row, char *room)
+{
+    const char *phase = ((const struct msg_status_job *)row)->phase;
+    return phase && phase[0] != '\0' ? phase : NULL;
+}
+
+static const char *job_nodes(const void *row, char *room)
+{
+    const struct msg_status_job *job = row;
+    (void)snprintf(room, ROW_ROOM, "%u",
+                   (unsigned)(job->is_submitted ? job->n_assigned : job->nodes));
+    return room;
+}
+
+/* What people want to know of it in one line: why it has failed, or what it waits for. */
+static const char *job_why(const void *row, char *room)
+{
+    const struct msg_status_job *job = row;
+    return msg_job_is_over(job->state) || !job->waits ? job->reason : job->waits;
+}
+
 static const struct row_field job_fields[] = {
     {JOB(job, ROW_TEXT, "job", "JOB")},
+    {.key = "origin", .type = ROW_WORD, .text = job_origin},
     {JOB(run, ROW_U32, "run", "RUN")},
-    {JOB(state, ROW_TEXT, "state", "STATE")},
+    {.key = "state", .head = "STATE", .type = ROW_WORD, .text = job_state},
+    {JOB(phase, ROW_TEXT, NULL, NULL)}, /* ... or "" */
+    {.key = "phase", .type = ROW_WORD, .text = job_phase},
+    {JOB(since, ROW_MOMENT, "since_ms", "SINCE")},
+    {JOB(ended, ROW_MOMENT, "ended_ms", NULL)},
+    {JOB(reason, ROW_TEXT, "reason", NULL)},
+    {JOB(retry_ms, ROW_AGE, "retry_in_ms", NULL)},
     {JOB(epoch, ROW_U64, "epoch", "EPOCH")},
     {JOB(min_nodes, ROW_U32, "min", "MIN")},
     {JOB(max_nodes, ROW_U32, "max", "MAX")},
@@ -39,7 +78,6 @@ static const struct row_field job_fields[] = {
     {JOB(evaluator, ROW_BOOL, "evaluator", NULL)},
     {JOB(waits_since_ms, ROW_AGE, "waits_since_ms", NULL)},
     {JOB(waits_ms, ROW_AGE, "waits_until_ms", NULL)},
-    {JOB(since_ms, ROW_AGE, "since_ms", NULL)},
     {JOB(step, ROW_U64, "step", "STEP"), HAS(msg_status_job, has_step)},
     {JOB(total, ROW_U64, "total", "TOTAL"), OR_0},
     {JOB(samples, ROW_U64, "samples", "SAMPLES"), OR_0},
@@ -53,6 +91,14 @@ static const struct row_field job_fields[] = {
     {JOB(workers_working, ROW_U32, "workers_working", NULL)},
     {JOB(workers_done, ROW_U32, "workers_done", NULL)},
     {JOB(alone, ROW_U32, "alone", NULL)},
+    {JOB(priority, ROW_U32, "priority", "PRIORITY"), HAS(msg_status_job, is_submitted)},
+    {JOB(n_assigned, ROW_U32, "nodes_assigned", NULL), HAS(msg_status_job, is_submitted)},
+    {JOB(created, ROW_MOMENT, "created_ms", "CREATED")},
+    {JOB(source, ROW_TEXT, "source", "SOURCE")},
+    {JOB(command, ROW_TEXT, "command", "COMMAND")},
+    {JOB(lingers, ROW_BOOL, "lingers", NULL)},
+    {.head = "NODES", .type = ROW_WORD, .text = job_nodes},
+    {.head = "WHY", .type = ROW_TEXT, .text = job_why},
 };
 
 const struct row_kind kind_job = {.name = "job",
@@ -489,33 +535,7 @@ const struct row_kind kind_point = {.name = "point",
                                     .size = sizeof(struct msg_series_row),
                                     .given = sizeof(struct msg_series_row)};
 
-/* --- the pool, and jobs that were handed in --- */
-
-#define HANDED_IN(...) FIELD(msg_job_row, __VA_ARGS__)
-
-static const struct row_field submission_fields[] = {
-    {HANDED_IN(job, ROW_TEXT, "job", "JOB")},
-    {HANDED_IN(state, ROW_TEXT, "state", "STATE")},
-    {HANDED_IN(priority, ROW_U32, "priority", "PRIORITY")},
-    {HANDED_IN(min_nodes, ROW_U32, "min", "MIN")},
-    {HANDED_IN(max_nodes, ROW_U32, "max", "MAX")},
-    {HANDED_IN(n_ps, ROW_U32, "ps", "PS")},
-    {HANDED_IN(chief, ROW_BOOL, "chief", NULL)},
-    {HANDED_IN(evaluator, ROW_BOOL, "evaluator", NULL)},
-    {HANDED_IN(nodes, ROW_U32, "nodes", "NODES")},
-    {HANDED_IN(created, ROW_MOMENT, "created_ms", "CREATED")},
-    {HANDED_IN(since, ROW_MOMENT, "since_ms", "SINCE")},
-    {HANDED_IN(waits, ROW_TEXT, "waits", "WAITS FOR")},
-    {HANDED_IN(source, ROW_TEXT, "source", "SOURCE")},
-    {HANDED_IN(command, ROW_TEXT, "command", "COMMAND")},
-    {HANDED_IN(lingers, ROW_BOOL, "lingers", NULL)},
-};
-
-const struct row_kind kind_submission = {.name = "submission",
-                                         .fields = submission_fields,
-                                         .n_fields = COUNT(submission_fields),
-                                         .size = sizeof(struct msg_job_row),
-                                         .given = sizeof(struct msg_job_row)};
+/* --- the pool, and jobs that were submitted --- */
 
 #define CONDITION(...) FIELD(msg_condition_row, __VA_ARGS__)
 
@@ -615,15 +635,15 @@ const struct row_kind *kind_of(enum tfe_msg_type type)
         enum tfe_msg_type type;
         const struct row_kind *kind;
     } kinds[] = {
-        {MSG_STATUS_JOB, &kind_job},      {MSG_STATUS_NODE, &kind_node},
-        {MSG_EPOCH_ROW, &kind_epoch},     {MSG_TOKEN, &kind_token},
-        {MSG_AUDIT_ROW, &kind_audit_row}, {MSG_BAN_ROW, &kind_ban_row},
-        {MSG_TOKEN_ROW, &kind_token_row}, {MSG_AGENT_ROW, &kind_agent_row},
-        {MSG_HEALTH, &kind_health},       {MSG_GAUGE, &kind_gauge},
-        {MSG_LOG_LINES, &kind_log_lines}, {MSG_HEALTH, &kind_health},
-        {MSG_EVENT_ROW, &kind_event},     {MSG_SERIES_ROW, &kind_point},
-        {MSG_JOB_ROW, &kind_submission},  {MSG_CONDITION_ROW, &kind_condition},
-        {MSG_POOL_ROW, &kind_pool_node},  {MSG_DEMAND_ROW, &kind_demand},
+        {MSG_STATUS_JOB, &kind_job},          {MSG_STATUS_NODE, &kind_node},
+        {MSG_EPOCH_ROW, &kind_epoch},         {MSG_TOKEN, &kind_token},
+        {MSG_AUDIT_ROW, &kind_audit_row},     {MSG_BAN_ROW, &kind_ban_row},
+        {MSG_TOKEN_ROW, &kind_token_row},     {MSG_AGENT_ROW, &kind_agent_row},
+        {MSG_HEALTH, &kind_health},           {MSG_GAUGE, &kind_gauge},
+        {MSG_LOG_LINES, &kind_log_lines},     {MSG_HEALTH, &kind_health},
+        {MSG_EVENT_ROW, &kind_event},         {MSG_SERIES_ROW, &kind_point},
+        {MSG_CONDITION_ROW, &kind_condition}, {MSG_POOL_ROW, &kind_pool_node},
+        {MSG_DEMAND_ROW, &kind_demand},
     };
     for (size_t i = 0; i < COUNT(kinds); i++) {
         if (kinds[i].type == type) {

@@ -37,7 +37,6 @@ extern const struct row_kind kind_agent_row;   /* struct msg_agent_row */
 extern const struct row_kind kind_token_row;   /* struct msg_token_row */
 extern const struct row_kind kind_log_lines;   /* struct msg_log_lines */
 extern const struct row_kind kind_token;       /* struct msg_token */
-extern const struct row_kind kind_submission;  /* struct msg_job_row */
 extern const struct row_kind kind_condition;   /* struct msg_condition_row */
 extern const struct row_kind kind_pool_node;   /* struct msg_pool_row */
 extern const struct row_kind kind_demand;      /* struct msg_demand_row */

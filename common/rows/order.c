@@ -16,16 +16,15 @@ struct place {
 
 bool order_is_over(const struct msg_status_job *job)
 {
-    return strcmp(job->state, "succeeded") == 0 || strcmp(job->state, "failed") == 0 ||
-           strcmp(job->state, "stopped") == 0;
+    return msg_job_is_over(job->state);
 }
 
 static int liveliness(const struct msg_status_job *job)
 {
-    return strcmp(job->state, "running") == 0   ? 0
-           : order_is_over(job)                 ? 3
-           : strcmp(job->state, "waiting") == 0 ? 2
-                                                : 1;
+    return job->state == STATE_RUNNING                                    ? 0
+           : order_is_over(job)                                           ? 3
+           : job->state == STATE_WAITING || job->state == STATE_SUSPENDED ? 2
+                                                                          : 1;
 }
 
 static int sign(uint64_t a, uint64_t b)
@@ -36,7 +35,11 @@ static int sign(uint64_t a, uint64_t b)
 static int compare_jobs(const struct msg_status_job *a, const struct msg_status_job *b)
 {
     int by = liveliness(a) - liveliness(b);
-    by = by ? by : sign(b->since_ms / 1000, a->since_ms / 1000);
+    if (!by && a->state == STATE_WAITING && b->state == STATE_WAITING) { /* as they get nodes */
+        by = sign(b->priority, a->priority);
+        by = by ? by : sign((uint64_t)a->created.ms, (uint64_t)b->created.ms);
+    }
+    by = by ? by : sign((uint64_t)a->since.ms / 1000, (uint64_t)b->since.ms / 1000);
     return by ? by : strcmp(a->job, b->job);
 }
 

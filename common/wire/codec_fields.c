@@ -346,26 +346,24 @@ FIELDS(save) = {
 FIELDS(status) = {
     FIELD(status, 1, job, ID, OR_NULL),
     FIELD(status, 70, jobs_only, FLAG),
+    FIELD(status, 71, detail, FLAG),
 };
 FIELDS(status_end) = {FIELD(status_end, 1, jobs, NUMBER), FIELD(status_end, 50, newest, NUMBER)};
 FIELDS(drain) = {FIELD(drain, 1, node, NODE), FIELD(drain, 2, within_ms, DURATION, OR_UNSET)};
 FIELDS(grow) = {FIELD(grow, 1, job, ID)};
 FIELDS(forget) = {FIELD(forget, 1, job, ID)};
-FIELDS(resize) = {
-    FIELD(resize, 1, job, ID),
-    FIELD(resize, 2, min_nodes, NODES),
-    FIELD(resize, 3, max_nodes, NODES),
-    FIELD(resize, 10, n_ps, NODES, OR_UNSET),
-};
 FIELDS(evict) = {FIELD(evict, 1, node, NODE), FIELD(evict, 2, for_ms, DURATION)};
-FIELDS(stop_job) = {FIELD(stop_job, 1, job, ID)};
 FIELDS(done) = {{.name = NULL}}; /* C has no empty array */
 FIELDS(epochs) = {FIELD(epochs, 1, job, ID)};
 FIELDS(backup) = {FIELD(backup, 1, name, ID)};
 
+#define MOMENT(message, number, member)                                                            \
+    FIELD_AS(message, number, member.ms, /* NOLINT(bugprone-macro-parentheses) */                  \
+             #member "_ms", UP_TO(INT64_MAX))
+
 FIELDS(status_job) = {
     FIELD(status_job, 1, job, ID),
-    FIELD(status_job, 2, state, TEXT(0, STATE_MAX, is_line)),
+    FIELD(status_job, 2, phase, TEXT(0, STATE_MAX, is_line)),
     FIELD(status_job, 3, run, UP_TO(MSG_RUN_MAX)),
     /* 0: none yet. */
     FIELD(status_job, 4, epoch, EPOCH_OR_0),
@@ -375,7 +373,6 @@ FIELDS(status_job) = {
     FIELD(status_job, 8, restarts, NUMBER),
     FIELD(status_job, 9, waits, TEXT(1, MSG_SENTENCE_MAX, NULL), OR_NULL),
     FIELD(status_job, 10, waits_ms, DURATION),
-    FIELD(status_job, 11, since_ms, DURATION),
     FIELD(status_job, 70, members, UP_TO(MSG_NODES_MAX)),
     FIELD(status_job, 71, nodes, UP_TO(MSG_NODES_MAX)),
     FIELD(status_job, 72, connected, UP_TO(MSG_NODES_MAX)),
@@ -397,6 +394,18 @@ FIELDS(status_job) = {
     FIELD(status_job, 76, workers_working, UP_TO(MSG_NODES_MAX)),
     FIELD(status_job, 77, workers_done, UP_TO(MSG_NODES_MAX)),
     FIELD(status_job, 78, alone, UP_TO(MSG_NODES_MAX)),
+    FIELD(status_job, 80, state, ENUM),
+    MOMENT(status_job, 81, since),
+    MOMENT(status_job, 82, ended),
+    FIELD(status_job, 83, reason, TEXT(1, MSG_SENTENCE_MAX, NULL), OR_NULL),
+    FIELD(status_job, 84, retry_ms, DURATION),
+    FIELD(status_job, 85, is_submitted, FLAG),
+    FIELD(status_job, 86, priority, UP_TO(MSG_PRIORITY_MAX)),
+    FIELD(status_job, 87, n_assigned, NUMBER_32),
+    MOMENT(status_job, 88, created),
+    FIELD(status_job, 89, source, TEXT(1, MSG_WORD_MAX, is_line), OR_NULL),
+    FIELD(status_job, 90, command, TEXT(1, MSG_SENTENCE_MAX, NULL), OR_NULL),
+    FIELD(status_job, 91, lingers, FLAG),
 };
 
 FIELDS(health) = {
@@ -448,9 +457,6 @@ FIELDS(epoch_row) = {
 #define SCOPE TEXT(1, MSG_SCOPE_MAX, is_scope)
 #define KEY_LABEL LABEL
 #define KEY ID /* of a key: its id or its label */
-#define MOMENT(message, number, member)                                                            \
-    FIELD_AS(message, number, member.ms, /* NOLINT(bugprone-macro-parentheses) */                  \
-             #member "_ms", UP_TO(INT64_MAX))
 
 FIELDS(token_create) = {
     FIELD(token_create, 1, role, FROM_TO(1, 3)),
@@ -501,7 +507,7 @@ FIELDS(agent_row) = {
 };
 FIELDS(revoke_agent) = {FIELD(revoke_agent, 1, node, NODE)};
 
-FIELDS(pardon) = {FIELD(pardon, 1, node, NODE)};
+FIELDS(unban) = {FIELD(unban, 1, node, NODE)};
 FIELDS(bans) = {{.name = NULL}};
 FIELDS(ban_row) = {
     FIELD(ban_row, 1, node, ID),
@@ -720,25 +726,6 @@ FIELDS(bundle_put) = {
 };
 
 FIELDS(submit) = {PART(submit, 1, spec)};
-FIELDS(jobs) = {{.name = NULL}};
-FIELDS(job_row) = {
-    FIELD(job_row, 1, job, ID),
-    FIELD(job_row, 2, state, TEXT(1, STATE_MAX, is_line)),
-    FIELD(job_row, 3, priority, UP_TO(MSG_PRIORITY_MAX)),
-    FIELD(job_row, 4, min_nodes, NODES),
-    FIELD(job_row, 5, max_nodes, NODES),
-    FIELD(job_row, 6, n_ps, UP_TO(MSG_NODES_MAX)),
-    FIELD(job_row, 7, chief, FLAG),
-    FIELD(job_row, 8, evaluator, FLAG),
-    FIELD(job_row, 9, nodes, NUMBER_32),
-    MOMENT(job_row, 10, created),
-    MOMENT(job_row, 11, since),
-    FIELD(job_row, 12, waits, TEXT(1, MSG_SENTENCE_MAX, NULL), OR_NULL),
-    FIELD(job_row, 13, source, TEXT(0, MSG_WORD_MAX, is_line)),
-    FIELD(job_row, 14, command, SENTENCE),
-    FIELD(job_row, 15, lingers, FLAG),
-};
-FIELDS(describe) = {FIELD(describe, 1, job, ID)};
 FIELDS(condition_row) = {
     FIELD(condition_row, 1, name, TEXT(1, STATE_MAX, is_line)),
     FIELD(condition_row, 2, status, FLAG),
@@ -774,9 +761,9 @@ FIELDS(pool_row) = {
 };
 FIELDS(scale) = {
     FIELD(scale, 1, job, ID),
-    FIELD(scale, 2, role, ENUM),
-    FIELD(scale, 3, min_nodes, UP_TO(MSG_NODES_MAX)),
-    FIELD(scale, 4, max_nodes, UP_TO(MSG_NODES_MAX)),
+    FIELD(scale, 3, min_nodes, NODES),
+    FIELD(scale, 4, max_nodes, NODES),
+    FIELD(scale, 5, n_ps, NODES, OR_UNSET),
 };
 FIELDS(suspend) = {FIELD(suspend, 1, job, ID)};
 FIELDS(resume) = {FIELD(resume, 1, job, ID)};

@@ -47,8 +47,6 @@ bool codec_is_sound(const struct tfe_msg *msg)
     case MSG_START:
         return (start->evaluates ? start->rank == start->world : start->rank < start->world) &&
                start->nodes <= start->world;
-    case MSG_RESIZE:
-        return msg->u.resize.min_nodes <= msg->u.resize.max_nodes;
     case MSG_SUBMIT:
         return is_sound_spec(&msg->u.submit.spec);
     case MSG_ASSIGN:
@@ -59,8 +57,6 @@ bool codec_is_sound(const struct tfe_msg *msg)
         return msg->u.bundle_want.offset < msg->u.bundle_want.until;
     case MSG_SCALE:
         return msg->u.scale.min_nodes <= msg->u.scale.max_nodes;
-    case MSG_JOB_ROW:
-        return msg->u.job_row.min_nodes <= msg->u.job_row.max_nodes;
     case MSG_STATUS_JOB:
         return msg->u.status_job.min_nodes <= msg->u.status_job.max_nodes;
     }

@@ -45,6 +45,7 @@ void job_begin_run(struct rdzv *r, struct job *job, const struct job_spec *spec,
     job_spec_fill(&job->spec, &r->config.wishes);
     job->state = JOB_WAITING;
     phase_wait(&job->phase, r->now);
+    phase_set_word(&job->phase, STATE_WAITING, r->wall);
     phase_serve(&job->phase, TFE_MONO_NEVER);
     plan_begin_run(job);
     ledger_begin_run(job);

@@ -45,11 +45,23 @@ struct job_phase {
     struct tfe_mono fence_until;
     uint32_t fence_seat;
     struct tfe_mono serve_until; /* PREPARING: ps and workers have not been told STOP; NEVER */
+    enum tfe_job_state word;     /* the state that people see … */
+    struct tfe_wall word_since;  /* … and when the job entered it; 0: not known */
     /* The number was raised; so many spares who were READY are so again by then, or late. 0: none.
      */
     uint32_t raised_spares;
     struct tfe_mono raised_until;
 };
+
+/* Notes the state that people see. An unchanged one keeps its time. */
+static inline void phase_set_word(struct job_phase *phase, enum tfe_job_state word,
+                                  struct tfe_wall now)
+{
+    if (phase->word != word) {
+        phase->word = word;
+        phase->word_since = now;
+    }
+}
 
 /* WAITING begins. */
 static inline void phase_wait(struct job_phase *phase, struct tfe_mono now)
@@ -133,7 +145,7 @@ static inline void job_touch(struct job *job)
 
 static inline bool job_is_over(const struct job *job)
 {
-    return job->state == JOB_SUCCEEDED || job->state == JOB_FAILED || job->state == JOB_STOPPED;
+    return job->state == JOB_SUCCEEDED || job->state == JOB_FAILED || job->state == JOB_CANCELLED;
 }
 
 static inline enum tfe_result job_result(const struct job *job)

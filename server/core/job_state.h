@@ -13,11 +13,11 @@ enum job_state {
     JOB_RUNNING,
     JOB_SUCCEEDED,
     JOB_FAILED,
-    JOB_STOPPED,
+    JOB_CANCELLED,
     JOB__COUNT
 };
 
-_Static_assert(JOB_STOPPED - JOB_SUCCEEDED == RESULT_STOPPED - RESULT_SUCCEEDED,
+_Static_assert(JOB_CANCELLED - JOB_SUCCEEDED == RESULT_CANCELLED - RESULT_SUCCEEDED,
                "the last three, in the order of results");
 
 static inline enum tfe_result job_result_of(enum job_state end)

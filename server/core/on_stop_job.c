@@ -24,8 +24,8 @@ void on_stop_job(struct rdzv *r, struct job *job)
             }
         }
     }
-    text_setf(r->sentence, sizeof(r->sentence), "job %s was stopped by an operator",
+    text_setf(r->sentence, sizeof(r->sentence), "job %s was cancelled by an operator",
               job->name.text);
-    job_finish(r, job, JOB_STOPPED, r->sentence);
+    job_finish(r, job, JOB_CANCELLED, r->sentence);
     job_touch(job);
 }

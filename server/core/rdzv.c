@@ -290,7 +290,7 @@ static int take(struct rdzv *r, const struct rdzv_event *event, struct job **ret
         return take_order(r, event, ret_job);
     case RDZV_FORGET:
         return take_forget(r, event, ret_job);
-    case RDZV_PARDON:
+    case RDZV_UNBAN:
         ban_drop(r, event->job, event->node);
         return 0;
     case RDZV_TICK:

@@ -46,7 +46,7 @@ enum rdzv_event_type {
     RDZV_GROW,           /* … or has it take in at once who waits for a place */
     RDZV_RESIZE,         /* … or says how many nodes it may have */
     RDZV_FORGET,         /* … or forgets it; job NULL: those that have been idle since `before` */
-    RDZV_PARDON,         /* a node that was evicted may come again, for all the core minds */
+    RDZV_UNBAN,          /* a node that was evicted may come again, for all the core minds */
     RDZV_TICK            /* time has come to the deadline of the last step, or passed it */
 };
 
@@ -57,7 +57,7 @@ struct rdzv_event {
     uint32_t session;           /* MESSAGE, CLOSED */
     const struct tfe_msg *msg;  /* MESSAGE; borrowed for the call */
     const char *job;            /* PERSISTED, PERSIST_FAILED, orders; borrowed */
-    const char *node;           /* DRAIN, EVICT, PARDON: the node's id; borrowed */
+    const char *node;           /* DRAIN, EVICT, UNBAN: the node's id; borrowed */
     bool has_within;            /* DRAIN: it has to be gone so soon */
     uint32_t within_ms;
     uint32_t min_nodes, max_nodes; /* RESIZE */

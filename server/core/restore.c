@@ -6,6 +6,7 @@
  * told. */
 #include "server/core/job.h"
 #include "server/core/sound.h"
+#include "server/core/states.h"
 
 /* The member's node into the job's tree and its seat. TFE_EINVAL: two have the same id. */
 static int seat_member(struct rdzv *r, struct job *job, uint32_t seat,
@@ -122,6 +123,7 @@ int rdzv_restore(struct rdzv *r, struct tfe_mono now, const struct rdzv_record *
     } else {
         adopt(r, job, record, fenced);
     }
+    job_note_word(job, record->over ? record->ended : (struct tfe_wall){0});
     job_insert(r, job);
     r->deadline = wheel_next(&r->wheel);
     return 0;

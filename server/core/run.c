@@ -94,7 +94,7 @@ static bool read_number(const char *word, uint64_t max, uint64_t *ret)
 
 static bool read_result(const char *word, enum tfe_result *ret)
 {
-    for (enum tfe_result result = RESULT_SUCCEEDED; result <= RESULT_STOPPED; result++) {
+    for (enum tfe_result result = RESULT_SUCCEEDED; result <= RESULT_CANCELLED; result++) {
         if (strcmp(word, msg_result_name(result)) == 0) {
             *ret = result;
             return true;

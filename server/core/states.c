@@ -65,17 +65,46 @@ static const struct {
                        settle_preparing},
     [JOB_COMMITTING] = {"committing",
                         TO(JOB_PREPARING) | TO(JOB_RUNNING) | TO(JOB_COMMITTING) |
-                            TO(JOB_SUCCEEDED) | TO(JOB_FAILED) | TO(JOB_STOPPED),
+                            TO(JOB_SUCCEEDED) | TO(JOB_FAILED) | TO(JOB_CANCELLED),
                         settle_committing},
     [JOB_RUNNING] = {"running", TO(JOB_PREPARING) | TO(JOB_COMMITTING), settle_running},
     [JOB_SUCCEEDED] = {"succeeded", 0, NULL},
     [JOB_FAILED] = {"failed", 0, NULL},
-    [JOB_STOPPED] = {"stopped", 0, NULL},
+    [JOB_CANCELLED] = {"cancelled", 0, NULL},
 };
 
 const char *job_state_name(enum job_state state)
 {
     return job_states[state].name;
+}
+
+/* The state that people see: STARTING and RESTARTING are told apart by whether an epoch of the run
+ * has begun. A job whose adopted epoch is put together again keeps running meanwhile. */
+static enum tfe_job_state word_of(const struct job *job)
+{
+    const bool is_first = job->run.is_new || (job->epoch.is_first && !job->epoch.is_open);
+    const enum tfe_job_state on_the_way = is_first ? STATE_STARTING : STATE_RESTARTING;
+    switch (job->state) {
+    case JOB_WAITING:
+        return roster_is_enough(job) ? on_the_way : STATE_WAITING;
+    case JOB_GATHERING:
+    case JOB_PREPARING:
+        return on_the_way;
+    case JOB_COMMITTING:
+        return job->write.is_over && job->epoch.is_open ? STATE_RUNNING : on_the_way;
+    case JOB_REBUILDING:
+    case JOB_RUNNING:
+        return STATE_RUNNING;
+    case JOB_SUCCEEDED:
+        return STATE_SUCCEEDED;
+    case JOB_FAILED:
+        return STATE_FAILED;
+    case JOB_CANCELLED:
+        return STATE_CANCELLED;
+    case JOB__COUNT:
+        break;
+    }
+    return STATE_WAITING;
 }
 
 static bool enter(struct rdzv *r, struct job *job, enum job_state state)
@@ -101,7 +130,7 @@ void job_finish(struct rdzv *r, struct job *job, enum job_state state, const cha
 {
     run_end_as(job, r->wall, sentence);
     verdict_note_progress(r, job);
-    if (state == JOB_STOPPED) {
+    if (state == JOB_CANCELLED) {
         job->phase.stop_began = r->now;
     }
     write_end(r, job, state);
@@ -428,7 +457,7 @@ static bool settle_preparing(struct rdzv *r, struct job *job)
  * for their fence then. */
 static bool still_ends(const struct rdzv *r, const struct job *job)
 {
-    if (job->write.ending != JOB_STOPPED || roster_is_stopped(job) ||
+    if (job->write.ending != JOB_CANCELLED || roster_is_stopped(job) ||
         is_past(r, tfe_mono_add(job->phase.stop_began, STOP_WAIT_MS))) {
         return false;
     }
@@ -551,6 +580,11 @@ static bool settle_running(struct rdzv *r, struct job *job)
     return wait_until(r, job, tfe_mono_min(when, job->epoch.leader_until));
 }
 
+void job_note_word(struct job *job, struct tfe_wall now)
+{
+    phase_set_word(&job->phase, word_of(job), now);
+}
+
 void job_settle(struct rdzv *r, struct job *job)
 {
     bool goes_on = true;
@@ -569,4 +603,5 @@ void job_settle(struct rdzv *r, struct job *job)
         }
         goes_on = job_states[job->state].settle(r, job);
     }
+    job_note_word(job, r->wall);
 }

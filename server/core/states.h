@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "common/base/time.h"
 #include "server/core/job_state.h"
 
 struct job;
@@ -12,6 +13,8 @@ struct rdzv;
 
 /* "waiting", …: static. */
 const char *job_state_name(enum job_state state);
+/* Notes the state that people see, with the time at which it began. */
+void job_note_word(struct job *job, struct tfe_wall now);
 /* Goes on from state to state as far as what is known allows, and sets the job's timer. */
 void job_settle(struct rdzv *r, struct job *job);
 /* Tells a node that is back, and runs that epoch still, to stop: in the switch that ends it as the

@@ -16,7 +16,10 @@ static void show_job(const struct job *job, struct msg_status_job *ret)
 {
     *ret = (struct msg_status_job){
         .job = job->name.text,
-        .state = job_state_name(job->state),
+        .state = job->phase.word,
+        .phase = job_state_name(job->state),
+        .since = job->phase.word_since,
+        .ended.ms = job_is_over(job) ? job->run.ended.ms : 0,
         .run = job->run.number,
         .epoch = job->epoch.number,
         .min_nodes = job->spec.min_nodes,
@@ -50,8 +53,12 @@ static void show_job(const struct job *job, struct msg_status_job *ret)
 /* Nothing is known of it but its name. */
 static void show_aside(const struct tfe_id *name, struct msg_status_job *ret)
 {
-    *ret = (struct msg_status_job){
-        .job = name->text, .state = "set_aside", .min_nodes = 1, .max_nodes = 1, .nproc = 1};
+    *ret = (struct msg_status_job){.job = name->text,
+                                   .state = STATE_SET_ASIDE,
+                                   .phase = "set_aside",
+                                   .min_nodes = 1,
+                                   .max_nodes = 1,
+                                   .nproc = 1};
 }
 
 int rdzv_view_job(const struct rdzv *r, const char *after, struct msg_status_job *ret_job)
@@ -139,7 +146,6 @@ void rdzv_view_waits(const struct rdzv *r, struct msg_status_job *row, char room
     const struct job *job = job_find(r, row->job);
     if (job) {
         row->waits = wait_describe(r, job, NULL, room, &row->waits_ms) ? room : NULL;
-        row->since_ms = wait_since_ms(r, job);
         row->waits_since_ms = row->waits ? wait_for_ms(r, job) : 0;
     }
 }

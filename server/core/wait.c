@@ -181,7 +181,7 @@ bool wait_describe(const struct rdzv *r, const struct job *job, const struct nod
     case JOB_COMMITTING:
     case JOB_SUCCEEDED:
     case JOB_FAILED:
-    case JOB_STOPPED:
+    case JOB_CANCELLED:
     case JOB__COUNT:
         break;
     }
@@ -246,7 +246,8 @@ void wait_forget(struct job *job)
     job->wait.fresh_until = (struct tfe_mono){0};
 }
 
-uint32_t wait_since_ms(const struct rdzv *r, const struct job *job)
+/* How long the job has been in its state; 0: not known. */
+static uint32_t wait_since_ms(const struct rdzv *r, const struct job *job)
 {
     struct tfe_mono since = r->now;
     if (job->state == JOB_WAITING) {

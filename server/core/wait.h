@@ -41,7 +41,4 @@ void wait_forget(struct job *job);
 /* How long it has been waiting for what wait_describe says of the job; 0: not known. */
 uint32_t wait_for_ms(const struct rdzv *r, const struct job *job);
 
-/* How long the job has been in its state; 0: not known. */
-uint32_t wait_since_ms(const struct rdzv *r, const struct job *job);
-
 #endif

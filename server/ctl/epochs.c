@@ -24,7 +24,7 @@ static void print_total(const struct row_list *ledger)
     if (total.now >= 0) {
         const char *waits = total.job->waits;
         (void)printf("now: nobody trains, for %s: %s\n", row_span_text(total.now, room),
-                     waits ? waits : total.job->state);
+                     waits ? waits : msg_job_state_name(total.job->state));
     }
     (void)printf("total: running %s", row_span_text(total.running, room));
     (void)printf(", standstill %s%s", total.is_least ? ">= " : "",

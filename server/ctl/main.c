@@ -22,6 +22,27 @@ static const struct ctl_verb *const verbs[] = {
 };
 #define N_VERBS (sizeof(verbs) / sizeof(verbs[0]))
 
+#define CTL_VERB_COUNT(name) +1
+static const struct {
+    const char *heading;
+    size_t n; /* verbs of it */
+} groups[] = {
+    {"Jobs", 0 CTL_JOB_VERBS(CTL_VERB_COUNT)},
+    {"Nodes", 0 CTL_NODE_VERBS(CTL_VERB_COUNT)},
+    {"Access, and the server", 0 CTL_SERVER_VERBS(CTL_VERB_COUNT)},
+};
+#undef CTL_VERB_COUNT
+
+/* What other tools call some verbs; each is led to one of ours. */
+static const struct {
+    const char *word;
+    const char *verb;
+} synonyms[] = {
+    {"stop", "cancel"},   {"kill", "cancel"},   {"resize", "scale"}, {"pardon", "unban"},
+    {"delete", "forget"}, {"list", "jobs"},     {"ps", "jobs"},      {"get", "jobs"},
+    {"run", "submit"},    {"show", "describe"},
+};
+
 #define FIELD(name) offsetof(struct ctl_settings, name)
 
 /* Of every verb. */
@@ -58,8 +79,11 @@ static void print_help(const struct option_table *table)
         return;
     }
     (void)printf("\nVerbs (\"tfe-ctl VERB -h\" tells more of one):\n");
-    for (size_t i = 0; i < N_VERBS; i++) {
-        (void)printf("  %-12s  %s\n", verbs[i]->name, verbs[i]->about);
+    for (size_t group = 0, i = 0; group < sizeof(groups) / sizeof(groups[0]); group++) {
+        (void)printf("\n%s:\n", groups[group].heading);
+        for (size_t end = i + groups[group].n; i < end; i++) {
+            (void)printf("  %-12s  %s\n", verbs[i]->name, verbs[i]->about);
+        }
     }
 }
 
@@ -88,6 +112,11 @@ static const struct ctl_verb *find_verb(char **argv, int *ret_words)
         }
         if (!verb_is_order(verbs[i])) { /* nobody is led to what cannot be taken back */
             nearest_try(&nearest, verbs[i]->name);
+        }
+    }
+    for (size_t i = 0; i < sizeof(synonyms) / sizeof(synonyms[0]); i++) {
+        if (strcmp(name, synonyms[i].word) == 0) {
+            nearest.word = synonyms[i].verb;
         }
     }
     (void)fprintf(stderr, "tfe-ctl: unknown verb \"%s\"", name);

@@ -11,7 +11,7 @@
 
 struct progress progress_of(const struct msg_status_job *job)
 {
-    return (struct progress){.state = job->state,
+    return (struct progress){.state = msg_job_state_name(job->state),
                              .waits = job->waits,
                              .epoch = job->epoch,
                              .step = job->has_step ? (double)job->step : -1,

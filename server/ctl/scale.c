@@ -1,5 +1,4 @@
-/* server/ctl/scale.c: tfe-ctl scale, suspend, resume, cancel, restart: orders about jobs that were
- * handed in. */
+/* server/ctl/scale.c: tfe-ctl scale, suspend, resume, cancel, restart: orders about one job. */
 #include "common/net/option_table.h"
 #include "server/ctl/verb.h"
 
@@ -7,21 +6,20 @@
 
 static void say_sizes(const struct ctl_settings *settings, struct tfe_msg *message)
 {
-    static const enum tfe_task tasks[] = {TASK_WORKER, TASK_PS};
-    message->u.scale.role = tasks[settings->scales];
     message->u.scale.min_nodes = settings->min_nodes;
     message->u.scale.max_nodes = settings->max_nodes;
+    message->u.scale.n_ps = settings->n_ps;
 }
 
-static const char *const scaled[] = {"worker", "ps", NULL};
 static const struct option_spec scale_options[] = {
-    WORD("role", scales, scaled, "ROLE", "worker", "whose number: worker or ps"),
+    NUMBER("ps", n_ps, "N", 1, MSG_NODES_MAX, NULL,
+           "and so many parameter servers; while the job runs, from the next checkpoint on"),
 };
 
 const struct ctl_verb ctl_verb_scale = {
     .name = "scale",
     .usage = "tfe-ctl scale [OPTIONS] JOB MIN:MAX",
-    .about = "let a job that was handed in have so many nodes from now on",
+    .about = "let a job have so many nodes from now on, whatever its agents ask for",
     .options = scale_options,
     .n_options = sizeof(scale_options) / sizeof(scale_options[0]),
     .needs_operand = true,
@@ -35,7 +33,7 @@ const struct ctl_verb ctl_verb_scale = {
 const struct ctl_verb ctl_verb_suspend = {
     .name = "suspend",
     .usage = "tfe-ctl suspend [OPTIONS] JOB",
-    .about = "take all nodes from a job that was handed in; it keeps its place in the queue",
+    .about = "take all nodes from a submitted job; it keeps its place in the queue",
     .needs_operand = true,
     .operand = CTL_JOB,
     CTL_SAYS(MSG_SUSPEND, suspend.job),
@@ -55,17 +53,17 @@ const struct ctl_verb ctl_verb_resume = {
 const struct ctl_verb ctl_verb_cancel = {
     .name = "cancel",
     .usage = "tfe-ctl cancel [OPTIONS] JOB",
-    .about = "end a job that was handed in, whether it runs or waits",
+    .about = "end a job, whether it runs or waits",
     .needs_operand = true,
     .operand = CTL_JOB,
     CTL_SAYS(MSG_CANCEL, cancel.job),
-    .done = "is cancelled",
+    .done = "is cancelled, unless it had ended already",
 };
 
 const struct ctl_verb ctl_verb_restart = {
     .name = "restart",
     .usage = "tfe-ctl restart [OPTIONS] JOB",
-    .about = "begin the next run of a job that was handed in and is over",
+    .about = "begin the next run of a submitted job that is over",
     .needs_operand = true,
     .operand = CTL_JOB,
     CTL_SAYS(MSG_RERUN, rerun.job),

@@ -1,4 +1,4 @@
-/* server/ctl/status.c: tfe-ctl status: jobs and their nodes. */
+/* server/ctl/status.c: tfe-ctl jobs, status, describe: jobs, and all that is known of one. */
 #include <stdio.h>
 #include <string.h>
 
@@ -16,10 +16,11 @@
 
 static void print_job(const struct msg_status_job *job)
 {
-    char room[ROW_ROOM];
-    (void)printf("job %s: %s, run %u, epoch %llu, nodes %u:%u", job->job, job->state,
-                 (unsigned)job->run, (unsigned long long)job->epoch, (unsigned)job->min_nodes,
-                 (unsigned)job->max_nodes);
+    char room[MSG_SENTENCE_MAX];
+    char span[ROW_ROOM];
+    (void)printf("job %s: %s, run %u, epoch %llu, nodes %u:%u", job->job,
+                 msg_job_state_name(job->state), (unsigned)job->run, (unsigned long long)job->epoch,
+                 (unsigned)job->min_nodes, (unsigned)job->max_nodes);
     if (job->n_ps > 0) {
         (void)printf(", %u ps", (unsigned)job->n_ps);
     }
@@ -36,11 +37,18 @@ static void print_job(const struct msg_status_job *job)
                      "each trains alone\n",
                      (unsigned)job->alone, (unsigned)job->members);
     }
+    if (job->reason) {
+        (void)printf("  %s%s\n", msg_job_is_over(job->state) ? "" : "last failure: ",
+                     shown_text(job->reason, room, sizeof(room)));
+    }
     if (job->waits) {
         (void)fputs("  ", stdout);
         stdio_put(stdout, job->waits);
         (void)printf("%s%s\n", job->waits_ms ? ", up to " : "",
-                     job->waits_ms ? row_span_text(job->waits_ms, room) : "");
+                     job->waits_ms ? row_span_text(job->waits_ms, span) : "");
+    }
+    if (job->retry_ms > 0) {
+        (void)printf("  it is tried again in %s\n", row_span_text(job->retry_ms, span));
     }
 }
 
@@ -144,6 +152,67 @@ static void print_table(const struct row_list *rows, bool hides)
     }
 }
 
+static void print_submission(const struct msg_status_job *job)
+{
+    char room[ROW_ROOM];
+    char text[MSG_SENTENCE_MAX];
+    if (!job->is_submitted) {
+        (void)puts("\n  opened by agents that were started by hand");
+        return;
+    }
+    (void)printf("\n  submitted %s, priority %u, %u %s of the pool\n",
+                 row_moment_text(job->created.ms, room), (unsigned)job->priority,
+                 (unsigned)job->n_assigned, job->n_assigned == 1 ? "node" : "nodes");
+    if (job->command) {
+        (void)printf("  runs %s\n", shown_text(job->command, text, sizeof(text)));
+    }
+    if (job->source) {
+        (void)printf("  in %s\n", shown_text(job->source, text, sizeof(text)));
+    }
+}
+
+/* What else is known of the job that was asked for. */
+static void print_detail(const struct row_list *rows)
+{
+    static const char *const condition_heads[] = {"CONDITION", "STATUS", "REASON", "AT", "SAYS"};
+    static const char *const node_heads[] = {"NAME",  "NODE", "STATE", "SINCE", "ROLE",
+                                             "CORES", "GPUS", "SPOT",  "LABELS"};
+    static const struct row_table conditions = {&kind_condition, condition_heads,
+                                                COUNT(condition_heads)};
+    static const struct row_table nodes = {&kind_pool_node, node_heads, COUNT(node_heads)};
+    const struct msg_status_job *job = NULL;
+    for (size_t i = 0; i < rows->n && !job; i++) {
+        job = rows->v[i].kind == &kind_job ? rows->v[i].at : NULL;
+    }
+    if (!job) {
+        return;
+    }
+    print_submission(job);
+    (void)putchar('\n');
+    (void)row_table_print(&conditions, rows->v, rows->n, 2, stdout);
+    if (job->n_assigned > 0) {
+        (void)puts("\n  nodes of the pool:");
+        (void)row_table_print(&nodes, rows->v, rows->n, 2, stdout);
+    }
+}
+
+static int show_jobs(const struct ctl_settings *settings, const char *operand,
+                     struct row_list *rows)
+{
+    static const char *const heads[] = {"JOB", "STATE", "PRIORITY", "MIN", "MAX",
+                                        "PS",  "NODES", "SINCE",    "WHY"};
+    static const struct row_table jobs = {&kind_job, heads, COUNT(heads)};
+    int rc = order_status(rows);
+    if (rc != 0) {
+        return rc;
+    }
+    if (settings->json) {
+        return verb_print_json(answer_jobs(rows));
+    }
+    (void)print_health(rows);
+    return verb_show_table(settings, "jobs", &jobs, rows, "no jobs");
+}
+
 static int show(const struct ctl_settings *settings, const char *job, struct row_list *rows)
 {
     int rc = order_status(rows);
@@ -154,21 +223,72 @@ static int show(const struct ctl_settings *settings, const char *job, struct row
         return verb_print_json(answer_status(rows));
     }
     print_table(rows, !settings->all && !job);
+    if (job) {
+        print_detail(rows);
+    }
     return 0;
+}
+
+static int describe(const struct ctl_settings *settings, const char *job, struct row_list *rows)
+{
+    if (!settings->json) {
+        return show(settings, job, rows);
+    }
+    int rc = order_status(rows);
+    return rc != 0 ? rc : verb_print_json(answer_job(rows));
+}
+
+static void say_jobs_only(const struct ctl_settings *settings, struct tfe_msg *message)
+{
+    message->u.status.jobs_only = true;
+}
+
+static void say_detail(const struct ctl_settings *settings, struct tfe_msg *message)
+{
+    message->u.status.detail = message->u.status.job != NULL;
 }
 
 static const struct option_spec options[] = {
     FLAG("all", all, "show jobs that are over, too"),
 };
 
+#define ROWS_OF_STATUS                                                                             \
+    {                                                                                              \
+        MSG_STATUS_JOB, MSG_STATUS_NODE, MSG_HEALTH, MSG_SERIES_ROW, MSG_CONDITION_ROW,            \
+            MSG_POOL_ROW                                                                           \
+    }
+
+const struct ctl_verb ctl_verb_jobs = {
+    .name = "jobs",
+    .usage = "tfe-ctl jobs [OPTIONS]",
+    .about = "list all jobs, one a line: state, sizes, what each waits for or why it failed",
+    .says = MSG_STATUS,
+    .say_more = say_jobs_only,
+    .rows = ROWS_OF_STATUS,
+    .show = show_jobs,
+};
+
 const struct ctl_verb ctl_verb_status = {
     .name = "status",
     .usage = "tfe-ctl status [OPTIONS] [JOB]",
-    .about = "show jobs and their nodes, or one job",
+    .about = "show jobs with their nodes; of one JOB all that is known, as describe",
     .options = options,
     .n_options = sizeof(options) / sizeof(options[0]),
     .operand = CTL_JOB,
     CTL_SAYS(MSG_STATUS, status.job),
-    .rows = {MSG_STATUS_JOB, MSG_STATUS_NODE, MSG_HEALTH, MSG_SERIES_ROW},
+    .say_more = say_detail,
+    .rows = ROWS_OF_STATUS,
     .show = show,
+};
+
+const struct ctl_verb ctl_verb_describe = {
+    .name = "describe",
+    .usage = "tfe-ctl describe [OPTIONS] JOB",
+    .about = "show all that is known of a job: nodes, conditions, command, why it waits or failed",
+    .needs_operand = true,
+    .operand = CTL_JOB,
+    CTL_SAYS(MSG_STATUS, status.job),
+    .say_more = say_detail,
+    .rows = ROWS_OF_STATUS,
+    .show = describe,
 };

@@ -246,43 +246,37 @@ static int fix_source(json_t *job, const struct submit_wish *wish, struct bundle
     return is_put ? rc : no_memory(why);
 }
 
-/* --- handing in ------------------------------------------------------------------------------- */
+/* --- submitting ------------------------------------------------------------------------------- */
 
-/* A job that somebody waits for. */
+/* A job whose output somebody follows. */
 struct watched {
     const struct ctl_settings *settings;
     const char *name;
-    char state[MSG_SENTENCE_MAX]; /* "" not known */
+    bool is_known;
+    bool is_over;
     bool has_run;
     int status; /* of the question */
 };
-
-static void look(struct watched *w)
-{
-    struct row_list rows = {.v = NULL};
-    w->status = verb_ask(&ctl_verb_describe, w->settings, w->name, &rows);
-    const struct msg_job_row *job =
-        w->status == EXIT_SUCCESS ? row_list_head(&rows, &kind_submission) : NULL;
-    (void)snprintf(w->state, sizeof(w->state), "%s", job ? job->state : "");
-    for (size_t i = 0; i < rows.n; i++) {
-        const struct msg_condition_row *c = rows.v[i].at;
-        w->has_run =
-            w->has_run || (rows.v[i].kind == &kind_condition && strcmp(c->name, "Running") == 0);
-    }
-    row_list_done(&rows);
-}
-
-static bool is_good(const struct watched *w)
-{
-    return strcmp(w->state, "succeeded") == 0;
-}
 
 /* Over, or nobody knows more of it. ctx is a struct watched, as of the next. */
 static bool is_over(void *ctx)
 {
     struct watched *w = ctx;
-    look(w);
-    return is_good(w) || strcmp(w->state, "failed") == 0 || w->state[0] == '\0';
+    struct row_list rows = {.v = NULL};
+    w->status = verb_ask(&ctl_verb_status, w->settings, w->name, &rows);
+    w->is_known = false;
+    for (size_t i = 0; i < rows.n; i++) {
+        const struct msg_condition_row *c = rows.v[i].at;
+        const struct msg_status_job *job = rows.v[i].at;
+        if (rows.v[i].kind == &kind_job) {
+            w->is_known = true;
+            w->is_over = msg_job_is_over(job->state);
+        } else if (rows.v[i].kind == &kind_condition) {
+            w->has_run = w->has_run || strcmp(c->name, "Running") == 0;
+        }
+    }
+    row_list_done(&rows);
+    return w->is_over || !w->is_known;
 }
 
 static bool has_begun(void *ctx)
@@ -291,36 +285,15 @@ static bool has_begun(void *ctx)
     return is_over(w) || w->has_run;
 }
 
-static void wait_until(bool (*is_so)(void *ctx), struct watched *w)
-{
-    while (!is_so(w)) {
-        (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
-    }
-}
-
-/* Until the job is over; exit code of the program. */
-static int wait_for(const struct ctl_settings *settings, const char *name)
-{
-    struct watched w = {.settings = settings, .name = name};
-    wait_until(is_over, &w);
-    if (w.state[0] == '\0') {
-        return w.status == EXIT_SUCCESS ? CTL_FAILED : w.status;
-    }
-    if (!settings->json) {
-        (void)printf("job %s: %s\n", name, w.state);
-    } else if (verb_print_json(json_pack("{ssss}", "job", name, "state", w.state)) != 0) {
-        return CTL_FAILED;
-    }
-    return is_good(&w) ? EXIT_SUCCESS : CTL_FAILED;
-}
-
 /* What its trainers print, from their first line to their last. */
 static int show_logs(const struct ctl_settings *settings, const char *name)
 {
     struct watched w = {.settings = settings, .name = name};
-    wait_until(has_begun, &w);
+    while (!has_begun(&w)) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+    }
     if (w.status != EXIT_SUCCESS || !w.has_run) {
-        return w.status; /* of one that never ran describe tells why */
+        return w.status; /* why it never ran is what wait prints */
     }
     return logs_follow(settings, name, is_over, &w);
 }
@@ -351,8 +324,8 @@ static int say_submit(const struct ctl_verb *verb, const struct ctl_settings *se
     return status;
 }
 
-static int hand_in(const struct ctl_verb *verb, struct ctl_settings *settings, json_t *job,
-                   const struct bundle *bundle)
+static int submit(const struct ctl_verb *verb, struct ctl_settings *settings, json_t *job,
+                  const struct bundle *bundle)
 {
     int status = request_find_server(settings, verb);
     if (status == EXIT_SUCCESS && bundle->n > 0) {
@@ -364,7 +337,7 @@ static int hand_in(const struct ctl_verb *verb, struct ctl_settings *settings, j
     }
     const char *name = json_string_value(json_object_get(job, "name"));
     if (status == EXIT_SUCCESS && !settings->json) {
-        (void)printf("job %s is handed in\n", name);
+        (void)printf("job %s is submitted\n", name);
     } else if (status == EXIT_SUCCESS && !settings->wait &&
                verb_print_json(json_pack("{ssss}", "done", verb->name, "job", name)) != 0) {
         status = CTL_FAILED;
@@ -374,7 +347,7 @@ static int hand_in(const struct ctl_verb *verb, struct ctl_settings *settings, j
         status = show_logs(settings, name);
     }
     if (status == EXIT_SUCCESS && settings->wait) {
-        status = wait_for(settings, name);
+        status = verb_wait(settings, name);
     }
     return status;
 }
@@ -411,7 +384,7 @@ static int run(const struct ctl_verb *verb, const struct ctl_settings *settings,
         status = text && putchar('\n') != EOF ? EXIT_SUCCESS : CTL_FAILED;
         free(text);
     } else {
-        status = hand_in(verb, &own, job, &bundle);
+        status = submit(verb, &own, job, &bundle);
     }
     bundle_done(&bundle);
     json_decref(job);
@@ -493,7 +466,7 @@ static const struct option_spec options[] = {
 const struct ctl_verb ctl_verb_submit = {
     .name = "submit",
     .usage = "tfe-ctl submit [OPTIONS] [--file FILE] [-- COMMAND...]",
-    .about = "hand a job in for the pool: a job file, a TFJob manifest, or a command",
+    .about = "submit a job to the pool: a job file, a TFJob manifest, or a command",
     .options = options,
     .n_options = sizeof(options) / sizeof(options[0]),
     .operand = CTL_NONE,

@@ -26,8 +26,8 @@ struct ctl_settings {
     uint32_t last;                 /* events */
     uint32_t sort;                 /* nodes: which of its words */
     uint32_t for_ms;               /* evict */
-    uint32_t min_nodes, max_nodes; /* resize */
-    uint32_t n_ps;                 /* likewise; MSG_UNSET: as many as now */
+    uint32_t min_nodes, max_nodes; /* scale */
+    uint32_t n_ps;                 /* scale; MSG_UNSET: as many as now */
     /* token create */
     uint32_t role; /* enum principal_role */
     const char *job;
@@ -44,7 +44,6 @@ struct ctl_settings {
     uint32_t lines; /* MSG_UNSET: all */
     struct tfe_wall since;
     bool progress;        /* wait */
-    uint32_t scales;      /* scale: which of its words */
     struct submit_wish {  /* submit */
         const char *file; /* NULL: none */
         bool dry_run;
@@ -103,7 +102,7 @@ struct ctl_verb {
     /* Of a question: the rows that answer it, and what prints them once all are there. TFE_ENOMEM;
      * TFE_ESTATE: they make no sense together; TFE_EAUTH: they are not to be believed, it said so.
      */
-    enum tfe_msg_type rows[4];
+    enum tfe_msg_type rows[6];
     int (*show)(const struct ctl_settings *settings, const char *operand, struct row_list *rows);
     /* … or what is done in place of asking once and showing; exit code of the program. */
     int (*run)(const struct ctl_verb *verb, const struct ctl_settings *settings,
@@ -123,40 +122,45 @@ static inline bool verb_is_order(const struct ctl_verb *verb)
 
 #define CTL_SAYS(type, member) .says = (type), .operand_at = offsetof(struct tfe_msg, u.member)
 
-#define CTL_VERBS(X)                                                                               \
-    X(status)                                                                                      \
-    X(nodes)                                                                                       \
-    X(logs)                                                                                        \
-    X(watch)                                                                                       \
-    X(wait)                                                                                        \
+/* In the order and under the headings of "tfe-ctl -h". */
+#define CTL_JOB_VERBS(X)                                                                           \
     X(submit)                                                                                      \
     X(jobs)                                                                                        \
+    X(status)                                                                                      \
     X(describe)                                                                                    \
-    X(pool)                                                                                        \
-    X(demand)                                                                                      \
+    X(watch)                                                                                       \
+    X(wait)                                                                                        \
+    X(logs)                                                                                        \
+    X(events)                                                                                      \
+    X(epochs)                                                                                      \
     X(scale)                                                                                       \
+    X(grow)                                                                                        \
     X(suspend)                                                                                     \
     X(resume)                                                                                      \
     X(cancel)                                                                                      \
     X(restart)                                                                                     \
-    X(epochs)                                                                                      \
-    X(events)                                                                                      \
+    X(forget)
+#define CTL_NODE_VERBS(X)                                                                          \
+    X(nodes)                                                                                       \
+    X(pool)                                                                                        \
+    X(demand)                                                                                      \
     X(drain)                                                                                       \
     X(evict)                                                                                       \
-    X(stop)                                                                                        \
-    X(grow)                                                                                        \
-    X(resize)                                                                                      \
-    X(forget)                                                                                      \
-    X(backup)                                                                                      \
-    X(pardon)                                                                                      \
-    X(bans)                                                                                        \
+    X(unban)                                                                                       \
+    X(bans)
+#define CTL_SERVER_VERBS(X)                                                                        \
     X(agents)                                                                                      \
     X(revoke_agent)                                                                                \
-    X(audit)                                                                                       \
     X(token_create)                                                                                \
     X(token_list)                                                                                  \
     X(token_revoke)                                                                                \
-    X(token_rotate)
+    X(token_rotate)                                                                                \
+    X(audit)                                                                                       \
+    X(backup)
+#define CTL_VERBS(X)                                                                               \
+    CTL_JOB_VERBS(X)                                                                               \
+    CTL_NODE_VERBS(X)                                                                              \
+    CTL_SERVER_VERBS(X)
 
 #define CTL_VERB_DECLARE(name) extern const struct ctl_verb ctl_verb_##name;
 CTL_VERBS(CTL_VERB_DECLARE)
@@ -169,6 +173,9 @@ int verb_run(const struct ctl_verb *verb, struct ctl_settings *settings, const c
 /* Asks for rows of the verb without printing them. As verb_run; rows are the caller's to end. */
 int verb_ask(const struct ctl_verb *verb, const struct ctl_settings *settings, const char *operand,
              struct row_list *rows);
+
+/* Waits until the job is over, and prints how it ended. Exit code of the program: the job's. */
+int verb_wait(const struct ctl_settings *settings, const char *job);
 
 /* Prints one value, whose reference it takes, as a line. TFE_ENOMEM, also where value is NULL:
  * nothing was printed. */

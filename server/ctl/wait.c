@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/shown.h"
 #include "common/net/option_table.h"
 #include "common/net/stdio.h"
 #include "common/rows/kinds.h"
@@ -42,8 +43,9 @@ static void show_progress(const struct msg_status_job *job, bool is_terminal, ch
         (void)fprintf(stderr, "\r\033[K%s", line);
         return;
     }
-    (void)snprintf(news, sizeof(news), "%s, run %u, epoch %llu%s%.200s", job->state,
-                   (unsigned)job->run, (unsigned long long)job->epoch, job->waits ? ": " : "",
+    (void)snprintf(news, sizeof(news), "%s, run %u, epoch %llu%s%.200s",
+                   msg_job_state_name(job->state), (unsigned)job->run,
+                   (unsigned long long)job->epoch, job->waits ? ": " : "",
                    job->waits ? job->waits : "");
     if (strcmp(news, said) != 0) {
         stdio_put(stderr, news);
@@ -54,25 +56,27 @@ static void show_progress(const struct msg_status_job *job, bool is_terminal, ch
 
 static int end(const struct ctl_settings *settings, const struct msg_status_job *job)
 {
-    bool is_good = strcmp(job->state, "succeeded") == 0;
+    const char *state = msg_job_state_name(job->state);
+    char room[MSG_SENTENCE_MAX];
+    const char *reason = job->reason ? shown_text(job->reason, room, sizeof(room)) : NULL;
     if (settings->json) {
-        if (verb_print_json(json_pack("{s:s, s:i, s:s}", "job", job->job, "run", (int)job->run,
-                                      "state", job->state)) != 0) {
+        if (verb_print_json(json_pack("{s:s, s:i, s:s, s:s?}", "job", job->job, "run",
+                                      (int)job->run, "state", state, "reason", reason)) != 0) {
             return CTL_FAILED;
         }
     } else {
-        (void)printf("job %s: %s, run %u\n", job->job, job->state, (unsigned)job->run);
+        (void)printf("job %s: %s, run %u%s%s\n", job->job, state, (unsigned)job->run,
+                     reason ? ": " : "", reason ? reason : "");
     }
-    return is_good ? EXIT_SUCCESS : CTL_FAILED;
+    return job->state == STATE_SUCCEEDED ? EXIT_SUCCESS : CTL_FAILED;
 }
 
-static int run(const struct ctl_verb *verb, const struct ctl_settings *settings, const char *name)
+int verb_wait(const struct ctl_settings *settings, const char *name)
 {
     const bool is_terminal = isatty(STDERR_FILENO);
     char said[ROW_ROOM] = "";
     int status = EXIT_SUCCESS;
     bool goes_on = true;
-    (void)verb;
     while (goes_on) {
         struct row_list rows = {.v = NULL};
         status = verb_ask(&ctl_verb_status, settings, name, &rows);
@@ -95,6 +99,12 @@ static int run(const struct ctl_verb *verb, const struct ctl_settings *settings,
     return status;
 }
 
+static int run(const struct ctl_verb *verb, const struct ctl_settings *settings, const char *name)
+{
+    (void)verb;
+    return verb_wait(settings, name);
+}
+
 static const struct option_spec options[] = {
     FLAG("progress", progress,
          "show on stderr how far it is, at which rate, and what is left of it, where that is told"),
@@ -103,7 +113,7 @@ static const struct option_spec options[] = {
 const struct ctl_verb ctl_verb_wait = {
     .name = "wait",
     .usage = "tfe-ctl wait [OPTIONS] [JOB]",
-    .about = "wait until a job is over; exit 0 if it succeeded, 1 if it failed or was stopped",
+    .about = "wait until a job is over; exit 0 if it succeeded, 1 if it failed or was cancelled",
     .options = options,
     .n_options = sizeof(options) / sizeof(options[0]),
     .finds_job = true,

@@ -154,12 +154,18 @@ static const char *clock_text(struct tfe_wall at, char room[ROW_ROOM])
     return room;
 }
 
-static enum watch_style style_of_state(const char *state)
+static enum watch_style style_of_state(enum tfe_job_state state)
 {
-    return strcmp(state, "running") == 0 || strcmp(state, "succeeded") == 0 ? WATCH_GOOD
-           : strcmp(state, "failed") == 0                                   ? WATCH_BAD
-           : strcmp(state, "stopped") == 0                                  ? WATCH_FAINT
-                                                                            : WATCH_WARN;
+    return state == STATE_RUNNING || state == STATE_SUCCEEDED     ? WATCH_GOOD
+           : state == STATE_FAILED                                ? WATCH_BAD
+           : state == STATE_CANCELLED || state == STATE_SUSPENDED ? WATCH_FAINT
+                                                                  : WATCH_WARN;
+}
+
+/* Why it failed, or what it waits for; NULL: nothing. */
+static const char *why_of(const struct msg_status_job *job)
+{
+    return msg_job_is_over(job->state) || !job->waits ? job->reason : job->waits;
 }
 
 static enum watch_style style_of_role(enum tfe_node_role role)
@@ -222,7 +228,7 @@ static int draw_jobs(const struct watch_model *m, struct watch_screen *s, int y,
         n += job != NULL;
     }
     int first = at >= most ? at - most + 1 : 0;
-    (void)snprintf(line, sizeof(line), "%-24s %-11s %5s %7s %9s  WAITS FOR", "JOB", "STATE", "RUN",
+    (void)snprintf(line, sizeof(line), "%-24s %-11s %5s %7s %9s  WHY", "JOB", "STATE", "RUN",
                    "EPOCH", "NODES");
     (void)watch_put(s, y++, 0, s->width, WATCH_BOLD, line);
     if (n == 0) {
@@ -237,12 +243,12 @@ static int draw_jobs(const struct watch_model *m, struct watch_screen *s, int y,
         enum watch_style style = seen - 1 == at && n > 1 ? WATCH_CHOSEN : WATCH_PLAIN;
         int x = watch_put(s, y, 0, 25, style, job->job);
         x = watch_put(s, y, x, 12, style == WATCH_PLAIN ? style_of_state(job->state) : style,
-                      job->state);
+                      msg_job_state_name(job->state));
         (void)snprintf(line, sizeof(line), "%5u %7llu %3u %u:%u", (unsigned)job->run,
                        (unsigned long long)job->epoch, (unsigned)job->members,
                        (unsigned)job->min_nodes, (unsigned)job->max_nodes);
         x = watch_put(s, y, x, 25, style, line);
-        (void)watch_put(s, y++, x, s->width - x, style, job->waits ? job->waits : "");
+        (void)watch_put(s, y++, x, s->width - x, style, why_of(job) ? why_of(job) : "");
     }
     return y;
 }
@@ -259,10 +265,11 @@ static int draw_job(const struct watch_model *m, struct watch_screen *s, int y)
     }
     (void)snprintf(line, sizeof(line), "%s", job->job);
     int x = watch_put(s, y, 0, (int)strlen(line) + 1, WATCH_BOLD, line);
-    (void)snprintf(line, sizeof(line), "%s for %s%s%s%s%s", job->state,
-                   row_span_text(job->since_ms > 0 ? (int64_t)job->since_ms : -1, span),
-                   job->waits ? ": " : "", job->waits ? job->waits : "",
-                   job->waits && job->waits_ms > 0 ? ", up to " : "", "");
+    const char *why = why_of(job);
+    const int64_t since = job->since.ms > 0 ? m->now.ms - job->since.ms : -1;
+    (void)snprintf(line, sizeof(line), "%s for %s%s%s%s", msg_job_state_name(job->state),
+                   row_span_text(since, span), why ? ": " : "", why ? why : "",
+                   job->waits && job->waits_ms > 0 ? ", up to " : "");
     if (job->waits && job->waits_ms > 0) {
         size_t n = strlen(line);
         (void)snprintf(line + n, sizeof(line) - n, "%s", row_span_text(job->waits_ms, span));

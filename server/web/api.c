@@ -63,8 +63,9 @@ static void answer_with_status(struct call *call)
 
 static void answer_with_jobs(struct call *call)
 {
-    answer(call, json_pack("{s:o, s:o}", "jobs", row_list_json(&call->ask.list, &kind_job),
-                           "health", row_list_json(&call->ask.list, &kind_health)));
+    if (is_in_order(call)) {
+        answer(call, answer_jobs(&call->ask.list));
+    }
 }
 
 static void answer_with_nodes(struct call *call)
@@ -77,13 +78,9 @@ static void answer_with_nodes(struct call *call)
 
 static void answer_with_job(struct call *call)
 {
-    if (!is_in_order(call)) {
-        return;
+    if (is_in_order(call)) {
+        answer(call, answer_job(&call->ask.list));
     }
-    json_t *status = answer_status(&call->ask.list);
-    json_t *job = json_incref(json_array_get(json_object_get(status, "jobs"), 0));
-    json_decref(status);
-    answer(call, job);
 }
 
 static void answer_with_epochs(struct call *call)
@@ -120,7 +117,9 @@ static void ask_status(struct request *r, const char *job, bool jobs_only,
     if (!call) {
         return;
     }
-    call->message = (struct tfe_msg){.type = MSG_STATUS, .u.status.jobs_only = jobs_only};
+    call->message =
+        (struct tfe_msg){.type = MSG_STATUS,
+                         .u.status = {.jobs_only = jobs_only, .detail = then == answer_with_job}};
     if (job[0] != '\0') {
         (void)snprintf(call->name, sizeof(call->name), "%s", job);
         call->message.u.status.job = call->name;
@@ -129,6 +128,8 @@ static void ask_status(struct request *r, const char *job, bool jobs_only,
     call->ask.rows[1] = MSG_STATUS_NODE;
     call->ask.rows[2] = MSG_HEALTH;
     call->ask.rows[3] = MSG_SERIES_ROW;
+    call->ask.rows[4] = MSG_CONDITION_ROW;
+    call->ask.rows[5] = MSG_POOL_ROW;
     call->answer = then;
     call_ask(call);
 }
@@ -178,43 +179,14 @@ void api_epochs(struct request *r)
     }
 }
 
-static void answer_with_queue(struct call *call)
-{
-    answer(call, json_pack("{s:o}", "jobs", row_list_json(&call->ask.list, &kind_submission)));
-}
-
 static void answer_with_pool(struct call *call)
 {
     answer(call, json_pack("{s:o}", "pool", row_list_json(&call->ask.list, &kind_pool_node)));
 }
 
-static void answer_with_conditions(struct call *call)
-{
-    answer(call, answer_describe(&call->ask.list));
-}
-
-void api_queue(struct request *r)
-{
-    ask_simple(r, MSG_JOBS, MSG_JOB_ROW, answer_with_queue);
-}
-
 void api_pool(struct request *r)
 {
     ask_simple(r, MSG_POOL_NODES, MSG_POOL_ROW, answer_with_pool);
-}
-
-void api_conditions(struct request *r)
-{
-    struct call *call = is_job(r->req, r->name) ? call_new(r, r->view) : NULL;
-    if (call) {
-        (void)snprintf(call->name, sizeof(call->name), "%s", r->name);
-        call->message = (struct tfe_msg){.type = MSG_DESCRIBE, .u.describe.job = call->name};
-        call->ask.rows[0] = MSG_JOB_ROW;
-        call->ask.rows[1] = MSG_CONDITION_ROW;
-        call->ask.rows[2] = MSG_POOL_ROW;
-        call->answer = answer_with_conditions;
-        call_ask(call);
-    }
 }
 
 static void answer_with_demand(struct call *call)

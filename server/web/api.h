@@ -12,8 +12,6 @@ void api_jobs(struct request *r);
 void api_job(struct request *r);
 void api_nodes(struct request *r);
 void api_epochs(struct request *r);
-void api_queue(struct request *r);
-void api_conditions(struct request *r);
 void api_pool(struct request *r);
 void api_demand(struct request *r);
 void api_gauges(struct request *r);
@@ -25,9 +23,7 @@ void api_stream(struct request *r);
 /* orders.c, submit.c, bundle.c */
 void api_drain(struct request *r);
 void api_evict(struct request *r);
-void api_stop(struct request *r);
 void api_grow(struct request *r);
-void api_resize(struct request *r);
 void api_submit(struct request *r);
 void api_put_bundle(struct request *r);
 void api_scale(struct request *r);

@@ -211,15 +211,9 @@ static void put_gauges(const struct out *out, const struct row_list *gauges)
 
 /* --- jobs --- */
 
-static bool is_over(const struct msg_status_job *job)
-{
-    return strcmp(job->state, "succeeded") == 0 || strcmp(job->state, "failed") == 0 ||
-           strcmp(job->state, "stopped") == 0;
-}
-
 static bool is_running(const struct msg_status_job *job)
 {
-    return strcmp(job->state, "running") == 0;
+    return job->state == STATE_RUNNING;
 }
 
 static struct ledger_sum *sum_of(struct metrics *metrics, const char *job)
@@ -344,7 +338,7 @@ static void put_jobs(const struct out *out, struct metrics *metrics, const struc
         for (size_t i = 0; i < jobs->n; i++) {
             const struct msg_status_job *job = jobs->v[i].at;
             double value;
-            if (jobs->v[i].kind != &kind_job || is_over(job)) {
+            if (jobs->v[i].kind != &kind_job || msg_job_is_over(job->state)) {
                 continue;
             }
             bool is_known = value_of(metrics, job, (enum of_job)what, &value);
@@ -512,7 +506,7 @@ static void next_ledger(struct call *call)
          n++) {
         const struct row *row = &scrape->jobs.v[scrape->next++];
         const struct msg_status_job *job = row->at;
-        if (row->kind != &kind_job || is_over(job) || job->epoch == 0 ||
+        if (row->kind != &kind_job || msg_job_is_over(job->state) || job->epoch == 0 ||
             !is_old(sum_of(scrape->metrics, job->job), job, now)) {
             continue;
         }

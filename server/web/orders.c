@@ -89,7 +89,6 @@ static void order_job(struct request *r, enum tfe_msg_type type, const char *wor
     {                                                                                              \
         order_job(r, TYPE, #word, offsetof(struct tfe_msg, u.member.job));                         \
     }
-ORDER_JOB(stop, MSG_STOP_JOB, stop_job)
 ORDER_JOB(grow, MSG_GROW, grow)
 ORDER_JOB(suspend, MSG_SUSPEND, suspend)
 ORDER_JOB(resume, MSG_RESUME, resume)
@@ -115,30 +114,6 @@ static bool read_sizes(struct request *r, uint32_t *ret_min, uint32_t *ret_max)
 
 void api_scale(struct request *r)
 {
-    const json_t *value = json_object_get(r->body, "role");
-    const char *role = value ? json_string_value(value) : msg_task_name(TASK_WORKER);
-    const bool is_ps = role && strcmp(role, msg_task_name(TASK_PS)) == 0;
-    uint32_t min;
-    uint32_t max;
-    if (!role || (!is_ps && strcmp(role, msg_task_name(TASK_WORKER)) != 0)) {
-        reply_problem(r->req, 400, "bad_request", "role is worker or ps");
-        return;
-    }
-    if (!api_is_job(r) || !read_sizes(r, &min, &max)) {
-        return;
-    }
-    struct call *call = order_new(r, MSG_SCALE, "scale");
-    if (call) {
-        call->message.u.scale = (struct msg_scale){.job = call->name,
-                                                   .role = is_ps ? TASK_PS : TASK_WORKER,
-                                                   .min_nodes = min,
-                                                   .max_nodes = max};
-        call_ask(call);
-    }
-}
-
-void api_resize(struct request *r)
-{
     uint32_t min;
     uint32_t max;
     uint32_t n_ps = MSG_UNSET;
@@ -146,10 +121,10 @@ void api_resize(struct request *r)
         !read_sizes(r, &min, &max)) {
         return;
     }
-    struct call *call = order_new(r, MSG_RESIZE, "resize");
+    struct call *call = order_new(r, MSG_SCALE, "scale");
     if (call) {
-        call->message.u.resize = (struct msg_resize){
-            .job = call->name, .min_nodes = min, .max_nodes = max, .n_ps = n_ps};
+        call->message.u.scale =
+            (struct msg_scale){.job = call->name, .min_nodes = min, .max_nodes = max, .n_ps = n_ps};
         call_ask(call);
     }
 }

@@ -44,8 +44,6 @@ static const struct route {
     {"/api/v1/jobs", HTTP_GET, WHO_READER, api_jobs},
     {"/api/v1/jobs/{}", HTTP_GET, WHO_READER, api_job},
     {"/api/v1/jobs/{}/epochs", HTTP_GET, WHO_READER, api_epochs},
-    {"/api/v1/jobs/{}/conditions", HTTP_GET, WHO_READER, api_conditions},
-    {"/api/v1/queue", HTTP_GET, WHO_READER, api_queue},
     {"/api/v1/pool", HTTP_GET, WHO_READER, api_pool},
     {"/api/v1/demand", HTTP_GET, WHO_READER, api_demand},
     {"/api/v1/nodes", HTTP_GET, WHO_READER, api_nodes},
@@ -63,9 +61,7 @@ static const struct route {
     {"/api/v1/jobs/{}/resume", HTTP_POST, WHO_ADMIN, api_resume},
     {"/api/v1/jobs/{}/cancel", HTTP_POST, WHO_ADMIN, api_cancel},
     {"/api/v1/jobs/{}/restart", HTTP_POST, WHO_ADMIN, api_restart},
-    {"/api/v1/jobs/{}/stop", HTTP_POST, WHO_ADMIN, api_stop},
     {"/api/v1/jobs/{}/grow", HTTP_POST, WHO_ADMIN, api_grow},
-    {"/api/v1/jobs/{}/resize", HTTP_POST, WHO_ADMIN, api_resize},
     {"/api/v1/nodes/{}/drain", HTTP_POST, WHO_ADMIN, api_drain},
     {"/api/v1/nodes/{}/evict", HTTP_POST, WHO_ADMIN, api_evict},
 };

@@ -86,7 +86,7 @@ static uint64_t mark_of(const char *text)
 /* What is "so long ago": the page goes on counting by itself. */
 static void drop_ages(json_t *object, bool is_over)
 {
-    static const char *const ages[] = {"since_ms", "waits_since_ms", "waits_until_ms", "waits_ms"};
+    static const char *const ages[] = {"waits_since_ms", "waits_until_ms", "retry_in_ms"};
     for (size_t i = 0; i < sizeof(ages) / sizeof(ages[0]); i++) {
         (void)json_object_del(object, ages[i]);
     }
@@ -98,23 +98,22 @@ static void drop_ages(json_t *object, bool is_over)
 
 static const char *name_of(const struct row *row)
 {
-    return row->kind == &kind_job          ? ((const struct msg_status_job *)row->at)->job
-           : row->kind == &kind_submission ? ((const struct msg_job_row *)row->at)->job
-           : row->kind == &kind_health     ? ((const struct msg_health *)row->at)->what
-           : row->kind == &kind_node       ? ((const struct msg_status_node *)row->at)->node
-           : row->kind == &kind_pool_node  ? ((const struct msg_pool_row *)row->at)->node
-           : row->kind == &kind_condition  ? ((const struct msg_condition_row *)row->at)->name
-           : row->kind == &kind_point      ? ((const struct msg_series_row *)row->at)->name
-                                           : NULL;
+    return row->kind == &kind_job         ? ((const struct msg_status_job *)row->at)->job
+           : row->kind == &kind_health    ? ((const struct msg_health *)row->at)->what
+           : row->kind == &kind_node      ? ((const struct msg_status_node *)row->at)->node
+           : row->kind == &kind_pool_node ? ((const struct msg_pool_row *)row->at)->node
+           : row->kind == &kind_condition ? ((const struct msg_condition_row *)row->at)->name
+           : row->kind == &kind_point     ? ((const struct msg_series_row *)row->at)->name
+                                          : NULL;
 }
 
 static void key_of(const struct row *row, char ret[TFE_ID_MAX + 32])
 {
     const char *name = name_of(row);
     if (name) {
-        const char *folder = row->kind == &kind_job || row->kind == &kind_submission ? "job/"
-                             : row->kind == &kind_health                             ? "health/"
-                                                                                     : "";
+        const char *folder = row->kind == &kind_job      ? "job/"
+                             : row->kind == &kind_health ? "health/"
+                                                         : "";
         (void)snprintf(ret, TFE_ID_MAX + 32, "%s%s", folder, name);
     } else {
         uint64_t number = row->kind == &kind_event ? ((const struct msg_event_row *)row->at)->number
@@ -142,8 +141,11 @@ static int make_item(const struct row *row, const struct row *end, struct item *
     key_of(row, key);
     ret->key = strdup(key);
     ret->text = object ? json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
-    if (object && row->kind != &kind_submission && row->kind != &kind_pool_node) {
-        drop_ages(object, is_over); /* theirs are moments */
+    if (object && row->kind != &kind_job && row->kind != &kind_pool_node) {
+        (void)json_object_del(object, "since_ms"); /* theirs are moments */
+    }
+    if (object) {
+        drop_ages(object, is_over);
     }
     char *same = object ? json_dumps(object, JSON_COMPACT) : NULL;
     ret->mark = same ? mark_of(same) : 0;
@@ -177,9 +179,9 @@ static bool is_shown(const struct topic *topic, const struct row *row)
     case TOPIC_POINTS:
         return row->kind == &kind_point;
     case TOPIC_CONDITIONS:
-        return row->kind == &kind_submission || row->kind == &kind_condition;
+        return row->kind == &kind_job || row->kind == &kind_condition;
     case TOPIC_QUEUE:
-        return row->kind == &kind_submission;
+        return row->kind == &kind_job && ((const struct msg_status_job *)row->at)->is_submitted;
     case TOPIC_POOL:
         return row->kind == &kind_pool_node;
     case TOPIC__COUNT:
@@ -446,14 +448,19 @@ static void prepare(struct topic *topic)
     ask->ended = on_ended;
     switch (topic->kind) {
     case TOPIC_FLEET:
+    case TOPIC_QUEUE:
     case TOPIC_NODES:
+    case TOPIC_CONDITIONS:
         *msg = (struct tfe_msg){.type = MSG_STATUS};
-        msg->u.status.jobs_only = topic->kind == TOPIC_FLEET;
-        msg->u.status.job = topic->kind == TOPIC_NODES ? topic->job.text : NULL;
+        msg->u.status.job = topic->job.text[0] != '\0' ? topic->job.text : NULL;
+        msg->u.status.jobs_only = topic->kind != TOPIC_NODES;
+        msg->u.status.detail = topic->kind == TOPIC_CONDITIONS;
         ask->rows[0] = MSG_STATUS_JOB;
         ask->rows[1] = MSG_STATUS_NODE;
         ask->rows[2] = MSG_HEALTH;
         ask->rows[3] = MSG_SERIES_ROW;
+        ask->rows[4] = MSG_CONDITION_ROW;
+        ask->rows[5] = MSG_POOL_ROW;
         break;
     case TOPIC_EPOCHS:
         *msg = (struct tfe_msg){.type = MSG_EPOCHS, .u.epochs = {.job = topic->job.text}};
@@ -470,16 +477,6 @@ static void prepare(struct topic *topic)
     case TOPIC_POINTS:
         *msg = (struct tfe_msg){.type = MSG_SERIES, .u.series = {.job = topic->job.text}};
         ask->rows[0] = MSG_SERIES_ROW;
-        break;
-    case TOPIC_CONDITIONS:
-        *msg = (struct tfe_msg){.type = MSG_DESCRIBE, .u.describe.job = topic->job.text};
-        ask->rows[0] = MSG_JOB_ROW;
-        ask->rows[1] = MSG_CONDITION_ROW;
-        ask->rows[2] = MSG_POOL_ROW;
-        break;
-    case TOPIC_QUEUE:
-        *msg = (struct tfe_msg){.type = MSG_JOBS};
-        ask->rows[0] = MSG_JOB_ROW;
         break;
     case TOPIC_POOL:
         *msg = (struct tfe_msg){.type = MSG_POOL_NODES};

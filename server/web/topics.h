@@ -20,8 +20,8 @@ struct stream;
     X(EPOCHS, "epochs", 5000)         /* of a job */                                               \
     X(EVENTS, "events", 400)          /* of a job, or of all */                                    \
     X(POINTS, "points", 1000)         /* of a job: the newest of each of its curves */             \
-    X(CONDITIONS, "conditions", 1000) /* of a job that was handed in, and what it wants */         \
-    X(QUEUE, "queue", 1000)           /* jobs that were handed in */                               \
+    X(CONDITIONS, "conditions", 1000) /* of one job, and its row */                                \
+    X(QUEUE, "queue", 1000)           /* jobs that were submitted */                               \
     X(POOL, "pool", 2000)             /* nodes of the pool */
 
 enum topic_kind {

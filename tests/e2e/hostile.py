@@ -160,7 +160,7 @@ def out_of_place(epoch):
 
 def refused(epoch, **who):
     """Likewise, with what the protocol refuses."""
-    for name, fields in [("STATUS", {}), ("DRAIN", {1: "label"}), ("EVICT", {1: "label"}), ("STOP_JOB", {1: "honest"}),
+    for name, fields in [("STATUS", {}), ("DRAIN", {1: "label"}), ("EVICT", {1: "label"}), ("CANCEL", {1: "honest"}),
                          ("FORGET", {1: "honest"}), ("GROW", {1: "honest"}), ("BACKUP", {1: "copy"}), ("EPOCHS", {1: "honest"}),
                          ("PREPARE", {1: 1}), ("STOP", {1: 1}), ("NOTED", {1: 1}), ("LEASE_ENDED", {1: 1}), ("DONE", {})]:
         yield name, fields, -NOT_AUTHORISED

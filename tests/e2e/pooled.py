@@ -53,9 +53,12 @@ def rows(server, name, fields=(), role="observer"):
             got.append((row, fields))
 
 
+STATES = dict(enumerate(("waiting", "starting", "running", "restarting", "suspended", "succeeded", "failed", "cancelled"), 1))
+
+
 def jobs(server):
     """{job: (state, nodes)}"""
-    return {f[1][0].decode(): (f[2][0].decode(), f.get(9, [0])[0]) for _, f in rows(server, "JOBS")}
+    return {f[1][0].decode(): (STATES[f[80][0]], f.get(87, [0])[0]) for _, f in rows(server, "STATUS", {70: 1}) if 85 in f}
 
 
 def pool(server):
@@ -66,7 +69,7 @@ def pool(server):
 def conditions(server, job):
     """{condition: (holds, reason)}"""
     return {f[1][0].decode(): (bool(f.get(2, [0])[0]), f[3][0].decode())
-            for row, f in rows(server, "DESCRIBE", {1: job}) if row == "CONDITION_ROW"}
+            for row, f in rows(server, "STATUS", {1: job, 70: 1, 71: 1}) if row == "CONDITION_ROW"}
 
 
 def agent_of(server, fields, name, nodes=(1, 1)):

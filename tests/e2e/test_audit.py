@@ -28,8 +28,8 @@ def test_every_order_is_written_down_with_who_where_what_and_result(server, ctl,
     with RawClient(s.port, s.token("agent")) as a, RawClient(s.port, s.token("agent")) as b:
         a.join("n", job="j", nodes=(3, 3))
         b.join("stays", job="j", nodes=(3, 3))
-        for order in (["drain", "nobody"], ["evict", node_id("n")], ["pardon", node_id("n")], ["pardon", "nobody"],
-                      ["stop", "j"], ["stop", "k"], ["forget", "k"], ["resize", "j", "1:2"], ["backup", "copy"], ["token", "revoke", "nobody"],
+        for order in (["drain", "nobody"], ["evict", node_id("n")], ["unban", node_id("n")], ["unban", "nobody"],
+                      ["cancel", "j"], ["cancel", "k"], ["forget", "k"], ["scale", "j", "1:2"], ["backup", "copy"], ["token", "revoke", "nobody"],
                       ["token", "rotate", "--install"], ["token", "create", "--job", "a-*", "--label", "x"]):
             ctl(*order, *anna)
 
@@ -39,9 +39,9 @@ def test_every_order_is_written_down_with_who_where_what_and_result(server, ctl,
     rows = orders()
     assert [(r["what"], r["about"], r["result"]) for r in rows] == [
         ("TOKEN_CREATE", 'admin for *, label "anna"', "done"), ("DRAIN", "nobody", "no_such_node"),
-        ("EVICT", node_id("n"), "done"), ("PARDON", node_id("n"), "done"), ("PARDON", "nobody", "no_such_node"),
-        ("STOP_JOB", "j", "done"), ("STOP_JOB", "k", "no_such_job"), ("FORGET", "k", "no_such_job"),
-        ("RESIZE", "j to 1:2", "bad_request"), ("BACKUP", "copy", "done"),
+        ("EVICT", node_id("n"), "done"), ("UNBAN", node_id("n"), "done"), ("UNBAN", "nobody", "no_such_node"),
+        ("CANCEL", "j", "done"), ("CANCEL", "k", "no_such_job"), ("FORGET", "k", "no_such_job"),
+        ("SCALE", "j to 1:2", "bad_request"), ("BACKUP", "copy", "done"),
         ("TOKEN_REVOKE", "nobody", "no_such_key"), ("TOKEN_ROTATE", "install", "done"),
         ("TOKEN_CREATE", 'agent for a-*, label "x"', "done")]
     assert {(r["key"], r["label"]) for r in rows[1:]} == {(Token(admin).key_id.hex(), "anna")}
@@ -53,7 +53,7 @@ def test_every_order_is_written_down_with_who_where_what_and_result(server, ctl,
 def test_who_is_turned_away_is_written_down(server, ctl, audit):
     s = server(*QUICK)
     with RawClient(s.port, s.token("observer")) as c:
-        c.send("STOP_JOB", {1: "j"})
+        c.send("CANCEL", {1: "j"})
         assert c.receive()[0] == "REFUSED"
     one = ctl("token", "create", "--uses", "1").stdout.strip()
     with RawClient(s.port, one) as a:
@@ -71,14 +71,14 @@ def test_who_is_turned_away_is_written_down(server, ctl, audit):
 def test_the_chain_holds_over_restarts_and_shows_every_change(server, ctl, audit, state_dir):
     s = server(*QUICK)
     for i in range(3):
-        ctl("stop", f"job-{i}")
+        ctl("cancel", f"job-{i}")
     s.stop()
     s = server(*QUICK)
     for i in range(250):  # more than a page
         with RawClient(s.port, s.token("admin")) as c:
-            c.send("STOP_JOB", {1: f"job-{i}"})
+            c.send("CANCEL", {1: f"job-{i}"})
             c.receive()
-    n = wait_until(lambda: [r["what"] for r in audit()].count("STOP_JOB") == 253 and len(audit()), what="the rows")
+    n = wait_until(lambda: [r["what"] for r in audit()].count("CANCEL") == 253 and len(audit()), what="the rows")
     done = ctl("audit", "--verify")
     assert (done.returncode, done.stdout) == (0, f"{n} rows, whole up to {audit()[-1]['hash']}\n")
     s.stop()

@@ -321,7 +321,7 @@ def test_a_node_that_leaves_while_it_fetches_files_is_no_failed_start(server, fl
     wait_until((tmp_path / "asked").exists, what="git")
     agent.send(signal.SIGTERM)
     assert agent.wait() == 143
-    assert pool.job("one")["state"] == "queued"
+    assert pool.job("one")["state"] in ("starting", "waiting")
 
 
 # --- what others might bring ----------------------------------------------------------------------

@@ -21,7 +21,9 @@ NODE_KEYS = {"node", "name", "role", "rank", "place", "address", "pid", "guard_p
 JOB_KEYS = {"job", "run", "state", "epoch", "min", "max", "waits", "waits_since_ms", "waits_until_ms", "since_ms", "step", "total",
             "samples", "steps_per_s", "samples_per_s", "slow", "slow_times", "metrics", "nodes", "members",
             "nodes_known", "connected", "ready", "restarts", "restarts_left", "ps", "chief", "evaluator", "memory_bytes", "workers",
-            "workers_working", "workers_done", "alone"}
+            "workers_working", "workers_done", "alone",
+            "origin", "phase", "ended_ms", "reason", "retry_in_ms", "priority", "nodes_assigned", "created_ms", "source", "command",
+            "lingers"}
 
 
 def test_no_jobs(server, ctl, shown, health):
@@ -53,9 +55,10 @@ def test_status_of_several_jobs(server, shown, status):
         assert lines[0].startswith("job alpha: ") and lines[0].endswith("run 1, epoch 0, nodes 2:4")
         assert lines.pop(1) == "  waiting for 2 more nodes to be ready (0 of 2)"
         assert lines[1].split() == ["NAME", "NODE", "ROLE", "RANK", "ADDRESS", "PID"]
-        assert sorted(line.split() for line in lines[2:]) == [
+        assert sorted(line.split() for line in lines[2:4]) == [
             [f"label-{name}", node_id(name), "preparing", "-", "-", str(os.getpid())] for name in ("node-a", "node-b")]
-        assert len(lines) == 4
+        assert lines[4:6] == ["", "  opened by agents that were started by hand"]
+        assert lines[8].split()[:3] == ["Waiting", "yes", "JobWaiting"] and len(lines) == 9
 
 
 def test_unknown_job(server, ctl):

@@ -79,7 +79,7 @@ def test_a_life_in_sentences_that_outlive_the_server(server, fleet, events, ctl,
     fleet.wait_world(2)
     b.send(signal.SIGKILL)
     fleet.wait_world(1, above=1)
-    assert ctl("stop", "default").returncode == 0
+    assert ctl("cancel", "default").returncode == 0
     assert a.wait() == 1
     told = wait_until(lambda: [rows for rows in [events("default")] if "finished" in kinds(rows)], what="its end")[0]
     assert [row["number"] for row in told] == sorted({row["number"] for row in told})
@@ -89,8 +89,8 @@ def test_a_life_in_sentences_that_outlive_the_server(server, fleet, events, ctl,
     assert by["joined", "ann"]["says"] == "ann has joined"
     assert by["suspect", "bob"]["level"] == "warn" and by["suspect", "bob"]["node"]
     order = next(row for row in told if row["kind"] == "order")
-    assert "STOP_JOB" in order["says"] and "admin" in order["says"]
-    assert told[-1]["run"] == 1 and told[-1]["says"].startswith("the job has stopped")
+    assert "CANCEL" in order["says"] and "admin" in order["says"]
+    assert told[-1]["run"] == 1 and told[-1]["says"].startswith("the job was cancelled")
     newest = "SELECT max(number) FROM events"
     wait_until(lambda: (on_disk(state_dir, newest) or [0])[0] >= told[-1]["number"], what="all of it on the disk")
     s.stop(signal.SIGKILL)
@@ -283,11 +283,11 @@ def test_observers_of_some_jobs_hear_of_those(server, fleet, ctl, token, events)
     fleet.start("--nnodes=7", "--job=blue")  # is turned away
     wait_until(lambda: told("refused"), what="who was refused")
     for job in ("red", "blue"):
-        assert ctl("resize", job, "2:3").returncode == 0
+        assert ctl("scale", job, "2:3").returncode == 0
         assert ctl("drain", f"of-{job}").returncode == 0
     assert {row["job"] for row in events(f"--token={mine}")} <= {"red", None}
     assert told("joined", f"--token={mine}") == {("red", "of-red")} and not told("refused", f"--token={mine}")
-    assert told("order", f"--token={mine}") == {("red", "admin (state-directory) has ordered RESIZE of red to 2:3: done"),
+    assert told("order", f"--token={mine}") == {("red", "admin (state-directory) has ordered SCALE of red to 2:3: done"),
                                                 ("red", "admin (state-directory) has ordered DRAIN of of-red: done")}
     assert {job for job, _ in told("order")} == {"red", "blue", None}  # it took one to make the token
     assert ctl("events", "blue", f"--token={mine}").returncode == 77

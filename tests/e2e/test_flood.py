@@ -203,7 +203,7 @@ def test_observers_of_one_key_leave_others_their_places(server, strangers):
         admins = [RawClient(s.port, s.token("admin")) for _ in range(8)]
         outside += admins
         for admin in admins:
-            admin.send("STOP_JOB", {1: "none"})
+            admin.send("CANCEL", {1: "none"})
             assert admin.receive()[1][1] == [NO_SUCH_JOB]
     finally:
         for client in outside:
@@ -224,7 +224,7 @@ def test_observers_leave_admins_descriptors(server):
             refused += observers[-1].receive()[1][1] == [LIMIT_REACHED]
         assert refused >= 6
         with RawClient(s.port, s.token("admin")) as admin:
-            admin.send("STOP_JOB", {1: "j1"})
+            admin.send("CANCEL", {1: "j1"})
             assert admin.receive()[0] == "DONE"
     finally:
         for client in agents + observers:

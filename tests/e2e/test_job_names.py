@@ -34,7 +34,7 @@ def test_each_job_without_a_name_gets_one_that_is_told(server, ctl, tmp_path):
                           ((f"--file={manifest}", "--name=said"), "said")):
         done = ctl("submit", *words)
         assert done.returncode == 0, done.stderr
-        name = re.fullmatch("job (.*) is handed in\n", done.stdout)[1]
+        name = re.fullmatch("job (.*) is submitted\n", done.stdout)[1]
         assert re.fullmatch(re.escape(begins) + ("" if begins == "said" else LETTERS), name), name
         said.append(name)
     name = json.loads(ctl("submit", "--json", "--", "python", "x.py").stdout)["job"]

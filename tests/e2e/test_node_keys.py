@@ -135,7 +135,7 @@ def test_who_is_evicted_stays_out_by_its_key_whatever_it_calls_itself(server, fl
     agent.wait()
     for name in ("h1", "h2"):
         assert fleet.start("--nnodes=1:2", "--node-name", name).wait() != 0, name
-    assert ctl("pardon", "h1").returncode == 0
+    assert ctl("unban", "h1").returncode == 0
     fleet.start("--nnodes=1:2", "--node-name", "h2")
     enrolled()
 

@@ -193,14 +193,14 @@ def test_a_stopped_job_ends_for_all_and_stays_so(server, fleet, ctl, status):
     fleet.wait_world(2)
     agents.append(fleet.start("--nnodes=1:2"))
     wait_until(lambda: len(status()[0]["nodes"]) == 3, what="a spare")
-    done = ctl("stop", "default", "--json")
-    assert json.loads(done.stdout) == {"done": "stop", "job": "default"}
+    done = ctl("cancel", "default", "--json")
+    assert json.loads(done.stdout) == {"done": "cancel", "job": "default"}
     assert [agent.wait() for agent in agents] == [1, 1, 1]
-    assert all("job default was stopped by an operator" in agent.stderr() for agent in agents)
-    assert status()[0]["state"] == "stopped"
-    assert ctl("stop", "default").returncode == 0  # once more
+    assert all("job default was cancelled by an operator" in agent.stderr() for agent in agents)
+    assert status()[0]["state"] == "cancelled"
+    assert ctl("cancel", "default").returncode == 0  # once more
     late = fleet.start("--nnodes=1:2")
-    assert late.wait() == 1 and "job default run 1 ended stopped at 20" in late.stderr()
+    assert late.wait() == 1 and "job default run 1 ended cancelled at 20" in late.stderr()
     assert len(s.events("job_stopping")) == 1
 
 
@@ -208,23 +208,23 @@ def test_a_job_that_waits_can_be_stopped_and_one_that_succeeded_cannot(server, f
     server(*QUICK)
     waits = fleet.start("--nnodes=2:2", "--job", "waits")
     wait_until(lambda: [j["job"] for j in status()] == ["waits"], what="the job")
-    assert ctl("stop", "waits").stdout == "job waits ends now, unless it had ended already\n"
+    assert ctl("cancel", "waits").stdout == "job waits is cancelled, unless it had ended already\n"
     assert waits.wait() == 1
     well = fleet.start("--job", "well", trainer=["--exit", "0"])
     assert well.wait() == 0
-    assert ctl("stop", "well").returncode == 0
-    assert {j["job"]: j["state"] for j in status()} == {"waits": "stopped", "well": "succeeded"}
+    assert ctl("cancel", "well").returncode == 0
+    assert {j["job"]: j["state"] for j in status()} == {"waits": "cancelled", "well": "succeeded"}
 
 
 # --- who may, and who is meant -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("verb", ["drain", "evict", "stop"])
+@pytest.mark.parametrize("verb", ["drain", "evict", "cancel"])
 def test_orders_are_an_admins(server, state_dir, ctl, verb):
     s = server()
     with RawClient(s.port, s.token("agent")) as a:
         a.join("node-a", nodes=(2, 2))
-        what = "default" if verb == "stop" else node_id("node-a")
+        what = "default" if verb == "cancel" else node_id("node-a")
         for role in ("observer", "agent"):
             done = ctl(verb, what, "--token-file", str(state_dir / f"{role}.token"))
             assert (done.returncode, done.stdout) == (77, ""), done.stderr
@@ -235,7 +235,7 @@ def test_orders_are_an_admins(server, state_dir, ctl, verb):
         done = ctl(verb, what, "--token-file", str(state_dir / "put-away"))
         assert done.returncode == 0, done.stderr
         assert [(e["order"], e["job"]) for e in s.events("ordered")] == [
-            ({"stop": "STOP_JOB"}.get(verb, verb.upper()), "default")]
+            (verb.upper(), "default")]
 
 
 @pytest.mark.parametrize("role, answer", [("observer", NOT_AUTHORISED), ("agent", NOT_AUTHORISED), ("admin", None)])
@@ -243,12 +243,12 @@ def test_the_server_itself_asks_for_the_role(server, role, answer):
     s = server()
     with RawClient(s.port, s.token("agent")) as a, RawClient(s.port, s.token(role)) as c:
         a.join("node-a", nodes=(2, 2))
-        for order, fields in (("DRAIN", {1: "nobody"}), ("EVICT", {1: "nobody"}), ("STOP_JOB", {1: "nothing"}),
+        for order, fields in (("DRAIN", {1: "nobody"}), ("EVICT", {1: "nobody"}), ("CANCEL", {1: "nothing"}),
                               ("FORGET", {1: "nothing"}), ("GROW", {1: "nothing"})):
             c.send(order, fields)
             name, refused = c.receive()
             assert name == "REFUSED"
-            unknown = NO_SUCH_JOB if order in ("STOP_JOB", "FORGET", "GROW") else NO_SUCH_NODE
+            unknown = NO_SUCH_JOB if order in ("CANCEL", "FORGET", "GROW") else NO_SUCH_NODE
             assert refused[1] == [answer or unknown]
         if role == "admin":  # and one connection serves for several
             c.send("DRAIN", {1: node_id("node-a")})
@@ -257,7 +257,7 @@ def test_the_server_itself_asks_for_the_role(server, role, answer):
             assert c.receive_until("STATUS_END")[1] == {1: [0]}
 
 
-@pytest.mark.parametrize("verb, what", [("drain", "nobody"), ("evict", "nobody"), ("stop", "nothing"), ("forget", "nothing")])
+@pytest.mark.parametrize("verb, what", [("drain", "nobody"), ("evict", "nobody"), ("cancel", "nothing"), ("forget", "nothing")])
 def test_what_is_not_there_is_1(server, ctl, verb, what):
     server()
     done = ctl(verb, what)
@@ -290,7 +290,7 @@ def test_a_label_must_mean_one_node(server, ctl, nodes):
             client.sock.close()
 
 
-@pytest.mark.parametrize("arguments", [["drain"], ["evict"], ["stop"], ["drain", "a", "b"], ["stop", "a/b"], ["drain", ""],
+@pytest.mark.parametrize("arguments", [["drain"], ["evict"], ["cancel"], ["drain", "a", "b"], ["cancel", "a/b"], ["drain", ""],
                                        ["evict", "a\tb"], ["nodes", "a", "b"], ["nodes", "a/b"], ["evict", "x" * 256]])
 def test_usage_errors_are_2(server, ctl, arguments):
     server()
@@ -299,7 +299,7 @@ def test_usage_errors_are_2(server, ctl, arguments):
     assert len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("verb, operand", [("nodes", "[JOB]"), ("drain", "NODE"), ("evict", "NODE"), ("stop", "JOB")])
+@pytest.mark.parametrize("verb, operand", [("nodes", "[JOB]"), ("drain", "NODE"), ("evict", "NODE"), ("cancel", "JOB")])
 def test_each_verb_has_help_and_needs_a_server(server, ctl, verb, operand):
     s = server()
     token = s.token("admin")
@@ -420,26 +420,26 @@ def test_a_job_is_made_smaller_and_larger_while_it_runs(server, fleet, ctl, stat
     s = server(*QUICK, "--grow-wait=0.2")
     agents = [fleet.start("--nnodes=1:2", TOGETHER) for _ in range(3)]
     first = fleet.wait_world(2)
-    assert ctl("resize", "default", "1:3").stdout == "job default is resized\n"
+    assert ctl("scale", "default", "1:3").stdout == "job default is scaled\n"
     second = fleet.wait_world(3, above=first)
     assert (status()[0]["min"], status()[0]["max"]) == (1, 3)
     s.kill()
     server(*QUICK, port=s.port)
     wait_until(lambda: [n["role"] for n in status()[0]["nodes"] if n["pid"] > 0] == ["member"] * 3, what="all are back")
     assert fleet.last_epoch() == second, "they bring 1:2, and train on in an epoch of three"
-    assert ctl("resize", "default", "1:1").returncode == 0
+    assert ctl("scale", "default", "1:1").returncode == 0
     fleet.wait_world(1, above=second)
     late = fleet.start("--nnodes=4:4")
     wait_until(lambda: "an operator has given job default the sizes 1:1" in late.stderr(), what="that it is told")
     fleet.order("exit 0")
     assert [agent.wait() for agent in agents] == [0, 0, 0]
-    over = ctl("resize", "default", "1:1")
+    over = ctl("scale", "default", "1:1")
     assert over.returncode == 2 and "is over" in over.stderr
 
 
 @pytest.mark.parametrize("line", [["j"], ["j", "2:1"], ["j", "0:1"], ["j", "x"], ["j", "1:2", "3"]])
 def test_sizes_are_checked_where_they_are_typed(ctl, line):
-    assert ctl("resize", *line).returncode == 2
+    assert ctl("scale", *line).returncode == 2
 
 
 def test_the_same_command_with_other_sizes_after_an_end(server, fleet):

@@ -328,7 +328,7 @@ def test_the_queue_and_the_pool_are_seen_and_a_job_is_suspended(server, state_di
         page.wait("[...document.querySelectorAll('#conditions button')].map(b => b.innerText).join() === 'Resume,Cancel'", what="what is to be ordered now")
         page.open(f"{web.url}#/job/urgent")  # no node has ever worked for it
         page.wait("/of 9/.test(document.getElementById('conditions').innerText) && !/There is no job/.test(main.innerText)")
-        found |= looked_at(page, "queued", tmp_path, "document.querySelectorAll('#conditions tbody tr').length >= 2")
+        found |= looked_at(page, "waiting", tmp_path, "document.querySelectorAll('#conditions tbody tr').length >= 2")
         assert found == {}
         assert page.said() == []
 

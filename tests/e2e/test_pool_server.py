@@ -49,8 +49,8 @@ def test_minima_come_all_at_once_by_priority_then_age(server):
     with Waiting(server.port, token, "a") as a, Waiting(server.port, token, "b") as b, Waiting(server.port, token, "c") as c:
         got = sorted(node.assigned()[1] for node in (a, b, c))
         assert got == ["first", "old", "old"]
-        assert [f[1][0].decode() for _, f in rows(server, "JOBS")] == ["first", "old", "young"]
-        assert jobs(server)["young"] == ("queued", 0)
+        assert [f[1][0].decode() for _, f in rows(server, "STATUS", {70: 1})] == ["first", "old", "young"]
+        assert jobs(server)["young"] == ("waiting", 0)
 
 
 def test_labels_say_who_may_work_for_what(server):
@@ -60,7 +60,7 @@ def test_labels_say_who_may_work_for_what(server):
         assert order(server, "SUBMIT", {1: spec("train", f11=["gpu=a100"])}) == "DONE"
         assert fast.assigned()[1] == "train"
         assert order(server, "SUBMIT", {1: spec("more", f11=["gpu=h100"])}) == "DONE"
-        waits = wait_until(lambda: [f.get(12) for _, f in rows(server, "JOBS") if f[1] == [b"more"]][0], what="a sentence")
+        waits = wait_until(lambda: [f.get(9) for _, f in rows(server, "STATUS", {70: 1}) if f[1] == [b"more"]][0], what="a sentence")
         assert b"too few" in waits[0]
         assert pool(server)["plain"] == ("free", "")
 
@@ -137,7 +137,7 @@ def test_a_killed_server_goes_on_with_what_it_had_told(server):
         assert order(first, "SUBMIT", {1: spec("later", sizes=(9, 9))}) == "DONE"
         first.kill()
     again = server(port=port)
-    assert jobs(again) == {"train": ("queued", 1), "later": ("queued", 0)}
+    assert jobs(again) == {"train": ("starting", 1), "later": ("waiting", 0)}
     with Waiting(port, token, "b") as b, Waiting(port, token, "a", assignment=assignment) as a:
         wait_until(lambda: pool(again) == {"a": ("assigned", "train"), "b": ("free", "")}, what="both to be back")
         with agent_of(again, fields, "child") as child:
@@ -149,7 +149,7 @@ def test_a_killed_server_goes_on_with_what_it_had_told(server):
         a.freed(assignment, 1)
         assert order(again, "SCALE", {1: "later", 3: 2, 4: 2}) == "DONE"
         assert {a.assigned()[1], b.assigned()[1]} == {"later"}
-        assert conditions(again, "train")["Failed"] == (True, "JobCancelled")
+        assert conditions(again, "train")["Cancelled"] == (True, "JobCancelled")
 
 
 def test_a_server_stops_with_a_node_that_is_there(server):
@@ -265,7 +265,7 @@ def test_a_job_is_forgotten_so_long_after_its_end_once_its_nodes_are_free(server
         assert node.released() == assignment
         node.freed(assignment)
         wait_until(lambda: jobs(server) == {}, what="the job to be forgotten")
-        assert "no job" in rows(server, "DESCRIBE", {1: "train"})
+        assert "no job" in rows(server, "STATUS", {1: "train"})
         wait_until(lambda: ctl("status", "train").returncode == 1, what="the core to have forgotten it, too")
 
 
@@ -310,7 +310,7 @@ def test_who_may_hand_in_what(server, token):
         for more, word in (((2, 501),), b"priority"), (((16, 1),), b"preempt"):
             ctl.send("SUBMIT", {1: spec("team-a-2") + encode(more)})
             assert word in ctl.receive_until("DONE", "REFUSED")[1][2][0]
-        ctl.send("JOBS")
+        ctl.send("STATUS", {70: 1})
         assert ctl.receive()[1][1] == [b"team-a-1"]
         assert ctl.receive()[0] == "STATUS_END"
     with Waiting(server.port, agents, "a") as node:

@@ -10,7 +10,7 @@ from pooled import Waiting, conditions, jobs, order, pool, rows, spec
 
 
 def waits(server, job):
-    return {f[1][0].decode(): f.get(12, [b""])[0].decode() for _, f in rows(server, "JOBS")}[job]
+    return {f[1][0].decode(): f.get(9, [b""])[0].decode() for _, f in rows(server, "STATUS", {70: 1})}[job]
 
 
 def scale(server, job, least, most):
@@ -57,11 +57,11 @@ def test_jobs_of_a_pattern_have_it_together_and_those_of_others_what_is_left(ser
         all_nodes.free_one("team-a")
         all_nodes.work_for("", "other", "team-a", "team-b")
         assert order(server, "SUBMIT", {1: spec("team-c", sizes=(2, 2), f2=600)}) == "DONE"
-        wait_until(lambda: conditions(server, "team-c")["Queued"] == (True, "WaitsForQuota"), what="the reason")
+        wait_until(lambda: conditions(server, "team-c")["Waiting"] == (True, "WaitsForQuota"), what="the reason")
         assert waits(server, "team-c") == "2 more nodes of the quota of jobs team-*, which is 2"
         assert order(server, "CANCEL", {1: "team-a"}) == "DONE"
         assert order(server, "CANCEL", {1: "team-b"}) == "DONE"
-        wait_until(lambda: conditions(server, "team-c")["Queued"] == (True, "WaitsForNodes"), what="its share to be on its way")
+        wait_until(lambda: conditions(server, "team-c")["Waiting"] == (True, "WaitsForNodes"), what="its share to be on its way")
         all_nodes.free_one("team-a")
         all_nodes.free_one("team-b")
         all_nodes.work_for("", "other", "team-c", "team-c")
@@ -109,19 +109,19 @@ def test_it_is_lowered_and_takes_nothing_and_outlives_its_token_and_the_server(s
         assert order(first, "SUBMIT", {1: spec("team-a", sizes=(3, 3))}) == "DONE"
         all_nodes.work_for(*["team-a"] * 3)
         assert order(first, "SUBMIT", {1: spec("team-big", sizes=(2, 2))}) == "DONE"
-        wait_until(lambda: conditions(first, "team-big")["Queued"] == (True, "WaitsForQuota"), what="its reason")
+        wait_until(lambda: conditions(first, "team-big")["Waiting"] == (True, "WaitsForQuota"), what="its reason")
         token("--role=admin", "--job=team-*", "--quota=1", "--label=second")
-        wait_until(lambda: conditions(first, "team-big")["Queued"] == (True, "AboveQuota"), what="its other reason")
+        wait_until(lambda: conditions(first, "team-big")["Waiting"] == (True, "AboveQuota"), what="its other reason")
         assert waits(first, "team-big") == "a larger quota: its minimum is above that of jobs team-*, which is 1"
         assert order(first, "SUBMIT", {1: spec("team-b", sizes=(1, 1))}) == "DONE"
-        wait_until(lambda: conditions(first, "team-b")["Queued"] == (True, "WaitsForQuota"), what="the reason")
+        wait_until(lambda: conditions(first, "team-b")["Waiting"] == (True, "WaitsForQuota"), what="the reason")
         all_nodes.work_for(*["team-a"] * 3)
     assert ctl("token", "revoke", "second").returncode == 0
     first.kill()
     again = server(port=first.port)
     assert "quota of jobs team-* is 1" in order(again, "SUBMIT", {1: spec("team-c", sizes=(2, 2))})
     assert "quota of jobs *-x is 5" in order(again, "SUBMIT", {1: spec("some-x", sizes=(6, 6))})
-    assert jobs(again)["team-a"] == ("queued", 3) and jobs(again)["team-b"] == ("queued", 0)
+    assert jobs(again)["team-a"] == ("starting", 3) and jobs(again)["team-b"] == ("waiting", 0)
     assert waits(again, "team-b") == "3 more nodes of the quota of jobs team-*, which is 1"
     told = {key["label"]: (key["quota"], key["state"]) for key in json.loads(ctl("token", "list", "--json").stdout)["keys"]}
     assert told["first"] == (3, "good") and told["second"] == (1, "revoked")
@@ -140,7 +140,7 @@ def test_its_condition_names_the_quota_that_it_waits_for_now(server, token):
     server = server()
 
     def says():
-        return {f[1][0].decode(): f[5][0].decode() for row, f in rows(server, "DESCRIBE", {1: "team-x"}) if row == "CONDITION_ROW"}["Queued"]
+        return {f[1][0].decode(): f[5][0].decode() for row, f in rows(server, "STATUS", {1: "team-x", 70: 1, 71: 1}) if row == "CONDITION_ROW"}["Waiting"]
 
     assert order(server, "SUBMIT", {1: spec("team-x", sizes=(4, 4))}) == "DONE"
     for jobs_, n in (("team-*", 3), ("*-x", 2), ("*-x", 65536)):

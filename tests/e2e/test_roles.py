@@ -318,15 +318,15 @@ def test_another_number_of_ps_takes_a_script_whose_checkpoints_fit(server, fleet
     job = Job(fleet, status, 4, "--nnodes=1:2", "--ps=1", "--chief")
     epoch = job.wait_starts(("chief-0", "worker-0", "worker-1", "ps-0"))
     job.wait_step()
-    refused = ctl("resize", "--ps=2", "default", "1:2")
+    refused = ctl("scale", "--ps=2", "default", "1:2")
     assert refused.returncode != 0 and "has no partitioner" in refused.stderr
     (fleet.folder / "partitioned").touch()
     job.order("chief-0", "kill 9")
     epoch = job.wait_starts(("chief-0", "ps-0"), above=epoch)
     job.wait_step(lambda s: s["epoch"] == epoch)
-    assert "too few may be ps" in ctl("resize", "--ps=3", "default", "1:2").stderr
+    assert "too few may be ps" in ctl("scale", "--ps=3", "default", "1:2").stderr
     for n_ps, places in ((2, ("chief-0", "worker-0", "ps-0", "ps-1")), (1, ("chief-0", "worker-0", "worker-1", "ps-0"))):
-        wait_until(lambda: ctl("resize", f"--ps={n_ps}", "default", "1:2").returncode == 0, what="an order that is taken")  # noqa: B023
+        wait_until(lambda: ctl("scale", f"--ps={n_ps}", "default", "1:2").returncode == 0, what="an order that is taken")  # noqa: B023
         epoch = job.wait_starts(places, above=epoch)
         step = job.wait_step(lambda s: s["epoch"] == epoch)  # noqa: B023
         assert step["step"] >= max(s["step"] for s in job.steps() if s["epoch"] < epoch)

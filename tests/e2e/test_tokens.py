@@ -126,7 +126,7 @@ def test_observer_and_admin_of_some_jobs_see_and_order_only_those(server, token,
             assert [n["node"] for n in json.loads(ctl("nodes", "--json", *scoped).stdout)["nodes"]] == [node_id("node-a")]
             if role == "admin":  # it was shown every agent's address, key and label
                 assert [a["job"] for a in json.loads(ctl("agents", "--json", *scoped).stdout)["agents"]] == ["team-a-1"]
-            for verb in (["status", "team-b-1"], ["epochs", "team-b-1"], ["stop", "team-b-1"], ["token", "list"],
+            for verb in (["status", "team-b-1"], ["epochs", "team-b-1"], ["cancel", "team-b-1"], ["token", "list"],
                          ["backup", "never"], ["forget", "team-b-1"]):
                 assert ctl(*verb, *scoped).returncode == 77, verb
         for order in ("drain", "evict"):

@@ -78,12 +78,12 @@ def test_an_evicted_agent_that_is_started_again_is_kept_out_also_by_the_next_ser
     assert again.wait() == 1 and "evicted" in again.stderr()
     good = fleet.start("--nnodes=1:2", "--node-name", "good")  # the same token, the same machine
     wait_until(lambda: [n["name"] for n in nodes()] == ["good"], what="the other one is in")
-    assert ctl("pardon", "bad").stdout == "node bad may join again\n"
+    assert ctl("unban", "bad").stdout == "node bad may join again\n"
     assert ctl("bans").stdout == "nobody is kept out\n"
     again = fleet.start("--nnodes=1:2", "--node-name", "bad")
     wait_until(lambda: sorted(n["name"] for n in nodes()) == ["bad", "good"], what="it is in again")
-    assert ctl("pardon", "bad").returncode == 1
-    assert ctl("stop", "default").returncode == 0
+    assert ctl("unban", "bad").returncode == 1
+    assert ctl("cancel", "default").returncode == 0
     assert (good.wait(), again.wait()) == (1, 1)
 
 
@@ -125,7 +125,7 @@ def test_who_goes_before_it_is_evicted_takes_nobody_of_its_label_with_it(server,
         assert a.join("bad again", job="j", nodes=(3, 3), f3="box")[0] == "REFUSED"
 
 
-def test_a_pardoned_process_may_come_again_and_a_ban_ends(server, ctl):
+def test_a_unbanned_process_may_come_again_and_a_ban_ends(server, ctl):
     s = server(*QUICK)
 
     def comes(name, label):
@@ -137,7 +137,7 @@ def test_a_pardoned_process_may_come_again_and_a_ban_ends(server, ctl):
     assert comes("n", "box") == comes("n2", "box") == "REFUSED"
     wait_until(lambda: comes("n2", "box") == "WELCOME", what="the ban is over")
     assert ctl("evict", "box").returncode == 0
-    assert ctl("pardon", node_id("n2")).returncode == 0
+    assert ctl("unban", node_id("n2")).returncode == 0
     assert comes("n2", "box") == "WELCOME"
     assert ctl("evict", "box", "--for", "0").returncode == 0
     assert comes("n2", "box") == "REFUSED" and comes("n3", "box") == "WELCOME"  # that process only
@@ -153,6 +153,6 @@ def test_who_shares_a_label_with_the_evicted_and_is_in_stays(server, ctl):
         assert b.join("n2", nodes=(2, 3), f3="box")[0] == "WELCOME"
         assert c.join("n3", nodes=(2, 3), f3="box")[0] == "REFUSED"
         scoped = ctl("token", "create", "--role", "admin", "--job", "other").stdout.strip()
-        assert ctl("pardon", "box", "--token", scoped).returncode == 1
+        assert ctl("unban", "box", "--token", scoped).returncode == 1
         assert json.loads(ctl("bans", "--json", "--token", scoped).stdout)["bans"] == []
         assert c.is_closed()

@@ -104,7 +104,7 @@ def test_problems_are_told_as_problems(web):
     for path, method, code, word in (
             ("/nothing", "GET", 404, "no_such_path"), ("/api/v1/jobs/none", "GET", 404, "no_such_job"),
             ("/api/v1/jobs/none/epochs", "GET", 404, "no_such_job"), ("/api/v1/jobs/a%20b", "GET", 400, "bad_request"),
-            ("/api/v1/jobs", "POST", 401, "not_authorised"), ("/api/v1/queue", "POST", 405, "method"), ("/api/v1/jobs/x", "PATCH", 405, "method"),
+            ("/api/v1/jobs", "POST", 401, "not_authorised"), ("/api/v1/pool", "POST", 405, "method"), ("/api/v1/jobs/x", "PATCH", 405, "method"),
             ("/", "DELETE", 405, "method"), ("/api/v1/jobs", "OPTIONS", 405, "method"), ("/nothing", "TRACE", 404, "no_such_path"),
             ("/api/v1/nodes/x/drain", "POST", 401, "not_authorised"),
             ("/api/v1/audit", "GET", 403, "not_authorised"), ("/api/v1/stream?job=%2e%2f", "GET", 400, "bad_request")):
@@ -162,10 +162,10 @@ def test_orders_take_an_admin_s_token_and_the_page_s_word(web, token):
     with RawClient(s.port, s.token("agent")) as other:
         other.join("n2", job="k")
         assert web.order("/api/v1/jobs/k/grow").code == 400  # there is nothing to grow
-        assert web.order("/api/v1/jobs/k/resize", {"min": 3, "max": 2}).code == 400
-        assert web.order("/api/v1/jobs/k/resize", {"min": 1, "max": 2}).code == 200
+        assert web.order("/api/v1/jobs/k/scale", {"min": 3, "max": 2}).code == 400
+        assert web.order("/api/v1/jobs/k/scale", {"min": 1, "max": 2}).code == 200
         assert web.get("/api/v1/jobs/k")["max"] == 2
-        assert web.order("/api/v1/jobs/k/stop").code == 200
+        assert web.order("/api/v1/jobs/k/cancel").code == 200
     cookie = web.cookie
     assert web.order("/api/v1/logout").json["logged_in"] is False
     web.cookie = cookie
@@ -666,22 +666,22 @@ def test_description_is_complete_enough_for_generated_clients():
 def test_every_path_of_the_description_answers_as_it_says(web):
     """Web.ask holds each answer to its schema; what needs more than a client to succeed was asked for above."""
     s = web.server
-    more = {"/api/v1/jobs/{name}/resize": {"min": 1, "max": 3}, "/api/v1/jobs/{name}/scale": {"min": 1, "max": 3},
+    more = {"/api/v1/jobs/{name}/scale": {"min": 1, "max": 3},
             "/api/v1/login": {"token": s.token("admin")}, "/api/v1/jobs": {"name": "handed-in", "command": ["true"]}}
-    of_handed_in = ("/conditions", "/scale", "/suspend", "/resume", "/cancel", "/restart")
+    of_handed_in = ("/scale", "/suspend", "/resume", "/cancel", "/restart")
     web.login(s.token("admin"))
     with RawClient(s.port, s.token("agent")) as agent:
         agent.join("n1", job="j")
         for path, of in OPENAPI["paths"].items():
             # The logs of a client that has none are waited for, and its lease does not last so long.
-            if path.endswith(("/stop", "/drain", "/evict", "/logout", "/stream", "/logs")):
+            if path.endswith(("/cancel", "/drain", "/evict", "/logout", "/stream", "/logs")):
                 continue
             for method in of:
                 if method in ("put", "delete"):
                     continue
                 name = "handed-in" if path.endswith(of_handed_in) else "j" if "/jobs/" in path else node_id("n1")
                 web.ask(path.replace("{name}", name), method.upper(), more.get(path) if method == "post" else None)
-        for order in (f"/api/v1/nodes/{node_id('n1')}/drain", "/api/v1/jobs/j/stop", "/api/v1/logout"):
+        for order in (f"/api/v1/nodes/{node_id('n1')}/drain", "/api/v1/jobs/j/cancel", "/api/v1/logout"):
             web.order(order)
         web.login(s.token("admin"))
         assert web.ask("/api/v1/bundles/" + hashlib.blake2b(b"files", digest_size=32).hexdigest(), "PUT", b"files").code == 201
@@ -690,5 +690,5 @@ def test_every_path_of_the_description_answers_as_it_says(web):
     wanted = {(path, method) for path, of in OPENAPI["paths"].items() for method in of}
     refused = {("/api/v1/jobs/{name}/grow", "post"), ("/api/v1/nodes/{name}/evict", "post"), ("/api/v1/stream", "get"),
                ("/api/v1/jobs/{name}/logs", "get"),
-               ("/api/v1/jobs/{name}/epochs", "get"), ("/api/v1/jobs/{name}/stop", "post")}
+               ("/api/v1/jobs/{name}/epochs", "get"), ("/api/v1/jobs/{name}/cancel", "post"), ("/api/v1/jobs/{name}/restart", "post")}
     assert wanted - COVERED - refused == set()

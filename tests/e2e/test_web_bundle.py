@@ -75,7 +75,7 @@ def web(server, state_dir, tmp_path):
 
 
 def jobs(web):
-    return {row["job"]: row["state"] for row in web.get("/api/v1/queue")["jobs"]}
+    return {row["job"]: row["state"] for row in web.get("/api/v1/jobs")["jobs"]}
 
 
 def parts_left(state_dir):
@@ -279,7 +279,7 @@ def test_bytes_behind_a_refused_bundle_are_no_request(web):
         raw.say(raw.head + more)
         assert raw.answer().code == 401
         assert raw.socket.recv(1) == b""
-    assert jobs(web) == {"a": "queued"}
+    assert jobs(web) == {"a": "waiting"}
 
 
 @pytest.mark.parametrize("hostile", [tar(("../out", {}, b"x")), tar(("a", {"mode": 0o4755}, b"x"))])

@@ -231,7 +231,7 @@ static void sum_up(struct world *w)
     for (uint32_t i = 0; i < jobs_count(w); i++) {
         const struct job *job = jobs_get(w, i);
         struct cluster_view view = trainers_of_job(w, i);
-        struct msg_status_job status = {.state = "unknown to the server"};
+        struct msg_status_job status = {.phase = "unknown to the server"};
         const struct rdzv *core = server_core(w);
         const char *after = NULL;
         while (core && rdzv_view_job(core, after, &status) == 0) {
@@ -239,11 +239,11 @@ static void sum_up(struct world *w)
             if (strcmp(status.job, job->name.text) == 0) {
                 break;
             }
-            status = (struct msg_status_job){.state = "unknown to the server"};
+            status = (struct msg_status_job){.phase = "unknown to the server"};
         }
         world_trace(w, "end", job->name.text,
                     "%s epoch=%llu restarts=%u; trainers up %u of %u, step %llu reached",
-                    status.state, (unsigned long long)status.epoch, status.restarts, view.up,
+                    status.phase, (unsigned long long)status.epoch, status.restarts, view.up,
                     view.world, (unsigned long long)job->reached);
     }
 }

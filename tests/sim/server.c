@@ -537,7 +537,7 @@ static void judge_join(struct world *w, uint32_t conn, const struct msg_join *jo
     uint32_t job = net_conn_job(w, conn);
     node_heard(w, net_conn_node(w, conn));
     if (rdzv_find_job(w->server->core, join->job, &status) != 0 ||
-        strcmp(status.state, "set_aside") == 0) {
+        status.state == STATE_SET_ASIDE) {
         check_unheard(w->check, job);
     }
     judge_joins(w, net_conn_node(w, conn), join);

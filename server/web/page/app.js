@@ -132,8 +132,8 @@ function sizeOf(job) {
 
 // --- the fleet ------------------------------------------------------------------------------------------------------
 
-const STATES = { running: "ok", succeeded: "info", failed: "bad", stopped: "", waiting: "warn", gathering: "warn", preparing: "warn", committing: "warn", set_aside: "bad" };
-const OVER = new Set(["succeeded", "failed", "stopped"]);
+const STATES = { running: "ok", succeeded: "info", failed: "bad", cancelled: "", suspended: "", waiting: "warn", starting: "warn", restarting: "warn", set_aside: "bad" };
+const OVER = new Set(["succeeded", "failed", "cancelled"]);
 export const stateBadge = job => badge(job.state.replace("_", " "), STATES[job.state] ?? "");
 // A member of a job with roles is shown by its place, "chief-0".
 const placeOr = n => n.role === "member" && n.place ? badge(n.place, `role ${roleOf(n.place)}`) : badge(n.role, BADGES[n.role] ?? "");
@@ -212,7 +212,7 @@ function jobScreen(name) {
   const tiles = h("dl", { class: "tiles" }), body = h("tbody"), epochBody = h("tbody");
   const why = h("p", { class: "empty", hidden: true }, "There is no job of this name on the server.");
   const act = (verb, label, css, extra) => h("button", { type: "button", class: css, onclick: () => order(verb, name, extra?.()) }, label);
-  const acts = h("div", { class: "acts" }, act("grow", "Grow now", ""), act("resize", "Resize", "", () => store.jobs.get(name)), act("stop", "Stop", "danger"));
+  const acts = h("div", { class: "acts" }, act("grow", "Grow now", ""), act("scale", "Scale", "", () => store.jobs.get(name)), act("cancel", "Cancel", "danger"));
   const head = h("div", { class: "head" }, title, state, sub, acts);
   let sort = { by: "rank", up: true }, limit = 100;
   const heads = [["name", "Name"], ["role", "State"], ["rank", "Rank"], ["step_ms", "Step time"], ["address", "Address"], ["tensorflow", "Machine"], [null, "Orders"]];

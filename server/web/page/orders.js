@@ -64,13 +64,12 @@ export function login(then) {
 const QUESTIONS = {
   drain: n => ["Drain", `Take ${n.name || n.node} out of its job in an orderly way? Its scripts are asked to save first; its agent exits 0.`, "Drain", false],
   evict: n => ["Evict", `Take ${n.name || n.node} out of its job at once, saved or not?`, "Evict", true],
-  stop: (_, name) => ["Stop", `End job ${name}? All its trainers end, and its agents exit 1. This cannot be taken back.`, "Stop the job", true],
   grow: (_, name) => ["Grow", `Take all ready nodes of ${name} in now? What was done since the last checkpoint may be done again.`, "Grow", false],
   suspend: (_, name) => ["Suspend", `Take all nodes from ${name}? Its scripts are asked to save first; it keeps its place in the queue.`, "Suspend", false],
   resume: (_, name) => ["Resume", `Let ${name} have nodes again?`, "Resume", false],
   cancel: (_, name) => ["Cancel", `End job ${name}, whether it runs or waits? What was not saved is lost.`, "Cancel the job", true],
   restart: (_, name) => ["Run again", `Begin the next run of ${name}?`, "Run again", false],
-  resize: (_, name) => ["Resize", `Nodes of ${name} from now on:`, "Resize", false],
+  scale: (_, name) => ["Scale", `Nodes of ${name} from now on:`, "Scale", false],
 };
 
 export function order(verb, name, about) {
@@ -80,10 +79,10 @@ export function order(verb, name, about) {
   }
   const [title, words, label, danger] = QUESTIONS[verb](about ?? {}, name);
   const size = (key, value) => h("label", {}, `${key} `, h("input", { name: key, type: "number", min: "1", max: "65536", required: true, value: String(value) }));
-  const fields = verb === "resize" ? [size("min", about?.min ?? 1), size("max", about?.max ?? 1)] : [];
+  const fields = verb === "scale" ? [size("min", about?.min ?? 1), size("max", about?.max ?? 1)] : [];
   const what = verb === "drain" || verb === "evict" ? "nodes" : "jobs";
   ask(title, words, fields, label, danger, async data => {
-    await call(`api/v1/${what}/${encodeURIComponent(name)}/${verb}`, verb === "resize" ? { min: Number(data.get("min")), max: Number(data.get("max")) } : {});
+    await call(`api/v1/${what}/${encodeURIComponent(name)}/${verb}`, verb === "scale" ? { min: Number(data.get("min")), max: Number(data.get("max")) } : {});
     return `${label}: ordered.`;
   });
 }

@@ -5,7 +5,7 @@ import { order } from "./orders.js";
 
 const labels = node => Object.entries(node.labels).map(([key, value]) => `${key}=${value}`).join(", ");
 
-const JOBS = { queued: "warn", running: "ok", restarting: "warn", suspended: "", succeeded: "info", failed: "bad" };
+const JOBS = { waiting: "warn", starting: "warn", running: "ok", restarting: "warn", suspended: "", succeeded: "info", failed: "bad", cancelled: "" };
 const NODES = { free: "info", assigned: "ok", leaving: "warn", away: "bad", resting: "warn", warned: "warn" };
 const link = job => h("a", { href: `#/job/${encodeURIComponent(job)}` }, job);
 const since = ms => h("time", { datetime: new Date(ms).toISOString(), title: moment(ms) }, ago(ms));
@@ -41,7 +41,7 @@ function table(id, label, heads, row, list, total) {
 function jobRow(job) {
   return {
     cells: [[link(job.job), h("div", { class: "sub mono" }, job.command)], [badge(job.state, JOBS[job.state] ?? "")], [String(job.priority)],
-      [`${job.nodes}`, h("div", { class: "sub" }, `of ${sizes(job)}`)], [since(job.created_ms)], [since(job.since_ms)], [job.waits ?? ""]],
+      [`${job.nodes_assigned}`, h("div", { class: "sub" }, `of ${sizes(job)}`)], [since(job.created_ms)], [since(job.since_ms)], [job.waits ?? ""]],
     wide: [0, 6], nums: jobRow.nums,
   };
 }
@@ -68,7 +68,7 @@ export function pool(main, events) {
   const drawn = events(null);
   main.replaceChildren(h("h1", { class: "sr" }, "Pool"), tiles, jobs.node, nodes.node, drawn.node);
   return { update() {
-    const is = state => [...store.pool.values()].filter(n => n.state === state).length, queued = [...store.queue.values()].filter(j => j.state === "queued");
+    const is = state => [...store.pool.values()].filter(n => n.state === state).length, queued = [...store.queue.values()].filter(j => j.state === "waiting");
     const of = store.rows.pool > store.pool.size ? `of ${store.pool.size} shown` : "";
     tilesOf(tiles, [["Free", is("free"), of], ["At work", is("assigned"), of], ["Leaving a job", is("leaving"), of], ["Away, or resting", is("away") + is("resting"), of], ["Warned", is("warned"), of],
       ["Jobs that wait", queued.length], ["The oldest waits", queued.length ? ago(Math.min(...queued.map(j => j.since_ms))) : "–"]]);
@@ -77,7 +77,7 @@ export function pool(main, events) {
     drawn.draw();
   } };
 }
-const OVER = new Set(["succeeded", "failed"]);
+const OVER = new Set(["succeeded", "failed", "cancelled"]);
 
 // Of a job that was handed in: what it wants, and since when what is so. Hidden for all others.
 export function conditions(name) {
@@ -90,9 +90,9 @@ export function conditions(name) {
   let last = "", acted = "";
   function draw() {
     const is = job();
-    node.hidden = !is;
-    if (!is) return;
-    const list = [["Runs", is.command], ["Files", is.source], ["Nodes", `${is.nodes} of ${sizes(is)}`], ["Priority", is.priority], ["Handed in", moment(is.created_ms)], ["Waits for", is.waits && `${is.waits} (${ago(is.since_ms)})`]].filter(([, v]) => v != null && v !== "");
+    node.hidden = is?.origin !== "submitted";
+    if (node.hidden) return;
+    const list = [["Runs", is.command], ["Files", is.source], ["Nodes", `${is.nodes_assigned ?? 0} of ${sizes(is)}`], ["Priority", is.priority], ["Handed in", moment(is.created_ms)], ["Waits for", is.waits && `${is.waits} (${ago(is.since_ms)})`]].filter(([, v]) => v != null && v !== "");
     if (last !== (last = JSON.stringify(list))) wants.replaceChildren(...list.flatMap(([k, v]) => [h("dt", {}, k), h("dd", { class: k === "Runs" || k === "Files" ? "mono" : null }, String(v))]));
     if (acted !== (acted = `${is.state} ${is.lingers}`)) {
       state.replaceChildren(badge(is.state, JOBS[is.state] ?? ""));

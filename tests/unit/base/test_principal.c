@@ -28,13 +28,13 @@ TEST(principal, a_message_is_its_senders_alone)
                         "an agent's token does not allow this");
 
     assert_null(principal_fault(&observer, MSG_STATUS, "j"));
-    assert_string_equal(principal_fault(&observer, MSG_STOP_JOB, "j"),
+    assert_string_equal(principal_fault(&observer, MSG_CANCEL, "j"),
                         "an observer's token does not allow this, it takes an admin's");
     assert_string_equal(principal_fault(&observer, MSG_JOIN, "j"),
                         "this token does not allow an agent's messages");
 
     assert_null(principal_fault(&admin, MSG_STATUS, "j"));
-    assert_null(principal_fault(&admin, MSG_STOP_JOB, "j"));
+    assert_null(principal_fault(&admin, MSG_CANCEL, "j"));
     assert_string_equal(principal_fault(&admin, MSG_RENEW, NULL),
                         "this token does not allow an agent's messages");
 }
@@ -92,5 +92,5 @@ TEST(principal, of_some_jobs_does_nothing_to_all)
     assert_non_null(principal_fault(&some, MSG_TOKEN_REVOKE, NULL));
     assert_non_null(principal_fault(&some, MSG_TOKEN_ROTATE, NULL));
     assert_null(principal_fault(&admin, MSG_TOKEN_ROTATE, NULL));
-    assert_non_null(principal_fault(&some, MSG_STOP_JOB, "team-b-1"));
+    assert_non_null(principal_fault(&some, MSG_CANCEL, "team-b-1"));
 }

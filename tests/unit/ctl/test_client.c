@@ -142,7 +142,7 @@ static void on_ended(struct client_ask *ask, enum client_end end, enum tfe_refus
     row_list_done(&ask->list);
 }
 
-static const struct tfe_msg question = {.type = MSG_JOBS};
+static const struct tfe_msg question = {.type = MSG_POOL_NODES};
 
 static struct client_ask ask_of(bool is_order)
 {

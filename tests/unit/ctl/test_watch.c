@@ -48,7 +48,7 @@ static void add_epoch(struct watch_model *m, uint64_t epoch, enum tfe_cause caus
 static void make(struct watch_model *m)
 {
     static const struct msg_status_job train = {.job = "train",
-                                                .state = "running",
+                                                .state = STATE_RUNNING,
                                                 .run = 1,
                                                 .epoch = 2,
                                                 .min_nodes = 1,
@@ -56,13 +56,14 @@ static void make(struct watch_model *m)
                                                 .members = 2,
                                                 .waits = "one more node may join",
                                                 .waits_ms = 5000,
-                                                .since_ms = 65000};
+                                                .since = {NOW - 65000}};
     *m = (struct watch_model){
         .server = "[::1]:5556", .now = {NOW}, .has_answer = true, .utf8 = false};
     (void)id_set(&m->job, "train");
     add(&m->jobs, &kind_job, &train);
     add(&m->jobs, &kind_job,
-        &(struct msg_status_job){.job = "old", .state = "failed", .min_nodes = 1, .max_nodes = 1});
+        &(struct msg_status_job){
+            .job = "old", .state = STATE_FAILED, .min_nodes = 1, .max_nodes = 1});
     add(&m->status, &kind_job, &train);
     add_node(m, "n2", "a", 1, ROLE_MEMBER);
     add_node(m, "n1", "z", 0, ROLE_MEMBER);

@@ -177,7 +177,7 @@ TEST(claims, of_an_epoch_of_a_job_that_was_stopped_before_it_had_one_are_not_bel
     join(w, 1, "b");
     assert_int_equal(
         step(w, &(struct rdzv_event){.type = RDZV_STOP_JOB, .now = {w->now}, .job = "j"}), 0);
-    assert_string_equal(job_state(w), "stopped");
+    assert_string_equal(job_state(w), "cancelled");
     w->join.new_run = true;
     w->join.spec.min_nodes = 1;
     claims_run(w, 5, 1);

@@ -76,9 +76,9 @@ TEST(door, the_same_events_give_the_same_actions)
     struct msg_status_job job;
     assert_int_equal(rdzv_view_job(a->r, NULL, &job), 0);
     assert_string_equal(job.job, "j");
-    assert_string_equal(job.state, "succeeded");
+    assert_string_equal(job.phase, "succeeded");
     assert_int_equal(rdzv_view_job(a->r, "j", &job), 0);
-    assert_string_equal(job.state, "running");
+    assert_string_equal(job.phase, "running");
     assert_int_equal(job.epoch, 10);
     world_free(a);
     world_free(b);
@@ -153,7 +153,7 @@ static void refuses(struct world *w, uint32_t session, const struct tfe_msg *msg
     assert_string_equal(w->log, "");
     assert_int_equal(w->deadline, deadline);
     assert_int_equal(rdzv_view_job(w->r, NULL, &after), 0);
-    assert_string_equal(before.state, after.state);
+    assert_int_equal(before.state, after.state);
     assert_int_equal(before.epoch, after.epoch);
 }
 

@@ -22,16 +22,16 @@ TEST(evict, a_member_is_refused_at_once_and_the_others_switch)
     world_free(w);
 }
 
-TEST(evict, is_pardoned_for_that_node_of_that_job_alone)
+TEST(evict, is_unbanned_for_that_node_of_that_job_alone)
 {
     struct world *w = a_running_world(1, 3, 3);
     evict(w, "b");
     evict(w, "c");
-    assert_int_equal(order(w, RDZV_PARDON, "k", "b"), 0);
-    assert_int_equal(order(w, RDZV_PARDON, "not a name", "b"), 0);
+    assert_int_equal(order(w, RDZV_UNBAN, "k", "b"), 0);
+    assert_int_equal(order(w, RDZV_UNBAN, "not a name", "b"), 0);
     assert_int_equal(try_join(w, 4, "b"), 0);
     assert_saw(w, "4:REFUSED evicted");
-    assert_int_equal(order(w, RDZV_PARDON, "j", "b"), 0);
+    assert_int_equal(order(w, RDZV_UNBAN, "j", "b"), 0);
     join(w, 5, "b");
     assert_saw(w, "5:WELCOME");
     assert_int_equal(try_join(w, 6, "c"), 0);
@@ -141,8 +141,8 @@ static void ends_stopped(struct world *w, const char *state, uint32_t sessions)
     assert_saw(w, "~job_stopping job=j");
     assert_saw(w, " over\n");
     assert_not_saw(w, "FINISH");
-    assert_int_equal(disk->record.result, RESULT_STOPPED);
-    assert_string_equal(disk->record.sentence, "job j was stopped by an operator");
+    assert_int_equal(disk->record.result, RESULT_CANCELLED);
+    assert_string_equal(disk->record.sentence, "job j was cancelled by an operator");
     stop_job(w); /* once more: it is about to */
     assert_string_equal(w->log, "");
     assert_int_equal(write_ends(w, RDZV_PERSISTED), 0);
@@ -150,17 +150,17 @@ static void ends_stopped(struct world *w, const char *state, uint32_t sessions)
         assert_not_saw(w, "FINISH"); /* who trains says first that its trainers have ended */
         trainers_stop(w, 0, 1);
     }
-    assert_string_equal(job_state(w), "stopped");
+    assert_string_equal(job_state(w), "cancelled");
     for (uint32_t i = 0; i < sessions; i++) {
         char line[96];
         snprintf(line, sizeof(line),
-                 "%u:FINISH stopped: job j was stopped by an operator\n%u:CLOSE\n", i, i);
+                 "%u:FINISH cancelled: job j was cancelled by an operator\n%u:CLOSE\n", i, i);
         assert_saw(w, line);
     }
     stop_job(w); /* it has */
     assert_string_equal(w->log, "");
     join(w, 40, "late");
-    assert_saw(w, "40:FINISH stopped: job j run 1 ended stopped");
+    assert_saw(w, "40:FINISH cancelled: job j run 1 ended cancelled");
     pass(w, 1000000);
     assert_string_equal(w->log, "");
     world_free(w);
@@ -201,7 +201,7 @@ TEST(stop, a_member_that_does_not_answer_is_fenced_before_a_next_run_trains)
     pass(w, 999);
     assert_not_saw(w, "FINISH");
     pass(w, 1);
-    assert_saw(w, "0:FINISH stopped");
+    assert_saw(w, "0:FINISH cancelled");
     w->join.new_run = true;
     join(w, 1, "b");
     ready(w, 1, 2);
@@ -215,7 +215,7 @@ TEST(stop, a_member_that_does_not_answer_is_fenced_before_a_next_run_trains)
     w = a_running_world(1, 1, 1);
     stop_job(w);
     trainers_stop(w, 0, 1);
-    assert_saw(w, "0:FINISH stopped");
+    assert_saw(w, "0:FINISH cancelled");
     w->join.new_run = true;
     join(w, 1, "b");
     ready(w, 1, 2);
@@ -231,7 +231,7 @@ TEST(stop, what_was_decided_first_stays)
     exited(w, 0, 1, 0); /* too late */
     assert_not_saw(w, "PERSIST");
     assert_int_equal(write_ends(w, RDZV_PERSISTED), 0);
-    assert_saw(w, "0:FINISH stopped: job j was stopped by an operator");
+    assert_saw(w, "0:FINISH cancelled: job j was cancelled by an operator");
     world_free(w);
 
     w = a_running_world(1, 1, 1);
@@ -252,7 +252,7 @@ TEST(stop, a_job_that_all_leave_meanwhile_is_still_stopped)
     stop_job(w);
     goodbye(w, 0);
     assert_int_equal(write_ends(w, RDZV_PERSISTED), 0);
-    assert_string_equal(job_state(w), "stopped");
+    assert_string_equal(job_state(w), "cancelled");
     world_free(w);
 }
 
@@ -361,7 +361,7 @@ static struct world *an_operated_life(uint64_t fail_at)
 TEST(order, each_allocation_that_fails_leaves_everything_as_it_was)
 {
     struct world *well = an_operated_life(0);
-    assert_string_equal(job_state(well), "stopped");
+    assert_string_equal(job_state(well), "cancelled");
     for (uint64_t i = 3; i <= well->flaky.asked; i++) {
         struct world *w = an_operated_life(i);
         assert_int_equal(w->failed, 1);
@@ -449,8 +449,7 @@ TEST(order, at_any_time_a_leaving_node_is_in_no_new_epoch)
                 assert_true(!was_leaving[n] || node.role == ROLE_LEAVING ||
                             strstr(w->log, "~node_joined") || strstr(w->log, "~node_lost"));
             }
-            was_over = strcmp(job.state, "stopped") == 0 || strcmp(job.state, "failed") == 0 ||
-                       strcmp(job.state, "succeeded") == 0;
+            was_over = msg_job_is_over(job.state);
         }
         world_free(w);
     }

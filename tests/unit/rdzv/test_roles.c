@@ -100,7 +100,7 @@ TEST(served, a_job_that_wants_no_ps_any_more_can_be_stopped_before_its_next_epoc
     stop_job(w);
     pass(w, 60000);
     assert_not_saw(w, "~write_failed");
-    assert_string_equal(job_state(w), "stopped");
+    assert_string_equal(job_state(w), "cancelled");
     assert_int_equal(disk.record.epoch_ps, 0);
     world_free(w);
 }

@@ -331,7 +331,7 @@ static const struct {
     {TFE_ENOENT, {.type = RDZV_STOP_JOB, .job = "nobody"}, {0}},
     {TFE_ENOENT, {.type = RDZV_STOP_JOB}, {0}},
     {0, {.type = RDZV_MESSAGE}, {.type = MSG_WELCOME}},
-    {0, {.type = RDZV_MESSAGE}, {.type = MSG_STOP_JOB}},
+    {0, {.type = RDZV_MESSAGE}, {.type = MSG_CANCEL}},
     {0, {.type = RDZV_MESSAGE}, {.type = (enum tfe_msg_type)200}},
     {0, {.type = RDZV_MESSAGE}, {.type = MSG_READY, .u.ready = {.epoch = 2, .host = "h"}}},
     {0,

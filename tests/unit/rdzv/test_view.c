@@ -42,23 +42,35 @@ static struct msg_status_job job_row(struct world *w, const char *after)
     return row;
 }
 
-TEST(view, says_for_how_long_a_job_is_in_its_state)
+static void assert_state(struct world *w, enum tfe_job_state state, int64_t since_ms)
+{
+    struct msg_status_job row = job_row(w, NULL);
+    assert_string_equal(msg_job_state_name(row.state), msg_job_state_name(state));
+    assert_int_equal(row.since.ms, since_ms);
+}
+
+TEST(view, job_state_is_known_with_its_time)
 {
     struct world *w = a_world(2, 3);
+    w->wall = 1000;
     join(w, 0, "a");
     ready(w, 0, 1);
+    w->wall = 2000;
     pass(w, 5000);
     assert_string_equal(job_state(w), "waiting");
-    assert_int_equal(job_row(w, NULL).since_ms, 5000);
+    assert_state(w, STATE_WAITING, 1000);
     join(w, 1, "b");
     ready(w, 1, 1);
+    w->wall = 3000;
     pass(w, 1000);
     assert_string_equal(job_state(w), "gathering");
-    assert_int_equal(job_row(w, NULL).since_ms, 1000);
+    assert_state(w, STATE_STARTING, 2000);
     pass(w, 2000);
     assert_string_equal(job_state(w), "running");
-    pass(w, 700);
-    assert_int_equal(job_row(w, NULL).since_ms, 700);
+    assert_state(w, STATE_RUNNING, 3000);
+    w->wall = 4000;
+    exited(w, 0, 1, 1);
+    assert_state(w, STATE_RESTARTING, 4000);
     world_free(w);
 }
 

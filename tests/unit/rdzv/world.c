@@ -438,7 +438,7 @@ int times_seen(const struct world *w, const char *part)
 const char *job_state(const struct world *w)
 {
     struct msg_status_job job;
-    return rdzv_view_job(w->r, NULL, &job) ? "none" : job.state;
+    return rdzv_view_job(w->r, NULL, &job) ? "none" : job.phase;
 }
 
 /* --- a world's beginning and end -------------------------------------------------------------- */

@@ -58,10 +58,11 @@ static char *written(void (*put)(FILE *out, const void *row), const void *row)
     ",\"members\":0,\"nodes_known\":0,\"connected\":0,\"ready\":0,\"restarts\":0,\"restarts_"      \
     "left\":0"                                                                                     \
     ",\"ps\":0,\"chief\":false,\"evaluator\":false"                                                \
-    ",\"waits_since_ms\":null,\"waits_until_ms\":null,\"since_ms\":null,\"step\":null,"            \
+    ",\"waits_since_ms\":null,\"waits_until_ms\":null,\"step\":null,"                              \
     "\"total\":null,\"samples\":null,\"steps_per_s\":null,\"samples_per_s\":null,\"slow\":null,"   \
     "\"slow_times\":null,\"memory_bytes\":0,\"workers\":null,\"workers_working\":0,"               \
-    "\"workers_done\":0,\"alone\":0"
+    "\"workers_done\":0,\"alone\":0,\"priority\":null,\"nodes_assigned\":null,"                    \
+    "\"created_ms\":null,\"source\":null,\"command\":null,\"lingers\":false"
 
 TEST(rows, of_a_node_say_what_is_known_and_null_for_the_rest)
 {
@@ -119,23 +120,28 @@ TEST(rows, have_the_fields_of_a_part_in_its_place)
                                          .size = sizeof(struct parcel),
                                          .given = sizeof(struct parcel)};
     struct parcel row = {
-        .before = 1, .job = {.job = "j", .state = "running", .min_nodes = 2}, .after = 3};
+        .before = 1, .job = {.job = "j", .state = STATE_RUNNING, .min_nodes = 2}, .after = 3};
     assert_json(&kind, &row,
-                "{\"before\":1,\"job\":\"j\",\"run\":0,\"state\":\"running\",\"epoch\":0,"
-                "\"min\":2,\"max\":0,\"waits\":null" NOTHING_TOLD ",\"after\":null}");
+                "{\"before\":1,\"job\":\"j\",\"origin\":\"agents\",\"run\":0,\"state\":\"running\","
+                "\"phase\":null,\"since_ms\":null,\"ended_ms\":null,\"reason\":null,"
+                "\"retry_in_ms\":null,\"epoch\":0,\"min\":2,\"max\":0,\"waits\":null" NOTHING_TOLD
+                ",\"after\":null}");
     struct parcel *copy = row_copy(&kind, &row);
-    assert_string_equal(copy->job.state, "running");
-    assert_ptr_not_equal(copy->job.state, row.job.state);
+    assert_string_equal(copy->job.job, "j");
+    assert_ptr_not_equal(copy->job.job, row.job.job);
     free(copy);
 }
 
 TEST(rows, in_json_are_utf8_whatever_a_label_was)
 {
-    struct msg_status_job row = {.job = "a\xff\xc3\xa4\xc3", .state = "say \"x\"\\"};
+    struct msg_status_job row = {
+        .job = "a\xff\xc3\xa4\xc3", .state = STATE_WAITING, .reason = "say \"x\"\\"};
     assert_json(&kind_job, &row,
-                "{\"job\":\"a\xef\xbf\xbd\xc3\xa4\xef\xbf\xbd\",\"run\":0,"
-                "\"state\":\"say "
-                "\\\"x\\\"\\\\\",\"epoch\":0,\"min\":0,\"max\":0,\"waits\":null" NOTHING_TOLD "}");
+                "{\"job\":\"a\xef\xbf\xbd\xc3\xa4\xef\xbf\xbd\",\"origin\":\"agents\",\"run\":0,"
+                "\"state\":\"waiting\",\"phase\":null,\"since_ms\":null,\"ended_ms\":null,"
+                "\"reason\":\"say "
+                "\\\"x\\\"\\\\\",\"retry_in_ms\":null,\"epoch\":0,\"min\":0,\"max\":0,\"waits\":"
+                "null" NOTHING_TOLD "}");
 }
 
 /* The message that a row came in lives no longer than the call. */
@@ -228,7 +234,7 @@ TEST(rows, say_of_a_length_that_is_not_all_known_that_it_is_one_at_least)
 TEST(rows, of_one_kind_alone_are_in_its_list_of_json)
 {
     struct row_list list = {.v = NULL};
-    struct msg_status_job job = {.job = "j", .state = "running"};
+    struct msg_status_job job = {.job = "j", .state = STATE_RUNNING};
     struct node_row node = a_node();
     assert_int_equal(row_list_add(&list, &kind_node, &node.node), 0);
     assert_int_equal(row_list_add(&list, &kind_job, &job), 0);
@@ -317,9 +323,11 @@ static void add_epoch(struct row_list *ledger, uint32_t run, uint64_t epoch, int
     assert_int_equal(row_list_add(ledger, &kind_epoch, &row), 0);
 }
 
-static void add_job(struct row_list *ledger, uint32_t run, const char *state, const char *waits)
+static void add_job(struct row_list *ledger, uint32_t run, enum tfe_job_state state,
+                    const char *waits)
 {
-    struct msg_status_job job = {.job = "j", .run = run, .state = state, .waits = waits};
+    struct msg_status_job job = {
+        .job = "j", .run = run, .state = state, .phase = "", .waits = waits};
     assert_int_equal(row_list_add(ledger, &kind_job, &job), 0);
 }
 
@@ -345,7 +353,7 @@ TEST(epochs, whose_steps_are_seen_train_from_the_first_one_on)
     add_epoch(&ledger, 1, 2, 10500, 12000); /* ended before it came to a step */
     add_epoch(&ledger, 1, 3, 12500, 0);
     epoch_at(&ledger, 0)->row.at[EPOCH_PROGRESSED].ms = 4000;
-    add_job(&ledger, 1, "running", NULL);
+    add_job(&ledger, 1, STATE_RUNNING, NULL);
     epochs_work_out(&ledger, now);
     assert_span(&ledger, 0, 0, false, 6000);
     assert_span(&ledger, 1, 2000, false, 0);
@@ -366,15 +374,16 @@ TEST(epochs, of_a_job_that_waits_stand_still_until_now)
     struct epochs_total total;
     const struct tfe_wall now = {.ms = 30000};
     add_epoch(&ledger, 1, 1, 1000, 10000);
-    add_job(&ledger, 1, "waiting", "waiting for 1 more node (1 of 2)");
+    add_job(&ledger, 1, STATE_WAITING, "waiting for 1 more node (1 of 2)");
     epochs_work_out(&ledger, now);
     epochs_sum(&ledger, now, &total);
     assert_int_equal(total.now, 20000);
     assert_int_equal(total.standstill_all, 20000);
     assert_string_equal(total.job->waits, "waiting for 1 more node (1 of 2)");
     assert_true(total.useful > 31.0 && total.useful < 31.1);
-    static const char *const others[] = {"succeeded", "failed", "stopped", "set_aside", "running"};
-    for (size_t i = 0; i < 5; i++) {
+    static const enum tfe_job_state others[] = {STATE_SUCCEEDED, STATE_FAILED, STATE_CANCELLED,
+                                                STATE_RUNNING};
+    for (size_t i = 0; i < 4; i++) {
         ((struct msg_status_job *)ledger.v[1].at)->state = others[i];
         epochs_sum(&ledger, now, &total);
         assert_int_equal(total.now, -1);
@@ -391,7 +400,7 @@ TEST(epochs, of_another_run_are_judged_by_what_that_one_tells)
     add_epoch(&ledger, 1, 1, 1000, 10000);
     add_epoch(&ledger, 2, 2, 20000, 30000);
     add_epoch(&ledger, 2, 3, 31000, 40000);
-    add_job(&ledger, 2, "waiting", NULL);
+    add_job(&ledger, 2, STATE_WAITING, NULL);
     /* Of the first one a loss is known, and so that it had done steps; the second tells nothing. */
     epoch_at(&ledger, 0)->row.has_lost = true;
     epoch_at(&ledger, 0)->row.lost_steps = 3;
@@ -423,7 +432,7 @@ TEST(epochs, that_are_over_do_not_run_until_now)
     struct row_list ledger = {.v = NULL};
     add_epoch(&ledger, 1, 1, 1000, 0);
     epoch_at(&ledger, 0)->row.over = true; /* and nobody knows when */
-    add_job(&ledger, 1, "running", NULL);
+    add_job(&ledger, 1, STATE_RUNNING, NULL);
     epochs_work_out(&ledger, (struct tfe_wall){.ms = 30000});
     assert_span(&ledger, 0, 0, false, -1);
     row_list_done(&ledger);
@@ -435,7 +444,7 @@ TEST(epochs, that_nobody_saw_end_do_not_run_until_now)
 {
     struct row_list ledger = {.v = NULL};
     add_epoch(&ledger, 1, 1, 1000, 0);
-    add_job(&ledger, 1, "waiting", NULL);
+    add_job(&ledger, 1, STATE_WAITING, NULL);
     epochs_work_out(&ledger, (struct tfe_wall){.ms = 30000});
     assert_span(&ledger, 0, 0, false, -1);
     row_list_done(&ledger);
@@ -450,7 +459,7 @@ TEST(epochs, of_a_script_that_fails_each_time_are_of_no_use)
     add_epoch(&ledger, 1, 2, 8000, 13000);
     add_epoch(&ledger, 1, 3, 15000, 20000);
     epoch_at(&ledger, 1)->row.cause = epoch_at(&ledger, 2)->row.cause = CAUSE_TRAINER_FAILED;
-    add_job(&ledger, 1, "failed", NULL);
+    add_job(&ledger, 1, STATE_FAILED, NULL);
     epochs_work_out(&ledger, now);
     assert_span(&ledger, 0, 5000, false, 0);
     assert_span(&ledger, 1, 7000, false, 0);
@@ -476,7 +485,7 @@ TEST(epochs, of_a_ledger_tell_how_long_training_ran_and_stood_still)
     add_epoch(&ledger, 1, 2, 4500, 0); /* nobody saw it end */
     add_epoch(&ledger, 1, 3, 0, 0);    /* nor this one begin */
     add_epoch(&ledger, 2, 4, 10000, 0);
-    add_job(&ledger, 2, "running", NULL);
+    add_job(&ledger, 2, STATE_RUNNING, NULL);
     ((struct epoch_row *)ledger.v[2].at)->row.at[EPOCH_STOPPED].ms = 6500;
     epochs_work_out(&ledger, (struct tfe_wall){.ms = 13000});
     static const struct {

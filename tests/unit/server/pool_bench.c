@@ -130,7 +130,13 @@ int __wrap_rdzv_find_job(const struct rdzv *r, const char *name, struct msg_stat
         return TFE_ENOENT;
     }
     *ret =
-        (struct msg_status_job){.job = core->job, .state = core->state, .members = core->members};
+        (struct msg_status_job){.job = core->job, .phase = core->state, .members = core->members};
+    for (unsigned i = STATE_WAITING; i <= STATE_SET_ASIDE; i++) {
+        if (strcmp(msg_job_state_name((enum tfe_job_state)i), core->state) == 0) {
+            ret->state = (enum tfe_job_state)i;
+        }
+    }
+    assert_int_not_equal(ret->state, 0);
     return 0;
 }
 
@@ -173,8 +179,8 @@ void __wrap_operator_obey(const struct rdzv *core, operator_step_fn step, void *
                           struct operator_answer *ret)
 {
     say("core:%s %s", msg_type_name(order->type), msg_job(order));
-    if (order->type == MSG_RESIZE) {
-        const struct msg_resize *r = &order->u.resize;
+    if (order->type == MSG_SCALE) {
+        const struct msg_scale *r = &order->u.scale;
         say(" %u:%u ps %d", (unsigned)r->min_nodes, (unsigned)r->max_nodes, (int)r->n_ps);
     }
     say("; ");
@@ -229,7 +235,8 @@ static void unpack_row(struct bench_row *row, const uint8_t *bytes, size_t n)
         pack_text(&k, &reason);
         pack_text(&k, &says);
         at += (size_t)snprintf(row->conditions + at, sizeof row->conditions - at,
-                               "%s %d %lld %s %s\n", pool_condition_names[number], status,
+                               "%s %d %lld %s %s\n",
+                               pool_condition_name(number, (char[CONDITION_NAME_MAX]){0}), status,
                                (long long)since.ms, reason, says);
     }
     row->nodes[0] = '\0';
@@ -271,7 +278,7 @@ static struct pack pack_row(const struct bench_row *row)
         assert_in_range(
             sscanf(line, "%15s %d %lld %39s%*1[ ]%255[^\n]", name, &status, &since, reason, says),
             4, 5);
-        while (strcmp(pool_condition_names[number], name) != 0) {
+        while (strcmp(pool_condition_name(number, (char[CONDITION_NAME_MAX]){0}), name) != 0) {
             number++;
         }
         bool flag = status != 0;
@@ -605,45 +612,71 @@ const char *bench_submit(struct msg_spec spec)
     return bench_order(&bench.admin, (struct tfe_msg){.type = MSG_SUBMIT, .u.submit.spec = spec});
 }
 
-static void add_row(char *to, size_t cap, const struct tfe_msg *msg)
+static char answer_text[8192];
+
+static void __attribute__((format(printf, 1, 2))) add_line(const char *format, ...)
 {
-    size_t n = strlen(to);
-    if (msg->type == MSG_JOB_ROW) {
-        const struct msg_job_row *row = &msg->u.job_row;
-        (void)snprintf(to + n, cap - n, "job %s %s p%u %u:%u nodes %u cmd %s waits %s\n", row->job,
-                       row->state, (unsigned)row->priority, (unsigned)row->min_nodes,
-                       (unsigned)row->max_nodes, (unsigned)row->nodes, row->command,
-                       row->waits ? row->waits : "-");
-    } else if (msg->type == MSG_CONDITION_ROW) {
-        const struct msg_condition_row *row = &msg->u.condition_row;
-        (void)snprintf(to + n, cap - n, "%s %d %s\n", row->name, row->status, row->reason);
-    } else if (msg->type == MSG_POOL_ROW) {
-        const struct msg_pool_row *row = &msg->u.pool_row;
-        (void)snprintf(to + n, cap - n, "node %s %s [%s] %s of %s as %s\n", row->node, row->name,
-                       row->labels, row->state, row->job,
-                       row->has_role ? msg_task_name(row->role) : "any");
-    } else if (msg->type == MSG_REFUSED) {
-        (void)snprintf(to + n, cap - n, "%s: %s\n", msg_refusal_name(msg->u.refused.code),
-                       msg->u.refused.sentence);
+    const size_t n = strlen(answer_text);
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(answer_text + n, sizeof answer_text - n, format, args);
+    va_end(args);
+}
+
+static void add_job(const char *name)
+{
+    struct pool_texts texts;
+    struct msg_status_job row;
+    const bool is_in_core = __wrap_rdzv_find_job(NULL, name, &row) == 0;
+    if (pool_show_job(bench.p, name, is_in_core, &texts, &row)) {
+        add_line("job %s %s p%u %u:%u nodes %u cmd %s waits %s\n", row.job,
+                 msg_job_state_name(row.state), (unsigned)row.priority, (unsigned)row.min_nodes,
+                 (unsigned)row.max_nodes, (unsigned)row.n_assigned, row.command,
+                 row.waits ? row.waits : "-");
+    } else {
+        add_line("not the pool's\n");
     }
 }
 
-const char *bench_asked(const struct principal *by, struct tfe_msg question)
+static void add_nodes(const char *job)
 {
-    static char answer[8192];
-    struct tfe_msg msg;
-    struct rows *rows;
-    answer[0] = '\0';
-    assert_int_equal(rows_pool(bench.p, by, &question, &rows), 0);
-    do {
-        assert_int_equal(rows_next(rows, &msg), 0);
-        add_row(answer, sizeof answer, &msg);
-    } while (!rows_is_end(msg.type));
-    rows_free(rows);
-    return answer;
+    struct tfe_id after = {.text = ""};
+    struct msg_pool_row row;
+    while (pool_show_node(bench.p, job, &after, &row)) {
+        add_line("node %s %s [%s] %s of %s as %s\n", row.node, row.name, row.labels, row.state,
+                 row.job, row.has_role ? msg_task_name(row.role) : "any");
+    }
 }
 
-/* --- jobs ------------------------------------------------------------------------------------- */
+const char *bench_jobs(void)
+{
+    answer_text[0] = '\0';
+    for (const char *name = NULL; (name = pool_next_job(bench.p, name));) {
+        add_job(name);
+    }
+    return answer_text;
+}
+
+const char *bench_all_nodes(void)
+{
+    answer_text[0] = '\0';
+    add_nodes(NULL);
+    return answer_text;
+}
+
+const char *bench_described(const char *job)
+{
+    struct msg_condition_row row;
+    char room[16];
+    unsigned at = 0;
+    answer_text[0] = '\0';
+    add_job(job);
+    while (pool_show_condition(bench.p, job, &at, room, &row)) {
+        add_line("%s %d %s\n", row.name, row.status, row.reason);
+    }
+    add_nodes(job);
+    return answer_text;
+}
 
 struct bench_core *bench_core_is(const char *job, const char *state)
 {
@@ -664,7 +697,7 @@ struct bench_core *bench_core_is(const char *job, const char *state)
 const char *bench_state(const char *job)
 {
     const struct pool_job *found = pool_job_find(bench.p, job);
-    return found ? pool_condition_names[pool_job_state(found)] : "gone";
+    return found ? msg_job_state_name(pool_job_state(found)) : "gone";
 }
 
 void bench_said_is(const char *expected)

@@ -94,8 +94,11 @@ struct msg_spec bench_spec(const char *name, uint32_t min, uint32_t max);
 /* The answer to an order once all is durable: "done", or what is refused. */
 const char *bench_order(const struct principal *by, struct tfe_msg order);
 const char *bench_submit(struct msg_spec spec);
-/* What the answer to a question is: a line each. */
-const char *bench_asked(const struct principal *by, struct tfe_msg question);
+/* The rows of all submitted jobs, by name, or of all nodes: a line each. */
+const char *bench_jobs(void);
+const char *bench_all_nodes(void);
+/* The row of a job, its conditions and its nodes. */
+const char *bench_described(const char *job);
 
 /* The core has this state of the job from now on, and says so. */
 struct bench_core *bench_core_is(const char *job, const char *state);

@@ -4,6 +4,7 @@
 #include "common/net/clock.h"
 #include "common/net/node_id.h"
 #include "server/log_relay.h"
+#include "server/registry.h"
 #include "server/rows.h"
 #include "tests/unit/server/fixture.h"
 #include "tests/wishes.h"
@@ -104,7 +105,7 @@ static bool is_running(void)
 {
     struct msg_status_job row;
     return rdzv_find_job(driver_core(f.driver), "a", &row) == 0 &&
-           strcmp(row.state, "running") == 0;
+           strcmp(row.phase, "running") == 0;
 }
 
 static int begin(void **state)

@@ -89,9 +89,9 @@ TEST(operator, says_what_the_core_would_not_do)
     static const struct tfe_msg orders[] = {
         {.type = MSG_GROW, .u.grow = {.job = "j"}},
         {.type = MSG_FORGET, .u.forget = {.job = "j"}},
-        {.type = MSG_RESIZE,
-         .u.resize = {.job = "j", .min_nodes = 1, .max_nodes = 2, .n_ps = MSG_UNSET}},
-        {.type = MSG_STOP_JOB, .u.stop_job = {.job = "j"}},
+        {.type = MSG_SCALE,
+         .u.scale = {.job = "j", .min_nodes = 1, .max_nodes = 2, .n_ps = MSG_UNSET}},
+        {.type = MSG_CANCEL, .u.cancel = {.job = "j"}},
     };
     static const int faults[] = {TFE_ENOENT, TFE_ESTATE, TFE_ENOMEM};
     static const enum tfe_refusal codes[] = {REFUSAL_NO_SUCH_JOB, REFUSAL_BAD_REQUEST,

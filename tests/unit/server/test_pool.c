@@ -12,7 +12,7 @@ static void runs(struct msg_spec spec)
     bench_placed(spec);
     bench_core_is(spec.name, "running");
     bench_durable();
-    assert_string_equal(bench_state(spec.name), "Running");
+    assert_string_equal(bench_state(spec.name), "running");
     bench_quiet();
 }
 
@@ -113,7 +113,7 @@ TEST_IN(pool, a_node_says_only_what_nodes_say)
 {
     bench_came(0, NULL, 0);
     bench_quiet();
-    pool_take(bench.p, &bench.sessions[0], &(struct tfe_msg){.type = MSG_JOBS});
+    pool_take(bench.p, &bench.sessions[0], &(struct tfe_msg){.type = MSG_POOL_NODES});
     bench_said_is("0:refused bad_request (a node of the pool does not say this); 0:end; ");
 }
 
@@ -168,7 +168,7 @@ TEST_IN(pool, an_assignment_is_told_once_it_is_durable_and_once)
     bench_quiet();
     assert_string_equal(bench_submit(bench_spec("j", 2, 2)), "done");
     bench_said_is("0:assign 1 j any; 1:assign 2 j any; ");
-    assert_string_equal(bench_events(), "j submitted: the job was handed in: 2 to 2 nodes, "
+    assert_string_equal(bench_events(), "j submitted: the job was submitted: 2 to 2 nodes, "
                                         "priority 500; j assigned: the job gets 2 nodes of the "
                                         "pool; ");
     bench_durable();
@@ -204,7 +204,7 @@ TEST_IN(pool, what_was_never_told_is_taken_back_without_a_word)
     assert_true(bench_node(1)->assignment != 0);
     bench_quiet();
     bench.disk = 0;
-    const struct tfe_msg scale = {.type = MSG_SCALE, .u.scale = {"j", TASK_WORKER, 1, 1}};
+    const struct tfe_msg scale = {.type = MSG_SCALE, .u.scale = {"j", 1, 1, MSG_UNSET}};
     assert_string_equal(bench_order(&bench.admin, scale), "done");
     bench_durable();
     bench_said_is("");
@@ -372,11 +372,11 @@ TEST_IN(pool, a_job_whose_agents_cannot_start_fails_after_its_limit)
         assert_non_null(strstr(bench_said(), "0:assign "));
         bench_renews(0);
     }
-    assert_string_equal(bench_state("j"), "Queued");
+    assert_string_equal(bench_state("j"), "starting");
     bench_quiet();
     bench_freed(0, BENCH_RESTARTS + 1, 127);
     bench_durable();
-    assert_string_equal(bench_state("j"), "Failed");
+    assert_string_equal(bench_state("j"), "failed");
     assert_non_null(strstr(bench_row("j")->conditions,
                            "BackoffLimitExceeded host-0 ended with code 127 at once: it said so"));
     assert_string_equal(bench_events(), "j finished: the job has failed: host-0 ended with code "
@@ -392,7 +392,7 @@ TEST_IN(pool, a_job_that_never_restarts_fails_by_its_first_agent_that_cannot_sta
     bench_placed(spec);
     bench_freed(0, 1, 127);
     bench_durable();
-    assert_string_equal(bench_state("j"), "Failed");
+    assert_string_equal(bench_state("j"), "failed");
 }
 
 TEST_IN(pool, starts_that_failed_count_in_a_row_and_not_once_the_job_has_run)
@@ -412,7 +412,7 @@ TEST_IN(pool, starts_that_failed_count_in_a_row_and_not_once_the_job_has_run)
         }
         bench_durable();
     }
-    assert_string_equal(bench_state("j"), "Running");
+    assert_string_equal(bench_state("j"), "running");
 }
 
 /* --- jobs ------------------------------------------------------------------------------------- */
@@ -422,37 +422,34 @@ TEST_IN(pool, what_becomes_of_a_job_is_its_conditions)
     struct msg_spec spec = bench_spec("j", 1, 1);
     assert_string_equal(bench_submit(spec), "done");
     bench_durable();
-    assert_string_equal(bench_state("j"), "Queued");
-    assert_non_null(strstr(bench_events(), "j queued: the job waits for nodes of the pool; "));
+    assert_string_equal(bench_state("j"), "waiting");
+    assert_non_null(strstr(bench_events(), "j waiting: the job waits for nodes of the pool; "));
     bench_came(0, NULL, 0);
     bench_durable();
     bench_core_is("j", "running");
     bench_durable();
-    assert_string_equal(bench_state("j"), "Running");
-    const struct tfe_wall since = pool_job_find(bench.p, "j")->conditions[CONDITION_RUNNING].at;
+    assert_string_equal(bench_state("j"), "running");
+    const struct tfe_wall since = pool_job_find(bench.p, "j")->conditions[STATE_RUNNING].at;
     bench_pass(10);
-    bench_core_is("j", "rebuilding"); /* the server has started again: it runs meanwhile */
+    bench_core_is("j", "restarting");
     bench_durable();
-    assert_string_equal(bench_state("j"), "Running");
-    bench_core_is("j", "gathering");
-    bench_durable();
-    assert_string_equal(bench_state("j"), "Restarting");
+    assert_string_equal(bench_state("j"), "restarting");
     bench_core_is("j", "running");
     bench_durable();
-    assert_true(pool_job_find(bench.p, "j")->conditions[CONDITION_RUNNING].at.ms > since.ms);
+    assert_true(pool_job_find(bench.p, "j")->conditions[STATE_RUNNING].at.ms > since.ms);
     bench_core_is("j", "succeeded");
     bench_durable();
-    assert_string_equal(bench_state("j"), "Succeeded");
+    assert_string_equal(bench_state("j"), "succeeded");
     assert_true(pool_job_find(bench.p, "j")->is_over);
-    const struct tfe_msg describe = {.type = MSG_DESCRIBE, .u.describe.job = "j"};
     assert_string_equal(
-        bench_asked(&bench.admin, describe),
+        bench_described("j"),
         "job j succeeded p500 1:1 nodes 1 cmd python train.py waits -\nCreated 1 JobCreated\n"
-        "Queued 0 WaitsForNodes\nRunning 0 JobRunning\nRestarting 0 JobRestarting\n"
+        "Waiting 0 WaitsForNodes\nStarting 0 JobStarting\nRunning 0 JobRunning\n"
+        "Restarting 0 JobRestarting\n"
         "Succeeded 1 JobSucceeded\nnode n0 host-0 [] leaving of j as any\n");
     bench_core_is("j", "running"); /* of whatever run: it stays over */
     bench_durable();
-    assert_string_equal(bench_state("j"), "Succeeded");
+    assert_string_equal(bench_state("j"), "succeeded");
 }
 
 TEST_IN(pool, a_sentence_of_the_core_is_one_line_of_the_row)
@@ -461,7 +458,7 @@ TEST_IN(pool, a_sentence_of_the_core_is_one_line_of_the_row)
     struct bench_core *core = bench_core_is("j", "failed");
     core->outcome.sentence = "rank 0 failed:\nby itself; its last lines were:\nError";
     bench_durable();
-    assert_string_equal(bench_state("j"), "Failed");
+    assert_string_equal(bench_state("j"), "failed");
     assert_non_null(strstr(bench_row("j")->conditions, " JobFailed rank 0 failed: by itself\n"));
     bench_said_is("0:release 1 60000ms the job is over OVER; ");
     bench_freed(0, 1, 1);
@@ -484,7 +481,7 @@ TEST_IN(pool, another_run_of_its_name_in_the_core_is_not_the_job)
     bench_placed(bench_spec("j", 1, 1));
     bench_core_is("j", "succeeded")->run_key = "of-somebody-else";
     bench_durable();
-    assert_string_equal(bench_state("j"), "Queued");
+    assert_string_equal(bench_state("j"), "starting");
 }
 
 TEST_IN(pool, an_active_deadline_ends_a_job_by_the_time_that_it_ran)
@@ -497,10 +494,10 @@ TEST_IN(pool, an_active_deadline_ends_a_job_by_the_time_that_it_ran)
     bench_core_is("j", "running");
     bench_durable();
     bench_pass(4999);
-    assert_string_equal(bench_state("j"), "Running");
+    assert_string_equal(bench_state("j"), "running");
     bench_quiet();
     bench_pass(1);
-    assert_string_equal(bench_state("j"), "Failed");
+    assert_string_equal(bench_state("j"), "failed");
     assert_string_equal(bench_said(), "core:stop j; 0:release 1 60000ms the job is over OVER; ");
     bench_durable();
     assert_non_null(strstr(bench_row("j")->conditions, " DeadlineExceeded "));
@@ -515,7 +512,7 @@ TEST_IN(pool, an_active_deadline_is_of_no_job_that_is_over)
     bench_durable();
     bench_freed(0, 1, 0);
     bench_pass(20000);
-    assert_string_equal(bench_state("j"), "Succeeded");
+    assert_string_equal(bench_state("j"), "succeeded");
 }
 
 TEST_IN(pool, a_suspended_job_has_no_deadline_and_begins_anew)
@@ -527,7 +524,7 @@ TEST_IN(pool, a_suspended_job_has_no_deadline_and_begins_anew)
     const struct tfe_msg suspend = {.type = MSG_SUSPEND, .u.suspend.job = "j"};
     const struct tfe_msg resume = {.type = MSG_RESUME, .u.resume.job = "j"};
     assert_string_equal(bench_order(&bench.admin, suspend), "done");
-    assert_string_equal(bench_state("j"), "Suspended");
+    assert_string_equal(bench_state("j"), "suspended");
     assert_non_null(strstr(bench_events(), "j suspended: the job is suspended: its nodes go back "
                                            "to the pool; "));
     bench_freed(0, 1, 1); /* whatever the code: it was told to end */
@@ -535,17 +532,17 @@ TEST_IN(pool, a_suspended_job_has_no_deadline_and_begins_anew)
     bench_core_is("j", "running"); /* who looks meanwhile finds it still there */
     bench_durable();
     bench_pass(6000);
-    assert_string_equal(bench_state("j"), "Suspended");
+    assert_string_equal(bench_state("j"), "suspended");
     bench_core_is("j", "waiting");
     assert_string_equal(bench_order(&bench.admin, resume), "done");
-    assert_string_equal(bench_state("j"), "Queued");
+    assert_string_equal(bench_state("j"), "starting");
     bench_renews(0);
     bench_core_is("j", "running");
     bench_durable();
     bench_pass(4999);
-    assert_string_equal(bench_state("j"), "Running"); /* its time has begun again */
+    assert_string_equal(bench_state("j"), "running"); /* its time has begun again */
     bench_pass(1);
-    assert_string_equal(bench_state("j"), "Failed");
+    assert_string_equal(bench_state("j"), "failed");
 }
 
 TEST_IN(pool, a_job_is_forgotten_its_ttl_after_its_end_once_the_core_may_forget_it)
@@ -557,14 +554,14 @@ TEST_IN(pool, a_job_is_forgotten_its_ttl_after_its_end_once_the_core_may_forget_
     bench_durable();
     bench_quiet();
     bench_pass(3000);
-    assert_string_equal(bench_state("j"), "Succeeded"); /* its node has not left it */
+    assert_string_equal(bench_state("j"), "succeeded"); /* its node has not left it */
     bench_said_is("");
     bench_freed(0, 1, 0);
     bench_quiet();
     bench.core_steps = TFE_ESTATE; /* there are agents of it */
     bench_pass(1000);
     bench_said_is("core:forget j; ");
-    assert_string_equal(bench_state("j"), "Succeeded");
+    assert_string_equal(bench_state("j"), "succeeded");
     bench.core_steps = 0;
     bench_pass(1000);
     assert_string_equal(bench_state("j"), "gone");
@@ -586,7 +583,7 @@ TEST_IN(pool, a_ttl_of_zero_forgets_at_once_and_none_never)
     bench_pass(1);
     assert_string_equal(bench_state("j"), "gone");
     bench_pass(100000000);
-    assert_string_equal(bench_state("k"), "Failed");
+    assert_string_equal(bench_state("k"), "cancelled");
 }
 
 TEST_IN(pool, what_lingers_goes_on_until_its_ttl_is_over)
@@ -597,7 +594,7 @@ TEST_IN(pool, what_lingers_goes_on_until_its_ttl_is_over)
     runs(spec);
     bench_core_is("j", "running")->outcome.lingers = true;
     bench_durable();
-    assert_string_equal(bench_state("j"), "Succeeded");
+    assert_string_equal(bench_state("j"), "succeeded");
     bench_said_is(""); /* nobody is released */
     bench_freed(0, 1, 1);
     assert_null(bench_node(0)->job); /* nor has failed to start */
@@ -646,14 +643,12 @@ TEST_IN(pool, a_server_that_starts_again_knows_its_jobs_and_their_nodes)
     struct msg_spec spec = bench_spec("j", 2, 3);
     spec.priority = 600;
     runs(spec);
-    const struct tfe_msg jobs = {.type = MSG_JOBS};
-    const struct tfe_msg nodes = {.type = MSG_POOL_NODES};
     const struct tfe_id run_key = pool_job_find(bench.p, "j")->run_key;
     bench_restart();
     assert_string_equal(pool_job_find(bench.p, "j")->run_key.text, run_key.text);
-    assert_string_equal(bench_asked(&bench.admin, jobs),
+    assert_string_equal(bench_jobs(),
                         "job j running p600 2:3 nodes 3 cmd python train.py waits -\n");
-    assert_string_equal(bench_asked(&bench.admin, nodes),
+    assert_string_equal(bench_all_nodes(),
                         "node n0  [] away of j as any\nnode n1  [] away of j as any\n"
                         "node n2  [] away of j as any\n");
     bench_turn();
@@ -709,7 +704,7 @@ TEST_IN(pool, a_job_that_was_over_is_over_and_its_ttl_goes_on)
     bench_durable();
     bench_said_is("0:welcome n0 10000 10000 3333 1000; ");
     bench_pass(2990);
-    assert_string_equal(bench_state("j"), "Failed");
+    assert_string_equal(bench_state("j"), "failed");
     bench_pass(11);
     assert_string_equal(bench_state("j"), "gone");
 }
@@ -722,6 +717,6 @@ TEST_IN(pool, a_row_that_makes_no_sense_is_set_aside)
     (void)strcpy(bench_row("j")->job, "other"); /* not its spec's */
     bench_restart();
     assert_string_equal(bench_state("other"), "gone");
-    assert_string_equal(bench_state("k"), "Queued");
+    assert_string_equal(bench_state("k"), "waiting");
     assert_int_equal(bench.p->n_jobs, 1);
 }

@@ -7,9 +7,6 @@
 
 #define FIXTURE bench_begin, bench_end
 
-static const struct tfe_msg list_jobs = {.type = MSG_JOBS};
-static const struct tfe_msg list_nodes = {.type = MSG_POOL_NODES};
-
 /* An order by an admin of all jobs that names one. */
 static const char *order(enum tfe_msg_type type, const char *job)
 {
@@ -33,10 +30,10 @@ static const char *order(enum tfe_msg_type type, const char *job)
     return bench_order(&bench.admin, msg);
 }
 
-static const char *scale(const char *job, enum tfe_task role, uint32_t min, uint32_t max)
+static const char *scale(const char *job, uint32_t min, uint32_t max, uint32_t n_ps)
 {
     return bench_order(&bench.admin,
-                       (struct tfe_msg){.type = MSG_SCALE, .u.scale = {job, role, min, max}});
+                       (struct tfe_msg){.type = MSG_SCALE, .u.scale = {job, min, max, n_ps}});
 }
 
 static const char *submit_by(const struct principal *by, struct msg_spec spec)
@@ -84,7 +81,7 @@ TEST_IN(pool_orders, a_name_is_one_jobs_until_that_is_over)
     assert_string_equal(bench_submit(bench_spec("j", 1, 1)), "done");
     begins_with(bench_submit(bench_spec("j", 1, 1)), "conflict: job \"j\" is not over");
     assert_string_equal(order(MSG_CANCEL, "j"), "done");
-    assert_string_equal(bench_state("j"), "Failed");
+    assert_string_equal(bench_state("j"), "cancelled");
     begins_with(bench_row("j")->conditions, "Created 1 ");
     assert_non_null(strstr(bench_row("j")->conditions, " JobCancelled "));
     const struct tfe_id run_key = pool_job_find(bench.p, "j")->run_key;
@@ -92,9 +89,9 @@ TEST_IN(pool_orders, a_name_is_one_jobs_until_that_is_over)
     assert_string_equal(bench_submit(bench_spec("j", 2, 3)), "done");
     assert_string_not_equal(pool_job_find(bench.p, "j")->run_key.text, run_key.text);
     assert_int_equal(pool_job_find(bench.p, "j")->number, number + 1);
-    assert_string_equal(bench_asked(&bench.admin, list_jobs),
-                        "job j queued p500 2:3 nodes 0 cmd python train.py waits 2 more nodes: the "
-                        "pool has too few that may work for it\n");
+    assert_string_equal(
+        bench_jobs(), "job j waiting p500 2:3 nodes 0 cmd python train.py waits 2 more nodes: the "
+                      "pool has too few that may work for it\n");
     assert_null(strstr(bench_row("j")->conditions, "Failed"));
     assert_int_equal(bench.p->n_jobs, 1);
 }
@@ -104,7 +101,7 @@ TEST_IN(pool_orders, agents_that_were_started_by_hand_keep_their_name)
     bench_core_is("j", "running")->run_key = "theirs";
     begins_with(bench_submit(bench_spec("j", 1, 1)),
                 "conflict: agents that were started by hand work for a job \"j\"");
-    static const char *const over[] = {"succeeded", "failed", "stopped"};
+    static const char *const over[] = {"succeeded", "failed", "cancelled"};
     for (size_t i = 0; i < 3; i++) {
         bench_core_is("j", over[i]);
         assert_string_equal(bench_submit(bench_spec("j", 1, 1)), "done");
@@ -156,7 +153,7 @@ TEST_IN(pool_orders, one_that_the_disk_does_not_take_is_refused_and_placed_nowhe
     bench_came(0, NULL, 0);
     bench.disk = TFE_EDISK;
     assert_string_equal(bench_submit(bench_spec("j", 1, 1)), "store: the disk is full");
-    assert_string_equal(bench_state("j"), "Failed");
+    assert_string_equal(bench_state("j"), "failed");
     assert_true(pool_job_find(bench.p, "j")->is_over);
     bench.disk = 0;
     bench_pass(POOL_LOOK_MS);
@@ -216,7 +213,7 @@ TEST_IN(pool_orders, who_has_gone_is_answered_no_more)
     rows_free(rows);
     bench_durable();
     assert_false(woken);
-    assert_string_equal(bench_state("j"), "Queued");
+    assert_string_equal(bench_state("j"), "waiting");
 }
 
 TEST_IN(pool_orders, what_is_no_order_about_such_jobs_is_none_of_these)
@@ -225,7 +222,9 @@ TEST_IN(pool_orders, what_is_no_order_about_such_jobs_is_none_of_these)
     struct rows *rows;
     assert_int_equal(rows_pool_order(bench.p, &bench.admin, &drain, &rows), 0);
     assert_null(rows);
-    begins_with(order(MSG_CANCEL, "j"), "no_such_job: no job \"j\" was handed in");
+    const struct tfe_msg cancel = {.type = MSG_CANCEL, .u.cancel.job = "j"};
+    assert_int_equal(rows_pool_order(bench.p, &bench.admin, &cancel, &rows), 0);
+    assert_null(rows);
 }
 
 TEST_IN(pool_orders, the_row_of_one_that_was_forgotten_is_its_successors)
@@ -243,7 +242,7 @@ TEST_IN(pool_orders, the_row_of_one_that_was_forgotten_is_its_successors)
     assert_non_null(bench_row("j"));
     assert_int_equal(bench.p->n_jobs, 1);
     bench_restart();
-    assert_string_equal(bench_state("j"), "Queued");
+    assert_string_equal(bench_state("j"), "waiting");
 }
 
 TEST_IN(pool_orders, the_row_of_a_successor_is_not_removed_by_one_that_the_disk_refused_to_forget)
@@ -299,7 +298,7 @@ TEST_IN(pool_orders, a_suspended_job_is_resumed_and_the_same_twice_is_done)
     bench_freed(0, 1, 143);
     bench_durable();
     bench_said_is("0:release 1 60000ms the job is suspended; ");
-    assert_string_equal(bench_asked(&bench.admin, list_jobs),
+    assert_string_equal(bench_jobs(),
                         "job j suspended p500 1:1 nodes 0 cmd python train.py waits to be "
                         "resumed\n");
     assert_string_equal(order(MSG_RESUME, "j"), "done");
@@ -318,7 +317,7 @@ TEST_IN(pool_orders, one_that_begins_anew_has_nothing_of_its_run_before)
     spec.suspend = true;
     bench_came(0, NULL, 0);
     assert_string_equal(bench_submit(spec), "done");
-    assert_string_equal(bench_state("j"), "Suspended");
+    assert_string_equal(bench_state("j"), "suspended");
     begins_with(order(MSG_RERUN, "j"), "conflict: job \"j\" is not over: cancel it first");
     assert_string_equal(order(MSG_RESUME, "j"), "done");
     bench_core_is("j", "running");
@@ -327,17 +326,17 @@ TEST_IN(pool_orders, one_that_begins_anew_has_nothing_of_its_run_before)
     assert_string_equal(order(MSG_SUSPEND, "j"), "done");
     assert_string_equal(order(MSG_CANCEL, "j"), "done");
     begins_with(order(MSG_RERUN, "j"), "conflict: job \"j\" has not ended yet");
-    bench_core_is("j", "stopped");
+    bench_core_is("j", "cancelled");
     bench_durable();
     begins_with(order(MSG_SUSPEND, "j"), "conflict: job \"j\" is over");
-    begins_with(scale("j", TASK_WORKER, 1, 1), "conflict: job \"j\" is over");
+    begins_with(scale("j", 1, 1, MSG_UNSET), "conflict: job \"j\" is over");
     bench_core_is("j", NULL);
     bench_freed(0, 1, 143);
     (void)bench_said();
     assert_string_equal(order(MSG_RERUN, "j"), "done");
     bench_durable();
     bench_said_is("0:assign 2 j any; "); /* and it is not suspended */
-    assert_string_equal(bench_state("j"), "Queued");
+    assert_string_equal(bench_state("j"), "starting");
     assert_true(bench_row("j")->started.ms == 0);
     assert_false(pool_job_find(bench.p, "j")->is_over);
     assert_null(strstr(bench_row("j")->conditions, "Failed"));
@@ -356,7 +355,7 @@ TEST_IN(pool_orders, one_that_has_succeeded_begins_anew_as_one_that_never_ran)
     bench_core_is("j", "succeeded")->run_key = "of-that-run";
     assert_string_equal(order(MSG_RERUN, "j"), "done");
     assert_true(bench_row("j")->started.ms == 0);
-    assert_string_equal(bench_state("j"), "Queued");
+    assert_string_equal(bench_state("j"), "starting");
 }
 
 TEST_IN(pool_orders, one_that_begins_anew_has_its_starts_and_its_time_again)
@@ -369,27 +368,27 @@ TEST_IN(pool_orders, one_that_begins_anew_has_its_starts_and_its_time_again)
     bench_durable();
     bench_freed(0, 1, 127);
     bench_durable();
-    assert_string_equal(bench_state("j"), "Failed");
+    assert_string_equal(bench_state("j"), "failed");
     bench_pass(1000);
     assert_string_equal(order(MSG_RERUN, "j"), "done");
     assert_int_equal(pool_job_find(bench.p, "j")->failures, 0);
     bench_pass(6000); /* its ttl was of the run before */
-    assert_string_equal(bench_state("j"), "Queued");
+    assert_string_equal(bench_state("j"), "starting");
 }
 
 TEST_IN(pool_orders, what_has_become_of_a_job_is_so_since_it_became_so)
 {
     assert_string_equal(bench_submit(bench_spec("j", 1, 1)), "done");
     struct pool_job *job = pool_job_find(bench.p, "j");
-    const struct pool_condition *c = &job->conditions[CONDITION_FAILED];
-    pool_job_is(job, CONDITION_FAILED, "First", "it failed");
+    const struct pool_condition *c = &job->conditions[STATE_FAILED];
+    pool_job_is(job, STATE_FAILED, "First", "it failed");
     const int64_t at = c->at.ms;
     bench_pass(10);
-    pool_job_is(job, CONDITION_FAILED, "Second", "it is known why");
+    pool_job_is(job, STATE_FAILED, "Second", "it is known why");
     assert_int_equal(c->at.ms, at);
     assert_string_equal(c->reason, "Second");
     const uint64_t version = job->version;
-    pool_job_is(job, CONDITION_FAILED, "Second", "once more");
+    pool_job_is(job, STATE_FAILED, "Second", "once more");
     assert_int_equal(job->version, version); /* nothing to write */
     assert_string_equal(c->says, "it is known why");
 }
@@ -408,8 +407,9 @@ TEST_IN(pool_orders, cancelled_what_lingers_is_let_go)
     (void)bench_said();
     assert_string_equal(order(MSG_CANCEL, "j"), "done");
     bench_said_is("core:stop j; 0:release 1 60000ms the job is over OVER; ");
-    assert_string_equal(bench_state("j"), "Succeeded");
-    begins_with(order(MSG_CANCEL, "j"), "conflict: job \"j\" is over");
+    assert_string_equal(bench_state("j"), "succeeded");
+    assert_string_equal(order(MSG_CANCEL, "j"), "done"); /* it stays as it is */
+    assert_string_equal(bench_state("j"), "succeeded");
 }
 
 TEST_IN(pool_orders, one_that_the_core_has_is_cancelled_and_scaled_there)
@@ -418,17 +418,17 @@ TEST_IN(pool_orders, one_that_the_core_has_is_cancelled_and_scaled_there)
     bench_core_is("j", "running");
     bench_durable();
     (void)bench_said();
-    assert_string_equal(scale("j", TASK_WORKER, 2, 3), "done");
-    bench_said_is("core:RESIZE j 2:3 ps -1; ");
+    assert_string_equal(scale("j", 2, 3, MSG_UNSET), "done");
+    bench_said_is("core:SCALE j 2:3 ps -1; ");
     bench.core_refuses = true;
-    assert_string_equal(scale("j", TASK_WORKER, 1, 1), "bad_request: the core does not");
+    assert_string_equal(scale("j", 1, 1, MSG_UNSET), "bad_request: the core does not");
     assert_string_equal(order(MSG_CANCEL, "j"), "bad_request: the core does not");
-    assert_string_equal(bench_state("j"), "Running");
+    assert_string_equal(bench_state("j"), "running");
     assert_int_equal(pool_job_find(bench.p, "j")->max_nodes, 3);
     bench.core_refuses = false;
     (void)bench_said();
     assert_string_equal(order(MSG_CANCEL, "j"), "done");
-    bench_said_is("core:STOP_JOB j; ");
+    bench_said_is("core:CANCEL j; ");
 }
 
 TEST_IN(pool_orders, a_job_is_scaled_in_what_it_has)
@@ -437,25 +437,20 @@ TEST_IN(pool_orders, a_job_is_scaled_in_what_it_has)
     spec.n_ps = 1;
     assert_string_equal(bench_submit(spec), "done");
     assert_string_equal(bench_submit(bench_spec("k", 1, 2)), "done");
-    begins_with(scale("j", TASK_CHIEF, 1, 1), "bad_request: a job has one chief");
-    begins_with(scale("j", TASK_EVALUATOR, 1, 1), "bad_request: a job has one chief");
-    begins_with(scale("j", TASK_WORKER, 0, 1), "bad_request: a job needs one node");
-    begins_with(scale("j", TASK_PS, 1, 2), "bad_request: a job has as many ps");
-    begins_with(scale("j", TASK_PS, 0, 0), "bad_request: a job has as many ps");
-    begins_with(scale("k", TASK_PS, 1, 1), "bad_request: job \"k\" has no ps");
-    assert_string_equal(scale("j", TASK_PS, 3, 3), "done");
+    begins_with(scale("k", 1, 2, 1), "bad_request: job \"k\" has no ps");
+    assert_string_equal(scale("j", 1, 2, 3), "done");
     const struct pool_job *job = pool_job_find(bench.p, "j");
     assert_int_equal(job->n_ps, 3);
     assert_int_equal(job->min_nodes, 1);
     assert_int_equal(job->max_nodes, 2);
-    assert_string_equal(scale("j", TASK_WORKER, 4, 5), "done");
+    assert_string_equal(scale("j", 4, 5, MSG_UNSET), "done");
     assert_int_equal(job->n_ps, 3);
     assert_int_equal(job->min_nodes, 4);
     assert_int_equal(job->max_nodes, 5);
     (void)bench_said();
     bench_core_is("j", "running");
-    assert_string_equal(scale("j", TASK_PS, 2, 2), "done");
-    bench_said_is("core:RESIZE j 4:5 ps 2; ");
+    assert_string_equal(scale("j", 4, 5, 2), "done");
+    bench_said_is("core:SCALE j 4:5 ps 2; ");
     bench_restart(); /* as the disk has it */
     assert_int_equal(pool_job_find(bench.p, "j")->n_ps, 2);
     assert_int_equal(pool_job_find(bench.p, "j")->min_nodes, 4);
@@ -463,7 +458,7 @@ TEST_IN(pool_orders, a_job_is_scaled_in_what_it_has)
 
 /* --- seen ------------------------------------------------------------------------------------- */
 
-TEST_IN(pool_orders, jobs_are_listed_as_they_get_nodes_to_who_may_see_them)
+TEST_IN(pool_orders, jobs_are_listed_by_name_with_what_they_wait_for)
 {
     struct msg_spec spec = bench_spec("b", 1, 1);
     assert_string_equal(bench_submit(bench_spec("a-1", 1, 1)), "done");
@@ -474,23 +469,32 @@ TEST_IN(pool_orders, jobs_are_listed_as_they_get_nodes_to_who_may_see_them)
     bench_came(1, NULL, 0);
     bench_durable();
     assert_string_equal(
-        bench_asked(&bench.admin, list_jobs),
-        "job b queued p700 1:1 nodes 1 cmd python train.py waits its nodes to come in and be "
+        bench_jobs(),
+        "job a-1 starting p500 1:1 nodes 1 cmd python train.py waits its nodes to come in and be "
         "ready\n"
-        "job a-1 queued p500 1:1 nodes 1 cmd python train.py waits its nodes to come in and be "
-        "ready\n"
-        "job a-2 queued p500 2:2 nodes 0 cmd python train.py waits 2 more nodes, which others "
-        "have or nobody\n");
-    begins_with(bench_asked(&bench.someone, list_jobs), "job a-1 ");
-    assert_null(strstr(bench_asked(&bench.someone, list_jobs), "job b "));
-    assert_non_null(strstr(bench_asked(&bench.someone, list_jobs), "job a-2 "));
+        "job a-2 waiting p500 2:2 nodes 0 cmd python train.py waits 2 more nodes, which others "
+        "have or nobody\n"
+        "job b starting p700 1:1 nodes 1 cmd python train.py waits its nodes to come in and be "
+        "ready\n");
 }
 
-TEST_IN(pool_orders, a_job_that_nobody_handed_in_is_not_described)
+TEST_IN(pool_orders, job_of_agents_is_not_shown_as_submitted)
 {
-    const struct tfe_msg describe = {.type = MSG_DESCRIBE, .u.describe.job = "j"};
-    assert_string_equal(bench_asked(&bench.admin, describe),
-                        "no_such_job: no job \"j\" was handed in to this server\n");
+    assert_string_equal(bench_described("j"), "not the pool's\n");
+    /* One whose later run agents have opened by hand is theirs. */
+    assert_string_equal(bench_submit(bench_spec("j", 1, 1)), "done");
+    assert_string_equal(order(MSG_CANCEL, "j"), "done");
+    begins_with(bench_described("j"), "job j cancelled ");
+    bench_core_is("j", "running")->run_key = "theirs";
+    begins_with(bench_described("j"), "not the pool's\n");
+    begins_with(order(MSG_SUSPEND, "j"), "conflict: job \"j\" was opened by agents");
+    begins_with(order(MSG_RERUN, "j"), "conflict: job \"j\" was opened by agents");
+}
+
+TEST_IN(pool_orders, order_about_an_unknown_job_is_refused)
+{
+    begins_with(order(MSG_SUSPEND, "j"), "no_such_job: there is no job \"j\"");
+    begins_with(order(MSG_RERUN, "j"), "no_such_job: there is no job \"j\"");
 }
 
 TEST_IN(pool_orders, nodes_are_listed_with_what_they_do)
@@ -511,7 +515,7 @@ TEST_IN(pool_orders, nodes_are_listed_with_what_they_do)
     bench_freed(of_k, 3, 1);
     bench_left(0);
     bench_turn();
-    const char *text = bench_asked(&bench.admin, list_nodes);
+    const char *text = bench_all_nodes();
     assert_non_null(strstr(text, " host-0 [gpu=a100] away of j as "));
     assert_non_null(strstr(text, " resting of k as any\n"));
     assert_non_null(strstr(text, " assigned of j as "));
@@ -519,9 +523,8 @@ TEST_IN(pool_orders, nodes_are_listed_with_what_they_do)
     assert_non_null(strstr(text, " as chief\n"));
     assert_non_null(strstr(text, " as worker\n"));
     assert_string_equal(order(MSG_CANCEL, "j"), "done");
-    assert_non_null(strstr(bench_asked(&bench.admin, list_nodes), " leaving of j as "));
-    const struct tfe_msg describe = {.type = MSG_DESCRIBE, .u.describe.job = "j"};
-    text = bench_asked(&bench.admin, describe);
+    assert_non_null(strstr(bench_all_nodes(), " leaving of j as "));
+    text = bench_described("j");
     assert_null(strstr(text, "host-3"));
     assert_non_null(strstr(text, "host-0"));
     assert_non_null(strstr(text, "nodes 2 cmd"));
@@ -554,7 +557,7 @@ TEST_IN(pool_orders, nodes_that_are_warned_are_listed_so_where_they_have_no_work
     pool_take(bench.p, &bench.sessions[0], &warned);
     pool_take(bench.p, &bench.sessions[1], &warned);
     assert_int_equal(bench_node(1)->since.ms - bench_node(0)->since.ms, 5000);
-    const char *text = bench_asked(&bench.admin, list_nodes);
+    const char *text = bench_all_nodes();
     assert_non_null(strstr(text, "host-0 [] assigned of j as "));
     assert_non_null(strstr(text, "host-1 [] warned of  as any\n"));
     memset(&counted, 0, sizeof counted);
@@ -577,12 +580,12 @@ TEST_IN(pool_orders, the_pool_is_counted_as_it_is)
     memset(&counted, 0, sizeof counted);
     pool_count(bench.p, count, NULL);
     assert_string_equal(counted.text, "pool_nodes{free}=1 pool_nodes{assigned}=1 "
-                                      "pool_jobs{queued}=2 pool_jobs{running}=1 "
+                                      "pool_jobs{waiting}=2 pool_jobs{running}=1 "
                                       "pool_assigned_total{}=1 ");
     assert_int_equal(counted.oldest_ms, 1000);
     assert_string_equal(order(MSG_CANCEL, "l"), "done");
     assert_int_equal(pool_forget(bench.p, "l"), 0);
-    assert_null(strstr(bench_asked(&bench.admin, list_jobs), "job l "));
+    assert_null(strstr(bench_jobs(), "job l "));
     memset(&counted, 0, sizeof counted);
     pool_count(bench.p, count, NULL);
     assert_null(strstr(counted.text, "failed"));
@@ -656,7 +659,7 @@ TEST_IN(pool_orders, a_drained_node_leaves_in_its_time_an_evicted_one_at_once)
     bench_freed(0, 1, 143);
     bench_durable();
     bench_said_is(""); /* it gets nothing any more */
-    assert_non_null(strstr(bench_asked(&bench.admin, list_nodes), " leaving of  as any"));
+    assert_non_null(strstr(bench_all_nodes(), " leaving of  as any"));
     bench_left(0);
     bench_came(0, NULL, 0); /* it has not heard it: it is told again */
     bench_said_is("0:welcome n0 10000 10000 3333 1000; "

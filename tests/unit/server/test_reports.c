@@ -103,7 +103,7 @@ static const char *newest_event(void)
 
 static struct msg_status_job shown(void)
 {
-    struct msg_status_job row = {.job = "j", .run = run, .epoch = epoch, .state = "running"};
+    struct msg_status_job row = {.job = "j", .run = run, .epoch = epoch, .state = STATE_RUNNING};
     reports_show_job(all, &row);
     return row;
 }
@@ -189,7 +189,7 @@ TEST_IN(metrics, of_the_next_epoch_are_anybodys_and_of_the_next_run_begin_anew)
     next_run();
     loss(1, 3, 1, 9);
     assert_int_equal(shown().samples, 10);
-    struct msg_status_job row = {.job = "j", .run = 1, .epoch = 3, .state = "running"};
+    struct msg_status_job row = {.job = "j", .run = 1, .epoch = 3, .state = STATE_RUNNING};
     reports_show_job(all, &row);
     assert_int_equal(row.total, 0); /* another run's row */
 }

@@ -382,7 +382,7 @@ TEST_IN(sessions, of_agents_give_no_orders)
 {
     static const struct tfe_msg orders[] = {
         {.type = MSG_EVICT, .u.evict.node = "n"},
-        {.type = MSG_STOP_JOB, .u.stop_job.job = "j"},
+        {.type = MSG_CANCEL, .u.cancel.job = "j"},
         {.type = MSG_FORGET, .u.forget.job = "j"},
         {.type = MSG_SUSPEND, .u.suspend.job = "j"},
         {.type = MSG_STATUS},

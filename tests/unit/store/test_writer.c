@@ -559,7 +559,7 @@ TEST(rows, of_a_job_that_is_forgotten_go_with_it_and_others_stay)
     (void)a_record(&s, "a", 1, 0, 2);
     s.record.over = s.record.gone = true;
     s.record.n_members = 0;
-    s.record.result = RESULT_STOPPED;
+    s.record.result = RESULT_CANCELLED;
     assert_int_equal(writer_submit(o->w, &s.record), 0);
     let_go();
     AWAIT(o, "a/2=0");
@@ -581,7 +581,7 @@ TEST(rows, of_an_epoch_begin_with_its_record_but_not_with_its_end_or_its_next_wr
     (void)a_record(&s, "a", 5, 4, 3);
     s.record.over = true;
     s.record.n_members = 0;
-    s.record.result = RESULT_STOPPED;
+    s.record.result = RESULT_CANCELLED;
     assert_int_equal(writer_submit(o->w, &s.record), 0);
     AWAIT(o, "a/3=0");
     close_writer(o);
@@ -664,7 +664,7 @@ TEST(rows, more_than_ten_thousand_do_not_wait_and_the_oldest_go)
     (void)a_record(&s, "gone", 1, 0, 2);
     s.record.over = s.record.gone = true;
     s.record.n_members = 0;
-    s.record.result = RESULT_STOPPED;
+    s.record.result = RESULT_CANCELLED;
     assert_int_equal(writer_submit(o->w, &s.record), 0);
     for (uint64_t i = 1; i <= ROWS_MAX; i++) { /* those that are gone count no more */
         note(o, "a", i);

@@ -87,7 +87,7 @@ TEST_IN(web, an_answer_is_read_in_its_time_and_the_next_request_has_its_own)
     close(fd);
     const int slow = web_dialled();
     web_pass(HTTP_REQUEST_MS - 1000); /* which is no time of the answer's */
-    web_say(slow, "GET /api/v1/queue?bytes=8000000 HTTP/1.1\r\n" LOCAL "\r\n");
+    web_say(slow, "GET /api/v1/gauges?bytes=8000000 HTTP/1.1\r\n" LOCAL "\r\n");
     web_pass(HTTP_RESPONSE_MS - 1000);
     assert_int_equal(http_connections(bench.web.http), 1);
     web_pass(1200);
@@ -100,7 +100,7 @@ TEST_IN(web, answers_that_nobody_reads_are_bounded)
     int fds[3];
     for (int i = 0; i < 3; i++) {
         fds[i] = web_dialled();
-        web_say(fds[i], "GET /api/v1/queue?bytes=32000000 HTTP/1.1\r\n" LOCAL "\r\n");
+        web_say(fds[i], "GET /api/v1/gauges?bytes=32000000 HTTP/1.1\r\n" LOCAL "\r\n");
         web_pass(200);
     }
     assert_int_equal(http_shut(bench.web.http), 1); /* 96 MB, of 64 MiB that may be */

@@ -173,13 +173,13 @@ TEST_IN(web, a_path_is_a_route_or_nothing)
 
 TEST_IN(web, numbers_of_a_query_are_numbers_within_their_bounds)
 {
-    assert_int_equal(web_get("/api/v1/queue?bytes=2"), 200);
+    assert_int_equal(web_get("/api/v1/gauges?bytes=2"), 200);
     assert_true(web_has("\r\n\r\nxx"));
-    assert_int_equal(web_get("/api/v1/queue?bytes=0"), 400);
-    assert_int_equal(web_get("/api/v1/queue?bytes=2x"), 400);
-    assert_int_equal(web_get("/api/v1/queue?bytes=-1"), 400);
-    assert_int_equal(web_get("/api/v1/queue?bytes=1073741825"), 400);
-    assert_int_equal(web_get("/api/v1/queue"), 200);
+    assert_int_equal(web_get("/api/v1/gauges?bytes=0"), 400);
+    assert_int_equal(web_get("/api/v1/gauges?bytes=2x"), 400);
+    assert_int_equal(web_get("/api/v1/gauges?bytes=-1"), 400);
+    assert_int_equal(web_get("/api/v1/gauges?bytes=1073741825"), 400);
+    assert_int_equal(web_get("/api/v1/gauges"), 200);
 }
 
 TEST_IN(web, every_answer_guards_its_page)

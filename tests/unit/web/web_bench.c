@@ -121,8 +121,8 @@ void __wrap_api_stream(struct request *r)
 }
 
 /* An answer of these bytes. */
-void __wrap_api_queue(struct request *r);
-void __wrap_api_queue(struct request *r)
+void __wrap_api_gauges(struct request *r);
+void __wrap_api_gauges(struct request *r)
 {
     uint64_t n = 0;
     if (request_number(r, "bytes", 1, 1 << 30, &n)) {

@@ -21,6 +21,7 @@ VALUES(refusals, TFE_REFUSALS);
 VALUES(causes, TFE_CAUSES);
 VALUES(results, TFE_RESULTS);
 VALUES(roles, TFE_ROLES);
+VALUES(job_states, TFE_JOB_STATES);
 VALUES(endings, TFE_ENDINGS);
 VALUES(tasks, TFE_TASKS);
 VALUES(notices, TFE_NOTICES);
@@ -57,6 +58,7 @@ static const struct {
     {&tfe__cause__descriptor, "CAUSE_", causes, COUNT(causes)},
     {&tfe__result__descriptor, "RESULT_", results, COUNT(results)},
     {&tfe__node_role__descriptor, "ROLE_", roles, COUNT(roles)},
+    {&tfe__job_state__descriptor, "STATE_", job_states, COUNT(job_states)},
     {&tfe__ending__descriptor, "ENDING_", endings, COUNT(endings)},
     {&tfe__task__descriptor, "TASK_", tasks, COUNT(tasks)},
     {&tfe__notice_kind__descriptor, "NOTICE_", notices, COUNT(notices)},

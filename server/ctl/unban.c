@@ -1,15 +1,15 @@
-/* server/ctl/pardon.c: tfe-ctl bans, pardon: who was evicted and is kept out, and who not any more.
+/* server/ctl/unban.c: tfe-ctl bans, unban: who was evicted and is kept out, and who not any more.
  */
 #include "common/rows/kinds.h"
 #include "server/ctl/verb.h"
 
-const struct ctl_verb ctl_verb_pardon = {
-    .name = "pardon",
-    .usage = "tfe-ctl pardon [OPTIONS] NODE",
+const struct ctl_verb ctl_verb_unban = {
+    .name = "unban",
+    .usage = "tfe-ctl unban [OPTIONS] NODE",
     .about = "let a node that was evicted in again",
     .needs_operand = true,
     .operand = CTL_NODE,
-    CTL_SAYS(MSG_PARDON, pardon.node),
+    CTL_SAYS(MSG_UNBAN, unban.node),
     .done = "may join again",
 };
 
