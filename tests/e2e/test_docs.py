@@ -82,7 +82,7 @@ def test_every_kind_of_event_is_in_the_docs():
                                                                             r'\.kind = "([a-z_]+)"', r'row_of\(trace, "([a-z_]+)"')
             for kind in re.findall(pattern, path.read_text())}
     page = (ROOT / "docs/operations.md").read_text()
-    told = page[page.index("## What has happened"):page.index("made of, and when, is one table")]
+    told = page.partition("\n## Job events\n")[2].partition("\n## ")[0]
     assert {"joined", "order", "slow", "finished"} <= made == set(re.findall(r"`([a-z_]+)`", told)) - {"info", "warn", "error"}
 
 
