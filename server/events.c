@@ -74,7 +74,7 @@ static void remove_at(struct events *e, uint32_t i)
 {
     struct entry *entry = e->ring[i];
     e->n--;
-    memmove(&e->ring[i], &e->ring[i + 1], (e->n - i) * sizeof(e->ring[0]));
+    memmove(&e->ring[i], &e->ring[i + 1], (e->n - i) * sizeof(struct entry *));
     admission_leave(e->places, &entry->place);
     free(entry->row);
     free(entry);
