@@ -271,7 +271,7 @@ static const char *cause_and_blamed(const void *row, char *room)
 #define EPOCH_TIME(NAME, name) {EPOCH(row.at[EPOCH_##NAME], ROW_MOMENT, #name "_ms", NULL)},
 
 static const struct row_field epoch_fields[] = {
-    {EPOCH(row.run, ROW_U32, "run", NULL)},
+    {EPOCH(row.run, ROW_U32, "run", "RUN")},
     {EPOCH(row.epoch, ROW_U64, "epoch", "EPOCH")},
     {EPOCH(began, ROW_MOMENT, NULL, "BEGAN")},
     {.key = "cause", .type = ROW_WORD, .text = cause},

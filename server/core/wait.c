@@ -21,8 +21,13 @@ static bool for_restart(const struct rdzv *r, const struct job *job, struct text
         return false;
     }
     *ret_ms = ms_of(tfe_mono_sub(until, r->now));
-    text_addf(text, "restart %u of %u comes after a pause", job->budget.used,
-              job->spec.max_restarts);
+    /* The charge above the budget stands until the verdict fails the job, or takes it back. */
+    if (job->budget.used > job->spec.max_restarts) {
+        text_add(text, "waiting to see whether a lost machine explains the last failure");
+    } else {
+        text_addf(text, "restart %u of %u comes after a pause", job->budget.used,
+                  job->spec.max_restarts);
+    }
     return true;
 }
 

@@ -52,8 +52,8 @@ static void print_total(const struct row_list *ledger)
 
 static void print_table(const struct row_list *ledger, const char *job)
 {
-    static const char *const heads[] = {"EPOCH",   "BEGAN", "NODES", "CAUSE",   "STANDSTILL",
-                                        "RUNNING", "SAVED", "LOST",  "RESTARTS"};
+    static const char *const heads[] = {"RUN",        "EPOCH",   "BEGAN", "NODES", "CAUSE",
+                                        "STANDSTILL", "RUNNING", "SAVED", "LOST",  "RESTARTS"};
     struct row_table epochs = {&kind_epoch, heads, COUNT(heads) - 1};
     for (size_t i = 0; i < ledger->n; i++) {
         const struct epoch_row *row = ledger->v[i].at;

@@ -84,7 +84,7 @@ def test_the_ledger_of_a_job_that_has_ended(server, fleet, ctl, noise):
     table = ctl("epochs", "default")
     assert table.returncode == 0
     lines = table.stdout.splitlines()
-    assert lines[0].split()[:3] == ["EPOCH", "BEGAN", "NODES"] and len(lines) == 5
+    assert lines[0].split()[:4] == ["RUN", "EPOCH", "BEGAN", "NODES"] and len(lines) == 5
     assert lines[-1].startswith("total: running ") and "useful " in lines[-1]
     sheet = ctl("epochs", "default", "--csv")
     read = list(csv.DictReader(io.StringIO(sheet.stdout)))
