@@ -147,6 +147,10 @@ static int prepare(struct server *server, struct tfe_why *why)
                  LOG_S("hint", "make a user " DEFAULT_USER ", or name one: --user"));
     }
     /* Before there is a second thread. */
+    if (rc == 0) {
+        rc = process_raise_files(&server->max_agents,
+                                 why); /* the sandbox allows no change of limits */
+    }
     if (rc == 0 && !s->no_sandbox && !SANITIZED) {
         const char *folders[3] = {server->state.dir};
         size_t n = 1;
@@ -160,9 +164,6 @@ static int prepare(struct server *server, struct tfe_why *why)
     }
     if (rc == 0) {
         rc = keys_open(server->state.dir, server->settings.keep_history_ms, &server->keys, why);
-    }
-    if (rc == 0) {
-        rc = process_raise_files(&server->max_agents, why);
     }
     if (rc == 0) {
         configure(server);

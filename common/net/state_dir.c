@@ -153,6 +153,11 @@ static int open_file(const char *path, enum file_kind kind, int *ret, struct tfe
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st) != 0) {
         const bool absent = errno == ENOENT || errno == ENOTDIR;
+        /* Without capabilities root cannot open a file of another user: name the owner. */
+        if (fd < 0 && errno == EACCES && kind != FILE_OWN && stat(path, &st) == 0 &&
+            state_dir_check(path, &st, why) != 0) {
+            return TFE_EAUTH;
+        }
         why_errno(why, "open %s", path);
         if (fd >= 0) {
             (void)close(fd);

@@ -80,7 +80,7 @@ def test_a_job_with_servers_starts_and_finishes(server, fleet, status, ctl):  # 
     clusters = [s["cluster"] for s in by_place.values()]
     assert all(c == clusters[0] for c in clusters)
     assert {k: len(v) for k, v in clusters[0].items()} == {"chief": 1, "worker": 2, "ps": 2}
-    assert list(clusters[0]) == ["chief", "worker", "ps"]
+    assert list(clusters[0]) == ["chief", "ps", "worker"]
     for rank, place in enumerate(ALL):
         env, task = by_place[place]["env"], by_place[place]["task"]
         assert f"{task['type']}-{task['index']}" == place
