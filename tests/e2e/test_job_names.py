@@ -34,7 +34,8 @@ def test_each_job_without_a_name_gets_one_that_is_told(server, ctl, tmp_path):
                           ((f"--file={manifest}", "--name=said"), "said")):
         done = ctl("submit", *words)
         assert done.returncode == 0, done.stderr
-        name = re.fullmatch("job (.*) is submitted\n", done.stdout)[1]
+        name = re.match("job (.*) is submitted\n", done.stdout)[1]
+        assert ("it runs in an empty directory" in done.stdout) == ("--path=/srv/code" not in words), done.stdout
         assert re.fullmatch(re.escape(begins) + ("" if begins == "said" else LETTERS), name), name
         said.append(name)
     name = json.loads(ctl("submit", "--json", "--", "python", "x.py").stdout)["job"]
@@ -78,7 +79,7 @@ def test_a_name_that_is_a_path_or_an_option_is_refused_by_every_program(server, 
     for name in wrong:
         done = ctl("submit", f"--name={name}", "--", "python", "train.py")
         assert done.returncode == 2 and f"name: {RULE}" in done.stderr, done.stderr
-        for verb in (("stop",), ("describe",), ("drain",), ("token", "revoke"), ("backup",)):
+        for verb in (("cancel",), ("describe",), ("drain",), ("token", "revoke"), ("backup",)):
             done = ctl(*verb, "--", name)
             assert done.returncode == 2 and f'"{name}" is no ' in done.stderr and RULE in done.stderr, done.stderr
         done = ctl("token", "create", f"--label={name}")
