@@ -2,9 +2,7 @@
  *
  * How an event travels: rdzv.c (the door) -> on_*.c (one event each) -> states.c (what the job does
  * next) -> rules -> parts. What a rule has to say upwards it leaves as a wish (wish.h),
- * which states.c settles. The ORDER in CMakeLists.txt names all files from top to bottom; none
- * calls one above it. Of a part (a struct with a header of its own) others may read what its header
- * shows; the file that its header names alone writes (scripts/check-docs.py). */
+ * which states.c settles. */
 #ifndef TFE_SERVER_CORE_CORE_H
 #define TFE_SERVER_CORE_CORE_H
 
