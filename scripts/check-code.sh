@@ -2,7 +2,7 @@
 # Usage: check-code.sh format
 #        check-code.sh globals NM OBJECT_LIST
 #        check-code.sh tidy BUILD_DIR
-# Checks of the C code that the compiler does not make; ctest runs them (labels house and tidy).
+# Checks of the C code that the compiler does not make; ctest runs them (labels lint and tidy).
 #   format   every file is as clang-format 14 makes it
 #   globals  no product object has writable data but what is listed below, with its reason
 #   tidy     the few fatal checks of .clang-tidy, by clang-tidy 14 (a minute; with TFE_TEST_FULL=1 minutes)

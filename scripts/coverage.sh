@@ -12,9 +12,9 @@ case ${1:-} in
     *) say "coverage.sh: unknown option $1" >&2; exit 2 ;;
 esac
 dir=$build_dir/coverage
-tests='^(unit_(rdzv|agent)_|sim_)'
+tests='^(unit_(server_core|agent_core)_|sim_)'
 build_preset coverage help
-targets=$(cmake --build "$dir" --target help | sed -nE 's/^(unit_(rdzv|agent)_[a-z0-9_]+|sim_run|sim_explore|sim_test_check): phony$/\1/p' |
+targets=$(cmake --build "$dir" --target help | sed -nE 's/^(unit_(server_core|agent_core)_[a-z0-9_]+|sim_run|sim_explore|sim_test_check): phony$/\1/p' |
     tr '\n' ' ')
 build_preset coverage "$targets"
 find "$dir" -name '*.gcda' -delete # of an earlier run

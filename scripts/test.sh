@@ -131,7 +131,7 @@ run_e2e() { # name of the run, preset, options…
     TFE_BIN_DIR=$build_dir/$preset workers=$at_a_time run_pytest "$name" --dist worksteal "$@" "$root/tests/e2e"
 }
 # Tests without processes, sockets or waits: the same result in every run, so a failure is never repeated.
-deterministic='^(house|sim|fuzz)_|^unit_(agent|archive|base|jobs|placement|rdzv|rows|wire)_'
+deterministic='^(lint|sim|fuzz)_|^unit_(agent_core|archive|base|jobs|placement|server_core|rows|wire)_'
 run_ctest() { # preset, options…
     local status=0 dir=$build_dir/$1
     local failures=$dir/Testing/Temporary/LastTestsFailed.log
@@ -212,7 +212,7 @@ stage_install() {
     say "installed: $(find "$prefix" -type f | wc -l) files"
 }
 stage_unit() { run_ctest default; }
-stage_unit-asan() { run_ctest asan -LE house; } # sources have no sanitizer
+stage_unit-asan() { run_ctest asan -LE lint; } # sources have no sanitizer
 stage_tidy() {
     supervised nice ctest --test-dir "$build_dir/default" -C tidy -L tidy -j "$(nproc)" --output-on-failure --no-tests=error
 }

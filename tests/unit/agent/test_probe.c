@@ -1,97 +1,558 @@
-/* tests/unit/agent/test_probe.c: answering others' probes before an epoch, and probing others. */
-#include "tests/unit/agent/bench.h"
+/* tests/unit/agent/test_probe.c: the prober against the responder, against trainers, and against
+ * whatever else can be on a port. Real sockets. */
+#include <errno.h>
+#include <event2/event.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
-static void prepare_answering(struct bench *b, uint64_t epoch, bool answer)
-{
-    hears(b,
-          (struct tfe_msg){.type = MSG_PREPARE, .u.prepare = {.epoch = epoch, .answer = answer}});
-}
+#include "agent/reach/ports.h"
+#include "agent/reach/prober.h"
+#include "agent/reach/responder.h"
+#include "common/net/death.h"
+#include "tests/unit/agent/rig.h"
 
-TEST(answer, is_not_refused_in_the_name_of_an_older_connection)
-{
-    /* A guard that came back between WELCOME and PREPARE made the node say READY as the connection
-     * before had wanted it; the epoch was formed of it, and then it heard that it should answer,
-     * and did. */
-    struct bench *b = a_joined_bench(1);
-    prepare_answering(b, 1, false);
-    ports_held(b, 1);
-    lost(b, AGENT_LINK_LOST);
-    pass(b, 1000);
-    connected(b);
-    welcome(b);
-    does(b, (struct agent_event){.type = AGENT_GUARD_LOST});
-    does(b, (struct agent_event){.type = AGENT_GUARD, .guard_pid = 51});
-    assert_not_saw(b, "READY");
-    prepare_answering(b, 1, true);
-    assert_string_equal(b->log, "ANSWER 7000\n"
-                                "READY epoch=1 me:7000 answering\n"
-                                "~ready epoch=1 number=0 -\n");
-    bench_free(b);
-}
+#define RESULTS_MAX 64
 
-static struct msg_probe a_probe(uint64_t id)
-{
-    static const uint16_t ports[] = {1, 65535};
-    return (struct msg_probe){.probe = id,
-                              .kind = PROBE_SUSPECT,
-                              .node = "x",
-                              .host = "there",
-                              .ports = ports,
-                              .n_ports = 2};
-}
+/* How often something was connected to, and what becomes of it. */
+static int connects;
+static int connects_fail;       /* errno; 0: they do not */
+static bool connects_to_itself; /* as where the kernel chooses the same number for both ends */
 
-TEST(probe, that_makes_no_sense_is_refused)
+int __real_connect(int fd, const struct sockaddr *to, socklen_t n);
+int __wrap_connect(int fd, const struct sockaddr *to, socklen_t n);
+int __wrap_connect(int fd, const struct sockaddr *to, socklen_t n)
 {
-    struct bench *b = a_joined_bench(1);
-    char host[TFE_HOST_MAX + 2];
-    memset(host, 'h', sizeof(host) - 1);
-    host[sizeof(host) - 1] = '\0';
-    for (int i = 0; i < 6; i++) {
-        struct tfe_msg msg = {.type = MSG_PROBE, .u.probe = a_probe(1)};
-        struct msg_probe *p = &msg.u.probe;
-        switch (i) {
-        case 0:
-            p->node = NULL;
-            break;
-        case 1:
-            p->node = "no id";
-            break;
-        case 2:
-            p->host = NULL;
-            break;
-        case 3:
-            p->host = host;
-            break;
-        case 4:
-            p->n_ports = 0;
-            break;
-        default:
-            p->n_ports = MSG_NPROC_MAX + 1;
-            break;
-        }
-        assert_int_equal(act(b, (struct agent_event){.type = AGENT_MESSAGE, .msg = &msg}),
-                         TFE_EINVAL);
+    connects++;
+    if (connects_fail) {
+        errno = connects_fail;
+        return -1;
     }
-    bench_free(b);
+    if (connects_to_itself) {
+        assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &(int){1}, sizeof(int)), 0);
+        assert_int_equal(bind(fd, to, n), 0);
+    }
+    return __real_connect(fd, to, n);
 }
 
-TEST(death, is_announced_until_the_guard_that_knows_it_is_lost)
+struct scene {
+    struct event_base *base;
+    struct responder *responder;
+    struct prober *prober;
+    struct ports *ports;
+    const uint16_t *numbers;
+    uint32_t n;
+    struct {
+        uint64_t probe;
+        enum tfe_probe_result result;
+    } results[RESULTS_MAX];
+    int n_results;
+    bool is_remote; /* the server is no process of this machine */
+    char death[DEATH_CHARS + 1];
+    int n_deaths;
+};
+
+static void on_death(void *ctx, const char *certificate)
 {
-    struct bench *b = bench_new(1, 1);
-    b->config.guard_port = 99;
-    assert_int_equal(id_set(&b->config.death_hash, "hash"), 0);
-    b->config.deaths[0] = "found";
-    begin(b);
-    connected(b);
-    assert_saw(b, " death=hash:99");
-    welcome(b);
-    assert_saw(b, "DEATH found\n"); /* of an earlier agent of this machine */
-    does(b, (struct agent_event){.type = AGENT_GUARD_LOST});
-    does(b, (struct agent_event){.type = AGENT_GUARD, .guard_pid = 51});
-    lost(b, AGENT_LINK_LOST);
-    pass(b, 5000);
-    connected(b);
-    assert_saw(b, "JOIN");
-    assert_not_saw(b, "death=");
-    bench_free(b);
+    struct scene *s = ctx;
+    memcpy(s->death, certificate, sizeof s->death);
+    s->n_deaths++;
+}
+
+static void on_done(void *ctx, uint64_t probe, enum tfe_probe_result result)
+{
+    struct scene *s = ctx;
+    assert_true(s->n_results < RESULTS_MAX);
+    s->results[s->n_results].probe = probe;
+    s->results[s->n_results++].result = result;
+}
+
+/* Ports held for epoch 1, nobody answers. */
+static void scene_init(struct scene *s, uint32_t n)
+{
+    struct tfe_why why;
+    memset(s, 0, sizeof *s);
+    s->n = n;
+    s->base = event_base_new();
+    assert_int_equal(responder_new(s->base, "node-1", &s->responder), 0);
+    assert_int_equal(prober_new(s->base, on_done, on_death, s, &s->prober), 0);
+    assert_int_equal(ports_new(n, 0, &s->ports, &why), 0);
+    assert_int_equal(ports_hold(s->ports, 1, false, &s->numbers, &why), 0);
+}
+
+static void scene_done(struct scene *s)
+{
+    prober_free(s->prober);
+    responder_free(s->responder);
+    ports_free(s->ports);
+    event_base_free(s->base);
+}
+
+static void answer(struct scene *s)
+{
+    struct tfe_why why;
+    assert_int_equal(responder_open(s->responder, s->numbers, s->n, &why), 0);
+}
+
+static void start(struct scene *s, uint64_t id, enum tfe_probe_kind kind, const char *node,
+                  const char *host)
+{
+    struct msg_probe probe = {.probe = id,
+                              .kind = kind,
+                              .node = node,
+                              .host = host,
+                              .ports = s->numbers,
+                              .n_ports = s->n};
+    assert_int_equal(prober_start(s->prober, &probe, !s->is_remote), 0);
+}
+
+static void turn_until(struct scene *s, int results)
+{
+    int64_t give_up = rig_ms() + RIG_PATIENCE_MS;
+    while (s->n_results < results) {
+        assert_true(rig_ms() < give_up);
+        event_base_loop(s->base, EVLOOP_ONCE);
+    }
+}
+
+static enum tfe_probe_result probe_at(struct scene *s, enum tfe_probe_kind kind, const char *node,
+                                      const char *host)
+{
+    s->n_results = 0;
+    start(s, 7, kind, node, host);
+    assert_int_equal(s->n_results, 0); /* never from inside */
+    turn_until(s, 1);
+    assert_int_equal(s->results[0].probe, 7);
+    return s->results[0].result;
+}
+
+static enum tfe_probe_result probe(struct scene *s, enum tfe_probe_kind kind)
+{
+    return probe_at(s, kind, "node-1", "127.0.0.1");
+}
+
+/* As a trainer has it. */
+static int trainer(uint16_t port, int backlog)
+{
+    int on = 1;
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on), 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&any, sizeof any), 0);
+    assert_int_equal(listen(fd, backlog), 0);
+    return fd;
+}
+
+TEST(probe, a_node_that_answers_is_known)
+{
+    struct scene s;
+    scene_init(&s, 3);
+    answer(&s);
+    assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_ANSWERED_OURS);
+    assert_int_equal(probe_at(&s, PROBE_ADDRESS, "node-1", "localhost"), PROBE_ANSWERED_OURS);
+    /* For a suspect it is enough that something is there. */
+    assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_ACCEPTED);
+    scene_done(&s);
+}
+
+TEST(probe, never_goes_where_a_member_could_aim_the_fleet)
+{
+    /* Whatever a READY named was connected to: metadata services, the machine's own services. */
+    static const char *const never[] = {"0.0.0.0", "::", "[::ffff:0.0.0.0]"};
+    static const char *const local[] = {"127.0.0.1", "localhost", "::1", "::ffff:127.0.0.1",
+                                        "127.1.2.3"};
+    struct scene s;
+    scene_init(&s, 1);
+    answer(&s);
+    for (size_t i = 0; i < sizeof never / sizeof never[0]; i++) {
+        assert_int_equal(probe_at(&s, PROBE_ADDRESS, "node-1", never[i]), PROBE_NO_ANSWER);
+    }
+    assert_int_equal(probe_at(&s, PROBE_ADDRESS, "node-1", "127.0.0.1"), PROBE_ANSWERED_OURS);
+    assert_int_equal(probe_at(&s, PROBE_ADDRESS, "node-1", "[::ffff:127.0.0.1]"),
+                     PROBE_ANSWERED_OURS);
+    s.is_remote = true;
+    for (size_t i = 0; i < sizeof local / sizeof local[0]; i++) {
+        assert_int_equal(probe_at(&s, PROBE_ADDRESS, "node-1", local[i]), PROBE_NO_ANSWER);
+        assert_int_equal(probe_at(&s, PROBE_SUSPECT, "node-1", local[i]), PROBE_NO_ANSWER);
+    }
+    scene_done(&s);
+}
+
+TEST(probe, addresses_of_neighbours_and_groups_are_not_tried)
+{
+    /* Not even a packet leaves. */
+    static const char *const never[] = {"169.254.169.254", "fe80::1", "224.0.0.1",
+                                        "255.255.255.255", "ff02::1", "::ffff:169.254.169.254"};
+    struct scene s;
+    scene_init(&s, 1);
+    connects = 0;
+    for (size_t i = 0; i < sizeof never / sizeof never[0]; i++) {
+        assert_int_equal(probe_at(&s, PROBE_ADDRESS, "node-1", never[i]), PROBE_NO_ANSWER);
+    }
+    assert_int_equal(connects, 0);
+    scene_done(&s);
+}
+
+TEST(probe, another_node_is_told_apart)
+{
+    struct scene s;
+    scene_init(&s, 1);
+    answer(&s);
+    static const char *const others[] = {"node-2", "node-", "node-11", "n"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        assert_int_equal(probe_at(&s, PROBE_ADDRESS, others[i], "127.0.0.1"), PROBE_ANSWERED_OTHER);
+    }
+    scene_done(&s);
+}
+
+TEST(probe, a_held_port_refuses_and_so_does_a_closed_responder)
+{
+    struct scene s;
+    scene_init(&s, 2);
+    assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_REFUSED);
+    assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_REFUSED);
+    answer(&s);
+    responder_close(s.responder);
+    assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_REFUSED);
+    scene_done(&s);
+}
+
+TEST(probe, the_least_of_all_ports_counts)
+{
+    struct scene s;
+    struct tfe_why why;
+    scene_init(&s, 3);
+    assert_int_equal(responder_open(s.responder, s.numbers, 2, &why), 0);
+    assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_REFUSED);
+    int last = trainer(s.numbers[2], 8);
+    assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_ACCEPTED); /* silent, for a whole second */
+    responder_close(s.responder);
+    assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_ACCEPTED); /* two refuse, one lives */
+    close(last);
+    assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_REFUSED);
+    scene_done(&s);
+}
+
+TEST(probe, a_trainer_alone_has_its_port_once_the_responder_is_closed)
+{
+    struct scene s;
+    scene_init(&s, 1);
+    for (int round = 0; round < 50; round++) {
+        answer(&s);
+        assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_ANSWERED_OURS);
+        responder_close(s.responder);
+        int fd = trainer(s.numbers[0], 8);
+        for (int i = 0; i < 4; i++) {
+            int peer = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+            struct sockaddr_in here = {.sin_family = AF_INET,
+                                       .sin_port = htons(s.numbers[0]),
+                                       .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+            assert_int_equal(connect(peer, (struct sockaddr *)&here, sizeof here), 0);
+            int conn =
+                accept4(fd, NULL, NULL, SOCK_CLOEXEC); /* blocks for ever if it is not ours */
+            assert_true(conn >= 0);
+            close(conn);
+            close(peer);
+        }
+        close(fd);
+    }
+    scene_done(&s);
+}
+
+/* Nothing lingers where a trainer without SO_REUSEPORT may want to be next. */
+TEST(probe, leaves_the_port_free)
+{
+    struct scene s;
+    scene_init(&s, 1);
+    answer(&s);
+    uint16_t number = s.numbers[0];
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_ANSWERED_OURS);
+    }
+    responder_close(s.responder);
+    ports_let_go(s.ports, 1);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(number)};
+    assert_int_equal(bind(fd, (struct sockaddr *)&any, sizeof any), 0);
+    close(fd);
+    scene_done(&s);
+}
+
+TEST(probe, who_says_something_else_is_another)
+{
+    struct scene s;
+    scene_init(&s, 1);
+    int fd = trainer(s.numbers[0], 8);
+    static const char *const words[] = {"HTTP/1.1 400 Bad Request\r\n", "tfe1 node node-12\n",
+                                        "tfe1 node nod", ""};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        s.n_results = 0;
+        start(&s, 1, PROBE_ADDRESS, "node-1", "127.0.0.1");
+        int conn = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+        assert_true(conn >= 0);
+        size_t n = strlen(words[i]);
+        assert_int_equal(send(conn, words[i], n, 0), n);
+        close(conn);
+        turn_until(&s, 1);
+        assert_int_equal(s.results[0].result, n ? PROBE_ANSWERED_OTHER : PROBE_ACCEPTED);
+    }
+    close(fd);
+    scene_done(&s);
+}
+
+TEST(probe, ours_in_pieces_is_ours)
+{
+    struct scene s;
+    scene_init(&s, 1);
+    int fd = trainer(s.numbers[0], 8);
+    start(&s, 1, PROBE_ADDRESS, "node-1", "127.0.0.1");
+    int conn = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+    char line[RESPONDER_LINE_MAX];
+    size_t n = responder_line("node-1", line);
+    assert_string_equal(line, "tfe1 node node-1\n");
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(send(conn, line + i, 1, 0), 1);
+        event_base_loop(s.base, EVLOOP_NONBLOCK);
+    }
+    turn_until(&s, 1);
+    assert_int_equal(s.results[0].result, PROBE_ANSWERED_OURS);
+    close(conn);
+    close(fd);
+    scene_done(&s);
+}
+
+/* One port's word is not all ports' word, however early it comes. */
+TEST(probe, ends_with_its_last_port)
+{
+    struct scene s;
+    struct tfe_why why;
+    scene_init(&s, 2);
+    assert_int_equal(responder_open(s.responder, s.numbers, 1, &why), 0);
+    int fd = trainer(s.numbers[1], 8);
+    start(&s, 1, PROBE_ADDRESS, "node-1", "127.0.0.1");
+    int conn = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
+    for (int turn = 0; turn < 20; turn++) { /* the first one has answered long since */
+        event_base_loop(s.base, EVLOOP_NONBLOCK);
+        usleep(2000);
+    }
+    char line[RESPONDER_LINE_MAX];
+    size_t n = responder_line("node-1", line);
+    assert_int_equal(send(conn, line, n, 0), n);
+    turn_until(&s, 1);
+    assert_int_equal(s.results[0].result, PROBE_ANSWERED_OURS);
+    close(conn);
+    close(fd);
+    scene_done(&s);
+}
+
+TEST(probe, only_a_refusal_is_a_refusal)
+{
+    static const int others[] = {ENETUNREACH, EHOSTUNREACH, EADDRNOTAVAIL, ETIMEDOUT};
+    struct scene s;
+    scene_init(&s, 1);
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        connects_fail = others[i];
+        assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_NO_ANSWER);
+    }
+    connects_fail = ECONNREFUSED;
+    assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_REFUSED);
+    connects_fail = 0;
+    scene_done(&s);
+}
+
+TEST(probe, that_reaches_itself_has_found_nobody)
+{
+    struct scene s;
+    scene_init(&s, 1);
+    connects_to_itself = true;
+    assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_NO_ANSWER);
+    assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_NO_ANSWER);
+    connects_to_itself = false;
+    scene_done(&s);
+}
+
+TEST(probe, nothing_takes_longer_than_a_second)
+{
+    struct scene s;
+    scene_init(&s, 1);
+    int fd = trainer(s.numbers[0], 0);
+    int clients[8];
+    /* Fills the accept queue: from then on the kernel drops what comes. */
+    struct sockaddr_in here = {.sin_family = AF_INET,
+                               .sin_port = htons(s.numbers[0]),
+                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    for (int i = 0; i < 8; i++) {
+        clients[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        (void)connect(clients[i], (struct sockaddr *)&here, sizeof here);
+    }
+    int64_t began = rig_ms();
+    assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_NO_ANSWER);
+    assert_in_range(rig_ms() - began, PROBER_MS - 100, PROBER_MS + 5000);
+    for (int i = 0; i < 8; i++) {
+        close(clients[i]);
+    }
+    close(fd);
+    scene_done(&s);
+}
+
+TEST(probe, a_name_that_means_nothing_is_no_answer)
+{
+    struct scene s;
+    scene_init(&s, 1);
+    assert_int_equal(probe_at(&s, PROBE_SUSPECT, "node-1", "no-such-host.invalid"),
+                     PROBE_NO_ANSWER);
+    assert_int_equal(probe_at(&s, PROBE_SUSPECT, "node-1", "255.255.255.255"), PROBE_NO_ANSWER);
+    scene_done(&s);
+}
+
+TEST(probe, all_64_ports_at_once)
+{
+    struct scene s;
+    scene_init(&s, MSG_NPROC_MAX);
+    answer(&s);
+    assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_ANSWERED_OURS);
+    responder_close(s.responder);
+    assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_REFUSED);
+    scene_done(&s);
+}
+
+TEST(probe, more_than_the_server_asks_for_prove_nothing)
+{
+    struct scene s;
+    scene_init(&s, 1);
+    for (uint64_t i = 0; i < PROBER_MAX + 4; i++) {
+        start(&s, i, PROBE_SUSPECT, "node-1", "127.0.0.1");
+    }
+    turn_until(&s, PROBER_MAX + 4);
+    int refused = 0;
+    for (int i = 0; i < s.n_results; i++) {
+        refused += s.results[i].result == PROBE_REFUSED;
+        if (s.results[i].probe >= PROBER_MAX) {
+            assert_int_equal(s.results[i].result, PROBE_NO_ANSWER);
+        }
+    }
+    assert_int_equal(refused, PROBER_MAX);
+    /* And some that are still under way at the end are dropped. */
+    start(&s, 1, PROBE_SUSPECT, "node-1", "127.0.0.1");
+    start(&s, 2, PROBE_SUSPECT, "node-1", "localhost");
+    scene_done(&s);
+}
+
+#define CERTIFICATE "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+/* Something listens on the port of a guard, and says that to the one who comes. */
+static void ask_guard_that_says(struct scene *s, const char *text)
+{
+    struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof here;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&here, n), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&here, &n), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    const struct msg_probe probe = {.probe = 1,
+                                    .kind = PROBE_SUSPECT,
+                                    .node = "node-1",
+                                    .host = "127.0.0.1",
+                                    .ports = s->numbers,
+                                    .n_ports = 1,
+                                    .guard_port = ntohs(here.sin_port)};
+    assert_int_equal(prober_start(s->prober, &probe, true), 0);
+    int peer = accept(listener, NULL, NULL);
+    turn_until(s, 1); /* what came of the ports, which wait for no guard */
+    assert_int_equal(s->n_deaths, 0);
+    assert_int_equal(s->results[0].result, PROBE_REFUSED);
+    assert_int_equal(send(peer, text, strlen(text), MSG_NOSIGNAL), strlen(text));
+    close(peer);
+    close(listener);
+    int64_t give_up = rig_ms() + 200;
+    while (s->n_deaths == 0 && rig_ms() < give_up) {
+        event_base_loop(s->base, EVLOOP_NONBLOCK);
+    }
+    assert_int_equal(s->n_results, 1);
+}
+
+TEST(probe, a_guards_certificate_comes_beside_what_came_of_the_ports)
+{
+    struct scene s;
+    scene_init(&s, 1);
+    ask_guard_that_says(&s, "tfe1 dead " CERTIFICATE "\n");
+    assert_int_equal(s.n_deaths, 1);
+    assert_string_equal(s.death, CERTIFICATE);
+    scene_done(&s);
+}
+
+TEST(probe, what_else_is_on_a_guards_port_is_no_certificate)
+{
+    static const char *const others[] = {"tfe1 node node-1\n", "tfe1 dead 0123\n", "",
+                                         "tfe1 dead " CERTIFICATE "0\n"};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        struct scene s;
+        scene_init(&s, 1);
+        ask_guard_that_says(&s, others[i]);
+        assert_int_equal(s.n_deaths, 0);
+        scene_done(&s);
+    }
+}
+
+TEST(responder, needs_nothing_from_who_connects_and_survives_the_rude)
+{
+    struct scene s;
+    scene_init(&s, 1);
+    answer(&s);
+    struct sockaddr_in here = {.sin_family = AF_INET,
+                               .sin_port = htons(s.numbers[0]),
+                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    static const struct linger at_once = {.l_onoff = 1};
+    for (int i = 0; i < 100; i++) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        (void)connect(fd, (struct sockaddr *)&here, sizeof here);
+        (void)!send(fd, "PRI * HTTP/2.0\r\n\r\n", 18, MSG_NOSIGNAL);
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+        close(fd);
+        event_base_loop(s.base, EVLOOP_NONBLOCK);
+    }
+    assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_ANSWERED_OURS);
+    scene_done(&s);
+}
+
+TEST(responder, opened_anew_lets_go_of_the_ports_before)
+{
+    struct scene s;
+    struct tfe_why why;
+    scene_init(&s, 2);
+    const uint16_t *numbers = s.numbers;
+    s.n = 1;
+    assert_int_equal(responder_open(s.responder, numbers, 1, &why), 0);
+    assert_int_equal(responder_open(s.responder, numbers + 1, 1, &why), 0);
+    assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_REFUSED);
+    s.numbers = numbers + 1;
+    assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_ANSWERED_OURS);
+    /* Closed twice, it closes nobody else's. */
+    responder_close(s.responder);
+    int others = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    responder_close(s.responder);
+    assert_int_equal(close(others), 0);
+    scene_done(&s);
+}
+
+TEST(responder, a_port_that_somebody_else_has_is_named)
+{
+    struct scene s;
+    struct tfe_why why;
+    scene_init(&s, 2);
+    int other = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in any = {.sin_family = AF_INET};
+    socklen_t n = sizeof any;
+    assert_int_equal(bind(other, (struct sockaddr *)&any, sizeof any), 0);
+    assert_int_equal(listen(other, 1), 0);
+    assert_int_equal(getsockname(other, (struct sockaddr *)&any, &n), 0);
+    uint16_t ports[] = {s.numbers[0], ntohs(any.sin_port)};
+    char expected[64];
+    snprintf(expected, sizeof expected, "answer on port %u", (unsigned)ports[1]);
+    assert_int_equal(responder_open(s.responder, ports, 2, &why), TFE_ESYS);
+    assert_non_null(strstr(why.text, expected));
+    close(other);
+    assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_REFUSED); /* nothing was left open */
+    scene_done(&s);
 }

@@ -6,8 +6,8 @@
 
 #include "server/events.h"
 #include "tests/unit/fake_clock.h"
-#include "tests/unit/rdzv/world.h"
 #include "tests/unit/server/kept.h"
+#include "tests/unit/server_core/world.h"
 
 /* As events.c has it. */
 #define RING 1000

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "server/operator.h"
-#include "tests/unit/rdzv/world.h"
+#include "tests/unit/server_core/world.h"
 
 static struct rdzv_event told;
 static int steps;

@@ -7,7 +7,7 @@
 #include "server/reports.h"
 #include "server/series.h"
 #include "tests/unit/fake_clock.h"
-#include "tests/unit/rdzv/world.h"
+#include "tests/unit/server_core/world.h"
 
 enum { NODES = 3, SPARE = NODES };
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "server/series.h"
-#include "tests/unit/rdzv/world.h"
+#include "tests/unit/server_core/world.h"
 
 static struct series *s;
 static struct world *w; /* its core has no job before a test adds one */

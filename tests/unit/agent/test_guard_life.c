@@ -1,0 +1,637 @@
+/* tests/unit/agent/test_guard_life.c: what a trainer starts with, and how its end is told. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/sockios.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/guard/guard.h"
+#include "agent/guard/guard_block.h"
+#include "tests/unit/agent/rig.h"
+
+static int setup(void **state)
+{
+    struct rig *rig = malloc(sizeof *rig);
+    rig_init(rig);
+    *state = rig;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    rig_done(*state);
+    free(*state);
+    return 0;
+}
+
+#define FIXTURE setup, teardown
+
+TEST_IN(guard, every_exit_code_arrives_as_it_was)
+{
+    static const int codes[] = {0, 1, 2, 42, 126, 127, 128, 137, 143, 255};
+    struct rig *rig = *state;
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
+        char script[32];
+        snprintf(script, sizeof script, "exit %d", codes[i]);
+        RIG_RUN(rig, (uint32_t)i, "/bin/sh", "-c", script);
+    }
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
+        RIG_UNTIL(rig, rig->slots[i].exited);
+        assert_int_equal(rig->slots[i].spawned, 1);
+        assert_true(WIFEXITED(rig->slots[i].status));
+        assert_int_equal(WEXITSTATUS(rig->slots[i].status), codes[i]);
+    }
+}
+
+TEST_IN(guard, every_signal_kills_a_trainer_that_does_not_handle_it)
+{
+    static const int signals[] = {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT, SIGPIPE,
+                                  SIGUSR1, SIGABRT, SIGSEGV, SIGKILL, SIGALRM};
+    struct rig *rig = *state;
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        RIG_RUN(rig, (uint32_t)i, "sleep", "1000");
+        RIG_UNTIL(rig, rig->slots[i].spawned);
+        guard_link_signal(rig->link, (uint32_t)i, signals[i]);
+    }
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        RIG_UNTIL(rig, rig->slots[i].exited);
+        assert_true(WIFSIGNALED(rig->slots[i].status));
+        assert_int_equal(WTERMSIG(rig->slots[i].status), signals[i]);
+    }
+}
+
+TEST_IN(guard, a_signal_right_after_the_order_to_start_is_not_lost)
+{
+    struct rig *rig = *state;
+    for (int round = 0; round < 20; round++) {
+        memset(rig->slots, 0, sizeof rig->slots);
+        RIG_RUN(rig, 0, "sleep", "1000");
+        guard_link_signal(rig->link, 0, SIGTERM);
+        RIG_UNTIL(rig, rig->slots[0].exited);
+        assert_int_equal(rig->slots[0].spawned, 1);
+        assert_int_equal(rig->slots[0].status, SIGTERM);
+    }
+}
+
+TEST_IN(guard, a_slot_is_free_again_once_its_end_was_told)
+{
+    struct rig *rig = *state;
+    for (int round = 1; round <= 5; round++) {
+        RIG_RUN(rig, 3, "/bin/true");
+        assert_int_equal(rig_run(rig, 3, (const char *const[]){"/bin/true", NULL}), TFE_ESTATE);
+        RIG_UNTIL(rig, rig->slots[3].exited == round);
+    }
+    assert_int_equal(rig_run(rig, GUARD_SLOTS, (const char *const[]){"true", NULL}), TFE_EINVAL);
+    guard_link_signal(rig->link, 3, SIGTERM); /* an empty slot: ignored */
+}
+
+TEST_IN(guard, a_missing_command_is_an_error_and_no_exit_code)
+{
+    struct rig *rig = *state;
+    RIG_RUN(rig, 0, "no-such-command-anywhere");
+    RIG_RUN(rig, 1, "/no/such/command");
+    RIG_RUN(rig, 2, "/etc/passwd");
+    RIG_RUN(rig, 3, "/");
+    RIG_UNTIL(rig, rig->slots[0].failed && rig->slots[1].failed && rig->slots[2].failed &&
+                       rig->slots[3].failed);
+    assert_int_equal(rig->slots[0].error, ENOENT);
+    assert_int_equal(rig->slots[1].error, ENOENT);
+    assert_int_equal(rig->slots[2].error, EACCES);
+    assert_int_equal(rig->slots[3].error, EACCES);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(rig->slots[i].spawned + rig->slots[i].exited, 0);
+    }
+    RIG_RUN(rig, 0, "/bin/true"); /* and the slot is free */
+    RIG_UNTIL(rig, rig->slots[0].exited);
+}
+
+TEST_IN(guard, a_missing_directory_is_not_taken_for_a_missing_command)
+{
+    struct rig *rig = *state;
+    const char *const argv[] = {"/bin/sh", "-c", "pwd", NULL};
+    const char *const envp[] = {"PATH=/usr/bin:/bin", NULL};
+    struct spawn_spec spec = {.argv = argv, .envp = envp, .directory = "/no/such/directory"};
+    assert_int_equal(guard_link_spawn(rig->link, 0, &spec, rig->out[1], 2), 0);
+    RIG_UNTIL(rig, rig->slots[0].failed);
+    assert_int_equal(rig->slots[0].error, ENOTDIR);
+
+    char line[64];
+    spec.directory = "/usr";
+    assert_int_equal(guard_link_spawn(rig->link, 0, &spec, rig->out[1], 2), 0);
+    rig_line(rig, line, sizeof line);
+    assert_string_equal(line, "/usr");
+    RIG_UNTIL(rig, rig->slots[0].exited);
+}
+
+TEST_IN(guard, the_command_is_searched_in_the_path_of_the_trainer)
+{
+    struct rig *rig = *state;
+    char dir[] = "/tmp/tfe-agent-XXXXXX";
+    char file[64];
+    char path[64];
+    assert_non_null(mkdtemp(dir));
+    snprintf(file, sizeof file, "%s/only-here", dir);
+    snprintf(path, sizeof path, "PATH=%s", dir);
+    int fd = open(file, O_CREAT | O_WRONLY | O_CLOEXEC, 0755);
+    assert_true(write(fd, "#!/bin/sh\necho found\n", 21) == 21);
+    close(fd);
+    const char *const argv[] = {"only-here", NULL};
+    const char *const envp[] = {path, NULL};
+    struct spawn_spec spec = {.argv = argv, .envp = envp};
+    char line[64];
+    assert_int_equal(guard_link_spawn(rig->link, 0, &spec, rig->out[1], 2), 0);
+    rig_line(rig, line, sizeof line);
+    assert_string_equal(line, "found");
+    RIG_UNTIL(rig, rig->slots[0].exited);
+    RIG_RUN(rig, 0, "only-here"); /* with the PATH of this test */
+    RIG_UNTIL(rig, rig->slots[0].failed);
+    assert_int_equal(rig->slots[0].error, ENOENT);
+    unlink(file);
+    rmdir(dir);
+}
+
+TEST_IN(guard, two_megabytes_of_environment_arrive_whole)
+{
+    enum { COUNT = 20, SIZE = 100000 };
+    struct rig *rig = *state;
+    char *strings[COUNT + 2];
+    for (int i = 0; i < COUNT; i++) {
+        strings[i] = malloc(SIZE);
+        memset(strings[i], 'a' + i, SIZE - 1);
+        strings[i][SIZE - 1] = '\0';
+        strings[i][0] = 'V';
+        strings[i][1] = (char)('a' + i);
+        strings[i][2] = '=';
+    }
+    strings[COUNT] = strdup("PATH=/usr/bin:/bin");
+    strings[COUNT + 1] = NULL;
+    const char *const argv[] = {"/bin/sh", "-c", "echo ${#Va} ${#Vt}", NULL};
+    struct spawn_spec spec = {.argv = argv, .envp = (const char *const *)strings};
+    char line[64];
+    assert_int_equal(guard_link_spawn(rig->link, 0, &spec, rig->out[1], 2), 0);
+    RIG_UNTIL(rig, rig->slots[0].spawned || rig->slots[0].failed);
+    assert_int_equal(rig->slots[0].error, 0);
+    rig_line(rig, line, sizeof line);
+    assert_string_equal(line, "99996 99996");
+    RIG_UNTIL(rig, rig->slots[0].exited);
+
+    /* The kernel's own limit for one string, 128 KiB, comes back as what it is. */
+    free(strings[0]);
+    strings[0] = calloc(1, 140000);
+    memset(strings[0], 'x', 139999);
+    assert_int_equal(guard_link_spawn(rig->link, 0, &spec, rig->out[1], 2), 0);
+    RIG_UNTIL(rig, rig->slots[0].failed);
+    assert_int_equal(rig->slots[0].error, E2BIG);
+    for (int i = 0; i <= COUNT; i++) {
+        free(strings[i]);
+    }
+}
+
+TEST_IN(guard, runs_as_many_trainers_as_it_has_slots)
+{
+    struct rig *rig = *state;
+    int64_t begin = rig_ms();
+    for (uint32_t i = 0; i < GUARD_SLOTS; i++) {
+        RIG_RUN(rig, i, "sleep", "1000");
+    }
+    for (uint32_t i = 0; i < GUARD_SLOTS; i++) {
+        RIG_UNTIL(rig, rig->slots[i].spawned);
+    }
+    int64_t spawned = rig_ms();
+    for (uint32_t i = 0; i < GUARD_SLOTS; i++) {
+        guard_link_signal(rig->link, i, SIGTERM);
+    }
+    for (uint32_t i = 0; i < GUARD_SLOTS; i++) {
+        RIG_UNTIL(rig, rig->slots[i].exited);
+        assert_int_equal(rig->slots[i].status, SIGTERM);
+    }
+    print_message("           %d trainers: started in %d ms, ended by signals in %d ms\n",
+                  GUARD_SLOTS, (int)(spawned - begin), (int)(rig_ms() - spawned));
+}
+
+TEST_IN(guard, a_stopped_trainer_takes_sigterm)
+{
+    struct rig *rig = *state;
+    RIG_RUN(rig, 0, "/bin/sh", "-c", "trap 'exit 7' TERM; echo $$; kill -STOP $$; sleep 1000");
+    pid_t pid = rig_pid(rig);
+    RIG_UNTIL(rig, rig_has_state(pid, 'T'));
+    guard_link_signal(rig->link, 0, SIGTERM);
+    RIG_UNTIL(rig, rig->slots[0].exited);
+    assert_int_equal(WEXITSTATUS(rig->slots[0].status), 7);
+}
+
+TEST_IN(guard, a_signal_reaches_every_group_of_the_session_and_no_other_slot)
+{
+    struct rig *rig = *state;
+    RIG_RUN(rig, 1, "sleep", "1000");
+    RIG_UNTIL(rig, rig->slots[1].spawned);
+    RIG_RUN(rig, 0, "bash", "-c", "set -m; sleep 1000 & echo $!; echo $$; wait; exit 5");
+    pid_t other_group = rig_pid(rig);
+    pid_t main_process = rig_pid(rig);
+    assert_int_not_equal(getpgid(other_group), getpgid(main_process));
+    assert_int_equal(getsid(other_group), main_process);
+    guard_link_signal(rig->link, 0, SIGUSR1);
+    RIG_UNTIL(rig, rig_is_gone(other_group) && rig->slots[0].exited);
+    assert_int_equal(rig->slots[1].exited, 0);
+    assert_false(rig_is_gone(rig->slots[1].pid));
+}
+
+/* What a trainer forks inherits its handler, and would save what it saves. */
+TEST_IN(guard, sigterm_is_for_the_main_process_alone)
+{
+    struct rig *rig = *state;
+    RIG_RUN(rig, 0, "bash", "-c",
+            "sleep 1000 & echo $!; trap 'kill -0 %1 && exit 6' TERM; echo $$; wait; exit 5");
+    (void)rig_pid(rig);
+    (void)rig_pid(rig);
+    guard_link_signal(rig->link, 0, SIGTERM);
+    RIG_UNTIL(rig, rig->slots[0].exited);
+    assert_int_equal(WEXITSTATUS(rig->slots[0].status), 6);
+}
+
+TEST_IN(guard, the_rest_of_a_session_dies_with_its_main_process)
+{
+    struct rig *rig = *state;
+    RIG_RUN(rig, 1, "sleep", "1000");
+    RIG_RUN(rig, 0, "bash", "-c", "(trap '' TERM; sleep 1000) & echo $!; exit 3");
+    pid_t left = rig_pid(rig);
+    RIG_UNTIL(rig, rig->slots[0].exited);
+    assert_int_equal(WEXITSTATUS(rig->slots[0].status), 3);
+    assert_true(rig_is_gone(left));
+    assert_int_equal(rig->slots[1].exited, 0);
+}
+
+TEST_IN(guard, a_trainer_sees_three_descriptors_and_a_clean_signal_state)
+{
+    struct rig *rig = *state;
+    char self[256];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    assert_true(n > 0);
+    self[n] = '\0';
+    /* A descriptor that an agent might have without O_CLOEXEC. */
+    int leak = open("/dev/null", O_RDONLY);
+    RIG_RUN(rig, 0, self, "--child-facts");
+    char line[256];
+    rig_line(rig, line, sizeof line);
+    assert_string_equal(line, "descriptors 0 1 2");
+    rig_line(rig, line, sizeof line);
+    assert_string_equal(line, "stdin /dev/null");
+    rig_line(rig, line, sizeof line);
+    assert_string_equal(line, "ignored none");
+    rig_line(rig, line, sizeof line);
+    assert_string_equal(line, "blocked none");
+    rig_line(rig, line, sizeof line);
+    assert_string_equal(line, "session own group own");
+    RIG_UNTIL(rig, rig->slots[0].exited);
+    assert_int_equal(rig->slots[0].status, 0);
+    close(leak);
+}
+
+/* The child lays its arguments over it, and must not be able to meet a SIGBUS there. */
+TEST(guard, what_a_start_says_cannot_be_changed_any_more_nor_be_shorter_than_it_says)
+{
+    const char *const argv[] = {"true", "once", NULL};
+    const struct spawn_spec spec = {.argv = argv, .envp = (const char *const[]){"A=1", NULL}};
+    struct guard_words words;
+    struct guard_program program;
+    int fd;
+    assert_int_equal(guard_block_new(&spec, &words, &fd), 0);
+    assert_int_equal(fcntl(fd, F_GET_SEALS),
+                     F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
+    assert_true(guard_block_open(&words, fd, &program));
+    assert_string_equal(program.argv[1], "once");
+    words.block_bytes += 65536;
+    assert_false(guard_block_open(&words, fd, &program));
+    assert_int_equal(errno, EINVAL);
+    close(fd);
+}
+
+TEST_IN(guard, the_guard_keeps_no_descriptor_of_the_agent)
+{
+    struct rig *rig = *state;
+    RIG_RUN(rig, 0, "/bin/true");
+    RIG_UNTIL(rig, rig->slots[0].exited);
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)rig->guard);
+    DIR *dir = opendir(path);
+    int count = 0;
+    const struct dirent *entry;
+    while ((entry = readdir(dir))) {
+        char target[PATH_MAX] = "";
+        ssize_t n = readlinkat(dirfd(dir), entry->d_name, target, sizeof target - 1);
+        target[n > 0 ? n : 0] = '\0';
+        /* Where control groups can be made it holds the lock on its own; no other below it. */
+        const char *group = strstr(target, "/tfe-guard-");
+        count += entry->d_name[0] != '.' && (!group || strchr(group + 1, '/'));
+    }
+    closedir(dir);
+    assert_int_equal(count, 6); /* two of /dev/null, stderr, pair, signalfd, timerfd */
+    assert_int_equal(getsid(rig->guard), rig->guard);
+}
+
+static void file_read(pid_t pid, const char *name, char *ret, size_t cap)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = read(fd, ret, cap - 1);
+    close(fd);
+    assert_true(n > 0);
+    ret[n] = '\0';
+}
+
+TEST_IN(guard, it_goes_by_its_own_name_and_hides_the_command_line)
+{
+    struct rig *rig = *state;
+    char text[256];
+    RIG_RUN(rig, 0, "/bin/true"); /* once it has done this, it is set up */
+    RIG_UNTIL(rig, rig->slots[0].exited);
+    file_read(rig->guard, "comm", text, sizeof text);
+    assert_string_equal(text, "tfe-guard\n");
+    file_read(rig->guard, "cmdline", text, sizeof text);
+    assert_string_equal(text, "tfe-guard");
+    file_read(getpid(), "cmdline", text, sizeof text);
+    assert_string_not_equal(text, "tfe-guard");
+}
+
+#define TOKEN "tfe1_agent_secret"
+
+/* An agent that was given a token in its environment: whether its guard has none to show. */
+static int token_facts(void)
+{
+    struct rig rig;
+    char text[65536] = "";
+    char path[64];
+    rig_init(&rig);
+    RIG_RUN(&rig, 0, "/bin/true");
+    RIG_UNTIL(&rig, rig.slots[0].exited);
+    snprintf(path, sizeof path, "/proc/%d/environ", (int)rig.guard);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = read(fd, text, sizeof text);
+    close(fd);
+    bool is_bare = n > 0 && !memmem(text, (size_t)n, TOKEN, strlen(TOKEN));
+    rig_done(&rig);
+    return is_bare ? 0 : 1;
+}
+
+TEST(guard, it_has_no_token_in_its_environment)
+{
+    int status = -1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        setenv("TFE_TOKEN", TOKEN, 1);
+        execl("/proc/self/exe", "agent", "--token-facts", (char *)NULL);
+        _exit(127);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+TEST_IN(guard, its_birth_leaves_the_agent_its_signals)
+{
+    sigset_t now;
+    assert_int_equal(sigprocmask(SIG_SETMASK, NULL, &now), 0);
+    for (int signo = 1; signo < NSIG; signo++) {
+        assert_int_not_equal(sigismember(&now, signo), 1);
+    }
+}
+
+/* A machine that slept past the fence must find its trainers gone: CLOCK_MONOTONIC stands still
+ * meanwhile. */
+TEST_IN(guard, its_fence_counts_the_time_of_a_suspend)
+{
+    struct rig *rig = *state;
+    char path[64];
+    char text[1024];
+    int timers = 0;
+    RIG_RUN(rig, 0, "/bin/true");
+    RIG_UNTIL(rig, rig->slots[0].exited);
+    for (int fd = 0; fd < 64; fd++) {
+        snprintf(path, sizeof path, "/proc/%d/fdinfo/%d", (int)rig->guard, fd);
+        FILE *file = fopen(path, "r");
+        size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
+        text[n] = '\0';
+        const char *clock = strstr(text, "clockid:");
+        if (clock) {
+            timers++;
+            assert_int_equal(strtol(clock + strlen("clockid:"), NULL, 10), CLOCK_BOOTTIME);
+        }
+        if (file) {
+            fclose(file);
+        }
+    }
+    assert_int_equal(timers, 1);
+}
+
+TEST_IN(guard, terminal_signals_and_sigterm_do_not_end_it)
+{
+    static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE, SIGTSTP, SIGTTIN};
+    struct rig *rig = *state;
+    RIG_RUN(rig, 0, "sleep", "1000");
+    RIG_UNTIL(rig, rig->slots[0].spawned);
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        kill(rig->guard, signals[i]);
+    }
+    RIG_RUN(rig, 1, "/bin/true");
+    RIG_UNTIL(rig, rig->slots[1].exited);
+    assert_int_equal(rig->slots[0].exited, 0);
+}
+
+/* More news than the pipe holds, and nobody takes them: the guard must go on, and forget nothing.
+ */
+TEST_IN(guard, an_agent_that_does_not_read_holds_nothing_up)
+{
+    enum { FENCES = 500 };
+    struct rig *rig = *state;
+    for (uint32_t i = 0; i < GUARD_SLOTS; i++) {
+        RIG_RUN(rig, i, "/bin/sh", "-c", "echo; exit 9");
+    }
+    /* Not one turn of the loop: this is read from the trainers' own pipe. */
+    for (uint32_t i = 0; i < GUARD_SLOTS; i++) {
+        char c;
+        assert_int_equal(read(rig->out[0], &c, 1), 1);
+    }
+    /* Each passes at once, and is told: the pipe holds some 300. Each also costs a walk through
+     * /proc and two switches of process, on a busy machine tens of milliseconds: no more of them
+     * than it takes. */
+    for (int i = 0; i < FENCES; i++) {
+        int unread = 1;
+        guard_link_fence(rig->link, (struct tfe_mono){.ms = 1});
+        while (unread) {
+            sched_yield();
+            assert_int_equal(ioctl(rig->pair, SIOCOUTQ, &unread), 0);
+        }
+    }
+    for (uint32_t i = 0; i < GUARD_SLOTS; i++) {
+        RIG_UNTIL(rig, rig->slots[i].exited);
+        assert_int_equal(rig->slots[i].spawned, 1);
+    }
+    guard_link_sweep(rig->link);
+    RIG_UNTIL(rig, rig->swept);
+    assert_in_range(rig->fenced, 1, FENCES - 50); /* the pipe was full for the others */
+    RIG_RUN(rig, 0, "/bin/true");
+    RIG_UNTIL(rig, rig->slots[0].failed);
+    assert_int_equal(rig->slots[0].error, ETIME);
+    guard_link_fence(rig->link, TFE_MONO_NEVER);
+    RIG_RUN(rig, 0, "/bin/true");
+    RIG_UNTIL(rig, rig->slots[0].exited == 2);
+}
+
+TEST_IN(guard, orders_to_a_guard_that_does_not_run_wait_without_blocking)
+{
+    struct rig *rig = *state;
+    RIG_RUN(rig, 0, "sleep", "1000");
+    RIG_UNTIL(rig, rig->slots[0].spawned);
+    kill(rig->guard, SIGSTOP);
+    RIG_UNTIL(rig, rig_has_state(rig->guard, 'T'));
+    for (int i = 0; i < 5000; i++) { /* far more than the pipe takes */
+        guard_link_fence(rig->link, (struct tfe_mono){.ms = INT64_MAX - 1 - i});
+    }
+    guard_link_signal(rig->link, 0, SIGTERM);
+    guard_link_sweep(rig->link);
+    kill(rig->guard, SIGCONT);
+    RIG_UNTIL(rig, rig->swept == 1);
+    assert_int_equal(rig->slots[0].exited, 1);
+    assert_true(WIFSIGNALED(rig->slots[0].status));
+    assert_int_equal(rig->fenced, 0);
+}
+
+/* Orders to a stopped guard until its pipe takes no more; slot 1 is in use, and does not mind. */
+static void pipe_fill(struct rig *rig)
+{
+    int was = -1;
+    int unread = 0;
+    kill(rig->guard, SIGSTOP);
+    while (!rig_has_state(rig->guard, 'T')) { /* not one turn of the loop */
+        sched_yield();
+    }
+    while (unread > was) {
+        was = unread;
+        guard_link_signal(rig->link, 1, SIGCONT);
+        assert_int_equal(ioctl(rig->pair, SIOCOUTQ, &unread), 0);
+    }
+}
+
+TEST_IN(guard, a_fence_that_the_pipe_did_not_take_comes_before_anything_starts)
+{
+    struct rig *rig = *state;
+    int unread = 1;
+    RIG_RUN(rig, 1, "sleep", "1000");
+    RIG_UNTIL(rig, rig->slots[1].spawned);
+    pipe_fill(rig);
+    guard_link_fence(rig->link, (struct tfe_mono){.ms = 1});
+    kill(rig->guard, SIGCONT);
+    while (unread) { /* not one turn of the loop: the fence is still here */
+        sched_yield();
+        assert_int_equal(ioctl(rig->pair, SIOCOUTQ, &unread), 0);
+    }
+    assert_int_equal(rig_run(rig, 0, (const char *const[]){"true", NULL}), TFE_ESYS);
+    RIG_UNTIL(rig, rig->fenced && rig->slots[1].exited);
+}
+
+TEST_IN(guard, a_signal_that_the_pipe_did_not_take_is_not_for_the_next_trainer)
+{
+    struct rig *rig = *state;
+    struct pollfd end = {.fd = rig->pair, .events = POLLIN};
+    RIG_RUN(rig, 1, "sleep", "1000");
+    RIG_RUN(rig, 0, "sh", "-c", "echo $$; exec sleep 1000");
+    pid_t first = rig_pid(rig);
+    RIG_UNTIL(rig, rig->slots[0].spawned && rig->slots[1].spawned);
+    kill(first, SIGKILL);
+    assert_int_equal(poll(&end, 1, RIG_PATIENCE_MS), 1); /* it has ended, and we do not know */
+    pipe_fill(rig);
+    guard_link_signal(rig->link, 0, SIGTERM);
+    RIG_UNTIL(rig, rig->slots[0].exited);
+    kill(rig->guard, SIGCONT);
+    while (rig_run(rig, 0, (const char *const[]){"sleep", "1000", NULL}) != 0) {
+        sched_yield(); /* not one turn of the loop: whatever is still owed comes after it */
+    }
+    RIG_UNTIL(rig, rig->slots[0].spawned == 2);
+    RIG_RUN(rig, 2, "true");
+    RIG_UNTIL(rig, rig->slots[2].exited);
+    assert_int_equal(rig->slots[0].exited, 1);
+    assert_false(rig_is_gone(rig->slots[0].pid));
+}
+
+TEST_IN(guard, an_order_that_makes_no_sense_is_none)
+{
+    struct rig *rig = *state;
+    const struct guard_order orders[] = {
+        {.word = GUARD_SIGNAL, .slot = 0, .signo = 65},
+        {.word = GUARD_SIGNAL, .slot = 0, .signo = 0},
+        {.word = GUARD_SIGNAL, .slot = GUARD_SLOTS, .signo = SIGTERM},
+        {.word = GUARD_SPAWN, .slot = 2, .from = GUARD_NO_SLOT}, /* no descriptors */
+        {.word = 99},
+    };
+    RIG_RUN(rig, 0, "sleep", "1000");
+    RIG_UNTIL(rig, rig->slots[0].spawned);
+    for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
+        assert_int_equal(send(rig->pair, &orders[i], sizeof orders[i], 0), sizeof orders[i]);
+    }
+    assert_int_equal(send(rig->pair, &orders[0], 1, 0), 1);
+    RIG_RUN(rig, 1, "true");
+    RIG_UNTIL(rig, rig->slots[1].exited);
+    assert_string_equal(rig->order, "SSE");
+}
+
+static int child_facts(void)
+{
+    char text[512] = "descriptors";
+    DIR *dir = opendir("/proc/self/fd");
+    for (int fd = 0; fd < 1024; fd++) {
+        if (fd != dirfd(dir) && fcntl(fd, F_GETFD) >= 0) {
+            snprintf(text + strlen(text), sizeof text - strlen(text), " %d", fd);
+        }
+    }
+    closedir(dir);
+    char target[64] = "";
+    ssize_t n = readlink("/proc/self/fd/0", target, sizeof target - 1);
+    printf("%s\nstdin %.*s\nignored", text, (int)(n > 0 ? n : 0), target);
+    int found = 0;
+    for (int signo = 1; signo < NSIG; signo++) {
+        struct sigaction now;
+        if (sigaction(signo, NULL, &now) == 0 && now.sa_handler == SIG_IGN) {
+            printf(" %d", signo);
+            found++;
+        }
+    }
+    printf("%s\nblocked", found ? "" : " none");
+    sigset_t mask;
+    sigprocmask(SIG_SETMASK, NULL, &mask);
+    found = 0;
+    for (int signo = 1; signo < NSIG; signo++) {
+        if (sigismember(&mask, signo) == 1) {
+            printf(" %d", signo);
+            found++;
+        }
+    }
+    printf("%s\nsession %s group %s\n", found ? "" : " none",
+           getsid(0) == getpid() ? "own" : "shared", getpgid(0) == getpid() ? "own" : "shared");
+    fflush(stdout);
+    _exit(0);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "--child-facts") == 0) {
+        return child_facts();
+    }
+    if (argc > 1 && strcmp(argv[1], "--token-facts") == 0) {
+        return token_facts();
+    }
+    guard_title_area(argc, argv);
+    signal(SIGPIPE, SIG_IGN); /* as an agent does: trainers must not inherit it */
+    return stories_run(NULL, NULL);
+}

@@ -1,0 +1,372 @@
+/* tests/unit/agent/test_guard_looks.c: the guard where the kernel, the clock or a look through
+ * /proc goes against it, in ways that real processes hit once in a thousand runs. No control groups
+ * here: what the walks through /proc miss nothing else kills. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/guard/guard.h"
+#include "agent/reach/cgroup.h"
+#include "agent/reach/proc.h"
+#include "common/net/clock.h"
+#include "tests/unit/agent/rig.h"
+
+#define STANDBY GUARD_STANDBY_SLOT
+extern char **environ;
+
+/* Shared with the guard. All zero: it meets what there is. */
+static struct {
+    atomic_int walks[NSIG];      /* walks through /proc so far, by signal */
+    atomic_int blind;            /* so many of them meet nobody */
+    atomic_bool walks_in_vain;   /* none of them kills */
+    atomic_bool kills_in_vain;   /* nor does kill(2) */
+    atomic_llong later_us;       /* what CLOCK_MONOTONIC is ahead by */
+    atomic_llong later_ms;       /* what CLOCK_BOOTTIME is ahead by … */
+    atomic_llong step_ms;        /* … and by how much more after each time it is asked */
+    atomic_bool fork_fails;      /* (EAGAIN) */
+    atomic_bool is_orphaned;     /* its next child loses it before it can ask to die with it */
+    atomic_int orphan;           /* that child */
+    atomic_int ends_before_reap; /* takes SIGUSR1, and ends, just before the next waitpid(2) */
+} * fate;
+
+int __real_proc_signal_descendants(pid_t root, int signo, proc_pick_fn *pick, void *ctx,
+                                   size_t *ret_alive, pid_t *ret_stuck);
+int __wrap_proc_signal_descendants(pid_t root, int signo, proc_pick_fn *pick, void *ctx,
+                                   size_t *ret_alive, pid_t *ret_stuck);
+int __wrap_proc_signal_descendants(pid_t root, int signo, proc_pick_fn *pick, void *ctx,
+                                   size_t *ret_alive, pid_t *ret_stuck)
+{
+    fate->walks[signo]++;
+    if (fate->blind > 0) {
+        fate->blind--;
+        *ret_alive = 0;
+        *ret_stuck = 0;
+        return 0;
+    }
+    return __real_proc_signal_descendants(root, fate->walks_in_vain ? 0 : signo, pick, ctx,
+                                          ret_alive, ret_stuck);
+}
+
+int __real_kill(pid_t pid, int signo);
+int __wrap_kill(pid_t pid, int signo);
+int __wrap_kill(pid_t pid, int signo)
+{
+    return fate->kills_in_vain ? 0 : __real_kill(pid, signo);
+}
+
+int __real_clock_gettime(clockid_t id, struct timespec *ret);
+int __wrap_clock_gettime(clockid_t id, struct timespec *ret);
+int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
+{
+    const int rc = __real_clock_gettime(id, ret);
+    int64_t us = ret->tv_nsec / 1000;
+    if (id == CLOCK_MONOTONIC) {
+        us += fate->later_us;
+    } else if (id == CLOCK_BOOTTIME) {
+        us += 1000 * atomic_fetch_add(&fate->later_ms, fate->step_ms);
+    }
+    ret->tv_sec += us / 1000000;
+    ret->tv_nsec = us % 1000000 * 1000;
+    return rc;
+}
+
+pid_t __real_fork(void);
+pid_t __wrap_fork(void);
+pid_t __wrap_fork(void)
+{
+    if (fate->fork_fails) {
+        errno = EAGAIN;
+        return -1;
+    }
+    return __real_fork();
+}
+
+int __real_prctl(int option, ...);
+int __wrap_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d);
+int __wrap_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
+{
+    pid_t guard = getppid();
+    if (option == PR_SET_PDEATHSIG && atomic_exchange(&fate->is_orphaned, false)) {
+        kill(guard, SIGKILL);
+        while (getppid() == guard) {
+            usleep(100);
+        }
+        fate->orphan = getpid();
+    }
+    return __real_prctl(option, a, b, c, d);
+}
+
+pid_t __real_waitpid(pid_t pid, int *ret_status, int options);
+pid_t __wrap_waitpid(pid_t pid, int *ret_status, int options);
+pid_t __wrap_waitpid(pid_t pid, int *ret_status, int options)
+{
+    pid_t ends = atomic_exchange(&fate->ends_before_reap, 0);
+    if (ends) {
+        siginfo_t info;
+        kill(ends, SIGUSR1);
+        (void)waitid(P_PID, (id_t)ends, &info, WEXITED | WNOWAIT);
+    }
+    return __real_waitpid(pid, ret_status, options);
+}
+
+static int setup(void **state)
+{
+    struct rig *rig = malloc(sizeof *rig);
+    memset(fate, 0, sizeof *fate);
+    rig_init(rig);
+    *state = rig;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    memset(fate, 0, sizeof *fate); /* or the guard would not end where a story failed */
+    rig_done(*state);
+    free(*state);
+    return 0;
+}
+
+#define FIXTURE setup, teardown
+
+static void start_standby(struct rig *rig, const char *script)
+{
+    const char *const argv[] = {"/bin/bash", "-c", script, NULL};
+    struct spawn_spec spec = {.argv = argv, .envp = (const char *const *)environ};
+    assert_int_equal(guard_link_spawn_standby(rig->link, STANDBY, &spec, false), 0);
+    RIG_UNTIL(rig, rig->slots[STANDBY].warm);
+}
+
+/* A process of a session of its own, whose trainer is over. */
+static pid_t start_daemon(struct rig *rig)
+{
+    rig->slots[0] = (struct rig_slot){0};
+    RIG_RUN(rig, 0, "bash", "-c", "(setsid sh -c 'echo $$; exec sleep 1000' &); exec sleep 1000");
+    pid_t pid = rig_pid(rig);
+    guard_link_signal(rig->link, 0, SIGTERM);
+    RIG_UNTIL(rig, rig->slots[0].exited);
+    return pid;
+}
+
+/* Turns the loop until the guard has taken all orders so far. */
+static void orders_taken(struct rig *rig)
+{
+    int n = rig->slots[9].exited;
+    RIG_RUN(rig, 9, "true");
+    RIG_UNTIL(rig, rig->slots[9].exited > n);
+}
+
+/* One walk may miss what is forked behind its back, and with a standby there the kernel never says
+ * that nobody is left. */
+TEST_IN(guard, a_walk_that_meets_nobody_does_not_end_a_sweep_alone)
+{
+    struct rig *rig = *state;
+    start_standby(rig, "printf W >&3; sleep 1000; :");
+    for (int round = 1; round <= 2; round++) { /* what the first has counted is not the second's */
+        pid_t daemon = start_daemon(rig);
+        fate->blind = 1;
+        guard_link_sweep(rig->link);
+        RIG_UNTIL(rig, rig->swept == round);
+        assert_true(rig_is_gone(daemon));
+    }
+    assert_false(rig_is_gone(rig->slots[STANDBY].pid));
+}
+
+/* The next epoch waits for the answer, and each walk asks every process of the machine. */
+TEST_IN(guard, where_standbys_alone_are_left_a_sweep_ends_without_a_walk)
+{
+    struct rig *rig = *state;
+    if (access("/proc/thread-self/children", R_OK) != 0) {
+        skip(); /* this kernel does not tell */
+    }
+    start_standby(rig, "printf W >&3; sleep 1000; :");
+    orders_taken(rig);
+    int walks = fate->walks[SIGKILL];
+    guard_link_sweep(rig->link);
+    RIG_UNTIL(rig, rig->swept);
+    assert_int_equal(fate->walks[SIGKILL], walks);
+    assert_false(rig_is_gone(rig->slots[STANDBY].pid));
+}
+
+TEST_IN(guard, a_sweep_beside_a_standby_is_answered_after_the_end_of_every_trainer)
+{
+    struct rig *rig = *state;
+    start_standby(rig, "printf W >&3; sleep 1000; :");
+    RIG_RUN(rig, 0, "sleep", "1000");
+    RIG_UNTIL(rig, rig->slots[0].spawned);
+    fate->kills_in_vain = true;
+    fate->blind = 3;
+    guard_link_sweep(rig->link);
+    RIG_UNTIL(rig, rig->swept);
+    assert_int_equal(rig->slots[0].exited, 1);
+}
+
+/* Whoever asks again meanwhile asks about the same process, not for another five seconds. */
+TEST_IN(guard, what_outlives_its_kill_by_five_seconds_is_named_however_often_it_is_swept)
+{
+    struct rig *rig = *state;
+    pid_t daemon = start_daemon(rig);
+    int walks = fate->walks[SIGKILL];
+    fate->walks_in_vain = true;
+    guard_link_sweep(rig->link);
+    RIG_UNTIL(rig, fate->walks[SIGKILL] > walks + 1);
+    fate->later_us = 2500000;
+    guard_link_sweep(rig->link);
+    walks = fate->walks[SIGKILL];
+    RIG_UNTIL(rig, fate->walks[SIGKILL] > walks + 1);
+    assert_int_equal(rig->stuck_told, 0);
+    fate->later_us = 5000000;
+    walks = fate->walks[SIGKILL];
+    RIG_UNTIL(rig, rig->stuck_told || fate->walks[SIGKILL] > walks + 5);
+    assert_int_equal(rig->stuck_told, 1);
+    assert_int_equal(rig->stuck, daemon);
+    assert_int_equal(rig->swept, 0);
+    fate->walks_in_vain = false;
+    RIG_UNTIL(rig, rig->swept);
+    assert_true(rig_is_gone(daemon));
+}
+
+TEST_IN(guard, an_end_is_told_though_others_of_the_session_cannot_be_killed)
+{
+    struct rig *rig = *state;
+    fate->walks_in_vain = true;
+    RIG_RUN(rig, 0, "bash", "-c", "sleep 1000 & echo $!; exit 3");
+    pid_t other = rig_pid(rig);
+    RIG_UNTIL(rig, rig->slots[0].exited);
+    assert_int_equal(WEXITSTATUS(rig->slots[0].status), 3);
+    assert_false(rig_is_gone(other));
+}
+
+TEST_IN(guard, an_end_is_told_at_once_where_nobody_else_is_in_the_session)
+{
+    struct rig *rig = *state;
+    int64_t shortest = RIG_PATIENCE_MS;
+    for (int i = 0; i < 20 && shortest >= 150; i++) { /* a machine may be busy, not for so long */
+        int64_t begin = rig_ms();
+        orders_taken(rig);
+        shortest = rig_ms() - begin < shortest ? rig_ms() - begin : shortest;
+    }
+    assert_in_range(shortest, 0, 149);
+}
+
+TEST_IN(guard, with_nothing_to_kill_it_walks_no_more_and_sends_a_signal_once)
+{
+    struct rig *rig = *state;
+    RIG_RUN(rig, 0, "sleep", "1000");
+    orders_taken(rig); /* its end calls for a walk */
+    guard_link_signal(rig->link, 0, SIGCONT);
+    RIG_UNTIL(rig, fate->walks[SIGCONT]);
+    int walks = fate->walks[SIGKILL];
+    for (int i = 0; i < 20; i++) {
+        guard_link_fence(rig->link, TFE_MONO_NEVER); /* it has a turn */
+        rig_turn(rig);
+    }
+    assert_int_equal(fate->walks[SIGKILL], walks);
+    orders_taken(rig);
+    assert_int_equal(fate->walks[SIGCONT], 1);
+}
+
+/* A fence that was moved on does not end the killing that the last one began. */
+TEST_IN(guard, nothing_starts_while_it_kills)
+{
+    struct rig *rig = *state;
+    pid_t daemon = start_daemon(rig);
+    fate->walks_in_vain = true;
+    guard_link_fence(rig->link, (struct tfe_mono){.ms = 1});
+    RIG_UNTIL(rig, rig->fenced);
+    guard_link_fence(rig->link, TFE_MONO_NEVER);
+    RIG_RUN(rig, 1, "echo", "started");
+    RIG_UNTIL(rig, rig->slots[1].failed);
+    assert_int_equal(rig->slots[1].error, EBUSY);
+    fate->walks_in_vain = false;
+    RIG_UNTIL(rig, rig_is_gone(daemon));
+}
+
+TEST_IN(guard, a_fence_that_passes_between_two_orders_is_seen_before_the_second)
+{
+    struct rig *rig = *state;
+    kill(rig->guard, SIGSTOP);
+    RIG_UNTIL(rig, rig_has_state(rig->guard, 'T'));
+    guard_link_fence(rig->link, tfe_mono_add(clock_mono(), 3600000));
+    RIG_RUN(rig, 0, "echo", "started");
+    fate->step_ms = 7200000;
+    kill(rig->guard, SIGCONT);
+    RIG_UNTIL(rig, rig->slots[0].failed || rig->slots[0].exited);
+    assert_int_equal(rig->slots[0].error, ETIME);
+    assert_int_equal(rig->slots[0].spawned, 0);
+}
+
+/* What it says last it says between two looks of the guard, and is over before the second. */
+TEST_IN(guard, a_standby_that_takes_the_start_and_ends_at_once_is_not_replaced)
+{
+    struct rig *rig = *state;
+    const char *const argv[] = {"/bin/sh", "-c", "exit 1", NULL};
+    struct spawn_spec spec = {.argv = argv, .envp = (const char *const *)environ};
+    start_standby(rig, "trap 'printf T >&3; exit 9' USR1; printf W >&3; sleep 1000 & wait");
+    pid_t standby = rig->slots[STANDBY].pid;
+    assert_int_equal(guard_link_hand_over(rig->link, 0, STANDBY, &spec, rig->out[1], 2), 0);
+    RIG_UNTIL(rig, rig->slots[0].spawned);
+    fate->ends_before_reap = standby;
+    guard_link_fence(rig->link, TFE_MONO_NEVER); /* it has a turn */
+    RIG_UNTIL(rig, rig->slots[0].exited);
+    assert_int_equal(WEXITSTATUS(rig->slots[0].status), 9);
+    assert_int_equal(rig->slots[0].spawned, 1);
+}
+
+/* In a control group the next guard would do it, whoever starts that. */
+TEST_IN(guard, pdeathsig_alone_kills_the_main_processes)
+{
+    struct rig *rig = *state;
+    RIG_RUN(rig, 0, "sleep", "1000");
+    RIG_UNTIL(rig, rig->slots[0].spawned);
+    kill(rig->guard, SIGKILL);
+    RIG_UNTIL(rig, rig_is_gone(rig->slots[0].pid));
+    RIG_UNTIL(rig, rig->lost);
+}
+
+TEST_IN(guard, a_child_that_lost_its_guard_before_it_could_say_so_starts_nothing)
+{
+    struct rig *rig = *state;
+    struct tfe_why why;
+    int status = -1;
+    assert_int_equal(proc_become_subreaper(&why), 0);
+    fate->is_orphaned = true;
+    RIG_RUN(rig, 0, "echo", "started");
+    RIG_UNTIL(rig, fate->orphan && rig->lost);
+    assert_int_equal(waitpid(fate->orphan, &status, 0), fate->orphan);
+    assert_int_equal(status, SIGKILL);
+}
+
+static bool count_one(void *ctx, int number)
+{
+    (void)number;
+    (*(int *)ctx)++;
+    return true;
+}
+
+TEST_IN(guard, a_start_that_cannot_fork_says_why_and_keeps_no_descriptor)
+{
+    struct rig *rig = *state;
+    int before = 0;
+    int after = 0;
+    orders_taken(rig);
+    assert_int_equal(proc_each_of(rig->guard, "fd", count_one, &before), 0);
+    fate->fork_fails = true;
+    RIG_RUN(rig, 0, "true");
+    RIG_UNTIL(rig, rig->slots[0].failed);
+    assert_int_equal(rig->slots[0].error, EAGAIN);
+    assert_int_equal(proc_each_of(rig->guard, "fd", count_one, &after), 0);
+    assert_int_equal(after, before);
+}
+
+int main(void)
+{
+    fate = mmap(NULL, sizeof *fate, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return fate == MAP_FAILED ? 1 : stories_run(NULL, NULL);
+}

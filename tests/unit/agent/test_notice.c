@@ -1,0 +1,442 @@
+/* tests/unit/agent/test_notice.c: which sources are watched; files, commands and signals; several
+ * at once. */
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "agent/notice/notice.h"
+#include "tests/unit/agent/watch.h"
+#include "tests/unit/folder.h"
+
+static struct watch watch;
+static char folder[] = "/tmp/tfe-notice-XXXXXX";
+static char path[128];
+static char option[512];
+
+static int make(void **state)
+{
+    (void)state;
+    memcpy(folder + sizeof folder - 7, "XXXXXX", 6);
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(path, sizeof path, "%s/notice", folder);
+    watch_init(&watch);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    watch_done(&watch);
+    if (unlink(path)) {
+        (void)rmdir(path);
+    }
+    return rmdir(folder);
+}
+
+/* Appears whole, as a rename does. */
+static void put(const char *text)
+{
+    char hidden[160];
+    (void)snprintf(hidden, sizeof hidden, "%s.new", path);
+    FILE *file = fopen(hidden, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(rename(hidden, path), 0);
+}
+
+static const struct agent_notice *preempt(void)
+{
+    return &watch.last[NOTICE_PREEMPT];
+}
+
+/* --- the choice ------------------------------------------------------------------------------- */
+
+static int parse(const char *text)
+{
+    struct tfe_why why;
+    return notice_choice_parse(&watch.choice, text, &why);
+}
+
+#define FIXTURE make, end
+
+TEST_IN(choice, of_sources_is_a_list)
+{
+    const struct notice_choice *c = &watch.choice;
+    assert_int_equal(parse("auto"), 0);
+    assert_int_equal(c->wanted[FROM_AWS], WANTED_AUTO);
+    assert_int_equal(c->wanted[FROM_AZURE], WANTED_AUTO);
+    assert_int_equal(c->wanted[FROM_FILE], WANTED_NEVER);
+    assert_int_equal(parse("none"), 0);
+    assert_int_equal(c->wanted[FROM_AWS], WANTED_NEVER);
+    assert_int_equal(parse("gce,auto,file:/run/a b"), 0);
+    assert_int_equal(c->wanted[FROM_GCE], WANTED_ASKED);
+    assert_int_equal(c->wanted[FROM_AWS], WANTED_AUTO);
+    assert_string_equal(c->file, "/run/a b");
+}
+
+TEST_IN(choice, commands_commas_are_its_own)
+{
+    assert_int_equal(parse("aws,cmd:grep -q a,b /x,file:y"), 0);
+    assert_string_equal(watch.choice.command, "grep -q a,b /x,file:y");
+    assert_int_equal(watch.choice.wanted[FROM_FILE], WANTED_NEVER);
+}
+
+TEST_IN(choice, that_means_nothing_is_refused)
+{
+    static const char *const bad[] = {"",          "aws,",          ",aws", "Aws",
+                                      "none,aws",  "cmd:",          "file", "file:",
+                                      "file:,aws", "file:a,file:b", "all"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(parse(bad[i]), TFE_EINVAL);
+    }
+}
+
+TEST_IN(choice, of_a_signal_is_one_that_means_nothing_else)
+{
+    struct tfe_why why;
+    assert_int_equal(notice_choice_signal(&watch.choice, "SIGUSR1", &why), 0);
+    assert_int_equal(watch.choice.signo, SIGUSR1);
+    /* Whatever the order of the options. */
+    assert_int_equal(parse("none"), 0);
+    assert_int_equal(watch.choice.wanted[FROM_SIGNAL], WANTED_ASKED);
+    static const char *const bad[] = {"TERM", "SIGKILL", "CHLD", "10", "", "usr1"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(notice_choice_signal(&watch.choice, bad[i], &why), TFE_EINVAL);
+    }
+}
+
+TEST_IN(choice, of_no_place_is_the_address_of_all_clouds)
+{
+    struct tfe_why why;
+    assert_int_equal(parse("gce"), 0);
+    notice_choice_settle(&watch.choice, "/");
+    assert_string_equal(watch.choice.place, "http://169.254.169.254:80");
+    assert_int_equal(notice_choice_place(&watch.choice, "https://x/y", &why), TFE_EINVAL);
+    assert_string_equal(why.text, "\"https://x/y\" is not http://HOST[:PORT]");
+}
+
+/* In either order of the options. */
+TEST_IN(choice, of_auto_with_a_place_asks_all_clouds_there)
+{
+    struct tfe_why why;
+    assert_int_equal(notice_choice_place(&watch.choice, "http://127.0.0.1:1338", &why), 0);
+    assert_int_equal(parse("auto"), 0);
+    notice_choice_settle(&watch.choice, "/");
+    for (unsigned from = FROM_AWS; from <= FROM_AZURE; from++) {
+        assert_int_equal(watch.choice.wanted[from], WANTED_AUTO);
+    }
+    assert_string_equal(watch.choice.place, "http://127.0.0.1:1338");
+}
+
+/* On a rented or foreign network the address of the others' services is anybody's. */
+TEST_IN(choice, of_auto_is_the_cloud_that_the_machine_tells_of)
+{
+    static const struct {
+        const char *file;
+        const char *text;
+        enum notice_from cloud;
+    } machines[] = {
+        {"class/dmi/id/sys_vendor", "Amazon EC2\n", FROM_AWS},
+        {"class/dmi/id/board_asset_tag", "i-0123456789abcdef0\n", FROM_AWS},
+        {"hypervisor/uuid", "EC2e1916-9099-7caf-fd21-012345abcdef\n", FROM_AWS},
+        {"class/dmi/id/product_name", "Google Compute Engine\n", FROM_GCE},
+        {"class/dmi/id/chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77\n", FROM_AZURE},
+        {"class/dmi/id/sys_vendor", "Microsoft Corporation\n", FROM__COUNT},
+    };
+    for (size_t i = 0; i < sizeof machines / sizeof machines[0]; i++) {
+        char sys[FOLDER_BYTES];
+        folder_make(sys);
+        assert_int_equal(mkdir(folder_path(sys, "class"), 0700), 0);
+        assert_int_equal(mkdir(folder_path(sys, "class/dmi"), 0700), 0);
+        assert_int_equal(mkdir(folder_path(sys, "class/dmi/id"), 0700), 0);
+        assert_int_equal(mkdir(folder_path(sys, "hypervisor"), 0700), 0);
+        folder_write(folder_path(sys, machines[i].file), machines[i].text);
+        watch.choice = (struct notice_choice){0};
+        assert_int_equal(parse("auto"), 0);
+        notice_choice_settle(&watch.choice, sys);
+        for (unsigned from = FROM_AWS; from <= FROM_AZURE; from++) {
+            assert_int_equal(watch.choice.wanted[from],
+                             from == machines[i].cloud ? WANTED_ASKED : WANTED_NEVER);
+        }
+        watch.choice = (struct notice_choice){0};
+        assert_int_equal(parse("auto,gce"), 0);
+        notice_choice_settle(&watch.choice, sys);
+        assert_int_equal(watch.choice.wanted[FROM_GCE], WANTED_ASKED);
+        folder_remove(sys);
+    }
+}
+
+TEST_IN(choice, of_a_place_is_a_host_and_perhaps_a_port)
+{
+    static const char *const good[][2] = {
+        {"http://localhost:1338/", "http://localhost:1338"},
+        {"http://[fd00:ec2::254]:8080", "http://[fd00:ec2::254]:8080"},
+        {"fd00:ec2::254", "http://[fd00:ec2::254]:80"},
+        {"metadata.google.internal", "http://metadata.google.internal:80"},
+    };
+    static const char *const bad[] = {"http://", "http://a//", "http://a/b", "http://a:0", "a:b"};
+    struct tfe_why why;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_int_equal(notice_choice_place(&watch.choice, good[i][0], &why), 0);
+        assert_string_equal(watch.choice.place, good[i][1]);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(notice_choice_place(&watch.choice, bad[i], &why), TFE_EINVAL);
+    }
+}
+
+/* --- a file ----------------------------------------------------------------------------------- */
+
+static void watch_file(void)
+{
+    (void)snprintf(option, sizeof option, "file:%s", path);
+    watch_start(&watch, option);
+}
+
+TEST_IN(file, that_appears_is_a_warning_and_goes_with_it)
+{
+    watch_file();
+    watch_for(&watch, 60);
+    assert_int_equal(watch.told, 0);
+    put("");
+    watch_until(&watch, watch.told == 1);
+    assert_false(preempt()->withdrawn);
+    assert_true(preempt()->uncertain);
+    assert_true(watch_is_ahead(preempt()->deadline, GRACE_MS));
+    assert_string_equal(watch.from, "file");
+    watch_for(&watch, 60);
+    assert_int_equal(watch.told, 1);
+    assert_int_equal(unlink(path), 0);
+    watch_until(&watch, watch.told == 2);
+    assert_true(preempt()->withdrawn);
+}
+
+TEST_IN(file, may_hold_the_seconds_that_are_left)
+{
+    watch_file();
+    put(" 300\n");
+    watch_until(&watch, watch.told == 1);
+    assert_false(preempt()->uncertain);
+    assert_true(watch_is_ahead(preempt()->deadline, 300000));
+    put("90");
+    watch_until(&watch, watch.told == 2);
+    assert_true(watch_is_ahead(preempt()->deadline, 90000));
+}
+
+TEST_IN(file, with_anything_else_in_it_is_a_warning_without_a_time)
+{
+    static const char *const texts[] = {"soon", "-5", "1e3", "30 40", "99999999999999999999x"};
+    watch_file();
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        put(texts[i]);
+        watch_until(&watch, watch.told);
+        watch_for(&watch, 40);
+    }
+    assert_int_equal(watch.told, 1);
+    assert_true(watch_is_ahead(preempt()->deadline, GRACE_MS));
+}
+
+TEST_IN(file, may_be_a_folder_or_a_pipe)
+{
+    watch_file();
+    assert_int_equal(mkdir(path, 0700), 0);
+    watch_until(&watch, watch.told == 1);
+    assert_int_equal(rmdir(path), 0);
+    watch_until(&watch, watch.told == 2);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    watch_until(&watch, watch.told == 3);
+}
+
+TEST_IN(file, whose_folder_is_not_there_is_no_warning)
+{
+    watch_start(&watch, "file:/nonexistent/x/y");
+    watch_for(&watch, 60);
+    assert_int_equal(watch.told, 0);
+}
+
+TEST_IN(file, may_hold_a_huge_number)
+{
+    watch_file();
+    put("999999999999999999999");
+    watch_until(&watch, watch.told == 1);
+    assert_true(watch_is_ahead(preempt()->deadline, 86400000));
+}
+
+/* How often the log, which is behind stderr meanwhile, has this event. */
+static unsigned times_logged(FILE *log, const char *event)
+{
+    char line[1024];
+    unsigned n = 0;
+    rewind(log);
+    while (fgets(line, sizeof line, log)) {
+        n += strstr(line, event) != NULL;
+    }
+    return n;
+}
+
+TEST_IN(file, that_makes_sense_again_is_said_to_once)
+{
+    FILE *log = tmpfile();
+    const int was = dup(STDERR_FILENO);
+    assert_true(dup2(fileno(log), STDERR_FILENO) >= 0);
+    watch_file();
+    put("soon");
+    watch_until(&watch, watch.told == 1);
+    put("90");
+    watch_until(&watch, watch.told == 2);
+    watch_for(&watch, 100);
+    assert_true(dup2(was, STDERR_FILENO) >= 0);
+    assert_int_equal(times_logged(log, "event=notice_source_fails"), 1);
+    assert_int_equal(times_logged(log, "event=notice_source_works_again"), 1);
+    (void)fclose(log);
+    close(was);
+}
+
+/* --- a command -------------------------------------------------------------------------------- */
+
+static void watch_command(const char *format)
+{
+    char command[256];
+    /* The path for each %s, of which there are two at most. */
+    (void)snprintf(command, sizeof command, "%.*s%s%s", (int)strcspn(format, "@"), format,
+                   strchr(format, '@') ? path : "",
+                   strchr(format, '@') ? strchr(format, '@') + 1 : "");
+    (void)snprintf(option, sizeof option, "cmd:%s", command);
+    watch_start(&watch, option);
+}
+
+TEST_IN(command, whose_exit_is_0_is_a_warning)
+{
+    watch_command("test -e @");
+    watch_for(&watch, 100);
+    assert_int_equal(watch.told, 0);
+    put("");
+    watch_until(&watch, watch.told == 1);
+    assert_true(watch_is_ahead(preempt()->deadline, GRACE_MS));
+    assert_string_equal(watch.from, "command");
+    assert_int_equal(unlink(path), 0);
+    watch_until(&watch, watch.told == 2);
+    assert_true(preempt()->withdrawn);
+}
+
+TEST_IN(command, may_print_seconds_which_may_count_down)
+{
+    watch_command("cat @");
+    put("100");
+    watch_until(&watch, watch.told == 1);
+    assert_true(watch_is_ahead(preempt()->deadline, 100000));
+    put("50");
+    watch_for(&watch, 150);
+    assert_int_equal(watch.told, 1);
+}
+
+TEST_IN(command, that_hangs_or_cannot_run_is_no_warning)
+{
+    static const char *const commands[] = {"sleep 100", "/nonexistent", "exit 126", "kill -9 $$",
+                                           "exit 1"};
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        watch_command(commands[i]);
+        watch_for(&watch, i == 0 ? 700 : 60);
+        notices_free(watch.notices);
+        watch.notices = NULL;
+    }
+    assert_int_equal(watch.told, 0);
+    /* Not one of them is left; the one that was killed last may still be on its way. */
+    watch_until(&watch, waitpid(-1, NULL, WNOHANG) == -1);
+}
+
+TEST_IN(command, leaves_nothing_behind)
+{
+    watch_command("sleep 1000 & echo $! >@; exit 0");
+    watch_until(&watch, watch.told == 1);
+    FILE *file = fopen(path, "r");
+    int pid = 0;
+    assert_int_equal(fscanf(file, "%d", &pid), 1);
+    assert_int_equal(fclose(file), 0);
+    watch_until(&watch, rig_is_gone(pid));
+}
+
+TEST_IN(command, inherits_no_token_and_reads_nothing)
+{
+    setenv("TFE_TOKEN", "secret", 1);
+    setenv("HARMLESS", "1", 1);
+    watch_command("test -z \"$TFE_TOKEN\" && test -n \"$HARMLESS\" && ! read x");
+    watch_until(&watch, watch.told == 1);
+    unsetenv("TFE_TOKEN");
+}
+
+TEST_IN(command, inherits_no_descriptor)
+{
+    /* libcurl's own pairs are not closed by execve. */
+    struct tfe_why why;
+    assert_int_equal(notice_choice_place(&watch.choice, "127.0.0.1:1", &why), 0);
+    (void)snprintf(option, sizeof option,
+                   "aws,cmd:test \"$(echo $(ls /proc/self/fd))\" = '0 1 2 3'");
+    watch_start(&watch, option);
+    watch_until(&watch, watch.told == 1);
+}
+
+TEST_IN(command, may_print_a_lot)
+{
+    watch_command("head -c 1000000 /dev/zero; exit 0");
+    watch_until(&watch, watch.told == 1);
+    assert_true(preempt()->uncertain);
+}
+
+/* --- a signal, several sources, the end ------------------------------------------------------- */
+
+TEST_IN(signal, warns_anew_each_time)
+{
+    struct tfe_why why;
+    assert_int_equal(notice_choice_signal(&watch.choice, "USR1", &why), 0);
+    watch_start(&watch, "none");
+    assert_int_equal(raise(SIGUSR1), 0);
+    watch_until(&watch, watch.n[NOTICE_SIGNAL] == 1);
+    const struct tfe_mono first = watch.last[NOTICE_SIGNAL].deadline;
+    assert_true(watch_is_ahead(first, GRACE_MS));
+    watch_for(&watch, 20);
+    assert_int_equal(raise(SIGUSR1), 0);
+    watch_until(&watch, watch.n[NOTICE_SIGNAL] == 2);
+    assert_true(tfe_mono_before(first, watch.last[NOTICE_SIGNAL].deadline));
+}
+
+TEST_IN(notices, of_several_sources_are_told_with_the_earliest_deadline)
+{
+    (void)snprintf(option, sizeof option, "file:%s,cmd:echo 500; test -e %s", path, path);
+    watch_start(&watch, option);
+    put("100");
+    watch_until(&watch, watch.told && watch_is_ahead(preempt()->deadline, 100000));
+    watch_for(&watch, 100);
+    const unsigned told = watch.told;
+    assert_in_range(told, 1, 2); /* whichever looked first */
+    assert_string_equal(watch.from, "file");
+    put("600");
+    watch_until(&watch, watch_is_ahead(preempt()->deadline, 500000));
+    assert_string_equal(watch.from, "command");
+    assert_int_equal(unlink(path), 0);
+    watch_until(&watch, preempt()->withdrawn);
+}
+
+TEST_IN(notices, that_are_taken_back_leave_what_else_was_said)
+{
+    struct tfe_why why;
+    assert_int_equal(notice_choice_signal(&watch.choice, "USR1", &why), 0);
+    watch_file();
+    put("10");
+    watch_until(&watch, watch.n[NOTICE_PREEMPT] == 1);
+    assert_int_equal(raise(SIGUSR1), 0);
+    watch_until(&watch, watch.n[NOTICE_SIGNAL] == 1);
+    assert_int_equal(unlink(path), 0);
+    watch_until(&watch, preempt()->withdrawn);
+    assert_false(watch.last[NOTICE_SIGNAL].withdrawn);
+    assert_int_equal(watch.told, 3);
+}
+
+TEST_IN(notices, none_at_all_cost_nothing)
+{
+    watch_start(&watch, "none");
+    watch_for(&watch, 10);
+    assert_int_equal(watch.told, 0);
+}

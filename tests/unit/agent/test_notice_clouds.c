@@ -1,0 +1,766 @@
+/* tests/unit/agent/test_notice_clouds.c: the three clouds' metadata services, as their pages
+ * describe them, well and ill. */
+#include <event2/buffer.h>
+#include <event2/http.h>
+#include <event2/keyvalq_struct.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "agent/notice/notice.h"
+#include "tests/unit/agent/watch.h"
+
+static struct watch watch;
+
+/* What the service answers, and what it has been asked. */
+static struct {
+    struct evhttp *http;
+    const char *token; /* AWS: the one that is good; "" gives none */
+    const char *action;
+    const char *rebalance;
+    const char *preempted; /* GCE; NULL: hangs until it is set */
+    const char *maintenance;
+    const char *name; /* Azure */
+    const char *events;
+    const char *etag;
+    const char *document; /* AWS; NULL: not there, as the following */
+    const char *life;
+    const char *zone; /* GCE */
+    const char *type;
+    const char *preemptible;
+    int broken;      /* this status to everything */
+    int dull;        /* … to what is not of warnings; so often */
+    unsigned abouts; /* questions of that */
+    bool is_mute;    /* never answers */
+    int clock_off_s; /* the service's clock against ours */
+    unsigned tokens, asked, acknowledged;
+    char body[1024]; /* of the last POST */
+    char uri[512];   /* of the last long poll */
+} cloud;
+
+static void clock_text(char ret[64], int ahead_s, bool is_date)
+{
+    struct tm parts;
+    const time_t now = time(NULL) + cloud.clock_off_s + ahead_s;
+    (void)gmtime_r(&now, &parts);
+    const size_t n = is_date ? strftime(ret, 64, "%a, %d %b %Y %H:%M:%S GMT", &parts)
+                             : strftime(ret, 64, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    assert_true(n > 0);
+}
+
+static void reply(struct evhttp_request *request, int status, const char *text)
+{
+    struct evbuffer *body = evbuffer_new();
+    char date[64];
+    clock_text(date, 0, true);
+    struct evkeyvalq *headers = evhttp_request_get_output_headers(request);
+    (void)evhttp_add_header(headers, "Date", date);
+    (void)evhttp_add_header(headers, "Metadata-Flavor", "Google");
+    if (cloud.etag) {
+        (void)evhttp_add_header(headers, "ETag", cloud.etag);
+    }
+    (void)evbuffer_add(body, text, strlen(text));
+    evhttp_send_reply(request, status, "so", body);
+    evbuffer_free(body);
+}
+
+static void reply_or_404(struct evhttp_request *request, const char *text)
+{
+    reply(request, text ? 200 : 404, text ? text : "");
+}
+
+/* What machine it is. */
+static void reply_about(struct evhttp_request *request, const char *text)
+{
+    cloud.abouts++;
+    if (cloud.dull > 0) {
+        cloud.dull--;
+        reply(request, 503, "");
+    } else {
+        reply_or_404(request, text);
+    }
+}
+
+static const char *header(struct evhttp_request *request, const char *name)
+{
+    return evhttp_find_header(evhttp_request_get_input_headers(request), name);
+}
+
+static void on_aws(struct evhttp_request *request, const char *uri)
+{
+    char body[256];
+    char time_text[64];
+    static int moves;
+    if (strcmp(uri, "/latest/api/token") == 0) {
+        const char *ttl = header(request, "X-aws-ec2-metadata-token-ttl-seconds");
+        const bool is_put = evhttp_request_get_command(request) == EVHTTP_REQ_PUT;
+        cloud.tokens++;
+        reply(request, is_put && ttl && cloud.token[0] ? 200 : 400, cloud.token);
+        return;
+    }
+    const char *token = header(request, "X-aws-ec2-metadata-token");
+    if (!token || strcmp(token, cloud.token) != 0) {
+        reply(request, 401, "");
+    } else if (strstr(uri, "/instance-identity/document")) {
+        reply_about(request, cloud.document);
+    } else if (strstr(uri, "/instance-life-cycle")) {
+        reply_about(request, cloud.life);
+    } else if (strstr(uri, "rebalance")) {
+        reply_or_404(request, cloud.rebalance);
+    } else if (cloud.action && cloud.action[0] != '{' && cloud.action[0] != '[') {
+        /* As the public mock does: the time moves on with every answer. */
+        clock_text(time_text, 120 + 7 * moves++, false);
+        (void)snprintf(body, sizeof body, "{\"action\":\"%s\",\"time\":\"%s\"}", cloud.action,
+                       time_text);
+        reply(request, 200, body);
+    } else {
+        reply_or_404(request, cloud.action);
+    }
+}
+
+static void on_azure(struct evhttp_request *request, const char *uri)
+{
+    if (!header(request, "Metadata")) {
+        reply(request, 400, "");
+    } else if (strstr(uri, "/metadata/instance")) {
+        reply_or_404(request, cloud.name);
+    } else if (evhttp_request_get_command(request) == EVHTTP_REQ_POST) {
+        struct evbuffer *body = evhttp_request_get_input_buffer(request);
+        const ssize_t n = evbuffer_copyout(body, cloud.body, sizeof cloud.body - 1);
+        cloud.body[n > 0 ? n : 0] = '\0';
+        cloud.acknowledged++;
+        reply(request, 200, "");
+    } else {
+        reply_or_404(request, cloud.events);
+    }
+}
+
+static void on_request(struct evhttp_request *request, void *ctx)
+{
+    (void)ctx;
+    const char *uri = evhttp_request_get_uri(request);
+    cloud.asked++;
+    if (cloud.is_mute) {
+        return;
+    }
+    if (cloud.broken) {
+        reply(request, cloud.broken, "<html>");
+    } else if (strncmp(uri, "/latest/", 8) == 0) {
+        on_aws(request, uri);
+    } else if (strncmp(uri, "/metadata/", 10) == 0) {
+        on_azure(request, uri);
+    } else if (strstr(uri, "/instance/preempted") && header(request, "Metadata-Flavor")) {
+        (void)snprintf(cloud.uri, sizeof cloud.uri, "%s", uri);
+        if (cloud.preempted) {
+            reply(request, 200, cloud.preempted);
+        }
+    } else if (strstr(uri, "/instance/maintenance-event") && header(request, "Metadata-Flavor")) {
+        reply(request, 200, cloud.maintenance);
+    } else if (header(request, "Metadata-Flavor")) {
+        reply_about(request, strstr(uri, "/instance/zone")                     ? cloud.zone
+                             : strstr(uri, "/instance/machine-type")           ? cloud.type
+                             : strstr(uri, "/instance/scheduling/preemptible") ? cloud.preemptible
+                                                                               : NULL);
+    } else {
+        reply(request, 404, "");
+    }
+}
+
+static int make(void **state)
+{
+    (void)state;
+    char place[64];
+    struct tfe_why why;
+    memset(&cloud, 0, sizeof cloud);
+    cloud.token = "first";
+    cloud.preempted = "FALSE";
+    cloud.maintenance = "NONE";
+    watch_init(&watch);
+    cloud.http = evhttp_new(watch.base);
+    evhttp_set_gencb(cloud.http, on_request, NULL);
+    struct evhttp_bound_socket *bound = evhttp_bind_socket_with_handle(cloud.http, "127.0.0.1", 0);
+    struct sockaddr_in address;
+    socklen_t n = sizeof address;
+    if (!bound || getsockname(evhttp_bound_socket_get_fd(bound), (struct sockaddr *)&address, &n)) {
+        return -1;
+    }
+    (void)snprintf(place, sizeof place, "http://127.0.0.1:%u", ntohs(address.sin_port));
+    return notice_choice_place(&watch.choice, place, &why);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    evhttp_free(cloud.http);
+    watch_done(&watch);
+    return 0;
+}
+
+static void ask_some_more(void)
+{
+    const unsigned asked = cloud.asked;
+    watch_until(&watch, cloud.asked >= asked + 6);
+}
+
+/* --- AWS -------------------------------------------------------------------------------------- */
+
+#define FIXTURE make, end
+
+TEST_IN(aws, interruption_is_told_once_however_its_time_moves)
+{
+    watch_start(&watch, "aws");
+    ask_some_more();
+    assert_int_equal(watch.told, 0);
+    cloud.action = "terminate";
+    watch_until(&watch, watch.told == 1);
+    const struct agent_notice *notice = &watch.last[NOTICE_PREEMPT];
+    assert_true(watch_is_ahead(notice->deadline, 120000));
+    assert_false(notice->uncertain);
+    ask_some_more();
+    assert_int_equal(watch.told, 1);
+    assert_int_equal(cloud.tokens, 1);
+    cloud.action = NULL;
+    watch_until(&watch, watch.told == 2);
+    assert_true(notice->withdrawn);
+}
+
+TEST_IN(aws, hibernation_comes_at_once)
+{
+    cloud.action = "hibernate";
+    watch_start(&watch, "aws");
+    watch_until(&watch, watch.told == 1);
+    assert_true(watch_is_ahead(watch.last[NOTICE_PREEMPT].deadline, 0));
+}
+
+#define REBALANCE "{\"noticeTime\":\"2026-01-01T00:00:00Z\"}"
+
+TEST_IN(aws, rebalance_is_a_hint)
+{
+    cloud.rebalance = REBALANCE;
+    watch_start(&watch, "aws");
+    watch_until(&watch, watch.n[NOTICE_REBALANCE] == 1);
+    assert_true(watch.last[NOTICE_REBALANCE].uncertain);
+    assert_true(tfe_mono_is_never(watch.last[NOTICE_REBALANCE].deadline));
+    cloud.rebalance = NULL;
+    watch_until(&watch, watch.last[NOTICE_REBALANCE].withdrawn);
+    cloud.rebalance = REBALANCE; /* and it may come again, as it was */
+    watch_until(&watch, !watch.last[NOTICE_REBALANCE].withdrawn);
+    assert_int_equal(watch.n[NOTICE_PREEMPT], 0);
+}
+
+TEST_IN(aws, token_that_is_no_longer_good_is_replaced)
+{
+    watch_start(&watch, "aws");
+    ask_some_more();
+    cloud.token = "second";
+    cloud.action = "stop";
+    watch_until(&watch, watch.told == 1);
+    assert_int_equal(cloud.tokens, 2);
+}
+
+TEST_IN(aws, token_that_would_break_a_line_is_not_used)
+{
+    cloud.token = "a\tb";
+    watch_start(&watch, "aws");
+    watch_until(&watch, cloud.tokens == 3);
+    cloud.token = "good";
+    cloud.action = "terminate";
+    watch_until(&watch, watch.told == 1);
+}
+
+TEST_IN(aws, clock_of_the_machine_does_not_matter)
+{
+    cloud.clock_off_s = -7 * 86400;
+    cloud.action = "terminate";
+    watch_start(&watch, "aws");
+    watch_until(&watch, watch.told == 1);
+    assert_true(watch_is_ahead(watch.last[NOTICE_PREEMPT].deadline, 120000));
+}
+
+TEST_IN(aws, answers_that_make_no_sense_are_no_warning)
+{
+    static const char *const answers[] = {
+        "[]",
+        "{}",
+        "{\"action\":5,\"time\":\"2026-01-01T00:00:00Z\"}",
+        "{\"action\":\"stop\",\"time\":17}",
+        "{\"action\":\"stop\",\"time\":\"tomorrow\"}",
+        "{\"action\":\"stop\",\"time\":\"2026-01-01T00:00:00Z\"",
+        "{\"action\":null}",
+    };
+    watch_start(&watch, "aws");
+    for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
+        cloud.action = answers[i];
+        ask_some_more();
+    }
+    assert_int_equal(watch.told, 0);
+    cloud.action = "stop";
+    watch_until(&watch, watch.told == 1);
+}
+
+TEST_IN(aws, answers_that_make_no_sense_are_no_hint)
+{
+    /* Any 200 was one: of a captive portal, or of a proxy that answers for the service. */
+    static const char *const answers[] = {
+        "",
+        "<html>",
+        "[]",
+        "{}",
+        "{\"noticeTime\":5}",
+        "{\"noticeTime\":null}",
+        "[{\"noticeTime\":\"2026-01-01T00:00:00Z\"}]",
+        "{\"noticeTime\":\"2026-01-01T00:00:00Z\"",
+    };
+    watch_start(&watch, "aws");
+    for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
+        cloud.rebalance = answers[i];
+        ask_some_more();
+    }
+    assert_int_equal(watch.told, 0);
+    cloud.rebalance = REBALANCE;
+    watch_until(&watch, watch.told == 1);
+    cloud.rebalance = "";
+    ask_some_more();
+    assert_int_equal(watch.told, 1); /* what is known stays as it is */
+}
+
+/* --- GCE -------------------------------------------------------------------------------------- */
+
+TEST_IN(gce, preemption_leaves_30_seconds)
+{
+    watch_start(&watch, "gce");
+    watch_until(&watch, strstr(cloud.uri, "wait_for_change=true&timeout_sec=1"));
+    assert_null(strstr(cloud.uri, "last_etag"));
+    assert_int_equal(watch.told, 0);
+    cloud.preempted = "TRUE\n";
+    watch_until(&watch, watch.told == 1);
+    assert_true(watch_is_ahead(watch.last[NOTICE_PREEMPT].deadline, 30000));
+    assert_false(watch.last[NOTICE_PREEMPT].uncertain);
+    ask_some_more();
+    assert_int_equal(watch.told, 1);
+}
+
+TEST_IN(gce, preemption_that_has_begun_leaves_nobody_knows_how_much)
+{
+    /* An agent that was started on a machine in its last seconds counted on 30 of them. */
+    cloud.preempted = "TRUE";
+    watch_start(&watch, "gce");
+    watch_until(&watch, watch.told == 1);
+    assert_true(watch_is_ahead(watch.last[NOTICE_PREEMPT].deadline, 15000));
+    assert_true(watch.last[NOTICE_PREEMPT].uncertain);
+    watch_until(&watch, strstr(cloud.uri, "wait_for_change=true"));
+    ask_some_more();
+    assert_int_equal(watch.told, 1); /* the same one, heard again */
+    assert_true(watch.last[NOTICE_PREEMPT].uncertain);
+}
+
+TEST_IN(gce, no_change_is_missed_between_two_questions)
+{
+    cloud.etag = "0a1b";
+    watch_start(&watch, "gce");
+    watch_until(&watch, strstr(cloud.uri, "&last_etag=0a1b"));
+}
+
+TEST_IN(gce, maintenance_that_ends_the_machine_is_told_and_moving_it_is_a_hint)
+{
+    cloud.maintenance = "MIGRATE_ON_HOST_MAINTENANCE";
+    watch_start(&watch, "gce");
+    watch_until(&watch, watch.n[NOTICE_REBALANCE] == 1);
+    cloud.maintenance = "TERMINATE_ON_HOST_MAINTENANCE";
+    watch_until(&watch, watch.n[NOTICE_MAINTENANCE] == 1);
+    assert_true(watch.last[NOTICE_REBALANCE].withdrawn);
+    assert_true(watch_is_ahead(watch.last[NOTICE_MAINTENANCE].deadline, 60000));
+    cloud.maintenance = "NONE";
+    watch_until(&watch, watch.last[NOTICE_MAINTENANCE].withdrawn);
+}
+
+TEST_IN(gce, long_poll_that_is_cut_is_asked_again)
+{
+    watch_start(&watch, "gce");
+    watch_until(&watch, strstr(cloud.uri, "wait_for_change"));
+    cloud.broken = 503;
+    ask_some_more();
+    cloud.broken = 0;
+    cloud.preempted = "TRUE";
+    watch_until(&watch, watch.told == 1);
+}
+
+/* --- Azure ------------------------------------------------------------------------------------ */
+
+#define EVENT(id, type, status, resource, time)                                                    \
+    "{\"EventId\":\"" id "\",\"EventType\":\"" type "\",\"ResourceType\":\"VirtualMachine\","      \
+    "\"Resources\":[\"" resource "\"],\"EventStatus\":\"" status "\","                             \
+    "\"NotBefore\":\"" time "\"}"
+#define LIST(events) "{\"DocumentIncarnation\":1,\"Events\":[" events "]}"
+
+/* Forty seconds ahead of the service's clock, which stands at a time of its own. */
+static void set_clock_to_2016(void)
+{
+    struct tm parts = {.tm_year = 116, .tm_mon = 8, .tm_mday = 19, .tm_hour = 18, .tm_min = 29};
+    cloud.clock_off_s = (int)(timegm(&parts) - time(NULL));
+}
+#define IN_40_S "Mon, 19 Sep 2016 18:29:40 GMT"
+
+TEST_IN(azure, event_that_names_this_machine_is_told)
+{
+    set_clock_to_2016();
+    cloud.name = "{\"compute\":{\"name\":\"vm-7\",\"x\":1}}";
+    cloud.events = LIST(EVENT("E1", "Preempt", "Scheduled", "vm-8", IN_40_S));
+    watch_start(&watch, "azure");
+    notices_set_running(watch.notices, true);
+    ask_some_more();
+    assert_int_equal(watch.told, 0);
+    cloud.events = LIST(EVENT("E1", "Preempt", "Scheduled", "vm-8",
+                              IN_40_S) "," EVENT("E2", "Preempt", "Scheduled", "VM-7", IN_40_S));
+    watch_until(&watch, watch.told == 1);
+    assert_true(watch_is_ahead(watch.last[NOTICE_PREEMPT].deadline, 40000));
+    ask_some_more();
+    assert_int_equal(watch.told, 1);
+    cloud.events = LIST("");
+    watch_until(&watch, watch.last[NOTICE_PREEMPT].withdrawn);
+    assert_int_equal(cloud.acknowledged, 0);
+}
+
+TEST_IN(azure, maintenance_of_every_kind_is_told)
+{
+    static const char *const lists[] = {
+        LIST(EVENT("R1", "Reboot", "Scheduled", "a", IN_40_S)),
+        LIST(EVENT("R2", "Redeploy", "Scheduled", "a", IN_40_S)),
+    };
+    set_clock_to_2016();
+    cloud.name = "{\"compute\":{\"name\":\"a\"}}";
+    cloud.events = LIST("");
+    watch_start(&watch, "azure");
+    for (unsigned i = 0; i < 2; i++) {
+        cloud.events = lists[i];
+        watch_until(&watch, watch.n[NOTICE_MAINTENANCE] == i + 1);
+    }
+    assert_true(watch_is_ahead(watch.last[NOTICE_MAINTENANCE].deadline, 40000));
+    cloud.events = LIST(EVENT("R4", "Terminate", "Scheduled", "a", IN_40_S));
+    watch_until(&watch, watch.n[NOTICE_PREEMPT] == 1);
+}
+
+/* The machine stands still for seconds and lives on. */
+TEST_IN(azure, freeze_is_a_hint)
+{
+    set_clock_to_2016();
+    cloud.name = "{\"compute\":{\"name\":\"a\"}}";
+    cloud.events = LIST(EVENT("F1", "Freeze", "Scheduled", "a", IN_40_S));
+    watch_start(&watch, "azure");
+    watch_until(&watch, watch.n[NOTICE_REBALANCE] == 1);
+    assert_true(tfe_mono_is_never(watch.last[NOTICE_REBALANCE].deadline));
+    assert_true(watch.last[NOTICE_REBALANCE].uncertain);
+    assert_int_equal(watch.told, 1);
+    cloud.events = LIST(EVENT("F1", "Freeze", "Started", "a", ""));
+    ask_some_more();
+    assert_int_equal(watch.told, 1);
+    cloud.events = LIST("");
+    watch_until(&watch, watch.last[NOTICE_REBALANCE].withdrawn);
+    assert_int_equal(cloud.acknowledged, 0);
+}
+
+/* Documents as clouds and their mocks write them. */
+TEST_IN(azure, document_may_lack_what_is_empty)
+{
+    static const char null_time[] =
+        "\xef\xbb\xbf{\"DocumentIncarnation\":1,\"Events\":[{\"EventId\":\"N1\",\"EventStatus\":"
+        "\"Started\",\"EventType\":\"Preempt\",\"Resources\":[\"a\"],\"NotBefore\":null}]}";
+    static const char *const none[] = {"{\"DocumentIncarnation\":2}",
+                                       "{\"DocumentIncarnation\":3,\"Events\":null}"};
+    set_clock_to_2016();
+    cloud.name = "{\"compute\":{\"name\":\"a\"}}";
+    cloud.events = LIST("");
+    watch_start(&watch, "azure");
+    for (unsigned i = 0; i < 2; i++) {
+        cloud.events = null_time;
+        watch_until(&watch, watch.n[NOTICE_PREEMPT] == 2 * i + 1);
+        assert_true(watch_is_ahead(watch.last[NOTICE_PREEMPT].deadline, 0));
+        cloud.events = none[i];
+        watch_until(&watch, watch.n[NOTICE_PREEMPT] == 2 * i + 2);
+        assert_true(watch.last[NOTICE_PREEMPT].withdrawn);
+    }
+}
+
+TEST_IN(azure, event_is_acknowledged_only_when_the_node_is_drained)
+{
+    set_clock_to_2016();
+    cloud.name = "{\"compute\":{\"name\":\"a\"}}";
+    cloud.events = LIST(EVENT("E1", "Preempt", "Scheduled", "a",
+                              IN_40_S) "," EVENT("E2", "Reboot", "Started", "a", IN_40_S));
+    watch_start(&watch, "azure");
+    notices_set_running(watch.notices, true);
+    watch_until(&watch, watch.told == 2);
+    watch_for(&watch, 150);
+    assert_int_equal(cloud.acknowledged, 0);
+    notices_set_running(watch.notices, false);
+    watch_until(&watch, cloud.acknowledged == 1);
+    assert_string_equal(cloud.body, "{\"StartRequests\":[{\"EventId\":\"E1\"}]}");
+    ask_some_more();
+    assert_int_equal(cloud.acknowledged, 1);
+}
+
+/* An acknowledgement began it for all of them, whatever still ran there. */
+TEST_IN(azure, event_that_names_other_machines_too_is_told_and_never_acknowledged)
+{
+    set_clock_to_2016();
+    cloud.name = "{\"compute\":{\"name\":\"a\"}}";
+    cloud.events = LIST(EVENT("E1", "Reboot", "Scheduled", "a\",\"b", IN_40_S));
+    watch_start(&watch, "azure");
+    notices_set_running(watch.notices, true);
+    watch_until(&watch, watch.told == 1);
+    notices_set_running(watch.notices, false);
+    watch_for(&watch, 150);
+    ask_some_more();
+    assert_int_equal(cloud.acknowledged, 0);
+    cloud.events = LIST(EVENT("E1", "Reboot", "Scheduled", "a", IN_40_S));
+    watch_until(&watch, cloud.acknowledged == 1);
+}
+
+TEST_IN(azure, an_epoch_that_begins_after_all_holds_the_acknowledgement)
+{
+    set_clock_to_2016();
+    cloud.name = "{\"compute\":{\"name\":\"a\"}}";
+    cloud.events = LIST(EVENT("E1", "Preempt", "Scheduled", "a", IN_40_S));
+    watch_start(&watch, "azure");
+    watch_until(&watch, watch.told == 1);
+    notices_set_running(watch.notices, true); /* within the quiet time */
+    watch_for(&watch, 150);
+    assert_int_equal(cloud.acknowledged, 0);
+}
+
+/* A hint drains nobody: what is warned of later has its quiet time before it. */
+TEST_IN(azure, event_behind_a_hint_waits_for_the_node_to_be_quiet)
+{
+    set_clock_to_2016();
+    cloud.name = "{\"compute\":{\"name\":\"a\"}}";
+    cloud.events = LIST("");
+    cloud.rebalance = REBALANCE;
+    watch_start(&watch, "aws,azure");
+    watch_until(&watch, watch.n[NOTICE_REBALANCE] == 1);
+    watch_for(&watch, 150);
+    watch.pace.quiet_ms = 3600000;
+    cloud.events = LIST(EVENT("E1", "Preempt", "Scheduled", "a", IN_40_S));
+    watch_until(&watch, watch.n[NOTICE_PREEMPT] == 1);
+    ask_some_more();
+    assert_int_equal(cloud.acknowledged, 0);
+}
+
+TEST_IN(azure, answers_that_make_no_sense_change_nothing)
+{
+    static const char *const answers[] = {
+        "nonsense",
+        "[]",
+        "{\"Events\":5}",
+        LIST("5"),
+        LIST("{\"EventId\":1}"),
+        "{\"Events\":[{\"EventId\":\"E\",\"EventType\":\"Preempt\",\"Resources\":\"a\","
+        "\"EventStatus\":\"Scheduled\",\"NotBefore\":\"\"}]}",
+        LIST(EVENT("E9", "Preempt", "Scheduled", "a", "soon")),
+    };
+    set_clock_to_2016();
+    cloud.name = "{\"compute\":{\"name\":\"a\"}}";
+    cloud.events = LIST(EVENT("E1", "Preempt", "Scheduled", "a", IN_40_S));
+    watch_start(&watch, "azure");
+    watch_until(&watch, watch.told == 1);
+    for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
+        cloud.events = answers[i];
+        ask_some_more();
+    }
+    assert_int_equal(watch.told, 1);
+}
+
+/* --- all of them ------------------------------------------------------------------------------ */
+
+TEST_IN(clouds, that_fail_are_asked_again_and_again)
+{
+    cloud.broken = 500;
+    watch.pace.answer_ms = 150;
+    watch_start(&watch, "aws,gce,azure");
+    ask_some_more();
+    cloud.is_mute = true;
+    watch_for(&watch, 400);
+    cloud.is_mute = false;
+    cloud.broken = 0;
+    cloud.name = "{\"compute\":{\"name\":\"a\"}}";
+    cloud.events = LIST(EVENT("R1", "Reboot", "Scheduled", "a", IN_40_S));
+    cloud.rebalance = REBALANCE;
+    cloud.preempted = "TRUE";
+    watch_until(&watch, watch.n[NOTICE_MAINTENANCE] && watch.n[NOTICE_REBALANCE] &&
+                            watch.n[NOTICE_PREEMPT]);
+}
+
+TEST_IN(clouds, are_asked_once_by_auto)
+{
+    cloud.broken = 404;
+    watch_start(&watch, "auto");
+    watch_until(&watch, cloud.asked == 4); /* GCE's two questions */
+    watch_for(&watch, 300);
+    assert_int_equal(cloud.asked, 4);
+    assert_int_equal(watch.told, 0);
+}
+
+TEST_IN(clouds, that_auto_finds_are_watched)
+{
+    cloud.token = "";
+    cloud.name = NULL;
+    cloud.etag = "e";
+    watch_start(&watch, "auto");
+    ask_some_more();
+    cloud.preempted = "TRUE";
+    watch_until(&watch, watch.told == 1);
+    assert_string_equal(watch.from, "gce");
+    assert_int_equal(cloud.tokens, 1);
+}
+
+/* At a place that was named: no answer in time is no proof of another cloud. */
+TEST_IN(clouds, that_do_not_answer_auto_in_time_are_asked_again)
+{
+    cloud.is_mute = true;
+    cloud.action = "terminate";
+    watch.pace.auto_ms = 20;
+    watch.pace.answer_ms = 300;
+    watch_start(&watch, "auto");
+    watch_until(&watch, cloud.asked > 4);
+    assert_int_equal(watch.told, 0);
+    cloud.is_mute = false;
+    watch_until(&watch, watch.n[NOTICE_PREEMPT] == 1);
+}
+
+/* A slow service answers later than what is waited for at first, each time. */
+TEST_IN(clouds, that_answer_auto_slowly_are_found)
+{
+    cloud.token = "";
+    cloud.name = NULL;
+    cloud.etag = "e";
+    cloud.preempted = "TRUE";
+    cloud.is_mute = true;
+    watch.pace.auto_ms = 20;
+    watch_start(&watch, "auto");
+    watch_until(&watch, cloud.asked == 4);
+    watch_for(&watch, 200);
+    cloud.is_mute = false;
+    watch_until(&watch, watch.told == 1);
+    assert_string_equal(watch.from, "gce");
+    /* The others have answered now, and that they are not there. */
+    assert_int_equal(cloud.tokens, 1);
+}
+
+/* --- what the machine is ---------------------------------------------------------------------- */
+
+#define DOCUMENT                                                                                   \
+    "{\"region\":\"eu-west-1\",\"availabilityZone\":\"eu-west-1b\",\"instanceType\":\"p4d."        \
+    "24xlarge\"}"
+
+static void until_told(const char *notice)
+{
+    watch_start(&watch, notice);
+    watch_until(&watch, watch.clouds == 1);
+}
+
+static void check_cloud(const char *name, const char *zone, const char *instance)
+{
+    assert_string_equal(watch.cloud.cloud, name);
+    assert_string_equal(watch.cloud.zone, zone);
+    assert_string_equal(watch.cloud.instance, instance);
+}
+
+TEST_IN(machine, of_aws_is_asked_for_once)
+{
+    cloud.document = DOCUMENT;
+    cloud.life = "spot";
+    until_told("aws");
+    check_cloud("aws", "eu-west-1b", "p4d.24xlarge");
+    assert_true(watch.cloud.has_spot && watch.cloud.is_spot);
+    ask_some_more();
+    assert_int_equal(watch.clouds, 1);
+    assert_int_equal(cloud.abouts, 2);
+    assert_int_equal(cloud.tokens, 1);
+}
+
+TEST_IN(machine, of_aws_that_is_not_spot)
+{
+    cloud.document = DOCUMENT;
+    cloud.life = "on-demand";
+    until_told("aws");
+    assert_true(watch.cloud.has_spot && !watch.cloud.is_spot);
+}
+
+TEST_IN(machine, of_gce_has_its_names_behind_paths)
+{
+    cloud.zone = "projects/1/zones/us-central1-a\n";
+    cloud.type = "projects/1/machineTypes/a2-highgpu-1g";
+    cloud.preemptible = "TRUE";
+    until_told("gce");
+    check_cloud("gce", "us-central1-a", "a2-highgpu-1g");
+    assert_true(watch.cloud.has_spot && watch.cloud.is_spot);
+}
+
+TEST_IN(machine, of_azure_has_a_zone_within_its_region_or_none)
+{
+    static const struct {
+        const char *says;
+        const char *zone;
+        bool has_spot, is_spot;
+    } all[] = {
+        {"\"zone\":\"2\",\"priority\":\"Spot\"", "westeurope-2", true, true},
+        {"\"zone\":\"\",\"priority\":\"\"", "westeurope", true, false},
+        {"\"priority\":\"Low\"", "westeurope", true, true},
+        {"\"zone\":\"1\"", "westeurope-1", false, false},
+    };
+    char name[256];
+    cloud.events = LIST("");
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        (void)snprintf(name, sizeof name,
+                       "{\"compute\":{\"name\":\"a\",\"location\":\"westeurope\","
+                       "\"vmSize\":\"Standard_D4\",%s}}",
+                       all[i].says);
+        cloud.name = name;
+        watch.clouds = 0;
+        until_told("azure");
+        check_cloud("azure", all[i].zone, "Standard_D4");
+        assert_int_equal(watch.cloud.has_spot, all[i].has_spot);
+        assert_int_equal(watch.cloud.is_spot, all[i].is_spot);
+        notices_free(watch.notices);
+        watch.notices = NULL;
+    }
+}
+
+TEST_IN(machine, is_asked_for_again_by_a_service_that_is_busy)
+{
+    cloud.document = DOCUMENT;
+    cloud.life = "spot";
+    cloud.dull = 3;
+    until_told("aws");
+    check_cloud("aws", "eu-west-1b", "p4d.24xlarge");
+    assert_int_equal(cloud.abouts, 5);
+}
+
+TEST_IN(machine, of_which_its_cloud_makes_no_sense_is_told_as_far_as_it_goes)
+{
+    cloud.zone = "projects/1/zones/\xc3\xa4";
+    cloud.type = "projects/1/machineTypes/";
+    cloud.preemptible = "PERHAPS";
+    until_told("gce");
+    check_cloud("gce", "", "");
+    assert_false(watch.cloud.has_spot);
+    assert_int_equal(cloud.abouts, 3 * 4);
+}
+
+TEST_IN(machine, of_a_cloud_that_says_nothing_of_it_is_in_that_cloud)
+{
+    until_told("aws");
+    check_cloud("aws", "", "");
+    assert_int_equal(cloud.abouts, 2); /* 404 is an answer */
+}
+
+TEST_IN(machine, has_a_warning_told_while_its_cloud_keeps_it_waiting)
+{
+    cloud.document = DOCUMENT;
+    cloud.dull = INT_MAX;
+    cloud.action = "terminate";
+    watch.pace.facts_ms = 60000;
+    watch_start(&watch, "aws");
+    watch_until(&watch, watch.told == 1 && cloud.abouts == 1);
+    assert_int_equal(watch.clouds, 0);
+}

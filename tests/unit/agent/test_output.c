@@ -1,0 +1,696 @@
+/* tests/unit/agent/test_output.c: whole lines out, and an agent that waits for no terminal. */
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/output/output.h"
+#include "common/base/msg.h"
+#include "tests/unit/story.h"
+
+enum { OUT, ERR };
+
+/* A sink whose two streams are pipes that the test reads, and what came out of them. */
+struct stage {
+    struct event_base *base;
+    struct output_sink *sink;
+    int fds[2][2];
+    char *text[2];
+    size_t n[2];
+    struct output_show show;
+    struct log_writer *logs;
+    uint32_t patience_ms;
+};
+
+static void stage_sink(struct stage *stage)
+{
+    static struct tfe_id job;
+    assert_int_equal(id_set(&job, "mnist"), 0);
+    struct output_wish wish = {
+        .base = stage->base,
+        .stdout_fd = stage->fds[OUT][1],
+        .stderr_fd = stage->fds[ERR][1],
+        .show = &stage->show,
+        .logs = stage->logs,
+        .job = &job,
+        .patience_ms = stage->patience_ms,
+    };
+    stage->sink = output_sink_new(&wish);
+}
+
+static int setup(void **state)
+{
+    struct stage *stage = calloc(1, sizeof *stage);
+    stage->base = event_base_new();
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pipe2(stage->fds[i], O_CLOEXEC), 0);
+        assert_int_equal(fcntl(stage->fds[i][0], F_SETFL, O_NONBLOCK), 0);
+        stage->text[i] = calloc(1, 1);
+    }
+    output_show_init(&stage->show);
+    stage->patience_ms = 60000; /* so that a slow machine loses no line */
+    stage_sink(stage);
+    *state = stage;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct stage *stage = *state;
+    output_sink_free(stage->sink, 0);
+    for (int i = 0; i < 2; i++) {
+        /* The flags of a shared descriptor are not the agent's to change. */
+        assert_int_equal(fcntl(stage->fds[i][1], F_GETFL) & O_NONBLOCK, 0);
+        close(stage->fds[i][0]);
+        close(stage->fds[i][1]);
+        free(stage->text[i]);
+    }
+    event_base_free(stage->base);
+    free(stage);
+    return 0;
+}
+
+/* Takes what has come out. */
+static void stage_read(struct stage *stage, int stream)
+{
+    char bytes[65536];
+    ssize_t n;
+    while ((n = read(stage->fds[stream][0], bytes, sizeof bytes)) > 0) {
+        stage->text[stream] = realloc(stage->text[stream], stage->n[stream] + (size_t)n + 1);
+        memcpy(stage->text[stream] + stage->n[stream], bytes, (size_t)n);
+        stage->n[stream] += (size_t)n;
+        stage->text[stream][stage->n[stream]] = '\0';
+    }
+}
+
+static long ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Turns the loop until nothing has moved for longer than a talkative trainer is left alone. */
+static void stage_settle(struct stage *stage, bool reading)
+{
+    long moved = ms();
+    for (int quiet = 0; quiet < 3 || ms() - moved < 6;) {
+        size_t before = stage->n[OUT] + stage->n[ERR];
+        event_base_loop(stage->base, EVLOOP_NONBLOCK);
+        if (reading) {
+            stage_read(stage, OUT);
+            stage_read(stage, ERR);
+        }
+        if (before == stage->n[OUT] + stage->n[ERR]) {
+            quiet++;
+        } else {
+            quiet = 0;
+            moved = ms();
+        }
+    }
+}
+
+struct trainer {
+    struct output *output;
+    int fds[2];
+};
+
+static struct trainer trainer_new(struct stage *stage, uint32_t rank)
+{
+    struct trainer trainer;
+    struct output_place place = {.run = 1, .epoch = 1, .rank = rank};
+    assert_int_equal(
+        output_new(stage->sink, &place, &trainer.output, &trainer.fds[OUT], &trainer.fds[ERR]), 0);
+    return trainer;
+}
+
+static void say(const struct trainer *trainer, int stream, const char *text)
+{
+    assert_int_equal(write(trainer->fds[stream], text, strlen(text)), strlen(text));
+}
+
+static void trainer_end(struct trainer *trainer)
+{
+    close(trainer->fds[OUT]);
+    close(trainer->fds[ERR]);
+    output_close(trainer->output);
+}
+
+#define FIXTURE setup, teardown
+
+TEST_IN(output, lines_carry_the_rank_and_streams_stay_apart)
+{
+    struct stage *stage = *state;
+    struct trainer a = trainer_new(stage, 7);
+    say(&a, OUT, "one\n\ntwo\n");
+    say(&a, ERR, "bad\n");
+    stage_settle(stage, true);
+    assert_string_equal(stage->text[OUT], "[7] one\n[7] \n[7] two\n");
+    assert_string_equal(stage->text[ERR], "[7] bad\n");
+    trainer_end(&a);
+    stage_settle(stage, true);
+    assert_string_equal(stage->text[OUT], "[7] one\n[7] \n[7] two\n");
+    output_free(a.output);
+}
+
+TEST_IN(output, two_trainers_never_share_a_line)
+{
+    struct stage *stage = *state;
+    struct trainer a = trainer_new(stage, 0);
+    struct trainer b = trainer_new(stage, 1);
+    for (int i = 0; i < 200; i++) {
+        say(&a, OUT, "aaa");
+        say(&b, OUT, "bb");
+        stage_settle(stage, true);
+        say(&b, OUT, "bb\nb");
+        say(&a, OUT, "a\n");
+        if (i % 3) {
+            stage_settle(stage, true);
+        }
+    }
+    trainer_end(&a);
+    trainer_end(&b);
+    stage_settle(stage, true);
+    int lines[2] = {0, 0};
+    for (char *line = strtok(stage->text[OUT], "\n"); line; line = strtok(NULL, "\n")) {
+        int rank = line[1] - '0';
+        assert_true(rank == 0 || rank == 1);
+        assert_int_equal(strspn(line + 4, rank ? "b" : "a"), strlen(line + 4));
+        lines[rank]++;
+    }
+    assert_int_equal(lines[0], 200);
+    assert_int_equal(lines[1], 201);
+    output_free(a.output);
+    output_free(b.output);
+}
+
+TEST_IN(output, a_last_line_without_newline_gets_one)
+{
+    struct stage *stage = *state;
+    struct trainer a = trainer_new(stage, 0);
+    say(&a, OUT, "first\nlast");
+    stage_settle(stage, true);
+    assert_string_equal(stage->text[OUT], "[0] first\n");
+    trainer_end(&a);
+    stage_settle(stage, true);
+    assert_string_equal(stage->text[OUT], "[0] first\n[0] last\n");
+    output_free(a.output);
+}
+
+TEST_IN(output, the_end_of_the_pipe_ends_the_line_too)
+{
+    struct stage *stage = *state;
+    struct trainer a = trainer_new(stage, 0);
+    say(&a, ERR, "cut");
+    close(a.fds[ERR]);
+    stage_settle(stage, true);
+    assert_string_equal(stage->text[ERR], "[0] cut\n");
+    assert_string_equal(output_tail(a.output, true), "cut");
+    close(a.fds[OUT]);
+    output_free(a.output);
+}
+
+TEST_IN(output, a_line_over_64_kib_is_cut_into_several)
+{
+    enum { SIZE = 150000 };
+    struct stage *stage = *state;
+    struct trainer a = trainer_new(stage, 12);
+    char *text = malloc(SIZE + 1);
+    memset(text, 'x', SIZE);
+    text[SIZE - 1] = '\n';
+    text[SIZE] = '\0';
+    for (int i = 0; i < SIZE; i += 5000) { /* a pipe holds 64 KiB */
+        assert_int_equal(write(a.fds[OUT], text + i, 5000), 5000);
+        stage_settle(stage, true);
+    }
+    trainer_end(&a);
+    stage_settle(stage, true);
+    size_t total = 0;
+    int lines = 0;
+    for (char *line = strtok(stage->text[OUT], "\n"); line; line = strtok(NULL, "\n")) {
+        assert_memory_equal(line, "[12] ", 5);
+        assert_in_range(strlen(line), 6, 65536 + 5);
+        total += strlen(line) - 5;
+        lines++;
+    }
+    assert_int_equal(lines, 3);
+    assert_int_equal(total, SIZE - 1);
+    free(text);
+    output_free(a.output);
+}
+
+/* Writes numbered lines into a trainer's pipe until it is full and the agent reads no more. */
+static int fill(struct stage *stage, struct trainer *a, int from)
+{
+    int n = from;
+    assert_int_equal(fcntl(a->fds[OUT], F_SETFL, O_NONBLOCK), 0);
+    for (int refused = 0; refused < 5;) {
+        char line[64];
+        snprintf(line, sizeof line, "line %09d of a talkative trainer\n", n);
+        if (write(a->fds[OUT], line, strlen(line)) == (ssize_t)strlen(line)) {
+            n++;
+            refused = 0;
+        } else {
+            refused++;
+            stage_settle(stage, false);
+        }
+    }
+    return n;
+}
+
+static void assert_numbered(const char *text, int count)
+{
+    for (int i = 0; i < count; i++) {
+        char line[64];
+        int n = snprintf(line, sizeof line, "[3] line %09d of a talkative trainer\n", i);
+        assert_memory_equal(text, line, (size_t)n);
+        text += n;
+    }
+    assert_int_equal(*text, '\0');
+}
+
+TEST_IN(output, a_blocked_stdout_blocks_the_trainer_not_the_agent_and_resumes)
+{
+    struct stage *stage = *state;
+    struct trainer a = trainer_new(stage, 3);
+    struct trainer b = trainer_new(stage, 4);
+    int count = fill(stage, &a, 0);
+    /* The trainer's pipe (1 MiB, or 64 KiB where that is not allowed), ours (64 KiB), the queue
+     * (256 KiB) and a begun text (64 KiB). */
+    size_t size = strlen("line 000000000 of a talkative trainer\n");
+    assert_in_range((size_t)count * size, 300 * 1024, 1536 * 1024);
+    say(&b, ERR, "another stream goes on\n");
+    event_base_loop(stage->base, EVLOOP_NONBLOCK);
+    event_base_loop(stage->base, EVLOOP_NONBLOCK);
+    stage_read(stage, ERR);
+    assert_string_equal(stage->text[ERR], "[4] another stream goes on\n");
+    stage_settle(stage, true);
+    assert_numbered(stage->text[OUT], count);
+    count = fill(stage, &a, count); /* and once more from the start */
+    stage_settle(stage, true);
+    assert_numbered(stage->text[OUT], count);
+    trainer_end(&a);
+    trainer_end(&b);
+    stage_settle(stage, true);
+    assert_numbered(stage->text[OUT], count);
+    output_free(a.output);
+    output_free(b.output);
+}
+
+TEST_IN(output, what_an_ended_trainer_left_comes_out_although_stdout_is_blocked)
+{
+    struct stage *stage = *state;
+    struct trainer a = trainer_new(stage, 3);
+    int count = fill(stage, &a, 0);
+    trainer_end(&a);
+    output_free(a.output);
+    stage_settle(stage, true);
+    assert_numbered(stage->text[OUT], count);
+}
+
+TEST_IN(output, what_is_lost_in_the_end_is_counted)
+{
+    struct stage *stage = *state;
+    for (int i = 0; i < 20; i++) { /* of each, its pipe's 64 KiB and more: over the last limit */
+        struct trainer a = trainer_new(stage, 3);
+        fill(stage, &a, 0);
+        trainer_end(&a);
+        output_free(a.output);
+    }
+    stage_settle(stage, true);
+    assert_in_range(stage->n[OUT], 2000 * 1000, 2300 * 1000);
+    struct trainer a = trainer_new(stage, 5);
+    say(&a, OUT, "after\n");
+    trainer_end(&a);
+    output_free(a.output);
+    stage_settle(stage, true);
+    const char *note = strstr(stage->text[OUT], "tfe-agent: ");
+    assert_non_null(note);
+    assert_true(atoi(note + strlen("tfe-agent: ")) > 1000);
+    assert_string_equal(strchr(note, '\n'), "\n[5] after\n");
+}
+
+TEST_IN(output, a_descendant_that_keeps_the_pipe_does_not_delay_the_end)
+{
+    struct stage *stage = *state;
+    struct trainer a = trainer_new(stage, 0);
+    say(&a, OUT, "said");
+    say(&a, ERR, "why\n");
+    output_close(a.output); /* the writing ends are still open */
+    stage_settle(stage, true);
+    assert_string_equal(stage->text[OUT], "[0] said\n");
+    assert_string_equal(output_tail(a.output, true), "why");
+    output_free(a.output);
+    assert_int_equal(write(a.fds[OUT], "x", 1), -1);
+    assert_int_equal(errno, EPIPE);
+    close(a.fds[OUT]);
+    close(a.fds[ERR]);
+}
+
+TEST_IN(output, the_tail_is_the_last_twenty_lines_of_stderr)
+{
+    struct stage *stage = *state;
+    struct trainer a = trainer_new(stage, 0);
+    char wanted[512] = "";
+    assert_string_equal(output_tail(a.output, true), "");
+    for (int i = 0; i < 50; i++) {
+        char line[32];
+        snprintf(line, sizeof line, "e%d\n", i);
+        say(&a, ERR, line);
+        say(&a, OUT, "o\n");
+        if (i >= 30) {
+            strcat(wanted, line);
+        }
+    }
+    trainer_end(&a);
+    wanted[strlen(wanted) - 1] = '\0';
+    assert_string_equal(output_tail(a.output, true), wanted);
+    output_free(a.output);
+}
+
+TEST_IN(output, the_tail_is_cut_at_its_limit_and_keeps_its_end)
+{
+    struct stage *stage = *state;
+    struct trainer a = trainer_new(stage, 0);
+    char line[1201];
+    for (int i = 0; i < 10; i++) {
+        memset(line, '0' + i, sizeof line - 2);
+        line[sizeof line - 2] = '\n';
+        line[sizeof line - 1] = '\0';
+        say(&a, ERR, line);
+        stage_settle(stage, true);
+    }
+    trainer_end(&a);
+    const char *tail = output_tail(a.output, true);
+    assert_int_equal(strlen(tail), MSG_TAIL_MAX - 1);
+    assert_int_equal(tail[strlen(tail) - 1], '9');
+    assert_int_equal(tail[0], '6');
+    output_free(a.output);
+}
+
+/* Prints an exception, and n lines behind it of which each has many bytes. */
+static const char *tail_behind_exception(struct stage *stage, const char *exception, int n,
+                                         size_t bytes, bool was_raised)
+{
+    static struct trainer a; /* until the next */
+    static char tail[MSG_TAIL_MAX];
+    char line[5000];
+    a = trainer_new(stage, 0);
+    say(&a, ERR,
+        "before\nTraceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n"
+        "W0000 00:00:17.1 1 log.cc:1] some other thread\n");
+    say(&a, ERR, exception);
+    memset(line, '7', sizeof line);
+    strcpy(line + bytes, "\n");
+    for (int i = 0; i < n; i++) {
+        say(&a, ERR, line);
+        stage_settle(stage, true);
+    }
+    say(&a, ERR, "the end\n");
+    trainer_end(&a);
+    snprintf(tail, sizeof tail, "%s", output_tail(a.output, was_raised));
+    output_free(a.output);
+    return tail;
+}
+
+#define RAISED "Traceback (most recent call last):\nerrors.InvalidArgumentError: no\n"
+
+/* The last words of a failed trainer were numbers, and its exception nowhere. */
+TEST_IN(output, the_tail_has_the_exception_where_a_tensor_is_printed_behind_it)
+{
+    struct stage *stage = *state;
+    const char *no = "errors.InvalidArgumentError: no\n";
+    const char *tail = tail_behind_exception(stage, no, 30, 10, true);
+    assert_memory_equal(tail, RAISED "7777777777\n7", strlen(RAISED) + 12);
+    assert_string_equal(tail + strlen(tail) - 8, "\nthe end");
+    tail = tail_behind_exception(stage, no, 9, 4090, true);
+    assert_memory_equal(tail, RAISED "the end", strlen(RAISED) + 7); /* no piece of a line */
+    tail = tail_behind_exception(stage, no, 1, 10, true);
+    assert_memory_equal(tail, "before\nTraceback", 16); /* all is there */
+    for (int i = 17; i <= 18; i++) {                    /* all but its head, or its frames */
+        tail = tail_behind_exception(stage, no, i, 10, true);
+        assert_memory_equal(tail, RAISED "7777777777\n7", strlen(RAISED) + 12);
+    }
+    tail = tail_behind_exception(stage, no, 17, 4090, true); /* too far away to be why */
+    assert_null(strstr(tail, "Error"));
+    tail = tail_behind_exception(stage, no, 30, 10, false);
+    assert_null(strstr(tail, "Error"));
+}
+
+TEST_IN(output, the_tail_has_the_beginning_of_an_exception_that_is_one_long_line)
+{
+    struct stage *stage = *state;
+    char line[6000] = "ValueError: ";
+    memset(line + strlen(line), '7', 5000);
+    const char *tail = tail_behind_exception(stage, line, 1, 10, true);
+    assert_memory_equal(tail, "Traceback (most recent call last):\nValueError: 777", 50);
+    assert_non_null(strstr(tail, "\nthe end"));
+}
+
+TEST_IN(output, a_cut_tail_begins_with_a_whole_character)
+{
+    struct stage *stage = *state;
+    for (int shift = 0; shift < 3; shift++) {
+        struct trainer a = trainer_new(stage, 0);
+        for (int i = 0; i < 2000; i++) {
+            say(&a, ERR, "\xE2\x82\xAC");
+        }
+        say(&a, ERR, &"xx\n"[2 - shift]);
+        trainer_end(&a);
+        const char *tail = output_tail(a.output, true);
+        assert_memory_equal(tail, "\xE2\x82\xAC", 3);
+        assert_in_range(strlen(tail), MSG_TAIL_MAX - 3, MSG_TAIL_MAX - 1);
+        output_free(a.output);
+    }
+}
+
+TEST_IN(output, binary_garbage_passes_and_is_tamed_in_the_tail)
+{
+    struct stage *stage = *state;
+    struct trainer a = trainer_new(stage, 0);
+    static const char garbage[] = "a\0b\x1b[31m\x7f\xff\t\r\nend\n";
+    assert_int_equal(write(a.fds[ERR], garbage, sizeof garbage - 1), sizeof garbage - 1);
+    trainer_end(&a);
+    stage_settle(stage, true);
+    assert_memory_equal(stage->text[ERR], "[0] a\0b\x1b[31m\x7f\xff\t\r\n[0] end\n",
+                        sizeof garbage - 1 + 8);
+    assert_string_equal(output_tail(a.output, true), "a b [31m \xff  \nend");
+    output_free(a.output);
+}
+
+TEST_IN(output, a_reader_that_goes_away_stops_nobody)
+{
+    struct stage *stage = *state;
+    struct trainer a = trainer_new(stage, 0);
+    close(stage->fds[OUT][0]);
+    for (int i = 0; i < 100; i++) {
+        char text[8193];
+        memset(text, 'x', sizeof text - 1);
+        text[8191] = '\n';
+        text[8192] = '\0';
+        say(&a, OUT, text); /* would block for ever if nobody read */
+        stage_settle(stage, false);
+    }
+    trainer_end(&a);
+    output_free(a.output);
+    stage->fds[OUT][0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+TEST_IN(output, files_and_sockets_take_lines_too)
+{
+    struct stage *stage = *state;
+    char name[] = "/tmp/tfe-agent-XXXXXX";
+    int file = mkostemp(name, O_CLOEXEC);
+    int pair[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    struct output_wish wish = {
+        .base = stage->base, .stdout_fd = file, .stderr_fd = pair[1], .show = &stage->show};
+    struct output_sink *sink = output_sink_new(&wish);
+    struct output_sink *kept = stage->sink;
+    stage->sink = sink;
+    struct trainer a = trainer_new(stage, 2);
+    say(&a, OUT, "into a file\n");
+    say(&a, ERR, "into a socket\n");
+    stage_settle(stage, false);
+    char text[64] = "";
+    assert_int_equal(pread(file, text, sizeof text - 1, 0), 16);
+    assert_string_equal(text, "[2] into a file\n");
+    memset(text, 0, sizeof text);
+    assert_int_equal(read(pair[0], text, sizeof text - 1), 18);
+    assert_string_equal(text, "[2] into a socket\n");
+    /* A socket whose peer does not read blocks nobody either. */
+    int count = 0;
+    fcntl(a.fds[ERR], F_SETFL, O_NONBLOCK);
+    for (int refused = 0; refused < 5;) {
+        if (write(a.fds[ERR], "0123456789012345678901234567890\n", 32) == 32) {
+            count++;
+            refused = 0;
+        } else {
+            refused++;
+            stage_settle(stage, false);
+        }
+    }
+    assert_in_range(count, 1000, 100000);
+    trainer_end(&a);
+    output_free(a.output);
+    output_sink_free(sink, 0);
+    stage->sink = kept;
+    unlink(name);
+    close(file);
+    close(pair[0]);
+    close(pair[1]);
+}
+
+TEST_IN(output, freeing_the_sink_writes_what_is_queued_but_not_for_ever)
+{
+    struct stage *stage = *state;
+    struct trainer a = trainer_new(stage, 3);
+    int count = fill(stage, &a, 0);
+    trainer_end(&a);
+    output_free(a.output);
+    int reader = dup(stage->fds[OUT][0]);
+    pid_t pid = fork();
+    if (pid == 0) { /* somebody who reads, after all */
+        fcntl(reader, F_SETFL, 0);
+        close(stage->fds[OUT][1]);
+        ssize_t n;
+        char bytes[4096];
+        size_t total = 0;
+        while (total < (size_t)count * 42 && (n = read(reader, bytes, sizeof bytes)) > 0) {
+            total += (size_t)n;
+        }
+        _exit(total == (size_t)count * 42 ? 0 : 1);
+    }
+    output_sink_free(stage->sink, 20000);
+    int status = -1;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    close(reader);
+    fcntl(stage->fds[OUT][0], F_SETFL, O_NONBLOCK);
+    stage_sink(stage);
+    a = trainer_new(stage, 3);
+    fill(stage, &a, 0);
+    trainer_end(&a);
+    output_free(a.output);
+    output_sink_free(stage->sink, 50); /* nobody reads: comes back all the same */
+    stage_sink(stage);
+}
+
+TEST_IN(output, a_stream_that_takes_nothing_is_waited_for_only_so_long)
+{
+    struct stage *stage = *state;
+    output_sink_free(stage->sink, 0);
+    stage->patience_ms = 50;
+    stage_sink(stage);
+    struct trainer a = trainer_new(stage, 3);
+    assert_int_equal(fcntl(a.fds[OUT], F_SETFL, O_NONBLOCK), 0);
+    long began = ms();
+    size_t written = 0;
+    static char line[8192];
+    memset(line, 'x', sizeof line);
+    line[sizeof line - 1] = '\n';
+    while (written < 8 * 1024 * 1024) { /* nobody reads, and the trainer goes on all the same */
+        ssize_t n = write(a.fds[OUT], line, sizeof line);
+        written += n > 0 ? (size_t)n : 0;
+        event_base_loop(stage->base, EVLOOP_NONBLOCK);
+        assert_true(ms() - began < 20000);
+    }
+    do { /* a machine that stood still may seem settled while the trainer's pipe is full */
+        stage_settle(stage, true);
+        assert_true(ms() - began < 40000);
+    } while (write(a.fds[OUT], "back\n", 5) != 5);
+    stage_settle(stage, true);
+    const char *note = strstr(stage->text[OUT], "tfe-agent: ");
+    assert_non_null(note);
+    assert_true(atoi(note + strlen("tfe-agent: ")) > 500);
+    trainer_end(&a);
+    output_free(a.output);
+}
+
+TEST_IN(output, of_a_progress_bar_the_newest_is_shown)
+{
+    struct stage *stage = *state;
+    struct trainer a = trainer_new(stage, 0);
+    say(&a, ERR, "\r 10%");
+    say(&a, ERR, "\r 20%");
+    stage_settle(stage, true);
+    assert_string_equal(stage->text[ERR], "[0]  20%\n"); /* at once, the first time */
+    for (int i = 0; i < 40000; i++) {                    /* more than a line may hold */
+        say(&a, ERR, "\r 30%");
+        if (i % 1000 == 0) {
+            stage_settle(stage, true);
+        }
+    }
+    say(&a, ERR, "\r100%\nand on\r\n");
+    say(&a, OUT, "other style 1%\rother style 2%\r");
+    stage_settle(stage, true);
+    assert_non_null(strstr(stage->text[ERR], "[0] 100%\n[0] and on\r\n"));
+    assert_in_range(stage->n[ERR], 30, 1000);
+    assert_string_equal(stage->text[OUT], "[0] other style 2%\n");
+    trainer_end(&a);
+    assert_null(strchr(output_tail(a.output, true), '3')); /* nor does it fill the tail */
+    assert_non_null(strstr(output_tail(a.output, true), "100%\nand on"));
+    output_free(a.output);
+}
+
+TEST_IN(output, only_what_is_asked_for_comes_out_and_the_tail_is_kept_all_the_same)
+{
+    struct stage *stage = *state;
+    struct tfe_why why;
+    output_sink_free(stage->sink, 0);
+    assert_int_equal(output_show_tee(&stage->show, "1", &why), 0);
+    assert_int_equal(output_show_ranks(&stage->show, "0,7-9", &why), 0);
+    stage_sink(stage);
+    struct trainer a = trainer_new(stage, 7);
+    struct trainer b = trainer_new(stage, 5);
+    say(&a, OUT, "shown\n");
+    say(&a, ERR, "hidden\n");
+    say(&b, OUT, "hidden\n");
+    say(&b, ERR, "the reason\n");
+    stage_settle(stage, true);
+    trainer_end(&a);
+    trainer_end(&b);
+    stage_settle(stage, true);
+    assert_string_equal(stage->text[OUT], "[7] shown\n");
+    assert_string_equal(stage->text[ERR], "");
+    assert_string_equal(output_tail(b.output, true), "the reason");
+    output_free(a.output);
+    output_free(b.output);
+}
+
+TEST(output_show, takes_what_torchrun_takes_and_nothing_else)
+{
+    struct output_show show;
+    struct tfe_why why;
+    output_show_init(&show);
+    assert_true(output_is_shown(&show, 63, 4000000000, LOG_STDERR));
+    assert_int_equal(output_show_tee(&show, "0:3,1:1,63:2", &why), 0);
+    assert_true(output_is_shown(&show, 0, 0, LOG_STDERR));
+    assert_true(output_is_shown(&show, 1, 1, LOG_STDOUT));
+    assert_false(output_is_shown(&show, 1, 1, LOG_STDERR));
+    assert_false(output_is_shown(&show, 2, 2, LOG_STDOUT));
+    assert_true(output_is_shown(&show, 63, 63, LOG_STDERR));
+    static const char *const tees[] = {"",     "4",    "-1", "x",       "0:", "0:4",
+                                       "64:1", "0:1,", ",",  "0:1;1:1", "3 "};
+    for (size_t i = 0; i < sizeof(tees) / sizeof(tees[0]); i++) {
+        assert_int_equal(output_show_tee(&show, tees[i], &why), TFE_EINVAL);
+    }
+    assert_true(output_is_shown(&show, 63, 63, LOG_STDERR)); /* as it was */
+    static const char *const ranks[] = {"", "x", "1-", "-1", "2-1", "1,,2", "1,", "5000000000"};
+    for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
+        assert_int_equal(output_show_ranks(&show, ranks[i], &why), TFE_EINVAL);
+    }
+}
+
+int main(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+    return stories_run(NULL, NULL);
+}

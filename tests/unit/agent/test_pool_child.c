@@ -1,0 +1,405 @@
+/* tests/unit/agent/test_pool_child.c: an agent below the pool, as a shell in its place: how it is
+ * started, how it is told to end, and what is left of it. */
+#include <event2/event.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "agent/guard/guard_block.h"
+#include "agent/pool/await.h"
+#include "agent/pool/child.h"
+#include "agent/pool/scratch.h"
+#include "common/net/fd.h"
+#include "tests/unit/agent/rig.h"
+#include "tests/unit/folder.h"
+
+static struct {
+    char dir[FOLDER_BYTES]; /* scripts say there what they do */
+    struct event_base *base;
+    struct scratch *scratch;
+    struct pool_child *child;
+    unsigned ended;
+    struct pool_end end;
+    bool has_children; /* at its end */
+    pid_t beside;
+    unsigned said, stuck;
+    struct await_said last;
+    struct rlimit cores;
+} f;
+
+static pid_t on_beside(void *ctx)
+{
+    return f.beside;
+}
+
+static void on_ended(void *ctx, const struct pool_end *end)
+{
+    f.ended++;
+    f.end = *end;
+    siginfo_t info = {.si_pid = 0};
+    f.has_children = waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0;
+}
+
+static void on_stuck(void *ctx)
+{
+    f.stuck++;
+}
+
+static void on_said(void *ctx, const struct await_said *said)
+{
+    f.said++;
+    f.last = *said;
+}
+
+static int begin(void **state)
+{
+    struct tfe_why why;
+    memset(&f, 0, sizeof f);
+    folder_make(f.dir);
+    f.base = event_base_new();
+    assert_non_null(f.base);
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0);
+    assert_int_equal(scratch_new(true, &f.scratch, &why), 0);
+    assert_int_equal(getrlimit(RLIMIT_CORE, &f.cores), 0);
+    return 0;
+}
+
+static int end(void **state)
+{
+    pool_child_free(f.child);
+    scratch_free(f.scratch);
+    event_base_free(f.base);
+    folder_remove(f.dir);
+    return 0;
+}
+
+#define FIXTURE begin, end
+
+static const char *at(const char *name)
+{
+    return folder_path(f.dir, name);
+}
+
+static bool is_there(const char *name)
+{
+    return access(at(name), F_OK) == 0;
+}
+
+/* The first line of what a script has written; "" nothing yet. */
+static const char *line_of(const char *name)
+{
+    static char line[128];
+    FILE *file = fopen(at(name), "re");
+    line[0] = '\0';
+    if (file) {
+        if (!fgets(line, sizeof line, file)) {
+            line[0] = '\0';
+        }
+        (void)fclose(file);
+    }
+    line[strcspn(line, "\n")] = '\0';
+    return line;
+}
+
+static int start_with(char *const *argv, const char *directory)
+{
+    static char variable[64];
+    struct tfe_why why;
+    char *envp[] = {(char *)(uintptr_t) "PATH=/usr/bin:/bin", variable, NULL};
+    (void)snprintf(variable, sizeof variable, "D=%s", f.dir);
+    const struct pool_child_wish wish = {.base = f.base,
+                                         .argv = argv,
+                                         .envp = envp,
+                                         .directory = directory,
+                                         .scratch = directory ? f.scratch : NULL,
+                                         .cores = &f.cores,
+                                         .said = on_said,
+                                         .beside = on_beside,
+                                         .ended = on_ended,
+                                         .stuck = on_stuck};
+    return pool_child_start(&wish, &f.child, &why);
+}
+
+/* A shell in the job's directory; $D is where it says what it does. */
+static int start_as(const char *program, const char *script, const char *directory)
+{
+    return start_with((char *[]){(char *)(uintptr_t)program, (char *)(uintptr_t) "-c",
+                                 (char *)(uintptr_t)script, NULL},
+                      directory);
+}
+
+static void start(const char *script)
+{
+    assert_int_equal(start_as("/bin/sh", script, scratch_path(f.scratch)), 0);
+}
+
+/* After one that has ended: its directory is gone with it. */
+static void next_job(void)
+{
+    struct tfe_why why;
+    pool_child_free(f.child);
+    f.child = NULL;
+    scratch_free(f.scratch);
+    assert_int_equal(scratch_new(true, &f.scratch, &why), 0);
+    f.ended = 0;
+}
+
+static void until_ended(void)
+{
+    TURN_UNTIL(f.base, f.ended == 1);
+    assert_false(f.has_children); /* nor anything that nobody asks for any more */
+}
+
+/* --- start ------------------------------------------------------------------------------------ */
+
+TEST_IN(pool_child, is_told_by_its_status_and_the_first_line_of_its_words)
+{
+    start("printf 'one\\ntwo' >&$TFE_WORDS_FD; exit 3");
+    until_ended();
+    assert_int_equal(f.end.code, 3);
+    assert_string_equal(f.end.says, "one");
+}
+
+TEST_IN(pool_child, killed_by_a_signal_has_128_and_its_number)
+{
+    start("kill -9 $$");
+    until_ended();
+    assert_int_equal(f.end.code, 128 + SIGKILL);
+    assert_string_equal(f.end.says, "");
+}
+
+TEST_IN(pool_child, works_in_its_directory_without_a_terminal_and_with_its_cores)
+{
+    int words[2];
+    const int before = dup(STDIN_FILENO);
+    assert_int_equal(pipe(words), 0);
+    assert_int_equal(write(words[1], "of the pool\n", 12), 12);
+    (void)close(words[1]);
+    assert_int_equal(dup2(words[0], STDIN_FILENO), STDIN_FILENO);
+    (void)close(words[0]);
+    f.cores.rlim_cur = f.cores.rlim_max < 4096 ? f.cores.rlim_max : 4096;
+    start("pwd >$D/pwd; cat >$D/stdin; grep 'Max core' /proc/self/limits >$D/cores;"
+          "read -r a b c d e session g </proc/$$/stat; test $session = $$");
+    until_ended();
+    assert_int_equal(f.end.code, 0);
+    assert_string_equal(line_of("pwd"), scratch_path(f.scratch));
+    assert_string_equal(line_of("stdin"), "");
+    unsigned long long cores = 0;
+    assert_int_equal(sscanf(line_of("cores"), "Max core file size %llu", &cores), 1);
+    assert_true(cores == f.cores.rlim_cur);
+    assert_int_equal(dup2(before, STDIN_FILENO), STDIN_FILENO);
+    (void)close(before);
+}
+
+TEST_IN(pool_child, begins_with_no_signal_blocked_and_no_pipe_ignored)
+{
+    static const char *const lines[] = {"^SigBlk:.0*$", "^SigIgn:.{13}[02468ace]...$"};
+    sigset_t blocked;
+    sigset_t unblocked;
+    void (*before)(int) = signal(SIGPIPE, SIG_IGN); /* which are the pool's alone */
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGTERM);
+    assert_int_equal(sigprocmask(SIG_BLOCK, &blocked, &unblocked), 0);
+    for (size_t i = 0; i < 2; i++) {
+        char *argv[] = {(char *)(uintptr_t) "/bin/grep", (char *)(uintptr_t) "-Eq",
+                        (char *)(uintptr_t)lines[i], (char *)(uintptr_t) "/proc/self/status", NULL};
+        assert_int_equal(start_with(argv, scratch_path(f.scratch)), 0);
+        until_ended();
+        assert_int_equal(f.end.code, 0);
+        next_job();
+    }
+    assert_int_equal(sigprocmask(SIG_SETMASK, &unblocked, NULL), 0);
+    (void)signal(SIGPIPE, before);
+}
+
+TEST_IN(pool_child, that_cannot_begin_says_why)
+{
+    assert_int_equal(start_as("/no/such/agent", "", scratch_path(f.scratch)), 0);
+    until_ended();
+    assert_int_equal(f.end.code, POOL_NOT_STARTED);
+    assert_non_null(strstr(f.end.says, "start /no/such/agent"));
+    next_job();
+    assert_int_equal(start_as("/bin/sh", "exit 0", "/no/such/directory"), 0);
+    until_ended();
+    assert_int_equal(f.end.code, POOL_NOT_STARTED);
+    assert_non_null(strstr(f.end.says, "enter /no/such/directory"));
+}
+
+TEST_IN(pool_child, leaves_its_directory_empty)
+{
+    start("mkdir d; echo x >d/file; echo x >file; : >$D/made");
+    until_ended();
+    assert_true(is_there("made"));
+    assert_int_not_equal(access(folder_path(scratch_path(f.scratch), "file"), F_OK), 0);
+    assert_int_not_equal(access(folder_path(scratch_path(f.scratch), "d"), F_OK), 0);
+}
+
+TEST_IN(pool_child, is_told_to_leave_when_the_pool_dies)
+{
+    const pid_t pool = fork();
+    if (pool == 0) {
+        start("trap ': >$D/told; exit' TERM; echo $$ >$D/pid; while :; do sleep 0.02; done");
+        while (line_of("pid")[0] == '\0') {
+            (void)usleep(2000);
+        }
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pool, NULL, 0), pool);
+    const pid_t pid = (pid_t)atoi(line_of("pid"));
+    assert_true(pid > 0);
+    TURN_UNTIL(f.base, is_there("told"));
+    TURN_UNTIL(f.base, waitpid(pid, NULL, WNOHANG) != 0);
+}
+
+/* --- end -------------------------------------------------------------------------------------- */
+
+TEST_IN(pool_child, leaves_in_an_orderly_way_where_it_can)
+{
+    start("trap 'exit 7' TERM; trap 'exit 8' INT; : >$D/up; while :; do sleep 0.02; done");
+    TURN_UNTIL(f.base, is_there("up"));
+    assert_true(pool_child_pid(f.child) > 0);
+    pool_child_stop(f.child, 1000000);
+    until_ended();
+    assert_int_equal(f.end.code, 7);
+    assert_int_equal(pool_child_pid(f.child), 0);
+    pool_child_stop(f.child, 0); /* it is over: nothing */
+}
+
+TEST_IN(pool_child, is_hurried_when_it_is_told_again)
+{
+    start("n=0; trap 'n=$((n+1)); echo $n >$D/terms' TERM; trap ': >$D/int' INT; : >$D/up;"
+          "while [ ! -e $D/int ]; do sleep 0.02; done; exit $((n + 10))");
+    TURN_UNTIL(f.base, is_there("up"));
+    pool_child_stop(f.child, 1000000);
+    TURN_UNTIL(f.base, strcmp(line_of("terms"), "1") == 0);
+    pool_child_stop(f.child, 1000000);
+    until_ended();
+    assert_int_equal(f.end.code, 11); /* SIGTERM once */
+}
+
+TEST_IN(pool_child, is_hurried_when_its_time_is_over)
+{
+    start("trap '' TERM; trap 'exit 9' INT; : >$D/up; while :; do sleep 0.02; done");
+    TURN_UNTIL(f.base, is_there("up"));
+    pool_child_stop(f.child, 50);
+    until_ended();
+    assert_int_equal(f.end.code, 9);
+}
+
+TEST_IN(pool_child, takes_what_it_has_started_along)
+{
+    start("setsid sh -c 'echo $$ >$D/left; exec sleep 1000' & while [ ! -s $D/left ]; do sleep "
+          "0.02; done;"
+          "exit 0");
+    until_ended();
+    const pid_t left = (pid_t)atoi(line_of("left"));
+    assert_true(left > 0);
+    assert_true(rig_is_gone(left));
+}
+
+TEST_IN(pool_child, leaves_nobody_that_waits_to_be_reaped)
+{
+    start("(sh -c 'echo $$ >$D/left.new; mv $D/left.new $D/left' &); while [ ! -e $D/left ]; do "
+          "sleep 0.02; done;"
+          "while ! grep -q 'State:.Z' /proc/$(cat $D/left)/status; do sleep 0.02; done");
+    until_ended();
+    const pid_t left = (pid_t)atoi(line_of("left"));
+    assert_true(left > 0);
+    assert_int_equal(waitpid(left, NULL, WNOHANG), -1);
+}
+
+TEST_IN(pool_child, leaves_to_a_guard_what_is_below_that)
+{
+    /* The guard of an agent that died: what it has started ends by itself, and so does it. */
+    start("ln -s /bin/sh $D/tfe-guard; setsid $D/tfe-guard -c 'sh -c \": >$D/up; "
+          "while [ ! -e $D/go ]; do sleep 0.02; done\"; echo $? >$D/end' &"
+          "while [ ! -e $D/up ]; do sleep 0.02; done; exit 4");
+    TURN_UNTIL(f.base, is_there("up") && pool_child_pid(f.child) == 0);
+    pool_child_stop(f.child, 0); /* there is nobody to be told */
+    turn_a_while(f.base);        /* some looks more */
+    assert_false(pool_child_is_stuck(f.child) || f.stuck);
+    TURN_UNTIL(f.base, f.stuck == 1);
+    assert_true(pool_child_is_stuck(f.child));
+    assert_int_equal(f.ended, 0);
+    folder_write(at("go"), "");
+    TURN_UNTIL(f.base, f.ended == 1);
+    TURN_UNTIL(f.base, line_of("end")[0] != '\0');
+    assert_string_equal(line_of("end"), "0");
+    assert_int_equal(f.end.code, 4);
+    while (waitpid(-1, NULL, 0) > 0) {
+    }
+}
+
+TEST_IN(pool_child, is_over_though_a_process_beside_it_goes_on)
+{
+    f.beside = fork();
+    if (f.beside == 0) {
+        (void)setsid();
+        (void)execl("/bin/sleep", "sleep", "1000", (char *)NULL);
+        _exit(1);
+    }
+    start("exit 0");
+    TURN_UNTIL(f.base, f.ended == 1);
+    assert_int_equal(waitpid(f.beside, NULL, WNOHANG), 0); /* it lives */
+    assert_int_equal(kill(f.beside, SIGKILL), 0);
+    assert_int_equal(waitpid(f.beside, NULL, 0), f.beside);
+}
+
+/* --- its logs --------------------------------------------------------------------------------- */
+
+static void make_log(void)
+{
+    assert_int_equal(mkdir(at("j"), 0700), 0);
+    assert_int_equal(mkdir(at("j/run-1"), 0700), 0);
+    assert_int_equal(mkdir(at("j/run-1/epoch-1"), 0700), 0);
+    folder_write(at("j/run-1/epoch-1/rank-0.stdout"), "said\n");
+}
+
+TEST_IN(pool_child, takes_its_logs_along_where_its_job_is_over)
+{
+    make_log();
+    start("exit 130"); /* it was told to leave … */
+    pool_child_log(f.child, f.dir, "j");
+    until_ended();
+    assert_true(is_there("j/run-1/epoch-1/rank-0.stdout")); /* … a job that goes on elsewhere */
+    next_job();
+    start("exit 130");
+    pool_child_log(f.child, f.dir, "j");
+    pool_child_over(f.child); /* by the server's word */
+    until_ended();
+    assert_false(is_there("j/run-1/epoch-1/rank-0.stdout"));
+    next_job();
+    folder_remove(at("j"));
+    make_log();
+    start("exit 0"); /* the job has succeeded */
+    pool_child_log(f.child, f.dir, "j");
+    until_ended();
+    assert_int_equal(f.end.code, 0);
+    assert_false(is_there("j/run-1/epoch-1/rank-0.stdout"));
+}
+
+/* --- one that waits --------------------------------------------------------------------------- */
+
+TEST_IN(pool_child, that_waits_and_ends_has_nothing_to_clear_away)
+{
+    char *argv[] = {(char *)(uintptr_t) "/bin/true", NULL};
+    assert_int_equal(start_as("/bin/sh", "exit 6", NULL), 0);
+    until_ended();
+    assert_int_equal(f.end.code, 6);
+    assert_int_equal(f.said, 0);
+    assert_int_equal(pool_child_give(f.child, argv, argv + 1, "/", f.scratch), TFE_ESYS);
+}
+
+TEST_IN(pool_child, that_waits_is_told_to_leave_like_one_that_works)
+{
+    assert_int_equal(start_as("/bin/sh",
+                              "trap 'exit 7' TERM; echo $2 >$D/option; : >$D/up;"
+                              "while :; do sleep 0.02; done",
+                              NULL),
+                     0);
+    TURN_UNTIL(f.base, is_there("up"));
+    pool_child_stop(f.child, 1000000);
+    until_ended();
+    assert_int_equal(f.end.code, 7);
+}

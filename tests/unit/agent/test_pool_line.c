@@ -1,0 +1,296 @@
+/* tests/unit/agent/test_pool_line.c: an assignment becomes the command line that somebody would
+ * have typed. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/pool/line.h"
+#include "tests/unit/story.h"
+
+static const char *const python[] = {"python", "train.py", "--lr", "0.1"};
+
+static struct msg_assign assignment(const char *const *argv, size_t n)
+{
+    return (struct msg_assign){.assignment = 7,
+                               .run_key = "key-1",
+                               .spec = {.name = "mnist",
+                                        .min_nodes = 2,
+                                        .max_nodes = 4,
+                                        .nproc = 1,
+                                        .argv = argv,
+                                        .n_argv = n,
+                                        .source = "",
+                                        .backoff_limit = MSG_UNSET,
+                                        .restart_policies = MSG_UNSET}};
+}
+
+static int make(const struct msg_assign *assign, struct pool_line *ret, struct tfe_why *why)
+{
+    static char *const own[] = {"--pool", "--log-dir=/logs", NULL};
+    static const char *const environment[] = {"PATH=/bin", "A=machine", NULL};
+    const struct pool_line_wish wish = {.program = "/bin/tfe-agent",
+                                        .options = own,
+                                        .environment = environment,
+                                        .endpoint = "10.0.0.1:5556",
+                                        .token = "secret",
+                                        .key = "",
+                                        .node_name = "host-1",
+                                        .directory = "/tmp/fresh",
+                                        .assign = assign};
+    return pool_line_make(&wish, ret, why);
+}
+
+static struct pool_line made(const struct msg_assign *assign)
+{
+    struct pool_line line;
+    struct tfe_why why;
+    assert_int_equal(make(assign, &line, &why), 0);
+    return line;
+}
+
+/* All words with blanks between them. */
+static const char *joined(char **v)
+{
+    static char text[4096];
+    size_t n = 0;
+    text[0] = '\0';
+    for (; *v; v++) {
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", n ? " " : "", *v);
+    }
+    return text;
+}
+
+static void ends_with(char **v, const char *tail)
+{
+    const char *all = joined(v);
+    assert_true(strlen(all) >= strlen(tail));
+    assert_string_equal(all + strlen(all) - strlen(tail), tail);
+}
+
+TEST(pool_line, policies_are_wishes)
+{
+    struct msg_assign assign = assignment(python, 2);
+    assign.spec.restart_policy = RESTART_EXIT_CODE;
+    assign.spec.backoff_limit = 7;
+    assign.spec.success_policy = SUCCESS_ALL_WORKERS;
+    assign.spec.clean_policy = CLEAN_NONE;
+    struct pool_line line = made(&assign);
+    assert_non_null(strstr(joined(line.argv),
+                           " --max-restarts=7 --restart-policy=worker:ExitCode,chief:ExitCode,"
+                           "ps:ExitCode,evaluator:ExitCode --all-workers=true --linger=true "));
+    pool_line_done(&line);
+    assign.spec.restart_policies = job_restart_set(0, TASK_PS, RESTART_ALWAYS);
+    line = made(&assign);
+    assert_non_null(strstr(joined(line.argv),
+                           "=worker:OnFailure,chief:OnFailure,ps:Always,evaluator:OnFailure "));
+    pool_line_done(&line);
+}
+
+TEST(pool_line, it_is_what_would_have_been_typed)
+{
+    struct msg_assign assign = assignment(python, 4);
+    struct pool_line line = made(&assign);
+    assert_string_equal(
+        joined(line.argv),
+        "/bin/tfe-agent --pool --log-dir=/logs --assignment=7 --rdzv-endpoint=10.0.0.1:5556 "
+        "--node-name=host-1 --job=mnist --run=key-1 "
+        "--restart-policy=worker:OnFailure,chief:OnFailure,ps:OnFailure,evaluator:OnFailure "
+        "--all-workers=false --linger=false --nnodes=2:4 --nproc-per-node=1 --ps=0 "
+        "--chief=false --evaluator=false -- train.py --lr 0.1");
+    assert_string_equal(line.directory, "/tmp/fresh");
+    assert_string_equal(joined(line.envp), "PATH=/bin A=machine TFE_TOKEN=secret");
+    pool_line_done(&line);
+}
+
+TEST(pool_line, roles_options_and_variables_are_the_jobs)
+{
+    static const char *const options[] = {"grow-wait=2m", "no-hooks"};
+    static const char *const env[] = {"A=job", "B="};
+    struct msg_assign assign = assignment(python, 2);
+    assign.has_role = true;
+    assign.role = TASK_PS;
+    assign.spec.n_ps = 2;
+    assign.spec.chief = true;
+    assign.spec.options = options;
+    assign.spec.n_options = 2;
+    assign.spec.env = env;
+    assign.spec.n_env = 2;
+    assign.spec.environment = ENVIRONMENT_KUBEFLOW;
+    struct pool_line line = made(&assign);
+    ends_with(line.argv, " --ps=2 --chief=true --evaluator=false --role=ps --grow-wait=2m "
+                         "--no-hooks -- train.py");
+    assert_string_equal(joined(line.envp), "PATH=/bin A=machine TFE_SET_A=job TFE_SET_B= "
+                                           "TFE_ENVIRONMENT=kubeflow TFE_TOKEN=secret");
+    pool_line_done(&line);
+}
+
+TEST(pool_line, a_kubeflow_job_of_one_trainer_has_no_cluster)
+{
+    struct msg_assign assign = assignment(python, 2);
+    assign.spec.min_nodes = assign.spec.max_nodes = 1;
+    assign.spec.environment = ENVIRONMENT_KUBEFLOW_MASTER;
+    struct pool_line line = made(&assign);
+    assert_non_null(strstr(joined(line.envp), " TFE_ENVIRONMENT=kubeflow-alone "));
+    pool_line_done(&line);
+    assign.spec.max_nodes = 2;
+    line = made(&assign);
+    assert_non_null(strstr(joined(line.envp), " TFE_ENVIRONMENT=kubeflow-master "));
+    pool_line_done(&line);
+    for (int i = 0; i < 4; i++) { /* whatever there is besides */
+        assign.spec.max_nodes = 1;
+        assign.spec.nproc = i == 0 ? 2 : 1;
+        assign.spec.n_ps = i == 1;
+        assign.spec.chief = i == 2;
+        assign.spec.evaluator = i == 3;
+        line = made(&assign);
+        assert_non_null(strstr(joined(line.envp), " TFE_ENVIRONMENT=kubeflow-master "));
+        pool_line_done(&line);
+    }
+}
+
+TEST(pool_line, a_job_may_not_set_what_is_the_machines)
+{
+    static const char *const refused[] = {"trainer-user=root", "notice=cmd:x", "token=x", "ps=3",
+                                          "no-hook",           "grow-wait-=1"};
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        struct msg_assign assign = assignment(python, 2);
+        struct pool_line line;
+        struct tfe_why why;
+        assign.spec.options = &refused[i];
+        assign.spec.n_options = 1;
+        assert_int_equal(make(&assign, &line, &why), TFE_EINVAL);
+        assert_non_null(strstr(why.text, refused[i]));
+    }
+}
+
+TEST(pool_line, what_python_is_told_otherwise_is_left_to_it)
+{
+    static const struct {
+        const char *const argv[4];
+        const char *tail;
+    } lines[] = {
+        {{"python3", "-u", "a.py", "x"}, "--evaluator=false -- a.py x"},
+        {{"/opt/py/bin/python3.11", "a.py"},
+         "--evaluator=false --python=/opt/py/bin/python3.11 -- a.py"},
+        {{"python", "-m", "pkg.train", "x"}, "--evaluator=false --module -- pkg.train x"},
+        {{"python", "-X", "dev", "a.py"}, "--evaluator=false --no-python -- python -X dev a.py"},
+        {{"python"}, "--evaluator=false --no-python -- python"},
+        {{"pythonic", "a.py"}, "--evaluator=false --no-python -- pythonic a.py"},
+        {{"./run.sh", "-v"}, "--evaluator=false --no-python -- ./run.sh -v"},
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        size_t n = 0;
+        while (n < 4 && lines[i].argv[n]) {
+            n++;
+        }
+        struct msg_assign assign = assignment(lines[i].argv, n);
+        struct pool_line line = made(&assign);
+        ends_with(line.argv, lines[i].tail);
+        pool_line_done(&line);
+    }
+}
+
+TEST(pool_line, an_option_that_says_what_the_command_is_says_it_alone)
+{
+    static const char *const option = "no-python";
+    struct msg_assign assign = assignment(python, 2);
+    assign.spec.options = &option;
+    assign.spec.n_options = 1;
+    struct pool_line line = made(&assign);
+    ends_with(line.argv, "--evaluator=false --no-python -- python train.py");
+    pool_line_done(&line);
+}
+
+/* Made for a node that runs images, and then with a container that says this. */
+static struct pool_line entered(const struct msg_assign *assign, const char *directory)
+{
+    static char *const own[] = {"--pool", NULL};
+    static const char *const environment[] = {"PATH=/bin", NULL};
+    static const char *const image[] = {"PATH=/opt/bin", "A=1", NULL};
+    const struct pool_line_wish wish = {.program = "/bin/tfe-agent",
+                                        .options = own,
+                                        .environment = environment,
+                                        .endpoint = "10.0.0.1:5556",
+                                        .token = "secret",
+                                        .key = "",
+                                        .node_name = "host-1",
+                                        .directory = "/tmp/fresh/tmp",
+                                        .has_image = true,
+                                        .assign = assign};
+    const struct container_facts facts = {.pid = 4711, .directory = directory, .envp = image};
+    struct pool_line line;
+    struct tfe_why why;
+    assert_int_equal(pool_line_make(&wish, &line, &why), 0);
+    assert_int_equal(pool_line_enter(&line, &facts, "/tmp/fresh", &why), 0);
+    return line;
+}
+
+TEST(pool_line, an_image_has_its_own_python_and_variables)
+{
+    static const char *const module[] = {"python3.12", "-m", "trainer"};
+    struct msg_assign assign = assignment(python, 4);
+    struct pool_line line = entered(&assign, "");
+    assert_non_null(strstr(joined(line.argv),
+                           "/bin/tfe-agent --inside=4711:/tmp/fresh:/tmp/fresh/tmp --pool "));
+    ends_with(line.argv, "--python=python3 --python=python -- train.py --lr 0.1");
+    assert_non_null(strstr(joined(line.envp), "TFE_IMAGE_PATH=/opt/bin"));
+    assert_non_null(strstr(joined(line.envp), "TFE_IMAGE_A=1"));
+    assert_non_null(strstr(joined(line.envp), " PATH=/bin TFE_TOKEN=secret"));
+    pool_line_done(&line);
+    assign = assignment(module, 3);
+    line = entered(&assign, "");
+    ends_with(line.argv, "--python=python3 --python=python3.12 --module -- trainer");
+    pool_line_done(&line);
+}
+
+TEST(pool_line, an_image_says_where_to_work_if_the_job_does_not)
+{
+    static const struct {
+        const char *path, *work_dir, *own, *directory, *inside;
+    } places[] = {
+        {NULL, NULL, "/opt/x", "/tmp/fresh/tmp", "/opt/x"},
+        {NULL, NULL, "/", "/tmp/fresh/tmp", "/tmp/fresh/tmp"},
+        {NULL, NULL, "", "/tmp/fresh/tmp", "/tmp/fresh/tmp"},
+        {NULL, "/srv/y", "/opt/x", "/tmp/fresh/tmp", "/srv/y"},
+        {NULL, "out", "/opt/x", "/tmp/fresh/tmp/out", "/tmp/fresh/tmp/out"},
+        {"/shared/code", NULL, "/opt/x", "/shared/code", "/shared/code"},
+        {"/shared/code", "src", "/opt/x", "/shared/code/src", "/shared/code/src"},
+        {"/shared/code", "/srv/y", "/opt/x", "/shared/code", "/srv/y"},
+    };
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        char inside[128];
+        struct msg_assign assign = assignment(python, 2);
+        assign.spec.source_kind = places[i].path ? SOURCE_PATH : SOURCE_NONE;
+        assign.spec.source = places[i].path ? places[i].path : "";
+        assign.spec.work_dir = places[i].work_dir;
+        struct pool_line line = entered(&assign, places[i].own);
+        assert_string_equal(line.directory, places[i].directory);
+        snprintf(inside, sizeof inside, "--inside=4711:/tmp/fresh:%s", places[i].inside);
+        assert_string_equal(line.argv[1], inside);
+        pool_line_done(&line);
+    }
+}
+
+TEST(pool_line, it_works_where_the_jobs_files_are)
+{
+    static const struct {
+        const char *path, *work_dir, *directory;
+    } places[] = {
+        {"/shared/code", NULL, "/shared/code"},
+        {"/shared/code", "src/a", "/shared/code/src/a"},
+        {"/shared/code", "/data", "/data"},
+        {NULL, "out", "/tmp/fresh/out"},
+        {"https://example.org/x.git@1", NULL, "/tmp/fresh"}, /* laid out there */
+    };
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        struct msg_assign assign = assignment(python, 2);
+        assign.spec.source_kind = !places[i].path            ? SOURCE_NONE
+                                  : places[i].path[0] == '/' ? SOURCE_PATH
+                                                             : SOURCE_GIT;
+        assign.spec.source = places[i].path ? places[i].path : "";
+        assign.spec.work_dir = places[i].work_dir;
+        struct pool_line line = made(&assign);
+        assert_string_equal(line.directory, places[i].directory);
+        pool_line_done(&line);
+    }
+}

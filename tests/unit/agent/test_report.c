@@ -1,0 +1,89 @@
+/* tests/unit/agent/test_report.c: what an agent tells of its machine, and when: its loop does not
+ * turn here, so that what its thread finds out is not known yet. */
+#include <event2/event.h>
+#include <string.h>
+
+#include "agent/notice/cloud.h"
+#include "agent/report.h"
+#include "tests/unit/story.h"
+
+static struct event_base *base;
+static struct report *r;
+static struct tfe_msg said;
+static unsigned n_facts;
+
+static void keep(void *ctx, const struct tfe_msg *msg)
+{
+    (void)ctx;
+    if (msg->type == MSG_FACTS) {
+        said = *msg;
+        n_facts++;
+    }
+}
+
+static enum tfe_standby no_standby(void *ctx)
+{
+    (void)ctx;
+    return WARMTH_NONE;
+}
+
+static int agent(void **state)
+{
+    (void)state;
+    base = event_base_new();
+    const struct report_wish wish = {.base = base, .nproc = 1, .send = keep, .standby = no_standby};
+    r = report_new(&wish);
+    n_facts = 0;
+    said = (struct tfe_msg){.type = MSG_FACTS};
+    return 0;
+}
+
+static int agent_gone(void **state)
+{
+    (void)state;
+    report_free(r);
+    event_base_free(base);
+    return 0;
+}
+#define FIXTURE agent, agent_gone
+
+static const struct cloud_facts cloud = {
+    .cloud = "aws", .zone = "eu-west-1b", .has_spot = true, .is_spot = true};
+
+TEST_IN(report, of_what_the_cloud_says_waits_for_no_look_at_the_machine)
+{
+    report_up(r);
+    assert_int_equal(n_facts, 0);
+    report_cloud(r, &cloud);
+    assert_int_equal(n_facts, 1);
+    assert_true(said.u.facts.has_spot && said.u.facts.is_spot);
+    assert_string_equal(said.u.facts.zone, "eu-west-1b");
+    assert_null(said.u.facts.instance);
+    assert_null(said.u.facts.gpu);
+    assert_int_equal(said.u.facts.cores, 0);
+}
+
+TEST_IN(report, of_what_the_cloud_says_comes_with_each_connection)
+{
+    report_cloud(r, &cloud);
+    assert_int_equal(n_facts, 0); /* to nobody yet */
+    report_up(r);
+    assert_int_equal(n_facts, 1);
+    report_down(r);
+    report_cloud(r, &cloud);
+    assert_int_equal(n_facts, 1);
+    report_up(r);
+    assert_int_equal(n_facts, 2);
+    assert_true(said.u.facts.has_spot && said.u.facts.is_spot);
+}
+
+TEST_IN(report, of_the_machine_comes_once_it_is_known_with_what_the_cloud_has_said)
+{
+    report_cloud(r, &cloud);
+    report_up(r);
+    while (said.u.facts.cores == 0) {
+        assert_true(event_base_loop(base, EVLOOP_ONCE) >= 0);
+    }
+    assert_int_equal(n_facts, 2);
+    assert_true(said.u.facts.has_spot && said.u.facts.is_spot);
+}

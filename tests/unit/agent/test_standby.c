@@ -1,0 +1,317 @@
+/* tests/unit/agent/test_standby.c: a trainer's start handed to a process that was there before. */
+#include <dirent.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/guard/guard_state.h"
+#include "agent/trainers/environment.h"
+#include "agent/trainers/standby.h"
+#include "tests/unit/agent/rig.h"
+
+#define STANDBY GUARD_STANDBY_SLOT
+extern char **environ;
+
+static int setup(void **state)
+{
+    struct rig *rig = malloc(sizeof *rig);
+    rig_init(rig);
+    *state = rig;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    rig_done(*state);
+    free(*state);
+    return 0;
+}
+
+/* A shell stands in for the interpreter: it says what script has for it on descriptor 3. */
+static void start_standby(struct rig *rig, const char *script)
+{
+    const char *const argv[] = {"/bin/bash", "-c", script, NULL};
+    struct spawn_spec spec = {.argv = argv, .envp = (const char *const *)environ};
+    assert_int_equal(guard_link_spawn_standby(rig->link, STANDBY, &spec, true), 0);
+}
+
+static int give_start(struct rig *rig, const char *script)
+{
+    const char *const argv[] = {"/bin/sh", "-c", script, NULL};
+    struct spawn_spec spec = {.argv = argv, .envp = (const char *const *)environ};
+    return guard_link_hand_over(rig->link, 0, STANDBY, &spec, rig->out[1], STDERR_FILENO);
+}
+
+#define WARM_AND_WAIT "printf W >&3; while :; do sleep 1000; done"
+
+#define FIXTURE setup, teardown
+
+TEST_IN(standby, a_sweep_leaves_it_alone_and_ends_all_others)
+{
+    struct rig *rig = *state;
+    start_standby(rig, WARM_AND_WAIT);
+    RIG_UNTIL(rig, rig->slots[STANDBY].warm);
+    RIG_RUN(rig, 0, "/bin/sh", "-c", "setsid sleep 1000 & echo $!; exec sleep 1000");
+    pid_t escaped = rig_pid(rig);
+    guard_link_sweep(rig->link);
+    RIG_UNTIL(rig, rig->swept);
+    assert_true(rig_is_gone(escaped));
+    assert_int_equal(rig->slots[0].exited, 1);
+    assert_int_equal(rig->slots[STANDBY].exited, 0);
+    assert_false(rig_is_gone(rig->slots[STANDBY].pid));
+    guard_link_fence(rig->link, (struct tfe_mono){.ms = 1});
+    RIG_UNTIL(rig, rig->fenced);
+    assert_false(rig_is_gone(rig->slots[STANDBY].pid));
+    /* The fence is about trainers: nothing can be handed over now. */
+    assert_int_equal(give_start(rig, "echo started"), 0);
+    RIG_UNTIL(rig, rig->slots[0].failed);
+    assert_int_equal(rig->slots[0].error, ETIME);
+}
+
+TEST_IN(standby, a_sweep_ends_it_once_it_is_a_trainer)
+{
+    struct rig *rig = *state;
+    start_standby(rig, "printf W >&3; sleep 0.2; printf T >&3; while :; do sleep 1000; done");
+    RIG_UNTIL(rig, rig->slots[STANDBY].warm);
+    pid_t pid = rig->slots[STANDBY].pid;
+    assert_int_equal(give_start(rig, "exit 3"), 0);
+    RIG_UNTIL(rig, rig->slots[0].spawned);
+    assert_int_equal(rig->slots[0].pid, pid);
+    guard_link_sweep(rig->link);
+    RIG_UNTIL(rig, rig->swept);
+    assert_true(rig_is_gone(pid));
+    assert_int_equal(rig->slots[0].exited, 1);
+    assert_int_equal(rig->slots[STANDBY].exited, 0);
+}
+
+TEST_IN(standby, one_that_a_sweep_kills_before_it_took_the_start_is_not_replaced)
+{
+    struct rig *rig = *state;
+    start_standby(rig, WARM_AND_WAIT);
+    RIG_UNTIL(rig, rig->slots[STANDBY].warm);
+    assert_int_equal(give_start(rig, "echo started"), 0);
+    RIG_UNTIL(rig, rig->slots[0].spawned);
+    guard_link_sweep(rig->link);
+    RIG_UNTIL(rig, rig->swept);
+    assert_int_equal(rig->slots[0].spawned, 1);
+    assert_int_equal(rig->slots[0].exited, 1);
+}
+
+/* One of the pool that is told of its script while it imports is warm twice, and the agent waits
+ * for the second: also where the guard has slept over the first. */
+TEST_IN(standby, that_is_warm_twice_at_once_tells_it_twice)
+{
+    struct rig *rig = *state;
+    const char *const argv[] = {
+        "/bin/bash", "-c",
+        "kill -STOP $PPID; printf W >&3; printf W >&3; kill -CONT $PPID; sleep 1000", NULL};
+    struct spawn_spec spec = {.argv = argv, .envp = (const char *const *)environ};
+    assert_int_equal(guard_link_spawn_standby(rig->link, STANDBY, &spec, false), 0);
+    RIG_UNTIL(rig, rig->slots[STANDBY].warm == 2);
+}
+
+TEST_IN(standby, the_next_may_warm_up_in_its_slot_and_while_the_fence_has_passed)
+{
+    struct rig *rig = *state;
+    for (int round = 1; round <= 2; round++) {
+        start_standby(rig, "printf W >&3; sleep 0.01; printf T >&3; exit 0");
+        RIG_UNTIL(rig, rig->slots[STANDBY].warm == round);
+        assert_int_equal(give_start(rig, "exit 0"), 0);
+        RIG_UNTIL(rig, rig->slots[0].exited == round);
+    }
+    guard_link_fence(rig->link, (struct tfe_mono){.ms = 1});
+    guard_link_sweep(rig->link); /* or it would start while the fence still kills */
+    RIG_UNTIL(rig, rig->fenced && rig->swept);
+    start_standby(rig, WARM_AND_WAIT);
+    RIG_UNTIL(rig, rig->slots[STANDBY].warm == 3);
+    assert_int_equal(rig->slots[STANDBY].failed, 0);
+}
+
+TEST_IN(standby, one_that_dies_before_it_took_the_start_is_replaced_by_a_plain_one)
+{
+    struct rig *rig = *state;
+    start_standby(rig, WARM_AND_WAIT);
+    RIG_UNTIL(rig, rig->slots[STANDBY].warm);
+    pid_t pid = rig->slots[STANDBY].pid;
+    kill(pid, SIGSTOP);
+    assert_int_equal(give_start(rig, "echo $$; exit 5"), 0);
+    RIG_UNTIL(rig, rig->slots[0].spawned);
+    kill(pid, SIGKILL);
+    assert_true(rig_pid(rig) != pid);
+    RIG_UNTIL(rig, rig->slots[0].exited);
+    assert_int_equal(WEXITSTATUS(rig->slots[0].status), 5);
+    assert_int_equal(rig->slots[0].exited, 1);
+}
+
+TEST_IN(standby, one_that_is_dead_already_is_replaced_by_a_plain_one)
+{
+    struct rig *rig = *state;
+    start_standby(rig, WARM_AND_WAIT);
+    RIG_UNTIL(rig, rig->slots[STANDBY].warm);
+    kill(rig->slots[STANDBY].pid, SIGKILL);
+    assert_int_equal(give_start(rig, "exit 6"), 0);
+    RIG_UNTIL(rig, rig->slots[0].exited);
+    assert_int_equal(WEXITSTATUS(rig->slots[0].status), 6);
+}
+
+TEST_IN(standby, one_that_says_that_it_cannot_is_replaced_by_a_plain_one)
+{
+    struct rig *rig = *state;
+    start_standby(rig, "sleep 0.1; printf 'Cno such module' >&3; exit 0");
+    RIG_UNTIL(rig, rig->slots[STANDBY].spawned);
+    assert_int_equal(give_start(rig, "exit 7"), 0);
+    RIG_UNTIL(rig, rig->slots[0].exited);
+    assert_int_equal(WEXITSTATUS(rig->slots[0].status), 7);
+    assert_int_equal(rig->slots[0].cold, 1);
+    assert_string_equal(rig->slots[0].why, "no such module");
+}
+
+TEST_IN(standby, what_it_said_before_is_no_part_of_what_it_says)
+{
+    struct rig *rig = *state;
+    start_standby(rig, "printf 'Ca long sentence' >&3; sleep 0.05; printf 'Cno' >&3; sleep 1000");
+    RIG_UNTIL(rig, rig->slots[STANDBY].cold && strcmp(rig->slots[STANDBY].why, "no") == 0);
+}
+
+/* Or what it becomes would sit in a group that counts as left behind. */
+TEST(standby, its_group_goes_along_and_is_not_left)
+{
+    static struct guard g = {
+        .slots[STANDBY] = {.state = SLOT_RUNNING, .report = -1, .group = 5, .is_standby = true},
+        .groups = {.dir = -1, .state[4] = GROUP_OWNED}};
+    struct guard_order order = {.word = GUARD_SPAWN};
+    const int fds[GUARD_FDS] = {STDERR_FILENO, STDERR_FILENO, STDERR_FILENO};
+    int pair[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    g.slots[STANDBY].pid = getpid();
+    g.slots[STANDBY].control = pair[0];
+    hand_over(&g, &g.slots[0], &g.slots[STANDBY], &order, fds);
+    assert_int_equal(g.slots[0].group, 5);
+    assert_int_equal(g.slots[STANDBY].state, SLOT_EMPTY);
+    assert_int_equal(g.groups.state[4], GROUP_OWNED);
+    slot_reset(&g, &g.slots[0]);
+    assert_int_equal(g.groups.state[4], GROUP_LEFT);
+    close(pair[1]);
+}
+
+TEST_IN(standby, one_that_took_the_start_and_fails_is_a_trainer_that_failed)
+{
+    struct rig *rig = *state;
+    start_standby(rig, "printf W >&3; sleep 0.2; printf T >&3; exit 9");
+    RIG_UNTIL(rig, rig->slots[STANDBY].warm);
+    assert_int_equal(give_start(rig, "exit 1"), 0);
+    RIG_UNTIL(rig, rig->slots[0].exited);
+    assert_int_equal(WEXITSTATUS(rig->slots[0].status), 9);
+}
+
+/* Checks each thread's priorities, and returns how many there are. */
+static int check_threads(pid_t pid, int nice, bool is_idle)
+{
+    char path[32];
+    int n = 0;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *dir = opendir(path);
+    assert_non_null(dir);
+    const struct dirent *entry;
+    while ((entry = readdir(dir))) {
+        int thread = atoi(entry->d_name);
+        if (thread > 0) {
+            long ioprio = syscall(SYS_ioprio_get, GUARD_IOPRIO_WHO_PROCESS, thread);
+            assert_int_equal(getpriority(PRIO_PROCESS, (id_t)thread), nice);
+            assert_int_equal(ioprio >> 13 == GUARD_IOPRIO_IDLE >> 13, is_idle);
+            n++;
+        }
+    }
+    closedir(dir);
+    return n;
+}
+
+TEST_IN(standby, it_stands_back_until_it_is_a_trainer_and_then_no_thread_of_it_does)
+{
+    struct rig *rig = *state;
+    int own = getpriority(PRIO_PROCESS, 0);
+    int nicer = own + 10 < 19 ? own + 10 : 19;
+    start_standby(rig, "exec python3 -c 'import os, threading, time\n"
+                       "threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n"
+                       "os.write(3, b\"W\")\n"
+                       "time.sleep(1000)'");
+    RIG_UNTIL(rig, rig->slots[STANDBY].warm);
+    pid_t pid = rig->slots[STANDBY].pid;
+    /* Who could not take it back does not give the processor away. */
+    assert_int_equal(check_threads(pid, hand_may_renice() ? nicer : own, true), 2);
+    assert_int_equal(give_start(rig, "exit 0"), 0);
+    RIG_UNTIL(rig, rig->slots[0].spawned);
+    assert_int_equal(rig->slots[0].pid, pid);
+    assert_int_equal(check_threads(pid, own, false), 2);
+}
+
+/* --- the whole way, with Python --------------------------------------------------------------- */
+
+static void nothing_told(void *ctx, uint32_t local, uint32_t pid, const char *tensorflow)
+{
+    (void)ctx;
+    (void)local;
+    (void)pid;
+}
+
+static void nothing_settled(void *ctx)
+{
+    (void)ctx;
+}
+
+TEST_IN(standby, tf_config_of_ten_thousand_members_reaches_the_script)
+{
+    enum { MEMBERS = 10000 };
+    struct rig *rig = *state;
+    char script[] = "/tmp/tfe-standby-XXXXXX";
+    const char text[] =
+        "import json, os\n"
+        "c = json.loads(os.environ['TF_CONFIG'])\n"
+        "print(len(c['cluster']['worker']), len(os.environ['TF_CONFIG']) > 131072)\n";
+    int fd = mkstemp(script);
+    assert_int_equal(write(fd, text, sizeof text - 1), sizeof text - 1);
+    close(fd);
+    char *operands[] = {script, NULL};
+    struct command command;
+    struct tfe_why why;
+    assert_int_equal(command_new(operands, 1, NULL, false, false, &command, &why), 0);
+    struct standby_settings settings = {.is_off = true};
+    struct standbys_wish wish = {.base = rig->base,
+                                 .command = &command,
+                                 .settings = &settings,
+                                 .nproc = 1,
+                                 .told = nothing_told,
+                                 .settled = nothing_settled};
+    struct standbys *standbys = standbys_new(&wish);
+    standbys_guard(standbys, rig->link);
+    struct msg_row *rows = calloc(MEMBERS, sizeof *rows);
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        rows[i] = (struct msg_row){.host = "worker.example.org", .port = 40000};
+    }
+    struct agent_place node = {.run = 1, .epoch = 1, .rows = rows, .n_rows = MEMBERS};
+    struct trainer_place place = {.node = &node, .nproc = 1, .job = "j", .node_id = "n"};
+    char **env;
+    assert_int_equal(environment_new((const char *const *)environ, &place, &env), 0);
+    struct spawn_spec spec = {.argv = (const char *const *)command.argv,
+                              .envp = (const char *const *)env};
+    const char *how;
+    assert_int_equal(standbys_spawn(standbys, 0, &spec, rig->out[1], STDERR_FILENO, &how), 0);
+    char line[64];
+    rig_line(rig, line, sizeof line);
+    assert_string_equal(line, "10000 True");
+    RIG_UNTIL(rig, rig->slots[0].exited);
+    assert_int_equal(rig->slots[0].status, 0);
+    environment_free(env);
+    free(rows);
+    standbys_free(standbys);
+    command_done(&command);
+    unlink(script);
+}

@@ -1,0 +1,201 @@
+/* tests/unit/agent/test_standbys.c: when there is a standby and when there is none, in the story's
+ * time. The guard and the processes are real; a shell stands in for the interpreter. */
+#include <event2/event.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "agent/guard/guard.h"
+#include "agent/reach/memory.h"
+#include "agent/trainers/command.h"
+#include "agent/trainers/standby.h"
+#include "tests/unit/agent/rig.h"
+#include "tests/unit/fake_clock.h"
+#include "tests/unit/fake_memory.h"
+
+#define WARM_AND_WAIT "printf W >&3; while :; do sleep 1000; done"
+extern char **environ;
+
+static struct {
+    struct rig rig; /* its loop */
+    struct guard_process guard;
+    struct guard_link *link;
+    struct standbys *standbys;
+    const char *script; /* what the next one runs */
+    uint32_t pid;       /* of the warm one, as was told */
+    int gone;           /* told that there is none */
+    int settled;
+    int starts;
+    bool in_background; /* the last */
+} now;
+
+static void set_free_percent(uint64_t percent)
+{
+    fake_memory_set(100000, 1000 * percent);
+}
+
+int __real_guard_link_spawn_standby(struct guard_link *link, uint32_t slot,
+                                    const struct spawn_spec *spec, bool background);
+int __wrap_guard_link_spawn_standby(struct guard_link *link, uint32_t slot,
+                                    const struct spawn_spec *spec, bool background);
+int __wrap_guard_link_spawn_standby(struct guard_link *link, uint32_t slot,
+                                    const struct spawn_spec *spec, bool background)
+{
+    const char *const argv[] = {"/bin/bash", "-c", now.script, NULL};
+    const struct spawn_spec shell = {.argv = argv, .envp = spec->envp};
+    now.starts++;
+    now.in_background = background;
+    return __real_guard_link_spawn_standby(link, slot, &shell, background);
+}
+
+static void on_event(void *ctx, const struct guard_event *event)
+{
+    (void)ctx;
+    if (event->slot >= GUARD_STANDBY_SLOT || event->word == GUARD_COLD) {
+        standbys_event(now.standbys, event);
+    }
+}
+
+static void on_told(void *ctx, uint32_t local, uint32_t pid, const char *tensorflow)
+{
+    (void)ctx;
+    (void)local;
+    (void)tensorflow;
+    now.pid = pid;
+    now.gone += pid == 0;
+}
+
+static void on_settled(void *ctx)
+{
+    (void)ctx;
+    now.settled++;
+}
+
+static int setup(void **state)
+{
+    static char words[2][16] = {"/bin/bash", "train.py"};
+    static char *argv[] = {words[0], words[1], NULL};
+    static const struct command command = {.argv = argv, .is_python = true};
+    static const struct standby_settings settings = {.no_hooks = true, .min_free_percent = 10};
+    struct tfe_why why;
+    (void)state;
+    memset(&now, 0, sizeof now);
+    now.script = WARM_AND_WAIT;
+    set_free_percent(50);
+    fake_clock_init();
+    assert_int_equal(guard_fork(&now.guard, NULL, &why), 0);
+    now.rig.base = event_base_new();
+    now.link = guard_link_new(now.rig.base, &now.guard, on_event, NULL);
+    now.standbys = standbys_new(&(struct standbys_wish){.base = now.rig.base,
+                                                        .command = &command,
+                                                        .settings = &settings,
+                                                        .nproc = 1,
+                                                        .told = on_told,
+                                                        .settled = on_settled});
+    standbys_guard(now.standbys, now.link);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    standbys_free(now.standbys);
+    guard_link_free(now.link);
+    assert_int_equal(waitpid(now.guard.pid, NULL, 0), now.guard.pid);
+    event_base_free(now.rig.base);
+    return 0;
+}
+
+#define FIXTURE setup, teardown
+
+static void pass(int64_t ms)
+{
+    fake_clock_pass(now.rig.base, ms);
+}
+
+/* Gives trainer 0 its start, and returns how that went. */
+static const char *give_start(void)
+{
+    const char *const argv[] = {"sleep", "1000", NULL};
+    const struct spawn_spec spec = {.argv = argv, .envp = (const char *const *)environ};
+    const char *how = NULL;
+    assert_int_equal(standbys_spawn(now.standbys, 0, &spec, 1, 2, &how), 0);
+    return how;
+}
+
+TEST_IN(standbys, a_warm_one_that_dies_is_told_and_replaced_after_a_second)
+{
+    standbys_begin(now.standbys);
+    pass(0);
+    RIG_UNTIL(&now.rig, now.pid);
+    kill((pid_t)now.pid, SIGKILL);
+    RIG_UNTIL(&now.rig, now.gone);
+    pass(999);
+    assert_int_equal(now.starts, 1);
+    pass(1);
+    assert_int_equal(now.starts, 2);
+    RIG_UNTIL(&now.rig, now.pid);
+}
+
+TEST_IN(standbys, low_memory_means_none_and_nobody_waits_for_one)
+{
+    set_free_percent(1);
+    standbys_begin(now.standbys);
+    assert_false(standbys_are_settled(now.standbys));
+    pass(0);
+    assert_int_equal(now.starts, 0);
+    assert_int_equal(now.settled, 1);
+    set_free_percent(50);
+    pass(5000);
+    RIG_UNTIL(&now.rig, now.pid);
+    set_free_percent(1);
+    pass(5000);
+    RIG_UNTIL(&now.rig, now.gone);
+    assert_string_equal(give_start(), "exec");
+}
+
+TEST_IN(standbys, one_that_comes_after_low_memory_is_as_good_as_any)
+{
+    standbys_begin(now.standbys);
+    pass(0);
+    RIG_UNTIL(&now.rig, now.pid);
+    set_free_percent(1);
+    pass(5000);
+    RIG_UNTIL(&now.rig, now.gone);
+    set_free_percent(50);
+    pass(1000);
+    RIG_UNTIL(&now.rig, now.pid);
+    assert_string_equal(give_start(), "standby");
+}
+
+TEST_IN(standbys, one_that_was_warm_clears_the_name_of_one_that_died)
+{
+    now.script = "kill -9 $$";
+    standbys_begin(now.standbys);
+    pass(0);
+    RIG_UNTIL(&now.rig, now.settled); /* nobody waits for it any more */
+    now.script = WARM_AND_WAIT;
+    pass(1000);
+    RIG_UNTIL(&now.rig, now.pid);
+    assert_string_equal(give_start(), "standby");
+    standbys_trainers_began(now.standbys);
+    pass(100);
+    assert_int_equal(now.starts, 2);
+    standbys_trainers_stepped(now.standbys);
+    pass(0);
+    assert_int_equal(now.starts, 3);
+}
+
+TEST_IN(standbys, it_stands_back_only_while_trainers_run)
+{
+    standbys_trainers_began(now.standbys);
+    pass(5000);
+    RIG_UNTIL(&now.rig, now.pid);
+    assert_true(now.in_background);
+    standbys_trainers_ended(now.standbys);
+    kill((pid_t)now.pid, SIGKILL);
+    RIG_UNTIL(&now.rig, now.gone);
+    pass(1000);
+    assert_int_equal(now.starts, 2);
+    assert_false(now.in_background);
+}

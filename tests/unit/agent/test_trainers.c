@@ -1,0 +1,263 @@
+/* tests/unit/agent/test_trainers.c: from the core's orders about trainers to its events, with a
+ * real guard and real trainers; what listens is as the story says. */
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/core/agent.h"
+#include "agent/guard/guard.h"
+#include "agent/output/output_show.h"
+#include "agent/reach/ports.h"
+#include "agent/reach/proc.h"
+#include "agent/trainers/command.h"
+#include "agent/trainers/standby.h"
+#include "agent/trainers/trainers.h"
+#include "agent/trainers/watch.h"
+#include "common/net/clock.h"
+#include "common/net/log.h"
+#include "tests/unit/agent/rig.h"
+
+static struct {
+    struct rig rig; /* its loop */
+    struct trainers *trainers;
+    struct ports *ports;
+    const uint16_t *numbers; /* its ports */
+    struct watch_settings watch;
+    char words[4][256];
+    char *argv[5];
+    bool listens;  /* what is found when it is looked */
+    int accepting; /* so many looks find an old port accepting */
+    int accepting_told;
+    int n[AGENT_SIGNAL + 1]; /* events, by type */
+    struct msg_exited end;   /* the last; its tail is gone */
+} now;
+
+bool __wrap_proc_descendant_listens(pid_t root, uint16_t port, int *diag);
+bool __wrap_proc_descendant_listens(pid_t root, uint16_t port, int *diag)
+{
+    (void)root;
+    (void)port;
+    *diag = *diag < 0 ? fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0) : *diag;
+    return now.listens;
+}
+
+bool __wrap_ports_still_accepting(struct ports *ports, uint64_t epoch, uint16_t *ret_port);
+bool __wrap_ports_still_accepting(struct ports *ports, uint64_t epoch, uint16_t *ret_port)
+{
+    (void)ports;
+    (void)epoch;
+    *ret_port = now.numbers[0];
+    return now.accepting-- > 0;
+}
+
+void __wrap_log_line(enum log_level level, const char *event, const struct log_field *fields,
+                     unsigned n);
+void __wrap_log_line(enum log_level level, const char *event, const struct log_field *fields,
+                     unsigned n)
+{
+    (void)level;
+    (void)fields;
+    (void)n;
+    now.accepting_told += strcmp(event, "port_still_accepts") == 0;
+}
+
+static void on_event(void *ctx, const struct agent_event *event)
+{
+    (void)ctx;
+    now.n[event->type]++;
+    if (event->type == AGENT_TRAINER_EXITED || event->type == AGENT_SPAWN_FAILED) {
+        now.end = event->end;
+    }
+}
+
+static void on_settled(void *ctx)
+{
+    (void)ctx;
+}
+
+/* One trainer, which runs this in a shell. */
+static void begin(const char *program, const char *script)
+{
+    static const struct standby_settings no_standby = {.is_off = true};
+    static const struct tfe_id job = {"job"};
+    static struct command command;
+    static struct output_show show;
+    struct guard_process guard;
+    struct tfe_why why;
+    (void)snprintf(now.words[0], sizeof now.words[0], "%s", program);
+    (void)snprintf(now.words[1], sizeof now.words[1], "-c");
+    (void)snprintf(now.words[2], sizeof now.words[2], "%s", script);
+    for (size_t i = 0; i < 3; i++) {
+        now.argv[i] = now.words[i];
+    }
+    command = (struct command){.argv = now.argv};
+    output_show_init(&show);
+    assert_int_equal(guard_fork(&guard, NULL, &why), 0);
+    assert_int_equal(ports_new(1, 0, &now.ports, &why), 0);
+    assert_int_equal(ports_hold(now.ports, 1, false, &now.numbers, &why), 0);
+    now.rig.base = event_base_new();
+    now.trainers = trainers_new(&(struct trainers_wish){.base = now.rig.base,
+                                                        .guard = &guard,
+                                                        .command = &command,
+                                                        .ports = now.ports,
+                                                        .job = &job,
+                                                        .node = "node",
+                                                        .nproc = 1,
+                                                        .show = &show,
+                                                        .standby = &no_standby,
+                                                        .watch = &now.watch,
+                                                        .settled = on_settled,
+                                                        .on_event = on_event});
+}
+
+static void start(uint64_t epoch)
+{
+    const struct msg_row row = {.host = "127.0.0.1", .port = now.numbers[0]};
+    const struct agent_place place = {
+        .epoch = epoch, .run = 1, .n = 1, .rows = &row, .n_rows = 1, .own = row};
+    trainers_spawn(now.trainers, &place, 0);
+}
+
+static void sweep(void)
+{
+    int before = now.n[AGENT_SWEPT];
+    trainers_sweep(now.trainers, 0, 0);
+    RIG_UNTIL(&now.rig, now.n[AGENT_SWEPT] > before);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    memset(&now, 0, sizeof now);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    trainers_free(now.trainers);
+    ports_free(now.ports);
+    event_base_free(now.rig.base);
+    return 0;
+}
+
+#define FIXTURE setup, teardown
+
+static bool count_one(void *ctx, int number)
+{
+    (void)number;
+    (*(int *)ctx)++;
+    return true;
+}
+
+static int count_descriptors(void)
+{
+    int n = 0;
+    assert_int_equal(proc_each_of(getpid(), "fd", count_one, &n), 0);
+    return n;
+}
+
+TEST_IN(trainers, the_next_trainer_is_not_late_for_what_the_last_one_was)
+{
+    now.watch.progress_timeout_ms = 100;
+    begin("/bin/sh", "exec sleep $((TFE_EPOCH == 1 ? 1000 : 0))");
+    start(1);
+    RIG_UNTIL(&now.rig, now.n[AGENT_TRAINER_EXITED] == 1);
+    assert_int_equal(now.end.end, ENDING_PROGRESS_TIMEOUT);
+    sweep();
+    now.watch.progress_timeout_ms = 0;
+    start(2);
+    RIG_UNTIL(&now.rig, now.n[AGENT_TRAINER_EXITED] == 2);
+    assert_int_equal(now.end.end, ENDING_EXITED);
+}
+
+TEST_IN(trainers, that_it_listens_is_said_of_each_anew_and_gives_its_port_away)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET};
+    begin("/bin/sh", "exec sleep 1000");
+    start(1);
+    int before = count_descriptors();
+    now.listens = true;
+    RIG_UNTIL(&now.rig, now.n[AGENT_LISTENING] == 1);
+    /* Neither the held port nor what was looked with is kept. */
+    assert_int_equal(count_descriptors(), before - 1);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    at.sin_port = htons(now.numbers[0]);
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    close(fd);
+    sweep();
+    now.listens = false;
+    start(2);
+    int64_t end = rig_ms() + 60;
+    while (rig_ms() < end) { /* the first look is after 25 ms */
+        rig_turn(&now.rig);
+    }
+    assert_int_equal(now.n[AGENT_LISTENING], 1);
+}
+
+TEST_IN(trainers, a_port_that_still_accepts_is_told_once_in_each_epoch)
+{
+    begin("/bin/sh", "exec sleep 1000");
+    for (int epoch = 1; epoch <= 2; epoch++) {
+        start((uint64_t)epoch);
+        now.accepting = 2;
+        sweep();
+        assert_int_equal(now.accepting_told, epoch);
+    }
+}
+
+TEST_IN(trainers, a_guard_that_takes_over_has_the_fence_and_a_sweep_begins_anew)
+{
+    begin("/bin/sh", "exec sleep 1000");
+    start(1);
+    RIG_UNTIL(&now.rig, now.n[AGENT_SPAWNED]);
+    pid_t guard = (pid_t)trainers_guard_pid(now.trainers);
+    kill(guard, SIGSTOP);
+    RIG_UNTIL(&now.rig, rig_has_state(guard, 'T'));
+    trainers_fence(now.trainers, tfe_mono_add(clock_mono(), 100));
+    trainers_sweep(now.trainers, 0, 0);
+    kill(guard, SIGKILL);
+    RIG_UNTIL(&now.rig, now.n[AGENT_GUARD]);
+    assert_int_equal(now.n[AGENT_SWEPT], 0);
+    sweep();
+    RIG_UNTIL(&now.rig, now.n[AGENT_FENCED]);
+}
+
+TEST_IN(trainers, a_grace_is_over_with_the_last_of_them)
+{
+    begin("/bin/sh", "trap 'exit 3' TERM; sleep 1000 & wait");
+    start(1);
+    RIG_UNTIL(&now.rig, now.n[AGENT_SPAWNED]);
+    trainers_sweep(now.trainers, 3600000, 1);
+    RIG_UNTIL(&now.rig, now.n[AGENT_SWEPT]);
+    assert_int_equal(now.n[AGENT_TRAINER_EXITED], 1);
+}
+
+TEST_IN(trainers, a_grace_is_over_when_a_sweep_without_one_follows)
+{
+    begin("/bin/sh", "exec sleep 1000");
+    start(1);
+    RIG_UNTIL(&now.rig, now.n[AGENT_SPAWNED]);
+    trainers_sweep(now.trainers, 3600000, 0);
+    sweep();
+    assert_int_equal(now.n[AGENT_TRAINER_EXITED], 1);
+}
+
+TEST_IN(trainers, a_missing_command_is_127)
+{
+    begin("/no/such/command", "");
+    start(1);
+    RIG_UNTIL(&now.rig, now.n[AGENT_SPAWN_FAILED]);
+    assert_int_equal(now.end.code, 127);
+}
+
+int main(void)
+{
+    signal(SIGPIPE, SIG_IGN); /* as an agent does */
+    return stories_run(NULL, NULL);
+}

@@ -1,0 +1,85 @@
+/* tests/unit/agent/watch.c: see watch.h. */
+#include "tests/unit/agent/watch.h"
+
+/* Everything a hundred times as fast, but for what a busy machine may miss: a late answer is none,
+ * and makes another question of it. */
+static const struct notice_pace watch_pace = {
+    .aws_ms = 20,
+    .gce_ms = 10,
+    .gce_wait_s = 1,
+    .azure_ms = 10,
+    .azure_first_ms = 5000,
+    .file_ms = 10,
+    .command_ms = 10,
+    .command_within_ms = 300,
+    .auto_ms = 400,
+    .answer_ms = 5000,
+    .facts_ms = 10,
+    .quiet_ms = 50,
+};
+
+static void watch_on_notice(void *ctx, const struct agent_notice *notice, const char *from)
+{
+    struct watch *w = ctx;
+    w->told++;
+    w->last[notice->kind] = *notice;
+    w->n[notice->kind]++;
+    (void)snprintf(w->from, sizeof w->from, "%s", from);
+}
+
+static void watch_on_cloud(void *ctx, const struct cloud_facts *facts)
+{
+    struct watch *w = ctx;
+    w->cloud = *facts;
+    w->clouds++;
+}
+
+void watch_init(struct watch *w)
+{
+    memset(w, 0, sizeof *w);
+    w->pace = watch_pace;
+    w->base = event_base_new();
+    assert_non_null(w->base);
+}
+
+void watch_start(struct watch *w, const char *notice)
+{
+    struct tfe_why why;
+    const struct notice_wish wish = {.choice = &w->choice,
+                                     .pace = &w->pace,
+                                     .options = &agent_options,
+                                     .grace_ms = GRACE_MS,
+                                     .on_cloud = watch_on_cloud};
+    if (notice_choice_parse(&w->choice, notice, &why)) {
+        fail_msg("%s", why.text);
+    }
+    notice_choice_settle(&w->choice, "/");
+    w->notices = notices_new(w->base, &wish, watch_on_notice, w);
+}
+
+void watch_done(struct watch *w)
+{
+    notices_free(w->notices);
+    event_base_free(w->base);
+}
+
+void watch_turn(struct watch *w)
+{
+    const struct timeval tick = {.tv_usec = 2000};
+    (void)event_base_loopexit(w->base, &tick);
+    (void)event_base_loop(w->base, EVLOOP_ONCE);
+}
+
+void watch_for(struct watch *w, int64_t ms)
+{
+    const int64_t end = rig_ms() + ms;
+    while (rig_ms() < end) {
+        watch_turn(w);
+    }
+}
+
+bool watch_is_ahead(struct tfe_mono deadline, int64_t ms)
+{
+    const int64_t off = tfe_mono_sub(deadline, clock_mono()) - ms;
+    return !tfe_mono_is_never(deadline) && off > -10000 && off < 10000;
+}

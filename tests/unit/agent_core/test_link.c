@@ -1,0 +1,362 @@
+/* tests/unit/agent_core/test_link.c: connecting, joining, renewing, losing the server and finding
+ * it again. */
+#include "agent/core/link.h"
+#include "tests/unit/agent_core/bench.h"
+
+TEST(connect, says_every_10_s_that_the_server_is_not_there_and_gives_up_with_69)
+{
+    struct bench *b = bench_new(1, 1);
+    b->config.join_timeout_ms = 35000;
+    begin(b);
+    int said = 0;
+    while (!b->over) {
+        lost(b, AGENT_LINK_UNREACHABLE);
+        do {
+            pass_until(b, b->deadline);
+            if (strstr(b->log, "~connecting")) {
+                said++;
+                char line[64];
+                snprintf(line, sizeof(line), "~connecting epoch=0 number=%d it broke",
+                         said * 10000);
+                assert_saw(b, line);
+            }
+        } while (!b->over && !strstr(b->log, "CONNECT\n"));
+    }
+    assert_int_equal(said, 3);
+    assert_int_equal(b->now, 1000000 + 35000);
+    assert_saw(b, "EXIT 69 the server was not reached within --join-timeout");
+    assert_int_equal(act(b, (struct agent_event){.type = AGENT_TICK}), TFE_ESTATE);
+    bench_free(b);
+}
+
+TEST(connect, a_try_that_never_ends_does_not_outlast_the_join_timeout)
+{
+    struct bench *b = a_bench();
+    pass(b, 600000);
+    assert_int_equal(b->exit_code, 69);
+    assert_int_equal(times_seen(b, "~connecting"), 59);
+    bench_free(b);
+}
+
+TEST(connect, an_unknown_token_is_believed_wrong_after_three_tries_a_second_apart)
+{
+    struct bench *b = a_bench();
+    for (int i = 0; i < 2; i++) {
+        lost(b, AGENT_LINK_UNAUTHORISED);
+        pass(b, 999);
+        assert_not_saw(b, "CONNECT");
+        pass(b, 1);
+        assert_saw(b, "CONNECT");
+    }
+    lost(b, AGENT_LINK_UNAUTHORISED);
+    assert_saw(b, "EXIT 77 the server does not accept this token");
+    bench_free(b);
+}
+
+TEST(connect, a_token_that_worked_before_is_not_given_up)
+{
+    struct bench *b = a_joined_bench(1);
+    lost(b, AGENT_LINK_LOST);
+    for (int i = 0; i < 20; i++) {
+        pass(b, 3500);
+        assert_saw(b, "CONNECT");
+        lost(b, AGENT_LINK_UNAUTHORISED);
+    }
+    assert_false(b->over);
+    bench_free(b);
+}
+
+TEST(connect, after_a_lost_connection_within_the_spread_of_the_job_as_it_was_last)
+{
+    int64_t longest = 0;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        struct bench *b = bench_new(1, seed);
+        begin(b);
+        connected(b);
+        welcome(b);
+        pass_until(b, b->deadline);
+        struct tfe_msg grown = {
+            .type = MSG_RENEWED,
+            .u.renewed = {
+                .number = b->renewal, .ttl_ms = TTL_MS, .fence_ms = FENCE_MS, .spread_ms = 2000}};
+        hears(b, grown);
+        pass_until(b, b->deadline);
+        renewed(b, b->renewal); /* says nothing of it, and so it stands */
+        int64_t from = b->now;
+        lost(b, AGENT_LINK_LOST);
+        pass_until(b, b->deadline);
+        assert_saw(b, "CONNECT");
+        assert_in_range(b->now - from, 100, 2000);
+        longest = b->now - from > longest ? b->now - from : longest;
+        bench_free(b);
+    }
+    assert_in_range(longest, 1900, 2000);
+}
+
+TEST(join, and_ready_tell_tensorflows_version_as_soon_as_a_standby_has_imported_it)
+{
+    struct bench *b = bench_new(1, 1);
+    b->config.fixed_ports = true;
+    begin(b);
+    connected(b);
+    assert_saw(b, "JOIN j/n highest=0 running=0 fixed_ports\n");
+    welcome(b);
+    prepare(b, 1);
+    does(b, (struct agent_event){.type = AGENT_STANDBY, .process = {0, 8, "2.21.0"}});
+    ports_held(b, 1);
+    assert_saw(b, "READY epoch=1");
+    assert_saw(b, " tensorflow=2.21.0\n");
+    does(b, (struct agent_event){.type = AGENT_STANDBY, .process = {0, 9, "2.20 or so"}});
+    does(b, (struct agent_event){.type = AGENT_STANDBY, .process = {0, 0, NULL}});
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 400);
+    connected(b);
+    assert_saw(b, "JOIN j/n highest=0 running=0 fixed_ports tensorflow=2.21.0\n");
+    hears(b, (struct tfe_msg){.type = MSG_REFUSED,
+                              .u.refused = {.code = REFUSAL_VERSION_MISMATCH, .sentence = "no"}});
+    assert_int_equal(b->exit_code, AGENT_EXIT_USAGE);
+    bench_free(b);
+}
+
+TEST(join, asks_for_a_new_run_once)
+{
+    /* A run that ended while the server was away would have been begun again. */
+    struct bench *b = bench_new(1, 1);
+    b->config.new_run = true;
+    begin(b);
+    connected(b);
+    assert_saw(b, "JOIN j/n highest=0 running=0 new_run\n");
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 400);
+    connected(b);
+    assert_saw(b, "new_run"); /* it was not welcomed yet */
+    welcome(b);
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 400);
+    connected(b);
+    assert_saw(b, "JOIN j/n highest=0 running=0\n");
+    bench_free(b);
+}
+
+TEST(renew, an_answer_to_what_was_never_asked_is_ignored)
+{
+    struct bench *b = a_joined_bench(1);
+    pass_until(b, b->deadline);
+    renewed(b, 0);
+    assert_string_equal(b->log, "");
+    renewed(b, 2);
+    assert_string_equal(b->log, "");
+    renewed(b, UINT64_MAX);
+    assert_string_equal(b->log, "");
+    renewed(b, 1);
+    assert_saw(b, "FENCE");
+    bench_free(b);
+}
+
+TEST(renew, an_answer_so_late_that_nobody_knows_when_it_was_asked_for_is_ignored)
+{
+    struct bench *b = bench_new(1, 1);
+    b->config.monitor_interval_ms = 1000;
+    begin(b);
+    connected(b);
+    welcome(b);
+    while (b->renewal < RENEWALS_MAX + 1) {
+        pass_until(b, b->deadline);
+    }
+    renewed(b, 1); /* the sending of the last one is kept in its place: a fence too late */
+    assert_string_equal(b->log, "");
+    renewed(b, 2);
+    assert_saw(b, "FENCE");
+    bench_free(b);
+}
+
+TEST(link, an_agent_that_trains_waits_for_the_server_longer_than_the_join_timeout)
+{
+    struct bench *b = bench_new(1, 1);
+    b->config.join_timeout_ms = 5000;
+    begin(b);
+    connected(b);
+    welcome(b);
+    run_epoch(b, 1);
+    lost(b, AGENT_LINK_LOST);
+    for (int i = 0; i < 20; i++) {
+        pass(b, 3500);
+        assert_saw(b, "CONNECT");
+        lost(b, AGENT_LINK_UNREACHABLE);
+    }
+    /* Its guard ends the trainers at the fence; then there is nothing left to wait with. */
+    does(b, (struct agent_event){.type = AGENT_FENCED});
+    assert_saw(b, "~fenced epoch=1");
+    assert_saw(b, "SWEEP");
+    trainer_exited(b, 0, 0, 9);
+    swept(b);
+    assert_saw(b, "~exited epoch=1 number=0 stopped");
+    pass_until(b, b->deadline);
+    assert_saw(b, "EXIT 69");
+    bench_free(b);
+}
+
+struct refusal_case {
+    enum tfe_refusal code;
+    int exit_code;
+};
+
+TEST(refused, each_code_has_its_exit)
+{
+    static const struct refusal_case cases[] = {
+        {REFUSAL_NOT_AUTHORISED, 77}, {REFUSAL_BAD_REQUEST, 2}, {REFUSAL_SIZE_MISMATCH, 2},
+        {REFUSAL_JOB_FINISHED, 1},    {REFUSAL_NO_SUCH_JOB, 1}, {REFUSAL_NODE_REPLACED, 1},
+        {REFUSAL_NO_SUCH_NODE, 1},    {REFUSAL_EVICTED, 1},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct bench *b = a_bench();
+        connected(b);
+        hears(b, (struct tfe_msg){.type = MSG_REFUSED,
+                                  .u.refused = {.code = cases[i].code, .sentence = "do this"}});
+        char line[64];
+        snprintf(line, sizeof(line), "EXIT %d do this\n", cases[i].exit_code);
+        assert_saw(b, line);
+        bench_free(b);
+    }
+}
+
+TEST(refused, at_a_limit_it_tries_again)
+{
+    struct bench *b = a_bench();
+    connected(b);
+    hears(b, (struct tfe_msg){.type = MSG_REFUSED,
+                              .u.refused = {.code = REFUSAL_LIMIT_REACHED, .sentence = "full"}});
+    assert_saw(b, "~refused epoch=0 number=5 full\n");
+    assert_false(b->over);
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 3000);
+    assert_saw(b, "CONNECT");
+    bench_free(b);
+}
+
+static void refused_as(struct bench *b, const char *sentence)
+{
+    connected(b);
+    hears(b, (struct tfe_msg){.type = MSG_REFUSED,
+                              .u.refused = {.code = REFUSAL_LIMIT_REACHED, .sentence = sentence}});
+}
+
+TEST(refused, at_a_limit_is_said_once_in_the_servers_words_and_in_the_end)
+{
+    struct bench *b = a_bench();
+    refused_as(b, "full");
+    for (int i = 0; i < 5; i++) {
+        lost(b, AGENT_LINK_LOST);
+        while (!strstr(b->log, "CONNECT\n")) {
+            pass_until(b, b->deadline);
+        }
+        refused_as(b, "full");
+        assert_not_saw(b, "~refused");
+    }
+    lost(b, AGENT_LINK_LOST);
+    refused_as(b, "fuller");
+    assert_saw(b, "~refused epoch=0 number=5 fuller\n");
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 600000);
+    assert_saw(b, "EXIT 69 the server did not let this node in within --join-timeout: fuller");
+    bench_free(b);
+}
+
+TEST(refused, a_running_trainer_is_ended_first)
+{
+    struct bench *b = a_running_bench(1);
+    hears(b, (struct tfe_msg){.type = MSG_REFUSED,
+                              .u.refused = {.code = REFUSAL_NODE_REPLACED, .sentence = "gone"}});
+    assert_saw(b, "SWEEP");
+    assert_not_saw(b, "EXIT ");
+    trainer_exited(b, 0, 0, 15);
+    swept(b);
+    assert_saw(b, "EXIT 1 gone");
+    bench_free(b);
+}
+
+TEST(link, on_the_way_out_without_a_server_the_agent_does_not_spin)
+{
+    /* The time of the next try lay in the past while the trainers were ended: the shell's timer
+     * came back at once, for as long as that took. */
+    struct bench *b = a_running_bench(1);
+    lost(b, AGENT_LINK_LOST);
+    signalled(b, 15);
+    assert_saw(b, "SWEEP");
+    int steps = 0;
+    int64_t until = b->now + 30000;
+    while (b->deadline <= until) {
+        b->now = b->deadline;
+        assert_int_equal(step(b, (struct agent_event){.type = AGENT_TICK}), 0);
+        assert_true(++steps < 5);
+    }
+    assert_not_saw(b, "CONNECT");
+    swept(b);
+    assert_saw(b, "EXIT 143");
+    bench_free(b);
+}
+
+TEST(link, brings_the_size_of_what_it_runs_where_that_is_larger_than_it_was_told)
+{
+    struct bench *b = a_joined_bench(1); /* an operator has let the job grow since */
+    b->nodes = b->config.spec.max_nodes + 3;
+    run_epoch(b, 1);
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 2000);
+    connected(b);
+    char max[32];
+    snprintf(max, sizeof(max), " max=%u", b->nodes);
+    assert_saw(b, max);
+    bench_free(b);
+}
+
+TEST(link, sizes_out_of_range_make_no_agent)
+{
+    struct bench *b = bench_new(1, 1);
+    struct agent_config good = b->config;
+    for (int i = 0; i < 6; i++) {
+        struct agent_config c = good;
+        switch (i) {
+        case 0:
+            c.spec.nproc = 0;
+            break;
+        case 1:
+            c.spec.nproc = MSG_NPROC_MAX + 1;
+            break;
+        case 2:
+            c.spec.min_nodes = 0;
+            break;
+        case 3:
+            c.spec.min_nodes = 5;
+            break;
+        case 4:
+            c.spec.max_nodes = MSG_NODES_MAX + 1;
+            break;
+        default:
+            c.job.text[0] = '\0';
+            break;
+        }
+        assert_int_equal(agent_new(&c, &b->mem, &b->a), TFE_EINVAL);
+    }
+    b->flaky.fail_at = 1;
+    assert_int_equal(agent_new(&good, &b->mem, &b->a), TFE_ENOMEM);
+    agent_free(NULL);
+    bench_free(b);
+}
+
+TEST(renew, monitor_interval_is_the_longest_time_between_two)
+{
+    struct bench *b = bench_new(1, 1);
+    b->config.monitor_interval_ms = 1000;
+    begin(b);
+    connected(b);
+    welcome(b);
+    for (int i = 0; i < 200; i++) {
+        int64_t from = b->now;
+        pass_until(b, b->deadline);
+        assert_saw(b, "RENEW");
+        assert_in_range(b->now - from, 800, 1000);
+        renewed(b, b->renewal);
+    }
+    bench_free(b);
+}

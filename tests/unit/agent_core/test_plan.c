@@ -1,0 +1,330 @@
+/* tests/unit/agent_core/test_plan.c: progress that is told, scripts that are asked to save, and
+ * planned ends. */
+#include "tests/unit/agent_core/bench.h"
+
+static void tells(struct bench *b, uint64_t epoch, uint32_t local, struct msg_progress told)
+{
+    told.epoch = epoch;
+    does(b, (struct agent_event){.type = AGENT_PROGRESS, .progress = {local, told}});
+}
+
+static void step_done(struct bench *b, uint64_t step)
+{
+    tells(b, 1, 0, (struct msg_progress){.has_step = true, .step = step});
+}
+
+static void stop_planned(struct bench *b, uint64_t epoch)
+{
+    hears(b, (struct tfe_msg){.type = MSG_STOP, .u.stop = {.epoch = epoch, .planned = true}});
+}
+
+TEST(progress, of_ten_thousand_nodes_is_told_by_each_every_ten_to_twenty_seconds)
+{
+    struct bench *b = a_joined_bench(1);
+    b->nodes = 10000;
+    run_epoch(b, 1);
+    step_done(b, 1);
+    assert_string_equal(b->log, "PROGRESS epoch=1 step=1 saves=0 answers=0\n");
+    int64_t waited = 0;
+    for (bool told = false; !told; waited += 100) {
+        step_done(b, (uint64_t)(waited / 100) + 2);
+        assert_not_saw(b, "PROGRESS");
+        pass_answered(b, 100);
+        told = strstr(b->log, "PROGRESS") != NULL;
+    }
+    assert_in_range(waited, 10000, 20100);
+    bench_free(b);
+}
+
+TEST(progress, of_a_checkpoint_does_not_wait)
+{
+    struct bench *b = a_running_bench(1);
+    step_done(b, 7);
+    tells(b, 1, 0,
+          (struct msg_progress){
+              .has_step = true, .step = 8, .has_saved = true, .saved_step = 8, .saves = 1});
+    assert_string_equal(b->log, "PROGRESS epoch=1 step=8 saved=8 saves=1 answers=0\n");
+    tells(b, 1, 0, (struct msg_progress){.has_saved = true, .saved_step = 9, .saves = 1});
+    assert_string_equal(b->log, "PROGRESS epoch=1 step=8 saved=9 saves=1 answers=0\n");
+    tells(b, 1, 0, (struct msg_progress){.listens = true});
+    assert_string_equal(b->log, "PROGRESS epoch=1 step=8 saved=9 saves=1 answers=0 listens\n");
+    bench_free(b);
+}
+
+TEST(progress, of_several_trainers_is_that_of_the_node)
+{
+    struct bench *b = a_running_bench(2);
+    tells(b, 1, 1, (struct msg_progress){.has_step = true, .step = 5, .saves = 2, .listens = true});
+    assert_string_equal(b->log, "PROGRESS epoch=1 step=5 saves=2 answers=0 listens\n");
+    tells(b, 1, 0, (struct msg_progress){.has_step = true, .step = 4, .saves = 2});
+    assert_string_equal(b->log, ""); /* behind the other: nothing new */
+    tells(b, 1, 0, (struct msg_progress){.listens = true});
+    tells(b, 1, 1, (struct msg_progress){.listens = false});
+    assert_string_equal(b->log, ""); /* the other still does */
+    tells(b, 1, 0, (struct msg_progress){.listens = false});
+    assert_string_equal(b->log, "PROGRESS epoch=1 step=5 saves=2 answers=0\n");
+    assert_int_equal(act(b, (struct agent_event){.type = AGENT_PROGRESS, .progress.local = 2}),
+                     TFE_EINVAL);
+    bench_free(b);
+}
+
+TEST(progress, of_saves_alone_is_told_again_as_well)
+{
+    struct bench *b = a_running_bench(1);
+    tells(b, 1, 0, (struct msg_progress){.saves = 1});
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 400);
+    connected(b);
+    welcome(b);
+    assert_saw(b, "PROGRESS epoch=1 saves=1 answers=0\n");
+    bench_free(b);
+}
+
+TEST(progress, of_what_memory_keeps_comes_with_the_steps_and_outlives_the_epoch)
+{
+    struct bench *b = a_running_bench(1);
+    struct msg_progress told = {.has_step = true,
+                                .step = 7,
+                                .memory = {.bytes = 64, .has_kept = true, .epoch = 1, .step = 6},
+                                .has_from = true,
+                                .from_step = 5};
+    tells(b, 1, 0, told);
+    assert_string_equal(b->log,
+                        "PROGRESS epoch=1 step=7 saves=0 answers=0 kept=1/6 in 64 from=5\n");
+    told.memory.step = 7;
+    tells(b, 1, 0, told);
+    assert_string_equal(b->log, ""); /* no more urgent than a step */
+    pass(b, 200);
+    assert_saw(b, " step=7 saves=0 answers=0 kept=1/7 in 64 from=5\n");
+    told.kept_answers = 3;
+    tells(b, 1, 0, told); /* a switch may wait for it */
+    assert_saw(b, " kept=1/7 in 64 from=5 kept_answers=3\n");
+    told.kept_answers = 2;
+    tells(b, 1, 0, told);
+    assert_string_equal(b->log, "");
+    stop(b, 1);
+    prepare(b, 2);
+    swept(b);
+    ports_held(b, 2);
+    assert_saw(b, " kept=1/7 in 64\n");
+    table(b, 2);
+    start(b, 2);
+    stop(b, 2);
+    prepare(b, 3);
+    swept(b);
+    ports_held(b, 3);
+    assert_saw(b, " kept=1/7 in 64\n"); /* nothing was kept in epoch 2 */
+    bench_free(b);
+}
+
+TEST(progress, of_an_epoch_that_has_ended_is_nothing)
+{
+    struct bench *b = a_running_bench(1);
+    tells(b, 2, 0, (struct msg_progress){.has_step = true, .step = 1});
+    assert_string_equal(b->log, "");
+    step_done(b, 3);
+    step_done(b, 4);
+    trainer_exited(b, 0, 1, 0);
+    swept(b);
+    step_done(b, 5);
+    assert_string_equal(b->log, "");
+    pass(b, 1000);
+    assert_not_saw(b, "PROGRESS");
+    bench_free(b);
+}
+
+TEST(stop, that_is_planned_may_say_that_memory_is_enough)
+{
+    struct bench *b = a_running_bench(1);
+    hears(b, (struct tfe_msg){.type = MSG_STOP,
+                              .u.stop = {.epoch = 1, .planned = true, .in_memory = true}});
+    assert_saw(b, "SWEEP planned grace=5000 in_memory\n");
+    stop(b, 1);
+    assert_saw(b, "SWEEP\n");
+    bench_free(b);
+}
+
+TEST(stop, that_is_planned_has_no_grace_any_more_once_something_is_wrong)
+{
+    struct bench *b = a_running_bench(1);
+    stop_planned(b, 1);
+    stop_planned(b, 1);
+    assert_string_equal(b->log, "");
+    stop(b, 1);
+    assert_string_equal(b->log, "SWEEP\n");
+    stop(b, 1);
+    assert_string_equal(b->log, "");
+    bench_free(b);
+
+    b = a_running_bench(1);
+    stop_planned(b, 1);
+    does(b, (struct agent_event){.type = AGENT_FENCED});
+    assert_saw(b, "SWEEP\n");
+    bench_free(b);
+
+    b = a_running_bench(1);
+    stop_planned(b, 2); /* a later epoch's: nothing says that this one may go on so long */
+    assert_saw(b, "SWEEP\n");
+    bench_free(b);
+}
+
+static void warned(struct bench *b, enum tfe_notice kind, int64_t within_ms)
+{
+    does(b, (struct agent_event){
+                .type = AGENT_NOTICE,
+                .notice = {.kind = kind,
+                           .source = "imds",
+                           .deadline = within_ms < 0 ? TFE_MONO_NEVER
+                                                     : (struct tfe_mono){b->now + within_ms}}});
+}
+
+static void taken_back(struct bench *b, enum tfe_notice kind)
+{
+    does(b,
+         (struct agent_event){.type = AGENT_NOTICE, .notice = {.kind = kind, .withdrawn = true}});
+}
+
+TEST(notice, is_told_with_the_time_that_is_left)
+{
+    struct bench *b = a_running_bench(1);
+    does(b,
+         (struct agent_event){
+             .type = AGENT_NOTICE,
+             .notice = {.kind = NOTICE_PREEMPT, .deadline = {b->now + 120000}, .uncertain = true}});
+    assert_saw(b, "NOTICE preempt in=120000 uncertain\n");
+    assert_int_equal(act(b, (struct agent_event){.type = AGENT_NOTICE, .notice = {.kind = 0}}),
+                     TFE_EINVAL);
+    bench_free(b);
+}
+
+TEST(notice, that_says_most_is_told)
+{
+    struct bench *b = a_running_bench(1);
+    warned(b, NOTICE_REBALANCE, -1);
+    assert_saw(b, "~notice epoch=0 number=0 imds");
+    assert_saw(b, "NOTICE rebalance\n");
+    warned(b, NOTICE_MAINTENANCE, 900000);
+    assert_saw(b, "NOTICE maintenance in=900000\n");
+    warned(b, NOTICE_PREEMPT, 120000);
+    assert_saw(b, "NOTICE preempt in=120000\n");
+    warned(b, NOTICE_PREEMPT, 120000);
+    assert_not_saw(b, "NOTICE"); /* its source looks every few seconds */
+    taken_back(b, NOTICE_PREEMPT);
+    assert_saw(b, "NOTICE maintenance in=900000\n");
+    taken_back(b, NOTICE_MAINTENANCE);
+    assert_saw(b, "NOTICE rebalance\n");
+    taken_back(b, NOTICE_REBALANCE);
+    assert_saw(b, "NOTICE rebalance withdrawn\n");
+    bench_free(b);
+}
+
+/* A machine that was suspended heard of it before its agent's clock was looked at: the next notice
+ * went with the last one, and nobody was told. */
+TEST(notice, that_comes_as_the_last_one_is_over_counts)
+{
+    struct bench *b = a_running_bench(1);
+    warned(b, NOTICE_PREEMPT, 30000);
+    pass_answered(b, 149999);
+    b->now++;
+    warned(b, NOTICE_PREEMPT, -1);
+    assert_saw(b, "~notice epoch=0 number=0 imds");
+    assert_saw(b, "NOTICE preempt\n");
+    pass_answered(b, 119999);
+    assert_not_saw(b, "withdrawn");
+    pass(b, 1);
+    assert_saw(b, "NOTICE preempt withdrawn\n");
+    bench_free(b);
+}
+
+static struct bench *a_graceful_bench_of(uint32_t grace_ms)
+{
+    struct bench *b = bench_new(1, 1);
+    b->config.preempt_grace_ms = grace_ms;
+    begin(b);
+    connected(b);
+    welcome(b);
+    prepare(b, 1);
+    ports_held(b, 1);
+    table(b, 1);
+    start(b, 1);
+    return b;
+}
+
+static struct bench *a_graceful_bench(void)
+{
+    return a_graceful_bench_of(30000);
+}
+
+/* What a person ends at a terminal is no machine that goes away. */
+TEST(signal, of_a_terminal_is_told_as_an_interruption)
+{
+    static const struct {
+        uint32_t signo;
+        bool is_interrupt;
+    } signals[] = {{1, true}, {2, true}, {15, false}};
+    for (size_t i = 0; i < 3; i++) {
+        struct bench *b = a_graceful_bench();
+        signalled(b, signals[i].signo);
+        assert_saw(b, signals[i].is_interrupt ? "NOTICE signal in=30000 interrupted\n"
+                                              : "NOTICE signal in=30000\n");
+        stop_planned(b, 1);
+        swept(b);
+        assert_saw(b, signals[i].is_interrupt ? "GOODBYE interrupted\n" : "GOODBYE\n");
+        bench_free(b);
+        b = a_graceful_bench_of(0);
+        signalled(b, signals[i].signo);
+        assert_not_saw(b, "NOTICE");
+        swept(b);
+        assert_saw(b, signals[i].is_interrupt ? "GOODBYE interrupted\n" : "GOODBYE\n");
+        bench_free(b);
+    }
+}
+
+/* Nobody is there to connect to, for so long. */
+static void pass_alone(struct bench *b, int64_t ms)
+{
+    const int64_t until = b->now + ms;
+    b->n_log = 0;
+    b->log[0] = '\0';
+    while (!b->over && b->deadline <= until) {
+        const size_t before = b->n_log;
+        b->now = b->deadline > b->now ? b->deadline : b->now;
+        assert_int_equal(step(b, (struct agent_event){.type = AGENT_TICK}), 0);
+        if (strstr(b->log + before, "CONNECT\n")) {
+            assert_int_equal(
+                step(b, (struct agent_event){.type = AGENT_DISCONNECTED,
+                                             .lost = {AGENT_LINK_UNREACHABLE, "refused"}}),
+                0);
+        }
+    }
+    b->now = until;
+}
+
+TEST(signal, while_the_server_is_away_is_told_when_it_is_back)
+{
+    /* The trainers were ended at once: a restart of the server in the moment of an eviction cost
+     * all steps since the last checkpoint. */
+    struct bench *b = a_graceful_bench();
+    lost(b, AGENT_LINK_LOST);
+    pass_alone(b, 60000);
+    signalled(b, 15);
+    pass_alone(b, 1000);
+    do {
+        pass_until(b, b->deadline);
+    } while (!strstr(b->log, "CONNECT\n"));
+    const int64_t left = 1060000 + 30000 - b->now;
+    char told[64];
+    snprintf(told, sizeof(told), "NOTICE signal in=%lld\n", (long long)left);
+    connected(b);
+    welcome(b);
+    assert_saw(b, told);
+    pass_answered(b, left - 2001); /* the whole grace, as if the server had been there */
+    assert_not_saw(b, "SWEEP");
+    stop_planned(b, 1);
+    assert_saw(b, "SWEEP planned grace=5000\n");
+    swept(b);
+    assert_saw(b, "GOODBYE\nDISCONNECT\n");
+    lost(b, AGENT_LINK_LOST);
+    assert_string_equal(b->log, "EXIT 143 -\n");
+    bench_free(b);
+}

@@ -1,0 +1,211 @@
+/* tests/unit/agent_core/test_restart.c: trainers that start again within their epoch, and an
+ * evaluator, which is in none. */
+#include "tests/unit/agent_core/bench.h"
+
+static void restart(struct bench *b, uint64_t epoch, uint64_t number)
+{
+    hears(b, (struct tfe_msg){.type = MSG_RESTART, .u.restart = {epoch, number}});
+}
+
+static void ends(struct bench *b, uint32_t signal)
+{
+    for (uint32_t i = 0; i < b->config.spec.nproc; i++) {
+        trainer_exited(b, i, 0, signal);
+    }
+    swept(b);
+}
+
+TEST(restart, is_followed_once_for_each_number)
+{
+    struct bench *b = a_running_bench(1);
+    restart(b, 1, 1); /* nothing has ended */
+    assert_not_saw(b, "SPAWN");
+    ends(b, 9);
+    restart(b, 1, 2);
+    assert_saw(b, "SPAWN epoch=1");
+    restart(b, 1, 2); /* told twice, over a reconnect */
+    assert_string_equal(b->log, "");
+    ends(b, 9);
+    restart(b, 1, 2);
+    assert_string_equal(b->log, "");
+    restart(b, 1, 1);
+    assert_string_equal(b->log, "");
+    restart(b, 1, 3);
+    assert_saw(b, "SPAWN epoch=1");
+    bench_free(b);
+}
+
+TEST(restart, of_what_is_over_is_void_and_answered_with_what_is_so)
+{
+    struct bench *b = a_running_bench(1);
+    ends(b, 9);
+    stop(b, 2); /* a later one was told of */
+    restart(b, 1, 1);
+    assert_not_saw(b, "SPAWN");
+    assert_saw(b, "~void_start epoch=1");
+    assert_saw(b, "JOIN");
+    bench_free(b);
+}
+
+TEST(restart, after_the_end_of_the_lease_is_void)
+{
+    struct bench *b = a_running_bench(1);
+    ends(b, 9);
+    pass(b, TTL_MS);
+    restart(b, 1, 1);
+    assert_not_saw(b, "SPAWN");
+    bench_free(b);
+}
+
+/* Outside of the table, whose last rank is 1. */
+static void start_evaluator(struct bench *b)
+{
+    struct msg_row rows[8];
+    size_t n = rows_of(b, rows);
+    prepare(b, 4);
+    ports_held(b, 4);
+    table(b, 4);
+    hears(b, (struct tfe_msg){.type = MSG_START,
+                              .u.start = {.epoch = 4,
+                                          .run = 1,
+                                          .rank = (uint32_t)n,
+                                          .world = (uint32_t)n,
+                                          .nodes = 2,
+                                          .cause = CAUSE_START,
+                                          .table_digest = table_digest(rows, n),
+                                          .evaluates = true}});
+    assert_saw(b, "SPAWN epoch=4 run=1 rank=2 restarts=0");
+}
+
+TEST(evaluator, is_no_part_of_an_epoch_that_a_later_server_puts_together)
+{
+    struct bench *b = a_joined_bench(1);
+    b->shows_running = true;
+    start_evaluator(b);
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 400);
+    connected(b);
+    assert_saw(b, "running=4");
+    assert_saw(b, " evaluates");
+    assert_not_saw(b, "run=");
+    bench_free(b);
+}
+
+/* The first of a job with a ps: its chief, or worker 0 and those beside it. */
+static struct bench *a_served_bench(uint32_t nproc, bool all_workers)
+{
+    struct bench *b = bench_new(nproc, 1);
+    b->config.spec.n_ps = 1;
+    b->config.spec.all_workers = all_workers;
+    begin(b);
+    connected(b);
+    welcome(b);
+    prepare(b, 1);
+    ports_held(b, 1);
+    struct msg_row rows[] = {{.rank = 0, .host = "me", .port = 7000},
+                             {.rank = 1, .host = "me", .port = 7001},
+                             {.rank = 1, .host = "p", .port = 1, .role = TASK_PS, .first = nproc}};
+    rows[nproc] = rows[2];
+    rows[nproc].rank = nproc;
+    uint32_t world = nproc + 1;
+    hears(b,
+          (struct tfe_msg){.type = MSG_TABLE,
+                           .u.table = {.epoch = 1, .world = world, .rows = rows, .n_rows = world}});
+    hears(b, (struct tfe_msg){.type = MSG_START,
+                              .u.start = {.epoch = 1,
+                                          .run = 1,
+                                          .rank = 0,
+                                          .world = world,
+                                          .nodes = 2,
+                                          .cause = CAUSE_START,
+                                          .table_digest = table_digest(rows, world)}});
+    assert_saw(b, "SPAWN epoch=1");
+    return b;
+}
+
+static void comes_to_its_end(struct bench *b, uint32_t local)
+{
+    does(b, (struct agent_event){.type = AGENT_PROGRESS,
+                                 .progress = {local, {.epoch = 1, .ends = true}}});
+}
+
+/* The script of a chief that waits in its destructor for a worker that is missing. Or a thread of
+ * it still writes the last checkpoint: that has all of the exit grace. */
+TEST(chief, of_a_served_job_that_has_ended_but_for_its_exit_is_ended_well)
+{
+    struct bench *b = a_served_bench(1, false);
+    comes_to_its_end(b, 0);
+    pass_answered(b, 59999);
+    assert_not_saw(b, "SWEEP");
+    pass_until(b, b->now + 1);
+    assert_saw(b, "SWEEP");
+    swept(b);
+    assert_saw(b, "EXITED 1 local=0 code=0 signal=0");
+    assert_saw(b, "~exited epoch=1 number=0");
+    bench_free(b);
+}
+
+/* Killed while it wrote the last checkpoint, it was taken for a success. */
+TEST(chief, that_fails_on_its_way_out_has_failed)
+{
+    struct bench *b = a_served_bench(1, false);
+    comes_to_its_end(b, 0);
+    trainer_exited(b, 0, 0, 9);
+    swept(b);
+    assert_saw(b, "signal=9");
+    bench_free(b);
+}
+
+/* The job ended well when a worker's script did that has its trainer beside the chief's. */
+TEST(chief, is_not_who_works_beside_it)
+{
+    struct bench *b = a_served_bench(2, false);
+    comes_to_its_end(b, 1);
+    trainer_exited(b, 1, 0, 0);
+    pass_answered(b, 3600000);
+    assert_not_saw(b, "SWEEP"); /* it had a minute, and an exit code that was made up */
+    trainer_exited(b, 0, 7, 0);
+    assert_saw(b, "SWEEP");
+    swept(b);
+    assert_saw(b, "code=7");
+    bench_free(b);
+}
+
+TEST(chief, that_comes_to_its_end_is_not_asked_how_others_beside_it_end)
+{
+    struct bench *b = a_served_bench(2, false);
+    comes_to_its_end(b, 0);
+    trainer_exited(b, 1, 3, 0);
+    assert_not_saw(b, "SWEEP");
+    trainer_exited(b, 0, 0, 0);
+    swept(b);
+    assert_saw(b, "code=0");
+    bench_free(b);
+}
+
+/* They had the exit grace from then on, and were a success however they ended. */
+TEST(chief, is_nobody_where_all_workers_count)
+{
+    struct bench *b = a_served_bench(2, true);
+    comes_to_its_end(b, 0);
+    trainer_exited(b, 0, 0, 0);
+    pass_answered(b, 61000);
+    assert_not_saw(b, "SWEEP");
+    trainer_exited(b, 1, 3, 0);
+    swept(b);
+    assert_saw(b, "EXITED 1 local=1 code=3 signal=0");
+    bench_free(b);
+}
+
+TEST(restart, lets_go_of_the_ports_that_an_epoch_of_an_earlier_server_was_to_have)
+{
+    struct bench *b = a_running_bench(1);
+    ends(b, 9);
+    hears(b, (struct tfe_msg){.type = MSG_PREPARE, .u.prepare = {.epoch = 3, .answer = true}});
+    ports_held(b, 3);
+    assert_saw(b, "ANSWER 7000\n");
+    restart(b, 1, 1);
+    assert_saw(b, "ANSWER no");
+    assert_saw(b, "SPAWN epoch=1");
+    bench_free(b);
+}

@@ -1,0 +1,202 @@
+/* tests/unit/agent_core/test_work.c: epochs on a node: prepared, started, ended, accounted for; and
+ * the way out. */
+#include "common/base/rng.h"
+#include "tests/unit/agent_core/bench.h"
+
+TEST(ready, follows_the_ports)
+{
+    struct bench *b = a_joined_bench(2);
+    hears(b, (struct tfe_msg){.type = MSG_PREPARE, .u.prepare = {.epoch = 3, .fresh_ports = true}});
+    assert_string_equal(b->log, "HOLD 3 fresh\n");
+    ports_held(b, 2); /* of an epoch that was asked for before */
+    assert_string_equal(b->log, "");
+    ports_held(b, 3);
+    assert_string_equal(b->log, "READY epoch=3 me:7000:7001\n~ready epoch=3 number=0 -\n");
+    prepare(b, 4);
+    assert_string_equal(b->log, "HOLD 4\n");
+    bench_free(b);
+}
+
+TEST(start, a_millisecond_before_the_end_of_the_lease_is_not)
+{
+    struct bench *b = a_joined_bench(1);
+    prepare(b, 1);
+    ports_held(b, 1);
+    table(b, 1);
+    b->now += TTL_MS - 1;
+    start(b, 1);
+    assert_saw(b, "SPAWN epoch=1");
+    bench_free(b);
+}
+
+TEST(start, with_a_rank_outside_of_its_table_is_void)
+{
+    struct bench *b = a_joined_bench(1);
+    prepare(b, 1);
+    ports_held(b, 1);
+    table(b, 1);
+    struct msg_row rows[8];
+    size_t n = rows_of(b, rows);
+    struct msg_start far = {.epoch = 1, .rank = UINT32_MAX, .world = 2, .nodes = 2};
+    far.table_digest = table_digest(rows, n);
+    hears(b, (struct tfe_msg){.type = MSG_START, .u.start = far});
+    assert_saw(b, "~void_start");
+    assert_not_saw(b, "SPAWN");
+    bench_free(b);
+}
+
+TEST(start, for_a_place_that_is_not_its_own_is_void)
+{
+    struct bench *b = a_joined_bench(1);
+    prepare(b, 1);
+    ports_held(b, 1);
+    static const struct msg_row not_its_own[] = {{0, "me", 7001, TASK_WORKER, 0},
+                                                 {0, "another", 7000, TASK_WORKER, 0}};
+    for (size_t i = 0; i < 2; i++) {
+        hears(b, (struct tfe_msg){
+                     .type = MSG_TABLE,
+                     .u.table = {.epoch = 1, .world = 1, .rows = &not_its_own[i], .n_rows = 1}});
+        hears(b, (struct tfe_msg){.type = MSG_START,
+                                  .u.start = {.epoch = 1,
+                                              .world = 1,
+                                              .nodes = 1,
+                                              .cause = CAUSE_START,
+                                              .table_digest = table_digest(&not_its_own[i], 1)}});
+        assert_saw(b, "~void_start epoch=1 number=0 its place is another process's");
+        assert_saw(b, "JOIN");
+        welcome(b);
+    }
+    bench_free(b);
+}
+
+TEST(table, chunks_that_do_not_fit_are_refused_and_change_nothing)
+{
+    struct bench *b = a_joined_bench(2);
+    prepare(b, 1);
+    ports_held(b, 1);
+    struct msg_row rows[8];
+    size_t n = rows_of(b, rows);
+    hears(b, (struct tfe_msg){.type = MSG_TABLE,
+                              .u.table = {.epoch = 1, .world = 4, .rows = rows, .n_rows = 2}});
+    const struct msg_table bad[] = {
+        {.epoch = 1, .world = 4, .rows = rows + 3, .n_rows = 1}, /* a hole */
+        {.epoch = 1, .world = 4, .rows = rows + 1, .n_rows = 1}, /* again */
+        {.epoch = 2, .world = 4, .rows = rows + 2, .n_rows = 2}, /* another's */
+        {.epoch = 1, .world = 5, .rows = rows + 2, .n_rows = 2}, /* another size */
+        {.epoch = 1, .world = 3, .rows = rows, .n_rows = n},     /* too many */
+        {.epoch = 1, .world = 4, .base_digest = 1, .rows = rows + 2, .n_rows = 2}, /* a diff */
+        {.epoch = 1, .world = UINT32_MAX, .rows = rows, .n_rows = 1},
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct tfe_msg msg = {.type = MSG_TABLE, .u.table = bad[i]};
+        assert_int_equal(act(b, (struct agent_event){.type = AGENT_MESSAGE, .msg = &msg}),
+                         TFE_EINVAL);
+    }
+    hears(b, (struct tfe_msg){.type = MSG_TABLE,
+                              .u.table = {.epoch = 1, .world = 4, .rows = rows + 2, .n_rows = 2}});
+    start(b, 1);
+    assert_saw(b, "SPAWN");
+    bench_free(b);
+}
+
+TEST(stop, of_an_older_epoch_does_not_touch_the_running_one)
+{
+    struct bench *b = a_joined_bench(1);
+    run_epoch(b, 5);
+    stop(b, 4);
+    assert_string_equal(b->log, "");
+    stop(b, 9);
+    assert_saw(b, "SWEEP");
+    bench_free(b);
+}
+
+TEST(exited, that_came_up_between_join_and_welcome_is_said_then)
+{
+    /* It was in neither: the server waited for a trainer that had ended, until the next reconnect.
+     */
+    struct bench *b = a_running_bench(1);
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 400);
+    connected(b);
+    assert_saw(b, "running=1\n");
+    does(b, (struct agent_event){.type = AGENT_LISTENING, .epoch = 1});
+    trainer_exited(b, 0, 3, 0);
+    swept(b);
+    assert_not_saw(b, "EXITED 1");
+    noted(b, 9); /* of another epoch */
+    welcome(b);
+    assert_saw(b, "EXITED 1 local=0 code=3 signal=0 its tail\n");
+    noted(b, 1);
+    lost(b, AGENT_LINK_LOST);
+    bench_free(b);
+}
+
+/* A server that has been started again knows nothing of it, and without it none of its probes prove
+ * that the node's trainers are dead. */
+TEST(exited, listening_is_said_with_every_welcome)
+{
+    struct bench *b = a_running_bench(1);
+    lost(b, AGENT_LINK_LOST);
+    does(b, (struct agent_event){.type = AGENT_LISTENING, .epoch = 1});
+    assert_string_equal(b->log, "");
+    pass(b, 400);
+    connected(b);
+    welcome(b);
+    assert_saw(b, "LISTENING epoch=1\n");
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 400);
+    connected(b);
+    welcome(b);
+    assert_saw(b, "LISTENING epoch=1\n");
+    stop(b, 1);
+    lost(b, AGENT_LINK_LOST);
+    pass(b, 400);
+    connected(b);
+    welcome(b);
+    assert_not_saw(b, "LISTENING"); /* they are being ended */
+    bench_free(b);
+}
+
+TEST(nproc, all_that_end_well_are_a_success)
+{
+    struct bench *b = a_running_bench(3);
+    trainer_exited(b, 1, 0, 0);
+    trainer_exited(b, 2, 0, 0);
+    assert_not_saw(b, "SWEEP");
+    trainer_exited(b, 0, 0, 0);
+    assert_saw(b, "SWEEP");
+    swept(b);
+    assert_saw(b, "EXITED 1 local=0 code=0 signal=0 \n");
+    bench_free(b);
+}
+
+/* A share of the data that was a minute longer was cut off, and counted as done. */
+TEST(nproc, after_the_first_ended_well_nobody_hurries_the_others_and_their_codes_do_not_matter)
+{
+    struct bench *b = a_running_bench(3);
+    trainer_exited(b, 0, 0, 0);
+    pass_answered(b, 30000);
+    trainer_exited(b, 1, 1, 0);
+    pass_answered(b, 3600000);
+    assert_not_saw(b, "SWEEP"); /* the third is still at it */
+    trainer_exited(b, 2, 0, 9);
+    assert_saw(b, "SWEEP");
+    swept(b);
+    assert_saw(b, "EXITED 1 local=0 code=0 signal=0 \n");
+    bench_free(b);
+}
+
+TEST(start, after_lease_ended_is_void)
+{
+    struct bench *b = a_running_bench(1);
+    hears(b, (struct tfe_msg){.type = MSG_LEASE_ENDED, .u.lease_ended.epoch = 1});
+    assert_saw(b, "~stopping epoch=1 number=0 the lease has ended");
+    assert_saw(b, "SWEEP");
+    swept(b);
+    prepare(b, 2);
+    ports_held(b, 2);
+    table(b, 2);
+    start(b, 2);
+    assert_saw(b, "~void_start");
+    bench_free(b);
+}

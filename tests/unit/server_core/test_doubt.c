@@ -1,0 +1,40 @@
+/* tests/unit/server_core/test_doubt.c: silence that is more likely the server's own fault. */
+#include "tests/unit/server_core/world.h"
+
+static int tick(struct world *w)
+{
+    forget(w);
+    return step(w, &(struct rdzv_event){.type = RDZV_TICK, .now = {w->now}});
+}
+
+TEST(late, half_a_second_is_on_time)
+{
+    struct world *w = a_running_world(1, 1, 1);
+    w->renews[0] = false;
+    pass(w, TTL_HELD_MS - 1);
+    w->now += 500;
+    assert_int_equal(tick(w), 0);
+    assert_saw(w, "node_lost");
+    world_free(w);
+}
+
+static struct world *a_mass_loss(uint32_t n, uint32_t silent)
+{
+    struct world *w = a_running_world(1, n, n);
+    for (uint32_t i = 0; i < silent; i++) {
+        w->renews[i] = false;
+    }
+    pass(w, TTL_HELD_MS);
+    return w;
+}
+
+TEST(mass_loss, of_half_or_of_two_is_a_loss)
+{
+    struct world *w = a_mass_loss(6, 3);
+    assert_saw(w, "node_lost");
+    assert_not_saw(w, "mass_loss");
+    world_free(w);
+    w = a_mass_loss(2, 2);
+    assert_saw(w, "node_lost");
+    world_free(w);
+}

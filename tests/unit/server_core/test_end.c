@@ -1,0 +1,108 @@
+/* tests/unit/server_core/test_end.c: how a job ends, what the nodes are told, and what those are
+ * told who come late. */
+#include "tests/unit/server_core/world.h"
+
+TEST(failure, tells_the_beginning_of_an_exception_with_a_tensor_in_it)
+{
+    struct world *w = a_world(1, 1);
+    char tail[2000] =
+        "Traceback (most recent call last):\n  File \"x.py\"\nValueError: no: \xc3\xa4";
+    for (size_t n = strlen(tail); n + 2 < sizeof(tail); n += 2) {
+        strcpy(tail + n, "\xc3\xa4");
+    }
+    w->join.spec.max_restarts = 0;
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    exited_as(w, 0, (struct msg_exited){.epoch = 1, .code = 1, .tail = tail});
+    const char *told = strstr(w->log, "its last lines were:\nValueError: no: \xc3\xa4");
+    assert_non_null(told);
+    size_t n = strcspn(strchr(told, '\n') + 1, "\n");
+    assert_in_range(n, 598, 600);
+    assert_int_equal(n % 2, 0); /* whole characters */
+    world_free(w);
+}
+
+TEST(failure, a_long_tail_keeps_its_end_and_outlives_the_message)
+{
+    struct world *w = a_world(1, 1);
+    w->join.spec.max_restarts = 0;
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    char *tail = malloc(MSG_TAIL_MAX + 1);
+    assert_non_null(tail);
+    memset(tail, 'x', MSG_TAIL_MAX);
+    tail[MSG_TAIL_MAX] = '\0';
+    memcpy(tail + MSG_TAIL_MAX - 9, "\nthe end.", 9);
+    struct tfe_msg msg = {.type = MSG_EXITED, .u.exited = {.epoch = 1, .code = 1, .tail = tail}};
+    struct rdzv_actions actions;
+    assert_int_equal(
+        rdzv_step(w->r, &(struct rdzv_event){.type = RDZV_MESSAGE, .now = {w->now}, .msg = &msg},
+                  &actions),
+        0);
+    free(tail); /* borrowed for the call only */
+    bool traced = false;
+    for (size_t i = 0; i < actions.n; i++) {
+        if (actions.v[i].type == RDZV_TRACE && actions.v[i].trace.kind == TRACE_NODE_EXITED) {
+            traced = strlen(actions.v[i].trace.text) == MSG_TAIL_MAX;
+        }
+        if (actions.v[i].type == RDZV_SEND && actions.v[i].msg.type == MSG_FINISH) {
+            const char *sentence = actions.v[i].msg.u.finish.sentence;
+            assert_string_equal(sentence + strlen(sentence) - 8, "the end.");
+        }
+    }
+    assert_true(traced);
+    world_free(w);
+}
+
+TEST(success, comes_as_soon_as_all_have_ended)
+{
+    struct world *w = a_running_world(1, 3, 3);
+    exited(w, 0, 1, 0);
+    goodbye(w, 1);
+    assert_not_saw(w, "FINISH");
+    exited(w, 2, 1, 7);
+    assert_int_equal(times_seen(w, "FINISH succeeded"), 2);
+    world_free(w);
+}
+
+TEST(late, another_script_is_refused_with_the_sentence)
+{
+    struct world *w = a_world(1, 1);
+    w->join.spec.max_restarts = 0;
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    exited(w, 0, 1, 2);
+    w->join.spec.script_digest++;
+    join(w, 1, "b");
+    assert_saw(w, "1:REFUSED job_finished: job j run 1 ended failed; it takes no other script");
+    assert_saw(w, "1:CLOSE");
+    assert_not_saw(w, "FINISH");
+    world_free(w);
+}
+
+TEST(sizes, that_differ_are_refused_with_both_named)
+{
+    struct world *w = a_running_world(1, 4, 1);
+    w->join.spec.max_nodes = 3;
+    w->join.spec.nproc = 2;
+    join(w, 1, "b");
+    assert_saw(w, "1:REFUSED size_mismatch: job j was opened with --nnodes=1:4 --nproc-per-node=1, "
+                  "this node asks for --nnodes=1:3 --nproc-per-node=2\n");
+    assert_saw(w, "1:CLOSE");
+    assert_not_saw(w, "0:");
+    cut(w, 1);
+    assert_string_equal(w->log, "");
+    world_free(w);
+}
+
+TEST(sizes, a_member_that_changes_its_mind_loses_its_connection_only)
+{
+    struct world *w = a_running_world(1, 4, 2);
+    w->join.spec.max_nodes = 3;
+    join(w, 1, "b");
+    assert_saw(w, "1:REFUSED size_mismatch");
+    cut(w, 1);
+    pass(w, TTL_HELD_MS);
+    assert_saw(w, "0:STOP epoch=1");
+    world_free(w);
+}

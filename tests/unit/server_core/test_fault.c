@@ -1,0 +1,403 @@
+/* tests/unit/server_core/test_fault.c: who pays for the end of an epoch, and when it is enough. */
+#include "tests/unit/server_core/operator.h"
+
+static bool is_charged(const char *tail)
+{
+    struct world *w = a_running_world(1, 2, 2);
+    exited_as(w, 1, (struct msg_exited){.epoch = 1, .code = 1, .tail = tail});
+    bool charged = strstr(w->log, "~restarts") != NULL;
+    assert_int_equal(strstr(w->log, "own_fault") != NULL, charged);
+    world_free(w);
+    return charged;
+}
+
+TEST(verdict, an_exception_of_the_scripts_own_is_its_fault_whatever_tensorflow_says_afterwards)
+{
+    /* A worker that ends with an exception finds its peers gone in the shutdown barrier and says
+     * so. */
+    assert_true(
+        is_charged("Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n"
+                   "    raise ValueError(\"x\")\nValueError: x\n"
+                   "E0000 Shutdown barrier in coordination service has failed: ABORTED\n"));
+    assert_false(is_charged("Traceback (most recent call last):\n  File \"x.py\", line 1\n"
+                            "tensorflow.python.framework.errors_impl.UnavailableError: {{node x}}\n"
+                            "Collective ops is aborted by: Connection refused\n"));
+    /* The last one is what it ended by. */
+    assert_false(is_charged("Traceback (most recent call last):\n  File \"x.py\", line 1\n"
+                            "KeyError: 'x'\n\nDuring handling of the above exception, another "
+                            "exception occurred:\n\nTraceback (most recent call last):\n"
+                            "  File \"x.py\", line 2\n"
+                            "errors_impl.UnavailableError: Collective ops is aborted by: reset\n"));
+    /* The head of a long traceback does not travel. */
+    assert_false(
+        is_charged("  File \"x.py\", line 1\nerrors_impl.UnavailableError: Collective ops is "
+                   "aborted by: Connection reset\n"));
+    assert_true(is_charged("Traceback (most recent call last):\n  File \"x.py\", line 1\n"
+                           "errors_impl.InvalidArgumentError: shapes\n"));
+    assert_true(is_charged("Traceback (most recent call last):\n"));
+    assert_true(is_charged("Traceback (most recent call last):"));
+    assert_true(is_charged(""));
+}
+
+TEST(budget, comes_back_with_ten_minutes_of_progress)
+{
+    struct world *w = a_running_world(1, 1, 1);
+    exited(w, 0, 1, 1);
+    ready(w, 0, 2);
+    pass(w, 1000);
+    pass(w, 599999);
+    assert_not_saw(w, "~restarts");
+    pass(w, 1);
+    assert_saw(w, "~restarts job=j node=- epoch=2 number=0 ten minutes of progress");
+    exited(w, 0, 2, 1);
+    ready(w, 0, 3);
+    assert_saw(w, "START epoch=3"); /* at once: no back-off after an epoch that made progress */
+    world_free(w);
+}
+
+TEST(budget, five_fruitless_epochs_in_a_row_fail_the_job_whoever_is_to_blame)
+{
+    struct world *w = a_running_world(1, 1, 1);
+    static const int64_t waits[] = {0, 1000, 2000, 4000};
+    for (uint64_t epoch = 1; epoch <= 4; epoch++) {
+        exited(w, 0, epoch, 143);
+        assert_not_saw(w, "FINISH");
+        ready(w, 0, epoch + 1);
+        if (waits[epoch - 1]) {
+            assert_not_saw(w, "START");
+            pass(w, waits[epoch - 1]);
+        }
+        assert_saw(w, "START");
+    }
+    exited(w, 0, 5, 143);
+    assert_saw(w,
+               "0:FINISH failed: job j failed: 5 epochs in a row came to nothing, in the last one "
+               "rank 0 on node a (a) exited with code 143");
+    world_free(w);
+}
+
+TEST(budget, an_epoch_with_progress_breaks_the_row)
+{
+    struct world *w = a_running_world(1, 1, 1);
+    for (uint64_t epoch = 1; epoch <= 12; epoch++) {
+        if (epoch % 4 == 0) {
+            pass(w, 60000);
+        }
+        exited(w, 0, epoch, 143);
+        assert_not_saw(w, "FINISH");
+        ready(w, 0, epoch + 1);
+        pass(w, 4000);
+    }
+    world_free(w);
+}
+
+TEST(budget, a_node_that_joins_breaks_the_row_once)
+{
+    struct world *w = a_world(1, 2);
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    pass(w, 3000);
+    for (uint64_t epoch = 1; epoch <= 3; epoch++) {
+        exited(w, 0, epoch, 143);
+        ready(w, 0, epoch + 1);
+        pass(w, 4000);
+    }
+    exited(w, 0, 4, 143);
+    assert_saw(w, "~end job=j node=a epoch=4 number=4 preempted");
+    join(w, 1, "b");
+    ready(w, 0, 5);
+    ready(w, 1, 5);
+    pass(w, 8000);
+    assert_string_equal(job_state(w), "running");
+    for (uint64_t epoch = 5; epoch <= 8; epoch++) {
+        forget(w);
+        exited(w, 1, epoch, 143);
+        char line[64];
+        snprintf(line, sizeof(line), "~end job=j node=b epoch=%u number=%u preempted",
+                 (unsigned)epoch, (unsigned)(epoch - 4));
+        assert_saw(w, line);
+        stopped_and_ready(w, 0, epoch);
+        ready(w, 1, epoch + 1);
+        pass(w, 50000); /* back-off goes on doubling, and a minute of running would be progress */
+    }
+    exited(w, 1, 9, 143);
+    assert_saw(w, "FINISH failed: job j failed: 5 epochs in a row came to nothing");
+    world_free(w);
+}
+
+static void renews_idle(struct world *w, uint32_t idle_ms)
+{
+    assert_int_equal(
+        say(w, 0,
+            &(struct tfe_msg){.type = MSG_RENEW, .u.renew = {.number = 99, .idle_ms = idle_ms}}),
+        0);
+}
+
+/* It evaluates and exports, and was killed after a minute: with an exit code that it never had. */
+TEST(budget, a_rank_0_that_goes_on_when_others_have_ended_is_charged_for_its_silence_alone)
+{
+    struct world *w = a_running_world(1, 2, 2);
+    renews_idle(w, 1700000); /* before, it waited for the other one */
+    exited(w, 1, 1, 0);
+    pass(w, 7200000);
+    assert_not_saw(w, "STOP");
+    renews_idle(w, 1799999);
+    assert_not_saw(w, "~restarts");
+    renews_idle(w, 1800000);
+    assert_saw(w, "~restarts job=j node=a epoch=1 number=1");
+    assert_saw(w, " progress_timeout");
+    assert_saw(w, "0:STOP epoch=1");
+    world_free(w);
+}
+
+TEST(budget, of_a_job_whose_rank_0_was_silent_at_its_end_the_sentence_makes_no_exit_code_up)
+{
+    struct world *w = a_world(2, 2);
+    w->join.spec.max_restarts = 0;
+    w->join.spec.finish_idle_ms = 90000;
+    come(w, 2);
+    exited(w, 1, 1, 0);
+    pass(w, 100000);
+    renews_idle(w, 90000);
+    stopped_and_ready(w, 0, 1);
+    ready(w, 1, 2);
+    pass(w, TTL_HELD_MS + 35000);
+    assert_saw(w,
+               "FINISH failed: job j failed: rank 0 on node a (a) was ended after 90 s without a "
+               "sign of life, while others had ended well, after 0 restarts");
+    world_free(w);
+}
+
+/* --- what is known of an end --- */
+
+static void ends_as(struct msg_exited exited, const char *how, bool charged)
+{
+    struct world *w = a_running_world(1, 2, 2);
+    exited.epoch = 1;
+    exited_as(w, 1, exited);
+    char line[128];
+    snprintf(line, sizeof(line), "~end job=j node=b epoch=1 number=%d %s\n",
+             strcmp(how, "stopped") == 0 ? 0 : 1, how);
+    assert_saw(w, line);
+    assert_int_equal(strstr(w->log, "~restarts") != NULL, charged);
+    world_free(w);
+}
+
+TEST(cause, each_has_its_evidence_and_its_price)
+{
+    ends_as((struct msg_exited){.stopped = true}, "stopped", false);
+    ends_as((struct msg_exited){.code = 42}, "preempted", false);
+    ends_as((struct msg_exited){.code = 143}, "preempted", false);
+    ends_as((struct msg_exited){.signal = 15}, "preempted", false);
+    ends_as((struct msg_exited){.code = 1}, "own_fault", true);
+    ends_as((struct msg_exited){.signal = 11}, "own_fault", true);
+    ends_as((struct msg_exited){.signal = 9, .end = ENDING_OUT_OF_MEMORY}, "out_of_memory", true);
+    ends_as((struct msg_exited){.signal = 9, .end = ENDING_START_TIMEOUT}, "start_timeout", true);
+    ends_as((struct msg_exited){.signal = 9, .end = ENDING_PROGRESS_TIMEOUT}, "progress_timeout",
+            true);
+    /* Whatever it said last is not what it was ended for. */
+    ends_as(
+        (struct msg_exited){.signal = 9,
+                            .end = ENDING_PROGRESS_TIMEOUT,
+                            .tail = "Traceback (most recent call last):\n  File\nValueError: x"},
+        "progress_timeout", true);
+    ends_as((struct msg_exited){.signal = 9,
+                                .end = ENDING_PROGRESS_TIMEOUT,
+                                .tail = "Collective ops is aborted by: heartbeat timeout"},
+            "progress_timeout", true);
+    ends_as((struct msg_exited){.signal = 6, .end = ENDING_START_FAILED}, "start_timeout", true);
+    /* TensorFlow aborts at its start when a peer that it waits for dies. */
+    ends_as((struct msg_exited){.signal = 6,
+                                .end = ENDING_START_FAILED,
+                                .tail = "rpc /tensorflow.CoordinationService/Heartbeat failed"},
+            "peer_caused", false);
+    ends_as(
+        (struct msg_exited){.code = 1,
+                            .tail = "UNAVAILABLE: /tensorflow.CoordinationService/RegisterTask"},
+        "peer_caused", false);
+}
+
+TEST(cause, a_peer_that_misses_renewals_explains_an_exit_without_words)
+{
+    /* Its machine stands still, and may go on before its lease is over: then nobody was lost. */
+    struct world *w = a_running_world(1, 2, 2);
+    w->renews[1] = false;
+    pass(w, 9000);
+    exited(w, 0, 1, 1);
+    assert_saw(w, "peer_caused");
+    assert_not_saw(w, "~restarts");
+    world_free(w);
+
+    w = a_running_world(1, 2, 2);
+    w->renews[1] = false;
+    pass(w, 9000);
+    exited_as(
+        w, 0,
+        (struct msg_exited){.epoch = 1,
+                            .code = 1,
+                            .tail = "Traceback (most recent call last):\n  File\nValueError: x"});
+    assert_saw(w, "own_fault"); /* it has said what it was */
+    world_free(w);
+
+    w = a_running_world(1, 2, 2);
+    w->renews[1] = false;
+    pass(w, 9000);
+    exited_as(w, 0, (struct msg_exited){.epoch = 1, .signal = 9, .end = ENDING_PROGRESS_TIMEOUT});
+    assert_saw(w, "peer_caused"); /* it was silent because it waited */
+    assert_not_saw(w, "~restarts");
+    world_free(w);
+}
+
+/* --- quarantine --- */
+
+TEST(quarantine, of_one_whose_peers_fell_first_takes_their_count_back)
+{
+    struct world *w = a_running_world(1, 2, 1);
+    pass(w, 60000);
+    join(w, 1, "b");
+    ready(w, 1, 2);
+    stopped_and_ready(w, 0, 1);
+    exited_as(
+        w, 0,
+        (struct msg_exited){.epoch = 2, .code = 1, .tail = "Collective ops is aborted by: x"});
+    assert_saw(w, "~end job=j node=a epoch=2 number=1 peer_caused");
+    exited(w, 1, 2, 1);
+    assert_saw(w, "~node_quarantined");
+    ready(w, 0, 3);
+    exited_as(
+        w, 0,
+        (struct msg_exited){.epoch = 3, .code = 1, .tail = "Collective ops is aborted by: x"});
+    assert_saw(w, "epoch=3 number=1 ");
+    world_free(w);
+}
+
+/* --- a script that cannot start --- */
+
+/* The n members of a first epoch that nobody is told to listen in, without --retry-start. */
+static struct world *a_first_start(uint32_t n)
+{
+    struct world *w = a_world(n, n);
+    w->holds_leader = true;
+    w->join.spec.retry_start = false;
+    come(w, n);
+    if (n > 1) {
+        pass(w, 400); /* START to all */
+    }
+    return w;
+}
+
+static const struct msg_exited no_module = {
+    .epoch = 1,
+    .code = 1,
+    .tail = "Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n"
+            "ModuleNotFoundError: No module named 'tensroflow'\n"};
+
+TEST(start, that_fails_alike_on_all_ranks_at_once_fails_the_job)
+{
+    struct world *w = a_first_start(2);
+    exited_as(w, 0, no_module);
+    assert_not_saw(w, "~switch"); /* the other one is about to say the same */
+    exited_as(w, 1, no_module);
+    assert_string_equal(job_state(w), "failed");
+    assert_saw(w, "exited with code 1, as all others did, at once");
+    assert_saw(w, "ModuleNotFoundError");
+    world_free(w);
+
+    w = a_first_start(1);
+    exited_as(w, 0, (struct msg_exited){.epoch = 1, .code = 2, .tail = "usage: x.py\n"});
+    assert_string_equal(job_state(w), "failed");
+    world_free(w);
+}
+
+/* Where no restart was to be had, the charge for the first rank's word was still called the end. */
+TEST(start, that_fails_uses_no_budget_up)
+{
+    struct world *w = a_world(2, 2);
+    w->holds_leader = true;
+    w->join.spec.retry_start = false;
+    w->join.spec.max_restarts = 0;
+    come(w, 2);
+    pass(w, 400);
+    exited_as(w, 0, no_module);
+    exited_as(w, 1, no_module);
+    assert_saw(w, "exited with code 1, as all others did, at once");
+    assert_false(rdzv_outcome(w->r, "j").is_used_up);
+    world_free(w);
+}
+
+TEST(start, that_fails_on_one_rank_or_otherwise_on_the_other_is_tried_again_after_a_second)
+{
+    struct world *w = a_first_start(2);
+    exited_as(w, 0, no_module);
+    pass(w, 999);
+    assert_not_saw(w, "~switch");
+    pass(w, 1);
+    assert_saw(w, "~switch");
+    world_free(w);
+
+    w = a_first_start(2);
+    struct msg_exited other = no_module;
+    other.tail = "Traceback (most recent call last):\n  File \"x.py\"\nOSError: no room\n";
+    exited_as(w, 0, no_module);
+    exited_as(w, 1, other);
+    assert_saw(w, "~switch");
+    assert_string_equal(job_state(w), "preparing");
+    world_free(w);
+}
+
+TEST(start, that_fails_late_or_is_not_the_first_is_tried_again)
+{
+    struct world *w = a_first_start(1);
+    pass(w, 3001);
+    exited_as(w, 0, no_module);
+    assert_saw(w, "~restarts job=j node=a epoch=1 number=1");
+    ready(w, 0, 2);
+    pass(w, 1000);
+    assert_saw(w, "START epoch=2");
+    struct msg_exited again = no_module;
+    again.epoch = 2;
+    exited_as(w, 0, again);
+    assert_saw(w, "~restarts job=j node=a epoch=2 number=2");
+    world_free(w);
+}
+
+TEST(start, that_fails_is_tried_again_where_that_is_wished_or_a_signal_ended_it)
+{
+    struct world *w = a_world(1, 1);
+    come(w, 1); /* with --retry-start */
+    exited_as(w, 0, no_module);
+    assert_saw(w, "~restarts");
+    world_free(w);
+
+    w = a_first_start(1);
+    exited_as(w, 0, (struct msg_exited){.epoch = 1, .signal = 11, .tail = ""});
+    assert_saw(w, "~restarts");
+    world_free(w);
+}
+
+TEST(fault, by_a_signal_without_a_name_is_told_by_its_number)
+{
+    struct world *w = a_world(1, 1);
+    w->join.spec.max_restarts = 0;
+    come(w, 1);
+    trainer_listens(w, 0, 1);
+    exited_as(w, 0, (struct msg_exited){.epoch = 1, .signal = 40});
+    assert_saw(w, "was ended by signal 40");
+    world_free(w);
+}
+
+TEST(fault, for_good_is_the_jobs_end_also_where_too_few_are_left_by_then)
+{
+    struct world *w = a_world(2, 2);
+    w->join.spec.max_restarts = 0;
+    come(w, 2);
+    trainer_listens(w, 1, 1);
+    exited_as(w, 0, (struct msg_exited){.epoch = 1, .code = 3, .tail = "ValueError: no"});
+    drain(w, "b");
+    trainers_stop(w, 1, 1);
+    ready(w, 0, 2);
+    assert_string_equal(job_state(w), "waiting");
+    pass(w, 20000);
+    assert_string_equal(job_state(w), "failed");
+    world_free(w);
+}

@@ -1,0 +1,223 @@
+/* tests/unit/server_core/test_growth.c: newcomers are taken in when it is worth it (design 4.8). */
+#include "tests/unit/server_core/operator.h"
+#include "tests/unit/server_core/plan.h"
+
+static void newcomer(struct world *w, uint32_t session, uint64_t epoch)
+{
+    join(w, session, name_of(session));
+    ready(w, session, epoch);
+}
+
+/* All members' memory keeps the state after this step; so many are done. */
+static void kept(struct world *w, uint64_t epoch, uint64_t kept_step, uint64_t step)
+{
+    tells(w, 0,
+          (struct msg_progress){
+              .epoch = epoch,
+              .has_step = true,
+              .step = step,
+              .listens = true,
+              .memory = {.bytes = 1, .has_kept = true, .epoch = epoch, .step = kept_step}});
+}
+
+TEST(growth, waits_for_no_checkpoint_where_memory_keeps_the_work)
+{
+    struct world *w = a_running_world(1, 2, 1);
+    pass(w, 3600000); /* no checkpoint was ever seen */
+    kept(w, 1, 40, 40);
+    newcomer(w, 1, 2);
+    assert_not_saw(w, "SAVE");
+    assert_saw(w, "STOP epoch=1 planned");
+    world_free(w);
+}
+
+TEST(growth, counts_the_work_since_the_newest_safe_step)
+{
+    /* 10 s of it after 20 s: too much. A checkpoint is asked for, and the next snapshot will do. */
+    struct world *w = a_running_world(1, 2, 1);
+    pass(w, 10000);
+    kept(w, 1, 10, 10);
+    pass(w, 10000);
+    kept(w, 1, 10, 20);
+    newcomer(w, 1, 2);
+    assert_saw(w, "SAVE");
+    pass(w, 1000);
+    kept(w, 1, 10, 21);
+    assert_not_saw(w, "STOP");
+    kept(w, 1, 21, 21);
+    assert_saw(w, "STOP epoch=1 planned");
+    world_free(w);
+}
+
+TEST(growth, comes_with_the_snapshot_that_answers_and_stops_nobody_for_the_disk)
+{
+    struct world *w = a_running_world(1, 2, 1);
+    pass(w, 10000);
+    kept(w, 1, 10, 10);
+    pass(w, 10000);
+    kept(w, 1, 10, 20);
+    newcomer(w, 1, 2);
+    assert_saw(w, "0:SAVE epoch=1 number=1 in_memory\n");
+    keeps(w, 0, 1, 21, 1);
+    assert_saw(w, "STOP epoch=1 planned in_memory\n");
+    world_free(w);
+}
+
+TEST(growth, that_is_ordered_says_with_the_stop_that_memory_is_enough)
+{
+    struct world *w = a_running_world(1, 2, 1);
+    pass(w, 10000);
+    kept(w, 1, 10, 10);
+    pass(w, 10000);
+    kept(w, 1, 10, 20);
+    newcomer(w, 1, 2);
+    assert_saw(w, "SAVE");
+    assert_int_equal(order(w, RDZV_GROW, "j", NULL), 0);
+    assert_saw(w, "STOP epoch=1 planned in_memory\n");
+    world_free(w);
+}
+
+TEST(growth, counts_on_no_memory_of_a_machine_that_may_have_to_go)
+{
+    struct world *w = a_running_world(1, 2, 2);
+    kept(w, 1, 10, 10);
+    noticed(w, 0, NOTICE_REBALANCE, MSG_UNSET);
+    newcomer(w, 2, 2);
+    assert_saw(w, "SAVE epoch=1 number=1\n");
+    keeps(w, 0, 1, 11, 1);
+    assert_not_saw(w, "STOP");
+    saved(w, 0, 1, 11, 1, 1);
+    assert_saw(w, "STOP epoch=1 planned");
+    world_free(w);
+}
+
+/* It was the run's age that counted: newcomers waited while "0 s of work would be done again". */
+TEST(growth, of_an_epoch_that_began_after_a_loss_has_its_own_five_minutes)
+{
+    struct world *w = a_running_world(1, 3, 2);
+    pass(w, 3600000);
+    goodbye(w, 1);
+    stopped_and_ready(w, 0, 1);
+    pass(w, 299999 - 3000);
+    newcomer(w, 2, 3);
+    pass(w, 3000);
+    assert_not_saw(w, "growth_waits");
+    assert_saw(w, "0:STOP epoch=2 planned");
+    stopped_and_ready(w, 0, 2);
+    pass(w, 300000);
+    newcomer(w, 3, 4);
+    assert_saw(w, "waits: no checkpoint of this training was seen, 5 min of work would be done");
+    world_free(w);
+}
+
+TEST(growth, that_an_operator_orders_comes_now_whatever_it_costs)
+{
+    struct world *w = a_running_world(1, 3, 1);
+    assert_int_equal(order(w, RDZV_GROW, "j", NULL), TFE_ESTATE); /* nobody waits */
+    pass(w, 3600000);
+    newcomer(w, 1, 2);
+    pass(w, 3600000);
+    assert_not_saw(w, "STOP");
+    assert_int_equal(order(w, RDZV_GROW, "j", NULL), 0);
+    assert_saw(w, "0:STOP epoch=1 planned");
+    assert_int_equal(order(w, RDZV_GROW, "k", NULL), TFE_ENOENT);
+    world_free(w);
+}
+
+/* The work was done again for the sake of a newcomer that came while TensorFlow was taken down. */
+TEST(growth, never_ends_an_epoch_in_which_a_trainer_has_begun_to_exit_0)
+{
+    struct world *w = a_world(1, 3);
+    w->join.spec.grow_now = true;
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    pass(w, 3000);
+    newcomer(w, 1, 2);
+    tells(w, 0, (struct msg_progress){.epoch = 1, .ends = true});
+    pass(w, 600000);
+    assert_not_saw(w, "STOP");
+    assert_int_equal(order(w, RDZV_GROW, "j", NULL), TFE_ESTATE);
+    tells(w, 0, (struct msg_progress){.epoch = 1, .saves = 1}); /* said once, it stays */
+    pass(w, 600000);
+    assert_not_saw(w, "STOP");
+    exited(w, 0, 1, 1); /* it failed on its way out */
+    ready(w, 0, 2);
+    assert_saw(w, "nodes=2 cause=trainer_failed");
+    newcomer(w, 2, 3);
+    assert_saw(w, "STOP epoch=2 planned"); /* of the new epoch nothing was said */
+    world_free(w);
+}
+
+TEST(growth, a_restarted_server_does_not_take_old_answers_for_new_ones)
+{
+    struct world *w = an_adopted_world(2);
+    saved(w, 0, 4, 100, 7, 3); /* for the server before this one */
+    newcomer(w, 1, 5);
+    assert_saw(w, "0:SAVE epoch=4 number=4");
+    assert_not_saw(w, "STOP");
+    saved(w, 0, 4, 110, 8, 3);
+    assert_not_saw(w, "STOP");
+    saved(w, 0, 4, 111, 9, 4);
+    assert_saw(w, "0:STOP epoch=4 planned");
+    world_free(w);
+
+    w = an_adopted_world(2);
+    pass(w, 10000);
+    keeps(w, 0, 4, 100, 3); /* answered from memory alone */
+    pass(w, 10000);
+    tells(w, 0, (struct msg_progress){.epoch = 4, .has_step = true, .step = 120});
+    newcomer(w, 1, 5);
+    assert_saw(w, "0:SAVE epoch=4 number=4");
+    assert_not_saw(w, "STOP");
+    world_free(w);
+}
+
+TEST(progress, told_for_ten_minutes_fills_the_budget_and_silence_does_not)
+{
+    for (int told = 0; told < 2; told++) {
+        struct world *w = a_running_world(1, 1, 1);
+        exited(w, 0, 1, 1);
+        ready(w, 0, 2);
+        pass(w, 1000);
+        tells(w, 0, (struct msg_progress){.epoch = 2, .has_step = true, .step = 1});
+        pass(w, 300000);
+        pass(w, 300000);
+        assert_not_saw(w, "~restarts"); /* nothing says that it did anything since */
+        if (told) {
+            tells(w, 0, (struct msg_progress){.epoch = 2, .has_step = true, .step = 2});
+            assert_saw(w, "~restarts job=j node=- epoch=2 number=0");
+        }
+        world_free(w);
+    }
+}
+
+TEST(growth, asks_anew_where_an_answer_to_a_later_question_is_heard)
+{
+    /* A server before this one has asked more often: what answers it is not what was asked here. */
+    struct world *w = an_adopted_world(2);
+    listens(w, 0, 4, 10);
+    newcomer(w, 1, 5);
+    assert_saw(w, "0:SAVE epoch=4 number=1\n");
+    saved(w, 0, 4, 100, 1, 5);
+    assert_saw(w, "0:SAVE epoch=4 number=6\n");
+    assert_not_saw(w, "STOP");
+    saved(w, 0, 4, 110, 2, 6);
+    assert_saw(w, "0:STOP epoch=4 planned");
+    world_free(w);
+}
+
+TEST(growth, comes_without_a_checkpoint_once_that_costs_less_than_a_twentieth)
+{
+    /* 30 s of work would be done again: worth it 600 s after the START. */
+    struct world *w = a_running_world(1, 2, 1);
+    int64_t start = w->now;
+    saved(w, 0, 1, 10, 1, 0); /* the standstill of this start was 0 s, which counts as 1 ms */
+    pass(w, 30000);
+    tells(w, 0, (struct msg_progress){.epoch = 1, .has_step = true, .step = 40, .saves = 1});
+    newcomer(w, 1, 2);
+    pass_until(w, start + 600019);
+    assert_not_saw(w, "STOP");
+    pass_until(w, start + 600020);
+    assert_saw(w, "STOP epoch=1 planned");
+    world_free(w);
+}

@@ -1,0 +1,97 @@
+/* tests/unit/server_core/test_ledger.c: each epoch's row says why it began and what it cost. */
+#include "tests/unit/server_core/plan.h"
+
+TEST(ledger, of_a_planned_switch_tells_each_phase_and_what_was_lost)
+{
+    struct world *w = a_world(1, 3);
+    w->shows_ledger = true;
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    pass(w, 3000);
+    assert_saw(
+        w,
+        "LEDGER j/1 epoch=1 start blamed= members=1 gathered=3000 committed=3000 started=3000\n");
+    pass(w, 1000);
+    listens(w, 0, 1, 5);
+    assert_saw(w, "progressed=4000\n");
+    saved(w, 0, 1, 8, 1, 0);
+    listens(w, 0, 1, 10);
+    join(w, 1, "b");
+    ready(w, 1, 2);
+    pass(w, 3000);
+    saved(w, 0, 1, 12, 2, 1);
+    listens(w, 0, 1, 13);
+    assert_not_saw(w, "LEDGER"); /* a row a phase, not a row a step */
+    pass(w, 500);
+    stopped_and_ready(w, 0, 1);
+    assert_saw(
+        w, "LEDGER j/1 epoch=1 start blamed= members=1 gathered=3000 committed=3000 started=3000 "
+           "progressed=4000 ended=7000 saved=12 lost=1 over\n");
+    assert_saw(w, "LEDGER j/1 epoch=2 joined planned blamed= members=2 detected=4000 stopped=7000 "
+                  "gathered=7500 committed=7500 started=7500\n");
+    world_free(w);
+}
+
+static void kept(struct world *w, uint32_t session, uint64_t step, uint64_t kept_step)
+{
+    w->memory[session] =
+        (struct msg_memory){.bytes = 1, .has_kept = true, .epoch = 1, .step = kept_step};
+    tells(w, session,
+          (struct msg_progress){.epoch = 1,
+                                .has_step = true,
+                                .step = step,
+                                .has_saved = true,
+                                .saved_step = 10,
+                                .saves = 1,
+                                .memory = w->memory[session]});
+}
+
+TEST(ledger, counts_what_the_next_epoch_does_again)
+{
+    /* As far as can be said: what those who stay keep. Then the next epoch tells. */
+    struct world *w = a_running_world(1, 3, 3);
+    w->shows_ledger = true;
+    kept(w, 0, 30, 27);
+    kept(w, 1, 30, 28);
+    kept(w, 2, 30, 29);
+    goodbye(w, 2);
+    switch_over(w, 0, 2, 1);
+    assert_saw(w, " saved=10 lost=2 over\n");
+    tells(w, 0, (struct msg_progress){.epoch = 2, .has_from = true, .from_step = 10});
+    assert_saw(w, "LEDGER j/1 epoch=1 start ");
+    assert_saw(w, " saved=10 lost=20 over\n");
+    tells(w, 1, (struct msg_progress){.epoch = 2, .has_from = true, .from_step = 28});
+    assert_not_saw(w, "LEDGER"); /* the first word counts */
+    world_free(w);
+}
+
+TEST(ledger, knows_what_is_lost_where_nothing_was_safe)
+{
+    struct world *w = a_running_world(1, 2, 2);
+    w->shows_ledger = true;
+    tells(w, 0, (struct msg_progress){.epoch = 1, .has_step = true, .step = 6});
+    goodbye(w, 1);
+    stopped_and_ready(w, 0, 1);
+    assert_not_saw(w, "lost=");
+    tells(w, 0, (struct msg_progress){.epoch = 2, .has_from = true, .from_step = 0});
+    assert_saw(w, " lost=6 over\n");
+    world_free(w);
+}
+
+TEST(ledger, of_an_epoch_that_never_began_counts_nothing_twice)
+{
+    struct world *w = a_running_world(1, 3, 3);
+    w->shows_ledger = true;
+    saved(w, 0, 1, 10, 1, 0);
+    listens(w, 0, 1, 15);
+    goodbye(w, 2);
+    w->holds_writes = true;
+    switch_over(w, 0, 2, 1);
+    assert_saw(w, " saved=10 lost=5 over\n");
+    goodbye(w, 1); /* epoch 2 is on its way to the disk */
+    assert_int_equal(write_ends(w, RDZV_PERSISTED), 0);
+    ready(w, 0, 3);
+    assert_saw(w, "LEDGER j/1 epoch=2");
+    assert_not_saw(w, "lost=");
+    world_free(w);
+}

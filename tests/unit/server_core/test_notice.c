@@ -1,0 +1,263 @@
+/* tests/unit/server_core/test_notice.c: machines that will go away leave by a plan (design 4.9). */
+#include "tests/unit/server_core/plan.h"
+
+TEST(notice, says_in_the_log_how_sure_it_is)
+{
+    struct world *w = a_running_world(1, 2, 2);
+    noticed(w, 1, NOTICE_MAINTENANCE, 60000);
+    assert_saw(w, "~node_noticed job=j node=b epoch=1 number=60000 maintenance\n");
+    const struct tfe_msg msg = {
+        .type = MSG_NOTICE,
+        .u.notice = {.kind = NOTICE_PREEMPT, .deadline_ms = 15000, .uncertain = true}};
+    assert_int_equal(say(w, 1, &msg), 0);
+    assert_saw(w, "~node_noticed job=j node=b epoch=1 number=15000 preempt uncertain\n");
+    world_free(w);
+}
+
+TEST(notice, several_within_2_s_are_one_change)
+{
+    struct world *w = a_running_world(1, 4, 4);
+    noticed(w, 1, NOTICE_PREEMPT, 120000);
+    pass(w, 1900);
+    noticed(w, 2, NOTICE_MAINTENANCE, 900000);
+    pass(w, 100);
+    assert_saw(w, "STOP epoch=1 planned");
+    switch_over(w, 0, 4, 1);
+    assert_saw(w, "0:START epoch=2 rank=0 world=2");
+    assert_saw(w, "3:START epoch=2 rank=1 world=2");
+    world_free(w);
+}
+
+TEST(notice, of_scripts_that_do_not_answer_switches_in_time_before_the_deadline)
+{
+    /* The margin: the standstill measured (2 s from STOP until the first step), and the stop grace
+     * (5 s). */
+    struct world *w = a_running_world(1, 3, 2);
+    noticed(w, 1, NOTICE_PREEMPT, MSG_UNSET);
+    pass(w, 2000);
+    switch_over(w, 0, 2, 1);
+    w->shows_ledger = true;
+    pass(w, 2000);
+    saved(w, 0, 2, 4, 1, 0);
+    listens(w, 0, 2, 5);
+    join(w, 2, "c");
+    ready(w, 2, 3);
+    pass(w, 3000);
+    noticed(w, 0, NOTICE_PREEMPT, 60000);
+    pass(w, 60000 - 7000 - 1);
+    assert_saw(w, "SAVE epoch=2");
+    assert_not_saw(w, "STOP");
+    listens(w, 0, 2, 9); /* it trains on as if nothing had been said: what that costs is told */
+    pass(w, 1);
+    assert_saw(w, "0:STOP epoch=2 planned");
+    trainers_stop(w, 0, 2);
+    assert_saw(w, " saved=4 lost=5 over\n");
+    world_free(w);
+}
+
+TEST(notice, to_all_that_keep_the_state_asks_for_the_disk_after_all)
+{
+    struct world *w = a_running_world(1, 3, 3);
+    keeps(w, 0, 1, 40, 0);
+    keeps(w, 1, 1, 40, 0);
+    noticed(w, 0, NOTICE_PREEMPT, 60000);
+    pass(w, 2000);
+    assert_saw(w, "2:SAVE epoch=1 number=1 within=52999 in_memory\n");
+    noticed(w, 1, NOTICE_PREEMPT, 60000);
+    assert_int_equal(times_seen(w, "SAVE epoch=1 number=2 within=52999\n"), 3);
+    keeps(w, 1, 1, 42, 1);
+    keeps(w, 0, 1, 42, 1);
+    assert_not_saw(w, "STOP");
+    saved(w, 0, 1, 42, 1, 2);
+    assert_int_equal(times_seen(w, "STOP epoch=1 planned\n"), 3);
+    world_free(w);
+}
+
+TEST(notice, with_no_time_to_ask_says_with_the_stop_that_memory_is_enough)
+{
+    struct world *w = a_running_world(1, 3, 3);
+    keeps(w, 1, 1, 40, 0);
+    noticed(w, 0, NOTICE_PREEMPT, 3000);
+    assert_not_saw(w, "SAVE");
+    assert_int_equal(times_seen(w, "STOP epoch=1 planned in_memory\n"), 3);
+    world_free(w);
+
+    w = a_running_world(1, 3, 3);
+    keeps(w, 0, 1, 40, 0);
+    noticed(w, 0, NOTICE_PREEMPT, 3000);
+    assert_int_equal(times_seen(w, "STOP epoch=1 planned\n"), 3);
+    world_free(w);
+}
+
+TEST(stop, that_was_not_planned_says_nothing_of_memory)
+{
+    struct world *w = a_running_world(1, 3, 3);
+    keeps(w, 1, 1, 40, 0);
+    exited(w, 0, 1, 1);
+    assert_saw(w, "1:STOP epoch=1\n");
+    world_free(w);
+}
+
+TEST(notice, to_who_has_answered_from_memory_waits_for_another_one_that_keeps)
+{
+    struct world *w = a_running_world(1, 4, 3);
+    pass(w, 10000);
+    keeps(w, 1, 1, 10, 0);
+    keeps(w, 2, 1, 10, 0);
+    pass(w, 10000);
+    listens(w, 0, 1, 20);
+    join(w, 3, "d");
+    ready(w, 3, 2);
+    assert_saw(w, "0:SAVE epoch=1 number=1 in_memory\n"); /* to grow */
+    noticed(w, 0, NOTICE_PREEMPT, 60000);
+    pass(w, 1000);
+    keeps(w, 1, 1, 21, 1);
+    noticed(w, 1, NOTICE_PREEMPT, 60000);
+    pass(w, 1000);
+    assert_not_saw(w, "STOP");
+    keeps(w, 2, 1, 21, 1);
+    assert_saw(w, "STOP epoch=1 planned in_memory\n");
+    world_free(w);
+
+    w = a_running_world(1, 2, 2);
+    keeps(w, 1, 1, 10, 0);
+    noticed(w, 0, NOTICE_PREEMPT, 60000);
+    pass(w, 2000);
+    assert_saw(w, "SAVE epoch=1 number=1 within=52999 in_memory\n");
+    keeps(w, 1, 1, 10, MSG_NUMBER_MAX); /* that nobody has asked for */
+    assert_not_saw(w, "STOP");
+    world_free(w);
+}
+
+TEST(notice, learns_nothing_from_saves_of_scripts_that_may_not_have_heard)
+{
+    /* Its own next checkpoint came 20 s after the question: that is not what saving takes. */
+    struct world *w = a_running_world(1, 3, 3);
+    saved(w, 0, 1, 10, 1, 0);
+    noticed(w, 1, NOTICE_PREEMPT, 120000);
+    pass(w, 22000);
+    saved(w, 0, 1, 20, 2, 1);
+    assert_saw(w, "STOP epoch=1 planned");
+    switch_over(w, 0, 3, 1);
+    saved(w, 0, 2, 30, 1, 0);
+    noticed(w, 2, NOTICE_PREEMPT, 20000);
+    pass(w, 5000);
+    assert_not_saw(w, "STOP");
+    world_free(w);
+}
+
+TEST(notice, of_which_a_hint_is_left_brings_the_node_back)
+{
+    /* A machine had said that it may have to go, then that it will, then that it will not: what its
+     * agent tells last is the hint that still stands, and the node was left out for good. */
+    struct world *w = a_running_world(1, 2, 2);
+    noticed(w, 1, NOTICE_REBALANCE, MSG_UNSET);
+    noticed(w, 1, NOTICE_SIGNAL, 30000);
+    pass(w, 2000);
+    switch_over(w, 0, 2, 1);
+    noticed(w, 1, NOTICE_REBALANCE, MSG_UNSET);
+    assert_saw(w, "~node_stays job=j node=b");
+    assert_saw(w, "1:PREPARE epoch=3");
+    ready(w, 1, 3);
+    assert_int_equal(role_of(w, "b"), ROLE_SPARE);
+    assert_saw(w, "0:STOP epoch=2 planned");
+    world_free(w);
+}
+
+TEST(notice, a_goodbye_needs_no_plan)
+{
+    struct world *w = a_running_world(1, 2, 2);
+    noticed(w, 1, NOTICE_SIGNAL, 30000);
+    goodbye(w, 1);
+    assert_saw(w, "~switch job=j node=- epoch=1 number=0 preempted");
+    world_free(w);
+}
+
+static void interrupted(struct world *w, uint32_t session)
+{
+    const struct tfe_msg notice = {
+        .type = MSG_NOTICE,
+        .u.notice = {.kind = NOTICE_SIGNAL, .deadline_ms = 30000, .interrupted = true}};
+    assert_int_equal(say(w, session, &notice), 0);
+}
+
+/* Ctrl-C is no preemption: not where it is planned for, not where it is said with the GOODBYE, not
+ * where a peer's collective breaks by it. */
+TEST(notice, of_a_person_at_a_terminal_is_an_interruption)
+{
+    struct world *w = a_running_world(1, 2, 2);
+    interrupted(w, 1);
+    pass(w, 2000);
+    assert_saw(w, "~switch job=j node=- epoch=1 number=0 interrupted");
+    stopped_and_ready(w, 0, 1);
+    trainers_stop(w, 1, 1);
+    assert_saw(w, "0:START epoch=2 rank=0 world=1 nodes=1 cause=interrupted");
+    world_free(w);
+
+    w = a_running_world(1, 2, 2);
+    const struct tfe_msg leave = {.type = MSG_GOODBYE, .u.goodbye.interrupted = true};
+    assert_int_equal(say(w, 1, &leave), 0);
+    assert_saw(w, "~switch job=j node=- epoch=1 number=0 interrupted");
+    world_free(w);
+
+    w = a_running_world(1, 2, 2);
+    interrupted(w, 1);
+    exited(w, 0, 1, 1);
+    assert_saw(w, "~switch job=j node=- epoch=1 number=0 interrupted");
+    world_free(w);
+}
+
+TEST(notice, of_a_machine_goes_before_that_of_a_person)
+{
+    for (uint32_t first = 1; first <= 2; first++) {
+        struct world *w = a_running_world(1, 3, 3);
+        if (first == 1) {
+            interrupted(w, 1);
+            noticed(w, 2, NOTICE_PREEMPT, 30000);
+        } else {
+            noticed(w, 2, NOTICE_PREEMPT, 30000);
+            interrupted(w, 1);
+        }
+        pass(w, 2000);
+        assert_saw(w, "~switch job=j node=- epoch=1 number=0 preempted");
+        world_free(w);
+    }
+}
+
+TEST(notice, is_followed_by_a_server_that_comes_in_between)
+{
+    /* The agent repeats its notice to a server that knows nothing of it. */
+    struct world *w = a_running_world(1, 2, 2);
+    noticed(w, 1, NOTICE_PREEMPT, 30000);
+    cut(w, 1);
+    w->join.running_epoch = w->join.highest_epoch = 1;
+    join(w, 3, "b");
+    noticed(w, 3, NOTICE_PREEMPT, 29000);
+    assert_not_saw(w, "~node_noticed"); /* nothing new */
+    pass(w, 2000);
+    assert_saw(w, "STOP epoch=1 planned");
+    world_free(w);
+}
+
+TEST(hint, index_0_goes_to_who_stays_longest_if_all_have_one)
+{
+    struct world *w = a_running_world(1, 3, 3);
+    noticed(w, 0, NOTICE_REBALANCE, 100000);
+    noticed(w, 1, NOTICE_REBALANCE, 900000);
+    goodbye(w, 2);
+    switch_over(w, 0, 2, 1);
+    assert_saw(w, "1:START epoch=2 rank=0 world=2");
+    assert_saw(w, "0:START epoch=2 rank=1 world=2");
+    world_free(w);
+}
+
+TEST(notice, of_no_kind_is_a_mistake)
+{
+    struct world *w = a_running_world(1, 2, 2);
+    struct tfe_msg msg = {.type = MSG_NOTICE, .u.notice = {.deadline_ms = 1000}};
+    assert_int_equal(say(w, 1, &msg), TFE_EINVAL);
+    msg.u.notice.kind = NOTICE_OPERATOR + 1;
+    assert_int_equal(say(w, 1, &msg), TFE_EINVAL);
+    assert_int_equal(role_of(w, "b"), ROLE_MEMBER);
+    world_free(w);
+}

@@ -1,0 +1,224 @@
+/* tests/unit/server_core/test_policy.c: what a job wishes about its ends: whose success it is, who
+ * is let run after it, and who starts again after which end. */
+#include "tests/unit/server_core/operator.h"
+#include "tests/unit/server_core/served.h"
+
+/* --- success of all workers ------------------------------------------------------------------- */
+
+static struct world *all_of(uint32_t n)
+{
+    struct world *w = a_world(1, n);
+    w->join.spec.all_workers = true;
+    come(w, n);
+    assert_string_equal(job_state(w), "running");
+    return w;
+}
+
+TEST(all_workers, make_the_success_and_nobody_is_hurried)
+{
+    struct world *w = all_of(3);
+    char room[MSG_SENTENCE_MAX];
+    struct msg_status_job row = {.job = "j"};
+    exited(w, 0, 1, 0);
+    exited(w, 2, 1, 0);
+    pass(w, 7200000);
+    assert_not_saw(w, "FINISH");
+    assert_not_saw(w, "switch");
+    rdzv_view_waits(w->r, &row, room);
+    assert_string_equal(row.waits, "2 of 3 workers have ended well, and it takes all of them");
+    exited(w, 1, 1, 0);
+    assert_int_equal(times_seen(w, "FINISH succeeded: job j succeeded"), 3);
+    world_free(w);
+}
+
+TEST(all_workers, of_whom_one_has_ended_take_nobody_in)
+{
+    struct world *w = a_world(1, 3);
+    w->join.spec.all_workers = true;
+    come(w, 2);
+    pass(w, 3000);
+    exited(w, 1, 1, 0);
+    join(w, 2, "c");
+    ready(w, 2, 2);
+    pass(w, 60000);
+    assert_not_saw(w, "~switch");
+    world_free(w);
+}
+
+TEST(all_workers, that_are_served_do_not_start_again_after_a_good_end)
+{
+    struct world *w = a_world(2, 2);
+    w->join.spec.all_workers = true;
+    w->join.spec.n_ps = 1;
+    w->join.spec.gather_ms = 100;
+    come(w, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        trainer_listens(w, i, 1);
+    }
+    const uint32_t ps = strstr(w->log, "0:START epoch=1 rank=2") ? 0 : 1;
+    exited(w, 2, 1, 0);
+    pass(w, 600000);
+    assert_not_saw(w, "RESTART");
+    assert_not_saw(w, "FINISH");
+    exited(w, 1 - ps, 1, 0);
+    assert_int_equal(times_seen(w, "FINISH succeeded"), 3); /* the ps is waited for by nobody */
+    world_free(w);
+}
+
+/* --- what is let run -------------------------------------------------------------------------- */
+
+static struct world *a_lingering_job(void)
+{
+    struct world *w = a_world(1, 3);
+    w->join.spec.linger = true;
+    come(w, 3);
+    exited(w, 0, 1, 0);
+    assert_saw(w, "~lingers job=j node=a epoch=1");
+    return w;
+}
+
+TEST(lingering, job_has_succeeded_and_ends_with_the_last_of_it)
+{
+    struct world *w = a_lingering_job();
+    assert_true(rdzv_outcome(w->r, "j").lingers);
+    pass(w, 24 * 3600000);
+    exited(w, 1, 1, 5); /* no longer matters */
+    assert_not_saw(w, "FINISH");
+    assert_not_saw(w, "switch");
+    exited(w, 2, 1, 0);
+    assert_int_equal(times_seen(w, "FINISH succeeded"), 3);
+    assert_false(rdzv_outcome(w->r, "j").lingers);
+    world_free(w);
+}
+
+TEST(lingering, job_that_is_stopped_has_succeeded)
+{
+    struct world *w = a_lingering_job();
+    stop_job(w);
+    assert_int_equal(times_seen(w, "FINISH succeeded"), 3);
+    assert_string_equal(job_state(w), "succeeded");
+    world_free(w);
+}
+
+/* --- who starts again ------------------------------------------------------------------------- */
+
+static struct world *with_policy(uint32_t n, uint32_t policies)
+{
+    struct world *w = a_world(1, n);
+    w->join.spec.restart_policies = policies;
+    come(w, n);
+    return w;
+}
+
+TEST(exit_code, below_128_is_the_jobs_end_at_once)
+{
+    struct world *w = with_policy(1, JOB_RESTART_ALL(RESTART_EXIT_CODE));
+    exited(w, 0, 1, 127);
+    assert_saw(w, "0:FINISH failed: job j failed: rank 0 on node a (a) exited with code 127, after "
+                  "which a worker of this job does not start again (restart policy ExitCode)\n");
+    assert_false(rdzv_outcome(w->r, "j").is_used_up);
+    world_free(w);
+}
+
+static void goes_on_after(struct msg_exited exited_, uint32_t policy)
+{
+    struct world *w = with_policy(1, JOB_RESTART_ALL(policy));
+    exited_.epoch = 1;
+    exited_as(w, 0, exited_);
+    assert_not_saw(w, "FINISH");
+    ready(w, 0, 2);
+    pass(w, 1000);
+    assert_string_equal(job_state(w), "running");
+    world_free(w);
+}
+
+TEST(exit_code, from_128_on_or_a_signal_costs_a_restart)
+{
+    goes_on_after((struct msg_exited){.code = 128}, RESTART_EXIT_CODE);
+    goes_on_after((struct msg_exited){.code = 255}, RESTART_EXIT_CODE);
+    goes_on_after((struct msg_exited){.signal = 11}, RESTART_EXIT_CODE);
+    /* It was ended, and did not exit so. */
+    goes_on_after((struct msg_exited){.code = 1, .end = ENDING_PROGRESS_TIMEOUT},
+                  RESTART_EXIT_CODE);
+}
+
+TEST(exit_code, that_a_loss_explains_is_nobodys_fault)
+{
+    struct world *w = with_policy(2, JOB_RESTART_ALL(RESTART_EXIT_CODE));
+    w->renews[1] = false; /* its machine has gone */
+    pass(w, 5000);
+    exited(w, 0, 1, 1);
+    ready(w, 0, 2);
+    pass(w, TTL_HELD_MS);
+    assert_saw(w, "a lost node explains it");
+    assert_not_saw(w, "FINISH");
+    pass(w, FENCE_HELD_MS);
+    assert_string_equal(job_state(w), "running");
+    world_free(w);
+}
+
+TEST(exit_code, of_a_served_worker_ends_the_job_for_all)
+{
+    struct world *w = a_served_job(1, 2);
+    w->join.spec.restart_policies =
+        job_restart_set(JOB_RESTART_ALL(RESTART_ON_FAILURE), TASK_WORKER, RESTART_EXIT_CODE);
+    come(w, 4);
+    all_listen(w, 4, 1);
+    progress(w, 0, 1, 1);
+    crashes(w, 3, 0);
+    assert_saw(w, "RESTART epoch=1");
+    exited_as(w, 3, (struct msg_exited){.epoch = 1, .code = 9, .restart = 1});
+    assert_int_equal(times_seen(w, "FINISH failed"), 4);
+    assert_saw(w, "exited with code 9, after which a worker of this job does not start again");
+    world_free(w);
+}
+
+TEST(always, ends_with_the_row_of_epochs_that_came_to_nothing)
+{
+    struct world *w = with_policy(1, JOB_RESTART_ALL(RESTART_ALWAYS));
+    for (uint64_t epoch = 1; epoch <= 4; epoch++) {
+        exited(w, 0, epoch, 0);
+        ready(w, 0, epoch + 1);
+        pass(w, 8000);
+        assert_string_equal(job_state(w), "running");
+    }
+    exited(w, 0, 5, 0);
+    assert_saw(w, "FINISH failed: job j failed: 5 epochs in a row came to nothing, in the last one "
+                  "rank 0 on node a (a) exited with code 0");
+    world_free(w);
+}
+
+TEST(always, is_of_no_success_that_crosses_the_stop)
+{
+    struct world *w = with_policy(2, JOB_RESTART_ALL(RESTART_ALWAYS));
+    exited(w, 1, 1, 9);
+    exited(w, 0, 1, 0);
+    assert_not_saw(w, "FINISH");
+    world_free(w);
+}
+
+TEST(always, starts_the_evaluator_again_and_never_does_not)
+{
+    static const struct {
+        uint32_t policy, code;
+        bool again;
+    } ends[] = {{RESTART_ALWAYS, 0, true},     {RESTART_ON_FAILURE, 0, false},
+                {RESTART_ON_FAILURE, 1, true}, {RESTART_NEVER, 1, false},
+                {RESTART_EXIT_CODE, 3, false}, {RESTART_EXIT_CODE, 130, true},
+                {RESTART_NEVER, 42, true}};
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        struct world *w = a_world(1, 1);
+        w->join.spec.evaluator = true;
+        w->join.spec.restart_policies = job_restart_set(0, TASK_EVALUATOR, ends[i].policy);
+        come(w, 2);
+        ready(w, 1, 2);
+        assert_saw(w, " evaluates\n"); /* b does, in an epoch of its own */
+        exited(w, 1, 2, ends[i].code);
+        pass(w, 5000);
+        if ((strstr(w->log, "RESTART epoch=2") != NULL) != ends[i].again) {
+            fail_msg("row %zu, but:\n%s", i, w->log);
+        }
+        assert_string_equal(job_state(w), "running");
+        world_free(w);
+    }
+}

@@ -1,0 +1,165 @@
+/* tests/unit/server_core/test_run.c: runs that have names, and who comes late to them. */
+#include "tests/unit/server_core/world.h"
+
+/* Run `key` of the job has ended well: node `node` was alone in it. */
+static void a_run(struct world *w, const char *key, const char *node, uint64_t epoch)
+{
+    w->join.run_key = key;
+    join(w, 0, node);
+    ready(w, 0, epoch);
+    pass(w, w->join.spec.max_nodes > 1 ? 3000 : 0);
+    assert_string_equal(job_state(w), "running");
+    exited(w, 0, epoch, 0);
+    assert_saw(w, "0:FINISH succeeded");
+}
+
+/* The only member of epoch 3 of this run, which trains there; others of run 2 were in it, or not.
+ */
+static void runs_in(struct world *w, uint32_t session, const char *node, uint32_t run)
+{
+    uint16_t port = 1000;
+    struct msg_running running = {.run = run,
+                                  .nodes = 2,
+                                  .world = 2,
+                                  .digest = 1,
+                                  .host = node,
+                                  .ports = &port,
+                                  .n_ports = 1,
+                                  .cause = CAUSE_START};
+    struct msg_join plain = w->join;
+    w->join.running_epoch = w->join.highest_epoch = 3;
+    w->join.running = &running;
+    join(w, session, node);
+    w->join = plain;
+}
+
+/* A server has come back to a record that says that run 1 is over. */
+static struct world *a_rolled_back_world(void)
+{
+    struct disk disk;
+    struct world *w = a_world(1, 2);
+    w->disk = &disk;
+    w->wall = 86400000;
+    a_run(w, NULL, "a", 1);
+    struct world *next = a_world(1, 2);
+    assert_int_equal(rdzv_restore(next->r, (struct tfe_mono){next->now}, &disk.record), 0);
+    next->deadline = next->now;
+    world_free(w);
+    return next;
+}
+
+/* They were told that it is over, and who opened another run trained beside those that were not
+ * heard of. */
+TEST(run, that_an_older_disk_does_not_know_goes_on_with_those_who_are_in_it)
+{
+    struct world *w = a_rolled_back_world();
+    runs_in(w, 0, "b", 1);
+    assert_saw(w, "0:FINISH succeeded"); /* nothing that it does not know */
+    runs_in(w, 0, "b", 4);
+    assert_saw(w, "0:WELCOME b run=4");
+    assert_saw(w, "0:STOP epoch=3");
+    cut(w, 0);
+    join(w, 1, "c");
+    assert_saw(w, "1:WELCOME c run=4");
+    ready(w, 1, 4); /* its gather window has been */
+    assert_string_equal(job_state(w), "preparing");
+    pass(w, FENCE_HELD_MS - 1);
+    assert_not_saw(w, "START");
+    pass(w, 1);
+    assert_saw(w, "1:START epoch=4");
+    world_free(w);
+}
+
+TEST(run, that_nobody_can_have_come_to_does_not_go_on)
+{
+    struct world *w = a_rolled_back_world();
+    runs_in(w, 0, "b", MSG_RUN_MAX);
+    assert_saw(w, "0:FINISH succeeded");
+    world_free(w);
+}
+
+TEST(run_key, another_run_can_begin_only_when_the_present_one_has_ended)
+{
+    struct world *w = a_world(1, 2);
+    a_run(w, "k1", "a", 1);
+    w->join.run_key = "k2";
+    join(w, 1, "b");
+    ready(w, 1, 2);
+    w->join.run_key = "k1";
+    join(w, 2, "old");
+    assert_saw(w, "2:FINISH succeeded: job j run 1 ended succeeded"); /* though run 2 is on */
+    w->join.run_key = "k3";
+    join(w, 3, "early");
+    assert_saw(w, "3:REFUSED limit_reached: job j is in run 2, k2: run k3 can begin once that has "
+                  "ended\n");
+    w->join.run_key = NULL;
+    join(w, 4, "any");
+    assert_saw(w, "4:WELCOME any run=2");
+    world_free(w);
+}
+
+TEST(run_key, is_known_to_a_restarted_server)
+{
+    struct disk disk;
+    struct world *w = a_world(1, 1);
+    w->disk = &disk;
+    w->wall = 86400000;
+    a_run(w, "k1", "a", 1);
+    a_run(w, "k2", "b", 2);
+    struct world *next = a_world(1, 1);
+    assert_int_equal(rdzv_restore(next->r, (struct tfe_mono){next->now}, &disk.record), 0);
+    next->join.run_key = "k1";
+    join(next, 0, "x");
+    assert_saw(next,
+               "0:FINISH succeeded: job j run 1 ended succeeded at 1970-01-02 00:00:00 UTC\n");
+    next->join.run_key = "k2";
+    join(next, 0, "x");
+    assert_saw(next, "0:FINISH succeeded: job j run 2 ended succeeded at 1970-01-02");
+    next->join.run_key = "k3";
+    join(next, 0, "x");
+    assert_saw(next, "run=3");
+    world_free(next);
+    assert_string_equal(disk.past, "1 k1 succeeded 86400000\n");
+    static const char *const bad[] = {"2 k1 succeeded 1\n",
+                                      "0 k1 succeeded 1\n",
+                                      "1 k1 drained 1\n",
+                                      "1 k1 succeeded 1",
+                                      "1 k1 succeeded\n",
+                                      "1 k/1 failed 1\n",
+                                      "1  failed 1\n",
+                                      "x k1 failed 1\n",
+                                      "1 k1 failed -1\n",
+                                      "99999999999999999999 k1 failed 1\n",
+                                      "\n"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        next = a_world(1, 1);
+        disk.record.past = bad[i];
+        if (rdzv_restore(next->r, (struct tfe_mono){next->now}, &disk.record) != TFE_EINVAL) {
+            fail_msg("taken: %s", bad[i]);
+        }
+        world_free(next);
+    }
+    world_free(w);
+}
+
+TEST(run_key, only_so_many_are_remembered)
+{
+    struct world *w = a_world(1, 1);
+    char key[16];
+    for (uint32_t i = 1; i <= 18; i++) {
+        snprintf(key, sizeof(key), "k%u", i);
+        a_run(w, key, "a", i);
+    }
+    for (uint32_t i = 2; i <= 18; i++) {
+        char told[64];
+        snprintf(key, sizeof(key), "k%u", i);
+        snprintf(told, sizeof(told), "0:FINISH succeeded: job j run %u ended", i);
+        w->join.run_key = key;
+        join(w, 0, "x");
+        assert_saw(w, told);
+    }
+    w->join.run_key = "k1";
+    join(w, 0, "x");
+    assert_saw(w, "0:WELCOME x run=19");
+    world_free(w);
+}

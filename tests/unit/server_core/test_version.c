@@ -1,0 +1,87 @@
+/* tests/unit/server_core/test_version.c: a job of two versions of TensorFlow. */
+#include "tests/unit/server_core/world.h"
+
+static const char *const refused = "REFUSED version_mismatch: job j has TensorFlow 2.21.0 on its "
+                                   "other nodes, this one has 2.20.0: "
+                                   "all of a job need the same\n";
+
+static void join_with(struct world *w, uint32_t session, const char *node, const char *version)
+{
+    w->join.tensorflow = version;
+    join(w, session, node);
+    w->join.tensorflow = NULL;
+}
+
+static int ready_with(struct world *w, uint32_t session, uint64_t epoch, const char *version)
+{
+    struct tfe_msg msg = {.type = MSG_READY,
+                          .u.ready = {.epoch = epoch,
+                                      .host = "h",
+                                      .ports = (uint16_t[]){(uint16_t)(1000 + session)},
+                                      .n_ports = 1,
+                                      .tensorflow = version}};
+    return say(w, session, &msg);
+}
+
+TEST(version, of_the_later_node_is_refused_and_both_are_named)
+{
+    struct world *w = a_world(1, 3);
+    join_with(w, 0, "a", "2.21.0");
+    join(w, 1, "b");
+    join_with(w, 2, "c", "2.21.0");
+    assert_int_equal(ready_with(w, 1, 1, "2.20.0"), 0);
+    assert_saw(w, refused);
+    assert_saw(w, "1:CLOSE");
+    assert_int_equal(ready_with(w, 2, 1, "2.21.0"), 0);
+    assert_not_saw(w, "REFUSED");
+    join_with(w, 3, "d", "2.20.0");
+    assert_saw(w, refused);
+    join(w, 4, "e"); /* which does not know its own */
+    assert_not_saw(w, "REFUSED");
+    assert_int_equal(ready_with(w, 4, 1, "no id/at all"), TFE_EINVAL);
+    world_free(w);
+}
+
+TEST(version, may_be_another_one_once_nobody_has_the_first)
+{
+    struct world *w = a_world(1, 3);
+    join_with(w, 0, "a", "2.21.0");
+    join_with(w, 1, "b", "2.21.0");
+    goodbye(w, 0);
+    join_with(w, 2, "c", "2.20.0");
+    assert_saw(w, refused);
+    goodbye(w, 1);
+    join_with(w, 2, "c", "2.20.0");
+    assert_not_saw(w, "REFUSED");
+    assert_int_equal(ready_with(w, 2, 1, "2.21.0"), 0); /* nobody else has any */
+    assert_not_saw(w, "REFUSED");
+    world_free(w);
+}
+
+TEST(version, of_members_counts_though_a_newcomer_was_here_before_them)
+{
+    struct disk disk;
+    struct world *w = a_world(1, 4);
+    w->disk = &disk;
+    for (uint32_t session = 0; session < 2; session++) {
+        join(w, session, name_of(session));
+        ready(w, session, 1);
+    }
+    pass(w, 3000);
+    struct world *next = a_world(1, 4);
+    assert_int_equal(rdzv_restore(next->r, (struct tfe_mono){next->now}, &disk.record), 0);
+    next->deadline = next->now;
+    join_with(next, 2, "c", "2.20.0");
+    join_with(next, 3, "d", "2.20.0");
+    next->join.highest_epoch = next->join.running_epoch = 1;
+    join_with(next, 0, "a", "2.21.0");
+    assert_saw(next, "0:WELCOME");
+    assert_not_saw(next, "0:REFUSED");
+    assert_int_equal(times_seen(next, refused), 2);
+    assert_saw(next, "2:CLOSE");
+    assert_saw(next, "3:CLOSE");
+    join_with(next, 1, "b", "2.20.0"); /* it trains, whatever it has … */
+    assert_saw(next, "1:REFUSED");     /* … but not with what the other has: that cannot be */
+    world_free(next);
+    world_free(w);
+}

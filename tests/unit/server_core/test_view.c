@@ -1,0 +1,157 @@
+/* tests/unit/server_core/test_view.c: what the shell may ask: who is on a session, since when a job
+ * waits.
+ */
+#include "tests/unit/server_core/operator.h"
+#include "tests/unit/server_core/plan.h"
+
+TEST(view, says_who_is_on_a_session_and_which_place_it_has)
+{
+    struct world *w = a_running_world(1, 2, 2);
+    struct rdzv_place place;
+    assert_int_equal(rdzv_place_of(w->r, 1, &place), 0);
+    assert_string_equal(place.job, "j");
+    assert_string_equal(place.node, "b");
+    assert_int_equal(place.epoch, 1);
+    assert_true(place.has_rank);
+    assert_int_equal(place.rank, 1);
+    assert_int_equal(place.n_members, 2);
+    struct rdzv_found found;
+    assert_int_equal(rdzv_node_of(w->r, 1, &found), 0);
+    assert_int_equal(found.n, 1);
+    assert_string_equal(found.v[0].node, "b");
+    assert_int_equal(found.v[0].rank, 1);
+    assert_true(rdzv_is_member(w->r, "j", "b"));
+    assert_false(rdzv_is_member(w->r, "j", "c"));
+    assert_false(rdzv_is_member(w->r, "k", "b"));
+    assert_int_equal(rdzv_session_of(w->r, "j", "b"), 1);
+    goodbye(w, 1);
+    assert_int_equal(rdzv_place_of(w->r, 1, &place), TFE_ENOENT);
+    assert_int_equal(rdzv_place_of(w->r, UINT32_MAX, &place), TFE_ENOENT);
+    assert_int_equal(rdzv_node_of(w->r, 1, &found), TFE_ENOENT);
+    assert_int_equal(found.n, 0);
+    assert_int_equal(rdzv_session_of(w->r, "k", "b"), rdzv_session_of(w->r, "j", "nobody"));
+    world_free(w);
+}
+
+static struct msg_status_job job_row(struct world *w, const char *after)
+{
+    assert_int_equal(order(w, RDZV_TICK, NULL, NULL), 0); /* as late as it is */
+    struct msg_status_job row = {0};
+    char room[MSG_SENTENCE_MAX];
+    assert_int_equal(rdzv_view_job(w->r, after, &row), 0);
+    rdzv_view_waits(w->r, &row, room);
+    return row;
+}
+
+static void assert_state(struct world *w, enum tfe_job_state state, int64_t since_ms)
+{
+    struct msg_status_job row = job_row(w, NULL);
+    assert_string_equal(msg_job_state_name(row.state), msg_job_state_name(state));
+    assert_int_equal(row.since.ms, since_ms);
+}
+
+TEST(view, job_state_is_known_with_its_time)
+{
+    struct world *w = a_world(2, 3);
+    w->wall = 1000;
+    join(w, 0, "a");
+    ready(w, 0, 1);
+    w->wall = 2000;
+    pass(w, 5000);
+    assert_string_equal(job_state(w), "waiting");
+    assert_state(w, STATE_WAITING, 1000);
+    join(w, 1, "b");
+    ready(w, 1, 1);
+    w->wall = 3000;
+    pass(w, 1000);
+    assert_string_equal(job_state(w), "gathering");
+    assert_state(w, STATE_STARTING, 2000);
+    pass(w, 2000);
+    assert_string_equal(job_state(w), "running");
+    assert_state(w, STATE_RUNNING, 3000);
+    w->wall = 4000;
+    exited(w, 0, 1, 1);
+    assert_state(w, STATE_RESTARTING, 4000);
+    world_free(w);
+}
+
+TEST(view, lists_the_jobs_that_were_set_aside_among_the_others_by_name)
+{
+    struct world *w = a_running_world(1, 1, 1);
+    assert_int_equal(rdzv_set_aside(w->r, "no name!"), TFE_EINVAL);
+    static const char *const bad[] = {"z", "a", "k"};
+    w->flaky.fail_at = w->flaky.asked + 1;
+    assert_int_equal(rdzv_set_aside(w->r, bad[0]), TFE_ENOMEM);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(rdzv_set_aside(w->r, bad[i]), 0);
+    }
+    static const char *const all[] = {"a", "j", "k", "z"};
+    const char *after = NULL;
+    for (int i = 0; i < 4; i++) {
+        after = job_row(w, after).job;
+        assert_string_equal(after, all[i]);
+    }
+    struct msg_status_job row;
+    assert_int_equal(rdzv_view_job(w->r, after, &row), TFE_ENOENT);
+    assert_int_equal(rdzv_view_job(w->r, "no name!", &row), TFE_ENOENT);
+    assert_int_equal(order(w, RDZV_FORGET, "k", NULL), 0); /* neither the first nor the last */
+    assert_string_equal(job_row(w, "j").job, "z");
+    world_free(w);
+}
+
+TEST(view, says_since_when_a_running_job_waits_to_grow)
+{
+    struct world *w = an_adopted_world(2);
+    join(w, 1, "b");
+    ready(w, 1, 5);
+    pass(w, 60000);
+    assert_true(job_row(w, NULL).waits_since_ms >= 60000);
+    world_free(w);
+}
+
+TEST(view, adds_up_the_memory_that_a_jobs_agents_have_given)
+{
+    struct world *w = a_world(2, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        w->memory[i].bytes = 1000 << i;
+        join(w, i, (const char[][2]){"a", "b", "c"}[i]);
+    }
+    assert_int_equal(job_row(w, NULL).memory_bytes, 0);
+    for (unsigned i = 0; i < 3; i++) {
+        ready(w, i, 1);
+    }
+    pass(w, 1000);
+    assert_string_equal(job_state(w), "running");
+    assert_int_equal(job_row(w, NULL).memory_bytes, 7000);
+    assert_int_equal(say(w, 1,
+                         &(struct tfe_msg){.type = MSG_PROGRESS,
+                                           .u.progress = {.epoch = 1, .memory = {.bytes = 500}}}),
+                     0);
+    assert_int_equal(job_row(w, NULL).memory_bytes, 5500);
+    cut(w, 1); /* it may have kept it, and come back */
+    assert_int_equal(job_row(w, NULL).memory_bytes, 5500);
+    goodbye(w, 2);
+    assert_int_equal(job_row(w, NULL).memory_bytes, 1500);
+    world_free(w);
+}
+
+TEST(view, says_when_the_server_was_late)
+{
+    struct world *w = a_running_world(1, 2, 2);
+    assert_int_equal(rdzv_view_late(w->r).ms, 0);
+    w->now += 60000; /* its loop stood still */
+    assert_int_equal(order(w, RDZV_TICK, NULL, NULL), 0);
+    assert_int_equal(rdzv_view_late(w->r).ms, w->now);
+    world_free(w);
+}
+
+TEST(view, finds_no_node_of_a_job_that_is_not_the_askers)
+{
+    struct world *w = a_running_world(1, 1, 1);
+    const struct principal others = {.role = PRINCIPAL_ADMIN, .scope = "k*"};
+    const struct principal all = {.role = PRINCIPAL_ADMIN, .scope = "*"};
+    struct rdzv_found found;
+    assert_int_equal(rdzv_find_node(w->r, &others, "a", &found), TFE_ENOENT);
+    assert_int_equal(rdzv_find_node(w->r, &all, "a", &found), 0);
+    world_free(w);
+}
