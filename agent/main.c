@@ -13,12 +13,10 @@
 #include "agent/core/agent.h"
 #include "agent/guard/guard.h"
 #include "agent/guard/guard_death.h"
-#include "agent/pool/await.h"
 #include "agent/pool/check.h"
-#include "agent/pool/child.h"
+#include "agent/pool/handover.h"
 #include "agent/pool/pool.h"
 #include "agent/pool/slots.h"
-#include "agent/reach/inside.h"
 #include "agent/reach/ports.h"
 #include "agent/reach/proc.h"
 #include "agent/reach/trainer_user.h"
@@ -26,7 +24,6 @@
 #include "agent/settings.h"
 #include "agent/standalone.h"
 #include "agent/trainers/command.h"
-#include "agent/trainers/image_command.h"
 #include "common/net/hidden.h"
 #include "common/net/join.h"
 #include "common/net/log.h"
@@ -143,7 +140,7 @@ static int find_server(const struct agent_settings *settings, struct standalone 
         int rc = standalone_start(standalone, why);
         return rc ? rc : standalone_find(standalone, ret, why);
     }
-    const bool is_of_pool = settings->assignment != 0; /* which has put the token into TFE_TOKEN */
+    const bool is_of_pool = settings->handover; /* its token is in TFE_TOKEN */
     struct join_wish wish = {
         .endpoint = settings->endpoint,
         .token = is_of_pool ? NULL : settings->token,
@@ -204,11 +201,9 @@ static int run_pool(const struct agent_settings *settings, char **options, int n
     return code;
 }
 
-/* With the guard forked and the server known: ports, then the loop. awaited: NULL, or what there is
- * already. */
+/* With the guard forked and the server known: ports, then the loop. */
 static int run(const struct agent_settings *settings, const struct command *command,
-               const struct guard_process *guard, struct standalone *standalone,
-               struct awaited *awaited)
+               const struct guard_process *guard, struct standalone *standalone)
 {
     struct tfe_why why;
     struct join_info info;
@@ -225,44 +220,21 @@ static int run(const struct agent_settings *settings, const struct command *comm
                                .command = command,
                                .info = &info,
                                .guard = guard,
-                               .base = awaited ? awaited->base : NULL,
-                               .ready = awaited ? &awaited->ready : NULL,
                                .ports = ports,
                                .standalone = standalone};
-    if (awaited) {
-        awaited->is_taken = true;
-    }
     int code = runner_run(&wish);
     ports_free(ports);
     join_done(&info);
     return code;
 }
 
-/* Where there is a container, in there. */
-static int find_command(const struct agent_settings *s, char **operands, int n_operands,
-                        struct command *ret, struct tfe_why *why)
-{
-    if (!s->inside.pid) {
-        return command_new(operands, n_operands, s->python, s->module, s->no_python, ret, why);
-    }
-    const struct image_command wish = {.operands = operands,
-                                       .count = n_operands,
-                                       .python = s->python,
-                                       .module = s->module,
-                                       .no_python = s->no_python,
-                                       .directory = s->inside.directory,
-                                       .shared = s->inside.base};
-    int rc = inside_set(s->inside.pid, s->inside.directory, why);
-    return rc ? rc : image_command_new(&wish, ret, why);
-}
-
-/* An agent of one job. awaited: as above. */
-static int run_job(struct agent_settings *settings, char **operands, int n_operands,
-                   struct awaited *awaited)
+/* An agent of one job. */
+static int run_job(struct agent_settings *settings, char **operands, int n_operands)
 {
     struct tfe_why why;
     struct command command;
-    int rc = find_command(settings, operands, n_operands, &command, &why);
+    int rc = command_new(operands, n_operands, settings->python, settings->module,
+                         settings->no_python, &command, &why);
     if (rc) {
         return fail(rc == TFE_ENOENT ? AGENT_EXIT_NOT_FOUND : AGENT_EXIT_USAGE, &why);
     }
@@ -272,19 +244,13 @@ static int run_job(struct agent_settings *settings, char **operands, int n_opera
         command_done(&command);
         return fail(AGENT_EXIT_USAGE, &why);
     }
-    if (awaited) {
-        command.directory = awaited->directory;
-    }
     int code = AGENT_EXIT_FAILED;
     struct guard_process guard;
     struct standalone *standalone = NULL;
     const bool has_sodium = sodium_init() >= 0;
     struct guard_death death;
     const bool has_death = has_sodium && !settings->standalone; /* its server is gone with it */
-    if (awaited) {
-        guard = awaited->guard;
-        *guard.death_job = settings->agent.job;
-    } else if (has_death) {
+    if (has_death) {
         guard_death_make(&death, settings->agent.job.text);
     }
     notice_choice_settle(&settings->notice, "/sys");
@@ -292,45 +258,38 @@ static int run_job(struct agent_settings *settings, char **operands, int n_opera
         check_address(settings, &why) || check_trainer_user(settings, &command, &why) ||
         (settings->standalone && standalone_check(settings, &why))) {
         code = fail(AGENT_EXIT_USAGE, &why);
-    } else if (!awaited && ((settings->standalone && standalone_new(settings, &standalone, &why)) ||
-                            proc_become_subreaper(&why) ||
-                            guard_fork(&guard, has_death ? &death : NULL, &why))) {
+    } else if ((settings->standalone && standalone_new(settings, &standalone, &why)) ||
+               proc_become_subreaper(&why) || guard_fork(&guard, has_death ? &death : NULL, &why)) {
         code = fail(AGENT_EXIT_FAILED, &why);
     } else {
         /* The token is in this process's memory from here on: no core dump of it, by this limit
          * either. The guard was forked before, trainers keep the user's limits. */
         setrlimit(RLIMIT_CORE, &(struct rlimit){0});
         signal(SIGPIPE, SIG_IGN);
-        code =
-            has_sodium ? run(settings, &command, &guard, standalone, awaited) : AGENT_EXIT_FAILED;
+        code = has_sodium ? run(settings, &command, &guard, standalone) : AGENT_EXIT_FAILED;
     }
     standalone_free(standalone);
     command_done(&command);
     return code;
 }
 
-/* Below a pool: waits for a job, then is its agent. */
-static int run_awaiting(const struct agent_settings *settings)
+/* In a container: what the options say of the machine is not there. */
+static int enter_image(struct agent_settings *settings, const struct handover *handover,
+                       struct tfe_why *why)
 {
-    struct tfe_why why;
-    struct awaited awaited;
-    struct agent_settings own;
-    enum options_result result;
-    int operand;
-    char ignored[256];
-    if (await_job(settings, &awaited, &why)) {
-        return why.text[0] ? fail(POOL_NOT_STARTED, &why) : AGENT_EXIT_FAILED;
+    char directory[PATH_MAX];
+    settings->trainer_user = NULL; /* this process is that user's */
+    settings->no_persist = true;
+    settings->notice.wanted[FROM_FILE] = settings->notice.wanted[FROM_COMMAND] = WANTED_NEVER;
+    if (!handover->has_logs) {
+        settings->logs.root = NULL;
     }
-    agent_settings_init(&own);
-    if (options_parse(&agent_options, awaited.argc, awaited.argv, &own, &result, &operand, ignored,
-                      sizeof(ignored), &why)) {
-        awaited_let_go(&awaited);
-        return fail(AGENT_EXIT_USAGE, &why);
+    if (getcwd(directory, sizeof directory) && strcmp(directory, "/") == 0 &&
+        chdir(handover->directory) != 0) {
+        why_errno(why, "enter %s", handover->directory);
+        return TFE_ESYS;
     }
-    log_init("tfe-agent", own.log_level, own.log_format);
-    int code = run_job(&own, awaited.argv + operand, awaited.argc - operand, &awaited);
-    awaited_let_go(&awaited);
-    return code;
+    return 0;
 }
 
 int main(int argc, char **argv)
@@ -346,8 +305,13 @@ int main(int argc, char **argv)
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
+    struct handover handover;
+    int pool_fd;
     if (stdio_hold(&why) || hidden_process(&why)) {
         return AGENT_EXIT_FAILED;
+    }
+    if (handover_read(&handover, &pool_fd, &why)) {
+        return fail(AGENT_EXIT_FAILED, &why);
     }
     if (options_parse(&agent_options, argc, argv, &settings, &result, &operand, ignored,
                       sizeof(ignored), &why)) {
@@ -365,10 +329,15 @@ int main(int argc, char **argv)
     if (ignored[0]) {
         log_warn("options_ignored", LOG_S("options", ignored));
     }
-    if (settings.pool && !settings.assignment && !settings.await_fd) {
+    if (pool_fd >= 0) {
+        settings.handover = &handover;
+        settings.pool_fd = handover.is_container ? pool_fd : -1;
+    } else if (settings.pool) {
         return run_pool(&settings, argv + 1, operand - 1, argc - operand);
     }
+    if (settings.handover && handover.is_container && enter_image(&settings, &handover, &why)) {
+        return fail(AGENT_EXIT_FAILED, &why);
+    }
     guard_title_area(argc, argv);
-    return settings.await_fd ? run_awaiting(&settings)
-                             : run_job(&settings, argv + operand, argc - operand, NULL);
+    return run_job(&settings, argv + operand, argc - operand);
 }

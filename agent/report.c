@@ -168,7 +168,7 @@ static bool differs(uint64_t a, uint64_t b)
 
 static void send_vitals(struct report *r)
 {
-    r->now.standby = r->wish.standby(r->wish.ctx);
+    r->now.standby = r->wish.standby ? r->wish.standby(r->wish.ctx) : WARMTH_NONE;
     const struct msg_vitals *a = &r->now;
     const struct msg_vitals *b = &r->told;
     if (r->is_up && (a->standby != b->standby || differs(a->step_us, b->step_us) ||

@@ -20,7 +20,7 @@ struct report_wish {
     uint32_t nproc;
     /* Says it to the server; only between report_up and report_down. */
     void (*send)(void *ctx, const struct tfe_msg *msg);
-    /* What has become of the standbys now. */
+    /* What has become of the standbys now. NULL: there are none. */
     enum tfe_standby (*standby)(void *ctx);
     /* Returns the bytes that the running epoch's trainers have printed so far. */
     uint64_t (*printed)(void *ctx);

@@ -16,6 +16,7 @@
 #include "agent/output/log_serve.h"
 #include "agent/output/log_writer.h"
 #include "agent/pending.h"
+#include "agent/pool/handover.h"
 #include "agent/reach/death_file.h"
 #include "agent/reach/prober.h"
 #include "agent/reach/responder.h"
@@ -51,7 +52,7 @@ struct runner {
     const struct runner_wish *wish;
     struct event_base *base;
     struct event *timer;
-    struct event *watchdog;
+    struct event *watchdog, *pool;
     struct event *quit[QUIT_SIGNALS];
     struct tfe_mono one_until; /* another SIGTERM is the same one */
     struct agent *core;
@@ -570,6 +571,13 @@ static void send_logs(void *ctx, const struct tfe_msg *msg)
     uplink_offer(ctx, msg);
 }
 
+/* The end of the pool that has started this agent in a container, where no signal of its death
+ * arrives. */
+static void on_pool_gone(evutil_socket_t fd, short what, void *ctx)
+{
+    (void)kill(getpid(), SIGTERM);
+}
+
 /* TFE_EINVAL, TFE_ENOMEM: the core cannot be made. */
 static int make_parts(struct runner *r)
 {
@@ -579,24 +587,28 @@ static int make_parts(struct runner *r)
     part_must(r->timer && r->import_timer);
     quit_watch(r->base, on_signal, r, s->notice.signo, r->quit);
     r->watchdog = notify_watchdog(r->base);
+    if (s->pool_fd >= 0) {
+        r->pool = event_new(r->base, s->pool_fd, EV_READ, on_pool_gone, NULL);
+        part_must(r->pool && event_add(r->pool, NULL) == 0);
+    }
     if (r->wish->standalone) {
         standalone_watch(r->wish->standalone, r->base);
     }
-    r->scripts =
-        scripts_new(&(struct scripts_wish){.base = r->base,
-                                           .nproc = r->config.spec.nproc,
-                                           .private_base = s->inside.pid ? s->inside.base : NULL,
-                                           .checkpoint_dir = s->checkpoint_dir,
-                                           .state_memory = s->state_memory,
-                                           .on_news = on_script_news,
-                                           .on_told = on_script_told,
-                                           .on_ends = on_script_ends,
-                                           .on_strategy = on_strategy_made,
-                                           .ctx = r});
+    const bool is_container = s->handover && s->handover->is_container;
+    const char *base = is_container ? s->handover->base : NULL;
+    r->scripts = scripts_new(&(struct scripts_wish){.base = r->base,
+                                                    .nproc = r->config.spec.nproc,
+                                                    .private_base = base,
+                                                    .checkpoint_dir = s->checkpoint_dir,
+                                                    .state_memory = s->state_memory,
+                                                    .on_news = on_script_news,
+                                                    .on_told = on_script_told,
+                                                    .on_ends = on_script_ends,
+                                                    .on_strategy = on_strategy_made,
+                                                    .ctx = r});
     r->trainers = trainers_new(&(struct trainers_wish){
         .base = r->base,
         .guard = r->wish->guard,
-        .ready = r->wish->ready,
         .command = r->wish->command,
         .default_ps = s->default_ps,
         .ports = r->wish->ports,
@@ -660,9 +672,6 @@ static void free_parts(struct runner *r)
     uplink_free(r->uplink);
     responder_free(r->responder);
     prober_free(r->prober);
-    if (!r->trainers && r->wish->ready) { /* they were not made of it */
-        trainers_ready_free(r->wish->ready);
-    }
     trainers_free(r->trainers);
     log_writer_free(r->logs, LOGS_END_MS);
     kept_done(&r->kept);
@@ -673,6 +682,7 @@ static void free_parts(struct runner *r)
     event_drop(&r->import_timer);
     quit_forget(r->quit);
     event_drop(&r->watchdog);
+    event_drop(&r->pool);
     if (r->base) {
         event_base_free(r->base);
     }
@@ -700,7 +710,7 @@ int runner_run(const struct runner_wish *wish)
     make_config(&r);
     struct tfe_why why = {.text = ""};
     kept_init(&r.kept, KEPT_BYTES_MAX);
-    r.base = wish->base ? wish->base : event_base_new();
+    r.base = event_base_new();
     part_must(r.base);
     int rc = script_line_new(wish->settings->progress_regex, &r.lines, &why);
     if (rc) {

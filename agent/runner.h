@@ -17,8 +17,6 @@ struct runner_wish {
     const struct command *command;
     const struct join_info *info;
     const struct guard_process *guard;
-    struct event_base *base;            /* taken over; NULL: one is made … */
-    const struct trainers_ready *ready; /* … and the guard's descriptor is taken over, not these */
     struct ports *ports;
     struct standalone *standalone; /* NULL: the server is not ours */
 };

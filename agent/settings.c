@@ -25,7 +25,7 @@ const char *const runtimes[] = {
 
 void agent_settings_init(struct agent_settings *settings)
 {
-    *settings = (struct agent_settings){.endpoint = NULL};
+    *settings = (struct agent_settings){.pool_fd = -1};
     job_spec_init(&settings->agent.spec);
     output_show_init(&settings->show);
 }
@@ -228,37 +228,6 @@ static int parse_label(void *labels, const char *value, struct tfe_why *why)
     return 0;
 }
 
-/* By the agent of the pool that has started this one. */
-static int parse_assignment(void *assignment, const char *value, struct tfe_why *why)
-{
-    const char *at = value;
-    if (!options_digits(&at, MSG_NUMBER_MAX, assignment) || *at) {
-        why_set(why, "\"%s\" is no assignment", value);
-        return TFE_EINVAL;
-    }
-    return 0;
-}
-
-/* … which says by it where the job's container is. */
-static int parse_inside(void *inside, const char *value, struct tfe_why *why)
-{
-    struct inside_wish *ret = inside;
-    const char *at = value;
-    uint64_t pid = 0;
-    bool is_sound = options_digits(&at, INT_MAX, &pid) && pid > 0 && *at == ':';
-    const char *base = is_sound ? at + 1 : "";
-    const size_t n = strcspn(base, ":");
-    if (!is_sound || base[n] != ':' || n >= sizeof ret->base || base[n + 1] != '/') {
-        why_set(why, "\"%s\" is no container", value);
-        return TFE_EINVAL;
-    }
-    memcpy(ret->base, base, n);
-    ret->base[n] = '\0';
-    ret->pid = (pid_t)pid;
-    ret->directory = base + n + 1;
-    return 0;
-}
-
 /* A number of bytes, with K, M or G for powers of 1024. False: it is none, or more than most. */
 static bool read_size(const char *value, uint64_t most, uint64_t *ret)
 {
@@ -347,28 +316,10 @@ static const struct option_spec specs[] = {
     TEXT("on-finish", on_finish, "COMMAND", NULL,
          "with --pool: run by sh, once, when the node has left as idle or drained: to give this "
          "machine back"),
-    {.name = "assignment",
-     .kind = OPTION_PARSE,
-     .argument = "N",
-     .hidden = true,
-     .parse = parse_assignment,
-     .offset = FIELD(assignment)},
     WORD("runtime", runtime, runtimes, "ENGINE", "none",
-         "with --pool, as root: what runs the images that jobs name: podman, docker, or none"),
+         "with --pool and --trainer-user: runs the images that jobs name: podman, docker, or none"),
     TEXT("runtime-options", runtime_options, "OPTIONS", NULL,
          "with --runtime: more options of its run, parted by blanks: '--gpus all'"),
-    {.name = "inside",
-     .kind = OPTION_PARSE,
-     .argument = "PID:BASE:DIR",
-     .hidden = true,
-     .parse = parse_inside,
-     .offset = FIELD(inside)},
-    {.name = "await",
-     .kind = OPTION_NUMBER,
-     .argument = "FD",
-     .hidden = true,
-     .max = INT_MAX,
-     .offset = FIELD(await_fd)},
     TEXT("token-file", token_file, "FILE", NULL,
          "file with the join token (default: the state directory's agent.token)"),
     TEXT("token", token, "TOKEN", NULL,

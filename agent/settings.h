@@ -15,6 +15,8 @@
 #include "common/net/log.h"
 #include "common/net/options.h"
 
+struct handover;
+
 /* Labels of a node of the pool, each K=V. */
 struct pool_labels {
     const char *v[MSG_POOL_LABELS_MAX];
@@ -25,13 +27,6 @@ struct pool_labels {
 enum runtime { RUNTIME_NONE, RUNTIME_PODMAN, RUNTIME_DOCKER };
 extern const char *const runtimes[]; /* their words; NULL ends them */
 
-/* What an agent of the pool hears of the container of its job: PID:BASE:DIRECTORY. */
-struct inside_wish {
-    pid_t pid;                      /* of a process in there; 0: there is none */
-    char base[PRIVATE_DIR_MAX + 1]; /* a directory that both see: its private one is made there */
-    const char *directory;          /* to work in */
-};
-
 /* Texts are borrowed from argv and the environment. Durations in ms; MSG_UNSET: the server decides.
  */
 struct agent_settings {
@@ -40,14 +35,13 @@ struct agent_settings {
     bool pool; /* wait for jobs that are handed in … */
     struct pool_labels labels;
     uint32_t slots;
-    uint32_t idle_exit_ms;       /* 0: it stays … */
-    uint32_t floor;              /* … and so it does where no more nodes than that are left */
-    const char *on_finish;       /* what is run then; NULL: nothing */
-    uint32_t runtime;            /* enum runtime: what runs images */
-    const char *runtime_options; /* … more of its options; NULL: none */
-    uint64_t assignment; /* … and this agent works for one, 0: it was started by hand … */
-    uint32_t await_fd;   /* … or waits for one, which comes here; 0: it does not */
-    struct inside_wish inside;
+    uint32_t idle_exit_ms;           /* 0: it stays … */
+    uint32_t floor;                  /* … and so it does where no more nodes than that are left */
+    const char *on_finish;           /* what is run then; NULL: nothing */
+    uint32_t runtime;                /* enum runtime: what runs images */
+    const char *runtime_options;     /* … more of its options; NULL: none */
+    const struct handover *handover; /* of the pool that started this agent; NULL: none did */
+    int pool_fd;                     /* ends with that pool; -1 */
     const char *endpoint;
     char *token;
     const char *token_file;

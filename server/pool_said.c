@@ -290,7 +290,6 @@ void pool_take(struct pool *p, struct session *s, const struct tfe_msg *msg)
         take_notice(p, node, &msg->u.notice);
         return;
     case MSG_VITALS:
-        node->row->standby = msg->u.vitals.standby;
         return;
     case MSG_GOODBYE:
         session_finish(s);

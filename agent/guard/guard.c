@@ -129,7 +129,6 @@ static void guard_leave(const struct guard_end *end, const struct guard_death *d
     if (end->was_left) {
         return; /* it has told the server, or comes to no harm by waiting */
     }
-    inside_leave();
     bool tells = death && end->fence_ms != GUARD_NEVER && agent_death_is_proven(&facts);
     int fd = tells && death->port != 0 ? DEATH_FD : -1;
     if (tells) {
@@ -167,8 +166,7 @@ static _Noreturn void guard_run(int pair, const struct guard_death *death, pid_t
     } else {
         close(DEATH_FD);
     }
-    inside_keep(INSIDE_FD);
-    closefrom(INSIDE_FD + INSIDE_FDS);
+    closefrom(CHILD_FD);
     sigset_t child;
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);

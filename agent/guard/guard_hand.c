@@ -65,7 +65,7 @@ void hand_over(struct guard *g, struct slot *to, struct slot *from, const struct
     }
     *to = *from;
     to->is_standby = false;
-    to->owes_warm = 0;
+    to->owes_warm = false;
     to->owes_pid = to->state == SLOT_RUNNING;
     hand_keep(&to->hand, order, fds);
     /* All it owned is the other slot's now. */
@@ -74,13 +74,6 @@ void hand_over(struct guard *g, struct slot *to, struct slot *from, const struct
     from->group = GUARD_NO_GROUP;
     slot_reset(g, from);
     (void)proc_each_of(to->pid, "task", priority_restore, g);
-}
-
-void hand_ask(struct slot *slot, const struct guard_order *order, const int fds[GUARD_FDS])
-{
-    if (slot->is_standby && slot_has_process(slot) && slot->control >= 0) {
-        (void)guard_send(slot->control, &order->words, sizeof order->words, fds);
-    }
 }
 
 void hand_listen(struct slot *slot)
@@ -103,7 +96,7 @@ void hand_listen(struct slot *slot)
             memcpy(slot->why, words + 1, length);
             slot->why[length] = '\0';
             slot->owes_cold = words[0] == GUARD_SAYS_COLD;
-            slot->owes_warm += !slot->owes_cold && slot->is_standby && slot->owes_warm < WARM_MAX;
+            slot->owes_warm = !slot->owes_cold && slot->is_standby;
         }
     }
 }

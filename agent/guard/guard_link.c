@@ -155,12 +155,6 @@ struct guard_link *guard_link_new(struct event_base *base, const struct guard_pr
     return link;
 }
 
-void guard_link_tell(struct guard_link *link, guard_event_fn *on_event, void *ctx)
-{
-    link->on_event = on_event;
-    link->ctx = ctx;
-}
-
 void guard_link_free(struct guard_link *link)
 {
     if (!link) {
@@ -188,8 +182,7 @@ static int spawn_order(struct guard_link *link, const struct spawn_spec *spec,
     if (order->slot >= GUARD_SLOTS) {
         return TFE_EINVAL;
     }
-    const bool is_asked = order->from == order->slot;
-    if (link->used[order->slot] != is_asked || link->sweep_asked != link->sweep_answered) {
+    if (link->used[order->slot] || link->sweep_asked != link->sweep_answered) {
         return TFE_ESTATE;
     }
     if (link->guard.fd < 0 || link->owes_fence) {
@@ -204,7 +197,7 @@ static int spawn_order(struct guard_link *link, const struct spawn_spec *spec,
     }
     rc = guard_send(link->guard.fd, order, sizeof *order, fds) ? 0 : TFE_ESYS;
     fd_drop(&fds[GUARD_FD_BLOCK]);
-    link->used[order->slot] = is_asked || rc == 0;
+    link->used[order->slot] = rc == 0;
     return rc;
 }
 
@@ -215,21 +208,6 @@ int guard_link_spawn(struct guard_link *link, uint32_t slot, const struct spawn_
     return spawn_order(link, spec, &order, stdout_fd, stderr_fd);
 }
 
-static int standby_order(struct guard_link *link, const struct spawn_spec *spec,
-                         struct guard_order *order)
-{
-    /* Python remembers of stdout and stderr whether they are seekable or a terminal: these are
-     * neither, as the trainer's, and nobody reads what comes before the bootstrap keeps it. */
-    int nowhere[2];
-    if (pipe2(nowhere, O_CLOEXEC) != 0) {
-        return TFE_ESYS;
-    }
-    int rc = spawn_order(link, spec, order, nowhere[1], nowhere[1]);
-    fd_drop(&nowhere[0]);
-    fd_drop(&nowhere[1]);
-    return rc;
-}
-
 int guard_link_spawn_standby(struct guard_link *link, uint32_t slot, const struct spawn_spec *spec,
                              bool background)
 {
@@ -238,13 +216,16 @@ int guard_link_spawn_standby(struct guard_link *link, uint32_t slot, const struc
                                 .from = GUARD_NO_SLOT,
                                 .flags = GUARD_AS_STANDBY |
                                          (background ? (uint32_t)GUARD_IN_BACKGROUND : 0)};
-    return standby_order(link, spec, &order);
-}
-
-int guard_link_ask_standby(struct guard_link *link, uint32_t slot, const struct spawn_spec *spec)
-{
-    struct guard_order order = {.word = GUARD_SPAWN, .slot = slot, .from = slot};
-    return standby_order(link, spec, &order);
+    /* Python remembers of stdout and stderr whether they are seekable or a terminal: these are
+     * neither, as the trainer's, and nobody reads what comes before the bootstrap keeps it. */
+    int nowhere[2];
+    if (pipe2(nowhere, O_CLOEXEC) != 0) {
+        return TFE_ESYS;
+    }
+    int rc = spawn_order(link, spec, &order, nowhere[1], nowhere[1]);
+    fd_drop(&nowhere[0]);
+    fd_drop(&nowhere[1]);
+    return rc;
 }
 
 int guard_link_hand_over(struct guard_link *link, uint32_t slot, uint32_t from,

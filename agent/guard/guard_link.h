@@ -19,9 +19,6 @@ typedef void guard_event_fn(void *ctx, const struct guard_event *event);
 struct guard_link *guard_link_new(struct event_base *base, const struct guard_process *process,
                                   guard_event_fn *on_event, void *ctx);
 
-/* Events go there from now on. */
-void guard_link_tell(struct guard_link *link, guard_event_fn *on_event, void *ctx);
-
 /* Closes the pipe: the guard then kills everything and ends. Does not wait for it. NULL is allowed.
  */
 void guard_link_free(struct guard_link *link);
@@ -41,11 +38,6 @@ int guard_link_spawn(struct guard_link *link, uint32_t slot, const struct spawn_
  * where that can be undone. Errors as guard_link_spawn. */
 int guard_link_spawn_standby(struct guard_link *link, uint32_t slot, const struct spawn_spec *spec,
                              bool background) TFE_MUST_CHECK;
-
-/* Tells the standby in the slot, which was started for no script, what starts one for a script: it
- * becomes that, and says WARM again. TFE_ESYS; TFE_ESTATE: the slot is empty. */
-int guard_link_ask_standby(struct guard_link *link, uint32_t slot,
-                           const struct spawn_spec *spec) TFE_MUST_CHECK;
 
 /* As guard_link_spawn, into the process of the standby in slot from, which is empty from now on. A
  * standby that turns out not to be there or not to take it is replaced by a plain start, told by

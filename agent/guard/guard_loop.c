@@ -155,9 +155,7 @@ static void order_take(struct guard *g, const struct guard_order *order, const i
     }
     switch (order->word) {
     case GUARD_SPAWN:
-        if (order->slot < GUARD_SLOTS && n_fds == GUARD_FDS && order->from == order->slot) {
-            hand_ask(&g->slots[order->slot], order, fds);
-        } else if (order->slot < GUARD_SLOTS && n_fds == GUARD_FDS) {
+        if (order->slot < GUARD_SLOTS && n_fds == GUARD_FDS) {
             order_spawn(g, order, fds);
         }
         break;
@@ -234,8 +232,8 @@ static bool slot_tell(struct guard *g, uint32_t at)
     if (slot->owes_pid && event_send(g, GUARD_SPAWNED, at, slot->pid, 0)) {
         slot->owes_pid = false;
     }
-    while (!g->blocked && slot->owes_warm && event_send(g, GUARD_WARM, at, slot->pid, 0)) {
-        slot->owes_warm--;
+    if (!g->blocked && slot->owes_warm && event_send(g, GUARD_WARM, at, slot->pid, 0)) {
+        slot->owes_warm = false;
     }
     if (!g->blocked && slot->owes_cold && event_send(g, GUARD_COLD, at, slot->pid, 0)) {
         slot->owes_cold = false;

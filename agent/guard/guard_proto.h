@@ -38,8 +38,7 @@ struct guard_order {
     int64_t deadline_ms;      /* FENCE: CLOCK_BOOTTIME; INT64_MAX disarms */
     struct guard_words words; /* SPAWN */
     uint32_t flags;           /* SPAWN: of enum guard_spawn_flag */
-    uint32_t from;            /* SPAWN: the standby's slot that may take it, or GUARD_NO_SLOT; slot:
-                                 the standby there is told what it will run */
+    uint32_t from;            /* SPAWN: the standby's slot that may take it, or GUARD_NO_SLOT */
 };
 
 #define GUARD_NO_SLOT UINT32_MAX
@@ -50,7 +49,7 @@ enum guard_spawn_flag {
 };
 
 /* The standby's socket. The guard hands a trainer's start over there: the words of the SPAWN, with
- * its descriptors; before that, to one of the pool, what starts a standby of its script. */
+ * its descriptors. */
 #define GUARD_CONTROL_FD 3
 
 /* Bootstrap to guard: one byte, the last with a sentence's fragment behind it. */

@@ -14,7 +14,6 @@
 
 #include "agent/guard/guard_block.h"
 #include "agent/guard/guard_state.h"
-#include "agent/reach/inside.h"
 #include "agent/reach/trainer_user.h"
 #include "common/net/fd.h"
 
@@ -84,7 +83,7 @@ static void child_become(const struct guard_order *order, const int fds[GUARD_FD
 {
     struct guard_program program;
     setsid();
-    if (inside_enter() != 0 || trainer_user_become() != 0) {
+    if (trainer_user_become() != 0) {
         return;
     }
     /* A change of user forgets it. */

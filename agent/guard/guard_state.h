@@ -9,21 +9,13 @@
 #include "agent/guard/guard.h"
 #include "agent/guard/guard_group.h"
 #include "agent/guard/guard_proto.h"
-#include "agent/reach/inside.h"
 
 #define GUARD_NEVER INT64_MAX
 
 /* The guard's own descriptors. stdin and stdout are /dev/null, so that what comes through the pair
- * is never mistaken for one of them; stderr stays the agent's. DEATH_FD: only with a port;
- * INSIDE_FD: see inside.h. */
-enum {
-    PAIR_FD = 3,
-    DEATH_FD,
-    INSIDE_FD,
-    CHILD_FD = INSIDE_FD + INSIDE_FDS,
-    FENCE_FD,
-    FIRST_FREE_FD
-};
+ * is never mistaken for one of them; stderr stays the agent's. DEATH_FD: only with a port.
+ */
+enum { PAIR_FD = 3, DEATH_FD, CHILD_FD, FENCE_FD, FIRST_FREE_FD };
 
 /* ioprio_set(2), which has no header for its numbers. */
 enum { GUARD_IOPRIO_WHO_PROCESS = 1, GUARD_IOPRIO_IDLE = 3 << 13 };
@@ -42,8 +34,6 @@ struct hand {
     int fds[GUARD_FDS];
 };
 
-#define WARM_MAX 2u
-
 struct slot {
     enum slot_state state;
     pid_t pid;        /* and session */
@@ -56,9 +46,9 @@ struct slot {
     uint64_t signals; /* bit n-1: signal n is still to be sent */
 
     /* Of what runs the bootstrap (guard_hand.c). */
-    bool is_standby;    /* imports or waits: neither a sweep nor the fence is about it */
-    int control;        /* our end of its socket; -1: it has none, or closed it */
-    unsigned owes_warm; /* so many times, up to WARM_MAX: one of the pool says it twice */
+    bool is_standby; /* imports or waits: neither a sweep nor the fence is about it */
+    int control;     /* our end of its socket; -1: it has none, or closed it */
+    bool owes_warm;  /* WARM is not told yet */
     bool owes_cold;
     char why[GUARD_TEXT_MAX]; /* owes_cold */
     struct hand hand;
@@ -115,9 +105,6 @@ bool hand_may_renice(void);
 /* A trainer's start: into a standby if there is one that can take it, else the plain way. */
 void hand_over(struct guard *g, struct slot *to, struct slot *from, const struct guard_order *order,
                const int fds[GUARD_FDS]);
-/* The standby, which was made for no script, is told of one: it says WARM once more, or COLD. One
- * that has died meanwhile tells that. */
-void hand_ask(struct slot *slot, const struct guard_order *order, const int fds[GUARD_FDS]);
 /* Reads what the process of the slot says on its socket. */
 void hand_listen(struct slot *slot);
 /* Its process ended before it had taken what it was handed: starts the trainer the plain way. */

@@ -26,8 +26,8 @@ int pool_check(const struct agent_settings *settings, int n_operands, struct tfe
         why_set(why, "--pool waits for jobs that are handed in: it does not go with %s", other);
         return TFE_EINVAL;
     }
-    if (settings->runtime != RUNTIME_NONE && geteuid() != 0) {
-        why_set(why, "--runtime: only root can enter a container");
+    if (settings->runtime != RUNTIME_NONE && !settings->trainer_user) {
+        why_set(why, "--runtime: name the user whom containers run as, by --trainer-user");
         return TFE_EINVAL;
     }
     return 0;

@@ -4,23 +4,23 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/core/agent.h"
-#include "agent/guard/guard_block.h"
 #include "agent/output/log_prune.h"
-#include "agent/pool/await.h"
+#include "agent/pool/handover.h"
 #include "agent/pool/scratch.h"
 #include "agent/reach/proc.h"
 #include "agent/reach/trainer_user.h"
 #include "common/base/backoff.h"
+#include "common/base/shown.h"
 #include "common/net/fd.h"
 #include "common/net/heap.h"
 #include "common/net/log.h"
@@ -34,6 +34,8 @@
 #define LOOK_FIRST_MS 10
 #define LOOK_LAST_MS 500
 #define LOOKS_BEFORE_WORDS 16 /* some five seconds */
+/* An engine that takes longer to remove a container hangs. */
+#define REMOVE_MS 60000
 
 struct pool_child {
     struct pool_child_wish wish;
@@ -42,9 +44,12 @@ struct pool_child {
     int words;                      /* what it says at its end comes here */
     const char *log_root, *log_job; /* NULL: see pool_child_log */
     bool is_over;                   /* the job, by the server's word */
-    int job;                        /* what it works for goes there, while it waits; -1 */
+    int lifeline;                   /* its end means to a container that this process is gone */
+    bool removes;                   /* that is the engine, which removes the container */
     struct event *died, *stop, *look;
-    struct event *hear; /* of job, until that has gone there */
+    struct event *hear;          /* of words, if there is a container */
+    char line[MSG_SENTENCE_MAX]; /* that it has begun on stderr */
+    size_t n_line;
     uint32_t look_ms, looked;
     bool is_asked, is_hurried; /* SIGTERM, SIGINT are sent */
     struct pool_end end;
@@ -52,29 +57,23 @@ struct pool_child {
 
 /* --- starting --------------------------------------------------------------------------------- */
 
-static _Noreturn void give_up(int words, const char *what, const char *name)
+static _Noreturn void give_up(const struct pool_child_wish *wish, int words, const char *what,
+                              const char *name)
 {
     struct tfe_why why;
-    why_errno(&why, "%s %s", what, name);
+    why_errno(&why, "%s%s %s", wish->engine ? "Error: " : "", what, name);
     (void)!write(words, why.text, strlen(why.text));
     _exit(POOL_NOT_STARTED);
 }
 
-/* Descriptors that exec leaves to it. */
-struct handed {
-    int words, job; /* job -1: none */
-};
-
-/* In the child. */
-static _Noreturn void become(const struct pool_child_wish *wish, const struct handed *handed,
-                             pid_t parent)
+/* In the child. Its stdin is the handover; words becomes stderr for an engine, and is inherited
+ * by an agent. */
+static _Noreturn void become(const struct pool_child_wish *wish, int in, int words, pid_t parent)
 {
     static const int handled[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGCHLD};
-    const int words = handed->words;
-    const int kept = handed->job >= 0 ? handed->job : scratch_fd(wish->scratch);
     sigset_t none;
-    if (wish->directory && trainer_user_enter(wish->directory)) {
-        give_up(words, "enter", wish->directory);
+    if (!wish->engine && trainer_user_enter(wish->directory)) {
+        give_up(wish, words, "enter", wish->directory);
     }
     setsid(); /* the terminal's Ctrl-C is for the pool, which hands it on */
     if (prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) != 0 || getppid() != parent) {
@@ -84,34 +83,80 @@ static _Noreturn void become(const struct pool_child_wish *wish, const struct ha
         (void)signal(handled[i], SIG_DFL);
     }
     sigemptyset(&none);
-    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (null < 0 || dup2(null, STDIN_FILENO) < 0 || sigprocmask(SIG_SETMASK, &none, NULL) != 0 ||
-        fcntl(words, F_SETFD, 0) != 0 || fcntl(kept, F_SETFD, 0) != 0 ||
-        (wish->container && fcntl(wish->container, F_SETFD, 0) != 0)) {
-        give_up(words, "start", wish->argv[0]);
+    const bool is_arranged = dup2(in, STDIN_FILENO) == STDIN_FILENO &&
+                             sigprocmask(SIG_SETMASK, &none, NULL) == 0 &&
+                             (wish->engine ? dup2(words, STDERR_FILENO) == STDERR_FILENO
+                                           : fcntl(words, F_SETFD, 0) == 0) &&
+                             fcntl(scratch_fd(wish->scratch), F_SETFD, 0) == 0;
+    if (is_arranged) {
+        (void)setrlimit(RLIMIT_CORE, wish->cores);
+        (void)!chdir(wish->engine ? "/" : ".");
+        execvpe(wish->argv[0], wish->argv, wish->envp);
     }
-    (void)setrlimit(RLIMIT_CORE, wish->cores);
-    execve(wish->argv[0], wish->argv, wish->envp);
-    give_up(words, "start", wish->argv[0]);
+    give_up(wish, words, "start", wish->argv[0]);
 }
 
-/* The list and one more. */
-static char **with_one(char *const *list, char *one)
+/* The list and two more. */
+static char **with_two(char *const *list, char *one, char *other)
 {
     size_t n = 0;
     while (list[n]) {
         n++;
     }
-    char **all = part_new((n + 2) * sizeof *all);
+    char **all = part_new((n + 3) * sizeof *all);
     memcpy(all, list, n * sizeof *all);
     all[n] = one;
+    all[n + 1] = other;
     return all;
 }
 
 /* --- ending ----------------------------------------------------------------------------------- */
 
+/* Of an engine, and of the agent in its container, the last line that names an error. */
+static void end_line(struct pool_child *c)
+{
+    static const char *const fronts[] = {"Error: ", "docker: ", "tfe-agent: "};
+    c->line[c->n_line] = '\0';
+    c->n_line = 0;
+    for (size_t i = 0; i < sizeof fronts / sizeof fronts[0]; i++) {
+        if (strncmp(c->line, fronts[i], strlen(fronts[i])) == 0) {
+            const char *text = i == 2 ? c->line + strlen(fronts[i]) : c->line;
+            (void)shown_text(text, c->end.says, sizeof c->end.says);
+        }
+    }
+}
+
+/* Shows what came on stderr, and remembers an error. */
+static void on_hear(evutil_socket_t fd, short what, void *ctx)
+{
+    struct pool_child *c = ctx;
+    char bytes[4096];
+    const ssize_t n = read(c->words, bytes, sizeof bytes);
+    for (ssize_t i = 0; i < n; i++) {
+        if (bytes[i] == '\n') {
+            end_line(c);
+        } else if (c->n_line < sizeof c->line - 1) {
+            c->line[c->n_line++] = bytes[i];
+        }
+    }
+    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
+    if (n > 0 && poll(&out, 1, 0) > 0) { /* else the lines are lost: this loop waits for nobody */
+        (void)!write(STDERR_FILENO, bytes, (size_t)n);
+    }
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+        event_drop(&c->hear);
+    }
+}
+
 static void take_words(struct pool_child *c)
 {
+    if (c->wish.engine) {
+        for (int i = 0; c->hear && i < 64; i++) { /* 256 KiB: more than a pipe holds */
+            on_hear(-1, 0, c);
+        }
+        end_line(c);
+        return;
+    }
     ssize_t n = read(c->words, c->end.says, sizeof c->end.says - 1);
     c->end.says[n > 0 ? n : 0] = '\0';
     c->end.says[strcspn(c->end.says, "\n")] = '\0';
@@ -130,20 +175,9 @@ static bool is_guard(pid_t pid)
     return is;
 }
 
-/* … or it is that one. */
-static bool is_below(pid_t pid, pid_t root)
-{
-    while (pid > 1 && pid != root) {
-        pid = proc_parent(pid);
-    }
-    return pid == root;
-}
-
 static bool is_left(void *ctx, pid_t pid, pid_t session)
 {
-    const struct pool_child *c = ctx;
-    const pid_t beside = c->wish.beside(c->wish.ctx);
-    return !(beside && (session == beside || is_below(pid, beside))) && !is_guard(pid);
+    return !is_guard(pid);
 }
 
 /* What an agent and its guard, both killed, have left: it is this process's now. A guard that
@@ -153,22 +187,11 @@ static bool is_orphan(void *ctx, pid_t pid, pid_t session)
     return is_left(ctx, pid, session) && proc_parent(pid) == getpid();
 }
 
-/* How the one beside has ended is its owner's to ask: until then others stay, too. */
-static void reap_left(const struct pool_child *c)
-{
-    siginfo_t info = {.si_pid = 0};
-    while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid &&
-           info.si_pid != c->wish.beside(c->wish.ctx)) {
-        (void)waitpid(info.si_pid, NULL, 0);
-        info.si_pid = 0;
-    }
-}
-
 /* In a process of its own, as files may be many. */
 static void clear_away(struct pool_child *c)
 {
     c->clears = true;
-    c->pid = c->wish.scratch ? proc_fork_blocked() : -1;
+    c->pid = proc_fork_blocked();
     if (c->pid == 0) {
         if (c->log_root && (c->is_over || c->end.code <= AGENT_EXIT_FAILED)) { /* the job is over */
             log_prune_job(c->log_root, c->log_job);
@@ -182,6 +205,33 @@ static void clear_away(struct pool_child *c)
     }
 }
 
+/* Ends and removes the container, whatever has become of the engine's other process. */
+static bool remove_container(struct pool_child *c)
+{
+    extern char **environ;
+    char *const argv[] = {(char *)(uintptr_t)c->wish.engine, (char *)(uintptr_t) "rm",
+                          (char *)(uintptr_t) "--force", (char *)(uintptr_t)c->wish.container,
+                          NULL};
+    c->pid = proc_fork_blocked();
+    if (c->pid == 0) {
+        sigset_t none;
+        sigemptyset(&none);
+        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+        (void)dup2(null, STDOUT_FILENO);
+        (void)dup2(null, STDERR_FILENO); /* that there is none any more is as it should be */
+        (void)sigprocmask(SIG_SETMASK, &none, NULL);
+        execvpe(argv[0], argv, environ);
+        _exit(127);
+    }
+    c->removes = c->pid > 0;
+    if (c->removes) {
+        timer_after(c->stop, REMOVE_MS);
+    } else {
+        c->pid = 0;
+    }
+    return c->removes;
+}
+
 static void on_look(evutil_socket_t fd, short what, void *ctx)
 {
     struct pool_child *c = ctx;
@@ -189,7 +239,8 @@ static void on_look(evutil_socket_t fd, short what, void *ctx)
     size_t killed;
     pid_t stuck = 0;
     pid_t unasked;
-    reap_left(c);
+    while (waitpid(-1, NULL, WNOHANG) > 0) {
+    }
     int rc = proc_signal_descendants(getpid(), SIGKILL, is_orphan, c, &killed, &stuck);
     rc = rc ? rc : proc_signal_descendants(getpid(), 0, is_left, c, &n, &unasked);
     if (rc == 0 && n == 0) {
@@ -218,62 +269,36 @@ static void on_died(evutil_socket_t fd, short what, void *ctx)
         c->wish.ended(c->wish.ctx, &c->end);
         return;
     }
+    if (c->removes) {
+        c->removes = false;
+        c->pid = 0;
+        evtimer_del(c->stop);
+        on_look(-1, 0, c);
+        return;
+    }
     c->end.code =
         WIFEXITED(status) ? (uint32_t)WEXITSTATUS(status) : 128 + (uint32_t)WTERMSIG(status);
     c->pid = 0;
     evtimer_del(c->stop);
     take_words(c);
-    on_look(-1, 0, c);
+    if (!c->wish.engine || !remove_container(c)) {
+        on_look(-1, 0, c);
+    }
 }
 
 static void on_stop(evutil_socket_t fd, short what, void *ctx)
 {
     struct pool_child *c = ctx;
-    kill(c->pid, c->is_hurried ? SIGKILL : SIGINT);
-    if (!c->is_hurried) {
+    kill(c->pid, c->is_hurried || c->removes ? SIGKILL : SIGINT);
+    if (!c->is_hurried && !c->removes) {
         c->is_hurried = true;
         timer_after(c->stop, AT_ONCE_MS);
     }
 }
 
-static void on_hear(evutil_socket_t fd, short what, void *ctx)
-{
-    struct pool_child *c = ctx;
-    struct await_said said;
-    ssize_t n = recv(fd, &said, sizeof said, MSG_DONTWAIT);
-    if (n == (ssize_t)sizeof said) {
-        c->wish.said(c->wish.ctx, &said);
-    } else if (n >= 0 || (errno != EAGAIN && errno != EINTR)) {
-        event_drop(&c->hear); /* it ends */
-        fd_drop(&c->job);
-    }
-}
-
-int pool_child_give(struct pool_child *c, char *const *argv, char *const *envp,
-                    const char *directory, const struct scratch *scratch)
-{
-    const struct spawn_spec spec = {.argv = (const char *const *)argv,
-                                    .envp = (const char *const *)envp,
-                                    .directory = directory};
-    struct guard_words words;
-    int fds[GUARD_FDS] = {-1, scratch_fd(scratch), scratch_fd(scratch)};
-    if (c->job < 0 || !c->pid || guard_block_new(&spec, &words, &fds[GUARD_FD_BLOCK])) {
-        return TFE_ESYS;
-    }
-    bool is_given = guard_send(c->job, &words, sizeof words, fds);
-    fd_drop(&fds[GUARD_FD_BLOCK]);
-    c->wish.scratch = is_given ? scratch : NULL;
-    if (is_given) {
-        /* What it has said meanwhile is of the past. The socket stays: were it closed with that
-         * unread, the job could be lost on its way. */
-        event_drop(&c->hear);
-    }
-    return is_given ? 0 : TFE_ESYS;
-}
-
 void pool_child_stop(struct pool_child *c, uint32_t within_ms)
 {
-    if (!c->pid || c->clears) {
+    if (!c->pid || c->clears || c->removes) {
         return;
     }
     if (!c->is_asked) {
@@ -291,46 +316,41 @@ int pool_child_start(const struct pool_child_wish *wish, struct pool_child **ret
                      struct tfe_why *why)
 {
     struct pool_child *c = part_new(sizeof *c);
-    int ends[2] = {-1, -1};
-    int jobs[2] = {-1, -1};
-    char variable[40];
-    char option[40];
+    int words[2] = {-1, -1};
+    int in[2] = {-1, -1};
+    char words_variable[40];
     *c = (struct pool_child){.wish = *wish,
                              .words = -1,
-                             .job = -1,
+                             .lifeline = -1,
                              .stop = evtimer_new(wish->base, on_stop, c),
                              .look = evtimer_new(wish->base, on_look, c),
                              .died = evsignal_new(wish->base, SIGCHLD, on_died, c)};
     part_must(c->stop && c->look && c->died && event_add(c->died, NULL) == 0);
-    bool is_open =
-        pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0 &&
-        (wish->scratch || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, jobs) == 0);
-    snprintf(variable, sizeof variable, STDIO_WORDS "=%d", ends[1]);
-    snprintf(option, sizeof option, "--await=%d", jobs[1]);
-    char **envp = with_one(wish->envp, variable);
-    char **argv = with_one(wish->argv, wish->scratch ? NULL : option);
-    const struct handed handed = {.words = ends[1], .job = jobs[1]};
+    const bool is_open = pipe2(words, O_CLOEXEC) == 0 && pipe2(in, O_CLOEXEC) == 0 &&
+                         fcntl(words[0], F_SETFL, O_NONBLOCK) == 0 &&
+                         handover_write(in[1], wish->handover) == 0;
+    snprintf(words_variable, sizeof words_variable, STDIO_WORDS "=%d", words[1]);
+    char **envp =
+        with_two(wish->envp, HANDOVER_VARIABLE "=0", wish->engine ? NULL : words_variable);
     pid_t parent = getpid();
     c->wish.envp = envp;
-    c->wish.argv = argv;
     c->pid = is_open ? proc_fork_blocked() : -1;
     if (c->pid == 0) {
-        become(&c->wish, &handed, parent);
+        become(&c->wish, in[0], words[1], parent);
     }
     free(envp);
-    free(argv);
-    c->words = ends[0];
-    c->job = jobs[0];
-    fd_drop(&ends[1]);
-    fd_drop(&jobs[1]);
-    if (c->job >= 0) {
-        c->hear = event_new(wish->base, c->job, EV_READ | EV_PERSIST, on_hear, c);
-        part_must(c->hear && event_add(c->hear, NULL) == 0);
-    }
+    c->words = words[0];
+    c->lifeline = in[1];
+    fd_drop(&words[1]);
+    fd_drop(&in[0]);
     if (c->pid < 0) {
         why_errno(why, "start an agent");
         pool_child_free(c);
         return TFE_ESYS;
+    }
+    if (wish->engine) {
+        c->hear = event_new(wish->base, c->words, EV_READ | EV_PERSIST, on_hear, c);
+        part_must(c->hear && event_add(c->hear, NULL) == 0);
     }
     *ret = c;
     return 0;
@@ -364,7 +384,7 @@ void pool_child_free(struct pool_child *c)
         event_drop(&c->look);
         event_drop(&c->died);
         event_drop(&c->hear);
-        fd_drop(&c->job);
+        fd_drop(&c->lifeline);
         fd_drop(&c->words);
         free(c);
     }

@@ -1,5 +1,5 @@
 /* agent/pool/child.h: the agent that works for an assignment: a tfe-agent as by hand, below this
- * process. */
+ * process or in a container. */
 #ifndef TFE_AGENT_POOL_CHILD_H
 #define TFE_AGENT_POOL_CHILD_H
 
@@ -26,22 +26,17 @@ struct pool_end {
 /* … of an assignment that no agent could be started for, as a shell says it. */
 #define POOL_NOT_STARTED 126
 
-struct await_said;
-
 /* All is borrowed, for the call if nothing else is said. */
 struct pool_child_wish {
     struct event_base *base;
-    char *const *argv;             /* NULL ends them; argv[0] is the program's path */
-    char *const *envp;             /* likewise */
-    const char *directory;         /* to work in; NULL: it waits for pool_child_give */
-    const struct scratch *scratch; /* it keeps that alive, too; for the child's life. NULL: waits */
-    int container;                 /* a descriptor that it keeps, too; 0: none */
+    char *const *argv;     /* NULL ends them; argv[0] is the program, by path or PATH */
+    char *const *envp;     /* likewise */
+    const char *directory; /* to work in */
+    const struct handover *handover;
+    const struct scratch *scratch; /* it keeps that alive, too; for the child's life */
+    const char *engine;            /* argv is its `run`; NULL: there is no container … */
+    const char *container;         /* … else its name; both for the child's life */
     const struct rlimit *cores;    /* its limit of core dumps, which its trainers have */
-    /* What one that waits says of its standby, from the loop. */
-    void (*said)(void *ctx, const struct await_said *said);
-    /* A process of this one's that is none of its own, as what is below it, or leads its session,
-     * is not; 0. */
-    pid_t (*beside)(void *ctx);
     /* From the loop, once it has ended, nothing that it has started lives any more, but a guard
      * that has its death certificate to give, and scratch is cleared: the child may be freed then.
      */
@@ -55,11 +50,6 @@ struct pool_child_wish {
  * One child at a time. TFE_ESYS with why. */
 int pool_child_start(const struct pool_child_wish *wish, struct pool_child **ret,
                      struct tfe_why *why) TFE_MUST_CHECK;
-
-/* The one that waits works from now on for what these are of, as if it had been started with them.
- * TFE_ESYS: it ends, and has not begun. */
-int pool_child_give(struct pool_child *c, char *const *argv, char *const *envp,
-                    const char *directory, const struct scratch *scratch) TFE_MUST_CHECK;
 
 /* The end of its job takes its logs along (clean_policy All): --log-dir, NULL: they stay; and the
  * job. Borrowed for the child's life. */

@@ -378,11 +378,6 @@ void files_take(struct files *f, const struct msg_chunk *chunk)
     }
 }
 
-pid_t files_pid(const struct files *f)
-{
-    return f->pid;
-}
-
 void files_stop(struct files *f)
 {
     if (f->clears || f->is_ready) {

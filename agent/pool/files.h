@@ -47,9 +47,6 @@ void files_free(struct files *f);
 void files_welcome(struct files *f);
 /* A CHUNK of the server's. */
 void files_take(struct files *f, const struct msg_chunk *chunk);
-/* The process that lays them out, or clears them away, in a session of its number or in this one's;
- * 0: none. */
-pid_t files_pid(const struct files *f);
 /* Not ready yet: it ends, and failed() comes. */
 void files_stop(struct files *f);
 

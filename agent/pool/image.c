@@ -1,12 +1,44 @@
 /* agent/pool/image.c: see image.h. */
 #include "agent/pool/image.h"
 
-#include <limits.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "agent/pool/scratch.h"
-#include "agent/trainers/standby.h"
+#include "agent/pool/toolbox.h"
+#include "agent/reach/trainer_user.h"
 #include "common/net/log.h"
+
+/* Words of the engine's command line that are no arguments of the agent. */
+#define WORDS_MAX 512
+#define OPTIONS_MAX 4096
+
+struct run {
+    char *v[WORDS_MAX];
+    size_t n;
+    bool failed;
+    struct tfe_why why;
+};
+
+__attribute__((format(printf, 2, 3))) static void add(struct run *run, const char *format, ...)
+{
+    va_list values;
+    if (run->failed || run->n == WORDS_MAX) {
+        run->failed = true;
+        return;
+    }
+    va_start(values, format);
+    run->failed = vasprintf(&run->v[run->n], format, values) < 0;
+    va_end(values);
+    run->n += !run->failed;
+}
 
 bool image_is_run(const struct agent_settings *settings, const struct msg_spec *spec)
 {
@@ -17,16 +49,74 @@ bool image_is_run(const struct agent_settings *settings, const struct msg_spec *
     return is_run;
 }
 
-/* Once, however often it is named; what is not absolute is below what is shared anyway. */
-static void share(struct engine_wish *engine, const char *directory)
+const char *image_container(const struct scratch *scratch)
 {
-    size_t i = 0;
-    while (engine->shared[i] && directory && strcmp(engine->shared[i], directory) != 0) {
-        i++;
+    return strrchr(scratch_base(scratch), '/') + 1;
+}
+
+/* --- mounts ----------------------------------------------------------------------------------- */
+
+/* What a directory is for the trainers' user. */
+struct found {
+    bool is_writable;
+    char path[PATH_MAX]; /* without a link in it */
+};
+
+/* Looks as the trainers' user, in a process of its own. False with errno: he cannot enter it. */
+static bool find(const char *path, struct found *ret)
+{
+    struct found *found =
+        mmap(NULL, sizeof *found, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (found == MAP_FAILED) {
+        return false;
     }
-    if (directory && directory[0] == '/') {
-        engine->shared[i] = directory;
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (trainer_user_become() != 0 || chdir(path) != 0 ||
+            !getcwd(found->path, sizeof found->path)) {
+            _exit(errno);
+        }
+        found->is_writable = access(".", W_OK) == 0;
+        _exit(0);
     }
+    int status = 0;
+    const bool is_found = pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+    errno = WIFEXITED(status) ? WEXITSTATUS(status) : EAGAIN;
+    *ret = *found;
+    (void)munmap(found, sizeof *found);
+    return is_found;
+}
+
+/* Both engines take the value for a line of CSV. */
+static bool is_plain(const char *path)
+{
+    return !strpbrk(path, ",\"\n");
+}
+
+static void mount(struct run *run, const char *source, const char *target, bool is_writable)
+{
+    add(run, "--mount");
+    add(run, "type=bind,source=%s,target=%s%s", source, target, is_writable ? "" : ",readonly");
+}
+
+/* Shares a directory, with the rights that the trainers' user has there. Returns whether he may
+ * write into it. */
+static bool share(struct run *run, const char *path)
+{
+    struct found found;
+    if (run->why.text[0]) {
+        return false;
+    }
+    if (!find(path, &found)) {
+        why_errno(&run->why, "share %s with the container", path);
+        return false;
+    }
+    if (!is_plain(path) || !is_plain(found.path)) {
+        why_set(&run->why, "%s cannot be shared with a container", path);
+        return false;
+    }
+    mount(run, found.path, path, found.is_writable);
+    return found.is_writable;
 }
 
 static const char *checkpoints_of(const struct agent_settings *settings,
@@ -42,24 +132,172 @@ static const char *checkpoints_of(const struct agent_settings *settings,
     return directory;
 }
 
-int image_open(const struct agent_settings *settings, const struct msg_spec *spec,
-               const struct scratch *scratch, const struct container_wish *wish,
-               struct container **ret, struct tfe_why *why)
+/* A relative one is below the job's own. */
+static bool is_absolute(const char *path)
 {
-    char tools[PATH_MAX];
-    struct container_wish whole = *wish;
-    struct engine_wish engine = {.engine = runtimes[settings->runtime],
-                                 .options = settings->runtime_options,
-                                 .image = spec->image,
-                                 .name = strrchr(scratch_base(scratch), '/') + 1,
-                                 .scratch = scratch};
-    share(&engine, scratch_base(scratch));
-    share(&engine, spec->source_kind == SOURCE_PATH ? spec->source : NULL);
-    share(&engine, checkpoints_of(settings, spec));
-    if (standby_bootstrap(tools)) {
-        *strrchr(tools, '/') = '\0';
-        engine.tools = tools;
+    return path && path[0] == '/';
+}
+
+/* Once each: an engine refuses a target that it has already. */
+static void add_shared(struct run *run, const struct agent_settings *settings,
+                       const struct msg_spec *spec, const struct scratch *scratch,
+                       struct handover *handover)
+{
+    const char *source = spec->source_kind == SOURCE_PATH ? spec->source : NULL;
+    const char *checkpoints = checkpoints_of(settings, spec);
+    const char *logs = settings->logs.root;
+    (void)share(run, scratch_base(scratch));
+    if (is_absolute(source)) {
+        (void)share(run, source);
     }
-    whole.engine = &engine;
-    return container_new(&whole, ret, why);
+    if (is_absolute(checkpoints) && !(source && strcmp(source, checkpoints) == 0)) {
+        (void)share(run, checkpoints);
+    }
+    struct found found;
+    if (is_absolute(logs) && find(logs, &found) && found.is_writable && is_plain(logs) &&
+        is_plain(found.path) && !(source && strcmp(source, logs) == 0) &&
+        !(checkpoints && strcmp(checkpoints, logs) == 0)) {
+        mount(run, found.path, logs, true);
+        handover->has_logs = true;
+    } else if (logs) {
+        log_warn("image_without_logs", LOG_S("job", spec->name), LOG_S("log_dir", logs));
+    }
+}
+
+static void add_toolbox(struct run *run, const struct toolbox *toolbox)
+{
+    char path[PATH_MAX + 32];
+    mount(run, toolbox_path(toolbox), TOOLBOX_TARGET, false);
+    (void)snprintf(path, sizeof path, "%s/%s", toolbox_path(toolbox), TOOLBOX_PRELOAD);
+    mount(run, path, "/etc/ld.so.preload", false);
+    (void)snprintf(path, sizeof path, "%s/%s", toolbox_path(toolbox), TOOLBOX_NSSWITCH);
+    mount(run, path, "/etc/nsswitch.conf", false);
+}
+
+/* --- the command line ------------------------------------------------------------------------- */
+
+/* No process of the image runs before, or as anybody but, the trainers' user. */
+static void add_confinement(struct run *run, const struct scratch *scratch)
+{
+    static const char *const words[] = {"run",
+                                        "--interactive",
+                                        "--rm",
+                                        "--network",
+                                        "host",
+                                        "--cap-drop",
+                                        "all",
+                                        "--security-opt",
+                                        "no-new-privileges",
+                                        "--log-driver",
+                                        "none",
+                                        "--no-healthcheck",
+                                        "--stop-timeout",
+                                        "1"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        add(run, "%s", words[i]);
+    }
+    add(run, "--user");
+    add(run, "%u:%u", (unsigned)trainer_user()->uid, (unsigned)trainer_user()->gid);
+    add(run, "--name");
+    add(run, "%s", image_container(scratch));
+}
+
+/* By name: the engine finds the value in its own environment, and no command line shows it. What
+ * would load code of the image into the agent is unset. */
+static void add_environment(struct run *run, char *const *envp)
+{
+    static const char *const unset[] = {"LD_PRELOAD=", "LD_AUDIT="};
+    add(run, "--env");
+    add(run, HANDOVER_VARIABLE "=0");
+    for (size_t i = 0; i < sizeof unset / sizeof unset[0]; i++) {
+        add(run, "--env");
+        add(run, "%s", unset[i]);
+    }
+    for (; *envp; envp++) {
+        if (strncmp(*envp, "TFE_", 4) == 0 && strncmp(*envp, "TFE_TOKEN", 9) != 0) {
+            add(run, "--env");
+            add(run, "%.*s", (int)strcspn(*envp, "="), *envp);
+        }
+    }
+}
+
+static void add_owner_options(struct run *run, const struct agent_settings *settings)
+{
+    char options[OPTIONS_MAX];
+    char *rest = NULL;
+    const int n = snprintf(options, sizeof options, "%s",
+                           settings->runtime_options ? settings->runtime_options : "");
+    for (char *word = strtok_r(options, " \t", &rest); word; word = strtok_r(NULL, " \t", &rest)) {
+        add(run, "%s", word);
+    }
+    run->failed = run->failed || n >= (int)sizeof options;
+}
+
+static void run_done(struct run *run)
+{
+    for (size_t i = 0; i < run->n; i++) {
+        free(run->v[i]);
+    }
+}
+
+/* The engine's words take the place of the program's name. */
+static int put_before(struct run *run, struct pool_line *line)
+{
+    size_t n = 0;
+    while (line->argv[n]) {
+        n++;
+    }
+    char **argv = calloc(run->n + n, sizeof *argv);
+    if (!argv) {
+        return TFE_ENOMEM;
+    }
+    memcpy(argv, run->v, run->n * sizeof *argv);
+    memcpy(argv + run->n, line->argv + 1, n * sizeof *argv); /* with the NULL */
+    free(line->argv[0]);
+    free(line->argv);
+    line->argv = argv;
+    return 0;
+}
+
+int image_enter(const struct agent_settings *settings, const struct msg_spec *spec,
+                const struct scratch *scratch, const struct toolbox *toolbox,
+                struct pool_line *line, struct handover *handover, struct tfe_why *why)
+{
+    struct run *run = calloc(1, sizeof *run);
+    if (!run) {
+        why_set(why, "out of memory");
+        return TFE_ENOMEM;
+    }
+    add(run, "%s", runtimes[settings->runtime]);
+    add_confinement(run, scratch);
+    if (line->inside) {
+        add(run, "--workdir");
+        add(run, "%s", line->inside);
+    }
+    add_shared(run, settings, spec, scratch, handover);
+    add_toolbox(run, toolbox);
+    add_environment(run, line->envp);
+    add(run, "--entrypoint");
+    add(run, TOOLBOX_TARGET "/%s", toolbox_loader(toolbox));
+    add_owner_options(run, settings);
+    add(run, "%s", spec->image);
+    add(run, "--library-path");
+    add(run, TOOLBOX_TARGET);
+    add(run, TOOLBOX_TARGET "/%s", toolbox_program(toolbox));
+    handover->is_container = true;
+    (void)snprintf(handover->base, sizeof handover->base, "%s", scratch_base(scratch));
+    (void)snprintf(handover->directory, sizeof handover->directory, "%s", line->directory);
+    if (run->failed && !run->why.text[0]) {
+        why_set(&run->why, "the container's command line is too long");
+    }
+    int rc = run->why.text[0] ? TFE_EINVAL : put_before(run, line);
+    if (rc) {
+        *why = run->why;
+        if (rc == TFE_ENOMEM) {
+            why_set(why, "out of memory");
+        }
+        run_done(run);
+    }
+    free(run);
+    return rc;
 }

@@ -1,21 +1,29 @@
-/* agent/pool/image.h: what the container of a job shares with the machine: the job's directory,
- * that of its files and of its checkpoints, and the interpreter's part of the agent. */
+/* agent/pool/image.h: the command line that runs an agent in the image of its job: the engine's
+ * `run`, as the trainers' user from the first process on, without capabilities. */
 #ifndef TFE_AGENT_POOL_IMAGE_H
 #define TFE_AGENT_POOL_IMAGE_H
 
 #include <stdbool.h>
 
-#include "agent/pool/container.h"
+#include "agent/pool/handover.h"
+#include "agent/pool/line.h"
 #include "agent/settings.h"
 #include "common/base/msg.h"
+
+struct scratch;
+struct toolbox;
 
 /* Whether the job names an image, and this node runs it. One that it leaves out is logged. */
 bool image_is_run(const struct agent_settings *settings, const struct msg_spec *spec);
 
-/* Begins its container: wish has all but the engine. Precondition: image_is_run. As
- * container_new. */
-int image_open(const struct agent_settings *settings, const struct msg_spec *spec,
-               const struct scratch *scratch, const struct container_wish *wish,
-               struct container **ret, struct tfe_why *why) TFE_MUST_CHECK;
+/* The container's name: the engine of settings removes it by that. */
+const char *image_container(const struct scratch *scratch);
+
+/* Turns the line of an agent into the engine's, and completes the handover. Precondition:
+ * image_is_run. TFE_EINVAL, TFE_ESYS, TFE_ENOMEM with why: the line is as before. */
+int image_enter(const struct agent_settings *settings, const struct msg_spec *spec,
+                const struct scratch *scratch, const struct toolbox *toolbox,
+                struct pool_line *line, struct handover *handover,
+                struct tfe_why *why) TFE_MUST_CHECK;
 
 #endif

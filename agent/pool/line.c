@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/net/enrolment.h"
 #include "common/net/hidden.h"
 
 /* Strings of its own, with a NULL behind them. */
@@ -148,7 +147,6 @@ static int make_argv(const struct pool_line_wish *wish, struct strings *s, struc
     for (char *const *option = wish->options; *option; option++) {
         add(s, "%s", *option);
     }
-    add(s, "--assignment=%" PRIu64, assign->assignment);
     add(s, "--rdzv-endpoint=%s", wish->endpoint);
     add(s, "--node-name=%s", wish->node_name);
     add(s, "--job=%s", assign->spec.name);
@@ -182,10 +180,6 @@ static void make_envp(const struct pool_line_wish *wish, struct strings *s)
     if (spec->environment != ENVIRONMENT_TFE) {
         add(s, "TFE_ENVIRONMENT=%s",
             is_alone ? "kubeflow-alone" : msg_environment_name(spec->environment));
-    }
-    add(s, "TFE_TOKEN=%s", wish->token);
-    if (wish->key[0]) {
-        add(s, ENROLMENT_VARIABLE "=%s", wish->key);
     }
 }
 
@@ -247,43 +241,6 @@ int pool_line_make(const struct pool_line_wish *wish, struct pool_line *ret, str
     }
     *ret = line;
     return 0;
-}
-
-/* One more in front of v[at], which takes it over. False: no memory, and text is freed. */
-static bool put_in(char ***list, size_t at, char *text)
-{
-    size_t n = 0;
-    while ((*list)[n]) {
-        n++;
-    }
-    char **v = text ? realloc(*list, (n + 2) * sizeof *v) : NULL;
-    if (!v) {
-        free(text);
-        return false;
-    }
-    memmove(v + at + 1, v + at, (n + 1 - at) * sizeof *v);
-    v[at] = text;
-    *list = v;
-    return true;
-}
-
-int pool_line_enter(struct pool_line *line, const struct container_facts *facts, const char *base,
-                    struct tfe_why *why)
-{
-    const bool has_own = facts->directory[0] == '/' && facts->directory[1] != '\0';
-    const char *directory = line->inside ? line->inside
-                            : has_own    ? facts->directory
-                                         : line->directory;
-    char *text = NULL;
-    bool is_in = asprintf(&text, "--inside=%d:%s:%s", (int)facts->pid, base, directory) >= 0 &&
-                 put_in(&line->argv, 1, text);
-    for (const char *const *entry = facts->envp; is_in && *entry; entry++) {
-        is_in = asprintf(&text, "TFE_IMAGE_%s", *entry) >= 0 && put_in(&line->envp, 0, text);
-    }
-    if (!is_in) {
-        why_set(why, "out of memory");
-    }
-    return is_in ? 0 : TFE_ENOMEM;
 }
 
 static void strings_done(char **v)

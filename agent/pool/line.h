@@ -3,7 +3,6 @@
 #ifndef TFE_AGENT_POOL_LINE_H
 #define TFE_AGENT_POOL_LINE_H
 
-#include "agent/pool/container.h"
 #include "common/base/error.h"
 #include "common/base/msg.h"
 #include "common/net/why.h"
@@ -14,10 +13,9 @@ struct pool_line_wish {
     char *const *options;           /* those that the pool was started with; NULL ends them */
     const char *const *environment; /* … and its environment; likewise */
     const char *endpoint;           /* HOST:PORT of the server */
-    const char *token, *key;        /* what opens sessions, as texts; key "": there is none */
     const char *node_name;
     const char *directory; /* the job's own, with what it brings, if it names none */
-    bool has_image;        /* what runs it is run in its image: pool_line_enter follows */
+    bool has_image;        /* what runs it is run in its image: image_enter follows */
     const struct msg_assign *assign;
 };
 
@@ -26,7 +24,7 @@ struct pool_line {
     char **argv;
     char **envp;
     char *directory; /* to work in */
-    char *inside;    /* … in the image; NULL: as that one says, else as here */
+    char *inside;    /* to work in, in the image; NULL: as the image says, else `directory` */
 };
 
 /* TFE_EINVAL: the job wants what an agent of the pool does not do; why is one sentence. TFE_ENOMEM
@@ -34,12 +32,7 @@ struct pool_line {
 int pool_line_make(const struct pool_line_wish *wish, struct pool_line *ret,
                    struct tfe_why *why) TFE_MUST_CHECK;
 
-/* The line leads into a container: process pid is in there, and base is the directory above the
- * job's own, which is shared with it. TFE_ENOMEM with why. */
-int pool_line_enter(struct pool_line *line, const struct container_facts *facts, const char *base,
-                    struct tfe_why *why) TFE_MUST_CHECK;
-
-/* Wipes the environment, as there are secrets in it. A zeroed one is allowed. */
+/* Wipes the environment, as a job's may have secrets. A zeroed one is allowed. */
 void pool_line_done(struct pool_line *line);
 
 #endif

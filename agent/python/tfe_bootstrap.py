@@ -1,13 +1,12 @@
 """agent/python/tfe_bootstrap.py: the interpreter that tfe-agent starts early, and the script it turns into.
 
     python tfe_bootstrap.py standby|cold[+hooks] PRELOAD PYTHON [-m] SCRIPT ARGUMENTS…
-    python tfe_bootstrap.py pool[+hooks] PRELOAD PYTHON
 
 Descriptor 3 is a SOCK_SEQPACKET socket to tfe-guard (agent/guard/guard_proto.h: keep the two equal). A standby imports
 the modules of PRELOAD (separated by commas; empty: those of DEFAULTS that the script imports), says W, and waits; `cold`
-waits at once; with +hooks the agent sees what the script does (tfe_hooks.py). What comes then is one packet with three descriptors: a file with the trainer's arguments and environment,
-its stdout and its stderr; to one of the pool, which imports before there is a script (empty: those of POOL), comes what starts a
-standby of its script first: it becomes that, in this process or as a new program. From there on this process is, as far as the script can tell, the plain `python SCRIPT`.
+waits at once; with +hooks the agent sees what the script does (tfe_hooks.py). What comes then is one packet with three
+descriptors: a file with the trainer's arguments and environment, its stdout and its stderr. From there on this process
+is, as far as the script can tell, the plain `python SCRIPT`.
 
 What cannot be done this way (a setting of the environment that cannot be foreseen, an import that fails) is said in one
 packet C; the guard then starts the script the plain way.
@@ -19,12 +18,7 @@ import sys
 
 CONTROL = 3                       # the socket
 DEFAULTS = ("tensorflow", "tf_keras", "keras", "numpy")
-POOL = ("tensorflow",)
 OURS = ("tfe.checkpoint", "tfe.data", "tfe.distribute")  # after TensorFlow, where the script imports both
-# What begins so is looked at as an interpreter starts, or as TensorFlow, Keras, NumPy and what they bring are imported.
-READ_EARLY = ("PYTHON", "LD_", "LC_", "LANG", "TZ", "HOME", "XDG_", "GLIBC_", "MALLOC_", "TCMALLOC_", "TF_", "TF2_", "XLA_",
-              "KERAS_", "CUDA_", "CUDNN_", "NVIDIA_", "NCCL_", "ROCM_", "HIP_", "HSA_", "OMP_", "KMP_", "MKL_", "GOMP_",
-              "OPENBLAS_", "BLIS_", "NPY_", "NUMPY_", "ONEDNN_", "DNNL_", "GRPC_", "ABSL_", "PROTOCOL_BUFFERS_", "AUTOGRAPH_")
 PACKET = 24                       # struct guard_words
 SAID_MAX = 1 << 16                # of what the imports printed, per stream
 OPTION_M = "-m"
@@ -319,88 +313,6 @@ def preload(listed, script, is_module):
     return modules_import(listed or reader.found, not listed and reader.has_ours and "tensorflow" in reader.found)
 
 
-# --- before there is a script --------------------------------------------------------------------
-
-
-def modules_of(listed):
-    """Of PRELOAD."""
-    return [word for word in listed.split(",") if word]
-
-
-def reads_early(name):
-    return name.startswith(READ_EARLY)
-
-
-def is_hidden_by(folder):
-    """Whether the script would import something of its own folder in place of what this process has imported."""
-    imported = {name.partition(".")[0] for name in sys.modules}
-    try:
-        return any(entry.partition(".")[0] in imported and
-                   (entry.endswith((".py", ".pyc", ".so")) or os.path.exists(os.path.join(folder, entry, "__init__.py")))
-                   for entry in os.listdir(folder))
-    except OSError:
-        return False
-
-
-def fits(words, new, old, own):
-    """Whether this process is what the words (as of a command line) would make of a new one. new, old: the environment that it
-    would have, and that this one was begun with; own: its interpreter and PRELOAD. In the directory of the script."""
-    python, listed = own
-    if words[0] != python or words[3] != listed:
-        return False
-    if any(reads_early(name) and new.get(name) != old.get(name) for name in new.keys() | old.keys()):
-        return False
-    is_module = words[5] == OPTION_M
-    script = words[6 if is_module else 5]
-    first = path_first(script, is_module)
-    sys.path[:0] = first
-    try:
-        reader = script_read(modules_of(listed), script, is_module)
-    finally:
-        del sys.path[:len(first)]
-    for how, name, value in reader.settings:
-        before = new.get(name)
-        after = before if how == "default" and before is not None else value
-        if after != before and reads_early(name):
-            return False
-        new[name] = after
-    return (bool(listed) or set(POOL) <= set(reader.found)) and not any(map(is_hidden_by, first))
-
-
-def pool_wait(control, own):
-    """Imports, and waits for a script; returns as modules_import. Then everything is as if this process had been begun for it:
-    its arguments, its environment, its directory. Where that cannot be, it is begun anew."""
-    python, listed = own
-    old = dict(os.environ)
-    title_set(["tfe-standby"], "tfe-standby")
-    changes = modules_import(modules_of(listed) or POOL)
-    control.send(b"W" + tensorflow_version())
-    start = receive(control)
-    if start is None:
-        os._exit(0)
-    arguments, entries, directory, out, err = start
-    words = [os.fsdecode(word) for word in arguments]
-    pairs = [entry.partition(b"=") for entry in entries]
-    if directory is not None:
-        os.chdir(directory)
-    if not fits(words, {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}, old, own):
-        os.dup2(out, 1)
-        os.dup2(err, 2)
-        for fd in map(int, os.listdir("/proc/self/fd")):
-            if fd > CONTROL:
-                try:
-                    os.set_inheritable(fd, False)
-                except OSError:
-                    pass          # what listed them
-        os.set_inheritable(CONTROL, True)
-        os.execve(arguments[0], arguments, {name: value for name, _, value in pairs})
-    os.close(out)
-    os.close(err)
-    environment_become(entries, *changes)
-    sys.argv[:] = words[1:]
-    return changes
-
-
 # --- the start -----------------------------------------------------------------------------------
 
 
@@ -578,10 +490,6 @@ def main():
     os.set_inheritable(CONTROL, False)
     control = _socket.socket(fileno=CONTROL)
     try:
-        if mode == "pool":
-            changes = pool_wait(control, (python, listed))
-            mode, listed, python = sys.argv[1:4]
-            mode, _, with_hooks = mode.partition("+")
         is_module = sys.argv[4] == OPTION_M
         script = sys.argv[5 if is_module else 4]
         if mode == "standby":
@@ -590,8 +498,7 @@ def main():
             sys.argv[:] = [OPTION_M, *before[6:]] if is_module else before[4:]
             first = path_first(script, is_module)
             sys.path[:0] = first
-            added, removed = preload(modules_of(listed), script, is_module)
-            changes = ({**changes[0], **added}, changes[1] + removed)
+            changes = preload([word for word in listed.split(",") if word], script, is_module)
             if first and sys.path[:1] == first:
                 del sys.path[0]
             hooks = hooks_install() if with_hooks else None

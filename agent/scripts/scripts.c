@@ -452,7 +452,7 @@ static bool sender_may_be_below(pid_t pid, pid_t root)
             return true; /* ended under our eyes; its parent is of an outer pid namespace */
         }
     }
-    return pid == 0;
+    return pid == 0 || pid == root; /* the latter as the first process of a container */
 }
 
 /* Looking at a sender's parents costs some reads in /proc: once per process and epoch. */

@@ -206,20 +206,21 @@ static const char *python_name(const char *python)
     return given && *given ? given : "python3";
 }
 
-int command_new_python(const char *python, struct command *ret, struct tfe_why *why)
+/* program is taken over, except after an error; digest is 0. TFE_ENOMEM. */
+static int make(char **operands, int count, bool module, bool no_python, char *program,
+                struct command *ret, struct tfe_why *why)
 {
-    struct command command = {.is_python = true};
-    char *program = NULL;
-    int rc = program_find(python_name(python), "python", &program, why);
-    if (rc == 0 && argv_make(&command, program, NULL, NULL, 0) != 0) {
-        free(program);
+    struct command command = {.is_python = !no_python};
+    /* A command's own name is replaced by the path it was found at. */
+    size_t skip = no_python ? 1 : 0;
+    int rc = argv_make(&command, program, module && !no_python ? "-m" : NULL, operands + skip,
+                       (size_t)count - skip);
+    if (rc != 0) {
         why_set(why, "out of memory");
-        rc = TFE_ENOMEM;
+        return rc;
     }
-    if (rc == 0) {
-        *ret = command;
-    }
-    return rc;
+    *ret = command;
+    return 0;
 }
 
 int command_new(char **operands, int count, const char *python, bool module, bool no_python,
@@ -262,29 +263,13 @@ int command_new(char **operands, int count, const char *python, bool module, boo
     uint64_t number;
     memcpy(&number, digest, sizeof number);
     if (rc == 0) {
-        rc = command_make(operands, count, module, no_python, program, ret, why);
+        rc = make(operands, count, module, no_python, program, ret, why);
     }
     if (rc != 0) {
         free(program);
         return rc;
     }
     ret->digest = le64toh(number);
-    return 0;
-}
-
-int command_make(char **operands, int count, bool module, bool no_python, char *program,
-                 struct command *ret, struct tfe_why *why)
-{
-    struct command command = {.is_python = !no_python};
-    /* A command's own name is replaced by the path it was found at. */
-    size_t skip = no_python ? 1 : 0;
-    int rc = argv_make(&command, program, module && !no_python ? "-m" : NULL, operands + skip,
-                       (size_t)count - skip);
-    if (rc != 0) {
-        why_set(why, "out of memory");
-        return rc;
-    }
-    *ret = command;
     return 0;
 }
 

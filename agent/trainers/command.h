@@ -24,12 +24,6 @@ struct command {
  * TFE_ENOENT: command (or python) not found: exit 127. why is one sentence. */
 int command_new(char **operands, int count, const char *python, bool module, bool no_python,
                 struct command *ret, struct tfe_why *why) TFE_MUST_CHECK;
-/* … for no script yet: Python alone. Errors as above. */
-int command_new_python(const char *python, struct command *ret, struct tfe_why *why) TFE_MUST_CHECK;
-/* … of a program that was found as that path, which is taken over; digest is 0. TFE_ENOMEM: it is
- * not. */
-int command_make(char **operands, int count, bool module, bool no_python, char *program,
-                 struct command *ret, struct tfe_why *why) TFE_MUST_CHECK;
 void command_done(struct command *command);
 
 #endif

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/reach/inside.h"
 #include "agent/reach/trainer_user.h"
 #include "common/net/endpoint.h"
 
@@ -73,9 +72,6 @@ static const char *const shared[] = {"PATH",
 #define OWN_MAX 32
 /* TFE_SET_NAME=value: NAME=value for trainers, and not for the agent itself. */
 #define SET_PREFIX "TFE_SET_"
-/* TFE_IMAGE_NAME=value: the image of the job says so; what of the machine's there is, is none of
- * those who see an image's files. */
-#define IMAGE_PREFIX "TFE_IMAGE_"
 
 struct list {
     char **strings;
@@ -120,15 +116,6 @@ static const char *entry_behind(const char *entry, const char *prefix)
 {
     const size_t n = strlen(prefix);
     return strncmp(entry, prefix, n) == 0 && entry[n] != '=' ? entry + n : NULL;
-}
-
-/* What is there of it where nothing is set, as NAME=value; NULL: nothing. */
-static const char *entry_as_found(const char *entry)
-{
-    if (!inside_is_set()) {
-        return entry;
-    }
-    return entry_behind(entry, IMAGE_PREFIX);
 }
 
 /* Whether another entry of base takes its place. */
@@ -304,22 +291,13 @@ static void list_add_place(struct list *list, const struct trainer_place *place)
     list_add(list, "NUM_WORKERS=%zu", node->n_rows);
 }
 
-/* Whether another user's trainers get this entry: of an image all but who it is for. */
-static bool is_for_user(const char *entry)
-{
-    static const char *const of_user[] = {"HOME", "USER", "LOGNAME"};
-    return inside_is_set() ? !entry_is_one_of(entry, of_user, sizeof of_user / sizeof of_user[0])
-                           : entry_is_one_of(entry, shared, sizeof shared / sizeof shared[0]);
-}
-
 int environment_new(const char *const *base, const struct trainer_place *place, char ***ret)
 {
     const struct trainer_user *user = trainer_user();
     size_t n_base = 0;
     bool unbuffered = false;
     for (; base[n_base]; n_base++) {
-        const char *found = entry_as_found(base[n_base]);
-        unbuffered = unbuffered || (found && entry_is(found, "PYTHONUNBUFFERED")) ||
+        unbuffered = unbuffered || entry_is(base[n_base], "PYTHONUNBUFFERED") ||
                      entry_is(base[n_base], SET_PREFIX "PYTHONUNBUFFERED");
     }
     struct list list = {.strings = calloc(n_base + OWN_MAX + 2, sizeof(*list.strings))};
@@ -328,13 +306,13 @@ int environment_new(const char *const *base, const struct trainer_place *place, 
     }
     for (size_t i = 0; i < n_base; i++) {
         const char *set = entry_behind(base[i], SET_PREFIX);
-        const char *found = entry_as_found(base[i]);
         if (set && !entry_is_one_of(set, replaced, sizeof replaced / sizeof replaced[0])) {
             list_add(&list, "%s", set);
-        } else if (found &&
-                   !entry_is_one_of(found, replaced, sizeof replaced / sizeof replaced[0]) &&
-                   !entry_is_overruled(base, found) && (!user->name || is_for_user(found))) {
-            list_add(&list, "%s", found);
+        } else if (!entry_is_one_of(base[i], replaced, sizeof replaced / sizeof replaced[0]) &&
+                   !entry_is_overruled(base, base[i]) &&
+                   (!user->name ||
+                    entry_is_one_of(base[i], shared, sizeof shared / sizeof shared[0]))) {
+            list_add(&list, "%s", base[i]);
         }
     }
     if (!unbuffered) {

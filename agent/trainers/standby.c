@@ -50,7 +50,6 @@ struct standby {
     enum standby_state state;
     pid_t pid;
     bool is_ending;      /* killed by us: memory ran low */
-    bool is_old;         /* asked while it imported: its next answer is to what was before */
     struct tfe_mono due; /* NEVER: not before something else happens */
     uint32_t again_ms;   /* above the first: the last one died before it was warm */
 };
@@ -111,7 +110,6 @@ static void standby_gone(struct standbys *s, uint32_t local)
     standby->state = STANDBY_NONE;
     standby->pid = 0;
     standby->is_ending = false;
-    standby->is_old = false;
     if (was_warm) {
         s->wish.told(s->wish.ctx, local, 0, NULL);
     }
@@ -149,7 +147,7 @@ static void standby_kill(struct standbys *s, uint32_t local)
 /* --- having one ------------------------------------------------------------------------------- */
 
 /* How a bootstrap gets to its process. */
-enum bootstrap_way { BOOTSTRAP_NEW, BOOTSTRAP_IN_BACKGROUND, BOOTSTRAP_ASKED };
+enum bootstrap_way { BOOTSTRAP_NEW, BOOTSTRAP_IN_BACKGROUND };
 
 /* TFE_ENOMEM, TFE_ESYS, TFE_ESTATE. mode: see tfe_bootstrap.py. */
 static int bootstrap_spawn(struct standbys *s, uint32_t local, const char *mode,
@@ -173,10 +171,8 @@ static int bootstrap_spawn(struct standbys *s, uint32_t local, const char *mode,
         memcpy(argv + 4, command->argv, n * sizeof *argv);
         struct spawn_spec spec = {
             .argv = argv, .envp = (const char *const *)env, .directory = command->directory};
-        const uint32_t slot = GUARD_STANDBY_SLOT + local;
-        rc = way == BOOTSTRAP_ASKED
-                 ? guard_link_ask_standby(s->guard, slot, &spec)
-                 : guard_link_spawn_standby(s->guard, slot, &spec, way == BOOTSTRAP_IN_BACKGROUND);
+        rc = guard_link_spawn_standby(s->guard, GUARD_STANDBY_SLOT + local, &spec,
+                                      way == BOOTSTRAP_IN_BACKGROUND);
     }
     environment_free(env);
     free(argv);
@@ -188,7 +184,7 @@ static void standby_start(struct standbys *s, uint32_t local)
     struct standby *standby = &s->of[local];
     if (memory_is_low(s)) {
         standby->due = tfe_mono_add(clock_mono(), LOOK_MS);
-    } else if (bootstrap_spawn(s, local, s->wish.command->argv[1] ? "standby" : "pool",
+    } else if (bootstrap_spawn(s, local, "standby",
                                s->trainers_run ? BOOTSTRAP_IN_BACKGROUND : BOOTSTRAP_NEW)) {
         standby->due = tfe_mono_add(clock_mono(), AGAIN_FIRST_MS); /* a sweep goes on, say */
     } else {
@@ -266,23 +262,6 @@ struct standbys *standbys_new(const struct standbys_wish *wish)
     }
     s->is_off = !is_found || wish->settings->is_off;
     return s;
-}
-
-void standbys_take_over(struct standbys *s, const struct standbys_wish *wish)
-{
-    struct standby *standby = &s->of[0];
-    s->wish = *wish;
-    if (!wish->command->is_python) {
-        s->bootstrap[0] = '\0';
-    }
-    s->is_off = !s->bootstrap[0] || wish->settings->is_off;
-    if (standby->state != STANDBY_NONE && !standby->is_ending) {
-        if (s->is_off || bootstrap_spawn(s, 0, "standby", BOOTSTRAP_ASKED)) {
-            standby_kill(s, 0);
-        }
-        standby->is_old = standby->state == STANDBY_STARTING;
-        standby->state = STANDBY_STARTING;
-    }
 }
 
 void standbys_free(struct standbys *s)
@@ -415,14 +394,7 @@ static void on_exited(struct standbys *s, uint32_t local, int wait_status)
     struct standby *standby = &s->of[local];
     bool was_warm = standby->state == STANDBY_WARM;
     bool was_ours = standby->is_ending;
-    bool was_old = standby->is_old;
     standby_gone(s, local);
-    if (was_old) { /* of what it was before: the script has one of its own */
-        standby->due = clock_mono();
-        standby_schedule(s);
-        tell_settled(s);
-        return;
-    }
     if (!was_ours && !was_warm && WIFEXITED(wait_status) && !s->is_off) {
         turn_off(s, "the interpreter ended before it had imported its modules");
         return;
@@ -451,10 +423,7 @@ void standbys_event(struct standbys *s, const struct guard_event *event)
 {
     uint32_t local = event->slot - GUARD_STANDBY_SLOT;
     enum standby_state state = local < s->wish.nproc ? s->of[local].state : STANDBY_NONE;
-    if (state != STANDBY_NONE && s->of[local].is_old &&
-        (event->word == GUARD_COLD || event->word == GUARD_WARM)) {
-        s->of[local].is_old = event->word == GUARD_COLD; /* it ends then */
-    } else if (event->word == GUARD_COLD) {
+    if (event->word == GUARD_COLD) {
         turn_off(s, event->why);
     } else if (state == STANDBY_NONE) {
         return; /* it has become a trainer */

@@ -45,11 +45,6 @@ bool standby_bootstrap(char ret[PATH_MAX]);
 struct standbys *standbys_new(const struct standbys_wish *wish);
 void standbys_free(struct standbys *s);
 
-/* The first of one trainer's, which was begun for a command of no words but Python's, is for this
- * wish from now on, with the same loop: it is told what it will run, and is warm once more, or
- * becomes a new process where another interpreter, environment or script wants that. */
-void standbys_take_over(struct standbys *s, const struct standbys_wish *wish);
-
 /* The guard to start them with; NULL: it is gone, and they with it. */
 void standbys_guard(struct standbys *s, struct guard_link *link);
 

@@ -615,16 +615,9 @@ struct trainers *trainers_new(const struct trainers_wish *wish)
                                            .told = on_standby_told,
                                            .settled = on_standbys_settled,
                                            .ctx = t};
-    if (wish->ready) {
-        t->guard = wish->ready->guard;
-        guard_link_tell(t->guard, on_guard_event, t);
-        t->standbys = wish->ready->standbys;
-        standbys_take_over(t->standbys, &standbys);
-    } else {
-        t->guard = guard_link_new(wish->base, wish->guard, on_guard_event, t);
-        t->standbys = standbys_new(&standbys);
-        standbys_guard(t->standbys, t->guard);
-    }
+    t->guard = guard_link_new(wish->base, wish->guard, on_guard_event, t);
+    t->standbys = standbys_new(&standbys);
+    standbys_guard(t->standbys, t->guard);
     t->watch = watch_new(&(struct watch_wish){.base = wish->base,
                                               .settings = wish->watch,
                                               .nproc = wish->nproc,
@@ -648,23 +641,18 @@ static void await_end(pid_t pid)
     (void)waitpid(pid, NULL, WNOHANG);
 }
 
-void trainers_ready_free(const struct trainers_ready *ready)
-{
-    standbys_free(ready->standbys);
-    if (ready->guard) {
-        pid_t pid = guard_link_pid(ready->guard);
-        guard_link_free(ready->guard);
-        await_end(pid);
-    }
-}
-
 void trainers_free(struct trainers *t)
 {
     if (!t) {
         return;
     }
     watch_free(t->watch);
-    trainers_ready_free(&(struct trainers_ready){.guard = t->guard, .standbys = t->standbys});
+    standbys_free(t->standbys);
+    if (t->guard) {
+        pid_t pid = guard_link_pid(t->guard);
+        guard_link_free(t->guard);
+        await_end(pid);
+    }
     end_outputs(t);
     output_sink_free(t->sink, 1000);
     listen_look_end(t);

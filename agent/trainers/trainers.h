@@ -24,21 +24,10 @@ struct trainers;
  * What it points to is borrowed for the call. */
 typedef void trainers_event_fn(void *ctx, const struct agent_event *event);
 
-/* What was there before the job was known, on the loop of the wish; taken over. */
-struct trainers_ready {
-    struct guard_link *guard;
-    struct standbys *standbys;
-};
-
-/* Of who makes no trainers of it: everything is killed, and the guard's end waited for, as in
- * trainers_free. What is NULL is passed over. */
-void trainers_ready_free(const struct trainers_ready *ready);
-
 /* Borrows all it is given, for its life; guard's descriptor is taken over. */
 struct trainers_wish {
     struct event_base *base;
     const struct guard_process *guard;
-    const struct trainers_ready *ready; /* instead of guard's descriptor; NULL */
     const struct command *command;
     bool default_ps; /* a ps runs TensorFlow's own server in place of the command, a Python one */
     struct ports *ports;

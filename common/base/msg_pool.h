@@ -122,7 +122,6 @@ struct msg_pool_row {
     bool has_role;
     enum tfe_task role;
     struct msg_facts facts;
-    enum tfe_standby standby; /* that waits for its next job */
 };
 
 /* Asks what jobs want of the pool and what it has. Answered by DEMAND_ROWs and STATUS_END. */

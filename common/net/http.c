@@ -123,7 +123,7 @@ static int wait_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *
 struct http *http_new(struct event_base *base)
 {
     struct http *http = part_new(sizeof *http);
-    part_must(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK);
+    part_must(curl_global_init(CURL_GLOBAL_NOTHING) == CURLE_OK);
     http->base = base;
     http->timer = evtimer_new(base, on_ready, http);
     http->multi = curl_multi_init();

@@ -561,11 +561,6 @@ static const char *pool_task(const void *row, char *room)
     return node->has_role ? msg_task_name(node->role) : NULL;
 }
 
-static const char *pool_standby(const void *row, char room[ROW_ROOM])
-{
-    return msg_standby_name(((const struct msg_pool_row *)row)->standby);
-}
-
 static const char *pool_job(const void *row, char room[ROW_ROOM])
 {
     return text_or_null(((const struct msg_pool_row *)row)->job);
@@ -580,7 +575,6 @@ static const struct row_field pool_node_fields[] = {
     {.key = "role", .head = "ROLE", .type = ROW_WORD, .text = pool_task},
     {POOLED(assignment, ROW_U64, "assignment", NULL), OR_0},
     {POOLED(since, ROW_MOMENT, "since_ms", "SINCE")},
-    {.key = "standby", .head = "STANDBY", .type = ROW_WORD, .text = pool_standby},
     {POOLED(labels, ROW_LABELS, "labels", "LABELS")},
     {POOLED(host, ROW_TEXT, "host", "HOST")},
     {POOLED(facts.cores, ROW_U32, "cores", "CORES"), OR_0},

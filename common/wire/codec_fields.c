@@ -757,7 +757,6 @@ FIELDS(pool_row) = {
     FIELD(pool_row, 8, job, TEXT(0, TFE_ID_MAX, is_line)),
     FIELD(pool_row, 9, role, ENUM, TOLD_BY(pool_row, has_role)),
     PART(pool_row, 50, facts),
-    FIELD(pool_row, 51, standby, ENUM),
 };
 FIELDS(scale) = {
     FIELD(scale, 1, job, ID),

@@ -15,7 +15,7 @@ import pytest
 from agents import fleet  # noqa: F401 (a fixture)
 from conftest import wait_until
 from pooled import Waiting, order, spec
-from programs import children, clean_environment, program
+from programs import clean_environment, program
 from raw_client import RawClient
 from test_pool import Pool, pool  # noqa: F401 (a fixture)
 
@@ -289,26 +289,6 @@ def slow(code, tmp_path):
     way.chmod(0o755)
     commit = git(code, "rev-parse", "HEAD")
     return f"ssh://host{code}@{commit}", {"GIT_SSH": str(way), "GIT_SSH_VARIANT": "simple"}
-
-
-def test_who_waits_beside_the_files_may_die_meanwhile(pool, slow, tmp_path):  # noqa: F811
-    source, env = slow
-    agent, = pool.start(1, env=env)
-    pool.wait_free(1)
-    pool.wait_waiting()
-
-    def waiters():
-        return children(agent.pid, "tfe-agent")
-
-    waiter, = waiters()
-    out = submit(pool, "one", tmp_path, f"--git={source}")
-    wait_until((tmp_path / "asked").exists, what="git")
-    os.kill(waiter, signal.SIGKILL)
-    wait_until(lambda: (now := waiters()) and now != [waiter], what="another that waits")
-    (tmp_path / "go").touch()
-    assert names(said(out, 1)[0]) == WITHOUT_IGNORED
-    pool.wait_state("one", "succeeded")
-    assert (tmp_path / "asked").read_text() == "x\n", "its files were fetched once"
 
 
 def test_a_node_that_leaves_while_it_fetches_files_is_no_failed_start(server, fleet, ctl, slow, tmp_path):

@@ -68,17 +68,6 @@ class Pool:
         assert done.returncode == 0, done.stderr
         return [n for n in json.loads(done.stdout)["pool"] if state in (None, n["state"])]
 
-    def wait_waiting(self, is_warm=True):
-        """Pids of the standbys that wait for a job, one below each agent; or that there is nothing at all."""
-        def look():
-            table = parents()
-            below = [[(pid, table[pid][1]) for pid in descendants(agent.pid) if pid in table] for agent in self.fleet.agents]
-            found = [pid for names in below for pid, name in names if name == "tfe-standby"]
-            if not is_warm:
-                return below == [[] for _ in below] and [-1]
-            return {node["standby"] for node in self.nodes("free")} == {"warm"} and len(found) == len(below) and found
-        return wait_until(look, what="the standbys")
-
     def wait_free(self, n):
         return wait_until(lambda: len(found := self.nodes("free")) == n and found, what=f"{n} free nodes")
 
@@ -119,17 +108,14 @@ def leavers(folder, name, n):
     return wait_until(look, what=f"{n} trainers of {name}")
 
 
-@pytest.mark.parametrize("how", ["--no-standby", "--preload=json"])
-def test_nothing_of_a_job_is_left_for_the_next(pool, tmp_path, how):
+def test_nothing_of_a_job_is_left_for_the_next(pool, tmp_path):
     code, mark = tmp_path / "leaves.py", f"tfe-test-{os.getpid()}"  # others run the same story
     code.write_text(LEAVES)
     cores = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, cores[1]))
-    pool.start(2, how, env={"MACHINE": "kept"})
+    pool.start(2, env={"MACHINE": "kept"})
     resource.setrlimit(resource.RLIMIT_CORE, cores)
     pool.wait_free(2)
-    is_warm = how != "--no-standby"
-    waiting = pool.wait_waiting(is_warm)
     for name, secret in (("one", {"--env=SECRET=of one", "--env=TF_X=1"}), ("two", set())):
         pool.submit(name, "--workers=2", *secret, command=["python", str(code), str(tmp_path), name, mark])
         facts = leavers(tmp_path, name, 2)
@@ -138,7 +124,6 @@ def test_nothing_of_a_job_is_left_for_the_next(pool, tmp_path, how):
         for f in facts:
             assert f["cores"] == [0, cores[1]]
             assert f["found"] == [] and f["env"]["MACHINE"] == "kept" and "TFE_TOKEN" not in f["env"]
-            assert (f["pid"] in waiting) == is_warm, "the standby that waited is the trainer"
             assert ("SECRET" in f["env"], "TF_X" in f["env"]) == (name == "one", name == "one")
             assert not [left for left in f["shm"] if left.startswith(f"{mark}-one-")] or name == "one"
         (tmp_path / f"{name}.end").write_text("")
@@ -149,60 +134,6 @@ def test_nothing_of_a_job_is_left_for_the_next(pool, tmp_path, how):
             assert not pathlib.Path(f["tmp"]).exists() or f["tmp"] == os.environ.get("TMPDIR")  # that is everybody's
             assert not is_alive(f["pid"]) and not is_alive(f["child"])
             assert not pathlib.Path(f"/dev/shm/{mark}-{name}-{f['pid']}").exists()
-        waiting, before = pool.wait_waiting(is_warm), waiting
-        assert not is_warm or not set(waiting) & set(before), "a standby serves one job"
-
-
-# What of the interpreter and its modules a job finds.
-FINDS = """
-import json, os, pathlib, sys
-facts = {"pid": os.getpid(), "json": json.__file__, "seed": os.environ.get("PYTHONHASHSEED"), "hashes": sys.flags.hash_randomization,
-         "hash": hash("a word"), "cwd": os.getcwd(), "path": sys.path[0], "argv": sys.argv, "name": __name__, "file": __file__}
-out = pathlib.Path(sys.argv[1])
-(out.parent / f".{out.name}").write_text(repr(facts))
-(out.parent / f".{out.name}").rename(out)
-"""
-
-
-@pytest.mark.parametrize("how", ["as it is", "hash seed", "own module", "subfolder", "command"])
-def test_a_standby_that_is_not_what_the_job_needs_begins_anew(pool, tmp_path, how):
-    """As if nothing had waited for it: variables that an interpreter reads as it starts, modules of the job's own under a name that
-    was imported before, a working directory below its files."""
-    pool.start(1)
-    pool.wait_free(1)
-    pid, = pool.wait_waiting()
-    code = tmp_path / "code"
-    (code / "sub").mkdir(parents=True)
-    (code / "finds.py").write_text(FINDS)
-    if how == "own module":
-        (code / "json.py").write_text("mine = True\n")
-    options = {"hash seed": ["--env=PYTHONHASHSEED=0"], "subfolder": ["--work-dir=sub"]}.get(how, [])
-    script = "../finds.py" if how == "subfolder" else "finds.py"
-    command = [sys.executable, script] if how != "command" else [sys.executable, "-S", script]
-    pool.submit("job", f"--path={code}", *options, command=[*command, str(tmp_path / "out")])
-    found = eval(wait_until(lambda: (tmp_path / "out").exists() and (tmp_path / "out").read_text(), what="a trainer"))  # pylint: disable=eval-used
-    assert (found["pid"] == pid) == (how != "command")
-    assert (found["json"] == str(code / "json.py")) == (how == "own module")
-    assert (found["seed"], found["hashes"]) == (("0", 0) if how == "hash seed" else (None, 1))
-    assert found["cwd"] == str(code / "sub" if how == "subfolder" else code) and found["path"] == str(code)
-    assert found["argv"] == [script, str(tmp_path / "out")] and found["name"] == "__main__"
-    pool.wait_state("job", "succeeded")
-    assert pool.wait_waiting() != [pid]
-
-
-def test_a_machine_whose_standby_was_killed_takes_the_job_all_the_same(pool):
-    agent, = pool.start(1)
-    pool.wait_free(1)
-    pid, = pool.wait_waiting()
-    waiter, = children(agent.pid)
-    os.kill(waiter, signal.SIGKILL)
-    pool.submit("job")
-    pool.fleet.wait_world(1, folder=pool.folder("job"))
-    assert gone_soon(pid) and gone_soon(waiter)
-    pool.fleet.order("exit 0", folder=pool.folder("job"))
-    pool.wait_state("job", "succeeded")
-    agent.send(signal.SIGTERM)
-    assert agent.wait() == 143
 
 
 @pytest.mark.parametrize("cloud", CLOUDS)

@@ -8,6 +8,7 @@
 
 #include "agent/notice/notice.h"
 #include "agent/pool/finish.h"
+#include "agent/pool/handover.h"
 #include "agent/pool/image.h"
 #include "agent/pool/line.h"
 #include "agent/pool/pool.h"
@@ -203,14 +204,6 @@ void __wrap_report_up(struct report *r) {}
 void __wrap_report_down(struct report *r);
 void __wrap_report_down(struct report *r) {}
 
-void __wrap_report_standby(struct report *r, const char *tensorflow);
-void __wrap_report_standby(struct report *r, const char *tensorflow)
-{
-    if (tensorflow) {
-        say("standby %s; ", tensorflow);
-    }
-}
-
 void __real_notices_set_running(struct notices *notices, bool is_running);
 void __wrap_notices_set_running(struct notices *notices, bool is_running);
 void __wrap_notices_set_running(struct notices *notices, bool is_running)
@@ -247,20 +240,12 @@ int __wrap_pool_child_start(const struct pool_child_wish *wish, struct pool_chil
     node.child = *wish;
     node.has_child = true;
     node.is_dead = node.is_stuck = false;
-    say(wish->scratch ? "start; " : "wait; ");
-    *ret = the_child;
-    return 0;
-}
-
-int __wrap_pool_child_give(struct pool_child *c, char *const *argv, char *const *envp,
-                           const char *directory, const struct scratch *scratch);
-int __wrap_pool_child_give(struct pool_child *c, char *const *argv, char *const *envp,
-                           const char *directory, const struct scratch *scratch)
-{
-    if (!node.gives) {
-        return TFE_ESYS;
+    assert_int_equal(wish->handover->assignment != 0, 1);
+    if (wish->engine) {
+        assert_string_equal(wish->container, "its-container");
     }
-    say("give; ");
+    say(wish->engine ? "run; " : "start; ");
+    *ret = the_child;
     return 0;
 }
 
@@ -383,12 +368,6 @@ void __wrap_files_take(struct files *files, const struct msg_chunk *chunk)
     say("chunk; ");
 }
 
-pid_t __wrap_files_pid(const struct files *files);
-pid_t __wrap_files_pid(const struct files *files)
-{
-    return 11;
-}
-
 void __wrap_files_stop(struct files *files);
 void __wrap_files_stop(struct files *files)
 {
@@ -403,78 +382,27 @@ void __wrap_finish_run(const char *command, const char *node_name, const char *w
 
 /* --- the container of an image ---------------------------------------------------------------- */
 
-int __wrap_pool_line_enter(struct pool_line *line, const struct container_facts *facts,
-                           const char *base, struct tfe_why *why);
-int __wrap_pool_line_enter(struct pool_line *line, const struct container_facts *facts,
-                           const char *base, struct tfe_why *why)
-{
-    why_set(why, "there is no way in");
-    return node.enters ? 0 : TFE_ENOMEM;
-}
-
 bool __wrap_image_is_run(const struct agent_settings *settings, const struct msg_spec *spec);
 bool __wrap_image_is_run(const struct agent_settings *settings, const struct msg_spec *spec)
 {
     return spec->image != NULL;
 }
 
-int __wrap_image_open(const struct agent_settings *settings, const struct msg_spec *spec,
-                      const struct scratch *scratch, const struct container_wish *wish,
-                      struct container **ret, struct tfe_why *why);
-int __wrap_image_open(const struct agent_settings *settings, const struct msg_spec *spec,
-                      const struct scratch *scratch, const struct container_wish *wish,
-                      struct container **ret, struct tfe_why *why)
+const char *__wrap_image_container(const struct scratch *scratch);
+const char *__wrap_image_container(const struct scratch *scratch)
 {
-    assert_false(node.has_container);
-    node.container = *wish;
-    node.has_container = true;
-    node.is_up = node.is_stopped = false;
-    say("open; ");
-    *ret = (struct container *)&node.container;
-    return 0;
+    return "its-container";
 }
 
-void __wrap_container_free(struct container *c);
-void __wrap_container_free(struct container *c)
+int __wrap_image_enter(const struct agent_settings *settings, const struct msg_spec *spec,
+                       const struct scratch *scratch, const struct toolbox *toolbox,
+                       struct pool_line *line, struct handover *handover, struct tfe_why *why);
+int __wrap_image_enter(const struct agent_settings *settings, const struct msg_spec *spec,
+                       const struct scratch *scratch, const struct toolbox *toolbox,
+                       struct pool_line *line, struct handover *handover, struct tfe_why *why)
 {
-    node.has_container = node.has_container && !c;
-}
-
-bool __wrap_container_is_up(const struct container *c);
-bool __wrap_container_is_up(const struct container *c)
-{
-    return node.is_up;
-}
-
-pid_t __wrap_container_pid(const struct container *c);
-pid_t __wrap_container_pid(const struct container *c)
-{
-    return 12;
-}
-
-int __wrap_container_fd(const struct container *c);
-int __wrap_container_fd(const struct container *c)
-{
-    return node.is_stopped ? -1 : 13;
-}
-
-void __wrap_container_stop(struct container *c);
-void __wrap_container_stop(struct container *c)
-{
-    node.is_stopped = true;
-    say("close; ");
-}
-
-void node_container_stands(void)
-{
-    node.is_up = true;
-    node.container.ready(node.container.ctx, &(struct container_facts){.pid = 14});
-}
-
-void node_container_ended(const char *why)
-{
-    node.container.ended(node.container.ctx, why);
-    assert_false(node.has_container);
+    why_set(why, "there is no way in");
+    return node.enters ? 0 : TFE_EINVAL;
 }
 
 /* --- its life --- */
@@ -483,7 +411,7 @@ int node_begin(void **state)
 {
     memset(&node, 0, sizeof node);
     fake_clock_init();
-    node.gives = node.starts = node.lays = node.enters = true;
+    node.starts = node.lays = node.enters = true;
     agent_settings_init(&node.settings);
     node.settings.slots = 1;
     node.settings.agent.node_name = "host";
@@ -497,7 +425,6 @@ int node_end(void **state)
 {
     assert_false(node.has_scratch);
     assert_false(node.has_files);
-    assert_false(node.has_container);
     return 0;
 }
 
@@ -526,19 +453,11 @@ void node_quiet(void)
     node.said[0] = '\0';
 }
 
-void node_warm(void)
-{
-    node.child.said(node.child.ctx, &(struct await_said){.standby = WARMTH_WARM});
-}
-
 void node_up(void)
 {
     node_pass(0);
     node_connected();
     node_welcome();
-    if (node.has_child) {
-        node_warm();
-    }
     node_quiet();
 }
 
@@ -546,7 +465,7 @@ void node_works(uint64_t assignment)
 {
     node_up();
     node_assigned(assignment);
-    node_said_is("give; ");
+    node_said_is("start; ");
 }
 
 void node_leaves(void)

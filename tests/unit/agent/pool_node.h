@@ -8,9 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/pool/await.h"
 #include "agent/pool/child.h"
-#include "agent/pool/container.h"
 #include "agent/pool/files.h"
 #include "agent/settings.h"
 #include "agent/uplink.h"
@@ -28,13 +26,11 @@ extern struct pool_node_bench {
     void *signal_ctx;
     struct pool_child_wish child; /* of the one that is there … */
     bool has_child;
-    bool is_dead, is_stuck;   /* … and has ended, though what it left has not, or does not */
-    bool gives, starts, lays; /* whether that can be done */
+    bool is_dead, is_stuck; /* … and has ended, though what it left has not, or does not */
+    bool starts, lays;      /* whether that can be done */
     bool has_scratch, has_files;
     struct files_wish files;
-    bool enters; /* whether an agent finds its container */
-    bool has_container, is_up, is_stopped;
-    struct container_wish container;
+    bool enters;         /* whether a container can be described */
     unsigned neighbours; /* of the last scratch */
     bool is_running;     /* what clouds are told of: whether trainers do */
     char job_root[64];
@@ -72,17 +68,11 @@ void node_released(uint64_t assignment, uint32_t within_ms, enum tfe_out out, bo
 /* The agent below it has ended. */
 void node_ended(uint32_t code);
 
-/* The one that waits says that it lives. */
-void node_warm(void);
-/* It is up, and an agent waits below it. */
+/* It is connected and welcome. */
 void node_up(void);
-/* It works for that, by the one that waited. */
+/* It works for that. */
 void node_works(uint64_t assignment);
 /* It ends by a signal: nothing is left, and so it leaves. */
 void node_leaves(void);
-
-/* The container of its job stands, or is no more. */
-void node_container_stands(void);
-void node_container_ended(const char *why);
 
 #endif

@@ -4,7 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/reach/inside.h"
 #include "agent/trainers/environment.h"
 #include "tests/unit/story.h"
 
@@ -291,42 +290,6 @@ TEST(environment, only_worker_is_called_chief_or_master_and_keys_are_sorted)
                             "{\"ps\":[\"p:2\"],\"worker\":[\"w:1\"]}");
         environment_free(env);
     }
-}
-
-TEST(environment, an_image_has_its_own_and_nothing_of_the_machines)
-{
-    const char *const base[] = {"PATH=/bin",
-                                "TFE_IMAGE_PATH=/opt/bin",
-                                "A=machine",
-                                "TFE_IMAGE_B=image",
-                                "TFE_IMAGE_C=image",
-                                "TFE_SET_C=job",
-                                "TFE_IMAGE_TFE_RANK=9",
-                                "TFE_IMAGE_=x",
-                                "TFE_IMAGE_RANK=9",
-                                "PYTHONUNBUFFERED=0",
-                                "TFE_ENVIRONMENT=kubeflow",
-                                NULL};
-    struct seat seat;
-    struct tfe_why why;
-    char **env;
-    assert_int_equal(environment_new(base, &seat_of(&seat, 0)->place, &env), 0);
-    assert_string_equal(value_of(env, "PATH"), "/bin");
-    assert_null(value_of(env, "B"));
-    assert_string_equal(value_of(env, "PYTHONUNBUFFERED"), "0");
-    environment_free(env);
-    assert_int_equal(inside_set(getpid(), "/", &why), 0);
-    assert_int_equal(environment_new(base, &seat_of(&seat, 0)->place, &env), 0);
-    assert_string_equal(value_of(env, "PATH"), "/opt/bin");
-    assert_null(value_of(env, "A"));
-    assert_string_equal(value_of(env, "B"), "image");
-    assert_string_equal(value_of(env, "C"), "job");
-    assert_string_equal(value_of(env, "RANK"), "0");
-    assert_string_equal(value_of(env, "TFE_RANK"), "0");
-    assert_string_equal(value_of(env, "PYTHONUNBUFFERED"), "1");
-    assert_non_null(strstr(value_of(env, "TF_CONFIG"), "\"environment\":\"cloud\""));
-    environment_free(env);
-    inside_leave();
 }
 
 TEST(environment, thousands_of_members_fit)

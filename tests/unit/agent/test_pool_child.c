@@ -6,9 +6,8 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "agent/guard/guard_block.h"
-#include "agent/pool/await.h"
 #include "agent/pool/child.h"
+#include "agent/pool/handover.h"
 #include "agent/pool/scratch.h"
 #include "common/net/fd.h"
 #include "tests/unit/agent/rig.h"
@@ -22,16 +21,9 @@ static struct {
     unsigned ended;
     struct pool_end end;
     bool has_children; /* at its end */
-    pid_t beside;
-    unsigned said, stuck;
-    struct await_said last;
+    unsigned stuck;
     struct rlimit cores;
 } f;
-
-static pid_t on_beside(void *ctx)
-{
-    return f.beside;
-}
 
 static void on_ended(void *ctx, const struct pool_end *end)
 {
@@ -44,12 +36,6 @@ static void on_ended(void *ctx, const struct pool_end *end)
 static void on_stuck(void *ctx)
 {
     f.stuck++;
-}
-
-static void on_said(void *ctx, const struct await_said *said)
-{
-    f.said++;
-    f.last = *said;
 }
 
 static int begin(void **state)
@@ -102,7 +88,9 @@ static const char *line_of(const char *name)
     return line;
 }
 
-static int start_with(char *const *argv, const char *directory)
+static const struct handover handover = {.assignment = 7, .token = "its token"};
+
+static int start_in(const char *engine, char *const *argv, const char *directory)
 {
     static char variable[64];
     struct tfe_why why;
@@ -112,13 +100,19 @@ static int start_with(char *const *argv, const char *directory)
                                          .argv = argv,
                                          .envp = envp,
                                          .directory = directory,
-                                         .scratch = directory ? f.scratch : NULL,
+                                         .handover = &handover,
+                                         .scratch = f.scratch,
+                                         .engine = engine,
+                                         .container = "its-container",
                                          .cores = &f.cores,
-                                         .said = on_said,
-                                         .beside = on_beside,
                                          .ended = on_ended,
                                          .stuck = on_stuck};
     return pool_child_start(&wish, &f.child, &why);
+}
+
+static int start_with(char *const *argv, const char *directory)
+{
+    return start_in(NULL, argv, directory);
 }
 
 /* A shell in the job's directory; $D is where it says what it does. */
@@ -171,25 +165,41 @@ TEST_IN(pool_child, killed_by_a_signal_has_128_and_its_number)
 
 TEST_IN(pool_child, works_in_its_directory_without_a_terminal_and_with_its_cores)
 {
-    int words[2];
-    const int before = dup(STDIN_FILENO);
-    assert_int_equal(pipe(words), 0);
-    assert_int_equal(write(words[1], "of the pool\n", 12), 12);
-    (void)close(words[1]);
-    assert_int_equal(dup2(words[0], STDIN_FILENO), STDIN_FILENO);
-    (void)close(words[0]);
     f.cores.rlim_cur = f.cores.rlim_max < 4096 ? f.cores.rlim_max : 4096;
-    start("pwd >$D/pwd; cat >$D/stdin; grep 'Max core' /proc/self/limits >$D/cores;"
+    start("pwd >$D/pwd; grep 'Max core' /proc/self/limits >$D/cores;"
           "read -r a b c d e session g </proc/$$/stat; test $session = $$");
     until_ended();
     assert_int_equal(f.end.code, 0);
     assert_string_equal(line_of("pwd"), scratch_path(f.scratch));
-    assert_string_equal(line_of("stdin"), "");
     unsigned long long cores = 0;
     assert_int_equal(sscanf(line_of("cores"), "Max core file size %llu", &cores), 1);
     assert_true(cores == f.cores.rlim_cur);
-    assert_int_equal(dup2(before, STDIN_FILENO), STDIN_FILENO);
-    (void)close(before);
+}
+
+/* Its token is neither in its environment nor on its command line. */
+TEST_IN(pool_child, inherits_its_assignment_by_a_descriptor)
+{
+    struct handover got;
+    char path[FOLDER_BYTES + 16];
+    char script[128];
+    (void)snprintf(script, sizeof script,
+                   "head -c %zu <&$TFE_HANDOVER_FD >$D/got; env >$D/env; exit 0", sizeof got);
+    start(script);
+    until_ended();
+    (void)snprintf(path, sizeof path, "%s", at("got"));
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    assert_int_equal(fread(&got, sizeof got, 1, file), 1);
+    (void)fclose(file);
+    assert_memory_equal(&got, &handover, sizeof got);
+    (void)snprintf(path, sizeof path, "%s", at("env"));
+    file = fopen(path, "re");
+    assert_non_null(file);
+    char line[512];
+    while (fgets(line, sizeof line, file)) {
+        assert_null(strstr(line, "its token"));
+    }
+    (void)fclose(file);
 }
 
 TEST_IN(pool_child, begins_with_no_signal_blocked_and_no_pipe_ignored)
@@ -331,21 +341,6 @@ TEST_IN(pool_child, leaves_to_a_guard_what_is_below_that)
     }
 }
 
-TEST_IN(pool_child, is_over_though_a_process_beside_it_goes_on)
-{
-    f.beside = fork();
-    if (f.beside == 0) {
-        (void)setsid();
-        (void)execl("/bin/sleep", "sleep", "1000", (char *)NULL);
-        _exit(1);
-    }
-    start("exit 0");
-    TURN_UNTIL(f.base, f.ended == 1);
-    assert_int_equal(waitpid(f.beside, NULL, WNOHANG), 0); /* it lives */
-    assert_int_equal(kill(f.beside, SIGKILL), 0);
-    assert_int_equal(waitpid(f.beside, NULL, 0), f.beside);
-}
-
 /* --- its logs --------------------------------------------------------------------------------- */
 
 static void make_log(void)
@@ -379,27 +374,64 @@ TEST_IN(pool_child, takes_its_logs_along_where_its_job_is_over)
     assert_false(is_there("j/run-1/epoch-1/rank-0.stdout"));
 }
 
-/* --- one that waits --------------------------------------------------------------------------- */
+/* --- in a container --------------------------------------------------------------------------- */
 
-TEST_IN(pool_child, that_waits_and_ends_has_nothing_to_clear_away)
+/* A script in the place of an engine: `run` does that, `rm` writes its words down. */
+static const char *engine_that(const char *run)
 {
-    char *argv[] = {(char *)(uintptr_t) "/bin/true", NULL};
-    assert_int_equal(start_as("/bin/sh", "exit 6", NULL), 0);
-    until_ended();
-    assert_int_equal(f.end.code, 6);
-    assert_int_equal(f.said, 0);
-    assert_int_equal(pool_child_give(f.child, argv, argv + 1, "/", f.scratch), TFE_ESYS);
+    static char path[FOLDER_BYTES + 16];
+    char text[512];
+    (void)snprintf(path, sizeof path, "%s", at("engine"));
+    (void)snprintf(text, sizeof text,
+                   "#!/bin/sh\n[ $1 = rm ] && { echo $* >%s/removed; exit; }\n%s\n", f.dir, run);
+    folder_write(path, text);
+    assert_int_equal(chmod(path, 0700), 0);
+    return path;
 }
 
-TEST_IN(pool_child, that_waits_is_told_to_leave_like_one_that_works)
+static void start_container(const char *engine)
 {
-    assert_int_equal(start_as("/bin/sh",
-                              "trap 'exit 7' TERM; echo $2 >$D/option; : >$D/up;"
-                              "while :; do sleep 0.02; done",
-                              NULL),
-                     0);
-    TURN_UNTIL(f.base, is_there("up"));
-    pool_child_stop(f.child, 1000000);
+    char *const argv[] = {(char *)(uintptr_t)engine, (char *)(uintptr_t) "run", NULL};
+    assert_int_equal(start_in(engine, argv, "/nowhere"), 0);
+}
+
+TEST_IN(pool_child, container_is_removed_and_its_error_is_reported)
+{
+    start_container(engine_that("echo; echo 'Error: no such image' >&2; echo then >&2; exit 125"));
     until_ended();
-    assert_int_equal(f.end.code, 7);
+    assert_int_equal(f.end.code, 125);
+    assert_string_equal(f.end.says, "Error: no such image");
+    assert_string_equal(line_of("removed"), "rm --force its-container");
+}
+
+TEST_IN(pool_child, container_is_removed_though_its_engine_was_killed)
+{
+    start_container(engine_that("kill -9 $$"));
+    until_ended();
+    assert_int_equal(f.end.code, 128 + SIGKILL);
+    assert_string_equal(line_of("removed"), "rm --force its-container");
+}
+
+TEST_IN(pool_child, container_sees_the_end_of_the_pool_on_stdin)
+{
+    const pid_t pool = fork();
+    if (pool == 0) {
+        start_container(engine_that("trap : TERM; echo $$ >$D/pid; cat >/dev/null; : >$D/end"));
+        while (line_of("pid")[0] == '\0') {
+            (void)usleep(2000);
+        }
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pool, NULL, 0), pool);
+    TURN_UNTIL(f.base, is_there("end"));
+    while (waitpid(-1, NULL, 0) > 0) {
+    }
+}
+
+TEST_IN(pool_child, engine_that_does_not_exist_is_an_error)
+{
+    start_container("/no/such/engine");
+    until_ended();
+    assert_int_equal(f.end.code, POOL_NOT_STARTED);
+    assert_non_null(strstr(f.end.says, "start /no/such/engine: no such file"));
 }

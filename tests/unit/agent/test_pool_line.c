@@ -32,8 +32,6 @@ static int make(const struct msg_assign *assign, struct pool_line *ret, struct t
                                         .options = own,
                                         .environment = environment,
                                         .endpoint = "10.0.0.1:5556",
-                                        .token = "secret",
-                                        .key = "",
                                         .node_name = "host-1",
                                         .directory = "/tmp/fresh",
                                         .assign = assign};
@@ -92,13 +90,13 @@ TEST(pool_line, it_is_what_would_have_been_typed)
     struct pool_line line = made(&assign);
     assert_string_equal(
         joined(line.argv),
-        "/bin/tfe-agent --pool --log-dir=/logs --assignment=7 --rdzv-endpoint=10.0.0.1:5556 "
+        "/bin/tfe-agent --pool --log-dir=/logs --rdzv-endpoint=10.0.0.1:5556 "
         "--node-name=host-1 --job=mnist --run=key-1 "
         "--restart-policy=worker:OnFailure,chief:OnFailure,ps:OnFailure,evaluator:OnFailure "
         "--all-workers=false --linger=false --nnodes=2:4 --nproc-per-node=1 --ps=0 "
         "--chief=false --evaluator=false -- train.py --lr 0.1");
     assert_string_equal(line.directory, "/tmp/fresh");
-    assert_string_equal(joined(line.envp), "PATH=/bin A=machine TFE_TOKEN=secret");
+    assert_string_equal(joined(line.envp), "PATH=/bin A=machine");
     pool_line_done(&line);
 }
 
@@ -120,7 +118,7 @@ TEST(pool_line, roles_options_and_variables_are_the_jobs)
     ends_with(line.argv, " --ps=2 --chief=true --evaluator=false --role=ps --grow-wait=2m "
                          "--no-hooks -- train.py");
     assert_string_equal(joined(line.envp), "PATH=/bin A=machine TFE_SET_A=job TFE_SET_B= "
-                                           "TFE_ENVIRONMENT=kubeflow TFE_TOKEN=secret");
+                                           "TFE_ENVIRONMENT=kubeflow");
     pool_line_done(&line);
 }
 
@@ -130,11 +128,11 @@ TEST(pool_line, a_kubeflow_job_of_one_trainer_has_no_cluster)
     assign.spec.min_nodes = assign.spec.max_nodes = 1;
     assign.spec.environment = ENVIRONMENT_KUBEFLOW_MASTER;
     struct pool_line line = made(&assign);
-    assert_non_null(strstr(joined(line.envp), " TFE_ENVIRONMENT=kubeflow-alone "));
+    assert_non_null(strstr(joined(line.envp), " TFE_ENVIRONMENT=kubeflow-alone"));
     pool_line_done(&line);
     assign.spec.max_nodes = 2;
     line = made(&assign);
-    assert_non_null(strstr(joined(line.envp), " TFE_ENVIRONMENT=kubeflow-master "));
+    assert_non_null(strstr(joined(line.envp), " TFE_ENVIRONMENT=kubeflow-master"));
     pool_line_done(&line);
     for (int i = 0; i < 4; i++) { /* whatever there is besides */
         assign.spec.max_nodes = 1;
@@ -143,7 +141,7 @@ TEST(pool_line, a_kubeflow_job_of_one_trainer_has_no_cluster)
         assign.spec.chief = i == 2;
         assign.spec.evaluator = i == 3;
         line = made(&assign);
-        assert_non_null(strstr(joined(line.envp), " TFE_ENVIRONMENT=kubeflow-master "));
+        assert_non_null(strstr(joined(line.envp), " TFE_ENVIRONMENT=kubeflow-master"));
         pool_line_done(&line);
     }
 }
@@ -202,43 +200,33 @@ TEST(pool_line, an_option_that_says_what_the_command_is_says_it_alone)
 }
 
 /* Made for a node that runs images, and then with a container that says this. */
-static struct pool_line entered(const struct msg_assign *assign, const char *directory)
+static struct pool_line made_for_image(const struct msg_assign *assign)
 {
     static char *const own[] = {"--pool", NULL};
     static const char *const environment[] = {"PATH=/bin", NULL};
-    static const char *const image[] = {"PATH=/opt/bin", "A=1", NULL};
     const struct pool_line_wish wish = {.program = "/bin/tfe-agent",
                                         .options = own,
                                         .environment = environment,
                                         .endpoint = "10.0.0.1:5556",
-                                        .token = "secret",
-                                        .key = "",
                                         .node_name = "host-1",
                                         .directory = "/tmp/fresh/tmp",
                                         .has_image = true,
                                         .assign = assign};
-    const struct container_facts facts = {.pid = 4711, .directory = directory, .envp = image};
     struct pool_line line;
     struct tfe_why why;
     assert_int_equal(pool_line_make(&wish, &line, &why), 0);
-    assert_int_equal(pool_line_enter(&line, &facts, "/tmp/fresh", &why), 0);
     return line;
 }
 
-TEST(pool_line, an_image_has_its_own_python_and_variables)
+TEST(pool_line, an_image_has_its_own_python)
 {
     static const char *const module[] = {"python3.12", "-m", "trainer"};
     struct msg_assign assign = assignment(python, 4);
-    struct pool_line line = entered(&assign, "");
-    assert_non_null(strstr(joined(line.argv),
-                           "/bin/tfe-agent --inside=4711:/tmp/fresh:/tmp/fresh/tmp --pool "));
+    struct pool_line line = made_for_image(&assign);
     ends_with(line.argv, "--python=python3 --python=python -- train.py --lr 0.1");
-    assert_non_null(strstr(joined(line.envp), "TFE_IMAGE_PATH=/opt/bin"));
-    assert_non_null(strstr(joined(line.envp), "TFE_IMAGE_A=1"));
-    assert_non_null(strstr(joined(line.envp), " PATH=/bin TFE_TOKEN=secret"));
     pool_line_done(&line);
     assign = assignment(module, 3);
-    line = entered(&assign, "");
+    line = made_for_image(&assign);
     ends_with(line.argv, "--python=python3 --python=python3.12 --module -- trainer");
     pool_line_done(&line);
 }
@@ -246,27 +234,27 @@ TEST(pool_line, an_image_has_its_own_python_and_variables)
 TEST(pool_line, an_image_says_where_to_work_if_the_job_does_not)
 {
     static const struct {
-        const char *path, *work_dir, *own, *directory, *inside;
+        const char *path, *work_dir, *directory, *inside;
     } places[] = {
-        {NULL, NULL, "/opt/x", "/tmp/fresh/tmp", "/opt/x"},
-        {NULL, NULL, "/", "/tmp/fresh/tmp", "/tmp/fresh/tmp"},
-        {NULL, NULL, "", "/tmp/fresh/tmp", "/tmp/fresh/tmp"},
-        {NULL, "/srv/y", "/opt/x", "/tmp/fresh/tmp", "/srv/y"},
-        {NULL, "out", "/opt/x", "/tmp/fresh/tmp/out", "/tmp/fresh/tmp/out"},
-        {"/shared/code", NULL, "/opt/x", "/shared/code", "/shared/code"},
-        {"/shared/code", "src", "/opt/x", "/shared/code/src", "/shared/code/src"},
-        {"/shared/code", "/srv/y", "/opt/x", "/shared/code", "/srv/y"},
+        {NULL, NULL, "/tmp/fresh/tmp", NULL},
+        {NULL, "/srv/y", "/tmp/fresh/tmp", "/srv/y"},
+        {NULL, "out", "/tmp/fresh/tmp/out", "/tmp/fresh/tmp/out"},
+        {"/shared/code", NULL, "/shared/code", "/shared/code"},
+        {"/shared/code", "src", "/shared/code/src", "/shared/code/src"},
+        {"/shared/code", "/srv/y", "/shared/code", "/srv/y"},
     };
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        char inside[128];
         struct msg_assign assign = assignment(python, 2);
         assign.spec.source_kind = places[i].path ? SOURCE_PATH : SOURCE_NONE;
         assign.spec.source = places[i].path ? places[i].path : "";
         assign.spec.work_dir = places[i].work_dir;
-        struct pool_line line = entered(&assign, places[i].own);
+        struct pool_line line = made_for_image(&assign);
         assert_string_equal(line.directory, places[i].directory);
-        snprintf(inside, sizeof inside, "--inside=4711:/tmp/fresh:%s", places[i].inside);
-        assert_string_equal(line.argv[1], inside);
+        if (places[i].inside) {
+            assert_string_equal(line.inside, places[i].inside);
+        } else {
+            assert_null(line.inside);
+        }
         pool_line_done(&line);
     }
 }

@@ -17,13 +17,12 @@
 static void comes_and_works(void)
 {
     node_pass(0);
-    node_said_is("connect; wait; ");
+    node_said_is("connect; ");
     node_connected();
     node_said_is("POOL host has 0 idle 0 floor 0; ");
     node_welcome();
-    node_warm();
     node_assigned(5);
-    node_said_is("give; ");
+    node_said_is("start; ");
     node_assigned(5); /* again */
     node_assigned(6); /* and what it cannot be: it works for one */
     node_said_is("");
@@ -32,9 +31,8 @@ static void comes_and_works(void)
     node_said_is("FREED 5 126 it ended; ");
     assert_false(node.has_scratch);
     node_pass(0);
-    node_said_is("wait; ");
     node_assigned(7); /* the next one, as the first */
-    node_said_is("give; ");
+    node_said_is("start; ");
     node_released(9, 500, OUT_NOT, false);
     node_said_is("FREED 9 0 ; "); /* that it never had */
     node_released(7, 500, OUT_NOT, true);
@@ -63,7 +61,7 @@ static void is_stopped_once(void)
     node_pass(0);
     node_quiet();
     node_assigned(2);
-    node_said_is("give; ");
+    node_said_is("start; ");
     node_released(2, 500, OUT_NOT, false); /* the stop of the one before is of the past */
     node_said_is("stop 500; ");
     node_ended(143);
@@ -134,7 +132,6 @@ static void renews(void)
 
 TEST_IN(pool_node, renews_and_hangs_up_on_a_silent_server)
 {
-    node.settings.standby.is_off = true;
     (void)node_run(renews);
 }
 
@@ -148,7 +145,6 @@ static void renews_as_it_was_told(void)
 
 TEST_IN(pool_node, renews_more_often_where_that_was_wished)
 {
-    node.settings.standby.is_off = true;
     node.settings.agent.monitor_interval_ms = 1000;
     (void)node_run(renews_as_it_was_told);
 }
@@ -163,7 +159,6 @@ static void renews_as_the_server_wants(void)
 
 TEST_IN(pool_node, renews_no_less_often_than_the_server_wants)
 {
-    node.settings.standby.is_off = true;
     node.settings.agent.monitor_interval_ms = 100000;
     (void)node_run(renews_as_the_server_wants);
 }
@@ -192,7 +187,6 @@ static void comes_back_at_once(void)
 
 TEST_IN(pool_node, tries_soon_again_where_it_was_welcome)
 {
-    node.settings.standby.is_off = true;
     (void)node_run(comes_back_at_once);
 }
 
@@ -216,7 +210,6 @@ static void gives_up(void)
 
 TEST_IN(pool_node, gives_up_after_its_join_timeout)
 {
-    node.settings.standby.is_off = true;
     assert_int_equal(node_run(gives_up), AGENT_EXIT_UNREACHED);
 }
 
@@ -234,27 +227,6 @@ static void does_not_give_up(void)
 TEST_IN(pool_node, works_on_while_there_is_no_server)
 {
     assert_int_equal(node_run(does_not_give_up), 128 + SIGTERM);
-}
-
-/* Its job ends while there is none, and then the one that waits for another. */
-static void ends_unheard(void)
-{
-    node_works(1);
-    node_disconnected();
-    node_ended(3);
-    node_pass(0);
-    node_warm();
-    node_ended(143);
-    node_connected();
-    node_quiet();
-    node_welcome();
-    node_said_is("FREED 1 3 it ended; ");
-    node_leaves();
-}
-
-TEST_IN(pool_node, what_waits_says_nothing_of_the_job_before_it)
-{
-    (void)node_run(ends_unheard);
 }
 
 static void gives_up_once_it_is_over(void)
@@ -290,7 +262,6 @@ static void is_welcome_again(void)
 
 TEST_IN(pool_node, its_join_timeout_is_of_one_absence)
 {
-    node.settings.standby.is_off = true;
     (void)node_run(is_welcome_again);
 }
 
@@ -308,7 +279,6 @@ static void is_not_authorised(void)
 
 TEST_IN(pool_node, ends_where_its_token_opens_nothing)
 {
-    node.settings.standby.is_off = true;
     assert_int_equal(node_run(is_not_authorised), AGENT_EXIT_UNAUTHORISED);
 }
 
@@ -326,39 +296,7 @@ static void was_authorised(void)
 
 TEST_IN(pool_node, tries_on_where_its_token_has_opened_it_before)
 {
-    node.settings.standby.is_off = true;
     (void)node_run(was_authorised);
-}
-
-static void waits_cold(void)
-{
-    node_pass(0);
-    node_said_is("connect; wait; ");
-    node_ended(1); /* it dies, for whatever reason: another one, later and later */
-    node_pass(999);
-    node_said_is("");
-    node_pass(1);
-    node_said_is("wait; ");
-    node_ended(1);
-    node_pass(1999);
-    node_said_is("");
-    node_pass(1);
-    node_said_is("wait; ");
-    node.child.said(node.child.ctx,
-                    &(struct await_said){.standby = WARMTH_WARM, .tensorflow.text = "2.12.0"});
-    node_said_is("standby 2.12.0; ");
-    node_ended(1); /* one that lived: soon again */
-    node_pass(0);
-    node_said_is("wait; ");
-    node_ended(POOL_NOT_STARTED); /* it cannot: none is tried again */
-    node_pass(1000000);
-    assert_null(strstr(node.said, "wait"));
-    node.is_over = false;
-}
-
-TEST_IN(pool_node, one_that_waits_and_dies_is_started_again_if_it_can_be)
-{
-    (void)node_run(waits_cold);
 }
 
 static void starts_itself(void)
@@ -374,90 +312,9 @@ static void starts_itself(void)
     node_leaves();
 }
 
-TEST_IN(pool_node, starts_an_agent_where_none_waits)
+TEST_IN(pool_node, reports_an_agent_that_cannot_be_started)
 {
-    node.settings.standby.is_off = true;
     (void)node_run(starts_itself);
-}
-
-static void waits_after_a_failed_start(void)
-{
-    node_up();
-    node.gives = false;
-    node_assigned(1); /* who waited has died */
-    node.starts = false;
-    node_quiet();
-    node_ended(1);
-    node_said_is("FREED 1 126 no process can be started; ");
-    node.starts = true;
-    node_pass(2000);
-    node_said_is("wait; ");
-    node_leaves();
-}
-
-TEST_IN(pool_node, one_waits_again_after_a_start_that_failed)
-{
-    (void)node_run(waits_after_a_failed_start);
-}
-
-static void works_while_it_was_to_wait(void)
-{
-    node_up();
-    node_ended(1);
-    node_assigned(1);
-    node_said_is("start; ");
-    node_pass(100000); /* one is to wait when that has ended */
-    assert_null(strstr(node.said, "wait"));
-    node_ended(0);
-    node_pass(2000);
-    assert_non_null(strstr(node.said, "wait"));
-    node_leaves();
-}
-
-TEST_IN(pool_node, nobody_waits_beside_an_agent_that_works)
-{
-    (void)node_run(works_while_it_was_to_wait);
-}
-
-static void cannot_give(void)
-{
-    node_up();
-    node.gives = false;
-    node_assigned(1);
-    node_said_is("stop 0; "); /* it has died: another one begins when it is cleared away */
-    node_ended(1);
-    node_said_is("start; ");
-    node_ended(0);
-    node_said_is("FREED 1 0 it ended; ");
-    node_leaves();
-}
-
-TEST_IN(pool_node, one_that_waited_and_has_died_takes_nothing_along)
-{
-    (void)node_run(cannot_give);
-}
-
-static void is_released_before_it_begins(void)
-{
-    node_up();
-    node.gives = false;
-    node_assigned(1);
-    node_quiet();
-    node_released(1, 300, OUT_NOT, false);
-    node_said_is("stop 300; ");
-    node_ended(1);
-    node_said_is("FREED 1 1 it ended; "); /* and nothing begins */
-    node_pass(0);
-    node_warm();
-    node_quiet();
-    node_ended(1);
-    node_said_is(""); /* nor later */
-    node_leaves();
-}
-
-TEST_IN(pool_node, what_is_released_before_it_begins_does_not_begin)
-{
-    (void)node_run(is_released_before_it_begins);
 }
 
 static void wants_too_much(void)
@@ -503,8 +360,6 @@ static void is_evicted(void)
 {
     node_up();
     node_released(0, 1, OUT_EVICTED, false);
-    node_said_is("stop 1; "); /* the one that waits */
-    node_ended(143);
     node_said_is("GOODBYE; finish; ");
     node_disconnected();
 }
@@ -523,9 +378,8 @@ static void is_drained_idle(void)
     node_ended(143);
     node_pass(0);
     node_quiet();
-    node_released(0, 100, OUT_DRAINED, false); /* which stops the one that waits now */
-    node_said_is("stop 100; ");
-    node_ended(143);
+    node_released(0, 100, OUT_DRAINED, false);
+    node_said_is("GOODBYE; finish; ");
     node_disconnected();
     assert_true(node.is_over);
 }
@@ -577,7 +431,6 @@ static void ends_alone(void)
 {
     node_pass(0);
     node_signal_comes(SIGHUP);
-    node_ended(143);
     assert_true(node.is_over); /* to no server there is nothing to say */
     assert_null(strstr(node.said, "GOODBYE"));
 }
@@ -635,12 +488,11 @@ TEST_IN(pool_node, the_pool_goes_with_no_option_of_a_job)
 static char folder[FOLDER_BYTES];
 static const char *file; /* that it is warned by */
 
-/* A node that looks for a file, and has no agent that waits. */
+/* A node that looks for a file. */
 static void run_warned(void (*story)(void))
 {
     folder_make(folder);
     file = folder_path(folder, "goes");
-    node.settings.standby.is_off = true;
     node.settings.notice.wanted[FROM_FILE] = WANTED_ASKED;
     (void)snprintf(node.settings.notice.file, sizeof node.settings.notice.file, "%s", file);
     (void)node_run(story);

@@ -105,19 +105,6 @@ TEST_IN(standby, one_that_a_sweep_kills_before_it_took_the_start_is_not_replaced
     assert_int_equal(rig->slots[0].exited, 1);
 }
 
-/* One of the pool that is told of its script while it imports is warm twice, and the agent waits
- * for the second: also where the guard has slept over the first. */
-TEST_IN(standby, that_is_warm_twice_at_once_tells_it_twice)
-{
-    struct rig *rig = *state;
-    const char *const argv[] = {
-        "/bin/bash", "-c",
-        "kill -STOP $PPID; printf W >&3; printf W >&3; kill -CONT $PPID; sleep 1000", NULL};
-    struct spawn_spec spec = {.argv = argv, .envp = (const char *const *)environ};
-    assert_int_equal(guard_link_spawn_standby(rig->link, STANDBY, &spec, false), 0);
-    RIG_UNTIL(rig, rig->slots[STANDBY].warm == 2);
-}
-
 TEST_IN(standby, the_next_may_warm_up_in_its_slot_and_while_the_fence_has_passed)
 {
     struct rig *rig = *state;

@@ -152,7 +152,6 @@ TEST_IN(pool, what_a_node_says_of_itself_stays_when_it_says_more)
     pool_take(bench.p, &bench.sessions[0], &vitals);
     assert_string_equal(bench_node(0)->row->labels, "gpu=a100");
     assert_int_equal(bench_node(0)->row->facts.cores, 3);
-    assert_int_equal(bench_node(0)->row->standby, WARMTH_WARM);
     bench_came(0, "gpu=h100", 0);
     assert_string_equal(bench_node(0)->row->labels, "gpu=h100");
     assert_int_equal(bench_node(0)->row->facts.cores, 3);

@@ -254,7 +254,7 @@ static const struct tfe_msg samples[] = {
     M(POOL_NODES, pool_nodes, 0),
     M(POOL_ROW, pool_row, long_id, long_id, "a=b,c=d", long_host, "assigned", {INT64_MAX},
       MSG_NUMBER_MAX, long_id, true, TASK_PS,
-      {64, 1 << 20, 8, long_label, 81920, "2.21.0", "gce", "z", "n2", true, true}, WARMTH_COLD),
+      {64, 1 << 20, 8, long_label, 81920, "2.21.0", "gce", "z", "n2", true, true}),
     M(POOL_ROW, pool_row, "n", "", "", NULL, "free", {0}, 0, "", false, TASK_WORKER),
     M(FETCH, fetch, DIGEST, MSG_BUNDLE_MAX, MSG_FETCH_MAX, long_sentence),
     M(FETCH, fetch, DIGEST, 0, 1, NULL),
