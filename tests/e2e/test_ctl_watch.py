@@ -134,9 +134,12 @@ def test_wait_exits_as_the_job_does(server, fleet, ctl, state_dir, words, code, 
     assert line == "running, run 1, epoch 1\n"
     fleet.order(words)
     out, _ = process.communicate(timeout=DEADLINE)
-    assert (process.returncode, out) == (code, f"job default: {state}, run 1\n")
+    assert process.returncode == code and out.startswith(f"job default: {state}, run 1")
+    assert ("exited with code 3" in out) == (state == "failed")
     done = ctl("wait", "--json")
-    assert done.returncode == code and json.loads(done.stdout) == {"job": "default", "run": 1, "state": state}
+    shown = json.loads(done.stdout)
+    assert done.returncode == code and {key: shown[key] for key in ("job", "run", "state")} == {"job": "default", "run": 1, "state": state}
+    assert (shown["reason"] is None) == (state == "succeeded")
     assert ctl("wait", "nothing").returncode == 1
 
 

@@ -72,12 +72,12 @@ def test_rank_0_has_the_time_that_it_needs_when_the_others_are_through(server, r
 
 @pytest.mark.heavy
 def test_rank_0_that_is_silent_for_long_when_the_others_are_through_is_ended(server, run, status):
-    server(*CALM, "--ttl", "3", "--finish-idle", "20")
+    server(*CALM, "--ttl", "3", "--finish-idle", "40")
     agents = run(2, EXPORTS, "sleeps", "1000")
-    wait_until(lambda: status() and "no sign of life" in (status()[0]["waits"] or ""), deadline=90, what="its silence")
+    wait_until(lambda: status() and "no sign of life" in (status()[0]["waits"] or ""), deadline=120, what="its silence")
     assert [agent.wait(90) for agent in agents] == [1, 1]
     told = agents[0].stderr().rpartition("tfe-agent: job default failed: ")[2]
-    assert "was ended after 20 s without a sign of life, while others had ended well, after 0 restarts" in told
+    assert "was ended after 40 s without a sign of life, while others had ended well, after 0 restarts" in told
     assert "exited with code" not in told
 
 

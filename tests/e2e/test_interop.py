@@ -106,7 +106,7 @@ def ask(server):
 def test_ctl_understands_a_server_of_another_kind(nodes):
     def say(s):
         assert s.receive() == ("STATUS", {})
-        s.send("STATUS_JOB", {1: "theirs", 2: "running", 3: 1, 4: 7, 5: 1, 6: 5, 7: 1, 8: 0})
+        s.send("STATUS_JOB", {1: "theirs", 2: "running", 3: 1, 4: 7, 5: 1, 6: 5, 7: 1, 8: 0, 80: 3})
         row = bytes([TYPES["STATUS_NODE"]]) + encode({1: "n", 3: 2})
         s.sock.sendall(b"".join(s.frame(row) for _ in range(nodes)))
         s.send("STATUS_END", {1: 1})

@@ -441,5 +441,5 @@ def test_page_works_below_a_prefix_and_orders_only_from_the_tab_that_logged_in(s
         # A tab without the mark looks, as the cookie lets it, and logs in before it orders.
         page.js("sessionStorage.clear(); location.reload()")
         page.wait("document.getElementById('who').innerText === 'Log in' && document.querySelectorAll('#nodes tbody tr').length === 1")
-        assert page.js_later("""fetch("api/v1/jobs/j/stop", {method: "POST"}).then(a => a.json()).then(p => arguments[0](p.code))""") == "csrf"
+        assert page.js_later("""fetch("api/v1/jobs/j/cancel", {method: "POST"}).then(a => a.json()).then(p => arguments[0](p.code))""") == "csrf"
         assert [path for path in proxy.outside if path != "/favicon.ico"] == []

@@ -26,7 +26,7 @@ def many(server, token, n):
         held = []
         for _ in range(n):
             client = stack.enter_context(RawClient(server.port, token, timeout=20))
-            client.send("JOBS")
+            client.send("STATUS")
             with contextlib.suppress(Closed):
                 if client.receive_until("STATUS_END", "REFUSED")[0] == "STATUS_END":
                     held.append(client)
@@ -35,7 +35,7 @@ def many(server, token, n):
 
 def is_served(client):
     with contextlib.suppress(Closed, ConnectionError):
-        client.send("JOBS")
+        client.send("STATUS")
         return client.receive_until("STATUS_END", "REFUSED")[0] == "STATUS_END"
     return False
 

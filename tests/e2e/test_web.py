@@ -245,10 +245,10 @@ def test_cookie_alone_gives_no_order(web):
         answer = web.ask(path)
         assert mark.encode() not in answer.body and mark not in str(answer.headers), path
     for path, method, body in (("/api/v1/jobs", "POST", {"name": "a", "command": ["true"]}), ("/api/v1/jobs/a", "DELETE", None),
-                               (f"/api/v1/bundles/{'0' * 64}", "PUT", b"a"), ("/api/v1/jobs/a/stop", "POST", {}), ("/api/v1/logout", "POST", {})):
+                               (f"/api/v1/bundles/{'0' * 64}", "PUT", b"a"), ("/api/v1/jobs/a/cancel", "POST", {}), ("/api/v1/logout", "POST", {})):
         refused = web.ask(path, method, body)
         assert (refused.code, refused.json["code"]) == (403, "csrf"), path
-    assert web.get("/api/v1/session")["logged_in"] and web.get("/api/v1/queue") == {"jobs": []}
+    assert web.get("/api/v1/session")["logged_in"] and web.get("/api/v1/jobs")["jobs"] == []
 
 
 def test_another_address_needs_tls_or_a_word(state_dir, server):

@@ -102,7 +102,7 @@ def test_job_runs_with_the_bundle_that_it_names(web, fleet, ctl, tmp_path):  # n
     assert urllib.parse.urljoin(path_of(packed.read_bytes()), done.headers["Location"]) == path_of(packed.read_bytes())
     done = web.order("/api/v1/jobs", said_job)
     assert (done.code, done.json) == (201, {"done": "submit", "name": "one"})
-    assert web.get(urllib.parse.urljoin("/api/v1/jobs", done.headers["Location"]) + "/conditions")["job"] == "one"
+    assert web.get(urllib.parse.urljoin("/api/v1/jobs", done.headers["Location"]))["job"] == "one"
     pool.start(1, "--no-standby")
     found, = said(tmp_path, 1)
     assert names(found) == ["exec.py", "lib/a", "lib/b"] and found["found"]["lib/a"] == ["1", False]

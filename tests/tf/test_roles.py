@@ -291,7 +291,7 @@ def test_an_operator_changes_the_number_of_ps_and_nothing_is_lost(make_fleet):
         return [line for line in fleet.trainer_lines() if line["event"] == "restored"]
     fl.wait_for("the first epoch", restored, PATIENCE_S)
     for turn, n_ps in enumerate((2, 1)):
-        order = [fl.program("tfe-ctl"), "resize", f"--ps={n_ps}", "default", "1:1", "--state-dir", str(fleet.state)]
+        order = [fl.program("tfe-ctl"), "scale", f"--ps={n_ps}", "default", "1:1", "--state-dir", str(fleet.state)]
         fl.wait_for("the order to be taken", lambda: subprocess.run(order, capture_output=True, timeout=60).returncode == 0, PATIENCE_S)  # noqa: B023
         fl.wait_for(f"an epoch with {n_ps} ps", lambda: len(restored()) > turn + 1, PATIENCE_S)  # noqa: B023
     hold.unlink()
