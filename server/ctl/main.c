@@ -22,16 +22,18 @@ static const struct ctl_verb *const verbs[] = {
 };
 #define N_VERBS (sizeof(verbs) / sizeof(verbs[0]))
 
-#define CTL_VERB_COUNT(name) +1
+#define CTL_VERB_ONE(name) 1,
+#define CTL_VERB_COUNT(verbs) sizeof((const char[]){verbs(CTL_VERB_ONE)})
 static const struct {
     const char *heading;
     size_t n; /* verbs of it */
 } groups[] = {
-    {"Jobs", 0 CTL_JOB_VERBS(CTL_VERB_COUNT)},
-    {"Nodes", 0 CTL_NODE_VERBS(CTL_VERB_COUNT)},
-    {"Access, and the server", 0 CTL_SERVER_VERBS(CTL_VERB_COUNT)},
+    {"Jobs", CTL_VERB_COUNT(CTL_JOB_VERBS)},
+    {"Nodes", CTL_VERB_COUNT(CTL_NODE_VERBS)},
+    {"Access, and the server", CTL_VERB_COUNT(CTL_SERVER_VERBS)},
 };
 #undef CTL_VERB_COUNT
+#undef CTL_VERB_ONE
 
 /* What other tools call some verbs; each is led to one of ours. */
 static const struct {

@@ -148,7 +148,7 @@ static bool has_word(const struct http_head *head, const char *name, const char 
             continue;
         }
         const char *at = head->fields[i].value;
-        while (*at != '\0') {
+        while (at && *at != '\0') {
             at += strspn(at, ", \t");
             if (strcspn(at, ", \t") == n && strncasecmp(at, word, n) == 0) {
                 return true;
