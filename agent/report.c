@@ -75,8 +75,8 @@ struct report {
 
     /* Of the running epoch's trainers: */
     bool has_sign_mark;
-    struct sample sign_mark; /* the last sample … */
-    uint64_t printed;        /* … and what had been printed by then */
+    struct sample sign_mark; /* last sample of the trainers' CPU and I/O */
+    uint64_t printed;        /* bytes printed at that sample */
     struct tfe_mono sign_at; /* the last sign of life */
     bool is_idle;            /* reported so */
 

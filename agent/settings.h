@@ -35,11 +35,11 @@ struct agent_settings {
     bool pool; /* wait for jobs that are handed in … */
     struct pool_labels labels;
     uint32_t slots;
-    uint32_t idle_exit_ms;           /* 0: it stays … */
-    uint32_t floor;                  /* … and so it does where no more nodes than that are left */
+    uint32_t idle_exit_ms;           /* 0: an idle node stays */
+    uint32_t floor;                  /* an idle node also stays if no more nodes are left */
     const char *on_finish;           /* what is run then; NULL: nothing */
     uint32_t runtime;                /* enum runtime: what runs images */
-    const char *runtime_options;     /* … more of its options; NULL: none */
+    const char *runtime_options;     /* options for the container engine; NULL: none */
     const struct handover *handover; /* of the pool that started this agent; NULL: none did */
     int pool_fd;                     /* ends with that pool; -1 */
     const char *endpoint;

@@ -32,8 +32,8 @@ struct keyring {
     void *on_change_ctx;
     keyring_quota_fn *on_quota;
     void *on_quota_ctx;
-    struct tfe_wall latest;    /* the latest time that keys were judged by … */
-    struct tfe_mono latest_at; /* … and when that was */
+    struct tfe_wall latest;    /* latest time against which keys were checked */
+    struct tfe_mono latest_at; /* monotonic time of that check */
 };
 
 _Static_assert(MSG_KEY_HEX == 2 * PRINCIPAL_KEY_ID_BYTES, "hexadecimal");

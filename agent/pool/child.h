@@ -33,9 +33,9 @@ struct pool_child_wish {
     char *const *envp;     /* likewise */
     const char *directory; /* to work in */
     const struct handover *handover;
-    const struct scratch *scratch; /* it keeps that alive, too; for the child's life */
-    const char *engine;            /* argv is its `run`; NULL: there is no container … */
-    const char *container;         /* … else its name; both for the child's life */
+    const struct scratch *scratch; /* the child's directories; borrowed for its life */
+    const char *engine;            /* runs argv in a container; NULL: no container */
+    const char *container;         /* the container's name; both borrowed */
     const struct rlimit *cores;    /* its limit of core dumps, which its trainers have */
     /* From the loop, once it has ended, nothing that it has started lives any more, but a guard
      * that has its death certificate to give, and scratch is cleared: the child may be freed then.

@@ -23,9 +23,9 @@ struct handover {
     uint64_t assignment;
     char token[TOKEN_TEXT_MAX];
     char key[ENROLMENT_TEXT_MAX]; /* "": there is none */
-    bool is_container;            /* the agent runs in the job's image, as the trainers' user … */
-    bool has_logs;                /* … who may write into --log-dir */
-    char base[PATH_MAX];          /* … and its private directory is made in this one */
+    bool is_container;            /* the agent runs in the job's image, as the trainers' user */
+    bool has_logs;                /* the trainers' user may write into --log-dir */
+    char base[PATH_MAX];          /* parent of its private directory in a container */
     char directory[PATH_MAX];     /* to work in if the image names none */
 };
 

@@ -60,16 +60,16 @@ struct pool {
     uint64_t assignment; /* 0: idle */
     struct tfe_id job;
     struct scratch *scratch;
-    struct files *files;      /* that the job brings; NULL: none */
-    bool is_laid;             /* … and they are there */
+    struct files *files;      /* the job's files; NULL: none */
+    bool is_laid;             /* the job's files are unpacked */
     struct toolbox *toolbox;  /* of containers; NULL: it runs no images */
     struct pool_child *child; /* its agent; NULL: there is none */
     bool is_stopped;          /* the child was told to end */
     bool is_hurried;          /* by a second signal: it waits for nobody that does not die */
     struct pool_end end;      /* once there is no child, and FREED is still to be said */
-    int leaves;               /* the signal, or SIGTERM where the server wants it … */
-    enum tfe_out out;         /* … and why */
-    int given_up;             /* … or no server takes it: with this; 0 */
+    int leaves;               /* signal to leave by; SIGTERM if the server asked for it */
+    enum tfe_out out;         /* why the server sends the node away */
+    int given_up;             /* exit code once no server accepts the node; 0 if unset */
     int exit_code;
 };
 

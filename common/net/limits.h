@@ -80,8 +80,8 @@
 #define LIMIT_BUNDLES_BYTES (UINT64_C(4) << 30)
 #define LIMIT_DISK_LEFT_BYTES (UINT64_C(128) << 20)
 
-/* … and how many: two of each job that is remembered. They are looked through one by one. Of both,
- * one sixteenth is for unscoped admins alone. */
+/* Number of bundles: two for each job that is remembered. They are looked through one by one. Of
+ * both, one sixteenth is for unscoped admins alone. */
 #define LIMIT_BUNDLES 2000u
 
 /* Bundles that come at a time: each has some 200 KiB on its way. Some are for unscoped admins. */

@@ -45,8 +45,8 @@ struct job_phase {
     struct tfe_mono fence_until;
     uint32_t fence_seat;
     struct tfe_mono serve_until; /* PREPARING: ps and workers have not been told STOP; NEVER */
-    enum tfe_job_state word;     /* the state that people see … */
-    struct tfe_wall word_since;  /* … and when the job entered it; 0: not known */
+    enum tfe_job_state word;     /* the state shown to users */
+    struct tfe_wall word_since;  /* when the job entered it; 0 if unknown */
     /* The number was raised; so many spares who were READY are so again by then, or late. 0: none.
      */
     uint32_t raised_spares;

@@ -19,8 +19,8 @@ struct copy {
     struct copy *last;           /* the write before it, of the same epoch */
     bool is_old;                 /* of an older image: of what came after it nothing is left */
     bool is_torn;                /* it cannot be read */
-    struct store_record *packed; /* as a store has it … */
-    struct rdzv_record *record;  /* … and gives it back; borrows from it */
+    struct store_record *packed; /* the record as the store packs it */
+    struct rdzv_record *record;  /* the record as unpacked; borrows from packed */
 };
 
 struct disk {

@@ -106,10 +106,11 @@ struct node {
     uint64_t epoch;   /* of the last spawn */
     uint32_t n_alive; /* trainer processes */
     uint32_t n_up;
-    uint32_t n_placed;     /* trainers that the last spawn was about */
-    uint32_t spawns;       /* so far */
-    uint64_t done_epoch;   /* of which its agent said last that all trainers ended with 0; 0 */
-    uint32_t done_process; /* … this agent */
+    uint32_t n_placed;   /* trainers that the last spawn was about */
+    uint32_t spawns;     /* so far */
+    uint64_t done_epoch; /* last epoch whose trainers all ended with 0, as its agent reported; 0 if
+                            none */
+    uint32_t done_process; /* the agent process that reported it */
     uint64_t ready_for;    /* the highest epoch of its job that this machine has said READY for */
     bool signalled;        /* its agent will be out by a moment of its own … */
     int64_t out_by;        /* … this, at the earliest */

@@ -24,9 +24,9 @@ extern struct pool_node_bench {
     void *ctx;
     event_callback_fn on_signal;
     void *signal_ctx;
-    struct pool_child_wish child; /* of the one that is there … */
+    struct pool_child_wish child; /* options of the running child */
     bool has_child;
-    bool is_dead, is_stuck; /* … and has ended, though what it left has not, or does not */
+    bool is_dead, is_stuck; /* the child has ended; its descendants have not, or cannot */
     bool starts, lays;      /* whether that can be done */
     bool has_scratch, has_files;
     struct files_wish files;
