@@ -10,24 +10,24 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "agent/agent_settings.h"
 #include "agent/core/agent.h"
 #include "agent/guard/guard.h"
 #include "agent/guard/guard_death.h"
+#include "agent/os/ports.h"
+#include "agent/os/proc.h"
+#include "agent/os/trainer_user.h"
 #include "agent/pool/check.h"
 #include "agent/pool/handover.h"
-#include "agent/pool/pool.h"
+#include "agent/pool/pool_node.h"
 #include "agent/pool/slots.h"
-#include "agent/reach/ports.h"
-#include "agent/reach/proc.h"
-#include "agent/reach/trainer_user.h"
 #include "agent/runner.h"
-#include "agent/settings.h"
 #include "agent/standalone.h"
-#include "agent/trainers/command.h"
-#include "common/net/hidden.h"
-#include "common/net/join.h"
-#include "common/net/log.h"
-#include "common/net/stdio.h"
+#include "agent/trainer/command.h"
+#include "common/base/log.h"
+#include "common/channel/join.h"
+#include "common/cli/secret_mem.h"
+#include "common/cli/stdio.h"
 
 static int fail(int code, const struct tfe_why *why)
 {

@@ -3,13 +3,13 @@
 #ifndef TFE_AGENT_RUNNER_H
 #define TFE_AGENT_RUNNER_H
 
+#include "agent/agent_settings.h"
 #include "agent/guard/guard.h"
-#include "agent/reach/ports.h"
-#include "agent/settings.h"
+#include "agent/os/ports.h"
 #include "agent/standalone.h"
-#include "agent/trainers/command.h"
-#include "agent/trainers/trainers.h"
-#include "common/net/join.h"
+#include "agent/trainer/command.h"
+#include "agent/trainer/trainers.h"
+#include "common/channel/join.h"
 
 /* All borrowed for the call; guard's descriptor is taken over. */
 struct runner_wish {

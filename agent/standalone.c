@@ -16,15 +16,15 @@
 #include <unistd.h>
 
 #include "agent/guard/guard.h"
-#include "agent/reach/private_dir.h"
+#include "agent/os/private_dir.h"
 #include "common/base/backoff.h"
-#include "common/net/beside.h"
-#include "common/net/clock.h"
-#include "common/net/fd.h"
-#include "common/net/heap.h"
-#include "common/net/log.h"
-#include "common/net/state_dir.h"
-#include "common/net/timer.h"
+#include "common/base/clock.h"
+#include "common/base/fd.h"
+#include "common/base/heap.h"
+#include "common/base/log.h"
+#include "common/base/timer.h"
+#include "common/channel/state_dir.h"
+#include "common/cli/find_program.h"
 
 #define PROGRAM "tfe-rdzv"
 /* What a child that found none ends with. */

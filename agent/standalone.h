@@ -5,10 +5,10 @@
 
 #include <stdint.h>
 
-#include "agent/settings.h"
+#include "agent/agent_settings.h"
 #include "common/base/error.h"
-#include "common/net/join.h"
-#include "common/net/why.h"
+#include "common/base/reason.h"
+#include "common/channel/join.h"
 
 struct event_base;
 struct standalone;

@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/os/local_addr.h"
+#include "agent/os/prober.h"
 #include "agent/output/log_serve.h"
-#include "agent/reach/own_address.h"
-#include "agent/reach/prober.h"
-#include "common/net/channel.h"
-#include "common/net/clock.h"
-#include "common/net/heap.h"
-#include "common/net/limits.h"
+#include "common/base/clock.h"
+#include "common/base/heap.h"
+#include "common/base/limits.h"
+#include "common/channel/channel.h"
 
 /* How long a GOODBYE may take. */
 #define FINISH_MS 2000

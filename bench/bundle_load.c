@@ -20,13 +20,13 @@
 
 #include "agent/pool/fetch.h"
 #include "bench/machine.h"
-#include "common/net/channel.h"
-#include "common/net/heap.h"
-#include "common/net/join.h"
-#include "common/net/limits.h"
-#include "common/net/log.h"
-#include "common/net/node_id.h"
-#include "common/net/timer.h"
+#include "common/base/heap.h"
+#include "common/base/limits.h"
+#include "common/base/log.h"
+#include "common/base/timer.h"
+#include "common/channel/channel.h"
+#include "common/channel/join.h"
+#include "common/channel/node_id.h"
 
 #define RENEW_MS 15000
 #define SAMPLES_MAX 1000000u

@@ -11,11 +11,11 @@
 
 #include "bench/machine.h"
 #include "common/base/backoff.h"
-#include "common/base/table.h"
-#include "common/net/channel.h"
-#include "common/net/limits.h"
-#include "common/net/node_id.h"
-#include "common/wire/seal.h"
+#include "common/base/limits.h"
+#include "common/channel/channel.h"
+#include "common/channel/node_id.h"
+#include "common/channel/seal.h"
+#include "common/message/cluster_table.h"
 #include "tests/wishes.h"
 
 #define LATENCIES_MAX (1u << 20) /* kept since the mark; more are counted, not kept */

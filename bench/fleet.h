@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "common/base/time.h"
-#include "common/net/join.h"
+#include "common/channel/join.h"
 
 struct event_base;
 struct fleet;

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "common/base/error.h"
-#include "common/base/msg.h"
-#include "common/wire/codec.h"
-#include "common/wire/seal.h"
+#include "common/channel/seal.h"
+#include "common/message/codec.h"
+#include "common/message/msg.h"
 
 /* A RENEW and its RENEWED, as agents and server say them: the echo moves the same bytes. */
 static inline size_t frames_renew(uint8_t out[64])

@@ -31,7 +31,7 @@
 
 #include "bench/fleet.h"
 #include "bench/machine.h"
-#include "common/net/log.h"
+#include "common/base/log.h"
 
 struct load {
     struct event_base *base;

@@ -1,6 +1,6 @@
 """What a step of placement costs with 10,000 nodes and 200 jobs, over two virtual days in which machines come and go.
 
-A judge sees that no rule of placement is broken meanwhile (tests/unit/placement/days.h). The floor of a step is to read each
+A judge sees that no rule of placement is broken meanwhile (tests/unit/scheduler/churn.h). The floor of a step is to read each
 node and each job once. A broken rule says its seed and step.
 """
 import json

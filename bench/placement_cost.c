@@ -1,11 +1,11 @@
 /* bench/placement_cost.c: what a step of placement costs in a large pool, and that no rule of
- * placement is broken meanwhile (tests/unit/placement/days.h). Prints one JSON object.
+ * placement is broken meanwhile (tests/unit/scheduler/churn.h). Prints one JSON object.
  *
  * Usage: tfe-bench-placement SEED HOURS */
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tests/unit/placement/days.h"
+#include "tests/unit/scheduler/churn.h"
 
 #define HOUR_MS 3600000
 

@@ -15,10 +15,10 @@ allowed() {
 agent/guard/guard.c        left_behind     handed over before the fork, read by the guard alone
 agent/guard/guard.c        title           where argv lies; a process has one
 agent/guard/guard_loop.c   guard           the guard's only state, of fixed size: it never allocates
-agent/reach/trainer_user.c other       whom trainers run as, for the process's life
-common/net/channel.c       shared_scratch  buffers that the channels of one thread share
-common/net/log.c           log_state       level and format of the process's one log
-common/net/resolve.c       resolve_threads counts threads, which may outlive who asked
+agent/os/trainer_user.c other       whom trainers run as, for the process's life
+common/channel/channel.c       shared_scratch  buffers that the channels of one thread share
+common/base/log.c           log_state       level and format of the process's one log
+common/channel/resolve.c       resolve_threads counts threads, which may outlive who asked
 END
 }
 

@@ -18,7 +18,9 @@ PROGRAMS = ("server/tfe-rdzv", "server/ctl/tfe-ctl", "agent/tfe-agent")
 COMPILED = ("-fstack-protector-strong", "-fstack-clash-protection")
 COMPILED_WHERE_KNOWN = ("-ftrivial-auto-var-init=zero", "-fzero-call-used-regs=used-gpr")
 # tfe_no_secrets() takes one of them back here, and nowhere else.
-NO_SECRETS = re.compile(r"(\.|\.\.(/\.\.)*)/(server/(core|placement)|common/base)/")  # a compiler cache may name them from the build folder
+NO_SECRETS = re.compile(  # the path as the build folder or a compiler cache names it
+    r"(\.|\.\.(/\.\.)*)/(server/(core|scheduler)/|common/base/|common/message/(cluster_table|job_spec|msg|principal)\.)"
+)
 
 
 def readelf(program, *what):

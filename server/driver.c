@@ -10,14 +10,14 @@
 #include <stdlib.h>
 
 #include "common/base/assert.h"
+#include "common/base/clock.h"
+#include "common/base/heap.h"
 #include "common/base/id.h"
-#include "common/net/clock.h"
-#include "common/net/heap.h"
-#include "common/net/log.h"
-#include "common/net/timer.h"
-#include "server/event_words.h"
-#include "server/gauges.h"
-#include "server/pool.h"
+#include "common/base/log.h"
+#include "common/base/timer.h"
+#include "server/events/counters.h"
+#include "server/events/event_text.h"
+#include "server/jobs/pool.h"
 
 /* The loop's timers stand still while the machine is suspended, the core's clock does not: look at
  * least this often. */

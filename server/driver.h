@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
-#include "common/net/why.h"
-#include "server/actions.h"
+#include "common/base/reason.h"
+#include "server/action_executor.h"
 #include "server/core/rdzv.h"
 #include "server/sessions.h"
 

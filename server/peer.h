@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "common/net/endpoint.h"
+#include "common/channel/endpoint.h"
 
 struct peer {
     uint8_t address[16]; /* v6, or v4 mapped into it */

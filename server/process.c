@@ -5,9 +5,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "common/base/msg.h"
-#include "common/net/hidden.h"
-#include "common/net/stdio.h"
+#include "common/cli/secret_mem.h"
+#include "common/cli/stdio.h"
+#include "common/message/msg.h"
 
 #define AGENTS_LEAST 8
 

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
-#include "common/net/why.h"
+#include "common/base/reason.h"
 
 /* Opens /dev/null on those of descriptors 0 to 2 that are closed (a socket must not become stderr),
  * ignores SIGPIPE, turns core dumps off. TFE_ESYS. */

@@ -7,14 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/net/channel.h"
-#include "common/net/clock.h"
-#include "common/net/death.h"
-#include "common/net/limits.h"
-#include "common/net/log.h"
-#include "common/net/node_id.h"
-#include "server/addresses.h"
-#include "server/gauges.h"
+#include "common/base/clock.h"
+#include "common/base/limits.h"
+#include "common/base/log.h"
+#include "common/channel/channel.h"
+#include "common/channel/node_id.h"
+#include "common/channel/termination_proof.h"
+#include "server/events/counters.h"
+#include "server/node_address.h"
 
 #define STRANGER_NOTED_MS 60000
 

@@ -15,18 +15,18 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "common/base/msg.h"
-#include "common/base/principal.h"
+#include "common/base/log_throttle.h"
 #include "common/base/rate.h"
-#include "common/net/admission.h"
-#include "common/net/throttle.h"
-#include "server/answer.h"
-#include "server/bans.h"
-#include "server/keys.h"
-#include "server/log_relay.h"
+#include "common/channel/admission.h"
+#include "common/message/msg.h"
+#include "common/message/principal.h"
+#include "server/auth/deny_list.h"
+#include "server/auth/keys.h"
+#include "server/events/agent_reports.h"
+#include "server/events/log_relay.h"
+#include "server/jobs/pool.h"
 #include "server/peer.h"
-#include "server/pool.h"
-#include "server/reports.h"
+#include "server/query/response_stream.h"
 #include "server/sessions.h"
 #include "server/table_stream.h"
 

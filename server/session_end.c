@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/net/channel.h"
-#include "common/net/clock.h"
-#include "common/net/log.h"
-#include "server/audit.h"
-#include "server/event_words.h"
-#include "server/gauges.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/channel/channel.h"
+#include "server/auth/audit.h"
+#include "server/events/counters.h"
+#include "server/events/event_text.h"
 #include "server/session.h"
 
 /* What a closing peer gets to read what was flushed for it. */

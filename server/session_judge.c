@@ -1,9 +1,9 @@
 /* server/session_judge.c: sessions end with the keys that they were opened with. */
 #include <event2/event.h>
 
-#include "common/net/clock.h"
-#include "common/net/log.h"
-#include "common/net/timer.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/timer.h"
 #include "server/session.h"
 
 /* The loop's timers know nothing of civil time, which may be set: look at least this often. */

@@ -3,13 +3,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/net/channel.h"
-#include "common/net/clock.h"
-#include "common/net/limits.h"
-#include "common/net/log.h"
-#include "server/audit.h"
-#include "server/operator.h"
-#include "server/registry.h"
+#include "common/base/clock.h"
+#include "common/base/limits.h"
+#include "common/base/log.h"
+#include "common/channel/channel.h"
+#include "server/auth/audit.h"
+#include "server/jobs/job_registry.h"
+#include "server/query/operator.h"
 #include "server/session.h"
 
 /* --- who is kept out --- */

@@ -4,9 +4,9 @@
 #include <event2/event.h>
 #include <stdlib.h>
 
-#include "common/net/channel.h"
-#include "common/net/limits.h"
-#include "common/net/log.h"
+#include "common/base/limits.h"
+#include "common/base/log.h"
+#include "common/channel/channel.h"
 #include "server/session.h"
 
 /* Lines about peers at fault: one of each in a minute, and so many of all. */

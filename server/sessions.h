@@ -8,8 +8,8 @@
 #include <sys/socket.h>
 
 #include "common/base/error.h"
-#include "common/base/msg.h"
-#include "common/wire/hello.h"
+#include "common/channel/handshake.h"
+#include "common/message/msg.h"
 
 struct bans;
 struct event_base;

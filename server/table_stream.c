@@ -5,11 +5,11 @@
 
 #include <stdlib.h>
 
+#include "common/base/heap.h"
 #include "common/base/mem.h"
-#include "common/net/channel.h"
-#include "common/net/heap.h"
-#include "common/wire/codec.h"
-#include "common/wire/seal.h"
+#include "common/channel/channel.h"
+#include "common/channel/seal.h"
+#include "common/message/codec.h"
 
 struct table_chunks {
     struct table_chunks *next;

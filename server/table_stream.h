@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
-#include "common/base/msg.h"
-#include "server/gate.h"
+#include "common/message/msg.h"
+#include "server/query/batch.h"
 
 struct channel;
 struct table_stream;

@@ -2,8 +2,8 @@
 #ifndef TFE_TESTS_WISHES_H
 #define TFE_TESTS_WISHES_H
 
-#include "common/base/job_spec.h"
-#include "common/base/msg.h"
+#include "common/message/job_spec.h"
+#include "common/message/msg.h"
 
 /* A job of these sizes in which nobody has a wish. */
 static inline struct job_spec no_wishes(uint32_t min, uint32_t max, uint32_t nproc)

@@ -10,8 +10,8 @@
 #include "common/base/error.h"
 #include "common/base/id.h"
 #include "common/base/mem.h"
-#include "common/base/msg.h"
 #include "common/base/time.h"
+#include "common/message/msg.h"
 
 /* Exit codes of the agent, design 9. */
 enum agent_exit {

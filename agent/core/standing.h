@@ -1,6 +1,6 @@
 /* agent/core/standing.h: which warnings stand that this machine will go away, and what the server
  * hears of them: the one that says most, at each change, and once more on each connection. Pure:
- * for a job's agent (notices.c), and for a node of the pool (agent/notice/warnings.c).
+ * for a job's agent (notices.c), and for a node of the pool (agent/preemption/warnings.c).
  *
  * One that has not come true 2 minutes after its deadline stands no longer; a hint has none, and
  * stands until it is withdrawn. */
@@ -11,8 +11,8 @@
 #include <stdint.h>
 
 #include "agent/core/agent.h"
-#include "common/base/msg.h"
 #include "common/base/time.h"
+#include "common/message/msg.h"
 
 /* By kind; and what the server has heard of them. All zero: nothing stands, or ever did. */
 struct standing {

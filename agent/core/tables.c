@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "common/base/table.h"
+#include "common/message/cluster_table.h"
 
 static int reserve(const struct tables *ts, struct table *t, size_t rows, size_t hosts_n)
 {

@@ -6,7 +6,7 @@
 
 #include "common/base/error.h"
 #include "common/base/mem.h"
-#include "common/base/msg.h"
+#include "common/message/msg.h"
 
 struct table {
     uint64_t epoch;  /* 0: no chunk of it is here */

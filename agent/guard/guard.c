@@ -18,11 +18,11 @@
 #include "agent/core/death.h"
 #include "agent/guard/guard_death.h"
 #include "agent/guard/guard_state.h"
-#include "agent/reach/private_dir.h"
-#include "agent/reach/proc.h"
-#include "common/net/enrolment.h"
-#include "common/net/hidden.h"
-#include "common/net/join.h"
+#include "agent/os/private_dir.h"
+#include "agent/os/proc.h"
+#include "common/channel/enrollment.h"
+#include "common/channel/join.h"
+#include "common/cli/secret_mem.h"
 
 /* An agent that is killed lets go of its end of the pair before it is gone. */
 #define ORPHAN_LOOKS 1000

@@ -8,7 +8,7 @@
 
 #include "common/base/error.h"
 #include "common/base/id.h"
-#include "common/net/why.h"
+#include "common/base/reason.h"
 
 /* Slots of one guard: MSG_NPROC_MAX trainers, then as many standbys. */
 #define GUARD_SLOTS 128

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/net/fd.h"
+#include "common/base/fd.h"
 
 static uint32_t strings_count(const char *const *strings, uint64_t *bytes)
 {

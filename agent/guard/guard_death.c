@@ -13,9 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/net/clock.h"
-#include "common/net/fd.h"
-#include "common/net/heap.h"
+#include "common/base/clock.h"
+#include "common/base/fd.h"
+#include "common/base/heap.h"
 
 /* Three ask at a time (server/core/probe.c); who comes beyond them may come again. */
 #define BACKLOG 16

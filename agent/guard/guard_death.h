@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "agent/reach/death_file.h"
+#include "agent/os/termination_file.h"
 
 /* All that giving it out will need, made while the agent lives. */
 struct guard_death {

@@ -12,9 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/reach/cgroup.h"
-#include "agent/reach/entries.h"
-#include "common/net/fd.h"
+#include "agent/os/cgroup.h"
+#include "agent/os/remove_tree.h"
+#include "common/base/fd.h"
 
 /* With the guard's process id behind it. */
 #define NAME_PREFIX "tfe-guard-"

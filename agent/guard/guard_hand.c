@@ -12,8 +12,8 @@
 
 #include "agent/guard/guard_block.h"
 #include "agent/guard/guard_state.h"
-#include "agent/reach/proc.h"
-#include "common/net/fd.h"
+#include "agent/os/proc.h"
+#include "common/base/fd.h"
 
 bool hand_may_renice(void)
 {

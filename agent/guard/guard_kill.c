@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include "agent/guard/guard_state.h"
-#include "agent/reach/proc.h"
+#include "agent/os/proc.h"
 #include "common/base/backoff.h"
-#include "common/net/clock.h"
-#include "common/net/fd.h"
+#include "common/base/clock.h"
+#include "common/base/fd.h"
 
 /* Between two looks for survivors. TensorFlow takes 32 to 90 ms from SIGKILL to the grave, a
  * process that forks while it is looked at shows at the next look; what is left after PATIENT_US is

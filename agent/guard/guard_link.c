@@ -12,9 +12,9 @@
 
 #include "agent/guard/guard_block.h"
 #include "agent/guard/guard_proto.h"
-#include "common/net/fd.h"
-#include "common/net/heap.h"
-#include "common/net/timer.h"
+#include "common/base/fd.h"
+#include "common/base/heap.h"
+#include "common/base/timer.h"
 
 /* The pipe's EOF comes while the guard still dies; its children are ours once it can be reaped. */
 #define REAP_RETRY_US 1000

@@ -17,8 +17,8 @@
 #include "agent/guard/guard_block.h"
 #include "agent/guard/guard_proto.h"
 #include "agent/guard/guard_state.h"
-#include "common/net/clock.h"
-#include "common/net/fd.h"
+#include "common/base/clock.h"
+#include "common/base/fd.h"
 
 /* Orders taken in before children and the fence are looked at again. */
 #define ORDERS_A_TURN 128

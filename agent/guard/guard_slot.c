@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "agent/guard/guard_state.h"
-#include "common/net/fd.h"
+#include "common/base/fd.h"
 
 bool slot_has_process(const struct slot *slot)
 {

@@ -14,8 +14,8 @@
 
 #include "agent/guard/guard_block.h"
 #include "agent/guard/guard_state.h"
-#include "agent/reach/trainer_user.h"
-#include "common/net/fd.h"
+#include "agent/os/trainer_user.h"
+#include "common/base/fd.h"
 
 /* Between fork and exec the report pipe lives here, behind stdin, stdout, stderr and a standby's
  * socket. */

@@ -9,7 +9,7 @@
 #include <sys/queue.h>
 
 #include "agent/output/log_place.h"
-#include "common/base/msg.h"
+#include "common/message/msg.h"
 
 /* Some 20,000 lines, or the last second of a trainer that floods. */
 #define KEPT_BYTES_MAX ((size_t)2 * 1024 * 1024)

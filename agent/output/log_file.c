@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/fd.h"
 #include "common/base/id.h"
-#include "common/net/fd.h"
 
 /* Names tried for one file: an epoch number that comes twice means that a server lost its disk. */
 #define NAMES_MAX 1000

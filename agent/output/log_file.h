@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "agent/output/log_place.h"
-#include "common/net/why.h"
+#include "common/base/reason.h"
 
 struct log_file {
     int fd;     /* -1: not open (not yet, or it failed and is tried again) */

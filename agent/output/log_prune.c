@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/os/remove_tree.h"
 #include "agent/output/log_place.h"
-#include "agent/reach/entries.h"
 #include "common/base/id.h"
 
 /* What a folder's entries are. */

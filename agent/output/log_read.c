@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/reach/entries.h"
-#include "common/net/fd.h"
-#include "common/net/options.h"
+#include "agent/os/remove_tree.h"
+#include "common/base/fd.h"
+#include "common/cli/options.h"
 
 /* Files of an epoch that are looked at: two for each trainer, their older halves, and what an agent
  * before this one has left. */

@@ -8,9 +8,9 @@
 
 #include "agent/output/log_read.h"
 #include "agent/output/log_writer.h"
-#include "common/net/heap.h"
-#include "common/net/limits.h"
-#include "common/net/timer.h"
+#include "common/base/heap.h"
+#include "common/base/limits.h"
+#include "common/base/timer.h"
 
 /* Lines wait so long for others: a message for each would cost more than it says. */
 #define GATHER_MS 50

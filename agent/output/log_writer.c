@@ -13,9 +13,9 @@
 #include "agent/output/log_prune.h"
 #include "agent/output/log_read.h"
 #include "agent/output/loss.h"
-#include "common/net/clock.h"
-#include "common/net/log.h"
-#include "common/net/worker.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/worker.h"
 
 #define CHUNK_SMALL ((size_t)4 * 1024)
 #define CHUNK_LARGE ((size_t)64 * 1024)

@@ -9,7 +9,7 @@
 
 #include "agent/output/log_place.h"
 #include "common/base/error.h"
-#include "common/net/why.h"
+#include "common/base/reason.h"
 
 /* What waits for the disk, and with the last words of ended trainers. Half a second of a talkative
  * trainer is in its pipe besides. */

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "common/base/backoff.h"
-#include "common/net/clock.h"
+#include "common/base/clock.h"
 
 #define LOSS_AGAIN_FIRST_MS 10000
 #define LOSS_AGAIN_LAST_MS 300000

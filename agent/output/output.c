@@ -10,15 +10,15 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
+#include "agent/os/trainer_user.h"
 #include "agent/output/kept.h"
 #include "agent/output/log_writer.h"
 #include "agent/output/output_drain.h"
-#include "agent/reach/trainer_user.h"
-#include "common/base/msg.h"
-#include "common/net/clock.h"
-#include "common/net/fd.h"
-#include "common/net/heap.h"
-#include "common/net/timer.h"
+#include "common/base/clock.h"
+#include "common/base/fd.h"
+#include "common/base/heap.h"
+#include "common/base/timer.h"
+#include "common/message/msg.h"
 
 /* Lines of a tail. */
 #define TAIL_LINES 20

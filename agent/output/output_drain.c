@@ -16,11 +16,11 @@
 #include <unistd.h>
 
 #include "agent/output/loss.h"
-#include "common/base/shown.h"
-#include "common/net/clock.h"
-#include "common/net/heap.h"
-#include "common/net/log.h"
-#include "common/net/timer.h"
+#include "common/base/clock.h"
+#include "common/base/escape.h"
+#include "common/base/heap.h"
+#include "common/base/log.h"
+#include "common/base/timer.h"
 
 /* Written at once: what a pipe takes whole, so that lines of several writers stay whole, and what a
  * terminal has room for when it says that it has. A file has no such limits. */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "common/net/options.h"
+#include "common/cli/options.h"
 
 #define TEE_BOTH 3
 

@@ -2,9 +2,9 @@
 #ifndef TFE_AGENT_POOL_CHECK_H
 #define TFE_AGENT_POOL_CHECK_H
 
-#include "agent/settings.h"
+#include "agent/agent_settings.h"
 #include "common/base/error.h"
-#include "common/net/why.h"
+#include "common/base/reason.h"
 
 /* Whether --pool fits the other options: a job's own do not. TFE_EINVAL with one sentence. */
 int pool_check(const struct agent_settings *settings, int n_operands,

@@ -14,18 +14,18 @@
 #include <unistd.h>
 
 #include "agent/core/agent.h"
+#include "agent/os/proc.h"
+#include "agent/os/trainer_user.h"
 #include "agent/output/log_prune.h"
 #include "agent/pool/handover.h"
 #include "agent/pool/scratch.h"
-#include "agent/reach/proc.h"
-#include "agent/reach/trainer_user.h"
 #include "common/base/backoff.h"
-#include "common/base/shown.h"
-#include "common/net/fd.h"
-#include "common/net/heap.h"
-#include "common/net/log.h"
-#include "common/net/stdio.h"
-#include "common/net/timer.h"
+#include "common/base/escape.h"
+#include "common/base/fd.h"
+#include "common/base/heap.h"
+#include "common/base/log.h"
+#include "common/base/timer.h"
+#include "common/cli/stdio.h"
 
 /* An agent that is told to end at once kills what it has and says goodbye: two seconds, design 9;
  * its guard ends by itself when this one is killed. */

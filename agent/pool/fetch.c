@@ -20,12 +20,12 @@
 #include <unistd.h>
 
 #include "common/base/backoff.h"
-#include "common/net/clock.h"
-#include "common/net/fd.h"
-#include "common/net/heap.h"
-#include "common/net/log.h"
-#include "common/net/state_dir.h"
-#include "common/net/timer.h"
+#include "common/base/clock.h"
+#include "common/base/fd.h"
+#include "common/base/heap.h"
+#include "common/base/log.h"
+#include "common/base/timer.h"
+#include "common/channel/state_dir.h"
 
 /* Waits between attempts. */
 #define RETRY_FIRST_MS 1000

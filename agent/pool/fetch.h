@@ -4,7 +4,7 @@
 #ifndef TFE_AGENT_POOL_FETCH_H
 #define TFE_AGENT_POOL_FETCH_H
 
-#include "common/base/msg.h"
+#include "common/message/msg.h"
 
 struct event_base;
 struct fetch;

@@ -14,18 +14,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/os/proc.h"
+#include "agent/os/trainer_user.h"
 #include "agent/pool/fetch.h"
 #include "agent/pool/scratch.h"
 #include "agent/pool/unpack.h"
-#include "agent/reach/proc.h"
-#include "agent/reach/trainer_user.h"
 #include "common/archive/archive.h"
-#include "common/net/fd.h"
-#include "common/net/heap.h"
-#include "common/net/log.h"
-#include "common/net/timer.h"
-#include "common/wire/codec.h"
-#include "common/wire/seal.h"
+#include "common/base/fd.h"
+#include "common/base/heap.h"
+#include "common/base/log.h"
+#include "common/base/timer.h"
+#include "common/channel/seal.h"
+#include "common/message/codec.h"
 
 /* A clone of a large repository over a slow line; what takes longer hangs. */
 #define GIT_MS 600000

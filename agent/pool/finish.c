@@ -8,9 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/reach/proc.h"
-#include "common/net/fd.h"
-#include "common/net/log.h"
+#include "agent/os/proc.h"
+#include "common/base/fd.h"
+#include "common/base/log.h"
 
 static _Noreturn void become(const char *command, const char *node_name, const char *why)
 {

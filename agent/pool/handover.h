@@ -12,9 +12,9 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
-#include "common/net/enrolment.h"
-#include "common/net/why.h"
-#include "common/wire/token.h"
+#include "common/base/reason.h"
+#include "common/channel/enrollment.h"
+#include "common/channel/token.h"
 
 /* The descriptor's number, in the environment of the agent. */
 #define HANDOVER_VARIABLE "TFE_HANDOVER_FD"

@@ -11,10 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/os/trainer_user.h"
 #include "agent/pool/scratch.h"
 #include "agent/pool/toolbox.h"
-#include "agent/reach/trainer_user.h"
-#include "common/net/log.h"
+#include "common/base/log.h"
 
 /* Words of the engine's command line that are no arguments of the agent. */
 #define WORDS_MAX 512

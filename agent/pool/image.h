@@ -5,10 +5,10 @@
 
 #include <stdbool.h>
 
+#include "agent/agent_settings.h"
 #include "agent/pool/handover.h"
 #include "agent/pool/line.h"
-#include "agent/settings.h"
-#include "common/base/msg.h"
+#include "common/message/msg.h"
 
 struct scratch;
 struct toolbox;

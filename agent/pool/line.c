@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/net/hidden.h"
+#include "common/cli/secret_mem.h"
 
 /* Strings of its own, with a NULL behind them. */
 struct strings {

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 
 #include "common/base/backoff.h"
-#include "common/net/clock.h"
-#include "common/net/heap.h"
-#include "common/net/log.h"
-#include "common/net/node_id.h"
-#include "common/net/timer.h"
+#include "common/base/clock.h"
+#include "common/base/heap.h"
+#include "common/base/log.h"
+#include "common/base/timer.h"
+#include "common/channel/node_id.h"
 
 /* As the agent's own core does it (link.c). */
 #define RETRY_FIRST_MS 100

@@ -6,10 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/settings.h"
+#include "agent/agent_settings.h"
 #include "agent/uplink.h"
-#include "common/base/msg.h"
-#include "common/net/join.h"
+#include "common/channel/join.h"
+#include "common/message/msg.h"
 
 struct event_base;
 struct member;

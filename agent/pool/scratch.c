@@ -9,12 +9,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/reach/entries.h"
-#include "agent/reach/private_dir.h"
-#include "agent/reach/trainer_user.h"
-#include "common/net/fd.h"
-#include "common/net/heap.h"
-#include "common/net/log.h"
+#include "agent/os/private_dir.h"
+#include "agent/os/remove_tree.h"
+#include "agent/os/trainer_user.h"
+#include "common/base/fd.h"
+#include "common/base/heap.h"
+#include "common/base/log.h"
 
 #define SHARED_MEMORY "/dev/shm"
 /* More of either kind, and what is new is not known: it stays then. */

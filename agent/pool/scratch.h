@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "common/base/error.h"
-#include "common/net/why.h"
+#include "common/base/reason.h"
 
 struct scratch;
 

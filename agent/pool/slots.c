@@ -8,8 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/net/log.h"
-#include "common/net/notify.h"
+#include "common/base/log.h"
+#include "common/cli/sd_notify.h"
 
 /* Between two looks, for systemd's watchdog, and at least between two starts of a slot. */
 #define TURN_S 1

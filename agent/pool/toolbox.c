@@ -12,10 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/reach/private_dir.h"
-#include "agent/trainers/standby.h"
-#include "common/net/fd.h"
-#include "common/net/heap.h"
+#include "agent/os/private_dir.h"
+#include "agent/trainer/standby.h"
+#include "common/base/fd.h"
+#include "common/base/heap.h"
 
 struct toolbox {
     struct private_dir dir;

@@ -6,7 +6,7 @@
 #define TFE_AGENT_POOL_TOOLBOX_H
 
 #include "common/base/error.h"
-#include "common/net/why.h"
+#include "common/base/reason.h"
 
 /* Where the directory is in a container, and the files in it that are mounted elsewhere. */
 #define TOOLBOX_TARGET "/.tfe"

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "common/archive/archive.h"
-#include "common/base/submission.h"
-#include "common/net/fd.h"
+#include "common/base/fd.h"
+#include "common/message/submission.h"
 
 #define READ_BYTES (64u * 1024)
 

@@ -3,7 +3,7 @@
 #define TFE_AGENT_POOL_UNPACK_H
 
 #include "common/base/error.h"
-#include "common/net/why.h"
+#include "common/base/reason.h"
 
 /* Unpacks the bundle that fd is open on (from its beginning) into the working directory, which is
  * empty and nobody else's. TFE_EPROTO: it is not the one that its digest says, or not of the form

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
-#include "common/net/why.h"
+#include "common/base/reason.h"
 
 #define ARCHIVE_NAME_MAX 255u
 #define ARCHIVE_FILES_MAX 20000u

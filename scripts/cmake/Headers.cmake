@@ -20,7 +20,7 @@ function(tfe_check_headers)
   tfe_compile_options(headers_alone)
   # Tests leave some of a header's static functions out.
   target_compile_options(headers_alone PRIVATE -O0 -g0 -Wno-unused-function -Wno-unused-variable)
-  target_link_libraries(headers_alone PRIVATE server_store agent_rooms)
+  target_link_libraries(headers_alone PRIVATE server_store agent_modules)
   target_include_directories(headers_alone SYSTEM PRIVATE ${BSD_TREE_INCLUDE})
   if(TFE_TESTS)
     target_link_libraries(headers_alone PRIVATE PkgConfig::cmocka)

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/base/msg.h"
 #include "common/base/time.h"
+#include "common/message/msg.h"
 #include "server/core/verdict.h"
 
 /* The name of an exception; of a longer one the beginning. */

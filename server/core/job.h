@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "common/base/id.h"
-#include "common/base/job_spec.h"
 #include "common/base/time.h"
+#include "common/message/job_spec.h"
 #include "server/core/core.h"
 #include "server/core/doubt.h"
 #include "server/core/epoch.h"

@@ -2,7 +2,7 @@
 #ifndef TFE_SERVER_CORE_JOB_STATE_H
 #define TFE_SERVER_CORE_JOB_STATE_H
 
-#include "common/base/msg.h"
+#include "common/message/msg.h"
 
 enum job_state {
     JOB_WAITING,

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "common/base/id.h"
-#include "common/base/msg.h"
+#include "common/message/msg.h"
 #include "server/core/core.h"
 #include "server/core/lease.h"
 #include "server/core/notice.h"

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
-#include "common/base/msg.h"
+#include "common/message/msg.h"
 
 struct job;
 struct node;

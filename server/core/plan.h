@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
-#include "common/base/msg.h"
 #include "common/base/time.h"
+#include "common/message/msg.h"
 
 struct job;
 struct node;

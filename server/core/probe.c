@@ -37,7 +37,7 @@
 #define SUSPECT_AGAIN_LAST_MS 5000
 /* An agent lets go of its ports at once; who has not done so by then does not take part. */
 #define LET_GO_MS 1000
-/* PROBEs that one node has at a time, agent/reach/prober.h: some are kept for suspects. */
+/* PROBEs that one node has at a time, agent/os/prober.h: some are kept for suspects. */
 #define ADDRESSES_AT_ONCE 8
 #define PROBES_AT_ONCE 16
 /* Nodes looked at for more opinions about a suspect, beside those who know its address. */

@@ -8,8 +8,8 @@
 
 #include "common/base/error.h"
 #include "common/base/id.h"
-#include "common/base/msg.h"
 #include "common/base/time.h"
+#include "common/message/msg.h"
 #include "server/core/core.h"
 #include "server/core/rdzv.h"
 

@@ -9,11 +9,11 @@
 
 #include "common/base/error.h"
 #include "common/base/id.h"
-#include "common/base/job_spec.h"
 #include "common/base/mem.h"
-#include "common/base/msg.h"
-#include "common/base/principal.h"
 #include "common/base/time.h"
+#include "common/message/job_spec.h"
+#include "common/message/msg.h"
+#include "common/message/principal.h"
 
 /* Records that one step asks to be written at most. */
 #define RDZV_PERSIST_MAX 1000

@@ -8,7 +8,7 @@
 
 #include "common/base/error.h"
 #include "common/base/id.h"
-#include "common/base/msg.h"
+#include "common/message/msg.h"
 
 struct node;
 struct rdzv;

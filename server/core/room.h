@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/base/principal.h"
 #include "common/base/time.h"
+#include "common/message/principal.h"
 
 struct job;
 struct rdzv;

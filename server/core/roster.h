@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/base/msg.h"
+#include "common/message/msg.h"
 
 struct job;
 struct node;

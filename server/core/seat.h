@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/base/msg.h"
 #include "common/base/time.h"
+#include "common/message/msg.h"
 
 struct node;
 

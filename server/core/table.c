@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "common/base/table.h"
+#include "common/message/cluster_table.h"
 #include "server/core/job.h"
 
 /* Rows point into the copy's own hosts, which may just have moved. */

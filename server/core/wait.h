@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/base/msg.h"
 #include "common/base/time.h"
+#include "common/message/msg.h"
 
 /* With a label inside. */
 #define WAIT_WORDS_MAX 384

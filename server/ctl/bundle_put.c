@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/ctl/bundle.h"
+#include "server/ctl/bundle_pack.h"
 #include "server/ctl/request.h"
 
 struct put {

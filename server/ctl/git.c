@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/net/fd.h"
+#include "common/base/fd.h"
 
 #define WORDS_MAX 16u
 /* The names of 20,000 files, of 255 bytes each, and more refs than a repository has. */

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 #include "common/base/error.h"
-#include "common/net/why.h"
+#include "common/base/reason.h"
 
 /* Characters of a commit's name: SHA-1, or SHA-256 of newer repositories. */
 #define GIT_COMMIT_HEX 40u

@@ -7,12 +7,12 @@
 #include <unistd.h>
 
 #include "common/base/assert.h"
-#include "common/base/msg.h"
-#include "common/net/hidden.h"
-#include "common/net/log.h"
-#include "common/net/nearest.h"
-#include "common/net/option_table.h"
-#include "common/net/stdio.h"
+#include "common/base/log.h"
+#include "common/cli/option_table.h"
+#include "common/cli/secret_mem.h"
+#include "common/cli/stdio.h"
+#include "common/cli/suggest.h"
+#include "common/message/msg.h"
 #include "server/ctl/verb.h"
 
 static const struct ctl_verb *const verbs[] = {

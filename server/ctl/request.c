@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/client/client.h"
-#include "common/net/channel.h"
-#include "common/net/clock.h"
-#include "common/net/endpoint.h"
-#include "common/net/join.h"
-#include "common/net/stdio.h"
-#include "common/net/timer.h"
+#include "common/base/clock.h"
+#include "common/base/timer.h"
+#include "common/channel/channel.h"
+#include "common/channel/endpoint.h"
+#include "common/channel/join.h"
+#include "common/cli/stdio.h"
+#include "common/records/client.h"
 
 /* Attempts come so often: a server that is being restarted is back within a few of them. */
 #define RETRY_MS 250

@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "common/base/id.h"
-#include "common/client/client.h"
-#include "common/net/stdio.h"
-#include "common/net/why.h"
-#include "common/rows/json.h"
-#include "common/rows/kinds.h"
-#include "common/rows/order.h"
+#include "common/base/reason.h"
+#include "common/cli/stdio.h"
+#include "common/records/client.h"
+#include "common/records/json_text.h"
+#include "common/records/record_order.h"
+#include "common/records/schemas.h"
 #include "server/ctl/request.h"
 
 /* --- operands --- */

@@ -4,11 +4,11 @@
 
 #include <jansson.h>
 
-#include "common/base/msg.h"
-#include "common/net/join.h"
-#include "common/net/options.h"
-#include "common/rows/list.h"
-#include "common/rows/table.h"
+#include "common/channel/join.h"
+#include "common/cli/options.h"
+#include "common/message/msg.h"
+#include "common/records/record_list.h"
+#include "common/records/text_table.h"
 
 /* Texts are borrowed from argv and the environment. */
 struct ctl_settings {

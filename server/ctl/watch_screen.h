@@ -39,7 +39,7 @@ void watch_screen_done(struct watch_screen *s);
 
 /* Writes text from column x of line y on, at most width columns of it, of which the rest is filled
  * with blanks; whatever lies outside of the screen is cut. What would steer a terminal is shown as
- * what it is (common/base/shown.h). Returns the column behind. */
+ * what it is (common/base/escape.h). Returns the column behind. */
 int watch_put(struct watch_screen *s, int y, int x, int width, enum watch_style style,
               const char *text);
 

@@ -6,11 +6,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/rows/epochs.h"
-#include "common/rows/kinds.h"
-#include "common/rows/order.h"
-#include "common/rows/table.h"
-#include "server/ctl/progress.h"
+#include "common/records/epoch_summary.h"
+#include "common/records/record_order.h"
+#include "common/records/schemas.h"
+#include "common/records/text_table.h"
+#include "server/ctl/progress_line.h"
 
 /* Lines that the job's own part has besides its nodes, and those of events. */
 #define EVENTS_LEAST 3

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/base/assert.h"
-#include "common/rows/kinds.h"
+#include "common/records/schemas.h"
 #include "server/store/sqlite_private.h"
 
 /* Events of all jobs: the newest so many, some 30 MB. They are counted now and then: their numbers

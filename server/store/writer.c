@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/net/clock.h"
-#include "common/rows/kinds.h"
+#include "common/base/clock.h"
+#include "common/records/schemas.h"
 #include "server/store/writer_private.h"
 
 /* Rows of the ledger that wait for a disk that takes none: some 200 bytes each. */

@@ -16,9 +16,9 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
-#include "common/rows/list.h"
+#include "common/records/record_list.h"
 #include "server/core/rdzv.h"
-#include "server/spread.h"
+#include "server/events/histogram.h"
 #include "server/store/store.h"
 
 struct event_base;

@@ -6,7 +6,7 @@
 #include <sys/queue.h>
 
 #include "common/base/id.h"
-#include "common/net/worker.h"
+#include "common/base/worker.h"
 #include "server/store/writer.h"
 
 /* Something that the thread is to do, or has done. One of record, row and ask is there. */

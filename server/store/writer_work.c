@@ -1,8 +1,8 @@
 /* server/store/writer_work.c: the writer's thread: what it does, and in which order. */
 #include <stdlib.h>
 
-#include "common/net/clock.h"
-#include "common/rows/kinds.h"
+#include "common/base/clock.h"
+#include "common/records/schemas.h"
 #include "server/store/writer_private.h"
 
 /* Of one transaction; a longer one would only let the first wait for the last. */

@@ -4,16 +4,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/net/clock.h"
-#include "common/net/endpoint.h"
-#include "common/rows/answers.h"
-#include "common/rows/epochs.h"
-#include "common/rows/json.h"
-#include "common/rows/kinds.h"
-#include "common/rows/order.h"
+#include "common/base/clock.h"
+#include "common/channel/endpoint.h"
+#include "common/records/epoch_summary.h"
+#include "common/records/json_text.h"
+#include "common/records/record_order.h"
+#include "common/records/responses.h"
+#include "common/records/schemas.h"
 #include "server/web/calls.h"
+#include "server/web/health.h"
 #include "server/web/logins.h"
-#include "server/web/probe.h"
 #include "server/web/reply.h"
 #include "server/web/streams.h"
 

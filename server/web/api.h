@@ -20,7 +20,7 @@ void api_events(struct request *r);
 void api_series(struct request *r);
 void api_stream(struct request *r);
 
-/* orders.c, submit.c, bundle.c */
+/* orders.c, submit.c, bundle_upload.c */
 void api_drain(struct request *r);
 void api_evict(struct request *r);
 void api_grow(struct request *r);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/net/timer.h"
+#include "common/base/timer.h"
 #include "server/web/http.h"
 #include "server/web/reply.h"
 

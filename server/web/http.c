@@ -16,11 +16,11 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "common/net/clock.h"
-#include "common/net/endpoint.h"
-#include "common/net/log.h"
-#include "common/net/timer.h"
-#include "server/web/settings.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/timer.h"
+#include "common/channel/endpoint.h"
+#include "server/web/web_settings.h"
 
 /* Between two checks of the connections' times. */
 #define SWEEP_MS 100

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/net/clock.h"
+#include "common/base/clock.h"
 #include "server/web/http.h"
-#include "server/web/settings.h"
 #include "server/web/views.h"
+#include "server/web/web_settings.h"
 
 /* Over TLS the prefix has browsers take the cookie only from this host, by TLS and for all paths.
  */

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "common/base/id.h"
-#include "common/rows/json.h"
-#include "common/rows/kinds.h"
+#include "common/records/json_text.h"
+#include "common/records/schemas.h"
 #include "server/web/api.h"
 #include "server/web/calls.h"
 #include "server/web/reply.h"

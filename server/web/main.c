@@ -6,24 +6,24 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#include "common/net/endpoint.h"
-#include "common/net/hidden.h"
-#include "common/net/log.h"
-#include "common/net/notify.h"
-#include "common/net/quit.h"
-#include "common/net/stdio.h"
-#include "common/net/timer.h"
-#include "server/rights.h"
-#include "server/sandbox.h"
+#include "common/base/log.h"
+#include "common/base/timer.h"
+#include "common/channel/endpoint.h"
+#include "common/cli/sd_notify.h"
+#include "common/cli/secret_mem.h"
+#include "common/cli/signals.h"
+#include "common/cli/stdio.h"
+#include "server/sandbox/drop_privileges.h"
+#include "server/sandbox/sandbox.h"
+#include "server/web/health.h"
 #include "server/web/http.h"
 #include "server/web/logins.h"
 #include "server/web/metrics.h"
-#include "server/web/probe.h"
 #include "server/web/routes.h"
-#include "server/web/settings.h"
 #include "server/web/streams.h"
 #include "server/web/token_reader.h"
 #include "server/web/views.h"
+#include "server/web/web_settings.h"
 
 /* 77 is sysexits(3)'s, as tfe-ctl has it. */
 enum { EXIT_USAGE = 2, EXIT_UNAUTHORISED = 77 };

@@ -12,10 +12,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/net/clock.h"
-#include "common/net/timer.h"
-#include "common/rows/epochs.h"
-#include "common/rows/kinds.h"
+#include "common/base/clock.h"
+#include "common/base/timer.h"
+#include "common/records/epoch_summary.h"
+#include "common/records/schemas.h"
 #include "server/web/calls.h"
 #include "server/web/http.h"
 #include "server/web/reply.h"

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/rows/json.h"
+#include "common/records/json_text.h"
 #include "server/web/api.h"
 #include "server/web/calls.h"
 #include "server/web/reply.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/rows/json.h"
+#include "common/records/json_text.h"
 #include "server/web/http.h"
 
 void reply_guard(struct http_request *req, bool has_tls)

@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include <stddef.h>
 
-#include "common/base/msg.h"
+#include "common/message/msg.h"
 
 struct evbuffer;
 struct http_request;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/wire/token.h"
+#include "common/channel/token.h"
 #include "server/web/api.h"
 #include "server/web/assets.h"
 #include "server/web/http.h"
@@ -17,7 +17,7 @@
 #include "server/web/logs.h"
 #include "server/web/metrics.h"
 #include "server/web/reply.h"
-#include "server/web/settings.h"
+#include "server/web/web_settings.h"
 
 /* Bodies below this path go to their handler as they come. */
 #define BUNDLES "/api/v1/bundles/"

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/net/clock.h"
-#include "common/net/log.h"
-#include "common/net/timer.h"
-#include "common/rows/json.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/timer.h"
+#include "common/records/json_text.h"
 #include "server/web/http.h"
 #include "server/web/logins.h"
 

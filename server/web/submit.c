@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/jobs/job_file.h"
-#include "common/jobs/job_message.h"
-#include "common/jobs/job_name.h"
-#include "common/rows/json.h"
+#include "common/job/job_file.h"
+#include "common/job/job_message.h"
+#include "common/job/job_name.h"
+#include "common/records/json_text.h"
 #include "server/web/api.h"
 #include "server/web/calls.h"
 #include "server/web/reply.h"

@@ -9,10 +9,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/net/fd.h"
-#include "common/net/join.h"
-#include "server/rights.h"
-#include "server/web/settings.h"
+#include "common/base/fd.h"
+#include "common/channel/join.h"
+#include "server/sandbox/drop_privileges.h"
+#include "server/web/web_settings.h"
 
 /* A file system that does not answer holds tfe-web up for no longer. */
 #define ANSWER_S 2

@@ -9,11 +9,11 @@
 #include <string.h>
 
 #include "common/base/assert.h"
-#include "common/net/clock.h"
-#include "common/net/timer.h"
-#include "common/rows/epochs.h"
-#include "common/rows/json.h"
-#include "common/rows/kinds.h"
+#include "common/base/clock.h"
+#include "common/base/timer.h"
+#include "common/records/epoch_summary.h"
+#include "common/records/json_text.h"
+#include "common/records/schemas.h"
 #include "server/web/streams.h"
 
 /* More than one question a topic in so long is never needed for a person. */

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/clock.h"
+#include "common/base/log.h"
 #include "common/base/rate.h"
-#include "common/net/clock.h"
-#include "common/net/log.h"
-#include "common/net/timer.h"
+#include "common/base/timer.h"
 #include "server/web/logins.h"
 #include "server/web/streams.h"
 #include "server/web/token_reader.h"

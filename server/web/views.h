@@ -5,8 +5,8 @@
 
 #include <sys/queue.h>
 
-#include "common/client/client.h"
-#include "common/net/join.h"
+#include "common/channel/join.h"
+#include "common/records/client.h"
 #include "server/web/web.h"
 
 /* Tokens in use at a time: each has a connection of the server's 256 for operators. */

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/net/join.h"
+#include "common/channel/join.h"
 
 struct event_base;
 struct http;
@@ -43,7 +43,7 @@ struct web {
     struct view *own;                  /* of that token */
     bool asks_login;                   /* nobody sees anything without a token of his own */
     uint32_t n_calls[CALLER__COUNT];   /* see calls.h */
-    uint32_t n_uploads;                /* see bundle.c */
+    uint32_t n_uploads;                /* see bundle_upload.c */
     uint32_t n_streams[CALLER__COUNT]; /* see streams.h */
     uint32_t n_logs;                   /* see logs.h */
     uint64_t n_cut;                    /* streams that were not read */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/jobs/job_name.h"
+#include "common/job/job_name.h"
 
 void randombytes_buf(void *buffer, size_t size);
 

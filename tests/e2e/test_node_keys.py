@@ -15,7 +15,7 @@ from raw_client import BAD_REQUEST, LIMIT_REACHED, NOT_AUTHORISED, NodeKey, RawC
 
 QUICK = ("--ttl", "3", "--gather", "0.2", "--fence", "10s")
 ENROLLED, AGENTS, REVOKE_AGENT = "ENROLLED", 91, 93
-ENROLMENTS, EACH_S = 1024, 5  # at once, and then one in so long: common/net/limits.h
+ENROLMENTS, EACH_S = 1024, 5  # at once, and then one in so long: common/base/limits.h
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
  * a dying process may leave in any state. */
 #include <string.h>
 
-#include "agent/scripts/checkpoint_name.h"
+#include "agent/script_channel/checkpoint_name.h"
 #include "tests/fuzz/fuzz.h"
 
 static void look_at(const char *name)

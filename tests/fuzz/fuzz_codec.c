@@ -2,8 +2,8 @@
  * on. */
 #include <string.h>
 
-#include "common/wire/codec.h"
-#include "common/wire/seal.h"
+#include "common/channel/seal.h"
+#include "common/message/codec.h"
 #include "tests/fuzz/fuzz.h"
 
 static size_t recoded(struct arena *arena, const uint8_t *in, size_t n, uint8_t *out)

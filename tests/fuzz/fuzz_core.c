@@ -3,9 +3,9 @@
  * says has a legal form. An input is a row of acts: what is done by whom, and its numbers. */
 #include <string.h>
 
-#include "common/net/heap.h"
-#include "common/wire/codec.h"
-#include "common/wire/seal.h"
+#include "common/base/heap.h"
+#include "common/channel/seal.h"
+#include "common/message/codec.h"
 #include "server/core/rdzv.h"
 #include "server/store/store.h"
 #include "tests/fuzz/fuzz.h"

@@ -9,15 +9,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/net/log.h"
+#include "common/base/log.h"
+#include "server/web/health.h"
 #include "server/web/http.h"
 #include "server/web/logins.h"
 #include "server/web/metrics.h"
-#include "server/web/probe.h"
 #include "server/web/routes.h"
-#include "server/web/settings.h"
 #include "server/web/streams.h"
 #include "server/web/views.h"
+#include "server/web/web_settings.h"
 #include "tests/fuzz/fuzz.h"
 
 /* An admin's of a server that never was; the corpus shows it, too. */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/submission.h"
+#include "common/message/submission.h"
 #include "server/ctl/jobs/job_text.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -2,7 +2,7 @@
  * there. */
 #include <string.h>
 
-#include "agent/scripts/script_message.h"
+#include "agent/script_channel/script_message.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

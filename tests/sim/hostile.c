@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/base/table.h"
+#include "common/message/cluster_table.h"
 #include "tests/sim/check.h"
 #include "tests/sim/jobs.h"
 #include "tests/sim/names.h"

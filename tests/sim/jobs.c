@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "common/base/msg.h"
+#include "common/message/msg.h"
 #include "tests/sim/check.h"
 
 #define MEMORY_PER_JOB 12288u

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/net/limits.h"
-#include "common/wire/arena.h"
-#include "common/wire/codec.h"
-#include "common/wire/seal.h"
+#include "common/base/limits.h"
+#include "common/channel/seal.h"
+#include "common/message/arena.h"
+#include "common/message/codec.h"
 #include "tests/sim/check.h"
 #include "tests/sim/node.h"
 #include "tests/sim/server.h"

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/base/msg.h"
+#include "common/message/msg.h"
 #include "tests/sim/world.h"
 
 #define NO_CONN UINT32_MAX

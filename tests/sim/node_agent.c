@@ -139,7 +139,7 @@ static void hold_ports(struct world *w, struct node *n, uint64_t epoch, bool fre
     uint32_t k = n->fixed ? 0 : epoch & 1;
     uint16_t *ports = n->ports[k];
     fresh = fresh && !n->fixed;
-    /* As agent/reach/ports.c: new ones come in pairs, whose other halves serve the other parity
+    /* As agent/os/ports.c: new ones come in pairs, whose other halves serve the other parity
      * when it is next held. */
     for (uint32_t i = 0; i < nproc; i++) {
         if (fresh || ports[i] == 0) {
@@ -356,7 +356,7 @@ void node_agent_end(struct world *w, struct node *n)
     n->timer.due = SIM_NEVER;
 }
 
-/* As agent/report.c: behind each WELCOME, and when it is news. */
+/* As agent/server_report.c: behind each WELCOME, and when it is news. */
 static void say_spot(struct world *w, const struct node *n)
 {
     if (n->agent && n->is_welcome && n->knows_spot) {

@@ -13,7 +13,7 @@
 #include "tests/sim/net.h"
 #include "tests/sim/node_agent.h"
 
-/* agent/reach/prober.h: no longer is waited for an answer. */
+/* agent/os/prober.h: no longer is waited for an answer. */
 #define PROBE_LIMIT_MS 1000
 
 /* A probe under way. The slots are used again. */
@@ -128,7 +128,7 @@ static const struct node *reached(const struct world *w, const struct attempt *a
     return target->on && !target->suspended && prober->on && is_near ? target : NULL;
 }
 
-/* As agent/reach/prober.c: its own answer only if every port gave it, else the first in the list.
+/* As agent/os/prober.c: its own answer only if every port gave it, else the first in the list.
  */
 static enum tfe_probe_result try_all(const struct node *target, const struct attempt *a)
 {

@@ -3,7 +3,7 @@
 #ifndef TFE_TESTS_SIM_PROBING_H
 #define TFE_TESTS_SIM_PROBING_H
 
-#include "common/base/msg.h"
+#include "common/message/msg.h"
 #include "tests/sim/node.h"
 #include "tests/sim/world.h"
 

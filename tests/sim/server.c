@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/wire/codec.h"
-#include "common/wire/seal.h"
+#include "common/channel/seal.h"
+#include "common/message/codec.h"
 #include "tests/sim/check.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/jobs.h"

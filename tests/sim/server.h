@@ -2,7 +2,7 @@
 #ifndef TFE_TESTS_SIM_SERVER_H
 #define TFE_TESTS_SIM_SERVER_H
 
-#include "common/base/msg.h"
+#include "common/message/msg.h"
 #include "server/core/rdzv.h"
 #include "tests/sim/world.h"
 

@@ -1,7 +1,7 @@
 /* tests/sim/test_check.c: each invariant of the simulator can fail: histories that break it, and
  * those beside them that do not. */
 #include "tests/sim/check.h"
-#include "tests/unit/story.h"
+#include "tests/unit/test_runner.h"
 
 /* One job of 2 to 3 nodes with one trainer each. */
 static int set_up(void **state)

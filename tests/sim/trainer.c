@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/base/table.h"
+#include "common/message/cluster_table.h"
 #include "tests/sim/check.h"
 #include "tests/sim/cluster.h"
 #include "tests/sim/jobs.h"

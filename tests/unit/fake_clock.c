@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "common/base/time.h"
-#include "tests/unit/story.h"
+#include "tests/unit/test_runner.h"
 
 enum { TIMERS = 64 };
 

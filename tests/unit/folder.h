@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tests/unit/story.h"
+#include "tests/unit/test_runner.h"
 
 /* Nothing here takes a second. */
 #define PATIENCE_MS 20000

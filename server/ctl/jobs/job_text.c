@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "common/jobs/job_file.h"
+#include "common/job/job_file.h"
 #include "server/ctl/jobs/yaml_tree.h"
 
 /* Returns the number of the first line, outside of comments, that has "{{" in it; 0 if there is

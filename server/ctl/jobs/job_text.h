@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "common/base/error.h"
-#include "common/net/why.h"
+#include "common/base/reason.h"
 
 /* To its canonical form, as job_file_take. TFE_EINVAL, TFE_ETOOBIG, TFE_ENOMEM with why. */
 int job_text_read(const char *text, size_t n, json_t **ret, struct tfe_why *warning,

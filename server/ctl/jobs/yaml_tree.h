@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "common/base/error.h"
-#include "common/net/why.h"
+#include "common/base/reason.h"
 
 #define YAML_TREE_DEPTH_MAX 32u        /* a manifest needs twelve */
 #define YAML_TREE_NODES_MAX 65536u     /* a job's command and environment are 512 texts */

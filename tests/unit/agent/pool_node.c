@@ -6,15 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/notice/notice.h"
 #include "agent/pool/finish.h"
 #include "agent/pool/handover.h"
 #include "agent/pool/image.h"
 #include "agent/pool/line.h"
-#include "agent/pool/pool.h"
+#include "agent/pool/pool_node.h"
 #include "agent/pool/scratch.h"
-#include "agent/report.h"
-#include "common/net/quit.h"
+#include "agent/preemption/preemption.h"
+#include "agent/server_report.h"
+#include "common/cli/signals.h"
 #include "tests/unit/fake_clock.h"
 
 struct pool_node_bench node;

@@ -8,11 +8,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/agent_settings.h"
 #include "agent/pool/child.h"
 #include "agent/pool/files.h"
-#include "agent/settings.h"
 #include "agent/uplink.h"
-#include "tests/unit/story.h"
+#include "tests/unit/test_runner.h"
 
 extern struct pool_node_bench {
     struct agent_settings settings; /* of the node */

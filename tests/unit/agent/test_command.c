@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/trainers/command.h"
-#include "tests/unit/story.h"
+#include "agent/trainer/command.h"
+#include "tests/unit/test_runner.h"
 
 struct place {
     char dir[64];

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/trainers/environment.h"
-#include "tests/unit/story.h"
+#include "agent/trainer/environment.h"
+#include "tests/unit/test_runner.h"
 
 static const struct msg_row rows[] = {
     {.rank = 0, .host = "10.0.0.1", .port = 4001},

@@ -13,9 +13,9 @@
 
 #include "agent/guard/guard.h"
 #include "agent/guard/guard_death.h"
-#include "agent/reach/proc.h"
-#include "common/net/clock.h"
-#include "tests/unit/agent/rig.h"
+#include "agent/os/proc.h"
+#include "common/base/clock.h"
+#include "tests/unit/agent/agent_fixture.h"
 
 static int setup(void **state)
 {

@@ -15,9 +15,9 @@
 
 #include "agent/guard/guard.h"
 #include "agent/guard/guard_group.h"
-#include "agent/reach/cgroup.h"
-#include "agent/reach/proc.h"
-#include "tests/unit/agent/rig.h"
+#include "agent/os/cgroup.h"
+#include "agent/os/proc.h"
+#include "tests/unit/agent/agent_fixture.h"
 
 /* A group of this test's own, in which every process of a test begins. */
 static char home[PATH_MAX];

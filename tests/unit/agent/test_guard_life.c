@@ -19,7 +19,7 @@
 
 #include "agent/guard/guard.h"
 #include "agent/guard/guard_block.h"
-#include "tests/unit/agent/rig.h"
+#include "tests/unit/agent/agent_fixture.h"
 
 static int setup(void **state)
 {

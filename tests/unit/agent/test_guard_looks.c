@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 #include "agent/guard/guard.h"
-#include "agent/reach/cgroup.h"
-#include "agent/reach/proc.h"
-#include "common/net/clock.h"
-#include "tests/unit/agent/rig.h"
+#include "agent/os/cgroup.h"
+#include "agent/os/proc.h"
+#include "common/base/clock.h"
+#include "tests/unit/agent/agent_fixture.h"
 
 #define STANDBY GUARD_STANDBY_SLOT
 extern char **environ;

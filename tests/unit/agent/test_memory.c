@@ -2,8 +2,8 @@
  * is opened below /proc is in a folder (__wrap_fopen), and so are the control groups. */
 #include <string.h>
 
-#include "agent/reach/cgroup.h"
-#include "agent/reach/memory.h"
+#include "agent/os/cgroup.h"
+#include "agent/os/memory.h"
 #include "tests/unit/folder.h"
 
 #define MIB (UINT64_C(1) << 20)

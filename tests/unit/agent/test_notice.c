@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "agent/notice/notice.h"
+#include "agent/preemption/preemption.h"
 #include "tests/unit/agent/watch.h"
 #include "tests/unit/folder.h"
 

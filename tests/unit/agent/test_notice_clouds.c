@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#include "agent/notice/notice.h"
+#include "agent/preemption/preemption.h"
 #include "tests/unit/agent/watch.h"
 
 static struct watch watch;

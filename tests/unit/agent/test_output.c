@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "agent/output/output.h"
-#include "common/base/msg.h"
-#include "tests/unit/story.h"
+#include "common/message/msg.h"
+#include "tests/unit/test_runner.h"
 
 enum { OUT, ERR };
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "agent/pending.h"
-#include "tests/unit/story.h"
+#include "tests/unit/test_runner.h"
 
 TEST(pending, each_event_has_a_text_of_its_own)
 {

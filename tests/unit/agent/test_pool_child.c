@@ -9,8 +9,8 @@
 #include "agent/pool/child.h"
 #include "agent/pool/handover.h"
 #include "agent/pool/scratch.h"
-#include "common/net/fd.h"
-#include "tests/unit/agent/rig.h"
+#include "common/base/fd.h"
+#include "tests/unit/agent/agent_fixture.h"
 #include "tests/unit/folder.h"
 
 static struct {

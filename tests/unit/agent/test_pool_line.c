@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "agent/pool/line.h"
-#include "tests/unit/story.h"
+#include "tests/unit/test_runner.h"
 
 static const char *const python[] = {"python", "train.py", "--lr", "0.1"};
 

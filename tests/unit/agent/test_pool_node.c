@@ -7,8 +7,8 @@
 #include <sys/wait.h>
 
 #include "agent/pool/check.h"
-#include "agent/pool/pool.h"
-#include "common/net/clock.h"
+#include "agent/pool/pool_node.h"
+#include "common/base/clock.h"
 #include "tests/unit/agent/pool_node.h"
 #include "tests/unit/folder.h"
 

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "agent/pool/slots.h"
-#include "common/net/fd.h"
-#include "tests/unit/story.h"
+#include "common/base/fd.h"
+#include "tests/unit/test_runner.h"
 
 #define PATIENCE_MS 30000
 

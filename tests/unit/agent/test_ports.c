@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/reach/ports.h"
-#include "tests/unit/story.h"
+#include "agent/os/ports.h"
+#include "tests/unit/test_runner.h"
 
 static struct sockaddr_in address(uint32_t host, uint16_t port)
 {

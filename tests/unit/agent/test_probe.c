@@ -7,11 +7,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/reach/ports.h"
-#include "agent/reach/prober.h"
-#include "agent/reach/responder.h"
-#include "common/net/death.h"
-#include "tests/unit/agent/rig.h"
+#include "agent/os/ports.h"
+#include "agent/os/prober.h"
+#include "agent/os/responder.h"
+#include "common/channel/termination_proof.h"
+#include "tests/unit/agent/agent_fixture.h"
 
 #define RESULTS_MAX 64
 

@@ -18,8 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/reach/proc.h"
-#include "tests/unit/agent/rig.h"
+#include "agent/os/proc.h"
+#include "tests/unit/agent/agent_fixture.h"
 
 /* Below those that the kernel gives out (ip_local_port_range(7)). */
 #define FIRST_PORT 12000

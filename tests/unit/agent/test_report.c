@@ -3,9 +3,9 @@
 #include <event2/event.h>
 #include <string.h>
 
-#include "agent/notice/cloud.h"
-#include "agent/report.h"
-#include "tests/unit/story.h"
+#include "agent/preemption/cloud.h"
+#include "agent/server_report.h"
+#include "tests/unit/test_runner.h"
 
 static struct event_base *base;
 static struct report *r;

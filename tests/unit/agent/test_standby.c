@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "agent/guard/guard_state.h"
-#include "agent/trainers/environment.h"
-#include "agent/trainers/standby.h"
-#include "tests/unit/agent/rig.h"
+#include "agent/trainer/environment.h"
+#include "agent/trainer/standby.h"
+#include "tests/unit/agent/agent_fixture.h"
 
 #define STANDBY GUARD_STANDBY_SLOT
 extern char **environ;

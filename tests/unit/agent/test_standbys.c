@@ -6,10 +6,10 @@
 #include <sys/wait.h>
 
 #include "agent/guard/guard.h"
-#include "agent/reach/memory.h"
-#include "agent/trainers/command.h"
-#include "agent/trainers/standby.h"
-#include "tests/unit/agent/rig.h"
+#include "agent/os/memory.h"
+#include "agent/trainer/command.h"
+#include "agent/trainer/standby.h"
+#include "tests/unit/agent/agent_fixture.h"
 #include "tests/unit/fake_clock.h"
 #include "tests/unit/fake_memory.h"
 

@@ -11,16 +11,16 @@
 
 #include "agent/core/agent.h"
 #include "agent/guard/guard.h"
+#include "agent/os/ports.h"
+#include "agent/os/proc.h"
 #include "agent/output/output_show.h"
-#include "agent/reach/ports.h"
-#include "agent/reach/proc.h"
-#include "agent/trainers/command.h"
-#include "agent/trainers/standby.h"
-#include "agent/trainers/trainers.h"
-#include "agent/trainers/watch.h"
-#include "common/net/clock.h"
-#include "common/net/log.h"
-#include "tests/unit/agent/rig.h"
+#include "agent/trainer/command.h"
+#include "agent/trainer/standby.h"
+#include "agent/trainer/trainers.h"
+#include "agent/trainer/watchdog.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "tests/unit/agent/agent_fixture.h"
 
 static struct {
     struct rig rig; /* its loop */

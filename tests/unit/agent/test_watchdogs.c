@@ -5,11 +5,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/reach/proc.h"
-#include "agent/trainers/watch.h"
-#include "common/base/msg.h"
+#include "agent/os/proc.h"
+#include "agent/trainer/watchdog.h"
+#include "common/message/msg.h"
 #include "tests/unit/fake_clock.h"
-#include "tests/unit/story.h"
+#include "tests/unit/test_runner.h"
 
 enum { NODES = 3 };
 

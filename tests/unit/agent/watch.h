@@ -8,11 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/notice/cloud.h"
-#include "agent/notice/notice.h"
-#include "agent/settings.h"
-#include "common/net/clock.h"
-#include "tests/unit/agent/rig.h"
+#include "agent/agent_settings.h"
+#include "agent/preemption/cloud.h"
+#include "agent/preemption/preemption.h"
+#include "common/base/clock.h"
+#include "tests/unit/agent/agent_fixture.h"
 
 #define GRACE_MS 40000
 

@@ -14,9 +14,9 @@
 #include <string.h>
 
 #include "agent/core/agent.h"
-#include "common/base/table.h"
+#include "common/message/cluster_table.h"
 #include "tests/unit/base/flaky.h"
-#include "tests/unit/story.h"
+#include "tests/unit/test_runner.h"
 #include "tests/wishes.h"
 
 #define TTL_MS 10000

@@ -7,7 +7,7 @@
 
 #include "common/archive/archive.h"
 #include "common/archive/tar_header.h"
-#include "tests/unit/story.h"
+#include "tests/unit/test_runner.h"
 
 struct bytes {
     uint8_t *v;

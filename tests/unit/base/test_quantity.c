@@ -1,6 +1,6 @@
 /* tests/unit/base/test_quantity.c: which texts are quantities, and which of them are the same. */
 #include "common/base/quantity.h"
-#include "tests/unit/story.h"
+#include "tests/unit/test_runner.h"
 
 TEST(quantity, text_is_parsed_to_whole_and_nano)
 {

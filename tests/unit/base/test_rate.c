@@ -1,6 +1,6 @@
 /* tests/unit/base/test_rate.c: so many at once, then one each so many milliseconds. */
 #include "common/base/rate.h"
-#include "tests/unit/story.h"
+#include "tests/unit/test_runner.h"
 
 static unsigned passed(struct rate *rate, int64_t at_ms, unsigned tries)
 {

@@ -5,17 +5,17 @@
 
 #include "common/base/backoff.h"
 #include "common/base/error.h"
+#include "common/base/escape.h"
 #include "common/base/id.h"
 #include "common/base/mem.h"
-#include "common/base/msg.h"
 #include "common/base/rng.h"
-#include "common/base/shown.h"
-#include "common/base/table.h"
 #include "common/base/text.h"
 #include "common/base/time.h"
 #include "common/base/utf8.h"
+#include "common/message/cluster_table.h"
+#include "common/message/msg.h"
 #include "tests/unit/base/flaky.h"
-#include "tests/unit/story.h"
+#include "tests/unit/test_runner.h"
 #include "tests/wishes.h"
 
 TEST(error, every_code_is_negative_its_own_and_has_a_sentence)

@@ -4,7 +4,7 @@
 
 #include "common/base/rng.h"
 #include "common/base/wheel.h"
-#include "tests/unit/story.h"
+#include "tests/unit/test_runner.h"
 
 static struct tfe_mono at(int64_t ms)
 {

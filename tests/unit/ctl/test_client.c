@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/client/client.h"
-#include "common/net/channel.h"
-#include "common/net/clock.h"
-#include "tests/unit/story.h"
+#include "common/base/clock.h"
+#include "common/channel/channel.h"
+#include "common/records/client.h"
+#include "tests/unit/test_runner.h"
 
 static struct {
     struct event_base *base;

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/rows/epochs.h"
-#include "common/rows/kinds.h"
-#include "server/ctl/progress.h"
+#include "common/records/epoch_summary.h"
+#include "common/records/schemas.h"
+#include "server/ctl/progress_line.h"
 #include "server/ctl/watch_view.h"
-#include "tests/unit/story.h"
+#include "tests/unit/test_runner.h"
 
 #define NOW 1700000100000
 

@@ -7,7 +7,7 @@
 
 #include "agent/output/kept.h"
 #include "agent/output/log_serve.h"
-#include "tests/unit/story.h"
+#include "tests/unit/test_runner.h"
 
 #define CHUNKS_MAX 4096
 

@@ -9,8 +9,8 @@
 #include "agent/output/log_file.h"
 #include "agent/output/log_prune.h"
 #include "agent/output/log_writer.h"
-#include "common/net/clock.h"
-#include "common/net/log.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
 #include "tests/unit/folder.h"
 
 static char root[FOLDER_BYTES];

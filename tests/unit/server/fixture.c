@@ -1,12 +1,12 @@
 /* tests/unit/server/fixture.c: see fixture.h. */
 #include "tests/unit/server/fixture.h"
 
-#include "common/net/clock.h"
-#include "server/events.h"
-#include "server/keyring.h"
-#include "server/keys.h"
-#include "server/pool.h"
-#include "server/series.h"
+#include "common/base/clock.h"
+#include "server/auth/keyring.h"
+#include "server/auth/keys.h"
+#include "server/events/event_log.h"
+#include "server/events/series.h"
+#include "server/jobs/pool.h"
 #include "tests/wishes.h"
 
 /* As main.c starts them. */

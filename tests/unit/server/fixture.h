@@ -4,12 +4,12 @@
 #ifndef TFE_TESTS_UNIT_SERVER_FIXTURE_H
 #define TFE_TESTS_UNIT_SERVER_FIXTURE_H
 
-#include "server/addresses.h"
 #include "server/driver.h"
-#include "server/gauges.h"
+#include "server/events/counters.h"
+#include "server/node_address.h"
 #include "server/session.h"
+#include "tests/unit/channel/socketpair.h"
 #include "tests/unit/folder.h"
-#include "tests/unit/net/wires.h"
 
 struct fixture {
     struct world world; /* its client has an agent's token */

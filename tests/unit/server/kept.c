@@ -7,8 +7,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "common/rows/list.h"
-#include "tests/unit/story.h"
+#include "common/records/record_list.h"
+#include "tests/unit/test_runner.h"
 
 static struct {
     pthread_mutex_t hold;

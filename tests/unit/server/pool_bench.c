@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/net/clock.h"
-#include "server/bundles.h"
-#include "server/events.h"
-#include "server/operator.h"
-#include "server/reports.h"
+#include "common/base/clock.h"
+#include "server/events/agent_reports.h"
+#include "server/events/event_log.h"
+#include "server/jobs/bundles.h"
+#include "server/query/operator.h"
 #include "server/store/store.h"
 #include "server/store/writer.h"
 #include "tests/unit/fake_clock.h"

@@ -7,10 +7,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "server/pool.h"
-#include "server/pool_private.h"
+#include "server/jobs/pool.h"
+#include "server/jobs/pool_private.h"
 #include "server/session.h"
-#include "tests/unit/story.h"
+#include "tests/unit/test_runner.h"
 
 enum { BENCH_NODES = 4, BENCH_SESSIONS = BENCH_NODES + 1, BENCH_JOBS = 3 };
 

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/audit.h"
+#include "server/auth/audit.h"
 #include "tests/unit/server/kept.h"
-#include "tests/unit/story.h"
+#include "tests/unit/test_runner.h"
 
 static struct kept kept;
 

@@ -4,13 +4,13 @@
 #include <sodium.h>
 #include <sys/stat.h>
 
-#include "common/base/principal.h"
-#include "common/net/clock.h"
-#include "common/net/limits.h"
-#include "common/net/worker.h"
-#include "server/bundles.h"
-#include "server/disk.h"
-#include "server/rows.h"
+#include "common/base/clock.h"
+#include "common/base/limits.h"
+#include "common/base/worker.h"
+#include "common/message/principal.h"
+#include "server/jobs/bundles.h"
+#include "server/jobs/disk_worker.h"
+#include "server/query/record_source.h"
 #include "tests/unit/folder.h"
 
 #define HOUR_MS (INT64_C(3600) * 1000)

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/keyring.h"
-#include "server/placement/placement.h"
-#include "tests/unit/story.h"
+#include "server/auth/keyring.h"
+#include "server/scheduler/placement.h"
+#include "tests/unit/test_runner.h"
 
 #define DAY_MS INT64_C(86400000)
 

@@ -2,9 +2,9 @@
  */
 #include <sodium.h>
 
-#include "common/net/clock.h"
-#include "common/net/log.h"
-#include "server/keys.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "server/auth/keys.h"
 #include "tests/unit/folder.h"
 #include "tests/unit/server/kept.h"
 

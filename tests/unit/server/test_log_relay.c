@@ -1,11 +1,11 @@
 /* tests/unit/server/test_log_relay.c: output on its way: to whom a reader's question goes, how far
  * each agent may go on, and what the reader gets of agents that leave. Agents are clients of a
  * whole server; what each receives about logs is written down, a line each. */
-#include "common/net/clock.h"
-#include "common/net/node_id.h"
-#include "server/log_relay.h"
-#include "server/registry.h"
-#include "server/rows.h"
+#include "common/base/clock.h"
+#include "common/channel/node_id.h"
+#include "server/events/log_relay.h"
+#include "server/jobs/job_registry.h"
+#include "server/query/record_source.h"
 #include "tests/unit/server/fixture.h"
 #include "tests/wishes.h"
 

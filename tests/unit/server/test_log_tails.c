@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/log_tails.h"
-#include "tests/unit/story.h"
+#include "server/events/log_tails.h"
+#include "tests/unit/test_runner.h"
 
 static struct log_tails tails;
 

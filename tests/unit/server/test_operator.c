@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/operator.h"
-#include "tests/unit/server_core/world.h"
+#include "server/query/operator.h"
+#include "tests/unit/server_core/server_fixture.h"
 
 static struct rdzv_event told;
 static int steps;

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/series.h"
-#include "tests/unit/server_core/world.h"
+#include "server/events/series.h"
+#include "tests/unit/server_core/server_fixture.h"
 
 static struct series *s;
 static struct world *w; /* its core has no job before a test adds one */

@@ -1,8 +1,8 @@
 /* tests/unit/server/test_sessions.c: accepted connections over loopback, from the first byte to the
  * last: what is left of a session that has ended, and what reaches the core. */
-#include "common/net/clock.h"
-#include "common/net/node_id.h"
-#include "server/keyring.h"
+#include "common/base/clock.h"
+#include "common/channel/node_id.h"
+#include "server/auth/keyring.h"
 #include "tests/unit/server/fixture.h"
 #include "tests/wishes.h"
 

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/net/log.h"
-#include "server/trace_log.h"
-#include "tests/unit/story.h"
+#include "common/base/log.h"
+#include "server/events/trace_log.h"
+#include "tests/unit/test_runner.h"
 
 #define AT_ONCE 50
 

@@ -3,7 +3,7 @@
 #define TFE_TESTS_UNIT_SERVER_CORE_OPERATOR_H
 
 #include "common/base/rng.h"
-#include "tests/unit/server_core/world.h"
+#include "tests/unit/server_core/server_fixture.h"
 
 int order(struct world *w, enum rdzv_event_type what, const char *job, const char *node);
 void drain(struct world *w, const char *node);

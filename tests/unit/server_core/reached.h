@@ -3,7 +3,7 @@
 #ifndef TFE_TESTS_UNIT_SERVER_CORE_REACHED_H
 #define TFE_TESTS_UNIT_SERVER_CORE_REACHED_H
 
-#include "tests/unit/server_core/world.h"
+#include "tests/unit/server_core/server_fixture.h"
 
 /* An answer must be there by then, or the prober is mute. */
 #define PROBE_WAIT_MS 1500

@@ -2,7 +2,7 @@
 #ifndef TFE_TESTS_UNIT_SERVER_CORE_SERVED_H
 #define TFE_TESTS_UNIT_SERVER_CORE_SERVED_H
 
-#include "tests/unit/server_core/world.h"
+#include "tests/unit/server_core/server_fixture.h"
 
 /* Nodes by name; the first that come in one moment after the other are chief, then ps, then
  * workers: a chief, b ps, c and d workers 0 and 1. */

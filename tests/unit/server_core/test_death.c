@@ -1,6 +1,6 @@
 /* tests/unit/server_core/test_death.c: death certificates: who looks for them, and what one proves.
  */
-#include "tests/unit/server_core/world.h"
+#include "tests/unit/server_core/server_fixture.h"
 
 #define GUARD_PORT 777
 /* Of nodes a, b … */

@@ -1,7 +1,7 @@
 /* tests/unit/server_core/test_door.c: what no shell should pass in, memory that runs out, clocks
  * that jump, and replay. */
 #include "common/base/rng.h"
-#include "tests/unit/server_core/world.h"
+#include "tests/unit/server_core/server_fixture.h"
 
 /* A long life with everything in it. Ends with a finished job and one that runs. */
 static void live(struct world *w)

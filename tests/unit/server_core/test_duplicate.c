@@ -1,6 +1,6 @@
 /* tests/unit/server_core/test_duplicate.c: two processes with one node id, and STARTs that nobody
  * can follow. */
-#include "tests/unit/server_core/world.h"
+#include "tests/unit/server_core/server_fixture.h"
 
 /* A process with node b's id, which has never heard of an epoch, comes on session 5. */
 static void impostor_joins(struct world *w, uint32_t pid)

@@ -1,6 +1,6 @@
 /* tests/unit/server_core/test_durable.c: durable before visible, rank 0 before the others, and a
  * server that comes back. */
-#include "tests/unit/server_core/world.h"
+#include "tests/unit/server_core/server_fixture.h"
 
 /* Two nodes are ready, the disk has not answered yet. */
 static struct world *a_committing_world(void)

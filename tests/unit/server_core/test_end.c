@@ -1,6 +1,6 @@
 /* tests/unit/server_core/test_end.c: how a job ends, what the nodes are told, and what those are
  * told who come late. */
-#include "tests/unit/server_core/world.h"
+#include "tests/unit/server_core/server_fixture.h"
 
 TEST(failure, tells_the_beginning_of_an_exception_with_a_tensor_in_it)
 {

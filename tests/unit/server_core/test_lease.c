@@ -1,5 +1,5 @@
 /* tests/unit/server_core/test_lease.c: how long leases are, and what renewing them costs. */
-#include "tests/unit/server_core/world.h"
+#include "tests/unit/server_core/server_fixture.h"
 
 /* Bears one renewal per second: with ttl 10 s three nodes. */
 static struct world *a_modest_server(uint32_t min, uint32_t max)

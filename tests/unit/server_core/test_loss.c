@@ -1,6 +1,6 @@
 /* tests/unit/server_core/test_loss.c: members that fail, vanish, leave, or come back. */
 #include "tests/unit/server_core/plan.h"
-#include "tests/unit/server_core/world.h"
+#include "tests/unit/server_core/server_fixture.h"
 
 /* Three members with the same ports in every epoch, or (the others) only the last of them. */
 static struct world *a_world_of_fixed_ports(struct disk *disk)

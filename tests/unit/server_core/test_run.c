@@ -1,5 +1,5 @@
 /* tests/unit/server_core/test_run.c: runs that have names, and who comes late to them. */
-#include "tests/unit/server_core/world.h"
+#include "tests/unit/server_core/server_fixture.h"
 
 /* Run `key` of the job has ended well: node `node` was alone in it. */
 static void a_run(struct world *w, const char *key, const char *node, uint64_t epoch)

@@ -1,6 +1,6 @@
 /* tests/unit/server_core/test_table.c: who is told the whole table, and who only what has changed
  * since the one it holds. */
-#include "tests/unit/server_core/world.h"
+#include "tests/unit/server_core/server_fixture.h"
 
 /* READY with the digest of a table that the node still holds. */
 static void ready_holding(struct world *w, uint32_t session, uint64_t epoch, uint64_t digest)

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "common/base/rng.h"
-#include "tests/unit/story.h"
+#include "tests/unit/test_runner.h"
 
 #define LOSSY_FILES 4
 #define LOSSY_SECTOR 512

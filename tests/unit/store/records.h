@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "server/store/store.h"
-#include "tests/unit/story.h"
+#include "tests/unit/test_runner.h"
 
 #define NOW ((struct tfe_wall){.ms = 1000000})
 

@@ -4,7 +4,7 @@
 
 #include "server/store/store.h"
 #include "tests/unit/store/records.h"
-#include "tests/unit/story.h"
+#include "tests/unit/test_runner.h"
 
 static struct store *fresh(void)
 {

@@ -3,7 +3,7 @@
  * can be put forward, and all memory is counted. */
 #include <pthread.h>
 
-#include "common/net/clock.h"
+#include "common/base/clock.h"
 #include "server/store/writer.h"
 #include "tests/unit/folder.h"
 #include "tests/unit/store/records.h"

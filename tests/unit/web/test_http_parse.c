@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "server/web/http_parse.h"
-#include "tests/unit/story.h"
+#include "tests/unit/test_runner.h"
 
 #define LINE "GET /a HTTP/1.1\r\n"
 #define HOST "Host: a\r\n"

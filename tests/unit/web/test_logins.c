@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "server/web/logins.h"
-#include "server/web/settings.h"
 #include "server/web/views.h"
+#include "server/web/web_settings.h"
 #include "tests/unit/fake_clock.h"
-#include "tests/unit/story.h"
+#include "tests/unit/test_runner.h"
 
 static struct web_settings settings;
 static struct web web = {.settings = &settings};

@@ -7,13 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/client/client.h"
-#include "common/wire/token.h"
+#include "common/channel/token.h"
+#include "common/records/client.h"
 #include "server/web/http.h"
-#include "server/web/settings.h"
 #include "server/web/topics.h"
 #include "server/web/views.h"
 #include "server/web/web.h"
+#include "server/web/web_settings.h"
 #include "tests/unit/folder.h"
 
 enum { PLACES = 4, ANSWER_MAX = 1 << 16 };

@@ -1,0 +1,415 @@
+/* agent/agent_settings.c: the option table of tfe-agent. */
+#include "agent/agent_settings.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/os/devices.h"
+#include "agent/script_channel/script_line.h"
+#include "agent/script_channel/state_memory.h"
+#include "common/base/escape.h"
+#include "common/channel/endpoint.h"
+#include "common/cli/option_table.h"
+#include "common/message/msg.h"
+
+#define FIELD(name) offsetof(struct agent_settings, name)
+/* A line or two, and what no disk holds. */
+#define LOG_BYTES_MIN 4096u
+#define LOG_BYTES_MAX (UINT64_C(1) << 50)
+
+const char *const runtimes[] = {
+    [RUNTIME_NONE] = "none", [RUNTIME_PODMAN] = "podman", [RUNTIME_DOCKER] = "docker", NULL};
+
+void agent_settings_init(struct agent_settings *settings)
+{
+    *settings = (struct agent_settings){.pool_fd = -1};
+    job_spec_init(&settings->agent.spec);
+    output_show_init(&settings->show);
+}
+
+const char *agent_settings_state_dir(const struct agent_settings *settings)
+{
+    if (settings->no_persist || settings->standalone) {
+        return NULL;
+    }
+    return settings->state_dir ? settings->state_dir : "";
+}
+
+static int parse_nnodes(void *spec, const char *value, struct tfe_why *why)
+{
+    struct job_spec *ret = spec;
+    return options_nodes(value, &ret->min_nodes, &ret->max_nodes, why);
+}
+
+/* A number, or what torchrun calls one: TensorFlow uses all processors in one process. */
+static int parse_nproc(void *nproc, const char *value, struct tfe_why *why)
+{
+    static const struct option_spec number = {
+        .kind = OPTION_NUMBER, .min = 1, .max = MSG_NPROC_MAX};
+    bool is_auto = strcmp(value, "auto") == 0;
+    uint32_t n = 0;
+    if (is_auto || strcmp(value, "gpu") == 0) {
+        n = devices_gpus();
+        n = n || !is_auto ? n : 1;
+    } else if (strcmp(value, "cpu") == 0) {
+        n = devices_processors();
+    } else {
+        return options_set_value(&number, nproc, value, why);
+    }
+    if (n == 0) {
+        why_set(why,
+                "\"gpu\": this machine has no /dev/nvidia*, or CUDA_VISIBLE_DEVICES hides all");
+        return TFE_EINVAL;
+    }
+    *(uint32_t *)nproc = n < MSG_NPROC_MAX ? n : MSG_NPROC_MAX;
+    return 0;
+}
+
+static int parse_grow(void *spec, const char *value, struct tfe_why *why)
+{
+    struct job_spec *ret = spec;
+    bool is_never = strcmp(value, "never") == 0;
+    bool is_now = strcmp(value, "now") == 0;
+    if (!is_never && !is_now && strcmp(value, "auto") != 0) {
+        why_set(why, "\"%s\" is none of auto, now, never", value);
+        return TFE_EINVAL;
+    }
+    ret->no_grow = is_never;
+    ret->grow_now = is_now;
+    return 0;
+}
+
+static int parse_role(void *config, const char *value, struct tfe_why *why)
+{
+    struct agent_config *ret = config;
+    static const enum tfe_task tasks[] = {TASK_CHIEF, TASK_WORKER, TASK_PS, TASK_EVALUATOR};
+    ret->has_role = false;
+    for (size_t i = 0; i < sizeof tasks / sizeof tasks[0]; i++) {
+        if (strcmp(value, msg_task_name(tasks[i])) == 0) {
+            ret->has_role = true;
+            ret->role = tasks[i];
+        }
+    }
+    if (!ret->has_role && strcmp(value, "any") != 0) {
+        why_set(why, "\"%s\" is none of any, chief, worker, ps, evaluator", value);
+        return TFE_EINVAL;
+    }
+    return 0;
+}
+
+/* POLICY of all roles, or ROLE:POLICY of one, and others behind commas. */
+static int parse_restart_policy(void *policies, const char *value, struct tfe_why *why)
+{
+    uint32_t ret = 0;
+    for (const char *at = value; at; at = *at == ',' ? at + 1 : NULL) {
+        const size_t n = strcspn(at, ",");
+        bool is_known = false;
+        for (unsigned i = 0; i < 5 * 4; i++) {
+            const uint32_t task = i / 4;
+            char word[32];
+            snprintf(word, sizeof word, "%s%s%s",
+                     task < 4 ? msg_task_name((enum tfe_task)task) : "", task < 4 ? ":" : "",
+                     msg_restart_policy_name((enum tfe_restart_policy)(i % 4)));
+            if (strlen(word) == n && strncmp(word, at, n) == 0) {
+                ret = task < 4 ? job_restart_set(ret, task, i % 4) : JOB_RESTART_ALL(i % 4);
+                is_known = true;
+            }
+        }
+        if (!is_known) {
+            why_set(why,
+                    "\"%s\": OnFailure, Never, Always or ExitCode is wanted, or ROLE:POLICY, "
+                    "separated by commas",
+                    value);
+            return TFE_EINVAL;
+        }
+        at += n;
+    }
+    *(uint32_t *)policies = ret;
+    return 0;
+}
+
+static int parse_job(void *job, const char *value, struct tfe_why *why)
+{
+    if (id_set(job, value)) {
+        why_set(why, "\"%s\" is no job name: " TFE_ID_RULE, value);
+        return TFE_EINVAL;
+    }
+    return 0;
+}
+
+static int parse_run(void *run_key, const char *value, struct tfe_why *why)
+{
+    if (!id_is_valid(value)) {
+        why_set(why, "\"%s\" is no name of a run: " TFE_ID_RULE, value);
+        return TFE_EINVAL;
+    }
+    *(const char **)run_key = value;
+    return 0;
+}
+
+static int parse_node_name(void *name, const char *value, struct tfe_why *why)
+{
+    if (!id_is_valid(value)) {
+        why_set(why, "\"%s\" is no label of a node: " TFE_ID_RULE, value);
+        return TFE_EINVAL;
+    }
+    *(const char **)name = value;
+    return 0;
+}
+
+static int parse_address(void *settings, const char *value, struct tfe_why *why)
+{
+    struct agent_settings *s = settings;
+    if (endpoint_parse(value, s->address_host, sizeof(s->address_host), &s->address_port)) {
+        why_set(why, "\"%s\" is not HOST or HOST:PORT", value);
+        return TFE_EINVAL;
+    }
+    s->agent.fixed_ports = s->address_port != 0;
+    return 0;
+}
+
+/* Watched by inotify, so it must be a folder of this machine's file system. */
+/* Read again where it is used. */
+static int parse_progress_regex(void *field, const char *value, struct tfe_why *why)
+{
+    struct script_line *line;
+    int rc = script_line_new(value, &line, why);
+    if (rc == 0) {
+        script_line_free(line);
+        *(const char **)field = value;
+    }
+    return rc;
+}
+
+static int parse_checkpoint_dir(void *dir, const char *value, struct tfe_why *why)
+{
+    if (strstr(value, "://")) {
+        why_set(why,
+                "\"%s\" is no directory of this machine; a script that saves there can tell "
+                "its checkpoints itself, on TFE_SOCKET",
+                value);
+        return TFE_EINVAL;
+    }
+    if (strlen(value) >= PATH_MAX) {
+        why_set(why, "it is longer than a path may be");
+        return TFE_EINVAL;
+    }
+    *(const char **)dir = value;
+    return 0;
+}
+
+/* K=V of visible characters; several with commas between them, as a variable holds them. */
+static int parse_label(void *labels, const char *value, struct tfe_why *why)
+{
+    struct pool_labels *ret = labels;
+    for (const char *at = value; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        size_t n = strcspn(at, ",");
+        size_t key = strcspn(at, "=");
+        bool is_sound = n <= MSG_POOL_LABEL_MAX && key > 0 && key < n && *at != '@';
+        for (size_t i = 0; i < n && is_sound; i++) {
+            is_sound = (unsigned char)at[i] > 0x20 && at[i] != 0x7f;
+        }
+        if (!is_sound || ret->n == MSG_POOL_LABELS_MAX) {
+            why_set(
+                why,
+                "KEY=VALUE is wanted, of at most %u visible characters, without '@' in front, %u "
+                "times at most",
+                MSG_POOL_LABEL_MAX, MSG_POOL_LABELS_MAX);
+            return TFE_EINVAL;
+        }
+        memcpy(ret->text[ret->n], at, n);
+        ret->text[ret->n][n] = '\0';
+        ret->v[ret->n] = ret->text[ret->n];
+        ret->n++;
+    }
+    return 0;
+}
+
+/* A number of bytes, with K, M or G for powers of 1024. False: it is none, or more than most. */
+static bool read_size(const char *value, uint64_t most, uint64_t *ret)
+{
+    static const char units[] = "KMG";
+    char *end;
+    errno = 0;
+    unsigned long long bytes = strtoull(value, &end, 10);
+    const char *unit = *end && !end[1] ? strchr(units, *end) : NULL;
+    unsigned shift = unit ? (unsigned)(unit - units + 1) * 10 : 0;
+    if (value[0] < '0' || value[0] > '9' || errno || (*end && !unit) || bytes > most >> shift) {
+        return false;
+    }
+    *ret = bytes << shift;
+    return true;
+}
+
+static int parse_log_max_bytes(void *max_bytes, const char *value, struct tfe_why *why)
+{
+    uint64_t bytes;
+    if (!read_size(value, LOG_BYTES_MAX, &bytes) || (bytes && bytes < LOG_BYTES_MIN)) {
+        why_set(why, "\"%s\" is no size: bytes, or with K, M or G behind; at least 4K, or 0",
+                value);
+        return TFE_EINVAL;
+    }
+    *(uint64_t *)max_bytes = bytes;
+    return 0;
+}
+
+static int parse_state_memory(void *limit, const char *value, struct tfe_why *why)
+{
+    if (strcmp(value, "auto") == 0) {
+        *(uint64_t *)limit = STATE_MEMORY_AUTO;
+    } else if (!read_size(value, INT64_MAX, limit)) {
+        why_set(why, "\"%s\" is no size: bytes, or with K, M or G behind, 0, or auto", value);
+        return TFE_EINVAL;
+    }
+    return 0;
+}
+
+/* What the job wants, by the table of job_spec.h. */
+#define SPEC_DEFAULT_WISH(text) NULL
+#define SPEC_DEFAULT_SAME(text) text
+#define SPEC_DEFAULT_FIRST(text) text
+#define SPEC_HELP_WISH(text, help) help " (default: the server's, " text ")"
+#define SPEC_HELP_SAME(text, help) help
+#define SPEC_HELP_FIRST(text, help) help
+#define SPEC_ROW(name, type, kind, who, least, most, setting, tag, text, option, argument, help)   \
+    OPTION_ROW(OPTION_OF_##kind, option, argument, SPEC_DEFAULT_##who(text),                       \
+               SPEC_HELP_##who(text, help), OPTION_RANGE(agent.spec.name, least, most)),
+
+#define IGNORED(name_, argument_, letter_)                                                         \
+    {                                                                                              \
+        .kind = OPTION_IGNORED, .name = (name_), .argument = (argument_), .letter = (letter_)      \
+    }
+
+static const struct option_spec specs[] = {
+    /* Reads it; the row of the table below has the rest. */
+    {.name = "nproc-per-node",
+     .kind = OPTION_PARSE,
+     .hidden = true,
+     .parse = parse_nproc,
+     .offset = FIELD(agent.spec.nproc)},
+    PARSE_FIELD("nnodes", agent.spec, parse_nnodes, "MIN:MAX", "1:1",
+                "nodes that work: how many the job needs, and takes at most; N means N:N"),
+    JOB_SPEC_OPTIONS(SPEC_ROW) /**/
+    PARSE_FIELD("role", agent, parse_role, "ROLE", "any",
+                "what this node is to be: any, chief, worker, ps or evaluator"),
+    PARSE_FIELD("grow", agent.spec, parse_grow, "WHEN", NULL,
+                "when a running epoch takes more nodes in: auto, now or never (default: auto)"),
+    PARSE_FIELD("restart-policy", agent.spec.restart_policies, parse_restart_policy, "POLICY",
+                "OnFailure",
+                "where a trainer ends: OnFailure, Never, Always, ExitCode, or ROLE:POLICY,..."),
+    PARSE_FIELD("job", agent.job, parse_job, "NAME", "default", "the job to join"),
+    {.name = "rdzv-id", .alias_of = "job"},
+    TEXT("rdzv-endpoint", endpoint, "HOST:PORT", NULL,
+         "the server (default: the one of this machine)"),
+    FLAG("standalone", standalone, "start a private server, for a job on this machine alone"),
+    FLAG("pool", pool, "wait for jobs that are handed in, and work for them; takes no SCRIPT"),
+    PARSE_FIELD("label", labels, parse_label, "K=V", NULL,
+                "with --pool: what jobs may ask this node to be, as gpu=a100; may be repeated"),
+    NUMBER("slots", slots, "N", 1, 64, "1", "with --pool: this machine is so many nodes"),
+    TIME("idle-exit", idle_exit_ms, 0, MSG_DURATION_MAX_MS, "0",
+         "with --pool: leave once no job has needed this node for so long; 0: stay"),
+    NUMBER("floor", floor, "N", 0, MSG_NODES_MAX, "0",
+           "with --idle-exit: not where the pool would have fewer nodes than that"),
+    TEXT("on-finish", on_finish, "COMMAND", NULL,
+         "with --pool: run by sh, once, when the node has left as idle or drained: to give this "
+         "machine back"),
+    WORD("runtime", runtime, runtimes, "ENGINE", "none",
+         "with --pool and --trainer-user: runs the images that jobs name: podman, docker, or none"),
+    TEXT("runtime-options", runtime_options, "OPTIONS", NULL,
+         "with --runtime: more options of its run, parted by blanks: '--gpus all'"),
+    TEXT("token-file", token_file, "FILE", NULL,
+         "file with the join token (default: the state directory's agent.token)"),
+    TEXT("token", token, "TOKEN", NULL,
+         "the join token itself; other users of this machine can see it"),
+    TEXT("state-dir", state_dir, "DIR", NULL,
+         "where a server of this machine keeps endpoint and token, and this agent its key"),
+    FLAG("no-persist", no_persist, "keep this agent's own key in memory only"),
+    PARSE("address", parse_address, "HOST[:PORT]", NULL,
+          "where peers reach this node's trainers (default: its address towards the server)"),
+    PARSE_FIELD("node-name", agent.node_name, parse_node_name, "LABEL", NULL,
+                "label for people (default: the host name)"),
+    TIME("monitor-interval", agent.monitor_interval_ms, 100, OPTION_DAY_MS, NULL,
+         "longest time between two renewals of the lease (default: a third of it)"),
+    FLAG("new-run", agent.new_run, "if the job is over, begin its next run"),
+    PARSE_FIELD("run", agent.run_key, parse_run, "KEY", NULL,
+                "the run to take part in: begun if nobody has, left alone if it is over"),
+    FLAG("durable", agent.durable, "this machine does not go away: prefer it for rank 0"),
+    TIME("exit-grace", agent.exit_grace_ms, 0, OPTION_DAY_MS, "60s",
+         "time for this node's other trainers after the first ended well"),
+    TIME("join-timeout", agent.join_timeout_ms, 100, MSG_DURATION_MAX_MS, "600s",
+         "give up when the server was not reached for so long"),
+    PARSE_FIELD(
+        "notice", notice, notice_choice_parse, "SOURCES", "auto",
+        "who warns before this machine goes: auto, none, or aws,gce,azure,file:PATH,cmd:COMMAND"),
+    PARSE_FIELD("metadata-endpoint", notice, notice_choice_place, "URL", NULL,
+                "where the clouds' services are (default: http://169.254.169.254)"),
+    PARSE_FIELD("notice-signal", notice, notice_choice_signal, "SIGNAL", NULL,
+                "a signal that warns, too: USR1, say, as Slurm's --signal sends it"),
+    TIME("preempt-grace", agent.preempt_grace_ms, 0, OPTION_DAY_MS, "30s",
+         "how long this machine lives on after SIGTERM or a warning that names no time"),
+    TEXT("python", python, "PROGRAM", NULL,
+         "interpreter of the script (default: $PYTHON_EXEC, else python3)"),
+    OPTION_ROW(OPTION_FLAG, "module", NULL, NULL,
+               "SCRIPT is the name of a module, as with python -m", .letter = 'm',
+               .offset = FIELD(module)),
+    FLAG("no-python", no_python, "SCRIPT is a command of its own"),
+    FLAG("default-ps", default_ps, "a ps runs TensorFlow's own server in place of SCRIPT"),
+    TEXT("trainer-user", trainer_user, "NAME", NULL,
+         "as root: trainers run as this user, who can neither read the token nor end the guard"),
+    PARSE_FIELD("checkpoint-dir", checkpoint_dir, parse_checkpoint_dir, "DIR", NULL,
+                "where the script saves TensorFlow checkpoints: its saves are seen there"),
+    PARSE_FIELD("state-memory", state_memory, parse_state_memory, "SIZE", "auto",
+                "memory for the trainers' snapshots: auto, a quarter of what is free; 0: none"),
+    TIME("start-timeout", watch.start_timeout_ms, 0, OPTION_DAY_MS, "300s",
+         "a trainer that still waits for its peers then is ended, and they are named; 0: never"),
+    TIME("progress-timeout", watch.progress_timeout_ms, 0, OPTION_DAY_MS, "0",
+         "a trainer that tells and prints nothing for so long is ended; 0: never"),
+    PARSE_FIELD(
+        "progress-regex", progress_regex, parse_progress_regex, "PATTERN", NULL,
+        "finds progress in what trainers print: 'step (?<step>[0-9]+).*loss (?<loss>[0-9.]+)'"),
+    FLAG("no-standby", standby.is_off, "keep no warm interpreter for the next start"),
+    FLAG(
+        "no-hooks", standby.no_hooks,
+        "look at nothing that the script does: no checkpoint, step, or handler of SIGTERM is seen"),
+    TEXT("preload", standby.preload, "MODULES", NULL,
+         "what a standby imports, separated by commas (default: TensorFlow, Keras and NumPy as the "
+         "script imports them)"),
+    NUMBER("standby-min-free", standby.min_free_percent, "PERCENT", 0, 100, "10",
+           "no standby with less of the memory free"),
+    TEXT("log-dir", logs.root, "DIR", NULL, "keep what trainers print in files below it"),
+    TIME("log-keep", logs.keep_ms, 0, MSG_DURATION_MAX_MS, "7d",
+         "remove log files that are older; 0: none"),
+    PARSE_FIELD("log-max-bytes", logs.max_bytes, parse_log_max_bytes, "SIZE", "0",
+                "a longer log file is moved aside and begun anew; 0: never"),
+    OPTION_ROW(OPTION_PARSE, "tee", "STREAMS", "3",
+               "with --log-dir: shown here too; 0 nothing, 1 stdout, 2 stderr, 3 both, or 0:3,1:1",
+               .letter = 't', .parse = output_show_tee, .offset = FIELD(show)),
+    PARSE_FIELD("log-filter-ranks", show, output_show_ranks, "RANKS", NULL,
+                "show the output of these ranks only: 0,4-7"),
+    WORD("log-level", log_level, log_levels, "LEVEL", "info", "debug, info, warn or error"),
+    WORD("log-format", log_format, log_formats, "FORMAT", "auto",
+         "logfmt, json, pretty, or auto: pretty on a terminal, else logfmt"),
+    /* What torchrun's users have in their scripts. */
+    {.name = "local-addr", .alias_of = "address"},
+    IGNORED("rdzv-backend", "VALUE", 0),
+    IGNORED("rdzv-conf", "VALUE", 0),
+    IGNORED("node-rank", "VALUE", 0),
+    IGNORED("master-addr", "VALUE", 0),
+    IGNORED("master-port", "VALUE", 0),
+    IGNORED("redirects", "VALUE", 'r'),
+    IGNORED("local-ranks-filter", "VALUE", 0),
+    IGNORED("start-method", "VALUE", 0),
+    IGNORED("run-path", NULL, 0),
+};
+
+const struct option_table agent_options = {
+    .program = "tfe-agent",
+    .usage = "tfe-agent [OPTIONS] SCRIPT [ARGUMENTS...], or tfe-agent --pool [OPTIONS]",
+    .about = "joins an elastic TensorFlow job and keeps this node's trainers running",
+    .specs = specs,
+    .n = sizeof(specs) / sizeof(specs[0]),
+    .stop_at_operand = true,
+};

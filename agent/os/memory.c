@@ -1,0 +1,95 @@
+/* agent/os/memory.c: see memory.h. */
+#include "agent/os/memory.h"
+
+#include <stddef.h>
+
+#include "agent/os/cgroup.h"
+
+/* The least that is left anywhere, as a part and as an amount: not always at the same place. */
+struct room {
+    uint32_t percent;
+    uint64_t bytes;
+};
+
+static void lessen(struct room *room, uint64_t left, uint64_t whole)
+{
+    uint32_t percent = whole ? (uint32_t)(left >= whole ? 100 : left / (whole / 100 + 1)) : 100;
+    room->percent = percent < room->percent ? percent : room->percent;
+    room->bytes = left < room->bytes ? left : room->bytes;
+}
+
+static void of_machine(struct room *room)
+{
+    uint64_t whole; /* both in KiB */
+    uint64_t available;
+    if (cgroup_number("/proc", "meminfo", "MemTotal:", &whole) &&
+        cgroup_number("/proc", "meminfo", "MemAvailable:", &available)) {
+        lessen(room, available << 10, whole << 10);
+    }
+}
+
+/* The names of one version of control groups. */
+struct names {
+    const char *controller;
+    const char *limit;
+    const char *used;
+    const char *cache; /* key in memory.stat: used, but given back when wanted */
+};
+
+/* Every group from our own up may have a limit. */
+static void of_groups(struct room *room, const struct names *names)
+{
+    char directory[PATH_MAX];
+    bool goes_on = cgroup_own(names->controller, directory);
+    while (goes_on) {
+        uint64_t limit;
+        uint64_t used;
+        uint64_t cache = 0;
+        if (cgroup_number(directory, names->limit, NULL, &limit) &&
+            cgroup_number(directory, names->used, NULL, &used) && limit < UINT64_MAX / 4) {
+            (void)cgroup_number(directory, "memory.stat", names->cache, &cache);
+            used = used > cache ? used - cache : 0;
+            lessen(room, limit > used ? limit - used : 0, limit);
+        }
+        goes_on = cgroup_up(directory);
+    }
+}
+
+static struct room room_now(void)
+{
+    static const struct names versions[] = {
+        {NULL, "memory.max", "memory.current", "inactive_file"},
+        {"memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"},
+    };
+    struct room room = {.percent = 100, .bytes = UINT64_MAX};
+    of_machine(&room);
+    for (int i = 0; i < 2; i++) {
+        of_groups(&room, &versions[i]);
+    }
+    return room;
+}
+
+uint32_t memory_free_percent(void)
+{
+    return room_now().percent;
+}
+
+uint64_t memory_free_bytes(void)
+{
+    return room_now().bytes;
+}
+
+uint64_t memory_kills(void)
+{
+    char directory[PATH_MAX];
+    uint64_t kills;
+    if (cgroup_own(NULL, directory) &&
+        cgroup_number(directory, "memory.events", "oom_kill", &kills)) {
+        return kills;
+    }
+    if (cgroup_own("memory", directory) &&
+        cgroup_number(directory, "memory.oom_control", "oom_kill", &kills)) {
+        return kills;
+    }
+    return cgroup_number("/proc", "vmstat", "oom_kill", &kills) ? kills : 0;
+}

@@ -1,0 +1,387 @@
+/* agent/os/ports.c: bound sockets that never listen keep the numbers until a trainer listens. */
+#include "agent/os/ports.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/os/proc.h"
+#include "agent/os/trainer_user.h"
+#include "common/base/fd.h"
+#include "common/base/heap.h"
+
+/* Odd and even epochs. */
+#define SETS 2
+
+/* A number whose neighbour is taken is passed over so often before the two are picked without
+ * regard to each other: its rows are told in every table then, that is all. */
+#define PAIR_TRIES 32
+
+/* On loopback an answer is there when connect returns; this is for a machine that was just thawed.
+ */
+#define ANSWER_MS 5
+
+struct port_set {
+    uint16_t numbers[MSG_NPROC_MAX];
+    int fds[MSG_NPROC_MAX]; /* -1: let go */
+};
+
+struct ports {
+    uint32_t nproc;
+    bool fixed;
+    struct port_set sets[SETS];
+    struct port_set
+        next[SETS]; /* takes the set's place when it is held again; all let go: nothing does */
+};
+
+static struct sockaddr_in ipv4(uint32_t address, uint16_t port)
+{
+    return (struct sockaddr_in){
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(address)};
+}
+
+/* A bound socket, or -1 with errno. TensorFlow binds 0.0.0.0, so that is what has to be free. */
+static int port_bind(uint16_t port, bool share, bool reuse)
+{
+    int on = 1;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return -1;
+    }
+    struct sockaddr_in any = ipv4(INADDR_ANY, port);
+    if (trainer_user_give(fd) == 0 &&
+        (!share || setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) == 0) &&
+        (!reuse || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0) &&
+        bind(fd, (const struct sockaddr *)&any, sizeof any) == 0) {
+        return fd;
+    }
+    fd_drop(&fd);
+    return -1;
+}
+
+/* Connections of an earlier server that still linger on the number (TIME_WAIT) may have been
+ * without SO_REUSEPORT: those are passed over with SO_REUSEADDR, which is not the first choice
+ * because others with it could then take the number. */
+int ports_bind(uint16_t port)
+{
+    int fd = port_bind(port, true, false);
+    if (fd < 0 && errno == EADDRINUSE && port != 0) {
+        fd = port_bind(port, true, true);
+    }
+    return fd;
+}
+
+static int port_number(int fd, uint16_t *ret)
+{
+    struct sockaddr_in name = {0};
+    socklen_t n = sizeof name;
+    if (getsockname(fd, (struct sockaddr *)&name, &n) != 0) {
+        return TFE_ESYS;
+    }
+    *ret = ntohs(name.sin_port);
+    return 0;
+}
+
+static void why_port(struct tfe_why *why, uint16_t port)
+{
+    if (errno == EADDRINUSE) {
+        why_set(why, "port %u is in use", (unsigned)port);
+    } else {
+        why_errno(why, "port %u", (unsigned)port);
+    }
+}
+
+/* Holds a number of the kernel's choice. */
+static int port_pick(int *ret_fd, uint16_t *ret_number, struct tfe_why *why)
+{
+    int fd = ports_bind(0);
+    if (fd < 0 || port_number(fd, ret_number) != 0) {
+        why_errno(why, "reserve a port");
+        fd_drop(&fd);
+        return TFE_ESYS;
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
+/* Holds this very number, -1 where anybody else has it: another agent's socket shares with one that
+ * was bound with SO_REUSEPORT, so this one gets it afterwards. */
+static int port_take(uint16_t port)
+{
+    int on = 1;
+    int fd = port_bind(port, false, false);
+    if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0) {
+        fd_drop(&fd);
+    }
+    return fd;
+}
+
+/* Holds two numbers that differ in the last bit, the even one first; after too many tries, any two.
+ */
+static int pair_pick(int fds[SETS], uint16_t numbers[SETS], struct tfe_why *why)
+{
+    int passed[PAIR_TRIES]; /* kept until the end, or the kernel might offer them again */
+    int n = 0;
+    int fd = -1;
+    int other = -1;
+    uint16_t number = 0;
+    int rc = port_pick(&fd, &number, why);
+    while (rc == 0 && other < 0 && n < PAIR_TRIES) {
+        other = port_take(number ^ 1);
+        if (other < 0) {
+            passed[n++] = fd;
+            rc = port_pick(&fd, &number, why);
+        }
+    }
+    int odd = number & 1;
+    numbers[odd] = number;
+    numbers[!odd] = number ^ 1;
+    if (rc == 0 && other < 0) {
+        rc = port_pick(&other, &numbers[!odd], why);
+        if (rc != 0) {
+            fd_drop(&fd);
+        }
+    }
+    while (n > 0) {
+        close(passed[--n]);
+    }
+    fds[odd] = fd;
+    fds[!odd] = other;
+    return rc;
+}
+
+static void set_let_go(struct port_set *set, uint32_t nproc)
+{
+    for (uint32_t i = 0; i < nproc; i++) {
+        fd_drop(&set->fds[i]);
+    }
+}
+
+/* No socket is in it. */
+static void set_clear(struct port_set *set)
+{
+    memset(set->fds, -1, sizeof set->fds);
+}
+
+static int sets_pick(struct port_set sets[SETS], uint32_t nproc, struct tfe_why *why)
+{
+    set_clear(&sets[0]);
+    set_clear(&sets[1]);
+    for (uint32_t i = 0; i < nproc; i++) {
+        int fds[SETS];
+        uint16_t numbers[SETS];
+        int rc = pair_pick(fds, numbers, why);
+        for (int k = 0; k < SETS && rc == 0; k++) {
+            sets[k].fds[i] = fds[k];
+            sets[k].numbers[i] = numbers[k];
+        }
+        if (rc != 0) {
+            set_let_go(&sets[0], nproc);
+            set_let_go(&sets[1], nproc);
+            return rc;
+        }
+    }
+    return 0;
+}
+
+/* What was set before is let go only now, so that no number that was just picked is an old one. */
+static void set_replace(struct port_set *set, uint32_t nproc, const struct port_set *by)
+{
+    set_let_go(set, nproc);
+    *set = *by;
+}
+
+/* New numbers for the set. The other one is in use: it gets its halves of the pairs when it is held
+ * again. */
+static int ports_renew(struct ports *ports, int k, struct tfe_why *why)
+{
+    struct port_set picked[SETS];
+    int rc = sets_pick(picked, ports->nproc, why);
+    if (rc == 0) {
+        set_let_go(&ports->next[k], ports->nproc);
+        set_replace(&ports->sets[k], ports->nproc, &picked[k]);
+        set_replace(&ports->next[!k], ports->nproc, &picked[!k]);
+    }
+    return rc;
+}
+
+/* Whether nobody has the port, with or without SO_REUSEPORT. Connections that linger after an
+ * earlier server (TIME_WAIT) do not count: they pass with SO_REUSEADDR, a listener does not. */
+static bool port_is_free(uint16_t port)
+{
+    int fd = port_bind(port, false, false);
+    if (fd < 0 && errno == EADDRINUSE) {
+        fd = port_bind(port, false, true);
+    }
+    bool is_free = fd >= 0;
+    fd_drop(&fd);
+    return is_free;
+}
+
+/* Fixed numbers: in use by anybody at all is fatal now, and not a riddle inside TensorFlow later.
+ */
+static int set_fix(struct port_set *set, uint32_t nproc, uint16_t first, struct tfe_why *why)
+{
+    for (uint32_t i = 0; i < nproc; i++) {
+        uint16_t port = (uint16_t)(first + i);
+        if (port_is_free(port)) {
+            set->fds[i] = ports_bind(port);
+        }
+        if (set->fds[i] < 0) {
+            why_port(why, port);
+            return TFE_ESYS;
+        }
+        set->numbers[i] = port;
+    }
+    return 0;
+}
+
+int ports_new(uint32_t nproc, uint16_t fixed, struct ports **ret, struct tfe_why *why)
+{
+    if (nproc < 1 || nproc > MSG_NPROC_MAX || (uint32_t)fixed + nproc - 1 > UINT16_MAX) {
+        why_set(why, "%u ports from %u on: there are no such ports", (unsigned)nproc,
+                (unsigned)fixed);
+        return TFE_EINVAL;
+    }
+    struct ports *ports = part_new(sizeof *ports);
+    ports->nproc = nproc;
+    ports->fixed = fixed != 0;
+    for (int k = 0; k < SETS; k++) {
+        set_clear(&ports->sets[k]);
+        set_clear(&ports->next[k]);
+    }
+    int rc =
+        fixed ? set_fix(&ports->sets[0], nproc, fixed, why) : sets_pick(ports->sets, nproc, why);
+    if (rc != 0) {
+        ports_free(ports);
+        return rc;
+    }
+    *ret = ports;
+    return 0;
+}
+
+void ports_free(struct ports *ports)
+{
+    if (!ports) {
+        return;
+    }
+    for (int k = 0; k < SETS; k++) {
+        set_let_go(&ports->sets[k], ports->nproc);
+        set_let_go(&ports->next[k], ports->nproc);
+    }
+    free(ports);
+}
+
+/* Which set serves the epoch. */
+static int set_number(const struct ports *ports, uint64_t epoch)
+{
+    return ports->fixed ? 0 : (int)(epoch % SETS);
+}
+
+static struct port_set *set_of(struct ports *ports, uint64_t epoch)
+{
+    return &ports->sets[set_number(ports, epoch)];
+}
+
+int ports_hold(struct ports *ports, uint64_t epoch, bool fresh, const uint16_t **ret_numbers,
+               struct tfe_why *why)
+{
+    int k = set_number(ports, epoch);
+    struct port_set *set = &ports->sets[k];
+    if (fresh && !ports->fixed) {
+        int rc = ports_renew(ports, k, why);
+        if (rc != 0) {
+            return rc;
+        }
+    } else if (ports->next[k].fds[0] >= 0) {
+        set_replace(set, ports->nproc, &ports->next[k]);
+        set_clear(&ports->next[k]);
+    }
+    for (uint32_t i = 0; i < ports->nproc; i++) {
+        if (set->fds[i] >= 0) {
+            continue;
+        }
+        /* Another agent of this user would share it. (A fixed one cannot be another one.) */
+        if (ports->fixed || port_is_free(set->numbers[i])) {
+            set->fds[i] = ports_bind(set->numbers[i]);
+        }
+        if (set->fds[i] >= 0) {
+            continue;
+        }
+        if (ports->fixed || errno != EADDRINUSE) {
+            why_port(why, set->numbers[i]);
+            return TFE_ESYS;
+        }
+        /* Somebody took it while the trainer had it: any other will do. */
+        int rc = port_pick(&set->fds[i], &set->numbers[i], why);
+        if (rc != 0) {
+            return rc;
+        }
+    }
+    *ret_numbers = set->numbers;
+    return 0;
+}
+
+void ports_let_go(struct ports *ports, uint64_t epoch)
+{
+    set_let_go(set_of(ports, epoch), ports->nproc);
+}
+
+enum answer { ANSWER_REFUSED, ANSWER_ACCEPTED, ANSWER_NONE };
+
+/* What a connection that has been begun came to. */
+static enum answer answer_of(int fd, uint16_t port)
+{
+    struct pollfd ready = {.fd = fd, .events = POLLOUT};
+    int error = 0;
+    socklen_t n = sizeof error;
+    if (poll(&ready, 1, ANSWER_MS) <= 0) {
+        return ANSWER_NONE;
+    }
+    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &n) != 0 || error != 0) {
+        return ANSWER_REFUSED;
+    }
+    /* A free port may be chosen as the near end too; TCP then connects a socket with itself. */
+    uint16_t near;
+    return port_number(fd, &near) == 0 && near == port ? ANSWER_REFUSED : ANSWER_ACCEPTED;
+}
+
+static enum answer port_ask(uint16_t port)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return ANSWER_NONE;
+    }
+    /* Leaves nothing lingering on the port. */
+    struct linger at_once = {.l_onoff = 1};
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    struct sockaddr_in here = ipv4(INADDR_LOOPBACK, port);
+    enum answer answer = ANSWER_REFUSED;
+    if (connect(fd, (const struct sockaddr *)&here, sizeof here) == 0 || errno == EINPROGRESS) {
+        answer = answer_of(fd, port);
+    } else if (errno != ECONNREFUSED) {
+        answer = ANSWER_NONE;
+    }
+    close(fd);
+    return answer;
+}
+
+bool ports_still_accepting(struct ports *ports, uint64_t epoch, uint16_t *ret_port)
+{
+    const struct port_set *set = set_of(ports, epoch);
+    for (uint32_t i = 0; i < ports->nproc; i++) {
+        enum answer answer = port_ask(set->numbers[i]);
+        /* Silence: a full accept queue, or a packet filter. The kernel's table knows which. */
+        if (answer == ANSWER_ACCEPTED ||
+            (answer == ANSWER_NONE && proc_port_listens(set->numbers[i]))) {
+            *ret_port = set->numbers[i];
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,192 @@
+/* agent/os/private_dir.c: a directory of the agent's own; a lock on it says that its agent
+ * lives. */
+#include "agent/os/private_dir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sodium.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/os/remove_tree.h"
+#include "agent/os/trainer_user.h"
+#include "common/base/fd.h"
+
+#define FIRST_BASE "/tmp"
+#define NAME_PREFIX "tfe-agent-"
+#define NAME_DIGITS 16
+/* Somebody else's cleaning up may hold the lock of what was only just made. */
+#define TRIES 8
+/* Entries of /tmp that are looked at: a full one must not delay the start. */
+#define LOOK_MAX 4096
+
+static bool name_is_ours(const char *name)
+{
+    size_t n = sizeof(NAME_PREFIX) - 1;
+    return strncmp(name, NAME_PREFIX, n) == 0 && strlen(name) == n + NAME_DIGITS &&
+           strspn(name + n, "0123456789abcdef") == NAME_DIGITS;
+}
+
+/* A file or socket. */
+static void remove_one(int dir, const char *name)
+{
+    (void)unlinkat(dir, name, 0);
+}
+
+/* A directory with whatever is in it; a file system that reads on while it is emptied may miss
+ * entries the first time. */
+static void remove_tree(int dir, const char *name)
+{
+    for (int i = 0; i < TRIES; i++) {
+        size_t all = SIZE_MAX;
+        if (entries_remove(dir, name, &all)) {
+            return;
+        }
+    }
+}
+
+static void empty(int fd)
+{
+    entries_each(fd, PRIVATE_DIR_GONE, remove_tree);
+    remove_tree(fd, PRIVATE_DIR_TMP);
+    entries_each(fd, NAME_PREFIX, remove_tree); /* of an agent below a pool: see inside_wish */
+    entries_each(fd, PRIVATE_DIR_SOCKET, remove_one);
+    entries_each(fd, PRIVATE_DIR_PREEMPT, remove_one);
+    entries_each(fd, PRIVATE_DIR_SCRIPT, remove_one);
+    int server = openat(fd, PRIVATE_DIR_SERVER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (server >= 0) {
+        entries_each(server, "", remove_one);
+        close(server);
+        (void)unlinkat(fd, PRIVATE_DIR_SERVER, AT_REMOVEDIR);
+    }
+}
+
+/* A directory of a dead agent: ours, closed to others, and nobody holds its lock. Another user's
+ * directory of such a name, or a link, is left alone. */
+static void clean_up_one(int base, const char *name)
+{
+    int fd = openat(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0) {
+        return;
+    }
+    if (fstat(fd, &st) == 0 && (st.st_uid == geteuid() || st.st_uid == trainer_user_uid()) &&
+        (st.st_mode & 07777) == 0700 && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+        empty(fd);
+        (void)unlinkat(base, name, AT_REMOVEDIR);
+    }
+    close(fd);
+}
+
+static void clean_up_in(const char *base)
+{
+    DIR *entries = opendir(base);
+    if (!entries) {
+        return;
+    }
+    int looked = 0;
+    for (const struct dirent *entry; looked < LOOK_MAX && (entry = readdir(entries)); looked++) {
+        if (name_is_ours(entry->d_name)) {
+            clean_up_one(dirfd(entries), entry->d_name);
+        }
+    }
+    closedir(entries);
+}
+
+/* One try with a fresh name. TFE_ESTATE: gone again, try another. */
+static int try_one(const char *base, struct private_dir *dir)
+{
+    uint8_t random[NAME_DIGITS / 2];
+    char digits[NAME_DIGITS + 1];
+    randombytes_buf(random, sizeof(random));
+    sodium_bin2hex(digits, sizeof(digits), random, sizeof(random));
+    int n = snprintf(dir->path, sizeof(dir->path), "%s/%s%s", base, NAME_PREFIX, digits);
+    if (n < 0 || (size_t)n >= sizeof(dir->path)) {
+        errno = ENAMETOOLONG;
+        return TFE_ETOOBIG;
+    }
+    if (mkdir(dir->path, 0700)) {
+        return errno == EEXIST ? TFE_ESTATE : TFE_ESYS;
+    }
+    dir->fd = open(dir->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dir->fd < 0) {
+        return errno == ENOENT ? TFE_ESTATE : TFE_ESYS;
+    }
+    /* Between mkdir and the lock it looked like a dead agent's: then it has no name any more. */
+    struct stat st;
+    if (flock(dir->fd, LOCK_EX | LOCK_NB) == 0 && fstat(dir->fd, &st) == 0 && st.st_nlink) {
+        return 0;
+    }
+    fd_drop(&dir->fd);
+    return TFE_ESTATE;
+}
+
+static int make_in(const char *base, struct private_dir *ret, struct tfe_why *why)
+{
+    clean_up_in(base);
+    int rc = TFE_ESTATE;
+    for (int i = 0; rc == TFE_ESTATE && i < TRIES; i++) {
+        rc = try_one(base, ret);
+    }
+    if (rc) {
+        why_errno(why, "make a private directory in %s", base);
+        return rc == TFE_ESTATE ? TFE_ESYS : rc;
+    }
+    return 0;
+}
+
+/* Second choice: it vanishes when its user logs out, and agents are started with nohup. */
+static const char *runtime_base(void)
+{
+    const char *base = getenv("XDG_RUNTIME_DIR");
+    return base && base[0] == '/' ? base : NULL;
+}
+
+int private_dir_new(const char *base, struct private_dir *ret, struct tfe_why *why)
+{
+    ret->fd = -1;
+    if (base) {
+        return make_in(base, ret, why);
+    }
+    int rc = make_in(FIRST_BASE, ret, why);
+    if (rc && runtime_base()) {
+        rc = make_in(runtime_base(), ret, why);
+    }
+    return rc;
+}
+
+void private_dir_clean_up(void)
+{
+    clean_up_in(FIRST_BASE);
+    if (runtime_base()) {
+        clean_up_in(runtime_base());
+    }
+}
+
+void private_dir_clear(const struct private_dir *dir, const char *prefix)
+{
+    if (dir->fd >= 0) {
+        entries_each(dir->fd, prefix, remove_one);
+    }
+}
+
+bool private_dir_remove(const char *path)
+{
+    clean_up_one(AT_FDCWD, path);
+    return access(path, F_OK) != 0;
+}
+
+void private_dir_done(struct private_dir *dir)
+{
+    if (dir->fd < 0) {
+        return;
+    }
+    empty(dir->fd);
+    (void)rmdir(dir->path);
+    fd_drop(&dir->fd);
+}

@@ -1,0 +1,370 @@
+/* agent/os/proc.c: the tree of processes as /proc shows it, and signals to parts of it. */
+#include "agent/os/proc.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/backoff.h"
+#include "common/base/clock.h"
+#include "common/base/fd.h"
+
+/* Rows that need no allocation: a killer must work when memory is what ran out. */
+#define ROWS_AT_HAND 4096
+
+/* How long and how often proc_kill_all_descendants_and_reap looks. */
+#define REAP_LONGEST_MS 5000
+#define REAP_PAUSE_FIRST_US 500
+#define REAP_PAUSE_LONGEST_US 20000
+
+/* A process, from /proc/PID/stat. start (clock ticks since boot) tells it from a later one with the
+ * same pid. */
+struct row {
+    pid_t pid;
+    pid_t parent;
+    pid_t session;
+    bool dead;
+    bool below; /* descends from the root of the question */
+    uint64_t start;
+};
+
+/* All processes, by ascending pid. */
+struct table {
+    int proc; /* the directory */
+    struct row *rows;
+    size_t n;
+    size_t cap;
+    void *mapped; /* rows, once they no longer fit what the caller had at hand */
+};
+
+int proc_become_subreaper(struct tfe_why *why)
+{
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) {
+        why_errno(why, "cannot adopt what trainers leave behind");
+        return TFE_ESYS;
+    }
+    return 0;
+}
+
+static int folder_open(const char *path)
+{
+    return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* Digits at *text up to the next other character; *text moves behind them. */
+static uint64_t number_take(const char **text)
+{
+    uint64_t value = 0;
+    while (**text >= '0' && **text <= '9') {
+        value = value * 10 + (uint64_t)(**text - '0');
+        (*text)++;
+    }
+    return value;
+}
+
+/* "PID (comm) S PPID PGRP SESSION …", proc(5). comm may hold blanks and parentheses; nothing behind
+ * it does, so the last ')' ends it. */
+static bool row_parse(const char *text, size_t n, struct row *ret)
+{
+    enum { PARENT, SESSION = 2, THREADS = 16, START = 18, FIELDS };
+    uint64_t fields[FIELDS] = {0};
+    const char *p = memrchr(text, ')', n);
+    if (!p || p[1] != ' ' || !p[2]) {
+        return false;
+    }
+    char state = p[2];
+    int i = 0;
+    for (p += 3; i < FIELDS && *p == ' '; i++) {
+        bool minus = *++p == '-';
+        p += minus;
+        fields[i] = number_take(&p);
+        fields[i] = minus ? 0 : fields[i];
+    }
+    ret->parent = (pid_t)fields[PARENT];
+    ret->session = (pid_t)fields[SESSION];
+    ret->start = fields[START];
+    /* A first thread that ended while others run on shows Z for a process that is alive. */
+    ret->dead = state == 'X' || (state == 'Z' && fields[THREADS] <= 1);
+    return i == FIELDS;
+}
+
+/* "123/stat"; snprintf would be half of a pass's own time. */
+static void stat_path(pid_t pid, char ret[24])
+{
+    char digits[12];
+    size_t n = 0;
+    for (unsigned rest = (unsigned)pid; rest || !n; rest /= 10) {
+        digits[n++] = (char)('0' + rest % 10);
+    }
+    size_t at = 0;
+    while (n) {
+        ret[at++] = digits[--n];
+    }
+    memcpy(ret + at, "/stat", sizeof "/stat");
+}
+
+/* False: there is no such process any more. */
+static bool row_read(int proc, pid_t pid, struct row *ret)
+{
+    char path[24];
+    stat_path(pid, path);
+    int fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    char text[1024];
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n <= 0) {
+        return false;
+    }
+    text[n] = '\0';
+    memset(ret, 0, sizeof *ret);
+    ret->pid = pid;
+    return row_parse(text, (size_t)n, ret);
+}
+
+static bool table_reserve(struct table *t)
+{
+    if (t->n < t->cap) {
+        return true;
+    }
+    size_t bytes = t->cap * sizeof *t->rows;
+    void *p = mmap(NULL, bytes * 2, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) {
+        return false;
+    }
+    memcpy(p, t->rows, bytes);
+    if (t->mapped) {
+        munmap(t->mapped, bytes);
+    }
+    t->mapped = p;
+    t->rows = p;
+    t->cap *= 2;
+    return true;
+}
+
+static void table_done(struct table *t)
+{
+    if (t->mapped) {
+        munmap(t->mapped, t->cap * sizeof *t->rows);
+    }
+}
+
+static bool table_add(struct table *t, const struct row *row)
+{
+    if (!table_reserve(t)) {
+        return false;
+    }
+    /* The kernel lists by ascending pid, so this normally shifts nothing. */
+    size_t at = t->n;
+    while (at > 0 && t->rows[at - 1].pid > row->pid) {
+        at--;
+    }
+    memmove(&t->rows[at + 1], &t->rows[at], (t->n - at) * sizeof *row);
+    t->rows[at] = *row;
+    t->n++;
+    return true;
+}
+
+/* Calls each for every entry of a directory of /proc that is a number, until it says stop (false).
+ * Allocates nothing. TFE_ESYS. */
+static int numbers_each(int dir, bool (*each)(void *ctx, int number), void *ctx)
+{
+    char entries[16384] __attribute__((aligned(8)));
+    for (;;) {
+        ssize_t n = getdents64(dir, entries, sizeof entries);
+        if (n <= 0) {
+            return n < 0 ? TFE_ESYS : 0;
+        }
+        for (ssize_t at = 0; at < n;) {
+            const struct dirent64 *entry = (const void *)(entries + at);
+            at += entry->d_reclen;
+            const char *digits = entry->d_name;
+            int number = (int)number_take(&digits);
+            if (digits != entry->d_name && !*digits && !each(ctx, number)) {
+                return 0;
+            }
+        }
+    }
+}
+
+/* A table that cannot grow keeps what it has: what is found now gets its signal now, and makes
+ * room. */
+static bool table_take(void *ctx, int pid)
+{
+    struct table *t = ctx;
+    struct row row;
+    return !row_read(t->proc, pid, &row) || table_add(t, &row);
+}
+
+static struct row *table_find(const struct table *t, pid_t pid)
+{
+    size_t low = 0;
+    size_t high = t->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (t->rows[middle].pid < pid) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < t->n && t->rows[low].pid == pid ? &t->rows[low] : NULL;
+}
+
+/* Children mostly have higher pids than their parents, so two rounds are the rule; a wrapped pid
+ * counter costs a round per level. */
+static void table_mark(struct table *t, pid_t root)
+{
+    bool changed = true;
+    while (changed) {
+        changed = false;
+        for (size_t i = 0; i < t->n; i++) {
+            struct row *row = &t->rows[i];
+            if (row->below || row->pid == root) {
+                continue;
+            }
+            const struct row *parent = table_find(t, row->parent);
+            if (row->parent == root || (parent && parent->below)) {
+                row->below = true;
+                changed = true;
+            }
+        }
+    }
+}
+
+static bool signal_stops(int signo)
+{
+    return signo == SIGSTOP || signo == SIGTSTP || signo == SIGTTIN || signo == SIGTTOU;
+}
+
+/* Signals the process of the row and no later one with its number: a pidfd pins whoever has the
+ * number now, and start tells whether that is the one that was looked at. 0, or -1 with errno. */
+static int row_signal(int proc, const struct row *row, int signo)
+{
+    bool wake = signo != SIGKILL && signo != SIGCONT && !signal_stops(signo);
+    int fd = (int)syscall(SYS_pidfd_open, row->pid, 0);
+    if (fd < 0) {
+        if (errno == ESRCH) {
+            return -1;
+        }
+        /* No pidfds here (an old kernel, a sandbox, no descriptor left). */
+        int rc = kill(row->pid, signo);
+        if (rc == 0 && wake) {
+            kill(row->pid, SIGCONT);
+        }
+        return rc;
+    }
+    struct row now;
+    int rc = -1;
+    int error = ESRCH;
+    if (row_read(proc, row->pid, &now) && now.start == row->start) {
+        rc = (int)syscall(SYS_pidfd_send_signal, fd, signo, NULL, 0);
+        error = errno;
+        if (rc == 0 && wake) {
+            syscall(SYS_pidfd_send_signal, fd, SIGCONT, NULL, 0);
+        }
+    }
+    close(fd);
+    errno = error;
+    return rc;
+}
+
+int proc_signal_descendants(pid_t root, int signo, proc_pick_fn *pick, void *ctx, size_t *ret_alive,
+                            pid_t *ret_stuck)
+{
+    struct row at_hand[ROWS_AT_HAND];
+    struct table t = {.proc = folder_open("/proc"), .rows = at_hand, .cap = ROWS_AT_HAND};
+    *ret_alive = 0;
+    *ret_stuck = 0;
+    if (t.proc < 0) {
+        return TFE_ESYS;
+    }
+    int rc = numbers_each(t.proc, table_take, &t);
+    if (rc == 0) {
+        table_mark(&t, root);
+        for (size_t i = 0; i < t.n; i++) {
+            const struct row *row = &t.rows[i];
+            if (!row->below || row->dead || (pick && !pick(ctx, row->pid, row->session))) {
+                continue;
+            }
+            (*ret_alive)++;
+            if (signo != 0 && row_signal(t.proc, row, signo) != 0 && errno == EPERM) {
+                *ret_stuck = row->pid;
+            }
+        }
+    }
+    table_done(&t);
+    close(t.proc);
+    return rc;
+}
+
+pid_t proc_fork_blocked(void)
+{
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    pid_t pid = fork();
+    if (pid != 0) {
+        const int error = errno;
+        sigprocmask(SIG_SETMASK, &before, NULL);
+        errno = error;
+    }
+    return pid;
+}
+
+pid_t proc_parent(pid_t pid)
+{
+    struct row row;
+    int proc = folder_open("/proc");
+    pid_t parent = proc >= 0 && row_read(proc, pid, &row) ? row.parent : -1;
+    fd_drop(&proc);
+    return parent;
+}
+
+int proc_each_of(pid_t pid, const char *what, bool (*each)(void *ctx, int number), void *ctx)
+{
+    char path[32];
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, what);
+    int dir = folder_open(path);
+    if (dir < 0) {
+        return TFE_ESYS;
+    }
+    int rc = numbers_each(dir, each, ctx);
+    close(dir);
+    return rc;
+}
+
+bool proc_kill_all_descendants_and_reap(pid_t self)
+{
+    int64_t give_up = clock_us() + (int64_t)REAP_LONGEST_MS * 1000;
+    uint32_t pause = REAP_PAUSE_FIRST_US;
+    for (;;) {
+        pid_t pid;
+        do {
+            pid = waitpid(-1, NULL, WNOHANG);
+        } while (pid > 0 || (pid < 0 && errno == EINTR));
+        if (pid < 0) {
+            return true;
+        }
+        if (clock_us() >= give_up) {
+            return false;
+        }
+        size_t alive;
+        pid_t stuck;
+        (void)!proc_signal_descendants(self, SIGKILL, NULL, NULL, &alive, &stuck);
+        nanosleep(&(struct timespec){.tv_nsec = pause * 1000}, NULL);
+        pause = backoff_next(pause, REAP_PAUSE_FIRST_US, REAP_PAUSE_LONGEST_US);
+    }
+}

@@ -1,0 +1,96 @@
+/* agent/os/responder.c: one line to everybody who connects; nothing is read, nothing is kept. */
+#include "agent/os/responder.h"
+
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/os/ports.h"
+#include "common/base/fd.h"
+#include "common/base/timer.h"
+
+/* Others' probes, one each; whoever sends more than this in a row waits for the next turn. */
+#define BACKLOG 16
+#define ANSWERS_PER_TURN 16
+
+struct responder {
+    struct event_base *base;
+    char line[RESPONDER_LINE_MAX];
+    size_t line_n;
+    int fds[MSG_NPROC_MAX];
+    struct event *accepts[MSG_NPROC_MAX];
+    size_t n;
+};
+
+size_t responder_line(const char *node, char ret[RESPONDER_LINE_MAX])
+{
+    return (size_t)snprintf(ret, RESPONDER_LINE_MAX, "tfe1 node %s\n", node);
+}
+
+static void on_connection(evutil_socket_t listener, short what, void *ctx)
+{
+    const struct responder *r = ctx;
+    for (int i = 0; i < ANSWERS_PER_TURN; i++) {
+        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0) {
+            return; /* none left, or the next turn tries again */
+        }
+        /* The line fits every send buffer; who does not get it sees the end of the connection. */
+        (void)!send(fd, r->line, r->line_n, MSG_NOSIGNAL);
+        close(fd);
+    }
+}
+
+int responder_new(struct event_base *base, const char *node, struct responder **ret)
+{
+    struct responder *r = calloc(1, sizeof *r);
+    if (!r) {
+        return TFE_ENOMEM;
+    }
+    r->base = base;
+    r->line_n = responder_line(node, r->line);
+    *ret = r;
+    return 0;
+}
+
+void responder_free(struct responder *r)
+{
+    if (r) {
+        responder_close(r);
+        free(r);
+    }
+}
+
+int responder_open(struct responder *r, const uint16_t *ports, size_t n, struct tfe_why *why)
+{
+    responder_close(r);
+    for (size_t i = 0; i < n; i++) {
+        int fd = ports_bind(ports[i]);
+        if (fd < 0 || listen(fd, BACKLOG) != 0) {
+            fd_drop(&fd);
+            why_errno(why, "answer on port %u", (unsigned)ports[i]);
+            responder_close(r);
+            return TFE_ESYS;
+        }
+        r->fds[i] = fd;
+        r->accepts[i] = event_new(r->base, fd, EV_READ | EV_PERSIST, on_connection, r);
+        r->n = i + 1;
+        if (!r->accepts[i] || event_add(r->accepts[i], NULL) != 0) {
+            why_set(why, "answer on port %u: out of memory", (unsigned)ports[i]);
+            responder_close(r);
+            return TFE_ESYS;
+        }
+    }
+    return 0;
+}
+
+void responder_close(struct responder *r)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        event_drop(&r->accepts[i]);
+        close(r->fds[i]);
+    }
+    r->n = 0;
+}

@@ -1,0 +1,148 @@
+/* agent/os/termination_file.c: see termination_file.h. */
+#include "agent/os/termination_file.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/os/remove_tree.h"
+
+#define NAME_PREFIX "tfe-dead-"
+#define NAME_DIGITS 16
+/* No fence is that long by far. */
+#define OLD_S (24 * 60 * 60)
+
+#define BASES 2
+
+/* The second may be NULL. */
+static void bases(const char *ret[BASES])
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    ret[0] = "/tmp";
+    ret[1] = runtime && runtime[0] == '/' ? runtime : NULL;
+}
+
+void death_file_plan(struct death_file *file, const struct tfe_id *hash, const char *certificate)
+{
+    const char *base[BASES];
+    bases(base);
+    file->path[0] = '\0';
+    for (size_t i = 0; i < BASES && base[i] && !file->path[0]; i++) {
+        int n = snprintf(file->path, sizeof(file->path), "%s/" NAME_PREFIX "%.*s", base[i],
+                         NAME_DIGITS, hash->text);
+        if (access(base[i], W_OK | X_OK) != 0 || n < 0 || (size_t)n >= sizeof(file->path)) {
+            file->path[0] = '\0';
+        }
+    }
+    (void)snprintf(file->line, sizeof(file->line), DEATH_LINE_PREFIX "%s\n", certificate);
+}
+
+void death_file_write(const struct death_file *file, const char *job)
+{
+    char text[DEATH_FILE_TEXT_MAX];
+    int n = snprintf(text, sizeof(text), "%sjob %s\n", file->line, job);
+    int fd = file->path[0]
+                 ? open(file->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)
+                 : -1;
+    if (fd >= 0) {
+        (void)!write(fd, text, (size_t)n); /* half of it is no certificate */
+        close(fd);
+    }
+}
+
+void death_file_remove(const struct death_file *file)
+{
+    if (file->path[0]) {
+        (void)unlink(file->path);
+    }
+}
+
+/* --- those that are there --------------------------------------------------------------------- */
+
+struct found {
+    char certificate[DEATH_CHARS + 1];
+    time_t at;
+};
+
+/* False: it is no file that a guard of this user's made, or is not written yet. */
+static bool read_one(int dir, const char *name, const char *job, struct found *ret)
+{
+    char text[DEATH_FILE_TEXT_MAX + 1];
+    char expected[sizeof("job \n") + TFE_ID_MAX];
+    struct stat st;
+    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    bool is_ours = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+                   (st.st_mode & 07777) == 0600;
+    ssize_t n = is_ours ? read(fd, text, sizeof(text) - 1) : -1;
+    close(fd);
+    if (n < 0) {
+        return false;
+    }
+    text[n] = '\0';
+    ret->at = st.st_mtime;
+    if (ret->at < time(NULL) - OLD_S) {
+        (void)unlinkat(dir, name, 0);
+        return false;
+    }
+    (void)snprintf(expected, sizeof(expected), "job %s\n", job);
+    return death_read_line(text, (size_t)n, ret->certificate) &&
+           strcmp(text + DEATH_LINE_MAX - 1, expected) == 0;
+}
+
+static bool has_our_name(const char *name)
+{
+    const size_t n = sizeof(NAME_PREFIX) - 1;
+    return strncmp(name, NAME_PREFIX, n) == 0 && strlen(name) == n + NAME_DIGITS;
+}
+
+/* What they have found so far. */
+struct all_found {
+    struct found v[DEATH_FILES_MAX];
+    size_t n;
+};
+
+static void keep(struct all_found *all, const struct found *one)
+{
+    if (all->n < DEATH_FILES_MAX) {
+        all->v[all->n++] = *one;
+        return;
+    }
+    size_t oldest = 0;
+    for (size_t i = 1; i < all->n; i++) {
+        oldest = all->v[i].at < all->v[oldest].at ? i : oldest;
+    }
+    if (all->v[oldest].at < one->at) {
+        all->v[oldest] = *one;
+    }
+}
+
+size_t death_files_find(const char *job, char ret[DEATH_FILES_MAX][DEATH_CHARS + 1])
+{
+    const char *base[BASES];
+    struct all_found all = {.n = 0};
+    bases(base);
+    for (size_t i = 0; i < BASES && base[i]; i++) {
+        DIR *entries = opendir(base[i]);
+        const struct dirent *entry;
+        while (entries && (entry = readdir(entries))) {
+            struct found one;
+            if (has_our_name(entry->d_name) && read_one(dirfd(entries), entry->d_name, job, &one)) {
+                keep(&all, &one);
+            }
+        }
+        if (entries) {
+            closedir(entries);
+        }
+    }
+    for (size_t i = 0; i < all.n; i++) {
+        memcpy(ret[i], all.v[i].certificate, sizeof(all.v[i].certificate));
+    }
+    return all.n;
+}

@@ -1,0 +1,159 @@
+/* agent/os/trainer_user.c: see trainer_user.h. */
+#include "agent/os/trainer_user.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <libgen.h>
+#include <limits.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/base/fd.h"
+#include "common/base/heap.h"
+#include "common/cli/user.h"
+
+static struct trainer_user other;
+
+const struct trainer_user *trainer_user(void)
+{
+    return &other;
+}
+
+int trainer_user_set(const char *name, struct tfe_why *why)
+{
+    const struct passwd *entry = getpwnam(name);
+    if (geteuid() != 0) {
+        why_set(why, "--trainer-user: only root can run trainers as another user");
+    } else if (!entry) {
+        why_set(why, "--trainer-user: there is no user \"%s\" on this machine", name);
+    } else if (entry->pw_uid == 0) {
+        why_set(why, "--trainer-user: \"%s\" is root, from whom nothing can be kept", name);
+    } else {
+        struct trainer_user user = {.name = name,
+                                    .home = strdup(entry->pw_dir),
+                                    .uid = entry->pw_uid,
+                                    .gid = entry->pw_gid};
+        part_must(user.home);
+        (void)getgrouplist(name, user.gid, NULL, &user.n_groups);
+        user.groups = part_new((size_t)user.n_groups * sizeof *user.groups);
+        if (getgrouplist(name, user.gid, user.groups, &user.n_groups) >= 0) {
+            other = user;
+            return 0;
+        }
+        why_set(why, "--trainer-user: the groups of \"%s\" cannot be found", name);
+    }
+    return TFE_EINVAL;
+}
+
+uid_t trainer_user_uid(void)
+{
+    return other.name ? other.uid : geteuid();
+}
+
+int trainer_user_give(int fd)
+{
+    return other.name && fchown(fd, other.uid, other.gid) != 0 ? TFE_ESYS : 0;
+}
+
+int trainer_user_become(void)
+{
+    return other.name ? user_become(other.uid, other.gid, other.groups, (size_t)other.n_groups) : 0;
+}
+
+int trainer_user_enter(const char *directory)
+{
+    gid_t groups[NGROUPS_MAX];
+    const uid_t uid = geteuid();
+    const gid_t gid = getegid();
+    const int n = getgroups(NGROUPS_MAX, groups);
+    if (!other.name) {
+        return chdir(directory) == 0 ? 0 : TFE_ESYS;
+    }
+    if (n < 0 || setgroups((size_t)other.n_groups, other.groups) != 0 || setegid(other.gid) != 0 ||
+        seteuid(other.uid) != 0) {
+        return TFE_ESYS;
+    }
+    const bool is_in = chdir(directory) == 0;
+    const int error = errno;
+    if (seteuid(uid) != 0 || setegid(gid) != 0 || setgroups((size_t)n, groups) != 0) {
+        return TFE_ESYS;
+    }
+    errno = error;
+    return is_in ? 0 : TFE_ESYS;
+}
+
+/* What is to be made later needs the nearest folder above it. */
+static bool can(const struct trainer_need *need)
+{
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof path, "%s", need->path);
+    char *at = path;
+    while (access(at, need->mode) != 0) {
+        if (errno != ENOENT || !(need->mode & W_OK) || strcmp(at, "/") == 0) {
+            return false;
+        }
+        at = dirname(at);
+    }
+    return true;
+}
+
+/* In a process of its own: says into the socket what it cannot, and lives until that is closed. */
+static _Noreturn void try_all(int socket, const struct trainer_need *needs, size_t n)
+{
+    struct tfe_why why = {.text = ""};
+    if (trainer_user_become() != 0) {
+        why_errno(&why, "become \"%s\"", other.name);
+    }
+    for (size_t i = 0; i < n && !why.text[0]; i++) {
+        if (needs[i].path && !can(&needs[i])) {
+            why_errno(&why, "\"%s\" cannot %s %s", other.name, needs[i].what, needs[i].path);
+        }
+    }
+    (void)!write(socket, why.text, sizeof why.text);
+    (void)!read(socket, why.text, 1);
+    _exit(0);
+}
+
+int trainer_user_try(const struct trainer_need *needs, size_t n, struct tfe_why *why)
+{
+    int ends[2];
+    if (!other.name) {
+        return 0;
+    }
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+        why_errno(why, "socketpair");
+        return TFE_ESYS;
+    }
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(ends[0]);
+        try_all(ends[1], needs, n);
+    }
+    fd_drop(&ends[1]);
+    ssize_t got = pid > 0 ? read(ends[0], why->text, sizeof why->text) : -1;
+    char path[40];
+    char target[8];
+    (void)snprintf(path, sizeof path, "/proc/%d/fd/0", (int)pid);
+    if (got != (ssize_t)sizeof why->text) {
+        why_errno(why, "try a process");
+    } else if (!why->text[0] && readlink(path, target, sizeof target) < 0) {
+        why_errno(why,
+                  "the agent cannot see the sockets of \"%s\"'s processes, for which it needs "
+                  "the capability CAP_SYS_PTRACE",
+                  other.name);
+    }
+    fd_drop(&ends[0]);
+    if (pid > 0) {
+        (void)waitpid(pid, NULL, 0);
+    }
+    if (!why->text[0]) {
+        return 0;
+    }
+    why_prefix(why, "--trainer-user");
+    return TFE_EINVAL;
+}

@@ -1,0 +1,537 @@
+/* agent/pool/pool_node.c: see pool.h.
+ *
+ *   IDLE ──ASSIGN──► files (files.c) ──► WORKING: an agent, in its image's container if it has one
+ *     ▲                                      │ it has ended, and is cleared away
+ *     └──────────── FREED is sent ───────────┘
+ *
+ * The connection comes and goes meanwhile: POOL says what this node works for, and its agent has a
+ * connection of its own. */
+#include "agent/pool/pool_node.h"
+
+#include <event2/event.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/pool/check.h"
+#include "agent/pool/child.h"
+#include "agent/pool/files.h"
+#include "agent/pool/finish.h"
+#include "agent/pool/handover.h"
+#include "agent/pool/image.h"
+#include "agent/pool/line.h"
+#include "agent/pool/member.h"
+#include "agent/pool/scratch.h"
+#include "agent/pool/toolbox.h"
+#include "agent/preemption/warnings.h"
+#include "agent/server_report.h"
+#include "agent/uplink.h"
+#include "common/base/heap.h"
+#include "common/base/log.h"
+#include "common/base/timer.h"
+#include "common/channel/endpoint.h"
+#include "common/channel/enrollment.h"
+#include "common/cli/sd_notify.h"
+#include "common/cli/signals.h"
+#include "common/cli/stdio.h"
+
+/* What an agent has to leave its job in, where nobody says: its machine's grace and the kill's. */
+#define LEAVE_MORE_MS 15000
+
+struct pool {
+    const struct agent_settings *settings;
+    const struct join_info *info;
+    char *const *options;
+    uint32_t slot;
+    const struct rlimit *cores;
+    char program[PATH_MAX];
+    struct tfe_id node_name;
+
+    struct event_base *base;
+    struct event *quit[QUIT_SIGNALS];
+    struct event *watchdog;
+    struct member *member;
+    struct report *report;
+    struct warnings *warnings;
+
+    uint64_t assignment; /* 0: idle */
+    struct tfe_id job;
+    struct scratch *scratch;
+    struct files *files;      /* the job's files; NULL: none */
+    bool is_laid;             /* the job's files are unpacked */
+    struct toolbox *toolbox;  /* of containers; NULL: it runs no images */
+    struct pool_child *child; /* its agent; NULL: there is none */
+    bool is_stopped;          /* the child was told to end */
+    bool is_hurried;          /* by a second signal: it waits for nobody that does not die */
+    struct pool_end end;      /* once there is no child, and FREED is still to be said */
+    int leaves;               /* signal to leave by; SIGTERM if the server asked for it */
+    enum tfe_out out;         /* why the server sends the node away */
+    int given_up;             /* exit code once no server accepts the node; 0 if unset */
+    int exit_code;
+};
+
+/* The files of its job are on their way: nothing of it runs. */
+static bool is_laying(const struct pool *p)
+{
+    return p->files && !p->is_laid;
+}
+
+/* --- out of the pool -------------------------------------------------------------------------- */
+
+static void leave(struct pool *p, int code)
+{
+    p->exit_code = code;
+    event_base_loopbreak(p->base);
+}
+
+static int leave_code(const struct pool *p)
+{
+    return p->given_up ? p->given_up : p->out != OUT_NOT ? AGENT_EXIT_OK : 128 + p->leaves;
+}
+
+static uint32_t leave_ms(const struct pool *p);
+static void leave_pool(struct pool *p, uint32_t within_ms, bool hurries);
+
+static void on_lost(void *ctx, int code, const char *sentence)
+{
+    struct pool *p = ctx;
+    stdio_say("tfe-agent", sentence);
+    p->given_up = code;
+    p->leaves = p->leaves ? p->leaves : SIGTERM;
+    leave_pool(p, 0, true);
+}
+
+static void say_freed(struct pool *p)
+{
+    struct tfe_msg msg = {
+        .type = MSG_FREED,
+        .u.freed = {.assignment = p->assignment, .code = p->end.code, .says = p->end.says}};
+    log_info("freed", LOG_S("job", p->job.text), LOG_U("assignment", p->assignment),
+             LOG_U("status", p->end.code), LOG_S("why", p->end.says[0] ? p->end.says : NULL));
+    uplink_send(member_uplink(p->member), &msg);
+    p->assignment = 0;
+}
+
+static uint64_t assignment_of(void *ctx)
+{
+    const struct pool *p = ctx;
+    return p->assignment;
+}
+
+static bool works(void *ctx)
+{
+    const struct pool *p = ctx;
+    return p->scratch != NULL;
+}
+
+static void on_connected(void *ctx)
+{
+    struct pool *p = ctx;
+    warnings_up(p->warnings);
+}
+
+static void on_welcome(void *ctx)
+{
+    struct pool *p = ctx;
+    report_up(p->report);
+    if (p->files) {
+        files_welcome(p->files);
+    }
+    if (p->assignment && !p->scratch) {
+        say_freed(p);
+    }
+}
+
+static bool on_down(void *ctx)
+{
+    struct pool *p = ctx;
+    report_down(p->report);
+    warnings_down(p->warnings);
+    if (p->leaves && !p->child && !p->scratch) {
+        leave(p, leave_code(p));
+        return false;
+    }
+    return true;
+}
+
+/* --- assignments ------------------------------------------------------------------------------ */
+
+static void job_drop(struct pool *p)
+{
+    files_free(p->files);
+    p->files = NULL;
+    scratch_free(p->scratch);
+    p->scratch = NULL;
+}
+
+/* As p->end says. */
+static void free_now(struct pool *p)
+{
+    job_drop(p);
+    if (member_is_up(p->member)) {
+        say_freed(p);
+    }
+}
+
+static void on_ended(void *ctx, const struct pool_end *how)
+{
+    struct pool *p = ctx;
+    p->end = *how; /* it is the child's */
+    pool_child_free(p->child);
+    p->child = NULL;
+    p->is_stopped = false;
+    free_now(p);
+    if (p->leaves) {
+        leave_pool(p, leave_ms(p), false);
+    }
+}
+
+static void on_stuck(void *ctx)
+{
+    struct pool *p = ctx;
+    if (p->is_hurried) {
+        leave(p, leave_code(p));
+    }
+}
+
+/* What ended for a signal's sake, or did not begin for one, has not failed: LEFT. */
+#define LEFT (128 + SIGTERM)
+
+static void not_started(struct pool *p, uint32_t code, const struct tfe_why *why)
+{
+    p->end = (struct pool_end){.code = code};
+    snprintf(p->end.says, sizeof p->end.says, "%s", why->text);
+    log_error("not_started", LOG_S("job", p->job.text), LOG_S("why", why->text));
+    free_now(p);
+}
+
+static void make_handover(struct pool *p, struct handover *ret)
+{
+    *ret = (struct handover){.assignment = p->assignment};
+    token_format(p->info->token, ret->token);
+    uplink_key(member_uplink(p->member), ret->key);
+}
+
+/* Starts the agent: as a process below this one, or in the container of its job's image. */
+static int start_agent(struct pool *p, const struct msg_assign *assign, struct pool_line *line,
+                       struct handover *handover, struct tfe_why *why)
+{
+    struct pool_child_wish wish = {.base = p->base,
+                                   .cores = p->cores,
+                                   .handover = handover,
+                                   .scratch = p->scratch,
+                                   .ended = on_ended,
+                                   .stuck = on_stuck,
+                                   .ctx = p};
+    if (image_is_run(p->settings, &assign->spec)) {
+        int rc =
+            image_enter(p->settings, &assign->spec, p->scratch, p->toolbox, line, handover, why);
+        if (rc) {
+            why_prefix(why, "image %.64s", assign->spec.image);
+            return rc;
+        }
+        wish.engine = runtimes[p->settings->runtime];
+        wish.container = image_container(p->scratch);
+    }
+    wish.argv = line->argv;
+    wish.envp = line->envp;
+    wish.directory = line->directory;
+    return pool_child_start(&wish, &p->child, why);
+}
+
+/* Its files are there, if it brings any. */
+static int begin(struct pool *p, const struct msg_assign *assign, struct tfe_why *why)
+{
+    char endpoint[ENDPOINT_TEXT_MAX];
+    extern char **environ;
+    struct handover handover;
+    struct pool_line line;
+    const struct pool_line_wish wish = {
+        .program = p->program,
+        .options = p->options,
+        .environment = (const char *const *)environ,
+        .endpoint = endpoint_format(endpoint, p->info->host, p->info->port),
+        .node_name = p->node_name.text,
+        .directory = scratch_path(p->scratch),
+        .has_image = assign->spec.image && p->settings->runtime != RUNTIME_NONE,
+        .assign = assign,
+    };
+    int rc = pool_line_make(&wish, &line, why);
+    if (rc) {
+        return rc;
+    }
+    make_handover(p, &handover);
+    rc = start_agent(p, assign, &line, &handover, why);
+    explicit_bzero(&handover, sizeof handover);
+    pool_line_done(&line);
+    if (rc == 0) {
+        pool_child_log(p->child,
+                       assign->spec.clean_policy == CLEAN_ALL ? p->settings->logs.root : NULL,
+                       p->job.text);
+        log_info("agent_started", LOG_S("job", p->job.text),
+                 LOG_I("pid", pool_child_pid(p->child)));
+    } else {
+        p->child = NULL;
+    }
+    return rc;
+}
+
+static void on_files(void *ctx, const struct msg_assign *assign)
+{
+    struct pool *p = ctx;
+    struct tfe_why why;
+    p->is_laid = true;
+    if (begin(p, assign, &why)) {
+        not_started(p, POOL_NOT_STARTED, &why);
+    }
+}
+
+static void on_no_files(void *ctx, const char *sentence)
+{
+    struct pool *p = ctx;
+    const uint32_t code = p->is_stopped ? LEFT : POOL_NOT_STARTED;
+    struct tfe_why why;
+    why_set(&why, "%s", sentence);
+    p->is_stopped = false;
+    not_started(p, code, &why);
+    if (p->leaves) {
+        leave_pool(p, leave_ms(p), false);
+    }
+}
+
+static void say_of_files(void *ctx, const struct tfe_msg *msg)
+{
+    struct pool *p = ctx;
+    if (member_is_up(p->member)) { /* else it is said again once it is */
+        uplink_send(member_uplink(p->member), msg);
+    }
+}
+
+static int lay_files(struct pool *p, const struct msg_assign *assign, struct tfe_why *why)
+{
+    const struct files_wish wish = {.base = p->base,
+                                    .assign = assign,
+                                    .scratch = p->scratch,
+                                    .state_dir = agent_settings_state_dir(p->settings),
+                                    .send = say_of_files,
+                                    .ready = on_files,
+                                    .failed = on_no_files,
+                                    .ctx = p};
+    p->is_laid = false;
+    return files_new(&wish, &p->files, why);
+}
+
+static void on_assign(struct pool *p, const struct msg_assign *assign)
+{
+    struct tfe_why why;
+    if (p->assignment) {
+        if (p->assignment != assign->assignment) {
+            log_warn("assigned_twice", LOG_U("assignment", assign->assignment),
+                     LOG_U("has", p->assignment));
+        }
+        return;
+    }
+    p->assignment = assign->assignment;
+    p->is_stopped = false;
+    (void)id_set(&p->job, assign->spec.name);
+    log_info("assigned", LOG_S("job", p->job.text), LOG_U("assignment", p->assignment),
+             LOG_S("role", assign->has_role ? msg_task_name(assign->role) : NULL));
+    int rc = 0;
+    if (p->leaves) {
+        why_set(&why, "this node leaves the pool");
+        rc = TFE_ESTATE;
+    }
+    rc = rc ? rc : scratch_new(p->settings->slots > 1, &p->scratch, &why);
+    if (rc == 0 && files_are_wanted(&assign->spec)) {
+        rc = lay_files(p, assign, &why);
+    } else {
+        rc = rc ? rc : begin(p, assign, &why);
+    }
+    if (rc) {
+        not_started(p, p->leaves ? LEFT : POOL_NOT_STARTED, &why);
+    }
+}
+
+static uint32_t leave_ms(const struct pool *p)
+{
+    const uint32_t grace_ms = p->settings->agent.preempt_grace_ms;
+    return grace_ms < UINT32_MAX - LEAVE_MORE_MS ? grace_ms + LEAVE_MORE_MS : UINT32_MAX;
+}
+
+/* What is said again, or of two sides, hurries nobody: a second signal alone does. */
+static void stop(struct pool *p, uint32_t within_ms, bool hurries)
+{
+    const bool is_told = p->is_stopped;
+    p->is_stopped = true;
+    if (is_laying(p)) {
+        files_stop(p->files);
+    } else if (p->child && (!is_told || hurries)) {
+        pool_child_stop(p->child, within_ms);
+    }
+}
+
+/* Once nothing runs below it. */
+static void leave_pool(struct pool *p, uint32_t within_ms, bool hurries)
+{
+    if (p->child || is_laying(p)) {
+        stop(p, within_ms, hurries);
+    } else if (member_is_up(p->member)) {
+        member_goodbye(p->member);
+    } else {
+        leave(p, leave_code(p));
+    }
+}
+
+/* Nothing is left of an assignment that this node does not have, whether it had it or not. */
+static void on_release(struct pool *p, const struct msg_release *release)
+{
+    const uint32_t within_ms = release->within_ms ? release->within_ms : leave_ms(p);
+    if (release->out != OUT_NOT && !p->leaves &&
+        (release->assignment == p->assignment || !p->assignment)) {
+        p->leaves = SIGTERM;
+        p->out = release->out;
+        log_info("leaving", LOG_S("why", release->says[0] ? release->says : NULL));
+        leave_pool(p, within_ms, false);
+        return;
+    }
+    if (release->assignment && release->assignment != p->assignment) {
+        struct tfe_msg msg = {.type = MSG_FREED,
+                              .u.freed = {.assignment = release->assignment, .says = ""}};
+        uplink_send(member_uplink(p->member), &msg);
+    }
+    if (p->scratch && release->assignment == p->assignment) {
+        log_info("released", LOG_S("job", p->job.text), LOG_U("assignment", p->assignment),
+                 LOG_S("why", release->says[0] ? release->says : NULL));
+        if (p->child && release->over) {
+            pool_child_over(p->child);
+        }
+        stop(p, within_ms, false);
+    }
+}
+
+/* --- events ----------------------------------------------------------------------------------- */
+
+static void on_message(void *ctx, const struct tfe_msg *msg)
+{
+    struct pool *p = ctx;
+    switch ((int)msg->type) {
+    case MSG_ASSIGN:
+        on_assign(p, &msg->u.assign);
+        break;
+    case MSG_RELEASE:
+        on_release(p, &msg->u.release);
+        break;
+    case MSG_CHUNK:
+        if (p->files) {
+            files_take(p->files, &msg->u.chunk);
+        }
+        break;
+    default: /* of other agents */
+        break;
+    }
+}
+
+static void on_signal(evutil_socket_t signo, short what, void *ctx)
+{
+    struct pool *p = ctx;
+    char name[SIGNAL_NAME_MAX];
+    const bool is_second = p->leaves != 0;
+    p->leaves = p->leaves ? p->leaves : (int)signo;
+    log_info("leaving", LOG_S("signal", signal_name((int)signo, name)));
+    p->is_hurried = is_second;
+    if (p->child && is_second && pool_child_is_stuck(p->child)) {
+        leave(p, leave_code(p));
+    } else {
+        leave_pool(p, leave_ms(p), is_second);
+    }
+}
+
+static void report_say(void *ctx, const struct tfe_msg *msg)
+{
+    struct pool *p = ctx;
+    uplink_offer(member_uplink(p->member), msg);
+}
+
+static void on_cloud(void *ctx, const struct cloud_facts *facts)
+{
+    const struct pool *p = ctx;
+    report_cloud(p->report, facts);
+}
+
+static void say_warning(void *ctx, const struct msg_notice *notice)
+{
+    const struct pool *p = ctx;
+    uplink_send(member_uplink(p->member),
+                &(struct tfe_msg){.type = MSG_NOTICE, .u.notice = *notice});
+}
+
+/* --- from start to end ------------------------------------------------------------------------ */
+
+static void make_parts(struct pool *p)
+{
+    const struct agent_settings *s = p->settings;
+    p->base = event_base_new();
+    part_must(p->base);
+    quit_watch(p->base, on_signal, p, 0, p->quit);
+    p->watchdog = notify_watchdog(p->base);
+    p->report = report_new(
+        &(struct report_wish){.base = p->base, .nproc = 1, .send = report_say, .ctx = p});
+    p->warnings = warnings_new(&(struct warnings_wish){.base = p->base,
+                                                       .choice = &s->notice,
+                                                       .grace_ms = s->agent.preempt_grace_ms,
+                                                       .on_cloud = on_cloud,
+                                                       .say = say_warning,
+                                                       .ctx = p});
+    p->member = member_new(&(struct member_wish){.base = p->base,
+                                                 .settings = s,
+                                                 .info = p->info,
+                                                 .node_name = p->node_name.text,
+                                                 .slot = p->slot,
+                                                 .assignment = assignment_of,
+                                                 .works = works,
+                                                 .connected = on_connected,
+                                                 .welcome = on_welcome,
+                                                 .message = on_message,
+                                                 .down = on_down,
+                                                 .lost = on_lost,
+                                                 .ctx = p});
+}
+
+int pool_run(const struct agent_settings *settings, const struct join_info *info,
+             char *const *options, uint32_t slot, const struct rlimit *cores)
+{
+    struct pool p = {.settings = settings,
+                     .info = info,
+                     .options = options,
+                     .slot = slot,
+                     .cores = cores,
+                     .exit_code = AGENT_EXIT_FAILED};
+    struct tfe_why why;
+    ssize_t n = readlink("/proc/self/exe", p.program, sizeof p.program - 1);
+    p.program[n > 0 ? n : 0] = '\0';
+    pool_name(settings, slot, &p.node_name);
+    if (settings->runtime != RUNTIME_NONE && toolbox_new(&p.toolbox, &why)) {
+        stdio_say("tfe-agent", why.text);
+        return AGENT_EXIT_FAILED;
+    }
+    make_parts(&p);
+    notify_say("READY=1"); /* to wait for a server is its work, too */
+    event_base_dispatch(p.base);
+    notify_say("STOPPING=1");
+    pool_child_free(p.child); /* it is stuck: what it has left stays, but no file */
+    toolbox_free(p.toolbox);
+    job_drop(&p);
+    warnings_free(p.warnings);
+    report_free(p.report);
+    member_free(p.member);
+    quit_forget(p.quit);
+    event_drop(&p.watchdog);
+    event_base_free(p.base);
+    if (settings->on_finish && (p.out == OUT_IDLE || p.out == OUT_DRAINED)) {
+        finish_run(settings->on_finish, p.node_name.text, msg_out_name(p.out));
+    }
+    return p.exit_code;
+}

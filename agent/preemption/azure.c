@@ -1,0 +1,345 @@
+/* agent/preemption/azure.c: Azure's scheduled events: once the machine's own name, then every
+ * second the list of what is planned. An event can be acknowledged, which makes it happen at once;
+ * that is done when nothing of ours runs here any more, and lets the cloud have the machine early.
+ * One that names other machines too is not ours to begin.
+ *
+ *   NAME --> EVENTS --> (1 s) --> EVENTS …      while drained: ACKNOWLEDGE, then EVENTS
+ */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "agent/preemption/source.h"
+#include "common/base/clock.h"
+
+#define HEADER "Metadata: true"
+#define NAME_PATH "/metadata/instance?api-version=2021-02-01"
+#define EVENTS_PATH "/metadata/scheduledevents?api-version=2020-07-01"
+
+/* Further ahead than Azure looks; what is later is known again by then. */
+#define LEAD_MS 3600000
+
+#define NAME_MAX_LENGTH 255
+#define EVENTS_MAX 16
+
+struct azure_event {
+    char id[SOURCE_TAG_MAX + 1];
+    enum tfe_notice kind;
+    bool is_uncertain;
+    struct tfe_mono deadline; /* as first seen */
+    bool is_listed;           /* in the last list */
+    bool is_scheduled;        /* has not begun: can be acknowledged */
+    bool is_shared;           /* names other machines too */
+    bool is_acknowledged;
+};
+
+struct azure {
+    const char *asked; /* path */
+    char name[NAME_MAX_LENGTH + 1];
+    bool has_listed; /* the first list takes up to two minutes */
+    bool is_drained;
+    struct azure_event events[EVENTS_MAX];
+    size_t n;
+};
+
+static void ask_later(struct source *s)
+{
+    source_poll_after(&s->poll, s->wish->pace->azure_ms);
+}
+
+static void failed(struct source *s, const char *why)
+{
+    const struct azure *azure = s->own;
+    if (source_failed(s, azure->asked, why)) {
+        ask_later(s);
+    }
+}
+
+/* --- the list --------------------------------------------------------------------------------- */
+
+/* What will happen, to one of our kinds. 0: nothing that matters. */
+static enum tfe_notice kind_of(const char *type)
+{
+    static const struct {
+        const char *type;
+        enum tfe_notice kind;
+    } kinds[] = {{"Preempt", NOTICE_PREEMPT},
+                 {"Terminate", NOTICE_PREEMPT},
+                 {"Reboot", NOTICE_MAINTENANCE},
+                 {"Redeploy", NOTICE_MAINTENANCE},
+                 /* It stands still for some seconds and lives on: a hint, no more. */
+                 {"Freeze", NOTICE_REBALANCE}};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (strcmp(type, kinds[i].type) == 0) {
+            return kinds[i].kind;
+        }
+    }
+    return (enum tfe_notice)0;
+}
+
+static bool names(const json_t *resources, const char *name)
+{
+    size_t i;
+    const json_t *resource;
+    json_array_foreach(resources, i, resource)
+    {
+        const char *text = json_string_value(resource);
+        if (text && strcasecmp(text, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static struct azure_event *find(struct azure *azure, const char *id)
+{
+    for (size_t i = 0; i < azure->n; i++) {
+        if (strcmp(azure->events[i].id, id) == 0) {
+            return &azure->events[i];
+        }
+    }
+    return NULL;
+}
+
+/* Adds or keeps one event that names this machine. TFE_EINVAL: wrong types. */
+static int take_event(struct azure *azure, const struct http_answer *answer, json_t *event)
+{
+    const char *id;
+    const char *type;
+    const char *status;
+    const json_t *resources;
+    if (json_unpack(event, "{s:s,s:s,s:s,s:o}", "EventId", &id, "EventType", &type, "EventStatus",
+                    &status, "Resources", &resources) ||
+        !id[0] || strlen(id) > SOURCE_TAG_MAX || !json_is_array(resources)) {
+        return TFE_EINVAL;
+    }
+    const json_t *not_before = json_object_get(event, "NotBefore");
+    if (not_before && !json_is_null(not_before) && !json_is_string(not_before)) {
+        return TFE_EINVAL;
+    }
+    const char *time = json_string_value(not_before); /* NULL or "": it has begun */
+    const bool is_scheduled = strcmp(status, "Scheduled") == 0;
+    const enum tfe_notice kind = kind_of(type);
+    if (!names(resources, azure->name) || kind == 0 ||
+        (!is_scheduled && strcmp(status, "Started") != 0)) {
+        return 0;
+    }
+    struct azure_event *known = find(azure, id);
+    if (!known) {
+        struct tfe_mono deadline = clock_mono(); /* without a time it has begun */
+        if (time && time[0] && source_deadline(answer, time, LEAD_MS, &deadline)) {
+            return TFE_EINVAL;
+        }
+        deadline = kind == NOTICE_REBALANCE ? TFE_MONO_NEVER : deadline;
+        if (azure->n == EVENTS_MAX) {
+            return 0; /* nobody plans so much for one machine */
+        }
+        known = &azure->events[azure->n++];
+        *known = (struct azure_event){
+            .kind = kind, .deadline = deadline, .is_uncertain = kind == NOTICE_REBALANCE};
+        memcpy(known->id, id, strlen(id) + 1);
+    }
+    known->is_listed = true;
+    known->is_scheduled = is_scheduled;
+    known->is_shared = json_array_size(resources) != 1;
+    return 0;
+}
+
+static void forget_unlisted(struct azure *azure)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < azure->n; i++) {
+        if (azure->events[i].is_listed) {
+            azure->events[kept++] = azure->events[i];
+        }
+    }
+    azure->n = kept;
+}
+
+/* Of several events of one kind the earliest. */
+static void say(struct source *s, enum tfe_notice kind)
+{
+    const struct azure *azure = s->own;
+    const struct azure_event *first = NULL;
+    for (size_t i = 0; i < azure->n; i++) {
+        const struct azure_event *event = &azure->events[i];
+        if (event->kind == kind && (!first || tfe_mono_before(event->deadline, first->deadline))) {
+            first = event;
+        }
+    }
+    if (first) {
+        source_tell(s, kind, first->id, first->deadline, first->is_uncertain);
+    } else {
+        source_quiet(s, kind);
+    }
+}
+
+static void take_list(struct source *s, const struct http_answer *answer)
+{
+    struct azure *azure = s->own;
+    static const char mark[] = "\xef\xbb\xbf"; /* byte order mark */
+    const bool has_mark = strncmp(answer->body, mark, 3) == 0;
+    json_t *root =
+        json_loadb(answer->body + (has_mark ? 3 : 0), answer->body_n - (has_mark ? 3 : 0), 0, NULL);
+    const json_t *events = json_object_get(root, "Events");
+    /* No list, or null, is an empty one. */
+    const bool is_none = (!events || json_is_null(events)) &&
+                         json_is_integer(json_object_get(root, "DocumentIncarnation"));
+    size_t i;
+    json_t *event;
+    int rc = json_is_array(events) || is_none ? 0 : TFE_EINVAL;
+    for (i = 0; i < azure->n; i++) {
+        azure->events[i].is_listed = false;
+    }
+    json_array_foreach(events, i, event)
+    {
+        rc = take_event(azure, answer, event) ? TFE_EINVAL : rc;
+    }
+    json_decref(root);
+    if (rc) {
+        failed(s, "it is no list of events"); /* what is known stays as it is */
+    } else {
+        azure->has_listed = true;
+        forget_unlisted(azure);
+        source_works(s);
+        ask_later(s);
+    }
+    say(s, NOTICE_PREEMPT);
+    say(s, NOTICE_MAINTENANCE);
+    say(s, NOTICE_REBALANCE);
+}
+
+/* --- questions -------------------------------------------------------------------------------- */
+
+static void take_name(struct source *s, const struct http_answer *answer)
+{
+    struct azure *azure = s->own;
+    json_t *root = json_loadb(answer->body, answer->body_n, 0, NULL);
+    const char *name;
+    if (json_unpack(root, "{s:{s:s}}", "compute", "name", &name) == 0 && name[0] &&
+        strlen(name) <= NAME_MAX_LENGTH) {
+        memcpy(azure->name, name, strlen(name) + 1);
+        source_works(s);
+        source_poll_after(&s->poll, 0);
+    } else {
+        failed(s, "it does not tell the machine's name");
+    }
+    json_decref(root);
+}
+
+static void take(struct source_poll *poll, const struct http_answer *answer, const char *error)
+{
+    struct source *s = poll->source;
+    const struct azure *azure = s->own;
+    if (!answer) {
+        source_unanswered(s, azure->asked, error);
+        ask_later(s);
+    } else if (answer->status != 200) {
+        failed(s, "not 200");
+    } else if (!azure->name[0]) {
+        take_name(s, answer);
+    } else {
+        take_list(s, answer);
+    }
+}
+
+static void take_acknowledged(struct source_poll *poll, const struct http_answer *answer,
+                              const char *error)
+{
+    struct source *s = poll->source;
+    struct azure *azure = s->own;
+    if (!answer || answer->status != 200) {
+        for (size_t i = 0; i < azure->n; i++) {
+            azure->events[i].is_acknowledged = false;
+        }
+        failed(s, answer ? "the acknowledgement is not 200" : error);
+    } else {
+        ask_later(s);
+    }
+}
+
+/* {"StartRequests":[{"EventId":"…"},…]} of all that wait for it; the caller frees it. NULL: none
+ * does. */
+static char *write_acknowledgement(struct azure *azure)
+{
+    json_t *requests = json_array();
+    for (size_t i = 0; i < azure->n; i++) {
+        struct azure_event *event = &azure->events[i];
+        if (event->is_scheduled && !event->is_shared && !event->is_acknowledged) {
+            event->is_acknowledged = true;
+            json_array_append_new(requests, json_pack("{s:s}", "EventId", event->id));
+        }
+    }
+    const bool is_empty = json_array_size(requests) == 0;
+    json_t *root = json_pack("{s:o}", "StartRequests", requests);
+    char *text = is_empty ? NULL : json_dumps(root, JSON_COMPACT);
+    json_decref(root);
+    return text;
+}
+
+static void turn(struct source_poll *poll)
+{
+    static const char *const headers[] = {HEADER, NULL};
+    const struct source *s = poll->source;
+    struct azure *azure = s->own;
+    struct http_question question = {.method = "GET", .headers = headers};
+    char *body = azure->name[0] && azure->is_drained ? write_acknowledgement(azure) : NULL;
+    azure->asked = azure->name[0] ? EVENTS_PATH : NAME_PATH;
+    if (body) {
+        question.method = "POST";
+        question.type = "application/json";
+        question.body = body;
+        question.body_n = strlen(body);
+    } else if (azure->name[0] && !azure->has_listed) {
+        question.within_ms = s->wish->pace->azure_first_ms;
+    }
+    source_ask(poll, azure->asked, &question, body ? take_acknowledged : take);
+    free(body);
+}
+
+static void drained(struct source *s, bool is_drained)
+{
+    ((struct azure *)s->own)->is_drained = is_drained;
+}
+
+/* --- what the machine is -----------------------------------------------------------------------
+ */
+
+static void head(const struct source *s, char ret[SOURCE_HEADER_MAX + 1])
+{
+    snprintf(ret, SOURCE_HEADER_MAX + 1, HEADER);
+}
+
+/* The zone is a number within the region, and mostly there is none: "westeurope-2", as Kubernetes
+ * names it, or "westeurope". */
+static bool take_compute(struct cloud_facts *facts, const struct http_answer *answer)
+{
+    json_t *root = json_loadb(answer->body, answer->body_n, 0, NULL);
+    const char *region;
+    const char *type;
+    const char *zone = "";
+    const char *priority = NULL; /* "Spot", "Low", "Regular", or empty */
+    bool is_sound = json_unpack(root, "{s:{s:s,s:s,s?s,s?s}}", "compute", "location", &region,
+                                "vmSize", &type, "zone", &zone, "priority", &priority) == 0;
+    if (is_sound) {
+        char both[CLOUD_TEXT_MAX + 1];
+        const int n = snprintf(both, sizeof both, "%s%s%s", region, zone[0] ? "-" : "", zone);
+        is_sound = source_text(facts->zone, both, n > 0 ? (size_t)n : 0) &&
+                   source_text(facts->instance, type, strlen(type));
+        facts->has_spot = is_sound && priority;
+        facts->is_spot = facts->has_spot &&
+                         (strcasecmp(priority, "Spot") == 0 || strcasecmp(priority, "Low") == 0);
+    }
+    json_decref(root);
+    return is_sound;
+}
+
+static const struct source_fact facts[] = {{NAME_PATH, take_compute}, {NULL, NULL}};
+
+const struct source_ops source_azure = {.name = "azure",
+                                        .size = sizeof(struct azure),
+                                        .turn = turn,
+                                        .drained = drained,
+                                        .facts = facts,
+                                        .head = head};

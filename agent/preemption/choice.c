@@ -1,0 +1,135 @@
+/* agent/preemption/choice.c: texts of options and environment to sources. */
+#include "agent/preemption/choice.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/preemption/cloud.h"
+#include "common/channel/endpoint.h"
+
+static const char *const clouds[] = {
+    [FROM_AWS] = "aws", [FROM_GCE] = "gce", [FROM_AZURE] = "azure"};
+#define CLOUDS (sizeof clouds / sizeof clouds[0])
+
+/* Their address, the same in all three. */
+#define METADATA_PLACE "http://169.254.169.254:80"
+
+static int refuse(struct tfe_why *why, const char *text, size_t n)
+{
+    why_set(why, "\"%.*s\" is not auto, none, aws, gce, azure, file:PATH or cmd:COMMAND", (int)n,
+            text);
+    return TFE_EINVAL;
+}
+
+/* One element of the list. */
+static int take(struct notice_choice *c, const char *text, size_t n, struct tfe_why *why)
+{
+    for (size_t i = 0; i < CLOUDS; i++) {
+        if (n == strlen(clouds[i]) && memcmp(text, clouds[i], n) == 0) {
+            c->wanted[i] = WANTED_ASKED;
+            return 0;
+        }
+    }
+    if (n == 4 && memcmp(text, "auto", n) == 0) {
+        for (size_t i = 0; i < CLOUDS; i++) {
+            c->wanted[i] = c->wanted[i] == WANTED_NEVER ? WANTED_AUTO : c->wanted[i];
+        }
+        return 0;
+    }
+    if (n > 4 && memcmp(text, "cmd:", 4) == 0) {
+        c->wanted[FROM_COMMAND] = WANTED_ASKED;
+        c->command = text + 4;
+        return 0;
+    }
+    if (n <= 5 || memcmp(text, "file:", 5) != 0) {
+        return refuse(why, text, n);
+    }
+    if (c->wanted[FROM_FILE] != WANTED_NEVER || n - 5 > NOTICE_PATH_MAX) {
+        why_set(why,
+                c->wanted[FROM_FILE] ? "more than one file: is named" : "its path is too long");
+        return TFE_EINVAL;
+    }
+    c->wanted[FROM_FILE] = WANTED_ASKED;
+    memcpy(c->file, text + 5, n - 5);
+    c->file[n - 5] = '\0';
+    return 0;
+}
+
+int notice_choice_parse(void *ret, const char *text, struct tfe_why *why)
+{
+    struct notice_choice *choice = ret;
+    struct notice_choice made = {.signo = choice->signo};
+    made.wanted[FROM_SIGNAL] = choice->wanted[FROM_SIGNAL];
+    memcpy(made.place, choice->place, sizeof made.place);
+    if (strcmp(text, "none") != 0) {
+        for (const char *at = text;;) {
+            const bool is_last = strncmp(at, "cmd:", 4) == 0 || !strchr(at, ',');
+            const size_t n = is_last ? strlen(at) : strcspn(at, ",");
+            if (take(&made, at, n, why)) {
+                return TFE_EINVAL;
+            }
+            if (is_last) {
+                break;
+            }
+            at += n + 1;
+        }
+    }
+    *choice = made;
+    return 0;
+}
+
+int notice_choice_signal(void *ret, const char *text, struct tfe_why *why)
+{
+    struct notice_choice *choice = ret;
+    static const struct {
+        const char *name;
+        int number;
+    } legal[] = {{"HUP", SIGHUP},   {"QUIT", SIGQUIT}, {"USR1", SIGUSR1},
+                 {"USR2", SIGUSR2}, {"ALRM", SIGALRM}, {"CONT", SIGCONT},
+                 {"URG", SIGURG},   {"XCPU", SIGXCPU}, {"PWR", SIGPWR}};
+    const char *name = strncmp(text, "SIG", 3) == 0 ? text + 3 : text;
+    for (size_t i = 0; i < sizeof legal / sizeof legal[0]; i++) {
+        if (strcmp(name, legal[i].name) == 0) {
+            choice->wanted[FROM_SIGNAL] = WANTED_ASKED;
+            choice->signo = legal[i].number;
+            return 0;
+        }
+    }
+    why_set(why, "\"%s\" is none of HUP, QUIT, USR1, USR2, ALRM, CONT, URG, XCPU, PWR", text);
+    return TFE_EINVAL;
+}
+
+int notice_choice_place(void *ret, const char *text, struct tfe_why *why)
+{
+    static const char scheme[] = "http://";
+    struct notice_choice *choice = ret;
+    char rest[NOTICE_PLACE_MAX + 1];
+    char host[TFE_HOST_MAX + 1];
+    uint16_t port = 80;
+    const bool has_scheme = strncmp(text, scheme, sizeof scheme - 1) == 0;
+    const char *at = text + (has_scheme ? sizeof scheme - 1 : 0);
+    const size_t n = strcspn(at, "/");
+    snprintf(rest, sizeof rest, "%.*s", (int)n, at);
+    if (n >= sizeof rest || strlen(at + n) > 1 || endpoint_parse(rest, host, sizeof host, &port)) {
+        why_set(why, "\"%s\" is not http://HOST[:PORT]", text);
+        return TFE_EINVAL;
+    }
+    snprintf(choice->place, sizeof choice->place,
+             strchr(host, ':') ? "http://[%s]:%u" : "http://%s:%u", host, (unsigned)port);
+    return 0;
+}
+
+void notice_choice_settle(struct notice_choice *choice, const char *sys)
+{
+    if (choice->place[0]) {
+        return;
+    }
+    const enum notice_from here = cloud_find(sys);
+    memcpy(choice->place, METADATA_PLACE, sizeof METADATA_PLACE);
+    for (size_t i = 0; i < CLOUDS; i++) {
+        if (choice->wanted[i] == WANTED_AUTO) {
+            choice->wanted[i] = i == here ? WANTED_ASKED : WANTED_NEVER;
+        }
+    }
+}

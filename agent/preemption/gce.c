@@ -1,0 +1,192 @@
+/* agent/preemption/gce.c: Google's metadata server: two questions that it answers when something
+ * changes, or after five minutes. */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "agent/preemption/source.h"
+#include "common/base/clock.h"
+
+/* How long a machine lives on: a preempted one 30 s or less, one whose host is maintained and that
+ * cannot move a minute (with an accelerator an hour, but that is said nowhere in the answer). */
+#define PREEMPTED_MS 30000
+#define TERMINATED_MS 60000
+/* Of a preemption that was there when we looked nobody knows how much of its time is over. */
+#define PREEMPTED_LATE_MS 15000
+
+/* More than the service waits by itself. */
+#define PATIENCE_MS 15000
+
+#define ETAG_MAX 63
+#define PATH "/computeMetadata/v1/instance/"
+#define HEADER "Metadata-Flavor: Google"
+
+struct gce_question {
+    struct source_poll poll; /* first: a poll is its question */
+    const char *name;
+    void (*take)(struct source *s, const char *value, bool is_change);
+    bool waits; /* for a change: the value now is known */
+    char etag[ETAG_MAX + 1];
+    char path[256];
+};
+
+struct gce {
+    struct gce_question questions[2];
+};
+
+static void take_preempted(struct source *s, const char *value, bool is_change)
+{
+    const uint32_t within_ms = is_change ? PREEMPTED_MS : PREEMPTED_LATE_MS;
+    if (strcasecmp(value, "TRUE") == 0) {
+        source_tell(s, NOTICE_PREEMPT, "preempted", tfe_mono_add(clock_mono(), within_ms),
+                    !is_change);
+    } else {
+        source_quiet(s, NOTICE_PREEMPT);
+    }
+}
+
+/* A machine that is moved while it runs stands still for less than a second: a hint, no more. */
+static void take_maintenance(struct source *s, const char *value, bool is_change)
+{
+    (void)is_change; /* a minute is a guess as it is */
+    if (strncmp(value, "TERMINATE", 9) == 0) {
+        source_tell(s, NOTICE_MAINTENANCE, value, tfe_mono_add(clock_mono(), TERMINATED_MS), false);
+    } else {
+        source_quiet(s, NOTICE_MAINTENANCE);
+    }
+    if (strncmp(value, "MIGRATE", 7) == 0) {
+        source_tell(s, NOTICE_REBALANCE, value, TFE_MONO_NEVER, true);
+    } else {
+        source_quiet(s, NOTICE_REBALANCE);
+    }
+}
+
+static bool is_value(const struct gce_question *q, const char *body)
+{
+    if (q->take == take_preempted) {
+        return strcasecmp(body, "TRUE") == 0 || strcasecmp(body, "FALSE") == 0;
+    }
+    return strcmp(body, "NONE") == 0 || strncmp(body, "MIGRATE", 7) == 0 ||
+           strncmp(body, "TERMINATE", 9) == 0;
+}
+
+static void failed(struct gce_question *q, const char *why)
+{
+    struct source *s = q->poll.source;
+    q->waits = false; /* what changed meanwhile was not heard */
+    if (source_failed(s, q->path, why)) {
+        source_poll_after(&q->poll, s->wish->pace->gce_ms);
+    }
+}
+
+static void take(struct source_poll *poll, const struct http_answer *answer, const char *error)
+{
+    struct gce_question *q = (struct gce_question *)poll;
+    struct source *s = poll->source;
+    char value[64];
+    if (!answer) {
+        q->waits = false; /* what changed meanwhile was not heard */
+        source_unanswered(s, q->path, error);
+        source_poll_after(poll, s->wish->pace->gce_ms);
+        return;
+    }
+    const char *flavor = http_answer_header(answer, "Metadata-Flavor");
+    if (!s->is_found && (!flavor || strcasecmp(flavor, "Google") != 0)) {
+        failed(q, "it is not Google's");
+        return;
+    }
+    snprintf(value, sizeof value, "%.*s", (int)strcspn(answer->body, " \r\n"), answer->body);
+    if (answer->status != 200 || !is_value(q, value)) {
+        failed(q, answer->status == 200 ? "a value that it does not have" : "not 200");
+        return;
+    }
+    const char *etag = http_answer_header(answer, "ETag");
+    snprintf(q->etag, sizeof q->etag, "%s", etag && strlen(etag) <= ETAG_MAX ? etag : "");
+    const bool is_change = q->waits;
+    q->waits = true;
+    source_works(s);
+    q->take(s, value, is_change);
+    /* A server that does not wait is not stormed. */
+    source_poll_after(poll, s->wish->pace->gce_ms);
+}
+
+/* The value now; then, from its etag on, the next change, so that none falls between two questions.
+ */
+static void turn(struct source_poll *poll)
+{
+    static const char *const headers[] = {HEADER, NULL};
+    struct gce_question *q = (struct gce_question *)poll;
+    const uint32_t wait_s = poll->source->wish->pace->gce_wait_s;
+    struct http_question question = {.method = "GET", .headers = headers};
+    if (q->waits) {
+        snprintf(q->path, sizeof q->path, PATH "%s?wait_for_change=true&timeout_sec=%u%s%s",
+                 q->name, (unsigned)wait_s, q->etag[0] ? "&last_etag=" : "", q->etag);
+        question.within_ms = wait_s * 1000 + PATIENCE_MS;
+    } else {
+        snprintf(q->path, sizeof q->path, PATH "%s", q->name);
+    }
+    source_ask(poll, q->path, &question, take);
+}
+
+static void start(struct source *s)
+{
+    struct gce *gce = s->own;
+    gce->questions[0] = (struct gce_question){.name = "preempted", .take = take_preempted};
+    gce->questions[1] =
+        (struct gce_question){.name = "maintenance-event", .take = take_maintenance};
+    source_poll_start(&gce->questions[0].poll, s, turn);
+    source_poll_start(&gce->questions[1].poll, s, turn);
+}
+
+static void stop(struct source *s)
+{
+    struct gce *gce = s->own;
+    source_poll_stop(&gce->questions[0].poll);
+    source_poll_stop(&gce->questions[1].poll);
+}
+
+/* --- what the machine is -----------------------------------------------------------------------
+ */
+
+static void head(const struct source *s, char ret[SOURCE_HEADER_MAX + 1])
+{
+    snprintf(ret, SOURCE_HEADER_MAX + 1, HEADER);
+}
+
+/* The last part of "projects/123/zones/us-central1-a". */
+static bool take_name(char ret[CLOUD_TEXT_MAX + 1], const struct http_answer *answer)
+{
+    const char *slash = strrchr(answer->body, '/');
+    const char *name = slash ? slash + 1 : answer->body;
+    return source_text(ret, name, strcspn(name, " \r\n"));
+}
+
+static bool take_zone(struct cloud_facts *facts, const struct http_answer *answer)
+{
+    return take_name(facts->zone, answer);
+}
+
+static bool take_type(struct cloud_facts *facts, const struct http_answer *answer)
+{
+    return take_name(facts->instance, answer);
+}
+
+/* A spot machine is a preemptible one here. */
+static bool take_preemptible(struct cloud_facts *facts, const struct http_answer *answer)
+{
+    facts->is_spot = strncasecmp(answer->body, "TRUE", 4) == 0;
+    facts->has_spot = facts->is_spot || strncasecmp(answer->body, "FALSE", 5) == 0;
+    return facts->has_spot;
+}
+
+static const struct source_fact facts[] = {{PATH "zone", take_zone},
+                                           {PATH "machine-type", take_type},
+                                           {PATH "scheduling/preemptible", take_preemptible},
+                                           {NULL, NULL}};
+
+const struct source_ops source_gce = {.name = "gce",
+                                      .size = sizeof(struct gce),
+                                      .start = start,
+                                      .stop = stop,
+                                      .facts = facts,
+                                      .head = head};

@@ -1,0 +1,243 @@
+/* agent/preemption/notice_command.c: a command of the user's, run every few seconds; its exit 0 is
+ * the warning, what it prints may be the seconds that are left.
+ *
+ * It runs in a process group of its own and is killed with it, whether it ends or takes too long.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/preemption/source.h"
+#include "common/base/fd.h"
+#include "common/base/heap.h"
+#include "common/base/timer.h"
+
+/* A number of seconds and some blanks; the rest is not read. */
+#define SAYS_MAX 64
+
+extern char **environ;
+
+struct command_source {
+    struct event *ended; /* on the process's descriptor */
+    char **env;
+    pid_t pid; /* 0: none runs */
+    int pid_fd;
+    int out;             /* what it prints */
+    struct event *heard; /* on that */
+    char says[SAYS_MAX + 1];
+    size_t says_n;
+    bool is_late;
+    pid_t group;     /* of the last one */
+    bool has_strays; /* of which something may still have to be reaped */
+};
+
+/* Everything TFE_ is the agent's own business, a token perhaps. */
+static char **make_environment(const struct option_table *options)
+{
+    size_t n = 0;
+    size_t kept = 0;
+    while (environ[n]) {
+        n++;
+    }
+    char **env = part_new((n + 1) * sizeof *env);
+    for (size_t i = 0; i < n; i++) {
+        char name[64];
+        const size_t length = strcspn(environ[i], "=");
+        snprintf(name, sizeof name, "%.*s", (int)length, environ[i]);
+        if (strncmp(name, "TFE_", 4) != 0 && !options_is_variable(options, name)) {
+            env[kept++] = environ[i];
+        }
+    }
+    return env;
+}
+
+/* --- the end of a run ------------------------------------------------------------------------- */
+
+static void reap_strays(struct command_source *own)
+{
+    pid_t pid = own->has_strays ? waitpid(-own->group, NULL, WNOHANG) : -1;
+    while (pid > 0) {
+        pid = waitpid(-own->group, NULL, WNOHANG);
+    }
+    own->has_strays = pid == 0;
+}
+
+/* Kills what is left of it and returns its wait status, -1 if there is none yet, or somebody else
+ * reaped it. */
+static int end(struct command_source *own)
+{
+    int status = -1;
+    kill(-own->pid, SIGKILL); /* the group lives on at least in its unreaped leader */
+    kill(own->pid, SIGKILL);
+    if (waitpid(own->pid, &status, WNOHANG) != own->pid) {
+        status = -1;
+    }
+    own->group = own->pid;
+    own->has_strays = true;
+    own->pid = 0;
+    event_drop(&own->ended);
+    event_drop(&own->heard);
+    fd_drop(&own->pid_fd);
+    fd_drop(&own->out);
+    reap_strays(own);
+    return status;
+}
+
+static void judge(struct source *s, int status)
+{
+    struct tfe_mono deadline;
+    char why[64];
+    const struct command_source *own = s->own;
+    if (own->is_late) {
+        source_failed(s, s->wish->choice->command, "it did not end in time and was killed");
+    } else if (!WIFEXITED(status) || WEXITSTATUS(status) == 126 || WEXITSTATUS(status) == 127) {
+        snprintf(why, sizeof why, WIFEXITED(status) ? "exit %d: it cannot be run" : "signal %d",
+                 WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+        source_failed(s, s->wish->choice->command, why);
+    } else if (WEXITSTATUS(status) != 0) {
+        source_works(s);
+        source_quiet(s, NOTICE_PREEMPT);
+    } else {
+        const bool is_number = source_seconds(own->says, &deadline);
+        source_works(s);
+        /* The number may count down with every run: the first one is the deadline. */
+        source_tell(s, NOTICE_PREEMPT, "", is_number ? deadline : source_grace(s), !is_number);
+    }
+}
+
+/* Keeps the beginning of what it prints and reads the rest, so that it never waits for us. */
+static void hear(evutil_socket_t fd, short what, void *ctx)
+{
+    struct command_source *own = ctx;
+    char rest[4096];
+    for (int i = 0; i < 16; i++) { /* a turn of the loop must end */
+        const size_t room = SAYS_MAX - own->says_n;
+        const ssize_t n = room > 0 ? read(own->out, own->says + own->says_n, room)
+                                   : read(own->out, rest, sizeof rest);
+        if (n <= 0) {
+            if (n == 0) {
+                event_del(own->heard);
+            }
+            return;
+        }
+        own->says_n += room > 0 ? (size_t)n : 0;
+        own->says[own->says_n] = '\0';
+    }
+}
+
+static void finish(struct source *s)
+{
+    struct command_source *own = s->own;
+    hear(own->out, 0, own);
+    int status = end(own);
+    if (status >= 0 || own->is_late) {
+        judge(s, status);
+    }
+    source_poll_after(&s->poll, s->wish->pace->command_ms);
+}
+
+static void on_ended(evutil_socket_t fd, short what, void *ctx)
+{
+    struct source *s = ctx;
+    struct command_source *own = s->own;
+    own->is_late = (what & EV_TIMEOUT) != 0;
+    finish(s);
+}
+
+/* --- a run ------------------------------------------------------------------------------------ */
+
+static void become_command(const struct source *s, int out)
+{
+    const struct command_source *own = s->own;
+    const char *const argv[] = {"sh", "-c", s->wish->choice->command, NULL};
+    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    sigset_t none;
+    sigemptyset(&none);
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    signal(SIGPIPE, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    /* Not all that libraries open is closed by execve. */
+    syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
+    if (null >= 0 && dup2(null, 0) == 0 && dup2(out, 1) == 1 && dup2(null, 2) == 2) {
+        execve("/bin/sh", (char *const *)(uintptr_t)argv, own->env);
+    }
+    _exit(127);
+}
+
+static bool run(struct source *s)
+{
+    struct command_source *own = s->own;
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC)) {
+        return false;
+    }
+    fcntl(ends[0], F_SETFL, O_NONBLOCK); /* the command's end waits, as it expects */
+    own->says_n = 0;
+    own->says[0] = '\0';
+    own->pid = fork();
+    if (own->pid == 0) {
+        become_command(s, ends[1]);
+    }
+    close(ends[1]);
+    own->out = ends[0];
+    if (own->pid < 0) {
+        own->pid = 0;
+        close(ends[0]);
+        return false;
+    }
+    setpgid(own->pid, own->pid); /* whichever of the two comes first */
+    own->pid_fd = (int)syscall(SYS_pidfd_open, own->pid, 0);
+    own->ended = own->pid_fd < 0 ? NULL : event_new(s->base, own->pid_fd, EV_READ, on_ended, s);
+    own->heard = event_new(s->base, own->out, EV_READ | EV_PERSIST, hear, own);
+    if (!own->ended || !own->heard || timer_after(own->ended, s->wish->pace->command_within_ms) ||
+        event_add(own->heard, NULL)) {
+        end(own);
+        return false;
+    }
+    return true;
+}
+
+static void turn(struct source_poll *poll)
+{
+    struct source *s = poll->source;
+    struct command_source *own = s->own;
+    reap_strays(own);
+    if (own->has_strays) {
+        kill(-own->group, SIGKILL);
+        source_failed(s, s->wish->choice->command, "what it started before cannot be ended yet");
+    } else if (run(s)) {
+        return;
+    } else {
+        source_failed(s, s->wish->choice->command, strerror(errno));
+    }
+    source_poll_after(poll, s->wish->pace->command_ms);
+}
+
+static void start(struct source *s)
+{
+    ((struct command_source *)s->own)->env = make_environment(s->wish->options);
+}
+
+static void stop(struct source *s)
+{
+    struct command_source *own = s->own;
+    if (own->pid > 0) {
+        end(own);
+    }
+    free(own->env);
+    own->env = NULL;
+}
+
+const struct source_ops source_command = {.name = "command",
+                                          .size = sizeof(struct command_source),
+                                          .turn = turn,
+                                          .start = start,
+                                          .stop = stop};

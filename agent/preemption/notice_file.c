@@ -1,0 +1,61 @@
+/* agent/preemption/notice_file.c: a path whose being there is the warning; it may hold the seconds
+ * that are left. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/preemption/source.h"
+
+/* A number of seconds and some blanks. */
+#define HOLDS_MAX 32
+
+/* What it holds, cut. "": nothing, or it cannot be read; a pipe or a folder holds nothing. */
+static void read_file(const char *path, char ret[HOLDS_MAX + 1])
+{
+    ssize_t n = -1;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd >= 0) {
+        n = read(fd, ret, HOLDS_MAX);
+        close(fd);
+    }
+    ret[n > 0 ? n : 0] = '\0';
+}
+
+static void look(struct source *s, const char *path)
+{
+    char text[HOLDS_MAX + 1];
+    struct stat facts;
+    struct tfe_mono deadline;
+    if (stat(path, &facts)) {
+        if (errno == ENOENT || errno == ENOTDIR) {
+            source_works(s);
+            source_quiet(s, NOTICE_PREEMPT);
+        } else {
+            source_failed(s, path, strerror(errno));
+        }
+        return;
+    }
+    read_file(path, text);
+    const bool is_number = source_seconds(text, &deadline);
+    if (!is_number) {
+        deadline = source_grace(s);
+    }
+    if (!is_number && text[strspn(text, " \t\r\n")] != '\0') {
+        source_failed(s, path, "it holds something else than one number of seconds");
+    } else {
+        source_works(s);
+    }
+    /* Another number is another deadline. */
+    source_tell(s, NOTICE_PREEMPT, is_number ? text : "", deadline, !is_number);
+}
+
+static void turn(struct source_poll *poll)
+{
+    struct source *s = poll->source;
+    look(s, s->wish->choice->file);
+    source_poll_after(poll, s->wish->pace->file_ms);
+}
+
+const struct source_ops source_file = {.name = "file", .turn = turn};

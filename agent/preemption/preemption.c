@@ -1,0 +1,215 @@
+/* agent/preemption/preemption.c: starts the wanted sources, and tells the most pressing warning of
+ * each kind. */
+#include "agent/preemption/preemption.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/preemption/cloud_info.h"
+#include "agent/preemption/source.h"
+#include "common/base/heap.h"
+#include "common/base/log.h"
+#include "common/base/timer.h"
+
+const struct notice_pace notice_pace_default = {
+    .aws_ms = 5000,
+    .gce_ms = 1000,
+    .gce_wait_s = 300,
+    .azure_ms = 1000,
+    .azure_first_ms = 125000,
+    .file_ms = 500,
+    .command_ms = 5000,
+    .command_within_ms = 30000,
+    .auto_ms = 1000,
+    .answer_ms = 5000,
+    .facts_ms = 10000,
+    .quiet_ms = 2000,
+};
+
+static const struct source_ops *const table[FROM__COUNT] = {
+    [FROM_AWS] = &source_aws,   [FROM_GCE] = &source_gce,         [FROM_AZURE] = &source_azure,
+    [FROM_FILE] = &source_file, [FROM_COMMAND] = &source_command, [FROM_SIGNAL] = &source_signal,
+};
+
+struct notices {
+    struct notice_wish wish;
+    notice_fn *on_notice;
+    void *ctx;
+    struct http *http; /* where a cloud is watched */
+    struct event *quiet;
+    bool is_running;
+    bool is_drained;
+    bool silence_told;
+    struct cloud_ask cloud; /* of the first one that works */
+    struct source sources[FROM__COUNT];
+    struct source_word told[SOURCE_KINDS]; /* its tag is the source's name */
+};
+
+/* --- what the sources say, together ----------------------------------------------------------- */
+
+static void look(struct notices *all);
+
+static void tell(struct notices *all, enum tfe_notice kind, const struct source_word *word)
+{
+    struct source_word *told = &all->told[kind];
+    const struct agent_notice notice = {.kind = kind,
+                                        .deadline = word ? word->deadline : TFE_MONO_NEVER,
+                                        .withdrawn = !word,
+                                        .uncertain = word && word->is_uncertain};
+    if (word) {
+        *told = *word;
+    } else {
+        told->is_said = false;
+    }
+    look(all);
+    all->on_notice(all->ctx, &notice, told->tag);
+}
+
+/* Of several warnings of one kind the earliest deadline counts. */
+static void weigh(struct notices *all, enum tfe_notice kind)
+{
+    const struct source_word *told = &all->told[kind];
+    const struct source_word *most = NULL;
+    const char *name = NULL;
+    for (size_t i = 0; i < FROM__COUNT; i++) {
+        const struct source_word *word = &all->sources[i].words[kind];
+        if (word->is_said && (!most || tfe_mono_before(word->deadline, most->deadline))) {
+            most = word;
+            name = all->sources[i].ops->name;
+        }
+    }
+    if (most) {
+        struct source_word now = *most;
+        memset(now.tag, 0, sizeof now.tag);
+        memcpy(now.tag, name, strlen(name));
+        if (!told->is_said || told->deadline.ms != now.deadline.ms) {
+            tell(all, kind, &now);
+        }
+    } else if (told->is_said) {
+        tell(all, kind, NULL);
+    }
+}
+
+/* --- what this machine is ----------------------------------------------------------------------
+ */
+
+static void on_cloud(void *ctx, const struct cloud_facts *facts)
+{
+    const struct notices *all = ctx;
+    all->wish.on_cloud(all->ctx, facts);
+}
+
+static void found(struct notices *all, struct source *s)
+{
+    if (all->wish.on_cloud && s->ops->facts && !all->cloud.poll.source) {
+        cloud_ask_start(&all->cloud, s, on_cloud, all);
+    }
+}
+
+/* --- drained ---------------------------------------------------------------------------------- */
+
+static bool is_warned(const struct notices *all)
+{
+    bool warned = false;
+    for (size_t kind = 1; kind < SOURCE_KINDS; kind++) {
+        warned = warned || (kind != NOTICE_REBALANCE && all->told[kind].is_said);
+    }
+    return warned;
+}
+
+static void set_drained(struct notices *all, bool is_drained)
+{
+    if (all->is_drained == is_drained) {
+        return;
+    }
+    all->is_drained = is_drained;
+    for (size_t i = 0; i < FROM__COUNT; i++) {
+        struct source *s = &all->sources[i];
+        if (s->all && !s->is_over && s->ops->drained) {
+            s->ops->drained(s, is_drained);
+        }
+    }
+}
+
+static void on_quiet(evutil_socket_t fd, short what, void *ctx)
+{
+    set_drained(ctx, true);
+}
+
+/* Something has begun, ended, or been warned of. */
+static void look(struct notices *all)
+{
+    if (all->is_running || !is_warned(all)) {
+        evtimer_del(all->quiet);
+        set_drained(all, false);
+    } else if (!all->is_drained && !evtimer_pending(all->quiet, NULL)) {
+        timer_after(all->quiet, all->wish.pace->quiet_ms);
+    }
+}
+
+void notices_set_running(struct notices *all, bool is_running)
+{
+    all->is_running = is_running;
+    look(all);
+}
+
+/* --- their life ------------------------------------------------------------------------------- */
+
+static void start(struct notices *all, struct event_base *base, enum notice_from from)
+{
+    const enum notice_wanted wanted = all->wish.choice->wanted[from];
+    struct source *s = &all->sources[from];
+    if (wanted == WANTED_NEVER) {
+        return;
+    }
+    s->own = s->ops->size > 0 ? part_new(s->ops->size) : NULL;
+    s->all = all;
+    s->weigh = weigh;
+    s->found = found;
+    s->silence_told = &all->silence_told;
+    s->base = base;
+    s->wish = &all->wish;
+    if (from <= FROM_AZURE) {
+        s->place = all->wish.choice->place;
+        all->http = all->http ? all->http : http_new(base);
+        s->http = all->http;
+    }
+    s->is_found = wanted == WANTED_ASKED;
+    source_start(s);
+}
+
+struct notices *notices_new(struct event_base *base, const struct notice_wish *wish,
+                            notice_fn *on_notice, void *ctx)
+{
+    struct notices *all = part_new(sizeof *all);
+    all->wish = *wish;
+    all->on_notice = on_notice;
+    all->ctx = ctx;
+    all->quiet = evtimer_new(base, on_quiet, all);
+    part_must(all->quiet);
+    for (size_t i = 0; i < FROM__COUNT; i++) {
+        all->sources[i].ops = table[i];
+    }
+    for (size_t i = 0; i < FROM__COUNT; i++) {
+        start(all, base, (enum notice_from)i);
+    }
+    return all;
+}
+
+void notices_free(struct notices *all)
+{
+    if (!all) {
+        return;
+    }
+    cloud_ask_stop(&all->cloud);
+    for (size_t i = 0; i < FROM__COUNT; i++) {
+        struct source *s = &all->sources[i];
+        if (s->all) {
+            source_stop(s);
+            free(s->own);
+        }
+    }
+    http_free(all->http);
+    event_drop(&all->quiet);
+    free(all);
+}

@@ -1,0 +1,253 @@
+/* agent/preemption/source.c: complaints, questions and deadlines of all sources. */
+#include "agent/preemption/source.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/base/clock.h"
+#include "common/base/heap.h"
+#include "common/base/log.h"
+#include "common/base/timer.h"
+
+/* A service that comes and goes is complained about this often. */
+#define SAY_EVERY_MS 600000
+
+/* Of an answer; the longest that is asked for, a list of scheduled events, has some kilobytes. */
+#define ANSWER_MAX 65536
+
+/* Seconds that a file or command may name: a day. */
+#define SECONDS_MAX 86400
+
+void source_works(struct source *s)
+{
+    if (!s->is_found) {
+        s->is_found = true;
+        log_info("notice_source", LOG_S("source", s->ops->name));
+    }
+    if (s->in_trouble) {
+        s->in_trouble = false;
+        log_info("notice_source_works_again", LOG_S("source", s->ops->name));
+    }
+    s->found(s->all, s);
+}
+
+static void complain(struct source *s, const char *what, const char *why, const char *then)
+{
+    const struct tfe_mono now = clock_mono();
+    if (!s->in_trouble && !tfe_mono_before(now, s->say_next)) {
+        s->in_trouble = true;
+        s->say_next = tfe_mono_add(now, SAY_EVERY_MS);
+        log_warn("notice_source_fails", LOG_S("source", s->ops->name), LOG_S("at", what),
+                 LOG_S("why", why), LOG_S("then", then));
+    } else {
+        log_debug("notice_source_fails", LOG_S("source", s->ops->name), LOG_S("at", what),
+                  LOG_S("why", why));
+    }
+}
+
+bool source_failed(struct source *s, const char *what, const char *why)
+{
+    if (!s->is_found) {
+        log_debug("notice_source_not_there", LOG_S("source", s->ops->name), LOG_S("why", why));
+        s->is_over = true;
+        source_stop(s);
+        return false;
+    }
+    complain(s, what, why, "it is asked again and again");
+    return true;
+}
+
+void source_unanswered(struct source *s, const char *what, const char *why)
+{
+    if (!s->is_found) {
+        s->is_silent = true;
+        if (*s->silence_told) {
+            log_debug("notice_source_fails", LOG_S("source", s->ops->name), LOG_S("at", what),
+                      LOG_S("why", why));
+            return;
+        }
+        *s->silence_told = true;
+    }
+    complain(
+        s, what, why,
+        "is the hop limit too small for a container (AWS: http-put-response-hop-limit 2)? it is "
+        "asked again and again");
+}
+
+/* --- what a source says ---------------------------------------------------------------------- */
+
+void source_tell(struct source *s, enum tfe_notice kind, const char *tag, struct tfe_mono deadline,
+                 bool is_uncertain)
+{
+    struct source_word *word = &s->words[kind];
+    char cut[SOURCE_TAG_MAX + 1] = "";
+    const size_t n = strlen(tag);
+    memcpy(cut, tag, n < SOURCE_TAG_MAX ? n : SOURCE_TAG_MAX);
+    if (word->is_said && strcmp(word->tag, cut) == 0) {
+        return;
+    }
+    *word =
+        (struct source_word){.is_said = true, .is_uncertain = is_uncertain, .deadline = deadline};
+    memcpy(word->tag, cut, sizeof cut);
+    log_info("notice_heard", LOG_S("source", s->ops->name), LOG_S("kind", msg_notice_name(kind)),
+             LOG_B("uncertain", is_uncertain), LOG_S("what", cut[0] ? cut : NULL));
+    s->weigh(s->all, kind);
+}
+
+void source_quiet(struct source *s, enum tfe_notice kind)
+{
+    struct source_word *word = &s->words[kind];
+    if (word->is_said) {
+        word->is_said = false;
+        log_info("notice_withdrawn", LOG_S("source", s->ops->name),
+                 LOG_S("kind", msg_notice_name(kind)));
+        s->weigh(s->all, kind);
+    }
+}
+
+/* --- turns and questions ---------------------------------------------------------------------- */
+
+static void on_timer(evutil_socket_t fd, short what, void *ctx)
+{
+    struct source_poll *poll = ctx;
+    poll->turn(poll);
+}
+
+void source_poll_start(struct source_poll *poll, struct source *s,
+                       void (*turn)(struct source_poll *poll))
+{
+    *poll = (struct source_poll){.source = s, .turn = turn};
+    poll->timer = evtimer_new(s->base, on_timer, poll);
+    part_must(poll->timer && timer_after(poll->timer, 0) == 0);
+}
+
+void source_poll_stop(struct source_poll *poll)
+{
+    http_cancel(poll->ask);
+    poll->ask = NULL;
+    event_drop(&poll->timer);
+}
+
+void source_poll_after(struct source_poll *poll, uint32_t ms)
+{
+    const struct source *s = poll->source;
+    timer_after(poll->timer, !s->is_found && s->is_silent ? s->wish->pace->facts_ms : ms);
+}
+
+void source_start(struct source *s)
+{
+    if (s->ops->turn) {
+        source_poll_start(&s->poll, s, s->ops->turn);
+    }
+    if (s->ops->start) {
+        s->ops->start(s);
+    }
+}
+
+void source_stop(struct source *s)
+{
+    source_poll_stop(&s->poll);
+    if (s->ops->stop) {
+        s->ops->stop(s);
+    }
+}
+
+static void on_answer(void *ctx, const struct http_answer *answer, const char *error)
+{
+    struct source_poll *poll = ctx;
+    poll->ask = NULL;
+    poll->take(poll, answer, error);
+}
+
+void source_ask(struct source_poll *poll, const char *path, const struct http_question *question,
+                source_take_fn *take)
+{
+    const struct source *s = poll->source;
+    char url[1024];
+    snprintf(url, sizeof url, "%s%s", s->place, path);
+    struct http_question q = *question;
+    q.url = url;
+    q.most = ANSWER_MAX;
+    q.is_alone = true;
+    if (q.within_ms == 0) {
+        q.within_ms =
+            s->is_found || s->is_silent ? s->wish->pace->answer_ms : s->wish->pace->auto_ms;
+    }
+    poll->take = take;
+    int rc = http_ask(s->http, &q, on_answer, poll, &poll->ask);
+    if (rc) {
+        take(poll, NULL, tfe_error_sentence(rc));
+    }
+}
+
+/* --- deadlines -------------------------------------------------------------------------------- */
+
+struct tfe_mono source_grace(const struct source *s)
+{
+    return tfe_mono_add(clock_mono(), s->wish->grace_ms);
+}
+
+static bool read_time(const char *text, struct tfe_wall *ret)
+{
+    static const char *const formats[] = {"%Y-%m-%dT%H:%M:%S", "%a, %d %b %Y %H:%M:%S"};
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        struct tm parts = {0};
+        const char *end = strptime(text, formats[i], &parts);
+        /* A fraction, then the zone, which is always UTC: "Z" or " GMT". */
+        if (end && *end == '.') {
+            end += 1 + strspn(end + 1, "0123456789");
+        }
+        if (end && (strcmp(end, "Z") == 0 || strcmp(end, " GMT") == 0)) {
+            ret->ms = (int64_t)timegm(&parts) * 1000;
+            return true;
+        }
+    }
+    return false;
+}
+
+int source_deadline(const struct http_answer *answer, const char *text, uint32_t most_ms,
+                    struct tfe_mono *ret)
+{
+    struct tfe_wall then;
+    struct tfe_wall now;
+    const char *date = http_answer_header(answer, "Date");
+    if (!read_time(text, &then)) {
+        return TFE_EINVAL;
+    }
+    if (!date || !read_time(date, &now)) {
+        now = clock_wall();
+    }
+    int64_t lead = then.ms - now.ms;
+    lead = lead < 0 ? 0 : lead;
+    *ret = tfe_mono_add(clock_mono(), lead < most_ms ? lead : most_ms);
+    return 0;
+}
+
+bool source_text(char ret[CLOUD_TEXT_MAX + 1], const char *text, size_t n)
+{
+    bool is_sound = n > 0 && n <= CLOUD_TEXT_MAX;
+    for (size_t i = 0; is_sound && i < n; i++) {
+        is_sound = text[i] > ' ' && text[i] < 0x7f;
+    }
+    if (is_sound) {
+        memcpy(ret, text, n);
+        ret[n] = '\0';
+    }
+    return is_sound;
+}
+
+bool source_seconds(const char *text, struct tfe_mono *ret_deadline)
+{
+    static const char blanks[] = " \t\r\n";
+    const char *at = text + strspn(text, blanks);
+    const size_t digits = strspn(at, "0123456789");
+    if (digits == 0 || at[digits + strspn(at + digits, blanks)] != '\0') {
+        return false;
+    }
+    unsigned long seconds = digits > 9 ? SECONDS_MAX : strtoul(at, NULL, 10);
+    seconds = seconds < SECONDS_MAX ? seconds : SECONDS_MAX;
+    *ret_deadline = tfe_mono_add(clock_mono(), (int64_t)seconds * 1000);
+    return true;
+}

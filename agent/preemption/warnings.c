@@ -1,0 +1,95 @@
+/* agent/preemption/warnings.c: see warnings.h. */
+#include "agent/preemption/warnings.h"
+
+#include <event2/event.h>
+#include <stdlib.h>
+
+#include "agent/core/standing.h"
+#include "agent/preemption/preemption.h"
+#include "common/base/clock.h"
+#include "common/base/heap.h"
+#include "common/base/timer.h"
+
+/* Beside the agents of jobs here, of which each asks every second: Azure answers five questions a
+ * second, whoever they are from. */
+#define AZURE_MS 5000
+
+struct warnings {
+    struct warnings_wish wish;
+    struct notice_choice choice;
+    struct notice_pace pace;
+    struct notices *notices;
+    struct standing all;
+    struct event *over; /* one that has not come true stands no longer */
+    bool is_up;
+};
+
+static void tell(struct warnings *w, bool again)
+{
+    struct msg_notice notice;
+    const struct tfe_mono now = clock_mono();
+    const struct tfe_mono when = standing_deadline(&w->all);
+    if (!tfe_mono_is_never(when)) {
+        timer_after(w->over, tfe_mono_sub(when, now));
+    }
+    if (w->is_up && standing_tell(&w->all, now, again, &notice)) {
+        w->wish.say(w->wish.ctx, &notice);
+    }
+}
+
+static void on_over(evutil_socket_t fd, short what, void *ctx)
+{
+    struct warnings *w = ctx;
+    standing_drop_old(&w->all, clock_mono());
+    tell(w, false);
+}
+
+static void on_notice(void *ctx, const struct agent_notice *notice, const char *from)
+{
+    struct warnings *w = ctx;
+    (void)standing_take(&w->all, clock_mono(), notice);
+    tell(w, false);
+}
+
+static void on_cloud(void *ctx, const struct cloud_facts *facts)
+{
+    const struct warnings *w = ctx;
+    w->wish.on_cloud(w->wish.ctx, facts);
+}
+
+struct warnings *warnings_new(const struct warnings_wish *wish)
+{
+    struct warnings *w = part_new(sizeof *w);
+    *w = (struct warnings){.wish = *wish, .choice = *wish->choice, .pace = notice_pace_default};
+    w->pace.azure_ms = AZURE_MS;
+    w->over = evtimer_new(wish->base, on_over, w);
+    part_must(w->over);
+    notice_choice_settle(&w->choice, "/sys");
+    w->choice.wanted[FROM_COMMAND] = WANTED_NEVER;
+    w->choice.wanted[FROM_SIGNAL] = WANTED_NEVER;
+    const struct notice_wish notice = {
+        .choice = &w->choice, .pace = &w->pace, .grace_ms = wish->grace_ms, .on_cloud = on_cloud};
+    w->notices = notices_new(wish->base, &notice, on_notice, w);
+    notices_set_running(w->notices, true); /* no cloud is told that all has ended here */
+    return w;
+}
+
+void warnings_free(struct warnings *w)
+{
+    if (w) {
+        notices_free(w->notices);
+        event_drop(&w->over);
+        free(w);
+    }
+}
+
+void warnings_up(struct warnings *w)
+{
+    w->is_up = true;
+    tell(w, true);
+}
+
+void warnings_down(struct warnings *w)
+{
+    w->is_up = false;
+}

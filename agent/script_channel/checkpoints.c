@@ -1,0 +1,293 @@
+/* agent/script_channel/checkpoints.c: inotify on a checkpoint directory, or on what stands where it
+ * will be. */
+#include "agent/script_channel/checkpoints.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/script_channel/checkpoint_name.h"
+#include "common/base/assert.h"
+#include "common/base/fd.h"
+#include "common/base/heap.h"
+#include "common/base/log.h"
+#include "common/base/timer.h"
+
+/* Checkpoints whose files have begun to appear and that no state file names yet. */
+#define BEGUN_MAX 8
+/* Reads of the queue in one turn; each holds a hundred events or more. */
+#define READS_MAX 4
+/* Of the state file: the newest checkpoint stands in its first line. */
+#define STATE_BYTES 8192
+/* The directory came and went while we looked for it. */
+#define LOOKS_MAX 8
+
+#define WATCH_SELF (IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR)
+#define WATCH_DIR (WATCH_SELF | IN_CREATE | IN_MOVED_TO | IN_CLOSE_WRITE)
+#define WATCH_ABOVE (WATCH_SELF | IN_CREATE | IN_MOVED_TO)
+
+struct begun {
+    char name[CHECKPOINT_NAME_MAX + 1]; /* "": free */
+    uint64_t asked;                     /* number of the newest ask when its first file came */
+};
+
+struct checkpoints {
+    struct event *readable;
+    int fd; /* inotify */
+    int watch;
+    bool is_there; /* the watch is on the directory itself, else on one above it */
+    checkpoints_fn *fn;
+    void *ctx;
+    uint64_t asked;
+    struct stat seen; /* the state file as it was read; another save makes another one */
+    struct begun begun[BEGUN_MAX];
+    size_t next_begun;
+    char path[PATH_MAX];
+    char awaited[NAME_MAX + 1]; /* what must appear in the directory above */
+};
+
+/* --- the state file --- */
+
+static struct begun *find_begun(struct checkpoints *c, const char *name, size_t n)
+{
+    for (size_t i = 0; i < BEGUN_MAX; i++) {
+        if (strncmp(c->begun[i].name, name, n) == 0 && c->begun[i].name[n] == '\0') {
+            return &c->begun[i];
+        }
+    }
+    return NULL;
+}
+
+static void note_begun(struct checkpoints *c, const char *file)
+{
+    size_t n = checkpoint_name_stem(file);
+    if (n == 0 || n > CHECKPOINT_NAME_MAX || find_begun(c, file, n)) {
+        return;
+    }
+    struct begun *begun = &c->begun[c->next_begun++ % BEGUN_MAX];
+    memcpy(begun->name, file, n);
+    begun->name[n] = '\0';
+    begun->asked = c->asked;
+}
+
+/* Reads the state file, if it is another than the last one. False: nothing new. */
+static bool read_state(struct checkpoints *c, char ret_name[CHECKPOINT_NAME_MAX + 1])
+{
+    char path[PATH_MAX + sizeof("/" CHECKPOINT_STATE_FILE)];
+    strcat(strcpy(path, c->path), "/" CHECKPOINT_STATE_FILE);
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat st = {0};
+    if (fd < 0) {
+        return false;
+    }
+    char text[STATE_BYTES];
+    ssize_t got = -1;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
+        got = read(fd, text, sizeof(text));
+    }
+    close(fd);
+    if (got <= 0 || (st.st_dev == c->seen.st_dev && st.st_ino == c->seen.st_ino &&
+                     st.st_size == c->seen.st_size &&
+                     memcmp(&st.st_mtim, &c->seen.st_mtim, sizeof st.st_mtim) == 0)) {
+        return false;
+    }
+    if (!checkpoint_state_newest(text, (size_t)got, ret_name)) {
+        return false; /* half written: another event will come */
+    }
+    c->seen = st;
+    return true;
+}
+
+static void look(struct checkpoints *c)
+{
+    char name[CHECKPOINT_NAME_MAX + 1];
+    if (!read_state(c, name)) {
+        return;
+    }
+    uint64_t step = 0;
+    bool has_step = checkpoint_name_step(name, &step);
+    struct begun *begun = find_begun(c, name, strlen(name));
+    uint64_t answers = begun ? begun->asked : 0;
+    if (begun) {
+        begun->name[0] = '\0';
+    }
+    log_debug("checkpoint_seen", LOG_S("name", name), LOG_U("answers", answers));
+    if (c->fn) {
+        c->fn(c->ctx, has_step, step, answers);
+    }
+}
+
+/* --- the watch --- */
+
+/* Watches the directory, else the nearest one above that exists. */
+static void watch_nearest(struct checkpoints *c)
+{
+    c->watch = inotify_add_watch(c->fd, c->path, WATCH_DIR);
+    c->is_there = c->watch >= 0;
+    char above[PATH_MAX];
+    memcpy(above, c->path, sizeof(above));
+    while (c->watch < 0) {
+        char *slash = strrchr(above, '/');
+        const char *name = slash ? slash + 1 : above;
+        size_t n = strnlen(name, NAME_MAX);
+        memcpy(c->awaited, name, n);
+        c->awaited[n] = '\0';
+        const char *parent = !slash ? "." : slash == above ? "/" : above;
+        if (slash) {
+            *slash = '\0';
+        }
+        c->watch = inotify_add_watch(c->fd, parent, WATCH_ABOVE);
+        if (!slash || slash == above) {
+            return; /* nothing is above that */
+        }
+    }
+}
+
+/* Sets the watch anew. Whoever found a lower one than before looks again: what it waits for may
+ * have come between the look and the watch. */
+static void watch(struct checkpoints *c)
+{
+    for (int i = 0; i < LOOKS_MAX; i++) {
+        int old = c->watch;
+        watch_nearest(c);
+        if (old >= 0 && old != c->watch) {
+            (void)inotify_rm_watch(c->fd, old);
+        }
+        if (c->is_there || c->watch == old) {
+            break;
+        }
+    }
+    if (c->is_there) {
+        look(c);
+    }
+}
+
+static void take_event(struct checkpoints *c, const struct inotify_event *event, bool *again)
+{
+    if (event->mask & IN_Q_OVERFLOW) {
+        *again = true;
+        return;
+    }
+    if (event->wd != c->watch) {
+        return; /* of a watch that was taken away */
+    }
+    if (event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED | IN_UNMOUNT)) {
+        *again = true;
+    } else if (!event->len) {
+        return;
+    } else if (!c->is_there) {
+        *again = *again || strcmp(event->name, c->awaited) == 0;
+    } else if (strcmp(event->name, CHECKPOINT_STATE_FILE) == 0) {
+        look(c);
+    } else if (event->mask & (IN_CREATE | IN_MOVED_TO)) {
+        note_begun(c, event->name);
+    }
+}
+
+/* Takes what the queue holds. */
+static void drain(struct checkpoints *c)
+{
+    union {
+        char bytes[4096];
+        struct inotify_event align;
+    } buffer;
+    bool again = false;
+    for (int i = 0; c->fd >= 0 && i < READS_MAX; i++) {
+        ssize_t n = read(c->fd, buffer.bytes, sizeof(buffer.bytes));
+        if (n <= 0) {
+            break;
+        }
+        for (size_t at = 0; at < (size_t)n;) {
+            const struct inotify_event *event =
+                (const struct inotify_event *)(const void *)(buffer.bytes + at);
+            take_event(c, event, &again);
+            at += sizeof(*event) + event->len;
+        }
+    }
+    if (again) {
+        watch(c);
+    }
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *ctx)
+{
+    drain(ctx);
+}
+
+void checkpoints_begin(struct checkpoints *c)
+{
+    checkpoints_fn *fn = c->fn;
+    c->fn = NULL;
+    drain(c);
+    c->fn = fn;
+    c->asked = 0;
+    memset(c->begun, 0, sizeof(c->begun));
+}
+
+void checkpoints_catch_up(struct checkpoints *c)
+{
+    drain(c);
+}
+
+void checkpoints_ask(struct checkpoints *c, uint64_t number)
+{
+    drain(c); /* what began before this does not answer it */
+    c->asked = number;
+}
+
+struct checkpoints *checkpoints_new(struct event_base *base, const char *dir, checkpoints_fn *fn,
+                                    void *ctx)
+{
+    struct checkpoints *c = part_new(sizeof(*c));
+    size_t n = strlen(dir);
+    while (n > 1 && dir[n - 1] == '/') {
+        n--;
+    }
+    TFE_ASSERT(n < sizeof(c->path));
+    memcpy(c->path, dir, n);
+    c->ctx = ctx;
+    c->watch = -1;
+    c->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (c->fd >= 0) {
+        c->readable = event_new(base, c->fd, EV_READ | EV_PERSIST, on_readable, c);
+        part_must(c->readable && event_add(c->readable, NULL) == 0);
+        watch(c);
+    }
+    if (c->watch < 0) {
+        log_warn("checkpoint_dir_not_watched", LOG_S("path", c->path),
+                 LOG_S("why", strerror(errno)));
+    }
+    c->fn = fn;
+    return c;
+}
+
+void checkpoints_free(struct checkpoints *c)
+{
+    if (!c) {
+        return;
+    }
+    event_drop(&c->readable);
+    fd_drop(&c->fd);
+    free(c);
+}
+
+uint64_t checkpoints_epoch(const char *dir)
+{
+    uint64_t highest = 0;
+    DIR *entries = opendir(dir);
+    for (const struct dirent *entry; entries && (entry = readdir(entries));) {
+        uint64_t epoch = checkpoint_name_epoch(entry->d_name);
+        highest = epoch > highest ? epoch : highest;
+    }
+    if (entries) {
+        closedir(entries);
+    }
+    return highest;
+}

@@ -1,0 +1,204 @@
+/* agent/script_channel/script_message.c: JSON of the script channel, with checks. */
+#include "agent/script_channel/script_message.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* False: not one of ours. */
+static bool read_word(const char *type, enum script_word *ret)
+{
+    static const char *const words[] = {[SCRIPT_HELLO] = "hello",
+                                        [SCRIPT_PROGRESS] = "progress",
+                                        [SCRIPT_CHECKPOINT] = "checkpoint",
+                                        [SCRIPT_MEMORY] = "memory",
+                                        [SCRIPT_HANDLER] = "handler",
+                                        [SCRIPT_REMARK] = "remark",
+                                        [SCRIPT_KEPT] = "kept",
+                                        [SCRIPT_ENDS] = "ends"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcmp(type, words[i]) == 0) {
+            *ret = (enum script_word)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum script_remark read_remark(const char *what)
+{
+    return strcmp(what, "hook_failed") == 0     ? REMARK_HOOK_FAILED
+           : strcmp(what, "strategy_made") == 0 ? REMARK_STRATEGY_MADE
+           : strcmp(what, "keras3_fit") == 0    ? REMARK_KERAS3_FIT
+                                                : REMARK_UNKNOWN;
+}
+
+void script_metrics_add(struct script_metrics *m, const char *name, double value)
+{
+    static const char legal[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._/-";
+    char cut[SCRIPT_METRIC_NAME_MAX + 1];
+    (void)snprintf(cut, sizeof(cut), "%s", name);
+    for (char *c = cut; *c != '\0'; c++) {
+        *c = strchr(legal, *c) ? *c : '_';
+    }
+    size_t i = 0;
+    while (i < m->n && strcmp(m->v[i].name, cut) != 0) {
+        i++;
+    }
+    if (cut[0] == '\0' || !isfinite(value) || i == SCRIPT_METRICS_MAX) {
+        return;
+    }
+    m->n += i == m->n;
+    memcpy(m->v[i].name, cut, sizeof(cut));
+    m->v[i].value = value;
+}
+
+/* False: one of them is no number. */
+static bool read_metrics(json_t *metrics, struct script_metrics *ret)
+{
+    const char *name;
+    json_t *value;
+    *ret = (struct script_metrics){.n = 0};
+    json_object_foreach(metrics, name, value)
+    {
+        if (!json_is_number(value)) {
+            return false;
+        }
+        script_metrics_add(ret, name, json_number_value(value));
+    }
+    return true;
+}
+
+/* Members that are not there stay as they are in m. TFE_EINVAL with why. */
+static int read_members(json_t *object, struct script_message *m, json_error_t *why)
+{
+    json_int_t epoch = 0;
+    json_int_t rank = 0;
+    json_int_t pid = 1;
+    json_int_t step = -1;
+    json_int_t samples = 0;
+    json_int_t total = 0;
+    json_t *metrics = NULL;
+    json_int_t answers = 0;
+    json_int_t bytes = 0;
+    json_int_t code = 0;
+    int listens = 0;
+    int partitioned = 0;
+    int restored = 0;
+    int seen = 0;
+    int handles = 0;
+    const char *what = "";
+    const char *why_not = "";
+    const char *path;
+    size_t path_n = 0;
+    int rc = json_unpack_ex(object, why, 0, "{s:I,s:I}", "epoch", &epoch, "rank", &rank);
+    if (rc == 0 && m->word == SCRIPT_HELLO) {
+        rc = json_unpack_ex(object, why, 0, "{s:I,s:b,s?b}", "pid", &pid, "listens", &listens,
+                            "partitioned", &partitioned);
+    } else if (rc == 0 && m->word == SCRIPT_PROGRESS) {
+        rc = json_unpack_ex(object, why, 0, "{s:I,s?I,s?I,s?b,s?b,s?o}", "step", &step, "samples",
+                            &samples, "total", &total, "restored", &restored, "seen", &seen,
+                            "metrics", &metrics);
+    } else if (rc == 0 && m->word == SCRIPT_CHECKPOINT) {
+        rc = json_unpack_ex(object, why, 0, "{s?I,s?I,s?s%,s?b}", "step", &step, "answers",
+                            &answers, "path", &path, &path_n, "seen", &seen);
+    } else if (rc == 0 && m->word == SCRIPT_MEMORY) {
+        rc = json_unpack_ex(object, why, 0, "{s:I}", "bytes", &bytes);
+    } else if (rc == 0 && m->word == SCRIPT_KEPT) {
+        rc = json_unpack_ex(object, why, 0, "{s:I,s?I}", "step", &step, "answers", &answers);
+    } else if (rc == 0 && m->word == SCRIPT_HANDLER) {
+        rc = json_unpack_ex(object, why, 0, "{s:I,s:b}", "pid", &pid, "term", &handles);
+    } else if (rc == 0 && m->word == SCRIPT_REMARK) {
+        rc = json_unpack_ex(object, why, 0, "{s:s,s?s}", "what", &what, "why", &why_not);
+    } else if (rc == 0 && m->word == SCRIPT_ENDS) {
+        rc = json_unpack_ex(object, why, 0, "{s?I}", "code", &code);
+    }
+    bool has_step = m->word == SCRIPT_PROGRESS || m->word == SCRIPT_KEPT ||
+                    (m->word == SCRIPT_CHECKPOINT && json_object_get(object, "step"));
+    step = has_step ? step : 0;
+    if (rc) {
+        return TFE_EINVAL;
+    }
+    if (epoch < 0 || rank < 0 || rank > UINT32_MAX || pid < 1 || pid > INT32_MAX || step < 0 ||
+        samples < 0 || total < 0 || answers < 0 || bytes < 0 || code < 0 || code > 255 ||
+        path_n > SCRIPT_PATH_MAX) {
+        snprintf(why->text, sizeof(why->text), "a number or a path that is out of its range");
+        return TFE_EINVAL;
+    }
+    if (metrics && (!json_is_object(metrics) || !read_metrics(metrics, &m->metrics))) {
+        snprintf(why->text, sizeof(why->text), "metrics are numbers under names");
+        return TFE_EINVAL;
+    }
+    m->samples = (uint64_t)samples;
+    m->total = (uint64_t)total;
+    m->epoch = (uint64_t)epoch;
+    m->rank = (uint32_t)rank;
+    m->pid = (pid_t)pid;
+    m->listens = listens;
+    m->partitioned = partitioned;
+    m->handles = handles;
+    m->has_step = has_step;
+    m->step = (uint64_t)step;
+    m->seen = seen;
+    m->restored = restored;
+    m->answers = (uint64_t)answers;
+    m->bytes = (uint64_t)bytes;
+    m->code = (uint32_t)code;
+    m->remark = read_remark(what);
+    snprintf(m->why, sizeof m->why, "%s", why_not);
+    return 0;
+}
+
+int script_message_read(const char *bytes, size_t n, struct script_message *ret,
+                        struct tfe_why *why)
+{
+    json_error_t error = {.text = "it is too long"};
+    json_t *object =
+        n <= SCRIPT_MESSAGE_MAX ? json_loadb(bytes, n, JSON_REJECT_DUPLICATES, &error) : NULL;
+    struct script_message m = {.pid = 1};
+    const char *type;
+    int rc = TFE_EINVAL;
+    if (object && json_unpack_ex(object, &error, 0, "{s:s}", "type", &type) == 0) {
+        rc = read_word(type, &m.word) ? read_members(object, &m, &error) : TFE_EUNKNOWN;
+    }
+    why_set(why, "%s", rc == TFE_EUNKNOWN ? "its type is not known" : error.text);
+    json_decref(object);
+    if (rc == 0) {
+        *ret = m;
+    }
+    return rc;
+}
+
+/* Takes object. 0: out of memory. */
+static size_t dump(char ret[SCRIPT_ANSWER_MAX], json_t *object)
+{
+    const size_t n = object ? json_dumpb(object, ret, SCRIPT_ANSWER_MAX - 1, JSON_COMPACT) : 0;
+    json_decref(object);
+    ret[n] = '\0';
+    return n;
+}
+
+size_t script_message_save(char ret[SCRIPT_ANSWER_MAX], uint64_t epoch, uint64_t number,
+                           bool has_within, uint64_t within_ms, bool in_memory)
+{
+    return dump(ret, json_pack("{s:s,s:I,s:I,s:o,s:b}", "type", "save", "epoch", (json_int_t)epoch,
+                               "number", (json_int_t)number, "within_ms",
+                               has_within ? json_integer((json_int_t)within_ms) : json_null(),
+                               "in_memory", in_memory));
+}
+
+size_t script_message_stop(char ret[SCRIPT_ANSWER_MAX], uint64_t epoch, uint64_t grace_ms,
+                           bool in_memory)
+{
+    return dump(ret, json_pack("{s:s,s:I,s:I,s:b}", "type", "stop", "epoch", (json_int_t)epoch,
+                               "grace_ms", (json_int_t)grace_ms, "in_memory", in_memory));
+}
+
+size_t script_message_memory(char ret[SCRIPT_ANSWER_MAX], uint64_t epoch, uint64_t bytes,
+                             const char *why)
+{
+    return dump(ret, json_pack("{s:s,s:I,s:I,s:s}", "type", "memory", "epoch", (json_int_t)epoch,
+                               "bytes", (json_int_t)bytes, "why", why));
+}

@@ -1,0 +1,793 @@
+/* agent/script_channel/scripts.c: a datagram socket in a private directory, and what is known of
+ * the scripts behind it. */
+#include "agent/script_channel/scripts.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "agent/os/private_dir.h"
+#include "agent/os/proc.h"
+#include "agent/os/remove_tree.h"
+#include "agent/os/trainer_user.h"
+#include "agent/script_channel/checkpoints.h"
+#include "agent/script_channel/script_message.h"
+#include "agent/script_channel/state_memory.h"
+#include "common/base/clock.h"
+#include "common/base/escape.h"
+#include "common/base/fd.h"
+#include "common/base/heap.h"
+#include "common/base/log.h"
+#include "common/base/timer.h"
+#include "common/message/msg.h"
+
+/* A script that floods the channel gets a small share of the loop: so many datagrams, then a pause.
+ * What does not fit meanwhile is the sender's to repeat. */
+#define TURN_MAX 32
+#define PAUSE_MS 5
+/* Read at once when a trainer has ended: its last words count before its end does. */
+#define LAST_WORDS_MAX 512
+/* A script that did not take what it was sent (its queue is full) is tried again this often. */
+#define RETRY_MS 50
+/* Parents between a trainer and what sends for it. */
+#define SENDER_DEPTH_MAX 64
+/* Entries that are removed in one turn of the loop: a millisecond or two. */
+#define CLEAR_AT_ONCE 100
+#define GONE_NAME_MAX (sizeof PRIVATE_DIR_GONE + 10)
+/* Senders whose parents have been looked at in this epoch. */
+#define KNOWN_MAX 64
+
+#define PATH_BYTES (PRIVATE_DIR_MAX + 20)
+
+/* What the trainer of one local rank has told in this epoch. */
+struct script {
+    pid_t pid;                 /* where it listens; 0: it does not */
+    bool owes_save, owes_stop; /* not yet sent: its queue was full */
+    bool partitioned;          /* its checkpoints fit another number of ps */
+    bool wants_memory;         /* asked for, not answered */
+    bool handles;              /* SIGTERM */
+    bool ends;                 /* has begun to exit 0 */
+    bool has_step, has_trained;
+    bool tells_steps; /* itself: what is seen of them adds nothing */
+    uint64_t step;
+};
+
+struct scripts {
+    struct scripts_wish wish;
+    struct private_dir dir;
+    char socket_path[PATH_BYTES], preempt_path[PATH_BYTES], tmp_path[PATH_BYTES];
+    /* Folders of trainers that are no more, and are removed: from first, below next. */
+    unsigned gone_first, gone_next;
+    struct event *clear;
+    int fd;
+    struct event *readable, *pause, *retry;
+    struct checkpoints *watch;
+    struct state_memory *memory;
+
+    uint64_t epoch; /* 0: nothing runs */
+    uint32_t rank;  /* of the first trainer */
+    struct script scripts[MSG_NPROC_MAX];
+    uint64_t changed; /* a bit per local rank: the core is to be told */
+    struct tfe_mono read_at;
+    pid_t known[KNOWN_MAX];
+    size_t n_known;
+
+    /* Of the node: a checkpoint is one of all ranks. */
+    bool told_here; /* a script has told of one: what else is seen of them adds nothing then */
+    bool seen_here; /* a hook has: the watched directory adds nothing then */
+    bool keras3_told;
+    bool has_saved;
+    uint64_t saved_step, answers;
+    uint32_t saves;
+    uint64_t kept_answers;
+    bool has_from;
+    uint64_t from_step; /* where the scripts went on, by their own word */
+
+    struct msg_memory kept[MSG_NPROC_MAX]; /* of each place, over all epochs */
+
+    uint64_t asked; /* number of the newest save; 0 none */
+    struct tfe_mono save_by;
+    bool save_in_memory;     /* a state that is kept in memory will do */
+    struct tfe_mono stop_by; /* NEVER: nobody was told to stop */
+    bool stop_in_memory;
+    uint64_t refused;
+};
+
+_Static_assert(MSG_NPROC_MAX <= 64, "changed has a bit for each trainer");
+
+/* --- to the core --- */
+
+static void mark(struct scripts *s, uint32_t local)
+{
+    s->changed |= UINT64_C(1) << local;
+}
+
+/* All places together: bytes, and the newest state that one of them has. */
+static struct msg_memory memory_of_node(const struct scripts *s)
+{
+    struct msg_memory all = {.bytes = 0};
+    for (uint32_t local = 0; local < s->wish.nproc; local++) {
+        const struct msg_memory *m = &s->kept[local];
+        bool is_newer = m->epoch > all.epoch || (m->epoch == all.epoch && m->step > all.step);
+        uint64_t bytes =
+            m->bytes < MSG_NUMBER_MAX - all.bytes ? all.bytes + m->bytes : MSG_NUMBER_MAX;
+        if (m->has_kept && (!all.has_kept || is_newer)) {
+            all = *m;
+        }
+        all.bytes = bytes;
+    }
+    return all;
+}
+
+/* Once per trainer, however much it has told since. */
+static void tell_changes(struct scripts *s)
+{
+    uint64_t changed = s->changed;
+    s->changed = 0;
+    for (uint32_t local = 0; local < s->wish.nproc && s->epoch; local++) {
+        if (!(changed >> local & 1)) {
+            continue;
+        }
+        const struct script *script = &s->scripts[local];
+        struct msg_progress told = {.epoch = s->epoch,
+                                    .listens = script->pid != 0,
+                                    .has_step = script->has_step,
+                                    .step = script->step,
+                                    .has_saved = s->has_saved,
+                                    .saved_step = s->saved_step,
+                                    .saves = s->saves,
+                                    .answers = s->answers,
+                                    .kept_answers = s->kept_answers,
+                                    .memory = memory_of_node(s),
+                                    .has_from = s->has_from,
+                                    .from_step = s->from_step,
+                                    .ends = script->ends,
+                                    .partitioned = script->partitioned};
+        s->wish.on_news(s->wish.ctx, local, script->has_trained, &told);
+    }
+}
+
+/* A checkpoint told twice (by several ranks) is one. */
+static void saved(struct scripts *s, uint32_t local, bool has_step, uint64_t step, uint64_t answers)
+{
+    if (!has_step || !s->has_saved || s->saved_step != step) {
+        s->saves++;
+    }
+    s->has_saved = s->has_saved || has_step;
+    s->saved_step = has_step ? step : s->saved_step;
+    s->answers = answers > s->answers ? answers : s->answers;
+    mark(s, local);
+}
+
+static void on_checkpoint(void *ctx, bool has_step, uint64_t step, uint64_t answers)
+{
+    struct scripts *s = ctx;
+    if (s->epoch && !s->told_here && !s->seen_here) {
+        saved(s, 0, has_step, step, answers);
+        tell_changes(s);
+    }
+}
+
+/* --- to the scripts --- */
+
+static uint64_t ms_until(struct tfe_mono deadline)
+{
+    int64_t ms = tfe_mono_sub(deadline, clock_mono());
+    return ms > 0 ? (uint64_t)ms : 0;
+}
+
+/* file -1: none goes with it. False: try again later. A listener that is gone is forgotten. */
+static bool send_to(struct scripts *s, uint32_t local, const char *text, size_t n, int file)
+{
+    struct script *script = &s->scripts[local];
+    if (n == 0) {
+        return false; /* no memory for it now */
+    }
+    char name[PATH_BYTES];
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    snprintf(name, sizeof name, PRIVATE_DIR_SCRIPT "%d", (int)script->pid);
+    /* Never through a link: a trainer's user could lead root's agent to a socket of others. */
+    int there = openat(s->dir.fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    snprintf(to.sun_path, sizeof(to.sun_path), "/proc/self/fd/%d", there);
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = {{0}};
+    struct iovec part = {.iov_base = (void *)(uintptr_t)text, .iov_len = n};
+    struct msghdr message = {
+        .msg_name = &to, .msg_namelen = sizeof(to), .msg_iov = &part, .msg_iovlen = 1};
+    if (file >= 0) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof(control.bytes);
+        control.align.cmsg_level = SOL_SOCKET;
+        control.align.cmsg_type = SCM_RIGHTS;
+        control.align.cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(&control.align), &file, sizeof(int));
+    }
+    ssize_t sent = there < 0 ? -1 : sendmsg(s->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    int error = errno;
+    fd_drop(&there);
+    errno = error;
+    if (sent >= 0) {
+        return true;
+    }
+    if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM || errno == EINTR ||
+        errno == EMFILE || errno == ENFILE) {
+        return false;
+    }
+    log_debug("script_gone", LOG_U("local_rank", local), LOG_I("pid", script->pid));
+    script->pid = 0;
+    mark(s, local);
+    return true;
+}
+
+/* Sends what this one still owes to its script. */
+static bool pay(struct scripts *s, uint32_t local)
+{
+    struct script *script = &s->scripts[local];
+    char text[SCRIPT_ANSWER_MAX];
+    if (script->pid && script->owes_save) {
+        bool has_within = !tfe_mono_is_never(s->save_by);
+        size_t n = script_message_save(text, s->epoch, s->asked, has_within,
+                                       has_within ? ms_until(s->save_by) : 0, s->save_in_memory);
+        script->owes_save = !send_to(s, local, text, n, -1);
+    }
+    if (script->pid && script->owes_stop) {
+        size_t n = script_message_stop(text, s->epoch, ms_until(s->stop_by), s->stop_in_memory);
+        script->owes_stop = !send_to(s, local, text, n, -1);
+    }
+    return !script->pid || (!script->owes_save && !script->owes_stop);
+}
+
+static void pay_all(struct scripts *s)
+{
+    bool all = true;
+    for (uint32_t local = 0; local < s->wish.nproc; local++) {
+        all = pay(s, local) && all;
+    }
+    if (!all) {
+        timer_after(s->retry, RETRY_MS);
+    }
+}
+
+static void on_retry(evutil_socket_t fd, short what, void *ctx)
+{
+    struct scripts *s = ctx;
+    pay_all(s);
+    tell_changes(s);
+}
+
+/* One that cannot be sent now the script asks for again. */
+static void on_memory(void *ctx, uint32_t local, int fd, uint64_t bytes, const char *why)
+{
+    struct scripts *s = ctx;
+    struct script *script = &s->scripts[local];
+    if (fd >= 0 && s->kept[local].bytes != bytes) {
+        s->kept[local] = (struct msg_memory){.bytes = bytes}; /* a larger one, with nothing in it */
+        mark(s, local);
+    }
+    if (s->epoch && script->pid && script->wants_memory) {
+        char text[SCRIPT_ANSWER_MAX];
+        size_t n = script_message_memory(text, s->epoch, bytes, why);
+        script->wants_memory = !send_to(s, local, text, n, fd);
+    }
+}
+
+/* --- from the scripts --- */
+
+static void refuse(struct scripts *s, const char *why, pid_t pid)
+{
+    if (s->refused++ == 0) {
+        log_warn("script_message_refused", LOG_S("why", why), LOG_I("pid", pid));
+    }
+}
+
+static void take_hello(struct scripts *s, uint32_t local, const struct script_message *m)
+{
+    struct script *script = &s->scripts[local];
+    script->pid = m->listens ? m->pid : 0;
+    script->partitioned = m->partitioned;
+    script->owes_save = m->listens && s->asked;
+    script->owes_stop = m->listens && !tfe_mono_is_never(s->stop_by);
+    mark(s, local);
+    if (!pay(s, local)) {
+        timer_after(s->retry, RETRY_MS);
+    }
+}
+
+static void take_progress(struct scripts *s, uint32_t local, const struct script_message *m)
+{
+    struct script *script = &s->scripts[local];
+    if (m->seen && script->tells_steps) {
+        return;
+    }
+    if (m->has_step) {
+        script->tells_steps = !m->seen;
+        script->has_step = true;
+        script->step = m->step;
+        script->has_trained |= !m->restored;
+    }
+    if (s->wish.on_told && (m->metrics.n > 0 || m->samples > 0 || m->total > 0)) {
+        struct script_message told = *m;
+        told.step = script->step;
+        s->wish.on_told(s->wish.ctx, local, &told);
+    }
+    if (m->restored && !m->seen) { /* what a hook sees restored may be another model */
+        s->has_from = true;
+        s->from_step = m->step;
+    }
+    mark(s, local);
+}
+
+/* A snapshot is whole, in memory that this place has. */
+static void take_kept(struct scripts *s, uint32_t local, const struct script_message *m, pid_t pid)
+{
+    struct msg_memory *kept = &s->kept[local];
+    if (kept->bytes == 0) {
+        refuse(s, "it keeps its state in memory that nobody has lent", pid);
+        return;
+    }
+    kept->has_kept = true;
+    kept->epoch = s->epoch;
+    kept->step = m->step;
+    s->kept_answers = m->answers > s->kept_answers ? m->answers : s->kept_answers;
+    mark(s, local);
+}
+
+/* Who listens tells its checkpoints itself, or nobody knows which ask they answer. */
+static void take_checkpoint(struct scripts *s, uint32_t local, const struct script_message *m)
+{
+    if (m->seen && (s->told_here || s->scripts[local].pid)) {
+        return;
+    }
+    s->told_here = s->told_here || !m->seen;
+    s->seen_here = s->seen_here || m->seen;
+    log_debug("checkpoint_told", LOG_S("by", m->seen ? "hook" : "script"), LOG_U("step", m->step));
+    saved(s, local, m->has_step, m->step, m->answers);
+}
+
+static void take_remark(struct scripts *s, uint32_t local, const struct script_message *m)
+{
+    if (m->remark == REMARK_HOOK_FAILED) {
+        char shown[SCRIPT_WHY_MAX + 1];
+        log_debug("hook_failed", LOG_S("why", shown_text(m->why, shown, sizeof shown)));
+    } else if (m->remark == REMARK_STRATEGY_MADE && s->wish.on_strategy) {
+        s->wish.on_strategy(s->wish.ctx, local);
+    } else if (m->remark == REMARK_KERAS3_FIT && !s->keras3_told) {
+        s->keras3_told = true;
+        log_warn("keras3_fit", LOG_S("why", "fit of Keras 3 fails with more than one worker: use "
+                                            "tf_keras (TF_USE_LEGACY_KERAS=1), or a loop of its "
+                                            "own"));
+    }
+}
+
+static void take(struct scripts *s, const struct script_message *m, pid_t pid)
+{
+    if (!s->epoch || m->epoch < s->epoch) {
+        return; /* the last words of an epoch that is over */
+    }
+    if (m->epoch != s->epoch || m->rank < s->rank || m->rank - s->rank >= s->wish.nproc) {
+        refuse(s, "its epoch or rank is not of this node", pid);
+        return;
+    }
+    if (m->answers > s->asked) {
+        refuse(s, "it answers a save that was never asked for", pid);
+        return;
+    }
+    uint32_t local = m->rank - s->rank;
+    switch (m->word) {
+    case SCRIPT_HELLO:
+        take_hello(s, local, m);
+        return;
+    case SCRIPT_PROGRESS:
+        take_progress(s, local, m);
+        return;
+    case SCRIPT_MEMORY:
+        s->scripts[local].wants_memory = true;
+        state_memory_ask(s->memory, local, m->bytes);
+        return;
+    case SCRIPT_CHECKPOINT:
+        take_checkpoint(s, local, m);
+        return;
+    case SCRIPT_HANDLER:
+        s->scripts[local].handles = m->handles;
+        return;
+    case SCRIPT_REMARK:
+        take_remark(s, local, m);
+        return;
+    case SCRIPT_KEPT:
+        take_kept(s, local, m, pid);
+        return;
+    case SCRIPT_ENDS:
+        s->scripts[local].ends = s->scripts[local].ends || m->code == 0;
+        mark(s, local);
+        if (s->wish.on_ends) {
+            s->wish.on_ends(s->wish.ctx, local, m->code);
+        }
+        return;
+    }
+}
+
+void scripts_printed(struct scripts *s, uint32_t local, struct script_message *told)
+{
+    if (s->epoch) {
+        told->epoch = s->epoch;
+        told->rank = s->rank + local;
+        take_progress(s, local, told);
+        tell_changes(s);
+    }
+}
+
+/* The credentials that the kernel put beside a message received with SO_PASSCRED. False: none. */
+static bool sender_of(struct msghdr *message, struct ucred *ret)
+{
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+        if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS &&
+            c->cmsg_len == CMSG_LEN(sizeof(*ret))) {
+            memcpy(ret, CMSG_DATA(c), sizeof(*ret));
+            return true;
+        }
+    }
+    return false;
+}
+
+/* False if it can be told that pid does not run below root: its parents could be read, and root is
+ * not among them. A process of another pid namespace (0), or one that has ended since, cannot be
+ * told. */
+static bool sender_may_be_below(pid_t pid, pid_t root)
+{
+    for (int i = 0; i < SENDER_DEPTH_MAX && pid > 1; i++) {
+        if (pid == root) {
+            return true;
+        }
+        pid = proc_parent(pid);
+        if (pid <= 0) {
+            return true; /* ended under our eyes; its parent is of an outer pid namespace */
+        }
+    }
+    return pid == 0 || pid == root; /* the latter as the first process of a container */
+}
+
+/* Looking at a sender's parents costs some reads in /proc: once per process and epoch. */
+static bool sender_is_ours(struct scripts *s, pid_t pid)
+{
+    for (size_t i = 0; i < s->n_known; i++) {
+        if (s->known[i] == pid) {
+            return true;
+        }
+    }
+    if (!sender_may_be_below(pid, getpid())) {
+        return false;
+    }
+    if (s->n_known < KNOWN_MAX) {
+        s->known[s->n_known++] = pid;
+    }
+    return true;
+}
+
+/* False: nothing was there. */
+static bool take_one(struct scripts *s)
+{
+    char bytes[SCRIPT_MESSAGE_MAX];
+    union {
+        char bytes[CMSG_SPACE(sizeof(struct ucred))];
+        struct cmsghdr align;
+    } control;
+    struct iovec part = {.iov_base = bytes, .iov_len = sizeof(bytes)};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof(control.bytes)};
+    ssize_t n = recvmsg(s->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (n < 0) {
+        return errno == EINTR;
+    }
+    struct ucred sender = {.pid = 0};
+    struct script_message m;
+    struct tfe_why why;
+    if (!sender_of(&message, &sender) || sender.uid != trainer_user_uid()) {
+        refuse(s, "it comes from another user", sender.pid);
+    } else if (message.msg_flags & MSG_TRUNC) {
+        refuse(s, "it is too long", sender.pid);
+    } else if (!sender_is_ours(s, sender.pid)) {
+        refuse(s, "it comes from no process of this agent", sender.pid);
+    } else if (script_message_read(bytes, (size_t)n, &m, &why)) {
+        refuse(s, why.text, sender.pid);
+    } else {
+        take(s, &m, sender.pid);
+    }
+    return true;
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *ctx)
+{
+    struct scripts *s = ctx;
+    struct tfe_mono now = clock_mono();
+    bool is_busy = tfe_mono_sub(now, s->read_at) <= PAUSE_MS;
+    s->read_at = now;
+    int n = 0;
+    while (n < TURN_MAX && take_one(s)) {
+        n++;
+    }
+    if (is_busy || n == TURN_MAX) {
+        event_del(s->readable);
+        timer_after(s->pause, PAUSE_MS);
+    }
+    tell_changes(s);
+}
+
+/* What was told before now, is known now. */
+static void catch_up(struct scripts *s)
+{
+    if (!s->epoch) {
+        return;
+    }
+    for (int i = 0; s->fd >= 0 && i < LAST_WORDS_MAX && take_one(s); i++) {
+    }
+    if (s->watch) {
+        checkpoints_catch_up(s->watch);
+    }
+    tell_changes(s);
+}
+
+static void on_pause_over(evutil_socket_t fd, short what, void *ctx)
+{
+    struct scripts *s = ctx;
+    event_add(s->readable, NULL);
+}
+
+/* --- orders --- */
+
+static void forget_epoch(struct scripts *s)
+{
+    memset(s->scripts, 0, sizeof(s->scripts));
+    s->epoch = 0;
+    s->changed = 0;
+    s->n_known = 0;
+    s->told_here = false;
+    s->seen_here = false;
+    s->keras3_told = false;
+    s->has_saved = false;
+    s->saved_step = 0;
+    s->has_from = false;
+    s->from_step = 0;
+    s->saves = 0;
+    s->answers = 0;
+    s->kept_answers = 0;
+    s->asked = 0;
+    s->save_by = TFE_MONO_NEVER;
+    s->stop_by = TFE_MONO_NEVER;
+    evtimer_del(s->retry);
+}
+
+static void gone_name(char ret[GONE_NAME_MAX], unsigned number)
+{
+    snprintf(ret, GONE_NAME_MAX, PRIVATE_DIR_GONE "%u", number);
+}
+
+/* A few at a time: what was left may be much, and others wait. What cannot be removed stays until
+ * the agent's end. */
+static void on_clear(evutil_socket_t fd, short what, void *ctx)
+{
+    struct scripts *s = ctx;
+    size_t budget = CLEAR_AT_ONCE;
+    while (s->gone_first < s->gone_next && budget > 0) {
+        char name[GONE_NAME_MAX];
+        gone_name(name, s->gone_first);
+        if (entries_remove(s->dir.fd, name, &budget) || budget > 0) {
+            s->gone_first++;
+        }
+    }
+    if (s->gone_first < s->gone_next) {
+        timer_after(s->clear, 0);
+    }
+}
+
+/* Out of the way at once, and removed in the next turns of the loop: a start waits for nothing. */
+static void tmp_end(struct scripts *s)
+{
+    char name[GONE_NAME_MAX];
+    gone_name(name, s->gone_next);
+    if (s->dir.fd >= 0 && renameat(s->dir.fd, PRIVATE_DIR_TMP, s->dir.fd, name) == 0) {
+        s->gone_next++;
+        timer_after(s->clear, 0);
+    }
+}
+
+/* Without it Python takes /tmp. */
+static void tmp_begin(const struct scripts *s)
+{
+    if (!scripts_tmp_dir(s) || mkdirat(s->dir.fd, PRIVATE_DIR_TMP, 0700) != 0) {
+        return;
+    }
+    int fd = openat(s->dir.fd, PRIVATE_DIR_TMP, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || trainer_user_give(fd)) {
+        log_warn("no_tmp_dir", LOG_S("why", strerror(errno)));
+    }
+    fd_drop(&fd);
+}
+
+void scripts_begin(struct scripts *s, uint64_t epoch, uint32_t rank)
+{
+    scripts_end(s);
+    tmp_begin(s);
+    s->epoch = epoch;
+    s->rank = rank;
+    if (s->watch) {
+        checkpoints_begin(s->watch);
+    }
+}
+
+void scripts_end(struct scripts *s)
+{
+    catch_up(s);
+    forget_epoch(s);
+    private_dir_clear(&s->dir, PRIVATE_DIR_PREEMPT);
+    private_dir_clear(&s->dir, PRIVATE_DIR_SCRIPT);
+    tmp_end(s);
+}
+
+void scripts_trainer_ended(struct scripts *s, uint32_t local)
+{
+    catch_up(s);
+    if (local < s->wish.nproc && s->scripts[local].pid) {
+        s->scripts[local].pid = 0;
+        mark(s, local);
+        tell_changes(s);
+    }
+}
+
+static void create_preempt_file(struct scripts *s)
+{
+    if (s->dir.fd < 0) {
+        return;
+    }
+    int fd = openat(s->dir.fd, PRIVATE_DIR_PREEMPT, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0 && errno == EEXIST) {
+        return; /* never opened: with a trainer's user it may be anything */
+    }
+    if (fd < 0) {
+        log_warn("preempt_file", LOG_S("why", strerror(errno)));
+        return;
+    }
+    close(fd);
+}
+
+void scripts_save(struct scripts *s, uint64_t epoch, uint64_t number, struct tfe_mono deadline,
+                  bool in_memory)
+{
+    if (!s->epoch || epoch != s->epoch) {
+        return;
+    }
+    if (s->watch) {
+        checkpoints_ask(s->watch, number);
+    }
+    s->asked = number > s->asked ? number : s->asked;
+    s->save_by = deadline;
+    s->save_in_memory = in_memory;
+    create_preempt_file(s);
+    for (uint32_t local = 0; local < s->wish.nproc; local++) {
+        s->scripts[local].owes_save = true;
+    }
+    pay_all(s);
+    tell_changes(s);
+}
+
+uint32_t scripts_stop(struct scripts *s, uint64_t epoch, uint32_t grace_ms, bool in_memory,
+                      uint64_t *ret_handlers)
+{
+    *ret_handlers = 0;
+    if (!s->epoch || epoch != s->epoch) {
+        return 0;
+    }
+    catch_up(s);
+    s->stop_by = tfe_mono_add(clock_mono(), grace_ms);
+    s->stop_in_memory = in_memory;
+    for (uint32_t local = 0; local < s->wish.nproc; local++) {
+        s->scripts[local].owes_stop = true;
+    }
+    pay_all(s);
+    tell_changes(s);
+    uint32_t listeners = 0;
+    for (uint32_t local = 0; local < s->wish.nproc; local++) {
+        bool listens = s->scripts[local].pid != 0;
+        listeners += listens;
+        *ret_handlers |= (uint64_t)(!listens && s->scripts[local].handles) << local;
+    }
+    return listeners;
+}
+
+const char *scripts_socket(const struct scripts *s)
+{
+    return s->fd < 0 ? NULL : s->socket_path;
+}
+
+const char *scripts_tmp_dir(const struct scripts *s)
+{
+    return s->fd < 0 || getenv("TMPDIR") ? NULL : s->tmp_path;
+}
+
+const char *scripts_preempt_file(const struct scripts *s)
+{
+    return s->fd < 0 ? NULL : s->preempt_path;
+}
+
+/* --- beginning and end --- */
+
+/* TFE_ESYS, TFE_ETOOBIG with why: no socket. */
+static int open_socket(struct scripts *s, struct tfe_why *why)
+{
+    int rc = private_dir_new(s->wish.private_base, &s->dir, why);
+    if (rc) {
+        return rc;
+    }
+    snprintf(s->socket_path, sizeof(s->socket_path), "%s/" PRIVATE_DIR_SOCKET, s->dir.path);
+    snprintf(s->preempt_path, sizeof(s->preempt_path), "%s/" PRIVATE_DIR_PREEMPT, s->dir.path);
+    snprintf(s->tmp_path, sizeof(s->tmp_path), "%s/" PRIVATE_DIR_TMP, s->dir.path);
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    snprintf(at.sun_path, sizeof(at.sun_path), "%s", s->socket_path);
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        why_errno(why, "socket");
+        return TFE_ESYS;
+    }
+    if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &(int){1}, sizeof(int)) ||
+        bind(fd, (const struct sockaddr *)&at, sizeof(at)) ||
+        (trainer_user()->name && chmod(s->socket_path, 0666)) || trainer_user_give(s->dir.fd)) {
+        why_errno(why, "bind %s", s->socket_path);
+        close(fd);
+        return TFE_ESYS;
+    }
+    s->fd = fd;
+    s->readable = event_new(s->wish.base, fd, EV_READ | EV_PERSIST, on_readable, s);
+    part_must(s->readable && event_add(s->readable, NULL) == 0);
+    return 0;
+}
+
+struct scripts *scripts_new(const struct scripts_wish *wish)
+{
+    struct scripts *s = part_new(sizeof(*s));
+    struct tfe_why why;
+    s->wish = *wish;
+    s->fd = -1;
+    s->dir.fd = -1;
+    s->pause = evtimer_new(wish->base, on_pause_over, s);
+    s->retry = evtimer_new(wish->base, on_retry, s);
+    s->clear = evtimer_new(wish->base, on_clear, s);
+    part_must(s->pause && s->retry && s->clear);
+    s->memory = state_memory_new(wish->base, wish->state_memory, on_memory, s);
+    forget_epoch(s);
+    if (open_socket(s, &why)) {
+        log_warn("no_script_channel", LOG_S("why", why.text));
+    }
+    if (wish->checkpoint_dir) {
+        s->watch = checkpoints_new(wish->base, wish->checkpoint_dir, on_checkpoint, s);
+    }
+    return s;
+}
+
+void scripts_free(struct scripts *s)
+{
+    if (!s) {
+        return;
+    }
+    if (s->refused > 1) {
+        log_warn("script_messages_refused", LOG_U("count", s->refused));
+    }
+    checkpoints_free(s->watch);
+    state_memory_free(s->memory);
+    event_drop(&s->readable);
+    event_drop(&s->pause);
+    event_drop(&s->retry);
+    event_drop(&s->clear);
+    fd_drop(&s->fd);
+    private_dir_done(&s->dir);
+    free(s);
+}

@@ -1,0 +1,204 @@
+/* agent/script_channel/state_memory.c: sealed files that have no name, filled with pages a piece at
+ * a time, for the loop has leases to keep. */
+#include "agent/script_channel/state_memory.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "agent/os/memory.h"
+#include "agent/os/trainer_user.h"
+#include "common/base/fd.h"
+#include "common/base/heap.h"
+#include "common/base/log.h"
+#include "common/base/timer.h"
+#include "common/message/msg.h"
+
+/* Pages made in one turn of the loop: some 10 ms. */
+#define PIECE (UINT64_C(32) << 20)
+#define MIB (UINT64_C(1) << 20)
+
+struct place {
+    int fd; /* -1: none */
+    uint64_t bytes;
+    int next_fd; /* being filled; -1: none is */
+    uint64_t next_bytes, filled;
+};
+
+struct state_memory {
+    uint64_t limit;
+    state_memory_fn *on_answer;
+    void *ctx;
+    struct event *fill;
+    struct place places[MSG_NPROC_MAX];
+};
+
+static void answer(struct state_memory *m, uint32_t place, const char *why)
+{
+    const struct place *p = &m->places[place];
+    bool has = p->fd >= 0 && !*why;
+    m->on_answer(m->ctx, place, has ? p->fd : -1, has ? p->bytes : 0, why);
+}
+
+static void refuse(struct state_memory *m, uint32_t place, const struct tfe_why *why)
+{
+    log_warn("state_memory_refused", LOG_U("local_rank", place), LOG_S("why", why->text));
+    answer(m, place, why->text);
+}
+
+/* Whether so many bytes more may be had, when what the place has now is given back after that. */
+static bool may_have(const struct state_memory *m, uint32_t place, uint64_t bytes,
+                     struct tfe_why *why)
+{
+    uint64_t held = 0; /* by the others */
+    uint64_t unfilled = 0;
+    for (uint32_t i = 0; i < MSG_NPROC_MAX; i++) {
+        const struct place *p = &m->places[i];
+        if (i != place) {
+            held += p->bytes + p->next_bytes;
+            unfilled += p->next_bytes - p->filled;
+        }
+    }
+    uint64_t there = memory_free_bytes();
+    there = there > unfilled ? there - unfilled : 0;
+    bool is_auto = m->limit == STATE_MEMORY_AUTO;
+    /* With a limit that somebody has set, too, the kernel must not have to kill for it. */
+    uint64_t most = is_auto ? there / 4 : there / 4 * 3;
+    if (!is_auto && (bytes > m->limit || held > m->limit - bytes)) {
+        why_set(why,
+                "the state needs %" PRIu64 " MiB of memory, and --state-memory allows %" PRIu64
+                " MiB on this node",
+                bytes / MIB + 1, m->limit / MIB);
+        return false;
+    }
+    if (bytes > most) {
+        why_set(why,
+                "the state needs %" PRIu64 " MiB of memory; %" PRIu64 " MiB are free here, of "
+                "which it may take %" PRIu64,
+                bytes / MIB + 1, there / MIB, most / MIB);
+        return false;
+    }
+    return true;
+}
+
+/* A file of that size that nobody can resize, without pages yet. -1 with why. */
+static int file_new(uint64_t bytes, struct tfe_why *why)
+{
+    int fd = memfd_create("tfe-state", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0 || ftruncate(fd, (off_t)bytes) || trainer_user_give(fd) ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
+        why_errno(why, "memory for the state");
+        fd_drop(&fd);
+    }
+    return fd;
+}
+
+static void forget_next(struct place *p)
+{
+    fd_drop(&p->next_fd);
+    p->next_bytes = 0;
+    p->filled = 0;
+}
+
+void state_memory_ask(struct state_memory *m, uint32_t place, uint64_t bytes)
+{
+    struct place *p = &m->places[place];
+    struct tfe_why why;
+    if (bytes <= p->bytes) {
+        forget_next(p);
+        answer(m, place, "");
+        return;
+    }
+    if (bytes <= p->next_bytes) {
+        return; /* answered once it is filled */
+    }
+    forget_next(p);
+    if (m->limit == 0) {
+        answer(m, place, "--state-memory=0");
+        return;
+    }
+    if (!may_have(m, place, bytes, &why) || (p->next_fd = file_new(bytes, &why)) < 0) {
+        refuse(m, place, &why);
+        return;
+    }
+    p->next_bytes = bytes;
+    timer_after(m->fill, 0);
+}
+
+/* A piece of one place's. False: all are filled. */
+static bool fill_some(struct state_memory *m)
+{
+    uint32_t place = 0;
+    while (place < MSG_NPROC_MAX && m->places[place].next_fd < 0) {
+        place++;
+    }
+    if (place == MSG_NPROC_MAX) {
+        return false;
+    }
+    struct place *p = &m->places[place];
+    uint64_t left = p->next_bytes - p->filled;
+    uint64_t piece = left < PIECE ? left : PIECE;
+    if (fallocate(p->next_fd, 0, (off_t)p->filled, (off_t)piece)) {
+        if (errno == EINTR) {
+            return true;
+        }
+        struct tfe_why why;
+        why_errno(&why, "memory for the state");
+        forget_next(p);
+        refuse(m, place, &why);
+        return true;
+    }
+    p->filled += piece;
+    if (p->filled < p->next_bytes) {
+        return true;
+    }
+    fd_drop(&p->fd);
+    p->fd = p->next_fd;
+    p->bytes = p->next_bytes;
+    p->next_fd = -1;
+    forget_next(p);
+    log_info("state_memory", LOG_U("local_rank", place), LOG_U("bytes", p->bytes));
+    answer(m, place, "");
+    return true;
+}
+
+static void on_fill(evutil_socket_t fd, short what, void *ctx)
+{
+    struct state_memory *m = ctx;
+    if (fill_some(m)) {
+        timer_after(m->fill, 0);
+    }
+}
+
+struct state_memory *state_memory_new(struct event_base *base, uint64_t limit,
+                                      state_memory_fn *on_answer, void *ctx)
+{
+    struct state_memory *m = part_new(sizeof(*m));
+    m->limit = limit;
+    m->on_answer = on_answer;
+    m->ctx = ctx;
+    m->fill = evtimer_new(base, on_fill, m);
+    part_must(m->fill);
+    for (uint32_t i = 0; i < MSG_NPROC_MAX; i++) {
+        m->places[i].fd = -1;
+        m->places[i].next_fd = -1;
+    }
+    return m;
+}
+
+void state_memory_free(struct state_memory *m)
+{
+    if (!m) {
+        return;
+    }
+    event_drop(&m->fill);
+    for (uint32_t i = 0; i < MSG_NPROC_MAX; i++) {
+        fd_drop(&m->places[i].fd);
+        fd_drop(&m->places[i].next_fd);
+    }
+    free(m);
+}

@@ -1,0 +1,445 @@
+/* agent/server_report.c: see server_report.h. */
+#include "agent/server_report.h"
+
+#include <event2/event.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/os/machine.h"
+#include "agent/os/memory.h"
+#include "agent/preemption/cloud.h"
+#include "common/base/clock.h"
+#include "common/base/heap.h"
+#include "common/base/id.h"
+#include "common/base/log.h"
+#include "common/base/timer.h"
+#include "common/base/worker.h"
+
+/* How the node does is looked at so often while it trains, in large epochs less often: 200 VITALS a
+ * second reach the server of them all. */
+#define LOOK_MS 5000
+#define LOOK_EACH_MS 5
+/* Standbys come and go within a switch: what they are then is told. */
+#define SETTLE_MS 1000
+/* Metrics; those of a node without rank 0 only count where that one tells none. */
+#define METRICS_MS 1000
+#define METRICS_OTHERS_MS 10000
+#define METRICS_EACH_MS 20
+/* Changes below an eighth are the machine's noise. */
+#define NOISE 8
+
+/* Between two looks trainers show a sign of life by so much of a processor's time, or by so many
+ * bytes read and written: a process in which nothing happens polls and sends heartbeats. */
+#define SIGN_BUSY_PERCENT 2
+#define SIGN_IO_BYTES 4096
+/* Without any sign for so long they are idle. */
+#define IDLE_AFTER_MS 15000
+
+/* What the thread found out. */
+struct sample {
+    struct msg_vitals vitals; /* load and memory */
+    uint64_t busy_us, io_bytes;
+    struct tfe_mono at;
+};
+
+struct report {
+    struct report_wish wish;
+    struct event *look, *metrics_due, *settle;
+    bool is_up;
+
+    /* Shared with the thread, under its lock. */
+    struct worker *worker; /* NULL: there is none */
+    struct machine machine;
+    bool is_read; /* machine is known */
+    bool wants;   /* a sample */
+    bool stop;
+    pid_t pids[MSG_NPROC_MAX];
+    struct sample sample;
+
+    struct msg_facts facts; /* its texts are elsewhere … */
+    bool has_facts;         /* of the machine's own */
+    struct tfe_id tensorflow;
+    struct cloud_facts cloud;
+
+    uint64_t epoch; /* 0: nothing runs */
+    uint32_t rank, nodes;
+    uint64_t step;
+    struct tfe_mono step_at;
+    bool has_step;
+    /* Where the last look found it; has_mark: it has. */
+    bool has_mark;
+    struct sample mark;
+    uint64_t mark_step;
+    struct tfe_mono mark_step_at;
+    struct msg_vitals now, told;
+
+    /* Of the running epoch's trainers: */
+    bool has_sign_mark;
+    struct sample sign_mark; /* last sample of the trainers' CPU and I/O */
+    uint64_t printed;        /* bytes printed at that sample */
+    struct tfe_mono sign_at; /* the last sign of life */
+    bool is_idle;            /* reported so */
+
+    struct script_message told_last; /* with metrics; epoch 0: none to be said */
+    uint32_t told_local;
+};
+
+/* --- the thread ------------------------------------------------------------------------------- */
+
+static void work(void *ctx)
+{
+    struct report *r = ctx;
+    struct machine machine;
+    machine_read(&machine);
+    worker_lock(r->worker);
+    r->machine = machine;
+    r->is_read = true;
+    worker_tell(r->worker);
+    while (!r->stop) {
+        if (!r->wants) {
+            worker_wait(r->worker, TFE_MONO_NEVER);
+            continue;
+        }
+        pid_t pids[MSG_NPROC_MAX];
+        memcpy(pids, r->pids, sizeof(pids));
+        r->wants = false;
+        worker_unlock(r->worker);
+        const uint64_t free_bytes = memory_free_bytes();
+        struct sample sample = {
+            .vitals = {.load_milli = machine_load_milli(),
+                       .free_mib = free_bytes == UINT64_MAX ? 0 : free_bytes >> 20},
+            .busy_us = machine_busy_us(pids, MSG_NPROC_MAX),
+            .io_bytes = machine_io_bytes(pids, MSG_NPROC_MAX),
+            .at = clock_mono()};
+        worker_lock(r->worker);
+        r->sample = sample;
+        worker_tell(r->worker);
+    }
+    worker_unlock(r->worker);
+}
+
+/* --- FACTS ------------------------------------------------------------------------------------ */
+
+static const char *known(const char *text)
+{
+    return text[0] != '\0' ? text : NULL;
+}
+
+static void send_facts(struct report *r)
+{
+    if (!r->is_up || (!r->has_facts && !r->cloud.cloud)) {
+        return; /* what the cloud says waits for nothing: places may be given out by it */
+    }
+    struct tfe_msg msg = {.type = MSG_FACTS, .u.facts = r->facts};
+    /* The thread has done with it then. */
+    msg.u.facts.gpu = r->has_facts ? known(r->machine.gpu) : NULL;
+    msg.u.facts.tensorflow = known(r->tensorflow.text);
+    msg.u.facts.cloud = r->cloud.cloud;
+    msg.u.facts.zone = known(r->cloud.zone);
+    msg.u.facts.instance = known(r->cloud.instance);
+    r->wish.send(r->wish.ctx, &msg);
+}
+
+static void take_machine(struct report *r)
+{
+    r->facts.cores = r->machine.cores;
+    r->facts.memory_mib = r->machine.memory_mib;
+    r->facts.gpus = r->machine.gpus;
+    r->facts.gpu_memory_mib = r->machine.gpu_memory_mib;
+    r->has_facts = true;
+    send_facts(r);
+}
+
+void report_cloud(struct report *r, const struct cloud_facts *cloud)
+{
+    r->cloud = *cloud;
+    r->facts.has_spot = cloud->has_spot;
+    r->facts.is_spot = cloud->is_spot;
+    send_facts(r);
+}
+
+/* --- VITALS ----------------------------------------------------------------------------------- */
+
+static bool differs(uint64_t a, uint64_t b)
+{
+    const uint64_t by = a > b ? a - b : b - a;
+    return by > (a > b ? a : b) / NOISE;
+}
+
+static void send_vitals(struct report *r)
+{
+    r->now.standby = r->wish.standby ? r->wish.standby(r->wish.ctx) : WARMTH_NONE;
+    const struct msg_vitals *a = &r->now;
+    const struct msg_vitals *b = &r->told;
+    if (r->is_up && (a->standby != b->standby || differs(a->step_us, b->step_us) ||
+                     differs(a->work_us, b->work_us) || differs(a->free_mib, b->free_mib) ||
+                     differs(a->load_milli + 250, b->load_milli + 250))) {
+        const struct tfe_msg msg = {.type = MSG_VITALS, .u.vitals = r->now};
+        r->told = r->now;
+        r->wish.send(r->wish.ctx, &msg);
+    }
+}
+
+/* Between two looks: what a step took, and what of it was work. */
+static void take_sample(struct report *r, const struct sample *sample)
+{
+    const uint64_t steps = r->has_mark && r->step > r->mark_step ? r->step - r->mark_step : 0;
+    r->now.load_milli = sample->vitals.load_milli;
+    r->now.free_mib = sample->vitals.free_mib;
+    if (steps > 0) {
+        const int64_t ms = tfe_mono_sub(r->step_at, r->mark_step_at);
+        const uint64_t busy =
+            sample->busy_us > r->mark.busy_us ? sample->busy_us - r->mark.busy_us : 0;
+        r->now.step_us = (uint64_t)(ms > 0 ? ms : 0) * 1000 / steps;
+        r->now.work_us = busy / steps;
+    }
+    if (r->has_step && (steps > 0 || !r->has_mark)) {
+        r->has_mark = true;
+        r->mark = *sample;
+        r->mark_step = r->step;
+        r->mark_step_at = r->step_at;
+    }
+    send_vitals(r);
+}
+
+/* --- signs of life ---------------------------------------------------------------------------- */
+
+static void set_sign(struct report *r, struct tfe_mono at)
+{
+    r->sign_at = at;
+    if (r->is_idle) {
+        r->is_idle = false;
+        r->wish.idle(r->wish.ctx, TFE_MONO_NEVER);
+    }
+}
+
+/* Output, progress, CPU time, or bytes read and written since the sample before. */
+static void look_for_signs(struct report *r, const struct sample *sample)
+{
+    const struct sample *before = &r->sign_mark;
+    const uint64_t printed = r->wish.printed(r->wish.ctx);
+    const int64_t ms = tfe_mono_sub(sample->at, before->at);
+    /* Of a process that has ended nothing is counted any more: the sums may shrink. */
+    bool is_sign = !r->has_sign_mark || printed != r->printed ||
+                   sample->io_bytes >= before->io_bytes + SIGN_IO_BYTES ||
+                   sample->busy_us >= before->busy_us + (uint64_t)ms * 10 * SIGN_BUSY_PERCENT ||
+                   (r->has_step && !tfe_mono_before(r->step_at, before->at));
+    r->has_sign_mark = true;
+    r->sign_mark = *sample;
+    r->printed = printed;
+    if (is_sign) {
+        set_sign(r, sample->at);
+    } else if (!r->is_idle && tfe_mono_sub(sample->at, r->sign_at) >= IDLE_AFTER_MS) {
+        r->is_idle = true;
+        r->wish.idle(r->wish.ctx, r->sign_at);
+    }
+}
+
+static void on_found(void *ctx)
+{
+    struct report *r = ctx;
+    worker_lock(r->worker);
+    const bool is_read = r->is_read;
+    struct sample sample = r->sample;
+    r->sample.at = (struct tfe_mono){0};
+    worker_unlock(r->worker);
+    if (is_read && !r->has_facts) {
+        take_machine(r);
+    }
+    if (sample.at.ms != 0 && r->epoch != 0) {
+        take_sample(r, &sample);
+        look_for_signs(r, &sample);
+    }
+}
+
+static int64_t look_ms(const struct report *r)
+{
+    const int64_t ms = (int64_t)r->nodes * LOOK_EACH_MS;
+    return ms > LOOK_MS ? ms : LOOK_MS;
+}
+
+static void on_look(evutil_socket_t fd, short what, void *ctx)
+{
+    struct report *r = ctx;
+    if (r->epoch == 0) {
+        return;
+    }
+    if (r->worker) {
+        worker_lock(r->worker);
+        r->wants = true;
+        worker_wake(r->worker);
+        worker_unlock(r->worker);
+    }
+    (void)timer_after(r->look, look_ms(r));
+}
+
+static void on_settle(evutil_socket_t fd, short what, void *ctx)
+{
+    send_vitals(ctx);
+}
+
+void report_standby(struct report *r, const char *tensorflow)
+{
+    if (tensorflow && strcmp(r->tensorflow.text, tensorflow) != 0 &&
+        id_set(&r->tensorflow, tensorflow) == 0) {
+        send_facts(r);
+    }
+    (void)timer_after(r->settle, SETTLE_MS);
+}
+
+/* --- METRICS ---------------------------------------------------------------------------------- */
+
+static void send_metrics(struct report *r)
+{
+    const struct script_message *m = &r->told_last;
+    struct msg_metric metrics[MSG_METRICS_MAX];
+    _Static_assert(SCRIPT_METRICS_MAX <= MSG_METRICS_MAX, "all of them");
+    _Static_assert(SCRIPT_METRIC_NAME_MAX <= MSG_METRIC_NAME_MAX, "whole names");
+    for (size_t i = 0; i < m->metrics.n; i++) {
+        metrics[i] = (struct msg_metric){m->metrics.v[i].name, m->metrics.v[i].value};
+    }
+    const struct tfe_msg msg = {.type = MSG_METRICS,
+                                .u.metrics = {.epoch = r->epoch,
+                                              .step = m->step,
+                                              .samples = m->samples,
+                                              .total = m->total,
+                                              .metrics = metrics,
+                                              .n_metrics = m->metrics.n}};
+    r->wish.send(r->wish.ctx, &msg);
+    r->told_last.epoch = 0;
+}
+
+static void on_metrics_due(evutil_socket_t fd, short what, void *ctx)
+{
+    struct report *r = ctx;
+    if (r->is_up && r->epoch != 0 && r->told_last.epoch == r->epoch) {
+        const int64_t others_ms = (int64_t)r->nodes * METRICS_EACH_MS;
+        send_metrics(r);
+        (void)timer_after(r->metrics_due, r->rank == 0                    ? METRICS_MS
+                                          : others_ms > METRICS_OTHERS_MS ? others_ms
+                                                                          : METRICS_OTHERS_MS);
+    }
+}
+
+void report_told(struct report *r, uint32_t local, const struct script_message *told)
+{
+    if (r->epoch == 0 || told->epoch != r->epoch || local > r->told_local) {
+        return; /* all tell nearly the same: the first trainer's counts */
+    }
+    struct script_metrics before = r->told_last.metrics;
+    const bool adds = r->told_last.epoch == r->epoch;
+    r->told_local = local;
+    r->told_last = *told;
+    if (adds) { /* what one call tells and the next does not is still to be said */
+        struct script_metrics fresh = told->metrics;
+        r->told_last.metrics = before;
+        for (size_t i = 0; i < fresh.n; i++) {
+            script_metrics_add(&r->told_last.metrics, fresh.v[i].name, fresh.v[i].value);
+        }
+    }
+    if (!evtimer_pending(r->metrics_due, NULL)) {
+        (void)timer_after(r->metrics_due, r->rank == 0 ? 0 : METRICS_MS);
+    }
+}
+
+/* --- its life --------------------------------------------------------------------------------- */
+
+void report_up(struct report *r)
+{
+    r->is_up = true;
+    r->told = (struct msg_vitals){.standby = WARMTH_NONE};
+    send_facts(r);
+    send_vitals(r);
+    if (r->told_last.epoch != 0 && !evtimer_pending(r->metrics_due, NULL)) {
+        (void)timer_after(r->metrics_due, 0);
+    }
+}
+
+void report_down(struct report *r)
+{
+    r->is_up = false;
+}
+
+void report_begin(struct report *r, uint64_t epoch, uint32_t rank, uint32_t nodes)
+{
+    r->epoch = epoch;
+    r->rank = rank;
+    r->nodes = nodes;
+    r->has_step = r->has_mark = false;
+    r->step = 0;
+    r->now.step_us = r->now.work_us = 0;
+    r->has_sign_mark = r->is_idle = false;
+    r->sign_at = clock_mono();
+    r->told_last.epoch = 0;
+    r->told_local = UINT32_MAX;
+    (void)timer_after(r->look, LOOK_MS);
+}
+
+void report_trainer(struct report *r, uint32_t local, uint32_t pid)
+{
+    if (r->worker && local < MSG_NPROC_MAX) {
+        worker_lock(r->worker);
+        r->pids[local] = (pid_t)pid;
+        worker_unlock(r->worker);
+    }
+}
+
+void report_end(struct report *r)
+{
+    r->epoch = 0;
+    for (uint32_t local = 0; local < MSG_NPROC_MAX; local++) {
+        report_trainer(r, local, 0);
+    }
+    (void)evtimer_del(r->look);
+}
+
+void report_step(struct report *r, uint64_t step)
+{
+    if (!r->has_step || step > r->step) {
+        r->has_step = true;
+        r->step = step;
+        r->step_at = clock_mono();
+    }
+}
+
+struct report *report_new(const struct report_wish *wish)
+{
+    struct report *r = part_new(sizeof(*r));
+    r->wish = *wish;
+    r->look = evtimer_new(wish->base, on_look, r);
+    r->metrics_due = evtimer_new(wish->base, on_metrics_due, r);
+    r->settle = evtimer_new(wish->base, on_settle, r);
+    part_must(r->look && r->metrics_due && r->settle);
+    const struct worker_config config = {.name = "tfe-report",
+                                         .stack = 128 * 1024,
+                                         .work = work,
+                                         .base = wish->base,
+                                         .on_told = on_found,
+                                         .done = free,
+                                         .ctx = r};
+    if (worker_start(&config, &r->worker) != 0) {
+        r->worker = NULL;
+        log_info("machine_not_known", LOG_S("why", "no thread to look at it"));
+    }
+    return r;
+}
+
+void report_free(struct report *r)
+{
+    if (!r) {
+        return;
+    }
+    event_drop(&r->look);
+    event_drop(&r->metrics_due);
+    event_drop(&r->settle);
+    if (!r->worker) {
+        free(r);
+        return;
+    }
+    worker_lock(r->worker);
+    r->stop = true;
+    worker_wake(r->worker);
+    worker_unlock(r->worker);
+    (void)worker_free(r->worker,
+                      0); /* it may ask nvidia-smi; the process ends with or without it */
+}

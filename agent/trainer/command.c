@@ -1,0 +1,283 @@
+/* agent/trainer/command.c: checks and completes the command line of a trainer, and names it by a
+ * digest. */
+#include "agent/trainer/command.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/fd.h"
+
+/* What the digest says first, so that a script, a module and a command of one name differ. */
+enum kind { KIND_SCRIPT = 1, KIND_MODULE, KIND_COMMAND };
+
+/* Programs that ask a daemon or another machine to do the work: what they start is no descendant of
+ * ours, a kill reaches only the messenger, and the old epoch would go on training. */
+static const char *const hand_over[] = {
+    "docker", "podman", "nerdctl",    "ctr",         "crictl", "kubectl", "oc",
+    "lxc",    "incus",  "machinectl", "systemd-run", "srun",   "sbatch",  "salloc",
+    "qsub",   "bsub",   "ssh",        "rsh",         "mosh",   "at",      "batch",
+};
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static bool is_program(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
+/* As execvp(3) would: NULL with errno ENOENT, EACCES or ENOMEM. Freed by the caller. */
+static char *find_program(const char *name)
+{
+    if (strchr(name, '/')) {
+        if (is_program(name)) {
+            return strdup(name);
+        }
+        errno = access(name, F_OK) == 0 ? EACCES : ENOENT;
+        return NULL;
+    }
+    const char *at = getenv("PATH");
+    at = at ? at : "/bin:/usr/bin";
+    while (*name) {
+        size_t n = strcspn(at, ":");
+        char path[PATH_MAX];
+        /* An empty entry means the working directory. */
+        int len = snprintf(path, sizeof path, "%.*s%s%s", (int)n, at, n ? "/" : "./", name);
+        if (len > 0 && (size_t)len < sizeof path && is_program(path)) {
+            return strdup(path);
+        }
+        if (at[n] == '\0') {
+            break;
+        }
+        at += n + 1;
+    }
+    errno = ENOENT;
+    return NULL;
+}
+
+/* Every part with its length, so that no two lists of parts look alike. */
+static void digest_part(crypto_generichash_state *state, const char *bytes, size_t n)
+{
+    uint64_t length = htole64(n);
+    crypto_generichash_update(state, (const unsigned char *)&length, sizeof length);
+    crypto_generichash_update(state, (const unsigned char *)bytes, n);
+}
+
+/* Hashes what fd holds; *ret_n its size. -1 with errno. */
+static int digest_file(int fd, unsigned char ret[crypto_generichash_BYTES])
+{
+    crypto_generichash_state state;
+    crypto_generichash_init(&state, NULL, 0, crypto_generichash_BYTES);
+    for (;;) {
+        unsigned char bytes[16384];
+        ssize_t n = read(fd, bytes, sizeof bytes);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            crypto_generichash_final(&state, ret, crypto_generichash_BYTES);
+            return (int)n;
+        }
+        crypto_generichash_update(&state, bytes, (size_t)n);
+    }
+}
+
+/* Adds the script's content. TFE_EINVAL with why. */
+static int digest_script(crypto_generichash_state *state, const char *path, struct tfe_why *why)
+{
+    unsigned char content[crypto_generichash_BYTES];
+    struct stat st;
+    /* Not to hang on a pipe that somebody gave for a script. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        why_errno(why, "script %s", path);
+        return TFE_EINVAL;
+    }
+    int rc = 0;
+    if (fstat(fd, &st) == 0 && !S_ISREG(st.st_mode)) {
+        why_set(why, "script %s is %s", path,
+                S_ISDIR(st.st_mode) ? "a directory" : "not a regular file");
+        rc = TFE_EINVAL;
+    } else if (digest_file(fd, content) != 0) {
+        why_errno(why, "script %s", path);
+        rc = TFE_EINVAL;
+    } else {
+        digest_part(state, (const char *)content, sizeof content);
+    }
+    close(fd);
+    return rc;
+}
+
+/* A command that is itself a script (./run.sh) is known by what it says; any other by its name,
+ * because the same bash or python differs from machine to machine. */
+static int digest_command(crypto_generichash_state *state, const char *path, struct tfe_why *why)
+{
+    char start[2] = "";
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, start, sizeof start) : -1;
+    fd_drop(&fd);
+    if (n == (ssize_t)sizeof start && memcmp(start, "#!", 2) == 0) {
+        return digest_script(state, path, why);
+    }
+    digest_part(state, base_name(path), strlen(base_name(path)));
+    return 0;
+}
+
+static int check_reach(const char *name, struct tfe_why *why)
+{
+    for (size_t i = 0; i < sizeof hand_over / sizeof hand_over[0]; i++) {
+        if (strcmp(base_name(name), hand_over[i]) == 0) {
+            why_set(why,
+                    "%s hands the work to something that the agent can neither see nor end: "
+                    "run tfe-agent inside instead",
+                    hand_over[i]);
+            return TFE_EINVAL;
+        }
+    }
+    return 0;
+}
+
+/* The program that comes first. TFE_ENOENT with why: exit 127. */
+static int program_find(const char *name, const char *what, char **ret, struct tfe_why *why)
+{
+    *ret = find_program(name);
+    if (*ret) {
+        return 0;
+    }
+    if (errno == ENOMEM) {
+        why_set(why, "out of memory");
+        return TFE_ENOMEM;
+    }
+    why_set(why, "%s %s %s", what, name, errno == EACCES ? "is not executable" : "was not found");
+    return TFE_ENOENT;
+}
+
+/* program, which is taken over, then the n rest. */
+static int argv_make(struct command *command, char *program, char *option, char **rest, size_t n)
+{
+    size_t at = 0;
+    command->argv = calloc(n + 3, sizeof *command->argv);
+    if (!command->argv) {
+        return TFE_ENOMEM;
+    }
+    command->argv[at++] = program;
+    if (option) {
+        command->argv[at++] = option;
+    }
+    for (size_t i = 0; i < n; i++) {
+        command->argv[at++] = rest[i];
+    }
+    return 0;
+}
+
+static int digest_kind(crypto_generichash_state *state, enum kind kind, char **operands,
+                       const char *program, struct tfe_why *why)
+{
+    char byte = (char)kind;
+    digest_part(state, &byte, 1);
+    switch (kind) {
+    case KIND_SCRIPT:
+        return digest_script(state, operands[0], why);
+    case KIND_MODULE:
+        digest_part(state, operands[0], strlen(operands[0]));
+        return 0;
+    case KIND_COMMAND:
+        return digest_command(state, program, why);
+    }
+    return TFE_EINVAL;
+}
+
+/* Borrowed. */
+static const char *python_name(const char *python)
+{
+    const char *given = python && *python ? python : getenv("PYTHON_EXEC");
+    return given && *given ? given : "python3";
+}
+
+/* program is taken over, except after an error; digest is 0. TFE_ENOMEM. */
+static int make(char **operands, int count, bool module, bool no_python, char *program,
+                struct command *ret, struct tfe_why *why)
+{
+    struct command command = {.is_python = !no_python};
+    /* A command's own name is replaced by the path it was found at. */
+    size_t skip = no_python ? 1 : 0;
+    int rc = argv_make(&command, program, module && !no_python ? "-m" : NULL, operands + skip,
+                       (size_t)count - skip);
+    if (rc != 0) {
+        why_set(why, "out of memory");
+        return rc;
+    }
+    *ret = command;
+    return 0;
+}
+
+int command_new(char **operands, int count, const char *python, bool module, bool no_python,
+                struct command *ret, struct tfe_why *why)
+{
+    if (count < 1 || operands[0][0] == '\0') {
+        why_set(why,
+                module ? "no module: name one after -m" : "no script: name one after the options");
+        return TFE_EINVAL;
+    }
+    enum kind kind = no_python ? KIND_COMMAND : module ? KIND_MODULE : KIND_SCRIPT;
+    const char *name = operands[0];
+    if (kind == KIND_COMMAND) {
+        int rc = check_reach(name, why);
+        if (rc != 0) {
+            return rc;
+        }
+    } else {
+        name = python_name(python);
+    }
+    /* The script first: a mistyped name is the likelier mistake, and has the clearer sentence. */
+    struct stat st;
+    if (kind == KIND_SCRIPT && stat(operands[0], &st) != 0) {
+        why_errno(why, "script %s", operands[0]);
+        return TFE_EINVAL;
+    }
+    char *program = NULL;
+    int rc = program_find(name, kind == KIND_COMMAND ? "command" : "python", &program, why);
+    if (rc != 0) {
+        return rc;
+    }
+    crypto_generichash_state state;
+    unsigned char digest[crypto_generichash_BYTES];
+    crypto_generichash_init(&state, NULL, 0, sizeof digest);
+    rc = digest_kind(&state, kind, operands, program, why);
+    for (int i = 1; rc == 0 && i < count; i++) {
+        digest_part(&state, operands[i], strlen(operands[i]));
+    }
+    crypto_generichash_final(&state, digest, sizeof digest);
+    uint64_t number;
+    memcpy(&number, digest, sizeof number);
+    if (rc == 0) {
+        rc = make(operands, count, module, no_python, program, ret, why);
+    }
+    if (rc != 0) {
+        free(program);
+        return rc;
+    }
+    ret->digest = le64toh(number);
+    return 0;
+}
+
+void command_done(struct command *command)
+{
+    if (command->argv) {
+        free(command->argv[0]);
+    }
+    free(command->argv);
+    command->argv = NULL;
+}

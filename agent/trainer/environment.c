@@ -1,0 +1,344 @@
+/* agent/trainer/environment.c: what a trainer finds in its environment. */
+#include "agent/trainer/environment.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/os/trainer_user.h"
+#include "common/channel/endpoint.h"
+
+/* Variables that are set below, and so not taken over. Everything that begins with TFE_ is an
+ * option (a token, perhaps) or left over from an agent that this one runs under; neither is the
+ * trainer's business. */
+static const char *const replaced[] = {
+    "TFE_*",
+    "TF_CONFIG",
+    "TF_GRPC_REUSE_PORT",
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "NUM_WORKERS",
+    /* Between systemd and the agent. */
+    "NOTIFY_SOCKET",
+    "WATCHDOG_*",
+    "CREDENTIALS_DIRECTORY",
+};
+/* What another user's trainers take over of root's environment: how programs, libraries and devices
+ * are found and tuned. Whatever else root has may be a secret; TFE_SET_NAME passes it on. */
+static const char *const shared[] = {"PATH",
+                                     "LD_LIBRARY_PATH",
+                                     "LD_PRELOAD",
+                                     "PYTHON*",
+                                     "VIRTUAL_ENV",
+                                     "LANG",
+                                     "LANGUAGE",
+                                     "LC_*",
+                                     "TZ",
+                                     "TERM",
+                                     "HOSTNAME",
+                                     "TF_*",
+                                     "XLA_*",
+                                     "KERAS_*",
+                                     "CUDA_*",
+                                     "CUDNN_*",
+                                     "NCCL_*",
+                                     "NVIDIA_*",
+                                     "ROCM_*",
+                                     "ROCR_*",
+                                     "HIP_*",
+                                     "HSA_*",
+                                     "TPU_*",
+                                     "GRPC_*",
+                                     "OMP_*",
+                                     "KMP_*",
+                                     "MKL_*",
+                                     "OPENBLAS_*",
+                                     "MALLOC_*",
+                                     "SSL_CERT_FILE",
+                                     "SSL_CERT_DIR",
+                                     "REQUESTS_CA_BUNDLE",
+                                     "CURL_CA_BUNDLE",
+                                     "http_proxy",
+                                     "https_proxy",
+                                     "no_proxy",
+                                     "HTTP_PROXY",
+                                     "HTTPS_PROXY",
+                                     "NO_PROXY"};
+#define OWN_MAX 32
+/* TFE_SET_NAME=value: NAME=value for trainers, and not for the agent itself. */
+#define SET_PREFIX "TFE_SET_"
+
+struct list {
+    char **strings;
+    size_t n;
+    bool failed;
+};
+
+__attribute__((format(printf, 2, 3))) static void list_add(struct list *list, const char *format,
+                                                           ...)
+{
+    va_list values;
+    va_start(values, format);
+    if (vasprintf(&list->strings[list->n], format, values) >= 0) {
+        list->n++;
+    } else {
+        list->strings[list->n] = NULL;
+        list->failed = true;
+    }
+    va_end(values);
+}
+
+/* Whether entry ("NAME=value") is the variable, or begins as "NAME_*" says. */
+static bool entry_is(const char *entry, const char *name)
+{
+    size_t n = strlen(name);
+    bool is_family = name[n - 1] == '*';
+    n -= is_family;
+    return strncmp(entry, name, n) == 0 && (is_family || entry[n] == '=');
+}
+
+static bool entry_is_one_of(const char *entry, const char *const *names, size_t n)
+{
+    bool is = false;
+    for (size_t i = 0; i < n && !is; i++) {
+        is = entry_is(entry, names[i]);
+    }
+    return is;
+}
+
+/* NAME=value of an entry with this prefix; NULL: it is none. */
+static const char *entry_behind(const char *entry, const char *prefix)
+{
+    const size_t n = strlen(prefix);
+    return strncmp(entry, prefix, n) == 0 && entry[n] != '=' ? entry + n : NULL;
+}
+
+/* Whether another entry of base takes its place. */
+static bool entry_is_overruled(const char *const *base, const char *entry)
+{
+    const size_t n = strcspn(entry, "=") + 1;
+    bool is = false;
+    for (; *base && !is; base++) {
+        const char *set = entry_behind(*base, SET_PREFIX);
+        is = set && strncmp(set, entry, n) == 0;
+    }
+    return is;
+}
+
+/* Whose habits TF_CONFIG follows: TFE_ENVIRONMENT says it. */
+#define ENVIRONMENT_VARIABLE "TFE_ENVIRONMENT="
+/* … and a job that is one trainer for good has none, which is Kubeflow's habit, too. */
+#define ENVIRONMENT_ALONE "kubeflow-alone"
+
+static const char *habit_of(const char *const *base)
+{
+    const size_t n = sizeof ENVIRONMENT_VARIABLE - 1;
+    const char *habit = "";
+    for (; *base; base++) {
+        habit = strncmp(*base, ENVIRONMENT_VARIABLE, n) == 0 ? *base + n : habit;
+    }
+    return habit;
+}
+
+static bool is_habit(const char *habit, enum tfe_environment environment)
+{
+    return strcmp(habit, msg_environment_name(environment)) == 0;
+}
+
+/* What a role is called in TF_CONFIG. Where there is no chief, the worker may have its name. */
+static const char *task_name(enum tfe_task task, bool has_chief, const char *habit)
+{
+    if (task == (has_chief ? TASK_CHIEF : TASK_WORKER)) {
+        if (is_habit(habit, ENVIRONMENT_KUBEFLOW_MASTER)) {
+            return "master";
+        }
+        if (is_habit(habit, ENVIRONMENT_KUBEFLOW_CHIEF)) {
+            return "chief";
+        }
+    }
+    return msg_task_name(task);
+}
+
+static bool has_chief(const struct msg_row *rows, size_t n)
+{
+    bool has = false;
+    for (size_t i = 0; i < n && !has; i++) {
+        has = rows[i].role == TASK_CHIEF;
+    }
+    return has;
+}
+
+/* {"ps":["host:port",…],"worker":[…]}, its keys sorted, as Kubeflow has them. NULL: no memory. */
+static json_t *cluster_new(const struct msg_row *rows, size_t n, const char *habit)
+{
+    static const char *const names[] = {"chief", "evaluator", "master", "ps", "worker"};
+    json_t *cluster = json_object();
+    bool good = cluster;
+    const bool has = has_chief(rows, n);
+    for (size_t k = 0; good && k < sizeof names / sizeof names[0]; k++) {
+        json_t *places = json_array();
+        for (size_t i = 0; good && i < n; i++) {
+            char endpoint[ENDPOINT_TEXT_MAX];
+            if (strcmp(task_name(rows[i].role, has, habit), names[k]) == 0) {
+                endpoint_format(endpoint, rows[i].host, rows[i].port);
+                good = json_array_append_new(places, json_string(endpoint)) == 0;
+            }
+        }
+        if (good && json_array_size(places) > 0) {
+            good = json_object_set(cluster, names[k], places) == 0;
+        }
+        json_decref(places);
+    }
+    if (!good) {
+        json_decref(cluster);
+        return NULL;
+    }
+    return cluster;
+}
+
+static char *tf_config_text(const struct msg_row *rows, size_t n, const struct msg_row *own,
+                            const char *habit)
+{
+    const bool is_cloud = is_habit(habit, ENVIRONMENT_KUBEFLOW) ||
+                          is_habit(habit, ENVIRONMENT_KUBEFLOW_MASTER) ||
+                          is_habit(habit, ENVIRONMENT_KUBEFLOW_CHIEF);
+    json_t *cluster = cluster_new(rows, n, habit);
+    json_t *config = cluster ? json_pack("{s:o, s:{s:s, s:I}}", "cluster", cluster, "task", "type",
+                                         task_name(own->role, has_chief(rows, n), habit), "index",
+                                         (json_int_t)(own->rank - own->first))
+                             : NULL;
+    bool good = config && (!is_cloud ||
+                           json_object_set_new(config, "environment", json_string("cloud")) == 0);
+    char *text = good ? json_dumps(config, JSON_COMPACT) : NULL;
+    json_decref(config);
+    return text;
+}
+
+/* As the others have it; an evaluator is alone in its own (tf.estimator's rule), but for Kubeflow:
+ * there it sees the cluster, which it is no part of. */
+static char *tf_config_of(const struct agent_place *node, uint32_t local_rank, const char *habit)
+{
+    struct msg_row own = node->own;
+    if (own.role == TASK_EVALUATOR) {
+        const bool is_alone = *habit == '\0' || is_habit(habit, ENVIRONMENT_TFE);
+        return is_alone ? tf_config_text(&own, 1, &own, habit)
+                        : tf_config_text(node->rows, node->n_rows, &own, habit);
+    }
+    return tf_config_text(node->rows, node->n_rows, &node->rows[own.rank + local_rank], habit);
+}
+
+static void list_add_role(struct list *list, const struct trainer_place *place)
+{
+    const struct agent_place *node = place->node;
+    list_add(list, "TFE_ROLE=%s", msg_task_name(node->own.role));
+    list_add(list, "TFE_ROLE_INDEX=%" PRIu32, node->rank + place->local_rank - node->own.first);
+    if (node->has_roles) {
+        json_t *cluster = cluster_new(node->rows, node->n_rows, "");
+        char *text = cluster ? json_dumps(cluster, JSON_COMPACT) : NULL;
+        json_decref(cluster);
+        list->failed = list->failed || !text;
+        if (text) {
+            list_add(list, "TFE_CLUSTER=%s", text);
+        }
+        free(text);
+    }
+}
+
+static void list_add_tf_config(struct list *list, const struct trainer_place *place,
+                               const char *habit)
+{
+    if (strcmp(habit, ENVIRONMENT_ALONE) != 0) {
+        char *tf_config = tf_config_of(place->node, place->local_rank, habit);
+        list->failed = list->failed || !tf_config;
+        if (tf_config) {
+            list_add(list, "TF_CONFIG=%s", tf_config);
+        }
+        free(tf_config);
+    }
+}
+
+static void list_add_place(struct list *list, const struct trainer_place *place)
+{
+    const struct agent_place *node = place->node;
+    uint32_t rank = node->rank + place->local_rank;
+    /* The agent holds the port with SO_REUSEPORT until TensorFlow listens on it. */
+    list_add(list, "TF_GRPC_REUSE_PORT=true");
+    list_add(list, "TFE_JOB=%s", place->job);
+    list_add(list, "TFE_NODE=%s", place->node_id);
+    list_add(list, "TFE_RUN=%" PRIu32, node->run);
+    list_add(list, "TFE_EPOCH=%" PRIu64, node->epoch);
+    list_add(list, "TFE_RANK=%" PRIu32, rank);
+    list_add(list, "TFE_WORLD_SIZE=%zu", node->n_rows);
+    list_add(list, "TFE_LOCAL_RANK=%" PRIu32, place->local_rank);
+    list_add(list, "TFE_RESTART_COUNT=%" PRIu32, node->restarts);
+    list_add_role(list, place);
+    if (place->socket) {
+        list_add(list, "TFE_SOCKET=%s", place->socket);
+        list_add(list, "TFE_PREEMPT_FILE=%s", place->preempt_file);
+    }
+    if (place->tmp_dir) {
+        list_add(list, "TMPDIR=%s", place->tmp_dir);
+    }
+    list_add(list, "RANK=%" PRIu32, rank);
+    list_add(list, "LOCAL_RANK=%" PRIu32, place->local_rank);
+    list_add(list, "WORLD_SIZE=%zu", node->n_rows);
+    list_add(list, "LOCAL_WORLD_SIZE=%" PRIu32, place->nproc);
+    list_add(list, "NUM_WORKERS=%zu", node->n_rows);
+}
+
+int environment_new(const char *const *base, const struct trainer_place *place, char ***ret)
+{
+    const struct trainer_user *user = trainer_user();
+    size_t n_base = 0;
+    bool unbuffered = false;
+    for (; base[n_base]; n_base++) {
+        unbuffered = unbuffered || entry_is(base[n_base], "PYTHONUNBUFFERED") ||
+                     entry_is(base[n_base], SET_PREFIX "PYTHONUNBUFFERED");
+    }
+    struct list list = {.strings = calloc(n_base + OWN_MAX + 2, sizeof(*list.strings))};
+    if (!list.strings) {
+        return TFE_ENOMEM;
+    }
+    for (size_t i = 0; i < n_base; i++) {
+        const char *set = entry_behind(base[i], SET_PREFIX);
+        if (set && !entry_is_one_of(set, replaced, sizeof replaced / sizeof replaced[0])) {
+            list_add(&list, "%s", set);
+        } else if (!entry_is_one_of(base[i], replaced, sizeof replaced / sizeof replaced[0]) &&
+                   !entry_is_overruled(base, base[i]) &&
+                   (!user->name ||
+                    entry_is_one_of(base[i], shared, sizeof shared / sizeof shared[0]))) {
+            list_add(&list, "%s", base[i]);
+        }
+    }
+    if (!unbuffered) {
+        list_add(&list, "PYTHONUNBUFFERED=1");
+    }
+    if (user->name) {
+        list_add(&list, "HOME=%s", user->home);
+        list_add(&list, "USER=%s", user->name);
+        list_add(&list, "LOGNAME=%s", user->name);
+    }
+    if (place) {
+        list_add_tf_config(&list, place, habit_of(base));
+        list_add_place(&list, place);
+    }
+    if (list.failed) {
+        environment_free(list.strings);
+        return TFE_ENOMEM;
+    }
+    *ret = list.strings;
+    return 0;
+}
+
+void environment_free(char **env)
+{
+    for (char **at = env; at && *at; at++) {
+        free(*at);
+    }
+    free(env);
+}

@@ -1,0 +1,454 @@
+/* agent/trainer/standby.c: starts standbys when that disturbs nobody, and hands trainers' starts
+ * to them. */
+#include "agent/trainer/standby.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/os/memory.h"
+#include "agent/trainer/environment.h"
+#include "common/base/backoff.h"
+#include "common/base/clock.h"
+#include "common/base/heap.h"
+#include "common/base/log.h"
+#include "common/base/timer.h"
+
+/* A trainer that tells no step is taken for busy starting for so long. */
+#define BEGIN_MS 5000
+
+/* After an end the next start comes at once, or the node waits and nobody is disturbed. */
+#define ENDED_MS 100
+
+/* How often memory is looked at while there is, or should be, a standby. */
+#define LOOK_MS 5000
+
+/* One that died is replaced after this long, doubling up to the longest. */
+#define AGAIN_FIRST_MS 1000
+#define AGAIN_LONGEST_MS 60000
+
+/* A newcomer's import that takes longer no longer keeps the node from being ready. */
+#define SETTLE_MS 120000
+
+/* Linux' MAX_ARG_STRLEN: one string of argv or the environment, with its NUL. */
+#define STRING_MAX 131072
+
+extern char **environ;
+
+/*  NONE --(due)--> STARTING --spawned, W--> WARM --(a trainer's start)--> NONE
+ *   ^                 |                      |
+ *   '-----------------'----- died -----------'
+ * One that is still STARTING takes a trainer's start too: it only has less of it behind it. */
+enum standby_state { STANDBY_NONE, STANDBY_STARTING, STANDBY_WARM };
+
+struct standby {
+    enum standby_state state;
+    pid_t pid;
+    bool is_ending;      /* killed by us: memory ran low */
+    struct tfe_mono due; /* NEVER: not before something else happens */
+    uint32_t again_ms;   /* above the first: the last one died before it was warm */
+};
+
+struct standbys {
+    struct standbys_wish wish;
+    struct guard_link *guard;
+    char bootstrap[PATH_MAX]; /* "": none */
+    bool is_off;              /* for good */
+    bool memory_told;
+    bool trainers_run;
+    bool was_settled;
+    struct tfe_mono settle_by;
+    struct event *timer;
+    struct standby of[MSG_NPROC_MAX];
+};
+
+static void standby_schedule(struct standbys *s);
+
+bool standby_bootstrap(char ret[PATH_MAX])
+{
+    static const char *const places[] = {TFE_DATA_FROM_BIN "/python/tfe_bootstrap.py",
+                                         "tfe_bootstrap.py"};
+    char program[PATH_MAX - 128];
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (n <= 0) {
+        return false;
+    }
+    program[n] = '\0';
+    char *slash = strrchr(program, '/');
+    *slash = '\0';
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        snprintf(ret, PATH_MAX, "%s/%s", program, places[i]);
+        if (access(ret, R_OK) == 0) {
+            return true;
+        }
+    }
+    ret[0] = '\0';
+    return false;
+}
+
+/* --- having none ------------------------------------------------------------------------------ */
+
+static void tell_settled(struct standbys *s)
+{
+    bool settled = standbys_are_settled(s);
+    if (settled && !s->was_settled) {
+        s->was_settled = true;
+        s->wish.settled(s->wish.ctx);
+    }
+    s->was_settled = settled;
+}
+
+static void standby_gone(struct standbys *s, uint32_t local)
+{
+    struct standby *standby = &s->of[local];
+    bool was_warm = standby->state == STANDBY_WARM;
+    standby->state = STANDBY_NONE;
+    standby->pid = 0;
+    standby->is_ending = false;
+    if (was_warm) {
+        s->wish.told(s->wish.ctx, local, 0, NULL);
+    }
+}
+
+/* No more standbys in this process's life; said once. */
+static void turn_off(struct standbys *s, const char *why)
+{
+    if (s->is_off) {
+        return;
+    }
+    s->is_off = true;
+    log_warn("no_standby", LOG_S("why", why));
+    standby_schedule(s);
+    tell_settled(s);
+}
+
+static bool memory_is_low(struct standbys *s)
+{
+    uint32_t free_percent = memory_free_percent();
+    bool is_low = free_percent < s->wish.settings->min_free_percent;
+    if (is_low && !s->memory_told) {
+        log_warn("no_standby", LOG_S("why", "memory is low"), LOG_U("free_percent", free_percent));
+    }
+    s->memory_told = is_low;
+    return is_low;
+}
+
+static void standby_kill(struct standbys *s, uint32_t local)
+{
+    s->of[local].is_ending = true;
+    guard_link_signal(s->guard, GUARD_STANDBY_SLOT + local, SIGKILL);
+}
+
+/* --- having one ------------------------------------------------------------------------------- */
+
+/* How a bootstrap gets to its process. */
+enum bootstrap_way { BOOTSTRAP_NEW, BOOTSTRAP_IN_BACKGROUND };
+
+/* TFE_ENOMEM, TFE_ESYS, TFE_ESTATE. mode: see tfe_bootstrap.py. */
+static int bootstrap_spawn(struct standbys *s, uint32_t local, const char *mode,
+                           enum bootstrap_way way)
+{
+    const struct command *command = s->wish.command;
+    size_t n = 0;
+    while (command->argv[n]) {
+        n++;
+    }
+    const char **argv = calloc(n + 5, sizeof *argv);
+    char how[16];
+    char **env = NULL;
+    int rc = argv ? environment_new((const char *const *)environ, NULL, &env) : TFE_ENOMEM;
+    if (rc == 0) {
+        argv[0] = command->argv[0];
+        argv[1] = s->bootstrap;
+        snprintf(how, sizeof how, "%s%s", mode, s->wish.settings->no_hooks ? "" : "+hooks");
+        argv[2] = how;
+        argv[3] = s->wish.settings->preload ? s->wish.settings->preload : "";
+        memcpy(argv + 4, command->argv, n * sizeof *argv);
+        struct spawn_spec spec = {
+            .argv = argv, .envp = (const char *const *)env, .directory = command->directory};
+        rc = guard_link_spawn_standby(s->guard, GUARD_STANDBY_SLOT + local, &spec,
+                                      way == BOOTSTRAP_IN_BACKGROUND);
+    }
+    environment_free(env);
+    free(argv);
+    return rc;
+}
+
+static void standby_start(struct standbys *s, uint32_t local)
+{
+    struct standby *standby = &s->of[local];
+    if (memory_is_low(s)) {
+        standby->due = tfe_mono_add(clock_mono(), LOOK_MS);
+    } else if (bootstrap_spawn(s, local, "standby",
+                               s->trainers_run ? BOOTSTRAP_IN_BACKGROUND : BOOTSTRAP_NEW)) {
+        standby->due = tfe_mono_add(clock_mono(), AGAIN_FIRST_MS); /* a sweep goes on, say */
+    } else {
+        standby->state = STANDBY_STARTING;
+        standby->due = TFE_MONO_NEVER;
+    }
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *ctx)
+{
+    struct standbys *s = ctx;
+    struct tfe_mono now = clock_mono();
+    bool has_one = false;
+    for (uint32_t i = 0; i < s->wish.nproc && s->guard && !s->is_off; i++) {
+        if (s->of[i].state == STANDBY_NONE && !tfe_mono_before(now, s->of[i].due)) {
+            standby_start(s, i);
+        }
+        has_one = has_one || s->of[i].state != STANDBY_NONE;
+    }
+    for (uint32_t i = 0; has_one && i < s->wish.nproc && memory_is_low(s); i++) {
+        if (s->of[i].state != STANDBY_NONE && !s->of[i].is_ending) {
+            standby_kill(s, i);
+        }
+    }
+    standby_schedule(s);
+    tell_settled(s);
+}
+
+/* Sets the timer to what is next: a start that is due, or the next look at memory. */
+static void standby_schedule(struct standbys *s)
+{
+    struct tfe_mono next = TFE_MONO_NEVER;
+    struct tfe_mono now = clock_mono();
+    for (uint32_t i = 0; i < s->wish.nproc && s->guard && !s->is_off; i++) {
+        if (s->of[i].state == STANDBY_NONE) {
+            next = tfe_mono_min(next, s->of[i].due);
+        } else {
+            next = tfe_mono_min(next, tfe_mono_add(now, LOOK_MS));
+        }
+    }
+    if (tfe_mono_is_never(next)) {
+        evtimer_del(s->timer);
+        return;
+    }
+    timer_after(s->timer, tfe_mono_sub(next, now));
+}
+
+static void all_due(struct standbys *s, struct tfe_mono when)
+{
+    for (uint32_t i = 0; i < s->wish.nproc; i++) {
+        if (s->of[i].state == STANDBY_NONE) {
+            s->of[i].due = when;
+        }
+    }
+    standby_schedule(s);
+}
+
+/* --- from outside ----------------------------------------------------------------------------- */
+
+struct standbys *standbys_new(const struct standbys_wish *wish)
+{
+    struct standbys *s = part_new(sizeof *s);
+    s->wish = *wish;
+    s->settle_by = TFE_MONO_NEVER;
+    s->was_settled = true;
+    for (uint32_t i = 0; i < MSG_NPROC_MAX; i++) {
+        s->of[i].due = TFE_MONO_NEVER;
+        s->of[i].again_ms = AGAIN_FIRST_MS;
+    }
+    s->timer = evtimer_new(wish->base, on_timer, s);
+    part_must(s->timer);
+    bool is_found = wish->command->is_python && standby_bootstrap(s->bootstrap);
+    if (wish->command->is_python && !is_found) {
+        log_warn("no_standby", LOG_S("why", "tfe_bootstrap.py was not found beside the program"));
+    }
+    s->is_off = !is_found || wish->settings->is_off;
+    return s;
+}
+
+void standbys_free(struct standbys *s)
+{
+    if (s) {
+        event_free(s->timer);
+        free(s);
+    }
+}
+
+void standbys_guard(struct standbys *s, struct guard_link *link)
+{
+    s->guard = link;
+    for (uint32_t i = 0; i < s->wish.nproc && !link; i++) {
+        if (s->of[i].state != STANDBY_NONE) {
+            standby_gone(s, i);
+            s->of[i].due = tfe_mono_add(clock_mono(), AGAIN_FIRST_MS);
+        }
+    }
+    standby_schedule(s);
+}
+
+void standbys_begin(struct standbys *s)
+{
+    s->settle_by = tfe_mono_add(clock_mono(), SETTLE_MS);
+    all_due(s, clock_mono());
+    s->was_settled = standbys_are_settled(s);
+}
+
+void standbys_trainers_began(struct standbys *s)
+{
+    s->trainers_run = true;
+    s->settle_by = TFE_MONO_NEVER;
+    all_due(s, tfe_mono_add(clock_mono(), BEGIN_MS));
+}
+
+void standbys_trainers_stepped(struct standbys *s)
+{
+    struct tfe_mono now = clock_mono();
+    bool is_new = false;
+    for (uint32_t i = 0; i < s->wish.nproc; i++) {
+        struct standby *standby = &s->of[i];
+        /* One that died waits for its own time. */
+        if (standby->state == STANDBY_NONE && standby->again_ms == AGAIN_FIRST_MS &&
+            tfe_mono_before(now, standby->due)) {
+            standby->due = now;
+            is_new = true;
+        }
+    }
+    if (is_new) {
+        standby_schedule(s);
+    }
+}
+
+void standbys_trainers_ended(struct standbys *s)
+{
+    struct tfe_mono soon = tfe_mono_add(clock_mono(), ENDED_MS);
+    s->trainers_run = false;
+    for (uint32_t i = 0; i < s->wish.nproc; i++) {
+        struct standby *standby = &s->of[i];
+        if (standby->state == STANDBY_NONE && standby->again_ms == AGAIN_FIRST_MS) {
+            standby->due = tfe_mono_min(standby->due, soon);
+        }
+    }
+    standby_schedule(s);
+}
+
+bool standbys_are_settled(const struct standbys *s)
+{
+    if (s->is_off || s->memory_told || tfe_mono_is_never(s->settle_by) ||
+        !tfe_mono_before(clock_mono(), s->settle_by)) {
+        return true;
+    }
+    for (uint32_t i = 0; i < s->wish.nproc; i++) {
+        if (s->of[i].state != STANDBY_WARM && s->of[i].again_ms == AGAIN_FIRST_MS) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_too_long(const struct spawn_spec *spec)
+{
+    for (const char *const *entry = spec->envp; *entry; entry++) {
+        if (strlen(*entry) + 1 > STRING_MAX) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int standbys_spawn(struct standbys *s, uint32_t local, const struct spawn_spec *spec, int stdout_fd,
+                   int stderr_fd, const char **ret_how)
+{
+    struct standby *standby = &s->of[local];
+    bool has_one = standby->state != STANDBY_NONE && !standby->is_ending;
+    bool can_take = has_one;
+    if (standby->state == STANDBY_NONE && s->bootstrap[0] &&
+        (!s->wish.settings->no_hooks || is_too_long(spec))) {
+        can_take = bootstrap_spawn(s, local, "cold", BOOTSTRAP_NEW) == 0;
+    }
+    *ret_how = has_one ? "standby" : can_take ? "bootstrap" : "exec";
+    if (!can_take) {
+        return guard_link_spawn(s->guard, local, spec, stdout_fd, stderr_fd);
+    }
+    int rc = guard_link_hand_over(s->guard, local, GUARD_STANDBY_SLOT + local, spec, stdout_fd,
+                                  stderr_fd);
+    if (rc == 0) {
+        standby_gone(s, local);
+    }
+    return rc;
+}
+
+static void on_spawn_failed(struct standbys *s, uint32_t local, int error)
+{
+    standby_gone(s, local);
+    if (error == EBUSY) { /* a sweep was on */
+        s->of[local].due = tfe_mono_add(clock_mono(), AGAIN_FIRST_MS);
+        standby_schedule(s);
+        return;
+    }
+    struct tfe_why why;
+    errno = error;
+    why_errno(&why, "cannot start %s", s->wish.command->argv[0]);
+    turn_off(s, why.text);
+}
+
+static void on_exited(struct standbys *s, uint32_t local, int wait_status)
+{
+    struct standby *standby = &s->of[local];
+    bool was_warm = standby->state == STANDBY_WARM;
+    bool was_ours = standby->is_ending;
+    standby_gone(s, local);
+    if (!was_ours && !was_warm && WIFEXITED(wait_status) && !s->is_off) {
+        turn_off(s, "the interpreter ended before it had imported its modules");
+        return;
+    }
+    if (!was_ours) {
+        log_info("standby_died", LOG_U("local_rank", local), LOG_I("status", wait_status));
+    }
+    /* Also for one killed under memory pressure: not again at once. */
+    standby->due = tfe_mono_add(clock_mono(), standby->again_ms);
+    standby->again_ms =
+        backoff_next(was_warm ? 0 : standby->again_ms, AGAIN_FIRST_MS, AGAIN_LONGEST_MS);
+    standby_schedule(s);
+    tell_settled(s);
+}
+
+static void on_warm(struct standbys *s, uint32_t local, const char *tensorflow)
+{
+    s->of[local].state = STANDBY_WARM;
+    s->of[local].again_ms = AGAIN_FIRST_MS;
+    log_debug("standby_warm", LOG_U("local_rank", local), LOG_I("pid", s->of[local].pid));
+    s->wish.told(s->wish.ctx, local, (uint32_t)s->of[local].pid, tensorflow);
+    tell_settled(s);
+}
+
+void standbys_event(struct standbys *s, const struct guard_event *event)
+{
+    uint32_t local = event->slot - GUARD_STANDBY_SLOT;
+    enum standby_state state = local < s->wish.nproc ? s->of[local].state : STANDBY_NONE;
+    if (event->word == GUARD_COLD) {
+        turn_off(s, event->why);
+    } else if (state == STANDBY_NONE) {
+        return; /* it has become a trainer */
+    } else if (event->word == GUARD_SPAWN_FAILED) {
+        on_spawn_failed(s, local, event->value);
+    } else if (event->word == GUARD_EXITED) {
+        on_exited(s, local, event->value);
+    } else if (event->word == GUARD_SPAWNED && state == STANDBY_STARTING) {
+        s->of[local].pid = event->pid;
+    } else if (event->word == GUARD_WARM && state == STANDBY_STARTING) {
+        on_warm(s, local, event->why);
+    }
+}
+
+enum tfe_standby standbys_state(const struct standbys *s)
+{
+    uint32_t warm = 0;
+    uint32_t starting = 0;
+    for (uint32_t local = 0; local < s->wish.nproc; local++) {
+        warm += s->of[local].state == STANDBY_WARM;
+        starting += s->of[local].state == STANDBY_STARTING;
+    }
+    return s->wish.settings->is_off ? WARMTH_NONE
+           : s->is_off              ? WARMTH_COLD
+           : starting > 0           ? WARMTH_IMPORTING
+           : warm > 0               ? WARMTH_WARM
+                                    : WARMTH_NONE;
+}

@@ -1,0 +1,666 @@
+/* agent/trainer/trainers.c: carries out what the core orders about trainers, and reports what
+ * becomes of them. */
+#include "agent/trainer/trainers.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/guard/guard_link.h"
+#include "agent/os/proc.h"
+#include "agent/output/output.h"
+#include "agent/trainer/environment.h"
+#include "common/base/clock.h"
+#include "common/base/fd.h"
+#include "common/base/heap.h"
+#include "common/base/log.h"
+#include "common/base/text.h"
+#include "common/base/timer.h"
+
+/* A trainer that imports TensorFlow listens after seconds, one that was imported before after 15 to
+ * 40 ms, and the others of its cluster wait for that: look often at first, then seldom. Where only
+ * the table in /proc tells, a look takes as long as some of the pauses, and there are fewer. */
+#define LISTEN_LOOK_FIRST_MS 4
+#define LISTEN_LOOK_OFTEN 16
+#define LISTEN_LOOK_PROC_MS 25
+#define LISTEN_LOOK_LAST_MS 1000
+/* Something still accepts on an old port although nothing of ours is left: look again. */
+#define QUIET_LOOK_MS 100
+/* What the guard gets for killing and reaping everything when the agent ends. */
+#define GUARD_END_MS 5000
+
+extern char **environ;
+
+struct trainers {
+    struct trainers_wish wish;
+    struct guard_link *guard;
+    struct standbys *standbys;
+    struct watch *watch;
+    enum tfe_ending late[MSG_NPROC_MAX]; /* how it was found late; EXITED: it was not */
+    char late_why[MSG_SENTENCE_MAX];
+    struct main_end {
+        struct event *timer; /* the exit grace after the end of the script's main thread */
+        struct trainers *of;
+        uint32_t local, code; /* the exit status that was to follow */
+        bool is_killed;       /* for holding its process past the grace */
+    } main_ends[MSG_NPROC_MAX];
+    struct output_sink *sink;
+    struct output *output[MSG_NPROC_MAX];
+    uint64_t epoch; /* of the last spawn */
+    uint32_t n;     /* … how many */
+    uint16_t listen_ports[MSG_NPROC_MAX];
+    bool listens[MSG_NPROC_MAX];    /* it did, when it was looked at */
+    int64_t asked_us;               /* when the last spawn was */
+    const char *how[MSG_NPROC_MAX]; /* it was started; static */
+    struct tfe_mono fence;
+    struct event *listen_timer;
+    uint32_t listen_look_ms;
+    uint32_t listen_looks; /* of this spawn */
+    int listen_diag;       /* proc_descendant_listens's, while it looks; -1 */
+    struct event *quiet_timer;
+    struct event *grace_timer;
+    bool sweeping;
+    bool is_gentle; /* sweeping: the trainers may still end by themselves */
+    bool stuck_told;
+};
+
+static void tell(struct trainers *t, struct agent_event event)
+{
+    event.now = clock_mono();
+    t->wish.on_event(t->wish.ctx, &event);
+}
+
+static void end_output(struct trainers *t, uint32_t local)
+{
+    output_free(t->output[local]);
+    t->output[local] = NULL;
+}
+
+static void end_outputs(struct trainers *t)
+{
+    for (uint32_t local = 0; local < t->wish.nproc; local++) {
+        end_output(t, local);
+    }
+}
+
+/* --- the guard's reports ---------------------------------------------------------------------- */
+
+static void on_spawned(struct trainers *t, uint32_t local, pid_t pid)
+{
+    log_debug("trainer_started", LOG_U("epoch", t->epoch), LOG_U("local_rank", local),
+              LOG_S("how", t->how[local]), LOG_I("after_us", clock_us() - t->asked_us));
+    watch_spawned(t->watch, local, pid);
+    tell(t, (struct agent_event){.type = AGENT_SPAWNED, .process = {local, (uint32_t)pid}});
+}
+
+static void sweep_hurry(struct trainers *t);
+
+static void spawn_failed(struct trainers *t, uint32_t slot, int error)
+{
+    struct tfe_why why;
+    errno = error;
+    why_errno(&why, "cannot start %s", t->wish.command->argv[0]);
+    log_error("spawn_failed", LOG_U("local_rank", slot), LOG_S("why", why.text));
+    tell(t,
+         (struct agent_event){
+             .type = AGENT_SPAWN_FAILED,
+             .end = {.local_rank = slot, .code = error == ENOENT ? 127u : 126u, .tail = why.text}});
+    end_output(t, slot);
+    sweep_hurry(t);
+}
+
+/* What it said last, and why it was ended: behind that, because who shows a part of a tail shows
+ * its end. */
+static void late_tail(const struct trainers *t, const char *tail, char ret[MSG_TAIL_MAX])
+{
+    static const char said_by[] = "ended by tfe-agent: ";
+    struct text text;
+    text_init(&text, ret, MSG_TAIL_MAX);
+    text_add_tail(&text, tail, MSG_TAIL_MAX - sizeof said_by - 1 - strlen(t->late_why));
+    text_addf(&text, "%s%s%s", tail[0] ? "\n" : "", said_by, t->late_why);
+}
+
+static void main_end_forget(struct trainers *t, uint32_t local)
+{
+    evtimer_del(t->main_ends[local].timer);
+    t->main_ends[local].is_killed = false;
+}
+
+/* Threads that are no daemons, or an atexit handler, hold the process. */
+static void on_main_timer(evutil_socket_t fd, short what, void *ctx)
+{
+    struct main_end *end = ctx;
+    struct trainers *t = end->of;
+    if (!t->guard || t->sweeping || !t->output[end->local]) {
+        return;
+    }
+    end->is_killed = true;
+    log_warn("trainer_held", LOG_U("epoch", t->epoch), LOG_U("local_rank", end->local),
+             LOG_U("code", end->code),
+             LOG_S("why", "the script's main thread has ended, and a thread or an atexit handler "
+                          "holds the process for longer than --exit-grace"));
+    guard_link_signal(t->guard, end->local, SIGKILL);
+}
+
+void trainers_main_ended(struct trainers *t, uint32_t local, uint32_t code)
+{
+    if (local < t->n && t->output[local] && !t->sweeping) {
+        t->main_ends[local].code = code;
+        timer_after(t->main_ends[local].timer, t->wish.exit_grace_ms);
+    }
+}
+
+static void on_exited(struct trainers *t, uint32_t slot, int wait_status)
+{
+    const char *tail = "";
+    char with_why[MSG_TAIL_MAX];
+    bool signalled = WIFSIGNALED(wait_status);
+    /* It may have ended by itself just before the signal. */
+    bool is_held = t->main_ends[slot].is_killed && signalled && WTERMSIG(wait_status) == SIGKILL;
+    main_end_forget(t, slot);
+    if (t->output[slot]) {
+        output_close(t->output[slot]);
+        bool has_failed =
+            is_held ? t->main_ends[slot].code != 0 : !signalled && WEXITSTATUS(wait_status) != 0;
+        tail = output_tail(t->output[slot], has_failed);
+    }
+    enum tfe_ending how = t->late[slot];
+    if (is_held) {
+        signalled = false;
+        wait_status = (int)t->main_ends[slot].code << 8; /* as wait(2) has it */
+    } else if (how != ENDING_EXITED) {
+        late_tail(t, tail, with_why);
+        tail = with_why;
+    } else {
+        how = watch_ending(t->watch, wait_status);
+    }
+    struct msg_exited end = {
+        .local_rank = slot,
+        .code = signalled ? 0 : (uint32_t)WEXITSTATUS(wait_status),
+        .signal = signalled ? (uint32_t)WTERMSIG(wait_status) : 0,
+        .end = how,
+        .tail = tail,
+    };
+    tell(t, (struct agent_event){.type = AGENT_TRAINER_EXITED, .end = end});
+    end_output(t, slot);
+    sweep_hurry(t);
+}
+
+static void look_quiet(struct trainers *t)
+{
+    uint16_t port;
+    if (t->epoch && ports_still_accepting(t->wish.ports, t->epoch, &port)) {
+        if (!t->stuck_told) {
+            t->stuck_told = true;
+            log_warn("port_still_accepts", LOG_U("port", port), LOG_U("epoch", t->epoch));
+        }
+        timer_after(t->quiet_timer, QUIET_LOOK_MS);
+        return;
+    }
+    t->sweeping = false;
+    standbys_trainers_ended(t->standbys);
+    tell(t, (struct agent_event){.type = AGENT_SWEPT});
+}
+
+static void on_quiet_timer(evutil_socket_t fd, short what, void *ctx)
+{
+    look_quiet(ctx);
+}
+
+static void on_swept(struct trainers *t, pid_t stuck_pid)
+{
+    if (stuck_pid) {
+        if (!t->stuck_told) {
+            t->stuck_told = true;
+            log_warn("descendant_stuck", LOG_I("pid", stuck_pid), LOG_U("epoch", t->epoch));
+        }
+        return; /* the guard goes on trying */
+    }
+    if (t->sweeping) {
+        look_quiet(t);
+    }
+}
+
+static uint64_t printed(void *ctx, uint32_t local)
+{
+    const struct trainers *t = ctx;
+    return t->output[local] ? output_bytes(t->output[local]) : 0;
+}
+
+static void on_late(void *ctx, uint32_t local, enum tfe_ending how, const char *why)
+{
+    struct trainers *t = ctx;
+    if (!t->guard || t->sweeping || !t->output[local]) {
+        return;
+    }
+    log_warn("trainer_late", LOG_U("epoch", t->epoch), LOG_U("local_rank", local),
+             LOG_S("how", msg_ending_name(how)), LOG_S("why", why));
+    snprintf(t->late_why, sizeof t->late_why, "%s", why);
+    t->late[local] = how;
+    guard_link_signal(t->guard, local, SIGKILL);
+}
+
+static void on_alone(void *ctx, uint32_t local, const char *why)
+{
+    struct trainers *t = ctx;
+    log_warn("trains_alone", LOG_U("epoch", t->epoch), LOG_U("local_rank", local),
+             LOG_S("why", why));
+    tell(t, (struct agent_event){.type = AGENT_ALONE, .epoch = t->epoch});
+}
+
+static void on_standby_told(void *ctx, uint32_t local, uint32_t pid, const char *tensorflow)
+{
+    tell(ctx, (struct agent_event){.type = AGENT_STANDBY, .process = {local, pid, tensorflow}});
+}
+
+static void on_standbys_settled(void *ctx)
+{
+    struct trainers *t = ctx;
+    t->wish.settled(t->wish.ctx);
+}
+
+static void on_guard_event(void *ctx, const struct guard_event *event);
+
+/* The guard is gone, and with it whoever would enforce the fence: end everything ourselves, then
+ * have a new one. */
+static void on_lost(struct trainers *t)
+{
+    guard_link_free(t->guard);
+    t->guard = NULL;
+    standbys_guard(t->standbys, NULL);
+    t->sweeping = false;
+    t->is_gentle = false;
+    evtimer_del(t->quiet_timer);
+    evtimer_del(t->grace_timer);
+    if (!proc_kill_all_descendants_and_reap(getpid())) {
+        log_error("descendants_left");
+    }
+    end_outputs(t);
+    tell(t, (struct agent_event){.type = AGENT_GUARD_LOST});
+    struct guard_process process;
+    struct tfe_why why;
+    if (guard_fork(&process, NULL, &why)) {
+        /* Without a guard nothing may be started: the core will be told of each failed start. */
+        log_error("no_guard", LOG_S("why", why.text));
+        return;
+    }
+    t->guard = guard_link_new(t->wish.base, &process, on_guard_event, t);
+    guard_link_fence(t->guard, t->fence);
+    standbys_guard(t->standbys, t->guard);
+    tell(t, (struct agent_event){.type = AGENT_GUARD, .guard_pid = (uint32_t)process.pid});
+}
+
+static void on_guard_event(void *ctx, const struct guard_event *event)
+{
+    struct trainers *t = ctx;
+    switch (event->word) {
+    case GUARD_SWEPT:
+        on_swept(t, event->pid);
+        return;
+    case GUARD_FENCED:
+        tell(t, (struct agent_event){.type = AGENT_FENCED});
+        return;
+    case GUARD_LOST:
+        on_lost(t);
+        return;
+    default:
+        break;
+    }
+    if (event->slot >= GUARD_STANDBY_SLOT || event->word == GUARD_COLD) {
+        standbys_event(t->standbys, event);
+    } else if (event->word == GUARD_SPAWNED) {
+        on_spawned(t, event->slot, event->pid);
+    } else if (event->word == GUARD_SPAWN_FAILED) {
+        spawn_failed(t, event->slot, event->value);
+    } else if (event->word == GUARD_EXITED) {
+        on_exited(t, event->slot, event->value);
+    }
+}
+
+/* --- listening -------------------------------------------------------------------------------- */
+
+static void listen_look_end(struct trainers *t)
+{
+    evtimer_del(t->listen_timer);
+    fd_drop(&t->listen_diag);
+}
+
+/* How long until the next look. */
+static uint32_t listen_pause(struct trainers *t)
+{
+    uint32_t next = t->listen_look_ms;
+    if (t->listen_diag < 0 && next < LISTEN_LOOK_PROC_MS) {
+        next = LISTEN_LOOK_PROC_MS;
+    } else if (++t->listen_looks >= LISTEN_LOOK_OFTEN) {
+        next += next / 4;
+    }
+    return next < LISTEN_LOOK_LAST_MS ? next : LISTEN_LOOK_LAST_MS;
+}
+
+static void on_listen_timer(evutil_socket_t fd, short what, void *ctx)
+{
+    struct trainers *t = ctx;
+    if (!t->guard || t->sweeping) {
+        return;
+    }
+    bool all = true;
+    for (uint32_t i = 0; i < t->n; i++) {
+        if (!t->listens[i] && proc_descendant_listens(guard_link_pid(t->guard), t->listen_ports[i],
+                                                      &t->listen_diag)) {
+            t->listens[i] = true;
+            watch_listens(t->watch, i);
+        }
+        all = all && t->listens[i];
+    }
+    if (!all) {
+        t->listen_look_ms = listen_pause(t);
+        timer_after(t->listen_timer, t->listen_look_ms);
+        return;
+    }
+    listen_look_end(t);
+    ports_let_go(t->wish.ports, t->epoch);
+    tell(t, (struct agent_event){.type = AGENT_LISTENING, .epoch = t->epoch});
+}
+
+/* --- orders ----------------------------------------------------------------------------------- */
+
+/* What a place is called where ranks alone do not say it: "ps-0"; else NULL. */
+static const char *place_name(const struct agent_place *place, uint32_t local,
+                              char ret[OUTPUT_NAME_MAX])
+{
+    (void)snprintf(ret, OUTPUT_NAME_MAX, "%s-%u", msg_task_name(place->own.role),
+                   (unsigned)(place->rank + local - place->own.first));
+    return place->has_roles ? ret : NULL;
+}
+
+/* The ports that a trainer had before are held for the next one. False: another process has one. */
+static bool take_ports_back(struct trainers *t, const struct agent_place *place)
+{
+    struct tfe_why why;
+    const uint16_t *ports;
+    if (ports_hold(t->wish.ports, place->epoch, false, &ports, &why)) {
+        log_error("ports_lost", LOG_S("why", why.text));
+        return false;
+    }
+    return memcmp(ports, t->listen_ports, place->n * sizeof(ports[0])) == 0;
+}
+
+/* It would take all memory of the machine's GPUs, and needs none. */
+static const char default_ps[] =
+    "import json, os\n"
+    "import tensorflow as tf\n"
+    "place = json.loads(os.environ['TF_CONFIG'])\n"
+    "config = tf.compat.v1.ConfigProto(device_count={'GPU': 0})\n"
+    "tf.distribute.Server(place['cluster'], job_name='ps', task_index=place['task']['index'],\n"
+    "                     protocol='grpc', config=config).join()\n";
+
+static int spawn_one(struct trainers *t, const struct agent_place *place, uint32_t local)
+{
+    struct trainer_place where = {
+        .node = place,
+        .local_rank = local,
+        .nproc = place->n,
+        .job = t->wish.job->text,
+        .node_id = t->wish.node,
+        .socket = t->wish.socket,
+        .preempt_file = t->wish.preempt_file,
+        .tmp_dir = t->wish.tmp_dir,
+    };
+    char **env;
+    if (environment_new((const char *const *)environ, &where, &env)) {
+        return ENOMEM;
+    }
+    int out;
+    int err;
+    char name[OUTPUT_NAME_MAX];
+    struct output_place whose = {.run = place->run,
+                                 .epoch = place->epoch,
+                                 .rank = place->rank + local,
+                                 .local_rank = local,
+                                 .name = place_name(place, local, name)};
+    int rc = output_new(t->sink, &whose, &t->output[local], &out, &err);
+    if (rc) {
+        environment_free(env);
+        return rc == TFE_ENOMEM ? ENOMEM : EMFILE;
+    }
+    struct spawn_spec spec = {
+        .argv = (const char *const *)t->wish.command->argv,
+        .envp = (const char *const *)env,
+        .directory = t->wish.command->directory,
+    };
+    if (t->wish.default_ps && place->own.role == TASK_PS) {
+        const char *const argv[] = {t->wish.command->argv[0], "-c", default_ps, NULL};
+        spec.argv = argv;
+        t->how[local] = "exec";
+        rc = guard_link_spawn(t->guard, local, &spec, out, err);
+    } else {
+        rc = standbys_spawn(t->standbys, local, &spec, out, err, &t->how[local]);
+    }
+    close(out);
+    close(err);
+    environment_free(env);
+    return rc ? EAGAIN : 0;
+}
+
+void trainers_spawn(struct trainers *t, const struct agent_place *place, int64_t asked_us)
+{
+    t->asked_us = asked_us;
+    t->epoch = place->epoch;
+    t->stuck_told = false;
+    t->n = place->n;
+    bool has_ports = !place->is_again || take_ports_back(t, place);
+    for (uint32_t local = 0; local < place->n; local++) {
+        const struct msg_row *row = local == 0 ? &place->own : &place->rows[place->rank + local];
+        t->listen_ports[local] = has_ports ? row->port : t->listen_ports[local];
+        int error = !t->guard ? ESRCH : has_ports ? spawn_one(t, place, local) : EADDRINUSE;
+        if (error) {
+            spawn_failed(t, local, error);
+        }
+    }
+    standbys_trainers_began(t->standbys);
+    memset(t->late, 0, sizeof t->late);
+    for (uint32_t local = 0; local < t->wish.nproc; local++) {
+        main_end_forget(t, local);
+    }
+    memset(t->listens, 0, sizeof t->listens);
+    watch_begin(t->watch, place);
+    t->listen_look_ms = LISTEN_LOOK_FIRST_MS;
+    t->listen_looks = 0;
+    timer_after(t->listen_timer, t->listen_look_ms);
+}
+
+void trainers_begin(struct trainers *t)
+{
+    standbys_begin(t->standbys);
+}
+
+bool trainers_are_settled(const struct trainers *t)
+{
+    return standbys_are_settled(t->standbys);
+}
+
+void trainers_stepped(struct trainers *t, uint32_t local)
+{
+    standbys_trainers_stepped(t->standbys);
+    watch_stepped(t->watch, local);
+}
+
+static void sweep_now(struct trainers *t)
+{
+    t->is_gentle = false;
+    evtimer_del(t->grace_timer);
+    guard_link_sweep(t->guard);
+}
+
+static void on_grace_timer(evutil_socket_t fd, short what, void *ctx)
+{
+    sweep_now(ctx);
+}
+
+static bool one_lives(const struct trainers *t)
+{
+    for (uint32_t local = 0; local < t->wish.nproc; local++) {
+        if (t->output[local]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A trainer has ended: was it the last that a gentle sweep waited for? */
+static void sweep_hurry(struct trainers *t)
+{
+    if (t->is_gentle && t->guard && !one_lives(t)) {
+        sweep_now(t);
+    }
+}
+
+void trainers_sweep(struct trainers *t, uint32_t grace_ms, uint64_t handlers)
+{
+    listen_look_end(t);
+    watch_end(t->watch);
+    if (!t->guard) {
+        tell(t, (struct agent_event){.type = AGENT_SWEPT});
+        return;
+    }
+    bool begins = !t->sweeping;
+    t->sweeping = true;
+    if (begins && grace_ms && one_lives(t)) {
+        t->is_gentle = true;
+        timer_after(t->grace_timer, grace_ms);
+        for (uint32_t local = 0; local < t->wish.nproc; local++) {
+            if (handlers >> local & 1 && t->output[local]) {
+                guard_link_signal(t->guard, local, SIGTERM);
+            }
+        }
+    } else if (begins || t->is_gentle) {
+        sweep_now(t);
+    }
+}
+
+void trainers_fence(struct trainers *t, struct tfe_mono deadline)
+{
+    t->fence = deadline;
+    if (t->guard) {
+        guard_link_fence(t->guard, deadline);
+    }
+}
+
+void trainers_strategy_made(struct trainers *t, uint32_t local)
+{
+    watch_strategy_made(t->watch, local);
+}
+
+void trainers_set_idle(struct trainers *t, bool is_idle)
+{
+    watch_set_idle(t->watch, is_idle);
+}
+
+uint64_t trainers_printed(const struct trainers *t)
+{
+    uint64_t bytes = 0;
+    for (uint32_t local = 0; local < t->n; local++) {
+        bytes += t->output[local] ? output_bytes(t->output[local]) : 0;
+    }
+    return bytes;
+}
+
+uint32_t trainers_guard_pid(const struct trainers *t)
+{
+    return t->guard ? (uint32_t)guard_link_pid(t->guard) : 0;
+}
+
+enum tfe_standby trainers_standby(const struct trainers *t)
+{
+    return standbys_state(t->standbys);
+}
+
+struct trainers *trainers_new(const struct trainers_wish *wish)
+{
+    struct trainers *t = part_new(sizeof(*t));
+    t->wish = *wish;
+    t->fence = TFE_MONO_NEVER;
+    t->listen_diag = -1;
+    t->listen_timer = evtimer_new(wish->base, on_listen_timer, t);
+    t->quiet_timer = evtimer_new(wish->base, on_quiet_timer, t);
+    t->grace_timer = evtimer_new(wish->base, on_grace_timer, t);
+    part_must(t->listen_timer && t->quiet_timer && t->grace_timer);
+    for (uint32_t local = 0; local < wish->nproc; local++) {
+        struct main_end *end = &t->main_ends[local];
+        *end = (struct main_end){.of = t, .local = local};
+        end->timer = evtimer_new(wish->base, on_main_timer, end);
+        part_must(end->timer);
+    }
+    t->sink = output_sink_new(&(struct output_wish){.base = wish->base,
+                                                    .stdout_fd = STDOUT_FILENO,
+                                                    .stderr_fd = STDERR_FILENO,
+                                                    .nproc = wish->nproc,
+                                                    .show = wish->show,
+                                                    .logs = wish->logs,
+                                                    .kept = wish->kept,
+                                                    .on_line = wish->on_line,
+                                                    .on_line_ctx = wish->ctx,
+                                                    .job = wish->job});
+    const struct standbys_wish standbys = {.base = wish->base,
+                                           .command = wish->command,
+                                           .settings = wish->standby,
+                                           .nproc = wish->nproc,
+                                           .told = on_standby_told,
+                                           .settled = on_standbys_settled,
+                                           .ctx = t};
+    t->guard = guard_link_new(wish->base, wish->guard, on_guard_event, t);
+    t->standbys = standbys_new(&standbys);
+    standbys_guard(t->standbys, t->guard);
+    t->watch = watch_new(&(struct watch_wish){.base = wish->base,
+                                              .settings = wish->watch,
+                                              .nproc = wish->nproc,
+                                              .printed = printed,
+                                              .late = on_late,
+                                              .alone = on_alone,
+                                              .require_cluster = wish->require_cluster,
+                                              .ctx = t});
+    return t;
+}
+
+/* The guard ends after the last of its descendants; so nothing is left when the agent is gone. */
+static void await_end(pid_t pid)
+{
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (fd >= 0) {
+        struct pollfd ready = {.fd = fd, .events = POLLIN};
+        (void)poll(&ready, 1, GUARD_END_MS);
+        close(fd);
+    }
+    (void)waitpid(pid, NULL, WNOHANG);
+}
+
+void trainers_free(struct trainers *t)
+{
+    if (!t) {
+        return;
+    }
+    watch_free(t->watch);
+    standbys_free(t->standbys);
+    if (t->guard) {
+        pid_t pid = guard_link_pid(t->guard);
+        guard_link_free(t->guard);
+        await_end(pid);
+    }
+    end_outputs(t);
+    output_sink_free(t->sink, 1000);
+    listen_look_end(t);
+    event_drop(&t->listen_timer);
+    event_drop(&t->quiet_timer);
+    event_drop(&t->grace_timer);
+    for (uint32_t local = 0; local < t->wish.nproc; local++) {
+        event_drop(&t->main_ends[local].timer);
+    }
+    free(t);
+}

@@ -1,0 +1,509 @@
+/* agent/trainer/watchdog.c: see watch.h. */
+#include "agent/trainer/watchdog.h"
+
+#include <arpa/inet.h>
+#include <event2/event.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/os/memory.h"
+#include "agent/os/proc.h"
+#include "common/base/backoff.h"
+#include "common/base/clock.h"
+#include "common/base/heap.h"
+#include "common/base/text.h"
+#include "common/base/timer.h"
+
+/* Rank 0 sees who is missing; the others see only rank 0, and that its end took their connections
+ * with it: they speak so much later, if nobody has stopped them by then. */
+#define AFTER_LEADER_MS(limit) ((limit) / 4 + 1000)
+
+/* Whether the cluster is whole is looked at so often: a look reads every connection of the machine.
+ */
+#define WHOLE_LOOK_FIRST_MS 250
+#define WHOLE_LOOK_LAST_MS 2000
+
+/* A trainer that trains has listened, and has been seen to, after so long. */
+#define ALONE_AFTER_MS 5000
+/* Before anybody listens it is looked so often whether somebody is connected. */
+#define ABSENT_LOOK_MS 2000
+
+/* More missing ranks are counted, not named. */
+#define NAMED_MAX 20
+
+/* Connections are counted again so often when they change under the count. */
+#define COUNT_TRIES 4
+
+/* Silence is looked for so often within the time that it may last. */
+#define LOOKS 8
+#define LOOK_LEAST_MS 100
+
+struct place {
+    struct in_addr address; /* INADDR_ANY: the row has a name */
+    uint16_t port;
+    bool has_arrived; /* at rank 0, as far as its address tells */
+};
+
+/* What a trainer waits for at its start, and whether it has to be heard of then. */
+enum watch_kind {
+    WATCH_PEER,   /* for its peers, at rank 0; it tells steps, or prints */
+    WATCH_SERVER, /* for the chief, which connects to it; it says nothing */
+    WATCH_ALONE   /* for nobody that it could be told from */
+};
+
+struct watch {
+    struct watch_wish wish;
+    struct event *start_timer;
+    struct event *silence_timer;
+    struct event *alone_timer;
+    uint32_t rank; /* of the first … */
+    uint32_t n;    /* … of so many */
+    enum watch_kind kind;
+    struct place *places;
+    size_t n_places;
+    bool is_idle;       /* no trainer shows a sign of life */
+    bool has_listened;  /* a trainer listens, or did */
+    bool is_alone_told; /* in this epoch */
+    bool is_met;        /* a trainer was seen to listen, or to be connected to rank 0 */
+    struct tfe_mono began;
+    bool whole; /* the cluster was, or a step was told: from then on nobody is late for it */
+    struct tfe_mono late_at;
+    uint32_t look_ms;
+    uint64_t kills; /* by the kernel for memory, when the epoch began */
+    struct {
+        pid_t pid; /* 0: not started */
+        bool listens;
+        uint64_t printed;
+        struct tfe_mono heard;
+    } trainers[MSG_NPROC_MAX];
+};
+
+/* --- starting up ------------------------------------------------------------------------------ */
+
+static size_t others(const struct watch *w)
+{
+    return w->n_places > w->n ? w->n_places - w->n : 0;
+}
+
+/* Connections to rank 0 as those who made them see them. To a name, any on that port may be one. */
+static struct proc_connections to_leader(const struct watch *w)
+{
+    return (struct proc_connections){.remote_port = w->places[0].port,
+                                     .remote = w->places[0].address};
+}
+
+/* … and those that this machine's own processes made to rank 0, which is here. */
+static struct proc_connections from_here(const struct watch *w)
+{
+    struct proc_connections which = to_leader(w);
+    which.is_to_self = which.remote.s_addr == INADDR_ANY;
+    return which;
+}
+
+/* As rank 0's side sees all of them. */
+static struct proc_connections at_leader(const struct watch *w)
+{
+    return (struct proc_connections){.local_port = w->places[0].port};
+}
+
+/* How many this node's trainers made: TensorFlow's worker 0 is a client of its own, too. */
+static size_t count_own(const struct watch *w)
+{
+    struct proc_connections which = from_here(w);
+    return proc_connections_of(getpid(), &which);
+}
+
+/* How many other nodes' ranks have a connection to rank 0, which is here, from whatever address:
+ * what stands in the table is not what a rank behind a second interface or a translated address
+ * comes from. */
+static size_t count_arrived(const struct watch *w)
+{
+    struct proc_connections which = at_leader(w);
+    size_t own = count_own(w);
+    size_t all = 0;
+    /* One of its own that is made between the two counts would be taken for a peer's, or a peer for
+     * it. */
+    for (int i = 0; i < COUNT_TRIES; i++) {
+        all = proc_connections(&which, NULL, NULL);
+        size_t before = own;
+        own = count_own(w);
+        if (own == before) {
+            break;
+        }
+    }
+    return all > own ? all - own : 0;
+}
+
+/* Whether all of them have. Who made a connection takes a walk over all processes: only where it
+ * matters. */
+static bool have_arrived(const struct watch *w)
+{
+    struct proc_connections which = at_leader(w);
+    struct proc_connections here = from_here(w);
+    size_t all = proc_connections(&which, NULL, NULL);
+    return all >= others(w) && (all >= others(w) + proc_connections(&here, NULL, NULL) ||
+                                count_arrived(w) >= others(w));
+}
+
+/* The first of this node's trainers that neither listens nor has a connection to rank 0; nproc:
+ * none. (Not all clusters are TensorFlow's: in some only one listens.) */
+static uint32_t find_absent(const struct watch *w)
+{
+    struct proc_connections which = to_leader(w);
+    uint32_t local = 0;
+    while (local < w->n && (w->trainers[local].listens || !w->trainers[local].pid ||
+                            proc_connections_of(w->trainers[local].pid, &which) > 0)) {
+        local++;
+    }
+    return local;
+}
+
+/* Whether nobody is missing, as far as this node can see. */
+static bool is_whole(const struct watch *w)
+{
+    if (w->n_places == 0) {
+        return true; /* nobody could be named */
+    }
+    if (w->kind == WATCH_ALONE) {
+        return true;
+    }
+    if (w->kind == WATCH_SERVER) {
+        struct proc_connections own = {.local_port = w->places[w->rank].port};
+        return proc_connections(&own, NULL, NULL) > 0;
+    }
+    if (find_absent(w) < w->n) {
+        return false;
+    }
+    if (w->rank == 0) {
+        return others(w) == 0 || have_arrived(w);
+    }
+    struct proc_connections which = to_leader(w);
+    return which.remote.s_addr == INADDR_ANY || proc_connections(&which, NULL, NULL) > 0;
+}
+
+struct arrivals {
+    struct watch *w;
+    size_t own; /* from rank 0's address, not yet passed over */
+};
+
+/* Puts a connection down to the first rank of its address that has none yet. */
+static void note_arrival(void *ctx, struct in_addr remote)
+{
+    struct arrivals *arrivals = ctx;
+    struct watch *w = arrivals->w;
+    if (remote.s_addr == INADDR_ANY) {
+        return;
+    }
+    if (remote.s_addr == w->places[0].address.s_addr && arrivals->own > 0) {
+        arrivals->own--;
+        return;
+    }
+    for (size_t i = w->n; i < w->n_places; i++) {
+        struct place *place = &w->places[i];
+        if (place->address.s_addr == remote.s_addr && !place->has_arrived) {
+            place->has_arrived = true;
+            return;
+        }
+    }
+}
+
+/* Names the ranks of other nodes that have no connection to rank 0, which is here, where addresses
+ * tell exactly who that is; else says how many. */
+static void add_missing(struct watch *w, struct text *text)
+{
+    struct arrivals arrivals = {.w = w, .own = count_own(w)};
+    struct proc_connections which = at_leader(w);
+    size_t arrived = count_arrived(w);
+    size_t unseen = 0;
+    for (size_t i = 0; i < w->n_places; i++) {
+        w->places[i].has_arrived = false;
+    }
+    proc_connections(&which, note_arrival, &arrivals);
+    for (size_t i = w->n; i < w->n_places; i++) {
+        unseen += w->places[i].has_arrived ? 0 : 1;
+    }
+    if (unseen > NAMED_MAX || unseen + arrived != others(w)) {
+        text_addf(text, "rank 0 has connections from only %u of %u ranks of other nodes",
+                  (unsigned)arrived, (unsigned)others(w));
+        return;
+    }
+    const char *before = "rank ";
+    for (size_t i = w->n; i < w->n_places; i++) {
+        if (!w->places[i].has_arrived) {
+            text_addf(text, "%s%u", before, (unsigned)i);
+            before = ", rank ";
+        }
+    }
+    text_add(text, " never connected to rank 0");
+}
+
+static void tell_late(struct watch *w)
+{
+    char why[MSG_SENTENCE_MAX];
+    struct text text;
+    uint32_t absent = w->kind == WATCH_SERVER ? w->n : find_absent(w);
+    text_init(&text, why, sizeof why);
+    if (w->kind == WATCH_SERVER) {
+        text_add(&text, "no chief has connected to it within --start-timeout: this seems to be no "
+                        "script for --ps, whose chief makes a ParameterServerStrategy, or the "
+                        "chief cannot reach this node");
+        w->wish.late(w->wish.ctx, 0, ENDING_START_TIMEOUT, why);
+        return;
+    }
+    if (absent < w->n) {
+        text_addf(&text, "rank %u neither listens nor has a connection to rank 0",
+                  w->rank + absent);
+    } else if (w->rank == 0) {
+        add_missing(w, &text);
+    } else {
+        text_addf(&text, "rank %u has no connection to rank 0", w->rank);
+    }
+    w->wish.late(w->wish.ctx, absent < w->n ? absent : 0, ENDING_START_TIMEOUT, why);
+}
+
+/* --- who trains alone ------------------------------------------------------------------------- */
+
+static bool has_others(const struct watch *w)
+{
+    return (w->kind == WATCH_PEER || w->kind == WATCH_SERVER) && others(w) > 0;
+}
+
+static void tell_alone(struct watch *w, uint32_t local)
+{
+    char why[MSG_SENTENCE_MAX];
+    struct text text;
+    if (w->is_alone_told) {
+        return;
+    }
+    w->is_alone_told = true;
+    text_init(&text, why, sizeof why);
+    text_addf(
+        &text,
+        "rank %u trains, and neither listens at its address nor is connected to rank 0: its "
+        "script does not use the cluster that TF_CONFIG gives it (a strategy for one machine, "
+        "a TF_CONFIG that is removed or replaced)",
+        (unsigned)(w->rank + local));
+    w->wish.alone(w->wish.ctx, local, why);
+}
+
+/* Steps are told, or a strategy is made: a trainer that uses the cluster is connected by now. */
+static void on_alone_timer(evutil_socket_t fd, short what, void *ctx)
+{
+    struct watch *w = ctx;
+    uint32_t absent = has_others(w) && w->n_places > 0 ? find_absent(w) : w->n;
+    w->is_met = w->is_met || absent == w->n;
+    if (w->is_met) {
+        return;
+    }
+    tell_alone(w, absent);
+    if (w->wish.require_cluster) {
+        w->wish.late(w->wish.ctx, absent, ENDING_START_TIMEOUT,
+                     "it trains, and does not use the cluster that TF_CONFIG gives it "
+                     "(--require-cluster)");
+    }
+}
+
+static void look_alone_soon(struct watch *w)
+{
+    if (has_others(w) && !w->is_met && !w->is_alone_told &&
+        !evtimer_pending(w->alone_timer, NULL)) {
+        timer_after(w->alone_timer, ALONE_AFTER_MS);
+    }
+}
+
+void watch_strategy_made(struct watch *w, uint32_t local)
+{
+    look_alone_soon(w);
+}
+
+void watch_set_idle(struct watch *w, bool is_idle)
+{
+    w->is_idle = is_idle;
+}
+
+/* Nobody listens. A trainer that shows signs of life may load data, or train alone; one that shows
+ * none hangs, at an address of another cluster, say. */
+static bool may_still_come(struct watch *w)
+{
+    uint32_t absent = find_absent(w);
+    if (absent == w->n) {
+        w->is_met = true;
+        return true;
+    }
+    return !w->is_idle && !w->wish.require_cluster;
+}
+
+/* TensorFlow's workers all connect to worker 0, and stand in its constructor until all have. The
+ * time counts from START; for a script that loads data first, from when it listens. */
+static void on_start_timer(evutil_socket_t fd, short what, void *ctx)
+{
+    struct watch *w = ctx;
+    /* Before anybody listens nobody has arrived: a look at all connections would cost for nothing.
+     */
+    bool can_be_whole = w->has_listened || w->n_places == 0;
+    w->whole = w->whole || (can_be_whole && is_whole(w));
+    if (w->whole) {
+        return;
+    }
+    int64_t left = tfe_mono_sub(w->late_at, clock_mono());
+    if (!w->has_listened) {
+        if (left <= 0 && !may_still_come(w)) {
+            tell_late(w);
+        } else {
+            timer_after(w->start_timer, left <= 0 || left > ABSENT_LOOK_MS ? ABSENT_LOOK_MS : left);
+        }
+        return;
+    }
+    if (left <= 0) {
+        tell_late(w);
+        return;
+    }
+    w->look_ms = backoff_next(w->look_ms, WHOLE_LOOK_FIRST_MS, WHOLE_LOOK_LAST_MS);
+    timer_after(w->start_timer, left < w->look_ms ? left : w->look_ms);
+}
+
+/* --- silence ---------------------------------------------------------------------------------- */
+
+static void on_silence_timer(evutil_socket_t fd, short what, void *ctx)
+{
+    struct watch *w = ctx;
+    uint32_t limit = w->wish.settings->progress_timeout_ms;
+    struct tfe_mono now = clock_mono();
+    uint32_t longest = 0;
+    for (uint32_t i = 0; i < w->n; i++) {
+        uint64_t printed = w->wish.printed(w->wish.ctx, i);
+        if (printed != w->trainers[i].printed) {
+            w->trainers[i].printed = printed;
+            w->trainers[i].heard = now;
+        }
+        if (tfe_mono_before(w->trainers[i].heard, w->trainers[longest].heard)) {
+            longest = i;
+        }
+    }
+    /* Who hangs is silent before those who wait for it. */
+    if (tfe_mono_sub(now, w->trainers[longest].heard) >= (int64_t)limit) {
+        w->trainers[longest].heard = now; /* it may have ended well: the others' turn */
+        w->wish.late(w->wish.ctx, longest, ENDING_PROGRESS_TIMEOUT,
+                     "no step was told and nothing was printed within --progress-timeout");
+    }
+    timer_after(w->silence_timer, limit / LOOKS > LOOK_LEAST_MS ? limit / LOOKS : LOOK_LEAST_MS);
+}
+
+/* --- from outside ----------------------------------------------------------------------------- */
+
+struct watch *watch_new(const struct watch_wish *wish)
+{
+    struct watch *w = part_new(sizeof *w);
+    w->wish = *wish;
+    w->start_timer = evtimer_new(wish->base, on_start_timer, w);
+    w->silence_timer = evtimer_new(wish->base, on_silence_timer, w);
+    w->alone_timer = evtimer_new(wish->base, on_alone_timer, w);
+    part_must(w->start_timer && w->silence_timer && w->alone_timer);
+    return w;
+}
+
+void watch_free(struct watch *w)
+{
+    if (!w) {
+        return;
+    }
+    event_drop(&w->start_timer);
+    event_drop(&w->silence_timer);
+    event_drop(&w->alone_timer);
+    free(w->places);
+    free(w);
+}
+
+static enum watch_kind kind_of(const struct agent_place *place)
+{
+    bool is_served = place->n_rows > 0 && place->rows[place->n_rows - 1].role == TASK_PS;
+    bool is_chief = place->rank == 0 && place->own.role != TASK_EVALUATOR;
+    return place->own.role == TASK_EVALUATOR || (is_served && is_chief) ? WATCH_ALONE
+           : is_served                                                  ? WATCH_SERVER
+                                                                        : WATCH_PEER;
+}
+
+void watch_begin(struct watch *w, const struct agent_place *place)
+{
+    watch_end(w);
+    free(w->places);
+    w->places = calloc(place->n_rows, sizeof *w->places);
+    w->n_places = w->places ? place->n_rows : 0;
+    for (size_t i = 0; i < w->n_places; i++) {
+        w->places[i].port = place->rows[i].port;
+        if (inet_pton(AF_INET, place->rows[i].host, &w->places[i].address) != 1) {
+            w->places[i].address.s_addr = INADDR_ANY;
+        }
+    }
+    w->rank = place->rank;
+    w->n = place->n;
+    w->kind = kind_of(place);
+    /* The chief has begun, and takes nobody back while another place is empty: who is started again
+     * may wait for it as long as that lasts. */
+    w->whole = w->kind == WATCH_SERVER && place->is_again;
+    w->is_idle = w->has_listened = w->is_alone_told = w->is_met = false;
+    w->began = clock_mono();
+    if (w->wish.settings->start_timeout_ms && has_others(w) && !w->whole) {
+        uint32_t limit = w->wish.settings->start_timeout_ms;
+        w->late_at = tfe_mono_add(w->began, limit);
+        timer_after(w->start_timer, limit < ABSENT_LOOK_MS ? limit : ABSENT_LOOK_MS);
+    }
+    w->kills = memory_kills();
+    memset(w->trainers, 0, sizeof w->trainers);
+    for (uint32_t i = 0; i < w->n; i++) {
+        w->trainers[i].heard = clock_mono();
+    }
+    if (w->wish.settings->progress_timeout_ms && w->kind != WATCH_SERVER) {
+        timer_after(w->silence_timer, LOOK_LEAST_MS);
+    }
+}
+
+void watch_spawned(struct watch *w, uint32_t local, pid_t pid)
+{
+    w->trainers[local].pid = pid;
+}
+
+void watch_stepped(struct watch *w, uint32_t local)
+{
+    w->whole = true;
+    w->trainers[local].heard = clock_mono();
+    look_alone_soon(w);
+}
+
+/* From now on it waits for its peers, however long it took to come here. */
+void watch_listens(struct watch *w, uint32_t local)
+{
+    uint32_t limit = w->wish.settings->start_timeout_ms;
+    w->trainers[local].listens = true;
+    w->has_listened = w->is_met = true;
+    w->late_at = limit == 0     ? TFE_MONO_NEVER
+                 : w->rank == 0 ? tfe_mono_add(clock_mono(), limit)
+                                : tfe_mono_add(clock_mono(), limit + AFTER_LEADER_MS(limit));
+    w->look_ms = limit > 0 && limit < WHOLE_LOOK_FIRST_MS ? limit : WHOLE_LOOK_FIRST_MS;
+    timer_after(w->start_timer, w->look_ms);
+}
+
+void watch_end(struct watch *w)
+{
+    evtimer_del(w->start_timer);
+    evtimer_del(w->silence_timer);
+    evtimer_del(w->alone_timer);
+}
+
+enum tfe_ending watch_ending(struct watch *w, int wait_status)
+{
+    if (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL) {
+        uint64_t kills = memory_kills();
+        bool is_new = kills > w->kills;
+        w->kills = kills;
+        return is_new ? ENDING_OUT_OF_MEMORY : ENDING_EXITED;
+    }
+    /* TensorFlow's constructor ends so when the cluster cannot be formed. */
+    bool is_abort = (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGABRT) ||
+                    (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 128 + SIGABRT);
+    return is_abort && !w->whole ? ENDING_START_FAILED : ENDING_EXITED;
+}

@@ -1,0 +1,85 @@
+/* common/base/reason.c: sentences that grow from the inside outwards. */
+#include "common/base/reason.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/utf8.h"
+
+/* Joins the three into why. They may lie in why. */
+static void why_join(struct tfe_why *why, const char *head, const char *between, const char *tail)
+{
+    char text[sizeof why->text];
+    size_t n = 0;
+    const char *const parts[] = {head, between, tail};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        size_t take = strlen(parts[i]);
+        const size_t room = sizeof text - 1 - n;
+        if (take > room) {
+            take = utf8_cut(parts[i], room);
+        }
+        memcpy(text + n, parts[i], take);
+        n += take;
+    }
+    text[n] = '\0';
+    memcpy(why->text, text, n + 1);
+}
+
+static void why_format(char ret[sizeof((struct tfe_why *)0)->text], const char *format,
+                       va_list args) __attribute__((format(printf, 2, 0)));
+
+static void why_format(char ret[sizeof((struct tfe_why *)0)->text], const char *format,
+                       va_list args)
+{
+    const size_t cap = sizeof((struct tfe_why *)0)->text;
+    const int n = vsnprintf(ret, cap, format, args);
+    if (n < 0) {
+        ret[0] = '\0';
+    } else if ((size_t)n >= cap) {
+        ret[utf8_cut(ret, cap - 1)] = '\0';
+    }
+}
+
+void why_set(struct tfe_why *why, const char *format, ...)
+{
+    char text[sizeof why->text];
+    va_list args;
+    va_start(args, format);
+    why_format(text, format, args);
+    va_end(args);
+    why_join(why, text, "", "");
+}
+
+void why_errno(struct tfe_why *why, const char *format, ...)
+{
+    const int error = errno;
+    char text[sizeof why->text];
+    va_list args;
+    va_start(args, format);
+    why_format(text, format, args);
+    va_end(args);
+
+    char space[128];
+    char reason[128];
+    /* The GNU form: it returns the text, which may or may not lie in the space given. */
+    (void)snprintf(reason, sizeof reason, "%s", strerror_r(error, space, sizeof space));
+    /* It stands in the middle of a sentence; "RPC …" and the like stay. */
+    if (isupper((unsigned char)reason[0]) && !isupper((unsigned char)reason[1])) {
+        reason[0] = (char)tolower((unsigned char)reason[0]);
+    }
+    why_join(why, text, ": ", reason);
+    errno = error;
+}
+
+void why_prefix(struct tfe_why *why, const char *format, ...)
+{
+    char text[sizeof why->text];
+    va_list args;
+    va_start(args, format);
+    why_format(text, format, args);
+    va_end(args);
+    why_join(why, text, ": ", why->text);
+}

@@ -1,0 +1,199 @@
+/* common/base/worker.c: a thread that shares a lock, a condition and an eventfd with its owner. */
+#include "common/base/worker.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <event2/event_struct.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+
+struct worker {
+    struct worker_config config;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    bool is_over; /* the thread's work */
+    bool is_left; /* by the owner: the thread clears up */
+    int fd;       /* -1: the loop is told nothing */
+    struct event told;
+};
+
+static void clear_up(struct worker *w)
+{
+    if (w->fd >= 0) {
+        (void)close(w->fd);
+    }
+    (void)pthread_cond_destroy(&w->wake);
+    (void)pthread_mutex_destroy(&w->lock);
+    free(w);
+}
+
+static void end(struct worker *w)
+{
+    if (w->config.done) {
+        w->config.done(w->config.ctx);
+    }
+    clear_up(w);
+}
+
+/* CLOCK_MONOTONIC in so many ms. */
+static struct timespec steady_in(int64_t ms)
+{
+    struct timespec at;
+    (void)clock_gettime(CLOCK_MONOTONIC, &at);
+    const int64_t ns = at.tv_nsec + ms % 1000 * 1000000;
+    at.tv_sec += (time_t)(ms / 1000 + ns / 1000000000);
+    at.tv_nsec = (long)(ns % 1000000000);
+    return at;
+}
+
+static void *thread_main(void *arg)
+{
+    struct worker *w = arg;
+    /* The starter holds it until the owner knows of the worker. */
+    worker_lock(w);
+    worker_unlock(w);
+    if (w->config.name) {
+        (void)pthread_setname_np(pthread_self(), w->config.name);
+    }
+    w->config.work(w->config.ctx);
+    worker_lock(w);
+    w->is_over = true;
+    const bool is_left = w->is_left;
+    worker_unlock(w);
+    if (is_left) {
+        end(w);
+    }
+    return NULL;
+}
+
+/* Signals stay with the thread of the loop. */
+static int start_thread(struct worker *w)
+{
+    sigset_t all;
+    sigset_t before;
+    pthread_attr_t attr;
+    int error = pthread_attr_init(&attr);
+    if (error) {
+        return error;
+    }
+    if (w->config.stack > 0) {
+        error = pthread_attr_setstacksize(&attr, w->config.stack);
+    }
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = error ? error : pthread_create(&w->thread, &attr, thread_main, w);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    (void)pthread_attr_destroy(&attr);
+    return error;
+}
+
+static void on_told(evutil_socket_t fd, short what, void *arg)
+{
+    struct worker *w = arg;
+    uint64_t count;
+    if (read(fd, &count, sizeof count) == (ssize_t)sizeof count) {
+        w->config.on_told(w->config.ctx);
+    }
+}
+
+/* The loop's end of what the thread tells. False: errno says why. */
+static bool listen_to(struct worker *w)
+{
+    w->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return w->fd >= 0 &&
+           !event_assign(&w->told, w->config.base, w->fd, EV_READ | EV_PERSIST, on_told, w) &&
+           !event_add(&w->told, NULL);
+}
+
+static void stop_listening(struct worker *w)
+{
+    if (w->fd >= 0 && event_initialized(&w->told)) {
+        (void)event_del(&w->told);
+    }
+}
+
+int worker_start(const struct worker_config *config, struct worker **ret)
+{
+    struct worker *w = calloc(1, sizeof *w);
+    if (!w) {
+        return TFE_ENOMEM;
+    }
+    w->config = *config;
+    w->fd = -1;
+    (void)pthread_mutex_init(&w->lock, NULL); /* neither fails on Linux */
+    (void)pthread_cond_init(&w->wake, NULL);
+    worker_lock(w);
+    const int error = config->base && !listen_to(w) ? errno : start_thread(w);
+    if (!error) {
+        *ret = w;
+    }
+    worker_unlock(w);
+    if (error) {
+        stop_listening(w);
+        clear_up(w);
+        errno = error;
+    }
+    return error ? TFE_ESYS : 0;
+}
+
+bool worker_free(struct worker *w, uint32_t wait_ms)
+{
+    if (!w) {
+        return true;
+    }
+    stop_listening(w);
+    const struct timespec until = steady_in(wait_ms);
+    if (pthread_clockjoin_np(w->thread, NULL, CLOCK_MONOTONIC, &until)) {
+        (void)pthread_detach(w->thread);
+        worker_lock(w);
+        w->is_left = !w->is_over;
+        const bool is_left = w->is_left;
+        worker_unlock(w);
+        if (is_left) {
+            return false;
+        }
+    }
+    end(w);
+    return true;
+}
+
+void worker_lock(struct worker *w)
+{
+    (void)pthread_mutex_lock(&w->lock);
+}
+
+void worker_unlock(struct worker *w)
+{
+    (void)pthread_mutex_unlock(&w->lock);
+}
+
+void worker_wake(struct worker *w)
+{
+    (void)pthread_cond_signal(&w->wake);
+}
+
+void worker_wait(struct worker *w, struct tfe_mono until)
+{
+    if (tfe_mono_is_never(until)) {
+        (void)pthread_cond_wait(&w->wake, &w->lock);
+        return;
+    }
+    const int64_t ms = tfe_mono_sub(until, clock_mono());
+    if (ms > 0) {
+        const struct timespec at = steady_in(ms);
+        (void)pthread_cond_clockwait(&w->wake, &w->lock, CLOCK_MONOTONIC, &at);
+    }
+}
+
+void worker_tell(struct worker *w)
+{
+    static const uint64_t one = 1;
+    (void)!write(w->fd, &one, sizeof one); /* cannot fail: the counter is far from its end */
+}

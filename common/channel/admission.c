@@ -1,0 +1,280 @@
+/* common/channel/admission.c: shares of a limited resource among its holders.
+ *
+ *   by_name                    by_use (smallest first)
+ *     key 4f…    ─────────────► 3     places: oldest > … > newest
+ *     scope a-*  ─────────────► 5
+ *     192.0.2.1  ─────────────► 9
+ *
+ * A holder exists as long as it has a place; both trees find it in logarithmic time. */
+#include "common/channel/admission.h"
+
+#include <bsd/sys/tree.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct admission_holder {
+    RB_ENTRY(admission_holder) by_name, by_use;
+    enum admission_kind kind;
+    size_t n;
+    uint8_t name[ADMISSION_NAME_MAX];
+    uint64_t used;
+    uint64_t since; /* when `used` changed last: of two that have as much, the earlier goes first */
+    TAILQ_HEAD(, admission_place) places; /* the oldest first */
+};
+RB_HEAD(name_tree, admission_holder);
+RB_HEAD(use_tree, admission_holder);
+
+struct admission {
+    struct admission_config config;
+    struct name_tree by_name;
+    struct use_tree by_use;
+    uint64_t used, turn;
+    uint32_t n;
+};
+
+static int compare_names(const struct admission_holder *a, const struct admission_holder *b)
+{
+    if (a->kind != b->kind) {
+        return a->kind < b->kind ? -1 : 1;
+    }
+    if (a->n != b->n) {
+        return a->n < b->n ? -1 : 1;
+    }
+    return memcmp(a->name, b->name, a->n);
+}
+
+static int compare_uses(const struct admission_holder *a, const struct admission_holder *b)
+{
+    if (a->used != b->used) {
+        return a->used < b->used ? -1 : 1;
+    }
+    if (a->since != b->since) {
+        return a->since > b->since ? -1 : 1;
+    }
+    return compare_names(a, b);
+}
+
+RB_GENERATE_INTERNAL(name_tree, admission_holder, by_name, compare_names,
+                     __attribute__((unused)) static)
+RB_GENERATE_INTERNAL(use_tree, admission_holder, by_use, compare_uses,
+                     __attribute__((unused)) static)
+
+uint64_t admission_share(uint64_t capacity, uint64_t reserve, uint64_t used_by_others)
+{
+    const uint64_t taken = reserve + used_by_others;
+    const uint64_t share = taken < capacity ? (capacity - taken) / ADMISSION_SHARE : 0;
+    return share > 0 ? share : 1;
+}
+
+struct admission_claim admission_claim_of(const struct principal *by, uint64_t cost)
+{
+    const bool is_scoped = strcmp(by->scope, PRINCIPAL_EVERY_JOB) != 0;
+    struct admission_claim claim = {.by = {[ADMISSION_KEY] = {by->origin, sizeof(by->origin)}},
+                                    .cost = cost,
+                                    .is_privileged = !is_scoped && by->role == PRINCIPAL_ADMIN};
+    if (is_scoped) {
+        claim.by[ADMISSION_SCOPE].name = by->scope;
+        claim.by[ADMISSION_SCOPE].n = strlen(by->scope);
+    }
+    return claim;
+}
+
+int admission_new(const struct admission_config *config, struct admission **ret)
+{
+    struct admission *a = calloc(1, sizeof(*a));
+    if (!a) {
+        return TFE_ENOMEM;
+    }
+    a->config = *config;
+    RB_INIT(&a->by_name);
+    RB_INIT(&a->by_use);
+    *ret = a;
+    return 0;
+}
+
+void admission_free(struct admission *a)
+{
+    free(a);
+}
+
+void admission_resize(struct admission *a, uint64_t capacity)
+{
+    a->config.capacity = capacity;
+}
+
+/* The holder of this name, made if there is none. NULL: no memory. */
+static struct admission_holder *holder_get(struct admission *a, enum admission_kind kind,
+                                           const void *name, size_t n)
+{
+    struct admission_holder key = {.kind = kind,
+                                   .n = n < ADMISSION_NAME_MAX ? n : ADMISSION_NAME_MAX};
+    memcpy(key.name, name, key.n);
+    struct admission_holder *holder = RB_FIND(name_tree, &a->by_name, &key);
+    if (!holder && (holder = malloc(sizeof(*holder))) != NULL) {
+        *holder = key;
+        TAILQ_INIT(&holder->places);
+        RB_INSERT(name_tree, &a->by_name, holder);
+        RB_INSERT(use_tree, &a->by_use, holder);
+    }
+    return holder;
+}
+
+/* Frees a holder that has no place any more. */
+static void holder_set(struct admission *a, struct admission_holder *holder, uint64_t used)
+{
+    RB_REMOVE(use_tree, &a->by_use, holder);
+    holder->used = used;
+    holder->since = ++a->turn;
+    if (TAILQ_EMPTY(&holder->places)) {
+        RB_REMOVE(name_tree, &a->by_name, holder);
+        free(holder);
+    } else {
+        RB_INSERT(use_tree, &a->by_use, holder);
+    }
+}
+
+static void leave_holders(struct admission *a, struct admission_place *place)
+{
+    for (unsigned kind = 0; kind < ADMISSION_KINDS; kind++) {
+        struct admission_holder *holder = place->holders[kind];
+        if (holder) {
+            TAILQ_REMOVE(&holder->places, place, link[kind]);
+            holder_set(a, holder, holder->used - place->cost);
+            place->holders[kind] = NULL;
+        }
+    }
+}
+
+int admission_enter(struct admission *a, const struct admission_claim *claim, void *owner,
+                    struct admission_place *place)
+{
+    *place = (struct admission_place){
+        .owner = owner, .cost = claim->cost, .is_privileged = claim->is_privileged};
+    for (unsigned kind = 0; kind < ADMISSION_KINDS; kind++) {
+        const size_t n = claim->by[kind].n;
+        if (n == 0) {
+            continue;
+        }
+        struct admission_holder *holder =
+            holder_get(a, (enum admission_kind)kind, claim->by[kind].name, n);
+        if (!holder) {
+            leave_holders(a, place);
+            return TFE_ENOMEM;
+        }
+        place->holders[kind] = holder;
+        TAILQ_INSERT_TAIL(&holder->places, place, link[kind]);
+        holder_set(a, holder, holder->used + place->cost);
+    }
+    place->is_in = true;
+    a->used += place->cost;
+    a->n++;
+    return 0;
+}
+
+void admission_touch(struct admission_place *place)
+{
+    for (unsigned kind = 0; kind < ADMISSION_KINDS; kind++) {
+        struct admission_holder *holder = place->holders[kind];
+        if (holder) {
+            TAILQ_REMOVE(&holder->places, place, link[kind]);
+            TAILQ_INSERT_TAIL(&holder->places, place, link[kind]);
+        }
+    }
+}
+
+void admission_leave(struct admission *a, struct admission_place *place)
+{
+    if (place->is_in) {
+        leave_holders(a, place);
+        place->is_in = false;
+        a->used -= place->cost;
+        a->n--;
+    }
+}
+
+/* One place is never above the share of its holder: a large one only has to fit. */
+static bool is_above_share(const struct admission *a, const struct admission_holder *holder)
+{
+    const struct admission_config *c = &a->config;
+    const uint64_t share =
+        c->most ? c->most : admission_share(c->capacity, c->reserve, a->used - holder->used);
+    return holder->used > share && TAILQ_NEXT(TAILQ_FIRST(&holder->places), link[holder->kind]);
+}
+
+/* The oldest place of this holder that may go for newest. NULL: there is none. */
+static struct admission_place *oldest_of(struct admission_holder *holder,
+                                         const struct admission_place *newest,
+                                         bool (*may_go)(const void *owner))
+{
+    struct admission_place *place;
+    TAILQ_FOREACH(place, &holder->places, link[holder->kind])
+    {
+        if (place == newest || ((!place->is_privileged || newest->is_privileged) &&
+                                (!may_go || may_go(place->owner)))) {
+            return place;
+        }
+    }
+    return NULL;
+}
+
+/* The holder of newest that is above its share. NULL: none is. */
+static struct admission_holder *too_large(const struct admission *a,
+                                          const struct admission_place *newest)
+{
+    for (unsigned kind = 0; kind < ADMISSION_KINDS && !newest->is_privileged; kind++) {
+        struct admission_holder *holder = newest->holders[kind];
+        if (holder && is_above_share(a, holder)) {
+            return holder;
+        }
+    }
+    return NULL;
+}
+
+/* The most that a holder of this place has. */
+static uint64_t largest_use(const struct admission_place *place)
+{
+    uint64_t most = 0;
+    for (unsigned kind = 0; kind < ADMISSION_KINDS; kind++) {
+        const struct admission_holder *holder = place->holders[kind];
+        most = holder && holder->used > most ? holder->used : most;
+    }
+    return most;
+}
+
+struct admission_place *admission_surplus(struct admission *a, struct admission_place *newest,
+                                          bool (*may_go)(const void *owner))
+{
+    const struct admission_config *c = &a->config;
+    const uint64_t reserve = newest->is_privileged ? 0 : c->reserve;
+    const bool gives_way = !newest->is_privileged && !c->oldest_goes;
+    struct admission_holder *holder = too_large(a, newest);
+    if (holder) {
+        struct admission_place *place = c->oldest_goes ? oldest_of(holder, newest, may_go) : newest;
+        return place ? place : newest;
+    }
+    if (a->used + reserve <= c->capacity) {
+        return NULL;
+    }
+    const uint64_t own = largest_use(newest);
+    RB_FOREACH_REVERSE(holder, use_tree, &a->by_use)
+    {
+        if (gives_way && holder->used <= own) {
+            break;
+        }
+        struct admission_place *place = oldest_of(holder, newest, may_go);
+        if (place) {
+            return place;
+        }
+    }
+    return newest;
+}
+
+uint64_t admission_used(const struct admission *a)
+{
+    return a->used;
+}
+
+uint32_t admission_count(const struct admission *a)
+{
+    return a->n;
+}

@@ -1,0 +1,67 @@
+/* common/channel/handshake_layout.h: what both sides of the handshake agree on, byte by byte
+ * (PROTOCOL.md, "Handshake"). Private to common/channel. */
+#ifndef TFE_COMMON_CHANNEL_HANDSHAKE_LAYOUT_H
+#define TFE_COMMON_CHANNEL_HANDSHAKE_LAYOUT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/error.h"
+#include "common/channel/handshake.h"
+#include "common/channel/noise.h"
+#include "common/channel/token.h"
+
+/* Version of the preamble and the handshake, not of the messages after it. */
+#define HELLO_PREAMBLE_VERSION 1
+#define HELLO_MAGIC "TFE1"
+#define HELLO_MAGIC_BYTES 4
+#define HELLO_LENGTH_BYTES 2
+#define HELLO_MAC1_BYTES 16
+
+enum {
+    HELLO_AT_VERSION = HELLO_MAGIC_BYTES,
+    HELLO_AT_FLAGS = HELLO_AT_VERSION + 1, /* 0, or HELLO_NODE_KEY */
+    HELLO_AT_HINT = HELLO_AT_FLAGS + 1,
+    HELLO_AT_KEY_ID = HELLO_AT_HINT + TOKEN_HINT_BYTES,
+    HELLO_AT_LENGTH = HELLO_AT_KEY_ID + TOKEN_KEY_ID_BYTES,
+    HELLO_CLEAR_BYTES = HELLO_AT_LENGTH + HELLO_LENGTH_BYTES
+};
+
+/* key_id is a node key's: Noise IK, and its certificate behind the facts of message 1. */
+#define HELLO_NODE_KEY 1
+
+/* The facts inside both noise messages: u32 version_min, u32 version_max, u64 boot_nonce. A later
+ * version may say more behind them; what is not understood is ignored. */
+#define HELLO_FACTS_BYTES 16
+
+/* Both messages are e, facts, tag; the first of a node key also has its public key and tag. */
+#define HELLO_NOISE_MIN (NOISE_DH_BYTES + HELLO_FACTS_BYTES + CIPHER_TAG_BYTES)
+#define HELLO_NOISE1_MAX (HELLO_REQUEST_MAX - HELLO_CLEAR_BYTES - HELLO_MAC1_BYTES)
+#define HELLO_NOISE2_MAX (HELLO_RESPONSE_MAX - HELLO_LENGTH_BYTES)
+
+/* The two keys that follow from a token's secret. Wipe after use. */
+struct hello_keys {
+    uint8_t psk[NOISE_PSK_BYTES];
+    uint8_t mac1[32];
+};
+
+void hello_keys_derive(const uint8_t secret[TOKEN_SECRET_BYTES], struct hello_keys *ret);
+
+/* mac1 over the n bytes of the request that precede it. */
+void hello_mac1(const struct hello_keys *keys, const uint8_t *request, size_t n,
+                uint8_t ret[HELLO_MAC1_BYTES]);
+
+/* The start of the handshake that clear asks for: prologue = its HELLO_CLEAR_BYTES and the
+ * protocol name. A server has a static_secret and no server_public; a client the reverse, and a
+ * static_secret too where it has a node key. TFE_EINVAL: one is missing. */
+int hello_noise_init(struct noise_handshake *hs, const struct hello_keys *keys,
+                     const uint8_t *static_secret, const uint8_t *static_public,
+                     const uint8_t *server_public,
+                     const uint8_t clear[HELLO_CLEAR_BYTES]) TFE_MUST_CHECK;
+
+void hello_facts_put(const struct hello_facts *facts, uint8_t out[HELLO_FACTS_BYTES]);
+
+/* TFE_EPROTO: too short, or an empty range. */
+int hello_facts_get(const uint8_t *in, size_t n, struct hello_facts *ret) TFE_MUST_CHECK;
+
+#endif

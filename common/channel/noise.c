@@ -1,0 +1,351 @@
+/* common/channel/noise.c: a Noise handshake, driven by a table of message tokens. */
+#include "common/channel/noise.h"
+
+#include <sodium.h>
+#include <string.h>
+
+#include "common/channel/noise_hash.h"
+
+_Static_assert(NOISE_DH_BYTES == crypto_scalarmult_BYTES, "25519");
+_Static_assert(NOISE_DH_BYTES == crypto_scalarmult_SCALARBYTES, "25519");
+_Static_assert(NOISE_HASH_BYTES == NOISE_HASH_OUT, "BLAKE2b-512");
+
+/* --- SymmetricState (5.2) --------------------------------------------------------------------- */
+
+static void mix_hash(struct noise_handshake *hs, const uint8_t *data, size_t n)
+{
+    noise_hash_pair(hs->h, sizeof(hs->h), data, n, hs->h);
+}
+
+/* InitializeKey (5.1): a new key starts at nonce 0. */
+static void set_key(struct noise_handshake *hs, const uint8_t key[NOISE_HASH_BYTES])
+{
+    memcpy(hs->key, key, sizeof(hs->key));
+    hs->nonce = 0;
+    hs->has_key = true;
+}
+
+static void mix_key(struct noise_handshake *hs, const uint8_t *ikm, size_t n)
+{
+    uint8_t out[2][NOISE_HASH_BYTES];
+    noise_hkdf(hs->ck, ikm, n, 2, out);
+    memcpy(hs->ck, out[0], sizeof(hs->ck));
+    set_key(hs, out[1]);
+    sodium_memzero(out, sizeof(out));
+}
+
+static void mix_key_and_hash(struct noise_handshake *hs, const uint8_t *ikm, size_t n)
+{
+    uint8_t out[3][NOISE_HASH_BYTES];
+    noise_hkdf(hs->ck, ikm, n, 3, out);
+    memcpy(hs->ck, out[0], sizeof(hs->ck));
+    mix_hash(hs, out[1], NOISE_HASH_BYTES);
+    set_key(hs, out[2]);
+    sodium_memzero(out, sizeof(out));
+}
+
+static size_t tag_bytes(const struct noise_handshake *hs)
+{
+    return hs->has_key ? CIPHER_TAG_BYTES : 0;
+}
+
+/* EncryptAndHash: writes n + tag_bytes() bytes. */
+static void encrypt_and_hash(struct noise_handshake *hs, const uint8_t *in, size_t n, uint8_t *out)
+{
+    size_t out_n = n + tag_bytes(hs);
+    if (hs->has_key) {
+        cipher_seal(hs->key, hs->nonce, hs->h, sizeof(hs->h), in, n, out);
+        hs->nonce++;
+    } else if (n) {
+        memcpy(out, in, n);
+    }
+    mix_hash(hs, out, out_n);
+}
+
+/* DecryptAndHash: n counts the tag. The nonce moves on success only. */
+static int decrypt_and_hash(struct noise_handshake *hs, const uint8_t *in, size_t n, uint8_t *out)
+{
+    if (hs->has_key) {
+        int rc = cipher_open(hs->key, hs->nonce, hs->h, sizeof(hs->h), in, n, out);
+        if (rc) {
+            return rc;
+        }
+        hs->nonce++;
+    } else if (n) {
+        memcpy(out, in, n);
+    }
+    mix_hash(hs, in, n);
+    return 0;
+}
+
+/* --- HandshakeState (5.3) --------------------------------------------------------------------- */
+
+static int mix_dh(struct noise_handshake *hs, bool has_secret, const uint8_t *secret,
+                  bool has_public, const uint8_t *public_key)
+{
+    if (!has_secret || !has_public) {
+        return TFE_EINVAL;
+    }
+    uint8_t shared[NOISE_DH_BYTES];
+    /* -1: the product is zero, the peer sent a point of small order; anybody could know it. */
+    int rc = crypto_scalarmult(shared, secret, public_key) == 0 ? 0 : TFE_EPROTO;
+    if (rc == 0) {
+        mix_key(hs, shared, sizeof(shared));
+    }
+    sodium_memzero(shared, sizeof(shared));
+    return rc;
+}
+
+/* The tokens that writer and reader treat alike. In "es" and "se" the first letter is the
+ * initiator's key, so the two sides take their own halves. */
+static int mix_token(struct noise_handshake *hs, enum noise_token token)
+{
+    switch (token) {
+    case NOISE_EE:
+        return mix_dh(hs, hs->has_e, hs->e, hs->has_re, hs->re);
+    case NOISE_SS:
+        return mix_dh(hs, hs->has_s, hs->s, hs->has_rs, hs->rs);
+    case NOISE_ES:
+    case NOISE_SE:
+        if ((token == NOISE_ES) == hs->is_initiator) {
+            return mix_dh(hs, hs->has_e, hs->e, hs->has_rs, hs->rs);
+        }
+        return mix_dh(hs, hs->has_s, hs->s, hs->has_re, hs->re);
+    case NOISE_PSK:
+        if (hs->next_psk >= hs->pattern->n_psks) {
+            return TFE_EINVAL;
+        }
+        mix_key_and_hash(hs, hs->psks[hs->next_psk], NOISE_PSK_BYTES);
+        hs->next_psk++;
+        return 0;
+    case NOISE_E:
+    case NOISE_S:
+    case NOISE_END:
+        break;
+    }
+    return TFE_EINVAL;
+}
+
+/* An ephemeral in the clear: MixHash, and MixKey too where the pattern has a psk (9.2), so that the
+ * psk never keys two messages alike. */
+static void mix_ephemeral(struct noise_handshake *hs, const uint8_t public_key[NOISE_DH_BYTES])
+{
+    mix_hash(hs, public_key, NOISE_DH_BYTES);
+    if (hs->pattern->n_psks) {
+        mix_key(hs, public_key, NOISE_DH_BYTES);
+    }
+}
+
+int noise_init(struct noise_handshake *hs, const struct noise_pattern *pattern, bool is_initiator,
+               const struct noise_keys *keys)
+{
+    *hs = (struct noise_handshake){.pattern = pattern, .is_initiator = is_initiator};
+    bool needs_own =
+        is_initiator ? pattern->initiator_static_is_known : pattern->responder_static_is_known;
+    bool needs_remote =
+        is_initiator ? pattern->responder_static_is_known : pattern->initiator_static_is_known;
+    if ((needs_own && !keys->static_secret) || (needs_remote && !keys->remote_static_public) ||
+        pattern->n_psks > NOISE_PSKS_MAX || (pattern->n_psks && !keys->psks)) {
+        noise_done(hs);
+        return TFE_EINVAL;
+    }
+
+    /* InitializeSymmetric: a name that fits is padded, a longer one hashed. */
+    size_t name_n = strlen(pattern->protocol_name);
+    if (name_n <= sizeof(hs->h)) {
+        memcpy(hs->h, pattern->protocol_name, name_n);
+    } else {
+        noise_hash_pair((const uint8_t *)pattern->protocol_name, name_n, NULL, 0, hs->h);
+    }
+    memcpy(hs->ck, hs->h, sizeof(hs->ck));
+    mix_hash(hs, keys->prologue, keys->prologue_n);
+
+    if (keys->static_secret) {
+        memcpy(hs->s, keys->static_secret, sizeof(hs->s));
+        if (keys->static_public) {
+            memcpy(hs->s_public, keys->static_public, sizeof(hs->s_public));
+        } else {
+            (void)crypto_scalarmult_base(hs->s_public, hs->s);
+        }
+        hs->has_s = true;
+    }
+    if (keys->remote_static_public && needs_remote) {
+        memcpy(hs->rs, keys->remote_static_public, sizeof(hs->rs));
+        hs->has_rs = true;
+    }
+    for (size_t i = 0; i < pattern->n_psks; i++) {
+        memcpy(hs->psks[i], keys->psks + i * NOISE_PSK_BYTES, NOISE_PSK_BYTES);
+    }
+    if (pattern->initiator_static_is_known) {
+        mix_hash(hs, is_initiator ? hs->s_public : hs->rs, NOISE_DH_BYTES);
+    }
+    if (pattern->responder_static_is_known) {
+        mix_hash(hs, is_initiator ? hs->rs : hs->s_public, NOISE_DH_BYTES);
+    }
+    return 0;
+}
+
+/* Whether the next message exists and this side writes it (want_write) or reads it. */
+static bool is_turn(const struct noise_handshake *hs, bool want_write)
+{
+    if (!hs->pattern || hs->next_message >= hs->pattern->n_messages) {
+        return false;
+    }
+    bool writes = (hs->next_message % 2 == 0) == hs->is_initiator;
+    return writes == want_write;
+}
+
+static int write_token(struct noise_handshake *hs, enum noise_token token, uint8_t *out,
+                       size_t left, size_t *ret_n)
+{
+    *ret_n = 0;
+    if (token == NOISE_E) {
+        if (left < NOISE_DH_BYTES) {
+            return TFE_ETOOBIG;
+        }
+        randombytes_buf(hs->e, sizeof(hs->e));
+        (void)crypto_scalarmult_base(hs->e_public, hs->e);
+        hs->has_e = true;
+        memcpy(out, hs->e_public, NOISE_DH_BYTES);
+        mix_ephemeral(hs, hs->e_public);
+        *ret_n = NOISE_DH_BYTES;
+        return 0;
+    }
+    if (token == NOISE_S) {
+        if (!hs->has_s) {
+            return TFE_EINVAL;
+        }
+        size_t need = NOISE_DH_BYTES + tag_bytes(hs);
+        if (left < need) {
+            return TFE_ETOOBIG;
+        }
+        encrypt_and_hash(hs, hs->s_public, NOISE_DH_BYTES, out);
+        *ret_n = need;
+        return 0;
+    }
+    return mix_token(hs, token);
+}
+
+int noise_write(struct noise_handshake *hs, const uint8_t *in, size_t n, uint8_t *out,
+                size_t out_cap, size_t *ret_n)
+{
+    int rc = TFE_ESTATE;
+    if (!is_turn(hs, true)) {
+        goto fail;
+    }
+    const enum noise_token *token = hs->pattern->messages[hs->next_message];
+    size_t at = 0;
+    for (; *token != NOISE_END; token++) {
+        size_t step;
+        rc = write_token(hs, *token, out + at, out_cap - at, &step);
+        if (rc) {
+            goto fail;
+        }
+        at += step;
+    }
+    if (out_cap - at < tag_bytes(hs) || out_cap - at - tag_bytes(hs) < n) {
+        rc = TFE_ETOOBIG;
+        goto fail;
+    }
+    *ret_n = at + n + tag_bytes(hs);
+    encrypt_and_hash(hs, in, n, out + at);
+    hs->next_message++;
+    return 0;
+
+fail:
+    sodium_memzero(out, out_cap);
+    noise_done(hs);
+    return rc;
+}
+
+static int read_token(struct noise_handshake *hs, enum noise_token token, const uint8_t *in,
+                      size_t left, size_t *ret_n)
+{
+    *ret_n = 0;
+    if (token == NOISE_E) {
+        if (left < NOISE_DH_BYTES) {
+            return TFE_EPROTO;
+        }
+        memcpy(hs->re, in, NOISE_DH_BYTES);
+        hs->has_re = true;
+        mix_ephemeral(hs, hs->re);
+        *ret_n = NOISE_DH_BYTES;
+        return 0;
+    }
+    if (token == NOISE_S) {
+        size_t need = NOISE_DH_BYTES + tag_bytes(hs);
+        if (left < need) {
+            return TFE_EPROTO;
+        }
+        hs->has_rs = true;
+        *ret_n = need;
+        return decrypt_and_hash(hs, in, need, hs->rs);
+    }
+    return mix_token(hs, token);
+}
+
+int noise_read(struct noise_handshake *hs, const uint8_t *in, size_t n, uint8_t *out,
+               size_t out_cap, size_t *ret_n)
+{
+    int rc = TFE_ESTATE;
+    if (!is_turn(hs, false)) {
+        goto fail;
+    }
+    const enum noise_token *token = hs->pattern->messages[hs->next_message];
+    size_t at = 0;
+    for (; *token != NOISE_END; token++) {
+        size_t step;
+        rc = read_token(hs, *token, in + at, n - at, &step);
+        if (rc) {
+            goto fail;
+        }
+        at += step;
+    }
+    if (n - at < tag_bytes(hs)) {
+        rc = TFE_EPROTO;
+        goto fail;
+    }
+    size_t payload_n = n - at - tag_bytes(hs);
+    if (payload_n > out_cap) {
+        rc = TFE_ETOOBIG;
+        goto fail;
+    }
+    rc = decrypt_and_hash(hs, in + at, n - at, out);
+    if (rc) {
+        goto fail;
+    }
+    hs->next_message++;
+    *ret_n = payload_n;
+    return 0;
+
+fail:
+    sodium_memzero(out, out_cap);
+    noise_done(hs);
+    return rc;
+}
+
+int noise_split(struct noise_handshake *hs, struct seal_session *ret_session)
+{
+    if (!hs->pattern || hs->next_message != hs->pattern->n_messages) {
+        return TFE_ESTATE;
+    }
+    /* The first key is the initiator's to send with, the second the responder's. */
+    uint8_t out[2][NOISE_HASH_BYTES];
+    noise_hkdf(hs->ck, NULL, 0, 2, out);
+    struct seal_key *first = hs->is_initiator ? &ret_session->tx : &ret_session->rx;
+    struct seal_key *second = hs->is_initiator ? &ret_session->rx : &ret_session->tx;
+    *first = (struct seal_key){.until_rekey = SEAL_REKEY_FRAMES};
+    *second = (struct seal_key){.until_rekey = SEAL_REKEY_FRAMES};
+    memcpy(first->key, out[0], sizeof(first->key));
+    memcpy(second->key, out[1], sizeof(second->key));
+    sodium_memzero(out, sizeof(out));
+    noise_done(hs);
+    return 0;
+}
+
+void noise_done(struct noise_handshake *hs)
+{
+    if (hs) {
+        sodium_memzero(hs, sizeof(*hs));
+    }
+}

@@ -1,0 +1,321 @@
+/* common/channel/state_dir.c: the state directory's place, and its small files. */
+#include "common/channel/state_dir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/id.h"
+
+#define STATE_DIR_ROOT "/var/lib/tfe"
+
+/* So long a pipe that an option names may take to say a token. */
+#define PIPE_WAIT_MS 10000
+
+static const char *variable(const char *name)
+{
+    const char *value = getenv(name);
+    return value && *value != '\0' ? value : NULL;
+}
+
+int state_dir_find(const char *chosen, char ret[PATH_MAX], struct tfe_why *why)
+{
+    const char *base = chosen && *chosen != '\0' ? chosen : variable("TFE_STATE_DIR");
+    const char *rest = "";
+    if (!base && geteuid() == 0) {
+        base = STATE_DIR_ROOT;
+    }
+    if (!base) {
+        /* The XDG base directory specification ignores relative values. */
+        base = variable("XDG_STATE_HOME");
+        base = base && base[0] == '/' ? base : NULL;
+        rest = "/tfe";
+    }
+    if (!base) {
+        base = variable("HOME");
+        rest = "/.local/state/tfe";
+    }
+    if (!base) {
+        why_set(why, "no state directory: neither --state-dir, TFE_STATE_DIR, XDG_STATE_HOME nor "
+                     "HOME is set");
+        return TFE_ENOENT;
+    }
+    if (strlen(base) + strlen(rest) >= PATH_MAX) {
+        why_set(why, "the state directory's path is longer than %d bytes", PATH_MAX - 1);
+        return TFE_ETOOBIG;
+    }
+    strcat(strcpy(ret, base), rest);
+    return 0;
+}
+
+int state_dir_make(const char *dir, bool *ret_is_new, struct tfe_why *why)
+{
+    char path[PATH_MAX];
+    size_t n = strnlen(dir, sizeof(path) - 1);
+    memcpy(path, dir, n);
+    path[n] = '\0';
+    while (n > 1 && path[n - 1] == '/') {
+        path[--n] = '\0';
+    }
+    for (size_t i = 1; i < n; i++) {
+        if (path[i] != '/') {
+            continue;
+        }
+        path[i] = '\0';
+        if (mkdir(path, 0755) != 0 && errno != EEXIST) {
+            why_errno(why, "make %s for the state directory", path);
+            return TFE_ESYS;
+        }
+        path[i] = '/';
+    }
+    *ret_is_new = mkdir(path, 0700) == 0;
+    if (!*ret_is_new && errno != EEXIST) {
+        why_errno(why, "make the directory %s", path);
+        return TFE_ESYS;
+    }
+    return 0;
+}
+
+int state_dir_path(char ret[PATH_MAX], const char *dir, const char *name, struct tfe_why *why)
+{
+    if (!id_is_valid(name)) {
+        why_set(why, "%s: that is no name of a file in %s", name, dir);
+        return TFE_EINVAL;
+    }
+    int n = snprintf(ret, PATH_MAX, "%s/%s", dir, name);
+    if (n < 0 || n >= PATH_MAX) {
+        why_set(why, "%s/%s: the path is too long", dir, name);
+        return TFE_ETOOBIG;
+    }
+    return 0;
+}
+
+const char *state_dir_token_name(enum principal_role role)
+{
+    switch (role) {
+    case PRINCIPAL_AGENT:
+        return "agent.token";
+    case PRINCIPAL_OBSERVER:
+        return "observer.token";
+    case PRINCIPAL_ADMIN:
+        return "admin.token";
+    }
+    return "?";
+}
+
+int state_dir_check(const char *path, const struct stat *st, struct tfe_why *why)
+{
+    const bool is_dir = S_ISDIR(st->st_mode);
+    /* Credentials of systemd and secrets of Kubernetes are root's, readable by the service's group.
+     */
+    const mode_t closed = st->st_uid == 0 && !is_dir ? 037 : 077;
+    if (st->st_uid != geteuid() && (st->st_uid != 0 || is_dir)) {
+        why_set(why, "%s belongs to another user (uid %u): chown it to uid %u", path,
+                (unsigned)st->st_uid, (unsigned)geteuid());
+        return TFE_EAUTH;
+    }
+    if ((st->st_mode & closed) != 0) {
+        why_set(why, "others may read or change %s: chmod %s it", path, is_dir ? "700" : "600");
+        return TFE_EAUTH;
+    }
+    return 0;
+}
+
+/* Root uses the files of the user that their directory belongs to: the server's, under --user. */
+static bool is_its_users(const char *path, const struct stat *st)
+{
+    char directory[PATH_MAX];
+    struct stat above;
+    const char *slash = strrchr(path, '/');
+    const size_t n = slash ? (size_t)(slash - path) : 0;
+    if (geteuid() != 0 || n == 0 || n >= sizeof directory) {
+        return false;
+    }
+    memcpy(directory, path, n);
+    directory[n] = '\0';
+    return stat(directory, &above) == 0 && above.st_uid == st->st_uid &&
+           (above.st_mode & 022) == 0 && (st->st_mode & 077) == 0;
+}
+
+enum file_kind { FILE_OWN, FILE_SECRET, FILE_NAMED_SECRET };
+
+/* Opens a file for reading without waiting for anybody. A file of a state directory is a regular
+ * one: whatever else is there would not end, or hang. */
+static int open_file(const char *path, enum file_kind kind, int *ret, struct tfe_why *why)
+{
+    struct stat st;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        const bool absent = errno == ENOENT || errno == ENOTDIR;
+        /* Without capabilities root cannot open a file of another user: name the owner. */
+        if (fd < 0 && errno == EACCES && kind != FILE_OWN && stat(path, &st) == 0 &&
+            state_dir_check(path, &st, why) != 0) {
+            return TFE_EAUTH;
+        }
+        why_errno(why, "open %s", path);
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return absent ? TFE_ENOENT : TFE_ESYS;
+    }
+    int rc = 0;
+    if (kind != FILE_NAMED_SECRET && !S_ISREG(st.st_mode)) {
+        why_set(why, "%s is no regular file", path);
+        rc = TFE_ESYS;
+    } else if (kind != FILE_OWN && !is_its_users(path, &st)) {
+        rc = state_dir_check(path, &st, why);
+    }
+    if (rc != 0) {
+        (void)close(fd);
+        return rc;
+    }
+    *ret = fd;
+    return 0;
+}
+
+/* read(2), and of a pipe whatever comes within PIPE_WAIT_MS. */
+static ssize_t read_some(int fd, char *ret, size_t n)
+{
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    ssize_t got;
+    do {
+        if (poll(&ready, 1, PIPE_WAIT_MS) == 0) {
+            errno = ETIMEDOUT;
+            return -1;
+        }
+        got = read(fd, ret, n);
+    } while (got < 0 && (errno == EAGAIN || errno == EINTR));
+    return got;
+}
+
+static int read_file(const char *path, enum file_kind kind, char *ret, size_t cap,
+                     struct tfe_why *why)
+{
+    int fd;
+    int rc = open_file(path, kind, &fd, why);
+    if (rc != 0) {
+        return rc;
+    }
+    size_t n = 0;
+    ssize_t got = 1;
+    while (got > 0 && n < cap) { /* a file that fits leaves room for the NUL */
+        got = read_some(fd, ret + n, cap - n);
+        n += got > 0 ? (size_t)got : 0;
+    }
+    if (got < 0) {
+        why_errno(why, "read %s", path);
+        rc = TFE_ESYS;
+    } else if (n == cap) {
+        why_set(why, "%s is longer than %zu bytes", path, cap - 1);
+        rc = TFE_ETOOBIG;
+    }
+    (void)close(fd);
+    if (rc) {
+        /* It may have been half of a secret. */
+        explicit_bzero(ret, cap);
+        return rc;
+    }
+    if (n > 0 && ret[n - 1] == '\n') {
+        n--;
+    }
+    if (n > 0 && ret[n - 1] == '\r') {
+        n--;
+    }
+    ret[n] = '\0';
+    return 0;
+}
+
+int state_dir_read(const char *path, char *ret, size_t cap, struct tfe_why *why)
+{
+    return read_file(path, FILE_OWN, ret, cap, why);
+}
+
+int state_dir_read_secret(const char *path, char *ret, size_t cap, struct tfe_why *why)
+{
+    return read_file(path, FILE_SECRET, ret, cap, why);
+}
+
+int state_dir_read_named_secret(const char *path, char *ret, size_t cap, struct tfe_why *why)
+{
+    return read_file(path, FILE_NAMED_SECRET, ret, cap, why);
+}
+
+static int write_all(int fd, const char *bytes, size_t n)
+{
+    while (n > 0) {
+        const ssize_t put = write(fd, bytes, n);
+        if (put < 0 && errno == EINTR) {
+            continue;
+        }
+        if (put < 0) {
+            return -1;
+        }
+        bytes += put;
+        n -= (size_t)put;
+    }
+    return 0;
+}
+
+/* Makes the rename itself durable. */
+static int sync_directory_of(const char *path, struct tfe_why *why)
+{
+    char directory[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    const size_t n = slash ? (size_t)(slash - path) : 0;
+    memcpy(directory, path, n);
+    directory[n] = '\0';
+    const char *name = !slash ? "." : n == 0 ? "/" : directory;
+    const int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fsync(fd)) {
+        why_errno(why, "sync %s", name);
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return TFE_ESYS;
+    }
+    (void)close(fd);
+    return 0;
+}
+
+int state_dir_write(const char *path, const void *bytes, size_t n, struct tfe_why *why)
+{
+    char temporary[PATH_MAX];
+    const int length = snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
+    if (length < 0 || (size_t)length >= sizeof temporary) {
+        errno = ENAMETOOLONG;
+        why_errno(why, "write %s", path);
+        return TFE_ESYS;
+    }
+    int fd = mkostemp(temporary, O_CLOEXEC);
+    if (fd < 0) {
+        why_errno(why, "create %s", temporary);
+        return TFE_ESYS;
+    }
+    if (fchmod(fd, S_IRUSR | S_IWUSR) || write_all(fd, bytes, n) || fsync(fd)) {
+        why_errno(why, "write %s", temporary);
+        goto remove;
+    }
+    const int closed = close(fd);
+    fd = -1;
+    if (closed) {
+        why_errno(why, "write %s", temporary);
+        goto remove;
+    }
+    if (rename(temporary, path)) {
+        why_errno(why, "rename %s to %s", temporary, path);
+        goto remove;
+    }
+    return sync_directory_of(path, why);
+remove:
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    (void)unlink(temporary);
+    return TFE_ESYS;
+}

@@ -1,0 +1,374 @@
+/* common/cli/options.c: fallbacks, environment and command line into a settings struct. */
+#include "common/cli/options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cli/suggest.h"
+
+/* Longest name that is looked at: nearest names and variables of longer ones do not exist. */
+#define OPTION_NAME_MAX 63
+/* "TFE_" and the longest name. */
+#define OPTION_VARIABLE_CAP (4 + OPTION_NAME_MAX + 1)
+
+/* --- rows and their names --- */
+
+static char plain(char c)
+{
+    return c == '_' ? '-' : c;
+}
+
+/* Whether the n bytes at typed are the option's name; '-' and '_' are the same. */
+static bool is_name(const char *name, const char *typed, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (name[i] == '\0' || plain(name[i]) != plain(typed[i])) {
+            return false;
+        }
+    }
+    return name[n] == '\0';
+}
+
+/* The row of that name, aliases not followed; NULL. */
+static const struct option_spec *find(const struct option_table *table, const char *typed, size_t n)
+{
+    for (size_t i = 0; i < table->n; i++) {
+        if (is_name(table->specs[i].name, typed, n)) {
+            return &table->specs[i];
+        }
+    }
+    return NULL;
+}
+
+/* The row that counts: the row itself, or the one it is an alias of (NULL: a table with a dangling
+ * alias). */
+static const struct option_spec *target(const struct option_table *table,
+                                        const struct option_spec *row)
+{
+    return row->alias_of ? find(table, row->alias_of, strlen(row->alias_of)) : row;
+}
+
+/* Writes "TFE_NNODES" for "nnodes". False: the name is too long to have one. */
+static bool variable_of(const char *name, char ret[OPTION_VARIABLE_CAP])
+{
+    const size_t n = strlen(name);
+    if (n > OPTION_NAME_MAX) {
+        return false;
+    }
+    memcpy(ret, "TFE_", 4);
+    for (size_t i = 0; i < n; i++) {
+        const char c = name[i];
+        ret[4 + i] = (char)(c == '-' ? '_' : (c >= 'a' && c <= 'z') ? c - 'a' + 'A' : c);
+    }
+    ret[4 + n] = '\0';
+    return true;
+}
+
+bool options_is_variable(const struct option_table *table, const char *name)
+{
+    for (size_t i = 0; i < table->n; i++) {
+        char variable[OPTION_VARIABLE_CAP];
+        if (variable_of(table->specs[i].name, variable) && strcmp(variable, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The nearest name to what was typed, without dashes; NULL when none is near. */
+static const char *nearest_name(const struct option_table *table, const char *typed, size_t n)
+{
+    struct nearest nearest;
+    nearest_init(&nearest, typed, n);
+    for (size_t i = 0; i < table->n; i++) {
+        nearest_try(&nearest, table->specs[i].name);
+    }
+    nearest_try(&nearest, "help");
+    nearest_try(&nearest, "version");
+    return nearest.word;
+}
+
+/* --- the command line --- */
+
+/* One walk along the command line. The first one only looks (settings is NULL), so that -h works
+ * whatever the environment holds, and the second one sets. */
+struct walk {
+    const struct option_table *table;
+    int argc;
+    char **argv;
+    int at; /* of the argument being read; a value that was taken moves it on */
+    void *settings;
+    char *ignored;
+    size_t ignored_cap;
+    int operand;
+    enum options_result result;
+    struct tfe_why *why;
+};
+
+static int walk_refuse_unknown(const struct walk *w, const char *dashes, const char *typed,
+                               size_t n)
+{
+    const char *nearest = strcmp(dashes, "--") == 0 ? nearest_name(w->table, typed, n) : NULL;
+    const int shown = n > 64 ? 64 : (int)n;
+    if (nearest) {
+        why_set(w->why, "unknown option %s%.*s; did you mean --%s?", dashes, shown, typed, nearest);
+    } else {
+        why_set(w->why, "unknown option %s%.*s; `%s --help` lists them", dashes, shown, typed,
+                w->table->program);
+    }
+    return TFE_EINVAL;
+}
+
+/* Adds "--name" to the list of ignored options, once. */
+static void walk_ignore(const struct walk *w, const char *name)
+{
+    struct tfe_why label;
+    why_set(&label, "--%s", name);
+    const size_t label_n = strlen(label.text);
+    for (const char *at = w->ignored; (at = strstr(at, label.text)) != NULL; at += label_n) {
+        if (at[label_n] == '\0' || at[label_n] == ',') {
+            return;
+        }
+    }
+    const size_t n = strlen(w->ignored);
+    const char *separator = n > 0 ? ", " : "";
+    if (n + strlen(separator) + label_n < w->ignored_cap) {
+        strcat(strcat(w->ignored, separator), label.text);
+    }
+}
+
+/* Reads value (NULL: none was given) for a row that was written as `written`. */
+static int walk_take(const struct walk *w, const struct option_spec *row, const char *written,
+                     const char *value)
+{
+    if (!w->settings) {
+        return 0;
+    }
+    if (row->kind == OPTION_IGNORED) {
+        walk_ignore(w, row->name);
+        return 0;
+    }
+    int rc = options_set_value(row, w->settings, value ? value : "true", w->why);
+    if (rc) {
+        why_prefix(w->why, "%s", written);
+    }
+    return rc;
+}
+
+static bool takes_value(const struct option_spec *row)
+{
+    return row->kind != OPTION_FLAG && (row->kind != OPTION_IGNORED || row->argument);
+}
+
+/* The value of a row that needs one, from the next argument. */
+static int walk_next_value(struct walk *w, const struct option_spec *row, const char *written,
+                           const char **ret)
+{
+    const char *next = w->at + 1 < w->argc ? w->argv[w->at + 1] : NULL;
+    /* What looks like an option is one: `--token-file --nnodes=2` forgot its file. */
+    if (!next || strncmp(next, "--", 2) == 0) {
+        const char *argument = row->argument ? row->argument : "VALUE";
+        const char *between = written[1] == '-' ? "=" : "";
+        if (next) {
+            why_set(w->why, "%s needs a value, and %s looks like an option; write %s%s%s", written,
+                    next, written, between, argument);
+        } else {
+            why_set(w->why, "%s needs a value: %s%s%s", written, written, between, argument);
+        }
+        return TFE_EINVAL;
+    }
+    w->at++;
+    *ret = next;
+    return 0;
+}
+
+static int walk_long(struct walk *w)
+{
+    const char *typed = w->argv[w->at] + 2;
+    const char *equals = strchr(typed, '=');
+    const size_t n = equals ? (size_t)(equals - typed) : strlen(typed);
+    const char *value = equals ? equals + 1 : NULL;
+    const struct option_spec *row = find(w->table, typed, n);
+    const bool is_help = !row && is_name("help", typed, n);
+    if (is_help || (!row && is_name("version", typed, n))) {
+        if (value) {
+            why_set(w->why, "--%.*s takes no value", (int)n, typed);
+            return TFE_EINVAL;
+        }
+        w->result = is_help ? OPTIONS_HELP : OPTIONS_VERSION;
+        return 0;
+    }
+    if (row) {
+        row = target(w->table, row);
+    }
+    if (!row) {
+        return walk_refuse_unknown(w, "--", typed, n);
+    }
+    struct tfe_why written;
+    why_set(&written, "--%.*s", (int)(n > 64 ? 64 : n), typed);
+    if (!value && takes_value(row)) {
+        int rc = walk_next_value(w, row, written.text, &value);
+        if (rc) {
+            return rc;
+        }
+    }
+    return walk_take(w, row, written.text, value);
+}
+
+/* "-n 4", "-n4", and flags together: "-qv". */
+static int walk_short(struct walk *w)
+{
+    for (const char *at = w->argv[w->at] + 1; *at != '\0'; at++) {
+        const struct option_spec *row = NULL;
+        for (size_t i = 0; i < w->table->n && !row; i++) {
+            const struct option_spec *candidate = &w->table->specs[i];
+            if (candidate->letter == *at && !candidate->alias_of) {
+                row = candidate;
+            }
+        }
+        if (!row && *at == 'h') {
+            w->result = OPTIONS_HELP;
+            return 0;
+        }
+        if (!row) {
+            return walk_refuse_unknown(w, "-", at, 1);
+        }
+        const char written[3] = {'-', *at, '\0'};
+        if (!takes_value(row)) {
+            int rc = walk_take(w, row, written, NULL);
+            if (rc) {
+                return rc;
+            }
+            continue;
+        }
+        const char *value = at + 1;
+        if (*value == '\0') {
+            int rc = walk_next_value(w, row, written, &value);
+            if (rc) {
+                return rc;
+            }
+        }
+        return walk_take(w, row, written, value);
+    }
+    return 0;
+}
+
+static int walk_command_line(struct walk *w)
+{
+    w->operand = w->argc;
+    w->result = OPTIONS_RUN;
+    for (w->at = 1; w->at < w->argc; w->at++) {
+        const char *arg = w->argv[w->at];
+        if (strcmp(arg, "--") == 0) {
+            if (w->operand == w->argc) {
+                w->operand = w->at + 1;
+            }
+            return 0;
+        }
+        if (arg[0] != '-' || arg[1] == '\0') {
+            if (w->operand == w->argc) {
+                w->operand = w->at;
+            }
+            if (w->table->stop_at_operand) {
+                return 0;
+            }
+            continue;
+        }
+        if (w->operand < w->argc) {
+            why_set(w->why, "%s stands before the option %s; options come first",
+                    w->argv[w->operand], arg);
+            return TFE_EINVAL;
+        }
+        int rc = arg[1] == '-' ? walk_long(w) : walk_short(w);
+        if (rc || w->result != OPTIONS_RUN) {
+            return rc;
+        }
+    }
+    return 0;
+}
+
+static int set_fallbacks(const struct option_table *table, void *settings, struct tfe_why *why)
+{
+    for (size_t i = 0; i < table->n; i++) {
+        const struct option_spec *row = &table->specs[i];
+        if (row->alias_of || !row->fallback) {
+            continue;
+        }
+        int rc = options_set_value(row, settings, row->fallback, why);
+        if (rc) {
+            why_prefix(why, "default of --%s", row->name);
+            return rc;
+        }
+    }
+    return 0;
+}
+
+/* The value of the variable that belongs to name, or NULL. Empty counts as not set, as templates of
+ * machines leave variables; so does what Kubernetes injects for a service called "tfe". */
+static const char *variable_value(const char *name, char variable[OPTION_VARIABLE_CAP])
+{
+    const char *value = variable_of(name, variable) ? getenv(variable) : NULL;
+    if (!value || *value == '\0') {
+        return NULL;
+    }
+    const size_t n = strlen(variable);
+    const bool is_service = strncmp(value, "tcp://", 6) == 0 || strncmp(value, "udp://", 6) == 0;
+    return is_service && n >= 5 && strcmp(variable + n - 5, "_PORT") == 0 ? NULL : value;
+}
+
+static int set_environment(const struct option_table *table, void *settings, struct tfe_why *why)
+{
+    for (size_t i = 0; i < table->n; i++) {
+        const struct option_spec *row = &table->specs[i];
+        bool is_second = find(table, row->name, strlen(row->name)) != row;
+        if (row->alias_of || row->kind == OPTION_IGNORED || is_second) {
+            continue;
+        }
+        char variable[OPTION_VARIABLE_CAP];
+        const char *value = variable_value(row->name, variable);
+        for (size_t j = 0; j < table->n && !value; j++) {
+            const struct option_spec *alias = &table->specs[j];
+            if (alias->alias_of && target(table, alias) == row) {
+                value = variable_value(alias->name, variable);
+            }
+        }
+        int rc = value ? options_set_value(row, settings, value, why) : 0;
+        if (rc) {
+            why_prefix(why, "environment variable %s", variable);
+            return rc;
+        }
+    }
+    return 0;
+}
+
+int options_parse(const struct option_table *table, int argc, char **argv, void *settings,
+                  enum options_result *ret, int *ret_operand, char *ret_ignored,
+                  size_t ret_ignored_cap, struct tfe_why *why)
+{
+    struct walk w = {.table = table,
+                     .argc = argc,
+                     .argv = argv,
+                     .ignored = ret_ignored,
+                     .ignored_cap = ret_ignored_cap,
+                     .why = why};
+    if (ret_ignored_cap > 0) {
+        ret_ignored[0] = '\0';
+    }
+    int rc = walk_command_line(&w);
+    if (rc == 0 && w.result == OPTIONS_RUN) {
+        rc = set_fallbacks(table, settings, why);
+        if (rc == 0) {
+            rc = set_environment(table, settings, why);
+        }
+        if (rc == 0) {
+            w.settings = settings;
+            rc = walk_command_line(&w);
+        }
+    }
+    if (rc) {
+        return rc;
+    }
+    *ret = w.result;
+    *ret_operand = w.operand;
+    return 0;
+}

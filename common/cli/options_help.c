@@ -1,0 +1,78 @@
+/* common/cli/options_help.c: the text of -h, from the same table that is parsed. */
+#include <stdio.h>
+#include <string.h>
+
+#include "common/cli/options.h"
+
+/* Where the explanations start, at most; an option that is longer pushes its own to the right. */
+#define HELP_COLUMN_MAX 34
+
+/* "  -n, --nnodes=MIN:MAX"; returns its length. The letter's place is kept free where there is
+ * none. */
+static size_t option_head(const struct option_spec *row, char ret[128])
+{
+    const bool takes_value = row->kind != OPTION_FLAG;
+    const int n = snprintf(ret, 128, "  %c%c%s--%s%s%s", row->letter ? '-' : ' ',
+                           row->letter ? row->letter : ' ', row->letter ? ", " : "  ", row->name,
+                           takes_value ? "=" : "",
+                           !takes_value    ? ""
+                           : row->argument ? row->argument
+                                           : "VALUE");
+    return n < 0 ? 0 : n >= 128 ? 127 : (size_t)n;
+}
+
+static bool is_shown(const struct option_spec *row)
+{
+    return !row->hidden && !row->alias_of && row->kind != OPTION_IGNORED;
+}
+
+static void print_row(const struct option_spec *row, size_t column, FILE *out)
+{
+    char head[128];
+    (void)option_head(row, head);
+    (void)fprintf(out, "%-*s  %s", (int)column, head, row->help ? row->help : "");
+    /* A flag that is off unless given says nothing by saying so. */
+    if (row->fallback && row->fallback[0] != '\0' &&
+        !(row->kind == OPTION_FLAG && strcmp(row->fallback, "false") == 0)) {
+        (void)fprintf(out, " (default %s)", row->fallback);
+    }
+    (void)fputc('\n', out);
+}
+
+void options_print_help(const struct option_table *table, FILE *out)
+{
+    static const struct option_spec built_in[] = {
+        {.name = "help", .letter = 'h', .kind = OPTION_FLAG, .help = "show this text and exit"},
+        {.name = "version", .kind = OPTION_FLAG, .help = "show the version and exit"},
+    };
+    size_t column = 0;
+    for (size_t i = 0; i < table->n; i++) {
+        char head[128];
+        const size_t n = option_head(&table->specs[i], head);
+        if (is_shown(&table->specs[i]) && n > column && n <= HELP_COLUMN_MAX) {
+            column = n;
+        }
+    }
+    if (column < strlen("      --version")) {
+        column = strlen("      --version");
+    }
+    (void)fprintf(out, "%s\n\nUsage: %s\n\nOptions:\n", table->about, table->usage);
+    for (size_t i = 0; i < table->n; i++) {
+        if (is_shown(&table->specs[i])) {
+            print_row(&table->specs[i], column, out);
+        }
+    }
+    for (size_t i = 0; i < sizeof built_in / sizeof built_in[0]; i++) {
+        print_row(&built_in[i], column, out);
+    }
+    for (size_t i = 0; i < table->n; i++) {
+        if (table->specs[i].kind == OPTION_DURATION && is_shown(&table->specs[i])) {
+            (void)fputs("\nTIME is a number of seconds, or has a unit: 500ms, 10s, 2m, 1h, 1d.\n",
+                        out);
+            break;
+        }
+    }
+    (void)fputs("\nEvery option may also come from the environment: --some-name is TFE_SOME_NAME. "
+                "The command line wins.\n",
+                out);
+}

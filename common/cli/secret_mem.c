@@ -1,0 +1,36 @@
+/* common/cli/secret_mem.c: see secret_mem.h. */
+#include "common/cli/secret_mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+/* The leak checker of a sanitizer build traces its own process, which a process that may not be
+ * dumped forbids. */
+#if defined(__SANITIZE_ADDRESS__)
+#define DUMPABLE 1ul
+#else
+#define DUMPABLE 0ul
+#endif
+
+int hidden_process(struct tfe_why *why)
+{
+    if (prctl(PR_SET_DUMPABLE, DUMPABLE) != 0) {
+        why_errno(why, "turn core dumps off");
+        return TFE_ESYS;
+    }
+    return 0;
+}
+
+void hidden_text(char *text)
+{
+    if (text) {
+        explicit_bzero(text, strlen(text));
+    }
+}
+
+void hidden_variable(const char *name)
+{
+    hidden_text(getenv(name));
+    (void)unsetenv(name);
+}

@@ -1,0 +1,47 @@
+/* common/cli/signals.c: see signals.h. */
+#include "common/cli/signals.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h> /* sigabbrev_np */
+
+#include "common/base/heap.h"
+#include "common/base/timer.h"
+
+static bool is_ignored(int signo)
+{
+    struct sigaction now;
+    return sigaction(signo, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+void quit_watch(struct event_base *base, event_callback_fn fn, void *ctx, int not_this,
+                struct event *ret[QUIT_SIGNALS])
+{
+    static const int signals[QUIT_SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
+    for (size_t i = 0; i < QUIT_SIGNALS; i++) {
+        if (signals[i] == not_this || (signals[i] == SIGHUP && is_ignored(SIGHUP))) {
+            ret[i] = NULL;
+            continue;
+        }
+        ret[i] = evsignal_new(base, signals[i], fn, ctx);
+        part_must(ret[i] && evsignal_add(ret[i], NULL) == 0);
+    }
+}
+
+void quit_forget(struct event *watched[QUIT_SIGNALS])
+{
+    for (size_t i = 0; i < QUIT_SIGNALS; i++) {
+        event_drop(&watched[i]);
+    }
+}
+
+const char *signal_name(int signo, char ret[SIGNAL_NAME_MAX])
+{
+    const char *name = sigabbrev_np(signo);
+    if (name) {
+        snprintf(ret, SIGNAL_NAME_MAX, "SIG%s", name);
+    } else {
+        snprintf(ret, SIGNAL_NAME_MAX, "signal %d", signo);
+    }
+    return ret;
+}

@@ -1,0 +1,61 @@
+/* common/cli/stdio.c: descriptors 0, 1 and 2. */
+#include "common/cli/stdio.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/escape.h"
+
+/* -1: nobody asks. */
+static int words_fd(void)
+{
+    const char *text = getenv(STDIO_WORDS);
+    return text && *text >= '0' && *text <= '9' ? (int)strtol(text, NULL, 10) : -1;
+}
+
+int stdio_hold(struct tfe_why *why)
+{
+    for (int fd = 0; fd <= 2; fd++) {
+        /* open(2) takes the lowest free number, and all below fd are open by now. Whatever is
+         * started inherits them. NOLINTNEXTLINE(android-cloexec-open) */
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDWR) < 0) {
+            why_errno(why, "open /dev/null");
+            return TFE_ESYS;
+        }
+    }
+    if (words_fd() >= 0) {
+        (void)fcntl(words_fd(), F_SETFD, FD_CLOEXEC);
+    }
+    return 0;
+}
+
+void stdio_put(FILE *out, const char *text)
+{
+    for (size_t used, left = strlen(text); left > 0; text += used, left -= used) {
+        char unit[SHOWN_UNIT_MAX];
+        size_t n;
+        used = shown_unit(text, left, unit, &n);
+        if (*text == '\n' || *text == '\t') {
+            unit[0] = *text;
+            n = 1;
+        }
+        (void)fprintf(out, "%.*s", (int)n, unit);
+    }
+}
+
+void stdio_say(const char *program, const char *sentence)
+{
+    if (words_fd() >= 0) {
+        (void)dprintf(words_fd(), "%s\n", sentence);
+    }
+    (void)fprintf(stderr, "%s: ", program);
+    stdio_put(stderr, sentence);
+    (void)fputc('\n', stderr);
+}
+
+bool stdio_flushed(FILE *out)
+{
+    return fflush(out) == 0 && !ferror(out);
+}

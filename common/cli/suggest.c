@@ -1,0 +1,87 @@
+/* common/cli/suggest.c: edit distances between words. */
+#include "common/cli/suggest.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Longer words are not looked at. */
+#define WORD_MAX 63
+
+static char plain(char c)
+{
+    return c == '_' ? '-' : c;
+}
+
+static size_t least_of(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Edit distance in which two neighbours swapped are one mistake (optimal string alignment):
+ * "--prot" is one away from "--port". */
+static size_t edit_distance(const char *a, size_t a_n, const char *b, size_t b_n)
+{
+    size_t rows[3][WORD_MAX + 1];
+    size_t *before = rows[0];
+    size_t *above = rows[1];
+    size_t *row = rows[2];
+    for (size_t j = 0; j <= b_n; j++) {
+        above[j] = j;
+        before[j] = 0;
+    }
+    for (size_t i = 1; i <= a_n; i++) {
+        row[0] = i;
+        for (size_t j = 1; j <= b_n; j++) {
+            const bool same = plain(a[i - 1]) == plain(b[j - 1]);
+            size_t best = least_of(above[j] + 1, row[j - 1] + 1);
+            best = least_of(best, above[j - 1] + (same ? 0u : 1u));
+            if (i > 1 && j > 1 && plain(a[i - 1]) == plain(b[j - 2]) &&
+                plain(a[i - 2]) == plain(b[j - 1])) {
+                best = least_of(best, before[j - 2] + 1);
+            }
+            row[j] = best;
+        }
+        size_t *const spare = before;
+        before = above;
+        above = row;
+        row = spare;
+    }
+    return above[b_n];
+}
+
+/* How far off one word is; the start of a longer word counts as one mistake. */
+static size_t word_distance(const char *typed, size_t n, const char *word)
+{
+    const size_t word_n = strlen(word);
+    if (word_n > WORD_MAX) {
+        return SIZE_MAX;
+    }
+    size_t same = 0;
+    while (same < n && same < word_n && plain(typed[same]) == plain(word[same])) {
+        same++;
+    }
+    if (n >= 2 && same == n && n < word_n) {
+        return 1;
+    }
+    return edit_distance(typed, n, word, word_n);
+}
+
+void nearest_init(struct nearest *nearest, const char *typed, size_t n)
+{
+    /* Further off than a third of it is another word. */
+    const size_t furthest = n / 3 > 1 ? n / 3 : 1;
+    *nearest = (struct nearest){.typed = typed, .n = n, .distance = furthest + 1};
+}
+
+void nearest_try(struct nearest *nearest, const char *word)
+{
+    if (nearest->n == 0 || nearest->n > WORD_MAX) {
+        return;
+    }
+    const size_t distance = word_distance(nearest->typed, nearest->n, word);
+    if (distance < nearest->distance) {
+        nearest->distance = distance;
+        nearest->word = word;
+    }
+}

@@ -1,0 +1,637 @@
+/* common/job/job_file.c: the table of a job file's fields, and what is checked of each. */
+#include "common/job/job_file.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/id.h"
+#include "common/base/range.h"
+#include "common/job/job_name.h"
+#include "common/job/tfjob.h"
+#include "common/message/job_spec.h"
+
+#define SECONDS_MAX (MSG_DURATION_MAX_MS / 1000u)
+
+struct field {
+    const char *name;
+    int (*read)(const struct field *field, const json_t *value, json_t **ret, struct tfe_why *why);
+    /* What stands for a value that is not said, as JSON; "null" is not checked again. */
+    const char *fallback;
+    uint32_t least, most;
+    const char *const *words; /* NULL ends them */
+};
+
+static int no_memory(struct tfe_why *why)
+{
+    why_set(why, "out of memory");
+    return TFE_ENOMEM;
+}
+
+static int give(json_t *value, json_t **ret, struct tfe_why *why)
+{
+    *ret = value;
+    return value ? 0 : no_memory(why);
+}
+
+static int read_name(const struct field *field, const json_t *value, json_t **ret,
+                     struct tfe_why *why)
+{
+    if (!id_is_valid(json_string_value(value))) {
+        why_set(why, TFE_ID_RULE " are a name");
+        return TFE_EINVAL;
+    }
+    return give(json_copy((json_t *)(uintptr_t)value), ret, why);
+}
+
+/* What a made name begins with; there is room for the rest. */
+static int read_beginning(const struct field *field, const json_t *value, json_t **ret,
+                          struct tfe_why *why)
+{
+    const size_t most = TFE_ID_MAX - JOB_NAME_RANDOM - 1;
+    if (!id_is_valid(json_string_value(value)) || json_string_length(value) > most) {
+        why_set(why, TFE_ID_RULE " are a name, and at most %zu of them begin one", most);
+        return TFE_EINVAL;
+    }
+    return give(json_copy((json_t *)(uintptr_t)value), ret, why);
+}
+
+static int read_count(const struct field *field, const json_t *value, json_t **ret,
+                      struct tfe_why *why)
+{
+    json_int_t n = json_integer_value(value);
+    if (!json_is_integer(value) || n < field->least || n > field->most) {
+        why_set(why, "a whole number from %u to %u is wanted", field->least, field->most);
+        return TFE_EINVAL;
+    }
+    return give(json_integer(n), ret, why);
+}
+
+static int read_flag(const struct field *field, const json_t *value, json_t **ret,
+                     struct tfe_why *why)
+{
+    if (!json_is_boolean(value)) {
+        why_set(why, "true or false is wanted");
+        return TFE_EINVAL;
+    }
+    return give(json_boolean(json_is_true(value)), ret, why);
+}
+
+static int read_word(const struct field *field, const json_t *value, json_t **ret,
+                     struct tfe_why *why)
+{
+    const char *text = json_string_value(value);
+    why_set(why, "one of");
+    for (size_t i = 0; field->words[i]; i++) {
+        struct tfe_why so_far = *why;
+        if (text && strcmp(text, field->words[i]) == 0) {
+            return give(json_string(text), ret, why);
+        }
+        why_set(why, "%.400s%s %s", so_far.text, i > 0 ? "," : "", field->words[i]);
+    }
+    why_prefix(why, "\"%.64s\"", text ? text : "");
+    return TFE_EINVAL;
+}
+
+static int check_text(const json_t *value, size_t most, struct tfe_why *why)
+{
+    if (!json_is_string(value)) {
+        why_set(why, "a text is wanted: put it in quotes where it looks like something else");
+        return TFE_EINVAL;
+    }
+    if (json_string_length(value) > most) {
+        why_set(why, "it is longer than %zu bytes", most);
+        return TFE_EINVAL;
+    }
+    return 0;
+}
+
+/* A directory of the node, or one below the job's files. */
+static int read_work_dir(const struct field *field, const json_t *value, json_t **ret,
+                         struct tfe_why *why)
+{
+    const char *text = json_string_value(value);
+    int rc = check_text(value, MSG_WORD_MAX, why);
+    if (rc) {
+        return rc;
+    }
+    if (!*text) {
+        why_set(why, "it is empty");
+        return TFE_EINVAL;
+    }
+    for (const char *at = text; at; at = strchr(at, '/')) {
+        at += *at == '/';
+        if (strncmp(at, "..", 2) == 0 && (at[2] == '/' || at[2] == '\0')) {
+            why_set(why, "\"..\" leads out of the job's files");
+            return TFE_EINVAL;
+        }
+    }
+    return give(json_string(text), ret, why);
+}
+
+static int read_image(const struct field *field, const json_t *value, json_t **ret,
+                      struct tfe_why *why)
+{
+    const char *text = json_string_value(value);
+    int rc = check_text(value, MSG_IMAGE_MAX, why);
+    if (rc == 0 && !submission_is_image(text)) {
+        why_set(why, "\"%.64s\" is no name of an image in a registry", text);
+        rc = TFE_EINVAL;
+    }
+    return rc ? rc : give(json_string(text), ret, why);
+}
+
+static int read_words(const struct field *field, const json_t *value, json_t **ret,
+                      struct tfe_why *why)
+{
+    size_t n = json_array_size(value);
+    if (!json_is_array(value) || n == 0 || n > MSG_WORDS_MAX) {
+        why_set(why, "a list of 1 to %u texts is wanted", MSG_WORDS_MAX);
+        return TFE_EINVAL;
+    }
+    for (size_t i = 0; i < n; i++) {
+        int rc = check_text(json_array_get(value, i), MSG_WORD_MAX, why);
+        if (rc) {
+            why_prefix(why, "[%zu]", i);
+            return rc;
+        }
+    }
+    if (json_string_length(json_array_get(value, 0)) == 0) {
+        why_set(why, "[0]: the program has no name");
+        return TFE_EINVAL;
+    }
+    return give(json_deep_copy(value), ret, why);
+}
+
+static int check_variable(const char *key, const json_t *value, struct tfe_why *why)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
+    static const char others[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
+    if (!*key || !strchr(letters, *key) || key[strspn(key, others)] != '\0') {
+        why_set(why, "no name of a variable");
+        return TFE_EINVAL;
+    }
+    if (strcmp(key, "TF_CONFIG") == 0 || strncmp(key, "TFE_", 4) == 0) {
+        why_set(why, "the agent sets it for each trainer");
+        return TFE_EINVAL;
+    }
+    return check_text(value, MSG_WORD_MAX - strlen(key) - 1, why);
+}
+
+static bool is_visible(const char *text)
+{
+    while ((unsigned char)*text > 0x20 && *text != 0x7f) {
+        text++;
+    }
+    return *text == '\0';
+}
+
+/* Agents' labels look like this, too. */
+static int check_label(const char *key, const json_t *value, struct tfe_why *why)
+{
+    int rc = check_text(value, MSG_POOL_LABEL_MAX, why);
+    if (rc == 0 && (!*key || *key == '@' || strchr(key, '=') || !is_visible(key) ||
+                    !is_visible(json_string_value(value)) || strchr(key, ',') ||
+                    strchr(json_string_value(value), ',') ||
+                    strlen(key) + 1 + json_string_length(value) > MSG_POOL_LABEL_MAX)) {
+        why_set(
+            why,
+            "KEY=VALUE of at most %u visible characters is wanted, without ',', without '=' in KEY "
+            "and without '@' in front of it",
+            MSG_POOL_LABEL_MAX);
+        rc = TFE_EINVAL;
+    }
+    return rc;
+}
+
+/* Those of tfe-agent's options that a job may set: what it wishes, and no place or person of the
+ * machine that it comes to. */
+static int check_option(const char *key, const json_t *value, struct tfe_why *why)
+{
+    static const char *const fields[] = {"nproc-per-node", "ps", "chief", "evaluator"};
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        if (strcmp(key, fields[i]) == 0) {
+            why_set(why, "it is a field of the job file itself");
+            return TFE_EINVAL;
+        }
+    }
+    if (job_option_is_free(key, strlen(key))) {
+        return json_is_true(value) ? 0 : check_text(value, MSG_WORD_MAX, why);
+    }
+    why_set(why, "no option of tfe-agent that a job may set");
+    return TFE_EINVAL;
+}
+
+static int read_map(const json_t *value, size_t most,
+                    int (*check)(const char *key, const json_t *value, struct tfe_why *why),
+                    json_t **ret, struct tfe_why *why)
+{
+    const char *key;
+    json_t *item;
+    if (!json_is_object(value) || json_object_size(value) > most) {
+        why_set(why, "a mapping of at most %zu names to texts is wanted", most);
+        return TFE_EINVAL;
+    }
+    json_object_foreach((json_t *)(uintptr_t)value, key, item)
+    {
+        int rc = check(key, item, why);
+        if (rc) {
+            why_prefix(why, "%.64s", key);
+            return rc;
+        }
+    }
+    return give(json_deep_copy(value), ret, why);
+}
+
+static int read_env(const struct field *field, const json_t *value, json_t **ret,
+                    struct tfe_why *why)
+{
+    return read_map(value, MSG_WORDS_MAX, check_variable, ret, why);
+}
+
+static int read_labels(const struct field *field, const json_t *value, json_t **ret,
+                       struct tfe_why *why)
+{
+    return read_map(value, MSG_POOL_LABELS_MAX, check_label, ret, why);
+}
+
+static int read_options(const struct field *field, const json_t *value, json_t **ret,
+                        struct tfe_why *why)
+{
+    return read_map(value, MSG_POOL_LABELS_MAX, check_option, ret, why);
+}
+
+static int check_role(const char *key, struct tfe_why *why)
+{
+    static const char *const roles[] = {"worker", "chief", "ps", "evaluator"};
+    for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++) {
+        if (strcmp(key, roles[i]) == 0) {
+            return 0;
+        }
+    }
+    why_set(why, "none of worker, chief, ps, evaluator");
+    return TFE_EINVAL;
+}
+
+static int check_labels_of(const char *key, const json_t *value, struct tfe_why *why)
+{
+    json_t *copy = NULL;
+    int rc = check_role(key, why);
+    rc = rc ? rc : read_labels(NULL, value, &copy, why);
+    json_decref(copy);
+    return rc;
+}
+
+static int read_role_labels(const struct field *field, const json_t *value, json_t **ret,
+                            struct tfe_why *why)
+{
+    return read_map(value, 4, check_labels_of, ret, why);
+}
+
+static const struct field restart_field = {
+    .words = (const char *const[]){"Never", "OnFailure", "Always", "ExitCode", NULL}};
+
+static int check_restart_of(const char *key, const json_t *value, struct tfe_why *why)
+{
+    json_t *copy = NULL;
+    int rc = check_role(key, why);
+    rc = rc ? rc : read_word(&restart_field, value, &copy, why);
+    json_decref(copy);
+    return rc;
+}
+
+/* One for all roles, or for each its own. */
+static int read_restart(const struct field *field, const json_t *value, json_t **ret,
+                        struct tfe_why *why)
+{
+    return json_is_object(value) ? read_map(value, 4, check_restart_of, ret, why)
+                                 : read_word(&restart_field, value, ret, why);
+}
+
+/* A member of a field's mapping; *ret is borrowed, NULL where it is not said. */
+static int read_member(const json_t *value, const char *name, bool (*is_sound)(const char *text),
+                       const char *wanted, struct tfe_why *why, const json_t **ret)
+{
+    const json_t *member = json_object_get(value, name);
+    *ret = NULL;
+    if (!member || json_is_null(member)) {
+        return 0;
+    }
+    int rc = check_text(member, MSG_WORD_MAX, why);
+    if (rc == 0 && !is_sound(json_string_value(member))) {
+        why_set(why, "%s is wanted", wanted);
+        rc = TFE_EINVAL;
+    }
+    if (rc) {
+        why_prefix(why, "%s", name);
+        return rc;
+    }
+    *ret = member;
+    return 0;
+}
+
+static bool is_said(const char *text)
+{
+    return *text != '\0' && *text != '-'; /* no option of git */
+}
+
+static bool is_absolute(const char *text)
+{
+    return *text == '/';
+}
+
+/* Copies the members that are said, and nothing but these may be there. */
+static int copy_members(const json_t *value, const json_t *const *said, const char *const *names,
+                        size_t n, json_t **ret, struct tfe_why *why)
+{
+    const char *key;
+    json_t *item;
+    json_object_foreach((json_t *)(uintptr_t)value, key, item)
+    {
+        size_t i = 0;
+        while (i < n && strcmp(key, names[i]) != 0) {
+            i++;
+        }
+        if (i == n) {
+            why_set(why, "%.64s: no such field", key);
+            return TFE_EINVAL;
+        }
+    }
+    json_t *copy = json_object();
+    for (size_t i = 0; i < n; i++) {
+        if (said[i] && json_object_set_new(copy, names[i], json_deep_copy(said[i]))) {
+            json_decref(copy);
+            return no_memory(why);
+        }
+    }
+    return give(copy, ret, why);
+}
+
+static int read_source(const struct field *field, const json_t *value, json_t **ret,
+                       struct tfe_why *why)
+{
+    static const char *const names[] = {"path", "bundle", "git", "ref"};
+    const json_t *said[4];
+    int rc;
+    if (!json_is_object(value)) {
+        why_set(why, "a mapping with path, bundle, or git and ref is wanted");
+        return TFE_EINVAL;
+    }
+    if ((rc = read_member(value, names[0], is_absolute, "an absolute path", why, &said[0])) ||
+        (rc = read_member(value, names[1], is_said, "a directory", why, &said[1])) ||
+        (rc = read_member(value, names[2], is_said, "a repository's URL", why, &said[2])) ||
+        (rc = read_member(value, names[3], is_said, "a branch, tag or commit", why, &said[3]))) {
+        return rc;
+    }
+    if (!!said[0] + !!said[1] + !!said[2] != 1 || (said[3] && !said[2])) {
+        why_set(why, "one of path, bundle and git is wanted, and ref with git only");
+        return TFE_EINVAL;
+    }
+    return copy_members(value, said, names, 4, ret, why);
+}
+
+/* {min, max}, N for N:N, or the text "MIN:MAX". */
+static int read_sizes(const struct field *field, const json_t *value, json_t **ret,
+                      struct tfe_why *why)
+{
+    static const char *const names[] = {"min", "max"};
+    json_int_t size[2] = {json_integer_value(value), json_integer_value(value)};
+    bool is_sound = json_is_integer(value);
+    if (json_is_object(value)) {
+        const json_t *said[2] = {json_object_get(value, "min"), json_object_get(value, "max")};
+        json_t *copy;
+        int rc = copy_members(value, said, names, 2, &copy, why);
+        if (rc) {
+            return rc;
+        }
+        json_decref(copy);
+        is_sound = json_is_integer(said[0]) && json_is_integer(said[1]);
+        size[0] = json_integer_value(said[0]);
+        size[1] = json_integer_value(said[1]);
+    } else if (json_is_string(value)) {
+        const char *text = json_string_value(value);
+        size_t low = strspn(text, "0123456789");
+        size_t high = text[low] == ':' ? strspn(text + low + 1, "0123456789") : 0;
+        is_sound = low > 0 && low < 10 && high > 0 && high < 10 && text[low + 1 + high] == '\0';
+        size[0] = is_sound ? strtoll(text, NULL, 10) : 0;
+        size[1] = is_sound ? strtoll(text + low + 1, NULL, 10) : 0;
+    }
+    if (!is_sound || size[0] < 1 || size[0] > size[1] || size[1] > MSG_NODES_MAX) {
+        why_set(why, "N, \"MIN:MAX\" or min and max are wanted, from 1 to %u", MSG_NODES_MAX);
+        return TFE_EINVAL;
+    }
+    return give(json_pack("{sIsI}", "min", size[0], "max", size[1]), ret, why);
+}
+
+static const char *const clean_words[] = {"None", "Running", "All", NULL};
+static const char *const success_words[] = {"Default", "AllWorkers", NULL};
+static const char *const environment_words[] = {"tfe", "kubeflow", "kubeflow-master",
+                                                "kubeflow-chief", NULL};
+
+static const struct field fields[] = {
+    {"name", read_name, "null", 0, 0, NULL},
+    {"generate_name", read_beginning, "null", 0, 0, NULL},
+    {"priority", read_count, "500", 0, MSG_PRIORITY_MAX, NULL},
+    {"workers", read_sizes, "1", 0, 0, NULL},
+    {"ps", read_count, "0", 0, MSG_NODES_MAX, NULL},
+    {"chief", read_flag, "false", 0, 0, NULL},
+    {"evaluator", read_flag, "false", 0, 0, NULL},
+    {"nproc", read_count, "1", 1, MSG_NPROC_MAX, NULL},
+    {"source", read_source, "null", 0, 0, NULL},
+    {"work_dir", read_work_dir, "null", 0, 0, NULL},
+    {"image", read_image, "null", 0, 0, NULL},
+    {"command", read_words, "[\"python\", \"exec.py\"]", 0, 0, NULL},
+    {"env", read_env, "{}", 0, 0, NULL},
+    {"environment", read_word, "\"tfe\"", 0, 0, environment_words},
+    {"labels", read_labels, "{}", 0, 0, NULL},
+    {"role_labels", read_role_labels, "{}", 0, 0, NULL},
+    {"options", read_options, "{}", 0, 0, NULL},
+    {"preempt", read_flag, "false", 0, 0, NULL},
+    {"suspend", read_flag, "false", 0, 0, NULL},
+    {"restart_policy", read_restart, "\"OnFailure\"", 0, 0, NULL},
+    {"backoff_limit", read_count, "null", 0, 1000000, NULL},
+    {"active_deadline_s", read_count, "null", 1, SECONDS_MAX, NULL},
+    {"ttl_after_finished_s", read_count, "null", 0, SECONDS_MAX, NULL},
+    {"clean_policy", read_word, "\"Running\"", 0, 0, clean_words},
+    {"success_policy", read_word, "\"Default\"", 0, 0, success_words},
+};
+#define N_FIELDS (sizeof(fields) / sizeof(fields[0]))
+
+static int read_field(const struct field *field, const json_t *said, json_t **ret,
+                      struct tfe_why *why)
+{
+    json_t *fallback = NULL;
+    if (!said || json_is_null(said)) {
+        fallback = json_loads(field->fallback, JSON_DECODE_ANY, NULL);
+        if (!fallback || json_is_null(fallback)) {
+            return give(fallback, ret, why);
+        }
+        said = fallback;
+    }
+    int rc = field->read(field, said, ret, why);
+    json_decref(fallback);
+    if (rc == TFE_EINVAL) {
+        why_prefix(why, "%s", field->name);
+    }
+    return rc;
+}
+
+/* Where there is no chief, a worker that has its name in TF_CONFIG must be the only one. */
+static int check_environment(const json_t *job, struct tfe_why *why)
+{
+    const char *environment = json_string_value(json_object_get(job, "environment"));
+    const json_t *workers = json_object_get(job, "workers");
+    const bool has_chief = json_is_true(json_object_get(job, "chief"));
+    const bool is_chief = strcmp(environment, "kubeflow-chief") == 0;
+    const bool is_lead = is_chief || (strcmp(environment, "kubeflow-master") == 0 && !has_chief);
+    if ((is_lead && json_integer_value(json_object_get(workers, "max")) != 1) ||
+        (is_chief && has_chief)) {
+        why_set(why, "environment: %s names the only worker of a job without a chief", environment);
+        return TFE_EINVAL;
+    }
+    return 0;
+}
+
+static int check_whole(const json_t *job, struct tfe_why *why)
+{
+    int rc = check_environment(job, why);
+    if (rc) {
+        return rc;
+    }
+    size_t n_labels = json_object_size(json_object_get(job, "labels"));
+    const char *role;
+    json_t *labels;
+    json_object_foreach(json_object_get(job, "role_labels"), role, labels)
+    {
+        n_labels += json_object_size(labels);
+    }
+    if (n_labels > MSG_POOL_LABELS_MAX) {
+        why_set(why, "labels and role_labels: more than %u in all", MSG_POOL_LABELS_MAX);
+        return TFE_EINVAL;
+    }
+    size_t n_bytes = json_dumpb(job, NULL, 0, JSON_COMPACT);
+    if (n_bytes == 0) {
+        return no_memory(why);
+    }
+    if (n_bytes > MSG_SPEC_MAX) {
+        why_set(why, "the job needs more than %u bytes: put what is long into its files",
+                MSG_SPEC_MAX);
+        return TFE_EINVAL;
+    }
+    return 0;
+}
+
+static bool is_there(const json_t *tree, const char *field)
+{
+    const json_t *value = json_object_get(tree, field);
+    return value && !json_is_null(value);
+}
+
+/* A name is made of one of these; a job that has none of them says nothing at all. */
+static int check_named(const json_t *tree, struct tfe_why *why)
+{
+    if (!is_there(tree, "name") && !is_there(tree, "generate_name") && !is_there(tree, "command") &&
+        !is_there(tree, "source")) {
+        why_set(why, "name: it is missing, and so is what one could be made of");
+        return TFE_EINVAL;
+    }
+    return 0;
+}
+
+static int check_known(const json_t *tree, struct tfe_why *why)
+{
+    const char *key;
+    json_t *item;
+    if (!json_is_object(tree)) {
+        why_set(why, "a mapping of fields is wanted");
+        return TFE_EINVAL;
+    }
+    json_object_foreach((json_t *)(uintptr_t)tree, key, item)
+    {
+        size_t i = 0;
+        while (i < N_FIELDS && strcmp(key, fields[i].name) != 0) {
+            i++;
+        }
+        if (i == N_FIELDS) {
+            why_set(why, "%.64s: no such field", key);
+            return TFE_EINVAL;
+        }
+    }
+    return 0;
+}
+
+int job_file_read(const json_t *tree, json_t **ret, struct tfe_why *why)
+{
+    int rc = check_known(tree, why);
+    rc = rc ? rc : check_named(tree, why);
+    if (rc) {
+        return rc;
+    }
+    json_t *job = json_object();
+    if (!job) {
+        return no_memory(why);
+    }
+    for (size_t i = 0; i < N_FIELDS && rc == 0; i++) {
+        json_t *value;
+        rc = read_field(&fields[i], json_object_get(tree, fields[i].name), &value, why);
+        if (rc == 0 && json_object_set_new(job, fields[i].name, value)) {
+            rc = no_memory(why);
+        }
+    }
+    if (rc == 0) {
+        rc = check_whole(job, why);
+    }
+    if (rc) {
+        json_decref(job);
+        return rc;
+    }
+    *ret = job;
+    return 0;
+}
+
+void job_file_warn(const json_t *job, struct tfe_why *warning)
+{
+    const char *image = json_string_value(json_object_get(job, "image"));
+    why_set(warning, "%s", "");
+    if (image) {
+        why_set(warning,
+                "image %.200s is run on nodes with --runtime; on others the command finds what "
+                "each has",
+                image);
+    }
+}
+
+/* "kubectl get -o yaml" writes a list, also of one. */
+static int find_item(const json_t **tree, struct tfe_why *why)
+{
+    const char *kind = json_string_value(json_object_get(*tree, "kind"));
+    const json_t *items = json_object_get(*tree, "items");
+    if (!kind || (strcmp(kind, "List") != 0 && strcmp(kind, "TFJobList") != 0)) {
+        return 0;
+    }
+    if (json_array_size(items) != 1) {
+        why_set(why, "items: %zu of them, and one job a file is wanted", json_array_size(items));
+        return TFE_EINVAL;
+    }
+    *tree = json_array_get(items, 0);
+    return 0;
+}
+
+int job_file_take(const json_t *tree, json_t **ret, struct tfe_why *warning, struct tfe_why *why)
+{
+    json_t *own = NULL;
+    int rc = find_item(&tree, why);
+    if (rc) {
+        return rc;
+    }
+    rc = tfjob_is(tree) ? tfjob_read(tree, &own, why) : 0;
+    if (rc == 0) {
+        rc = job_file_read(own ? own : tree, ret, why);
+    }
+    if (rc == 0) {
+        job_file_warn(*ret, warning);
+    }
+    json_decref(own);
+    return rc == TFE_ENOMEM ? no_memory(why) : rc;
+}

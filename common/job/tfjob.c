@@ -1,0 +1,580 @@
+/* common/job/tfjob.c: a TFJob's replicas, policies and annotations. */
+#include "common/job/tfjob.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/base/range.h"
+#include "common/job/tfjob_part.h"
+
+enum role { WORKER, CHIEF, MASTER, PS, EVALUATOR, N_ROLES };
+
+static const struct {
+    const char *name; /* the manifest's; capitals and small letters are the same there */
+    const char *ours;
+    json_int_t most;
+} roles[N_ROLES] = {
+    [WORKER] = {"Worker", "worker", MSG_NODES_MAX},
+    [CHIEF] = {"Chief", "chief", 1},
+    [MASTER] = {"Master", "chief", 1},
+    [PS] = {"PS", "ps", MSG_NODES_MAX},
+    [EVALUATOR] = {"Evaluator", "evaluator", 1},
+};
+
+struct manifest {
+    json_t *out;         /* the job file that comes of it */
+    json_t *role_labels; /* of out */
+    json_t *restarts;    /* of each role that is there, by ours */
+    json_t *shape;       /* what all roles have in common: the first one's; NULL: none yet */
+    const char *shaped;  /* whose it is */
+    json_int_t n[N_ROLES];
+    bool is_there[N_ROLES];
+    bool is_list;    /* the old form */
+    bool default_ps; /* its PS has no template */
+};
+
+static const struct tfjob_key top_keys[] = {
+    {"apiVersion", NULL}, {"kind", NULL},   {"metadata", NULL},
+    {"spec", NULL},       {"status", NULL}, {NULL, NULL},
+};
+
+/* Jobs have one namespace. Labels change nothing here. */
+const struct tfjob_key tfjob_metadata_keys[] = {
+    {"name", NULL},
+    {"generateName", NULL},
+    {"namespace", NULL},
+    {"labels", NULL},
+    {"annotations", NULL},
+    /* A cluster adds these. */
+    {"clusterName", NULL},
+    {"creationTimestamp", NULL},
+    {"deletionGracePeriodSeconds", NULL},
+    {"deletionTimestamp", NULL},
+    {"finalizers", NULL},
+    {"generation", NULL},
+    {"managedFields", NULL},
+    {"ownerReferences", NULL},
+    {"resourceVersion", NULL},
+    {"selfLink", NULL},
+    {"uid", NULL},
+    {NULL, NULL},
+};
+
+#define POLICY_KEYS                                                                                \
+    {"cleanPodPolicy", NULL}, {"ttlSecondsAfterFinished", NULL},                                   \
+        {"ttlSecondsAfterFinishing", NULL}, {"activeDeadlineSeconds", NULL},                       \
+    {                                                                                              \
+        "backoffLimit", NULL                                                                       \
+    }
+
+static const struct tfjob_key map_spec_keys[] = {
+    {"tfReplicaSpecs", NULL},      {"runPolicy", NULL}, {"successPolicy", NULL},
+    {"enableDynamicWorker", NULL}, POLICY_KEYS,         {NULL, NULL},
+};
+
+static const struct tfjob_key list_spec_keys[] = {
+    {"replicaSpecs", NULL}, {"terminationPolicy", NULL},
+    {"tfImage", NULL},      {"runtimeId", NULL},
+    {"RuntimeId", NULL},    {"tensorboard", "no TensorBoard is started for a job"},
+    {NULL, NULL},
+};
+
+static const struct tfjob_key run_policy_keys[] = {
+    POLICY_KEYS,
+    {"suspend", NULL},
+    {"schedulingPolicy",
+     "a job gets its minimum at once or nothing, by the annotation tfe/priority"},
+    {NULL, NULL},
+};
+
+static const struct tfjob_key map_replica_keys[] = {
+    {"replicas", NULL}, {"restartPolicy", NULL}, {"template", NULL}, {NULL, NULL}};
+/* The agent chooses the port; a PS without a template is a default one, whatever IsDefaultPS says.
+ */
+static const struct tfjob_key list_replica_keys[] = {
+    {"replicas", NULL},    {"tfReplicaType", NULL}, {"template", NULL}, {"tfPort", NULL},
+    {"IsDefaultPS", NULL}, {"isDefaultPS", NULL},   {NULL, NULL}};
+
+bool tfjob_is(const json_t *tree)
+{
+    return json_object_get(tree, "apiVersion") || json_object_get(tree, "kind");
+}
+
+static int invalid(struct tfe_why *why, const char *sentence)
+{
+    why_set(why, "%s", sentence);
+    return TFE_EINVAL;
+}
+
+static int check_kind(const json_t *tree, struct manifest *m, struct tfe_why *why)
+{
+    static const char *const versions[] = {"kubeflow.org/v1",       "kubeflow.org/v1beta2",
+                                           "kubeflow.org/v1beta1",  "kubeflow.org/v1alpha2",
+                                           "kubeflow.org/v1alpha1", "tensorflow.org/v1alpha1"};
+    const size_t n = sizeof(versions) / sizeof(versions[0]);
+    const char *version = json_string_value(json_object_get(tree, "apiVersion"));
+    const char *kind = json_string_value(json_object_get(tree, "kind"));
+    size_t at = 0;
+    if (!kind || strcasecmp(kind, "TFJob") != 0) {
+        return invalid(why, "kind: of Kubernetes' kinds TFJob is known");
+    }
+    while (at < n && (!version || strcmp(version, versions[at]) != 0)) {
+        at++;
+    }
+    if (at == n) {
+        return invalid(why, "apiVersion: kubeflow.org/v1 or one of its forerunners is wanted");
+    }
+    m->is_list = at >= 4;
+    return tfjob_keys(tree, "", top_keys, why);
+}
+
+static int find_role(const char *name, enum role *ret, struct tfe_why *why)
+{
+    for (enum role role = 0; role < N_ROLES; role++) {
+        if (name && strcasecmp(name, roles[role].name) == 0) {
+            *ret = role;
+            return 0;
+        }
+    }
+    why_set(why, "\"%.64s\" is none of Chief, Master, Worker, PS, Evaluator", name ? name : "");
+    return TFE_EINVAL;
+}
+
+/* A job has one command and one environment: *shape is the caller's until it is taken in. */
+static int take_shape(struct manifest *m, enum role role, json_t *shape, struct tfe_why *why)
+{
+    const char *key;
+    json_t *value;
+    if (!m->shape) {
+        m->shape = json_incref(shape);
+        m->shaped = roles[role].name;
+        return 0;
+    }
+    json_object_foreach(shape, key, value)
+    {
+        if (!json_equal(value, json_object_get(m->shape, key))) {
+            why_set(why, "its %s is not the one of %s: all roles of a job have one here", key,
+                    m->shaped);
+            return TFE_EINVAL;
+        }
+    }
+    return 0;
+}
+
+/* Each role has its own. */
+static int take_restart(struct manifest *m, enum role role, json_t *shape, struct tfe_why *why)
+{
+    json_t *said = json_incref(json_object_get(shape, "restart_policy"));
+    (void)json_object_del(shape, "restart_policy");
+    if (json_is_null(said)) {
+        json_decref(said);
+        said = json_string(m->is_list ? "OnFailure" : "Never");
+    }
+    return tfjob_put(m->restarts, roles[role].ours, said, why);
+}
+
+static int read_template(struct manifest *m, enum role role, const json_t *replica,
+                         struct tfe_why *why)
+{
+    json_t *shape;
+    json_t *labels;
+    int rc = tfjob_template(replica, &shape, &labels, why);
+    if (rc) {
+        return rc;
+    }
+    rc = take_restart(m, role, shape, why);
+    rc = rc ? rc : take_shape(m, role, shape, why);
+    json_decref(shape);
+    if (rc || json_object_size(labels) == 0) {
+        json_decref(labels);
+        return rc;
+    }
+    return tfjob_put(m->role_labels, roles[role].ours, labels, why);
+}
+
+/* A PS without a template runs TensorFlow's own server. */
+static int read_default_ps(struct manifest *m, const json_t *replica, struct tfe_why *why)
+{
+    json_t *shape = json_object();
+    const json_t *restart = json_object_get(replica, "restartPolicy");
+    int rc =
+        tfjob_put(shape, "restart_policy",
+                  restart && !tfjob_is_empty(restart) ? json_deep_copy(restart) : json_null(), why);
+    rc = rc ? rc : take_restart(m, PS, shape, why);
+    json_decref(shape);
+    m->default_ps = true;
+    return rc;
+}
+
+static int read_replica(struct manifest *m, enum role role, const json_t *replica,
+                        struct tfe_why *why)
+{
+    const json_t *said = json_object_get(replica, "replicas");
+    json_int_t n = said ? json_integer_value(said) : 1;
+    int rc = tfjob_keys(replica, "", m->is_list ? list_replica_keys : map_replica_keys, why);
+    if (rc) {
+        return rc;
+    }
+    if (m->is_there[role]) {
+        return invalid(why, "it is there twice");
+    }
+    if ((said && !json_is_integer(said)) || n < 1 || n > roles[role].most) {
+        why_set(why, "replicas: a whole number from 1 to %lld is wanted%s",
+                (long long)roles[role].most, json_is_string(said) ? ", and this is a text" : "");
+        return TFE_EINVAL;
+    }
+    m->is_there[role] = true;
+    m->n[role] = n;
+    return role == PS && !json_object_get(replica, "template")
+               ? read_default_ps(m, replica, why)
+               : read_template(m, role, replica, why);
+}
+
+static int read_map(struct manifest *m, const json_t *specs, struct tfe_why *why)
+{
+    const char *name;
+    json_t *replica;
+    json_object_foreach((json_t *)(uintptr_t)specs, name, replica)
+    {
+        enum role role;
+        int rc = find_role(name, &role, why);
+        rc = rc ? rc : read_replica(m, role, replica, why);
+        if (rc) {
+            why_prefix(why, "spec.tfReplicaSpecs.%.64s", name);
+            return rc;
+        }
+    }
+    return 0;
+}
+
+static int read_list(struct manifest *m, const json_t *specs, struct tfe_why *why)
+{
+    for (size_t i = 0; i < json_array_size(specs); i++) {
+        const json_t *replica = json_array_get(specs, i);
+        const json_t *type = json_object_get(replica, "tfReplicaType");
+        enum role role = MASTER; /* where it is not said */
+        int rc = type ? find_role(json_string_value(type), &role, why) : 0;
+        rc = rc ? rc : read_replica(m, role, replica, why);
+        if (rc) {
+            why_prefix(why, "spec.replicaSpecs[%zu]", i);
+            return rc;
+        }
+    }
+    return 0;
+}
+
+/* Whose success ends an old job: its master's, or worker 0's where there is none, as here. */
+static int read_termination(const struct manifest *m, const json_t *policy, struct tfe_why *why)
+{
+    const json_t *chief = json_object_get(policy, "chief");
+    const char *name = json_string_value(json_object_get(chief, "replicaName"));
+    enum role wanted = m->is_there[MASTER] ? MASTER : WORKER;
+    if (!policy) {
+        return 0;
+    }
+    if (!name || strcasecmp(name, roles[wanted].name) != 0 ||
+        json_integer_value(json_object_get(chief, "replicaIndex")) != 0) {
+        why_set(why,
+                "spec.terminationPolicy: it cannot be honoured: %s 0 ends a job with these "
+                "roles",
+                roles[wanted].name);
+        return TFE_EINVAL;
+    }
+    return 0;
+}
+
+/* What is there of the chief is the worker's. */
+static int make_worker(json_t *by_role, struct tfe_why *why)
+{
+    json_t *chiefs = json_object_get(by_role, "chief");
+    int rc = chiefs ? tfjob_put(by_role, "worker", json_incref(chiefs), why) : 0;
+    (void)json_object_del(by_role, "chief");
+    return rc;
+}
+
+/* A job without a Worker is trained by its chief, which is the only worker here. TF_CONFIG keeps
+ * its name, unless it is alone: it has no cluster that could call it something else. */
+static int chief_becomes_worker(struct manifest *m, enum role chief, struct tfe_why *why)
+{
+    m->is_there[WORKER] = true;
+    m->n[WORKER] = 1;
+    m->is_there[chief] = false;
+    int rc = make_worker(m->role_labels, why);
+    return rc ? rc : make_worker(m->restarts, why);
+}
+
+static int put_roles(struct manifest *m, struct tfe_why *why)
+{
+    const bool has_worker = m->is_there[WORKER];
+    const bool has_others = m->is_there[PS] || m->is_there[EVALUATOR];
+    const enum role chief = m->is_there[MASTER] ? MASTER : CHIEF;
+    const char *environment = chief == MASTER ? "kubeflow-master" : "kubeflow";
+    int rc;
+    if (m->is_there[MASTER] && m->is_there[CHIEF]) {
+        return invalid(why, "Chief and Master are two names for one: there can be only one");
+    }
+    if (!has_worker && !m->is_there[chief]) {
+        return invalid(why, "a job without a Worker, Chief or Master: nobody would train");
+    }
+    if (!has_worker) {
+        if (!has_others) {
+            environment = "kubeflow";
+        } else if (chief == CHIEF) {
+            environment = "kubeflow-chief";
+        }
+        rc = chief_becomes_worker(m, chief, why);
+        if (rc) {
+            return rc;
+        }
+    }
+    if ((rc = tfjob_put(m->out, "workers", json_integer(m->n[WORKER]), why)) ||
+        (rc = tfjob_put(m->out, "ps", json_integer(m->n[PS]), why)) ||
+        (rc = tfjob_put(m->out, "chief", json_boolean(m->is_there[chief]), why)) ||
+        (rc = tfjob_put(m->out, "evaluator", json_boolean(m->is_there[EVALUATOR]), why))) {
+        return rc;
+    }
+    return tfjob_put(m->out, "environment", json_string(environment), why);
+}
+
+/* "" is default. */
+static json_t *success_of(const json_t *value)
+{
+    const char *text = json_string_value(value);
+    return text && !*text ? json_string("Default") : json_deep_copy(value);
+}
+
+/* Values are checked where the job file is read: their ranges are the same. */
+static int put_policies(struct manifest *m, const json_t *from, const char *path,
+                        struct tfe_why *why)
+{
+    static const struct {
+        const char *theirs, *ours;
+    } names[] = {
+        {"cleanPodPolicy", "clean_policy"},
+        {"ttlSecondsAfterFinished", "ttl_after_finished_s"},
+        {"ttlSecondsAfterFinishing", "ttl_after_finished_s"},
+        {"activeDeadlineSeconds", "active_deadline_s"},
+        {"backoffLimit", "backoff_limit"},
+        {"suspend", "suspend"},
+        {"successPolicy", "success_policy"},
+    };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const json_t *value = json_object_get(from, names[i].theirs);
+        if (!value) {
+            continue;
+        }
+        if (json_object_get(m->out, names[i].ours)) {
+            why_set(why, "%s.%s: it is said twice", path, names[i].theirs);
+            return TFE_EINVAL;
+        }
+        bool is_success = strcmp(names[i].theirs, "successPolicy") == 0;
+        int rc = tfjob_put(m->out, names[i].ours,
+                           is_success ? success_of(value) : json_deep_copy(value), why);
+        if (rc) {
+            return rc;
+        }
+    }
+    return 0;
+}
+
+/* One word, where all roles have the same. */
+static int put_restarts(struct manifest *m, struct tfe_why *why)
+{
+    const json_t *first = json_object_iter_value(json_object_iter(m->restarts));
+    const char *role;
+    json_t *policy;
+    bool is_one = true;
+    json_object_foreach(m->restarts, role, policy)
+    {
+        is_one = is_one && json_equal(policy, first);
+    }
+    return tfjob_put(m->out, "restart_policy",
+                     is_one ? json_deep_copy(first) : json_incref(m->restarts), why);
+}
+
+static int put_shape(struct manifest *m, struct tfe_why *why)
+{
+    static const char *const same[] = {"command", "env", "work_dir", "image"};
+    json_t *grace = json_object_get(m->shape, "stop_grace");
+    for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
+        int rc = tfjob_put(m->out, same[i], json_incref(json_object_get(m->shape, same[i])), why);
+        if (rc) {
+            return rc;
+        }
+    }
+    json_t *options = json_object();
+    int rc = put_restarts(m, why);
+    rc = rc ? rc : tfjob_put(m->out, "options", json_incref(options), why);
+    if (rc == 0 && !json_is_null(grace)) {
+        rc = tfjob_put(options, "stop-grace", json_incref(grace), why);
+    }
+    if (rc == 0 && m->default_ps) {
+        rc = tfjob_put(options, "default-ps", json_true(), why);
+    }
+    json_decref(options);
+    return rc;
+}
+
+/* What is neither stays a text, which its field refuses. NULL: no memory. */
+static json_t *scalar(const char *text)
+{
+    const size_t n = strspn(text, "0123456789");
+    if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0) {
+        return json_boolean(text[0] == 't');
+    }
+    return n > 0 && n < 10 && text[n] == '\0' ? json_integer(strtol(text, NULL, 10))
+                                              : json_string(text);
+}
+
+static int put_annotation(struct manifest *m, const char *key, const char *text,
+                          struct tfe_why *why)
+{
+    static const struct {
+        const char *name; /* behind "tfe/" */
+        const char *ours;
+        bool is_source;
+        bool is_scalar; /* a number or a flag in quotes */
+    } names[] = {
+        {"workers", "workers", false, false}, {"priority", "priority", false, true},
+        {"preempt", "preempt", false, true},  {"nproc", "nproc", false, true},
+        {"path", "path", true, false},        {"bundle", "bundle", true, false},
+        {"git", "git", true, false},          {"ref", "ref", true, false},
+    };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(key, names[i].name) != 0) {
+            continue;
+        }
+        int rc = 0;
+        json_t *value = names[i].is_scalar ? scalar(text) : json_string(text);
+        json_t *source = json_object_get(m->out, "source");
+        if (names[i].is_source && !source) {
+            source = json_object();
+            rc = tfjob_put(m->out, "source", source, why);
+            if (rc) {
+                json_decref(value);
+                return rc;
+            }
+        }
+        return tfjob_put(names[i].is_source ? source : m->out, names[i].ours, value, why);
+    }
+    return invalid(why, "no such annotation: tfe/ has workers, priority, preempt, nproc, path, "
+                        "bundle, git and ref");
+}
+
+/* Others' annotations are for others. */
+static int put_annotations(struct manifest *m, const json_t *from, struct tfe_why *why)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)from, key, value)
+    {
+        if (strncmp(key, "tfe/", 4) != 0) {
+            continue;
+        }
+        const char *text = json_string_value(value);
+        int rc = text ? put_annotation(m, key + 4, text, why)
+                      : invalid(why, "a text is wanted: put it in quotes");
+        if (rc) {
+            why_prefix(why, "metadata.annotations.%.64s", key);
+            return rc;
+        }
+    }
+    return 0;
+}
+
+static int read_spec(struct manifest *m, const json_t *spec, struct tfe_why *why)
+{
+    const char *name = m->is_list ? "replicaSpecs" : "tfReplicaSpecs";
+    const json_t *specs = json_object_get(spec, name);
+    int rc = tfjob_keys(spec, "spec", m->is_list ? list_spec_keys : map_spec_keys, why);
+    if (rc) {
+        return rc;
+    }
+    if (m->is_list ? !json_is_array(specs) : !json_is_object(specs)) {
+        why_set(why, "spec.%s: it is missing", name);
+        return TFE_EINVAL;
+    }
+    const json_t *dynamic = json_object_get(spec, "enableDynamicWorker");
+    if (dynamic && !json_is_false(dynamic)) {
+        return invalid(why, "spec.enableDynamicWorker: it cannot be honoured: the annotation "
+                            "tfe/workers, \"2:8\" say, lets the number change");
+    }
+    const json_t *policy = json_object_get(spec, "runPolicy");
+    if ((rc = tfjob_keys(policy, "spec.runPolicy", run_policy_keys, why)) ||
+        (rc = m->is_list ? read_list(m, specs, why) : read_map(m, specs, why)) ||
+        (rc = read_termination(m, json_object_get(spec, "terminationPolicy"), why)) ||
+        (rc = put_roles(m, why)) || (rc = put_shape(m, why)) ||
+        (rc = put_policies(m, spec, "spec", why))) {
+        return rc;
+    }
+    return put_policies(m, policy, "spec.runPolicy", why);
+}
+
+static int read_whole(struct manifest *m, const json_t *tree, struct tfe_why *why)
+{
+    const json_t *metadata = json_object_get(tree, "metadata");
+    const json_t *name = json_object_get(metadata, "name");
+    const json_t *begins = json_object_get(metadata, "generateName");
+    int rc = check_kind(tree, m, why);
+    if (rc || (rc = tfjob_keys(metadata, "metadata", tfjob_metadata_keys, why))) {
+        return rc;
+    }
+    const bool is_named = name && !tfjob_is_empty(name);
+    if (!is_named && !begins) {
+        return invalid(why, "metadata.name: it is missing");
+    }
+    if ((rc = tfjob_put(m->out, is_named ? "name" : "generate_name",
+                        json_deep_copy(is_named ? name : begins), why)) ||
+        (rc = read_spec(m, json_object_get(tree, "spec"), why))) {
+        return rc;
+    }
+    return put_annotations(m, json_object_get(metadata, "annotations"), why);
+}
+
+/* Removes from mappings, at all depths, the keys whose value is null, {} or []. */
+static void remove_empty(json_t *tree)
+{
+    const char *key;
+    void *next;
+    size_t i;
+    json_t *item;
+    json_array_foreach(tree, i, item)
+    {
+        remove_empty(item);
+    }
+    json_object_foreach_safe(tree, next, key, item)
+    {
+        remove_empty(item);
+        if (json_is_null(item) || (json_is_object(item) && json_object_size(item) == 0) ||
+            (json_is_array(item) && json_array_size(item) == 0)) {
+            (void)json_object_del(tree, key);
+        }
+    }
+}
+
+int tfjob_read(const json_t *tree, json_t **ret, struct tfe_why *why)
+{
+    struct manifest m = {
+        .out = json_object(), .role_labels = json_object(), .restarts = json_object()};
+    json_t *said = json_deep_copy(tree);
+    int rc = m.out && m.role_labels && m.restarts && said ? 0 : TFE_ENOMEM;
+    if (rc == 0) {
+        remove_empty(said);
+        rc = read_whole(&m, said, why);
+    }
+    if (rc == 0) {
+        rc = tfjob_put(m.out, "role_labels", json_incref(m.role_labels), why);
+    }
+    json_decref(said);
+    json_decref(m.shape);
+    json_decref(m.role_labels);
+    json_decref(m.restarts);
+    if (rc) {
+        json_decref(m.out);
+        return rc;
+    }
+    *ret = m.out;
+    return 0;
+}

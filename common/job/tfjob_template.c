@@ -1,0 +1,472 @@
+/* common/job/tfjob_template.c: what a replica's pod template says: container, environment,
+ * resources. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/quantity.h"
+#include "common/job/job_file.h"
+#include "common/job/tfjob_part.h"
+
+#define NO_CONTAINER "no container is run here"
+#define NO_VOLUMES "nothing is mounted here: name a path that the nodes have"
+#define NO_SECRETS "the nodes have no secrets of a cluster"
+#define NO_CONFIG_MAPS "the nodes have no ConfigMaps of a cluster"
+#define NO_ACCOUNTS "the nodes have no service accounts of a cluster"
+#define NO_POD "there is no pod: TF_CONFIG and the variables TFE_* have the trainer's place"
+
+static const struct tfjob_key template_keys[] = {{"metadata", NULL}, {"spec", NULL}, {NULL, NULL}};
+
+static const struct tfjob_key pod_keys[] = {
+    {"containers", NULL},
+    {"restartPolicy", NULL},
+    {"nodeSelector", NULL},
+    {"terminationGracePeriodSeconds", NULL},
+    {"hostNetwork", NULL},        /* trainers always use the machine's network */
+    {"dnsPolicy", NULL},          /* and its resolver */
+    {"enableServiceLinks", NULL}, /* there are no services */
+    {"tolerations", NULL},        /* nodes have no taints: there is nothing to tolerate */
+    {"imagePullSecrets", NULL},   /* of the image */
+    {"volumes", NO_VOLUMES},
+    {"initContainers", NO_CONTAINER},
+    {"serviceAccount", NO_ACCOUNTS},
+    {"serviceAccountName", NO_ACCOUNTS},
+    {"affinity", "nodeSelector is the only way to choose nodes here"},
+    {"priorityClassName", "the annotation tfe/priority is the job's priority here"},
+    {"schedulerName", "the server itself places jobs"},
+    {NULL, NULL},
+};
+
+static const struct tfjob_key container_keys[] = {
+    {"name", NULL},
+    {"image", NULL},
+    {"imagePullPolicy", NULL},
+    {"command", NULL},
+    {"args", NULL},
+    {"env", NULL},
+    {"workingDir", NULL},
+    {"resources", NULL},
+    {"ports", NULL}, /* the agent chooses the address, and TF_CONFIG has it */
+    {"terminationMessagePath", NULL},
+    {"terminationMessagePolicy", NULL},
+    {"volumeMounts", NO_VOLUMES},
+    {"envFrom", "the nodes have no secrets and no ConfigMaps of a cluster"},
+    {"securityContext", NO_CONTAINER},
+    {NULL, NULL},
+};
+
+static const struct tfjob_key variable_keys[] = {
+    {"name", NULL}, {"value", NULL}, {"valueFrom", NULL}, {NULL, NULL}};
+
+static const struct tfjob_key value_from_keys[] = {
+    {"secretKeyRef", NO_SECRETS},
+    {"configMapKeyRef", NO_CONFIG_MAPS},
+    {"fieldRef", NO_POD},
+    {"resourceFieldRef", NO_POD},
+    {NULL, NULL},
+};
+
+static const struct tfjob_key resource_keys[] = {
+    {"limits", NULL}, {"requests", NULL}, {NULL, NULL}};
+
+bool tfjob_is_empty(const json_t *value)
+{
+    return json_is_false(value) || (json_is_string(value) && json_string_length(value) == 0);
+}
+
+int tfjob_keys(const json_t *value, const char *path, const struct tfjob_key *keys,
+               struct tfe_why *why)
+{
+    const char *key;
+    json_t *item;
+    if (value && !json_is_object(value)) {
+        why_set(why, "%s%sa mapping is wanted", path, *path ? ": " : "");
+        return TFE_EINVAL;
+    }
+    json_object_foreach((json_t *)(uintptr_t)value, key, item)
+    {
+        const struct tfjob_key *at = keys;
+        while (at->name && strcmp(at->name, key) != 0) {
+            at++;
+        }
+        if ((!at->name || at->why_not) && !tfjob_is_empty(item)) {
+            why_set(why, "%s%s%.64s: it cannot be honoured%s%s", path, *path ? "." : "", key,
+                    at->name ? ": " : "", at->name ? at->why_not : "");
+            return TFE_EINVAL;
+        }
+    }
+    return 0;
+}
+
+int tfjob_put(json_t *object, const char *key, json_t *value, struct tfe_why *why)
+{
+    if (json_object_set_new(object, key, value)) {
+        why_set(why, "out of memory");
+        return TFE_ENOMEM;
+    }
+    return 0;
+}
+
+/* A text that grows up to what a word of a job may have. */
+struct word {
+    char text[MSG_WORD_MAX + 1];
+    size_t n;
+};
+
+static bool word_add(struct word *word, const char *text, size_t n)
+{
+    if (n > MSG_WORD_MAX - word->n) {
+        return false;
+    }
+    memcpy(word->text + word->n, text, n);
+    word->n += n;
+    word->text[word->n] = '\0';
+    return true;
+}
+
+/* Adds what stands at *at, which begins with '$', and moves it behind: "$(NAME)" is the variable's
+ * value, and stays as it is where there is no such variable; "$$" is one '$'. */
+static bool add_reference(struct word *word, const char **at, const json_t *env)
+{
+    const char *text = *at;
+    const char *end = text[1] == '(' ? strchr(text, ')') : NULL;
+    if (!end) {
+        size_t n = text[1] == '$' ? 2 : 1;
+        *at += n;
+        return word_add(word, "$", 1);
+    }
+    *at = end + 1;
+    const char *value =
+        json_string_value(json_object_getn(env, text + 2, (size_t)(end - text) - 2));
+    return value ? word_add(word, value, strlen(value))
+                 : word_add(word, text, (size_t)(end - text) + 1);
+}
+
+/* As Kubernetes expands command, args and values. */
+static int expand(const json_t *value, const json_t *env, json_t **ret, struct tfe_why *why)
+{
+    struct word word = {.n = 0};
+    const char *at = json_string_value(value);
+    if (!at) {
+        why_set(why, "a text is wanted: put it in quotes");
+        return TFE_EINVAL;
+    }
+    bool is_added = true;
+    while (*at && is_added) {
+        size_t n = strcspn(at, "$");
+        is_added = word_add(&word, at, n);
+        at += n;
+        if (*at == '$' && is_added) {
+            is_added = add_reference(&word, &at, env);
+        }
+    }
+    if (!is_added) {
+        why_set(why, "it is longer than %u bytes", MSG_WORD_MAX);
+        return TFE_EINVAL;
+    }
+    *ret = json_string(word.text);
+    if (!*ret) {
+        why_set(why, "out of memory");
+        return TFE_ENOMEM;
+    }
+    return 0;
+}
+
+static int read_variable(const json_t *item, json_t *env, struct tfe_why *why)
+{
+    int rc = tfjob_keys(item, "", variable_keys, why);
+    rc =
+        rc ? rc : tfjob_keys(json_object_get(item, "valueFrom"), "valueFrom", value_from_keys, why);
+    if (rc) {
+        return rc;
+    }
+    const char *name = json_string_value(json_object_get(item, "name"));
+    const json_t *value = json_object_get(item, "value");
+    json_t *text;
+    if (!name || json_object_get(env, name)) {
+        why_set(why, name ? "%s: it is there twice" : "it has no name", name);
+        return TFE_EINVAL;
+    }
+    if (!value) {
+        return tfjob_put(env, name, json_string(""), why);
+    }
+    rc = expand(value, env, &text, why);
+    if (rc) {
+        why_prefix(why, "%.64s", name);
+        return rc;
+    }
+    return tfjob_put(env, name, text, why);
+}
+
+static int read_env(const json_t *list, json_t *env, struct tfe_why *why)
+{
+    if (list && !json_is_array(list)) {
+        why_set(why, "env: a list is wanted");
+        return TFE_EINVAL;
+    }
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        int rc = read_variable(json_array_get(list, i), env, why);
+        if (rc) {
+            why_prefix(why, "env[%zu]", i);
+            return rc;
+        }
+    }
+    return 0;
+}
+
+static int add_words(const json_t *list, const char *name, const json_t *env, json_t *words,
+                     struct tfe_why *why)
+{
+    if (list && !json_is_array(list)) {
+        why_set(why, "%s: a list is wanted", name);
+        return TFE_EINVAL;
+    }
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        json_t *text;
+        int rc = expand(json_array_get(list, i), env, &text, why);
+        if (rc) {
+            why_prefix(why, "%s[%zu]", name, i);
+            return rc;
+        }
+        if (json_array_append_new(words, text)) {
+            why_set(why, "out of memory");
+            return TFE_ENOMEM;
+        }
+    }
+    return 0;
+}
+
+/* The image's own command, and what its args would mean, is known to nobody here. */
+static int read_command(const json_t *container, const json_t *env, json_t *shape,
+                        struct tfe_why *why)
+{
+    const json_t *command = json_object_get(container, "command");
+    if (json_array_size(command) == 0) {
+        why_set(why, "command: it is missing, and the image's own is not run here");
+        return TFE_EINVAL;
+    }
+    json_t *words = json_array();
+    if (!words) {
+        why_set(why, "out of memory");
+        return TFE_ENOMEM;
+    }
+    int rc = add_words(command, "command", env, words, why);
+    rc = rc ? rc : add_words(json_object_get(container, "args"), "args", env, words, why);
+    if (rc) {
+        json_decref(words);
+        return rc;
+    }
+    return tfjob_put(shape, "command", words, why);
+}
+
+static int add_label(json_t *labels, const char *key, const char *text, struct tfe_why *why)
+{
+    const char *other = json_string_value(json_object_get(labels, key));
+    if (!other) {
+        return tfjob_put(labels, key, json_string(text), why);
+    }
+    if (strcmp(other, text) != 0 && !quantity_equal(other, text)) {
+        why_set(why, "%.64s: %.64s and %.64s are wanted of one node", key, other, text);
+        return TFE_EINVAL;
+    }
+    return 0;
+}
+
+/* The text of a scalar as a manifest has it, in buf for a number. NULL if it is none. */
+static const char *scalar_text(const json_t *value, char *buf, size_t size)
+{
+    const double real = json_real_value(value);
+    if (json_is_integer(value)) {
+        (void)snprintf(buf, size, "%lld", (long long)json_integer_value(value));
+        return buf;
+    }
+    if (json_is_real(value)) { /* 1e9 is a whole number that was written otherwise */
+        (void)snprintf(
+            buf, size,
+            real >= 0 && real < 1e15 && real == (double)(long long)real ? "%.0f" : "%.15g", real);
+        return buf;
+    }
+    return json_string_value(value);
+}
+
+/* Asking for none of a resource asks for nothing. */
+static int add_resource(json_t *labels, const char *key, const json_t *value, struct tfe_why *why)
+{
+    char buf[64];
+    struct quantity quantity;
+    const char *text = scalar_text(value, buf, sizeof(buf));
+    if (!text || !quantity_parse(text, &quantity)) {
+        why_set(why, "%.64s: a quantity is wanted: 2, 0.5, 500m, 4Gi", key);
+        return TFE_EINVAL;
+    }
+    return quantity.whole == 0 && quantity.nano == 0 ? 0 : add_label(labels, key, text, why);
+}
+
+static int add_resources(json_t *labels, const json_t *from, const char *path, const json_t *unless,
+                         struct tfe_why *why)
+{
+    const char *key;
+    json_t *value;
+    if (from && !json_is_object(from)) {
+        why_set(why, "%s: a mapping is wanted", path);
+        return TFE_EINVAL;
+    }
+    json_object_foreach((json_t *)(uintptr_t)from, key, value)
+    {
+        int rc = json_object_get(unless, key) ? 0 : add_resource(labels, key, value, why);
+        if (rc) {
+            why_prefix(why, "%s", path);
+            return rc;
+        }
+    }
+    return 0;
+}
+
+/* What is requested counts, and a limit where nothing is, as Kubernetes places pods. */
+static int read_resources(const json_t *resources, json_t *labels, struct tfe_why *why)
+{
+    const json_t *requests = json_object_get(resources, "requests");
+    int rc = tfjob_keys(resources, "resources", resource_keys, why);
+    rc = rc ? rc : add_resources(labels, requests, "resources.requests", NULL, why);
+    return rc ? rc
+              : add_resources(labels, json_object_get(resources, "limits"), "resources.limits",
+                              requests, why);
+}
+
+static int read_selector(const json_t *selector, json_t *labels, struct tfe_why *why)
+{
+    static const char path[] = "template.spec.nodeSelector";
+    const char *key;
+    json_t *value;
+    if (selector && !json_is_object(selector)) {
+        why_set(why, "%s: a mapping is wanted", path);
+        return TFE_EINVAL;
+    }
+    json_object_foreach((json_t *)(uintptr_t)selector, key, value)
+    {
+        char buf[64];
+        const char *text = json_is_real(value) ? NULL : scalar_text(value, buf, sizeof(buf));
+        int rc = TFE_EINVAL;
+        if (text) {
+            rc = add_label(labels, key, text, why);
+        } else {
+            why_set(why, "%.64s: a text or a whole number is wanted", key);
+        }
+        if (rc) {
+            why_prefix(why, "%s", path);
+            return rc;
+        }
+    }
+    return 0;
+}
+
+/* A field that is there and is not "". */
+static const json_t *said_in(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return value && !tfjob_is_empty(value) ? value : NULL;
+}
+
+static int read_container(const json_t *container, json_t *shape, json_t *labels,
+                          struct tfe_why *why)
+{
+    int rc = tfjob_keys(container, "", container_keys, why);
+    const char *name = json_string_value(json_object_get(container, "name"));
+    if (rc) {
+        return rc;
+    }
+    if (!name || strcmp(name, "tensorflow") != 0) {
+        why_set(why, "name: the container of a TFJob is called tensorflow");
+        return TFE_EINVAL;
+    }
+    json_t *env = json_object();
+    if ((rc = tfjob_put(shape, "env", env, why))) {
+        return rc;
+    }
+    const json_t *dir = said_in(container, "workingDir");
+    const json_t *image = said_in(container, "image");
+    if ((rc = read_env(json_object_get(container, "env"), env, why)) ||
+        (rc = read_command(container, env, shape, why)) ||
+        (rc = tfjob_put(shape, "work_dir", dir ? json_deep_copy(dir) : json_null(), why)) ||
+        (rc = tfjob_put(shape, "image", image ? json_deep_copy(image) : json_null(), why))) {
+        return rc;
+    }
+    return read_resources(json_object_get(container, "resources"), labels, why);
+}
+
+static int read_restart(const json_t *replica, const json_t *pod, json_t *shape,
+                        struct tfe_why *why)
+{
+    const json_t *outer = said_in(replica, "restartPolicy");
+    const json_t *inner = said_in(pod, "restartPolicy");
+    if (outer && inner && !json_equal(outer, inner)) {
+        why_set(why, "template.spec.restartPolicy: it is not the one of its replica");
+        return TFE_EINVAL;
+    }
+    const json_t *said = outer ? outer : inner;
+    return tfjob_put(shape, "restart_policy", said ? json_deep_copy(said) : json_null(), why);
+}
+
+static int read_grace(const json_t *pod, json_t *shape, struct tfe_why *why)
+{
+    const json_t *grace = json_object_get(pod, "terminationGracePeriodSeconds");
+    json_int_t seconds = json_integer_value(grace);
+    if (!grace) {
+        return tfjob_put(shape, "stop_grace", json_null(), why);
+    }
+    if (!json_is_integer(grace) || seconds < 0 || seconds > 86400) {
+        why_set(why, "template.spec.terminationGracePeriodSeconds: 0 to 86400 are wanted");
+        return TFE_EINVAL;
+    }
+    return tfjob_put(shape, "stop_grace", json_sprintf("%llds", (long long)seconds), why);
+}
+
+static int read_pod(const json_t *replica, json_t *shape, json_t *labels, struct tfe_why *why)
+{
+    const json_t *template = json_object_get(replica, "template");
+    const json_t *pod = json_object_get(template, "spec");
+    const json_t *containers = json_object_get(pod, "containers");
+    int rc;
+    if ((rc = tfjob_keys(template, "template", template_keys, why)) ||
+        (rc = tfjob_keys(json_object_get(template, "metadata"), "template.metadata",
+                         tfjob_metadata_keys, why)) ||
+        (rc = tfjob_keys(pod, "template.spec", pod_keys, why))) {
+        return rc;
+    }
+    if (json_array_size(containers) != 1) {
+        why_set(why, "template.spec.containers: one container, no more and no less, is wanted");
+        return TFE_EINVAL;
+    }
+    const json_t *container = json_array_get(containers, 0);
+    rc = read_container(container, shape, labels, why);
+    if (rc) {
+        why_prefix(why, "template.spec.containers[0]");
+        return rc;
+    }
+    if ((rc = read_restart(replica, pod, shape, why)) || (rc = read_grace(pod, shape, why))) {
+        return rc;
+    }
+    return read_selector(json_object_get(pod, "nodeSelector"), labels, why);
+}
+
+int tfjob_template(const json_t *replica, json_t **ret_shape, json_t **ret_labels,
+                   struct tfe_why *why)
+{
+    json_t *shape = json_object();
+    json_t *labels = json_object();
+    int rc = shape && labels ? 0 : TFE_ENOMEM;
+    if (rc) {
+        why_set(why, "out of memory");
+    } else {
+        rc = read_pod(replica, shape, labels, why);
+    }
+    if (rc) {
+        json_decref(shape);
+        json_decref(labels);
+        return rc;
+    }
+    *ret_shape = shape;
+    *ret_labels = labels;
+    return 0;
+}

@@ -1,0 +1,81 @@
+/* common/message/codec_text.h: which texts the rows of codec_fields.c take. Private to it. */
+#ifndef TFE_COMMON_MESSAGE_CODEC_TEXT_H
+#define TFE_COMMON_MESSAGE_CODEC_TEXT_H
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "common/base/id.h"
+#include "common/message/msg.h"
+
+#define HOST_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_:[]%"
+
+#define METRIC_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._/-"
+#define SCOPE_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_*"
+
+/* Names and addresses, IPv6 with zone included. Nothing that would need quoting in TF_CONFIG's
+ * JSON. */
+static inline bool is_host(const char *text)
+{
+    return text[strspn(text, HOST_CHARACTERS)] == '\0';
+}
+
+static inline bool is_line(const char *text)
+{
+    while ((unsigned char)*text >= 0x20 && *text != 0x7f) {
+        text++;
+    }
+    return *text == '\0';
+}
+
+/* A pattern of jobs: an id in which '*' is any run of characters. */
+static inline bool is_scope(const char *text)
+{
+    return text[strspn(text, SCOPE_CHARACTERS)] == '\0';
+}
+
+static inline bool is_metric_name(const char *text)
+{
+    return text[strspn(text, METRIC_CHARACTERS)] == '\0';
+}
+
+static inline bool is_id_or_empty(const char *text)
+{
+    return text[0] == '\0' || id_is_valid(text);
+}
+
+/* As the kernel hands it to a program: nothing is replaced. */
+static inline bool is_any(const char *text)
+{
+    (void)text;
+    return true;
+}
+
+/* K=V of visible characters but commas, which stand between labels in texts. A leading '@' marks
+ * labels that the server itself adds. */
+static inline bool is_label(const char *text)
+{
+    const char *at = text;
+    while ((unsigned char)*at > 0x20 && *at != 0x7f && *at != ',') {
+        at++;
+    }
+    return *at == '\0' && *text != '=' && *text != '@' && strchr(text, '=');
+}
+
+/* ROLE:K=V. */
+static inline bool is_role_label(const char *text)
+{
+    size_t n = strcspn(text, ":");
+#define IS_ROLE(NAME, number, name) (n == strlen(name) && strncmp(text, name, n) == 0) ||
+    return text[n] == ':' && (TFE_TASKS(IS_ROLE) false) && is_label(text + n + 1) &&
+           strlen(text + n + 1) <= MSG_POOL_LABEL_MAX;
+#undef IS_ROLE
+}
+
+static inline bool is_hex(const char *text)
+{
+    size_t n = strspn(text, "0123456789abcdef");
+    return text[n] == '\0' && n % 2 == 0;
+}
+
+#endif

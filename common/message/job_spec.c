@@ -1,0 +1,131 @@
+/* common/message/job_spec.c: what a job wants: one struct, and one table of its fields. */
+#include "common/message/job_spec.h"
+
+#include <string.h>
+
+#define JOB_SPEC_ROW(name, type, kind, who, least, most, setting, tag, ...)                        \
+    {                                                                                              \
+        #name,           offsetof(struct job_spec, name),                                          \
+        JOB_SPEC_##kind, JOB_SPEC_##who,                                                           \
+        least,           most,                                                                     \
+        setting,         tag},
+const struct job_spec_field job_spec_fields[JOB_SPEC_N] = {JOB_SPEC_FIELDS(JOB_SPEC_ROW)};
+#undef JOB_SPEC_ROW
+
+bool job_option_is_free(const char *name, size_t n)
+{
+#define OPTION_NAME(member, type, kind, who, least, most, setting, tag, text, option, ...) option,
+    static const char *const names[] = {
+        JOB_SPEC_OPTIONS(OPTION_NAME) "grow",
+        "checkpoint-dir",
+        "progress-regex",
+        "exit-grace",
+        "start-timeout",
+        "progress-timeout",
+        "no-hooks",
+        "preload",
+        "state-memory",
+        "module",
+        "no-python",
+        "default-ps",
+    };
+#undef OPTION_NAME
+    static const char *const fields[] = {"nproc-per-node", "ps",     "chief",
+                                         "evaluator",      "linger", "all-workers"};
+    bool is_free = false;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && !is_free; i++) {
+        is_free = strlen(names[i]) == n && strncmp(names[i], name, n) == 0;
+    }
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]) && is_free; i++) {
+        is_free = strlen(fields[i]) != n || strncmp(fields[i], name, n) != 0;
+    }
+    return is_free;
+}
+
+uint32_t job_restart_policy(uint32_t policies, uint32_t task)
+{
+    return policies >> (2 * task) & 3u;
+}
+
+uint32_t job_restart_set(uint32_t policies, uint32_t task, uint32_t policy)
+{
+    return (policies & ~(3u << (2 * task))) | policy << (2 * task);
+}
+
+static bool flag_of(const struct job_spec *spec, const struct job_spec_field *field)
+{
+    return *(const bool *)(const void *)((const char *)spec + field->offset);
+}
+
+/* Counts and durations alone are wishes, and have ranges. */
+static uint32_t *number(struct job_spec *spec, const struct job_spec_field *field)
+{
+    return (void *)((char *)spec + field->offset);
+}
+
+static const uint32_t *number_of(const struct job_spec *spec, const struct job_spec_field *field)
+{
+    return (const void *)((const char *)spec + field->offset);
+}
+
+static bool is_number(const struct job_spec_field *field)
+{
+    return field->kind == JOB_SPEC_COUNT || field->kind == JOB_SPEC_DURATION;
+}
+
+bool job_takes_all(const struct job_spec *spec)
+{
+    return spec->all_workers && !spec->chief;
+}
+
+void job_spec_init(struct job_spec *spec)
+{
+    memset(spec, 0, sizeof(*spec));
+    for (size_t i = 0; i < JOB_SPEC_N; i++) {
+        const struct job_spec_field *field = &job_spec_fields[i];
+        if (is_number(field)) {
+            *number(spec, field) = field->who == JOB_SPEC_WISH ? MSG_UNSET : field->setting;
+        }
+    }
+}
+
+void job_spec_fill(struct job_spec *spec, const struct job_spec *settings)
+{
+    for (size_t i = 0; i < JOB_SPEC_N; i++) {
+        const struct job_spec_field *field = &job_spec_fields[i];
+        if (field->who == JOB_SPEC_WISH && *number(spec, field) == MSG_UNSET) {
+            *number(spec, field) = *number_of(settings, field);
+        }
+    }
+}
+
+bool job_spec_is_sound(const struct job_spec *spec)
+{
+    for (size_t i = 0; i < JOB_SPEC_N; i++) {
+        const struct job_spec_field *field = &job_spec_fields[i];
+        if (!is_number(field)) {
+            continue;
+        }
+        uint32_t value = *number_of(spec, field);
+        bool is_open = field->who == JOB_SPEC_WISH && value == MSG_UNSET;
+        if (!is_open && (value < field->least || value > field->most)) {
+            return false;
+        }
+    }
+    return spec->min_nodes <= spec->max_nodes;
+}
+
+bool job_spec_agrees(const struct job_spec *a, const struct job_spec *b)
+{
+    for (size_t i = 0; i < JOB_SPEC_N; i++) {
+        const struct job_spec_field *field = &job_spec_fields[i];
+        if (field->who != JOB_SPEC_SAME) {
+            continue;
+        }
+        if (is_number(field) ? *number_of(a, field) != *number_of(b, field)
+                             : flag_of(a, field) != flag_of(b, field)) {
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,336 @@
+/* common/records/client.c: see client.h. */
+#include "common/records/client.h"
+
+#include <event2/event.h>
+#include <sodium.h>
+#include <stdlib.h>
+
+#include "common/base/clock.h"
+#include "common/base/limits.h"
+#include "common/base/rate.h"
+#include "common/base/timer.h"
+#include "common/channel/channel.h"
+#include "common/records/schemas.h"
+
+/* Between two attempts at first; a server that is being restarted is back within a few of them. */
+#define RETRY_MS 250
+
+/* A server that goes away in the middle of a handshake looks like one that rejects the token, so a
+ * rejection counts when it comes twice, this far apart. */
+#define REJECTIONS 2
+#define REJECTED_RETRY_MS 1000
+
+/* What is asked so long behind that finds out whether it still holds: a server that is flooded, or
+ * a network that loses one direction, looks the same. */
+#define REJECTED_AGAIN_MS 5000
+
+/* Questions at once; the server closes who puts more than its own number. */
+#define ASKED_BURST (LIMIT_MESSAGE_BURST - 20)
+
+/* Connect and handshake. */
+#define DIAL_MS 10000
+
+struct client {
+    struct client_config config;
+    struct hello_facts facts;
+    struct channel *channel;  /* NULL: none, not even on its way */
+    struct event *retry;      /* pending: no attempt before it */
+    struct event *turn;       /* what is due is done in the loop's next turn */
+    struct client_ask *first; /* the one that is asked, or will be next */
+    struct client_ask *last;
+    struct rate said;
+    uint32_t retry_ms;
+    unsigned rejections;
+    bool is_connected;
+    bool is_asked; /* the first one, on this connection */
+    enum { NO_ORPHAN, ORPHAN_QUESTION, ORPHAN_ORDER } orphan; /* its answer is dropped */
+    bool is_rejected; /* nothing is asked until rejected_at + REJECTED_AGAIN_MS */
+    struct tfe_mono rejected_at;
+};
+
+/* --- the queue --- */
+
+static void turn_soon(struct client *c)
+{
+    if (c->first) {
+        event_active(c->turn, EV_TIMEOUT, 0);
+    }
+}
+
+/* Ends the first one; c may be gone behind it. */
+static void end_first(struct client *c, enum client_end end, enum tfe_refusal code,
+                      const char *sentence)
+{
+    struct client_ask *ask = c->first;
+    c->first = ask->next;
+    c->last = c->first ? c->last : NULL;
+    c->is_asked = false;
+    ask->next = NULL;
+    turn_soon(c);
+    ask->ended(ask, end, code, sentence);
+}
+
+/* Nobody takes the rest of the answer that is on its way. */
+static void orphan(struct client *c, const struct client_ask *ask)
+{
+    c->orphan = ask->is_order ? ORPHAN_ORDER : ORPHAN_QUESTION;
+}
+
+static void retry_in(struct client *c, uint32_t in_ms, const char *why)
+{
+    c->channel = NULL;
+    c->is_connected = false;
+    c->is_asked = false;
+    c->orphan = NO_ORPHAN;
+    if (!c->first) {
+        return; /* the next question dials */
+    }
+    (void)timer_after(c->retry, in_ms);
+    if (c->config.waiting) {
+        c->config.waiting(c->config.ctx, why);
+    }
+}
+
+static void retry(struct client *c, const char *why)
+{
+    uint32_t in_ms = c->retry_ms;
+    uint32_t twice = in_ms * 2;
+    c->retry_ms = twice < c->config.retry_max_ms ? twice : c->config.retry_max_ms;
+    retry_in(c, in_ms, why);
+}
+
+/* --- the channel --- */
+
+static void on_established(void *ctx, struct channel *ch, const struct principal *by)
+{
+    struct client *c = ctx;
+    c->is_connected = true;
+    c->rejections = 0;
+    c->retry_ms = RETRY_MS;
+    turn_soon(c);
+    if (c->config.connected) {
+        c->config.connected(c->config.ctx);
+    }
+}
+
+/* Whether it may answer the question. */
+static bool is_answer(const struct client_ask *ask, enum tfe_msg_type type)
+{
+    size_t i = 0;
+    while (i < CLIENT_ASK_ROWS && ask->rows[i] != type) {
+        i++;
+    }
+    return i < CLIENT_ASK_ROWS;
+}
+
+static bool is_end(bool is_order, enum tfe_msg_type type)
+{
+    return type == MSG_REFUSED || type == (is_order ? MSG_DONE : MSG_STATUS_END);
+}
+
+static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
+{
+    struct client *c = ctx;
+    struct client_ask *ask = c->is_asked ? c->first : NULL;
+    if (c->orphan != NO_ORPHAN) {
+        if (is_end(c->orphan == ORPHAN_ORDER, msg->type)) {
+            c->orphan = NO_ORPHAN;
+            turn_soon(c);
+        }
+        return;
+    }
+    if (!ask) {
+        return;
+    }
+    channel_expect(ch, c->config.silence_ms);
+    if (msg->type == MSG_REFUSED) {
+        end_first(c, CLIENT_REFUSED, msg->u.refused.code, msg->u.refused.sentence);
+        return;
+    }
+    if (is_end(ask->is_order, msg->type)) {
+        end_first(c, CLIENT_ANSWERED, 0, "");
+        return;
+    }
+    if (!is_answer(ask, msg->type)) {
+        orphan(c, ask);
+        end_first(c, CLIENT_STRANGE, 0, CLIENT_STRANGE_SENTENCE);
+    } else if (ask->row) {
+        ask->row(ask, msg);
+    } else if (row_list_add(&ask->list, kind_of(msg->type), &msg->u) != 0) {
+        orphan(c, ask);
+        end_first(c, CLIENT_FAILED, 0, "out of memory");
+    }
+}
+
+static void on_silent(void *ctx, struct channel *ch)
+{
+    struct client *c = ctx;
+    if (c->is_asked || c->orphan != NO_ORPHAN) {
+        channel_free(ch);
+        retry(c, "it does not answer");
+    }
+}
+
+static void reject(struct client *c)
+{
+    c->is_rejected = true;
+    c->rejected_at = clock_mono();
+}
+
+static void on_closed(void *ctx, struct channel *ch, enum channel_end how, const char *detail)
+{
+    struct client *c = ctx;
+    switch (how) {
+    case CHANNEL_UNAUTHORISED:
+        if (++c->rejections >= REJECTIONS) {
+            reject(c);
+        }
+        retry_in(c, c->is_rejected ? 0 : REJECTED_RETRY_MS, "the token was rejected");
+        return;
+    case CHANNEL_NO_MEMORY:
+    case CHANNEL_EOF:
+    case CHANNEL_RESET:
+    case CHANNEL_TIMEOUT:
+    case CHANNEL_UNREACHABLE:
+    case CHANNEL_PROTOCOL:
+    case CHANNEL_OVERFLOW:
+        retry(c, detail);
+        return;
+    }
+}
+
+static const struct channel_ops channel_callbacks = {
+    .established = on_established, .message = on_message, .closed = on_closed, .silent = on_silent};
+
+static void dial(struct client *c)
+{
+    const struct join_info *join = c->config.join;
+    int rc = channel_connect(c->config.base, join->host, join->port, join->token, &c->facts,
+                             DIAL_MS, &channel_callbacks, c, &c->channel);
+    if (rc == TFE_EPROTO) {
+        reject(c);
+        retry_in(c, 0, "the token names no usable server key");
+    } else if (rc != 0) {
+        retry(c, tfe_error_sentence(rc));
+    }
+}
+
+/* Puts the first question, no sooner than the server likes to be asked. */
+static void put(struct client *c)
+{
+    if (!rate_pass(&c->said, clock_mono(), LIMIT_MESSAGE_MS, ASKED_BURST)) {
+        (void)timer_after(c->turn, LIMIT_MESSAGE_MS);
+        return;
+    }
+    row_list_done(&c->first->list);
+    int rc = channel_send(c->channel, c->first->message);
+    if (rc == 0) {
+        c->is_asked = true;
+        c->first->n_said++;
+        channel_expect(c->channel, c->config.silence_ms);
+    } else if (rc == TFE_EINVAL) {
+        end_first(c, CLIENT_REFUSED, REFUSAL_BAD_REQUEST,
+                  "a name is longer than it may be, or has characters that it may not have");
+    } else if (!channel_ends_itself(rc)) {
+        end_first(c, CLIENT_FAILED, 0, "the question cannot be sent");
+    }
+}
+
+static void on_turn(evutil_socket_t fd, short what, void *ctx)
+{
+    struct client *c = ctx;
+    if (!c->first) {
+        return;
+    }
+    if (c->is_rejected && tfe_mono_sub(clock_mono(), c->rejected_at) > REJECTED_AGAIN_MS) {
+        c->is_rejected = false;
+    }
+    if (c->is_rejected) {
+        end_first(c, CLIENT_UNAUTHORISED, REFUSAL_NOT_AUTHORISED,
+                  "not authorised: the server does not accept this token; it may belong to "
+                  "another server, or have expired");
+    } else if (!c->channel) {
+        if (!event_pending(c->retry, EV_TIMEOUT, NULL)) {
+            dial(c);
+        }
+    } else if (c->is_connected && !c->is_asked && c->orphan == NO_ORPHAN) {
+        put(c);
+    }
+}
+
+/* --- the door --- */
+
+int client_new(const struct client_config *config, struct client **ret)
+{
+    struct client *c = calloc(1, sizeof(*c));
+    if (!c) {
+        return TFE_ENOMEM;
+    }
+    c->config = *config;
+    c->retry_ms = RETRY_MS;
+    c->facts =
+        (struct hello_facts){.version_min = PROTOCOL_VERSION, .version_max = PROTOCOL_VERSION};
+    randombytes_buf(&c->facts.boot_nonce, sizeof(c->facts.boot_nonce));
+    c->retry = evtimer_new(config->base, on_turn, c);
+    c->turn = evtimer_new(config->base, on_turn, c);
+    if (!c->retry || !c->turn) {
+        client_free(c);
+        return TFE_ENOMEM;
+    }
+    *ret = c;
+    return 0;
+}
+
+void client_ask(struct client *c, struct client_ask *ask)
+{
+    ask->next = NULL;
+    ask->n_said = 0;
+    if (c->last) {
+        c->last->next = ask;
+    } else {
+        c->first = ask;
+    }
+    c->last = ask;
+    turn_soon(c);
+}
+
+void client_take_back(struct client *c, struct client_ask *ask)
+{
+    struct client_ask **at = &c->first;
+    struct client_ask *before = NULL;
+    while (*at && *at != ask) {
+        before = *at;
+        at = &before->next;
+    }
+    if (*at) {
+        if (!before && c->is_asked) {
+            orphan(c, ask);
+            c->is_asked = false;
+        }
+        *at = ask->next;
+        c->last = c->last == ask ? before : c->last;
+        ask->next = NULL;
+        turn_soon(c);
+    }
+    row_list_done(&ask->list);
+}
+
+int client_say(struct client *c, const struct tfe_msg *msg)
+{
+    return c->is_asked ? channel_send(c->channel, msg) : TFE_ESTATE;
+}
+
+bool client_is_connected(const struct client *c)
+{
+    return c->is_connected;
+}
+
+void client_free(struct client *c)
+{
+    if (c) {
+        channel_free(c->channel);
+        event_drop(&c->retry);
+        event_drop(&c->turn);
+        free(c);
+    }
+}

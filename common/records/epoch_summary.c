@@ -1,0 +1,187 @@
+/* common/records/epoch_summary.c: what the rows of a ledger mean: how long training stood still,
+ * and why. */
+#include "common/records/epoch_summary.h"
+
+#include <string.h>
+
+#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
+
+/* Where nothing is ever told, an epoch that ran for so long has trained (design 1, progress). */
+#define PROGRESS_MS 60000
+
+/* The first of these times that is known, or -1. */
+static int64_t first_known(const struct msg_epoch_row *row, const enum tfe_epoch_time *which,
+                           size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (row->at[which[i]].ms != 0) {
+            return row->at[which[i]].ms;
+        }
+    }
+    return -1;
+}
+
+static bool has_step(const struct msg_epoch_row *row)
+{
+    return row->at[EPOCH_PROGRESSED].ms != 0 || row->has_lost;
+}
+
+/* NULL: the i-th row is not there, or tells something else. */
+static struct epoch_row *epoch_at(const struct row_list *ledger, size_t i)
+{
+    return i < ledger->n && ledger->v[i].kind == &kind_epoch ? ledger->v[i].at : NULL;
+}
+
+/* Whether steps of its run are seen at all: then its training begins with the first one, and an
+ * epoch without one has not trained. */
+static bool tells_steps(const struct row_list *ledger, uint32_t run)
+{
+    for (size_t i = 0; i < ledger->n; i++) {
+        const struct epoch_row *r = epoch_at(ledger, i);
+        if (r && r->row.run == run && has_step(&r->row)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool has_new_checkpoint(const struct epoch_row *before, const struct epoch_row *r)
+{
+    return r->row.has_saved &&
+           (!before || !before->row.has_saved || r->row.saved_step > before->row.saved_step);
+}
+
+/* Whether its trainers failed before they had done anything, for all that is known. failed: they
+ * did; it ended. */
+static bool is_fruitless(const struct epoch_row *before, const struct epoch_row *r, bool failed)
+{
+    return failed && r->began >= 0 && r->ended - r->began < PROGRESS_MS &&
+           !has_new_checkpoint(before, r);
+}
+
+/* It has not trained: all of its time is standstill, the last epoch's end to its own. */
+static void stands(struct epoch_row *r, const struct epoch_row *before, int64_t until)
+{
+    int64_t since = before ? before->ended : r->began;
+    r->running = until >= 0 ? 0 : -1;
+    if (before || r->ended >= 0) { /* what a first epoch waits for is no standstill until it ends */
+        r->standstill = since >= 0 && until >= since ? until - since : -1;
+        r->is_least = r->ended < 0 && r->standstill >= 0;
+    }
+}
+
+/* before: of the same run, or NULL. until: it ended, or now while it runs; -1: not known. */
+static void work_out(struct epoch_row *r, const struct epoch_row *before, int64_t until,
+                     bool failed, bool has_steps)
+{
+    static const enum tfe_epoch_time trained[] = {EPOCH_PROGRESSED, EPOCH_LISTENING, EPOCH_STARTED,
+                                                  EPOCH_COMMITTED};
+    r->began = first_known(&r->row, trained, COUNT(trained));
+    r->standstill = 0;
+    r->is_least = false;
+    if (has_steps ? !has_step(&r->row) : is_fruitless(before, r, failed)) {
+        stands(r, before, until);
+        return;
+    }
+    r->running = r->began >= 0 && until >= r->began ? until - r->began : -1;
+    if (before) {
+        bool is_known = before->ended >= 0 && r->began >= before->ended;
+        r->standstill = is_known ? r->began - before->ended : -1;
+        r->is_least = is_known && r->row.at[EPOCH_PROGRESSED].ms == 0;
+    }
+}
+
+static const struct msg_status_job *job_of(const struct row_list *ledger)
+{
+    for (size_t i = ledger->n; i-- > 0;) {
+        if (ledger->v[i].kind == &kind_job) {
+            return ledger->v[i].at;
+        }
+    }
+    return NULL;
+}
+
+/* Whether the job's newest epoch runs, or is being written before it begins. */
+static bool is_on(const struct msg_status_job *job)
+{
+    return job->state == STATE_RUNNING || strcmp(job->phase, "committing") == 0;
+}
+
+void epochs_work_out(struct row_list *ledger, struct tfe_wall now)
+{
+    static const enum tfe_epoch_time due[] = {EPOCH_STOPPED, EPOCH_DETECTED, EPOCH_GATHERED,
+                                              EPOCH_COMMITTED};
+    const struct msg_status_job *job = job_of(ledger);
+    const struct epoch_row *before = NULL;
+    bool has_steps = false;
+    for (size_t i = 0; i < ledger->n; i++) {
+        struct epoch_row *r = epoch_at(ledger, i);
+        const struct epoch_row *next = epoch_at(ledger, i + 1);
+        if (!r) {
+            continue;
+        }
+        if (!before || before->row.run != r->row.run) {
+            before = NULL;
+            has_steps = tells_steps(ledger, r->row.run);
+        }
+        r->ended = r->row.at[EPOCH_ENDED].ms != 0 ? r->row.at[EPOCH_ENDED].ms : -1;
+        if (r->ended < 0 && next) {
+            r->ended = first_known(&next->row, due, COUNT(due));
+        }
+        bool runs = !next && !r->row.over && job && is_on(job);
+        bool failed = next ? next->row.run == r->row.run && next->row.cause == CAUSE_TRAINER_FAILED
+                           : job && job->state == STATE_FAILED;
+        work_out(r, before,
+                 r->ended >= 0 ? r->ended
+                 : runs        ? now.ms
+                               : -1,
+                 failed && r->ended >= 0, has_steps);
+        before = r;
+    }
+}
+
+/* Nobody trains, and none of the rows says so: since the last epoch's end. */
+static int64_t standstill_now(const struct row_list *ledger, struct tfe_wall now)
+{
+    const struct msg_status_job *job = job_of(ledger);
+    const struct epoch_row *last = NULL;
+    for (size_t i = 0; i < ledger->n; i++) {
+        const struct epoch_row *r = epoch_at(ledger, i);
+        last = r ? r : last;
+    }
+    if (!job || !last || msg_job_is_over(job->state) || job->state == STATE_RUNNING ||
+        last->row.run != job->run || last->ended < 0) {
+        return -1;
+    }
+    return now.ms > last->ended ? now.ms - last->ended : 0;
+}
+
+void epochs_sum(const struct row_list *ledger, struct tfe_wall now, struct epochs_total *ret)
+{
+    *ret = (struct epochs_total){.useful = -1, .job = job_of(ledger)};
+    ret->now = standstill_now(ledger, now);
+    for (size_t i = 0; i < ledger->n; i++) {
+        const struct epoch_row *r = epoch_at(ledger, i);
+        if (!r) {
+            continue;
+        }
+        ret->running += r->running > 0 ? r->running : 0;
+        if (r->standstill > 0) {
+            ret->standstill_all += r->standstill;
+            ret->standstill[(unsigned)r->row.cause % EPOCHS_CAUSES] += r->standstill;
+            ret->is_least = ret->is_least || r->is_least;
+        }
+        if (r->row.has_lost) {
+            ret->has_lost = true;
+            ret->lost_steps += r->row.lost_steps;
+        }
+    }
+    if (ret->now >= 0) {
+        ret->standstill_all += ret->now;
+        ret->is_least = true;
+    }
+    int64_t all = ret->running + ret->standstill_all;
+    if (all > 0) {
+        ret->useful = 100.0 * (double)ret->running / (double)all;
+    }
+}

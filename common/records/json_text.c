@@ -1,0 +1,153 @@
+/* common/records/json_text.c: rows for programs: JSON objects, and lines of CSV. */
+#include "common/records/json_text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/escape.h"
+#include "common/base/utf8.h"
+
+json_t *row_json_text(const char *text)
+{
+    if (!text) {
+        return json_null();
+    }
+    size_t n = strlen(text);
+    char *repaired = malloc(UTF8_REPAIRED_MAX(n));
+    json_t *json = repaired ? json_stringn(repaired, utf8_repair(text, n, repaired)) : NULL;
+    free(repaired);
+    return json;
+}
+
+static json_t *list_json(const struct row_value *value)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < value->n_list; i++) {
+        if (json_array_append_new(list, json_integer(value->list[i])) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+/* "K=V,K=V" as an object; no value has a comma. */
+static json_t *labels_json(const char *text)
+{
+    json_t *object = json_object();
+    while (object && *text != '\0') {
+        const size_t n = strcspn(text, ",");
+        const size_t n_key = strcspn(text, "=");
+        char *key = n_key < n ? strndup(text, n_key) : NULL;
+        char *value = key ? strndup(text + n_key + 1, n - n_key - 1) : NULL;
+        if (key && json_object_set_new(object, key, row_json_text(value)) != 0) {
+            json_decref(object);
+            object = NULL;
+        }
+        free(key);
+        free(value);
+        text += n + (text[n] == ',');
+    }
+    return object;
+}
+
+static json_t *value_json(const struct row_value *value)
+{
+    switch (value->form) {
+    case ROW_NONE:
+        break;
+    case ROW_IS_TEXT:
+        return row_json_text(value->text);
+    case ROW_IS_NUMBER:
+        return json_integer(value->number);
+    case ROW_IS_REAL:
+        return json_real(value->real);
+    case ROW_IS_BOOL:
+        return json_boolean(value->number);
+    case ROW_IS_LIST:
+        return list_json(value);
+    }
+    return json_null();
+}
+
+json_t *row_json(const struct row_kind *kind, const void *row)
+{
+    json_t *object = json_object();
+    const struct row_field *f;
+    const void *at = row;
+    for (size_t i = 0; (f = row_field(kind, i, &at)) != NULL; i++, at = row) {
+        char room[ROW_ROOM];
+        struct row_value value = row_value(f, at, room);
+        const bool is_labels = f->type == ROW_LABELS && value.form == ROW_IS_TEXT;
+        json_t *json = !f->key ? NULL : is_labels ? labels_json(value.text) : value_json(&value);
+        if (f->key && json_object_set_new(object, f->key, json) != 0) {
+            json_decref(object);
+            return NULL;
+        }
+    }
+    return object;
+}
+
+json_t *row_list_json(const struct row_list *list, const struct row_kind *kind)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < list->n; i++) {
+        const struct row *row = &list->v[i];
+        if (row->kind == kind && json_array_append_new(array, row_json(kind, row->at)) != 0) {
+            json_decref(array);
+            return NULL;
+        }
+    }
+    return array;
+}
+
+void row_csv_head(const char *const *keys, size_t n, FILE *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        (void)fprintf(out, "%s%s", i > 0 ? "," : "", keys[i]);
+    }
+    (void)fputc('\n', out);
+}
+
+/* Quotes are doubled inside. A leading character that a spreadsheet would take for a formula gets
+ * an apostrophe in front: labels come from machines that we do not know. */
+static void put_quoted(const char *text, FILE *out)
+{
+    (void)fputs(text[0] != '\0' && strchr("=+-@", text[0]) ? "\"'" : "\"", out);
+    for (size_t used, left = strlen(text); left > 0; text += used, left -= used) {
+        char unit[SHOWN_UNIT_MAX];
+        size_t n;
+        used = shown_unit(text, left, unit, &n);
+        (void)fprintf(out, "%.*s%s", (int)n, unit, unit[0] == '"' ? "\"" : "");
+    }
+    (void)fputc('"', out);
+}
+
+static void put_value(const struct row_field *f, const void *row, FILE *out)
+{
+    char room[ROW_ROOM];
+    struct row_value value = row_value(f, row, room);
+    if (f->type == ROW_TEXT || f->type == ROW_LABELS) {
+        put_quoted(value.text ? value.text : "", out);
+    } else if (value.form == ROW_IS_TEXT) {
+        (void)fputs(value.text, out);
+    } else if (value.form == ROW_IS_REAL) {
+        (void)fprintf(out, "%.17g", value.real);
+    } else if (value.form == ROW_IS_NUMBER || value.form == ROW_IS_BOOL) {
+        (void)fprintf(out, "%lld", (long long)value.number);
+    }
+}
+
+void row_csv(const struct row_kind *kind, const void *row, const char *const *keys, size_t n,
+             FILE *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        const void *at = row;
+        const struct row_field *f = row_find(kind, keys[i], NULL, &at);
+        (void)fputs(i > 0 ? "," : "", out);
+        if (f) {
+            put_value(f, at, out);
+        }
+    }
+    (void)fputc('\n', out);
+}

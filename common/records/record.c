@@ -1,0 +1,159 @@
+/* common/records/record.c: what a row consists of. */
+#include "common/records/record.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const void *at(const void *row, size_t offset)
+{
+    return (const char *)row + offset;
+}
+
+/* *left: fields to go before it. */
+static const struct row_field *go_to(const struct row_kind *kind, size_t *left, const void **row)
+{
+    for (const struct row_field *f = kind->fields; f < kind->fields + kind->n_fields; f++) {
+        const void *part = at(*row, f->offset);
+        const struct row_field *found = f;
+        if (f->type == ROW_PART) {
+            found = go_to(f->part, left, &part);
+            *row = found ? part : *row;
+        } else if ((*left)-- > 0) {
+            found = NULL;
+        }
+        if (found) {
+            return found;
+        }
+    }
+    return NULL;
+}
+
+const struct row_field *row_field(const struct row_kind *kind, size_t i, const void **row)
+{
+    return go_to(kind, &i, row);
+}
+
+const struct row_field *row_find(const struct row_kind *kind, const char *key, const char *head,
+                                 const void **row)
+{
+    const struct row_field *f;
+    const void *whole = *row;
+    for (size_t i = 0; (f = row_field(kind, i, row)) != NULL; i++, *row = whole) {
+        if ((key && f->key && strcmp(f->key, key) == 0) ||
+            (head && f->head && strcmp(f->head, head) == 0)) {
+            return f;
+        }
+    }
+    return NULL;
+}
+
+static struct row_value number(int64_t n, bool is_known)
+{
+    return (struct row_value){.form = is_known ? ROW_IS_NUMBER : ROW_NONE, .number = n};
+}
+
+static struct row_value count(const struct row_field *field, uint64_t n)
+{
+    struct row_value value =
+        number(n > INT64_MAX ? INT64_MAX : (int64_t)n, n != 0 || !field->is_0_unknown);
+    if (value.form == ROW_IS_NUMBER && field->scale > 0) {
+        value.form = ROW_IS_REAL;
+        value.real = (double)n * field->scale;
+    }
+    return value;
+}
+
+struct row_value row_value(const struct row_field *field, const void *row, char room[ROW_ROOM])
+{
+    const void *p = at(row, field->offset);
+    struct row_value value = {.form = ROW_NONE};
+    if (field->has != 0 && !*(const bool *)at(row, field->has)) {
+        return value;
+    }
+    switch (field->type) {
+    case ROW_TEXT:
+    case ROW_WORD:
+    case ROW_LABELS:
+        value.text = field->text ? field->text(row, room) : *(const char *const *)p;
+        value.form = value.text ? ROW_IS_TEXT : ROW_NONE;
+        break;
+    case ROW_PID:
+        return number(*(const uint32_t *)p, true);
+    case ROW_U32:
+        return count(field, *(const uint32_t *)p);
+    case ROW_U64:
+        return count(field, *(const uint64_t *)p);
+    case ROW_AGE:
+        return number(*(const uint32_t *)p, *(const uint32_t *)p > 0);
+    case ROW_REAL:
+        value.form = ROW_IS_REAL;
+        value.real = *(const double *)p;
+        break;
+    case ROW_BOOL:
+        value.form = ROW_IS_BOOL;
+        value.number = *(const bool *)p;
+        break;
+    case ROW_PIDS:
+        value.form = ROW_IS_LIST;
+        value.list = *(const uint32_t *const *)p;
+        value.n_list = *(const size_t *)at(row, field->n);
+        break;
+    case ROW_MOMENT:
+        return number(*(const int64_t *)p, *(const int64_t *)p > 0);
+    case ROW_SPAN:
+        return number(*(const int64_t *)p, *(const int64_t *)p >= 0);
+    case ROW_PART:
+        break;
+    }
+    return value;
+}
+
+/* What the row points to by this field; *ret_n bytes. NULL: nothing. */
+static const void *pointed_to(const struct row_field *f, const void *row, size_t *ret_n)
+{
+    const void *const *p = at(row, f->offset);
+    if (f->type == ROW_PIDS) {
+        *ret_n = *(const size_t *)at(row, f->n) * sizeof(uint32_t);
+        return *p;
+    }
+    if ((f->type != ROW_TEXT && f->type != ROW_WORD && f->type != ROW_LABELS) || f->text || !*p) {
+        return NULL;
+    }
+    *ret_n = strlen(*p) + 1;
+    return *p;
+}
+
+/* Lists first, so that they lie where numbers may. */
+static bool is_turn(const struct row_field *f, int turn)
+{
+    return (f->type == ROW_PIDS) == (turn == 0);
+}
+
+void *row_copy(const struct row_kind *kind, const void *row)
+{
+    size_t n = kind->size;
+    const struct row_field *f;
+    const void *from = row;
+    size_t bytes;
+    for (size_t i = 0; (f = row_field(kind, i, &from)) != NULL; i++, from = row) {
+        n += pointed_to(f, from, &bytes) ? bytes : 0;
+    }
+    char *copy = calloc(1, n);
+    if (!copy) {
+        return NULL;
+    }
+    memcpy(copy, row, kind->given);
+    char *end = copy + kind->size;
+    for (int turn = 0; turn < 2; turn++) {
+        for (size_t i = 0; (f = row_field(kind, i, &from)) != NULL; i++, from = row) {
+            const void *p = pointed_to(f, from, &bytes);
+            if (p && is_turn(f, turn)) {
+                size_t offset = (size_t)((const char *)from - (const char *)row) + f->offset;
+                memcpy(end, p, bytes);
+                memcpy(copy + offset, &end, sizeof(end));
+                end += bytes;
+            }
+        }
+    }
+    return copy;
+}

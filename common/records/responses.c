@@ -1,0 +1,161 @@
+/* common/records/responses.c: see responses.h. */
+#include "common/records/responses.h"
+
+#include "common/base/clock.h"
+#include "common/records/epoch_summary.h"
+#include "common/records/json_text.h"
+#include "common/records/schemas.h"
+
+/* Of what stands behind a job's row: the list in its object that rows of this kind belong to; NULL:
+ * they are no lists of a job. */
+static const char *list_of(const struct row_kind *kind)
+{
+    return kind == &kind_node        ? "nodes"
+           : kind == &kind_condition ? "conditions"
+           : kind == &kind_pool_node ? "pool"
+                                     : NULL;
+}
+
+static int begin_job(json_t *jobs, json_t *job, bool has_nodes, bool has_detail)
+{
+    int failed = json_object_set_new(job, "metrics", json_object());
+    if (has_nodes) {
+        failed |= json_object_set_new(job, "nodes", json_array());
+    }
+    if (has_detail) {
+        failed |= json_object_set_new(job, "conditions", json_array());
+        failed |= json_object_set_new(job, "pool", json_array());
+    }
+    return failed | json_array_append_new(jobs, job);
+}
+
+/* Every job has a condition where detail was asked for. */
+static bool is_detailed(const struct row_list *rows)
+{
+    for (size_t i = 0; i < rows->n; i++) {
+        if (rows->v[i].kind == &kind_condition) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static json_t *jobs_json(const struct row_list *rows, bool has_nodes)
+{
+    const bool has_detail = is_detailed(rows);
+    json_t *jobs = json_array();
+    json_t *job = NULL;
+    int failed = !jobs;
+    for (size_t i = 0; i < rows->n && !failed; i++) {
+        const struct row *row = &rows->v[i];
+        const char *list = list_of(row->kind);
+        if (row->kind == &kind_job) {
+            job = row_json(row->kind, row->at);
+            failed = begin_job(jobs, job, has_nodes, has_detail);
+        } else if (row->kind == &kind_point) {
+            const struct msg_series_row *point = row->at;
+            failed = json_object_set_new(json_object_get(job, "metrics"), point->name,
+                                         json_real(point->value));
+        } else if (list) {
+            failed =
+                json_array_append_new(json_object_get(job, list), row_json(row->kind, row->at));
+        }
+    }
+    if (failed) {
+        json_decref(jobs);
+        return NULL;
+    }
+    return jobs;
+}
+
+json_t *answer_status(const struct row_list *rows)
+{
+    return json_pack("{s:o, s:o}", "jobs", jobs_json(rows, true), "health",
+                     row_list_json(rows, &kind_health));
+}
+
+json_t *answer_jobs(const struct row_list *rows)
+{
+    return json_pack("{s:o, s:o}", "jobs", jobs_json(rows, false), "health",
+                     row_list_json(rows, &kind_health));
+}
+
+json_t *answer_job(const struct row_list *rows)
+{
+    json_t *jobs = jobs_json(rows, true);
+    json_t *job = json_incref(json_array_get(jobs, 0));
+    json_decref(jobs);
+    return job;
+}
+
+/* --- ledgers --- */
+
+static json_t *total_json(const struct epochs_total *total)
+{
+    json_t *by_cause = json_object();
+    for (unsigned i = 0; i < EPOCHS_CAUSES; i++) {
+        if (total->standstill[i] > 0 &&
+            json_object_set_new(by_cause, msg_cause_name((enum tfe_cause)i),
+                                json_integer(total->standstill[i])) != 0) {
+            json_decref(by_cause);
+            return NULL;
+        }
+    }
+    if (total->now > 0 &&
+        json_object_set_new(by_cause, "now", json_integer((json_int_t)total->now)) != 0) {
+        json_decref(by_cause);
+        return NULL;
+    }
+    /* In tenths of a percent: all numbers of ours are whole. */
+    return json_pack(
+        "{s:I, s:I, s:o, s:o, s:o, s:b}", "running_ms", (json_int_t)total->running, "standstill_ms",
+        (json_int_t)total->standstill_all, "standstill_ms_by_cause", by_cause, "lost_steps",
+        total->has_lost ? json_integer((json_int_t)total->lost_steps) : json_null(),
+        "useful_permille",
+        total->useful < 0 ? json_null() : json_integer((json_int_t)(total->useful * 10 + 0.5)),
+        "standstill_at_least", total->is_least);
+}
+
+/* What no row says: nobody trains, and what for. */
+static json_t *now_json(const struct epochs_total *total)
+{
+    return total->now < 0
+               ? json_null()
+               : json_pack("{s:I, s:s, s:s?}", "standstill_ms", (json_int_t)total->now, "state",
+                           msg_job_state_name(total->job->state), "waits", total->job->waits);
+}
+
+json_t *answer_epochs(const struct row_list *ledger, const char *job)
+{
+    struct epochs_total total;
+    epochs_sum(ledger, clock_wall(), &total);
+    return json_pack("{s:s, s:o, s:o, s:o}", "job", job, "epochs",
+                     row_list_json(ledger, &kind_epoch), "total", total_json(&total), "now",
+                     now_json(&total));
+}
+
+/* --- nodes --- */
+
+json_t *answer_nodes(struct row_list *rows)
+{
+    const struct msg_status_job *job = NULL;
+    for (size_t i = 0; i < rows->n; i++) {
+        if (rows->v[i].kind == &kind_job) {
+            job = rows->v[i].at;
+        } else if (rows->v[i].kind == &kind_node) {
+            if (!job) {
+                return NULL;
+            }
+            ((struct node_row *)rows->v[i].at)->job = job->job;
+            rows->v[i].kind = &kind_node_of_job;
+        }
+    }
+    return json_pack("{s:o}", "nodes", row_list_json(rows, &kind_node_of_job));
+}
+
+json_t *answer_events(const struct row_list *rows, uint64_t after)
+{
+    const struct msg_event_row *last = rows->n > 0 ? rows->v[rows->n - 1].at : NULL;
+    return json_pack("{s:o, s:I}", "events", row_list_json(rows, &kind_event), "newest",
+                     (json_int_t)(last ? last->number : after));
+}

@@ -1,0 +1,137 @@
+/* server/auth/agent_keys.c: agents' own keys: made on the agents' wish, and shown to operators.
+ *
+ * The server keeps none of them: each comes with its certificate. What it keeps is which were taken
+ * back (rows_token_revoke), until they would have ended anyway. */
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "common/base/limits.h"
+#include "common/base/log.h"
+#include "common/channel/channel.h"
+#include "server/query/operator.h"
+#include "server/session.h"
+
+/* --- on the agents' wish --- */
+
+/* Whoever has one that is good for long needs no other: keys are not made by the thousand. */
+static bool is_too_early(const struct principal *by, struct tfe_wall now)
+{
+    return by->kind == PRINCIPAL_BY_NODE_KEY && by->expires.ms - now.ms > LIMIT_NODE_KEY_MS / 2;
+}
+
+void session_enrol(struct session *s, const struct msg_enrol *enrol)
+{
+    const struct peer_key from = peer_key(&s->peer);
+    uint64_t unanswered;
+    uint8_t public_key[32];
+    char text[3][2 * MSG_CERTIFICATE_MAX + 1];
+    const struct tfe_wall now = clock_wall();
+    struct principal by = *s->by;
+    struct token token;
+    struct certificate certificate;
+    if (is_too_early(&by, now) ||
+        sodium_hex2bin(public_key, sizeof(public_key), enrol->public_key, strlen(enrol->public_key),
+                       NULL, NULL, NULL) != 0 ||
+        !throttle_pass(s->all->enrolments, &from, sizeof(from), &unanswered)) {
+        return;
+    }
+    hello_server_enrol(s->all->hello, public_key, (struct tfe_wall){now.ms + LIMIT_NODE_KEY_MS},
+                       &by, &token, &certificate);
+    token_id_text(token.key_id, text[0]);
+    (void)sodium_bin2hex(text[1], sizeof(text[1]), token.secret, sizeof(token.secret));
+    (void)sodium_bin2hex(text[2], sizeof(text[2]), certificate.bytes, certificate.n);
+    const struct tfe_msg answer = {
+        .type = MSG_ENROLLED,
+        .u.enrolled = {
+            .key = text[0], .secret = text[1], .certificate = text[2], .expires = by.expires}};
+    session_note(s, "ENROL", text[0], "done");
+    int rc = channel_send(s->channel, &answer);
+    sodium_memzero(text, sizeof(text));
+    token_done(&token);
+    if (rc == 0) {
+        channel_identify(s->channel, &by);
+        (void)session_judge(s, now);
+    } else if (!channel_ends_itself(rc)) {
+        session_break(s);
+    }
+}
+
+/* --- shown --- */
+
+struct agent_rows {
+    struct rows rows;
+    const struct sessions *all;
+    const struct principal *by;
+    uint32_t next;
+    char key[MSG_KEY_HEX + 1];
+    char token[MSG_KEY_HEX + 1];
+    char from[ENDPOINT_TEXT_MAX];
+};
+
+/* The next that r->by may see; who has joined no job is seen by who may see all. NULL: none. */
+static const struct session *next_agent(struct agent_rows *r, struct rdzv_found *ret_node)
+{
+    const struct sessions *all = r->all;
+    while (r->next < all->n_fresh) {
+        const struct session *s = all->by_number[r->next++];
+        if (!s || s->phase != SESSION_OPEN) {
+            continue;
+        }
+        *ret_node = (struct rdzv_found){.n = 0};
+        if (rdzv_node_of(all->rdzv, s->number, ret_node) == 0
+                ? !principal_fault(r->by, MSG_AGENTS, ret_node->v[0].job)
+                : strcmp(r->by->scope, PRINCIPAL_EVERY_JOB) == 0) {
+            return s;
+        }
+    }
+    return NULL;
+}
+
+static int agents_next(struct rows *rows, struct tfe_msg *ret)
+{
+    struct agent_rows *r = (struct agent_rows *)rows;
+    const struct sessions *all = r->all;
+    struct rdzv_found node;
+    const struct session *s = next_agent(r, &node);
+    if (!s) {
+        *ret = (struct tfe_msg){.type = MSG_STATUS_END};
+        return 0;
+    }
+    bool has_joined = node.n > 0;
+    token_id_text(s->by->key_id, r->key);
+    token_id_text(s->by->origin, r->token);
+    *ret = (struct tfe_msg){
+        .type = MSG_AGENT_ROW,
+        .u.agent_row = {.key = r->key,
+                        .token = r->token,
+                        .label = keyring_label(keys_ring(all->keys), s->by->origin),
+                        .jobs = s->by->scope,
+                        .from = peer_text(&s->peer, r->from),
+                        .enrolled = s->by->kind == PRINCIPAL_BY_NODE_KEY,
+                        .node = has_joined ? node.v[0].node : "",
+                        .name = has_joined ? node.v[0].name : "",
+                        .job = has_joined ? node.v[0].job : "",
+                        .expires = s->by->expires}};
+    return 0;
+}
+
+static void agent_rows_free(struct rows *rows)
+{
+    free(rows);
+}
+
+int rows_agents(const struct sessions *all, const struct principal *by, struct rows **ret)
+{
+    static const struct rows_ops ops = {.next = agents_next, .free = agent_rows_free};
+    struct agent_rows *r = calloc(1, sizeof(*r));
+    if (!r) {
+        return TFE_ENOMEM;
+    }
+    r->rows.ops = &ops;
+    r->all = all;
+    r->by = by;
+    *ret = &r->rows;
+    return 0;
+}

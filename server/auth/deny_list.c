@@ -1,0 +1,122 @@
+/* server/auth/deny_list.c: whom an operator has evicted, by the key and label that they came with.
+ */
+#include "server/auth/deny_list.h"
+
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/channel/token.h"
+#include "common/records/schemas.h"
+
+struct bans {
+    uint32_t n;
+    struct msg_ban_row *v[BANS_KEPT_MAX]; /* the oldest first */
+};
+
+int bans_new(struct bans **ret)
+{
+    *ret = calloc(1, sizeof(**ret));
+    return *ret ? 0 : TFE_ENOMEM;
+}
+
+void bans_free(struct bans *bans)
+{
+    for (uint32_t i = 0; bans && i < bans->n; i++) {
+        free(bans->v[i]);
+    }
+    free(bans);
+}
+
+void bans_forget(struct bans *bans, const struct msg_ban_row *row)
+{
+    for (uint32_t i = 0; i < bans->n; i++) {
+        if (bans->v[i] == row) {
+            free(bans->v[i]);
+            bans->n--;
+            memmove(bans->v + i, bans->v + i + 1, (bans->n - i) * sizeof(struct msg_ban_row *));
+            return;
+        }
+    }
+}
+
+/* The oldest of this job; if it has none, of all: who may only evict from some jobs lets nobody
+ * into another one. */
+static uint32_t first_of(const struct bans *bans, const char *job)
+{
+    uint32_t i = 0;
+    while (i < bans->n && strcmp(bans->v[i]->job, job) != 0) {
+        i++;
+    }
+    return i < bans->n ? i : 0;
+}
+
+int bans_take(struct bans *bans, const struct msg_ban_row *row)
+{
+    struct msg_ban_row *copy = row_copy(&kind_ban_row, row);
+    if (!copy) {
+        return TFE_ENOMEM;
+    }
+    for (uint32_t i = 0; i < bans->n; i++) {
+        if (strcmp(bans->v[i]->job, row->job) == 0 && strcmp(bans->v[i]->node, row->node) == 0) {
+            bans_forget(bans, bans->v[i]);
+            break;
+        }
+    }
+    if (bans->n == BANS_KEPT_MAX) {
+        bans_forget(bans, bans->v[first_of(bans, row->job)]);
+    }
+    bans->v[bans->n++] = copy;
+    return 0;
+}
+
+const struct msg_ban_row *bans_at(const struct bans *bans, uint32_t i)
+{
+    return i < bans->n ? bans->v[bans->n - 1 - i] : NULL;
+}
+
+static bool is_key(const char *hex, const uint8_t id[PRINCIPAL_KEY_ID_BYTES])
+{
+    uint8_t banned[PRINCIPAL_KEY_ID_BYTES];
+    size_t n = 0;
+    return sodium_hex2bin(banned, sizeof(banned), hex, strlen(hex), NULL, &n, NULL) == 0 &&
+           n == sizeof(banned) && token_compare(banned, id) == 0;
+}
+
+static bool is_on(const struct msg_ban_row *row, struct tfe_wall now)
+{
+    return row->until.ms > now.ms;
+}
+
+const struct msg_ban_row *bans_find(const struct bans *bans, const struct principal *by,
+                                    const char *job, const char *node, const char *name,
+                                    struct tfe_wall now)
+{
+    char token[MSG_KEY_HEX + 1];
+    const bool has_own = by->kind == PRINCIPAL_BY_NODE_KEY;
+    const struct msg_ban_row *row;
+    token_id_text(by->origin, token);
+    for (uint32_t i = 0; (row = bans_at(bans, i)) != NULL; i++) {
+        const bool is_same =
+            row->name[0] != '\0' && strcmp(row->name, name) == 0 && strcmp(row->token, token) == 0;
+        if (is_on(row, now) && strcmp(row->job, job) == 0 &&
+            (is_same || (has_own && is_key(row->key, by->key_id)) ||
+             strcmp(row->node, node) == 0)) {
+            return row;
+        }
+    }
+    return NULL;
+}
+
+const struct msg_ban_row *bans_named(const struct bans *bans, const struct principal *by,
+                                     const char *node, struct tfe_wall now)
+{
+    const struct msg_ban_row *row;
+    for (uint32_t i = 0; (row = bans_at(bans, i)) != NULL; i++) {
+        if (is_on(row, now) && (strcmp(row->node, node) == 0 || strcmp(row->name, node) == 0) &&
+            !principal_fault(by, MSG_UNBAN, row->job)) {
+            return row;
+        }
+    }
+    return NULL;
+}

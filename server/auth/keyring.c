@@ -1,0 +1,522 @@
+/* server/auth/keyring.c: what the server remembers of tokens beyond what proves itself. */
+#include "server/auth/keyring.h"
+
+#include <bsd/sys/tree.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/assert.h"
+#include "common/base/clock.h"
+#include "common/base/id.h"
+#include "common/base/limits.h"
+#include "common/records/schemas.h"
+#include "server/scheduler/placement.h"
+
+struct key {
+    RB_ENTRY(key) link;
+    uint8_t id[PRINCIPAL_KEY_ID_BYTES];
+    struct msg_token_row *row;
+    bool has_word; /* its quota counts: it is the newest of its scope that brought one */
+};
+RB_HEAD(key_tree, key);
+
+struct keyring {
+    struct hello_server *hello;
+    struct key_tree keys;
+    uint32_t n;
+    struct token_ring roots; /* generations only */
+    int64_t keep_ms;
+    void (*on_change)(void *ctx);
+    void *on_change_ctx;
+    keyring_quota_fn *on_quota;
+    void *on_quota_ctx;
+    struct tfe_wall latest;    /* latest time against which keys were checked */
+    struct tfe_mono latest_at; /* monotonic time of that check */
+};
+
+_Static_assert(MSG_KEY_HEX == 2 * PRINCIPAL_KEY_ID_BYTES, "hexadecimal");
+_Static_assert(MSG_KEY_USES_MAX *(TFE_ID_MAX / 2 + 1) <= MSG_KEY_NODES_MAX, "ids of 32 bytes");
+_Static_assert(MSG_TOKEN_MAX == TOKEN_TEXT_MAX, "a token in a message");
+
+static int compare(const struct key *a, const struct key *b)
+{
+    return token_compare(a->id, b->id);
+}
+
+RB_GENERATE_INTERNAL(key_tree, key, link, compare, __attribute__((unused)) static)
+
+static struct key *find(const struct keyring *ring, const uint8_t id[PRINCIPAL_KEY_ID_BYTES])
+{
+    struct key wanted;
+    memcpy(wanted.id, id, sizeof(wanted.id));
+    struct key_tree *keys = (struct key_tree *)(uintptr_t)&ring->keys; /* tree.h knows no const */
+    return RB_FIND(key_tree, keys, &wanted);
+}
+
+static bool read_id(const char *hex, uint8_t ret[PRINCIPAL_KEY_ID_BYTES])
+{
+    size_t n = 0;
+    return sodium_hex2bin(ret, PRINCIPAL_KEY_ID_BYTES, hex, strnlen(hex, MSG_KEY_HEX + 1), NULL, &n,
+                          NULL) == 0 &&
+           n == PRINCIPAL_KEY_ID_BYTES;
+}
+
+/* --- quotas --- */
+
+/* The key whose quota counts for this scope; NULL: none. */
+static struct key *word_of(struct keyring *ring, const char *scope)
+{
+    struct key *key;
+    RB_FOREACH(key, key_tree, &ring->keys)
+    {
+        if (key->has_word && strcmp(key->row->scope, scope) == 0) {
+            return key;
+        }
+    }
+    return NULL;
+}
+
+static uint32_t nodes_of(const struct key *key)
+{
+    return key && key->row->quota < MSG_NODES_MAX ? key->row->quota : 0;
+}
+
+static void tell_quota(struct keyring *ring, const char *scope)
+{
+    if (ring->on_quota) {
+        ring->on_quota(ring->on_quota_ctx, scope, nodes_of(word_of(ring, scope)));
+    }
+}
+
+/* A key that is new here: has it the word? */
+static void weigh(struct keyring *ring, struct key *key)
+{
+    struct key *word = key->row->quota > 0 ? word_of(ring, key->row->scope) : NULL;
+    if (key->row->quota > 0 && (!word || word->row->made.ms < key->row->made.ms)) {
+        key->has_word = true;
+        if (word) {
+            word->has_word = false;
+        }
+        tell_quota(ring, key->row->scope);
+    }
+}
+
+static bool has_room_for_quota(struct keyring *ring, const struct msg_token_create *wish)
+{
+    unsigned n = 0;
+    struct key *key;
+    RB_FOREACH(key, key_tree, &ring->keys)
+    {
+        n += key->has_word && nodes_of(key) > 0;
+    }
+    return wish->quota == 0 || wish->quota == MSG_NODES_MAX || n < PLACEMENT_QUOTAS_MAX ||
+           nodes_of(word_of(ring, wish->scope)) > 0;
+}
+
+void keyring_hear_quotas(struct keyring *ring, keyring_quota_fn *fn, void *ctx)
+{
+    struct key *key;
+    ring->on_quota = fn;
+    ring->on_quota_ctx = ctx;
+    RB_FOREACH(key, key_tree, &ring->keys)
+    {
+        if (fn && key->has_word && nodes_of(key) > 0) {
+            fn(ctx, key->row->scope, nodes_of(key));
+        }
+    }
+}
+
+/* --- keys --- */
+
+/* Adds a key; *ret_key is the one of this id in any case. */
+static int add(struct keyring *ring, const struct msg_token_row *row, struct key **ret_key)
+{
+    uint8_t id[PRINCIPAL_KEY_ID_BYTES];
+    if (!read_id(row->key, id) || strlen(row->scope) > MSG_SCOPE_MAX ||
+        (row->label[0] != '\0' && !id_is_valid(row->label))) {
+        return TFE_EINVAL;
+    }
+    *ret_key = find(ring, id);
+    if (*ret_key) {
+        return 0;
+    }
+    struct key *key = calloc(1, sizeof(*key));
+    if (!key || !(key->row = row_copy(&kind_token_row, row))) {
+        free(key);
+        return TFE_ENOMEM;
+    }
+    memcpy(key->id, id, sizeof(key->id));
+    const struct key *other = RB_INSERT(key_tree, &ring->keys, key);
+    TFE_ASSERT(!other);
+    ring->n++;
+    weigh(ring, key);
+    *ret_key = key;
+    return 0;
+}
+
+static void drop(struct keyring *ring, struct key *key)
+{
+    (void)RB_REMOVE(key_tree, &ring->keys, key);
+    ring->n--;
+    free(key->row);
+    free(key);
+}
+
+/* As the store does it (store_prune). What is not kept would be good again without its row. */
+static void prune(struct keyring *ring, struct tfe_wall now)
+{
+    struct key *key, *next;
+    RB_FOREACH_SAFE(key, key_tree, &ring->keys, next)
+    {
+        const int64_t revoked = token_is_kept(key->id) ? key->row->revoked.ms : 0;
+        const int64_t expires = key->row->expires.ms;
+        const int64_t before = now.ms - ring->keep_ms;
+        if (ring->keep_ms > 0 && !key->has_word &&
+            ((revoked != 0 && revoked < before) || (expires != 0 && expires < before))) {
+            drop(ring, key);
+        }
+    }
+}
+
+static unsigned count_uses(const struct key *key)
+{
+    unsigned n = key->row->used_by[0] != '\0';
+    for (const char *c = key->row->used_by; *c != '\0'; c++) {
+        n += *c == ',';
+    }
+    return n;
+}
+
+/* keyring_expire has taken it back, no operator. */
+static bool has_ended_by_itself(const struct msg_token_row *row)
+{
+    return row->expires.ms != 0 && row->revoked.ms >= row->expires.ms;
+}
+
+/* The civil time by which keys are judged: it goes on as the monotonic clock does where the civil
+ * clock is set back. What has expired would be good again otherwise. */
+static struct tfe_wall judged_time(struct keyring *ring, struct tfe_wall now)
+{
+    const struct tfe_mono mono = clock_mono();
+    const int64_t due = ring->latest.ms + tfe_mono_sub(mono, ring->latest_at);
+    if (ring->latest.ms != 0 && now.ms < due) {
+        return (struct tfe_wall){due};
+    }
+    ring->latest = now;
+    ring->latest_at = mono;
+    return now;
+}
+
+/* A word for a list, and the sentence for who has the token. */
+static const char *state_of(const struct keyring *ring, const struct msg_token_row *row,
+                            struct tfe_wall now)
+{
+    if (row->revoked.ms != 0) {
+        return has_ended_by_itself(row) ? "expired" : "revoked";
+    }
+    if (row->expires.ms != 0 && row->expires.ms <= now.ms) {
+        return "expired";
+    }
+    return token_root_of(&ring->roots, (uint8_t)row->generation) ? "good" : "root removed";
+}
+
+const char *keyring_fault(struct keyring *ring, const struct principal *by, struct tfe_wall now)
+{
+    const struct key *key = find(ring, by->key_id);
+    if (principal_has_expired(by, judged_time(ring, now)) ||
+        (key && key->row->revoked.ms != 0 && has_ended_by_itself(key->row))) {
+        return "this token has expired; ask the server's operator for a new one";
+    }
+    if (!token_root_of(&ring->roots, by->generation)) {
+        return "this token's root was removed; ask the server's operator for a new one";
+    }
+    if (key && key->row->revoked.ms != 0) {
+        return "this token was revoked by an operator";
+    }
+    return !key && by->is_kept ? "the server does not know this token any more" : NULL;
+}
+
+/* hello_judge_fn */
+static int judge(void *ctx, struct tfe_wall now, struct principal *by)
+{
+    struct keyring *ring = ctx;
+    const struct key *key = find(ring, by->key_id);
+    if (keyring_fault(ring, by, now)) {
+        return TFE_EAUTH;
+    }
+    if (key) {
+        by->scope = key->row->scope;
+    }
+    return 0;
+}
+
+void keyring_expire(struct keyring *ring, struct tfe_wall now,
+                    void (*keep)(void *ctx, const struct msg_token_row *row), void *ctx)
+{
+    const struct tfe_wall judged = judged_time(ring, now);
+    struct key *key;
+    RB_FOREACH(key, key_tree, &ring->keys)
+    {
+        struct msg_token_row *row = key->row;
+        if (token_is_kept(key->id) && row->expires.ms != 0 && row->revoked.ms == 0 &&
+            row->expires.ms <= judged.ms) {
+            row->revoked = row->expires;
+            keep(ctx, row);
+        }
+    }
+}
+
+int keyring_new(struct hello_server *hello, int64_t keep_ms, struct keyring **ret)
+{
+    struct keyring *ring = calloc(1, sizeof(*ring));
+    if (!ring) {
+        return TFE_ENOMEM;
+    }
+    RB_INIT(&ring->keys);
+    ring->hello = hello;
+    ring->keep_ms = keep_ms;
+    hello_server_set_judge(hello, judge, ring);
+    *ret = ring;
+    return 0;
+}
+
+void keyring_free(struct keyring *ring)
+{
+    struct key *key;
+    if (!ring) {
+        return;
+    }
+    hello_server_set_judge(ring->hello, NULL, NULL);
+    while ((key = RB_MIN(key_tree, &ring->keys)) != NULL) {
+        drop(ring, key);
+    }
+    free(ring);
+}
+
+static void changed(const struct keyring *ring)
+{
+    if (ring->on_change) {
+        ring->on_change(ring->on_change_ctx);
+    }
+}
+
+void keyring_set_roots(struct keyring *ring, const struct token_ring *roots)
+{
+    hello_server_set_ring(ring->hello, roots);
+    ring->roots = (struct token_ring){.n = roots->n, .used = roots->used};
+    for (unsigned i = 0; i < roots->n; i++) {
+        ring->roots.v[i].generation = roots->v[i].generation;
+    }
+    changed(ring);
+}
+
+void keyring_listen(struct keyring *ring, void (*on_change)(void *ctx), void *ctx)
+{
+    ring->on_change = on_change;
+    ring->on_change_ctx = ctx;
+}
+
+int keyring_take(struct keyring *ring, const struct msg_token_row *row)
+{
+    struct key *key;
+    return add(ring, row, &key);
+}
+
+int keyring_make(struct keyring *ring, const struct msg_token_create *wish, struct tfe_wall now,
+                 struct token *ret, const struct msg_token_row **ret_row)
+{
+    char hex[MSG_KEY_HEX + 1];
+    struct key *key;
+    const struct token_wish token = {.role = (enum principal_role)wish->role,
+                                     .uses = (uint8_t)wish->uses,
+                                     .is_kept = true,
+                                     .expires.ms = wish->ttl_ms ? now.ms + wish->ttl_ms : 0};
+    if (ring->n >= KEYRING_MAX) {
+        prune(ring, now);
+    }
+    if (ring->n >= KEYRING_MAX) {
+        return TFE_EFULL;
+    }
+    if (!has_room_for_quota(ring, wish)) {
+        return TFE_ETOOBIG;
+    }
+    hello_server_mint(ring->hello, &token, ret);
+    token_id_text(ret->key_id, hex);
+    const struct key *word = wish->quota > 0 ? word_of(ring, wish->scope) : NULL;
+    /* What is said last is the newest, whatever the clock did meanwhile. */
+    const bool is_newest = !word || word->row->made.ms < now.ms;
+    const struct msg_token_row row = {.key = hex,
+                                      .role = wish->role,
+                                      .scope = wish->scope,
+                                      .label = wish->label,
+                                      .generation = token_generation(ret->key_id),
+                                      .uses = wish->uses,
+                                      .used_by = "",
+                                      .made.ms = is_newest ? now.ms : word->row->made.ms + 1,
+                                      .quota = wish->quota,
+                                      .expires = token_expiry(ret->key_id)};
+    int rc = add(ring, &row, &key);
+    if (rc != 0) {
+        token_done(ret);
+        return rc;
+    }
+    *ret_row = key->row;
+    return 0;
+}
+
+void keyring_unmake(struct keyring *ring, const char *hex)
+{
+    uint8_t id[PRINCIPAL_KEY_ID_BYTES];
+    char scope[MSG_SCOPE_MAX + 1];
+    struct key *other, *newest = NULL;
+    struct key *key = read_id(hex, id) ? find(ring, id) : NULL;
+    if (!key) {
+        return;
+    }
+    const bool had_word = key->has_word;
+    (void)snprintf(scope, sizeof(scope), "%s", key->row->scope);
+    drop(ring, key);
+    if (!had_word) {
+        return;
+    }
+    RB_FOREACH(other, key_tree, &ring->keys)
+    {
+        if (other->row->quota > 0 && strcmp(other->row->scope, scope) == 0 &&
+            (!newest || newest->row->made.ms < other->row->made.ms)) {
+            newest = other;
+        }
+    }
+    if (newest) {
+        newest->has_word = true;
+    }
+    tell_quota(ring, scope);
+}
+
+/* How long the row of a token without one is good for: of node keys all that were renewed are
+ * meant, and the last of them may have been made just now. */
+static struct tfe_wall end_of(const uint8_t id[PRINCIPAL_KEY_ID_BYTES], struct tfe_wall now)
+{
+    return token_is_node_key(id) ? (struct tfe_wall){now.ms + LIMIT_NODE_KEY_MS} : token_expiry(id);
+}
+
+/* An id goes before a label; of keys of one label, those that are good. */
+static int find_named(struct keyring *ring, const char *name, struct tfe_wall now,
+                      struct key **ret_key)
+{
+    uint8_t id[PRINCIPAL_KEY_ID_BYTES];
+    struct key *key;
+    struct key *found = read_id(name, id) ? find(ring, id) : NULL;
+    if (!found) {
+        RB_FOREACH(key, key_tree, &ring->keys)
+        {
+            if (strcmp(key->row->label, name) != 0 ||
+                strcmp(state_of(ring, key->row, now), "good")) {
+                continue;
+            }
+            if (found) {
+                return TFE_EEXIST;
+            }
+            found = key;
+        }
+    }
+    *ret_key = found;
+    return found ? 0 : TFE_ENOENT;
+}
+
+int keyring_revoke(struct keyring *ring, const char *name, struct tfe_wall now,
+                   const struct msg_token_row **ret_row)
+{
+    uint8_t id[PRINCIPAL_KEY_ID_BYTES];
+    struct key *key;
+    int rc = find_named(ring, name, now, &key);
+    if (rc == TFE_ENOENT && read_id(name, id) && !token_is_kept(id)) {
+        if (ring->n >= 2 * KEYRING_MAX) {
+            return TFE_EFULL;
+        }
+        /* A token of a state directory of before, or an agent's own key. */
+        char hex[MSG_KEY_HEX + 1];
+        token_id_text(id, hex);
+        const struct msg_token_row row = {.key = hex,
+                                          .role = id[2] >= 1 && id[2] <= 3 ? id[2] : 1,
+                                          .scope = PRINCIPAL_EVERY_JOB,
+                                          .label = "",
+                                          .generation = token_generation(id),
+                                          .used_by = "",
+                                          .expires = end_of(id, now)};
+        rc = add(ring, &row, &key);
+    }
+    if (rc != 0) {
+        return rc;
+    }
+    if (key->row->revoked.ms == 0) {
+        key->row->revoked = now;
+    }
+    *ret_row = key->row;
+    changed(ring);
+    return 0;
+}
+
+static bool has_used(const struct key *key, const char *node)
+{
+    const char *at = strstr(key->row->used_by, node);
+    return at && (at[strlen(node)] == ',' || at[strlen(node)] == '\0');
+}
+
+const char *keyring_use(struct keyring *ring, const struct principal *by, const char *node,
+                        const struct msg_token_row **ret_row)
+{
+    struct key *key = find(ring, by->key_id);
+    *ret_row = NULL;
+    if (!key || key->row->uses == 0 || has_used(key, node)) {
+        return NULL;
+    }
+    if (count_uses(key) >= key->row->uses) {
+        return "this token has been used by as many nodes as it is for; ask the server's operator "
+               "for a new one";
+    }
+    char used_by[MSG_KEY_NODES_MAX + 1];
+    struct msg_token_row next = *key->row;
+    (void)snprintf(used_by, sizeof(used_by), "%s%s%s", next.used_by,
+                   next.used_by[0] != '\0' ? "," : "", node);
+    next.used_by = used_by;
+    struct msg_token_row *row = row_copy(&kind_token_row, &next);
+    if (!row) {
+        return "the server is out of memory; try again later";
+    }
+    free(key->row);
+    key->row = row;
+    *ret_row = key->row;
+    return NULL;
+}
+
+const char *keyring_label(const struct keyring *ring, const uint8_t id[PRINCIPAL_KEY_ID_BYTES])
+{
+    const struct key *key = find(ring, id);
+    return key ? key->row->label : "";
+}
+
+const struct msg_token_row *keyring_next(struct keyring *ring, const char *after,
+                                         struct tfe_wall now)
+{
+    struct key *key;
+    struct key wanted;
+    if (!after) {
+        prune(ring, now);
+        key = RB_MIN(key_tree, &ring->keys);
+    } else if (!read_id(after, wanted.id)) {
+        return NULL;
+    } else {
+        key = RB_NFIND(key_tree, &ring->keys, &wanted);
+        key = key && compare(key, &wanted) == 0 ? RB_NEXT(key_tree, &ring->keys, key) : key;
+    }
+    if (key) {
+        key->row->state = state_of(ring, key->row, now);
+        if (strcmp(key->row->state, "good") == 0 && key->row->uses > 0 &&
+            count_uses(key) >= key->row->uses) {
+            key->row->state = "used up";
+        }
+    }
+    return key ? key->row : NULL;
+}

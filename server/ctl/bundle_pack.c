@@ -1,0 +1,372 @@
+/* server/ctl/bundle_pack.c: a directory as a bundle. */
+#include "server/ctl/bundle_pack.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/archive/archive.h"
+#include "common/base/fd.h"
+#include "server/ctl/git.h"
+
+#define READ_BYTES (64u * 1024)
+
+/* --- which files there are -------------------------------------------------------------------- */
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+    return remove(path);
+}
+
+/* Outside of every repository: one without anything in it, elsewhere, knows what .gitignore means.
+ */
+static int list_alone(const char *directory, char **ret, size_t *ret_n, struct tfe_why *why)
+{
+    char made[] = "/tmp/tfe-ctl-XXXXXX";
+    char place[sizeof(made) + 16];
+    char tree[PATH_MAX];
+    char *printed;
+    size_t n;
+    if (!realpath(directory, tree) || !mkdtemp(made)) {
+        why_errno(why, "make a directory in /tmp for %.200s", directory);
+        return TFE_ESYS;
+    }
+    (void)snprintf(place, sizeof(place), "--git-dir=%s", made);
+    const char *const init[] = {"init", "-q", "--bare", "--template=", "--", made, NULL};
+    const char *const list[] = {
+        "-C", tree, place, "--work-tree=.", "ls-files", "-z", "-o", "--exclude-standard", NULL};
+    int rc = git_run(init, &printed, &n, why);
+    if (rc == 0) {
+        free(printed);
+        rc = git_run(list, ret, ret_n, why);
+    }
+    (void)nftw(made, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    return rc;
+}
+
+/* Names, each with a NUL behind it. */
+static int list_files(const char *directory, char **ret, size_t *ret_n, struct tfe_why *why)
+{
+    const char *const ask[] = {"-C", directory, "rev-parse", "--is-inside-work-tree", NULL};
+    const char *const list[] = {"-C", directory, "ls-files",           "-z",
+                                "-c", "-o",      "--exclude-standard", NULL};
+    char *printed;
+    size_t n;
+    int rc = git_run(ask, &printed, &n, why);
+    if (rc == 0) {
+        const bool is_inside = strcmp(printed, "true\n") == 0;
+        free(printed);
+        return is_inside ? git_run(list, ret, ret_n, why) : list_alone(directory, ret, ret_n, why);
+    }
+    return rc == TFE_ESYS && access(directory, X_OK) == 0 && !strstr(why->text, "run git") &&
+                   !strstr(why->text, "safe.directory")
+               ? list_alone(directory, ret, ret_n, why)
+               : rc;
+}
+
+/* A file of the bundle: the name that it has there, and where it is, both below the directory. */
+struct entry {
+    char *name;
+    char *path;
+};
+
+struct entries {
+    const char *directory;
+    char root[PATH_MAX]; /* its real path */
+    const char *listed;  /* what git lists, of n bytes: names, each with a NUL behind it */
+    size_t n_listed;
+    struct entry *v;
+    size_t n, room;
+};
+
+static void entries_free(struct entries *e)
+{
+    for (size_t i = 0; i < e->n; i++) {
+        free(e->v[i].name);
+        free(e->v[i].path);
+    }
+    free(e->v);
+}
+
+static int no_memory(struct tfe_why *why)
+{
+    why_set(why, "out of memory");
+    return TFE_ENOMEM;
+}
+
+/* Takes both texts over, also on an error. */
+static int add_entry(struct entries *e, char *name, char *path, struct tfe_why *why)
+{
+    if (name && path && e->n == e->room) {
+        const size_t room = e->room > 0 ? 2 * e->room : 256;
+        struct entry *v = reallocarray(e->v, room, sizeof(*v));
+        e->v = v ? v : e->v;
+        e->room = v ? room : e->room;
+    }
+    if (!name || !path || e->n == e->room) {
+        free(name);
+        free(path);
+        return no_memory(why);
+    }
+    e->v[e->n++] = (struct entry){.name = name, .path = path};
+    return 0;
+}
+
+/* Follows the link at name. Returns where it leads, below the directory, which the caller frees.
+ * TFE_EINVAL: out of the directory, or nowhere. */
+static int follow(const struct entries *e, const char *name, char **ret, struct tfe_why *why)
+{
+    const size_t n = strlen(e->root);
+    char real[PATH_MAX];
+    char *path;
+    if (asprintf(&path, "%s/%s", e->root, name) < 0) {
+        return no_memory(why);
+    }
+    const char *found = realpath(path, real);
+    free(path);
+    if (!found) {
+        why_set(why, "%.300s is a link that leads nowhere", name);
+        return TFE_EINVAL;
+    }
+    const char *below = real + n + (n > 1);
+    if (strncmp(real, e->root, n) != 0 || (real[n] != '/' && n > 1) ||
+        (strncmp(below, ".git", 4) == 0 && (below[4] == '/' || below[4] == '\0'))) {
+        why_set(why,
+                "%.300s is a link to the directory itself, out of it, or into .git: a bundle "
+                "follows links inside it only (.gitignore leaves it out)",
+                name);
+        return TFE_EINVAL;
+    }
+    *ret = strdup(below);
+    return *ret ? 0 : no_memory(why);
+}
+
+static bool is_link(int above, const char *name)
+{
+    struct stat st;
+    return fstatat(above, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode);
+}
+
+/* The file that name is, or that its link leads to, under the name label. A link to a folder is
+ * *ret_folder then, the caller's, and nothing is added. */
+static int add_file(struct entries *e, int above, char *label, const char *name, char **ret_folder,
+                    struct tfe_why *why)
+{
+    struct stat st;
+    char *path;
+    *ret_folder = NULL;
+    if (!is_link(above, name)) {
+        return add_entry(e, label, strdup(name), why);
+    }
+    int rc = follow(e, name, &path, why);
+    if (rc) {
+        free(label);
+        return rc;
+    }
+    if (fstatat(above, *path != '\0' ? path : ".", &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+        S_ISDIR(st.st_mode)) {
+        *ret_folder = path;
+        free(label);
+        return 0;
+    }
+    return add_entry(e, label, path, why);
+}
+
+/* What git lists of the folder, as if it were at name. */
+static int add_folder(struct entries *e, int above, const char *name, const char *folder,
+                      struct tfe_why *why)
+{
+    const size_t n = strlen(folder);
+    int rc = 0;
+    for (size_t at = 0; at < e->n_listed && rc == 0; at += strlen(e->listed + at) + 1) {
+        const char *one = e->listed + at;
+        char *label = NULL;
+        char *inner = NULL;
+        if (n > 0 && (strncmp(one, folder, n) != 0 || one[n] != '/')) {
+            continue;
+        }
+        if (asprintf(&label, "%s/%s", name, one + n + (n > 0)) < 0) {
+            return no_memory(why);
+        }
+        rc = add_file(e, above, label, one, &inner, why);
+        if (inner) {
+            why_set(why,
+                    "%.150s is a link to a folder with the link %.150s to a folder in it: only "
+                    "the first one is followed",
+                    name, one);
+            rc = TFE_EINVAL;
+        }
+        free(inner);
+    }
+    return rc;
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+    return strcmp(((const struct entry *)a)->name, ((const struct entry *)b)->name);
+}
+
+/* All files, in the order of their names. above is the directory. */
+static int find_entries(struct entries *e, int above, struct tfe_why *why)
+{
+    int rc = 0;
+    if (!realpath(e->directory, e->root)) {
+        why_errno(why, "find %.300s", e->directory);
+        return TFE_ESYS;
+    }
+    for (size_t at = 0; at < e->n_listed && rc == 0; at += strlen(e->listed + at) + 1) {
+        const char *name = e->listed + at;
+        char *folder;
+        rc = add_file(e, above, strdup(name), name, &folder, why);
+        if (folder) {
+            rc = add_folder(e, above, name, folder, why);
+            free(folder);
+        }
+    }
+    if (rc == 0 && e->n > 0) {
+        qsort(e->v, e->n, sizeof(*e->v), compare_entries);
+    }
+    return rc;
+}
+
+/* --- packing ---------------------------------------------------------------------------------- */
+
+static int take_packed(void *ctx, const uint8_t *bytes, size_t n, struct tfe_why *why)
+{
+    struct bundle *b = ctx;
+    if (n > MSG_BUNDLE_MAX - b->n) {
+        why_set(why,
+                "the files are more than %u MiB, packed: a bundle is for code, data belongs "
+                "elsewhere (.gitignore leaves it out)",
+                MSG_BUNDLE_MAX >> 20);
+        return TFE_ETOOBIG;
+    }
+    uint8_t *more = realloc(b->bytes, b->n + n);
+    if (!more) {
+        return no_memory(why);
+    }
+    memcpy(more + b->n, bytes, n);
+    b->bytes = more;
+    b->n += n;
+    return 0;
+}
+
+static int pack_bytes(struct archive_packer *p, int fd, const char *name, struct tfe_why *why)
+{
+    uint8_t bytes[READ_BYTES];
+    for (;;) {
+        const ssize_t n = read(fd, bytes, sizeof(bytes));
+        if (n < 0 && errno != EINTR) {
+            why_errno(why, "read %.300s", name);
+            return TFE_ESYS;
+        }
+        int rc = n > 0 ? archive_pack(p, bytes, (size_t)n, why) : 0;
+        if (rc || n == 0) {
+            return rc;
+        }
+    }
+}
+
+/* One that git still lists and that is gone is passed over. */
+static int pack_file(struct archive_packer *p, int above, const struct entry *entry,
+                     struct bundle *bundle, struct tfe_why *why)
+{
+    struct stat st;
+    int fd = openat(above, entry->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int rc = 0;
+    if (fd < 0 && errno == ENOENT) {
+        return 0;
+    }
+    if (fd < 0 && errno != ELOOP && errno != ENXIO) {
+        why_errno(why, "open %.300s", entry->path);
+        return TFE_ESYS;
+    }
+    if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        why_set(why,
+                "%.300s is a repository of its own, or a device: a bundle takes regular files "
+                "only (.gitignore leaves it out)",
+                entry->name);
+        rc = TFE_EINVAL;
+    }
+    rc = rc ? rc
+            : archive_pack_file(p, entry->name, (uint64_t)st.st_size, (st.st_mode & S_IXUSR) != 0,
+                                why);
+    rc = rc ? rc : pack_bytes(p, fd, entry->name, why);
+    bundle->n_files += rc == 0;
+    fd_drop(&fd);
+    return rc;
+}
+
+static int pack_entries(const struct entries *e, int above, struct bundle *bundle,
+                        struct tfe_why *why)
+{
+    struct archive_packer *p;
+    int rc = archive_packer_new(take_packed, bundle, &p);
+    if (rc) {
+        return no_memory(why);
+    }
+    for (size_t i = 0; i < e->n && rc == 0; i++) {
+        if (i == 0 || strcmp(e->v[i - 1].name, e->v[i].name) != 0) { /* in conflict: thrice */
+            rc = pack_file(p, above, &e->v[i], bundle, why);
+        }
+    }
+    if (rc == 0 && bundle->n_files == 0) {
+        why_set(why, "%.300s: there is no file in it that .gitignore leaves in", e->directory);
+        rc = TFE_EINVAL;
+    }
+    rc = rc ? rc : archive_pack_end(p, why);
+    archive_packer_free(p);
+    return rc;
+}
+
+static int pack_files(const char *directory, const char *listed, size_t n, struct bundle *bundle,
+                      struct tfe_why *why)
+{
+    struct entries entries = {.directory = directory, .listed = listed, .n_listed = n};
+    int above = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (above < 0) {
+        why_errno(why, "open %.300s", directory);
+        return TFE_ESYS;
+    }
+    int rc = find_entries(&entries, above, why);
+    rc = rc ? rc : pack_entries(&entries, above, bundle, why);
+    entries_free(&entries);
+    fd_drop(&above);
+    return rc;
+}
+
+int bundle_pack(const char *directory, struct bundle *ret, struct tfe_why *why)
+{
+    struct bundle bundle = {.bytes = NULL};
+    uint8_t digest[MSG_BUNDLE_HEX / 2];
+    char *list;
+    size_t n;
+    int rc = list_files(directory, &list, &n, why);
+    if (rc) {
+        why_prefix(why, "bundle %.200s", directory);
+        return rc;
+    }
+    rc = pack_files(directory, list, n, &bundle, why);
+    free(list);
+    if (rc) {
+        why_prefix(why, "bundle");
+        bundle_done(&bundle);
+        return rc;
+    }
+    (void)crypto_generichash(digest, sizeof(digest), bundle.bytes, bundle.n, NULL, 0);
+    (void)sodium_bin2hex(bundle.digest, sizeof(bundle.digest), digest, sizeof(digest));
+    *ret = bundle;
+    return 0;
+}
+
+void bundle_done(struct bundle *bundle)
+{
+    free(bundle->bytes);
+    *bundle = (struct bundle){.bytes = NULL};
+}

@@ -1,0 +1,73 @@
+/* server/ctl/cmd_audit.c: tfe-ctl audit: who ordered what, and whether that list is whole. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/channel/audit_chain.h"
+#include "common/cli/option_table.h"
+#include "common/records/schemas.h"
+#include "server/ctl/verb.h"
+
+#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
+
+/* The number of the first row that does not follow from those before it; 0: all do. */
+static uint64_t first_false(const struct row_list *rows)
+{
+    const char *before = "";
+    for (size_t i = 0; i < rows->n; i++) {
+        const struct msg_audit_row *row = rows->v[i].at;
+        char hash[AUDIT_HASH_CHARS + 1];
+        audit_hash(row, before, hash);
+        if (row->number != i + 1 || strcmp(hash, row->hash) != 0) {
+            return i + 1;
+        }
+        before = row->hash;
+    }
+    return 0;
+}
+
+static int verify(const struct row_list *rows)
+{
+    const uint64_t number = first_false(rows);
+    if (number != 0) {
+        (void)fprintf(stderr,
+                      "tfe-ctl: the audit was changed: row %" PRIu64
+                      " does not follow from those before it\n",
+                      number);
+        return TFE_EAUTH;
+    }
+    const struct msg_audit_row *last = rows->n > 0 ? rows->v[rows->n - 1].at : NULL;
+    (void)printf("%zu rows, whole up to %s\n", rows->n, last ? last->hash : "the beginning");
+    return 0;
+}
+
+static int show(const struct ctl_settings *settings, const char *operand, struct row_list *rows)
+{
+    static const char *const heads[] = {"NUMBER", "AT",   "KEY",   "LABEL",
+                                        "FROM",   "WHAT", "ABOUT", "RESULT"};
+    static const struct row_table audit = {&kind_audit_row, heads, COUNT(heads)};
+    (void)operand;
+    if (settings->verify) {
+        return verify(rows);
+    }
+    return verb_show_table(settings, "audit", &audit, rows, NULL);
+}
+
+#define FIELD(name) offsetof(struct ctl_settings, name)
+
+static const struct option_spec options[] = {
+    FLAG("verify", verify,
+         "say only whether each row follows from those before it, and the last one's hash"),
+};
+
+const struct ctl_verb ctl_verb_audit = {
+    .name = "audit",
+    .usage = "tfe-ctl audit [OPTIONS]",
+    .about = "show who ordered what, and who was turned away",
+    .options = options,
+    .n_options = COUNT(options),
+    .is_order = true,
+    .says = MSG_AUDIT,
+    .rows = {MSG_AUDIT_ROW},
+    .show = show,
+};

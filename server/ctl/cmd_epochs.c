@@ -1,0 +1,127 @@
+/* server/ctl/cmd_epochs.c: tfe-ctl epochs: a job's ledger: why each epoch began, and what it cost.
+ */
+#include <stdio.h>
+
+#include "common/base/clock.h"
+#include "common/cli/option_table.h"
+#include "common/records/epoch_summary.h"
+#include "common/records/json_text.h"
+#include "common/records/responses.h"
+#include "common/records/text_table.h"
+#include "server/ctl/verb.h"
+
+#define FIELD(name) offsetof(struct ctl_settings, name)
+#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
+
+/* --- for people --- */
+
+static void print_total(const struct row_list *ledger)
+{
+    char room[ROW_ROOM];
+    const char *before = " (";
+    struct epochs_total total;
+    epochs_sum(ledger, clock_wall(), &total);
+    if (total.now >= 0) {
+        const char *waits = total.job->waits;
+        (void)printf("now: nobody trains, for %s: %s\n", row_span_text(total.now, room),
+                     waits ? waits : msg_job_state_name(total.job->state));
+    }
+    (void)printf("total: running %s", row_span_text(total.running, room));
+    (void)printf(", standstill %s%s", total.is_least ? ">= " : "",
+                 row_span_text(total.standstill_all, room));
+    for (unsigned i = 0; i < EPOCHS_CAUSES; i++) {
+        if (total.standstill[i] > 0) {
+            (void)printf("%s%s %s", before, msg_cause_name((enum tfe_cause)i),
+                         row_span_text(total.standstill[i], room));
+            before = ", ";
+        }
+    }
+    if (total.now > 0) {
+        (void)printf("%snow %s", before, row_span_text(total.now, room));
+        before = ", ";
+    }
+    (void)printf("%s", before[0] == ',' ? ")" : "");
+    if (total.has_lost) {
+        (void)printf(", lost steps %llu", (unsigned long long)total.lost_steps);
+    }
+    if (total.useful >= 0) {
+        (void)printf(", useful %.1f %%", total.useful);
+    }
+    (void)putchar('\n');
+}
+
+static void print_table(const struct row_list *ledger, const char *job)
+{
+    static const char *const heads[] = {"RUN",        "EPOCH",   "BEGAN", "NODES", "CAUSE",
+                                        "STANDSTILL", "RUNNING", "SAVED", "LOST",  "RESTARTS"};
+    struct row_table epochs = {&kind_epoch, heads, COUNT(heads) - 1};
+    for (size_t i = 0; i < ledger->n; i++) {
+        const struct epoch_row *row = ledger->v[i].at;
+        bool has = ledger->v[i].kind == &kind_epoch && row->row.restarts > 0;
+        epochs.n_columns = has ? COUNT(heads) : epochs.n_columns;
+    }
+    if (row_table_print(&epochs, ledger->v, ledger->n, 0, stdout) == 0) {
+        (void)printf("job %s has had no epoch yet\n", job);
+    } else {
+        print_total(ledger);
+    }
+}
+
+/* --- for programs --- */
+
+static void print_csv(const struct row_list *ledger)
+{
+#define TIME_KEY(NAME, name) #name "_ms",
+    static const char *const keys[] = {"run",
+                                       "epoch",
+                                       "nodes",
+                                       "cause",
+                                       "blamed",
+                                       "planned",
+                                       TFE_EPOCH_TIMES(TIME_KEY) /**/
+                                       "standstill_ms",
+                                       "running_ms",
+                                       "saved_step",
+                                       "lost_steps",
+                                       "restarts",
+                                       "over",
+                                       "standstill_at_least"};
+#undef TIME_KEY
+    row_csv_head(keys, COUNT(keys), stdout);
+    for (size_t i = 0; i < ledger->n; i++) {
+        if (ledger->v[i].kind == &kind_epoch) {
+            row_csv(&kind_epoch, ledger->v[i].at, keys, COUNT(keys), stdout);
+        }
+    }
+}
+
+static int show(const struct ctl_settings *settings, const char *job, struct row_list *ledger)
+{
+    epochs_work_out(ledger, clock_wall());
+    if (settings->json) {
+        return verb_print_json(answer_epochs(ledger, job));
+    }
+    if (settings->csv) {
+        print_csv(ledger);
+    } else {
+        print_table(ledger, job);
+    }
+    return 0;
+}
+
+static const struct option_spec options[] = {
+    FLAG("csv", csv, "print one line of comma-separated values for each epoch, for spreadsheets"),
+};
+
+const struct ctl_verb ctl_verb_epochs = {
+    .name = "epochs",
+    .usage = "tfe-ctl epochs [OPTIONS] [JOB]",
+    .about = "show why each epoch of a job began, and what it cost",
+    .options = options,
+    .n_options = COUNT(options),
+    .finds_job = true,
+    .operand = CTL_JOB,
+    CTL_SAYS(MSG_EPOCHS, epochs.job),
+    .rows = {MSG_EPOCH_ROW, MSG_STATUS_JOB},
+    .show = show,
+};

@@ -1,0 +1,179 @@
+/* server/ctl/cmd_events.c: tfe-ctl events: what has happened, and (-f) what happens. */
+#include <event2/event.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/base/escape.h"
+#include "common/base/timer.h"
+#include "common/cli/option_table.h"
+#include "common/cli/stdio.h"
+#include "common/records/client.h"
+#include "common/records/json_text.h"
+#include "common/records/responses.h"
+#include "common/records/schemas.h"
+#include "common/records/text_table.h"
+#include "server/ctl/verb.h"
+
+#define FIELD(name) offsetof(struct ctl_settings, name)
+
+/* Who follows asks so often, in memory of the server; and a server that is gone so often. */
+#define ASK_MS 400
+#define RETRY_MAX_MS 2000
+
+static void say_more(const struct ctl_settings *settings, struct tfe_msg *message)
+{
+    message->u.events.last = settings->last;
+}
+
+/* --- for people ------------------------------------------------------------------------------- */
+
+/* A line as the table's, but for the width of what is not known yet. */
+static void print_line(const struct msg_event_row *row)
+{
+    char room[ROW_ROOM];
+    (void)printf("%s  %-12s  %-12s  ", row_moment_text(row->at.ms, room),
+                 row->job[0] != '\0' ? row->job : "-", row->kind);
+    stdio_put(stdout, row->says);
+    (void)putchar('\n');
+}
+
+static void print_all(const struct row_list *rows)
+{
+    for (size_t i = 0; i < rows->n; i++) {
+        print_line(rows->v[i].at);
+    }
+}
+
+/* --- what comes ------------------------------------------------------------------------------- */
+
+struct follow {
+    const struct ctl_settings *settings;
+    struct event_base *base;
+    struct event *next;
+    struct client *client;
+    struct client_ask ask;
+    struct tfe_msg message;
+    int status;
+};
+
+static void end(struct follow *f, int status)
+{
+    f->status = status;
+    (void)event_base_loopbreak(f->base);
+}
+
+static struct follow *follow_of(struct client_ask *ask)
+{
+    return (struct follow *)((char *)ask - offsetof(struct follow, ask));
+}
+
+/* Each at once: whoever reads a pipe waits for it. */
+static void on_row(struct client_ask *ask, const struct tfe_msg *row)
+{
+    struct follow *f = follow_of(ask);
+    const struct msg_event_row *event = &row->u.event_row;
+    f->message.u.events.after = event->number;
+    if (!f->settings->json) {
+        print_line(event);
+    } else if (verb_print_json(row_json(&kind_event, event)) != 0) {
+        end(f, CTL_FAILED);
+    }
+    if (fflush(stdout) != 0) {
+        end(f, EXIT_SUCCESS); /* main() looks at stdout, and says what is wrong with it */
+    }
+}
+
+static void on_ended(struct client_ask *ask, enum client_end how, enum tfe_refusal code,
+                     const char *sentence)
+{
+    struct follow *f = follow_of(ask);
+    if (how == CLIENT_ANSWERED) {
+        (void)timer_after(f->next, ASK_MS);
+        return;
+    }
+    stdio_say("tfe-ctl", sentence);
+    end(f, how == CLIENT_UNAUTHORISED || code == REFUSAL_NOT_AUTHORISED ? CTL_UNAUTHORISED
+                                                                        : CTL_FAILED);
+}
+
+static void on_next(evutil_socket_t fd, short what, void *ctx)
+{
+    struct follow *f = ctx;
+    client_ask(f->client, &f->ask);
+}
+
+static int follow(const struct ctl_settings *settings, const char *job, uint64_t after)
+{
+    struct follow f = {.settings = settings, .base = event_base_new(), .status = CTL_FAILED};
+    const struct client_config config = {
+        .base = f.base, .join = &settings->server, .retry_max_ms = RETRY_MAX_MS};
+    f.message = (struct tfe_msg){.type = MSG_EVENTS, .u.events = {.job = job, .after = after}};
+    f.ask = (struct client_ask){
+        .message = &f.message, .rows = {MSG_EVENT_ROW}, .row = on_row, .ended = on_ended};
+    f.next = f.base ? evtimer_new(f.base, on_next, &f) : NULL;
+    if (!f.next || client_new(&config, &f.client) != 0) {
+        stdio_say("tfe-ctl", "the event loop cannot be set up");
+    } else {
+        client_ask(f.client, &f.ask);
+        (void)event_base_dispatch(f.base);
+    }
+    client_free(f.client);
+    event_drop(&f.next);
+    if (f.base) {
+        event_base_free(f.base);
+    }
+    if (f.status == EXIT_SUCCESS) {
+        return 0;
+    }
+    return f.status == CTL_UNAUTHORISED ? TFE_EAUTH : TFE_ESYS;
+}
+
+/* --- the verb --------------------------------------------------------------------------------- */
+
+static int print_each_json(const struct row_list *rows)
+{
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < rows->n; i++) {
+        rc = verb_print_json(row_json(&kind_event, rows->v[i].at));
+    }
+    return rc;
+}
+
+static int show(const struct ctl_settings *settings, const char *job, struct row_list *rows)
+{
+    const struct msg_event_row *last = rows->n > 0 ? rows->v[rows->n - 1].at : NULL;
+    if (settings->follow) {
+        int rc = settings->json ? print_each_json(rows) : (print_all(rows), 0);
+        if (rc != 0 || fflush(stdout) != 0) {
+            return rc; /* main() looks at stdout, and says what is wrong with it */
+        }
+        return follow(settings, job, last ? last->number : 0);
+    }
+    if (settings->json) {
+        return verb_print_json(answer_events(rows, 0));
+    }
+    print_all(rows);
+    return 0;
+}
+
+static const struct option_spec options[] = {
+    OPTION_ROW(OPTION_FLAG, "follow", NULL, NULL,
+               "go on, and print each event as it happens (with --json one object a line)",
+               .letter = 'f', .offset = FIELD(follow)),
+    OPTION_ROW(OPTION_NUMBER, "last", "N", "50", "print the newest so many", .letter = 'n',
+               OPTION_RANGE(last, 1, MSG_EVENTS_MAX)),
+};
+
+const struct ctl_verb ctl_verb_events = {
+    .name = "events",
+    .usage = "tfe-ctl events [OPTIONS] [JOB]",
+    .about = "show what has happened, and go on with what happens",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(options[0]),
+    .operand = CTL_JOB,
+    CTL_SAYS(MSG_EVENTS, events.job),
+    .say_more = say_more,
+    .rows = {MSG_EVENT_ROW},
+    .show = show,
+};

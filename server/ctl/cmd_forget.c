@@ -1,0 +1,12 @@
+/* server/ctl/cmd_forget.c: tfe-ctl forget: removes what is remembered of a job that is over. */
+#include "server/ctl/verb.h"
+
+const struct ctl_verb ctl_verb_forget = {
+    .name = "forget",
+    .usage = "tfe-ctl forget [OPTIONS] JOB",
+    .about = "remove what is remembered of a job that is over",
+    .needs_operand = true,
+    .operand = CTL_JOB,
+    CTL_SAYS(MSG_FORGET, forget.job),
+    .done = "is forgotten",
+};

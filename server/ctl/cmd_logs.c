@@ -1,0 +1,366 @@
+/* server/ctl/cmd_logs.c: tfe-ctl logs: what the trainers of a job print, wherever they run. */
+#include "server/ctl/cmd_logs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/base/clock.h"
+#include "common/base/escape.h"
+#include "common/base/heap.h"
+#include "common/cli/option_table.h"
+#include "common/records/json_text.h"
+#include "common/records/schemas.h"
+#include "server/ctl/request.h"
+#include "server/ctl/terminal.h"
+#include "server/ctl/verb.h"
+
+#define FIELD(name) offsetof(struct ctl_settings, name)
+#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
+
+/* A node, and when what it has said last was read there: where a connection ends in the middle, the
+ * next one goes on behind it. */
+struct heard {
+    struct tfe_id node;
+    struct tfe_wall last;
+};
+
+struct logs {
+    const struct ctl_settings *settings;
+    struct tfe_msg message;
+    bool has_colour;
+    bool resumes;         /* the connection was lost: some of it comes again */
+    bool is_doubted;      /* it was said that lines of files have no times */
+    uint64_t epoch;       /* that was printed last */
+    struct row_list rows; /* until all are there, and can be put in order */
+    bool sorts;
+    struct heard *heard;
+    size_t n_heard, cap_heard;
+    bool (*is_over)(void *ctx); /* asked, with ctx, where somebody waits for that */
+    void *ctx;
+    bool is_quiet; /* nothing came since it said so */
+};
+
+/* --- options ---------------------------------------------------------------------------------- */
+
+static int parse_lines(void *field, const char *value, struct tfe_why *why)
+{
+    uint64_t n;
+    uint32_t lines = MSG_UNSET;
+    const char *at = value;
+    if (strcmp(value, "all") != 0) {
+        if (!options_digits(&at, MSG_UNSET - 1, &n) || *at != '\0') {
+            why_set(why, "\"%s\" is neither a number of lines nor \"all\"", value);
+            return TFE_EINVAL;
+        }
+        lines = (uint32_t)n;
+    }
+    memcpy(field, &lines, sizeof(lines));
+    return 0;
+}
+
+static int parse_epoch(void *field, const char *value, struct tfe_why *why)
+{
+    uint64_t epoch;
+    const char *at = value;
+    if (!options_digits(&at, MSG_NUMBER_MAX, &epoch) || *at != '\0' || epoch == 0) {
+        why_set(why, "\"%s\" is no number of an epoch", value);
+        return TFE_EINVAL;
+    }
+    memcpy(field, &epoch, sizeof(epoch));
+    return 0;
+}
+
+/* "10m", or a time of today or of a day, local or UTC. */
+static int parse_since(void *field, const char *value, struct tfe_why *why)
+{
+    static const char *const formats[] = {"%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S",
+                                          "%Y-%m-%dT%H:%M",    "%Y-%m-%d %H:%M",
+                                          "%H:%M:%S",          "%H:%M"};
+    struct tfe_wall since = {0};
+    uint32_t ago;
+    if (options_duration(value, &ago) == 0) {
+        since.ms = clock_wall().ms - ago;
+    }
+    for (size_t i = 0; since.ms == 0 && i < COUNT(formats); i++) {
+        time_t now = time(NULL);
+        struct tm tm;
+        bool has_date = formats[i][1] == 'Y';
+        if (!localtime_r(&now, &tm)) {
+            break;
+        }
+        tm.tm_sec = 0;
+        tm.tm_isdst = -1;
+        const char *end = strptime(value, formats[i], &tm);
+        bool is_utc = end && has_date && *end == 'Z';
+        if (end && end[is_utc] == '\0') {
+            since.ms = (int64_t)(is_utc ? timegm(&tm) : mktime(&tm)) * 1000;
+        }
+    }
+    if (since.ms <= 0) {
+        why_set(why, "\"%s\" is no time: 10m, 14:30 or 2026-01-31T14:30:00Z", value);
+        return TFE_EINVAL;
+    }
+    memcpy(field, &since, sizeof(since));
+    return 0;
+}
+
+/* --- for people ------------------------------------------------------------------------------- */
+
+#define PLAIN "\033[0m"
+#define FAINT "\033[2m"
+
+static const char *colour_of(const struct logs *l, uint32_t rank)
+{
+    static const char *const colours[] = {"\033[36m", "\033[32m", "\033[33m",
+                                          "\033[35m", "\033[34m", "\033[31m"};
+    return l->has_colour ? colours[rank % COUNT(colours)] : "";
+}
+
+/* "14:30:05.123"; one as wide where it is not known. */
+static void put_time(struct tfe_wall at)
+{
+    time_t seconds = (time_t)(at.ms / 1000);
+    struct tm tm;
+    char text[16];
+    if (at.ms > 0 && localtime_r(&seconds, &tm) && strftime(text, sizeof(text), "%H:%M:%S", &tm)) {
+        (void)printf("%s.%03d ", text, (int)(at.ms % 1000));
+    } else {
+        (void)printf("%-12s ", "-");
+    }
+}
+
+static void put_shown(const char *text, size_t n)
+{
+    char room[SHOWN_LINE_MAX(MSG_LOG_TEXT_MAX)];
+    n = n < MSG_LOG_TEXT_MAX ? n : MSG_LOG_TEXT_MAX;
+    (void)fwrite(room, 1, shown_line(text, n, room), stdout);
+}
+
+static const char *name_of(const struct msg_log_lines *row, char room[ROW_ROOM])
+{
+    return shown_text(row->name[0] != '\0' ? row->name : row->node, room, ROW_ROOM);
+}
+
+static void put_lines(const struct logs *l, const struct msg_log_lines *row)
+{
+    const char *colour = colour_of(l, row->rank);
+    const char *end = row->text + strlen(row->text);
+    for (const char *line = row->text; line <= end;) {
+        const char *newline = strchr(line, '\n');
+        const char *stop = newline ? newline : end;
+        (void)fputs(l->has_colour ? FAINT : "", stdout);
+        put_time(row->at);
+        (void)printf("%s%s[%u%s]%s ", l->has_colour ? PLAIN : "", colour, (unsigned)row->rank,
+                     row->stream == STREAM_STDERR ? " err" : "", l->has_colour ? PLAIN : "");
+        put_shown(line, (size_t)(stop - line));
+        (void)putchar('\n');
+        line = stop + 1;
+    }
+}
+
+/* Files hold what trainers print and nothing else: of those that were written to later some lines
+ * may be from before. */
+static void doubt(struct logs *l, const struct msg_log_lines *row)
+{
+    if (l->settings->since.ms > 0 && row->at.ms <= 0 && row->text[0] != '\0' && !l->is_doubted) {
+        l->is_doubted = true;
+        (void)fprintf(stderr, "tfe-ctl: lines without a time come from log files: some may be "
+                              "older than --since\n");
+    }
+}
+
+static void put_row(struct logs *l, const struct msg_log_lines *row)
+{
+    char room[ROW_ROOM];
+    const char *faint = l->has_colour ? FAINT : "";
+    const char *plain = l->has_colour ? PLAIN : "";
+    doubt(l, row);
+    if (l->settings->json) {
+        if (verb_print_json(row_json(&kind_log_lines, row)) != 0) {
+            (void)fprintf(stderr, "tfe-ctl: out of memory, a line is not shown\n");
+        }
+        return;
+    }
+    if (row->silent) {
+        (void)fprintf(stderr, "tfe-ctl: %s does not answer\n", name_of(row, room));
+        return;
+    }
+    if (row->epoch > l->epoch) {
+        (void)printf("%s--- epoch %llu%s\n", faint, (unsigned long long)row->epoch, plain);
+        l->epoch = row->epoch;
+    }
+    if (row->lost > 0) {
+        (void)printf("%s--- %llu lines of %s are missing here%s\n", faint,
+                     (unsigned long long)row->lost, name_of(row, room), plain);
+    }
+    if (row->tail) {
+        (void)printf("%s--- %s is gone; the end of its rank %u in epoch %llu%s\n", faint,
+                     name_of(row, room), (unsigned)row->rank, (unsigned long long)row->epoch,
+                     plain);
+    }
+    if (row->text[0] != '\0' || !(row->lost > 0 || row->tail)) { /* an empty line is one, too */
+        put_lines(l, row);
+    }
+}
+
+/* --- what comes ------------------------------------------------------------------------------- */
+
+/* NULL: no memory; it is shown twice then, if a connection ends. */
+static struct heard *heard_of(struct logs *l, const char *node)
+{
+    for (size_t i = 0; i < l->n_heard; i++) {
+        if (strcmp(l->heard[i].node.text, node) == 0) {
+            return &l->heard[i];
+        }
+    }
+    if (mem_reserve(&heap_mem, &l->heard, &l->cap_heard, l->n_heard + 1, sizeof(*l->heard)) != 0) {
+        return NULL;
+    }
+    struct heard *heard = &l->heard[l->n_heard++];
+    *heard = (struct heard){.last = {0}};
+    (void)id_set(&heard->node, node); /* the codec has checked it */
+    return heard;
+}
+
+static bool on_row(void *ctx, const struct tfe_msg *msg)
+{
+    struct logs *l = ctx;
+    const struct msg_log_lines *row = &msg->u.log_lines;
+    l->is_quiet = false;
+    struct heard *heard = heard_of(l, row->node);
+    if (heard && l->resumes && row->at.ms > 0 && row->at.ms <= heard->last.ms) {
+        return true;
+    }
+    if (heard && row->at.ms > heard->last.ms) {
+        heard->last = row->at;
+    }
+    if (l->sorts) {
+        return row_list_add(&l->rows, &kind_log_lines, row) == 0;
+    }
+    put_row(l, row);
+    return fflush(stdout) == 0; /* who reads it has gone, or the disk is full */
+}
+
+/* The next connection asks for what is newer than what every node has said; where nothing is shown
+ * before all is there, it asks for all of it again. */
+static void on_lost(void *ctx)
+{
+    struct logs *l = ctx;
+    struct tfe_wall since = l->settings->since;
+    if (l->sorts) {
+        row_list_done(&l->rows);
+        l->n_heard = 0;
+        return;
+    }
+    for (size_t i = 0; i < l->n_heard; i++) {
+        since = i == 0 || l->heard[i].last.ms < since.ms ? l->heard[i].last : since;
+    }
+    l->resumes = l->n_heard > 0;
+    if (l->resumes) {
+        l->message.u.logs.lines = MSG_UNSET;
+        l->message.u.logs.since = since;
+    }
+}
+
+static int by_time(const void *va, const void *vb)
+{
+    const struct row *a = va;
+    const struct row *b = vb;
+    int64_t ta = ((const struct msg_log_lines *)a->at)->at.ms;
+    int64_t tb = ((const struct msg_log_lines *)b->at)->at.ms;
+    return ta != tb ? (ta < tb ? -1 : 1) : 0;
+}
+
+/* Equal ones stay as they came: glibc's qsort merges where it has memory, others need not. */
+static void sort_rows(struct row_list *rows)
+{
+    if (rows->n > 0) {
+        qsort(rows->v, rows->n, sizeof(*rows->v), by_time);
+    }
+}
+
+/* What was printed before a job's end was on its way to us before the end was told: once nothing
+ * more comes, that was all. */
+static bool goes_on(void *ctx)
+{
+    struct logs *l = ctx;
+    const bool was_quiet = l->is_quiet;
+    l->is_quiet = l->is_over(l->ctx);
+    return !(was_quiet && l->is_quiet);
+}
+
+static int show(struct logs *l, const char *job)
+{
+    const struct ctl_settings *settings = l->settings;
+    const struct request_stream stream = {
+        .row = on_row, .lost = on_lost, .goes_on = l->is_over ? goes_on : NULL, .ctx = l};
+    l->has_colour = terminal_has_colour();
+    l->message =
+        (struct tfe_msg){.type = MSG_LOGS,
+                         .u.logs = {.job = job,
+                                    .has_rank = settings->rank != MSG_UNSET,
+                                    .rank = settings->rank != MSG_UNSET ? settings->rank : 0,
+                                    .node = settings->node,
+                                    .epoch = settings->of_epoch,
+                                    .follow = settings->follow,
+                                    .lines = settings->lines,
+                                    .since = settings->since}};
+    /* All of a file may be more than memory holds. */
+    l->sorts = !settings->follow && settings->lines != MSG_UNSET;
+    int status = request_stream(settings, &ctl_verb_logs, &l->message, &stream);
+    sort_rows(&l->rows);
+    for (size_t i = 0; i < l->rows.n; i++) {
+        put_row(l, l->rows.v[i].at);
+    }
+    row_list_done(&l->rows);
+    free(l->heard);
+    return status;
+}
+
+static int run(const struct ctl_verb *verb, const struct ctl_settings *settings, const char *job)
+{
+    struct logs l = {.settings = settings};
+    (void)verb;
+    return show(&l, job);
+}
+
+int logs_follow(const struct ctl_settings *settings, const char *job, bool (*is_over)(void *ctx),
+                void *ctx)
+{
+    struct ctl_settings own = *settings;
+    struct logs l = {.settings = &own, .is_over = is_over, .ctx = ctx};
+    own.follow = true;
+    own.lines = MSG_UNSET;
+    own.rank = MSG_UNSET;
+    return show(&l, job);
+}
+
+#define RANKS_MAX (MSG_NODES_MAX * MSG_NPROC_MAX)
+
+static const struct option_spec options[] = {
+    NUMBER("rank", rank, "R", 0, RANKS_MAX - 1, NULL, "only of this rank (default: of all)"),
+    TEXT("node", node, "NODE", NULL, "only of this node, by its id or label"),
+    PARSE_FIELD("epoch", of_epoch, parse_epoch, "E", NULL,
+                "only of this epoch (default: the newest, and what is at hand of earlier ones)"),
+    OPTION_ROW(OPTION_FLAG, "follow", NULL, NULL, "go on with what they print from now on",
+               .letter = 'f', .offset = FIELD(follow)),
+    OPTION_ROW(OPTION_PARSE, "lines", "LINES", "100",
+               "begin with the last so many of each stream of a rank; \"all\" that are kept",
+               .letter = 'n', .parse = parse_lines, .offset = FIELD(lines)),
+    PARSE_FIELD("since", since, parse_since, "TIME", NULL,
+                "only what was printed later: 10m ago, at 14:30, 2026-01-31T14:30:00Z"),
+};
+
+const struct ctl_verb ctl_verb_logs = {
+    .name = "logs",
+    .usage = "tfe-ctl logs [OPTIONS] [JOB]",
+    .about = "show what a job's trainers print, wherever they run",
+    .options = options,
+    .n_options = COUNT(options),
+    .finds_job = true,
+    .operand = CTL_JOB,
+    .rows = {MSG_LOG_LINES},
+    .run = run,
+};

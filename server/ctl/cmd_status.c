@@ -1,0 +1,294 @@
+/* server/ctl/cmd_status.c: tfe-ctl jobs, status, describe: jobs, and all that is known of one. */
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/escape.h"
+#include "common/cli/option_table.h"
+#include "common/cli/stdio.h"
+#include "common/records/record_order.h"
+#include "common/records/responses.h"
+#include "common/records/schemas.h"
+#include "common/records/text_table.h"
+#include "server/ctl/verb.h"
+
+#define FIELD(name) offsetof(struct ctl_settings, name)
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static void print_job(const struct msg_status_job *job)
+{
+    char room[MSG_SENTENCE_MAX];
+    char span[ROW_ROOM];
+    (void)printf("job %s: %s, run %u, epoch %llu, nodes %u:%u", job->job,
+                 msg_job_state_name(job->state), (unsigned)job->run, (unsigned long long)job->epoch,
+                 (unsigned)job->min_nodes, (unsigned)job->max_nodes);
+    if (job->n_ps > 0) {
+        (void)printf(", %u ps", (unsigned)job->n_ps);
+    }
+    (void)printf("%s%s\n", job->chief ? ", a chief" : "", job->evaluator ? ", an evaluator" : "");
+    if (job->workers_working < job->workers) {
+        (void)printf("  %u of %u workers", (unsigned)job->workers_working, (unsigned)job->workers);
+        if (job->workers_done > 0) {
+            (void)printf(" (%u ended with exit status 0)", (unsigned)job->workers_done);
+        }
+        (void)putchar('\n');
+    }
+    if (job->alone > 0) {
+        (void)printf("  warning: %u of %u nodes do not use the cluster that TF_CONFIG gives them: "
+                     "each trains alone\n",
+                     (unsigned)job->alone, (unsigned)job->members);
+    }
+    if (job->reason) {
+        (void)printf("  %s%s\n", msg_job_is_over(job->state) ? "" : "last failure: ",
+                     shown_text(job->reason, room, sizeof(room)));
+    }
+    if (job->waits) {
+        (void)fputs("  ", stdout);
+        stdio_put(stdout, job->waits);
+        (void)printf("%s%s\n", job->waits_ms ? ", up to " : "",
+                     job->waits_ms ? row_span_text(job->waits_ms, span) : "");
+    }
+    if (job->retry_ms > 0) {
+        (void)printf("  it is tried again in %s\n", row_span_text(job->retry_ms, span));
+    }
+}
+
+/* "step 120 of 1000, 12.5 steps/s, 800 samples/s, loss 0.31", and who is slow. */
+static void print_progress(const struct msg_status_job *job, const struct row *rows, size_t n)
+{
+    char name[ROW_ROOM];
+    if (!job->has_step) {
+        return;
+    }
+    (void)printf("  step %llu", (unsigned long long)job->step);
+    if (job->total > 0) {
+        (void)printf(" of %llu", (unsigned long long)job->total);
+    }
+    if (job->has_steps_per_s) {
+        (void)printf(", %.4g steps/s", job->steps_per_s);
+    }
+    if (job->has_samples_per_s) {
+        (void)printf(", %.4g samples/s", job->samples_per_s);
+    }
+    for (size_t i = 0; i < n && rows[i].kind == &kind_point; i++) {
+        const struct msg_series_row *point = rows[i].at;
+        if (strcmp(point->name, "steps_per_s") != 0 && strcmp(point->name, "samples_per_s") != 0) {
+            (void)printf(", %s %.4g", point->name, point->value);
+        }
+    }
+    (void)putchar('\n');
+    if (job->slow) {
+        (void)printf("  %s is slow: %.1f times the others' median step\n",
+                     shown_text(job->slow, name, sizeof(name)), job->slow_times_milli / 1000.0);
+    }
+}
+
+/* What nodes wait for, each by itself. */
+static void print_waits(const struct row_list *rows, size_t from, size_t to)
+{
+    for (size_t i = from; i < to; i++) {
+        const struct msg_status_node *node = rows->v[i].at;
+        char room[ROW_ROOM];
+        if (rows->v[i].kind == &kind_node && node->waits) {
+            (void)printf("  %s: %s\n",
+                         shown_text(node->name[0] ? node->name : node->node, room, sizeof room),
+                         node->waits);
+        }
+    }
+}
+
+/* Memory has columns only where somebody was lent some. */
+static void print_nodes(const struct row *rows, size_t n)
+{
+    static const char *const heads[] = {"NAME",    "NODE", "ROLE", "RANK",
+                                        "ADDRESS", "PID",  "KEPT", "MEMORY"};
+    bool has_memory = false;
+    for (size_t i = 0; i < n; i++) {
+        const struct msg_status_node *node = rows[i].at;
+        has_memory |= rows[i].kind == &kind_node && node->memory.bytes > 0;
+    }
+    const struct row_table nodes = {&kind_node, heads, COUNT(heads) - (has_memory ? 0 : 2)};
+    (void)row_table_print(&nodes, rows, n, 2, stdout);
+}
+
+/* What is not well with the server; how many rows that are. */
+static size_t print_health(const struct row_list *rows)
+{
+    size_t n = 0;
+    for (; n < rows->n && rows->v[n].kind == &kind_health; n++) {
+        const struct msg_health *health = rows->v[n].at;
+        char room[ROW_ROOM];
+        (void)fputs("server: ", stdout);
+        stdio_put(stdout, health->says);
+        (void)printf(" (noticed %s ago)\n", row_span_text(health->since_ms, room));
+    }
+    return n;
+}
+
+/* hides: jobs that are over are only counted. */
+static void print_table(const struct row_list *rows, bool hides)
+{
+    unsigned over = 0;
+    size_t first = print_health(rows);
+    if (rows->n == first) {
+        (void)puts("no jobs");
+    }
+    for (size_t i = first, next; i < rows->n; i = next) {
+        const struct msg_status_job *job = rows->v[i].at;
+        for (next = i + 1; next < rows->n && rows->v[next].kind != &kind_job; next++) {
+        }
+        if (hides && order_is_over(job)) {
+            over++;
+            continue;
+        }
+        (void)printf("%s", i > 0 ? "\n" : ""); /* behind a job, or the server's own lines */
+        print_job(job);
+        print_progress(job, &rows->v[i + 1], next - i - 1);
+        print_nodes(&rows->v[i + 1], next - i - 1);
+        print_waits(rows, i + 1, next);
+    }
+    if (over > 0) {
+        (void)printf("%s%u job%s over (--all shows %s)\n", over < rows->n - first ? "\n" : "", over,
+                     over == 1 ? " is" : "s are", over == 1 ? "it" : "them");
+    }
+}
+
+static void print_submission(const struct msg_status_job *job)
+{
+    char room[ROW_ROOM];
+    char text[MSG_SENTENCE_MAX];
+    if (!job->is_submitted) {
+        (void)puts("\n  opened by agents that were started by hand");
+        return;
+    }
+    (void)printf("\n  submitted %s, priority %u, %u %s of the pool\n",
+                 row_moment_text(job->created.ms, room), (unsigned)job->priority,
+                 (unsigned)job->n_assigned, job->n_assigned == 1 ? "node" : "nodes");
+    if (job->command) {
+        (void)printf("  runs %s\n", shown_text(job->command, text, sizeof(text)));
+    }
+    if (job->source) {
+        (void)printf("  in %s\n", shown_text(job->source, text, sizeof(text)));
+    }
+}
+
+/* What else is known of the job that was asked for. */
+static void print_detail(const struct row_list *rows)
+{
+    static const char *const condition_heads[] = {"CONDITION", "STATUS", "REASON", "AT", "SAYS"};
+    static const char *const node_heads[] = {"NAME",  "NODE", "STATE", "SINCE", "ROLE",
+                                             "CORES", "GPUS", "SPOT",  "LABELS"};
+    static const struct row_table conditions = {&kind_condition, condition_heads,
+                                                COUNT(condition_heads)};
+    static const struct row_table nodes = {&kind_pool_node, node_heads, COUNT(node_heads)};
+    const struct msg_status_job *job = NULL;
+    for (size_t i = 0; i < rows->n && !job; i++) {
+        job = rows->v[i].kind == &kind_job ? rows->v[i].at : NULL;
+    }
+    if (!job) {
+        return;
+    }
+    print_submission(job);
+    (void)putchar('\n');
+    (void)row_table_print(&conditions, rows->v, rows->n, 2, stdout);
+    if (job->n_assigned > 0) {
+        (void)puts("\n  nodes of the pool:");
+        (void)row_table_print(&nodes, rows->v, rows->n, 2, stdout);
+    }
+}
+
+static int show_jobs(const struct ctl_settings *settings, const char *operand,
+                     struct row_list *rows)
+{
+    static const char *const heads[] = {"JOB", "STATE", "PRIORITY", "MIN", "MAX",
+                                        "PS",  "NODES", "SINCE",    "WHY"};
+    static const struct row_table jobs = {&kind_job, heads, COUNT(heads)};
+    int rc = order_status(rows);
+    if (rc != 0) {
+        return rc;
+    }
+    if (settings->json) {
+        return verb_print_json(answer_jobs(rows));
+    }
+    (void)print_health(rows);
+    return verb_show_table(settings, "jobs", &jobs, rows, "no jobs");
+}
+
+static int show(const struct ctl_settings *settings, const char *job, struct row_list *rows)
+{
+    int rc = order_status(rows);
+    if (rc != 0) {
+        return rc;
+    }
+    if (settings->json) {
+        return verb_print_json(answer_status(rows));
+    }
+    print_table(rows, !settings->all && !job);
+    if (job) {
+        print_detail(rows);
+    }
+    return 0;
+}
+
+static int describe(const struct ctl_settings *settings, const char *job, struct row_list *rows)
+{
+    if (!settings->json) {
+        return show(settings, job, rows);
+    }
+    int rc = order_status(rows);
+    return rc != 0 ? rc : verb_print_json(answer_job(rows));
+}
+
+static void say_jobs_only(const struct ctl_settings *settings, struct tfe_msg *message)
+{
+    message->u.status.jobs_only = true;
+}
+
+static void say_detail(const struct ctl_settings *settings, struct tfe_msg *message)
+{
+    message->u.status.detail = message->u.status.job != NULL;
+}
+
+static const struct option_spec options[] = {
+    FLAG("all", all, "show jobs that are over, too"),
+};
+
+#define ROWS_OF_STATUS                                                                             \
+    {                                                                                              \
+        MSG_STATUS_JOB, MSG_STATUS_NODE, MSG_HEALTH, MSG_SERIES_ROW, MSG_CONDITION_ROW,            \
+            MSG_POOL_ROW                                                                           \
+    }
+
+const struct ctl_verb ctl_verb_jobs = {
+    .name = "jobs",
+    .usage = "tfe-ctl jobs [OPTIONS]",
+    .about = "list all jobs, one a line: state, sizes, what each waits for or why it failed",
+    .says = MSG_STATUS,
+    .say_more = say_jobs_only,
+    .rows = ROWS_OF_STATUS,
+    .show = show_jobs,
+};
+
+const struct ctl_verb ctl_verb_status = {
+    .name = "status",
+    .usage = "tfe-ctl status [OPTIONS] [JOB]",
+    .about = "show jobs with their nodes; of one JOB all that is known, as describe",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(options[0]),
+    .operand = CTL_JOB,
+    CTL_SAYS(MSG_STATUS, status.job),
+    .say_more = say_detail,
+    .rows = ROWS_OF_STATUS,
+    .show = show,
+};
+
+const struct ctl_verb ctl_verb_describe = {
+    .name = "describe",
+    .usage = "tfe-ctl describe [OPTIONS] JOB",
+    .about = "show all that is known of a job: nodes, conditions, command, why it waits or failed",
+    .needs_operand = true,
+    .operand = CTL_JOB,
+    CTL_SAYS(MSG_STATUS, status.job),
+    .say_more = say_detail,
+    .rows = ROWS_OF_STATUS,
+    .show = describe,
+};

@@ -1,0 +1,481 @@
+/* server/ctl/cmd_submit.c: tfe-ctl submit: hands a job in, as a job file or the command line say
+ * it. */
+#include <errno.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/base/clock.h"
+#include "common/cli/option_table.h"
+#include "common/cli/stdio.h"
+#include "common/job/job_file.h"
+#include "common/job/job_message.h"
+#include "common/job/job_name.h"
+#include "common/records/schemas.h"
+#include "server/ctl/bundle_pack.h"
+#include "server/ctl/cmd_logs.h"
+#include "server/ctl/git.h"
+#include "server/ctl/jobs/job_text.h"
+#include "server/ctl/jobs/yaml_tree.h"
+#include "server/ctl/request.h"
+#include "server/ctl/verb.h"
+
+#define FIELD(name) offsetof(struct ctl_settings, submit.name)
+/* Between two looks at the job. */
+#define LOOK_NS 200000000L
+
+/* The file's bytes, one more than a job file may have at most; the caller frees *ret. */
+static int read_file(const char *name, char **ret, size_t *ret_n, struct tfe_why *why)
+{
+    const size_t room = YAML_TREE_BYTES_MAX + 1;
+    bool is_stdin = strcmp(name, "-") == 0;
+    FILE *file = is_stdin ? stdin : fopen(name, "re");
+    char *text = file ? malloc(room) : NULL;
+    int rc = 0;
+    if (!file) {
+        why_errno(why, "open %s", name);
+        return TFE_ESYS;
+    }
+    if (!text) {
+        why_set(why, "out of memory");
+        rc = TFE_ENOMEM;
+    } else {
+        *ret_n = fread(text, 1, room, file);
+        if (ferror(file)) {
+            why_errno(why, "read %s", name);
+            rc = TFE_ESYS;
+        }
+    }
+    if (!is_stdin) {
+        (void)fclose(file);
+    }
+    if (rc) {
+        free(text);
+        return rc;
+    }
+    *ret = text;
+    return 0;
+}
+
+static int read_job(const char *name, json_t **ret, struct tfe_why *why)
+{
+    char *text;
+    size_t n;
+    struct tfe_why warning; /* that comes once, of all that is said: make_job */
+    int rc = read_file(name, &text, &n, why);
+    if (rc) {
+        return rc;
+    }
+    rc = job_text_read(text, n, ret, &warning, why);
+    free(text);
+    if (rc) {
+        why_prefix(why, "%s", name);
+    }
+    return rc;
+}
+
+/* --- what the command line adds to the file ----------------------------------------------------
+ */
+
+static const char *const strategies[] = {"AllReduce", "ParameterServer", NULL};
+
+static int no_memory(struct tfe_why *why)
+{
+    why_set(why, "out of memory");
+    return TFE_ENOMEM;
+}
+
+/* Members of the job's field, over those that the file has. */
+static bool put_pairs(json_t *job, const char *field, const struct submit_pairs *pairs)
+{
+    json_t *object = json_object_get(job, field);
+    bool is_put = true;
+    if (pairs->n > 0 && !json_is_object(object)) {
+        object = json_object();
+        is_put = json_object_set_new(job, field, object) == 0;
+    }
+    for (size_t i = 0; i < pairs->n && is_put; i++) {
+        const char *text = pairs->v[i];
+        size_t n = strcspn(text, "=");
+        json_t *value = text[n] ? json_string(text + n + 1) : json_true();
+        is_put = json_object_setn_new(object, text, n, value) == 0;
+    }
+    return is_put;
+}
+
+static bool put(json_t *job, const char *field, bool is_said, json_t *value)
+{
+    if (!is_said) {
+        json_decref(value);
+        return true;
+    }
+    return json_object_set_new(job, field, value) == 0;
+}
+
+static bool put_command(json_t *job, const struct submit_wish *wish)
+{
+    json_t *words = json_array();
+    bool is_put = words;
+    for (size_t i = 0; i < wish->n_command && is_put; i++) {
+        is_put = json_array_append_new(words, json_string(wish->command[i])) == 0;
+    }
+    return put(job, "command", wish->command != NULL, words) && is_put;
+}
+
+/* Where "URL@REF" is parted: the '@' of "git@host:path" or "https://me@host/path" is the URL's. */
+static size_t url_length(const char *git)
+{
+    const char *path = strstr(git, "://");
+    path = path ? strchr(path + 3, '/') : strpbrk(git, ":/");
+    const char *at = path ? strrchr(path, '@') : strrchr(git, '@');
+    return at ? (size_t)(at - git) : strlen(git);
+}
+
+/* Where the files are, as one of the three options says it. */
+static json_t *source_of(const struct submit_wish *wish)
+{
+    if (wish->path || wish->bundle) {
+        return json_pack("{ss}", wish->path ? "path" : "bundle",
+                         wish->path ? wish->path : wish->bundle);
+    }
+    const char *git = wish->git ? wish->git : "";
+    const size_t n = url_length(git);
+    return json_pack("{ss%ss*}", "git", git, n, "ref",
+                     git[n] != '\0' && git[n + 1] != '\0' ? git + n + 1 : NULL);
+}
+
+/* TFE_EINVAL: what is said does not go together. */
+static int put_wish(json_t *job, const struct submit_wish *wish, struct tfe_why *why)
+{
+    const bool is_ps = wish->strategy == 1;
+    if (wish->strategy == 0 && wish->n_ps > 0) {
+        why_set(why, "--ps: an AllReduce job has no parameter servers");
+        return TFE_EINVAL;
+    }
+    if (!!wish->path + !!wish->bundle + !!wish->git > 1) {
+        why_set(why, "one of --path, --bundle and --git says where the files are");
+        return TFE_EINVAL;
+    }
+    bool is_put =
+        put(job, "name", wish->name, json_string(wish->name ? wish->name : "")) &&
+        put(job, "priority", wish->priority != MSG_UNSET, json_integer(wish->priority)) &&
+        put(job, "workers", wish->min_nodes > 0,
+            json_pack("{sIsI}", "min", (json_int_t)wish->min_nodes, "max",
+                      (json_int_t)wish->max_nodes)) &&
+        put(job, "ps", wish->n_ps > 0 || (is_ps && !json_integer_value(json_object_get(job, "ps"))),
+            json_integer(wish->n_ps > 0 ? wish->n_ps : 1)) &&
+        put(job, "chief", wish->chief || is_ps, json_true()) &&
+        put(job, "evaluator", wish->evaluator, json_true()) &&
+        put(job, "nproc", wish->nproc > 0, json_integer(wish->nproc)) &&
+        put(job, "source", wish->path || wish->bundle || wish->git, source_of(wish)) &&
+        put(job, "work_dir", wish->work_dir, json_string(wish->work_dir ? wish->work_dir : "")) &&
+        put(job, "image", wish->image, json_string(wish->image ? wish->image : "")) &&
+        put(job, "preempt", wish->preempt, json_true()) &&
+        put(job, "suspend", wish->suspend, json_true()) && put_pairs(job, "env", &wish->env) &&
+        put_pairs(job, "labels", &wish->labels) && put_pairs(job, "options", &wish->options) &&
+        put_command(job, wish);
+    return is_put ? 0 : no_memory(why);
+}
+
+/* The canonical form of what file and command line say together. */
+static int make_job(const struct submit_wish *wish, json_t **ret, struct tfe_why *why)
+{
+    json_t *job = NULL;
+    int rc = 0;
+    if (wish->file) {
+        rc = read_job(wish->file, &job, why);
+    } else {
+        job = json_object();
+    }
+    rc = rc || job ? rc : no_memory(why);
+    rc = rc ? rc : put_wish(job, wish, why);
+    rc = rc ? rc : job_file_read(job, ret, why);
+    json_decref(job);
+    if (rc == 0) {
+        struct tfe_why warning;
+        job_file_warn(*ret, &warning);
+        if (*warning.text) {
+            stdio_say("tfe-ctl", warning.text);
+        }
+    }
+    return rc;
+}
+
+static int write_bundle(const char *name, const struct bundle *bundle, struct tfe_why *why)
+{
+    FILE *file = fopen(name, "we");
+    bool is_written = file && fwrite(bundle->bytes, 1, bundle->n, file) == bundle->n;
+    is_written = file && fclose(file) == 0 && is_written;
+    if (!is_written) {
+        why_errno(why, "write %s", name);
+    }
+    return is_written ? 0 : TFE_ESYS;
+}
+
+/* What the files are now, whatever becomes of the directory or the branch: the job's source names a
+ * digest or a commit then. A directory that was packed is in *ret. */
+static int fix_source(json_t *job, const struct submit_wish *wish, struct bundle *ret,
+                      struct tfe_why *why)
+{
+    const bool dry_run = wish->dry_run && !wish->bundle_out;
+    json_t *source = json_object_get(job, "source");
+    const char *bundle = json_string_value(json_object_get(source, "bundle"));
+    const char *git = json_string_value(json_object_get(source, "git"));
+    const char *ref = json_string_value(json_object_get(source, "ref"));
+    char commit[GIT_COMMIT_HEX_MAX + 1];
+    int rc = 0;
+    bool is_put = true;
+    if (bundle && !submission_is_digest(bundle)) {
+        rc = bundle_pack(bundle, ret, why);
+        if (rc == 0 && dry_run) {
+            (void)fprintf(stderr, "tfe-ctl: bundle %s: %u files, %zu bytes, %s\n", bundle,
+                          (unsigned)ret->n_files, ret->n, ret->digest);
+        }
+        rc = rc == 0 && wish->bundle_out ? write_bundle(wish->bundle_out, ret, why) : rc;
+        is_put = rc != 0 || dry_run ||
+                 json_object_set_new(source, "bundle", json_string(ret->digest)) == 0;
+    } else if (git && !dry_run) {
+        rc = git_resolve(git, ref ? ref : "", commit, why);
+        is_put = rc != 0 || json_object_set_new(source, "ref", json_string(commit)) == 0;
+    }
+    if (rc == 0 && wish->bundle_out && ret->n == 0) {
+        why_set(why, "--bundle-out: the job's files are no directory of this machine");
+        rc = TFE_EINVAL;
+    }
+    return is_put ? rc : no_memory(why);
+}
+
+/* --- submitting ------------------------------------------------------------------------------- */
+
+/* A job whose output somebody follows. */
+struct watched {
+    const struct ctl_settings *settings;
+    const char *name;
+    bool is_known;
+    bool is_over;
+    bool has_run;
+    int status; /* of the question */
+};
+
+/* Over, or nobody knows more of it. ctx is a struct watched, as of the next. */
+static bool is_over(void *ctx)
+{
+    struct watched *w = ctx;
+    struct row_list rows = {.v = NULL};
+    w->status = verb_ask(&ctl_verb_status, w->settings, w->name, &rows);
+    w->is_known = false;
+    for (size_t i = 0; i < rows.n; i++) {
+        const struct msg_condition_row *c = rows.v[i].at;
+        const struct msg_status_job *job = rows.v[i].at;
+        if (rows.v[i].kind == &kind_job) {
+            w->is_known = true;
+            w->is_over = msg_job_is_over(job->state);
+        } else if (rows.v[i].kind == &kind_condition) {
+            w->has_run = w->has_run || strcmp(c->name, "Running") == 0;
+        }
+    }
+    row_list_done(&rows);
+    return w->is_over || !w->is_known;
+}
+
+static bool has_begun(void *ctx)
+{
+    struct watched *w = ctx;
+    return is_over(w) || w->has_run;
+}
+
+/* What its trainers print, from their first line to their last. */
+static int show_logs(const struct ctl_settings *settings, const char *name)
+{
+    struct watched w = {.settings = settings, .name = name};
+    while (!has_begun(&w)) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+    }
+    if (w.status != EXIT_SUCCESS || !w.has_run) {
+        return w.status; /* why it never ran is what wait prints */
+    }
+    return logs_follow(settings, name, is_over, &w);
+}
+
+/* Says SUBMIT; a name that is made, and that another job has, is made anew. Exit code. */
+static int say_submit(const struct ctl_verb *verb, const struct ctl_settings *settings, json_t *job)
+{
+    const bool is_made = job_name_is_wanted(job);
+    bool is_taken = true;
+    int status = CTL_FAILED;
+    for (unsigned i = 0; i < JOB_NAME_TRIES && is_taken; i++) {
+        struct tfe_why why;
+        struct tfe_msg message = {.type = MSG_SUBMIT};
+        struct row_list rows = {.v = NULL};
+        uint8_t random[JOB_NAME_RANDOM];
+        randombytes_buf(random, sizeof(random));
+        if ((is_made && job_name_make(job, random, &why)) ||
+            job_message_make(job, &message.u.submit.spec, &why)) {
+            stdio_say("tfe-ctl", why.text);
+            return CTL_FAILED;
+        }
+        const bool is_last = !is_made || i + 1 == JOB_NAME_TRIES;
+        status = request_run_but(settings, verb, &message, &rows,
+                                 is_last ? (enum tfe_refusal)0 : REFUSAL_CONFLICT, &is_taken);
+        row_list_done(&rows);
+        job_message_done(&message.u.submit.spec);
+    }
+    return status;
+}
+
+static int submit(const struct ctl_verb *verb, struct ctl_settings *settings, json_t *job,
+                  const struct bundle *bundle)
+{
+    int status = request_find_server(settings, verb);
+    if (status == EXIT_SUCCESS && bundle->n > 0) {
+        status = bundle_put(settings, bundle);
+    }
+    settings->since = clock_wall(); /* what an earlier job of that name printed is no business */
+    if (status == EXIT_SUCCESS) {
+        status = say_submit(verb, settings, job);
+    }
+    const char *name = json_string_value(json_object_get(job, "name"));
+    if (status == EXIT_SUCCESS && !settings->json) {
+        (void)printf("job %s is submitted\n", name);
+        if (json_object_size(json_object_get(job, "source")) == 0) {
+            (void)puts("  it runs in an empty directory: no --bundle, --path or --git was given");
+        }
+    } else if (status == EXIT_SUCCESS && !settings->wait &&
+               verb_print_json(json_pack("{ssss}", "done", verb->name, "job", name)) != 0) {
+        status = CTL_FAILED;
+    }
+    (void)fflush(stdout);
+    if (status == EXIT_SUCCESS && settings->submit.logs) {
+        status = show_logs(settings, name);
+    }
+    if (status == EXIT_SUCCESS && settings->wait) {
+        status = verb_wait(settings, name);
+    }
+    return status;
+}
+
+static int run(const struct ctl_verb *verb, const struct ctl_settings *settings,
+               const char *operand)
+{
+    struct tfe_why why;
+    struct ctl_settings own = *settings; /* the server is found here, for orders alone */
+    const struct submit_wish *wish = &settings->submit;
+    struct bundle bundle = {.bytes = NULL};
+    json_t *job;
+    if (!wish->file && !wish->command && !wish->bundle && !wish->git && !wish->path) {
+        stdio_say("tfe-ctl", "submit: which job? --file FILE names one, - is stdin; or say its "
+                             "command behind --, or where its files are");
+        return CTL_USAGE;
+    }
+    int rc = make_job(wish, &job, &why);
+    if (rc) {
+        stdio_say("tfe-ctl", why.text);
+        return wish->file ? CTL_FAILED : CTL_USAGE;
+    }
+    if (sodium_init() < 0 || fix_source(job, wish, &bundle, &why)) {
+        stdio_say("tfe-ctl", why.text);
+        json_decref(job);
+        return CTL_FAILED;
+    }
+    int status;
+    if (wish->dry_run || wish->bundle_out) {
+        char *text = json_dumps(job, JSON_INDENT(2));
+        if (text) {
+            stdio_put(stdout, text); /* its escapes are JSON's, too */
+        }
+        status = text && putchar('\n') != EOF ? EXIT_SUCCESS : CTL_FAILED;
+        free(text);
+    } else {
+        status = submit(verb, &own, job, &bundle);
+    }
+    bundle_done(&bundle);
+    json_decref(job);
+    join_done(&own.server);
+    return status;
+}
+
+/* --- options ---------------------------------------------------------------------------------- */
+
+/* What it means is the job file's business. */
+static int parse_pair(void *pairs, const char *value, struct tfe_why *why)
+{
+    struct submit_pairs *ret = pairs;
+    if (ret->n == MSG_WORDS_MAX || value[0] == '=' || value[0] == '\0') {
+        why_set(why, "NAME=VALUE is wanted, at most %u times", MSG_WORDS_MAX);
+        return TFE_EINVAL;
+    }
+    ret->v[ret->n++] = value;
+    return 0;
+}
+
+static int parse_full_pair(void *pairs, const char *value, struct tfe_why *why)
+{
+    if (!strchr(value, '=')) {
+        why_set(why, "\"%.64s\" is not NAME=VALUE", value);
+        return TFE_EINVAL;
+    }
+    return parse_pair(pairs, value, why);
+}
+
+static int parse_workers(void *wish, const char *value, struct tfe_why *why)
+{
+    struct submit_wish *ret = wish;
+    return options_nodes(value, &ret->min_nodes, &ret->max_nodes, why);
+}
+
+static const struct option_spec options[] = {
+    OPTION_ROW(OPTION_TEXT, "file", "FILE", NULL,
+               "the job: a job file, or a manifest of Kubeflow's TFJob; - is stdin", .letter = 'f',
+               .offset = FIELD(file)),
+    TEXT("name", name, "JOB", NULL,
+         "the job's name (default: one is made); this and what follows overrule the file"),
+    OPTION_ROW(OPTION_PARSE, "workers", "MIN:MAX", NULL,
+               "nodes that work: how many it needs, and takes at most", .parse = parse_workers,
+               .offset = offsetof(struct ctl_settings, submit)),
+    {.name = "worker-num", .alias_of = "workers"},
+    NUMBER("ps", n_ps, "N", 1, MSG_NODES_MAX, NULL, "parameter servers, each on one more node"),
+    FLAG("chief", chief, "one more node is the chief"),
+    FLAG("evaluator", evaluator, "one more node evaluates"),
+    WORD("strategy", strategy, strategies, "NAME", NULL,
+         "AllReduce, or ParameterServer: a chief, and one ps if none is named"),
+    NUMBER("nproc-per-node", nproc, "N", 1, MSG_NPROC_MAX, NULL, "trainers on each node"),
+    TEXT("path", path, "DIR", NULL, "the job's files: a directory that every node has"),
+    TEXT("bundle", bundle, "DIR", NULL,
+         "the job's files: this directory, without what .gitignore names"),
+    TEXT("git", git, "URL@REF", NULL,
+         "the job's files: a repository, at the commit that REF is now (default: its HEAD)"),
+    TEXT("work-dir", work_dir, "DIR", NULL, "where it runs, below its files or absolute"),
+    TEXT("image", image, "IMAGE", NULL,
+         "its trainers see this container image's files, on nodes with --runtime"),
+    PARSE_FIELD("env", env, parse_full_pair, "K=V", NULL,
+                "a variable of its trainers; may be repeated"),
+    PARSE_FIELD("label", labels, parse_full_pair, "K=V", NULL,
+                "a label that its nodes must carry; may be repeated"),
+    PARSE_FIELD("option", options, parse_pair, "NAME=VALUE", NULL,
+                "an option of tfe-agent that jobs may set; may be repeated"),
+    NUMBER("priority", priority, "N", 0, MSG_PRIORITY_MAX, NULL,
+           "0 to 1000, more is earlier (default: the file's, else 500)"),
+    FLAG("preempt", preempt, "for its minimum it ends jobs of lower priority"),
+    FLAG("suspend", suspend, "it waits for tfe-ctl resume"),
+    FLAG("logs", logs, "show what its trainers print until it is over, as logs --follow"),
+    FLAG("dry-run", dry_run, "print the job with all its fields, as JSON, and ask nobody"),
+    TEXT("bundle-out", bundle_out, "FILE", NULL,
+         "put the bundle into FILE, print the job that names it, and ask nobody: for HTTP"),
+    OPTION_ROW(OPTION_FLAG, "wait", NULL, NULL, "until it is over; exit 0 if it succeeded, else 1",
+               .offset = offsetof(struct ctl_settings, wait)),
+};
+
+const struct ctl_verb ctl_verb_submit = {
+    .name = "submit",
+    .usage = "tfe-ctl submit [OPTIONS] [--file FILE] [-- COMMAND...]",
+    .about = "submit a job to the pool: a job file, a TFJob manifest, or a command",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(options[0]),
+    .operand = CTL_NONE,
+    .takes_command = true,
+    .asks_nobody = true,
+    .is_order = true,
+    .run = run,
+};

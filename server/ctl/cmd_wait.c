@@ -1,0 +1,122 @@
+/* server/ctl/cmd_wait.c: tfe-ctl wait: until a job is over; its exit code is the job's. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/escape.h"
+#include "common/cli/option_table.h"
+#include "common/cli/stdio.h"
+#include "common/records/record_order.h"
+#include "common/records/schemas.h"
+#include "common/records/text_table.h"
+#include "server/ctl/progress_line.h"
+#include "server/ctl/terminal.h"
+#include "server/ctl/verb.h"
+
+#define FIELD(name) offsetof(struct ctl_settings, name)
+
+/* Between two looks at the job. */
+#define LOOK_NS 500000000L
+
+/* NULL: it is not there. */
+static const struct msg_status_job *job_of(const struct row_list *rows)
+{
+    for (size_t i = 0; i < rows->n; i++) {
+        if (rows->v[i].kind == &kind_job) {
+            return rows->v[i].at;
+        }
+    }
+    return NULL;
+}
+
+/* On a terminal the same line again and again; elsewhere a line where something has changed but how
+ * far it is. */
+static void show_progress(const struct msg_status_job *job, bool is_terminal, char said[ROW_ROOM])
+{
+    char line[PROGRESS_LINE_MAX];
+    char news[ROW_ROOM];
+    struct progress p = progress_of(job);
+    if (is_terminal) {
+        progress_line(&p, terminal_width(), terminal_is_utf8(), line);
+        (void)fprintf(stderr, "\r\033[K%s", line);
+        return;
+    }
+    (void)snprintf(news, sizeof(news), "%s, run %u, epoch %llu%s%.200s",
+                   msg_job_state_name(job->state), (unsigned)job->run,
+                   (unsigned long long)job->epoch, job->waits ? ": " : "",
+                   job->waits ? job->waits : "");
+    if (strcmp(news, said) != 0) {
+        stdio_put(stderr, news);
+        (void)fputc('\n', stderr);
+        (void)snprintf(said, ROW_ROOM, "%s", news);
+    }
+}
+
+static int end(const struct ctl_settings *settings, const struct msg_status_job *job)
+{
+    const char *state = msg_job_state_name(job->state);
+    char room[MSG_SENTENCE_MAX];
+    const char *reason = job->reason ? shown_text(job->reason, room, sizeof(room)) : NULL;
+    if (settings->json) {
+        if (verb_print_json(json_pack("{s:s, s:i, s:s, s:s?}", "job", job->job, "run",
+                                      (int)job->run, "state", state, "reason", reason)) != 0) {
+            return CTL_FAILED;
+        }
+    } else {
+        (void)printf("job %s: %s, run %u%s%s\n", job->job, state, (unsigned)job->run,
+                     reason ? ": " : "", reason ? reason : "");
+    }
+    return job->state == STATE_SUCCEEDED ? EXIT_SUCCESS : CTL_FAILED;
+}
+
+int verb_wait(const struct ctl_settings *settings, const char *name)
+{
+    const bool is_terminal = isatty(STDERR_FILENO);
+    char said[ROW_ROOM] = "";
+    int status = EXIT_SUCCESS;
+    bool goes_on = true;
+    while (goes_on) {
+        struct row_list rows = {.v = NULL};
+        status = verb_ask(&ctl_verb_status, settings, name, &rows);
+        const struct msg_status_job *job = status == EXIT_SUCCESS ? job_of(&rows) : NULL;
+        goes_on = job && !order_is_over(job);
+        if (job && settings->progress) {
+            show_progress(job, is_terminal, said);
+        }
+        if (!goes_on && settings->progress && is_terminal) {
+            (void)fputc('\n', stderr);
+        }
+        if (job && !goes_on) {
+            status = end(settings, job);
+        }
+        row_list_done(&rows);
+        if (goes_on) {
+            (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+        }
+    }
+    return status;
+}
+
+static int run(const struct ctl_verb *verb, const struct ctl_settings *settings, const char *name)
+{
+    (void)verb;
+    return verb_wait(settings, name);
+}
+
+static const struct option_spec options[] = {
+    FLAG("progress", progress,
+         "show on stderr how far it is, at which rate, and what is left of it, where that is told"),
+};
+
+const struct ctl_verb ctl_verb_wait = {
+    .name = "wait",
+    .usage = "tfe-ctl wait [OPTIONS] [JOB]",
+    .about = "wait until a job is over; exit 0 if it succeeded, 1 if it failed or was cancelled",
+    .options = options,
+    .n_options = sizeof(options) / sizeof(options[0]),
+    .finds_job = true,
+    .operand = CTL_JOB,
+    .run = run,
+};

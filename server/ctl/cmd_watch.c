@@ -1,0 +1,605 @@
+/* server/ctl/cmd_watch.c: tfe-ctl watch: a full screen of what goes on, until q. */
+#include <curses.h>
+#include <event2/event.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/escape.h"
+#include "common/base/timer.h"
+#include "common/channel/endpoint.h"
+#include "common/records/client.h"
+#include "common/records/epoch_summary.h"
+#include "common/records/record_order.h"
+#include "common/records/schemas.h"
+#include "server/ctl/terminal.h"
+#include "server/ctl/verb.h"
+#include "server/ctl/watch_view.h"
+
+/* Between two looks; a thousand nodes more, and it is a second longer. */
+#define LOOK_MS 1000
+#define NODES_A_SECOND 1000
+
+/* A server that says nothing for so long is dialled anew. */
+#define SILENCE_MS 5000
+#define RETRY_MS 2000
+
+/* What is asked, one after the other, and then again. */
+enum question { ASK_JOBS, ASK_STATUS, ASK_EPOCHS, ASK_EVENTS, ASK_RATE, ASK_LOSS, ASK__N };
+
+/* Events that find room on a large screen. */
+#define EVENTS_SHOWN 30
+
+/* The curves that are shown, and what they are called. */
+static const struct {
+    const char *series, *name;
+} curves[] = {{"steps_per_s", "steps/s"}, {"loss", "loss"}};
+
+struct watch {
+    const struct ctl_settings *settings;
+    struct event_base *base;
+    struct client *client;
+    struct join_info admin; /* for orders, where the token may give none */
+    bool has_admin;
+    struct client *orders; /* NULL: none was given yet */
+    struct event *key, *resized, *quit[2], *again;
+    SCREEN *terminal;
+    struct watch_model model;
+    struct tfe_msg message;
+    struct client_ask ask;
+    enum question at;
+    struct tfe_id asked; /* the job that the question is about */
+    uint32_t run;        /* of the chosen job, that the curves are of */
+    struct tfe_msg order;
+    struct client_ask order_ask;
+    struct tfe_id order_node;
+    bool ordering;
+    char question[TFE_LABEL_MAX + 64];
+    char said[MSG_SENTENCE_MAX + 64];
+    char trouble[256];
+    char server[ENDPOINT_TEXT_MAX];
+};
+
+/* --- the terminal ----------------------------------------------------------------------------- */
+
+static const struct {
+    attr_t attributes;
+    short colour; /* -1: the terminal's own */
+} styles[WATCH__STYLES] = {
+    [WATCH_PLAIN] = {A_NORMAL, -1},
+    [WATCH_BOLD] = {A_BOLD, -1},
+    [WATCH_FAINT] = {A_DIM, -1},
+    [WATCH_BAR] = {A_REVERSE, -1},
+    [WATCH_CHOSEN] = {A_REVERSE | A_BOLD, COLOR_CYAN},
+    [WATCH_GOOD] = {A_NORMAL, COLOR_GREEN},
+    [WATCH_WARN] = {A_NORMAL, COLOR_YELLOW},
+    [WATCH_BAD] = {A_BOLD, COLOR_RED},
+    [WATCH_NEWS] = {A_NORMAL, COLOR_CYAN},
+};
+
+static void begin_colours(void)
+{
+    if (!terminal_has_colour() || !has_colors() || start_color() == ERR) {
+        return;
+    }
+    (void)use_default_colors();
+    for (short i = 0; i < WATCH__STYLES; i++) {
+        (void)init_pair((short)(i + 1), styles[i].colour, -1);
+    }
+}
+
+static bool begin_terminal(struct watch *w)
+{
+    w->model.utf8 = terminal_is_utf8();
+    w->terminal = newterm(NULL, stdout, stdin);
+    if (!w->terminal) {
+        (void)fprintf(stderr, "tfe-ctl: this terminal (TERM=%s) cannot show a full screen\n",
+                      getenv("TERM") ? getenv("TERM") : "");
+        return false;
+    }
+    (void)cbreak();
+    (void)noecho();
+    (void)curs_set(0);
+    (void)keypad(stdscr, TRUE);
+    (void)nodelay(stdscr, TRUE);
+    (void)set_escdelay(25);
+    begin_colours();
+    return true;
+}
+
+static void end_terminal(struct watch *w)
+{
+    if (w->terminal) {
+        (void)endwin();
+        delscreen(w->terminal);
+    }
+}
+
+static void show(struct watch *w)
+{
+    struct watch_screen screen;
+    if (watch_screen_init(&screen, COLS, LINES) != 0) {
+        return; /* the next one will do */
+    }
+    const bool has_colour = has_colors() && COLOR_PAIRS > WATCH__STYLES && terminal_has_colour();
+    w->model.now = clock_wall();
+    watch_draw(&w->model, &screen);
+    for (int y = 0; y < screen.height; y++) {
+        for (int x = 0; x < screen.width; x++) {
+            const struct watch_cell *cell =
+                &screen.cells[(size_t)y * (size_t)screen.width + (size_t)x];
+            (void)attr_set(styles[cell->style].attributes,
+                           has_colour ? (short)(cell->style + 1) : 0, NULL);
+            (void)mvaddstr(y, x, cell->text);
+        }
+    }
+    (void)refresh();
+    watch_screen_done(&screen);
+}
+
+/* --- what the server says --------------------------------------------------------------------- */
+
+static void ask_next(struct watch *w);
+
+static void put_question(struct watch *w)
+{
+    struct client_ask *ask = &w->ask;
+    const char *job = w->model.job.text[0] != '\0' ? w->model.job.text : NULL;
+    w->asked = w->model.job;
+    job = job ? w->asked.text : NULL;
+    ask->message = &w->message;
+    memset(ask->rows, 0, sizeof(ask->rows));
+    switch (w->at) {
+    case ASK_JOBS:
+        w->message = (struct tfe_msg){.type = MSG_STATUS, .u.status = {.jobs_only = true}};
+        ask->rows[0] = MSG_STATUS_JOB;
+        ask->rows[1] = MSG_HEALTH;
+        ask->rows[2] = MSG_SERIES_ROW;
+        break;
+    case ASK_STATUS:
+        w->message = (struct tfe_msg){.type = MSG_STATUS, .u.status = {.job = job}};
+        ask->rows[0] = MSG_STATUS_JOB;
+        ask->rows[1] = MSG_STATUS_NODE;
+        ask->rows[2] = MSG_HEALTH;
+        ask->rows[3] = MSG_SERIES_ROW;
+        break;
+    case ASK_EPOCHS:
+        w->message = (struct tfe_msg){.type = MSG_EPOCHS, .u.epochs = {.job = job}};
+        ask->rows[0] = MSG_EPOCH_ROW;
+        ask->rows[1] = MSG_STATUS_JOB;
+        break;
+    case ASK_EVENTS:
+        w->message =
+            (struct tfe_msg){.type = MSG_EVENTS, .u.events = {.job = job, .last = EVENTS_SHOWN}};
+        ask->rows[0] = MSG_EVENT_ROW;
+        break;
+    case ASK_RATE:
+    case ASK_LOSS:
+        w->message =
+            (struct tfe_msg){.type = MSG_SERIES,
+                             .u.series = {.job = job,
+                                          .name = curves[w->at - ASK_RATE].series,
+                                          .after = w->model.curves[w->at - ASK_RATE].last}};
+        ask->rows[0] = MSG_SERIES_ROW;
+        break;
+    case ASK__N:
+        return;
+    }
+    client_ask(w->client, ask);
+}
+
+/* The list's rows are the model's now, in place of those that it had. */
+static void take_rows(struct watch *w, struct row_list *to)
+{
+    row_list_done(to);
+    *to = w->ask.list;
+    w->ask.list = (struct row_list){.v = NULL};
+}
+
+/* The first job, the liveliest, where none is chosen, or that one is no more. */
+static void choose(struct watch *w)
+{
+    bool is_there = false;
+    for (size_t i = 0; i < w->model.jobs.n; i++) {
+        const struct msg_status_job *job = w->model.jobs.v[i].at;
+        is_there = is_there || (w->model.jobs.v[i].kind == &kind_job &&
+                                strcmp(job->job, w->model.job.text) == 0);
+    }
+    if (!is_there) {
+        w->model.job.text[0] = '\0';
+        watch_choose_job(&w->model, 0);
+    }
+}
+
+/* Behind those that are there; the oldest go. */
+static void add_points(struct watch_curve *curve, const struct row_list *points)
+{
+    for (size_t i = 0; i < points->n; i++) {
+        const struct msg_series_row *point = points->v[i].at;
+        if (curve->n == WATCH_POINTS_MAX) {
+            memmove(curve->v, curve->v + 1, (WATCH_POINTS_MAX - 1) * sizeof(curve->v[0]));
+            curve->n--;
+        }
+        curve->v[curve->n++] = point->value;
+        curve->last = point->ord;
+    }
+}
+
+static void forget_curves(struct watch *w)
+{
+    for (size_t i = 0; i < sizeof(curves) / sizeof(curves[0]); i++) {
+        w->model.curves[i] = (struct watch_curve){.name = curves[i].name};
+    }
+}
+
+/* Of another run points are counted from 1 again. */
+static void follow_run(struct watch *w)
+{
+    const uint32_t run = watch_run(&w->model);
+    if (run != w->run) {
+        w->run = run;
+        forget_curves(w);
+    }
+}
+
+static void take_answer(struct watch *w)
+{
+    switch (w->at) {
+    case ASK_JOBS:
+        take_rows(w, &w->model.jobs);
+        w->model.has_answer = true;
+        if (order_status(&w->model.jobs) == 0) {
+            choose(w);
+        }
+        follow_run(w);
+        return;
+    case ASK_STATUS:
+        take_rows(w, &w->model.status);
+        if (!watch_node(&w->model) && !w->model.detail) {
+            watch_choose_node(&w->model, 0);
+        }
+        return;
+    case ASK_EPOCHS:
+        take_rows(w, &w->model.ledger);
+        epochs_work_out(&w->model.ledger, clock_wall());
+        return;
+    case ASK_EVENTS:
+        take_rows(w, &w->model.events);
+        return;
+    case ASK_RATE:
+    case ASK_LOSS:
+        add_points(&w->model.curves[w->at - ASK_RATE], &w->ask.list);
+        return;
+    case ASK__N:
+        return;
+    }
+}
+
+static void on_ended(struct client_ask *ask, enum client_end how, enum tfe_refusal code,
+                     const char *sentence)
+{
+    struct watch *w = (struct watch *)((char *)ask - offsetof(struct watch, ask));
+    w->model.trouble = NULL;
+    /* The job may have changed while the answer was on its way, or be no more. */
+    if (how == CLIENT_ANSWERED &&
+        (w->at == ASK_JOBS || strcmp(w->asked.text, w->model.job.text) == 0)) {
+        take_answer(w);
+    } else if (how != CLIENT_ANSWERED && how != CLIENT_REFUSED) {
+        (void)snprintf(w->trouble, sizeof(w->trouble), "%s", sentence);
+        w->model.trouble = w->trouble;
+    }
+    row_list_done(&ask->list);
+    w->at++;
+    ask_next(w);
+    show(w);
+}
+
+/* The next question, or, behind the last one, a pause. */
+static void ask_next(struct watch *w)
+{
+    if (w->at != ASK_JOBS && w->model.job.text[0] == '\0') {
+        w->at = ASK__N;
+    }
+    if (w->at == ASK__N) {
+        w->at = ASK_JOBS;
+        (void)timer_after(w->again, LOOK_MS + (int64_t)(w->model.status.n / NODES_A_SECOND) * 1000);
+    } else {
+        put_question(w);
+    }
+}
+
+static void on_again(evutil_socket_t fd, short what, void *ctx)
+{
+    (void)fd;
+    (void)what;
+    ask_next(ctx);
+}
+
+static void on_waiting(void *ctx, const char *why)
+{
+    struct watch *w = ctx;
+    (void)snprintf(w->trouble, sizeof(w->trouble), "%s", why);
+    w->model.trouble = w->trouble;
+    show(w);
+}
+
+/* --- orders ----------------------------------------------------------------------------------- */
+
+static void tell(struct watch *w, const char *before, const char *words)
+{
+    (void)snprintf(w->said, sizeof(w->said), " %s%s", before, words);
+    w->model.message = w->said;
+}
+
+static void on_ordered(struct client_ask *ask, enum client_end how, enum tfe_refusal code,
+                       const char *sentence)
+{
+    struct watch *w = (struct watch *)((char *)ask - offsetof(struct watch, order_ask));
+    w->ordering = false;
+    tell(w, how == CLIENT_ANSWERED ? "it leaves its job; its agent will exit 0" : "not done: ",
+         sentence);
+    row_list_done(&ask->list);
+    show(w);
+}
+
+/* A connection with an admin's token: watching took the least that will do. NULL: there is none. */
+static struct client *order_client(struct watch *w)
+{
+    struct join_wish wish = {.endpoint = w->settings->endpoint,
+                             .token_file = w->settings->token_file,
+                             .state_dir = w->settings->state_dir,
+                             .roles = {PRINCIPAL_ADMIN},
+                             .n_roles = 1};
+    struct client_config config = {
+        .base = w->base, .retry_max_ms = RETRY_MS, .silence_ms = SILENCE_MS};
+    struct tfe_why why;
+    if (w->orders || w->settings->token) {
+        return w->orders ? w->orders : w->client; /* a token that was given is all that there is */
+    }
+    if (join_find(&wish, &w->admin, &why) != 0) {
+        tell(w, "not done: ", why.text);
+        return NULL;
+    }
+    w->has_admin = true;
+    config.join = &w->admin;
+    if (client_new(&config, &w->orders) != 0) {
+        tell(w, "not done: ", "out of memory");
+        return NULL;
+    }
+    return w->orders;
+}
+
+static void drain(struct watch *w)
+{
+    struct client *client = w->ordering ? NULL : order_client(w);
+    if (!client) {
+        return;
+    }
+    w->ordering = true;
+    w->order = (struct tfe_msg){.type = MSG_DRAIN,
+                                .u.drain = {.node = w->order_node.text, .within_ms = MSG_UNSET}};
+    w->order_ask = (struct client_ask){.message = &w->order, .is_order = true, .ended = on_ordered};
+    client_ask(client, &w->order_ask);
+}
+
+static void ask_for_drain(struct watch *w)
+{
+    const struct msg_status_node *node = watch_node(&w->model);
+    char name[TFE_LABEL_MAX + 1];
+    if (node) {
+        w->order_node = w->model.node;
+        (void)snprintf(
+            w->question, sizeof(w->question), " drain %s? (y/n) ",
+            shown_text(node->name[0] != '\0' ? node->name : node->node, name, sizeof(name)));
+        w->model.question = w->question;
+    }
+}
+
+/* --- keys ------------------------------------------------------------------------------------- */
+
+static void on_job_key(struct watch *w, int by)
+{
+    struct tfe_id before = w->model.job;
+    watch_choose_job(&w->model, by);
+    if (strcmp(before.text, w->model.job.text) != 0) {
+        row_list_done(&w->model.status);
+        row_list_done(&w->model.ledger);
+        row_list_done(&w->model.events);
+        forget_curves(w);
+        w->model.node.text[0] = '\0';
+        w->model.detail = false;
+        if (evtimer_pending(w->again, NULL)) {
+            (void)timer_after(w->again, 0);
+        }
+    }
+}
+
+/* False: that was the last one. */
+static bool take_key(struct watch *w, int key)
+{
+    if (w->model.question) {
+        bool is_yes = key == 'y' || key == 'Y';
+        w->model.question = NULL;
+        if (is_yes) {
+            drain(w);
+        }
+        return true;
+    }
+    w->model.message = NULL;
+    switch (key) {
+    case 'q':
+        return false;
+    case KEY_UP:
+    case 'k':
+        watch_choose_node(&w->model, -1);
+        break;
+    case KEY_DOWN:
+    case 'j':
+        watch_choose_node(&w->model, 1);
+        break;
+    case KEY_PPAGE:
+        watch_choose_node(&w->model, -10);
+        break;
+    case KEY_NPAGE:
+        watch_choose_node(&w->model, 10);
+        break;
+    case '\t':
+        on_job_key(w, 1);
+        break;
+    case KEY_BTAB:
+        on_job_key(w, -1);
+        break;
+    case '\r':
+    case '\n':
+    case KEY_ENTER:
+        w->model.detail = !w->model.detail;
+        break;
+    case 27: /* escape */
+        w->model.detail = false;
+        break;
+    case 's':
+        w->model.sort = (enum watch_sort)((w->model.sort + 1) % WATCH__SORTS);
+        break;
+    case 'd':
+        ask_for_drain(w);
+        break;
+    default:
+        break;
+    }
+    return true;
+}
+
+static void on_key(evutil_socket_t fd, short what, void *ctx)
+{
+    struct watch *w = ctx;
+    char nothing;
+    bool goes_on = true;
+    int key;
+    (void)what;
+    for (key = getch(); goes_on && key != ERR; key = getch()) {
+        goes_on = take_key(w, key);
+    }
+    int waits = 0;
+    if (goes_on && ioctl(fd, FIONREAD, &waits) == 0 && waits == 0 && !isatty(fd) &&
+        read(fd, &nothing, 1) == 0) {
+        goes_on = false; /* whoever typed has gone */
+    }
+    if (goes_on) {
+        show(w);
+    } else {
+        (void)event_base_loopbreak(w->base);
+    }
+}
+
+static void on_resized(evutil_socket_t fd, short what, void *ctx)
+{
+    struct watch *w = ctx;
+    struct winsize size;
+    (void)fd;
+    (void)what;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 && size.ws_col > 0) {
+        (void)resizeterm(size.ws_row, size.ws_col);
+        (void)clear();
+    }
+    show(w);
+}
+
+static void on_quit(evutil_socket_t fd, short what, void *ctx)
+{
+    struct watch *w = ctx;
+    (void)fd;
+    (void)what;
+    (void)event_base_loopbreak(w->base);
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
+static bool begin(struct watch *w)
+{
+    struct client_config config = {.join = &w->settings->server,
+                                   .retry_max_ms = RETRY_MS,
+                                   .silence_ms = SILENCE_MS,
+                                   .waiting = on_waiting,
+                                   .ctx = w};
+    config.base = w->base = event_base_new();
+    if (!w->base) {
+        return false;
+    }
+    w->key = event_new(w->base, STDIN_FILENO, EV_READ | EV_PERSIST, on_key, w);
+    w->resized = evsignal_new(w->base, SIGWINCH, on_resized, w);
+    w->quit[0] = evsignal_new(w->base, SIGINT, on_quit, w);
+    w->quit[1] = evsignal_new(w->base, SIGTERM, on_quit, w);
+    w->again = evtimer_new(w->base, on_again, w);
+    return w->key && w->resized && w->quit[0] && w->quit[1] && w->again &&
+           client_new(&config, &w->client) == 0 && event_add(w->key, NULL) == 0 &&
+           event_add(w->resized, NULL) == 0 && event_add(w->quit[0], NULL) == 0 &&
+           event_add(w->quit[1], NULL) == 0;
+}
+
+static void end(struct watch *w)
+{
+    client_free(w->client);
+    client_free(w->orders);
+    if (w->has_admin) {
+        join_done(&w->admin);
+    }
+    event_drop(&w->key);
+    event_drop(&w->resized);
+    event_drop(&w->quit[0]);
+    event_drop(&w->quit[1]);
+    event_drop(&w->again);
+    if (w->base) {
+        event_base_free(w->base);
+    }
+    row_list_done(&w->ask.list);
+    row_list_done(&w->model.jobs);
+    row_list_done(&w->model.status);
+    row_list_done(&w->model.ledger);
+    row_list_done(&w->model.events);
+}
+
+static int run(const struct ctl_verb *verb, const struct ctl_settings *settings, const char *job)
+{
+    int status = CTL_FAILED;
+    (void)verb;
+    if (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO)) {
+        (void)fprintf(stderr, "tfe-ctl: watch needs a terminal; for programs there is status\n");
+        return CTL_USAGE;
+    }
+    struct watch *w = calloc(1, sizeof(*w));
+    if (!w) {
+        return CTL_FAILED;
+    }
+    w->settings = settings;
+    w->ask.ended = on_ended;
+    forget_curves(w);
+    w->model.server = endpoint_format(w->server, settings->server.host, settings->server.port);
+    if (job) {
+        (void)id_set(&w->model.job, job); /* the verb has checked it */
+    }
+    if (!begin(w)) {
+        (void)fprintf(stderr, "tfe-ctl: the event loop cannot be set up\n");
+    } else if (begin_terminal(w)) {
+        show(w);
+        ask_next(w);
+        status = event_base_dispatch(w->base) == 0 ? EXIT_SUCCESS : CTL_FAILED;
+    }
+    end_terminal(w);
+    end(w);
+    free(w);
+    return status;
+}
+
+const struct ctl_verb ctl_verb_watch = {
+    .name = "watch",
+    .usage = "tfe-ctl watch [OPTIONS] [JOB]",
+    .about = "a full screen of jobs, nodes and epochs, until q",
+    .operand = CTL_JOB,
+    .run = run,
+};

@@ -1,0 +1,27 @@
+/* server/ctl/progress_line.h: how far a job is, in one line. */
+#ifndef TFE_SERVER_CTL_PROGRESS_LINE_H
+#define TFE_SERVER_CTL_PROGRESS_LINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/message/msg.h"
+
+#define PROGRESS_LINE_MAX 1024
+
+/* What is known of it; numbers below 0 are not. Texts are borrowed. */
+struct progress {
+    const char *state;
+    const char *waits;
+    uint64_t epoch;
+    double step, total, per_s;
+};
+
+/* The row's. */
+struct progress progress_of(const struct msg_status_job *job);
+
+/* "epoch 3  [#####....]  412/1000 steps  12.5/s  47s left", as far as that is known and finds room
+ * in so many columns; what it waits for where it does not train. */
+void progress_line(const struct progress *p, int width, bool utf8, char ret[PROGRESS_LINE_MAX]);
+
+#endif

@@ -1,0 +1,468 @@
+/* server/events/agent_reports.c: see agent_reports.h. */
+#include "server/events/agent_reports.h"
+
+#include <bsd/sys/tree.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include "common/base/clock.h"
+#include "common/base/id.h"
+#include "common/base/text.h"
+#include "server/events/straggler.h"
+#include "server/events/throughput.h"
+
+/* The server's own points of a series come so often, a script's not more often. */
+#define OWN_POINT_MS 5000
+#define POINT_MS 900
+/* Who has told the metrics is believed to go on for so long; then the next one's count. */
+#define TELLER_MS 10000
+/* Checkpoints may come each second: so often one is an event. */
+#define CHECKPOINT_MS 10000
+/* Who is slow is looked at so often, and in a large job less often: it sorts what all say. */
+#define JUDGE_MS 5000
+#define JUDGE_EACH_MS 2
+
+struct job_report;
+
+struct report {
+    LIST_ENTRY(report) link;
+    struct job_report *job;
+    struct tfe_id node;
+    struct msg_facts *facts; /* one block with its texts; NULL: none */
+    struct msg_vitals vitals;
+    struct tfe_mono vitals_at;
+    uint64_t vitals_epoch;
+    struct slow slow;
+    enum tfe_notice notice; /* 0: none */
+    struct tfe_wall notice_at, notice_deadline;
+    char name[TFE_LABEL_MAX + 1];
+};
+LIST_HEAD(report_list, report);
+
+struct job_report {
+    RB_ENTRY(job_report) link;
+    struct tfe_id job;
+    struct report_list nodes;
+    uint32_t n_nodes;
+    uint32_t run;
+    uint64_t epoch;
+    struct pace pace;
+    uint64_t total, samples;
+    uint32_t teller;         /* rank */
+    struct tfe_mono told_at; /* by that one */
+    struct tfe_mono own_at;  /* the next own points are due */
+    struct tfe_mono judge_at;
+    struct tfe_mono checkpoint_at; /* no event before */
+    uint32_t saves;
+    bool has_saved;
+    uint64_t saved_step;
+    struct report *slowest; /* NULL: nobody is slow */
+};
+RB_HEAD(job_report_tree, job_report);
+
+struct reports {
+    const struct rdzv *core;
+    struct events *events;
+    struct series *series;
+    struct job_report_tree jobs; /* as long as one of their sessions lives */
+};
+
+static int compare(const struct job_report *a, const struct job_report *b)
+{
+    return id_compare(&a->job, &b->job);
+}
+
+RB_GENERATE_INTERNAL(job_report_tree, job_report, link, compare, __attribute__((unused)) static)
+
+int reports_new(const struct rdzv *core, struct events *events, struct series *series,
+                struct reports **ret)
+{
+    struct reports *all = calloc(1, sizeof(*all));
+    if (!all) {
+        return TFE_ENOMEM;
+    }
+    *all = (struct reports){.core = core, .events = events, .series = series};
+    RB_INIT(&all->jobs);
+    *ret = all;
+    return 0;
+}
+
+void reports_free(struct reports *all)
+{
+    free(all);
+}
+
+/* --- whose they are --------------------------------------------------------------------------- */
+
+static struct job_report *job_of(struct reports *all, const char *name)
+{
+    struct job_report key;
+    (void)id_set(&key.job, name); /* the core's own */
+    struct job_report *job = RB_FIND(job_report_tree, &all->jobs, &key);
+    if (!job && (job = calloc(1, sizeof(*job))) != NULL) {
+        job->job = key.job;
+        LIST_INIT(&job->nodes);
+        RB_INSERT(job_report_tree, &all->jobs, job);
+    }
+    return job;
+}
+
+static struct report *report_new(struct reports *all, const struct rdzv_place *place)
+{
+    struct report *r = calloc(1, sizeof(*r));
+    struct job_report *job = r ? job_of(all, place->job) : NULL;
+    if (!job) {
+        free(r);
+        return NULL;
+    }
+    r->job = job;
+    (void)id_set(&r->node, place->node);
+    text_setf(r->name, sizeof(r->name), "%s", place->name[0] != '\0' ? place->name : place->node);
+    LIST_INSERT_HEAD(&job->nodes, r, link);
+    job->n_nodes++;
+    return r;
+}
+
+void reports_drop(struct reports *all, struct report **at)
+{
+    struct report *r = *at;
+    *at = NULL;
+    if (!r) {
+        return;
+    }
+    struct job_report *job = r->job;
+    LIST_REMOVE(r, link);
+    job->slowest = job->slowest == r ? NULL : job->slowest;
+    if (--job->n_nodes == 0) {
+        RB_REMOVE(job_report_tree, &all->jobs, job);
+        free(job);
+    }
+    free(r->facts);
+    free(r);
+}
+
+/* The epoch is another one: what was told of the last says nothing of it. */
+static void enter(struct job_report *job, const struct rdzv_place *place)
+{
+    if (job->epoch == place->epoch && job->run == place->run) {
+        return;
+    }
+    if (job->run != place->run) {
+        job->total = job->samples = 0;
+        job->has_saved = false;
+    }
+    job->run = place->run;
+    job->epoch = place->epoch;
+    job->saves = 0;
+    job->teller = UINT32_MAX;
+    job->slowest = NULL;
+    pace_begin(&job->pace);
+}
+
+/* --- machines --------------------------------------------------------------------------------- */
+
+static size_t room_for(const char *text)
+{
+    return text ? strlen(text) + 1 : 0;
+}
+
+static const char *put(char **end, const char *text)
+{
+    char *at = *end;
+    if (!text) {
+        return NULL;
+    }
+    *end = stpcpy(at, text) + 1;
+    return at;
+}
+
+static void take_facts(struct report *r, const struct msg_facts *f)
+{
+    const size_t n = sizeof(*f) + room_for(f->gpu) + room_for(f->tensorflow) + room_for(f->cloud) +
+                     room_for(f->zone) + room_for(f->instance);
+    struct msg_facts *copy = malloc(n);
+    if (!copy) {
+        return;
+    }
+    char *end = (char *)(copy + 1);
+    *copy = *f;
+    copy->gpu = put(&end, f->gpu);
+    copy->tensorflow = put(&end, f->tensorflow);
+    copy->cloud = put(&end, f->cloud);
+    copy->zone = put(&end, f->zone);
+    copy->instance = put(&end, f->instance);
+    free(r->facts);
+    r->facts = copy;
+}
+
+static void take_notice(struct report *r, const struct msg_notice *notice)
+{
+    r->notice = notice->withdrawn ? (enum tfe_notice)0 : notice->kind;
+    r->notice_at = clock_wall();
+    r->notice_deadline.ms = notice->withdrawn || notice->deadline_ms == MSG_UNSET
+                                ? 0
+                                : r->notice_at.ms + notice->deadline_ms;
+}
+
+/* --- who is slow ------------------------------------------------------------------------------ */
+
+static void tell_slow(struct reports *all, const struct job_report *job, const struct report *r,
+                      bool is_slow)
+{
+    char ours[32];
+    char others[32];
+    const struct msg_event_row row = {.kind = "slow",
+                                      .level = is_slow ? EVENT_WARN : EVENT_INFO,
+                                      .job = job->job.text,
+                                      .epoch = job->epoch,
+                                      .node = r->node.text,
+                                      .name = r->name};
+    if (!is_slow) {
+        events_addf(all->events, &row, "%s is as fast as the others again", r->name);
+        return;
+    }
+    events_addf(all->events, &row,
+                "%s is slow: a step %s %s there, %s with the others (their median)", r->name,
+                r->slow.by_work ? "keeps the processors busy for" : "takes",
+                slow_text(r->slow.own_us, ours), slow_text(r->slow.others_us, others));
+}
+
+static void judge(struct reports *all, struct job_report *job, struct tfe_mono now)
+{
+    struct slow_judge judging;
+    struct report *r;
+    if (tfe_mono_before(now, job->judge_at) || slow_begin(&judging, job->n_nodes) != 0) {
+        return;
+    }
+    job->judge_at = tfe_mono_add(now, JUDGE_MS + (int64_t)job->n_nodes * JUDGE_EACH_MS);
+    LIST_FOREACH(r, &job->nodes, link)
+    {
+        if (r->vitals_epoch == job->epoch) {
+            slow_add(&judging, &r->vitals);
+        }
+    }
+    slow_sort(&judging);
+    job->slowest = NULL;
+    LIST_FOREACH(r, &job->nodes, link)
+    {
+        const struct slow was = r->slow;
+        slow_judge(&judging, r->vitals_epoch == job->epoch ? &r->vitals : NULL, &r->slow);
+        if (slow_is_news(&was, &r->slow)) {
+            tell_slow(all, job, r, r->slow.is_slow);
+        }
+        if (r->slow.is_slow &&
+            (!job->slowest || r->slow.times_milli > job->slowest->slow.times_milli)) {
+            job->slowest = r;
+        }
+    }
+    slow_end(&judging);
+}
+
+static void take_vitals(struct reports *all, struct report *r, const struct msg_vitals *vitals,
+                        const struct rdzv_place *place)
+{
+    r->vitals = *vitals;
+    r->vitals_at = clock_mono();
+    r->vitals_epoch = place->has_rank ? place->epoch : 0;
+    judge(all, r->job, r->vitals_at);
+}
+
+/* --- what scripts tell ------------------------------------------------------------------------ */
+
+static void add_point(struct reports *all, const struct job_report *job, const char *name,
+                      double value)
+{
+    const struct msg_series_row point = {.job = job->job.text,
+                                         .run = job->run,
+                                         .name = name,
+                                         .epoch = job->epoch,
+                                         .step = job->pace.step,
+                                         .value = value};
+    (void)series_add(all->series, &point);
+}
+
+static void add_own_points(struct reports *all, struct job_report *job, struct tfe_mono now)
+{
+    double rate;
+    if (tfe_mono_before(now, job->own_at)) {
+        return;
+    }
+    job->own_at = tfe_mono_add(now, OWN_POINT_MS);
+    if (pace_steps(&job->pace, now, &rate)) {
+        add_point(all, job, "steps_per_s", rate);
+    }
+    if (pace_samples(&job->pace, now, &rate)) {
+        add_point(all, job, "samples_per_s", rate);
+    }
+}
+
+/* All workers tell the same, or nearly so: that of the lowest rank counts. */
+static bool counts(struct job_report *job, const struct rdzv_place *place, struct tfe_mono now)
+{
+    if (place->rank > job->teller && tfe_mono_sub(now, job->told_at) < TELLER_MS) {
+        return false;
+    }
+    if (place->rank == job->teller && tfe_mono_sub(now, job->told_at) < POINT_MS) {
+        return false;
+    }
+    job->teller = place->rank;
+    job->told_at = now;
+    return true;
+}
+
+static void take_metrics(struct reports *all, struct job_report *job, const struct msg_metrics *m,
+                         const struct rdzv_place *place)
+{
+    const struct tfe_mono now = clock_mono();
+    if (!place->has_rank || m->epoch != place->epoch) {
+        return;
+    }
+    if (m->total > 0) {
+        job->total = m->total;
+    }
+    if (m->samples > job->samples) {
+        job->samples = m->samples;
+    }
+    pace_take(&job->pace, now, m->step, m->samples);
+    if (!counts(job, place, now)) {
+        return;
+    }
+    for (size_t i = 0; i < m->n_metrics; i++) {
+        const struct msg_series_row point = {.job = job->job.text,
+                                             .run = job->run,
+                                             .name = m->metrics[i].name,
+                                             .epoch = m->epoch,
+                                             .step = m->step,
+                                             .value = m->metrics[i].value};
+        (void)series_add(all->series, &point);
+    }
+    add_own_points(all, job, now);
+}
+
+static void tell_checkpoint(struct reports *all, struct job_report *job, const struct report *r)
+{
+    const struct tfe_mono now = clock_mono();
+    const struct msg_event_row row = {.kind = "checkpoint",
+                                      .job = job->job.text,
+                                      .run = job->run,
+                                      .epoch = job->epoch,
+                                      .node = r->node.text,
+                                      .name = r->name};
+    if (tfe_mono_before(now, job->checkpoint_at)) {
+        return;
+    }
+    job->checkpoint_at = tfe_mono_add(now, CHECKPOINT_MS);
+    if (job->has_saved) {
+        events_addf(all->events, &row, "a checkpoint of step %llu is there",
+                    (unsigned long long)job->saved_step);
+    } else {
+        events_addf(all->events, &row, "a checkpoint is there");
+    }
+}
+
+static void take_progress(struct reports *all, struct report *r, const struct msg_progress *p,
+                          const struct rdzv_place *place)
+{
+    struct job_report *job = r->job;
+    if (!place->has_rank || p->epoch != place->epoch) {
+        return;
+    }
+    const struct tfe_mono now = clock_mono();
+    if (p->has_step) {
+        pace_take(&job->pace, now, p->step, 0);
+        add_own_points(all, job, now);
+    }
+    bool is_later = p->has_saved && (!job->has_saved || p->saved_step > job->saved_step);
+    if (is_later) {
+        job->has_saved = true;
+        job->saved_step = p->saved_step;
+    }
+    if (p->saves > job->saves) {
+        job->saves = p->saves;
+        tell_checkpoint(all, job, r);
+    }
+}
+
+void reports_take(struct reports *all, uint32_t session, struct report **at,
+                  const struct tfe_msg *msg)
+{
+    struct rdzv_place place;
+    if (!reports_own(msg->type) && msg->type != MSG_FACTS && msg->type != MSG_PROGRESS &&
+        msg->type != MSG_NOTICE) {
+        return;
+    }
+    if (rdzv_place_of(all->core, session, &place) != 0) {
+        return;
+    }
+    struct report *r = *at = *at ? *at : report_new(all, &place);
+    if (!r) {
+        return;
+    }
+    enter(r->job, &place);
+    switch ((int)msg->type) {
+    case MSG_FACTS:
+        take_facts(r, &msg->u.facts);
+        break;
+    case MSG_VITALS:
+        take_vitals(all, r, &msg->u.vitals, &place);
+        break;
+    case MSG_METRICS:
+        take_metrics(all, r->job, &msg->u.metrics, &place);
+        break;
+    case MSG_PROGRESS:
+        take_progress(all, r, &msg->u.progress, &place);
+        break;
+    case MSG_NOTICE:
+        take_notice(r, &msg->u.notice);
+        break;
+    }
+}
+
+/* --- for status ------------------------------------------------------------------------------- */
+
+void reports_show_job(const struct reports *all, struct msg_status_job *row)
+{
+    struct job_report key;
+    struct job_report_tree *tree = (struct job_report_tree *)(uintptr_t)&all->jobs;
+    const struct job_report *job =
+        id_set(&key.job, row->job) == 0 ? RB_FIND(job_report_tree, tree, &key) : NULL;
+    if (!job || job->run != row->run) {
+        return;
+    }
+    const struct tfe_mono now = clock_mono();
+    row->has_step = job->pace.has_step;
+    row->step = job->pace.step;
+    row->total = job->total;
+    row->samples = job->samples;
+    if (job->epoch != row->epoch || row->state != STATE_RUNNING) {
+        return;
+    }
+    row->has_steps_per_s = pace_steps(&job->pace, now, &row->steps_per_s);
+    row->has_samples_per_s = pace_samples(&job->pace, now, &row->samples_per_s);
+    if (job->slowest) {
+        row->slow = job->slowest->name;
+        row->slow_times_milli = job->slowest->slow.times_milli;
+    }
+}
+
+void reports_show_node(const struct report *r, struct msg_status_node *row)
+{
+    if (!r) {
+        return;
+    }
+    if (r->facts) {
+        row->facts = *r->facts;
+    }
+    row->vitals = r->vitals;
+    if (r->vitals_epoch == r->job->epoch) {
+        row->times_milli = r->slow.times_milli;
+        row->slow = r->slow.is_slow;
+    } else {
+        row->vitals.step_us = row->vitals.work_us = 0;
+    }
+    row->notice = r->notice != 0 ? msg_notice_name(r->notice) : NULL;
+    row->notice_at = r->notice_at;
+    row->notice_deadline = r->notice_deadline;
+}

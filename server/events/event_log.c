@@ -1,0 +1,310 @@
+/* server/events/event_log.c: the ring of the newest events, their numbers, and which are worth
+ * being kept. */
+#include "server/events/event_log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/log_throttle.h"
+#include "common/channel/admission.h"
+#include "common/records/schemas.h"
+#include "server/store/writer.h"
+
+/* Some 300 bytes each. */
+#define RING 1000
+/* What a server that was killed has told and not written yet is never the number of something else:
+ * more than ever wait for the disk. */
+#define LEAP 20000
+/* Of one kind and job at once: a fleet that comes or goes together is told by its first ones. */
+#define AT_ONCE 100
+#define ONE_EACH_MS 1000
+#define CAUSES 4096
+/* Of all, whatever makes them: fifty a second on the disk. */
+#define ALL_AT_ONCE 2000
+#define ALL_EACH_MS 20
+/* Of one owner of jobs a quarter of that, so that no key uses up what others need. */
+#define OWNERS 1024
+#define OWNER_AT_ONCE (ALL_AT_ONCE / 4)
+#define OWNER_EACH_MS (ALL_EACH_MS * 4)
+/* So many rows wait for a disk that takes none: the ledger's go first. */
+#define WAITING_MAX 5000
+
+struct entry {
+    struct msg_event_row *row;
+    struct admission_place place;
+};
+
+struct events {
+    const struct rdzv *core;
+    struct writer *writer; /* NULL: they are kept here alone */
+    struct throttle *each, *of_owner;
+    struct rate all;
+    events_owner_fn *owner_of; /* NULL: each job is its own */
+    const void *owner_ctx;
+    struct admission *places; /* by owner */
+    struct entry *ring[RING]; /* by number, the oldest first */
+    uint32_t n;
+    uint64_t newest;
+    uint64_t last_gone; /* the highest number that made room */
+    bool has_more;      /* there are some on the disk that are not here */
+};
+
+int events_new(const struct rdzv *core, struct events **ret)
+{
+    struct events *e = calloc(1, sizeof(*e));
+    if (!e) {
+        return TFE_ENOMEM;
+    }
+    e->core = core;
+    e->each = throttle_new(CAUSES, AT_ONCE, ONE_EACH_MS);
+    e->of_owner = throttle_new(OWNERS, OWNER_AT_ONCE, OWNER_EACH_MS);
+    const struct admission_config config = {.capacity = RING, .most = RING, .oldest_goes = true};
+    if (!e->each || !e->of_owner || admission_new(&config, &e->places) != 0) {
+        events_free(e);
+        return TFE_ENOMEM;
+    }
+    *ret = e;
+    return 0;
+}
+
+static void remove_at(struct events *e, uint32_t i)
+{
+    struct entry *entry = e->ring[i];
+    e->n--;
+    memmove(&e->ring[i], &e->ring[i + 1], (e->n - i) * sizeof(struct entry *));
+    admission_leave(e->places, &entry->place);
+    free(entry->row);
+    free(entry);
+}
+
+void events_free(struct events *e)
+{
+    if (!e) {
+        return;
+    }
+    while (e->n > 0) {
+        remove_at(e, e->n - 1);
+    }
+    admission_free(e->places);
+    free(e->each);
+    free(e->of_owner);
+    free(e);
+}
+
+void events_own(struct events *e, events_owner_fn *owner_of, const void *ctx)
+{
+    e->owner_of = owner_of;
+    e->owner_ctx = ctx;
+}
+
+static const struct msg_event_row *at(const struct events *e, uint32_t i)
+{
+    return e->ring[i]->row;
+}
+
+/* Whom an event counts for: the owner of its job, else the job; n 0: the server itself. */
+static size_t owner_of(const struct events *e, const char *job, uint8_t ret[ADMISSION_NAME_MAX])
+{
+    size_t n = job[0] != '\0' && e->owner_of ? e->owner_of(e->owner_ctx, job, ret) : 0;
+    if (n == 0) {
+        n = strnlen(job, ADMISSION_NAME_MAX);
+        memcpy(ret, job, n);
+    }
+    return n;
+}
+
+/* The one of this number, which is there. */
+static uint32_t index_of(const struct events *e, const struct entry *entry)
+{
+    uint32_t i = 0;
+    while (e->ring[i] != entry) {
+        i++;
+    }
+    return i;
+}
+
+static void make_room(struct events *e, uint32_t i)
+{
+    const uint64_t number = at(e, i)->number;
+    e->last_gone = number > e->last_gone ? number : e->last_gone;
+    e->has_more = true;
+    remove_at(e, i);
+}
+
+/* Takes the row. */
+static int put(struct events *e, struct msg_event_row *row)
+{
+    uint8_t owner[ADMISSION_NAME_MAX];
+    const struct admission_claim claim = {
+        .by = {[ADMISSION_KEY] = {owner, owner_of(e, row->job, owner)}}, .cost = 1};
+    struct entry *entry = calloc(1, sizeof(*entry));
+    struct admission_place *goes;
+    if (!entry || admission_enter(e->places, &claim, entry, &entry->place) != 0) {
+        free(entry);
+        free(row);
+        return TFE_ENOMEM;
+    }
+    entry->row = row;
+    while ((goes = admission_surplus(e->places, &entry->place, NULL)) && goes != &entry->place) {
+        make_room(e, index_of(e, goes->owner));
+    }
+    if (e->n == RING) { /* the server's own events alone fill it */
+        make_room(e, 0);
+    }
+    e->newest = row->number;
+    e->ring[e->n++] = entry;
+    return 0;
+}
+
+static int take(void *ctx, const struct tfe_msg *row)
+{
+    struct msg_event_row *copy = row_copy(&kind_event, &row->u.event_row);
+    return copy ? put(ctx, copy) : TFE_ENOMEM;
+}
+
+int events_load(struct events *e, struct store *store, struct tfe_why *why)
+{
+    const struct store_page page = {.last = RING, .max = RING};
+    int rc = store_read_events(store, &page, take, e, why);
+    e->has_more = e->n == RING;
+    e->last_gone = e->has_more ? at(e, 0)->number - 1 : 0;
+    e->newest += e->newest > 0 ? LEAP : 0;
+    return rc;
+}
+
+void events_keep(struct events *e, struct writer *writer)
+{
+    e->writer = writer;
+}
+
+/* --- one more --------------------------------------------------------------------------------- */
+
+static bool passes(struct events *e, const struct msg_event_row *row, uint64_t *ret_hidden)
+{
+    char cause[TFE_ID_MAX + 64];
+    uint8_t owner[ADMISSION_NAME_MAX];
+    uint64_t of_cause = 0;
+    uint64_t of_owner = 0;
+    int n = snprintf(cause, sizeof(cause), "%s %s", row->kind, row->job);
+    const size_t n_owner = owner_of(e, row->job, owner);
+    if (!throttle_pass(e->each, cause, (size_t)n, &of_cause)) {
+        return false;
+    }
+    if (n_owner > 0 && !throttle_pass(e->of_owner, owner, n_owner, &of_owner)) {
+        e->each->hidden += of_cause; /* the next one that is told counts them */
+        return false;
+    }
+    *ret_hidden = of_cause + of_owner;
+    return rate_pass(&e->all, clock_mono(), ALL_EACH_MS, ALL_AT_ONCE);
+}
+
+static const char *text(const char *text)
+{
+    return text ? text : "";
+}
+
+static void keep(struct events *e, const struct msg_event_row *row)
+{
+    const struct tfe_msg msg = {.type = MSG_EVENT_ROW, .u.event_row = *row};
+    if (e->writer && (writer_n_rows(e->writer) >= WAITING_MAX ||
+                      writer_keep(e->writer, &msg, NULL, NULL, NULL) != 0)) {
+        log_warn("event_not_kept", LOG_S("kind", row->kind), LOG_U("number", row->number));
+    }
+}
+
+void events_add(struct events *e, const struct msg_event_row *said)
+{
+    struct msg_status_job job;
+    char says[MSG_SENTENCE_MAX];
+    uint64_t hidden = 0;
+    struct msg_event_row row = *said;
+    row.job = text(row.job);
+    if (!passes(e, &row, &hidden)) {
+        return;
+    }
+    row.node = text(row.node);
+    row.name = text(row.name);
+    row.at = clock_wall();
+    row.number = e->newest + 1;
+    if (row.run == 0 && row.job[0] != '\0' && rdzv_find_job(e->core, row.job, &job) == 0) {
+        row.run = job.run;
+    }
+    if (hidden > 0) {
+        (void)snprintf(says, sizeof(says), "%.900s (and %llu more that are not told)", row.says,
+                       (unsigned long long)hidden);
+        row.says = says;
+    }
+    struct msg_event_row *copy = row_copy(&kind_event, &row);
+    if (!copy || put(e, copy) != 0) {
+        log_warn("event_lost", LOG_S("kind", row.kind));
+        return;
+    }
+    keep(e, copy);
+}
+
+void events_addf(struct events *e, const struct msg_event_row *row, const char *format, ...)
+{
+    char says[MSG_SENTENCE_MAX];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(says, sizeof(says), format, args);
+    va_end(args);
+    struct msg_event_row said = *row;
+    said.says = says;
+    events_add(e, &said);
+}
+
+/* --- looking ---------------------------------------------------------------------------------- */
+
+static bool is_of(const struct msg_event_row *row, const char *job)
+{
+    return !job || strcmp(row->job, job) == 0;
+}
+
+const struct msg_event_row *events_next(const struct events *e, const char *job, uint64_t after)
+{
+    uint32_t low = 0;
+    uint32_t high = e->n;
+    while (low < high) { /* the first above `after` */
+        uint32_t middle = low + (high - low) / 2;
+        if (at(e, middle)->number > after) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    while (low < e->n && !is_of(at(e, low), job)) {
+        low++;
+    }
+    return low < e->n ? at(e, low) : NULL;
+}
+
+bool events_has_after(const struct events *e, uint64_t after)
+{
+    return !e->has_more || after >= e->last_gone;
+}
+
+uint64_t events_before_last(const struct events *e, const char *job, uint32_t last, bool *ret_all)
+{
+    uint32_t found = 0;
+    uint32_t i = e->n;
+    while (i > 0 && found < last) {
+        found += is_of(at(e, --i), job);
+    }
+    *ret_all = found == last || !e->has_more;
+    return e->n > 0 && i < e->n ? at(e, i)->number - 1 : e->newest;
+}
+
+uint64_t events_newest(const struct events *e)
+{
+    return e->newest;
+}
+
+const struct rdzv *events_core(const struct events *e)
+{
+    return e->core;
+}

@@ -1,0 +1,605 @@
+/* server/events/log_relay.c: trainers' output on its way from agents to whoever asks. */
+#include "server/events/log_relay.h"
+
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include "common/base/clock.h"
+#include "common/base/limits.h"
+#include "common/base/log.h"
+#include "common/base/timer.h"
+#include "common/channel/admission.h"
+#include "common/channel/channel.h"
+#include "server/events/log_tails.h"
+#include "server/jobs/job_registry.h"
+#include "server/query/record_source.h"
+#include "server/session.h"
+
+/* An agent that is asked. */
+struct log_source {
+    uint32_t session; /* SESSION_NO_NUMBER: the place is free */
+    struct tfe_id node;
+    char *name;
+    uint32_t left;   /* of its window */
+    uint32_t owed;   /* was pulled, and is to be given back */
+    uint64_t behind; /* lines that it still had when its trainers ended, and has not told of */
+    bool heard;      /* since the last look */
+    bool done;
+};
+
+/* A row that waits to be pulled. */
+struct held {
+    STAILQ_ENTRY(held) link;
+    struct log_source *of; /* NULL: nobody is given credit for it */
+    uint32_t cost;
+    struct tfe_id node;
+    struct msg_log_lines row;
+    char texts[]; /* name and text */
+};
+
+struct log_ask {
+    struct rows rows;
+    struct log_relay *relay;
+    LIST_ENTRY(log_ask) link;
+    struct admission_place place;
+    uint64_t number;
+    /* The wish. */
+    struct tfe_id job;
+    char *node; /* NULL: of all */
+    struct msg_log_ask says;
+    uint32_t nproc;
+    uint32_t window;
+    struct event look; /* for those who are silent */
+    STAILQ_HEAD(, held) queue;
+    struct held *told; /* the last one pulled: its row is borrowed */
+    uint32_t n_sources;
+    struct log_source sources[LIMIT_LOG_NODES];
+    enum tfe_refusal refusal; /* 0: none */
+    char sentence[TFE_LABEL_MAX + 128];
+};
+
+struct log_relay {
+    struct sessions *all;
+    LIST_HEAD(, log_ask) asks;
+    struct admission *admission; /* of asks, by key and scope */
+    uint64_t last_number;
+    struct log_tails tails;
+};
+
+/* --- agents ----------------------------------------------------------------------------------- */
+
+/* Its channel ends by itself where that fails. */
+static void say(const struct log_relay *r, uint32_t session, const struct tfe_msg *msg)
+{
+    const struct session *s = session < r->all->max ? r->all->by_number[session] : NULL;
+    if (s && s->phase == SESSION_OPEN && s->channel && channel_send(s->channel, msg) != 0) {
+        log_debug("log_message_lost", LOG_U("session", session));
+    }
+}
+
+static void free_source(struct log_source *source)
+{
+    free(source->name);
+    *source = (struct log_source){.session = SESSION_NO_NUMBER, .done = true};
+}
+
+/* What it has said stays; it is waited for no longer. */
+static void end_source(struct log_ask *ask, struct log_source *source)
+{
+    struct held *held;
+    STAILQ_FOREACH(held, &ask->queue, link)
+    {
+        held->of = held->of == source ? NULL : held->of;
+    }
+    if (ask->told && ask->told->of == source) {
+        ask->told->of = NULL;
+    }
+    free_source(source);
+    ask->n_sources--;
+}
+
+/* Whether this node's trainers are asked for. */
+static bool is_meant(const struct log_ask *ask, const struct rdzv_found *who)
+{
+    bool is_of_job = strcmp(who->v[0].job, ask->job.text) == 0;
+    bool is_named = !ask->node || strcmp(ask->node, who->v[0].node) == 0 ||
+                    strcmp(ask->node, who->v[0].name) == 0;
+    return is_of_job && is_named;
+}
+
+/* Whether it has the rank now; of an epoch that is named anybody may have had it. */
+static bool has_rank(const struct log_ask *ask, const struct rdzv_found *who)
+{
+    const struct msg_log_ask *says = &ask->says;
+    return !says->has_rank || says->epoch > 0 ||
+           (who->v[0].has_rank && says->rank >= who->v[0].rank &&
+            says->rank - who->v[0].rank < ask->nproc);
+}
+
+static struct log_source *source_of(struct log_ask *ask, uint32_t session)
+{
+    for (uint32_t i = 0; i < LIMIT_LOG_NODES; i++) {
+        if (ask->sources[i].session == session) {
+            return &ask->sources[i];
+        }
+    }
+    return NULL;
+}
+
+/* Asks one more. False: no place, or no memory. */
+static bool add_source(struct log_ask *ask, uint32_t session, const struct rdzv_found *who)
+{
+    struct log_source *source = source_of(ask, SESSION_NO_NUMBER);
+    char *name = source ? strdup(who->v[0].name) : NULL;
+    if (!name) {
+        return false;
+    }
+    *source = (struct log_source){.session = session, .name = name, .left = ask->window};
+    (void)id_set(&source->node, who->v[0].node); /* the core's own */
+    ask->n_sources++;
+    struct tfe_msg msg = {.type = MSG_LOG_ASK, .u.log_ask = ask->says};
+    msg.u.log_ask.window = ask->window;
+    say(ask->relay, session, &msg);
+    return true;
+}
+
+/* --- rows ------------------------------------------------------------------------------------- */
+
+static void wake(const struct log_ask *ask)
+{
+    if (ask->rows.wake) {
+        ask->rows.wake(ask->rows.wake_ctx);
+    }
+}
+
+/* Copies the row's texts. TFE_ENOMEM. */
+static int hold(struct log_ask *ask, struct log_source *of, uint32_t cost,
+                const struct msg_log_lines *row)
+{
+    size_t n_name = strlen(row->name) + 1;
+    size_t n_text = strlen(row->text) + 1;
+    struct held *held = malloc(sizeof(*held) + n_name + n_text);
+    if (!held) {
+        return TFE_ENOMEM;
+    }
+    *held = (struct held){.of = of, .cost = cost, .row = *row};
+    (void)id_set(&held->node, row->node);
+    held->row.node = held->node.text;
+    held->row.name = memcpy(held->texts, row->name, n_name);
+    held->row.text = memcpy(held->texts + n_name, row->text, n_text);
+    STAILQ_INSERT_TAIL(&ask->queue, held, link);
+    return 0;
+}
+
+/* A quarter of a window at a time: a message for each row would cost as much as the row, and an
+ * agent that has not yet got it has room for one message more. */
+static void give_back(struct log_ask *ask, struct log_source *source, uint32_t cost)
+{
+    source->owed += cost;
+    if (source->owed >= ask->window / 4) {
+        const struct tfe_msg msg = {.type = MSG_LOG_CREDIT,
+                                    .u.log_credit = {ask->number, source->owed}};
+        source->left += source->owed;
+        source->owed = 0;
+        say(ask->relay, source->session, &msg);
+    }
+}
+
+static bool is_over(const struct log_ask *ask)
+{
+    bool is_over = !ask->says.follow;
+    for (uint32_t i = 0; is_over && i < LIMIT_LOG_NODES; i++) {
+        is_over = ask->sources[i].done;
+    }
+    return is_over;
+}
+
+static int logs_next(struct rows *rows, struct tfe_msg *ret)
+{
+    struct log_ask *ask = (struct log_ask *)rows;
+    free(ask->told);
+    ask->told = ask->refusal ? NULL : STAILQ_FIRST(&ask->queue);
+    if (ask->refusal) {
+        *ret = (struct tfe_msg){.type = MSG_REFUSED, .u.refused = {ask->refusal, ask->sentence}};
+    } else if (ask->told) {
+        STAILQ_REMOVE_HEAD(&ask->queue, link);
+        *ret = (struct tfe_msg){.type = MSG_LOG_LINES, .u.log_lines = ask->told->row};
+        if (ask->told->of) {
+            give_back(ask, ask->told->of, ask->told->cost);
+        }
+    } else if (is_over(ask)) {
+        *ret = (struct tfe_msg){.type = MSG_STATUS_END};
+    } else {
+        return TFE_EMORE;
+    }
+    return 0;
+}
+
+static void logs_free(struct rows *rows)
+{
+    struct log_ask *ask = (struct log_ask *)rows;
+    struct held *held;
+    for (uint32_t i = 0; i < LIMIT_LOG_NODES; i++) {
+        struct log_source *source = &ask->sources[i];
+        const struct tfe_msg stop = {.type = MSG_LOG_STOP, .u.log_stop = {ask->number}};
+        if (source->session != SESSION_NO_NUMBER && !source->done) {
+            say(ask->relay, source->session, &stop);
+        }
+        free_source(source);
+    }
+    while ((held = STAILQ_FIRST(&ask->queue))) {
+        STAILQ_REMOVE_HEAD(&ask->queue, link);
+        free(held);
+    }
+    (void)event_del(&ask->look);
+    LIST_REMOVE(ask, link);
+    admission_leave(ask->relay->admission, &ask->place);
+    free(ask->told);
+    free(ask->node);
+    free(ask);
+}
+
+/* Tells of the source that it does not answer. */
+static void give_up(struct log_ask *ask, struct log_source *source)
+{
+    const struct msg_log_lines row = {.node = source->node.text,
+                                      .name = source->name,
+                                      .stream = STREAM_STDERR,
+                                      .text = "",
+                                      .silent = true};
+    if (hold(ask, NULL, 0, &row) != 0) {
+        log_debug("log_row_lost", LOG_S("node", source->node.text));
+    }
+    end_source(ask, source);
+}
+
+/* Who follows waits for as long as it takes: it is told by what comes. */
+static void on_look(evutil_socket_t fd, short what, void *ctx)
+{
+    struct log_ask *ask = ctx;
+    (void)fd;
+    (void)what;
+    for (uint32_t i = 0; i < LIMIT_LOG_NODES; i++) {
+        struct log_source *source = &ask->sources[i];
+        bool may_speak = source->left >= ask->window / 2;
+        if (!source->done && !source->heard && may_speak) {
+            give_up(ask, source);
+        }
+        source->heard = source->heard && !may_speak; /* from now on anew */
+    }
+    (void)timer_after(&ask->look, LIMIT_LOG_SILENCE_MS);
+    wake(ask);
+}
+
+/* --- who asks --------------------------------------------------------------------------------- */
+
+/* Whether the tail's node is none of those that are asked. */
+static bool is_gone(const struct log_ask *ask, const struct log_tail *tail)
+{
+    for (uint32_t i = 0; i < LIMIT_LOG_NODES; i++) {
+        if (strcmp(ask->sources[i].node.text, tail->node.text) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Of those whose node is not there. TFE_ENOMEM. */
+static int hold_tails(struct log_ask *ask)
+{
+    const struct log_tail *tail;
+    const struct msg_log_ask *says = &ask->says;
+    int rc = 0;
+    for (unsigned i = 0; rc == 0 && (tail = log_tails_get(&ask->relay->tails, i)); i++) {
+        bool is_named = !ask->node || strcmp(ask->node, tail->node.text) == 0 ||
+                        strcmp(ask->node, tail->name) == 0;
+        if (strcmp(tail->job.text, ask->job.text) == 0 && is_named && is_gone(ask, tail) &&
+            (!says->has_rank || says->rank == tail->rank) &&
+            (says->epoch == 0 || says->epoch == tail->epoch) && tail->at.ms >= says->since.ms) {
+            rc = hold(ask, NULL, 0,
+                      &(struct msg_log_lines){.node = tail->node.text,
+                                              .name = tail->name,
+                                              .epoch = tail->epoch,
+                                              .rank = tail->rank,
+                                              .stream = STREAM_STDERR,
+                                              .at = tail->at,
+                                              .text = tail->text,
+                                              .tail = true});
+        }
+    }
+    return rc;
+}
+
+static void refuse(struct log_ask *ask, enum tfe_refusal code, const char *before,
+                   const char *about, const char *behind)
+{
+    ask->refusal = code;
+    (void)snprintf(ask->sentence, sizeof(ask->sentence), "%s%s%s", before, about, behind);
+}
+
+/* Ends those asks that have to go for this one. False: it has to go itself. */
+static bool make_place(struct log_relay *r, struct log_ask *ask)
+{
+    for (struct admission_place *place;
+         (place = admission_surplus(r->admission, &ask->place, NULL));) {
+        struct log_ask *other = place->owner;
+        admission_leave(r->admission, place);
+        if (other == ask) {
+            return false;
+        }
+        refuse(other, REFUSAL_LIMIT_REACHED,
+               "others need its place: this token reads the most logs", "", "");
+        wake(other);
+    }
+    return true;
+}
+
+/* Sessions of agents whose trainers are meant. */
+static void find_sources(struct log_ask *ask)
+{
+    const struct sessions *all = ask->relay->all;
+    struct rdzv_found who;
+    uint32_t found[LIMIT_LOG_NODES];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < all->n_fresh; i++) {
+        const struct session *s = all->by_number[i];
+        if (s && s->phase == SESSION_OPEN && rdzv_node_of(all->rdzv, i, &who) == 0 &&
+            is_meant(ask, &who) && has_rank(ask, &who)) {
+            found[n < LIMIT_LOG_NODES ? n : 0] = i;
+            n++;
+        }
+    }
+    if (n > LIMIT_LOG_NODES) {
+        refuse(ask, REFUSAL_LIMIT_REACHED, "job ", ask->job.text,
+               " has more nodes than one can read at once: name a rank or a node");
+        return;
+    }
+    ask->window = LIMIT_LOG_WINDOW / (n > 0 ? n : 1);
+    if (ask->window < LIMIT_LOG_WINDOW_LEAST || ask->says.follow) { /* more may come */
+        ask->window =
+            ask->window < LIMIT_LOG_WINDOW / 4 ? LIMIT_LOG_WINDOW_LEAST : LIMIT_LOG_WINDOW / 4;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (rdzv_node_of(all->rdzv, found[i], &who) == 0) {
+            (void)add_source(ask, found[i], &who);
+        }
+    }
+}
+
+static const struct rows_ops logs_ops = {.next = logs_next, .free = logs_free};
+
+int rows_logs(struct log_relay *r, const struct principal *by, const struct msg_logs *wish,
+              struct rows **ret)
+{
+    struct msg_status_job job;
+    struct registry_texts texts = {.pool = {.shows_arguments = false}};
+    struct log_ask *ask = calloc(1, sizeof(*ask));
+    if (!ask || (wish->node && !(ask->node = strdup(wish->node)))) {
+        free(ask);
+        return TFE_ENOMEM;
+    }
+    ask->rows.ops = &logs_ops;
+    ask->relay = r;
+    ask->number = ++r->last_number;
+    ask->says = (struct msg_log_ask){.ask = ask->number,
+                                     .has_rank = wish->has_rank,
+                                     .rank = wish->rank,
+                                     .epoch = wish->epoch,
+                                     .follow = wish->follow,
+                                     .lines = wish->lines,
+                                     .since = wish->since};
+    (void)id_set(&ask->job, wish->job); /* the codec has checked it */
+    STAILQ_INIT(&ask->queue);
+    for (uint32_t i = 0; i < LIMIT_LOG_NODES; i++) {
+        free_source(&ask->sources[i]);
+    }
+    LIST_INSERT_HEAD(&r->asks, ask, link);
+    const struct admission_claim claim = admission_claim_of(by, 1);
+    if (admission_enter(r->admission, &claim, ask, &ask->place) != 0) {
+        logs_free(&ask->rows);
+        return TFE_ENOMEM;
+    }
+    (void)evtimer_assign(&ask->look, r->all->base, on_look, ask);
+    if (!make_place(r, ask)) {
+        refuse(ask, REFUSAL_LIMIT_REACHED,
+               "too many read logs through this server, with this token or in all; try again later",
+               "", "");
+    } else if (registry_find(r->all, wish->job, &texts, &job) != 0) {
+        refuse(ask, REFUSAL_NO_SUCH_JOB, "there is no job \"", wish->job, "\" on this server");
+    } else {
+        ask->nproc = job.nproc;
+        find_sources(ask);
+        int rc = ask->refusal ? 0 : hold_tails(ask);
+        if (rc == 0 && !ask->refusal && ask->node && ask->n_sources == 0 &&
+            STAILQ_EMPTY(&ask->queue) && !ask->says.follow) {
+            refuse(ask, REFUSAL_NO_SUCH_NODE, "there is no node \"", ask->node,
+                   "\" in this job, and nothing is known of its end");
+        }
+        if (rc != 0 || (!ask->says.follow && timer_after(&ask->look, LIMIT_LOG_SILENCE_MS) != 0)) {
+            logs_free(&ask->rows);
+            return TFE_ENOMEM;
+        }
+    }
+    *ret = &ask->rows;
+    return 0;
+}
+
+/* --- what agents say -------------------------------------------------------------------------- */
+
+static struct log_ask *ask_of(const struct log_relay *r, uint64_t number)
+{
+    struct log_ask *ask;
+    LIST_FOREACH(ask, &r->asks, link)
+    {
+        if (ask->number == number) {
+            return ask;
+        }
+    }
+    return NULL;
+}
+
+static uint64_t count_lines(const char *text)
+{
+    uint64_t lines = 1;
+    for (; (text = strchr(text, '\n')); text++) {
+        lines++;
+    }
+    return lines;
+}
+
+static uint64_t less(uint64_t from, uint64_t by)
+{
+    return by < from ? from - by : 0;
+}
+
+/* Within its window, or it is not taken. */
+static bool take_chunk(struct log_ask *ask, struct log_source *source,
+                       const struct msg_log_chunk *chunk)
+{
+    uint32_t cost = MSG_LOG_COST + (uint32_t)strlen(chunk->text);
+    const struct msg_log_lines row = {.node = source->node.text,
+                                      .name = source->name,
+                                      .epoch = chunk->epoch,
+                                      .rank = chunk->rank,
+                                      .stream = chunk->stream,
+                                      .at = chunk->at,
+                                      .text = chunk->text,
+                                      .lost = chunk->lost};
+    if (chunk->behind > 0) {
+        source->behind = chunk->behind;
+        return false; /* no credit was taken for it, so it counts as any message does */
+    }
+    if (cost > source->left) {
+        return false;
+    }
+    /* Lines that it still had as its trainers ended, and has lost since, are told with this. */
+    source->behind = less(less(source->behind, chunk->lost), count_lines(chunk->text));
+    source->left -= cost;
+    if (hold(ask, source, cost, &row) != 0) {
+        log_debug("log_row_lost", LOG_S("node", source->node.text));
+        give_back(ask, source, cost);
+    }
+    return true;
+}
+
+bool log_relay_take(struct log_relay *r, uint32_t session, const struct tfe_msg *msg)
+{
+    bool is_chunk = msg->type == MSG_LOG_CHUNK;
+    if (!is_chunk && msg->type != MSG_LOG_DONE) {
+        return false;
+    }
+    struct log_ask *ask = ask_of(r, is_chunk ? msg->u.log_chunk.ask : msg->u.log_done.ask);
+    struct log_source *source = ask ? source_of(ask, session) : NULL;
+    if (!source || source->done) {
+        return false;
+    }
+    source->heard = true;
+    if (is_chunk && !take_chunk(ask, source, &msg->u.log_chunk)) {
+        return false;
+    }
+    source->done = !is_chunk;
+    wake(ask);
+    return true;
+}
+
+void log_relay_exited(struct log_relay *r, uint32_t session, const struct msg_exited *exited)
+{
+    struct rdzv_found who;
+    if (exited->stopped || exited->tail[0] == '\0' ||
+        rdzv_node_of(r->all->rdzv, session, &who) != 0) {
+        return;
+    }
+    const struct log_tail *kept;
+    for (unsigned i = 0; (kept = log_tails_get(&r->tails, i)); i++) {
+        if (kept->epoch == exited->epoch && strcmp(kept->node.text, who.v[0].node) == 0) {
+            return; /* said again, on a new connection */
+        }
+    }
+    struct log_tail *tail = calloc(1, sizeof(*tail));
+    if (!tail || !(tail->text = strdup(exited->tail))) {
+        free(tail);
+        return;
+    }
+    (void)id_set(&tail->job, who.v[0].job);
+    (void)id_set(&tail->node, who.v[0].node);
+    (void)snprintf(tail->name, sizeof(tail->name), "%s", who.v[0].name);
+    tail->epoch = exited->epoch;
+    tail->rank = who.v[0].rank + exited->local_rank;
+    tail->at = clock_wall();
+    log_tails_add(&r->tails, tail);
+}
+
+void log_relay_came(struct log_relay *r, uint32_t session)
+{
+    struct rdzv_found who;
+    struct log_ask *ask;
+    if (LIST_EMPTY(&r->asks) || rdzv_node_of(r->all->rdzv, session, &who) != 0) {
+        return;
+    }
+    LIST_FOREACH(ask, &r->asks, link)
+    {
+        if (ask->says.follow && !ask->refusal && is_meant(ask, &who) && has_rank(ask, &who) &&
+            !source_of(ask, session) && !add_source(ask, session, &who)) {
+            log_debug("logs_not_followed", LOG_S("node", who.v[0].node));
+        }
+    }
+}
+
+/* What it had no credit for is gone with it. */
+static void tell_behind(struct log_ask *ask, const struct log_source *source)
+{
+    const struct msg_log_lines row = {.node = source->node.text,
+                                      .name = source->name,
+                                      .stream = STREAM_STDOUT,
+                                      .text = "",
+                                      .lost = source->behind};
+    if (source->behind > 0 && hold(ask, NULL, 0, &row) != 0) {
+        log_debug("log_row_lost", LOG_S("node", source->node.text));
+    }
+}
+
+void log_relay_left(struct log_relay *r, uint32_t session)
+{
+    struct log_ask *ask;
+    if (!r || session == SESSION_NO_NUMBER) {
+        return;
+    }
+    LIST_FOREACH(ask, &r->asks, link)
+    {
+        struct log_source *source = source_of(ask, session);
+        if (source) {
+            tell_behind(ask, source);
+            end_source(ask, source);
+            wake(ask);
+        }
+    }
+}
+
+/* --- beginning and end ------------------------------------------------------------------------ */
+
+int log_relay_new(struct sessions *all, struct log_relay **ret)
+{
+    const struct admission_config config = {.capacity = LIMIT_LOG_ASKS,
+                                            .reserve = LIMIT_ADMIN_LOG_ASKS};
+    struct log_relay *r = calloc(1, sizeof(*r));
+    if (!r || admission_new(&config, &r->admission) != 0) {
+        free(r);
+        return TFE_ENOMEM;
+    }
+    r->all = all;
+    LIST_INIT(&r->asks);
+    *ret = r;
+    return 0;
+}
+
+void log_relay_free(struct log_relay *r)
+{
+    if (r) {
+        log_tails_done(&r->tails);
+        admission_free(r->admission);
+        free(r);
+    }
+}

@@ -1,0 +1,97 @@
+/* server/events/straggler.c: see straggler.h.
+ *
+ * Workers that reduce their gradients together take the same time for a step, whoever of them is
+ * slow: the others wait. What each is at work of that time tells them apart; where that is not
+ * known of most of them (or they do not wait for each other) the steps themselves are compared. */
+#include "server/events/straggler.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Half as long again, seen twice in a row; good again below a quarter. */
+#define SLOW_MILLI 1500
+#define GOOD_MILLI 1250
+#define IN_A_ROW 2
+/* Differences below this are the machine's noise. */
+#define LEAST_US 2000
+
+int slow_begin(struct slow_judge *j, size_t n)
+{
+    *j = (struct slow_judge){.n_steps = 0};
+    j->steps = calloc(n + 1, sizeof(uint64_t));
+    j->works = calloc(n + 1, sizeof(uint64_t));
+    if (!j->steps || !j->works) {
+        slow_end(j);
+        return TFE_ENOMEM;
+    }
+    return 0;
+}
+
+void slow_end(struct slow_judge *j)
+{
+    free(j->steps);
+    free(j->works);
+}
+
+void slow_add(struct slow_judge *j, const struct msg_vitals *vitals)
+{
+    if (vitals->step_us > 0) {
+        j->steps[j->n_steps++] = vitals->step_us;
+    }
+    if (vitals->work_us > 0) {
+        j->works[j->n_works++] = vitals->work_us;
+    }
+}
+
+static int compare(const void *left, const void *right)
+{
+    const uint64_t a = *(const uint64_t *)left;
+    const uint64_t b = *(const uint64_t *)right;
+    return (a > b) - (a < b);
+}
+
+void slow_sort(struct slow_judge *j)
+{
+    j->by_work = j->n_works >= 2 && 2 * j->n_works > j->n_steps;
+    qsort(j->steps, j->n_steps, sizeof(uint64_t), compare);
+    qsort(j->works, j->n_works, sizeof(uint64_t), compare);
+}
+
+/* The middle one of v without one that is own; n >= 2. Of two in the middle the smaller. */
+static uint64_t median_of_others(const uint64_t *v, size_t n, uint64_t own)
+{
+    const size_t middle = (n - 2) / 2;
+    return v[middle] >= own ? v[middle + 1] : v[middle];
+}
+
+void slow_judge(const struct slow_judge *j, const struct msg_vitals *vitals, struct slow *at)
+{
+    const uint64_t *v = j->by_work ? j->works : j->steps;
+    const size_t n = j->by_work ? j->n_works : j->n_steps;
+    const uint64_t own = !vitals ? 0 : j->by_work ? vitals->work_us : vitals->step_us;
+    at->times_milli = 0;
+    if (own == 0 || n < 2) {
+        at->in_a_row = 0;
+        at->is_slow = false;
+        return;
+    }
+    const uint64_t others = median_of_others(v, n, own);
+    const uint64_t times = own * 1000 / others;
+    at->by_work = j->by_work;
+    at->own_us = own;
+    at->others_us = others;
+    at->times_milli = times < UINT32_MAX ? (uint32_t)times : UINT32_MAX;
+    const bool seems_slow = times >= SLOW_MILLI && own - others >= LEAST_US;
+    at->in_a_row = seems_slow ? (uint8_t)(at->in_a_row + (at->in_a_row < IN_A_ROW)) : 0;
+    at->is_slow = at->is_slow ? times > GOOD_MILLI : at->in_a_row == IN_A_ROW;
+}
+
+const char *slow_text(uint64_t us, char room[32])
+{
+    if (us < 10 * 1000000) {
+        (void)snprintf(room, 32, "%.*f ms", us < 10000 ? 1 : 0, (double)us / 1000);
+    } else {
+        (void)snprintf(room, 32, "%.1f s", (double)us / 1e6);
+    }
+    return room;
+}

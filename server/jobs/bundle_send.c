@@ -1,0 +1,357 @@
+/* server/jobs/bundle_send.c: sends bundles to the nodes whose jobs bring them. Few nodes download
+ * at a time, the others wait in the order in which they asked.
+ *
+ *   FETCH ──► WAITING ──a stream is free──► STREAMING ──the last byte is sent──► NONE
+ *                ▲                              │
+ *                └──too slow, or for too long───┘
+ *
+ * A queue belongs to a digest, whichever jobs name it. Pieces are read beside the loop, and are
+ * sent as the gate lets the node's session pass, so that renewals do not wait for them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "common/base/limits.h"
+#include "common/base/log.h"
+#include "server/jobs/bundles.h"
+#include "server/jobs/pool_private.h"
+#include "server/session.h"
+
+/* A node that asks for fewer bytes than this in a window loses its stream to the next node. The
+ * rate is what 32 streams leave of a line of 10 Mbit/s. */
+#define WINDOW_MS 10000
+#define WINDOW_BYTES (32u * 1024 * 10)
+/* So does a node that has had a stream for this long: a bundle of 64 MiB takes 10 minutes at 110
+ * KiB/s. */
+#define STREAM_MS 600000
+
+struct pool_bundle_queue {
+    TAILQ_ENTRY(pool_bundle_queue) link;
+    char digest[MSG_BUNDLE_HEX + 1];
+    struct pool_downloads waiting; /* in the order in which they asked */
+    struct pool_downloads streaming;
+    uint32_t n_nodes, n_streaming;
+};
+
+static void send_chunk(struct pool_node *node, struct msg_chunk chunk)
+{
+    const struct tfe_msg msg = {.type = MSG_CHUNK, .u.chunk = chunk};
+    pool_node_say(node, &msg);
+}
+
+static void send_error(struct pool_node *node, const char *digest, const char *says)
+{
+    send_chunk(node, (struct msg_chunk){.digest = digest, .says = says});
+}
+
+static void set_error(struct pool_download *d, const char *error)
+{
+    free(d->error);
+    d->error = error ? strdup(error) : NULL;
+}
+
+/* --- pieces ----------------------------------------------------------------------------------- */
+
+static void drop_first_piece(struct pool_download *d)
+{
+    bundles_let_go(d->pieces[0].reading);
+    d->pieces[0] = d->pieces[1];
+    d->pieces[1] = (struct pool_piece){.reading = NULL};
+    d->n_pieces--;
+}
+
+/* Sending ends the session if there is no memory for it: the node leaves its queue then. */
+static void send_piece(struct pool_node *node)
+{
+    struct pool_download *d = &node->download;
+    const uint32_t offset = d->pieces[0].offset;
+    uint32_t n;
+    uint32_t total;
+    const uint8_t *bytes = bundles_bytes(d->pieces[0].reading, &n, &total);
+    if (n == 0) {
+        send_error(node, d->queue->digest, "the server's disk does not return the bundle");
+    }
+    for (uint32_t at = 0; at < n && node->session; at += MSG_CHUNK_MAX) {
+        const uint32_t left = n - at;
+        send_chunk(node, (struct msg_chunk){.digest = d->queue->digest,
+                                            .offset = offset + at,
+                                            .total = total,
+                                            .data = bytes + at,
+                                            .n_data = left < MSG_CHUNK_MAX ? left : MSG_CHUNK_MAX,
+                                            .says = ""});
+    }
+    if (node->session) { /* else it has left its queue */
+        drop_first_piece(d);
+        d->is_complete = n == 0 || offset + n >= total;
+        if (n > 0) {
+            set_error(d, NULL);
+        }
+    }
+}
+
+static void end_stream(struct pool *p, struct pool_node *node);
+static void start_streams(struct pool *p);
+
+/* Sends the pieces that the disk has returned, as far as the gate allows. */
+static void send_pieces(struct pool *p, struct pool_node *node)
+{
+    struct pool_download *d = &node->download;
+    while (d->state == DOWNLOAD_STREAMING && d->n_pieces > 0 && d->pieces[0].is_read &&
+           gate_go_through(&d->pass)) {
+        send_piece(node);
+        if (d->is_complete) {
+            end_stream(p, node);
+        }
+    }
+    start_streams(p);
+}
+
+static void on_read(void *ctx, struct bundle_reading *reading)
+{
+    struct pool_node *node = ctx;
+    struct pool_download *d = &node->download;
+    d->pieces[d->pieces[0].reading == reading ? 0 : 1].is_read = true;
+    send_pieces(node->job->pool, node);
+}
+
+/* Asks the disk for the pieces that it was not yet asked for. */
+static void read_pieces(struct pool *p, struct pool_node *node)
+{
+    struct pool_download *d = &node->download;
+    for (uint32_t i = 0; i < d->n_pieces; i++) {
+        struct pool_piece *piece = &d->pieces[i];
+        if (!piece->reading) {
+            piece->reading = bundles_read(p->bundles, d->queue->digest, piece->offset,
+                                          piece->length, on_read, node);
+            piece->is_read = false;
+        }
+        if (!piece->reading) {
+            send_error(node, d->queue->digest,
+                       "the server does not have the bundle any more: submit the job again");
+            end_stream(p, node);
+            return;
+        }
+    }
+}
+
+/* --- streams ---------------------------------------------------------------------------------- */
+
+static void forget_pieces(struct pool_download *d)
+{
+    while (d->n_pieces > 0) {
+        drop_first_piece(d);
+    }
+    d->is_complete = false;
+}
+
+/* Takes the node out of its queue's lists. Its pieces stay, and are not read. */
+static void leave_lists(struct pool *p, struct pool_node *node)
+{
+    struct pool_download *d = &node->download;
+    for (uint32_t i = 0; i < d->n_pieces; i++) {
+        bundles_let_go(d->pieces[i].reading);
+        d->pieces[i].reading = NULL;
+    }
+    if (d->state == DOWNLOAD_WAITING) {
+        TAILQ_REMOVE(&d->queue->waiting, node, download.link);
+    } else if (d->state == DOWNLOAD_STREAMING) {
+        TAILQ_REMOVE(&d->queue->streaming, node, download.link);
+        gate_leave(&d->pass);
+        d->queue->n_streaming--;
+        p->n_streaming--;
+    }
+    d->state = DOWNLOAD_NONE;
+}
+
+static void end_stream(struct pool *p, struct pool_node *node)
+{
+    leave_lists(p, node);
+    forget_pieces(&node->download);
+}
+
+static void wait_for_stream(struct pool_node *node)
+{
+    struct pool_download *d = &node->download;
+    d->state = DOWNLOAD_WAITING;
+    TAILQ_INSERT_TAIL(&d->queue->waiting, node, download.link);
+}
+
+static void start_stream(struct pool *p, struct pool_node *node)
+{
+    struct pool_download *d = &node->download;
+    struct session *s = node->session;
+    TAILQ_REMOVE(&d->queue->waiting, node, download.link);
+    TAILQ_INSERT_TAIL(&d->queue->streaming, node, download.link);
+    d->queue->n_streaming++;
+    p->n_streaming++;
+    d->state = DOWNLOAD_STREAMING;
+    d->is_complete = false;
+    d->pass = gate_pass_for(&s->all->gate, s->channel);
+    d->since = d->window = clock_mono();
+    d->window_bytes = 0;
+    pool_wake(p, tfe_mono_add(d->window, WINDOW_MS));
+    read_pieces(p, node);
+}
+
+/* Gives the streams that are free to nodes that wait: one bundle after the other, so that a job of
+ * many nodes does not hold back those behind it. */
+static void start_streams(struct pool *p)
+{
+    struct pool_bundle_queue *queue = TAILQ_FIRST(&p->queues);
+    while (queue && p->n_streaming < LIMIT_BUNDLE_STREAMS) {
+        struct pool_node *node = TAILQ_FIRST(&queue->waiting);
+        if (node && queue->n_streaming < LIMIT_BUNDLE_STREAMS_EACH) {
+            TAILQ_REMOVE(&p->queues, queue, link);
+            TAILQ_INSERT_TAIL(&p->queues, queue, link);
+            start_stream(p, node);
+            queue = TAILQ_FIRST(&p->queues);
+        } else {
+            queue = TAILQ_NEXT(queue, link);
+        }
+    }
+}
+
+/* Whether the stream waits for this server: its disk, or its turn at the gate. */
+static bool waits_for_server(const struct pool_download *d)
+{
+    return d->n_pieces > 0 && (!d->pieces[0].is_read || d->pass.is_waiting);
+}
+
+/* True if the node has to give its stream to others. */
+static bool is_overdue(struct pool_download *d)
+{
+    const struct tfe_mono now = clock_mono();
+    if (tfe_mono_sub(now, d->since) >= STREAM_MS) {
+        return true;
+    }
+    if (tfe_mono_sub(now, d->window) < WINDOW_MS) {
+        return false;
+    }
+    const bool is_slow = d->window_bytes < WINDOW_BYTES && !waits_for_server(d);
+    d->window = now;
+    d->window_bytes = 0;
+    return is_slow;
+}
+
+static void check_streams_of(struct pool *p, struct pool_bundle_queue *queue)
+{
+    for (struct pool_node *node = TAILQ_FIRST(&queue->streaming), *next; node; node = next) {
+        next = TAILQ_NEXT(node, download.link);
+        if (is_overdue(&node->download)) {
+            log_info("bundle_stream_overdue", LOG_S("node", node->id.text),
+                     LOG_S("digest", queue->digest));
+            leave_lists(p, node);
+            if (node->download.n_pieces > 0) { /* else it waits again once it asks */
+                wait_for_stream(node);
+            }
+        } else {
+            pool_wake(p, tfe_mono_add(node->download.window, WINDOW_MS));
+        }
+    }
+}
+
+void pool_files_check(struct pool *p)
+{
+    struct pool_bundle_queue *queue;
+    TAILQ_FOREACH(queue, &p->queues, link)
+    {
+        check_streams_of(p, queue);
+    }
+    start_streams(p);
+}
+
+/* --- nodes ------------------------------------------------------------------------------------ */
+
+static struct pool_bundle_queue *find_queue(const struct pool *p, const char *digest)
+{
+    struct pool_bundle_queue *queue;
+    TAILQ_FOREACH(queue, &p->queues, link)
+    {
+        if (strcmp(queue->digest, digest) == 0) {
+            break;
+        }
+    }
+    return queue;
+}
+
+/* False: no memory. */
+static bool join_queue(struct pool *p, struct pool_node *node, const char *digest)
+{
+    struct pool_bundle_queue *queue = find_queue(p, digest);
+    if (!queue) {
+        queue = calloc(1, sizeof(*queue));
+        if (!queue) {
+            return false;
+        }
+        memcpy(queue->digest, digest, MSG_BUNDLE_HEX + 1);
+        TAILQ_INIT(&queue->waiting);
+        TAILQ_INIT(&queue->streaming);
+        TAILQ_INSERT_TAIL(&p->queues, queue, link);
+    }
+    queue->n_nodes++;
+    node->download = (struct pool_download){.queue = queue};
+    return true;
+}
+
+void pool_files_leave(struct pool *p, struct pool_node *node)
+{
+    struct pool_download *d = &node->download;
+    struct pool_bundle_queue *queue = d->queue;
+    if (!queue) {
+        return;
+    }
+    end_stream(p, node);
+    set_error(d, NULL);
+    *d = (struct pool_download){.queue = NULL};
+    if (--queue->n_nodes == 0) {
+        TAILQ_REMOVE(&p->queues, queue, link);
+        free(queue);
+    }
+    start_streams(p);
+}
+
+void pool_files_drained(struct pool *p, struct pool_node *node)
+{
+    send_pieces(p, node);
+}
+
+void pool_files_fetch(struct pool *p, struct pool_node *node, const struct msg_fetch *fetch)
+{
+    struct pool_download *d = &node->download;
+    if (!node->job || strcmp(node->job->bundle, fetch->digest) != 0) {
+        send_error(node, fetch->digest, "this node's assignment names no such bundle");
+        return;
+    }
+    if (!d->queue && !join_queue(p, node, node->job->bundle)) {
+        session_finish(node->session); /* it asks again on its next connection */
+        return;
+    }
+    if (fetch->error) {
+        set_error(d, fetch->error);
+    }
+    if (d->n_pieces == sizeof(d->pieces) / sizeof(d->pieces[0])) {
+        return; /* more than two at a time: the protocol does not allow it */
+    }
+    d->pieces[d->n_pieces++] =
+        (struct pool_piece){.offset = fetch->offset, .length = fetch->length};
+    if (d->state == DOWNLOAD_STREAMING) {
+        d->window_bytes += fetch->length;
+        read_pieces(p, node);
+    } else if (d->state == DOWNLOAD_NONE) {
+        wait_for_stream(node);
+    }
+    start_streams(p);
+}
+
+const char *pool_files_error(const struct pool_job *job, const char **ret_node)
+{
+    const struct pool_node *node;
+    TAILQ_FOREACH(node, &job->nodes, of_job)
+    {
+        if (node->download.error) {
+            *ret_node = pool_node_label(node);
+            return node->download.error;
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,120 @@
+/* server/jobs/pool_nodes.c: the nodes of the pool, and when the pool looks at them next. */
+#include <stdlib.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/timer.h"
+#include "server/jobs/pool_private.h"
+#include "server/session.h"
+
+void pool_wake(struct pool *p, struct tfe_mono when)
+{
+    if (tfe_mono_before(when, p->fires)) {
+        const int64_t ms = tfe_mono_sub(when, clock_mono());
+        p->fires = when;
+        (void)timer_after(&p->timer, ms > POOL_LOOK_MS ? POOL_LOOK_MS : ms);
+    }
+}
+
+RB_GENERATE(pool_tree, pool_node, by_id, pool_node_compare)
+
+int pool_node_compare(const struct pool_node *a, const struct pool_node *b)
+{
+    return id_compare(&a->id, &b->id);
+}
+
+/* --- nodes ------------------------------------------------------------------------------------ */
+
+struct pool_node *pool_node_find(struct pool *p, const char *id)
+{
+    struct pool_node key;
+    return id_set(&key.id, id) == 0 ? RB_FIND(pool_tree, &p->nodes, &key) : NULL;
+}
+
+static struct tfe_mono lease_end(const struct pool *p)
+{
+    const int64_t ttl = p->config.ttl_ms; /* on a clock that may run 5 % fast, design 5 */
+    return tfe_mono_add(clock_mono(), ttl + ttl * 106 / 1000 + 50);
+}
+
+void pool_node_renew(struct pool *p, struct pool_node *node)
+{
+    node->lease = lease_end(p);
+    TAILQ_REMOVE(&p->leases, node, by_lease);
+    TAILQ_INSERT_TAIL(&p->leases, node, by_lease);
+}
+
+struct pool_node *pool_node_new(struct pool *p, const char *id)
+{
+    struct pool_node *node = calloc(1, sizeof(*node));
+    if (node) {
+        (void)id_set(&node->id, id); /* was checked */
+        node->rests = TFE_MONO_NEVER;
+        node->since = clock_wall();
+        node->lease = lease_end(p);
+        RB_INSERT(pool_tree, &p->nodes, node);
+        TAILQ_INSERT_TAIL(&p->leases, node, by_lease);
+        pool_wake(p, node->lease);
+    }
+    return node;
+}
+
+const char *pool_node_label(const struct pool_node *node)
+{
+    return node->row && node->row->name[0] != '\0' ? node->row->name : node->id.text;
+}
+
+/* It works for nothing. */
+void pool_node_detach(struct pool *p, struct pool_node *node)
+{
+    pool_files_leave(p, node);
+    if (node->job) {
+        TAILQ_REMOVE(&node->job->nodes, node, of_job);
+        pool_job_touch(node->job);
+    }
+    node->job = NULL;
+    node->assignment = 0;
+    node->is_leaving = false;
+    node->rests = TFE_MONO_NEVER;
+    node->since = clock_wall();
+}
+
+void pool_node_attach(struct pool *p, struct pool_node *node, struct pool_job *job,
+                      uint64_t assignment, enum tfe_task task)
+{
+    pool_node_detach(p, node);
+    node->job = job;
+    node->assignment = assignment;
+    node->task = task;
+    node->is_told = false;
+    TAILQ_INSERT_TAIL(&job->nodes, node, of_job);
+    pool_job_touch(job);
+    node->version = job->version;
+}
+
+void pool_node_drop(struct pool *p, struct pool_node *node)
+{
+    pool_node_detach(p, node);
+    if (node->session) {
+        node->session->pooled = NULL;
+    }
+    TAILQ_REMOVE(&p->leases, node, by_lease);
+    RB_REMOVE(pool_tree, &p->nodes, node);
+    free(node->row);
+    free(node);
+}
+
+void pool_node_say_out(struct pool_node *node, uint32_t within_ms)
+{
+    static const char *const says[] = {[OUT_NOT] = "",
+                                       [OUT_IDLE] = "no job has needed it for long enough",
+                                       [OUT_DRAINED] = "an operator has drained it",
+                                       [OUT_EVICTED] = "an operator has evicted it"};
+    const struct tfe_msg msg = {.type = MSG_RELEASE,
+                                .u.release = {.assignment = node->assignment,
+                                              .within_ms = within_ms,
+                                              .says = says[node->out],
+                                              .out = node->out}};
+    log_info("pool_node_out", LOG_S("node", node->id.text), LOG_S("why", msg_out_name(node->out)));
+    pool_node_say(node, &msg);
+}

@@ -1,0 +1,415 @@
+/* server/jobs/pool_orders.c: orders about jobs that were handed in: each is answered once it is
+ * durable.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "common/channel/admission.h"
+#include "common/channel/seal.h"
+#include "common/message/codec.h"
+#include "server/jobs/bundles.h"
+#include "server/jobs/pool_private.h"
+#include "server/query/operator.h"
+
+static int order_next(struct rows *rows, struct tfe_msg *ret)
+{
+    struct pool_order *order = (struct pool_order *)rows;
+    if (order->job) {
+        return TFE_EMORE;
+    }
+    *ret = order->refusal != 0 ? (struct tfe_msg){.type = MSG_REFUSED,
+                                                  .u.refused = {order->refusal, order->sentence}}
+                               : (struct tfe_msg){.type = MSG_DONE};
+    return 0;
+}
+
+static void order_free(struct rows *rows)
+{
+    struct pool_order *order = (struct pool_order *)rows;
+    if (order->job) {
+        LIST_REMOVE(order, link);
+    }
+    free(order);
+}
+
+static void __attribute__((format(printf, 3, 4)))
+refuse(struct pool_order *order, enum tfe_refusal code, const char *format, ...)
+{
+    va_list args;
+    order->refusal = code;
+    va_start(args, format);
+    (void)vsnprintf(order->sentence, sizeof(order->sentence), format, args);
+    va_end(args);
+}
+
+static void refuse_memory(struct pool_order *order)
+{
+    refuse(order, REFUSAL_LIMIT_REACHED, "the server is out of memory; try again later");
+}
+
+/* Answered once all that the job is now is durable. */
+static void wait_for(struct pool_order *order, struct pool_job *job)
+{
+    pool_job_touch(job);
+    order->job = job;
+    order->version = job->version;
+    LIST_INSERT_HEAD(&job->orders, order, link);
+}
+
+/* --- handed in -------------------------------------------------------------------------------- */
+
+/* What nobody here can honour is refused by its name, not dropped. */
+static const char *unhonoured(const struct msg_spec *spec)
+{
+    if (spec->n_labels + spec->n_role_labels > MSG_POOL_LABELS_MAX) {
+        return "labels: more than 32 of all roles together";
+    }
+    if (spec->source_kind == SOURCE_BUNDLE && !submission_is_digest(spec->source)) {
+        return "source: a bundle is named by its digest, 64 digits";
+    }
+    if (spec->source_kind == SOURCE_GIT && !submission_commit(spec->source)) {
+        return "source: git is URL@COMMIT, with all digits of the commit";
+    }
+    return NULL;
+}
+
+static bool fits(const struct msg_spec *spec)
+{
+    uint8_t bytes[SEAL_PLAIN_MAX];
+    const struct tfe_msg msg = {.type = MSG_SUBMIT, .u.submit.spec = *spec};
+    size_t n = 0;
+    return codec_encode(&msg, bytes, sizeof(bytes), &n) == 0 && n <= MSG_SPEC_MAX;
+}
+
+/* True if agents that were started by hand train, or wait, under that name. */
+static bool is_taken(const struct pool *p, const char *name)
+{
+    struct msg_status_job row;
+    return rdzv_find_job(p->config.core, name, &row) == 0 && row.state != STATE_SET_ASIDE &&
+           !msg_job_is_over(row.state);
+}
+
+/* by NULL: who has submitted it is as before. */
+static void begin(struct pool *p, struct pool_order *order, const struct principal *by,
+                  const struct msg_spec *spec, const char *event)
+{
+    struct pool_job *job = NULL;
+    const struct msg_event_row row = {.kind = "submitted", .job = spec->name};
+    int rc = pool_job_begin(p, spec->name, &job);
+    rc = rc == 0 ? pool_job_set(job, spec) : rc;
+    if (rc == TFE_EFULL) {
+        refuse(order, REFUSAL_LIMIT_REACHED,
+               "the server remembers %u jobs that were handed in, as many as it takes: forget some "
+               "that are over",
+               POOL_JOBS_MAX);
+        return;
+    }
+    if (rc != 0) {
+        refuse_memory(order);
+        if (job && job->bytes) {
+            pool_job_is(job, STATE_FAILED, "NotStored", "the server was out of memory");
+            job->is_over = true;
+        } else if (job) {
+            pool_job_free(job);
+        }
+        return;
+    }
+    if (by) {
+        job->is_submitter_known = true;
+        memcpy(job->submitter, by->origin, sizeof(job->submitter));
+    }
+    pool_job_is(job, CONDITION_CREATED, "JobCreated", "it was submitted");
+    events_addf(p->config.events, &row, "the job %s: %u to %u nodes, priority %u", event,
+                (unsigned)job->min_nodes, (unsigned)job->max_nodes, (unsigned)job->priority);
+    wait_for(order, job);
+}
+
+/* Who hands in some jobs only may not push others aside. */
+static const char *presumed(const struct principal *by, const struct msg_spec *spec)
+{
+    if (strcmp(by->scope, PRINCIPAL_EVERY_JOB) == 0) {
+        return NULL;
+    }
+    if (spec->preempt) {
+        return "preempt: it ends jobs of others, and takes a token for all jobs";
+    }
+    return spec->priority != MSG_UNSET && spec->priority > MSG_PRIORITY_DEFAULT
+               ? "priority: more than 500 takes a token for all jobs"
+               : NULL;
+}
+
+/* Nor take all the places that there are: it has a share of them. What is remembered of its names
+ * counts, whoever has handed it in. */
+static bool has_enough(const struct pool *p, const struct principal *by)
+{
+    const struct pool_job *job;
+    uint32_t n = 0;
+    if (strcmp(by->scope, PRINCIPAL_EVERY_JOB) == 0) {
+        return false;
+    }
+    TAILQ_FOREACH(job, &p->jobs, link)
+    {
+        n += !job->is_gone && !principal_fault(by, MSG_SUBMIT, job->name.text);
+    }
+    return n >= admission_share(POOL_JOBS_MAX, POOL_JOBS_RESERVE, p->n_jobs - n) ||
+           p->n_jobs + POOL_JOBS_RESERVE >= POOL_JOBS_MAX;
+}
+
+static uint32_t least_of(const struct msg_spec *spec)
+{
+    return spec->min_nodes + spec->n_ps + spec->chief + spec->evaluator;
+}
+
+/* It could never run. Answered, then. */
+static bool is_above_quota(const struct pool *p, struct pool_order *order,
+                           const struct msg_spec *spec)
+{
+    const struct placement_quota quota = placement_quota(p->placement, spec->name);
+    if (!quota.pattern || least_of(spec) <= quota.nodes) {
+        return false;
+    }
+    refuse(order, REFUSAL_BAD_REQUEST,
+           "nodes: it needs %u at least, and the quota of jobs %s is %u together",
+           (unsigned)least_of(spec), quota.pattern, (unsigned)quota.nodes);
+    return true;
+}
+
+/* It has its minimum, and would wait for a larger one, which others of its quota keep. Answered,
+ * then. */
+static bool would_wait(struct pool_order *order, const struct pool_job *job,
+                       const struct msg_spec *spec)
+{
+    const uint32_t now = job->min_nodes + job->n_ps + job->chief + job->evaluator;
+    struct placement_view view;
+    if (!pool_job_view(job, &view) || view.state != PLACEMENT_JOB_PLACED || least_of(spec) <= now ||
+        least_of(spec) <= view.most) {
+        return false;
+    }
+    refuse(order, REFUSAL_CONFLICT,
+           "nodes: it would need %u at least, and other jobs of its quota leave it %u now",
+           (unsigned)least_of(spec), (unsigned)view.most);
+    return true;
+}
+
+static void submit(struct pool *p, struct pool_order *order, const struct principal *by,
+                   const struct msg_spec *spec)
+{
+    const char *name = spec->name;
+    const struct pool_job *job = pool_job_find(p, name);
+    const char *fault = unhonoured(spec);
+    fault = fault ? fault : presumed(by, spec);
+    if (fault) {
+        refuse(order, REFUSAL_BAD_REQUEST, "%s", fault);
+    } else if (spec->source_kind == SOURCE_BUNDLE && !bundles_has(p->bundles, spec->source, by)) {
+        refuse(order, REFUSAL_BAD_REQUEST,
+               "the server has no bundle %s of who hands this job in: tfe-ctl submit --bundle "
+               "brings it",
+               spec->source);
+    } else if (!fits(spec)) {
+        refuse(order, REFUSAL_BAD_REQUEST,
+               "the job needs more than %u bytes: put what is long into its files", MSG_SPEC_MAX);
+    } else if (job && (!job->is_over || job->lingers)) {
+        refuse(order, REFUSAL_CONFLICT, "job \"%s\" is not over: cancel it, or take another name",
+               name);
+    } else if (is_taken(p, name)) {
+        refuse(order, REFUSAL_CONFLICT,
+               "agents that were started by hand work for a job \"%s\": take another name", name);
+    } else if (!job && has_enough(p, by)) {
+        refuse(
+            order, REFUSAL_LIMIT_REACHED,
+            "jobs of the names that this token is for have their share of the %u that the server "
+            "remembers: forget some that are over",
+            POOL_JOBS_MAX);
+    } else if (!is_above_quota(p, order, spec)) {
+        begin(p, order, by, spec, "was submitted");
+    }
+}
+
+static void rerun(struct pool *p, struct pool_order *order, struct pool_job *job)
+{
+    struct msg_spec spec;
+    if (!job->is_over || job->lingers) {
+        refuse(order, REFUSAL_CONFLICT, "job \"%s\" is not over: cancel it first", job->name.text);
+    } else if (is_taken(p, job->name.text)) {
+        refuse(order, REFUSAL_CONFLICT, "job \"%s\" has not ended yet: try again at once",
+               job->name.text);
+    } else if (pool_job_spec(job, &spec) != 0) {
+        refuse_memory(order);
+    } else if (!is_above_quota(p, order, &spec)) {
+        spec.suspend = false;
+        begin(p, order, NULL, &spec, "begins anew");
+    }
+}
+
+/* --- changed ---------------------------------------------------------------------------------- */
+
+/* Says so to the core, as an operator would. False: it does not take it; answered. */
+static bool tell_core(struct pool *p, struct pool_order *order, const struct principal *by,
+                      const struct tfe_msg *msg)
+{
+    struct operator_answer answer;
+    operator_obey(p->config.core, p->config.ops->order, p->config.ops_ctx, by, msg, &answer);
+    if (answer.msg.type == MSG_REFUSED) {
+        refuse(order, answer.msg.u.refused.code, "%s", answer.msg.u.refused.sentence);
+    }
+    return answer.msg.type != MSG_REFUSED;
+}
+
+/* The job wants this from now on. */
+static void change(struct pool *p, struct pool_order *order, struct pool_job *job,
+                   const struct msg_spec *spec)
+{
+    if (pool_job_set(job, spec) != 0 || (job->is_placed && pool_place(p, job) != 0)) {
+        refuse_memory(order);
+    } else {
+        wait_for(order, job);
+    }
+}
+
+static void scale(struct pool *p, struct pool_order *order, const struct principal *by,
+                  struct pool_job *job, const struct msg_scale *wish)
+{
+    struct msg_spec spec;
+    struct msg_status_job row;
+    const struct tfe_msg msg = {.type = MSG_SCALE, .u.scale = *wish};
+    const bool has_ps = wish->n_ps != MSG_UNSET;
+    if (has_ps && job->n_ps == 0) {
+        refuse(order, REFUSAL_BAD_REQUEST, "job \"%s\" has no ps", job->name.text);
+    } else if (pool_job_spec(job, &spec) != 0) {
+        refuse_memory(order);
+    } else {
+        spec.min_nodes = wish->min_nodes;
+        spec.max_nodes = wish->max_nodes;
+        spec.n_ps = has_ps ? wish->n_ps : spec.n_ps;
+        if (!is_above_quota(p, order, &spec) && !would_wait(order, job, &spec) &&
+            (!pool_job_in_core(job, &row) || tell_core(p, order, by, &msg))) {
+            change(p, order, job, &spec);
+        }
+    }
+}
+
+static void suspend(struct pool *p, struct pool_order *order, struct pool_job *job, bool is_on)
+{
+    struct msg_event_row row = {.kind = "resumed", .job = job->name.text};
+    struct msg_spec spec;
+    if (job->suspend == is_on) {
+        wait_for(order, job); /* as it is, once that is durable */
+        return;
+    }
+    if (pool_job_spec(job, &spec) != 0) {
+        refuse_memory(order);
+        return;
+    }
+    spec.suspend = is_on;
+    if (is_on) {
+        row.kind = "suspended";
+    }
+    job->started.ms = 0;
+    job->ends = TFE_MONO_NEVER;
+    events_addf(p->config.events, &row,
+                is_on ? "the job is suspended: its nodes go back to the pool"
+                      : "the job is resumed, and waits for nodes");
+    change(p, order, job, &spec);
+}
+
+static void cancel(struct pool *p, struct pool_order *order, const struct principal *by,
+                   struct pool_job *job)
+{
+    const struct tfe_msg msg = {.type = MSG_CANCEL, .u.cancel.job = job->name.text};
+    const struct msg_event_row event = {.kind = "finished", .job = job->name.text};
+    struct msg_status_job row;
+    if (job->is_over) { /* it stays as it is */
+        if (job->lingers) {
+            pool_let_go(p, job);
+        }
+        wait_for(order, job);
+    } else if (!pool_job_in_core(job, &row)) {
+        events_addf(p->config.events, &event, "the job was cancelled before it ran");
+        pool_end(p, job, STATE_CANCELLED, "JobCancelled", POOL_CANCELLED);
+        wait_for(order, job);
+    } else if (tell_core(p, order, by, &msg)) {
+        pool_end(p, job, STATE_CANCELLED, "JobCancelled", POOL_CANCELLED);
+        wait_for(order, job);
+    }
+}
+
+bool pool_take_bundle(struct pool *p, const struct principal *by, const struct msg_bundle_put *put)
+{
+    return bundles_put(p->bundles, by, put);
+}
+
+/* The submitted job of that name; NULL if there is none, or if it is over and agents that were
+ * started by hand have opened a later run of its name. */
+static struct pool_job *find_own(const struct pool *p, const char *name)
+{
+    struct pool_job *job = pool_job_find(p, name);
+    const bool is_own = job && strcmp(rdzv_run_key(p->config.core, name), job->run_key.text) == 0;
+    return job && job->is_over && !job->lingers && !is_own && is_taken(p, name) ? NULL : job;
+}
+
+static bool is_order(const struct pool_job *job, int type)
+{
+    /* What else is ordered of a job that agents opened is the core's business. */
+    return type == MSG_SUBMIT || type == MSG_SUSPEND || type == MSG_RESUME || type == MSG_RERUN ||
+           (job && (type == MSG_SCALE || type == MSG_CANCEL));
+}
+
+static void refuse_unsubmitted(const struct pool *p, struct pool_order *order, const char *name,
+                               int type)
+{
+    struct msg_status_job row;
+    if (rdzv_find_job(p->config.core, name, &row) != 0) {
+        refuse(order, REFUSAL_NO_SUCH_JOB, "there is no job \"%s\" on this server", name);
+    } else if (type == MSG_RERUN) {
+        refuse(order, REFUSAL_CONFLICT,
+               "job \"%s\" was opened by agents that were started by hand: start them again, with "
+               "--new-run, for its next run",
+               name);
+    } else {
+        refuse(order, REFUSAL_CONFLICT,
+               "job \"%s\" was opened by agents that were started by hand: it is suspended by "
+               "ending them, and resumed by starting them again",
+               name);
+    }
+}
+
+int rows_pool_order(struct pool *p, const struct principal *by, const struct tfe_msg *msg,
+                    struct rows **ret)
+{
+    static const struct rows_ops ops = {.next = order_next, .free = order_free};
+    const char *name = msg_job(msg);
+    const int type = (int)msg->type;
+    *ret = NULL;
+    if (type == MSG_BUNDLE_HAVE) {
+        return rows_bundle(p->bundles, by, &msg->u.bundle_have, ret);
+    }
+    struct pool_job *job = name ? find_own(p, name) : NULL;
+    if (!is_order(job, type)) {
+        return 0;
+    }
+    struct pool_order *order = calloc(1, sizeof(*order));
+    if (!order) {
+        return TFE_ENOMEM;
+    }
+    order->rows.ops = &ops;
+    *ret = &order->rows;
+    if (type == MSG_SUBMIT) {
+        submit(p, order, by, &msg->u.submit.spec);
+    } else if (!job) {
+        refuse_unsubmitted(p, order, name, type);
+    } else if (type == MSG_RERUN) {
+        rerun(p, order, job);
+    } else if (job->is_over && type != MSG_CANCEL) {
+        refuse(order, REFUSAL_CONFLICT, "job \"%s\" is over", name);
+    } else if (type == MSG_SCALE) {
+        scale(p, order, by, job, &msg->u.scale);
+    } else if (type == MSG_CANCEL) {
+        cancel(p, order, by, job);
+    } else {
+        suspend(p, order, job, type == MSG_SUSPEND);
+    }
+    pool_wake(p, clock_mono()); /* written then */
+    return 0;
+}

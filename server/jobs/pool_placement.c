@@ -1,0 +1,454 @@
+/* server/jobs/pool_placement.c: placement's steps, what follows of them, and the conditions of
+ * jobs. */
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/text.h"
+#include "server/jobs/pool_private.h"
+#include "server/session.h"
+
+/* A node that is released has so long to leave its job in an orderly way. */
+#define RELEASE_MS 60000
+/* --- what placement has decided --------------------------------------------------------------- */
+
+static void tell_assign(struct pool_node *node)
+{
+    struct pool_job *job = node->job;
+    struct tfe_msg msg = {.type = MSG_ASSIGN,
+                          .u.assign = {.assignment = node->assignment,
+                                       .has_role = pool_job_has_roles(job),
+                                       .role = node->task,
+                                       .run_key = job->run_key.text}};
+    if (node->session && pool_job_spec(job, &msg.u.assign.spec) == 0) {
+        node->is_told = true;
+        pool_node_say(node, &msg);
+    }
+}
+
+/* Those of the job whose assignment is durable. */
+static void tell_job(struct pool_job *job)
+{
+    struct pool_node *node;
+    TAILQ_FOREACH(node, &job->nodes, of_job)
+    {
+        if (!node->is_told && !node->is_leaving && node->version <= job->written) {
+            tell_assign(node);
+        }
+    }
+}
+
+static const char *why_released(enum placement_reason reason)
+{
+    switch (reason) {
+    case PLACEMENT_NO_REASON:
+        return "it was asked for before";
+    case PLACEMENT_TOO_MANY:
+        return "the job may have fewer nodes now";
+    case PLACEMENT_TAKEN:
+        return "another job needs it for its minimum";
+    case PLACEMENT_SUSPENDED:
+        return "the job is suspended";
+    case PLACEMENT_OVER:
+        return "the job is over";
+    case PLACEMENT_TOO_FEW:
+        return "the job lacks nodes, and others wait";
+    case PLACEMENT_UNKNOWN:
+        return "the server does not know what it works for";
+    case PLACEMENT_OUT:
+        return "it leaves the pool";
+    case PLACEMENT_ABOVE:
+        return "the job lacks nodes, and its minimum is above its quota";
+    }
+    return "";
+}
+
+/* One event a job, of however many nodes. */
+static void tell_moves(struct pool *p)
+{
+    struct pool_job *job;
+    TAILQ_FOREACH(job, &p->jobs, link)
+    {
+        const struct msg_event_row given = {.kind = "assigned", .job = job->name.text};
+        const struct msg_event_row taken = {.kind = "released", .job = job->name.text};
+        if (job->n_given > 0) {
+            events_addf(p->config.events, &given, "the job gets %u %s of the pool",
+                        (unsigned)job->n_given, job->n_given == 1 ? "node" : "nodes");
+        }
+        if (job->n_taken > 0) {
+            events_addf(p->config.events, &taken, "%u %s of the job %s released: %s",
+                        (unsigned)job->n_taken, job->n_taken == 1 ? "node" : "nodes",
+                        job->n_taken == 1 ? "is" : "are", job->taken_for);
+        }
+        job->n_given = job->n_taken = 0;
+    }
+}
+
+static void release(struct pool *p, struct pool_node *node, uint64_t assignment,
+                    enum placement_reason reason)
+{
+    const struct tfe_msg msg = {.type = MSG_RELEASE,
+                                .u.release = {.assignment = assignment,
+                                              .within_ms = RELEASE_MS,
+                                              .says = why_released(reason),
+                                              .over = reason == PLACEMENT_OVER}};
+    /* It was not durable yet: an agent does not answer for what it never heard of. */
+    const bool is_unheard = node->session && !node->is_told && assignment == node->assignment;
+    if (assignment == node->assignment && !node->is_leaving) {
+        node->is_leaving = true;
+        node->since = clock_wall();
+        p->n_released++;
+        if (node->job) {
+            node->job->n_taken++;
+            node->job->taken_for = why_released(reason);
+        }
+    }
+    if (is_unheard || !tfe_mono_is_never(node->rests)) {
+        node->rests = clock_mono(); /* nothing of it is left there */
+        pool_wake(p, node->rests);
+    } else if (reason != PLACEMENT_OUT) { /* which is said by who wants it */
+        pool_node_say(node, &msg);
+    }
+}
+
+static void carry_out(struct pool *p, const struct placement_actions *actions)
+{
+    struct pool_job *job = NULL;
+    for (size_t i = 0; i < actions->n; i++) {
+        const struct placement_action *a = &actions->v[i];
+        struct pool_node *node = pool_node_find(p, a->node); /* NULL where a job alone is meant */
+        if (!job || strcmp(job->name.text, a->job) != 0) {   /* those of a job come together */
+            job = pool_job_find(p, a->job);
+        }
+        if (a->type == PLACEMENT_WAITS && job) {
+            job->is_stale = true; /* its condition says so */
+            pool_wake(p, clock_mono());
+        }
+        if (!node) {
+            continue;
+        }
+        if (a->type == PLACEMENT_RELEASE) {
+            release(p, node, a->assignment, a->reason);
+        } else if (a->type == PLACEMENT_LEAVE) {
+            node->out = OUT_IDLE;
+            pool_node_say_out(node, 0);
+        } else if (job) {
+            pool_node_attach(p, node, job, a->assignment, a->task);
+            job->n_given++;
+            job->is_stale = true; /* it may have all of its minimum now */
+            pool_wake(p, clock_mono());
+            p->n_assigned++;
+        }
+    }
+    if (actions->n > 0) {
+        tell_moves(p);
+    }
+}
+
+static void on_written(void *ctx, int rc, struct row_list *page, const char *why);
+
+void pool_write(struct pool *p)
+{
+    struct pool_job *job;
+    TAILQ_FOREACH(job, &p->jobs, link)
+    {
+        pool_job_write(job, on_written);
+        if (!job->ask && job->version != job->written && p->writer) {
+            pool_wake(p, job->again);
+        }
+    }
+}
+
+int pool_step(struct pool *p, struct placement_event event)
+{
+    struct placement_actions actions;
+    event.now = clock_mono();
+    int rc = placement_step(p->placement, &event, &actions);
+    if (rc == 0) {
+        p->deadline = actions.deadline;
+        carry_out(p, &actions);
+        pool_wake(p, p->deadline);
+    }
+    if (!event.is_more_to_come) {
+        pool_write(p);
+    }
+    return rc;
+}
+
+/* --- jobs ------------------------------------------------------------------------------------- */
+
+static uint8_t task_of(const char *text, size_t n)
+{
+#define TASK_OF(NAME, number, name)                                                                \
+    if (n == strlen(name) && strncmp(text, name, n) == 0) {                                        \
+        return 1u << (number);                                                                     \
+    }
+    TFE_TASKS(TASK_OF)
+#undef TASK_OF
+    return 0;
+}
+
+int pool_place(struct pool *p, struct pool_job *job)
+{
+    struct msg_spec spec;
+    struct placement_label labels[2 * MSG_POOL_LABELS_MAX];
+    struct placement_wish wish = {.priority = job->priority,
+                                  .is_suspended = job->suspend,
+                                  .labels = labels,
+                                  .min = {[TASK_WORKER] = job->min_nodes,
+                                          [TASK_CHIEF] = job->chief,
+                                          [TASK_PS] = job->n_ps,
+                                          [TASK_EVALUATOR] = job->evaluator}};
+    int rc = pool_job_spec(job, &spec);
+    if (rc != 0) {
+        return rc;
+    }
+    memcpy(wish.max, wish.min, sizeof(wish.max));
+    wish.max[TASK_WORKER] = job->max_nodes;
+    wish.preempt = spec.preempt;
+    for (size_t i = 0; i < spec.n_labels; i++) {
+        labels[wish.n_labels++] = (struct placement_label){0xf, spec.labels[i]};
+    }
+    for (size_t i = 0; i < spec.n_role_labels; i++) {
+        const char *text = spec.role_labels[i];
+        size_t n = strcspn(text, ":");
+        labels[wish.n_labels++] = (struct placement_label){task_of(text, n), text + n + 1};
+    }
+    rc = pool_step(p, (struct placement_event){.type = job->is_placed ? PLACEMENT_JOB_CHANGED
+                                                                      : PLACEMENT_JOB_SUBMITTED,
+                                               .job = job->name.text,
+                                               .wish = &wish});
+    job->is_placed = job->is_placed || rc == 0;
+    job->is_stale = true;
+    pool_wake(p, clock_mono());
+    return rc;
+}
+
+void pool_set_end(struct pool_job *job)
+{
+    const struct tfe_wall since = job->is_over ? pool_job_condition(job)->at : job->started;
+    const uint32_t ms = !job->is_over
+                            ? (since.ms > 0 && !job->suspend ? job->active_deadline_ms : 0)
+                        : job->ttl_ms == MSG_UNSET ? 0
+                                                   : job->ttl_ms + 1;
+    const int64_t gone = clock_wall().ms - since.ms;
+    job->ends = TFE_MONO_NEVER;
+    if (ms > 0) {
+        job->ends = tfe_mono_add(clock_mono(), gone < 0 ? ms : gone > ms ? 0 : ms - gone);
+        pool_wake(job->pool, job->ends);
+    }
+}
+
+static void tell_over(struct pool *p, const struct pool_job *job)
+{
+    (void)pool_step(p, (struct placement_event){.type = PLACEMENT_JOB_OVER,
+                                                .job = job->name.text,
+                                                .lets_run = job->lingers});
+}
+
+void pool_end(struct pool *p, struct pool_job *job, enum tfe_job_state how, const char *reason,
+              const char *says)
+{
+    pool_job_is(job, how, reason, says);
+    job->is_over = true;
+    pool_set_end(job);
+    tell_over(p, job);
+}
+
+void pool_let_go(struct pool *p, struct pool_job *job)
+{
+    job->lingers = false;
+    pool_stop_in_core(p, job);
+    tell_over(p, job);
+}
+
+/* The core's sentence, without what the trainer had printed last. */
+static void end_as_failed(struct pool *p, struct pool_job *job, const struct rdzv_outcome *outcome)
+{
+    char says[sizeof(job->conditions[0].says)];
+    struct text text;
+    const char *tail = strstr(outcome->sentence, "; its last lines were:");
+    text_init(&text, says, sizeof(says));
+    text_add_head(&text, outcome->sentence,
+                  tail ? (size_t)(tail - outcome->sentence) : sizeof(says) - 1);
+    pool_end(p, job, STATE_FAILED, outcome->is_used_up ? "BackoffLimitExceeded" : "JobFailed",
+             says);
+}
+
+/* Ends what is there of it in the core. */
+void pool_stop_in_core(const struct pool *p, const struct pool_job *job)
+{
+    struct msg_status_job row;
+    if (pool_job_in_core(job, &row)) {
+        (void)p->config.ops->order(
+            p->config.ops_ctx, &(struct rdzv_event){.type = RDZV_STOP_JOB, .job = job->name.text});
+    }
+}
+
+/* By the server itself: its trainers end as by STOP_JOB. */
+void pool_fail(struct pool *p, struct pool_job *job, const char *reason, const char *says)
+{
+    const struct msg_event_row row = {
+        .kind = "finished", .level = EVENT_ERROR, .job = job->name.text};
+    pool_stop_in_core(p, job);
+    events_addf(p->config.events, &row, "the job has failed: %s", says);
+    pool_end(p, job, STATE_FAILED, reason, says);
+}
+
+/* The job has no nodes, or too few: its condition says whether its quota is the reason. */
+static void set_waiting(struct pool_job *job, const struct placement_view *view)
+{
+    struct pool_condition *c = &job->conditions[STATE_WAITING];
+    char says[sizeof(c->says)] = "it waits for nodes";
+    const char *reason = "WaitsForNodes";
+    if (view && view->quota) {
+        const bool is_above = view->quota_lacks == 0;
+        reason = is_above ? "AboveQuota" : "WaitsForQuota";
+        (void)snprintf(says, sizeof(says),
+                       is_above ? "its minimum is above the quota of jobs %s"
+                                : "it waits for nodes of the quota of jobs %s, which others have",
+                       view->quota);
+    }
+    pool_job_is(job, STATE_WAITING, reason, says);
+    if (strcmp(c->says, says) != 0) { /* of another pattern */
+        memcpy(c->says, says, sizeof(says));
+        pool_job_touch(job);
+    }
+}
+
+static void set_running(struct pool_job *job)
+{
+    pool_job_is(job, STATE_RUNNING, "JobRunning", "an epoch runs");
+    job->failures = 0;
+    if (job->started.ms == 0) {
+        job->started = clock_wall();
+        pool_job_touch(job);
+        pool_set_end(job);
+    }
+}
+
+/* Neither over nor suspended, and no epoch runs. A job whose nodes are on their way starts. */
+static void set_not_running(struct pool *p, struct pool_job *job, const struct msg_status_job *row)
+{
+    const struct msg_event_row event = {.kind = "waiting", .job = job->name.text};
+    const bool is_new = pool_job_is_fresh(job) || pool_job_state(job) == STATE_SUSPENDED;
+    struct placement_view view;
+    const bool is_known = pool_job_view(job, &view);
+    if ((row && row->state != STATE_WAITING) || (is_known && view.state == PLACEMENT_JOB_PLACED)) {
+        if (job->started.ms == 0) {
+            pool_job_is(job, STATE_STARTING, "JobStarting", "its first epoch is about to begin");
+        } else {
+            pool_job_is(job, STATE_RESTARTING, "JobRestarting", "another epoch is about to begin");
+        }
+        return;
+    }
+    set_waiting(job, is_known ? &view : NULL);
+    if (is_new && is_known && view.state == PLACEMENT_JOB_QUEUED) {
+        events_addf(p->config.events, &event, "the job waits for nodes of the pool");
+    }
+}
+
+/* What the core knows of it becomes its condition. */
+void pool_refresh(struct pool *p, struct pool_job *job)
+{
+    struct msg_status_job row;
+    const bool is_there = pool_job_in_core(job, &row);
+    const struct rdzv_outcome outcome = rdzv_outcome(p->config.core, job->name.text);
+    job->is_stale = false;
+    if (job->lingers && (!is_there || row.state != STATE_RUNNING)) {
+        pool_let_go(p, job); /* all of it has ended, or would begin again */
+    }
+    if (job->is_over || !job->is_placed) {
+        return;
+    }
+    if (is_there && row.state == STATE_SUCCEEDED) {
+        pool_end(p, job, STATE_SUCCEEDED, "JobSucceeded", "the job has succeeded");
+    } else if (is_there && outcome.lingers) {
+        job->lingers = true;
+        pool_end(p, job, STATE_SUCCEEDED, "JobSucceeded",
+                 "the job has succeeded; what still runs goes on until it ends, is cancelled or "
+                 "the job's ttl is over");
+    } else if (is_there && row.state == STATE_FAILED) {
+        end_as_failed(p, job, &outcome);
+    } else if (is_there && row.state == STATE_CANCELLED) {
+        pool_end(p, job, STATE_CANCELLED, "JobCancelled", POOL_CANCELLED);
+    } else if (job->suspend) {
+        pool_job_is(job, STATE_SUSPENDED, "JobSuspended", "it has no nodes until it is resumed");
+    } else if (is_there && row.state == STATE_RUNNING) {
+        set_running(job);
+    } else {
+        set_not_running(p, job, is_there ? &row : NULL);
+    }
+    pool_write(p);
+}
+
+void pool_trace(void *ctx, const struct rdzv_trace *trace)
+{
+    struct pool *p = ctx;
+    if (trace->job && (trace->kind == TRACE_JOB_STATE || trace->kind == TRACE_JOB_FINISHED ||
+                       trace->kind == TRACE_LINGERS)) {
+        struct pool_job *job = pool_job_find(p, trace->job);
+        if (job) {
+            job->is_stale = true; /* the core is not to be asked, nor stepped, from here */
+            pool_wake(p, clock_mono());
+        }
+    }
+}
+
+/* The row of a job is durable, or is not. */
+static void on_written(void *ctx, int rc, struct row_list *page, const char *why)
+{
+    struct pool_job *job = ctx;
+    struct pool *p = job->pool;
+    (void)page;
+    job->ask = NULL;
+    if (rc == 0) {
+        job->written = job->writing;
+        job->again.ms = 0;
+    } else {
+        log_error("job_not_written", LOG_S("job", job->name.text), LOG_S("why", why));
+        job->again = tfe_mono_add(clock_mono(), POOL_LOOK_MS);
+        if (!job->is_placed && !job->is_over) {
+            pool_job_is(job, STATE_FAILED, "NotStored", "the database did not take it");
+            job->is_over = true;
+        }
+    }
+    pool_job_settle(job, rc, why);
+    if (job->is_gone && (job->is_replaced || (rc == 0 && job->written == job->version))) {
+        pool_job_free(job);
+        return;
+    }
+    if (rc == 0 && !job->is_placed && !job->is_gone && !job->is_over) {
+        const int fault = pool_place(p, job);
+        if (fault != 0) {
+            pool_end(p, job, STATE_FAILED, "NotPlaced", tfe_error_sentence(fault));
+        }
+    }
+    tell_job(job);
+    pool_write(p);
+}
+
+int pool_forget(struct pool *p, const char *name)
+{
+    struct pool_job *job = pool_job_find(p, name);
+    if (!job) {
+        return TFE_ENOENT;
+    }
+    if (!job->is_over || !TAILQ_EMPTY(&job->nodes)) {
+        return TFE_ESTATE;
+    }
+    (void)pool_step(
+        p, (struct placement_event){.type = PLACEMENT_JOB_FORGOTTEN, .job = job->name.text});
+    job->is_gone = true;
+    job->ends = TFE_MONO_NEVER;
+    pool_job_touch(job);
+    pool_write(p);
+    return 0;
+}
+
+bool pool_holds(const struct pool *p, const char *name)
+{
+    const struct pool_job *job = pool_job_find(p, name);
+    return job && (!job->is_over || !TAILQ_EMPTY(&job->nodes));
+}

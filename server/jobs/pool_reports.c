@@ -1,0 +1,376 @@
+/* server/jobs/pool_reports.c: what the nodes of the pool say, and what follows when they say no
+ * more. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/text.h"
+#include "common/records/schemas.h"
+#include "server/jobs/pool_private.h"
+#include "server/session.h"
+
+/* A node whose agent failed at once rests for so long, doubling. */
+#define REST_MS 1000
+#define REST_MAX_MS 60000
+
+/* Of a node: thousands may come or go in one turn of the loop, and the timer decides on all. */
+static int take_in(struct pool *p, struct placement_event event)
+{
+    event.is_more_to_come = true;
+    return pool_step(p, event);
+}
+
+/* --- what nodes say --------------------------------------------------------------------------- */
+
+static void turn_away(struct session *s, enum tfe_refusal code, const char *sentence)
+{
+    session_refuse(s, code, sentence);
+    session_finish(s);
+}
+
+/* What it says of itself, in place of what it said. False: no memory. */
+static bool keep_row(struct pool_node *node, const struct msg_pool_row *row)
+{
+    struct msg_pool_row *copy = row_copy(&kind_pool_node, row);
+    if (copy) {
+        free(node->row);
+        node->row = copy;
+    }
+    return copy != NULL;
+}
+
+static bool keep_pool(struct pool_node *node, const struct msg_pool *msg)
+{
+    char labels[MSG_POOL_LABELS_MAX * (MSG_POOL_LABEL_MAX + 1)];
+    struct text text;
+    struct msg_pool_row row = {.node = node->id.text,
+                               .name = msg->node_name,
+                               .labels = labels,
+                               .host = msg->host,
+                               .state = "",
+                               .job = ""};
+    text_init(&text, labels, sizeof(labels));
+    for (size_t i = 0; i < msg->n_labels; i++) {
+        text_add(&text, i > 0 ? "," : "");
+        text_add(&text, msg->labels[i]);
+    }
+    if (node->row) {
+        row.facts = node->row->facts;
+    }
+    return keep_row(node, &row);
+}
+
+/* What the cloud has said of the node, as a label; NULL: nothing, or its own labels say it. */
+static const char *spot_label(const struct pool_node *node)
+{
+    const struct msg_facts *facts = &node->row->facts;
+    return node->says_spot || !facts->has_spot ? NULL : facts->is_spot ? "spot=true" : "spot=false";
+}
+
+/* Its labels, the cloud's word and the jobs that its token is for. */
+static int came(struct pool *p, struct pool_node *node, const struct session *s,
+                const struct msg_pool *msg)
+{
+    const char *labels[MSG_POOL_LABELS_MAX + 2];
+    _Static_assert(MSG_POOL_LABELS_MAX + 2 <= PLACEMENT_LABELS_MAX, "they fit");
+    char scope[sizeof(PLACEMENT_SCOPE) + MSG_SCOPE_MAX];
+    size_t n = msg->n_labels;
+    node->says_spot = false;
+    for (size_t i = 0; i < n; i++) {
+        labels[i] = msg->labels[i];
+        node->says_spot = node->says_spot || strncmp(labels[i], "spot=", 5) == 0;
+    }
+    if (strcmp(s->by->scope, PRINCIPAL_EVERY_JOB) != 0) {
+        (void)snprintf(scope, sizeof(scope), PLACEMENT_SCOPE "%s", s->by->scope);
+        labels[n++] = scope;
+    }
+    const char *spot = spot_label(node);
+    if (spot) {
+        labels[n++] = spot;
+    }
+    struct placement_event event = {.type = PLACEMENT_NODE_CAME,
+                                    .node = node->id.text,
+                                    .assignment = msg->assignment,
+                                    .labels = labels,
+                                    .n_labels = n,
+                                    .idle_exit_ms = msg->idle_exit_ms,
+                                    .floor = msg->floor};
+    int rc = take_in(p, event);
+    if (rc == TFE_EFULL && spot) { /* as if the cloud had said nothing */
+        event.n_labels--;
+        rc = take_in(p, event);
+    }
+    return rc;
+}
+
+static void take_pool(struct pool *p, struct session *s, const struct msg_pool *msg)
+{
+    struct pool_node *node = pool_node_find(p, msg->node);
+    if (s->pooled && s->pooled != node) {
+        turn_away(s, REFUSAL_BAD_REQUEST, "a session is one node's alone");
+        return;
+    }
+    bool is_new = !node;
+    node = node ? node : pool_node_new(p, msg->node);
+    if (!node || !keep_pool(node, msg)) {
+        if (node && is_new) {
+            pool_node_drop(p, node);
+        }
+        turn_away(s, REFUSAL_LIMIT_REACHED, "the server is out of memory; try again later");
+        return;
+    }
+    if (node->session && node->session != s) {
+        struct session *old = node->session;
+        node->session = NULL;
+        old->pooled = NULL;
+        if (old->phase == SESSION_OPEN) {
+            turn_away(old, REFUSAL_NODE_REPLACED, "a newer session of this node is there");
+        }
+    }
+    node->session = s;
+    node->is_lost = false;
+    s->pooled = node;
+    pool_node_renew(p, node);
+    if (msg->assignment != node->assignment) {
+        pool_node_detach(p, node); /* an ASSIGN was lost, or a FREED; or a server that knew more */
+        node->assignment = msg->assignment;
+    }
+    node->is_told = node->assignment != 0;
+    const struct tfe_msg welcome = {.type = MSG_WELCOME,
+                                    .u.welcome = {.node = node->id.text,
+                                                  .incarnation = p->config.incarnation,
+                                                  .run = 1,
+                                                  .ttl_ms = p->config.ttl_ms,
+                                                  .fence_ms = p->config.ttl_ms,
+                                                  .renew_ms = p->config.ttl_ms / 3,
+                                                  .spread_ms = p->config.ttl_ms / 10}};
+    pool_node_say(node, &welcome);
+    if (s->pooled && came(p, node, s, msg) != 0) {
+        /* It may have been here before: placement is to give nobody a node that is no more. */
+        (void)take_in(p,
+                      (struct placement_event){.type = PLACEMENT_NODE_GONE, .node = node->id.text});
+        pool_node_drop(p, node);
+        turn_away(s, REFUSAL_LIMIT_REACHED,
+                  "the pool has too many different sets of labels, or no memory");
+    } else if (s->pooled && node->out != OUT_NOT) {
+        pool_node_say_out(node, 0);
+    }
+}
+
+static void take_renew(struct pool *p, struct pool_node *node, const struct msg_renew *msg)
+{
+    const struct tfe_msg renewed = {.type = MSG_RENEWED,
+                                    .u.renewed = {.number = msg->number,
+                                                  .ttl_ms = p->config.ttl_ms,
+                                                  .fence_ms = p->config.ttl_ms}};
+    pool_node_renew(p, node);
+    pool_node_say(node, &renewed);
+}
+
+/* What an agent says of how it ended that never was one of the job: it could not be told to begin,
+ * found no command, or was not let in. Its node rests. */
+static bool is_failed_start(const struct pool_node *node, uint32_t code)
+{
+    return node->job && !node->job->is_over && !node->is_leaving && code != 0 && code != 130 &&
+           code != 143;
+}
+
+static void freed(struct pool *p, struct pool_node *node)
+{
+    const uint64_t assignment = node->assignment;
+    const struct pool_job *job = node->job;
+    pool_node_detach(p, node);
+    if (job && job->is_over && TAILQ_EMPTY(&job->nodes)) {
+        pool_stop_in_core(p, job); /* one that was about to come in has opened it */
+    }
+    int rc = take_in(p, (struct placement_event){.type = PLACEMENT_NODE_FREED,
+                                                 .node = node->id.text,
+                                                 .assignment = assignment});
+    if (rc == TFE_ENOMEM && node->session) {
+        session_finish(node->session); /* it says so again on its next connection */
+    }
+}
+
+static void take_freed(struct pool *p, struct pool_node *node, const struct msg_freed *msg)
+{
+    struct pool_job *job = node->job;
+    char says[256];
+    if (msg->assignment != node->assignment || !tfe_mono_is_never(node->rests)) {
+        return;
+    }
+    log_info("pool_node_freed", LOG_S("node", node->id.text), LOG_U("code", msg->code),
+             LOG_S("job", job ? job->name.text : NULL), LOG_S("says", msg->says));
+    if (job && job->is_stale) {
+        pool_refresh(p, job);
+    }
+    if (!is_failed_start(node, msg->code)) {
+        node->failures = 0;
+        freed(p, node);
+        return;
+    }
+    const uint32_t n = node->failures++;
+    (void)snprintf(says, sizeof(says), "%.60s ended with code %u at once%s%.130s",
+                   pool_node_label(node), (unsigned)msg->code, msg->says[0] != '\0' ? ": " : "",
+                   msg->says);
+    node->rests = tfe_mono_add(clock_mono(), n < 6 ? (int64_t)REST_MS << n : (int64_t)REST_MAX_MS);
+    node->since = clock_wall();
+    pool_wake(p, node->rests);
+    if (job->started.ms == 0 && ++job->failures > job->limit) {
+        pool_fail(p, job, "BackoffLimitExceeded", says);
+    }
+}
+
+static void take_facts(struct pool *p, struct pool_node *node, const struct msg_facts *facts)
+{
+    struct msg_pool_row row = *node->row;
+    const char *before = spot_label(node);
+    row.facts = *facts;
+    if (!keep_row(node, &row)) { /* what there is no memory for is not known */
+        return;
+    }
+    const char *spot = spot_label(node);
+    if (spot && (!before || strcmp(spot, before) != 0) &&
+        take_in(p, (struct placement_event){.type = PLACEMENT_NODE_TOLD,
+                                            .node = node->id.text,
+                                            .labels = &spot,
+                                            .n_labels = 1}) != 0) {
+        log_warn("pool_node_spot_not_known", LOG_S("node", node->id.text),
+                 LOG_S("why", "there are too many different sets of labels, or no memory"));
+    }
+}
+
+static void take_notice(struct pool *p, struct pool_node *node, const struct msg_notice *notice)
+{
+    const bool is_warned = !notice->withdrawn && notice->kind != NOTICE_REBALANCE; /* a hint */
+    if (notice->kind < NOTICE_REBALANCE || notice->kind > NOTICE_OPERATOR) {
+        turn_away(node->session, REFUSAL_BAD_REQUEST, "there is no such kind of notice");
+        return;
+    }
+    const int rc = take_in(p, (struct placement_event){.type = PLACEMENT_NODE_WARNED,
+                                                       .node = node->id.text,
+                                                       .is_warned = is_warned});
+    if (rc) {
+        session_finish(node->session); /* it says so again on its next connection */
+        return;
+    }
+    node->goes_at.ms =
+        is_warned && notice->deadline_ms != MSG_UNSET ? clock_wall().ms + notice->deadline_ms : 0;
+    if (node->is_warned == is_warned) {
+        return;
+    }
+    node->is_warned = is_warned;
+    node->since = node->assignment == 0 ? clock_wall() : node->since;
+    log_info(is_warned ? "pool_node_warned" : "pool_node_warned_no_more",
+             LOG_S("node", node->id.text), LOG_S("name", pool_node_label(node)),
+             LOG_S("notice", is_warned ? msg_notice_name(notice->kind) : NULL),
+             LOG_S("job", node->job ? node->job->name.text : NULL));
+}
+
+void pool_take(struct pool *p, struct session *s, const struct tfe_msg *msg)
+{
+    struct pool_node *node = s->pooled;
+    switch ((int)msg->type) {
+    case MSG_POOL:
+        take_pool(p, s, &msg->u.pool);
+        return;
+    case MSG_RENEW:
+        take_renew(p, node, &msg->u.renew);
+        return;
+    case MSG_FREED:
+        take_freed(p, node, &msg->u.freed);
+        return;
+    case MSG_FETCH:
+        pool_files_fetch(p, node, &msg->u.fetch);
+        return;
+    case MSG_FACTS:
+        take_facts(p, node, &msg->u.facts);
+        return;
+    case MSG_NOTICE:
+        take_notice(p, node, &msg->u.notice);
+        return;
+    case MSG_VITALS:
+        return;
+    case MSG_GOODBYE:
+        session_finish(s);
+        node->lease.ms = 0;
+        TAILQ_REMOVE(&p->leases, node, by_lease);
+        TAILQ_INSERT_HEAD(&p->leases, node, by_lease);
+        return;
+    }
+    turn_away(s, REFUSAL_BAD_REQUEST, "a node of the pool does not say this");
+}
+
+const char *pool_node_id(const struct pool_node *node)
+{
+    return node->id.text;
+}
+
+void pool_drained(struct session *s)
+{
+    pool_files_drained(s->all->pool, s->pooled);
+}
+
+void pool_left(struct session *s)
+{
+    struct pool_node *node = s->pooled;
+    s->pooled = NULL;
+    if (!node) {
+        return;
+    }
+    node->session = NULL;
+    pool_files_leave(s->all->pool, node); /* it asks again on its next connection */
+    if (!s->all->stopping) {
+        node->is_lost = true;
+        node->since = clock_wall();
+        pool_wake(s->all->pool, clock_mono());
+    }
+}
+
+/* --- time ------------------------------------------------------------------------------------- */
+
+/* Its connection is gone: a free one is no more, the others' leases run. */
+static void lose_some(struct pool *p)
+{
+    for (struct pool_node *node = RB_MIN(pool_tree, &p->nodes), *next; node; node = next) {
+        next = RB_NEXT(pool_tree, &p->nodes, node);
+        if (node->is_lost) {
+            node->is_lost = false;
+            (void)take_in(
+                p, (struct placement_event){.type = PLACEMENT_NODE_LOST, .node = node->id.text});
+            if (node->assignment == 0 && node->out == OUT_NOT) {
+                pool_node_drop(p, node);
+            }
+        } else if (!tfe_mono_before(clock_mono(), node->rests)) {
+            freed(p, node);
+        } else {
+            pool_wake(p, node->rests);
+        }
+    }
+}
+
+static void end_leases(struct pool *p)
+{
+    struct pool_node *node;
+    while ((node = TAILQ_FIRST(&p->leases)) && !tfe_mono_before(clock_mono(), node->lease)) {
+        struct session *s = node->session;
+        log_warn("pool_node_gone", LOG_S("node", node->id.text),
+                 LOG_S("name", pool_node_label(node)));
+        (void)take_in(p,
+                      (struct placement_event){.type = PLACEMENT_NODE_GONE, .node = node->id.text});
+        pool_node_drop(p, node);
+        if (s && s->phase == SESSION_OPEN) {
+            session_finish(s);
+        }
+    }
+    if (node) {
+        pool_wake(p, node->lease);
+    }
+}
+
+void pool_nodes_look(struct pool *p)
+{
+    lose_some(p);
+    end_leases(p);
+}

@@ -1,0 +1,103 @@
+/* server/node_address.c: where a node may say that its peers reach it. */
+#include "server/node_address.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint8_t v4_mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+/* An address, IPv6 in brackets or not. *ret_bits: how many it has. False: it is a name. */
+static bool read_address(const char *text, uint8_t ret[16], unsigned *ret_bits)
+{
+    char plain[TFE_HOST_MAX + 1];
+    size_t n = strlen(text);
+    bool bracketed = n > 2 && text[0] == '[' && text[n - 1] == ']';
+    if (n - 2 * bracketed > TFE_HOST_MAX) {
+        return false;
+    }
+    memcpy(plain, text + bracketed, n - 2 * bracketed);
+    plain[n - 2 * bracketed] = '\0';
+    memcpy(ret, v4_mapped, sizeof(v4_mapped));
+    *ret_bits = 32;
+    if (!bracketed && inet_pton(AF_INET, plain, ret + 12) == 1) {
+        return true;
+    }
+    *ret_bits = 128;
+    return inet_pton(AF_INET6, plain, ret) == 1;
+}
+
+static bool is_within(const uint8_t address[16], const uint8_t network[16], unsigned bits)
+{
+    unsigned bytes = bits / 8;
+    uint8_t mask = (uint8_t)(0xff00u >> bits % 8);
+    return memcmp(address, network, bytes) == 0 &&
+           (bits % 8 == 0 || ((address[bytes] ^ network[bytes]) & mask) == 0);
+}
+
+static bool is_loopback(const uint8_t address[16])
+{
+    static const uint8_t v6[16] = {[15] = 1};
+    return memcmp(address, v6, sizeof(v6)) == 0 ||
+           (memcmp(address, v4_mapped, sizeof(v4_mapped)) == 0 && address[12] == 127);
+}
+
+/* "10.0.0.0/8", or an address alone. */
+static bool read_network(struct addresses *to, char *text)
+{
+    unsigned all;
+    char *slash = strchr(text, '/');
+    char *end = NULL;
+    if (slash) {
+        *slash++ = '\0';
+    }
+    if (!read_address(text, to->v[to->n].address, &all)) {
+        return false;
+    }
+    unsigned long bits = slash ? strtoul(slash, &end, 10) : all;
+    if (bits > all || (slash && (slash[0] < '0' || slash[0] > '9' || *end != '\0'))) {
+        return false;
+    }
+    to->v[to->n++].bits = 128 - all + (unsigned)bits;
+    return true;
+}
+
+int addresses_parse(struct addresses *ret, const char *text, struct tfe_why *why)
+{
+    char *copy = strdup(text);
+    char *rest = NULL;
+    int rc = copy ? 0 : TFE_ENOMEM;
+    *ret = (struct addresses){.n = 0};
+    for (char *word = copy ? strtok_r(copy, ",", &rest) : NULL; rc == 0 && word;
+         word = strtok_r(NULL, ",", &rest)) {
+        if (strcmp(word, "names") == 0) {
+            ret->names = true;
+        } else if (ret->n == ADDRESSES_MAX || !read_network(ret, word)) {
+            why_set(why,
+                    "it takes at most %d networks like 10.0.0.0/8 or 2001:db8::/32, and the "
+                    "word names, with commas",
+                    ADDRESSES_MAX);
+            rc = TFE_EINVAL;
+        }
+    }
+    free(copy);
+    return rc;
+}
+
+bool addresses_allow(const struct addresses *a, const char *host, const struct peer *from)
+{
+    uint8_t address[16];
+    unsigned bits;
+    if (!read_address(host, address, &bits)) {
+        return a->names || (strcmp(host, "localhost") == 0 && is_loopback(from->address));
+    }
+    if (memcmp(address, from->address, sizeof(address)) == 0 ||
+        (is_loopback(address) && is_loopback(from->address))) {
+        return true;
+    }
+    size_t i = 0;
+    while (i < a->n && !is_within(address, a->v[i].address, a->v[i].bits)) {
+        i++;
+    }
+    return i < a->n;
+}

@@ -1,0 +1,125 @@
+/* server/query/operator.c: an operator's orders: who is meant, what the core says to it, and the
+ * answer.
+ */
+#include "server/query/operator.h"
+
+#include <stdio.h>
+
+#include "common/channel/token.h"
+
+static void refuse(struct operator_answer *ret, enum tfe_refusal code)
+{
+    ret->msg = (struct tfe_msg){.type = MSG_REFUSED,
+                                .u.refused = {.code = code, .sentence = ret->sentence}};
+}
+
+static void refuse_unknown_node(struct operator_answer *ret, const char *name)
+{
+    (void)snprintf(ret->sentence, sizeof(ret->sentence),
+                   "there is no node \"%s\" on this server: neither an id nor a label", name);
+    refuse(ret, REFUSAL_NO_SUCH_NODE);
+}
+
+static void refuse_ambiguous(struct operator_answer *ret, const char *name,
+                             const struct rdzv_found *found)
+{
+    size_t cap = sizeof(ret->sentence);
+    size_t at =
+        (size_t)snprintf(ret->sentence, cap, "\"%s\" may mean %u nodes, name one by its id:", name,
+                         (unsigned)found->n);
+    /* A label and a few ids are far shorter than a sentence may be. */
+    for (uint32_t i = 0; i < found->n && i < RDZV_FOUND_MAX && at < cap; i++) {
+        at += (size_t)snprintf(ret->sentence + at, cap - at, "%s %s (job %s)", i > 0 ? "," : "",
+                               found->v[i].node, found->v[i].job);
+    }
+    if (found->n > RDZV_FOUND_MAX && at < cap) {
+        (void)snprintf(ret->sentence + at, cap - at, " and others");
+    }
+    refuse(ret, REFUSAL_BAD_REQUEST);
+}
+
+/* Fills in job and node. False: it is not clear which one is meant; answered. */
+static bool find_node(const struct rdzv *core, const struct principal *by, const char *name,
+                      struct operator_answer *ret)
+{
+    struct rdzv_found found;
+    if (rdzv_find_node(core, by, name, &found) != 0) {
+        refuse_unknown_node(ret, name);
+        return false;
+    }
+    if (found.n > 1) {
+        refuse_ambiguous(ret, name, &found);
+        return false;
+    }
+    /* Copies: the step takes back what the core has lent. Both are ids, from the core itself. */
+    (void)id_set(&ret->job, found.v[0].job);
+    (void)id_set(&ret->node, found.v[0].node);
+    (void)snprintf(ret->name, sizeof(ret->name), "%s", found.v[0].name);
+    if (found.v[0].token_id) {
+        token_id_text(found.v[0].token_id, ret->token);
+    }
+    return true;
+}
+
+void operator_obey(const struct rdzv *core, operator_step_fn step, void *ctx,
+                   const struct principal *by, const struct tfe_msg *order,
+                   struct operator_answer *ret)
+{
+    struct rdzv_event event = {.type = RDZV_STOP_JOB, .by = by};
+    *ret = (struct operator_answer){.msg = {.type = MSG_DONE}};
+    if (order->type == MSG_CANCEL) {
+        (void)id_set(&ret->job, order->u.cancel.job); /* the codec has checked it */
+    } else if (order->type == MSG_GROW) {
+        event.type = RDZV_GROW;
+        (void)id_set(&ret->job, order->u.grow.job);
+    } else if (order->type == MSG_FORGET) {
+        event.type = RDZV_FORGET;
+        (void)id_set(&ret->job, order->u.forget.job);
+    } else if (order->type == MSG_SCALE) {
+        event.type = RDZV_RESIZE;
+        (void)id_set(&ret->job, order->u.scale.job);
+        event.min_nodes = order->u.scale.min_nodes;
+        event.max_nodes = order->u.scale.max_nodes;
+        event.n_ps = order->u.scale.n_ps;
+    } else {
+        bool drains = order->type == MSG_DRAIN;
+        event.type = drains ? RDZV_DRAIN : RDZV_EVICT;
+        if (!find_node(core, by, drains ? order->u.drain.node : order->u.evict.node, ret)) {
+            return;
+        }
+        event.node = ret->node.text;
+        event.has_within = drains && order->u.drain.within_ms != MSG_UNSET;
+        event.within_ms = event.has_within ? order->u.drain.within_ms : 0;
+    }
+    event.job = ret->job.text;
+    int rc = step(ctx, &event);
+    if (rc == TFE_ENOENT) {
+        (void)snprintf(ret->sentence, sizeof(ret->sentence),
+                       "there is no job \"%s\" on this server", ret->job.text);
+        refuse(ret, REFUSAL_NO_SUCH_JOB);
+    } else if (rc == TFE_ESTATE && event.type == RDZV_GROW) {
+        (void)snprintf(ret->sentence, sizeof(ret->sentence),
+                       "job \"%s\" cannot grow now: it does not train, is full, has no spare that "
+                       "is ready, or is about to end",
+                       ret->job.text);
+        refuse(ret, REFUSAL_BAD_REQUEST);
+    } else if (rc == TFE_ESTATE && event.type == RDZV_FORGET) {
+        (void)snprintf(ret->sentence, sizeof(ret->sentence),
+                       "job \"%s\" goes on, or some of its trainers may: cancel it, and try again "
+                       "once its fence has passed",
+                       ret->job.text);
+        refuse(ret, REFUSAL_BAD_REQUEST);
+    } else if (rc == TFE_ESTATE && event.type == RDZV_RESIZE) {
+        (void)snprintf(ret->sentence, sizeof(ret->sentence),
+                       "job \"%s\" is over: its next run has the sizes that its agents bring",
+                       ret->job.text);
+        refuse(ret, REFUSAL_BAD_REQUEST);
+    } else if (rc == TFE_EAUTH && event.type == RDZV_RESIZE) {
+        (void)snprintf(ret->sentence, sizeof(ret->sentence), "%s", rdzv_refusal(core));
+        refuse(ret, REFUSAL_BAD_REQUEST);
+    } else if (rc != 0) {
+        (void)snprintf(ret->sentence, sizeof(ret->sentence),
+                       "the server could not do it: %s; try again later", tfe_error_sentence(rc));
+        refuse(ret, REFUSAL_LIMIT_REACHED);
+    }
+}

@@ -1,0 +1,226 @@
+/* server/query/query_jobs.c: jobs and their nodes, as the core knows them now. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/base/clock.h"
+#include "common/base/id.h"
+#include "server/core/rdzv.h"
+#include "server/jobs/job_registry.h"
+#include "server/query/record_source.h"
+#include "server/session.h"
+#include "server/store/writer.h"
+
+/* That the server was late is of interest for so long. */
+#define LATE_MS 60000
+
+struct status_rows {
+    struct rows rows;
+    const struct sessions *all;
+    const struct rdzv *core;
+    const struct principal *by;
+    unsigned looked;    /* at so many of what may not be well */
+    struct tfe_id job;  /* the one at hand, or the last one done; "" none yet */
+    struct tfe_id node; /* the last one told; "" none yet */
+    uint32_t n_jobs;
+    bool one; /* only this job was asked for */
+    bool jobs_only;
+    bool detail;
+    bool in_job;
+    bool in_series;
+    unsigned condition;   /* the next one */
+    struct tfe_id pooled; /* the node of the pool told last; "" none yet */
+    char condition_name[16];
+    char condition_reason[24];
+    char metric[MSG_METRIC_NAME_MAX + 1]; /* the last one told; "" none yet */
+    char sentence[TFE_ID_MAX + 64];
+    char waits[MSG_SENTENCE_MAX]; /* of the node told last */
+    struct registry_texts texts;  /* of the job told last */
+};
+
+static const char *after(const struct tfe_id *id)
+{
+    return id->text[0] != '\0' ? id->text : NULL;
+}
+
+static struct msg_health health(const char *what, const char *says, struct tfe_mono since)
+{
+    int64_t ms = tfe_mono_sub(clock_mono(), since);
+    uint32_t ago = ms < 0 ? 0 : ms > MSG_DURATION_MAX_MS ? MSG_DURATION_MAX_MS : (uint32_t)ms;
+    return (struct msg_health){.what = what, .says = says, .since_ms = ago};
+}
+
+static bool store_is_ill(struct status_rows *s, struct msg_health *ret)
+{
+    const char *why = "";
+    struct tfe_mono since;
+    switch (writer_health(s->all->writer, &why, &since)) {
+    case WRITER_FAILS:
+        (void)snprintf(s->waits, sizeof(s->waits),
+                       "the database takes nothing (%s): what runs goes on, no new epoch begins "
+                       "until it does",
+                       why);
+        *ret = health("store", s->waits, since);
+        return true;
+    case WRITER_HANGS:
+        *ret = health("disk",
+                      "a write to the database does not come back: what runs goes on, no new epoch "
+                      "begins until it does",
+                      since);
+        return true;
+    case WRITER_WELL:
+        break;
+    }
+    return false;
+}
+
+static bool was_late(const struct status_rows *s, struct msg_health *ret)
+{
+    struct tfe_mono late = rdzv_view_late(s->core);
+    if (late.ms == 0 || tfe_mono_sub(clock_mono(), late) > LATE_MS) {
+        return false;
+    }
+    *ret = health("late",
+                  "the server came late to its own work: its machine is overloaded or stood still; "
+                  "no node is lost for that",
+                  late);
+    return true;
+}
+
+static bool next_health(struct status_rows *s, struct msg_health *ret)
+{
+    bool is_ill = false;
+    while (!is_ill && s->looked < 2) {
+        is_ill = s->looked++ == 0 ? store_is_ill(s, ret) : was_late(s, ret);
+    }
+    return is_ill;
+}
+
+static bool next_node(struct status_rows *s, struct msg_status_node *ret)
+{
+    s->in_job = s->in_job && rdzv_view_node(s->core, s->job.text, after(&s->node), ret) == 0;
+    if (s->in_job) {
+        uint32_t session = rdzv_session_of(s->core, s->job.text, ret->node);
+        const struct session *of = session < s->all->max ? s->all->by_number[session] : NULL;
+        rdzv_view_node_waits(s->core, s->job.text, ret, s->waits);
+        reports_show_node(of ? of->report : NULL, ret);
+    }
+    return s->in_job && id_set(&s->node, ret->node) == 0;
+}
+
+static bool next_job(struct status_rows *s, struct msg_status_job *ret)
+{
+    do {
+        if (s->one ? s->n_jobs > 0 || registry_find(s->all, s->job.text, &s->texts, ret) != 0
+                   : registry_next(s->all, after(&s->job), &s->texts, ret) != 0) {
+            return false;
+        }
+        (void)id_set(&s->job, ret->job); /* the core's or the pool's own */
+    } while (principal_fault(s->by, MSG_STATUS, s->job.text));
+    s->n_jobs++;
+    s->in_job = !s->jobs_only;
+    s->in_series = true;
+    s->metric[0] = '\0';
+    s->node.text[0] = '\0';
+    return true;
+}
+
+/* The conditions that a submitted job has had; of a job that agents opened its state alone. */
+static bool next_condition(struct status_rows *s, struct msg_condition_row *ret)
+{
+    struct msg_status_job job;
+    if (registry_find(s->all, s->job.text, &s->texts, &job) != 0) {
+        return false;
+    }
+    if (job.is_submitted) {
+        return pool_show_condition(s->all->pool, s->job.text, &s->condition, s->condition_name,
+                                   ret);
+    }
+    (void)snprintf(s->condition_name, sizeof(s->condition_name), "%s",
+                   msg_job_state_name(job.state));
+    s->condition_name[0] = (char)(s->condition_name[0] - 'a' + 'A');
+    (void)snprintf(s->condition_reason, sizeof(s->condition_reason), "Job%s", s->condition_name);
+    *ret = (struct msg_condition_row){.name = s->condition_name,
+                                      .status = true,
+                                      .reason = s->condition_reason,
+                                      .at = job.since,
+                                      .says = job.reason  ? job.reason
+                                              : job.waits ? job.waits
+                                                          : ""};
+    return s->condition++ == 0;
+}
+
+/* The job's conditions, and the nodes of the pool that work for it. */
+static bool next_detail(struct status_rows *s, struct tfe_msg *ret)
+{
+    if (!s->detail || s->n_jobs == 0) {
+        return false;
+    }
+    ret->type = MSG_CONDITION_ROW;
+    if (next_condition(s, &ret->u.condition_row)) {
+        return true;
+    }
+    ret->type = MSG_POOL_ROW;
+    return pool_show_node(s->all->pool, s->job.text, &s->pooled, &ret->u.pool_row);
+}
+
+static bool next_metric(struct status_rows *s, struct msg_series_row *ret)
+{
+    const char *after = s->metric[0] != '\0' ? s->metric : NULL;
+    s->in_series = s->in_series && series_last(s->all->series, s->job.text, after, ret);
+    if (s->in_series) {
+        (void)snprintf(s->metric, sizeof(s->metric), "%s", ret->name);
+    }
+    return s->in_series;
+}
+
+static int status_next(struct rows *rows, struct tfe_msg *ret)
+{
+    struct status_rows *s = (struct status_rows *)rows;
+    if (next_health(s, &ret->u.health)) {
+        ret->type = MSG_HEALTH;
+    } else if (next_metric(s, &ret->u.series_row)) {
+        ret->type = MSG_SERIES_ROW;
+    } else if (next_detail(s, ret)) {
+        return 0;
+    } else if (next_node(s, &ret->u.status_node)) {
+        ret->type = MSG_STATUS_NODE;
+    } else if (next_job(s, &ret->u.status_job)) {
+        ret->type = MSG_STATUS_JOB;
+    } else if (s->one && s->n_jobs == 0) {
+        (void)snprintf(s->sentence, sizeof(s->sentence), "there is no job \"%s\" on this server",
+                       s->job.text);
+        *ret =
+            (struct tfe_msg){.type = MSG_REFUSED, .u.refused = {REFUSAL_NO_SUCH_JOB, s->sentence}};
+    } else {
+        *ret = (struct tfe_msg){.type = MSG_STATUS_END, .u.status_end = {.jobs = s->n_jobs}};
+    }
+    return 0;
+}
+
+static void status_free(struct rows *rows)
+{
+    free(rows);
+}
+
+int rows_status(const struct sessions *all, const struct principal *by,
+                const struct msg_status *asks, struct rows **ret)
+{
+    static const struct rows_ops ops = {.next = status_next, .free = status_free};
+    struct status_rows *s = calloc(1, sizeof(*s));
+    if (!s) {
+        return TFE_ENOMEM;
+    }
+    s->rows.ops = &ops;
+    s->all = all;
+    s->core = all->rdzv;
+    s->by = by;
+    s->one = asks->job != NULL;
+    s->jobs_only = asks->jobs_only;
+    s->detail = asks->job && asks->detail;
+    s->texts.pool.shows_arguments = pool_shows_arguments(all->pool, by);
+    if (s->one) {
+        (void)id_set(&s->job, asks->job); /* the codec has checked it */
+    }
+    *ret = &s->rows;
+    return 0;
+}

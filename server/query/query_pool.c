@@ -1,0 +1,259 @@
+/* server/query/query_pool.c: the pool and its jobs as people see them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "common/base/text.h"
+#include "server/jobs/pool_private.h"
+#include "server/query/mask_secrets.h"
+
+/* --- jobs ------------------------------------------------------------------------------------- */
+
+bool pool_shows_arguments(const struct pool *p, const struct principal *by)
+{
+    return by->role != PRINCIPAL_OBSERVER || p->config.shows_arguments;
+}
+
+const char *pool_next_job(const struct pool *p, const char *after)
+{
+    const struct pool_job *job;
+    const char *found = NULL;
+    TAILQ_FOREACH(job, &p->jobs, link)
+    {
+        const char *name = job->name.text;
+        if (!job->is_gone && (!after || strcmp(name, after) > 0) &&
+            (!found || strcmp(name, found) < 0)) {
+            found = name;
+        }
+    }
+    return found;
+}
+
+static uint32_t n_nodes(const struct pool_job *job)
+{
+    uint32_t n = 0;
+    const struct pool_node *node;
+    TAILQ_FOREACH(node, &job->nodes, of_job)
+    {
+        n++;
+    }
+    return n;
+}
+
+/* Adds what was submitted. Texts of row live until the next call of pool_job_spec. */
+static void show_spec(struct pool_job *job, struct pool_texts *texts, struct msg_status_job *row)
+{
+    struct msg_spec spec;
+    struct text command;
+    if (pool_job_spec(job, &spec) != 0) {
+        return; /* out of memory: the rest of the row is shown */
+    }
+    text_init(&command, texts->command, sizeof(texts->command));
+    for (size_t i = 0; i < spec.n_argv; i++) {
+        text_add(&command, i > 0 ? " " : "");
+        text_add(&command, spec.argv[i]);
+    }
+    if (!texts->shows_arguments) {
+        masked_command(texts->command, sizeof(texts->command));
+    }
+    masked_source(texts->source, sizeof(texts->source), spec.source);
+    row->command = texts->command[0] != '\0' ? texts->command : NULL;
+    row->source = texts->source[0] != '\0' ? texts->source : NULL;
+    row->nproc = spec.nproc > 0 ? spec.nproc : 1;
+}
+
+/* Of the core's job of this name, whether its run is later than the submitted one. */
+static bool is_later(const struct pool_job *job, const struct msg_status_job *row)
+{
+    return job->is_over &&
+           (!msg_job_is_over(row->state) || row->ended.ms > pool_job_condition(job)->at.ms);
+}
+
+bool pool_show_job(struct pool *p, const char *name, bool is_in_core, struct pool_texts *texts,
+                   struct msg_status_job *row)
+{
+    struct pool_job *job = pool_job_find(p, name);
+    if (!job) {
+        return false;
+    }
+    const bool is_its_run =
+        is_in_core && strcmp(rdzv_run_key(p->config.core, name), job->run_key.text) == 0;
+    if (is_in_core && !is_its_run && is_later(job, row)) {
+        return false;
+    }
+    if (!is_its_run) {
+        *row = (struct msg_status_job){.job = job->name.text,
+                                       .phase = "",
+                                       .run = is_in_core ? row->run + 1 : 1,
+                                       .epoch = is_in_core ? row->epoch : 0,
+                                       .nproc = 1};
+    }
+    const struct pool_condition *is = pool_job_condition(job);
+    row->state = pool_job_state(job);
+    row->since = is->at;
+    row->min_nodes = job->min_nodes;
+    row->max_nodes = job->max_nodes;
+    row->n_ps = job->n_ps;
+    row->chief = job->chief;
+    row->evaluator = job->evaluator;
+    row->is_submitted = true;
+    row->priority = job->priority;
+    row->n_assigned = n_nodes(job);
+    row->created = job->conditions[CONDITION_CREATED].at;
+    row->lingers = job->lingers;
+    row->waits = pool_job_waits(job, texts->waits);
+    row->ended.ms = job->is_over ? is->at.ms : 0;
+    if (row->state == STATE_FAILED || row->state == STATE_CANCELLED) {
+        row->reason = is->says;
+    }
+    show_spec(job, texts, row);
+    return true;
+}
+
+bool pool_show_condition(const struct pool *p, const char *name, unsigned *at, char room[16],
+                         struct msg_condition_row *ret)
+{
+    const struct pool_job *job = pool_job_find(p, name);
+    while (job && *at < CONDITION__COUNT && job->conditions[*at].at.ms == 0) {
+        ++*at;
+    }
+    if (!job || *at == CONDITION__COUNT) {
+        return false;
+    }
+    const struct pool_condition *c = &job->conditions[*at];
+    *ret = (struct msg_condition_row){.name = pool_condition_name(*at, room),
+                                      .status = c->status,
+                                      .reason = c->reason,
+                                      .at = c->at,
+                                      .says = c->says};
+    ++*at;
+    return true;
+}
+
+/* --- nodes ------------------------------------------------------------------------------------ */
+
+enum node_state {
+    NODE_FREE,
+    NODE_ASSIGNED,
+    NODE_LEAVING,
+    NODE_AWAY,
+    NODE_RESTING,
+    NODE_WARNED, /* without work; one that has some shows its warning in the status of its job */
+    NODE__COUNT
+};
+static const char *const node_states[NODE__COUNT] = {
+    [NODE_FREE] = "free", [NODE_ASSIGNED] = "assigned", [NODE_LEAVING] = "leaving",
+    [NODE_AWAY] = "away", [NODE_RESTING] = "resting",   [NODE_WARNED] = "warned",
+};
+
+static enum node_state state_of(const struct pool_node *node)
+{
+    return !tfe_mono_is_never(node->rests) ? NODE_RESTING
+           : !node->session                ? NODE_AWAY
+           : node->is_leaving || node->out ? NODE_LEAVING
+           : node->assignment != 0         ? NODE_ASSIGNED
+           : node->is_warned               ? NODE_WARNED
+                                           : NODE_FREE;
+}
+
+bool pool_show_node(struct pool *p, const char *job, struct tfe_id *after, struct msg_pool_row *ret)
+{
+    const struct pool_job *of = job ? pool_job_find(p, job) : NULL;
+    struct pool_node key = {.id = *after};
+    struct pool_node *node = RB_NFIND(pool_tree, &p->nodes, &key);
+    if (job && !of) {
+        return false;
+    }
+    while (node && ((of && node->job != of) || id_compare(&node->id, after) == 0)) {
+        node = RB_NEXT(pool_tree, &p->nodes, node);
+    }
+    if (!node) {
+        return false;
+    }
+    *after = node->id;
+    if (node->row) {
+        *ret = *node->row;
+    } else { /* not heard since the server's start */
+        *ret = (struct msg_pool_row){.name = "", .labels = ""};
+    }
+    ret->node = node->id.text;
+    ret->state = node_states[state_of(node)];
+    ret->since = node->since;
+    ret->assignment = node->assignment;
+    ret->job = node->job ? node->job->name.text : "";
+    ret->has_role = node->job && pool_job_has_roles(node->job);
+    ret->role = node->task;
+    return true;
+}
+
+struct pool_rows {
+    struct rows rows;
+    struct pool *p;
+    struct tfe_id node; /* told last; "" none yet */
+};
+
+static int pool_next(struct rows *rows, struct tfe_msg *ret)
+{
+    struct pool_rows *r = (struct pool_rows *)rows;
+    *ret = (struct tfe_msg){.type = MSG_POOL_ROW};
+    if (!pool_show_node(r->p, NULL, &r->node, &ret->u.pool_row)) {
+        *ret = (struct tfe_msg){.type = MSG_STATUS_END};
+    }
+    return 0;
+}
+
+static void pool_rows_free(struct rows *rows)
+{
+    free(rows);
+}
+
+int rows_pool(struct pool *p, struct rows **ret)
+{
+    static const struct rows_ops ops = {.next = pool_next, .free = pool_rows_free};
+    struct pool_rows *r = calloc(1, sizeof(*r));
+    if (!r) {
+        return TFE_ENOMEM;
+    }
+    r->rows.ops = &ops;
+    r->p = p;
+    *ret = &r->rows;
+    return 0;
+}
+
+/* --- in numbers ------------------------------------------------------------------------------- */
+
+void pool_count(struct pool *p, pool_gauge_fn *add, void *ctx)
+{
+    const int64_t now = clock_wall().ms;
+    uint64_t nodes[NODE__COUNT] = {0};
+    uint64_t jobs[CONDITION__COUNT] = {0};
+    int64_t oldest_ms = 0;
+    const struct pool_job *job;
+    struct pool_node *node;
+    RB_FOREACH(node, pool_tree, &p->nodes)
+    {
+        nodes[state_of(node)]++;
+    }
+    TAILQ_FOREACH(job, &p->jobs, link)
+    {
+        if (job->is_gone) {
+            continue;
+        }
+        const enum tfe_job_state state = pool_job_state(job);
+        jobs[state]++;
+        if (state == STATE_WAITING) {
+            const int64_t ms = now - pool_job_condition(job)->at.ms;
+            oldest_ms = ms > oldest_ms ? ms : oldest_ms;
+        }
+    }
+    for (int i = 0; i < NODE__COUNT; i++) {
+        add(ctx, "pool_nodes", "state", node_states[i], nodes[i]);
+    }
+    for (unsigned i = STATE_WAITING; i < CONDITION__COUNT; i++) {
+        add(ctx, "pool_jobs", "state", msg_job_state_name((enum tfe_job_state)i), jobs[i]);
+    }
+    add(ctx, "pool_queue_oldest_ms", NULL, NULL, (uint64_t)oldest_ms);
+    add(ctx, "pool_assigned_total", NULL, NULL, p->n_assigned);
+    add(ctx, "pool_released_total", NULL, NULL, p->n_released);
+}

@@ -1,0 +1,69 @@
+/* server/query/response_stream.c: the channel as a sink of rows: a long answer, as fast as it is
+ * read. */
+#include "server/query/response_stream.h"
+
+#include <stdlib.h>
+
+#include "common/base/limits.h"
+#include "common/channel/channel.h"
+
+/* As much as the kernel holds for a peer, so that the next bite is made while this one travels. */
+#define BITE_BYTES LIMIT_UNSENT_BYTES
+
+static void on_wake(void *ctx)
+{
+    struct answer *answer = ctx;
+    answer->waits = false;
+    channel_want_drained(answer->pass.ch);
+}
+
+int answer_begin(struct rows *rows, struct gate *gate, struct channel *ch, struct answer **ret)
+{
+    struct answer *answer = calloc(1, sizeof(*answer));
+    if (!answer) {
+        rows_free(rows);
+        return TFE_ENOMEM;
+    }
+    *answer = (struct answer){.rows = rows, .pass = gate_pass_for(gate, ch)};
+    rows_on_wake(rows, on_wake, answer);
+    *ret = answer;
+    return answer_go_on(ret);
+}
+
+int answer_go_on(struct answer **at)
+{
+    struct answer *answer = *at;
+    if (!gate_go_through(&answer->pass)) {
+        return 0;
+    }
+    while (channel_queued(answer->pass.ch) < BITE_BYTES) {
+        struct tfe_msg msg;
+        int rc = rows_next(answer->rows, &msg);
+        if (rc == TFE_EMORE) {
+            answer->waits = true;
+            return 0;
+        }
+        if (rc == 0) {
+            rc = channel_send(answer->pass.ch, &msg);
+        }
+        if (rc == 0 && rows_is_end(msg.type) && answer->rows->ended) {
+            answer->rows->ended(answer->rows->ended_ctx, &msg);
+        }
+        if (rc != 0 || rows_is_end(msg.type)) {
+            answer_done(at);
+            return rc == 0 || channel_ends_itself(rc) ? 0 : TFE_ENOMEM;
+        }
+    }
+    channel_want_drained(answer->pass.ch);
+    return 0;
+}
+
+void answer_done(struct answer **at)
+{
+    if (*at) {
+        gate_leave(&(*at)->pass);
+        rows_free((*at)->rows);
+        free(*at);
+        *at = NULL;
+    }
+}

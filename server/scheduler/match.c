@@ -1,0 +1,66 @@
+/* server/scheduler/match.c: sums over sets of tasks. */
+#include "server/scheduler/match.h"
+
+int64_t match_spare(const struct match *m, unsigned set)
+{
+    int64_t sum = 0;
+    for (unsigned kind = 1; kind < MATCH_SETS; kind++) {
+        sum += kind & set ? m->nodes[kind] : 0;
+    }
+    for (unsigned task = 0; task < MATCH_TASKS; task++) {
+        sum -= set & (1u << task) ? m->need[task] : 0;
+    }
+    return sum;
+}
+
+/* Sets that lack the most are closed under intersection (what they lack is supermodular): the
+ * smallest of them is in all of them. */
+static int64_t worst(const struct match *m, unsigned *ret_set)
+{
+    int64_t least = 0;
+    unsigned smallest = 0;
+    for (unsigned set = 1; set < MATCH_SETS; set++) {
+        int64_t has = match_spare(m, set);
+        if (has < least) {
+            least = has;
+            smallest = set;
+        } else if (has == least && least < 0) {
+            smallest &= set;
+        }
+    }
+    *ret_set = smallest;
+    return least;
+}
+
+uint8_t match_lacking(const struct match *m)
+{
+    unsigned set = 0;
+    (void)worst(m, &set);
+    return (uint8_t)set;
+}
+
+uint32_t match_lacks(const struct match *m)
+{
+    unsigned set = 0;
+    return (uint32_t)-worst(m, &set);
+}
+
+uint32_t match_most(const struct match *m, unsigned task, uint8_t kind)
+{
+    if (!(kind & (1u << task))) {
+        return 0;
+    }
+    int64_t most = m->need[task] < m->nodes[kind] ? m->need[task] : m->nodes[kind];
+    for (unsigned set = 1; set < MATCH_SETS; set++) {
+        bool loses = (kind & set) && !(set & (1u << task));
+        int64_t has = loses ? match_spare(m, set) : most;
+        most = has < most ? has : most;
+    }
+    return most > 0 ? (uint32_t)most : 0;
+}
+
+void match_take(struct match *m, unsigned task, uint8_t kind, uint32_t n)
+{
+    m->need[task] -= n;
+    m->nodes[kind] -= n;
+}

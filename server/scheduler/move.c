@@ -1,0 +1,218 @@
+/* server/scheduler/move.c: a node goes from one hand to another. */
+#include "server/scheduler/part.h"
+
+static struct place_class *class_of(struct placement *p, const struct place_node *node)
+{
+    return node->class == CLASS_NONE ? NULL : &p->classes[node->class];
+}
+
+/* Whether it is among what there is. */
+static bool is_of_use(const struct place_node *node)
+{
+    return node->is_here && !node->is_out && !node->is_warned;
+}
+
+/* Whether it is on the list of those that may be given away. */
+static bool is_on_offer(const struct place_node *node)
+{
+    return node->state == PLACE_FREE && !node->is_warned;
+}
+
+/* Counts a node where it stands, or (by -1 as unsigned) takes it out. */
+static void count(struct placement *p, const struct place_node *node, uint32_t by)
+{
+    struct place_class *class = class_of(p, node);
+    if (!class || !is_of_use(node)) {
+        return;
+    }
+    class->n_here += by;
+    class->n_free += node->state == PLACE_FREE ? by : 0;
+    class->n_coming += node->state == PLACE_LEAVING ? by : 0;
+    if (node->state == PLACE_ASSIGNED) {
+        uint32_t *here =
+            node->task == TASK_WORKER ? node->job->workers_here : node->job->others_here;
+        here[node->class] += by;
+    }
+}
+
+/* Counts an assigned node for its job, or (by -1 as unsigned) takes it out. A quota is for what
+ * jobs hold: in place of one that is warned another one may come at once. */
+static void count_assigned(struct placement *p, const struct place_node *node, uint32_t by)
+{
+    if (node_is_held(node)) {
+        node->job->held[node->task] += by;
+        quota_count(p, node->job, by, 0);
+    } else if (node->state == PLACE_ASSIGNED) {
+        node->job->warned[node->task] += by;
+    }
+}
+
+void node_set_here(struct placement *p, struct place_node *node, bool is_here)
+{
+    count(p, node, UINT32_MAX);
+    node->is_here = is_here;
+    count(p, node, 1);
+}
+
+/* The one that is idle for the longest comes first. */
+static void free_insert(struct place_class *class, struct place_node *node)
+{
+    struct place_node *before = TAILQ_LAST(&class->free, place_list);
+    while (before && tfe_mono_before(node->idle_since, before->idle_since)) {
+        before = TAILQ_PREV(before, place_list, beside);
+    }
+    if (before) {
+        TAILQ_INSERT_AFTER(&class->free, before, node, beside);
+    } else {
+        TAILQ_INSERT_HEAD(&class->free, node, beside);
+    }
+}
+
+void node_set_class(struct placement *p, struct place_node *node, uint32_t class)
+{
+    struct place_class *from = class_of(p, node);
+    struct place_class *to = &p->classes[class];
+    count(p, node, UINT32_MAX);
+    if (is_on_offer(node)) {
+        TAILQ_REMOVE(&from->free, node, beside);
+        free_insert(to, node);
+    }
+    from->n_nodes--;
+    node->class = class;
+    to->n_nodes++;
+    count(p, node, 1);
+}
+
+void node_set_out(struct placement *p, struct place_node *node)
+{
+    if (node->state == PLACE_FREE) {
+        node_unset(p, node);
+    }
+    count(p, node, UINT32_MAX);
+    node->is_out = true;
+}
+
+void node_set_warned(struct placement *p, struct place_node *node, bool is_warned)
+{
+    count(p, node, UINT32_MAX);
+    if (is_on_offer(node)) {
+        TAILQ_REMOVE(&class_of(p, node)->free, node, beside);
+    }
+    count_assigned(p, node, UINT32_MAX);
+    node->is_warned = is_warned;
+    count_assigned(p, node, 1);
+    if (is_on_offer(node)) {
+        free_insert(class_of(p, node), node);
+    }
+    count(p, node, 1);
+}
+
+void node_unset(struct placement *p, struct place_node *node)
+{
+    count(p, node, UINT32_MAX);
+    if (is_on_offer(node)) {
+        TAILQ_REMOVE(&class_of(p, node)->free, node, beside);
+    } else if (node->job) {
+        TAILQ_REMOVE(&node->job->nodes, node, beside);
+        count_assigned(p, node, UINT32_MAX);
+        if (node->state == PLACE_LEAVING) {
+            node->job->n_leaving--;
+            quota_count(p, node->job, UINT32_MAX, UINT32_MAX);
+        }
+    }
+    node->job = NULL;
+    node->assignment = 0;
+    node->state = PLACE_LEAVING;
+    count(p, node, 1);
+}
+
+void node_set_free(struct placement *p, struct place_node *node)
+{
+    node_unset(p, node);
+    if (node->is_out) {
+        return;
+    }
+    count(p, node, UINT32_MAX);
+    node->state = PLACE_FREE;
+    node->idle_since = p->now;
+    if (is_on_offer(node)) {
+        TAILQ_INSERT_TAIL(&class_of(p, node)->free, node, beside);
+    }
+    count(p, node, 1);
+}
+
+void node_set_assigned(struct placement *p, struct place_node *node, struct place_job *job,
+                       enum tfe_task task, uint64_t assignment)
+{
+    node_unset(p, node);
+    count(p, node, UINT32_MAX);
+    node->state = PLACE_ASSIGNED;
+    node->job = job;
+    node->task = task;
+    node->assignment = assignment;
+    count_assigned(p, node, 1);
+    TAILQ_INSERT_TAIL(&job->nodes, node, beside);
+    count(p, node, 1);
+}
+
+void node_set_leaving(struct placement *p, struct place_node *node)
+{
+    count(p, node, UINT32_MAX);
+    if (node->state == PLACE_ASSIGNED) {
+        count_assigned(p, node, UINT32_MAX);
+        node->job->n_leaving++;
+        quota_count(p, node->job, 1, 1);
+    }
+    node->state = PLACE_LEAVING;
+    count(p, node, 1);
+}
+
+static void act(struct placement *p, const struct placement_action *action)
+{
+    p->actions[p->n_actions++] = *action;
+}
+
+void act_assign(struct placement *p, struct place_node *node, struct place_job *job,
+                enum tfe_task task)
+{
+    node_set_assigned(p, node, job, task, ++p->last_assignment);
+    act(p, &(struct placement_action){.type = PLACEMENT_ASSIGN,
+                                      .node = node->id.text,
+                                      .job = job->name.text,
+                                      .assignment = node->assignment,
+                                      .task = task});
+}
+
+void act_release(struct placement *p, struct place_node *node, enum placement_reason reason)
+{
+    node_set_leaving(p, node);
+    act(p, &(struct placement_action){.type = PLACEMENT_RELEASE,
+                                      .node = node->id.text,
+                                      .job = node->job ? node->job->name.text : "",
+                                      .assignment = node->assignment,
+                                      .task = node->task,
+                                      .reason = reason});
+}
+
+void act_leave(struct placement *p, struct place_node *node)
+{
+    node_set_out(p, node);
+    act(p, &(struct placement_action){
+               .type = PLACEMENT_LEAVE, .node = node->id.text, .job = "", .reason = PLACEMENT_OUT});
+}
+
+void act_waits(struct placement *p, const struct place_job *job)
+{
+    act(p, &(struct placement_action){.type = PLACEMENT_WAITS, .node = "", .job = job->name.text});
+}
+
+void act_release_again(struct placement *p, const struct place_node *node, uint64_t assignment)
+{
+    act(p,
+        &(struct placement_action){.type = PLACEMENT_RELEASE,
+                                   .node = node->id.text,
+                                   .job = node->job ? node->job->name.text : "",
+                                   .assignment = assignment,
+                                   .task = node->task,
+                                   .reason = node->job ? PLACEMENT_NO_REASON : PLACEMENT_UNKNOWN});
+}

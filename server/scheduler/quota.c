@@ -1,0 +1,220 @@
+/* server/scheduler/quota.c: how many nodes jobs of one pattern have together, and may have. */
+#include <string.h>
+
+#include "common/message/principal.h"
+#include "server/scheduler/part.h"
+
+_Static_assert(PLACEMENT_QUOTAS_MAX <= 64, "quotas fit a mask");
+
+struct place_quota *quota_next(struct placement *p, uint64_t *set)
+{
+    struct place_quota *q = *set ? &p->quotas[__builtin_ctzll(*set)] : NULL;
+    *set &= *set - 1;
+    return q;
+}
+
+static bool is_of(const struct place_quota *q, const char *job)
+{
+    const struct principal of = {.role = PRINCIPAL_ADMIN, .scope = q->pattern};
+    return !principal_fault(&of, MSG_SUBMIT, job);
+}
+
+uint64_t quotas_of(const struct placement *p, const char *job)
+{
+    uint64_t set = 0;
+    for (unsigned i = 0; i < PLACEMENT_QUOTAS_MAX; i++) {
+        set |= (uint64_t)is_of(&p->quotas[i], job) << i;
+    }
+    return set;
+}
+
+/* Who of the jobs is of its pattern now, and what they have. */
+static void begin(struct placement *p, unsigned at)
+{
+    struct place_quota *q = &p->quotas[at];
+    q->used = q->leaving = 0;
+    for (size_t i = 0; i < p->n_jobs; i++) {
+        struct place_job *job = p->jobs[i];
+        const bool is_its = is_of(q, job->name.text);
+        job->quotas &= ~((uint64_t)1 << at);
+        job->quotas |= (uint64_t)is_its << at;
+        job->short_of &= job->quotas;
+        q->used += is_its ? task_sum(job->held) + job->n_leaving : 0;
+        q->leaving += is_its ? job->n_leaving : 0;
+    }
+}
+
+int quota_take(struct placement *p, const char *pattern, uint32_t nodes)
+{
+    unsigned at = 0;
+    unsigned unused = PLACEMENT_QUOTAS_MAX;
+    const size_t n = pattern ? strlen(pattern) : 0;
+    if (n == 0 || n > MSG_SCOPE_MAX) {
+        return TFE_EINVAL;
+    }
+    while (at < PLACEMENT_QUOTAS_MAX && strcmp(p->quotas[at].pattern, pattern) != 0) {
+        unused = p->quotas[at].pattern[0] == '\0' && unused > at ? at : unused;
+        at++;
+    }
+    if (at == PLACEMENT_QUOTAS_MAX) {
+        at = unused;
+        if (nodes == 0 || at == PLACEMENT_QUOTAS_MAX) {
+            return nodes == 0 ? 0 : TFE_EFULL;
+        }
+    }
+    memcpy(p->quotas[at].pattern, nodes > 0 ? pattern : "", nodes > 0 ? n + 1 : 1);
+    p->quotas[at].nodes = nodes;
+    begin(p, at);
+    return 0;
+}
+
+void quota_count(struct placement *p, const struct place_job *job, uint32_t by, uint32_t leaving)
+{
+    uint64_t set = job->quotas;
+    struct place_quota *q;
+    while ((q = quota_next(p, &set)) != NULL) {
+        q->used += by;
+        q->leaving += leaving;
+    }
+}
+
+uint32_t quota_lacks(const struct place_quota *q, uint32_t n, bool soon)
+{
+    const uint64_t all = (uint64_t)q->used - (soon ? q->leaving : 0) + q->kept + n;
+    return all > q->nodes ? (uint32_t)(all - q->nodes) : 0;
+}
+
+uint64_t quotas_below(struct placement *p, uint64_t set, uint32_t n, bool soon)
+{
+    uint64_t below = 0;
+    struct place_quota *q;
+    while ((q = quota_next(p, &set)) != NULL) {
+        below |= (uint64_t)(quota_lacks(q, n, soon) > 0) << (q - p->quotas);
+    }
+    return below;
+}
+
+void quotas_keep(struct placement *p, uint64_t set, uint32_t n)
+{
+    struct place_quota *q;
+    while ((q = quota_next(p, &set)) != NULL) {
+        q->kept += n;
+    }
+}
+
+const struct place_quota *quota_least(const struct placement *p, uint64_t set)
+{
+    const struct place_quota *least = NULL;
+    for (; set != 0; set &= set - 1) {
+        const struct place_quota *q = &p->quotas[__builtin_ctzll(set)];
+        least = least && least->nodes <= q->nodes ? least : q;
+    }
+    return least;
+}
+
+const struct place_quota *quota_of_wait(const struct placement *p, const struct place_job *job)
+{
+    return quota_least(p, job->is_above ? job->quotas : job->short_of);
+}
+
+struct placement_quota placement_quota(const struct placement *p, const char *job)
+{
+    const struct place_quota *q = quota_least(p, quotas_of(p, job));
+    return q ? (struct placement_quota){q->pattern, q->nodes} : (struct placement_quota){NULL, 0};
+}
+
+/* --- what may be ordered ---------------------------------------------------------------------- */
+
+/* Of one quota's nodes, as the jobs are gone through in order. */
+struct tally {
+    int64_t all;   /* that its jobs have … */
+    int64_t firm;  /* … below their minimum, which nobody takes but who has preempt … */
+    int64_t high;  /* … of those, of jobs of this priority and above … */
+    int64_t above; /* … and beyond the minimum, of a priority that is higher */
+    int64_t asked; /* that somebody is to get */
+};
+
+/* What a job keeps, whoever of its priority needs nodes. */
+static uint32_t firm_of(const struct place_job *job)
+{
+    const uint32_t held = task_sum(job->held);
+    return job->is_over ? held : task_sum(job->min) - job_lacks(job);
+}
+
+static void add(const struct place_job *job, struct tally t[], int64_t all, int64_t firm,
+                int64_t high, int64_t above)
+{
+    for (uint64_t set = job->quotas; set != 0; set &= set - 1) {
+        struct tally *of = &t[__builtin_ctzll(set)];
+        of->all += all;
+        of->firm += firm;
+        of->high += high;
+        of->above += above;
+    }
+}
+
+static void ask(struct tally t[], uint64_t set, uint32_t n)
+{
+    for (; set != 0; set &= set - 1) {
+        t[__builtin_ctzll(set)].asked += n;
+    }
+}
+
+/* The minimum of a job: what others of its priority, or below, have beyond theirs may be its own.
+ */
+static void share_minimum(const struct placement *p, struct place_job *job, struct tally t[])
+{
+    const uint32_t n = job_is_active(job) ? job_lacks(job) : 0;
+    const uint32_t firm = firm_of(job);
+    uint64_t lacking = 0;
+    int64_t most = UINT32_MAX;
+    for (uint64_t set = job->quotas; set != 0; set &= set - 1) {
+        const unsigned i = (unsigned)__builtin_ctzll(set);
+        const int64_t left = (int64_t)p->quotas[i].nodes - (job->preempt ? t[i].high : t[i].firm) -
+                             t[i].above - t[i].asked;
+        lacking |= (uint64_t)(left < n) << i;
+        most = left + firm < most ? left + firm : most;
+    }
+    job->most = most > 0 ? (uint32_t)most : 0;
+    job->hides = n > 0 && lacking != 0;
+    if (!job->is_above) {
+        ask(t, job->hides ? lacking : job->quotas, n);
+    }
+}
+
+static void share_growth(const struct placement *p, struct place_job *job, struct tally t[])
+{
+    const uint32_t min = job->min[TASK_WORKER];
+    const uint32_t held = job->held[TASK_WORKER];
+    const uint32_t from = held > min ? held : min;
+    int64_t n = job->max[TASK_WORKER] > from ? job->max[TASK_WORKER] - from : 0;
+    for (uint64_t set = job->quotas; set != 0; set &= set - 1) {
+        const unsigned i = (unsigned)__builtin_ctzll(set);
+        const int64_t left = (int64_t)p->quotas[i].nodes - t[i].all - t[i].asked;
+        n = left < n ? left : n;
+    }
+    job->may_add = n > 0 && job_is_active(job) && !job->hides ? (uint32_t)n : 0;
+    ask(t, job->quotas, job->may_add);
+}
+
+void quotas_share_out(struct placement *p)
+{
+    struct tally t[PLACEMENT_QUOTAS_MAX] = {{0}};
+    for (size_t i = 0; i < p->n_jobs; i++) {
+        add(p->jobs[i], t, task_sum(p->jobs[i]->held), firm_of(p->jobs[i]), 0, 0);
+    }
+    for (size_t i = 0, end = 0; i < p->n_jobs; i = end) {
+        for (; end < p->n_jobs && p->jobs[end]->priority == p->jobs[i]->priority; end++) {
+            add(p->jobs[end], t, 0, 0, firm_of(p->jobs[end]), 0);
+        }
+        for (size_t k = i; k < end; k++) {
+            share_minimum(p, p->jobs[k], t);
+        }
+        for (size_t k = i; k < end; k++) {
+            add(p->jobs[k], t, 0, 0, 0, (int64_t)task_sum(p->jobs[k]->held) - firm_of(p->jobs[k]));
+        }
+    }
+    for (size_t i = 0; i < p->n_jobs; i++) {
+        share_growth(p, p->jobs[i], t);
+    }
+}

@@ -1,0 +1,146 @@
+/* server/server_settings.c: the options of tfe-rdzv, as one struct filled by one table. */
+#include "server/server_settings.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/limits.h"
+#include "common/channel/endpoint.h"
+#include "common/cli/option_table.h"
+#include "common/message/msg.h"
+
+#define FIELD(name) offsetof(struct settings, name)
+
+/* An hour of waiting is no waiting any more; a month of it is a typing error. */
+#define WAIT_MAX_MS 3600000u
+#define KEEP_DAYS_MAX 36500
+
+/* Longer than the durations of the wire: days, or one of those. */
+static int parse_keep_history(void *settings, const char *value, struct tfe_why *why)
+{
+    int64_t *ret = &((struct settings *)settings)->keep_history_ms;
+    char *end;
+    unsigned long days = strtoul(value, &end, 10);
+    uint32_t ms;
+    if (value[0] >= '0' && value[0] <= '9' && strcmp(end, "d") == 0 && days <= KEEP_DAYS_MAX) {
+        *ret = (int64_t)days * OPTION_DAY_MS;
+        return 0;
+    }
+    if (options_duration(value, &ms) == 0) {
+        *ret = ms;
+        return 0;
+    }
+    why_set(why, "it takes a time of at most %dd, or 0 for ever", KEEP_DAYS_MAX);
+    return TFE_EINVAL;
+}
+
+static int parse_bind(void *bind, const char *value, struct tfe_why *why)
+{
+    char host[TFE_HOST_MAX + 1];
+    uint16_t port = 0;
+    struct sockaddr_storage address;
+    socklen_t n;
+    if (endpoint_parse(value, host, sizeof host, &port) ||
+        endpoint_address(value, 0, &address, &n)) {
+        why_set(why, "\"%s\" is no numeric address, as 0.0.0.0, 10.0.0.1 or ::%s", value,
+                strchr(value, ':') ? "; the port is --port's" : "");
+        return TFE_EINVAL;
+    }
+    *(const char **)bind = value;
+    return 0;
+}
+
+static int parse_allow_address(void *settings, const char *value, struct tfe_why *why)
+{
+    return addresses_parse(&((struct settings *)settings)->allowed, value, why);
+}
+
+/* What jobs have where their agents wish nothing, by the table of job_spec.h. */
+#define SPEC_WISH(...) OPTION_ROW(__VA_ARGS__),
+#define SPEC_SAME(...)
+#define SPEC_FIRST(...)
+#define SPEC_ROW(name, type, kind, who, least, most, setting, tag, text, option, argument, help)   \
+    SPEC_##who(OPTION_OF_##kind, option, argument, text, help,                                     \
+               OPTION_RANGE(wishes.name, least, most))
+
+static const struct option_spec specs[] = {
+    OPTION_ROW(OPTION_NUMBER, "port", "PORT", "5556", "TCP port to listen on; 0 picks a free one",
+               .letter = 'p', OPTION_RANGE(port, 0, 65535)),
+    PARSE_FIELD("bind", bind, parse_bind, "ADDRESS", "0.0.0.0", "numeric address to listen on"),
+    TEXT("advertise", advertise, "HOST", NULL,
+         "host that the printed join line names (default: this machine's address)"),
+    TEXT("state-dir", state_dir, "DIR", NULL,
+         "where keys, tokens, jobs and the endpoint file live"),
+    TEXT("backup-dir", backup_dir, "DIR", NULL,
+         "where tfe-ctl backup makes its copies (default: backups in the state directory)"),
+    TEXT("user", user, "NAME", NULL,
+         "as root: become this user before anything is accepted (default: tfe, if there is one)"),
+    FLAG("no-sandbox", no_sandbox,
+         "do without the kernel's limits on which calls and paths the server may use"),
+    FLAG("ephemeral", ephemeral,
+         "keep jobs, made tokens, bans and the audit in memory only: a restart forgets them"),
+    FLAG("observers-see-arguments", shows_arguments,
+         "show observers the arguments of jobs' commands, and not their programs alone"),
+    PARSE("keep-history", parse_keep_history, "TIME", "90d",
+          "forget jobs, keys and bans that are over, and what tfe-ctl epochs tells, after so long; "
+          "0: never"),
+    TIME("ttl", ttl_ms, LIMIT_TTL_MIN_MS, LIMIT_TTL_MAX_MS, "10s",
+         "a node's lease: silent for longer, it is lost"),
+    TIME("fence", fence_ms, 0, OPTION_DAY_MS, "0",
+         "an agent cut off for so long kills its trainers; 0: 120s for one node, else 300s"),
+    TIME("gather-max", gather_max_ms, 0, WAIT_MAX_MS, "30s",
+         "first start: wait at most so long once enough nodes are ready"),
+    JOB_SPEC_OPTIONS(SPEC_ROW) /**/
+    TIME("exit-grace", exit_grace_ms, 0, OPTION_DAY_MS, "60s",
+         "the other trainers' time to end after rank 0 ended well"),
+    TIME("probe-wait", probe_ms, 1000, WAIT_MAX_MS, "30s",
+         "a node whose address no other node reaches for so long is refused"),
+    NUMBER("renew-rate", renew_rate, "N", 1, 1000000, "5000",
+           "renewals per second; leases grow longer than --ttl when there would be more"),
+    NUMBER("max-half-open-per-address", half_open_per_address, "N", 1, LIMIT_HALF_OPEN, "64",
+           "connections of one address without a token yet; one more, and the oldest goes"),
+    PARSE("allow-address", parse_allow_address, "CIDR,...", NULL,
+          "where agents may be reached besides where they connect from: networks, or names"),
+    NUMBER("max-jobs-per-token", jobs_per_token, "N", 1, 10000, "5000",
+           "jobs that agents with one token open; the one idle longest makes room"),
+    NUMBER("max-agents-per-token", agents_per_token, "N", 0, 65536, "0",
+           "agents that are connected with one token; 0: as many as the server takes"),
+    WORD("log-level", log_level, log_levels, "LEVEL", "info",
+         "least level to log: debug, info, warn, error"),
+    WORD("log-format", log_format, log_formats, "FORMAT", "auto",
+         "logfmt, json, pretty, or auto: pretty on a terminal, else logfmt"),
+};
+
+_Static_assert(LIMIT_HALF_OPEN_PER_ADDRESS == 64, "the default in the table above");
+
+const struct option_table settings_table = {
+    .program = "tfe-rdzv",
+    .usage = "tfe-rdzv [OPTIONS]",
+    .about = "Agrees with the agents of a job which machines train, and with which ranks.",
+    .specs = specs,
+    .n = sizeof(specs) / sizeof(specs[0]),
+};
+
+int settings_parse(int argc, char **argv, struct settings *ret, enum options_result *ret_result,
+                   struct tfe_why *why)
+{
+    int operand = argc;
+    char ignored[256];
+    *ret = (struct settings){.bind = NULL};
+    int rc = options_parse(&settings_table, argc, argv, ret, ret_result, &operand, ignored,
+                           sizeof(ignored), why);
+    if (rc != 0 || *ret_result != OPTIONS_RUN) {
+        return rc;
+    }
+    if (operand < argc) {
+        why_set(why, "tfe-rdzv takes no operands, but was given \"%s\"", argv[operand]);
+        return TFE_EINVAL;
+    }
+    /* Below three leases a fence would kill trainers that only missed two renewals (design 6). */
+    if (ret->fence_ms != 0 && ret->fence_ms < 3 * ret->ttl_ms) {
+        why_set(why, "--fence must be 0 or at least three times --ttl (%u ms)", 3 * ret->ttl_ms);
+        return TFE_EINVAL;
+    }
+    return 0;
+}

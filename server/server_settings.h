@@ -1,0 +1,46 @@
+/* server/server_settings.h: the options of tfe-rdzv, as one struct filled by one table. */
+#ifndef TFE_SERVER_SERVER_SETTINGS_H
+#define TFE_SERVER_SERVER_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/error.h"
+#include "common/base/log.h"
+#include "common/base/reason.h"
+#include "common/cli/options.h"
+#include "common/message/job_spec.h"
+#include "server/node_address.h"
+
+struct settings {
+    const char *bind;
+    const char *state_dir;  /* NULL: state_dir_find decides */
+    const char *backup_dir; /* NULL: in the state directory */
+    const char *user;       /* NULL: rights_find decides */
+    const char *advertise;  /* NULL: advertise_find decides */
+    uint32_t port;
+    uint32_t ttl_ms;
+    uint32_t fence_ms; /* 0: rdzv.h's rule */
+    uint32_t gather_max_ms;
+    struct job_spec wishes; /* what a job has where its agents have no wish */
+    uint32_t renew_rate;
+    uint32_t exit_grace_ms;
+    uint32_t probe_ms;
+    uint32_t half_open_per_address;
+    bool no_sandbox;
+    struct addresses allowed;
+    uint32_t jobs_per_token, agents_per_token;
+    int64_t keep_history_ms; /* 0: for ever */
+    bool shows_arguments;    /* of jobs' commands, to observers */
+    bool ephemeral;          /* jobs in memory only */
+    enum log_level log_level;
+    enum log_format log_format;
+};
+
+extern const struct option_table settings_table;
+
+/* Parses argv and the environment. Strings are borrowed. TFE_EINVAL: why is one sentence. */
+int settings_parse(int argc, char **argv, struct settings *ret, enum options_result *ret_result,
+                   struct tfe_why *why) TFE_MUST_CHECK;
+
+#endif

@@ -1,0 +1,223 @@
+/* server/web/bundle_upload.c: PUT /api/v1/bundles/DIGEST: the files of a job, which go to the
+ * server as they come and are never whole in memory. */
+#include <event2/event.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "common/base/timer.h"
+#include "common/channel/channel.h"
+#include "common/records/json_text.h"
+#include "server/web/api.h"
+#include "server/web/calls.h"
+#include "server/web/reply.h"
+
+/* Uploads at a time: the server takes as many bundles. */
+#define UPLOADS_MAX 8
+
+/* A slot is not held for longer than this, nor by a client that sends less than RATE_MIN bytes a
+ * second once HTTP_REQUEST_MS have passed. */
+#define UPLOAD_MS (INT64_C(1800) * 1000)
+#define RATE_MIN 1024
+
+/* A chunk that is not full is sent after this time, if more has come: the server drops an upload
+ * that is silent for 20 s, and here a client may be silent for HTTP_REQUEST_MS. */
+#define CHUNK_MS 2000
+_Static_assert(CHUNK_MS + HTTP_REQUEST_MS < 20000, "");
+
+struct upload {
+    struct call *call;
+    struct event *wake;  /* there may be something to do */
+    struct event *stall; /* nothing has happened for too long */
+    struct tfe_mono since;
+    struct tfe_mono sent; /* the last chunk, or the beginning */
+    uint32_t total;
+    uint32_t at;    /* bytes sent to the server */
+    uint32_t until; /* bytes that it takes by now; 0 until it has answered */
+    bool is_lost;   /* the connection to the server was lost, and what it had of the bundle */
+    uint32_t n_chunk;
+    uint8_t chunk[MSG_CHUNK_MAX];
+};
+
+static void upload_free(void *own)
+{
+    struct upload *u = own;
+    event_drop(&u->wake);
+    event_drop(&u->stall);
+    u->call->web->n_uploads--;
+    free(u);
+}
+
+static void fail(struct upload *u, int status, const char *code, const char *sentence)
+{
+    reply_problem(call_end(u->call), status, code, sentence);
+}
+
+/* The server has the bundle: by this upload, or from before. */
+static void answer_stored(struct call *call)
+{
+    const struct upload *u = call->own;
+    const bool is_new = u->at == u->total;
+    json_t *done = json_pack("{s:s, s:b}", "bundle", call->name, "created", is_new);
+    struct http_request *req = call_end(call);
+    if (is_new) {
+        http_set_header(req, "Location", strrchr(http_path(req), '/') + 1); /* relative */
+    }
+    reply_json(req, is_new ? 201 : 200, done);
+}
+
+static void on_want(struct client_ask *ask, const struct tfe_msg *row)
+{
+    struct upload *u = call_of(ask)->own;
+    const struct msg_bundle_want *want = &row->u.bundle_want;
+    if (!u->is_lost) {
+        u->until = want->until < u->total ? want->until : u->total;
+        event_active(u->wake, EV_READ, 0);
+    }
+}
+
+/* The connection to the server is down. Before it has accepted anything, the question is repeated
+ * by itself. */
+static void on_waiting(void *ctx, const char *why)
+{
+    struct upload *u = ctx;
+    if (u->until > 0) {
+        u->is_lost = true;
+        event_active(u->wake, EV_READ, 0);
+    }
+}
+
+/* Returns an error that the client of the server does not report itself. */
+static int send_chunk(struct upload *u)
+{
+    const struct tfe_msg put = {.type = MSG_BUNDLE_PUT,
+                                .u.bundle_put = {.digest = u->call->name,
+                                                 .offset = u->at,
+                                                 .data = u->chunk,
+                                                 .n_data = u->n_chunk,
+                                                 .is_last = u->at + u->n_chunk == u->total}};
+    const int rc = client_say(u->call->client, &put);
+    u->at += u->n_chunk;
+    u->n_chunk = 0;
+    u->sent = clock_mono();
+    return rc && !channel_ends_itself(rc) ? rc : 0;
+}
+
+/* Bytes that may be read now: the rest waits in the kernel, or at the client. */
+static uint32_t allowance(const struct upload *u)
+{
+    const uint32_t window = u->until > u->at + u->n_chunk ? u->until - u->at - u->n_chunk : 0;
+    const uint32_t space = MSG_CHUNK_MAX - u->n_chunk;
+    return window < space ? window : space;
+}
+
+static int forward(struct upload *u)
+{
+    size_t n;
+    int rc = 0;
+    while (rc == 0 && (n = http_body_read(u->call->req, u->chunk + u->n_chunk, allowance(u))) > 0) {
+        u->n_chunk += (uint32_t)n;
+        (void)timer_after(u->stall, HTTP_REQUEST_MS);
+        if (u->n_chunk == MSG_CHUNK_MAX || u->at + u->n_chunk == u->total ||
+            tfe_mono_sub(clock_mono(), u->sent) > CHUNK_MS) {
+            rc = send_chunk(u);
+        }
+    }
+    return rc;
+}
+
+static void on_wake(evutil_socket_t fd, short what, void *ctx)
+{
+    struct upload *u = ctx;
+    if (u->is_lost) {
+        fail(u, 502, "failed",
+             "the server was lost while it took the bundle: send all of it again");
+        return;
+    }
+    const int rc = forward(u);
+    const int64_t ms = tfe_mono_sub(clock_mono(), u->since);
+    if (rc != 0) {
+        fail(u, 502, "failed", tfe_error_sentence(rc));
+    } else if (ms > UPLOAD_MS ||
+               (ms - HTTP_REQUEST_MS) / 1000 * RATE_MIN > (int64_t)u->at + u->n_chunk) {
+        fail(u, 408, "too_slow", "the bundle comes too slowly");
+    }
+}
+
+static void on_stall(evutil_socket_t fd, short what, void *ctx)
+{
+    struct upload *u = ctx;
+    if (allowance(u) == 0) {
+        fail(u, 504, "no_answer", "the server does not take the bundle");
+    } else {
+        fail(u, 408, "too_slow", "the rest of the bundle has not come");
+    }
+}
+
+/* The upload is the call's from now on. False: no memory; call_end frees what there is. */
+static bool begin(struct upload *u, struct call *call, const struct request *r)
+{
+    u->call = call;
+    u->since = u->sent = clock_mono();
+    u->total = (uint32_t)http_body_left(r->req);
+    u->wake = event_new(r->web->base, -1, 0, on_wake, u);
+    u->stall = evtimer_new(r->web->base, on_stall, u);
+    r->web->n_uploads++;
+    call->own = u;
+    call->own_free = upload_free;
+    (void)snprintf(call->name, sizeof(call->name), "%s", r->name);
+    call->message = (struct tfe_msg){.type = MSG_BUNDLE_HAVE,
+                                     .u.bundle_have = {.digest = call->name, .total = u->total}};
+    call->ask.is_order = true;
+    call->ask.rows[0] = MSG_BUNDLE_WANT;
+    call->ask.row = on_want;
+    call->answer = answer_stored;
+    (void)event_del(call->deadline); /* the upload has its own */
+    return u->wake && u->stall && timer_after(u->stall, HTTP_REQUEST_MS) == 0 &&
+           view_dial(r->view, on_waiting, NULL, u, &call->client) == 0;
+}
+
+/* NULL: the request can be tried. Otherwise what is wrong with it, and *ret_status. */
+static const char *find_fault(const struct request *r, int *ret_status)
+{
+    const uint64_t n = http_body_left(r->req);
+    *ret_status = 400;
+    if (strlen(r->name) != MSG_BUNDLE_HEX ||
+        strspn(r->name, "0123456789abcdef") != MSG_BUNDLE_HEX) {
+        return "a bundle is named by its digest: BLAKE2b of 32 bytes, as 64 hexadecimal digits";
+    }
+    if (!http_has_length(r->req)) {
+        *ret_status = 411;
+        return "a bundle needs Content-Length";
+    }
+    if (n > MSG_BUNDLE_MAX) {
+        *ret_status = 413;
+        return "the bundle is larger than 64 MiB: data belongs elsewhere";
+    }
+    return n == 0 ? "the bundle is empty" : NULL;
+}
+
+void api_put_bundle(struct request *r)
+{
+    int status;
+    const char *fault = find_fault(r, &status);
+    if (fault) {
+        reply_problem(r->req, status, status == 413 ? "too_large" : "bad_request", fault);
+        return;
+    }
+    if (r->web->n_uploads >= UPLOADS_MAX) {
+        reply_problem(r->req, 503, "limit_reached", "too many bundles come at a time: try again");
+        return;
+    }
+    struct call *call = call_new(r, r->view);
+    struct upload *u = call ? calloc(1, sizeof(*u)) : NULL;
+    if (!call) {
+        return;
+    }
+    if (!u || !begin(u, call, r)) {
+        reply_problem(call_end(call), 503, "no_memory", "out of memory");
+        return;
+    }
+    http_take_body(r->req, u->wake);
+    call_ask(call);
+}

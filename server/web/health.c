@@ -1,0 +1,104 @@
+/* server/web/health.c: see probe.h. */
+#include "server/web/health.h"
+
+#include <event2/event.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/base/clock.h"
+#include "common/base/timer.h"
+#include "server/web/views.h"
+
+#define PROBE_MS 1000
+
+/* A server that has not answered a question for so long is not ready. */
+#define LATE_MS 3000
+
+struct probe {
+    struct web *web;
+    struct view *view; /* that is asked; NULL: none */
+    struct client_ask ask;
+    struct tfe_msg message;
+    struct event *timer;
+    struct tfe_mono asked;
+    bool is_ready; /* by the last answer */
+    char why[128];
+};
+
+static void on_ended(struct client_ask *ask, enum client_end end, enum tfe_refusal code,
+                     const char *sentence)
+{
+    struct probe *p = (struct probe *)((char *)ask - offsetof(struct probe, ask));
+    struct view *view = p->view;
+    p->view = NULL;
+    row_list_done(&ask->list);
+    p->is_ready = end == CLIENT_ANSWERED || end == CLIENT_REFUSED;
+    (void)snprintf(p->why, sizeof(p->why), "%s",
+                   end == CLIENT_UNAUTHORISED ? "it does not accept the token of tfe-web"
+                                              : sentence);
+    if (end == CLIENT_UNAUTHORISED) {
+        view_reject(view);
+    }
+    view_leave(view);
+    (void)timer_after(p->timer, PROBE_MS);
+}
+
+/* Events behind the last one that can be: an answer without rows, the cheapest there is. */
+static void on_timer(evutil_socket_t fd, short what, void *ctx)
+{
+    struct probe *p = ctx;
+    p->view = p->web->own;
+    view_use(p->view);
+    p->asked = clock_mono();
+    p->message =
+        (struct tfe_msg){.type = MSG_EVENTS, .u.events = {.after = MSG_NUMBER_MAX, .last = 1}};
+    p->ask =
+        (struct client_ask){.message = &p->message, .rows = {MSG_EVENT_ROW}, .ended = on_ended};
+    client_ask(p->view->client, &p->ask);
+}
+
+int probe_new(struct web *web, struct probe **ret)
+{
+    struct probe *p = calloc(1, sizeof(*p));
+    if (!p) {
+        return TFE_ENOMEM;
+    }
+    *p = (struct probe){.web = web, .why = "it was not asked yet"};
+    p->timer = evtimer_new(web->base, on_timer, p);
+    if (!p->timer || timer_after(p->timer, 0) != 0) {
+        probe_free(p);
+        return TFE_ENOMEM;
+    }
+    *ret = p;
+    return 0;
+}
+
+void probe_free(struct probe *p)
+{
+    if (!p) {
+        return;
+    }
+    if (p->view) {
+        client_take_back(p->view->client, &p->ask);
+        row_list_done(&p->ask.list);
+        view_leave(p->view);
+    }
+    event_drop(&p->timer);
+    free(p);
+}
+
+bool probe_is_ready(const struct probe *p, char why[PROBE_WHY_MAX])
+{
+    const struct view *view = p->view;
+    const char *reason = p->why;
+    if (view && view->is_down) {
+        reason = view->why;
+    } else if (view && tfe_mono_sub(clock_mono(), p->asked) > LATE_MS) {
+        reason = "it does not answer";
+    } else if (p->is_ready) {
+        return true;
+    }
+    (void)snprintf(why, PROBE_WHY_MAX, "the server is not ready: %s", reason);
+    return false;
+}

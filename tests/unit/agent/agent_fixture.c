@@ -1,0 +1,169 @@
+/* tests/unit/agent/agent_fixture.c: see agent_fixture.h. */
+#include "tests/unit/agent/agent_fixture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+int64_t rig_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void on_event(void *ctx, const struct guard_event *event)
+{
+    static const char letters[] = {
+        [GUARD_SPAWNED] = 'S', [GUARD_SPAWN_FAILED] = 'F', [GUARD_EXITED] = 'E',
+        [GUARD_SWEPT] = 'W',   [GUARD_FENCED] = 'X',       [GUARD_LOST] = 'L'};
+    struct rig *rig = ctx;
+    struct rig_slot *slot = &rig->slots[event->slot % GUARD_SLOTS];
+    char letter = letters[event->word];
+    switch (event->word) {
+    case GUARD_SPAWNED:
+        slot->spawned++;
+        slot->pid = event->pid;
+        break;
+    case GUARD_SPAWN_FAILED:
+        slot->failed++;
+        slot->error = event->value;
+        break;
+    case GUARD_EXITED:
+        slot->exited++;
+        slot->status = event->value;
+        break;
+    case GUARD_SWEPT:
+        rig->swept += event->pid == 0;
+        rig->stuck_told += event->pid != 0;
+        rig->stuck = event->pid;
+        letter = event->pid ? 'K' : 'W';
+        break;
+    case GUARD_FENCED:
+        rig->fenced++;
+        break;
+    case GUARD_WARM:
+        slot->warm++;
+        break;
+    case GUARD_COLD:
+        slot->cold++;
+        snprintf(slot->why, sizeof slot->why, "%s", event->why);
+        break;
+    case GUARD_LOST:
+        rig->lost++;
+        break;
+    default:
+        fail_msg("the guard says %u", event->word);
+    }
+    if (letter && rig->n_order < sizeof rig->order - 1) {
+        rig->order[rig->n_order++] = letter;
+    }
+}
+
+void rig_init(struct rig *rig)
+{
+    struct guard_process process;
+    struct tfe_why why;
+    memset(rig, 0, sizeof *rig);
+    assert_int_equal(guard_fork(&process, NULL, &why), 0);
+    rig->guard = process.pid;
+    rig->pair = process.fd;
+    rig->base = event_base_new();
+    assert_non_null(rig->base);
+    rig->link = guard_link_new(rig->base, &process, on_event, rig);
+    assert_int_equal(guard_link_pid(rig->link), process.pid);
+    assert_int_equal(pipe2(rig->out, O_CLOEXEC), 0);
+}
+
+void rig_done(struct rig *rig)
+{
+    guard_link_free(rig->link);
+    if (!rig->lost) {
+        int status = -1;
+        assert_int_equal(waitpid(rig->guard, &status, 0), rig->guard);
+        assert_int_equal(status, 0);
+    }
+    close(rig->out[0]);
+    close(rig->out[1]);
+    event_base_free(rig->base);
+}
+
+void rig_turn(struct rig *rig)
+{
+    struct timeval tick = {.tv_usec = 2000};
+    event_base_loopexit(rig->base, &tick);
+    event_base_loop(rig->base, EVLOOP_ONCE);
+}
+
+int rig_run(struct rig *rig, uint32_t slot, const char *const *argv)
+{
+    struct spawn_spec spec = {.argv = argv, .envp = (const char *const *)environ};
+    return guard_link_spawn(rig->link, slot, &spec, rig->out[1], STDERR_FILENO);
+}
+
+void rig_line(struct rig *rig, char *ret, size_t cap)
+{
+    size_t n = 0;
+    int64_t give_up = rig_ms() + RIG_PATIENCE_MS;
+    for (;;) {
+        struct pollfd ready = {.fd = rig->out[0], .events = POLLIN};
+        char c;
+        rig_turn(rig);
+        while (poll(&ready, 1, 0) == 1) {
+            assert_int_equal(read(rig->out[0], &c, 1), 1);
+            if (c == '\n') {
+                ret[n] = '\0';
+                return;
+            }
+            assert_true(n + 1 < cap);
+            ret[n++] = c;
+        }
+        if (rig_ms() > give_up) {
+            fail_msg("no line came");
+        }
+    }
+}
+
+pid_t rig_pid(struct rig *rig)
+{
+    char line[64];
+    rig_line(rig, line, sizeof line);
+    int pid = atoi(line);
+    assert_true(pid > 1);
+    return pid;
+}
+
+static char state_of(pid_t pid)
+{
+    char path[64];
+    char text[512] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return 0;
+    }
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    const char *end = n > 0 ? strrchr(text, ')') : NULL;
+    return end ? end[2] : 0;
+}
+
+bool rig_is_gone(pid_t pid)
+{
+    char state = state_of(pid);
+    return state == 0 || state == 'Z' || state == 'X';
+}
+
+bool rig_has_state(pid_t pid, char state)
+{
+    return state_of(pid) == state;
+}

@@ -1,0 +1,66 @@
+/* tests/unit/base/test_clock.c: what goes by the machine's clocks: time that a suspend takes, and
+ * lines that are too many for it. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/base/clock.h"
+#include "common/base/log_throttle.h"
+#include "tests/unit/test_runner.h"
+
+/* The machine was suspended for so long: CLOCK_MONOTONIC stood still (--wrap=clock_gettime). */
+static time_t suspended_s;
+
+int __real_clock_gettime(clockid_t id, struct timespec *ret);
+int __wrap_clock_gettime(clockid_t id, struct timespec *ret);
+int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
+{
+    int rc = __real_clock_gettime(id, ret);
+    ret->tv_sec += id == CLOCK_MONOTONIC ? 0 : suspended_s;
+    return rc;
+}
+
+TEST(clock, goes_on_while_the_machine_is_suspended)
+{
+    const struct tfe_mono before = clock_mono();
+    const struct tfe_wall wall_before = clock_wall();
+    const int64_t us_before = clock_us();
+    suspended_s = 100000;
+    assert_in_range(tfe_mono_sub(clock_mono(), before), 100000000, 100030000);
+    assert_true(clock_wall().ms - wall_before.ms >= 99000000); /* it may be set meanwhile */
+    assert_in_range(clock_us() - us_before, 0, 30000000);
+    suspended_s = 0;
+}
+
+static bool passes(struct throttle *t, const char *cause, uint64_t *ret_hidden)
+{
+    return throttle_pass(t, cause, strlen(cause), ret_hidden);
+}
+
+TEST(throttle, lets_a_burst_of_each_cause_pass_and_counts_what_it_hides_once)
+{
+    uint64_t hidden = 99;
+    struct throttle *t = throttle_new(1024, 2, 60000);
+    assert_non_null(t);
+    for (int i = 0; i < 2; i++) {
+        assert_true(passes(t, "a", &hidden));
+        assert_int_equal(hidden, 0);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_false(passes(t, "a", &hidden));
+    }
+    assert_true(passes(t, "b", &hidden));
+    assert_int_equal(hidden, 3);
+    assert_true(passes(t, "b", &hidden));
+    assert_int_equal(hidden, 0);
+    assert_false(passes(t, "b", &hidden));
+    assert_int_equal(throttle_hidden(t, "a", 1), 3); /* its own */
+    assert_int_equal(throttle_hidden(t, "a", 1), 0);
+    assert_int_equal(throttle_hidden(t, "b", 1), 1);
+    suspended_s = 61; /* one of each may be said again */
+    assert_true(passes(t, "a", &hidden));
+    assert_int_equal(hidden, 1);
+    assert_false(passes(t, "a", &hidden));
+    suspended_s = 0;
+    free(t);
+}

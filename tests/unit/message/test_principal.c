@@ -1,0 +1,96 @@
+/* tests/unit/message/test_principal.c: who may send what, and until when. */
+#include <stddef.h>
+#include <string.h>
+
+#include "common/message/principal.h"
+#include "tests/unit/test_runner.h"
+
+static const struct principal agent = {.role = PRINCIPAL_AGENT, .scope = PRINCIPAL_EVERY_JOB};
+static const struct principal observer = {.role = PRINCIPAL_OBSERVER, .scope = PRINCIPAL_EVERY_JOB};
+static const struct principal admin = {.role = PRINCIPAL_ADMIN, .scope = PRINCIPAL_EVERY_JOB};
+
+TEST(principal, roles_have_names_and_nothing_else_has)
+{
+    assert_string_equal(principal_role_name(PRINCIPAL_AGENT), "agent");
+    assert_string_equal(principal_role_name(PRINCIPAL_OBSERVER), "observer");
+    assert_string_equal(principal_role_name(PRINCIPAL_ADMIN), "admin");
+    assert_string_equal(principal_role_name((enum principal_role)0), "?");
+    assert_string_equal(principal_role_name((enum principal_role)4), "?");
+}
+
+TEST(principal, a_message_is_its_senders_alone)
+{
+    assert_null(principal_fault(&agent, MSG_JOIN, "j"));
+    assert_null(principal_fault(&agent, MSG_RENEW, NULL));
+    assert_string_equal(principal_fault(&agent, MSG_STATUS, "j"),
+                        "an agent's token does not allow this");
+    assert_string_equal(principal_fault(&agent, MSG_EVICT, NULL),
+                        "an agent's token does not allow this");
+
+    assert_null(principal_fault(&observer, MSG_STATUS, "j"));
+    assert_string_equal(principal_fault(&observer, MSG_CANCEL, "j"),
+                        "an observer's token does not allow this, it takes an admin's");
+    assert_string_equal(principal_fault(&observer, MSG_JOIN, "j"),
+                        "this token does not allow an agent's messages");
+
+    assert_null(principal_fault(&admin, MSG_STATUS, "j"));
+    assert_null(principal_fault(&admin, MSG_CANCEL, "j"));
+    assert_string_equal(principal_fault(&admin, MSG_RENEW, NULL),
+                        "this token does not allow an agent's messages");
+}
+
+TEST(principal, nobody_speaks_for_the_server)
+{
+    assert_non_null(principal_fault(&agent, MSG_WELCOME, NULL));
+    assert_non_null(principal_fault(&admin, MSG_WELCOME, NULL));
+    assert_non_null(principal_fault(&admin, (enum tfe_msg_type)255, NULL));
+}
+
+TEST(principal, expires_at_its_time_or_never)
+{
+    const struct principal brief = {.role = PRINCIPAL_AGENT, .expires = {1000}};
+    assert_false(principal_has_expired(&brief, (struct tfe_wall){999}));
+    assert_true(principal_has_expired(&brief, (struct tfe_wall){1000}));
+    assert_false(principal_has_expired(&agent, (struct tfe_wall){INT64_MAX}));
+}
+
+TEST(principal, a_scope_is_the_jobs_that_its_pattern_means)
+{
+    static const struct {
+        const char *scope, *job;
+        bool may;
+    } rows[] = {
+        {"*", "any", true},          {"team-a", "team-a", true},    {"team-a", "team-ab", false},
+        {"team-a", "team", false},   {"team-a-*", "team-a-", true}, {"team-a-*", "team-a-1", true},
+        {"team-a-*", "x", false},    {"*-1", "a-1-1", true},        {"*-1", "a-1-2", false},
+        {"a*b*c", "abbbc", true},    {"a*b*c", "acb", false},       {"a**", "a", true},
+        {"*a*a*a*a*", "aaa", false},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        for (enum principal_role role = PRINCIPAL_AGENT; role <= PRINCIPAL_ADMIN; role++) {
+            struct principal by = {.role = role};
+            by.scope = rows[i].scope;
+            const char *fault =
+                principal_fault(&by, role == PRINCIPAL_AGENT ? MSG_JOIN : MSG_STATUS, rows[i].job);
+            assert_int_equal(!fault, rows[i].may);
+        }
+    }
+}
+
+TEST(principal, of_some_jobs_does_nothing_to_all)
+{
+    const struct principal some = {.role = PRINCIPAL_ADMIN, .scope = "team-a-*"};
+    const struct principal node = {.role = PRINCIPAL_AGENT, .scope = "team-a-*"};
+    /* Asked again with the job. */
+    assert_null(principal_fault(&some, MSG_STATUS, NULL));
+    assert_null(principal_fault(&some, MSG_DRAIN, NULL));
+    assert_null(principal_fault(&some, MSG_EVICT, NULL));
+    assert_null(principal_fault(&node, MSG_RENEW, NULL));
+    assert_non_null(principal_fault(&some, MSG_BACKUP, NULL));
+    assert_non_null(principal_fault(&some, MSG_TOKENS, NULL));
+    assert_non_null(principal_fault(&some, MSG_TOKEN_CREATE, NULL));
+    assert_non_null(principal_fault(&some, MSG_TOKEN_REVOKE, NULL));
+    assert_non_null(principal_fault(&some, MSG_TOKEN_ROTATE, NULL));
+    assert_null(principal_fault(&admin, MSG_TOKEN_ROTATE, NULL));
+    assert_non_null(principal_fault(&some, MSG_CANCEL, "team-b-1"));
+}

@@ -1,0 +1,83 @@
+/* tests/unit/scheduler/test_churn.c: days of pools in which machines come and go: no rule of
+ * placement.h is broken at any step (churn.h). Two whole days of the large one, with its figures,
+ * are bench/placement.py's. */
+#include <stdlib.h>
+
+#include "tests/unit/scheduler/churn.h"
+#include "tests/unit/test_runner.h"
+
+#define HOUR INT64_C(3600000)
+
+static struct days_told told;
+
+static void run(const struct days *days)
+{
+    days_run(days, &told);
+    free(told.step_us);
+    free(told.walk_us);
+}
+
+TEST(churn, no_rule_is_broken_in_small_pools)
+{
+    uint64_t taken = 0;
+    uint64_t ended = 0;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        run(&(struct days){.seed = seed,
+                           .n_nodes = 12,
+                           .n_jobs = 5,
+                           .ms = 24 * HOUR,
+                           .life_ms = HOUR,
+                           .largest = 3});
+        taken += told.taken;
+        ended += told.ended;
+    }
+    assert_true(taken > 500 && ended > 500);
+}
+
+TEST(churn, no_rule_is_broken_where_jobs_have_quotas)
+{
+    uint64_t taken = 0;
+    uint64_t ended = 0;
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        run(&(struct days){.seed = seed,
+                           .n_nodes = 12,
+                           .n_jobs = 6,
+                           .ms = 24 * HOUR,
+                           .life_ms = HOUR,
+                           .largest = 3,
+                           .has_quotas = true});
+        taken += told.taken;
+        ended += told.ended;
+    }
+    assert_true(taken > 500 && ended > 500);
+}
+
+TEST(churn, no_rule_is_broken_where_machines_are_warned)
+{
+    uint64_t assigned = 0;
+    uint64_t taken = 0;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        run(&(struct days){.seed = seed,
+                           .n_nodes = 12,
+                           .n_jobs = 5,
+                           .ms = 24 * HOUR,
+                           .life_ms = HOUR,
+                           .largest = 3,
+                           .has_quotas = seed % 2 == 0,
+                           .has_warnings = true});
+        assigned += told.assigned;
+        taken += told.taken;
+    }
+    assert_true(assigned > 5000 && taken > 500);
+}
+
+TEST(churn, no_rule_is_broken_in_a_large_pool)
+{
+    run(&(struct days){.seed = 7,
+                       .n_nodes = DAYS_NODES_MAX,
+                       .n_jobs = DAYS_JOBS_MAX,
+                       .ms = HOUR,
+                       .life_ms = 6 * HOUR,
+                       .largest = 75});
+    assert_true(told.assigned > 10000 && told.taken > 100 && told.ended > 20);
+}

@@ -1,0 +1,188 @@
+/* tests/unit/script_channel/stage.h: an agent's end of the channel, and sockets as a script has
+ * them. */
+#ifndef TFE_TESTS_UNIT_SCRIPT_CHANNEL_STAGE_H
+#define TFE_TESTS_UNIT_SCRIPT_CHANNEL_STAGE_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include "agent/script_channel/script_message.h"
+#include "agent/script_channel/scripts.h"
+#include "agent/script_channel/state_memory.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "tests/unit/folder.h"
+
+#define NPROC 2
+#define EPOCH 5
+#define RANK 4 /* of this node's first trainer */
+
+struct stage {
+    struct event_base *base;
+    struct scripts *scripts;
+    char folder[FOLDER_BYTES];
+    int told;
+    struct msg_progress news[NPROC];
+    bool has_trained[NPROC];
+};
+
+static inline void on_news(void *ctx, uint32_t local, bool has_trained,
+                           const struct msg_progress *told)
+{
+    struct stage *stage = ctx;
+    assert_in_range(local, 0, NPROC - 1);
+    assert_int_equal(told->epoch, EPOCH);
+    stage->told++;
+    stage->news[local] = *told;
+    stage->has_trained[local] = has_trained;
+}
+
+static inline int setup(void **state)
+{
+    struct stage *stage = calloc(1, sizeof(*stage));
+    stage->base = event_base_new();
+    folder_make(stage->folder);
+    struct scripts_wish wish = {.base = stage->base,
+                                .nproc = NPROC,
+                                .private_base = stage->folder,
+                                .checkpoint_dir = folder_path(stage->folder, "model"),
+                                .state_memory = STATE_MEMORY_AUTO,
+                                .on_news = on_news,
+                                .ctx = stage};
+    stage->scripts = scripts_new(&wish);
+    scripts_begin(stage->scripts, EPOCH, RANK);
+    *state = stage;
+    return 0;
+}
+
+static inline int teardown(void **state)
+{
+    struct stage *stage = *state;
+    scripts_free(stage->scripts);
+    event_base_free(stage->base);
+    /* Nothing is left of it. */
+    rmdir(folder_path(stage->folder, "model"));
+    assert_int_equal(rmdir(stage->folder), 0);
+    free(stage);
+    return 0;
+}
+
+/* The name of a script's socket beside the agent's. */
+static inline struct sockaddr_un address_of(const struct stage *stage, int pid)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    const char *agent = scripts_socket(stage->scripts);
+    snprintf(at.sun_path, sizeof(at.sun_path), "%.*s/script-%d", (int)(strrchr(agent, '/') - agent),
+             agent, pid);
+    return at;
+}
+
+/* A script's socket, connected to the agent's, bound as script-PID. */
+static inline int script_open(const struct stage *stage, int pid)
+{
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct sockaddr_un own = address_of(stage, pid);
+    struct sockaddr_un agent = {.sun_family = AF_UNIX};
+    snprintf(agent.sun_path, sizeof(agent.sun_path), "%s", scripts_socket(stage->scripts));
+    assert_int_equal(bind(fd, (struct sockaddr *)&own, sizeof(own)), 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&agent, sizeof(agent)), 0);
+    return fd;
+}
+
+static inline void say(int fd, const char *text)
+{
+    assert_int_equal(send(fd, text, strlen(text), 0), strlen(text));
+}
+
+static inline void say_hello(int fd, int rank, int pid, bool listens)
+{
+    char text[128];
+    snprintf(text, sizeof(text),
+             "{\"type\":\"hello\",\"epoch\":%d,\"rank\":%d,\"pid\":%d,\"listens\":%s}", EPOCH, rank,
+             pid, listens ? "true" : "false");
+    say(fd, text);
+}
+
+/* Tells a step, and waits until it and all that was said before have been taken in. */
+static inline void say_step(struct stage *stage, int fd, int step)
+{
+    char text[96];
+    snprintf(text, sizeof(text), "{\"type\":\"progress\",\"epoch\":5,\"rank\":4,\"step\":%d}",
+             step);
+    say(fd, text);
+    TURN_UNTIL(stage->base, stage->news[0].has_step && stage->news[0].step == (uint64_t)step);
+}
+
+/* How many listen; whose handlers count is another test's. */
+static inline uint32_t stop(struct scripts *scripts, uint64_t epoch, uint32_t grace_ms)
+{
+    uint64_t handlers;
+    return scripts_stop(scripts, epoch, grace_ms, false, &handlers);
+}
+
+/* What the script was sent last, "" nothing. */
+static inline const char *heard(int fd)
+{
+    static char text[512];
+    ssize_t n = recv(fd, text, sizeof(text) - 1, MSG_DONTWAIT);
+    text[n > 0 ? n : 0] = '\0';
+    return text;
+}
+
+/* Asks for memory; what comes with the answer, -1 nothing, and the answer through heard_text. */
+static inline int ask_memory(struct stage *stage, int fd, uint64_t bytes, char heard_text[512])
+{
+    char text[96];
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    struct iovec part = {.iov_base = heard_text, .iov_len = 511};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof(control.bytes)};
+    snprintf(text, sizeof(text), "{\"type\":\"memory\",\"epoch\":%d,\"rank\":%d,\"bytes\":%llu}",
+             EPOCH, RANK, (unsigned long long)bytes);
+    say(fd, text);
+    ssize_t n = -1;
+    TURN_UNTIL(stage->base, (n = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC)) > 0);
+    heard_text[n] = '\0';
+    int file = -1;
+    if (CMSG_FIRSTHDR(&message)) {
+        memcpy(&file, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(file));
+    }
+    return file;
+}
+
+/* The next trainer of the place, as after an epoch of its predecessor. */
+static inline int next_trainer(struct stage *stage, int pid)
+{
+    int told = stage->told;
+    scripts_end(stage->scripts);
+    scripts_begin(stage->scripts, EPOCH, RANK);
+    int fd = script_open(stage, pid);
+    say_hello(fd, RANK, pid, true);
+    TURN_UNTIL(stage->base, stage->told > told);
+    return fd;
+}
+
+static inline void see_save(struct stage *stage, const char *name)
+{
+    char dir[128];
+    char text[128];
+    snprintf(dir, sizeof(dir), "%s", folder_path(stage->folder, "model"));
+    mkdir(dir, 0755);
+    snprintf(text, sizeof(text), "model_checkpoint_path: \"%s\"\n", name);
+    folder_write(folder_path(dir, "checkpoint.tmp"), text);
+    assert_int_equal(rename(folder_path(dir, "checkpoint.tmp"), folder_path(dir, "checkpoint")), 0);
+}
+
+#define FIXTURE setup, teardown
+
+#endif

@@ -1,0 +1,122 @@
+/* tests/unit/script_channel/test_private_dir.c: a directory nobody else enters, and no litter of
+ * the dead.
+ */
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "agent/os/private_dir.h"
+#include "tests/unit/folder.h"
+
+static char base[FOLDER_BYTES];
+
+static int setup(void **state)
+{
+    (void)state;
+    folder_make(base);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    folder_remove(base);
+    return 0;
+}
+
+static struct private_dir make(void)
+{
+    struct private_dir dir;
+    struct tfe_why why;
+    assert_int_equal(private_dir_new(base, &dir, &why), 0);
+    return dir;
+}
+
+#define FIXTURE setup, teardown
+
+TEST_IN(private_dir, it_is_closed_to_others_and_goes_with_what_is_in_it)
+{
+    struct private_dir dir = make();
+    struct stat st;
+    assert_int_equal(stat(dir.path, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0700);
+    folder_write(folder_path(dir.path, "preempt"), "");
+    folder_write(folder_path(dir.path, "agent"), "");
+    folder_write(folder_path(dir.path, "script-12"), "");
+    char path[sizeof(dir.path)];
+    memcpy(path, dir.path, sizeof(path));
+    private_dir_done(&dir);
+    assert_int_equal(access(path, F_OK), -1);
+    private_dir_done(&dir); /* twice is harmless */
+}
+
+/* A directory as an agent that is killed leaves it: made, filled, its lock gone with the process.
+ */
+static void leave_one(char ret[PRIVATE_DIR_MAX + 1])
+{
+    int told[2];
+    assert_int_equal(pipe(told), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct private_dir dir = make();
+        folder_write(folder_path(dir.path, "script-1"), "");
+        (void)!write(told[1], dir.path, sizeof(dir.path));
+        _exit(0);
+    }
+    assert_int_equal(read(told[0], ret, PRIVATE_DIR_MAX + 1), PRIVATE_DIR_MAX + 1);
+    waitpid(pid, NULL, 0);
+    close(told[0]);
+    close(told[1]);
+}
+
+TEST_IN(private_dir, the_next_agent_cleans_up_after_a_dead_one_and_leaves_the_living_alone)
+{
+    char dead[PRIVATE_DIR_MAX + 1];
+    leave_one(dead);
+    assert_int_equal(access(dead, F_OK), 0);
+    struct private_dir a = make();
+    assert_int_equal(access(dead, F_OK), -1);
+    folder_write(folder_path(a.path, "agent"), "");
+    struct private_dir b = make();
+    assert_int_equal(access(folder_path(a.path, "agent"), F_OK), 0);
+    private_dir_done(&b);
+    private_dir_done(&a);
+}
+
+TEST_IN(private_dir, what_only_looks_like_ours_is_left_alone)
+{
+    char elsewhere[FOLDER_BYTES];
+    folder_make(elsewhere);
+    folder_write(folder_path(elsewhere, "agent"), "precious");
+    chmod(elsewhere, 0700);
+    const char *link = folder_path(base, "tfe-agent-0123456789abcdef");
+    assert_int_equal(symlink(elsewhere, link), 0);
+    const char *open_to_all = folder_path(base, "tfe-agent-00000000000000ff");
+    assert_int_equal(mkdir(open_to_all, 0755), 0);
+    assert_int_equal(mkdir(folder_path(base, "tfe-agent-of-a-friend"), 0700), 0);
+    char dead[PRIVATE_DIR_MAX + 1];
+    leave_one(dead);
+    folder_write(folder_path(dead, "thesis.tex"), "precious");
+    struct private_dir dir = make();
+    assert_int_equal(access(folder_path(elsewhere, "agent"), F_OK), 0);
+    assert_int_equal(access(link, F_OK), 0);
+    assert_int_equal(access(open_to_all, F_OK), 0);
+    assert_int_equal(access(folder_path(base, "tfe-agent-of-a-friend"), F_OK), 0);
+    assert_int_equal(access(folder_path(dead, "thesis.tex"), F_OK), 0);
+    private_dir_done(&dir);
+    folder_remove(elsewhere);
+}
+
+TEST_IN(private_dir, a_place_that_cannot_be_used_is_named)
+{
+    struct private_dir dir;
+    struct tfe_why why;
+    assert_int_equal(private_dir_new(folder_path(base, "nowhere"), &dir, &why), TFE_ESYS);
+    assert_non_null(strstr(why.text, "nowhere"));
+    assert_int_equal(dir.fd, -1);
+    char deep[200];
+    memset(deep, 'x', sizeof(deep));
+    deep[0] = '/';
+    deep[sizeof(deep) - 1] = '\0';
+    assert_int_equal(private_dir_new(deep, &dir, &why), TFE_ETOOBIG);
+    private_dir_done(&dir);
+}

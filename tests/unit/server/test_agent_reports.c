@@ -1,0 +1,267 @@
+/* tests/unit/server/test_agent_reports.c: what agents report for people: whose metrics count, which
+ * checkpoints are events, and what of it all is still true in the next epoch and run. */
+#include <stdio.h>
+#include <string.h>
+
+#include "server/events/agent_reports.h"
+#include "server/events/event_log.h"
+#include "server/events/series.h"
+#include "tests/unit/fake_clock.h"
+#include "tests/unit/server_core/server_fixture.h"
+
+enum { NODES = 3, SPARE = NODES };
+
+static struct world
+    *w; /* job "j": session and rank of a node are the same; one more node is a spare */
+static struct events *events;
+static struct series *series;
+static struct reports *all;
+static struct report *at[NODES + 1]; /* of each session */
+static uint64_t epoch;
+static uint32_t run;
+static uint64_t seen; /* number of the newest event that newest_event has returned */
+
+static int begin(void **state)
+{
+    (void)state;
+    fake_clock_init();
+    w = a_running_world(1, NODES, NODES);
+    join(w, SPARE, "spare");
+    epoch = run = 1;
+    seen = 0;
+    memset(at, 0, sizeof at);
+    assert_int_equal(events_new(w->r, &events), 0);
+    assert_int_equal(series_new(w->r, &series), 0);
+    return reports_new(w->r, events, series, &all);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i <= SPARE; i++) {
+        reports_drop(all, &at[i]);
+    }
+    reports_free(all);
+    series_free(series);
+    events_free(events);
+    world_free(w);
+    return 0;
+}
+
+#define FIXTURE begin, end
+
+static void take(uint32_t session, struct tfe_msg msg)
+{
+    reports_take(all, session, &at[session], &msg);
+}
+
+static void loss(uint32_t session, uint64_t of_epoch, uint64_t step, double value)
+{
+    const struct msg_metric metrics[] = {{.name = "loss", .value = value}};
+    take(session, (struct tfe_msg){.type = MSG_METRICS,
+                                   .u.metrics = {.epoch = of_epoch,
+                                                 .step = step,
+                                                 .samples = 10 * step,
+                                                 .total = 100,
+                                                 .metrics = metrics,
+                                                 .n_metrics = 1}});
+}
+
+/* The newest point of the loss has this number and value. */
+static void assert_loss(uint64_t ord, double value)
+{
+    struct msg_series_row row;
+    char after[MSG_METRIC_NAME_MAX + 1] = "";
+    while (series_last(series, "j", after[0] ? after : NULL, &row) &&
+           strcmp(row.name, "loss") != 0) {
+        (void)snprintf(after, sizeof after, "%s", row.name);
+    }
+    assert_string_equal(row.name, "loss");
+    /* Points of a server are numbered from its start on, a millisecond each. */
+    assert_int_equal(row.ord, FAKE_CLOCK_CIVIL_MS + 1000000 + ord - 1);
+    assert_true(row.value == value);
+    assert_int_equal(row.run, run);
+}
+
+static void saves(uint32_t session, uint32_t n, uint64_t step)
+{
+    take(session, (struct tfe_msg){
+                      .type = MSG_PROGRESS,
+                      .u.progress = {
+                          .epoch = epoch, .saves = n, .has_saved = step > 0, .saved_step = step}});
+}
+
+/* The sentence of the newest event if it came since the last call; else "". */
+static const char *newest_event(void)
+{
+    const uint64_t newest = events_newest(events);
+    const char *says =
+        newest > 0 && newest != seen ? events_next(events, NULL, newest - 1)->says : "";
+    seen = newest;
+    return says;
+}
+
+static struct msg_status_job shown(void)
+{
+    struct msg_status_job row = {.job = "j", .run = run, .epoch = epoch, .state = STATE_RUNNING};
+    reports_show_job(all, &row);
+    return row;
+}
+
+static void assert_epoch(void)
+{
+    struct rdzv_place place;
+    assert_int_equal(rdzv_place_of(w->r, 0, &place), 0);
+    assert_int_equal(place.epoch, epoch);
+    assert_int_equal(place.run, run);
+}
+
+/* A trainer fails, and all go on. */
+static void next_epoch(void)
+{
+    exited(w, 0, epoch, 1);
+    ready(w, 0, ++epoch);
+    ready(w, 1, epoch);
+    ready(w, 2, epoch);
+    pass(w, 1000); /* of back-off */
+    assert_epoch();
+}
+
+/* The job succeeds, and the same nodes begin it anew. */
+static void next_run(void)
+{
+    for (uint32_t i = 0; i < NODES; i++) {
+        exited(w, i, epoch, 0);
+    }
+    assert_string_equal(job_state(w), "succeeded");
+    w->join.new_run = true;
+    run++;
+    epoch++;
+    for (uint32_t i = 0; i < NODES; i++) {
+        join(w, i, name_of(i));
+        ready(w, i, epoch);
+    }
+    assert_epoch();
+}
+
+TEST_IN(metrics, of_the_lowest_rank_count_and_anothers_once_that_is_silent)
+{
+    loss(1, 1, 1, 5);
+    loss(2, 1, 1, 6); /* rank 1 has told */
+    loss(0, 1, 1, 7);
+    assert_loss(2, 7);
+    fake_clock_pass(NULL, 5000);
+    loss(1, 1, 2, 5);
+    assert_loss(2, 7);
+    fake_clock_pass(NULL, 5000);
+    loss(1, 1, 3, 5);
+    assert_loss(3, 5);
+}
+
+TEST_IN(metrics, come_at_most_once_a_second)
+{
+    loss(0, 1, 1, 1);
+    fake_clock_pass(NULL, 899);
+    loss(0, 1, 2, 2);
+    fake_clock_pass(NULL, 1);
+    loss(0, 1, 3, 3);
+    assert_loss(2, 3);
+}
+
+TEST_IN(metrics, of_another_epoch_or_of_who_has_no_rank_say_nothing)
+{
+    loss(0, 2, 9, 1);
+    loss(SPARE, 1, 9, 1);
+    struct msg_series_row row;
+    assert_false(series_last(series, "j", NULL, &row));
+    assert_false(shown().has_step);
+}
+
+TEST_IN(metrics, of_the_next_epoch_are_anybodys_and_of_the_next_run_begin_anew)
+{
+    loss(0, 1, 4, 1);
+    assert_int_equal(shown().samples, 40);
+    assert_int_equal(shown().total, 100);
+    next_epoch();
+    loss(1, 2, 1, 8); /* rank 0 has told nothing in this one */
+    assert_loss(2, 8);
+    assert_int_equal(shown().samples, 40); /* of the run */
+    next_run();
+    loss(1, 3, 1, 9);
+    assert_int_equal(shown().samples, 10);
+    struct msg_status_job row = {.job = "j", .run = 1, .epoch = 3, .state = STATE_RUNNING};
+    reports_show_job(all, &row);
+    assert_int_equal(row.total, 0); /* another run's row */
+}
+
+TEST_IN(checkpoints, are_an_event_once_in_ten_seconds_with_their_highest_step)
+{
+    saves(0, 1, 0);
+    assert_string_equal(newest_event(), "a checkpoint is there");
+    fake_clock_pass(NULL, 9999);
+    saves(0, 2, 7);
+    assert_string_equal(newest_event(), "");
+    fake_clock_pass(NULL, 1);
+    saves(0, 2, 7); /* no further one */
+    saves(1, 2, 7); /* the same one, by another rank's word */
+    assert_string_equal(newest_event(), "");
+    saves(0, 3, 5);
+    assert_string_equal(newest_event(), "a checkpoint of step 7 is there");
+}
+
+TEST_IN(checkpoints, are_counted_anew_in_each_epoch_and_their_steps_in_each_run)
+{
+    saves(0, 3, 7);
+    fake_clock_pass(NULL, 10000);
+    next_epoch();
+    (void)newest_event();
+    saves(0, 1, 8);
+    assert_string_equal(newest_event(), "a checkpoint of step 8 is there");
+    fake_clock_pass(NULL, 10000);
+    next_run();
+    (void)newest_event();
+    saves(0, 1, 2);
+    assert_string_equal(newest_event(), "a checkpoint of step 2 is there");
+}
+
+TEST_IN(notices, are_shown_until_they_are_withdrawn)
+{
+    struct msg_status_node row = {.notice = NULL};
+    struct tfe_msg notice = {.type = MSG_NOTICE,
+                             .u.notice = {.kind = NOTICE_PREEMPT, .deadline_ms = 30000}};
+    take(0, notice);
+    reports_show_node(at[0], &row);
+    assert_string_equal(row.notice, "preempt");
+    assert_int_equal(row.notice_deadline.ms - row.notice_at.ms, 30000);
+    notice.u.notice.deadline_ms = MSG_UNSET;
+    take(0, notice);
+    reports_show_node(at[0], &row);
+    assert_int_equal(row.notice_deadline.ms, 0);
+    notice.u.notice.withdrawn = true;
+    take(0, notice);
+    reports_show_node(at[0], &row);
+    assert_null(row.notice);
+}
+
+static void vitals(uint32_t session, uint32_t step_us)
+{
+    take(session, (struct tfe_msg){.type = MSG_VITALS,
+                                   .u.vitals = {.step_us = step_us, .work_us = step_us}});
+}
+
+TEST_IN(slow, is_named_for_as_long_as_it_is_here)
+{
+    for (int round = 0; round < 3; round++) {
+        fake_clock_pass(NULL, 6000);
+        vitals(0, 100000);
+        vitals(1, 100000);
+        vitals(2, 900000);
+    }
+    fake_clock_pass(NULL, 6000);
+    vitals(0, 100000);
+    assert_non_null(strstr(newest_event(), "is slow"));
+    assert_non_null(shown().slow);
+    reports_drop(all, &at[2]);
+    assert_null(at[2]);
+    assert_null(shown().slow);
+}

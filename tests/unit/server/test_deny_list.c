@@ -1,0 +1,176 @@
+/* tests/unit/server/test_deny_list.c: whom an operator has evicted is kept out, and nobody else. */
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "server/auth/deny_list.h"
+#include "tests/unit/test_runner.h"
+
+#define KEY "01000100000000000000000000000001"
+#define OTHER_KEY "01000100000000000000000000000002"
+
+static const struct tfe_wall now = {1000};
+static const uint8_t key[PRINCIPAL_KEY_ID_BYTES] = {1, 0, 1, [15] = 1};
+static const uint8_t other_key[PRINCIPAL_KEY_ID_BYTES] = {1, 0, 1, [15] = 2};
+static const struct principal admin = {.role = PRINCIPAL_ADMIN, .scope = PRINCIPAL_EVERY_JOB};
+static const struct principal of_team_b = {.role = PRINCIPAL_ADMIN, .scope = "team-b*"};
+
+static int set_up(void **state)
+{
+    return bans_new((struct bans **)state);
+}
+
+static int tear_down(void **state)
+{
+    bans_free(*state);
+    return 0;
+}
+
+#define FIXTURE set_up, tear_down
+
+static void ban(struct bans *bans, const char *node, const char *job, const char *name,
+                int64_t until)
+{
+    const struct msg_ban_row row = {
+        .node = node, .job = job, .key = KEY, .token = KEY, .name = name, .until = {until}};
+    assert_int_equal(bans_take(bans, &row), 0);
+}
+
+static bool is_out(const struct bans *bans, const char *job, const char *node, const uint8_t *of,
+                   const char *name)
+{
+    struct principal by = {.kind = PRINCIPAL_BY_TOKEN};
+    memcpy(by.key_id, of, sizeof(by.key_id));
+    memcpy(by.origin, of, sizeof(by.origin));
+    return bans_find(bans, &by, job, node, name, now) != NULL;
+}
+
+TEST_IN(bans, key_and_label_are_out_of_that_job_whatever_the_node_is_called_now)
+{
+    ban(*state, "n", "team-a", "box", 2000);
+    assert_true(is_out(*state, "team-a", "n", key, "box"));
+    assert_true(is_out(*state, "team-a", "n", other_key, "other")); /* the process itself */
+    assert_true(is_out(*state, "team-a", "n2", key, "box"));
+    assert_false(is_out(*state, "team-a", "n2", other_key, "box"));
+    assert_false(is_out(*state, "team-a", "n2", key, "box2"));
+    assert_false(is_out(*state, "team-b", "n", key, "box"));
+}
+
+/* All nodes without a label that shared a token were out with the one. */
+TEST_IN(bans, a_node_without_a_label_is_out_alone)
+{
+    ban(*state, "n", "team-a", "", 2000);
+    assert_true(is_out(*state, "team-a", "n", key, ""));
+    assert_false(is_out(*state, "team-a", "n2", key, ""));
+}
+
+TEST_IN(bans, a_key_of_its_own_is_out_whatever_its_label_and_its_token_with_the_label)
+{
+    const struct msg_ban_row row = {.node = "n",
+                                    .job = "team-a",
+                                    .key = KEY,
+                                    .token = OTHER_KEY,
+                                    .name = "box",
+                                    .until = {2000}};
+    struct principal own = {.kind = PRINCIPAL_BY_NODE_KEY};
+    memcpy(own.key_id, key, sizeof(own.key_id));
+    memcpy(own.origin, other_key, sizeof(own.origin));
+    assert_int_equal(bans_take(*state, &row), 0);
+    assert_non_null(bans_find(*state, &own, "team-a", "n2", "tube", now));
+    assert_null(bans_find(*state, &own, "team-b", "n2", "tube", now));
+    own.key_id[0] ^= 1; /* another machine of that token */
+    assert_null(bans_find(*state, &own, "team-a", "n2", "tube", now));
+    assert_non_null(bans_find(*state, &own, "team-a", "n2", "box", now));
+    assert_true(is_out(*state, "team-a", "n2", other_key, "box"));
+    assert_false(is_out(*state, "team-a", "n2", other_key, "tube"));
+    assert_false(is_out(*state, "team-a", "n2", key, "tube")); /* a token is many machines' */
+}
+
+/* Else whoever is evicted while nothing is known of it takes others of its label with it. */
+TEST_IN(bans, an_unknown_key_is_nobodys)
+{
+    const struct msg_ban_row row = {
+        .node = "n", .job = "team-a", .key = "", .token = "", .name = "box", .until = {2000}};
+    assert_int_equal(bans_take(*state, &row), 0);
+    assert_true(is_out(*state, "team-a", "n", other_key, "tube"));
+    assert_false(is_out(*state, "team-a", "n2", other_key, "box"));
+}
+
+TEST_IN(bans, a_ban_ends_at_its_time)
+{
+    ban(*state, "n", "team-a", "box", 1001);
+    ban(*state, "m", "team-a", "tube", 1000);
+    assert_true(is_out(*state, "team-a", "n2", key, "box"));
+    assert_false(is_out(*state, "team-a", "m", key, "tube"));
+    assert_null(bans_named(*state, &admin, "tube", now));
+}
+
+TEST_IN(bans, the_last_word_about_a_node_counts)
+{
+    ban(*state, "n", "team-a", "box", 2000);
+    ban(*state, "n", "team-a", "tube", 3000);
+    assert_false(is_out(*state, "team-a", "n2", key, "box"));
+    assert_true(is_out(*state, "team-a", "n2", key, "tube"));
+    assert_null(bans_at(*state, 1));
+}
+
+TEST_IN(bans, whoever_may_lift_one_finds_it_by_id_or_label)
+{
+    ban(*state, "n", "team-a", "box", 2000);
+    ban(*state, "m", "team-b1", "box", 2000);
+    assert_string_equal(bans_named(*state, &of_team_b, "box", now)->node, "m");
+    assert_null(bans_named(*state, &of_team_b, "n", now));
+    const struct msg_ban_row *row = bans_named(*state, &admin, "n", now);
+    assert_string_equal(row->node, "n");
+    bans_forget(*state, row);
+    assert_false(is_out(*state, "team-a", "n", key, "box"));
+    assert_true(is_out(*state, "team-b1", "n", key, "box"));
+    assert_null(bans_named(*state, &admin, "n", now));
+}
+
+/* A renewed key was another one, and its holder was in again. */
+TEST_IN(bans, who_renews_its_own_key_is_as_much_out)
+{
+    static const uint8_t renewed[PRINCIPAL_KEY_ID_BYTES] = {3, 1, 1, 0, 9, 9, 9, 9, [15] = 1};
+    static const uint8_t another[PRINCIPAL_KEY_ID_BYTES] = {3, 1, 1, 0, 9, 9, 9, 9, [15] = 2};
+    struct principal by = {.kind = PRINCIPAL_BY_NODE_KEY};
+    const struct msg_ban_row row = {.node = "n",
+                                    .job = "j",
+                                    .key = "03000100070707070000000000000001",
+                                    .token = "",
+                                    .name = "",
+                                    .until = {2000}};
+    assert_int_equal(bans_take(*state, &row), 0);
+    memcpy(by.key_id, renewed, sizeof(renewed));
+    assert_non_null(bans_find(*state, &by, "j", "n2", "other", now));
+    memcpy(by.key_id, another, sizeof(another));
+    assert_null(bans_find(*state, &by, "j", "n2", "other", now));
+}
+
+/* Whoever may evict from one job only let those in again that others had evicted. */
+TEST_IN(bans, those_of_one_job_push_out_none_of_another)
+{
+    char name[8];
+    ban(*state, "first", "team-a", "first", 2000);
+    for (unsigned i = 0; i <= BANS_KEPT_MAX; i++) {
+        (void)snprintf(name, sizeof(name), "n%u", i);
+        ban(*state, name, "team-b", name, 2000);
+    }
+    assert_true(is_out(*state, "team-a", "first", key, "first"));
+    assert_false(is_out(*state, "team-b", "n1", key, "n1"));
+    assert_true(is_out(*state, "team-b", "n2", key, "n2"));
+}
+
+TEST_IN(bans, the_oldest_makes_room)
+{
+    char name[8];
+    for (unsigned i = 0; i <= BANS_KEPT_MAX; i++) {
+        (void)snprintf(name, sizeof(name), "n%u", i);
+        ban(*state, name, "j", name, 2000);
+    }
+    assert_false(is_out(*state, "j", "n0", key, "n0"));
+    assert_true(is_out(*state, "j", "n1", key, "n1"));
+    assert_string_equal(bans_at(*state, 0)->node, "n1000");
+    assert_string_equal(bans_at(*state, BANS_KEPT_MAX - 1)->node, "n1");
+    assert_null(bans_at(*state, BANS_KEPT_MAX));
+}

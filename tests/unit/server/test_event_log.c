@@ -1,0 +1,209 @@
+/* tests/unit/server/test_event_log.c: the ring of the newest events: numbers, who asks from where,
+ * and what is left out. */
+#include <event2/event.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "server/events/event_log.h"
+#include "tests/unit/fake_clock.h"
+#include "tests/unit/server/kept.h"
+#include "tests/unit/server_core/server_fixture.h"
+
+/* As event_log.c has it. */
+#define RING 1000
+#define AT_ONCE 100
+
+static struct events *e;
+static struct world *w; /* its core has job "j" in run 1 */
+static struct kept kept;
+
+static int begin(void **state)
+{
+    (void)state;
+    fake_clock_init();
+    w = a_running_world(1, 1, 1);
+    kept_begin(&kept, event_base_new());
+    return events_new(w->r, &e);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    events_free(e);
+    kept_end(&kept);
+    event_base_free(kept.base);
+    world_free(w);
+    return 0;
+}
+
+#define FIXTURE begin, end
+
+static void add(const char *job, const char *says)
+{
+    events_add(e, &(struct msg_event_row){.kind = "k", .job = job, .says = says});
+}
+
+/* So many, far enough apart that all are told. */
+static void add_many(const char *job, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        fake_clock_pass(NULL, 1000);
+        add(job, "s");
+    }
+}
+
+static uint64_t next(const char *job, uint64_t after)
+{
+    const struct msg_event_row *row = events_next(e, job, after);
+    return row ? row->number : 0;
+}
+
+TEST_IN(events, have_numbers_that_go_up_by_one_and_the_run_that_the_core_knows)
+{
+    assert_int_equal(events_newest(e), 0);
+    add("j", "first");
+    add(NULL, "second");
+    add("b", "third");
+    assert_int_equal(events_newest(e), 3);
+    assert_int_equal(events_next(e, NULL, 0)->run, 1);
+    assert_string_equal(events_next(e, NULL, 0)->says, "first");
+    assert_string_equal(events_next(e, NULL, 1)->job, "");
+    assert_int_equal(events_next(e, NULL, 2)->run, 0);
+    events_add(e, &(struct msg_event_row){.kind = "k", .job = "j", .run = 3, .says = ""});
+    assert_int_equal(events_next(e, NULL, 3)->run, 3); /* of an earlier one */
+}
+
+TEST_IN(events, come_to_who_asks_behind_a_number_and_of_one_job)
+{
+    add("a", "");
+    add("b", "");
+    add("a", "");
+    assert_int_equal(next(NULL, 0), 1);
+    assert_int_equal(next(NULL, 1), 2);
+    assert_int_equal(next("a", 1), 3);
+    assert_int_equal(next("b", 2), 0);
+    assert_int_equal(next(NULL, 3), 0);
+}
+
+TEST_IN(events, above_the_ring_the_oldest_go_and_that_is_known)
+{
+    add_many("a", RING);
+    assert_true(events_has_after(e, 0));
+    assert_int_equal(next(NULL, 0), 1);
+    add_many("a", 2);
+    assert_int_equal(next(NULL, 0), 3);
+    assert_true(events_has_after(e, 2));
+    assert_false(events_has_after(e, 1)); /* 2 is on the disk only */
+    assert_int_equal(next(NULL, RING + 1), RING + 2);
+}
+
+TEST_IN(events, the_newest_of_a_job_begin_behind_a_number)
+{
+    bool all;
+    assert_int_equal(events_before_last(e, NULL, 5, &all), 0);
+    assert_true(all);
+    add("a", "");
+    add("b", "");
+    add("a", "");
+    add("b", "");
+    assert_int_equal(events_before_last(e, "a", 1, &all), 2);
+    assert_true(all);
+    assert_int_equal(events_before_last(e, "a", 2, &all), 0);
+    assert_int_equal(events_before_last(e, NULL, 3, &all), 1);
+    assert_int_equal(events_before_last(e, "a", 9, &all), 0);
+    assert_true(all); /* no more were ever kept */
+    assert_int_equal(events_before_last(e, NULL, 0, &all), 4);
+    add_many("b", RING); /* of whom the oldest make room, not the others' */
+    assert_int_equal(events_before_last(e, "a", 1, &all), 2);
+    assert_true(all);
+    assert_int_equal(next("a", 0), 1);
+    (void)events_before_last(e, "a", 9, &all);
+    assert_false(all);
+    (void)events_before_last(e, "b", 9, &all);
+    assert_true(all);
+}
+
+TEST_IN(events, of_one_kind_and_job_at_once_some_are_left_out_and_counted)
+{
+    for (int i = 0; i < AT_ONCE + 3; i++) {
+        add("a", "it came");
+    }
+    assert_int_equal(events_newest(e), AT_ONCE);
+    add("b", "another job's"); /* is told, and says so */
+    assert_string_equal(events_next(e, NULL, AT_ONCE)->says,
+                        "another job's (and 3 more that are not told)");
+    fake_clock_pass(NULL, 2000);
+    add("a", "it came");
+    assert_string_equal(events_next(e, NULL, AT_ONCE + 1)->says, "it came");
+}
+
+TEST_IN(events, of_all_kinds_and_jobs_together_there_is_a_bound_that_time_lifts)
+{
+    char job[32];
+    for (int i = 0; i < 2100; i++) {
+        (void)snprintf(job, sizeof job, "j%d", i);
+        add(job, "");
+    }
+    assert_int_equal(events_newest(e), 2000);
+    fake_clock_pass(NULL, 200);
+    for (int i = 0; i < 20; i++) {
+        (void)snprintf(job, sizeof job, "k%d", i);
+        add(job, "");
+    }
+    assert_int_equal(events_newest(e), 2010);
+}
+
+static size_t owner_is_key(const void *ctx, const char *job, uint8_t ret[ADMISSION_NAME_MAX])
+{
+    ret[0] = (uint8_t)job[0]; /* all jobs with this letter are of one key */
+    return 1;
+}
+
+TEST_IN(events, one_owner_takes_neither_the_ring_nor_the_rate_from_others)
+{
+    char job[32];
+    events_own(e, owner_is_key, NULL);
+    add("honest", "it trains");
+    for (int i = 0; i < 5000; i++) { /* each of a job of its own */
+        (void)snprintf(job, sizeof job, "x%d", i);
+        add(job, "");
+        fake_clock_pass(NULL, i % 2);
+    }
+    const uint64_t newest = events_newest(e);
+    assert_true(newest < 600);
+    add("honest", "it trains on");
+    assert_int_equal(events_newest(e), newest + 1);
+    assert_int_equal(next("honest", 0), 1);
+    for (int i = 0; i < 2 * RING; i++) {
+        (void)snprintf(job, sizeof job, "x%d", i);
+        add(job, "");
+        fake_clock_pass(NULL, 1000);
+    }
+    assert_int_equal(next("honest", 0), 1);
+    assert_int_equal(next("honest", 1), newest + 1);
+}
+
+static uint32_t n_kept(void)
+{
+    return kept_read(&kept, MSG_EVENT_ROW, 10000, NULL);
+}
+
+TEST_IN(events, are_kept_on_a_disk_that_takes_them)
+{
+    enum { WAITING = 5000 }; /* more than event_log.c lets wait */
+    add("j", "before there was one");
+    events_keep(e, kept.writer);
+    add("j", "");
+    assert_int_equal(n_kept(), 1);
+    kept_hold(&kept);
+    for (int i = 0; i < WAITING; i++) {
+        assert_int_equal(
+            writer_note(kept.writer, "j",
+                        &(struct msg_epoch_row){.run = 1, .epoch = 1 + (uint64_t)i, .blamed = ""}),
+            0);
+    }
+    add("j", ""); /* the ledger's rows go first */
+    kept_release(&kept);
+    assert_int_equal(n_kept(), 1);
+    assert_int_equal(events_newest(e), 3); /* here it is all the same */
+}

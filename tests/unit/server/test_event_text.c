@@ -1,0 +1,190 @@
+/* tests/unit/server/test_event_text.c: what the server does, in the sentences that people read. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/heap.h"
+#include "server/events/event_text.h"
+#include "tests/unit/test_runner.h"
+
+static struct rdzv *core;
+static struct events *events;
+
+static int make(void **state)
+{
+    (void)state;
+    struct rdzv_config config = {
+        .incarnation = 1, .ttl_ms = 10000, .exit_grace_ms = 60000, .max_sessions = 8};
+    return rdzv_new(&config, &heap_mem, &core) || events_new(core, &events) ? -1 : 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    events_free(events);
+    rdzv_free(core);
+    return 0;
+}
+
+#define FIXTURE make, end
+
+/* The newest event is this one. */
+static void check(const char *kind, enum tfe_event_level level, const char *says)
+{
+    const struct msg_event_row *row = events_next(events, NULL, events_newest(events) - 1);
+    assert_non_null(row);
+    assert_string_equal(row->kind, kind);
+    assert_int_equal(row->level, level);
+    assert_string_equal(row->says, says);
+}
+
+static struct rdzv_trace of_ann(enum rdzv_trace_kind kind, uint64_t number, const char *text)
+{
+    return (struct rdzv_trace){.kind = kind,
+                               .job = "j",
+                               .node = "n1",
+                               .name = "ann",
+                               .epoch = 7,
+                               .number = number,
+                               .text = text};
+}
+
+TEST_IN(event, of_each_trace_is_one_plain_sentence)
+{
+    static const struct {
+        enum rdzv_trace_kind trace;
+        uint64_t number;
+        const char *text;
+        const char *kind;
+        enum tfe_event_level level;
+        const char *says;
+    } all[] = {
+        {TRACE_NODE_JOINED, 0, "ann", "joined", EVENT_INFO, "ann has joined"},
+        {TRACE_NODE_BACK, 0, NULL, "back", EVENT_INFO, "ann is connected again"},
+        {TRACE_NODE_READY, 0, "h", "ready", EVENT_INFO,
+         "ann is ready, its trainers are reached at h"},
+        {TRACE_NODE_UNREACHED, 0, "h:1", "unreached", EVENT_WARN,
+         "ann is not reached at h:1 so far"},
+        {TRACE_NODE_DEAD, 0, "its guard", "dead", EVENT_WARN,
+         "all that ann ran is proven dead, by its guard"},
+        {TRACE_NODE_SUSPECT, 0, NULL, "suspect", EVENT_WARN,
+         "ann has lost its connection without a goodbye: its lease runs"},
+        {TRACE_NODE_LOST, 0, "its lease is over", "lost", EVENT_WARN,
+         "ann is lost: its lease is over"},
+        {TRACE_NODE_LEFT, 0, NULL, "left", EVENT_INFO, "ann has left"},
+        {TRACE_NODE_QUARANTINED, 90000, "own_fault", "quarantine", EVENT_WARN,
+         "ann is kept out for 1m30s, its trainers fail while others' do not (own_fault)"},
+        {TRACE_NODE_REFUSED, 0, "the job has other sizes", "refused", EVENT_WARN,
+         "ann was refused: the job has other sizes"},
+        {TRACE_PLACE_RESTART, 2, NULL, "place_restart", EVENT_INFO,
+         "the trainer of ann is started again, time 2 in epoch 7, which goes on"},
+        {TRACE_PLACE_EMPTY, 0, "it leaves", "place_empty", EVENT_WARN,
+         "epoch 7 goes on without the worker on ann (it leaves)"},
+        {TRACE_PLACE_DONE, 1, NULL, "place_done", EVENT_INFO,
+         "the worker on ann has ended with exit status 0"},
+        {TRACE_EVALUATOR, 1, "starts again", "evaluator", EVENT_INFO,
+         "the evaluator, at ann, starts again"},
+        {TRACE_SWITCH, 0, "node_lost", "switch", EVENT_INFO, "epoch 7 ends (node_lost)"},
+        {TRACE_EPOCH, 3, "joined", "epoch", EVENT_INFO, "epoch 7 begins with 3 nodes (joined)"},
+        {TRACE_REBUILT, 3, NULL, "rebuilt", EVENT_WARN,
+         "epoch 7 was put together again, from the word of 3 nodes"},
+        {TRACE_WAIT_FENCE, 61000, NULL, "fence", EVENT_WARN,
+         "the next epoch waits up to 1m01s, until the trainers of a lost node must have ended"},
+        {TRACE_MASS_LOSS, 5000, "half are gone", "mass_loss", EVENT_ERROR,
+         "nothing is decided for 5.0s: half are gone"},
+        {TRACE_WRITE_FAILED, 1000, NULL, "store", EVENT_ERROR,
+         "what the next epoch needs could not be written; again in 1.0s"},
+        {TRACE_NODE_ALONE, 1, NULL, "node_alone", EVENT_WARN,
+         "ann, rank 1, does not use the cluster that TF_CONFIG gives it: it neither listens at its "
+         "address nor is connected to rank 0, and trains alone"},
+        {TRACE_NODE_STAYS, 0, "ann", "stays", EVENT_INFO, "ann does not go away after all"},
+        {TRACE_SAVE, 1, NULL, "save", EVENT_INFO, "the scripts are asked for a checkpoint"},
+        {TRACE_SAVED, 2000, NULL, "save", EVENT_INFO,
+         "the scripts have saved one, 2.0s after they were asked"},
+        {TRACE_GROWTH_WAITS, 0, "waits for a checkpoint", "growth_waits", EVENT_INFO,
+         "growth waits for a checkpoint"},
+        {TRACE_NODE_EXITED, 3, "Traceback\nKeyError: 'x'\n\n", "exited", EVENT_WARN,
+         "a trainer of ann has failed with code 3: KeyError: 'x'"},
+        {TRACE_NODE_EXITED, 128 + 11, "", "exited", EVENT_WARN,
+         "a trainer of ann was ended by signal 11"},
+        {TRACE_END, 0, "own_fault", "verdict", EVENT_INFO,
+         "verdict: the trainer of ann is at fault itself"},
+        {TRACE_END, 0, "peer_caused", "verdict", EVENT_INFO,
+         "verdict: the trainer of ann ended because a peer did: not its fault"},
+        {TRACE_RESTARTS, 2, NULL, "restarts", EVENT_INFO, "restart 2 of the budget is used"},
+        {TRACE_RESTARTS, 0, "10 minutes of progress", "restarts", EVENT_INFO,
+         "0 restarts of the budget are used now, fewer than before: 10 minutes of progress"},
+        {TRACE_NODE_NOTICED, 30000, "preempt", "notice", EVENT_WARN,
+         "ann will go away in 30s (preempt)"},
+        {TRACE_JOB_FINISHED, 0, "", "finished", EVENT_INFO, "the job has ended"},
+    };
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        const struct rdzv_trace trace = of_ann(all[i].trace, all[i].number, all[i].text);
+        const uint64_t before = events_newest(events);
+        event_of_trace(events, &trace);
+        assert_int_equal(events_newest(events), before + 1);
+        check(all[i].kind, all[i].level, all[i].says);
+    }
+}
+
+TEST_IN(event, of_a_hint_says_that_it_may_come_to_nothing)
+{
+    struct rdzv_trace trace = of_ann(TRACE_NODE_NOTICED, 0, "rebalance");
+    trace.uncertain = true;
+    event_of_trace(events, &trace);
+    check("notice", EVENT_WARN, "ann may go away (rebalance)");
+}
+
+TEST_IN(event, is_not_made_of_a_trainer_that_was_told_to_end_or_ended_well)
+{
+    struct rdzv_trace trace = of_ann(TRACE_NODE_EXITED, 143, "");
+    trace.stopped = true;
+    event_of_trace(events, &trace);
+    trace = of_ann(TRACE_NODE_EXITED, 0, "");
+    event_of_trace(events, &trace);
+    assert_int_equal(events_newest(events), 0);
+}
+
+TEST_IN(event, names_who_has_no_label_by_its_id_and_who_has_none_as_an_agent)
+{
+    struct rdzv_trace trace = of_ann(TRACE_NODE_LEFT, 0, NULL);
+    trace.name = "";
+    event_of_trace(events, &trace);
+    check("left", EVENT_INFO, "n1 has left");
+    trace = (struct rdzv_trace){.kind = TRACE_NODE_REFUSED, .text = "it comes too late"};
+    event_of_trace(events, &trace);
+    check("refused", EVENT_WARN, "an agent was refused: it comes too late");
+}
+
+TEST_IN(event, of_a_first_step_says_what_each_phase_took)
+{
+    struct msg_epoch_row row = {.run = 1, .epoch = 7};
+    row.at[EPOCH_DETECTED].ms = 1000;
+    row.at[EPOCH_STOPPED].ms = 1010;
+    row.at[EPOCH_GATHERED].ms = 1300;
+    row.at[EPOCH_COMMITTED].ms = 1305;
+    event_of_ledger(events, "j", &row);
+    assert_int_equal(events_newest(events), 0); /* it has none yet */
+    row.at[EPOCH_PROGRESSED].ms = 62305;
+    event_of_ledger(events, "j", &row);
+    check("first_step", EVENT_INFO,
+          "epoch 7 trains: 10 ms until STOP, 290 ms until all were ready, 5 ms on disk, 1m01s to "
+          "the first step");
+    row.at[EPOCH_ENDED].ms = 99999;
+    event_of_ledger(events, "j", &row);
+    assert_int_equal(events_newest(events), 1);
+}
+
+TEST_IN(event, of_the_store_comes_with_its_trouble_and_its_end)
+{
+    event_of_store(events, -1, "disk full");
+    check("store", EVENT_ERROR,
+          "the database takes nothing (disk full): what runs goes on, no new epoch begins");
+    event_of_store(events, 0, NULL);
+    check("store", EVENT_INFO, "the database takes what is written again");
+}
+
+TEST_IN(event, of_an_order_says_who_gave_it_and_what_came_of_it)
+{
+    event_of_order(events, "alice", "DRAIN", "j", "ann", "done");
+    check("order", EVENT_INFO, "alice has ordered DRAIN of ann: done");
+}

@@ -1,0 +1,150 @@
+/* tests/unit/server/test_response_stream.c: rows reach the asker whole and in order, at the pace at
+ * which it reads, over a real channel. */
+#include "server/query/response_stream.h"
+#include "tests/unit/channel/socketpair.h"
+
+/* A source of so many rows, then the end. */
+struct numbers {
+    struct rows rows;
+    uint64_t n;     /* rows that it has given */
+    uint64_t last;  /* … before the end */
+    uint64_t pause; /* once that many are given it has to be woken; 0: never */
+    int fails_with; /* in place of the end */
+    unsigned *freed;
+};
+
+static int next_number(struct rows *rows, struct tfe_msg *ret)
+{
+    struct numbers *source = (struct numbers *)rows;
+    if (source->pause != 0 && source->n == source->pause) {
+        return TFE_EMORE;
+    }
+    if (source->n == source->last) {
+        *ret = (struct tfe_msg){.type = MSG_STATUS_END};
+        return source->fails_with;
+    }
+    *ret = renewed(++source->n);
+    return 0;
+}
+
+static void free_numbers(struct rows *rows)
+{
+    struct numbers *source = (struct numbers *)rows;
+    (*source->freed)++;
+    free(source);
+}
+
+static const struct rows_ops number_ops = {next_number, free_numbers};
+
+struct fixture {
+    struct world world;
+    struct gate gate;
+    struct answer *answer;
+    struct numbers *source;
+    unsigned freed;
+    unsigned rounds; /* of drained() */
+    int rc;          /* of the last of them */
+    size_t most;     /* that was queued */
+};
+
+static struct fixture f;
+
+/* As session.c does it. */
+static void on_drained(struct side *side, const struct tfe_msg *msg)
+{
+    (void)side;
+    (void)msg;
+    f.rounds++;
+    if (f.answer) {
+        f.rc = answer_go_on(&f.answer);
+        const size_t queued = f.world.server.ch ? channel_queued(f.world.server.ch) : 0;
+        f.most = queued > f.most ? queued : f.most;
+    }
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    memset(&f, 0, sizeof(f));
+    world_make(&f.world);
+    world_connect(&f.world);
+    f.world.server.on_drained = on_drained;
+    gate_init(&f.gate, f.world.base);
+    f.source = calloc(1, sizeof(*f.source));
+    f.source->rows.ops = &number_ops;
+    f.source->freed = &f.freed;
+    return 0;
+}
+
+static int done(void **state)
+{
+    (void)state;
+    answer_done(&f.answer);
+    assert_int_equal(f.freed, 1);
+    gate_done(&f.gate);
+    world_end(&f.world);
+    return 0;
+}
+
+static int answer(uint64_t last)
+{
+    f.source->last = last;
+    return answer_begin(&f.source->rows, &f.gate, f.world.server.ch, &f.answer);
+}
+
+#define FIXTURE begin, done
+
+TEST_IN(answer, of_many_rows_comes_whole_and_in_order_a_bite_at_a_time)
+{
+    assert_int_equal(answer(50000), 0);
+    assert_non_null(f.answer);
+    RUN_UNTIL(&f.world, f.world.client.messages == 50001);
+    assert_int_equal(f.world.client.disorder, 0);
+    assert_int_equal(f.rc, 0);
+    assert_null(f.answer);
+    assert_int_equal(f.freed, 1);
+    assert_true(f.rounds > 10);
+    assert_true(f.most < 2 * LIMIT_UNSENT_BYTES);
+}
+
+TEST_IN(answer, that_has_to_wait_for_its_source_goes_on_when_that_wakes_it)
+{
+    f.source->pause = 3;
+    assert_int_equal(answer(5), 0);
+    RUN_UNTIL(&f.world, f.world.client.messages == 3);
+    world_settle(&f.world);
+    assert_true(f.answer->waits);
+    assert_int_equal(f.world.client.messages, 3);
+    f.source->pause = 0;
+    f.source->rows.wake(f.source->rows.wake_ctx);
+    assert_false(f.answer->waits);
+    RUN_UNTIL(&f.world, f.world.client.messages == 6);
+    assert_null(f.answer);
+}
+
+TEST_IN(answer, whose_source_has_no_memory_ends_the_session)
+{
+    f.source->fails_with = TFE_ENOMEM;
+    assert_int_equal(answer(2), TFE_ENOMEM);
+    assert_null(f.answer);
+    assert_int_equal(f.freed, 1);
+}
+
+TEST_IN(answer, that_is_broken_off_frees_its_source_and_its_place_at_the_gate)
+{
+    f.gate.left = 0; /* others were quicker in this turn */
+    assert_int_equal(answer(5), 0);
+    assert_true(f.answer->pass.is_waiting);
+    answer_done(&f.answer);
+    assert_int_equal(f.freed, 1);
+    assert_true(TAILQ_EMPTY(&f.gate.waiting));
+    world_settle(&f.world);
+    assert_int_equal(f.world.client.messages, 0);
+}
+
+TEST_IN(answer, that_the_gate_holds_back_is_said_in_a_later_turn)
+{
+    f.gate.left = 0;
+    assert_int_equal(answer(5), 0);
+    RUN_UNTIL(&f.world, f.world.client.messages == 6);
+}

@@ -1,0 +1,89 @@
+/* tests/unit/server/test_server_state.c: the state directory: whose it is, who holds it, and the
+ * endpoint that it tells. */
+#include "server/sandbox/drop_privileges.h"
+#include "server/server_state.h"
+#include "tests/unit/folder.h"
+
+static char dir[FOLDER_BYTES];
+
+static int set_up(void **state)
+{
+    folder_make(dir);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    folder_remove(dir);
+    return 0;
+}
+#define FIXTURE set_up, tear_down
+
+static int open_it(struct state *s, struct tfe_why *why)
+{
+    const struct rights nobody_else = {.changes = false};
+    int rc = state_make(s, dir, &nobody_else, why);
+    return rc != 0 ? rc : state_open(s, NULL, why);
+}
+
+static const char *endpoint(void)
+{
+    static char text[128];
+    int fd = open(folder_path(dir, "endpoint"), O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
+    text[n > 0 ? n : 0] = '\0';
+    if (fd >= 0) {
+        close(fd);
+    }
+    return text;
+}
+
+TEST_IN(state, is_one_servers_at_a_time)
+{
+    struct state first, second;
+    struct tfe_why why;
+    char pid[32];
+    assert_int_equal(open_it(&first, &why), 0);
+    assert_int_equal(open_it(&second, &why), TFE_EEXIST);
+    snprintf(pid, sizeof pid, "(pid %ld)", (long)getpid());
+    assert_non_null(strstr(why.text, pid));
+    state_close(&second); /* holds nothing */
+    assert_int_equal(open_it(&second, &why), TFE_EEXIST);
+    state_close(&first);
+    assert_int_equal(open_it(&second, &why), 0);
+    state_close(&second);
+}
+
+TEST_IN(state, that_others_may_look_into_is_refused)
+{
+    struct state s;
+    struct tfe_why why;
+    assert_int_equal(chmod(dir, 0750), 0);
+    assert_int_equal(open_it(&s, &why), TFE_EAUTH);
+    assert_int_equal(chmod(dir, 0700), 0);
+    assert_int_equal(open_it(&s, &why), 0);
+    state_close(&s);
+}
+
+TEST_IN(state, tells_how_the_server_is_reached_from_here_until_it_ends)
+{
+    static const struct {
+        const char *bind, *line;
+    } rows[] = {
+        {"0.0.0.0", "127.0.0.1:5556\n"}, {"::", "[::1]:5556\n"}, {"192.0.2.1", "192.0.2.1:5556\n"}};
+    struct state s;
+    struct tfe_why why;
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(open_it(&s, &why), 0);
+        assert_int_equal(state_write_endpoint(&s, rows[i].bind, 5556, &why), 0);
+        assert_string_equal(endpoint(), rows[i].line);
+        state_close(&s);
+        assert_string_equal(endpoint(), "");
+    }
+    /* Another server's word stays. */
+    assert_int_equal(open_it(&s, &why), 0);
+    assert_int_equal(state_write_endpoint(&s, "::", 5556, &why), 0);
+    folder_write(folder_path(dir, "endpoint"), "127.0.0.1:7000\n");
+    state_close(&s);
+    assert_string_equal(endpoint(), "127.0.0.1:7000\n");
+}
