@@ -44,6 +44,13 @@ static const char *const shared[] = {"PATH",
                                      "TF_*",
                                      "XLA_*",
                                      "KERAS_*",
+                                     "JAX_*",
+                                     "JAXLIB_*",
+                                     "TORCH_*",
+                                     "PYTORCH_*",
+                                     "GLOO_*",
+                                     "MASTER_ADDR",
+                                     "MASTER_PORT",
                                      "CUDA_*",
                                      "CUDNN_*",
                                      "NCCL_*",
@@ -69,7 +76,19 @@ static const char *const shared[] = {"PATH",
                                      "HTTP_PROXY",
                                      "HTTPS_PROXY",
                                      "NO_PROXY"};
-#define OWN_MAX 32
+/* Where other frameworks find their coordinator. The user's own values win, see
+ * list_add_frameworks(). */
+static const char *const coordinates[] = {
+    "JAX_COORDINATOR_ADDRESS",
+    "JAX_NUM_PROCESSES",
+    "JAX_PROCESS_ID",
+    "KERAS_DISTRIBUTION_JOB_ADDRESSES",
+    "KERAS_DISTRIBUTION_NUM_PROCESSES",
+    "KERAS_DISTRIBUTION_PROCESS_ID",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+};
+#define OWN_MAX 40
 /* TFE_SET_NAME=value: NAME=value for trainers, and not for the agent itself. */
 #define SET_PREFIX "TFE_SET_"
 
@@ -126,6 +145,17 @@ static bool entry_is_overruled(const char *const *base, const char *entry)
     for (; *base && !is; base++) {
         const char *set = entry_behind(*base, SET_PREFIX);
         is = set && strncmp(set, entry, n) == 0;
+    }
+    return is;
+}
+
+/* True if this agent is itself a trainer of another agent: coordinates in its environment belong to
+ * the outer job. */
+static bool is_nested(const char *const *base)
+{
+    bool is = false;
+    for (; *base && !is; base++) {
+        is = entry_is(*base, "TFE_EPOCH");
     }
     return is;
 }
@@ -262,6 +292,43 @@ static void list_add_tf_config(struct list *list, const struct trainer_place *pl
     }
 }
 
+/* True if the user has set the variable, under its own name or with TFE_SET_. */
+static bool user_has_set(const char *const *base, bool is_nested, const char *name)
+{
+    bool has = false;
+    for (; *base && !has; base++) {
+        const char *set = entry_behind(*base, SET_PREFIX);
+        has = (!is_nested && entry_is(*base, name)) || (set && entry_is(set, name));
+    }
+    return has;
+}
+
+/* What JAX, Keras 3 and PyTorch read to find their coordinator, which is rank 0. An evaluator forms
+ * a cluster of its own, as in TF_CONFIG. */
+static void list_add_frameworks(struct list *list, const struct trainer_place *place,
+                                const char *const *base)
+{
+    const struct agent_place *node = place->node;
+    const bool is_alone = node->own.role == TASK_EVALUATOR;
+    const struct msg_row *leader = is_alone ? &node->own : &node->rows[0];
+    char address[ENDPOINT_TEXT_MAX];
+    char port[8];
+    char count[24];
+    char rank[16];
+    endpoint_format(address, leader->host, leader->port);
+    snprintf(port, sizeof port, "%u", (unsigned)leader->port);
+    snprintf(count, sizeof count, "%zu", is_alone ? (size_t)1 : node->n_rows);
+    snprintf(rank, sizeof rank, "%" PRIu32, is_alone ? 0 : node->rank + place->local_rank);
+    /* In the order of coordinates[]. */
+    const char *const values[] = {address, count, rank, address, count, rank, leader->host, port};
+    const bool nested = is_nested(base);
+    for (size_t i = 0; i < sizeof coordinates / sizeof coordinates[0]; i++) {
+        if (!user_has_set(base, nested, coordinates[i])) {
+            list_add(list, "%s=%s", coordinates[i], values[i]);
+        }
+    }
+}
+
 static void list_add_place(struct list *list, const struct trainer_place *place)
 {
     const struct agent_place *node = place->node;
@@ -296,6 +363,7 @@ int environment_new(const char *const *base, const struct trainer_place *place, 
     const struct trainer_user *user = trainer_user();
     size_t n_base = 0;
     bool unbuffered = false;
+    const bool nested = is_nested(base);
     for (; base[n_base]; n_base++) {
         unbuffered = unbuffered || entry_is(base[n_base], "PYTHONUNBUFFERED") ||
                      entry_is(base[n_base], SET_PREFIX "PYTHONUNBUFFERED");
@@ -309,6 +377,8 @@ int environment_new(const char *const *base, const struct trainer_place *place, 
         if (set && !entry_is_one_of(set, replaced, sizeof replaced / sizeof replaced[0])) {
             list_add(&list, "%s", set);
         } else if (!entry_is_one_of(base[i], replaced, sizeof replaced / sizeof replaced[0]) &&
+                   !(nested && entry_is_one_of(base[i], coordinates,
+                                               sizeof coordinates / sizeof coordinates[0])) &&
                    !entry_is_overruled(base, base[i]) &&
                    (!user->name ||
                     entry_is_one_of(base[i], shared, sizeof shared / sizeof shared[0]))) {
@@ -326,6 +396,7 @@ int environment_new(const char *const *base, const struct trainer_place *place, 
     if (place) {
         list_add_tf_config(&list, place, habit_of(base));
         list_add_place(&list, place);
+        list_add_frameworks(&list, place, base);
     }
     if (list.failed) {
         environment_free(list.strings);

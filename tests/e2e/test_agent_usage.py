@@ -247,6 +247,23 @@ def test_options_come_from_the_environment_and_trainers_never_see_them(server, f
     assert [e["job"] for e in s.events("epoch")] == ["envy"]
 
 
+def test_jax_keras_and_torch_find_rank_0_unless_the_user_says_where(server, fleet):
+    server(*QUICK)
+    for port in (None, "29500"):
+        fleet.start("--nnodes=2:2", env={"MASTER_PORT": port} if port else None)
+    epoch = fleet.wait_world(2)
+    starts = {start["rank"]: start for start in fleet.starts(epoch)}
+    for rank, start in starts.items():
+        seen, leader = start["env"], start["cluster"][0]
+        host, _, port = leader.rpartition(":")
+        assert seen["JAX_COORDINATOR_ADDRESS"] == seen["KERAS_DISTRIBUTION_JOB_ADDRESSES"] == leader
+        assert seen["JAX_NUM_PROCESSES"] == seen["KERAS_DISTRIBUTION_NUM_PROCESSES"] == "2"
+        assert seen["JAX_PROCESS_ID"] == seen["KERAS_DISTRIBUTION_PROCESS_ID"] == str(rank)
+        assert seen["MASTER_ADDR"] == host and seen["MASTER_PORT"] in (port, "29500")
+    assert sorted(start["env"]["MASTER_PORT"] == "29500" for start in starts.values()) == [False, True]
+    fleet.order("exit 0")
+
+
 def test_modules_and_commands(server, fleet, tmp_path):
     server(*QUICK)
     (fleet.folder / "mod.py").write_text("import sys, os; print('module', *sys.argv[1:], os.environ['TFE_RANK'])\n")

@@ -31,7 +31,7 @@ def main():
     facts = {"pid": os.getpid(), "ppid": os.getppid(), "epoch": int(epoch), "rank": int(rank), "argv": sys.argv,
              "cluster": json.loads(os.environ["TF_CONFIG"])["cluster"]["worker"],
              "task": json.loads(os.environ["TF_CONFIG"])["task"],
-             "env": {k: v for k, v in os.environ.items() if k.startswith(("TFE_", "TF_")) or k in
+             "env": {k: v for k, v in os.environ.items() if k.startswith(("TFE_", "TF_", "JAX_", "KERAS_DISTRIBUTION_", "MASTER_")) or k in
                      ("RANK", "LOCAL_RANK", "WORLD_SIZE", "NUM_WORKERS")}}
     log = a.directory / f"{epoch}.{rank}.{os.getpid()}.json"
 

@@ -73,6 +73,14 @@ TEST(environment, a_trainer_finds_its_place)
         {"LOCAL_WORLD_SIZE", "2"},
         {"NUM_WORKERS", "3"},
         {"PYTHONUNBUFFERED", "1"},
+        {"JAX_COORDINATOR_ADDRESS", "10.0.0.1:4001"},
+        {"JAX_NUM_PROCESSES", "3"},
+        {"JAX_PROCESS_ID", "1"},
+        {"KERAS_DISTRIBUTION_JOB_ADDRESSES", "10.0.0.1:4001"},
+        {"KERAS_DISTRIBUTION_NUM_PROCESSES", "3"},
+        {"KERAS_DISTRIBUTION_PROCESS_ID", "1"},
+        {"MASTER_ADDR", "10.0.0.1"},
+        {"MASTER_PORT", "4001"},
     };
     const char *const base[] = {NULL};
     struct seat seat;
@@ -150,6 +158,59 @@ TEST(environment, what_is_set_for_trainers_takes_the_place_of_the_agents_own)
     assert_string_equal(value_of(env, "PYTHONUNBUFFERED"), "0");
     assert_null(value_of(env, "TFE_TOKEN"));
     assert_null(value_of(env, "TFE_SET_A"));
+    environment_free(env);
+}
+
+TEST(environment, coordinates_that_the_user_has_set_win_over_the_agents)
+{
+    const char *const base[] = {"MASTER_PORT=29500", "TFE_SET_JAX_COORDINATOR_ADDRESS=c:1",
+                                "JAX_COORDINATOR_ADDRESS=d:2", "JAX_PROCESS_IDS=x", NULL};
+    struct seat seat;
+    seat_of(&seat, 1);
+    char **env;
+    assert_int_equal(environment_new(base, &seat.place, &env), 0);
+    assert_string_equal(value_of(env, "MASTER_PORT"), "29500");
+    assert_string_equal(value_of(env, "MASTER_ADDR"), "10.0.0.1");
+    assert_string_equal(value_of(env, "JAX_COORDINATOR_ADDRESS"), "c:1");
+    assert_string_equal(value_of(env, "JAX_PROCESS_ID"), "1");
+    assert_string_equal(value_of(env, "KERAS_DISTRIBUTION_JOB_ADDRESSES"), "10.0.0.1:4001");
+    environment_free(env);
+}
+
+TEST(environment, coordinates_of_an_outer_job_are_replaced)
+{
+    const char *const base[] = {"TFE_EPOCH=7", "MASTER_PORT=29500", "JAX_PROCESS_ID=9",
+                                "TFE_SET_MASTER_ADDR=mine", NULL};
+    struct seat seat;
+    seat_of(&seat, 1);
+    char **env;
+    assert_int_equal(environment_new(base, &seat.place, &env), 0);
+    assert_string_equal(value_of(env, "MASTER_PORT"), "4001");
+    assert_string_equal(value_of(env, "MASTER_ADDR"), "mine");
+    assert_string_equal(value_of(env, "JAX_PROCESS_ID"), "1");
+    environment_free(env);
+}
+
+TEST(environment, an_evaluator_coordinates_itself_and_ipv6_has_no_brackets_in_master_addr)
+{
+    static const struct msg_row worker = {.rank = 0, .host = "w", .port = 1};
+    const char *const base[] = {NULL};
+    const struct agent_place node = {
+        .epoch = 1,
+        .run = 1,
+        .rank = 1,
+        .n = 1,
+        .has_roles = true,
+        .rows = &worker,
+        .n_rows = 1,
+        .own = {.rank = 1, .host = "fd00::3", .port = 5, .role = TASK_EVALUATOR, .first = 1}};
+    const struct trainer_place place = {.node = &node, .nproc = 1, .job = "j", .node_id = "n"};
+    char **env;
+    assert_int_equal(environment_new(base, &place, &env), 0);
+    assert_string_equal(value_of(env, "JAX_COORDINATOR_ADDRESS"), "[fd00::3]:5");
+    assert_string_equal(value_of(env, "JAX_NUM_PROCESSES"), "1");
+    assert_string_equal(value_of(env, "JAX_PROCESS_ID"), "0");
+    assert_string_equal(value_of(env, "MASTER_ADDR"), "fd00::3");
     environment_free(env);
 }
 
