@@ -38,14 +38,14 @@ const char *agent_settings_state_dir(const struct agent_settings *settings)
     return settings->state_dir ? settings->state_dir : "";
 }
 
-static int parse_nnodes(void *spec, const char *value, struct tfe_why *why)
+static int parse_nnodes(void *spec, const char *value, struct tfe_reason *reason)
 {
     struct job_spec *ret = spec;
-    return options_nodes(value, &ret->min_nodes, &ret->max_nodes, why);
+    return options_nodes(value, &ret->min_nodes, &ret->max_nodes, reason);
 }
 
 /* A number, or what torchrun calls one: TensorFlow uses all processors in one process. */
-static int parse_nproc(void *nproc, const char *value, struct tfe_why *why)
+static int parse_nproc(void *nproc, const char *value, struct tfe_reason *reason)
 {
     static const struct option_spec number = {
         .kind = OPTION_NUMBER, .min = 1, .max = MSG_NPROC_MAX};
@@ -57,24 +57,24 @@ static int parse_nproc(void *nproc, const char *value, struct tfe_why *why)
     } else if (strcmp(value, "cpu") == 0) {
         n = devices_processors();
     } else {
-        return options_set_value(&number, nproc, value, why);
+        return options_set_value(&number, nproc, value, reason);
     }
     if (n == 0) {
-        why_set(why,
-                "\"gpu\": this machine has no /dev/nvidia*, or CUDA_VISIBLE_DEVICES hides all");
+        reason_set(reason,
+                   "\"gpu\": this machine has no /dev/nvidia*, or CUDA_VISIBLE_DEVICES hides all");
         return TFE_EINVAL;
     }
     *(uint32_t *)nproc = n < MSG_NPROC_MAX ? n : MSG_NPROC_MAX;
     return 0;
 }
 
-static int parse_grow(void *spec, const char *value, struct tfe_why *why)
+static int parse_grow(void *spec, const char *value, struct tfe_reason *reason)
 {
     struct job_spec *ret = spec;
     bool is_never = strcmp(value, "never") == 0;
     bool is_now = strcmp(value, "now") == 0;
     if (!is_never && !is_now && strcmp(value, "auto") != 0) {
-        why_set(why, "\"%s\" is none of auto, now, never", value);
+        reason_set(reason, "\"%s\" is none of auto, now, never", value);
         return TFE_EINVAL;
     }
     ret->no_grow = is_never;
@@ -82,7 +82,7 @@ static int parse_grow(void *spec, const char *value, struct tfe_why *why)
     return 0;
 }
 
-static int parse_role(void *config, const char *value, struct tfe_why *why)
+static int parse_role(void *config, const char *value, struct tfe_reason *reason)
 {
     struct agent_config *ret = config;
     static const enum tfe_task tasks[] = {TASK_CHIEF, TASK_WORKER, TASK_PS, TASK_EVALUATOR};
@@ -94,14 +94,14 @@ static int parse_role(void *config, const char *value, struct tfe_why *why)
         }
     }
     if (!ret->has_role && strcmp(value, "any") != 0) {
-        why_set(why, "\"%s\" is none of any, chief, worker, ps, evaluator", value);
+        reason_set(reason, "\"%s\" is none of any, chief, worker, ps, evaluator", value);
         return TFE_EINVAL;
     }
     return 0;
 }
 
 /* POLICY of all roles, or ROLE:POLICY of one, and others behind commas. */
-static int parse_restart_policy(void *policies, const char *value, struct tfe_why *why)
+static int parse_restart_policy(void *policies, const char *value, struct tfe_reason *reason)
 {
     uint32_t ret = 0;
     for (const char *at = value; at; at = *at == ',' ? at + 1 : NULL) {
@@ -119,10 +119,10 @@ static int parse_restart_policy(void *policies, const char *value, struct tfe_wh
             }
         }
         if (!is_known) {
-            why_set(why,
-                    "\"%s\": OnFailure, Never, Always or ExitCode is wanted, or ROLE:POLICY, "
-                    "separated by commas",
-                    value);
+            reason_set(reason,
+                       "\"%s\": OnFailure, Never, Always or ExitCode is wanted, or ROLE:POLICY, "
+                       "separated by commas",
+                       value);
             return TFE_EINVAL;
         }
         at += n;
@@ -131,40 +131,40 @@ static int parse_restart_policy(void *policies, const char *value, struct tfe_wh
     return 0;
 }
 
-static int parse_job(void *job, const char *value, struct tfe_why *why)
+static int parse_job(void *job, const char *value, struct tfe_reason *reason)
 {
     if (id_set(job, value)) {
-        why_set(why, "\"%s\" is no job name: " TFE_ID_RULE, value);
+        reason_set(reason, "\"%s\" is no job name: " TFE_ID_RULE, value);
         return TFE_EINVAL;
     }
     return 0;
 }
 
-static int parse_run(void *run_key, const char *value, struct tfe_why *why)
+static int parse_run(void *run_key, const char *value, struct tfe_reason *reason)
 {
     if (!id_is_valid(value)) {
-        why_set(why, "\"%s\" is no name of a run: " TFE_ID_RULE, value);
+        reason_set(reason, "\"%s\" is no name of a run: " TFE_ID_RULE, value);
         return TFE_EINVAL;
     }
     *(const char **)run_key = value;
     return 0;
 }
 
-static int parse_node_name(void *name, const char *value, struct tfe_why *why)
+static int parse_node_name(void *name, const char *value, struct tfe_reason *reason)
 {
     if (!id_is_valid(value)) {
-        why_set(why, "\"%s\" is no label of a node: " TFE_ID_RULE, value);
+        reason_set(reason, "\"%s\" is no label of a node: " TFE_ID_RULE, value);
         return TFE_EINVAL;
     }
     *(const char **)name = value;
     return 0;
 }
 
-static int parse_address(void *settings, const char *value, struct tfe_why *why)
+static int parse_address(void *settings, const char *value, struct tfe_reason *reason)
 {
     struct agent_settings *s = settings;
     if (endpoint_parse(value, s->address_host, sizeof(s->address_host), &s->address_port)) {
-        why_set(why, "\"%s\" is not HOST or HOST:PORT", value);
+        reason_set(reason, "\"%s\" is not HOST or HOST:PORT", value);
         return TFE_EINVAL;
     }
     s->agent.fixed_ports = s->address_port != 0;
@@ -173,10 +173,10 @@ static int parse_address(void *settings, const char *value, struct tfe_why *why)
 
 /* Watched by inotify, so it must be a folder of this machine's file system. */
 /* Read again where it is used. */
-static int parse_progress_regex(void *field, const char *value, struct tfe_why *why)
+static int parse_progress_regex(void *field, const char *value, struct tfe_reason *reason)
 {
     struct script_line *line;
-    int rc = script_line_new(value, &line, why);
+    int rc = script_line_new(value, &line, reason);
     if (rc == 0) {
         script_line_free(line);
         *(const char **)field = value;
@@ -184,17 +184,17 @@ static int parse_progress_regex(void *field, const char *value, struct tfe_why *
     return rc;
 }
 
-static int parse_checkpoint_dir(void *dir, const char *value, struct tfe_why *why)
+static int parse_checkpoint_dir(void *dir, const char *value, struct tfe_reason *reason)
 {
     if (strstr(value, "://")) {
-        why_set(why,
-                "\"%s\" is no directory of this machine; a script that saves there can tell "
-                "its checkpoints itself, on TFE_SOCKET",
-                value);
+        reason_set(reason,
+                   "\"%s\" is no directory of this machine; a script that saves there can tell "
+                   "its checkpoints itself, on TFE_SOCKET",
+                   value);
         return TFE_EINVAL;
     }
     if (strlen(value) >= PATH_MAX) {
-        why_set(why, "it is longer than a path may be");
+        reason_set(reason, "it is longer than a path may be");
         return TFE_EINVAL;
     }
     *(const char **)dir = value;
@@ -202,7 +202,7 @@ static int parse_checkpoint_dir(void *dir, const char *value, struct tfe_why *wh
 }
 
 /* K=V of visible characters; several with commas between them, as a variable holds them. */
-static int parse_label(void *labels, const char *value, struct tfe_why *why)
+static int parse_label(void *labels, const char *value, struct tfe_reason *reason)
 {
     struct pool_labels *ret = labels;
     for (const char *at = value; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
@@ -213,8 +213,8 @@ static int parse_label(void *labels, const char *value, struct tfe_why *why)
             is_sound = (unsigned char)at[i] > 0x20 && at[i] != 0x7f;
         }
         if (!is_sound || ret->n == MSG_POOL_LABELS_MAX) {
-            why_set(
-                why,
+            reason_set(
+                reason,
                 "KEY=VALUE is wanted, of at most %u visible characters, without '@' in front, %u "
                 "times at most",
                 MSG_POOL_LABEL_MAX, MSG_POOL_LABELS_MAX);
@@ -244,24 +244,24 @@ static bool read_size(const char *value, uint64_t most, uint64_t *ret)
     return true;
 }
 
-static int parse_log_max_bytes(void *max_bytes, const char *value, struct tfe_why *why)
+static int parse_log_max_bytes(void *max_bytes, const char *value, struct tfe_reason *reason)
 {
     uint64_t bytes;
     if (!read_size(value, LOG_BYTES_MAX, &bytes) || (bytes && bytes < LOG_BYTES_MIN)) {
-        why_set(why, "\"%s\" is no size: bytes, or with K, M or G behind; at least 4K, or 0",
-                value);
+        reason_set(reason, "\"%s\" is no size: bytes, or with K, M or G behind; at least 4K, or 0",
+                   value);
         return TFE_EINVAL;
     }
     *(uint64_t *)max_bytes = bytes;
     return 0;
 }
 
-static int parse_state_memory(void *limit, const char *value, struct tfe_why *why)
+static int parse_state_memory(void *limit, const char *value, struct tfe_reason *reason)
 {
     if (strcmp(value, "auto") == 0) {
         *(uint64_t *)limit = STATE_MEMORY_AUTO;
     } else if (!read_size(value, INT64_MAX, limit)) {
-        why_set(why, "\"%s\" is no size: bytes, or with K, M or G behind, 0, or auto", value);
+        reason_set(reason, "\"%s\" is no size: bytes, or with K, M or G behind, 0, or auto", value);
         return TFE_EINVAL;
     }
     return 0;

@@ -29,9 +29,9 @@
 #include "common/cli/secret_mem.h"
 #include "common/cli/stdio.h"
 
-static int fail(int code, const struct tfe_why *why)
+static int fail(int code, const struct tfe_reason *reason)
 {
-    stdio_say("tfe-agent", why->text);
+    stdio_say("tfe-agent", reason->text);
     return code;
 }
 
@@ -50,7 +50,7 @@ static void signals_take(void)
 }
 
 /* --address must mean something, or peers wait an hour for this node. */
-static int check_address(const struct agent_settings *settings, struct tfe_why *why)
+static int check_address(const struct agent_settings *settings, struct tfe_reason *reason)
 {
     if (!settings->address_host[0]) {
         return 0;
@@ -58,8 +58,8 @@ static int check_address(const struct agent_settings *settings, struct tfe_why *
     struct addrinfo *found = NULL;
     int rc = getaddrinfo(settings->address_host, NULL, NULL, &found);
     if (rc) {
-        why_set(why, "--address: %s does not resolve: %s", settings->address_host,
-                gai_strerror(rc));
+        reason_set(reason, "--address: %s does not resolve: %s", settings->address_host,
+                   gai_strerror(rc));
         return TFE_EINVAL;
     }
     bool is_v4 = false;
@@ -69,14 +69,14 @@ static int check_address(const struct agent_settings *settings, struct tfe_why *
     }
     freeaddrinfo(found);
     if (!is_v4) {
-        why_set(why, "--address: %s is no IPv4 address, and TensorFlow listens on IPv4 only",
-                settings->address_host);
+        reason_set(reason, "--address: %s is no IPv4 address, and TensorFlow listens on IPv4 only",
+                   settings->address_host);
     }
     return is_v4 ? 0 : TFE_EINVAL;
 }
 
 /* Whether the job that the options tell of has such a place. */
-static int check_role(const struct agent_settings *settings, struct tfe_why *why)
+static int check_role(const struct agent_settings *settings, struct tfe_reason *reason)
 {
     const struct agent_config *c = &settings->agent;
     const struct {
@@ -89,25 +89,27 @@ static int check_role(const struct agent_settings *settings, struct tfe_why *why
         [TASK_EVALUATOR] = {c->spec.evaluator, "--evaluator"},
     };
     if (c->has_role && !of[c->role].has) {
-        why_set(why, "--role %s: the job has none without %s, which all its agents have to give",
-                msg_task_name(c->role), of[c->role].option);
+        reason_set(reason,
+                   "--role %s: the job has none without %s, which all its agents have to give",
+                   msg_task_name(c->role), of[c->role].option);
         return TFE_EINVAL;
     }
     return 0;
 }
 
 /* A limit that no epoch could keep. */
-static int check_min_running(const struct agent_settings *settings, struct tfe_why *why)
+static int check_min_running(const struct agent_settings *settings, struct tfe_reason *reason)
 {
     const struct job_spec *spec = &settings->agent.spec;
     if (spec->min_running > 1 && spec->n_ps == 0) {
-        why_set(why, "--min-running %u: a job without ps ends its epoch with any worker (--ps N)",
-                spec->min_running);
+        reason_set(reason,
+                   "--min-running %u: a job without ps ends its epoch with any worker (--ps N)",
+                   spec->min_running);
         return TFE_EINVAL;
     }
     if (spec->min_running > spec->min_nodes) {
-        why_set(why, "--min-running %u: an epoch may begin with %u %s (--nnodes)",
-                spec->min_running, spec->min_nodes, spec->min_nodes == 1 ? "worker" : "workers");
+        reason_set(reason, "--min-running %u: an epoch may begin with %u %s (--nnodes)",
+                   spec->min_running, spec->min_nodes, spec->min_nodes == 1 ? "worker" : "workers");
         return TFE_EINVAL;
     }
     return 0;
@@ -115,7 +117,7 @@ static int check_min_running(const struct agent_settings *settings, struct tfe_w
 
 /* What a trainer of another user needs fails here, rather than at each of its starts. */
 static int check_trainer_user(const struct agent_settings *settings, const struct command *command,
-                              struct tfe_why *why)
+                              struct tfe_reason *reason)
 {
     const char *script = command->is_python && !settings->module ? command->argv[1] : NULL;
     const struct trainer_need needs[] = {
@@ -128,17 +130,17 @@ static int check_trainer_user(const struct agent_settings *settings, const struc
     if (!settings->trainer_user) {
         return 0;
     }
-    int rc = trainer_user_set(settings->trainer_user, why);
-    return rc ? rc : trainer_user_try(needs, sizeof needs / sizeof needs[0], why);
+    int rc = trainer_user_set(settings->trainer_user, reason);
+    return rc ? rc : trainer_user_try(needs, sizeof needs / sizeof needs[0], reason);
 }
 
 static int find_server(const struct agent_settings *settings, struct standalone *standalone,
-                       struct join_info *ret, struct tfe_why *why)
+                       struct join_info *ret, struct tfe_reason *reason)
 {
     if (standalone) {
         join_forget(settings->token); /* it is for no server of ours */
-        int rc = standalone_start(standalone, why);
-        return rc ? rc : standalone_find(standalone, ret, why);
+        int rc = standalone_start(standalone, reason);
+        return rc ? rc : standalone_find(standalone, ret, reason);
     }
     const bool is_of_pool = settings->handover; /* its token is in TFE_TOKEN */
     struct join_wish wish = {
@@ -149,7 +151,7 @@ static int find_server(const struct agent_settings *settings, struct standalone 
         .roles = {PRINCIPAL_AGENT},
         .n_roles = 1,
     };
-    return join_find(&wish, ret, why);
+    return join_find(&wish, ret, reason);
 }
 
 /* Of a server that was not found. */
@@ -163,37 +165,37 @@ static int code_of(int rc)
 /* --pool; the n options are all that was said. */
 static int run_pool(const struct agent_settings *settings, char **options, int n, int n_operands)
 {
-    struct tfe_why why;
+    struct tfe_reason reason;
     struct join_info info;
     struct rlimit cores;
     uint32_t slot = 0;
     int code;
-    if (pool_check(settings, n_operands, &why) ||
-        (settings->trainer_user && trainer_user_set(settings->trainer_user, &why)) ||
-        check_address(settings, &why)) {
-        return fail(AGENT_EXIT_USAGE, &why);
+    if (pool_check(settings, n_operands, &reason) ||
+        (settings->trainer_user && trainer_user_set(settings->trainer_user, &reason)) ||
+        check_address(settings, &reason)) {
+        return fail(AGENT_EXIT_USAGE, &reason);
     }
     if (n > 0 && strcmp(options[n - 1], "--") == 0) {
         options[n - 1] = NULL; /* more options follow for its agents */
     }
     signal(SIGPIPE, SIG_IGN);
     if (getrlimit(RLIMIT_CORE, &cores) != 0) {
-        why_errno(&why, "getrlimit");
-        return fail(AGENT_EXIT_FAILED, &why);
+        reason_errno(&reason, "getrlimit");
+        return fail(AGENT_EXIT_FAILED, &reason);
     }
     setrlimit(RLIMIT_CORE, &(struct rlimit){.rlim_max = cores.rlim_max});
     /* Before the slots: their keeper has the token on its command line, too, until it is read. */
-    int rc = sodium_init() >= 0 ? find_server(settings, NULL, &info, &why) : TFE_ESYS;
+    int rc = sodium_init() >= 0 ? find_server(settings, NULL, &info, &reason) : TFE_ESYS;
     if (rc) {
-        return fail(code_of(rc), &why);
+        return fail(code_of(rc), &reason);
     }
     if (settings->slots > 1 && !slots_fork(settings->slots, &slot, &code)) {
         join_done(&info);
         return code;
     }
     code = AGENT_EXIT_FAILED;
-    if (proc_become_subreaper(&why)) {
-        (void)fail(code, &why);
+    if (proc_become_subreaper(&reason)) {
+        (void)fail(code, &reason);
     } else {
         code = pool_run(settings, &info, options, slot, &cores);
     }
@@ -205,16 +207,16 @@ static int run_pool(const struct agent_settings *settings, char **options, int n
 static int run(const struct agent_settings *settings, const struct command *command,
                const struct guard_process *guard, struct standalone *standalone)
 {
-    struct tfe_why why;
+    struct tfe_reason reason;
     struct join_info info;
-    int rc = find_server(settings, standalone, &info, &why);
+    int rc = find_server(settings, standalone, &info, &reason);
     if (rc) {
-        return fail(code_of(rc), &why);
+        return fail(code_of(rc), &reason);
     }
     struct ports *ports;
-    if (ports_new(settings->agent.spec.nproc, settings->address_port, &ports, &why)) {
+    if (ports_new(settings->agent.spec.nproc, settings->address_port, &ports, &reason)) {
         join_done(&info);
-        return fail(AGENT_EXIT_FAILED, &why);
+        return fail(AGENT_EXIT_FAILED, &reason);
     }
     struct runner_wish wish = {.settings = settings,
                                .command = command,
@@ -231,18 +233,18 @@ static int run(const struct agent_settings *settings, const struct command *comm
 /* An agent of one job. */
 static int run_job(struct agent_settings *settings, char **operands, int n_operands)
 {
-    struct tfe_why why;
+    struct tfe_reason reason;
     struct command command;
     int rc = command_new(operands, n_operands, settings->python, settings->module,
-                         settings->no_python, &command, &why);
+                         settings->no_python, &command, &reason);
     if (rc) {
-        return fail(rc == TFE_ENOENT ? AGENT_EXIT_NOT_FOUND : AGENT_EXIT_USAGE, &why);
+        return fail(rc == TFE_ENOENT ? AGENT_EXIT_NOT_FOUND : AGENT_EXIT_USAGE, &reason);
     }
     if (settings->default_ps && !command.is_python) {
-        why_set(&why, "--default-ps: %s is no Python script, and a ps needs an interpreter",
-                operands[0]);
+        reason_set(&reason, "--default-ps: %s is no Python script, and a ps needs an interpreter",
+                   operands[0]);
         command_done(&command);
-        return fail(AGENT_EXIT_USAGE, &why);
+        return fail(AGENT_EXIT_USAGE, &reason);
     }
     int code = AGENT_EXIT_FAILED;
     struct guard_process guard;
@@ -254,13 +256,14 @@ static int run_job(struct agent_settings *settings, char **operands, int n_opera
         guard_death_make(&death, settings->agent.job.text);
     }
     notice_choice_settle(&settings->notice, "/sys");
-    if (check_role(settings, &why) || check_min_running(settings, &why) ||
-        check_address(settings, &why) || check_trainer_user(settings, &command, &why) ||
-        (settings->standalone && standalone_check(settings, &why))) {
-        code = fail(AGENT_EXIT_USAGE, &why);
-    } else if ((settings->standalone && standalone_new(settings, &standalone, &why)) ||
-               proc_become_subreaper(&why) || guard_fork(&guard, has_death ? &death : NULL, &why)) {
-        code = fail(AGENT_EXIT_FAILED, &why);
+    if (check_role(settings, &reason) || check_min_running(settings, &reason) ||
+        check_address(settings, &reason) || check_trainer_user(settings, &command, &reason) ||
+        (settings->standalone && standalone_check(settings, &reason))) {
+        code = fail(AGENT_EXIT_USAGE, &reason);
+    } else if ((settings->standalone && standalone_new(settings, &standalone, &reason)) ||
+               proc_become_subreaper(&reason) ||
+               guard_fork(&guard, has_death ? &death : NULL, &reason)) {
+        code = fail(AGENT_EXIT_FAILED, &reason);
     } else {
         /* The token is in this process's memory from here on: no core dump of it, by this limit
          * either. The guard was forked before, trainers keep the user's limits. */
@@ -275,7 +278,7 @@ static int run_job(struct agent_settings *settings, char **operands, int n_opera
 
 /* In a container: what the options say of the machine is not there. */
 static int enter_image(struct agent_settings *settings, const struct handover *handover,
-                       struct tfe_why *why)
+                       struct tfe_reason *reason)
 {
     char directory[PATH_MAX];
     settings->trainer_user = NULL; /* this process is that user's */
@@ -286,7 +289,7 @@ static int enter_image(struct agent_settings *settings, const struct handover *h
     }
     if (getcwd(directory, sizeof directory) && strcmp(directory, "/") == 0 &&
         chdir(handover->directory) != 0) {
-        why_errno(why, "enter %s", handover->directory);
+        reason_errno(reason, "enter %s", handover->directory);
         return TFE_ESYS;
     }
     return 0;
@@ -294,7 +297,7 @@ static int enter_image(struct agent_settings *settings, const struct handover *h
 
 int main(int argc, char **argv)
 {
-    struct tfe_why why;
+    struct tfe_reason reason;
     struct agent_settings settings;
     enum options_result result;
     int operand;
@@ -307,15 +310,15 @@ int main(int argc, char **argv)
     sigprocmask(SIG_SETMASK, &none, NULL);
     struct handover handover;
     int pool_fd;
-    if (stdio_hold(&why) || hidden_process(&why)) {
+    if (stdio_hold(&reason) || secret_mem_protect_process(&reason)) {
         return AGENT_EXIT_FAILED;
     }
-    if (handover_read(&handover, &pool_fd, &why)) {
-        return fail(AGENT_EXIT_FAILED, &why);
+    if (handover_read(&handover, &pool_fd, &reason)) {
+        return fail(AGENT_EXIT_FAILED, &reason);
     }
     if (options_parse(&agent_options, argc, argv, &settings, &result, &operand, ignored,
-                      sizeof(ignored), &why)) {
-        return fail(AGENT_EXIT_USAGE, &why);
+                      sizeof(ignored), &reason)) {
+        return fail(AGENT_EXIT_USAGE, &reason);
     }
     if (result == OPTIONS_HELP) {
         options_print_help(&agent_options, stdout);
@@ -335,8 +338,8 @@ int main(int argc, char **argv)
     } else if (settings.pool) {
         return run_pool(&settings, argv + 1, operand - 1, argc - operand);
     }
-    if (settings.handover && handover.is_container && enter_image(&settings, &handover, &why)) {
-        return fail(AGENT_EXIT_FAILED, &why);
+    if (settings.handover && handover.is_container && enter_image(&settings, &handover, &reason)) {
+        return fail(AGENT_EXIT_FAILED, &reason);
     }
     guard_title_area(argc, argv);
     return run_job(&settings, argv + operand, argc - operand);

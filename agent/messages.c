@@ -21,7 +21,7 @@ void waiting_say(struct waiting *w, const char *sentence, uint32_t since_ms, uin
     snprintf(w->said, sizeof w->said, "%s", sentence);
     w->pause_ms = backoff_next(is_news ? 0 : w->pause_ms, AGAIN_FIRST_MS, AGAIN_LAST_MS);
     w->again_at = tfe_mono_add(now, w->pause_ms);
-    log_info("waiting", LOG_S("why", sentence), LOG_U(since_ms ? "since_ms" : NULL, since_ms),
+    log_info("waiting", LOG_S("reason", sentence), LOG_U(since_ms ? "since_ms" : NULL, since_ms),
              LOG_U(up_to_ms ? "up_to_ms" : NULL, up_to_ms));
 }
 

@@ -8,9 +8,9 @@ static const char **text_of(struct agent_event *event)
 {
     switch ((int)event->type) {
     case AGENT_DISCONNECTED:
-        return &event->lost.why;
+        return &event->lost.reason;
     case AGENT_PORTS_FAILED:
-        return &event->why;
+        return &event->reason;
     case AGENT_SPAWN_FAILED:
     case AGENT_TRAINER_EXITED:
         return &event->end.tail;

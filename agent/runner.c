@@ -53,7 +53,7 @@ struct runner {
     struct event_base *base;
     struct event *timer;
     struct event *watchdog, *pool;
-    struct event *quit[QUIT_SIGNALS];
+    struct event *quit[TERMINATION_SIGNALS];
     struct tfe_mono one_until; /* another SIGTERM is the same one */
     struct agent *core;
     struct uplink *uplink;
@@ -71,7 +71,7 @@ struct runner {
     struct notices *notices;
     struct tfe_id node_name;
     struct agent_config config;
-    char deaths[DEATH_FILES_MAX][DEATH_CHARS + 1]; /* certificates that were found here */
+    char deaths[TERMINATION_FILES_MAX][PROOF_CHARS + 1]; /* certificates that were found here */
     bool stepping;
     struct pending pending;
     bool hold_waits; /* for the standby of a node that is not needed yet */
@@ -81,13 +81,13 @@ struct runner {
     struct waiting waiting;
     struct event *import_timer;
     int64_t import_since_us;
-    char stop_why[MSG_SENTENCE_MAX]; /* of the STOP that is being taken in; "" */
-    char shown[MSG_TAIL_MAX + 1];    /* last lines of the trainer that failed here, if they were */
-    uint32_t rank;                   /* of the first trainer */
-    bool is_late;                    /* the first that it heard is how the job has ended */
-    bool was_told;                   /* a server has said something */
-    bool has_ended;                  /* the trainers have, before the server said so */
-    bool sweeps;                     /* trainers end because we end them */
+    char stop_reason[MSG_SENTENCE_MAX]; /* of the STOP that is being taken in; "" */
+    char shown[MSG_TAIL_MAX + 1]; /* last lines of the trainer that failed here, if they were */
+    uint32_t rank;                /* of the first trainer */
+    bool is_late;                 /* the first that it heard is how the job has ended */
+    bool was_told;                /* a server has said something */
+    bool has_ended;               /* the trainers have, before the server said so */
+    bool sweeps;                  /* trainers end because we end them */
     bool over;
     int exit_code;
 };
@@ -107,7 +107,7 @@ static void say(struct runner *r, const struct agent_trace *trace)
     bool is_end = is_of_trainer || trace->kind == AGENT_TRACE_EXITED;
     bool is_signal = trace->kind == AGENT_TRACE_DRAINING || (is_end && trace->number > 128);
     r->has_ended = r->has_ended || trace->kind == AGENT_TRACE_EXITED;
-    bool is_told = trace->kind == AGENT_TRACE_STOPPING && r->stop_why[0];
+    bool is_told = trace->kind == AGENT_TRACE_STOPPING && r->stop_reason[0];
     char name[SIGNAL_NAME_MAX];
     LOG_AT(is_failure ? LOG_ERROR_ : (enum log_level)words->level, words->name,
            LOG_S("endpoint", is_of_link ? endpoint : NULL),
@@ -115,7 +115,7 @@ static void say(struct runner *r, const struct agent_trace *trace)
            LOG_U(is_signal ? NULL : words->number, trace->number),
            LOG_S("signal", is_signal ? signal_name((int)trace->number & 127, name) : NULL),
            LOG_S(is_of_trainer && r->sweeps ? "by" : NULL, "tfe-agent"),
-           LOG_S(words->text, is_told ? r->stop_why : trace->text));
+           LOG_S(words->text, is_told ? r->stop_reason : trace->text));
 }
 
 static void on_event(void *ctx, const struct agent_event *event);
@@ -123,12 +123,12 @@ static void on_event(void *ctx, const struct agent_event *event);
 static void hold_ports_now(struct runner *r)
 {
     struct agent_event event = {.type = AGENT_PORTS_HELD};
-    struct tfe_why why;
+    struct tfe_reason reason;
     const uint16_t *ports;
     r->hold_waits = false;
-    if (ports_hold(r->wish->ports, r->hold_epoch, r->hold_fresh, &ports, &why)) {
+    if (ports_hold(r->wish->ports, r->hold_epoch, r->hold_fresh, &ports, &reason)) {
         event.type = AGENT_PORTS_FAILED;
-        event.why = why.text;
+        event.reason = reason.text;
     } else {
         event.ports.epoch = r->hold_epoch;
         event.ports.v = ports;
@@ -176,11 +176,13 @@ static void on_settled(void *ctx)
 
 static void answer(struct runner *r, const struct agent_action *action)
 {
-    struct tfe_why why;
+    struct tfe_reason reason;
     if (!action->answer.on) {
         responder_close(r->responder);
-    } else if (responder_open(r->responder, action->answer.ports, action->answer.n_ports, &why)) {
-        log_error("no_answer_to_probes", LOG_S("why", why.text)); /* the server will say so too */
+    } else if (responder_open(r->responder, action->answer.ports, action->answer.n_ports,
+                              &reason)) {
+        log_error("no_answer_to_probes",
+                  LOG_S("reason", reason.text)); /* the server will say so too */
     }
 }
 
@@ -323,14 +325,14 @@ static void tell_report(struct runner *r, const struct agent_event *event)
 /* What of an event is for people and nobody else. */
 static void hear(struct runner *r, const struct agent_event *event)
 {
-    r->stop_why[0] = '\0';
+    r->stop_reason[0] = '\0';
     if (event->type == AGENT_DISCONNECTED && event->lost.how == AGENT_LINK_UNREACHABLE &&
         !r->was_told) {
         char endpoint[ENDPOINT_TEXT_MAX];
         char sentence[MSG_SENTENCE_MAX];
         endpoint_format(endpoint, r->wish->info->host, r->wish->info->port);
         snprintf(sentence, sizeof sentence, "no server at %s yet: %s", endpoint,
-                 event->lost.why ? event->lost.why : "no answer");
+                 event->lost.reason ? event->lost.reason : "no answer");
         waiting_say(&r->waiting, sentence, 0, r->config.join_timeout_ms);
     } else if (event->type == AGENT_TRAINER_EXITED && !r->sweeps && event->end.tail &&
                event->end.end == ENDING_EXITED && /* else this agent has added to it */
@@ -338,9 +340,9 @@ static void hear(struct runner *r, const struct agent_event *event)
                                LOG_STDERR)) {
         snprintf(r->shown, sizeof r->shown, "%s", event->end.tail);
     } else if (event->type == AGENT_MESSAGE && event->msg->type == MSG_STOP) {
-        stop_words(&event->msg->u.stop, r->stop_why);
+        stop_words(&event->msg->u.stop, r->stop_reason);
         if (r->has_ended && event->msg->u.stop.says) {
-            log_info("told", LOG_S("why", r->stop_why)); /* there is nothing to stop */
+            log_info("told", LOG_S("reason", r->stop_reason)); /* there is nothing to stop */
         }
     } else if (event->type == AGENT_MESSAGE && event->msg->type == MSG_RENEWED && !r->hold_waits) {
         const struct msg_renewed *renewed = &event->msg->u.renewed;
@@ -350,7 +352,7 @@ static void hear(struct runner *r, const struct agent_event *event)
     }
     if (event->type == AGENT_MESSAGE && event->msg->type == MSG_WELCOME &&
         event->msg->u.welcome.says) {
-        log_info("told", LOG_S("why", event->msg->u.welcome.says));
+        log_info("told", LOG_S("reason", event->msg->u.welcome.says));
     }
     r->is_late = r->is_late ||
                  (!r->was_told && event->type == AGENT_MESSAGE && event->msg->type == MSG_FINISH);
@@ -368,7 +370,7 @@ static void step(struct runner *r, const struct agent_event *event)
     int rc = agent_step(r->core, event, &actions);
     if (rc) {
         log_warn("event_refused", LOG_I("event", event->type),
-                 LOG_S("why", tfe_error_sentence(rc)));
+                 LOG_S("reason", tfe_error_sentence(rc)));
         if (event->type == AGENT_MESSAGE) {
             uplink_hang_up(r->uplink);
         }
@@ -543,17 +545,17 @@ static void make_config(struct runner *r)
     node_secret_make(r->config.node_secret);
     (void)node_id_of(r->config.node_secret, &r->config.node);
     randombytes_buf(&r->config.seed, sizeof(r->config.seed));
-    r->config.death_hash = r->wish->guard->death_hash;
+    r->config.proof_hash = r->wish->guard->proof_hash;
     r->config.guard_port = r->wish->guard->death_port;
-    _Static_assert(DEATH_FILES_MAX == AGENT_DEATHS_MAX, "what is found is brought");
-    size_t n = s->standalone ? 0 : death_files_find(s->agent.job.text, r->deaths);
+    _Static_assert(TERMINATION_FILES_MAX == AGENT_DEATHS_MAX, "what is found is brought");
+    size_t n = s->standalone ? 0 : termination_files_find(s->agent.job.text, r->deaths);
     for (size_t i = 0; i < n; i++) {
         r->config.deaths[i] = r->deaths[i];
     }
 }
 
 /* With why where a person can do something about it. */
-static int make_logs(struct runner *r, struct tfe_why *why)
+static int make_logs(struct runner *r, struct tfe_reason *reason)
 {
     const struct agent_settings *s = r->wish->settings;
     r->show = s->show;
@@ -563,7 +565,7 @@ static int make_logs(struct runner *r, struct tfe_why *why)
     }
     struct log_wish wish = s->logs;
     wish.base = r->base;
-    return log_writer_new(&wish, &r->logs, why);
+    return log_writer_new(&wish, &r->logs, reason);
 }
 
 static void send_logs(void *ctx, const struct tfe_msg *msg)
@@ -585,7 +587,7 @@ static int make_parts(struct runner *r)
     r->timer = evtimer_new(r->base, on_timer, r);
     r->import_timer = evtimer_new(r->base, on_import_timer, r);
     part_must(r->timer && r->import_timer);
-    quit_watch(r->base, on_signal, r, s->notice.signo, r->quit);
+    signals_watch_termination(r->base, on_signal, r, s->notice.signo, r->quit);
     r->watchdog = notify_watchdog(r->base);
     if (s->pool_fd >= 0) {
         r->pool = event_new(r->base, s->pool_fd, EV_READ, on_pool_gone, NULL);
@@ -649,7 +651,7 @@ static int make_parts(struct runner *r)
     uplink_serve(r->uplink, r->serve);
     const struct notice_wish notice = {
         .choice = &s->notice,
-        .pace = &notice_pace_default,
+        .throughput = &notice_pace_default,
         .options = &agent_options,
         .grace_ms = s->agent.preempt_grace_ms,
         .on_cloud = on_cloud,
@@ -680,7 +682,7 @@ static void free_parts(struct runner *r)
     agent_free(r->core);
     event_drop(&r->timer);
     event_drop(&r->import_timer);
-    quit_forget(r->quit);
+    signals_unwatch(r->quit);
     event_drop(&r->watchdog);
     event_drop(&r->pool);
     if (r->base) {
@@ -708,23 +710,23 @@ int runner_run(const struct runner_wish *wish)
 {
     struct runner r = {.wish = wish, .exit_code = AGENT_EXIT_FAILED};
     make_config(&r);
-    struct tfe_why why = {.text = ""};
+    struct tfe_reason reason = {.text = ""};
     kept_init(&r.kept, KEPT_BYTES_MAX);
     r.base = event_base_new();
     part_must(r.base);
-    int rc = script_line_new(wish->settings->progress_regex, &r.lines, &why);
+    int rc = script_line_new(wish->settings->progress_regex, &r.lines, &reason);
     if (rc) {
-        why_prefix(&why, "--progress-regex");
+        reason_prefix(&reason, "--progress-regex");
     }
-    rc = rc ? rc : make_logs(&r, &why);
+    rc = rc ? rc : make_logs(&r, &reason);
     rc = rc ? rc : make_parts(&r);
     if (rc) {
-        const bool is_said = why.text[0];
+        const bool is_said = reason.text[0];
         if (!is_said) {
-            why_set(&why, "%s", tfe_error_sentence(rc));
+            reason_set(&reason, "%s", tfe_error_sentence(rc));
         }
-        why_prefix(&why, "cannot start");
-        stdio_say("tfe-agent", why.text);
+        reason_prefix(&reason, "cannot start");
+        stdio_say("tfe-agent", reason.text);
         free_parts(&r);
         return is_said ? AGENT_EXIT_USAGE : AGENT_EXIT_FAILED;
     }

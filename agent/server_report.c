@@ -419,7 +419,7 @@ struct report *report_new(const struct report_wish *wish)
                                          .ctx = r};
     if (worker_start(&config, &r->worker) != 0) {
         r->worker = NULL;
-        log_info("machine_not_known", LOG_S("why", "no thread to look at it"));
+        log_info("machine_not_known", LOG_S("reason", "no thread to look at it"));
     }
     return r;
 }

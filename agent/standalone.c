@@ -60,7 +60,7 @@ static bool is_typed(const char *value, const char *variable)
     return value && value != getenv(variable);
 }
 
-int standalone_check(const struct agent_settings *s, struct tfe_why *why)
+int standalone_check(const struct agent_settings *s, struct tfe_reason *reason)
 {
     const struct {
         const char *option;
@@ -73,19 +73,20 @@ int standalone_check(const struct agent_settings *s, struct tfe_why *why)
     };
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         if (others[i].is_given) {
-            why_set(why, "--standalone starts a server of its own: it does not go with --%s",
-                    others[i].option);
+            reason_set(reason, "--standalone starts a server of its own: it does not go with --%s",
+                       others[i].option);
             return TFE_EINVAL;
         }
     }
     if (s->agent.spec.max_nodes > 1) {
-        why_set(why, "--standalone is for this machine alone: it does not go with --nnodes=%u:%u",
-                s->agent.spec.min_nodes, s->agent.spec.max_nodes);
+        reason_set(reason,
+                   "--standalone is for this machine alone: it does not go with --nnodes=%u:%u",
+                   s->agent.spec.min_nodes, s->agent.spec.max_nodes);
         return TFE_EINVAL;
     }
     if (s->agent.spec.chief || s->agent.spec.evaluator || s->agent.spec.n_ps > 0) {
-        why_set(why, "--standalone is for one node: it does not go with --ps, --chief or "
-                     "--evaluator, which are nodes of their own");
+        reason_set(reason, "--standalone is for one node: it does not go with --ps, --chief or "
+                           "--evaluator, which are nodes of their own");
         return TFE_EINVAL;
     }
     return 0;
@@ -173,23 +174,23 @@ static bool endpoint_take(struct standalone *s, const char *text)
 }
 
 /* It ended before it listened, and has said why, unless there is no such program. */
-static void why_ended(struct standalone *s, struct tfe_why *why)
+static void why_ended(struct standalone *s, struct tfe_reason *reason)
 {
     int status = 0;
     (void)waitpid(s->pid, &status, 0);
     process_forget(s);
     if (WIFEXITED(status) && WEXITSTATUS(status) == NOT_FOUND) {
-        why_set(why,
-                "--standalone: there is no " PROGRAM ", neither beside this program nor in PATH");
+        reason_set(reason, "--standalone: there is no " PROGRAM
+                           ", neither beside this program nor in PATH");
     } else {
-        why_set(why, "--standalone: %s ended before it listened", s->program);
+        reason_set(reason, "--standalone: %s ended before it listened", s->program);
     }
 }
 
-int standalone_start(struct standalone *s, struct tfe_why *why)
+int standalone_start(struct standalone *s, struct tfe_reason *reason)
 {
     if (process_start(s)) {
-        why_errno(why, "--standalone: start %s", s->program);
+        reason_errno(reason, "--standalone: start %s", s->program);
         return TFE_ESYS;
     }
     char text[512] = "";
@@ -204,11 +205,11 @@ int standalone_start(struct standalone *s, struct tfe_why *why)
             n = read(s->said, text + held, sizeof text - 1 - held);
         }
         if (n == 0) {
-            why_ended(s, why);
+            why_ended(s, reason);
             return TFE_ESYS;
         }
         if (n < 0 && (left <= 0 || (errno != EINTR && errno != EAGAIN))) {
-            why_set(why, "--standalone: %s does not say where it listens", s->program);
+            reason_set(reason, "--standalone: %s does not say where it listens", s->program);
             return TFE_ESYS;
         }
         held += n > 0 ? (size_t)n : 0;
@@ -219,14 +220,14 @@ int standalone_start(struct standalone *s, struct tfe_why *why)
     return 0;
 }
 
-int standalone_find(const struct standalone *s, struct join_info *ret, struct tfe_why *why)
+int standalone_find(const struct standalone *s, struct join_info *ret, struct tfe_reason *reason)
 {
     struct join_wish wish = {.endpoint = s->endpoint,
                              .token_file = s->token_file,
                              .state_dir = s->state_dir,
                              .roles = {PRINCIPAL_AGENT},
                              .n_roles = 1};
-    return join_find(&wish, ret, why);
+    return join_find(&wish, ret, reason);
 }
 
 /* --- keeping it ------------------------------------------------------------------------------- */
@@ -243,7 +244,7 @@ static void on_again(evutil_socket_t fd, short what, void *ctx)
 {
     struct standalone *s = ctx;
     if (process_start(s)) {
-        log_warn("server_not_started", LOG_S("why", strerror(errno)));
+        log_warn("server_not_started", LOG_S("reason", strerror(errno)));
         again_later(s);
     } else {
         server_watch(s);
@@ -305,17 +306,17 @@ void standalone_unwatch(struct standalone *s)
 /* --- from start to end ------------------------------------------------------------------------ */
 
 int standalone_new(const struct agent_settings *settings, struct standalone **ret,
-                   struct tfe_why *why)
+                   struct tfe_reason *reason)
 {
     struct standalone *s = part_new(sizeof *s);
     s->settings = settings;
     s->said = -1;
-    int rc = private_dir_new(NULL, &s->dir, why);
+    int rc = private_dir_new(NULL, &s->dir, reason);
     if (rc) {
         free(s);
         return rc;
     }
-    beside_find(PROGRAM, s->program);
+    find_program(PROGRAM, s->program);
     snprintf(s->state_dir, sizeof s->state_dir, "%s/%s", s->dir.path, PRIVATE_DIR_SERVER);
     snprintf(s->token_file, sizeof s->token_file, "%s/%s", s->state_dir,
              state_dir_token_name(PRINCIPAL_AGENT));

@@ -29,7 +29,7 @@ struct uplink {
     struct enrolment *enrolment;
     struct hello_facts facts;
     struct event *hung_up;   /* tells the core in the next turn of the loop … */
-    const char *why;         /* … this */
+    const char *reason;      /* … this */
     struct log_serve *serve; /* NULL: nobody is shown what trainers print */
 };
 
@@ -110,7 +110,7 @@ static const struct channel_ops ops = {
 static void on_hung_up(evutil_socket_t fd, short what, void *ctx)
 {
     struct uplink *u = ctx;
-    tell(u, (struct agent_event){.type = AGENT_DISCONNECTED, .lost = {AGENT_LINK_LOST, u->why}});
+    tell(u, (struct agent_event){.type = AGENT_DISCONNECTED, .lost = {AGENT_LINK_LOST, u->reason}});
 }
 
 static void on_enrolment_due(void *ctx)
@@ -151,11 +151,11 @@ void uplink_free(struct uplink *u)
     }
 }
 
-static void hang_up(struct uplink *u, const char *why)
+static void hang_up(struct uplink *u, const char *reason)
 {
     channel_free(u->channel);
     forget_channel(u);
-    u->why = why;
+    u->reason = reason;
     evtimer_add(u->hung_up, &(struct timeval){0});
 }
 

@@ -219,7 +219,7 @@ int main(int argc, char **argv)
                                   .version_max = PROTOCOL_VERSION,
                                   .boot_nonce = 1}};
     struct join_wish wish = {.roles = {PRINCIPAL_AGENT}, .n_roles = 1};
-    struct tfe_why why;
+    struct tfe_reason reason;
     uint32_t first = 0;
     for (int i = 1; i + 1 < argc; i += 2) {
         const uint32_t number = (uint32_t)strtoul(argv[i + 1], NULL, 10);
@@ -237,8 +237,8 @@ int main(int argc, char **argv)
     (void)signal(SIGPIPE, SIG_IGN);
     machine_raise_files();
     log_init("tfe-bench-bundle", LOG_ERROR_, LOG_AUTO);
-    if (sodium_init() < 0 || join_find(&wish, &load.info, &why) != 0) {
-        die(why.text);
+    if (sodium_init() < 0 || join_find(&wish, &load.info, &reason) != 0) {
+        die(reason.text);
     }
     load.base = event_base_new();
     load.nodes = part_new((load.n + 1) * sizeof(*load.nodes));

@@ -77,7 +77,7 @@ struct fleet {
     struct agent_list to_connect;
     uint32_t n_connecting;
     uint32_t window;
-    uint32_t pace_ms;
+    uint32_t throughput_ms;
     uint32_t next; /* whose turn it is in the window */
     struct fleet_facts seen;
     struct reference reference[2];
@@ -150,7 +150,7 @@ static void on_renewed(struct agent *a, const struct msg_renewed *renewed)
 
 static void arm_renewal(struct agent *a)
 {
-    const uint32_t ms = a->fleet->pace_ms ? a->fleet->pace_ms : a->renew_ms;
+    const uint32_t ms = a->fleet->throughput_ms ? a->fleet->throughput_ms : a->renew_ms;
     /* +-20 %, as agents do, so that they do not march in step. */
     arm(a, (uint64_t)ms * (800 + randombytes_uniform(401)));
 }
@@ -615,7 +615,7 @@ void fleet_renew(struct fleet *f, uint32_t window)
 
 void fleet_pace(struct fleet *f, uint32_t interval_ms)
 {
-    f->pace_ms = interval_ms;
+    f->throughput_ms = interval_ms;
     for (uint32_t i = 0; i < f->config.n; i++) {
         if (f->agents[i].welcome) {
             arm_renewal(&f->agents[i]);

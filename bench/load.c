@@ -246,9 +246,9 @@ int main(int argc, char **argv)
     (void)signal(SIGPIPE, SIG_IGN);
     machine_raise_files();
     struct join_info info;
-    struct tfe_why why = {.text = ""};
-    if (sodium_init() < 0 || join_find(&wish, &info, &why)) {
-        (void)fprintf(stderr, "tfe-bench-load: %s\n", why.text);
+    struct tfe_reason reason = {.text = ""};
+    if (sodium_init() < 0 || join_find(&wish, &info, &reason)) {
+        (void)fprintf(stderr, "tfe-bench-load: %s\n", reason.text);
         return 1;
     }
     /* Without a limit a turn of the loop asks all 10,000 sockets for every 64 answers, and what is

@@ -195,16 +195,16 @@ static bool on_written(void *ctx, const char *job, uint64_t sequence, int rc)
     return true;
 }
 
-static void on_condition(void *ctx, int rc, const char *why)
+static void on_condition(void *ctx, int rc, const char *reason)
 {
     const struct driver *driver = ctx;
     if (driver->to.events) {
-        event_of_store(driver->to.events, rc, why);
+        event_of_store(driver->to.events, rc, reason);
     }
     if (rc == 0) {
         log_info("store_writes_again");
     } else {
-        log_error("store_failed", LOG_S("why", why),
+        log_error("store_failed", LOG_S("reason", reason),
                   LOG_S("effect", "running epochs go on, no new epoch begins until it is written"));
     }
 }
@@ -230,7 +230,7 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
     if (!tfe_mono_before(now, driver->deadline)) {
         int rc = step(driver, &(struct rdzv_event){.type = RDZV_TICK, .now = now});
         if (rc != 0) {
-            log_error("tick_failed", LOG_S("why", tfe_error_sentence(rc)));
+            log_error("tick_failed", LOG_S("reason", tfe_error_sentence(rc)));
             arm(driver, now, RETRY_MS);
             return;
         }
@@ -287,7 +287,7 @@ static int restore_job(void *ctx, const struct rdzv_record *record, const char *
 {
     struct driver *driver = ctx;
     if (fault) {
-        log_error("job_set_aside", LOG_S("job", record->job), LOG_S("why", fault),
+        log_error("job_set_aside", LOG_S("job", record->job), LOG_S("reason", fault),
                   LOG_S("effect", "its agents can bring it back; its record stays in the store"));
         return rdzv_set_aside(driver->core, record->job);
     }
@@ -300,9 +300,9 @@ static int restore_job(void *ctx, const struct rdzv_record *record, const char *
     return rc;
 }
 
-int driver_restore(struct driver *driver, struct store *store, struct tfe_why *why)
+int driver_restore(struct driver *driver, struct store *store, struct tfe_reason *reason)
 {
-    return store_load(store, restore_job, driver, why);
+    return store_load(store, restore_job, driver, reason);
 }
 
 struct writer *driver_writer(const struct driver *driver)
@@ -311,7 +311,7 @@ struct writer *driver_writer(const struct driver *driver)
 }
 
 int driver_set_store(struct driver *driver, struct store *store, int64_t keep_history_ms,
-                     struct tfe_why *why)
+                     struct tfe_reason *reason)
 {
     struct writer_config config = {.base = driver->base,
                                    .store = store,
@@ -319,7 +319,7 @@ int driver_set_store(struct driver *driver, struct store *store, int64_t keep_hi
                                    .ctx = driver,
                                    .keep_history_ms = keep_history_ms};
     driver->keep_history_ms = keep_history_ms;
-    int rc = writer_new(&config, &driver->to.writer, why);
+    int rc = writer_new(&config, &driver->to.writer, reason);
     if (rc == 0) {
         /* What was restored has deadlines of its own. */
         driver->deadline = clock_mono();

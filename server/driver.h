@@ -21,12 +21,13 @@ int driver_new(struct event_base *base, const struct rdzv_config *config,
                struct driver **ret) TFE_MUST_CHECK;
 
 /* Every job that the store keeps, before the first event. Errors as store_load. */
-int driver_restore(struct driver *driver, struct store *store, struct tfe_why *why) TFE_MUST_CHECK;
+int driver_restore(struct driver *driver, struct store *store,
+                   struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Starts the thread that writes to the store from here on, and closes it. Before the first event.
  * TFE_ENOMEM, TFE_ESYS. */
 int driver_set_store(struct driver *driver, struct store *store, int64_t keep_history_ms,
-                     struct tfe_why *why) TFE_MUST_CHECK;
+                     struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* That thread, for questions. NULL before driver_set_store. */
 struct writer *driver_writer(const struct driver *driver);

@@ -65,7 +65,7 @@ struct server {
     struct driver *driver;
     struct sessions *sessions;
     struct listener *listener;
-    struct event *quit[QUIT_SIGNALS];
+    struct event *quit[TERMINATION_SIGNALS];
     struct event *on_late;
     struct event *watchdog;
     uint32_t max_agents;
@@ -125,22 +125,22 @@ static void configure(struct server *server)
     randombytes_buf(&server->config.incarnation, sizeof(server->config.incarnation));
 }
 
-static int prepare(struct server *server, struct tfe_why *why)
+static int prepare(struct server *server, struct tfe_reason *reason)
 {
     const struct settings *s = &server->settings;
     struct rights rights;
-    int rc = process_prepare(why);
+    int rc = process_prepare(reason);
     if (rc == 0) {
-        rc = rights_find(s->user, DEFAULT_USER, &rights, why);
+        rc = rights_find(s->user, DEFAULT_USER, &rights, reason);
     }
     if (rc == 0) {
-        rc = state_make(&server->state, s->state_dir, &rights, why);
+        rc = state_make(&server->state, s->state_dir, &rights, reason);
     }
     if (rc == 0) {
-        rc = rights_become(&rights, why);
+        rc = rights_become(&rights, reason);
     }
     if (rc == 0) {
-        rc = state_open(&server->state, s->backup_dir, why);
+        rc = state_open(&server->state, s->backup_dir, reason);
     }
     if (rc == 0 && rights.stays_root) {
         log_warn("runs_as_root",
@@ -149,7 +149,7 @@ static int prepare(struct server *server, struct tfe_why *why)
     /* Before there is a second thread. */
     if (rc == 0) {
         rc = process_raise_files(&server->max_agents,
-                                 why); /* the sandbox allows no change of limits */
+                                 reason); /* the sandbox allows no change of limits */
     }
     if (rc == 0 && !s->no_sandbox && !SANITIZED) {
         const char *folders[3] = {server->state.dir};
@@ -160,10 +160,10 @@ static int prepare(struct server *server, struct tfe_why *why)
         if (keys_lent_in()) {
             folders[n++] = keys_lent_in();
         }
-        rc = sandbox_enter(&(struct sandbox){.writable = folders, .n_writable = n}, why);
+        rc = sandbox_enter(&(struct sandbox){.writable = folders, .n_writable = n}, reason);
     }
     if (rc == 0) {
-        rc = keys_open(server->state.dir, server->settings.keep_history_ms, &server->keys, why);
+        rc = keys_open(server->state.dir, server->settings.keep_history_ms, &server->keys, reason);
     }
     if (rc == 0) {
         configure(server);
@@ -171,7 +171,7 @@ static int prepare(struct server *server, struct tfe_why *why)
     return rc;
 }
 
-static int start_loop(struct server *server, struct tfe_why *why)
+static int start_loop(struct server *server, struct tfe_reason *reason)
 {
     struct event_config *config = event_config_new();
     if (config) {
@@ -182,26 +182,26 @@ static int start_loop(struct server *server, struct tfe_why *why)
         event_config_free(config);
     }
     if (server->base) {
-        quit_watch(server->base, on_signal, server, 0, server->quit);
+        signals_watch_termination(server->base, on_signal, server, 0, server->quit);
         server->on_late = evtimer_new(server->base, on_late, server);
         server->watchdog = notify_watchdog(server->base);
     }
     if (!server->on_late || gauges_start(&server->gauges, server->base) != 0) {
-        why_set(why, "the event loop cannot be set up");
+        reason_set(reason, "the event loop cannot be set up");
         return TFE_ESYS;
     }
     return 0;
 }
 
-static int open_store(struct server *server, struct store **ret, struct tfe_why *why)
+static int open_store(struct server *server, struct store **ret, struct tfe_reason *reason)
 {
     uint64_t incarnation = server->config.incarnation;
     char path[PATH_MAX];
     if (server->settings.ephemeral) {
-        return store_open(NULL, incarnation, clock_wall(), NULL, ret, why);
+        return store_open(NULL, incarnation, clock_wall(), NULL, ret, reason);
     }
-    int rc = state_dir_path(path, server->state.dir, STATE_DIR_STORE, why);
-    return rc != 0 ? rc : store_open(path, incarnation, clock_wall(), NULL, ret, why);
+    int rc = state_dir_path(path, server->state.dir, STATE_DIR_STORE, reason);
+    return rc != 0 ? rc : store_open(path, incarnation, clock_wall(), NULL, ret, reason);
 }
 
 static int take_ban(void *ctx, const struct tfe_msg *row)
@@ -210,28 +210,28 @@ static int take_ban(void *ctx, const struct tfe_msg *row)
     return row->u.ban_row.until.ms > clock_wall().ms ? bans_take(ctx, &row->u.ban_row) : 0;
 }
 
-static int load_bans(struct server *server, struct store *store, struct tfe_why *why)
+static int load_bans(struct server *server, struct store *store, struct tfe_reason *reason)
 {
     int rc = bans_new(&server->bans);
     if (rc != 0) {
-        why_set(why, "no memory for who was evicted");
+        reason_set(reason, "no memory for who was evicted");
         return rc;
     }
-    return store_read_kept(store, MSG_BAN_ROW, take_ban, server->bans, why);
+    return store_read_kept(store, MSG_BAN_ROW, take_ban, server->bans, reason);
 }
 
 /* What people look at, as the store remembers it. */
-static int start_seeing(struct server *server, struct store *store, struct tfe_why *why)
+static int start_seeing(struct server *server, struct store *store, struct tfe_reason *reason)
 {
     const struct rdzv *core = driver_core(server->driver);
     int rc = events_new(core, &server->events);
     rc = rc == 0 ? series_new(core, &server->series) : rc;
     rc = rc == 0 ? reports_new(core, server->events, server->series, &server->reports) : rc;
     if (rc != 0) {
-        why_set(why, "no memory for what has happened");
+        reason_set(reason, "no memory for what has happened");
         return rc;
     }
-    rc = events_load(server->events, store, why);
+    rc = events_load(server->events, store, reason);
     if (rc == 0) {
         driver_listen(server->driver, event_of_trace, server->events);
         driver_set_events(server->driver, server->events);
@@ -240,7 +240,7 @@ static int start_seeing(struct server *server, struct store *store, struct tfe_w
 }
 
 /* Jobs that were handed in, behind the core, which knows how they do. */
-static int start_pool(struct server *server, struct store *store, struct tfe_why *why)
+static int start_pool(struct server *server, struct store *store, struct tfe_reason *reason)
 {
     const struct pool_config config = {.base = server->base,
                                        .core = driver_core(server->driver),
@@ -255,45 +255,45 @@ static int start_pool(struct server *server, struct store *store, struct tfe_why
                                        .max_restarts = server->config.wishes.max_restarts,
                                        .shows_arguments = server->settings.shows_arguments};
     if (pool_new(&config, &server->pool) != 0) {
-        why_set(why, "no memory for the pool");
+        reason_set(reason, "no memory for the pool");
         return TFE_ENOMEM;
     }
     driver_listen(server->driver, pool_trace, server->pool);
     events_own(server->events, pool_owner_of, server->pool);
-    return pool_load(server->pool, store, why);
+    return pool_load(server->pool, store, reason);
 }
 
 /* The core, as the store remembers it. */
-static int start_driver(struct server *server, struct tfe_why *why)
+static int start_driver(struct server *server, struct tfe_reason *reason)
 {
     struct store *store;
-    int rc = open_store(server, &store, why);
+    int rc = open_store(server, &store, reason);
     if (rc != 0) {
         return rc;
     }
     server->traces = trace_log_new(TRACE_LOG_JOB_LINES);
     rc = server->traces ? driver_new(server->base, &server->config, &server->driver) : TFE_ENOMEM;
     if (rc != 0) {
-        why_set(why, "start the rendezvous: %s", tfe_error_sentence(rc));
+        reason_set(reason, "start the rendezvous: %s", tfe_error_sentence(rc));
     } else {
         driver_listen(server->driver, trace_log, server->traces);
         driver_count(server->driver, &server->gauges);
-        rc = driver_restore(server->driver, store, why);
+        rc = driver_restore(server->driver, store, reason);
     }
     if (rc == 0) {
-        rc = keys_load(server->keys, store, why);
+        rc = keys_load(server->keys, store, reason);
     }
     if (rc == 0) {
-        rc = load_bans(server, store, why);
+        rc = load_bans(server, store, reason);
     }
     if (rc == 0) {
-        rc = start_seeing(server, store, why);
+        rc = start_seeing(server, store, reason);
     }
     if (rc == 0) {
-        rc = start_pool(server, store, why);
+        rc = start_pool(server, store, reason);
     }
     if (rc == 0) {
-        rc = driver_set_store(server->driver, store, server->settings.keep_history_ms, why);
+        rc = driver_set_store(server->driver, store, server->settings.keep_history_ms, reason);
     }
     if (rc != 0) {
         store_close(store);
@@ -304,7 +304,7 @@ static int start_driver(struct server *server, struct tfe_why *why)
     return rc;
 }
 
-static int start_sessions(struct server *server, struct tfe_why *why)
+static int start_sessions(struct server *server, struct tfe_reason *reason)
 {
     struct sessions_config config = {
         .base = server->base,
@@ -331,7 +331,7 @@ static int start_sessions(struct server *server, struct tfe_why *why)
     };
     int rc = sessions_new(&config, &server->sessions);
     if (rc != 0) {
-        why_set(why, "no memory for %u sessions", config.max_sessions);
+        reason_set(reason, "no memory for %u sessions", config.max_sessions);
         return rc;
     }
     driver_set_sessions(server->driver, server->sessions);
@@ -339,16 +339,17 @@ static int start_sessions(struct server *server, struct tfe_why *why)
 }
 
 /* What a person or a launch script needs; stdout carries nothing else. */
-static int announce(struct server *server, struct tfe_why *why)
+static int announce(struct server *server, struct tfe_reason *reason)
 {
     const struct settings *s = &server->settings;
     uint16_t port = listener_port(server->listener);
     char host[TFE_HOST_MAX + 1];
     char at[ENDPOINT_TEXT_MAX];
     char token[PATH_MAX];
-    int rc = state_write_endpoint(&server->state, s->bind, port, why);
+    int rc = state_write_endpoint(&server->state, s->bind, port, reason);
     if (rc == 0) {
-        rc = state_dir_path(token, server->state.dir, state_dir_token_name(PRINCIPAL_AGENT), why);
+        rc =
+            state_dir_path(token, server->state.dir, state_dir_token_name(PRINCIPAL_AGENT), reason);
     }
     if (rc != 0) {
         return rc;
@@ -369,21 +370,21 @@ static int announce(struct server *server, struct tfe_why *why)
     return 0;
 }
 
-static int start_listening(struct server *server, struct tfe_why *why)
+static int start_listening(struct server *server, struct tfe_reason *reason)
 {
     int rc = listener_new(server->base, server->settings.bind, (uint16_t)server->settings.port,
-                          sessions_accept, server->sessions, &server->listener, why);
-    return rc == 0 ? announce(server, why) : rc;
+                          sessions_accept, server->sessions, &server->listener, reason);
+    return rc == 0 ? announce(server, reason) : rc;
 }
 
 /* Each behind what it needs. */
-static int start(struct server *server, struct tfe_why *why)
+static int start(struct server *server, struct tfe_reason *reason)
 {
-    int (*const parts[])(struct server *, struct tfe_why *) = {prepare, start_loop, start_driver,
-                                                               start_sessions, start_listening};
+    int (*const parts[])(struct server *, struct tfe_reason *) = {prepare, start_loop, start_driver,
+                                                                  start_sessions, start_listening};
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < sizeof(parts) / sizeof(parts[0]); i++) {
-        rc = parts[i](server, why);
+        rc = parts[i](server, reason);
     }
     return rc;
 }
@@ -404,7 +405,7 @@ static void finish(struct server *server)
     series_free(server->series);
     events_free(server->events);
     trace_log_free(server->traces);
-    quit_forget(server->quit);
+    signals_unwatch(server->quit);
     gauges_done(&server->gauges);
     event_drop(&server->on_late);
     event_drop(&server->watchdog);
@@ -420,9 +421,9 @@ int main(int argc, char **argv)
 {
     struct server server = {.state = {.lock_fd = -1}};
     enum options_result result;
-    struct tfe_why why = {.text = ""};
-    if (settings_parse(argc, argv, &server.settings, &result, &why) != 0) {
-        stdio_say("tfe-rdzv", why.text);
+    struct tfe_reason reason = {.text = ""};
+    if (settings_parse(argc, argv, &server.settings, &result, &reason) != 0) {
+        stdio_say("tfe-rdzv", reason.text);
         return EXIT_USAGE;
     }
     if (result == OPTIONS_HELP) {
@@ -436,15 +437,15 @@ int main(int argc, char **argv)
     log_init("tfe-rdzv", server.settings.log_level, server.settings.log_format);
     int status = EXIT_FAILURE;
     if (sodium_init() < 0) {
-        why_set(&why, "libsodium cannot be set up");
-    } else if (start(&server, &why) == 0) {
+        reason_set(&reason, "libsodium cannot be set up");
+    } else if (start(&server, &reason) == 0) {
         status = event_base_dispatch(server.base) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
         const char *over = driver_over(server.driver);
-        why_set(&why, "%s", over ? over : "the event loop failed");
+        reason_set(&reason, "%s", over ? over : "the event loop failed");
         status = over ? EXIT_FAILURE : status;
     }
     if (status != EXIT_SUCCESS) {
-        stdio_say("tfe-rdzv", why.text);
+        stdio_say("tfe-rdzv", reason.text);
     } else {
         log_info("stopped");
     }

@@ -62,7 +62,7 @@ static bool read_network(struct addresses *to, char *text)
     return true;
 }
 
-int addresses_parse(struct addresses *ret, const char *text, struct tfe_why *why)
+int addresses_parse(struct addresses *ret, const char *text, struct tfe_reason *reason)
 {
     char *copy = strdup(text);
     char *rest = NULL;
@@ -73,10 +73,10 @@ int addresses_parse(struct addresses *ret, const char *text, struct tfe_why *why
         if (strcmp(word, "names") == 0) {
             ret->names = true;
         } else if (ret->n == ADDRESSES_MAX || !read_network(ret, word)) {
-            why_set(why,
-                    "it takes at most %d networks like 10.0.0.0/8 or 2001:db8::/32, and the "
-                    "word names, with commas",
-                    ADDRESSES_MAX);
+            reason_set(reason,
+                       "it takes at most %d networks like 10.0.0.0/8 or 2001:db8::/32, and the "
+                       "word names, with commas",
+                       ADDRESSES_MAX);
             rc = TFE_EINVAL;
         }
     }

@@ -24,7 +24,8 @@ struct addresses {
 };
 
 /* "10.0.0.0/8,2001:db8::/32,names". TFE_EINVAL. */
-int addresses_parse(struct addresses *ret, const char *text, struct tfe_why *why) TFE_MUST_CHECK;
+int addresses_parse(struct addresses *ret, const char *text,
+                    struct tfe_reason *reason) TFE_MUST_CHECK;
 /* Whether who connects from there may say that it is reached at host. From loopback all of loopback
  * is the same. */
 bool addresses_allow(const struct addresses *a, const char *host, const struct peer *from);

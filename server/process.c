@@ -15,31 +15,31 @@
  * nobody, and each slot costs memory. */
 #define AGENTS_MOST (2 * MSG_NODES_MAX)
 
-int process_prepare(struct tfe_why *why)
+int process_prepare(struct tfe_reason *reason)
 {
-    if (stdio_hold(why) != 0) {
+    if (stdio_hold(reason) != 0) {
         return TFE_ESYS;
     }
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     /* A limit of file sizes is a full disk to the store, and no reason to die. */
     if (sigaction(SIGPIPE, &ignore, NULL) != 0 || sigaction(SIGXFSZ, &ignore, NULL) != 0) {
-        why_errno(why, "ignore SIGPIPE and SIGXFSZ");
+        reason_errno(reason, "ignore SIGPIPE and SIGXFSZ");
         return TFE_ESYS;
     }
     /* The limit alone does not count where core_pattern is a pipe (core(5)), so both. */
     struct rlimit none = {.rlim_cur = 0, .rlim_max = 0};
     if (setrlimit(RLIMIT_CORE, &none) != 0) {
-        why_errno(why, "turn core dumps off");
+        reason_errno(reason, "turn core dumps off");
         return TFE_ESYS;
     }
-    return hidden_process(why);
+    return secret_mem_protect_process(reason);
 }
 
-int process_raise_files(uint32_t *ret_max_agents, struct tfe_why *why)
+int process_raise_files(uint32_t *ret_max_agents, struct tfe_reason *reason)
 {
     struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) != 0) {
-        why_errno(why, "read the limit of open files");
+        reason_errno(reason, "read the limit of open files");
         return TFE_ESYS;
     }
     if (files.rlim_cur < files.rlim_max) {
@@ -49,8 +49,8 @@ int process_raise_files(uint32_t *ret_max_agents, struct tfe_why *why)
         }
     }
     if (files.rlim_cur < PROCESS_FILES_RESERVED + AGENTS_LEAST) {
-        why_set(why, "the limit of open files is %llu, at least %d are needed (ulimit -n)",
-                (unsigned long long)files.rlim_cur, PROCESS_FILES_RESERVED + AGENTS_LEAST);
+        reason_set(reason, "the limit of open files is %llu, at least %d are needed (ulimit -n)",
+                   (unsigned long long)files.rlim_cur, PROCESS_FILES_RESERVED + AGENTS_LEAST);
         return TFE_ESYS;
     }
     rlim_t agents = files.rlim_cur - PROCESS_FILES_RESERVED;

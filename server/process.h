@@ -9,7 +9,7 @@
 
 /* Opens /dev/null on those of descriptors 0 to 2 that are closed (a socket must not become stderr),
  * ignores SIGPIPE, turns core dumps off. TFE_ESYS. */
-int process_prepare(struct tfe_why *why) TFE_MUST_CHECK;
+int process_prepare(struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Descriptors that connections never take: stdio, lock, event loop, listener, signal pipe, the
  * writer's thread, the store and a backup of it. */
@@ -21,6 +21,6 @@ int process_prepare(struct tfe_why *why) TFE_MUST_CHECK;
 
 /* Raises RLIMIT_NOFILE to its hard limit and says how many agents that allows. TFE_ESYS: the limit
  * cannot be read, or is too low to serve anyone. */
-int process_raise_files(uint32_t *ret_max_agents, struct tfe_why *why) TFE_MUST_CHECK;
+int process_raise_files(uint32_t *ret_max_agents, struct tfe_reason *reason) TFE_MUST_CHECK;
 
 #endif

@@ -17,7 +17,7 @@
 #define KEEP_DAYS_MAX 36500
 
 /* Longer than the durations of the wire: days, or one of those. */
-static int parse_keep_history(void *settings, const char *value, struct tfe_why *why)
+static int parse_keep_history(void *settings, const char *value, struct tfe_reason *reason)
 {
     int64_t *ret = &((struct settings *)settings)->keep_history_ms;
     char *end;
@@ -31,11 +31,11 @@ static int parse_keep_history(void *settings, const char *value, struct tfe_why 
         *ret = ms;
         return 0;
     }
-    why_set(why, "it takes a time of at most %dd, or 0 for ever", KEEP_DAYS_MAX);
+    reason_set(reason, "it takes a time of at most %dd, or 0 for ever", KEEP_DAYS_MAX);
     return TFE_EINVAL;
 }
 
-static int parse_bind(void *bind, const char *value, struct tfe_why *why)
+static int parse_bind(void *bind, const char *value, struct tfe_reason *reason)
 {
     char host[TFE_HOST_MAX + 1];
     uint16_t port = 0;
@@ -43,17 +43,17 @@ static int parse_bind(void *bind, const char *value, struct tfe_why *why)
     socklen_t n;
     if (endpoint_parse(value, host, sizeof host, &port) ||
         endpoint_address(value, 0, &address, &n)) {
-        why_set(why, "\"%s\" is no numeric address, as 0.0.0.0, 10.0.0.1 or ::%s", value,
-                strchr(value, ':') ? "; the port is --port's" : "");
+        reason_set(reason, "\"%s\" is no numeric address, as 0.0.0.0, 10.0.0.1 or ::%s", value,
+                   strchr(value, ':') ? "; the port is --port's" : "");
         return TFE_EINVAL;
     }
     *(const char **)bind = value;
     return 0;
 }
 
-static int parse_allow_address(void *settings, const char *value, struct tfe_why *why)
+static int parse_allow_address(void *settings, const char *value, struct tfe_reason *reason)
 {
-    return addresses_parse(&((struct settings *)settings)->allowed, value, why);
+    return addresses_parse(&((struct settings *)settings)->allowed, value, reason);
 }
 
 /* What jobs have where their agents wish nothing, by the table of job_spec.h. */
@@ -123,23 +123,24 @@ const struct option_table settings_table = {
 };
 
 int settings_parse(int argc, char **argv, struct settings *ret, enum options_result *ret_result,
-                   struct tfe_why *why)
+                   struct tfe_reason *reason)
 {
     int operand = argc;
     char ignored[256];
     *ret = (struct settings){.bind = NULL};
     int rc = options_parse(&settings_table, argc, argv, ret, ret_result, &operand, ignored,
-                           sizeof(ignored), why);
+                           sizeof(ignored), reason);
     if (rc != 0 || *ret_result != OPTIONS_RUN) {
         return rc;
     }
     if (operand < argc) {
-        why_set(why, "tfe-rdzv takes no operands, but was given \"%s\"", argv[operand]);
+        reason_set(reason, "tfe-rdzv takes no operands, but was given \"%s\"", argv[operand]);
         return TFE_EINVAL;
     }
     /* Below three leases a fence would kill trainers that only missed two renewals (design 6). */
     if (ret->fence_ms != 0 && ret->fence_ms < 3 * ret->ttl_ms) {
-        why_set(why, "--fence must be 0 or at least three times --ttl (%u ms)", 3 * ret->ttl_ms);
+        reason_set(reason, "--fence must be 0 or at least three times --ttl (%u ms)",
+                   3 * ret->ttl_ms);
         return TFE_EINVAL;
     }
     return 0;

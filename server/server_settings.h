@@ -41,6 +41,6 @@ extern const struct option_table settings_table;
 
 /* Parses argv and the environment. Strings are borrowed. TFE_EINVAL: why is one sentence. */
 int settings_parse(int argc, char **argv, struct settings *ret, enum options_result *ret_result,
-                   struct tfe_why *why) TFE_MUST_CHECK;
+                   struct tfe_reason *reason) TFE_MUST_CHECK;
 
 #endif

@@ -162,7 +162,7 @@ static void on_agent_message(struct session *s, const struct tfe_msg *msg)
     bool known = s->known;
     struct tfe_id hash;
     struct tfe_msg hashed = {.type = MSG_DEATH, .u.death.certificate = hash.text};
-    if (msg->type == MSG_DEATH && death_hash_of(msg->u.death.certificate, &hash) == 0) {
+    if (msg->type == MSG_DEATH && proof_hash_of(msg->u.death.certificate, &hash) == 0) {
         msg = &hashed;
     }
     if (msg->type == MSG_ENROL && (known || s->pooled)) {
@@ -361,12 +361,12 @@ static void on_closed(void *ctx, struct channel *ch, enum channel_end end, const
     s->channel = NULL;
     if (!is_peers_fault(end)) {
         log_debug("session_closed", LOG_S("peer", peer_text(&s->peer, peer)),
-                  LOG_S("end", channel_end_name(end)), LOG_S("why", detail),
+                  LOG_S("end", channel_end_name(end)), LOG_S("reason", detail),
                   unknown > 0 ? LOG_U("unknown_messages", unknown)
                               : LOG_S("unknown_messages", NULL));
     } else if (throttle_pass(s->all->ends, &who, sizeof(who), &hidden)) {
         log_warn("session_ended", LOG_S("peer", peer_text(&s->peer, peer)),
-                 LOG_S("end", channel_end_name(end)), LOG_S("why", detail),
+                 LOG_S("end", channel_end_name(end)), LOG_S("reason", detail),
                  LOG_U("not_logged", hidden));
     }
     note_stranger(s, end, detail);

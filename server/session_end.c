@@ -147,7 +147,7 @@ void session_refuse(struct session *s, enum tfe_refusal code, const char *senten
     if (throttle_pass(s->all->refusals, s->by->origin, sizeof(s->by->origin), &hidden)) {
         log_warn("refused", LOG_S("peer", peer_text(&s->peer, peer)),
                  LOG_S("role", principal_role_name(s->by->role)),
-                 LOG_S("code", msg_refusal_name(code)), LOG_S("why", sentence),
+                 LOG_S("code", msg_refusal_name(code)), LOG_S("reason", sentence),
                  LOG_U("not_logged", hidden));
         session_note(s, "refused", sentence, msg_refusal_name(code));
     }

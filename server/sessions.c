@@ -60,7 +60,7 @@ static void judge_send(struct session *s, int rc)
     if (rc != 0 && !channel_ends_itself(rc)) {
         char peer[ENDPOINT_TEXT_MAX];
         log_error("message_lost", LOG_S("peer", peer_text(&s->peer, peer)),
-                  LOG_S("why", tfe_error_sentence(rc)));
+                  LOG_S("reason", tfe_error_sentence(rc)));
         session_cut(s);
     }
 }

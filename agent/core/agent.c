@@ -184,7 +184,7 @@ static void on_idle(struct agent *a)
 static void on_guard_lost(struct agent *a)
 {
     turn_trace(&a->turn, AGENT_TRACE_GUARD_LOST, 0, 0, NULL);
-    a->turn.config.death_hash.text[0] = '\0'; /* the next one knows no certificate (death.h) */
+    a->turn.config.proof_hash.text[0] = '\0'; /* the next one knows no certificate (death.h) */
     a->turn.config.guard_port = 0;
     processes_guard_lost(&a->processes);
     if (work_guard_lost(&a->work, &a->turn)) {
@@ -287,7 +287,7 @@ static int take(struct agent *a, const struct agent_event *event)
         if (a->said_goodbye) {
             t->leaves_now = true;
         } else {
-            link_disconnected(l, t, event->lost.how, event->lost.why);
+            link_disconnected(l, t, event->lost.how, event->lost.reason);
         }
         return 0;
     case AGENT_MESSAGE:
@@ -295,7 +295,7 @@ static int take(struct agent *a, const struct agent_event *event)
     case AGENT_PORTS_HELD:
         return ready_ports_held(&a->ready, t, event);
     case AGENT_PORTS_FAILED:
-        turn_leave(t, LEAVE_WITH_GOODBYE, AGENT_EXIT_FAILED, event->why);
+        turn_leave(t, LEAVE_WITH_GOODBYE, AGENT_EXIT_FAILED, event->reason);
         return 0;
     case AGENT_SPAWNED:
     case AGENT_STANDBY:

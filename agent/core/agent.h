@@ -49,7 +49,7 @@ struct agent_config {
     uint32_t preempt_grace_ms;    /* from a signal to the end at the latest; 0: at once */
     uint64_t seed;                /* of jitter */
     /* Of the death certificate that the first guard has; hash "": it has none. */
-    struct tfe_id death_hash;
+    struct tfe_id proof_hash;
     uint16_t guard_port;
     /* Certificates that were found on this machine, in hexadecimal: earlier agents of the job. */
     const char *deaths[AGENT_DEATHS_MAX]; /* NULL: no more */
@@ -103,7 +103,7 @@ struct agent_event {
         const char *host; /* where peers reach this node; NULL: nowhere, it has no IPv4 address */
         struct {
             enum agent_link how;
-            const char *why; /* a fragment for people, or NULL */
+            const char *reason; /* a fragment for people, or NULL */
         } lost;
         const struct tfe_msg *msg;
         struct {
@@ -111,7 +111,7 @@ struct agent_event {
             const uint16_t *v; /* nproc numbers, held for it */
             size_t n;
         } ports;
-        const char *why;
+        const char *reason;
         struct {
             uint32_t local, pid;
             const char *tensorflow; /* of a standby: its version, or NULL */
@@ -149,20 +149,20 @@ enum agent_action_type {
 
 /* name, level, and under which names its rank, number and text are logged (NULL: not at all). */
 #define AGENT_TRACES(X)                                                                            \
-    X(CONNECTING, "connecting", WARN, NULL, "waited_ms", "why") /* still not there */              \
+    X(CONNECTING, "connecting", WARN, NULL, "waited_ms", "reason") /* still not there */           \
     X(JOINED, "joined", INFO, NULL, "ttl_ms", NULL)                                                \
-    X(LINK_LOST, "connection_lost", WARN, NULL, NULL, "why")                                       \
+    X(LINK_LOST, "connection_lost", WARN, NULL, NULL, "reason")                                    \
     X(READY, "ready", DEBUG, NULL, NULL, NULL)                                                     \
     X(EPOCH, "epoch", INFO, "rank", "nodes", "cause")                                              \
-    X(STOPPING, "stopping", INFO, NULL, NULL, "why")                                               \
+    X(STOPPING, "stopping", INFO, NULL, NULL, "reason")                                            \
     X(TRAINER_EXITED, "trainer_exited", INFO, "local_rank", "status", NULL)                        \
-    X(EXITED, "exited", INFO, NULL, "status", "how")     /* of the node */                         \
-    X(VOID_START, "void_start", WARN, NULL, NULL, "why") /* why it was not followed */             \
+    X(EXITED, "exited", INFO, NULL, "status", "how")        /* of the node */                      \
+    X(VOID_START, "void_start", WARN, NULL, NULL, "reason") /* why it was not followed */          \
     X(FENCED, "fenced", WARN, NULL, NULL, NULL)                                                    \
     X(GUARD_LOST, "guard_lost", ERROR, NULL, NULL, NULL)                                           \
     X(NOTICE, "notice", WARN, NULL, "deadline_ms", "source") /* 0: it has none */                  \
     X(DRAINING, "draining", INFO, NULL, "signal", NULL)                                            \
-    X(REFUSED, "refused", ERROR, NULL, NULL, "why") /* number: its code */
+    X(REFUSED, "refused", ERROR, NULL, NULL, "reason") /* number: its code */
 
 enum agent_trace_kind {
 #define AGENT_TRACE_ENUM(NAME, name, level, rank, number, text) AGENT_TRACE_##NAME,

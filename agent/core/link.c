@@ -68,7 +68,7 @@ void link_join(struct link *l, struct turn *t, const struct msg_join *of_work)
     join->fixed_ports = c->fixed_ports;
     join->tensorflow = turn_tensorflow(t);
     join->run_key = c->run_key;
-    join->death_hash = c->death_hash.text[0] ? c->death_hash.text : NULL;
+    join->proof_hash = c->proof_hash.text[0] ? c->proof_hash.text : NULL;
     join->guard_port = c->guard_port;
     join->new_run = c->new_run && !l->ever_up;
     join->spec = c->spec;
@@ -94,13 +94,13 @@ void link_disconnected(struct link *l, struct turn *t, enum agent_link how, cons
     bool was_up = t->is_up;
     set_state(l, t, LINK_DOWN);
     if (!l->is_refused) {
-        text_setf(l->why, sizeof(l->why), "%s", why_not ? why_not : "");
+        text_setf(l->reason, sizeof(l->reason), "%s", why_not ? why_not : "");
     }
     l->was_refused = l->is_refused;
     l->is_refused = false;
     uint64_t wait;
     if (was_up) {
-        turn_trace(t, AGENT_TRACE_LINK_LOST, 0, 0, l->why);
+        turn_trace(t, AGENT_TRACE_LINK_LOST, 0, 0, l->reason);
         wait_begins(l, t);
         l->backoff_ms = BACKOFF_FIRST_MS;
         wait = l->spread_ms > FIRST_TRY_MS ? rng_between(&t->rng, FIRST_TRY_MS, l->spread_ms)
@@ -124,11 +124,11 @@ void link_disconnected(struct link *l, struct turn *t, enum agent_link how, cons
 
 void link_refused(struct link *l, struct turn *t, const struct msg_refused *refused)
 {
-    bool is_known = l->was_refused && strcmp(l->why, refused->sentence) == 0;
-    text_setf(l->why, sizeof(l->why), "%s", refused->sentence);
+    bool is_known = l->was_refused && strcmp(l->reason, refused->sentence) == 0;
+    text_setf(l->reason, sizeof(l->reason), "%s", refused->sentence);
     l->is_refused = true;
     if (!is_known) {
-        turn_trace(t, AGENT_TRACE_REFUSED, 0, (uint64_t)refused->code, l->why);
+        turn_trace(t, AGENT_TRACE_REFUSED, 0, (uint64_t)refused->code, l->reason);
     }
 }
 
@@ -228,16 +228,16 @@ static void still_not_there(struct link *l, struct turn *t)
 {
     int64_t waited = tfe_mono_sub(t->now, l->since);
     if (waited >= t->config.join_timeout_ms && t->is_idle) {
-        char sentence[sizeof(l->why) + 64];
+        char sentence[sizeof(l->reason) + 64];
         text_setf(sentence, sizeof(sentence), "the server %s within --join-timeout%s%s",
                   l->was_refused ? "did not let this node in" : "was not reached",
-                  l->why[0] ? ": " : "", l->why);
+                  l->reason[0] ? ": " : "", l->reason);
         turn_leave(t, LEAVE_AT_ONCE, AGENT_EXIT_UNREACHED, sentence);
         return;
     }
     if (turn_is_past(t, l->say_next)) {
         l->say_next = turn_in(t, SAY_EVERY_MS);
-        turn_trace(t, AGENT_TRACE_CONNECTING, 0, (uint64_t)waited, l->why);
+        turn_trace(t, AGENT_TRACE_CONNECTING, 0, (uint64_t)waited, l->reason);
     }
 }
 

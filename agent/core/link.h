@@ -27,12 +27,12 @@ struct link {
     struct tfe_mono join_sent;
     uint64_t renewals; /* number of the last RENEW on this connection */
     struct tfe_mono renew_sent[RENEWALS_MAX];
-    struct tfe_mono granted;    /* sending of what was answered last: fences count from it */
-    struct tfe_mono lease_end;  /* on the agent's own clock */
-    struct tfe_mono silent_at;  /* JOINING, UP: nothing was answered, try another connection */
-    char why[MSG_SENTENCE_MAX]; /* the last try failed */
-    bool is_refused;            /* the server has said why, before it closes */
-    bool was_refused;           /* … of the last try that ended */
+    struct tfe_mono granted;       /* sending of what was answered last: fences count from it */
+    struct tfe_mono lease_end;     /* on the agent's own clock */
+    struct tfe_mono silent_at;     /* JOINING, UP: nothing was answered, try another connection */
+    char reason[MSG_SENTENCE_MAX]; /* the last try failed */
+    bool is_refused;               /* the server has said why, before it closes */
+    bool was_refused;              /* … of the last try that ended */
 };
 
 void link_begin(struct link *l, struct turn *t);
@@ -50,7 +50,7 @@ void link_lease_ended(struct link *l, const struct turn *t);
 void link_fence(const struct link *l, struct turn *t, uint32_t fence_ms);
 
 /* Tries again later, or leaves: the token is wrong. */
-void link_disconnected(struct link *l, struct turn *t, enum agent_link how, const char *why);
+void link_disconnected(struct link *l, struct turn *t, enum agent_link how, const char *reason);
 /* The server has no room just now, and says so in its words; told once, however often it says them
  * in a row. */
 void link_refused(struct link *l, struct turn *t, const struct msg_refused *refused);

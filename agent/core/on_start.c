@@ -24,8 +24,8 @@ void on_start(struct agent *a, const struct msg_start *start)
         return; /* on the way out; told twice, over a reconnect */
     }
     const struct table *table = NULL;
-    const char *why = objection(a, start);
-    if (!why) {
+    const char *reason = objection(a, start);
+    if (!reason) {
         table = tables_begin(&a->tables, start->epoch, start->table_digest);
         if (!table) {
             turn_trace(t, AGENT_TRACE_VOID_START, start->epoch, 0, "its table is not whole");
@@ -34,15 +34,15 @@ void on_start(struct agent *a, const struct msg_start *start)
         }
         uint32_t n = work_trainers(t, start, table->rows, table->n);
         if (start->evaluates ? start->rank != table->n : (uint64_t)start->rank + n > table->n) {
-            why = "its rank is outside of its table";
+            reason = "its rank is outside of its table";
         } else if (!start->evaluates && !ready_offers(&a->ready, table->rows + start->rank, n)) {
-            why = "its place is another process's";
+            reason = "its place is another process's";
         }
     }
-    if (why) {
+    if (reason) {
         /* Answered with who we are and what became of us. A JOIN that is under way says it already;
          * a second one would make it unclear which of them a WELCOME counts from. */
-        turn_trace(t, AGENT_TRACE_VOID_START, start->epoch, 0, why);
+        turn_trace(t, AGENT_TRACE_VOID_START, start->epoch, 0, reason);
         t->wants_join = t->is_up;
         return;
     }
@@ -72,9 +72,9 @@ void on_restart(struct agent *a, const struct msg_restart *restart)
         work_has_started(&a->work, restart)) {
         return;
     }
-    const char *why = objection_again(a, restart);
-    if (why) {
-        turn_trace(t, AGENT_TRACE_VOID_START, restart->epoch, 0, why);
+    const char *reason = objection_again(a, restart);
+    if (reason) {
+        turn_trace(t, AGENT_TRACE_VOID_START, restart->epoch, 0, reason);
         t->wants_join = t->is_up;
         return;
     }

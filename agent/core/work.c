@@ -186,18 +186,18 @@ static void sweep(struct work *w, struct turn *t, const struct msg_stop *gently)
     }
 }
 
-static void stop(struct work *w, struct turn *t, const struct msg_stop *gently, const char *why)
+static void stop(struct work *w, struct turn *t, const struct msg_stop *gently, const char *reason)
 {
     if (w->state == WORK_RUNNING) {
-        turn_trace(t, AGENT_TRACE_STOPPING, w->epoch, 0, why);
+        turn_trace(t, AGENT_TRACE_STOPPING, w->epoch, 0, reason);
         decide(w, (struct msg_exited){.stopped = true});
     }
     sweep(w, t, gently);
 }
 
-void work_stop(struct work *w, struct turn *t, const char *why)
+void work_stop(struct work *w, struct turn *t, const char *reason)
 {
-    stop(w, t, NULL, why);
+    stop(w, t, NULL, reason);
 }
 
 void work_stop_epoch(struct work *w, struct turn *t, const struct msg_stop *said)

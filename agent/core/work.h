@@ -64,7 +64,7 @@ bool work_awaits(const struct work *w, const struct msg_restart *restart);
 void work_restart(struct work *w, const struct msg_restart *restart);
 
 /* Ends what runs, at once; why is a static fragment for the log. */
-void work_stop(struct work *w, struct turn *t, const char *why);
+void work_stop(struct work *w, struct turn *t, const char *reason);
 /* … of this epoch and all before it; planned: trainers that listen have the stop grace. */
 void work_stop_epoch(struct work *w, struct turn *t, const struct msg_stop *stop);
 

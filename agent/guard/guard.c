@@ -130,7 +130,7 @@ static void guard_leave(const struct guard_end *end, const struct guard_death *d
         return; /* it has told the server, or comes to no harm by waiting */
     }
     bool tells = death && end->fence_ms != GUARD_NEVER && agent_death_is_proven(&facts);
-    int fd = tells && death->port != 0 ? DEATH_FD : -1;
+    int fd = tells && death->port != 0 ? PROOF_FD : -1;
     if (tells) {
         guard_death_tell(death, fd);
     }
@@ -142,13 +142,13 @@ static void guard_leave(const struct guard_end *end, const struct guard_death *d
 
 static _Noreturn void guard_run(int pair, const struct guard_death *death, pid_t agent)
 {
-    struct tfe_why why;
+    struct tfe_reason reason;
     setsid();
     title_set("tfe-guard");
     join_forget(NULL);
-    hidden_variable(ENROLMENT_VARIABLE);
+    secret_mem_wipe_variable(ENROLMENT_VARIABLE);
     signals_arrange();
-    if (proc_become_subreaper(&why) != 0) {
+    if (proc_become_subreaper(&reason) != 0) {
         fail("tfe-guard: cannot become a subreaper\n");
     }
     /* Move the pair out of the way of everything that gets a fixed number. */
@@ -162,9 +162,9 @@ static _Noreturn void guard_run(int pair, const struct guard_death *death, pid_t
     int port = has_port ? fcntl(death->fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD) : -1;
     place(high, PAIR_FD, "tfe-guard: cannot keep its pipe\n");
     if (has_port) {
-        place(port, DEATH_FD, "tfe-guard: cannot keep its port\n");
+        place(port, PROOF_FD, "tfe-guard: cannot keep its port\n");
     } else {
-        close(DEATH_FD);
+        close(PROOF_FD);
     }
     closefrom(CHILD_FD);
     sigset_t child;
@@ -179,15 +179,15 @@ static _Noreturn void guard_run(int pair, const struct guard_death *death, pid_t
     _exit(0);
 }
 
-int guard_fork(struct guard_process *ret, struct guard_death *death, struct tfe_why *why)
+int guard_fork(struct guard_process *ret, struct guard_death *death, struct tfe_reason *reason)
 {
     if (access("/proc/self/stat", R_OK) != 0) {
-        why_errno(why, "guard: /proc is needed to find what trainers start");
+        reason_errno(reason, "guard: /proc is needed to find what trainers start");
         return TFE_ESYS;
     }
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
-        why_errno(why, "guard: socketpair");
+        reason_errno(reason, "guard: socketpair");
         return TFE_ESYS;
     }
     pid_t agent = getpid();
@@ -200,12 +200,12 @@ int guard_fork(struct guard_process *ret, struct guard_death *death, struct tfe_
     if (pid < 0) {
         close(pair[0]);
         errno = error;
-        why_errno(why, "guard: fork");
+        reason_errno(reason, "guard: fork");
         return TFE_ESYS;
     }
     *ret = (struct guard_process){.pid = pid, .fd = pair[0]};
     if (death) {
-        ret->death_hash = death->hash;
+        ret->proof_hash = death->hash;
         ret->death_port = death->port;
         ret->death_job = death->job;
         guard_death_forget(death);

@@ -20,7 +20,7 @@ struct guard_process {
     pid_t pid;
     int fd; /* the agent's end of the SOCK_SEQPACKET pair; close-on-exec */
     /* What JOIN says of the death certificate that this guard has; "" and 0: it has none. */
-    struct tfe_id death_hash;
+    struct tfe_id proof_hash;
     uint16_t death_port;
     struct tfe_id *death_job; /* of which it is, where that is known after the fork; NULL */
 };
@@ -64,7 +64,7 @@ struct guard_event {
     uint32_t slot; /* SWEPT: the sweep's number */
     int32_t pid;
     int32_t value;
-    char why[GUARD_TEXT_MAX];
+    char reason[GUARD_TEXT_MAX];
 };
 
 /* Where main's argv lies, so that the guard can write its name over its copy (ps then shows
@@ -86,6 +86,6 @@ void guard_remove_at_end(const char *path);
  * death: the certificate of this agent, for its first guard; forgotten here, once it has that.
  * NULL: none. */
 int guard_fork(struct guard_process *ret, struct guard_death *death,
-               struct tfe_why *why) TFE_MUST_CHECK;
+               struct tfe_reason *reason) TFE_MUST_CHECK;
 
 #endif

@@ -54,10 +54,10 @@ static int bind_port(uint16_t *ret_port)
 
 void guard_death_make(struct guard_death *death, const char *job)
 {
-    char certificate[DEATH_CHARS + 1];
-    death_make(certificate);
-    (void)death_hash_of(certificate, &death->hash);
-    death_file_plan(&death->file, &death->hash, certificate);
+    char certificate[PROOF_CHARS + 1];
+    proof_make(certificate);
+    (void)proof_hash_of(certificate, &death->hash);
+    termination_file_plan(&death->file, &death->hash, certificate);
     death->job =
         mmap(NULL, sizeof *death->job, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     part_must(death->job != MAP_FAILED);
@@ -76,7 +76,7 @@ void guard_death_forget(struct guard_death *death)
 void guard_death_tell(const struct guard_death *death, int fd)
 {
     (void)listen(fd, BACKLOG);
-    death_file_write(&death->file, death->job->text);
+    termination_file_write(&death->file, death->job->text);
 }
 
 /* Nothing of the agent's terminal, pipes or file systems may wait for this process. */
@@ -112,5 +112,5 @@ void guard_death_serve(const struct guard_death *death, int fd, int64_t until_ms
         }
         nanosleep(&pause, NULL);
     }
-    death_file_remove(&death->file);
+    termination_file_remove(&death->file);
 }

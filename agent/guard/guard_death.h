@@ -11,7 +11,7 @@ struct guard_death {
     struct tfe_id hash;
     uint16_t port;
     int fd; /* bound to it, refusing until it listens; -1: to none */
-    struct death_file file;
+    struct termination_file file;
     struct tfe_id *job; /* shared with the agent, who may learn it later */
 };
 

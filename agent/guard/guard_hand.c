@@ -93,8 +93,8 @@ void hand_listen(struct slot *slot)
             hand_close(&slot->hand);
         } else if (words[0] == GUARD_SAYS_WARM || words[0] == GUARD_SAYS_COLD) {
             size_t length = (size_t)n - 1 < GUARD_TEXT_MAX - 1 ? (size_t)n - 1 : GUARD_TEXT_MAX - 1;
-            memcpy(slot->why, words + 1, length);
-            slot->why[length] = '\0';
+            memcpy(slot->reason, words + 1, length);
+            slot->reason[length] = '\0';
             slot->owes_cold = words[0] == GUARD_SAYS_COLD;
             slot->owes_warm = !slot->owes_cold && slot->is_standby;
         }
@@ -111,7 +111,7 @@ bool hand_retry(struct guard *g, struct slot *slot)
     slot_reset(g, slot);
     slot_spawn(g, slot, &plain.hand.order, plain.hand.fds);
     slot->owes_cold = plain.owes_cold;
-    memcpy(slot->why, plain.why, sizeof slot->why);
+    memcpy(slot->reason, plain.reason, sizeof slot->reason);
     hand_close(&plain.hand);
     return true;
 }

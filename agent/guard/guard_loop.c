@@ -213,7 +213,7 @@ static bool event_send(struct guard *g, uint32_t word, uint32_t slot, pid_t pid,
 {
     struct guard_event event = {.word = word, .slot = slot, .pid = pid, .value = value};
     if (word == GUARD_COLD || word == GUARD_WARM) {
-        memcpy(event.why, g->slots[slot].why, sizeof event.why);
+        memcpy(event.reason, g->slots[slot].reason, sizeof event.reason);
     }
     if (g->closed) {
         return true;

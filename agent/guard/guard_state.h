@@ -13,9 +13,9 @@
 #define GUARD_NEVER INT64_MAX
 
 /* The guard's own descriptors. stdin and stdout are /dev/null, so that what comes through the pair
- * is never mistaken for one of them; stderr stays the agent's. DEATH_FD: only with a port.
+ * is never mistaken for one of them; stderr stays the agent's. PROOF_FD: only with a port.
  */
-enum { PAIR_FD = 3, DEATH_FD, CHILD_FD, FENCE_FD, FIRST_FREE_FD };
+enum { PAIR_FD = 3, PROOF_FD, CHILD_FD, FENCE_FD, FIRST_FREE_FD };
 
 /* ioprio_set(2), which has no header for its numbers. */
 enum { GUARD_IOPRIO_WHO_PROCESS = 1, GUARD_IOPRIO_IDLE = 3 << 13 };
@@ -50,7 +50,7 @@ struct slot {
     int control;     /* our end of its socket; -1: it has none, or closed it */
     bool owes_warm;  /* WARM is not told yet */
     bool owes_cold;
-    char why[GUARD_TEXT_MAX]; /* owes_cold */
+    char reason[GUARD_TEXT_MAX]; /* owes_cold */
     struct hand hand;
 };
 

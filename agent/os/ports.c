@@ -87,21 +87,21 @@ static int port_number(int fd, uint16_t *ret)
     return 0;
 }
 
-static void why_port(struct tfe_why *why, uint16_t port)
+static void why_port(struct tfe_reason *reason, uint16_t port)
 {
     if (errno == EADDRINUSE) {
-        why_set(why, "port %u is in use", (unsigned)port);
+        reason_set(reason, "port %u is in use", (unsigned)port);
     } else {
-        why_errno(why, "port %u", (unsigned)port);
+        reason_errno(reason, "port %u", (unsigned)port);
     }
 }
 
 /* Holds a number of the kernel's choice. */
-static int port_pick(int *ret_fd, uint16_t *ret_number, struct tfe_why *why)
+static int port_pick(int *ret_fd, uint16_t *ret_number, struct tfe_reason *reason)
 {
     int fd = ports_bind(0);
     if (fd < 0 || port_number(fd, ret_number) != 0) {
-        why_errno(why, "reserve a port");
+        reason_errno(reason, "reserve a port");
         fd_drop(&fd);
         return TFE_ESYS;
     }
@@ -123,26 +123,26 @@ static int port_take(uint16_t port)
 
 /* Holds two numbers that differ in the last bit, the even one first; after too many tries, any two.
  */
-static int pair_pick(int fds[SETS], uint16_t numbers[SETS], struct tfe_why *why)
+static int pair_pick(int fds[SETS], uint16_t numbers[SETS], struct tfe_reason *reason)
 {
     int passed[PAIR_TRIES]; /* kept until the end, or the kernel might offer them again */
     int n = 0;
     int fd = -1;
     int other = -1;
     uint16_t number = 0;
-    int rc = port_pick(&fd, &number, why);
+    int rc = port_pick(&fd, &number, reason);
     while (rc == 0 && other < 0 && n < PAIR_TRIES) {
         other = port_take(number ^ 1);
         if (other < 0) {
             passed[n++] = fd;
-            rc = port_pick(&fd, &number, why);
+            rc = port_pick(&fd, &number, reason);
         }
     }
     int odd = number & 1;
     numbers[odd] = number;
     numbers[!odd] = number ^ 1;
     if (rc == 0 && other < 0) {
-        rc = port_pick(&other, &numbers[!odd], why);
+        rc = port_pick(&other, &numbers[!odd], reason);
         if (rc != 0) {
             fd_drop(&fd);
         }
@@ -168,14 +168,14 @@ static void set_clear(struct port_set *set)
     memset(set->fds, -1, sizeof set->fds);
 }
 
-static int sets_pick(struct port_set sets[SETS], uint32_t nproc, struct tfe_why *why)
+static int sets_pick(struct port_set sets[SETS], uint32_t nproc, struct tfe_reason *reason)
 {
     set_clear(&sets[0]);
     set_clear(&sets[1]);
     for (uint32_t i = 0; i < nproc; i++) {
         int fds[SETS];
         uint16_t numbers[SETS];
-        int rc = pair_pick(fds, numbers, why);
+        int rc = pair_pick(fds, numbers, reason);
         for (int k = 0; k < SETS && rc == 0; k++) {
             sets[k].fds[i] = fds[k];
             sets[k].numbers[i] = numbers[k];
@@ -198,10 +198,10 @@ static void set_replace(struct port_set *set, uint32_t nproc, const struct port_
 
 /* New numbers for the set. The other one is in use: it gets its halves of the pairs when it is held
  * again. */
-static int ports_renew(struct ports *ports, int k, struct tfe_why *why)
+static int ports_renew(struct ports *ports, int k, struct tfe_reason *reason)
 {
     struct port_set picked[SETS];
-    int rc = sets_pick(picked, ports->nproc, why);
+    int rc = sets_pick(picked, ports->nproc, reason);
     if (rc == 0) {
         set_let_go(&ports->next[k], ports->nproc);
         set_replace(&ports->sets[k], ports->nproc, &picked[k]);
@@ -225,7 +225,7 @@ static bool port_is_free(uint16_t port)
 
 /* Fixed numbers: in use by anybody at all is fatal now, and not a riddle inside TensorFlow later.
  */
-static int set_fix(struct port_set *set, uint32_t nproc, uint16_t first, struct tfe_why *why)
+static int set_fix(struct port_set *set, uint32_t nproc, uint16_t first, struct tfe_reason *reason)
 {
     for (uint32_t i = 0; i < nproc; i++) {
         uint16_t port = (uint16_t)(first + i);
@@ -233,7 +233,7 @@ static int set_fix(struct port_set *set, uint32_t nproc, uint16_t first, struct 
             set->fds[i] = ports_bind(port);
         }
         if (set->fds[i] < 0) {
-            why_port(why, port);
+            why_port(reason, port);
             return TFE_ESYS;
         }
         set->numbers[i] = port;
@@ -241,11 +241,11 @@ static int set_fix(struct port_set *set, uint32_t nproc, uint16_t first, struct 
     return 0;
 }
 
-int ports_new(uint32_t nproc, uint16_t fixed, struct ports **ret, struct tfe_why *why)
+int ports_new(uint32_t nproc, uint16_t fixed, struct ports **ret, struct tfe_reason *reason)
 {
     if (nproc < 1 || nproc > MSG_NPROC_MAX || (uint32_t)fixed + nproc - 1 > UINT16_MAX) {
-        why_set(why, "%u ports from %u on: there are no such ports", (unsigned)nproc,
-                (unsigned)fixed);
+        reason_set(reason, "%u ports from %u on: there are no such ports", (unsigned)nproc,
+                   (unsigned)fixed);
         return TFE_EINVAL;
     }
     struct ports *ports = part_new(sizeof *ports);
@@ -255,8 +255,8 @@ int ports_new(uint32_t nproc, uint16_t fixed, struct ports **ret, struct tfe_why
         set_clear(&ports->sets[k]);
         set_clear(&ports->next[k]);
     }
-    int rc =
-        fixed ? set_fix(&ports->sets[0], nproc, fixed, why) : sets_pick(ports->sets, nproc, why);
+    int rc = fixed ? set_fix(&ports->sets[0], nproc, fixed, reason)
+                   : sets_pick(ports->sets, nproc, reason);
     if (rc != 0) {
         ports_free(ports);
         return rc;
@@ -289,12 +289,12 @@ static struct port_set *set_of(struct ports *ports, uint64_t epoch)
 }
 
 int ports_hold(struct ports *ports, uint64_t epoch, bool fresh, const uint16_t **ret_numbers,
-               struct tfe_why *why)
+               struct tfe_reason *reason)
 {
     int k = set_number(ports, epoch);
     struct port_set *set = &ports->sets[k];
     if (fresh && !ports->fixed) {
-        int rc = ports_renew(ports, k, why);
+        int rc = ports_renew(ports, k, reason);
         if (rc != 0) {
             return rc;
         }
@@ -314,11 +314,11 @@ int ports_hold(struct ports *ports, uint64_t epoch, bool fresh, const uint16_t *
             continue;
         }
         if (ports->fixed || errno != EADDRINUSE) {
-            why_port(why, set->numbers[i]);
+            why_port(reason, set->numbers[i]);
             return TFE_ESYS;
         }
         /* Somebody took it while the trainer had it: any other will do. */
-        int rc = port_pick(&set->fds[i], &set->numbers[i], why);
+        int rc = port_pick(&set->fds[i], &set->numbers[i], reason);
         if (rc != 0) {
             return rc;
         }

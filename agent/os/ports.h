@@ -23,14 +23,14 @@ struct ports;
  * is first bound once without SO_REUSEPORT: TFE_ESYS with why "port 5555 is in use" names the one.
  */
 int ports_new(uint32_t nproc, uint16_t fixed, struct ports **ret,
-              struct tfe_why *why) TFE_MUST_CHECK;
+              struct tfe_reason *reason) TFE_MUST_CHECK;
 void ports_free(struct ports *ports);
 
 /* The set for an epoch, nproc numbers, valid until the next ports_* call; (re)binds what was let
  * go. fresh: take new pairs first (not with fixed ports), whose other halves serve the other parity
  * from its next ports_hold on. TFE_ESYS with why. */
 int ports_hold(struct ports *ports, uint64_t epoch, bool fresh, const uint16_t **ret_numbers,
-               struct tfe_why *why) TFE_MUST_CHECK;
+               struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* The trainers of the epoch listen: the held sockets of its set are closed. */
 void ports_let_go(struct ports *ports, uint64_t epoch);

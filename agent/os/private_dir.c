@@ -126,7 +126,7 @@ static int try_one(const char *base, struct private_dir *dir)
     return TFE_ESTATE;
 }
 
-static int make_in(const char *base, struct private_dir *ret, struct tfe_why *why)
+static int make_in(const char *base, struct private_dir *ret, struct tfe_reason *reason)
 {
     clean_up_in(base);
     int rc = TFE_ESTATE;
@@ -134,7 +134,7 @@ static int make_in(const char *base, struct private_dir *ret, struct tfe_why *wh
         rc = try_one(base, ret);
     }
     if (rc) {
-        why_errno(why, "make a private directory in %s", base);
+        reason_errno(reason, "make a private directory in %s", base);
         return rc == TFE_ESTATE ? TFE_ESYS : rc;
     }
     return 0;
@@ -147,15 +147,15 @@ static const char *runtime_base(void)
     return base && base[0] == '/' ? base : NULL;
 }
 
-int private_dir_new(const char *base, struct private_dir *ret, struct tfe_why *why)
+int private_dir_new(const char *base, struct private_dir *ret, struct tfe_reason *reason)
 {
     ret->fd = -1;
     if (base) {
-        return make_in(base, ret, why);
+        return make_in(base, ret, reason);
     }
-    int rc = make_in(FIRST_BASE, ret, why);
+    int rc = make_in(FIRST_BASE, ret, reason);
     if (rc && runtime_base()) {
-        rc = make_in(runtime_base(), ret, why);
+        rc = make_in(runtime_base(), ret, reason);
     }
     return rc;
 }

@@ -30,7 +30,8 @@ struct private_dir {
 /* Makes it, 0700, in base (an absolute path) or, with base NULL, in /tmp, else in
  * $XDG_RUNTIME_DIR; removes there what dead agents of this user left. TFE_ESYS, TFE_ETOOBIG with
  * why: ret->fd is -1. */
-int private_dir_new(const char *base, struct private_dir *ret, struct tfe_why *why) TFE_MUST_CHECK;
+int private_dir_new(const char *base, struct private_dir *ret,
+                    struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Removes, where private_dir_new(NULL) makes directories, those that dead agents of this user left.
  */

@@ -23,7 +23,7 @@
 
 struct probing;
 
-_Static_assert(DEATH_LINE_MAX <= RESPONDER_LINE_MAX, "either fits");
+_Static_assert(PROOF_LINE_MAX <= RESPONDER_LINE_MAX, "either fits");
 
 struct port_try {
     struct probing *of;
@@ -108,9 +108,9 @@ static void finish(struct probing *p)
     uint64_t probe = p->probe;
     bool is_of_guard = p->is_of_guard;
     enum tfe_probe_result result = verdict(p);
-    char certificate[DEATH_CHARS + 1];
+    char certificate[PROOF_CHARS + 1];
     bool has_certificate =
-        is_of_guard && death_read_line(p->tries[0].line, p->tries[0].line_n, certificate);
+        is_of_guard && proof_read_line(p->tries[0].line, p->tries[0].line_n, certificate);
     probing_free(p);
     if (has_certificate) {
         prober->on_death(prober->ctx, certificate);
@@ -357,9 +357,9 @@ static void ask_guard(struct prober *prober, const struct msg_probe *probe, bool
     of_guard.n_ports = 1;
     struct probing *p = probing_new(prober, &of_guard, loopback, true);
     if (p) {
-        p->expected_n = sizeof(DEATH_LINE_PREFIX) - 1;
-        memcpy(p->expected, DEATH_LINE_PREFIX, sizeof(DEATH_LINE_PREFIX));
-        p->wanted_n = DEATH_LINE_MAX - 1;
+        p->expected_n = sizeof(PROOF_LINE_PREFIX) - 1;
+        memcpy(p->expected, PROOF_LINE_PREFIX, sizeof(PROOF_LINE_PREFIX));
+        p->wanted_n = PROOF_LINE_MAX - 1;
         try_all(p, probe->host);
     }
 }

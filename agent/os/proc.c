@@ -46,10 +46,10 @@ struct table {
     void *mapped; /* rows, once they no longer fit what the caller had at hand */
 };
 
-int proc_become_subreaper(struct tfe_why *why)
+int proc_become_subreaper(struct tfe_reason *reason)
 {
     if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) {
-        why_errno(why, "cannot adopt what trainers leave behind");
+        reason_errno(reason, "cannot adopt what trainers leave behind");
         return TFE_ESYS;
     }
     return 0;

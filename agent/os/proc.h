@@ -13,7 +13,7 @@
 #include "common/base/reason.h"
 
 /* Makes this process adopt what its descendants leave behind. TFE_ESYS with why. */
-int proc_become_subreaper(struct tfe_why *why) TFE_MUST_CHECK;
+int proc_become_subreaper(struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* As fork(), but the child begins with all signals blocked: no handler of this process's may run
  * there, it would write into this one's descriptors, as if the signal had been sent here. */

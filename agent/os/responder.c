@@ -63,14 +63,14 @@ void responder_free(struct responder *r)
     }
 }
 
-int responder_open(struct responder *r, const uint16_t *ports, size_t n, struct tfe_why *why)
+int responder_open(struct responder *r, const uint16_t *ports, size_t n, struct tfe_reason *reason)
 {
     responder_close(r);
     for (size_t i = 0; i < n; i++) {
         int fd = ports_bind(ports[i]);
         if (fd < 0 || listen(fd, BACKLOG) != 0) {
             fd_drop(&fd);
-            why_errno(why, "answer on port %u", (unsigned)ports[i]);
+            reason_errno(reason, "answer on port %u", (unsigned)ports[i]);
             responder_close(r);
             return TFE_ESYS;
         }
@@ -78,7 +78,7 @@ int responder_open(struct responder *r, const uint16_t *ports, size_t n, struct 
         r->accepts[i] = event_new(r->base, fd, EV_READ | EV_PERSIST, on_connection, r);
         r->n = i + 1;
         if (!r->accepts[i] || event_add(r->accepts[i], NULL) != 0) {
-            why_set(why, "answer on port %u: out of memory", (unsigned)ports[i]);
+            reason_set(reason, "answer on port %u: out of memory", (unsigned)ports[i]);
             responder_close(r);
             return TFE_ESYS;
         }

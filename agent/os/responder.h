@@ -29,7 +29,7 @@ void responder_free(struct responder *r);
 
 /* n at most MSG_NPROC_MAX; what was open before is closed. TFE_ESYS with why: nothing is open. */
 int responder_open(struct responder *r, const uint16_t *ports, size_t n,
-                   struct tfe_why *why) TFE_MUST_CHECK;
+                   struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* When this returns nobody listens here any more. */
 void responder_close(struct responder *r);

@@ -26,7 +26,8 @@ static void bases(const char *ret[BASES])
     ret[1] = runtime && runtime[0] == '/' ? runtime : NULL;
 }
 
-void death_file_plan(struct death_file *file, const struct tfe_id *hash, const char *certificate)
+void termination_file_plan(struct termination_file *file, const struct tfe_id *hash,
+                           const char *certificate)
 {
     const char *base[BASES];
     bases(base);
@@ -38,12 +39,12 @@ void death_file_plan(struct death_file *file, const struct tfe_id *hash, const c
             file->path[0] = '\0';
         }
     }
-    (void)snprintf(file->line, sizeof(file->line), DEATH_LINE_PREFIX "%s\n", certificate);
+    (void)snprintf(file->line, sizeof(file->line), PROOF_LINE_PREFIX "%s\n", certificate);
 }
 
-void death_file_write(const struct death_file *file, const char *job)
+void termination_file_write(const struct termination_file *file, const char *job)
 {
-    char text[DEATH_FILE_TEXT_MAX];
+    char text[TERMINATION_FILE_TEXT_MAX];
     int n = snprintf(text, sizeof(text), "%sjob %s\n", file->line, job);
     int fd = file->path[0]
                  ? open(file->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)
@@ -54,7 +55,7 @@ void death_file_write(const struct death_file *file, const char *job)
     }
 }
 
-void death_file_remove(const struct death_file *file)
+void termination_file_remove(const struct termination_file *file)
 {
     if (file->path[0]) {
         (void)unlink(file->path);
@@ -64,14 +65,14 @@ void death_file_remove(const struct death_file *file)
 /* --- those that are there --------------------------------------------------------------------- */
 
 struct found {
-    char certificate[DEATH_CHARS + 1];
+    char certificate[PROOF_CHARS + 1];
     time_t at;
 };
 
 /* False: it is no file that a guard of this user's made, or is not written yet. */
 static bool read_one(int dir, const char *name, const char *job, struct found *ret)
 {
-    char text[DEATH_FILE_TEXT_MAX + 1];
+    char text[TERMINATION_FILE_TEXT_MAX + 1];
     char expected[sizeof("job \n") + TFE_ID_MAX];
     struct stat st;
     int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -92,8 +93,8 @@ static bool read_one(int dir, const char *name, const char *job, struct found *r
         return false;
     }
     (void)snprintf(expected, sizeof(expected), "job %s\n", job);
-    return death_read_line(text, (size_t)n, ret->certificate) &&
-           strcmp(text + DEATH_LINE_MAX - 1, expected) == 0;
+    return proof_read_line(text, (size_t)n, ret->certificate) &&
+           strcmp(text + PROOF_LINE_MAX - 1, expected) == 0;
 }
 
 static bool has_our_name(const char *name)
@@ -104,13 +105,13 @@ static bool has_our_name(const char *name)
 
 /* What they have found so far. */
 struct all_found {
-    struct found v[DEATH_FILES_MAX];
+    struct found v[TERMINATION_FILES_MAX];
     size_t n;
 };
 
 static void keep(struct all_found *all, const struct found *one)
 {
-    if (all->n < DEATH_FILES_MAX) {
+    if (all->n < TERMINATION_FILES_MAX) {
         all->v[all->n++] = *one;
         return;
     }
@@ -123,7 +124,7 @@ static void keep(struct all_found *all, const struct found *one)
     }
 }
 
-size_t death_files_find(const char *job, char ret[DEATH_FILES_MAX][DEATH_CHARS + 1])
+size_t termination_files_find(const char *job, char ret[TERMINATION_FILES_MAX][PROOF_CHARS + 1])
 {
     const char *base[BASES];
     struct all_found all = {.n = 0};

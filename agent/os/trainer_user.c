@@ -24,15 +24,15 @@ const struct trainer_user *trainer_user(void)
     return &other;
 }
 
-int trainer_user_set(const char *name, struct tfe_why *why)
+int trainer_user_set(const char *name, struct tfe_reason *reason)
 {
     const struct passwd *entry = getpwnam(name);
     if (geteuid() != 0) {
-        why_set(why, "--trainer-user: only root can run trainers as another user");
+        reason_set(reason, "--trainer-user: only root can run trainers as another user");
     } else if (!entry) {
-        why_set(why, "--trainer-user: there is no user \"%s\" on this machine", name);
+        reason_set(reason, "--trainer-user: there is no user \"%s\" on this machine", name);
     } else if (entry->pw_uid == 0) {
-        why_set(why, "--trainer-user: \"%s\" is root, from whom nothing can be kept", name);
+        reason_set(reason, "--trainer-user: \"%s\" is root, from whom nothing can be kept", name);
     } else {
         struct trainer_user user = {.name = name,
                                     .home = strdup(entry->pw_dir),
@@ -45,7 +45,7 @@ int trainer_user_set(const char *name, struct tfe_why *why)
             other = user;
             return 0;
         }
-        why_set(why, "--trainer-user: the groups of \"%s\" cannot be found", name);
+        reason_set(reason, "--trainer-user: the groups of \"%s\" cannot be found", name);
     }
     return TFE_EINVAL;
 }
@@ -105,28 +105,28 @@ static bool can(const struct trainer_need *need)
 /* In a process of its own: says into the socket what it cannot, and lives until that is closed. */
 static _Noreturn void try_all(int socket, const struct trainer_need *needs, size_t n)
 {
-    struct tfe_why why = {.text = ""};
+    struct tfe_reason reason = {.text = ""};
     if (trainer_user_become() != 0) {
-        why_errno(&why, "become \"%s\"", other.name);
+        reason_errno(&reason, "become \"%s\"", other.name);
     }
-    for (size_t i = 0; i < n && !why.text[0]; i++) {
+    for (size_t i = 0; i < n && !reason.text[0]; i++) {
         if (needs[i].path && !can(&needs[i])) {
-            why_errno(&why, "\"%s\" cannot %s %s", other.name, needs[i].what, needs[i].path);
+            reason_errno(&reason, "\"%s\" cannot %s %s", other.name, needs[i].what, needs[i].path);
         }
     }
-    (void)!write(socket, why.text, sizeof why.text);
-    (void)!read(socket, why.text, 1);
+    (void)!write(socket, reason.text, sizeof reason.text);
+    (void)!read(socket, reason.text, 1);
     _exit(0);
 }
 
-int trainer_user_try(const struct trainer_need *needs, size_t n, struct tfe_why *why)
+int trainer_user_try(const struct trainer_need *needs, size_t n, struct tfe_reason *reason)
 {
     int ends[2];
     if (!other.name) {
         return 0;
     }
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-        why_errno(why, "socketpair");
+        reason_errno(reason, "socketpair");
         return TFE_ESYS;
     }
     pid_t pid = fork();
@@ -135,25 +135,25 @@ int trainer_user_try(const struct trainer_need *needs, size_t n, struct tfe_why 
         try_all(ends[1], needs, n);
     }
     fd_drop(&ends[1]);
-    ssize_t got = pid > 0 ? read(ends[0], why->text, sizeof why->text) : -1;
+    ssize_t got = pid > 0 ? read(ends[0], reason->text, sizeof reason->text) : -1;
     char path[40];
     char target[8];
     (void)snprintf(path, sizeof path, "/proc/%d/fd/0", (int)pid);
-    if (got != (ssize_t)sizeof why->text) {
-        why_errno(why, "try a process");
-    } else if (!why->text[0] && readlink(path, target, sizeof target) < 0) {
-        why_errno(why,
-                  "the agent cannot see the sockets of \"%s\"'s processes, for which it needs "
-                  "the capability CAP_SYS_PTRACE",
-                  other.name);
+    if (got != (ssize_t)sizeof reason->text) {
+        reason_errno(reason, "try a process");
+    } else if (!reason->text[0] && readlink(path, target, sizeof target) < 0) {
+        reason_errno(reason,
+                     "the agent cannot see the sockets of \"%s\"'s processes, for which it needs "
+                     "the capability CAP_SYS_PTRACE",
+                     other.name);
     }
     fd_drop(&ends[0]);
     if (pid > 0) {
         (void)waitpid(pid, NULL, 0);
     }
-    if (!why->text[0]) {
+    if (!reason->text[0]) {
         return 0;
     }
-    why_prefix(why, "--trainer-user");
+    reason_prefix(reason, "--trainer-user");
     return TFE_EINVAL;
 }

@@ -20,7 +20,7 @@ struct trainer_user {
 
 /* For the rest of the process's life, and for the guard that is forked later. TFE_EINVAL with why:
  * there is no such user, it is root, or we are not. */
-int trainer_user_set(const char *name, struct tfe_why *why) TFE_MUST_CHECK;
+int trainer_user_set(const char *name, struct tfe_reason *reason) TFE_MUST_CHECK;
 const struct trainer_user *trainer_user(void);
 
 /* Something that trainers have to be able to do, as access(2) says it. */
@@ -33,7 +33,7 @@ struct trainer_need {
 /* Whether a process can become that user and do all this, and we can see into it. TFE_EINVAL with
  * why. Nothing without another user. Before there are threads. */
 int trainer_user_try(const struct trainer_need *needs, size_t n,
-                     struct tfe_why *why) TFE_MUST_CHECK;
+                     struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Who sends what a trainer sends. */
 uid_t trainer_user_uid(void);

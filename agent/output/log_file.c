@@ -108,7 +108,7 @@ static void link_latest(int folder, const char *epoch)
 }
 
 static bool open_folder(struct log_file *file, const char *root, const struct log_place *place,
-                        struct tfe_why *why)
+                        struct tfe_reason *reason)
 {
     char folder[LOG_FOLDER_MAX];
     char path[PATH_MAX];
@@ -123,7 +123,7 @@ static bool open_folder(struct log_file *file, const char *root, const struct lo
         file->folder = folder_below(file->folder, name);
     }
     if (file->folder < 0) {
-        why_errno(why, "make or open a folder in %s", root);
+        reason_errno(reason, "make or open a folder in %s", root);
         return false;
     }
     log_place_folder(place, folder);
@@ -139,11 +139,11 @@ static int make(int folder, const char *name)
 }
 
 static bool open_file(struct log_file *file, const char *root, const struct log_place *place,
-                      struct tfe_why *why)
+                      struct tfe_reason *reason)
 {
     /* Twice: an empty folder is removed by whoever prunes. */
     for (int i = 0; file->fd < 0 && i < 2; i++) {
-        if (file->folder < 0 && !open_folder(file, root, place, why)) {
+        if (file->folder < 0 && !open_folder(file, root, place, reason)) {
             return false;
         }
         int error = EEXIST;
@@ -154,7 +154,7 @@ static bool open_file(struct log_file *file, const char *root, const struct log_
         }
         if (error) {
             errno = error;
-            why_errno(why, "open %s below %s", file->name, root);
+            reason_errno(reason, "open %s below %s", file->name, root);
             fd_drop(&file->folder);
         }
         if (error && error != ENOENT) {
@@ -167,19 +167,19 @@ static bool open_file(struct log_file *file, const char *root, const struct log_
 }
 
 /* The file so far under another name, and a fresh one. */
-static bool rotate(struct log_file *file, struct tfe_why *why)
+static bool rotate(struct log_file *file, struct tfe_reason *reason)
 {
     char old[LOG_NAME_MAX + sizeof(LOG_OLD)];
     snprintf(old, sizeof(old), "%s" LOG_OLD, file->name);
     if (renameat(file->folder, file->name, file->folder, old)) {
-        why_errno(why, "rename %s", file->name);
+        reason_errno(reason, "rename %s", file->name);
         log_file_done(file); /* somebody has cleared up under it: all of it anew */
         return false;
     }
     close(file->fd);
     file->fd = make(file->folder, file->name);
     if (file->fd < 0) {
-        why_errno(why, "open %s", file->name);
+        reason_errno(reason, "open %s", file->name);
         return false;
     }
     file->size = 0;
@@ -187,7 +187,7 @@ static bool rotate(struct log_file *file, struct tfe_why *why)
 }
 
 /* Bytes written; less than n: why. */
-static size_t put(struct log_file *file, const char *bytes, size_t n, struct tfe_why *why)
+static size_t put(struct log_file *file, const char *bytes, size_t n, struct tfe_reason *reason)
 {
     size_t done = 0;
     while (done < n) {
@@ -196,7 +196,7 @@ static size_t put(struct log_file *file, const char *bytes, size_t n, struct tfe
             continue;
         }
         if (w <= 0) {
-            why_errno(why, "write %s", file->name);
+            reason_errno(reason, "write %s", file->name);
             break;
         }
         done += (size_t)w;
@@ -223,17 +223,17 @@ static size_t portion(const struct log_file *file, uint64_t max_bytes, const cha
 }
 
 /* What was lost, in its place; false: still no room even for that. */
-static bool put_note(struct log_file *file, struct tfe_why *why)
+static bool put_note(struct log_file *file, struct tfe_reason *reason)
 {
     char note[96];
     int n = snprintf(note, sizeof(note), "%stfe-agent: %" PRIu64 " lines were lost here\n",
                      file->mid_line ? "\n" : "", file->lost);
-    return put(file, note, (size_t)n, why) == (size_t)n;
+    return put(file, note, (size_t)n, reason) == (size_t)n;
 }
 
 bool log_file_write(struct log_file *file, const char *root, const struct log_place *place,
                     uint64_t max_bytes, uint64_t lost_before, const char *bytes, size_t n,
-                    struct tfe_why *why)
+                    struct tfe_reason *reason)
 {
     file->lost += lost_before;
     if (file->lost && file->lost_mid && n) { /* the rest of a line whose beginning is gone */
@@ -243,19 +243,19 @@ bool log_file_write(struct log_file *file, const char *root, const struct log_pl
         bytes += skip;
         n -= skip;
     }
-    bool good = (file->fd >= 0 || open_file(file, root, place, why)) &&
-                (!file->lost || put_note(file, why));
+    bool good = (file->fd >= 0 || open_file(file, root, place, reason)) &&
+                (!file->lost || put_note(file, reason));
     if (good) {
         file->lost = 0;
     }
     while (good && n) {
         size_t part = portion(file, max_bytes, bytes, n);
-        size_t done = part ? put(file, bytes, part, why) : 0;
+        size_t done = part ? put(file, bytes, part, reason) : 0;
         good = done == part;
         bytes += done;
         n -= done;
         if (good && n) {
-            good = rotate(file, why);
+            good = rotate(file, reason);
         }
     }
     if (n) {

@@ -31,7 +31,7 @@ void log_file_done(struct log_file *file);
  * next call that succeeds says so in the file. False with why: not all of it was written. */
 bool log_file_write(struct log_file *file, const char *root, const struct log_place *place,
                     uint64_t max_bytes, uint64_t lost_before, const char *bytes, size_t n,
-                    struct tfe_why *why);
+                    struct tfe_reason *reason);
 
 /* Says that the file is in use, for whoever removes old ones. */
 void log_file_touch(const struct log_file *file);

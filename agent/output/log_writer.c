@@ -72,9 +72,9 @@ struct log_writer {
 
 /* --- the thread --- */
 
-static void say_lost(const struct loss *loss, const char *why)
+static void say_lost(const struct loss *loss, const char *reason)
 {
-    log_warn("logs_not_written", LOG_U("lost_lines", loss->lines), LOG_S("why", why));
+    log_warn("logs_not_written", LOG_U("lost_lines", loss->lines), LOG_S("reason", reason));
 }
 
 static void say_over(struct loss *loss)
@@ -86,7 +86,7 @@ static void say_over(struct loss *loss)
 }
 
 /* For all files together, whichever it hits. */
-static void report(struct log_writer *w, struct log_target *target, bool good, const char *why,
+static void report(struct log_writer *w, struct log_target *target, bool good, const char *reason,
                    uint64_t lost)
 {
     if (target->failing == good) {
@@ -94,7 +94,7 @@ static void report(struct log_writer *w, struct log_target *target, bool good, c
         w->failing += good ? -1U : 1U;
     }
     if (!good && loss_add(&w->failed, lost)) {
-        say_lost(&w->failed, why);
+        say_lost(&w->failed, reason);
     } else if (w->failing == 0) {
         say_over(&w->failed);
     }
@@ -103,11 +103,11 @@ static void report(struct log_writer *w, struct log_target *target, bool good, c
 static void write_chunk(struct log_writer *w, const struct chunk *chunk)
 {
     struct log_target *target = chunk->target;
-    struct tfe_why why = {.text = ""};
+    struct tfe_reason reason = {.text = ""};
     uint64_t failed = target->file.failed;
     bool good = log_file_write(&target->file, w->root, &target->place, w->max_bytes,
-                               chunk->lost_before, chunk->bytes, chunk->n, &why);
-    report(w, target, good, why.text, target->file.failed - failed);
+                               chunk->lost_before, chunk->bytes, chunk->n, &reason);
+    report(w, target, good, reason.text, target->file.failed - failed);
 }
 
 static void close_target(struct log_writer *w, struct log_target *target)
@@ -349,16 +349,16 @@ static void on_told(void *ctx)
 
 /* --- beginning and end --- */
 
-static int make_root(char *root, struct tfe_why *why)
+static int make_root(char *root, struct tfe_reason *reason)
 {
     int folder = log_file_folders(root);
     if (folder < 0) {
-        why_errno(why, "--log-dir: make %s, or open it without following a link", root);
+        reason_errno(reason, "--log-dir: make %s, or open it without following a link", root);
         return TFE_ESYS;
     }
     int rc = faccessat(folder, ".", W_OK | X_OK, 0);
     if (rc) {
-        why_errno(why, "--log-dir: write in %s", root);
+        reason_errno(reason, "--log-dir: write in %s", root);
     }
     close(folder);
     return rc ? TFE_ESYS : 0;
@@ -377,12 +377,12 @@ static void destroy(void *ctx)
     free(w);
 }
 
-int log_writer_new(const struct log_wish *wish, struct log_writer **ret, struct tfe_why *why)
+int log_writer_new(const struct log_wish *wish, struct log_writer **ret, struct tfe_reason *reason)
 {
     struct log_writer *w = calloc(1, sizeof(*w));
     if (!w || !(w->root = strdup(wish->root))) {
         free(w);
-        why_set(why, "--log-dir: %s", tfe_error_sentence(TFE_ENOMEM));
+        reason_set(reason, "--log-dir: %s", tfe_error_sentence(TFE_ENOMEM));
         return TFE_ENOMEM;
     }
     LIST_INIT(&w->targets);
@@ -393,7 +393,7 @@ int log_writer_new(const struct log_wish *wish, struct log_writer **ret, struct 
     w->keep_ms = wish->keep_ms;
     w->prune_at = wish->keep_ms ? clock_mono() : TFE_MONO_NEVER;
     w->moved = clock_mono();
-    int rc = make_root(w->root, why);
+    int rc = make_root(w->root, reason);
     if (rc == 0) {
         const struct worker_config config = {.stack = STACK_BYTES,
                                              .work = run,
@@ -404,7 +404,7 @@ int log_writer_new(const struct log_wish *wish, struct log_writer **ret, struct 
         rc = worker_start(&config, &w->worker);
         if (rc) {
             rc = TFE_ENOMEM;
-            why_set(why, "--log-dir: no thread for it");
+            reason_set(reason, "--log-dir: no thread for it");
         }
     }
     if (rc) {
@@ -425,6 +425,6 @@ void log_writer_free(struct log_writer *w, uint32_t timeout_ms)
     worker_wake(w->worker);
     worker_unlock(w->worker);
     if (!worker_free(w->worker, timeout_ms)) {
-        log_warn("logs_not_finished", LOG_S("why", "the disk hangs"));
+        log_warn("logs_not_finished", LOG_S("reason", "the disk hangs"));
     }
 }

@@ -34,7 +34,7 @@ struct log_wish {
 
 /* Makes root and its thread. TFE_ESYS with why: root cannot be written to. TFE_ENOMEM. */
 int log_writer_new(const struct log_wish *wish, struct log_writer **ret,
-                   struct tfe_why *why) TFE_MUST_CHECK;
+                   struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Waits for what is queued, for up to timeout_ms; a disk that hangs is left to the process's end.
  * Every file must be closed. NULL is allowed. */

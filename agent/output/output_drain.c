@@ -109,11 +109,11 @@ static ssize_t drain_write(const struct drain *drain, size_t n)
     return write(drain->fd, evbuffer_pullup(drain->queue, (ssize_t)n), n);
 }
 
-static void say_lost(struct drain *drain, uint64_t lines, const char *why)
+static void say_lost(struct drain *drain, uint64_t lines, const char *reason)
 {
     if (loss_add(&drain->loss, lines)) {
         log_warn("output_not_taken", LOG_S("stream", drain->name),
-                 LOG_U("lost_lines", drain->loss.lines), LOG_S("why", why));
+                 LOG_U("lost_lines", drain->loss.lines), LOG_S("reason", reason));
     }
 }
 
@@ -180,7 +180,7 @@ bool drain_line(struct drain *drain, const char *name, const char *line, size_t 
         say_lost(drain, 1, "nobody reads it any more");
         return true;
     }
-    size_t bytes = (size_t)l + (size_t)p + (drain->is_terminal ? SHOWN_LINE_MAX(n) : n) + 1;
+    size_t bytes = (size_t)l + (size_t)p + (drain->is_terminal ? ESCAPE_LINE_MAX(n) : n) + 1;
     size_t queued = evbuffer_get_length(drain->queue);
     if (queued == 0) {
         drain->moved = clock_mono();
@@ -201,7 +201,7 @@ bool drain_line(struct drain *drain, const char *name, const char *line, size_t 
     }
     char *at = mempcpy(room.iov_base, lost, (size_t)l);
     at = mempcpy(at, prefix, (size_t)p);
-    at = drain->is_terminal ? at + shown_line(line, n, at) : mempcpy(at, line, n);
+    at = drain->is_terminal ? at + escape_line(line, n, at) : mempcpy(at, line, n);
     *at++ = '\n';
     room.iov_len = (size_t)(at - (char *)room.iov_base);
     evbuffer_commit_space(drain->queue, &room, 1);

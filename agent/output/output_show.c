@@ -23,7 +23,7 @@ static bool next_item(const char **at)
     return **at == '\0';
 }
 
-int output_show_tee(void *ret, const char *text, struct tfe_why *why)
+int output_show_tee(void *ret, const char *text, struct tfe_reason *reason)
 {
     struct output_show *show = ret;
     struct output_show made = *show;
@@ -44,17 +44,18 @@ int output_show_tee(void *ret, const char *text, struct tfe_why *why)
         }
     }
     if (!good) {
-        why_set(why,
-                "\"%s\" is neither 0 (nothing), 1 (stdout), 2 (stderr) or 3 (both), nor a list of "
-                "local ranks with one of these each, as 0:3,1:1",
-                text);
+        reason_set(
+            reason,
+            "\"%s\" is neither 0 (nothing), 1 (stdout), 2 (stderr) or 3 (both), nor a list of "
+            "local ranks with one of these each, as 0:3,1:1",
+            text);
         return TFE_EINVAL;
     }
     *show = made;
     return 0;
 }
 
-int output_show_ranks(void *ret, const char *text, struct tfe_why *why)
+int output_show_ranks(void *ret, const char *text, struct tfe_reason *reason)
 {
     struct output_show *show = ret;
     struct output_show made = *show;
@@ -76,8 +77,8 @@ int output_show_ranks(void *ret, const char *text, struct tfe_why *why)
         }
     }
     if (!good) {
-        why_set(why, "\"%s\" is no list of up to %d ranks and ranges, as 0,4-7", text,
-                OUTPUT_RANGES_MAX);
+        reason_set(reason, "\"%s\" is no list of up to %d ranks and ranges, as 0,4-7", text,
+                   OUTPUT_RANGES_MAX);
         return TFE_EINVAL;
     }
     *show = made;

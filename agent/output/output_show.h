@@ -29,10 +29,10 @@ void output_show_init(struct output_show *show);
 
 /* As torchrun's --tee: 0, 1, 2 or 3 for all trainers of the node, or "0:3,1:1" by local rank; those
  * that are not named show nothing. TFE_EINVAL with why: nothing changed. */
-int output_show_tee(void *show, const char *text, struct tfe_why *why);
+int output_show_tee(void *show, const char *text, struct tfe_reason *reason);
 
 /* Ranks and ranges of them: "0,4-7". TFE_EINVAL with why: nothing changed. */
-int output_show_ranks(void *show, const char *text, struct tfe_why *why);
+int output_show_ranks(void *show, const char *text, struct tfe_reason *reason);
 
 bool output_is_shown(const struct output_show *show, uint32_t local_rank, uint32_t rank,
                      enum log_stream stream);

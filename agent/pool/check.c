@@ -8,7 +8,7 @@
 
 #include "common/channel/node_id.h"
 
-int pool_check(const struct agent_settings *settings, int n_operands, struct tfe_why *why)
+int pool_check(const struct agent_settings *settings, int n_operands, struct tfe_reason *reason)
 {
     const char *other = settings->standalone       ? "--standalone"
                         : settings->agent.run_key  ? "--run"
@@ -23,11 +23,12 @@ int pool_check(const struct agent_settings *settings, int n_operands, struct tfe
                             ? "--slots and --on-finish, as each of them leaves by itself"
                             : NULL;
     if (other) {
-        why_set(why, "--pool waits for jobs that are handed in: it does not go with %s", other);
+        reason_set(reason, "--pool waits for jobs that are handed in: it does not go with %s",
+                   other);
         return TFE_EINVAL;
     }
     if (settings->runtime != RUNTIME_NONE && !settings->trainer_user) {
-        why_set(why, "--runtime: name the user whom containers run as, by --trainer-user");
+        reason_set(reason, "--runtime: name the user whom containers run as, by --trainer-user");
         return TFE_EINVAL;
     }
     return 0;

@@ -8,7 +8,7 @@
 
 /* Whether --pool fits the other options: a job's own do not. TFE_EINVAL with one sentence. */
 int pool_check(const struct agent_settings *settings, int n_operands,
-               struct tfe_why *why) TFE_MUST_CHECK;
+               struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* The label of the node; slot: of several on this machine, from 0. */
 void pool_name(const struct agent_settings *settings, uint32_t slot, struct tfe_id *ret);

@@ -60,9 +60,9 @@ struct pool_child {
 static _Noreturn void give_up(const struct pool_child_wish *wish, int words, const char *what,
                               const char *name)
 {
-    struct tfe_why why;
-    why_errno(&why, "%s%s %s", wish->engine ? "Error: " : "", what, name);
-    (void)!write(words, why.text, strlen(why.text));
+    struct tfe_reason reason;
+    reason_errno(&reason, "%s%s %s", wish->engine ? "Error: " : "", what, name);
+    (void)!write(words, reason.text, strlen(reason.text));
     _exit(POOL_NOT_STARTED);
 }
 
@@ -121,7 +121,7 @@ static void end_line(struct pool_child *c)
     for (size_t i = 0; i < sizeof fronts / sizeof fronts[0]; i++) {
         if (strncmp(c->line, fronts[i], strlen(fronts[i])) == 0) {
             const char *text = i == 2 ? c->line + strlen(fronts[i]) : c->line;
-            (void)shown_text(text, c->end.says, sizeof c->end.says);
+            (void)escape_text(text, c->end.says, sizeof c->end.says);
         }
     }
 }
@@ -313,7 +313,7 @@ void pool_child_stop(struct pool_child *c, uint32_t within_ms)
 /* --- from start to end ------------------------------------------------------------------------ */
 
 int pool_child_start(const struct pool_child_wish *wish, struct pool_child **ret,
-                     struct tfe_why *why)
+                     struct tfe_reason *reason)
 {
     struct pool_child *c = part_new(sizeof *c);
     int words[2] = {-1, -1};
@@ -344,7 +344,7 @@ int pool_child_start(const struct pool_child_wish *wish, struct pool_child **ret
     fd_drop(&words[1]);
     fd_drop(&in[0]);
     if (c->pid < 0) {
-        why_errno(why, "start an agent");
+        reason_errno(reason, "start an agent");
         pool_child_free(c);
         return TFE_ESYS;
     }

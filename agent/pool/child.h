@@ -49,7 +49,7 @@ struct pool_child_wish {
 /* Starts it. It gets SIGTERM when this process dies, whatever ends that: it leaves its job then.
  * One child at a time. TFE_ESYS with why. */
 int pool_child_start(const struct pool_child_wish *wish, struct pool_child **ret,
-                     struct tfe_why *why) TFE_MUST_CHECK;
+                     struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* The end of its job takes its logs along (clean_policy All): --log-dir, NULL: they stay; and the
  * job. Borrowed for the child's life. */

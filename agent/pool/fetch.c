@@ -49,7 +49,7 @@ struct fetch {
     crypto_generichash_state hash;
     struct event *timer; /* the next attempt, or the end */
     uint32_t retry_ms;
-    struct tfe_why error; /* of the last attempt; "": none */
+    struct tfe_reason error; /* of the last attempt; "": none */
 };
 
 static void begin_anew(struct fetch *f)
@@ -158,24 +158,24 @@ static int open_kept(struct fetch *f)
 static int find_kept(struct fetch *f)
 {
     char directory[PATH_MAX];
-    struct tfe_why why;
+    struct tfe_reason reason;
     bool is_new;
-    int rc = state_dir_find(f->wish.state_dir, f->path, &why);
-    rc = rc ? rc : state_dir_path(directory, f->path, "agent-" STATE_DIR_BUNDLES, &why);
-    rc = rc ? rc : state_dir_make(directory, &is_new, &why);
-    rc = rc ? rc : state_dir_path(f->kept, directory, f->wish.digest, &why);
-    rc = rc ? rc : state_dir_path(f->path, directory, PART "XXXXXX", &why);
+    int rc = state_dir_find(f->wish.state_dir, f->path, &reason);
+    rc = rc ? rc : state_dir_path(directory, f->path, "agent-" STATE_DIR_BUNDLES, &reason);
+    rc = rc ? rc : state_dir_make(directory, &is_new, &reason);
+    rc = rc ? rc : state_dir_path(f->kept, directory, f->wish.digest, &reason);
+    rc = rc ? rc : state_dir_path(f->path, directory, PART "XXXXXX", &reason);
     int fd = rc ? -1 : open_kept(f);
     if (rc == 0 && fd < 0) {
         prune(directory);
         f->fd = mkostemp(f->path, O_CLOEXEC);
         if (f->fd < 0) {
-            why_errno(&why, "make a file in %.300s", directory);
+            reason_errno(&reason, "make a file in %.300s", directory);
             rc = TFE_ESYS;
         }
     }
     if (rc) {
-        log_warn("bundle_not_kept", LOG_S("why", why.text));
+        log_warn("bundle_not_kept", LOG_S("reason", reason.text));
     }
     if (rc || fd >= 0) {
         f->path[0] = f->kept[0] = '\0';
@@ -218,12 +218,12 @@ static void end(struct fetch *f)
 }
 
 /* An error, of the server or of this machine, ends the attempt and never the job's start. */
-static void retry_later(struct fetch *f, const char *why)
+static void retry_later(struct fetch *f, const char *reason)
 {
     f->state = RETRYING;
     f->retry_ms = backoff_next(f->retry_ms, RETRY_FIRST_MS, RETRY_LAST_MS);
-    why_set(&f->error, "%s", why);
-    log_warn("bundle_fetch_failed", LOG_S("why", why), LOG_U("retry_ms", f->retry_ms));
+    reason_set(&f->error, "%s", reason);
+    log_warn("bundle_fetch_failed", LOG_S("reason", reason), LOG_U("retry_ms", f->retry_ms));
     timer_after(f->timer, f->retry_ms);
 }
 
@@ -234,9 +234,9 @@ static void begin(struct fetch *f)
         f->fd = memfd_create("bundle", MFD_CLOEXEC);
     }
     if (f->fd < 0) {
-        struct tfe_why why;
-        why_errno(&why, "make a file for the bundle");
-        retry_later(f, why.text);
+        struct tfe_reason reason;
+        reason_errno(&reason, "make a file for the bundle");
+        retry_later(f, reason.text);
     } else {
         ask_first(f);
     }

@@ -43,7 +43,7 @@ struct files {
     struct event *died, *late;
     bool clears; /* the process does */
     bool is_ready;
-    struct tfe_why why; /* it has failed; "": not yet */
+    struct tfe_reason reason; /* it has failed; "": not yet */
 };
 
 /* --- in the process ----------------------------------------------------------------------------
@@ -117,14 +117,14 @@ static _Noreturn void lay_out(const struct files *f, const struct msg_spec *spec
 {
     const struct rlimit none = {0};
     const struct rlimit size = {.rlim_cur = ARCHIVE_UNPACKED_MAX, .rlim_max = ARCHIVE_UNPACKED_MAX};
-    struct tfe_why why = {.text = ""};
+    struct tfe_reason reason = {.text = ""};
     static const int handled[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD};
     sigset_t signals;
     setsid();
     if (trainer_user_enter(scratch_path(f->wish.scratch)) || trainer_user_become() ||
         prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != parent) {
-        why_errno(&why, "enter the job's directory");
-        (void)!write(words, why.text, strlen(why.text));
+        reason_errno(&reason, "enter the job's directory");
+        (void)!write(words, reason.text, strlen(reason.text));
         _exit(1);
     }
     for (size_t i = 0; i < sizeof handled / sizeof handled[0]; i++) {
@@ -143,8 +143,8 @@ static _Noreturn void lay_out(const struct files *f, const struct msg_spec *spec
         }
         become_git(spec->source, submission_commit(spec->source));
     }
-    int rc = unpack(bundle, f->digest, &why);
-    (void)!write(words, why.text, strlen(why.text));
+    int rc = unpack(bundle, f->digest, &reason);
+    (void)!write(words, reason.text, strlen(reason.text));
     _exit(rc ? 1 : 0);
 }
 
@@ -152,7 +152,7 @@ static _Noreturn void lay_out(const struct files *f, const struct msg_spec *spec
 
 static void finish_failed(struct files *f)
 {
-    f->wish.failed(f->wish.ctx, f->why.text);
+    f->wish.failed(f->wish.ctx, f->reason.text);
 }
 
 /* In a process of its own, as files may be many. */
@@ -196,7 +196,7 @@ static void begin_process(struct files *f, int bundle)
     fd_drop(&ends[1]);
     f->words = ends[0];
     if (f->pid < 0) {
-        why_errno(&f->why, "start a process");
+        reason_errno(&f->reason, "start a process");
         f->pid = 0;
         fail(f);
         return;
@@ -214,7 +214,7 @@ static void finish_ready(struct files *f)
     if (read_assign(f, &arena, &msg)) {
         f->wish.ready(f->wish.ctx, &msg.u.assign);
     } else {
-        why_set(&f->why, "out of memory");
+        reason_set(&f->reason, "out of memory");
         fail(f);
     }
     arena_done(&arena);
@@ -243,10 +243,10 @@ static void take_words(struct files *f, int status)
     if (n > 0) {
         memcpy(text, line, n + 1);
     }
-    if (f->why.text[0] == '\0' && !(WIFEXITED(status) && WEXITSTATUS(status) == 0)) {
-        why_set(&f->why, "%s", text[0] ? text : "its files could not be laid out");
+    if (f->reason.text[0] == '\0' && !(WIFEXITED(status) && WEXITSTATUS(status) == 0)) {
+        reason_set(&f->reason, "%s", text[0] ? text : "its files could not be laid out");
         if (!f->digest[0]) {
-            why_prefix(&f->why, "git");
+            reason_prefix(&f->reason, "git");
         }
     }
 }
@@ -275,7 +275,7 @@ static void on_died(evutil_socket_t fd, short what, void *ctx)
     }
     take_words(f, status);
     fd_drop(&f->words);
-    if (f->why.text[0]) {
+    if (f->reason.text[0]) {
         fail(f);
     } else {
         finish_ready(f);
@@ -286,8 +286,8 @@ static void on_late(evutil_socket_t fd, short what, void *ctx)
 {
     struct files *f = ctx;
     if (f->pid && !f->clears) {
-        why_set(&f->why, "%s took longer than %d s", f->digest[0] ? "unpacking" : "git",
-                (f->digest[0] ? UNPACK_MS : GIT_MS) / 1000);
+        reason_set(&f->reason, "%s took longer than %d s", f->digest[0] ? "unpacking" : "git",
+                   (f->digest[0] ? UNPACK_MS : GIT_MS) / 1000);
         kill(-f->pid, SIGKILL);
         kill(f->pid, SIGKILL);
     }
@@ -303,7 +303,7 @@ bool files_are_wanted(const struct msg_spec *spec)
     return spec->source_kind == SOURCE_BUNDLE || spec->source_kind == SOURCE_GIT;
 }
 
-static int keep_assign(struct files *f, const struct msg_assign *assign, struct tfe_why *why)
+static int keep_assign(struct files *f, const struct msg_assign *assign, struct tfe_reason *reason)
 {
     uint8_t bytes[SEAL_PLAIN_MAX];
     const struct msg_spec *spec = &assign->spec;
@@ -311,7 +311,7 @@ static int keep_assign(struct files *f, const struct msg_assign *assign, struct 
     if (codec_encode(&msg, bytes, sizeof bytes, &f->n_assign) != 0 ||
         (spec->source_kind == SOURCE_GIT && !submission_commit(spec->source)) ||
         (spec->source_kind == SOURCE_BUNDLE && !submission_is_digest(spec->source))) {
-        why_set(why, "the job's files have a name that makes no sense");
+        reason_set(reason, "the job's files have a name that makes no sense");
         return TFE_EINVAL;
     }
     f->assign = part_new(f->n_assign);
@@ -322,14 +322,14 @@ static int keep_assign(struct files *f, const struct msg_assign *assign, struct 
     return 0;
 }
 
-int files_new(const struct files_wish *wish, struct files **ret, struct tfe_why *why)
+int files_new(const struct files_wish *wish, struct files **ret, struct tfe_reason *reason)
 {
     struct files *f = part_new(sizeof *f);
     *f = (struct files){.wish = *wish, .words = -1};
     f->died = evsignal_new(wish->base, SIGCHLD, on_died, f);
     f->late = evtimer_new(wish->base, on_late, f);
     part_must(f->died && f->late && event_add(f->died, NULL) == 0);
-    int rc = keep_assign(f, wish->assign, why);
+    int rc = keep_assign(f, wish->assign, reason);
     f->wish.assign = NULL;
     if (rc == 0 && f->digest[0]) {
         const struct fetch_wish fetch = {.base = wish->base,
@@ -383,8 +383,8 @@ void files_stop(struct files *f)
     if (f->clears || f->is_ready) {
         return;
     }
-    if (!f->why.text[0]) {
-        why_set(&f->why, "it was released while its files were fetched");
+    if (!f->reason.text[0]) {
+        reason_set(&f->reason, "it was released while its files were fetched");
     }
     if (f->pid) {
         kill(-f->pid, SIGKILL);

@@ -30,7 +30,7 @@ struct files_wish {
     /* Once, from the loop. The agent may start, as assign has it … */
     void (*ready)(void *ctx, const struct msg_assign *assign);
     /* … or not, for that reason; nothing runs, and scratch is cleared. */
-    void (*failed)(void *ctx, const char *why);
+    void (*failed)(void *ctx, const char *reason);
     void *ctx;
 };
 
@@ -39,7 +39,7 @@ bool files_are_wanted(const struct msg_spec *spec);
 
 /* TFE_EINVAL, TFE_ESYS with why: no callback comes. */
 int files_new(const struct files_wish *wish, struct files **ret,
-              struct tfe_why *why) TFE_MUST_CHECK;
+              struct tfe_reason *reason) TFE_MUST_CHECK;
 /* After ready or failed, or as the whole process ends. NULL is allowed. */
 void files_free(struct files *f);
 

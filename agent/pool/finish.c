@@ -12,39 +12,39 @@
 #include "common/base/fd.h"
 #include "common/base/log.h"
 
-static _Noreturn void become(const char *command, const char *node_name, const char *why)
+static _Noreturn void become(const char *command, const char *node_name, const char *reason)
 {
     sigset_t none;
     sigemptyset(&none);
     (void)setsid(); /* it may outlive this process's terminal, not its own time */
     (void)signal(SIGPIPE, SIG_DFL);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    if (setenv("TFE_FINISH", why, 1) == 0 && setenv("TFE_NODE_NAME", node_name, 1) == 0) {
+    if (setenv("TFE_FINISH", reason, 1) == 0 && setenv("TFE_NODE_NAME", node_name, 1) == 0) {
         execl("/bin/sh", "sh", "-c", command, (char *)NULL);
     }
     _exit(127);
 }
 
-void finish_run(const char *command, const char *node_name, const char *why)
+void finish_run(const char *command, const char *node_name, const char *reason)
 {
     int status = 0;
     pid_t pid = proc_fork_blocked();
     if (pid == 0) {
-        become(command, node_name, why);
+        become(command, node_name, reason);
     }
     int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
     struct pollfd ended = {.fd = fd, .events = POLLIN};
     if (pid < 0 || fd < 0) {
-        log_error("on_finish", LOG_S("why", "no process could be started for it"));
+        log_error("on_finish", LOG_S("reason", "no process could be started for it"));
     } else if (poll(&ended, 1, FINISH_WITHIN_S * 1000) != 1) {
-        log_error("on_finish", LOG_S("why", "it did not end in time, and is killed"));
+        log_error("on_finish", LOG_S("reason", "it did not end in time, and is killed"));
         (void)kill(-pid, SIGKILL);
     }
     fd_drop(&fd);
     if (pid > 0) {
         (void)kill(pid, SIGKILL);
         (void)waitpid(pid, &status, 0);
-        log_info("on_finish", LOG_S("of", why),
+        log_info("on_finish", LOG_S("of", reason),
                  LOG_I("status", WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status)));
     }
 }

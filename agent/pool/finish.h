@@ -7,6 +7,6 @@
  * TFE_NODE_NAME in it, and waits for it, FINISH_WITHIN_S at most: then it is killed, with its
  * session's group. What becomes of it is said in the log. */
 #define FINISH_WITHIN_S 60
-void finish_run(const char *command, const char *node_name, const char *why);
+void finish_run(const char *command, const char *node_name, const char *reason);
 
 #endif

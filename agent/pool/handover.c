@@ -39,7 +39,7 @@ static int keep(int fd)
     return kept;
 }
 
-int handover_read(struct handover *ret, int *ret_fd, struct tfe_why *why)
+int handover_read(struct handover *ret, int *ret_fd, struct tfe_reason *reason)
 {
     const char *text = getenv(HANDOVER_VARIABLE);
     char *end;
@@ -51,13 +51,13 @@ int handover_read(struct handover *ret, int *ret_fd, struct tfe_why *why)
     const long fd = strtol(text, &end, 10);
     if (*text == '\0' || *end != '\0' || fd < 0 || fd > INT_MAX ||
         !read_all((int)fd, ret, sizeof *ret) || ret->assignment == 0) {
-        why_set(why, HANDOVER_VARIABLE " is for agents that tfe-agent --pool starts");
+        reason_set(reason, HANDOVER_VARIABLE " is for agents that tfe-agent --pool starts");
         return TFE_ESYS;
     }
     (void)unsetenv(HANDOVER_VARIABLE);
     if (setenv("TFE_TOKEN", ret->token, 1) != 0 ||
         (ret->key[0] && setenv(ENROLMENT_VARIABLE, ret->key, 1) != 0)) {
-        why_set(why, "out of memory");
+        reason_set(reason, "out of memory");
         return TFE_ESYS;
     }
     explicit_bzero(ret->token, sizeof ret->token);

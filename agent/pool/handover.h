@@ -35,6 +35,6 @@ int handover_write(int fd, const struct handover *handover) TFE_MUST_CHECK;
 /* Reads it. The token and the key become TFE_TOKEN and TFE_AGENT_KEY of this process. *ret_fd is -1
  * if no pool has started this process; else it is the descriptor, which is the caller's. TFE_ESYS
  * with why. */
-int handover_read(struct handover *ret, int *ret_fd, struct tfe_why *why) TFE_MUST_CHECK;
+int handover_read(struct handover *ret, int *ret_fd, struct tfe_reason *reason) TFE_MUST_CHECK;
 
 #endif

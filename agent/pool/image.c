@@ -24,7 +24,7 @@ struct run {
     char *v[WORDS_MAX];
     size_t n;
     bool failed;
-    struct tfe_why why;
+    struct tfe_reason reason;
 };
 
 __attribute__((format(printf, 2, 3))) static void add(struct run *run, const char *format, ...)
@@ -104,15 +104,15 @@ static void mount(struct run *run, const char *source, const char *target, bool 
 static bool share(struct run *run, const char *path)
 {
     struct found found;
-    if (run->why.text[0]) {
+    if (run->reason.text[0]) {
         return false;
     }
     if (!find(path, &found)) {
-        why_errno(&run->why, "share %s with the container", path);
+        reason_errno(&run->reason, "share %s with the container", path);
         return false;
     }
     if (!is_plain(path) || !is_plain(found.path)) {
-        why_set(&run->why, "%s cannot be shared with a container", path);
+        reason_set(&run->reason, "%s cannot be shared with a container", path);
         return false;
     }
     mount(run, found.path, path, found.is_writable);
@@ -261,11 +261,11 @@ static int put_before(struct run *run, struct pool_line *line)
 
 int image_enter(const struct agent_settings *settings, const struct msg_spec *spec,
                 const struct scratch *scratch, const struct toolbox *toolbox,
-                struct pool_line *line, struct handover *handover, struct tfe_why *why)
+                struct pool_line *line, struct handover *handover, struct tfe_reason *reason)
 {
     struct run *run = calloc(1, sizeof *run);
     if (!run) {
-        why_set(why, "out of memory");
+        reason_set(reason, "out of memory");
         return TFE_ENOMEM;
     }
     add(run, "%s", runtimes[settings->runtime]);
@@ -287,14 +287,14 @@ int image_enter(const struct agent_settings *settings, const struct msg_spec *sp
     handover->is_container = true;
     (void)snprintf(handover->base, sizeof handover->base, "%s", scratch_base(scratch));
     (void)snprintf(handover->directory, sizeof handover->directory, "%s", line->directory);
-    if (run->failed && !run->why.text[0]) {
-        why_set(&run->why, "the container's command line is too long");
+    if (run->failed && !run->reason.text[0]) {
+        reason_set(&run->reason, "the container's command line is too long");
     }
-    int rc = run->why.text[0] ? TFE_EINVAL : put_before(run, line);
+    int rc = run->reason.text[0] ? TFE_EINVAL : put_before(run, line);
     if (rc) {
-        *why = run->why;
+        *reason = run->reason;
         if (rc == TFE_ENOMEM) {
-            why_set(why, "out of memory");
+            reason_set(reason, "out of memory");
         }
         run_done(run);
     }

@@ -24,6 +24,6 @@ const char *image_container(const struct scratch *scratch);
 int image_enter(const struct agent_settings *settings, const struct msg_spec *spec,
                 const struct scratch *scratch, const struct toolbox *toolbox,
                 struct pool_line *line, struct handover *handover,
-                struct tfe_why *why) TFE_MUST_CHECK;
+                struct tfe_reason *reason) TFE_MUST_CHECK;
 
 #endif

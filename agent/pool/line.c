@@ -87,12 +87,12 @@ static bool is_option(const char *text, const char *name)
 
 /* What a job may not set is the machine's owner's business: under whom trainers run, above all. */
 static int add_options(struct strings *s, const struct msg_spec *spec, bool *ret_says_kind,
-                       struct tfe_why *why)
+                       struct tfe_reason *reason)
 {
     for (size_t i = 0; i < spec->n_options; i++) {
         const char *option = spec->options[i];
         if (!job_option_is_free(option, strcspn(option, "="))) {
-            why_set(why, "a job may not set tfe-agent's option %.64s", option);
+            reason_set(reason, "a job may not set tfe-agent's option %.64s", option);
             return TFE_EINVAL;
         }
         *ret_says_kind =
@@ -139,7 +139,8 @@ static void add_command(struct strings *s, const struct msg_spec *spec, bool say
     add_all(s, v + at, n - at);
 }
 
-static int make_argv(const struct pool_line_wish *wish, struct strings *s, struct tfe_why *why)
+static int make_argv(const struct pool_line_wish *wish, struct strings *s,
+                     struct tfe_reason *reason)
 {
     const struct msg_assign *assign = wish->assign;
     bool says_kind = false;
@@ -153,7 +154,7 @@ static int make_argv(const struct pool_line_wish *wish, struct strings *s, struc
     add(s, "--run=%s", assign->run_key);
     add_policies(s, &assign->spec);
     add_sizes(s, assign);
-    int rc = add_options(s, &assign->spec, &says_kind, why);
+    int rc = add_options(s, &assign->spec, &says_kind, reason);
     if (wish->has_image) {
         add(s, "--python=python3"); /* the machine's is not there */
     }
@@ -183,7 +184,7 @@ static void make_envp(const struct pool_line_wish *wish, struct strings *s)
     }
 }
 
-static int find_directory(const struct pool_line_wish *wish, char **ret, struct tfe_why *why)
+static int find_directory(const struct pool_line_wish *wish, char **ret, struct tfe_reason *reason)
 {
     const struct msg_spec *spec = &wish->assign->spec;
     const char *files = spec->source_kind == SOURCE_PATH ? spec->source : wish->directory;
@@ -196,7 +197,7 @@ static int find_directory(const struct pool_line_wish *wish, char **ret, struct 
     if (asprintf(ret, "%s%s%s", is_whole ? "" : files, is_whole || !below[0] ? "" : "/", below) <
         0) {
         *ret = NULL;
-        why_set(why, "out of memory");
+        reason_set(reason, "out of memory");
         return TFE_ENOMEM;
     }
     return 0;
@@ -204,7 +205,7 @@ static int find_directory(const struct pool_line_wish *wish, char **ret, struct 
 
 /* Of an image; what brings files, or names a directory, says so itself. */
 static int find_inside(const struct pool_line_wish *wish, const char *directory, char **ret,
-                       struct tfe_why *why)
+                       struct tfe_reason *reason)
 {
     const struct msg_spec *spec = &wish->assign->spec;
     const bool is_whole = spec->work_dir && spec->work_dir[0] == '/';
@@ -213,24 +214,25 @@ static int find_inside(const struct pool_line_wish *wish, const char *directory,
     }
     *ret = strdup(is_whole ? spec->work_dir : directory);
     if (!*ret) {
-        why_set(why, "out of memory");
+        reason_set(reason, "out of memory");
     }
     return *ret ? 0 : TFE_ENOMEM;
 }
 
-int pool_line_make(const struct pool_line_wish *wish, struct pool_line *ret, struct tfe_why *why)
+int pool_line_make(const struct pool_line_wish *wish, struct pool_line *ret,
+                   struct tfe_reason *reason)
 {
     struct strings argv = {.v = NULL};
     struct strings envp = {.v = NULL};
     struct pool_line line = {.argv = NULL};
-    int rc = find_directory(wish, &line.directory, why);
-    rc = rc ? rc : find_inside(wish, line.directory, &line.inside, why);
-    rc = rc ? rc : make_argv(wish, &argv, why);
+    int rc = find_directory(wish, &line.directory, reason);
+    rc = rc ? rc : find_inside(wish, line.directory, &line.inside, reason);
+    rc = rc ? rc : make_argv(wish, &argv, reason);
     if (rc == 0) {
         make_envp(wish, &envp);
     }
     if (rc == 0 && (argv.failed || envp.failed)) {
-        why_set(why, "out of memory");
+        reason_set(reason, "out of memory");
         rc = TFE_ENOMEM;
     }
     line.argv = argv.v;
@@ -246,7 +248,7 @@ int pool_line_make(const struct pool_line_wish *wish, struct pool_line *ret, str
 static void strings_done(char **v)
 {
     for (char **at = v; at && *at; at++) {
-        hidden_text(*at);
+        secret_mem_wipe_text(*at);
         free(*at);
     }
     free(v);

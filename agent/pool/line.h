@@ -30,7 +30,7 @@ struct pool_line {
 /* TFE_EINVAL: the job wants what an agent of the pool does not do; why is one sentence. TFE_ENOMEM
  * with why. *ret is the caller's to end. */
 int pool_line_make(const struct pool_line_wish *wish, struct pool_line *ret,
-                   struct tfe_why *why) TFE_MUST_CHECK;
+                   struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Wipes the environment, as a job's may have secrets. A zeroed one is allowed. */
 void pool_line_done(struct pool_line *line);

@@ -36,7 +36,7 @@ struct member {
     uint64_t renewals;
     struct tfe_mono since;   /* it is not up */
     struct tfe_mono said_at; /* … and that was said */
-    char why[MSG_SENTENCE_MAX];
+    char reason[MSG_SENTENCE_MAX];
 };
 
 static uint32_t between(struct member *m, uint32_t low, uint32_t high)
@@ -78,7 +78,7 @@ static void on_welcome(struct member *m, const struct msg_welcome *welcome)
     m->ttl_ms = welcome->ttl_ms;
     m->spread_ms = welcome->spread_ms;
     m->retry_ms = 0;
-    m->why[0] = '\0';
+    m->reason[0] = '\0';
     log_info("joined", LOG_S("pool", "yes"), LOG_S("node", m->node.text),
              LOG_S("name", m->wish.node_name), LOG_U("ttl_ms", welcome->ttl_ms));
     timer_after(m->silent, m->ttl_ms);
@@ -86,18 +86,18 @@ static void on_welcome(struct member *m, const struct msg_welcome *welcome)
     m->wish.welcome(m->wish.ctx);
 }
 
-static void on_disconnected(struct member *m, enum agent_link how, const char *why)
+static void on_disconnected(struct member *m, enum agent_link how, const char *reason)
 {
     evtimer_del(m->silent);
     if (!m->wish.down(m->wish.ctx)) {
         return;
     }
-    if (!m->why[0]) {
-        snprintf(m->why, sizeof m->why, "%s", why ? why : "no answer");
+    if (!m->reason[0]) {
+        snprintf(m->reason, sizeof m->reason, "%s", reason ? reason : "no answer");
     }
     uint32_t wait = RETRY_FIRST_MS;
     if (m->is_up) {
-        log_warn("connection_lost", LOG_S("why", m->why));
+        log_warn("connection_lost", LOG_S("reason", m->reason));
         m->is_up = false;
         m->since = m->said_at = clock_mono();
         wait = m->spread_ms;
@@ -117,13 +117,13 @@ static void on_disconnected(struct member *m, enum agent_link how, const char *w
     if (!m->wish.works(m->wish.ctx) && waited >= m->wish.settings->agent.join_timeout_ms) {
         char sentence[MSG_SENTENCE_MAX + 64];
         snprintf(sentence, sizeof sentence, "the server was not reached within --join-timeout: %s",
-                 m->why);
+                 m->reason);
         m->wish.lost(m->wish.ctx, AGENT_EXIT_UNREACHED, sentence);
         return;
     }
     if (tfe_mono_sub(clock_mono(), m->said_at) >= SAY_EVERY_MS) {
         m->said_at = clock_mono();
-        log_warn("connecting", LOG_I("waited_ms", waited), LOG_S("why", m->why));
+        log_warn("connecting", LOG_I("waited_ms", waited), LOG_S("reason", m->reason));
     }
     timer_after(m->due, wait);
 }
@@ -132,7 +132,7 @@ static void on_due(evutil_socket_t fd, short what, void *ctx)
 {
     struct member *m = ctx;
     if (!m->is_up) {
-        m->why[0] = '\0';
+        m->reason[0] = '\0';
         uplink_connect(m->uplink);
         return;
     }
@@ -165,11 +165,11 @@ static void on_message(struct member *m, const struct tfe_msg *msg)
         on_renewed(m, &msg->u.renewed);
         break;
     case MSG_REFUSED:
-        snprintf(m->why, sizeof m->why, "%s", msg->u.refused.sentence);
-        log_error("refused", LOG_S("why", m->why));
+        snprintf(m->reason, sizeof m->reason, "%s", msg->u.refused.sentence);
+        log_error("refused", LOG_S("reason", m->reason));
         break;
     case MSG_LEASE_ENDED:
-        snprintf(m->why, sizeof m->why, "the lease has ended");
+        snprintf(m->reason, sizeof m->reason, "the lease has ended");
         break;
     default:
         m->wish.message(m->wish.ctx, msg);
@@ -185,7 +185,7 @@ static void on_event(void *ctx, const struct agent_event *event)
         on_connected(m, event->host);
         break;
     case AGENT_DISCONNECTED:
-        on_disconnected(m, event->lost.how, event->lost.why);
+        on_disconnected(m, event->lost.how, event->lost.reason);
         break;
     case AGENT_MESSAGE:
         on_message(m, event->msg);

@@ -51,7 +51,7 @@ struct pool {
     struct tfe_id node_name;
 
     struct event_base *base;
-    struct event *quit[QUIT_SIGNALS];
+    struct event *quit[TERMINATION_SIGNALS];
     struct event *watchdog;
     struct member *member;
     struct report *report;
@@ -110,7 +110,7 @@ static void say_freed(struct pool *p)
         .type = MSG_FREED,
         .u.freed = {.assignment = p->assignment, .code = p->end.code, .says = p->end.says}};
     log_info("freed", LOG_S("job", p->job.text), LOG_U("assignment", p->assignment),
-             LOG_U("status", p->end.code), LOG_S("why", p->end.says[0] ? p->end.says : NULL));
+             LOG_U("status", p->end.code), LOG_S("reason", p->end.says[0] ? p->end.says : NULL));
     uplink_send(member_uplink(p->member), &msg);
     p->assignment = 0;
 }
@@ -200,11 +200,11 @@ static void on_stuck(void *ctx)
 /* What ended for a signal's sake, or did not begin for one, has not failed: LEFT. */
 #define LEFT (128 + SIGTERM)
 
-static void not_started(struct pool *p, uint32_t code, const struct tfe_why *why)
+static void not_started(struct pool *p, uint32_t code, const struct tfe_reason *reason)
 {
     p->end = (struct pool_end){.code = code};
-    snprintf(p->end.says, sizeof p->end.says, "%s", why->text);
-    log_error("not_started", LOG_S("job", p->job.text), LOG_S("why", why->text));
+    snprintf(p->end.says, sizeof p->end.says, "%s", reason->text);
+    log_error("not_started", LOG_S("job", p->job.text), LOG_S("reason", reason->text));
     free_now(p);
 }
 
@@ -217,7 +217,7 @@ static void make_handover(struct pool *p, struct handover *ret)
 
 /* Starts the agent: as a process below this one, or in the container of its job's image. */
 static int start_agent(struct pool *p, const struct msg_assign *assign, struct pool_line *line,
-                       struct handover *handover, struct tfe_why *why)
+                       struct handover *handover, struct tfe_reason *reason)
 {
     struct pool_child_wish wish = {.base = p->base,
                                    .cores = p->cores,
@@ -228,9 +228,9 @@ static int start_agent(struct pool *p, const struct msg_assign *assign, struct p
                                    .ctx = p};
     if (image_is_run(p->settings, &assign->spec)) {
         int rc =
-            image_enter(p->settings, &assign->spec, p->scratch, p->toolbox, line, handover, why);
+            image_enter(p->settings, &assign->spec, p->scratch, p->toolbox, line, handover, reason);
         if (rc) {
-            why_prefix(why, "image %.64s", assign->spec.image);
+            reason_prefix(reason, "image %.64s", assign->spec.image);
             return rc;
         }
         wish.engine = runtimes[p->settings->runtime];
@@ -239,11 +239,11 @@ static int start_agent(struct pool *p, const struct msg_assign *assign, struct p
     wish.argv = line->argv;
     wish.envp = line->envp;
     wish.directory = line->directory;
-    return pool_child_start(&wish, &p->child, why);
+    return pool_child_start(&wish, &p->child, reason);
 }
 
 /* Its files are there, if it brings any. */
-static int begin(struct pool *p, const struct msg_assign *assign, struct tfe_why *why)
+static int begin(struct pool *p, const struct msg_assign *assign, struct tfe_reason *reason)
 {
     char endpoint[ENDPOINT_TEXT_MAX];
     extern char **environ;
@@ -259,12 +259,12 @@ static int begin(struct pool *p, const struct msg_assign *assign, struct tfe_why
         .has_image = assign->spec.image && p->settings->runtime != RUNTIME_NONE,
         .assign = assign,
     };
-    int rc = pool_line_make(&wish, &line, why);
+    int rc = pool_line_make(&wish, &line, reason);
     if (rc) {
         return rc;
     }
     make_handover(p, &handover);
-    rc = start_agent(p, assign, &line, &handover, why);
+    rc = start_agent(p, assign, &line, &handover, reason);
     explicit_bzero(&handover, sizeof handover);
     pool_line_done(&line);
     if (rc == 0) {
@@ -282,10 +282,10 @@ static int begin(struct pool *p, const struct msg_assign *assign, struct tfe_why
 static void on_files(void *ctx, const struct msg_assign *assign)
 {
     struct pool *p = ctx;
-    struct tfe_why why;
+    struct tfe_reason reason;
     p->is_laid = true;
-    if (begin(p, assign, &why)) {
-        not_started(p, POOL_NOT_STARTED, &why);
+    if (begin(p, assign, &reason)) {
+        not_started(p, POOL_NOT_STARTED, &reason);
     }
 }
 
@@ -293,10 +293,10 @@ static void on_no_files(void *ctx, const char *sentence)
 {
     struct pool *p = ctx;
     const uint32_t code = p->is_stopped ? LEFT : POOL_NOT_STARTED;
-    struct tfe_why why;
-    why_set(&why, "%s", sentence);
+    struct tfe_reason reason;
+    reason_set(&reason, "%s", sentence);
     p->is_stopped = false;
-    not_started(p, code, &why);
+    not_started(p, code, &reason);
     if (p->leaves) {
         leave_pool(p, leave_ms(p), false);
     }
@@ -310,7 +310,7 @@ static void say_of_files(void *ctx, const struct tfe_msg *msg)
     }
 }
 
-static int lay_files(struct pool *p, const struct msg_assign *assign, struct tfe_why *why)
+static int lay_files(struct pool *p, const struct msg_assign *assign, struct tfe_reason *reason)
 {
     const struct files_wish wish = {.base = p->base,
                                     .assign = assign,
@@ -321,12 +321,12 @@ static int lay_files(struct pool *p, const struct msg_assign *assign, struct tfe
                                     .failed = on_no_files,
                                     .ctx = p};
     p->is_laid = false;
-    return files_new(&wish, &p->files, why);
+    return files_new(&wish, &p->files, reason);
 }
 
 static void on_assign(struct pool *p, const struct msg_assign *assign)
 {
-    struct tfe_why why;
+    struct tfe_reason reason;
     if (p->assignment) {
         if (p->assignment != assign->assignment) {
             log_warn("assigned_twice", LOG_U("assignment", assign->assignment),
@@ -341,17 +341,17 @@ static void on_assign(struct pool *p, const struct msg_assign *assign)
              LOG_S("role", assign->has_role ? msg_task_name(assign->role) : NULL));
     int rc = 0;
     if (p->leaves) {
-        why_set(&why, "this node leaves the pool");
+        reason_set(&reason, "this node leaves the pool");
         rc = TFE_ESTATE;
     }
-    rc = rc ? rc : scratch_new(p->settings->slots > 1, &p->scratch, &why);
+    rc = rc ? rc : scratch_new(p->settings->slots > 1, &p->scratch, &reason);
     if (rc == 0 && files_are_wanted(&assign->spec)) {
-        rc = lay_files(p, assign, &why);
+        rc = lay_files(p, assign, &reason);
     } else {
-        rc = rc ? rc : begin(p, assign, &why);
+        rc = rc ? rc : begin(p, assign, &reason);
     }
     if (rc) {
-        not_started(p, p->leaves ? LEFT : POOL_NOT_STARTED, &why);
+        not_started(p, p->leaves ? LEFT : POOL_NOT_STARTED, &reason);
     }
 }
 
@@ -393,7 +393,7 @@ static void on_release(struct pool *p, const struct msg_release *release)
         (release->assignment == p->assignment || !p->assignment)) {
         p->leaves = SIGTERM;
         p->out = release->out;
-        log_info("leaving", LOG_S("why", release->says[0] ? release->says : NULL));
+        log_info("leaving", LOG_S("reason", release->says[0] ? release->says : NULL));
         leave_pool(p, within_ms, false);
         return;
     }
@@ -404,7 +404,7 @@ static void on_release(struct pool *p, const struct msg_release *release)
     }
     if (p->scratch && release->assignment == p->assignment) {
         log_info("released", LOG_S("job", p->job.text), LOG_U("assignment", p->assignment),
-                 LOG_S("why", release->says[0] ? release->says : NULL));
+                 LOG_S("reason", release->says[0] ? release->says : NULL));
         if (p->child && release->over) {
             pool_child_over(p->child);
         }
@@ -475,7 +475,7 @@ static void make_parts(struct pool *p)
     const struct agent_settings *s = p->settings;
     p->base = event_base_new();
     part_must(p->base);
-    quit_watch(p->base, on_signal, p, 0, p->quit);
+    signals_watch_termination(p->base, on_signal, p, 0, p->quit);
     p->watchdog = notify_watchdog(p->base);
     p->report = report_new(
         &(struct report_wish){.base = p->base, .nproc = 1, .send = report_say, .ctx = p});
@@ -509,12 +509,12 @@ int pool_run(const struct agent_settings *settings, const struct join_info *info
                      .slot = slot,
                      .cores = cores,
                      .exit_code = AGENT_EXIT_FAILED};
-    struct tfe_why why;
+    struct tfe_reason reason;
     ssize_t n = readlink("/proc/self/exe", p.program, sizeof p.program - 1);
     p.program[n > 0 ? n : 0] = '\0';
     pool_name(settings, slot, &p.node_name);
-    if (settings->runtime != RUNTIME_NONE && toolbox_new(&p.toolbox, &why)) {
-        stdio_say("tfe-agent", why.text);
+    if (settings->runtime != RUNTIME_NONE && toolbox_new(&p.toolbox, &reason)) {
+        stdio_say("tfe-agent", reason.text);
         return AGENT_EXIT_FAILED;
     }
     make_parts(&p);
@@ -527,7 +527,7 @@ int pool_run(const struct agent_settings *settings, const struct join_info *info
     warnings_free(p.warnings);
     report_free(p.report);
     member_free(p.member);
-    quit_forget(p.quit);
+    signals_unwatch(p.quit);
     event_drop(&p.watchdog);
     event_base_free(p.base);
     if (settings->on_finish && (p.out == OUT_IDLE || p.out == OUT_DRAINED)) {

@@ -98,10 +98,10 @@ static void segments_each(const struct seen *before, struct seen *now)
     }
 }
 
-int scratch_new(bool has_neighbours, struct scratch **ret, struct tfe_why *why)
+int scratch_new(bool has_neighbours, struct scratch **ret, struct tfe_reason *reason)
 {
     struct scratch *s = part_new(sizeof *s);
-    int rc = private_dir_new(NULL, &s->dir, why);
+    int rc = private_dir_new(NULL, &s->dir, reason);
     if (rc) {
         free(s);
         return rc;
@@ -111,7 +111,7 @@ int scratch_new(bool has_neighbours, struct scratch **ret, struct tfe_why *why)
                  ? openat(s->dir.fd, PRIVATE_DIR_TMP, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
                  : -1;
     if (fd < 0 || trainer_user_give(s->dir.fd) || trainer_user_give(fd)) {
-        why_errno(why, "make a working directory in %s", s->dir.path);
+        reason_errno(reason, "make a working directory in %s", s->dir.path);
         rc = TFE_ESYS;
     }
     fd_drop(&fd);

@@ -13,7 +13,8 @@ struct scratch;
 /* Makes the directory, empty and of the trainers' user, and notes which shared memory there is:
  * with has_neighbours none is cleared away, as it may be that of others like this one on the
  * machine. TFE_ESYS, TFE_ETOOBIG with why; *ret is the caller's. */
-int scratch_new(bool has_neighbours, struct scratch **ret, struct tfe_why *why) TFE_MUST_CHECK;
+int scratch_new(bool has_neighbours, struct scratch **ret,
+                struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* The working directory. */
 const char *scratch_path(const struct scratch *s);

@@ -22,7 +22,7 @@ struct toolbox {
     int tools; /* the directory in dir that is shared */
     char path[PATH_MAX];
     char loader[PATH_MAX], program[PATH_MAX];
-    struct tfe_why why; /* of a copy that failed; "": none has */
+    struct tfe_reason reason; /* of a copy that failed; "": none has */
 };
 
 static const char *name_of(const char *path)
@@ -42,13 +42,13 @@ static int copy_bytes(int from, int to)
 
 static void add_file(struct toolbox *t, const char *path, const char *name)
 {
-    if (t->why.text[0]) {
+    if (t->reason.text[0]) {
         return;
     }
     int from = open(path, O_RDONLY | O_CLOEXEC);
     int to = openat(t->tools, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0700);
     if (from < 0 || to < 0 || copy_bytes(from, to) != 0 || fchmod(to, 0755) != 0) {
-        why_errno(&t->why, "copy %.300s", path);
+        reason_errno(&t->reason, "copy %.300s", path);
     }
     fd_drop(&from);
     fd_drop(&to);
@@ -59,7 +59,7 @@ static void add_text(struct toolbox *t, const char *name, const char *text)
     int to = openat(t->tools, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0700);
     const ssize_t n = (ssize_t)strlen(text);
     if (to < 0 || write(to, text, (size_t)n) != n || fchmod(to, 0644) != 0) {
-        why_errno(&t->why, "write %s", name);
+        reason_errno(&t->reason, "write %s", name);
     }
     fd_drop(&to);
 }
@@ -87,13 +87,13 @@ static void add_scripts(struct toolbox *t)
     }
 }
 
-int toolbox_new(struct toolbox **ret, struct tfe_why *why)
+int toolbox_new(struct toolbox **ret, struct tfe_reason *reason)
 {
     char program[PATH_MAX];
     struct toolbox *t = part_new(sizeof *t);
     const ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
     program[n > 0 ? n : 0] = '\0';
-    int rc = private_dir_new(NULL, &t->dir, why);
+    int rc = private_dir_new(NULL, &t->dir, reason);
     if (rc) {
         free(t);
         return rc;
@@ -104,7 +104,7 @@ int toolbox_new(struct toolbox **ret, struct tfe_why *why)
                    ? openat(t->dir.fd, PRIVATE_DIR_TMP, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
                    : -1;
     if (t->tools < 0 || fchmod(t->tools, 0755) != 0) {
-        why_errno(&t->why, "make a directory in %s", t->dir.path);
+        reason_errno(&t->reason, "make a directory in %s", t->dir.path);
     } else {
         add_file(t, program, t->program);
         (void)dl_iterate_phdr(add_object, t);
@@ -112,12 +112,12 @@ int toolbox_new(struct toolbox **ret, struct tfe_why *why)
         add_text(t, TOOLBOX_PRELOAD, "");
         add_text(t, TOOLBOX_NSSWITCH, "passwd: files\ngroup: files\nhosts: files dns\n");
     }
-    if (!t->why.text[0] && !t->loader[0]) {
-        why_set(&t->why, "find the dynamic loader of this program");
+    if (!t->reason.text[0] && !t->loader[0]) {
+        reason_set(&t->reason, "find the dynamic loader of this program");
     }
-    if (t->why.text[0]) {
-        *why = t->why;
-        why_prefix(why, "--runtime");
+    if (t->reason.text[0]) {
+        *reason = t->reason;
+        reason_prefix(reason, "--runtime");
         toolbox_free(t);
         return TFE_ESYS;
     }

@@ -16,7 +16,7 @@
 struct toolbox;
 
 /* Copies all of it, for others to read. TFE_ESYS with why. */
-int toolbox_new(struct toolbox **ret, struct tfe_why *why) TFE_MUST_CHECK;
+int toolbox_new(struct toolbox **ret, struct tfe_reason *reason) TFE_MUST_CHECK;
 /* Removes it. NULL is allowed. */
 void toolbox_free(struct toolbox *t);
 

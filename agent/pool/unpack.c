@@ -21,9 +21,9 @@ struct unpacking {
     char name[ARCHIVE_NAME_MAX + 1];
 };
 
-static int failed(const struct unpacking *u, const char *what, struct tfe_why *why)
+static int failed(const struct unpacking *u, const char *what, struct tfe_reason *reason)
 {
-    why_errno(why, "%s %.200s", what, u->name);
+    reason_errno(reason, "%s %.200s", what, u->name);
     return TFE_ESYS;
 }
 
@@ -45,7 +45,7 @@ static int open_above(const char *name, const char **ret_leaf)
 }
 
 static int begin_file(void *ctx, const char *name, uint64_t size, bool is_executable,
-                      struct tfe_why *why)
+                      struct tfe_reason *reason)
 {
     struct unpacking *u = ctx;
     const char *leaf;
@@ -56,7 +56,7 @@ static int begin_file(void *ctx, const char *name, uint64_t size, bool is_execut
                          : -1;
     fd_drop(&above);
     if (u->file < 0) {
-        return failed(u, "make", why);
+        return failed(u, "make", reason);
     }
     u->left = size;
     if (size == 0) {
@@ -65,14 +65,14 @@ static int begin_file(void *ctx, const char *name, uint64_t size, bool is_execut
     return 0;
 }
 
-static int add_bytes(void *ctx, const uint8_t *bytes, size_t n, struct tfe_why *why)
+static int add_bytes(void *ctx, const uint8_t *bytes, size_t n, struct tfe_reason *reason)
 {
     struct unpacking *u = ctx;
     u->left -= n;
     while (n > 0) {
         const ssize_t some = write(u->file, bytes, n);
         if (some < 0 && errno != EINTR) {
-            return failed(u, "write", why);
+            return failed(u, "write", reason);
         }
         bytes += some > 0 ? some : 0;
         n -= some > 0 ? (size_t)some : 0;
@@ -85,7 +85,7 @@ static int add_bytes(void *ctx, const uint8_t *bytes, size_t n, struct tfe_why *
 
 /* Unpacks what it reads, and hashes that. */
 static int read_through(int fd, struct archive_reader *reader, crypto_generichash_state *hash,
-                        struct tfe_why *why)
+                        struct tfe_reason *reason)
 {
     uint8_t bytes[READ_BYTES];
     off_t at = 0;
@@ -95,14 +95,14 @@ static int read_through(int fd, struct archive_reader *reader, crypto_generichas
             continue;
         }
         if (n < 0) {
-            why_errno(why, "read the bundle");
+            reason_errno(reason, "read the bundle");
             return TFE_ESYS;
         }
         if (n == 0) {
-            return archive_read_end(reader, why);
+            return archive_read_end(reader, reason);
         }
         (void)crypto_generichash_update(hash, bytes, (size_t)n);
-        int rc = archive_read(reader, bytes, (size_t)n, why);
+        int rc = archive_read(reader, bytes, (size_t)n, reason);
         if (rc) {
             return rc;
         }
@@ -110,7 +110,7 @@ static int read_through(int fd, struct archive_reader *reader, crypto_generichas
     }
 }
 
-int unpack(int fd, const char *digest, struct tfe_why *why)
+int unpack(int fd, const char *digest, struct tfe_reason *reason)
 {
     struct unpacking u = {.file = -1};
     const struct archive_sink sink = {.file = begin_file, .bytes = add_bytes, .ctx = &u};
@@ -120,26 +120,26 @@ int unpack(int fd, const char *digest, struct tfe_why *why)
     char hex[MSG_BUNDLE_HEX + 1];
     struct stat st;
     if (fstat(fd, &st) != 0) {
-        why_errno(why, "look at the bundle");
+        reason_errno(reason, "look at the bundle");
         return TFE_ESYS;
     }
     int rc = archive_reader_new(&sink, (uint64_t)st.st_size, &reader);
     if (rc) {
-        why_set(why, "out of memory");
+        reason_set(reason, "out of memory");
         return rc;
     }
     (void)crypto_generichash_init(&hash, NULL, 0, sizeof sum);
-    rc = read_through(fd, reader, &hash, why);
+    rc = read_through(fd, reader, &hash, reason);
     archive_reader_free(reader);
     fd_drop(&u.file);
     (void)crypto_generichash_final(&hash, sum, sizeof sum);
     (void)sodium_bin2hex(hex, sizeof hex, sum, sizeof sum);
     if (rc == 0 && strcmp(hex, digest) != 0) {
-        why_set(why, "the bundle is not the one that its digest says");
+        reason_set(reason, "the bundle is not the one that its digest says");
         rc = TFE_EPROTO;
     }
     if (rc) {
-        why_prefix(why, "unpack");
+        reason_prefix(reason, "unpack");
     }
     return rc;
 }

@@ -51,7 +51,7 @@ static void go_on(struct source *s)
     if (!aws->went_wrong) {
         source_works(s);
     }
-    source_poll_after(&s->poll, s->wish->pace->aws_ms);
+    source_poll_after(&s->poll, s->wish->throughput->aws_ms);
 }
 
 /* After a question that was of no use. */
@@ -62,14 +62,14 @@ static void go_on_after_failure(struct source *s)
     if (aws->step == STEP_ACTION) {
         go_on(s); /* the other question may have better luck */
     } else {
-        source_poll_after(&s->poll, s->wish->pace->aws_ms);
+        source_poll_after(&s->poll, s->wish->throughput->aws_ms);
     }
 }
 
-static void give_up(struct source *s, const char *why)
+static void give_up(struct source *s, const char *reason)
 {
     const struct aws *aws = s->own;
-    if (source_failed(s, paths[aws->step], why)) {
+    if (source_failed(s, paths[aws->step], reason)) {
         go_on_after_failure(s);
     }
 }

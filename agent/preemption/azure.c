@@ -45,13 +45,13 @@ struct azure {
 
 static void ask_later(struct source *s)
 {
-    source_poll_after(&s->poll, s->wish->pace->azure_ms);
+    source_poll_after(&s->poll, s->wish->throughput->azure_ms);
 }
 
-static void failed(struct source *s, const char *why)
+static void failed(struct source *s, const char *reason)
 {
     const struct azure *azure = s->own;
-    if (source_failed(s, azure->asked, why)) {
+    if (source_failed(s, azure->asked, reason)) {
         ask_later(s);
     }
 }
@@ -292,7 +292,7 @@ static void turn(struct source_poll *poll)
         question.body = body;
         question.body_n = strlen(body);
     } else if (azure->name[0] && !azure->has_listed) {
-        question.within_ms = s->wish->pace->azure_first_ms;
+        question.within_ms = s->wish->throughput->azure_first_ms;
     }
     source_ask(poll, azure->asked, &question, body ? take_acknowledged : take);
     free(body);

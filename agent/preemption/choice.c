@@ -15,15 +15,15 @@ static const char *const clouds[] = {
 /* Their address, the same in all three. */
 #define METADATA_PLACE "http://169.254.169.254:80"
 
-static int refuse(struct tfe_why *why, const char *text, size_t n)
+static int refuse(struct tfe_reason *reason, const char *text, size_t n)
 {
-    why_set(why, "\"%.*s\" is not auto, none, aws, gce, azure, file:PATH or cmd:COMMAND", (int)n,
-            text);
+    reason_set(reason, "\"%.*s\" is not auto, none, aws, gce, azure, file:PATH or cmd:COMMAND",
+               (int)n, text);
     return TFE_EINVAL;
 }
 
 /* One element of the list. */
-static int take(struct notice_choice *c, const char *text, size_t n, struct tfe_why *why)
+static int take(struct notice_choice *c, const char *text, size_t n, struct tfe_reason *reason)
 {
     for (size_t i = 0; i < CLOUDS; i++) {
         if (n == strlen(clouds[i]) && memcmp(text, clouds[i], n) == 0) {
@@ -43,11 +43,11 @@ static int take(struct notice_choice *c, const char *text, size_t n, struct tfe_
         return 0;
     }
     if (n <= 5 || memcmp(text, "file:", 5) != 0) {
-        return refuse(why, text, n);
+        return refuse(reason, text, n);
     }
     if (c->wanted[FROM_FILE] != WANTED_NEVER || n - 5 > NOTICE_PATH_MAX) {
-        why_set(why,
-                c->wanted[FROM_FILE] ? "more than one file: is named" : "its path is too long");
+        reason_set(reason,
+                   c->wanted[FROM_FILE] ? "more than one file: is named" : "its path is too long");
         return TFE_EINVAL;
     }
     c->wanted[FROM_FILE] = WANTED_ASKED;
@@ -56,7 +56,7 @@ static int take(struct notice_choice *c, const char *text, size_t n, struct tfe_
     return 0;
 }
 
-int notice_choice_parse(void *ret, const char *text, struct tfe_why *why)
+int notice_choice_parse(void *ret, const char *text, struct tfe_reason *reason)
 {
     struct notice_choice *choice = ret;
     struct notice_choice made = {.signo = choice->signo};
@@ -66,7 +66,7 @@ int notice_choice_parse(void *ret, const char *text, struct tfe_why *why)
         for (const char *at = text;;) {
             const bool is_last = strncmp(at, "cmd:", 4) == 0 || !strchr(at, ',');
             const size_t n = is_last ? strlen(at) : strcspn(at, ",");
-            if (take(&made, at, n, why)) {
+            if (take(&made, at, n, reason)) {
                 return TFE_EINVAL;
             }
             if (is_last) {
@@ -79,7 +79,7 @@ int notice_choice_parse(void *ret, const char *text, struct tfe_why *why)
     return 0;
 }
 
-int notice_choice_signal(void *ret, const char *text, struct tfe_why *why)
+int notice_choice_signal(void *ret, const char *text, struct tfe_reason *reason)
 {
     struct notice_choice *choice = ret;
     static const struct {
@@ -96,11 +96,11 @@ int notice_choice_signal(void *ret, const char *text, struct tfe_why *why)
             return 0;
         }
     }
-    why_set(why, "\"%s\" is none of HUP, QUIT, USR1, USR2, ALRM, CONT, URG, XCPU, PWR", text);
+    reason_set(reason, "\"%s\" is none of HUP, QUIT, USR1, USR2, ALRM, CONT, URG, XCPU, PWR", text);
     return TFE_EINVAL;
 }
 
-int notice_choice_place(void *ret, const char *text, struct tfe_why *why)
+int notice_choice_place(void *ret, const char *text, struct tfe_reason *reason)
 {
     static const char scheme[] = "http://";
     struct notice_choice *choice = ret;
@@ -112,7 +112,7 @@ int notice_choice_place(void *ret, const char *text, struct tfe_why *why)
     const size_t n = strcspn(at, "/");
     snprintf(rest, sizeof rest, "%.*s", (int)n, at);
     if (n >= sizeof rest || strlen(at + n) > 1 || endpoint_parse(rest, host, sizeof host, &port)) {
-        why_set(why, "\"%s\" is not http://HOST[:PORT]", text);
+        reason_set(reason, "\"%s\" is not http://HOST[:PORT]", text);
         return TFE_EINVAL;
     }
     snprintf(choice->place, sizeof choice->place,

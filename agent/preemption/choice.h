@@ -42,13 +42,13 @@ struct notice_choice {
  * "auto", "none", or a list of aws, gce, azure, auto, file:PATH, cmd:COMMAND; cmd: comes last and
  * takes the rest, with its commas. text must outlive the choice; signo and place stay as they are.
  * TFE_EINVAL: nothing changed, why says what is wrong. */
-int notice_choice_parse(void *choice, const char *text, struct tfe_why *why) TFE_MUST_CHECK;
+int notice_choice_parse(void *choice, const char *text, struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* A signal's name with or without SIG, of those that mean nothing else to the agent. TFE_EINVAL. */
-int notice_choice_signal(void *choice, const char *text, struct tfe_why *why) TFE_MUST_CHECK;
+int notice_choice_signal(void *choice, const char *text, struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* HOST[:PORT], perhaps with "http://" before and "/" behind it. TFE_EINVAL. */
-int notice_choice_place(void *choice, const char *text, struct tfe_why *why) TFE_MUST_CHECK;
+int notice_choice_place(void *choice, const char *text, struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* If no place was named: sets the link-local address that all clouds use. Of the clouds that are
  * wanted by AUTO, the one that sys ("/sys") names becomes ASKED, and the others NEVER: at their

@@ -28,19 +28,19 @@ static void next(struct cloud_ask *ask)
 static void take(struct source_poll *poll, const struct http_answer *answer, const char *error)
 {
     struct cloud_ask *ask = (struct cloud_ask *)poll;
-    const char *why = error ? error : "not 200";
+    const char *reason = error ? error : "not 200";
     if (answer && answer->status == 200) {
-        why = ask->at->take(&ask->facts, answer) ? NULL : "not what it should be";
+        reason = ask->at->take(&ask->facts, answer) ? NULL : "not what it should be";
     }
-    if (!why || (answer && answer->status == 404)) {
+    if (!reason || (answer && answer->status == 404)) {
         next(ask);
         return;
     }
-    log_debug("cloud_not_told", LOG_S("at", ask->at->path), LOG_S("why", why));
+    log_debug("cloud_not_told", LOG_S("at", ask->at->path), LOG_S("reason", reason));
     if (++ask->failures == TRIES) {
         next(ask);
     } else {
-        source_poll_after(poll, poll->source->wish->pace->facts_ms);
+        source_poll_after(poll, poll->source->wish->throughput->facts_ms);
     }
 }
 

@@ -70,12 +70,12 @@ static bool is_value(const struct gce_question *q, const char *body)
            strncmp(body, "TERMINATE", 9) == 0;
 }
 
-static void failed(struct gce_question *q, const char *why)
+static void failed(struct gce_question *q, const char *reason)
 {
     struct source *s = q->poll.source;
     q->waits = false; /* what changed meanwhile was not heard */
-    if (source_failed(s, q->path, why)) {
-        source_poll_after(&q->poll, s->wish->pace->gce_ms);
+    if (source_failed(s, q->path, reason)) {
+        source_poll_after(&q->poll, s->wish->throughput->gce_ms);
     }
 }
 
@@ -87,7 +87,7 @@ static void take(struct source_poll *poll, const struct http_answer *answer, con
     if (!answer) {
         q->waits = false; /* what changed meanwhile was not heard */
         source_unanswered(s, q->path, error);
-        source_poll_after(poll, s->wish->pace->gce_ms);
+        source_poll_after(poll, s->wish->throughput->gce_ms);
         return;
     }
     const char *flavor = http_answer_header(answer, "Metadata-Flavor");
@@ -107,7 +107,7 @@ static void take(struct source_poll *poll, const struct http_answer *answer, con
     source_works(s);
     q->take(s, value, is_change);
     /* A server that does not wait is not stormed. */
-    source_poll_after(poll, s->wish->pace->gce_ms);
+    source_poll_after(poll, s->wish->throughput->gce_ms);
 }
 
 /* The value now; then, from its etag on, the next change, so that none falls between two questions.
@@ -116,7 +116,7 @@ static void turn(struct source_poll *poll)
 {
     static const char *const headers[] = {HEADER, NULL};
     struct gce_question *q = (struct gce_question *)poll;
-    const uint32_t wait_s = poll->source->wish->pace->gce_wait_s;
+    const uint32_t wait_s = poll->source->wish->throughput->gce_wait_s;
     struct http_question question = {.method = "GET", .headers = headers};
     if (q->waits) {
         snprintf(q->path, sizeof q->path, PATH "%s?wait_for_change=true&timeout_sec=%u%s%s",

@@ -93,14 +93,15 @@ static int end(struct command_source *own)
 static void judge(struct source *s, int status)
 {
     struct tfe_mono deadline;
-    char why[64];
+    char reason[64];
     const struct command_source *own = s->own;
     if (own->is_late) {
         source_failed(s, s->wish->choice->command, "it did not end in time and was killed");
     } else if (!WIFEXITED(status) || WEXITSTATUS(status) == 126 || WEXITSTATUS(status) == 127) {
-        snprintf(why, sizeof why, WIFEXITED(status) ? "exit %d: it cannot be run" : "signal %d",
+        snprintf(reason, sizeof reason,
+                 WIFEXITED(status) ? "exit %d: it cannot be run" : "signal %d",
                  WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
-        source_failed(s, s->wish->choice->command, why);
+        source_failed(s, s->wish->choice->command, reason);
     } else if (WEXITSTATUS(status) != 0) {
         source_works(s);
         source_quiet(s, NOTICE_PREEMPT);
@@ -140,7 +141,7 @@ static void finish(struct source *s)
     if (status >= 0 || own->is_late) {
         judge(s, status);
     }
-    source_poll_after(&s->poll, s->wish->pace->command_ms);
+    source_poll_after(&s->poll, s->wish->throughput->command_ms);
 }
 
 static void on_ended(evutil_socket_t fd, short what, void *ctx)
@@ -197,7 +198,8 @@ static bool run(struct source *s)
     own->pid_fd = (int)syscall(SYS_pidfd_open, own->pid, 0);
     own->ended = own->pid_fd < 0 ? NULL : event_new(s->base, own->pid_fd, EV_READ, on_ended, s);
     own->heard = event_new(s->base, own->out, EV_READ | EV_PERSIST, hear, own);
-    if (!own->ended || !own->heard || timer_after(own->ended, s->wish->pace->command_within_ms) ||
+    if (!own->ended || !own->heard ||
+        timer_after(own->ended, s->wish->throughput->command_within_ms) ||
         event_add(own->heard, NULL)) {
         end(own);
         return false;
@@ -218,7 +220,7 @@ static void turn(struct source_poll *poll)
     } else {
         source_failed(s, s->wish->choice->command, strerror(errno));
     }
-    source_poll_after(poll, s->wish->pace->command_ms);
+    source_poll_after(poll, s->wish->throughput->command_ms);
 }
 
 static void start(struct source *s)

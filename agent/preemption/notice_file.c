@@ -55,7 +55,7 @@ static void turn(struct source_poll *poll)
 {
     struct source *s = poll->source;
     look(s, s->wish->choice->file);
-    source_poll_after(poll, s->wish->pace->file_ms);
+    source_poll_after(poll, s->wish->throughput->file_ms);
 }
 
 const struct source_ops source_file = {.name = "file", .turn = turn};

@@ -143,7 +143,7 @@ static void look(struct notices *all)
         evtimer_del(all->quiet);
         set_drained(all, false);
     } else if (!all->is_drained && !evtimer_pending(all->quiet, NULL)) {
-        timer_after(all->quiet, all->wish.pace->quiet_ms);
+        timer_after(all->quiet, all->wish.throughput->quiet_ms);
     }
 }
 

@@ -35,7 +35,7 @@ extern const struct notice_pace notice_pace_default;
 /* Borrowed for the life of the sources. */
 struct notice_wish {
     const struct notice_choice *choice;
-    const struct notice_pace *pace;
+    const struct notice_pace *throughput;
     const struct option_table *options; /* variables that no command of ours inherits */
     uint32_t grace_ms;                  /* deadline of a warning that names none: --preempt-grace */
     /* Once at most: what the first cloud that is found says of this machine. NULL: none is asked.

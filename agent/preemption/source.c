@@ -33,45 +33,46 @@ void source_works(struct source *s)
     s->found(s->all, s);
 }
 
-static void complain(struct source *s, const char *what, const char *why, const char *then)
+static void complain(struct source *s, const char *what, const char *reason, const char *then)
 {
     const struct tfe_mono now = clock_mono();
     if (!s->in_trouble && !tfe_mono_before(now, s->say_next)) {
         s->in_trouble = true;
         s->say_next = tfe_mono_add(now, SAY_EVERY_MS);
         log_warn("notice_source_fails", LOG_S("source", s->ops->name), LOG_S("at", what),
-                 LOG_S("why", why), LOG_S("then", then));
+                 LOG_S("reason", reason), LOG_S("then", then));
     } else {
         log_debug("notice_source_fails", LOG_S("source", s->ops->name), LOG_S("at", what),
-                  LOG_S("why", why));
+                  LOG_S("reason", reason));
     }
 }
 
-bool source_failed(struct source *s, const char *what, const char *why)
+bool source_failed(struct source *s, const char *what, const char *reason)
 {
     if (!s->is_found) {
-        log_debug("notice_source_not_there", LOG_S("source", s->ops->name), LOG_S("why", why));
+        log_debug("notice_source_not_there", LOG_S("source", s->ops->name),
+                  LOG_S("reason", reason));
         s->is_over = true;
         source_stop(s);
         return false;
     }
-    complain(s, what, why, "it is asked again and again");
+    complain(s, what, reason, "it is asked again and again");
     return true;
 }
 
-void source_unanswered(struct source *s, const char *what, const char *why)
+void source_unanswered(struct source *s, const char *what, const char *reason)
 {
     if (!s->is_found) {
         s->is_silent = true;
         if (*s->silence_told) {
             log_debug("notice_source_fails", LOG_S("source", s->ops->name), LOG_S("at", what),
-                      LOG_S("why", why));
+                      LOG_S("reason", reason));
             return;
         }
         *s->silence_told = true;
     }
     complain(
-        s, what, why,
+        s, what, reason,
         "is the hop limit too small for a container (AWS: http-put-response-hop-limit 2)? it is "
         "asked again and again");
 }
@@ -133,7 +134,7 @@ void source_poll_stop(struct source_poll *poll)
 void source_poll_after(struct source_poll *poll, uint32_t ms)
 {
     const struct source *s = poll->source;
-    timer_after(poll->timer, !s->is_found && s->is_silent ? s->wish->pace->facts_ms : ms);
+    timer_after(poll->timer, !s->is_found && s->is_silent ? s->wish->throughput->facts_ms : ms);
 }
 
 void source_start(struct source *s)
@@ -172,8 +173,8 @@ void source_ask(struct source_poll *poll, const char *path, const struct http_qu
     q.most = ANSWER_MAX;
     q.is_alone = true;
     if (q.within_ms == 0) {
-        q.within_ms =
-            s->is_found || s->is_silent ? s->wish->pace->answer_ms : s->wish->pace->auto_ms;
+        q.within_ms = s->is_found || s->is_silent ? s->wish->throughput->answer_ms
+                                                  : s->wish->throughput->auto_ms;
     }
     poll->take = take;
     int rc = http_ask(s->http, &q, on_answer, poll, &poll->ask);

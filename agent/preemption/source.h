@@ -96,10 +96,10 @@ void source_quiet(struct source *s, enum tfe_notice kind);
 /* The answer to a question was of no use; what names the question, why says how. Logged once until
  * the source works again. False: it is not found, and this is not its service: it must not go on.
  */
-bool source_failed(struct source *s, const char *what, const char *why);
+bool source_failed(struct source *s, const char *what, const char *reason);
 /* A question had no answer: the service may be slow, or out of reach for now. Logged once, with
  * what to look at in a container; the source goes on, whether it is found or not. */
-void source_unanswered(struct source *s, const char *what, const char *why);
+void source_unanswered(struct source *s, const char *what, const char *reason);
 /* One was. */
 void source_works(struct source *s);
 

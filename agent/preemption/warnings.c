@@ -17,7 +17,7 @@
 struct warnings {
     struct warnings_wish wish;
     struct notice_choice choice;
-    struct notice_pace pace;
+    struct notice_pace throughput;
     struct notices *notices;
     struct standing all;
     struct event *over; /* one that has not come true stands no longer */
@@ -60,15 +60,18 @@ static void on_cloud(void *ctx, const struct cloud_facts *facts)
 struct warnings *warnings_new(const struct warnings_wish *wish)
 {
     struct warnings *w = part_new(sizeof *w);
-    *w = (struct warnings){.wish = *wish, .choice = *wish->choice, .pace = notice_pace_default};
-    w->pace.azure_ms = AZURE_MS;
+    *w = (struct warnings){
+        .wish = *wish, .choice = *wish->choice, .throughput = notice_pace_default};
+    w->throughput.azure_ms = AZURE_MS;
     w->over = evtimer_new(wish->base, on_over, w);
     part_must(w->over);
     notice_choice_settle(&w->choice, "/sys");
     w->choice.wanted[FROM_COMMAND] = WANTED_NEVER;
     w->choice.wanted[FROM_SIGNAL] = WANTED_NEVER;
-    const struct notice_wish notice = {
-        .choice = &w->choice, .pace = &w->pace, .grace_ms = wish->grace_ms, .on_cloud = on_cloud};
+    const struct notice_wish notice = {.choice = &w->choice,
+                                       .throughput = &w->throughput,
+                                       .grace_ms = wish->grace_ms,
+                                       .on_cloud = on_cloud};
     w->notices = notices_new(wish->base, &notice, on_notice, w);
     notices_set_running(w->notices, true); /* no cloud is told that all has ended here */
     return w;

@@ -262,7 +262,7 @@ struct checkpoints *checkpoints_new(struct event_base *base, const char *dir, ch
     }
     if (c->watch < 0) {
         log_warn("checkpoint_dir_not_watched", LOG_S("path", c->path),
-                 LOG_S("why", strerror(errno)));
+                 LOG_S("reason", strerror(errno)));
     }
     c->fn = fn;
     return c;

@@ -88,11 +88,11 @@ static int64_t spent_ns(void)
                : 0;
 }
 
-static void warn_once(struct script_line *s, const char *why)
+static void warn_once(struct script_line *s, const char *reason)
 {
     if (!s->has_warned) {
         s->has_warned = true;
-        log_warn("progress_regex_costs_too_much", LOG_S("why", why));
+        log_warn("progress_regex_costs_too_much", LOG_S("reason", reason));
     }
 }
 
@@ -184,7 +184,7 @@ static int find_names(struct script_line *s)
     return 0;
 }
 
-static int compile(struct script_line *s, const char *pattern, struct tfe_why *why)
+static int compile(struct script_line *s, const char *pattern, struct tfe_reason *reason)
 {
     int code;
     PCRE2_SIZE offset;
@@ -205,7 +205,7 @@ static int compile(struct script_line *s, const char *pattern, struct tfe_why *w
     if (!s->pattern) {
         char words[128] = "";
         (void)pcre2_get_error_message(code, (PCRE2_UCHAR *)words, sizeof(words));
-        why_set(why, "no regular expression: %s (at character %zu)", words, (size_t)offset);
+        reason_set(reason, "no regular expression: %s (at character %zu)", words, (size_t)offset);
         return TFE_EINVAL;
     }
     s->found = pcre2_match_data_create_from_pattern(s->pattern, NULL);
@@ -213,24 +213,24 @@ static int compile(struct script_line *s, const char *pattern, struct tfe_why *w
         return TFE_ENOMEM;
     }
     if (find_names(s) != 0 || longest_name(s) > SCRIPT_METRIC_NAME_MAX) {
-        why_set(why,
-                s->n_names == 0
-                    ? "no group has a name, as in \"step (?<step>[0-9]+)\""
-                    : "more than %d groups have names, or one is longer than %d characters",
-                NAMES_MAX, SCRIPT_METRIC_NAME_MAX);
+        reason_set(reason,
+                   s->n_names == 0
+                       ? "no group has a name, as in \"step (?<step>[0-9]+)\""
+                       : "more than %d groups have names, or one is longer than %d characters",
+                   NAMES_MAX, SCRIPT_METRIC_NAME_MAX);
         return TFE_EINVAL;
     }
     return 0;
 }
 
-int script_line_new(const char *pattern, struct script_line **ret, struct tfe_why *why)
+int script_line_new(const char *pattern, struct script_line **ret, struct tfe_reason *reason)
 {
     struct script_line *s = calloc(1, sizeof(*s));
     if (!s) {
-        why_set(why, "out of memory");
+        reason_set(reason, "out of memory");
         return TFE_ENOMEM;
     }
-    int rc = pattern ? compile(s, pattern, why) : 0;
+    int rc = pattern ? compile(s, pattern, reason) : 0;
     if (rc != 0) {
         script_line_free(s);
         return rc;

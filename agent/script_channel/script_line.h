@@ -15,7 +15,7 @@ struct script_line;
  * others are metrics. NULL: only lines that begin with "tfe: " tell something. TFE_EINVAL with why:
  * it is none, or names nothing. TFE_ENOMEM. */
 int script_line_new(const char *pattern, struct script_line **ret,
-                    struct tfe_why *why) TFE_MUST_CHECK;
+                    struct tfe_reason *reason) TFE_MUST_CHECK;
 /* NULL is allowed. */
 void script_line_free(struct script_line *s);
 

@@ -72,7 +72,7 @@ static bool read_metrics(json_t *metrics, struct script_metrics *ret)
 }
 
 /* Members that are not there stay as they are in m. TFE_EINVAL with why. */
-static int read_members(json_t *object, struct script_message *m, json_error_t *why)
+static int read_members(json_t *object, struct script_message *m, json_error_t *reason)
 {
     json_int_t epoch = 0;
     json_int_t rank = 0;
@@ -93,27 +93,27 @@ static int read_members(json_t *object, struct script_message *m, json_error_t *
     const char *why_not = "";
     const char *path;
     size_t path_n = 0;
-    int rc = json_unpack_ex(object, why, 0, "{s:I,s:I}", "epoch", &epoch, "rank", &rank);
+    int rc = json_unpack_ex(object, reason, 0, "{s:I,s:I}", "epoch", &epoch, "rank", &rank);
     if (rc == 0 && m->word == SCRIPT_HELLO) {
-        rc = json_unpack_ex(object, why, 0, "{s:I,s:b,s?b}", "pid", &pid, "listens", &listens,
+        rc = json_unpack_ex(object, reason, 0, "{s:I,s:b,s?b}", "pid", &pid, "listens", &listens,
                             "partitioned", &partitioned);
     } else if (rc == 0 && m->word == SCRIPT_PROGRESS) {
-        rc = json_unpack_ex(object, why, 0, "{s:I,s?I,s?I,s?b,s?b,s?o}", "step", &step, "samples",
-                            &samples, "total", &total, "restored", &restored, "seen", &seen,
-                            "metrics", &metrics);
+        rc = json_unpack_ex(object, reason, 0, "{s:I,s?I,s?I,s?b,s?b,s?o}", "step", &step,
+                            "samples", &samples, "total", &total, "restored", &restored, "seen",
+                            &seen, "metrics", &metrics);
     } else if (rc == 0 && m->word == SCRIPT_CHECKPOINT) {
-        rc = json_unpack_ex(object, why, 0, "{s?I,s?I,s?s%,s?b}", "step", &step, "answers",
+        rc = json_unpack_ex(object, reason, 0, "{s?I,s?I,s?s%,s?b}", "step", &step, "answers",
                             &answers, "path", &path, &path_n, "seen", &seen);
     } else if (rc == 0 && m->word == SCRIPT_MEMORY) {
-        rc = json_unpack_ex(object, why, 0, "{s:I}", "bytes", &bytes);
+        rc = json_unpack_ex(object, reason, 0, "{s:I}", "bytes", &bytes);
     } else if (rc == 0 && m->word == SCRIPT_KEPT) {
-        rc = json_unpack_ex(object, why, 0, "{s:I,s?I}", "step", &step, "answers", &answers);
+        rc = json_unpack_ex(object, reason, 0, "{s:I,s?I}", "step", &step, "answers", &answers);
     } else if (rc == 0 && m->word == SCRIPT_HANDLER) {
-        rc = json_unpack_ex(object, why, 0, "{s:I,s:b}", "pid", &pid, "term", &handles);
+        rc = json_unpack_ex(object, reason, 0, "{s:I,s:b}", "pid", &pid, "term", &handles);
     } else if (rc == 0 && m->word == SCRIPT_REMARK) {
-        rc = json_unpack_ex(object, why, 0, "{s:s,s?s}", "what", &what, "why", &why_not);
+        rc = json_unpack_ex(object, reason, 0, "{s:s,s?s}", "what", &what, "why", &why_not);
     } else if (rc == 0 && m->word == SCRIPT_ENDS) {
-        rc = json_unpack_ex(object, why, 0, "{s?I}", "code", &code);
+        rc = json_unpack_ex(object, reason, 0, "{s?I}", "code", &code);
     }
     bool has_step = m->word == SCRIPT_PROGRESS || m->word == SCRIPT_KEPT ||
                     (m->word == SCRIPT_CHECKPOINT && json_object_get(object, "step"));
@@ -124,11 +124,11 @@ static int read_members(json_t *object, struct script_message *m, json_error_t *
     if (epoch < 0 || rank < 0 || rank > UINT32_MAX || pid < 1 || pid > INT32_MAX || step < 0 ||
         samples < 0 || total < 0 || answers < 0 || bytes < 0 || code < 0 || code > 255 ||
         path_n > SCRIPT_PATH_MAX) {
-        snprintf(why->text, sizeof(why->text), "a number or a path that is out of its range");
+        snprintf(reason->text, sizeof(reason->text), "a number or a path that is out of its range");
         return TFE_EINVAL;
     }
     if (metrics && (!json_is_object(metrics) || !read_metrics(metrics, &m->metrics))) {
-        snprintf(why->text, sizeof(why->text), "metrics are numbers under names");
+        snprintf(reason->text, sizeof(reason->text), "metrics are numbers under names");
         return TFE_EINVAL;
     }
     m->samples = (uint64_t)samples;
@@ -147,12 +147,12 @@ static int read_members(json_t *object, struct script_message *m, json_error_t *
     m->bytes = (uint64_t)bytes;
     m->code = (uint32_t)code;
     m->remark = read_remark(what);
-    snprintf(m->why, sizeof m->why, "%s", why_not);
+    snprintf(m->reason, sizeof m->reason, "%s", why_not);
     return 0;
 }
 
 int script_message_read(const char *bytes, size_t n, struct script_message *ret,
-                        struct tfe_why *why)
+                        struct tfe_reason *reason)
 {
     json_error_t error = {.text = "it is too long"};
     json_t *object =
@@ -163,7 +163,7 @@ int script_message_read(const char *bytes, size_t n, struct script_message *ret,
     if (object && json_unpack_ex(object, &error, 0, "{s:s}", "type", &type) == 0) {
         rc = read_word(type, &m.word) ? read_members(object, &m, &error) : TFE_EUNKNOWN;
     }
-    why_set(why, "%s", rc == TFE_EUNKNOWN ? "its type is not known" : error.text);
+    reason_set(reason, "%s", rc == TFE_EUNKNOWN ? "its type is not known" : error.text);
     json_decref(object);
     if (rc == 0) {
         *ret = m;
@@ -197,8 +197,8 @@ size_t script_message_stop(char ret[SCRIPT_ANSWER_MAX], uint64_t epoch, uint64_t
 }
 
 size_t script_message_memory(char ret[SCRIPT_ANSWER_MAX], uint64_t epoch, uint64_t bytes,
-                             const char *why)
+                             const char *reason)
 {
     return dump(ret, json_pack("{s:s,s:I,s:I,s:s}", "type", "memory", "epoch", (json_int_t)epoch,
-                               "bytes", (json_int_t)bytes, "why", why));
+                               "bytes", (json_int_t)bytes, "why", reason));
 }

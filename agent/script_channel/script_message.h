@@ -65,14 +65,14 @@ struct script_message {
     uint32_t code;                 /* ENDS: the exit status that is to follow */
     uint64_t bytes;                /* MEMORY: at least so many; 0: what there is */
     enum script_remark remark;     /* REMARK */
-    char why[SCRIPT_WHY_MAX + 1];
+    char reason[SCRIPT_WHY_MAX + 1];
 };
 
 /* Reads a datagram. Strict about what is known: one object, no member twice, whole numbers that are
  * not negative; members that are not known are ignored. TFE_EUNKNOWN: of a type that is not known.
  * TFE_EINVAL: anything else. ret is unchanged then, and why says what is wrong. */
 int script_message_read(const char *bytes, size_t n, struct script_message *ret,
-                        struct tfe_why *why) TFE_MUST_CHECK;
+                        struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Writes save and stop; return the length, 0 without memory. has_within: else the switch has no
  * deadline. in_memory: a state that is kept in memory will do. */
@@ -82,6 +82,6 @@ size_t script_message_stop(char ret[SCRIPT_ANSWER_MAX], uint64_t epoch, uint64_t
                            bool in_memory);
 /* why "": none. */
 size_t script_message_memory(char ret[SCRIPT_ANSWER_MAX], uint64_t epoch, uint64_t bytes,
-                             const char *why);
+                             const char *reason);
 
 #endif

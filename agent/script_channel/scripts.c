@@ -265,7 +265,7 @@ static void on_retry(evutil_socket_t fd, short what, void *ctx)
 }
 
 /* One that cannot be sent now the script asks for again. */
-static void on_memory(void *ctx, uint32_t local, int fd, uint64_t bytes, const char *why)
+static void on_memory(void *ctx, uint32_t local, int fd, uint64_t bytes, const char *reason)
 {
     struct scripts *s = ctx;
     struct script *script = &s->scripts[local];
@@ -275,17 +275,17 @@ static void on_memory(void *ctx, uint32_t local, int fd, uint64_t bytes, const c
     }
     if (s->epoch && script->pid && script->wants_memory) {
         char text[SCRIPT_ANSWER_MAX];
-        size_t n = script_message_memory(text, s->epoch, bytes, why);
+        size_t n = script_message_memory(text, s->epoch, bytes, reason);
         script->wants_memory = !send_to(s, local, text, n, fd);
     }
 }
 
 /* --- from the scripts --- */
 
-static void refuse(struct scripts *s, const char *why, pid_t pid)
+static void refuse(struct scripts *s, const char *reason, pid_t pid)
 {
     if (s->refused++ == 0) {
-        log_warn("script_message_refused", LOG_S("why", why), LOG_I("pid", pid));
+        log_warn("script_message_refused", LOG_S("reason", reason), LOG_I("pid", pid));
     }
 }
 
@@ -357,14 +357,15 @@ static void take_remark(struct scripts *s, uint32_t local, const struct script_m
 {
     if (m->remark == REMARK_HOOK_FAILED) {
         char shown[SCRIPT_WHY_MAX + 1];
-        log_debug("hook_failed", LOG_S("why", shown_text(m->why, shown, sizeof shown)));
+        log_debug("hook_failed", LOG_S("reason", escape_text(m->reason, shown, sizeof shown)));
     } else if (m->remark == REMARK_STRATEGY_MADE && s->wish.on_strategy) {
         s->wish.on_strategy(s->wish.ctx, local);
     } else if (m->remark == REMARK_KERAS3_FIT && !s->keras3_told) {
         s->keras3_told = true;
-        log_warn("keras3_fit", LOG_S("why", "fit of Keras 3 fails with more than one worker: use "
-                                            "tf_keras (TF_USE_LEGACY_KERAS=1), or a loop of its "
-                                            "own"));
+        log_warn("keras3_fit",
+                 LOG_S("reason", "fit of Keras 3 fails with more than one worker: use "
+                                 "tf_keras (TF_USE_LEGACY_KERAS=1), or a loop of its "
+                                 "own"));
     }
 }
 
@@ -491,15 +492,15 @@ static bool take_one(struct scripts *s)
     }
     struct ucred sender = {.pid = 0};
     struct script_message m;
-    struct tfe_why why;
+    struct tfe_reason reason;
     if (!sender_of(&message, &sender) || sender.uid != trainer_user_uid()) {
         refuse(s, "it comes from another user", sender.pid);
     } else if (message.msg_flags & MSG_TRUNC) {
         refuse(s, "it is too long", sender.pid);
     } else if (!sender_is_ours(s, sender.pid)) {
         refuse(s, "it comes from no process of this agent", sender.pid);
-    } else if (script_message_read(bytes, (size_t)n, &m, &why)) {
-        refuse(s, why.text, sender.pid);
+    } else if (script_message_read(bytes, (size_t)n, &m, &reason)) {
+        refuse(s, reason.text, sender.pid);
     } else {
         take(s, &m, sender.pid);
     }
@@ -609,7 +610,7 @@ static void tmp_begin(const struct scripts *s)
     }
     int fd = openat(s->dir.fd, PRIVATE_DIR_TMP, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || trainer_user_give(fd)) {
-        log_warn("no_tmp_dir", LOG_S("why", strerror(errno)));
+        log_warn("no_tmp_dir", LOG_S("reason", strerror(errno)));
     }
     fd_drop(&fd);
 }
@@ -654,7 +655,7 @@ static void create_preempt_file(struct scripts *s)
         return; /* never opened: with a trainer's user it may be anything */
     }
     if (fd < 0) {
-        log_warn("preempt_file", LOG_S("why", strerror(errno)));
+        log_warn("preempt_file", LOG_S("reason", strerror(errno)));
         return;
     }
     close(fd);
@@ -722,9 +723,9 @@ const char *scripts_preempt_file(const struct scripts *s)
 /* --- beginning and end --- */
 
 /* TFE_ESYS, TFE_ETOOBIG with why: no socket. */
-static int open_socket(struct scripts *s, struct tfe_why *why)
+static int open_socket(struct scripts *s, struct tfe_reason *reason)
 {
-    int rc = private_dir_new(s->wish.private_base, &s->dir, why);
+    int rc = private_dir_new(s->wish.private_base, &s->dir, reason);
     if (rc) {
         return rc;
     }
@@ -735,13 +736,13 @@ static int open_socket(struct scripts *s, struct tfe_why *why)
     snprintf(at.sun_path, sizeof(at.sun_path), "%s", s->socket_path);
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
-        why_errno(why, "socket");
+        reason_errno(reason, "socket");
         return TFE_ESYS;
     }
     if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &(int){1}, sizeof(int)) ||
         bind(fd, (const struct sockaddr *)&at, sizeof(at)) ||
         (trainer_user()->name && chmod(s->socket_path, 0666)) || trainer_user_give(s->dir.fd)) {
-        why_errno(why, "bind %s", s->socket_path);
+        reason_errno(reason, "bind %s", s->socket_path);
         close(fd);
         return TFE_ESYS;
     }
@@ -754,7 +755,7 @@ static int open_socket(struct scripts *s, struct tfe_why *why)
 struct scripts *scripts_new(const struct scripts_wish *wish)
 {
     struct scripts *s = part_new(sizeof(*s));
-    struct tfe_why why;
+    struct tfe_reason reason;
     s->wish = *wish;
     s->fd = -1;
     s->dir.fd = -1;
@@ -764,8 +765,8 @@ struct scripts *scripts_new(const struct scripts_wish *wish)
     part_must(s->pause && s->retry && s->clear);
     s->memory = state_memory_new(wish->base, wish->state_memory, on_memory, s);
     forget_epoch(s);
-    if (open_socket(s, &why)) {
-        log_warn("no_script_channel", LOG_S("why", why.text));
+    if (open_socket(s, &reason)) {
+        log_warn("no_script_channel", LOG_S("reason", reason.text));
     }
     if (wish->checkpoint_dir) {
         s->watch = checkpoints_new(wish->base, wish->checkpoint_dir, on_checkpoint, s);

@@ -37,22 +37,22 @@ struct state_memory {
     struct place places[MSG_NPROC_MAX];
 };
 
-static void answer(struct state_memory *m, uint32_t place, const char *why)
+static void answer(struct state_memory *m, uint32_t place, const char *reason)
 {
     const struct place *p = &m->places[place];
-    bool has = p->fd >= 0 && !*why;
-    m->on_answer(m->ctx, place, has ? p->fd : -1, has ? p->bytes : 0, why);
+    bool has = p->fd >= 0 && !*reason;
+    m->on_answer(m->ctx, place, has ? p->fd : -1, has ? p->bytes : 0, reason);
 }
 
-static void refuse(struct state_memory *m, uint32_t place, const struct tfe_why *why)
+static void refuse(struct state_memory *m, uint32_t place, const struct tfe_reason *reason)
 {
-    log_warn("state_memory_refused", LOG_U("local_rank", place), LOG_S("why", why->text));
-    answer(m, place, why->text);
+    log_warn("state_memory_refused", LOG_U("local_rank", place), LOG_S("reason", reason->text));
+    answer(m, place, reason->text);
 }
 
 /* Whether so many bytes more may be had, when what the place has now is given back after that. */
 static bool may_have(const struct state_memory *m, uint32_t place, uint64_t bytes,
-                     struct tfe_why *why)
+                     struct tfe_reason *reason)
 {
     uint64_t held = 0; /* by the others */
     uint64_t unfilled = 0;
@@ -69,29 +69,29 @@ static bool may_have(const struct state_memory *m, uint32_t place, uint64_t byte
     /* With a limit that somebody has set, too, the kernel must not have to kill for it. */
     uint64_t most = is_auto ? there / 4 : there / 4 * 3;
     if (!is_auto && (bytes > m->limit || held > m->limit - bytes)) {
-        why_set(why,
-                "the state needs %" PRIu64 " MiB of memory, and --state-memory allows %" PRIu64
-                " MiB on this node",
-                bytes / MIB + 1, m->limit / MIB);
+        reason_set(reason,
+                   "the state needs %" PRIu64 " MiB of memory, and --state-memory allows %" PRIu64
+                   " MiB on this node",
+                   bytes / MIB + 1, m->limit / MIB);
         return false;
     }
     if (bytes > most) {
-        why_set(why,
-                "the state needs %" PRIu64 " MiB of memory; %" PRIu64 " MiB are free here, of "
-                "which it may take %" PRIu64,
-                bytes / MIB + 1, there / MIB, most / MIB);
+        reason_set(reason,
+                   "the state needs %" PRIu64 " MiB of memory; %" PRIu64 " MiB are free here, of "
+                   "which it may take %" PRIu64,
+                   bytes / MIB + 1, there / MIB, most / MIB);
         return false;
     }
     return true;
 }
 
 /* A file of that size that nobody can resize, without pages yet. -1 with why. */
-static int file_new(uint64_t bytes, struct tfe_why *why)
+static int file_new(uint64_t bytes, struct tfe_reason *reason)
 {
     int fd = memfd_create("tfe-state", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0 || ftruncate(fd, (off_t)bytes) || trainer_user_give(fd) ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
-        why_errno(why, "memory for the state");
+        reason_errno(reason, "memory for the state");
         fd_drop(&fd);
     }
     return fd;
@@ -107,7 +107,7 @@ static void forget_next(struct place *p)
 void state_memory_ask(struct state_memory *m, uint32_t place, uint64_t bytes)
 {
     struct place *p = &m->places[place];
-    struct tfe_why why;
+    struct tfe_reason reason;
     if (bytes <= p->bytes) {
         forget_next(p);
         answer(m, place, "");
@@ -121,8 +121,8 @@ void state_memory_ask(struct state_memory *m, uint32_t place, uint64_t bytes)
         answer(m, place, "--state-memory=0");
         return;
     }
-    if (!may_have(m, place, bytes, &why) || (p->next_fd = file_new(bytes, &why)) < 0) {
-        refuse(m, place, &why);
+    if (!may_have(m, place, bytes, &reason) || (p->next_fd = file_new(bytes, &reason)) < 0) {
+        refuse(m, place, &reason);
         return;
     }
     p->next_bytes = bytes;
@@ -146,10 +146,10 @@ static bool fill_some(struct state_memory *m)
         if (errno == EINTR) {
             return true;
         }
-        struct tfe_why why;
-        why_errno(&why, "memory for the state");
+        struct tfe_reason reason;
+        reason_errno(&reason, "memory for the state");
         forget_next(p);
-        refuse(m, place, &why);
+        refuse(m, place, &reason);
         return true;
     }
     p->filled += piece;

@@ -16,7 +16,7 @@ struct state_memory;
 
 /* The memory of the place is there (fd, of so many bytes; borrowed), or there is none (fd -1), and
  * why: "" where none was asked for. */
-typedef void state_memory_fn(void *ctx, uint32_t place, int fd, uint64_t bytes, const char *why);
+typedef void state_memory_fn(void *ctx, uint32_t place, int fd, uint64_t bytes, const char *reason);
 
 /* limit: bytes for all places together; 0: none; STATE_MEMORY_AUTO. on_answer: from the loop, or
  * from inside state_memory_ask. */

@@ -95,23 +95,24 @@ static int digest_file(int fd, unsigned char ret[crypto_generichash_BYTES])
 }
 
 /* Adds the script's content. TFE_EINVAL with why. */
-static int digest_script(crypto_generichash_state *state, const char *path, struct tfe_why *why)
+static int digest_script(crypto_generichash_state *state, const char *path,
+                         struct tfe_reason *reason)
 {
     unsigned char content[crypto_generichash_BYTES];
     struct stat st;
     /* Not to hang on a pipe that somebody gave for a script. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
-        why_errno(why, "script %s", path);
+        reason_errno(reason, "script %s", path);
         return TFE_EINVAL;
     }
     int rc = 0;
     if (fstat(fd, &st) == 0 && !S_ISREG(st.st_mode)) {
-        why_set(why, "script %s is %s", path,
-                S_ISDIR(st.st_mode) ? "a directory" : "not a regular file");
+        reason_set(reason, "script %s is %s", path,
+                   S_ISDIR(st.st_mode) ? "a directory" : "not a regular file");
         rc = TFE_EINVAL;
     } else if (digest_file(fd, content) != 0) {
-        why_errno(why, "script %s", path);
+        reason_errno(reason, "script %s", path);
         rc = TFE_EINVAL;
     } else {
         digest_part(state, (const char *)content, sizeof content);
@@ -122,27 +123,28 @@ static int digest_script(crypto_generichash_state *state, const char *path, stru
 
 /* A command that is itself a script (./run.sh) is known by what it says; any other by its name,
  * because the same bash or python differs from machine to machine. */
-static int digest_command(crypto_generichash_state *state, const char *path, struct tfe_why *why)
+static int digest_command(crypto_generichash_state *state, const char *path,
+                          struct tfe_reason *reason)
 {
     char start[2] = "";
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd >= 0 ? read(fd, start, sizeof start) : -1;
     fd_drop(&fd);
     if (n == (ssize_t)sizeof start && memcmp(start, "#!", 2) == 0) {
-        return digest_script(state, path, why);
+        return digest_script(state, path, reason);
     }
     digest_part(state, base_name(path), strlen(base_name(path)));
     return 0;
 }
 
-static int check_reach(const char *name, struct tfe_why *why)
+static int check_reach(const char *name, struct tfe_reason *reason)
 {
     for (size_t i = 0; i < sizeof hand_over / sizeof hand_over[0]; i++) {
         if (strcmp(base_name(name), hand_over[i]) == 0) {
-            why_set(why,
-                    "%s hands the work to something that the agent can neither see nor end: "
-                    "run tfe-agent inside instead",
-                    hand_over[i]);
+            reason_set(reason,
+                       "%s hands the work to something that the agent can neither see nor end: "
+                       "run tfe-agent inside instead",
+                       hand_over[i]);
             return TFE_EINVAL;
         }
     }
@@ -150,17 +152,18 @@ static int check_reach(const char *name, struct tfe_why *why)
 }
 
 /* The program that comes first. TFE_ENOENT with why: exit 127. */
-static int program_find(const char *name, const char *what, char **ret, struct tfe_why *why)
+static int program_find(const char *name, const char *what, char **ret, struct tfe_reason *reason)
 {
     *ret = find_program(name);
     if (*ret) {
         return 0;
     }
     if (errno == ENOMEM) {
-        why_set(why, "out of memory");
+        reason_set(reason, "out of memory");
         return TFE_ENOMEM;
     }
-    why_set(why, "%s %s %s", what, name, errno == EACCES ? "is not executable" : "was not found");
+    reason_set(reason, "%s %s %s", what, name,
+               errno == EACCES ? "is not executable" : "was not found");
     return TFE_ENOENT;
 }
 
@@ -183,18 +186,18 @@ static int argv_make(struct command *command, char *program, char *option, char 
 }
 
 static int digest_kind(crypto_generichash_state *state, enum kind kind, char **operands,
-                       const char *program, struct tfe_why *why)
+                       const char *program, struct tfe_reason *reason)
 {
     char byte = (char)kind;
     digest_part(state, &byte, 1);
     switch (kind) {
     case KIND_SCRIPT:
-        return digest_script(state, operands[0], why);
+        return digest_script(state, operands[0], reason);
     case KIND_MODULE:
         digest_part(state, operands[0], strlen(operands[0]));
         return 0;
     case KIND_COMMAND:
-        return digest_command(state, program, why);
+        return digest_command(state, program, reason);
     }
     return TFE_EINVAL;
 }
@@ -208,7 +211,7 @@ static const char *python_name(const char *python)
 
 /* program is taken over, except after an error; digest is 0. TFE_ENOMEM. */
 static int make(char **operands, int count, bool module, bool no_python, char *program,
-                struct command *ret, struct tfe_why *why)
+                struct command *ret, struct tfe_reason *reason)
 {
     struct command command = {.is_python = !no_python};
     /* A command's own name is replaced by the path it was found at. */
@@ -216,7 +219,7 @@ static int make(char **operands, int count, bool module, bool no_python, char *p
     int rc = argv_make(&command, program, module && !no_python ? "-m" : NULL, operands + skip,
                        (size_t)count - skip);
     if (rc != 0) {
-        why_set(why, "out of memory");
+        reason_set(reason, "out of memory");
         return rc;
     }
     *ret = command;
@@ -224,17 +227,17 @@ static int make(char **operands, int count, bool module, bool no_python, char *p
 }
 
 int command_new(char **operands, int count, const char *python, bool module, bool no_python,
-                struct command *ret, struct tfe_why *why)
+                struct command *ret, struct tfe_reason *reason)
 {
     if (count < 1 || operands[0][0] == '\0') {
-        why_set(why,
-                module ? "no module: name one after -m" : "no script: name one after the options");
+        reason_set(reason, module ? "no module: name one after -m"
+                                  : "no script: name one after the options");
         return TFE_EINVAL;
     }
     enum kind kind = no_python ? KIND_COMMAND : module ? KIND_MODULE : KIND_SCRIPT;
     const char *name = operands[0];
     if (kind == KIND_COMMAND) {
-        int rc = check_reach(name, why);
+        int rc = check_reach(name, reason);
         if (rc != 0) {
             return rc;
         }
@@ -244,18 +247,18 @@ int command_new(char **operands, int count, const char *python, bool module, boo
     /* The script first: a mistyped name is the likelier mistake, and has the clearer sentence. */
     struct stat st;
     if (kind == KIND_SCRIPT && stat(operands[0], &st) != 0) {
-        why_errno(why, "script %s", operands[0]);
+        reason_errno(reason, "script %s", operands[0]);
         return TFE_EINVAL;
     }
     char *program = NULL;
-    int rc = program_find(name, kind == KIND_COMMAND ? "command" : "python", &program, why);
+    int rc = program_find(name, kind == KIND_COMMAND ? "command" : "python", &program, reason);
     if (rc != 0) {
         return rc;
     }
     crypto_generichash_state state;
     unsigned char digest[crypto_generichash_BYTES];
     crypto_generichash_init(&state, NULL, 0, sizeof digest);
-    rc = digest_kind(&state, kind, operands, program, why);
+    rc = digest_kind(&state, kind, operands, program, reason);
     for (int i = 1; rc == 0 && i < count; i++) {
         digest_part(&state, operands[i], strlen(operands[i]));
     }
@@ -263,7 +266,7 @@ int command_new(char **operands, int count, const char *python, bool module, boo
     uint64_t number;
     memcpy(&number, digest, sizeof number);
     if (rc == 0) {
-        rc = make(operands, count, module, no_python, program, ret, why);
+        rc = make(operands, count, module, no_python, program, ret, reason);
     }
     if (rc != 0) {
         free(program);

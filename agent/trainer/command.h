@@ -23,7 +23,7 @@ struct command {
  * the work to another daemon (docker run, srun, ssh …), where no kill would reach it: exit 2.
  * TFE_ENOENT: command (or python) not found: exit 127. why is one sentence. */
 int command_new(char **operands, int count, const char *python, bool module, bool no_python,
-                struct command *ret, struct tfe_why *why) TFE_MUST_CHECK;
+                struct command *ret, struct tfe_reason *reason) TFE_MUST_CHECK;
 void command_done(struct command *command);
 
 #endif

@@ -116,13 +116,13 @@ static void standby_gone(struct standbys *s, uint32_t local)
 }
 
 /* No more standbys in this process's life; said once. */
-static void turn_off(struct standbys *s, const char *why)
+static void turn_off(struct standbys *s, const char *reason)
 {
     if (s->is_off) {
         return;
     }
     s->is_off = true;
-    log_warn("no_standby", LOG_S("why", why));
+    log_warn("no_standby", LOG_S("reason", reason));
     standby_schedule(s);
     tell_settled(s);
 }
@@ -132,7 +132,8 @@ static bool memory_is_low(struct standbys *s)
     uint32_t free_percent = memory_free_percent();
     bool is_low = free_percent < s->wish.settings->min_free_percent;
     if (is_low && !s->memory_told) {
-        log_warn("no_standby", LOG_S("why", "memory is low"), LOG_U("free_percent", free_percent));
+        log_warn("no_standby", LOG_S("reason", "memory is low"),
+                 LOG_U("free_percent", free_percent));
     }
     s->memory_told = is_low;
     return is_low;
@@ -258,7 +259,8 @@ struct standbys *standbys_new(const struct standbys_wish *wish)
     part_must(s->timer);
     bool is_found = wish->command->is_python && standby_bootstrap(s->bootstrap);
     if (wish->command->is_python && !is_found) {
-        log_warn("no_standby", LOG_S("why", "tfe_bootstrap.py was not found beside the program"));
+        log_warn("no_standby",
+                 LOG_S("reason", "tfe_bootstrap.py was not found beside the program"));
     }
     s->is_off = !is_found || wish->settings->is_off;
     return s;
@@ -383,10 +385,10 @@ static void on_spawn_failed(struct standbys *s, uint32_t local, int error)
         standby_schedule(s);
         return;
     }
-    struct tfe_why why;
+    struct tfe_reason reason;
     errno = error;
-    why_errno(&why, "cannot start %s", s->wish.command->argv[0]);
-    turn_off(s, why.text);
+    reason_errno(&reason, "cannot start %s", s->wish.command->argv[0]);
+    turn_off(s, reason.text);
 }
 
 static void on_exited(struct standbys *s, uint32_t local, int wait_status)
@@ -424,7 +426,7 @@ void standbys_event(struct standbys *s, const struct guard_event *event)
     uint32_t local = event->slot - GUARD_STANDBY_SLOT;
     enum standby_state state = local < s->wish.nproc ? s->of[local].state : STANDBY_NONE;
     if (event->word == GUARD_COLD) {
-        turn_off(s, event->why);
+        turn_off(s, event->reason);
     } else if (state == STANDBY_NONE) {
         return; /* it has become a trainer */
     } else if (event->word == GUARD_SPAWN_FAILED) {
@@ -434,7 +436,7 @@ void standbys_event(struct standbys *s, const struct guard_event *event)
     } else if (event->word == GUARD_SPAWNED && state == STANDBY_STARTING) {
         s->of[local].pid = event->pid;
     } else if (event->word == GUARD_WARM && state == STANDBY_STARTING) {
-        on_warm(s, local, event->why);
+        on_warm(s, local, event->reason);
     }
 }
 

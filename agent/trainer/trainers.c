@@ -44,7 +44,7 @@ struct trainers {
     struct standbys *standbys;
     struct watch *watch;
     enum tfe_ending late[MSG_NPROC_MAX]; /* how it was found late; EXITED: it was not */
-    char late_why[MSG_SENTENCE_MAX];
+    char late_reason[MSG_SENTENCE_MAX];
     struct main_end {
         struct event *timer; /* the exit grace after the end of the script's main thread */
         struct trainers *of;
@@ -104,14 +104,14 @@ static void sweep_hurry(struct trainers *t);
 
 static void spawn_failed(struct trainers *t, uint32_t slot, int error)
 {
-    struct tfe_why why;
+    struct tfe_reason reason;
     errno = error;
-    why_errno(&why, "cannot start %s", t->wish.command->argv[0]);
-    log_error("spawn_failed", LOG_U("local_rank", slot), LOG_S("why", why.text));
-    tell(t,
-         (struct agent_event){
-             .type = AGENT_SPAWN_FAILED,
-             .end = {.local_rank = slot, .code = error == ENOENT ? 127u : 126u, .tail = why.text}});
+    reason_errno(&reason, "cannot start %s", t->wish.command->argv[0]);
+    log_error("spawn_failed", LOG_U("local_rank", slot), LOG_S("reason", reason.text));
+    tell(t, (struct agent_event){.type = AGENT_SPAWN_FAILED,
+                                 .end = {.local_rank = slot,
+                                         .code = error == ENOENT ? 127u : 126u,
+                                         .tail = reason.text}});
     end_output(t, slot);
     sweep_hurry(t);
 }
@@ -123,8 +123,8 @@ static void late_tail(const struct trainers *t, const char *tail, char ret[MSG_T
     static const char said_by[] = "ended by tfe-agent: ";
     struct text text;
     text_init(&text, ret, MSG_TAIL_MAX);
-    text_add_tail(&text, tail, MSG_TAIL_MAX - sizeof said_by - 1 - strlen(t->late_why));
-    text_addf(&text, "%s%s%s", tail[0] ? "\n" : "", said_by, t->late_why);
+    text_add_tail(&text, tail, MSG_TAIL_MAX - sizeof said_by - 1 - strlen(t->late_reason));
+    text_addf(&text, "%s%s%s", tail[0] ? "\n" : "", said_by, t->late_reason);
 }
 
 static void main_end_forget(struct trainers *t, uint32_t local)
@@ -144,8 +144,9 @@ static void on_main_timer(evutil_socket_t fd, short what, void *ctx)
     end->is_killed = true;
     log_warn("trainer_held", LOG_U("epoch", t->epoch), LOG_U("local_rank", end->local),
              LOG_U("code", end->code),
-             LOG_S("why", "the script's main thread has ended, and a thread or an atexit handler "
-                          "holds the process for longer than --exit-grace"));
+             LOG_S("reason",
+                   "the script's main thread has ended, and a thread or an atexit handler "
+                   "holds the process for longer than --exit-grace"));
     guard_link_signal(t->guard, end->local, SIGKILL);
 }
 
@@ -160,7 +161,7 @@ void trainers_main_ended(struct trainers *t, uint32_t local, uint32_t code)
 static void on_exited(struct trainers *t, uint32_t slot, int wait_status)
 {
     const char *tail = "";
-    char with_why[MSG_TAIL_MAX];
+    char with_reason[MSG_TAIL_MAX];
     bool signalled = WIFSIGNALED(wait_status);
     /* It may have ended by itself just before the signal. */
     bool is_held = t->main_ends[slot].is_killed && signalled && WTERMSIG(wait_status) == SIGKILL;
@@ -176,8 +177,8 @@ static void on_exited(struct trainers *t, uint32_t slot, int wait_status)
         signalled = false;
         wait_status = (int)t->main_ends[slot].code << 8; /* as wait(2) has it */
     } else if (how != ENDING_EXITED) {
-        late_tail(t, tail, with_why);
-        tail = with_why;
+        late_tail(t, tail, with_reason);
+        tail = with_reason;
     } else {
         how = watch_ending(t->watch, wait_status);
     }
@@ -234,24 +235,24 @@ static uint64_t printed(void *ctx, uint32_t local)
     return t->output[local] ? output_bytes(t->output[local]) : 0;
 }
 
-static void on_late(void *ctx, uint32_t local, enum tfe_ending how, const char *why)
+static void on_late(void *ctx, uint32_t local, enum tfe_ending how, const char *reason)
 {
     struct trainers *t = ctx;
     if (!t->guard || t->sweeping || !t->output[local]) {
         return;
     }
     log_warn("trainer_late", LOG_U("epoch", t->epoch), LOG_U("local_rank", local),
-             LOG_S("how", msg_ending_name(how)), LOG_S("why", why));
-    snprintf(t->late_why, sizeof t->late_why, "%s", why);
+             LOG_S("how", msg_ending_name(how)), LOG_S("reason", reason));
+    snprintf(t->late_reason, sizeof t->late_reason, "%s", reason);
     t->late[local] = how;
     guard_link_signal(t->guard, local, SIGKILL);
 }
 
-static void on_alone(void *ctx, uint32_t local, const char *why)
+static void on_alone(void *ctx, uint32_t local, const char *reason)
 {
     struct trainers *t = ctx;
     log_warn("trains_alone", LOG_U("epoch", t->epoch), LOG_U("local_rank", local),
-             LOG_S("why", why));
+             LOG_S("reason", reason));
     tell(t, (struct agent_event){.type = AGENT_ALONE, .epoch = t->epoch});
 }
 
@@ -285,10 +286,10 @@ static void on_lost(struct trainers *t)
     end_outputs(t);
     tell(t, (struct agent_event){.type = AGENT_GUARD_LOST});
     struct guard_process process;
-    struct tfe_why why;
-    if (guard_fork(&process, NULL, &why)) {
+    struct tfe_reason reason;
+    if (guard_fork(&process, NULL, &reason)) {
         /* Without a guard nothing may be started: the core will be told of each failed start. */
-        log_error("no_guard", LOG_S("why", why.text));
+        log_error("no_guard", LOG_S("reason", reason.text));
         return;
     }
     t->guard = guard_link_new(t->wish.base, &process, on_guard_event, t);
@@ -383,10 +384,10 @@ static const char *place_name(const struct agent_place *place, uint32_t local,
 /* The ports that a trainer had before are held for the next one. False: another process has one. */
 static bool take_ports_back(struct trainers *t, const struct agent_place *place)
 {
-    struct tfe_why why;
+    struct tfe_reason reason;
     const uint16_t *ports;
-    if (ports_hold(t->wish.ports, place->epoch, false, &ports, &why)) {
-        log_error("ports_lost", LOG_S("why", why.text));
+    if (ports_hold(t->wish.ports, place->epoch, false, &ports, &reason)) {
+        log_error("ports_lost", LOG_S("reason", reason.text));
         return false;
     }
     return memcmp(ports, t->listen_ports, place->n * sizeof(ports[0])) == 0;

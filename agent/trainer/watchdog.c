@@ -243,15 +243,15 @@ static void add_missing(struct watch *w, struct text *text)
 
 static void tell_late(struct watch *w)
 {
-    char why[MSG_SENTENCE_MAX];
+    char reason[MSG_SENTENCE_MAX];
     struct text text;
     uint32_t absent = w->kind == WATCH_SERVER ? w->n : find_absent(w);
-    text_init(&text, why, sizeof why);
+    text_init(&text, reason, sizeof reason);
     if (w->kind == WATCH_SERVER) {
         text_add(&text, "no chief has connected to it within --start-timeout: this seems to be no "
                         "script for --ps, whose chief makes a ParameterServerStrategy, or the "
                         "chief cannot reach this node");
-        w->wish.late(w->wish.ctx, 0, ENDING_START_TIMEOUT, why);
+        w->wish.late(w->wish.ctx, 0, ENDING_START_TIMEOUT, reason);
         return;
     }
     if (absent < w->n) {
@@ -262,7 +262,7 @@ static void tell_late(struct watch *w)
     } else {
         text_addf(&text, "rank %u has no connection to rank 0", w->rank);
     }
-    w->wish.late(w->wish.ctx, absent < w->n ? absent : 0, ENDING_START_TIMEOUT, why);
+    w->wish.late(w->wish.ctx, absent < w->n ? absent : 0, ENDING_START_TIMEOUT, reason);
 }
 
 /* --- who trains alone ------------------------------------------------------------------------- */
@@ -274,20 +274,20 @@ static bool has_others(const struct watch *w)
 
 static void tell_alone(struct watch *w, uint32_t local)
 {
-    char why[MSG_SENTENCE_MAX];
+    char reason[MSG_SENTENCE_MAX];
     struct text text;
     if (w->is_alone_told) {
         return;
     }
     w->is_alone_told = true;
-    text_init(&text, why, sizeof why);
+    text_init(&text, reason, sizeof reason);
     text_addf(
         &text,
         "rank %u trains, and neither listens at its address nor is connected to rank 0: its "
         "script does not use the cluster that TF_CONFIG gives it (a strategy for one machine, "
         "a TF_CONFIG that is removed or replaced)",
         (unsigned)(w->rank + local));
-    w->wish.alone(w->wish.ctx, local, why);
+    w->wish.alone(w->wish.ctx, local, reason);
 }
 
 /* Steps are told, or a strategy is made: a trainer that uses the cluster is connected by now. */

@@ -26,9 +26,9 @@ struct watch_wish {
     /* Bytes that the trainer has printed so far: a script that prints is not silent. */
     uint64_t (*printed)(void *ctx, uint32_t local);
     /* The trainer is to be ended, for this reason; why is valid for the call. From the loop. */
-    void (*late)(void *ctx, uint32_t local, enum tfe_ending how, const char *why);
+    void (*late)(void *ctx, uint32_t local, enum tfe_ending how, const char *reason);
     /* The trainer trains without the cluster that it was given; once an epoch. As late. */
-    void (*alone)(void *ctx, uint32_t local, const char *why);
+    void (*alone)(void *ctx, uint32_t local, const char *reason);
     bool require_cluster; /* and is to be ended for it */
     void *ctx;
 };

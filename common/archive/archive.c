@@ -39,7 +39,7 @@ bool archive_name_is_sound(const char *name)
 }
 
 struct archive_packer {
-    int (*write)(void *ctx, const uint8_t *bytes, size_t n, struct tfe_why *why);
+    int (*write)(void *ctx, const uint8_t *bytes, size_t n, struct tfe_reason *reason);
     void *ctx;
     ZSTD_CCtx *zstd;
     struct tar_file file; /* the last one */
@@ -49,7 +49,8 @@ struct archive_packer {
     uint8_t out[OUT_BYTES];
 };
 
-int archive_packer_new(int (*write)(void *ctx, const uint8_t *bytes, size_t n, struct tfe_why *why),
+int archive_packer_new(int (*write)(void *ctx, const uint8_t *bytes, size_t n,
+                                    struct tfe_reason *reason),
                        void *ctx, struct archive_packer **ret)
 {
     struct archive_packer *p = calloc(1, sizeof(*p));
@@ -69,7 +70,7 @@ int archive_packer_new(int (*write)(void *ctx, const uint8_t *bytes, size_t n, s
 }
 
 static int put(struct archive_packer *p, const void *bytes, size_t n, bool is_last,
-               struct tfe_why *why)
+               struct tfe_reason *reason)
 {
     ZSTD_inBuffer in = {.src = bytes, .size = n};
     size_t more = 1;
@@ -78,67 +79,69 @@ static int put(struct archive_packer *p, const void *bytes, size_t n, bool is_la
         ZSTD_outBuffer out = {.dst = p->out, .size = sizeof(p->out)};
         more = ZSTD_compressStream2(p->zstd, &out, &in, is_last ? ZSTD_e_end : ZSTD_e_continue);
         if (ZSTD_isError(more)) {
-            why_set(why, "out of memory");
+            reason_set(reason, "out of memory");
             return TFE_ENOMEM;
         }
         p->packed += out.pos;
-        rc = out.pos > 0 ? p->write(p->ctx, p->out, out.pos, why) : 0;
+        rc = out.pos > 0 ? p->write(p->ctx, p->out, out.pos, reason) : 0;
     }
     return rc;
 }
 
 int archive_pack_file(struct archive_packer *p, const char *name, uint64_t size, bool is_executable,
-                      struct tfe_why *why)
+                      struct tfe_reason *reason)
 {
     struct tar_file file = {.size = size, .is_executable = is_executable};
     uint8_t header[TAR_BLOCK];
     if (!archive_name_is_sound(name) || p->left > 0 ||
         (p->n_files > 0 && strcmp(p->file.name, name) >= 0)) {
-        why_set(why,
-                "%.200s: no name that a bundle's file may have: up to %u bytes, and no "
-                "control characters",
-                name, ARCHIVE_NAME_MAX);
+        reason_set(reason,
+                   "%.200s: no name that a bundle's file may have: up to %u bytes, and no "
+                   "control characters",
+                   name, ARCHIVE_NAME_MAX);
         return TFE_EINVAL;
     }
     memcpy(file.name, name, strlen(name) + 1);
     if (size > ARCHIVE_UNPACKED_MAX - p->unpacked || p->n_files == ARCHIVE_FILES_MAX) {
-        why_set(why, "more than %u files, or than 1 GiB of them", ARCHIVE_FILES_MAX);
+        reason_set(reason, "more than %u files, or than 1 GiB of them", ARCHIVE_FILES_MAX);
         return TFE_ETOOBIG;
     }
     if (!tar_header_make(&file, header)) {
-        why_set(why, "%.200s: its name is too long for a bundle", name);
+        reason_set(reason, "%.200s: its name is too long for a bundle", name);
         return TFE_ETOOBIG;
     }
     p->file = file;
     p->left = size;
     p->unpacked += size;
     p->n_files++;
-    return put(p, header, sizeof(header), false, why);
+    return put(p, header, sizeof(header), false, reason);
 }
 
-int archive_pack(struct archive_packer *p, const void *bytes, size_t n, struct tfe_why *why)
+int archive_pack(struct archive_packer *p, const void *bytes, size_t n, struct tfe_reason *reason)
 {
     if (n > p->left) {
-        why_set(why, "%.200s: it has grown meanwhile", p->file.name);
+        reason_set(reason, "%.200s: it has grown meanwhile", p->file.name);
         return TFE_EINVAL;
     }
     p->left -= n;
-    int rc = put(p, bytes, n, false, why);
-    return rc == 0 && n > 0 && p->left == 0 ? put(p, zeros, tar_padding(p->file.size), false, why)
-                                            : rc;
+    int rc = put(p, bytes, n, false, reason);
+    return rc == 0 && n > 0 && p->left == 0
+               ? put(p, zeros, tar_padding(p->file.size), false, reason)
+               : rc;
 }
 
-int archive_pack_end(struct archive_packer *p, struct tfe_why *why)
+int archive_pack_end(struct archive_packer *p, struct tfe_reason *reason)
 {
     if (p->left > 0) {
-        why_set(why, "%.200s: it has become shorter meanwhile", p->file.name);
+        reason_set(reason, "%.200s: it has become shorter meanwhile", p->file.name);
         return TFE_EINVAL;
     }
-    int rc = put(p, zeros, sizeof(zeros), true, why);
+    int rc = put(p, zeros, sizeof(zeros), true, reason);
     if (rc == 0 && p->unpacked > ARCHIVE_RATIO_FREE &&
         p->unpacked / ARCHIVE_RATIO_MAX > p->packed) {
-        why_set(why, "its files pack to less than a %uth of themselves: nobody would unpack that",
-                ARCHIVE_RATIO_MAX);
+        reason_set(reason,
+                   "its files pack to less than a %uth of themselves: nobody would unpack that",
+                   ARCHIVE_RATIO_MAX);
         rc = TFE_ETOOBIG;
     }
     return rc;

@@ -31,19 +31,20 @@ bool archive_name_is_sound(const char *name);
 struct archive_packer;
 
 /* write takes packed bytes; what it returns ends the packing, why is its own then. TFE_ENOMEM. */
-int archive_packer_new(int (*write)(void *ctx, const uint8_t *bytes, size_t n, struct tfe_why *why),
+int archive_packer_new(int (*write)(void *ctx, const uint8_t *bytes, size_t n,
+                                    struct tfe_reason *reason),
                        void *ctx, struct archive_packer **ret) TFE_MUST_CHECK;
 
 /* The next file, whose size bytes follow by archive_pack. TFE_EINVAL: its name is not sound, or
  * does not come behind the one before; TFE_ETOOBIG: the name, or all together, is too much. */
 int archive_pack_file(struct archive_packer *p, const char *name, uint64_t size, bool is_executable,
-                      struct tfe_why *why) TFE_MUST_CHECK;
+                      struct tfe_reason *reason) TFE_MUST_CHECK;
 /* TFE_EINVAL: more than the file's size. */
 int archive_pack(struct archive_packer *p, const void *bytes, size_t n,
-                 struct tfe_why *why) TFE_MUST_CHECK;
+                 struct tfe_reason *reason) TFE_MUST_CHECK;
 /* Behind the last file. TFE_EINVAL: that one's bytes are not all there; TFE_ETOOBIG: nobody would
  * unpack it. */
-int archive_pack_end(struct archive_packer *p, struct tfe_why *why) TFE_MUST_CHECK;
+int archive_pack_end(struct archive_packer *p, struct tfe_reason *reason) TFE_MUST_CHECK;
 /* NULL is allowed. */
 void archive_packer_free(struct archive_packer *p);
 
@@ -55,8 +56,8 @@ struct archive_reader;
 struct archive_sink {
     /* The next one, whose size bytes follow. Its name is sound, and behind the one before. */
     int (*file)(void *ctx, const char *name, uint64_t size, bool is_executable,
-                struct tfe_why *why);
-    int (*bytes)(void *ctx, const uint8_t *bytes, size_t n, struct tfe_why *why);
+                struct tfe_reason *reason);
+    int (*bytes)(void *ctx, const uint8_t *bytes, size_t n, struct tfe_reason *reason);
     void *ctx;
 };
 
@@ -66,9 +67,9 @@ int archive_reader_new(const struct archive_sink *sink, uint64_t packed,
 /* The next packed bytes, in pieces of any length. TFE_EPROTO: no bundle, or none of this form;
  * TFE_ETOOBIG: it unpacks to more than it may; TFE_ENOMEM. Nothing may follow an error. */
 int archive_read(struct archive_reader *r, const uint8_t *bytes, size_t n,
-                 struct tfe_why *why) TFE_MUST_CHECK;
+                 struct tfe_reason *reason) TFE_MUST_CHECK;
 /* All bytes have come. TFE_EPROTO: it does not end here. */
-int archive_read_end(struct archive_reader *r, struct tfe_why *why) TFE_MUST_CHECK;
+int archive_read_end(struct archive_reader *r, struct tfe_reason *reason) TFE_MUST_CHECK;
 /* NULL is allowed. */
 void archive_reader_free(struct archive_reader *r);
 

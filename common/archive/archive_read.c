@@ -45,9 +45,9 @@ int archive_reader_new(const struct archive_sink *sink, uint64_t packed,
     return 0;
 }
 
-static int strange(struct tfe_why *why, const char *what)
+static int strange(struct tfe_reason *reason, const char *what)
 {
-    why_set(why, "this is no bundle: %s", what);
+    reason_set(reason, "this is no bundle: %s", what);
     return TFE_EPROTO;
 }
 
@@ -60,22 +60,23 @@ static bool is_zeros(const uint8_t *bytes, size_t n)
     return i == n;
 }
 
-static int take_header(struct archive_reader *r, struct tfe_why *why)
+static int take_header(struct archive_reader *r, struct tfe_reason *reason)
 {
     struct tar_file file;
     r->n_block = 0;
     if (is_zeros(r->block, TAR_BLOCK)) {
-        return ++r->n_ends > 2 ? strange(why, "something stands behind its end") : 0;
+        return ++r->n_ends > 2 ? strange(reason, "something stands behind its end") : 0;
     }
     if (r->n_ends > 0 || !tar_header_read(r->block, &file)) {
-        return strange(why, "an entry is no regular file, or not as tfe-ctl packs it");
+        return strange(reason, "an entry is no regular file, or not as tfe-ctl packs it");
     }
     if (!archive_name_is_sound(file.name) ||
         (r->n_files > 0 && strcmp(r->file.name, file.name) >= 0)) {
-        return strange(why, "a file has a name that leads elsewhere, or that comes too late");
+        return strange(reason, "a file has a name that leads elsewhere, or that comes too late");
     }
     if (r->n_files == ARCHIVE_FILES_MAX || file.size > ARCHIVE_UNPACKED_MAX - r->written) {
-        why_set(why, "the bundle has more than %u files, or than 1 GiB of them", ARCHIVE_FILES_MAX);
+        reason_set(reason, "the bundle has more than %u files, or than 1 GiB of them",
+                   ARCHIVE_FILES_MAX);
         return TFE_ETOOBIG;
     }
     r->file = file;
@@ -83,11 +84,11 @@ static int take_header(struct archive_reader *r, struct tfe_why *why)
     r->written += file.size;
     r->left = file.size;
     r->padding = tar_padding(file.size);
-    return r->sink.file(r->sink.ctx, file.name, file.size, file.is_executable, why);
+    return r->sink.file(r->sink.ctx, file.name, file.size, file.is_executable, reason);
 }
 
 /* Unpacked bytes, as they come. */
-static int take(struct archive_reader *r, const uint8_t *bytes, size_t n, struct tfe_why *why)
+static int take(struct archive_reader *r, const uint8_t *bytes, size_t n, struct tfe_reason *reason)
 {
     int rc = 0;
     while (rc == 0 && n > 0) {
@@ -95,16 +96,17 @@ static int take(struct archive_reader *r, const uint8_t *bytes, size_t n, struct
         if (r->left > 0) {
             some = some < r->left ? some : (size_t)r->left;
             r->left -= some;
-            rc = r->sink.bytes(r->sink.ctx, bytes, some, why);
+            rc = r->sink.bytes(r->sink.ctx, bytes, some, reason);
         } else if (r->padding > 0) {
             some = some < r->padding ? some : r->padding;
             r->padding -= (uint32_t)some;
-            rc = is_zeros(bytes, some) ? 0 : strange(why, "there is something between two files");
+            rc =
+                is_zeros(bytes, some) ? 0 : strange(reason, "there is something between two files");
         } else {
             some = some < TAR_BLOCK - r->n_block ? some : TAR_BLOCK - r->n_block;
             memcpy(r->block + r->n_block, bytes, some);
             r->n_block += some;
-            rc = r->n_block == TAR_BLOCK ? take_header(r, why) : 0;
+            rc = r->n_block == TAR_BLOCK ? take_header(r, reason) : 0;
         }
         bytes += some;
         n -= some;
@@ -112,35 +114,37 @@ static int take(struct archive_reader *r, const uint8_t *bytes, size_t n, struct
     return rc;
 }
 
-int archive_read(struct archive_reader *r, const uint8_t *bytes, size_t n, struct tfe_why *why)
+int archive_read(struct archive_reader *r, const uint8_t *bytes, size_t n,
+                 struct tfe_reason *reason)
 {
     ZSTD_inBuffer in = {.src = bytes, .size = n};
     bool has_more = n > 0; /* what came in may still be inside */
     int rc = 0;
     while (rc == 0 && has_more) {
         if (r->is_over) {
-            return strange(why, "something stands behind its end");
+            return strange(reason, "something stands behind its end");
         }
         ZSTD_outBuffer out = {.dst = r->out, .size = sizeof(r->out)};
         const size_t left = ZSTD_decompressStream(r->zstd, &out, &in);
         if (ZSTD_isError(left)) {
-            return strange(why, ZSTD_getErrorName(left));
+            return strange(reason, ZSTD_getErrorName(left));
         }
         r->is_over = left == 0;
-        rc = take(r, r->out, out.pos, why);
+        rc = take(r, r->out, out.pos, reason);
         has_more = in.pos < in.size || (out.pos == out.size && !r->is_over);
         if (rc == 0 && r->written > ARCHIVE_RATIO_FREE &&
             (r->written - r->left) / ARCHIVE_RATIO_MAX > r->packed) {
-            why_set(why, "the bundle unpacks to more than %u times itself", ARCHIVE_RATIO_MAX);
+            reason_set(reason, "the bundle unpacks to more than %u times itself",
+                       ARCHIVE_RATIO_MAX);
             rc = TFE_ETOOBIG;
         }
     }
     return rc;
 }
 
-int archive_read_end(struct archive_reader *r, struct tfe_why *why)
+int archive_read_end(struct archive_reader *r, struct tfe_reason *reason)
 {
-    return r->is_over && r->n_ends == 2 && r->n_block == 0 ? 0 : strange(why, "it is cut off");
+    return r->is_over && r->n_ends == 2 && r->n_block == 0 ? 0 : strange(reason, "it is cut off");
 }
 
 void archive_reader_free(struct archive_reader *r)

@@ -37,7 +37,7 @@ static bool controls(uint32_t code)
     return false;
 }
 
-size_t shown_unit(const char *text, size_t n, char ret[SHOWN_UNIT_MAX], size_t *ret_n)
+size_t escape_unit(const char *text, size_t n, char ret[ESCAPE_UNIT_MAX], size_t *ret_n)
 {
     static const char digits[] = "0123456789abcdef";
     size_t used = utf8_length(text, n);
@@ -73,7 +73,7 @@ static size_t sequence_length(const char *text, size_t n)
     return i < n && text[i] >= 0x40 && text[i] <= 0x7e ? i + 1 : 0;
 }
 
-size_t shown_line(const char *text, size_t n, char *ret)
+size_t escape_line(const char *text, size_t n, char *ret)
 {
     size_t at = 0;
     while (n > 0 && text[n - 1] == '\r') {
@@ -90,9 +90,9 @@ size_t shown_line(const char *text, size_t n, char *ret)
             ret[at++] = '\t';
             used = 1;
         } else if (used == 0) {
-            char unit[SHOWN_UNIT_MAX];
+            char unit[ESCAPE_UNIT_MAX];
             size_t n_unit;
-            used = shown_unit(text, n, unit, &n_unit);
+            used = escape_unit(text, n, unit, &n_unit);
             memcpy(ret + at, unit, n_unit);
             at += n_unit;
         }
@@ -102,13 +102,13 @@ size_t shown_line(const char *text, size_t n, char *ret)
     return at;
 }
 
-const char *shown_text(const char *text, char *ret, size_t cap)
+const char *escape_text(const char *text, char *ret, size_t cap)
 {
     size_t at = 0;
     for (size_t left = strlen(text); left > 0;) {
-        char unit[SHOWN_UNIT_MAX];
+        char unit[ESCAPE_UNIT_MAX];
         size_t n;
-        size_t used = shown_unit(text, left, unit, &n);
+        size_t used = escape_unit(text, left, unit, &n);
         if (at + n >= cap) {
             break;
         }

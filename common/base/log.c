@@ -82,7 +82,7 @@ static bool text_puts(struct log_text *t, const char *text)
 }
 
 /* One character of text as it stands between quotes, in unit; returns the bytes read. */
-static size_t quoted_unit(const char *text, size_t left, char unit[SHOWN_UNIT_MAX], size_t *ret_n)
+static size_t quoted_unit(const char *text, size_t left, char unit[ESCAPE_UNIT_MAX], size_t *ret_n)
 {
     const unsigned char c = (unsigned char)*text;
     const char *escape = c == '"'    ? "\\\""
@@ -96,7 +96,7 @@ static size_t quoted_unit(const char *text, size_t left, char unit[SHOWN_UNIT_MA
         *ret_n = 2;
         return 1;
     }
-    return shown_unit(text, left, unit, ret_n);
+    return escape_unit(text, left, unit, ret_n);
 }
 
 /* What does not fit is left off; the closing quote always fits. */
@@ -111,10 +111,10 @@ static bool text_put_shown(struct log_text *t, const char *text, bool quotes)
     }
     size_t left = strlen(text);
     while (left > 0) {
-        char unit[SHOWN_UNIT_MAX];
+        char unit[ESCAPE_UNIT_MAX];
         size_t unit_n = 0;
         const bool is_plain = !quotes && (*text == '"' || *text == '\\');
-        const size_t used = is_plain ? shown_unit(text, left, unit, &unit_n)
+        const size_t used = is_plain ? escape_unit(text, left, unit, &unit_n)
                                      : quoted_unit(text, left, unit, &unit_n);
         if (t->n + unit_n + 1 > t->limit) {
             t->cut = true;
@@ -146,9 +146,9 @@ static bool is_bare(const char *text)
     }
     for (size_t i = 0; i < n;) {
         const unsigned char c = (unsigned char)text[i];
-        char unit[SHOWN_UNIT_MAX];
+        char unit[ESCAPE_UNIT_MAX];
         size_t shown = 0;
-        const size_t step = shown_unit(text + i, n - i, unit, &shown);
+        const size_t step = escape_unit(text + i, n - i, unit, &shown);
         if (step != shown || c == ' ' || c == '"' || c == '=' || c == '\\') {
             return false;
         }
@@ -253,25 +253,25 @@ static void pretty_line(struct log_text *t, enum log_level level, const char *ev
     if (localtime_r(&now, &local)) {
         (void)strftime(when, sizeof when, "%H:%M:%S ", &local);
     }
-    const struct log_field *why = NULL;
-    for (unsigned i = 0; i < n && !why; i++) {
-        why = is_given(&fields[i]) && strcmp(fields[i].key, "why") == 0 ? &fields[i] : NULL;
+    const struct log_field *reason = NULL;
+    for (unsigned i = 0; i < n && !reason; i++) {
+        reason = is_given(&fields[i]) && strcmp(fields[i].key, "reason") == 0 ? &fields[i] : NULL;
     }
     (void)text_puts(t, log_state.has_colour ? colours[level] : "");
     (void)text_puts(t, when);
     (void)text_puts(t, log_state.program);
     (void)text_puts(t, ": ");
     (void)text_puts(t, marks[level]);
-    if (!why || strcmp(event, "waiting") != 0) { /* its sentence says that it waits */
+    if (!reason || strcmp(event, "waiting") != 0) { /* its sentence says that it waits */
         pretty_word(t, event);
-        (void)text_puts(t, why ? ": " : "");
+        (void)text_puts(t, reason ? ": " : "");
     }
-    if (why) {
-        pretty_value(t, why);
+    if (reason) {
+        pretty_value(t, reason);
     }
     const char *before = " (";
     for (unsigned i = 0; i < n && !t->cut; i++) {
-        if (is_given(&fields[i]) && &fields[i] != why) {
+        if (is_given(&fields[i]) && &fields[i] != reason) {
             (void)text_puts(t, before);
             pretty_word(t, fields[i].key);
             (void)text_puts(t, " ");

@@ -10,9 +10,10 @@
 #include "common/base/utf8.h"
 
 /* Joins the three into why. They may lie in why. */
-static void why_join(struct tfe_why *why, const char *head, const char *between, const char *tail)
+static void reason_join(struct tfe_reason *reason, const char *head, const char *between,
+                        const char *tail)
 {
-    char text[sizeof why->text];
+    char text[sizeof reason->text];
     size_t n = 0;
     const char *const parts[] = {head, between, tail};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
@@ -25,16 +26,16 @@ static void why_join(struct tfe_why *why, const char *head, const char *between,
         n += take;
     }
     text[n] = '\0';
-    memcpy(why->text, text, n + 1);
+    memcpy(reason->text, text, n + 1);
 }
 
-static void why_format(char ret[sizeof((struct tfe_why *)0)->text], const char *format,
-                       va_list args) __attribute__((format(printf, 2, 0)));
+static void reason_format(char ret[sizeof((struct tfe_reason *)0)->text], const char *format,
+                          va_list args) __attribute__((format(printf, 2, 0)));
 
-static void why_format(char ret[sizeof((struct tfe_why *)0)->text], const char *format,
-                       va_list args)
+static void reason_format(char ret[sizeof((struct tfe_reason *)0)->text], const char *format,
+                          va_list args)
 {
-    const size_t cap = sizeof((struct tfe_why *)0)->text;
+    const size_t cap = sizeof((struct tfe_reason *)0)->text;
     const int n = vsnprintf(ret, cap, format, args);
     if (n < 0) {
         ret[0] = '\0';
@@ -43,43 +44,43 @@ static void why_format(char ret[sizeof((struct tfe_why *)0)->text], const char *
     }
 }
 
-void why_set(struct tfe_why *why, const char *format, ...)
+void reason_set(struct tfe_reason *reason, const char *format, ...)
 {
-    char text[sizeof why->text];
+    char text[sizeof reason->text];
     va_list args;
     va_start(args, format);
-    why_format(text, format, args);
+    reason_format(text, format, args);
     va_end(args);
-    why_join(why, text, "", "");
+    reason_join(reason, text, "", "");
 }
 
-void why_errno(struct tfe_why *why, const char *format, ...)
+void reason_errno(struct tfe_reason *reason, const char *format, ...)
 {
     const int error = errno;
-    char text[sizeof why->text];
+    char text[sizeof reason->text];
     va_list args;
     va_start(args, format);
-    why_format(text, format, args);
+    reason_format(text, format, args);
     va_end(args);
 
     char space[128];
-    char reason[128];
+    char detail[128];
     /* The GNU form: it returns the text, which may or may not lie in the space given. */
-    (void)snprintf(reason, sizeof reason, "%s", strerror_r(error, space, sizeof space));
+    (void)snprintf(detail, sizeof detail, "%s", strerror_r(error, space, sizeof space));
     /* It stands in the middle of a sentence; "RPC …" and the like stay. */
-    if (isupper((unsigned char)reason[0]) && !isupper((unsigned char)reason[1])) {
-        reason[0] = (char)tolower((unsigned char)reason[0]);
+    if (isupper((unsigned char)detail[0]) && !isupper((unsigned char)detail[1])) {
+        detail[0] = (char)tolower((unsigned char)detail[0]);
     }
-    why_join(why, text, ": ", reason);
+    reason_join(reason, text, ": ", detail);
     errno = error;
 }
 
-void why_prefix(struct tfe_why *why, const char *format, ...)
+void reason_prefix(struct tfe_reason *reason, const char *format, ...)
 {
-    char text[sizeof why->text];
+    char text[sizeof reason->text];
     va_list args;
     va_start(args, format);
-    why_format(text, format, args);
+    reason_format(text, format, args);
     va_end(args);
-    why_join(why, text, ": ", why->text);
+    reason_join(reason, text, ": ", reason->text);
 }

@@ -4,17 +4,20 @@
 
 /* The callee writes the specific half, each caller puts its own in front:
  * "load keys: open /var/lib/tfe/server.key: permission denied". Longer text is cut. */
-struct tfe_why {
+struct tfe_reason {
     char text[512];
 };
 
 /* Replaces the text. */
-void why_set(struct tfe_why *why, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void reason_set(struct tfe_reason *reason, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* Replaces the text and appends ": " and the description of errno. */
-void why_errno(struct tfe_why *why, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void reason_errno(struct tfe_reason *reason, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* Puts "<text>: " in front. */
-void why_prefix(struct tfe_why *why, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void reason_prefix(struct tfe_reason *reason, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 #endif

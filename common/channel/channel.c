@@ -71,12 +71,12 @@ static void end_now(struct channel *ch)
 {
     channel_become(ch, CHANNEL_S_ENDED);
     ch->ending = false;
-    struct tfe_why detail;
+    struct tfe_reason detail;
     if (ch->end_errno) {
         errno = ch->end_errno;
-        why_errno(&detail, "%s", ch->end_text);
+        reason_errno(&detail, "%s", ch->end_text);
     } else {
-        why_set(&detail, "%s", ch->end_text);
+        reason_set(&detail, "%s", ch->end_text);
     }
     ch->ops->closed(ch->ctx, ch, ch->end, detail.text);
     channel_free(ch);

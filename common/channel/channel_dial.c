@@ -51,12 +51,12 @@ static int64_t time_left(const struct channel_dial *dial)
 static void note_failure(struct channel_dial *dial, int error)
 {
     char host[TFE_HOST_MAX + 1];
-    if (dial->why.text[0] != '\0') {
+    if (dial->reason.text[0] != '\0') {
         return;
     }
     (void)endpoint_of((const struct sockaddr *)&dial->addresses.address[dial->at - 1], host, NULL);
     errno = error;
-    why_errno(&dial->why, "connect to %s port %u", host, (unsigned)dial->port);
+    reason_errno(&dial->reason, "connect to %s port %u", host, (unsigned)dial->port);
 }
 
 /* Tries addresses until one has a connect under way; each gets an equal share of the time left.
@@ -89,8 +89,8 @@ static void try_next(struct channel *ch)
         (void)channel_set_timer(ch, time_left(dial) / (int64_t)(dial->addresses.n - i));
         return;
     }
-    channel_end_later(ch, dial->timed_out ? CHANNEL_TIMEOUT : CHANNEL_UNREACHABLE, dial->why.text,
-                      0);
+    channel_end_later(ch, dial->timed_out ? CHANNEL_TIMEOUT : CHANNEL_UNREACHABLE,
+                      dial->reason.text, 0);
 }
 
 /* The address under way has failed; on to the next. */
@@ -154,8 +154,8 @@ void dial_on_resolved(struct channel *ch, const struct resolve_addresses *addres
     struct channel_dial *dial = ch->dial;
     dial->resolve = NULL;
     if (error) {
-        why_set(&dial->why, "%s: %s", dial->host, error);
-        channel_end_later(ch, CHANNEL_UNREACHABLE, dial->why.text, 0);
+        reason_set(&dial->reason, "%s: %s", dial->host, error);
+        channel_end_later(ch, CHANNEL_UNREACHABLE, dial->reason.text, 0);
     } else {
         dial->addresses = *addresses;
         try_next(ch);

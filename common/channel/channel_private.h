@@ -80,8 +80,8 @@ struct channel_dial {
     struct resolve_addresses addresses;
     size_t at; /* index of the next address to try */
     bool timed_out;
-    struct tfe_why
-        why; /* of the first address that failed; the first is the likeliest to be meant */
+    struct tfe_reason
+        reason; /* of the first address that failed; the first is the likeliest to be meant */
     struct hello_client *hello;
     uint8_t request[HELLO_REQUEST_MAX];
     size_t request_n;

@@ -105,17 +105,17 @@ static bool take_text(struct enrolment *e)
 /* A file that is damaged, or of another server, is as good as none: the token makes a new one. */
 static void read_file(struct enrolment *e)
 {
-    struct tfe_why why;
-    int rc = state_dir_read_secret(e->path, e->secrets->text, sizeof(e->secrets->text), &why);
+    struct tfe_reason reason;
+    int rc = state_dir_read_secret(e->path, e->secrets->text, sizeof(e->secrets->text), &reason);
     if (rc == TFE_ENOENT) {
         return;
     }
     if (rc == 0 && !take_text(e)) {
-        why_set(&why, "%s holds no key", e->path);
+        reason_set(&reason, "%s holds no key", e->path);
         rc = TFE_EINVAL;
     }
     if (rc) {
-        log_warn("agent_key_not_read", LOG_S("why", why.text));
+        log_warn("agent_key_not_read", LOG_S("reason", reason.text));
     }
 }
 
@@ -126,9 +126,9 @@ static void read_variable(struct enrolment *e)
     if (text) {
         (void)snprintf(e->secrets->text, sizeof(e->secrets->text), "%s", text);
         if (!take_text(e)) {
-            log_warn("agent_key_not_read", LOG_S("why", ENROLMENT_VARIABLE " holds no key"));
+            log_warn("agent_key_not_read", LOG_S("reason", ENROLMENT_VARIABLE " holds no key"));
         }
-        hidden_variable(ENROLMENT_VARIABLE);
+        secret_mem_wipe_variable(ENROLMENT_VARIABLE);
     }
 }
 
@@ -153,14 +153,14 @@ size_t enrolment_text(struct enrolment *e, char ret[ENROLMENT_TEXT_MAX])
 
 static void write_file(struct enrolment *e)
 {
-    struct tfe_why why;
+    struct tfe_reason reason;
     struct secrets *s = e->secrets;
     if (e->lock_fd < 0) {
         return;
     }
     size_t n = enrolment_text(e, s->text);
-    if (state_dir_write(e->path, s->text, n, &why)) {
-        log_warn("agent_key_not_kept", LOG_S("why", why.text));
+    if (state_dir_write(e->path, s->text, n, &reason)) {
+        log_warn("agent_key_not_kept", LOG_S("reason", reason.text));
     }
     sodium_memzero(s->text, sizeof(s->text));
 }
@@ -170,12 +170,12 @@ static void open_file(struct enrolment *e, const char *chosen)
 {
     char dir[PATH_MAX];
     char lock[PATH_MAX];
-    struct tfe_why why;
+    struct tfe_reason reason;
     bool is_new;
-    if (state_dir_find(chosen, dir, &why) || state_dir_make(dir, &is_new, &why) ||
-        state_dir_path(e->path, dir, STATE_DIR_AGENT_KEY, &why) ||
-        state_dir_path(lock, dir, STATE_DIR_AGENT_LOCK, &why)) {
-        log_debug("agent_key_in_memory", LOG_S("why", why.text));
+    if (state_dir_find(chosen, dir, &reason) || state_dir_make(dir, &is_new, &reason) ||
+        state_dir_path(e->path, dir, STATE_DIR_AGENT_KEY, &reason) ||
+        state_dir_path(lock, dir, STATE_DIR_AGENT_LOCK, &reason)) {
+        log_debug("agent_key_in_memory", LOG_S("reason", reason.text));
         return;
     }
     int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -184,7 +184,7 @@ static void open_file(struct enrolment *e, const char *chosen)
         read_file(e);
         return;
     }
-    log_debug("agent_key_in_memory", LOG_S("why", strerror(errno)));
+    log_debug("agent_key_in_memory", LOG_S("reason", strerror(errno)));
     if (fd >= 0) {
         close(fd);
     }

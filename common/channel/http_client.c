@@ -28,7 +28,7 @@ struct http_ask {
     size_t body_n;
     size_t body_cap;
     size_t most;
-    const char *why; /* we want no more of it */
+    const char *reason; /* we want no more of it */
     char error[CURL_ERROR_SIZE];
 };
 
@@ -47,11 +47,11 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *ctx)
     void *body = ask->body;
     n *= size;
     if (n > ask->most - ask->body_n) {
-        ask->why = "the answer is too long";
+        ask->reason = "the answer is too long";
         return 0;
     }
     if (mem_reserve(&heap_mem, &body, &ask->body_cap, ask->body_n + n + 1, 1)) {
-        ask->why = "out of memory";
+        ask->reason = "out of memory";
         return 0;
     }
     ask->body = body;
@@ -71,7 +71,7 @@ static void tell(struct http_ask *ask, CURLcode rc)
                                        .body = ask->body ? ask->body : "",
                                        .body_n = ask->body_n,
                                        .handle = ask->easy};
-    const char *error = ask->why                                  ? ask->why
+    const char *error = ask->reason                               ? ask->reason
                         : rc == CURLE_COULDNT_CONNECT && os_error ? strerror((int)os_error)
                         : ask->error[0]                           ? ask->error
                                                                   : curl_easy_strerror(rc);

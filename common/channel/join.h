@@ -35,7 +35,7 @@ struct join_info {
  * and the environment afterwards (join_forget), so where it came from there is one such call in a
  * process. The caller ends what was found with join_done. */
 int join_find(const struct join_wish *wish, struct join_info *ret,
-              struct tfe_why *why) TFE_MUST_CHECK;
+              struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Overwrites the token's text (that of --token, or NULL) where argv or the environment holds it,
  * and takes TFE_TOKEN away from what this process starts. */

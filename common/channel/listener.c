@@ -46,10 +46,10 @@ static void lack(struct listener *listener, int error)
 {
     listener->hidden++;
     if (rate_pass(&listener->told, clock_mono(), LACK_LOG_MS, 1)) {
-        struct tfe_why why;
+        struct tfe_reason reason;
         errno = error;
-        why_errno(&why, "accept");
-        log_warn("accepting_paused", LOG_U("port", listener->port), LOG_S("why", why.text),
+        reason_errno(&reason, "accept");
+        log_warn("accepting_paused", LOG_U("port", listener->port), LOG_S("reason", reason.text),
                  LOG_U("not_logged", listener->hidden - 1));
         listener->hidden = 0;
     }
@@ -127,14 +127,14 @@ uint16_t listener_port(const struct listener *listener)
     return listener->port;
 }
 
-static void say_why(struct tfe_why *why, const char *address, uint16_t port)
+static void print_reason(struct tfe_reason *reason, const char *address, uint16_t port)
 {
     if (errno == EADDRINUSE) {
-        why_set(why, "port %u on %s is in use", (unsigned)port, address);
+        reason_set(reason, "port %u on %s is in use", (unsigned)port, address);
     } else if (errno == EADDRNOTAVAIL) {
-        why_set(why, "%s is not an address of this machine", address);
+        reason_set(reason, "%s is not an address of this machine", address);
     } else {
-        why_errno(why, "listen on port %u on %s", (unsigned)port, address);
+        reason_errno(reason, "listen on port %u on %s", (unsigned)port, address);
     }
 }
 
@@ -163,24 +163,24 @@ static int open_socket(const struct sockaddr_storage *address, socklen_t n)
 
 int listener_new(struct event_base *base, const char *address, uint16_t port,
                  listener_accept_fn *on_accept, void *ctx, struct listener **ret,
-                 struct tfe_why *why)
+                 struct tfe_reason *reason)
 {
     struct sockaddr_storage at;
     socklen_t n = 0;
     if (endpoint_address(address, port, &at, &n)) {
-        why_set(why, "'%s' is not a numeric address", address);
+        reason_set(reason, "'%s' is not a numeric address", address);
         return TFE_EINVAL;
     }
     struct listener *listener = calloc(1, sizeof *listener);
     if (!listener) {
-        why_set(why, "listen on port %u: out of memory", (unsigned)port);
+        reason_set(reason, "listen on port %u: out of memory", (unsigned)port);
         return TFE_ENOMEM;
     }
     listener->on_accept = on_accept;
     listener->ctx = ctx;
     listener->fd = open_socket(&at, n);
     if (listener->fd < 0) {
-        say_why(why, address, port);
+        print_reason(reason, address, port);
         free(listener);
         return TFE_ESYS;
     }
@@ -190,7 +190,7 @@ int listener_new(struct event_base *base, const char *address, uint16_t port,
                      listener) ||
         evtimer_assign(&listener->retry, base, on_retry, listener) ||
         event_add(&listener->readable, NULL)) {
-        why_errno(why, "listen on port %u on %s", (unsigned)port, address);
+        reason_errno(reason, "listen on port %u on %s", (unsigned)port, address);
         (void)close(listener->fd);
         free(listener);
         return TFE_ESYS;

@@ -23,7 +23,7 @@ typedef void listener_accept_fn(void *ctx, int fd, const struct sockaddr *peer, 
  * TFE_ENOMEM. */
 int listener_new(struct event_base *base, const char *address, uint16_t port,
                  listener_accept_fn *on_accept, void *ctx, struct listener **ret,
-                 struct tfe_why *why) TFE_MUST_CHECK;
+                 struct tfe_reason *reason) TFE_MUST_CHECK;
 /* NULL is allowed; also from on_accept. */
 void listener_free(struct listener *listener);
 

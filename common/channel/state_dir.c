@@ -24,7 +24,7 @@ static const char *variable(const char *name)
     return value && *value != '\0' ? value : NULL;
 }
 
-int state_dir_find(const char *chosen, char ret[PATH_MAX], struct tfe_why *why)
+int state_dir_find(const char *chosen, char ret[PATH_MAX], struct tfe_reason *reason)
 {
     const char *base = chosen && *chosen != '\0' ? chosen : variable("TFE_STATE_DIR");
     const char *rest = "";
@@ -42,19 +42,20 @@ int state_dir_find(const char *chosen, char ret[PATH_MAX], struct tfe_why *why)
         rest = "/.local/state/tfe";
     }
     if (!base) {
-        why_set(why, "no state directory: neither --state-dir, TFE_STATE_DIR, XDG_STATE_HOME nor "
-                     "HOME is set");
+        reason_set(reason,
+                   "no state directory: neither --state-dir, TFE_STATE_DIR, XDG_STATE_HOME nor "
+                   "HOME is set");
         return TFE_ENOENT;
     }
     if (strlen(base) + strlen(rest) >= PATH_MAX) {
-        why_set(why, "the state directory's path is longer than %d bytes", PATH_MAX - 1);
+        reason_set(reason, "the state directory's path is longer than %d bytes", PATH_MAX - 1);
         return TFE_ETOOBIG;
     }
     strcat(strcpy(ret, base), rest);
     return 0;
 }
 
-int state_dir_make(const char *dir, bool *ret_is_new, struct tfe_why *why)
+int state_dir_make(const char *dir, bool *ret_is_new, struct tfe_reason *reason)
 {
     char path[PATH_MAX];
     size_t n = strnlen(dir, sizeof(path) - 1);
@@ -69,28 +70,28 @@ int state_dir_make(const char *dir, bool *ret_is_new, struct tfe_why *why)
         }
         path[i] = '\0';
         if (mkdir(path, 0755) != 0 && errno != EEXIST) {
-            why_errno(why, "make %s for the state directory", path);
+            reason_errno(reason, "make %s for the state directory", path);
             return TFE_ESYS;
         }
         path[i] = '/';
     }
     *ret_is_new = mkdir(path, 0700) == 0;
     if (!*ret_is_new && errno != EEXIST) {
-        why_errno(why, "make the directory %s", path);
+        reason_errno(reason, "make the directory %s", path);
         return TFE_ESYS;
     }
     return 0;
 }
 
-int state_dir_path(char ret[PATH_MAX], const char *dir, const char *name, struct tfe_why *why)
+int state_dir_path(char ret[PATH_MAX], const char *dir, const char *name, struct tfe_reason *reason)
 {
     if (!id_is_valid(name)) {
-        why_set(why, "%s: that is no name of a file in %s", name, dir);
+        reason_set(reason, "%s: that is no name of a file in %s", name, dir);
         return TFE_EINVAL;
     }
     int n = snprintf(ret, PATH_MAX, "%s/%s", dir, name);
     if (n < 0 || n >= PATH_MAX) {
-        why_set(why, "%s/%s: the path is too long", dir, name);
+        reason_set(reason, "%s/%s: the path is too long", dir, name);
         return TFE_ETOOBIG;
     }
     return 0;
@@ -109,19 +110,20 @@ const char *state_dir_token_name(enum principal_role role)
     return "?";
 }
 
-int state_dir_check(const char *path, const struct stat *st, struct tfe_why *why)
+int state_dir_check(const char *path, const struct stat *st, struct tfe_reason *reason)
 {
     const bool is_dir = S_ISDIR(st->st_mode);
     /* Credentials of systemd and secrets of Kubernetes are root's, readable by the service's group.
      */
     const mode_t closed = st->st_uid == 0 && !is_dir ? 037 : 077;
     if (st->st_uid != geteuid() && (st->st_uid != 0 || is_dir)) {
-        why_set(why, "%s belongs to another user (uid %u): chown it to uid %u", path,
-                (unsigned)st->st_uid, (unsigned)geteuid());
+        reason_set(reason, "%s belongs to another user (uid %u): chown it to uid %u", path,
+                   (unsigned)st->st_uid, (unsigned)geteuid());
         return TFE_EAUTH;
     }
     if ((st->st_mode & closed) != 0) {
-        why_set(why, "others may read or change %s: chmod %s it", path, is_dir ? "700" : "600");
+        reason_set(reason, "others may read or change %s: chmod %s it", path,
+                   is_dir ? "700" : "600");
         return TFE_EAUTH;
     }
     return 0;
@@ -147,7 +149,7 @@ enum file_kind { FILE_OWN, FILE_SECRET, FILE_NAMED_SECRET };
 
 /* Opens a file for reading without waiting for anybody. A file of a state directory is a regular
  * one: whatever else is there would not end, or hang. */
-static int open_file(const char *path, enum file_kind kind, int *ret, struct tfe_why *why)
+static int open_file(const char *path, enum file_kind kind, int *ret, struct tfe_reason *reason)
 {
     struct stat st;
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -155,10 +157,10 @@ static int open_file(const char *path, enum file_kind kind, int *ret, struct tfe
         const bool absent = errno == ENOENT || errno == ENOTDIR;
         /* Without capabilities root cannot open a file of another user: name the owner. */
         if (fd < 0 && errno == EACCES && kind != FILE_OWN && stat(path, &st) == 0 &&
-            state_dir_check(path, &st, why) != 0) {
+            state_dir_check(path, &st, reason) != 0) {
             return TFE_EAUTH;
         }
-        why_errno(why, "open %s", path);
+        reason_errno(reason, "open %s", path);
         if (fd >= 0) {
             (void)close(fd);
         }
@@ -166,10 +168,10 @@ static int open_file(const char *path, enum file_kind kind, int *ret, struct tfe
     }
     int rc = 0;
     if (kind != FILE_NAMED_SECRET && !S_ISREG(st.st_mode)) {
-        why_set(why, "%s is no regular file", path);
+        reason_set(reason, "%s is no regular file", path);
         rc = TFE_ESYS;
     } else if (kind != FILE_OWN && !is_its_users(path, &st)) {
-        rc = state_dir_check(path, &st, why);
+        rc = state_dir_check(path, &st, reason);
     }
     if (rc != 0) {
         (void)close(fd);
@@ -195,10 +197,10 @@ static ssize_t read_some(int fd, char *ret, size_t n)
 }
 
 static int read_file(const char *path, enum file_kind kind, char *ret, size_t cap,
-                     struct tfe_why *why)
+                     struct tfe_reason *reason)
 {
     int fd;
-    int rc = open_file(path, kind, &fd, why);
+    int rc = open_file(path, kind, &fd, reason);
     if (rc != 0) {
         return rc;
     }
@@ -209,10 +211,10 @@ static int read_file(const char *path, enum file_kind kind, char *ret, size_t ca
         n += got > 0 ? (size_t)got : 0;
     }
     if (got < 0) {
-        why_errno(why, "read %s", path);
+        reason_errno(reason, "read %s", path);
         rc = TFE_ESYS;
     } else if (n == cap) {
-        why_set(why, "%s is longer than %zu bytes", path, cap - 1);
+        reason_set(reason, "%s is longer than %zu bytes", path, cap - 1);
         rc = TFE_ETOOBIG;
     }
     (void)close(fd);
@@ -231,19 +233,19 @@ static int read_file(const char *path, enum file_kind kind, char *ret, size_t ca
     return 0;
 }
 
-int state_dir_read(const char *path, char *ret, size_t cap, struct tfe_why *why)
+int state_dir_read(const char *path, char *ret, size_t cap, struct tfe_reason *reason)
 {
-    return read_file(path, FILE_OWN, ret, cap, why);
+    return read_file(path, FILE_OWN, ret, cap, reason);
 }
 
-int state_dir_read_secret(const char *path, char *ret, size_t cap, struct tfe_why *why)
+int state_dir_read_secret(const char *path, char *ret, size_t cap, struct tfe_reason *reason)
 {
-    return read_file(path, FILE_SECRET, ret, cap, why);
+    return read_file(path, FILE_SECRET, ret, cap, reason);
 }
 
-int state_dir_read_named_secret(const char *path, char *ret, size_t cap, struct tfe_why *why)
+int state_dir_read_named_secret(const char *path, char *ret, size_t cap, struct tfe_reason *reason)
 {
-    return read_file(path, FILE_NAMED_SECRET, ret, cap, why);
+    return read_file(path, FILE_NAMED_SECRET, ret, cap, reason);
 }
 
 static int write_all(int fd, const char *bytes, size_t n)
@@ -263,7 +265,7 @@ static int write_all(int fd, const char *bytes, size_t n)
 }
 
 /* Makes the rename itself durable. */
-static int sync_directory_of(const char *path, struct tfe_why *why)
+static int sync_directory_of(const char *path, struct tfe_reason *reason)
 {
     char directory[PATH_MAX];
     const char *slash = strrchr(path, '/');
@@ -273,7 +275,7 @@ static int sync_directory_of(const char *path, struct tfe_why *why)
     const char *name = !slash ? "." : n == 0 ? "/" : directory;
     const int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 || fsync(fd)) {
-        why_errno(why, "sync %s", name);
+        reason_errno(reason, "sync %s", name);
         if (fd >= 0) {
             (void)close(fd);
         }
@@ -283,35 +285,35 @@ static int sync_directory_of(const char *path, struct tfe_why *why)
     return 0;
 }
 
-int state_dir_write(const char *path, const void *bytes, size_t n, struct tfe_why *why)
+int state_dir_write(const char *path, const void *bytes, size_t n, struct tfe_reason *reason)
 {
     char temporary[PATH_MAX];
     const int length = snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
     if (length < 0 || (size_t)length >= sizeof temporary) {
         errno = ENAMETOOLONG;
-        why_errno(why, "write %s", path);
+        reason_errno(reason, "write %s", path);
         return TFE_ESYS;
     }
     int fd = mkostemp(temporary, O_CLOEXEC);
     if (fd < 0) {
-        why_errno(why, "create %s", temporary);
+        reason_errno(reason, "create %s", temporary);
         return TFE_ESYS;
     }
     if (fchmod(fd, S_IRUSR | S_IWUSR) || write_all(fd, bytes, n) || fsync(fd)) {
-        why_errno(why, "write %s", temporary);
+        reason_errno(reason, "write %s", temporary);
         goto remove;
     }
     const int closed = close(fd);
     fd = -1;
     if (closed) {
-        why_errno(why, "write %s", temporary);
+        reason_errno(reason, "write %s", temporary);
         goto remove;
     }
     if (rename(temporary, path)) {
-        why_errno(why, "rename %s to %s", temporary, path);
+        reason_errno(reason, "rename %s to %s", temporary, path);
         goto remove;
     }
-    return sync_directory_of(path, why);
+    return sync_directory_of(path, reason);
 remove:
     if (fd >= 0) {
         (void)close(fd);

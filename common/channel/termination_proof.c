@@ -6,28 +6,28 @@
 
 #include "common/channel/secret.h"
 
-_Static_assert(DEATH_CHARS == SECRET_CHARS, "it is one");
+_Static_assert(PROOF_CHARS == SECRET_CHARS, "it is one");
 
-void death_make(char ret[DEATH_CHARS + 1])
+void proof_make(char ret[PROOF_CHARS + 1])
 {
     secret_make(ret);
 }
 
-int death_hash_of(const char *certificate, struct tfe_id *ret)
+int proof_hash_of(const char *certificate, struct tfe_id *ret)
 {
     /* Of no other use: what hashes to a node's id, say, never serves as a proof of its death. */
     static const unsigned char person[16] = "tfe certificate";
-    return secret_hash(certificate, person, DEATH_CHARS / 2, ret);
+    return secret_hash(certificate, person, PROOF_CHARS / 2, ret);
 }
 
-bool death_read_line(const char *text, size_t n, char ret[DEATH_CHARS + 1])
+bool proof_read_line(const char *text, size_t n, char ret[PROOF_CHARS + 1])
 {
-    const size_t before = sizeof(DEATH_LINE_PREFIX) - 1;
-    if (n < before + DEATH_CHARS + 1 || memcmp(text, DEATH_LINE_PREFIX, before) != 0 ||
-        text[before + DEATH_CHARS] != '\n') {
+    const size_t before = sizeof(PROOF_LINE_PREFIX) - 1;
+    if (n < before + PROOF_CHARS + 1 || memcmp(text, PROOF_LINE_PREFIX, before) != 0 ||
+        text[before + PROOF_CHARS] != '\n') {
         return false;
     }
-    memcpy(ret, text + before, DEATH_CHARS);
-    ret[DEATH_CHARS] = '\0';
-    return strspn(ret, "0123456789abcdef") == DEATH_CHARS;
+    memcpy(ret, text + before, PROOF_CHARS);
+    ret[PROOF_CHARS] = '\0';
+    return strspn(ret, "0123456789abcdef") == PROOF_CHARS;
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-void beside_find(const char *name, char ret[PATH_MAX])
+void find_program(const char *name, char ret[PATH_MAX])
 {
     size_t n = strlen(name) + 1;
     ssize_t length = readlink("/proc/self/exe", ret, PATH_MAX - n);

@@ -6,6 +6,6 @@
 
 /* The program of that name (a literal, without '/') beside this one, so that both are of one
  * version; else its name, for PATH. */
-void beside_find(const char *name, char ret[PATH_MAX]);
+void find_program(const char *name, char ret[PATH_MAX]);
 
 #endif

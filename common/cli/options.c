@@ -76,16 +76,16 @@ bool options_is_variable(const struct option_table *table, const char *name)
 }
 
 /* The nearest name to what was typed, without dashes; NULL when none is near. */
-static const char *nearest_name(const struct option_table *table, const char *typed, size_t n)
+static const char *suggest_name(const struct option_table *table, const char *typed, size_t n)
 {
-    struct nearest nearest;
-    nearest_init(&nearest, typed, n);
+    struct suggestion suggestion;
+    suggest_init(&suggestion, typed, n);
     for (size_t i = 0; i < table->n; i++) {
-        nearest_try(&nearest, table->specs[i].name);
+        suggest_try(&suggestion, table->specs[i].name);
     }
-    nearest_try(&nearest, "help");
-    nearest_try(&nearest, "version");
-    return nearest.word;
+    suggest_try(&suggestion, "help");
+    suggest_try(&suggestion, "version");
+    return suggestion.word;
 }
 
 /* --- the command line --- */
@@ -102,19 +102,20 @@ struct walk {
     size_t ignored_cap;
     int operand;
     enum options_result result;
-    struct tfe_why *why;
+    struct tfe_reason *reason;
 };
 
 static int walk_refuse_unknown(const struct walk *w, const char *dashes, const char *typed,
                                size_t n)
 {
-    const char *nearest = strcmp(dashes, "--") == 0 ? nearest_name(w->table, typed, n) : NULL;
+    const char *suggestion = strcmp(dashes, "--") == 0 ? suggest_name(w->table, typed, n) : NULL;
     const int shown = n > 64 ? 64 : (int)n;
-    if (nearest) {
-        why_set(w->why, "unknown option %s%.*s; did you mean --%s?", dashes, shown, typed, nearest);
+    if (suggestion) {
+        reason_set(w->reason, "unknown option %s%.*s; did you mean --%s?", dashes, shown, typed,
+                   suggestion);
     } else {
-        why_set(w->why, "unknown option %s%.*s; `%s --help` lists them", dashes, shown, typed,
-                w->table->program);
+        reason_set(w->reason, "unknown option %s%.*s; `%s --help` lists them", dashes, shown, typed,
+                   w->table->program);
     }
     return TFE_EINVAL;
 }
@@ -122,8 +123,8 @@ static int walk_refuse_unknown(const struct walk *w, const char *dashes, const c
 /* Adds "--name" to the list of ignored options, once. */
 static void walk_ignore(const struct walk *w, const char *name)
 {
-    struct tfe_why label;
-    why_set(&label, "--%s", name);
+    struct tfe_reason label;
+    reason_set(&label, "--%s", name);
     const size_t label_n = strlen(label.text);
     for (const char *at = w->ignored; (at = strstr(at, label.text)) != NULL; at += label_n) {
         if (at[label_n] == '\0' || at[label_n] == ',') {
@@ -148,9 +149,9 @@ static int walk_take(const struct walk *w, const struct option_spec *row, const 
         walk_ignore(w, row->name);
         return 0;
     }
-    int rc = options_set_value(row, w->settings, value ? value : "true", w->why);
+    int rc = options_set_value(row, w->settings, value ? value : "true", w->reason);
     if (rc) {
-        why_prefix(w->why, "%s", written);
+        reason_prefix(w->reason, "%s", written);
     }
     return rc;
 }
@@ -170,10 +171,10 @@ static int walk_next_value(struct walk *w, const struct option_spec *row, const 
         const char *argument = row->argument ? row->argument : "VALUE";
         const char *between = written[1] == '-' ? "=" : "";
         if (next) {
-            why_set(w->why, "%s needs a value, and %s looks like an option; write %s%s%s", written,
-                    next, written, between, argument);
+            reason_set(w->reason, "%s needs a value, and %s looks like an option; write %s%s%s",
+                       written, next, written, between, argument);
         } else {
-            why_set(w->why, "%s needs a value: %s%s%s", written, written, between, argument);
+            reason_set(w->reason, "%s needs a value: %s%s%s", written, written, between, argument);
         }
         return TFE_EINVAL;
     }
@@ -192,7 +193,7 @@ static int walk_long(struct walk *w)
     const bool is_help = !row && is_name("help", typed, n);
     if (is_help || (!row && is_name("version", typed, n))) {
         if (value) {
-            why_set(w->why, "--%.*s takes no value", (int)n, typed);
+            reason_set(w->reason, "--%.*s takes no value", (int)n, typed);
             return TFE_EINVAL;
         }
         w->result = is_help ? OPTIONS_HELP : OPTIONS_VERSION;
@@ -204,8 +205,8 @@ static int walk_long(struct walk *w)
     if (!row) {
         return walk_refuse_unknown(w, "--", typed, n);
     }
-    struct tfe_why written;
-    why_set(&written, "--%.*s", (int)(n > 64 ? 64 : n), typed);
+    struct tfe_reason written;
+    reason_set(&written, "--%.*s", (int)(n > 64 ? 64 : n), typed);
     if (!value && takes_value(row)) {
         int rc = walk_next_value(w, row, written.text, &value);
         if (rc) {
@@ -275,8 +276,8 @@ static int walk_command_line(struct walk *w)
             continue;
         }
         if (w->operand < w->argc) {
-            why_set(w->why, "%s stands before the option %s; options come first",
-                    w->argv[w->operand], arg);
+            reason_set(w->reason, "%s stands before the option %s; options come first",
+                       w->argv[w->operand], arg);
             return TFE_EINVAL;
         }
         int rc = arg[1] == '-' ? walk_long(w) : walk_short(w);
@@ -287,16 +288,17 @@ static int walk_command_line(struct walk *w)
     return 0;
 }
 
-static int set_fallbacks(const struct option_table *table, void *settings, struct tfe_why *why)
+static int set_fallbacks(const struct option_table *table, void *settings,
+                         struct tfe_reason *reason)
 {
     for (size_t i = 0; i < table->n; i++) {
         const struct option_spec *row = &table->specs[i];
         if (row->alias_of || !row->fallback) {
             continue;
         }
-        int rc = options_set_value(row, settings, row->fallback, why);
+        int rc = options_set_value(row, settings, row->fallback, reason);
         if (rc) {
-            why_prefix(why, "default of --%s", row->name);
+            reason_prefix(reason, "default of --%s", row->name);
             return rc;
         }
     }
@@ -316,7 +318,8 @@ static const char *variable_value(const char *name, char variable[OPTION_VARIABL
     return is_service && n >= 5 && strcmp(variable + n - 5, "_PORT") == 0 ? NULL : value;
 }
 
-static int set_environment(const struct option_table *table, void *settings, struct tfe_why *why)
+static int set_environment(const struct option_table *table, void *settings,
+                           struct tfe_reason *reason)
 {
     for (size_t i = 0; i < table->n; i++) {
         const struct option_spec *row = &table->specs[i];
@@ -332,9 +335,9 @@ static int set_environment(const struct option_table *table, void *settings, str
                 value = variable_value(alias->name, variable);
             }
         }
-        int rc = value ? options_set_value(row, settings, value, why) : 0;
+        int rc = value ? options_set_value(row, settings, value, reason) : 0;
         if (rc) {
-            why_prefix(why, "environment variable %s", variable);
+            reason_prefix(reason, "environment variable %s", variable);
             return rc;
         }
     }
@@ -343,22 +346,22 @@ static int set_environment(const struct option_table *table, void *settings, str
 
 int options_parse(const struct option_table *table, int argc, char **argv, void *settings,
                   enum options_result *ret, int *ret_operand, char *ret_ignored,
-                  size_t ret_ignored_cap, struct tfe_why *why)
+                  size_t ret_ignored_cap, struct tfe_reason *reason)
 {
     struct walk w = {.table = table,
                      .argc = argc,
                      .argv = argv,
                      .ignored = ret_ignored,
                      .ignored_cap = ret_ignored_cap,
-                     .why = why};
+                     .reason = reason};
     if (ret_ignored_cap > 0) {
         ret_ignored[0] = '\0';
     }
     int rc = walk_command_line(&w);
     if (rc == 0 && w.result == OPTIONS_RUN) {
-        rc = set_fallbacks(table, settings, why);
+        rc = set_fallbacks(table, settings, reason);
         if (rc == 0) {
-            rc = set_environment(table, settings, why);
+            rc = set_environment(table, settings, reason);
         }
         if (rc == 0) {
             w.settings = settings;

@@ -34,7 +34,7 @@ struct option_spec {
     const char *const *words; /* WORD: NULL ends them */
     /* PARSE: reads value into the field; without an offset that is all of settings. TFE_EINVAL with
      * why naming what is wrong with the value. */
-    int (*parse)(void *field, const char *value, struct tfe_why *why);
+    int (*parse)(void *field, const char *value, struct tfe_reason *reason);
     const char *alias_of; /* this row is another name of that option; all but name is ignored */
     bool hidden;          /* not in -h (aliases, ignored ones are hidden by themselves) */
 };
@@ -62,7 +62,7 @@ enum options_result { OPTIONS_RUN, OPTIONS_HELP, OPTIONS_VERSION };
  * none. TFE_EINVAL: why is one sentence; for an unknown flag it names the nearest one. */
 int options_parse(const struct option_table *table, int argc, char **argv, void *settings,
                   enum options_result *ret, int *ret_operand, char *ret_ignored,
-                  size_t ret_ignored_cap, struct tfe_why *why) TFE_MUST_CHECK;
+                  size_t ret_ignored_cap, struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* -h: about, usage, one line per option with its default. */
 void options_print_help(const struct option_table *table, FILE *out);
@@ -76,12 +76,13 @@ bool options_is_variable(const struct option_table *table, const char *name);
 bool options_digits(const char **at, uint64_t max, uint64_t *ret);
 
 /* "4" or "MIN:MAX", nodes of a job. TFE_EINVAL with why: nothing changed. */
-int options_nodes(const char *text, uint32_t *ret_min, uint32_t *ret_max, struct tfe_why *why);
+int options_nodes(const char *text, uint32_t *ret_min, uint32_t *ret_max,
+                  struct tfe_reason *reason);
 
 /* Reads value into the row's field of settings. TFE_EINVAL: why says what is wrong with the value,
  * without naming the option. */
 int options_set_value(const struct option_spec *row, void *settings, const char *value,
-                      struct tfe_why *why) TFE_MUST_CHECK;
+                      struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* "10s", "1.5", "250ms", "2m", "1h", "7d" to milliseconds, rounded up; a bare number is seconds.
  * TFE_EINVAL: not a duration, negative, or above 30 days. */

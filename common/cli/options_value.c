@@ -74,7 +74,7 @@ int options_duration(const char *text, uint32_t *ret_ms)
     return 0;
 }
 
-static int set_flag(void *field, const char *value, struct tfe_why *why)
+static int set_flag(void *field, const char *value, struct tfe_reason *reason)
 {
     bool on;
     if (strcmp(value, "true") == 0 || strcmp(value, "1") == 0) {
@@ -82,7 +82,7 @@ static int set_flag(void *field, const char *value, struct tfe_why *why)
     } else if (strcmp(value, "false") == 0 || strcmp(value, "0") == 0) {
         on = false;
     } else {
-        why_set(why, "'%s' is neither true nor false", value);
+        reason_set(reason, "'%s' is neither true nor false", value);
         return TFE_EINVAL;
     }
     memcpy(field, &on, sizeof on);
@@ -90,36 +90,36 @@ static int set_flag(void *field, const char *value, struct tfe_why *why)
 }
 
 static int set_word(const struct option_spec *row, void *field, const char *value,
-                    struct tfe_why *why)
+                    struct tfe_reason *reason)
 {
-    struct tfe_why legal = {.text = ""};
+    struct tfe_reason legal = {.text = ""};
     for (unsigned i = 0; row->words[i]; i++) {
         if (strcmp(value, row->words[i]) == 0) {
             memcpy(field, &i, sizeof i);
             return 0;
         }
-        struct tfe_why before = legal;
-        why_set(&legal, "%s%s%s", before.text, i > 0 ? ", " : "", row->words[i]);
+        struct tfe_reason before = legal;
+        reason_set(&legal, "%s%s%s", before.text, i > 0 ? ", " : "", row->words[i]);
     }
-    why_set(why, "\"%s\" is none of %s", value, legal.text);
+    reason_set(reason, "\"%s\" is none of %s", value, legal.text);
     return TFE_EINVAL;
 }
 
 static int set_number(const struct option_spec *row, void *field, const char *value,
-                      struct tfe_why *why)
+                      struct tfe_reason *reason)
 {
     const char *at = value;
     uint64_t number = 0;
     const bool digits = *value != '\0' && strspn(value, "0123456789") == strlen(value);
     const bool read = digits && options_digits(&at, UINT32_MAX, &number);
     if (!digits) {
-        why_set(why, "'%s' is not a whole number", value);
+        reason_set(reason, "'%s' is not a whole number", value);
         return TFE_EINVAL;
     }
     const uint64_t max = row->max > 0 ? row->max : UINT32_MAX;
     if (!read || number < row->min || number > max) {
-        why_set(why, "%s is not between %llu and %llu", value, (unsigned long long)row->min,
-                (unsigned long long)max);
+        reason_set(reason, "%s is not between %llu and %llu", value, (unsigned long long)row->min,
+                   (unsigned long long)max);
         return TFE_EINVAL;
     }
     const uint32_t narrow = (uint32_t)number;
@@ -128,7 +128,7 @@ static int set_number(const struct option_spec *row, void *field, const char *va
 }
 
 /* A duration in its largest whole unit. */
-static void duration_text(uint64_t ms, struct tfe_why *ret)
+static void duration_text(uint64_t ms, struct tfe_reason *ret)
 {
     static const struct {
         const char *name;
@@ -136,27 +136,28 @@ static void duration_text(uint64_t ms, struct tfe_why *ret)
     } units[] = {{"d", 86400000}, {"h", 3600000}, {"m", 60000}, {"s", 1000}};
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
         if (ms >= units[i].ms && ms % units[i].ms == 0) {
-            why_set(ret, "%llu%s", (unsigned long long)(ms / units[i].ms), units[i].name);
+            reason_set(ret, "%llu%s", (unsigned long long)(ms / units[i].ms), units[i].name);
             return;
         }
     }
-    why_set(ret, "%llums", (unsigned long long)ms);
+    reason_set(ret, "%llums", (unsigned long long)ms);
 }
 
 static int set_duration(const struct option_spec *row, void *field, const char *value,
-                        struct tfe_why *why)
+                        struct tfe_reason *reason)
 {
     uint32_t ms = 0;
     if (options_duration(value, &ms)) {
-        why_set(why, "'%s' is not a duration such as 500ms, 10s, 2m or 1h (at most 30d)", value);
+        reason_set(reason, "'%s' is not a duration such as 500ms, 10s, 2m or 1h (at most 30d)",
+                   value);
         return TFE_EINVAL;
     }
     if (row->max > 0 && (ms < row->min || ms > row->max)) {
-        struct tfe_why min;
-        struct tfe_why max;
+        struct tfe_reason min;
+        struct tfe_reason max;
         duration_text(row->min, &min);
         duration_text(row->max, &max);
-        why_set(why, "%s is not between %s and %s", value, min.text, max.text);
+        reason_set(reason, "%s is not between %s and %s", value, min.text, max.text);
         return TFE_EINVAL;
     }
     memcpy(field, &ms, sizeof ms);
@@ -164,30 +165,30 @@ static int set_duration(const struct option_spec *row, void *field, const char *
 }
 
 int options_set_value(const struct option_spec *row, void *settings, const char *value,
-                      struct tfe_why *why)
+                      struct tfe_reason *reason)
 {
     void *field = (char *)settings + row->offset;
     switch (row->kind) {
     case OPTION_FLAG:
-        return set_flag(field, value, why);
+        return set_flag(field, value, reason);
     case OPTION_TEXT:
         memcpy(field, &value, sizeof value);
         return 0;
     case OPTION_NUMBER:
-        return set_number(row, field, value, why);
+        return set_number(row, field, value, reason);
     case OPTION_DURATION:
-        return set_duration(row, field, value, why);
+        return set_duration(row, field, value, reason);
     case OPTION_WORD:
-        return set_word(row, field, value, why);
+        return set_word(row, field, value, reason);
     case OPTION_PARSE:
-        return row->parse(field, value, why);
+        return row->parse(field, value, reason);
     case OPTION_IGNORED:
         return 0;
     }
     return TFE_EINVAL;
 }
 
-int options_nodes(const char *text, uint32_t *ret_min, uint32_t *ret_max, struct tfe_why *why)
+int options_nodes(const char *text, uint32_t *ret_min, uint32_t *ret_max, struct tfe_reason *reason)
 {
     const char *at = text;
     uint64_t min;
@@ -198,14 +199,14 @@ int options_nodes(const char *text, uint32_t *ret_min, uint32_t *ret_max, struct
         good = options_digits(&at, MSG_NODES_MAX, &max) && max > 0;
     }
     if (!good || *at) {
-        why_set(why,
-                strchr(text, ':') ? "\"%s\" is not MIN:MAX with numbers from 1 to %u"
-                                  : "\"%s\" is not a number from 1 to %u, nor MIN:MAX",
-                text, MSG_NODES_MAX);
+        reason_set(reason,
+                   strchr(text, ':') ? "\"%s\" is not MIN:MAX with numbers from 1 to %u"
+                                     : "\"%s\" is not a number from 1 to %u, nor MIN:MAX",
+                   text, MSG_NODES_MAX);
         return TFE_EINVAL;
     }
     if (min > max) {
-        why_set(why, "\"%s\" has a minimum above its maximum", text);
+        reason_set(reason, "\"%s\" has a minimum above its maximum", text);
         return TFE_EINVAL;
     }
     *ret_min = (uint32_t)min;

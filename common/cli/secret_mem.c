@@ -13,24 +13,24 @@
 #define DUMPABLE 0ul
 #endif
 
-int hidden_process(struct tfe_why *why)
+int secret_mem_protect_process(struct tfe_reason *reason)
 {
     if (prctl(PR_SET_DUMPABLE, DUMPABLE) != 0) {
-        why_errno(why, "turn core dumps off");
+        reason_errno(reason, "turn core dumps off");
         return TFE_ESYS;
     }
     return 0;
 }
 
-void hidden_text(char *text)
+void secret_mem_wipe_text(char *text)
 {
     if (text) {
         explicit_bzero(text, strlen(text));
     }
 }
 
-void hidden_variable(const char *name)
+void secret_mem_wipe_variable(const char *name)
 {
-    hidden_text(getenv(name));
+    secret_mem_wipe_text(getenv(name));
     (void)unsetenv(name);
 }

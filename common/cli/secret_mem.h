@@ -7,12 +7,12 @@
 
 /* Lets nobody but root trace this process, read its memory or get a core dump of it; so are the
  * children that it forks, until they run another program. TFE_ESYS. */
-int hidden_process(struct tfe_why *why) TFE_MUST_CHECK;
+int secret_mem_protect_process(struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Overwrites text, which may be NULL, where argv or the environment holds it. */
-void hidden_text(char *text);
+void secret_mem_wipe_text(char *text);
 
 /* Takes the variable out of the environment, and overwrites what it held. */
-void hidden_variable(const char *name);
+void secret_mem_wipe_variable(const char *name);
 
 #endif

@@ -14,11 +14,11 @@ static bool is_ignored(int signo)
     return sigaction(signo, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
-void quit_watch(struct event_base *base, event_callback_fn fn, void *ctx, int not_this,
-                struct event *ret[QUIT_SIGNALS])
+void signals_watch_termination(struct event_base *base, event_callback_fn fn, void *ctx,
+                               int not_this, struct event *ret[TERMINATION_SIGNALS])
 {
-    static const int signals[QUIT_SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
-    for (size_t i = 0; i < QUIT_SIGNALS; i++) {
+    static const int signals[TERMINATION_SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
+    for (size_t i = 0; i < TERMINATION_SIGNALS; i++) {
         if (signals[i] == not_this || (signals[i] == SIGHUP && is_ignored(SIGHUP))) {
             ret[i] = NULL;
             continue;
@@ -28,9 +28,9 @@ void quit_watch(struct event_base *base, event_callback_fn fn, void *ctx, int no
     }
 }
 
-void quit_forget(struct event *watched[QUIT_SIGNALS])
+void signals_unwatch(struct event *watched[TERMINATION_SIGNALS])
 {
-    for (size_t i = 0; i < QUIT_SIGNALS; i++) {
+    for (size_t i = 0; i < TERMINATION_SIGNALS; i++) {
         event_drop(&watched[i]);
     }
 }

@@ -15,13 +15,13 @@ static int words_fd(void)
     return text && *text >= '0' && *text <= '9' ? (int)strtol(text, NULL, 10) : -1;
 }
 
-int stdio_hold(struct tfe_why *why)
+int stdio_hold(struct tfe_reason *reason)
 {
     for (int fd = 0; fd <= 2; fd++) {
         /* open(2) takes the lowest free number, and all below fd are open by now. Whatever is
          * started inherits them. NOLINTNEXTLINE(android-cloexec-open) */
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDWR) < 0) {
-            why_errno(why, "open /dev/null");
+            reason_errno(reason, "open /dev/null");
             return TFE_ESYS;
         }
     }
@@ -34,9 +34,9 @@ int stdio_hold(struct tfe_why *why)
 void stdio_put(FILE *out, const char *text)
 {
     for (size_t used, left = strlen(text); left > 0; text += used, left -= used) {
-        char unit[SHOWN_UNIT_MAX];
+        char unit[ESCAPE_UNIT_MAX];
         size_t n;
-        used = shown_unit(text, left, unit, &n);
+        used = escape_unit(text, left, unit, &n);
         if (*text == '\n' || *text == '\t') {
             unit[0] = *text;
             n = 1;

@@ -15,7 +15,7 @@
 /* Puts /dev/null where 0, 1 or 2 is closed; first thing in main. Else the next socket gets that
  * number, and what is meant for a person goes into it. What STDIO_WORDS names is not handed on.
  * TFE_ESYS. */
-int stdio_hold(struct tfe_why *why) TFE_MUST_CHECK;
+int stdio_hold(struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* "program: sentence" on stderr, and the sentence into what STDIO_WORDS names. The sentence may be
  * from elsewhere: it is shown as common/base/escape.h says, but for line feeds and tabs. */

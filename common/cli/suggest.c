@@ -67,21 +67,21 @@ static size_t word_distance(const char *typed, size_t n, const char *word)
     return edit_distance(typed, n, word, word_n);
 }
 
-void nearest_init(struct nearest *nearest, const char *typed, size_t n)
+void suggest_init(struct suggestion *suggestion, const char *typed, size_t n)
 {
     /* Further off than a third of it is another word. */
     const size_t furthest = n / 3 > 1 ? n / 3 : 1;
-    *nearest = (struct nearest){.typed = typed, .n = n, .distance = furthest + 1};
+    *suggestion = (struct suggestion){.typed = typed, .n = n, .distance = furthest + 1};
 }
 
-void nearest_try(struct nearest *nearest, const char *word)
+void suggest_try(struct suggestion *suggestion, const char *word)
 {
-    if (nearest->n == 0 || nearest->n > WORD_MAX) {
+    if (suggestion->n == 0 || suggestion->n > WORD_MAX) {
         return;
     }
-    const size_t distance = word_distance(nearest->typed, nearest->n, word);
-    if (distance < nearest->distance) {
-        nearest->distance = distance;
-        nearest->word = word;
+    const size_t distance = word_distance(suggestion->typed, suggestion->n, word);
+    if (distance < suggestion->distance) {
+        suggestion->distance = distance;
+        suggestion->word = word;
     }
 }

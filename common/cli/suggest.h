@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-struct nearest {
+struct suggestion {
     const char *typed;
     size_t n;
     size_t distance;
@@ -12,9 +12,9 @@ struct nearest {
 };
 
 /* The n bytes at typed are borrowed. '-' and '_' are the same. */
-void nearest_init(struct nearest *nearest, const char *typed, size_t n);
+void suggest_init(struct suggestion *suggestion, const char *typed, size_t n);
 
 /* Borrows word. The first of several that are as near counts. */
-void nearest_try(struct nearest *nearest, const char *word);
+void suggest_try(struct suggestion *suggestion, const char *word);
 
 #endif

@@ -13,7 +13,7 @@
 
 int user_become(uid_t uid, gid_t gid, const gid_t *groups, size_t n)
 {
-    struct tfe_why why;
+    struct tfe_reason reason;
     if (setgroups(n, groups) != 0 || setresgid(gid, gid, gid) != 0 ||
         setresuid(uid, uid, uid) != 0) {
         return TFE_ESYS;
@@ -22,7 +22,7 @@ int user_become(uid_t uid, gid_t gid, const gid_t *groups, size_t n)
         errno = EPERM;
         return TFE_ESYS;
     }
-    return hidden_process(&why);
+    return secret_mem_protect_process(&reason);
 }
 
 int user_drop_capabilities(void)

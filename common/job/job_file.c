@@ -16,92 +16,93 @@
 
 struct field {
     const char *name;
-    int (*read)(const struct field *field, const json_t *value, json_t **ret, struct tfe_why *why);
+    int (*read)(const struct field *field, const json_t *value, json_t **ret,
+                struct tfe_reason *reason);
     /* What stands for a value that is not said, as JSON; "null" is not checked again. */
     const char *fallback;
     uint32_t least, most;
     const char *const *words; /* NULL ends them */
 };
 
-static int no_memory(struct tfe_why *why)
+static int no_memory(struct tfe_reason *reason)
 {
-    why_set(why, "out of memory");
+    reason_set(reason, "out of memory");
     return TFE_ENOMEM;
 }
 
-static int give(json_t *value, json_t **ret, struct tfe_why *why)
+static int give(json_t *value, json_t **ret, struct tfe_reason *reason)
 {
     *ret = value;
-    return value ? 0 : no_memory(why);
+    return value ? 0 : no_memory(reason);
 }
 
 static int read_name(const struct field *field, const json_t *value, json_t **ret,
-                     struct tfe_why *why)
+                     struct tfe_reason *reason)
 {
     if (!id_is_valid(json_string_value(value))) {
-        why_set(why, TFE_ID_RULE " are a name");
+        reason_set(reason, TFE_ID_RULE " are a name");
         return TFE_EINVAL;
     }
-    return give(json_copy((json_t *)(uintptr_t)value), ret, why);
+    return give(json_copy((json_t *)(uintptr_t)value), ret, reason);
 }
 
 /* What a made name begins with; there is room for the rest. */
 static int read_beginning(const struct field *field, const json_t *value, json_t **ret,
-                          struct tfe_why *why)
+                          struct tfe_reason *reason)
 {
     const size_t most = TFE_ID_MAX - JOB_NAME_RANDOM - 1;
     if (!id_is_valid(json_string_value(value)) || json_string_length(value) > most) {
-        why_set(why, TFE_ID_RULE " are a name, and at most %zu of them begin one", most);
+        reason_set(reason, TFE_ID_RULE " are a name, and at most %zu of them begin one", most);
         return TFE_EINVAL;
     }
-    return give(json_copy((json_t *)(uintptr_t)value), ret, why);
+    return give(json_copy((json_t *)(uintptr_t)value), ret, reason);
 }
 
 static int read_count(const struct field *field, const json_t *value, json_t **ret,
-                      struct tfe_why *why)
+                      struct tfe_reason *reason)
 {
     json_int_t n = json_integer_value(value);
     if (!json_is_integer(value) || n < field->least || n > field->most) {
-        why_set(why, "a whole number from %u to %u is wanted", field->least, field->most);
+        reason_set(reason, "a whole number from %u to %u is wanted", field->least, field->most);
         return TFE_EINVAL;
     }
-    return give(json_integer(n), ret, why);
+    return give(json_integer(n), ret, reason);
 }
 
 static int read_flag(const struct field *field, const json_t *value, json_t **ret,
-                     struct tfe_why *why)
+                     struct tfe_reason *reason)
 {
     if (!json_is_boolean(value)) {
-        why_set(why, "true or false is wanted");
+        reason_set(reason, "true or false is wanted");
         return TFE_EINVAL;
     }
-    return give(json_boolean(json_is_true(value)), ret, why);
+    return give(json_boolean(json_is_true(value)), ret, reason);
 }
 
 static int read_word(const struct field *field, const json_t *value, json_t **ret,
-                     struct tfe_why *why)
+                     struct tfe_reason *reason)
 {
     const char *text = json_string_value(value);
-    why_set(why, "one of");
+    reason_set(reason, "one of");
     for (size_t i = 0; field->words[i]; i++) {
-        struct tfe_why so_far = *why;
+        struct tfe_reason so_far = *reason;
         if (text && strcmp(text, field->words[i]) == 0) {
-            return give(json_string(text), ret, why);
+            return give(json_string(text), ret, reason);
         }
-        why_set(why, "%.400s%s %s", so_far.text, i > 0 ? "," : "", field->words[i]);
+        reason_set(reason, "%.400s%s %s", so_far.text, i > 0 ? "," : "", field->words[i]);
     }
-    why_prefix(why, "\"%.64s\"", text ? text : "");
+    reason_prefix(reason, "\"%.64s\"", text ? text : "");
     return TFE_EINVAL;
 }
 
-static int check_text(const json_t *value, size_t most, struct tfe_why *why)
+static int check_text(const json_t *value, size_t most, struct tfe_reason *reason)
 {
     if (!json_is_string(value)) {
-        why_set(why, "a text is wanted: put it in quotes where it looks like something else");
+        reason_set(reason, "a text is wanted: put it in quotes where it looks like something else");
         return TFE_EINVAL;
     }
     if (json_string_length(value) > most) {
-        why_set(why, "it is longer than %zu bytes", most);
+        reason_set(reason, "it is longer than %zu bytes", most);
         return TFE_EINVAL;
     }
     return 0;
@@ -109,74 +110,74 @@ static int check_text(const json_t *value, size_t most, struct tfe_why *why)
 
 /* A directory of the node, or one below the job's files. */
 static int read_work_dir(const struct field *field, const json_t *value, json_t **ret,
-                         struct tfe_why *why)
+                         struct tfe_reason *reason)
 {
     const char *text = json_string_value(value);
-    int rc = check_text(value, MSG_WORD_MAX, why);
+    int rc = check_text(value, MSG_WORD_MAX, reason);
     if (rc) {
         return rc;
     }
     if (!*text) {
-        why_set(why, "it is empty");
+        reason_set(reason, "it is empty");
         return TFE_EINVAL;
     }
     for (const char *at = text; at; at = strchr(at, '/')) {
         at += *at == '/';
         if (strncmp(at, "..", 2) == 0 && (at[2] == '/' || at[2] == '\0')) {
-            why_set(why, "\"..\" leads out of the job's files");
+            reason_set(reason, "\"..\" leads out of the job's files");
             return TFE_EINVAL;
         }
     }
-    return give(json_string(text), ret, why);
+    return give(json_string(text), ret, reason);
 }
 
 static int read_image(const struct field *field, const json_t *value, json_t **ret,
-                      struct tfe_why *why)
+                      struct tfe_reason *reason)
 {
     const char *text = json_string_value(value);
-    int rc = check_text(value, MSG_IMAGE_MAX, why);
+    int rc = check_text(value, MSG_IMAGE_MAX, reason);
     if (rc == 0 && !submission_is_image(text)) {
-        why_set(why, "\"%.64s\" is no name of an image in a registry", text);
+        reason_set(reason, "\"%.64s\" is no name of an image in a registry", text);
         rc = TFE_EINVAL;
     }
-    return rc ? rc : give(json_string(text), ret, why);
+    return rc ? rc : give(json_string(text), ret, reason);
 }
 
 static int read_words(const struct field *field, const json_t *value, json_t **ret,
-                      struct tfe_why *why)
+                      struct tfe_reason *reason)
 {
     size_t n = json_array_size(value);
     if (!json_is_array(value) || n == 0 || n > MSG_WORDS_MAX) {
-        why_set(why, "a list of 1 to %u texts is wanted", MSG_WORDS_MAX);
+        reason_set(reason, "a list of 1 to %u texts is wanted", MSG_WORDS_MAX);
         return TFE_EINVAL;
     }
     for (size_t i = 0; i < n; i++) {
-        int rc = check_text(json_array_get(value, i), MSG_WORD_MAX, why);
+        int rc = check_text(json_array_get(value, i), MSG_WORD_MAX, reason);
         if (rc) {
-            why_prefix(why, "[%zu]", i);
+            reason_prefix(reason, "[%zu]", i);
             return rc;
         }
     }
     if (json_string_length(json_array_get(value, 0)) == 0) {
-        why_set(why, "[0]: the program has no name");
+        reason_set(reason, "[0]: the program has no name");
         return TFE_EINVAL;
     }
-    return give(json_deep_copy(value), ret, why);
+    return give(json_deep_copy(value), ret, reason);
 }
 
-static int check_variable(const char *key, const json_t *value, struct tfe_why *why)
+static int check_variable(const char *key, const json_t *value, struct tfe_reason *reason)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
     static const char others[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
     if (!*key || !strchr(letters, *key) || key[strspn(key, others)] != '\0') {
-        why_set(why, "no name of a variable");
+        reason_set(reason, "no name of a variable");
         return TFE_EINVAL;
     }
     if (strcmp(key, "TF_CONFIG") == 0 || strncmp(key, "TFE_", 4) == 0) {
-        why_set(why, "the agent sets it for each trainer");
+        reason_set(reason, "the agent sets it for each trainer");
         return TFE_EINVAL;
     }
-    return check_text(value, MSG_WORD_MAX - strlen(key) - 1, why);
+    return check_text(value, MSG_WORD_MAX - strlen(key) - 1, reason);
 }
 
 static bool is_visible(const char *text)
@@ -188,15 +189,15 @@ static bool is_visible(const char *text)
 }
 
 /* Agents' labels look like this, too. */
-static int check_label(const char *key, const json_t *value, struct tfe_why *why)
+static int check_label(const char *key, const json_t *value, struct tfe_reason *reason)
 {
-    int rc = check_text(value, MSG_POOL_LABEL_MAX, why);
+    int rc = check_text(value, MSG_POOL_LABEL_MAX, reason);
     if (rc == 0 && (!*key || *key == '@' || strchr(key, '=') || !is_visible(key) ||
                     !is_visible(json_string_value(value)) || strchr(key, ',') ||
                     strchr(json_string_value(value), ',') ||
                     strlen(key) + 1 + json_string_length(value) > MSG_POOL_LABEL_MAX)) {
-        why_set(
-            why,
+        reason_set(
+            reason,
             "KEY=VALUE of at most %u visible characters is wanted, without ',', without '=' in KEY "
             "and without '@' in front of it",
             MSG_POOL_LABEL_MAX);
@@ -207,62 +208,62 @@ static int check_label(const char *key, const json_t *value, struct tfe_why *why
 
 /* Those of tfe-agent's options that a job may set: what it wishes, and no place or person of the
  * machine that it comes to. */
-static int check_option(const char *key, const json_t *value, struct tfe_why *why)
+static int check_option(const char *key, const json_t *value, struct tfe_reason *reason)
 {
     static const char *const fields[] = {"nproc-per-node", "ps", "chief", "evaluator"};
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
         if (strcmp(key, fields[i]) == 0) {
-            why_set(why, "it is a field of the job file itself");
+            reason_set(reason, "it is a field of the job file itself");
             return TFE_EINVAL;
         }
     }
     if (job_option_is_free(key, strlen(key))) {
-        return json_is_true(value) ? 0 : check_text(value, MSG_WORD_MAX, why);
+        return json_is_true(value) ? 0 : check_text(value, MSG_WORD_MAX, reason);
     }
-    why_set(why, "no option of tfe-agent that a job may set");
+    reason_set(reason, "no option of tfe-agent that a job may set");
     return TFE_EINVAL;
 }
 
 static int read_map(const json_t *value, size_t most,
-                    int (*check)(const char *key, const json_t *value, struct tfe_why *why),
-                    json_t **ret, struct tfe_why *why)
+                    int (*check)(const char *key, const json_t *value, struct tfe_reason *reason),
+                    json_t **ret, struct tfe_reason *reason)
 {
     const char *key;
     json_t *item;
     if (!json_is_object(value) || json_object_size(value) > most) {
-        why_set(why, "a mapping of at most %zu names to texts is wanted", most);
+        reason_set(reason, "a mapping of at most %zu names to texts is wanted", most);
         return TFE_EINVAL;
     }
     json_object_foreach((json_t *)(uintptr_t)value, key, item)
     {
-        int rc = check(key, item, why);
+        int rc = check(key, item, reason);
         if (rc) {
-            why_prefix(why, "%.64s", key);
+            reason_prefix(reason, "%.64s", key);
             return rc;
         }
     }
-    return give(json_deep_copy(value), ret, why);
+    return give(json_deep_copy(value), ret, reason);
 }
 
 static int read_env(const struct field *field, const json_t *value, json_t **ret,
-                    struct tfe_why *why)
+                    struct tfe_reason *reason)
 {
-    return read_map(value, MSG_WORDS_MAX, check_variable, ret, why);
+    return read_map(value, MSG_WORDS_MAX, check_variable, ret, reason);
 }
 
 static int read_labels(const struct field *field, const json_t *value, json_t **ret,
-                       struct tfe_why *why)
+                       struct tfe_reason *reason)
 {
-    return read_map(value, MSG_POOL_LABELS_MAX, check_label, ret, why);
+    return read_map(value, MSG_POOL_LABELS_MAX, check_label, ret, reason);
 }
 
 static int read_options(const struct field *field, const json_t *value, json_t **ret,
-                        struct tfe_why *why)
+                        struct tfe_reason *reason)
 {
-    return read_map(value, MSG_POOL_LABELS_MAX, check_option, ret, why);
+    return read_map(value, MSG_POOL_LABELS_MAX, check_option, ret, reason);
 }
 
-static int check_role(const char *key, struct tfe_why *why)
+static int check_role(const char *key, struct tfe_reason *reason)
 {
     static const char *const roles[] = {"worker", "chief", "ps", "evaluator"};
     for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++) {
@@ -270,61 +271,61 @@ static int check_role(const char *key, struct tfe_why *why)
             return 0;
         }
     }
-    why_set(why, "none of worker, chief, ps, evaluator");
+    reason_set(reason, "none of worker, chief, ps, evaluator");
     return TFE_EINVAL;
 }
 
-static int check_labels_of(const char *key, const json_t *value, struct tfe_why *why)
+static int check_labels_of(const char *key, const json_t *value, struct tfe_reason *reason)
 {
     json_t *copy = NULL;
-    int rc = check_role(key, why);
-    rc = rc ? rc : read_labels(NULL, value, &copy, why);
+    int rc = check_role(key, reason);
+    rc = rc ? rc : read_labels(NULL, value, &copy, reason);
     json_decref(copy);
     return rc;
 }
 
 static int read_role_labels(const struct field *field, const json_t *value, json_t **ret,
-                            struct tfe_why *why)
+                            struct tfe_reason *reason)
 {
-    return read_map(value, 4, check_labels_of, ret, why);
+    return read_map(value, 4, check_labels_of, ret, reason);
 }
 
 static const struct field restart_field = {
     .words = (const char *const[]){"Never", "OnFailure", "Always", "ExitCode", NULL}};
 
-static int check_restart_of(const char *key, const json_t *value, struct tfe_why *why)
+static int check_restart_of(const char *key, const json_t *value, struct tfe_reason *reason)
 {
     json_t *copy = NULL;
-    int rc = check_role(key, why);
-    rc = rc ? rc : read_word(&restart_field, value, &copy, why);
+    int rc = check_role(key, reason);
+    rc = rc ? rc : read_word(&restart_field, value, &copy, reason);
     json_decref(copy);
     return rc;
 }
 
 /* One for all roles, or for each its own. */
 static int read_restart(const struct field *field, const json_t *value, json_t **ret,
-                        struct tfe_why *why)
+                        struct tfe_reason *reason)
 {
-    return json_is_object(value) ? read_map(value, 4, check_restart_of, ret, why)
-                                 : read_word(&restart_field, value, ret, why);
+    return json_is_object(value) ? read_map(value, 4, check_restart_of, ret, reason)
+                                 : read_word(&restart_field, value, ret, reason);
 }
 
 /* A member of a field's mapping; *ret is borrowed, NULL where it is not said. */
 static int read_member(const json_t *value, const char *name, bool (*is_sound)(const char *text),
-                       const char *wanted, struct tfe_why *why, const json_t **ret)
+                       const char *wanted, struct tfe_reason *reason, const json_t **ret)
 {
     const json_t *member = json_object_get(value, name);
     *ret = NULL;
     if (!member || json_is_null(member)) {
         return 0;
     }
-    int rc = check_text(member, MSG_WORD_MAX, why);
+    int rc = check_text(member, MSG_WORD_MAX, reason);
     if (rc == 0 && !is_sound(json_string_value(member))) {
-        why_set(why, "%s is wanted", wanted);
+        reason_set(reason, "%s is wanted", wanted);
         rc = TFE_EINVAL;
     }
     if (rc) {
-        why_prefix(why, "%s", name);
+        reason_prefix(reason, "%s", name);
         return rc;
     }
     *ret = member;
@@ -343,7 +344,7 @@ static bool is_absolute(const char *text)
 
 /* Copies the members that are said, and nothing but these may be there. */
 static int copy_members(const json_t *value, const json_t *const *said, const char *const *names,
-                        size_t n, json_t **ret, struct tfe_why *why)
+                        size_t n, json_t **ret, struct tfe_reason *reason)
 {
     const char *key;
     json_t *item;
@@ -354,7 +355,7 @@ static int copy_members(const json_t *value, const json_t *const *said, const ch
             i++;
         }
         if (i == n) {
-            why_set(why, "%.64s: no such field", key);
+            reason_set(reason, "%.64s: no such field", key);
             return TFE_EINVAL;
         }
     }
@@ -362,38 +363,38 @@ static int copy_members(const json_t *value, const json_t *const *said, const ch
     for (size_t i = 0; i < n; i++) {
         if (said[i] && json_object_set_new(copy, names[i], json_deep_copy(said[i]))) {
             json_decref(copy);
-            return no_memory(why);
+            return no_memory(reason);
         }
     }
-    return give(copy, ret, why);
+    return give(copy, ret, reason);
 }
 
 static int read_source(const struct field *field, const json_t *value, json_t **ret,
-                       struct tfe_why *why)
+                       struct tfe_reason *reason)
 {
     static const char *const names[] = {"path", "bundle", "git", "ref"};
     const json_t *said[4];
     int rc;
     if (!json_is_object(value)) {
-        why_set(why, "a mapping with path, bundle, or git and ref is wanted");
+        reason_set(reason, "a mapping with path, bundle, or git and ref is wanted");
         return TFE_EINVAL;
     }
-    if ((rc = read_member(value, names[0], is_absolute, "an absolute path", why, &said[0])) ||
-        (rc = read_member(value, names[1], is_said, "a directory", why, &said[1])) ||
-        (rc = read_member(value, names[2], is_said, "a repository's URL", why, &said[2])) ||
-        (rc = read_member(value, names[3], is_said, "a branch, tag or commit", why, &said[3]))) {
+    if ((rc = read_member(value, names[0], is_absolute, "an absolute path", reason, &said[0])) ||
+        (rc = read_member(value, names[1], is_said, "a directory", reason, &said[1])) ||
+        (rc = read_member(value, names[2], is_said, "a repository's URL", reason, &said[2])) ||
+        (rc = read_member(value, names[3], is_said, "a branch, tag or commit", reason, &said[3]))) {
         return rc;
     }
     if (!!said[0] + !!said[1] + !!said[2] != 1 || (said[3] && !said[2])) {
-        why_set(why, "one of path, bundle and git is wanted, and ref with git only");
+        reason_set(reason, "one of path, bundle and git is wanted, and ref with git only");
         return TFE_EINVAL;
     }
-    return copy_members(value, said, names, 4, ret, why);
+    return copy_members(value, said, names, 4, ret, reason);
 }
 
 /* {min, max}, N for N:N, or the text "MIN:MAX". */
 static int read_sizes(const struct field *field, const json_t *value, json_t **ret,
-                      struct tfe_why *why)
+                      struct tfe_reason *reason)
 {
     static const char *const names[] = {"min", "max"};
     json_int_t size[2] = {json_integer_value(value), json_integer_value(value)};
@@ -401,7 +402,7 @@ static int read_sizes(const struct field *field, const json_t *value, json_t **r
     if (json_is_object(value)) {
         const json_t *said[2] = {json_object_get(value, "min"), json_object_get(value, "max")};
         json_t *copy;
-        int rc = copy_members(value, said, names, 2, &copy, why);
+        int rc = copy_members(value, said, names, 2, &copy, reason);
         if (rc) {
             return rc;
         }
@@ -418,10 +419,10 @@ static int read_sizes(const struct field *field, const json_t *value, json_t **r
         size[1] = is_sound ? strtoll(text + low + 1, NULL, 10) : 0;
     }
     if (!is_sound || size[0] < 1 || size[0] > size[1] || size[1] > MSG_NODES_MAX) {
-        why_set(why, "N, \"MIN:MAX\" or min and max are wanted, from 1 to %u", MSG_NODES_MAX);
+        reason_set(reason, "N, \"MIN:MAX\" or min and max are wanted, from 1 to %u", MSG_NODES_MAX);
         return TFE_EINVAL;
     }
-    return give(json_pack("{sIsI}", "min", size[0], "max", size[1]), ret, why);
+    return give(json_pack("{sIsI}", "min", size[0], "max", size[1]), ret, reason);
 }
 
 static const char *const clean_words[] = {"None", "Running", "All", NULL};
@@ -459,26 +460,26 @@ static const struct field fields[] = {
 #define N_FIELDS (sizeof(fields) / sizeof(fields[0]))
 
 static int read_field(const struct field *field, const json_t *said, json_t **ret,
-                      struct tfe_why *why)
+                      struct tfe_reason *reason)
 {
     json_t *fallback = NULL;
     if (!said || json_is_null(said)) {
         fallback = json_loads(field->fallback, JSON_DECODE_ANY, NULL);
         if (!fallback || json_is_null(fallback)) {
-            return give(fallback, ret, why);
+            return give(fallback, ret, reason);
         }
         said = fallback;
     }
-    int rc = field->read(field, said, ret, why);
+    int rc = field->read(field, said, ret, reason);
     json_decref(fallback);
     if (rc == TFE_EINVAL) {
-        why_prefix(why, "%s", field->name);
+        reason_prefix(reason, "%s", field->name);
     }
     return rc;
 }
 
 /* Where there is no chief, a worker that has its name in TF_CONFIG must be the only one. */
-static int check_environment(const json_t *job, struct tfe_why *why)
+static int check_environment(const json_t *job, struct tfe_reason *reason)
 {
     const char *environment = json_string_value(json_object_get(job, "environment"));
     const json_t *workers = json_object_get(job, "workers");
@@ -487,15 +488,16 @@ static int check_environment(const json_t *job, struct tfe_why *why)
     const bool is_lead = is_chief || (strcmp(environment, "kubeflow-master") == 0 && !has_chief);
     if ((is_lead && json_integer_value(json_object_get(workers, "max")) != 1) ||
         (is_chief && has_chief)) {
-        why_set(why, "environment: %s names the only worker of a job without a chief", environment);
+        reason_set(reason, "environment: %s names the only worker of a job without a chief",
+                   environment);
         return TFE_EINVAL;
     }
     return 0;
 }
 
-static int check_whole(const json_t *job, struct tfe_why *why)
+static int check_whole(const json_t *job, struct tfe_reason *reason)
 {
-    int rc = check_environment(job, why);
+    int rc = check_environment(job, reason);
     if (rc) {
         return rc;
     }
@@ -507,16 +509,16 @@ static int check_whole(const json_t *job, struct tfe_why *why)
         n_labels += json_object_size(labels);
     }
     if (n_labels > MSG_POOL_LABELS_MAX) {
-        why_set(why, "labels and role_labels: more than %u in all", MSG_POOL_LABELS_MAX);
+        reason_set(reason, "labels and role_labels: more than %u in all", MSG_POOL_LABELS_MAX);
         return TFE_EINVAL;
     }
     size_t n_bytes = json_dumpb(job, NULL, 0, JSON_COMPACT);
     if (n_bytes == 0) {
-        return no_memory(why);
+        return no_memory(reason);
     }
     if (n_bytes > MSG_SPEC_MAX) {
-        why_set(why, "the job needs more than %u bytes: put what is long into its files",
-                MSG_SPEC_MAX);
+        reason_set(reason, "the job needs more than %u bytes: put what is long into its files",
+                   MSG_SPEC_MAX);
         return TFE_EINVAL;
     }
     return 0;
@@ -529,22 +531,22 @@ static bool is_there(const json_t *tree, const char *field)
 }
 
 /* A name is made of one of these; a job that has none of them says nothing at all. */
-static int check_named(const json_t *tree, struct tfe_why *why)
+static int check_named(const json_t *tree, struct tfe_reason *reason)
 {
     if (!is_there(tree, "name") && !is_there(tree, "generate_name") && !is_there(tree, "command") &&
         !is_there(tree, "source")) {
-        why_set(why, "name: it is missing, and so is what one could be made of");
+        reason_set(reason, "name: it is missing, and so is what one could be made of");
         return TFE_EINVAL;
     }
     return 0;
 }
 
-static int check_known(const json_t *tree, struct tfe_why *why)
+static int check_known(const json_t *tree, struct tfe_reason *reason)
 {
     const char *key;
     json_t *item;
     if (!json_is_object(tree)) {
-        why_set(why, "a mapping of fields is wanted");
+        reason_set(reason, "a mapping of fields is wanted");
         return TFE_EINVAL;
     }
     json_object_foreach((json_t *)(uintptr_t)tree, key, item)
@@ -554,33 +556,33 @@ static int check_known(const json_t *tree, struct tfe_why *why)
             i++;
         }
         if (i == N_FIELDS) {
-            why_set(why, "%.64s: no such field", key);
+            reason_set(reason, "%.64s: no such field", key);
             return TFE_EINVAL;
         }
     }
     return 0;
 }
 
-int job_file_read(const json_t *tree, json_t **ret, struct tfe_why *why)
+int job_file_read(const json_t *tree, json_t **ret, struct tfe_reason *reason)
 {
-    int rc = check_known(tree, why);
-    rc = rc ? rc : check_named(tree, why);
+    int rc = check_known(tree, reason);
+    rc = rc ? rc : check_named(tree, reason);
     if (rc) {
         return rc;
     }
     json_t *job = json_object();
     if (!job) {
-        return no_memory(why);
+        return no_memory(reason);
     }
     for (size_t i = 0; i < N_FIELDS && rc == 0; i++) {
         json_t *value;
-        rc = read_field(&fields[i], json_object_get(tree, fields[i].name), &value, why);
+        rc = read_field(&fields[i], json_object_get(tree, fields[i].name), &value, reason);
         if (rc == 0 && json_object_set_new(job, fields[i].name, value)) {
-            rc = no_memory(why);
+            rc = no_memory(reason);
         }
     }
     if (rc == 0) {
-        rc = check_whole(job, why);
+        rc = check_whole(job, reason);
     }
     if (rc) {
         json_decref(job);
@@ -590,20 +592,20 @@ int job_file_read(const json_t *tree, json_t **ret, struct tfe_why *why)
     return 0;
 }
 
-void job_file_warn(const json_t *job, struct tfe_why *warning)
+void job_file_warn(const json_t *job, struct tfe_reason *warning)
 {
     const char *image = json_string_value(json_object_get(job, "image"));
-    why_set(warning, "%s", "");
+    reason_set(warning, "%s", "");
     if (image) {
-        why_set(warning,
-                "image %.200s is run on nodes with --runtime; on others the command finds what "
-                "each has",
-                image);
+        reason_set(warning,
+                   "image %.200s is run on nodes with --runtime; on others the command finds what "
+                   "each has",
+                   image);
     }
 }
 
 /* "kubectl get -o yaml" writes a list, also of one. */
-static int find_item(const json_t **tree, struct tfe_why *why)
+static int find_item(const json_t **tree, struct tfe_reason *reason)
 {
     const char *kind = json_string_value(json_object_get(*tree, "kind"));
     const json_t *items = json_object_get(*tree, "items");
@@ -611,27 +613,29 @@ static int find_item(const json_t **tree, struct tfe_why *why)
         return 0;
     }
     if (json_array_size(items) != 1) {
-        why_set(why, "items: %zu of them, and one job a file is wanted", json_array_size(items));
+        reason_set(reason, "items: %zu of them, and one job a file is wanted",
+                   json_array_size(items));
         return TFE_EINVAL;
     }
     *tree = json_array_get(items, 0);
     return 0;
 }
 
-int job_file_take(const json_t *tree, json_t **ret, struct tfe_why *warning, struct tfe_why *why)
+int job_file_take(const json_t *tree, json_t **ret, struct tfe_reason *warning,
+                  struct tfe_reason *reason)
 {
     json_t *own = NULL;
-    int rc = find_item(&tree, why);
+    int rc = find_item(&tree, reason);
     if (rc) {
         return rc;
     }
-    rc = tfjob_is(tree) ? tfjob_read(tree, &own, why) : 0;
+    rc = tfjob_is(tree) ? tfjob_read(tree, &own, reason) : 0;
     if (rc == 0) {
-        rc = job_file_read(own ? own : tree, ret, why);
+        rc = job_file_read(own ? own : tree, ret, reason);
     }
     if (rc == 0) {
         job_file_warn(*ret, warning);
     }
     json_decref(own);
-    return rc == TFE_ENOMEM ? no_memory(why) : rc;
+    return rc == TFE_ENOMEM ? no_memory(reason) : rc;
 }

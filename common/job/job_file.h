@@ -13,14 +13,14 @@
 
 /* Reads a tree of our own form and gives its canonical one, which is the caller's.
  * TFE_EINVAL: why names the field ("workers.min: …"); TFE_ENOMEM. */
-int job_file_read(const json_t *tree, json_t **ret, struct tfe_why *why) TFE_MUST_CHECK;
+int job_file_read(const json_t *tree, json_t **ret, struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* What a job file says, ours or a TFJob manifest, to the canonical form. warning is one sentence
  * for the user, or "". As job_file_read. */
-int job_file_take(const json_t *tree, json_t **ret, struct tfe_why *warning,
-                  struct tfe_why *why) TFE_MUST_CHECK;
+int job_file_take(const json_t *tree, json_t **ret, struct tfe_reason *warning,
+                  struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* What the user of a job in its canonical form has to know: one sentence, or "". */
-void job_file_warn(const json_t *job, struct tfe_why *warning);
+void job_file_warn(const json_t *job, struct tfe_reason *warning);
 
 #endif

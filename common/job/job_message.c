@@ -14,9 +14,9 @@ struct texts {
     size_t n;
 };
 
-static int no_memory(struct tfe_why *why)
+static int no_memory(struct tfe_reason *reason)
 {
-    why_set(why, "out of memory");
+    reason_set(reason, "out of memory");
     return TFE_ENOMEM;
 }
 
@@ -140,7 +140,7 @@ static uint32_t restarts_of(const json_t *job)
     return json_is_object(roles) ? policies : MSG_UNSET;
 }
 
-static int set_source(const json_t *job, struct msg_spec *spec, struct tfe_why *why)
+static int set_source(const json_t *job, struct msg_spec *spec, struct tfe_reason *reason)
 {
     static const char *const names[] = {
         [SOURCE_PATH] = "path", [SOURCE_BUNDLE] = "bundle", [SOURCE_GIT] = "git"};
@@ -150,21 +150,21 @@ static int set_source(const json_t *job, struct msg_spec *spec, struct tfe_why *
     for (unsigned kind = SOURCE_PATH; kind <= SOURCE_GIT && !text; kind++) {
         const char *said = json_string_value(json_object_get(source, names[kind]));
         if (said && asprintf(&text, "%s%s%s", said, ref ? "@" : "", ref ? ref : "") < 0) {
-            return no_memory(why);
+            return no_memory(reason);
         }
         spec->source_kind = said ? (enum tfe_source)kind : SOURCE_NONE;
     }
     spec->source = text ? text : "";
     if ((spec->source_kind == SOURCE_BUNDLE && !submission_is_digest(text)) ||
         (spec->source_kind == SOURCE_GIT && !submission_commit(text))) {
-        why_set(why, "source: a digest, or a whole commit, is wanted here");
+        reason_set(reason, "source: a digest, or a whole commit, is wanted here");
         free(text);
         return TFE_EINVAL;
     }
     return 0;
 }
 
-int job_message_make(const json_t *job, struct msg_spec *ret, struct tfe_why *why)
+int job_message_make(const json_t *job, struct msg_spec *ret, struct tfe_reason *reason)
 {
     struct texts argv = {.v = NULL};
     struct texts env = {.v = NULL};
@@ -196,7 +196,7 @@ int job_message_make(const json_t *job, struct msg_spec *ret, struct tfe_why *wh
     if (spec.restart_policies == MSG_UNSET) {
         spec.restart_policy = (enum tfe_restart_policy)word_of(job, "restart_policy", restart_at);
     }
-    int rc = set_source(job, &spec, why);
+    int rc = set_source(job, &spec, reason);
     if (rc) {
         return rc;
     }
@@ -217,7 +217,7 @@ int job_message_make(const json_t *job, struct msg_spec *ret, struct tfe_why *wh
     spec.n_options = options.n;
     if (failed) {
         job_message_done(&spec);
-        return no_memory(why);
+        return no_memory(reason);
     }
     *ret = spec;
     return 0;

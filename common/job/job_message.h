@@ -11,7 +11,8 @@
 /* Makes SPEC of a job's canonical form with a name, whose texts it borrows; its lists are the
  * caller's to end. TFE_EINVAL: what no server takes yet; why names the field. TFE_ENOMEM with why.
  */
-int job_message_make(const json_t *job, struct msg_spec *ret, struct tfe_why *why) TFE_MUST_CHECK;
+int job_message_make(const json_t *job, struct msg_spec *ret,
+                     struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* A zeroed one is allowed. */
 void job_message_done(struct msg_spec *spec);

@@ -78,7 +78,7 @@ static struct piece place_of(const json_t *job)
     return is(place, ".") || is(place, "..") ? (struct piece){NULL, 0} : place;
 }
 
-int job_name_make(json_t *job, const uint8_t random[JOB_NAME_RANDOM], struct tfe_why *why)
+int job_name_make(json_t *job, const uint8_t random[JOB_NAME_RANDOM], struct tfe_reason *reason)
 {
     static const char letters[] = "bcdfghjklmnpqrstvwxz2456789"; /* they spell nothing */
     const char *begins = json_string_value(json_object_get(job, "generate_name"));
@@ -101,7 +101,7 @@ int job_name_make(json_t *job, const uint8_t random[JOB_NAME_RANDOM], struct tfe
         name[n++] = letters[random[i] % (sizeof(letters) - 1)];
     }
     if (json_object_set_new(job, "name", json_stringn(name, n)) != 0) {
-        why_set(why, "out of memory");
+        reason_set(reason, "out of memory");
         return TFE_ENOMEM;
     }
     return 0;

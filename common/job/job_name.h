@@ -22,6 +22,6 @@ bool job_name_is_wanted(const json_t *job);
  * script's says nothing) and '-'; then what comes of the random bytes. A name that was made before
  * is made anew. TFE_ENOMEM with why. */
 int job_name_make(json_t *job, const uint8_t random[JOB_NAME_RANDOM],
-                  struct tfe_why *why) TFE_MUST_CHECK;
+                  struct tfe_reason *reason) TFE_MUST_CHECK;
 
 #endif

@@ -102,13 +102,13 @@ bool tfjob_is(const json_t *tree)
     return json_object_get(tree, "apiVersion") || json_object_get(tree, "kind");
 }
 
-static int invalid(struct tfe_why *why, const char *sentence)
+static int invalid(struct tfe_reason *reason, const char *sentence)
 {
-    why_set(why, "%s", sentence);
+    reason_set(reason, "%s", sentence);
     return TFE_EINVAL;
 }
 
-static int check_kind(const json_t *tree, struct manifest *m, struct tfe_why *why)
+static int check_kind(const json_t *tree, struct manifest *m, struct tfe_reason *reason)
 {
     static const char *const versions[] = {"kubeflow.org/v1",       "kubeflow.org/v1beta2",
                                            "kubeflow.org/v1beta1",  "kubeflow.org/v1alpha2",
@@ -118,19 +118,19 @@ static int check_kind(const json_t *tree, struct manifest *m, struct tfe_why *wh
     const char *kind = json_string_value(json_object_get(tree, "kind"));
     size_t at = 0;
     if (!kind || strcasecmp(kind, "TFJob") != 0) {
-        return invalid(why, "kind: of Kubernetes' kinds TFJob is known");
+        return invalid(reason, "kind: of Kubernetes' kinds TFJob is known");
     }
     while (at < n && (!version || strcmp(version, versions[at]) != 0)) {
         at++;
     }
     if (at == n) {
-        return invalid(why, "apiVersion: kubeflow.org/v1 or one of its forerunners is wanted");
+        return invalid(reason, "apiVersion: kubeflow.org/v1 or one of its forerunners is wanted");
     }
     m->is_list = at >= 4;
-    return tfjob_keys(tree, "", top_keys, why);
+    return tfjob_keys(tree, "", top_keys, reason);
 }
 
-static int find_role(const char *name, enum role *ret, struct tfe_why *why)
+static int find_role(const char *name, enum role *ret, struct tfe_reason *reason)
 {
     for (enum role role = 0; role < N_ROLES; role++) {
         if (name && strcasecmp(name, roles[role].name) == 0) {
@@ -138,12 +138,13 @@ static int find_role(const char *name, enum role *ret, struct tfe_why *why)
             return 0;
         }
     }
-    why_set(why, "\"%.64s\" is none of Chief, Master, Worker, PS, Evaluator", name ? name : "");
+    reason_set(reason, "\"%.64s\" is none of Chief, Master, Worker, PS, Evaluator",
+               name ? name : "");
     return TFE_EINVAL;
 }
 
 /* A job has one command and one environment: *shape is the caller's until it is taken in. */
-static int take_shape(struct manifest *m, enum role role, json_t *shape, struct tfe_why *why)
+static int take_shape(struct manifest *m, enum role role, json_t *shape, struct tfe_reason *reason)
 {
     const char *key;
     json_t *value;
@@ -155,8 +156,8 @@ static int take_shape(struct manifest *m, enum role role, json_t *shape, struct 
     json_object_foreach(shape, key, value)
     {
         if (!json_equal(value, json_object_get(m->shape, key))) {
-            why_set(why, "its %s is not the one of %s: all roles of a job have one here", key,
-                    m->shaped);
+            reason_set(reason, "its %s is not the one of %s: all roles of a job have one here", key,
+                       m->shaped);
             return TFE_EINVAL;
         }
     }
@@ -164,7 +165,8 @@ static int take_shape(struct manifest *m, enum role role, json_t *shape, struct 
 }
 
 /* Each role has its own. */
-static int take_restart(struct manifest *m, enum role role, json_t *shape, struct tfe_why *why)
+static int take_restart(struct manifest *m, enum role role, json_t *shape,
+                        struct tfe_reason *reason)
 {
     json_t *said = json_incref(json_object_get(shape, "restart_policy"));
     (void)json_object_del(shape, "restart_policy");
@@ -172,93 +174,93 @@ static int take_restart(struct manifest *m, enum role role, json_t *shape, struc
         json_decref(said);
         said = json_string(m->is_list ? "OnFailure" : "Never");
     }
-    return tfjob_put(m->restarts, roles[role].ours, said, why);
+    return tfjob_put(m->restarts, roles[role].ours, said, reason);
 }
 
 static int read_template(struct manifest *m, enum role role, const json_t *replica,
-                         struct tfe_why *why)
+                         struct tfe_reason *reason)
 {
     json_t *shape;
     json_t *labels;
-    int rc = tfjob_template(replica, &shape, &labels, why);
+    int rc = tfjob_template(replica, &shape, &labels, reason);
     if (rc) {
         return rc;
     }
-    rc = take_restart(m, role, shape, why);
-    rc = rc ? rc : take_shape(m, role, shape, why);
+    rc = take_restart(m, role, shape, reason);
+    rc = rc ? rc : take_shape(m, role, shape, reason);
     json_decref(shape);
     if (rc || json_object_size(labels) == 0) {
         json_decref(labels);
         return rc;
     }
-    return tfjob_put(m->role_labels, roles[role].ours, labels, why);
+    return tfjob_put(m->role_labels, roles[role].ours, labels, reason);
 }
 
 /* A PS without a template runs TensorFlow's own server. */
-static int read_default_ps(struct manifest *m, const json_t *replica, struct tfe_why *why)
+static int read_default_ps(struct manifest *m, const json_t *replica, struct tfe_reason *reason)
 {
     json_t *shape = json_object();
     const json_t *restart = json_object_get(replica, "restartPolicy");
-    int rc =
-        tfjob_put(shape, "restart_policy",
-                  restart && !tfjob_is_empty(restart) ? json_deep_copy(restart) : json_null(), why);
-    rc = rc ? rc : take_restart(m, PS, shape, why);
+    int rc = tfjob_put(shape, "restart_policy",
+                       restart && !tfjob_is_empty(restart) ? json_deep_copy(restart) : json_null(),
+                       reason);
+    rc = rc ? rc : take_restart(m, PS, shape, reason);
     json_decref(shape);
     m->default_ps = true;
     return rc;
 }
 
 static int read_replica(struct manifest *m, enum role role, const json_t *replica,
-                        struct tfe_why *why)
+                        struct tfe_reason *reason)
 {
     const json_t *said = json_object_get(replica, "replicas");
     json_int_t n = said ? json_integer_value(said) : 1;
-    int rc = tfjob_keys(replica, "", m->is_list ? list_replica_keys : map_replica_keys, why);
+    int rc = tfjob_keys(replica, "", m->is_list ? list_replica_keys : map_replica_keys, reason);
     if (rc) {
         return rc;
     }
     if (m->is_there[role]) {
-        return invalid(why, "it is there twice");
+        return invalid(reason, "it is there twice");
     }
     if ((said && !json_is_integer(said)) || n < 1 || n > roles[role].most) {
-        why_set(why, "replicas: a whole number from 1 to %lld is wanted%s",
-                (long long)roles[role].most, json_is_string(said) ? ", and this is a text" : "");
+        reason_set(reason, "replicas: a whole number from 1 to %lld is wanted%s",
+                   (long long)roles[role].most, json_is_string(said) ? ", and this is a text" : "");
         return TFE_EINVAL;
     }
     m->is_there[role] = true;
     m->n[role] = n;
     return role == PS && !json_object_get(replica, "template")
-               ? read_default_ps(m, replica, why)
-               : read_template(m, role, replica, why);
+               ? read_default_ps(m, replica, reason)
+               : read_template(m, role, replica, reason);
 }
 
-static int read_map(struct manifest *m, const json_t *specs, struct tfe_why *why)
+static int read_map(struct manifest *m, const json_t *specs, struct tfe_reason *reason)
 {
     const char *name;
     json_t *replica;
     json_object_foreach((json_t *)(uintptr_t)specs, name, replica)
     {
         enum role role;
-        int rc = find_role(name, &role, why);
-        rc = rc ? rc : read_replica(m, role, replica, why);
+        int rc = find_role(name, &role, reason);
+        rc = rc ? rc : read_replica(m, role, replica, reason);
         if (rc) {
-            why_prefix(why, "spec.tfReplicaSpecs.%.64s", name);
+            reason_prefix(reason, "spec.tfReplicaSpecs.%.64s", name);
             return rc;
         }
     }
     return 0;
 }
 
-static int read_list(struct manifest *m, const json_t *specs, struct tfe_why *why)
+static int read_list(struct manifest *m, const json_t *specs, struct tfe_reason *reason)
 {
     for (size_t i = 0; i < json_array_size(specs); i++) {
         const json_t *replica = json_array_get(specs, i);
         const json_t *type = json_object_get(replica, "tfReplicaType");
         enum role role = MASTER; /* where it is not said */
-        int rc = type ? find_role(json_string_value(type), &role, why) : 0;
-        rc = rc ? rc : read_replica(m, role, replica, why);
+        int rc = type ? find_role(json_string_value(type), &role, reason) : 0;
+        rc = rc ? rc : read_replica(m, role, replica, reason);
         if (rc) {
-            why_prefix(why, "spec.replicaSpecs[%zu]", i);
+            reason_prefix(reason, "spec.replicaSpecs[%zu]", i);
             return rc;
         }
     }
@@ -266,7 +268,8 @@ static int read_list(struct manifest *m, const json_t *specs, struct tfe_why *wh
 }
 
 /* Whose success ends an old job: its master's, or worker 0's where there is none, as here. */
-static int read_termination(const struct manifest *m, const json_t *policy, struct tfe_why *why)
+static int read_termination(const struct manifest *m, const json_t *policy,
+                            struct tfe_reason *reason)
 {
     const json_t *chief = json_object_get(policy, "chief");
     const char *name = json_string_value(json_object_get(chief, "replicaName"));
@@ -276,36 +279,36 @@ static int read_termination(const struct manifest *m, const json_t *policy, stru
     }
     if (!name || strcasecmp(name, roles[wanted].name) != 0 ||
         json_integer_value(json_object_get(chief, "replicaIndex")) != 0) {
-        why_set(why,
-                "spec.terminationPolicy: it cannot be honoured: %s 0 ends a job with these "
-                "roles",
-                roles[wanted].name);
+        reason_set(reason,
+                   "spec.terminationPolicy: it cannot be honoured: %s 0 ends a job with these "
+                   "roles",
+                   roles[wanted].name);
         return TFE_EINVAL;
     }
     return 0;
 }
 
 /* What is there of the chief is the worker's. */
-static int make_worker(json_t *by_role, struct tfe_why *why)
+static int make_worker(json_t *by_role, struct tfe_reason *reason)
 {
     json_t *chiefs = json_object_get(by_role, "chief");
-    int rc = chiefs ? tfjob_put(by_role, "worker", json_incref(chiefs), why) : 0;
+    int rc = chiefs ? tfjob_put(by_role, "worker", json_incref(chiefs), reason) : 0;
     (void)json_object_del(by_role, "chief");
     return rc;
 }
 
 /* A job without a Worker is trained by its chief, which is the only worker here. TF_CONFIG keeps
  * its name, unless it is alone: it has no cluster that could call it something else. */
-static int chief_becomes_worker(struct manifest *m, enum role chief, struct tfe_why *why)
+static int chief_becomes_worker(struct manifest *m, enum role chief, struct tfe_reason *reason)
 {
     m->is_there[WORKER] = true;
     m->n[WORKER] = 1;
     m->is_there[chief] = false;
-    int rc = make_worker(m->role_labels, why);
-    return rc ? rc : make_worker(m->restarts, why);
+    int rc = make_worker(m->role_labels, reason);
+    return rc ? rc : make_worker(m->restarts, reason);
 }
 
-static int put_roles(struct manifest *m, struct tfe_why *why)
+static int put_roles(struct manifest *m, struct tfe_reason *reason)
 {
     const bool has_worker = m->is_there[WORKER];
     const bool has_others = m->is_there[PS] || m->is_there[EVALUATOR];
@@ -313,10 +316,10 @@ static int put_roles(struct manifest *m, struct tfe_why *why)
     const char *environment = chief == MASTER ? "kubeflow-master" : "kubeflow";
     int rc;
     if (m->is_there[MASTER] && m->is_there[CHIEF]) {
-        return invalid(why, "Chief and Master are two names for one: there can be only one");
+        return invalid(reason, "Chief and Master are two names for one: there can be only one");
     }
     if (!has_worker && !m->is_there[chief]) {
-        return invalid(why, "a job without a Worker, Chief or Master: nobody would train");
+        return invalid(reason, "a job without a Worker, Chief or Master: nobody would train");
     }
     if (!has_worker) {
         if (!has_others) {
@@ -324,18 +327,18 @@ static int put_roles(struct manifest *m, struct tfe_why *why)
         } else if (chief == CHIEF) {
             environment = "kubeflow-chief";
         }
-        rc = chief_becomes_worker(m, chief, why);
+        rc = chief_becomes_worker(m, chief, reason);
         if (rc) {
             return rc;
         }
     }
-    if ((rc = tfjob_put(m->out, "workers", json_integer(m->n[WORKER]), why)) ||
-        (rc = tfjob_put(m->out, "ps", json_integer(m->n[PS]), why)) ||
-        (rc = tfjob_put(m->out, "chief", json_boolean(m->is_there[chief]), why)) ||
-        (rc = tfjob_put(m->out, "evaluator", json_boolean(m->is_there[EVALUATOR]), why))) {
+    if ((rc = tfjob_put(m->out, "workers", json_integer(m->n[WORKER]), reason)) ||
+        (rc = tfjob_put(m->out, "ps", json_integer(m->n[PS]), reason)) ||
+        (rc = tfjob_put(m->out, "chief", json_boolean(m->is_there[chief]), reason)) ||
+        (rc = tfjob_put(m->out, "evaluator", json_boolean(m->is_there[EVALUATOR]), reason))) {
         return rc;
     }
-    return tfjob_put(m->out, "environment", json_string(environment), why);
+    return tfjob_put(m->out, "environment", json_string(environment), reason);
 }
 
 /* "" is default. */
@@ -347,7 +350,7 @@ static json_t *success_of(const json_t *value)
 
 /* Values are checked where the job file is read: their ranges are the same. */
 static int put_policies(struct manifest *m, const json_t *from, const char *path,
-                        struct tfe_why *why)
+                        struct tfe_reason *reason)
 {
     static const struct {
         const char *theirs, *ours;
@@ -366,12 +369,12 @@ static int put_policies(struct manifest *m, const json_t *from, const char *path
             continue;
         }
         if (json_object_get(m->out, names[i].ours)) {
-            why_set(why, "%s.%s: it is said twice", path, names[i].theirs);
+            reason_set(reason, "%s.%s: it is said twice", path, names[i].theirs);
             return TFE_EINVAL;
         }
         bool is_success = strcmp(names[i].theirs, "successPolicy") == 0;
         int rc = tfjob_put(m->out, names[i].ours,
-                           is_success ? success_of(value) : json_deep_copy(value), why);
+                           is_success ? success_of(value) : json_deep_copy(value), reason);
         if (rc) {
             return rc;
         }
@@ -380,7 +383,7 @@ static int put_policies(struct manifest *m, const json_t *from, const char *path
 }
 
 /* One word, where all roles have the same. */
-static int put_restarts(struct manifest *m, struct tfe_why *why)
+static int put_restarts(struct manifest *m, struct tfe_reason *reason)
 {
     const json_t *first = json_object_iter_value(json_object_iter(m->restarts));
     const char *role;
@@ -391,27 +394,28 @@ static int put_restarts(struct manifest *m, struct tfe_why *why)
         is_one = is_one && json_equal(policy, first);
     }
     return tfjob_put(m->out, "restart_policy",
-                     is_one ? json_deep_copy(first) : json_incref(m->restarts), why);
+                     is_one ? json_deep_copy(first) : json_incref(m->restarts), reason);
 }
 
-static int put_shape(struct manifest *m, struct tfe_why *why)
+static int put_shape(struct manifest *m, struct tfe_reason *reason)
 {
     static const char *const same[] = {"command", "env", "work_dir", "image"};
     json_t *grace = json_object_get(m->shape, "stop_grace");
     for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
-        int rc = tfjob_put(m->out, same[i], json_incref(json_object_get(m->shape, same[i])), why);
+        int rc =
+            tfjob_put(m->out, same[i], json_incref(json_object_get(m->shape, same[i])), reason);
         if (rc) {
             return rc;
         }
     }
     json_t *options = json_object();
-    int rc = put_restarts(m, why);
-    rc = rc ? rc : tfjob_put(m->out, "options", json_incref(options), why);
+    int rc = put_restarts(m, reason);
+    rc = rc ? rc : tfjob_put(m->out, "options", json_incref(options), reason);
     if (rc == 0 && !json_is_null(grace)) {
-        rc = tfjob_put(options, "stop-grace", json_incref(grace), why);
+        rc = tfjob_put(options, "stop-grace", json_incref(grace), reason);
     }
     if (rc == 0 && m->default_ps) {
-        rc = tfjob_put(options, "default-ps", json_true(), why);
+        rc = tfjob_put(options, "default-ps", json_true(), reason);
     }
     json_decref(options);
     return rc;
@@ -429,7 +433,7 @@ static json_t *scalar(const char *text)
 }
 
 static int put_annotation(struct manifest *m, const char *key, const char *text,
-                          struct tfe_why *why)
+                          struct tfe_reason *reason)
 {
     static const struct {
         const char *name; /* behind "tfe/" */
@@ -451,20 +455,20 @@ static int put_annotation(struct manifest *m, const char *key, const char *text,
         json_t *source = json_object_get(m->out, "source");
         if (names[i].is_source && !source) {
             source = json_object();
-            rc = tfjob_put(m->out, "source", source, why);
+            rc = tfjob_put(m->out, "source", source, reason);
             if (rc) {
                 json_decref(value);
                 return rc;
             }
         }
-        return tfjob_put(names[i].is_source ? source : m->out, names[i].ours, value, why);
+        return tfjob_put(names[i].is_source ? source : m->out, names[i].ours, value, reason);
     }
-    return invalid(why, "no such annotation: tfe/ has workers, priority, preempt, nproc, path, "
-                        "bundle, git and ref");
+    return invalid(reason, "no such annotation: tfe/ has workers, priority, preempt, nproc, path, "
+                           "bundle, git and ref");
 }
 
 /* Others' annotations are for others. */
-static int put_annotations(struct manifest *m, const json_t *from, struct tfe_why *why)
+static int put_annotations(struct manifest *m, const json_t *from, struct tfe_reason *reason)
 {
     const char *key;
     json_t *value;
@@ -474,63 +478,63 @@ static int put_annotations(struct manifest *m, const json_t *from, struct tfe_wh
             continue;
         }
         const char *text = json_string_value(value);
-        int rc = text ? put_annotation(m, key + 4, text, why)
-                      : invalid(why, "a text is wanted: put it in quotes");
+        int rc = text ? put_annotation(m, key + 4, text, reason)
+                      : invalid(reason, "a text is wanted: put it in quotes");
         if (rc) {
-            why_prefix(why, "metadata.annotations.%.64s", key);
+            reason_prefix(reason, "metadata.annotations.%.64s", key);
             return rc;
         }
     }
     return 0;
 }
 
-static int read_spec(struct manifest *m, const json_t *spec, struct tfe_why *why)
+static int read_spec(struct manifest *m, const json_t *spec, struct tfe_reason *reason)
 {
     const char *name = m->is_list ? "replicaSpecs" : "tfReplicaSpecs";
     const json_t *specs = json_object_get(spec, name);
-    int rc = tfjob_keys(spec, "spec", m->is_list ? list_spec_keys : map_spec_keys, why);
+    int rc = tfjob_keys(spec, "spec", m->is_list ? list_spec_keys : map_spec_keys, reason);
     if (rc) {
         return rc;
     }
     if (m->is_list ? !json_is_array(specs) : !json_is_object(specs)) {
-        why_set(why, "spec.%s: it is missing", name);
+        reason_set(reason, "spec.%s: it is missing", name);
         return TFE_EINVAL;
     }
     const json_t *dynamic = json_object_get(spec, "enableDynamicWorker");
     if (dynamic && !json_is_false(dynamic)) {
-        return invalid(why, "spec.enableDynamicWorker: it cannot be honoured: the annotation "
-                            "tfe/workers, \"2:8\" say, lets the number change");
+        return invalid(reason, "spec.enableDynamicWorker: it cannot be honoured: the annotation "
+                               "tfe/workers, \"2:8\" say, lets the number change");
     }
     const json_t *policy = json_object_get(spec, "runPolicy");
-    if ((rc = tfjob_keys(policy, "spec.runPolicy", run_policy_keys, why)) ||
-        (rc = m->is_list ? read_list(m, specs, why) : read_map(m, specs, why)) ||
-        (rc = read_termination(m, json_object_get(spec, "terminationPolicy"), why)) ||
-        (rc = put_roles(m, why)) || (rc = put_shape(m, why)) ||
-        (rc = put_policies(m, spec, "spec", why))) {
+    if ((rc = tfjob_keys(policy, "spec.runPolicy", run_policy_keys, reason)) ||
+        (rc = m->is_list ? read_list(m, specs, reason) : read_map(m, specs, reason)) ||
+        (rc = read_termination(m, json_object_get(spec, "terminationPolicy"), reason)) ||
+        (rc = put_roles(m, reason)) || (rc = put_shape(m, reason)) ||
+        (rc = put_policies(m, spec, "spec", reason))) {
         return rc;
     }
-    return put_policies(m, policy, "spec.runPolicy", why);
+    return put_policies(m, policy, "spec.runPolicy", reason);
 }
 
-static int read_whole(struct manifest *m, const json_t *tree, struct tfe_why *why)
+static int read_whole(struct manifest *m, const json_t *tree, struct tfe_reason *reason)
 {
     const json_t *metadata = json_object_get(tree, "metadata");
     const json_t *name = json_object_get(metadata, "name");
     const json_t *begins = json_object_get(metadata, "generateName");
-    int rc = check_kind(tree, m, why);
-    if (rc || (rc = tfjob_keys(metadata, "metadata", tfjob_metadata_keys, why))) {
+    int rc = check_kind(tree, m, reason);
+    if (rc || (rc = tfjob_keys(metadata, "metadata", tfjob_metadata_keys, reason))) {
         return rc;
     }
     const bool is_named = name && !tfjob_is_empty(name);
     if (!is_named && !begins) {
-        return invalid(why, "metadata.name: it is missing");
+        return invalid(reason, "metadata.name: it is missing");
     }
     if ((rc = tfjob_put(m->out, is_named ? "name" : "generate_name",
-                        json_deep_copy(is_named ? name : begins), why)) ||
-        (rc = read_spec(m, json_object_get(tree, "spec"), why))) {
+                        json_deep_copy(is_named ? name : begins), reason)) ||
+        (rc = read_spec(m, json_object_get(tree, "spec"), reason))) {
         return rc;
     }
-    return put_annotations(m, json_object_get(metadata, "annotations"), why);
+    return put_annotations(m, json_object_get(metadata, "annotations"), reason);
 }
 
 /* Removes from mappings, at all depths, the keys whose value is null, {} or []. */
@@ -554,7 +558,7 @@ static void remove_empty(json_t *tree)
     }
 }
 
-int tfjob_read(const json_t *tree, json_t **ret, struct tfe_why *why)
+int tfjob_read(const json_t *tree, json_t **ret, struct tfe_reason *reason)
 {
     struct manifest m = {
         .out = json_object(), .role_labels = json_object(), .restarts = json_object()};
@@ -562,10 +566,10 @@ int tfjob_read(const json_t *tree, json_t **ret, struct tfe_why *why)
     int rc = m.out && m.role_labels && m.restarts && said ? 0 : TFE_ENOMEM;
     if (rc == 0) {
         remove_empty(said);
-        rc = read_whole(&m, said, why);
+        rc = read_whole(&m, said, reason);
     }
     if (rc == 0) {
-        rc = tfjob_put(m.out, "role_labels", json_incref(m.role_labels), why);
+        rc = tfjob_put(m.out, "role_labels", json_incref(m.role_labels), reason);
     }
     json_decref(said);
     json_decref(m.shape);

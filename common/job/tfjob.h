@@ -15,6 +15,6 @@ bool tfjob_is(const json_t *tree);
 /* kubeflow.org/v1 and v1beta1, v1beta2, v1alpha2 with the map tfReplicaSpecs, and v1alpha1 with the
  * list replicaSpecs and tfReplicaType. *ret is a tree for job_file_read, the caller's.
  * TFE_EINVAL: why names the field; TFE_ENOMEM. */
-int tfjob_read(const json_t *tree, json_t **ret, struct tfe_why *why) TFE_MUST_CHECK;
+int tfjob_read(const json_t *tree, json_t **ret, struct tfe_reason *reason) TFE_MUST_CHECK;
 
 #endif

@@ -76,12 +76,12 @@ bool tfjob_is_empty(const json_t *value)
 }
 
 int tfjob_keys(const json_t *value, const char *path, const struct tfjob_key *keys,
-               struct tfe_why *why)
+               struct tfe_reason *reason)
 {
     const char *key;
     json_t *item;
     if (value && !json_is_object(value)) {
-        why_set(why, "%s%sa mapping is wanted", path, *path ? ": " : "");
+        reason_set(reason, "%s%sa mapping is wanted", path, *path ? ": " : "");
         return TFE_EINVAL;
     }
     json_object_foreach((json_t *)(uintptr_t)value, key, item)
@@ -91,18 +91,18 @@ int tfjob_keys(const json_t *value, const char *path, const struct tfjob_key *ke
             at++;
         }
         if ((!at->name || at->why_not) && !tfjob_is_empty(item)) {
-            why_set(why, "%s%s%.64s: it cannot be honoured%s%s", path, *path ? "." : "", key,
-                    at->name ? ": " : "", at->name ? at->why_not : "");
+            reason_set(reason, "%s%s%.64s: it cannot be honoured%s%s", path, *path ? "." : "", key,
+                       at->name ? ": " : "", at->name ? at->why_not : "");
             return TFE_EINVAL;
         }
     }
     return 0;
 }
 
-int tfjob_put(json_t *object, const char *key, json_t *value, struct tfe_why *why)
+int tfjob_put(json_t *object, const char *key, json_t *value, struct tfe_reason *reason)
 {
     if (json_object_set_new(object, key, value)) {
-        why_set(why, "out of memory");
+        reason_set(reason, "out of memory");
         return TFE_ENOMEM;
     }
     return 0;
@@ -144,12 +144,12 @@ static bool add_reference(struct word *word, const char **at, const json_t *env)
 }
 
 /* As Kubernetes expands command, args and values. */
-static int expand(const json_t *value, const json_t *env, json_t **ret, struct tfe_why *why)
+static int expand(const json_t *value, const json_t *env, json_t **ret, struct tfe_reason *reason)
 {
     struct word word = {.n = 0};
     const char *at = json_string_value(value);
     if (!at) {
-        why_set(why, "a text is wanted: put it in quotes");
+        reason_set(reason, "a text is wanted: put it in quotes");
         return TFE_EINVAL;
     }
     bool is_added = true;
@@ -162,22 +162,22 @@ static int expand(const json_t *value, const json_t *env, json_t **ret, struct t
         }
     }
     if (!is_added) {
-        why_set(why, "it is longer than %u bytes", MSG_WORD_MAX);
+        reason_set(reason, "it is longer than %u bytes", MSG_WORD_MAX);
         return TFE_EINVAL;
     }
     *ret = json_string(word.text);
     if (!*ret) {
-        why_set(why, "out of memory");
+        reason_set(reason, "out of memory");
         return TFE_ENOMEM;
     }
     return 0;
 }
 
-static int read_variable(const json_t *item, json_t *env, struct tfe_why *why)
+static int read_variable(const json_t *item, json_t *env, struct tfe_reason *reason)
 {
-    int rc = tfjob_keys(item, "", variable_keys, why);
-    rc =
-        rc ? rc : tfjob_keys(json_object_get(item, "valueFrom"), "valueFrom", value_from_keys, why);
+    int rc = tfjob_keys(item, "", variable_keys, reason);
+    rc = rc ? rc
+            : tfjob_keys(json_object_get(item, "valueFrom"), "valueFrom", value_from_keys, reason);
     if (rc) {
         return rc;
     }
@@ -185,30 +185,30 @@ static int read_variable(const json_t *item, json_t *env, struct tfe_why *why)
     const json_t *value = json_object_get(item, "value");
     json_t *text;
     if (!name || json_object_get(env, name)) {
-        why_set(why, name ? "%s: it is there twice" : "it has no name", name);
+        reason_set(reason, name ? "%s: it is there twice" : "it has no name", name);
         return TFE_EINVAL;
     }
     if (!value) {
-        return tfjob_put(env, name, json_string(""), why);
+        return tfjob_put(env, name, json_string(""), reason);
     }
-    rc = expand(value, env, &text, why);
+    rc = expand(value, env, &text, reason);
     if (rc) {
-        why_prefix(why, "%.64s", name);
+        reason_prefix(reason, "%.64s", name);
         return rc;
     }
-    return tfjob_put(env, name, text, why);
+    return tfjob_put(env, name, text, reason);
 }
 
-static int read_env(const json_t *list, json_t *env, struct tfe_why *why)
+static int read_env(const json_t *list, json_t *env, struct tfe_reason *reason)
 {
     if (list && !json_is_array(list)) {
-        why_set(why, "env: a list is wanted");
+        reason_set(reason, "env: a list is wanted");
         return TFE_EINVAL;
     }
     for (size_t i = 0; i < json_array_size(list); i++) {
-        int rc = read_variable(json_array_get(list, i), env, why);
+        int rc = read_variable(json_array_get(list, i), env, reason);
         if (rc) {
-            why_prefix(why, "env[%zu]", i);
+            reason_prefix(reason, "env[%zu]", i);
             return rc;
         }
     }
@@ -216,21 +216,21 @@ static int read_env(const json_t *list, json_t *env, struct tfe_why *why)
 }
 
 static int add_words(const json_t *list, const char *name, const json_t *env, json_t *words,
-                     struct tfe_why *why)
+                     struct tfe_reason *reason)
 {
     if (list && !json_is_array(list)) {
-        why_set(why, "%s: a list is wanted", name);
+        reason_set(reason, "%s: a list is wanted", name);
         return TFE_EINVAL;
     }
     for (size_t i = 0; i < json_array_size(list); i++) {
         json_t *text;
-        int rc = expand(json_array_get(list, i), env, &text, why);
+        int rc = expand(json_array_get(list, i), env, &text, reason);
         if (rc) {
-            why_prefix(why, "%s[%zu]", name, i);
+            reason_prefix(reason, "%s[%zu]", name, i);
             return rc;
         }
         if (json_array_append_new(words, text)) {
-            why_set(why, "out of memory");
+            reason_set(reason, "out of memory");
             return TFE_ENOMEM;
         }
     }
@@ -239,35 +239,35 @@ static int add_words(const json_t *list, const char *name, const json_t *env, js
 
 /* The image's own command, and what its args would mean, is known to nobody here. */
 static int read_command(const json_t *container, const json_t *env, json_t *shape,
-                        struct tfe_why *why)
+                        struct tfe_reason *reason)
 {
     const json_t *command = json_object_get(container, "command");
     if (json_array_size(command) == 0) {
-        why_set(why, "command: it is missing, and the image's own is not run here");
+        reason_set(reason, "command: it is missing, and the image's own is not run here");
         return TFE_EINVAL;
     }
     json_t *words = json_array();
     if (!words) {
-        why_set(why, "out of memory");
+        reason_set(reason, "out of memory");
         return TFE_ENOMEM;
     }
-    int rc = add_words(command, "command", env, words, why);
-    rc = rc ? rc : add_words(json_object_get(container, "args"), "args", env, words, why);
+    int rc = add_words(command, "command", env, words, reason);
+    rc = rc ? rc : add_words(json_object_get(container, "args"), "args", env, words, reason);
     if (rc) {
         json_decref(words);
         return rc;
     }
-    return tfjob_put(shape, "command", words, why);
+    return tfjob_put(shape, "command", words, reason);
 }
 
-static int add_label(json_t *labels, const char *key, const char *text, struct tfe_why *why)
+static int add_label(json_t *labels, const char *key, const char *text, struct tfe_reason *reason)
 {
     const char *other = json_string_value(json_object_get(labels, key));
     if (!other) {
-        return tfjob_put(labels, key, json_string(text), why);
+        return tfjob_put(labels, key, json_string(text), reason);
     }
     if (strcmp(other, text) != 0 && !quantity_equal(other, text)) {
-        why_set(why, "%.64s: %.64s and %.64s are wanted of one node", key, other, text);
+        reason_set(reason, "%.64s: %.64s and %.64s are wanted of one node", key, other, text);
         return TFE_EINVAL;
     }
     return 0;
@@ -291,32 +291,33 @@ static const char *scalar_text(const json_t *value, char *buf, size_t size)
 }
 
 /* Asking for none of a resource asks for nothing. */
-static int add_resource(json_t *labels, const char *key, const json_t *value, struct tfe_why *why)
+static int add_resource(json_t *labels, const char *key, const json_t *value,
+                        struct tfe_reason *reason)
 {
     char buf[64];
     struct quantity quantity;
     const char *text = scalar_text(value, buf, sizeof(buf));
     if (!text || !quantity_parse(text, &quantity)) {
-        why_set(why, "%.64s: a quantity is wanted: 2, 0.5, 500m, 4Gi", key);
+        reason_set(reason, "%.64s: a quantity is wanted: 2, 0.5, 500m, 4Gi", key);
         return TFE_EINVAL;
     }
-    return quantity.whole == 0 && quantity.nano == 0 ? 0 : add_label(labels, key, text, why);
+    return quantity.whole == 0 && quantity.nano == 0 ? 0 : add_label(labels, key, text, reason);
 }
 
 static int add_resources(json_t *labels, const json_t *from, const char *path, const json_t *unless,
-                         struct tfe_why *why)
+                         struct tfe_reason *reason)
 {
     const char *key;
     json_t *value;
     if (from && !json_is_object(from)) {
-        why_set(why, "%s: a mapping is wanted", path);
+        reason_set(reason, "%s: a mapping is wanted", path);
         return TFE_EINVAL;
     }
     json_object_foreach((json_t *)(uintptr_t)from, key, value)
     {
-        int rc = json_object_get(unless, key) ? 0 : add_resource(labels, key, value, why);
+        int rc = json_object_get(unless, key) ? 0 : add_resource(labels, key, value, reason);
         if (rc) {
-            why_prefix(why, "%s", path);
+            reason_prefix(reason, "%s", path);
             return rc;
         }
     }
@@ -324,23 +325,23 @@ static int add_resources(json_t *labels, const json_t *from, const char *path, c
 }
 
 /* What is requested counts, and a limit where nothing is, as Kubernetes places pods. */
-static int read_resources(const json_t *resources, json_t *labels, struct tfe_why *why)
+static int read_resources(const json_t *resources, json_t *labels, struct tfe_reason *reason)
 {
     const json_t *requests = json_object_get(resources, "requests");
-    int rc = tfjob_keys(resources, "resources", resource_keys, why);
-    rc = rc ? rc : add_resources(labels, requests, "resources.requests", NULL, why);
+    int rc = tfjob_keys(resources, "resources", resource_keys, reason);
+    rc = rc ? rc : add_resources(labels, requests, "resources.requests", NULL, reason);
     return rc ? rc
               : add_resources(labels, json_object_get(resources, "limits"), "resources.limits",
-                              requests, why);
+                              requests, reason);
 }
 
-static int read_selector(const json_t *selector, json_t *labels, struct tfe_why *why)
+static int read_selector(const json_t *selector, json_t *labels, struct tfe_reason *reason)
 {
     static const char path[] = "template.spec.nodeSelector";
     const char *key;
     json_t *value;
     if (selector && !json_is_object(selector)) {
-        why_set(why, "%s: a mapping is wanted", path);
+        reason_set(reason, "%s: a mapping is wanted", path);
         return TFE_EINVAL;
     }
     json_object_foreach((json_t *)(uintptr_t)selector, key, value)
@@ -349,12 +350,12 @@ static int read_selector(const json_t *selector, json_t *labels, struct tfe_why 
         const char *text = json_is_real(value) ? NULL : scalar_text(value, buf, sizeof(buf));
         int rc = TFE_EINVAL;
         if (text) {
-            rc = add_label(labels, key, text, why);
+            rc = add_label(labels, key, text, reason);
         } else {
-            why_set(why, "%.64s: a text or a whole number is wanted", key);
+            reason_set(reason, "%.64s: a text or a whole number is wanted", key);
         }
         if (rc) {
-            why_prefix(why, "%s", path);
+            reason_prefix(reason, "%s", path);
             return rc;
         }
     }
@@ -369,97 +370,98 @@ static const json_t *said_in(const json_t *object, const char *key)
 }
 
 static int read_container(const json_t *container, json_t *shape, json_t *labels,
-                          struct tfe_why *why)
+                          struct tfe_reason *reason)
 {
-    int rc = tfjob_keys(container, "", container_keys, why);
+    int rc = tfjob_keys(container, "", container_keys, reason);
     const char *name = json_string_value(json_object_get(container, "name"));
     if (rc) {
         return rc;
     }
     if (!name || strcmp(name, "tensorflow") != 0) {
-        why_set(why, "name: the container of a TFJob is called tensorflow");
+        reason_set(reason, "name: the container of a TFJob is called tensorflow");
         return TFE_EINVAL;
     }
     json_t *env = json_object();
-    if ((rc = tfjob_put(shape, "env", env, why))) {
+    if ((rc = tfjob_put(shape, "env", env, reason))) {
         return rc;
     }
     const json_t *dir = said_in(container, "workingDir");
     const json_t *image = said_in(container, "image");
-    if ((rc = read_env(json_object_get(container, "env"), env, why)) ||
-        (rc = read_command(container, env, shape, why)) ||
-        (rc = tfjob_put(shape, "work_dir", dir ? json_deep_copy(dir) : json_null(), why)) ||
-        (rc = tfjob_put(shape, "image", image ? json_deep_copy(image) : json_null(), why))) {
+    if ((rc = read_env(json_object_get(container, "env"), env, reason)) ||
+        (rc = read_command(container, env, shape, reason)) ||
+        (rc = tfjob_put(shape, "work_dir", dir ? json_deep_copy(dir) : json_null(), reason)) ||
+        (rc = tfjob_put(shape, "image", image ? json_deep_copy(image) : json_null(), reason))) {
         return rc;
     }
-    return read_resources(json_object_get(container, "resources"), labels, why);
+    return read_resources(json_object_get(container, "resources"), labels, reason);
 }
 
 static int read_restart(const json_t *replica, const json_t *pod, json_t *shape,
-                        struct tfe_why *why)
+                        struct tfe_reason *reason)
 {
     const json_t *outer = said_in(replica, "restartPolicy");
     const json_t *inner = said_in(pod, "restartPolicy");
     if (outer && inner && !json_equal(outer, inner)) {
-        why_set(why, "template.spec.restartPolicy: it is not the one of its replica");
+        reason_set(reason, "template.spec.restartPolicy: it is not the one of its replica");
         return TFE_EINVAL;
     }
     const json_t *said = outer ? outer : inner;
-    return tfjob_put(shape, "restart_policy", said ? json_deep_copy(said) : json_null(), why);
+    return tfjob_put(shape, "restart_policy", said ? json_deep_copy(said) : json_null(), reason);
 }
 
-static int read_grace(const json_t *pod, json_t *shape, struct tfe_why *why)
+static int read_grace(const json_t *pod, json_t *shape, struct tfe_reason *reason)
 {
     const json_t *grace = json_object_get(pod, "terminationGracePeriodSeconds");
     json_int_t seconds = json_integer_value(grace);
     if (!grace) {
-        return tfjob_put(shape, "stop_grace", json_null(), why);
+        return tfjob_put(shape, "stop_grace", json_null(), reason);
     }
     if (!json_is_integer(grace) || seconds < 0 || seconds > 86400) {
-        why_set(why, "template.spec.terminationGracePeriodSeconds: 0 to 86400 are wanted");
+        reason_set(reason, "template.spec.terminationGracePeriodSeconds: 0 to 86400 are wanted");
         return TFE_EINVAL;
     }
-    return tfjob_put(shape, "stop_grace", json_sprintf("%llds", (long long)seconds), why);
+    return tfjob_put(shape, "stop_grace", json_sprintf("%llds", (long long)seconds), reason);
 }
 
-static int read_pod(const json_t *replica, json_t *shape, json_t *labels, struct tfe_why *why)
+static int read_pod(const json_t *replica, json_t *shape, json_t *labels, struct tfe_reason *reason)
 {
     const json_t *template = json_object_get(replica, "template");
     const json_t *pod = json_object_get(template, "spec");
     const json_t *containers = json_object_get(pod, "containers");
     int rc;
-    if ((rc = tfjob_keys(template, "template", template_keys, why)) ||
+    if ((rc = tfjob_keys(template, "template", template_keys, reason)) ||
         (rc = tfjob_keys(json_object_get(template, "metadata"), "template.metadata",
-                         tfjob_metadata_keys, why)) ||
-        (rc = tfjob_keys(pod, "template.spec", pod_keys, why))) {
+                         tfjob_metadata_keys, reason)) ||
+        (rc = tfjob_keys(pod, "template.spec", pod_keys, reason))) {
         return rc;
     }
     if (json_array_size(containers) != 1) {
-        why_set(why, "template.spec.containers: one container, no more and no less, is wanted");
+        reason_set(reason,
+                   "template.spec.containers: one container, no more and no less, is wanted");
         return TFE_EINVAL;
     }
     const json_t *container = json_array_get(containers, 0);
-    rc = read_container(container, shape, labels, why);
+    rc = read_container(container, shape, labels, reason);
     if (rc) {
-        why_prefix(why, "template.spec.containers[0]");
+        reason_prefix(reason, "template.spec.containers[0]");
         return rc;
     }
-    if ((rc = read_restart(replica, pod, shape, why)) || (rc = read_grace(pod, shape, why))) {
+    if ((rc = read_restart(replica, pod, shape, reason)) || (rc = read_grace(pod, shape, reason))) {
         return rc;
     }
-    return read_selector(json_object_get(pod, "nodeSelector"), labels, why);
+    return read_selector(json_object_get(pod, "nodeSelector"), labels, reason);
 }
 
 int tfjob_template(const json_t *replica, json_t **ret_shape, json_t **ret_labels,
-                   struct tfe_why *why)
+                   struct tfe_reason *reason)
 {
     json_t *shape = json_object();
     json_t *labels = json_object();
     int rc = shape && labels ? 0 : TFE_ENOMEM;
     if (rc) {
-        why_set(why, "out of memory");
+        reason_set(reason, "out of memory");
     } else {
-        rc = read_pod(replica, shape, labels, why);
+        rc = read_pod(replica, shape, labels, reason);
     }
     if (rc) {
         json_decref(shape);

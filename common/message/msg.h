@@ -64,7 +64,7 @@ struct msg_join {
     const char *node_secret;           /* what node is the hash of (common/channel/node_id.h) */
     bool fixed_ports;                  /* its trainers have the same ports in every epoch */
     const char *tensorflow;            /* tfe_id, its version; NULL: not known */
-    const char *death_hash; /* tfe_id: of its death certificate (DEATH); NULL: it has none */
+    const char *proof_hash; /* tfe_id: of its death certificate (DEATH); NULL: it has none */
     uint16_t guard_port;    /* where its guard will give that out; 0: nowhere */
     const char *host;       /* as its READYs will tell; NULL: not said */
     bool has_role;          /* the node takes places of that role and no other … */
@@ -342,12 +342,12 @@ struct msg_status_job {
     double steps_per_s;
     bool has_samples_per_s;
     double samples_per_s;
-    uint64_t total;            /* steps that the run will have; 0: not known */
-    uint64_t samples;          /* 0: not known */
-    uint32_t waits_since_ms;   /* it has waited for that so long; 0: not known */
-    const char *slow;          /* label of the node that the others wait for; NULL: none does so */
-    uint32_t slow_times_milli; /* its step takes so many times the others', times 1000 */
-    uint64_t memory_bytes;     /* that its agents have given for the state of their trainers */
+    uint64_t total;          /* steps that the run will have; 0: not known */
+    uint64_t samples;        /* 0: not known */
+    uint32_t waits_since_ms; /* it has waited for that so long; 0: not known */
+    const char *slow;        /* label of the node that the others wait for; NULL: none does so */
+    uint32_t straggler_times_milli; /* its step takes so many times the others', times 1000 */
+    uint64_t memory_bytes;          /* that its agents have given for the state of their trainers */
     /* Workers that ps serve: places in the running epoch (0: it has no ps, or no epoch runs), those
      * that work, and those that have ended with exit status 0. */
     uint32_t workers, workers_working, workers_done;
@@ -731,7 +731,7 @@ const char *msg_rotation_name(enum tfe_rotation step);
 const char *msg_stream_name(enum tfe_stream stream);
 const char *msg_job_state_name(enum tfe_job_state state);
 const char *msg_standby_name(enum tfe_standby state);
-const char *msg_out_name(enum tfe_out why);
+const char *msg_out_name(enum tfe_out reason);
 const char *msg_event_level_name(enum tfe_event_level level);
 const char *msg_source_name(enum tfe_source kind);
 const char *msg_restart_policy_name(enum tfe_restart_policy policy);

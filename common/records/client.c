@@ -76,7 +76,7 @@ static void orphan(struct client *c, const struct client_ask *ask)
     c->orphan = ask->is_order ? ORPHAN_ORDER : ORPHAN_QUESTION;
 }
 
-static void retry_in(struct client *c, uint32_t in_ms, const char *why)
+static void retry_in(struct client *c, uint32_t in_ms, const char *reason)
 {
     c->channel = NULL;
     c->is_connected = false;
@@ -87,16 +87,16 @@ static void retry_in(struct client *c, uint32_t in_ms, const char *why)
     }
     (void)timer_after(c->retry, in_ms);
     if (c->config.waiting) {
-        c->config.waiting(c->config.ctx, why);
+        c->config.waiting(c->config.ctx, reason);
     }
 }
 
-static void retry(struct client *c, const char *why)
+static void retry(struct client *c, const char *reason)
 {
     uint32_t in_ms = c->retry_ms;
     uint32_t twice = in_ms * 2;
     c->retry_ms = twice < c->config.retry_max_ms ? twice : c->config.retry_max_ms;
-    retry_in(c, in_ms, why);
+    retry_in(c, in_ms, reason);
 }
 
 /* --- the channel --- */

@@ -49,7 +49,7 @@ struct client_config {
                             and asked again; 0: it is waited for */
     /* All may be NULL. An attempt came to nothing, or the connection ended while something was
      * asked; the next one comes by itself. why is a fragment ("connection refused"). */
-    void (*waiting)(void *ctx, const char *why);
+    void (*waiting)(void *ctx, const char *reason);
     void (*connected)(void *ctx);
     void *ctx;
 };

@@ -115,9 +115,9 @@ static void put_quoted(const char *text, FILE *out)
 {
     (void)fputs(text[0] != '\0' && strchr("=+-@", text[0]) ? "\"'" : "\"", out);
     for (size_t used, left = strlen(text); left > 0; text += used, left -= used) {
-        char unit[SHOWN_UNIT_MAX];
+        char unit[ESCAPE_UNIT_MAX];
         size_t n;
-        used = shown_unit(text, left, unit, &n);
+        used = escape_unit(text, left, unit, &n);
         (void)fprintf(out, "%.*s%s", (int)n, unit, unit[0] == '"' ? "\"" : "");
     }
     (void)fputc('"', out);

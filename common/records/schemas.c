@@ -46,7 +46,7 @@ static const char *job_nodes(const void *row, char *room)
 }
 
 /* What people want to know of it in one line: why it has failed, or what it waits for. */
-static const char *job_why(const void *row, char *room)
+static const char *job_reason(const void *row, char *room)
 {
     const struct msg_status_job *job = row;
     return msg_job_is_over(job->state) || !job->waits ? job->reason : job->waits;
@@ -85,7 +85,7 @@ static const struct row_field job_fields[] = {
     {JOB(samples_per_s, ROW_REAL, "samples_per_s", "SAMPLES/S"),
      HAS(msg_status_job, has_samples_per_s)},
     {JOB(slow, ROW_TEXT, "slow", "SLOW")},
-    {JOB(slow_times_milli, ROW_U32, "slow_times", NULL), TIMES(1e-3)},
+    {JOB(straggler_times_milli, ROW_U32, "slow_times", NULL), TIMES(1e-3)},
     {JOB(memory_bytes, ROW_U64, "memory_bytes", NULL)},
     {JOB(workers, ROW_U32, "workers", NULL), OR_0},
     {JOB(workers_working, ROW_U32, "workers_working", NULL)},
@@ -98,7 +98,7 @@ static const struct row_field job_fields[] = {
     {JOB(command, ROW_TEXT, "command", "COMMAND")},
     {JOB(lingers, ROW_BOOL, "lingers", NULL)},
     {.head = "NODES", .type = ROW_WORD, .text = job_nodes},
-    {.head = "WHY", .type = ROW_TEXT, .text = job_why},
+    {.head = "WHY", .type = ROW_TEXT, .text = job_reason},
 };
 
 const struct row_kind kind_job = {.name = "job",

@@ -88,7 +88,7 @@ static const char *cell(const struct row_table *t, const void *row, size_t colum
 {
     char room[ROW_ROOM];
     const struct row_field *f = row_find(t->kind, NULL, t->heads[column], &row);
-    return shown_text(f ? cell_text(f, row, room) : "", ret, ROW_ROOM);
+    return escape_text(f ? cell_text(f, row, room) : "", ret, ROW_ROOM);
 }
 
 /* row NULL: the heads. */

@@ -131,14 +131,15 @@ static bool scan_ring(const char *at, struct token_ring *ring)
 }
 
 /* Strict: only what format_key writes is taken, so any flipped bit shows. */
-static int scan_key(struct secrets *s, const char *path, struct tfe_why *why)
+static int scan_key(struct secrets *s, const char *path, struct tfe_reason *reason)
 {
     const char *at = s->text;
     const size_t n = sizeof(KEY_LINE_VERSION_1) - 1;
     const bool is_1 = strncmp(at, KEY_LINE_VERSION_1, n) == 0;
     const bool is_2 = strncmp(at, KEY_LINE_VERSION_2, n) == 0;
     if (strncmp(at, "tfe-server-key ", 15) == 0 && !is_1 && !is_2) {
-        why_set(why, "%s was written by another version of tfe-rdzv; nothing was changed", path);
+        reason_set(reason, "%s was written by another version of tfe-rdzv; nothing was changed",
+                   path);
         return TFE_EINVAL;
     }
     if (is_1 || is_2) {
@@ -152,26 +153,27 @@ static int scan_key(struct secrets *s, const char *path, struct tfe_why *why)
             }
         }
     }
-    why_set(why,
-            "%s is damaged; nothing was changed: restore it from a backup, or remove it together "
-            "with the token files to start anew (all agents then need the new token)",
-            path);
+    reason_set(
+        reason,
+        "%s is damaged; nothing was changed: restore it from a backup, or remove it together "
+        "with the token files to start anew (all agents then need the new token)",
+        path);
     return TFE_EINVAL;
 }
 
-static int write_key(struct secrets *s, const char *path, struct tfe_why *why)
+static int write_key(struct secrets *s, const char *path, struct tfe_reason *reason)
 {
     size_t n = format_key(s, s->text);
     s->text[n++] = '\n';
-    return state_dir_write(path, s->text, n, why);
+    return state_dir_write(path, s->text, n, reason);
 }
 
-static int make_key(struct secrets *s, const char *path, struct tfe_why *why)
+static int make_key(struct secrets *s, const char *path, struct tfe_reason *reason)
 {
     randombytes_buf(s->static_secret, SECRET_BYTES);
     s->ring = (struct token_ring){.n = 1};
     randombytes_buf(s->ring.v[0].root, SECRET_BYTES);
-    int rc = write_key(s, path, why);
+    int rc = write_key(s, path, reason);
     if (rc == 0) {
         log_info("server_key_made", LOG_S("file", path));
     }
@@ -182,40 +184,41 @@ const char *keys_lent_in(void)
 {
     const char *folder = getenv("CREDENTIALS_DIRECTORY");
     char path[PATH_MAX];
-    struct tfe_why why;
-    bool is_there =
-        folder && state_dir_path(path, folder, STATE_DIR_KEY, &why) == 0 && access(path, F_OK) == 0;
+    struct tfe_reason reason;
+    bool is_there = folder && state_dir_path(path, folder, STATE_DIR_KEY, &reason) == 0 &&
+                    access(path, F_OK) == 0;
     return is_there ? folder : NULL;
 }
 
 /* running: the public key of the server that has opened it before; NULL: it is made if it is not
  * there. */
-static int open_key(struct secrets *s, const char *dir, const uint8_t *running, struct tfe_why *why)
+static int open_key(struct secrets *s, const char *dir, const uint8_t *running,
+                    struct tfe_reason *reason)
 {
     char path[PATH_MAX];
     const char *lent = keys_lent_in();
-    int rc = state_dir_path(path, lent ? lent : dir, STATE_DIR_KEY, why);
+    int rc = state_dir_path(path, lent ? lent : dir, STATE_DIR_KEY, reason);
     if (rc != 0) {
         return rc;
     }
-    rc = state_dir_read_secret(path, s->text, sizeof(s->text), why);
+    rc = state_dir_read_secret(path, s->text, sizeof(s->text), reason);
     if (rc == TFE_ENOENT && !running) {
-        rc = make_key(s, path, why);
+        rc = make_key(s, path, reason);
     } else if (rc == TFE_ETOOBIG) {
         s->text[0] = '\0';
-        rc = scan_key(s, path, why);
+        rc = scan_key(s, path, reason);
     } else if (rc == 0) {
-        rc = scan_key(s, path, why);
+        rc = scan_key(s, path, reason);
     }
     if (rc != 0) {
         return rc;
     }
     if (crypto_scalarmult_base(s->public_key, s->static_secret) != 0) {
-        why_set(why, "%s holds no usable key", path);
+        reason_set(reason, "%s holds no usable key", path);
         return TFE_EINVAL;
     }
     if (running && memcmp(running, s->public_key, TOKEN_PUBLIC_KEY_BYTES) != 0) {
-        why_set(why, "%s is not the one that this server runs with", path);
+        reason_set(reason, "%s is not the one that this server runs with", path);
         return TFE_EINVAL;
     }
     return 0;
@@ -252,7 +255,7 @@ static const char *token_fault(const struct secrets *s, const char *text, enum p
 
 /* Writes a new token of the root that is used. */
 static int write_token(struct secrets *s, const char *path, enum principal_role role,
-                       uint8_t ret_key_id[TOKEN_KEY_ID_BYTES], struct tfe_why *why)
+                       uint8_t ret_key_id[TOKEN_KEY_ID_BYTES], struct tfe_reason *reason)
 {
     const struct token_root *root = &s->ring.v[s->ring.used];
     const struct token_wish wish = {.role = role, .generation = root->generation};
@@ -263,7 +266,7 @@ static int write_token(struct secrets *s, const char *path, enum principal_role 
     token_done(&token);
     size_t n = strlen(s->token);
     s->token[n++] = '\n';
-    return state_dir_write(path, s->token, n, why);
+    return state_dir_write(path, s->token, n, reason);
 }
 
 static const enum principal_role roles[] = {PRINCIPAL_AGENT, PRINCIPAL_OBSERVER, PRINCIPAL_ADMIN};
@@ -276,27 +279,27 @@ struct token_files {
 
 /* renew: they are to be of the root that is used now, and those that are there are good. */
 static int open_tokens(struct secrets *s, const char *dir, bool renew, struct token_files *ret,
-                       struct tfe_why *why)
+                       struct tfe_reason *reason)
 {
     int rc = 0;
     for (unsigned i = 0; rc == 0 && i < N_ROLES; i++) {
         char path[PATH_MAX];
         const char *fault = NULL;
-        rc = state_dir_path(path, dir, state_dir_token_name(roles[i]), why);
+        rc = state_dir_path(path, dir, state_dir_token_name(roles[i]), reason);
         if (rc != 0) {
             return rc;
         }
-        rc = renew ? TFE_ENOENT : state_dir_read_secret(path, s->token, sizeof(s->token), why);
+        rc = renew ? TFE_ENOENT : state_dir_read_secret(path, s->token, sizeof(s->token), reason);
         if (rc == 0 || rc == TFE_ETOOBIG) {
             fault =
                 rc != 0 ? "it holds no token" : token_fault(s, s->token, roles[i], ret->key_ids[i]);
             rc = fault ? TFE_ENOENT : 0;
         }
         if (fault) {
-            log_warn("token_file_replaced", LOG_S("file", path), LOG_S("why", fault));
+            log_warn("token_file_replaced", LOG_S("file", path), LOG_S("reason", fault));
         }
         if (rc == TFE_ENOENT) {
-            rc = write_token(s, path, roles[i], ret->key_ids[i], why);
+            rc = write_token(s, path, roles[i], ret->key_ids[i], reason);
         }
     }
     return rc;
@@ -343,7 +346,7 @@ static int enter_files(struct keys *keys, const struct token_files *files)
     return rc;
 }
 
-int keys_open(const char *state_dir, int64_t keep_ms, struct keys **ret, struct tfe_why *why)
+int keys_open(const char *state_dir, int64_t keep_ms, struct keys **ret, struct tfe_reason *reason)
 {
     struct secrets *s = sodium_malloc(sizeof(*s));
     struct keys *keys = calloc(1, sizeof(*keys));
@@ -352,10 +355,10 @@ int keys_open(const char *state_dir, int64_t keep_ms, struct keys **ret, struct 
         rc = snprintf(keys->dir, sizeof(keys->dir), "%s", state_dir) < PATH_MAX ? 0 : TFE_ETOOBIG;
     }
     if (rc == 0) {
-        rc = open_key(s, state_dir, NULL, why);
+        rc = open_key(s, state_dir, NULL, reason);
     }
     if (rc == 0) {
-        rc = open_tokens(s, state_dir, false, &keys->files, why);
+        rc = open_tokens(s, state_dir, false, &keys->files, reason);
     }
     if (rc == 0) {
         rc = hello_server_new(s->static_secret, s->ring.v[0].root, &keys->hello);
@@ -371,7 +374,7 @@ int keys_open(const char *state_dir, int64_t keep_ms, struct keys **ret, struct 
         keys_free(keys);
     }
     if (rc == TFE_ENOMEM) {
-        why_set(why, "no memory for the server's keys");
+        reason_set(reason, "no memory for the server's keys");
     }
     sodium_free(s);
     return rc;
@@ -383,13 +386,13 @@ static int take_row(void *ctx, const struct tfe_msg *row)
     return rc == TFE_EINVAL ? 0 : rc; /* nobody's */
 }
 
-int keys_load(struct keys *keys, struct store *store, struct tfe_why *why)
+int keys_load(struct keys *keys, struct store *store, struct tfe_reason *reason)
 {
-    int rc = store_read_kept(store, MSG_TOKEN_ROW, take_row, keys->ring, why);
+    int rc = store_read_kept(store, MSG_TOKEN_ROW, take_row, keys->ring, reason);
     if (rc == 0) {
         rc = enter_files(keys, &keys->files);
         if (rc != 0) {
-            why_set(why, "the server's keys: %s", tfe_error_sentence(rc));
+            reason_set(reason, "the server's keys: %s", tfe_error_sentence(rc));
         }
     }
     return rc;
@@ -450,12 +453,12 @@ static const char *turn(struct token_ring *ring, enum tfe_rotation step)
 }
 
 /* On the writer's thread: it waits for the disk. */
-static int run_rotation(void *ctx, struct tfe_why *why)
+static int run_rotation(void *ctx, struct tfe_reason *reason)
 {
     struct rotation *r = ctx;
     struct secrets *s = r->secrets;
     char path[PATH_MAX];
-    int rc = open_key(s, r->dir, r->public_key, why);
+    int rc = open_key(s, r->dir, r->public_key, reason);
     if (rc != 0) {
         return rc;
     }
@@ -463,17 +466,17 @@ static int run_rotation(void *ctx, struct tfe_why *why)
                                          "another root there, and start the server anew"
                                        : turn(&s->ring, r->step);
     if (fault) {
-        why_set(why, "%s", fault);
+        reason_set(reason, "%s", fault);
         return TFE_EINVAL;
     }
-    rc = state_dir_path(path, r->dir, STATE_DIR_KEY, why);
+    rc = state_dir_path(path, r->dir, STATE_DIR_KEY, reason);
     if (rc == 0) {
-        rc = write_key(s, path, why);
+        rc = write_key(s, path, reason);
     }
     r->is_written = rc == 0;
     if (rc == 0 && r->step != ROTATE_INSTALL) {
         /* Those of a root that was removed are replaced, in any case. */
-        rc = open_tokens(s, r->dir, r->step != ROTATE_REMOVE, &r->files, why);
+        rc = open_tokens(s, r->dir, r->step != ROTATE_REMOVE, &r->files, reason);
         r->is_renewed = rc == 0;
     }
     return rc;
@@ -488,7 +491,7 @@ static void rotation_free(struct rotation *r)
 }
 
 /* What was written counts, whoever still waits for the answer. */
-static void on_rotated(void *ctx, int rc, struct row_list *page, const char *why)
+static void on_rotated(void *ctx, int rc, struct row_list *page, const char *reason)
 {
     struct keys *keys = ctx;
     struct rotation *r = keys->rotation;
@@ -503,7 +506,7 @@ static void on_rotated(void *ctx, int rc, struct row_list *page, const char *why
         log_warn("token_files_not_listed");
     }
     if (r->fn) {
-        r->fn(r->ctx, rc, page, why);
+        r->fn(r->ctx, rc, page, reason);
     }
     rotation_free(r);
 }

@@ -19,10 +19,10 @@ const char *keys_lent_in(void);
  * called, the directory is locked. TFE_EINVAL: server.key is damaged or of another version; nothing
  * was written. TFE_ESYS, TFE_ENOMEM, TFE_ETOOBIG. */
 int keys_open(const char *state_dir, int64_t keep_ms, struct keys **ret,
-              struct tfe_why *why) TFE_MUST_CHECK;
+              struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Takes in what the store keeps of keys. The error of store_read_kept. */
-int keys_load(struct keys *keys, struct store *store, struct tfe_why *why) TFE_MUST_CHECK;
+int keys_load(struct keys *keys, struct store *store, struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* No session is left, and the writer is done. NULL is allowed. */
 void keys_free(struct keys *keys);

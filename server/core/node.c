@@ -67,10 +67,10 @@ void node_free(struct rdzv *r, struct node *node)
 
 void node_note_death(struct node *node, const char *hash, uint16_t guard_port)
 {
-    bool has = hash && id_set(&node->death_hash, hash) == 0;
+    bool has = hash && id_set(&node->proof_hash, hash) == 0;
     node->guard_port = has ? guard_port : 0;
     if (!has) {
-        node->death_hash.text[0] = '\0';
+        node->proof_hash.text[0] = '\0';
     }
 }
 

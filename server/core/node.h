@@ -62,7 +62,7 @@ struct node {
                                  the process */
     bool has_fixed_ports;     /* the same in every epoch */
     bool has_version;         /* its job's; written by version.c and presence.c */
-    struct tfe_id death_hash; /* of its death certificate; "": it has none */
+    struct tfe_id proof_hash; /* of its death certificate; "": it has none */
     uint16_t guard_port;      /* where that may be had; 0: nowhere */
     char *name;
     struct ready ready;

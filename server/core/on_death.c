@@ -40,7 +40,7 @@ int on_death(struct rdzv *r, struct node *by, const struct msg_death *death)
     }
     RB_FOREACH_SAFE(node, node_tree, &by->job->nodes, next)
     {
-        if (node != by && strcmp(node->death_hash.text, death->certificate) == 0) {
+        if (node != by && strcmp(node->proof_hash.text, death->certificate) == 0) {
             take(r, node, by);
         }
     }

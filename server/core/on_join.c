@@ -45,7 +45,7 @@ static bool is_sound(const struct msg_join *join)
            join->running_epoch <= join->highest_epoch &&
            (!join->run_key || id_is_valid(join->run_key)) &&
            (!join->tensorflow || id_is_valid(join->tensorflow)) &&
-           (!join->death_hash || id_is_valid(join->death_hash)) &&
+           (!join->proof_hash || id_is_valid(join->proof_hash)) &&
            (!join->running || running_is_sound(join)) &&
            (!join->exited || exited_is_sound(join->exited, join->spec.nproc));
 }
@@ -422,8 +422,8 @@ static bool is_another(const struct node *node, const struct msg_join *join)
     const struct job *job = node->job;
     return (node->seat.is_restored && !epoch_engages(job, node) &&
             join->highest_epoch < job->epoch.number) ||
-           (node->death_hash.text[0] && join->death_hash &&
-            strcmp(node->death_hash.text, join->death_hash) != 0) ||
+           (node->proof_hash.text[0] && join->proof_hash &&
+            strcmp(node->proof_hash.text, join->proof_hash) != 0) ||
            (node->pid != 0 && join->pid != 0 && node->pid != join->pid) ||
            join->highest_epoch < node->highest_epoch;
 }
@@ -448,7 +448,7 @@ static void learn(struct node *node, struct holder by, const struct msg_join *jo
     node->has_role = join->has_role;
     node->role = join->role;
     node->has_fixed_ports = join->fixed_ports;
-    node_note_death(node, join->death_hash, join->guard_port);
+    node_note_death(node, join->proof_hash, join->guard_port);
 }
 
 static void join_known(struct rdzv *r, struct node *node, uint32_t session,

@@ -122,10 +122,10 @@ static uint32_t vain_of(const struct node *node)
     return seat->is_listening && told->has_step && told->step > seat->began_at ? 0 : seat->n_vain;
 }
 
-static void leave_empty(struct rdzv *r, struct node *node, const char *why)
+static void leave_empty(struct rdzv *r, struct node *node, const char *reason)
 {
     seat_leave_empty(node, vain_of(node));
-    send_trace(r, TRACE_PLACE_EMPTY, node->job, node, place_count(node->job), why);
+    send_trace(r, TRACE_PLACE_EMPTY, node->job, node, place_count(node->job), reason);
     job_touch(node->job);
 }
 

@@ -23,13 +23,13 @@ bool quarantine_is_due(const struct node *node, bool has_progressed)
     return false;
 }
 
-void quarantine_begin(struct rdzv *r, struct node *node, const char *why)
+void quarantine_begin(struct rdzv *r, struct node *node, const char *reason)
 {
     struct quarantine *q = &node->quarantine;
     q->wait_ms = backoff_next(q->wait_ms, WAIT_FIRST_MS, WAIT_MAX_MS);
     wheel_set(&r->wheel, &q->timer.wheel, tfe_mono_add(r->now, q->wait_ms));
     ready_set(node, 0);
-    send_trace(r, TRACE_NODE_QUARANTINED, node->job, node, q->wait_ms, why);
+    send_trace(r, TRACE_NODE_QUARANTINED, node->job, node, q->wait_ms, reason);
 }
 
 void quarantine_end(struct rdzv *r, struct node *node)

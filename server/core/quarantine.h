@@ -26,7 +26,7 @@ static inline bool quarantine_is_on(const struct quarantine *quarantine)
  * the epoch. */
 bool quarantine_is_due(const struct node *node, bool has_progressed);
 /* It is left out for a while, ever longer, and costs the job nothing. why is static. */
-void quarantine_begin(struct rdzv *r, struct node *node, const char *why);
+void quarantine_begin(struct rdzv *r, struct node *node, const char *reason);
 void quarantine_end(struct rdzv *r, struct node *node);
 /* The epoch made progress, or did for all that is known: none of its members is a newcomer. */
 void quarantine_prove_all(struct job *job);

@@ -89,36 +89,36 @@ enum rdzv_action_type {
     X(NODE_UNREACHED, "node_unreached", WARN, "for_ms", "tried") /* since the first try */         \
     X(NODE_DEAD, "node_dead", WARN, NULL, "by")         /* its trainers: who has shown it */       \
     X(NODE_SUSPECT, "node_suspect", WARN, NULL, NULL)   /* no connection, and no GOODBYE */        \
-    X(NODE_LOST, "node_lost", WARN, NULL, "why")        /* lease over, or left out of a switch */  \
+    X(NODE_LOST, "node_lost", WARN, NULL, "reason")     /* lease over, or left out of a switch */  \
     X(NODE_LEFT, "node_left", INFO, NULL, NULL)         /* GOODBYE, or let go after a drain */     \
     X(NODE_EXITED, "node_exited", INFO, "code", "tail") /* or 128 + signal */                      \
     X(PLACE_RESTART, "place_restart", INFO, "number", NULL)    /* the epoch goes on meanwhile */   \
-    X(PLACE_EMPTY, "place_empty", WARN, "workers", "why")      /* number: workers that go on */    \
+    X(PLACE_EMPTY, "place_empty", WARN, "workers", "reason")   /* number: workers that go on */    \
     X(PLACE_DONE, "place_done", INFO, "workers", NULL)         /* exit status 0: starts no more */ \
     X(EVALUATOR, "evaluator", INFO, "number", "how")           /* starts, starts again, ended */   \
     X(NODE_QUARANTINED, "node_quarantined", WARN, "ms", "how") /* own_fault, … */                \
-    X(NODE_REFUSED, "node_refused", WARN, NULL, "why")                                             \
-    X(LISTENING, "node_listening", DEBUG, "ms", NULL)  /* since its START, 0 not known */          \
-    X(SWITCH, "switch", INFO, NULL, "cause")           /* epoch: that ends; of the next */         \
-    X(EPOCH, "epoch", INFO, "members", "cause")        /* that begins */                           \
-    X(REBUILT, "rebuilt", WARN, "members", NULL)       /* the running epoch, by their word */      \
-    X(WAIT_FENCE, "wait_fence", WARN, "ms", NULL)      /* the switch waits so long */              \
-    X(MASS_LOSS, "mass_loss", ERROR, "held_ms", "why") /* nothing is decided so long */            \
-    X(END, "end", INFO, "fruitless", "how")            /* epochs in a row; peer_caused, … */     \
-    X(RESTARTS, "restarts", INFO, "used", "why")       /* … there are less than before */        \
+    X(NODE_REFUSED, "node_refused", WARN, NULL, "reason")                                          \
+    X(LISTENING, "node_listening", DEBUG, "ms", NULL)     /* since its START, 0 not known */       \
+    X(SWITCH, "switch", INFO, NULL, "cause")              /* epoch: that ends; of the next */      \
+    X(EPOCH, "epoch", INFO, "members", "cause")           /* that begins */                        \
+    X(REBUILT, "rebuilt", WARN, "members", NULL)          /* the running epoch, by their word */   \
+    X(WAIT_FENCE, "wait_fence", WARN, "ms", NULL)         /* the switch waits so long */           \
+    X(MASS_LOSS, "mass_loss", ERROR, "held_ms", "reason") /* nothing is decided so long */         \
+    X(END, "end", INFO, "fruitless", "how")               /* epochs in a row; peer_caused, … */  \
+    X(RESTARTS, "restarts", INFO, "used", "reason")       /* … there are less than before */     \
     X(WRITE_FAILED, "write_failed", ERROR, "again_in_ms", NULL)                                    \
     X(LINGERS, "lingers", INFO, NULL, NULL) /* the job has succeeded, and what runs goes on */     \
-    X(JOB_FINISHED, "job_finished", INFO, NULL, "why")                                             \
+    X(JOB_FINISHED, "job_finished", INFO, NULL, "reason")                                          \
     X(NODE_DRAINING, "node_draining", INFO, NULL, "name")        /* an operator's order */         \
     X(NODE_EVICTED, "node_evicted", WARN, NULL, "name")          /* likewise */                    \
     X(JOB_STOPPING, "job_stopping", INFO, NULL, NULL)            /* likewise */                    \
     X(JOB_RESIZED, "job_resized", INFO, "max", NULL)             /* likewise */                    \
     X(NODE_NOTICED, "node_noticed", INFO, "deadline_ms", "kind") /* 0: it has none */              \
-    X(NODE_ALONE, "node_alone", WARN, "rank", NULL)    /* does not use the cluster it was given */ \
-    X(NODE_STAYS, "node_stays", INFO, NULL, "name")    /* its notice was withdrawn */              \
-    X(SAVE, "save", INFO, "number", NULL)              /* scripts are asked */                     \
-    X(GROWTH_WAITS, "growth_waits", INFO, NULL, "why") /* for a first checkpoint */                \
-    X(SAVED, "saved", INFO, "after_ms", NULL)          /* … and have answered */
+    X(NODE_ALONE, "node_alone", WARN, "rank", NULL) /* does not use the cluster it was given */    \
+    X(NODE_STAYS, "node_stays", INFO, NULL, "name") /* its notice was withdrawn */                 \
+    X(SAVE, "save", INFO, "number", NULL)           /* scripts are asked */                        \
+    X(GROWTH_WAITS, "growth_waits", INFO, NULL, "reason") /* for a first checkpoint */             \
+    X(SAVED, "saved", INFO, "after_ms", NULL)             /* … and have answered */
 
 enum rdzv_trace_kind {
 #define RDZV_TRACE_ENUM(NAME, name, level, number, text) TRACE_##NAME,
@@ -157,7 +157,7 @@ struct rdzv_member {
     /* Nodes that have got its id from its address: what they find closed there proves something. */
     const struct tfe_id *known_to;
     uint32_t n_known_to;    /* at most RDZV_KNOWN_TO_MAX */
-    const char *death_hash; /* as its JOIN said: of its death certificate; "" none … */
+    const char *proof_hash; /* as its JOIN said: of its death certificate; "" none … */
     uint32_t guard_port;    /* … and where that may be had */
     bool taken_over;        /* another process has come with its id: nothing proves its death */
 };

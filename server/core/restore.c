@@ -26,7 +26,7 @@ static int seat_member(struct rdzv *r, struct job *job, uint32_t seat,
     ready_learn(node, member->host, member->ports, job->spec.nproc);
     seat_restore(node, seat);
     probing_restore(node, member->known_to, member->n_known_to);
-    node_note_death(node, member->death_hash, (uint16_t)member->guard_port);
+    node_note_death(node, member->proof_hash, (uint16_t)member->guard_port);
     if (member->drained) {
         notice_restore_drained(r, node);
     }

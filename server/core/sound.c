@@ -20,8 +20,8 @@ static bool member_is_sound(const struct rdzv_member *member, uint32_t nproc)
             return false;
         }
     }
-    bool has_death = member->death_hash && member->death_hash[0];
-    return id_is_valid(member->node) && (!has_death || id_is_valid(member->death_hash)) &&
+    bool has_death = member->proof_hash && member->proof_hash[0];
+    return id_is_valid(member->node) && (!has_death || id_is_valid(member->proof_hash)) &&
            member->guard_port <= UINT16_MAX && member->name &&
            (member->name[0] == '\0' || id_is_valid(member->name)) && member->host &&
            member->host[0] && strnlen(member->host, TFE_HOST_MAX + 1) <= TFE_HOST_MAX;

@@ -40,12 +40,12 @@ void write_begin_run(struct write *w)
 }
 
 /* It is tried again later; why: NULL, or what nobody but this server has done wrong. */
-static void put_off(struct rdzv *r, struct job *job, const char *why)
+static void put_off(struct rdzv *r, struct job *job, const char *reason)
 {
     struct write *w = &job->write;
     w->backoff_ms = backoff_next(w->backoff_ms, WRITE_BACKOFF_FIRST_MS, WRITE_BACKOFF_MAX_MS);
     w->again = tfe_mono_add(r->now, w->backoff_ms);
-    send_trace(r, TRACE_WRITE_FAILED, job, NULL, w->backoff_ms, why);
+    send_trace(r, TRACE_WRITE_FAILED, job, NULL, w->backoff_ms, reason);
 }
 
 /* What no server could read back is not written: the job stands still, and others do not fall with
@@ -96,7 +96,7 @@ static void list_members(struct job *job)
                                  .drained = node->notice.is_drained,
                                  .known_to = node->probing.verifiers,
                                  .n_known_to = is_its_own ? node->probing.n_verifiers : 0,
-                                 .death_hash = is_its_own ? node->death_hash.text : "",
+                                 .proof_hash = is_its_own ? node->proof_hash.text : "",
                                  .guard_port = is_its_own ? node->guard_port : 0,
                                  .taken_over = !is_its_own};
     }

@@ -26,7 +26,7 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 
 /* Outside of every repository: one without anything in it, elsewhere, knows what .gitignore means.
  */
-static int list_alone(const char *directory, char **ret, size_t *ret_n, struct tfe_why *why)
+static int list_alone(const char *directory, char **ret, size_t *ret_n, struct tfe_reason *reason)
 {
     char made[] = "/tmp/tfe-ctl-XXXXXX";
     char place[sizeof(made) + 16];
@@ -34,39 +34,40 @@ static int list_alone(const char *directory, char **ret, size_t *ret_n, struct t
     char *printed;
     size_t n;
     if (!realpath(directory, tree) || !mkdtemp(made)) {
-        why_errno(why, "make a directory in /tmp for %.200s", directory);
+        reason_errno(reason, "make a directory in /tmp for %.200s", directory);
         return TFE_ESYS;
     }
     (void)snprintf(place, sizeof(place), "--git-dir=%s", made);
     const char *const init[] = {"init", "-q", "--bare", "--template=", "--", made, NULL};
     const char *const list[] = {
         "-C", tree, place, "--work-tree=.", "ls-files", "-z", "-o", "--exclude-standard", NULL};
-    int rc = git_run(init, &printed, &n, why);
+    int rc = git_run(init, &printed, &n, reason);
     if (rc == 0) {
         free(printed);
-        rc = git_run(list, ret, ret_n, why);
+        rc = git_run(list, ret, ret_n, reason);
     }
     (void)nftw(made, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     return rc;
 }
 
 /* Names, each with a NUL behind it. */
-static int list_files(const char *directory, char **ret, size_t *ret_n, struct tfe_why *why)
+static int list_files(const char *directory, char **ret, size_t *ret_n, struct tfe_reason *reason)
 {
     const char *const ask[] = {"-C", directory, "rev-parse", "--is-inside-work-tree", NULL};
     const char *const list[] = {"-C", directory, "ls-files",           "-z",
                                 "-c", "-o",      "--exclude-standard", NULL};
     char *printed;
     size_t n;
-    int rc = git_run(ask, &printed, &n, why);
+    int rc = git_run(ask, &printed, &n, reason);
     if (rc == 0) {
         const bool is_inside = strcmp(printed, "true\n") == 0;
         free(printed);
-        return is_inside ? git_run(list, ret, ret_n, why) : list_alone(directory, ret, ret_n, why);
+        return is_inside ? git_run(list, ret, ret_n, reason)
+                         : list_alone(directory, ret, ret_n, reason);
     }
-    return rc == TFE_ESYS && access(directory, X_OK) == 0 && !strstr(why->text, "run git") &&
-                   !strstr(why->text, "safe.directory")
-               ? list_alone(directory, ret, ret_n, why)
+    return rc == TFE_ESYS && access(directory, X_OK) == 0 && !strstr(reason->text, "run git") &&
+                   !strstr(reason->text, "safe.directory")
+               ? list_alone(directory, ret, ret_n, reason)
                : rc;
 }
 
@@ -94,14 +95,14 @@ static void entries_free(struct entries *e)
     free(e->v);
 }
 
-static int no_memory(struct tfe_why *why)
+static int no_memory(struct tfe_reason *reason)
 {
-    why_set(why, "out of memory");
+    reason_set(reason, "out of memory");
     return TFE_ENOMEM;
 }
 
 /* Takes both texts over, also on an error. */
-static int add_entry(struct entries *e, char *name, char *path, struct tfe_why *why)
+static int add_entry(struct entries *e, char *name, char *path, struct tfe_reason *reason)
 {
     if (name && path && e->n == e->room) {
         const size_t room = e->room > 0 ? 2 * e->room : 256;
@@ -112,7 +113,7 @@ static int add_entry(struct entries *e, char *name, char *path, struct tfe_why *
     if (!name || !path || e->n == e->room) {
         free(name);
         free(path);
-        return no_memory(why);
+        return no_memory(reason);
     }
     e->v[e->n++] = (struct entry){.name = name, .path = path};
     return 0;
@@ -120,31 +121,31 @@ static int add_entry(struct entries *e, char *name, char *path, struct tfe_why *
 
 /* Follows the link at name. Returns where it leads, below the directory, which the caller frees.
  * TFE_EINVAL: out of the directory, or nowhere. */
-static int follow(const struct entries *e, const char *name, char **ret, struct tfe_why *why)
+static int follow(const struct entries *e, const char *name, char **ret, struct tfe_reason *reason)
 {
     const size_t n = strlen(e->root);
     char real[PATH_MAX];
     char *path;
     if (asprintf(&path, "%s/%s", e->root, name) < 0) {
-        return no_memory(why);
+        return no_memory(reason);
     }
     const char *found = realpath(path, real);
     free(path);
     if (!found) {
-        why_set(why, "%.300s is a link that leads nowhere", name);
+        reason_set(reason, "%.300s is a link that leads nowhere", name);
         return TFE_EINVAL;
     }
     const char *below = real + n + (n > 1);
     if (strncmp(real, e->root, n) != 0 || (real[n] != '/' && n > 1) ||
         (strncmp(below, ".git", 4) == 0 && (below[4] == '/' || below[4] == '\0'))) {
-        why_set(why,
-                "%.300s is a link to the directory itself, out of it, or into .git: a bundle "
-                "follows links inside it only (.gitignore leaves it out)",
-                name);
+        reason_set(reason,
+                   "%.300s is a link to the directory itself, out of it, or into .git: a bundle "
+                   "follows links inside it only (.gitignore leaves it out)",
+                   name);
         return TFE_EINVAL;
     }
     *ret = strdup(below);
-    return *ret ? 0 : no_memory(why);
+    return *ret ? 0 : no_memory(reason);
 }
 
 static bool is_link(int above, const char *name)
@@ -156,15 +157,15 @@ static bool is_link(int above, const char *name)
 /* The file that name is, or that its link leads to, under the name label. A link to a folder is
  * *ret_folder then, the caller's, and nothing is added. */
 static int add_file(struct entries *e, int above, char *label, const char *name, char **ret_folder,
-                    struct tfe_why *why)
+                    struct tfe_reason *reason)
 {
     struct stat st;
     char *path;
     *ret_folder = NULL;
     if (!is_link(above, name)) {
-        return add_entry(e, label, strdup(name), why);
+        return add_entry(e, label, strdup(name), reason);
     }
-    int rc = follow(e, name, &path, why);
+    int rc = follow(e, name, &path, reason);
     if (rc) {
         free(label);
         return rc;
@@ -175,12 +176,12 @@ static int add_file(struct entries *e, int above, char *label, const char *name,
         free(label);
         return 0;
     }
-    return add_entry(e, label, path, why);
+    return add_entry(e, label, path, reason);
 }
 
 /* What git lists of the folder, as if it were at name. */
 static int add_folder(struct entries *e, int above, const char *name, const char *folder,
-                      struct tfe_why *why)
+                      struct tfe_reason *reason)
 {
     const size_t n = strlen(folder);
     int rc = 0;
@@ -192,14 +193,14 @@ static int add_folder(struct entries *e, int above, const char *name, const char
             continue;
         }
         if (asprintf(&label, "%s/%s", name, one + n + (n > 0)) < 0) {
-            return no_memory(why);
+            return no_memory(reason);
         }
-        rc = add_file(e, above, label, one, &inner, why);
+        rc = add_file(e, above, label, one, &inner, reason);
         if (inner) {
-            why_set(why,
-                    "%.150s is a link to a folder with the link %.150s to a folder in it: only "
-                    "the first one is followed",
-                    name, one);
+            reason_set(reason,
+                       "%.150s is a link to a folder with the link %.150s to a folder in it: only "
+                       "the first one is followed",
+                       name, one);
             rc = TFE_EINVAL;
         }
         free(inner);
@@ -213,19 +214,19 @@ static int compare_entries(const void *a, const void *b)
 }
 
 /* All files, in the order of their names. above is the directory. */
-static int find_entries(struct entries *e, int above, struct tfe_why *why)
+static int find_entries(struct entries *e, int above, struct tfe_reason *reason)
 {
     int rc = 0;
     if (!realpath(e->directory, e->root)) {
-        why_errno(why, "find %.300s", e->directory);
+        reason_errno(reason, "find %.300s", e->directory);
         return TFE_ESYS;
     }
     for (size_t at = 0; at < e->n_listed && rc == 0; at += strlen(e->listed + at) + 1) {
         const char *name = e->listed + at;
         char *folder;
-        rc = add_file(e, above, strdup(name), name, &folder, why);
+        rc = add_file(e, above, strdup(name), name, &folder, reason);
         if (folder) {
-            rc = add_folder(e, above, name, folder, why);
+            rc = add_folder(e, above, name, folder, reason);
             free(folder);
         }
     }
@@ -237,19 +238,19 @@ static int find_entries(struct entries *e, int above, struct tfe_why *why)
 
 /* --- packing ---------------------------------------------------------------------------------- */
 
-static int take_packed(void *ctx, const uint8_t *bytes, size_t n, struct tfe_why *why)
+static int take_packed(void *ctx, const uint8_t *bytes, size_t n, struct tfe_reason *reason)
 {
     struct bundle *b = ctx;
     if (n > MSG_BUNDLE_MAX - b->n) {
-        why_set(why,
-                "the files are more than %u MiB, packed: a bundle is for code, data belongs "
-                "elsewhere (.gitignore leaves it out)",
-                MSG_BUNDLE_MAX >> 20);
+        reason_set(reason,
+                   "the files are more than %u MiB, packed: a bundle is for code, data belongs "
+                   "elsewhere (.gitignore leaves it out)",
+                   MSG_BUNDLE_MAX >> 20);
         return TFE_ETOOBIG;
     }
     uint8_t *more = realloc(b->bytes, b->n + n);
     if (!more) {
-        return no_memory(why);
+        return no_memory(reason);
     }
     memcpy(more + b->n, bytes, n);
     b->bytes = more;
@@ -257,16 +258,16 @@ static int take_packed(void *ctx, const uint8_t *bytes, size_t n, struct tfe_why
     return 0;
 }
 
-static int pack_bytes(struct archive_packer *p, int fd, const char *name, struct tfe_why *why)
+static int pack_bytes(struct archive_packer *p, int fd, const char *name, struct tfe_reason *reason)
 {
     uint8_t bytes[READ_BYTES];
     for (;;) {
         const ssize_t n = read(fd, bytes, sizeof(bytes));
         if (n < 0 && errno != EINTR) {
-            why_errno(why, "read %.300s", name);
+            reason_errno(reason, "read %.300s", name);
             return TFE_ESYS;
         }
-        int rc = n > 0 ? archive_pack(p, bytes, (size_t)n, why) : 0;
+        int rc = n > 0 ? archive_pack(p, bytes, (size_t)n, reason) : 0;
         if (rc || n == 0) {
             return rc;
         }
@@ -275,7 +276,7 @@ static int pack_bytes(struct archive_packer *p, int fd, const char *name, struct
 
 /* One that git still lists and that is gone is passed over. */
 static int pack_file(struct archive_packer *p, int above, const struct entry *entry,
-                     struct bundle *bundle, struct tfe_why *why)
+                     struct bundle *bundle, struct tfe_reason *reason)
 {
     struct stat st;
     int fd = openat(above, entry->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -284,78 +285,79 @@ static int pack_file(struct archive_packer *p, int above, const struct entry *en
         return 0;
     }
     if (fd < 0 && errno != ELOOP && errno != ENXIO) {
-        why_errno(why, "open %.300s", entry->path);
+        reason_errno(reason, "open %.300s", entry->path);
         return TFE_ESYS;
     }
     if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
-        why_set(why,
-                "%.300s is a repository of its own, or a device: a bundle takes regular files "
-                "only (.gitignore leaves it out)",
-                entry->name);
+        reason_set(reason,
+                   "%.300s is a repository of its own, or a device: a bundle takes regular files "
+                   "only (.gitignore leaves it out)",
+                   entry->name);
         rc = TFE_EINVAL;
     }
     rc = rc ? rc
             : archive_pack_file(p, entry->name, (uint64_t)st.st_size, (st.st_mode & S_IXUSR) != 0,
-                                why);
-    rc = rc ? rc : pack_bytes(p, fd, entry->name, why);
+                                reason);
+    rc = rc ? rc : pack_bytes(p, fd, entry->name, reason);
     bundle->n_files += rc == 0;
     fd_drop(&fd);
     return rc;
 }
 
 static int pack_entries(const struct entries *e, int above, struct bundle *bundle,
-                        struct tfe_why *why)
+                        struct tfe_reason *reason)
 {
     struct archive_packer *p;
     int rc = archive_packer_new(take_packed, bundle, &p);
     if (rc) {
-        return no_memory(why);
+        return no_memory(reason);
     }
     for (size_t i = 0; i < e->n && rc == 0; i++) {
         if (i == 0 || strcmp(e->v[i - 1].name, e->v[i].name) != 0) { /* in conflict: thrice */
-            rc = pack_file(p, above, &e->v[i], bundle, why);
+            rc = pack_file(p, above, &e->v[i], bundle, reason);
         }
     }
     if (rc == 0 && bundle->n_files == 0) {
-        why_set(why, "%.300s: there is no file in it that .gitignore leaves in", e->directory);
+        reason_set(reason, "%.300s: there is no file in it that .gitignore leaves in",
+                   e->directory);
         rc = TFE_EINVAL;
     }
-    rc = rc ? rc : archive_pack_end(p, why);
+    rc = rc ? rc : archive_pack_end(p, reason);
     archive_packer_free(p);
     return rc;
 }
 
 static int pack_files(const char *directory, const char *listed, size_t n, struct bundle *bundle,
-                      struct tfe_why *why)
+                      struct tfe_reason *reason)
 {
     struct entries entries = {.directory = directory, .listed = listed, .n_listed = n};
     int above = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (above < 0) {
-        why_errno(why, "open %.300s", directory);
+        reason_errno(reason, "open %.300s", directory);
         return TFE_ESYS;
     }
-    int rc = find_entries(&entries, above, why);
-    rc = rc ? rc : pack_entries(&entries, above, bundle, why);
+    int rc = find_entries(&entries, above, reason);
+    rc = rc ? rc : pack_entries(&entries, above, bundle, reason);
     entries_free(&entries);
     fd_drop(&above);
     return rc;
 }
 
-int bundle_pack(const char *directory, struct bundle *ret, struct tfe_why *why)
+int bundle_pack(const char *directory, struct bundle *ret, struct tfe_reason *reason)
 {
     struct bundle bundle = {.bytes = NULL};
     uint8_t digest[MSG_BUNDLE_HEX / 2];
     char *list;
     size_t n;
-    int rc = list_files(directory, &list, &n, why);
+    int rc = list_files(directory, &list, &n, reason);
     if (rc) {
-        why_prefix(why, "bundle %.200s", directory);
+        reason_prefix(reason, "bundle %.200s", directory);
         return rc;
     }
-    rc = pack_files(directory, list, n, &bundle, why);
+    rc = pack_files(directory, list, n, &bundle, reason);
     free(list);
     if (rc) {
-        why_prefix(why, "bundle");
+        reason_prefix(reason, "bundle");
         bundle_done(&bundle);
         return rc;
     }

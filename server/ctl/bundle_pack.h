@@ -20,7 +20,8 @@ struct bundle {
 /* Packs what git would keep of the directory: all files but those that a .gitignore names. The same
  * files are the same bytes. TFE_EINVAL: something in it is no regular file, or there is nothing;
  * TFE_ETOOBIG; TFE_ESYS; TFE_ENOMEM. *ret is the caller's to end. */
-int bundle_pack(const char *directory, struct bundle *ret, struct tfe_why *why) TFE_MUST_CHECK;
+int bundle_pack(const char *directory, struct bundle *ret,
+                struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* A zeroed one is allowed. */
 void bundle_done(struct bundle *bundle);

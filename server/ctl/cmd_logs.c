@@ -44,14 +44,14 @@ struct logs {
 
 /* --- options ---------------------------------------------------------------------------------- */
 
-static int parse_lines(void *field, const char *value, struct tfe_why *why)
+static int parse_lines(void *field, const char *value, struct tfe_reason *reason)
 {
     uint64_t n;
     uint32_t lines = MSG_UNSET;
     const char *at = value;
     if (strcmp(value, "all") != 0) {
         if (!options_digits(&at, MSG_UNSET - 1, &n) || *at != '\0') {
-            why_set(why, "\"%s\" is neither a number of lines nor \"all\"", value);
+            reason_set(reason, "\"%s\" is neither a number of lines nor \"all\"", value);
             return TFE_EINVAL;
         }
         lines = (uint32_t)n;
@@ -60,12 +60,12 @@ static int parse_lines(void *field, const char *value, struct tfe_why *why)
     return 0;
 }
 
-static int parse_epoch(void *field, const char *value, struct tfe_why *why)
+static int parse_epoch(void *field, const char *value, struct tfe_reason *reason)
 {
     uint64_t epoch;
     const char *at = value;
     if (!options_digits(&at, MSG_NUMBER_MAX, &epoch) || *at != '\0' || epoch == 0) {
-        why_set(why, "\"%s\" is no number of an epoch", value);
+        reason_set(reason, "\"%s\" is no number of an epoch", value);
         return TFE_EINVAL;
     }
     memcpy(field, &epoch, sizeof(epoch));
@@ -73,7 +73,7 @@ static int parse_epoch(void *field, const char *value, struct tfe_why *why)
 }
 
 /* "10m", or a time of today or of a day, local or UTC. */
-static int parse_since(void *field, const char *value, struct tfe_why *why)
+static int parse_since(void *field, const char *value, struct tfe_reason *reason)
 {
     static const char *const formats[] = {"%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S",
                                           "%Y-%m-%dT%H:%M",    "%Y-%m-%d %H:%M",
@@ -99,7 +99,7 @@ static int parse_since(void *field, const char *value, struct tfe_why *why)
         }
     }
     if (since.ms <= 0) {
-        why_set(why, "\"%s\" is no time: 10m, 14:30 or 2026-01-31T14:30:00Z", value);
+        reason_set(reason, "\"%s\" is no time: 10m, 14:30 or 2026-01-31T14:30:00Z", value);
         return TFE_EINVAL;
     }
     memcpy(field, &since, sizeof(since));
@@ -133,14 +133,14 @@ static void put_time(struct tfe_wall at)
 
 static void put_shown(const char *text, size_t n)
 {
-    char room[SHOWN_LINE_MAX(MSG_LOG_TEXT_MAX)];
+    char room[ESCAPE_LINE_MAX(MSG_LOG_TEXT_MAX)];
     n = n < MSG_LOG_TEXT_MAX ? n : MSG_LOG_TEXT_MAX;
-    (void)fwrite(room, 1, shown_line(text, n, room), stdout);
+    (void)fwrite(room, 1, escape_line(text, n, room), stdout);
 }
 
 static const char *name_of(const struct msg_log_lines *row, char room[ROW_ROOM])
 {
-    return shown_text(row->name[0] != '\0' ? row->name : row->node, room, ROW_ROOM);
+    return escape_text(row->name[0] != '\0' ? row->name : row->node, room, ROW_ROOM);
 }
 
 static void put_lines(const struct logs *l, const struct msg_log_lines *row)

@@ -39,7 +39,7 @@ static void print_job(const struct msg_status_job *job)
     }
     if (job->reason) {
         (void)printf("  %s%s\n", msg_job_is_over(job->state) ? "" : "last failure: ",
-                     shown_text(job->reason, room, sizeof(room)));
+                     escape_text(job->reason, room, sizeof(room)));
     }
     if (job->waits) {
         (void)fputs("  ", stdout);
@@ -78,7 +78,8 @@ static void print_progress(const struct msg_status_job *job, const struct row *r
     (void)putchar('\n');
     if (job->slow) {
         (void)printf("  %s is slow: %.1f times the others' median step\n",
-                     shown_text(job->slow, name, sizeof(name)), job->slow_times_milli / 1000.0);
+                     escape_text(job->slow, name, sizeof(name)),
+                     job->straggler_times_milli / 1000.0);
     }
 }
 
@@ -90,7 +91,7 @@ static void print_waits(const struct row_list *rows, size_t from, size_t to)
         char room[ROW_ROOM];
         if (rows->v[i].kind == &kind_node && node->waits) {
             (void)printf("  %s: %s\n",
-                         shown_text(node->name[0] ? node->name : node->node, room, sizeof room),
+                         escape_text(node->name[0] ? node->name : node->node, room, sizeof room),
                          node->waits);
         }
     }
@@ -164,10 +165,10 @@ static void print_submission(const struct msg_status_job *job)
                  row_moment_text(job->created.ms, room), (unsigned)job->priority,
                  (unsigned)job->n_assigned, job->n_assigned == 1 ? "node" : "nodes");
     if (job->command) {
-        (void)printf("  runs %s\n", shown_text(job->command, text, sizeof(text)));
+        (void)printf("  runs %s\n", escape_text(job->command, text, sizeof(text)));
     }
     if (job->source) {
-        (void)printf("  in %s\n", shown_text(job->source, text, sizeof(text)));
+        (void)printf("  in %s\n", escape_text(job->source, text, sizeof(text)));
     }
 }
 

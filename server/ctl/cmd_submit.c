@@ -27,7 +27,7 @@
 #define LOOK_NS 200000000L
 
 /* The file's bytes, one more than a job file may have at most; the caller frees *ret. */
-static int read_file(const char *name, char **ret, size_t *ret_n, struct tfe_why *why)
+static int read_file(const char *name, char **ret, size_t *ret_n, struct tfe_reason *reason)
 {
     const size_t room = YAML_TREE_BYTES_MAX + 1;
     bool is_stdin = strcmp(name, "-") == 0;
@@ -35,16 +35,16 @@ static int read_file(const char *name, char **ret, size_t *ret_n, struct tfe_why
     char *text = file ? malloc(room) : NULL;
     int rc = 0;
     if (!file) {
-        why_errno(why, "open %s", name);
+        reason_errno(reason, "open %s", name);
         return TFE_ESYS;
     }
     if (!text) {
-        why_set(why, "out of memory");
+        reason_set(reason, "out of memory");
         rc = TFE_ENOMEM;
     } else {
         *ret_n = fread(text, 1, room, file);
         if (ferror(file)) {
-            why_errno(why, "read %s", name);
+            reason_errno(reason, "read %s", name);
             rc = TFE_ESYS;
         }
     }
@@ -59,19 +59,19 @@ static int read_file(const char *name, char **ret, size_t *ret_n, struct tfe_why
     return 0;
 }
 
-static int read_job(const char *name, json_t **ret, struct tfe_why *why)
+static int read_job(const char *name, json_t **ret, struct tfe_reason *reason)
 {
     char *text;
     size_t n;
-    struct tfe_why warning; /* that comes once, of all that is said: make_job */
-    int rc = read_file(name, &text, &n, why);
+    struct tfe_reason warning; /* that comes once, of all that is said: make_job */
+    int rc = read_file(name, &text, &n, reason);
     if (rc) {
         return rc;
     }
-    rc = job_text_read(text, n, ret, &warning, why);
+    rc = job_text_read(text, n, ret, &warning, reason);
     free(text);
     if (rc) {
-        why_prefix(why, "%s", name);
+        reason_prefix(reason, "%s", name);
     }
     return rc;
 }
@@ -81,9 +81,9 @@ static int read_job(const char *name, json_t **ret, struct tfe_why *why)
 
 static const char *const strategies[] = {"AllReduce", "ParameterServer", NULL};
 
-static int no_memory(struct tfe_why *why)
+static int no_memory(struct tfe_reason *reason)
 {
-    why_set(why, "out of memory");
+    reason_set(reason, "out of memory");
     return TFE_ENOMEM;
 }
 
@@ -147,15 +147,15 @@ static json_t *source_of(const struct submit_wish *wish)
 }
 
 /* TFE_EINVAL: what is said does not go together. */
-static int put_wish(json_t *job, const struct submit_wish *wish, struct tfe_why *why)
+static int put_wish(json_t *job, const struct submit_wish *wish, struct tfe_reason *reason)
 {
     const bool is_ps = wish->strategy == 1;
     if (wish->strategy == 0 && wish->n_ps > 0) {
-        why_set(why, "--ps: an AllReduce job has no parameter servers");
+        reason_set(reason, "--ps: an AllReduce job has no parameter servers");
         return TFE_EINVAL;
     }
     if (!!wish->path + !!wish->bundle + !!wish->git > 1) {
-        why_set(why, "one of --path, --bundle and --git says where the files are");
+        reason_set(reason, "one of --path, --bundle and --git says where the files are");
         return TFE_EINVAL;
     }
     bool is_put =
@@ -176,25 +176,25 @@ static int put_wish(json_t *job, const struct submit_wish *wish, struct tfe_why 
         put(job, "suspend", wish->suspend, json_true()) && put_pairs(job, "env", &wish->env) &&
         put_pairs(job, "labels", &wish->labels) && put_pairs(job, "options", &wish->options) &&
         put_command(job, wish);
-    return is_put ? 0 : no_memory(why);
+    return is_put ? 0 : no_memory(reason);
 }
 
 /* The canonical form of what file and command line say together. */
-static int make_job(const struct submit_wish *wish, json_t **ret, struct tfe_why *why)
+static int make_job(const struct submit_wish *wish, json_t **ret, struct tfe_reason *reason)
 {
     json_t *job = NULL;
     int rc = 0;
     if (wish->file) {
-        rc = read_job(wish->file, &job, why);
+        rc = read_job(wish->file, &job, reason);
     } else {
         job = json_object();
     }
-    rc = rc || job ? rc : no_memory(why);
-    rc = rc ? rc : put_wish(job, wish, why);
-    rc = rc ? rc : job_file_read(job, ret, why);
+    rc = rc || job ? rc : no_memory(reason);
+    rc = rc ? rc : put_wish(job, wish, reason);
+    rc = rc ? rc : job_file_read(job, ret, reason);
     json_decref(job);
     if (rc == 0) {
-        struct tfe_why warning;
+        struct tfe_reason warning;
         job_file_warn(*ret, &warning);
         if (*warning.text) {
             stdio_say("tfe-ctl", warning.text);
@@ -203,13 +203,13 @@ static int make_job(const struct submit_wish *wish, json_t **ret, struct tfe_why
     return rc;
 }
 
-static int write_bundle(const char *name, const struct bundle *bundle, struct tfe_why *why)
+static int write_bundle(const char *name, const struct bundle *bundle, struct tfe_reason *reason)
 {
     FILE *file = fopen(name, "we");
     bool is_written = file && fwrite(bundle->bytes, 1, bundle->n, file) == bundle->n;
     is_written = file && fclose(file) == 0 && is_written;
     if (!is_written) {
-        why_errno(why, "write %s", name);
+        reason_errno(reason, "write %s", name);
     }
     return is_written ? 0 : TFE_ESYS;
 }
@@ -217,7 +217,7 @@ static int write_bundle(const char *name, const struct bundle *bundle, struct tf
 /* What the files are now, whatever becomes of the directory or the branch: the job's source names a
  * digest or a commit then. A directory that was packed is in *ret. */
 static int fix_source(json_t *job, const struct submit_wish *wish, struct bundle *ret,
-                      struct tfe_why *why)
+                      struct tfe_reason *reason)
 {
     const bool dry_run = wish->dry_run && !wish->bundle_out;
     json_t *source = json_object_get(job, "source");
@@ -228,23 +228,23 @@ static int fix_source(json_t *job, const struct submit_wish *wish, struct bundle
     int rc = 0;
     bool is_put = true;
     if (bundle && !submission_is_digest(bundle)) {
-        rc = bundle_pack(bundle, ret, why);
+        rc = bundle_pack(bundle, ret, reason);
         if (rc == 0 && dry_run) {
             (void)fprintf(stderr, "tfe-ctl: bundle %s: %u files, %zu bytes, %s\n", bundle,
                           (unsigned)ret->n_files, ret->n, ret->digest);
         }
-        rc = rc == 0 && wish->bundle_out ? write_bundle(wish->bundle_out, ret, why) : rc;
+        rc = rc == 0 && wish->bundle_out ? write_bundle(wish->bundle_out, ret, reason) : rc;
         is_put = rc != 0 || dry_run ||
                  json_object_set_new(source, "bundle", json_string(ret->digest)) == 0;
     } else if (git && !dry_run) {
-        rc = git_resolve(git, ref ? ref : "", commit, why);
+        rc = git_resolve(git, ref ? ref : "", commit, reason);
         is_put = rc != 0 || json_object_set_new(source, "ref", json_string(commit)) == 0;
     }
     if (rc == 0 && wish->bundle_out && ret->n == 0) {
-        why_set(why, "--bundle-out: the job's files are no directory of this machine");
+        reason_set(reason, "--bundle-out: the job's files are no directory of this machine");
         rc = TFE_EINVAL;
     }
-    return is_put ? rc : no_memory(why);
+    return is_put ? rc : no_memory(reason);
 }
 
 /* --- submitting ------------------------------------------------------------------------------- */
@@ -306,14 +306,14 @@ static int say_submit(const struct ctl_verb *verb, const struct ctl_settings *se
     bool is_taken = true;
     int status = CTL_FAILED;
     for (unsigned i = 0; i < JOB_NAME_TRIES && is_taken; i++) {
-        struct tfe_why why;
+        struct tfe_reason reason;
         struct tfe_msg message = {.type = MSG_SUBMIT};
         struct row_list rows = {.v = NULL};
         uint8_t random[JOB_NAME_RANDOM];
         randombytes_buf(random, sizeof(random));
-        if ((is_made && job_name_make(job, random, &why)) ||
-            job_message_make(job, &message.u.submit.spec, &why)) {
-            stdio_say("tfe-ctl", why.text);
+        if ((is_made && job_name_make(job, random, &reason)) ||
+            job_message_make(job, &message.u.submit.spec, &reason)) {
+            stdio_say("tfe-ctl", reason.text);
             return CTL_FAILED;
         }
         const bool is_last = !is_made || i + 1 == JOB_NAME_TRIES;
@@ -359,7 +359,7 @@ static int submit(const struct ctl_verb *verb, struct ctl_settings *settings, js
 static int run(const struct ctl_verb *verb, const struct ctl_settings *settings,
                const char *operand)
 {
-    struct tfe_why why;
+    struct tfe_reason reason;
     struct ctl_settings own = *settings; /* the server is found here, for orders alone */
     const struct submit_wish *wish = &settings->submit;
     struct bundle bundle = {.bytes = NULL};
@@ -369,13 +369,13 @@ static int run(const struct ctl_verb *verb, const struct ctl_settings *settings,
                              "command behind --, or where its files are");
         return CTL_USAGE;
     }
-    int rc = make_job(wish, &job, &why);
+    int rc = make_job(wish, &job, &reason);
     if (rc) {
-        stdio_say("tfe-ctl", why.text);
+        stdio_say("tfe-ctl", reason.text);
         return wish->file ? CTL_FAILED : CTL_USAGE;
     }
-    if (sodium_init() < 0 || fix_source(job, wish, &bundle, &why)) {
-        stdio_say("tfe-ctl", why.text);
+    if (sodium_init() < 0 || fix_source(job, wish, &bundle, &reason)) {
+        stdio_say("tfe-ctl", reason.text);
         json_decref(job);
         return CTL_FAILED;
     }
@@ -399,30 +399,30 @@ static int run(const struct ctl_verb *verb, const struct ctl_settings *settings,
 /* --- options ---------------------------------------------------------------------------------- */
 
 /* What it means is the job file's business. */
-static int parse_pair(void *pairs, const char *value, struct tfe_why *why)
+static int parse_pair(void *pairs, const char *value, struct tfe_reason *reason)
 {
     struct submit_pairs *ret = pairs;
     if (ret->n == MSG_WORDS_MAX || value[0] == '=' || value[0] == '\0') {
-        why_set(why, "NAME=VALUE is wanted, at most %u times", MSG_WORDS_MAX);
+        reason_set(reason, "NAME=VALUE is wanted, at most %u times", MSG_WORDS_MAX);
         return TFE_EINVAL;
     }
     ret->v[ret->n++] = value;
     return 0;
 }
 
-static int parse_full_pair(void *pairs, const char *value, struct tfe_why *why)
+static int parse_full_pair(void *pairs, const char *value, struct tfe_reason *reason)
 {
     if (!strchr(value, '=')) {
-        why_set(why, "\"%.64s\" is not NAME=VALUE", value);
+        reason_set(reason, "\"%.64s\" is not NAME=VALUE", value);
         return TFE_EINVAL;
     }
-    return parse_pair(pairs, value, why);
+    return parse_pair(pairs, value, reason);
 }
 
-static int parse_workers(void *wish, const char *value, struct tfe_why *why)
+static int parse_workers(void *wish, const char *value, struct tfe_reason *reason)
 {
     struct submit_wish *ret = wish;
-    return options_nodes(value, &ret->min_nodes, &ret->max_nodes, why);
+    return options_nodes(value, &ret->min_nodes, &ret->max_nodes, reason);
 }
 
 static const struct option_spec options[] = {

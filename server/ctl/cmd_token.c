@@ -12,7 +12,7 @@
 
 /* --- create --- */
 
-static int parse_role(void *settings, const char *value, struct tfe_why *why)
+static int parse_role(void *settings, const char *value, struct tfe_reason *reason)
 {
     struct ctl_settings *s = settings;
     for (uint32_t role = PRINCIPAL_AGENT; role <= PRINCIPAL_ADMIN; role++) {
@@ -21,7 +21,7 @@ static int parse_role(void *settings, const char *value, struct tfe_why *why)
             return 0;
         }
     }
-    why_set(why, "it is agent, observer or admin");
+    reason_set(reason, "it is agent, observer or admin");
     return TFE_EINVAL;
 }
 

@@ -58,7 +58,7 @@ static int end(const struct ctl_settings *settings, const struct msg_status_job 
 {
     const char *state = msg_job_state_name(job->state);
     char room[MSG_SENTENCE_MAX];
-    const char *reason = job->reason ? shown_text(job->reason, room, sizeof(room)) : NULL;
+    const char *reason = job->reason ? escape_text(job->reason, room, sizeof(room)) : NULL;
     if (settings->json) {
         if (verb_print_json(json_pack("{s:s, s:i, s:s, s:s?}", "job", job->job, "run",
                                       (int)job->run, "state", state, "reason", reason)) != 0) {

@@ -321,10 +321,10 @@ static void on_again(evutil_socket_t fd, short what, void *ctx)
     ask_next(ctx);
 }
 
-static void on_waiting(void *ctx, const char *why)
+static void on_waiting(void *ctx, const char *reason)
 {
     struct watch *w = ctx;
-    (void)snprintf(w->trouble, sizeof(w->trouble), "%s", why);
+    (void)snprintf(w->trouble, sizeof(w->trouble), "%s", reason);
     w->model.trouble = w->trouble;
     show(w);
 }
@@ -358,12 +358,12 @@ static struct client *order_client(struct watch *w)
                              .n_roles = 1};
     struct client_config config = {
         .base = w->base, .retry_max_ms = RETRY_MS, .silence_ms = SILENCE_MS};
-    struct tfe_why why;
+    struct tfe_reason reason;
     if (w->orders || w->settings->token) {
         return w->orders ? w->orders : w->client; /* a token that was given is all that there is */
     }
-    if (join_find(&wish, &w->admin, &why) != 0) {
-        tell(w, "not done: ", why.text);
+    if (join_find(&wish, &w->admin, &reason) != 0) {
+        tell(w, "not done: ", reason.text);
         return NULL;
     }
     w->has_admin = true;
@@ -396,7 +396,7 @@ static void ask_for_drain(struct watch *w)
         w->order_node = w->model.node;
         (void)snprintf(
             w->question, sizeof(w->question), " drain %s? (y/n) ",
-            shown_text(node->name[0] != '\0' ? node->name : node->node, name, sizeof(name)));
+            escape_text(node->name[0] != '\0' ? node->name : node->node, name, sizeof(name)));
         w->model.question = w->question;
     }
 }

@@ -23,7 +23,7 @@
 extern char **environ;
 
 /* All that comes, in memory of its own. */
-static int read_all(int fd, char **ret, size_t *ret_n, struct tfe_why *why)
+static int read_all(int fd, char **ret, size_t *ret_n, struct tfe_reason *reason)
 {
     size_t n = 0;
     size_t cap = 64 * 1024;
@@ -38,7 +38,7 @@ static int read_all(int fd, char **ret, size_t *ret_n, struct tfe_why *why)
             cap *= 2;
         }
         if (!text || n == cap) {
-            why_set(why, text ? "git prints more than 16 MiB" : "out of memory");
+            reason_set(reason, text ? "git prints more than 16 MiB" : "out of memory");
             free(text);
             return text ? TFE_ETOOBIG : TFE_ENOMEM;
         }
@@ -57,7 +57,7 @@ static int read_all(int fd, char **ret, size_t *ret_n, struct tfe_why *why)
 }
 
 /* The last line that it had to say. */
-static void take_words(int fd, struct tfe_why *why)
+static void take_words(int fd, struct tfe_reason *reason)
 {
     char text[400];
     const off_t n = lseek(fd, 0, SEEK_END);
@@ -69,7 +69,7 @@ static void take_words(int fd, struct tfe_why *why)
     }
     const char *line = strrchr(text, '\n');
     line = line ? line + 1 : text;
-    why_set(why, "%s", *line != '\0' ? line : "git has failed");
+    reason_set(reason, "%s", *line != '\0' ? line : "git has failed");
 }
 
 /* The configuration of a directory may name programs, and whoever has made the directory wrote
@@ -101,7 +101,7 @@ static int spawn(char *const *argv, const char *protocols, int out, int words, p
 }
 
 static int run(const char *const *words, bool is_local, char **ret, size_t *ret_n,
-               struct tfe_why *why)
+               struct tfe_reason *reason)
 {
     char *argv[HARMLESS_WORDS + WORDS_MAX + 2] = {"git"};
     size_t n = 1;
@@ -123,15 +123,15 @@ static int run(const char *const *words, bool is_local, char **ret, size_t *ret_
     int rc = 0;
     if (error) {
         errno = error;
-        why_errno(why, "run git");
+        reason_errno(reason, "run git");
         rc = TFE_ESYS;
     } else {
-        rc = read_all(ends[0], ret, ret_n, why);
+        rc = read_all(ends[0], ret, ret_n, reason);
         fd_drop(&ends[0]); /* who prints on ends by that */
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
         }
         if (rc == 0 && status != 0) {
-            take_words(said, why);
+            take_words(said, reason);
             free(*ret);
             rc = TFE_ESYS;
         }
@@ -141,9 +141,9 @@ static int run(const char *const *words, bool is_local, char **ret, size_t *ret_
     return rc;
 }
 
-int git_run(const char *const *words, char **ret, size_t *ret_n, struct tfe_why *why)
+int git_run(const char *const *words, char **ret, size_t *ret_n, struct tfe_reason *reason)
 {
-    return run(words, true, ret, ret_n, why);
+    return run(words, true, ret, ret_n, reason);
 }
 
 static bool is_commit(const char *text)
@@ -181,7 +181,7 @@ static bool find_ref(char *lines, const char *ref, char ret[GIT_COMMIT_HEX_MAX +
 }
 
 int git_resolve(const char *url, const char *ref, char ret[GIT_COMMIT_HEX_MAX + 1],
-                struct tfe_why *why)
+                struct tfe_reason *reason)
 {
     const char *name = *ref != '\0' ? ref : "HEAD";
     /* Not in this directory: a repository's configuration may name programs for such a URL, too. */
@@ -194,14 +194,15 @@ int git_resolve(const char *url, const char *ref, char ret[GIT_COMMIT_HEX_MAX + 
         memcpy(ret, ref, strlen(ref) + 1);
         return 0;
     }
-    int rc = run(words, false, &lines, &n, why);
+    int rc = run(words, false, &lines, &n, reason);
     if (rc) {
-        why_prefix(why, "git: %.200s", url);
+        reason_prefix(reason, "git: %.200s", url);
         return rc;
     }
     if (!find_ref(lines, name, ret)) {
-        why_set(why, "git: %.200s has no branch or tag \"%.100s\", and that is no whole commit",
-                url, name);
+        reason_set(reason,
+                   "git: %.200s has no branch or tag \"%.100s\", and that is no whole commit", url,
+                   name);
         rc = TFE_EINVAL;
     }
     free(lines);

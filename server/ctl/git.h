@@ -16,11 +16,11 @@
  * behind it, the caller's to free. TFE_ESYS: it is not there, or fails: why is its own last line
  * then. TFE_ENOMEM. */
 int git_run(const char *const *words, char **ret, size_t *ret_n,
-            struct tfe_why *why) TFE_MUST_CHECK;
+            struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* The commit that ref ("": the repository's HEAD) is now; a whole commit's name is taken as it is,
  * and nobody is asked. TFE_EINVAL: there is no such ref; as git_run. */
 int git_resolve(const char *url, const char *ref, char ret[GIT_COMMIT_HEX_MAX + 1],
-                struct tfe_why *why) TFE_MUST_CHECK;
+                struct tfe_reason *reason) TFE_MUST_CHECK;
 
 #endif

@@ -105,25 +105,25 @@ static int words_of(const struct ctl_verb *verb, char **argv)
 static const struct ctl_verb *find_verb(char **argv, int *ret_words)
 {
     const char *name = argv[0];
-    struct nearest nearest;
-    nearest_init(&nearest, name, strlen(name));
+    struct suggestion suggestion;
+    suggest_init(&suggestion, name, strlen(name));
     for (size_t i = 0; i < N_VERBS; i++) {
         *ret_words = words_of(verbs[i], argv);
         if (*ret_words > 0) {
             return verbs[i];
         }
         if (!verb_is_order(verbs[i])) { /* nobody is led to what cannot be taken back */
-            nearest_try(&nearest, verbs[i]->name);
+            suggest_try(&suggestion, verbs[i]->name);
         }
     }
     for (size_t i = 0; i < sizeof(synonyms) / sizeof(synonyms[0]); i++) {
         if (strcmp(name, synonyms[i].word) == 0) {
-            nearest.word = synonyms[i].verb;
+            suggestion.word = synonyms[i].verb;
         }
     }
     (void)fprintf(stderr, "tfe-ctl: unknown verb \"%s\"", name);
-    if (nearest.word) {
-        (void)fprintf(stderr, "; did you mean \"%s\"?", nearest.word);
+    if (suggestion.word) {
+        (void)fprintf(stderr, "; did you mean \"%s\"?", suggestion.word);
     }
     (void)fprintf(stderr, " (tfe-ctl -h lists all)\n");
     return NULL;
@@ -141,7 +141,7 @@ static bool parse(const struct option_table *table, int argc, char **argv,
                   struct ctl_settings *settings, int *ret_at, int *ret_status)
 {
     enum options_result result;
-    struct tfe_why why;
+    struct tfe_reason reason;
     char ignored[64];
     *ret_at = argc;
     *ret_status = EXIT_SUCCESS;
@@ -150,8 +150,8 @@ static bool parse(const struct option_table *table, int argc, char **argv,
                                       .n_ps = MSG_UNSET,
                                       .submit = {.priority = MSG_UNSET, .strategy = MSG_UNSET}};
     if (options_parse(table, argc, argv, settings, &result, ret_at, ignored, sizeof(ignored),
-                      &why) != 0) {
-        *ret_status = usage_error(why.text);
+                      &reason) != 0) {
+        *ret_status = usage_error(reason.text);
         return false;
     }
     if (result == OPTIONS_HELP) {
@@ -187,15 +187,15 @@ static int run_verb(const struct ctl_verb *verb, int argc, char **argv)
     table.n = N_OPTIONS + verb->n_options;
     while (parse(&table, argc, argv, &settings, &at, &status)) {
         if (at == argc) {
-            struct tfe_why why;
+            struct tfe_reason reason;
             int most = (verb->operand != CTL_NONE) + verb->takes_sizes;
             if (n_operands > most || (verb->needs_operand && n_operands < most)) {
                 (void)fprintf(stderr, "tfe-ctl: usage: %s\n", verb->usage);
                 return CTL_USAGE;
             }
             if (verb->takes_sizes &&
-                options_nodes(operands[1], &settings.min_nodes, &settings.max_nodes, &why)) {
-                stdio_say("tfe-ctl", why.text);
+                options_nodes(operands[1], &settings.min_nodes, &settings.max_nodes, &reason)) {
+                stdio_say("tfe-ctl", reason.text);
                 return CTL_USAGE;
             }
             settings.submit.command = command;
@@ -283,14 +283,14 @@ int main(int argc, char **argv)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     (void)sigaction(SIGPIPE, &ignore, NULL);
-    struct tfe_why why;
+    struct tfe_reason reason;
     /* What an agent tells its trainers of themselves is no wish of theirs. */
     (void)unsetenv("TFE_RANK");
     (void)unsetenv("TFE_NODE");
     (void)unsetenv("TFE_EPOCH");
     log_init("tfe-ctl", LOG_WARN_, LOG_LOGFMT);
-    if (hidden_process(&why) != 0) {
-        stdio_say("tfe-ctl", why.text);
+    if (secret_mem_protect_process(&reason) != 0) {
+        stdio_say("tfe-ctl", reason.text);
         return CTL_FAILED;
     }
     int status = run(argc, argv);

@@ -51,15 +51,15 @@ static void fail(struct attempt *a, int status, const char *sentence)
     end(a, status);
 }
 
-static void on_waiting(void *ctx, const char *why)
+static void on_waiting(void *ctx, const char *reason)
 {
     struct attempt *a = ctx;
     const struct join_info *join = &a->settings->server;
     char name[ENDPOINT_TEXT_MAX];
-    (void)snprintf(a->last, sizeof(a->last), "%s", why);
+    (void)snprintf(a->last, sizeof(a->last), "%s", reason);
     if (!a->told && tfe_mono_sub(clock_mono(), a->began) >= PATIENCE_MS) {
         (void)fprintf(stderr, "tfe-ctl: waiting for %s: %s\n",
-                      endpoint_format(name, join->host, join->port), why);
+                      endpoint_format(name, join->host, join->port), reason);
         a->told = true;
     }
     if (a->stream && !evtimer_pending(a->deadline, NULL)) {
@@ -182,7 +182,7 @@ int request_find_server(struct ctl_settings *settings, const struct ctl_verb *ve
                              .token = settings->token,
                              .token_file = settings->token_file,
                              .state_dir = settings->state_dir};
-    struct tfe_why why;
+    struct tfe_reason reason;
     if (!verb_is_order(verb)) {
         wish.roles[wish.n_roles++] = PRINCIPAL_OBSERVER;
     }
@@ -191,9 +191,9 @@ int request_find_server(struct ctl_settings *settings, const struct ctl_verb *ve
         (void)fprintf(stderr, "tfe-ctl: libsodium cannot be set up\n");
         return CTL_FAILED;
     }
-    int rc = join_find(&wish, &settings->server, &why);
+    int rc = join_find(&wish, &settings->server, &reason);
     if (rc != 0) {
-        stdio_say("tfe-ctl", why.text);
+        stdio_say("tfe-ctl", reason.text);
         return rc == TFE_EINVAL ? CTL_USAGE : CTL_UNAUTHORISED;
     }
     return EXIT_SUCCESS;

@@ -35,9 +35,9 @@ static bool is_sound(enum ctl_operand kind, const char *operand)
     if (kind == CTL_NONE || id_is_valid(operand)) {
         return true;
     }
-    struct tfe_why why;
-    why_set(&why, "\"%.128s\" is no %s: " TFE_ID_RULE, operand, meanings[kind]);
-    stdio_say("tfe-ctl", why.text);
+    struct tfe_reason reason;
+    reason_set(&reason, "\"%.128s\" is no %s: " TFE_ID_RULE, operand, meanings[kind]);
+    stdio_say("tfe-ctl", reason.text);
     return false;
 }
 

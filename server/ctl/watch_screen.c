@@ -42,11 +42,11 @@ int watch_put(struct watch_screen *s, int y, int x, int width, enum watch_style 
     const char *end = text + strlen(text);
     const int stop = x + width;
     while (x < stop) {
-        char unit[SHOWN_UNIT_MAX];
+        char unit[ESCAPE_UNIT_MAX];
         size_t n = 1;
         unit[0] = ' ';
         if (text < end) {
-            size_t taken = shown_unit(text, (size_t)(end - text), unit, &n);
+            size_t taken = escape_unit(text, (size_t)(end - text), unit, &n);
             bool is_itself = taken == n;
             text += taken;
             for (size_t i = 0; !is_itself && i + 1 < n && unit[0] == '\\'; i++) {

@@ -265,10 +265,10 @@ static int draw_job(const struct watch_model *m, struct watch_screen *s, int y)
     }
     (void)snprintf(line, sizeof(line), "%s", job->job);
     int x = watch_put(s, y, 0, (int)strlen(line) + 1, WATCH_BOLD, line);
-    const char *why = why_of(job);
+    const char *reason = why_of(job);
     const int64_t since = job->since.ms > 0 ? m->now.ms - job->since.ms : -1;
     (void)snprintf(line, sizeof(line), "%s for %s%s%s%s", msg_job_state_name(job->state),
-                   row_span_text(since, span), why ? ": " : "", why ? why : "",
+                   row_span_text(since, span), reason ? ": " : "", reason ? reason : "",
                    job->waits && job->waits_ms > 0 ? ", up to " : "");
     if (job->waits && job->waits_ms > 0) {
         size_t n = strlen(line);
@@ -277,7 +277,7 @@ static int draw_job(const struct watch_model *m, struct watch_screen *s, int y)
     if (job->slow) {
         size_t n = strlen(line);
         (void)snprintf(line + n, sizeof(line) - n, "; all wait for %.120s, %.1f times as slow",
-                       job->slow, job->slow_times_milli / 1000.0);
+                       job->slow, job->straggler_times_milli / 1000.0);
     }
     (void)watch_put(s, y++, x, s->width - x, style_of_state(job->state), line);
     if (job->has_step) {

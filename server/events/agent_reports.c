@@ -48,7 +48,7 @@ struct job_report {
     uint32_t n_nodes;
     uint32_t run;
     uint64_t epoch;
-    struct pace pace;
+    struct throughput throughput;
     uint64_t total, samples;
     uint32_t teller;         /* rank */
     struct tfe_mono told_at; /* by that one */
@@ -158,7 +158,7 @@ static void enter(struct job_report *job, const struct rdzv_place *place)
     job->saves = 0;
     job->teller = UINT32_MAX;
     job->slowest = NULL;
-    pace_begin(&job->pace);
+    throughput_begin(&job->throughput);
 }
 
 /* --- machines --------------------------------------------------------------------------------- */
@@ -226,30 +226,31 @@ static void tell_slow(struct reports *all, const struct job_report *job, const s
     events_addf(all->events, &row,
                 "%s is slow: a step %s %s there, %s with the others (their median)", r->name,
                 r->slow.by_work ? "keeps the processors busy for" : "takes",
-                slow_text(r->slow.own_us, ours), slow_text(r->slow.others_us, others));
+                straggler_duration_text(r->slow.own_us, ours),
+                straggler_duration_text(r->slow.others_us, others));
 }
 
 static void judge(struct reports *all, struct job_report *job, struct tfe_mono now)
 {
-    struct slow_judge judging;
+    struct straggler_detector judging;
     struct report *r;
-    if (tfe_mono_before(now, job->judge_at) || slow_begin(&judging, job->n_nodes) != 0) {
+    if (tfe_mono_before(now, job->judge_at) || straggler_begin(&judging, job->n_nodes) != 0) {
         return;
     }
     job->judge_at = tfe_mono_add(now, JUDGE_MS + (int64_t)job->n_nodes * JUDGE_EACH_MS);
     LIST_FOREACH(r, &job->nodes, link)
     {
         if (r->vitals_epoch == job->epoch) {
-            slow_add(&judging, &r->vitals);
+            straggler_add(&judging, &r->vitals);
         }
     }
-    slow_sort(&judging);
+    straggler_sort(&judging);
     job->slowest = NULL;
     LIST_FOREACH(r, &job->nodes, link)
     {
         const struct slow was = r->slow;
-        slow_judge(&judging, r->vitals_epoch == job->epoch ? &r->vitals : NULL, &r->slow);
-        if (slow_is_news(&was, &r->slow)) {
+        straggler_detector(&judging, r->vitals_epoch == job->epoch ? &r->vitals : NULL, &r->slow);
+        if (straggler_changed(&was, &r->slow)) {
             tell_slow(all, job, r, r->slow.is_slow);
         }
         if (r->slow.is_slow &&
@@ -257,7 +258,7 @@ static void judge(struct reports *all, struct job_report *job, struct tfe_mono n
             job->slowest = r;
         }
     }
-    slow_end(&judging);
+    straggler_end(&judging);
 }
 
 static void take_vitals(struct reports *all, struct report *r, const struct msg_vitals *vitals,
@@ -278,7 +279,7 @@ static void add_point(struct reports *all, const struct job_report *job, const c
                                          .run = job->run,
                                          .name = name,
                                          .epoch = job->epoch,
-                                         .step = job->pace.step,
+                                         .step = job->throughput.step,
                                          .value = value};
     (void)series_add(all->series, &point);
 }
@@ -290,10 +291,10 @@ static void add_own_points(struct reports *all, struct job_report *job, struct t
         return;
     }
     job->own_at = tfe_mono_add(now, OWN_POINT_MS);
-    if (pace_steps(&job->pace, now, &rate)) {
+    if (throughput_steps(&job->throughput, now, &rate)) {
         add_point(all, job, "steps_per_s", rate);
     }
-    if (pace_samples(&job->pace, now, &rate)) {
+    if (throughput_samples(&job->throughput, now, &rate)) {
         add_point(all, job, "samples_per_s", rate);
     }
 }
@@ -325,7 +326,7 @@ static void take_metrics(struct reports *all, struct job_report *job, const stru
     if (m->samples > job->samples) {
         job->samples = m->samples;
     }
-    pace_take(&job->pace, now, m->step, m->samples);
+    throughput_add(&job->throughput, now, m->step, m->samples);
     if (!counts(job, place, now)) {
         return;
     }
@@ -371,7 +372,7 @@ static void take_progress(struct reports *all, struct report *r, const struct ms
     }
     const struct tfe_mono now = clock_mono();
     if (p->has_step) {
-        pace_take(&job->pace, now, p->step, 0);
+        throughput_add(&job->throughput, now, p->step, 0);
         add_own_points(all, job, now);
     }
     bool is_later = p->has_saved && (!job->has_saved || p->saved_step > job->saved_step);
@@ -432,18 +433,18 @@ void reports_show_job(const struct reports *all, struct msg_status_job *row)
         return;
     }
     const struct tfe_mono now = clock_mono();
-    row->has_step = job->pace.has_step;
-    row->step = job->pace.step;
+    row->has_step = job->throughput.has_step;
+    row->step = job->throughput.step;
     row->total = job->total;
     row->samples = job->samples;
     if (job->epoch != row->epoch || row->state != STATE_RUNNING) {
         return;
     }
-    row->has_steps_per_s = pace_steps(&job->pace, now, &row->steps_per_s);
-    row->has_samples_per_s = pace_samples(&job->pace, now, &row->samples_per_s);
+    row->has_steps_per_s = throughput_steps(&job->throughput, now, &row->steps_per_s);
+    row->has_samples_per_s = throughput_samples(&job->throughput, now, &row->samples_per_s);
     if (job->slowest) {
         row->slow = job->slowest->name;
-        row->slow_times_milli = job->slowest->slow.times_milli;
+        row->straggler_times_milli = job->slowest->slow.times_milli;
     }
 }
 

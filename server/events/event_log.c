@@ -166,10 +166,10 @@ static int take(void *ctx, const struct tfe_msg *row)
     return copy ? put(ctx, copy) : TFE_ENOMEM;
 }
 
-int events_load(struct events *e, struct store *store, struct tfe_why *why)
+int events_load(struct events *e, struct store *store, struct tfe_reason *reason)
 {
     const struct store_page page = {.last = RING, .max = RING};
-    int rc = store_read_events(store, &page, take, e, why);
+    int rc = store_read_events(store, &page, take, e, reason);
     e->has_more = e->n == RING;
     e->last_gone = e->has_more ? at(e, 0)->number - 1 : 0;
     e->newest += e->newest > 0 ? LEAP : 0;

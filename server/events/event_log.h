@@ -25,7 +25,7 @@ void events_free(struct events *e);
 
 /* Takes in the newest of what is kept: numbers go on above that. Before the store is the writer's.
  * As store_read_events. */
-int events_load(struct events *e, struct store *store, struct tfe_why *why) TFE_MUST_CHECK;
+int events_load(struct events *e, struct store *store, struct tfe_reason *reason) TFE_MUST_CHECK;
 /* From here on events are kept there; it outlives e. */
 void events_keep(struct events *e, struct writer *writer);
 

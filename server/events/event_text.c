@@ -335,7 +335,7 @@ void event_of_ledger(struct events *e, const char *job, const struct msg_epoch_r
                 phases[0] != '\0' ? ":" : "", phases[0] != '\0' ? phases + 1 : "");
 }
 
-void event_of_store(struct events *e, int rc, const char *why)
+void event_of_store(struct events *e, int rc, const char *reason)
 {
     const struct msg_event_row row = {.kind = "store", .level = rc == 0 ? EVENT_INFO : EVENT_ERROR};
     if (rc == 0) {
@@ -343,7 +343,7 @@ void event_of_store(struct events *e, int rc, const char *why)
     } else {
         events_addf(e, &row,
                     "the database takes nothing (%.600s): what runs goes on, no new epoch begins",
-                    why);
+                    reason);
     }
 }
 

@@ -12,7 +12,7 @@ void event_of_trace(void *ctx, const struct rdzv_trace *trace);
 void event_of_ledger(struct events *e, const char *job, const struct msg_epoch_row *row);
 
 /* The store takes nothing (rc < 0), or does again (0). */
-void event_of_store(struct events *e, int rc, const char *why);
+void event_of_store(struct events *e, int rc, const char *reason);
 
 /* An order, what it was about, and what came of it; who: the label or id of the key. job: NULL not
  * known. */

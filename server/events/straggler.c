@@ -9,31 +9,31 @@
 #include <stdlib.h>
 
 /* Half as long again, seen twice in a row; good again below a quarter. */
-#define SLOW_MILLI 1500
+#define STRAGGLER_MILLI 1500
 #define GOOD_MILLI 1250
 #define IN_A_ROW 2
 /* Differences below this are the machine's noise. */
 #define LEAST_US 2000
 
-int slow_begin(struct slow_judge *j, size_t n)
+int straggler_begin(struct straggler_detector *j, size_t n)
 {
-    *j = (struct slow_judge){.n_steps = 0};
+    *j = (struct straggler_detector){.n_steps = 0};
     j->steps = calloc(n + 1, sizeof(uint64_t));
     j->works = calloc(n + 1, sizeof(uint64_t));
     if (!j->steps || !j->works) {
-        slow_end(j);
+        straggler_end(j);
         return TFE_ENOMEM;
     }
     return 0;
 }
 
-void slow_end(struct slow_judge *j)
+void straggler_end(struct straggler_detector *j)
 {
     free(j->steps);
     free(j->works);
 }
 
-void slow_add(struct slow_judge *j, const struct msg_vitals *vitals)
+void straggler_add(struct straggler_detector *j, const struct msg_vitals *vitals)
 {
     if (vitals->step_us > 0) {
         j->steps[j->n_steps++] = vitals->step_us;
@@ -50,7 +50,7 @@ static int compare(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-void slow_sort(struct slow_judge *j)
+void straggler_sort(struct straggler_detector *j)
 {
     j->by_work = j->n_works >= 2 && 2 * j->n_works > j->n_steps;
     qsort(j->steps, j->n_steps, sizeof(uint64_t), compare);
@@ -64,7 +64,8 @@ static uint64_t median_of_others(const uint64_t *v, size_t n, uint64_t own)
     return v[middle] >= own ? v[middle + 1] : v[middle];
 }
 
-void slow_judge(const struct slow_judge *j, const struct msg_vitals *vitals, struct slow *at)
+void straggler_detector(const struct straggler_detector *j, const struct msg_vitals *vitals,
+                        struct slow *at)
 {
     const uint64_t *v = j->by_work ? j->works : j->steps;
     const size_t n = j->by_work ? j->n_works : j->n_steps;
@@ -81,12 +82,12 @@ void slow_judge(const struct slow_judge *j, const struct msg_vitals *vitals, str
     at->own_us = own;
     at->others_us = others;
     at->times_milli = times < UINT32_MAX ? (uint32_t)times : UINT32_MAX;
-    const bool seems_slow = times >= SLOW_MILLI && own - others >= LEAST_US;
+    const bool seems_slow = times >= STRAGGLER_MILLI && own - others >= LEAST_US;
     at->in_a_row = seems_slow ? (uint8_t)(at->in_a_row + (at->in_a_row < IN_A_ROW)) : 0;
     at->is_slow = at->is_slow ? times > GOOD_MILLI : at->in_a_row == IN_A_ROW;
 }
 
-const char *slow_text(uint64_t us, char room[32])
+const char *straggler_duration_text(uint64_t us, char room[32])
 {
     if (us < 10 * 1000000) {
         (void)snprintf(room, 32, "%.*f ms", us < 10000 ? 1 : 0, (double)us / 1000);

@@ -19,28 +19,29 @@ struct slow {
     bool by_work; /* what is compared is work, not the whole step */
 };
 
-struct slow_judge {
+struct straggler_detector {
     uint64_t *steps, *works; /* n_steps and n_works of them, sorted */
     size_t n_steps, n_works;
     bool by_work;
 };
 
 /* For n nodes at most. TFE_ENOMEM. */
-int slow_begin(struct slow_judge *j, size_t n) TFE_MUST_CHECK;
-void slow_add(struct slow_judge *j, const struct msg_vitals *vitals);
-void slow_sort(struct slow_judge *j);
+int straggler_begin(struct straggler_detector *j, size_t n) TFE_MUST_CHECK;
+void straggler_add(struct straggler_detector *j, const struct msg_vitals *vitals);
+void straggler_sort(struct straggler_detector *j);
 /* One of those that were added; vitals NULL: nothing is known of it any more. */
-void slow_judge(const struct slow_judge *j, const struct msg_vitals *vitals, struct slow *at);
-void slow_end(struct slow_judge *j);
+void straggler_detector(const struct straggler_detector *j, const struct msg_vitals *vitals,
+                        struct slow *at);
+void straggler_end(struct straggler_detector *j);
 
 /* Whether to say that it is slow, or is not any more. Of whom nothing is known now, as where an
  * epoch begins, nothing is said. */
-static inline bool slow_is_news(const struct slow *was, const struct slow *is)
+static inline bool straggler_changed(const struct slow *was, const struct slow *is)
 {
     return is->is_slow != was->is_slow && is->times_milli > 0;
 }
 
 /* "410 ms", "2.5 s"; in room. */
-const char *slow_text(uint64_t us, char room[32]);
+const char *straggler_duration_text(uint64_t us, char room[32]);
 
 #endif

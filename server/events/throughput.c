@@ -3,12 +3,12 @@
 
 #define MARK_MS 2000
 
-void pace_begin(struct pace *p)
+void throughput_begin(struct throughput *p)
 {
     p->n = 0;
 }
 
-void pace_take(struct pace *p, struct tfe_mono now, uint64_t step, uint64_t samples)
+void throughput_add(struct throughput *p, struct tfe_mono now, uint64_t step, uint64_t samples)
 {
     /* An epoch may go on behind where the last one was. */
     const bool is_first = p->n == 0;
@@ -20,7 +20,7 @@ void pace_take(struct pace *p, struct tfe_mono now, uint64_t step, uint64_t samp
         p->samples = samples;
     }
     if (!is_first) {
-        const unsigned last = (p->first + p->n - 1) % PACE_MARKS;
+        const unsigned last = (p->first + p->n - 1) % THROUGHPUT_MARKS;
         if (p->marks[last].samples == 0 && p->n == 1) {
             p->marks[last].samples = p->samples; /* told for the first time */
         }
@@ -28,11 +28,11 @@ void pace_take(struct pace *p, struct tfe_mono now, uint64_t step, uint64_t samp
             return;
         }
     }
-    if (p->n == PACE_MARKS) {
-        p->first = (p->first + 1) % PACE_MARKS;
+    if (p->n == THROUGHPUT_MARKS) {
+        p->first = (p->first + 1) % THROUGHPUT_MARKS;
         p->n--;
     }
-    const unsigned next = (p->first + p->n++) % PACE_MARKS;
+    const unsigned next = (p->first + p->n++) % THROUGHPUT_MARKS;
     p->marks[next].at = now;
     p->marks[next].step = p->step;
     p->marks[next].samples = samples > 0 || !is_first ? p->samples : 0;
@@ -40,13 +40,13 @@ void pace_take(struct pace *p, struct tfe_mono now, uint64_t step, uint64_t samp
 
 /* The time since the oldest mark, in seconds; 0: too little is known. A job that stands still is
  * slower and slower. */
-static double span(const struct pace *p, struct tfe_mono now)
+static double span(const struct throughput *p, struct tfe_mono now)
 {
     int64_t ms = p->n > 0 ? tfe_mono_sub(now, p->marks[p->first].at) : 0;
     return ms >= MARK_MS / 2 ? (double)ms / 1000 : 0;
 }
 
-bool pace_steps(const struct pace *p, struct tfe_mono now, double *ret)
+bool throughput_steps(const struct throughput *p, struct tfe_mono now, double *ret)
 {
     const double s = span(p, now);
     if (s > 0) {
@@ -55,7 +55,7 @@ bool pace_steps(const struct pace *p, struct tfe_mono now, double *ret)
     return s > 0;
 }
 
-bool pace_samples(const struct pace *p, struct tfe_mono now, double *ret)
+bool throughput_samples(const struct throughput *p, struct tfe_mono now, double *ret)
 {
     const double s = span(p, now);
     const uint64_t from = p->n > 0 ? p->marks[p->first].samples : 0;

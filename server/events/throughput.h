@@ -8,24 +8,24 @@
 
 #include "common/base/time.h"
 
-#define PACE_MARKS 8
+#define THROUGHPUT_MARKS 8
 
-struct pace {
+struct throughput {
     bool has_step; /* of this run */
     uint64_t step, samples;
     struct {
         struct tfe_mono at;
         uint64_t step, samples;
-    } marks[PACE_MARKS]; /* a ring, two seconds apart */
+    } marks[THROUGHPUT_MARKS]; /* a ring, two seconds apart */
     unsigned first, n;
 };
 
 /* Another epoch begins: what it is fast in is not known yet. */
-void pace_begin(struct pace *p);
+void throughput_begin(struct throughput *p);
 /* So far it has come; samples 0: not said. */
-void pace_take(struct pace *p, struct tfe_mono now, uint64_t step, uint64_t samples);
+void throughput_add(struct throughput *p, struct tfe_mono now, uint64_t step, uint64_t samples);
 /* Per second. False: not known yet. */
-bool pace_steps(const struct pace *p, struct tfe_mono now, double *ret);
-bool pace_samples(const struct pace *p, struct tfe_mono now, double *ret);
+bool throughput_steps(const struct throughput *p, struct tfe_mono now, double *ret);
+bool throughput_samples(const struct throughput *p, struct tfe_mono now, double *ret);
 
 #endif

@@ -20,7 +20,7 @@
  * the civil clock, with room for so many a millisecond. */
 #define ASSIGNMENTS_EACH_MS 1000u
 /* How often it is looked how fast jobs are, and what change of that placement hears of. */
-#define PACE_LOOK_MS 2000
+#define THROUGHPUT_INTERVAL_MS 2000
 #define GAIN_NEWS_MILLI 50u
 
 /* --- time ------------------------------------------------------------------------------------- */
@@ -48,7 +48,7 @@ static void look_at_pace(struct pool *p, struct pool_job *job)
         pool_wake(p, job->gain_at);
         return;
     }
-    job->gain_at = tfe_mono_add(clock_mono(), PACE_LOOK_MS);
+    job->gain_at = tfe_mono_add(clock_mono(), THROUGHPUT_INTERVAL_MS);
     pool_wake(p, job->gain_at);
     if (!pool_job_in_core(job, &row)) {
         return;
@@ -138,7 +138,7 @@ static void take_quota(void *ctx, const char *scope, uint32_t nodes)
     const int rc = pool_step(
         p, (struct placement_event){.type = PLACEMENT_QUOTA, .pattern = scope, .nodes = nodes});
     if (rc != 0) {
-        log_error("quota_not_taken", LOG_S("jobs", scope), LOG_S("why", tfe_error_sentence(rc)));
+        log_error("quota_not_taken", LOG_S("jobs", scope), LOG_S("reason", tfe_error_sentence(rc)));
     }
 }
 
@@ -236,7 +236,7 @@ static int load_job(void *ctx, const struct store_submission *row)
     rc = rc == 0 ? pool_place(p, job) : rc;
     if (rc != 0 && rc != TFE_ENOMEM) { /* a server that does not start helps nobody */
         log_error("submission_set_aside", LOG_S("job", row->job),
-                  LOG_S("why", tfe_error_sentence(rc)));
+                  LOG_S("reason", tfe_error_sentence(rc)));
         pool_job_free(job);
         return 0;
     }
@@ -265,9 +265,9 @@ static int load_job(void *ctx, const struct store_submission *row)
     return rc;
 }
 
-int pool_load(struct pool *p, struct store *store, struct tfe_why *why)
+int pool_load(struct pool *p, struct store *store, struct tfe_reason *reason)
 {
-    return store_read_submissions(store, load_job, p, why);
+    return store_read_submissions(store, load_job, p, reason);
 }
 
 void pool_keep(struct pool *p, struct writer *writer)

@@ -50,7 +50,7 @@ int pool_new(const struct pool_config *config, struct pool **ret) TFE_MUST_CHECK
 void pool_free(struct pool *p);
 
 /* Takes in what is kept. Before the store is the writer's. As store_read_submissions. */
-int pool_load(struct pool *p, struct store *store, struct tfe_why *why) TFE_MUST_CHECK;
+int pool_load(struct pool *p, struct store *store, struct tfe_reason *reason) TFE_MUST_CHECK;
 /* From here on it is written there; before the first session. Outlives p's last turn. */
 void pool_keep(struct pool *p, struct writer *writer);
 

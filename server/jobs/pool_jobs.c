@@ -379,7 +379,7 @@ void pool_job_write(struct pool_job *job, writer_answer_fn done)
     free(packed.out);
 }
 
-void pool_job_settle(struct pool_job *job, int rc, const char *why)
+void pool_job_settle(struct pool_job *job, int rc, const char *reason)
 {
     struct pool_order *order = LIST_FIRST(&job->orders);
     for (struct pool_order *next; order; order = next) {
@@ -389,7 +389,7 @@ void pool_job_settle(struct pool_job *job, int rc, const char *why)
         }
         if (rc != 0) {
             order->refusal = REFUSAL_STORE;
-            (void)snprintf(order->sentence, sizeof(order->sentence), "%s", why);
+            (void)snprintf(order->sentence, sizeof(order->sentence), "%s", reason);
         }
         LIST_REMOVE(order, link);
         order->job = NULL;

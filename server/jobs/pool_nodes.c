@@ -115,6 +115,7 @@ void pool_node_say_out(struct pool_node *node, uint32_t within_ms)
                                               .within_ms = within_ms,
                                               .says = says[node->out],
                                               .out = node->out}};
-    log_info("pool_node_out", LOG_S("node", node->id.text), LOG_S("why", msg_out_name(node->out)));
+    log_info("pool_node_out", LOG_S("node", node->id.text),
+             LOG_S("reason", msg_out_name(node->out)));
     pool_node_say(node, &msg);
 }

@@ -146,7 +146,7 @@ static void carry_out(struct pool *p, const struct placement_actions *actions)
     }
 }
 
-static void on_written(void *ctx, int rc, struct row_list *page, const char *why);
+static void on_written(void *ctx, int rc, struct row_list *page, const char *reason);
 
 void pool_write(struct pool *p)
 {
@@ -397,7 +397,7 @@ void pool_trace(void *ctx, const struct rdzv_trace *trace)
 }
 
 /* The row of a job is durable, or is not. */
-static void on_written(void *ctx, int rc, struct row_list *page, const char *why)
+static void on_written(void *ctx, int rc, struct row_list *page, const char *reason)
 {
     struct pool_job *job = ctx;
     struct pool *p = job->pool;
@@ -407,14 +407,14 @@ static void on_written(void *ctx, int rc, struct row_list *page, const char *why
         job->written = job->writing;
         job->again.ms = 0;
     } else {
-        log_error("job_not_written", LOG_S("job", job->name.text), LOG_S("why", why));
+        log_error("job_not_written", LOG_S("job", job->name.text), LOG_S("reason", reason));
         job->again = tfe_mono_add(clock_mono(), POOL_LOOK_MS);
         if (!job->is_placed && !job->is_over) {
             pool_job_is(job, STATE_FAILED, "NotStored", "the database did not take it");
             job->is_over = true;
         }
     }
-    pool_job_settle(job, rc, why);
+    pool_job_settle(job, rc, reason);
     if (job->is_gone && (job->is_replaced || (rc == 0 && job->written == job->version))) {
         pool_job_free(job);
         return;

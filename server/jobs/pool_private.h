@@ -202,7 +202,7 @@ void pool_nodes_look(struct pool *p);
 /* --- pool_removal.c --- */
 
 /* It leaves the pool: is told so, and why. */
-void pool_node_out(struct pool *p, struct pool_node *node, enum tfe_out why, uint32_t within_ms);
+void pool_node_out(struct pool *p, struct pool_node *node, enum tfe_out reason, uint32_t within_ms);
 /* --- bundle_send.c --- */
 
 /* FETCH of a node. */
@@ -274,7 +274,7 @@ void pool_job_touch(struct pool_job *job);
 /* Writes it, if there is something to write and no write under way. */
 void pool_job_write(struct pool_job *job, writer_answer_fn done);
 /* What was written last is durable (rc 0), or was not taken: those who wait hear of it. */
-void pool_job_settle(struct pool_job *job, int rc, const char *why);
+void pool_job_settle(struct pool_job *job, int rc, const char *reason);
 /* placement's view of it. False: placement does not know it. */
 bool pool_job_view(const struct pool_job *job, struct placement_view *ret);
 /* What it waits for; NULL: nothing. In room. */

@@ -10,9 +10,9 @@
 /* One that is drained has so long, where the operator names no time. */
 #define OUT_WITHIN_MS 60000u
 
-void pool_node_out(struct pool *p, struct pool_node *node, enum tfe_out why, uint32_t within_ms)
+void pool_node_out(struct pool *p, struct pool_node *node, enum tfe_out reason, uint32_t within_ms)
 {
-    node->out = why;
+    node->out = reason;
     node->since = clock_wall();
     (void)pool_step(p, (struct placement_event){.type = PLACEMENT_NODE_OUT, .node = node->id.text});
     pool_node_say_out(node, within_ms);

@@ -237,7 +237,7 @@ static void take_facts(struct pool *p, struct pool_node *node, const struct msg_
                                             .labels = &spot,
                                             .n_labels = 1}) != 0) {
         log_warn("pool_node_spot_not_known", LOG_S("node", node->id.text),
-                 LOG_S("why", "there are too many different sets of labels, or no memory"));
+                 LOG_S("reason", "there are too many different sets of labels, or no memory"));
     }
 }
 

@@ -24,7 +24,7 @@ struct seen_rows {
     uint32_t left;
     bool last; /* the store has nothing behind this page */
     enum tfe_refusal refusal;
-    char sentence[sizeof(struct tfe_why)];
+    char sentence[sizeof(struct tfe_reason)];
 };
 
 static void fail(struct seen_rows *s, enum tfe_refusal refusal, const char *sentence)
@@ -33,12 +33,12 @@ static void fail(struct seen_rows *s, enum tfe_refusal refusal, const char *sent
     (void)snprintf(s->sentence, sizeof(s->sentence), "%s", sentence);
 }
 
-static void on_page(void *ctx, int rc, struct row_list *page, const char *why)
+static void on_page(void *ctx, int rc, struct row_list *page, const char *reason)
 {
     struct seen_rows *s = ctx;
     s->ask = NULL;
     if (rc != 0) {
-        fail(s, REFUSAL_STORE, why);
+        fail(s, REFUSAL_STORE, reason);
     } else {
         row_list_done(&s->page);
         s->page = *page;

@@ -31,7 +31,7 @@ struct store_rows {
     bool told_job;
     struct registry_texts texts; /* of the job */
     enum tfe_refusal refusal;    /* 0: the store did what it was asked */
-    char sentence[sizeof(struct tfe_why)];
+    char sentence[sizeof(struct tfe_reason)];
 };
 
 static int refuse(const struct store_rows *s, struct tfe_msg *ret)
@@ -68,12 +68,12 @@ static struct store_rows *store_rows_new(const struct rows_ops *ops, struct writ
 
 /* --- the ledger, and the audit: the one that is of no job --- */
 
-static void on_page(void *ctx, int rc, struct row_list *page, const char *why)
+static void on_page(void *ctx, int rc, struct row_list *page, const char *reason)
 {
     struct store_rows *s = ctx;
     s->ask = NULL;
     if (rc != 0) {
-        fail(s, REFUSAL_STORE, why);
+        fail(s, REFUSAL_STORE, reason);
     } else {
         row_list_done(&s->page);
         s->page = *page;
@@ -160,15 +160,15 @@ int rows_audit(struct writer *writer, struct rows **ret)
 
 /* --- a backup --- */
 
-static void on_copied(void *ctx, int rc, struct row_list *page, const char *why)
+static void on_copied(void *ctx, int rc, struct row_list *page, const char *reason)
 {
     struct store_rows *s = ctx;
     s->ask = NULL;
     if (rc == 0) {
         log_info("backup_made");
     } else {
-        log_warn("backup_failed", LOG_S("why", why));
-        fail(s, rc == TFE_EEXIST || rc == TFE_EINVAL ? REFUSAL_BAD_REQUEST : REFUSAL_STORE, why);
+        log_warn("backup_failed", LOG_S("reason", reason));
+        fail(s, rc == TFE_EEXIST || rc == TFE_EINVAL ? REFUSAL_BAD_REQUEST : REFUSAL_STORE, reason);
     }
     s->rows.wake(s->rows.wake_ctx);
 }
@@ -191,9 +191,9 @@ int rows_backup(struct writer *writer, const char *dir, const char *name, struct
     static const struct rows_ops ops = {.next = backup_next, .free = store_rows_free};
     struct store_rows *s = store_rows_new(&ops, writer);
     char path[PATH_MAX];
-    struct tfe_why why;
+    struct tfe_reason reason;
     (void)mkdir(dir, 0700); /* what is wrong with it is said of the file */
-    if (!s || state_dir_path(path, dir, name, &why) != 0 ||
+    if (!s || state_dir_path(path, dir, name, &reason) != 0 ||
         writer_backup(writer, path, on_copied, s, &s->ask) != 0) {
         free(s);
         return TFE_ENOMEM;

@@ -51,14 +51,14 @@ static struct msg_health health(const char *what, const char *says, struct tfe_m
 
 static bool store_is_ill(struct status_rows *s, struct msg_health *ret)
 {
-    const char *why = "";
+    const char *reason = "";
     struct tfe_mono since;
-    switch (writer_health(s->all->writer, &why, &since)) {
+    switch (writer_health(s->all->writer, &reason, &since)) {
     case WRITER_FAILS:
         (void)snprintf(s->waits, sizeof(s->waits),
                        "the database takes nothing (%s): what runs goes on, no new epoch begins "
                        "until it does",
-                       why);
+                       reason);
         *ret = health("store", s->waits, since);
         return true;
     case WRITER_HANGS:

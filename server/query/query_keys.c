@@ -20,7 +20,7 @@ struct key_rows {
     char key[MSG_KEY_HEX + 1]; /* of it; or the last one listed, "" none */
     char text[MSG_TOKEN_MAX];
     enum tfe_refusal refusal; /* 0: it is done */
-    char sentence[sizeof(struct tfe_why)];
+    char sentence[sizeof(struct tfe_reason)];
 };
 
 static void key_rows_free(struct rows *rows)
@@ -61,14 +61,14 @@ static void unmake(struct key_rows *s)
     }
 }
 
-static void on_answer(void *ctx, int rc, struct row_list *page, const char *why)
+static void on_answer(void *ctx, int rc, struct row_list *page, const char *reason)
 {
     struct key_rows *s = ctx;
     (void)page;
     s->ask = NULL;
     s->waits = false;
     if (rc != 0) {
-        fail(s, rc == TFE_EINVAL ? REFUSAL_BAD_REQUEST : REFUSAL_STORE, why);
+        fail(s, rc == TFE_EINVAL ? REFUSAL_BAD_REQUEST : REFUSAL_STORE, reason);
         unmake(s);
     }
     s->rows.wake(s->rows.wake_ctx);

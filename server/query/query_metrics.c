@@ -141,10 +141,10 @@ static void add_counts(struct gauge_rows *s, const struct gauges *g)
 static void add_store(struct gauge_rows *s, struct writer *writer)
 {
     struct writer_load load;
-    const char *why;
+    const char *reason;
     struct tfe_mono since;
     writer_measure(writer, &load);
-    add(s, "store_up", NULL, NULL, writer_health(writer, &why, &since) == WRITER_WELL);
+    add(s, "store_up", NULL, NULL, writer_health(writer, &reason, &since) == WRITER_WELL);
     add(s, "store_waiting_rows", NULL, NULL, load.waiting);
     add_spread(s, "store_write_ms_bucket", "store_write_ms_sum", NULL, NULL, &load.writes);
 }

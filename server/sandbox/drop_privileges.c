@@ -7,7 +7,8 @@
 #include "common/base/log.h"
 #include "common/cli/user.h"
 
-int rights_find(const char *user, const char *fallback, struct rights *ret, struct tfe_why *why)
+int rights_find(const char *user, const char *fallback, struct rights *ret,
+                struct tfe_reason *reason)
 {
     const bool is_named = user && user[0] != '\0';
     const bool is_root = geteuid() == 0;
@@ -17,7 +18,7 @@ int rights_find(const char *user, const char *fallback, struct rights *ret, stru
     }
     const struct passwd *entry = getpwnam(is_named ? user : fallback);
     if (!entry && is_named) {
-        why_set(why, "--user: there is no user \"%s\" on this machine", user);
+        reason_set(reason, "--user: there is no user \"%s\" on this machine", user);
         return TFE_EINVAL;
     }
     if (!entry) {
@@ -25,7 +26,7 @@ int rights_find(const char *user, const char *fallback, struct rights *ret, stru
         return 0;
     }
     if (!is_root && entry->pw_uid != geteuid()) {
-        why_set(why, "--user: only root can become \"%s\"", user);
+        reason_set(reason, "--user: only root can become \"%s\"", user);
         return TFE_EINVAL;
     }
     *ret = (struct rights){
@@ -33,18 +34,18 @@ int rights_find(const char *user, const char *fallback, struct rights *ret, stru
     return 0;
 }
 
-int rights_become(const struct rights *rights, struct tfe_why *why)
+int rights_become(const struct rights *rights, struct tfe_reason *reason)
 {
     if (!rights->changes) {
         if (user_drop_capabilities() != 0) {
-            why_errno(why, "drop the capabilities");
+            reason_errno(reason, "drop the capabilities");
             return TFE_ESYS;
         }
         return 0;
     }
     if (chdir("/") != 0 || user_become(rights->uid, rights->gid, NULL, 0) != 0 ||
         user_drop_capabilities() != 0) {
-        why_errno(why, "become uid %u", (unsigned)rights->uid);
+        reason_errno(reason, "become uid %u", (unsigned)rights->uid);
         return TFE_ESYS;
     }
     log_info("became_user", LOG_U("uid", rights->uid), LOG_U("gid", rights->gid));

@@ -19,10 +19,10 @@ struct rights {
 /* user is that of --user; NULL or "": fallback, if root starts the program and there is such a
  * user, else it stays who it is. TFE_EINVAL: there is no such user, or we may not become it. */
 int rights_find(const char *user, const char *fallback, struct rights *ret,
-                struct tfe_why *why) TFE_MUST_CHECK;
+                struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Becomes that user for good, with no other group than its own, in the folder "/". Drops all
  * capabilities, also if the user does not change. TFE_ESYS. */
-int rights_become(const struct rights *rights, struct tfe_why *why) TFE_MUST_CHECK;
+int rights_become(const struct rights *rights, struct tfe_reason *reason) TFE_MUST_CHECK;
 
 #endif

@@ -48,7 +48,7 @@ static bool allow_path(int rules, const char *path, uint64_t rights)
     return allowed;
 }
 
-static int close_paths(const struct sandbox *sandbox, struct tfe_why *why)
+static int close_paths(const struct sandbox *sandbox, struct tfe_reason *reason)
 {
     const struct landlock_ruleset_attr all = {.handled_access_fs = ALL_RIGHTS};
     int rules = (int)syscall(SYS_landlock_create_ruleset, &all, sizeof(all), 0);
@@ -66,7 +66,7 @@ static int close_paths(const struct sandbox *sandbox, struct tfe_why *why)
     }
     done = done && syscall(SYS_landlock_restrict_self, rules, 0) == 0;
     if (!done) {
-        why_errno(why, "close the file system to this program (--no-sandbox goes without)");
+        reason_errno(reason, "close the file system to this program (--no-sandbox goes without)");
     }
     (void)close(rules);
     return done ? 0 : TFE_ESYS;
@@ -193,7 +193,7 @@ static int allow_calls(scmp_filter_ctx filter, bool writes)
     return rc != 0 ? rc : allow_some(filter);
 }
 
-static int close_calls(bool writes, struct tfe_why *why)
+static int close_calls(bool writes, struct tfe_reason *reason)
 {
     if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) < 0) {
         log_warn("no_seccomp", LOG_S("effect", "the kernel refuses no calls of this program"));
@@ -205,18 +205,18 @@ static int close_calls(bool writes, struct tfe_why *why)
     seccomp_release(filter);
     if (rc != 0) {
         errno = -rc;
-        why_errno(why, "set the filter of system calls (--no-sandbox goes without)");
+        reason_errno(reason, "set the filter of system calls (--no-sandbox goes without)");
         return TFE_ESYS;
     }
     return 0;
 }
 
-int sandbox_enter(const struct sandbox *sandbox, struct tfe_why *why)
+int sandbox_enter(const struct sandbox *sandbox, struct tfe_reason *reason)
 {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
-        why_errno(why, "give up new privileges");
+        reason_errno(reason, "give up new privileges");
         return TFE_ESYS;
     }
-    int rc = close_paths(sandbox, why);
-    return rc != 0 ? rc : close_calls(sandbox->n_writable > 0, why);
+    int rc = close_paths(sandbox, reason);
+    return rc != 0 ? rc : close_calls(sandbox->n_writable > 0, reason);
 }

@@ -22,6 +22,6 @@ struct sandbox {
  * machine. Calls that change the file system are allowed only with a writable directory. Any other
  * call fails with EPERM. Warns if the kernel lacks one of the two. TFE_ESYS: the kernel has it and
  * refused. */
-int sandbox_enter(const struct sandbox *sandbox, struct tfe_why *why) TFE_MUST_CHECK;
+int sandbox_enter(const struct sandbox *sandbox, struct tfe_reason *reason) TFE_MUST_CHECK;
 
 #endif

@@ -56,7 +56,7 @@ static void visit_member(struct pack *p, struct rdzv_member *m)
     pack_bool(p, &m->durable);
     pack_bool(p, &m->fixed_ports);
     pack_bool(p, &m->drained);
-    pack_text(p, &m->death_hash);
+    pack_text(p, &m->proof_hash);
     pack_u32(p, &m->guard_port);
     pack_bool(p, &m->taken_over);
     pack_u32(p, &m->n_known_to);

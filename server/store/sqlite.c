@@ -4,19 +4,20 @@
 
 #include "server/store/sqlite_private.h"
 
-int sqlite_error(const struct store *s, const char *what, struct tfe_why *why)
+int sqlite_error(const struct store *s, const char *what, struct tfe_reason *reason)
 {
     int code = s->db ? sqlite3_extended_errcode(s->db) : SQLITE_NOMEM;
-    why_set(why, "%s: %s: %s (%d)", s->path, what, sqlite3_errstr(code), code);
+    reason_set(reason, "%s: %s: %s (%d)", s->path, what, sqlite3_errstr(code), code);
     return (code & 0xff) == SQLITE_NOMEM ? TFE_ENOMEM : TFE_EDISK;
 }
 
-int sqlite_damaged(const struct store *s, const char *what, struct tfe_why *why)
+int sqlite_damaged(const struct store *s, const char *what, struct tfe_reason *reason)
 {
-    why_set(why,
-            "%s is damaged (%.200s); nothing was changed: restore it from a backup, or salvage it "
-            "with sqlite3 .recover or .dump (the operating guide shows how)",
-            s->path, what);
+    reason_set(
+        reason,
+        "%s is damaged (%.200s); nothing was changed: restore it from a backup, or salvage it "
+        "with sqlite3 .recover or .dump (the operating guide shows how)",
+        s->path, what);
     return TFE_EINVAL;
 }
 
@@ -35,25 +36,25 @@ static int bind(sqlite3_stmt *at, int place, const struct sqlite_value *v)
     return SQLITE_MISUSE;
 }
 
-int sqlite_prepare(struct store *s, enum statement which, struct tfe_why *why)
+int sqlite_prepare(struct store *s, enum statement which, struct tfe_reason *reason)
 {
     if (!s->statements[which] &&
         sqlite3_prepare_v3(s->db, sqlite_statements[which], -1, SQLITE_PREPARE_PERSISTENT,
                            &s->statements[which], NULL) != SQLITE_OK) {
-        return sqlite_error(s, "prepare", why);
+        return sqlite_error(s, "prepare", reason);
     }
     return 0;
 }
 
 /* The statement with its values, ready to be stepped. */
 static int begin(struct store *s, const struct sqlite_call *call, sqlite3_stmt **ret,
-                 struct tfe_why *why)
+                 struct tfe_reason *reason)
 {
-    int rc = sqlite_prepare(s, call->which, why);
+    int rc = sqlite_prepare(s, call->which, reason);
     sqlite3_stmt *at = *ret = s->statements[call->which];
     for (size_t i = 0; rc == 0 && i < call->n; i++) {
         if (bind(at, (int)i + 1, &call->v[i]) != SQLITE_OK) {
-            rc = sqlite_error(s, call->what, why);
+            rc = sqlite_error(s, call->what, reason);
         }
     }
     return rc;
@@ -67,12 +68,12 @@ static void end(sqlite3_stmt *at)
     }
 }
 
-int sqlite_run(struct store *s, const struct sqlite_call *call, struct tfe_why *why)
+int sqlite_run(struct store *s, const struct sqlite_call *call, struct tfe_reason *reason)
 {
     sqlite3_stmt *at;
-    int rc = begin(s, call, &at, why);
+    int rc = begin(s, call, &at, reason);
     if (rc == 0 && sqlite3_step(at) != SQLITE_DONE) {
-        rc = sqlite_error(s, call->what, why);
+        rc = sqlite_error(s, call->what, reason);
     }
     end(at);
     return rc;
@@ -122,23 +123,23 @@ const void *row_bytes(struct sqlite_row *row, size_t *ret_n)
 }
 
 int sqlite_read(struct store *s, const struct sqlite_call *call, sqlite_row_fn fn, void *ctx,
-                struct tfe_why *why)
+                struct tfe_reason *reason)
 {
     sqlite3_stmt *at;
-    int rc = begin(s, call, &at, why);
+    int rc = begin(s, call, &at, reason);
     int sq;
     while (rc == 0 && (sq = sqlite3_step(at)) != SQLITE_DONE) {
         struct sqlite_row row = {.at = at};
         if (sq != SQLITE_ROW) {
-            rc = sqlite_error(s, call->what, why);
+            rc = sqlite_error(s, call->what, reason);
             break;
         }
         rc = fn(ctx, &row);
         if (row.failed) {
-            why_set(why, "%s: %s: out of memory", s->path, call->what);
+            reason_set(reason, "%s: %s: out of memory", s->path, call->what);
             rc = TFE_ENOMEM;
         } else if (rc != 0) {
-            why_set(why, "%s: %s: %s", s->path, call->what, tfe_error_sentence(rc));
+            reason_set(reason, "%s: %s: %s", s->path, call->what, tfe_error_sentence(rc));
         }
     }
     end(at);
@@ -146,24 +147,24 @@ int sqlite_read(struct store *s, const struct sqlite_call *call, sqlite_row_fn f
 }
 
 int sqlite_text(struct store *s, const char *sql, const char *what, char ret[SQLITE_TEXT_MAX],
-                struct tfe_why *why)
+                struct tfe_reason *reason)
 {
     sqlite3_stmt *statement;
     if (sqlite3_prepare_v2(s->db, sql, -1, &statement, NULL) != SQLITE_OK) {
-        return sqlite_error(s, what, why);
+        return sqlite_error(s, what, reason);
     }
     int sq = sqlite3_step(statement);
     const char *text = sq == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
     (void)snprintf(ret, SQLITE_TEXT_MAX, "%s", text ? text : "");
-    int rc = text || sq == SQLITE_DONE ? 0 : sqlite_error(s, what, why);
+    int rc = text || sq == SQLITE_DONE ? 0 : sqlite_error(s, what, reason);
     (void)sqlite3_finalize(statement);
     return rc;
 }
 
-int sqlite_number(struct store *s, const char *sql, int64_t *ret, struct tfe_why *why)
+int sqlite_number(struct store *s, const char *sql, int64_t *ret, struct tfe_reason *reason)
 {
     char text[SQLITE_TEXT_MAX];
-    int rc = sqlite_text(s, sql, "read", text, why);
+    int rc = sqlite_text(s, sql, "read", text, reason);
     *ret = rc == 0 ? strtoll(text, NULL, 10) : 0;
     return rc;
 }

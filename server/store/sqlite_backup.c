@@ -30,12 +30,12 @@ static void remove_part(const char *part)
 }
 
 /* SQLite takes an empty file as a new one, with the mode that it has. */
-static int make_part(const char *part, const char *path, struct tfe_why *why)
+static int make_part(const char *part, const char *path, struct tfe_reason *reason)
 {
     remove_part(part); /* of a server that was killed meanwhile */
     int fd = open(part, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) {
-        why_errno(why, "make %s", path);
+        reason_errno(reason, "make %s", path);
         return TFE_EDISK;
     }
     (void)close(fd);
@@ -54,7 +54,7 @@ static int on_progress(void *ctx)
 }
 
 static int copy(struct store *s, const char *part, const char *path, struct asking *asking,
-                struct tfe_why *why)
+                struct tfe_reason *reason)
 {
     char *sql = sqlite3_mprintf("VACUUM INTO %Q", part);
     sqlite3_progress_handler(s->db, STEPS_BETWEEN_QUESTIONS, on_progress, asking);
@@ -64,51 +64,52 @@ static int copy(struct store *s, const char *part, const char *path, struct aski
     sqlite3_progress_handler(s->db, 0, NULL, NULL);
     sqlite3_free(sql);
     if (sq != SQLITE_OK) {
-        why_set(why, "%s: %s (%d); nothing is left of it", path, sqlite3_errstr(sq), sq);
+        reason_set(reason, "%s: %s (%d); nothing is left of it", path, sqlite3_errstr(sq), sq);
         return (sq & 0xff) == SQLITE_NOMEM ? TFE_ENOMEM : TFE_EDISK;
     }
     if (!sync_path(part, O_RDONLY)) {
-        why_errno(why, "write %s", path);
+        reason_errno(reason, "write %s", path);
         return TFE_EDISK;
     }
     /* Not rename, which would replace a file that has come into being meanwhile. */
     if (link(part, path) != 0) {
         const int rc = errno == EEXIST ? TFE_EEXIST : TFE_EDISK;
-        why_errno(why, "name the copy %s", path);
+        reason_errno(reason, "name the copy %s", path);
         return rc;
     }
     return 0;
 }
 
 int store_backup(struct store *s, const char *path, bool (*goes_on)(void *ctx), void *ctx,
-                 struct tfe_why *why)
+                 struct tfe_reason *reason)
 {
     struct asking asking = {goes_on, ctx};
     char part[PATH_MAX];
     char folder[PATH_MAX];
     if (s->in_memory) {
-        why_set(why, "%s: a server with --ephemeral keeps nothing that could be copied", path);
+        reason_set(reason, "%s: a server with --ephemeral keeps nothing that could be copied",
+                   path);
         return TFE_EINVAL;
     }
     const int n_folder = (int)(strrchr(path, '/') + 1 - path);
     const int n = snprintf(part, sizeof(part), "%.*s.%s.part", n_folder, path, path + n_folder);
     if (n < 0 || n >= (int)sizeof(part)) {
-        why_set(why, "%s: the path is too long", path);
+        reason_set(reason, "%s: the path is too long", path);
         return TFE_EINVAL;
     }
     if (access(path, F_OK) == 0) {
-        why_set(why, "%s exists already; nothing was overwritten", path);
+        reason_set(reason, "%s exists already; nothing was overwritten", path);
         return TFE_EEXIST;
     }
-    int rc = make_part(part, path, why);
+    int rc = make_part(part, path, reason);
     if (rc != 0) {
         return rc;
     }
-    rc = copy(s, part, path, &asking, why);
+    rc = copy(s, part, path, &asking, reason);
     remove_part(part);
     memcpy(folder, path, strlen(path) + 1);
     if (rc == 0 && !sync_path(dirname(folder), O_RDONLY | O_DIRECTORY)) {
-        why_errno(why, "%s is complete, but its directory cannot be synced", path);
+        reason_errno(reason, "%s is complete, but its directory cannot be synced", path);
         rc = TFE_EDISK;
     }
     return rc;

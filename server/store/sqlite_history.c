@@ -41,12 +41,12 @@ static int read_row(void *ctx, struct sqlite_row *at)
 }
 
 int store_read_rows(struct store *s, const char *job, uint64_t after, uint32_t max, store_row_fn fn,
-                    void *ctx, struct tfe_why *why)
+                    void *ctx, struct tfe_reason *reason)
 {
     struct ledger_reading to = {fn, ctx};
     return sqlite_read(
         s, CALL("read the ledger", STATEMENT_ROWS, V_TEXT(job), V_INT(after), V_INT(max)), read_row,
-        &to, why);
+        &to, reason);
 }
 
 /* What row does not know is filled from what is kept of the same epoch: a server that was started
@@ -96,10 +96,10 @@ static int merge(void *ctx, const struct msg_epoch_row *row)
 }
 
 int store_put_row(struct store *s, const char *job, const struct msg_epoch_row *row,
-                  struct tfe_wall now, struct tfe_why *why)
+                  struct tfe_wall now, struct tfe_reason *reason)
 {
     struct merging m = {.row = *row};
-    int rc = store_read_rows(s, job, row->epoch - 1, 1, merge, &m, why);
+    int rc = store_read_rows(s, job, row->epoch - 1, 1, merge, &m, reason);
     const struct msg_epoch_row *r = &m.row;
     if (rc == 0) {
 #define TIME_VALUE(NAME, column) V_INT(r->at[EPOCH_##NAME].ms),
@@ -111,7 +111,7 @@ int store_put_row(struct store *s, const char *job, const struct msg_epoch_row *
                              V_INT_IF(r->has_saved, r->saved_step),
                              V_INT_IF(r->has_lost, r->lost_steps), V_INT(r->over),
                              V_INT(r->restarts)),
-                        why);
+                        reason);
 #undef TIME_VALUE
     }
     free(m.kept);
@@ -120,18 +120,18 @@ int store_put_row(struct store *s, const char *job, const struct msg_epoch_row *
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-int sqlite_keep_event(struct store *s, const struct msg_event_row *row, struct tfe_why *why)
+int sqlite_keep_event(struct store *s, const struct msg_event_row *row, struct tfe_reason *reason)
 {
     int rc = sqlite_run(s,
                         CALL("write an event", STATEMENT_PUT_EVENT, V_INT(row->number),
                              V_INT(row->at.ms), V_TEXT(row->kind), V_INT(row->level),
                              V_TEXT(row->job), V_INT(row->run), V_INT(row->epoch),
                              V_TEXT(row->node), V_TEXT(row->name), V_TEXT(row->says)),
-                        why);
+                        reason);
     return rc != 0 || row->number % EVENTS_COUNTED_EACH != 0
                ? rc
                : sqlite_run(s, CALL("cut the events", STATEMENT_CUT_EVENTS, V_INT(EVENTS_KEPT)),
-                            why);
+                            reason);
 }
 
 struct event_reading {
@@ -158,7 +158,7 @@ static int read_event(void *ctx, struct sqlite_row *at)
 }
 
 int store_read_events(struct store *s, const struct store_page *page, store_kept_fn fn, void *ctx,
-                      struct tfe_why *why)
+                      struct tfe_reason *reason)
 {
     struct event_reading to = {fn, ctx};
     enum statement which = page->job ? STATEMENT_EVENTS_OF_JOB : STATEMENT_EVENTS_AFTER;
@@ -169,21 +169,22 @@ int store_read_events(struct store *s, const struct store_page *page, store_kept
                        CALL("read the events", which, V_TEXT(page->job),
                             V_INT(page->last > 0 ? 0 : page->after),
                             V_INT(page->last > 0 ? page->last : page->max)),
-                       read_event, &to, why);
+                       read_event, &to, reason);
 }
 
 /* --- pruned ----------------------------------------------------------------------------------- */
 
 int store_prune(struct store *s, struct tfe_wall before, uint32_t max, uint32_t *ret_n,
-                struct tfe_why *why)
+                struct tfe_reason *reason)
 {
     static const enum statement prunes[] = {STATEMENT_PRUNE_ROWS, STATEMENT_PRUNE_EVENTS};
     int rc = 0;
     *ret_n = 0;
     for (size_t i = 0; rc == 0 && i < sizeof(prunes) / sizeof(prunes[0]); i++) {
-        rc = sqlite_run(s, CALL("prune the history", prunes[i], V_INT(before.ms), V_INT(max)), why);
+        rc = sqlite_run(s, CALL("prune the history", prunes[i], V_INT(before.ms), V_INT(max)),
+                        reason);
         const uint32_t n = rc == 0 ? (uint32_t)sqlite3_changes(s->db) : 0;
         *ret_n = n > *ret_n ? n : *ret_n;
     }
-    return rc != 0 ? rc : sqlite_prune_trust(s, before, why);
+    return rc != 0 ? rc : sqlite_prune_trust(s, before, reason);
 }

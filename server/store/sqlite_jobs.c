@@ -34,47 +34,48 @@ static bool may_replace(const struct store_record *record, const struct kept *ke
 }
 
 /* Compare-and-set: what is there must be what the record follows on. */
-static int compare(struct store *s, const struct store_record *record, struct tfe_why *why)
+static int compare(struct store *s, const struct store_record *record, struct tfe_reason *reason)
 {
     struct kept kept = {.is_there = false};
     int rc = sqlite_read(s, CALL("read a job", STATEMENT_KEPT, V_TEXT(record->job.text)), read_kept,
-                         &kept, why);
+                         &kept, reason);
     if (rc != 0 || (record->gone && !kept.is_there) || /* it is gone already */
         may_replace(record, &kept, kept.is_there && kept.incarnation == s->incarnation)) {
         return rc;
     }
-    why_set(why,
-            "%s: job %s stands at epoch %llu there and not at %llu: something else has written to "
-            "it; this server ends, its agents go on",
-            s->path, record->job.text, (unsigned long long)kept.epoch,
-            (unsigned long long)record->predecessor);
+    reason_set(
+        reason,
+        "%s: job %s stands at epoch %llu there and not at %llu: something else has written to "
+        "it; this server ends, its agents go on",
+        s->path, record->job.text, (unsigned long long)kept.epoch,
+        (unsigned long long)record->predecessor);
     return TFE_ECONFLICT;
 }
 
 /* The job, and what was set aside of one of its name; what its epochs cost, too. */
-static int forget_job(struct store *s, const char *job, struct tfe_why *why)
+static int forget_job(struct store *s, const char *job, struct tfe_reason *reason)
 {
     static const enum statement all[] = {STATEMENT_FORGET_JOB, STATEMENT_FORGET_LEDGER,
                                          STATEMENT_FORGET_EVENTS};
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < sizeof(all) / sizeof(all[0]); i++) {
-        rc = sqlite_run(s, CALL("forget a job", all[i], V_TEXT(job)), why);
+        rc = sqlite_run(s, CALL("forget a job", all[i], V_TEXT(job)), reason);
     }
     return rc;
 }
 
-int store_put(struct store *s, const struct store_record *record, struct tfe_why *why)
+int store_put(struct store *s, const struct store_record *record, struct tfe_reason *reason)
 {
-    int rc = compare(s, record, why);
+    int rc = compare(s, record, reason);
     if (rc == 0 && record->gone) {
-        return forget_job(s, record->job.text, why);
+        return forget_job(s, record->job.text, reason);
     }
     return rc != 0 ? rc
                    : sqlite_run(s,
                                 CALL("write a job", STATEMENT_PUT_JOB, V_TEXT(record->job.text),
                                      V_INT(record->epoch), V_INT(record->sequence),
                                      V_INT(s->incarnation), V_BYTES(record->bytes, record->n)),
-                                why);
+                                reason);
 }
 
 /* --- records are read ------------------------------------------------------------------------- */
@@ -139,12 +140,13 @@ static int load_row(void *ctx, struct sqlite_row *row)
     return rc;
 }
 
-int store_load(struct store *s, store_load_fn fn, void *ctx, struct tfe_why *why)
+int store_load(struct store *s, store_load_fn fn, void *ctx, struct tfe_reason *reason)
 {
     struct loading l = {.fn = fn, .ctx = ctx};
-    int rc = sqlite_read(s, CALL_PLAIN("restore the jobs", STATEMENT_JOBS), load_row, &l, why);
+    int rc = sqlite_read(s, CALL_PLAIN("restore the jobs", STATEMENT_JOBS), load_row, &l, reason);
     for (size_t at = 0; rc == 0 && at < l.n_aside; at += strlen(l.aside + at) + 1) {
-        rc = sqlite_run(s, CALL("set a job aside", STATEMENT_SET_ASIDE, V_TEXT(l.aside + at)), why);
+        rc = sqlite_run(s, CALL("set a job aside", STATEMENT_SET_ASIDE, V_TEXT(l.aside + at)),
+                        reason);
     }
     free(l.aside);
     return rc;
@@ -152,15 +154,16 @@ int store_load(struct store *s, store_load_fn fn, void *ctx, struct tfe_why *why
 
 /* --- jobs that were submitted ----------------------------------------------------------------- */
 
-int sqlite_keep_submission(struct store *s, const struct store_submission *row, struct tfe_why *why)
+int sqlite_keep_submission(struct store *s, const struct store_submission *row,
+                           struct tfe_reason *reason)
 {
     static const char what[] = "write a job that was submitted";
     return row->is_gone
-               ? sqlite_run(s, CALL(what, STATEMENT_FORGET_SUBMISSION, V_TEXT(row->job)), why)
+               ? sqlite_run(s, CALL(what, STATEMENT_FORGET_SUBMISSION, V_TEXT(row->job)), reason)
                : sqlite_run(s,
                             CALL(what, STATEMENT_PUT_SUBMISSION, V_TEXT(row->job),
                                  V_INT(row->number), V_BYTES(row->bytes, row->n)),
-                            why);
+                            reason);
 }
 
 struct submissions {
@@ -179,9 +182,9 @@ static int read_submission(void *ctx, struct sqlite_row *row)
 
 int store_read_submissions(struct store *s,
                            int (*fn)(void *ctx, const struct store_submission *row), void *ctx,
-                           struct tfe_why *why)
+                           struct tfe_reason *reason)
 {
     struct submissions to = {fn, ctx};
     return sqlite_read(s, CALL_PLAIN("read the jobs that were submitted", STATEMENT_SUBMISSIONS),
-                       read_submission, &to, why);
+                       read_submission, &to, reason);
 }

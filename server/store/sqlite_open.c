@@ -17,18 +17,18 @@
 /* Somebody who looks into the file with another program holds it for moments. */
 #define BUSY_MS 2000
 
-static int make_file(const char *path, struct tfe_why *why)
+static int make_file(const char *path, struct tfe_reason *reason)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) {
-        why_errno(why, "open %s", path);
+        reason_errno(reason, "open %s", path);
         return TFE_EDISK;
     }
     (void)close(fd);
     return 0;
 }
 
-static int connect_file(struct store *s, const char *vfs, struct tfe_why *why)
+static int connect_file(struct store *s, const char *vfs, struct tfe_reason *reason)
 {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
                 SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_PRIVATECACHE;
@@ -42,18 +42,18 @@ static int connect_file(struct store *s, const char *vfs, struct tfe_why *why)
                           "PRAGMA cell_size_check=ON;PRAGMA trusted_schema=OFF",
                           NULL, NULL, NULL);
     }
-    return sq == SQLITE_OK ? 0 : sqlite_error(s, "open", why);
+    return sq == SQLITE_OK ? 0 : sqlite_error(s, "open", reason);
 }
 
 /* Says what a person can do about an error while opening, and returns it: TFE_EINVAL for damage. */
-static int advise(const struct store *s, int rc, struct tfe_why *why)
+static int advise(const struct store *s, int rc, struct tfe_reason *reason)
 {
     switch (sqlite3_errcode(s->db)) {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-        return sqlite_damaged(s, sqlite3_errmsg(s->db), why);
+        return sqlite_damaged(s, sqlite3_errmsg(s->db), reason);
     case SQLITE_BUSY:
-        why_set(why, "%s is held by another program; end that one first", s->path);
+        reason_set(reason, "%s is held by another program; end that one first", s->path);
         return rc;
     default:
         return rc; /* the error's own words do */
@@ -61,35 +61,37 @@ static int advise(const struct store *s, int rc, struct tfe_why *why)
 }
 
 /* Whether the file is a store of this program, or (*ret_is_new) has nothing in it yet. */
-static int look(struct store *s, bool *ret_is_new, struct tfe_why *why)
+static int look(struct store *s, bool *ret_is_new, struct tfe_reason *reason)
 {
     int64_t application = 0;
     int64_t schema = 0;
     int64_t tables = 0;
-    int rc = sqlite_number(s, "PRAGMA application_id", &application, why);
+    int rc = sqlite_number(s, "PRAGMA application_id", &application, reason);
     if (rc == 0) {
-        rc = sqlite_number(s, "PRAGMA user_version", &schema, why);
+        rc = sqlite_number(s, "PRAGMA user_version", &schema, reason);
     }
     if (rc == 0) {
-        rc = sqlite_number(s, "SELECT count(*) FROM sqlite_schema", &tables, why);
+        rc = sqlite_number(s, "SELECT count(*) FROM sqlite_schema", &tables, reason);
     }
     if (rc != 0) {
-        return advise(s, rc, why);
+        return advise(s, rc, reason);
     }
     *ret_is_new = tables == 0 &&
                   (application == SQLITE_STORE_APPLICATION || (application == 0 && schema == 0));
     if (application != SQLITE_STORE_APPLICATION && !*ret_is_new) {
-        why_set(why,
-                "%s is a database of another program; nothing was changed: move it away, or choose "
-                "another --state-dir",
-                s->path);
+        reason_set(
+            reason,
+            "%s is a database of another program; nothing was changed: move it away, or choose "
+            "another --state-dir",
+            s->path);
         return TFE_EDISK;
     }
     if (schema != SQLITE_STORE_SCHEMA && !*ret_is_new) {
-        why_set(why,
-                "%s was written by another version of tfe-rdzv (its schema is %lld, this one's is "
-                "%d); nothing was changed: start that version, or move the file away",
-                s->path, (long long)schema, SQLITE_STORE_SCHEMA);
+        reason_set(
+            reason,
+            "%s was written by another version of tfe-rdzv (its schema is %lld, this one's is "
+            "%d); nothing was changed: start that version, or move the file away",
+            s->path, (long long)schema, SQLITE_STORE_SCHEMA);
         return TFE_EDISK;
     }
     return 0;
@@ -106,39 +108,39 @@ static bool is_unread(const char *verdict)
 }
 
 /* A page that does not fit the others is found now and not in the middle of a switch. */
-static int check_pages(struct store *s, struct tfe_why *why)
+static int check_pages(struct store *s, struct tfe_reason *reason)
 {
     char verdict[SQLITE_TEXT_MAX];
-    int rc = sqlite_text(s, "PRAGMA quick_check(1)", "check", verdict, why);
+    int rc = sqlite_text(s, "PRAGMA quick_check(1)", "check", verdict, reason);
     if (rc != 0) {
-        return advise(s, rc, why);
+        return advise(s, rc, reason);
     }
     if (strcmp(verdict, "ok") == 0) {
         return 0;
     }
     if (is_unread(verdict)) {
-        why_set(why, "%s: check: %.200s", s->path, verdict);
+        reason_set(reason, "%s: check: %.200s", s->path, verdict);
         return TFE_EDISK;
     }
-    return sqlite_damaged(s, verdict[0] != '\0' ? verdict : "it cannot be checked", why);
+    return sqlite_damaged(s, verdict[0] != '\0' ? verdict : "it cannot be checked", reason);
 }
 
-static int use_wal(struct store *s, struct tfe_why *why)
+static int use_wal(struct store *s, struct tfe_reason *reason)
 {
     char mode[SQLITE_TEXT_MAX];
-    int rc = sqlite_text(s, "PRAGMA journal_mode=WAL", "turn the write-ahead log on", mode, why);
+    int rc = sqlite_text(s, "PRAGMA journal_mode=WAL", "turn the write-ahead log on", mode, reason);
     if (rc == 0 && strcmp(mode, "wal") != 0) {
-        why_set(why, "%s: its file system does not take a write-ahead log", s->path);
+        reason_set(reason, "%s: its file system does not take a write-ahead log", s->path);
         rc = TFE_EDISK;
     }
     if (rc == 0 && sqlite3_exec(s->db, "PRAGMA synchronous=FULL", NULL, NULL, NULL) != SQLITE_OK) {
-        rc = sqlite_error(s, "make commits durable", why);
+        rc = sqlite_error(s, "make commits durable", reason);
     }
     return rc;
 }
 
 /* All or nothing. */
-static int create_tables(struct store *s, struct tfe_why *why)
+static int create_tables(struct store *s, struct tfe_reason *reason)
 {
     char pragmas[128];
     (void)sqlite3_snprintf(sizeof(pragmas), pragmas,
@@ -149,7 +151,7 @@ static int create_tables(struct store *s, struct tfe_why *why)
         sqlite3_exec(s->db, pragmas, NULL, NULL, NULL) == SQLITE_OK) {
         return 0;
     }
-    int rc = sqlite_error(s, "make the tables", why);
+    int rc = sqlite_error(s, "make the tables", reason);
     if (sqlite3_get_autocommit(s->db) == 0) {
         (void)sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
     }
@@ -157,7 +159,7 @@ static int create_tables(struct store *s, struct tfe_why *why)
 }
 
 /* From here on no other server's transaction is legal. */
-static int enter_incarnation(struct store *s, struct tfe_wall now, struct tfe_why *why)
+static int enter_incarnation(struct store *s, struct tfe_wall now, struct tfe_reason *reason)
 {
     char sql[256];
     (void)sqlite3_snprintf(sizeof(sql), sql,
@@ -166,33 +168,33 @@ static int enter_incarnation(struct store *s, struct tfe_wall now, struct tfe_wh
                            (long long)s->incarnation, (long long)now.ms);
     return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK
                ? 0
-               : sqlite_error(s, "enter this server", why);
+               : sqlite_error(s, "enter this server", reason);
 }
 
-static int open_it(struct store *s, struct tfe_wall now, const char *vfs, struct tfe_why *why)
+static int open_it(struct store *s, struct tfe_wall now, const char *vfs, struct tfe_reason *reason)
 {
     bool is_new = true;
-    int rc = !vfs && !s->in_memory ? make_file(s->path, why) : 0;
+    int rc = !vfs && !s->in_memory ? make_file(s->path, reason) : 0;
     if (rc == 0) {
-        rc = connect_file(s, vfs, why);
+        rc = connect_file(s, vfs, reason);
     }
     if (rc == 0) {
-        rc = look(s, &is_new, why);
+        rc = look(s, &is_new, reason);
     }
     if (rc == 0 && !s->in_memory) {
-        rc = check_pages(s, why);
+        rc = check_pages(s, reason);
     }
     if (rc == 0 && !s->in_memory) {
-        rc = use_wal(s, why);
+        rc = use_wal(s, reason);
     }
     if (rc == 0 && is_new) {
-        rc = create_tables(s, why);
+        rc = create_tables(s, reason);
     }
     if (rc == 0) {
-        rc = enter_incarnation(s, now, why);
+        rc = enter_incarnation(s, now, reason);
     }
     /* Prepared now, so that a transaction can be ended without memory. */
-    return rc != 0 ? rc : sqlite_prepare(s, STATEMENT_ROLLBACK, why);
+    return rc != 0 ? rc : sqlite_prepare(s, STATEMENT_ROLLBACK, reason);
 }
 
 /* --- once it is open --- */
@@ -212,18 +214,19 @@ static int read_incarnation(void *ctx, struct sqlite_row *row)
     return 0;
 }
 
-int store_begin(struct store *s, struct tfe_why *why)
+int store_begin(struct store *s, struct tfe_reason *reason)
 {
     uint64_t incarnation = 0;
-    int rc = sqlite_run(s, CALL_PLAIN("begin", STATEMENT_BEGIN), why);
+    int rc = sqlite_run(s, CALL_PLAIN("begin", STATEMENT_BEGIN), reason);
     if (rc != 0) {
         return rc;
     }
     rc = sqlite_read(s, CALL_PLAIN("begin", STATEMENT_INCARNATION), read_incarnation, &incarnation,
-                     why);
+                     reason);
     if (rc == 0 && incarnation != s->incarnation) {
-        why_set(why, "%s: another tfe-rdzv has taken it over; this one ends, its agents go on",
-                s->path);
+        reason_set(reason,
+                   "%s: another tfe-rdzv has taken it over; this one ends, its agents go on",
+                   s->path);
         rc = TFE_ECONFLICT;
     }
     if (rc != 0) {
@@ -232,9 +235,9 @@ int store_begin(struct store *s, struct tfe_why *why)
     return rc;
 }
 
-int store_commit(struct store *s, struct tfe_why *why)
+int store_commit(struct store *s, struct tfe_reason *reason)
 {
-    int rc = sqlite_run(s, CALL_PLAIN("commit", STATEMENT_COMMIT), why);
+    int rc = sqlite_run(s, CALL_PLAIN("commit", STATEMENT_COMMIT), reason);
     if (rc != 0) {
         store_rollback(s);
     }
@@ -261,22 +264,22 @@ void store_close(struct store *s)
 /* --- its beginning --- */
 
 int store_open(const char *path, uint64_t incarnation, struct tfe_wall now, const char *vfs,
-               struct store **ret, struct tfe_why *why)
+               struct store **ret, struct tfe_reason *reason)
 {
     struct store *s = calloc(1, sizeof(*s));
     if (!s) {
-        why_set(why, "open %s: out of memory", path ? path : "the jobs in memory");
+        reason_set(reason, "open %s: out of memory", path ? path : "the jobs in memory");
         return TFE_ENOMEM;
     }
     s->incarnation = incarnation;
     s->in_memory = !path;
     int n = snprintf(s->path, sizeof(s->path), "%s", path ? path : "the store in memory");
     if (n >= (int)sizeof(s->path)) {
-        why_set(why, "%s: the path is too long", path);
+        reason_set(reason, "%s: the path is too long", path);
         free(s);
         return TFE_EDISK;
     }
-    int rc = open_it(s, now, vfs, why);
+    int rc = open_it(s, now, vfs, reason);
     if (rc != 0) {
         sqlite_store_free(s);
         return rc;

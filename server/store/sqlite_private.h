@@ -66,10 +66,10 @@ struct store {
 };
 
 /* The error of the last call, with the file's name and what was tried. TFE_ENOMEM or TFE_EDISK. */
-int sqlite_error(const struct store *s, const char *what, struct tfe_why *why);
+int sqlite_error(const struct store *s, const char *what, struct tfe_reason *reason);
 
 /* Says that the file is damaged, and the ways out. Returns TFE_EINVAL. */
-int sqlite_damaged(const struct store *s, const char *what, struct tfe_why *why);
+int sqlite_damaged(const struct store *s, const char *what, struct tfe_reason *reason);
 
 /* A value for a place of a statement. Texts and bytes must live until it has run. */
 struct sqlite_value {
@@ -111,10 +111,11 @@ struct sqlite_call {
 #define CALL_PLAIN(what_, which_) (&(const struct sqlite_call){.what = (what_), .which = (which_)})
 
 /* Prepares a statement, if it is not yet. */
-int sqlite_prepare(struct store *s, enum statement which, struct tfe_why *why) TFE_MUST_CHECK;
+int sqlite_prepare(struct store *s, enum statement which, struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Runs a statement that gives no rows. */
-int sqlite_run(struct store *s, const struct sqlite_call *call, struct tfe_why *why) TFE_MUST_CHECK;
+int sqlite_run(struct store *s, const struct sqlite_call *call,
+               struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* A row of an answer, read column by column from the first one on. What is read is borrowed until
  * the next row. */
@@ -135,22 +136,23 @@ typedef int (*sqlite_row_fn)(void *ctx, struct sqlite_row *row);
 
 /* Runs a statement that gives rows. fn's error; TFE_EDISK; TFE_ENOMEM. */
 int sqlite_read(struct store *s, const struct sqlite_call *call, sqlite_row_fn fn, void *ctx,
-                struct tfe_why *why) TFE_MUST_CHECK;
+                struct tfe_reason *reason) TFE_MUST_CHECK;
 
 #define SQLITE_TEXT_MAX 256
 
 /* The first column of the first row of sql, as text (cut), or as a number; "" or 0 if there is
  * none. what was tried, for the sentence. */
 int sqlite_text(struct store *s, const char *sql, const char *what, char ret[SQLITE_TEXT_MAX],
-                struct tfe_why *why) TFE_MUST_CHECK;
+                struct tfe_reason *reason) TFE_MUST_CHECK;
 int sqlite_number(struct store *s, const char *sql, int64_t *ret,
-                  struct tfe_why *why) TFE_MUST_CHECK;
+                  struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Parts of store_keep, store_read_kept and store_prune. */
 int sqlite_keep_submission(struct store *s, const struct store_submission *row,
-                           struct tfe_why *why) TFE_MUST_CHECK;
+                           struct tfe_reason *reason) TFE_MUST_CHECK;
 int sqlite_keep_event(struct store *s, const struct msg_event_row *row,
-                      struct tfe_why *why) TFE_MUST_CHECK;
-int sqlite_prune_trust(struct store *s, struct tfe_wall before, struct tfe_why *why) TFE_MUST_CHECK;
+                      struct tfe_reason *reason) TFE_MUST_CHECK;
+int sqlite_prune_trust(struct store *s, struct tfe_wall before,
+                       struct tfe_reason *reason) TFE_MUST_CHECK;
 
 #endif

@@ -5,14 +5,14 @@
 #include "common/channel/audit_chain.h"
 #include "server/store/sqlite_private.h"
 
-static int put_key(struct store *s, const struct msg_token_row *k, struct tfe_why *why)
+static int put_key(struct store *s, const struct msg_token_row *k, struct tfe_reason *reason)
 {
     return sqlite_run(s,
                       CALL("write a key", STATEMENT_PUT_KEY, V_TEXT(k->key), V_INT(k->role),
                            V_TEXT(k->scope), V_TEXT(k->label), V_INT(k->generation), V_INT(k->uses),
                            V_TEXT(k->used_by), V_INT(k->made.ms), V_INT(k->expires.ms),
                            V_INT(k->revoked.ms), V_INT(k->quota)),
-                      why);
+                      reason);
 }
 
 static void read_key(struct sqlite_row *at, struct msg_token_row *k)
@@ -30,12 +30,12 @@ static void read_key(struct sqlite_row *at, struct msg_token_row *k)
     k->quota = (uint32_t)row_int(at);
 }
 
-static int put_ban(struct store *s, const struct msg_ban_row *b, struct tfe_why *why)
+static int put_ban(struct store *s, const struct msg_ban_row *b, struct tfe_reason *reason)
 {
     return sqlite_run(s,
                       CALL("write a ban", STATEMENT_PUT_BAN, V_TEXT(b->node), V_TEXT(b->job),
                            V_TEXT(b->key), V_TEXT(b->token), V_TEXT(b->name), V_INT(b->until.ms)),
-                      why);
+                      reason);
 }
 
 static void read_ban(struct sqlite_row *at, struct msg_ban_row *b)
@@ -62,13 +62,13 @@ static int read_last(void *ctx, struct sqlite_row *at)
     return 0;
 }
 
-static int append_audit(struct store *s, const struct msg_audit_row *row, struct tfe_why *why)
+static int append_audit(struct store *s, const struct msg_audit_row *row, struct tfe_reason *reason)
 {
     static const char what[] = "write the audit";
     struct last last = {.hash = ""};
     char hash[AUDIT_HASH_CHARS + 1];
     struct msg_audit_row a = *row;
-    int rc = sqlite_read(s, CALL_PLAIN(what, STATEMENT_AUDIT_LAST), read_last, &last, why);
+    int rc = sqlite_read(s, CALL_PLAIN(what, STATEMENT_AUDIT_LAST), read_last, &last, reason);
     if (rc != 0) {
         return rc;
     }
@@ -78,7 +78,7 @@ static int append_audit(struct store *s, const struct msg_audit_row *row, struct
                       CALL(what, STATEMENT_PUT_AUDIT, V_INT(a.number), V_INT(a.at.ms),
                            V_TEXT(a.key), V_TEXT(a.label), V_TEXT(a.from), V_TEXT(a.what),
                            V_TEXT(a.about), V_TEXT(a.result), V_TEXT(hash)),
-                      why);
+                      reason);
 }
 
 static void read_audit(struct sqlite_row *at, struct msg_audit_row *a)
@@ -94,15 +94,15 @@ static void read_audit(struct sqlite_row *at, struct msg_audit_row *a)
     a->hash = row_text(at);
 }
 
-int store_keep(struct store *s, enum tfe_msg_type type, const void *row, struct tfe_why *why)
+int store_keep(struct store *s, enum tfe_msg_type type, const void *row, struct tfe_reason *reason)
 {
     TFE_ASSERT(type == STORE_SUBMISSION || type == MSG_EVENT_ROW || type == MSG_TOKEN_ROW ||
                type == MSG_BAN_ROW || type == MSG_AUDIT_ROW);
-    return type == STORE_SUBMISSION ? sqlite_keep_submission(s, row, why)
-           : type == MSG_EVENT_ROW  ? sqlite_keep_event(s, row, why)
-           : type == MSG_TOKEN_ROW  ? put_key(s, row, why)
-           : type == MSG_BAN_ROW    ? put_ban(s, row, why)
-                                    : append_audit(s, row, why);
+    return type == STORE_SUBMISSION ? sqlite_keep_submission(s, row, reason)
+           : type == MSG_EVENT_ROW  ? sqlite_keep_event(s, row, reason)
+           : type == MSG_TOKEN_ROW  ? put_key(s, row, reason)
+           : type == MSG_BAN_ROW    ? put_ban(s, row, reason)
+                                    : append_audit(s, row, reason);
 }
 
 struct reading {
@@ -126,28 +126,28 @@ static int read_one(void *ctx, struct sqlite_row *at)
 }
 
 int store_read_kept(struct store *s, enum tfe_msg_type type, store_kept_fn fn, void *ctx,
-                    struct tfe_why *why)
+                    struct tfe_reason *reason)
 {
     struct reading to = {type, fn, ctx};
     TFE_ASSERT(type == MSG_TOKEN_ROW || type == MSG_BAN_ROW);
     return sqlite_read(
         s,
         CALL_PLAIN("read keys and bans", type == MSG_TOKEN_ROW ? STATEMENT_KEYS : STATEMENT_BANS),
-        read_one, &to, why);
+        read_one, &to, reason);
 }
 
 int store_read_audit(struct store *s, uint64_t after, uint32_t max, store_kept_fn fn, void *ctx,
-                     struct tfe_why *why)
+                     struct tfe_reason *reason)
 {
     struct reading to = {MSG_AUDIT_ROW, fn, ctx};
     return sqlite_read(s, CALL("read the audit", STATEMENT_AUDIT, V_INT(after), V_INT(max)),
-                       read_one, &to, why);
+                       read_one, &to, reason);
 }
 
-int sqlite_prune_trust(struct store *s, struct tfe_wall before, struct tfe_why *why)
+int sqlite_prune_trust(struct store *s, struct tfe_wall before, struct tfe_reason *reason)
 {
-    int rc = sqlite_run(s, CALL("prune the bans", STATEMENT_PRUNE_BANS, V_INT(before.ms)), why);
-    return rc != 0
-               ? rc
-               : sqlite_run(s, CALL("prune the keys", STATEMENT_PRUNE_KEYS, V_INT(before.ms)), why);
+    int rc = sqlite_run(s, CALL("prune the bans", STATEMENT_PRUNE_BANS, V_INT(before.ms)), reason);
+    return rc != 0 ? rc
+                   : sqlite_run(s, CALL("prune the keys", STATEMENT_PRUNE_KEYS, V_INT(before.ms)),
+                                reason);
 }

@@ -22,10 +22,11 @@ static void tell_conditions(struct writer *w)
         worker_lock(w->worker);
         struct condition now = w->now[i];
         worker_unlock(w->worker);
-        if (now.rc != told->rc || (now.rc != 0 && strcmp(now.why.text, told->why.text) != 0)) {
+        if (now.rc != told->rc ||
+            (now.rc != 0 && strcmp(now.reason.text, told->reason.text) != 0)) {
             now.since = told->rc != 0 ? told->since : clock_mono();
             *told = now;
-            w->config.ops->condition(w->config.ctx, now.rc, now.why.text);
+            w->config.ops->condition(w->config.ctx, now.rc, now.reason.text);
         }
     }
 }
@@ -66,7 +67,7 @@ static void deliver_answers(struct writer *w)
     while ((work = first_done(w, WORK_ANSWERED)) != NULL) {
         struct writer_ask *ask = work->ask;
         if (ask->fn) {
-            ask->fn(ask->ctx, work->rc, &ask->page, ask->why.text);
+            ask->fn(ask->ctx, work->rc, &ask->page, ask->reason.text);
         }
         drop_first(w, WORK_ANSWERED);
     }
@@ -268,8 +269,8 @@ int writer_keep(struct writer *w, const struct tfe_msg *row, writer_answer_fn fn
     return keep(w, row->type, row_copy(kind_of(row->type), &row->u), fn, ctx, ret);
 }
 
-int writer_run(struct writer *w, int (*run)(void *run_ctx, struct tfe_why *why), void *run_ctx,
-               writer_answer_fn fn, void *ctx, struct writer_ask **ret)
+int writer_run(struct writer *w, int (*run)(void *run_ctx, struct tfe_reason *reason),
+               void *run_ctx, writer_answer_fn fn, void *ctx, struct writer_ask **ret)
 {
     const struct writer_ask ask = {.fn = fn, .ctx = ctx, .run = run, .run_ctx = run_ctx};
     return ask_for(w, &ask, NULL, ret);
@@ -291,14 +292,15 @@ void writer_forget(struct writer *w, struct writer_ask *ask)
     ask->fn = NULL; /* the thread does not look at it */
 }
 
-enum writer_health writer_health(struct writer *w, const char **ret_why, struct tfe_mono *ret_since)
+enum writer_health writer_health(struct writer *w, const char **ret_reason,
+                                 struct tfe_mono *ret_since)
 {
     worker_lock(w->worker);
     struct tfe_mono busy = w->busy_since;
     worker_unlock(w->worker);
     for (int i = 0; i < CONDITION__COUNT; i++) {
         if (w->told[i].rc != 0) {
-            *ret_why = w->told[i].why.text;
+            *ret_reason = w->told[i].reason.text;
             *ret_since = w->told[i].since;
             return WRITER_FAILS;
         }
@@ -329,11 +331,11 @@ static void destroy(void *ctx)
     free(w);
 }
 
-int writer_new(const struct writer_config *config, struct writer **ret, struct tfe_why *why)
+int writer_new(const struct writer_config *config, struct writer **ret, struct tfe_reason *reason)
 {
     struct writer *w = calloc(1, sizeof(*w));
     if (!w) {
-        why_set(why, "start the writer: out of memory");
+        reason_set(reason, "start the writer: out of memory");
         return TFE_ENOMEM;
     }
     *w = (struct writer){
@@ -350,7 +352,7 @@ int writer_new(const struct writer_config *config, struct writer **ret, struct t
                                          .ctx = w};
     int rc = worker_start(&worker, &w->worker);
     if (rc != 0) {
-        why_errno(why, "start the writer");
+        reason_errno(reason, "start the writer");
         destroy(w);
         return rc;
     }

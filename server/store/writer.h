@@ -32,7 +32,7 @@ struct writer_ops {
     bool (*written)(void *ctx, const char *job, uint64_t sequence, int rc);
     /* A transaction failed where the last one had not, or with another sentence (rc < 0), or works
      * again (0). For the log. */
-    void (*condition)(void *ctx, int rc, const char *why);
+    void (*condition)(void *ctx, int rc, const char *reason);
 };
 
 struct writer_config {
@@ -46,7 +46,7 @@ struct writer_config {
 
 /* Starts the thread, which takes no signals. TFE_ENOMEM, TFE_ESYS. */
 int writer_new(const struct writer_config *config, struct writer **ret,
-               struct tfe_why *why) TFE_MUST_CHECK;
+               struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Packs the record. A record of the same job that is still in the queue is replaced, and never
  * answered: the core waits for its newest only. TFE_ENOMEM: nothing was queued. */
@@ -58,7 +58,7 @@ int writer_note(struct writer *w, const char *job, const struct msg_epoch_row *r
 
 /* rc 0: the page asked for, of kind_epoch (the callee may take it and leave none), or the backup is
  * complete. Else why is a sentence. Comes on the loop, once; the ask is gone after it. */
-typedef void (*writer_answer_fn)(void *ctx, int rc, struct row_list *page, const char *why);
+typedef void (*writer_answer_fn)(void *ctx, int rc, struct row_list *page, const char *reason);
 
 /* Keeps what the row says, which is of a type that store_keep knows; copied. fn NULL: as
  * writer_note, and ret is not set. Else the answer comes once it is durable, or has failed, which
@@ -72,8 +72,9 @@ int writer_keep_submission(struct writer *w, const struct store_submission *row,
 
 /* Runs something else that has to wait for the disk, on the thread; what it returns is the answer's
  * rc. TFE_ENOMEM. */
-int writer_run(struct writer *w, int (*run)(void *run_ctx, struct tfe_why *why), void *run_ctx,
-               writer_answer_fn fn, void *ctx, struct writer_ask **ret) TFE_MUST_CHECK;
+int writer_run(struct writer *w, int (*run)(void *run_ctx, struct tfe_reason *reason),
+               void *run_ctx, writer_answer_fn fn, void *ctx,
+               struct writer_ask **ret) TFE_MUST_CHECK;
 
 /* Asks for a page of the ledger of job, as store_read_rows, or (NULL) of the audit, as
  * store_read_audit. TFE_ENOMEM. */
@@ -97,11 +98,11 @@ void writer_forget(struct writer *w, struct writer_ask *ask);
 /* How the store does, as the loop was told last. */
 enum writer_health {
     WRITER_WELL,
-    WRITER_FAILS, /* *ret_why says why; borrowed until the loop's next turn */
+    WRITER_FAILS, /* *ret_reason says why; borrowed until the loop's next turn */
     WRITER_HANGS  /* a transaction does not come back */
 };
 /* ret_since: since when, where it is not well. */
-enum writer_health writer_health(struct writer *w, const char **ret_why,
+enum writer_health writer_health(struct writer *w, const char **ret_reason,
                                  struct tfe_mono *ret_since);
 
 /* How much there is to write, and how long transactions took. */

@@ -25,14 +25,15 @@ struct writer_ask {
     struct work work;
     writer_answer_fn fn; /* the loop's; NULL: nobody wants to know */
     void *ctx;
-    int (*run)(void *run_ctx, struct tfe_why *why); /* NULL: it asks for something of the store */
+    int (*run)(void *run_ctx,
+               struct tfe_reason *reason); /* NULL: it asks for something of the store */
     void *run_ctx;
     char *path; /* of a backup; NULL: it asks for a page, or for its work.row to be kept */
     uint64_t after;
     uint32_t max;
     struct store_page of; /* max 0: it asks for no events; of.job is the work's */
     struct row_list page;
-    struct tfe_why why;
+    struct tfe_reason reason;
 };
 
 /* The thread appends to the last two and takes from the others; the loop the other way round. */
@@ -41,7 +42,7 @@ enum { WORK_RECORDS, WORK_ROWS, WORK_ASKS, WORK_WRITTEN, WORK_ANSWERED, WORK__LI
 /* How the last transaction of a kind went. */
 struct condition {
     int rc;
-    struct tfe_why why;
+    struct tfe_reason reason;
     struct tfe_mono since; /* told: the first of its kind in a row */
 };
 enum { CONDITION_RECORDS, CONDITION_ROWS, CONDITION__COUNT };

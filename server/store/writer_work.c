@@ -33,7 +33,7 @@ void work_free(struct work *work)
 
 /* A new epoch is in the ledger with its record, so that no crash leaves a gap. */
 static int put_outline(struct writer *w, const struct store_record *record, struct tfe_wall now,
-                       struct tfe_why *why)
+                       struct tfe_reason *reason)
 {
     if (record->over || record->epoch == record->predecessor || record->cause == 0) {
         return 0;
@@ -44,39 +44,40 @@ static int put_outline(struct writer *w, const struct store_record *record, stru
                                 .blamed = "",
                                 .members = record->n_members};
     row.at[EPOCH_COMMITTED] = now;
-    return store_put_row(w->config.store, record->job.text, &row, now, why);
+    return store_put_row(w->config.store, record->job.text, &row, now, reason);
 }
 
-static int put(struct writer *w, const struct work *work, struct tfe_wall now, struct tfe_why *why)
+static int put(struct writer *w, const struct work *work, struct tfe_wall now,
+               struct tfe_reason *reason)
 {
     if (work->row) {
         return work->type == MSG_EPOCH_ROW
-                   ? store_put_row(w->config.store, work->job.text, work->row, now, why)
-                   : store_keep(w->config.store, work->type, work->row, why);
+                   ? store_put_row(w->config.store, work->job.text, work->row, now, reason)
+                   : store_keep(w->config.store, work->type, work->row, reason);
     }
-    int rc = store_put(w->config.store, work->record, why);
-    return rc != 0 ? rc : put_outline(w, work->record, now, why);
+    int rc = store_put(w->config.store, work->record, reason);
+    return rc != 0 ? rc : put_outline(w, work->record, now, reason);
 }
 
 /* All of the batch in one transaction. */
-static int write_batch(struct writer *w, const struct work_list *batch, struct tfe_why *why)
+static int write_batch(struct writer *w, const struct work_list *batch, struct tfe_reason *reason)
 {
     struct store *store = w->config.store;
     const struct work *work;
     struct tfe_wall now = clock_wall();
-    int rc = store_begin(store, why);
+    int rc = store_begin(store, reason);
     if (rc != 0) {
         return rc;
     }
     STAILQ_FOREACH(work, batch, link)
     {
-        rc = put(w, work, now, why);
+        rc = put(w, work, now, reason);
         if (rc != 0) {
             store_rollback(store);
             return rc;
         }
     }
-    return store_commit(store, why);
+    return store_commit(store, reason);
 }
 
 /* The first of a list, in its order. Holds the lock. */
@@ -100,7 +101,7 @@ static struct condition write_some(struct writer *w, int list, struct work_list 
     take_batch(&w->lists[list], ret_batch);
     w->busy_since = clock_mono();
     worker_unlock(w->worker);
-    condition.rc = write_batch(w, ret_batch, &condition.why);
+    condition.rc = write_batch(w, ret_batch, &condition.reason);
     worker_lock(w->worker);
     spread_add(&w->writes, tfe_mono_sub(clock_mono(), w->busy_since));
     w->busy_since = TFE_MONO_NEVER;
@@ -176,23 +177,23 @@ static void work_on_ask(struct writer *w, struct writer_ask *ask)
     struct work *work = &ask->work;
     worker_unlock(w->worker);
     if (ask->run) {
-        work->rc = ask->run(ask->run_ctx, &ask->why);
+        work->rc = ask->run(ask->run_ctx, &ask->reason);
     } else if (ask->path) {
-        work->rc = store_backup(w->config.store, ask->path, goes_on, w, &ask->why);
+        work->rc = store_backup(w->config.store, ask->path, goes_on, w, &ask->reason);
     } else if (ask->of.max > 0) {
         struct store_page page = ask->of;
         page.job = page.job ? work->job.text : NULL;
-        work->rc = store_read_events(w->config.store, &page, keep_kept, &ask->page, &ask->why);
+        work->rc = store_read_events(w->config.store, &page, keep_kept, &ask->page, &ask->reason);
     } else if (work->type == MSG_AUDIT_ROW && !work->row) {
         work->rc = store_read_audit(w->config.store, ask->after, ask->max, keep_kept, &ask->page,
-                                    &ask->why);
+                                    &ask->reason);
     } else if (work->row) {
         struct work_list one = STAILQ_HEAD_INITIALIZER(one);
         STAILQ_INSERT_TAIL(&one, work, link);
-        work->rc = write_batch(w, &one, &ask->why);
+        work->rc = write_batch(w, &one, &ask->reason);
     } else {
         work->rc = store_read_rows(w->config.store, work->job.text, ask->after, ask->max, keep_row,
-                                   &ask->page, &ask->why);
+                                   &ask->page, &ask->reason);
     }
     worker_lock(w->worker);
     answer(w, ask);
@@ -200,12 +201,12 @@ static void work_on_ask(struct writer *w, struct writer_ask *ask)
 
 static void work_on_pruning(struct writer *w)
 {
-    struct tfe_why why;
+    struct tfe_reason reason;
     uint32_t n = 0;
     struct tfe_wall before = clock_wall();
     before.ms -= w->config.keep_history_ms;
     worker_unlock(w->worker);
-    int rc = store_prune(w->config.store, before, PRUNE_ROWS, &n, &why);
+    int rc = store_prune(w->config.store, before, PRUNE_ROWS, &n, &reason);
     worker_lock(w->worker);
     bool more = rc == 0 && n == PRUNE_ROWS;
     w->prune_next = tfe_mono_add(clock_mono(), more ? PRUNE_PAUSE_MS : PRUNE_EVERY_MS);

@@ -406,10 +406,10 @@ void api_healthz(struct request *r)
 /* From what the probe has found: a stranger does not make the server work. */
 void api_readyz(struct request *r)
 {
-    char why[PROBE_WHY_MAX];
-    if (probe_is_ready(r->web->probe, why)) {
+    char reason[PROBE_WHY_MAX];
+    if (probe_is_ready(r->web->probe, reason)) {
         reply_json(r->req, 200, json_pack("{s:s}", "status", "ready"));
     } else {
-        reply_problem(r->req, 503, "not_ready", why);
+        reply_problem(r->req, 503, "not_ready", reason);
     }
 }

@@ -78,7 +78,7 @@ static void on_want(struct client_ask *ask, const struct tfe_msg *row)
 
 /* The connection to the server is down. Before it has accepted anything, the question is repeated
  * by itself. */
-static void on_waiting(void *ctx, const char *why)
+static void on_waiting(void *ctx, const char *reason)
 {
     struct upload *u = ctx;
     if (u->until > 0) {

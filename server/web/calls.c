@@ -90,7 +90,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *ctx)
         return;
     }
     (void)snprintf(sentence, sizeof(sentence), "the server does not answer%s%s",
-                   call->view->is_down ? ": " : "", call->view->is_down ? call->view->why : "");
+                   call->view->is_down ? ": " : "", call->view->is_down ? call->view->reason : "");
     reply_problem(call_end(call), 504, "no_answer", sentence);
 }
 

@@ -23,7 +23,7 @@ struct probe {
     struct event *timer;
     struct tfe_mono asked;
     bool is_ready; /* by the last answer */
-    char why[128];
+    char reason[128];
 };
 
 static void on_ended(struct client_ask *ask, enum client_end end, enum tfe_refusal code,
@@ -34,7 +34,7 @@ static void on_ended(struct client_ask *ask, enum client_end end, enum tfe_refus
     p->view = NULL;
     row_list_done(&ask->list);
     p->is_ready = end == CLIENT_ANSWERED || end == CLIENT_REFUSED;
-    (void)snprintf(p->why, sizeof(p->why), "%s",
+    (void)snprintf(p->reason, sizeof(p->reason), "%s",
                    end == CLIENT_UNAUTHORISED ? "it does not accept the token of tfe-web"
                                               : sentence);
     if (end == CLIENT_UNAUTHORISED) {
@@ -64,7 +64,7 @@ int probe_new(struct web *web, struct probe **ret)
     if (!p) {
         return TFE_ENOMEM;
     }
-    *p = (struct probe){.web = web, .why = "it was not asked yet"};
+    *p = (struct probe){.web = web, .reason = "it was not asked yet"};
     p->timer = evtimer_new(web->base, on_timer, p);
     if (!p->timer || timer_after(p->timer, 0) != 0) {
         probe_free(p);
@@ -88,17 +88,17 @@ void probe_free(struct probe *p)
     free(p);
 }
 
-bool probe_is_ready(const struct probe *p, char why[PROBE_WHY_MAX])
+bool probe_is_ready(const struct probe *p, char reason[PROBE_WHY_MAX])
 {
     const struct view *view = p->view;
-    const char *reason = p->why;
+    const char *detail = p->reason;
     if (view && view->is_down) {
-        reason = view->why;
+        detail = view->reason;
     } else if (view && tfe_mono_sub(clock_mono(), p->asked) > LATE_MS) {
-        reason = "it does not answer";
+        detail = "it does not answer";
     } else if (p->is_ready) {
         return true;
     }
-    (void)snprintf(why, PROBE_WHY_MAX, "the server is not ready: %s", reason);
+    (void)snprintf(reason, PROBE_WHY_MAX, "the server is not ready: %s", detail);
     return false;
 }

@@ -17,6 +17,6 @@ int probe_new(struct web *web, struct probe **ret) TFE_MUST_CHECK;
 void probe_free(struct probe *probe);
 
 /* Whether the server answers our own token. False: why is a sentence. */
-bool probe_is_ready(const struct probe *probe, char why[PROBE_WHY_MAX]);
+bool probe_is_ready(const struct probe *probe, char reason[PROBE_WHY_MAX]);
 
 #endif

@@ -627,45 +627,45 @@ static void on_accept_failed(struct evconnlistener *listener, void *ctx)
     (void)timer_after(h->sweep, PAUSE_MS);
 }
 
-static int check_key_file(const char *path, struct tfe_why *why)
+static int check_key_file(const char *path, struct tfe_reason *reason)
 {
     struct stat file;
     if (stat(path, &file) == 0 && (file.st_mode & (S_IRWXO | S_IWGRP))) {
-        why_set(why, "--tls-key %s: other users can open it (chmod o=,g-w %s)", path, path);
+        reason_set(reason, "--tls-key %s: other users can open it (chmod o=,g-w %s)", path, path);
         return TFE_EINVAL;
     }
     return 0; /* what else is wrong OpenSSL says */
 }
 
-static int load_tls(struct http *h, const struct web_settings *s, struct tfe_why *why)
+static int load_tls(struct http *h, const struct web_settings *s, struct tfe_reason *reason)
 {
     h->tls = SSL_CTX_new(TLS_server_method());
     if (!h->tls || SSL_CTX_set_min_proto_version(h->tls, TLS1_2_VERSION) != 1) {
-        why_set(why, "TLS cannot be set up");
+        reason_set(reason, "TLS cannot be set up");
         return TFE_ENOMEM;
     }
-    if (check_key_file(s->tls_key, why) != 0) {
+    if (check_key_file(s->tls_key, reason) != 0) {
         return TFE_EINVAL;
     }
     (void)SSL_CTX_set_mode(h->tls, SSL_MODE_RELEASE_BUFFERS); /* 34 KiB of each that waits */
     if (SSL_CTX_use_certificate_chain_file(h->tls, s->tls_cert) != 1 ||
         SSL_CTX_use_PrivateKey_file(h->tls, s->tls_key, SSL_FILETYPE_PEM) != 1 ||
         SSL_CTX_check_private_key(h->tls) != 1) {
-        const char *reason = ERR_reason_error_string(ERR_peek_last_error());
-        why_set(why, "--tls-cert %s and --tls-key %s are no certificate and its key: %s",
-                s->tls_cert, s->tls_key, reason ? reason : "unknown");
+        const char *detail = ERR_reason_error_string(ERR_peek_last_error());
+        reason_set(reason, "--tls-cert %s and --tls-key %s are no certificate and its key: %s",
+                   s->tls_cert, s->tls_key, detail ? detail : "unknown");
         ERR_clear_error();
         return TFE_EINVAL;
     }
     return 0;
 }
 
-static int listen_at(struct http *h, const struct web_settings *s, struct tfe_why *why)
+static int listen_at(struct http *h, const struct web_settings *s, struct tfe_reason *reason)
 {
     struct sockaddr_storage address;
     socklen_t n;
     if (endpoint_address(s->bind, (uint16_t)s->port, &address, &n) != 0) {
-        why_set(why, "\"%s\" is no numeric address", s->bind);
+        reason_set(reason, "\"%s\" is no numeric address", s->bind);
         return TFE_EINVAL;
     }
     unsigned flags = LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_REUSEABLE;
@@ -673,7 +673,7 @@ static int listen_at(struct http *h, const struct web_settings *s, struct tfe_wh
     h->listener = evconnlistener_new_bind(h->base, on_accept, h, flags, BACKLOG,
                                           (struct sockaddr *)&address, (int)n);
     if (!h->listener) {
-        why_errno(why, "listen on port %u of %s", (unsigned)s->port, s->bind);
+        reason_errno(reason, "listen on port %u of %s", (unsigned)s->port, s->bind);
         return TFE_ESYS;
     }
     evconnlistener_set_error_cb(h->listener, on_accept_failed);
@@ -681,22 +681,22 @@ static int listen_at(struct http *h, const struct web_settings *s, struct tfe_wh
 }
 
 int http_new(struct event_base *base, const struct web_settings *s,
-             const struct http_handler *handler, struct http **ret, struct tfe_why *why)
+             const struct http_handler *handler, struct http **ret, struct tfe_reason *reason)
 {
     struct http *h = calloc(1, sizeof(*h));
     if (!h) {
-        why_set(why, "no memory to listen");
+        reason_set(reason, "no memory to listen");
         return TFE_ENOMEM;
     }
     *h = (struct http){.base = base, .handler = *handler, .max = s->max_connections};
     for (int phase = 0; phase < PHASE__COUNT; phase++) {
         TAILQ_INIT(&h->phases[phase]);
     }
-    int rc = s->tls_cert ? load_tls(h, s, why) : 0;
-    rc = rc == 0 ? listen_at(h, s, why) : rc;
+    int rc = s->tls_cert ? load_tls(h, s, reason) : 0;
+    rc = rc == 0 ? listen_at(h, s, reason) : rc;
     h->sweep = evtimer_new(base, on_sweep, h);
     if (rc == 0 && (!h->sweep || timer_after(h->sweep, SWEEP_MS) != 0)) {
-        why_set(why, "no memory to listen");
+        reason_set(reason, "no memory to listen");
         rc = TFE_ENOMEM;
     }
     if (rc != 0) {

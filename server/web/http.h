@@ -57,7 +57,7 @@ struct http_handler {
 /* Listens. handler is copied. TFE_ESYS, TFE_EINVAL, TFE_ENOMEM with why. */
 int http_new(struct event_base *base, const struct web_settings *settings,
              const struct http_handler *handler, struct http **ret,
-             struct tfe_why *why) TFE_MUST_CHECK;
+             struct tfe_reason *reason) TFE_MUST_CHECK;
 /* Closes all connections; NULL is allowed. */
 void http_free(struct http *h);
 

@@ -155,10 +155,10 @@ static void on_caught_up(void *own)
 }
 
 /* The server is asked from the beginning by each connection. */
-static void on_waiting(void *ctx, const char *why)
+static void on_waiting(void *ctx, const char *reason)
 {
     struct tail *t = ctx;
-    stream_tell(t->stream, "state", json_pack("{s:b, s:o}", "up", 0, "why", row_json_text(why)));
+    stream_tell(t->stream, "state", json_pack("{s:b, s:o}", "up", 0, "why", row_json_text(reason)));
 }
 
 static void on_connected(void *ctx)

@@ -44,7 +44,7 @@ enum { EXIT_USAGE = 2, EXIT_UNAUTHORISED = 77 };
 struct program {
     struct web_settings settings;
     struct web web;
-    struct event *quit[QUIT_SIGNALS];
+    struct event *quit[TERMINATION_SIGNALS];
 };
 
 static void on_signal(evutil_socket_t number, short what, void *ctx)
@@ -67,7 +67,7 @@ static void raise_files(const struct web_settings *s)
     }
 }
 
-static int start_parts(struct program *p, struct tfe_why *why)
+static int start_parts(struct program *p, struct tfe_reason *reason)
 {
     struct web *web = &p->web;
     int rc = views_new(web, &web->views);
@@ -76,11 +76,11 @@ static int start_parts(struct program *p, struct tfe_why *why)
     rc = rc == 0 ? views_use(web->views, web->server.token, &web->own) : rc;
     rc = rc == 0 ? probe_new(web, &web->probe) : rc;
     if (rc != 0) {
-        why_set(why, "start: %s", tfe_error_sentence(rc));
+        reason_set(reason, "start: %s", tfe_error_sentence(rc));
         return rc;
     }
     const struct http_handler handler = routes_handler(web);
-    return http_new(web->base, &p->settings, &handler, &web->http, why);
+    return http_new(web->base, &p->settings, &handler, &web->http, reason);
 }
 
 static void announce(const struct program *p)
@@ -101,7 +101,7 @@ static void announce(const struct program *p)
 
 /* Gives up what it does not need any more: it listens, and has read token, certificate and key. */
 static int confine(const struct web_settings *s, const struct rights *rights,
-                   const struct join_info *server, struct tfe_why *why)
+                   const struct join_info *server, struct tfe_reason *reason)
 {
     /* The metrics read the first; the others lead from a name to an address (resolver(3)). */
     static const char *const readable[] = {
@@ -113,23 +113,23 @@ static int confine(const struct web_settings *s, const struct rights *rights,
     const struct sandbox sandbox = {.readable = readable,
                                     .n_readable =
                                         is_numeric ? 1 : sizeof(readable) / sizeof(readable[0])};
-    int rc = rights_become(rights, why);
+    int rc = rights_become(rights, reason);
     if (rc == 0 && rights->stays_root) {
         log_warn("runs_as_root",
                  LOG_S("hint", "make a user " DEFAULT_USER ", or name one: --user"));
     }
-    return rc != 0 || s->no_sandbox || SANITIZED ? rc : sandbox_enter(&sandbox, why);
+    return rc != 0 || s->no_sandbox || SANITIZED ? rc : sandbox_enter(&sandbox, reason);
 }
 
-static int start(struct program *p, struct tfe_why *why)
+static int start(struct program *p, struct tfe_reason *reason)
 {
     struct web *web = &p->web;
     struct rights rights;
-    int rc = sodium_init() < 0 ? TFE_ESYS : hidden_process(why);
-    rc = rc == 0 ? web_settings_find(&p->settings, &web->server, why) : rc;
-    rc = rc == 0 ? rights_find(p->settings.user, DEFAULT_USER, &rights, why) : rc;
+    int rc = sodium_init() < 0 ? TFE_ESYS : secret_mem_protect_process(reason);
+    rc = rc == 0 ? web_settings_find(&p->settings, &web->server, reason) : rc;
+    rc = rc == 0 ? rights_find(p->settings.user, DEFAULT_USER, &rights, reason) : rc;
     if (rc == 0 && web_settings_is_lasting(&p->settings)) {
-        rc = token_reader_new(&p->settings, &rights, &web->reader, why);
+        rc = token_reader_new(&p->settings, &rights, &web->reader, reason);
     }
     if (rc != 0) {
         return rc;
@@ -139,26 +139,26 @@ static int start(struct program *p, struct tfe_why *why)
     web->asks_login = !web_settings_is_local(&p->settings);
     web->base = event_base_new();
     if (!web->base) {
-        why_set(why, "the event loop cannot be set up");
+        reason_set(reason, "the event loop cannot be set up");
         return TFE_ENOMEM;
     }
-    quit_watch(web->base, on_signal, p, 0, p->quit);
-    rc = start_parts(p, why);
-    return rc == 0 ? confine(&p->settings, &rights, &web->server, why) : rc;
+    signals_watch_termination(web->base, on_signal, p, 0, p->quit);
+    rc = start_parts(p, reason);
+    return rc == 0 ? confine(&p->settings, &rights, &web->server, reason) : rc;
 }
 
 static int run(struct program *p)
 {
-    struct tfe_why why = {.text = ""};
-    const int rc = start(p, &why);
+    struct tfe_reason reason = {.text = ""};
+    const int rc = start(p, &reason);
     int status = rc == TFE_EAUTH ? EXIT_UNAUTHORISED : rc == TFE_EINVAL ? EXIT_USAGE : EXIT_FAILURE;
     if (rc == 0) {
         announce(p);
         status = event_base_dispatch(p->web.base) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
-        why_set(&why, "the event loop failed");
+        reason_set(&reason, "the event loop failed");
     }
     if (status != EXIT_SUCCESS) {
-        stdio_say("tfe-web", why.text);
+        stdio_say("tfe-web", reason.text);
     }
     return status;
 }
@@ -171,7 +171,7 @@ static void finish(struct program *p)
     logins_free(web->logins);
     metrics_free(web->metrics);
     views_free(web->views);
-    quit_forget(p->quit);
+    signals_unwatch(p->quit);
     if (web->base) {
         event_base_free(web->base);
     }
@@ -184,10 +184,10 @@ int main(int argc, char **argv)
     struct program program = {.quit = {NULL}};
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     enum options_result result;
-    struct tfe_why why;
+    struct tfe_reason reason;
     (void)sigaction(SIGPIPE, &ignore, NULL);
-    if (web_settings_parse(argc, argv, &program.settings, &result, &why) != 0) {
-        stdio_say("tfe-web", why.text);
+    if (web_settings_parse(argc, argv, &program.settings, &result, &reason) != 0) {
+        stdio_say("tfe-web", reason.text);
         return EXIT_USAGE;
     }
     if (result == OPTIONS_HELP) {

@@ -116,7 +116,7 @@ static void tell_state(struct stream *stream)
     const struct view *view = stream->view;
     stream_tell(stream, "state",
                 json_pack("{s:b, s:o}", "up", !view->is_down, "why",
-                          view->is_down ? row_json_text(view->why) : json_null()));
+                          view->is_down ? row_json_text(view->reason) : json_null()));
 }
 
 static void on_look(evutil_socket_t fd, short what, void *ctx)
@@ -141,7 +141,7 @@ static void on_look(evutil_socket_t fd, short what, void *ctx)
     }
     if (tfe_mono_sub(now, stream->moved) > STREAM_CUT_MS ||
         tfe_mono_sub(now, stream->kept_up) > STREAM_LATE_MS) {
-        log_info("page_cut", LOG_S("why", "it does not read"), LOG_U("bytes", waiting));
+        log_info("page_cut", LOG_S("reason", "it does not read"), LOG_U("bytes", waiting));
         cut(stream);
         return;
     }

@@ -16,7 +16,7 @@
 struct handed_in {
     json_t *job;
     struct msg_spec spec;
-    struct tfe_why warning;
+    struct tfe_reason warning;
     unsigned n_made; /* names for it */
 };
 
@@ -32,20 +32,20 @@ static void handed_in_free(void *own)
     free(own);
 }
 
-static int make_name(struct handed_in *in, struct tfe_why *why)
+static int make_name(struct handed_in *in, struct tfe_reason *reason)
 {
     uint8_t random[JOB_NAME_RANDOM];
     randombytes_buf(random, sizeof(random));
     in->n_made++;
-    return job_name_make(in->job, random, why);
+    return job_name_make(in->job, random, reason);
 }
 
 /* As job_file_take. */
-static int take_job(struct handed_in *in, const json_t *tree, struct tfe_why *why)
+static int take_job(struct handed_in *in, const json_t *tree, struct tfe_reason *reason)
 {
-    int rc = job_file_take(tree, &in->job, &in->warning, why);
-    rc = rc == 0 && job_name_is_wanted(in->job) ? make_name(in, why) : rc;
-    return rc ? rc : job_message_make(in->job, &in->spec, why);
+    int rc = job_file_take(tree, &in->job, &in->warning, reason);
+    rc = rc == 0 && job_name_is_wanted(in->job) ? make_name(in, reason) : rc;
+    return rc ? rc : job_message_make(in->job, &in->spec, reason);
 }
 
 /* in: what call->own begins with. */
@@ -84,13 +84,13 @@ static void hand_in(struct call *call)
 static bool make_anew(struct call *call, enum tfe_refusal code)
 {
     struct handed_in *in = call->own;
-    struct tfe_why why;
+    struct tfe_reason reason;
     if (code != REFUSAL_CONFLICT || in->n_made == 0 || in->n_made >= JOB_NAME_TRIES) {
         return false;
     }
     job_message_done(&in->spec);
     in->spec = (struct msg_spec){.name = NULL};
-    if (make_name(in, &why) != 0 || job_message_make(in->job, &in->spec, &why) != 0) {
+    if (make_name(in, &reason) != 0 || job_message_make(in->job, &in->spec, &reason) != 0) {
         return false;
     }
     hand_in(call);
@@ -117,11 +117,11 @@ static void refuse(struct http_request *req, int rc, const char *sentence)
 
 void api_submit(struct request *r)
 {
-    struct tfe_why why = {.text = ""};
+    struct tfe_reason reason = {.text = ""};
     struct handed_in *in = calloc(1, sizeof(*in));
-    int rc = in ? take_job(in, r->body, &why) : TFE_ENOMEM;
+    int rc = in ? take_job(in, r->body, &reason) : TFE_ENOMEM;
     if (rc) {
-        refuse(r->req, rc, why.text);
+        refuse(r->req, rc, reason.text);
     }
     struct call *call = rc ? NULL : call_new(r, r->view);
     if (call) {

@@ -32,9 +32,9 @@ struct answer {
 static void answer_once(int fd, const struct web_settings *settings, struct answer *answer)
 {
     struct join_info found = {.port = 0};
-    struct tfe_why why;
+    struct tfe_reason reason;
     sodium_memzero(answer, sizeof(*answer));
-    answer->rc = web_settings_find(settings, &found, &why);
+    answer->rc = web_settings_find(settings, &found, &reason);
     if (answer->rc == 0) {
         memcpy(answer->host, found.host, sizeof(answer->host));
         answer->port = found.port;
@@ -48,12 +48,12 @@ static void answer_once(int fd, const struct web_settings *settings, struct answ
 static _Noreturn void serve(int fd, const struct web_settings *settings,
                             const struct rights *rights)
 {
-    struct tfe_why why;
+    struct tfe_reason reason;
     struct answer *answer = sodium_malloc(sizeof(*answer));
     char question;
     (void)prctl(PR_SET_NAME, "tfe-web-token", 0, 0, 0);
     if (!answer || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 ||
-        rights_become(rights, &why) != 0 ||
+        rights_become(rights, &reason) != 0 ||
         prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) { /* a change of user undoes it */
         _exit(EXIT_FAILURE);
     }
@@ -64,13 +64,13 @@ static _Noreturn void serve(int fd, const struct web_settings *settings,
 }
 
 int token_reader_new(const struct web_settings *settings, const struct rights *rights,
-                     struct token_reader **ret, struct tfe_why *why)
+                     struct token_reader **ret, struct tfe_reason *reason)
 {
     const struct timeval patience = {.tv_sec = ANSWER_S};
     struct token_reader *reader = calloc(1, sizeof(*reader));
     int ends[2];
     if (!reader || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-        why_errno(why, "start the process that reads the token");
+        reason_errno(reason, "start the process that reads the token");
         free(reader);
         return TFE_ESYS;
     }
@@ -82,7 +82,7 @@ int token_reader_new(const struct web_settings *settings, const struct rights *r
     (void)close(ends[1]);
     reader->fd = ends[0];
     if (pid < 0 || setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) != 0) {
-        why_errno(why, "start the process that reads the token");
+        reason_errno(reason, "start the process that reads the token");
         token_reader_free(reader);
         return TFE_ESYS;
     }

@@ -15,7 +15,7 @@ struct web_settings;
 /* Starts the process, which becomes the user of rights and ends with this one. Before there is a
  * second thread. settings are borrowed. TFE_ENOMEM, TFE_ESYS. */
 int token_reader_new(const struct web_settings *settings, const struct rights *rights,
-                     struct token_reader **ret, struct tfe_why *why) TFE_MUST_CHECK;
+                     struct token_reader **ret, struct tfe_reason *reason) TFE_MUST_CHECK;
 /* NULL is allowed. */
 void token_reader_free(struct token_reader *reader);
 

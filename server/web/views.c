@@ -87,10 +87,10 @@ void views_free(struct views *all)
     free(all);
 }
 
-static void on_waiting(void *ctx, const char *why)
+static void on_waiting(void *ctx, const char *reason)
 {
     struct view *view = ctx;
-    (void)snprintf(view->why, sizeof(view->why), "%s", why);
+    (void)snprintf(view->reason, sizeof(view->reason), "%s", reason);
     if (!view->is_down) {
         view->is_down = true;
         streams_tell_state(view);
@@ -238,7 +238,7 @@ struct event_base *views_base(const struct view *view)
     return view->all->web->base;
 }
 
-int view_dial(const struct view *view, void (*waiting)(void *ctx, const char *why),
+int view_dial(const struct view *view, void (*waiting)(void *ctx, const char *reason),
               void (*connected)(void *ctx), void *ctx, struct client **ret)
 {
     const struct client_config config = {.base = views_base(view),

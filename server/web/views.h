@@ -26,7 +26,7 @@ struct view {
     bool is_accepted; /* the server has taken the token once */
     bool is_rejected; /* the server did not take the token when it was asked last */
     bool is_down;     /* the server is not reached */
-    char why[128];
+    char reason[128];
     struct tfe_mono idle_since;
     LIST_HEAD(, topic) topics;
     LIST_HEAD(, stream) streams;
@@ -48,7 +48,7 @@ void view_leave(struct view *view);
 void view_reject(struct view *view);
 
 /* A connection besides its own, for a question that takes long; the asker's to free. TFE_ENOMEM. */
-int view_dial(const struct view *view, void (*waiting)(void *ctx, const char *why),
+int view_dial(const struct view *view, void (*waiting)(void *ctx, const char *reason),
               void (*connected)(void *ctx), void *ctx, struct client **ret) TFE_MUST_CHECK;
 
 /* The loop that it lives on. */

@@ -10,12 +10,12 @@
 
 #define FIELD(name) offsetof(struct web_settings, name)
 
-static int parse_bind(void *bind, const char *value, struct tfe_why *why)
+static int parse_bind(void *bind, const char *value, struct tfe_reason *reason)
 {
     struct sockaddr_storage address;
     socklen_t n;
     if (endpoint_address(value, 0, &address, &n) != 0) {
-        why_set(why, "\"%s\" is no numeric address, as 127.0.0.1, 10.0.0.1 or ::", value);
+        reason_set(reason, "\"%s\" is no numeric address, as 127.0.0.1, 10.0.0.1 or ::", value);
         return TFE_EINVAL;
     }
     *(const char **)bind = value;
@@ -61,7 +61,7 @@ const struct option_table web_settings_table = {
 };
 
 int web_settings_find(const struct web_settings *settings, struct join_info *ret,
-                      struct tfe_why *why)
+                      struct tfe_reason *reason)
 {
     const struct join_wish wish = {.endpoint = settings->endpoint,
                                    .token = settings->token,
@@ -69,7 +69,7 @@ int web_settings_find(const struct web_settings *settings, struct join_info *ret
                                    .state_dir = settings->state_dir,
                                    .roles = {PRINCIPAL_OBSERVER, PRINCIPAL_ADMIN},
                                    .n_roles = 2};
-    return join_find(&wish, ret, why);
+    return join_find(&wish, ret, reason);
 }
 
 bool web_settings_is_lasting(const struct web_settings *settings)
@@ -98,29 +98,29 @@ bool web_settings_is_local(const struct web_settings *settings)
 }
 
 int web_settings_parse(int argc, char **argv, struct web_settings *ret,
-                       enum options_result *ret_result, struct tfe_why *why)
+                       enum options_result *ret_result, struct tfe_reason *reason)
 {
     int operand = argc;
     char ignored[64];
     *ret = (struct web_settings){.port = 0};
     int rc = options_parse(&web_settings_table, argc, argv, ret, ret_result, &operand, ignored,
-                           sizeof(ignored), why);
+                           sizeof(ignored), reason);
     if (rc != 0 || *ret_result != OPTIONS_RUN) {
         return rc;
     }
     if (operand < argc) {
-        why_set(why, "tfe-web takes no operands, but was given \"%s\"", argv[operand]);
+        reason_set(reason, "tfe-web takes no operands, but was given \"%s\"", argv[operand]);
         return TFE_EINVAL;
     }
     if (!ret->tls_cert != !ret->tls_key) {
-        why_set(why, "--tls-cert and --tls-key go together");
+        reason_set(reason, "--tls-cert and --tls-key go together");
         return TFE_EINVAL;
     }
     if (!ret->tls_cert && !ret->insecure_http && !web_settings_is_local(ret)) {
-        why_set(why,
-                "--bind %s is for other machines, too: give --tls-cert and --tls-key, or "
-                "--insecure-http if nobody can listen on the way",
-                ret->bind);
+        reason_set(reason,
+                   "--bind %s is for other machines, too: give --tls-cert and --tls-key, or "
+                   "--insecure-http if nobody can listen on the way",
+                   ret->bind);
         return TFE_EINVAL;
     }
     return 0;

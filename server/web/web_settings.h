@@ -32,11 +32,11 @@ extern const struct option_table web_settings_table;
 
 /* TFE_EINVAL: why is one sentence. */
 int web_settings_parse(int argc, char **argv, struct web_settings *ret,
-                       enum options_result *ret_result, struct tfe_why *why) TFE_MUST_CHECK;
+                       enum options_result *ret_result, struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* The server and our own token, as join_find does; again only where the token is_lasting. */
 int web_settings_find(const struct web_settings *settings, struct join_info *ret,
-                      struct tfe_why *why) TFE_MUST_CHECK;
+                      struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Whether where the token came from can be read again: no text of argv or the environment, no pipe
  * or terminal, which would have us wait for a second one. */

@@ -90,7 +90,7 @@ def judge_server(folder, processes, killed):
             if line["epoch"] <= last:
                 found.append(f"the server formed epoch {line['epoch']} after epoch {last}")
             last = line["epoch"]
-        elif line.get("event") == "restarts" and not line.get("why"):
+        elif line.get("event") == "restarts" and not line.get("reason"):
             if (line["epoch"], line["node"]) not in mine:
                 found.append(f"epoch {line['epoch']} was charged to {line['node']}, of which nobody had killed a trainer")
             if line["epoch"] in charged:

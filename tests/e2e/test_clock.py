@@ -131,7 +131,7 @@ def test_a_hibernated_machine_is_replaced_and_comes_back_as_a_newcomer(server, f
     trainer = sleeper.trainer(first)
     sleeper.signal(signal.SIGSTOP)
     second = fleet.wait_world(1, above=first)
-    assert [e["why"] for e in s.events("node_lost")] == ["its lease is over"]
+    assert [e["reason"] for e in s.events("node_lost")] == ["its lease is over"]
     sleeper.clock.slept(100)
     clock.later(100)
     sleeper.signal(signal.SIGCONT)

@@ -159,7 +159,7 @@ def test_a_full_disk_ends_no_training_and_begins_no_epoch(server, fleet, disk, c
     agents.append(fleet.start("--nnodes=2:3"))
     wait_until(lambda: s.events("store_failed"), what="the alarm")
     time.sleep(4)  # longer than a lease: renewals go on
-    assert "full" in s.events("store_failed")[0]["why"] and "rdzv.db" in s.events("store_failed")[0]["why"]
+    assert "full" in s.events("store_failed")[0]["reason"] and "rdzv.db" in s.events("store_failed")[0]["reason"]
     assert fleet.last_epoch() == epoch and all(is_alive(pid) for pid in before)
     assert not s.events("node_lost")
     told = health()
@@ -320,7 +320,7 @@ def test_a_bad_record_sets_one_job_aside_and_stops_no_other(server, fleet, statu
     for why in ({"poisoned": "its record cannot be read", "short": "its record cannot be read"},
                 {"poisoned": "it was set aside before", "short": "it was set aside before"}):
         s = server(*CALM, port=s.port)
-        assert {e["job"]: e["why"] for e in s.events("job_set_aside")} == why
+        assert {e["job"]: e["reason"] for e in s.events("job_set_aside")} == why
         wait_until(lambda: len(s.events("node_back")) == 2, what="their return")
         states = {job["job"]: job["state"] for job in status()}
         assert sorted(states.values()) == ["running", "set_aside", "set_aside"] and states["poisoned"] == "set_aside"

@@ -103,7 +103,7 @@ print("why it ended", file=sys.stderr)
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     assert agent.wait() == 0
     assert agent.stderr().count("logs_not_written") == 1, agent.stderr()  # again only after 10 s
-    assert re.search(r"event=logs_not_written lost_lines=\d+ why=", agent.stderr())
+    assert re.search(r"event=logs_not_written lost_lines=\d+ reason=", agent.stderr())
     text = (logs / "default" / "latest" / "rank-0.stdout").read_text()
     assert text.startswith("line 0 ") and len(text) <= 100_000
     assert (logs / "default" / "latest" / "rank-0.stderr").read_text() == "why it ended\n"

@@ -377,7 +377,7 @@ def test_growth_that_would_throw_work_away_waits_for_an_order(server, fleet, ctl
     assert "would be done again" in said and "tfe-ctl grow default" in said
     assert "no checkpoint" in status()[0]["waits"]
     wait_until(lambda: "no checkpoint of this training was seen" in b.stderr(), what="the same at the agent")
-    assert "no checkpoint" in s.events("growth_waits")[0]["why"]
+    assert "no checkpoint" in s.events("growth_waits")[0]["reason"]
     assert any(e["kind"] == "growth_waits" and "no checkpoint" in e["says"] for e in json.loads(ctl("events", "--json").stdout)["events"])
     assert fleet.last_epoch() == first
     assert ctl("grow", "default").stdout == "job default begins its next epoch\n"

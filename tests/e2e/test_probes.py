@@ -120,7 +120,7 @@ def test_an_address_that_leads_nowhere_is_refused_and_stops_nothing(server, flee
     said = re.search(r"tfe-agent: no other node of job default reaches this one at (\S+):\d+, tried for (?:[2-9]|\d\d) s .*--address",
                      a.stderr())
     assert said and said[1] == address.partition(":")[0], a.stderr()
-    assert [e["why"] for e in s.events("node_refused")] and s.events("node_unreached")[0]["tried"] == said[1]
+    assert [e["reason"] for e in s.events("node_refused")] and s.events("node_unreached")[0]["tried"] == said[1]
     assert [e["epoch"] for e in s.events("epoch")] == [first]
     fleet.order("exit 0")
     assert agents[0].wait() == 0

@@ -416,7 +416,7 @@ def test_a_reader_too_slow_is_closed_with_a_reason_and_delays_nobody(server, noi
             except (BrokenPipeError, ConnectionResetError):
                 wait_until(lambda: s.events("session_ended"), what="the reason in the log")
         ended = s.events("session_ended")[0]
-        assert (ended["end"], ended["why"]) == ("overflow", "the peer reads too slowly")
+        assert (ended["end"], ended["reason"]) == ("overflow", "the peer reads too slowly")
         assert slowest < noise.bound(2), "another agent's renewals waited"
 
 

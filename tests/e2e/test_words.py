@@ -35,7 +35,7 @@ def says(agent, pattern):
 def test_an_agent_waits_for_others_and_says_so_once(server, fleet, status):
     server(*QUICK)
     agent = fleet.start("--nnodes=2")
-    says(agent, r'event=waiting why="waiting for 1 more node \(1 of 2\)"')
+    says(agent, r'event=waiting reason="waiting for 1 more node \(1 of 2\)"')
     job, = status()
     assert job["waits"] == "waiting for 1 more node (1 of 2)"
     fleet.start("--nnodes=2")
@@ -47,7 +47,7 @@ def test_a_spare_says_so(server, fleet, status):
     server(*QUICK)
     fleet.start("--nnodes=1:1")
     fleet.wait_world(1)
-    says(fleet.start("--nnodes=1:1"), r'event=waiting why="spare: 1 of 1 are training"')
+    says(fleet.start("--nnodes=1:1"), r'event=waiting reason="spare: 1 of 1 are training"')
     assert sorted((n["role"], n["waits"]) for n in status()[0]["nodes"]) == [
         ("member", None), ("spare", "spare: 1 of 1 are training")]
 
@@ -59,7 +59,7 @@ def test_an_import_that_takes_long_is_said(server, fleet):
     (folder / "slow_import.py").write_text("import time\ntime.sleep(2.5)\n")
     agent = fleet.start("--preload=slow_import", env={"PYTHONPATH": str(folder)})
     fleet.wait_world(1)
-    assert re.search(r'event=waiting why="importing slow_import" since_ms=\d{3,4}\b', agent.stderr())
+    assert re.search(r'event=waiting reason="importing slow_import" since_ms=\d{3,4}\b', agent.stderr())
 
 
 def test_no_server_is_said_at_once(server, fleet):
@@ -67,7 +67,7 @@ def test_no_server_is_said_at_once(server, fleet):
     port = s.port
     s.stop()
     agent = fleet.start(f"--rdzv-endpoint=127.0.0.1:{port}", "--token-file", str(fleet.state_dir / "agent.token"))
-    line = says(agent, f'event=waiting why="no server at 127.0.0.1:{port} yet: ')
+    line = says(agent, f'event=waiting reason="no server at 127.0.0.1:{port} yet: ')
     assert "up_to_ms=600000" in line
 
 
@@ -78,7 +78,7 @@ def test_a_stop_names_who_was_lost(server, fleet):
     agents[1].send(signal.SIGKILL)
     fleet.wait_world(1, above=1)
     # Where the two did not start together there was a stop before.
-    says(agents[0], r'event=stopping .*why="m1 was lost \(killed, crashed or cut off\); going on with 1 node\.')
+    says(agents[0], r'event=stopping .*reason="m1 was lost \(killed, crashed or cut off\); going on with 1 node\.')
     ended = says(agents[0], "event=trainer_exited")
     assert "level=info" in ended and "signal=SIG" in ended and "by=tfe-agent" in ended
 
@@ -95,7 +95,7 @@ def test_both_are_named_where_two_are_lost(server, fleet):
     fleet.wait_world(1, above=1)
     for guard in guards:
         os.kill(guard, signal.SIGCONT)
-    says(agents[0], r'event=stopping .*why="m[12], m[12] were lost .*; going on with 1 node')
+    says(agents[0], r'event=stopping .*reason="m[12], m[12] were lost .*; going on with 1 node')
 
 
 def test_a_restart_is_announced_at_once(server, fleet):
@@ -103,7 +103,7 @@ def test_a_restart_is_announced_at_once(server, fleet):
     agent = fleet.start("--max-restarts=2", "--node-name=m0")
     fleet.wait_world(1)
     fleet.order("exit 3", epoch=1)
-    says(agent, r'event=told why="m0 had a trainer that failed: restart 1 of 2 in 1 s')
+    says(agent, r'event=told reason="m0 had a trainer that failed: restart 1 of 2 in 1 s')
 
 
 def test_a_failure_is_an_error_with_its_name(server, fleet):
@@ -214,7 +214,7 @@ def test_a_limit_is_said_at_once_in_the_servers_words(server, fleet, limit, sent
     fleet.wait_world(1)
     agent = fleet.start("--job=other", "--join-timeout=2s")
     line = says(agent, "event=refused")
-    assert "level=error" in line and f'why="{sentence}"' in line
+    assert "level=error" in line and f'reason="{sentence}"' in line
     assert agent.wait() == 69
     assert f"the server did not let this node in within --join-timeout: {sentence}" in agent.stderr()
     assert agent.stderr().count("event=refused") == 1

@@ -14,7 +14,7 @@ struct seen {
 };
 
 static int on_file(void *ctx, const char *name, uint64_t size, bool is_executable,
-                   struct tfe_why *why)
+                   struct tfe_reason *reason)
 {
     struct seen *seen = ctx;
     MUST(seen->left == 0 && archive_name_is_sound(name) && name[0] != '/' && !strstr(name, "/../"));
@@ -26,7 +26,7 @@ static int on_file(void *ctx, const char *name, uint64_t size, bool is_executabl
     return 0;
 }
 
-static int on_bytes(void *ctx, const uint8_t *bytes, size_t n, struct tfe_why *why)
+static int on_bytes(void *ctx, const uint8_t *bytes, size_t n, struct tfe_reason *reason)
 {
     struct seen *seen = ctx;
     MUST(n > 0 && n <= seen->left);
@@ -37,16 +37,16 @@ static int on_bytes(void *ctx, const uint8_t *bytes, size_t n, struct tfe_why *w
 static void read_all(const uint8_t *data, size_t size, size_t piece)
 {
     struct seen seen = {.n = 0};
-    struct tfe_why why = {""};
+    struct tfe_reason reason = {""};
     const struct archive_sink sink = {on_file, on_bytes, &seen};
     struct archive_reader *r;
     int rc = 0;
     MUST(archive_reader_new(&sink, size, &r) == 0);
     for (size_t at = 0; at < size && rc == 0; at += piece) {
-        rc = archive_read(r, data + at, size - at < piece ? size - at : piece, &why);
-        MUST(rc == 0 || why.text[0]);
+        rc = archive_read(r, data + at, size - at < piece ? size - at : piece, &reason);
+        MUST(rc == 0 || reason.text[0]);
     }
-    if (rc == 0 && archive_read_end(r, &why) == 0) {
+    if (rc == 0 && archive_read_end(r, &reason) == 0) {
         MUST(seen.left == 0);
     }
     archive_reader_free(r);

@@ -75,9 +75,9 @@ static uint64_t epoch_of(const struct server *s, uint32_t job)
 
 static void put_record(struct store *store, const struct rdzv_record *record)
 {
-    struct tfe_why why;
+    struct tfe_reason reason;
     struct store_record *packed = record_pack(record);
-    MUST(packed && store_put(store, packed, &why) == 0);
+    MUST(packed && store_put(store, packed, &reason) == 0);
     free(packed);
 }
 
@@ -85,14 +85,14 @@ static void put_record(struct store *store, const struct rdzv_record *record)
 static void check_record(struct server *s, const struct rdzv_record *record)
 {
     struct rdzv *next;
-    struct tfe_why why;
+    struct tfe_reason reason;
     MUST(rdzv_new(&config, &heap_mem, &next) == 0);
     MUST(rdzv_restore(next, s->now, record) == 0);
     rdzv_free(next);
     if (!s->fails) {
-        MUST(store_begin(s->store, &why) == 0);
+        MUST(store_begin(s->store, &reason) == 0);
         put_record(s->store, record);
-        MUST(store_commit(s->store, &why) == 0);
+        MUST(store_commit(s->store, &reason) == 0);
     }
 }
 
@@ -166,7 +166,7 @@ static void join(struct server *s, struct input *in, uint32_t session)
     job_spec_init(&join->spec);
     *join = (struct msg_join){.job = jobs[job],
                               .node = nodes[who % 4],
-                              .death_hash = deaths[who / 4 % DEATHS],
+                              .proof_hash = deaths[who / 4 % DEATHS],
                               .guard_port = (uint16_t)(who >> 4),
                               .node_name = "",
                               .node_secret = SECRET,
@@ -248,10 +248,10 @@ static int take_back(void *ctx, const struct rdzv_record *record, const char *fa
 /* The next server process, with what was written. */
 static void restart(struct server *s)
 {
-    struct tfe_why why;
+    struct tfe_reason reason;
     rdzv_free(s->core);
     MUST(rdzv_new(&config, &heap_mem, &s->core) == 0);
-    MUST(store_load(s->store, take_back, s, &why) == 0);
+    MUST(store_load(s->store, take_back, s, &reason) == 0);
     s->deadline = s->now;
     pass(s, 0);
 }
@@ -364,15 +364,15 @@ static int refuse(void *ctx, const struct rdzv_record *record, const char *fault
 static void forget(struct store *store)
 {
     static const char *const all[] = {"a", "b", "honest"};
-    struct tfe_why why;
-    MUST(store_begin(store, &why) == 0);
+    struct tfe_reason reason;
+    MUST(store_begin(store, &reason) == 0);
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         struct rdzv_record gone = {
             .job = all[i], .gone = true, .sequence = INT64_MAX, .epoch = INT64_MAX};
         put_record(store, &gone);
     }
-    MUST(store_commit(store, &why) == 0);
-    MUST(store_load(store, refuse, NULL, &why) == 0);
+    MUST(store_commit(store, &reason) == 0);
+    MUST(store_load(store, refuse, NULL, &reason) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -380,9 +380,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct input in = {data, size};
     static struct store *store; /* opened once: that takes longer than most inputs */
     struct server s = {.now = {1000000}};
-    struct tfe_why why;
+    struct tfe_reason reason;
     MUST(store ||
-         store_open(NULL, config.incarnation, (struct tfe_wall){1}, NULL, &store, &why) == 0);
+         store_open(NULL, config.incarnation, (struct tfe_wall){1}, NULL, &store, &reason) == 0);
     s.store = store;
     restart(&s);
     for (int i = 0; i < ACTS_MAX && in.n > 0; i++) {

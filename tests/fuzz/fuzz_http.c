@@ -119,7 +119,7 @@ static void check(const char *said, size_t n)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static char said[16384 + 1];
-    struct tfe_why why = {.text = ""};
+    struct tfe_reason reason = {.text = ""};
     size_t n = 0;
     if (!web.base) {
         set_up();
@@ -129,7 +129,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     web.asks_login = (data[0] & 0x80) != 0;
     const struct http_handler handler = routes_handler(&web);
-    MUST(http_new(web.base, &settings, &handler, &web.http, &why) == 0);
+    MUST(http_new(web.base, &settings, &handler, &web.http, &reason) == 0);
     const struct sockaddr_in at = here(http_port(web.http));
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     MUST(fd >= 0 && connect(fd, (const struct sockaddr *)&at, sizeof(at)) == 0);

@@ -10,11 +10,11 @@
 /* NULL: refused, with a sentence. The caller frees it. */
 static char *canonical(const char *text, size_t n)
 {
-    struct tfe_why why = {""};
-    struct tfe_why warning;
+    struct tfe_reason reason = {""};
+    struct tfe_reason warning;
     json_t *job = NULL;
-    if (job_text_read(text, n, &job, &warning, &why) != 0) {
-        MUST(!job && *why.text);
+    if (job_text_read(text, n, &job, &warning, &reason) != 0) {
+        MUST(!job && *reason.text);
         return NULL;
     }
     char *out = json_dumps(job, JSON_COMPACT);

@@ -12,8 +12,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *end = size > 0 ? memchr(text, '\n', size) : NULL;
     char *pattern = end ? strndup(text, (size_t)(end - text)) : NULL;
     struct script_line *s;
-    struct tfe_why why;
-    if (pattern && script_line_new(pattern, &s, &why) == 0) {
+    struct tfe_reason reason;
+    if (pattern && script_line_new(pattern, &s, &reason) == 0) {
         const char *line = end + 1;
         while (line < text + size) {
             const size_t left = (size_t)(text + size - line);

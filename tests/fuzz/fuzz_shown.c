@@ -8,10 +8,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char *room = malloc(SHOWN_LINE_MAX(size) + 1);
+    char *room = malloc(ESCAPE_LINE_MAX(size) + 1);
     MUST(room);
-    const size_t n = shown_line((const char *)data, size, room);
-    MUST(n <= SHOWN_LINE_MAX(size));
+    const size_t n = escape_line((const char *)data, size, room);
+    MUST(n <= ESCAPE_LINE_MAX(size));
     for (size_t i = 0; i < n; i++) {
         const unsigned char c = (unsigned char)room[i];
         MUST((c >= 0x20 && c != 0x7f) || c == '\t');

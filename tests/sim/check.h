@@ -184,13 +184,14 @@ void check_kept(struct check *c, uint32_t job, uint64_t epoch, uint64_t last, ui
  * server has come back. */
 void check_needless(struct check *c, uint64_t epoch, bool carried, const char *what);
 /* Another node than its leader should lead it. */
-void check_leads(struct check *c, uint64_t epoch, uint32_t leader, uint32_t node, const char *why);
+void check_leads(struct check *c, uint64_t epoch, uint32_t leader, uint32_t node,
+                 const char *reason);
 /* A spot machine has the place of a chief or ps, and this other node one of a worker. */
 void check_spot(struct check *c, uint64_t epoch, uint32_t spot, uint32_t node);
 void check_slow(struct check *c, uint64_t epoch, int64_t took, int64_t bound);
 void check_ledger(struct check *c, uint64_t epoch, uint32_t what, int64_t said, int64_t is);
 /* The lease of a node was taken for over, though it had to be spared. */
-void check_spared(struct check *c, enum check_rule rule, uint32_t node, const char *why);
+void check_spared(struct check *c, enum check_rule rule, uint32_t node, const char *reason);
 /* Its trainers of the epoch still train when its machine goes. */
 void check_warned(struct check *c, uint64_t epoch, uint32_t node);
 void check_written_twice(struct check *c, const char *job, uint64_t sequence);
@@ -221,6 +222,6 @@ void check_memory(struct check *c, const char *owner, size_t bytes, size_t limit
 void check_time_stands(struct check *c, const char *who);
 void check_honest(struct check *c, const char *who, const char *what, int rc);
 /* why: what is not as it should be, long after the last fault. */
-void check_not_settled(struct check *c, const char *why);
+void check_not_settled(struct check *c, const char *reason);
 
 #endif

@@ -26,10 +26,11 @@ void check_needless(struct check *c, uint64_t epoch, bool carried, const char *w
                (unsigned long long)epoch, what);
 }
 
-void check_leads(struct check *c, uint64_t epoch, uint32_t leader, uint32_t node, const char *why)
+void check_leads(struct check *c, uint64_t epoch, uint32_t leader, uint32_t node,
+                 const char *reason)
 {
     check_fail(c, CHECK_LEADS, "epoch %llu is led by node %u, node %u %s",
-               (unsigned long long)epoch, leader, node, why);
+               (unsigned long long)epoch, leader, node, reason);
 }
 
 void check_spot(struct check *c, uint64_t epoch, uint32_t spot, uint32_t node)
@@ -52,10 +53,10 @@ void check_ledger(struct check *c, uint64_t epoch, uint32_t what, int64_t said, 
                (unsigned long long)epoch, (long long)is, (long long)said);
 }
 
-void check_spared(struct check *c, enum check_rule rule, uint32_t node, const char *why)
+void check_spared(struct check *c, enum check_rule rule, uint32_t node, const char *reason)
 {
     check_fail(c, rule, "the lease of node %u is taken for over by a server that was %s", node,
-               why);
+               reason);
 }
 
 void check_warned(struct check *c, uint64_t epoch, uint32_t node)
@@ -128,7 +129,7 @@ void check_honest(struct check *c, const char *who, const char *what, int rc)
     check_fail(c, CHECK_HONEST, "%s answers %s with error %d", who, what, rc);
 }
 
-void check_not_settled(struct check *c, const char *why)
+void check_not_settled(struct check *c, const char *reason)
 {
-    check_fail(c, CHECK_SETTLES, "%s", why);
+    check_fail(c, CHECK_SETTLES, "%s", reason);
 }

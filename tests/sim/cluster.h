@@ -84,7 +84,7 @@ const struct trainer_spec *cluster_spec(struct world *w, const struct cluster *c
 /* From the seed, the job, the epoch, the rank and what it is for. */
 uint64_t cluster_draw(const struct world *w, const struct cluster *c, uint32_t rank, uint64_t what,
                       uint32_t lo, uint32_t hi);
-void cluster_say(struct world *w, const struct cluster *c, const char *what, const char *why);
+void cluster_say(struct world *w, const struct cluster *c, const char *what, const char *reason);
 /* Makes the next step, unless something stands in its way. */
 void cluster_go_on(struct world *w, struct cluster *c);
 /* Each of its trainers ends well within so long. */

@@ -280,11 +280,11 @@ static bool can_wait(const struct job *job, const struct cluster_view *view)
 
 /* How a job is, of which all faults are over. */
 struct unrest {
-    const char *why; /* NULL: as it should be */
-    bool trains;     /* … all the same: growth may take its time */
+    const char *reason; /* NULL: as it should be */
+    bool trains;        /* … all the same: growth may take its time */
 };
 
-#define RESTLESS(why) ((struct unrest){(why), false})
+#define RESTLESS(reason) ((struct unrest){(reason), false})
 #define TRAINS_WITHOUT ((struct unrest){"an epoch without all live nodes, or with more", true})
 #define AT_REST ((struct unrest){NULL, true})
 
@@ -392,14 +392,14 @@ static bool is_settled(struct explore *x, int64_t since)
         int64_t *idle_at = &x->idle_at[job];
         *idle_at = now.trains ? SIM_NEVER : *idle_at == SIM_NEVER ? w->now : *idle_at;
         bool is_late = (!now.trains && w->now - *idle_at >= x->train_ms) ||
-                       (now.why && w->now - since >= x->train_ms + x->grow_ms);
+                       (now.reason && w->now - since >= x->train_ms + x->grow_ms);
         if (is_late) {
-            char why[160];
-            snprintf(why, sizeof(why), "job %s with %u agents: %s", jobs_get(w, job)->name.text,
-                     x->live[job], now.why);
-            check_not_settled(w->check, why);
+            char reason[160];
+            snprintf(reason, sizeof(reason), "job %s with %u agents: %s",
+                     jobs_get(w, job)->name.text, x->live[job], now.reason);
+            check_not_settled(w->check, reason);
         }
-        settled = settled && !now.why;
+        settled = settled && !now.reason;
     }
     return settled;
 }

@@ -271,10 +271,10 @@ void judge_stopping(struct world *w, uint32_t job, uint64_t epoch)
     }
 }
 
-void judge_breaks(struct world *w, const struct cluster *c, const char *why)
+void judge_breaks(struct world *w, const struct cluster *c, const char *reason)
 {
     if (c->calm && server_is_up(w) && !jobs_get(w, c->job)->over) {
-        check_needless(w->check, c->epoch, c->carried, why);
+        check_needless(w->check, c->epoch, c->carried, reason);
     }
 }
 

@@ -28,7 +28,7 @@ void judge_switch(struct world *w, uint32_t job, uint64_t epoch, bool planned, b
 /* An operator ends the job, which is in this epoch. */
 void judge_stopping(struct world *w, uint32_t job, uint64_t epoch);
 /* The cluster breaks. */
-void judge_breaks(struct world *w, const struct cluster *c, const char *why);
+void judge_breaks(struct world *w, const struct cluster *c, const char *reason);
 /* The server takes a lease for over; says that it waits once more in this epoch. */
 void judge_lost(struct world *w, uint32_t job, uint64_t epoch, uint32_t node);
 void judge_massed(struct world *w, uint32_t job, uint64_t epoch);

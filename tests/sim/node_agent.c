@@ -419,7 +419,7 @@ void node_agent_begin(struct world *w, struct node *n, uint32_t job)
     }
     if (w->options.deaths) {
         snprintf(n->death, sizeof(n->death), "%032x%032x", n->index + 1, n->process);
-        (void)id_set(&config.death_hash, n->death); /* hashing is the shell's business, too */
+        (void)id_set(&config.proof_hash, n->death); /* hashing is the shell's business, too */
         config.guard_port = NODE_GUARD_PORT;
         if (n->left[0] && n->left_job == job) {
             config.deaths[0] = n->left;

@@ -124,13 +124,13 @@ struct trainer *cluster_trainer(struct world *w, const struct cluster *c, uint32
     return &w->nodes[m->node].trainers[m->local];
 }
 
-void cluster_say(struct world *w, const struct cluster *c, const char *what, const char *why)
+void cluster_say(struct world *w, const struct cluster *c, const char *what, const char *reason)
 {
     char name[TFE_ID_MAX + 32];
     snprintf(name, sizeof(name), "%s/%llu", jobs_get(w, c->job)->name.text,
              (unsigned long long)c->epoch);
     world_trace(w, "cluster", what, "%s world=%u step=%llu%s%s", name, c->world,
-                (unsigned long long)c->step, why[0] ? " " : "", why);
+                (unsigned long long)c->step, reason[0] ? " " : "", reason);
 }
 
 /* --- a cluster's life --- */
@@ -300,17 +300,17 @@ static void note_silence(struct world *w, const struct cluster *c)
 
 /* All that are up notice between lo and hi from now on. */
 static void cluster_break(struct world *w, struct cluster *c, uint32_t lo, uint32_t hi,
-                          const char *why)
+                          const char *reason)
 {
     if (c->state == CLUSTER_BROKEN || c->state == CLUSTER_FINISHED) {
         return;
     }
     c->state = CLUSTER_BROKEN;
-    cluster_say(w, c, "breaks", why);
-    judge_breaks(w, c, why);
+    cluster_say(w, c, "breaks", reason);
+    judge_breaks(w, c, reason);
     note_silence(w, c);
     if (c->planned) {
-        check_planned_lost(w->check, c->job, c->epoch, why);
+        check_planned_lost(w->check, c->job, c->epoch, reason);
     }
     if (c->stop_sent && c->confirmed_at && !script_is_news(w, c)) {
         check_kept(w->check, c->job, c->epoch, c->step, script_safe_step(w, c));
@@ -327,7 +327,7 @@ static void cluster_break(struct world *w, struct cluster *c, uint32_t lo, uint3
 
 /* A member's process is there no more. */
 static void cluster_lose(struct world *w, struct trainer *t, uint32_t lo, uint32_t hi,
-                         const char *why)
+                         const char *reason)
 {
     struct cluster *c = t->cluster;
     const struct trainer_spec *spec = cluster_spec(w, c);
@@ -341,14 +341,14 @@ static void cluster_lose(struct world *w, struct trainer *t, uint32_t lo, uint32
     t->state = TRAINER_DYING;
     if (cluster_can_miss(c, t->rank) ||
         (c->state == CLUSTER_FORMING && is_worker(c, t->rank))) { /* its chief waits */
-        cluster_say(w, c, "misses", why);
+        cluster_say(w, c, "misses", reason);
         return;
     }
     if (c->state == CLUSTER_FORMING) {
         /* Who waits in TensorFlow's constructor has only heartbeats to go by. */
         lo = hi = spec->vanished_ms;
     }
-    cluster_break(w, c, lo, hi, why);
+    cluster_break(w, c, lo, hi, reason);
 }
 
 /* The process has been reaped, or its machine is gone: the place is empty. */

@@ -40,9 +40,9 @@ int stories_run(CMFixtureFunction before, CMFixtureFunction after);
 
 /* Ends a TEST that this machine or build cannot judge, and says why (a noun or a sentence without a
  * point): ctest counts it as passed, scripts/test.sh names it at its end. */
-#define SKIP(why)                                                                                  \
+#define SKIP(reason)                                                                               \
     do {                                                                                           \
-        print_message("SKIPPED %s: %s\n", __func__, (why));                                        \
+        print_message("SKIPPED %s: %s\n", __func__, (reason));                                     \
         skip();                                                                                    \
     } while (0)
 

@@ -26,18 +26,19 @@ static size_t find_template(const char *text, size_t n)
     return 0;
 }
 
-int job_text_read(const char *text, size_t n, json_t **ret, struct tfe_why *warning,
-                  struct tfe_why *why)
+int job_text_read(const char *text, size_t n, json_t **ret, struct tfe_reason *warning,
+                  struct tfe_reason *reason)
 {
     json_t *tree;
-    int rc = yaml_tree_read(text, n, &tree, why);
+    int rc = yaml_tree_read(text, n, &tree, reason);
     if (rc == 0) {
-        rc = job_file_take(tree, ret, warning, why);
+        rc = job_file_take(tree, ret, warning, reason);
         json_decref(tree);
     }
     const size_t line = rc == TFE_EINVAL ? find_template(text, n) : 0;
     if (line > 0) {
-        why_prefix(why, "line %zu has \"{{\": this is a template that was not filled in", line);
+        reason_prefix(reason, "line %zu has \"{{\": this is a template that was not filled in",
+                      line);
     }
     return rc;
 }

@@ -9,7 +9,7 @@
 #include "common/base/reason.h"
 
 /* To its canonical form, as job_file_take. TFE_EINVAL, TFE_ETOOBIG, TFE_ENOMEM with why. */
-int job_text_read(const char *text, size_t n, json_t **ret, struct tfe_why *warning,
-                  struct tfe_why *why) TFE_MUST_CHECK;
+int job_text_read(const char *text, size_t n, json_t **ret, struct tfe_reason *warning,
+                  struct tfe_reason *reason) TFE_MUST_CHECK;
 
 #endif

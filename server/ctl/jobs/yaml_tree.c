@@ -22,12 +22,12 @@ struct reader {
     size_t line;      /* where the document begins */
     const char *text; /* of n bytes */
     size_t n;
-    struct tfe_why *why;
+    struct tfe_reason *reason;
 };
 
 static int refuse(const struct reader *r, const yaml_event_t *event, const char *what)
 {
-    why_set(r->why, "line %zu: %s", event->start_mark.line + 1, what);
+    reason_set(r->reason, "line %zu: %s", event->start_mark.line + 1, what);
     return TFE_EINVAL;
 }
 
@@ -131,8 +131,8 @@ static int take_key(struct reader *r, const yaml_event_t *event)
         return refuse(r, event, "\"<<\": mappings are not merged here");
     }
     if (json_object_get(top->node, key)) {
-        why_set(r->why, "line %zu: \"%.64s\" stands twice in its mapping",
-                event->start_mark.line + 1, key);
+        reason_set(r->reason, "line %zu: \"%.64s\" stands twice in its mapping",
+                   event->start_mark.line + 1, key);
         return TFE_EINVAL;
     }
     top->key = strdup(key);
@@ -222,7 +222,7 @@ static int take(struct reader *r, const yaml_event_t *event)
             return 0;
         }
         if (r->depth == 0 && r->root) {
-            why_set(r->why, "line %zu: a second document: one job a file", r->line);
+            reason_set(r->reason, "line %zu: a second document: one job a file", r->line);
             return TFE_EINVAL;
         }
         return take_node(r, event);
@@ -276,7 +276,7 @@ static bool find_false_space(const struct reader *r, size_t line)
         const size_t n = (size_t)((newline ? newline : end) - at);
         const char *what = i + 2 >= line ? false_space(at, n) : NULL;
         if (what) {
-            why_set(r->why, "line %zu: %s", i, what);
+            reason_set(r->reason, "line %zu: %s", i, what);
             return true;
         }
         at += n + 1;
@@ -292,11 +292,11 @@ static int refuse_text(const struct reader *r, const yaml_parser_t *parser)
     if (parser->error == YAML_READER_ERROR) { /* it has no line */
         const size_t offset = parser->problem_offset < r->n ? parser->problem_offset : r->n;
         const char *problem = parser->problem ? parser->problem : "a bad byte";
-        why_set(r->why, "line %zu: %s%s", line_of(r->text, offset), problem,
-                strstr(problem, "UTF-8") ? ": save the file as UTF-8" : "");
+        reason_set(r->reason, "line %zu: %s%s", line_of(r->text, offset), problem,
+                   strstr(problem, "UTF-8") ? ": save the file as UTF-8" : "");
     } else if (!find_false_space(r, parser->problem_mark.line + 1)) {
-        why_set(r->why, "line %zu: %s", parser->problem_mark.line + 1,
-                parser->problem ? parser->problem : "this is no YAML");
+        reason_set(r->reason, "line %zu: %s", parser->problem_mark.line + 1,
+                   parser->problem ? parser->problem : "this is no YAML");
     }
     return TFE_EINVAL;
 }
@@ -317,22 +317,22 @@ static int read_all(struct reader *r, yaml_parser_t *parser)
         }
     }
     if (!r->root) {
-        why_set(r->why, "it is empty");
+        reason_set(r->reason, "it is empty");
         return TFE_EINVAL;
     }
     return 0;
 }
 
-int yaml_tree_read(const char *text, size_t n, json_t **ret, struct tfe_why *why)
+int yaml_tree_read(const char *text, size_t n, json_t **ret, struct tfe_reason *reason)
 {
-    struct reader r = {.text = text, .n = n, .why = why};
+    struct reader r = {.text = text, .n = n, .reason = reason};
     yaml_parser_t parser;
     if (n > YAML_TREE_BYTES_MAX) {
-        why_set(why, "it is longer than %u bytes", YAML_TREE_BYTES_MAX);
+        reason_set(reason, "it is longer than %u bytes", YAML_TREE_BYTES_MAX);
         return TFE_ETOOBIG;
     }
     if (!yaml_parser_initialize(&parser)) {
-        why_set(why, "out of memory");
+        reason_set(reason, "out of memory");
         return TFE_ENOMEM;
     }
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, n);
@@ -343,7 +343,7 @@ int yaml_tree_read(const char *text, size_t n, json_t **ret, struct tfe_why *why
     }
     if (rc) {
         if (rc == TFE_ENOMEM) {
-            why_set(why, "out of memory");
+            reason_set(reason, "out of memory");
         }
         json_decref(r.root);
         return rc;

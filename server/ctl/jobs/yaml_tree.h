@@ -18,6 +18,7 @@
  * no YAML, more than one document, anchors, aliases and tags (nothing of one file may stand for
  * much of it), a key that is no text, or twice in its mapping, a NUL, and what is above the limits.
  * *ret is the caller's. TFE_EINVAL, TFE_ETOOBIG, TFE_ENOMEM; *ret stays as it was then. */
-int yaml_tree_read(const char *text, size_t n, json_t **ret, struct tfe_why *why) TFE_MUST_CHECK;
+int yaml_tree_read(const char *text, size_t n, json_t **ret,
+                   struct tfe_reason *reason) TFE_MUST_CHECK;
 
 #endif

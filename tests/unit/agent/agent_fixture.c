@@ -56,7 +56,7 @@ static void on_event(void *ctx, const struct guard_event *event)
         break;
     case GUARD_COLD:
         slot->cold++;
-        snprintf(slot->why, sizeof slot->why, "%s", event->why);
+        snprintf(slot->reason, sizeof slot->reason, "%s", event->reason);
         break;
     case GUARD_LOST:
         rig->lost++;
@@ -72,9 +72,9 @@ static void on_event(void *ctx, const struct guard_event *event)
 void rig_init(struct rig *rig)
 {
     struct guard_process process;
-    struct tfe_why why;
+    struct tfe_reason reason;
     memset(rig, 0, sizeof *rig);
-    assert_int_equal(guard_fork(&process, NULL, &why), 0);
+    assert_int_equal(guard_fork(&process, NULL, &reason), 0);
     rig->guard = process.pid;
     rig->pair = process.fd;
     rig->base = event_base_new();

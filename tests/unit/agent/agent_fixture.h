@@ -20,7 +20,7 @@ struct rig_slot {
     int exited;
     int warm;
     int cold;
-    char why[200];
+    char reason[200];
     pid_t pid;
     int error;
     int status;

@@ -51,10 +51,10 @@ void node_pass(int64_t ms)
     fake_clock_pass(node.base, ms);
 }
 
-void __wrap_quit_watch(struct event_base *base, event_callback_fn fn, void *ctx, int not_this,
-                       struct event *ret[QUIT_SIGNALS]);
-void __wrap_quit_watch(struct event_base *base, event_callback_fn fn, void *ctx, int not_this,
-                       struct event *ret[QUIT_SIGNALS])
+void __wrap_signals_watch_termination(struct event_base *base, event_callback_fn fn, void *ctx,
+                                      int not_this, struct event *ret[TERMINATION_SIGNALS]);
+void __wrap_signals_watch_termination(struct event_base *base, event_callback_fn fn, void *ctx,
+                                      int not_this, struct event *ret[TERMINATION_SIGNALS])
 {
     node.on_signal = fn;
     node.signal_ctx = ctx;
@@ -147,7 +147,7 @@ void node_connected(void)
 void node_disconnected_by(enum agent_link how)
 {
     node.on_event(node.ctx, &(struct agent_event){.type = AGENT_DISCONNECTED,
-                                                  .lost = {.how = how, .why = "so it was"}});
+                                                  .lost = {.how = how, .reason = "so it was"}});
 }
 
 void node_disconnected(void)
@@ -219,7 +219,7 @@ struct notices *__wrap_notices_new(struct event_base *base, const struct notice_
 struct notices *__wrap_notices_new(struct event_base *base, const struct notice_wish *wish,
                                    notice_fn *on_notice, void *ctx)
 {
-    node.azure_ms = wish->pace->azure_ms;
+    node.azure_ms = wish->throughput->azure_ms;
     return __real_notices_new(base, wish, on_notice, ctx);
 }
 
@@ -228,13 +228,13 @@ struct notices *__wrap_notices_new(struct event_base *base, const struct notice_
 static struct pool_child *const the_child = (struct pool_child *)&node.child;
 
 int __wrap_pool_child_start(const struct pool_child_wish *wish, struct pool_child **ret,
-                            struct tfe_why *why);
+                            struct tfe_reason *reason);
 int __wrap_pool_child_start(const struct pool_child_wish *wish, struct pool_child **ret,
-                            struct tfe_why *why)
+                            struct tfe_reason *reason)
 {
     assert_false(node.has_child);
     if (!node.starts) {
-        why_set(why, "no process can be started");
+        reason_set(reason, "no process can be started");
         return TFE_ESYS;
     }
     node.child = *wish;
@@ -291,13 +291,13 @@ void node_ended(uint32_t code)
 }
 
 int __wrap_pool_line_make(const struct pool_line_wish *wish, struct pool_line *ret,
-                          struct tfe_why *why);
+                          struct tfe_reason *reason);
 int __wrap_pool_line_make(const struct pool_line_wish *wish, struct pool_line *ret,
-                          struct tfe_why *why)
+                          struct tfe_reason *reason)
 {
     static char *words[] = {"agent", NULL};
     if (wish->assign->spec.chief) { /* as if it could not be */
-        why_set(why, "it wants what cannot be");
+        reason_set(reason, "it wants what cannot be");
         return TFE_EINVAL;
     }
     assert_string_equal(wish->directory, "/its/own");
@@ -311,8 +311,8 @@ void __wrap_pool_line_done(struct pool_line *line)
     *line = (struct pool_line){.argv = NULL};
 }
 
-int __wrap_scratch_new(bool has_neighbours, struct scratch **ret, struct tfe_why *why);
-int __wrap_scratch_new(bool has_neighbours, struct scratch **ret, struct tfe_why *why)
+int __wrap_scratch_new(bool has_neighbours, struct scratch **ret, struct tfe_reason *reason);
+int __wrap_scratch_new(bool has_neighbours, struct scratch **ret, struct tfe_reason *reason)
 {
     assert_false(node.has_scratch);
     node.has_scratch = true;
@@ -335,11 +335,11 @@ void __wrap_scratch_free(struct scratch *s)
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-int __wrap_files_new(const struct files_wish *wish, struct files **ret, struct tfe_why *why);
-int __wrap_files_new(const struct files_wish *wish, struct files **ret, struct tfe_why *why)
+int __wrap_files_new(const struct files_wish *wish, struct files **ret, struct tfe_reason *reason);
+int __wrap_files_new(const struct files_wish *wish, struct files **ret, struct tfe_reason *reason)
 {
     if (!node.lays) {
-        why_set(why, "no room for them");
+        reason_set(reason, "no room for them");
         return TFE_ESYS;
     }
     assert_false(node.has_files);
@@ -374,10 +374,10 @@ void __wrap_files_stop(struct files *files)
     say("files stop; ");
 }
 
-void __wrap_finish_run(const char *command, const char *node_name, const char *why);
-void __wrap_finish_run(const char *command, const char *node_name, const char *why)
+void __wrap_finish_run(const char *command, const char *node_name, const char *reason);
+void __wrap_finish_run(const char *command, const char *node_name, const char *reason)
 {
-    say("finish %s for %s: %s; ", command, node_name, why);
+    say("finish %s for %s: %s; ", command, node_name, reason);
 }
 
 /* --- the container of an image ---------------------------------------------------------------- */
@@ -396,12 +396,13 @@ const char *__wrap_image_container(const struct scratch *scratch)
 
 int __wrap_image_enter(const struct agent_settings *settings, const struct msg_spec *spec,
                        const struct scratch *scratch, const struct toolbox *toolbox,
-                       struct pool_line *line, struct handover *handover, struct tfe_why *why);
+                       struct pool_line *line, struct handover *handover,
+                       struct tfe_reason *reason);
 int __wrap_image_enter(const struct agent_settings *settings, const struct msg_spec *spec,
                        const struct scratch *scratch, const struct toolbox *toolbox,
-                       struct pool_line *line, struct handover *handover, struct tfe_why *why)
+                       struct pool_line *line, struct handover *handover, struct tfe_reason *reason)
 {
-    why_set(why, "there is no way in");
+    reason_set(reason, "there is no way in");
     return node.enters ? 0 : TFE_EINVAL;
 }
 

@@ -62,7 +62,7 @@ static int teardown(void **state)
 
 enum how { SCRIPT, MODULE, COMMAND };
 
-static int try(struct command *ret, struct tfe_why *why, const char *python, enum how how,
+static int try(struct command *ret, struct tfe_reason *reason, const char *python, enum how how,
                const char *const *operands)
 {
     int n = 0;
@@ -70,17 +70,17 @@ static int try(struct command *ret, struct tfe_why *why, const char *python, enu
     for (; operands[n]; n++) {
         words[n] = (char *)(uintptr_t)operands[n];
     }
-    why->text[0] = '\0';
-    return command_new(words, n, python, how == MODULE, how == COMMAND, ret, why);
+    reason->text[0] = '\0';
+    return command_new(words, n, python, how == MODULE, how == COMMAND, ret, reason);
 }
-#define TRY(ret, why, python, how, ...)                                                            \
-    try((ret), (why), (python), (how), (const char *const[]){__VA_ARGS__, NULL})
+#define TRY(ret, reason, python, how, ...)                                                         \
+    try((ret), (reason), (python), (how), (const char *const[]){__VA_ARGS__, NULL})
 
 static uint64_t digest_of(const char *python, enum how how, const char *const *operands)
 {
     struct command command;
-    struct tfe_why why;
-    assert_int_equal(try(&command, &why, python, how, operands), 0);
+    struct tfe_reason reason;
+    assert_int_equal(try(&command, &reason, python, how, operands), 0);
     uint64_t digest = command.digest;
     command_done(&command);
     return digest;
@@ -94,8 +94,9 @@ TEST_IN(command, a_script_gets_python_in_front)
 {
     struct place *place = *state;
     struct command command;
-    struct tfe_why why;
-    assert_int_equal(TRY(&command, &why, place->python, SCRIPT, place->script, "--lr", "0.1"), 0);
+    struct tfe_reason reason;
+    assert_int_equal(TRY(&command, &reason, place->python, SCRIPT, place->script, "--lr", "0.1"),
+                     0);
     assert_string_equal(command.argv[0], place->python);
     assert_string_equal(command.argv[1], place->script);
     assert_string_equal(command.argv[2], "--lr");
@@ -104,12 +105,12 @@ TEST_IN(command, a_script_gets_python_in_front)
     command_done(&command);
 
     setenv("PYTHON_EXEC", place->python, 1);
-    assert_int_equal(TRY(&command, &why, NULL, SCRIPT, place->script), 0);
+    assert_int_equal(TRY(&command, &reason, NULL, SCRIPT, place->script), 0);
     assert_string_equal(command.argv[0], place->python);
     command_done(&command);
     unsetenv("PYTHON_EXEC");
 
-    assert_int_equal(TRY(&command, &why, "sh", SCRIPT, place->script), 0); /* found in PATH */
+    assert_int_equal(TRY(&command, &reason, "sh", SCRIPT, place->script), 0); /* found in PATH */
     assert_string_equal(strrchr(command.argv[0], '/'), "/sh");
     command_done(&command);
 }
@@ -118,8 +119,8 @@ TEST_IN(command, a_module_gets_python_and_m)
 {
     struct place *place = *state;
     struct command command;
-    struct tfe_why why;
-    assert_int_equal(TRY(&command, &why, place->python, MODULE, "pkg.train", "-x"), 0);
+    struct tfe_reason reason;
+    assert_int_equal(TRY(&command, &reason, place->python, MODULE, "pkg.train", "-x"), 0);
     assert_string_equal(command.argv[0], place->python);
     assert_string_equal(command.argv[1], "-m");
     assert_string_equal(command.argv[2], "pkg.train");
@@ -132,14 +133,14 @@ TEST_IN(command, a_command_runs_as_it_is)
 {
     struct place *place = *state;
     struct command command;
-    struct tfe_why why;
-    assert_int_equal(TRY(&command, &why, NULL, COMMAND, place->tool, "a", ""), 0);
+    struct tfe_reason reason;
+    assert_int_equal(TRY(&command, &reason, NULL, COMMAND, place->tool, "a", ""), 0);
     assert_string_equal(command.argv[0], place->tool);
     assert_string_equal(command.argv[1], "a");
     assert_string_equal(command.argv[2], "");
     assert_null(command.argv[3]);
     command_done(&command);
-    assert_int_equal(TRY(&command, &why, NULL, COMMAND, "sh"), 0);
+    assert_int_equal(TRY(&command, &reason, NULL, COMMAND, "sh"), 0);
     assert_int_equal(command.argv[0][0], '/');
     command_done(&command);
 }
@@ -148,51 +149,51 @@ TEST_IN(command, what_cannot_be_run_is_named)
 {
     struct place *place = *state;
     struct command command;
-    struct tfe_why why;
+    struct tfe_reason reason;
     char wanted[256];
-    assert_int_equal(TRY(&command, &why, place->python, SCRIPT, "no-such.py"), TFE_EINVAL);
-    assert_non_null(strstr(why.text, "script no-such.py: "));
-    assert_int_equal(TRY(&command, &why, place->python, SCRIPT, place->dir), TFE_EINVAL);
+    assert_int_equal(TRY(&command, &reason, place->python, SCRIPT, "no-such.py"), TFE_EINVAL);
+    assert_non_null(strstr(reason.text, "script no-such.py: "));
+    assert_int_equal(TRY(&command, &reason, place->python, SCRIPT, place->dir), TFE_EINVAL);
     snprintf(wanted, sizeof wanted, "script %s is a directory", place->dir);
-    assert_string_equal(why.text, wanted);
-    assert_int_equal(TRY(&command, &why, place->python, SCRIPT, "/dev/null"), TFE_EINVAL);
-    assert_string_equal(why.text, "script /dev/null is not a regular file");
-    assert_int_equal(try(&command, &why, NULL, SCRIPT, (const char *const[]){NULL}), TFE_EINVAL);
-    assert_int_equal(TRY(&command, &why, NULL, SCRIPT, ""), TFE_EINVAL);
-    assert_int_equal(TRY(&command, &why, NULL, COMMAND, ""), TFE_EINVAL);
+    assert_string_equal(reason.text, wanted);
+    assert_int_equal(TRY(&command, &reason, place->python, SCRIPT, "/dev/null"), TFE_EINVAL);
+    assert_string_equal(reason.text, "script /dev/null is not a regular file");
+    assert_int_equal(try(&command, &reason, NULL, SCRIPT, (const char *const[]){NULL}), TFE_EINVAL);
+    assert_int_equal(TRY(&command, &reason, NULL, SCRIPT, ""), TFE_EINVAL);
+    assert_int_equal(TRY(&command, &reason, NULL, COMMAND, ""), TFE_EINVAL);
     /* Not a directory on the way: an error from the file system that is no ENOENT, also for root.
      */
     snprintf(wanted, sizeof wanted, "%s/x.py", place->script);
-    assert_int_equal(TRY(&command, &why, place->python, SCRIPT, wanted), TFE_EINVAL);
-    assert_non_null(strstr(why.text, "x.py: "));
+    assert_int_equal(TRY(&command, &reason, place->python, SCRIPT, wanted), TFE_EINVAL);
+    assert_non_null(strstr(reason.text, "x.py: "));
 }
 
 TEST_IN(command, an_unreadable_script_is_refused)
 {
     struct place *place = *state;
     struct command command;
-    struct tfe_why why;
+    struct tfe_reason reason;
     if (geteuid() == 0) {
         SKIP("root reads everything");
     }
     assert_int_equal(chmod(place->script, 0), 0);
-    assert_int_equal(TRY(&command, &why, place->python, SCRIPT, place->script), TFE_EINVAL);
-    assert_non_null(strcasestr(why.text, strerror(EACCES)));
+    assert_int_equal(TRY(&command, &reason, place->python, SCRIPT, place->script), TFE_EINVAL);
+    assert_non_null(strcasestr(reason.text, strerror(EACCES)));
 }
 
 TEST_IN(command, not_found_is_another_error)
 {
     struct place *place = *state;
     struct command command;
-    struct tfe_why why;
-    assert_int_equal(TRY(&command, &why, NULL, COMMAND, "no-such-command"), TFE_ENOENT);
-    assert_string_equal(why.text, "command no-such-command was not found");
-    assert_int_equal(TRY(&command, &why, NULL, COMMAND, "/no/such"), TFE_ENOENT);
-    assert_int_equal(TRY(&command, &why, NULL, COMMAND, place->script), TFE_ENOENT);
-    assert_non_null(strstr(why.text, "is not executable"));
-    assert_int_equal(TRY(&command, &why, NULL, COMMAND, place->dir), TFE_ENOENT);
-    assert_int_equal(TRY(&command, &why, "no-such-python", SCRIPT, place->script), TFE_ENOENT);
-    assert_string_equal(why.text, "python no-such-python was not found");
+    struct tfe_reason reason;
+    assert_int_equal(TRY(&command, &reason, NULL, COMMAND, "no-such-command"), TFE_ENOENT);
+    assert_string_equal(reason.text, "command no-such-command was not found");
+    assert_int_equal(TRY(&command, &reason, NULL, COMMAND, "/no/such"), TFE_ENOENT);
+    assert_int_equal(TRY(&command, &reason, NULL, COMMAND, place->script), TFE_ENOENT);
+    assert_non_null(strstr(reason.text, "is not executable"));
+    assert_int_equal(TRY(&command, &reason, NULL, COMMAND, place->dir), TFE_ENOENT);
+    assert_int_equal(TRY(&command, &reason, "no-such-python", SCRIPT, place->script), TFE_ENOENT);
+    assert_string_equal(reason.text, "python no-such-python was not found");
 }
 
 TEST_IN(command, handing_the_work_to_another_daemon_is_refused)
@@ -202,15 +203,16 @@ TEST_IN(command, handing_the_work_to_another_daemon_is_refused)
                                         "rsh",    "/bin/docker", "./somewhere/ssh"};
     struct place *place = *state;
     struct command command;
-    struct tfe_why why;
+    struct tfe_reason reason;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        assert_int_equal(TRY(&command, &why, NULL, COMMAND, names[i], "run", "image"), TFE_EINVAL);
-        assert_non_null(strstr(why.text, "run tfe-agent inside"));
+        assert_int_equal(TRY(&command, &reason, NULL, COMMAND, names[i], "run", "image"),
+                         TFE_EINVAL);
+        assert_non_null(strstr(reason.text, "run tfe-agent inside"));
     }
     /* As an argument, or as a script, they are only words. */
-    assert_int_equal(TRY(&command, &why, NULL, COMMAND, "sh", "docker"), 0);
+    assert_int_equal(TRY(&command, &reason, NULL, COMMAND, "sh", "docker"), 0);
     command_done(&command);
-    assert_int_equal(TRY(&command, &why, place->python, SCRIPT, place->script, "ssh"), 0);
+    assert_int_equal(TRY(&command, &reason, place->python, SCRIPT, place->script, "ssh"), 0);
     command_done(&command);
 }
 

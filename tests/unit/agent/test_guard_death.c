@@ -322,8 +322,8 @@ TEST_IN(guard, kill_9_of_the_guard_takes_its_children_and_the_agent_takes_the_re
 {
     struct rig *rig = *state;
     pid_t pids[FAMILIES * MEMBERS];
-    struct tfe_why why;
-    assert_int_equal(proc_become_subreaper(&why), 0);
+    struct tfe_reason reason;
+    assert_int_equal(proc_become_subreaper(&reason), 0);
     families_start(rig, pids);
     RIG_UNTIL(rig, rig->slots[2].spawned);
     assert_none_gone(pids);
@@ -359,12 +359,12 @@ TEST(guard, a_callback_may_free_the_link)
 {
     struct guard_process process;
     struct guard_link *link;
-    struct tfe_why why;
+    struct tfe_reason reason;
     const char *const argv[] = {"/bin/true", NULL};
     const char *const envp[] = {NULL};
     struct spawn_spec spec = {.argv = argv, .envp = envp};
     struct event_base *base = event_base_new();
-    assert_int_equal(guard_fork(&process, NULL, &why), 0);
+    assert_int_equal(guard_fork(&process, NULL, &reason), 0);
     link = guard_link_new(base, &process, on_first, &link);
     assert_int_equal(guard_link_spawn(link, 0, &spec, 1, 2), 0);
     event_base_dispatch(base);
@@ -380,14 +380,14 @@ TEST(guard, an_agent_that_leaves_with_events_unread_has_left_in_order)
     struct guard_process process;
     struct guard_death death;
     struct guard_link *link;
-    struct tfe_why why;
+    struct tfe_reason reason;
     const char *const argv[] = {"/bin/true", NULL};
     const char *const envp[] = {NULL};
     struct spawn_spec spec = {.argv = argv, .envp = envp};
     struct event_base *base = event_base_new();
     assert_true(sodium_init() >= 0);
     guard_death_make(&death, "job");
-    assert_int_equal(guard_fork(&process, &death, &why), 0);
+    assert_int_equal(guard_fork(&process, &death, &reason), 0);
     struct pollfd word = {.fd = process.fd, .events = POLLIN};
     link = guard_link_new(base, &process, on_first, &link);
     guard_link_fence(link, tfe_mono_add(clock_mono(), 3600000));

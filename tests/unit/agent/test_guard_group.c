@@ -246,8 +246,8 @@ TEST_IN(group, what_a_dead_guard_left_is_killed_by_the_next)
     RIG_UNTIL(rig, rig_is_gone(a) != rig_is_gone(b)); /* the trainer itself died with its guard */
     pid_t left = rig_is_gone(a) ? b : a;
     struct guard_process next;
-    struct tfe_why why;
-    assert_int_equal(guard_fork(&next, NULL, &why), 0);
+    struct tfe_reason reason;
+    assert_int_equal(guard_fork(&next, NULL, &reason), 0);
     RIG_UNTIL(rig, rig_is_gone(left));
     close(next.fd);
     assert_int_equal(waitpid(next.pid, NULL, 0), next.pid);
@@ -393,8 +393,8 @@ int main(int argc, char **argv)
         return become_root();
     }
     signal(SIGPIPE, SIG_IGN);
-    struct tfe_why why;
-    if (proc_become_subreaper(&why) != 0) {
+    struct tfe_reason reason;
+    if (proc_become_subreaper(&reason) != 0) {
         return 1;
     }
     if (!home_make()) {

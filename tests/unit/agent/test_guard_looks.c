@@ -333,9 +333,9 @@ TEST_IN(guard, pdeathsig_alone_kills_the_main_processes)
 TEST_IN(guard, a_child_that_lost_its_guard_before_it_could_say_so_starts_nothing)
 {
     struct rig *rig = *state;
-    struct tfe_why why;
+    struct tfe_reason reason;
     int status = -1;
-    assert_int_equal(proc_become_subreaper(&why), 0);
+    assert_int_equal(proc_become_subreaper(&reason), 0);
     fate->is_orphaned = true;
     RIG_RUN(rig, 0, "echo", "started");
     RIG_UNTIL(rig, fate->orphan && rig->lost);

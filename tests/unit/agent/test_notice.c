@@ -55,8 +55,8 @@ static const struct agent_notice *preempt(void)
 
 static int parse(const char *text)
 {
-    struct tfe_why why;
-    return notice_choice_parse(&watch.choice, text, &why);
+    struct tfe_reason reason;
+    return notice_choice_parse(&watch.choice, text, &reason);
 }
 
 #define FIXTURE make, end
@@ -95,33 +95,33 @@ TEST_IN(choice, that_means_nothing_is_refused)
 
 TEST_IN(choice, of_a_signal_is_one_that_means_nothing_else)
 {
-    struct tfe_why why;
-    assert_int_equal(notice_choice_signal(&watch.choice, "SIGUSR1", &why), 0);
+    struct tfe_reason reason;
+    assert_int_equal(notice_choice_signal(&watch.choice, "SIGUSR1", &reason), 0);
     assert_int_equal(watch.choice.signo, SIGUSR1);
     /* Whatever the order of the options. */
     assert_int_equal(parse("none"), 0);
     assert_int_equal(watch.choice.wanted[FROM_SIGNAL], WANTED_ASKED);
     static const char *const bad[] = {"TERM", "SIGKILL", "CHLD", "10", "", "usr1"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_int_equal(notice_choice_signal(&watch.choice, bad[i], &why), TFE_EINVAL);
+        assert_int_equal(notice_choice_signal(&watch.choice, bad[i], &reason), TFE_EINVAL);
     }
 }
 
 TEST_IN(choice, of_no_place_is_the_address_of_all_clouds)
 {
-    struct tfe_why why;
+    struct tfe_reason reason;
     assert_int_equal(parse("gce"), 0);
     notice_choice_settle(&watch.choice, "/");
     assert_string_equal(watch.choice.place, "http://169.254.169.254:80");
-    assert_int_equal(notice_choice_place(&watch.choice, "https://x/y", &why), TFE_EINVAL);
-    assert_string_equal(why.text, "\"https://x/y\" is not http://HOST[:PORT]");
+    assert_int_equal(notice_choice_place(&watch.choice, "https://x/y", &reason), TFE_EINVAL);
+    assert_string_equal(reason.text, "\"https://x/y\" is not http://HOST[:PORT]");
 }
 
 /* In either order of the options. */
 TEST_IN(choice, of_auto_with_a_place_asks_all_clouds_there)
 {
-    struct tfe_why why;
-    assert_int_equal(notice_choice_place(&watch.choice, "http://127.0.0.1:1338", &why), 0);
+    struct tfe_reason reason;
+    assert_int_equal(notice_choice_place(&watch.choice, "http://127.0.0.1:1338", &reason), 0);
     assert_int_equal(parse("auto"), 0);
     notice_choice_settle(&watch.choice, "/");
     for (unsigned from = FROM_AWS; from <= FROM_AZURE; from++) {
@@ -177,13 +177,13 @@ TEST_IN(choice, of_a_place_is_a_host_and_perhaps_a_port)
         {"metadata.google.internal", "http://metadata.google.internal:80"},
     };
     static const char *const bad[] = {"http://", "http://a//", "http://a/b", "http://a:0", "a:b"};
-    struct tfe_why why;
+    struct tfe_reason reason;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-        assert_int_equal(notice_choice_place(&watch.choice, good[i][0], &why), 0);
+        assert_int_equal(notice_choice_place(&watch.choice, good[i][0], &reason), 0);
         assert_string_equal(watch.choice.place, good[i][1]);
     }
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_int_equal(notice_choice_place(&watch.choice, bad[i], &why), TFE_EINVAL);
+        assert_int_equal(notice_choice_place(&watch.choice, bad[i], &reason), TFE_EINVAL);
     }
 }
 
@@ -370,8 +370,8 @@ TEST_IN(command, inherits_no_token_and_reads_nothing)
 TEST_IN(command, inherits_no_descriptor)
 {
     /* libcurl's own pairs are not closed by execve. */
-    struct tfe_why why;
-    assert_int_equal(notice_choice_place(&watch.choice, "127.0.0.1:1", &why), 0);
+    struct tfe_reason reason;
+    assert_int_equal(notice_choice_place(&watch.choice, "127.0.0.1:1", &reason), 0);
     (void)snprintf(option, sizeof option,
                    "aws,cmd:test \"$(echo $(ls /proc/self/fd))\" = '0 1 2 3'");
     watch_start(&watch, option);
@@ -389,8 +389,8 @@ TEST_IN(command, may_print_a_lot)
 
 TEST_IN(signal, warns_anew_each_time)
 {
-    struct tfe_why why;
-    assert_int_equal(notice_choice_signal(&watch.choice, "USR1", &why), 0);
+    struct tfe_reason reason;
+    assert_int_equal(notice_choice_signal(&watch.choice, "USR1", &reason), 0);
     watch_start(&watch, "none");
     assert_int_equal(raise(SIGUSR1), 0);
     watch_until(&watch, watch.n[NOTICE_SIGNAL] == 1);
@@ -421,8 +421,8 @@ TEST_IN(notices, of_several_sources_are_told_with_the_earliest_deadline)
 
 TEST_IN(notices, that_are_taken_back_leave_what_else_was_said)
 {
-    struct tfe_why why;
-    assert_int_equal(notice_choice_signal(&watch.choice, "USR1", &why), 0);
+    struct tfe_reason reason;
+    assert_int_equal(notice_choice_signal(&watch.choice, "USR1", &reason), 0);
     watch_file();
     put("10");
     watch_until(&watch, watch.n[NOTICE_PREEMPT] == 1);

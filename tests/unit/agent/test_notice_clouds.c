@@ -171,7 +171,7 @@ static int make(void **state)
 {
     (void)state;
     char place[64];
-    struct tfe_why why;
+    struct tfe_reason reason;
     memset(&cloud, 0, sizeof cloud);
     cloud.token = "first";
     cloud.preempted = "FALSE";
@@ -186,7 +186,7 @@ static int make(void **state)
         return -1;
     }
     (void)snprintf(place, sizeof place, "http://127.0.0.1:%u", ntohs(address.sin_port));
-    return notice_choice_place(&watch.choice, place, &why);
+    return notice_choice_place(&watch.choice, place, &reason);
 }
 
 static int end(void **state)
@@ -539,7 +539,7 @@ TEST_IN(azure, event_behind_a_hint_waits_for_the_node_to_be_quiet)
     watch_start(&watch, "aws,azure");
     watch_until(&watch, watch.n[NOTICE_REBALANCE] == 1);
     watch_for(&watch, 150);
-    watch.pace.quiet_ms = 3600000;
+    watch.throughput.quiet_ms = 3600000;
     cloud.events = LIST(EVENT("E1", "Preempt", "Scheduled", "a", IN_40_S));
     watch_until(&watch, watch.n[NOTICE_PREEMPT] == 1);
     ask_some_more();
@@ -575,7 +575,7 @@ TEST_IN(azure, answers_that_make_no_sense_change_nothing)
 TEST_IN(clouds, that_fail_are_asked_again_and_again)
 {
     cloud.broken = 500;
-    watch.pace.answer_ms = 150;
+    watch.throughput.answer_ms = 150;
     watch_start(&watch, "aws,gce,azure");
     ask_some_more();
     cloud.is_mute = true;
@@ -618,8 +618,8 @@ TEST_IN(clouds, that_do_not_answer_auto_in_time_are_asked_again)
 {
     cloud.is_mute = true;
     cloud.action = "terminate";
-    watch.pace.auto_ms = 20;
-    watch.pace.answer_ms = 300;
+    watch.throughput.auto_ms = 20;
+    watch.throughput.answer_ms = 300;
     watch_start(&watch, "auto");
     watch_until(&watch, cloud.asked > 4);
     assert_int_equal(watch.told, 0);
@@ -635,7 +635,7 @@ TEST_IN(clouds, that_answer_auto_slowly_are_found)
     cloud.etag = "e";
     cloud.preempted = "TRUE";
     cloud.is_mute = true;
-    watch.pace.auto_ms = 20;
+    watch.throughput.auto_ms = 20;
     watch_start(&watch, "auto");
     watch_until(&watch, cloud.asked == 4);
     watch_for(&watch, 200);
@@ -759,7 +759,7 @@ TEST_IN(machine, has_a_warning_told_while_its_cloud_keeps_it_waiting)
     cloud.document = DOCUMENT;
     cloud.dull = INT_MAX;
     cloud.action = "terminate";
-    watch.pace.facts_ms = 60000;
+    watch.throughput.facts_ms = 60000;
     watch_start(&watch, "aws");
     watch_until(&watch, watch.told == 1 && cloud.abouts == 1);
     assert_int_equal(watch.clouds, 0);

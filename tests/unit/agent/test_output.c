@@ -643,10 +643,10 @@ TEST_IN(output, of_a_progress_bar_the_newest_is_shown)
 TEST_IN(output, only_what_is_asked_for_comes_out_and_the_tail_is_kept_all_the_same)
 {
     struct stage *stage = *state;
-    struct tfe_why why;
+    struct tfe_reason reason;
     output_sink_free(stage->sink, 0);
-    assert_int_equal(output_show_tee(&stage->show, "1", &why), 0);
-    assert_int_equal(output_show_ranks(&stage->show, "0,7-9", &why), 0);
+    assert_int_equal(output_show_tee(&stage->show, "1", &reason), 0);
+    assert_int_equal(output_show_ranks(&stage->show, "0,7-9", &reason), 0);
     stage_sink(stage);
     struct trainer a = trainer_new(stage, 7);
     struct trainer b = trainer_new(stage, 5);
@@ -668,10 +668,10 @@ TEST_IN(output, only_what_is_asked_for_comes_out_and_the_tail_is_kept_all_the_sa
 TEST(output_show, takes_what_torchrun_takes_and_nothing_else)
 {
     struct output_show show;
-    struct tfe_why why;
+    struct tfe_reason reason;
     output_show_init(&show);
     assert_true(output_is_shown(&show, 63, 4000000000, LOG_STDERR));
-    assert_int_equal(output_show_tee(&show, "0:3,1:1,63:2", &why), 0);
+    assert_int_equal(output_show_tee(&show, "0:3,1:1,63:2", &reason), 0);
     assert_true(output_is_shown(&show, 0, 0, LOG_STDERR));
     assert_true(output_is_shown(&show, 1, 1, LOG_STDOUT));
     assert_false(output_is_shown(&show, 1, 1, LOG_STDERR));
@@ -680,12 +680,12 @@ TEST(output_show, takes_what_torchrun_takes_and_nothing_else)
     static const char *const tees[] = {"",     "4",    "-1", "x",       "0:", "0:4",
                                        "64:1", "0:1,", ",",  "0:1;1:1", "3 "};
     for (size_t i = 0; i < sizeof(tees) / sizeof(tees[0]); i++) {
-        assert_int_equal(output_show_tee(&show, tees[i], &why), TFE_EINVAL);
+        assert_int_equal(output_show_tee(&show, tees[i], &reason), TFE_EINVAL);
     }
     assert_true(output_is_shown(&show, 63, 63, LOG_STDERR)); /* as it was */
     static const char *const ranks[] = {"", "x", "1-", "-1", "2-1", "1,,2", "1,", "5000000000"};
     for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
-        assert_int_equal(output_show_ranks(&show, ranks[i], &why), TFE_EINVAL);
+        assert_int_equal(output_show_ranks(&show, ranks[i], &reason), TFE_EINVAL);
     }
 }
 

@@ -16,11 +16,12 @@ TEST(pending, each_event_has_a_text_of_its_own)
         pending_keep(&p, &(struct agent_event){.type = AGENT_SPAWN_FAILED,
                                                .end = {.local_rank = local, .tail = text}});
     }
-    pending_keep(&p, &(struct agent_event){.type = AGENT_PORTS_FAILED, .why = "port 1 is in use"});
+    pending_keep(&p,
+                 &(struct agent_event){.type = AGENT_PORTS_FAILED, .reason = "port 1 is in use"});
     memset(text, 0, sizeof(text));
     assert_string_equal(pending_next(&p)->end.tail, "reason 0");
     assert_string_equal(pending_next(&p)->end.tail, "reason 1");
-    assert_string_equal(pending_next(&p)->why, "port 1 is in use");
+    assert_string_equal(pending_next(&p)->reason, "port 1 is in use");
     assert_null(pending_next(&p));
 }
 

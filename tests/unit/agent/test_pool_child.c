@@ -40,13 +40,13 @@ static void on_stuck(void *ctx)
 
 static int begin(void **state)
 {
-    struct tfe_why why;
+    struct tfe_reason reason;
     memset(&f, 0, sizeof f);
     folder_make(f.dir);
     f.base = event_base_new();
     assert_non_null(f.base);
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0);
-    assert_int_equal(scratch_new(true, &f.scratch, &why), 0);
+    assert_int_equal(scratch_new(true, &f.scratch, &reason), 0);
     assert_int_equal(getrlimit(RLIMIT_CORE, &f.cores), 0);
     return 0;
 }
@@ -93,7 +93,7 @@ static const struct handover handover = {.assignment = 7, .token = "its token"};
 static int start_in(const char *engine, char *const *argv, const char *directory)
 {
     static char variable[64];
-    struct tfe_why why;
+    struct tfe_reason reason;
     char *envp[] = {(char *)(uintptr_t) "PATH=/usr/bin:/bin", variable, NULL};
     (void)snprintf(variable, sizeof variable, "D=%s", f.dir);
     const struct pool_child_wish wish = {.base = f.base,
@@ -107,7 +107,7 @@ static int start_in(const char *engine, char *const *argv, const char *directory
                                          .cores = &f.cores,
                                          .ended = on_ended,
                                          .stuck = on_stuck};
-    return pool_child_start(&wish, &f.child, &why);
+    return pool_child_start(&wish, &f.child, &reason);
 }
 
 static int start_with(char *const *argv, const char *directory)
@@ -131,11 +131,11 @@ static void start(const char *script)
 /* After one that has ended: its directory is gone with it. */
 static void next_job(void)
 {
-    struct tfe_why why;
+    struct tfe_reason reason;
     pool_child_free(f.child);
     f.child = NULL;
     scratch_free(f.scratch);
-    assert_int_equal(scratch_new(true, &f.scratch, &why), 0);
+    assert_int_equal(scratch_new(true, &f.scratch, &reason), 0);
     f.ended = 0;
 }
 

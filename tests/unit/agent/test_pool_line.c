@@ -24,7 +24,7 @@ static struct msg_assign assignment(const char *const *argv, size_t n)
                                         .restart_policies = MSG_UNSET}};
 }
 
-static int make(const struct msg_assign *assign, struct pool_line *ret, struct tfe_why *why)
+static int make(const struct msg_assign *assign, struct pool_line *ret, struct tfe_reason *reason)
 {
     static char *const own[] = {"--pool", "--log-dir=/logs", NULL};
     static const char *const environment[] = {"PATH=/bin", "A=machine", NULL};
@@ -35,14 +35,14 @@ static int make(const struct msg_assign *assign, struct pool_line *ret, struct t
                                         .node_name = "host-1",
                                         .directory = "/tmp/fresh",
                                         .assign = assign};
-    return pool_line_make(&wish, ret, why);
+    return pool_line_make(&wish, ret, reason);
 }
 
 static struct pool_line made(const struct msg_assign *assign)
 {
     struct pool_line line;
-    struct tfe_why why;
-    assert_int_equal(make(assign, &line, &why), 0);
+    struct tfe_reason reason;
+    assert_int_equal(make(assign, &line, &reason), 0);
     return line;
 }
 
@@ -153,11 +153,11 @@ TEST(pool_line, a_job_may_not_set_what_is_the_machines)
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         struct msg_assign assign = assignment(python, 2);
         struct pool_line line;
-        struct tfe_why why;
+        struct tfe_reason reason;
         assign.spec.options = &refused[i];
         assign.spec.n_options = 1;
-        assert_int_equal(make(&assign, &line, &why), TFE_EINVAL);
-        assert_non_null(strstr(why.text, refused[i]));
+        assert_int_equal(make(&assign, &line, &reason), TFE_EINVAL);
+        assert_non_null(strstr(reason.text, refused[i]));
     }
 }
 
@@ -213,8 +213,8 @@ static struct pool_line made_for_image(const struct msg_assign *assign)
                                         .has_image = true,
                                         .assign = assign};
     struct pool_line line;
-    struct tfe_why why;
-    assert_int_equal(pool_line_make(&wish, &line, &why), 0);
+    struct tfe_reason reason;
+    assert_int_equal(pool_line_make(&wish, &line, &reason), 0);
     return line;
 }
 

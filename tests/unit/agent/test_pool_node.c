@@ -466,21 +466,21 @@ TEST_IN(pool_node, each_of_several_on_a_machine_has_a_name)
 
 TEST_IN(pool_node, the_pool_goes_with_no_option_of_a_job)
 {
-    struct tfe_why why;
-    assert_int_equal(pool_check(&node.settings, 0, &why), 0);
-    assert_int_equal(pool_check(&node.settings, 1, &why), TFE_EINVAL);
+    struct tfe_reason reason;
+    assert_int_equal(pool_check(&node.settings, 0, &reason), 0);
+    assert_int_equal(pool_check(&node.settings, 1, &reason), TFE_EINVAL);
     node.settings.slots = 2;
-    assert_int_equal(pool_check(&node.settings, 0, &why), 0);
+    assert_int_equal(pool_check(&node.settings, 0, &reason), 0);
     node.settings.on_finish = "x";
-    assert_int_equal(pool_check(&node.settings, 0, &why), TFE_EINVAL);
+    assert_int_equal(pool_check(&node.settings, 0, &reason), TFE_EINVAL);
     node.settings.on_finish = NULL;
     node.settings.address_port = 1;
-    assert_int_equal(pool_check(&node.settings, 0, &why), TFE_EINVAL);
+    assert_int_equal(pool_check(&node.settings, 0, &reason), TFE_EINVAL);
     node.settings.slots = 1;
-    assert_int_equal(pool_check(&node.settings, 0, &why), 0);
+    assert_int_equal(pool_check(&node.settings, 0, &reason), 0);
     node.settings.standalone = true;
-    assert_int_equal(pool_check(&node.settings, 0, &why), TFE_EINVAL);
-    assert_non_null(strstr(why.text, "--standalone"));
+    assert_int_equal(pool_check(&node.settings, 0, &reason), TFE_EINVAL);
+    assert_non_null(strstr(reason.text, "--standalone"));
 }
 
 /* --- warnings --------------------------------------------------------------------------------- */

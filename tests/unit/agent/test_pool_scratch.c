@@ -65,8 +65,8 @@ static int end(void **state)
 
 static void make(bool has_neighbours)
 {
-    struct tfe_why why;
-    assert_int_equal(scratch_new(has_neighbours, &scratch, &why), 0);
+    struct tfe_reason reason;
+    assert_int_equal(scratch_new(has_neighbours, &scratch, &reason), 0);
 }
 
 static void add_segment(int id, uid_t of, shmatt_t attached)

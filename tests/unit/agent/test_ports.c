@@ -52,16 +52,16 @@ static int dial(uint16_t port)
 static struct ports *make(uint32_t nproc, uint16_t fixed)
 {
     struct ports *ports;
-    struct tfe_why why;
-    assert_int_equal(ports_new(nproc, fixed, &ports, &why), 0);
+    struct tfe_reason reason;
+    assert_int_equal(ports_new(nproc, fixed, &ports, &reason), 0);
     return ports;
 }
 
 static void hold(struct ports *ports, uint64_t epoch, bool fresh, uint16_t *ret, uint32_t nproc)
 {
     const uint16_t *numbers;
-    struct tfe_why why;
-    assert_int_equal(ports_hold(ports, epoch, fresh, &numbers, &why), 0);
+    struct tfe_reason reason;
+    assert_int_equal(ports_hold(ports, epoch, fresh, &numbers, &reason), 0);
     memcpy(ret, numbers, nproc * sizeof *ret);
 }
 
@@ -308,7 +308,7 @@ TEST(ports, fixed_numbers_serve_every_epoch)
 TEST(ports, a_fixed_number_in_use_is_named)
 {
     struct ports *ports = NULL;
-    struct tfe_why why;
+    struct tfe_reason reason;
     uint16_t first = free_run(3);
     char wanted[64];
     snprintf(wanted, sizeof wanted, "port %d is in use", first + 2);
@@ -316,25 +316,25 @@ TEST(ports, a_fixed_number_in_use_is_named)
     for (int how = 0; how < 2; how++) {
         int other = bound((uint16_t)(first + 2), how == 1, true);
         assert_true(other >= 0);
-        assert_int_equal(ports_new(3, first, &ports, &why), TFE_ESYS);
-        assert_string_equal(why.text, wanted);
+        assert_int_equal(ports_new(3, first, &ports, &reason), TFE_ESYS);
+        assert_string_equal(reason.text, wanted);
         close(other);
     }
     struct ports *agent = make(1, (uint16_t)(first + 2));
-    assert_int_equal(ports_new(3, first, &ports, &why), TFE_ESYS);
-    assert_string_equal(why.text, wanted);
+    assert_int_equal(ports_new(3, first, &ports, &reason), TFE_ESYS);
+    assert_string_equal(reason.text, wanted);
     ports_free(agent);
     ports = make(3, first);
     /* Taken while it was let go. */
     const uint16_t *numbers;
     ports_let_go(ports, 1);
     int thief = bound((uint16_t)(first + 2), false, true);
-    assert_int_equal(ports_hold(ports, 2, false, &numbers, &why), TFE_ESYS);
-    assert_string_equal(why.text, wanted);
+    assert_int_equal(ports_hold(ports, 2, false, &numbers, &reason), TFE_ESYS);
+    assert_string_equal(reason.text, wanted);
     close(thief);
-    assert_int_equal(ports_hold(ports, 2, false, &numbers, &why), 0);
+    assert_int_equal(ports_hold(ports, 2, false, &numbers, &reason), 0);
     ports_free(ports);
-    assert_int_equal(ports_new(2, 65535, &ports, &why), TFE_EINVAL);
+    assert_int_equal(ports_new(2, 65535, &ports, &reason), TFE_EINVAL);
 }
 
 /* A connection that the server closed first lingers on the server's port for a minute. */
@@ -391,11 +391,11 @@ static int connect_to_itself(void)
     struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
     const uint16_t *numbers;
     struct ports *ports;
-    struct tfe_why why;
+    struct tfe_reason reason;
     uint16_t found;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (ioctl(fd, SIOCSIFFLAGS, &lo) != 0 || ports_new(1, 0, &ports, &why) != 0 ||
-        ports_hold(ports, 1, false, &numbers, &why) != 0) {
+    if (ioctl(fd, SIOCSIFFLAGS, &lo) != 0 || ports_new(1, 0, &ports, &reason) != 0 ||
+        ports_hold(ports, 1, false, &numbers, &reason) != 0) {
         return 77;
     }
     uint16_t number = numbers[0];
@@ -418,7 +418,7 @@ static int run_out_of_numbers(void)
 {
     enum { PAIRS = 33, FIRST = 40000 }; /* one more than are tried */
     struct ports *ports;
-    struct tfe_why why;
+    struct tfe_reason reason;
     int open = 0;
     for (uint16_t i = 0; i < PAIRS; i++) {
         if (bound((uint16_t)(FIRST + 2 * i + 1), false, false) < 0) {
@@ -431,7 +431,7 @@ static int run_out_of_numbers(void)
     for (int fd = 0; fd < 256; fd++) {
         open -= fcntl(fd, F_GETFD) >= 0;
     }
-    if (ports_new(1, 0, &ports, &why) != TFE_ESYS) {
+    if (ports_new(1, 0, &ports, &reason) != TFE_ESYS) {
         return 2; /* the scene is not what it should be */
     }
     for (int fd = 0; fd < 256; fd++) {

@@ -49,7 +49,7 @@ struct scene {
     } results[RESULTS_MAX];
     int n_results;
     bool is_remote; /* the server is no process of this machine */
-    char death[DEATH_CHARS + 1];
+    char death[PROOF_CHARS + 1];
     int n_deaths;
 };
 
@@ -71,14 +71,14 @@ static void on_done(void *ctx, uint64_t probe, enum tfe_probe_result result)
 /* Ports held for epoch 1, nobody answers. */
 static void scene_init(struct scene *s, uint32_t n)
 {
-    struct tfe_why why;
+    struct tfe_reason reason;
     memset(s, 0, sizeof *s);
     s->n = n;
     s->base = event_base_new();
     assert_int_equal(responder_new(s->base, "node-1", &s->responder), 0);
     assert_int_equal(prober_new(s->base, on_done, on_death, s, &s->prober), 0);
-    assert_int_equal(ports_new(n, 0, &s->ports, &why), 0);
-    assert_int_equal(ports_hold(s->ports, 1, false, &s->numbers, &why), 0);
+    assert_int_equal(ports_new(n, 0, &s->ports, &reason), 0);
+    assert_int_equal(ports_hold(s->ports, 1, false, &s->numbers, &reason), 0);
 }
 
 static void scene_done(struct scene *s)
@@ -91,8 +91,8 @@ static void scene_done(struct scene *s)
 
 static void answer(struct scene *s)
 {
-    struct tfe_why why;
-    assert_int_equal(responder_open(s->responder, s->numbers, s->n, &why), 0);
+    struct tfe_reason reason;
+    assert_int_equal(responder_open(s->responder, s->numbers, s->n, &reason), 0);
 }
 
 static void start(struct scene *s, uint64_t id, enum tfe_probe_kind kind, const char *node,
@@ -221,9 +221,9 @@ TEST(probe, a_held_port_refuses_and_so_does_a_closed_responder)
 TEST(probe, the_least_of_all_ports_counts)
 {
     struct scene s;
-    struct tfe_why why;
+    struct tfe_reason reason;
     scene_init(&s, 3);
-    assert_int_equal(responder_open(s.responder, s.numbers, 2, &why), 0);
+    assert_int_equal(responder_open(s.responder, s.numbers, 2, &reason), 0);
     assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_REFUSED);
     int last = trainer(s.numbers[2], 8);
     assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_ACCEPTED); /* silent, for a whole second */
@@ -326,9 +326,9 @@ TEST(probe, ours_in_pieces_is_ours)
 TEST(probe, ends_with_its_last_port)
 {
     struct scene s;
-    struct tfe_why why;
+    struct tfe_reason reason;
     scene_init(&s, 2);
-    assert_int_equal(responder_open(s.responder, s.numbers, 1, &why), 0);
+    assert_int_equal(responder_open(s.responder, s.numbers, 1, &reason), 0);
     int fd = trainer(s.numbers[1], 8);
     start(&s, 1, PROBE_ADDRESS, "node-1", "127.0.0.1");
     int conn = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
@@ -519,12 +519,12 @@ TEST(responder, needs_nothing_from_who_connects_and_survives_the_rude)
 TEST(responder, opened_anew_lets_go_of_the_ports_before)
 {
     struct scene s;
-    struct tfe_why why;
+    struct tfe_reason reason;
     scene_init(&s, 2);
     const uint16_t *numbers = s.numbers;
     s.n = 1;
-    assert_int_equal(responder_open(s.responder, numbers, 1, &why), 0);
-    assert_int_equal(responder_open(s.responder, numbers + 1, 1, &why), 0);
+    assert_int_equal(responder_open(s.responder, numbers, 1, &reason), 0);
+    assert_int_equal(responder_open(s.responder, numbers + 1, 1, &reason), 0);
     assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_REFUSED);
     s.numbers = numbers + 1;
     assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_ANSWERED_OURS);
@@ -539,7 +539,7 @@ TEST(responder, opened_anew_lets_go_of_the_ports_before)
 TEST(responder, a_port_that_somebody_else_has_is_named)
 {
     struct scene s;
-    struct tfe_why why;
+    struct tfe_reason reason;
     scene_init(&s, 2);
     int other = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_in any = {.sin_family = AF_INET};
@@ -550,8 +550,8 @@ TEST(responder, a_port_that_somebody_else_has_is_named)
     uint16_t ports[] = {s.numbers[0], ntohs(any.sin_port)};
     char expected[64];
     snprintf(expected, sizeof expected, "answer on port %u", (unsigned)ports[1]);
-    assert_int_equal(responder_open(s.responder, ports, 2, &why), TFE_ESYS);
-    assert_non_null(strstr(why.text, expected));
+    assert_int_equal(responder_open(s.responder, ports, 2, &reason), TFE_ESYS);
+    assert_non_null(strstr(reason.text, expected));
     close(other);
     assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_REFUSED); /* nothing was left open */
     scene_done(&s);

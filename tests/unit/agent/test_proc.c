@@ -478,8 +478,8 @@ TEST(proc, a_process_without_its_first_thread_is_alive)
 /* Ten sessions below each other, thirty processes in each. */
 TEST(proc, a_deep_and_wide_tree_is_killed_whole)
 {
-    struct tfe_why why;
-    assert_int_equal(proc_become_subreaper(&why), 0);
+    struct tfe_reason reason;
+    assert_int_equal(proc_become_subreaper(&reason), 0);
     int done[2];
     assert_int_equal(pipe2(done, O_CLOEXEC), 0);
     pid_t pid = fork();

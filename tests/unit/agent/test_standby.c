@@ -158,14 +158,14 @@ TEST_IN(standby, one_that_says_that_it_cannot_is_replaced_by_a_plain_one)
     RIG_UNTIL(rig, rig->slots[0].exited);
     assert_int_equal(WEXITSTATUS(rig->slots[0].status), 7);
     assert_int_equal(rig->slots[0].cold, 1);
-    assert_string_equal(rig->slots[0].why, "no such module");
+    assert_string_equal(rig->slots[0].reason, "no such module");
 }
 
 TEST_IN(standby, what_it_said_before_is_no_part_of_what_it_says)
 {
     struct rig *rig = *state;
     start_standby(rig, "printf 'Ca long sentence' >&3; sleep 0.05; printf 'Cno' >&3; sleep 1000");
-    RIG_UNTIL(rig, rig->slots[STANDBY].cold && strcmp(rig->slots[STANDBY].why, "no") == 0);
+    RIG_UNTIL(rig, rig->slots[STANDBY].cold && strcmp(rig->slots[STANDBY].reason, "no") == 0);
 }
 
 /* Or what it becomes would sit in a group that counts as left behind. */
@@ -268,8 +268,8 @@ TEST_IN(standby, tf_config_of_ten_thousand_members_reaches_the_script)
     close(fd);
     char *operands[] = {script, NULL};
     struct command command;
-    struct tfe_why why;
-    assert_int_equal(command_new(operands, 1, NULL, false, false, &command, &why), 0);
+    struct tfe_reason reason;
+    assert_int_equal(command_new(operands, 1, NULL, false, false, &command, &reason), 0);
     struct standby_settings settings = {.is_off = true};
     struct standbys_wish wish = {.base = rig->base,
                                  .command = &command,

@@ -77,13 +77,13 @@ static int setup(void **state)
     static char *argv[] = {words[0], words[1], NULL};
     static const struct command command = {.argv = argv, .is_python = true};
     static const struct standby_settings settings = {.no_hooks = true, .min_free_percent = 10};
-    struct tfe_why why;
+    struct tfe_reason reason;
     (void)state;
     memset(&now, 0, sizeof now);
     now.script = WARM_AND_WAIT;
     set_free_percent(50);
     fake_clock_init();
-    assert_int_equal(guard_fork(&now.guard, NULL, &why), 0);
+    assert_int_equal(guard_fork(&now.guard, NULL, &reason), 0);
     now.rig.base = event_base_new();
     now.link = guard_link_new(now.rig.base, &now.guard, on_event, NULL);
     now.standbys = standbys_new(&(struct standbys_wish){.base = now.rig.base,

@@ -11,41 +11,41 @@
 /* A job that no other run's files are about. */
 static char job[40];
 
-static void make(struct death_file *file)
+static void make(struct termination_file *file)
 {
-    char certificate[DEATH_CHARS + 1];
+    char certificate[PROOF_CHARS + 1];
     struct tfe_id hash;
-    death_make(certificate);
-    assert_int_equal(death_hash_of(certificate, &hash), 0);
-    death_file_plan(file, &hash, certificate);
+    proof_make(certificate);
+    assert_int_equal(proof_hash_of(certificate, &hash), 0);
+    termination_file_plan(file, &hash, certificate);
     assert_true(strncmp(file->path, "/tmp/tfe-dead-", 14) == 0);
 }
 
-static void leave(struct death_file *file)
+static void leave(struct termination_file *file)
 {
     make(file);
-    death_file_write(file, job);
+    termination_file_write(file, job);
 }
 
 /* Moves the file's time into the past. */
-static void age(const struct death_file *file, time_t seconds)
+static void age(const struct termination_file *file, time_t seconds)
 {
     const struct timespec at = {.tv_sec = time(NULL) - seconds};
     const struct timespec both[2] = {at, at};
     assert_int_equal(utimensat(AT_FDCWD, file->path, both, 0), 0);
 }
 
-static char found[DEATH_FILES_MAX][DEATH_CHARS + 1];
+static char found[TERMINATION_FILES_MAX][PROOF_CHARS + 1];
 
 static size_t find(void)
 {
     memset(found, 0, sizeof found);
-    return death_files_find(job, found);
+    return termination_files_find(job, found);
 }
 
-static bool has(const struct death_file *file)
+static bool has(const struct termination_file *file)
 {
-    for (size_t i = 0; i < DEATH_FILES_MAX; i++) {
+    for (size_t i = 0; i < TERMINATION_FILES_MAX; i++) {
         if (found[i][0] && strstr(file->line, found[i])) {
             return true;
         }
@@ -64,9 +64,9 @@ static size_t count_open(void)
     return n;
 }
 
-TEST(death_file, is_found_by_the_agents_of_its_job_until_it_is_removed)
+TEST(termination_file, is_found_by_the_agents_of_its_job_until_it_is_removed)
 {
-    struct death_file file;
+    struct termination_file file;
     struct stat st;
     leave(&file);
     assert_int_equal(stat(file.path, &st), 0);
@@ -74,35 +74,35 @@ TEST(death_file, is_found_by_the_agents_of_its_job_until_it_is_removed)
     size_t open_before = count_open();
     assert_int_equal(find(), 1);
     assert_true(has(&file));
-    assert_int_equal(death_files_find("another-job", found), 0);
+    assert_int_equal(termination_files_find("another-job", found), 0);
     assert_int_equal(count_open(), open_before);
-    death_file_remove(&file);
+    termination_file_remove(&file);
     assert_int_equal(find(), 0);
 }
 
-TEST(death_file, is_never_written_over_something)
+TEST(termination_file, is_never_written_over_something)
 {
-    struct death_file file;
+    struct termination_file file;
     struct stat st;
     make(&file);
     folder_write(file.path, "somebody's");
-    death_file_write(&file, job);
+    termination_file_write(&file, job);
     assert_int_equal(stat(file.path, &st), 0);
     assert_int_equal(st.st_size, strlen("somebody's"));
-    death_file_remove(&file);
+    termination_file_remove(&file);
     /* … nor through a link. */
     char elsewhere[FOLDER_BYTES];
     folder_make(elsewhere);
     assert_int_equal(symlink(folder_path(elsewhere, "target"), file.path), 0);
-    death_file_write(&file, job);
+    termination_file_write(&file, job);
     assert_int_equal(access(folder_path(elsewhere, "target"), F_OK), -1);
-    death_file_remove(&file);
+    termination_file_remove(&file);
     folder_remove(elsewhere);
 }
 
-TEST(death_file, is_believed_only_as_a_guard_leaves_it)
+TEST(termination_file, is_believed_only_as_a_guard_leaves_it)
 {
-    struct death_file file;
+    struct termination_file file;
     leave(&file);
     assert_int_equal(chmod(file.path, 0640), 0);
     assert_int_equal(find(), 0);
@@ -114,7 +114,7 @@ TEST(death_file, is_believed_only_as_a_guard_leaves_it)
         assert_int_equal(chown(file.path, 0, 0), 0);
     }
     /* Of another name, or behind a link. */
-    char longer[DEATH_FILE_PATH_MAX + 2];
+    char longer[TERMINATION_FILE_PATH_MAX + 2];
     snprintf(longer, sizeof longer, "%s0", file.path);
     assert_int_equal(rename(file.path, longer), 0);
     assert_int_equal(find(), 0);
@@ -123,20 +123,20 @@ TEST(death_file, is_believed_only_as_a_guard_leaves_it)
     assert_int_equal(unlink(file.path), 0);
     assert_int_equal(unlink(longer), 0);
     /* Cut off, or with a line more. */
-    char text[DEATH_FILE_TEXT_MAX + 8];
+    char text[TERMINATION_FILE_TEXT_MAX + 8];
     snprintf(text, sizeof text, "%.40s", file.line);
     folder_write(file.path, text);
     assert_int_equal(find(), 0);
     snprintf(text, sizeof text, "%sjob %s\n.\n", file.line, job);
     folder_write(file.path, text);
     assert_int_equal(find(), 0);
-    death_file_remove(&file);
+    termination_file_remove(&file);
 }
 
-TEST(death_file, that_is_older_than_a_day_is_removed)
+TEST(termination_file, that_is_older_than_a_day_is_removed)
 {
-    struct death_file old;
-    struct death_file young;
+    struct termination_file old;
+    struct termination_file young;
     leave(&old);
     leave(&young);
     age(&old, 24 * 60 * 60 + 60);
@@ -144,27 +144,27 @@ TEST(death_file, that_is_older_than_a_day_is_removed)
     assert_int_equal(find(), 1);
     assert_true(has(&young));
     assert_int_equal(access(old.path, F_OK), -1);
-    death_file_remove(&young);
+    termination_file_remove(&young);
 }
 
-TEST(death_file, of_more_than_there_is_room_for_the_newest_count)
+TEST(termination_file, of_more_than_there_is_room_for_the_newest_count)
 {
-    struct death_file files[DEATH_FILES_MAX + 4];
+    struct termination_file files[TERMINATION_FILES_MAX + 4];
     size_t n = sizeof files / sizeof files[0];
     for (size_t i = 0; i < n; i++) {
         leave(&files[i]);
         age(&files[i], (time_t)(100 * ((i * 5) % n + 1)));
     }
-    assert_int_equal(find(), DEATH_FILES_MAX);
+    assert_int_equal(find(), TERMINATION_FILES_MAX);
     for (size_t i = 0; i < n; i++) {
-        assert_int_equal(has(&files[i]), (i * 5) % n < DEATH_FILES_MAX);
-        death_file_remove(&files[i]);
+        assert_int_equal(has(&files[i]), (i * 5) % n < TERMINATION_FILES_MAX);
+        termination_file_remove(&files[i]);
     }
 }
 
-TEST(death_file, in_the_users_own_directory_is_found_if_its_path_is_whole)
+TEST(termination_file, in_the_users_own_directory_is_found_if_its_path_is_whole)
 {
-    struct death_file file;
+    struct termination_file file;
     char folder[FOLDER_BYTES];
     folder_make(folder);
     leave(&file);

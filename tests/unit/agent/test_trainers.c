@@ -88,7 +88,7 @@ static void begin(const char *program, const char *script)
     static struct command command;
     static struct output_show show;
     struct guard_process guard;
-    struct tfe_why why;
+    struct tfe_reason reason;
     (void)snprintf(now.words[0], sizeof now.words[0], "%s", program);
     (void)snprintf(now.words[1], sizeof now.words[1], "-c");
     (void)snprintf(now.words[2], sizeof now.words[2], "%s", script);
@@ -97,9 +97,9 @@ static void begin(const char *program, const char *script)
     }
     command = (struct command){.argv = now.argv};
     output_show_init(&show);
-    assert_int_equal(guard_fork(&guard, NULL, &why), 0);
-    assert_int_equal(ports_new(1, 0, &now.ports, &why), 0);
-    assert_int_equal(ports_hold(now.ports, 1, false, &now.numbers, &why), 0);
+    assert_int_equal(guard_fork(&guard, NULL, &reason), 0);
+    assert_int_equal(ports_new(1, 0, &now.ports, &reason), 0);
+    assert_int_equal(ports_hold(now.ports, 1, false, &now.numbers, &reason), 0);
     now.rig.base = event_base_new();
     now.trainers = trainers_new(&(struct trainers_wish){.base = now.rig.base,
                                                         .guard = &guard,

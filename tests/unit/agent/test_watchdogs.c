@@ -23,7 +23,7 @@ static struct {
     size_t n_own; /* so many of them are of this node */
     int late;
     uint32_t local;
-    char why[MSG_SENTENCE_MAX];
+    char reason[MSG_SENTENCE_MAX];
 } now;
 
 size_t __wrap_proc_connections(const struct proc_connections *which, proc_connection_fn *each,
@@ -51,22 +51,22 @@ static uint64_t on_printed(void *ctx, uint32_t local)
     return now.printed[local];
 }
 
-static void on_late(void *ctx, uint32_t local, enum tfe_ending how, const char *why)
+static void on_late(void *ctx, uint32_t local, enum tfe_ending how, const char *reason)
 {
     (void)ctx;
     (void)how;
     now.late++;
     now.local = local;
-    (void)snprintf(now.why, sizeof now.why, "%s", why);
+    (void)snprintf(now.reason, sizeof now.reason, "%s", reason);
 }
 
 static int n_alone;
 
-static void on_alone(void *ctx, uint32_t local, const char *why)
+static void on_alone(void *ctx, uint32_t local, const char *reason)
 {
     (void)ctx;
     (void)local;
-    (void)why;
+    (void)reason;
     n_alone++;
 }
 
@@ -156,7 +156,7 @@ TEST_IN(watchdogs, who_never_listens_and_does_nothing_is_late)
     watch_set_idle(now.watch, true);
     pass(3000);
     assert_int_equal(now.late, 1);
-    assert_string_equal(now.why, "rank 0 neither listens nor has a connection to rank 0");
+    assert_string_equal(now.reason, "rank 0 neither listens nor has a connection to rank 0");
 }
 
 TEST_IN(watchdogs, who_listens_late_has_the_time_from_then_on)
@@ -213,12 +213,12 @@ TEST_IN(watchdogs, a_connection_of_its_own_stands_for_nobody)
     assert_int_equal(now.late, 0);
     pass(1);
     assert_int_equal(now.late, 1);
-    assert_string_equal(now.why, "rank 2 never connected to rank 0");
+    assert_string_equal(now.reason, "rank 2 never connected to rank 0");
     watch_listens(now.watch, 0); /* and once more, with another one missing */
     now.from[1] = "10.0.0.3";
     pass(1000);
     assert_int_equal(now.late, 2);
-    assert_string_equal(now.why, "rank 1 never connected to rank 0");
+    assert_string_equal(now.reason, "rank 1 never connected to rank 0");
 }
 
 /* A worker of a job with ps, and its trainer listens. */
@@ -251,8 +251,8 @@ TEST_IN(watchdogs, a_server_to_which_no_chief_connects_is_late)
     assert_int_equal(now.late, 0);
     pass(1);
     assert_int_equal(now.late, 1);
-    assert_non_null(strstr(now.why, "no chief has connected to it within --start-timeout: this "
-                                    "seems to be no script for --ps"));
+    assert_non_null(strstr(now.reason, "no chief has connected to it within --start-timeout: this "
+                                       "seems to be no script for --ps"));
 }
 
 TEST_IN(watchdogs, a_server_to_which_a_chief_has_connected_is_not_late)

@@ -37,21 +37,21 @@ static void watch_on_cloud(void *ctx, const struct cloud_facts *facts)
 void watch_init(struct watch *w)
 {
     memset(w, 0, sizeof *w);
-    w->pace = watch_pace;
+    w->throughput = watch_pace;
     w->base = event_base_new();
     assert_non_null(w->base);
 }
 
 void watch_start(struct watch *w, const char *notice)
 {
-    struct tfe_why why;
+    struct tfe_reason reason;
     const struct notice_wish wish = {.choice = &w->choice,
-                                     .pace = &w->pace,
+                                     .throughput = &w->throughput,
                                      .options = &agent_options,
                                      .grace_ms = GRACE_MS,
                                      .on_cloud = watch_on_cloud};
-    if (notice_choice_parse(&w->choice, notice, &why)) {
-        fail_msg("%s", why.text);
+    if (notice_choice_parse(&w->choice, notice, &reason)) {
+        fail_msg("%s", reason.text);
     }
     notice_choice_settle(&w->choice, "/");
     w->notices = notices_new(w->base, &wish, watch_on_notice, w);

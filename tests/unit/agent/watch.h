@@ -20,7 +20,7 @@ struct watch {
     struct event_base *base;
     struct notices *notices;
     struct notice_choice choice;
-    struct notice_pace pace;
+    struct notice_pace throughput;
     unsigned told; /* in all */
     struct agent_notice last[NOTICE_OPERATOR + 1];
     unsigned n[NOTICE_OPERATOR + 1];

@@ -40,8 +40,8 @@ static void put_msg(struct bench *b, const struct tfe_msg *msg)
         put(b, " %s/%s highest=%llu running=%llu", msg->u.join.job, msg->u.join.node,
             (unsigned long long)msg->u.join.highest_epoch,
             (unsigned long long)msg->u.join.running_epoch);
-        if (msg->u.join.death_hash) {
-            put(b, " death=%s:%u", msg->u.join.death_hash, msg->u.join.guard_port);
+        if (msg->u.join.proof_hash) {
+            put(b, " death=%s:%u", msg->u.join.proof_hash, msg->u.join.guard_port);
         }
         if (msg->u.join.restart) {
             put(b, " restart=%llu", (unsigned long long)msg->u.join.restart);

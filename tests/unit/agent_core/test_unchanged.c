@@ -145,9 +145,9 @@ static const struct tfe_msg said[] = {
 static const struct agent_event done[] = {
     {.type = AGENT_TICK},
     {.type = AGENT_CONNECTED, .host = "elsewhere"},
-    {.type = AGENT_DISCONNECTED, .lost.why = long_text},
+    {.type = AGENT_DISCONNECTED, .lost.reason = long_text},
     {.type = AGENT_PORTS_HELD, .ports = {1, ports, 1}},
-    {.type = AGENT_PORTS_FAILED, .why = "in use"},
+    {.type = AGENT_PORTS_FAILED, .reason = "in use"},
     {.type = AGENT_SPAWNED, .process.pid = 9},
     {.type = AGENT_SPAWN_FAILED, .end = {.code = 127, .tail = "not found"}},
     {.type = AGENT_TRAINER_EXITED, .end = {.code = 1, .tail = long_text}},

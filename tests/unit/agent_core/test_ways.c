@@ -91,7 +91,7 @@ TEST(door, everything_in_every_state_is_survived)
                 event = (struct agent_event){.type = AGENT_CONNECTED};
                 break;
             case 1:
-                event = (struct agent_event){.type = AGENT_DISCONNECTED, .lost.why = "t"};
+                event = (struct agent_event){.type = AGENT_DISCONNECTED, .lost.reason = "t"};
                 break;
             case 2:
             case 3:

@@ -14,7 +14,7 @@ struct bytes {
     size_t n;
 };
 
-static int add_bytes(void *ctx, const uint8_t *bytes, size_t n, struct tfe_why *why)
+static int add_bytes(void *ctx, const uint8_t *bytes, size_t n, struct tfe_reason *reason)
 {
     struct bytes *b = ctx;
     b->v = realloc(b->v, b->n + n);
@@ -31,18 +31,18 @@ struct file {
 static struct bytes pack(const struct file *files, size_t n)
 {
     struct bytes out = {NULL};
-    struct tfe_why why = {""};
+    struct tfe_reason reason = {""};
     struct archive_packer *p;
     assert_int_equal(archive_packer_new(add_bytes, &out, &p), 0);
     for (size_t i = 0; i < n; i++) {
         const size_t size = strlen(files[i].content);
-        assert_int_equal(archive_pack_file(p, files[i].name, size, files[i].is_executable, &why),
+        assert_int_equal(archive_pack_file(p, files[i].name, size, files[i].is_executable, &reason),
                          0);
         for (size_t at = 0; at < size; at++) { /* byte by byte */
-            assert_int_equal(archive_pack(p, files[i].content + at, 1, &why), 0);
+            assert_int_equal(archive_pack(p, files[i].content + at, 1, &reason), 0);
         }
     }
-    assert_int_equal(archive_pack_end(p, &why), 0);
+    assert_int_equal(archive_pack_end(p, &reason), 0);
     archive_packer_free(p);
     return out;
 }
@@ -64,13 +64,13 @@ static void __attribute__((format(printf, 2, 3))) show(struct shown *s, const ch
 }
 
 static int show_file(void *ctx, const char *name, uint64_t size, bool is_executable,
-                     struct tfe_why *why)
+                     struct tfe_reason *reason)
 {
     show(ctx, "|%s%s %u:", name, is_executable ? "*" : "", (unsigned)size);
     return 0;
 }
 
-static int show_bytes(void *ctx, const uint8_t *bytes, size_t n, struct tfe_why *why)
+static int show_bytes(void *ctx, const uint8_t *bytes, size_t n, struct tfe_reason *reason)
 {
     struct shown *s = ctx;
     s->bytes += n;
@@ -79,18 +79,18 @@ static int show_bytes(void *ctx, const uint8_t *bytes, size_t n, struct tfe_why 
 }
 
 /* In pieces of so many bytes. */
-static int read_back(struct bytes in, size_t piece, struct shown *shown, struct tfe_why *why)
+static int read_back(struct bytes in, size_t piece, struct shown *shown, struct tfe_reason *reason)
 {
     const struct archive_sink sink = {show_file, show_bytes, shown};
     struct archive_reader *r;
     int rc = 0;
     *shown = (struct shown){.bytes = 0};
-    *why = (struct tfe_why){""};
+    *reason = (struct tfe_reason){""};
     assert_int_equal(archive_reader_new(&sink, in.n, &r), 0);
     for (size_t at = 0; at < in.n && rc == 0; at += piece) {
-        rc = archive_read(r, in.v + at, in.n - at < piece ? in.n - at : piece, why);
+        rc = archive_read(r, in.v + at, in.n - at < piece ? in.n - at : piece, reason);
     }
-    rc = rc ? rc : archive_read_end(r, why);
+    rc = rc ? rc : archive_read_end(r, reason);
     archive_reader_free(r);
     return rc;
 }
@@ -105,9 +105,9 @@ TEST(archive, files_come_out_as_they_went_in)
 {
     struct bytes packed = pack(some, 4);
     struct shown shown;
-    struct tfe_why why;
+    struct tfe_reason reason;
     for (size_t piece = 1; piece < packed.n + 2; piece = piece * 3 + 1) {
-        assert_int_equal(read_back(packed, piece, &shown, &why), 0);
+        assert_int_equal(read_back(packed, piece, &shown, &reason), 0);
         assert_string_equal(shown.text, "|" DEEP " 4:deep|a/b 0:|empty/c* 1:x|z 10:1234567890");
     }
     free(packed.v);
@@ -144,23 +144,24 @@ TEST(archive, a_name_leads_below_and_nowhere_else)
 TEST(archive, who_packs_is_told_what_nobody_would_unpack)
 {
     struct bytes out = {NULL};
-    struct tfe_why why;
+    struct tfe_reason reason;
     struct archive_packer *p;
     char name[200];
     memset(name, 'n', sizeof(name));
     name[199] = '\0';
     assert_int_equal(archive_packer_new(add_bytes, &out, &p), 0);
-    assert_int_equal(archive_pack_file(p, name, 0, false, &why), TFE_ETOOBIG);
-    assert_int_equal(archive_pack_file(p, "../a", 0, false, &why), TFE_EINVAL);
-    assert_int_equal(archive_pack_file(p, "b", ARCHIVE_UNPACKED_MAX + 1, false, &why), TFE_ETOOBIG);
-    assert_int_equal(archive_pack_file(p, "b", 2, false, &why), 0);
-    assert_int_equal(archive_pack(p, "123", 3, &why), TFE_EINVAL);
-    assert_int_equal(archive_pack(p, "1", 1, &why), 0);
-    assert_int_equal(archive_pack_end(p, &why), TFE_EINVAL);
-    assert_int_equal(archive_pack(p, "2", 1, &why), 0);
-    assert_int_equal(archive_pack_file(p, "b", 0, false, &why), TFE_EINVAL);
-    assert_int_equal(archive_pack_file(p, "a", 0, false, &why), TFE_EINVAL);
-    assert_int_equal(archive_pack_end(p, &why), 0);
+    assert_int_equal(archive_pack_file(p, name, 0, false, &reason), TFE_ETOOBIG);
+    assert_int_equal(archive_pack_file(p, "../a", 0, false, &reason), TFE_EINVAL);
+    assert_int_equal(archive_pack_file(p, "b", ARCHIVE_UNPACKED_MAX + 1, false, &reason),
+                     TFE_ETOOBIG);
+    assert_int_equal(archive_pack_file(p, "b", 2, false, &reason), 0);
+    assert_int_equal(archive_pack(p, "123", 3, &reason), TFE_EINVAL);
+    assert_int_equal(archive_pack(p, "1", 1, &reason), 0);
+    assert_int_equal(archive_pack_end(p, &reason), TFE_EINVAL);
+    assert_int_equal(archive_pack(p, "2", 1, &reason), 0);
+    assert_int_equal(archive_pack_file(p, "b", 0, false, &reason), TFE_EINVAL);
+    assert_int_equal(archive_pack_file(p, "a", 0, false, &reason), TFE_EINVAL);
+    assert_int_equal(archive_pack_end(p, &reason), 0);
     archive_packer_free(p);
     free(out.v);
 }
@@ -174,20 +175,20 @@ TEST(archive, much_that_packs_well_may_come_before_what_does_not)
     uint32_t noise = 1;
     struct bytes out = {NULL};
     struct shown shown;
-    struct tfe_why why = {""};
+    struct tfe_reason reason = {""};
     struct archive_packer *p;
     assert_int_equal(archive_packer_new(add_bytes, &out, &p), 0);
-    assert_int_equal(archive_pack_file(p, "a", ZEROS, false, &why), 0);
-    assert_int_equal(archive_pack(p, content, ZEROS, &why), 0);
+    assert_int_equal(archive_pack_file(p, "a", ZEROS, false, &reason), 0);
+    assert_int_equal(archive_pack(p, content, ZEROS, &reason), 0);
     for (size_t i = 0; i < NOISE; i++) {
         noise = noise * 1664525 + 1013904223;
         content[i] = (uint8_t)(noise >> 24);
     }
-    assert_int_equal(archive_pack_file(p, "b", NOISE, false, &why), 0);
-    assert_int_equal(archive_pack(p, content, NOISE, &why), 0);
-    assert_int_equal(archive_pack_end(p, &why), 0);
+    assert_int_equal(archive_pack_file(p, "b", NOISE, false, &reason), 0);
+    assert_int_equal(archive_pack(p, content, NOISE, &reason), 0);
+    assert_int_equal(archive_pack_end(p, &reason), 0);
     archive_packer_free(p);
-    assert_int_equal(read_back(out, 64 * 1024, &shown, &why), 0);
+    assert_int_equal(read_back(out, 64 * 1024, &shown, &reason), 0);
     assert_int_equal(shown.bytes, ZEROS + NOISE);
     free(out.v);
     free(content);
@@ -203,7 +204,7 @@ static struct bytes squeeze(const uint8_t *plain, size_t n)
 }
 
 /* One file "f" of one byte, and the end, with one byte of the plain form changed. */
-static int judge(size_t at, uint8_t byte, size_t n, struct tfe_why *why)
+static int judge(size_t at, uint8_t byte, size_t n, struct tfe_reason *reason)
 {
     uint8_t plain[5 * TAR_BLOCK] = {0};
     struct tar_file file = {.name = "f", .size = 1};
@@ -212,42 +213,42 @@ static int judge(size_t at, uint8_t byte, size_t n, struct tfe_why *why)
     plain[TAR_BLOCK] = 'x';
     plain[at] = byte;
     struct bytes packed = squeeze(plain, n);
-    int rc = read_back(packed, packed.n, &shown, why);
+    int rc = read_back(packed, packed.n, &shown, reason);
     free(packed.v);
     return rc;
 }
 
 TEST(archive, there_is_one_form_of_a_header_and_all_else_is_refused)
 {
-    struct tfe_why why;
-    assert_int_equal(judge(TAR_BLOCK, 'y', 4 * TAR_BLOCK, &why), 0);
+    struct tfe_reason reason;
+    assert_int_equal(judge(TAR_BLOCK, 'y', 4 * TAR_BLOCK, &reason), 0);
     for (size_t at = 0; at < TAR_BLOCK; at++) { /* mode, owner, time, kind, links, devices, … */
-        assert_int_equal(judge(at, 0xa5, 4 * TAR_BLOCK, &why), TFE_EPROTO);
-        assert_non_null(strstr(why.text, "no bundle"));
+        assert_int_equal(judge(at, 0xa5, 4 * TAR_BLOCK, &reason), TFE_EPROTO);
+        assert_non_null(strstr(reason.text, "no bundle"));
     }
-    assert_int_equal(judge(TAR_BLOCK + 1, 1, 4 * TAR_BLOCK, &why), TFE_EPROTO);     /* between */
-    assert_int_equal(judge(4 * TAR_BLOCK - 1, 1, 4 * TAR_BLOCK, &why), TFE_EPROTO); /* the end */
-    assert_int_equal(judge(TAR_BLOCK, 'x', 5 * TAR_BLOCK, &why), TFE_EPROTO);       /* behind it */
-    assert_int_equal(judge(TAR_BLOCK, 'x', 3 * TAR_BLOCK, &why), TFE_EPROTO);       /* cut off */
-    assert_int_equal(judge(TAR_BLOCK, 'x', TAR_BLOCK + 1, &why), TFE_EPROTO);
+    assert_int_equal(judge(TAR_BLOCK + 1, 1, 4 * TAR_BLOCK, &reason), TFE_EPROTO);     /* between */
+    assert_int_equal(judge(4 * TAR_BLOCK - 1, 1, 4 * TAR_BLOCK, &reason), TFE_EPROTO); /* the end */
+    assert_int_equal(judge(TAR_BLOCK, 'x', 5 * TAR_BLOCK, &reason), TFE_EPROTO); /* behind it */
+    assert_int_equal(judge(TAR_BLOCK, 'x', 3 * TAR_BLOCK, &reason), TFE_EPROTO); /* cut off */
+    assert_int_equal(judge(TAR_BLOCK, 'x', TAR_BLOCK + 1, &reason), TFE_EPROTO);
 }
 
 TEST(archive, what_is_cut_off_or_goes_on_is_refused)
 {
     struct bytes packed = pack(some, 4);
     struct shown shown;
-    struct tfe_why why;
+    struct tfe_reason reason;
     const size_t whole = packed.n;
     for (packed.n = 0; packed.n < whole; packed.n++) {
-        assert_int_equal(read_back(packed, 7, &shown, &why), TFE_EPROTO);
+        assert_int_equal(read_back(packed, 7, &shown, &reason), TFE_EPROTO);
     }
     packed.v = realloc(packed.v, 2 * whole);
     memcpy(packed.v + whole, packed.v, whole); /* a second frame */
     packed.n = 2 * whole;
-    assert_int_equal(read_back(packed, 7, &shown, &why), TFE_EPROTO);
-    assert_int_equal(read_back(packed, packed.n, &shown, &why), TFE_EPROTO);
+    assert_int_equal(read_back(packed, 7, &shown, &reason), TFE_EPROTO);
+    assert_int_equal(read_back(packed, packed.n, &shown, &reason), TFE_EPROTO);
     packed.n = whole + 1;
-    assert_int_equal(read_back(packed, packed.n, &shown, &why), TFE_EPROTO);
+    assert_int_equal(read_back(packed, packed.n, &shown, &reason), TFE_EPROTO);
     free(packed.v);
 }
 
@@ -257,12 +258,12 @@ TEST(archive, a_bomb_is_left_alone_before_it_is_large)
     uint8_t *plain = calloc(1, size);
     struct tar_file file = {.name = "f", .size = size - TAR_BLOCK};
     struct shown shown;
-    struct tfe_why why;
+    struct tfe_reason reason;
     assert_true(tar_header_make(&file, plain));
     struct bytes packed = squeeze(plain, size);
     assert_true(packed.n < 64 * 1024);
-    assert_int_equal(read_back(packed, 4096, &shown, &why), TFE_ETOOBIG);
-    assert_non_null(strstr(why.text, "500 times itself"));
+    assert_int_equal(read_back(packed, 4096, &shown, &reason), TFE_ETOOBIG);
+    assert_non_null(strstr(reason.text, "500 times itself"));
     assert_true(shown.bytes < size / 2);
     free(packed.v);
     free(plain);
@@ -273,14 +274,14 @@ TEST(archive, one_more_file_than_may_be_is_refused)
     const size_t n = ARCHIVE_FILES_MAX + 1;
     uint8_t *plain = calloc(n + 2, TAR_BLOCK);
     struct shown shown;
-    struct tfe_why why;
+    struct tfe_reason reason;
     for (size_t i = 0; i < n; i++) {
         struct tar_file file = {.size = 0};
         (void)snprintf(file.name, sizeof(file.name), "%06zu", i);
         assert_true(tar_header_make(&file, plain + i * TAR_BLOCK));
     }
     struct bytes packed = squeeze(plain, (n + 2) * TAR_BLOCK);
-    assert_int_equal(read_back(packed, 4096, &shown, &why), TFE_ETOOBIG);
+    assert_int_equal(read_back(packed, 4096, &shown, &reason), TFE_ETOOBIG);
     free(packed.v);
     free(plain);
 }

@@ -250,7 +250,7 @@ TEST(log, pretty_is_a_sentence_for_people)
 {
     capture_pipe();
     log_init("tfe-agent", LOG_DEBUG_, LOG_PRETTY);
-    log_warn("port_still_accepts", LOG_U("port", 7), LOG_S("why", "say \"no\"\n\x01"),
+    log_warn("port_still_accepts", LOG_U("port", 7), LOG_S("reason", "say \"no\"\n\x01"),
              LOG_S("node", "0123456789abcdef0123456789abcdef"), LOG_U("ttl_ms", 1500),
              LOG_U("join_timeout_ms", 600000), LOG_S("empty", ""));
     const char *text = captured();
@@ -258,7 +258,7 @@ TEST(log, pretty_is_a_sentence_for_people)
     assert_string_equal(text + sizeof "00:00:00 " - 1,
                         "tfe-agent: warning: port still accepts: say \"no\"\\n\\u0001 "
                         "(port 7, node 01234567, ttl 1.5 s, join timeout 600 s)\n");
-    log_info("waiting", LOG_S("why", "spare: 2 of 2 are training"));
+    log_info("waiting", LOG_S("reason", "spare: 2 of 2 are training"));
     assert_string_equal(captured() + sizeof "00:00:00 " - 1,
                         "tfe-agent: spare: 2 of 2 are training\n");
     capture_stop();

@@ -73,14 +73,14 @@ TEST(shown, a_printed_line_moves_no_cursor)
         {"\xff", "\xef\xbf\xbd"},
     };
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
-        char room[SHOWN_LINE_MAX(64) + 1];
-        room[shown_line(lines[i][0], strlen(lines[i][0]), room)] = '\0';
+        char room[ESCAPE_LINE_MAX(64) + 1];
+        room[escape_line(lines[i][0], strlen(lines[i][0]), room)] = '\0';
         assert_string_equal(room, lines[i][1]);
     }
     char all[256];
-    char room[SHOWN_LINE_MAX(sizeof(all))];
+    char room[ESCAPE_LINE_MAX(sizeof(all))];
     memset(all, 0x7f, sizeof(all)); /* the widest there is */
-    assert_int_equal(shown_line(all, sizeof(all), room), sizeof(room));
+    assert_int_equal(escape_line(all, sizeof(all), room), sizeof(room));
 }
 
 TEST(id, any_text_becomes_one)
@@ -213,10 +213,10 @@ TEST(shown, characters_that_control_are_escaped_and_all_others_stay)
     };
     char room[64];
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        assert_string_equal(shown_text(cases[i].text, room, sizeof(room)), cases[i].shown);
+        assert_string_equal(escape_text(cases[i].text, room, sizeof(room)), cases[i].shown);
     }
-    assert_string_equal(shown_text("ab\x1b", room, 8), "ab"); /* no half of one */
-    assert_string_equal(shown_text("ab\x1b", room, 9), "ab\\u001b");
+    assert_string_equal(escape_text("ab\x1b", room, 8), "ab"); /* no half of one */
+    assert_string_equal(escape_text("ab\x1b", room, 9), "ab\\u001b");
 }
 
 TEST(text, puts_together_and_cuts)

@@ -136,9 +136,9 @@ void world_make(struct world *w)
     w->server_timeout_ms = HANDSHAKE_MS;
     w->client.other = &w->server;
     w->server.other = &w->client;
-    struct tfe_why why;
-    assert_int_equal(listener_new(w->base, "127.0.0.1", 0, world_on_accept, w, &w->listener, &why),
-                     0);
+    struct tfe_reason reason;
+    assert_int_equal(
+        listener_new(w->base, "127.0.0.1", 0, world_on_accept, w, &w->listener, &reason), 0);
 }
 
 void world_end(struct world *w)
@@ -333,10 +333,10 @@ static void wire_on_accept(void *ctx, int fd, const struct sockaddr *peer, sockl
 
 void wire_make(struct wire *wire, struct world *w, size_t step)
 {
-    struct tfe_why why;
+    struct tfe_reason reason;
     *wire = (struct wire){.w = w, .fd = {-1, -1}, .step = step};
     assert_int_equal(
-        listener_new(w->base, "127.0.0.1", 0, wire_on_accept, wire, &wire->listener, &why), 0);
+        listener_new(w->base, "127.0.0.1", 0, wire_on_accept, wire, &wire->listener, &reason), 0);
 }
 
 void wire_pause(struct wire *wire, int from)

@@ -161,7 +161,7 @@ static void on_answer(void *ctx, const struct http_answer *answer, const char *e
 static int make(void **state)
 {
     (void)state;
-    struct tfe_why why;
+    struct tfe_reason reason;
     memset(&seen, 0, sizeof seen);
     memset(&service, 0, sizeof service);
     service.fd = -1;
@@ -169,7 +169,7 @@ static int make(void **state)
     base = event_base_new();
     service.drip = evtimer_new(base, service_speak, NULL);
     http = http_new(base);
-    if (listener_new(base, "127.0.0.1", 0, on_accept, NULL, &listener, &why)) {
+    if (listener_new(base, "127.0.0.1", 0, on_accept, NULL, &listener, &reason)) {
         return -1;
     }
     (void)snprintf(place, sizeof place, "http://127.0.0.1:%u", listener_port(listener));
@@ -385,10 +385,10 @@ TEST_IN(http, a_silent_name_server_stops_neither_the_loop_nor_the_end)
 
 TEST_IN(http, v6_addresses_are_asked)
 {
-    struct tfe_why why;
+    struct tfe_reason reason;
     char url[64];
     listener_free(listener);
-    if (listener_new(base, "::1", 0, on_accept, NULL, &listener, &why)) {
+    if (listener_new(base, "::1", 0, on_accept, NULL, &listener, &reason)) {
         listener = NULL;
         SKIP("this machine has no IPv6");
     }

@@ -89,10 +89,10 @@ static const char *agent_token(uint8_t mark)
 
 static void put(const char *name, const char *text)
 {
-    struct tfe_why why;
+    struct tfe_reason reason;
     char line[512];
     const int n = snprintf(line, sizeof line, "%s\n", text);
-    assert_int_equal(state_dir_write(path_of(name), line, (size_t)n, &why), 0);
+    assert_int_equal(state_dir_write(path_of(name), line, (size_t)n, &reason), 0);
 }
 
 static struct join_wish agent_wish(void)
@@ -104,20 +104,20 @@ static struct join_wish agent_wish(void)
 static uint8_t found_mark(const struct join_wish *wish)
 {
     struct join_info info;
-    struct tfe_why why;
-    const int rc = join_find(wish, &info, &why);
+    struct tfe_reason reason;
+    const int rc = join_find(wish, &info, &reason);
     if (rc) {
-        fail_msg("%s", why.text);
+        fail_msg("%s", reason.text);
     }
     const uint8_t mark = info.token->server_public_key[0];
     join_done(&info);
     return mark;
 }
 
-static int refusal(const struct join_wish *wish, struct tfe_why *why)
+static int refusal(const struct join_wish *wish, struct tfe_reason *reason)
 {
     struct join_info info;
-    return join_find(wish, &info, why);
+    return join_find(wish, &info, reason);
 }
 
 #define FIXTURE make_directory, remove_directory
@@ -198,8 +198,8 @@ TEST_IN(join, a_file_that_others_may_read_is_refused)
         SKIP("only root gives files away, and is not refused by an owner");
     }
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct tfe_why why;
-        struct tfe_why said;
+        struct tfe_reason reason;
+        struct tfe_reason said;
         char path[PATH_MAX];
         put("f1", agent_token(2));
         wish.token_file = strcpy(path, path_of("f1"));
@@ -209,11 +209,11 @@ TEST_IN(join, a_file_that_others_may_read_is_refused)
             assert_int_equal(found_mark(&wish), 2);
             continue;
         }
-        assert_int_equal(refusal(&wish, &why), TFE_EAUTH);
+        assert_int_equal(refusal(&wish, &reason), TFE_EAUTH);
         const char *percent = strstr(cases[i].sentence, "%s");
-        why_set(&said, "token from --token-file: %.*s%s%s", (int)(percent - cases[i].sentence),
-                cases[i].sentence, path, percent + 2);
-        assert_string_equal(why.text, said.text);
+        reason_set(&said, "token from --token-file: %.*s%s%s", (int)(percent - cases[i].sentence),
+                   cases[i].sentence, path, percent + 2);
+        assert_string_equal(reason.text, said.text);
     }
 }
 
@@ -264,54 +264,54 @@ TEST_IN(join, the_best_role_in_the_state_directory_is_taken)
 TEST_IN(join, a_missing_token_says_where_it_looked_and_how_to_get_one)
 {
     struct join_wish wish = agent_wish();
-    struct tfe_why why;
+    struct tfe_reason reason;
     char want[PATH_MAX];
-    assert_int_equal(refusal(&wish, &why), TFE_EAUTH);
+    assert_int_equal(refusal(&wish, &reason), TFE_EAUTH);
     (void)snprintf(want, sizeof want,
                    "no token: none in --token, --token-file, TFE_TOKEN, TFE_TOKEN_FILE, and no "
                    "agent.token in %s; copy that file from the server's machine (tfe-rdzv names it "
                    "when it starts) and give it with --token-file",
                    directory);
-    assert_string_equal(why.text, want);
+    assert_string_equal(reason.text, want);
     wish.roles[1] = PRINCIPAL_ADMIN;
     wish.n_roles = 2;
-    assert_int_equal(refusal(&wish, &why), TFE_EAUTH);
-    assert_non_null(strstr(why.text, "no agent.token or admin.token in "));
+    assert_int_equal(refusal(&wish, &reason), TFE_EAUTH);
+    assert_non_null(strstr(reason.text, "no agent.token or admin.token in "));
 }
 
 TEST_IN(join, a_place_that_was_named_and_is_bad_is_not_passed_over)
 {
     char given[TOKEN_TEXT_MAX];
     struct join_wish wish = agent_wish();
-    struct tfe_why why;
+    struct tfe_reason reason;
     put("agent.token", agent_token(5));
     wish.token_file = "/nonexistent/token";
-    assert_int_equal(refusal(&wish, &why), TFE_EAUTH);
-    assert_string_equal(why.text,
+    assert_int_equal(refusal(&wish, &reason), TFE_EAUTH);
+    assert_string_equal(reason.text,
                         "token from --token-file: open /nonexistent/token: no such file or "
                         "directory");
     wish.token = strcpy(given, "tfe1_agent_nonsense");
-    assert_int_equal(refusal(&wish, &why), TFE_EAUTH);
-    assert_non_null(strstr(why.text, "what --token holds is no token"));
-    assert_null(strstr(why.text, "nonsense"));
+    assert_int_equal(refusal(&wish, &reason), TFE_EAUTH);
+    assert_non_null(strstr(reason.text, "what --token holds is no token"));
+    assert_null(strstr(reason.text, "nonsense"));
     static char huge[4096];
     memset(huge, 'a', sizeof huge - 1);
     wish.token = huge;
-    assert_int_equal(refusal(&wish, &why), TFE_EAUTH);
+    assert_int_equal(refusal(&wish, &reason), TFE_EAUTH);
 }
 
 TEST_IN(join, the_wrong_role_and_an_expired_token_are_told)
 {
     struct join_wish wish = agent_wish();
-    struct tfe_why why;
+    struct tfe_reason reason;
     char given[TOKEN_TEXT_MAX];
     wish.token = strcpy(given, token_text(PRINCIPAL_OBSERVER, 1, (struct tfe_wall){0}));
-    assert_int_equal(refusal(&wish, &why), TFE_EAUTH);
-    assert_string_equal(why.text,
+    assert_int_equal(refusal(&wish, &reason), TFE_EAUTH);
+    assert_string_equal(reason.text,
                         "the token from --token is for the role observer; this needs agent");
     wish.token = strcpy(given, token_text(PRINCIPAL_AGENT, 1, (struct tfe_wall){86400000}));
-    assert_int_equal(refusal(&wish, &why), TFE_EAUTH);
-    assert_string_equal(why.text,
+    assert_int_equal(refusal(&wish, &reason), TFE_EAUTH);
+    assert_string_equal(reason.text,
                         "the token from --token expired at 1970-01-02 00:00:00 UTC; get a new "
                         "one from the server's operator");
     const struct tfe_wall later = {clock_wall().ms + 3600000};
@@ -323,26 +323,26 @@ TEST_IN(join, the_endpoint_comes_from_option_file_or_default)
 {
     struct join_wish wish = agent_wish();
     struct join_info info;
-    struct tfe_why why;
+    struct tfe_reason reason;
     put("agent.token", agent_token(5));
-    assert_int_equal(join_find(&wish, &info, &why), 0);
+    assert_int_equal(join_find(&wish, &info, &reason), 0);
     assert_string_equal(info.host, "localhost");
     assert_int_equal(info.port, 5556);
     put("endpoint", "127.0.0.1:7001");
-    assert_int_equal(join_find(&wish, &info, &why), 0);
+    assert_int_equal(join_find(&wish, &info, &reason), 0);
     assert_string_equal(info.host, "127.0.0.1");
     assert_int_equal(info.port, 7001);
     wish.endpoint = "orchestrator";
-    assert_int_equal(join_find(&wish, &info, &why), 0);
+    assert_int_equal(join_find(&wish, &info, &reason), 0);
     assert_string_equal(info.host, "orchestrator");
     assert_int_equal(info.port, 5556);
     wish.endpoint = "orchestrator:99999";
-    assert_int_equal(join_find(&wish, &info, &why), TFE_EINVAL);
-    assert_string_equal(why.text, "--rdzv-endpoint: 'orchestrator:99999' is not HOST:PORT");
+    assert_int_equal(join_find(&wish, &info, &reason), TFE_EINVAL);
+    assert_string_equal(reason.text, "--rdzv-endpoint: 'orchestrator:99999' is not HOST:PORT");
     wish.endpoint = NULL;
     put("endpoint", "no endpoint");
-    assert_int_equal(join_find(&wish, &info, &why), TFE_EINVAL);
-    assert_non_null(strstr(why.text, path_of("endpoint")));
+    assert_int_equal(join_find(&wish, &info, &reason), TFE_EINVAL);
+    assert_non_null(strstr(reason.text, path_of("endpoint")));
 }
 
 int main(void)

@@ -39,11 +39,11 @@ static void on_accept(void *ctx, int fd, const struct sockaddr *peer, socklen_t 
 static int make(void **state)
 {
     (void)state;
-    struct tfe_why why;
+    struct tfe_reason reason;
     memset(&seen, 0, sizeof seen);
     n_clients = 0;
     base = event_base_new();
-    return listener_new(base, "127.0.0.1", 0, on_accept, &seen, &listener, &why);
+    return listener_new(base, "127.0.0.1", 0, on_accept, &seen, &listener, &reason);
 }
 
 static int end(void **state)
@@ -89,36 +89,37 @@ TEST_IN(listener, says_on_which_port_it_listens)
 TEST_IN(listener, a_used_port_is_named_in_the_sentence)
 {
     struct listener *second = NULL;
-    struct tfe_why why;
+    struct tfe_reason reason;
     char want[64];
-    assert_int_equal(
-        listener_new(base, "127.0.0.1", listener_port(listener), on_accept, &seen, &second, &why),
-        TFE_ESYS);
+    assert_int_equal(listener_new(base, "127.0.0.1", listener_port(listener), on_accept, &seen,
+                                  &second, &reason),
+                     TFE_ESYS);
     (void)snprintf(want, sizeof want, "port %u on 127.0.0.1 is in use", listener_port(listener));
-    assert_string_equal(why.text, want);
+    assert_string_equal(reason.text, want);
     assert_null(second);
 }
 
 TEST_IN(listener, addresses_that_are_none_or_elsewhere_are_refused)
 {
     struct listener *second = NULL;
-    struct tfe_why why;
+    struct tfe_reason reason;
     static const char *const bad[] = {"localhost", "", "1.2.3", "1.2.3.4:5", "[::1]"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_int_equal(listener_new(base, bad[i], 0, on_accept, &seen, &second, &why),
+        assert_int_equal(listener_new(base, bad[i], 0, on_accept, &seen, &second, &reason),
                          TFE_EINVAL);
-        assert_non_null(strstr(why.text, "is not a numeric address"));
+        assert_non_null(strstr(reason.text, "is not a numeric address"));
     }
     /* Reserved for documentation (RFC 5737): no machine has it. */
-    assert_int_equal(listener_new(base, "192.0.2.1", 0, on_accept, &seen, &second, &why), TFE_ESYS);
-    assert_string_equal(why.text, "192.0.2.1 is not an address of this machine");
+    assert_int_equal(listener_new(base, "192.0.2.1", 0, on_accept, &seen, &second, &reason),
+                     TFE_ESYS);
+    assert_string_equal(reason.text, "192.0.2.1 is not an address of this machine");
 }
 
 TEST_IN(listener, listens_on_v6)
 {
     struct listener *second = NULL;
-    struct tfe_why why;
-    if (listener_new(base, "::", 0, on_accept, &seen, &second, &why)) {
+    struct tfe_reason reason;
+    if (listener_new(base, "::", 0, on_accept, &seen, &second, &reason)) {
         SKIP("this machine has no IPv6");
     }
     /* v4 comes in too. */

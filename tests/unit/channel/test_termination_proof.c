@@ -17,43 +17,43 @@ TEST(death, is_the_hash_that_others_work_out)
 {
     struct tfe_id hash;
     assert_true(sodium_init() >= 0);
-    assert_int_equal(death_hash_of(BYTES_0_TO_31, &hash), 0);
+    assert_int_equal(proof_hash_of(BYTES_0_TO_31, &hash), 0);
     assert_string_equal(hash.text, HASH);
 }
 
 TEST(death, is_of_32_bytes_and_nothing_else)
 {
     struct tfe_id hash;
-    assert_int_equal(death_hash_of("", &hash), TFE_EINVAL);
-    assert_int_equal(death_hash_of("00", &hash), TFE_EINVAL);
-    assert_int_equal(death_hash_of(BYTES_0_TO_31 "00", &hash), TFE_EINVAL);
-    assert_int_equal(death_hash_of("z" BYTES_0_TO_31, &hash), TFE_EINVAL);
+    assert_int_equal(proof_hash_of("", &hash), TFE_EINVAL);
+    assert_int_equal(proof_hash_of("00", &hash), TFE_EINVAL);
+    assert_int_equal(proof_hash_of(BYTES_0_TO_31 "00", &hash), TFE_EINVAL);
+    assert_int_equal(proof_hash_of("z" BYTES_0_TO_31, &hash), TFE_EINVAL);
 }
 
 TEST(death, is_another_one_each_time)
 {
-    char one[DEATH_CHARS + 1];
-    char two[DEATH_CHARS + 1];
+    char one[PROOF_CHARS + 1];
+    char two[PROOF_CHARS + 1];
     assert_true(sodium_init() >= 0);
-    death_make(one);
-    death_make(two);
+    proof_make(one);
+    proof_make(two);
     assert_string_not_equal(one, two);
-    assert_int_equal(strlen(one), DEATH_CHARS);
+    assert_int_equal(strlen(one), PROOF_CHARS);
 }
 
 TEST(death, is_read_from_a_whole_line_only)
 {
-    static const char line[] = DEATH_LINE_PREFIX BYTES_0_TO_31 "\njob j\n";
-    const size_t n = DEATH_LINE_MAX - 1;
-    char got[DEATH_CHARS + 1];
+    static const char line[] = PROOF_LINE_PREFIX BYTES_0_TO_31 "\njob j\n";
+    const size_t n = PROOF_LINE_MAX - 1;
+    char got[PROOF_CHARS + 1];
     char other[sizeof(line)];
-    assert_true(death_read_line(line, sizeof(line) - 1, got));
+    assert_true(proof_read_line(line, sizeof(line) - 1, got));
     assert_string_equal(got, BYTES_0_TO_31);
-    assert_true(death_read_line(line, n, got));
+    assert_true(proof_read_line(line, n, got));
     for (size_t i = 0; i < n; i++) {
-        assert_false(death_read_line(line, i, got));
+        assert_false(proof_read_line(line, i, got));
         memcpy(other, line, sizeof(line));
         other[i] = 'X';
-        assert_false(death_read_line(other, n, got));
+        assert_false(proof_read_line(other, n, got));
     }
 }

@@ -22,12 +22,12 @@ struct settings {
     uint32_t max;
 };
 
-static int parse_range(void *settings, const char *value, struct tfe_why *why)
+static int parse_range(void *settings, const char *value, struct tfe_reason *reason)
 {
     struct settings *s = settings;
     char rest;
     if (sscanf(value, "%u:%u%c", &s->min, &s->max, &rest) != 2 || s->min > s->max) {
-        why_set(why, "'%s' is not MIN:MAX", value);
+        reason_set(reason, "'%s' is not MIN:MAX", value);
         return TFE_EINVAL;
     }
     return 0;
@@ -110,7 +110,7 @@ struct outcome {
     enum options_result result;
     int operand;
     char ignored[64];
-    struct tfe_why why;
+    struct tfe_reason reason;
 };
 
 static struct outcome parse_with(const struct option_table *table, const char *const *args)
@@ -125,17 +125,17 @@ static struct outcome parse_with(const struct option_table *table, const char *c
     argv[argc] = NULL;
     struct outcome o = {.rc = 0};
     o.rc = options_parse(table, argc, argv, &o.s, &o.result, &o.operand, o.ignored,
-                         sizeof o.ignored, &o.why);
+                         sizeof o.ignored, &o.reason);
     return o;
 }
 
 #define PARSE(...) parse_with(&stopping, (const char *const[]){"tfe-agent", __VA_ARGS__, NULL})
 #define PARSE_NOTHING() parse_with(&stopping, (const char *const[]){"tfe-agent", NULL})
 
-static void assert_refused(struct outcome o, const char *why)
+static void assert_refused(struct outcome o, const char *reason)
 {
     assert_int_equal(o.rc, TFE_EINVAL);
-    assert_string_equal(o.why.text, why);
+    assert_string_equal(o.reason.text, reason);
 }
 
 TEST(options, fallbacks_hold_where_nothing_is_said)
@@ -420,16 +420,16 @@ TEST(options, numbers_of_nodes)
     } good[] = {{"1", 1, 1}, {"2:4", 2, 4}, {"3:3", 3, 3}, {"1:65536", 1, 65536}};
     static const char *const bad[] = {"0",   "0:4", "2:0",  "4:2", "2:",    ":2",     "2:4x",
                                       "2x4", "",    "-1:2", "1:",  "2:4:6", "1:65537"};
-    struct tfe_why why;
+    struct tfe_reason reason;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         uint32_t min = 0, max = 0;
-        assert_int_equal(options_nodes(good[i].text, &min, &max, &why), 0);
+        assert_int_equal(options_nodes(good[i].text, &min, &max, &reason), 0);
         assert_int_equal(min, good[i].min);
         assert_int_equal(max, good[i].max);
     }
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         uint32_t min = 7, max = 7;
-        assert_int_equal(options_nodes(bad[i], &min, &max, &why), TFE_EINVAL);
+        assert_int_equal(options_nodes(bad[i], &min, &max, &reason), TFE_EINVAL);
         assert_int_equal(min, 7);
         assert_int_equal(max, 7);
     }

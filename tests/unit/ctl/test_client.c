@@ -21,7 +21,7 @@ static struct {
     struct tfe_mono now;
     struct event *timer; /* that waits, for so long */
     long timer_ms;
-    char why[64];
+    char reason[64];
     char said[256]; /* of questions: how each ended */
 } f;
 
@@ -123,9 +123,9 @@ static void row(void)
                            .u.event_row = {.number = 1, .kind = "k", .says = "s"}});
 }
 
-static void on_waiting(void *ctx, const char *why)
+static void on_waiting(void *ctx, const char *reason)
 {
-    (void)snprintf(f.why, sizeof f.why, "%s", why);
+    (void)snprintf(f.reason, sizeof f.reason, "%s", reason);
 }
 
 static void on_connected(void *ctx)
@@ -216,7 +216,7 @@ TEST_IN(client, asks_again_what_was_not_answered_and_begins_its_list_anew)
     established();
     row();
     closed(CHANNEL_RESET);
-    assert_string_equal(f.why, "so it ended");
+    assert_string_equal(f.reason, "so it ended");
     assert_false(client_is_connected(f.client));
     fire();
     assert_int_equal(f.dials, 2);
@@ -256,7 +256,7 @@ TEST_IN(client, dials_anew_where_the_server_is_silent)
     established();
     f.ops->silent(f.ctx, the_channel);
     assert_false(f.is_there);
-    assert_string_equal(f.why, "it does not answer");
+    assert_string_equal(f.reason, "it does not answer");
     fire();
     established();
     hears((struct tfe_msg){.type = MSG_STATUS_END});

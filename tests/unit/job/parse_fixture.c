@@ -8,7 +8,7 @@
 #include "tests/unit/test_runner.h"
 
 static json_t *last;
-static struct tfe_why warned;
+static struct tfe_reason warned;
 
 void reading_done(void)
 {
@@ -18,10 +18,10 @@ void reading_done(void)
 
 const json_t *reads(const char *text)
 {
-    struct tfe_why why = {""};
+    struct tfe_reason reason = {""};
     reading_done();
-    if (job_text_read(text, strlen(text), &last, &warned, &why)) {
-        print_message("refused: %s\n", why.text);
+    if (job_text_read(text, strlen(text), &last, &warned, &reason)) {
+        print_message("refused: %s\n", reason.text);
         fail();
     }
     return last;
@@ -34,17 +34,17 @@ const char *reading_warned(void)
 
 bool is_refused(const char *text, const char *part)
 {
-    struct tfe_why why = {""};
-    struct tfe_why warning;
+    struct tfe_reason reason = {""};
+    struct tfe_reason warning;
     json_t *job = NULL;
-    if (job_text_read(text, strlen(text), &job, &warning, &why) == 0) {
+    if (job_text_read(text, strlen(text), &job, &warning, &reason) == 0) {
         print_message("not refused, for: %s\n", part);
         json_decref(job);
         return false;
     }
     assert_null(job);
-    if (!strstr(why.text, part)) {
-        print_message("refused: %s\n     for: %s\n", why.text, part);
+    if (!strstr(reason.text, part)) {
+        print_message("refused: %s\n     for: %s\n", reason.text, part);
         return false;
     }
     return true;

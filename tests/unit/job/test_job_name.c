@@ -20,9 +20,9 @@ static const uint8_t first[JOB_NAME_RANDOM] = {0, 1, 26, 27, 255};
 static const char *made(const char *text, const uint8_t random[JOB_NAME_RANDOM])
 {
     json_t *job = (json_t *)(uintptr_t)reads(text); /* it is the story's own */
-    struct tfe_why why;
+    struct tfe_reason reason;
     assert_true(job_name_is_wanted(job));
-    assert_int_equal(job_name_make(job, random, &why), 0);
+    assert_int_equal(job_name_make(job, random, &reason), 0);
     assert_false(job_name_is_wanted(job));
     const char *name = json_string_value(json_object_get(job, "name"));
     assert_true(id_is_valid(name));
@@ -83,13 +83,13 @@ TEST_IN(job_name, is_no_longer_than_a_name_may_be)
 TEST_IN(job_name, each_random_byte_counts_and_it_is_made_anew_where_it_is_taken)
 {
     json_t *job = (json_t *)(uintptr_t)reads("command: [python, train.py]");
-    struct tfe_why why;
+    struct tfe_reason reason;
     for (size_t i = 0; i < JOB_NAME_RANDOM; i++) {
         uint8_t random[JOB_NAME_RANDOM] = {0};
         char expected[] = "train-bbbbb";
         random[i] = 3;
         expected[6 + i] = 'f';
-        assert_int_equal(job_name_make(job, random, &why), 0);
+        assert_int_equal(job_name_make(job, random, &reason), 0);
         assert_string_equal(json_string_value(json_object_get(job, "name")), expected);
     }
 }

@@ -599,21 +599,21 @@ TEST(tfjob, each_piece_of_memory_may_fail)
     size_t failures = 0;
     json_set_alloc_funcs(scarce_malloc, free);
     do {
-        struct tfe_why why = {""};
-        struct tfe_why warning;
+        struct tfe_reason reason = {""};
+        struct tfe_reason warning;
         json_t *job = NULL;
         pieces_left = ++n;
         is_out_of_memory = false;
-        int rc = job_text_read(text, strlen(text), &job, &warning, &why);
+        int rc = job_text_read(text, strlen(text), &job, &warning, &reason);
         pieces_left = 0;
         /* No job comes without a part of it. */
         if (rc) {
             assert_null(job);
             if (rc != TFE_ENOMEM) {
-                print_message("piece %zu: %s\n", n, why.text);
+                print_message("piece %zu: %s\n", n, reason.text);
             }
             assert_int_equal(rc, TFE_ENOMEM);
-            assert_string_equal(why.text, "out of memory");
+            assert_string_equal(reason.text, "out of memory");
             failures++;
         } else {
             assert_true(has(job, "command", "['python','t.py','b']"));

@@ -8,11 +8,11 @@
 /* Compares with JSON; NULL where the text is refused with a sentence that has json in it. */
 static void gives(const char *text, const char *json)
 {
-    struct tfe_why why = {""};
+    struct tfe_reason reason = {""};
     json_t *tree = NULL;
-    int rc = yaml_tree_read(text, strlen(text), &tree, &why);
+    int rc = yaml_tree_read(text, strlen(text), &tree, &reason);
     if (rc) {
-        print_message("refused: %s\n", why.text);
+        print_message("refused: %s\n", reason.text);
     }
     assert_int_equal(rc, 0);
     char *got = json_dumps(tree, JSON_COMPACT | JSON_ENCODE_ANY);
@@ -23,12 +23,12 @@ static void gives(const char *text, const char *json)
 
 static void refuses_bytes(const char *text, size_t n, int code, const char *part)
 {
-    struct tfe_why why = {""};
+    struct tfe_reason reason = {""};
     json_t *tree = NULL;
-    assert_int_equal(yaml_tree_read(text, n, &tree, &why), code);
+    assert_int_equal(yaml_tree_read(text, n, &tree, &reason), code);
     assert_null(tree);
-    if (!strstr(why.text, part)) {
-        print_message("refused: %s\n", why.text);
+    if (!strstr(reason.text, part)) {
+        print_message("refused: %s\n", reason.text);
         fail();
     }
 }
@@ -110,9 +110,9 @@ TEST(yaml_tree, depth_number_and_length_are_bounded)
     memset(deep, '[', YAML_TREE_DEPTH_MAX);
     memset(deep + YAML_TREE_DEPTH_MAX, ']', YAML_TREE_DEPTH_MAX);
     deep[2 * YAML_TREE_DEPTH_MAX] = '\0';
-    struct tfe_why why;
+    struct tfe_reason reason;
     json_t *tree;
-    assert_int_equal(yaml_tree_read(deep, strlen(deep), &tree, &why), 0);
+    assert_int_equal(yaml_tree_read(deep, strlen(deep), &tree, &reason), 0);
     json_decref(tree);
     memset(deep, '[', sizeof(deep));
     refuses_bytes(deep, YAML_TREE_DEPTH_MAX + 1, TFE_ETOOBIG, "nested deeper");

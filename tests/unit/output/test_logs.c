@@ -82,9 +82,9 @@ static const char *text_of(const char *name)
 static struct log_writer *writer(uint64_t max_bytes)
 {
     struct log_writer *w;
-    struct tfe_why why;
+    struct tfe_reason reason;
     struct log_wish wish = {.root = root, .max_bytes = max_bytes};
-    assert_int_equal(log_writer_new(&wish, &w, &why), 0);
+    assert_int_equal(log_writer_new(&wish, &w, &reason), 0);
     return w;
 }
 
@@ -135,11 +135,11 @@ TEST_IN(logs, a_job_whose_name_is_a_path_writes_nothing)
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         struct log_place place = place_of(3, 0, LOG_STDOUT);
         struct log_file file;
-        struct tfe_why why;
+        struct tfe_reason reason;
         memset(place.job.text, 0, sizeof(place.job.text));
         memcpy(place.job.text, names[i], strlen(names[i]));
         log_file_init(&file);
-        assert_false(log_file_write(&file, below, &place, 0, 0, "x\n", 2, &why));
+        assert_false(log_file_write(&file, below, &place, 0, 0, "x\n", 2, &reason));
         log_file_done(&file);
     }
     assert_string_equal(text_of("run-2/epoch-3/rank-0.stdout"), "?");
@@ -188,11 +188,11 @@ TEST_IN(logs, a_line_longer_than_a_file_is_cut)
 {
     struct log_file file;
     struct log_place place = place_of(1, 0, LOG_STDOUT);
-    struct tfe_why why;
+    struct tfe_reason reason;
     log_file_init(&file);
     char text[10000];
     memset(text, 'x', sizeof(text));
-    assert_true(log_file_write(&file, root, &place, 4096, 0, text, sizeof(text), &why));
+    assert_true(log_file_write(&file, root, &place, 4096, 0, text, sizeof(text), &reason));
     log_file_done(&file);
     assert_int_equal(strlen(text_of("mnist/latest/rank-0.stdout.old")), 4096);
     assert_int_equal(strlen(text_of("mnist/latest/rank-0.stdout")), sizeof(text) - 2 * 4096);
@@ -203,21 +203,22 @@ TEST_IN(logs, a_full_disk_loses_whole_lines_and_counts_them)
 {
     struct log_file file;
     struct log_place place = place_of(1, 0, LOG_STDERR);
-    struct tfe_why why;
+    struct tfe_reason reason;
     struct rlimit before, tight;
     log_file_init(&file);
-    assert_true(log_file_write(&file, root, &place, 0, 0, "begin\n", 6, &why));
+    assert_true(log_file_write(&file, root, &place, 0, 0, "begin\n", 6, &reason));
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     tight = before;
     tight.rlim_cur = 10;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &tight), 0);
-    assert_false(log_file_write(&file, root, &place, 0, 0, "cut here\nlost\nlost, too", 23, &why));
-    assert_non_null(strstr(why.text, "rank-0.stderr"));
-    assert_false(log_file_write(&file, root, &place, 0, 0, " long\nlost", 10, &why));
+    assert_false(
+        log_file_write(&file, root, &place, 0, 0, "cut here\nlost\nlost, too", 23, &reason));
+    assert_non_null(strstr(reason.text, "rank-0.stderr"));
+    assert_false(log_file_write(&file, root, &place, 0, 0, " long\nlost", 10, &reason));
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-    assert_true(log_file_write(&file, root, &place, 0, 2, " end of it\nback\n", 16, &why));
+    assert_true(log_file_write(&file, root, &place, 0, 2, " end of it\nback\n", 16, &reason));
     /* The line that was cut has ended: of what is lost now the next one is no rest. */
-    assert_true(log_file_write(&file, root, &place, 0, 3, "whole\n", 6, &why));
+    assert_true(log_file_write(&file, root, &place, 0, 3, "whole\n", 6, &reason));
     log_file_done(&file);
     assert_string_equal(text_of("mnist/latest/rank-0.stderr"),
                         "begin\ncut \ntfe-agent: 6 lines were lost here\nback\n"
@@ -228,15 +229,15 @@ TEST_IN(logs, a_folder_that_was_cleared_away_is_made_anew)
 {
     struct log_file file;
     struct log_place place = place_of(1, 0, LOG_STDOUT);
-    struct tfe_why why;
+    struct tfe_reason reason;
     char text[3000]; /* a line that has not ended, and one that does */
     memset(text, 'x', sizeof(text));
     log_file_init(&file);
-    assert_true(log_file_write(&file, root, &place, 4096, 0, text, sizeof(text), &why));
+    assert_true(log_file_write(&file, root, &place, 4096, 0, text, sizeof(text), &reason));
     folder_remove(folder_path(root, "mnist"));
     text[sizeof(text) - 1] = '\n';
-    assert_false(log_file_write(&file, root, &place, 4096, 0, text, sizeof(text), &why));
-    assert_true(log_file_write(&file, root, &place, 4096, 0, "here\n", 5, &why));
+    assert_false(log_file_write(&file, root, &place, 4096, 0, text, sizeof(text), &reason));
+    assert_true(log_file_write(&file, root, &place, 4096, 0, "here\n", 5, &reason));
     log_file_done(&file);
     /* A new file begins with no line to be ended. */
     assert_string_equal(text_of("mnist/latest/rank-0.stdout"),
@@ -246,15 +247,15 @@ TEST_IN(logs, a_folder_that_was_cleared_away_is_made_anew)
 TEST_IN(logs, a_directory_that_cannot_be_written_is_named_at_once)
 {
     struct log_writer *w;
-    struct tfe_why why;
+    struct tfe_reason reason;
     folder_write(folder_path(root, "file"), "");
     struct log_wish wish = {.root = folder_path(root, "file")};
-    assert_int_equal(log_writer_new(&wish, &w, &why), TFE_ESYS);
-    assert_non_null(strstr(why.text, "--log-dir"));
+    assert_int_equal(log_writer_new(&wish, &w, &reason), TFE_ESYS);
+    assert_non_null(strstr(reason.text, "--log-dir"));
     wish.root = folder_path(root, "file/below");
-    assert_int_equal(log_writer_new(&wish, &w, &why), TFE_ESYS);
+    assert_int_equal(log_writer_new(&wish, &w, &reason), TFE_ESYS);
     wish.root = folder_path(root, "a/b/c/"); /* made with all above it */
-    assert_int_equal(log_writer_new(&wish, &w, &why), 0);
+    assert_int_equal(log_writer_new(&wish, &w, &reason), 0);
     log_writer_free(w, PATIENCE_MS);
     assert_int_equal(access(folder_path(root, "a/b/c"), W_OK), 0);
 }
@@ -263,7 +264,7 @@ TEST_IN(logs, a_directory_that_cannot_be_written_is_named_at_once)
 TEST_IN(logs, a_link_is_not_followed_and_others_read_nothing)
 {
     struct log_writer *w;
-    struct tfe_why why;
+    struct tfe_reason reason;
     struct stat st;
     struct log_file file;
     struct log_place place = place_of(1, 0, LOG_STDOUT);
@@ -274,10 +275,10 @@ TEST_IN(logs, a_link_is_not_followed_and_others_read_nothing)
     assert_int_equal(mkdir(folder_path(root, "elsewhere"), 0700), 0);
     assert_int_equal(symlink(folder_path(root, "elsewhere"), link), 0);
     struct log_wish wish = {.root = link};
-    assert_int_equal(log_writer_new(&wish, &w, &why), TFE_ESYS);
-    assert_non_null(strstr(why.text, "without following a link"));
+    assert_int_equal(log_writer_new(&wish, &w, &reason), TFE_ESYS);
+    assert_non_null(strstr(reason.text, "without following a link"));
     log_file_init(&file);
-    assert_true(log_file_write(&file, at, &place, 0, 0, "x\n", 2, &why));
+    assert_true(log_file_write(&file, at, &place, 0, 0, "x\n", 2, &reason));
     log_file_done(&file);
     assert_int_equal(stat(at, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0700);
@@ -288,7 +289,7 @@ TEST_IN(logs, a_link_is_not_followed_and_others_read_nothing)
     place.run = 3;
     assert_int_equal(symlink(folder_path(root, "elsewhere"), folder_path(root, "logs/mnist/run-3")),
                      0);
-    assert_false(log_file_write(&file, at, &place, 0, 0, "x\n", 2, &why));
+    assert_false(log_file_write(&file, at, &place, 0, 0, "x\n", 2, &reason));
     log_file_done(&file);
     assert_int_equal(rmdir(folder_path(root, "elsewhere")), 0); /* empty */
 }
@@ -540,9 +541,9 @@ TEST_IN(logs, the_writer_removes_old_ones_when_it_starts)
 {
     make_old("mnist/run-1/epoch-1", "rank-0.stdout", 8);
     struct log_writer *w;
-    struct tfe_why why;
+    struct tfe_reason reason;
     struct log_wish wish = {.root = root, .keep_ms = 7u * 86400000u};
-    assert_int_equal(log_writer_new(&wish, &w, &why), 0);
+    assert_int_equal(log_writer_new(&wish, &w, &reason), 0);
     long give_up = folder_ms() + PATIENCE_MS;
     while (access(folder_path(root, "mnist/run-1"), F_OK) == 0) {
         assert_true(folder_ms() < give_up);
@@ -555,9 +556,9 @@ TEST_IN(logs, the_writer_removes_old_ones_when_it_starts)
 TEST_IN(logs, a_file_in_use_is_never_old)
 {
     struct log_writer *w;
-    struct tfe_why why;
+    struct tfe_reason reason;
     struct log_wish wish = {.root = root, .keep_ms = 4000}; /* looked at four times as often */
-    assert_int_equal(log_writer_new(&wish, &w, &why), 0);
+    assert_int_equal(log_writer_new(&wish, &w, &reason), 0);
     struct log_place place = place_of(1, 0, LOG_STDOUT);
     struct log_target *silent = log_writer_open(w, &place);
     place.rank = 1;

@@ -24,8 +24,8 @@ static int outcome_in(const struct sandbox *sandbox, int (*call)(void))
 {
     pid_t pid = fork();
     if (pid == 0) {
-        struct tfe_why why;
-        if (sandbox_enter(sandbox, &why) != 0) {
+        struct tfe_reason reason;
+        if (sandbox_enter(sandbox, &reason) != 0) {
             _exit(255);
         }
         errno = 0;

@@ -26,8 +26,8 @@ static int teardown(void **state)
 static struct private_dir make(void)
 {
     struct private_dir dir;
-    struct tfe_why why;
-    assert_int_equal(private_dir_new(base, &dir, &why), 0);
+    struct tfe_reason reason;
+    assert_int_equal(private_dir_new(base, &dir, &reason), 0);
     return dir;
 }
 
@@ -109,14 +109,14 @@ TEST_IN(private_dir, what_only_looks_like_ours_is_left_alone)
 TEST_IN(private_dir, a_place_that_cannot_be_used_is_named)
 {
     struct private_dir dir;
-    struct tfe_why why;
-    assert_int_equal(private_dir_new(folder_path(base, "nowhere"), &dir, &why), TFE_ESYS);
-    assert_non_null(strstr(why.text, "nowhere"));
+    struct tfe_reason reason;
+    assert_int_equal(private_dir_new(folder_path(base, "nowhere"), &dir, &reason), TFE_ESYS);
+    assert_non_null(strstr(reason.text, "nowhere"));
     assert_int_equal(dir.fd, -1);
     char deep[200];
     memset(deep, 'x', sizeof(deep));
     deep[0] = '/';
     deep[sizeof(deep) - 1] = '\0';
-    assert_int_equal(private_dir_new(deep, &dir, &why), TFE_ETOOBIG);
+    assert_int_equal(private_dir_new(deep, &dir, &reason), TFE_ETOOBIG);
     private_dir_done(&dir);
 }

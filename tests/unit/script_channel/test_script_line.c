@@ -11,8 +11,8 @@ static char longest[1026]; /* a pattern of one byte too many */
 static bool reads(const char *pattern, const char *line, struct script_message *ret)
 {
     struct script_line *s = NULL;
-    struct tfe_why why = {.text = ""};
-    assert_int_equal(script_line_new(pattern, &s, &why), 0);
+    struct tfe_reason reason = {.text = ""};
+    assert_int_equal(script_line_new(pattern, &s, &reason), 0);
     bool does = script_line_read(s, line, strlen(line), ret);
     script_line_free(s);
     return does;
@@ -71,9 +71,9 @@ TEST(script_line, a_pattern_that_makes_no_sense_or_is_too_large_is_refused)
     memcpy(longest, "(?<step>x)", 10);
     for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
         struct script_line *s = NULL;
-        struct tfe_why why = {.text = ""};
-        assert_int_equal(script_line_new(patterns[i], &s, &why), TFE_EINVAL);
-        assert_true(why.text[0] != '\0');
+        struct tfe_reason reason = {.text = ""};
+        assert_int_equal(script_line_new(patterns[i], &s, &reason), TFE_EINVAL);
+        assert_true(reason.text[0] != '\0');
     }
 }
 
@@ -96,8 +96,8 @@ TEST(script_line, no_pattern_holds_the_agent_up)
     for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
         struct script_line *s = NULL;
         struct script_message m;
-        struct tfe_why why;
-        if (script_line_new(patterns[i], &s, &why) != 0) {
+        struct tfe_reason reason;
+        if (script_line_new(patterns[i], &s, &reason) != 0) {
             continue; /* refused is as good */
         }
         const int64_t began = cpu_ms();

@@ -8,8 +8,8 @@
 
 static int read_text(const char *text, struct script_message *ret)
 {
-    struct tfe_why why;
-    return script_message_read(text, strlen(text), ret, &why);
+    struct tfe_reason reason;
+    return script_message_read(text, strlen(text), ret, &reason);
 }
 
 TEST(script_message, hello_says_who_listens)
@@ -78,7 +78,7 @@ TEST(script_message, a_hook_may_not_know_the_step_and_says_who_it_is)
                                &m),
                      0);
     assert_int_equal(m.remark, REMARK_HOOK_FAILED);
-    assert_string_equal(m.why, "steps: x");
+    assert_string_equal(m.reason, "steps: x");
     assert_int_equal(
         read_text("{\"type\":\"remark\",\"epoch\":1,\"rank\":0,\"what\":\"else\"}", &m), 0);
     assert_int_equal(m.remark, REMARK_UNKNOWN);
@@ -130,9 +130,9 @@ TEST(script_message, wrong_types_sizes_and_repeated_members_are_refused)
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         struct script_message m = {.step = 4711};
-        struct tfe_why why = {.text = ""};
-        if (script_message_read(wrong[i], strlen(wrong[i]), &m, &why) != TFE_EINVAL ||
-            !why.text[0] || m.step != 4711) {
+        struct tfe_reason reason = {.text = ""};
+        if (script_message_read(wrong[i], strlen(wrong[i]), &m, &reason) != TFE_EINVAL ||
+            !reason.text[0] || m.step != 4711) {
             fail_msg("taken: %s", wrong[i]);
         }
     }
@@ -142,19 +142,19 @@ TEST(script_message, long_and_deep_ones_are_refused)
 {
     static char text[SCRIPT_MESSAGE_MAX + 2];
     struct script_message m;
-    struct tfe_why why;
+    struct tfe_reason reason;
     memset(text, '[', SCRIPT_MESSAGE_MAX);
-    assert_int_equal(script_message_read(text, SCRIPT_MESSAGE_MAX, &m, &why), TFE_EINVAL);
+    assert_int_equal(script_message_read(text, SCRIPT_MESSAGE_MAX, &m, &reason), TFE_EINVAL);
     memset(text, ' ', sizeof(text));
     static const char good[] = "{\"type\":\"progress\",\"epoch\":1,\"rank\":0,\"step\":1}";
     memcpy(text, good, sizeof(good) - 1);
-    assert_int_equal(script_message_read(text, SCRIPT_MESSAGE_MAX, &m, &why), 0);
-    assert_int_equal(script_message_read(text, SCRIPT_MESSAGE_MAX + 1, &m, &why), TFE_EINVAL);
+    assert_int_equal(script_message_read(text, SCRIPT_MESSAGE_MAX, &m, &reason), 0);
+    assert_int_equal(script_message_read(text, SCRIPT_MESSAGE_MAX + 1, &m, &reason), TFE_EINVAL);
     int n = snprintf(text, sizeof(text),
                      "{\"type\":\"checkpoint\",\"epoch\":1,\"rank\":0,\"step\":1,"
                      "\"path\":\"%04500d\"}",
                      0);
-    assert_int_equal(script_message_read(text, (size_t)n, &m, &why), TFE_EINVAL);
+    assert_int_equal(script_message_read(text, (size_t)n, &m, &reason), TFE_EINVAL);
 }
 
 TEST(script_message, the_agent_says_save_and_stop)

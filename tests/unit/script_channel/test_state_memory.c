@@ -23,17 +23,17 @@ struct stage {
     uint32_t place; /* … of the last one */
     int fd;
     uint64_t bytes;
-    char why[400];
+    char reason[400];
 };
 
-static void on_answer(void *ctx, uint32_t place, int fd, uint64_t bytes, const char *why)
+static void on_answer(void *ctx, uint32_t place, int fd, uint64_t bytes, const char *reason)
 {
     struct stage *s = ctx;
     s->answers++;
     s->place = place;
     s->fd = fd;
     s->bytes = bytes;
-    snprintf(s->why, sizeof s->why, "%s", why);
+    snprintf(s->reason, sizeof s->reason, "%s", reason);
 }
 
 static void begin(struct stage *s, uint64_t limit)
@@ -57,7 +57,7 @@ static bool gets(struct stage *s, uint32_t place, uint64_t units)
     event_base_dispatch(s->base);
     assert_int_equal(s->answers, before + 1);
     assert_int_equal(s->place, place);
-    assert_int_equal(s->fd >= 0, s->why[0] == '\0' && s->bytes > 0);
+    assert_int_equal(s->fd >= 0, s->reason[0] == '\0' && s->bytes > 0);
     return s->fd >= 0;
 }
 
@@ -78,7 +78,7 @@ TEST(state_memory, of_all_places_together_is_at_most_what_somebody_has_set)
     begin(&s, 100 * UNIT);
     assert_true(gets(&s, 0, 60));
     assert_false(gets(&s, 1, 41));
-    assert_non_null(strstr(s.why, "--state-memory allows 6 MiB on this node"));
+    assert_non_null(strstr(s.reason, "--state-memory allows 6 MiB on this node"));
     assert_true(gets(&s, 1, 40));
     assert_true(gets(&s, 0, 60)); /* which it has */
     assert_false(gets(&s, 0, 61));
@@ -107,7 +107,7 @@ TEST(state_memory, is_a_quarter_of_what_is_free_where_nobody_has_set_it)
     begin(&s, STATE_MEMORY_AUTO);
     set_units_free(400);
     assert_false(gets(&s, 0, 101));
-    assert_non_null(strstr(s.why, "of which it may take 6"));
+    assert_non_null(strstr(s.reason, "of which it may take 6"));
     assert_true(gets(&s, 0, 100));
     /* What is promised and not filled yet is not free. */
     state_memory_ask(s.memory, 1, 100 * UNIT);
@@ -136,7 +136,7 @@ TEST(state_memory, that_somebody_has_set_still_leaves_a_quarter_of_what_is_free)
     end(&s);
     begin(&s, 0);
     assert_false(gets(&s, 0, 1));
-    assert_string_equal(s.why, "--state-memory=0");
+    assert_string_equal(s.reason, "--state-memory=0");
     end(&s);
 }
 

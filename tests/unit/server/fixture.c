@@ -20,8 +20,8 @@ static void start_parts(struct fixture *f, uint32_t max_agents)
                                        .max_sessions = max_agents,
                                        .max_nodes = max_agents};
     struct store *store;
-    struct tfe_why why;
-    assert_int_equal(store_open(NULL, 7, clock_wall(), NULL, &store, &why), 0);
+    struct tfe_reason reason;
+    assert_int_equal(store_open(NULL, 7, clock_wall(), NULL, &store, &reason), 0);
     assert_int_equal(driver_new(f->world.base, &config, &f->driver), 0);
     const struct rdzv *core = driver_core(f->driver);
     assert_int_equal(bans_new(&f->bans), 0);
@@ -40,19 +40,19 @@ static void start_parts(struct fixture *f, uint32_t max_agents)
                                      .ttl_ms = 10000};
     assert_int_equal(pool_new(&pool, &f->pool), 0);
     driver_listen(f->driver, pool_trace, f->pool);
-    assert_int_equal(pool_load(f->pool, store, &why), 0);
-    assert_int_equal(driver_set_store(f->driver, store, 0, &why), 0);
+    assert_int_equal(pool_load(f->pool, store, &reason), 0);
+    assert_int_equal(driver_set_store(f->driver, store, 0, &reason), 0);
     pool_keep(f->pool, driver_writer(f->driver));
 }
 
 void fixture_begin(struct fixture *f, const struct session_ops *ops, uint32_t max_agents)
 {
-    struct tfe_why why;
+    struct tfe_reason reason;
     memset(f, 0, sizeof *f);
     folder_make(f->dir);
     world_make(&f->world);
-    assert_int_equal(keys_open(f->dir, 0, &f->keys, &why), 0);
-    assert_int_equal(addresses_parse(&f->allowed, "192.0.2.0/26", &why), 0);
+    assert_int_equal(keys_open(f->dir, 0, &f->keys, &reason), 0);
+    assert_int_equal(addresses_parse(&f->allowed, "192.0.2.0/26", &reason), 0);
     start_parts(f, max_agents);
     const struct sessions_config config = {.base = f->world.base,
                                            .hello = keys_hello(f->keys),
@@ -76,7 +76,7 @@ void fixture_begin(struct fixture *f, const struct session_ops *ops, uint32_t ma
     assert_int_equal(sessions_new(&config, &f->all), 0);
     driver_set_sessions(f->driver, f->all);
     assert_int_equal(
-        listener_new(f->world.base, "127.0.0.1", 0, sessions_accept, f->all, &f->listener, &why),
+        listener_new(f->world.base, "127.0.0.1", 0, sessions_accept, f->all, &f->listener, &reason),
         0);
     fixture_set_token(f, PRINCIPAL_AGENT, PRINCIPAL_EVERY_JOB, 0);
 }

@@ -22,12 +22,12 @@ static bool on_written(void *ctx, const char *job, uint64_t sequence, int rc)
     return true;
 }
 
-static void on_condition(void *ctx, int rc, const char *why)
+static void on_condition(void *ctx, int rc, const char *reason)
 {
-    fail_msg("the store fails: %s", why);
+    fail_msg("the store fails: %s", reason);
 }
 
-static void on_answer(void *ctx, int rc, struct row_list *page, const char *why)
+static void on_answer(void *ctx, int rc, struct row_list *page, const char *reason)
 {
     state.is_done = true;
     assert_int_equal(rc, 0);
@@ -42,10 +42,10 @@ void kept_begin(struct kept *k, struct event_base *base)
 {
     static const struct writer_ops ops = {.written = on_written, .condition = on_condition};
     struct writer_config config = {.base = base, .ops = &ops};
-    struct tfe_why why;
+    struct tfe_reason reason;
     k->base = base;
-    assert_int_equal(store_open(NULL, 7, (struct tfe_wall){1}, NULL, &config.store, &why), 0);
-    assert_int_equal(writer_new(&config, &k->writer, &why), 0);
+    assert_int_equal(store_open(NULL, 7, (struct tfe_wall){1}, NULL, &config.store, &reason), 0);
+    assert_int_equal(writer_new(&config, &k->writer, &reason), 0);
 }
 
 void kept_end(struct kept *k)
@@ -62,7 +62,7 @@ static void await(struct kept *k)
     state.is_done = false;
 }
 
-static int wait_for_release(void *ctx, struct tfe_why *why)
+static int wait_for_release(void *ctx, struct tfe_reason *reason)
 {
     state.is_held = true;
     assert_int_equal(pthread_mutex_lock(&state.hold), 0);
@@ -71,7 +71,7 @@ static int wait_for_release(void *ctx, struct tfe_why *why)
     return 0;
 }
 
-static int do_nothing(void *ctx, struct tfe_why *why)
+static int do_nothing(void *ctx, struct tfe_reason *reason)
 {
     return 0;
 }

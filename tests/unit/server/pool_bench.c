@@ -380,10 +380,10 @@ void bench_durable_once(void)
 
 int __wrap_store_read_submissions(struct store *store,
                                   int (*fn)(void *ctx, const struct store_submission *row),
-                                  void *ctx, struct tfe_why *why);
+                                  void *ctx, struct tfe_reason *reason);
 int __wrap_store_read_submissions(struct store *store,
                                   int (*fn)(void *ctx, const struct store_submission *row),
-                                  void *ctx, struct tfe_why *why)
+                                  void *ctx, struct tfe_reason *reason)
 {
     int rc = 0;
     for (uint64_t number = 0; rc == 0 && number < 100; number++) {
@@ -416,7 +416,7 @@ void __wrap_bundles_free(struct bundles *b) {}
 
 static void start(void)
 {
-    struct tfe_why why;
+    struct tfe_reason reason;
     const struct pool_config config = {.base = bench.base,
                                        .ops = &ops,
                                        .incarnation = 7,
@@ -428,7 +428,7 @@ static void start(void)
         bench.sessions[i] =
             (struct session){.all = &bench.all, .phase = SESSION_OPEN, .by = &bench.agent};
     }
-    assert_int_equal(pool_load(bench.p, NULL, &why), 0);
+    assert_int_equal(pool_load(bench.p, NULL, &reason), 0);
     pool_keep(bench.p, (struct writer *)&bench);
 }
 

@@ -14,15 +14,15 @@ static struct kept kept;
 
 struct answer {
     int n, rc;
-    char why[400];
+    char reason[400];
 };
 
-static void on_answer(void *ctx, int rc, struct row_list *page, const char *why)
+static void on_answer(void *ctx, int rc, struct row_list *page, const char *reason)
 {
     struct answer *a = ctx;
     a->n++;
     a->rc = rc;
-    snprintf(a->why, sizeof a->why, "%s", rc != 0 ? why : "");
+    snprintf(a->reason, sizeof a->reason, "%s", rc != 0 ? reason : "");
 }
 
 static char dir[FOLDER_BYTES];
@@ -45,9 +45,9 @@ static int tear_down(void **state)
 
 static int open_with(struct keys **ret)
 {
-    struct tfe_why why;
+    struct tfe_reason reason;
     *ret = NULL;
-    return keys_open(dir, 0, ret, &why);
+    return keys_open(dir, 0, ret, &reason);
 }
 
 static struct keys *must_open(void)
@@ -184,7 +184,7 @@ TEST_IN(keys, the_ring_of_roots_turns)
     assert_int_equal(roots(&used), 1);
     assert_int_equal(turn(keys, ROTATE_USE, &a), TFE_EINVAL);
     assert_int_equal(turn(keys, ROTATE_REMOVE, &a), TFE_EINVAL);
-    assert_non_null(strstr(a.why, "no root older"));
+    assert_non_null(strstr(a.reason, "no root older"));
 
     assert_int_equal(turn(keys, ROTATE_INSTALL, &a), 0);
     assert_int_equal(roots(&used), 2);
@@ -260,7 +260,7 @@ TEST_IN(keys, one_turn_at_a_time_and_only_of_the_key_that_the_server_runs_with)
     char key[1024];
     snprintf(key, sizeof key, "%s", text_of("server.key"));
     assert_int_equal(turn(keys, ROTATE_RENEW, &a), TFE_EINVAL);
-    assert_non_null(strstr(a.why, "is not the one that this server runs with"));
+    assert_non_null(strstr(a.reason, "is not the one that this server runs with"));
     assert_string_equal(text_of("server.key"), key);
     keys_free(keys);
 }

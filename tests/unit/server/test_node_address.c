@@ -18,9 +18,9 @@ static struct peer peer_at(const char *text)
 static bool allows(const char *option, const char *host, const char *from)
 {
     struct addresses allowed;
-    struct tfe_why why;
+    struct tfe_reason reason;
     struct peer peer = peer_at(from);
-    assert_int_equal(addresses_parse(&allowed, option, &why), 0);
+    assert_int_equal(addresses_parse(&allowed, option, &reason), 0);
     return addresses_allow(&allowed, host, &peer);
 }
 
@@ -81,18 +81,18 @@ TEST(addresses, what_is_no_network_is_refused)
         "10.0.0.0/33", "2001:db8::/129", "10.0.0.0/",   "10.0.0.0/8x",
         "10.0.0.0/-1", "host",           "10.0.0.0/ 8", "name"};
     struct addresses allowed;
-    struct tfe_why why;
+    struct tfe_reason reason;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        assert_int_equal(addresses_parse(&allowed, wrong[i], &why), TFE_EINVAL);
-        assert_non_null(strstr(why.text, "networks like"));
+        assert_int_equal(addresses_parse(&allowed, wrong[i], &reason), TFE_EINVAL);
+        assert_non_null(strstr(reason.text, "networks like"));
     }
     char many[32 * (ADDRESSES_MAX + 1)] = "";
     for (int i = 0; i < ADDRESSES_MAX; i++) {
         strcat(many, "10.0.0.0/8,");
     }
-    assert_int_equal(addresses_parse(&allowed, many, &why), 0);
+    assert_int_equal(addresses_parse(&allowed, many, &reason), 0);
     strcat(many, "names");
-    assert_int_equal(addresses_parse(&allowed, many, &why), 0);
+    assert_int_equal(addresses_parse(&allowed, many, &reason), 0);
     strcat(many, ",10.0.0.0/8");
-    assert_int_equal(addresses_parse(&allowed, many, &why), TFE_EINVAL);
+    assert_int_equal(addresses_parse(&allowed, many, &reason), TFE_EINVAL);
 }

@@ -19,11 +19,11 @@ static int tear_down(void **state)
 }
 #define FIXTURE set_up, tear_down
 
-static int open_it(struct state *s, struct tfe_why *why)
+static int open_it(struct state *s, struct tfe_reason *reason)
 {
     const struct rights nobody_else = {.changes = false};
-    int rc = state_make(s, dir, &nobody_else, why);
-    return rc != 0 ? rc : state_open(s, NULL, why);
+    int rc = state_make(s, dir, &nobody_else, reason);
+    return rc != 0 ? rc : state_open(s, NULL, reason);
 }
 
 static const char *endpoint(void)
@@ -41,27 +41,27 @@ static const char *endpoint(void)
 TEST_IN(state, is_one_servers_at_a_time)
 {
     struct state first, second;
-    struct tfe_why why;
+    struct tfe_reason reason;
     char pid[32];
-    assert_int_equal(open_it(&first, &why), 0);
-    assert_int_equal(open_it(&second, &why), TFE_EEXIST);
+    assert_int_equal(open_it(&first, &reason), 0);
+    assert_int_equal(open_it(&second, &reason), TFE_EEXIST);
     snprintf(pid, sizeof pid, "(pid %ld)", (long)getpid());
-    assert_non_null(strstr(why.text, pid));
+    assert_non_null(strstr(reason.text, pid));
     state_close(&second); /* holds nothing */
-    assert_int_equal(open_it(&second, &why), TFE_EEXIST);
+    assert_int_equal(open_it(&second, &reason), TFE_EEXIST);
     state_close(&first);
-    assert_int_equal(open_it(&second, &why), 0);
+    assert_int_equal(open_it(&second, &reason), 0);
     state_close(&second);
 }
 
 TEST_IN(state, that_others_may_look_into_is_refused)
 {
     struct state s;
-    struct tfe_why why;
+    struct tfe_reason reason;
     assert_int_equal(chmod(dir, 0750), 0);
-    assert_int_equal(open_it(&s, &why), TFE_EAUTH);
+    assert_int_equal(open_it(&s, &reason), TFE_EAUTH);
     assert_int_equal(chmod(dir, 0700), 0);
-    assert_int_equal(open_it(&s, &why), 0);
+    assert_int_equal(open_it(&s, &reason), 0);
     state_close(&s);
 }
 
@@ -72,17 +72,17 @@ TEST_IN(state, tells_how_the_server_is_reached_from_here_until_it_ends)
     } rows[] = {
         {"0.0.0.0", "127.0.0.1:5556\n"}, {"::", "[::1]:5556\n"}, {"192.0.2.1", "192.0.2.1:5556\n"}};
     struct state s;
-    struct tfe_why why;
+    struct tfe_reason reason;
     for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(open_it(&s, &why), 0);
-        assert_int_equal(state_write_endpoint(&s, rows[i].bind, 5556, &why), 0);
+        assert_int_equal(open_it(&s, &reason), 0);
+        assert_int_equal(state_write_endpoint(&s, rows[i].bind, 5556, &reason), 0);
         assert_string_equal(endpoint(), rows[i].line);
         state_close(&s);
         assert_string_equal(endpoint(), "");
     }
     /* Another server's word stays. */
-    assert_int_equal(open_it(&s, &why), 0);
-    assert_int_equal(state_write_endpoint(&s, "::", 5556, &why), 0);
+    assert_int_equal(open_it(&s, &reason), 0);
+    assert_int_equal(state_write_endpoint(&s, "::", 5556, &reason), 0);
     folder_write(folder_path(dir, "endpoint"), "127.0.0.1:7000\n");
     state_close(&s);
     assert_string_equal(endpoint(), "127.0.0.1:7000\n");

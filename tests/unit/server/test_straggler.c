@@ -7,16 +7,16 @@
 /* The i-th of them, as all are judged together. */
 static void judge_all(const struct msg_vitals *v, size_t n, struct slow *ret)
 {
-    struct slow_judge j;
-    assert_int_equal(slow_begin(&j, n), 0);
+    struct straggler_detector j;
+    assert_int_equal(straggler_begin(&j, n), 0);
     for (size_t i = 0; i < n; i++) {
-        slow_add(&j, &v[i]);
+        straggler_add(&j, &v[i]);
     }
-    slow_sort(&j);
+    straggler_sort(&j);
     for (size_t i = 0; i < n; i++) {
-        slow_judge(&j, &v[i], &ret[i]);
+        straggler_detector(&j, &v[i], &ret[i]);
     }
-    slow_end(&j);
+    straggler_end(&j);
 }
 
 TEST(slow, who_works_twice_as_long_for_a_step_is_named_though_all_steps_take_the_same)
@@ -85,13 +85,13 @@ TEST(slow, nobody_is_told_of_one_of_which_nothing_is_known_any_more)
     judge_all(v, 3, s);
     was = s[2];
     judge_all(v, 3, s);
-    assert_true(slow_is_news(&was, &s[2]) && !slow_is_news(&s[0], &s[1]));
+    assert_true(straggler_changed(&was, &s[2]) && !straggler_changed(&s[0], &s[1]));
     was = s[2];
     v[2].step_us = 0;
     judge_all(v, 3, s);
-    assert_false(s[2].is_slow || slow_is_news(&was, &s[2]));
+    assert_false(s[2].is_slow || straggler_changed(&was, &s[2]));
     s[2] = was;
     v[2].step_us = 100 * MS;
     judge_all(v, 3, s);
-    assert_true(slow_is_news(&was, &s[2]));
+    assert_true(straggler_changed(&was, &s[2]));
 }

@@ -7,35 +7,35 @@ static struct tfe_mono at(int64_t ms)
     return (struct tfe_mono){1000000 + ms};
 }
 
-TEST(pace, is_that_of_the_last_quarter_of_a_minute)
+TEST(throughput, is_that_of_the_last_quarter_of_a_minute)
 {
-    struct pace p = {.n = 0};
+    struct throughput p = {.n = 0};
     double rate;
     for (int64_t s = 0; s <= 60; s++) { /* ten a second at first, then one */
-        pace_take(&p, at(s * 1000), (uint64_t)(s <= 30 ? s * 10 : 300 + s - 30), 0);
+        throughput_add(&p, at(s * 1000), (uint64_t)(s <= 30 ? s * 10 : 300 + s - 30), 0);
         if (s == 30) {
-            assert_true(pace_steps(&p, at(s * 1000), &rate) && rate > 9.9 && rate < 10.1);
+            assert_true(throughput_steps(&p, at(s * 1000), &rate) && rate > 9.9 && rate < 10.1);
         }
     }
-    assert_true(pace_steps(&p, at(60000), &rate) && rate > 0.9 && rate < 1.1);
-    assert_false(pace_samples(&p, at(60000), &rate));            /* none was told */
-    assert_true(pace_steps(&p, at(75000), &rate) && rate < 0.6); /* it stands still */
+    assert_true(throughput_steps(&p, at(60000), &rate) && rate > 0.9 && rate < 1.1);
+    assert_false(throughput_samples(&p, at(60000), &rate));            /* none was told */
+    assert_true(throughput_steps(&p, at(75000), &rate) && rate < 0.6); /* it stands still */
 }
 
-TEST(pace, is_not_known_at_once_and_not_taken_over_into_the_next_epoch)
+TEST(throughput, is_not_known_at_once_and_not_taken_over_into_the_next_epoch)
 {
-    struct pace p = {.n = 0};
+    struct throughput p = {.n = 0};
     double rate;
-    assert_false(pace_steps(&p, at(0), &rate));
-    pace_take(&p, at(0), 5, 100);
-    assert_false(pace_steps(&p, at(10), &rate));
-    pace_take(&p, at(4000), 9, 500);
-    assert_true(pace_steps(&p, at(4000), &rate) && rate == 1);
-    assert_true(pace_samples(&p, at(4000), &rate) && rate == 100);
-    pace_begin(&p);
-    assert_false(pace_steps(&p, at(5000), &rate));
-    pace_take(&p, at(5000), 7, 0); /* from an earlier checkpoint */
+    assert_false(throughput_steps(&p, at(0), &rate));
+    throughput_add(&p, at(0), 5, 100);
+    assert_false(throughput_steps(&p, at(10), &rate));
+    throughput_add(&p, at(4000), 9, 500);
+    assert_true(throughput_steps(&p, at(4000), &rate) && rate == 1);
+    assert_true(throughput_samples(&p, at(4000), &rate) && rate == 100);
+    throughput_begin(&p);
+    assert_false(throughput_steps(&p, at(5000), &rate));
+    throughput_add(&p, at(5000), 7, 0); /* from an earlier checkpoint */
     assert_int_equal(p.step, 7);
-    pace_take(&p, at(6000), 6, 0); /* somebody who is late */
+    throughput_add(&p, at(6000), 6, 0); /* somebody who is late */
     assert_int_equal(p.step, 7);
 }

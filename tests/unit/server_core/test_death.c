@@ -13,10 +13,10 @@ static int brings(struct world *w, uint32_t session, const char *hash)
 
 static void comes(struct world *w, uint32_t session, const char *hash)
 {
-    w->join.death_hash = hash;
+    w->join.proof_hash = hash;
     w->join.guard_port = hash ? GUARD_PORT : 0;
     join(w, session, name_of(session));
-    w->join.death_hash = NULL;
+    w->join.proof_hash = NULL;
     w->join.guard_port = 0;
 }
 
@@ -49,10 +49,10 @@ TEST(death, of_nobody_or_of_oneself_changes_nothing)
 TEST(death, of_a_process_that_took_over_does_not_account_for_the_one_before)
 {
     struct world *w = a_world_of(1, 2);
-    w->join.death_hash = "dA";
+    w->join.proof_hash = "dA";
     w->join.highest_epoch = w->join.running_epoch = 1;
     join(w, 5, "a"); /* of the same epochs and no other process id: but of another guard */
-    w->join.death_hash = NULL;
+    w->join.proof_hash = NULL;
     w->join.highest_epoch = w->join.running_epoch = 0;
     forget(w);
     assert_int_equal(brings(w, 1, "da"), 0); /* nobody knows that hash any more */

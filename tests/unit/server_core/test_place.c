@@ -214,7 +214,7 @@ TEST(place, that_waits_on_a_machine_that_is_proven_dead_is_lost)
 {
     struct world *w = a_served_job(1, 1);
     for (uint32_t i = 0; i < 3; i++) {
-        w->join.death_hash = i == 2 ? "dc" : NULL;
+        w->join.proof_hash = i == 2 ? "dc" : NULL;
         join(w, i, name_of(i));
         ready(w, i, 1);
     }

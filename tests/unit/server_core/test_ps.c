@@ -28,10 +28,10 @@ static void fits(struct world *w, uint64_t step_)
                      0);
 }
 
-static void assert_no_ps(struct world *w, uint32_t n_ps, const char *why)
+static void assert_no_ps(struct world *w, uint32_t n_ps, const char *reason)
 {
     assert_int_equal(want_ps(w, n_ps), TFE_EAUTH);
-    assert_string_equal(rdzv_refusal(w->r), why);
+    assert_string_equal(rdzv_refusal(w->r), reason);
 }
 
 TEST(resize, to_other_ps_takes_checkpoints_that_fit_and_nodes_for_them_and_says_what_lacks)
@@ -235,11 +235,11 @@ static struct world *a_certified_job(void)
     static const char *const hashes[] = {"da", "db", "dc", "dd"};
     struct world *w = a_served_job(1, 2);
     for (uint32_t i = 0; i < 4; i++) {
-        w->join.death_hash = hashes[i];
+        w->join.proof_hash = hashes[i];
         join(w, i, name_of(i));
         ready(w, i, 1);
     }
-    w->join.death_hash = NULL;
+    w->join.proof_hash = NULL;
     pass(w, 100);
     all_listen(w, 4, 1);
     progress(w, 0, 1, 1);

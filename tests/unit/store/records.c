@@ -21,7 +21,7 @@ const struct rdzv_record *a_record(struct sample *s, const char *job, uint64_t e
                                              .drained = i == 0,
                                              .known_to = s->known_to,
                                              .n_known_to = i == 0 ? 0 : 3,
-                                             .death_hash = i == 0 ? "ab12" : "",
+                                             .proof_hash = i == 0 ? "ab12" : "",
                                              .guard_port = i == 0 ? 65535 : 0,
                                              .taken_over = i == 0};
         memcpy(s->known_to[i].text, s->nodes[i], sizeof(s->nodes[i]));
@@ -105,7 +105,7 @@ int hear(void *ctx, const struct rdzv_record *r, const char *fault)
             at += (size_t)snprintf(heard->text + at, cap - at, "<%s", m->known_to[k].text);
         }
         at += (size_t)snprintf(heard->text + at, cap - at, "+%s:%u%s",
-                               m->death_hash ? m->death_hash : "", (unsigned)m->guard_port,
+                               m->proof_hash ? m->proof_hash : "", (unsigned)m->guard_port,
                                m->taken_over ? " over" : "");
     }
     (void)snprintf(heard->text + at, cap - at, "\n");
@@ -148,20 +148,20 @@ static int hear_row(void *ctx, const struct msg_epoch_row *row)
 const char *ledger_of(struct store *store, const char *job, uint64_t after, uint32_t max,
                       struct heard *heard)
 {
-    struct tfe_why why = {.text = ""};
+    struct tfe_reason reason = {.text = ""};
     *heard = (struct heard){.text = ""};
-    if (store_read_rows(store, job, after, max, hear_row, heard, &why) != 0) {
-        fail_msg("read the ledger: %s", why.text);
+    if (store_read_rows(store, job, after, max, hear_row, heard, &reason) != 0) {
+        fail_msg("read the ledger: %s", reason.text);
     }
     return heard->text;
 }
 
 const char *all_of(struct store *store, struct heard *heard)
 {
-    struct tfe_why why = {.text = ""};
+    struct tfe_reason reason = {.text = ""};
     *heard = (struct heard){.text = ""};
-    if (store_load(store, hear, heard, &why) != 0) {
-        fail_msg("load: %s", why.text);
+    if (store_load(store, hear, heard, &reason) != 0) {
+        fail_msg("load: %s", reason.text);
     }
     return heard->text;
 }
@@ -179,28 +179,28 @@ bool to_its_end(void *ctx)
     return true;
 }
 
-int put_record(struct store *store, const struct rdzv_record *record, struct tfe_why *why)
+int put_record(struct store *store, const struct rdzv_record *record, struct tfe_reason *reason)
 {
     struct store_record *packed = record_pack(record);
     if (!packed) {
-        why_set(why, "out of memory");
+        reason_set(reason, "out of memory");
         return TFE_ENOMEM;
     }
-    int rc = store_put(store, packed, why);
+    int rc = store_put(store, packed, reason);
     free(packed);
     return rc;
 }
 
-int put(struct store *store, const struct rdzv_record *record, struct tfe_why *why)
+int put(struct store *store, const struct rdzv_record *record, struct tfe_reason *reason)
 {
-    int rc = store_begin(store, why);
+    int rc = store_begin(store, reason);
     if (rc != 0) {
         return rc;
     }
-    rc = put_record(store, record, why);
+    rc = put_record(store, record, reason);
     if (rc != 0) {
         store_rollback(store);
         return rc;
     }
-    return store_commit(store, why);
+    return store_commit(store, reason);
 }

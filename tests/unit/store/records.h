@@ -48,9 +48,9 @@ const char *text_of(struct heard *heard, const struct rdzv_record *record);
 bool to_its_end(void *ctx);
 
 /* store_put of a record that is packed first. */
-int put_record(struct store *store, const struct rdzv_record *record, struct tfe_why *why);
+int put_record(struct store *store, const struct rdzv_record *record, struct tfe_reason *reason);
 
 /* One transaction with one record. */
-int put(struct store *store, const struct rdzv_record *record, struct tfe_why *why);
+int put(struct store *store, const struct rdzv_record *record, struct tfe_reason *reason);
 
 #endif

@@ -15,7 +15,7 @@ struct fixture {
     uint64_t incarnation;
     char dir[64];
     char path[128];
-    struct tfe_why why;
+    struct tfe_reason reason;
     struct sample a, b;
     struct heard heard, wanted;
 };
@@ -23,10 +23,10 @@ struct fixture {
 static void open_store(struct fixture *f)
 {
     f->incarnation++;
-    int rc = f->lasts ? store_open(f->path, f->incarnation, NOW, NULL, &f->store, &f->why)
-                      : store_open(NULL, f->incarnation, NOW, NULL, &f->store, &f->why);
+    int rc = f->lasts ? store_open(f->path, f->incarnation, NOW, NULL, &f->store, &f->reason)
+                      : store_open(NULL, f->incarnation, NOW, NULL, &f->store, &f->reason);
     if (rc != 0) {
-        fail_msg("open: %s", f->why.text);
+        fail_msg("open: %s", f->reason.text);
     }
 }
 
@@ -68,9 +68,9 @@ static int done(void **state)
 
 static void put_well(struct fixture *f, const struct rdzv_record *record)
 {
-    int rc = put(f->store, record, &f->why);
+    int rc = put(f->store, record, &f->reason);
     if (rc != 0) {
-        fail_msg("put: %s", f->why.text);
+        fail_msg("put: %s", f->reason.text);
     }
 }
 
@@ -126,15 +126,15 @@ TEST_BOTH(store, jobs_come_back_in_the_order_of_their_names_and_the_newest_recor
 TEST_BOTH(store, several_records_are_kept_together_or_not_at_all)
 {
     struct fixture *f = *state;
-    assert_int_equal(store_begin(f->store, &f->why), 0);
-    assert_int_equal(put_record(f->store, a_record(&f->a, "j", 1, 0, 1), &f->why), 0);
-    assert_int_equal(put_record(f->store, a_record(&f->b, "k", 1, 0, 1), &f->why), 0);
+    assert_int_equal(store_begin(f->store, &f->reason), 0);
+    assert_int_equal(put_record(f->store, a_record(&f->a, "j", 1, 0, 1), &f->reason), 0);
+    assert_int_equal(put_record(f->store, a_record(&f->b, "k", 1, 0, 1), &f->reason), 0);
     store_rollback(f->store);
     assert_string_equal(all_of(f->store, &f->heard), "");
-    assert_int_equal(store_begin(f->store, &f->why), 0);
-    assert_int_equal(put_record(f->store, a_record(&f->a, "j", 1, 0, 1), &f->why), 0);
-    assert_int_equal(put_record(f->store, a_record(&f->b, "j", 2, 1, 2), &f->why), 0);
-    assert_int_equal(store_commit(f->store, &f->why), 0);
+    assert_int_equal(store_begin(f->store, &f->reason), 0);
+    assert_int_equal(put_record(f->store, a_record(&f->a, "j", 1, 0, 1), &f->reason), 0);
+    assert_int_equal(put_record(f->store, a_record(&f->b, "j", 2, 1, 2), &f->reason), 0);
+    assert_int_equal(store_commit(f->store, &f->reason), 0);
     assert_string_equal(all_of(f->store, &f->heard), text_of(&f->wanted, &f->b.record));
 }
 
@@ -146,12 +146,12 @@ TEST_BOTH(store, a_record_that_does_not_follow_on_what_is_kept_is_a_conflict)
         store_close(f->store);
         open_store(f); /* from here on it is another server's record */
     }
-    assert_int_equal(put(f->store, a_record(&f->b, "j", 7, 6, 2), &f->why), TFE_ECONFLICT);
-    assert_non_null(strstr(f->why.text, "epoch 5"));
-    assert_int_equal(put(f->store, a_record(&f->b, "j", 7, 4, 2), &f->why), TFE_ECONFLICT);
+    assert_int_equal(put(f->store, a_record(&f->b, "j", 7, 6, 2), &f->reason), TFE_ECONFLICT);
+    assert_non_null(strstr(f->reason.text, "epoch 5"));
+    assert_int_equal(put(f->store, a_record(&f->b, "j", 7, 4, 2), &f->reason), TFE_ECONFLICT);
     /* Epoch numbers never return, whatever else fits. */
-    assert_int_equal(put(f->store, a_record(&f->b, "j", 4, 5, 9), &f->why), TFE_ECONFLICT);
-    assert_int_equal(put(f->store, a_record(&f->b, "k", 7, 6, 9), &f->why), TFE_ECONFLICT);
+    assert_int_equal(put(f->store, a_record(&f->b, "j", 4, 5, 9), &f->reason), TFE_ECONFLICT);
+    assert_int_equal(put(f->store, a_record(&f->b, "k", 7, 6, 9), &f->reason), TFE_ECONFLICT);
     assert_string_equal(all_of(f->store, &f->heard), text_of(&f->wanted, &f->a.record));
     put_well(f, a_record(&f->b, "j", 6, 5, 2));
     assert_string_equal(all_of(f->store, &f->heard), text_of(&f->wanted, &f->b.record));
@@ -166,15 +166,15 @@ TEST_BOTH(store, the_core_may_follow_on_a_write_whose_answer_it_has_not_heard)
     put_well(f, a_record(&f->b, "j", 6, 5, 3));
     /* The same once more: the disk had failed after the fact. */
     put_well(f, a_record(&f->b, "j", 6, 5, 3));
-    assert_int_equal(put(f->store, a_record(&f->a, "j", 7, 4, 2), &f->why), TFE_ECONFLICT);
+    assert_int_equal(put(f->store, a_record(&f->a, "j", 7, 4, 2), &f->reason), TFE_ECONFLICT);
 }
 
 static void note_at(struct fixture *f, const char *job, const struct msg_epoch_row *row,
                     struct tfe_wall now)
 {
-    assert_int_equal(store_begin(f->store, &f->why), 0);
-    assert_int_equal(store_put_row(f->store, job, row, now, &f->why), 0);
-    assert_int_equal(store_commit(f->store, &f->why), 0);
+    assert_int_equal(store_begin(f->store, &f->reason), 0);
+    assert_int_equal(store_put_row(f->store, job, row, now, &f->reason), 0);
+    assert_int_equal(store_commit(f->store, &f->reason), 0);
 }
 
 TEST_BOTH(store, a_job_that_is_forgotten_leaves_nothing_and_can_be_forgotten_twice)
@@ -193,7 +193,7 @@ TEST_BOTH(store, a_job_that_is_forgotten_leaves_nothing_and_can_be_forgotten_twi
     assert_string_equal(all_of(f->store, &f->heard), text_of(&f->wanted, &f->b.record));
     gone.predecessor = 4;
     gone.sequence = 0;
-    assert_int_equal(put(f->store, &gone, &f->why), TFE_ECONFLICT);
+    assert_int_equal(put(f->store, &gone, &f->reason), TFE_ECONFLICT);
 }
 
 TEST_BOTH(store, a_reader_that_finds_no_memory_ends_the_load)
@@ -201,10 +201,10 @@ TEST_BOTH(store, a_reader_that_finds_no_memory_ends_the_load)
     struct fixture *f = *state;
     put_well(f, a_record(&f->a, "j", 5, 0, 1));
     f->heard = (struct heard){.fail_with = TFE_ENOMEM};
-    assert_int_equal(store_load(f->store, hear, &f->heard, &f->why), TFE_ENOMEM);
-    assert_non_null(strstr(f->why.text, "j"));
+    assert_int_equal(store_load(f->store, hear, &f->heard, &f->reason), TFE_ENOMEM);
+    assert_non_null(strstr(f->reason.text, "j"));
     f->heard = (struct heard){.fail_with = 0};
-    assert_int_equal(store_load(f->store, hear, &f->heard, &f->why), 0);
+    assert_int_equal(store_load(f->store, hear, &f->heard, &f->reason), 0);
     assert_string_equal(f->heard.text, text_of(&f->wanted, &f->a.record));
 }
 
@@ -214,14 +214,14 @@ TEST_BOTH(store, a_job_that_its_reader_refuses_is_set_aside_and_can_begin_anew)
     struct fixture *f = *state;
     put_well(f, a_record(&f->a, "j", 5, 0, 1));
     f->heard = (struct heard){.fail_with = TFE_EINVAL};
-    assert_int_equal(store_load(f->store, hear, &f->heard, &f->why), 0);
+    assert_int_equal(store_load(f->store, hear, &f->heard, &f->reason), 0);
     assert_string_equal(f->heard.text, "j aside: the record contradicts itself\n");
     assert_string_equal(all_of(f->store, &f->heard), "j aside: it was set aside before\n");
     put_well(f, a_record(&f->b, "j", 1, 0, 1)); /* no conflict with what is kept of it */
     text_of(&f->wanted, &f->b.record);
     assert_non_null(strstr(all_of(f->store, &f->heard), f->wanted.text));
     f->heard = (struct heard){.fail_with = TFE_EINVAL}; /* … and set aside once more */
-    assert_int_equal(store_load(f->store, hear, &f->heard, &f->why), 0);
+    assert_int_equal(store_load(f->store, hear, &f->heard, &f->reason), 0);
     assert_string_equal(all_of(f->store, &f->heard), "j aside: it was set aside before\n");
 }
 
@@ -299,8 +299,8 @@ TEST_BOTH(ledger, a_transaction_that_is_rolled_back_leaves_no_row)
 {
     struct fixture *f = *state;
     struct msg_epoch_row row = a_row(1);
-    assert_int_equal(store_begin(f->store, &f->why), 0);
-    assert_int_equal(store_put_row(f->store, "j", &row, NOW, &f->why), 0);
+    assert_int_equal(store_begin(f->store, &f->reason), 0);
+    assert_int_equal(store_put_row(f->store, "j", &row, NOW, &f->reason), 0);
     store_rollback(f->store);
     assert_string_equal(ledger_of(f->store, "j", 0, 10, &f->heard), "");
 }
@@ -315,11 +315,11 @@ TEST_BOTH(ledger, is_pruned_in_small_steps_by_age_and_never_where_a_job_stands)
         note_at(f, "j", &row, (struct tfe_wall){.ms = (int64_t)epoch * 1000});
     }
     struct tfe_wall before = {.ms = 5000};
-    assert_int_equal(store_prune(f->store, before, 2, &n, &f->why), 0);
+    assert_int_equal(store_prune(f->store, before, 2, &n, &f->reason), 0);
     assert_int_equal(n, 2);
-    assert_int_equal(store_prune(f->store, before, 2, &n, &f->why), 0);
+    assert_int_equal(store_prune(f->store, before, 2, &n, &f->reason), 0);
     assert_int_equal(n, 1);
-    assert_int_equal(store_prune(f->store, before, 2, &n, &f->why), 0);
+    assert_int_equal(store_prune(f->store, before, 2, &n, &f->reason), 0);
     assert_int_equal(n, 0);
     (void)ledger_of(f->store, "j", 0, 10, &f->heard);
     assert_null(strstr(f->heard.text, "1/1 "));
@@ -332,8 +332,9 @@ TEST_BOTH(ledger, is_pruned_in_small_steps_by_age_and_never_where_a_job_stands)
 STORY_TOLD(backup, of_memory_is_refused, with_memory, done)
 {
     struct fixture *f = *state;
-    assert_int_equal(store_backup(f->store, "/tmp/never", to_its_end, NULL, &f->why), TFE_EINVAL);
-    assert_non_null(strstr(f->why.text, "--ephemeral"));
+    assert_int_equal(store_backup(f->store, "/tmp/never", to_its_end, NULL, &f->reason),
+                     TFE_EINVAL);
+    assert_non_null(strstr(f->reason.text, "--ephemeral"));
 }
 
 TEST_IN(backup, is_a_store_with_all_that_is_kept_for_its_owner_only)
@@ -347,15 +348,15 @@ TEST_IN(backup, is_a_store_with_all_that_is_kept_for_its_owner_only)
     }
     put_well(f, a_record(&f->a, "j", 1, 0, 1));
     (void)snprintf(copy, sizeof(copy), "%s/copy.db", f->dir);
-    assert_int_equal(store_backup(f->store, copy, to_its_end, NULL, &f->why), 0);
+    assert_int_equal(store_backup(f->store, copy, to_its_end, NULL, &f->reason), 0);
     (void)all_of(f->store, &f->wanted);
     put_well(f, a_record(&f->b, "j", 2, 1, 2)); /* the store goes on */
-    assert_int_equal(store_backup(f->store, copy, to_its_end, NULL, &f->why), TFE_EEXIST);
-    assert_non_null(strstr(f->why.text, "nothing was overwritten"));
+    assert_int_equal(store_backup(f->store, copy, to_its_end, NULL, &f->reason), TFE_EEXIST);
+    assert_non_null(strstr(f->reason.text, "nothing was overwritten"));
     assert_int_equal(stat(copy, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
     struct store *second;
-    assert_int_equal(store_open(copy, 5, NOW, NULL, &second, &f->why), 0);
+    assert_int_equal(store_open(copy, 5, NOW, NULL, &second, &f->reason), 0);
     assert_string_equal(all_of(second, &f->heard), f->wanted.text);
     assert_non_null(strstr(ledger_of(second, "j", 49, 10, &f->heard), "1/50 "));
     store_close(second);
@@ -371,15 +372,15 @@ TEST_IN(backup, that_fails_leaves_nothing_and_removes_what_a_killed_server_has_l
     char part[200];
     put_well(f, a_record(&f->a, "j", 1, 0, 1));
     (void)snprintf(copy, sizeof(copy), "%s/no/such/directory", f->dir);
-    assert_int_equal(store_backup(f->store, copy, to_its_end, NULL, &f->why), TFE_EDISK);
-    assert_non_null(strstr(f->why.text, copy)); /* tear-down finds whether anything was left */
+    assert_int_equal(store_backup(f->store, copy, to_its_end, NULL, &f->reason), TFE_EDISK);
+    assert_non_null(strstr(f->reason.text, copy)); /* tear-down finds whether anything was left */
     (void)snprintf(copy, sizeof(copy), "%s/copy.db", f->dir);
     (void)snprintf(part, sizeof(part), "%s/.copy.db.part", f->dir);
     FILE *file = fopen(part, "w");
     assert_non_null(file);
     assert_int_equal(fputs("of a server that was killed", file) < 0, 0);
     assert_int_equal(fclose(file), 0);
-    assert_int_equal(store_backup(f->store, copy, to_its_end, NULL, &f->why), 0);
+    assert_int_equal(store_backup(f->store, copy, to_its_end, NULL, &f->reason), 0);
     assert_int_equal(access(part, F_OK), -1);
     assert_int_equal(unlink(copy), 0);
 }
@@ -389,8 +390,8 @@ TEST_IN(sqlite, an_older_server_on_the_same_file_is_shut_out)
     struct fixture *f = *state;
     struct store *other;
     /* SQLite's own lock is the first thing in the way. */
-    assert_int_equal(store_open(f->path, 77, NOW, NULL, &other, &f->why), TFE_EDISK);
-    assert_non_null(strstr(f->why.text, "held by another program"));
+    assert_int_equal(store_open(f->path, 77, NOW, NULL, &other, &f->reason), TFE_EDISK);
+    assert_non_null(strstr(f->reason.text, "held by another program"));
     put_well(f, a_record(&f->a, "j", 5, 0, 1));
 }
 
@@ -471,9 +472,9 @@ TEST_IN(sqlite, a_file_of_another_schema_is_refused_and_left_alone)
     put_well(f, a_record(&f->a, "j", 5, 0, 1));
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         change(f, others[i]);
-        assert_int_equal(store_open(f->path, 9, NOW, NULL, &f->store, &f->why), TFE_EDISK);
-        assert_non_null(strstr(f->why.text, "another version of tfe-rdzv"));
-        assert_non_null(strstr(f->why.text, "nothing was changed"));
+        assert_int_equal(store_open(f->path, 9, NOW, NULL, &f->store, &f->reason), TFE_EDISK);
+        assert_non_null(strstr(f->reason.text, "another version of tfe-rdzv"));
+        assert_non_null(strstr(f->reason.text, "nothing was changed"));
         f->store = NULL;
     }
     change(f, "PRAGMA user_version=20");
@@ -497,9 +498,9 @@ static int hear_key(void *ctx, const struct tfe_msg *msg)
 
 static void keep_key(struct fixture *f, const struct msg_token_row *row)
 {
-    assert_int_equal(store_begin(f->store, &f->why), 0);
-    assert_int_equal(store_keep(f->store, MSG_TOKEN_ROW, row, &f->why), 0);
-    assert_int_equal(store_commit(f->store, &f->why), 0);
+    assert_int_equal(store_begin(f->store, &f->reason), 0);
+    assert_int_equal(store_keep(f->store, MSG_TOKEN_ROW, row, &f->reason), 0);
+    assert_int_equal(store_commit(f->store, &f->reason), 0);
 }
 
 TEST_BOTH(keys, what_was_kept_last_of_a_key_is_what_is_read)
@@ -513,7 +514,7 @@ TEST_BOTH(keys, what_was_kept_last_of_a_key_is_what_is_read)
     one.used_by = "n1,n2";
     one.revoked.ms = 30;
     keep_key(f, &one);
-    assert_int_equal(store_read_kept(f->store, MSG_TOKEN_ROW, hear_key, said, &f->why), 0);
+    assert_int_equal(store_read_kept(f->store, MSG_TOKEN_ROW, hear_key, said, &f->reason), 0);
     assert_string_equal(said, "aa 1 team-* label 2 3 n1,n2 10 20 30 4\nbb 3 *  0 0  11 0 0 0\n");
 }
 
@@ -526,7 +527,7 @@ TEST_BOTH(keys, what_was_revoked_stays_it)
     keep_key(f, &one);
     one.revoked.ms = 0;
     keep_key(f, &one);
-    assert_int_equal(store_read_kept(f->store, MSG_TOKEN_ROW, hear_key, said, &f->why), 0);
+    assert_int_equal(store_read_kept(f->store, MSG_TOKEN_ROW, hear_key, said, &f->reason), 0);
     assert_string_equal(said, "aa 1 *  0 3 n1 10 0 30 0\n");
 }
 
@@ -549,12 +550,12 @@ TEST_BOTH(submissions, the_last_of_each_is_kept_in_their_order)
         {"c", 4, BYTES("gone"), false},  {"c", 4, BYTES(""), true},
         {"b", 8, BYTES("again"), false},
     };
-    assert_int_equal(store_begin(f->store, &f->why), 0);
+    assert_int_equal(store_begin(f->store, &f->reason), 0);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        assert_int_equal(store_keep(f->store, STORE_SUBMISSION, &rows[i], &f->why), 0);
+        assert_int_equal(store_keep(f->store, STORE_SUBMISSION, &rows[i], &f->reason), 0);
     }
-    assert_int_equal(store_commit(f->store, &f->why), 0);
-    assert_int_equal(store_read_submissions(f->store, hear_submission, said, &f->why), 0);
+    assert_int_equal(store_commit(f->store, &f->reason), 0);
+    assert_int_equal(store_read_submissions(f->store, hear_submission, said, &f->reason), 0);
     assert_string_equal(said, "a 7 one\nb 8 again\n");
 }
 
@@ -584,14 +585,14 @@ TEST_BOTH(keys, keys_and_bans_that_ended_go_with_the_history)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         keep_key(f, &rows[i]);
     }
-    assert_int_equal(store_begin(f->store, &f->why), 0);
+    assert_int_equal(store_begin(f->store, &f->reason), 0);
     const struct msg_ban_row bans[] = {{"over", "j", "", "", "", {99}},
                                        {"on", "j", "", "", "", {101}}};
-    assert_int_equal(store_keep(f->store, MSG_BAN_ROW, &bans[0], &f->why), 0);
-    assert_int_equal(store_keep(f->store, MSG_BAN_ROW, &bans[1], &f->why), 0);
-    assert_int_equal(store_commit(f->store, &f->why), 0);
-    assert_int_equal(store_prune(f->store, (struct tfe_wall){100}, 10, &n, &f->why), 0);
-    assert_int_equal(store_read_kept(f->store, MSG_TOKEN_ROW, hear_key, said, &f->why), 0);
+    assert_int_equal(store_keep(f->store, MSG_BAN_ROW, &bans[0], &f->reason), 0);
+    assert_int_equal(store_keep(f->store, MSG_BAN_ROW, &bans[1], &f->reason), 0);
+    assert_int_equal(store_commit(f->store, &f->reason), 0);
+    assert_int_equal(store_prune(f->store, (struct tfe_wall){100}, 10, &n, &f->reason), 0);
+    assert_int_equal(store_read_kept(f->store, MSG_TOKEN_ROW, hear_key, said, &f->reason), 0);
     assert_string_equal(said, "0106 1 * good without a row 0 0  10 0 99 0\n"
                               "0201 1 * good 0 0  10 0 0 0\n"
                               "0202 1 * expires 0 0  10 101 0 0\n"
@@ -599,6 +600,6 @@ TEST_BOTH(keys, keys_and_bans_that_ended_go_with_the_history)
                               "0208 3 a-* said last 0 0  11 99 0 4\n"
                               "020a 3 b-* revoked 0 0  11 0 99 6\n");
     said[0] = '\0';
-    assert_int_equal(store_read_kept(f->store, MSG_BAN_ROW, hear_ban, said, &f->why), 0);
+    assert_int_equal(store_read_kept(f->store, MSG_BAN_ROW, hear_ban, said, &f->reason), 0);
     assert_string_equal(said, "on");
 }

@@ -73,7 +73,7 @@ struct life {
     struct store *store;
     struct sample sample;
     struct heard heard;
-    struct tfe_why why;
+    struct tfe_reason reason;
     uint64_t acknowledged; /* the job's epoch */
     uint64_t tried;
     unsigned failed; /* calls that said so */
@@ -89,11 +89,11 @@ static bool went_well(struct life *l, int rc)
     if (rc != TFE_ENOMEM && rc != TFE_EDISK) {
         ours = false;
         fail_msg("call %ld or allocation %ld failed: %s: %s", lossy.fail_at, fail_ask,
-                 tfe_error_sentence(rc), l->why.text);
+                 tfe_error_sentence(rc), l->reason.text);
     }
     l->failed++;
-    l->without_sentence = l->without_sentence || l->why.text[0] == '\0';
-    l->why.text[0] = '\0';
+    l->without_sentence = l->without_sentence || l->reason.text[0] == '\0';
+    l->reason.text[0] = '\0';
     return false;
 }
 
@@ -113,23 +113,23 @@ static int count_row(void *ctx, const struct msg_epoch_row *row)
 
 static bool open_it(struct life *l, uint64_t incarnation)
 {
-    return went_well(l, store_open(LOSSY_PATH, incarnation, NOW, "lossy", &l->store, &l->why));
+    return went_well(l, store_open(LOSSY_PATH, incarnation, NOW, "lossy", &l->store, &l->reason));
 }
 
 /* One epoch further, in one transaction with its row. */
 static void go_on(struct life *l)
 {
     struct msg_epoch_row row = a_row(l->acknowledged + 1);
-    if (!went_well(l, store_begin(l->store, &l->why))) {
+    if (!went_well(l, store_begin(l->store, &l->reason))) {
         return;
     }
     l->tried = l->acknowledged + 1;
     const struct rdzv_record *record =
         a_record(&l->sample, "j", l->tried, l->acknowledged, l->acknowledged + 1);
-    if (!went_well(l, put_record(l->store, record, &l->why)) ||
-        !went_well(l, store_put_row(l->store, "j", &row, NOW, &l->why))) {
+    if (!went_well(l, put_record(l->store, record, &l->reason)) ||
+        !went_well(l, store_put_row(l->store, "j", &row, NOW, &l->reason))) {
         store_rollback(l->store);
-    } else if (went_well(l, store_commit(l->store, &l->why))) {
+    } else if (went_well(l, store_commit(l->store, &l->reason))) {
         l->acknowledged = l->tried;
     }
 }
@@ -140,7 +140,7 @@ static void back_up(struct life *l)
     char path[64];
     bool is_done = false;
     (void)snprintf(path, sizeof(path), "/tmp/tfe-faults-%ld.db", (long)getpid());
-    is_done = went_well(l, store_backup(l->store, path, to_its_end, NULL, &l->why));
+    is_done = went_well(l, store_backup(l->store, path, to_its_end, NULL, &l->reason));
     bool is_there = unlink(path) == 0;
     if (is_there != is_done) {
         ours = false;
@@ -156,7 +156,7 @@ static void live(struct life *l, uint64_t incarnation)
     if (!open_it(l, incarnation)) {
         return;
     }
-    if (went_well(l, store_load(l->store, count_job, &epoch, &l->why)) &&
+    if (went_well(l, store_load(l->store, count_job, &epoch, &l->reason)) &&
         epoch != l->acknowledged) {
         ours = false;
         fail_msg("the job stands at %llu, not at %llu", (unsigned long long)epoch,
@@ -164,8 +164,8 @@ static void live(struct life *l, uint64_t incarnation)
     }
     go_on(l);
     go_on(l); /* after a failure: the same once more, as the core does */
-    (void)went_well(l, store_read_rows(l->store, "j", 0, 100, count_row, &rows, &l->why));
-    (void)went_well(l, store_prune(l->store, (struct tfe_wall){.ms = 1}, 10, &pruned, &l->why));
+    (void)went_well(l, store_read_rows(l->store, "j", 0, 100, count_row, &rows, &l->reason));
+    (void)went_well(l, store_prune(l->store, (struct tfe_wall){.ms = 1}, 10, &pruned, &l->reason));
     back_up(l);
     go_on(l);
     store_close(l->store);
@@ -197,7 +197,7 @@ static void check(struct life *l)
     if (!open_it(l, 3)) {
         fail_msg("cannot be opened afterwards");
     }
-    assert_int_equal(store_load(l->store, count_job, &epoch, &l->why), 0);
+    assert_int_equal(store_load(l->store, count_job, &epoch, &l->reason), 0);
     if (epoch < l->acknowledged || epoch > l->tried) {
         fail_msg("the job stands at %llu, acknowledged were %llu, tried %llu",
                  (unsigned long long)epoch, (unsigned long long)l->acknowledged,

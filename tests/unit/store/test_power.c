@@ -67,21 +67,21 @@ static int take_row(void *ctx, const struct msg_epoch_row *row)
 /* False: the power went. */
 static bool open_store(struct world *w)
 {
-    struct tfe_why why = {.text = ""};
+    struct tfe_reason reason = {.text = ""};
     int rc = store_open(LOSSY_PATH, w->cycle + 1, (struct tfe_wall){.ms = (int64_t)w->cycle},
-                        "lossy", &w->store, &why);
+                        "lossy", &w->store, &reason);
     if (rc != 0 && !lossy.is_dead) {
-        fail_msg("cycle %llu: %s", (unsigned long long)w->cycle, why.text);
+        fail_msg("cycle %llu: %s", (unsigned long long)w->cycle, reason.text);
     }
     return rc == 0;
 }
 
 static void check_store(struct world *w)
 {
-    struct tfe_why why = {.text = ""};
+    struct tfe_reason reason = {.text = ""};
     memset(w->found, 0, sizeof(w->found));
-    if (store_load(w->store, take_job, w, &why) != 0) {
-        fail_msg("cycle %llu: load: %s", (unsigned long long)w->cycle, why.text);
+    if (store_load(w->store, take_job, w, &reason) != 0) {
+        fail_msg("cycle %llu: load: %s", (unsigned long long)w->cycle, reason.text);
     }
     for (int i = 0; i < JOBS; i++) {
         struct known *job = &w->jobs[i];
@@ -96,7 +96,7 @@ static void check_store(struct world *w)
         job->tried = w->found[i];
         uint64_t row = 0;
         assert_int_equal(store_read_rows(w->store, names[i], w->found[i] - (w->found[i] > 0), 1,
-                                         take_row, &row, &why),
+                                         take_row, &row, &reason),
                          0);
         assert_int_equal(row, w->found[i]);
     }
@@ -105,10 +105,10 @@ static void check_store(struct world *w)
 /* One transaction with one to three jobs in it. False: the power went. */
 static bool write_some(struct world *w)
 {
-    struct tfe_why why = {.text = ""};
+    struct tfe_reason reason = {.text = ""};
     struct tfe_wall now = {.ms = (int64_t)w->cycle};
     unsigned chosen = 1 + lossy_below(7);
-    int rc = store_begin(w->store, &why);
+    int rc = store_begin(w->store, &reason);
     for (int i = 0; rc == 0 && i < JOBS; i++) {
         struct known *job = &w->jobs[i];
         if ((chosen & 1u << i) == 0) {
@@ -118,13 +118,14 @@ static bool write_some(struct world *w)
         struct msg_epoch_row row = a_row(job->tried);
         rc = put_record(
             w->store,
-            a_record(&w->sample, names[i], job->tried, job->acknowledged, ++job->sequence), &why);
+            a_record(&w->sample, names[i], job->tried, job->acknowledged, ++job->sequence),
+            &reason);
         if (rc == 0) {
-            rc = store_put_row(w->store, names[i], &row, now, &why);
+            rc = store_put_row(w->store, names[i], &row, now, &reason);
         }
     }
     if (rc == 0) {
-        rc = store_commit(w->store, &why);
+        rc = store_commit(w->store, &reason);
     }
     if (rc != 0) {
         assert_true(lossy.is_dead);
@@ -152,10 +153,10 @@ TEST(power, no_acknowledged_epoch_is_lost_wherever_it_goes)
         }
         check_store(w);
         uint32_t pruned = 0;
-        struct tfe_why why;
+        struct tfe_reason reason;
         struct tfe_wall before = {.ms = (int64_t)w->cycle - 20};
         if (!early) {
-            assert_int_equal(store_prune(w->store, before, 100, &pruned, &why), 0);
+            assert_int_equal(store_prune(w->store, before, 100, &pruned, &reason), 0);
             lossy.writes_left = (long)lossy_below(120);
         }
         while (write_some(w)) {

@@ -9,15 +9,15 @@
 static struct store *fresh(void)
 {
     struct store *store;
-    struct tfe_why why;
-    assert_int_equal(store_open(NULL, 1, (struct tfe_wall){1000}, NULL, &store, &why), 0);
+    struct tfe_reason reason;
+    assert_int_equal(store_open(NULL, 1, (struct tfe_wall){1000}, NULL, &store, &reason), 0);
     return store;
 }
 
 static void keep(struct store *store, enum tfe_msg_type type, const void *row)
 {
-    struct tfe_why why;
-    assert_int_equal(store_keep(store, type, row, &why), 0);
+    struct tfe_reason reason;
+    assert_int_equal(store_keep(store, type, row, &reason), 0);
 }
 
 /* What a page says. */
@@ -39,24 +39,24 @@ static int take(void *ctx, const struct tfe_msg *row)
 static struct page read(struct store *store, const struct store_page *page)
 {
     struct page got = {.n = 0};
-    struct tfe_why why;
-    assert_int_equal(store_read_events(store, page, take, &got, &why), 0);
+    struct tfe_reason reason;
+    assert_int_equal(store_read_events(store, page, take, &got, &reason), 0);
     return got;
 }
 
 TEST(events, are_read_by_number_by_job_and_from_the_end_and_no_more_are_kept_than_may_be)
 {
     struct store *store = fresh();
-    struct tfe_why why;
+    struct tfe_reason reason;
     struct msg_event_row row = {.kind = "joined", .node = "n", .name = "", .says = "it has joined"};
-    assert_int_equal(store_begin(store, &why), 0);
+    assert_int_equal(store_begin(store, &reason), 0);
     for (uint64_t number = 1; number <= 30; number++) {
         row.number = number * 10;
         row.job = number % 3 == 0 ? "a" : "";
         row.at.ms = (int64_t)number;
         keep(store, MSG_EVENT_ROW, &row);
     }
-    assert_int_equal(store_commit(store, &why), 0);
+    assert_int_equal(store_commit(store, &reason), 0);
     struct page got = read(store, &(struct store_page){.max = 100});
     assert_true(got.n == 30 && got.first == 10);
     got = read(store, &(struct store_page){.job = "a", .after = 90, .max = 4});
@@ -64,20 +64,20 @@ TEST(events, are_read_by_number_by_job_and_from_the_end_and_no_more_are_kept_tha
     got = read(store, &(struct store_page){.last = 5, .max = 5});
     assert_true(got.n == 5 && got.first == 260 && got.last == 300);
     uint32_t n;
-    assert_int_equal(store_prune(store, (struct tfe_wall){11}, 100, &n, &why), 0);
+    assert_int_equal(store_prune(store, (struct tfe_wall){11}, 100, &n, &reason), 0);
     assert_int_equal(n, 10);
-    assert_int_equal(store_begin(store, &why), 0);
+    assert_int_equal(store_begin(store, &reason), 0);
     /* Bug: numbers leap at each start of a server, and after five of them history was gone. */
     row.number = 200000;
     keep(store, MSG_EVENT_ROW, &row);
-    assert_int_equal(store_commit(store, &why), 0);
+    assert_int_equal(store_commit(store, &reason), 0);
     got = read(store, &(struct store_page){.max = 100});
     assert_true(got.first == 110 && got.n == 21);
-    assert_int_equal(store_begin(store, &why), 0);
+    assert_int_equal(store_begin(store, &reason), 0);
     while (row.number++ < 300000) { /* the most that are kept */
         keep(store, MSG_EVENT_ROW, &row);
     }
-    assert_int_equal(store_commit(store, &why), 0);
+    assert_int_equal(store_commit(store, &reason), 0);
     got = read(store, &(struct store_page){.max = UINT32_MAX});
     assert_true(got.first == 200001 && got.n == 100000);
     store_close(store);

@@ -19,7 +19,7 @@ static struct {
     bool holds;        /* the next transaction waits in its beginning */
     bool is_held;      /* one does */
     const char *fails; /* what is put of this job */
-    const char *why;
+    const char *reason;
     char calls[32768]; /* "begin put:a/1 row:a/2 commit " */
     size_t n_calls;
     int n_rows;
@@ -28,24 +28,26 @@ static struct {
     long blocks;      /* of memory, that are not freed */
 } seen = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-int __real_store_begin(struct store *store, struct tfe_why *why);
-int __wrap_store_begin(struct store *store, struct tfe_why *why);
-int __real_store_put(struct store *store, const struct store_record *record, struct tfe_why *why);
-int __wrap_store_put(struct store *store, const struct store_record *record, struct tfe_why *why);
+int __real_store_begin(struct store *store, struct tfe_reason *reason);
+int __wrap_store_begin(struct store *store, struct tfe_reason *reason);
+int __real_store_put(struct store *store, const struct store_record *record,
+                     struct tfe_reason *reason);
+int __wrap_store_put(struct store *store, const struct store_record *record,
+                     struct tfe_reason *reason);
 int __real_store_put_row(struct store *store, const char *job, const struct msg_epoch_row *row,
-                         struct tfe_wall now, struct tfe_why *why);
+                         struct tfe_wall now, struct tfe_reason *reason);
 int __wrap_store_put_row(struct store *store, const char *job, const struct msg_epoch_row *row,
-                         struct tfe_wall now, struct tfe_why *why);
-int __real_store_commit(struct store *store, struct tfe_why *why);
-int __wrap_store_commit(struct store *store, struct tfe_why *why);
+                         struct tfe_wall now, struct tfe_reason *reason);
+int __real_store_commit(struct store *store, struct tfe_reason *reason);
+int __wrap_store_commit(struct store *store, struct tfe_reason *reason);
 int __real_store_prune(struct store *store, struct tfe_wall before, uint32_t max, uint32_t *ret_n,
-                       struct tfe_why *why);
+                       struct tfe_reason *reason);
 int __wrap_store_prune(struct store *store, struct tfe_wall before, uint32_t max, uint32_t *ret_n,
-                       struct tfe_why *why);
+                       struct tfe_reason *reason);
 int __real_store_backup(struct store *store, const char *path, bool (*goes_on)(void *ctx),
-                        void *ctx, struct tfe_why *why);
+                        void *ctx, struct tfe_reason *reason);
 int __wrap_store_backup(struct store *store, const char *path, bool (*goes_on)(void *ctx),
-                        void *ctx, struct tfe_why *why);
+                        void *ctx, struct tfe_reason *reason);
 int __real_clock_gettime(clockid_t id, struct timespec *ret);
 int __wrap_clock_gettime(clockid_t id, struct timespec *ret);
 void *__real_malloc(size_t n);
@@ -68,12 +70,12 @@ static void note_call(const char *what, const char *job, uint64_t epoch)
     seen.n_calls += (size_t)n < room ? (size_t)n : 0;
 }
 
-static bool fails(const char *job, struct tfe_why *why)
+static bool fails(const char *job, struct tfe_reason *reason)
 {
     if (!seen.fails || strcmp(seen.fails, job) != 0) {
         return false;
     }
-    why_set(why, "%s", seen.why);
+    reason_set(reason, "%s", seen.reason);
     return true;
 }
 
@@ -90,35 +92,36 @@ static void wait_while_held(const char *what)
     pthread_mutex_unlock(&seen.lock);
 }
 
-int __wrap_store_begin(struct store *store, struct tfe_why *why)
+int __wrap_store_begin(struct store *store, struct tfe_reason *reason)
 {
     wait_while_held("begin");
-    return __real_store_begin(store, why);
+    return __real_store_begin(store, reason);
 }
 
-int __wrap_store_put(struct store *store, const struct store_record *record, struct tfe_why *why)
+int __wrap_store_put(struct store *store, const struct store_record *record,
+                     struct tfe_reason *reason)
 {
     pthread_mutex_lock(&seen.lock);
     note_call("put", record->job.text, record->epoch);
-    bool is_bad = fails(record->job.text, why);
+    bool is_bad = fails(record->job.text, reason);
     pthread_mutex_unlock(&seen.lock);
-    return is_bad ? TFE_EDISK : __real_store_put(store, record, why);
+    return is_bad ? TFE_EDISK : __real_store_put(store, record, reason);
 }
 
 int __wrap_store_put_row(struct store *store, const char *job, const struct msg_epoch_row *row,
-                         struct tfe_wall now, struct tfe_why *why)
+                         struct tfe_wall now, struct tfe_reason *reason)
 {
     pthread_mutex_lock(&seen.lock);
     note_call("row", job, row->epoch);
     seen.n_rows += row->run == 1; /* those of a record are of run 7 */
-    bool is_bad = fails(job, why);
+    bool is_bad = fails(job, reason);
     pthread_mutex_unlock(&seen.lock);
-    return is_bad ? TFE_EDISK : __real_store_put_row(store, job, row, now, why);
+    return is_bad ? TFE_EDISK : __real_store_put_row(store, job, row, now, reason);
 }
 
-int __wrap_store_commit(struct store *store, struct tfe_why *why)
+int __wrap_store_commit(struct store *store, struct tfe_reason *reason)
 {
-    int rc = __real_store_commit(store, why);
+    int rc = __real_store_commit(store, reason);
     pthread_mutex_lock(&seen.lock);
     note_call("commit", NULL, 0);
     pthread_mutex_unlock(&seen.lock);
@@ -126,18 +129,18 @@ int __wrap_store_commit(struct store *store, struct tfe_why *why)
 }
 
 int __wrap_store_prune(struct store *store, struct tfe_wall before, uint32_t max, uint32_t *ret_n,
-                       struct tfe_why *why)
+                       struct tfe_reason *reason)
 {
-    int rc = __real_store_prune(store, before, max, ret_n, why);
+    int rc = __real_store_prune(store, before, max, ret_n, reason);
     __atomic_add_fetch(&seen.n_prunes, 1, __ATOMIC_SEQ_CST);
     return rc;
 }
 
 int __wrap_store_backup(struct store *store, const char *path, bool (*goes_on)(void *ctx),
-                        void *ctx, struct tfe_why *why)
+                        void *ctx, struct tfe_reason *reason)
 {
     wait_while_held("backup");
-    return __real_store_backup(store, path, goes_on, ctx, why);
+    return __real_store_backup(store, path, goes_on, ctx, reason);
 }
 
 static int64_t ahead(void)
@@ -220,24 +223,24 @@ static bool written(void *ctx, const char *job, uint64_t sequence, int rc)
     return !o->refuses;
 }
 
-static void condition(void *ctx, int rc, const char *why)
+static void condition(void *ctx, int rc, const char *reason)
 {
-    tell(ctx, "store", rc, why);
+    tell(ctx, "store", rc, reason);
 }
 
-static void answered(void *ctx, int rc, struct row_list *page, const char *why)
+static void answered(void *ctx, int rc, struct row_list *page, const char *reason)
 {
     char n[32];
     (void)snprintf(n, sizeof(n), "n=%zu", page->n);
-    tell(ctx, "answer", rc, rc == 0 ? n : why);
+    tell(ctx, "answer", rc, rc == 0 ? n : reason);
 }
 
 static struct store *store_of(const struct office *o)
 {
     struct store *store;
-    struct tfe_why why;
-    if (store_open(folder_path(o->folder, "db"), 1, clock_wall(), NULL, &store, &why) != 0) {
-        fail_msg("%s", why.text);
+    struct tfe_reason reason;
+    if (store_open(folder_path(o->folder, "db"), 1, clock_wall(), NULL, &store, &reason) != 0) {
+        fail_msg("%s", reason.text);
     }
     return store;
 }
@@ -247,7 +250,7 @@ static struct office *an_office(int64_t keep_history_ms)
     static const struct writer_ops ops = {.written = written, .condition = condition};
     static struct office office;
     struct office *o = &office;
-    struct tfe_why why;
+    struct tfe_reason reason;
     memset(o, 0, sizeof(*o));
     seen.holds = seen.is_held = false;
     seen.fails = NULL;
@@ -263,7 +266,7 @@ static struct office *an_office(int64_t keep_history_ms)
                                          .ops = &ops,
                                          .ctx = o,
                                          .keep_history_ms = keep_history_ms};
-    assert_int_equal(writer_new(&config, &o->w, &why), 0);
+    assert_int_equal(writer_new(&config, &o->w, &reason), 0);
     return o;
 }
 
@@ -309,11 +312,11 @@ static void let_go(void)
     pthread_mutex_unlock(&seen.lock);
 }
 
-static void set_fails(const char *job, const char *why)
+static void set_fails(const char *job, const char *reason)
 {
     pthread_mutex_lock(&seen.lock);
     seen.fails = job;
-    seen.why = why;
+    seen.reason = reason;
     pthread_mutex_unlock(&seen.lock);
 }
 

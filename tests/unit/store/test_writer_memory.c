@@ -54,9 +54,9 @@ static bool written(void *ctx, const char *job, uint64_t sequence, int rc)
     return true;
 }
 
-static void condition(void *ctx, int rc, const char *why) {}
+static void condition(void *ctx, int rc, const char *reason) {}
 
-static void answered(void *ctx, int rc, struct row_list *page, const char *why)
+static void answered(void *ctx, int rc, struct row_list *page, const char *reason)
 {
     f.answers++;
 }
@@ -64,14 +64,14 @@ static void answered(void *ctx, int rc, struct row_list *page, const char *why)
 static int begin(void **state)
 {
     static const struct writer_ops ops = {.written = written, .condition = condition};
-    struct tfe_why why;
+    struct tfe_reason reason;
     struct store *store;
     f.answers = 0;
     folder_make(f.folder);
     f.base = event_base_new();
-    assert_int_equal(store_open(folder_path(f.folder, "db"), 1, NOW, NULL, &store, &why), 0);
+    assert_int_equal(store_open(folder_path(f.folder, "db"), 1, NOW, NULL, &store, &reason), 0);
     const struct writer_config config = {.base = f.base, .store = store, .ops = &ops};
-    assert_int_equal(writer_new(&config, &f.w, &why), 0);
+    assert_int_equal(writer_new(&config, &f.w, &reason), 0);
     return 0;
 }
 

@@ -282,7 +282,7 @@ bool web_has(const char *text)
 int web_begin(void **state)
 {
     static uint8_t root[TOKEN_ROOT_BYTES], key[TOKEN_PUBLIC_KEY_BYTES], other[sizeof key];
-    struct tfe_why why;
+    struct tfe_reason reason;
     memset(&bench, 0, sizeof bench);
     assert_true(sodium_init() >= 0);
     randombytes_buf(root, sizeof root);
@@ -304,7 +304,8 @@ int web_begin(void **state)
     assert_int_equal(logins_new(&bench.web, &bench.web.logins), 0);
     assert_int_equal(views_use(bench.web.views, &bench.own, &bench.web.own), 0);
     const struct http_handler handler = routes_handler(&bench.web);
-    assert_int_equal(http_new(bench.web.base, &bench.settings, &handler, &bench.web.http, &why), 0);
+    assert_int_equal(http_new(bench.web.base, &bench.settings, &handler, &bench.web.http, &reason),
+                     0);
     return 0;
 }
 
