@@ -29,6 +29,7 @@ struct admission {
     struct name_tree by_name;
     struct use_tree by_use;
     uint64_t used, turn;
+    uint64_t privileged_used; /* of used */
     uint32_t n;
 };
 
@@ -167,6 +168,7 @@ int admission_enter(struct admission *a, const struct admission_claim *claim, vo
     }
     place->is_in = true;
     a->used += place->cost;
+    a->privileged_used += place->is_privileged ? place->cost : 0;
     a->n++;
     return 0;
 }
@@ -188,6 +190,7 @@ void admission_leave(struct admission *a, struct admission_place *place)
         leave_holders(a, place);
         place->is_in = false;
         a->used -= place->cost;
+        a->privileged_used -= place->is_privileged ? place->cost : 0;
         a->n--;
     }
 }
@@ -254,6 +257,9 @@ struct admission_place *admission_surplus(struct admission *a, struct admission_
     }
     if (a->used + reserve <= c->capacity) {
         return NULL;
+    }
+    if (!newest->is_privileged && a->privileged_used + reserve + newest->cost > c->capacity) {
+        return newest; /* even without all other places there is no room */
     }
     const uint64_t own = largest_use(newest);
     RB_FOREACH_REVERSE(holder, use_tree, &a->by_use)

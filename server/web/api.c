@@ -218,7 +218,8 @@ static struct stream *begin_stream(struct request *r)
 {
     struct stream *stream = stream_new(r);
     if (!stream) {
-        reply_problem(r->req, 503, "limit_reached", "too many pages are open");
+        reply_problem(r->req, 503, "limit_reached",
+                      "too many pages are open, with this token or in all; try again later");
     }
     return stream;
 }
@@ -343,7 +344,13 @@ static void answer_login(struct call *call)
     char csrf[LOGIN_TEXT_MAX];
     view_use(view);
     struct http_request *req = call_end(call);
-    login_csrf(logins_begin(web->logins, view, req), csrf);
+    const struct login *login = logins_begin(web->logins, view, req);
+    if (!login) {
+        reply_problem(req, 503, "limit_reached", "too many are logged in; try again later");
+        view_leave(view);
+        return;
+    }
+    login_csrf(login, csrf);
     json_t *value = session_json(web, view, true);
     if (value && json_object_set_new(value, "csrf", json_string(csrf)) != 0) {
         json_decref(value);
@@ -358,8 +365,9 @@ void api_login(struct request *r)
     const char *text = json_string_value(json_object_get(r->body, "token"));
     struct token token;
     struct view *view;
-    int rc = text && token_parse(&token, text) == 0 ? views_use(r->web->views, &token, &view)
-                                                    : TFE_EINVAL;
+    int rc = text && token_parse(&token, text) == 0
+                 ? views_use(r->web->views, &token, http_source(r->req), &view)
+                 : TFE_EINVAL;
     token_done(&token);
     if (rc == TFE_EFULL || rc == TFE_ENOMEM) {
         reply_problem(r->req, 429, "limit_reached", "too many tokens are in use; try again later");

@@ -12,13 +12,12 @@
 #include "server/web/calls.h"
 #include "server/web/reply.h"
 
-/* Uploads at a time: the server takes as many bundles. */
-#define UPLOADS_MAX 8
-
 /* A slot is not held for longer than this, nor by a client that sends less than RATE_MIN bytes a
  * second once HTTP_REQUEST_MS have passed. */
 #define UPLOAD_MS (INT64_C(1800) * 1000)
 #define RATE_MIN 1024
+
+#define TOO_MANY "too many bundles come at a time, with this token or in all: try again"
 
 /* A chunk that is not full is sent after this time, if more has come: the server drops an upload
  * that is silent for 20 s, and here a client may be silent for HTTP_REQUEST_MS. */
@@ -27,6 +26,7 @@ _Static_assert(CHUNK_MS + HTTP_REQUEST_MS < 20000, "");
 
 struct upload {
     struct call *call;
+    struct share share;
     struct event *wake;  /* there may be something to do */
     struct event *stall; /* nothing has happened for too long */
     struct tfe_mono since;
@@ -44,7 +44,7 @@ static void upload_free(void *own)
     struct upload *u = own;
     event_drop(&u->wake);
     event_drop(&u->stall);
-    u->call->web->n_uploads--;
+    share_release(&u->share);
     free(u);
 }
 
@@ -162,7 +162,6 @@ static bool begin(struct upload *u, struct call *call, const struct request *r)
     u->total = (uint32_t)http_body_left(r->req);
     u->wake = event_new(r->web->base, -1, 0, on_wake, u);
     u->stall = evtimer_new(r->web->base, on_stall, u);
-    r->web->n_uploads++;
     call->own = u;
     call->own_free = upload_free;
     (void)snprintf(call->name, sizeof(call->name), "%s", r->name);
@@ -175,6 +174,12 @@ static bool begin(struct upload *u, struct call *call, const struct request *r)
     (void)event_del(call->deadline); /* the upload has its own */
     return u->wake && u->stall && timer_after(u->stall, HTTP_REQUEST_MS) == 0 &&
            view_dial(r->view, on_waiting, NULL, u, &call->client) == 0;
+}
+
+/* Makes room for another caller's. */
+static void evict(void *owner)
+{
+    fail(owner, 503, "limit_reached", TOO_MANY);
 }
 
 /* NULL: the request can be tried. Otherwise what is wrong with it, and *ret_status. */
@@ -205,13 +210,15 @@ void api_put_bundle(struct request *r)
         reply_problem(r->req, status, status == 413 ? "too_large" : "bad_request", fault);
         return;
     }
-    if (r->web->n_uploads >= UPLOADS_MAX) {
-        reply_problem(r->req, 503, "limit_reached", "too many bundles come at a time: try again");
-        return;
-    }
     struct call *call = call_new(r, r->view);
     struct upload *u = call ? calloc(1, sizeof(*u)) : NULL;
+    const struct share_holder holder = request_holder(r);
     if (!call) {
+        return;
+    }
+    if (u && !share_enter(r->web->shares, SHARE_UPLOADS, &holder, u, evict, &u->share)) {
+        free(u);
+        reply_problem(call_end(call), 503, "limit_reached", TOO_MANY);
         return;
     }
     if (!u || !begin(u, call, r)) {

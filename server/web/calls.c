@@ -9,6 +9,8 @@
 #include "server/web/http.h"
 #include "server/web/reply.h"
 
+#define TOO_MANY "too many requests at a time, with this token or in all; try again later"
+
 static struct client *client_of(const struct call *call)
 {
     return call->client ? call->client : call->view->client;
@@ -20,7 +22,7 @@ static void call_free(struct call *call)
     client_take_back(client_of(call), &call->ask);
     client_free(call->client);
     event_drop(&call->deadline);
-    call->web->n_calls[call->caller]--;
+    share_release(&call->share);
     if (call->own_free) {
         call->own_free(call->own);
     }
@@ -94,30 +96,34 @@ static void on_deadline(evutil_socket_t fd, short what, void *ctx)
     reply_problem(call_end(call), 504, "no_answer", sentence);
 }
 
+/* Makes room for another caller's. */
+static void evict(void *owner)
+{
+    reply_problem(call_end(owner), 503, "limit_reached", TOO_MANY);
+}
+
 struct call *call_new(const struct request *r, struct view *view)
 {
-    static const uint32_t most[] = {
-        [CALLER_STRANGER] = CALLS_STRANGERS_MAX, [CALLER_KNOWN] = CALLS_KNOWN_MAX};
     struct web *web = r->web;
-    struct call *call = web->n_calls[r->caller] < most[r->caller] ? calloc(1, sizeof(*call)) : NULL;
+    const struct share_holder holder = request_holder(r);
+    struct call *call = calloc(1, sizeof(*call));
     if (call) {
         call->deadline = evtimer_new(web->base, on_deadline, call);
     }
-    if (!call || !call->deadline || timer_after(call->deadline, CALL_MS) != 0) {
+    if (!call || !call->deadline || timer_after(call->deadline, CALL_MS) != 0 ||
+        !share_enter(web->shares, SHARE_CALLS, &holder, call, evict, &call->share)) {
         if (call) {
             event_drop(&call->deadline);
         }
         free(call);
-        reply_problem(r->req, 503, "limit_reached", "too many requests at a time; try again later");
+        reply_problem(r->req, 503, "limit_reached", TOO_MANY);
         return NULL;
     }
     call->web = web;
     call->view = view;
     call->req = r->req;
-    call->caller = r->caller;
     call->ask.message = &call->message;
     call->ask.ended = on_ended;
-    web->n_calls[r->caller]++;
     view_use(view);
     http_on_closed(r->req, on_closed, call);
     return call;
@@ -125,5 +131,6 @@ struct call *call_new(const struct request *r, struct view *view)
 
 void call_ask(struct call *call)
 {
+    call->share.is_fixed = call->ask.is_order; /* the server may have carried it out already */
     client_ask(client_of(call), &call->ask);
 }

@@ -6,10 +6,7 @@
 #include <stddef.h>
 
 #include "server/web/request.h"
-
-/* Requests that wait for the server at a time, of strangers and of others. */
-#define CALLS_STRANGERS_MAX 64
-#define CALLS_KNOWN_MAX 256
+#include "server/web/shares.h"
 
 /* A server that is not there is waited for so long. */
 #define CALL_MS 8000
@@ -18,7 +15,7 @@ struct call {
     struct web *web;
     struct view *view;
     struct http_request *req;
-    enum caller caller;
+    struct share share;
     struct client *client; /* its own, for what takes long; NULL: the view's */
     struct client_ask ask;
     struct tfe_msg message;

@@ -8,6 +8,7 @@
 #include <event2/http.h>
 #include <event2/keyvalq_struct.h>
 #include <event2/listener.h>
+#include <netinet/in.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <stdlib.h>
@@ -66,6 +67,7 @@ struct connection {
     struct bufferevent *bev;
     struct http_request *req; /* NULL while there is no whole head */
     size_t scanned;           /* bytes of a head without its end */
+    uint8_t source[HTTP_SOURCE_BYTES];
     enum phase phase;
     struct tfe_mono since; /* it entered the phase */
     TAILQ_ENTRY(connection) link;
@@ -408,6 +410,11 @@ const char *http_header(const struct http_request *req, const char *name)
     return http_head_field(&req->head, name);
 }
 
+const uint8_t *http_source(const struct http_request *req)
+{
+    return req->connection->source;
+}
+
 struct evbuffer *http_body(const struct http_request *req)
 {
     return req->body;
@@ -564,13 +571,29 @@ void http_abort(struct http_request *req)
 
 /* --- listening -------------------------------------------------------------------------------- */
 
-/* The last place was taken: the oldest connection that has asked for nothing, besides c, makes room
- * for the next one. Without such a one new connections wait in the kernel. */
+/* The oldest connection whose client has yet to read its complete response. NULL if there is none.
+ */
+static struct connection *oldest_unread(const struct http *h)
+{
+    struct connection *c;
+    TAILQ_FOREACH(c, &h->phases[PHASE_RESPONSE], link)
+    {
+        if (c->req->is_answered) {
+            break;
+        }
+    }
+    return c;
+}
+
+/* Makes room for the next connection, now that c is the last one that is allowed: closes the oldest
+ * one that is closing, waits for a request, or whose response is not read, in that order. If there
+ * is none of them besides c, new connections wait in the kernel. */
 static void make_room(struct http *h, const struct connection *c)
 {
     struct connection *oldest = TAILQ_FIRST(&h->phases[PHASE_LINGER]);
     oldest = oldest ? oldest : TAILQ_FIRST(&h->phases[PHASE_REQUEST]);
-    if (oldest && oldest != c) {
+    oldest = oldest && oldest != c ? oldest : oldest_unread(h);
+    if (oldest) {
         shut(oldest);
     } else {
         h->is_paused = true;
@@ -596,6 +619,22 @@ static struct bufferevent *make_bufferevent(struct http *h, evutil_socket_t fd)
     return bev;
 }
 
+static void set_source(uint8_t ret[HTTP_SOURCE_BYTES], const struct sockaddr *from, int n)
+{
+    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+    memset(ret, 0, HTTP_SOURCE_BYTES);
+    if (from->sa_family == AF_INET && n >= (int)sizeof(struct sockaddr_in)) {
+        struct sockaddr_in in;
+        memcpy(&in, from, sizeof(in));
+        memcpy(ret, mapped, sizeof(mapped));
+        memcpy(ret + sizeof(mapped), &in.sin_addr, sizeof(in.sin_addr));
+    } else if (from->sa_family == AF_INET6 && n >= (int)sizeof(struct sockaddr_in6)) {
+        struct sockaddr_in6 in;
+        memcpy(&in, from, sizeof(in));
+        memcpy(ret, &in.sin6_addr, HTTP_SOURCE_BYTES / 2);
+    }
+}
+
 static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *from,
                       int n, void *ctx)
 {
@@ -609,6 +648,7 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
         return;
     }
     *c = (struct connection){.http = h, .bev = bev, .since = clock_mono()};
+    set_source(c->source, from, n);
     TAILQ_INSERT_TAIL(&h->phases[PHASE_REQUEST], c, link);
     h->n++;
     bufferevent_setcb(bev, on_readable, on_writable, on_event, c);

@@ -26,6 +26,8 @@ struct web_settings;
 #define HTTP_HEADERS_MAX 8192
 #define HTTP_BODY_MAX 65536
 
+#define HTTP_SOURCE_BYTES 16
+
 /* From the beginning of a connection, or its last response, to the end of a request; from there to
  * the end of the response; and for a client to notice that its connection is closing. */
 #define HTTP_REQUEST_MS 15000
@@ -73,6 +75,9 @@ enum http_method http_method(const struct http_request *req);
 const char *http_path(const struct http_request *req);
 const char *http_query(const struct http_request *req);                    /* NULL without one */
 const char *http_header(const struct http_request *req, const char *name); /* NULL without it */
+/* The address that the request comes from, HTTP_SOURCE_BYTES: an IPv4 address as ::ffff:a.b.c.d, of
+ * an IPv6 address its network of 64 bits. */
+const uint8_t *http_source(const struct http_request *req);
 /* The body that came before handle was called; empty if takes_body. */
 struct evbuffer *http_body(const struct http_request *req);
 

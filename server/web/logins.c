@@ -7,6 +7,7 @@
 
 #include "common/base/clock.h"
 #include "server/web/http.h"
+#include "server/web/shares.h"
 #include "server/web/views.h"
 #include "server/web/web_settings.h"
 
@@ -15,8 +16,12 @@
 #define COOKIE "tfe_login"
 #define COOKIE_TLS "__Host-" COOKIE
 
+/* The newest login enters its share before the one that makes room ends. */
+#define LOGINS (SHARE_LOGINS_MAX + 1)
+
 struct login {
-    struct view *view; /* NULL: the place is free */
+    struct view *view; /* NULL if the entry is free */
+    struct share share;
     uint8_t key[LOGIN_KEY_BYTES];
     struct tfe_mono until;
     uint64_t number; /* from 1, never given twice */
@@ -25,7 +30,7 @@ struct login {
 struct logins {
     struct web *web;
     uint64_t n_begun;
-    struct login v[LOGINS_MAX];
+    struct login v[LOGINS];
 };
 
 int logins_new(struct web *web, struct logins **ret)
@@ -42,6 +47,7 @@ int logins_new(struct web *web, struct logins **ret)
 
 static void end(struct login *login)
 {
+    share_release(&login->share);
     if (login->view) {
         view_leave(login->view);
     }
@@ -50,7 +56,7 @@ static void end(struct login *login)
 
 void logins_free(struct logins *all)
 {
-    for (size_t i = 0; all && i < LOGINS_MAX; i++) {
+    for (size_t i = 0; all && i < LOGINS; i++) {
         end(&all->v[i]);
     }
     sodium_free(all);
@@ -77,6 +83,16 @@ static const char *cookie_of(const struct logins *all, const struct http_request
     return NULL;
 }
 
+static void end_expired(struct logins *all, struct tfe_mono now)
+{
+    for (size_t i = 0; i < LOGINS; i++) {
+        struct login *login = &all->v[i];
+        if (login->view && tfe_mono_before(login->until, now)) {
+            end(login);
+        }
+    }
+}
+
 struct login *logins_find(struct logins *all, struct http_request *req)
 {
     const char *text = cookie_of(all, req);
@@ -88,11 +104,9 @@ struct login *logins_find(struct logins *all, struct http_request *req)
         n != sizeof(key)) {
         return NULL;
     }
-    for (size_t i = 0; i < LOGINS_MAX; i++) {
+    end_expired(all, now);
+    for (size_t i = 0; i < LOGINS; i++) {
         struct login *login = &all->v[i];
-        if (login->view && tfe_mono_before(login->until, now)) {
-            end(login);
-        }
         if (login->view && sodium_memcmp(login->key, key, sizeof(key)) == 0) {
             found = login;
         }
@@ -111,17 +125,31 @@ static void set_cookie(const struct logins *all, struct http_request *req, const
     sodium_memzero(line, sizeof(line));
 }
 
-struct login *logins_begin(struct logins *all, struct view *view, struct http_request *req)
+static void evict(void *owner)
 {
-    struct login *login = &all->v[0];
-    char text[LOGIN_TEXT_MAX];
-    for (size_t i = 0; i < LOGINS_MAX && login->view; i++) {
-        struct login *other = &all->v[i];
-        if (!other->view || tfe_mono_before(other->until, login->until)) {
-            login = other;
+    end(owner);
+}
+
+static struct login *find_free(struct logins *all)
+{
+    end_expired(all, clock_mono());
+    for (size_t i = 0; i < LOGINS; i++) {
+        if (!all->v[i].view) {
+            return &all->v[i];
         }
     }
-    end(login);
+    return NULL; /* not reached: at most SHARE_LOGINS_MAX are in use */
+}
+
+struct login *logins_begin(struct logins *all, struct view *view, struct http_request *req)
+{
+    struct share_holder holder = {.token = view->join.token};
+    struct login *login = find_free(all);
+    char text[LOGIN_TEXT_MAX];
+    if (!login ||
+        !share_enter(all->web->shares, SHARE_LOGINS, &holder, login, evict, &login->share)) {
+        return NULL;
+    }
     login->view = view;
     login->number = ++all->n_begun;
     login->until = tfe_mono_add(clock_mono(), LOGINS_MS);
@@ -141,7 +169,7 @@ void logins_end(struct logins *all, struct login *login, struct http_request *re
 
 void logins_end_view(struct logins *all, const struct view *view)
 {
-    for (size_t i = 0; i < LOGINS_MAX; i++) {
+    for (size_t i = 0; i < LOGINS; i++) {
         if (all->v[i].view == view) {
             end(&all->v[i]);
         }
@@ -156,7 +184,7 @@ uint64_t login_number(const struct login *login)
 bool logins_has(const struct logins *all, uint64_t number)
 {
     struct tfe_mono now = clock_mono();
-    for (size_t i = 0; i < LOGINS_MAX; i++) {
+    for (size_t i = 0; i < LOGINS; i++) {
         const struct login *login = &all->v[i];
         if (login->view && login->number == number) {
             return !tfe_mono_before(login->until, now);

@@ -13,7 +13,6 @@ struct logins;
 struct view;
 struct web;
 
-#define LOGINS_MAX 128
 #define LOGINS_MS (8 * 3600 * 1000)
 #define LOGIN_KEY_BYTES 32
 #define LOGIN_TEXT_MAX (LOGIN_KEY_BYTES * 2 + 1)
@@ -26,7 +25,8 @@ void logins_free(struct logins *all);
 /* The login that the request's cookie names; NULL: none. */
 struct login *logins_find(struct logins *all, struct http_request *req);
 
-/* A new one, of this view, whose cookie the answer gets; the oldest makes room. */
+/* Begins a login of this view and sets its cookie in the response. If all are in use, the oldest
+ * one of the token that has most of them ends. Returns NULL if none may end, or without memory. */
 struct login *logins_begin(struct logins *all, struct view *view, struct http_request *req);
 /* … and the cookie goes. */
 void logins_end(struct logins *all, struct login *login, struct http_request *req);

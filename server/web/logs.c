@@ -13,6 +13,8 @@
 #include "server/web/reply.h"
 #include "server/web/streams.h"
 
+#define TOO_MANY "too many read logs, with this token or in all; try again later"
+
 #define RANKS_MAX (MSG_NODES_MAX * MSG_NPROC_MAX)
 
 /* What is wanted, as the query says. False: it makes no sense; answered. */
@@ -43,7 +45,8 @@ static bool read_wish(struct request *r, struct msg_logs *ret)
 /* --- one answer --- */
 
 struct page {
-    struct web *web;
+    struct call *call;
+    struct share share;
     size_t bytes;
     bool is_cut;
 };
@@ -51,7 +54,7 @@ struct page {
 static void page_free(void *own)
 {
     struct page *page = own;
-    page->web->n_logs--;
+    share_release(&page->share);
     free(page);
 }
 
@@ -80,21 +83,30 @@ static void answer_page(struct call *call)
     reply_json(call_end(call), 200, value);
 }
 
+/* Makes room for another caller's. */
+static void evict_page(void *owner)
+{
+    struct page *page = owner;
+    reply_problem(call_end(page->call), 503, "limit_reached", TOO_MANY);
+}
+
 static void show_page(struct request *r, const struct msg_logs *wish)
 {
     struct call *call = call_new(r, r->view);
     if (!call) {
         return;
     }
+    const struct share_holder holder = request_holder(r);
     struct page *page = calloc(1, sizeof(*page));
     if (page) {
-        *page = (struct page){.web = r->web};
-        r->web->n_logs++;
+        page->call = call;
         call->own = page;
         call->own_free = page_free;
     }
-    if (!page || view_dial(r->view, NULL, NULL, NULL, &call->client) != 0) {
-        reply_problem(call_end(call), 503, "limit_reached", "no memory for these logs");
+    if (!page ||
+        !share_enter(r->web->shares, SHARE_LOGS, &holder, page, evict_page, &page->share) ||
+        view_dial(r->view, NULL, NULL, NULL, &call->client) != 0) {
+        reply_problem(call_end(call), 503, "limit_reached", TOO_MANY);
         return;
     }
     const char *node = request_query(r, "node");
@@ -112,7 +124,7 @@ static void show_page(struct request *r, const struct msg_logs *wish)
 /* --- as they come --- */
 
 struct tail {
-    struct web *web;
+    struct share share;
     struct view *view;
     struct stream *stream;
     struct client *client;
@@ -193,30 +205,39 @@ static void on_ended(struct client_ask *ask, enum client_end how, enum tfe_refus
 static void tail_free(void *own)
 {
     struct tail *t = own;
-    t->web->n_logs--;
+    share_release(&t->share);
     client_free(t->client);
     row_list_done(&t->ask.list);
     free(t);
 }
 
+/* Makes room for another caller's. */
+static void evict_tail(void *owner)
+{
+    struct tail *t = owner;
+    stream_tell(t->stream, "end",
+                json_pack("{s:s, s:s}", "code", "limit_reached", "detail", TOO_MANY));
+    stream_end(t->stream);
+}
+
 static void follow(struct request *r, const struct msg_logs *wish)
 {
     struct tail *t = calloc(1, sizeof(*t));
+    const struct share_holder holder = request_holder(r);
     const char *node = request_query(r, "node");
     if (!t || view_dial(r->view, on_waiting, on_connected, t, &t->client) != 0) {
         free(t);
-        reply_problem(r->req, 503, "limit_reached", "no memory for these logs");
+        reply_problem(r->req, 503, "no_memory", "out of memory");
         return;
     }
-    t->stream = stream_new(r);
+    const bool has_share =
+        share_enter(r->web->shares, SHARE_LOGS, &holder, t, evict_tail, &t->share);
+    t->stream = has_share ? stream_new(r) : NULL;
     if (!t->stream) {
-        client_free(t->client);
-        free(t);
-        reply_problem(r->req, 503, "limit_reached", "too many pages are open");
+        tail_free(t);
+        reply_problem(r->req, 503, "limit_reached", TOO_MANY);
         return;
     }
-    r->web->n_logs++;
-    t->web = r->web;
     t->view = r->view;
     (void)id_set(&t->job, r->name); /* it was checked */
     (void)snprintf(t->node, sizeof(t->node), "%s", node ? node : "");
@@ -236,9 +257,7 @@ void api_logs(struct request *r)
     if (!api_is_job(r) || !read_wish(r, &wish)) {
         return;
     }
-    if (r->web->n_logs >= LOGS_MAX) {
-        reply_problem(r->req, 503, "limit_reached", "too many read logs; try again later");
-    } else if (request_follows(r)) {
+    if (request_follows(r)) {
         follow(r, &wish);
     } else {
         show_page(r, &wish);

@@ -8,9 +8,6 @@
 
 #include "server/web/request.h"
 
-/* At a time: each has a connection of the server's 256 for operators, and asks agents. */
-#define LOGS_MAX 16
-
 /* Lines that one answer begins with, of each stream of a rank. */
 #define LOGS_LINES 100
 #define LOGS_LINES_MAX 10000

@@ -20,6 +20,7 @@
 #include "server/web/logins.h"
 #include "server/web/metrics.h"
 #include "server/web/routes.h"
+#include "server/web/shares.h"
 #include "server/web/streams.h"
 #include "server/web/token_reader.h"
 #include "server/web/views.h"
@@ -70,10 +71,11 @@ static void raise_files(const struct web_settings *s)
 static int start_parts(struct program *p, struct tfe_reason *reason)
 {
     struct web *web = &p->web;
-    int rc = views_new(web, &web->views);
+    int rc = shares_new(&web->shares);
+    rc = rc == 0 ? views_new(web, &web->views) : rc;
     rc = rc == 0 ? logins_new(web, &web->logins) : rc;
     rc = rc == 0 ? metrics_new(web, &web->metrics) : rc;
-    rc = rc == 0 ? views_use(web->views, web->server.token, &web->own) : rc;
+    rc = rc == 0 ? views_use(web->views, web->server.token, NULL, &web->own) : rc;
     rc = rc == 0 ? probe_new(web, &web->probe) : rc;
     if (rc != 0) {
         reason_set(reason, "start: %s", tfe_error_sentence(rc));
@@ -171,6 +173,7 @@ static void finish(struct program *p)
     logins_free(web->logins);
     metrics_free(web->metrics);
     views_free(web->views);
+    shares_free(web->shares);
     signals_unwatch(p->quit);
     if (web->base) {
         event_base_free(web->base);

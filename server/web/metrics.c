@@ -20,6 +20,7 @@
 #include "server/web/http.h"
 #include "server/web/reply.h"
 #include "server/web/request.h"
+#include "server/web/shares.h"
 
 /* Ledgers that one scrape reads; the others are as they were. */
 #define LEDGERS_PER_SCRAPE 10
@@ -390,7 +391,7 @@ static void put_own(const struct out *out, const struct metrics *metrics)
         (double)http_shut(web->http));
     one(out, "tfe_web_requests", TYPE_COUNTER, "HTTP requests.", (double)web->n_requests);
     one(out, "tfe_web_pages", TYPE_GAUGE, "Pages that listen.",
-        web->n_streams[CALLER_STRANGER] + web->n_streams[CALLER_KNOWN]);
+        shares_count(web->shares, SHARE_STREAMS));
     one(out, "tfe_web_pages_cut", TYPE_COUNTER, "Pages cut for not reading.", (double)web->n_cut);
     if (getrusage(RUSAGE_SELF, &use) == 0) {
         one(out, "process_cpu_seconds", TYPE_COUNTER, "Processor time of this program.",

@@ -7,6 +7,7 @@
 
 #include "common/base/id.h"
 #include "server/web/http.h"
+#include "server/web/shares.h"
 #include "server/web/views.h"
 
 struct login;
@@ -19,13 +20,16 @@ struct request {
     struct http_request *req;
     struct view *view;   /* who asks; NULL: nobody, where that is allowed */
     struct login *login; /* NULL: by another way */
-    enum caller caller;
+    bool is_known; /* the server has accepted the token of view, and the caller has shown it */
     char name[REQUEST_NAME_MAX + 1]; /* the part of the path that stands for {name} */
     struct evkeyvalq query;
     json_t *body; /* of an order: an object; NULL without one */
 };
 
 /* NULL: it is not there. */
+/* Who an entry of shares.h counts for if this request causes it. Borrows from r. */
+struct share_holder request_holder(const struct request *r);
+
 const char *request_query(const struct request *r, const char *key);
 /* A number of the query. False: it is none from least to most; answered. It stays as it is if
  * absent. */

@@ -76,6 +76,12 @@ const char *request_query(const struct request *r, const char *key)
     return evhttp_find_header(&r->query, key);
 }
 
+struct share_holder request_holder(const struct request *r)
+{
+    return (struct share_holder){.token = r->is_known ? r->view->join.token : NULL,
+                                 .source = http_source(r->req)};
+}
+
 bool request_number(struct request *r, const char *key, uint64_t least, uint64_t most,
                     uint64_t *ret)
 {
@@ -131,11 +137,12 @@ static bool is_host_sound(const struct web *web, struct http_request *req)
 static bool find_bearer(struct request *r, const char *text)
 {
     struct token token;
-    int rc =
-        token_parse(&token, text) == 0 ? views_use(r->web->views, &token, &r->view) : TFE_EAUTH;
+    int rc = token_parse(&token, text) == 0
+                 ? views_use(r->web->views, &token, http_source(r->req), &r->view)
+                 : TFE_EAUTH;
     token_done(&token);
     if (rc == 0) {
-        r->caller = r->view->is_accepted ? CALLER_KNOWN : CALLER_STRANGER;
+        r->is_known = r->view->is_accepted;
         return true;
     }
     if (rc == TFE_EAUTH) {
@@ -157,7 +164,7 @@ static bool find_asker(struct request *r, enum who who)
     r->login = logins_find(r->web->logins, r->req);
     if (r->login) {
         r->view = login_view(r->login);
-        r->caller = CALLER_KNOWN;
+        r->is_known = true;
     } else if (!r->web->asks_login && who != WHO_ADMIN) {
         r->view = r->web->own;
     }

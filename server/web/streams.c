@@ -13,6 +13,7 @@
 #include "common/records/json_text.h"
 #include "server/web/http.h"
 #include "server/web/logins.h"
+#include "server/web/shares.h"
 
 /* A comment so often, so that both ends find out when the other is gone. */
 #define BEAT_MS 5000
@@ -24,7 +25,7 @@ struct stream {
     struct web *web;
     struct view *view;
     struct http_request *req;
-    enum caller caller;
+    struct share share;
     struct event *timer;
     struct part {
         struct topic *topic;
@@ -55,7 +56,7 @@ static void stream_free(struct stream *stream)
     }
     LIST_REMOVE(stream, link);
     event_drop(&stream->timer);
-    stream->web->n_streams[stream->caller]--;
+    share_release(&stream->share);
     free(stream);
     view_leave(view);
 }
@@ -184,29 +185,36 @@ void stream_own(struct stream *stream, void *own, void (*caught_up)(void *own),
     stream->own_free = own_free;
 }
 
+/* Makes room for another caller's. The page opens it anew. */
+static void evict(void *owner)
+{
+    struct stream *stream = owner;
+    log_info("page_cut", LOG_S("why", "its token or address has most of them"));
+    cut(stream);
+}
+
 struct stream *stream_new(struct request *r)
 {
     struct web *web = r->web;
-    struct stream *stream =
-        web->n_streams[r->caller] < STREAMS_MAX ? calloc(1, sizeof(*stream)) : NULL;
+    const struct share_holder holder = request_holder(r);
+    struct stream *stream = calloc(1, sizeof(*stream));
     if (!stream) {
         return NULL;
     }
     *stream = (struct stream){.web = web,
                               .view = r->view,
                               .req = r->req,
-                              .caller = r->caller,
                               .moved = clock_mono(),
                               .kept_up = clock_mono(),
                               .beat = clock_mono(),
                               .login = r->login ? login_number(r->login) : 0};
     stream->timer = evtimer_new(web->base, on_look, stream);
-    if (!stream->timer || timer_after(stream->timer, LOOK_MS) != 0) {
+    if (!stream->timer || timer_after(stream->timer, LOOK_MS) != 0 ||
+        !share_enter(web->shares, SHARE_STREAMS, &holder, stream, evict, &stream->share)) {
         event_drop(&stream->timer);
         free(stream);
         return NULL;
     }
-    web->n_streams[r->caller]++;
     view_use(r->view);
     LIST_INSERT_HEAD(&r->view->streams, stream, link);
     http_on_closed(r->req, on_closed, stream);

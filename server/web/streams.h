@@ -16,7 +16,6 @@ struct stream;
 struct topic;
 struct web;
 
-#define STREAMS_MAX 64 /* of strangers, and of others */
 #define STREAM_BEHIND_BYTES (256 * 1024)
 #define STREAM_CUT_MS 15000
 /* One that reads, but is behind for so long, is cut, too. */

@@ -11,23 +11,29 @@
 #include "common/base/log.h"
 #include "common/base/rate.h"
 #include "common/base/timer.h"
+#include "server/web/http.h"
 #include "server/web/logins.h"
 #include "server/web/streams.h"
 #include "server/web/token_reader.h"
 
-/* Tokens that were not seen before, of anybody: one each, after so many at once. Each costs the
- * server a handshake. */
-#define FRESH_MS 500
-#define FRESH_BURST 8
+/* Sources whose rate is remembered. One more, and the one that has shown a new token least lately
+ * is forgotten. */
+#define SOURCES_MAX 64
 
 #define RETRY_MAX_MS 2000
 #define SILENCE_MS 10000
+
+struct source {
+    uint8_t address[HTTP_SOURCE_BYTES];
+    struct rate rate;
+};
 
 struct views {
     struct web *web;
     LIST_HEAD(, view) list;
     unsigned n;
-    struct rate fresh;
+    struct rate rate; /* of new tokens from all sources */
+    struct source sources[SOURCES_MAX];
     struct event *look;
 };
 
@@ -146,7 +152,61 @@ static bool is_same(const struct token *a, const struct token *b)
            sodium_memcmp(a->secret, b->secret, TOKEN_SECRET_BYTES) == 0;
 }
 
-int views_use(struct views *all, const struct token *token, struct view **ret)
+/* The remembered source of this address, which takes the place of the oldest one if there is none.
+ */
+static struct source *source_of(struct views *all, const uint8_t *address)
+{
+    struct source *oldest = &all->sources[0];
+    for (size_t i = 0; i < SOURCES_MAX; i++) {
+        struct source *source = &all->sources[i];
+        if (memcmp(source->address, address, HTTP_SOURCE_BYTES) == 0) {
+            return source;
+        }
+        if (tfe_mono_before(source->rate.paid, oldest->rate.paid)) {
+            oldest = source;
+        }
+    }
+    *oldest = (struct source){.rate = {{0}}};
+    memcpy(oldest->address, address, HTTP_SOURCE_BYTES);
+    return oldest;
+}
+
+/* Returns true if a token that no view has may be shown to the server now. */
+static bool may_be_new(struct views *all, const uint8_t *source)
+{
+    const struct tfe_mono now = clock_mono();
+    if (!source) {
+        return true;
+    }
+    return rate_pass(&source_of(all, source)->rate, now, VIEWS_NEW_MS, VIEWS_NEW_BURST) &&
+           rate_pass(&all->rate, now, VIEWS_NEW_MS / VIEWS_NEW_SOURCES,
+                     VIEWS_NEW_BURST * VIEWS_NEW_SOURCES);
+}
+
+/* Frees the view that has been unused for longest, if all are taken. Returns false if all are in
+ * use. */
+static bool make_room(struct views *all)
+{
+    struct view *view;
+    struct view *oldest = NULL;
+    if (all->n < VIEWS_MAX) {
+        return true;
+    }
+    LIST_FOREACH(view, &all->list, link)
+    {
+        if (view->users == 0 &&
+            (!oldest || tfe_mono_before(view->idle_since, oldest->idle_since))) {
+            oldest = view;
+        }
+    }
+    if (oldest) {
+        view_free(oldest);
+    }
+    return oldest != NULL;
+}
+
+int views_use(struct views *all, const struct token *token, const uint8_t *source,
+              struct view **ret)
 {
     struct view *view;
     LIST_FOREACH(view, &all->list, link)
@@ -163,7 +223,7 @@ int views_use(struct views *all, const struct token *token, struct view **ret)
                TOKEN_PUBLIC_KEY_BYTES) != 0) {
         return TFE_EAUTH;
     }
-    if (all->n >= VIEWS_MAX || !rate_pass(&all->fresh, clock_mono(), FRESH_MS, FRESH_BURST)) {
+    if (!may_be_new(all, source) || !make_room(all)) {
         return TFE_EFULL;
     }
     int rc = view_new(all, token, &view);
@@ -204,7 +264,7 @@ static void renew_own(struct views *all)
         const struct join_info before = web->server;
         web->server = found;
         found = before;
-        if (views_use(all, web->server.token, &web->own) == 0) {
+        if (views_use(all, web->server.token, NULL, &web->own) == 0) {
             log_info("token_renewed", LOG_S("role", principal_role_name(view_role(web->own))));
             view_leave(old);
         } else {

@@ -9,8 +9,16 @@
 #include "common/records/client.h"
 #include "server/web/web.h"
 
-/* Tokens in use at a time: each has a connection of the server's 256 for operators. */
-#define VIEWS_MAX 16
+/* Tokens in use at a time: each has a connection of the server's 256 for operators
+ * (LIMIT_QUERY_SESSIONS). */
+#define VIEWS_MAX 64
+
+/* Tokens that no view has yet, of one source address: one each VIEWS_NEW_MS after the first
+ * VIEWS_NEW_BURST, since each costs the server a handshake. All sources together get eight times as
+ * many. */
+#define VIEWS_NEW_MS 500
+#define VIEWS_NEW_BURST 8
+#define VIEWS_NEW_SOURCES 8
 
 /* One that nobody uses any more is kept so long. */
 #define VIEWS_IDLE_MS 30000
@@ -38,9 +46,12 @@ int views_new(struct web *web, struct views **ret) TFE_MUST_CHECK;
 /* After all that use one. NULL is allowed. */
 void views_free(struct views *all);
 
-/* The view of this token, which is copied; used once more. TFE_EAUTH: it is of another server, or
- * an agent's. TFE_EFULL: too many are in use, or were new lately. TFE_ENOMEM. */
-int views_use(struct views *all, const struct token *token, struct view **ret) TFE_MUST_CHECK;
+/* Finds or makes the view of this token, which is copied, and counts one more user of it. source:
+ * the address of the caller (http_source), NULL for tfe-web itself. TFE_EAUTH: the token is of
+ * another server, or an agent's. TFE_EFULL: too many tokens are in use, or the source has shown too
+ * many new ones. TFE_ENOMEM. */
+int views_use(struct views *all, const struct token *token, const uint8_t *source,
+              struct view **ret) TFE_MUST_CHECK;
 void view_use(struct view *view);
 void view_leave(struct view *view);
 

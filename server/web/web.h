@@ -18,17 +18,11 @@ struct http;
 struct logins;
 struct metrics;
 struct probe;
+struct shares;
 struct token_reader;
 struct view;
 struct views;
 struct web_settings;
-
-/* Who asks. Strangers have limits of their own, so that they keep nobody else out. */
-enum caller {
-    CALLER_STRANGER, /* without a token that the server has accepted */
-    CALLER_KNOWN,
-    CALLER__COUNT
-};
 
 struct web {
     struct event_base *base;
@@ -39,14 +33,11 @@ struct web {
     struct logins *logins;
     struct metrics *metrics;
     struct probe *probe;
-    struct token_reader *reader;       /* NULL: the token cannot be read again */
-    struct view *own;                  /* of that token */
-    bool asks_login;                   /* nobody sees anything without a token of his own */
-    uint32_t n_calls[CALLER__COUNT];   /* see calls.h */
-    uint32_t n_uploads;                /* see bundle_upload.c */
-    uint32_t n_streams[CALLER__COUNT]; /* see streams.h */
-    uint32_t n_logs;                   /* see logs.h */
-    uint64_t n_cut;                    /* streams that were not read */
+    struct shares *shares;
+    struct token_reader *reader; /* NULL: the token cannot be read again */
+    struct view *own;            /* of that token */
+    bool asks_login;             /* nobody sees anything without a token of his own */
+    uint64_t n_cut; /* streams that were closed because their clients did not read them */
     uint64_t n_requests;
 };
 

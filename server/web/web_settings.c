@@ -40,7 +40,8 @@ static const struct option_spec specs[] = {
     TEXT("state-dir", state_dir, "DIR", NULL,
          "where a server of this machine keeps endpoint and tokens"),
     NUMBER("max-connections", max_connections, "N", 8, 10000, "512",
-           "connections at a time; one more, and the oldest that asks for nothing goes"),
+           "connections at a time; one more, and the oldest one that is idle or does not read is "
+           "closed"),
     TEXT("user", user, "NAME", NULL,
          "as root: become this user before anything is accepted (default: tfe-web, if there is "
          "one)"),

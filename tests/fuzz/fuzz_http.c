@@ -15,6 +15,7 @@
 #include "server/web/logins.h"
 #include "server/web/metrics.h"
 #include "server/web/routes.h"
+#include "server/web/shares.h"
 #include "server/web/streams.h"
 #include "server/web/views.h"
 #include "server/web/web_settings.h"
@@ -59,19 +60,15 @@ static void set_up(void)
     MUST(web.base && web.server.token && token_parse(web.server.token, TOKEN) == 0);
     (void)snprintf(web.server.host, sizeof(web.server.host), "127.0.0.1");
     web.server.port = dead_port();
-    MUST(views_new(&web, &web.views) == 0 && logins_new(&web, &web.logins) == 0 &&
-         metrics_new(&web, &web.metrics) == 0 &&
-         views_use(web.views, web.server.token, &web.own) == 0 && probe_new(&web, &web.probe) == 0);
+    MUST(shares_new(&web.shares) == 0 && views_new(&web, &web.views) == 0 &&
+         logins_new(&web, &web.logins) == 0 && metrics_new(&web, &web.metrics) == 0 &&
+         views_use(web.views, web.server.token, NULL, &web.own) == 0 &&
+         probe_new(&web, &web.probe) == 0);
 }
 
-static uint32_t n_calls(void)
+static uint32_t count(enum share_kind kind)
 {
-    return web.n_calls[CALLER_STRANGER] + web.n_calls[CALLER_KNOWN];
-}
-
-static uint32_t n_streams(void)
-{
-    return web.n_streams[CALLER_STRANGER] + web.n_streams[CALLER_KNOWN];
+    return shares_count(web.shares, kind);
 }
 
 static void turn(void)
@@ -113,7 +110,8 @@ static void check(const char *said, size_t n)
     const char *code = strchr(said, ' ');
     MUST(n == 0 || (n > 8 && memcmp(said, "HTTP/", 5) == 0 && code));
     MUST(n == 0 || strncmp(code, " 100 ", 5) == 0 || strstr(said, "Content-Security-Policy: "));
-    MUST(n_calls() <= settings.max_connections && n_streams() <= settings.max_connections);
+    MUST(count(SHARE_CALLS) <= settings.max_connections &&
+         count(SHARE_STREAMS) <= settings.max_connections);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -150,6 +148,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     http_free(web.http);
     web.http = NULL;
     turn(); /* what was put off until it is over */
-    MUST(n_calls() == 0 && n_streams() == 0 && web.n_logs == 0 && web.n_uploads == 0);
+    MUST(count(SHARE_CALLS) == 0 && count(SHARE_STREAMS) == 0 && count(SHARE_LOGS) == 0 &&
+         count(SHARE_UPLOADS) == 0);
     return 0;
 }

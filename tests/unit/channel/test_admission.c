@@ -134,6 +134,18 @@ TEST_IN(admission, a_privileged_place_gives_way_to_its_like_alone)
     assert_false(places[0].is_in);
 }
 
+TEST_IN(admission, a_place_that_cannot_be_admitted_evicts_none_in_vain)
+{
+    make(8, 2, 3, false);
+    assert_int_equal(fill(0, 2, "large", "", false), 2);
+    assert_int_equal(fill(2, 6, "admin", "", true), 6); /* also the reserve */
+    assert_int_equal(fill(8, 1, "admin", "", true), 1); /* one of its own goes */
+    enter_as(9, "late", "", 1, false);
+    assert_int_equal(surplus(9), 9);
+    admission_leave(a, &places[9]);
+    assert_true(places[0].is_in && places[1].is_in);
+}
+
 TEST_IN(admission, when_full_the_oldest_of_the_largest_holder_goes)
 {
     make(10, 0, 100, false);

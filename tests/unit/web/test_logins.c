@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "server/web/logins.h"
+#include "server/web/shares.h"
 #include "server/web/views.h"
 #include "server/web/web_settings.h"
 #include "tests/unit/fake_clock.h"
@@ -13,6 +14,7 @@
 static struct web_settings settings;
 static struct web web = {.settings = &settings};
 static struct logins *all;
+static struct token tokens[2] = {{.key_id = {1}}, {.key_id = {2}}};
 static struct view one, other;
 
 void __wrap_view_use(struct view *view);
@@ -49,8 +51,9 @@ static int begin(void **state)
 {
     (void)state;
     settings = (struct web_settings){.tls_cert = NULL};
-    memset(&one, 0, sizeof one);
-    memset(&other, 0, sizeof other);
+    one = (struct view){.join.token = &tokens[0]};
+    other = (struct view){.join.token = &tokens[1]};
+    assert_int_equal(shares_new(&web.shares), 0);
     fake_clock_init();
     assert_true(sodium_init() >= 0);
     return logins_new(&web, &all);
@@ -60,6 +63,7 @@ static int end(void **state)
 {
     (void)state;
     logins_free(all);
+    shares_free(web.shares);
     assert_int_equal(one.users + other.users, 0);
     return 0;
 }
@@ -144,13 +148,14 @@ TEST_IN(logins, of_a_view_that_is_rejected_end_and_no_others)
     free(second);
 }
 
-TEST_IN(logins, above_their_number_the_oldest_makes_room_and_its_number_is_not_given_again)
+TEST_IN(logins, above_the_share_of_a_token_its_oldest_ends_and_its_number_is_not_reused)
 {
+    enum { SHARE = SHARE_LOGINS_MAX / 4 };
     struct login *login;
     char *oldest = log_in(&one, &login);
     const uint64_t first = login_number(login);
     char *second = NULL;
-    for (int i = 1; i < LOGINS_MAX; i++) {
+    for (int i = 1; i < SHARE; i++) {
         fake_clock_pass(NULL, 1000);
         char *cookie = log_in(&one, &login);
         if (i == 1) {
@@ -165,10 +170,33 @@ TEST_IN(logins, above_their_number_the_oldest_makes_room_and_its_number_is_not_g
     assert_null(find(oldest));
     assert_non_null(find(second));
     assert_false(logins_has(all, first));
-    assert_int_equal(login_number(login), first + LOGINS_MAX);
-    assert_int_equal(one.users, LOGINS_MAX);
+    assert_int_equal(login_number(login), first + SHARE);
+    assert_int_equal(one.users, SHARE);
     free(oldest);
     free(second);
+}
+
+TEST_IN(logins, of_many_tokens_take_none_from_a_token_with_one_login)
+{
+    static struct token crowd[SHARE_LOGINS_MAX * 2];
+    static struct view views[SHARE_LOGINS_MAX * 2];
+    struct login *login;
+    char *honest = log_in(&other, &login);
+    for (int i = 0; i < SHARE_LOGINS_MAX; i++) {
+        fake_clock_pass(NULL, 1);
+        free(log_in(&one, &login)); /* the attacker's, who has one share */
+    }
+    assert_int_equal(one.users, (SHARE_LOGINS_MAX - 1) / 4);
+    for (size_t i = 0; i < SHARE_LOGINS_MAX - 2; i++) {
+        crowd[i].key_id[0] = 3;
+        memcpy(crowd[i].key_id + 1, &i, sizeof i);
+        views[i].join.token = &crowd[i];
+        fake_clock_pass(NULL, 1);
+        free(log_in(&views[i], &login)); /* all are in use: each takes one of the attacker's */
+    }
+    assert_non_null(find(honest));
+    assert_int_equal(one.users, 1);
+    free(honest);
 }
 
 TEST_IN(logins, tell_their_orders_by_a_mark_that_is_not_the_cookie)

@@ -134,8 +134,8 @@ TEST_IN(web, a_view_is_kept_while_it_is_used_and_a_little_longer)
 {
     struct view *first;
     struct view *again;
-    assert_int_equal(views_use(bench.web.views, &bench.observer, &first), 0);
-    assert_int_equal(views_use(bench.web.views, &bench.observer, &again), 0);
+    assert_int_equal(views_use(bench.web.views, &bench.observer, NULL, &first), 0);
+    assert_int_equal(views_use(bench.web.views, &bench.observer, NULL, &again), 0);
     assert_ptr_equal(first, again);
     assert_int_equal(first->users, 2);
     view_leave(first);
@@ -144,11 +144,11 @@ TEST_IN(web, a_view_is_kept_while_it_is_used_and_a_little_longer)
     view_leave(first);
     memset(&bench.client, 0, sizeof bench.client);
     web_pass(VIEWS_IDLE_MS - 1000);
-    assert_int_equal(views_use(bench.web.views, &bench.observer, &again), 0);
+    assert_int_equal(views_use(bench.web.views, &bench.observer, NULL, &again), 0);
     assert_null(bench.client.join); /* it was there still */
     view_leave(again);
     web_pass(3L * VIEWS_IDLE_MS);
-    assert_int_equal(views_use(bench.web.views, &bench.observer, &again), 0);
+    assert_int_equal(views_use(bench.web.views, &bench.observer, NULL, &again), 0);
     assert_non_null(bench.client.join); /* a new connection */
     view_leave(again);
 }
@@ -157,10 +157,10 @@ TEST_IN(web, a_token_that_was_refused_is_asked_about_anew)
 {
     struct view *first;
     struct view *again;
-    assert_int_equal(views_use(bench.web.views, &bench.observer, &first), 0);
+    assert_int_equal(views_use(bench.web.views, &bench.observer, NULL, &first), 0);
     const struct client_config config = bench.client;
     view_reject(first);
-    assert_int_equal(views_use(bench.web.views, &bench.observer, &again), 0);
+    assert_int_equal(views_use(bench.web.views, &bench.observer, NULL, &again), 0);
     assert_ptr_not_equal(first, again);
     config.connected(config.ctx); /* the server takes it after all */
     assert_false(first->is_rejected);
@@ -197,10 +197,9 @@ static void fill_views(struct token *token)
     unsigned n = 0;
     int rc = 0;
     while (rc == 0) {
-        web_pass(500); /* one new one each */
         token->key_id[TOKEN_KEY_ID_BYTES - 1]++;
         assert_true(n < VIEWS_MAX);
-        rc = views_use(bench.web.views, token, &views[n]);
+        rc = views_use(bench.web.views, token, NULL, &views[n]);
         n += rc == 0;
     }
     assert_int_equal(rc, TFE_EFULL);
@@ -210,12 +209,41 @@ static void fill_views(struct token *token)
     }
 }
 
-TEST_IN(web, there_are_so_many_views)
+TEST_IN(web, an_unused_view_makes_room_for_another_token)
 {
     struct token token = bench.observer;
     fill_views(&token);
-    web_pass(3L * VIEWS_IDLE_MS); /* nobody has used them */
+    fill_views(&token); /* at once: nobody uses the first ones */
+    web_pass(3L * VIEWS_IDLE_MS);
     fill_views(&token);
+}
+
+static int use_new(struct token *token, const uint8_t source[HTTP_SOURCE_BYTES])
+{
+    struct view *view;
+    token->key_id[TOKEN_KEY_ID_BYTES - 1]++;
+    const int rc = views_use(bench.web.views, token, source, &view);
+    if (rc == 0) {
+        view_leave(view);
+    }
+    return rc;
+}
+
+TEST_IN(web, a_source_that_shows_many_new_tokens_is_limited_and_no_other_is)
+{
+    const uint8_t evil[HTTP_SOURCE_BYTES] = {1};
+    const uint8_t honest[HTTP_SOURCE_BYTES] = {2};
+    struct token token = bench.observer;
+    for (int i = 0; i < VIEWS_NEW_BURST; i++) {
+        assert_int_equal(use_new(&token, evil), 0);
+    }
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(use_new(&token, evil), TFE_EFULL);
+    }
+    assert_int_equal(use_new(&token, honest), 0);
+    web_pass(VIEWS_NEW_MS);
+    assert_int_equal(use_new(&token, evil), 0);
+    assert_int_equal(use_new(&token, evil), TFE_EFULL);
 }
 
 /* --- pages that stay -------------------------------------------------------------------------- */
@@ -362,7 +390,7 @@ TEST_IN(web, a_page_outlives_the_time_of_other_answers_but_not_its_login)
     assert_int_equal(web_streams(), 1);
     assert_int_equal(http_shut(bench.web.http), 0);
     struct view *view;
-    assert_int_equal(views_use(bench.web.views, &bench.observer, &view), 0);
+    assert_int_equal(views_use(bench.web.views, &bench.observer, NULL, &view), 0);
     logins_end_view(bench.web.logins, view);
     view_leave(view);
     web_pass(500);
@@ -371,11 +399,36 @@ TEST_IN(web, a_page_outlives_the_time_of_other_answers_but_not_its_login)
     close(fd);
 }
 
+TEST_IN(web, pages_above_the_share_of_a_source_are_refused_and_those_of_a_token_are_not)
+{
+    enum { SHARE = (SHARE_STREAMS_MAX - SHARE_STREAMS_RESERVE) / 4 };
+    struct share held[SHARE] = {{.all = NULL}};
+    struct view *view;
+    const uint8_t here[HTTP_SOURCE_BYTES] = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1};
+    for (int i = 0; i < SHARE; i++) {
+        const struct share_holder holder = {.source = here};
+        assert_true(share_enter(bench.web.shares, SHARE_STREAMS, &holder, NULL, NULL, &held[i]));
+    }
+    assert_int_equal(web_get("/api/v1/stream"), 503);
+    assert_int_equal(views_use(bench.web.views, &bench.observer, NULL, &view), 0);
+    view->is_accepted = true;
+    char headers[512];
+    (void)snprintf(headers, sizeof headers, "%s", web_bearer(&bench.observer));
+    const int fd = follow(headers);
+    assert_int_equal(web_streams(), SHARE + 1);
+    for (int i = 0; i < SHARE; i++) {
+        share_release(&held[i]);
+    }
+    close(fd);
+    TURN_UNTIL(bench.web.base, web_streams() == 0);
+    view_leave(view);
+}
+
 TEST_IN(web, pages_of_a_token_that_is_refused_end)
 {
     const int fd = follow(web_bearer(&bench.observer));
     struct view *view;
-    assert_int_equal(views_use(bench.web.views, &bench.observer, &view), 0);
+    assert_int_equal(views_use(bench.web.views, &bench.observer, NULL, &view), 0);
     view_reject(view);
     view_leave(view);
     web_turn();

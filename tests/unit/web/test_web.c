@@ -92,7 +92,7 @@ TEST_IN(web, orders_of_a_login_carry_its_mark)
     assert_int_equal(bench.orders, 1);
     /* Its token is taken back: so is the login, and it is asked for again. */
     struct view *view;
-    assert_int_equal(views_use(bench.web.views, &bench.admin, &view), 0);
+    assert_int_equal(views_use(bench.web.views, &bench.admin, NULL, &view), 0);
     view_reject(view);
     view_leave(view);
     bench.web.asks_login = true;

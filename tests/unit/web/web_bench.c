@@ -17,6 +17,7 @@
 #include "server/web/logins.h"
 #include "server/web/reply.h"
 #include "server/web/routes.h"
+#include "server/web/shares.h"
 #include "server/web/streams.h"
 #include "server/web/token_reader.h"
 #include "tests/unit/fake_clock.h"
@@ -27,7 +28,7 @@ struct topic *const web_topic = (struct topic *)&bench;
 
 uint32_t web_streams(void)
 {
-    return bench.web.n_streams[CALLER_STRANGER] + bench.web.n_streams[CALLER_KNOWN];
+    return shares_count(bench.web.shares, SHARE_STREAMS);
 }
 
 /* --- no server -------------------------------------------------------------------------------- */
@@ -115,9 +116,13 @@ void __wrap_api_drain(struct request *r)
 void __wrap_api_stream(struct request *r);
 void __wrap_api_stream(struct request *r)
 {
-    bench.stream = stream_new(r);
-    assert_non_null(bench.stream);
-    stream_join(bench.stream, TOPIC_FLEET, "");
+    struct stream *stream = stream_new(r);
+    if (!stream) {
+        reply_problem(r->req, 503, "limit_reached", "too many pages are open");
+        return;
+    }
+    bench.stream = stream;
+    stream_join(stream, TOPIC_FLEET, "");
 }
 
 /* An answer of these bytes. */
@@ -300,9 +305,10 @@ int web_begin(void **state)
     bench.web.base = event_base_new();
     bench.web.server.token = sodium_malloc(sizeof bench.own);
     *bench.web.server.token = bench.own;
+    assert_int_equal(shares_new(&bench.web.shares), 0);
     assert_int_equal(views_new(&bench.web, &bench.web.views), 0);
     assert_int_equal(logins_new(&bench.web, &bench.web.logins), 0);
-    assert_int_equal(views_use(bench.web.views, &bench.own, &bench.web.own), 0);
+    assert_int_equal(views_use(bench.web.views, &bench.own, NULL, &bench.web.own), 0);
     const struct http_handler handler = routes_handler(&bench.web);
     assert_int_equal(http_new(bench.web.base, &bench.settings, &handler, &bench.web.http, &reason),
                      0);
@@ -318,6 +324,7 @@ int web_end(void **state)
     logins_free(bench.web.logins);
     view_leave(bench.web.own);
     views_free(bench.web.views);
+    shares_free(bench.web.shares);
     join_done(&bench.web.server);
     event_base_free(bench.web.base);
     return 0;

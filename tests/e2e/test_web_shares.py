@@ -1,0 +1,220 @@
+"""No key and no source address takes from others what tfe-web has little of: calls, event streams, logins, uploads,
+readers of logs, handshakes for new tokens. Each test attacks with one key or one address, beside another key and the
+server's own admin."""
+
+import base64
+import contextlib
+import http.client
+import os
+import signal
+import socket
+import time
+import zlib
+
+import pytest
+from conftest import DEADLINE, wait_until
+from raw_client import RawClient
+from test_web_bundle import path_of
+from web import start
+
+STREAM = "/api/v1/stream"
+
+
+@pytest.fixture
+def web(server, state_dir, tmp_path):
+    with start(state_dir, tmp_path, server=server("--gather=0.1")) as running:
+        yield running
+
+
+@pytest.fixture
+def scoped(token):
+    return lambda scope="team-a-*": token("--role=admin", f"--job={scope}")
+
+
+class Client:
+    """One request whose response is read when it is wanted. source: the address that it comes from."""
+
+    def __init__(self, web, path, *fields, method="GET", token=None, source="127.0.0.1", body=b""):
+        self.socket = socket.create_connection(("127.0.0.1", web.port), DEADLINE, (source, 0))
+        lines = [f"{method} {path} HTTP/1.1", f"Host: localhost:{web.port}", *fields]
+        if token:
+            lines.append(f"Authorization: Bearer {token}")
+        self.socket.sendall("\r\n".join([*lines, "", ""]).encode() + body)
+        self.response = None
+
+    def status(self):
+        if not self.response:
+            self.response = http.client.HTTPResponse(self.socket)
+            self.response.begin()
+        return self.response.status
+
+    def is_closed(self):
+        """The response, or what is left of it, has come to its end."""
+        self.status()
+        self.socket.settimeout(0.2)
+        with contextlib.suppress(TimeoutError, BlockingIOError):
+            try:
+                while self.socket.recv(1 << 16):
+                    pass
+                return True
+            except ConnectionError:
+                return True
+        return False
+
+    def close(self):
+        self.socket.close()
+
+
+def forged(text, number):
+    """A token as this one, with another id: the server does not accept it."""
+    *head, body = text.split("_", 2)
+    raw = bytearray(base64.urlsafe_b64decode(body))
+    raw[12:16] = number.to_bytes(4, "big")
+    raw[-4:] = zlib.crc32(raw[:-4]).to_bytes(4, "big")
+    return f"{'_'.join(head)}_{base64.urlsafe_b64encode(raw).decode().rstrip('=')}"
+
+
+@contextlib.contextmanager
+def many(web, n, path, **more):
+    with contextlib.ExitStack() as stack:
+        clients = []
+        for _ in range(n):
+            clients.append(Client(web, path, **more))
+            stack.callback(clients[-1].close)
+        yield clients
+
+
+def accepted(web, *tokens):
+    """The server has accepted these tokens: their callers are not strangers."""
+    for token in tokens:
+        assert web.ask("/api/v1/jobs", bearer=token).code == 200
+
+
+def test_streams_of_one_key_leave_the_others_theirs(web, scoped):
+    evil, other, admin = scoped(), scoped("team-b-*"), web.server.token("admin")
+    accepted(web, evil, other, admin)
+    with many(web, 300, STREAM, token=evil) as held:
+        statuses = [client.status() for client in held]
+        assert (statuses.count(200), statuses.count(503)) == (30, 270)  # (128 - 8) / 4
+        for more in ({"token": other}, {"token": admin}, {}):
+            with many(web, 10, STREAM, **more) as pages:
+                assert [page.status() for page in pages] == [200] * 10, more
+        assert not any(client.is_closed() for client in held[:3])
+
+
+def test_streams_of_one_address_without_a_token_leave_the_others_theirs(web, scoped):
+    other = scoped()
+    accepted(web, other)
+    with many(web, 300, STREAM, source="127.0.0.2") as held:
+        assert [client.status() for client in held].count(200) == 30
+        for more in ({"source": "127.0.0.3"}, {"token": other, "source": "127.0.0.2"}):
+            with many(web, 10, STREAM, **more) as pages:
+                assert [page.status() for page in pages] == [200] * 10, more
+
+
+def test_where_all_streams_are_used_the_largest_holder_makes_room(web, scoped):
+    """An unscoped admin has no share, and the reserve beyond what others may use."""
+    evil, late, admin = scoped(), scoped("team-b-*"), web.server.token("admin")
+    accepted(web, evil, late, admin)
+    with many(web, 30, STREAM, token=evil) as held, many(web, 90, STREAM, token=admin) as pages:
+        assert {client.status() for client in (*held, *pages)} == {200}
+        with many(web, 1, STREAM, token=late) as one:
+            assert one[0].status() == 200
+            wait_until(held[0].is_closed, what="the end of the oldest")
+            assert not held[1].is_closed() and not pages[0].is_closed()
+            with many(web, 8, STREAM, token=admin) as reserve:
+                assert {client.status() for client in reserve} == {200}
+                assert not held[1].is_closed() and not one[0].is_closed()
+
+
+def test_calls_of_one_key_or_stranger_leave_the_others_theirs(web, scoped):
+    """While the server does not respond, calls wait: all that are refused are the attacker's."""
+    evil, other, admin = scoped(), scoped("team-b-*"), web.server.token("admin")
+    accepted(web, evil, other, admin)
+    os.kill(web.server.pid, signal.SIGSTOP)
+    try:
+        with many(web, 200, "/api/v1/jobs", token=evil) as calls, many(web, 100, "/api/v1/jobs", source="127.0.0.2") as strangers, \
+                many(web, 5, "/api/v1/jobs", token=other) as others, many(web, 5, "/api/v1/jobs", token=admin) as admins:
+            time.sleep(0.5)
+            os.kill(web.server.pid, signal.SIGCONT)
+            statuses = [client.status() for client in calls]
+            assert (statuses.count(200), statuses.count(503)) == (60, 140)  # (256 - 16) / 4
+            assert [client.status() for client in strangers].count(200) == 45  # (240 - 60) / 4
+            assert {client.status() for client in (*others, *admins)} == {200}
+    finally:
+        os.kill(web.server.pid, signal.SIGCONT)
+
+
+def test_logins_of_one_token_end_none_of_another(web, scoped):
+    evil = scoped()
+    assert web.login(scoped("team-b-*")).code == 200
+    cookie, csrf = web.cookie, web.csrf
+    for _ in range(300):
+        assert web.login(evil).code == 200
+    assert web.ask("/api/v1/session").json["logged_in"]  # the newest of the attacker's
+    web.cookie, web.csrf = cookie, csrf
+    assert web.ask("/api/v1/session").json["logged_in"]
+    assert web.login(web.server.token("admin")).code == 200
+
+
+def test_stalled_uploads_of_one_key_leave_the_others_theirs(web, scoped):
+    evil, other, admin = scoped(), scoped("team-b-*"), web.server.token("admin")
+    accepted(web, evil, other, admin)
+    stalled = [Client(web, f"/api/v1/bundles/{i:064x}", f"Content-Length: {1 << 20}", method="PUT", token=evil, body=b"x" * 1000)
+               for i in range(8)]
+    try:
+        wait_until(lambda: web.gauges()["tfe_web_connections"] >= 4, what="the uploads")
+        refused = [client for client in stalled[3:] if client.status() == 503]
+        assert len(refused) == 5
+        for token, packed in ((other, os.urandom(5000)), (admin, os.urandom(5001))):
+            answer = web.ask(path_of(packed), "PUT", packed, bearer=token)
+            assert answer.code == 201, answer.body
+    finally:
+        for client in stalled:
+            client.close()
+
+
+def test_readers_of_logs_of_one_key_leave_the_others_theirs(web, scoped):
+    s, evil, other = web.server, scoped("*-a"), scoped("*-a")
+    accepted(web, evil, other)
+    path = "/api/v1/jobs/demo-a/logs?follow=1"
+    with RawClient(s.port, s.token("agent")) as agent:
+        agent.join("n1", job="demo-a")
+        with many(web, 100, path, token=evil) as held:
+            assert [client.status() for client in held].count(200) == 10  # (48 - 8) / 4
+            for token in (other, s.token("admin")):
+                with many(web, 3, path, token=token) as honest:
+                    assert {client.status() for client in honest} == {200}
+
+
+def test_tokens_made_up_by_one_address_do_not_keep_others_from_their_first_login(web, scoped):
+    """A valid token has the server's public key: whoever has one can make up others, each of which costs a handshake."""
+    real = scoped()
+    fakes = [Client(web, "/api/v1/jobs", token=forged(real, i), source="127.0.0.2") for i in range(200)]
+    statuses = [fake.status() for fake in fakes]
+    assert set(statuses) <= {401, 429} and statuses.count(429) > 150
+    with contextlib.closing(Client(web, "/api/v1/jobs", token=scoped("team-b-*"), source="127.0.0.3")) as first:
+        assert first.status() == 200
+    for fake in fakes:
+        fake.close()
+
+
+def test_responses_that_one_address_does_not_read_leave_room_for_connections(server, state_dir, tmp_path):
+    """Each holds a connection until its minute is over, unless another client needs it."""
+    server()
+    with start(state_dir, tmp_path, "--max-connections=64") as web:
+        clients = []
+        try:
+            for _ in range(200):
+                one = socket.socket()
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+                one.settimeout(DEADLINE)
+                one.connect(("127.0.0.1", web.port))
+                clients.append(one)
+                one.sendall(b"GET /chart.js HTTP/1.1\r\nHost: localhost\r\n\r\n" * 40)
+            began = time.monotonic()
+            assert web.get("/healthz") == {"status": "ok"}
+            assert time.monotonic() - began < 10
+        finally:
+            for one in clients:
+                one.close()
