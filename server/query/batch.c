@@ -1,14 +1,14 @@
-/* server/query/batch.c: who may go on with something long in this turn of the loop. */
+/* server/query/batch.c: limits how many long responses are continued per turn of the event loop. */
 #include "server/query/batch.h"
 
 #include <event2/event.h>
 
 #include "common/channel/channel.h"
 
-/* Some 2 ms of sealing and sending, at 80 KB each. */
+/* Eight pieces of about 80 KB take about 2 ms to seal and send. */
 #define PASSES_PER_TURN 8
 
-/* Due at once, but timers come behind the sockets of the next turn. */
+/* Arms a timer of 0 s. It fires after the sockets of the next turn have been served. */
 static void arm(struct gate *gate)
 {
     static const struct timeval next = {0};
@@ -63,7 +63,8 @@ bool gate_go_through(struct gate_pass *pass)
     }
     arm(gate);
     if (!gate->armed) {
-        return true; /* no memory for a timer: nobody would ever let it in */
+        return true; /* Out of memory for the timer: continue now, because nothing would wake the
+                        pass later. */
     }
     if (gate->left > 0 && TAILQ_EMPTY(&gate->waiting)) {
         gate->left--;

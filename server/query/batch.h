@@ -1,5 +1,5 @@
-/* server/query/batch.h: who may go on with something long in this turn of the loop: a few, in
- * order, so that nobody's renewals wait for tables and answers. */
+/* server/query/batch.h: limits how many long responses are continued per turn of the event loop,
+ * in order, so that renewals are not delayed by tables and listings. */
 #ifndef TFE_SERVER_QUERY_BATCH_H
 #define TFE_SERVER_QUERY_BATCH_H
 
@@ -12,24 +12,25 @@ struct event_base;
 struct gate_pass;
 
 struct gate {
-    unsigned left; /* that this turn still lets through */
+    unsigned left; /* responses that may still continue in this turn of the loop */
     bool armed;
     struct event turn;
     TAILQ_HEAD(, gate_pass) waiting;
 };
 
-/* Of somebody who says something long on ch, a piece each time that drained() comes. gate and ch
- * outlive it. */
+/* The place of one long response in the batch. The sender writes one piece each time drained() is
+ * called for ch. gate and ch outlive the pass. */
 struct gate_pass {
     struct gate *gate;
     struct channel *ch;
-    bool is_waiting; /* in the gate's list */
-    bool is_let_in;  /* counted in this turn, drained() is under way */
+    bool is_waiting; /* true while the pass is in gate->waiting */
+    bool
+        is_let_in; /* true if this turn has admitted the pass and drained() is about to be called */
     TAILQ_ENTRY(gate_pass) link;
 };
 
 void gate_init(struct gate *gate, struct event_base *base);
-/* All passes are gone. */
+/* Precondition: every pass has been removed with gate_leave(). */
 void gate_done(struct gate *gate);
 
 static inline struct gate_pass gate_pass_for(struct gate *gate, struct channel *ch)
@@ -37,10 +38,11 @@ static inline struct gate_pass gate_pass_for(struct gate *gate, struct channel *
     return (struct gate_pass){.gate = gate, .ch = ch};
 }
 
-/* Whether the next piece may be said now; else drained() comes again, in a later turn. */
+/* Returns true if the next piece may be sent now; otherwise drained() is called again in a later
+ * turn. */
 bool gate_go_through(struct gate_pass *pass);
 
-/* It waits no more. */
+/* Removes the pass from the waiting list, if it is there. */
 void gate_leave(struct gate_pass *pass);
 
 #endif

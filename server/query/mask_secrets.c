@@ -14,7 +14,7 @@ static void append(char *ret, size_t cap, const char *text, size_t n)
     (void)snprintf(ret + at, cap - at, "%.*s", (int)n, text);
 }
 
-/* The user of ssh ("git@") says which account it is; every other one may be a token. */
+/* For ssh the user name ("git@") only names an account; for other schemes it may be a token. */
 static bool is_secret(const char *url, const char *user, size_t n)
 {
     const bool is_http = strncmp(url, "http", 4) == 0;
@@ -68,7 +68,7 @@ static char *next_word(char *word)
 void masked_command(char *command, size_t cap)
 {
     const size_t n = strcspn(command, " ");
-    char *shown = command + n; /* what stays ends here */
+    char *shown = command + n; /* end of the part that stays visible */
     if (is_python(command, n)) {
         char *word = next_word(command);
         if (strncmp(word, "-u ", 3) == 0) {

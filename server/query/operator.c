@@ -1,6 +1,4 @@
-/* server/query/operator.c: an operator's orders: who is meant, what the core says to it, and the
- * answer.
- */
+/* server/query/operator.c: carries out the orders of operators. */
 #include "server/query/operator.h"
 
 #include <stdio.h>
@@ -27,7 +25,7 @@ static void refuse_ambiguous(struct operator_answer *ret, const char *name,
     size_t at =
         (size_t)snprintf(ret->sentence, cap, "\"%s\" may mean %u nodes, name one by its id:", name,
                          (unsigned)found->n);
-    /* A label and a few ids are far shorter than a sentence may be. */
+    /* One label and RDZV_FOUND_MAX ids are far shorter than the sentence buffer. */
     for (uint32_t i = 0; i < found->n && i < RDZV_FOUND_MAX && at < cap; i++) {
         at += (size_t)snprintf(ret->sentence + at, cap - at, "%s %s (job %s)", i > 0 ? "," : "",
                                found->v[i].node, found->v[i].job);
@@ -38,7 +36,8 @@ static void refuse_ambiguous(struct operator_answer *ret, const char *name,
     refuse(ret, REFUSAL_BAD_REQUEST);
 }
 
-/* Fills in job and node. False: it is not clear which one is meant; answered. */
+/* Fills in ret->job and ret->node. Returns false, with a refusal in *ret, if name matches no node
+ * or several. */
 static bool find_node(const struct rdzv *core, const struct principal *by, const char *name,
                       struct operator_answer *ret)
 {
@@ -51,7 +50,8 @@ static bool find_node(const struct rdzv *core, const struct principal *by, const
         refuse_ambiguous(ret, name, &found);
         return false;
     }
-    /* Copies: the step takes back what the core has lent. Both are ids, from the core itself. */
+    /* Copy the ids: the strings belong to the core and are invalid after the next step. They are
+     * valid ids, so id_set() cannot fail. */
     (void)id_set(&ret->job, found.v[0].job);
     (void)id_set(&ret->node, found.v[0].node);
     (void)snprintf(ret->name, sizeof(ret->name), "%s", found.v[0].name);
@@ -68,7 +68,7 @@ void operator_obey(const struct rdzv *core, operator_step_fn step, void *ctx,
     struct rdzv_event event = {.type = RDZV_STOP_JOB, .by = by};
     *ret = (struct operator_answer){.msg = {.type = MSG_DONE}};
     if (order->type == MSG_CANCEL) {
-        (void)id_set(&ret->job, order->u.cancel.job); /* the codec has checked it */
+        (void)id_set(&ret->job, order->u.cancel.job); /* the codec has validated the id */
     } else if (order->type == MSG_GROW) {
         event.type = RDZV_GROW;
         (void)id_set(&ret->job, order->u.grow.job);

@@ -1,4 +1,4 @@
-/* server/query/query_bans.c: who was evicted and is kept out. */
+/* server/query/query_bans.c: lists the entries of the deny list. */
 #include <stdlib.h>
 
 #include "common/base/clock.h"

@@ -1,20 +1,21 @@
-/* server/query/query_demand.c: the answer to DEMAND: what jobs want of the pool and what it has.
- * Collected at once, so that all rows are of one moment. */
+/* server/query/query_demand.c: responds to DEMAND: nodes that jobs want and nodes that the pool
+ * has. All rows are collected in one call, so that they are consistent. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/jobs/pool_private.h"
 
-/* Rows of one answer: 250 sets of labels for each role, and all that the pool has. Sets that come
- * later in the order of the jobs are left out. */
+/* Maximum number of rows: 250 label sets per role, and every class of nodes in the pool. Label
+ * sets beyond that, in queue order, are left out. */
 #define ROWS_MAX (PLACEMENT_TASKS * 250u + PLACEMENT_CLASSES_MAX)
 
 struct demand_rows {
     struct rows rows;
-    struct msg_demand_row v[ROWS_MAX]; /* each owns its labels */
+    struct msg_demand_row v[ROWS_MAX]; /* each row owns its labels */
     size_t n, sent;
-    uint32_t idle[PLACEMENT_CLASSES_MAX]; /* not counted in a row with a role yet */
-    bool failed;                          /* no memory */
+    uint32_t idle[PLACEMENT_CLASSES_MAX]; /* idle nodes per class that are not yet counted in a row
+                                             with a role */
+    bool failed;                          /* true if memory ran out */
 };
 
 static int compare_labels(const void *a, const void *b)
@@ -24,7 +25,8 @@ static int compare_labels(const void *a, const void *b)
     return strcmp(*x, *y);
 }
 
-/* Returns labels in order with commas between, for free(3), or NULL. */
+/* Returns the sorted labels joined by commas, to be freed by the caller, or NULL if out of memory.
+ */
 static char *join_labels(const char **labels, size_t n)
 {
     size_t bytes = 1;
@@ -45,7 +47,7 @@ static char *join_labels(const char **labels, size_t n)
     return text;
 }
 
-/* Takes labels. */
+/* Appends a row; takes ownership of labels. Returns NULL if out of memory or full. */
 static struct msg_demand_row *add_row(struct demand_rows *d, char *labels)
 {
     if (!labels || d->n == ROWS_MAX) {
@@ -82,7 +84,7 @@ static struct msg_demand_row *row_of(struct demand_rows *d, const struct placeme
     return row;
 }
 
-/* Counts idle nodes that may work for this job: at most `most`, and each node once. */
+/* Counts up to `most` idle nodes that fit this job, and marks them as counted. */
 static uint32_t take_idle(struct demand_rows *d, const struct placement *p, size_t at,
                           enum tfe_task task, uint32_t most)
 {
@@ -97,8 +99,8 @@ static uint32_t take_idle(struct demand_rows *d, const struct placement *p, size
     return sum;
 }
 
-/* The first deadline of the nodes that work for the job as this task and whose machines will go.
- */
+/* Returns the first deadline among the nodes of the job with this task whose machines will be
+ * preempted; 0 if there is none. */
 static struct tfe_wall first_deadline(const struct pool *p, const char *job, enum tfe_task task)
 {
     struct tfe_wall first = {.ms = 0};

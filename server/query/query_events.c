@@ -1,5 +1,5 @@
-/* server/query/query_events.c: events: from memory where they are there, else from the store, a
- * page at a time. */
+/* server/query/query_events.c: lists events, from memory if they are buffered there, otherwise
+ * from the database, one page at a time. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,13 +16,13 @@ struct seen_rows {
     struct writer *writer;
     const struct events *events;
     const struct principal *by;
-    struct writer_ask *ask; /* NULL: the store owes nothing */
+    struct writer_ask *ask; /* pending read of the store; NULL if there is none */
     struct store_page want;
     struct tfe_id job;
     struct row_list page;
-    size_t told; /* rows of the page */
+    size_t told; /* rows of the page that have been sent */
     uint32_t left;
-    bool last; /* the store has nothing behind this page */
+    bool last; /* true if the store has no rows after this page */
     enum tfe_refusal refusal;
     char sentence[sizeof(struct tfe_reason)];
 };
@@ -49,7 +49,7 @@ static void on_page(void *ctx, int rc, struct row_list *page, const char *reason
     s->rows.wake(s->rows.wake_ctx);
 }
 
-/* TFE_EMORE: it has been asked. */
+/* Asks the store for the next page. Returns TFE_EMORE, or TFE_ENOMEM with the refusal set. */
 static int ask(struct seen_rows *s)
 {
     s->want.max = s->want.last > 0 ? s->want.last : PAGE_ROWS;
@@ -71,7 +71,7 @@ static int the_end(const struct seen_rows *s, struct tfe_msg *ret)
     return 0;
 }
 
-/* The next row that the store has given; false: there is none here. */
+/* Sets *ret to the next row of the current page. Returns false if the page has no more rows. */
 static bool next_of_page(struct seen_rows *s, struct tfe_msg *ret)
 {
     if (s->told == s->page.n) {
@@ -83,8 +83,8 @@ static bool next_of_page(struct seen_rows *s, struct tfe_msg *ret)
     return true;
 }
 
-/* The newest so many: from here on it is a question of what comes behind a number, unless only the
- * store knows. */
+/* Turns "the newest N events" into "events after number X". If the events are not all in memory,
+ * only the store can do this. */
 static void find_last(struct seen_rows *s)
 {
     bool are_here;
@@ -95,10 +95,8 @@ static void find_last(struct seen_rows *s)
     }
 }
 
-/* Orders about no one job are the server's own affair, as its audit is, and who was turned away may
- * have come to any job: who has a token for some hears of what these do, and of the server's
- * health.
- */
+/* Server-wide orders and refused connections may concern any job: a principal with a token for
+ * some jobs sees the events of these jobs and of the server's health only. */
 static bool is_visible(const struct seen_rows *s, const struct msg_event_row *row)
 {
     const bool is_for_all =
@@ -158,10 +156,10 @@ int rows_events(struct writer *writer, const struct events *events, const struct
     s->by = by;
     s->left = MSG_EVENTS_MAX;
     if (asked->job) {
-        (void)id_set(&s->job, asked->job); /* the codec has checked it */
+        (void)id_set(&s->job, asked->job); /* the codec has validated the id */
         s->want.job = s->job.text;
     }
-    /* Of a server that has lost its history it is asked what there is. */
+    /* A number above the newest comes from a history that was lost: start at the beginning. */
     s->want.after = asked->after <= events_newest(events) ? asked->after : 0;
     if (asked->after == 0 && asked->last > 0) {
         s->want.last = asked->last < MSG_EVENTS_MAX ? asked->last : MSG_EVENTS_MAX;

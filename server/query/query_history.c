@@ -1,6 +1,5 @@
-/* server/query/query_history.c: what only the store knows, or does: ledgers and backups.
- *
- *   ask the writer ──► its answer: a page of rows ──► rows_next ──► ask for the next page … */
+/* server/query/query_history.c: lists what only the store has (epochs, audit log) and makes backups.
+ * Rows are read from the store one page at a time. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,17 +19,17 @@ struct store_rows {
     struct rows rows;
     struct writer *writer;
     const struct sessions *all;
-    struct writer_ask *ask; /* NULL: the store owes nothing */
+    struct writer_ask *ask; /* pending read or write of the store; NULL if there is none */
     struct tfe_id job;
     struct row_list page;
-    size_t told; /* rows of the page */
+    size_t told; /* rows of the page that have been sent */
     uint64_t after;
     bool is_audit;
-    bool last; /* there is no page behind this one */
+    bool last; /* true if the store has no rows after this page */
     bool any;
     bool told_job;
-    struct registry_texts texts; /* of the job */
-    enum tfe_refusal refusal;    /* 0: the store did what it was asked */
+    struct registry_texts texts; /* texts of the job's row */
+    enum tfe_refusal refusal;    /* 0 if the store did what was asked */
     char sentence[sizeof(struct tfe_reason)];
 };
 
@@ -66,7 +65,7 @@ static struct store_rows *store_rows_new(const struct rows_ops *ops, struct writ
     return s;
 }
 
-/* --- the ledger, and the audit: the one that is of no job --- */
+/* --- epochs of a job, and the audit log (which belongs to no job) --- */
 
 static void on_page(void *ctx, int rc, struct row_list *page, const char *reason)
 {
@@ -84,7 +83,8 @@ static void on_page(void *ctx, int rc, struct row_list *page, const char *reason
     s->rows.wake(s->rows.wake_ctx);
 }
 
-/* What the ledger does not know: what the job does now, also one that has had no epoch yet. */
+/* Sets *ret to the present state of the job, which the ledger does not contain; a job without
+ * epochs has a state, too. Returns false if it was sent before. */
 static bool next_job(struct store_rows *s, struct tfe_msg *ret)
 {
     *ret = (struct tfe_msg){.type = MSG_STATUS_JOB};
@@ -142,7 +142,7 @@ int rows_ledger(const struct sessions *all, const char *job, struct rows **ret)
         return TFE_ENOMEM;
     }
     s->all = all;
-    (void)id_set(&s->job, job); /* the codec has checked it */
+    (void)id_set(&s->job, job); /* the codec has validated the id */
     *ret = &s->rows;
     return 0;
 }
@@ -158,7 +158,7 @@ int rows_audit(struct writer *writer, struct rows **ret)
     return 0;
 }
 
-/* --- a backup --- */
+/* --- backup --- */
 
 static void on_copied(void *ctx, int rc, struct row_list *page, const char *reason)
 {
@@ -192,7 +192,7 @@ int rows_backup(struct writer *writer, const char *dir, const char *name, struct
     struct store_rows *s = store_rows_new(&ops, writer);
     char path[PATH_MAX];
     struct tfe_reason reason;
-    (void)mkdir(dir, 0700); /* what is wrong with it is said of the file */
+    (void)mkdir(dir, 0700); /* errors of mkdir() are reported for the file */
     if (!s || state_dir_path(path, dir, name, &reason) != 0 ||
         writer_backup(writer, path, on_copied, s, &s->ask) != 0) {
         free(s);

@@ -1,4 +1,4 @@
-/* server/query/query_jobs.c: jobs and their nodes, as the core knows them now. */
+/* server/query/query_jobs.c: lists jobs and their nodes from the state of the core and the pool. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 #include "server/session.h"
 #include "server/store/writer.h"
 
-/* That the server was late is of interest for so long. */
+/* A late server is reported for this long after it was late. */
 #define LATE_MS 60000
 
 struct status_rows {
@@ -18,23 +18,23 @@ struct status_rows {
     const struct sessions *all;
     const struct rdzv *core;
     const struct principal *by;
-    unsigned looked;    /* at so many of what may not be well */
-    struct tfe_id job;  /* the one at hand, or the last one done; "" none yet */
-    struct tfe_id node; /* the last one told; "" none yet */
+    unsigned looked;    /* health checks done so far (the store, then lateness) */
+    struct tfe_id job;  /* current job, or the last one listed; "" before the first */
+    struct tfe_id node; /* last node listed; "" before the first */
     uint32_t n_jobs;
-    bool one; /* only this job was asked for */
+    bool one; /* true if the request names one job */
     bool jobs_only;
     bool detail;
     bool in_job;
     bool in_series;
-    unsigned condition;   /* the next one */
-    struct tfe_id pooled; /* the node of the pool told last; "" none yet */
+    unsigned condition;   /* index of the next condition */
+    struct tfe_id pooled; /* last pool node listed; "" before the first */
     char condition_name[16];
     char condition_reason[24];
-    char metric[MSG_METRIC_NAME_MAX + 1]; /* the last one told; "" none yet */
+    char metric[MSG_METRIC_NAME_MAX + 1]; /* last metric listed; "" before the first */
     char sentence[TFE_ID_MAX + 64];
-    char waits[MSG_SENTENCE_MAX]; /* of the node told last */
-    struct registry_texts texts;  /* of the job told last */
+    char waits[MSG_SENTENCE_MAX]; /* what the listed node waits for */
+    struct registry_texts texts;  /* texts of the listed job */
 };
 
 static const char *after(const struct tfe_id *id)
@@ -114,7 +114,7 @@ static bool next_job(struct status_rows *s, struct msg_status_job *ret)
                    : registry_next(s->all, after(&s->job), &s->texts, ret) != 0) {
             return false;
         }
-        (void)id_set(&s->job, ret->job); /* the core's or the pool's own */
+        (void)id_set(&s->job, ret->job); /* the id comes from the core or the pool and is valid */
     } while (principal_fault(s->by, MSG_STATUS, s->job.text));
     s->n_jobs++;
     s->in_job = !s->jobs_only;
@@ -124,7 +124,8 @@ static bool next_job(struct status_rows *s, struct msg_status_job *ret)
     return true;
 }
 
-/* The conditions that a submitted job has had; of a job that agents opened its state alone. */
+/* Sets *ret to the next condition of a submitted job; a job that agents opened has its state as
+ * its only condition. Returns false after the last one. */
 static bool next_condition(struct status_rows *s, struct msg_condition_row *ret)
 {
     struct msg_status_job job;
@@ -149,7 +150,7 @@ static bool next_condition(struct status_rows *s, struct msg_condition_row *ret)
     return s->condition++ == 0;
 }
 
-/* The job's conditions, and the nodes of the pool that work for it. */
+/* Sets *ret to the next condition of the job or the next pool node that works for it. */
 static bool next_detail(struct status_rows *s, struct tfe_msg *ret)
 {
     if (!s->detail || s->n_jobs == 0) {
@@ -219,7 +220,7 @@ int rows_status(const struct sessions *all, const struct principal *by,
     s->detail = asks->job && asks->detail;
     s->texts.pool.shows_arguments = pool_shows_arguments(all->pool, by);
     if (s->one) {
-        (void)id_set(&s->job, asks->job); /* the codec has checked it */
+        (void)id_set(&s->job, asks->job); /* the codec has validated the id */
     }
     *ret = &s->rows;
     return 0;

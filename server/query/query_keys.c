@@ -1,5 +1,5 @@
-/* server/query/query_keys.c: keys as an operator sees them, and what comes of orders about them:
- * each is answered once it is durable. */
+/* server/query/query_keys.c: lists tokens and carries out orders about them. Each order is
+ * acknowledged once it is durable. */
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,12 +14,12 @@ struct key_rows {
     struct rows rows;
     struct keys *keys;
     struct writer *writer;
-    struct writer_ask *ask;    /* the writer owes an answer */
-    bool waits;                /* somebody does */
-    bool has_token;            /* that is yet to be told */
-    char key[MSG_KEY_HEX + 1]; /* of it; or the last one listed, "" none */
+    struct writer_ask *ask;    /* pending write; NULL if there is none */
+    bool waits;                /* true while the peer waits for the response */
+    bool has_token;            /* true if the new token has not been sent yet */
+    char key[MSG_KEY_HEX + 1]; /* id of the new token, or of the last one listed; "" if none */
     char text[MSG_TOKEN_MAX];
-    enum tfe_refusal refusal; /* 0: it is done */
+    enum tfe_refusal refusal; /* 0 if the order succeeded */
     char sentence[sizeof(struct tfe_reason)];
 };
 
@@ -52,7 +52,7 @@ static void fail(struct key_rows *s, enum tfe_refusal refusal, const char *sente
     (void)snprintf(s->sentence, sizeof(s->sentence), "%s", sentence);
 }
 
-/* Nobody has got the new token, nor will. */
+/* Removes the new token again: it was not sent to the operator and never will be. */
 static void unmake(struct key_rows *s)
 {
     if (s->has_token) {
@@ -74,7 +74,7 @@ static void on_answer(void *ctx, int rc, struct row_list *page, const char *reas
     s->rows.wake(s->rows.wake_ctx);
 }
 
-/* The row is to be durable before anybody is told. */
+/* Writes the row. The response is sent after it is durable. */
 static void keep(struct key_rows *s, const struct msg_token_row *row)
 {
     const struct tfe_msg msg = {.type = MSG_TOKEN_ROW, .u.token_row = *row};
@@ -85,7 +85,8 @@ static void keep(struct key_rows *s, const struct msg_token_row *row)
     }
 }
 
-/* TFE_EMORE until it is known what became of it; 0: *ret is the refusal, or left to the caller. */
+/* Returns TFE_EMORE while the write is pending. Otherwise 0: *ret is a refusal (*ret_refused is
+ * true), or left to the caller. */
 static int outcome(const struct key_rows *s, struct tfe_msg *ret, bool *ret_refused)
 {
     *ret_refused = s->refusal != 0;
@@ -98,7 +99,7 @@ static int outcome(const struct key_rows *s, struct tfe_msg *ret, bool *ret_refu
     return 0;
 }
 
-/* --- a new one --- */
+/* --- create a token --- */
 
 static int create_next(struct rows *rows, struct tfe_msg *ret)
 {
@@ -155,7 +156,7 @@ int rows_token_create(struct keys *keys, struct writer *writer, const struct msg
     return 0;
 }
 
-/* --- orders --- */
+/* --- revoke and rotate --- */
 
 static int order_next(struct rows *rows, struct tfe_msg *ret)
 {
@@ -208,7 +209,7 @@ int rows_token_rotate(struct keys *keys, struct writer *writer, enum tfe_rotatio
     return 0;
 }
 
-/* --- all of them --- */
+/* --- list all tokens --- */
 
 static int list_next(struct rows *rows, struct tfe_msg *ret)
 {

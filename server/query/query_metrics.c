@@ -1,5 +1,5 @@
-/* server/query/query_metrics.c: the server in numbers. Taken all at once when somebody asks, so
- * that they are of one moment. */
+/* server/query/query_metrics.c: lists the server's metrics. All values are read in one call, so
+ * that they are consistent. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,10 +30,10 @@ struct gauge_rows {
     struct rows rows;
     struct one *v;
     size_t n, cap, told;
-    bool failed; /* no memory */
+    bool failed; /* true if memory ran out */
 };
 
-/* A pool_gauge_fn. */
+/* Implements pool_gauge_fn. */
 static void add(void *ctx, const char *name, const char *key, const char *of, uint64_t value)
 {
     struct gauge_rows *s = ctx;
@@ -54,7 +54,7 @@ static void add(void *ctx, const char *name, const char *key, const char *of, ui
     }
 }
 
-/* Buckets as they add up, `le` behind the other label, if there is one. */
+/* Adds cumulative buckets with the label `le`, after the other label if there is one. */
 static void add_spread(struct gauge_rows *s, const char *bucket, const char *sum, const char *key,
                        const char *of, const struct spread *spread)
 {
@@ -97,7 +97,7 @@ static void add_jobs(struct gauge_rows *s, const struct sessions *all)
     struct tfe_id after = {.text = ""};
     uint64_t jobs = 0, leases = 0, connected = 0;
     while (registry_next(all, jobs > 0 ? after.text : NULL, &texts, &job) == 0) {
-        (void)id_set(&after, job.job); /* the core's or the pool's own */
+        (void)id_set(&after, job.job); /* the id comes from the core or the pool and is valid */
         jobs++;
         leases += job.nodes;
         connected += job.connected;

@@ -1,4 +1,4 @@
-/* server/query/query_pool.c: the pool and its jobs as people see them. */
+/* server/query/query_pool.c: shows the nodes of the pool and submitted jobs to operators. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "server/jobs/pool_private.h"
 #include "server/query/mask_secrets.h"
 
-/* --- jobs ------------------------------------------------------------------------------------- */
+/* --- jobs --- */
 
 bool pool_shows_arguments(const struct pool *p, const struct principal *by)
 {
@@ -41,13 +41,14 @@ static uint32_t n_nodes(const struct pool_job *job)
     return n;
 }
 
-/* Adds what was submitted. Texts of row live until the next call of pool_job_spec. */
+/* Adds the fields of the submission to the row. Its texts are valid until the next call of
+ * pool_job_spec(). */
 static void show_spec(struct pool_job *job, struct pool_texts *texts, struct msg_status_job *row)
 {
     struct msg_spec spec;
     struct text command;
     if (pool_job_spec(job, &spec) != 0) {
-        return; /* out of memory: the rest of the row is shown */
+        return; /* out of memory: the other fields are shown */
     }
     text_init(&command, texts->command, sizeof(texts->command));
     for (size_t i = 0; i < spec.n_argv; i++) {
@@ -63,7 +64,7 @@ static void show_spec(struct pool_job *job, struct pool_texts *texts, struct msg
     row->nproc = spec.nproc > 0 ? spec.nproc : 1;
 }
 
-/* Of the core's job of this name, whether its run is later than the submitted one. */
+/* Returns true if the core's job of this name is a later run than the submitted one. */
 static bool is_later(const struct pool_job *job, const struct msg_status_job *row)
 {
     return job->is_over &&
@@ -131,7 +132,7 @@ bool pool_show_condition(const struct pool *p, const char *name, unsigned *at, c
     return true;
 }
 
-/* --- nodes ------------------------------------------------------------------------------------ */
+/* --- nodes --- */
 
 enum node_state {
     NODE_FREE,
@@ -139,7 +140,8 @@ enum node_state {
     NODE_LEAVING,
     NODE_AWAY,
     NODE_RESTING,
-    NODE_WARNED, /* without work; one that has some shows its warning in the status of its job */
+    NODE_WARNED, /* warned and without work; a working node shows its notice in the status of its
+                    job */
     NODE__COUNT
 };
 static const char *const node_states[NODE__COUNT] = {
@@ -174,7 +176,7 @@ bool pool_show_node(struct pool *p, const char *job, struct tfe_id *after, struc
     *after = node->id;
     if (node->row) {
         *ret = *node->row;
-    } else { /* not heard since the server's start */
+    } else { /* no message from the node since the server started */
         *ret = (struct msg_pool_row){.name = "", .labels = ""};
     }
     ret->node = node->id.text;
@@ -190,7 +192,7 @@ bool pool_show_node(struct pool *p, const char *job, struct tfe_id *after, struc
 struct pool_rows {
     struct rows rows;
     struct pool *p;
-    struct tfe_id node; /* told last; "" none yet */
+    struct tfe_id node; /* last node listed; "" before the first */
 };
 
 static int pool_next(struct rows *rows, struct tfe_msg *ret)
@@ -221,7 +223,7 @@ int rows_pool(struct pool *p, struct rows **ret)
     return 0;
 }
 
-/* --- in numbers ------------------------------------------------------------------------------- */
+/* --- metrics --- */
 
 void pool_count(struct pool *p, pool_gauge_fn *add, void *ctx)
 {

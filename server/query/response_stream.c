@@ -1,5 +1,5 @@
-/* server/query/response_stream.c: the channel as a sink of rows: a long answer, as fast as it is
- * read. */
+/* server/query/response_stream.c: sends a long response on a channel, as fast as the peer reads
+ * it. */
 #include "server/query/response_stream.h"
 
 #include <stdlib.h>
@@ -7,7 +7,8 @@
 #include "common/base/limits.h"
 #include "common/channel/channel.h"
 
-/* As much as the kernel holds for a peer, so that the next bite is made while this one travels. */
+/* Size of one batch: what the kernel buffers for a peer, so that the next batch is made while this
+ * one is in transit. */
 #define BITE_BYTES LIMIT_UNSENT_BYTES
 
 static void on_wake(void *ctx)

@@ -1,5 +1,5 @@
-/* server/query/response_stream.h: the channel as a sink of rows: a long answer, as fast as it is
- * read. */
+/* server/query/response_stream.h: sends a long response on a channel, as fast as the peer reads
+ * it. */
 #ifndef TFE_SERVER_QUERY_RESPONSE_STREAM_H
 #define TFE_SERVER_QUERY_RESPONSE_STREAM_H
 
@@ -8,23 +8,23 @@
 #include "server/query/batch.h"
 #include "server/query/record_source.h"
 
-/* NULL: nothing is being answered. */
+/* The response in progress on a channel. The owner's pointer is NULL while there is none. */
 struct answer {
-    struct rows *rows; /* owned */
+    struct rows *rows; /* the record source; owned */
     struct gate_pass pass;
-    bool waits; /* for the source: the asker owes us nothing */
+    bool waits; /* true while the source has no message ready; the peer owes nothing */
 };
 
-/* Begins to say rows, which it owns from here on, on ch, through the gate; both outlive it. *ret is
- * NULL before, and as soon as all is said. Then as answer_go_on. */
+/* Starts sending rows on ch, at the pace of gate; takes ownership of rows. gate and ch outlive the
+ * response. *ret becomes NULL as soon as all is sent. Returns as answer_go_on(). */
 int answer_begin(struct rows *rows, struct gate *gate, struct channel *ch,
                  struct answer **ret) TFE_MUST_CHECK;
 
-/* Says as much as the peer has room for, from drained(), which comes as long as the answer is not
- * complete. 0. TFE_ENOMEM: it cannot be completed, end the session. */
+/* Sends as much as the peer has room for. Called from drained() while the response is not
+ * complete. Returns 0, or TFE_ENOMEM if it cannot be completed and the session must end. */
 int answer_go_on(struct answer **at) TFE_MUST_CHECK;
 
-/* Ends it, wherever it stands, if there is one. */
+/* Frees the response, complete or not; *at becomes NULL. */
 void answer_done(struct answer **at);
 
 #endif
