@@ -1,11 +1,12 @@
-/* agent/core/agent.c: the door: one event in, actions out. */
+/* agent/core/agent.c: the agent's state machine: dispatches one event and returns the actions for
+ * it. */
 #include "agent/core/agent.h"
 
 #include <string.h>
 
 #include "agent/core/state.h"
 
-/* How long a GOODBYE may take to reach the server. */
+/* Longest time to wait for the connection to close after GOODBYE. */
 #define LEAVE_MS 2000
 
 const struct agent_trace_words *agent_trace_words(enum agent_trace_kind kind)
@@ -47,9 +48,10 @@ void agent_free(struct agent *a)
     }
 }
 
-/* --- handlers of events that are settled in a line or two ------------------------------------- */
+/* --- handlers of short events --- */
 
-/* The server may be another one than was told before. */
+/* Sends the proofs of termination found on this machine. They are repeated after every WELCOME,
+ * because the server may have lost its records. */
 static void tell_deaths(struct turn *t)
 {
     for (size_t i = 0; i < AGENT_DEATHS_MAX && t->config.deaths[i]; i++) {
@@ -81,7 +83,7 @@ static void on_stop(struct agent *a, const struct msg_stop *stop)
 static void on_save(struct agent *a, const struct msg_save *save)
 {
     if (!work_runs(&a->work, save->epoch)) {
-        return; /* overtaken by its end */
+        return; /* the epoch ended before SAVE arrived */
     }
     struct agent_action *order = turn_order(&a->turn, AGENT_SAVE);
     order->save.epoch = save->epoch;
@@ -134,14 +136,14 @@ static void on_refused(struct agent *a, const struct msg_refused *refused)
         turn_leave(&a->turn, LEAVE_AT_ONCE, AGENT_EXIT_FAILED, refused->sentence);
         return;
     case REFUSAL_LIMIT_REACHED:
-    case REFUSAL_STORE: /* not said to agents */
-        /* The server closes; the next try may find room. */
+    case REFUSAL_STORE: /* never sent to agents */
+        /* The server closes the connection; a later attempt may be admitted. */
         link_refused(&a->link, &a->turn, refused);
         return;
     }
 }
 
-/* TFE_EINVAL: what the node is to try makes no sense. */
+/* Returns TFE_EINVAL if the node id, host or port list of the probe is malformed. */
 static int on_probe(struct agent *a, const struct msg_probe *probe)
 {
     if (!id_is_valid(probe->node) || !probe->host ||
@@ -159,7 +161,8 @@ static int on_process(struct agent *a, const struct agent_event *event)
         return TFE_EINVAL;
     }
     if (event->type == AGENT_STANDBY && event->process.tensorflow) {
-        (void)id_set(&a->turn.tensorflow, event->process.tensorflow); /* or it stays */
+        /* keeps the previous version if this one is malformed */
+        (void)id_set(&a->turn.tensorflow, event->process.tensorflow);
     }
     processes_set(&a->processes, event->type == AGENT_STANDBY ? PROCESS_STANDBY : PROCESS_TRAINER,
                   event->process.local, event->process.pid);
@@ -173,7 +176,7 @@ static void on_trainer_exited(struct agent *a, const struct msg_exited *end)
     }
 }
 
-/* Nothing runs here any more. */
+/* Cleans up after the last process of an epoch has ended, and offers READY. */
 static void on_idle(struct agent *a)
 {
     progress_end(&a->progress);
@@ -184,7 +187,7 @@ static void on_idle(struct agent *a)
 static void on_guard_lost(struct agent *a)
 {
     turn_trace(&a->turn, AGENT_TRACE_GUARD_LOST, 0, 0, NULL);
-    a->turn.config.proof_hash.text[0] = '\0'; /* the next one knows no certificate (death.h) */
+    a->turn.config.proof_hash.text[0] = '\0'; /* a later guard cannot prove termination */
     a->turn.config.guard_port = 0;
     processes_guard_lost(&a->processes);
     if (work_guard_lost(&a->work, &a->turn)) {
@@ -207,7 +210,7 @@ static void on_tick(struct agent *a)
     notices_tick(&a->notices, t);
 }
 
-/* --- the door --------------------------------------------------------------------------------- */
+/* --- dispatch --- */
 
 static int take_message(struct agent *a, const struct tfe_msg *msg)
 {
@@ -220,7 +223,8 @@ static int take_message(struct agent *a, const struct tfe_msg *msg)
         link_renewed(&a->link, t, &msg->u.renewed);
         return 0;
     case MSG_PREPARE:
-        if (msg->u.prepare.epoch > work_highest(&a->work)) { /* else overtaken */
+        /* ignore PREPARE for an epoch that has started or stopped */
+        if (msg->u.prepare.epoch > work_highest(&a->work)) {
             ready_prepare(&a->ready, t, &msg->u.prepare);
         }
         return 0;
@@ -379,7 +383,8 @@ static void settle_ready(struct agent *a)
     t->wants_ready = false;
 }
 
-/* The way out: nothing runs any more, then GOODBYE and a clean close, or the exit itself. */
+/* Ends the agent once nothing runs: sends GOODBYE and waits for a clean close, or exits
+ * directly. */
 static void settle_leave(struct agent *a)
 {
     struct turn *t = &a->turn;

@@ -1,4 +1,4 @@
-/* agent/core/death.c: see death.h. */
+/* agent/core/death.c: implementation of death.h. */
 #include "agent/core/death.h"
 
 bool agent_death_is_proven(const struct death_facts *facts)

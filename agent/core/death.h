@@ -1,19 +1,19 @@
-/* agent/core/death.h: when a guard may give out the death certificate of its node (design 5). For
- * the guard and the simulator's alike. */
+/* agent/core/death.h: the condition under which a guard may reveal its proof of termination (design
+ * 5). Shared by the guard and the simulated guard. */
 #ifndef TFE_AGENT_CORE_DEATH_H
 #define TFE_AGENT_CORE_DEATH_H
 
 #include <stdbool.h>
 
-/* What a guard knows of itself. */
+/* State of a guard that decides whether termination is proven. */
 struct death_facts {
-    bool is_first;      /* no other was there before it in the life of its agent */
-    bool agent_is_gone; /* nobody tells it to start anything any more */
-    bool is_childless;  /* the kernel says so: all of its descendants are reaped */
+    bool is_first;      /* no other guard ran before this one in the life of its agent */
+    bool agent_is_gone; /* the agent has ended, so no request to start a process can arrive */
+    bool is_childless;  /* the kernel reports that all descendants have been reaped */
 };
 
-/* The certificate proves that all the node ever started has ended: what an earlier guard had
- * started is no descendant of a later one, which therefore knows nothing of it. */
+/* Returns true if every process that the node ever started has ended. A replacement guard never
+ * knows this: the processes of an earlier guard are not its descendants. */
 bool agent_death_is_proven(const struct death_facts *facts);
 
 #endif

@@ -1,24 +1,26 @@
-/* agent/core/link.c: connecting, joining, renewing, and again. */
+/* agent/core/link.c: connects, joins, renews the lease and reconnects. */
 #include "agent/core/link.h"
 
 #include <string.h>
 
 #include "common/base/text.h"
 
-/* design 9: closed without a byte so many times, at least a second apart: the token is wrong. */
+/* The token is invalid if the server closes this many consecutive connections without a byte, at
+ * least UNAUTHORISED_GAP_MS apart (design 9). */
 #define UNAUTHORISED_TRIES 3
 #define UNAUTHORISED_GAP_MS 1000
-/* design 9: while the server is not there, say so this often. */
+/* Interval of the log entry "connecting" while the server is unreachable (design 9). */
 #define SAY_EVERY_MS 10000
 #define BACKOFF_FIRST_MS 100
-/* design 6: the first try after a lost connection comes between this and the server's spread. */
+/* After a connection is lost, the first retry comes between this time and the server's spread
+ * (design 6). */
 #define FIRST_TRY_MS 100
-/* Before the first WELCOME no ttl is known; what ttl/3 is by default. */
+/* Longest backoff before the first WELCOME, when no TTL is known; equals the default TTL / 3. */
 #define BACKOFF_MAX_MS 3000
-/* A JOIN that is not answered for so long: the server hangs, or the connection leads nowhere. */
+/* A JOIN without a response for this long means that the server hangs or the connection is dead. */
 #define JOIN_WAIT_MS 10000
 
-/* From now on the server is waited for. */
+/* Starts the timers of a period without a server. */
 static void wait_begins(struct link *l, const struct turn *t)
 {
     l->since = t->now;
@@ -54,7 +56,8 @@ void link_connected(struct link *l)
 void link_join(struct link *l, struct turn *t, const struct msg_join *of_work)
 {
     if (t->is_up) {
-        wait_begins(l, t); /* the time before it was not spent waiting for the server */
+        /* the member was connected until now, so the waiting period starts here */
+        wait_begins(l, t);
     }
     const struct agent_config *c = &t->config;
     struct msg_join *join = &turn_send(t, MSG_JOIN)->u.join;
@@ -76,7 +79,8 @@ void link_join(struct link *l, struct turn *t, const struct msg_join *of_work)
     join->role = c->role;
     uint32_t extra = (uint32_t)c->spec.chief + c->spec.n_ps;
     if (join->running && join->running->nodes > join->spec.max_nodes + extra) {
-        join->spec.max_nodes = join->running->nodes - extra; /* an operator has let the job grow */
+        /* an operator has resized the job beyond its spec */
+        join->spec.max_nodes = join->running->nodes - extra;
     }
     set_state(l, t, LINK_JOINING);
     l->join_sent = t->now;
@@ -106,7 +110,7 @@ void link_disconnected(struct link *l, struct turn *t, enum agent_link how, cons
         wait = l->spread_ms > FIRST_TRY_MS ? rng_between(&t->rng, FIRST_TRY_MS, l->spread_ms)
                                            : l->spread_ms;
     } else {
-        /* Full jitter, doubling. */
+        /* Exponential backoff with full jitter. */
         wait = rng_between(&t->rng, 1, l->backoff_ms);
         l->backoff_ms = l->backoff_ms * 2 < backoff_cap(l) ? l->backoff_ms * 2 : backoff_cap(l);
     }
@@ -147,7 +151,7 @@ static void renew_later(struct link *l, struct turn *t)
     if (t->config.monitor_interval_ms && t->config.monitor_interval_ms < every) {
         every = t->config.monitor_interval_ms;
     }
-    /* 20 % of jitter downwards and upwards; --monitor-interval is a longest time. */
+    /* Jitter of 20 % around the server's interval; --monitor-interval is an upper bound. */
     uint64_t low = every * 8 / 10;
     uint64_t high = every == l->renew_ms ? every * 12 / 10 : every;
     uint64_t wait = rng_between(&t->rng, low ? low : 1, high > low ? high : low + 1);
@@ -159,7 +163,7 @@ static void set_fence(struct turn *t, struct tfe_mono deadline)
     turn_order(t, AGENT_FENCE)->fence = deadline;
 }
 
-/* The server has answered what was sent then: from then on counts what it grants. */
+/* Extends the lease from the time when the answered request was sent. */
 static void granted(struct link *l, struct tfe_mono sent, uint32_t ttl_ms)
 {
     l->ttl_ms = ttl_ms;
@@ -187,14 +191,14 @@ bool link_welcome(struct link *l, struct turn *t, const struct msg_welcome *welc
 void link_renewed(struct link *l, struct turn *t, const struct msg_renewed *renewed)
 {
     if (renewed->spread_ms != 0) {
-        l->spread_ms = renewed->spread_ms; /* said once, whichever RENEW it answers */
+        l->spread_ms = renewed->spread_ms; /* the server sends the spread once, with any RENEWED */
     }
     if (renewed->number == 0 || renewed->number > l->renewals ||
         l->renewals - renewed->number >= RENEWALS_MAX) {
-        return; /* too old to know when it was sent, or never sent */
+        return; /* the send time is no longer known, or the number was never sent */
     }
     if (renewed->ttl_ms != l->ttl_ms) {
-        /* The server lengthens leases when it has many, and shortens them again. */
+        /* The server extends the TTL when it has many leases, and shortens it later. */
         l->renew_ms = renewed->ttl_ms >= 3 ? renewed->ttl_ms / 3 : 1;
         l->renew_at = tfe_mono_min(l->renew_at, turn_in(t, l->renew_ms));
     }
@@ -272,7 +276,7 @@ struct tfe_mono link_deadline(const struct link *l, const struct turn *t)
     if (l->state == LINK_JOINING) {
         when = tfe_mono_min(when, l->silent_at);
     }
-    /* On the way out there is no next try: its time would stay in the past. */
+    /* While the agent is leaving it does not retry; retry_at would stay in the past. */
     bool retries = l->state == LINK_DOWN && t->leave == LEAVE_NOT;
     return retries ? tfe_mono_min(when, l->retry_at) : when;
 }

@@ -1,17 +1,19 @@
-/* agent/core/notices.c: see notices.h. */
+/* agent/core/notices.c: implementation of notices.h. */
 #include "agent/core/notices.h"
 
-/* Kept of a signal's grace, to kill and to say goodbye. */
+/* Part of a signal's grace period that is reserved for killing trainers and sending GOODBYE. */
 #define OUT_MS 2000
-/* A signal that no server has heard of is waited with for so long: as a restart of the server, and
- * finding it again, takes. Steps that nobody can save are not worth a whole grace. */
+/* Grace period after a signal while no server is connected: enough for a restart of the server
+ * and a reconnect. Without a server nobody can coordinate a checkpoint, so a longer wait gains
+ * nothing. */
 #define ALONE_MS 5000
-/* What a terminal sends to what runs in it: SIGHUP, SIGINT. SIGTERM is what clouds, schedulers and
- * service managers send before a machine or a container goes. */
+/* SIGHUP and SIGINT, which a terminal sends. Clouds, schedulers and service managers send SIGTERM
+ * before they stop a machine or container. */
 #define TERMINAL_CLOSED 1
 #define TERMINAL_INTERRUPT 2
 
-/* again: on a new connection. */
+/* Sends the strongest notice if the server does not have it; again forces that on a new
+ * connection. */
 static void tell(struct notices *n, struct turn *t, bool again)
 {
     struct msg_notice notice;
@@ -27,7 +29,7 @@ int notices_take(struct notices *n, struct turn *t, const struct agent_notice *n
         return TFE_EINVAL;
     }
     if (notice->kind == NOTICE_SIGNAL && n->signal) {
-        return 0; /* on the way out: nothing takes that back */
+        return 0; /* the agent is leaving; a signal cannot be withdrawn */
     }
     if (standing_take(&n->all, t->now, notice)) {
         uint32_t left = standing_ms_left(t->now, notice->deadline);
@@ -42,14 +44,14 @@ void notices_signal(struct notices *n, struct turn *t, uint32_t signo)
     uint32_t grace = t->config.preempt_grace_ms;
     if (t->leave != LEAVE_NOT || n->signal) {
         turn_leave(t, LEAVE_AT_ONCE, AGENT_EXIT_SIGNAL + (int)n->signal, NULL);
-        t->leaves_now = true; /* on the way out already */
+        t->leaves_now = true; /* a second signal ends the grace period */
         return;
     }
     n->is_interrupt = signo == TERMINAL_CLOSED || signo == TERMINAL_INTERRUPT;
     turn_trace(t, AGENT_TRACE_DRAINING, 0, signo, NULL);
     if (grace == 0 || t->is_idle) {
         turn_leave(t, LEAVE_WITH_GOODBYE, AGENT_EXIT_SIGNAL + (int)signo, NULL);
-        return; /* nothing to plan */
+        return; /* nothing runs, so no switch is needed */
     }
     n->signal = signo;
     n->last_moment = turn_in(t, grace > 2 * OUT_MS ? grace - OUT_MS : grace / 2);
@@ -64,8 +66,8 @@ void notices_signal(struct notices *n, struct turn *t, uint32_t signo)
 
 void notices_welcome(struct notices *n, struct turn *t)
 {
-    n->out_at = n->last_moment; /* there is somebody who plans */
-    tell(n, t, true);           /* the server may be another one */
+    n->out_at = n->last_moment; /* a connected server can plan a switch */
+    tell(n, t, true);           /* repeat it: the server may have lost its records */
 }
 
 void notices_tick(struct notices *n, struct turn *t)

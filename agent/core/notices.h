@@ -1,10 +1,10 @@
-/* agent/core/notices.h: warnings that this machine will go away, told to the server, which plans
- * for it.
+/* agent/core/notices.h: termination notices for this machine, which the agent forwards to the
+ * server.
  *
- * A signal ends the agent once its trainers have ended, on the server's word or at the last moment;
- * a server that is away just then has some seconds to come back. After any other notice it stays,
- * without work, until its machine goes; where that does not come true it is back in the job 2
- * minutes after the deadline. */
+ * After a signal the agent exits as soon as its trainers have ended, at the latest when the grace
+ * period ends; if no server is connected, it waits a few seconds for one. After any other notice
+ * the agent stays connected without work until its machine disappears. If the machine is still
+ * there 2 minutes after the deadline, the node is available again. */
 #ifndef TFE_AGENT_CORE_NOTICES_H
 #define TFE_AGENT_CORE_NOTICES_H
 
@@ -13,31 +13,32 @@
 
 struct notices {
     struct standing all;
-    bool is_interrupt;           /* the first signal was one of a terminal's */
-    uint32_t signal;             /* this one ends the agent once its trainers have ended; 0 none */
-    struct tfe_mono out_at;      /* … and ends them then in any case */
-    struct tfe_mono last_moment; /* what out_at is once a server has heard of it */
+    bool is_interrupt;           /* the first signal was SIGINT or SIGHUP */
+    uint32_t signal;             /* the signal that ends the agent, or 0 if none */
+    struct tfe_mono out_at;      /* time when the trainers are killed because of the signal */
+    struct tfe_mono last_moment; /* value of out_at once a server has received the notice */
 };
 
-/* TFE_EINVAL: no such kind. */
+/* Returns TFE_EINVAL for an unknown kind of notice. */
 int notices_take(struct notices *n, struct turn *t, const struct agent_notice *notice);
 void notices_signal(struct notices *n, struct turn *t, uint32_t signo);
 void notices_welcome(struct notices *n, struct turn *t);
 void notices_tick(struct notices *n, struct turn *t);
 
-/* At the end of every step: the way out after a signal, once nothing runs or at the last moment. */
+/* Ends the agent after a signal once nothing runs or out_at has passed. Called at the end of every
+ * step. */
 void notices_settle(const struct notices *n, struct turn *t);
 
-/* When it wants to be ticked. */
+/* Returns the time of the next notices_tick. */
 struct tfe_mono notices_deadline(const struct notices *n, const struct turn *t);
 
-/* A signal has said that this process ends: nothing is begun here any more. */
+/* Returns true after a signal: the agent starts no more work. */
 bool notices_mean_end(const struct notices *n);
 
-/* … and it was one that a person's terminal sends, not a machine that goes away. */
+/* Returns true if the signal came from a terminal rather than from a machine that is stopped. */
 bool notices_are_interrupt(const struct notices *n);
 
-/* What a process that was drained exits with. */
+/* Returns the exit code of a drained agent: 128 + signal, or 0 without a signal. */
 int notices_exit_code(const struct notices *n);
 
 #endif

@@ -1,8 +1,8 @@
-/* agent/core/on_start.c: START: the trainers of an epoch begin here, if it may be followed;
- * RESTART: they begin once more. */
+/* agent/core/on_start.c: handlers of START, which begins an epoch, and RESTART, which restarts the
+ * trainers of the current epoch. */
 #include "agent/core/state.h"
 
-/* Why this node starts no such epoch; NULL: it can. */
+/* Returns the reason why START must be ignored, or NULL if the epoch can begin. */
 static const char *objection(const struct agent *a, const struct msg_start *start)
 {
     if (start->epoch <= work_highest(&a->work)) {
@@ -21,7 +21,7 @@ void on_start(struct agent *a, const struct msg_start *start)
 {
     struct turn *t = &a->turn;
     if (t->leave != LEAVE_NOT || work_runs(&a->work, start->epoch)) {
-        return; /* on the way out; told twice, over a reconnect */
+        return; /* the agent is leaving, or START was repeated after a reconnect */
     }
     const struct table *table = NULL;
     const char *reason = objection(a, start);
@@ -29,7 +29,8 @@ void on_start(struct agent *a, const struct msg_start *start)
         table = tables_begin(&a->tables, start->epoch, start->table_digest);
         if (!table) {
             turn_trace(t, AGENT_TRACE_VOID_START, start->epoch, 0, "its table is not whole");
-            ready_again(&a->ready, t); /* with no digest: the table comes again */
+            /* READY without a digest makes the server send the whole table */
+            ready_again(&a->ready, t);
             return;
         }
         uint32_t n = work_trainers(t, start, table->rows, table->n);
@@ -40,8 +41,8 @@ void on_start(struct agent *a, const struct msg_start *start)
         }
     }
     if (reason) {
-        /* Answered with who we are and what became of us. A JOIN that is under way says it already;
-         * a second one would make it unclear which of them a WELCOME counts from. */
+        /* JOIN answers a START that is ignored: it reports the node's state. If a JOIN is already
+         * outstanding, a second one would make it unclear which of them WELCOME confirms. */
         turn_trace(t, AGENT_TRACE_VOID_START, start->epoch, 0, reason);
         t->wants_join = t->is_up;
         return;
@@ -53,7 +54,7 @@ void on_start(struct agent *a, const struct msg_start *start)
     work_spawn(&a->work, t, table->rows, table->n);
 }
 
-/* Why they do not start again; NULL: they do. */
+/* Returns the reason why RESTART must be ignored, or NULL if the trainers can restart. */
 static const char *objection_again(const struct agent *a, const struct msg_restart *restart)
 {
     if (!work_awaits(&a->work, restart)) {
@@ -79,7 +80,7 @@ void on_restart(struct agent *a, const struct msg_restart *restart)
         return;
     }
     const struct table *table = tables_held(&a->tables);
-    /* READY for an epoch that a server before this one had chosen, perhaps on these very ports. */
+    /* Drop READY for an epoch that an earlier server chose; it may use the same ports. */
     ready_drop(&a->ready, t, UINT64_MAX);
     progress_again(&a->progress, t, restart->epoch);
     work_restart(&a->work, restart);

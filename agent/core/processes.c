@@ -1,4 +1,4 @@
-/* agent/core/processes.c: see processes.h. */
+/* agent/core/processes.c: implementation of processes.h. */
 #include "agent/core/processes.h"
 
 void processes_guard(struct processes *p, uint32_t pid)
@@ -37,7 +37,7 @@ void processes_forget_told(struct processes *p)
     p->is_told = false;
 }
 
-/* Those that are there, in order; returns how many. */
+/* Copies the pids of running processes of a kind to live; returns their number. */
 static size_t gather(struct processes *p, enum process_kind kind)
 {
     size_t n = 0;

@@ -1,11 +1,11 @@
-/* agent/core/progress.c: see progress.h. */
+/* agent/core/progress.c: implementation of progress.h. */
 #include "agent/core/progress.h"
 
-/* Steps may take a millisecond; the server needs to hear of them only now and then … */
+/* Minimum time between two PROGRESS messages about steps, which may take only 1 ms each. */
 #define TELL_EVERY_MS 200
 
-/* … and less than a thousand times a second of a large job: its nodes tell the same, and not all at
- * once. */
+/* Returns the time until the next message. It grows with the number of nodes, with jitter, so that
+ * the server receives at most about 1000 messages per second from one job. */
 static int64_t tell_every_ms(const struct progress *p, struct turn *t)
 {
     return p->nodes <= TELL_EVERY_MS ? TELL_EVERY_MS
@@ -39,7 +39,8 @@ static void tell(struct progress *p, struct turn *t)
     turn_send(t, MSG_PROGRESS)->u.progress = p->all;
 }
 
-/* All trainers of an epoch take the same steps; one may be heard of before another. */
+/* Keeps the higher step. All trainers of an epoch do the same steps, but their reports may arrive
+ * in any order. */
 static void newer(bool *has, uint64_t *step, bool told_has, uint64_t told_step)
 {
     if (told_has && (!*has || told_step > *step)) {
@@ -61,7 +62,7 @@ int progress_take(struct progress *p, struct turn *t, uint32_t local,
         return TFE_EINVAL;
     }
     if (p->all.epoch == 0 || told->epoch != p->all.epoch) {
-        return 0; /* of trainers that have ended */
+        return 0; /* report of an earlier epoch's trainers */
     }
     struct msg_progress was = p->all;
     uint64_t bit = UINT64_C(1) << local;
@@ -114,7 +115,7 @@ void progress_welcome(struct progress *p, struct turn *t)
     bool is_told = all->has_step || all->has_saved || all->saves || all->listens || all->ends ||
                    all->partitioned || all->alone;
     if (p->all.epoch != 0 && (is_told || all->memory.bytes > 0)) {
-        tell(p, t); /* the server may be another one, which knows nothing of it */
+        tell(p, t); /* the server may have lost its records */
     }
 }
 

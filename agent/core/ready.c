@@ -1,4 +1,4 @@
-/* agent/core/ready.c: see ready.h. */
+/* agent/core/ready.c: implementation of ready.h. */
 #include "agent/core/ready.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ const char *ready_host(const struct ready *r)
     return r->host[0] ? r->host : NULL;
 }
 
-/* Answers probes on the held ports, or stops it; nothing if that is so. */
+/* Starts or stops answering probes on the reserved ports; does nothing if unchanged. */
 static void answer(struct ready *r, struct turn *t, bool on)
 {
     if (r->answers == on) {

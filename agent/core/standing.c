@@ -1,7 +1,7 @@
-/* agent/core/standing.c: see standing.h. */
+/* agent/core/standing.c: implementation of standing.h. */
 #include "agent/core/standing.h"
 
-/* design 4.9: a machine that still lives so long after its deadline stays. */
+/* A machine that is still alive this long after its deadline is assumed to stay (design 4.9). */
 #define BACK_MS 120000
 
 uint32_t standing_ms_left(struct tfe_mono now, struct tfe_mono deadline)
@@ -38,13 +38,13 @@ static void stand(struct standing *s, const struct agent_notice *notice, struct 
     }
     s->stands[notice->kind] = true;
     s->v[notice->kind] = *notice;
-    s->v[notice->kind].source = NULL; /* borrowed */
+    s->v[notice->kind].source = NULL; /* borrowed from the event, so it must not be stored */
 }
 
 bool standing_take(struct standing *s, struct tfe_mono now, const struct agent_notice *notice)
 {
-    /* Before the tick: a machine that was suspended hears of the next one first, whose time would
-     * be the old one's. */
+    /* Expire old notices now: on a machine that was suspended, this notice may arrive before the
+     * tick, and would inherit the expiry time of the old one. */
     standing_drop_old(s, now);
     const bool is_new = !notice->withdrawn && !s->stands[notice->kind];
     if (notice->withdrawn) {
@@ -62,7 +62,8 @@ void standing_keep(struct standing *s, const struct agent_notice *notice)
     stand(s, notice, TFE_MONO_NEVER);
 }
 
-/* The one that says most: the first deadline of those that mean leaving, else a hint. 0: none. */
+/* Returns the notice with the earliest deadline, a rebalance hint if there is no other, or 0 if
+ * none is active. */
 static enum tfe_notice strongest(const struct standing *s)
 {
     enum tfe_notice best = s->stands[NOTICE_REBALANCE] ? NOTICE_REBALANCE : 0;

@@ -1,9 +1,9 @@
-/* agent/core/standing.h: which warnings stand that this machine will go away, and what the server
- * hears of them: the one that says most, at each change, and once more on each connection. Pure:
- * for a job's agent (notices.c), and for a node of the pool (agent/preemption/warnings.c).
+/* agent/core/standing.h: the active termination notices of this machine. The server receives the
+ * strongest one after every change, and again on every new connection. Used for a job's agent
+ * (notices.c) and for a pool node (agent/preemption/warnings.c).
  *
- * One that has not come true 2 minutes after its deadline stands no longer; a hint has none, and
- * stands until it is withdrawn. */
+ * A notice expires 2 minutes after its deadline. A rebalance hint has no deadline and stays active
+ * until it is withdrawn. */
 #ifndef TFE_AGENT_CORE_STANDING_H
 #define TFE_AGENT_CORE_STANDING_H
 
@@ -14,31 +14,33 @@
 #include "common/base/time.h"
 #include "common/message/msg.h"
 
-/* By kind; and what the server has heard of them. All zero: nothing stands, or ever did. */
+/* Active notices by kind, and the one that the server has. All zero: no notice so far. */
 struct standing {
     bool stands[NOTICE_OPERATOR + 1];
     struct agent_notice v[NOTICE_OPERATOR + 1];
-    struct tfe_mono back_at[NOTICE_OPERATOR + 1]; /* it has not come true by then */
-    enum tfe_notice told;                         /* 0: none stands */
-    enum tfe_notice ever;                         /* the last that was told at all */
+    struct tfe_mono back_at[NOTICE_OPERATOR + 1]; /* expiry time of the notice */
+    enum tfe_notice told;                         /* kind that the server has, or 0 if none */
+    enum tfe_notice ever;                         /* last kind that was ever sent, or 0 */
     struct tfe_mono told_deadline;
 };
 
-/* Of a legal kind; its source is not kept. True: none of its kind stood, and now one does. */
+/* Adds, updates or withdraws a notice of a valid kind; its source is not stored. Returns true if
+ * the notice is new. */
 bool standing_take(struct standing *s, struct tfe_mono now, const struct agent_notice *notice);
-/* Likewise one that stands for good. */
+/* Adds a notice that never expires. */
 void standing_keep(struct standing *s, const struct agent_notice *notice);
-/* What has not come true by its time is over. */
+/* Removes expired notices. */
 void standing_drop_old(struct standing *s, struct tfe_mono now);
-/* When there will be something to drop; TFE_MONO_NEVER. */
+/* Returns the next expiry time, or TFE_MONO_NEVER. */
 struct tfe_mono standing_deadline(const struct standing *s);
 
-/* What the server is to hear that it has not. True: *ret, but for interrupted, is to be said, and
- * counts as said from now on. again: on a new connection, where what was told on the last, a
- * withdrawal too, may have been lost. */
+/* Returns true if the server lacks the strongest notice: *ret is filled except for `interrupted`,
+ * and the notice counts as sent. Set again on a new connection, because the last message, even a
+ * withdrawal, may have been lost. */
 bool standing_tell(struct standing *s, struct tfe_mono now, bool again, struct msg_notice *ret);
 
-/* As NOTICE says it; MSG_UNSET: none is known. */
+/* Returns the time until the deadline as NOTICE encodes it, or MSG_UNSET if the deadline is
+ * unknown. */
 uint32_t standing_ms_left(struct tfe_mono now, struct tfe_mono deadline);
 
 #endif

@@ -1,12 +1,12 @@
-/* agent/core/state.h: an agent's core, put together from its parts. For the door and the handlers:
- * each part's fields belong to the file of its name, everybody else asks through its header.
+/* agent/core/state.h: the complete state of an agent's core, for the dispatcher and the handlers.
+ * Only the module of the same name accesses the fields of a part; others call its functions.
  *
- * An event goes one way, and so do the calls (CMakeLists.txt has the order of the files):
+ * Calls go in one direction (CMakeLists.txt has the order of the files):
  *
- *     agent.c, the door -> on_start.c and the small handlers -> the parts -> turn.c
+ *     agent.c (dispatch) -> on_start.c and the short handlers -> the parts -> turn.c
  *
- * What a part wants of those above it, it leaves as a wish in the turn; the door settles the wishes
- * when the handler is through: JOIN, READY, the process ids, the way out. */
+ * A part requests JOIN, READY or the end of the agent by a flag in the step context; the dispatcher
+ * acts on these flags after the handler returns. */
 #ifndef TFE_AGENT_CORE_STATE_H
 #define TFE_AGENT_CORE_STATE_H
 
@@ -29,16 +29,17 @@ struct agent {
     struct notices notices;
     struct processes processes;
 
-    /* The door's own. */
+    /* Fields of the dispatcher. */
     const struct tfe_mem *mem;
     bool begun;
-    bool said_goodbye; /* wait for the close … */
+    /* GOODBYE is sent; the agent waits until leave_by for the connection to close */
+    bool said_goodbye;
     struct tfe_mono leave_by;
-    bool over; /* EXIT has been said */
+    bool over; /* EXIT was issued; no further event is accepted */
     struct tfe_mono deadline;
 };
 
-/* --- on_start.c --- */
+/* --- handlers in on_start.c --- */
 void on_start(struct agent *a, const struct msg_start *start);
 void on_restart(struct agent *a, const struct msg_restart *restart);
 

@@ -1,4 +1,4 @@
-/* agent/core/tables.c: see tables.h. */
+/* agent/core/tables.c: implementation of tables.h. */
 #include "agent/core/tables.h"
 
 #include <string.h>
@@ -26,7 +26,7 @@ static size_t hosts_size(const struct msg_table *chunk)
     return n;
 }
 
-/* Behind what is there already; what a row pointed to before is wasted. */
+/* Appends the host to `hosts`; the space of the row's previous host is not reused. */
 static void set_row(struct table *t, const struct msg_row *row)
 {
     size_t n = strlen(row->host) + 1;
@@ -47,7 +47,7 @@ static void set_rows(struct table *t, const struct msg_table *chunk)
 static int take_whole(struct tables *ts, const struct msg_table *chunk)
 {
     struct table *t = &ts->coming;
-    /* A chunk with rank 0 begins a table, whatever was there before. */
+    /* A chunk with rank 0 starts a new table and discards an incomplete one. */
     bool begins = chunk->n_rows > 0 && chunk->rows[0].rank == 0;
     if (!begins && (chunk->epoch != t->epoch || chunk->world != t->world || t->base != 0)) {
         return TFE_EINVAL;
@@ -75,8 +75,8 @@ static int take_whole(struct tables *ts, const struct msg_table *chunk)
     return 0;
 }
 
-/* The table that the changes are made to. Rows that the old one had not, and that no chunk brings,
- * make a digest that its START does not name; the whole table comes then. */
+/* Copies the base table before changes are applied. If rows are missing afterwards, the digest does
+ * not match START and the server sends the whole table. */
 static void begin_changes(struct table *t, const struct table *held, const struct msg_table *chunk)
 {
     t->epoch = chunk->epoch;
@@ -110,14 +110,14 @@ static int take_changes(struct tables *ts, const struct msg_table *chunk)
     struct table *t = &ts->coming;
     bool goes_on =
         chunk->epoch == t->epoch && chunk->world == t->world && chunk->base_digest == t->base;
-    bool is_here = chunk->epoch == ts->held.epoch; /* told twice, over a reconnect */
+    bool is_here = chunk->epoch == ts->held.epoch; /* the changes were repeated after a reconnect */
     if ((!goes_on && !is_here && ts->held.digest != chunk->base_digest) || !is_in_order(chunk)) {
         return TFE_EINVAL;
     }
     if (is_here) {
         return 0;
     }
-    /* A row that the old one had not takes a byte. */
+    /* A row missing in the base table has an empty host, which takes one byte. */
     size_t before = goes_on ? t->n_hosts : ts->held.n_hosts + chunk->world;
     if (reserve(ts, t, chunk->world, before + hosts_size(chunk))) {
         return TFE_ENOMEM;
@@ -142,11 +142,11 @@ const struct table *tables_begin(struct tables *ts, uint64_t epoch, uint64_t dig
     struct table *t = &ts->coming;
     bool whole = t->epoch == epoch && t->n == t->world && t->n > 0;
     for (size_t i = 0; whole && i < t->n; i++) {
-        t->rows[i].host = t->hosts + t->host_at[i]; /* hosts no longer moves */
+        t->rows[i].host = t->hosts + t->host_at[i]; /* safe now: the hosts buffer no longer grows */
     }
     if (!whole || table_digest(t->rows, t->n) != digest) {
         t->epoch = 0;
-        ts->held.digest = 0; /* changes of it would come to the same again */
+        ts->held.digest = 0; /* another set of changes to this table would fail in the same way */
         return NULL;
     }
     struct table old = ts->held;

@@ -1,6 +1,6 @@
-/* agent/core/tables.h: the cluster tables as they come in, chunk by chunk, whole or as changes of
- * the one that the last START named. That one stays until the next START names another: a switch
- * may be given up half way. */
+/* agent/core/tables.h: receives cluster tables in chunks, either whole or as changes to the table
+ * of the last START. The base table is retained until the next START, because a switch may be
+ * cancelled half way. */
 #ifndef TFE_AGENT_CORE_TABLES_H
 #define TFE_AGENT_CORE_TABLES_H
 
@@ -9,13 +9,14 @@
 #include "common/message/msg.h"
 
 struct table {
-    uint64_t epoch;  /* 0: no chunk of it is here */
-    uint64_t digest; /* once it has proven to be what a START named; 0: nothing may be told as
-                        changes of it */
-    uint64_t base;   /* the rows that came changed the table of this digest; 0: it came whole */
+    uint64_t epoch; /* 0 if no chunk has arrived */
+    /* digest, once verified against START; 0 if the table cannot be a base for changes */
+    uint64_t digest;
+    uint64_t base; /* digest of the table that was changed, or 0 if this table came whole */
     uint32_t world;
-    size_t n;             /* rows filled: they come in order */
-    struct msg_row *rows; /* host NULL until complete, then into hosts */
+    size_t n; /* rows received; they arrive in rank order */
+    /* each host is NULL until the table is complete, then points into hosts */
+    struct msg_row *rows;
     size_t cap_rows;
     size_t *host_at;
     size_t cap_host_at;
@@ -26,24 +27,24 @@ struct table {
 
 struct tables {
     const struct tfe_mem *mem;
-    struct table held;   /* of the last epoch that began here */
-    struct table coming; /* of the next one */
+    struct table held;   /* table of the last epoch that began on this node */
+    struct table coming; /* table of the next epoch, possibly incomplete */
 };
 
 void tables_init(struct tables *ts, const struct tfe_mem *mem);
 void tables_drop(struct tables *ts);
 
-/* TFE_ENOMEM, TFE_EINVAL (rows not in order, changes of a table that is not here): nothing changed.
- */
+/* Adds a chunk. Returns TFE_ENOMEM, or TFE_EINVAL if rows are out of order or the base table is
+ * missing; then nothing has changed. */
 int tables_take(struct tables *ts, const struct msg_table *chunk) TFE_MUST_CHECK;
 
-/* The table of the epoch if it is here whole and has this digest: its rows are usable until the
- * next one is. NULL: it has to come whole. */
+/* Returns the table of the epoch if it is complete and matches the digest; its rows stay valid
+ * until the next successful call. Returns NULL if the server must send the whole table. */
 const struct table *tables_begin(struct tables *ts, uint64_t epoch, uint64_t digest);
 
-/* The last one that was. */
+/* Returns the table of the last epoch that began. */
 const struct table *tables_held(const struct tables *ts);
-/* Of the table that READY names; 0: none. */
+/* Returns the digest that READY reports, or 0 if there is no base table. */
 uint64_t tables_digest(const struct tables *ts);
 
 #endif

@@ -1,4 +1,4 @@
-/* agent/core/turn.c: see turn.h. */
+/* agent/core/turn.c: implementation of turn.h. */
 #include "agent/core/turn.h"
 
 #include <string.h>

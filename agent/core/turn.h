@@ -1,43 +1,44 @@
-/* agent/core/turn.h: what every part of the core is given: the configuration, chance, the time of
- * the event that is being taken in, the list that orders go to, and the wishes that the door
- * settles once the event's handler is through. */
+/* agent/core/turn.h: the step context that every part of the core receives: configuration, random
+ * generator, time of the current event, list of actions, and requests that the dispatcher carries
+ * out after the event's handler. */
 #ifndef TFE_AGENT_CORE_TURN_H
 #define TFE_AGENT_CORE_TURN_H
 
 #include "agent/core/agent.h"
 #include "common/base/rng.h"
 
-/* Actions of one step: a handful of messages, traces and orders, whatever the event. */
+/* Maximum number of actions of one step; a step issues only a few messages, log entries and
+ * orders. */
 #define ACTIONS_MAX 32
 
-/* How the agent ends, once nothing runs any more. */
+/* How the agent ends once nothing runs. */
 enum leave_how {
     LEAVE_NOT,
-    LEAVE_WITH_GOODBYE, /* drain: tell the server, then exit */
+    LEAVE_WITH_GOODBYE, /* drain: send GOODBYE, then exit */
     LEAVE_AT_ONCE
 };
 
 struct turn {
     struct agent_config config;
-    bool is_up;   /* link.c's word: a server knows this node, and listens */
-    bool is_idle; /* work.c's: nothing runs here */
+    bool is_up;   /* set by link.c: the server has accepted this node on the current connection */
+    bool is_idle; /* set by work.c: no trainer runs on this node */
     struct rng rng;
-    struct tfe_id tensorflow; /* its version here; "": not known */
+    struct tfe_id tensorflow; /* version of TensorFlow on this node; "" if unknown */
     struct tfe_mono now;
     struct agent_action actions[ACTIONS_MAX];
     size_t n_actions;
 
-    bool wants_join;  /* once more, on the same connection */
-    bool wants_ready; /* READY, if it is wanted and true */
-    /* The first wish to leave stays, from event to event. */
+    bool wants_join;  /* send JOIN again on the same connection */
+    bool wants_ready; /* send READY if it is requested and the node is ready */
+    /* The first request to leave wins and stays in force across events. */
     enum leave_how leave;
-    bool leaves_now; /* whatever still runs */
+    bool leaves_now; /* exit even if processes still run */
     int exit_code;
-    const char *exit_sentence; /* NULL, or sentence */
+    const char *exit_sentence; /* points to sentence, or NULL */
     char sentence[MSG_SENTENCE_MAX];
 };
 
-/* As it is told; NULL: not known. */
+/* Returns the version of TensorFlow, or NULL if unknown. */
 static inline const char *turn_tensorflow(const struct turn *t)
 {
     return t->tensorflow.text[0] ? t->tensorflow.text : NULL;
@@ -45,15 +46,16 @@ static inline const char *turn_tensorflow(const struct turn *t)
 
 struct agent_action *turn_order(struct turn *t, enum agent_action_type type);
 struct tfe_msg *turn_send(struct turn *t, enum tfe_msg_type type);
-/* … to a server that knows this node. NULL: there is none just now. */
+/* Starts a message to the server. Returns NULL if no server is connected. */
 struct tfe_msg *turn_tell(struct turn *t, enum tfe_msg_type type);
 struct agent_trace *turn_trace(struct turn *t, enum agent_trace_kind kind, uint64_t epoch,
                                uint64_t number, const char *text);
 
-/* sentence is copied, and may be NULL. */
+/* Requests the end of the agent, unless one is already requested. Copies sentence, which may be
+ * NULL. */
 void turn_leave(struct turn *t, enum leave_how how, int code, const char *sentence);
 
-/* Whether the moment has come. */
+/* Returns true if the time has passed. */
 bool turn_is_past(const struct turn *t, struct tfe_mono moment);
 struct tfe_mono turn_in(const struct turn *t, int64_t ms);
 

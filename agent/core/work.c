@@ -1,4 +1,4 @@
-/* agent/core/work.c: see work.h. */
+/* agent/core/work.c: implementation of work.h. */
 #include "agent/core/work.h"
 
 #include <string.h>
@@ -56,8 +56,8 @@ void work_welcome(struct work *w, struct turn *t, uint32_t stop_grace_ms)
         say_exited(w, t);
     }
     if (w->state == WORK_RUNNING && w->has_listened) {
-        /* Also where it was told before: the server may be another one, and nobody's ports prove
-         * anything about a node that has not said it. */
+        /* Repeat LISTENING: a server that lost its records has no other proof that the trainers of
+         * this node listen. */
         say_listening(w, t);
     }
 }
@@ -127,7 +127,7 @@ void work_spawn(struct work *w, struct turn *t, const struct msg_row *rows, size
     set_state(w, t, WORK_RUNNING);
     w->alive = w->n;
     w->is_decided = false;
-    w->exit_pending = false; /* the server has taken leave of the epoch it was about */
+    w->exit_pending = false; /* the server no longer needs EXITED for the previous start */
     w->first_ended_well = false;
     w->others_ended_well = false;
     w->has_come_to_end = false;
@@ -152,7 +152,7 @@ void work_spawn(struct work *w, struct turn *t, const struct msg_row *rows, size
     };
 }
 
-/* Decides what will be told of the end of this epoch here; the first decision stays. */
+/* Decides what EXITED reports for this epoch. The first decision is final. */
 static void decide(struct work *w, struct msg_exited how)
 {
     if (w->is_decided) {
@@ -168,8 +168,8 @@ static void decide(struct work *w, struct msg_exited how)
     w->exited = how;
 }
 
-/* gently: what the server said to trainers that listen, who have the stop grace; NULL: nobody has.
- * What began so may go on without. */
+/* Terminates the trainers. With a planned STOP, trainers that listen get the stop grace; NULL gives
+ * no grace. A gentle sweep in progress can be replaced by one without grace. */
 static void sweep(struct work *w, struct turn *t, const struct msg_stop *gently)
 {
     if (w->state == WORK_RUNNING || (w->state == WORK_SWEEPING && w->sweeps_gently && !gently)) {
@@ -211,14 +211,14 @@ void work_stop_epoch(struct work *w, struct turn *t, const struct msg_stop *said
     }
 }
 
-/* As a shell says it. */
+/* Returns the exit status as a POSIX shell reports it. */
 static uint32_t status_of(uint32_t code, uint32_t signal)
 {
     return signal ? 128 + signal : code;
 }
 
-/* The job's rank 0, whose success is the job's. The good end of any other rank starts no deadline:
- * rank 0 may evaluate and export for long (design 4.10). */
+/* Returns true for the job's rank 0, whose success is the job's success. When another rank
+ * succeeds, no deadline starts: rank 0 may evaluate and export for a long time (design 4.10). */
 static bool is_rank0(const struct work *w, uint32_t local_rank)
 {
     return !w->evaluates && w->running.rank == 0 && local_rank == 0;
@@ -243,7 +243,8 @@ bool work_trainer_exited(struct work *w, struct turn *t, const struct msg_exited
     if (status != 0 && !is_good) {
         decide(w, *end);
     } else if (w->alive == 0) {
-        /* After the first ended well the others' codes do not matter, where it alone counts. */
+        /* If only the first trainer counts, the exit codes of the others are ignored after its
+         * success. */
         decide(w, (struct msg_exited){.code = 0});
     } else if (status == 0 && is_rank0(w, end->local_rank) && !job_takes_all(&t->config.spec) &&
                tfe_mono_is_never(w->exit_deadline)) {
@@ -257,7 +258,7 @@ bool work_trainer_exited(struct work *w, struct turn *t, const struct msg_exited
 
 void work_ends(struct work *w, struct turn *t, uint32_t local_rank)
 {
-    /* … who are neither hurried nor pardoned. */
+    /* Trainers that all count keep their full time, and their exit codes matter. */
     const bool others_count = job_takes_all(&t->config.spec) && w->n > 1;
     if (w->state == WORK_RUNNING && w->is_served && local_rank == 0 && !w->has_come_to_end &&
         !others_count) {
@@ -290,7 +291,7 @@ void work_tick(struct work *w, struct turn *t)
     if (w->state != WORK_RUNNING || !turn_is_past(t, w->exit_deadline)) {
         return;
     }
-    /* The job's rank 0 has ended well, or has come to its end: the rest no longer matters. */
+    /* The job's rank 0 has succeeded; terminate the remaining trainers. */
     decide(w, (struct msg_exited){.code = 0});
     sweep(w, t, NULL);
 }
@@ -312,7 +313,7 @@ bool work_swept(struct work *w, struct turn *t)
     w->alive = 0;
     turn_trace(t, AGENT_TRACE_EXITED, w->epoch, status_of(w->exited.code, w->exited.signal),
                w->exited.stopped ? "stopped" : NULL);
-    if (t->leave == LEAVE_NOT) { /* else GOODBYE says it */
+    if (t->leave == LEAVE_NOT) { /* otherwise GOODBYE reports the end */
         w->exit_pending = true;
         say_exited(w, t);
     }
