@@ -1,4 +1,4 @@
-/* agent/guard/guard.c: forks tfe-guard, and makes of the agent's copy a process of its own. */
+/* agent/guard/guard.c: forks tfe-guard and prepares the forked process. */
 #include "agent/guard/guard.h"
 
 #include <errno.h>
@@ -24,19 +24,21 @@
 #include "common/channel/join.h"
 #include "common/cli/secret_mem.h"
 
-/* An agent that is killed lets go of its end of the pair before it is gone. */
+/* Number of 1 ms waits for the agent to die. A killed agent closes its end of the pair
+ * before it disappears. */
 #define ORPHAN_LOOKS 1000
-/* Its private server dies after it, and may still have made a file. */
+/* Number of attempts to remove the directory; a server of the agent dies after it and may
+ * still create a file. */
 #define REMOVE_LOOKS 1000
 #define LOOK_PAUSE_NS 1000000
 
-/* Where main's argv lies: see guard_title_area. */
+/* Location of main's argv, see guard_title_area. */
 static struct {
     char *start;
     size_t n;
 } title;
 
-/* See guard_remove_at_end. */
+/* Directory to remove, see guard_remove_at_end. */
 static char left_behind[PRIVATE_DIR_MAX + 1];
 
 void guard_remove_at_end(const char *path)
@@ -61,7 +63,7 @@ static void title_set(const char *name)
 {
     prctl(PR_SET_NAME, name, 0, 0, 0);
     if (title.n > strlen(name)) {
-        /* A token that was given on the command line, too. */
+        /* also erases a token given on the command line */
         memset(title.start, 0, title.n);
         memcpy(title.start, name, strlen(name));
     }
@@ -74,9 +76,9 @@ static void fail(const char *what)
     _exit(1);
 }
 
-/* Signals: blocked one and all, so that none comes between fork and exec of a child either; SIGCHLD
- * is read from its descriptor. What is meant for the agent or the terminal is dropped besides, and
- * so are the handlers that the agent had. */
+/* Blocks all signals except faults, so that none interrupts a child between fork and exec;
+ * SIGCHLD is read from a signalfd. Signals for the agent or the terminal are also ignored, and
+ * the agent's handlers are removed. */
 static void signals_arrange(void)
 {
     static const int dropped[] = {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT, SIGPIPE, SIGTSTP,
@@ -96,7 +98,7 @@ static void signals_arrange(void)
     sigprocmask(SIG_SETMASK, &mask, NULL);
 }
 
-/* Puts fd where the guard expects it. */
+/* Moves fd to the fixed descriptor number `at`. */
 static void place(int fd, int at, const char *what)
 {
     if (fd < 0 || (fd != at && dup3(fd, at, O_CLOEXEC) < 0)) {
@@ -107,7 +109,7 @@ static void place(int fd, int at, const char *what)
     }
 }
 
-/* The agent was killed: what it had in the file system goes, too. */
+/* Waits until the killed agent is gone, then removes its directories. */
 static void directories_remove(pid_t agent)
 {
     const struct timespec pause = {.tv_nsec = LOOK_PAUSE_NS};
@@ -120,14 +122,15 @@ static void directories_remove(pid_t agent)
     private_dir_clean_up();
 }
 
-/* Nothing of the agent's lives any more, nor does the agent. death: NULL where there is none. */
+/* Cleans up after a dead agent and serves the proof of termination; death is
+ * NULL if there is none. */
 static void guard_leave(const struct guard_end *end, const struct guard_death *death, pid_t agent)
 {
     const struct death_facts facts = {.is_first = death != NULL,
                                       .agent_is_gone = end->agent_is_gone,
                                       .is_childless = end->is_childless};
     if (end->was_left) {
-        return; /* it has told the server, or comes to no harm by waiting */
+        return; /* the agent has told the server, or its node may wait for the lease to end */
     }
     bool tells = death && end->fence_ms != GUARD_NEVER && agent_death_is_proven(&facts);
     int fd = tells && death->port != 0 ? PROOF_FD : -1;
@@ -151,7 +154,7 @@ static _Noreturn void guard_run(int pair, const struct guard_death *death, pid_t
     if (proc_become_subreaper(&reason) != 0) {
         fail("tfe-guard: cannot become a subreaper\n");
     }
-    /* Move the pair out of the way of everything that gets a fixed number. */
+    /* Move the pair away from the fixed descriptor numbers. */
     int high = fcntl(pair, F_DUPFD_CLOEXEC, FIRST_FREE_FD);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (high < 0 || null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||

@@ -1,4 +1,4 @@
-/* agent/guard/guard_block.c: see guard_block.h. */
+/* agent/guard/guard_block.c: implementation of guard_block.h. */
 #include "agent/guard/guard_block.h"
 
 #include <errno.h>
@@ -47,7 +47,7 @@ static int block_write(int fd, const struct spawn_spec *spec, uint64_t bytes)
         string_append(at, spec->directory);
     }
     munmap(text, bytes);
-    /* The child maps it and must not be able to meet a SIGBUS there. */
+    /* Seal the size, so that the child cannot get SIGBUS from its mapping. */
     return fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) == 0
                ? 0
                : TFE_ESYS;

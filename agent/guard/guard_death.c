@@ -1,4 +1,4 @@
-/* agent/guard/guard_death.c: the death certificate of an agent, in the hands of its guard. */
+/* agent/guard/guard_death.c: implementation of guard_death.h. */
 #include "agent/guard/guard_death.h"
 
 #include <fcntl.h>
@@ -17,15 +17,17 @@
 #include "common/base/fd.h"
 #include "common/base/heap.h"
 
-/* Three ask at a time (server/core/probe.c); who comes beyond them may come again. */
+/* The server lets at most 3 nodes probe at a time (server/core/probe.c); other
+ * clients may retry. */
 #define BACKLOG 16
-/* After each connection: no flood of them costs more than so many turns a second. */
+/* Pause after each connection, so that a flood of connections costs at most 1000
+ * wake-ups per second. */
 #define PAUSE_NS 1000000
-/* poll(2)'s clock stands still while the machine is suspended, the fence does not. */
+/* Longest poll(2): its clock stops while the machine is suspended, unlike the fence's. */
 #define LOOK_MS 10000
 
-/* On every address of the machine; -1: no port is to be had. It belongs to nobody else: not even a
- * process of this user can bind it, too. */
+/* Binds a free port on all addresses without address reuse, so that no other process can bind
+ * it. Returns -1 if no port is available. */
 static int bind_port(uint16_t *ret_port)
 {
     struct sockaddr_in6 any6 = {.sin6_family = AF_INET6};
@@ -44,7 +46,7 @@ static int bind_port(uint16_t *ret_port)
         }
         if (fd >= 0 && bind(fd, ways[i].address, ways[i].n) == 0 &&
             getsockname(fd, (struct sockaddr *)&at, &n) == 0) {
-            *ret_port = ntohs(at.sin6_port); /* where sockaddr_in has its own */
+            *ret_port = ntohs(at.sin6_port); /* sin_port has the same offset in sockaddr_in */
             return fd;
         }
         fd_drop(&fd);
@@ -79,7 +81,7 @@ void guard_death_tell(const struct guard_death *death, int fd)
     termination_file_write(&death->file, death->job->text);
 }
 
-/* Nothing of the agent's terminal, pipes or file systems may wait for this process. */
+/* Releases the agent's terminal, pipes and file systems, and lets SIGTERM end the process. */
 static void let_go(void)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -91,7 +93,8 @@ static void let_go(void)
     sigset_t term;
     sigemptyset(&term);
     sigaddset(&term, SIGTERM);
-    signal(SIGTERM, SIG_DFL); /* one that came while it was still needed counts, too */
+    /* a SIGTERM that arrived while it was blocked also ends the process */
+    signal(SIGTERM, SIG_DFL);
     sigprocmask(SIG_UNBLOCK, &term, NULL);
 }
 
@@ -106,7 +109,7 @@ void guard_death_serve(const struct guard_death *death, int fd, int64_t until_ms
         }
         int peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (peer >= 0) {
-            /* The line fits every send buffer; nothing is read, and nobody is waited for. */
+            /* The line fits into an empty send buffer, so one send without waiting is enough. */
             (void)!send(peer, death->file.line, strlen(death->file.line), MSG_NOSIGNAL);
             close(peer);
         }

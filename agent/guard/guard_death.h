@@ -1,4 +1,5 @@
-/* agent/guard/guard_death.h: the death certificate of an agent, in the hands of its guard. */
+/* agent/guard/guard_death.h: the proof of termination of an agent, which its guard reveals once
+ * all processes of the node have ended. */
 #ifndef TFE_AGENT_GUARD_GUARD_DEATH_H
 #define TFE_AGENT_GUARD_GUARD_DEATH_H
 
@@ -6,25 +7,25 @@
 
 #include "agent/os/termination_file.h"
 
-/* All that giving it out will need, made while the agent lives. */
+/* Resources for revealing the proof, allocated while the agent is alive. */
 struct guard_death {
     struct tfe_id hash;
     uint16_t port;
-    int fd; /* bound to it, refusing until it listens; -1: to none */
+    int fd; /* bound to port but not listening, so connections are refused; -1 if none */
     struct termination_file file;
-    struct tfe_id *job; /* shared with the agent, who may learn it later */
+    struct tfe_id *job; /* shared with the agent, which may learn the job id later */
 };
 
-/* Makes one; job "": guard_process has where it is to be put. Where no port can be had there is
- * still the file. Precondition: sodium_init. */
+/* Creates a proof of termination. If job is "", the agent stores the id through guard_process.
+ * Without a free port only the file is used. Precondition: sodium_init. */
 void guard_death_make(struct guard_death *death, const char *job);
-/* The agent's copy, once its guard has its own. */
+/* Erases the agent's copy after the fork. */
 void guard_death_forget(struct guard_death *death);
 
-/* From now on it can be had, on the port of this socket and in the file. */
+/* Reveals the proof: listens on the port of fd and writes the file. */
 void guard_death_tell(const struct guard_death *death, int fd);
-/* Gives it to whoever connects, until then (CLOCK_BOOTTIME), or until SIGTERM. Precondition: the
- * guard has nothing else to do any more. */
+/* Sends the proof to every client that connects, until until_ms (CLOCK_BOOTTIME) or SIGTERM.
+ * Precondition: the guard has no other work left. */
 void guard_death_serve(const struct guard_death *death, int fd, int64_t until_ms);
 
 #endif

@@ -1,4 +1,4 @@
-/* agent/guard/guard_group.c: see guard_group.h. */
+/* agent/guard/guard_group.c: implementation of guard_group.h. */
 #include "agent/guard/guard_group.h"
 
 #include <errno.h>
@@ -16,23 +16,23 @@
 #include "agent/os/remove_tree.h"
 #include "common/base/fd.h"
 
-/* With the guard's process id behind it. */
+/* Followed by the guard's pid. */
 #define NAME_PREFIX "tfe-guard-"
-/* Another process id namespace may have the same number in the same group. */
+/* A guard in another pid namespace may use the same pid in the same cgroup. */
 #define NAME_TRIES 8
 
-/* What a dead guard left gets to die. */
+/* Number of 1 ms waits until the processes of a stale group are gone. */
 #define STALE_LOOKS 500
 #define STALE_PAUSE_NS 1000000
 
-/* --- one group -------------------------------------------------------------------------------- */
+/* --- one group --- */
 
 static void group_name(unsigned group, char ret[16])
 {
     snprintf(ret, 16, "%u", group);
 }
 
-/* Everything in the group, and in those below it. */
+/* Kills all processes of the group and of the groups below it. */
 static bool kill_all(int dir, const char *name)
 {
     char path[280];
@@ -105,7 +105,7 @@ void guard_groups_tidy(struct guard_groups *groups)
     }
 }
 
-/* --- the guard's directory -------------------------------------------------------------------- */
+/* --- the guard's directory --- */
 
 static bool has_mark(const char *directory, const char *name)
 {
@@ -113,8 +113,8 @@ static bool has_mark(const char *directory, const char *name)
     return getxattr(directory, name, value, sizeof value) == 1 && value[0] == '1';
 }
 
-/* Root may write everywhere: where systemd runs, only what it has delegated is not its own (the
- * mark is on the unit's group, of which ours may be a part). */
+/* Root can write to every cgroup. Under systemd only a delegated cgroup may be changed; the mark
+ * is on the unit's cgroup, which may be an ancestor of ours. */
 static bool is_delegated(const char *own)
 {
     char directory[PATH_MAX];
@@ -130,7 +130,7 @@ static bool is_delegated(const char *own)
     return false;
 }
 
-/* Whether this process may make groups below own and start processes in them. */
+/* Returns true if this process may create groups below own and start processes in them. */
 static bool is_ours(const char *own)
 {
     char file[PATH_MAX + 32];
@@ -138,7 +138,7 @@ static bool is_ours(const char *own)
     return access(own, W_OK) == 0 && access(file, W_OK) == 0 && is_delegated(own);
 }
 
-/* Of a guard's directory: only groups are numbers, and nothing else is a directory there. */
+/* Removes one group of a guard's directory; only groups have numeric names. */
 static void group_remove(int dir, const char *name)
 {
     if (name[0] >= '1' && name[0] <= '9') {
@@ -146,7 +146,8 @@ static void group_remove(int dir, const char *name)
     }
 }
 
-/* Its guard is dead if nobody holds the lock: kills what lives there, and removes it. */
+/* Kills the processes in another guard's directory and removes it, if its guard is dead, which
+ * means that the lock is free. */
 static void stale_remove(int own, const char *name)
 {
     int dir = openat(own, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -165,8 +166,8 @@ static void stale_remove(int own, const char *name)
     close(dir);
 }
 
-/* One try with this name. False, with dir -1: another guard has it, or has just removed it as
- * stale. */
+/* Tries to create and lock the directory. Returns false with dir -1 if another guard has the
+ * name or has just removed the directory as stale. */
 static bool directory_make(struct guard_groups *groups, int own, const char *name)
 {
     struct stat locked;
@@ -205,7 +206,7 @@ void guard_groups_open(struct guard_groups *groups)
             break;
         }
     }
-    /* Before Linux 5.14 a group cannot be killed: then it is of no use here. */
+    /* Before Linux 5.14 cgroup.kill does not exist, and groups are useless here. */
     if (groups->dir >= 0 && faccessat(groups->dir, "cgroup.kill", W_OK, 0) != 0) {
         guard_groups_close(groups);
     }

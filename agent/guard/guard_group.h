@@ -1,5 +1,5 @@
-/* agent/guard/guard_group.h: control groups (v2) of what a guard starts, where it may make some:
- * one kill reaches all that is in a group, however it forks. */
+/* agent/guard/guard_group.h: cgroups (v2) for the processes that a guard starts, where the guard
+ * may create them. One write kills all processes of a group, however they fork. */
 #ifndef TFE_AGENT_GUARD_GUARD_GROUP_H
 #define TFE_AGENT_GUARD_GUARD_GROUP_H
 
@@ -8,46 +8,49 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A process in each slot, and as many whose descendants outlive them until the next sweep. */
+/* One group per slot, and the same number for groups whose descendants live
+ * until the next sweep. */
 #define GUARD_GROUPS 256
 
-/* No group: the process is in the agent's own. */
+/* The process stays in the agent's own cgroup. */
 #define GUARD_NO_GROUP 0
 
 enum guard_group_state {
     GROUP_FREE,
-    GROUP_OWNED, /* by a process in a slot */
-    GROUP_LEFT   /* that process is over; what it started may live */
+    GROUP_OWNED, /* used by the process of a slot */
+    GROUP_LEFT   /* its process has ended; descendants may be alive */
 };
 
 struct guard_groups {
-    int dir; /* the guard's own directory, locked: whoever finds the lock free removes it. -1: there
-                are none */
+    /* the guard's own directory, locked; a directory without a lock is stale and may be removed.
+     * -1 if cgroups are not available */
+    int dir;
     char path[PATH_MAX];
-    uint8_t state[GUARD_GROUPS]; /* of enum guard_group_state; the name is the index + 1 */
+    /* enum guard_group_state by index; the directory name is index + 1 */
+    uint8_t state[GUARD_GROUPS];
 };
 
-/* Makes the guard's directory below the group that this process is in, if that is its own to use:
- * it may write there, and systemd, where it runs, has delegated it. Before that, kills what guards
- * have left there that died together with their agents. */
+/* Creates the guard's directory below the cgroup of this process, if that cgroup is writable
+ * and, under systemd, delegated. First kills all processes in directories of guards that died
+ * together with their agents. */
 void guard_groups_open(struct guard_groups *groups);
 
-/* Makes a group and opens its directory for CLONE_INTO_CGROUP (the caller closes it).
- * GUARD_NO_GROUP: there are none, or no more. */
+/* Creates a group and opens its directory for CLONE_INTO_CGROUP; the caller closes *ret_fd.
+ * Returns GUARD_NO_GROUP if no group is available. */
 unsigned guard_group_new(struct guard_groups *groups, int *ret_fd);
 
-/* The slot's process is over, or was never started. GUARD_NO_GROUP is ignored. */
+/* Releases a group whose process has ended or was never started. Ignores GUARD_NO_GROUP. */
 void guard_group_leave(struct guard_groups *groups, unsigned group);
 
-/* Kills everything in the group. GUARD_NO_GROUP is ignored. */
+/* Kills all processes of a group. Ignores GUARD_NO_GROUP. */
 void guard_group_kill(const struct guard_groups *groups, unsigned group);
-/* … in those groups whose process is over. */
+/* Kills all processes in groups whose main process has ended. */
 void guard_groups_kill_left(const struct guard_groups *groups);
 
-/* Removes the groups that were left and are empty by now. */
+/* Removes released groups that have become empty. */
 void guard_groups_tidy(struct guard_groups *groups);
 
-/* Removes everything; nothing may live in there any more. From then on there are no groups. */
+/* Removes all groups; no process may be left in them. Afterwards no group can be created. */
 void guard_groups_close(struct guard_groups *groups);
 
 #endif

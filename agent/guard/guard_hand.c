@@ -1,5 +1,5 @@
-/* agent/guard/guard_hand.c: standbys: a trainer's start goes to a process that has imported its
- * modules already. */
+/* agent/guard/guard_hand.c: hands the start of a trainer over to a standby, a process that has
+ * already imported its modules. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -24,8 +24,8 @@ bool hand_may_renice(void)
            (data[CAP_TO_INDEX(CAP_SYS_NICE)].effective & CAP_TO_MASK(CAP_SYS_NICE));
 }
 
-/* Back to the priorities of a process that never was a standby. Both kinds belong to threads, and
- * an import may have started some. */
+/* Restores the default priorities of a thread. Priorities belong to threads, and imports may
+ * have started some. */
 static bool priority_restore(void *ctx, int thread)
 {
     const struct guard *g = ctx;
@@ -36,8 +36,8 @@ static bool priority_restore(void *ctx, int thread)
     return true;
 }
 
-/* Keeps what was handed over until it is taken. A descriptor that cannot be kept only means that
- * there will be no second try. */
+/* Keeps a start for a retry until the standby confirms it. Without a free descriptor
+ * there is no retry. */
 static void hand_keep(struct hand *hand, const struct guard_order *order, const int fds[GUARD_FDS])
 {
     bool whole = true;
@@ -56,7 +56,7 @@ void hand_over(struct guard *g, struct slot *to, struct slot *from, const struct
                const int fds[GUARD_FDS])
 {
     if (from->is_standby && slot_has_process(from)) {
-        hand_listen(from); /* it may just have said that it cannot */
+        hand_listen(from); /* a COLD message may be waiting */
     }
     if (!from->is_standby || !slot_has_process(from) || from->control < 0 || from->owes_cold ||
         !guard_send(from->control, &order->words, sizeof order->words, fds)) {
@@ -68,7 +68,7 @@ void hand_over(struct guard *g, struct slot *to, struct slot *from, const struct
     to->owes_warm = false;
     to->owes_pid = to->state == SLOT_RUNNING;
     hand_keep(&to->hand, order, fds);
-    /* All it owned is the other slot's now. */
+    /* `to` now owns all resources of `from`. */
     from->control = -1;
     from->report = -1;
     from->group = GUARD_NO_GROUP;
@@ -85,7 +85,7 @@ void hand_listen(struct slot *slot)
             return;
         }
         if (n < 0 && errno == ECONNRESET) {
-            continue; /* it ended with something unread; what it had said before comes next */
+            continue; /* the peer closed with unread data; its earlier messages follow */
         }
         if (n <= 0) {
             fd_drop(&slot->control);
@@ -107,7 +107,7 @@ bool hand_retry(struct guard *g, struct slot *slot)
         return false;
     }
     struct slot plain = *slot;
-    slot->hand.is_open = false; /* it is plain's */
+    slot->hand.is_open = false; /* `plain` owns the descriptors now */
     slot_reset(g, slot);
     slot_spawn(g, slot, &plain.hand.order, plain.hand.fds);
     slot->owes_cold = plain.owes_cold;

@@ -1,4 +1,5 @@
-/* agent/guard/guard_kill.c: the walks of tfe-guard: kill, signal, and see who is left. */
+/* agent/guard/guard_kill.c: scans of tfe-guard over its descendants: kill, signal
+ * and count survivors. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -11,26 +12,27 @@
 #include "common/base/clock.h"
 #include "common/base/fd.h"
 
-/* Between two looks for survivors. TensorFlow takes 32 to 90 ms from SIGKILL to the grave, a
- * process that forks while it is looked at shows at the next look; what is left after PATIENT_US is
- * stuck in the kernel or not ours to kill. SIGCHLD ends the wait anyway. */
+/* Intervals between two scans for survivors. A TensorFlow process dies 32 to 90 ms after
+ * SIGKILL, and a process that forks during a scan is found by the next one. Processes alive
+ * after PATIENT_US are stuck in the kernel or belong to another user. SIGCHLD ends a wait early. */
 #define PAUSE_FIRST_US 500
 #define PAUSE_LONGEST_US 20000
 #define PATIENT_US 2000000
 #define PAUSE_PATIENT_US 200000
-/* Beside a main process that dies: its end calls for a look anyway, and two have met what was
- * forked before. Where many nodes share few cores the looks would hold up the dying. */
+/* Interval while a main process is dying: its end triggers a scan anyway, and two scans have
+ * found everything forked earlier. More scans would slow down the dying processes if many
+ * nodes share few cores. */
 #define PAUSE_DYING_US 200000
 
-/* A slot's end is told after this long though others of its session still die: they are killed. */
+/* Longest time that EXITED is delayed because other processes of the session are still dying. */
 #define ENDING_LONGEST_US 200000
 
-/* With a standby there the kernel never says that no child is left, so a walk that meets nobody
- * else has to do: two of them, because one may miss what is forked behind its back. */
+/* Consecutive empty scans that end a sweep if there are standbys, when waitpid cannot report
+ * ECHILD. One scan may miss a process that is forked behind it. */
 #define EMPTY_LOOKS 2
 
-/* Of a sweep: how often a stuck process is named, and from when on one that was killed in vain is.
- */
+/* Interval of reports about an unkillable process, and time after SIGKILL when a process
+ * counts as unkillable. */
 #define STUCK_EVERY_US 1000000
 #define STUCK_AFTER_US 5000000
 
@@ -42,7 +44,7 @@ void look_soon(struct guard *g)
 
 void kill_everything(struct guard *g)
 {
-    /* The main processes first: that needs no walk through /proc. */
+    /* Kill the main processes first, which needs no scan of /proc. */
     for (size_t i = 0; i < GUARD_SLOTS; i++) {
         const struct slot *slot = &g->slots[i];
         if (slot->is_standby && !g->closed) {
@@ -64,14 +66,15 @@ void kill_everything(struct guard *g)
     look_soon(g);
 }
 
-/* To the main process alone: what it forked has its handler, and is not to save what it saves. */
+/* SIGTERM goes to the main process only: children that it forked inherit its handler and must
+ * not save the same checkpoint. */
 #define TERM_BIT (UINT64_C(1) << (SIGTERM - 1))
 
-/* What one walk over the descendants is for. */
+/* Context of one scan over the descendants. */
 struct look {
     struct guard *g;
-    pid_t seen;      /* one that lives */
-    uint64_t signal; /* 0: the walk kills; else the bit of the signal it sends */
+    pid_t seen;      /* a process that is alive */
+    uint64_t signal; /* bit of the signal to send; 0 to kill */
 };
 
 static bool look_pick(void *ctx, pid_t pid, pid_t session)
@@ -124,7 +127,7 @@ static void next_look(struct guard *g, bool trainers_left)
     g->pause_us = backoff_next(g->pause_us, PAUSE_FIRST_US, longest);
 }
 
-/* Longer than the children of any guard; a list that fills it is no shortcut. */
+/* Longer than the list of a guard's children; a longer list disables the shortcut. */
 #define CHILDREN_TEXT_MAX 512
 
 static bool is_standby(const struct guard *g, long pid)
@@ -137,9 +140,9 @@ static bool is_standby(const struct guard *g, long pid)
     return false;
 }
 
-/* Whether nobody is left but standbys and what they started. What the dead leave behind becomes
- * ours, so our own children tell, and no walk over all of the machine's processes holds up the next
- * epoch. False also where the kernel does not say, or it is not known whether it does. */
+/* Returns true if only standbys and their descendants are left. Orphans become children of the
+ * guard, a subreaper, so its own list of children is enough and no scan of all processes delays
+ * the next epoch. Returns false if the kernel does not provide the list. */
 static bool only_standbys_are_left(const struct guard *g)
 {
     char text[CHILDREN_TEXT_MAX + 1];
@@ -226,7 +229,8 @@ void signals_send(struct guard *g)
             pid_t refused;
             int rc = proc_signal_descendants(getpid(), signo, look_pick, &look, &alive, &refused);
             for (size_t i = 0; rc != 0 && i < GUARD_SLOTS; i++) {
-                /* No /proc for the moment (no descriptors): the main group at least. */
+                /* /proc is not readable, e.g. no free descriptor: signal the main
+                 * process group at least */
                 if (g->slots[i].signals & look.signal) {
                     kill(signo == SIGTERM ? g->slots[i].pid : -g->slots[i].pid, signo);
                 }

@@ -1,4 +1,5 @@
-/* agent/guard/guard_link.c: the agent's end of the pipe to its guard: orders out, events in. */
+/* agent/guard/guard_link.c: the agent's end of the pipe to its guard: sends orders
+ * and delivers events. */
 #include "agent/guard/guard_link.h"
 
 #include <errno.h>
@@ -16,21 +17,22 @@
 #include "common/base/heap.h"
 #include "common/base/timer.h"
 
-/* The pipe's EOF comes while the guard still dies; its children are ours once it can be reaped. */
+/* Interval of waitpid after EOF, which comes while the guard is still dying. Its children become
+ * the agent's once it can be reaped. */
 #define REAP_RETRY_US 1000
 
 struct guard_link {
-    struct guard_process guard; /* fd -1: the guard is gone */
+    struct guard_process guard; /* its fd is -1 once the guard is gone */
     guard_event_fn *on_event;
     void *ctx;
     struct event *readable;
-    struct event *writable; /* pending while something is owed */
+    struct event *writable; /* pending while an order is unsent */
     struct event *reaper;
     bool used[GUARD_SLOTS];
 
-    /* Orders that the pipe did not take yet. States, not a queue: a guard that does not run for a
-     * while (a stopped machine) costs no memory, and finds the newest. */
-    uint64_t signals[GUARD_SLOTS]; /* bit n-1: signal n */
+    /* Orders that the pipe has not accepted yet. They are states rather than a queue, so that a
+     * stopped guard costs no memory and later finds only the newest orders. */
+    uint64_t signals[GUARD_SLOTS]; /* bit n-1 is set if signal n has to be sent */
     bool owes_signals;
     bool owes_sweep;
     bool owes_fence;
@@ -40,7 +42,7 @@ struct guard_link {
     uint32_t sweep_answered;
 };
 
-/* False: the pipe is full (or its end is near, which the reading side finds out). */
+/* Returns false if the pipe is full, or broken, which the reading side detects. */
 static bool order_send(struct guard_link *link, const struct guard_order *order)
 {
     ssize_t n = send(link->guard.fd, order, sizeof *order, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -100,11 +102,11 @@ static void event_take(struct guard_link *link, const struct guard_event *event)
         link->used[event->slot] = false;
         link->signals[event->slot] = 0;
     } else if (event->word == GUARD_SWEPT && event->slot != link->sweep_asked) {
-        return; /* a later sweep is on its way: its answer says more */
+        return; /* a later sweep is in progress; wait for its response */
     } else if (event->word == GUARD_SWEPT && event->pid == 0) {
         link->sweep_answered = event->slot;
     }
-    link->on_event(link->ctx, event); /* last: it may free the link */
+    link->on_event(link->ctx, event); /* last, because the callback may free the link */
 }
 
 static void on_reaper(evutil_socket_t fd, short what, void *arg)
@@ -126,7 +128,7 @@ static void link_lost(struct guard_link *link)
     event_add(link->reaper, &(struct timeval){.tv_usec = 0});
 }
 
-/* One packet a call; what else there is keeps the descriptor readable. */
+/* Reads one packet per call; the descriptor stays readable if there are more. */
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
     struct guard_link *link = arg;
@@ -186,7 +188,7 @@ static int spawn_order(struct guard_link *link, const struct spawn_spec *spec,
         return TFE_ESTATE;
     }
     if (link->guard.fd < 0 || link->owes_fence) {
-        /* Nothing may start under a fence that the guard does not know yet. */
+        /* The guard does not know the newest fence yet; start nothing before it does. */
         errno = link->guard.fd < 0 ? EPIPE : EAGAIN;
         return TFE_ESYS;
     }
@@ -216,8 +218,8 @@ int guard_link_spawn_standby(struct guard_link *link, uint32_t slot, const struc
                                 .from = GUARD_NO_SLOT,
                                 .flags = GUARD_AS_STANDBY |
                                          (background ? (uint32_t)GUARD_IN_BACKGROUND : 0)};
-    /* Python remembers of stdout and stderr whether they are seekable or a terminal: these are
-     * neither, as the trainer's, and nobody reads what comes before the bootstrap keeps it. */
+    /* Python caches whether stdout and stderr are seekable or a terminal. Like a trainer's,
+     * these pipes are neither. Output before the hand-over is discarded. */
     int nowhere[2];
     if (pipe2(nowhere, O_CLOEXEC) != 0) {
         return TFE_ESYS;

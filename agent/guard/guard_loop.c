@@ -1,5 +1,5 @@
-/* agent/guard/guard_loop.c: what tfe-guard does next: start, tell, and kill until nobody is left.
- */
+/* agent/guard/guard_loop.c: main loop of tfe-guard: starts processes, reports events and kills
+ * until no descendant is left. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -20,10 +20,10 @@
 #include "common/base/clock.h"
 #include "common/base/fd.h"
 
-/* Orders taken in before children and the fence are looked at again. */
+/* Maximum number of orders handled before children and the fence are checked again. */
 #define ORDERS_A_TURN 128
 
-/* --- the fence -------------------------------------------------------------------------------- */
+/* --- fence --- */
 
 static void fence_set(struct guard *g, int64_t deadline_ms)
 {
@@ -31,14 +31,15 @@ static void fence_set(struct guard *g, int64_t deadline_ms)
     if (deadline_ms != GUARD_NEVER) {
         int64_t ms = deadline_ms > 0 ? deadline_ms : 0;
         at.it_value.tv_sec = (time_t)(ms / 1000);
-        at.it_value.tv_nsec = (long)(ms % 1000) * 1000000 + 1; /* all zero would disarm */
+        at.it_value.tv_nsec = (long)(ms % 1000) * 1000000 + 1; /* 0 would disarm the timer */
     }
     g->fence_ms = deadline_ms;
     g->fence_passed = false;
     timerfd_settime(FENCE_FD, TFD_TIMER_ABSTIME, &at, NULL);
 }
 
-/* Asked before everything that depends on it; the timer only ends the wait. */
+/* Kills all trainers if the fence has passed. Called before each decision that depends on the
+ * fence; the timer only ends the wait. */
 static void fence_check(struct guard *g)
 {
     if (g->fence_ms == GUARD_NEVER || clock_mono().ms < g->fence_ms) {
@@ -50,9 +51,10 @@ static void fence_check(struct guard *g)
     kill_everything(g);
 }
 
-/* --- children --------------------------------------------------------------------------------- */
+/* --- children --- */
 
-/* What became of exec. Also asked when the child is reaped first. */
+/* Reads the result of exec from the report pipe. With reaped set the process has ended, so
+ * the result is final. */
 static void report_take(struct slot *slot, bool reaped)
 {
     int error = 0;
@@ -94,7 +96,7 @@ static void slot_ended(struct guard *g, pid_t pid, int status)
         if (slot->state == SLOT_STARTING) {
             report_take(slot, true);
         }
-        hand_listen(slot); /* its last words come before its end */
+        hand_listen(slot); /* messages of the process come before its end */
         if (hand_retry(g, slot)) {
             return;
         }
@@ -126,16 +128,16 @@ static void children_reap(struct guard *g)
     }
 }
 
-/* --- orders ----------------------------------------------------------------------------------- */
+/* --- orders --- */
 
 static void order_spawn(struct guard *g, const struct guard_order *order, const int fds[GUARD_FDS])
 {
     struct slot *slot = &g->slots[order->slot];
     if (slot->state != SLOT_EMPTY) {
-        return; /* the agent's end keeps count: cannot happen */
+        return; /* cannot happen: the agent tracks used slots */
     }
     fence_check(g);
-    /* A standby trains nothing: the fence is not about it. */
+    /* The fence does not apply to a standby, which trains nothing. */
     bool is_late = g->fence_passed && !(order->flags & GUARD_AS_STANDBY);
     if (is_late || g->killing) {
         slot->state = SLOT_FAILED;
@@ -181,7 +183,7 @@ static void order_take(struct guard *g, const struct guard_order *order, const i
     }
 }
 
-/* Takes one packet with its descriptors; false if there is none. */
+/* Handles one packet with its descriptors. Returns false if there is none. */
 static bool order_receive(struct guard *g)
 {
     struct guard_order order;
@@ -193,7 +195,7 @@ static bool order_receive(struct guard *g)
     }
     if (n <= 0) {
         g->closed = true;
-        /* Said once where the agent had left events unread; its orders come behind. */
+        /* ECONNRESET is reported once if the agent left events unread; its last orders follow. */
         return n < 0 && errno == ECONNRESET;
     }
     if (n == (ssize_t)sizeof order) {
@@ -205,10 +207,10 @@ static bool order_receive(struct guard *g)
     return true;
 }
 
-/* --- what the agent is told ------------------------------------------------------------------- */
+/* --- events --- */
 
-/* Everything that is owed is a state, not a queue: an agent that does not read (stopped, swapped
- * out) costs no memory and holds nothing up. */
+/* Sends one event. Unsent events are kept as states, not in a queue, so that an agent that does
+ * not read, e.g. because it is stopped, costs no memory and blocks nothing. */
 static bool event_send(struct guard *g, uint32_t word, uint32_t slot, pid_t pid, int value)
 {
     struct guard_event event = {.word = word, .slot = slot, .pid = pid, .value = value};
@@ -272,7 +274,7 @@ static void tell(struct guard *g)
     }
 }
 
-/* --- the loop --------------------------------------------------------------------------------- */
+/* --- loop --- */
 
 static void wait_for_something(struct guard *g)
 {
@@ -309,7 +311,7 @@ static void wait_for_something(struct guard *g)
         while (read(FENCE_FD, &times, sizeof times) > 0) {
         }
     }
-    /* Orders may still be unread: who gave them is gone, and they must start nothing any more. */
+    /* The agent has ended; orders that are still unread must start nothing. */
     if (!g->closed && (fds[2].revents & (POLLHUP | POLLERR | POLLNVAL))) {
         g->closed = true;
     }
@@ -337,7 +339,7 @@ static void serve(struct guard *g)
 
 struct guard_end guard_serve(void)
 {
-    static struct guard guard; /* of the forked process: its only state, and of fixed size */
+    static struct guard guard; /* the only state of the forked process, of fixed size */
     guard.fence_ms = GUARD_NEVER;
     guard.look_us = GUARD_NEVER;
     guard.childless = true;
@@ -349,7 +351,7 @@ struct guard_end guard_serve(void)
     }
     serve(&guard);
     while (order_receive(&guard)) {
-        /* However its end was noticed: that the agent left in order is true all the same. */
+        /* Read a LEAVE that is still queued, however the end of the agent was noticed. */
     }
     guard_groups_close(&guard.groups);
     return (struct guard_end){.was_left = guard.was_left,

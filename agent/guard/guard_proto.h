@@ -1,26 +1,26 @@
-/* agent/guard/guard_proto.h: what agent and guard say to each other on their SOCK_SEQPACKET pair.
- */
+/* agent/guard/guard_proto.h: the packets between agent and guard on their SOCK_SEQPACKET pair. */
 #ifndef TFE_AGENT_GUARD_GUARD_PROTO_H
 #define TFE_AGENT_GUARD_GUARD_PROTO_H
 
 #include "agent/guard/guard.h"
 
-/* One struct a packet. Both ends are one program, forked: no byte order, no versions. */
+/* Each packet is one struct. Both ends are the same program, forked, so byte order and
+ * versions do not matter. */
 
 enum guard_order_word {
-    GUARD_SPAWN = 1, /* with three descriptors, below */
+    GUARD_SPAWN = 1, /* start a process; carries GUARD_FDS descriptors */
     GUARD_SIGNAL,
     GUARD_SWEEP,
     GUARD_FENCE,
-    GUARD_LEAVE /* the agent ends by itself, and cleans up after itself: the last word */
+    GUARD_LEAVE /* the agent exits in an orderly way and cleans up by itself; the last order */
 };
 
-/* Descriptors that travel with GUARD_SPAWN, in this order. */
+/* Descriptors sent with GUARD_SPAWN, in this order. */
 enum { GUARD_FD_BLOCK, GUARD_FD_STDOUT, GUARD_FD_STDERR, GUARD_FDS };
 
-/* What the block (a sealed memfd) holds, as NUL-terminated strings one after the other: n_args,
- * then n_env, then the directory if there is one. Read by agent/python/tfe_bootstrap.py, too: keep
- * them equal. */
+/* Contents of the block (a sealed memfd): NUL-terminated strings, n_args arguments, then n_env
+ * variables, then the directory if has_directory. agent/python/tfe_bootstrap.py parses the same
+ * layout; keep both in step. */
 struct guard_words {
     uint64_t block_bytes;
     uint32_t n_args;
@@ -29,34 +29,35 @@ struct guard_words {
     uint32_t unused;
 };
 
-/* Agent to guard. */
+/* Packet from the agent to the guard. */
 struct guard_order {
     uint32_t word;
-    uint32_t slot;            /* SPAWN, SIGNAL */
-    uint32_t number;          /* SWEEP: comes back in SWEPT */
-    int32_t signo;            /* SIGNAL */
-    int64_t deadline_ms;      /* FENCE: CLOCK_BOOTTIME; INT64_MAX disarms */
-    struct guard_words words; /* SPAWN */
-    uint32_t flags;           /* SPAWN: of enum guard_spawn_flag */
-    uint32_t from;            /* SPAWN: the standby's slot that may take it, or GUARD_NO_SLOT */
+    uint32_t slot;            /* for SPAWN and SIGNAL */
+    uint32_t number;          /* for SWEEP; returned in SWEPT */
+    int32_t signo;            /* for SIGNAL */
+    int64_t deadline_ms;      /* for FENCE: time on CLOCK_BOOTTIME, INT64_MAX to disarm */
+    struct guard_words words; /* for SPAWN */
+    uint32_t flags;           /* for SPAWN: bits of enum guard_spawn_flag */
+    uint32_t from;            /* for SPAWN: slot of a standby that may run it, or GUARD_NO_SLOT */
 };
 
 #define GUARD_NO_SLOT UINT32_MAX
 
 enum guard_spawn_flag {
-    GUARD_AS_STANDBY = 1, /* with a socket as GUARD_CONTROL_FD, to be handed something later */
+    /* the process gets a socket as GUARD_CONTROL_FD and waits there for a hand-over */
+    GUARD_AS_STANDBY = 1,
     GUARD_IN_BACKGROUND = 2
 };
 
-/* The standby's socket. The guard hands a trainer's start over there: the words of the SPAWN, with
- * its descriptors. */
+/* Descriptor of a standby's socket. The guard sends the words and descriptors
+ * of a SPAWN over it. */
 #define GUARD_CONTROL_FD 3
 
-/* Bootstrap to guard: one byte, the last with a sentence's fragment behind it. */
+/* Messages from the bootstrap to the guard: one byte; COLD is followed by a text. */
 enum guard_says {
-    GUARD_SAYS_WARM = 'W',  /* has imported, waits */
-    GUARD_SAYS_TAKEN = 'T', /* begins the script now: whatever comes is the script's */
-    GUARD_SAYS_COLD = 'C'   /* cannot take the script, and why; ends */
+    GUARD_SAYS_WARM = 'W',  /* the imports are complete and the standby waits */
+    GUARD_SAYS_TAKEN = 'T', /* the script starts now; later output and errors are the script's */
+    GUARD_SAYS_COLD = 'C'   /* the standby cannot run the script and ends; the reason follows */
 };
 
 #endif

@@ -1,4 +1,4 @@
-/* agent/guard/guard_slot.c: a slot of tfe-guard, and the process in it. */
+/* agent/guard/guard_slot.c: a slot of tfe-guard and the process in it. */
 #include <string.h>
 
 #include "agent/guard/guard_state.h"
@@ -22,7 +22,7 @@ void slot_reset(struct guard *g, struct slot *slot)
     fd_drop(&slot->control);
     fd_drop(&slot->report);
     guard_group_leave(&g->groups, slot->group);
-    hand_close(&slot->hand); /* killed before it took what it was handed */
+    hand_close(&slot->hand); /* open if the process was killed before it confirmed a hand-over */
     memset(slot, 0, sizeof *slot);
     slot->control = -1;
     slot->report = -1;

@@ -1,4 +1,4 @@
-/* agent/guard/guard_spawn.c: forks, and becomes the program of an order. */
+/* agent/guard/guard_spawn.c: forks and executes the program of a spawn order. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
@@ -17,14 +17,14 @@
 #include "agent/os/trainer_user.h"
 #include "common/base/fd.h"
 
-/* Between fork and exec the report pipe lives here, behind stdin, stdout, stderr and a standby's
- * socket. */
+/* Descriptor of the report pipe between fork and exec, after stdin, stdout, stderr and
+ * a standby's socket. */
 #define REPORT_FD (GUARD_CONTROL_FD + 1)
 
-/* How much nicer a process in the background is. */
+/* Increase of the nice value for a background process. */
 #define BACKGROUND_NICE 10
 
-/* Everything that execve would otherwise hand on. */
+/* Resets all signal handlers and the signal mask, which execve would otherwise inherit. */
 static void signals_reset(void)
 {
     struct sigaction standard = {.sa_handler = SIG_DFL};
@@ -33,15 +33,16 @@ static void signals_reset(void)
     }
     sigset_t none;
     sigemptyset(&none);
-    /* A signal that came since the fork was blocked until here and now finds the default. */
+    /* A signal that arrived since the fork was blocked until here and now takes
+     * its default action. */
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* stdin from /dev/null, the order's two descriptors, a standby's socket, the report pipe, nothing
- * else. *report follows the pipe to where nothing else comes, then to its number. */
+/* Sets up stdin from /dev/null, the order's two descriptors, a standby's socket and the report
+ * pipe, and closes all others. *report is updated whenever the pipe moves. */
 static bool descriptors_arrange(const int fds[GUARD_FDS], int control, int *report)
 {
-    /* Out of the way of the fixed numbers first. */
+    /* Move all descriptors away from the fixed numbers first. */
     int high[GUARD_FDS + 2];
     const int from[GUARD_FDS + 2] = {fds[0], fds[1], fds[2], control, *report};
     for (size_t i = 0; i < GUARD_FDS + 2; i++) {
@@ -67,8 +68,8 @@ static bool descriptors_arrange(const int fds[GUARD_FDS], int control, int *repo
     return true;
 }
 
-/* The last of what a process in the background may take from the others. Refused means only that it
- * takes more. */
+/* Lowers the priorities of a background process. A failure is harmless: the process only
+ * takes more resources. */
 static void priorities_lower(bool may_renice)
 {
     syscall(SYS_ioprio_set, GUARD_IOPRIO_WHO_PROCESS, 0, GUARD_IOPRIO_IDLE);
@@ -77,7 +78,8 @@ static void priorities_lower(bool may_renice)
     }
 }
 
-/* Returns only if it failed, with errno; *report follows the pipe to its new number. */
+/* Executes the program. Returns only on failure, with errno set; *report is updated
+ * when the pipe moves. */
 static void child_become(const struct guard_order *order, const int fds[GUARD_FDS], int control,
                          bool may_renice, int *report, pid_t guard)
 {
@@ -86,13 +88,14 @@ static void child_become(const struct guard_order *order, const int fds[GUARD_FD
     if (trainer_user_become() != 0) {
         return;
     }
-    /* A change of user forgets it. */
+    /* Set after the change of user, which clears it. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) {
         return;
     }
     if (getppid() != guard) {
-        /* The guard died before it could be said: nobody would ever kill us. (No raise(3): after
-         * clone3 the C library believes that this thread is its parent's.) */
+        /* The guard died before PDEATHSIG was set, so nothing would ever kill this
+         * process. raise(3) does not work after clone3, because the C library still has
+         * the parent's thread id. */
         kill(getpid(), SIGKILL);
     }
     if (!guard_block_open(&order->words, fds[GUARD_FD_BLOCK], &program) ||
@@ -101,7 +104,7 @@ static void child_become(const struct guard_order *order, const int fds[GUARD_FD
     }
     if (program.directory && chdir(program.directory) != 0) {
         if (errno == ENOENT) {
-            errno = ENOTDIR; /* ENOENT means that there is no such command */
+            errno = ENOTDIR; /* ENOENT is reserved for "no such command" */
         }
         return;
     }
@@ -109,23 +112,24 @@ static void child_become(const struct guard_order *order, const int fds[GUARD_FD
         priorities_lower(may_renice);
     }
     signals_reset();
-    /* The search must use the trainer's PATH, not the agent's. */
+    /* execvp must search the trainer's PATH, not the agent's. */
     environ = program.envp;
     execvp(program.argv[0], program.argv);
 }
 
-/* As fork(2), but into the group from the start: to move a process later takes the kernel 10 ms. */
+/* Forks directly into the cgroup, because moving a process later takes the kernel 10 ms. */
 static pid_t fork_into(int group, bool *ret_is_in_group)
 {
     struct clone_args args = {
         .flags = (__u64)CLONE_INTO_CGROUP, .exit_signal = SIGCHLD, .cgroup = (__u64)group};
     pid_t pid = group < 0 ? -1 : (pid_t)syscall(SYS_clone3, &args, sizeof args);
     *ret_is_in_group = pid >= 0;
-    /* A kernel before 5.7, a sandbox that does not know the call, a group that takes no process. */
+    /* Fall back if the kernel is older than 5.7, a sandbox blocks clone3, or the group
+     * accepts no process. */
     return pid >= 0 ? pid : fork();
 }
 
-/* Its pid; -1 with errno. */
+/* Returns the child's pid, or -1 with errno set. */
 static pid_t child_start(struct slot *slot, const struct guard_order *order,
                          const int fds[GUARD_FDS], bool may_renice, int group,
                          bool *ret_is_in_group)

@@ -1,4 +1,4 @@
-/* agent/guard/guard_state.h: what tfe-guard keeps, for its own files only. */
+/* agent/guard/guard_state.h: internal state of tfe-guard, shared by its source files only. */
 #ifndef TFE_AGENT_GUARD_GUARD_STATE_H
 #define TFE_AGENT_GUARD_GUARD_STATE_H
 
@@ -12,22 +12,22 @@
 
 #define GUARD_NEVER INT64_MAX
 
-/* The guard's own descriptors. stdin and stdout are /dev/null, so that what comes through the pair
- * is never mistaken for one of them; stderr stays the agent's. PROOF_FD: only with a port.
- */
+/* Fixed descriptors of the guard. stdin and stdout are /dev/null, so that no received descriptor
+ * takes their numbers; stderr is the agent's. PROOF_FD is open only if there is a port. */
 enum { PAIR_FD = 3, PROOF_FD, CHILD_FD, FENCE_FD, FIRST_FREE_FD };
 
-/* ioprio_set(2), which has no header for its numbers. */
+/* Constants of ioprio_set(2), which has no header. */
 enum { GUARD_IOPRIO_WHO_PROCESS = 1, GUARD_IOPRIO_IDLE = 3 << 13 };
 
-/*  EMPTY --SPAWN--> STARTING --exec--> RUNNING --wait--> ENDING --session dead--> ENDED
+/* States of a slot:
+ *  EMPTY --SPAWN--> STARTING --exec--> RUNNING --wait--> ENDING --session dead--> ENDED
  *    ^                 |                                                            |
  *    |                 '--exec failed--> FAILED                                     |
- *    '------- told ------------------------'------------------- told ---------------'   */
+ *    '------ reported ----------------------'----------------- reported ------------' */
 enum slot_state { SLOT_EMPTY, SLOT_STARTING, SLOT_RUNNING, SLOT_ENDING, SLOT_ENDED, SLOT_FAILED };
 
-/* What a process was handed and has not yet said to have taken: until then the trainer can still be
- * started the plain way. */
+/* A start that was handed over to a standby and not confirmed. Until it is confirmed the trainer
+ * can still be started as a new process. */
 struct hand {
     bool is_open;
     struct guard_order order;
@@ -36,101 +36,105 @@ struct hand {
 
 struct slot {
     enum slot_state state;
-    pid_t pid;        /* and session */
-    int report;       /* STARTING: see slot_spawn */
+    pid_t pid;        /* also the session id */
+    int report;       /* STARTING: read end of the exec report pipe, see slot_spawn */
     int value;        /* ENDING, ENDED: wait status; FAILED: errno */
-    unsigned group;   /* control group, or GUARD_NO_GROUP */
-    bool owes_pid;    /* SPAWNED is not told yet */
-    bool others_live; /* ENDING: the last look found somebody in the session */
+    unsigned group;   /* cgroup of the process, or GUARD_NO_GROUP */
+    bool owes_pid;    /* SPAWNED has not been sent */
+    bool others_live; /* ENDING: the last scan found other processes of the session */
     int64_t ended_us;
-    uint64_t signals; /* bit n-1: signal n is still to be sent */
+    uint64_t signals; /* bit n-1 is set if signal n has to be sent */
 
-    /* Of what runs the bootstrap (guard_hand.c). */
-    bool is_standby; /* imports or waits: neither a sweep nor the fence is about it */
-    int control;     /* our end of its socket; -1: it has none, or closed it */
-    bool owes_warm;  /* WARM is not told yet */
+    /* Fields for a process that runs the bootstrap (guard_hand.c). */
+    bool is_standby; /* importing or waiting; sweeps and the fence spare it */
+    int control;     /* the guard's end of the standby's socket, or -1 if closed */
+    bool owes_warm;  /* WARM has not been sent */
     bool owes_cold;
-    char reason[GUARD_TEXT_MAX]; /* owes_cold */
+    char reason[GUARD_TEXT_MAX]; /* text for COLD */
     struct hand hand;
 };
 
 struct guard {
     struct slot slots[GUARD_SLOTS];
     struct guard_groups groups;
-    bool closed;    /* the agent is gone: kill, then end */
-    bool was_left;  /* … and has said before that it would go */
-    bool childless; /* waitpid said so: not one descendant is left, we are their subreaper */
-    bool blocked;   /* the agent takes no packet at the moment */
+    bool closed;    /* the pair is closed: kill all processes, then end */
+    bool was_left;  /* the agent sent LEAVE before it ended */
+    bool childless; /* waitpid reported ECHILD: the guard, a subreaper, has no descendant left */
+    bool blocked;   /* the pair's send buffer is full */
     bool may_renice;
 
-    /* The fence. passed: nothing may start until the agent sends another. */
+    /* Fence deadline. While fence_passed is set nothing starts until the agent
+     * sends a new fence. */
     int64_t fence_ms;
     bool fence_passed;
     bool owes_fenced;
 
-    /* Everything but standbys is being killed: a sweep, a passed fence; or a closed pair. */
+    /* All processes except standbys are being killed: after a sweep, a passed
+     * fence or a closed pair. */
     bool killing;
     int64_t killing_since_us;
-    int empty_looks; /* in a row: nobody was there to be killed */
+    int empty_looks; /* consecutive scans that found no process to kill */
     uint32_t sweep_asked;
     uint32_t sweep_answered;
-    pid_t stuck; /* to be told */
+    pid_t stuck; /* process to report as unkillable, or 0 */
     int64_t stuck_told_us;
 
-    /* When to look at /proc again; GUARD_NEVER if there is no reason. */
+    /* Time of the next scan of /proc, or GUARD_NEVER. */
     int64_t look_us;
     uint32_t pause_us;
 };
 
-/* Calls go downwards, in this order. */
+/* A function calls only functions below it in this list. */
 
-/* --- guard_loop.c ----------------------------------------------------------------------------- */
-/* How the guard's work ended. */
+/* --- guard_loop.c --- */
+/* Result of guard_serve. */
 struct guard_end {
-    bool was_left;      /* the agent had said that it would go */
-    bool agent_is_gone; /* always: it is what ends it … */
-    bool is_childless;  /* … and this */
-    int64_t fence_ms;   /* of CLOCK_BOOTTIME; GUARD_NEVER: none was set, or it has passed */
+    bool was_left;      /* the agent sent LEAVE */
+    bool agent_is_gone; /* always true: the guard ends only after its agent */
+    bool is_childless;  /* always true: the guard ends only without descendants */
+    int64_t fence_ms;   /* pending fence on CLOCK_BOOTTIME; GUARD_NEVER if unset or passed */
 };
 
-/* Serves the pair, the children and the fence; returns when the agent is gone and not one
- * descendant is left. Preconditions: the descriptors above are what their names say (a signalfd for
- * SIGCHLD, a non-blocking timerfd on CLOCK_BOOTTIME), every signal but the faults is blocked, and
- * this process is a subreaper. Once in a process. */
+/* Serves the pair, the children and the fence; returns when the agent has ended and no
+ * descendant is left. Call once per process. Preconditions: the fixed descriptors above are open
+ * (CHILD_FD: signalfd for SIGCHLD; FENCE_FD: non-blocking timerfd on CLOCK_BOOTTIME), all
+ * signals except faults are blocked, and this process is a subreaper. */
 struct guard_end guard_serve(void);
 
-/* --- guard_hand.c: standbys ------------------------------------------------------------------- */
-/* Whether a lower CPU priority could be undone. */
+/* --- guard_hand.c: standbys --- */
+/* Returns true if the guard can raise a lowered CPU priority again. */
 bool hand_may_renice(void);
-/* A trainer's start: into a standby if there is one that can take it, else the plain way. */
+/* Hands a trainer's start over to the standby in `from`; if that fails, starts a
+ * new process in `to`. */
 void hand_over(struct guard *g, struct slot *to, struct slot *from, const struct guard_order *order,
                const int fds[GUARD_FDS]);
-/* Reads what the process of the slot says on its socket. */
+/* Reads the messages of the slot's process from its socket. */
 void hand_listen(struct slot *slot);
-/* Its process ended before it had taken what it was handed: starts the trainer the plain way. */
+/* Starts a new process if the slot's process ended before it confirmed a hand-over. Returns
+ * false if there is nothing to retry. */
 bool hand_retry(struct guard *g, struct slot *slot);
 
-/* --- guard_kill.c ----------------------------------------------------------------------------- */
-/* Something has to be killed now: look at once, then ever less often. */
+/* --- guard_kill.c --- */
+/* Schedules a scan at once; the following scans become less frequent. */
 void look_soon(struct guard *g);
 void kill_everything(struct guard *g);
-/* Kills what is to be killed, and sees who is left. */
+/* Kills the processes that have to die and records who is still alive. */
 void survivors_kill(struct guard *g);
-/* One walk per signal, however many slots want it. */
+/* Sends the pending signals of all slots, with one scan per signal. */
 void signals_send(struct guard *g);
 
-/* --- guard_slot.c ----------------------------------------------------------------------------- */
+/* --- guard_slot.c --- */
 bool slot_has_process(const struct slot *slot);
-/* Empties the slot; what it owns is closed, its group left. */
+/* Empties the slot, closes its descriptors and releases its group. */
 void slot_reset(struct guard *g, struct slot *slot);
-/* Closes what is kept for a second try, if anything is. */
+/* Closes the descriptors kept for a retry, if any. */
 void hand_close(struct hand *hand);
 
-/* --- guard_spawn.c ---------------------------------------------------------------------------- */
-/* Fills an empty slot with a process of its own, or with the failure to start it. Its report gives
- * EOF once exec has happened, or one int, the errno of what failed before (ENOENT: no such command;
- * ENOTDIR: no such directory to work in). fds are the order's, borrowed. Precondition: the caller
- * is single-threaded and blocks every signal. */
+/* --- guard_spawn.c --- */
+/* Starts a process in an empty slot, or records the failure. The report pipe gives EOF after
+ * exec, or one int: the errno of the failed step (ENOENT: command not found, ENOTDIR: no
+ * such working directory). Borrows fds. Precondition: the caller is single-threaded and
+ * blocks all signals. */
 void slot_spawn(struct guard *g, struct slot *slot, const struct guard_order *order,
                 const int fds[GUARD_FDS]);
 
