@@ -1,4 +1,4 @@
-/* server/action_executor.c: carries out what a step of the core asks for, in its order. */
+/* server/action_executor.c: executes the actions of a step of the core, in their order. */
 #include "server/action_executor.h"
 
 #include "common/base/clock.h"
@@ -23,11 +23,11 @@ static void persist(struct outlets *to, const struct rdzv_record *record)
     if (writer_submit(to->writer, record) != 0) {
         struct lost_record *lost = &to->lost[to->n_lost++];
         lost->sequence = record->sequence;
-        (void)id_set(&lost->job, record->job); /* the core's own names are sound */
+        (void)id_set(&lost->job, record->job); /* job names of the core are valid ids */
     }
 }
 
-/* A time of the core's, as people tell it. */
+/* Converts a monotonic time of the core to wall-clock time. */
 static struct tfe_wall wall_of(struct tfe_mono t, struct tfe_mono now, struct tfe_wall now_wall)
 {
     struct tfe_wall wall = {.ms = 0};
@@ -37,7 +37,7 @@ static struct tfe_wall wall_of(struct tfe_mono t, struct tfe_mono now, struct tf
     return wall;
 }
 
-/* What cannot be kept of the ledger for want of memory is missing there, and nothing else is. */
+/* If memory runs out, the entry is missing from the ledger; nothing else is affected. */
 static void note(struct outlets *to, const struct rdzv_ledger *ledger)
 {
     struct tfe_mono now = clock_mono();

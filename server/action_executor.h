@@ -1,4 +1,4 @@
-/* server/action_executor.h: carries out what a step of the core asks for, in its order. */
+/* server/action_executor.h: executes the actions of a step of the core, in their order. */
 #ifndef TFE_SERVER_ACTION_EXECUTOR_H
 #define TFE_SERVER_ACTION_EXECUTOR_H
 
@@ -8,28 +8,30 @@
 #include "server/sessions.h"
 #include "server/store/writer.h"
 
-/* Hears of one trace; what it points to lives until the call returns. Must not step the core. */
+/* Receives one trace of the core. The trace is valid until the call returns. The function must not
+ * step the core. */
 typedef void (*trace_fn)(void *ctx, const struct rdzv_trace *trace);
 
-/* More than the shell has parts that would listen: they come with the process and stay. */
+/* Maximum number of trace listeners. They are registered at start-up and stay for the life of the
+ * process. */
 #define LISTENERS_MAX 4
 
-/* Where actions go. */
+/* Destinations of the core's actions. */
 struct gauges;
 
 struct outlets {
     struct sessions *sessions;
     struct writer *writer;
     struct {
-        trace_fn fn; /* NULL: no more */
+        trace_fn fn; /* NULL ends the list */
         void *ctx;
-    } listeners[LISTENERS_MAX]; /* to traces, each after those that asked earlier */
-    struct gauges *gauges;      /* NULL: nothing is counted */
-    struct events *events;      /* hears of the ledger; NULL: nobody does */
-    const char *exit;           /* the sentence of an EXIT; NULL: there was none */
-    /* Records that found no memory on their way to the writer, to be told to the core as not
-     * written. A step asks for RDZV_PERSIST_MAX at most, and each that is answered makes
-     * room for the one its answer may ask for. */
+    } listeners[LISTENERS_MAX]; /* called for each trace, in order of registration */
+    struct gauges *gauges;      /* counters for metrics; NULL if nothing is counted */
+    struct events *events;      /* receives ledger entries; NULL if there is no event log */
+    const char *exit;           /* reason of an EXIT action; NULL if there was none */
+    /* Records that could not be queued for the writer because memory ran out; the driver reports
+     * each to the core as not written. A step persists at most RDZV_PERSIST_MAX records, and each
+     * report makes room for the one record that it may cause. */
     struct lost_record {
         struct tfe_id job;
         uint64_t sequence;
@@ -37,7 +39,7 @@ struct outlets {
     uint32_t n_lost;
 };
 
-/* One pass over the actions. The core is not to be stepped before this returns. */
+/* Executes all actions. The core must not be stepped before this returns. */
 void actions_run(const struct rdzv_actions *actions, struct outlets *to);
 
 #endif

@@ -1,4 +1,5 @@
-/* server/advertise.c: the host that other machines are told to reach this server at. */
+/* server/advertise.c: determines the host name or address at which other machines reach this
+ * server. */
 #include "server/advertise.h"
 
 #include <arpa/inet.h>
@@ -19,8 +20,8 @@ static bool copy_v4(const struct sockaddr_in *in, char ret[TFE_HOST_MAX + 1])
     return inet_ntop(AF_INET, &in->sin_addr, ret, TFE_HOST_MAX) != NULL;
 }
 
-/* Connecting a datagram socket sends nothing: it only makes the kernel choose a route, and with it
- * our address. 192.0.2.1 is set aside for documents (RFC 5737), so only a default route leads
+/* Connecting a datagram socket sends nothing; it makes the kernel choose a route and a source
+ * address. 192.0.2.1 is reserved for documentation (RFC 5737), so only a default route leads
  * there. */
 static bool find_by_route(char ret[TFE_HOST_MAX + 1])
 {

@@ -1,8 +1,6 @@
-/* server/driver.c: the one place that steps the core: events in, actions out, and its one timer.
- *
- * Carrying out actions can end a session (no memory to send), and that is an event again. The core
- * is never stepped while its actions are being carried out, for the next step takes back what they
- * point to: ends are collected in `gone` and told one by one afterwards. */
+/* server/driver.c: steps the core. Executing an action can end a session (out of memory), which is
+ * another event. The core is never stepped while its actions are executed, because the next step
+ * invalidates them: ended sessions are collected in `gone` and reported one by one afterwards. */
 #include "server/driver.h"
 
 #include <event2/event.h>
@@ -19,30 +17,31 @@
 #include "server/events/event_text.h"
 #include "server/jobs/pool.h"
 
-/* The loop's timers stand still while the machine is suspended, the core's clock does not: look at
- * least this often. */
+/* Maximum timer interval. Timers of the event loop stand still while the machine is suspended, but
+ * the core's clock does not. */
 #define LOOK_MS 1000
 
-/* Jobs that are idle for long enough are looked for so often. */
+/* Interval of the search for jobs that have been idle longer than --keep-history. */
 #define FORGET_EVERY_MS 10000
 
-/* After a step that found no memory. */
+/* Delay before a step that ran out of memory is repeated. */
 #define RETRY_MS 100
 
 struct driver {
     struct rdzv *core;
     struct outlets to;
     struct event *timer;
-    struct tfe_mono fires;    /* the timer, if it is pending */
-    struct tfe_mono deadline; /* the core's */
-    uint32_t *gone; /* a ring; each session is in it at most once, so max_sessions places do */
+    struct tfe_mono fires;    /* expiry of the timer while it is pending */
+    struct tfe_mono deadline; /* next deadline of the core */
+    uint32_t *gone; /* ring of ended sessions; each session is in it at most once, so max_sessions
+                       entries suffice */
     uint32_t gone_first;
     uint32_t n_gone;
     uint32_t max_sessions;
     bool stepping;
     bool stopped;
-    int64_t keep_history_ms; /* 0: for ever */
-    struct tfe_mono forgets; /* when to look for jobs that are older */
+    int64_t keep_history_ms; /* 0 for ever */
+    struct tfe_mono forgets; /* time of the next search for expired jobs */
     struct event_base *base;
 };
 
@@ -56,17 +55,17 @@ static void arm(struct driver *driver, struct tfe_mono now, int64_t least_ms)
         ms = least_ms;
     }
     const struct tfe_mono when = tfe_mono_add(now, ms);
-    /* Most steps leave the deadline as it was. A timer that should have fired has slept with the
-     * machine. */
+    /* Most steps do not move the deadline. A pending timer whose time has passed was delayed by a
+     * suspend. */
     if (least_ms == 0 && tfe_mono_before(now, driver->fires) &&
         !tfe_mono_before(when, driver->fires) && evtimer_pending(driver->timer, NULL)) {
-        return; /* it fires early enough, and is armed again then */
+        return; /* it fires early enough and is re-armed then */
     }
     driver->fires = when;
-    (void)timer_after(driver->timer, ms); /* re-arming a timer takes no memory */
+    (void)timer_after(driver->timer, ms); /* re-arming a timer allocates nothing */
 }
 
-/* One step and what it asks for. Leaves the timer to the caller. */
+/* Steps the core once and executes its actions. The caller re-arms the timer. */
 static int step(struct driver *driver, const struct rdzv_event *event)
 {
     struct rdzv_actions actions;
@@ -86,7 +85,8 @@ static int step(struct driver *driver, const struct rdzv_event *event)
     return rc;
 }
 
-/* Tells the core what could not even be queued. False: no memory, try again later. */
+/* Reports records to the core that could not be queued for the writer. Returns false if out of
+ * memory; the caller retries later. */
 static bool settle_lost(struct driver *driver, struct tfe_mono now)
 {
     struct outlets *to = &driver->to;
@@ -104,7 +104,7 @@ static bool settle_lost(struct driver *driver, struct tfe_mono now)
     return true;
 }
 
-/* Tells the core of the sessions that ended, and arms the timer for what comes next. */
+/* Reports ended sessions to the core and arms the timer for the next deadline. */
 static void settle(struct driver *driver, struct tfe_mono now)
 {
     while (driver->to.n_lost > 0 || driver->n_gone > 0) {
@@ -174,7 +174,7 @@ static int on_order(void *ctx, const struct rdzv_event *event)
 const struct session_ops driver_session_ops = {
     .message = on_message, .closed = on_closed, .pool_left = pool_left, .order = on_order};
 
-/* writer_ops: a record's fate. */
+/* Implements writer_ops: reports to the core whether a record was written. */
 static bool on_written(void *ctx, const char *job, uint64_t sequence, int rc)
 {
     struct driver *driver = ctx;
@@ -220,7 +220,7 @@ static void forget_old(struct driver *driver, struct tfe_mono now)
     struct rdzv_event event = {.type = RDZV_FORGET, .now = now, .before = clock_wall()};
     event.before.ms -= driver->keep_history_ms;
     driver->forgets = tfe_mono_add(now, FORGET_EVERY_MS);
-    (void)step(driver, &event); /* else the next time */
+    (void)step(driver, &event); /* if the step fails, the next search repeats it */
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *ctx)
@@ -239,7 +239,7 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
         forget_old(driver, now);
     }
     if (!driver->stopped && driver->to.writer && !writer_deliver(driver->to.writer)) {
-        return; /* armed already */
+        return; /* settle() has armed the timer */
     }
     settle(driver, now);
 }
@@ -321,7 +321,7 @@ int driver_set_store(struct driver *driver, struct store *store, int64_t keep_hi
     driver->keep_history_ms = keep_history_ms;
     int rc = writer_new(&config, &driver->to.writer, reason);
     if (rc == 0) {
-        /* What was restored has deadlines of its own. */
+        /* restored jobs have deadlines of their own */
         driver->deadline = clock_mono();
         arm(driver, driver->deadline, 0);
     }

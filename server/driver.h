@@ -1,4 +1,5 @@
-/* server/driver.h: the one place that steps the core: events in, actions out, and its one timer. */
+/* server/driver.h: steps the core: passes events in, executes actions, and keeps its timer.
+ * Nothing else calls rdzv_step(). */
 #ifndef TFE_SERVER_DRIVER_H
 #define TFE_SERVER_DRIVER_H
 
@@ -16,51 +17,52 @@ struct driver;
 struct gauges;
 struct store;
 
-/* TFE_EINVAL, TFE_ENOMEM as rdzv_new. */
+/* Returns 0, TFE_EINVAL or TFE_ENOMEM as rdzv_new(). */
 int driver_new(struct event_base *base, const struct rdzv_config *config,
                struct driver **ret) TFE_MUST_CHECK;
 
-/* Every job that the store keeps, before the first event. Errors as store_load. */
+/* Restores every job of the store. Call it before the first event. Errors as store_load(). */
 int driver_restore(struct driver *driver, struct store *store,
                    struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* Starts the thread that writes to the store from here on, and closes it. Before the first event.
- * TFE_ENOMEM, TFE_ESYS. */
+/* Starts the writer thread, which takes ownership of the store. Call it before the first event.
+ * Returns 0, TFE_ENOMEM or TFE_ESYS. */
 int driver_set_store(struct driver *driver, struct store *store, int64_t keep_history_ms,
                      struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* That thread, for questions. NULL before driver_set_store. */
+/* Returns the writer, for queries; NULL before driver_set_store(). */
 struct writer *driver_writer(const struct driver *driver);
 
-/* The sessions must be gone already. The thread gets wait_ms to come back from the disk; false: it
- * does not. NULL is allowed (true). */
+/* Precondition: the sessions are freed. Waits up to wait_ms for the writer thread to return from
+ * the disk; returns false if it does not. NULL is allowed and returns true. */
 bool driver_free(struct driver *driver, uint32_t wait_ms);
 
-/* Where actions go. Before the first event. */
+/* Sets the sessions that actions are sent to. Call it before the first event. */
 void driver_set_sessions(struct driver *driver, struct sessions *sessions);
 
-/* Hear of the ledger, and of the store; they outlive the driver's last step. Before the first
- * event.
- */
+/* Sets the event log, which receives ledger entries and store failures. It must outlive the
+ * driver's last step. Call it before the first event. */
 void driver_set_events(struct driver *driver, struct events *events);
 
-/* Who hears of the core's traces, besides those that asked earlier. Before the first event. */
+/* Adds a listener for traces of the core, called after earlier ones. Call it before the first
+ * event. */
 void driver_listen(struct driver *driver, trace_fn fn, void *ctx);
 
-/* Counts in there. Before the first event. */
+/* Sets the counters to update. Call it before the first event. */
 void driver_count(struct driver *driver, struct gauges *gauges);
 
-/* For sessions_new: feed the core. Their ctx is the driver. */
+/* Callbacks for sessions_new() that feed the core. Their ctx is the driver. */
 extern const struct session_ops driver_session_ops;
 
-/* For reading only. */
+/* Returns the core, read-only. */
 const struct rdzv *driver_core(const struct driver *driver);
 
-/* Why the process has to end though nobody asked for it, once the loop is left; NULL: nothing. */
+/* Returns the reason why the process must end although nobody asked for it, or NULL. Valid after
+ * the loop has ended. */
 const char *driver_over(const struct driver *driver);
 
-/* No further step is made: the server goes away, and what its sessions' ends would mean to the jobs
- * is for the agents' leases to decide. */
+/* Stops stepping the core. Sessions that end during shutdown are not reported to it: the leases of
+ * the agents decide about their jobs. */
 void driver_stop(struct driver *driver);
 
 #endif

@@ -1,4 +1,4 @@
-/* server/main.c: tfe-rdzv from start to end: the order in which things come up and go down. */
+/* server/main.c: tfe-rdzv from start to end: the order in which its parts start and stop. */
 #include <event2/event.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -33,18 +33,19 @@
 #include "server/sessions.h"
 #include "server/store/store.h"
 
-/* design 9: exit 0 within 2 s of a signal. Peers get this long to read what was queued for them. */
+/* Time for peers to read what is queued for them. The process must exit within 2 s of a signal
+ * (design 9). */
 #define STOP_MS 1500
 
-/* The disk gets this long to return the thread that writes to it. */
+/* Time for the writer thread to return from the disk. */
 #define STORE_WAIT_MS 300
 
 enum { EXIT_USAGE = 2 };
 
-/* Whom root becomes if --user names nobody. */
+/* User that a server started by root becomes if --user is not given. */
 #define DEFAULT_USER "tfe"
 
-/* A sanitizer makes calls of its own. */
+/* Sanitizers make system calls that the sandbox refuses. */
 #if defined(__SANITIZE_ADDRESS__)
 #define SANITIZED true
 #else
@@ -91,7 +92,7 @@ static void on_signal(evutil_socket_t number, short what, void *ctx)
     struct server *server = ctx;
     char name[SIGNAL_NAME_MAX];
     if (server->stopping) {
-        end_loop(server); /* asked twice: at once */
+        end_loop(server); /* a second signal ends the server at once */
         return;
     }
     server->stopping = true;
@@ -104,7 +105,7 @@ static void on_signal(evutil_socket_t number, short what, void *ctx)
     sessions_stop(server->sessions, end_loop, server);
 }
 
-/* Settings, and what this machine allows. */
+/* Computes the configuration from the settings and the limits of this machine. */
 static void configure(struct server *server)
 {
     const struct settings *s = &server->settings;
@@ -118,7 +119,7 @@ static void configure(struct server *server)
         .probe_ms = s->probe_ms,
         .max_jobs_per_key = s->jobs_per_token,
         .max_nodes_per_key = s->agents_per_token,
-        /* Who is only told that there is no room takes a number from nobody. */
+        /* Sessions that are only refused for lack of capacity need a number, too. */
         .max_sessions = server->max_agents + PROCESS_FILES_RESERVED,
         .max_nodes = server->max_agents,
     };
@@ -146,10 +147,10 @@ static int prepare(struct server *server, struct tfe_reason *reason)
         log_warn("runs_as_root",
                  LOG_S("hint", "make a user " DEFAULT_USER ", or name one: --user"));
     }
-    /* Before there is a second thread. */
+    /* Must run before the second thread starts. */
     if (rc == 0) {
         rc = process_raise_files(&server->max_agents,
-                                 reason); /* the sandbox allows no change of limits */
+                                 reason); /* the sandbox does not allow later changes of limits */
     }
     if (rc == 0 && !s->no_sandbox && !SANITIZED) {
         const char *folders[3] = {server->state.dir};
@@ -175,8 +176,7 @@ static int start_loop(struct server *server, struct tfe_reason *reason)
 {
     struct event_config *config = event_config_new();
     if (config) {
-        /* The kernel's precise timers instead of a cached millisecond: deadlines are the product.
-         */
+        /* Use the kernel's precise timers instead of a clock cached per millisecond. */
         (void)event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER);
         server->base = event_base_new_with_config(config);
         event_config_free(config);
@@ -206,7 +206,7 @@ static int open_store(struct server *server, struct store **ret, struct tfe_reas
 
 static int take_ban(void *ctx, const struct tfe_msg *row)
 {
-    /* What is over stays in the store, and out of the way. */
+    /* Expired entries stay in the store but are not loaded. */
     return row->u.ban_row.until.ms > clock_wall().ms ? bans_take(ctx, &row->u.ban_row) : 0;
 }
 
@@ -220,7 +220,7 @@ static int load_bans(struct server *server, struct store *store, struct tfe_reas
     return store_read_kept(store, MSG_BAN_ROW, take_ban, server->bans, reason);
 }
 
-/* What people look at, as the store remembers it. */
+/* Starts the event log and the statistics, with their state from the store. */
 static int start_seeing(struct server *server, struct store *store, struct tfe_reason *reason)
 {
     const struct rdzv *core = driver_core(server->driver);
@@ -239,7 +239,8 @@ static int start_seeing(struct server *server, struct store *store, struct tfe_r
     return rc;
 }
 
-/* Jobs that were handed in, behind the core, which knows how they do. */
+/* Starts the pool of submitted jobs. The core must be running: the pool reads job states from it.
+ */
 static int start_pool(struct server *server, struct store *store, struct tfe_reason *reason)
 {
     const struct pool_config config = {.base = server->base,
@@ -263,7 +264,7 @@ static int start_pool(struct server *server, struct store *store, struct tfe_rea
     return pool_load(server->pool, store, reason);
 }
 
-/* The core, as the store remembers it. */
+/* Starts the core with its state from the store. */
 static int start_driver(struct server *server, struct tfe_reason *reason)
 {
     struct store *store;
@@ -338,7 +339,7 @@ static int start_sessions(struct server *server, struct tfe_reason *reason)
     return 0;
 }
 
-/* What a person or a launch script needs; stdout carries nothing else. */
+/* Prints the join line for people and launch scripts. Nothing else is written to stdout. */
 static int announce(struct server *server, struct tfe_reason *reason)
 {
     const struct settings *s = &server->settings;
@@ -377,7 +378,7 @@ static int start_listening(struct server *server, struct tfe_reason *reason)
     return rc == 0 ? announce(server, reason) : rc;
 }
 
-/* Each behind what it needs. */
+/* Starts all parts in order of their dependencies. */
 static int start(struct server *server, struct tfe_reason *reason)
 {
     int (*const parts[])(struct server *, struct tfe_reason *) = {prepare, start_loop, start_driver,
@@ -389,7 +390,7 @@ static int start(struct server *server, struct tfe_reason *reason)
     return rc;
 }
 
-/* The other way round. Takes a server that started only half, too. */
+/* Stops all parts in reverse order; also correct after a partial start. */
 static void finish(struct server *server)
 {
     listener_free(server->listener);

@@ -1,4 +1,4 @@
-/* server/node_address.c: where a node may say that its peers reach it. */
+/* server/node_address.c: decides which host a node may announce. */
 #include "server/node_address.h"
 
 #include <arpa/inet.h>
@@ -7,7 +7,8 @@
 
 static const uint8_t v4_mapped[12] = {[10] = 0xff, [11] = 0xff};
 
-/* An address, IPv6 in brackets or not. *ret_bits: how many it has. False: it is a name. */
+/* Parses an address (IPv6 with or without brackets) and sets *ret_bits to its length. Returns
+ * false if text is a host name. */
 static bool read_address(const char *text, uint8_t ret[16], unsigned *ret_bits)
 {
     char plain[TFE_HOST_MAX + 1];
@@ -42,7 +43,7 @@ static bool is_loopback(const uint8_t address[16])
            (memcmp(address, v4_mapped, sizeof(v4_mapped)) == 0 && address[12] == 127);
 }
 
-/* "10.0.0.0/8", or an address alone. */
+/* Parses a network ("10.0.0.0/8") or a single address. */
 static bool read_network(struct addresses *to, char *text)
 {
     unsigned all;

@@ -1,6 +1,6 @@
-/* server/node_address.h: where a node may say that its peers reach it: where it connects from, or
- * what
- * --allow-address names. Else one member could aim the probes of all others at anything. */
+/* server/node_address.h: decides which host a node may announce: the address it connects from, or
+ * one that --allow-address names. Otherwise one member could direct the probes of all others at
+ * any target. */
 #ifndef TFE_SERVER_NODE_ADDRESS_H
 #define TFE_SERVER_NODE_ADDRESS_H
 
@@ -16,18 +16,18 @@
 
 struct addresses {
     struct {
-        uint8_t address[16]; /* v4 mapped into v6 */
+        uint8_t address[16]; /* IPv6, or IPv4 mapped into IPv6 */
         unsigned bits;
     } v[ADDRESSES_MAX];
     size_t n;
-    bool names; /* host names too: nobody here knows what they mean */
+    bool names; /* true if host names are allowed as well; the server cannot check them */
 };
 
-/* "10.0.0.0/8,2001:db8::/32,names". TFE_EINVAL. */
+/* Parses "10.0.0.0/8,2001:db8::/32,names". Returns 0 or TFE_EINVAL. */
 int addresses_parse(struct addresses *ret, const char *text,
                     struct tfe_reason *reason) TFE_MUST_CHECK;
-/* Whether who connects from there may say that it is reached at host. From loopback all of loopback
- * is the same. */
+/* Returns true if a node that connects from `from` may announce `host`. All loopback addresses are
+ * equal. */
 bool addresses_allow(const struct addresses *a, const char *host, const struct peer *from);
 
 #endif

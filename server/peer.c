@@ -1,4 +1,4 @@
-/* server/peer.c: a peer's address, as text and as the key under which peers are counted. */
+/* server/peer.c: the address of a peer, as text and as a key. */
 #include "server/peer.h"
 
 #include <netinet/in.h>

@@ -1,4 +1,5 @@
-/* server/peer.h: a peer's address, as text and as the key under which peers are counted. */
+/* server/peer.h: the address of a peer, as text and as the key under which its connections are
+ * counted. */
 #ifndef TFE_SERVER_PEER_H
 #define TFE_SERVER_PEER_H
 
@@ -8,18 +9,18 @@
 #include "common/channel/endpoint.h"
 
 struct peer {
-    uint8_t address[16]; /* v6, or v4 mapped into it */
+    uint8_t address[16]; /* IPv6, or IPv4 mapped into IPv6 */
     uint16_t port;
 };
 
-/* An address of neither family gives the unspecified address. */
+/* Sets the address. For other address families *ret is the unspecified address. */
 void peer_set(struct peer *ret, const struct sockaddr *from, socklen_t n);
 
-/* "192.0.2.1:5556", "[2001:db8::1]:5556". */
+/* Formats as "192.0.2.1:5556" or "[2001:db8::1]:5556". */
 const char *peer_text(const struct peer *peer, char ret[ENDPOINT_TEXT_MAX]);
 
-/* Who counts as one outsider: a v4 address, or a v6 /64 (whoever has one v6 address has its /64).
- */
+/* The part of an address that identifies one source: an IPv4 address, or an IPv6 /64, because a
+ * host can usually use any address of its /64. */
 struct peer_key {
     uint8_t bytes[16];
 };

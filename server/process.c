@@ -1,4 +1,4 @@
-/* server/process.c: what the process itself needs set before it touches secrets or sockets. */
+/* server/process.c: prepares the process before it handles secrets or sockets. */
 #include "server/process.h"
 
 #include <signal.h>
@@ -11,8 +11,8 @@
 
 #define AGENTS_LEAST 8
 
-/* More sessions than two per possible member (the old and the new one of a reconnecting node) serve
- * nobody, and each slot costs memory. */
+/* Two sessions per possible member (the old and the new one of a reconnecting node). More would
+ * only cost memory. */
 #define AGENTS_MOST (2 * MSG_NODES_MAX)
 
 int process_prepare(struct tfe_reason *reason)
@@ -21,12 +21,12 @@ int process_prepare(struct tfe_reason *reason)
         return TFE_ESYS;
     }
     struct sigaction ignore = {.sa_handler = SIG_IGN};
-    /* A limit of file sizes is a full disk to the store, and no reason to die. */
+    /* A file size limit is treated like a full disk; it must not kill the server. */
     if (sigaction(SIGPIPE, &ignore, NULL) != 0 || sigaction(SIGXFSZ, &ignore, NULL) != 0) {
         reason_errno(reason, "ignore SIGPIPE and SIGXFSZ");
         return TFE_ESYS;
     }
-    /* The limit alone does not count where core_pattern is a pipe (core(5)), so both. */
+    /* RLIMIT_CORE does not apply where core_pattern is a pipe (core(5)), so both are set. */
     struct rlimit none = {.rlim_cur = 0, .rlim_max = 0};
     if (setrlimit(RLIMIT_CORE, &none) != 0) {
         reason_errno(reason, "turn core dumps off");

@@ -1,4 +1,4 @@
-/* server/process.h: what the process itself needs set before it touches secrets or sockets. */
+/* server/process.h: prepares the process before it handles secrets or sockets. */
 #ifndef TFE_SERVER_PROCESS_H
 #define TFE_SERVER_PROCESS_H
 
@@ -7,20 +7,20 @@
 #include "common/base/error.h"
 #include "common/base/reason.h"
 
-/* Opens /dev/null on those of descriptors 0 to 2 that are closed (a socket must not become stderr),
- * ignores SIGPIPE, turns core dumps off. TFE_ESYS. */
+/* Opens /dev/null for descriptors 0 to 2 that are closed (so that no socket becomes stderr),
+ * ignores SIGPIPE and SIGXFSZ, and disables core dumps. Returns 0 or TFE_ESYS. */
 int process_prepare(struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* Descriptors that connections never take: stdio, lock, event loop, listener, signal pipe, the
- * writer's thread, the store and a backup of it. */
+/* Descriptors that connections cannot use: stdio, lock, event loop, listener, signal pipe, writer
+ * thread, database and a backup. */
 #define PROCESS_FILES_OWN 18
 
-/* Descriptors that are not kept for agents: those, and some for handshakes and tfe-ctl sessions
- * besides a full house. */
+/* Descriptors not available to agents: PROCESS_FILES_OWN, and some for handshakes and tfe-ctl
+ * sessions while all agent sessions are in use. */
 #define PROCESS_FILES_RESERVED 32
 
-/* Raises RLIMIT_NOFILE to its hard limit and says how many agents that allows. TFE_ESYS: the limit
- * cannot be read, or is too low to serve anyone. */
+/* Raises RLIMIT_NOFILE to its hard limit and sets *ret_max_agents to the number of agents that it
+ * allows. Returns 0, or TFE_ESYS if the limit cannot be read or is too low. */
 int process_raise_files(uint32_t *ret_max_agents, struct tfe_reason *reason) TFE_MUST_CHECK;
 
 #endif

@@ -1,4 +1,4 @@
-/* server/server_settings.c: the options of tfe-rdzv, as one struct filled by one table. */
+/* server/server_settings.c: the options of tfe-rdzv as one struct, filled from one table. */
 #include "server/server_settings.h"
 
 #include <stddef.h>
@@ -12,11 +12,11 @@
 
 #define FIELD(name) offsetof(struct settings, name)
 
-/* An hour of waiting is no waiting any more; a month of it is a typing error. */
+/* A longer wait is taken for a typing error. */
 #define WAIT_MAX_MS 3600000u
 #define KEEP_DAYS_MAX 36500
 
-/* Longer than the durations of the wire: days, or one of those. */
+/* Accepts days (beyond the protocol's range of durations) or a duration. */
 static int parse_keep_history(void *settings, const char *value, struct tfe_reason *reason)
 {
     int64_t *ret = &((struct settings *)settings)->keep_history_ms;
@@ -56,7 +56,7 @@ static int parse_allow_address(void *settings, const char *value, struct tfe_rea
     return addresses_parse(&((struct settings *)settings)->allowed, value, reason);
 }
 
-/* What jobs have where their agents wish nothing, by the table of job_spec.h. */
+/* Defaults of jobs, from the table in job_spec.h. */
 #define SPEC_WISH(...) OPTION_ROW(__VA_ARGS__),
 #define SPEC_SAME(...)
 #define SPEC_FIRST(...)
@@ -137,7 +137,7 @@ int settings_parse(int argc, char **argv, struct settings *ret, enum options_res
         reason_set(reason, "tfe-rdzv takes no operands, but was given \"%s\"", argv[operand]);
         return TFE_EINVAL;
     }
-    /* Below three leases a fence would kill trainers that only missed two renewals (design 6). */
+    /* A shorter fence would kill trainers that missed only two renewals (design 6). */
     if (ret->fence_ms != 0 && ret->fence_ms < 3 * ret->ttl_ms) {
         reason_set(reason, "--fence must be 0 or at least three times --ttl (%u ms)",
                    3 * ret->ttl_ms);

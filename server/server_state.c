@@ -1,5 +1,4 @@
-/* server/server_state.c: the server's state directory: made, locked for life; and its endpoint
- * file. */
+/* server/server_state.c: the server's state directory, its lock and its endpoint file. */
 #include "server/server_state.h"
 
 #include <errno.h>
@@ -14,8 +13,8 @@
 #include "common/base/id.h"
 #include "common/channel/state_dir.h"
 
-/* dir has PATH_MAX bytes and becomes absolute: the name is printed for other programs, which may
- * run elsewhere. */
+/* Creates the directory and makes dir (PATH_MAX bytes) absolute, because other programs read the
+ * printed path. */
 static int make_directory(char *dir, const struct rights *owner, struct tfe_reason *reason)
 {
     char path[PATH_MAX];
@@ -31,7 +30,7 @@ static int make_directory(char *dir, const struct rights *owner, struct tfe_reas
     return rc;
 }
 
-/* The lock is on the open file, so it goes with the process however that ends. */
+/* The lock belongs to the open file, so it ends with the process. */
 static int take_lock(struct state *state, struct tfe_reason *reason)
 {
     char path[PATH_MAX];
@@ -89,7 +88,7 @@ static int check_directory(const char *dir, struct tfe_reason *reason)
     return state_dir_check(dir, &st, reason);
 }
 
-/* In our own directory it is made when it is needed. */
+/* The subdirectory of the state directory is created by the first backup. */
 static int open_backup_dir(struct state *state, const char *backups, struct tfe_reason *reason)
 {
     const bool is_ours = !backups || backups[0] == '\0';
@@ -158,7 +157,7 @@ void state_close(struct state *state)
         (void)unlink(path);
     }
     if (state->lock_fd >= 0) {
-        /* The file stays: removing it would let two servers hold locks on two files of one name. */
+        /* Keep the file: after removal, two servers could lock two files of the same name. */
         (void)close(state->lock_fd);
         state->lock_fd = -1;
     }

@@ -1,5 +1,4 @@
-/* server/server_state.h: the server's state directory: made, locked for life; and its endpoint
- * file. */
+/* server/server_state.h: the server's state directory, its lock and its endpoint file. */
 #ifndef TFE_SERVER_SERVER_STATE_H
 #define TFE_SERVER_SERVER_STATE_H
 
@@ -12,30 +11,31 @@
 #include "server/sandbox/drop_privileges.h"
 
 struct state {
-    char dir[PATH_MAX];               /* absolute; so is the next */
-    char backup_dir[PATH_MAX];        /* room for a '/' and a name of TFE_ID_MAX is left */
-    char bundle_dir[PATH_MAX];        /* made when it is needed, too */
-    int lock_fd;                      /* -1: not held */
-    char endpoint[ENDPOINT_TEXT_MAX]; /* what we wrote; "" nothing yet */
+    char dir[PATH_MAX];               /* absolute path, as is backup_dir */
+    char backup_dir[PATH_MAX];        /* leaves capacity for '/' and a name of TFE_ID_MAX bytes */
+    char bundle_dir[PATH_MAX];        /* created when it is first used */
+    int lock_fd;                      /* -1 if the lock is not held */
+    char endpoint[ENDPOINT_TEXT_MAX]; /* content of the endpoint file that this process wrote; "" if
+                                         none */
 };
 
-/* Finds the directory (state_dir_find), and makes it (0700) for this owner if it is not there.
- * TFE_ESYS, TFE_ETOOBIG, TFE_ENOENT. */
+/* Finds the directory (state_dir_find()) and creates it with mode 0700 for this owner if it is
+ * missing. Returns 0, TFE_ESYS, TFE_ETOOBIG or TFE_ENOENT. */
 int state_make(struct state *ret, const char *chosen, const struct rights *owner,
                struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* As that owner: locks it; the lock file tells our pid. The directory for copies is backups, made
- * if it is not there, or, if that is NULL or empty, one in it that is made with the first copy.
- * TFE_EAUTH: another user owns one of them, or others may read or write it. TFE_EEXIST: another
- * process holds the lock, why names it. TFE_ESYS, TFE_ETOOBIG. */
+/* Locks the directory, as its owner, and writes the pid to the lock file. Backups go to `backups`,
+ * which is created if missing, or, if it is NULL or empty, to a subdirectory that the first backup
+ * creates. Returns 0; TFE_EAUTH if another user owns a directory or others may read or write it;
+ * TFE_EEXIST if another process holds the lock (*reason names it); TFE_ESYS; TFE_ETOOBIG. */
 int state_open(struct state *state, const char *backups, struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* Writes the endpoint file: how agents and tfe-ctl on this machine reach a server that is bound to
- * `bind` and port. TFE_ESYS, TFE_ETOOBIG. */
+/* Writes the endpoint file, by which agents and tfe-ctl on this machine find a server bound to
+ * `bind` and port. Returns 0, TFE_ESYS or TFE_ETOOBIG. */
 int state_write_endpoint(struct state *state, const char *bind, uint16_t port,
                          struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* Removes the endpoint file if it still says what we wrote, and gives the lock back. */
+/* Removes the endpoint file if this process wrote it, and releases the lock. */
 void state_close(struct state *state);
 
 #endif

@@ -1,4 +1,4 @@
-/* server/session.c: one accepted connection: its number, its handshake, its messages, its end. */
+/* server/session.c: one accepted connection: its number, handshake, messages and end. */
 #include "server/session.h"
 
 #include <event2/event.h>
@@ -18,7 +18,7 @@
 
 #define STRANGER_NOTED_MS 60000
 
-/* Gives an agent's session its number. False: all are in use. */
+/* Assigns a number to the session of an agent. Returns false if all are in use. */
 static bool take_number(struct sessions *all, struct session *s)
 {
     if (all->n_free > 0) {
@@ -34,7 +34,7 @@ static bool take_number(struct sessions *all, struct session *s)
 
 /* --- messages --- */
 
-/* Whether it says that it is reached where nobody may be sent; answered then. */
+/* Returns true, with the refusal sent, if the node announces a host that it may not announce. */
 static bool refused_host(struct session *s, const char *host)
 {
     char sentence[MSG_SENTENCE_MAX];
@@ -62,7 +62,8 @@ static bool refused_for_address(struct session *s, const struct tfe_msg *msg)
     return msg->type == MSG_READY && refused_host(s, msg->u.ready.host);
 }
 
-/* Whoever is in already, and only shares key and label with who was evicted, stays. */
+/* Returns true if a deny-list entry matches the node. A node that has joined already stays if it
+ * only shares token and label with the evicted one. */
 static bool is_banned(const struct session *s, const struct msg_join *join)
 {
     const struct principal of_job = {.role = PRINCIPAL_ADMIN, .scope = join->job};
@@ -74,7 +75,7 @@ static bool is_banned(const struct session *s, const struct msg_join *join)
                    strcmp(found.v[0].node, join->node) != 0);
 }
 
-/* Whether a node of the pool is here by the token that s came with, and so may start agents. */
+/* Returns true if a pool node uses the same counted token as s, and so may start agents with it. */
 static bool has_pooled(const struct session *s)
 {
     const struct sessions *all = s->all;
@@ -88,7 +89,8 @@ static bool has_pooled(const struct session *s)
     return false;
 }
 
-/* One of the token's uses, if they are counted. Why it has none; NULL: the node may come in. */
+/* Counts one use of the token, if its uses are limited. Returns the reason of a refusal, or NULL.
+ */
 static const char *take_use(struct session *s, const char *node)
 {
     const struct msg_token_row *used;
@@ -103,7 +105,7 @@ static const char *take_use(struct session *s, const char *node)
     return fault;
 }
 
-/* The node that a session is about, of the pool or of a job; NULL: none. */
+/* Returns the id of the node of a session, in the pool or in a job; NULL if it has none. */
 static const char *node_of(const struct session *s, bool is_pool, struct rdzv_found *room)
 {
     if (is_pool) {
@@ -112,9 +114,9 @@ static const char *node_of(const struct session *s, bool is_pool, struct rdzv_fo
     return rdzv_node_of(s->all->rdzv, s->number, room) == 0 ? room->v[0].node : NULL;
 }
 
-/* Whether as many nodes as its token is for are here, by that or by keys that came of it: in jobs,
- * or in the pool, whose nodes' agents come to jobs as others. One that is on its way out makes
- * room. */
+/* Returns true if the token's node limit is reached, in jobs or in the pool (the agents of a pool
+ * node join jobs under other ids). Nodes enrolled with the token count; sessions that are closing
+ * do not. */
 static bool is_one_too_many(const struct session *s, const char *node, bool is_pool)
 {
     const struct sessions *all = s->all;
@@ -133,7 +135,7 @@ static bool is_one_too_many(const struct session *s, const char *node, bool is_p
     return most > 0 && n >= most;
 }
 
-/* Whether this node may not come in; answered then. join NULL: to the pool. */
+/* Returns true, with the refusal sent, if the node must not join. join is NULL for the pool. */
 static bool is_turned_away(struct session *s, const char *node, const char *secret,
                            const struct msg_join *join)
 {
@@ -144,7 +146,8 @@ static bool is_turned_away(struct session *s, const char *node, const char *secr
         session_refuse(s, REFUSAL_EVICTED, "an operator has evicted this node, and keeps it out");
         session_finish(s);
         return true;
-    } else if (!join || !has_pooled(s)) { /* an agent of the pool's has no use of its own */
+    } else if (!join ||
+               !has_pooled(s)) { /* the agent of a pool node does not count as a use of its own */
         fault = take_use(s, node);
     }
     if (fault) {
@@ -182,7 +185,7 @@ static void on_agent_message(struct session *s, const struct tfe_msg *msg)
         return;
     }
     if (msg->type == MSG_LOG_CHUNK || msg->type == MSG_LOG_DONE) {
-        return; /* of one who has left: log_relay_take has not taken it */
+        return; /* from an agent whose log request has ended: log_relay_take() has ignored it */
     }
     if (msg->type == MSG_EXITED) {
         log_relay_exited(s->all->logs, s->number, &msg->u.exited);
@@ -196,16 +199,17 @@ static void on_agent_message(struct session *s, const struct tfe_msg *msg)
          is_turned_away(s, msg->u.join.node, msg->u.join.node_secret, &msg->u.join))) {
         return;
     }
-    /* Before the step: it may close the session, and that forgets it. */
+    /* Set before the step, because the step may close the session and reset the field. */
     s->known = known || msg->type == MSG_JOIN;
-    __builtin_prefetch(&s->all->by_number[s->number]); /* the answer will ask for it */
+    __builtin_prefetch(
+        &s->all->by_number[s->number]); /* the response to the message will read it */
     int rc = s->all->ops->message(s->all->ops_ctx, s->number, s->by, msg);
     if (rc == 0) {
         if (s->known && msg->type != MSG_RENEW) {
             reports_take(s->all->reports, s->number, &s->report, msg);
         }
         if (!known) {
-            channel_expect(s->channel, 0); /* nothing is owed between messages */
+            channel_expect(s->channel, 0); /* the peer owes nothing between messages */
             session_idle(s, s->phase == SESSION_LEAVING);
         }
         return;
@@ -221,8 +225,8 @@ static void on_agent_message(struct session *s, const struct tfe_msg *msg)
     session_finish(s);
 }
 
-/* Counts a session of an observer or admin, and ends those that have to go for it. False: it has to
- * go itself, or there is no memory. */
+/* Admits the session of an observer or admin and closes sessions that exceed their share. Returns
+ * false if s itself exceeds it or memory runs out. */
 static bool admit_asking(struct session *s)
 {
     struct admission *asking = s->all->asking;
@@ -242,7 +246,7 @@ static bool admit_asking(struct session *s)
     return true;
 }
 
-/* Why a session that has shown its token cannot stay; NULL: it can. */
+/* Returns the reason why an authenticated session cannot stay, or NULL. */
 static const char *no_place(struct session *s)
 {
     struct sessions *all = s->all;
@@ -273,7 +277,7 @@ static void on_established(void *ctx, struct channel *ch, const struct principal
               LOG_S("role", principal_role_name(by->role)));
     channel_expect(ch, LIMIT_SILENCE_MS);
     session_idle(s, by->role == PRINCIPAL_AGENT);
-    if (!session_judge(s, clock_wall())) { /* the handshake may have been a while ago */
+    if (!session_judge(s, clock_wall())) { /* the token may have expired since the handshake */
         return;
     }
     const char *fault = no_place(s);
@@ -295,10 +299,10 @@ static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
     const char *fault = principal_fault(s->by, msg->type, msg_job(msg));
     all->gauges->renewals += msg->type == MSG_RENEW;
     if (!fault && log_relay_take(s->all->logs, s->number, msg)) {
-        s->busy = false; /* asked for, and no more than that: it counts to no rate */
+        s->busy = false; /* requested log lines do not count against the message rate */
         return;
     }
-    if (!fault && msg->type == MSG_BUNDLE_PUT) { /* likewise */
+    if (!fault && msg->type == MSG_BUNDLE_PUT) { /* requested bytes do not count either */
         channel_expect(ch, LIMIT_SILENCE_MS);
         if (!pool_take_bundle(s->all->pool, s->by, &msg->u.bundle_put)) {
             session_refuse(s, REFUSAL_BAD_REQUEST, "nobody has asked for these bytes");
@@ -308,7 +312,7 @@ static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
         session_release(s);
         return;
     }
-    /* A node that fetches asks for the next piece when it has one. */
+    /* A node that downloads requests the next piece when it has written the last one. */
     if (msg->type != MSG_RENEW && !(msg->type == MSG_FETCH && s->pooled) &&
         !rate_pass(&s->said, clock_mono(), LIMIT_MESSAGE_MS, LIMIT_MESSAGE_BURST)) {
         session_refuse(s, REFUSAL_LIMIT_REACHED, "too many messages a second");
@@ -342,7 +346,7 @@ static bool is_peers_fault(enum channel_end end)
     return false;
 }
 
-/* Of those that show no good token a row a minute, whoever they are. */
+/* Writes at most one audit row per minute about peers without a valid token. */
 static void note_stranger(struct session *s, enum channel_end end, const char *detail)
 {
     if (end == CHANNEL_UNAUTHORISED &&
@@ -373,7 +377,8 @@ static void on_closed(void *ctx, struct channel *ch, enum channel_end end, const
     session_cut(s);
 }
 
-/* What was queued has gone: on with the table. False: no memory, its peer would wait in vain. */
+/* Continues the table after the socket has drained. Returns false if out of memory: the peer would
+ * wait in vain. */
 static bool go_on_with_table(struct session *s)
 {
     int rc = table_stream_go_on(s->table);
@@ -384,7 +389,7 @@ static bool go_on_with_table(struct session *s)
     return rc == 0 || rc == TFE_EMORE;
 }
 
-/* … or with the answer, which is being read. */
+/* Continues the response that the peer is reading. Returns false if out of memory. */
 static bool go_on_with_answer(struct session *s)
 {
     channel_expect(s->channel, LIMIT_SILENCE_MS);
@@ -406,11 +411,11 @@ static void on_drained(void *ctx, struct channel *ch)
     session_release(s);
 }
 
-/* A session whose peer owes us something has said nothing for too long. */
+/* The peer has not sent what it owes within LIMIT_SILENCE_MS. */
 static void on_silent(void *ctx, struct channel *ch)
 {
     struct session *s = ctx;
-    if (s->answer && s->answer->waits) { /* for us */
+    if (s->answer && s->answer->waits) { /* the peer waits for the server */
         channel_expect(ch, LIMIT_SILENCE_MS);
     } else {
         session_finish(s);
@@ -423,7 +428,7 @@ static const struct channel_ops channel_callbacks = {.established = on_establish
                                                      .silent = on_silent,
                                                      .drained = on_drained};
 
-/* --- its beginning --- */
+/* --- accepting --- */
 
 struct session *session_begin(struct sessions *all, int fd, const struct peer *peer)
 {

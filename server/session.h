@@ -1,12 +1,12 @@
-/* server/session.h: the inside of sessions: session.c (one of them), session_query.c (what it asks
- * and orders), agent_keys.c (agents' own keys), session_end.c, session_judge.c (how it ends, and
- * why), sessions.c (all of them).
+/* server/session.h: internals of sessions, shared by session.c (one session), session_query.c
+ * (queries and orders), agent_keys.c (agents' own keys), session_end.c and session_judge.c (how a
+ * session ends), and sessions.c (all sessions).
  *
  *   HANDSHAKE ──first frame──► OPEN ──refused, closed, stopping──► LEAVING
- *       └──────────────────────┴──── the channel's end ──────────────┴────► gone
+ *       └──────────────────────┴──── the channel is closed ──────────┴────► freed
  *
- * An agent's session has a number, by which the core knows it. The number is used again when both
- * the channel is gone and the core has been told (or has closed the session itself). */
+ * The session of an agent has a number, by which the core knows it. The number is reused when the
+ * channel is closed and the core has been notified (or has closed the session itself). */
 #ifndef TFE_SERVER_SESSION_H
 #define TFE_SERVER_SESSION_H
 
@@ -36,32 +36,33 @@ struct channel;
 
 enum session_phase { SESSION_HANDSHAKE, SESSION_OPEN, SESSION_LEAVING };
 
-/* One that has not been answered. */
+/* An order that has not been acknowledged yet. */
 struct session_order {
     enum tfe_msg_type type;
     char about[MSG_AUDIT_ABOUT_MAX];
-    struct tfe_id job; /* that it, or its node, is of; "": none, or not known */
+    struct tfe_id job; /* job of the order or of its node; "" if none or unknown */
 };
 
 struct session {
-    /* What a message looks at comes first (as in the core's nodes). */
+    /* Fields that every message reads come first, to share cache lines. */
     struct sessions *all;
-    struct channel *channel;    /* NULL: gone */
-    struct table_stream *table; /* a table that has not been said to its end */
-    uint32_t number;            /* agents */
+    struct channel *channel;    /* NULL once the connection is closed */
+    struct table_stream *table; /* table that is being sent; NULL if none */
+    uint32_t number;            /* agents only; SESSION_NO_NUMBER otherwise */
     enum session_phase phase;
-    const struct principal *by; /* who speaks; once open, and as long as there is a channel */
-    struct pool_node *pooled;   /* it is of a node of the pool; NULL: it is not */
-    bool known;                 /* the core holds this number */
-    bool busy;                  /* in a callback of its own: not to be freed */
-    bool idles;                 /* it is one of idle */
+    const struct principal
+        *by; /* principal of the session; valid from SESSION_OPEN until the channel is freed */
+    struct pool_node *pooled; /* the pool node of this session; NULL if it is not a pool session */
+    bool known;               /* true while the core holds the session number */
+    bool busy;                /* true while a callback of the session runs: it must not be freed */
+    bool idles;               /* true while the session is in sessions.idle */
 
-    struct rate said;                 /* messages but renewals */
-    struct admission_place half_open; /* until it has shown a token */
-    struct admission_place asking;    /* of observers and admins */
-    struct answer *answer;            /* to a question, that is still being said; NULL: none */
-    struct session_order *order;      /* NULL: none */
-    struct report *report;            /* what its agent has reported for people; NULL: nothing */
+    struct rate said;                 /* rate limit of messages other than renewals */
+    struct admission_place half_open; /* place among unauthenticated connections */
+    struct admission_place asking;    /* place among sessions of observers and admins */
+    struct answer *answer;            /* response that is being sent; NULL if none */
+    struct session_order *order;      /* order that is not acknowledged yet; NULL if none */
+    struct report *report; /* what the agent has reported about its machine; NULL if nothing */
     TAILQ_ENTRY(session) link, idle_link;
     struct peer peer;
 };
@@ -82,92 +83,95 @@ struct sessions {
     struct series *series;
     struct reports *reports;
     struct pool *pool;
-    struct event judging;      /* when a key ends, or has ended */
-    struct tfe_wall judged_by; /* ms 0: no key that ends is in use */
+    struct event judging;      /* timer: a token in use expires or has expired */
+    struct tfe_wall judged_by; /* time of the next check; ms is 0 if no token in use expires */
     const struct session_ops *ops;
     void *ops_ctx;
-    struct admission *half_open; /* connections without a token, by source */
-    struct admission *asking;    /* sessions of observers and admins, by key and scope */
+    struct admission *half_open; /* unauthenticated connections, by source */
+    struct admission *asking;    /* sessions of observers and admins, by token and scope */
     struct gate gate;
     struct session_list list;
-    /* Those that have shown a token but no JOIN, or that end: who has been so longest gives way
-     * when descriptors are short. */
+    /* Sessions with a token but without a JOIN, and sessions that are closing. If descriptors run
+     * short, the one that has been here longest is closed. */
     struct session_list idle;
-    uint32_t n;     /* in the list */
-    uint32_t n_max; /* that descriptors are for */
+    uint32_t n;     /* sessions in the list */
+    uint32_t n_max; /* maximum that descriptors allow */
     struct session **by_number;
-    uint32_t *free_numbers; /* a stack: the last one given back is the next one used */
+    uint32_t *free_numbers; /* stack: the number released last is reused first */
     uint32_t n_free;
-    uint32_t n_fresh; /* numbers from here on were never used */
+    uint32_t n_fresh; /* numbers from this one on have never been used */
     uint32_t max;
     struct gauges *gauges;
     bool stopping;
-    struct event empty; /* activated when the last session of a stopping server goes */
+    struct event empty; /* activated when a stopping server frees its last session */
     void (*on_empty)(void *ctx);
     void *on_empty_ctx;
-    struct throttle *refusals;   /* what peers may not do */
-    struct throttle *ends;       /* connections that end by the peer's fault */
-    struct throttle *enrolments; /* of an address */
-    struct throttle *orders;     /* of a key: each is a row of the audit */
-    struct rate strangers;       /* rows of the audit about them */
+    struct throttle *refusals; /* rate of log lines about refused requests */
+    struct throttle *ends; /* rate of log lines about connections that end by the peer's fault */
+    struct throttle *enrolments; /* rate of enrollments per address */
+    struct throttle *orders;     /* rate of orders per token; each order is an audit row */
+    struct rate strangers;       /* rate of audit rows about unauthenticated peers */
 };
 
-/* An accepted connection becomes a session in its handshake; owns fd. NULL: no memory, fd is
- * closed. */
+/* Creates a session for an accepted connection and starts its handshake. Takes ownership of fd.
+ * Returns NULL (fd is closed) if out of memory. */
 struct session *session_begin(struct sessions *all, int fd, const struct peer *peer);
 
-/* Makes room for others: ends s, unless it has shown a token after all. */
+/* Ends s to free its place, unless it has authenticated meanwhile. */
 void session_give_way(struct session *s);
 
-/* Flushes what was sent, then closes; the session does nothing more. */
+/* Flushes pending data, then closes. The session handles nothing more. */
 void session_finish(struct session *s);
 
-/* Its token is not good (any more): says so, and as session_finish. */
+/* Sends REFUSED with the sentence because the token is not valid (any more), then acts as
+ * session_finish(). */
 void session_dismiss(struct session *s, const char *sentence);
 
-/* To who is there; what it cannot take for want of memory it must not miss: it ends then. */
+/* Sends msg if the session is open. If memory runs out the session ends, because its peer must not
+ * miss a message. */
 void session_say(struct session *s, const struct tfe_msg *msg);
 
-/* Answers REFUSED; the session goes on. */
+/* Sends REFUSED; the session stays open. */
 void session_refuse(struct session *s, enum tfe_refusal code, const char *sentence);
 
-/* Writes down in the audit what s did, or was refused. */
+/* Writes an audit row about an action of s or its refusal. */
 void session_note(const struct session *s, const char *what, const char *about, const char *result);
 
-/* The order that s (ctx) gave has been answered; last NULL: it will not be. */
+/* Writes the audit row and event of the order of s (ctx). last is the response; NULL if there will
+ * be none. */
 void session_ordered(void *ctx, const struct tfe_msg *last);
 
-/* An agent asks for a key of its own. */
+/* Handles ENROL: an agent requests a key of its own. */
 void session_enrol(struct session *s, const struct msg_enrol *enrol);
 
-/* Agents that have a session, of jobs that `by` may see: AGENT_ROW …, STATUS_END. Both outlive the
- * source. TFE_ENOMEM. */
+/* Lists the agents that have a session, of jobs that `by` may see: AGENT_ROW …, STATUS_END. Both
+ * arguments outlive the source. Returns 0 or TFE_ENOMEM. */
 int rows_agents(const struct sessions *all, const struct principal *by,
                 struct rows **ret) TFE_MUST_CHECK;
 
-/* As session_cut, for callers that release it themselves. */
+/* As session_cut(), for callers that call session_release() themselves. */
 void session_break(struct session *s);
 
-/* Ends it without a word. Frees s, unless the core has still to be told of it. */
+/* Closes the connection at once. Frees s, unless the core must still be notified. */
 void session_cut(struct session *s);
 
-/* Whether it gives way to whoever comes. */
+/* Adds s to, or removes it from, the sessions that are closed first when descriptors run short. */
 void session_idle(struct session *s, bool idles);
 
-/* Frees s if nothing holds it any more: neither channel nor core nor a callback of its own. */
+/* Frees s if neither a channel, the core nor a running callback holds it. */
 void session_release(struct session *s);
 
-/* An observer's or admin's message. The caller releases s. */
+/* Handles a message of an observer or admin. The caller calls session_release(). */
 void session_query(struct session *s, const struct tfe_msg *msg);
 
-/* Ends s if its key is not good any more; false: it has. */
+/* Ends s if its token is not valid any more; returns false then. */
 bool session_judge(struct session *s, struct tfe_wall now);
 
-/* Judges all that are open when a key of theirs ends. */
+/* Start and stop checking open sessions when tokens expire. */
 void sessions_judge_init(struct sessions *all);
 void sessions_judge_done(struct sessions *all);
 
-/* Connections that have shown a token, or are treated so. */
+/* Number of connections that are authenticated, or counted as such. */
 static inline uint32_t sessions_shown(const struct sessions *all)
 {
     return all->n - admission_count(all->half_open);

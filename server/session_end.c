@@ -1,4 +1,4 @@
-/* server/session_end.c: how a session is refused, finished and let go. */
+/* server/session_end.c: how a session is refused, finished and released. */
 #include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "server/events/event_text.h"
 #include "server/session.h"
 
-/* What a closing peer gets to read what was flushed for it. */
+/* Time for a closing peer to read what is flushed. */
 #define FINISH_MS 1000
 
 void session_idle(struct session *s, bool idles)
@@ -54,7 +54,7 @@ void session_note(const struct session *s, const char *what, const char *about, 
     audit_note(s->all->writer, &who, what, about, result);
 }
 
-/* By whom: the role, and what the key is called. */
+/* Adds an event with the order and who gave it: the role, and the label of the token. */
 static void tell_order(const struct session *s, const char *result)
 {
     const char *label = s->by ? keyring_label(keys_ring(s->all->keys), s->by->origin) : "";
@@ -79,8 +79,8 @@ void session_ordered(void *ctx, const struct tfe_msg *last)
     s->order = NULL;
 }
 
-/* The session does nothing more. Its channel may live on to flush; without one the caller goes on
- * to session_release. */
+/* Ends the session's work. Its channel may stay open to flush; without a channel the caller calls
+ * session_release(). */
 static void session_leave(struct session *s)
 {
     struct sessions *all = s->all;
@@ -106,7 +106,7 @@ static void session_leave(struct session *s)
         if (all->stopping) {
             s->known = false;
         } else {
-            /* The answer, sessions_forgotten, may come at once; the caller frees. */
+            /* sessions_forgotten() may be called at once; the caller frees the session. */
             bool busy = s->busy;
             s->busy = true;
             all->ops->closed(all->ops_ctx, s->number);
@@ -127,7 +127,7 @@ void session_say(struct session *s, const struct tfe_msg *msg)
 
 void session_break(struct session *s)
 {
-    session_leave(s); /* who it was is known as long as there is a channel */
+    session_leave(s); /* needs s->by, which is valid while the channel exists */
     channel_free(s->channel);
     s->channel = NULL;
 }

@@ -1,4 +1,4 @@
-/* server/session_judge.c: sessions end with the keys that they were opened with. */
+/* server/session_judge.c: ends sessions when their tokens expire or are revoked. */
 #include <event2/event.h>
 
 #include "common/base/clock.h"
@@ -6,10 +6,11 @@
 #include "common/base/timer.h"
 #include "server/session.h"
 
-/* The loop's timers know nothing of civil time, which may be set: look at least this often. */
+/* Maximum interval between checks: timers of the event loop do not follow changes of the wall
+ * clock. */
 #define JUDGE_MS 10000
 
-/* Judges the open sessions at this time, too; ms 0: needless. */
+/* Schedules a check at this time; when.ms 0 schedules nothing. */
 static void judge_by(struct sessions *all, struct tfe_wall when)
 {
     if (when.ms != 0 && (all->judged_by.ms == 0 || when.ms < all->judged_by.ms)) {
@@ -39,7 +40,7 @@ static void keep_row(void *ctx, const struct msg_token_row *row)
     }
 }
 
-/* The end of a session is an event, and what follows from it may end others. */
+/* Ending a session is an event for the core, and its actions may end other sessions. */
 static void on_judging(evutil_socket_t fd, short what, void *ctx)
 {
     struct sessions *all = ctx;
@@ -55,7 +56,7 @@ static void on_judging(evutil_socket_t fd, short what, void *ctx)
     for (struct session *s = TAILQ_FIRST(&all->list), *next; s; s = next) {
         next = TAILQ_NEXT(s, link);
         if (s->number == SESSION_NO_NUMBER && s->phase == SESSION_OPEN) {
-            (void)session_judge(s, now); /* no agent's: nothing follows */
+            (void)session_judge(s, now); /* not an agent: the core is not notified */
         }
     }
     if (all->judged_by.ms == 0) {

@@ -1,4 +1,4 @@
-/* server/session_query.c: what observers ask, and what admins order. */
+/* server/session_query.c: queries of observers and orders of admins. */
 #include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "server/query/operator.h"
 #include "server/session.h"
 
-/* --- who is kept out --- */
+/* --- deny list --- */
 
 static void keep_ban(struct sessions *all, const struct msg_ban_row *row)
 {
@@ -22,8 +22,9 @@ static void keep_ban(struct sessions *all, const struct msg_ban_row *row)
     }
 }
 
-/* The core keeps the process out, this whoever starts it again with its key, or with its token and
- * label. of: who spoke for it; NULL: it had no session. */
+/* Adds a deny-list entry. The core keeps out the evicted process; the entry keeps out a new
+ * process with the same key, or the same token and label. of: principal of the evicted node, or
+ * NULL if it had no session. */
 static void ban(struct sessions *all, const struct operator_answer *who, const struct principal *of,
                 uint32_t for_ms)
 {
@@ -44,7 +45,7 @@ static void ban(struct sessions *all, const struct operator_answer *who, const s
     keep_ban(all, &row);
 }
 
-/* All bans of this node, as far as s may lift them. */
+/* Removes all entries of this node that s may remove. */
 static void unban(struct session *s, const char *node, struct operator_answer *ret)
 {
     struct sessions *all = s->all;
@@ -66,7 +67,8 @@ static void unban(struct session *s, const char *node, struct operator_answer *r
     }
 }
 
-/* Who speaks for the node which is meant, before an order ends its session. */
+/* Copies the principal of the node that `name` means, before an order ends its session. Returns
+ * false if it has no session. */
 static bool speaker_of(const struct session *s, const char *name, struct principal *ret)
 {
     struct rdzv_found found;
@@ -84,7 +86,8 @@ static bool speaker_of(const struct session *s, const char *name, struct princip
     return true;
 }
 
-/* A node of the pool, and the agent that works below it. False: no such node is meant. */
+/* Carries out an order about a pool node, and about the agent below it. Returns false if no pool
+ * node matches. */
 static bool obey_pool(struct session *s, const struct tfe_msg *order, const char *node,
                       struct operator_answer *ret)
 {
@@ -104,14 +107,14 @@ static bool obey_pool(struct session *s, const struct tfe_msg *order, const char
         return false;
     }
     *ret = (struct operator_answer){.msg = {.type = MSG_DONE}};
-    if (order->type != MSG_DRAIN) { /* it has no place in its job from now on */
+    if (order->type != MSG_DRAIN) { /* the agent loses its place in the job as well */
         operator_obey(s->all->rdzv, s->all->ops->order, s->all->ops_ctx, s->by, &evict, ret);
     }
     pool_obey(s->all->pool, pooled, order, ret);
     return true;
 }
 
-/* Without its key it has no place either. Whose key is not known is told to nobody as revoked. */
+/* Evicts a node whose own key is revoked. Refuses if the node has no key of its own. */
 static void revoke_agent(struct session *s, const char *node, bool speaks, bool is_enrolled,
                          struct operator_answer *ret)
 {
@@ -136,7 +139,7 @@ static void revoke_agent(struct session *s, const char *node, bool speaks, bool 
     }
 }
 
-/* --- orders and questions --- */
+/* --- queries and orders --- */
 
 static int answer(struct session *s, struct rows *rows)
 {
@@ -145,7 +148,7 @@ static int answer(struct session *s, struct rows *rows)
     return answer_begin(rows, &s->all->gate, s->channel, &s->answer);
 }
 
-/* Its node is out already; DONE comes once this, too, is durable. */
+/* Revokes the key of a node that has been evicted. DONE is sent once the revocation is durable. */
 static int revoke_key(struct session *s, const struct principal *of)
 {
     struct rows *rows;
@@ -155,7 +158,8 @@ static int revoke_key(struct session *s, const struct principal *of)
     return rc != 0 ? rc : answer(s, rows);
 }
 
-/* The core first, which may say no; one that was handed in it may never have known. */
+/* Forgets a job in the core first, which may refuse, then in the pool; a submitted job may be
+ * unknown to the core. */
 static void forget(struct session *s, const struct tfe_msg *order, struct operator_answer *ret)
 {
     const char *job = order->u.forget.job;
@@ -175,7 +179,8 @@ static void forget(struct session *s, const struct tfe_msg *order, struct operat
     }
 }
 
-/* An order about a submitted job that no agent has joined yet: the core does not know the job. */
+/* Replaces "no such job" for a submitted job that no agent has joined yet: the core does not know
+ * it. */
 static void refuse_what_waits(const struct session *s, const struct tfe_msg *msg,
                               struct operator_answer *done)
 {
@@ -232,7 +237,7 @@ static int obey(struct session *s, const struct tfe_msg *msg)
     return channel_ends_itself(rc) ? 0 : rc;
 }
 
-/* What a question asks to see; *ret NULL: it is an order, which is answered at once. */
+/* Sets *ret to the source for a query; to NULL if msg is an order that is carried out at once. */
 static int find_rows(const struct session *s, const struct tfe_msg *msg, struct rows **ret)
 {
     const struct sessions *all = s->all;
@@ -274,7 +279,8 @@ static int find_rows(const struct session *s, const struct tfe_msg *msg, struct 
     return rows_pool_order(all->pool, s->by, msg, ret);
 }
 
-/* The job that an order is about; NULL: none, or not one alone. Lives until the next step. */
+/* Returns the job of an order, valid until the next step of the core; NULL if it concerns none or
+ * several. */
 static const char *job_of_order(const struct session *s, const struct tfe_msg *msg)
 {
     struct rdzv_found found;
@@ -297,8 +303,8 @@ static const char *job_of_order(const struct session *s, const struct tfe_msg *m
                                                                                   : NULL;
 }
 
-/* Whether the key gives more orders than it may; answered, then. Each order has its row of the
- * audit, so what is too much is refused, and those refusals are one row. */
+/* Returns true, with the refusal sent, if the token exceeds its rate of orders. Each order is an
+ * audit row; refused orders share one row. */
 static bool orders_too_often(struct session *s)
 {
     const uint8_t *key = s->by->origin;
@@ -321,7 +327,7 @@ static bool orders_too_often(struct session *s)
     return false;
 }
 
-/* Remembers an order until it is answered. False: no memory. */
+/* Stores the order until it is acknowledged. Returns false if out of memory. */
 static bool note_order(struct session *s, const struct tfe_msg *msg, const char *about)
 {
     s->order = calloc(1, sizeof(*s->order));
@@ -330,7 +336,7 @@ static bool note_order(struct session *s, const struct tfe_msg *msg, const char 
         (void)snprintf(s->order->about, sizeof(s->order->about), "%s", about);
         const char *job = job_of_order(s, msg);
         if (job) {
-            (void)id_set(&s->order->job, job); /* the codec has checked it */
+            (void)id_set(&s->order->job, job); /* the codec has validated the id */
         }
     }
     return s->order != NULL;

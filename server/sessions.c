@@ -1,4 +1,4 @@
-/* server/sessions.c: all accepted connections: accepting, and what the core wants of them. */
+/* server/sessions.c: all accepted connections: accepting, and actions of the core. */
 #include "server/sessions.h"
 
 #include <event2/event.h>
@@ -9,15 +9,16 @@
 #include "common/channel/channel.h"
 #include "server/session.h"
 
-/* Lines about peers at fault: one of each in a minute, and so many of all. */
+/* Log lines about peers: one per peer and minute, for at most PEERS_TOLD peers. */
 #define PEERS_TOLD 256
 #define PEER_TOLD_MS 60000
-/* Keys whose orders are counted apart. */
+/* Maximum number of tokens whose order rates are tracked. */
 #define KEYS_TOLD 1024
 
 /* --- accepting --- */
 
-/* Connections that may be without a token now: what the others leave of the descriptors. */
+/* Returns how many unauthenticated connections are allowed now: the descriptors that authenticated
+ * ones leave, within limits. */
 static uint32_t room(const struct sessions *all)
 {
     uint32_t shown = sessions_shown(all);
@@ -47,7 +48,7 @@ void sessions_accept(void *ctx, int fd, const struct sockaddr *peer, socklen_t p
     }
 }
 
-/* --- from the core --- */
+/* --- actions of the core --- */
 
 static struct session *open_session(struct sessions *all, uint32_t number)
 {
@@ -83,7 +84,7 @@ void sessions_send(struct sessions *all, uint32_t session, const struct tfe_msg 
         s->table = NULL;
     }
     if (msg->type == MSG_PROBE) {
-        rate_refund(&s->said, LIMIT_MESSAGE_MS); /* its answer */
+        rate_refund(&s->said, LIMIT_MESSAGE_MS); /* the response to the probe */
     }
     judge_send(s, channel_send(s->channel, msg));
     if (msg->type == MSG_WELCOME) {
@@ -138,7 +139,7 @@ void sessions_forgotten(struct sessions *all, uint32_t session)
     }
 }
 
-/* --- all of them --- */
+/* --- all sessions --- */
 
 static void on_empty(evutil_socket_t fd, short what, void *ctx)
 {
@@ -206,7 +207,7 @@ void sessions_stop(struct sessions *all, void (*when_empty)(void *ctx), void *ct
     for (struct session *s = TAILQ_FIRST(&all->list), *next; s; s = next) {
         next = TAILQ_NEXT(s, link);
         if (s->phase == SESSION_HANDSHAKE) {
-            /* Who has shown no token yet is owed no goodbye. */
+            /* An unauthenticated connection gets no goodbye. */
             session_cut(s);
             continue;
         }

@@ -1,5 +1,5 @@
-/* server/sessions.h: accepted connections, from the first byte to the last; who may say what on
- * them. */
+/* server/sessions.h: all accepted connections, and which principal may send which message on them.
+ */
 #ifndef TFE_SERVER_SESSIONS_H
 #define TFE_SERVER_SESSIONS_H
 
@@ -27,19 +27,20 @@ struct series;
 struct writer;
 struct table_chunks;
 
-/* Where the agents' sessions lead. The number of a session is below max_sessions and is used again
- * only after sessions_forgotten, or after sessions_close, and when its connection is gone. */
+/* Receivers of what agents send. A session number is below max_sessions; it is reused only after
+ * sessions_forgotten() or sessions_close(), and once the connection is closed. */
 struct session_ops {
-    /* A message of an agent that agents may send. An error is answered (design 3, REFUSED) and ends
-     * the session. */
+    /* Handles a message of an agent. If it returns an error, REFUSED is sent (design 3) and the
+     * session ends. */
     int (*message)(void *ctx, uint32_t session, const struct principal *by,
                    const struct tfe_msg *msg);
-    /* The connection of a session that has joined is over; sessions_forgotten is the answer, at
-     * once or later. May come from inside sessions_send. */
+    /* The connection of a joined session is closed. The receiver calls sessions_forgotten(), at
+     * once or later. May be called from inside sessions_send(). */
     void (*closed)(void *ctx, uint32_t session);
-    /* The connection of a node of the pool is over. Steps nothing. */
+    /* The connection of a pool node is closed. Must not step the core. */
     void (*pool_left)(struct session *s);
-    /* An event of an operator's order, but for its time. What rdzv_step returns. */
+    /* Passes the event of an operator's order to the core; event->now is set by the receiver.
+     * Returns the result of rdzv_step(). */
     int (*order)(void *ctx, const struct rdzv_event *event);
 };
 
@@ -48,52 +49,52 @@ struct gauges;
 struct sessions_config {
     struct event_base *base;
     struct hello_server *hello; /* borrowed */
-    struct hello_facts facts;   /* of this server */
-    const struct rdzv *rdzv;    /* for status; borrowed */
-    struct writer *writer;      /* for the ledger and backups; borrowed */
+    struct hello_facts facts;   /* properties of this server */
+    const struct rdzv *rdzv;    /* read by status queries; borrowed */
+    struct writer *writer;      /* for ledger queries and backups; borrowed */
     const char *backup_dir;     /* borrowed */
-    struct keys *keys;          /* borrowed; sessions end with their keys */
+    struct keys *keys;          /* borrowed; a session ends when its token does */
     struct bans *bans;          /* borrowed */
-    struct events *events;      /* for people, as the next two; borrowed */
+    struct events *events;      /* borrowed, as are series and reports */
     struct series *series;
     struct reports *reports;
     struct pool *pool;               /* borrowed */
-    uint32_t max_sessions;           /* of agents */
-    uint32_t max_connections;        /* of everybody, as descriptors allow */
-    const struct addresses *allowed; /* where agents may be reached; borrowed */
+    uint32_t max_sessions;           /* maximum number of agents */
+    uint32_t max_connections;        /* maximum number of connections, by available descriptors */
+    const struct addresses *allowed; /* addresses that agents may announce; borrowed */
     uint32_t half_open_per_address;
-    struct gauges *gauges; /* what is counted; borrowed */
+    struct gauges *gauges; /* counters for metrics; borrowed */
     const struct session_ops *ops;
     void *ops_ctx;
 };
 
-/* TFE_ENOMEM. */
+/* Returns 0 or TFE_ENOMEM. */
 int sessions_new(const struct sessions_config *config, struct sessions **ret) TFE_MUST_CHECK;
 
-/* Closes all that is left, without a callback. NULL is allowed. */
+/* Closes all sessions without callbacks. NULL is allowed. */
 void sessions_free(struct sessions *all);
 
-/* listener_accept_fn; ctx is a struct sessions. */
+/* Implements listener_accept_fn; ctx is a struct sessions. */
 void sessions_accept(void *ctx, int fd, const struct sockaddr *peer, socklen_t peer_len);
 
-/* Says msg to an agent. If its connection is going already, nothing happens; if there is no memory
- * to say it, the session ends, for a peer must not miss a message. */
+/* Sends msg to an agent. Does nothing if the connection is closing. If memory runs out the session
+ * ends, because a peer must not miss a message. */
 void sessions_send(struct sessions *all, uint32_t session, const struct tfe_msg *msg);
-/* Says a table at the pace at which the agent reads; a START that follows waits for its end, and a
- * STOP of its epoch, or a newer table, takes back what has not been said of it. */
+/* Sends a table at the pace at which the agent reads it. A following START is sent after the
+ * table; a STOP of its epoch, or a newer table, cancels the unsent rest. */
 void sessions_send_table(struct sessions *all, uint32_t session, struct table_chunks *chunks);
 
-/* Ends a session that lost a message on its way (no memory to encode it). */
+/* Ends a session whose message could not be encoded because memory ran out. */
 void sessions_fail(struct sessions *all, uint32_t session);
 
-/* Flushes, then closes; ops->closed does not come, the caller has forgotten the session. */
+/* Flushes, then closes. ops->closed is not called: the caller has forgotten the session. */
 void sessions_close(struct sessions *all, uint32_t session);
 
-/* The answer to ops->closed. */
+/* Acknowledges ops->closed: the caller no longer uses the session number. */
 void sessions_forgotten(struct sessions *all, uint32_t session);
 
-/* Flushes and closes all; on_empty comes from the loop when the last is gone (at once if none is
- * there). Neither ops nor new connections come any more. */
+/* Flushes and closes all sessions; on_empty is called from the loop when the last one is freed, or
+ * at once if there is none. Accepts no new connections and calls no ops from here on. */
 void sessions_stop(struct sessions *all, void (*on_empty)(void *ctx), void *ctx);
 
 #endif

@@ -1,6 +1,6 @@
-/* server/table_stream.c: tables as sockets drain. What waits is a position, not bytes: ten thousand
- * agents that get a table of 200 KB each would be 2 GB of sealed frames else. Nor are they sealed
- * in one turn of the loop, which would take seconds: the gate lets a few go on in each. */
+/* server/table_stream.c: sends cluster tables as sockets drain. A stream keeps a position, not
+ * bytes: sealed frames of a 200 KB table for ten thousand agents would take 2 GB. Sealing them in
+ * one turn of the loop would take seconds, so a batch limits each turn. */
 #include "server/table_stream.h"
 
 #include <stdlib.h>
@@ -18,10 +18,10 @@ struct table_chunks {
     size_t n_rows;
     uint64_t epoch;
     uint64_t base_digest;
-    uint8_t *bytes; /* the chunks, one after the other */
+    uint8_t *bytes; /* the encoded chunks, one after the other */
     size_t n;
     size_t cap;
-    size_t *ends; /* where each ends in bytes */
+    size_t *ends; /* offset of the end of each chunk */
     size_t n_ends;
     size_t ends_cap;
 };
@@ -35,7 +35,7 @@ static void drop(struct table_chunks *chunks)
     }
 }
 
-/* Encodes as many of the rows from `from` on as one frame takes; *ret_rows are done then. */
+/* Encodes as many rows from `from` on as fit one frame; *ret_rows is their number. */
 static int encode_one(struct table_chunks *chunks, const struct msg_table *table, size_t from,
                       size_t *ret_rows)
 {
@@ -74,7 +74,7 @@ int table_cache_get(struct table_cache *cache, const struct msg_table *table,
     chunks->epoch = table->epoch;
     chunks->base_digest = table->base_digest;
     size_t done = 0;
-    /* A table without rows (nothing changed) is one message too. */
+    /* A table without rows (no change) is one message, too. */
     do {
         size_t rows;
         int rc = encode_one(chunks, table, done, &rows);
@@ -111,9 +111,9 @@ const uint8_t *table_chunks_get(const struct table_chunks *chunks, size_t i, siz
     return chunks->bytes + begin;
 }
 
-/* --- on their way ----------------------------------------------------------------------------- */
+/* --- streams --- */
 
-/* Chunks for one agent before the next one's turn: 80 KB, less than a millisecond of sealing. */
+/* Chunks sent to one agent per turn: 80 KB, sealed in less than a millisecond. */
 #define CHUNKS_PER_TURN 8
 struct table_stream {
     struct gate_pass pass;
@@ -173,7 +173,8 @@ int table_stream_go_on(struct table_stream *t)
             return channel_ends_itself(rc) ? 0 : TFE_ENOMEM;
         }
         t->next++;
-        /* At once: frames of all agents would pile up until the end of this turn of the loop. */
+        /* Push now; otherwise frames of all agents accumulate until the end of this turn of the
+         * loop. */
         if (!channel_push(ch)) {
             break;
         }

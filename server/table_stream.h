@@ -1,5 +1,5 @@
-/* server/table_stream.h: tables on their way, each to one agent, chunk by chunk as the socket
- * drains, and the START behind it; so many a turn of the loop that no renewal waits for them. */
+/* server/table_stream.h: sends cluster tables to agents, chunk by chunk as each socket drains,
+ * followed by START; only some chunks per turn of the loop, so that renewals are not delayed. */
 #ifndef TFE_SERVER_TABLE_STREAM_H
 #define TFE_SERVER_TABLE_STREAM_H
 
@@ -13,40 +13,43 @@
 struct channel;
 struct table_stream;
 
-/* A table cut into messages that fit a frame, encoded once. */
+/* A table split into messages that fit one frame each, encoded once. */
 struct table_chunks;
 
-/* The tables of one step: a thousand members get the same bytes. Zeroed, it is empty. */
+/* Tables of one step of the core, so that a thousand members share the same encoded bytes. A
+ * zeroed cache is empty. */
 struct table_cache {
     struct table_chunks *first;
 };
 
-/* The chunks of table, encoded now or before: the same rows pointer, epoch and base digest mean the
- * same table (rdzv.h). They live until table_cache_done, or longer for streams of them. TFE_ENOMEM.
- * TFE_EINVAL, TFE_ETOOBIG: the table cannot be said (a bug of the caller). */
+/* Returns the chunks of a table, encoding them on first use. Equal rows pointer, epoch and base
+ * digest mean the same table (rdzv.h). Chunks live until table_cache_done(), or longer while a
+ * stream uses them. Returns 0; TFE_ENOMEM; TFE_EINVAL or TFE_ETOOBIG if the table cannot be
+ * encoded (a bug of the caller). */
 int table_cache_get(struct table_cache *cache, const struct msg_table *table,
                     struct table_chunks **ret) TFE_MUST_CHECK;
 void table_cache_done(struct table_cache *cache);
 
 size_t table_chunks_count(const struct table_chunks *chunks);
-/* codec_encode's bytes of one chunk. */
+/* Returns the encoded bytes of one chunk, as codec_encode() makes them. */
 const uint8_t *table_chunks_get(const struct table_chunks *chunks, size_t i, size_t *ret_n);
 
-/* --- on their way ---------------------------------------------------------------------------- */
+/* --- streams --- */
 
-/* Keeps chunks, and asks ch for drained(). gate and ch outlive the stream. TFE_ENOMEM. */
+/* Starts sending chunks on ch and requests drained(). gate and ch outlive the stream. Returns 0 or
+ * TFE_ENOMEM. */
 int table_stream_new(struct gate *gate, struct channel *ch, struct table_chunks *chunks,
                      struct table_stream **ret) TFE_MUST_CHECK;
-/* NULL is allowed. */
+/* Frees the stream. NULL is allowed. */
 void table_stream_free(struct table_stream *t);
 
 uint64_t table_stream_epoch(const struct table_stream *t);
 
-/* The START to be said behind the last chunk. A later one replaces it. */
+/* Sets the START to send after the last chunk. A later call replaces it. */
 void table_stream_start(struct table_stream *t, const struct msg_start *start);
 
-/* Says what the socket takes now, from drained(). 0: all has been said, or the channel is ending by
- * itself. TFE_EMORE: drained() will come again. TFE_ENOMEM. */
+/* Sends what the socket accepts now; called from drained(). Returns 0 if all is sent or the
+ * channel is closing; TFE_EMORE if drained() will be called again; TFE_ENOMEM. */
 int table_stream_go_on(struct table_stream *t) TFE_MUST_CHECK;
 
 #endif
