@@ -1,4 +1,4 @@
-/* common/message/arena.c: capped bump memory for one decoded frame. */
+/* common/message/arena.c: capped bump allocator for one decoded frame. */
 #include "common/message/arena.h"
 
 #include <stdalign.h>
@@ -28,8 +28,8 @@ void arena_done(struct arena *arena)
     }
 }
 
-/* malloc's pointer is aligned, so an aligned offset is enough. protobuf-c takes a NULL for an error
- * even where it asked for no bytes, hence no special case for n == 0. */
+/* malloc aligns the base, so aligning the offset is enough. protobuf-c treats NULL as an error even
+ * for a request of 0 bytes, so n == 0 is no special case. */
 void *arena_take(struct arena *arena, size_t n)
 {
     size_t start = (arena->used + (ARENA_ALIGN - 1)) / ARENA_ALIGN * ARENA_ALIGN;

@@ -1,4 +1,4 @@
-/* common/message/arena.h: capped bump memory for one decoded frame; reset as a whole. */
+/* common/message/arena.h: capped bump allocator for one decoded frame; reset as a whole. */
 #ifndef TFE_COMMON_MESSAGE_ARENA_H
 #define TFE_COMMON_MESSAGE_ARENA_H
 
@@ -8,22 +8,22 @@
 
 #include "common/base/error.h"
 
-/* A frame of 16 KiB can grow 72-fold when parsed (design 3.2); what honest messages
- * need is below 256 KiB. */
+/* Cap of one decoded frame. A frame of 16 KiB can grow 72-fold when parsed (design 3.2); valid
+ * messages need less than 256 KiB. */
 #define ARENA_CAP (512 * 1024)
 
 struct arena {
     uint8_t *base;
     size_t used;
     size_t cap;
-    bool is_exhausted; /* it has said no since the last reset */
+    bool is_exhausted; /* an allocation has failed since the last reset */
 };
 
-/* TFE_ENOMEM. cap is at most ARENA_CAP. */
+/* Allocates an arena of cap bytes, at most ARENA_CAP. Returns 0 or TFE_ENOMEM. */
 int arena_init(struct arena *arena, size_t cap) TFE_MUST_CHECK;
 void arena_done(struct arena *arena);
 
-/* Aligned for every object type; NULL when the cap is reached. Not zeroed. */
+/* Returns n bytes aligned for every object type and not zeroed, or NULL if the cap is reached. */
 void *arena_take(struct arena *arena, size_t n);
 
 static inline void arena_reset(struct arena *arena)

@@ -12,7 +12,7 @@ uint64_t table_digest(const struct msg_row *rows, size_t n)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     for (size_t i = 0; i < n; i++) {
-        size_t len = strlen(rows[i].host) + 1; /* with the NUL */
+        size_t len = strlen(rows[i].host) + 1; /* length with the NUL */
         for (size_t k = 0; k < len; k++) {
             hash = add(hash, (uint8_t)rows[i].host[k]);
         }

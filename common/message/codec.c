@@ -1,4 +1,4 @@
-/* common/message/codec.c: any message from struct to bytes and back, along its rows. */
+/* common/message/codec.c: encodes and decodes any message by the field tables. */
 #include "common/message/codec.h"
 
 #include <string.h>
@@ -7,9 +7,9 @@
 #include "common/channel/seal.h"
 #include "common/message/codec_fields.h"
 
-/* --- values, and which of them are legal ------------------------------------------------------ */
+/* --- access to struct members, validation of values ------------------------------------------- */
 
-/* Copied, because it may be a double. */
+/* Copies the bits, because the member may be a double. */
 static uint64_t bits_at(const void *at)
 {
     uint64_t bits;
@@ -38,7 +38,7 @@ static void set_number(void *at, size_t size, uint64_t number)
     }
 }
 
-/* Copied, because pointers of any type lie there. */
+/* Copies the pointer, because its member may have any pointer type. */
 static const void *pointer_at(const void *at)
 {
     const void *pointer;
@@ -55,7 +55,7 @@ static bool is_legal_number(const struct codec_field *row, const ProtobufCFieldD
                             uint64_t number)
 {
     if (field->type == PROTOBUF_C_TYPE_DOUBLE) {
-        return (number >> 52 & 0x7ff) != 0x7ff; /* neither infinite nor no number */
+        return (number >> 52 & 0x7ff) != 0x7ff; /* rejects infinities and NaN */
     }
     if (field->type == PROTOBUF_C_TYPE_ENUM) {
         return protobuf_c_enum_descriptor_get_value(field->descriptor, (int)number) != NULL;
@@ -64,22 +64,22 @@ static bool is_legal_number(const struct codec_field *row, const ProtobufCFieldD
            (number == MSG_UNSET && row->absent == CODEC_UNSET);
 }
 
-/* n is its length, or any number above row->max. */
+/* Validates a text. n is its length, or any number above row->max. */
 static bool is_legal_text(const struct codec_field *row, const char *text, size_t n)
 {
     return n >= row->min && n <= row->max && (!row->is_legal || row->is_legal(text));
 }
 
-/* --- from struct to bytes --------------------------------------------------------------------- */
+/* --- encoding --------------------------------------------------------------------------------- */
 
-/* Where encoded bytes go. What does not fit is counted and not written, nor is what follows. */
+/* Output buffer. Bytes beyond its capacity are counted but not written. */
 struct out {
     uint8_t *at;
     size_t cap;
     size_t n;
 };
 
-/* How a field travels: the last three bits of the number before it. */
+/* Wire types of protobuf: the low three bits of a tag. */
 enum wire { WIRE_VARINT = 0, WIRE_EIGHT_BYTES = 1, WIRE_LENGTH = 2 };
 
 static void put_byte(struct out *out, uint8_t byte)
@@ -111,7 +111,7 @@ static void put_tag(struct out *out, const ProtobufCFieldDescriptor *field, enum
     put_varint(out, field->id << 3 | wire);
 }
 
-/* What is put between these two travels behind its length. */
+/* Begins a length-delimited field; end_length completes it. Returns the offset of the content. */
 static size_t begin_length(struct out *out, const ProtobufCFieldDescriptor *field)
 {
     put_tag(out, field, WIRE_LENGTH);
@@ -119,7 +119,8 @@ static size_t begin_length(struct out *out, const ProtobufCFieldDescriptor *fiel
     return out->n;
 }
 
-/* One byte was left for the length. No part and no list needs more than two. */
+/* Writes the length before the content. begin_length reserved one byte for it; a longer content
+ * moves by one. No part or list needs more than two bytes of length. */
 static void end_length(struct out *out, size_t begin)
 {
     size_t n = out->n - begin;
@@ -174,7 +175,7 @@ static bool put_text(const struct codec_field *row, const ProtobufCFieldDescript
     return is_legal_text(row, text, n);
 }
 
-/* Any bytes; none at all is absence. */
+/* Writes bytes of any value; an empty blob is encoded as absent. */
 static bool put_blob(const struct codec_field *row, const ProtobufCFieldDescriptor *field,
                      const char *m, struct out *out)
 {
@@ -253,8 +254,8 @@ static bool put_field(const struct codec_field *row, const ProtobufCFieldDescrip
     return false;
 }
 
-/* Appends m, a struct of the layout, but for the elements of a list that is_late. False: a value is
- * not legal; each one is looked at, full or not. */
+/* Appends m, a struct of the layout, except the elements of a list with is_late. Returns false if a
+ * value is invalid; validates every field even if the buffer is full. */
 static bool put(const struct codec_layout *layout, const char *m, struct out *out)
 {
     const ProtobufCFieldDescriptor *field = layout->descriptor->fields;
@@ -265,7 +266,7 @@ static bool put(const struct codec_layout *layout, const char *m, struct out *ou
     return is_legal;
 }
 
-/* Of Table.rows in tfe.proto. */
+/* Field number of Table.rows in tfe.proto. */
 #define TABLE_ROWS 4
 
 static bool put_row(const struct codec_layout *table, const struct msg_row *row, struct out *out)
@@ -275,7 +276,7 @@ static bool put_row(const struct codec_layout *table, const struct msg_row *row,
                     (const char *)row, out);
 }
 
-/* Of a table as many rows as fit, behind all else. */
+/* Encodes a message and, for a TABLE, as many rows as fit, after all other fields. */
 static int encode(const struct tfe_msg *msg, uint8_t *out, size_t out_cap, size_t *ret_n,
                   size_t *ret_rows)
 {
@@ -328,10 +329,10 @@ int codec_encode_table_chunk(const struct msg_table *whole, size_t first, uint8_
     return encode(&chunk, out, out_cap, ret_n, ret_rows);
 }
 
-/* --- from bytes to struct --------------------------------------------------------------------- */
+/* --- decoding --------------------------------------------------------------------------------- */
 
-/* The arena as protobuf-c's allocator. A zero lies behind all that it gives, so that a text ends
- * where protobuf-c puts its bytes. */
+/* protobuf-c's allocator on an arena. Each allocation is followed by a zero byte, which terminates
+ * texts in place. */
 static void *pb_alloc(void *arena, size_t n)
 {
     char *p = arena_take(arena, n + 1);
@@ -343,18 +344,19 @@ static void *pb_alloc(void *arena, size_t n)
 
 static void pb_free(void *arena, void *p)
 {
-    (void)arena; /* all at once, by arena_reset */
+    (void)arena; /* arena_reset frees all allocations */
 }
 
 static int take(const struct codec_layout *layout, struct arena *arena, const char *pb, char *m);
 
-/* Whether the sender has said it: a number or text that is optional. */
+/* True if an optional number or text was present on the wire. */
 static bool is_there(const ProtobufCFieldDescriptor *field, const char *pb)
 {
     return *(const protobuf_c_boolean *)(pb + field->quantifier_offset);
 }
 
-/* Left out it is 0 in protobuf-c's struct. Nothing in there is narrower than 32 bits. */
+/* Decodes a number. An absent one is 0 in protobuf-c's struct, whose members have at least 32
+ * bits. */
 static bool take_number(const struct codec_field *row, const ProtobufCFieldDescriptor *field,
                         const char *pb, char *m)
 {
@@ -365,13 +367,14 @@ static bool take_number(const struct codec_field *row, const ProtobufCFieldDescr
     } else if (row->absent == CODEC_UNSET && !is_there(field, pb)) {
         number = MSG_UNSET;
     } else if (row->absent == CODEC_UNSET && number == MSG_UNSET) {
-        return false; /* nobody says that nothing is said */
+        return false; /* the sentinel for "absent" is invalid on the wire */
     }
     set_number(m + row->at, row->size, number);
     return is_legal_number(row, field, number);
 }
 
-/* *at becomes the text. */
+/* Sets *at to the text in bytes. Replaces control characters in prose. Returns false if the text is
+ * invalid. */
 static bool take_bytes(const struct codec_field *row, const ProtobufCBinaryData *bytes, void *at)
 {
     const char *text = bytes->len ? (const char *)bytes->data : "";
@@ -387,7 +390,7 @@ static bool take_bytes(const struct codec_field *row, const ProtobufCBinaryData 
     return is_legal_text(row, text, bytes->len);
 }
 
-/* Left out it has no bytes in protobuf-c's struct. */
+/* Decodes a text. An absent one has length 0 in protobuf-c's struct. */
 static bool take_text(const struct codec_field *row, const ProtobufCFieldDescriptor *field,
                       const char *pb, char *m)
 {
@@ -404,7 +407,7 @@ static bool take_blob(const struct codec_field *row, const ProtobufCFieldDescrip
     return bytes->len >= row->min && bytes->len <= row->max;
 }
 
-/* n structs in the arena, from as many of protobuf-c's; pointers to those lie at pbs. */
+/* Decodes n protobuf-c structs, to which pbs points, into an array in the arena. */
 static int take_parts(const struct codec_layout *part, struct arena *arena, const char *pbs,
                       size_t n, void *ret)
 {
@@ -472,7 +475,7 @@ static int take_field(const struct codec_field *row, const ProtobufCFieldDescrip
     return TFE_EPROTO;
 }
 
-/* Into m, which is all zeros. */
+/* Decodes all fields into m, which must be zeroed. */
 static int take(const struct codec_layout *layout, struct arena *arena, const char *pb, char *m)
 {
     const ProtobufCFieldDescriptor *field = layout->descriptor->fields;

@@ -1,28 +1,29 @@
-/* common/message/codec_fields.c: the rows (PROTOCOL.md section 5), message by message. */
+/* common/message/codec_fields.c: the field tables of all messages (PROTOCOL.md section 5). */
 #include "common/message/codec_fields.h"
 
 #include "common/base/id.h"
 #include "common/message/codec_text.h"
 #include "tfe.pb-c.h"
 
-/* Every trainer of every node. */
+/* Maximum number of trainers: MSG_NPROC_MAX on each of MSG_NODES_MAX nodes. */
 #define WORLD_MAX (MSG_NODES_MAX * MSG_NPROC_MAX)
-#define CODE_MAX 255   /* of an exit status */
-#define SIGNAL_MAX 128 /* no system numbers them higher */
-#define STATE_MAX 64   /* a word */
+#define CODE_MAX 255   /* maximum exit status */
+#define SIGNAL_MAX 128 /* maximum signal number on any supported system */
+#define STATE_MAX 64   /* maximum length of a one-word text */
 
-/* --- what a row is made of -------------------------------------------------------------------- */
+/* --- macros for table rows -------------------------------------------------------------------- */
 
-/* A field of struct msg_MESSAGE: its number in tfe.proto, its member, what it may hold, and then
- * (if it is not 0 or "") how its absence shows. The member's name is the field's name. */
+/* A field of struct msg_MESSAGE: number in tfe.proto, member (whose name is the field's name),
+ * range and, unless it is 0 or "", the value that means "absent". */
 #define FIELD(message, number, member, ...) FIELD_AS(message, number, member, #member, __VA_ARGS__)
 
-/* The same where the names differ, or the member lies deeper: rows may come from a list that
- * several structs share, as TFE_EPOCH_TIMES does. */
+/* FIELD for a field whose name differs from the member's, or whose member is nested.
+ * TFE_EPOCH_TIMES and JOB_SPEC_FIELDS generate such rows. */
 #define FIELD_AS(message, number, member, name, ...)                                               \
     ROW(message, number, member, name, sizeof(MEMBER(message, member)), __VA_ARGS__)
 
-/* The member is a struct msg_MEMBER; points to one, or is NULL. */
+/* PART: the member is an embedded struct msg_MEMBER. PART_OR_NULL: the member points to one, or is
+ * NULL. */
 #define PART(message, number, member)                                                              \
     ROW(message, number, member, #member, sizeof(MEMBER(message, member)), .kind = CODEC_PART,     \
         .part = (&member##_layout))
@@ -30,7 +31,7 @@
     ROW(message, number, member, #member, sizeof(*MEMBER(message, member)), .kind = CODEC_PART,    \
         .part = (&member##_layout), .absent = CODEC_NULL)
 
-/* The member points to n_MEMBER elements, FEW to MANY. */
+/* LIST: the member points to n_MEMBER elements; the count is limited to FEW..MANY. */
 #define LIST(message, number, member, few_, many_, ...)                                            \
     ROW(message, number, member, #member, sizeof(*MEMBER(message, member)), .kind = CODEC_LIST,    \
         .beside = offsetof(struct msg_##message, n_##member), .few = (few_), .many = (many_),      \
@@ -54,29 +55,29 @@
 #define RUN FROM_TO(1, MSG_RUN_MAX)
 #define STEP UP_TO(MSG_STEP_MAX)
 #define DURATION UP_TO(MSG_DURATION_MAX_MS)
-/* A duration that something waits for again and again: 0 would be a busy loop. */
+/* Duration of a periodic timer. 0 is rejected, because it would cause a busy loop. */
 #define PERIOD FROM_TO(1, MSG_DURATION_MAX_MS)
 #define NODES FROM_TO(1, MSG_NODES_MAX)
 #define NPROC FROM_TO(1, MSG_NPROC_MAX)
 #define WORLD FROM_TO(1, WORLD_MAX)
 #define PORT FROM_TO(1, UINT16_MAX)
-/* Kernels give positive 32-bit numbers. */
+/* Process ids. Kernels assign positive 32-bit numbers. */
 #define PID FROM_TO(1, INT32_MAX)
 #define PID_OR_0 UP_TO(INT32_MAX)
 #define FLAG UP_TO(1)
-#define REAL UP_TO(UINT64_MAX) /* finite, by its type */
-#define ENUM UP_TO(UINT32_MAX) /* the descriptor knows which */
+#define REAL UP_TO(UINT64_MAX) /* is_legal_number rejects NaN and infinities */
+#define ENUM UP_TO(UINT32_MAX) /* the descriptor defines the valid values */
 
 #define TEXT(least, most, is_legal_)                                                               \
     .kind = CODEC_TEXT, .is_legal = (is_legal_), FROM_TO(least, most)
-/* … of each text of a list. */
+/* Limits of each text in a list. */
 #define TEXT_OF(least, most, is_legal_) .is_legal = (is_legal_), FROM_TO(least, most)
 #define ID TEXT(1, TFE_ID_MAX, id_is_valid)
 #define HOST TEXT(1, TFE_HOST_MAX, is_host)
 #define LABEL TEXT(0, TFE_ID_MAX, is_id_or_empty)
-/* One or more labels of nodes, as a list for people. */
+/* One or more node labels, formatted for display. */
 #define NODES_NAMED(least) TEXT(least, TFE_LABEL_MAX, is_line)
-/* A node's id or its label. */
+/* Id or label of a node. */
 #define NODE ID
 #define SENTENCE TEXT(0, MSG_SENTENCE_MAX, NULL)
 
@@ -96,7 +97,7 @@
     }
 #define PART_LAYOUT(message) static const struct codec_layout message##_layout = LAYOUT(message)
 
-/* --- messages of an agent --------------------------------------------------------------------- */
+/* --- messages of agents ----------------------------------------------------------------------- */
 
 FIELDS(renew) = {FIELD(renew, 1, number, NUMBER), FIELD(renew, 2, idle_ms, DURATION),
                  FIELD(renew, 3, others_ended, FLAG)};
@@ -133,7 +134,7 @@ FIELDS(running) = {
 };
 PART_LAYOUT(running);
 
-/* What the job wants: the table's rows (job_spec.h), wherever they stand in it. */
+/* Rows of JOIN generated from the job settings (job_spec.h). */
 #define SPEC_COUNT(least, most) FROM_TO(least, most)
 #define SPEC_DURATION(least, most) FROM_TO(least, most)
 #define SPEC_FLAG(least, most) FLAG
@@ -165,8 +166,7 @@ FIELDS(join) = {
     FIELD(join, 43, role, ENUM, TOLD_BY(join, has_role)),
     FIELD(join, 44, evaluates, FLAG),
     FIELD(join, 45, restart, COUNTED_OR_0),
-    JOB_SPEC_FIELDS(SPEC_ROW) /**/
-};
+    JOB_SPEC_FIELDS(SPEC_ROW)};
 
 FIELDS(memory) = {
     FIELD(memory, 1, bytes, COUNTED_OR_0),
@@ -179,7 +179,7 @@ FIELDS(ready) = {
     FIELD(ready, 1, epoch, EPOCH),
     FIELD(ready, 2, host, HOST),
     PORTS(ready, 3),
-    /* 0: it holds none. */
+    /* 0 if the node holds no table. */
     FIELD(ready, 4, table_digest, NUMBER),
     FIELD(ready, 5, answering, FLAG),
     FIELD(ready, 6, tensorflow, ID, OR_NULL),
@@ -248,7 +248,7 @@ FIELDS(notice) = {
     FIELD(notice, 5, interrupted, FLAG),
 };
 
-/* --- messages of the server ------------------------------------------------------------------- */
+/* --- messages of the server to agents --------------------------------------------------------- */
 
 FIELDS(stop) = {
     FIELD(stop, 1, epoch, EPOCH),
@@ -259,7 +259,7 @@ FIELDS(stop) = {
     FIELD(stop, 6, in_memory, FLAG),
 };
 FIELDS(noted) = {FIELD(noted, 1, epoch, EPOCH)};
-FIELDS(lease_ended) = {FIELD(lease_ended, 1, epoch, EPOCH_OR_0)}; /* 0: there was none */
+FIELDS(lease_ended) = {FIELD(lease_ended, 1, epoch, EPOCH_OR_0)}; /* 0 if the job has no epoch */
 FIELDS(refused) = {FIELD(refused, 1, code, ENUM), FIELD(refused, 2, sentence, SENTENCE)};
 
 FIELDS(welcome) = {
@@ -299,7 +299,7 @@ FIELDS(table) = {
     FIELD(table, 1, epoch, EPOCH),
     FIELD(table, 2, world, WORLD),
     FIELD(table, 3, base_digest, NUMBER),
-    /* On the wire they come last (put_row). */
+    /* The rows are encoded last (put_row). */
     LIST(table, 4, rows, 0, MSG_ROWS_PER_CHUNK, .part = &row_layout, .is_late = true),
     FIELD(table, 5, turned, FLAG),
 };
@@ -312,7 +312,7 @@ FIELDS(start) = {
     FIELD(start, 5, nodes, NODES),
     FIELD(start, 6, cause, ENUM),
     FIELD(start, 7, table_digest, NUMBER),
-    /* 0: the one told before stands. */
+    /* 0 if the fence is unchanged. */
     FIELD(start, 8, fence_ms, DURATION),
     FIELD(start, 30, evaluates, FLAG),
 };
@@ -341,7 +341,7 @@ FIELDS(save) = {
     FIELD(save, 4, in_memory, FLAG),
 };
 
-/* --- ctl and server --------------------------------------------------------------------------- */
+/* --- messages between tfe-ctl and the server -------------------------------------------------- */
 
 FIELDS(status) = {
     FIELD(status, 1, job, ID, OR_NULL),
@@ -353,7 +353,7 @@ FIELDS(drain) = {FIELD(drain, 1, node, NODE), FIELD(drain, 2, within_ms, DURATIO
 FIELDS(grow) = {FIELD(grow, 1, job, ID)};
 FIELDS(forget) = {FIELD(forget, 1, job, ID)};
 FIELDS(evict) = {FIELD(evict, 1, node, NODE), FIELD(evict, 2, for_ms, DURATION)};
-FIELDS(done) = {{.name = NULL}}; /* C has no empty array */
+FIELDS(done) = {{.name = NULL}}; /* placeholder: C has no empty array */
 FIELDS(epochs) = {FIELD(epochs, 1, job, ID)};
 FIELDS(backup) = {FIELD(backup, 1, name, ID)};
 
@@ -365,7 +365,7 @@ FIELDS(status_job) = {
     FIELD(status_job, 1, job, ID),
     FIELD(status_job, 2, phase, TEXT(0, STATE_MAX, is_line)),
     FIELD(status_job, 3, run, UP_TO(MSG_RUN_MAX)),
-    /* 0: none yet. */
+    /* 0 if the job has no epoch. */
     FIELD(status_job, 4, epoch, EPOCH_OR_0),
     FIELD(status_job, 5, min_nodes, NODES),
     FIELD(status_job, 6, max_nodes, NODES),
@@ -447,7 +447,7 @@ FIELDS(epoch_row) = {
     FIELD_AS(epoch_row, 7 + EPOCH_##NAME, at[EPOCH_##NAME].ms, #name "_ms", UP_TO(INT64_MAX)),
     TFE_EPOCH_TIMES(EPOCH_TIME)
 #undef EPOCH_TIME
-    /* Left out: not known, or not yet. */
+    /* Absent if unknown or not yet known. */
     FIELD(epoch_row, 15, saved_step, STEP, TOLD_BY(epoch_row, has_saved)),
     FIELD(epoch_row, 16, lost_steps, STEP, TOLD_BY(epoch_row, has_lost)),
     FIELD(epoch_row, 17, over, FLAG),
@@ -456,7 +456,7 @@ FIELDS(epoch_row) = {
 
 #define SCOPE TEXT(1, MSG_SCOPE_MAX, is_scope)
 #define KEY_LABEL LABEL
-#define KEY ID /* of a key: its id or its label */
+#define KEY ID /* id or label of a key */
 
 FIELDS(token_create) = {
     FIELD(token_create, 1, role, FROM_TO(1, 3)),
@@ -626,7 +626,7 @@ FIELDS(series_row) = {
     FIELD(series_row, 8, value, REAL),
 };
 
-/* --- the pool --------------------------------------------------------------------------------- */
+/* --- messages of the pool --------------------------------------------------------------------- */
 
 #define WORDS(message, number, member, few)                                                        \
     LIST(message, number, member, few, MSG_WORDS_MAX, TEXT_OF(0, MSG_WORD_MAX, is_any))
@@ -769,7 +769,7 @@ FIELDS(resume) = {FIELD(resume, 1, job, ID)};
 FIELDS(cancel) = {FIELD(cancel, 1, job, ID)};
 FIELDS(rerun) = {FIELD(rerun, 1, job, ID)};
 
-/* --- by number -------------------------------------------------------------------------------- */
+/* --- lookup by message type ------------------------------------------------------------------- */
 
 const struct codec_layout *codec_layout_of(enum tfe_msg_type type)
 {

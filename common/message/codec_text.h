@@ -1,4 +1,4 @@
-/* common/message/codec_text.h: which texts the rows of codec_fields.c take. Private to it. */
+/* common/message/codec_text.h: validators of the text fields in codec_fields.c. Private to it. */
 #ifndef TFE_COMMON_MESSAGE_CODEC_TEXT_H
 #define TFE_COMMON_MESSAGE_CODEC_TEXT_H
 
@@ -13,8 +13,8 @@
 #define METRIC_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._/-"
 #define SCOPE_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_*"
 
-/* Names and addresses, IPv6 with zone included. Nothing that would need quoting in TF_CONFIG's
- * JSON. */
+/* True for host names and addresses, including IPv6 with zone. No permitted character needs quoting
+ * in TF_CONFIG's JSON. */
 static inline bool is_host(const char *text)
 {
     return text[strspn(text, HOST_CHARACTERS)] == '\0';
@@ -28,7 +28,7 @@ static inline bool is_line(const char *text)
     return *text == '\0';
 }
 
-/* A pattern of jobs: an id in which '*' is any run of characters. */
+/* True for a job pattern: an id in which '*' matches any run of characters. */
 static inline bool is_scope(const char *text)
 {
     return text[strspn(text, SCOPE_CHARACTERS)] == '\0';
@@ -44,15 +44,15 @@ static inline bool is_id_or_empty(const char *text)
     return text[0] == '\0' || id_is_valid(text);
 }
 
-/* As the kernel hands it to a program: nothing is replaced. */
+/* Accepts any text: words of a command are passed to the kernel unchanged. */
 static inline bool is_any(const char *text)
 {
     (void)text;
     return true;
 }
 
-/* K=V of visible characters but commas, which stand between labels in texts. A leading '@' marks
- * labels that the server itself adds. */
+/* True for K=V of visible characters without commas, which separate labels in texts. A leading '@'
+ * is reserved for labels that the server adds. */
 static inline bool is_label(const char *text)
 {
     const char *at = text;
@@ -62,7 +62,7 @@ static inline bool is_label(const char *text)
     return *at == '\0' && *text != '=' && *text != '@' && strchr(text, '=');
 }
 
-/* ROLE:K=V. */
+/* True for ROLE:K=V. */
 static inline bool is_role_label(const char *text)
 {
     size_t n = strcspn(text, ":");

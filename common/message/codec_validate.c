@@ -1,5 +1,4 @@
-/* common/message/codec_validate.c: what no row can say alone: whether the fields of a message
- * agree. */
+/* common/message/codec_validate.c: consistency checks between the fields of a message. */
 #include "common/message/codec_fields.h"
 
 static bool is_sound_join(const struct msg_join *m)
@@ -26,7 +25,7 @@ static bool is_sound_table(const struct msg_table *m)
     return i == m->n_rows;
 }
 
-/* Bytes within the whole, or why there are none. */
+/* A chunk has either bytes within the bundle or an error text. */
 static bool is_sound_chunk(const struct msg_chunk *m)
 {
     if (m->n_data == 0) {

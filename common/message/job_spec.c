@@ -1,4 +1,5 @@
-/* common/message/job_spec.c: what a job wants: one struct, and one table of its fields. */
+/* common/message/job_spec.c: defaults, validation and comparison of job settings by the table of
+ * job_spec.h. */
 #include "common/message/job_spec.h"
 
 #include <string.h>
@@ -57,7 +58,7 @@ static bool flag_of(const struct job_spec *spec, const struct job_spec_field *fi
     return *(const bool *)(const void *)((const char *)spec + field->offset);
 }
 
-/* Counts and durations alone are wishes, and have ranges. */
+/* Returns a COUNT or DURATION; only these have ranges and can be WISH fields. */
 static uint32_t *number(struct job_spec *spec, const struct job_spec_field *field)
 {
     return (void *)((char *)spec + field->offset);

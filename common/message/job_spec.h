@@ -1,7 +1,6 @@
-/* common/message/job_spec.h: what a job wants: one struct, and one table of its fields. JOIN's
- * bytes, range checks, the record and its columns, and the options of both programs follow the
- * table, so that a new field is a line here, a field in tfe.proto and what the core makes of it.
- * Pure. */
+/* common/message/job_spec.h: the settings of a job: one struct and one table of its fields. The
+ * encoding of JOIN, range checks, the stored record and the options of both programs follow the
+ * table, so a new field needs a row here, a field in tfe.proto and its rule in the core. Pure. */
 #ifndef TFE_COMMON_MESSAGE_JOB_SPEC_H
 #define TFE_COMMON_MESSAGE_JOB_SPEC_H
 
@@ -11,28 +10,28 @@
 
 #include "common/base/range.h"
 
-/* What follows where a trainer ends, by its role, each an enum tfe_restart_policy: two bits for
- * enum tfe_task 0, the lowest, and so on. */
+/* Restart policies by role: two bits (enum tfe_restart_policy) per enum tfe_task, lowest task
+ * first. */
 #define JOB_RESTART_MAX 0xffu
-/* … the same one for all roles. */
+/* The same restart policy for all roles. */
 #define JOB_RESTART_ALL(policy) ((uint32_t)(policy)*0x55u)
 
-/* How a field is kept, said and checked. */
+/* How a field is stored, encoded and validated. */
 enum job_spec_kind {
     JOB_SPEC_COUNT,    /* uint32_t */
-    JOB_SPEC_DURATION, /* uint32_t, in ms */
+    JOB_SPEC_DURATION, /* uint32_t in milliseconds */
     JOB_SPEC_FLAG,     /* bool */
-    JOB_SPEC_DIGEST    /* uint64_t, any; 0: not known */
+    JOB_SPEC_DIGEST    /* uint64_t with any value; 0 if unknown */
 };
 
-/* Who decides it. SAME: all agents of a job have to bring the same. WISH: the agent that opens the
- * job, and where that says nothing (MSG_UNSET) the server's setting. FIRST: the agent that opens
- * it. */
+/* Who decides the value of a field. SAME: all agents of a job must send the same value. WISH: the
+ * agent that opens the job, else (MSG_UNSET) the server's setting. FIRST: the agent that opens the
+ * job. */
 enum job_spec_who { JOB_SPEC_SAME, JOB_SPEC_WISH, JOB_SPEC_FIRST };
 
-/* X(member, type, kind, who, least, most, setting of a server that was given none, JOIN's tag);
- * where it is an option, also: the setting as a text, the option, its argument and help. A WISH is
- * an option of both programs, the others of tfe-agent. */
+/* X(member, type, kind, who, minimum, maximum, default of the server's setting, tag in JOIN,
+ * default as text, option, argument, help). A WISH is an option of both programs, any other field
+ * an option of tfe-agent. */
 #define JOB_SPEC_OPTIONS(X)                                                                        \
     X(nproc, uint32_t, COUNT, SAME, 1, MSG_NPROC_MAX, 1, 6, "1", "nproc-per-node", "N",            \
       "trainers on this node")                                                                     \
@@ -74,11 +73,12 @@ enum job_spec_who { JOB_SPEC_SAME, JOB_SPEC_WISH, JOB_SPEC_FIRST };
     X(min_nodes, uint32_t, COUNT, SAME, 1, MSG_NODES_MAX, 1, 4, NULL)                              \
     X(max_nodes, uint32_t, COUNT, SAME, 1, MSG_NODES_MAX, 1, 5, NULL)                              \
     JOB_SPEC_OPTIONS(X)                                                                            \
-    /* --grow now: at once, and without a checkpoint. no_grow is never, neither of them auto. */   \
+    /* --grow now: grow at once, without a checkpoint. no_grow is --grow never; neither flag is    \
+     * --grow auto. */                                                                             \
     X(grow_now, bool, FLAG, FIRST, 0, 1, 0, 26, NULL)                                              \
-    /* --restart-policy, of each role: job_restart_policy. */                                      \
+    /* --restart-policy of each role, encoded as in job_restart_policy. */                         \
     X(restart_policies, uint32_t, COUNT, FIRST, 0, JOB_RESTART_MAX, 0, 63, NULL)                   \
-    /* Of script and arguments: tells a late node from a new run. */                               \
+    /* Digest of script and arguments; distinguishes a late node from a new run. */                \
     X(script_digest, uint64_t, DIGEST, FIRST, 0, 0, 0, 13, NULL)
 
 struct job_spec {
@@ -88,38 +88,41 @@ struct job_spec {
 };
 
 struct job_spec_field {
-    const char *name; /* of the member, and of the record's column */
+    const char *name; /* name of the member, and of the column in the record */
     size_t offset;
     enum job_spec_kind kind;
     enum job_spec_who who;
-    uint32_t least, most; /* COUNT, DURATION */
+    uint32_t least, most; /* range of a COUNT or DURATION */
     uint32_t setting;
-    uint8_t tag; /* in JOIN */
+    uint8_t tag; /* field number in JOIN */
 };
 
 #define JOB_SPEC_PLUS_ONE(...) +1
 #define JOB_SPEC_N (0 JOB_SPEC_FIELDS(JOB_SPEC_PLUS_ONE))
 extern const struct job_spec_field job_spec_fields[JOB_SPEC_N];
 
-/* Whether a job that is handed in may set the option of tfe-agent with these n bytes as its name:
- * what it wishes, and no place or person of the machine that it comes to. Sizes and roles are
- * fields of such a job, and no options. */
+/* True if a submitted job may set the tfe-agent option whose name is these n bytes: settings of the
+ * job, but nothing that concerns paths or users of the machine. Sizes and roles are fields of the
+ * submission, not options. */
 bool job_option_is_free(const char *name, size_t n);
 
-/* Of one role; and policies with this one for it. */
+/* job_restart_policy returns the policy of one task; job_restart_set returns policies with one
+ * task's policy replaced. */
 uint32_t job_restart_policy(uint32_t policies, uint32_t task);
 uint32_t job_restart_set(uint32_t policies, uint32_t task, uint32_t policy);
 
-/* The job succeeds with all of its workers, and not with its first trainer. */
+/* True if the job succeeds when all its workers have exited with status 0, not only its first
+ * trainer. */
 bool job_takes_all(const struct job_spec *spec);
 
-/* One of one trainer on one node; nobody has a wish. */
+/* Initialises a job of one trainer on one node, with MSG_UNSET in every WISH field. */
 void job_spec_init(struct job_spec *spec);
-/* Wishes that are open take the value that they have in settings. */
+/* Replaces each WISH field that is MSG_UNSET by its value in settings. */
 void job_spec_fill(struct job_spec *spec, const struct job_spec *settings);
-/* Whether each field is in its range (an open wish is), and min_nodes is at most max_nodes. */
+/* True if each field is within its range (MSG_UNSET is, in a WISH field) and min_nodes <=
+ * max_nodes. */
 bool job_spec_is_sound(const struct job_spec *spec);
-/* Whether they agree in all that is SAME. */
+/* True if both agree in all SAME fields. */
 bool job_spec_agrees(const struct job_spec *a, const struct job_spec *b);
 
 #endif

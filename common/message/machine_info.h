@@ -1,4 +1,4 @@
-/* common/message/machine_info.h: what a node says of its machine. Pure. */
+/* common/message/machine_info.h: what a node reports about its machine. Pure. */
 #ifndef TFE_COMMON_MESSAGE_MACHINE_INFO_H
 #define TFE_COMMON_MESSAGE_MACHINE_INFO_H
 
@@ -7,27 +7,27 @@
 
 #include "common/message/msg_enums.h"
 
-/* What a node's machine is. A text that is NULL, or a number that is 0, is not known. */
+/* FACTS: the hardware and platform of a node. NULL or 0 means unknown. */
 struct msg_facts {
-    uint32_t cores; /* that its trainers may use */
+    uint32_t cores; /* CPU cores that the node's trainers may use */
     uint64_t memory_mib;
     uint32_t gpus;
-    const char *gpu; /* name of the first; texts have at most TFE_LABEL_MAX bytes */
+    const char *gpu; /* name of the first GPU; all texts have at most TFE_LABEL_MAX bytes */
     uint64_t gpu_memory_mib;
-    const char *tensorflow; /* tfe_id: its version */
-    const char *cloud;      /* "aws", "gce", "azure" */
+    const char *tensorflow; /* TensorFlow version, a tfe_id */
+    const char *cloud;      /* cloud provider: "aws", "gce", "azure" */
     const char *zone;
-    const char *instance; /* type, as the cloud calls it */
+    const char *instance; /* instance type, in the cloud's own terms */
     bool has_spot;
-    bool is_spot; /* the cloud may take it back */
+    bool is_spot; /* the cloud may preempt the machine */
 };
 
-/* How a node is doing. Not known: 0. */
+/* VITALS: current load and performance of a node. 0 means unknown. */
 struct msg_vitals {
-    uint32_t load_milli; /* of one minute, times 1000 */
-    uint64_t free_mib;   /* memory that could be had */
-    uint64_t step_us;    /* what a step takes, in the epoch that runs */
-    uint64_t work_us;    /* for so long its trainers' threads work for one, or want to */
+    uint32_t load_milli; /* load average of one minute, times 1000 */
+    uint64_t free_mib;   /* available memory */
+    uint64_t step_us;    /* duration of one step in the running epoch */
+    uint64_t work_us; /* CPU time per step during which the trainers' threads run or are runnable */
     enum tfe_standby standby;
 };
 

@@ -1,5 +1,5 @@
-/* common/message/msg.c: names of messages and of their enumerated values, and what they are about.
- */
+/* common/message/msg.c: names of messages and of their enumerated values, and the job that a
+ * message names. */
 #include "common/message/msg.h"
 
 const char *msg_type_name(enum tfe_msg_type type)
@@ -14,7 +14,7 @@ const char *msg_type_name(enum tfe_msg_type type)
     return "?";
 }
 
-/* Each list becomes one switch; a number that no build knows falls out of it. */
+/* Generates one switch per enum; an unknown value falls through to "?". */
 #define NAME_OF(NAME, number, name)                                                                \
     case number:                                                                                   \
         return name;

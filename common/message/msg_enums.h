@@ -1,5 +1,5 @@
-/* common/message/msg_enums.h: which messages the protocol has, and the words that their fields
- * hold. Pure. */
+/* common/message/msg_enums.h: the message types of the protocol and the enumerated values of their
+ * fields. Pure. */
 #ifndef TFE_COMMON_MESSAGE_MSG_ENUMS_H
 #define TFE_COMMON_MESSAGE_MSG_ENUMS_H
 
@@ -7,9 +7,9 @@
 
 #include "common/base/range.h"
 
-/* Type byte of each message, its name, and who may send it: A agent to server, S server to agent or
- * to ctl, Q a query of ctl's (observer or admin), O an operator's order (admin). Numbers are never
- * used again. */
+/* Type byte of each message, its name, and its permitted sender: A an agent, S the server (to an
+ * agent or tfe-ctl), Q tfe-ctl with a query (observer or admin), O tfe-ctl with an operator's order
+ * (admin). Numbers are never reused. */
 #define TFE_MSGS(X)                                                                                \
     X(JOIN, join, 1, A)                                                                            \
     X(RENEW, renew, 2, A)                                                                          \
@@ -107,7 +107,7 @@ enum tfe_msg_type {
 #undef TFE_MSG_ENUM
 };
 
-/* Why the server refuses. Stable numbers; the name is what logs and PROTOCOL.md say. */
+/* Why the server refuses a request. Numbers are stable; logs and PROTOCOL.md use the name. */
 #define TFE_REFUSALS(X)                                                                            \
     X(REFUSAL_NOT_AUTHORISED, 1, "not_authorised")                                                 \
     X(REFUSAL_BAD_REQUEST, 2, "bad_request")                                                       \
@@ -126,7 +126,7 @@ enum tfe_msg_type {
 
 enum tfe_refusal { TFE_REFUSALS(TFE_ENUMERATOR) };
 
-/* Why an epoch began; the words that users see in tables and JSON. */
+/* Why an epoch began. Tables and JSON show the name. */
 #define TFE_CAUSES(X)                                                                              \
     X(CAUSE_START, 1, "start")                                                                     \
     X(CAUSE_NODE_LOST, 2, "node_lost")                                                             \
@@ -140,10 +140,10 @@ enum tfe_refusal { TFE_REFUSALS(TFE_ENUMERATOR) };
 
 enum tfe_cause { TFE_CAUSES(TFE_ENUMERATOR) };
 
-/* What is kept of an epoch's time, in the order in which it comes. DETECTED: the reason for the
- * epoch was seen. STOPPED: STOP to the epoch before. GATHERED: its members were READY. COMMITTED:
- * it was durable. STARTED: its first START. LISTENING: all members said so. PROGRESSED: the first
- * step was told. ENDED: its own STOP, or the job's end. */
+/* Timestamps of an epoch in chronological order. DETECTED: the reason for the epoch was detected.
+ * STOPPED: STOP was sent for the epoch before. GATHERED: its members were READY. COMMITTED: it was
+ * durable. STARTED: its first START was sent. LISTENING: all members reported LISTENING.
+ * PROGRESSED: the first step was reported. ENDED: its own STOP was sent, or the job ended. */
 #define TFE_EPOCH_TIMES(X)                                                                         \
     X(DETECTED, detected)                                                                          \
     X(STOPPED, stopped)                                                                            \
@@ -161,7 +161,8 @@ enum tfe_epoch_time {
         EPOCH__TIMES
 };
 
-/* How it ended for a node: its job's result, or that it was drained from a job that goes on. */
+/* Result for a node: that of its job or, for a node that was drained from a running job,
+ * DRAINED. */
 #define TFE_RESULTS(X)                                                                             \
     X(RESULT_SUCCEEDED, 1, "succeeded")                                                            \
     X(RESULT_FAILED, 2, "failed")                                                                  \
@@ -170,8 +171,8 @@ enum tfe_epoch_time {
 
 enum tfe_result { TFE_RESULTS(TFE_ENUMERATOR) };
 
-/* The state of a job: the one word that tables, JSON, pages, events and conditions (capitalised)
- * show; docs/design.md, section 12.1, defines them. */
+/* The state of a job, shown in tables, JSON, pages, events and (capitalised) conditions.
+ * docs/design.md, section 12.1, defines each state. */
 #define TFE_JOB_STATES(X)                                                                          \
     X(STATE_WAITING, 1, "waiting")                                                                 \
     X(STATE_STARTING, 2, "starting")                                                               \
@@ -185,31 +186,31 @@ enum tfe_result { TFE_RESULTS(TFE_ENUMERATOR) };
 
 enum tfe_job_state { TFE_JOB_STATES(TFE_ENUMERATOR) };
 
-/* True for states that no event but a new run leaves. */
+/* True if the state is final: only a new run leaves it. */
 static inline bool msg_job_is_over(enum tfe_job_state state)
 {
     return state == STATE_SUCCEEDED || state == STATE_FAILED || state == STATE_CANCELLED;
 }
 
-/* What becomes of the interpreters that wait to be trainers, all of a node's together. */
+/* State of the standby interpreters of a node, all of them together. */
 #define TFE_STANDBYS(X)                                                                            \
-    X(WARMTH_NONE, 0, "none")           /* not wanted, or it is the trainer now */                 \
-    X(WARMTH_IMPORTING, 1, "importing") /* one of them at least */                                 \
+    X(WARMTH_NONE, 0, "none")           /* standbys are disabled, or all have become trainers */   \
+    X(WARMTH_IMPORTING, 1, "importing") /* at least one standby imports */                         \
     X(WARMTH_WARM, 2, "warm")                                                                      \
-    X(WARMTH_COLD, 3, "cold") /* wanted, and not to be had: trainers start cold */
+    X(WARMTH_COLD, 3, "cold") /* standbys are enabled but failed: trainers start cold */
 
 enum tfe_standby { TFE_STANDBYS(TFE_ENUMERATOR) };
 
-/* Why a node of the pool is to leave it. */
+/* Why a node leaves the pool. */
 #define TFE_OUTS(X)                                                                                \
     X(OUT_NOT, 0, "stays")                                                                         \
-    X(OUT_IDLE, 1, "idle")       /* it had no job for as long as it wished */                      \
-    X(OUT_DRAINED, 2, "drained") /* an operator said so … */                                     \
-    X(OUT_EVICTED, 3, "evicted") /* … and that it is to be at once */
+    X(OUT_IDLE, 1, "idle")       /* the node had no job for its idle_exit_ms */                    \
+    X(OUT_DRAINED, 2, "drained") /* an operator drained the node */                                \
+    X(OUT_EVICTED, 3, "evicted") /* an operator evicted the node, which leaves at once */
 
 enum tfe_out { TFE_OUTS(TFE_ENUMERATOR) };
 
-/* How much an event is somebody's business. */
+/* Severity of an event. */
 #define TFE_EVENT_LEVELS(X)                                                                        \
     X(EVENT_INFO, 0, "info")                                                                       \
     X(EVENT_WARN, 1, "warn")                                                                       \
@@ -217,20 +218,19 @@ enum tfe_out { TFE_OUTS(TFE_ENUMERATOR) };
 
 enum tfe_event_level { TFE_EVENT_LEVELS(TFE_ENUMERATOR) };
 
-/* What a node is to its job at this moment; the words of `tfe-ctl status`. */
+/* State of a node within its job, as shown by `tfe-ctl status`. */
 #define TFE_ROLES(X)                                                                               \
     X(ROLE_MEMBER, 1, "member")                                                                    \
     X(ROLE_SPARE, 2, "spare")                                                                      \
-    X(ROLE_PREPARING, 3, "preparing") /* not READY for what comes next */                          \
+    X(ROLE_PREPARING, 3, "preparing") /* not READY for the next epoch */                           \
     X(ROLE_LEAVING, 4, "leaving")                                                                  \
-    X(ROLE_WAITING, 5, "waiting") /* READY; nothing runs */                                        \
-    X(ROLE_IMPORTING, 6,                                                                           \
-      "importing")                /* its standby does, before it is READY for the first time */    \
-    X(ROLE_SUSPECT, 7, "suspect") /* its connection is gone, its lease runs */
+    X(ROLE_WAITING, 5, "waiting")     /* READY, but no epoch runs */                               \
+    X(ROLE_IMPORTING, 6, "importing") /* the standby imports before the node's first READY */      \
+    X(ROLE_SUSPECT, 7, "suspect")     /* disconnected, but the lease has not expired */
 
 enum tfe_node_role { TFE_ROLES(TFE_ENUMERATOR) };
 
-/* What a trainer is in TensorFlow's cluster; the words of TF_CONFIG. */
+/* Role of a trainer in TensorFlow's cluster, named as in TF_CONFIG. */
 #define TFE_TASKS(X)                                                                               \
     X(TASK_WORKER, 0, "worker")                                                                    \
     X(TASK_CHIEF, 1, "chief")                                                                      \
@@ -239,7 +239,7 @@ enum tfe_node_role { TFE_ROLES(TFE_ENUMERATOR) };
 
 enum tfe_task { TFE_TASKS(TFE_ENUMERATOR) };
 
-/* What warns that a node will go away. REBALANCE is a hint: it may, some time. */
+/* Source of a notice that a node is about to go away. REBALANCE is a hint that it may. */
 #define TFE_NOTICES(X)                                                                             \
     X(NOTICE_REBALANCE, 1, "rebalance")                                                            \
     X(NOTICE_PREEMPT, 2, "preempt")                                                                \
@@ -249,35 +249,38 @@ enum tfe_task { TFE_TASKS(TFE_ENUMERATOR) };
 
 enum tfe_notice { TFE_NOTICES(TFE_ENUMERATOR) };
 
-/* What a node is asked to find out about another one's ports. */
+/* Purpose of a probe of another node's ports. */
 #define TFE_PROBE_KINDS(X)                                                                         \
-    X(PROBE_ADDRESS, 1, "address") /* does the node itself answer there */                         \
-    X(PROBE_SUSPECT, 2, "suspect") /* are its trainers dead */
+    X(PROBE_ADDRESS, 1, "address") /* check that the node itself answers at its address */         \
+    X(PROBE_SUSPECT, 2, "suspect") /* check whether the node's trainers are dead */
 
 enum tfe_probe_kind { TFE_PROBE_KINDS(TFE_ENUMERATOR) };
 
-/* What came of it. Of several ports that differ the first in this list counts, but for the node's
- * own answer, which counts only where every port gave it. */
+/* Result of a probe over all ports: the first in this list that a port gave, except that
+ * ANSWERED_OURS requires every port to give it. */
 #define TFE_PROBE_RESULTS(X)                                                                       \
-    X(PROBE_ANSWERED_OURS, 1, "answered_ours")   /* all ports: its line, PROTOCOL.md 9 */          \
-    X(PROBE_ANSWERED_OTHER, 2, "answered_other") /* another node's line, or something else */      \
-    X(PROBE_ACCEPTED, 3, "accepted")             /* a connection, and no line */                   \
-    X(PROBE_NO_ANSWER, 4, "no_answer")           /* nothing in time, or no way there */            \
-    X(PROBE_REFUSED, 5, "refused")               /* a reset: nobody listens there */
+    X(PROBE_ANSWERED_OURS, 1,                                                                      \
+      "answered_ours") /* each port sent the node's own line (PROTOCOL.md 9) */                    \
+    X(PROBE_ANSWERED_OTHER, 2,                                                                     \
+      "answered_other")                /* a port sent another node's line, or other data */        \
+    X(PROBE_ACCEPTED, 3, "accepted")   /* a port accepted the connection and sent no line */       \
+    X(PROBE_NO_ANSWER, 4, "no_answer") /* a port timed out or was unreachable */                   \
+    X(PROBE_REFUSED, 5, "refused")     /* a port reset the connection: no process listens */
 
 enum tfe_probe_result { TFE_PROBE_RESULTS(TFE_ENUMERATOR) };
 
-/* How a trainer came to its end, where the agent knows more than its exit status. */
+/* How a trainer ended, if the agent knows more than the exit status. */
 #define TFE_ENDINGS(X)                                                                             \
-    X(ENDING_EXITED, 0, "exited")               /* by itself, or by a signal */                    \
-    X(ENDING_OUT_OF_MEMORY, 1, "out_of_memory") /* the kernel killed it for its memory */          \
-    X(ENDING_START_TIMEOUT, 2, "start_timeout") /* not started up in time: the agent ended it */   \
-    X(ENDING_PROGRESS_TIMEOUT, 3, "progress_timeout") /* told of no step for too long: likewise */ \
-    X(ENDING_START_FAILED, 4, "start_failed")         /* aborted before its cluster was whole */
+    X(ENDING_EXITED, 0, "exited")               /* exited by itself or by a signal */              \
+    X(ENDING_OUT_OF_MEMORY, 1, "out_of_memory") /* killed by the kernel for lack of memory */      \
+    X(ENDING_START_TIMEOUT, 2, "start_timeout") /* killed by the agent: not started in time */     \
+    X(ENDING_PROGRESS_TIMEOUT, 3,                                                                  \
+      "progress_timeout")                     /* killed by the agent: no step for too long */      \
+    X(ENDING_START_FAILED, 4, "start_failed") /* aborted before its cluster was complete */
 
 enum tfe_ending { TFE_ENDINGS(TFE_ENUMERATOR) };
 
-/* Of a trainer. */
+/* Output stream of a trainer. */
 #define TFE_STREAMS(X)                                                                             \
     X(STREAM_STDOUT, 1, "stdout")                                                                  \
     X(STREAM_STDERR, 2, "stderr")

@@ -1,5 +1,5 @@
-/* common/message/msg_pool.h: the messages of the pool, and of jobs that are handed in; msg.h says
- * what holds for all. Pure. */
+/* common/message/msg_pool.h: messages of the node pool and of submitted jobs; the conventions of
+ * msg.h apply. Pure. */
 #ifndef TFE_COMMON_MESSAGE_MSG_POOL_H
 #define TFE_COMMON_MESSAGE_MSG_POOL_H
 
@@ -12,72 +12,76 @@
 #include "common/message/msg_enums.h"
 #include "common/message/submission.h"
 
-/* First message of a node that has no job of its own and waits for one. Idempotent by node.
- * Answered by WELCOME, whose run means nothing; RENEW and FACTS follow, as after a JOIN. */
+/* POOL: first message of a node that has no job of its own and waits for one. Idempotent by node
+ * id. Answered by WELCOME, whose run has no meaning; RENEW and FACTS follow, as after a JOIN. */
 struct msg_pool {
-    const char *const *labels; /* K=V */
+    const char *const *labels; /* node labels, each K=V */
     size_t n_labels;
-    uint32_t slot;         /* of several of one machine, from 0 */
-    uint64_t assignment;   /* that it still works for; 0: nothing, and nothing of any is left */
-    uint32_t idle_exit_ms; /* it leaves once it has had no job for so long; 0: it does not … */
-    uint32_t floor;        /* … nor where the pool would have fewer nodes than that */
+    uint32_t slot;         /* number of this agent among several on one machine, from 0 */
+    uint64_t assignment;   /* assignment that the node still works for; 0 if none runs and none has
+                              left processes or files */
+    uint32_t idle_exit_ms; /* the node leaves after this time without a job; 0 for never */
+    uint32_t floor; /* the node does not leave on idle_exit_ms if the pool would have fewer nodes
+                       than this */
     const char *node_name;
-    const char *host;        /* NULL: not said */
-    const char *node;        /* as in JOIN, … */
-    const char *node_secret; /* … and its proof */
+    const char *host;        /* host of the node; NULL if unknown */
+    const char *node;        /* node id, as in JOIN */
+    const char *node_secret; /* secret whose hash is the node id, as in JOIN */
 };
 
-/* Nothing of that assignment runs, or is left, on this node. */
+/* FREED: no process or file of the assignment is left on this node. */
 struct msg_freed {
     uint64_t assignment;
-    uint32_t code;    /* how its agent ended: exit status 0..255, or 128 + signal */
-    const char *says; /* a sentence; "" none */
+    uint32_t code;    /* exit status 0..255 of the assignment's agent, or 128 + signal */
+    const char *says; /* reason, a sentence; "" if none */
 };
 
-/* Work for this job: be an agent of it. */
+/* ASSIGN: the node works for this job from now on as an agent of it. */
 struct msg_assign {
-    uint64_t assignment; /* from 1; no two are the same */
+    uint64_t assignment; /* assignment number, from 1 and unique */
     struct msg_spec spec;
-    bool has_role; /* the job has several; the node is for this one */
+    bool has_role; /* the job has several roles and the node takes `role` */
     enum tfe_task role;
-    const char *run_key; /* as JOIN tells it */
+    const char *run_key; /* run key that the agent sends in JOIN */
 };
 
-/* Work for it no more: leave the job in an orderly way, and say FREED. */
+/* RELEASE: the node leaves its job in an orderly way and answers FREED. */
 struct msg_release {
-    uint64_t assignment; /* 0: none; it leaves */
-    uint32_t within_ms;  /* what still runs then is ended; 0: as the agent thinks fit */
-    const char *says;    /* why, a sentence; "" none */
-    enum tfe_out out;    /* not OUT_NOT: it leaves the pool then */
-    bool over;           /* the job is over: what it has printed goes by its clean_policy */
+    uint64_t assignment; /* assignment that ends; 0 if the node has none and leaves the pool */
+    uint32_t
+        within_ms; /* time after which the agent kills what still runs; 0 for the agent's default */
+    const char *says; /* reason, a sentence; "" if none */
+    enum tfe_out out; /* why the node leaves the pool; OUT_NOT if it stays */
+    bool over;        /* the job is over: its clean_policy decides about the output files */
 };
 
-/* Asks for bytes of the bundle that the node's assignment names. */
+/* FETCH: asks for bytes of the bundle that the node's assignment names. */
 struct msg_fetch {
-    const char *digest; /* MSG_BUNDLE_HEX characters */
+    const char *digest; /* digest of the bundle, MSG_BUNDLE_HEX characters */
     uint32_t offset;
     uint32_t length;
-    const char *error; /* why the last attempt failed, a sentence; NULL: this is the first */
+    const char *error; /* why the last attempt failed, a sentence; NULL on the first attempt */
 };
 
-/* Some of its bytes, or why there are none. */
+/* CHUNK: bytes of a bundle, or the reason why there are none. */
 struct msg_chunk {
     const char *digest;
     uint32_t offset;
-    uint32_t total; /* bytes of the bundle; 0: not said */
+    uint32_t total; /* size of the bundle in bytes; 0 if not given */
     const uint8_t *data;
     size_t n_data;
-    const char *says; /* the error, a sentence; "": there are bytes */
+    const char *says; /* error, a sentence; "" if the chunk has bytes */
 };
 
-/* Who hands a job in has this bundle for it. DONE: the server has it, too; else BUNDLE_WANTs say
- * what it wants. */
+/* BUNDLE_HAVE: a client that submits a job offers its bundle. The server answers DONE if it has the
+ * bundle, otherwise BUNDLE_WANTs. */
 struct msg_bundle_have {
     const char *digest;
-    uint32_t total; /* bytes, at most: the PUT that is_last may end it before */
+    uint32_t total; /* upper bound of the bundle's size in bytes; the BUNDLE_PUT with is_last may
+                       end it earlier */
 };
 
-/* The bytes from offset on, up to until, may come now. */
+/* BUNDLE_WANT: the client may send the bytes from offset up to until. */
 struct msg_bundle_want {
     const char *digest;
     uint32_t offset;
@@ -89,67 +93,70 @@ struct msg_bundle_put {
     uint32_t offset;
     const uint8_t *data;
     size_t n_data;
-    bool is_last; /* there are no more, whatever total was said */
+    bool is_last; /* no bytes follow, even if total is larger */
 };
 
-/* Hands a job in. DONE comes once it is durable. */
+/* SUBMIT: submits a job. The server answers DONE once the job is durable. */
 struct msg_submit {
     struct msg_spec spec;
 };
 
 struct msg_condition_row {
-    const char *name; /* "Created", or the name of a job's state, capitalised */
+    const char *name; /* "Created", or the capitalised name of a job state */
     bool status;
-    const char *reason; /* a word */
-    struct tfe_wall at; /* it became so */
-    const char *says;   /* a sentence */
+    const char *reason; /* reason of the condition, one word */
+    struct tfe_wall at; /* when the condition took its status */
+    const char *says;   /* message of the condition, a sentence */
 };
 
-/* Asks for the nodes of the pool. Answered by POOL_ROWs and STATUS_END. */
+/* POOL_NODES: asks for the nodes of the pool. Answered by POOL_ROWs and STATUS_END. */
 struct msg_pool_nodes {
     char nothing;
 };
 
 struct msg_pool_row {
     const char *node;
-    const char *name;   /* label */
-    const char *labels; /* with commas */
-    const char *host;   /* NULL: not known */
-    const char *state;  /* a word: "free", "assigned", "leaving", "away", "resting", "warned" */
+    const char *name;   /* label of the node */
+    const char *labels; /* labels K=V, separated by commas */
+    const char *host;   /* host of the node; NULL if unknown */
+    const char
+        *state; /* state, one word: "free", "assigned", "leaving", "away", "resting", "warned" */
     struct tfe_wall since;
-    uint64_t assignment; /* 0: none */
-    const char *job;     /* "" none */
+    uint64_t assignment; /* current assignment; 0 if none */
+    const char *job;     /* job of the assignment; "" if none */
     bool has_role;
     enum tfe_task role;
     struct msg_facts facts;
 };
 
-/* Asks what jobs want of the pool and what it has. Answered by DEMAND_ROWs and STATUS_END. */
+/* DEMAND: asks what the jobs want of the pool and what the pool has. Answered by DEMAND_ROWs and
+ * STATUS_END. */
 struct msg_demand {
     char nothing;
 };
 
-/* With a role: the nodes that jobs want for it with these labels. Without: the nodes of the pool
- * that carry exactly these labels. */
+/* DEMAND_ROW. With a role: the nodes that jobs want for the role with these labels. Without a role:
+ * the pool nodes that carry exactly these labels. */
 struct msg_demand_row {
-    const char *labels; /* separated by commas; "" none */
+    const char *labels; /* labels K=V, separated by commas; "" if none */
     bool has_role;
     enum tfe_task role;
-    uint32_t min_nodes; /* the sum of the jobs' minima */
-    uint32_t wanted;    /* all that the jobs may use now */
-    uint32_t assigned;  /* of those, the nodes that they have */
-    uint32_t idle;      /* with a role: idle nodes that will be assigned; else all idle nodes */
-    uint32_t pending;   /* wanted, and neither assigned nor idle */
+    uint32_t min_nodes; /* sum of the jobs' minimum node counts */
+    uint32_t wanted;    /* number of nodes that the jobs can use now */
+    uint32_t assigned;  /* number of the wanted nodes that are assigned */
+    uint32_t idle;      /* with a role: idle nodes about to be assigned; without: all idle nodes */
+    uint32_t pending;   /* wanted nodes that are neither assigned nor idle */
     uint32_t nodes;     /* without a role: connected nodes */
-    struct tfe_wall deadline; /* with a role: the first of its nodes goes then; 0: none does */
+    struct tfe_wall
+        deadline; /* with a role: when the first of its nodes will be preempted; 0 if none */
 };
 
-/* The job has from min to max nodes that work from now on, whatever its agents ask for. */
+/* SCALE: sets the job's minimum and maximum of workers, overriding what its agents request. */
 struct msg_scale {
     const char *job;
     uint32_t min_nodes;
     uint32_t max_nodes;
-    uint32_t n_ps; /* MSG_UNSET: as many as now */
+    uint32_t n_ps; /* number of parameter servers; MSG_UNSET if unchanged */
 };
 
 struct msg_suspend {
@@ -164,7 +171,7 @@ struct msg_cancel {
     const char *job;
 };
 
-/* The next run of one that is over. */
+/* RERUN: starts the next run of a job that is over. */
 struct msg_rerun {
     const char *job;
 };

@@ -1,10 +1,10 @@
-/* common/message/principal.c: what a principal may do. */
+/* common/message/principal.c: decides what a principal may do. */
 #include "common/message/principal.h"
 
 #include <stddef.h>
 #include <string.h>
 
-/* The last column of TFE_MSGS. */
+/* Permitted sender of a message: the last column of TFE_MSGS. */
 enum sender { SENDER_NONE, SENDER_A, SENDER_S, SENDER_Q, SENDER_O };
 
 static enum sender sender_of(enum tfe_msg_type type)
@@ -30,7 +30,8 @@ bool principal_has_expired(const struct principal *by, struct tfe_wall now)
     return by->expires.ms != 0 && now.ms >= by->expires.ms;
 }
 
-/* '*' is any run of characters. On a mismatch the last star takes one more. */
+/* Matches job against a pattern in which '*' is any run of characters. On a mismatch the last star
+ * absorbs one more character. */
 static bool scope_has(const char *scope, const char *job)
 {
     const char *behind_star = NULL;
