@@ -1,4 +1,4 @@
-/* agent/os/cgroup.c: see cgroup.h. */
+/* agent/os/cgroup.c: implementation of cgroup.h. */
 #include "agent/os/cgroup.h"
 
 #include <stdio.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Whether list ("cpu,cpuacct") has the word. */
+/* Returns true if the comma-separated list ("cpu,cpuacct") contains the word. */
 static bool list_has(const char *list, const char *word)
 {
     size_t n = strlen(word);
@@ -20,7 +20,7 @@ static bool list_has(const char *list, const char *word)
     return false;
 }
 
-/* "NUMBER:CONTROLLERS:PATH", cgroups(7); no controllers: v2. */
+/* Parses lines "NUMBER:CONTROLLERS:PATH" (cgroups(7)); the list of controllers is empty for v2. */
 static bool path_find(const char *controller, char ret[PATH_MAX])
 {
     FILE *file = fopen("/proc/self/cgroup", "re");
@@ -45,8 +45,8 @@ static bool path_find(const char *controller, char ret[PATH_MAX])
     return is_found;
 }
 
-/* "ID PARENT DEV ROOT MOUNT OPTIONS … - TYPE SOURCE SUPEROPTIONS", proc_pid_mountinfo(5). root is
- * what of the hierarchy is mounted at mount. */
+/* Parses lines "ID PARENT DEV ROOT MOUNT OPTIONS ... - TYPE SOURCE SUPEROPTIONS"
+ * (proc_pid_mountinfo(5)). root is the part of the hierarchy that is mounted. */
 static bool mount_find(const char *controller, char root[PATH_MAX], char mount[PATH_MAX])
 {
     FILE *file = fopen("/proc/self/mountinfo", "re");
@@ -86,7 +86,7 @@ bool cgroup_own(const char *controller, char ret[PATH_MAX])
     if (snprintf(ret, PATH_MAX, "%s%s", mount, strcmp(below, "/") == 0 ? "" : below) >= PATH_MAX) {
         return false;
     }
-    if (access(ret, F_OK) != 0) { /* the path is one that this mount does not show */
+    if (access(ret, F_OK) != 0) { /* the path is outside of the part that this mount shows */
         snprintf(ret, PATH_MAX, "%s", mount);
     }
     return true;

@@ -1,4 +1,4 @@
-/* agent/os/devices.c: see devices.h. */
+/* agent/os/devices.c: implementation of devices.h. */
 #include "agent/os/devices.h"
 
 #include <glob.h>
@@ -13,7 +13,8 @@ uint32_t devices_processors(void)
     if (sched_getaffinity(0, sizeof set, &set) == 0) {
         return (uint32_t)CPU_COUNT(&set);
     }
-    long n = sysconf(_SC_NPROCESSORS_ONLN); /* more than a cpu_set_t holds */
+    /* the machine has more processors than a cpu_set_t holds */
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
     return n > 0 ? (uint32_t)n : 1;
 }
 
@@ -22,7 +23,7 @@ uint32_t devices_gpus(void)
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     uint32_t n = 0;
     if (visible) {
-        /* CUDA takes names up to the first that is none: "-1" hides all. */
+        /* CUDA stops at the first invalid name, so "-1" hides all GPUs. */
         for (const char *at = visible; *at && *at != '-' && *at != ','; n++) {
             at += strcspn(at, ",");
             at += *at == ',';

@@ -1,12 +1,13 @@
-/* agent/os/devices.h: how many processors and GPUs trainers of this machine could have. */
+/* agent/os/devices.h: counts the processors and GPUs that trainers on this machine can use. */
 #ifndef TFE_AGENT_OS_DEVICES_H
 #define TFE_AGENT_OS_DEVICES_H
 
 #include <stdint.h>
 
-/* Those that this process may run on; at least 1. */
+/* Returns the number of processors that this process may run on, at least 1. */
 uint32_t devices_processors(void);
-/* NVIDIA's, as CUDA_VISIBLE_DEVICES names them, else as the driver shows them. */
+/* Returns the number of NVIDIA GPUs: those in CUDA_VISIBLE_DEVICES if it is set, otherwise the
+ * device files of the driver. */
 uint32_t devices_gpus(void);
 
 #endif

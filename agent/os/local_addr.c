@@ -1,4 +1,4 @@
-/* agent/os/local_addr.c: see local_addr.h. */
+/* agent/os/local_addr.c: implementation of local_addr.h. */
 #include "agent/os/local_addr.h"
 
 #include <arpa/inet.h>
@@ -11,7 +11,7 @@
 
 #define LINK_LOCAL 0xa9fe0000u /* 169.254.0.0/16 */
 
-/* Others can be sent there. */
+/* Returns true if other machines can reach the address. */
 static bool leads_out(const struct ifaddrs *one)
 {
     const struct sockaddr_in *in = (const struct sockaddr_in *)one->ifa_addr;
@@ -20,7 +20,7 @@ static bool leads_out(const struct ifaddrs *one)
            (ntohl(in->sin_addr.s_addr) & 0xffff0000u) != LINK_LOCAL;
 }
 
-/* The interface that has this address; "": none. */
+/* Returns the name of the interface with this address, or "" if none. */
 static const char *interface_of(const struct ifaddrs *all, const struct in6_addr *address)
 {
     for (const struct ifaddrs *one = all; one; one = one->ifa_next) {
@@ -62,7 +62,7 @@ bool own_address_find(const struct sockaddr_storage *end, char ret[TFE_HOST_MAX 
 {
     struct ifaddrs *all = NULL;
     if (own_address_pick(NULL, end, ret)) {
-        return true; /* as it mostly is: the interfaces need not be asked for */
+        return true; /* the usual case, which needs no list of interfaces */
     }
     if (getifaddrs(&all) != 0) {
         return false;

@@ -1,5 +1,5 @@
-/* agent/os/local_addr.h: where other machines reach this one's trainers: an IPv4 address, for
- * TensorFlow listens on no other (docs/tensorflow.md). */
+/* agent/os/local_addr.h: finds the address where other machines reach this machine's trainers.
+ * It must be IPv4, because TensorFlow listens on IPv4 only (docs/tensorflow.md). */
 #ifndef TFE_AGENT_OS_LOCAL_ADDR_H
 #define TFE_AGENT_OS_LOCAL_ADDR_H
 
@@ -10,13 +10,14 @@
 
 struct ifaddrs;
 
-/* As text, of this end of a connection: itself; where that is IPv6, an IPv4 address of the same
- * interface, else of another that is up and leads out; for ::1 127.0.0.1. all: getifaddrs(3).
- * False: this machine has none. */
+/* Chooses the address for the local end of a connection and stores it as text: the end itself
+ * if it is IPv4, 127.0.0.1 for ::1, otherwise an IPv4 address of the same interface, or of
+ * another interface that is up and routable. all is the list of getifaddrs(3). Returns false if
+ * there is no such address. */
 bool own_address_pick(const struct ifaddrs *all, const struct sockaddr_storage *end,
                       char ret[TFE_HOST_MAX + 1]);
 
-/* … among the addresses that this machine has now. */
+/* Chooses the address as own_address_pick does, among this machine's current interfaces. */
 bool own_address_find(const struct sockaddr_storage *end, char ret[TFE_HOST_MAX + 1]);
 
 #endif

@@ -1,4 +1,4 @@
-/* agent/os/machine.c: see machine.h. */
+/* agent/os/machine.c: implementation of machine.h. */
 #include "agent/os/machine.h"
 
 #include <dirent.h>
@@ -17,15 +17,16 @@
 #include "agent/os/cgroup.h"
 
 #define GPUS "/proc/driver/nvidia/gpus"
-/* A driver that was idle needs a second or two; one that hangs must not hold the thread. */
+/* Timeout of nvidia-smi: an idle driver needs a second or two, and a hanging one must
+ * not block the thread. */
 #define SMI_MS 10000
 #define SMI_LOOK_MS 20
-/* Processes below a trainer: what a shell or a data loader has started. */
+/* Depth of the process tree below a trainer that is counted, e.g. a shell and data loaders. */
 #define DEPTH_MAX 4
 
-/* --- GPUs ------------------------------------------------------------------------------------- */
+/* --- GPUs --- */
 
-/* "Model: 		 NVIDIA A100-SXM4-40GB". */
+/* Parses "Model: \t NVIDIA A100-SXM4-40GB". */
 static void read_model(const char *entry, char ret[MACHINE_TEXT_MAX])
 {
     char path[512];
@@ -43,13 +44,13 @@ static void read_model(const char *entry, char ret[MACHINE_TEXT_MAX])
     }
 }
 
-/* Its exit, or its end by force. */
+/* Waits for the process to exit and kills it after SMI_MS. */
 static void wait_for(pid_t pid)
 {
     const struct timespec nap = {.tv_nsec = SMI_LOOK_MS * 1000000L};
     for (int ms = 0; ms < SMI_MS; ms += SMI_LOOK_MS) {
         if (waitpid(pid, NULL, WNOHANG) != 0) {
-            return; /* it has ended, or somebody else has reaped it */
+            return; /* the process has ended, or has already been reaped elsewhere */
         }
         (void)nanosleep(&nap, NULL);
     }
@@ -57,7 +58,8 @@ static void wait_for(pid_t pid)
     (void)waitpid(pid, NULL, 0);
 }
 
-/* MiB of the first one. It prints a line for each, which a pipe takes without a reader. */
+/* Returns the memory of the first GPU in MiB. nvidia-smi prints one line per GPU, which fits
+ * into the pipe without a reader. */
 static uint64_t ask_smi(void)
 {
     char name[] = "nvidia-smi";
@@ -65,7 +67,7 @@ static uint64_t ask_smi(void)
     char form[] = "--format=csv,noheader,nounits";
     char path[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
     char *argv[] = {name, query, form, NULL};
-    char *env[] = {path, NULL}; /* none of ours: there may be a token in it */
+    char *env[] = {path, NULL}; /* not the agent's environment, which may contain a token */
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none;
@@ -128,9 +130,9 @@ uint32_t machine_load_milli(void)
     return getloadavg(&load, 1) == 1 && load > 0 ? (uint32_t)(load * 1000) : 0;
 }
 
-/* --- what trainers do ------------------------------------------------------------------------- */
+/* --- activity of trainers --- */
 
-/* "RUN_NS WAIT_NS SLICES" of a thread. */
+/* Parses "RUN_NS WAIT_NS SLICES" of a thread. */
 static uint64_t busy_of_thread(const char *path)
 {
     char text[96];
@@ -186,7 +188,7 @@ static uint64_t io_of(pid_t pid)
     uint64_t all = 0;
     (void)snprintf(path, sizeof(path), "/proc/%d/io", (int)pid);
     FILE *io = fopen(path, "re");
-    /* "rchar: 123", "wchar: 45", … ; NOLINTNEXTLINE(cert-err34-c): the kernel's numbers */
+    /* Parses "rchar: 123" etc.; NOLINTNEXTLINE(cert-err34-c): numbers from the kernel */
     while (io && fscanf(io, "%31[a-z_]: %llu\n", name, &bytes) == 2) {
         bool counts = strcmp(name, "rchar") == 0 || strcmp(name, "wchar") == 0 ||
                       strcmp(name, "write_bytes") == 0;

@@ -1,5 +1,5 @@
-/* agent/os/machine.h: what this machine is and how it is doing, as people want to know of it.
- * All of it may take its time: it is asked on a thread of its own. */
+/* agent/os/machine.h: hardware and load of this machine, for operators. The functions may block,
+ * so they are called on a separate thread. */
 #ifndef TFE_AGENT_OS_MACHINE_H
 #define TFE_AGENT_OS_MACHINE_H
 
@@ -9,27 +9,28 @@
 
 #define MACHINE_TEXT_MAX 96
 
-/* 0 or "": not known, or none. */
+/* Hardware of a machine; 0 or "" if unknown or absent. */
 struct machine {
-    uint32_t cores; /* that this process may use */
+    uint32_t cores; /* processors that this process may use */
     uint64_t memory_mib;
     uint32_t gpus;
-    char gpu[MACHINE_TEXT_MAX]; /* name of the first */
-    uint64_t gpu_memory_mib;    /* of that */
+    char gpu[MACHINE_TEXT_MAX]; /* name of the first GPU */
+    uint64_t gpu_memory_mib;    /* memory of the first GPU */
 };
 
-/* GPUs by the driver's entries in /proc, their memory by nvidia-smi, which gets some seconds. */
+/* Reads the hardware: the GPUs from the driver's entries in /proc, their memory from nvidia-smi,
+ * with a timeout of SMI_MS. */
 void machine_read(struct machine *ret);
 
-/* Of one minute, times 1000. */
+/* Returns the 1-minute load average, times 1000. */
 uint32_t machine_load_milli(void);
 
-/* Time in microseconds that all threads of these processes and of those that they have started ran
- * or were ready to run, and found no processor. Only what lives now is counted. */
+/* Returns the time in microseconds that all threads of the processes and their descendants have
+ * run or waited for a processor. Only live processes are counted. */
 uint64_t machine_busy_us(const pid_t *pids, size_t n);
 
-/* Bytes that these processes have read and written so far, as /proc/PID/io counts them, without
- * their children. 0 where that cannot be read. */
+/* Returns the bytes that the processes have read and written according to /proc/PID/io, without
+ * their children. An unreadable file counts as 0. */
 uint64_t machine_io_bytes(const pid_t *pids, size_t n);
 
 #endif

@@ -1,11 +1,12 @@
-/* agent/os/memory.c: see memory.h. */
+/* agent/os/memory.c: implementation of memory.h. */
 #include "agent/os/memory.h"
 
 #include <stddef.h>
 
 #include "agent/os/cgroup.h"
 
-/* The least that is left anywhere, as a part and as an amount: not always at the same place. */
+/* Minimum of the available memory as a percentage and in bytes, which may come
+ * from different limits. */
 struct room {
     uint32_t percent;
     uint64_t bytes;
@@ -20,7 +21,7 @@ static void lessen(struct room *room, uint64_t left, uint64_t whole)
 
 static void of_machine(struct room *room)
 {
-    uint64_t whole; /* both in KiB */
+    uint64_t whole; /* in KiB, like available */
     uint64_t available;
     if (cgroup_number("/proc", "meminfo", "MemTotal:", &whole) &&
         cgroup_number("/proc", "meminfo", "MemAvailable:", &available)) {
@@ -28,15 +29,15 @@ static void of_machine(struct room *room)
     }
 }
 
-/* The names of one version of control groups. */
+/* File names of one version of cgroups. */
 struct names {
     const char *controller;
     const char *limit;
     const char *used;
-    const char *cache; /* key in memory.stat: used, but given back when wanted */
+    const char *cache; /* key in memory.stat: used memory that is reclaimed on demand */
 };
 
-/* Every group from our own up may have a limit. */
+/* Applies the limits of this process's cgroup and of every cgroup above it. */
 static void of_groups(struct room *room, const struct names *names)
 {
     char directory[PATH_MAX];

@@ -1,4 +1,4 @@
-/* agent/os/ports.c: bound sockets that never listen keep the numbers until a trainer listens. */
+/* agent/os/ports.c: reserves ports with bound sockets that never listen. */
 #include "agent/os/ports.h"
 
 #include <errno.h>
@@ -15,20 +15,20 @@
 #include "common/base/fd.h"
 #include "common/base/heap.h"
 
-/* Odd and even epochs. */
+/* one set for odd epochs, one for even epochs */
 #define SETS 2
 
-/* A number whose neighbour is taken is passed over so often before the two are picked without
- * regard to each other: its rows are told in every table then, that is all. */
+/* Attempts to find two free neighbouring numbers before two unrelated ones are taken. Unrelated
+ * numbers only make the changes of a table longer. */
 #define PAIR_TRIES 32
 
-/* On loopback an answer is there when connect returns; this is for a machine that was just thawed.
- */
+/* Timeout of a connection over loopback, which normally completes at once; it matters only on a
+ * machine that has just been resumed. */
 #define ANSWER_MS 5
 
 struct port_set {
     uint16_t numbers[MSG_NPROC_MAX];
-    int fds[MSG_NPROC_MAX]; /* -1: let go */
+    int fds[MSG_NPROC_MAX]; /* -1 if closed */
 };
 
 struct ports {
@@ -36,7 +36,8 @@ struct ports {
     bool fixed;
     struct port_set sets[SETS];
     struct port_set
-        next[SETS]; /* takes the set's place when it is held again; all let go: nothing does */
+        /* replaces the set at its next ports_hold; all closed if there is no replacement */
+        next[SETS];
 };
 
 static struct sockaddr_in ipv4(uint32_t address, uint16_t port)
@@ -45,7 +46,7 @@ static struct sockaddr_in ipv4(uint32_t address, uint16_t port)
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(address)};
 }
 
-/* A bound socket, or -1 with errno. TensorFlow binds 0.0.0.0, so that is what has to be free. */
+/* Returns a bound socket, or -1 with errno set. Binds 0.0.0.0, as TensorFlow does. */
 static int port_bind(uint16_t port, bool share, bool reuse)
 {
     int on = 1;
@@ -64,9 +65,9 @@ static int port_bind(uint16_t port, bool share, bool reuse)
     return -1;
 }
 
-/* Connections of an earlier server that still linger on the number (TIME_WAIT) may have been
- * without SO_REUSEPORT: those are passed over with SO_REUSEADDR, which is not the first choice
- * because others with it could then take the number. */
+/* Connections in TIME_WAIT of an earlier server without SO_REUSEPORT block the number;
+ * SO_REUSEADDR ignores them. It is only the second choice, because other sockets with it could
+ * then bind the number. */
 int ports_bind(uint16_t port)
 {
     int fd = port_bind(port, true, false);
@@ -96,7 +97,7 @@ static void why_port(struct tfe_reason *reason, uint16_t port)
     }
 }
 
-/* Holds a number of the kernel's choice. */
+/* Reserves a number that the kernel chooses. */
 static int port_pick(int *ret_fd, uint16_t *ret_number, struct tfe_reason *reason)
 {
     int fd = ports_bind(0);
@@ -109,8 +110,8 @@ static int port_pick(int *ret_fd, uint16_t *ret_number, struct tfe_reason *reaso
     return 0;
 }
 
-/* Holds this very number, -1 where anybody else has it: another agent's socket shares with one that
- * was bound with SO_REUSEPORT, so this one gets it afterwards. */
+/* Reserves exactly this number, or returns -1 if it is in use. SO_REUSEPORT is set only after
+ * bind, because otherwise the socket would share the port with another agent's reservation. */
 static int port_take(uint16_t port)
 {
     int on = 1;
@@ -121,11 +122,12 @@ static int port_take(uint16_t port)
     return fd;
 }
 
-/* Holds two numbers that differ in the last bit, the even one first; after too many tries, any two.
- */
+/* Reserves two numbers that differ in the last bit, the even one first; after PAIR_TRIES
+ * attempts, any two. */
 static int pair_pick(int fds[SETS], uint16_t numbers[SETS], struct tfe_reason *reason)
 {
-    int passed[PAIR_TRIES]; /* kept until the end, or the kernel might offer them again */
+    /* kept open until the end, so that the kernel does not offer them again */
+    int passed[PAIR_TRIES];
     int n = 0;
     int fd = -1;
     int other = -1;
@@ -162,7 +164,7 @@ static void set_let_go(struct port_set *set, uint32_t nproc)
     }
 }
 
-/* No socket is in it. */
+/* Marks all sockets of the set as closed. */
 static void set_clear(struct port_set *set)
 {
     memset(set->fds, -1, sizeof set->fds);
@@ -189,15 +191,16 @@ static int sets_pick(struct port_set sets[SETS], uint32_t nproc, struct tfe_reas
     return 0;
 }
 
-/* What was set before is let go only now, so that no number that was just picked is an old one. */
+/* Replaces a set. Its old sockets are closed only now, so that the new numbers differ
+ * from the old ones. */
 static void set_replace(struct port_set *set, uint32_t nproc, const struct port_set *by)
 {
     set_let_go(set, nproc);
     *set = *by;
 }
 
-/* New numbers for the set. The other one is in use: it gets its halves of the pairs when it is held
- * again. */
+/* Chooses new numbers for a set. The other set is in use, so it gets its halves of the pairs at
+ * its next ports_hold. */
 static int ports_renew(struct ports *ports, int k, struct tfe_reason *reason)
 {
     struct port_set picked[SETS];
@@ -210,8 +213,8 @@ static int ports_renew(struct ports *ports, int k, struct tfe_reason *reason)
     return rc;
 }
 
-/* Whether nobody has the port, with or without SO_REUSEPORT. Connections that linger after an
- * earlier server (TIME_WAIT) do not count: they pass with SO_REUSEADDR, a listener does not. */
+/* Returns true if no socket is bound to the port, with or without SO_REUSEPORT. Connections in
+ * TIME_WAIT do not count: SO_REUSEADDR ignores them, but not a listener. */
 static bool port_is_free(uint16_t port)
 {
     int fd = port_bind(port, false, false);
@@ -223,8 +226,8 @@ static bool port_is_free(uint16_t port)
     return is_free;
 }
 
-/* Fixed numbers: in use by anybody at all is fatal now, and not a riddle inside TensorFlow later.
- */
+/* Reserves fixed numbers. A number in use is an error here, because TensorFlow would fail later
+ * with an obscure message. */
 static int set_fix(struct port_set *set, uint32_t nproc, uint16_t first, struct tfe_reason *reason)
 {
     for (uint32_t i = 0; i < nproc; i++) {
@@ -277,7 +280,7 @@ void ports_free(struct ports *ports)
     free(ports);
 }
 
-/* Which set serves the epoch. */
+/* Returns the index of the epoch's set. */
 static int set_number(const struct ports *ports, uint64_t epoch)
 {
     return ports->fixed ? 0 : (int)(epoch % SETS);
@@ -306,7 +309,8 @@ int ports_hold(struct ports *ports, uint64_t epoch, bool fresh, const uint16_t *
         if (set->fds[i] >= 0) {
             continue;
         }
-        /* Another agent of this user would share it. (A fixed one cannot be another one.) */
+        /* Check first: another agent of this user would share the port. A fixed port
+         * cannot be replaced. */
         if (ports->fixed || port_is_free(set->numbers[i])) {
             set->fds[i] = ports_bind(set->numbers[i]);
         }
@@ -317,7 +321,7 @@ int ports_hold(struct ports *ports, uint64_t epoch, bool fresh, const uint16_t *
             why_port(reason, set->numbers[i]);
             return TFE_ESYS;
         }
-        /* Somebody took it while the trainer had it: any other will do. */
+        /* The number was taken while the trainer had it; any other number will do. */
         int rc = port_pick(&set->fds[i], &set->numbers[i], reason);
         if (rc != 0) {
             return rc;
@@ -334,7 +338,7 @@ void ports_let_go(struct ports *ports, uint64_t epoch)
 
 enum answer { ANSWER_REFUSED, ANSWER_ACCEPTED, ANSWER_NONE };
 
-/* What a connection that has been begun came to. */
+/* Returns the result of a connection attempt in progress. */
 static enum answer answer_of(int fd, uint16_t port)
 {
     struct pollfd ready = {.fd = fd, .events = POLLOUT};
@@ -346,7 +350,8 @@ static enum answer answer_of(int fd, uint16_t port)
     if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &n) != 0 || error != 0) {
         return ANSWER_REFUSED;
     }
-    /* A free port may be chosen as the near end too; TCP then connects a socket with itself. */
+    /* The kernel may choose the same number for the local end; TCP then connects
+     * the socket to itself. */
     uint16_t near;
     return port_number(fd, &near) == 0 && near == port ? ANSWER_REFUSED : ANSWER_ACCEPTED;
 }
@@ -357,7 +362,7 @@ static enum answer port_ask(uint16_t port)
     if (fd < 0) {
         return ANSWER_NONE;
     }
-    /* Leaves nothing lingering on the port. */
+    /* A reset leaves no connection in TIME_WAIT on the port. */
     struct linger at_once = {.l_onoff = 1};
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
     struct sockaddr_in here = ipv4(INADDR_LOOPBACK, port);
@@ -376,7 +381,8 @@ bool ports_still_accepting(struct ports *ports, uint64_t epoch, uint16_t *ret_po
     const struct port_set *set = set_of(ports, epoch);
     for (uint32_t i = 0; i < ports->nproc; i++) {
         enum answer answer = port_ask(set->numbers[i]);
-        /* Silence: a full accept queue, or a packet filter. The kernel's table knows which. */
+        /* No answer means a full accept queue or a packet filter; the kernel's table of
+         * listeners decides. */
         if (answer == ANSWER_ACCEPTED ||
             (answer == ANSWER_NONE && proc_port_listens(set->numbers[i]))) {
             *ret_port = set->numbers[i];

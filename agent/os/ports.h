@@ -1,5 +1,4 @@
-/* agent/os/ports.h: TCP ports that are kept for trainers until these listen on them themselves.
- */
+/* agent/os/ports.h: reserves TCP ports for trainers until the trainers listen on them. */
 #ifndef TFE_AGENT_OS_PORTS_H
 #define TFE_AGENT_OS_PORTS_H
 
@@ -11,36 +10,38 @@
 #include "common/base/reason.h"
 #include "common/message/msg.h"
 
-/* The ports of all trainers of this node, two sets of them: epochs use the sets in turn (odd,
- * even), so that a stale peer of the last epoch never reaches a trainer of this one, and a set
- * changes seldom. The numbers come in pairs that differ in the last bit, the odd one for the odd
- * epochs: who knows the table of one epoch knows most of the next one's (TABLE's "turned"); where
- * somebody else has a neighbour, any number serves. Each port is held by a socket bound with
- * SO_REUSEPORT that never listens (a SYN to it is refused). */
+/* Two sets of ports for all trainers of this node. Odd and even epochs alternate between the
+ * sets, so that a stale peer of the last epoch never reaches a trainer of the current one, and
+ * each set rarely changes. Numbers come in pairs that differ in the last bit, the odd number for
+ * odd epochs, so that most rows of the next table follow from the current one (see "turned" of
+ * TABLE). If a neighbour is in use, any number is taken. Each port is reserved by a bound socket
+ * with SO_REUSEPORT that never listens; the kernel refuses connections to it. */
 struct ports;
 
-/* fixed 0: the kernel picks two sets. Else one set, fixed … fixed+nproc-1, serves every epoch; each
- * is first bound once without SO_REUSEPORT: TFE_ESYS with why "port 5555 is in use" names the one.
- */
+/* Reserves ports. If fixed is 0 the kernel chooses two sets; otherwise one set, the nproc
+ * ports from fixed on, serves all epochs, and each port is first bound without SO_REUSEPORT
+ * to detect other users. Returns TFE_ESYS with reason ("port 5555 is in use"), or TFE_EINVAL
+ * for invalid numbers. */
 int ports_new(uint32_t nproc, uint16_t fixed, struct ports **ret,
               struct tfe_reason *reason) TFE_MUST_CHECK;
 void ports_free(struct ports *ports);
 
-/* The set for an epoch, nproc numbers, valid until the next ports_* call; (re)binds what was let
- * go. fresh: take new pairs first (not with fixed ports), whose other halves serve the other parity
- * from its next ports_hold on. TFE_ESYS with why. */
+/* Binds the set of an epoch again and stores its nproc numbers, valid until the next ports_*
+ * call. fresh chooses new pairs first, unless the ports are fixed; their other halves serve the
+ * other parity from its next ports_hold on. Returns TFE_ESYS with reason set. */
 int ports_hold(struct ports *ports, uint64_t epoch, bool fresh, const uint16_t **ret_numbers,
                struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* The trainers of the epoch listen: the held sockets of its set are closed. */
+/* Closes the reserving sockets of the epoch's set, because its trainers listen now. */
 void ports_let_go(struct ports *ports, uint64_t epoch);
 
-/* Binds a non-blocking socket to the port (0: of the kernel's choice) so that a trainer with
- * SO_REUSEPORT can too, and nobody without it. -1 with errno. */
+/* Returns a non-blocking socket bound to the port (0 for any port), which only sockets with
+ * SO_REUSEPORT, such as a trainer's, can share. Returns -1 with errno set. */
 int ports_bind(uint16_t port);
 
-/* Whether something still accepts on a port of the epoch's set, from this machine, although every
- * trainer was reaped. *ret_port names it. Takes a few ms at most, does not wait for the network. */
+/* Returns true if a process still accepts connections on a port of the epoch's set
+ * although all trainers have been reaped; *ret_port is that port. Tries from this machine
+ * and takes a few ms at most. */
 bool ports_still_accepting(struct ports *ports, uint64_t epoch, uint16_t *ret_port);
 
 #endif

@@ -1,5 +1,4 @@
-/* agent/os/private_dir.c: a directory of the agent's own; a lock on it says that its agent
- * lives. */
+/* agent/os/private_dir.c: the agent's private directory; its lock shows that the agent is alive. */
 #include "agent/os/private_dir.h"
 
 #include <errno.h>
@@ -20,9 +19,10 @@
 #define FIRST_BASE "/tmp"
 #define NAME_PREFIX "tfe-agent-"
 #define NAME_DIGITS 16
-/* Somebody else's cleaning up may hold the lock of what was only just made. */
+/* Attempts with new names: the cleanup of another agent may briefly lock a directory
+ * that was just created. */
 #define TRIES 8
-/* Entries of /tmp that are looked at: a full one must not delay the start. */
+/* Maximum number of entries of /tmp that are read, so that a full /tmp does not delay the start. */
 #define LOOK_MAX 4096
 
 static bool name_is_ours(const char *name)
@@ -32,14 +32,14 @@ static bool name_is_ours(const char *name)
            strspn(name + n, "0123456789abcdef") == NAME_DIGITS;
 }
 
-/* A file or socket. */
+/* Removes a file or socket. */
 static void remove_one(int dir, const char *name)
 {
     (void)unlinkat(dir, name, 0);
 }
 
-/* A directory with whatever is in it; a file system that reads on while it is emptied may miss
- * entries the first time. */
+/* Removes a directory with its contents. Retries, because some file systems skip entries when a
+ * directory changes during readdir. */
 static void remove_tree(int dir, const char *name)
 {
     for (int i = 0; i < TRIES; i++) {
@@ -54,7 +54,8 @@ static void empty(int fd)
 {
     entries_each(fd, PRIVATE_DIR_GONE, remove_tree);
     remove_tree(fd, PRIVATE_DIR_TMP);
-    entries_each(fd, NAME_PREFIX, remove_tree); /* of an agent below a pool: see inside_wish */
+    /* directory of an agent that runs a pool's job, see inside_wish */
+    entries_each(fd, NAME_PREFIX, remove_tree);
     entries_each(fd, PRIVATE_DIR_SOCKET, remove_one);
     entries_each(fd, PRIVATE_DIR_PREEMPT, remove_one);
     entries_each(fd, PRIVATE_DIR_SCRIPT, remove_one);
@@ -66,8 +67,8 @@ static void empty(int fd)
     }
 }
 
-/* A directory of a dead agent: ours, closed to others, and nobody holds its lock. Another user's
- * directory of such a name, or a link, is left alone. */
+/* Removes the directory of a dead agent: it belongs to this user, has mode 0700 and is not
+ * locked. Leaves symbolic links and other users' directories alone. */
 static void clean_up_one(int base, const char *name)
 {
     int fd = openat(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -98,7 +99,8 @@ static void clean_up_in(const char *base)
     closedir(entries);
 }
 
-/* One try with a fresh name. TFE_ESTATE: gone again, try another. */
+/* Tries to create a directory with a random name. Returns TFE_ESTATE if it was removed at
+ * once; try another name. */
 static int try_one(const char *base, struct private_dir *dir)
 {
     uint8_t random[NAME_DIGITS / 2];
@@ -117,7 +119,7 @@ static int try_one(const char *base, struct private_dir *dir)
     if (dir->fd < 0) {
         return errno == ENOENT ? TFE_ESTATE : TFE_ESYS;
     }
-    /* Between mkdir and the lock it looked like a dead agent's: then it has no name any more. */
+    /* Before the lock was taken, a cleanup may have removed the directory as stale. */
     struct stat st;
     if (flock(dir->fd, LOCK_EX | LOCK_NB) == 0 && fstat(dir->fd, &st) == 0 && st.st_nlink) {
         return 0;
@@ -140,7 +142,7 @@ static int make_in(const char *base, struct private_dir *ret, struct tfe_reason 
     return 0;
 }
 
-/* Second choice: it vanishes when its user logs out, and agents are started with nohup. */
+/* Second choice, because it is removed when the user logs out, and agents may run under nohup. */
 static const char *runtime_base(void)
 {
     const char *base = getenv("XDG_RUNTIME_DIR");

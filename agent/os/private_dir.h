@@ -1,5 +1,5 @@
-/* agent/os/private_dir.h: a directory of the agent's own for its lifetime, and the end of
- * those that dead agents left. */
+/* agent/os/private_dir.h: the agent's private directory, and removal of the
+ * directories of dead agents. */
 #ifndef TFE_AGENT_OS_PRIVATE_DIR_H
 #define TFE_AGENT_OS_PRIVATE_DIR_H
 
@@ -8,43 +8,44 @@
 #include "common/base/error.h"
 #include "common/base/reason.h"
 
-/* What is in there. Anything else keeps the directory from being removed. */
+/* Entries of the directory. Any other entry prevents its removal. */
 #define PRIVATE_DIR_SOCKET "agent"
 #define PRIVATE_DIR_PREEMPT "preempt"
-#define PRIVATE_DIR_SCRIPT "script-" /* and a process id */
-#define PRIVATE_DIR_SERVER "server"  /* a directory, with files of a private server */
-#define PRIVATE_DIR_TMP "tmp"        /* a directory, with what trainers leave in $TMPDIR */
-#define PRIVATE_DIR_GONE "gone-"     /* … and a number: of trainers that are no more */
+#define PRIVATE_DIR_SCRIPT "script-" /* followed by a process id */
+#define PRIVATE_DIR_SERVER "server"  /* subdirectory with the files of a private server */
+#define PRIVATE_DIR_TMP "tmp"        /* subdirectory that trainers use as $TMPDIR */
+/* followed by a number: temporary files of trainers that have ended */
+#define PRIVATE_DIR_GONE "gone-"
 
-/* With "/script-" and a process id behind it, it must fit into a socket's address: 108 bytes
- * (unix(7)). */
+/* Maximum length of the path. With "/script-" and a pid it must fit into a socket address of
+ * 108 bytes (unix(7)). */
 #define PRIVATE_DIR_MAX 88
 
-/* Open and locked (flock) for as long as its agent lives: that is how others know, and why
- * systemd-tmpfiles leaves it alone. */
+/* A private directory. Its descriptor stays open and locked (flock) while the agent lives, which
+ * tells other agents and systemd-tmpfiles that the directory is in use. */
 struct private_dir {
-    int fd; /* -1: there is none */
+    int fd; /* -1 if there is no directory */
     char path[PRIVATE_DIR_MAX + 1];
 };
 
-/* Makes it, 0700, in base (an absolute path) or, with base NULL, in /tmp, else in
- * $XDG_RUNTIME_DIR; removes there what dead agents of this user left. TFE_ESYS, TFE_ETOOBIG with
- * why: ret->fd is -1. */
+/* Creates the directory with mode 0700 in base (an absolute path); if base is NULL, in /tmp or
+ * else in $XDG_RUNTIME_DIR. Also removes directories of dead agents of this user from there.
+ * Returns TFE_ESYS or TFE_ETOOBIG with reason set and ret->fd -1. */
 int private_dir_new(const char *base, struct private_dir *ret,
                     struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* Removes, where private_dir_new(NULL) makes directories, those that dead agents of this user left.
- */
+/* Removes directories of this user's dead agents from /tmp and $XDG_RUNTIME_DIR. */
 void private_dir_clean_up(void);
 
-/* Removes what has such a name, or one that begins with it. Without a directory nothing. */
+/* Removes files whose names begin with prefix. Does nothing without a directory. */
 void private_dir_clear(const struct private_dir *dir, const char *prefix);
 
-/* Removes it with what is ours in it. Without one (fd -1) nothing. */
+/* Removes the directory and the known entries in it. Does nothing if fd is -1. */
 void private_dir_done(struct private_dir *dir);
 
-/* Removes the directory of another process of this user's, as private_dir_done does. False:
- * somebody still holds its lock, or has just put something into it. True, too, if there is none. */
+/* Removes the directory of another process of this user, as private_dir_done does. Returns
+ * true if it does not exist afterwards, false if its lock is held or a process has just
+ * created a file in it. */
 bool private_dir_remove(const char *path);
 
 #endif

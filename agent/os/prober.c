@@ -1,9 +1,9 @@
-/* agent/os/prober.c: connects to every port of a probe at once, and judges what comes of it.
+/* agent/os/prober.c: connects to every port of a probe in parallel and evaluates the results.
  *
- * A port:  CONNECTING --> READING --> DONE    reading only where the node itself should answer
+ * States of a port:  CONNECTING --> READING --> DONE    (READING only if the node should answer)
  *
- * Every connection is ended with a reset: it leaves nothing lingering, neither here nor there,
- * where a trainer wants the port next. */
+ * Every connection ends with a reset, so that no TIME_WAIT remains at either end, where a trainer
+ * needs the port next. */
 #include "agent/os/prober.h"
 
 #include <errno.h>
@@ -27,12 +27,12 @@ _Static_assert(PROOF_LINE_MAX <= RESPONDER_LINE_MAX, "either fits");
 
 struct port_try {
     struct probing *of;
-    int fd; /* -1: none */
+    int fd; /* -1 if closed */
     struct event *ready;
     bool is_connected;
     bool is_done;
     enum tfe_probe_result result;
-    char line[RESPONDER_LINE_MAX]; /* read so far */
+    char line[RESPONDER_LINE_MAX]; /* data received so far */
     size_t line_n;
 };
 
@@ -41,13 +41,13 @@ struct probing {
     struct prober *prober;
     uint64_t probe;
     enum tfe_probe_kind kind;
-    bool is_of_guard; /* it is asked for a certificate, and nothing else comes of it */
+    bool is_of_guard; /* the connection goes to a guard's port and only fetches a proof */
     char expected[RESPONDER_LINE_MAX];
-    size_t expected_n; /* … is compared, once so much has been read: */
+    size_t expected_n; /* length of `expected`, compared once wanted_n bytes have arrived */
     size_t wanted_n;
-    bool has_loopback;       /* which may be tried */
-    struct event *timer;     /* the end of it */
-    struct resolve *resolve; /* the name is being asked for */
+    bool has_loopback;       /* loopback addresses may be tried */
+    struct event *timer;     /* timeout of the probe */
+    struct resolve *resolve; /* name resolution in progress, or NULL */
     uint16_t ports[MSG_NPROC_MAX];
     size_t n;
     size_t n_done;
@@ -60,10 +60,10 @@ struct prober {
     prober_death_fn *on_death;
     void *ctx;
     LIST_HEAD(, probing) all;
-    size_t n[2]; /* of ports, of guards */
+    size_t n[2]; /* number of probes of ports, and of guards */
 };
 
-/* --- the end of a probe ----------------------------------------------------------------------- */
+/* --- end of a probe --- */
 
 static void try_close(struct port_try *try)
 {
@@ -87,7 +87,7 @@ static void probing_free(struct probing *p)
     free(p);
 }
 
-/* The least that can be said of all ports together (msg.h). */
+/* Returns the weakest result of all ports (see enum tfe_probe_result). */
 static enum tfe_probe_result verdict(const struct probing *p)
 {
     static const enum tfe_probe_result weight[] = {PROBE_ANSWERED_OTHER, PROBE_ACCEPTED,
@@ -121,7 +121,7 @@ static void finish(struct probing *p)
 
 static void on_timer(evutil_socket_t fd, short what, void *ctx)
 {
-    finish(ctx); /* what is not done has the result that it would have now */
+    finish(ctx); /* unfinished ports report their preliminary results */
 }
 
 static void finish_soon(struct probing *p)
@@ -130,7 +130,7 @@ static void finish_soon(struct probing *p)
     evtimer_add(p->timer, &now);
 }
 
-/* --- one port --------------------------------------------------------------------------------- */
+/* --- one port --- */
 
 static void try_done(struct port_try *try, enum tfe_probe_result result)
 {
@@ -142,7 +142,8 @@ static void try_done(struct port_try *try, enum tfe_probe_result result)
     }
 }
 
-/* A free port may be chosen as the near end too; TCP then connects a socket with itself. */
+/* The kernel may choose the same number for the local end; TCP then connects
+ * the socket to itself. */
 static bool is_connected_to_itself(int fd)
 {
     struct sockaddr_storage near = {0};
@@ -169,12 +170,13 @@ static void try_connected(struct port_try *try)
     if (error != 0) {
         try_done(try, result_of_error(error));
     } else if (is_connected_to_itself(try->fd)) {
-        try_done(try, PROBE_NO_ANSWER); /* says nothing of anybody else */
+        /* a connection to itself proves nothing about another node */
+        try_done(try, PROBE_NO_ANSWER);
     } else if (try->of->kind == PROBE_SUSPECT) {
         try_done(try, PROBE_ACCEPTED);
     } else {
         try->is_connected = true;
-        try->result = PROBE_ACCEPTED; /* if nothing more comes */
+        try->result = PROBE_ACCEPTED; /* result if no data follows */
         event_del(try->ready);
         if (event_assign(try->ready, event_get_base(try->ready), try->fd, EV_READ | EV_PERSIST,
                          event_get_callback(try->ready), try) != 0 ||
@@ -193,7 +195,7 @@ static void try_read(struct port_try *try)
     }
     if (n > 0) {
         try->line_n += (size_t)n;
-        try->result = PROBE_ANSWERED_OTHER; /* if it goes on otherwise, or not at all */
+        try->result = PROBE_ANSWERED_OTHER; /* result if the rest differs or is missing */
     }
     size_t seen = try->line_n < p->expected_n ? try->line_n : p->expected_n;
     if (memcmp(try->line, p->expected, seen) != 0) {
@@ -232,9 +234,9 @@ static void try_start(struct port_try *try, const struct sockaddr_storage *to, s
     }
 }
 
-/* --- a probe ---------------------------------------------------------------------------------- */
+/* --- probes --- */
 
-/* As IPv6, where an IPv4 address is a mapped one. False: it is of neither family. */
+/* Converts an address to IPv6; IPv4 becomes a mapped address. Returns false for other families. */
 static bool as_v6(const struct sockaddr_storage *from, struct in6_addr *ret)
 {
     if (from->ss_family == AF_INET6) {
@@ -253,8 +255,9 @@ bool prober_is_loopback(const struct sockaddr_storage *address)
            (IN6_IS_ADDR_LOOPBACK(&v6) || (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == 127));
 }
 
-/* What a member says where it is reached must not aim the fleet at what only this machine or its
- * neighbours see: metadata services, services that trust the machine itself, groups. */
+/* Rejects addresses that only this machine or its link can reach (metadata services,
+ * services that trust local clients, multicast groups), because the probed address is chosen
+ * by another member. */
 static bool may_be_tried(const struct probing *p, const struct sockaddr_storage *address)
 {
     struct in6_addr v6;
@@ -264,7 +267,7 @@ static bool may_be_tried(const struct probing *p, const struct sockaddr_storage 
     const uint8_t *v4 = IN6_IS_ADDR_V4MAPPED(&v6) ? &v6.s6_addr[12] : NULL;
     bool is_local = v4 ? v4[0] == 169 && v4[1] == 254 : IN6_IS_ADDR_LINKLOCAL(&v6);
     bool is_group = v4 ? v4[0] >= 224 : IN6_IS_ADDR_MULTICAST(&v6);
-    /* Connecting there is connecting to oneself, too. */
+    /* Connecting to an unspecified address connects to this machine. */
     bool is_self = v4 ? v4[0] == 0 : IN6_IS_ADDR_UNSPECIFIED(&v6) || IN6_IS_ADDR_V4COMPAT(&v6);
     return !is_local && !is_group && !is_self && (p->has_loopback || !prober_is_loopback(address));
 }
@@ -272,7 +275,7 @@ static bool may_be_tried(const struct probing *p, const struct sockaddr_storage 
 static void on_addresses(void *ctx, const struct resolve_addresses *addresses, const char *error)
 {
     struct probing *p = ctx;
-    p->resolve = NULL; /* freed when this returns */
+    p->resolve = NULL; /* freed by the resolver after this function */
     if (error || addresses->n == 0 || !may_be_tried(p, &addresses->address[0])) {
         finish_soon(p);
         return;
@@ -299,7 +302,7 @@ static void resolve(struct probing *p, const char *host)
     }
 }
 
-/* With its patience running, and nothing tried yet. NULL: out of memory. */
+/* Allocates a probe and starts its timeout. Returns NULL if out of memory. */
 static struct probing *probing_new(struct prober *prober, const struct msg_probe *probe,
                                    bool loopback, bool is_of_guard)
 {
@@ -348,11 +351,12 @@ static void try_all(struct probing *p, const char *at)
     resolve(p, host);
 }
 
-/* Beside the probe, which must not wait for a port that a firewall may be silent about. */
+/* Fetches a proof from the guard's port in a separate probe, so that the main probe does not
+ * wait for a port that a firewall may drop. */
 static void ask_guard(struct prober *prober, const struct msg_probe *probe, bool loopback)
 {
     struct msg_probe of_guard = *probe;
-    of_guard.kind = PROBE_ADDRESS; /* what it says is read */
+    of_guard.kind = PROBE_ADDRESS; /* the kind that reads an answer */
     of_guard.ports = &probe->guard_port;
     of_guard.n_ports = 1;
     struct probing *p = probing_new(prober, &of_guard, loopback, true);
@@ -399,7 +403,7 @@ void prober_free(struct prober *prober)
         return;
     }
     while (!LIST_EMPTY(&prober->all)) {
-        /* The analyser does not see that what is freed has left the list. */
+        /* The analyser does not see that the freed element has left the list. */
         probing_free(LIST_FIRST(&prober->all)); // NOLINT(clang-analyzer-unix.Malloc)
     }
     free(prober);

@@ -1,4 +1,4 @@
-/* agent/os/proc.c: the tree of processes as /proc shows it, and signals to parts of it. */
+/* agent/os/proc.c: reads the process tree from /proc and signals parts of it. */
 #include "agent/os/proc.h"
 
 #include <dirent.h>
@@ -18,32 +18,32 @@
 #include "common/base/clock.h"
 #include "common/base/fd.h"
 
-/* Rows that need no allocation: a killer must work when memory is what ran out. */
+/* Rows on the stack: killing must work even if memory has run out. */
 #define ROWS_AT_HAND 4096
 
-/* How long and how often proc_kill_all_descendants_and_reap looks. */
+/* Duration and intervals of proc_kill_all_descendants_and_reap. */
 #define REAP_LONGEST_MS 5000
 #define REAP_PAUSE_FIRST_US 500
 #define REAP_PAUSE_LONGEST_US 20000
 
-/* A process, from /proc/PID/stat. start (clock ticks since boot) tells it from a later one with the
- * same pid. */
+/* A process from /proc/PID/stat. start (clock ticks since boot) distinguishes processes that
+ * have the same pid one after the other. */
 struct row {
     pid_t pid;
     pid_t parent;
     pid_t session;
     bool dead;
-    bool below; /* descends from the root of the question */
+    bool below; /* a descendant of the root of the query */
     uint64_t start;
 };
 
-/* All processes, by ascending pid. */
+/* All processes in ascending order of pid. */
 struct table {
-    int proc; /* the directory */
+    int proc; /* descriptor of /proc */
     struct row *rows;
     size_t n;
     size_t cap;
-    void *mapped; /* rows, once they no longer fit what the caller had at hand */
+    void *mapped; /* mapping of rows once they no longer fit on the stack, or NULL */
 };
 
 int proc_become_subreaper(struct tfe_reason *reason)
@@ -60,7 +60,7 @@ static int folder_open(const char *path)
     return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* Digits at *text up to the next other character; *text moves behind them. */
+/* Parses the digits at *text and moves *text behind them. */
 static uint64_t number_take(const char **text)
 {
     uint64_t value = 0;
@@ -71,8 +71,8 @@ static uint64_t number_take(const char **text)
     return value;
 }
 
-/* "PID (comm) S PPID PGRP SESSION …", proc(5). comm may hold blanks and parentheses; nothing behind
- * it does, so the last ')' ends it. */
+/* Parses "PID (comm) S PPID PGRP SESSION ..." (proc(5)). comm may contain blanks and
+ * parentheses, but no later field does, so the last ')' ends it. */
 static bool row_parse(const char *text, size_t n, struct row *ret)
 {
     enum { PARENT, SESSION = 2, THREADS = 16, START = 18, FIELDS };
@@ -92,12 +92,12 @@ static bool row_parse(const char *text, size_t n, struct row *ret)
     ret->parent = (pid_t)fields[PARENT];
     ret->session = (pid_t)fields[SESSION];
     ret->start = fields[START];
-    /* A first thread that ended while others run on shows Z for a process that is alive. */
+    /* Z is also shown if only the first thread has ended while other threads run. */
     ret->dead = state == 'X' || (state == 'Z' && fields[THREADS] <= 1);
     return i == FIELDS;
 }
 
-/* "123/stat"; snprintf would be half of a pass's own time. */
+/* Builds "123/stat". snprintf would double the time of a pass. */
 static void stat_path(pid_t pid, char ret[24])
 {
     char digits[12];
@@ -112,7 +112,7 @@ static void stat_path(pid_t pid, char ret[24])
     memcpy(ret + at, "/stat", sizeof "/stat");
 }
 
-/* False: there is no such process any more. */
+/* Returns false if the process no longer exists. */
 static bool row_read(int proc, pid_t pid, struct row *ret)
 {
     char path[24];
@@ -165,7 +165,7 @@ static bool table_add(struct table *t, const struct row *row)
     if (!table_reserve(t)) {
         return false;
     }
-    /* The kernel lists by ascending pid, so this normally shifts nothing. */
+    /* The kernel lists in ascending order of pid, so this loop normally ends at once. */
     size_t at = t->n;
     while (at > 0 && t->rows[at - 1].pid > row->pid) {
         at--;
@@ -176,8 +176,8 @@ static bool table_add(struct table *t, const struct row *row)
     return true;
 }
 
-/* Calls each for every entry of a directory of /proc that is a number, until it says stop (false).
- * Allocates nothing. TFE_ESYS. */
+/* Calls each for every numeric entry of a /proc directory until it returns false. Allocates no
+ * memory. Returns TFE_ESYS. */
 static int numbers_each(int dir, bool (*each)(void *ctx, int number), void *ctx)
 {
     char entries[16384] __attribute__((aligned(8)));
@@ -198,8 +198,8 @@ static int numbers_each(int dir, bool (*each)(void *ctx, int number), void *ctx)
     }
 }
 
-/* A table that cannot grow keeps what it has: what is found now gets its signal now, and makes
- * room. */
+/* Stops when the table cannot grow: the processes found so far are signalled, which frees memory
+ * for the next pass. */
 static bool table_take(void *ctx, int pid)
 {
     struct table *t = ctx;
@@ -222,8 +222,8 @@ static struct row *table_find(const struct table *t, pid_t pid)
     return low < t->n && t->rows[low].pid == pid ? &t->rows[low] : NULL;
 }
 
-/* Children mostly have higher pids than their parents, so two rounds are the rule; a wrapped pid
- * counter costs a round per level. */
+/* Marks all descendants of root. Children usually have higher pids than their parents, so two
+ * rounds suffice; after a wrap of the pid counter each level may need a round. */
 static void table_mark(struct table *t, pid_t root)
 {
     bool changed = true;
@@ -248,8 +248,9 @@ static bool signal_stops(int signo)
     return signo == SIGSTOP || signo == SIGTSTP || signo == SIGTTIN || signo == SIGTTOU;
 }
 
-/* Signals the process of the row and no later one with its number: a pidfd pins whoever has the
- * number now, and start tells whether that is the one that was looked at. 0, or -1 with errno. */
+/* Signals the process of the row, but no later process with the same pid: a pidfd pins the
+ * current owner of the pid, and the start time tells whether it is the same process. Returns 0,
+ * or -1 with errno set. */
 static int row_signal(int proc, const struct row *row, int signo)
 {
     bool wake = signo != SIGKILL && signo != SIGCONT && !signal_stops(signo);
@@ -258,7 +259,7 @@ static int row_signal(int proc, const struct row *row, int signo)
         if (errno == ESRCH) {
             return -1;
         }
-        /* No pidfds here (an old kernel, a sandbox, no descriptor left). */
+        /* pidfds are not available: old kernel, sandbox or no free descriptor. */
         int rc = kill(row->pid, signo);
         if (rc == 0 && wake) {
             kill(row->pid, SIGCONT);

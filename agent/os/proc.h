@@ -1,5 +1,4 @@
-/* agent/os/proc.h: what /proc says about processes and sockets. Used on both sides of the fork.
- */
+/* agent/os/proc.h: reads processes and sockets from /proc. Used by the agent and the guard. */
 #ifndef TFE_AGENT_OS_PROC_H
 #define TFE_AGENT_OS_PROC_H
 
@@ -12,60 +11,62 @@
 #include "common/base/error.h"
 #include "common/base/reason.h"
 
-/* Makes this process adopt what its descendants leave behind. TFE_ESYS with why. */
+/* Makes this process the parent of orphaned descendants. Returns TFE_ESYS with reason set. */
 int proc_become_subreaper(struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* As fork(), but the child begins with all signals blocked: no handler of this process's may run
- * there, it would write into this one's descriptors, as if the signal had been sent here. */
+/* Forks a child that starts with all signals blocked. Otherwise a handler of this process could
+ * run in the child and write to shared descriptors, as if this process had received the signal. */
 pid_t proc_fork_blocked(void);
 
-/* -1: there is no such process any more, or it cannot be read. */
+/* Returns the parent's pid, or -1 if the process does not exist or cannot be read. */
 pid_t proc_parent(pid_t pid);
 
-/* Calls each for the numbers in /proc/PID/what ("task", "fd") until it returns false. Allocates
- * nothing. TFE_ESYS with errno: the folder could not be read. */
+/* Calls each with every number in /proc/PID/what ("task" or "fd") until it returns false.
+ * Allocates no memory. Returns TFE_ESYS with errno set if the directory cannot be read. */
 int proc_each_of(pid_t pid, const char *what, bool (*each)(void *ctx, int number), void *ctx);
 
-/* Whether a living descendant is meant. Called once for each of them. */
+/* Returns true to select a process. Called once for each live descendant. */
 typedef bool proc_pick_fn(void *ctx, pid_t pid, pid_t session);
 
-/* Sends signo to every process below root that pick wants (NULL: all), however deep, zombies aside,
- * and SIGCONT after it unless signo is SIGKILL or stops, so that a stopped process takes it. signo
- * 0 only asks pick. *ret_alive: how many were picked. *ret_stuck is one that could not be signalled
- * (EPERM), 0 if none. One pass: a process may fork between the look and the signal.
- * TFE_ESYS: /proc could not be read (errno). */
+/* Sends signo to every live descendant of root that pick selects (all if NULL), at any depth.
+ * Except for SIGKILL and stop signals, SIGCONT follows, so that a stopped process handles the
+ * signal. signo 0 only calls pick. *ret_alive is the number of selected processes, *ret_stuck
+ * one that could not be signalled (EPERM), or 0. Makes one pass; a process may fork between scan
+ * and signal. Returns TFE_ESYS with errno set if /proc cannot be read. */
 int proc_signal_descendants(pid_t root, int signo, proc_pick_fn *pick, void *ctx, size_t *ret_alive,
                             pid_t *ret_stuck) TFE_MUST_CHECK;
 
-/* For an agent that lost its guard: kills whatever is below self (the caller) and reaps it, for at
- * most 5 s. False: something could not be killed in that time. Every child is reaped: do not
- * fork a new guard before. */
+/* Kills and reaps all descendants of self, the caller, for at most 5 s, after an agent has
+ * lost its guard. Every child is reaped, so call it before forking a new guard. Returns false
+ * if a process survived. */
 bool proc_kill_all_descendants_and_reap(pid_t self);
 
-/* Whether root or a descendant of it listens on TCP port (IPv4 or IPv6): by the inode of a LISTEN
- * socket in root's network namespace that one of them holds open. *diag is a socket to the kernel
- * that the caller keeps from question to question, because one is asked every second for as long as
- * a trainer does not listen: -1 at first, in the end the caller's to close. */
+/* Returns true if root or a descendant listens on a TCP port (IPv4 or IPv6), found by the inode
+ * of a LISTEN socket in root's network namespace that one of them holds open. *diag is a netlink
+ * socket that the caller keeps between calls, because calls repeat every second until a trainer
+ * listens; initialise it to -1 and close it at the end. */
 bool proc_descendant_listens(pid_t root, uint16_t port, int *diag);
 
-/* Whether any process of this network namespace listens on TCP port (IPv4 or IPv6). */
+/* Returns true if any process in this network namespace listens on the TCP port (IPv4 or IPv6). */
 bool proc_port_listens(uint16_t port);
 
-/* Which TCP connections are meant; what is 0 may be anything. */
+/* Filter for TCP connections; 0 matches any value. */
 struct proc_connections {
     uint16_t local_port;
     uint16_t remote_port;
-    struct in_addr remote; /* of IPv4, also where a socket of IPv6 carries it */
-    bool is_to_self;       /* both ends have one address, which then is this machine's */
+    struct in_addr remote; /* IPv4 address; also matches it as an IPv4-mapped IPv6 address */
+    /* match only connections whose two ends have the same address, i.e. local ones */
+    bool is_to_self;
 };
 
-/* Called once for each; remote is INADDR_ANY where it is no address of IPv4. */
+/* Called once for each connection; remote is INADDR_ANY if it is no IPv4 address. */
 typedef void proc_connection_fn(void *ctx, struct in_addr remote);
 
-/* How many are established in this network namespace. each may be NULL. */
+/* Counts the established connections in this network namespace that match. each may be NULL. */
 size_t proc_connections(const struct proc_connections *which, proc_connection_fn *each, void *ctx);
 
-/* … by root or a descendant of it, who hold them open; of more than 64 in all some are left out. */
+/* Counts the matching connections that root or its descendants hold open; considers at
+ * most 64 connections. */
 size_t proc_connections_of(pid_t root, const struct proc_connections *which);
 
 #endif

@@ -1,5 +1,5 @@
-/* agent/os/proc_net.c: who listens on a TCP port, and who is connected: the kernel's list of
- * listeners, its tables of connections, and /proc/PID/fd. */
+/* agent/os/proc_net.c: finds listeners and connections of TCP ports by sock_diag,
+ * /proc/net/tcp and /proc/PID/fd. */
 #include <errno.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
@@ -14,11 +14,11 @@
 #include "agent/os/proc.h"
 #include "common/base/fd.h"
 
-/* Listeners on one port: one per trainer process and address family, a few more with SO_REUSEPORT.
- */
+/* Maximum number of listeners of one port: one per trainer process and address family, a few
+ * more with SO_REUSEPORT. */
 #define INODES_MAX 64
 
-/* A row of the table has 150 (IPv4) to 200 (IPv6) characters. */
+/* Maximum length of a line of the table, which has 150 (IPv4) to 200 (IPv6) characters. */
 #define ROW_MAX 512
 
 #define TCP_ESTABLISHED_STATE 0x01
@@ -29,11 +29,12 @@ struct inodes {
     size_t n;
 };
 
-/* An end of a connection as the tables show it: "0100007F:1F90", the address as it lies in memory;
- * of IPv6 only what carries IPv4 has one, "0000000000000000FFFF00000100007F:1F90". */
+/* One end of a connection as the tables show it: "0100007F:1F90", the address in memory byte
+ * order. Of IPv6 only mapped IPv4 addresses are decoded,
+ * "0000000000000000FFFF00000100007F:1F90". */
 struct end {
     const char *word;
-    size_t digits; /* of the address */
+    size_t digits; /* digits of the address */
     struct in_addr address;
     uint16_t port;
 };
@@ -54,8 +55,8 @@ static bool end_parse(const char *word, struct end *ret)
     return true;
 }
 
-/* A row: "  sl  local_address rem_address   st tx:rx tr:tm retrnsmt uid timeout inode …",
- * proc_pid_net(5). */
+/* Parsed line of a table: "  sl  local_address rem_address   st tx:rx tr:tm retrnsmt uid timeout
+ * inode ..." (proc_pid_net(5)). */
 struct connection {
     struct end local, remote;
     unsigned long state;
@@ -68,9 +69,9 @@ static void table_each(const char *owner, const char *table,
 {
     char row[ROW_MAX];
     snprintf(row, sizeof row, "/proc/%s/net/%s", owner, table);
-    FILE *file = fopen(row, "re"); /* NULL: no IPv6 here, or the process is gone */
+    FILE *file = fopen(row, "re"); /* NULL if IPv6 is disabled or the process has ended */
     while (file && fgets(row, sizeof row, file)) {
-        char words[4][64]; /* both ends, the state, the inode */
+        char words[4][64]; /* both ends, the state and the inode */
         struct connection c;
         if (sscanf(row, "%*s %63s %63s %63s %*s %*s %*s %*s %*s %63s", words[0], words[1], words[2],
                    words[3]) == 4 &&
@@ -92,7 +93,7 @@ static void inodes_add(struct inodes *inodes, uint64_t inode)
     }
 }
 
-/* Takes the answers to a dump. False: the kernel cannot say. */
+/* Receives the responses of a dump. Returns false if the kernel reports an error. */
 static bool diag_receive(int fd, uint16_t port, struct inodes *ret)
 {
     for (;;) {
@@ -124,8 +125,9 @@ static bool diag_receive(int fd, uint16_t port, struct inodes *ret)
     }
 }
 
-/* Asks for the listeners alone, sock_diag(7): the table in /proc walks every bucket of every
- * connection, 5 ms on an idle machine. False: ask /proc (no such module, a sandbox, no IPv6). */
+/* Requests only the listeners (sock_diag(7)), because reading the table in /proc visits every
+ * bucket, 5 ms on an idle machine. Returns false if /proc must be read instead: no such module,
+ * a sandbox, or no IPv6. */
 static bool diag_collect(int *diag, int family, uint16_t port, struct inodes *ret)
 {
     struct {
@@ -153,14 +155,15 @@ static bool diag_collect(int *diag, int family, uint16_t port, struct inodes *re
         diag_receive(*diag, port, ret)) {
         return true;
     }
-    /* Whatever answer is still on its way belongs to this question, and not to the next. */
+    /* A response that arrives late must not be taken for that of the next request. */
     close(*diag);
     *diag = -1;
     ret->n = before;
     return false;
 }
 
-/* Whether owner ("self" or a pid) is in our network namespace: sock_diag answers for that only. */
+/* Returns true if owner ("self" or a pid) is in this network namespace, the only one
+ * that sock_diag covers. */
 static bool shares_network(const char *owner)
 {
     char path[64];
@@ -217,7 +220,7 @@ struct count {
     proc_connection_fn *each;
     void *ctx;
     size_t n;
-    struct inodes inodes; /* the first of them */
+    struct inodes inodes; /* inodes of the first connections */
 };
 
 static void note_connection(void *ctx, const struct connection *c)
@@ -256,14 +259,13 @@ bool proc_port_listens(uint16_t port)
     return inodes.n != 0;
 }
 
-/* Which of some sockets are held open by the processes that are looked at, until so many are
- * wanted. */
+/* Search for processes that hold some sockets open; ends when n_wanted are found. */
 struct search {
     struct inodes inodes;
     bool is_held[INODES_MAX];
     size_t n_held;
     size_t n_wanted;
-    pid_t pid; /* that is looked at */
+    pid_t pid; /* process being searched */
 };
 
 static bool search_descriptor(void *ctx, int fd)
@@ -292,7 +294,8 @@ static void search_process(struct search *search, pid_t pid)
 {
     search->pid = pid;
     if (search->n_held < search->n_wanted) {
-        (void)proc_each_of(pid, "fd", search_descriptor, search); /* unreadable: holds nothing */
+        /* an unreadable process counts as holding none */
+        (void)proc_each_of(pid, "fd", search_descriptor, search);
     }
 }
 
@@ -302,14 +305,14 @@ static bool search_pick(void *ctx, pid_t pid, pid_t session)
     return false;
 }
 
-/* Looks at root and all below it. */
+/* Searches root and all its descendants. */
 static void search_tree(struct search *search, pid_t root)
 {
     size_t alive;
     pid_t stuck;
     search_process(search, root);
     if (search->n_held < search->n_wanted) {
-        /* What cannot be read holds nothing. */
+        /* Processes that cannot be read count as holding none. */
         (void)!proc_signal_descendants(root, 0, search_pick, search, &alive, &stuck);
     }
 }
@@ -320,8 +323,8 @@ bool proc_descendant_listens(pid_t root, uint16_t port, int *diag)
     char owner[16];
     snprintf(owner, sizeof owner, "%d", (int)root);
     inodes_of_port(diag, owner, port, &search.inodes);
-    /* Asked many times while a trainer starts: the walk over processes only once there is
-     * something. */
+    /* Called repeatedly while a trainer starts: skip the scan of processes until
+     * a listener exists. */
     if (search.inodes.n != 0) {
         search_tree(&search, root);
     }

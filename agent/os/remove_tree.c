@@ -1,4 +1,4 @@
-/* agent/os/remove_tree.c: see remove_tree.h. */
+/* agent/os/remove_tree.c: implementation of remove_tree.h. */
 #include "agent/os/remove_tree.h"
 
 #include <errno.h>
@@ -8,7 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Folders in folders, each with a descriptor; whoever makes more has them left. */
+/* Maximum depth of nested directories, each of which needs a descriptor; deeper
+ * ones are not removed. */
 #define DEPTH_MAX 64
 
 DIR *entries_open(int above, const char *name)
@@ -45,7 +46,7 @@ static bool remove_below(int dir, const char *name, size_t *budget, int depth)
     }
     DIR *entries = depth < DEPTH_MAX ? entries_open(dir, name) : NULL;
     if (entries) {
-        (void)!fchmod(dirfd(entries), 0700); /* whoever made it may have closed it to himself */
+        (void)!fchmod(dirfd(entries), 0700); /* the owner may have removed its own access */
     }
     for (const struct dirent *entry; entries && *budget > 0 && (entry = readdir(entries));) {
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {

@@ -1,4 +1,5 @@
-/* agent/os/remove_tree.h: what is in a directory, named by one that is open. */
+/* agent/os/remove_tree.h: iterates over and removes entries of a directory given
+ * by its descriptor. */
 #ifndef TFE_AGENT_OS_REMOVE_TREE_H
 #define TFE_AGENT_OS_REMOVE_TREE_H
 
@@ -6,15 +7,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* All entries of the directory name below above ("." is above itself), for closedir(). No link is
- * followed. above stays the caller's. NULL: errno. */
+/* Opens the directory `name` in the open directory `above` ("." for `above` itself)
+ * without following a symbolic link; close it with closedir(). Does not close `above`.
+ * Returns NULL with errno set. */
 DIR *entries_open(int above, const char *name);
 
-/* Calls each for the entries of the open directory whose names begin with prefix. */
+/* Calls each for every entry of the open directory whose name begins with prefix. */
 void entries_each(int dir, const char *prefix, void (*each)(int dir, const char *name));
 
-/* Removes what has that name below dir, with all that is in it, but no more than *budget entries,
- * which counts down; no link is followed. True: it is gone. */
+/* Removes `name` from dir, including its contents, but at most *budget entries, which is counted
+ * down. Follows no symbolic link. Returns true if the entry is gone. */
 bool entries_remove(int dir, const char *name, size_t *budget);
 
 #endif

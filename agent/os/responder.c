@@ -1,4 +1,4 @@
-/* agent/os/responder.c: one line to everybody who connects; nothing is read, nothing is kept. */
+/* agent/os/responder.c: sends one line to every client that connects; reads and stores nothing. */
 #include "agent/os/responder.h"
 
 #include <event2/event.h>
@@ -11,7 +11,7 @@
 #include "common/base/fd.h"
 #include "common/base/timer.h"
 
-/* Others' probes, one each; whoever sends more than this in a row waits for the next turn. */
+/* Maximum number of clients answered per event; the others wait for the next event. */
 #define BACKLOG 16
 #define ANSWERS_PER_TURN 16
 
@@ -35,9 +35,10 @@ static void on_connection(evutil_socket_t listener, short what, void *ctx)
     for (int i = 0; i < ANSWERS_PER_TURN; i++) {
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0) {
-            return; /* none left, or the next turn tries again */
+            return; /* no connection is left, or the next event retries */
         }
-        /* The line fits every send buffer; who does not get it sees the end of the connection. */
+        /* The line fits into an empty send buffer; on failure the client sees the end
+         * of the connection. */
         (void)!send(fd, r->line, r->line_n, MSG_NOSIGNAL);
         close(fd);
     }

@@ -1,5 +1,4 @@
-/* agent/os/responder.h: answers probes on ports that no trainer uses yet, with this node's id.
- */
+/* agent/os/responder.h: answers probes with this node's id on ports that no trainer uses yet. */
 #ifndef TFE_AGENT_OS_RESPONDER_H
 #define TFE_AGENT_OS_RESPONDER_H
 
@@ -12,26 +11,26 @@
 
 struct event_base;
 
-/* PROTOCOL.md section 9: "tfe1 node ID\n", and the connection ends. */
+/* Maximum length of the answer "tfe1 node ID\n" (PROTOCOL.md section 9). */
 #define RESPONDER_LINE_MAX (sizeof("tfe1 node \n") + TFE_ID_MAX)
 
-/* The line that the node with this id answers with; NUL-terminated. Returns its length. */
+/* Writes the line that the node with this id answers with. Returns its length. */
 size_t responder_line(const char *node, char ret[RESPONDER_LINE_MAX]);
 
-/* A second socket on each port that ports.h holds; unlike that one it listens. It must be closed
- * before trainers of any node may connect here: the kernel shares connections out between all who
- * listen. */
+/* Listening sockets on the ports that ports.h reserves. Close the responder before any trainer
+ * may connect to these ports: the kernel distributes connections among all listeners of a port. */
 struct responder;
 
-/* TFE_ENOMEM. node is copied. Closed. */
+/* Creates a closed responder; node is copied. Returns TFE_ENOMEM. */
 int responder_new(struct event_base *base, const char *node, struct responder **ret) TFE_MUST_CHECK;
 void responder_free(struct responder *r);
 
-/* n at most MSG_NPROC_MAX; what was open before is closed. TFE_ESYS with why: nothing is open. */
+/* Listens on up to MSG_NPROC_MAX ports, after closing those opened before. Returns TFE_ESYS with
+ * reason set and nothing open. */
 int responder_open(struct responder *r, const uint16_t *ports, size_t n,
                    struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* When this returns nobody listens here any more. */
+/* Closes all listening sockets before it returns. */
 void responder_close(struct responder *r);
 
 #endif

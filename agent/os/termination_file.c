@@ -1,4 +1,4 @@
-/* agent/os/termination_file.c: see termination_file.h. */
+/* agent/os/termination_file.c: implementation of termination_file.h. */
 #include "agent/os/termination_file.h"
 
 #include <fcntl.h>
@@ -13,12 +13,12 @@
 
 #define NAME_PREFIX "tfe-dead-"
 #define NAME_DIGITS 16
-/* No fence is that long by far. */
+/* Far longer than any fence. */
 #define OLD_S (24 * 60 * 60)
 
 #define BASES 2
 
-/* The second may be NULL. */
+/* Fills in the directories to use; the second may be NULL. */
 static void bases(const char *ret[BASES])
 {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
@@ -50,7 +50,7 @@ void termination_file_write(const struct termination_file *file, const char *job
                  ? open(file->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)
                  : -1;
     if (fd >= 0) {
-        (void)!write(fd, text, (size_t)n); /* half of it is no certificate */
+        (void)!write(fd, text, (size_t)n); /* readers reject a partial file */
         close(fd);
     }
 }
@@ -62,14 +62,15 @@ void termination_file_remove(const struct termination_file *file)
     }
 }
 
-/* --- those that are there --------------------------------------------------------------------- */
+/* --- existing files --- */
 
 struct found {
     char certificate[PROOF_CHARS + 1];
     time_t at;
 };
 
-/* False: it is no file that a guard of this user's made, or is not written yet. */
+/* Reads one file. Returns false if it was not written by a guard of this user, is incomplete, or
+ * belongs to another job. */
 static bool read_one(int dir, const char *name, const char *job, struct found *ret)
 {
     char text[TERMINATION_FILE_TEXT_MAX + 1];
@@ -103,7 +104,7 @@ static bool has_our_name(const char *name)
     return strncmp(name, NAME_PREFIX, n) == 0 && strlen(name) == n + NAME_DIGITS;
 }
 
-/* What they have found so far. */
+/* Newest files found so far. */
 struct all_found {
     struct found v[TERMINATION_FILES_MAX];
     size_t n;

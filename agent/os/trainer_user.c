@@ -1,4 +1,4 @@
-/* agent/os/trainer_user.c: see trainer_user.h. */
+/* agent/os/trainer_user.c: implementation of trainer_user.h. */
 #include "agent/os/trainer_user.h"
 
 #include <errno.h>
@@ -87,7 +87,7 @@ int trainer_user_enter(const char *directory)
     return is_in ? 0 : TFE_ESYS;
 }
 
-/* What is to be made later needs the nearest folder above it. */
+/* Checks one right. For a path that does not exist yet, checks the nearest existing parent. */
 static bool can(const struct trainer_need *need)
 {
     char path[PATH_MAX];
@@ -102,7 +102,8 @@ static bool can(const struct trainer_need *need)
     return true;
 }
 
-/* In a process of its own: says into the socket what it cannot, and lives until that is closed. */
+/* Runs in a child: writes the first missing right to the socket and lives until
+ * the socket is closed. */
 static _Noreturn void try_all(int socket, const struct trainer_need *needs, size_t n)
 {
     struct tfe_reason reason = {.text = ""};

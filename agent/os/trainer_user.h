@@ -1,5 +1,5 @@
-/* agent/os/trainer_user.h: whom trainers run as, if root's agent has them run as another user:
- * what they may not read or end is then the agent's and the guard's alone. */
+/* agent/os/trainer_user.h: runs trainers as another user than root's agent, so that trainers
+ * cannot read or kill what belongs to the agent and the guard. */
 #ifndef TFE_AGENT_OS_TRAINER_USER_H
 #define TFE_AGENT_OS_TRAINER_USER_H
 
@@ -10,7 +10,7 @@
 #include "common/base/reason.h"
 
 struct trainer_user {
-    const char *name; /* NULL: trainers run as the agent's user */
+    const char *name; /* NULL if trainers run as the agent's user */
     const char *home;
     uid_t uid;
     gid_t gid;
@@ -18,36 +18,38 @@ struct trainer_user {
     int n_groups;
 };
 
-/* For the rest of the process's life, and for the guard that is forked later. TFE_EINVAL with why:
- * there is no such user, it is root, or we are not. */
+/* Sets the user for the lifetime of this process and of a guard forked later. Returns TFE_EINVAL
+ * with reason if the user does not exist or is root, or if this process is not root. */
 int trainer_user_set(const char *name, struct tfe_reason *reason) TFE_MUST_CHECK;
 const struct trainer_user *trainer_user(void);
 
-/* Something that trainers have to be able to do, as access(2) says it. */
+/* An access right that trainers need, as for access(2). */
 struct trainer_need {
-    const char *path; /* NULL: nothing. One that W_OK asks for may still have to be made */
+    const char *path; /* NULL for none; with W_OK the path may not exist yet */
     int mode;
-    const char *what; /* "read" */
+    const char *what; /* verb for messages, e.g. "read" */
 };
 
-/* Whether a process can become that user and do all this, and we can see into it. TFE_EINVAL with
- * why. Nothing without another user. Before there are threads. */
+/* Checks that a process can become the user and has these rights, and that this process
+ * can inspect it. Returns TFE_EINVAL with reason. Does nothing if no user is set.
+ * Precondition: no threads. */
 int trainer_user_try(const struct trainer_need *needs, size_t n,
                      struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* Who sends what a trainer sends. */
+/* Returns the user id of trainers, which is the sender of their messages. */
 uid_t trainer_user_uid(void);
 
-/* Lets a socket, a pipe or a directory be that user's: the kernel shares a port among sockets of
- * one user only, and who opens /dev/stdout opens the pipe anew. TFE_ESYS with errno. */
+/* Makes the user the owner of a socket, pipe or directory: the kernel shares a port only
+ * among sockets of one user, and opening /dev/stdout opens the pipe again. Returns
+ * TFE_ESYS with errno set. */
 int trainer_user_give(int fd) TFE_MUST_CHECK;
 
-/* Between fork and exec. TFE_ESYS with errno. */
+/* Switches to the user between fork and exec. Returns TFE_ESYS with errno set. */
 int trainer_user_become(void) TFE_MUST_CHECK;
 
-/* Makes the directory this process's, as that user finds it: no way that is closed to him leads
- * there. Between fork and exec; what is to be sent to this process at its parent's death is set
- * anew afterwards (prctl(2)). TFE_ESYS with errno. */
+/* Changes to the directory with the user's rights. Call between fork and exec; it
+ * resets PR_SET_PDEATHSIG, which must be set again afterwards (prctl(2)). Returns
+ * TFE_ESYS with errno set. */
 int trainer_user_enter(const char *directory) TFE_MUST_CHECK;
 
 #endif
