@@ -1,10 +1,10 @@
-/* common/base/assert.h: what must hold inside, in release too. No peer's input reaches one. Pure.
- */
+/* common/base/assert.h: assertions on internal invariants, also in release builds. Input from a
+ * peer never reaches an assertion. Pure. */
 #ifndef TFE_COMMON_BASE_ASSERT_H
 #define TFE_COMMON_BASE_ASSERT_H
 
-/* A trap instead of abort(3): nothing of libc, so that cores may use it; the core dump or the
- * debugger shows the place. */
+/* Traps instead of calling abort(3), so that pure cores can use it; a core dump or debugger shows
+ * the line. */
 #define TFE_ASSERT(condition)                                                                      \
     do {                                                                                           \
         if (!(condition)) {                                                                        \

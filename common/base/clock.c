@@ -1,11 +1,11 @@
-/* common/base/clock.c: the clocks: milliseconds to live by, microseconds to measure with. */
+/* common/base/clock.c: reads the system clocks. */
 #include "common/base/clock.h"
 
 #include <time.h>
 
 static int64_t clock_read_ms(clockid_t id)
 {
-    /* Cannot fail: both clocks exist in every kernel this runs on. */
+    /* clock_gettime cannot fail: every supported kernel has both clocks. */
     struct timespec now = {0};
     (void)clock_gettime(id, &now);
     return (int64_t)now.tv_sec * 1000 + (int64_t)now.tv_nsec / 1000000;

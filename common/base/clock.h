@@ -1,4 +1,4 @@
-/* common/base/clock.h: the only place where a program reads the machine's clocks. */
+/* common/base/clock.h: the only module that reads the system clocks. */
 #ifndef TFE_COMMON_BASE_CLOCK_H
 #define TFE_COMMON_BASE_CLOCK_H
 
@@ -6,14 +6,14 @@
 
 #include "common/base/time.h"
 
-/* CLOCK_BOOTTIME: unlike CLOCK_MONOTONIC it runs on while the machine is suspended, and hibernation
- * is one of the ways spot machines go. */
+/* Reads CLOCK_BOOTTIME. Unlike CLOCK_MONOTONIC this clock advances while the machine is suspended,
+ * as preemptible machines can be. */
 struct tfe_mono clock_mono(void);
 
-/* Microseconds of CLOCK_MONOTONIC: to tell how long something took, and for nothing else. */
+/* Returns microseconds of CLOCK_MONOTONIC, only for measuring durations. */
 int64_t clock_us(void);
 
-/* CLOCK_REALTIME. */
+/* Reads CLOCK_REALTIME. */
 struct tfe_wall clock_wall(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* common/base/error.c: sentences of the error codes. */
+/* common/base/error.c: texts of the error codes. */
 #include "common/base/error.h"
 
 const char *tfe_error_sentence(int code)

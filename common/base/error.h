@@ -1,12 +1,11 @@
-/* common/base/error.h: the one list of error codes, each with its sentence. Pure. */
+/* common/base/error.h: the error codes of the project, each with its text. Pure. */
 #ifndef TFE_COMMON_BASE_ERROR_H
 #define TFE_COMMON_BASE_ERROR_H
 
-/* A function of this project returns 0, or the negative of one of these (return -TFE_ENOMEM is
- * spelled return TFE_ENOMEM: the constants are negative already). The comments
- * between them say how far the damage reaches. */
+/* Functions of this project return 0 or one of these codes. The constants are negative: write
+ * return TFE_ENOMEM, not return -TFE_ENOMEM. The groups say how much has to be given up. */
 #define TFE_ERRORS(X)                                                                              \
-    /* refuse one request */                                                                       \
+    /* Errors that refuse one request */                                                           \
     X(TFE_ENOMEM, -1, "out of memory")                                                             \
     X(TFE_EINVAL, -2, "a value is out of its range")                                               \
     X(TFE_EEXIST, -3, "it exists already")                                                         \
@@ -16,11 +15,11 @@
     X(TFE_EMORE, -7, "more bytes are needed")                                                      \
     X(TFE_EUNKNOWN, -14, "unknown message type")                                                   \
     X(TFE_EDISK, -15, "the disk did not take it or did not give it")                               \
-    /* end one connection */                                                                       \
+    /* Errors that end one connection */                                                           \
     X(TFE_EPROTO, -8, "the bytes break the protocol")                                              \
     X(TFE_EAUTH, -9, "not authorised")                                                             \
     X(TFE_EFULL, -11, "a queue is full")                                                           \
-    /* end the program */                                                                          \
+    /* Errors that end the program */                                                              \
     X(TFE_ESYS, -12, "a system call failed")                                                       \
     X(TFE_ECONFLICT, -16, "somebody else has changed it meanwhile")
 
@@ -36,7 +35,7 @@ enum tfe_error {
 #define TFE_MUST_CHECK
 #endif
 
-/* Static, never NULL; an unknown code gives "unknown error". */
+/* Returns a static text, never NULL; "unknown error" for an unknown code. */
 const char *tfe_error_sentence(int code);
 
 #endif

@@ -1,4 +1,4 @@
-/* common/base/escape.c: which characters are not shown as they are. */
+/* common/base/escape.c: escapes control and direction characters. */
 #include "common/base/escape.h"
 
 #include <stdbool.h>
@@ -7,7 +7,8 @@
 
 #include "common/base/utf8.h"
 
-/* Of one to three bytes; what has four controls nothing. */
+/* Returns the code point of a sequence of 1 to 3 bytes. No code point of 4 bytes is a control
+ * character. */
 static uint32_t code_of(const unsigned char *c, size_t n)
 {
     return n == 1   ? c[0]
@@ -23,11 +24,11 @@ static bool controls(uint32_t code)
         uint32_t last;
     } ranges[] = {
         {0x00, 0x1f},     /* C0 */
-        {0x7f, 0x9f},     /* DEL, C1 */
+        {0x7f, 0x9f},     /* DEL and C1 */
         {0x61c, 0x61c},   /* Arabic letter mark */
-        {0x200e, 0x200f}, /* marks of direction */
-        {0x2028, 0x202e}, /* separators of lines; embeddings and overrides */
-        {0x2066, 0x2069}, /* isolates */
+        {0x200e, 0x200f}, /* left-to-right and right-to-left marks */
+        {0x2028, 0x202e}, /* line and paragraph separators, directional embeddings and overrides */
+        {0x2066, 0x2069}, /* directional isolates */
     };
     for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
         if (code >= ranges[i].first && code <= ranges[i].last) {
@@ -60,7 +61,8 @@ size_t escape_unit(const char *text, size_t n, char ret[ESCAPE_UNIT_MAX], size_t
     return used;
 }
 
-/* The length of a whole control sequence (ECMA-48, 5.4); 0: text begins with none. */
+/* Returns the length of a complete control sequence (ECMA-48, 5.4) at the start of text, or 0 if
+ * there is none. */
 static size_t sequence_length(const char *text, size_t n)
 {
     size_t i = 2;

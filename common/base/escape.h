@@ -1,27 +1,27 @@
-/* common/base/escape.h: text that came from elsewhere, as logs, terminals and tables show it:
- * nothing in it moves a cursor, colours, or turns the direction of what is read. Pure. */
+/* common/base/escape.h: makes untrusted text safe for logs, terminals and tables: the result cannot
+ * move the cursor, set colours or change the reading direction. Pure. */
 #ifndef TFE_COMMON_BASE_ESCAPE_H
 #define TFE_COMMON_BASE_ESCAPE_H
 
 #include <stddef.h>
 
-/* One unit: a character of UTF-8, or "\u202e" in place of one. */
+/* Maximum bytes of one escaped unit: a UTF-8 character, or an escape such as "\\u202e". */
 #define ESCAPE_UNIT_MAX 8
 
-/* The first character of text, which has n >= 1 bytes, as it is shown: as it is; as "\uXXXX" if it
- * controls something (C0, DEL, C1, marks and overrides of direction, separators of lines); as
- * U+FFFD if it is a byte of no UTF-8. ret has no NUL. Returns the bytes read; they are as many as
- * *ret_n if and only if it is shown as it is. */
+/* Escapes the first character of text, which has n >= 1 bytes. Control characters (C0, DEL, C1,
+ * direction marks and overrides, line separators) become "\\uXXXX", a byte that is not UTF-8
+ * becomes U+FFFD, any other character is copied. ret gets no NUL. Returns the number of bytes
+ * consumed, which equals *ret_n if and only if the character was copied. */
 size_t escape_unit(const char *text, size_t n, char ret[ESCAPE_UNIT_MAX], size_t *ret_n);
 
-/* A line that a program printed, as a terminal shows it: tabs stay; of a line that was written over
- * (carriage return) the last text; backspaces and whole control sequences (ESC [ ..., as for
- * colours) are left out; everything else as escape_unit. ret has room for ESCAPE_LINE_MAX(n) bytes
- * and gets no NUL. Returns its length. */
+/* Renders a line that a program printed as a terminal would show it: keeps tabs; keeps only the
+ * text after the last carriage return; drops backspaces and control sequences (ESC [ ..., such as
+ * colours); escapes all else as escape_unit. ret has capacity ESCAPE_LINE_MAX(n) and gets no NUL.
+ * Returns the length. */
 #define ESCAPE_LINE_MAX(n) (6 * (n))
 size_t escape_line(const char *text, size_t n, char *ret);
 
-/* All of text that fits into cap >= 1 bytes, with a NUL. Returns ret. */
+/* Escapes as much of text as fits cap >= 1 bytes including the NUL. Returns ret. */
 const char *escape_text(const char *text, char *ret, size_t cap);
 
 #endif

@@ -1,11 +1,11 @@
-/* common/base/fd.h: the end of a descriptor. */
+/* common/base/fd.h: closing of file descriptors. */
 #ifndef TFE_COMMON_BASE_FD_H
 #define TFE_COMMON_BASE_FD_H
 
 #include <errno.h>
 #include <unistd.h>
 
-/* Closes it, if there is one (not negative), and forgets it; errno stays as it was. */
+/* Closes *fd unless it is negative and sets it to -1. Preserves errno. */
 static inline void fd_drop(int *fd)
 {
     if (*fd >= 0) {

@@ -1,4 +1,4 @@
-/* common/base/heap.c: malloc(3) behind struct tfe_mem. */
+/* common/base/heap.c: the process heap as struct tfe_mem. */
 #include "common/base/heap.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* common/base/heap.h: the process's own heap, as the allocator that cores are handed. */
+/* common/base/heap.h: the process heap as the allocator for pure cores, and allocations that must
+ * succeed. */
 #ifndef TFE_COMMON_BASE_HEAP_H
 #define TFE_COMMON_BASE_HEAP_H
 
@@ -9,13 +10,13 @@
 
 extern const struct tfe_mem heap_mem;
 
-/* --- what a program is made of, mostly at its start, and cannot run without --- */
+/* --- start-up allocations without which the program cannot run -------------------------------- */
 
-/* Zeroed memory, never NULL: without it the process says so on stderr and ends with status 1. For
- * free(3). */
+/* Returns n zeroed bytes for free(3), never NULL. If no memory is left, prints an error to stderr
+ * and exits with status 1. */
 void *part_new(size_t n) __attribute__((returns_nonnull, malloc));
 
-/* The same end where something else has not been made for want of memory. */
+/* Exits as part_new does if is_made is false, for objects that other allocators make. */
 void part_must(bool is_made);
 
 #endif

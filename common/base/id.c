@@ -5,7 +5,8 @@
 
 #include "common/base/error.h"
 
-/* Not strspn: ids are looked up with every probe, and it makes a table of 256 bytes each time. */
+/* Character tests are inlined instead of strspn, which builds a 256-byte table per call: ids are
+ * compared at every hash probe. */
 static bool is_first(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';

@@ -4,13 +4,15 @@
 
 #include <stdbool.h>
 
-/* Ids become parts of paths, words of command lines and columns of tables (design 3.2). */
+/* Maximum length of an id. Ids become parts of paths, command lines and table columns (design
+ * 3.2). */
 #define TFE_ID_MAX 64
 
-/* What id_is_valid() demands, as the end of an error message. */
+/* Text of the rule that id_is_valid enforces, for the end of an error message. */
 #define TFE_ID_RULE "1 to 64 characters of A-Z a-z 0-9 . _ -, the first one none of . and -"
 
-/* Longest host name (RFC 1035, section 2.3.4, as text) and longest text of one line for people. */
+/* Maximum length of a host name (RFC 1035, section 2.3.4, as text) and of a one-line label for
+ * display. */
 #define TFE_HOST_MAX 253
 #define TFE_LABEL_MAX 255
 
@@ -29,10 +31,10 @@ bool id_is_valid(const char *text);
  * becomes "_". */
 void id_from_text(struct tfe_id *ret, const char *text);
 
-/* Copies text. TFE_EINVAL: not a legal id, ret unchanged. */
+/* Copies text. Returns TFE_EINVAL if text is not a valid id; ret is unchanged then. */
 int id_set(struct tfe_id *ret, const char *text);
 
-/* As strcmp. The order of ids is the order in which cores iterate. */
+/* Compares as strcmp does. Cores iterate over ids in this order. */
 int id_compare(const struct tfe_id *a, const struct tfe_id *b);
 
 #endif

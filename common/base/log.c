@@ -1,5 +1,5 @@
-/* common/base/log.c: one event a line on stderr; a reader that is asleep costs lines, never time.
- */
+/* common/base/log.c: writes one event per line to stderr. If the reader is stalled, lines are
+ * dropped instead of blocking. */
 #include "common/base/log.h"
 
 #include <errno.h>
@@ -16,19 +16,20 @@
 #include "common/base/clock.h"
 #include "common/base/escape.h"
 
-/* PIPE_BUF: a pipe that polls writable takes so much without blocking and in one piece. */
+/* Maximum line length: PIPE_BUF, the size that a writable pipe accepts without blocking and in one
+ * piece. */
 #define LOG_LINE_MAX 4096
-/* Kept free for what ends a line that was cut. */
+/* Space reserved for the end of a truncated line. */
 #define LOG_END_MAX 64
 
-/* The one log of the process. The settings are written before there is a second thread. */
+/* The process's log. The settings are written before a second thread starts. */
 static struct {
     const char *program;
     enum log_level least;
-    enum log_format format; /* not AUTO */
+    enum log_format format; /* actual format, never LOG_AUTO */
     bool has_colour;
-    atomic_uint_fast64_t dropped; /* lines lost since the last one that was written */
-    atomic_bool torn;             /* the last line lost its end: the next starts on a new one */
+    atomic_uint_fast64_t dropped; /* lines dropped since the last line that was written */
+    atomic_bool torn; /* the last line was written in part, so the next one begins with a newline */
 } log_state = {.program = "tfe", .least = LOG_INFO_, .format = LOG_LOGFMT};
 
 const char *const log_levels[] = {[LOG_DEBUG_] = "debug",
@@ -47,7 +48,7 @@ struct log_text {
     char bytes[LOG_LINE_MAX];
     size_t n;
     size_t limit;
-    bool cut; /* something did not fit; nothing more goes in but the end */
+    bool cut; /* some field did not fit; only the end of the line may be added */
 };
 
 void log_init(const char *program, enum log_level least, enum log_format format)
@@ -59,12 +60,12 @@ void log_init(const char *program, enum log_level least, enum log_format format)
         format = is_terminal ? LOG_PRETTY : LOG_LOGFMT;
     }
     log_state.format = format;
-    const char *plain = getenv("NO_COLOR"); /* no-color.org */
+    const char *plain = getenv("NO_COLOR"); /* convention of no-color.org */
     log_state.has_colour = format == LOG_PRETTY && is_terminal && !(plain && *plain);
-    tzset(); /* the sandbox may hide the zone later */
+    tzset(); /* load the time zone now: the sandbox may hide its file later */
 }
 
-/* All n bytes or, when they do not fit, none. */
+/* Appends all n bytes or, if they do not fit, none. Returns false if they do not fit. */
 static bool text_put(struct log_text *t, const char *bytes, size_t n)
 {
     if (t->n + n > t->limit) {
@@ -81,7 +82,8 @@ static bool text_puts(struct log_text *t, const char *text)
     return text_put(t, text, strlen(text));
 }
 
-/* One character of text as it stands between quotes, in unit; returns the bytes read. */
+/* Writes one character of text, escaped for a quoted string, to unit. Returns the number of bytes
+ * consumed. */
 static size_t quoted_unit(const char *text, size_t left, char unit[ESCAPE_UNIT_MAX], size_t *ret_n)
 {
     const unsigned char c = (unsigned char)*text;
@@ -99,7 +101,8 @@ static size_t quoted_unit(const char *text, size_t left, char unit[ESCAPE_UNIT_M
     return escape_unit(text, left, unit, ret_n);
 }
 
-/* What does not fit is left off; the closing quote always fits. */
+/* Appends text, truncated if it does not fit; reserves space for the closing quote. Returns false
+ * if not even the quotes fit. */
 static bool text_put_shown(struct log_text *t, const char *text, bool quotes)
 {
     if (t->n + 2 > t->limit) {
@@ -136,11 +139,11 @@ static bool text_put_quoted(struct log_text *t, const char *text)
     return text_put_shown(t, text, true);
 }
 
-/* logfmt leaves a value bare when no reader could take it for anything else. */
+/* True if logfmt needs no quotes around the value. */
 static bool is_bare(const char *text)
 {
     const size_t n = strlen(text);
-    /* A longer one may have to be cut, which only the quoted form can. */
+    /* A longer value may have to be truncated, which only the quoted form supports. */
     if (n == 0 || n > 512) {
         return false;
     }
@@ -178,9 +181,9 @@ static bool text_put_value(struct log_text *t, const struct log_field *field)
     return true;
 }
 
-/* JSON is written here and not by jansson: a line must neither need memory nor outgrow its bytes.
- *
- * A field whose key and the start of its value do not fit is left out whole. */
+/* Appends key and value. A field whose key and start of value do not fit is left out. JSON is
+ * formatted here, not by jansson, because a line must neither allocate memory nor exceed its
+ * buffer. */
 static void text_put_field(struct log_text *t, const struct log_field *field)
 {
     if (!field->key || (field->kind == LOG_F_STR && !field->str) || t->cut) {
@@ -200,7 +203,7 @@ static void text_put_field(struct log_text *t, const struct log_field *field)
     }
 }
 
-/* --- for people: "14:03:22 tfe-agent: stopping: m2 was lost (epoch 3)" --- */
+/* --- human-readable format: "14:03:22 tfe-agent: stopping: m2 was lost (epoch 3)" ------------- */
 
 static bool is_span(const char *key)
 {
@@ -208,7 +211,7 @@ static bool is_span(const char *key)
     return n > 3 && strcmp(key + n - 3, "_ms") == 0;
 }
 
-/* Words of ours, without what says their unit. */
+/* Appends an event or key with spaces for underscores, without the suffix "_ms". */
 static void pretty_word(struct log_text *t, const char *word)
 {
     const size_t n = strlen(word) - (is_span(word) ? 3 : 0);
@@ -262,7 +265,8 @@ static void pretty_line(struct log_text *t, enum log_level level, const char *ev
     (void)text_puts(t, log_state.program);
     (void)text_puts(t, ": ");
     (void)text_puts(t, marks[level]);
-    if (!reason || strcmp(event, "waiting") != 0) { /* its sentence says that it waits */
+    if (!reason || strcmp(event, "waiting") !=
+                       0) { /* the reason of a "waiting" event already names the state */
         pretty_word(t, event);
         (void)text_puts(t, reason ? ": " : "");
     }
@@ -289,7 +293,7 @@ static void pretty_line(struct log_text *t, enum log_level level, const char *ev
     (void)text_puts(t, log_state.has_colour && *colours[level] ? "\033[0m\n" : "\n");
 }
 
-/* "2026-01-31T23:59:59.999Z" */
+/* Formats a time as "2026-01-31T23:59:59.999Z". */
 static void format_time(struct tfe_wall now, char ret[40])
 {
     const time_t seconds = (time_t)(now.ms / 1000);
@@ -301,9 +305,9 @@ static void format_time(struct tfe_wall now, char ret[40])
     (void)snprintf(ret, 40, "%s.%03uZ", day, (unsigned)(now.ms % 1000));
 }
 
-/* Writes at once or not at all; the number of bytes that went out. The descriptor is shared with
- * others, so its O_NONBLOCK flag is not ours to set: a socket (the journal's) is asked per call, a
- * pipe or terminal is asked beforehand. */
+/* Writes without blocking and returns the number of bytes written. stderr is shared with other
+ * processes, so O_NONBLOCK must not be set on it: sockets (the journal) are written with
+ * MSG_DONTWAIT, pipes and terminals are polled first. */
 static size_t write_at_once(const char *bytes, size_t n)
 {
     ssize_t sent;
@@ -312,7 +316,7 @@ static size_t write_at_once(const char *bytes, size_t n)
     } while (sent < 0 && errno == EINTR);
     if (sent < 0 && errno == ENOTSOCK) {
         struct pollfd ask = {.fd = STDERR_FILENO, .events = POLLOUT};
-        /* POLLERR: nobody reads any more, a write would raise SIGPIPE. */
+        /* On POLLERR the pipe has no reader, and a write would raise SIGPIPE. */
         if (poll(&ask, 1, 0) != 1 || ask.revents != POLLOUT) {
             return 0;
         }

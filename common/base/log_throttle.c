@@ -1,4 +1,4 @@
-/* common/base/log_throttle.c: which lines are worth logging of those that others can cause. */
+/* common/base/log_throttle.c: rate limit for log lines that peers can cause. */
 #include "common/base/log_throttle.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ struct throttle *throttle_new(uint32_t entries, uint32_t burst, int64_t each_ms)
 static uint32_t index_of(const struct throttle *t, const void *cause, size_t n)
 {
     const uint8_t *bytes = cause;
-    uint32_t hash = 2166136261u; /* FNV-1a: who makes entries collide only hides lines */
+    uint32_t hash = 2166136261u; /* FNV-1a; collisions forced by a peer only hide log lines */
     for (size_t i = 0; i < n; i++) {
         hash = (hash ^ bytes[i]) * 16777619u;
     }

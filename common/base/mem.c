@@ -1,4 +1,4 @@
-/* common/base/mem.c: the handed-in allocator's helpers. */
+/* common/base/mem.c: helpers on top of an injected allocator. */
 #include "common/base/mem.h"
 
 #include <stdint.h>
@@ -41,7 +41,7 @@ int mem_reserve(const struct tfe_mem *mem, void *array, size_t *cap, size_t need
 
 int mem_resize(const struct tfe_mem *mem, void *array, size_t n, size_t size)
 {
-    void *p; /* copied, because pointers of any type lie there */
+    void *p; /* copied, because the array may have any pointer type */
     memcpy(&p, array, sizeof(p));
     p = n > SIZE_MAX / size ? NULL : mem->resize(mem->ctx, p, n * size);
     if (!p) {

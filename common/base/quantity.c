@@ -1,4 +1,4 @@
-/* common/base/quantity.c: amounts as Kubernetes writes them. */
+/* common/base/quantity.c: parses quantities in the notation of Kubernetes. */
 #include "common/base/quantity.h"
 
 #include <stddef.h>
@@ -23,7 +23,7 @@ static bool multiply(struct quantity *q, uint32_t factor)
     return true;
 }
 
-/* Divides by ten; *is_inexact is set if something below 1e-9 is lost. */
+/* Divides by ten; sets *is_inexact if a digit below 1e-9 is lost. */
 static void divide(struct quantity *q, bool *is_inexact)
 {
     const uint64_t nano = q->whole % 10 * NANO + q->nano;
@@ -32,7 +32,7 @@ static void divide(struct quantity *q, bool *is_inexact)
     q->nano = (uint32_t)(nano / 10);
 }
 
-/* Moves *text behind the digits. */
+/* Parses the digits and advances *text past them. */
 static bool parse_digits(const char **text, struct quantity *ret, bool *is_inexact)
 {
     const char *at = *text;

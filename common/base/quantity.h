@@ -1,11 +1,12 @@
-/* common/base/quantity.h: amounts as Kubernetes writes them: 2, 0.5, 500m, 1e9, 4Gi. Pure. */
+/* common/base/quantity.h: quantities in the notation of Kubernetes: 2, 0.5, 500m, 1e9, 4Gi.
+ * Pure. */
 #ifndef TFE_COMMON_BASE_QUANTITY_H
 #define TFE_COMMON_BASE_QUANTITY_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A fraction below 1e-9 is rounded up, as in Kubernetes. */
+/* A non-negative value. Fractions below 1e-9 are rounded up, as in Kubernetes. */
 struct quantity {
     uint64_t whole;
     uint32_t nano;
@@ -19,8 +20,8 @@ bool quantity_parse(const char *text, struct quantity *ret);
 /* Returns true if both texts are quantities and have the same value. */
 bool quantity_equal(const char *a, const char *b);
 
-/* Returns true if a node with the label has ("KEY=VALUE") carries the wanted one. The values of
- * cpu, memory and ephemeral-storage are compared as quantities, all others as texts. */
+/* Returns true if a node label ("KEY=VALUE") satisfies the wanted one. Values of cpu, memory and
+ * ephemeral-storage are compared as quantities, all others as text. */
 bool quantity_label_fits(const char *wanted, const char *has);
 
 #endif

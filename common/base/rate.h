@@ -1,4 +1,4 @@
-/* common/base/rate.h: so many at once, and one more each so many milliseconds. Pure. */
+/* common/base/rate.h: rate limit: a burst, then one event per interval (GCRA). Pure. */
 #ifndef TFE_COMMON_BASE_RATE_H
 #define TFE_COMMON_BASE_RATE_H
 
@@ -7,12 +7,13 @@
 
 #include "common/base/time.h"
 
-/* Zeroed: nothing has passed yet. */
+/* State of one rate limit. Zeroed: no event has passed yet. */
 struct rate {
-    struct tfe_mono paid; /* until when that which has passed counts */
+    struct tfe_mono
+        paid; /* time until which admitted events count against the rate (GCRA arrival time) */
 };
 
-/* Whether one more passes; it counts then. Times may begin anywhere, below 0 too. */
+/* Returns true if one more event passes, and counts it. Times may be negative. */
 static inline bool rate_pass(struct rate *rate, struct tfe_mono now, int64_t each_ms, int64_t burst)
 {
     if (tfe_mono_sub(rate->paid, now) > (burst - 1) * each_ms) {
@@ -22,7 +23,7 @@ static inline bool rate_pass(struct rate *rate, struct tfe_mono now, int64_t eac
     return true;
 }
 
-/* What was not the other's doing does not count. */
+/* Takes back one counted event, for an event that the peer did not cause. */
 static inline void rate_refund(struct rate *rate, int64_t each_ms)
 {
     rate->paid.ms -= each_ms;

@@ -1,4 +1,4 @@
-/* common/base/reason.c: sentences that grow from the inside outwards. */
+/* common/base/reason.c: builds error messages; each caller prepends its context. */
 #include "common/base/reason.h"
 
 #include <ctype.h>
@@ -9,7 +9,7 @@
 
 #include "common/base/utf8.h"
 
-/* Joins the three into why. They may lie in why. */
+/* Sets the reason to the concatenation of the three texts, which may overlap with it. */
 static void reason_join(struct tfe_reason *reason, const char *head, const char *between,
                         const char *tail)
 {
@@ -65,9 +65,11 @@ void reason_errno(struct tfe_reason *reason, const char *format, ...)
 
     char space[128];
     char detail[128];
-    /* The GNU form: it returns the text, which may or may not lie in the space given. */
+    /* strerror_r here is the GNU form: it returns the text, which may or may not be in the
+     * buffer. */
     (void)snprintf(detail, sizeof detail, "%s", strerror_r(error, space, sizeof space));
-    /* It stands in the middle of a sentence; "RPC …" and the like stay. */
+    /* Lower-case the first letter, because the text stands within a sentence; acronyms such as
+     * "RPC" stay. */
     if (isupper((unsigned char)detail[0]) && !isupper((unsigned char)detail[1])) {
         detail[0] = (char)tolower((unsigned char)detail[0]);
     }

@@ -1,9 +1,9 @@
-/* common/base/reason.h: one sentence for a person, built from the inside outwards. */
+/* common/base/reason.h: an error message for humans; each caller prepends its context. */
 #ifndef TFE_COMMON_BASE_REASON_H
 #define TFE_COMMON_BASE_REASON_H
 
-/* The callee writes the specific half, each caller puts its own in front:
- * "load keys: open /var/lib/tfe/server.key: permission denied". Longer text is cut. */
+/* An error message. The callee writes the specific part, each caller prepends its own: "load keys:
+ * open /var/lib/tfe/server.key: permission denied". Longer text is truncated. */
 struct tfe_reason {
     char text[512];
 };
@@ -16,7 +16,7 @@ void reason_set(struct tfe_reason *reason, const char *format, ...)
 void reason_errno(struct tfe_reason *reason, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Puts "<text>: " in front. */
+/* Prepends "<text>: ". */
 void reason_prefix(struct tfe_reason *reason, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

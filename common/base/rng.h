@@ -1,4 +1,5 @@
-/* common/base/rng.h: seeded random numbers, so that jitter replays. Not for secrets. Pure. */
+/* common/base/rng.h: a seeded pseudorandom generator, so that jitter is reproducible. Not for
+ * secrets. Pure. */
 #ifndef TFE_COMMON_BASE_RNG_H
 #define TFE_COMMON_BASE_RNG_H
 
@@ -13,7 +14,8 @@ static inline void rng_init(struct rng *rng, uint64_t seed)
     rng->state = seed;
 }
 
-/* splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014). */
+/* Returns the next number of splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number
+ * generators, 2014). */
 static inline uint64_t rng_next(struct rng *rng)
 {
     uint64_t z = (rng->state += UINT64_C(0x9e3779b97f4a7c15));
@@ -22,7 +24,8 @@ static inline uint64_t rng_next(struct rng *rng)
     return z ^ (z >> 31);
 }
 
-/* Evenly in [low, high]; the tiny bias of the modulo does not matter for jitter. low <= high. */
+/* Returns a number in [low, high], low <= high. The modulo's small bias does not matter for
+ * jitter. */
 static inline uint64_t rng_between(struct rng *rng, uint64_t low, uint64_t high)
 {
     uint64_t span = high - low + 1;

@@ -1,4 +1,4 @@
-/* common/base/text.c: sentences in fixed buffers. */
+/* common/base/text.c: builds text in fixed buffers. */
 #include "common/base/text.h"
 
 #include <stdarg.h>

@@ -1,23 +1,23 @@
-/* common/base/time.h: points in time that cannot be mixed up. Pure: nobody here reads a clock. */
+/* common/base/time.h: distinct types for steady and civil time. Pure: does not read a clock. */
 #ifndef TFE_COMMON_BASE_TIME_H
 #define TFE_COMMON_BASE_TIME_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A point on the process's steady clock (CLOCK_BOOTTIME, which runs on while a machine sleeps), in
- * milliseconds. Only differences mean anything, and only within one machine. */
+/* A time on the steady clock (CLOCK_BOOTTIME, which advances while the machine is suspended), in
+ * milliseconds. Only differences are meaningful, and only within one machine. */
 struct tfe_mono {
     int64_t ms;
 };
 
-/* A point on the civil clock, milliseconds since 1970-01-01 UTC. For people and files, never for
- * decisions: it jumps. */
+/* A time on the civil clock, in milliseconds since 1970-01-01 UTC. For display and files, never for
+ * decisions, because the civil clock can jump. */
 struct tfe_wall {
     int64_t ms;
 };
 
-/* "No deadline": later than every time. */
+/* "No deadline": later than any other time. */
 #define TFE_MONO_NEVER ((struct tfe_mono){.ms = INT64_MAX})
 
 static inline bool tfe_mono_is_never(struct tfe_mono t)
@@ -25,7 +25,7 @@ static inline bool tfe_mono_is_never(struct tfe_mono t)
     return t.ms == INT64_MAX;
 }
 
-/* t + ms, saturating at TFE_MONO_NEVER. Precondition: ms >= 0. */
+/* Returns t + ms, saturating at TFE_MONO_NEVER. Precondition: ms >= 0. */
 static inline struct tfe_mono tfe_mono_add(struct tfe_mono t, int64_t ms)
 {
     if (t.ms > 0 && ms > INT64_MAX - t.ms) {
@@ -34,7 +34,7 @@ static inline struct tfe_mono tfe_mono_add(struct tfe_mono t, int64_t ms)
     return (struct tfe_mono){.ms = t.ms + ms};
 }
 
-/* a - b in milliseconds; the times of one process never lie so far apart that this overflows. */
+/* Returns a - b in milliseconds. Times of one process are too close for an overflow. */
 static inline int64_t tfe_mono_sub(struct tfe_mono a, struct tfe_mono b)
 {
     return a.ms - b.ms;

@@ -1,5 +1,4 @@
-/* common/base/timer.h: libevent's timers in the milliseconds of this house, and the end of events.
- */
+/* common/base/timer.h: helpers for libevent timers and events. */
 #ifndef TFE_COMMON_BASE_TIMER_H
 #define TFE_COMMON_BASE_TIMER_H
 
@@ -7,8 +6,9 @@
 #include <stdint.h>
 #include <sys/time.h>
 
-/* Lets the timer fire once, in ms (0 or less: in the loop's next turn), in place of what it waited
- * for. Returns 0, or -1: no memory, which cannot be where the timer is waiting already. */
+/* Arms the timer to fire once after ms (0 or less: in the next iteration of the loop), replacing an
+ * earlier time. Returns 0, or -1 if out of memory, which cannot happen if the timer is already
+ * armed. */
 static inline int timer_after(struct event *timer, int64_t ms)
 {
     struct timeval tv = {0};
@@ -19,7 +19,7 @@ static inline int timer_after(struct event *timer, int64_t ms)
     return event_add(timer, &tv);
 }
 
-/* Frees it, if there is one, and forgets it. */
+/* Frees *event unless it is NULL, and sets it to NULL. */
 static inline void event_drop(struct event **event)
 {
     if (*event) {

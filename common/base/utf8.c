@@ -1,4 +1,4 @@
-/* common/base/utf8.c: RFC 3629's table of well-formed sequences. */
+/* common/base/utf8.c: the table of well-formed byte sequences of RFC 3629. */
 #include "common/base/utf8.h"
 
 #include <string.h>
@@ -17,8 +17,8 @@ size_t utf8_length(const char *text, size_t n)
     if (c[0] < 0x80) {
         return 1;
     }
-    /* The second byte's range depends on the first: that is where overlong forms, surrogates and
-     * what lies above U+10FFFF are told apart. */
+    /* The first byte limits the range of the second, which excludes overlong forms, surrogates and
+     * code points above U+10FFFF. */
     unsigned char low = 0x80;
     unsigned char high = 0xbf;
     size_t want;

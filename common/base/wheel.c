@@ -1,12 +1,11 @@
-/* common/base/wheel.c: the timing wheel.
+/* common/base/wheel.c: hierarchical timing wheel.
  *
- * A timer sits on the level of the highest 6-bit digit in which its due time differs from the
- * wheel's now, in the slot that digit names. So every timer of a lower level is due before any of a
- * higher one, and within a level the slots are in order: the next thing to look at is the first
- * used slot of the lowest used level. When now reaches the start of a slot its timers are filed
- * anew: they are due, or fall to lower levels, or have been moved on meanwhile. A timer that is
- * moved to a later time stays where it sits until then, so that a lease which is renewed touches no
- * other. */
+ * A timer is stored on the level of the highest 6-bit digit in which its due time differs from the
+ * wheel's time, in the slot named by that digit. So each timer of a lower level is due before any
+ * of a higher one, and the slots of a level are in order: the next slot to process is the first
+ * used slot of the lowest used level. When the wheel's time reaches the start of a slot, its timers
+ * are inserted again: they are due, or move to a lower level, or were postponed meanwhile. A
+ * postponed timer stays in its slot until then, so renewing a lease touches no other timer. */
 #include "common/base/wheel.h"
 
 #include <string.h>
@@ -77,7 +76,7 @@ void wheel_set(struct wheel *wheel, struct wheel_timer *timer, struct tfe_mono d
     if (tfe_mono_is_never(due)) {
         wheel_cancel(wheel, timer);
     } else if (timer->next && timer->level < WHEEL_LEVELS && timer->due.ms <= due.ms) {
-        timer->due = due; /* it is filed by this when its slot comes */
+        timer->due = due; /* stored again by the new time when its slot is reached */
     } else {
         wheel_cancel(wheel, timer);
         timer->due = due;
@@ -85,7 +84,7 @@ void wheel_set(struct wheel *wheel, struct wheel_timer *timer, struct tfe_mono d
     }
 }
 
-/* Start of the first used slot; false: no slot is used. */
+/* Finds the first used slot and its start time. Returns false if no slot is used. */
 static bool first_slot(const struct wheel *wheel, int *ret_level, unsigned *ret_slot,
                        int64_t *ret_start)
 {
@@ -111,7 +110,7 @@ struct wheel_timer *wheel_peek(struct wheel *wheel, struct tfe_mono now)
         int64_t start;
         if (!first_slot(wheel, &level, &slot, &start) || start > now.ms) {
             if (now.ms > wheel->now_ms) {
-                wheel->now_ms = now.ms; /* passes no slot, so every timer stays where it belongs */
+                wheel->now_ms = now.ms; /* passes no slot, so every timer stays on its level */
             }
             return NULL;
         }

@@ -1,4 +1,5 @@
-/* common/base/worker.c: a thread that shares a lock, a condition and an eventfd with its owner. */
+/* common/base/worker.c: a thread that shares a mutex, a condition variable and an eventfd with its
+ * owner. */
 #include "common/base/worker.h"
 
 #include <errno.h>
@@ -18,9 +19,9 @@ struct worker {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    bool is_over; /* the thread's work */
-    bool is_left; /* by the owner: the thread clears up */
-    int fd;       /* -1: the loop is told nothing */
+    bool is_over; /* config.work has returned */
+    bool is_left; /* the owner has detached the thread, which frees the worker itself */
+    int fd;       /* eventfd to the loop; -1 if the worker does not notify the loop */
     struct event told;
 };
 
@@ -42,7 +43,7 @@ static void end(struct worker *w)
     clear_up(w);
 }
 
-/* CLOCK_MONOTONIC in so many ms. */
+/* Returns the CLOCK_MONOTONIC time in ms milliseconds. */
 static struct timespec steady_in(int64_t ms)
 {
     struct timespec at;
@@ -56,7 +57,7 @@ static struct timespec steady_in(int64_t ms)
 static void *thread_main(void *arg)
 {
     struct worker *w = arg;
-    /* The starter holds it until the owner knows of the worker. */
+    /* Wait until worker_start, which holds the lock, has returned the worker to its owner. */
     worker_lock(w);
     worker_unlock(w);
     if (w->config.name) {
@@ -73,7 +74,7 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-/* Signals stay with the thread of the loop. */
+/* Starts the thread with all signals blocked, because the loop's thread handles them. */
 static int start_thread(struct worker *w)
 {
     sigset_t all;
@@ -103,7 +104,7 @@ static void on_told(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-/* The loop's end of what the thread tells. False: errno says why. */
+/* Makes the loop watch the eventfd. Returns false with errno set if that fails. */
 static bool listen_to(struct worker *w)
 {
     w->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -127,7 +128,8 @@ int worker_start(const struct worker_config *config, struct worker **ret)
     }
     w->config = *config;
     w->fd = -1;
-    (void)pthread_mutex_init(&w->lock, NULL); /* neither fails on Linux */
+    (void)pthread_mutex_init(&w->lock,
+                             NULL); /* mutex and condition initialisation cannot fail on Linux */
     (void)pthread_cond_init(&w->wake, NULL);
     worker_lock(w);
     const int error = config->base && !listen_to(w) ? errno : start_thread(w);
@@ -195,5 +197,5 @@ void worker_wait(struct worker *w, struct tfe_mono until)
 void worker_tell(struct worker *w)
 {
     static const uint64_t one = 1;
-    (void)!write(w->fd, &one, sizeof one); /* cannot fail: the counter is far from its end */
+    (void)!write(w->fd, &one, sizeof one); /* cannot fail: the counter does not overflow */
 }

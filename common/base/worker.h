@@ -1,6 +1,6 @@
-/* common/base/worker.h: a thread beside the event loop, for what may have to wait: disks, name
- * servers. What it works on is its owner's; the worker brings the lock for it, the waking, the word
- * to the loop, and an end that waits no longer than it may. */
+/* common/base/worker.h: a thread beside the event loop for operations that may block: disks, name
+ * servers. The owner owns the data; the worker provides a lock for it, wake-ups, notifications to
+ * the loop, and an end with a bounded wait. */
 #ifndef TFE_COMMON_BASE_WORKER_H
 #define TFE_COMMON_BASE_WORKER_H
 
@@ -15,37 +15,41 @@ struct event_base;
 struct worker;
 
 struct worker_config {
-    const char *name; /* of the thread, at most 15 bytes; NULL: the process's */
-    size_t stack;     /* bytes; 0: the system's default */
-    /* The thread's main; it takes no signals. It begins after worker_start has returned. */
+    const char *name; /* name of the thread, at most 15 bytes; NULL for the process's name */
+    size_t stack;     /* stack size in bytes; 0 for the system's default */
+    /* Main function of the thread, which runs with all signals blocked. Starts after worker_start
+     * has returned. */
     void (*work)(void *ctx);
-    struct event_base *base;    /* NULL: on_told is, too */
-    void (*on_told)(void *ctx); /* on the loop, some time after worker_tell; several may be one */
-    /* Nobody uses ctx any more: neither the thread, which is over, nor the owner, who has called
-     * worker_free. Comes on the thread where that ends last. NULL: nothing is to be done. */
+    struct event_base *base; /* event loop to notify; NULL if on_told is NULL */
+    void (*on_told)(
+        void *ctx); /* runs on the loop after worker_tell; several calls may be merged into one */
+    /* Called once ctx is no longer used: the thread has ended and the owner has called worker_free.
+     * Runs on the thread if that ends last. May be NULL. */
     void (*done)(void *ctx);
     void *ctx;
 };
 
-/* TFE_ENOMEM, TFE_ESYS (errno says why): nothing was started, done does not come. */
+/* Starts a worker. Returns TFE_ENOMEM or TFE_ESYS (errno set) if nothing was started; done is not
+ * called then. */
 int worker_start(const struct worker_config *config, struct worker **ret) TFE_MUST_CHECK;
 
-/* on_told does not come any more. Waits for the thread's end for wait_ms at most, and lets go of
- * it. False: it goes on, and ends when it can. NULL is allowed (true). */
+/* Stops notifications, waits at most wait_ms for the thread to end, and releases the worker.
+ * Returns false if the thread is still running; it then ends on its own. NULL is allowed and
+ * returns true. */
 bool worker_free(struct worker *w, uint32_t wait_ms);
 
-/* Of what thread and owner share. */
+/* Lock and unlock the mutex for data shared by thread and owner. */
 void worker_lock(struct worker *w);
 void worker_unlock(struct worker *w);
 
-/* The thread looks for work again. With or without the lock. */
+/* Wakes the thread to look for work. May be called with or without the lock. */
 void worker_wake(struct worker *w);
 
-/* From the thread, which holds the lock before and after: waits until it is woken, or for `until`;
- * may come back early. */
+/* Called by the thread with the lock held: waits until worker_wake or the time `until`. May return
+ * early. */
 void worker_wait(struct worker *w, struct tfe_mono until);
 
-/* From the thread, with or without the lock. */
+/* Notifies the loop. Called by the thread, with or without the lock. */
 void worker_tell(struct worker *w);
 
 #endif
