@@ -1,4 +1,4 @@
-/* server/core/ban.h: nodes that an operator has evicted, and that are refused from then on. */
+/* server/core/ban.h: deny list of nodes that an operator has evicted. */
 #ifndef TFE_SERVER_CORE_BAN_H
 #define TFE_SERVER_CORE_BAN_H
 
@@ -9,8 +9,8 @@
 
 struct rdzv;
 
-/* A node's id is its process's, so that nobody else brings it. Older bans are forgotten, and who
- * had one is let in again, as a newcomer. */
+/* Maximum number of entries. A node's id belongs to one process, so no other node has it. If the
+ * list is full, the oldest entry is dropped, and its node may join again as a newcomer. */
 #define BANS_MAX 256
 
 struct ban {
@@ -19,11 +19,11 @@ struct ban {
 };
 
 struct ban_list {
-    struct ban v[BANS_MAX]; /* a ring */
-    uint64_t n;             /* so many ever */
+    struct ban v[BANS_MAX]; /* ring buffer */
+    uint64_t n;             /* number of entries ever added */
 };
 
-/* What such a node is told. */
+/* Text of the REFUSED that an evicted node receives. */
 extern const char ban_sentence[];
 
 void ban_add(struct rdzv *r, const struct tfe_id *job, const struct tfe_id *node);

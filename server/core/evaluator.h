@@ -1,6 +1,6 @@
-/* server/core/evaluator.h: the node that evaluates: outside of the cluster, its fences, its numbers
- * and its success (design 11). It has an epoch's number of its own, goes on while epochs come and
- * go, and starts again alone. */
+/* server/core/evaluator.h: the evaluator: a node outside the cluster, with no part in its fences,
+ * ranks and success (design 11). It has an epoch number of its own, runs on while epochs come and
+ * go, and is restarted alone. */
 #ifndef TFE_SERVER_CORE_EVALUATOR_H
 #define TFE_SERVER_CORE_EVALUATOR_H
 
@@ -14,46 +14,49 @@ struct job;
 struct node;
 struct rdzv;
 
-/* Written by evaluator.c. */
+/* Evaluator of a job. Written by evaluator.c. */
 struct evaluator {
-    struct node *node;     /* NULL: none */
-    uint64_t epoch;        /* of its START */
-    uint64_t n_restarts;   /* number of the last RESTART */
-    bool runs;             /* it was told to, and has not said that it ended */
-    bool is_judging;       /* the chief has ended well: it has been told that it may end, too */
-    bool is_stopping;      /* it has been told to end: its machine goes, or may */
-    bool is_done;          /* it has ended well in this run: it does not start again */
-    struct tfe_mono due;   /* not running: it starts again then */
-    struct tfe_mono since; /* running: it does since then */
-    uint32_t pause_ms;     /* before its last start */
-    uint64_t told_visit;   /* on which it was told last */
-    struct tfe_mono not_before; /* nobody else begins before: each takes a number */
+    struct node *node;   /* node of the evaluator; NULL if there is none */
+    uint64_t epoch;      /* number of the epoch of its START */
+    uint64_t n_restarts; /* number of its last RESTART */
+    bool runs;           /* START or RESTART was sent, and no EXITED has come since */
+    /* the chief has succeeded, and STOP was sent: the evaluator ends after its last evaluation */
+    bool is_judging;
+    bool is_stopping;      /* STOP was sent because its machine will go away, or may */
+    bool is_done;          /* it has ended well in this run and is not started again */
+    struct tfe_mono due;   /* while it does not run: time of the next restart */
+    struct tfe_mono since; /* while it runs: time of the last start */
+    uint32_t pause_ms;     /* pause before its last start */
+    uint64_t told_visit;   /* connection on which it was last sent START or RESTART */
+    /* no other evaluator starts before this time, because each one takes an epoch number */
+    struct tfe_mono not_before;
 };
 
-/* It is gone, or does something else: another one may take its part. */
+/* Clears the evaluator, whose node is gone or has another task: another node may replace it. */
 static inline void evaluator_clear(struct evaluator *e)
 {
     *e = (struct evaluator){.is_done = e->is_done, .not_before = e->not_before};
 }
 
-/* A new run. */
+/* Starts a new run: no evaluator has ended yet. */
 void evaluator_begin_run(struct job *job);
-/* Starts it where somebody can be spared, and again. Returns when there is more to do.
+/* Starts or restarts the evaluator if a node can be spared. Returns when to call again.
  * Precondition: RUNNING. */
 struct tfe_mono evaluator_settle(struct rdzv *r, struct job *job);
-/* Has it end in time where its machine goes, or at once where another node can go on in its place:
- * nobody does before it has ended. */
+/* Stops the evaluator in time before its machine goes away, or at once if another node can replace
+ * it. The replacement starts after it has ended. */
 void evaluator_leave(struct rdzv *r, struct job *job);
-/* When there is more of that to do. */
+/* Returns when evaluator_leave must be called again. */
 struct tfe_mono evaluator_leaves_at(const struct rdzv *r, const struct job *job);
-/* Whether it is waited for at the job's end. */
+/* Returns true if the job's end waits for the evaluator. */
 bool evaluator_judges(const struct job *job);
-/* An EXITED: true if it was the evaluator's. */
+/* Handles an EXITED. Returns true if it was the evaluator's. */
 bool evaluator_take_end(struct rdzv *r, struct node *node, const struct msg_exited *exited);
-/* What a JOIN says that tells of an evaluator: true if it is the job's and goes on. */
+/* Handles a JOIN of a node that evaluates. Returns true if the node is the job's evaluator and goes
+ * on. */
 bool evaluator_take_join(struct rdzv *r, struct node *node, const struct msg_join *join);
-/* Its node could fill the only place that an epoch lacks: it is told to stop, and will be READY for
- * that. Precondition: no epoch runs. */
+/* If the evaluator's node could fill the only slot that an epoch lacks, stops the evaluator, so
+ * that its node becomes READY. Precondition: no epoch runs. */
 void evaluator_yield(struct rdzv *r, struct job *job);
 
 #endif

@@ -1,4 +1,4 @@
-/* server/core/fence.h: until when trainers that nothing is known of may run (design 6). */
+/* server/core/fence.h: until when trainers of unknown state may run (design 6). */
 #ifndef TFE_SERVER_CORE_FENCE_H
 #define TFE_SERVER_CORE_FENCE_H
 
@@ -10,52 +10,51 @@
 struct job;
 struct rdzv;
 
-/* Written by fence.c. */
+/* Fences of a job. Written by fence.c. */
 struct fence {
-    struct tfe_mono
-        run_until; /* trainers of an epoch that nobody leads any more may run until then */
-    /* … and stale peers may speak to the ports of the even and the odd set. */
+    struct tfe_mono run_until; /* until when trainers of an abandoned epoch may run */
+    /* Until when stale peers may connect to the even and the odd set of ports. */
     struct tfe_mono ports_until[2];
-    /* … and those of epochs that a server before this one has started and no record is left of, if
-     * there are any. */
+    /* Until when trainers may run that an earlier server has started and that no record
+     * mentions. */
     struct tfe_mono unknown_until;
 };
 
-/* The ports of this epoch are not used again before. */
+/* Reserves the ports of this epoch: they are not used again before `until`. */
 static inline void fence_keep_ports(struct fence *fence, uint64_t epoch, struct tfe_mono until)
 {
     struct tfe_mono *kept = &fence->ports_until[epoch & 1];
     *kept = tfe_mono_max(*kept, until);
 }
 
-/* Nothing may be started in its job before. */
+/* Starts nothing in the job before `until`. */
 static inline void fence_keep_run(struct fence *fence, struct tfe_mono until)
 {
     fence->run_until = tfe_mono_max(fence->run_until, until);
 }
 
-/* What the job's record does not know, or all where it has none, ends by then. */
+/* Sets when trainers that the job's record does not mention have ended at the latest. */
 static inline void fence_expect_unknown(struct fence *fence, struct tfe_mono until)
 {
     fence->unknown_until = until;
 }
 
-/* Whether what no record knows may still run. */
+/* Returns true if trainers that no record mentions may still run. */
 bool fence_knows_not_all(const struct rdzv *r, const struct fence *fence);
-/* Somebody has been in an epoch that the record does not know: others may be in that or in a later
- * one. False: not any more. */
+/* A node has been in an epoch that the record does not know, so others may be in that epoch or in a
+ * later one: waits for the end of such trainers. Returns false if all have ended. */
 bool fence_keep_unknown(const struct rdzv *r, struct fence *fence);
-/* Whether nothing that this job has started can make another step. */
+/* Returns true if no trainer of the job can make another step. */
 bool fence_run_is_over(const struct rdzv *r, const struct job *job);
-/* Whether the ports that belong to this epoch may still be spoken to. */
+/* Returns true if stale peers may still connect to the ports of this epoch. */
 bool fence_ports_are_spoken(const struct rdzv *r, const struct job *job, uint64_t epoch);
 
-/* By when the fences of all members of the epoch have passed that nothing is known of. */
+/* Returns when the fences of all members whose trainers' state is unknown have passed. */
 struct tfe_mono fence_end(const struct job *job);
-/* Until when a switch that began then waits for fences: for all of those where no task is accounted
- * for that would keep the old cluster from another step (the chief's alone, where it has ps); for
- * the chief's always, where the job wants that, lest it writes a checkpoint late. ret_seat: whose
- * fence that is; n_seats of the epoch: no member's. */
+/* Returns until when a switch that began at switch_began waits for fences: for all of them if no
+ * accounted task keeps the old cluster from another step (with ps, for the chief's only); and
+ * always for the chief's if the job wants that, because the chief could write a checkpoint late.
+ * Sets *ret_seat to the slot of that fence, or to the number of slots if it is no member's. */
 struct tfe_mono fence_switch_end(const struct rdzv *r, const struct job *job,
                                  struct tfe_mono switch_began, uint32_t *ret_seat);
 

@@ -1,4 +1,4 @@
-/* server/core/job.h: a job, put together from its parts: who includes it has those, too. */
+/* server/core/job.h: a job with all its parts. Includes the headers of the parts. */
 #ifndef TFE_SERVER_CORE_JOB_H
 #define TFE_SERVER_CORE_JOB_H
 
@@ -33,27 +33,31 @@
 #include "server/core/wish.h"
 #include "server/core/write.h"
 
-/* Since when it is in its state, and what it waits for there. Written by states.c. */
+/* When the job entered its present state, and what it waits for there. Written by states.c. */
 struct job_phase {
-    struct tfe_mono waiting_since; /* WAITING */
-    struct tfe_mono ready_since;   /* GATHERING: min were ready */
-    struct tfe_mono switch_began;  /* PREPARING */
-    struct tfe_mono stop_began;    /* COMMITTING: an operator has stopped it */
-    uint32_t awaited_seat; /* PREPARING, RUNNING to its end: who was not done when it looked last */
-    /* PREPARING: until when it waits for the fences, 0 not; and of the seat whose is the last,
-     * n_seats: nobody's there. */
+    struct tfe_mono waiting_since; /* in WAITING: since when */
+    struct tfe_mono ready_since;   /* in GATHERING: when min nodes were ready */
+    struct tfe_mono switch_began;  /* in PREPARING: when the switch began */
+    struct tfe_mono stop_began;    /* in COMMITTING: when an operator stopped the job */
+    /* in PREPARING, and at the end of RUNNING: slot of the member that was still awaited at the
+     * last check */
+    uint32_t awaited_seat;
+    /* In PREPARING: until when the switch waits for fences (0 if it does not), and the slot whose
+     * fence is the last one; n_slots if it is no member's. */
     struct tfe_mono fence_until;
     uint32_t fence_seat;
-    struct tfe_mono serve_until; /* PREPARING: ps and workers have not been told STOP; NEVER */
-    enum tfe_job_state word;     /* the state shown to users */
-    struct tfe_wall word_since;  /* when the job entered it; 0 if unknown */
-    /* The number was raised; so many spares who were READY are so again by then, or late. 0: none.
-     */
+    /* in PREPARING: until when ps and workers go on serving the chief; NEVER if STOP has been sent
+     * to them */
+    struct tfe_mono serve_until;
+    enum tfe_job_state word;    /* the state shown to users */
+    struct tfe_wall word_since; /* when the job entered the state shown to users; 0 if unknown */
+    /* After the next epoch's number was raised: how many spares were READY for the old number, and
+     * until when the switch waits for them to be READY for the new one. 0 if none. */
     uint32_t raised_spares;
     struct tfe_mono raised_until;
 };
 
-/* Notes the state that people see. An unchanged one keeps its time. */
+/* Sets the state shown to users. If it does not change, its start time stays. */
 static inline void phase_set_word(struct job_phase *phase, enum tfe_job_state word,
                                   struct tfe_wall now)
 {
@@ -63,20 +67,21 @@ static inline void phase_set_word(struct job_phase *phase, enum tfe_job_state wo
     }
 }
 
-/* WAITING begins. */
+/* Records that the job waits for nodes from now on. */
 static inline void phase_wait(struct job_phase *phase, struct tfe_mono now)
 {
     phase->waiting_since = now;
 }
 
-/* A chief is being stopped: ps and workers serve it until then; NEVER: they do not any more. */
+/* Sets until when ps and workers serve a chief that is being stopped; NEVER once STOP has been sent
+ * to them. */
 static inline void phase_serve(struct job_phase *phase, struct tfe_mono until)
 {
     phase->serve_until = until;
 }
 
-/* A spare that was READY for a number that is raised has so long to say it again before a switch
- * goes on without it. */
+/* If the epoch number is raised, spares that were READY have this long to repeat READY for the new
+ * number before a switch goes on without them. */
 #define READY_AGAIN_MS 1000
 
 static inline void phase_raise(struct job_phase *phase, struct tfe_mono now, uint32_t spares)
@@ -91,24 +96,25 @@ struct job {
     RB_ENTRY(job) by_name;
     struct job *next_dead;
     struct tfe_id name;
-    struct job_spec spec;    /* what it wants; every wish has a value */
-    bool is_resized;         /* its sizes are an operator's, in this run … */
-    bool is_ps_resized;      /* … and so is its number of ps */
-    struct holder opened_by; /* not known after a restart */
+    struct job_spec spec;    /* effective options of the job, defaults filled in */
+    bool is_resized;         /* an operator has set the numbers of nodes in this run */
+    bool is_ps_resized;      /* an operator has set the number of ps in this run */
+    struct holder opened_by; /* key that opened the job; unknown after a restart */
 
     enum job_state state;
     struct job_phase phase;
-    struct core_timer timer; /* when the state looks again */
-    bool is_touched;         /* something of it has changed in this step */
+    struct core_timer timer; /* when to settle the job again */
+    bool is_touched;         /* something of the job has changed in this step */
 
     struct node_tree nodes;
-    uint32_t n_nodes;      /* in the tree */
-    uint32_t n_connected;  /* with a session */
-    uint32_t n_ready;      /* READY for the next epoch */
-    uint64_t memory_bytes; /* that its nodes have given for state (ready.h) */
+    uint32_t n_nodes;      /* number of nodes in the tree */
+    uint32_t n_connected;  /* number of nodes with a session */
+    uint32_t n_ready;      /* number of nodes that are READY for the next epoch */
+    uint64_t memory_bytes; /* sum of the memory that the nodes use for kept state, in bytes */
     struct tfe_mono last_join;
-    struct answering_tree answering; /* nodes whose READY said that they still answer */
-    struct probe_tree probes;        /* nodes, by the id of the probe that is under way */
+    /* nodes whose READY said that they still answer probes on their ports */
+    struct answering_tree answering;
+    struct probe_tree probes; /* nodes that are being probed, by the probe's id */
 
     struct run run;
     struct epoch epoch;
@@ -126,18 +132,18 @@ struct job {
     struct write write;
     struct ledger ledger;
     struct wait wait;
-    struct version version; /* of TensorFlow */
+    struct version version; /* TensorFlow version of the job's nodes */
 
     size_t cap_nodes;
     size_t cap_rows;
     size_t cap_seats;
-    struct node **chosen; /* scratch of the choice of members */
+    struct node **chosen; /* scratch array for the choice of members */
 };
 
 RB_PROTOTYPE(job_tree, job, by_name, job_compare)
 int job_compare(const struct job *a, const struct job *b);
 
-/* Something of it has changed: states.c looks at it at the end of the step. */
+/* Marks the job as changed: it is settled at the end of the step. */
 static inline void job_touch(struct job *job)
 {
     job->is_touched = true;
@@ -158,52 +164,55 @@ static inline bool node_evaluates(const struct node *node)
     return node->job->evaluator.node == node;
 }
 
-/* Whether who evaluates will do so no more once it has ended: its machine goes, or it has been told
- * to end for one that stays. */
+/* Returns true if the evaluator will not evaluate again after it has ended: its machine will go
+ * away, or it was stopped in favour of a node that stays. */
 static inline bool evaluator_is_leaving(const struct job *job)
 {
     const struct evaluator *e = &job->evaluator;
     return e->node && (e->is_stopping || e->node->notice.is_leaving);
 }
 
-/* The number of its next epoch. */
+/* Returns the number that the job's next epoch will have. */
 static inline uint64_t epoch_next(const struct job *job)
 {
     return job->epoch.highest + 1;
 }
 
-/* Whether the node has a part in an epoch that runs or is about to, which it was READY for. */
+/* Returns true if the node is a member of an epoch that is running or about to start. */
 static inline bool epoch_engages(const struct job *job, const struct node *node)
 {
     return node_is_member(node) && (job->state == JOB_RUNNING || job->state == JOB_COMMITTING);
 }
 
 struct job *job_find(const struct rdzv *r, const char *name);
-/* A job that nobody has joined yet; its run 1 has that name (NULL: none). Wishes of the spec that
- * are open are the server's. It is in no tree. NULL: out of memory. */
+/* Creates a job without nodes whose run 1 has the name run_key (NULL: none). Unset options of the
+ * spec take the server's defaults. The job is in no tree yet. Returns NULL if out of memory. */
 struct job *job_new(struct rdzv *r, const char *name, const struct job_spec *spec,
                     const char *run_key);
 void job_insert(struct rdzv *r, struct job *job);
-/* Room for a job of so many nodes with these sizes, so that no switch needs memory. TFE_ENOMEM. */
+/* Reserves memory for a job of this many nodes with these sizes, so that no later switch needs an
+ * allocation. Returns 0 or TFE_ENOMEM. */
 int job_reserve(struct rdzv *r, struct job *job, size_t nodes,
                 const struct job_spec *spec) TFE_MUST_CHECK;
-/* The first run of a job, or the next of one that is over, as this spec wants it; epochs are
- * numbered on. */
+/* Starts the first run of a job, or the next run of a job that is over, with this spec. Epoch
+ * numbers continue. */
 void job_begin_run(struct rdzv *r, struct job *job, const struct job_spec *spec,
                    const char *run_key);
-/* Whether nobody is in the job, so that who comes may ask for something else: as many trainers on a
- * node as before, unless nothing of it may run any more. */
+/* Returns true if the job has no nodes, so that the next node to join may change its options. nproc
+ * must be unchanged unless no trainer of the job can still run. */
 bool job_is_open_to(const struct rdzv *r, struct job *job, const struct job_spec *spec);
-/* It wants that from now on, but for sizes that an operator has given it. */
+/* Replaces the job's options, except sizes that an operator has set. */
 void job_change(struct rdzv *r, struct job *job, const struct job_spec *spec);
-/* None of its nodes has a place any more. */
+/* Takes all nodes out of their slots and removes them. */
 void job_clear(struct rdzv *r, struct job *job);
-/* Frees a job that is in no tree, with the nodes that it still has. */
+/* Frees a job that is in no tree, with its remaining nodes. */
 void job_free(struct rdzv *r, struct job *job);
-/* Whether nobody would miss it but for its name, numbers and end: it is over, or waits for nodes,
- * none is left, and nothing is on its way to the disk or may still run. */
+/* Returns true if forgetting the job would lose only its name, numbers and result: it is over or
+ * waits for nodes, has no nodes, no record on its way to the store, and no trainer that may still
+ * run. */
 bool job_is_idle(const struct rdzv *r, struct job *job);
-/* Forgets a job that never had an epoch and has no node left, or whose record is gone. */
+/* Forgets the job if it never had an epoch and has no node left, or if its record has been
+ * deleted. */
 void job_drop_if_unused(struct rdzv *r, struct job *job);
 
 #endif

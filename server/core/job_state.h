@@ -1,4 +1,4 @@
-/* server/core/job_state.h: the states of a job; states.c says what moves it between them. */
+/* server/core/job_state.h: the states of a job. states.c has the transitions. */
 #ifndef TFE_SERVER_CORE_JOB_STATE_H
 #define TFE_SERVER_CORE_JOB_STATE_H
 

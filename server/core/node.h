@@ -1,4 +1,4 @@
-/* server/core/node.h: one agent process, put together from its parts. */
+/* server/core/node.h: a node (one agent process) with all its parts. */
 #ifndef TFE_SERVER_CORE_NODE_H
 #define TFE_SERVER_CORE_NODE_H
 
@@ -18,52 +18,53 @@
 #include "server/core/room.h"
 #include "server/core/seat.h"
 
-/* Its connection. Written by presence.c. */
+/* Connection of a node. Written by presence.c. */
 struct node_session {
-    uint32_t number;         /* or NO_SESSION */
-    uint32_t told_spread_ms; /* the last that it was told, on this visit */
-    uint64_t visit;          /* tells its connections apart: their numbers come again */
+    uint32_t number;         /* number of the session, or NO_SESSION */
+    uint32_t told_spread_ms; /* latest reconnect spread sent to the node on this connection */
+    uint64_t visit; /* number of the connection, never reused, whereas session numbers are */
 };
 
-/* Which process ids it has, for those who look. Written by on_processes.c.
- */
+/* Process ids of a node, for display. Written by on_processes.c. */
 struct node_processes {
     uint32_t guard_pid;
     uint32_t n_trainer_pids;
     uint32_t n_standby_pids;
-    uint32_t *trainer_pids; /* nproc each, in this node's own block */
+    uint32_t *trainer_pids; /* nproc entries each, in the node's own memory block */
     uint32_t *standby_pids;
 };
 
-/* Three ways of being: connected (session), suspect (a lease but no session), and gone (no lease;
- * kept only while it has a seat in the current epoch, because a new epoch must know what became of
- * its trainers). */
+/* A node is connected (it has a session), suspect (it has a lease and no session) or gone (no
+ * lease). A node that is gone is kept only while it has a slot in the current epoch, because the
+ * next epoch depends on what became of its trainers. */
 struct node {
-    /* What a renewal looks at, side by side: of thousands of nodes, each is cold memory when its
-     * turn comes. */
+    /* The fields that a renewal reads, next to each other: with thousands of nodes each one is cold
+     * memory when its renewal comes. */
     struct job *job;
     struct lease lease;
     struct node_session session;
     struct seat seat;
 
     RB_ENTRY(node) by_id;
-    struct node *next_dead; /* on the core's list of what the next step frees */
+    struct node *next_dead; /* next in the core's list of nodes to free in the next step */
     struct tfe_id id;
-    uint64_t join_order;    /* smaller: longer in the job */
-    uint64_t highest_epoch; /* that this process has followed, for all that is known */
+    uint64_t join_order;    /* rank of seniority: smaller means longer in the job */
+    uint64_t highest_epoch; /* highest epoch that this process is known to have followed */
     uint32_t pid;
     struct holder joined_by;
     bool is_gone;
-    /* As its JOIN said. */
-    bool has_role; /* it takes places of that role and no other */
+    /* The following fields come from the node's JOIN. */
+    bool has_role; /* the node takes replicas of that role only (--role) */
     enum tfe_task role;
-    bool is_durable;          /* its machine is not one of those that go away */
-    bool is_spot;             /* the cloud says that it is; written by on_facts.c, forgotten with
-                                 the process */
-    bool has_fixed_ports;     /* the same in every epoch */
-    bool has_version;         /* its job's; written by version.c and presence.c */
-    struct tfe_id proof_hash; /* of its death certificate; "": it has none */
-    uint16_t guard_port;      /* where that may be had; 0: nowhere */
+    bool is_durable; /* the node's machine is not preemptible, by its own declaration */
+    /* the node's machine is a spot machine, by the cloud's metadata; written by on_facts.c, cleared
+     * if another process takes the id */
+    bool is_spot;
+    bool has_fixed_ports; /* the node uses the same ports in every epoch */
+    bool has_version;     /* the node counts in job.version; written by version.c and presence.c */
+    struct tfe_id proof_hash; /* hash of the node's proof of termination, or "" */
+    /* port at which the node's guard hands out the proof of termination; 0 if none */
+    uint16_t guard_port;
     char *name;
     struct ready ready;
     struct notice notice;
@@ -87,21 +88,23 @@ static inline bool node_is_member(const struct node *node)
     return node->seat.index != NO_SEAT;
 }
 
-/* One block with everything the node will ever need, but for the long name of a host; its id is
- * set, its job is not. NULL: out of memory. Preconditions: id is valid, name is within
- * TFE_LABEL_MAX. */
+/* Allocates a node with everything that it needs, except a host name longer than READY_HOST_ROOM,
+ * in one block. Sets its id, not its job. Returns NULL if out of memory. Precondition: id is valid,
+ * name is at most TFE_LABEL_MAX long. */
 struct node *node_new(struct rdzv *r, const char *id, const char *name, uint32_t nproc);
-/* NULL is fine. It is in no tree, and nothing points to it. */
+/* Frees a node that is in no tree and to which nothing points. NULL is allowed. */
 void node_free(struct rdzv *r, struct node *node);
 struct node *node_find(struct job *job, const char *id);
-/* Into its job's tree, in which no other has its id. */
+/* Inserts the node into its job's tree. Precondition: no node there has its id. */
 void node_insert(struct job *job, struct node *node);
-/* The highest epoch that it has followed: by its own word, or because it has started it. */
+/* Raises the highest epoch that the node has followed, as it reported or because it has started
+ * it. */
 void node_note_epoch(struct node *node, uint64_t epoch);
-/* What proves that all it ran is dead, and where that may be had; hash NULL or "": nothing does. */
+/* Sets the hash of the node's proof of termination and the port where to get it. hash NULL or ""
+ * means that there is none. */
 void node_note_death(struct node *node, const char *hash, uint16_t guard_port);
-/* Within what time it is to come back when its connection breaks, with a ttl of that length
- * (design 6). */
+/* Returns the time over which the nodes of the job spread their reconnects after a lost connection,
+ * given this ttl (design 6). */
 uint32_t node_spread_ms(const struct node *node, uint32_t ttl_ms);
 
 #endif

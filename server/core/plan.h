@@ -1,5 +1,4 @@
-/* server/core/plan.h: switches that nobody needs at this very moment: growth, and leaving before a
- * machine goes. */
+/* server/core/plan.h: planned switches: growth, and leaving before a machine goes away. */
 #ifndef TFE_SERVER_CORE_PLAN_H
 #define TFE_SERVER_CORE_PLAN_H
 
@@ -15,90 +14,99 @@ struct node;
 struct rdzv;
 struct text;
 
-/* Written by plan.c. */
+/* State of planned switches. Written by plan.c. */
 struct plan {
-    /* Of the run. */
-    bool knows_saves; /* a checkpoint was seen */
-    bool knows_steps; /* a step was told */
-    bool has_saved;   /* where the next epoch goes on, for all that is known: */
+    /* For the whole run: */
+    bool knows_saves; /* a checkpoint of this run was seen */
+    bool knows_steps; /* a step of this run was reported */
+    bool has_saved; /* saved_step is set: the step from which the next epoch continues from disk */
     uint64_t saved_step;
-    uint64_t number;    /* of the last SAVE; or a higher one that a script has heard of */
-    uint32_t switch_ms; /* the last standstill that was measured; 0: none was */
-    uint32_t save_ms;   /* from the last SAVE to its answer */
-    struct tfe_mono
-        share_since;          /* of growth's share of time: the run's START, or the last growth */
-    struct tfe_mono grown_at; /* STOP for the last growth; NEVER */
-    uint32_t grown_ms;        /* its standstill; 0: not measured */
-    uint32_t grown_least_ms;  /* … of which its START is known */
-    struct tfe_mono stood_since; /* STOP of the switch whose standstill is being measured; NEVER */
+    /* number of the last SAVE, or a higher one that a script is known to have received */
+    uint64_t number;
+    uint32_t switch_ms; /* duration of the latest measured standstill; 0 if none was measured */
+    uint32_t save_ms;   /* time from the last SAVE to its answer */
+    /* start of the period for growth's share of time: the run's START, or the last growth */
+    struct tfe_mono share_since;
+    struct tfe_mono grown_at; /* when STOP was sent for the last growth; NEVER if none */
+    uint32_t grown_ms;        /* standstill of the last growth; 0 if not measured */
+    uint32_t grown_least_ms;  /* part of the last growth's standstill until its START */
+    /* when STOP was sent for the switch whose standstill is being measured; NEVER if none */
+    struct tfe_mono stood_since;
     bool stood_to_grow;
-    /* Of this epoch. */
-    struct tfe_mono young_until; /* it has little behind it that could be lost */
-    bool is_ordered;             /* growth, by an operator */
-    bool is_hold_told;           /* that it waits for a checkpoint, and none was ever seen */
-    struct tfe_mono newcomer_at; /* somebody who could come in is READY since; NEVER */
-    uint32_t n_leaving;          /* members */
-    struct tfe_mono noticed_at;  /* the first of them; NEVER */
-    struct tfe_mono leave_by;    /* the first deadline of theirs; NEVER */
-    struct tfe_mono leave_until; /* when those without a deadline leave at the latest; NEVER */
+    /* For the current epoch: */
+    struct tfe_mono young_until; /* until then the epoch has little unsaved work to lose */
+    bool is_ordered;             /* an operator has requested growth */
+    bool is_hold_told; /* the trace that growth waits for a first checkpoint has been sent */
+    /* since when a node that could be added is READY; NEVER if there is none */
+    struct tfe_mono newcomer_at;
+    uint32_t n_leaving;         /* number of members that are leaving */
+    struct tfe_mono noticed_at; /* earliest notice of a leaving member; NEVER if none */
+    struct tfe_mono leave_by;   /* earliest deadline of a leaving member; NEVER if none */
+    /* latest time at which members without a deadline leave; NEVER if none */
+    struct tfe_mono leave_until;
     enum tfe_cause leave_cause;
-    uint32_t leaver;     /* seat of one of them */
-    uint32_t n_hinted;   /* members that may have to go some time */
-    bool is_waiting;     /* for a checkpoint: */
-    uint64_t asked;      /* an answer to this SAVE or a later one, */
-    bool is_heard;       /* or (who listened when asked: the second, else the first) */
-    uint32_t saves_then; /* above so many */
+    uint32_t leaver;   /* slot of the leaving member that is named as the reason */
+    uint32_t n_hinted; /* number of members that may have to leave some time (rebalance notice) */
+    bool is_waiting;   /* a checkpoint is being waited for */
+    uint64_t asked;    /* number of the first SAVE whose answer ends the wait */
+    /* some script listened when it was asked; then the second checkpoint ends the wait, else the
+     * first */
+    bool is_heard;
+    uint32_t saves_then; /* number of checkpoints seen when the wait began */
     struct tfe_mono asked_at;
-    struct tfe_mono asked_until; /* NEVER: not said */
-    bool asked_in_memory;        /* what is kept in memory answers the last SAVE, too */
+    /* when the requested checkpoint must be done; NEVER if no limit was sent */
+    struct tfe_mono asked_until;
+    bool asked_in_memory; /* state kept in memory also answers the last SAVE */
 };
 
-/* A new run: nothing is known of it. */
+/* Starts a new run, of which nothing is known. */
 void plan_begin_run(struct job *job);
-/* The epoch is opened or adopted. */
+/* Starts the planning for an epoch that has been opened or adopted. */
 void plan_begin_epoch(struct rdzv *r, struct job *job);
-/* Its first notice has come. O(1): ten thousand machines may be called back together. */
+/* Counts a member's first notice. O(1), because ten thousand machines may be called back
+ * together. */
 void plan_count(struct job *job, const struct node *node);
-/* A notice has changed or gone, or members have. O(members). */
+/* Counts the members' notices anew, after one has changed or gone or members have left.
+ * O(members). */
 void plan_recount(struct job *job);
 
-/* Whether scripts of this run are known to tell steps, or to save. */
+/* Returns true if scripts of this run are known to report steps or checkpoints. */
 static inline bool plan_knows_progress(const struct plan *plan)
 {
     return plan->knows_steps || plan->knows_saves;
 }
 void plan_learn_steps(struct job *job);
 void plan_learn_saved_step(struct job *job, uint64_t step);
-/* So many checkpoints of this epoch were told; is_news: since the last time that somebody was
- * asked. */
+/* Notes that this many checkpoints of the epoch were reported. is_news: they are newer than the
+ * last SAVE. */
 void plan_learn_saves(struct job *job, uint32_t saves, bool is_more, bool is_news);
 
-/* Plans a switch where it is time for one, asks for a checkpoint before; returns when to look
+/* Plans a switch if it is time for one, and requests a checkpoint before it. Returns when to call
  * again. */
 struct tfe_mono plan_settle(struct rdzv *r, struct job *job);
-/* Whether growth waits for the first checkpoint of this run that is seen, and why, for people. */
+/* Returns true if growth waits for the first checkpoint of this run, and appends the reason to
+ * text. */
 bool plan_describe_hold(const struct rdzv *r, const struct job *job, struct text *text);
-/* An operator wants it at once. TFE_ESTATE: nobody is ready to come in, or somebody of the epoch
- * ends already. */
+/* An operator requests growth at once. Returns TFE_ESTATE if no node is ready to be added, or if a
+ * trainer of the epoch has already ended well. */
 int plan_order_growth(struct job *job) TFE_MUST_CHECK;
-/* Whether who was to be taken in, or to leave, is not any more; or the job is about to end, or the
- * switch would have to wait. */
+/* Returns true if a planned switch has become pointless: the node to add or to remove is gone, the
+ * job is about to end, or the switch would have to wait. */
 bool plan_is_void(const struct rdzv *r, struct job *job);
-/* When the reason for a planned switch was seen. */
+/* Returns when the reason for a planned switch was detected. */
 struct tfe_mono plan_detected_at(const struct rdzv *r, const struct job *job);
-/* Whether the job goes on at once after a planned switch, with a member that keeps the state of
- * this epoch in memory: then nobody has to wait for the disk. O(members). */
+/* Returns true if the job continues at once after a planned switch with a member that keeps this
+ * epoch's state in memory, so that nobody waits for the disk. O(members). */
 bool plan_is_kept(const struct job *job);
-/* The epoch is about to be stopped: the standstill begins. */
+/* Starts measuring the standstill: the epoch is about to be stopped. */
 void plan_stop(struct rdzv *r, struct job *job);
-/* It has ended, as far as can be seen. */
+/* Measures the standstill: it has ended as far as the server can see. */
 void plan_measure(struct rdzv *r, struct job *job);
-/* What is known of a standstill says nothing any more. */
+/* Discards the standstill that is being measured. */
 void plan_forget_standstill(struct job *job);
-/* A member's scripts may have to be asked: a SAVE is under way that it was not told. */
+/* Sends the pending SAVE to a member that has not received it yet. */
 void plan_ask_late(struct rdzv *r, struct job *job, struct node *node);
-/* A node tells of an answer to a SAVE that this server has not sent, or has told so before it came:
- * what it asks has higher numbers. */
+/* A node reports an answer to a SAVE of an earlier server: raises the number of SAVEs above it. */
 void plan_outnumber(struct rdzv *r, struct job *job, uint64_t answers);
 
 #endif

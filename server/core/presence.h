@@ -1,4 +1,4 @@
-/* server/core/presence.h: a node comes and goes: its connection, its place. */
+/* server/core/presence.h: connects and disconnects nodes, and removes them. */
 #ifndef TFE_SERVER_CORE_PRESENCE_H
 #define TFE_SERVER_CORE_PRESENCE_H
 
@@ -7,17 +7,17 @@
 struct node;
 struct rdzv;
 
-/* It is here, on this connection; it has a lease from now on. */
+/* Attaches the node to a session and grants it a lease. */
 void node_attach(struct rdzv *r, struct node *node, uint32_t session);
-/* Its session is no longer its own; what it was ready for is void. */
+/* Detaches the node from its session. Its READY becomes void. */
 void node_detach(struct rdzv *r, struct node *node);
-/* The place is free: no lease, no session. A member stays in the tree as gone until the next epoch.
- */
+/* Removes the node: it has neither lease nor session any more. A member stays in the tree, marked
+ * as gone, until the next epoch. */
 void node_remove(struct rdzv *r, struct node *node);
-/* Asks it to get ready for the next epoch, and to answer on its ports where others should try them.
- */
+/* Sends PREPARE for the next epoch, which also asks the node to answer probes if its address must
+ * be verified. */
 void node_prepare(struct rdzv *r, struct node *node);
-/* Within what time it is to come back (node_spread_ms), as it is told now; returned. */
+/* Notes the reconnect spread (node_spread_ms) that is sent to the node now, and returns it. */
 uint32_t node_tell_spread(struct node *node, uint32_t spread_ms);
 
 #endif

@@ -1,4 +1,4 @@
-/* server/core/probe.h: what other nodes find out about a node's ports. */
+/* server/core/probe.h: probes: nodes connect to the ports of another node and report the result. */
 #ifndef TFE_SERVER_CORE_PROBE_H
 #define TFE_SERVER_CORE_PROBE_H
 
@@ -17,42 +17,45 @@ struct job;
 struct node;
 struct rdzv;
 
-/* Nodes that one probe asks, and that are remembered to have reached a node. */
+/* Maximum number of nodes asked by one probe, and remembered as having reached a node. */
 #define PROBERS_MAX RDZV_KNOWN_TO_MAX
 
-/* What other nodes find out about a node's ports (probe.c). At most one probe of a node is under
- * way, and everything it needs is in here. Written by probe.c. */
+/* Probe state of a node. At most one probe of a node is under way. Written by probe.c. */
 struct probing {
-    RB_ENTRY(node) by_id; /* in the job's tree of probes while one is under way */
-    uint64_t id;          /* 0: none is */
+    RB_ENTRY(node) by_id; /* entry in the job's tree of probes while one is under way */
+    uint64_t id;          /* id of the probe that is under way; 0 if none */
     enum tfe_probe_kind kind;
-    uint32_t n_probing;      /* as a prober of others: PROBEs it has not answered */
-    struct core_timer timer; /* its end, or the next try */
-    struct tfe_mono until;   /* when that is */
+    uint32_t n_probing;      /* as a prober: number of PROBEs that this node has not answered */
+    struct core_timer timer; /* end of the probe that is under way, or time of the next try */
+    struct tfe_mono until;   /* when the probe that is under way ends */
     uint32_t n_asked;
     uint32_t n_answered;
     struct {
-        uint64_t visit; /* on which it was asked: no other node has that */
+        uint64_t visit; /* number of the connection on which the prober was asked */
         uint32_t session;
         bool has_answered;
     } asked[PROBERS_MAX];
     struct tfe_mono began;
-    uint64_t tried_epoch; /* ADDRESS: the last one that somebody was asked for */
-    bool succeeded;    /* ADDRESS: somebody has reached it. SUSPECT: refused, to one who knows it */
-    bool contradicted; /* SUSPECT: something may be alive there */
-    bool is_mute; /* as a prober: did not say what came of a PROBE: none, until it speaks again */
-    bool is_released;              /* it has been told to answer no more on its ports (below) */
-    struct tfe_id by;              /* SUSPECT: whose word */
-    struct tfe_mono suspect_since; /* SUSPECT: the first try */
-    /* Who have got the node's id from its address, the newest last. */
+    uint64_t tried_epoch; /* address probe: number of the last epoch for which one was tried */
+    /* address probe: a prober reached the node. Suspect probe: a prober that knows the node's
+     * address was refused */
+    bool succeeded;
+    bool contradicted; /* suspect probe: something at the address may be alive */
+    bool is_mute; /* as a prober: did not answer a PROBE; gets none until it sends a result again */
+    bool is_released;              /* the node has been told to stop answering on its ports */
+    struct tfe_id by;              /* suspect probe: id of the prober whose result counts */
+    struct tfe_mono suspect_since; /* suspect probe: time of the first try */
+    /* Nodes that received this node's id from its address, the newest last. */
     struct tfe_id verifiers[PROBERS_MAX];
     uint32_t n_verifiers;
-    struct tfe_mono failing_since; /* nobody has reached it from then on; NEVER */
-    uint64_t silent_epoch; /* it was told on this visit not to answer for this one; 0: none */
-    /* Its last READY said that it still answers on its ports. */
-    uint64_t answering_epoch;       /* … for which it was READY so; 0: it does not answer */
-    RB_ENTRY(node) by_answering;    /* in the job's tree of them */
-    struct tfe_mono released_until; /* … and has to be READY without by then */
+    /* since when every prober has failed to reach the node; NEVER if it was reached */
+    struct tfe_mono failing_since;
+    /* epoch for which the node was told on this connection not to answer probes; 0 if none */
+    uint64_t silent_epoch;
+    /* Set if the node's last READY said that it still answers on its ports: */
+    uint64_t answering_epoch; /* number of the epoch of that READY; 0 if the node does not answer */
+    RB_ENTRY(node) by_answering;    /* entry in the job's tree of nodes that still answer */
+    struct tfe_mono released_until; /* by then the node must be READY without answering */
 };
 
 RB_HEAD(probe_tree, node);
@@ -64,37 +67,37 @@ RB_PROTOTYPE(answering_tree, node, probing.by_answering, node_compare)
 
 #define PROBING_NEW ((struct probing){.timer.kind = TIMER_PROBE, .failing_since = TFE_MONO_NEVER})
 
-/* The node has a new connection: what it owed on the last one is forgotten. */
+/* Resets the prober state of a node that has a new connection. */
 void probing_is_back(struct node *node);
-/* Who has reached it is known from a record. */
+/* Sets the nodes that have reached this one, as recorded. */
 void probing_restore(struct node *node, const struct tfe_id *verifiers, uint32_t n);
-/* PREPARE for the next epoch, and to answer where others should try its address. */
+/* Sends PREPARE for the next epoch, which also asks the node to answer probes if its address must
+ * be verified. */
 void probe_prepare(struct rdzv *r, struct node *node);
-/* A READY came from it, for the next epoch. Decides whether it counts, or has to be reached first.
- */
+/* Handles a READY for the next epoch: accepts it, or starts a probe of the node's address first. */
 void probe_ready(struct rdzv *r, struct node *node, bool answering);
-/* It does not answer, and nothing that is under way counts any more; what is known of its address
- * stays. */
+/* Ends the node's probe and the wait for it. The nodes that have reached its address stay known. */
 void probe_cancel(struct rdzv *r, struct node *node);
-/* Its address is another one: who reached the old one says nothing about it. */
+/* Forgets who has reached the node, because its address has changed. */
 void probe_forget(struct node *node);
-/* Before an epoch is formed: lets go of all who still answer, so that no trainer ever meets them.
- * Returns until when the epoch has to wait for that; the past if it has not to. */
+/* Before an epoch is formed: tells all nodes that still answer probes to stop, so that no trainer
+ * meets them. Returns until when the epoch must wait for them; a time in the past if it need
+ * not. */
 struct tfe_mono probe_let_go(struct rdzv *r, struct job *job);
-/* The connection of a member ended without a GOODBYE, or its lease: asks others whether its
- * trainers are dead. */
+/* Probes whether the trainers of a member are dead, after its connection ended without GOODBYE or
+ * its lease ended. */
 void probe_suspect(struct rdzv *r, struct node *node);
 
-/* What a result means for the node that was probed. */
+/* What a probe's result means for the probed node. */
 enum probe_news {
     PROBE_NO_NEWS,
-    PROBE_DEAD,       /* a suspect's trainers are */
-    PROBE_UNREACHABLE /* nobody has reached it for as long as is waited: it has to go */
+    PROBE_DEAD,       /* the suspect's trainers are dead */
+    PROBE_UNREACHABLE /* no node has reached it within the time limit: refuse it */
 };
-/* A prober's answer; *ret is the node that it is about, where there is news. */
+/* Handles a prober's result. Sets *ret to the probed node if the result is used. */
 enum probe_news probe_take_answer(struct rdzv *r, struct node *prober,
                                   const struct msg_probed *probed, struct node **ret);
-/* The time of what is under way is over, or of the wait for the next try. */
+/* Handles the timer: the probe's time is over, or the next try is due. */
 enum probe_news probe_take_timeout(struct rdzv *r, struct node *node);
 
 #endif

@@ -1,4 +1,5 @@
-/* server/core/quarantine.h: newcomers that fail where others got further without them. */
+/* server/core/quarantine.h: quarantine of newcomers that fail where other nodes got further without
+ * them. */
 #ifndef TFE_SERVER_CORE_QUARANTINE_H
 #define TFE_SERVER_CORE_QUARANTINE_H
 
@@ -7,11 +8,11 @@
 
 #include "server/core/core.h"
 
-/* Written by quarantine.c. */
+/* Quarantine of a node. Written by quarantine.c. */
 struct quarantine {
-    struct core_timer timer; /* set: it is left out, for wait_ms */
+    struct core_timer timer; /* end of the quarantine; not set if the node is not in quarantine */
     uint32_t wait_ms;
-    bool is_proven; /* it was in an epoch of this run that made progress */
+    bool is_proven; /* the node was a member of an epoch of this run that made progress */
 };
 
 static inline bool quarantine_is_on(const struct quarantine *quarantine)
@@ -21,14 +22,15 @@ static inline bool quarantine_is_on(const struct quarantine *quarantine)
 
 #define QUARANTINE_NEW ((struct quarantine){.timer.kind = TIMER_QUARANTINE})
 
-/* Whether a member that came to its end before its first step belongs there: others have got
- * further without it, so that its machine is at fault, or what is installed there. has_progressed:
- * the epoch. */
+/* Returns true if a member that ended before its first step belongs in quarantine: other nodes got
+ * further without it, so its machine or its installation is at fault. has_progressed: the epoch has
+ * made progress. */
 bool quarantine_is_due(const struct node *node, bool has_progressed);
-/* It is left out for a while, ever longer, and costs the job nothing. why is static. */
+/* Leaves the node out for a time that doubles with each failure, without charging the job. reason
+ * is a static string. */
 void quarantine_begin(struct rdzv *r, struct node *node, const char *reason);
 void quarantine_end(struct rdzv *r, struct node *node);
-/* The epoch made progress, or did for all that is known: none of its members is a newcomer. */
+/* Marks all members as proven: the epoch has made progress, or is assumed to have. */
 void quarantine_prove_all(struct job *job);
 
 #endif

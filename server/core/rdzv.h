@@ -1,4 +1,4 @@
-/* server/core/rdzv.h: the door of the rendezvous core: one event in, a list of actions out. Pure:
+/* server/core/rdzv.h: interface of the rendezvous core: one event in, a list of actions out. Pure:
  * no I/O, no clock, no globals. */
 #ifndef TFE_SERVER_CORE_RDZV_H
 #define TFE_SERVER_CORE_RDZV_H
@@ -15,110 +15,129 @@
 #include "common/message/msg.h"
 #include "common/message/principal.h"
 
-/* Records that one step asks to be written at most. */
+/* Maximum number of PERSIST actions that one step emits. */
 #define RDZV_PERSIST_MAX 1000
 
-/* Settings of a server. Durations in ms. */
+/* Settings of a server. Durations are in milliseconds. */
 struct rdzv_config {
-    uint64_t incarnation;      /* random, new per server process */
-    uint32_t ttl_ms;           /* of a lease */
-    uint32_t fence_ms;         /* 0: 120 s for an epoch of one node, else 300 s; at least 3 x ttl */
-    uint32_t gather_max_ms;    /* first start: so long after min are ready, in any case */
-    uint32_t exit_grace_ms;    /* for the others, after the chief ended well */
-    uint32_t renew_rate;       /* renewals per second that leases are lengthened for; 0: 5,000 */
-    uint32_t probe_ms;         /* an address that nobody reaches for so long is refused; 0: 30 s */
-    uint32_t probe_rate;       /* addresses that nodes are asked to try per second; 0: 5,000 */
-    uint32_t max_sessions;     /* sessions are numbered 0 … max_sessions - 1 */
-    uint32_t max_nodes;        /* with so many leases no newcomer is let in; 0: max_sessions */
-    uint32_t max_jobs_per_key; /* that agents with one key open; 0: 5,000 */
-    uint32_t max_nodes_per_key; /* that are connected with one key; 0: any number */
-    struct job_spec wishes;     /* what counts where a job has no wish of its own */
+    uint64_t incarnation; /* random number, new for each server process */
+    uint32_t ttl_ms;      /* lease duration */
+    /* fence duration; 0 means 120 s for an epoch of one node and 300 s otherwise; raised to 3 ×
+     * ttl */
+    uint32_t fence_ms;
+    /* first start: the gather window closes this long after min nodes are ready */
+    uint32_t gather_max_ms;
+    /* time that the other trainers have to end after the chief has succeeded */
+    uint32_t exit_grace_ms;
+    /* renewals per second that the server can bear; leases get longer above it; 0 means 5,000 */
+    uint32_t renew_rate;
+    /* a node whose address no other node reaches for this long is refused; 0 means 30 s */
+    uint32_t probe_ms;
+    uint32_t probe_rate;   /* maximum number of address probes started per second; 0 means 5,000 */
+    uint32_t max_sessions; /* session numbers range from 0 to max_sessions - 1 */
+    /* maximum number of leases; further new nodes are refused; 0 means max_sessions */
+    uint32_t max_nodes;
+    /* maximum number of jobs opened by agents with one key; 0 means 5,000 */
+    uint32_t max_jobs_per_key;
+    /* maximum number of connected nodes with one key; 0 means no limit */
+    uint32_t max_nodes_per_key;
+    struct job_spec wishes; /* server-wide defaults for options that a job does not set */
 };
 
 enum rdzv_event_type {
-    RDZV_MESSAGE,        /* msg came on session (of an agent) */
-    RDZV_CLOSED,         /* the connection of session ended, for whatever reason */
-    RDZV_PERSISTED,      /* the record of this job and sequence is durable */
-    RDZV_PERSIST_FAILED, /* it could not be written; the core will ask again, or see conflict */
-    RDZV_DRAIN,          /* an operator takes this node out of its job, in an orderly way */
-    RDZV_EVICT,          /* … at once, whether it answers or not */
-    RDZV_STOP_JOB,       /* an operator ends this job */
-    RDZV_GROW,           /* … or has it take in at once who waits for a place */
-    RDZV_RESIZE,         /* … or says how many nodes it may have */
-    RDZV_FORGET,         /* … or forgets it; job NULL: those that have been idle since `before` */
-    RDZV_UNBAN,          /* a node that was evicted may come again, for all the core minds */
-    RDZV_TICK            /* time has come to the deadline of the last step, or passed it */
+    RDZV_MESSAGE,   /* an agent sent msg on session */
+    RDZV_CLOSED,    /* the connection of session has ended, for any reason */
+    RDZV_PERSISTED, /* the record of this job and sequence is durable */
+    /* the record could not be written; the core retries, or exits if conflict is set */
+    RDZV_PERSIST_FAILED,
+    RDZV_DRAIN,    /* operator: take the node out of its job at a suitable moment */
+    RDZV_EVICT,    /* operator: take the node out of its job at once, connected or not */
+    RDZV_STOP_JOB, /* operator: end the job */
+    RDZV_GROW,     /* operator: grow the job now by the nodes that wait */
+    /* operator: set the job's minimum and maximum number of nodes, and its number of ps */
+    RDZV_RESIZE,
+    /* operator: forget the job; job NULL: every job that has been idle since `before` */
+    RDZV_FORGET,
+    RDZV_UNBAN, /* an evicted node may join its job again */
+    RDZV_TICK   /* the deadline of the last step has come or has passed */
 };
 
 struct rdzv_event {
     enum rdzv_event_type type;
-    struct tfe_mono now;        /* earlier than the last event's counts as the last event's */
-    const struct principal *by; /* who speaks: MESSAGE and an operator's orders; borrowed */
-    uint32_t session;           /* MESSAGE, CLOSED */
-    const struct tfe_msg *msg;  /* MESSAGE; borrowed for the call */
-    const char *job;            /* PERSISTED, PERSIST_FAILED, orders; borrowed */
-    const char *node;           /* DRAIN, EVICT, UNBAN: the node's id; borrowed */
-    bool has_within;            /* DRAIN: it has to be gone so soon */
+    /* time of the event; an earlier time than the last event's counts as the last event's */
+    struct tfe_mono now;
+    /* sender of a MESSAGE or an operator's command; borrowed; NULL if unknown */
+    const struct principal *by;
+    uint32_t session;          /* MESSAGE, CLOSED: number of the session */
+    const struct tfe_msg *msg; /* MESSAGE: the message; borrowed for the call */
+    const char *job; /* PERSISTED, PERSIST_FAILED, operator's commands: name of the job; borrowed */
+    const char *node; /* DRAIN, EVICT, UNBAN: id of the node; borrowed */
+    bool has_within;  /* DRAIN: within_ms is set: the node must be gone within that time */
     uint32_t within_ms;
-    uint32_t min_nodes, max_nodes; /* RESIZE */
-    uint32_t n_ps;                 /* RESIZE; MSG_UNSET: as many as now */
-    uint64_t sequence;             /* PERSISTED, PERSIST_FAILED: the record's */
-    bool conflict; /* PERSIST_FAILED: what is on disk is not the predecessor: another server */
-    struct tfe_wall before; /* FORGET of old ones */
-    struct tfe_wall wall;   /* civil time, for sentences and records only; 0: not known */
+    uint32_t min_nodes, max_nodes; /* RESIZE: new limits of the number of nodes */
+    uint32_t n_ps;     /* RESIZE: new number of ps, or MSG_UNSET to keep the present one */
+    uint64_t sequence; /* PERSISTED, PERSIST_FAILED: sequence number of the record */
+    /* PERSIST_FAILED: the stored record is not the predecessor: another server writes to the
+     * store */
+    bool conflict;
+    /* FORGET without a job: forget jobs that have been idle since this time */
+    struct tfe_wall before;
+    struct tfe_wall wall; /* wall-clock time, for texts and records only; 0 if unknown */
 };
 
 enum rdzv_action_type {
-    RDZV_SEND,    /* msg to session */
-    RDZV_CLOSE,   /* flush, then close session; the core has forgotten it already */
-    RDZV_PERSIST, /* record: make it durable, then PERSISTED, or say PERSIST_FAILED */
-    RDZV_EXIT,    /* sentence: this process has to end at once, another one is in charge */
-    RDZV_LEDGER,  /* ledger: note it, in place of what was noted of the same epoch; no answer */
-    RDZV_TRACE    /* something a person may want to read */
+    RDZV_SEND,    /* send msg to session */
+    RDZV_CLOSE,   /* flush, then close session; the core has already released the session */
+    RDZV_PERSIST, /* make record durable, then report PERSISTED or PERSIST_FAILED */
+    /* this process must exit at once with sentence, because another server has taken over */
+    RDZV_EXIT,
+    /* store ledger, replacing the stored row of the same epoch; no reply is expected */
+    RDZV_LEDGER,
+    RDZV_TRACE /* an occurrence for the log */
 };
 
-/* What happened, for logs and for the simulator's expected traces: name, level, and under which
- * names its number and text are logged, if they are. */
+/* Traces, for logs and for the simulator's expected output: log name, level, and the log keys of
+ * the number and the text (NULL if not logged). */
 #define RDZV_TRACES(X)                                                                             \
-    X(JOB_STATE, "job_state", DEBUG, NULL, "state") /* number: the run that begins */              \
+    X(JOB_STATE, "job_state", DEBUG, NULL, "state") /* number: run that begins */                  \
     X(NODE_JOINED, "node_joined", INFO, NULL, "name")                                              \
-    X(NODE_BACK, "node_back", INFO, NULL, NULL) /* a known node on a new connection */             \
+    X(NODE_BACK, "node_back", INFO, NULL, NULL) /* known node, new connection */                   \
     X(NODE_READY, "node_ready", DEBUG, NULL, "host")                                               \
-    X(NODE_UNVERIFIED, "node_unverified", DEBUG, NULL, "host")   /* nobody to try it */            \
-    X(NODE_VERIFIED, "node_verified", DEBUG, NULL, "by")         /* who reached its address */     \
-    X(NODE_UNREACHED, "node_unreached", WARN, "for_ms", "tried") /* since the first try */         \
-    X(NODE_DEAD, "node_dead", WARN, NULL, "by")         /* its trainers: who has shown it */       \
-    X(NODE_SUSPECT, "node_suspect", WARN, NULL, NULL)   /* no connection, and no GOODBYE */        \
-    X(NODE_LOST, "node_lost", WARN, NULL, "reason")     /* lease over, or left out of a switch */  \
-    X(NODE_LEFT, "node_left", INFO, NULL, NULL)         /* GOODBYE, or let go after a drain */     \
-    X(NODE_EXITED, "node_exited", INFO, "code", "tail") /* or 128 + signal */                      \
-    X(PLACE_RESTART, "place_restart", INFO, "number", NULL)    /* the epoch goes on meanwhile */   \
-    X(PLACE_EMPTY, "place_empty", WARN, "workers", "reason")   /* number: workers that go on */    \
-    X(PLACE_DONE, "place_done", INFO, "workers", NULL)         /* exit status 0: starts no more */ \
-    X(EVALUATOR, "evaluator", INFO, "number", "how")           /* starts, starts again, ended */   \
-    X(NODE_QUARANTINED, "node_quarantined", WARN, "ms", "how") /* own_fault, … */                \
+    X(NODE_UNVERIFIED, "node_unverified", DEBUG, NULL, "host")   /* no peer can probe it */        \
+    X(NODE_VERIFIED, "node_verified", DEBUG, NULL, "by")         /* text: id of the prober */      \
+    X(NODE_UNREACHED, "node_unreached", WARN, "for_ms", "tried") /* ms since the first try */      \
+    X(NODE_DEAD, "node_dead", WARN, NULL, "by")                  /* text: who proved it */         \
+    X(NODE_SUSPECT, "node_suspect", WARN, NULL, NULL)            /* connection lost, no GOODBYE */ \
+    X(NODE_LOST, "node_lost", WARN, NULL, "reason")              /* lease over, or left out */     \
+    X(NODE_LEFT, "node_left", INFO, NULL, NULL)                  /* GOODBYE, or drained */         \
+    X(NODE_EXITED, "node_exited", INFO, "code", "tail")          /* or 128 + signal */             \
+    X(PLACE_RESTART, "place_restart", INFO, "number", NULL)      /* the epoch goes on */           \
+    X(PLACE_EMPTY, "place_empty", WARN, "workers", "reason")     /* number: remaining workers */   \
+    X(PLACE_DONE, "place_done", INFO, "workers", NULL)           /* exit status 0: final */        \
+    X(EVALUATOR, "evaluator", INFO, "number", "how")             /* number of the restart */       \
+    X(NODE_QUARANTINED, "node_quarantined", WARN, "ms", "how")   /* text: verdict's name */        \
     X(NODE_REFUSED, "node_refused", WARN, NULL, "reason")                                          \
-    X(LISTENING, "node_listening", DEBUG, "ms", NULL)     /* since its START, 0 not known */       \
-    X(SWITCH, "switch", INFO, NULL, "cause")              /* epoch: that ends; of the next */      \
-    X(EPOCH, "epoch", INFO, "members", "cause")           /* that begins */                        \
-    X(REBUILT, "rebuilt", WARN, "members", NULL)          /* the running epoch, by their word */   \
-    X(WAIT_FENCE, "wait_fence", WARN, "ms", NULL)         /* the switch waits so long */           \
-    X(MASS_LOSS, "mass_loss", ERROR, "held_ms", "reason") /* nothing is decided so long */         \
-    X(END, "end", INFO, "fruitless", "how")               /* epochs in a row; peer_caused, … */  \
-    X(RESTARTS, "restarts", INFO, "used", "reason")       /* … there are less than before */     \
+    X(LISTENING, "node_listening", DEBUG, "ms", NULL)     /* ms since START; 0 if unknown */       \
+    X(SWITCH, "switch", INFO, NULL, "cause")              /* old epoch; cause of the next */       \
+    X(EPOCH, "epoch", INFO, "members", "cause")           /* an epoch begins */                    \
+    X(REBUILT, "rebuilt", WARN, "members", NULL)          /* number: nodes that reported */        \
+    X(WAIT_FENCE, "wait_fence", WARN, "ms", NULL)         /* time the switch waits */              \
+    X(MASS_LOSS, "mass_loss", ERROR, "held_ms", "reason") /* time the leases are held */           \
+    X(END, "end", INFO, "fruitless", "how")               /* consecutive epochs */                 \
+    X(RESTARTS, "restarts", INFO, "used", "reason")       /* text: why it decreased */             \
     X(WRITE_FAILED, "write_failed", ERROR, "again_in_ms", NULL)                                    \
-    X(LINGERS, "lingers", INFO, NULL, NULL) /* the job has succeeded, and what runs goes on */     \
+    X(LINGERS, "lingers", INFO, NULL, NULL) /* succeeded; trainers go on */                        \
     X(JOB_FINISHED, "job_finished", INFO, NULL, "reason")                                          \
-    X(NODE_DRAINING, "node_draining", INFO, NULL, "name")        /* an operator's order */         \
-    X(NODE_EVICTED, "node_evicted", WARN, NULL, "name")          /* likewise */                    \
-    X(JOB_STOPPING, "job_stopping", INFO, NULL, NULL)            /* likewise */                    \
-    X(JOB_RESIZED, "job_resized", INFO, "max", NULL)             /* likewise */                    \
-    X(NODE_NOTICED, "node_noticed", INFO, "deadline_ms", "kind") /* 0: it has none */              \
-    X(NODE_ALONE, "node_alone", WARN, "rank", NULL) /* does not use the cluster it was given */    \
-    X(NODE_STAYS, "node_stays", INFO, NULL, "name") /* its notice was withdrawn */                 \
-    X(SAVE, "save", INFO, "number", NULL)           /* scripts are asked */                        \
-    X(GROWTH_WAITS, "growth_waits", INFO, NULL, "reason") /* for a first checkpoint */             \
-    X(SAVED, "saved", INFO, "after_ms", NULL)             /* … and have answered */
+    X(NODE_DRAINING, "node_draining", INFO, NULL, "name")        /* operator's command */          \
+    X(NODE_EVICTED, "node_evicted", WARN, NULL, "name")          /* operator's command */          \
+    X(JOB_STOPPING, "job_stopping", INFO, NULL, NULL)            /* operator's command */          \
+    X(JOB_RESIZED, "job_resized", INFO, "max", NULL)             /* operator's command */          \
+    X(NODE_NOTICED, "node_noticed", INFO, "deadline_ms", "kind") /* 0: no deadline */              \
+    X(NODE_ALONE, "node_alone", WARN, "rank", NULL)              /* node ignores TF_CONFIG */      \
+    X(NODE_STAYS, "node_stays", INFO, NULL, "name")              /* its notice was withdrawn */    \
+    X(SAVE, "save", INFO, "number", NULL)                        /* scripts are asked */           \
+    X(GROWTH_WAITS, "growth_waits", INFO, NULL, "reason")        /* no checkpoint seen */          \
+    X(SAVED, "saved", INFO, "after_ms", NULL)                    /* a script has answered */
 
 enum rdzv_trace_kind {
 #define RDZV_TRACE_ENUM(NAME, name, level, number, text) TRACE_##NAME,
@@ -126,207 +145,230 @@ enum rdzv_trace_kind {
 #undef RDZV_TRACE_ENUM
 };
 
-/* "job_state", … static, never NULL. */
+/* Returns the log name, such as "job_state": a static string, never NULL. */
 const char *rdzv_trace_name(enum rdzv_trace_kind kind);
 
 struct rdzv_trace {
     enum rdzv_trace_kind kind;
-    const char *job;  /* NULL: none */
-    const char *node; /* NULL: none */
-    const char *name; /* its label */
+    const char *job;  /* name of the job, or NULL */
+    const char *node; /* id of the node, or NULL */
+    const char *name; /* label of the node, or NULL */
     uint64_t epoch;
     uint64_t number;
-    const char *text; /* NULL: none */
-    bool uncertain;   /* NODE_NOTICED: it may come to nothing, or sooner */
-    bool stopped;     /* NODE_EXITED: by its agent, as it was told to */
+    const char *text; /* text to log, or NULL */
+    /* NODE_NOTICED: the machine may stay after all, or may go before the deadline */
+    bool uncertain;
+    bool stopped; /* NODE_EXITED: the agent itself ended the trainers, on request */
 };
 
-/* Nodes that are remembered to have reached a node. */
+/* Maximum number of nodes remembered as having reached a node's address. */
 #define RDZV_KNOWN_TO_MAX 3
 
-/* A member of a recorded epoch; its index in the record is its seat. */
+/* A member of a recorded epoch. Its index in the record is its slot. */
 struct rdzv_member {
     const char *node;
     const char *name;
     const char *host;
-    const uint16_t *ports; /* as many as the job has processes per node */
-    uint64_t join_order;   /* smaller: longer in the job */
-    bool durable;          /* as its JOIN said, like fixed_ports */
+    const uint16_t *ports; /* one port per process of the node (nproc) */
+    uint64_t join_order;   /* rank of seniority: smaller means longer in the job */
+    bool durable;          /* the node declared itself durable in its JOIN */
     bool fixed_ports;
-    bool drained; /* an operator takes it out: it is in no later epoch */
-    /* Nodes that have got its id from its address: what they find closed there proves something. */
+    bool drained; /* an operator drains the node: it is in no later epoch */
+    /* Nodes that received this node's id from its address. Only their probes can prove that its
+     * trainers are dead. */
     const struct tfe_id *known_to;
-    uint32_t n_known_to;    /* at most RDZV_KNOWN_TO_MAX */
-    const char *proof_hash; /* as its JOIN said: of its death certificate; "" none … */
-    uint32_t guard_port;    /* … and where that may be had */
-    bool taken_over;        /* another process has come with its id: nothing proves its death */
+    uint32_t n_known_to;    /* number of entries in known_to, at most RDZV_KNOWN_TO_MAX */
+    const char *proof_hash; /* hash of the proof of termination, from the JOIN; "" if none */
+    uint32_t guard_port; /* port at which the guard hands out the proof of termination; 0 if none */
+    /* another process has joined with the node's id, so nothing can prove the first one's end */
+    bool taken_over;
 };
 
-/* What must be on disk before anybody hears of it: a job and its newest epoch, or its end. */
+/* The state that must be durable before any node hears of it: a job and its newest epoch, or the
+ * job's end. */
 struct rdzv_record {
-    uint64_t sequence; /* counts up; a later record of a job replaces the earlier ones */
+    uint64_t sequence; /* grows; a later record of a job replaces the earlier ones */
     const char *job;
-    bool gone; /* the job is forgotten: nothing of it is kept, and nothing below counts but
-                  predecessor */
-    struct job_spec spec; /* no wish is open */
-    uint32_t epoch_ps;    /* of this epoch: the next may have spec's. 0: it has, too */
-    bool resized;    /* an operator has said how many nodes: what agents bring does not count */
-    bool ps_resized; /* … and how many ps */
+    /* the job is forgotten: the store deletes it and reads only job, sequence and predecessor */
+    bool gone;
+    struct job_spec spec; /* effective options of the job, defaults filled in */
+    uint32_t epoch_ps;    /* number of ps in this epoch, which may differ from spec's; 0 if equal */
+    /* an operator has set the numbers of nodes; those that agents ask for are ignored */
+    bool resized;
+    /* an operator has set the number of ps; those that agents ask for are ignored */
+    bool ps_resized;
     uint32_t run;
-    const char *run_key; /* tfe_id: as the agents name the run; "" they do not */
+    const char *run_key; /* the agents' name for the run (a tfe_id), or "" */
     uint32_t restarts;
-    uint32_t fruitless;   /* epochs in a row that came to nothing */
-    uint32_t backoff_ms;  /* the last one between two of them */
-    bool has_progressed;  /* an epoch of this run has, before this one */
-    uint64_t predecessor; /* the epoch on disk must be this one: compare-and-set */
+    uint32_t fruitless;   /* consecutive epochs that failed before progress */
+    uint32_t backoff_ms;  /* latest back-off between two of these epochs */
+    bool has_progressed;  /* an earlier epoch of this run has made progress */
+    uint64_t predecessor; /* compare-and-set: number of the epoch that must be in the store now */
     uint64_t epoch;
     enum tfe_cause cause;
-    uint32_t ttl_ms;   /* the largest that was ever granted */
-    uint32_t fence_ms; /* likewise */
-    bool over;         /* the job has ended; result and sentence count */
-    bool fenced;       /* over: nothing is known of what it ran, a next run waits for the fence */
+    uint32_t ttl_ms;   /* longest lease ever granted in the job */
+    uint32_t fence_ms; /* longest fence ever granted in the job */
+    bool over;         /* the job has ended; result and sentence are set */
+    /* only if over: trainers of the job may still run; the next run waits for the fence */
+    bool fenced;
     enum tfe_result result;
     const char *sentence;
-    struct tfe_wall ended;             /* over: when, 0 not known */
-    const struct rdzv_member *members; /* by seat */
+    struct tfe_wall ended;             /* only if over: time of the end; 0 if unknown */
+    const struct rdzv_member *members; /* members in order of their slots */
     uint32_t n_members;
-    /* How named runs before this one ended: a line "RUN KEY RESULT ENDED_MS" for each; "" none. */
+    /* How earlier named runs ended: a line "RUN KEY RESULT ENDED_MS" for each; "" if none. */
     const char *past;
 };
 
-/* What is known of an epoch: why it began, what each phase of its beginning cost, how it ended.
- * What is not known (a time that is NEVER, blamed "", a flag that is false) leaves standing what
- * was noted before: a server that adopts an epoch knows less of its beginning than the one that
- * began it. */
+/* Ledger row of an epoch: why it began, how long each phase of its start took, how it ended. Unset
+ * values (a time that is NEVER, blamed "", a false flag) leave stored values unchanged, because a
+ * server that adopts an epoch knows less about its start than the server that began it. */
 struct rdzv_ledger {
     const char *job;
-    struct msg_epoch_row row;         /* but for its times, which are civil */
-    struct tfe_mono at[EPOCH__TIMES]; /* NEVER: not known, or not yet */
+    /* all columns except the times, which are stored as wall-clock time */
+    struct msg_epoch_row row;
+    /* monotonic times of the phases; NEVER if unknown or not reached yet */
+    struct tfe_mono at[EPOCH__TIMES];
 };
 
-/* Everything an action points to belongs to the core and lives until the next rdzv_step. */
+/* Pointers in an action belong to the core and are valid until the next rdzv_step. */
 struct rdzv_action {
     enum rdzv_action_type type;
-    uint32_t session; /* SEND, CLOSE */
-    /* A SEND of MSG_TABLE carries the whole table; the shell cuts it into chunks. Tables of one
-     * (job, epoch) have the same rows pointer, so that they can be encoded once. */
-    struct tfe_msg msg;               /* SEND */
-    const struct rdzv_record *record; /* PERSIST */
-    const char *sentence;             /* EXIT */
-    const struct rdzv_ledger *ledger; /* LEDGER */
-    struct rdzv_trace trace;          /* TRACE */
+    uint32_t session; /* SEND, CLOSE: number of the session */
+    /* A SEND of MSG_TABLE carries the whole table; the I/O layer cuts it into chunks. Tables of one
+     * (job, epoch) share the rows pointer, so that the I/O layer can encode them once. */
+    struct tfe_msg msg;               /* SEND: the message */
+    const struct rdzv_record *record; /* PERSIST: the record to write */
+    const char *sentence;             /* EXIT: the reason, for the log */
+    const struct rdzv_ledger *ledger; /* LEDGER: the row to store */
+    struct rdzv_trace trace;          /* TRACE: what to log */
 };
 
 struct rdzv_actions {
-    const struct rdzv_action *v; /* owned by the core, in the order they are to be carried out */
+    const struct rdzv_action *v; /* owned by the core; to be carried out in this order */
     size_t n;
-    struct tfe_mono deadline; /* when to come back with TICK; may be in the past: soon */
+    struct tfe_mono deadline; /* when to call again with TICK; a time in the past means at once */
 };
 
 struct rdzv;
 
-/* TFE_EINVAL: a setting is out of its range. TFE_ENOMEM. mem must outlive the core. */
+/* Creates a core. mem must outlive it. Returns TFE_EINVAL if a setting is out of range,
+ * TFE_ENOMEM. */
 int rdzv_new(const struct rdzv_config *config, const struct tfe_mem *mem,
              struct rdzv **ret) TFE_MUST_CHECK;
 void rdzv_free(struct rdzv *r);
 
-/* Takes one event in. On an error nothing has changed and *ret is empty with the old deadline:
- * TFE_ENOMEM; TFE_EINVAL: session out of range, a message that no agent may send, or sizes that the
- * codec would not have let through; TFE_ESTATE: not legal now (a message other than JOIN on a
- * session that no node holds): the shell closes that session; TFE_ENOENT: an operator's order for a
- * job or a node that is not there. TFE_ESTATE: the job cannot be forgotten, there are nodes of it.
- * TFE_EAUTH: it cannot have so many ps (rdzv_refusal). */
+/* Handles one event. After an error nothing has changed and *ret is empty with the old deadline.
+ * Returns:
+ *
+ * TFE_ENOMEM;
+ * TFE_EINVAL if the session is out of range, the message may not come from an agent, or its sizes
+ * are not those that the codec accepts;
+ * TFE_ESTATE for a message other than JOIN on a session without a node (the I/O layer closes the
+ * session), or if the job cannot be forgotten because it has nodes;
+ * TFE_ENOENT if the job or node of an operator's command does not exist;
+ * TFE_EAUTH if the job cannot have that number of ps (see rdzv_refusal). */
 int rdzv_step(struct rdzv *r, const struct rdzv_event *event,
               struct rdzv_actions *ret) TFE_MUST_CHECK;
 
-/* Why the last step was TFE_EAUTH, as a sentence. Until the next step. */
+/* Returns the reason of the last step's TFE_EAUTH. Valid until the next step. */
 const char *rdzv_refusal(const struct rdzv *r);
 
-/* After rdzv_new and before the first event: takes a job in as it was last recorded. A running
- * epoch is adopted: its members have the largest lease and the full fence from now on to come back
- * with it. The record is copied. TFE_EINVAL: it contradicts itself. TFE_EEXIST. TFE_ENOMEM: nothing
- * changed. */
+/* Restores a job from its latest record. To be called after rdzv_new and before the first event. A
+ * running epoch is adopted: its members have the longest lease and the full fence, counted from
+ * now, to reconnect. The record is copied. Returns TFE_EINVAL if the record contradicts itself,
+ * TFE_EEXIST if the job exists, TFE_ENOMEM; nothing has changed then. */
 int rdzv_restore(struct rdzv *r, struct tfe_mono now,
                  const struct rdzv_record *record) TFE_MUST_CHECK;
 
-/* A job of this name has a record that cannot be read: it is shown as such, unless its agents bring
- * it back. TFE_EINVAL: it is no name of a job. TFE_ENOMEM. */
+/* Registers a job whose stored record is unreadable: it is only listed, until its agents rebuild
+ * it. Returns TFE_EINVAL if the name is no valid job name, TFE_ENOMEM. */
 int rdzv_set_aside(struct rdzv *r, const char *name) TFE_MUST_CHECK;
 
-/* Reading, for status. Fills *ret_job with the first job whose name is above `after` (NULL: the
- * first of all); TFE_ENOENT: none left. Strings live until the next rdzv_step. */
+/* Fills *ret_job with the status of the first job whose name is greater than `after` (NULL: the
+ * first job). Returns TFE_ENOENT if there is none. Strings are valid until the next rdzv_step. */
 int rdzv_view_job(const struct rdzv *r, const char *after,
                   struct msg_status_job *ret_job) TFE_MUST_CHECK;
 
-/* When a turn of the server's loop was last so late that no lease ends for it; at 0: never. */
+/* Returns when an iteration of the server's event loop was last so late that lease ends were
+ * postponed; 0 if never. */
 struct tfe_mono rdzv_view_late(const struct rdzv *r);
-/* Adds what the job of this row waits for, kept in room, and how long it has been in its state. */
+/* Adds to the row what the job waits for, with the text in room, and for how long it has been in
+ * its state. */
 void rdzv_view_waits(const struct rdzv *r, struct msg_status_job *job, char room[MSG_SENTENCE_MAX]);
-/* Likewise, of a node, where not all of the job wait for the same. */
+/* Adds to the row of a node what that node waits for, if the nodes of the job wait for different
+ * things. */
 void rdzv_view_node_waits(const struct rdzv *r, const char *job, struct msg_status_node *row,
                           char room[MSG_SENTENCE_MAX]);
 
-/* The key whose agent has opened this job. False: there is no such job, or it is not known since
- * the server was started. */
+/* Copies the id of the key whose agent opened the job. Returns false if there is no such job, or if
+ * the job was opened before the server's restart. */
 bool rdzv_job_opener(const struct rdzv *r, const char *name, uint8_t ret[PRINCIPAL_KEY_ID_BYTES]);
-/* The job of this name. TFE_ENOENT. Strings live until the next rdzv_step. */
+/* Fills *ret_job with the status of the job of this name. Returns TFE_ENOENT if there is none.
+ * Strings are valid until the next rdzv_step. */
 int rdzv_find_job(const struct rdzv *r, const char *name,
                   struct msg_status_job *ret_job) TFE_MUST_CHECK;
 
-/* How the agents of the job name its run; "": they do not, or there is no such job. Lives until the
- * next rdzv_step. */
+/* Returns the agents' name for the job's run, or "" if it has none or the job does not exist. Valid
+ * until the next rdzv_step. */
 const char *rdzv_run_key(const struct rdzv *r, const char *job);
 
-/* How the job's run has ended. Lives until the next rdzv_step. */
+/* How the job's run has ended. Valid until the next rdzv_step. */
 struct rdzv_outcome {
-    bool lingers;         /* it has succeeded, and what still runs goes on: it has not ended yet */
-    bool is_used_up;      /* failed: one restart too many was charged */
-    const char *sentence; /* "": it has not ended */
+    /* the run has succeeded, and its remaining trainers go on: it has not ended yet */
+    bool lingers;
+    bool is_used_up;      /* the run failed because its restart budget is used up */
+    const char *sentence; /* reason of the end, or "" if the run has not ended */
 };
 struct rdzv_outcome rdzv_outcome(const struct rdzv *r, const char *job);
 
-/* The node of the job whose id is the first above `after`; members and spares alike. */
+/* Fills *ret_node with the status of the job's first node whose id is greater than `after`, member
+ * or spare. Returns TFE_ENOENT if there is none. */
 int rdzv_view_node(const struct rdzv *r, const char *job, const char *after,
                    struct msg_status_node *ret_node) TFE_MUST_CHECK;
 
-/* Whether the node is one of the job's running epoch, or of the one that it is leaving. */
+/* Returns true if the node is a member of the job's running epoch, or of the one that is being
+ * stopped. */
 bool rdzv_is_member(const struct rdzv *r, const char *job, const char *node);
-/* Whom a session is about, and where it stands. Borrowed until the next rdzv_step. */
+/* The node behind a session and its state. Borrowed until the next rdzv_step. */
 struct rdzv_place {
     const char *job, *node, *name;
     uint32_t run;
-    uint64_t epoch; /* of the job */
-    bool has_rank;  /* it is a member, and that epoch runs, begins or ends */
-    uint32_t rank;  /* of its first trainer */
+    uint64_t epoch; /* number of the job's current epoch */
+    bool has_rank; /* the node is a member of an epoch that is starting, running or being stopped */
+    uint32_t rank; /* rank of the node's first trainer */
     uint32_t n_members;
 };
-/* TFE_ENOENT: no node has joined in it. O(1). */
+/* Fills *ret with the node that has joined in this session. Returns TFE_ENOENT if there is none.
+ * O(1). */
 int rdzv_place_of(const struct rdzv *r, uint32_t session, struct rdzv_place *ret) TFE_MUST_CHECK;
-/* The session that the node speaks in; UINT32_MAX: it is not connected. */
+/* Returns the session of the node, or UINT32_MAX if it is not connected. */
 uint32_t rdzv_session_of(const struct rdzv *r, const char *job, const char *node);
 
-/* Nodes that a person may mean by one name. */
+/* Maximum number of matches returned for a name that a user has typed. */
 #define RDZV_FOUND_MAX 4
 struct rdzv_found {
-    uint32_t n; /* all of them; the first few by job and id are in v */
+    uint32_t n; /* number of all matches; v has the first ones, by job and id */
     struct {
         const char *job;
         const char *node;
         const char *name;
-        const uint8_t *token_id; /* that it came with; NULL: not known, after a restart */
-        uint32_t session;        /* UINT32_MAX: it is not connected */
-        bool has_rank;           /* it is a member */
-        uint32_t rank;           /* of its first trainer */
+        /* id of the token with which the node joined; NULL if unknown (after a restart) */
+        const uint8_t *token_id;
+        uint32_t session; /* session of the node, or UINT32_MAX if it is not connected */
+        bool has_rank;    /* the node is a member, so rank is set */
+        uint32_t rank;    /* rank of the node's first trainer */
     } v[RDZV_FOUND_MAX];
 };
 
-/* The node that speaks in this session, as rdzv_find_node; TFE_ENOENT: none has joined in it. */
+/* Finds the node that has joined in this session, in the form of rdzv_find_node. Returns TFE_ENOENT
+ * if there is none. */
 int rdzv_node_of(const struct rdzv *r, uint32_t session, struct rdzv_found *ret) TFE_MUST_CHECK;
 
-/* Who has this id; if nobody, which connected nodes have this label; if none, which suspects. Looks
- * at every node of the jobs that `by` may give orders about: for people's questions only.
- * TFE_ENOENT: nobody. What is pointed to lives until the
- * next rdzv_step. */
+/* Finds nodes by a name that a user has typed: the node with this id; else the connected nodes with
+ * this label; else the disconnected ones. Searches all nodes of the jobs that `by` may control, so
+ * it is for interactive commands only. Returns TFE_ENOENT if nothing matches. Strings are valid
+ * until the next rdzv_step. */
 int rdzv_find_node(const struct rdzv *r, const struct principal *by, const char *name,
                    struct rdzv_found *ret_found) TFE_MUST_CHECK;
 

@@ -1,5 +1,5 @@
-/* server/core/ready.h: what a node was READY with: the epoch, the ports, the table it holds, the
- * state that its memory keeps. */
+/* server/core/ready.h: contents of a node's READY: epoch, ports, cluster table, state kept in
+ * memory. */
 #ifndef TFE_SERVER_CORE_READY_H
 #define TFE_SERVER_CORE_READY_H
 
@@ -13,34 +13,34 @@
 struct node;
 struct rdzv;
 
-/* Written by ready.c. */
+/* The node's latest READY. Written by ready.c. */
 struct ready {
-    uint64_t epoch;        /* its READY; 0 none */
-    uint64_t table_digest; /* of the table it said it holds; 0 none */
-    uint16_t *ports;       /* nproc; valid once it has been ready */
-    char *host;            /* "" before the first READY */
+    uint64_t epoch;        /* number of the epoch for which the node is READY; 0 if none */
+    uint64_t table_digest; /* digest of the table that the node holds; 0 if none */
+    uint16_t *ports;       /* nproc ports; valid after the first READY */
+    char *host;            /* address of the node; "" before the first READY */
     size_t host_room;
-    struct msg_memory memory; /* … or a later PROGRESS */
+    struct msg_memory memory; /* state kept in memory, from READY or a later PROGRESS */
 };
 
-/* Whether it could be in the next epoch as things stand. */
+/* Returns true if the node could be in the next epoch at present. */
 bool node_is_ready(const struct node *node);
-/* READY for this epoch, or (0) no more; the job counts. Also before something changes that
- * node_is_ready looks at. */
+/* Sets the epoch for which the node is READY (0: none) and updates the job's counter. Also to be
+ * called before a change of anything that node_is_ready reads. */
 void ready_set(struct node *node, uint64_t epoch);
-/* Names of hosts that are no longer than most lie in the node's own block. */
+/* Size of the buffer for a host name in the node's own memory block. */
 #define READY_HOST_ROOM 48
-/* Room for this one. TFE_ENOMEM: nothing changed. */
+/* Reserves memory for this host name. Returns 0, or TFE_ENOMEM; nothing has changed then. */
 int ready_reserve(struct rdzv *r, struct node *node, const char *host) TFE_MUST_CHECK;
-/* Frees what lies outside of its block. */
+/* Frees a host name that is not in the node's own memory block. */
 void ready_done(struct rdzv *r, struct node *node);
-/* Precondition: ready_reserve. Where its trainers are reached, by its READY or, where a server has
- * lost its disk, its JOIN. */
+/* Sets the address at which the node's trainers are reached, from READY or, if the server has lost
+ * its disk, from JOIN. Precondition: ready_reserve. */
 void ready_learn(struct node *node, const char *host, const uint16_t *ports, size_t n_ports);
-/* The table that it holds; 0: none, all of the next one has to be told. */
+/* Sets the digest of the table that the node holds; 0: none, so the next table is sent whole. */
 void ready_set_table(struct node *node, uint64_t digest);
-/* What its memory keeps, by its own word: of an epoch to come nothing can be there. The job adds up
- * how much it is. */
+/* Sets the state that the node keeps in memory, as it reports, and updates the job's total. A
+ * report about a future epoch is ignored. */
 void ready_set_memory(struct node *node, const struct msg_memory *memory);
 
 #endif

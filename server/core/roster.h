@@ -1,5 +1,5 @@
-/* server/core/roster.h: which places an epoch has, and what follows from each (design 11). A place
- * is one trainer's entry in TensorFlow's cluster; a node's trainers have places side by side. */
+/* server/core/roster.h: layout of an epoch: its slots, the replicas of each, and what follows from
+ * each (design 11). A replica is one trainer's entry in TensorFlow's cluster. */
 #ifndef TFE_SERVER_CORE_ROSTER_H
 #define TFE_SERVER_CORE_ROSTER_H
 
@@ -12,79 +12,83 @@ struct job;
 struct node;
 struct text;
 
-/* An epoch's nodes have their seats in the order chief (of a job that has one), workers, ps. A
- * worker's node has nproc places, any other one. */
+/* Slots are in the order chief (if the job has one), workers, ps. A worker's node has nproc
+ * replicas, any other node one. */
 
-/* Nodes that an epoch has besides its workers; nodes that the job has at most, the evaluator's with
- * them. */
+/* roster_extra: nodes that an epoch has besides its workers. roster_most: nodes that the job has at
+ * most, the evaluator included. */
 uint32_t roster_extra(const struct job_spec *spec);
-uint32_t roster_extra_now(const struct job *job); /* … that the present one has */
+uint32_t roster_extra_now(const struct job *job); /* like roster_extra, for the current epoch */
 uint32_t roster_most(const struct job_spec *spec);
-/* Trainers in an epoch of so many nodes that wants this; of its node with that first rank the seat,
- * n_seats: no node begins there. */
+/* roster_world_of: trainers in an epoch of n_slots nodes with this spec. roster_seat_of: slot whose
+ * first rank this is, or n_slots if no slot begins there. */
 uint32_t roster_world_of(const struct job_spec *spec, uint32_t n_seats);
 uint32_t roster_seat_of(const struct job_spec *spec, uint32_t n_seats, uint32_t rank);
 
-/* Whether workers are served variables by ps: then one of them may be lost, and the others go on.
- */
+/* Returns true if ps serve the workers' variables: then the epoch can go on without one of the
+ * workers. */
 bool roster_has_servers(const struct job *job);
-/* Of the first of the node's trainers; the others' follow on. */
+/* Returns the rank of the slot's first trainer; those of its other trainers follow. */
 uint32_t roster_rank(const struct job *job, uint32_t seat);
 uint32_t roster_trainers(const struct job *job, uint32_t seat);
-/* In the present epoch: a seat's role, the seat of its first ps, its trainers. */
+/* In the current epoch: role of a slot, slot of the first ps, number of trainers. */
 enum tfe_task roster_task(const struct job *job, uint32_t seat);
 uint32_t roster_first_ps(const struct job *job);
 uint32_t roster_world(const struct job *job);
 
-/* What the trainer of that rank is in the cluster: role and first of its row. */
+/* Sets role and first (the rank where the role begins) of the row of this rank. */
 void roster_name(const struct job *job, uint32_t rank, struct msg_row *ret);
-/* How many places there are for nodes that are pinned to that role. */
+/* Returns how many replicas exist for nodes that are pinned to the role. */
 uint32_t roster_places_of(const struct job_spec *spec, enum tfe_task task);
-/* Whether people are told it: where all are workers their ranks say as much. */
+/* Returns true if roles are shown to users; in a job of workers alone, ranks suffice. */
 bool roster_is_named(const struct job_spec *spec);
 
-/* Who is told to start at once. The others follow once all of those listen, or after so long: who
- * connects to one that does not listen yet loses up to a second in a back-off of TensorFlow's. */
+/* roster_begins: returns true if the member gets START at once. The others get it once all of those
+ * listen (roster_may_follow), or after roster_head_start_ms: a trainer that connects to one that
+ * does not listen yet loses up to a second in TensorFlow's back-off. */
 bool roster_begins(const struct job *job, const struct node *node);
 bool roster_may_follow(const struct job *job);
 uint32_t roster_head_start_ms(const struct job *job);
-/* Who writes checkpoints. */
+/* The chief writes the checkpoints; in a job without that role the first worker does. */
 bool roster_is_chief(const struct job *job, const struct node *node);
 struct node *roster_chief(const struct job *job);
-/* Whether the member's exit 0 counts for the job's success, and how many such members it takes: the
- * chief; where the job says so and has no chief by role, all workers. */
+/* roster_counts: returns true if the member's exit status 0 counts for the job's success.
+ * roster_needed: returns how many such members must succeed. That is the chief or, if the job says
+ * so and has no chief role, all workers. */
 bool roster_counts(const struct job *job, const struct node *node);
 uint32_t roster_needed(const struct job *job);
-/* Whether it is waited for after that: the others end by themselves, or are let run. */
+/* Returns true if the end of this member is waited for after the job has succeeded. */
 bool roster_follows(const struct job *job, const struct node *node);
-/* Whether the epoch can go on without this member's trainers, as long as min others work: a worker
- * that is served, where its success is not needed. */
+/* Returns true if the epoch can go on without this member's trainers while min others work: a
+ * served worker whose success is not needed. */
 bool roster_can_miss(const struct job *job, const struct node *node);
 
-/* Whether enough of the old cluster is accounted for that it cannot complete another step, whatever
- * else of it still runs: of a synchronous one, any one task; the chief, where there are ps; all
- * where those that are left may take the next epoch's tasks for it, for they look for it at the
- * same addresses (design 6). */
+/* Returns true if so many members are accounted for that the old cluster cannot complete another
+ * step: any one task of a synchronous cluster; the chief if there are ps; all members if the
+ * remaining ones could mistake tasks of the next epoch for their own, because they look for them at
+ * the same addresses (design 6). */
 bool roster_is_stopped(const struct job *job);
 
-/* … else, whether this seat's end is waited for, when nothing is known of it: of a chief that has
- * ps nobody else's. */
+/* Returns true if a switch waits for the fence of this slot when nothing is known of its trainers.
+ * In a cluster with ps that is the chief's only. */
 bool roster_is_fenced(const struct job *job, uint32_t seat);
 
-/* Whether the ready nodes can have all places that an epoch needs, with min workers; with max of
- * them, and all else that the job wants. */
+/* roster_is_enough: returns true if the ready nodes can fill an epoch with min workers.
+ * roster_is_full (below): with max workers and everything else that the job wants. */
 bool roster_is_enough(const struct job *job);
-/* Whether there would be, for so many workers and ps, if the members that stay were asked. */
+/* Returns true if the ready nodes, and the members that stay, could fill an epoch with this many
+ * workers and ps. */
 bool roster_would_do(const struct job *job, uint32_t min, uint32_t n_ps);
 bool roster_is_full(const struct job *job);
-/* How many nodes more it would take. */
+/* Returns how many more nodes an epoch needs. */
 uint32_t roster_lacking(const struct job *job);
-/* How many ready nodes could work in an epoch besides the present one's. may_evaluate: one of them
- * evaluates first, where that is wanted. */
+/* Returns how many ready nodes could work in an epoch besides those of the current one.
+ * may_evaluate: one of them becomes the evaluator first, if one is wanted. */
 uint32_t roster_spares(const struct job *job, bool may_evaluate);
-/* Nobody evaluates, or will for long, and somebody could. */
+/* Returns true if the job wants an evaluator, has none that stays, and one has not ended well
+ * yet. */
 bool roster_wants_evaluator(const struct job *job);
-/* What an epoch still lacks, for people: "1 ps and 2 workers". */
+/* Appends what an epoch still lacks, such as "1 ps and 2 workers". */
 void roster_lacks(const struct job *job, struct text *text);
 
 #endif

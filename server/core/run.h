@@ -1,5 +1,5 @@
-/* server/core/run.h: the run that a job is in, the named ones that have ended, and who comes late
- * to them (design 4.10). */
+/* server/core/run.h: runs of a job: the present one, the named ones that have ended, and the reply
+ * to nodes that come late to those (design 4.10). */
 #ifndef TFE_SERVER_CORE_RUN_H
 #define TFE_SERVER_CORE_RUN_H
 
@@ -15,55 +15,56 @@ struct job;
 struct rdzv;
 struct text;
 
-/* Ended runs of a job whose names are remembered: a node that comes later with an older one is
- * taken for a newcomer. */
+/* Maximum number of ended runs whose names are remembered. A late node of an older run counts as a
+ * newcomer. */
 #define RUNS_ENDED_MAX 16
-/* A line of a record about one: two numbers, an id, a word and a number. */
+/* Maximum length of a record's line about a run: two numbers, an id, a word and a number. */
 #define RUNS_LINE_MAX (TFE_ID_MAX + 64)
 #define RUNS_TEXT_MAX (RUNS_ENDED_MAX * RUNS_LINE_MAX)
 
-/* How a run ended. */
+/* An ended run. */
 struct run_end {
     uint32_t run;
-    struct tfe_id key; /* "": nobody has named it */
+    struct tfe_id key; /* name that the agents gave the run, or "" */
     enum tfe_result result;
-    struct tfe_wall at; /* 0: not known */
+    struct tfe_wall at; /* time of the end; 0 if unknown */
 };
 
-/* Written by run.c. */
+/* Runs of a job. Written by run.c. */
 struct run {
-    uint32_t number;   /* from 1 */
-    struct tfe_id key; /* "": nobody has named it */
-    bool is_new;       /* no epoch of it has been formed: the gather window is for it */
-    char sentence[MSG_SENTENCE_MAX];     /* how it ended */
-    struct tfe_wall ended;               /* … and when; 0: not known */
-    struct run_end past[RUNS_ENDED_MAX]; /* named ones before it, the oldest first */
+    uint32_t number;   /* number of the present run, from 1 */
+    struct tfe_id key; /* name that the agents gave the present run, or "" */
+    bool is_new;       /* no epoch of the run has been formed yet: the gather window applies */
+    char sentence[MSG_SENTENCE_MAX];     /* reason of the run's end */
+    struct tfe_wall ended;               /* time of the run's end; 0 if unknown */
+    struct run_end past[RUNS_ENDED_MAX]; /* earlier named runs, the oldest first */
     uint32_t n_past;
 };
 
-/* The job's next run, of this name (NULL: none). Run 0 is none: the first one follows. */
+/* Starts the job's next run with this name (NULL: none). The first run follows run 0. */
 void run_begin(struct job *job, const char *key);
-/* … which is one that has begun already, with this number. */
+/* Continues a run of this number that has begun under an earlier server. */
 void run_go_on(struct job *job, uint32_t number);
-/* As a record says. */
+/* Sets the present run from a record. */
 void run_restore(struct job *job, uint32_t number, const char *sentence, struct tfe_wall ended);
-/* An epoch of it has been formed, or adopted: nobody has to be gathered any more. */
+/* Notes that an epoch of the run has been formed or adopted: the gather window is closed. */
 void run_begun(struct job *job);
 
-/* The run that is over, for late nodes: how it ended, and when. */
+/* Returns how and when the run ended. Precondition: the job is over. */
 struct run_end run_last(const struct job *job);
-/* The ended run of this name; NULL: none is known. The job's last run is not among them. */
+/* Returns the earlier ended run of this name, or NULL. The job's last run is not included. */
 const struct run_end *run_find(const struct job *job, const char *key);
-/* For a record, and back from one. TFE_EINVAL: not what is written, or of a later run. */
+/* Write the earlier runs for a record, and read them back. run_read_past returns TFE_EINVAL if the
+ * text is malformed or names a later run. */
 void run_write_past(const struct job *job, char ret[RUNS_TEXT_MAX]);
 int run_read_past(struct job *job, const char *text) TFE_MUST_CHECK;
-/* "job J run N ended RESULT at TIME" */
+/* Appends "job J run N ended RESULT at TIME". */
 void run_describe(struct text *text, const struct job *job, const struct run_end *run);
-/* Tells a late node so, and lets it go. */
+/* Sends a late node how its run ended, and closes its session. */
 void run_tell_late(struct rdzv *r, const struct job *job, const struct run_end *run,
                    uint32_t session);
 
-/* How it ends, and when; sentence NULL: as before. */
+/* Sets when and why the run ends. sentence NULL keeps the reason. */
 void run_end_as(struct job *job, struct tfe_wall when, const char *sentence);
 
 #endif

@@ -1,5 +1,4 @@
-/* server/core/sound.h: whether a record can be restored: asked before one is written, and when it
- * is read. */
+/* server/core/sound.h: validation of a record, before it is written and when it is read. */
 #ifndef TFE_SERVER_CORE_SOUND_H
 #define TFE_SERVER_CORE_SOUND_H
 

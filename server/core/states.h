@@ -1,4 +1,4 @@
-/* server/core/states.h: what moves a job from one state to the next. */
+/* server/core/states.h: state transitions of a job. */
 #ifndef TFE_SERVER_CORE_STATES_H
 #define TFE_SERVER_CORE_STATES_H
 
@@ -11,16 +11,17 @@ struct job;
 struct node;
 struct rdzv;
 
-/* "waiting", …: static. */
+/* Returns the name of the state, such as "waiting": a static string. */
 const char *job_state_name(enum job_state state);
-/* Notes the state that people see, with the time at which it began. */
+/* Updates the state shown to users and the time at which it began. */
 void job_note_word(struct job *job, struct tfe_wall now);
-/* Goes on from state to state as far as what is known allows, and sets the job's timer. */
+/* Moves the job from state to state as far as what is known allows, and sets its timer. */
 void job_settle(struct rdzv *r, struct job *job);
-/* Tells a node that is back, and runs that epoch still, to stop: in the switch that ends it as the
- * other members were told, so that a trainer that saves, or has not heard it, has its grace. */
+/* Sends STOP to a node that has reconnected and still runs that epoch. During the switch that ends
+ * the epoch it is the STOP that the other members got, so that a trainer that is saving has its
+ * grace period. */
 void states_stop_late(struct rdzv *r, const struct node *node, uint64_t epoch);
-/* Ends the job in a final state, once that is durable; sentence is for people. */
+/* Ends the job in a final state, once that is durable. sentence is the reason, for users. */
 void job_finish(struct rdzv *r, struct job *job, enum job_state state, const char *sentence);
 
 #endif

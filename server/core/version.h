@@ -1,4 +1,4 @@
-/* server/core/version.h: TensorFlow's version, the same on all nodes of a job. */
+/* server/core/version.h: TensorFlow's version, which must be the same on all nodes of a job. */
 #ifndef TFE_SERVER_CORE_VERSION_H
 #define TFE_SERVER_CORE_VERSION_H
 
@@ -10,13 +10,13 @@
 struct node;
 struct rdzv;
 
-/* What a job's nodes have told. Written by version.c. */
+/* TensorFlow version of a job. Written by version.c. */
 struct version {
-    struct tfe_id text; /* "": nobody that is there has told any */
-    uint32_t n_nodes;   /* that have it */
+    struct tfe_id text; /* version that the present nodes have reported, or "" */
+    uint32_t n_nodes;   /* number of nodes that have reported it */
 };
 
-/* One that had it leaves. */
+/* Counts one node less that has reported the version. */
 static inline void version_leave(struct version *version)
 {
     if (--version->n_nodes == 0) {
@@ -24,8 +24,8 @@ static inline void version_leave(struct version *version)
     }
 }
 
-/* The node says that it has this one; NULL: it does not know. True: it was turned away, for the
- * others have another one. */
+/* Notes the version that the node reports (NULL: unknown). Returns true if the node was refused
+ * because the other nodes have another version. */
 bool version_take(struct rdzv *r, struct node *node, const char *text);
 
 #endif

@@ -1,4 +1,4 @@
-/* server/core/wait.h: what is not training waits for something: a sentence for people. */
+/* server/core/wait.h: text that tells users what a job or node waits for. */
 #ifndef TFE_SERVER_CORE_WAIT_H
 #define TFE_SERVER_CORE_WAIT_H
 
@@ -8,37 +8,38 @@
 #include "common/base/time.h"
 #include "common/message/msg.h"
 
-/* With a label inside. */
+/* Maximum length of the text, which may contain a label. */
 #define WAIT_WORDS_MAX 384
 
-/* What a job waits for, as it was told last: ten thousand nodes ask for the same. Written by
- * wait.c. */
+/* Latest text of what a job waits for, cached because ten thousand nodes ask for the same one.
+ * Written by wait.c. */
 struct wait {
     struct tfe_mono fresh_until;
-    struct tfe_mono until;      /* NEVER: not known */
-    char words[WAIT_WORDS_MAX]; /* "" for nothing */
+    struct tfe_mono until;      /* when the wait ends; NEVER if unknown */
+    char words[WAIT_WORDS_MAX]; /* the text; "" if the job waits for nothing */
 };
 
 struct job;
 struct node;
 struct rdzv;
 
-/* What the node, or (NULL) the job waits for. False: for nothing, or nobody could say. *ret_ms: by
- * then at the latest it does so no more; 0: not known. O(1). */
+/* Writes what the node, or (NULL) the job, waits for. Returns false if it waits for nothing known.
+ * Sets *ret_ms to the time after which the wait is over at the latest, or to 0 if unknown. O(1). */
 bool wait_describe(const struct rdzv *r, const struct job *job, const struct node *node,
                    char ret[MSG_SENTENCE_MAX], uint32_t *ret_ms);
 
-/* The same in words that live until the job changes; NULL: for nothing. */
+/* Returns the same text as wait_describe, valid until the job changes; NULL if the node waits for
+ * nothing. */
 const char *wait_words(struct rdzv *r, const struct node *node, uint32_t *ret_ms);
 
-/* Why its epoch ends, where that is more than a cause and a name: who was lost, and what comes
- * then. NULL: it is not. In words that live until the next step. */
+/* Returns why the job's epoch ends, if there is more to say than a cause and a name: which nodes
+ * were lost and what follows. NULL otherwise. Valid until the next step. */
 const char *wait_why_switch(struct rdzv *r, struct job *job);
 
-/* Something of the job has changed. */
+/* Discards the cached text, because something of the job has changed. */
 void wait_forget(struct job *job);
 
-/* How long it has been waiting for what wait_describe says of the job; 0: not known. */
+/* Returns how long the job has been waiting for what wait_describe says; 0 if unknown. */
 uint32_t wait_for_ms(const struct rdzv *r, const struct job *job);
 
 #endif

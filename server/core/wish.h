@@ -1,5 +1,5 @@
-/* server/core/wish.h: what a rule has to say upwards: that the running epoch ends, or
- * that the job does, because somebody has ended well. states.c alone carries it out. */
+/* server/core/wish.h: requests that rules make of states.c: to end the running epoch, or to end the
+ * job because a trainer has ended well. */
 #ifndef TFE_SERVER_CORE_WISH_H
 #define TFE_SERVER_CORE_WISH_H
 
@@ -12,51 +12,53 @@ struct job;
 struct node;
 struct rdzv;
 
-/* Written by wish.c. */
+/* Requested switch of a job. Written by wish.c. */
 struct switch_wish {
     bool is_there;
-    bool is_planned;      /* nobody has failed: trainers that listen have the stop grace */
-    enum tfe_cause cause; /* of the next epoch */
+    bool is_planned;      /* no trainer has failed: trainers that listen get the stop grace */
+    enum tfe_cause cause; /* cause of the next epoch */
 };
 
-/* Something of the epoch is broken. The first cause stays, but for one that was only planned and
- * not begun. blamed: whose loss, exit or notice it is; NULL: nobody's. */
+/* Requests a switch because something in the epoch is broken. The first cause stays, unless it was
+ * that of a planned switch that has not begun. blamed: the node whose loss, exit or notice it is,
+ * or NULL. */
 void switch_want(struct job *job, enum tfe_cause cause, const struct node *blamed);
-/* Nothing is broken: its trainers may come to their end in an orderly way. A wish that is there
- * stays. */
+/* Requests a planned switch: nothing is broken, so the trainers may end in an orderly way. An
+ * earlier request stays. */
 void switch_plan(struct job *job, enum tfe_cause cause, const struct node *blamed);
-/* It has been carried out, or nobody has it any more. */
+/* Clears the request, which has been carried out or withdrawn. */
 void switch_clear(struct job *job);
 
-/* --- somebody of the epoch has ended well: the job is about to --- */
+/* --- the job's success: a trainer of the epoch has ended well --- */
 
-/* Written by wish.c. */
+/* Progress of a job towards success. Written by wish.c. */
 struct success {
-    bool has_begun;        /* somebody has ended well */
-    bool is_here;          /* whose success counts have: the others' exit codes no longer matter */
-    bool is_due;           /* … while their epoch was being left: the job has to end now */
-    uint32_t n_counted;    /* of those whose success counts, who have ended well */
-    uint32_t n_ended;      /* members other than rank 0 that have ended well */
-    struct tfe_mono began; /* when the first of them had; NEVER */
-    struct tfe_mono
-        until; /* after the success the others have so long; NEVER: as long as it takes */
+    bool has_begun; /* some trainer has ended well */
+    /* all required trainers have ended well: the exit codes of the others no longer matter */
+    bool is_here;
+    bool is_due; /* success was reached while the epoch was being stopped: the job must end now */
+    uint32_t n_counted;    /* number of members that have ended well and count for success */
+    uint32_t n_ended;      /* number of members other than rank 0 that have ended well */
+    struct tfe_mono began; /* when the first member ended well; NEVER if none has */
+    /* until when the other trainers may run after the success; NEVER if there is no limit */
+    struct tfe_mono until;
 };
 
-/* Nobody has. */
+/* Clears the success: no trainer has ended well. */
 void success_clear(struct job *job);
-/* Records that a rank other than 0 has, which decides nothing: the job does not grow any more, and
- * rank 0 is ended once it shows no sign of life for long. */
+/* Notes that a rank other than 0 has ended well. The job does not grow any more, and rank 0 is
+ * ended once it shows no sign of life for long. */
 void success_begin(struct rdzv *r, struct job *job);
-/* What RENEW says of rank 0, from its node. */
+/* Handles what RENEW reports of rank 0, from the node that runs it. */
 void success_note_rank0(struct rdzv *r, struct node *node, const struct msg_renew *renew);
-/* When rank 0 is to be ended for its silence, as things stand; NEVER: not. */
+/* Returns when rank 0 will be ended for its silence, as things stand; NEVER if it will not be. */
 struct tfe_mono success_hangs_at(const struct job *job);
-/* The trainers of this member have, while its epoch runs, or while it is being left: where they are
- * the last of those that it takes, that is a wish which states.c settles. */
+/* Notes that the trainers of this member have ended well, while its epoch runs or is being stopped.
+ * If they are the last ones required, requests the job's end. */
 void success_take(struct rdzv *r, struct job *job, struct node *node);
-/* The others' time is over, where they were let run. */
+/* Ends the linger period: the remaining trainers have no more time. */
 void success_end_wait(struct rdzv *r, struct job *job);
-/* The wish is settled. */
+/* Clears the request for the job's end, which has been carried out. */
 void success_done(struct job *job);
 
 #endif
