@@ -1,4 +1,4 @@
-/* agent/output/kept.c: the last of what this node's trainers have printed, in memory. */
+/* agent/output/kept.c: implementation of kept.h. */
 #include "agent/output/kept.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "common/base/utf8.h"
 
-/* Of a trainer that says so much that its next line comes in the same moment. */
+/* Capacity of a piece whose source prints several lines within one millisecond. */
 #define PIECE_MAX (MSG_LOG_TEXT_MAX + 1)
 
 void kept_init(struct kept *k, size_t max)
@@ -46,7 +46,7 @@ static void add_name(struct kept *k, const struct kept_source *of, const char *n
 {
     const struct kept_name *last = &k->names[(k->n_names + KEPT_NAMES_MAX - 1) % KEPT_NAMES_MAX];
     if (last->epoch == of->epoch && last->rank == of->rank) {
-        return; /* its other stream */
+        return; /* the trainer's other stream added the name */
     }
     struct kept_name *next = &k->names[k->n_names++ % KEPT_NAMES_MAX];
     *next = (struct kept_name){.epoch = of->epoch, .rank = of->rank};
@@ -76,8 +76,8 @@ static bool is_of(const struct kept_piece *piece, const struct kept_source *of, 
            piece->of.stream == of->stream && piece->at.ms == at.ms;
 }
 
-/* A piece with room for n bytes: the last one, or a new one. Who prints now and then gets pieces of
- * its lines' size. NULL: no memory. */
+/* Returns a piece with n free bytes: the last one, or a new one that is only as large as needed
+ * for sources that print rarely. Returns NULL if out of memory. */
 static struct kept_piece *piece_for(struct kept *k, const struct kept_source *of,
                                     struct tfe_wall at, size_t n)
 {
@@ -114,7 +114,7 @@ static uint32_t count_lines(const char *bytes, size_t n)
     return lines;
 }
 
-/* How many bytes go into one piece: whole lines if there are any. */
+/* Returns the number of bytes for one piece: complete lines if possible. */
 static size_t portion(const char *bytes, size_t n)
 {
     if (n < PIECE_MAX || (n == PIECE_MAX && bytes[n - 1] == '\n')) {

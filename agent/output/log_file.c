@@ -1,4 +1,4 @@
-/* agent/output/log_file.c: makes, writes and rotates one log file. */
+/* agent/output/log_file.c: implementation of log_file.h. */
 #include "agent/output/log_file.h"
 
 #include <errno.h>
@@ -13,7 +13,8 @@
 #include "common/base/fd.h"
 #include "common/base/id.h"
 
-/* Names tried for one file: an epoch number that comes twice means that a server lost its disk. */
+/* Number of names tried for one file. An epoch number that is used again means that a server
+ * lost its database. */
 #define NAMES_MAX 1000
 
 static const char *const endings[LOG_STREAMS] = {
@@ -21,15 +22,15 @@ static const char *const endings[LOG_STREAMS] = {
     [LOG_STDERR] = ".stderr",
 };
 
-/* "JOB/run-N/epoch-E": the folder below --log-dir. */
+/* Builds the directory below --log-dir: "JOB/run-N/epoch-E". */
 static void log_place_folder(const struct log_place *place, char ret[LOG_FOLDER_MAX])
 {
     snprintf(ret, LOG_FOLDER_MAX, "%s/run-%" PRIu32 "/epoch-%" PRIu64, place->job.text, place->run,
              place->epoch);
 }
 
-/* "rank-R.stdout", with roles "worker-3.stdout"; where that is taken, "rank-R-2.stdout" and so on:
- * again counts from 1. */
+/* Builds the file name "rank-R.stdout", or "worker-3.stdout" with roles. If that exists, again
+ * counts from 2: "rank-R-2.stdout". */
 static void log_place_name(const struct log_place *place, unsigned again, char ret[LOG_NAME_MAX])
 {
     char more[16] = "";
@@ -78,8 +79,9 @@ int log_file_folders(char *path)
     return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* Opens the folder of this name, made if it does not exist; never through a link. Closes above.
- * Returns -1 with errno; EINVAL if the name is no id, so that no name leads out of --log-dir. */
+/* Opens the directory `name` below `above`, creating it if it is missing, without following a
+ * link. Closes above. Returns -1 with errno set; EINVAL if name is no valid id, so that no name
+ * leads out of --log-dir. */
 static int folder_below(int above, const char *name)
 {
     int fd = -1;
@@ -94,8 +96,8 @@ static int folder_below(int above, const char *name)
     return fd;
 }
 
-/* The job's "latest" leads to this epoch ("run-N/epoch-E"), whose folder is given. A link has no
- * in-place change: another one is put in its place. */
+/* Points the job's "latest" link to this epoch ("run-N/epoch-E"), whose directory is given. A
+ * link cannot be changed in place, so a new one is renamed over it. */
 static void link_latest(int folder, const char *epoch)
 {
     char hidden[40];
@@ -103,7 +105,7 @@ static void link_latest(int folder, const char *epoch)
     (void)unlinkat(folder, hidden, 0);
     if (symlinkat(epoch, folder, hidden) == 0 &&
         renameat(folder, hidden, folder, "../../" LOG_LATEST)) {
-        (void)unlinkat(folder, hidden, 0); /* something that is no link of ours is in its place */
+        (void)unlinkat(folder, hidden, 0); /* a file that is no link occupies the name */
     }
 }
 
@@ -131,7 +133,7 @@ static bool open_folder(struct log_file *file, const char *root, const struct lo
     return true;
 }
 
-/* A new file, never one that is there. -1 with errno. */
+/* Creates a new file, never opens an existing one. Returns -1 with errno set. */
 static int make(int folder, const char *name)
 {
     return openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOCTTY,
@@ -141,7 +143,7 @@ static int make(int folder, const char *name)
 static bool open_file(struct log_file *file, const char *root, const struct log_place *place,
                       struct tfe_reason *reason)
 {
-    /* Twice: an empty folder is removed by whoever prunes. */
+    /* Try twice, because pruning by another agent may remove the empty directory. */
     for (int i = 0; file->fd < 0 && i < 2; i++) {
         if (file->folder < 0 && !open_folder(file, root, place, reason)) {
             return false;
@@ -166,14 +168,14 @@ static bool open_file(struct log_file *file, const char *root, const struct log_
     return file->fd >= 0;
 }
 
-/* The file so far under another name, and a fresh one. */
+/* Renames the file to ".old" and creates a new one. */
 static bool rotate(struct log_file *file, struct tfe_reason *reason)
 {
     char old[LOG_NAME_MAX + sizeof(LOG_OLD)];
     snprintf(old, sizeof(old), "%s" LOG_OLD, file->name);
     if (renameat(file->folder, file->name, file->folder, old)) {
         reason_errno(reason, "rename %s", file->name);
-        log_file_done(file); /* somebody has cleared up under it: all of it anew */
+        log_file_done(file); /* the directory was removed; start again from the root */
         return false;
     }
     close(file->fd);
@@ -186,7 +188,7 @@ static bool rotate(struct log_file *file, struct tfe_reason *reason)
     return true;
 }
 
-/* Bytes written; less than n: why. */
+/* Returns the number of bytes written, and sets reason if it is less than n. */
 static size_t put(struct log_file *file, const char *bytes, size_t n, struct tfe_reason *reason)
 {
     size_t done = 0;
@@ -208,7 +210,7 @@ static size_t put(struct log_file *file, const char *bytes, size_t n, struct tfe
     return done;
 }
 
-/* How many bytes go into the file as it is; the rest goes into the next one. */
+/* Returns how many bytes fit into the current file; the rest goes to the next one. */
 static size_t portion(const struct log_file *file, uint64_t max_bytes, const char *bytes, size_t n)
 {
     uint64_t room = max_bytes > file->size ? max_bytes - file->size : 0;
@@ -222,7 +224,8 @@ static size_t portion(const struct log_file *file, uint64_t max_bytes, const cha
     return file->size ? 0 : room ? (size_t)room : n;
 }
 
-/* What was lost, in its place; false: still no room even for that. */
+/* Writes a note about lost lines in their place. Returns false if not even the
+ * note could be written. */
 static bool put_note(struct log_file *file, struct tfe_reason *reason)
 {
     char note[96];
@@ -236,7 +239,8 @@ bool log_file_write(struct log_file *file, const char *root, const struct log_pl
                     struct tfe_reason *reason)
 {
     file->lost += lost_before;
-    if (file->lost && file->lost_mid && n) { /* the rest of a line whose beginning is gone */
+    /* discard the rest of a line whose beginning was lost */
+    if (file->lost && file->lost_mid && n) {
         const char *end = memchr(bytes, '\n', n);
         size_t skip = end ? (size_t)(end - bytes) + 1 : n;
         file->lost_mid = !end;

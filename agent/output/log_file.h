@@ -1,5 +1,5 @@
-/* agent/output/log_file.h: one log file on disk: made, written, rotated. Blocks; for the writer's
- * thread. */
+/* agent/output/log_file.h: creates, writes and rotates one log file. Blocks; used on the
+ * writer's thread only. */
 #ifndef TFE_AGENT_OUTPUT_LOG_FILE_H
 #define TFE_AGENT_OUTPUT_LOG_FILE_H
 
@@ -11,36 +11,38 @@
 #include "common/base/reason.h"
 
 struct log_file {
-    int fd;     /* -1: not open (not yet, or it failed and is tried again) */
-    int folder; /* its directory; -1 likewise */
+    int fd;     /* -1 if not open, or if opening failed and will be retried */
+    int folder; /* descriptor of the file's directory, or -1 */
     char name[LOG_NAME_MAX];
     uint64_t size;
-    bool mid_line;   /* what was written last did not end a line */
-    bool lost_mid;   /* what was lost last did not end a line: the rest of it is lost too */
-    uint64_t lost;   /* lines, since the last that were written */
-    uint64_t failed; /* lines that could not be written, in all */
+    bool mid_line; /* the last write did not end with a newline */
+    /* the last loss ended within a line; the rest of that line is discarded as well */
+    bool lost_mid;
+    uint64_t lost;   /* lines lost since the last successful write */
+    uint64_t failed; /* lines that could not be written, in total */
 };
 
 void log_file_init(struct log_file *file);
 void log_file_done(struct log_file *file);
 
-/* Writes bytes behind what is there, opening the file (a fresh one, never one that exists) and its
- * folders below root where that has not been done. Longer than max_bytes (0: no limit) it is moved
- * aside (".old", the one before is given up) and begun anew, between two lines if there are any.
- * lost_before: lines that were lost since the last call. What cannot be written is counted, and the
- * next call that succeeds says so in the file. False with why: not all of it was written. */
+/* Appends bytes to the file. Opens it first if necessary: creates its directories below root and
+ * a new file, never an existing one. When the file would exceed max_bytes (0 for no limit) it is
+ * renamed to ".old", replacing the previous one, preferably between two lines. lost_before is
+ * the number of lines lost since the last call. Lines that cannot be written are counted, and
+ * the next successful call notes them in the file. Returns false with reason set if not
+ * everything was written. */
 bool log_file_write(struct log_file *file, const char *root, const struct log_place *place,
                     uint64_t max_bytes, uint64_t lost_before, const char *bytes, size_t n,
                     struct tfe_reason *reason);
 
-/* Says that the file is in use, for whoever removes old ones. */
+/* Updates the modification time, so that pruning by other agents spares a file in use. */
 void log_file_touch(const struct log_file *file);
 
-/* Makes every folder of the path that is not there (0700), and opens the last, which must not be a
- * link. -1 with errno; path is as it was. */
+/* Creates the missing directories of path (mode 0700) and opens the last one, which must not be
+ * a symbolic link. Returns a descriptor, or -1 with errno set; path is unchanged. */
 int log_file_folders(char *path);
 
-/* Lines in bytes, one that is not ended counts. */
+/* Returns the number of lines in bytes, including an unterminated last one. */
 uint64_t log_file_lines(const char *bytes, size_t n);
 
 #endif

@@ -1,5 +1,5 @@
-/* agent/output/log_prune.c: JOB/run-N/epoch-E/rank-R.*, ps-I.*: the old ones go, everything else
- * stays. */
+/* agent/output/log_prune.c: removes old log files (JOB/run-N/epoch-E/rank-R.*, ps-I.*) and
+ * leaves all other files alone. */
 #include "agent/output/log_prune.h"
 
 #include <fcntl.h>
@@ -12,12 +12,12 @@
 #include "agent/output/log_place.h"
 #include "common/base/id.h"
 
-/* What a folder's entries are. */
+/* Kind of the entries of a directory. */
 enum level { JOBS, RUNS, EPOCHS, FILES };
 
-/* The names that log_place.h makes below the folder of a job. */
+/* Names that the agent creates below a job's directory (see log_place.h). */
 static const char *const patterns[] = {
-    [JOBS] = "", /* an id */
+    [JOBS] = "", /* checked as an id instead */
     [RUNS] = "^run-[0-9]+$",
     [EPOCHS] = "^epoch-[0-9]+$",
     [FILES] = "^(rank|chief|worker|ps|evaluator)-[0-9]+(-[0-9]+)?\\.(stdout|stderr)(\\.old)?$",
@@ -44,7 +44,7 @@ static void prune_file(struct pruning *p, int folder, const char *name)
     }
 }
 
-/* Closes entries. */
+/* Prunes one directory and closes entries. */
 static void prune(struct pruning *p, DIR *entries, enum level level)
 {
     int folder = dirfd(entries);
@@ -59,7 +59,8 @@ static void prune(struct pruning *p, DIR *entries, enum level level)
             prune(p, below, level + 1);
         }
         if (below && level != JOBS) {
-            (void)unlinkat(folder, entry->d_name, AT_REMOVEDIR); /* if it is empty */
+            /* fails unless the directory is empty */
+            (void)unlinkat(folder, entry->d_name, AT_REMOVEDIR);
         }
     }
     closedir(entries);
@@ -72,7 +73,7 @@ static bool has_patterns(struct pruning *p, size_t *ret)
         n++;
     }
     *ret = n;
-    return n == LEVELS; /* else there is no memory; the next time will do */
+    return n == LEVELS; /* without memory for the patterns, the next run prunes */
 }
 
 static void drop_patterns(struct pruning *p, size_t n)

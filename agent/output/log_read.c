@@ -1,4 +1,4 @@
-/* agent/output/log_read.c: log files read again. */
+/* agent/output/log_read.c: implementation of log_read.h. */
 #include "agent/output/log_read.h"
 
 #include <dirent.h>
@@ -15,16 +15,16 @@
 #include "common/base/fd.h"
 #include "common/cli/options.h"
 
-/* Files of an epoch that are looked at: two for each trainer, their older halves, and what an agent
- * before this one has left. */
+/* Maximum number of files of an epoch: two per trainer, rotated ones, and those
+ * of an earlier agent. */
 #define FILES_MAX 1024
 
-/* How far back lines are counted. */
+/* Distance from the end of a file within which last lines are counted. */
 #define TAIL_REACH ((off_t)16 * 1024 * 1024)
 
 struct log_found {
     uint32_t rank;
-    uint32_t again; /* of "rank-R-AGAIN", "ps-0-AGAIN" */
+    uint32_t again; /* number in "rank-R-AGAIN" or "ps-0-AGAIN" */
     enum tfe_stream stream;
     bool is_old;
     char name[LOG_NAME_MAX + sizeof(LOG_OLD)];
@@ -55,7 +55,7 @@ void log_reader_free(struct log_reader *reader)
     }
 }
 
-/* --- which files ------------------------------------------------------------------------------ */
+/* --- selection of files --- */
 
 static bool skip_word(const char **at, const char *word)
 {
@@ -65,8 +65,8 @@ static bool skip_word(const char **at, const char *word)
     return is_there;
 }
 
-/* What a trainer of this agent was called: others may have the same --log-dir. Of an epoch before
- * this agent was started nobody knows which ones were this node's. */
+/* Skips the trainer's name and stores its rank. Other agents may use the same --log-dir, so only
+ * names of this agent's trainers match; for an epoch before this agent started, any rank does. */
 static bool skip_owner(const struct log_reader *reader, const char **at, uint64_t *ret_rank)
 {
     if (reader->n_names == 0) {
@@ -83,7 +83,7 @@ static bool skip_owner(const struct log_reader *reader, const char **at, uint64_
     return false;
 }
 
-/* A name that log_file.c makes. */
+/* Parses a file name created by log_file.c. */
 static bool parse(const struct log_reader *reader, const char *name, struct log_found *ret)
 {
     uint64_t rank;
@@ -122,7 +122,7 @@ static int compare(const void *va, const void *vb)
     return (int)b->is_old - (int)a->is_old;
 }
 
-/* The folder of this epoch: of the newest run that has it. */
+/* Opens the directory of the epoch in the newest run that has it. Returns -1 if there is none. */
 static int open_folder(const struct log_reader *reader, const char *root)
 {
     char path[LOG_FOLDER_MAX];
@@ -163,12 +163,13 @@ static int open_file(const struct log_reader *reader, const struct log_found *fi
     return fd;
 }
 
-/* Where the last `lines` of it begin, which counts them down; nothing above TAIL_REACH is read. */
+/* Returns the offset where the last *lines lines begin and counts them down; reads at
+ * most TAIL_REACH bytes. */
 static off_t tail_of(int fd, off_t end, uint32_t *lines, char *room)
 {
     off_t at = end;
     off_t least = end > TAIL_REACH ? end - TAIL_REACH : 0;
-    bool is_last = true; /* the newline that ends the last line ends no line before it */
+    bool is_last = true; /* the newline at the end of the file terminates the last line itself */
     while (at > least && *lines > 0) {
         size_t n = at - least > (off_t)LOG_READ_BYTES ? LOG_READ_BYTES : (size_t)(at - least);
         ssize_t got = pread(fd, room, n, at - (off_t)n);
@@ -235,9 +236,10 @@ static void find_files(struct log_reader *reader, const char *root)
     }
 }
 
-/* --- reading ---------------------------------------------------------------------------------- */
+/* --- reading --- */
 
-/* The bytes that are whole lines; the rest is read again, or is a line that is not over. */
+/* Returns the number of bytes that form complete lines; the rest is read again, or belongs to
+ * an unfinished line. */
 static size_t whole(const struct log_reader *reader, const struct log_found *file, size_t n)
 {
     const char *end = memrchr(reader->bytes, '\n', n);

@@ -1,5 +1,5 @@
-/* agent/output/log_read.h: log files read again, for who asks for more than memory has kept. Steps
- * block; they are for the writer's thread. */
+/* agent/output/log_read.h: reads log files for clients that request more than the in-memory
+ * buffer holds. Steps block; they run on the writer's thread. */
 #ifndef TFE_AGENT_OUTPUT_LOG_READ_H
 #define TFE_AGENT_OUTPUT_LOG_READ_H
 
@@ -12,47 +12,48 @@
 #include "agent/output/log_place.h"
 #include "common/base/id.h"
 
-/* Read at a time; a line that is longer is cut. */
+/* Maximum number of bytes per step; a longer line is split. */
 #define LOG_READ_BYTES ((size_t)16 * 1024)
 
 struct log_found;
 
-/* The files of one epoch, one after the other. */
+/* Reads the files of one epoch one after the other. */
 struct log_reader {
-    TAILQ_ENTRY(log_reader) link; /* the writer's */
-    /* Wish. */
+    TAILQ_ENTRY(log_reader) link; /* list element of the writer */
+    /* Request. */
     struct tfe_id job;
     uint64_t epoch;
     bool has_rank;
     uint32_t rank;
-    uint32_t lines; /* the last so many of each stream; MSG_UNSET: all … */
+    uint32_t lines; /* number of last lines per stream, or MSG_UNSET for all */
     struct tfe_wall
-        since; /* … of files that were written to after this; their lines have no times */
-    struct kept_name *names; /* of own trainers in this epoch; owned … */
+        since; /* read only files modified after this time; their lines have no timestamps */
+    struct kept_name *names; /* names of this agent's trainers in the epoch; owned */
     size_t n_names;
-    bool is_live; /* its trainers run: what is not yet a whole line will come otherwise */
+    /* the epoch's trainers are running, so an incomplete last line will be sent later */
+    bool is_live;
     void (*on_read)(void *ctx);
     void *ctx;
-    /* What the last step has found; the loop's while it is not busy. */
+    /* Result of the last step; valid in the event loop while busy is false. */
     struct kept_source of;
-    char *bytes; /* whole lines */
+    char *bytes; /* complete lines */
     size_t n;
     bool done;
-    bool busy;    /* a step is ordered, or under way */
-    bool dropped; /* nobody waits for it any more */
-    /* The thread's. */
+    bool busy;    /* a step is queued or in progress */
+    bool dropped; /* the client is gone; free the reader after the current step */
+    /* State of the writer's thread. */
     bool is_open;
     struct log_found *files;
     size_t n_files, at;
     int folder;
 };
 
-/* NULL: no memory. */
+/* Allocates a reader. Returns NULL if out of memory. */
 struct log_reader *log_reader_new(void);
-/* It is not busy. NULL is allowed. */
+/* Frees a reader that is not busy. Accepts NULL. */
 void log_reader_free(struct log_reader *reader);
 
-/* Reads on: bytes, or done. What cannot be read is passed over. */
+/* Reads the next lines into bytes, or sets done. Skips files that cannot be read. */
 void log_reader_step(struct log_reader *reader, const char *root);
 
 #endif

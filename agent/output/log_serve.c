@@ -1,4 +1,4 @@
-/* agent/output/log_serve.c: trainers' output for whoever asks for it through the server. */
+/* agent/output/log_serve.c: implementation of log_serve.h. */
 #include "agent/output/log_serve.h"
 
 #include <event2/event.h>
@@ -12,10 +12,10 @@
 #include "common/base/limits.h"
 #include "common/base/timer.h"
 
-/* Lines wait so long for others: a message for each would cost more than it says. */
+/* Delay to collect lines, because a message for each line would cost more than its content. */
 #define GATHER_MS 50
 
-/* Streams whose first lines an asker passes over. */
+/* Maximum number of streams for which a request skips leading lines. */
 #define SKIPS_MAX (2 * MSG_NPROC_MAX)
 
 struct asker {
@@ -24,9 +24,9 @@ struct asker {
     struct msg_log_ask says;
     uint64_t credit;
     uint64_t lost;
-    struct kept_piece *next;   /* NULL: what comes */
-    struct log_reader *reader; /* goes before that; NULL: no, or no more */
-    size_t read_at;            /* in what it has found */
+    struct kept_piece *next;   /* next buffered piece to send, or NULL to wait for new output */
+    struct log_reader *reader; /* log files to send first, or NULL */
+    size_t read_at;            /* offset of the next byte in the reader's result */
     struct {
         uint32_t rank;
         enum tfe_stream stream;
@@ -40,11 +40,11 @@ struct log_serve {
     struct event *soon;
     LIST_HEAD(, asker) askers;
     uint32_t n_askers;
-    unsigned speaking; /* so deep: a connection that ends while something is said … */
-    bool is_cut;       /* … takes its askers along once that is over */
+    unsigned speaking; /* nesting depth of sending; requests are not freed while it is positive */
+    bool is_cut;       /* the connection was lost while sending; drop all requests afterwards */
 };
 
-/* --- what is asked for ------------------------------------------------------------------------ */
+/* --- selection --- */
 
 static bool is_of(const struct asker *a, const struct kept_piece *piece)
 {
@@ -53,7 +53,7 @@ static bool is_of(const struct asker *a, const struct kept_piece *piece)
            (says->epoch == 0 || piece->of.epoch == says->epoch) && piece->at.ms >= says->since.ms;
 }
 
-/* The count of this stream's lines; NULL: there are too many streams. */
+/* Returns the number of lines to skip in a stream. Returns NULL if there are too many streams. */
 static uint64_t *skip_of(struct asker *a, const struct kept_source *of, bool adds)
 {
     for (size_t i = 0; i < a->n_skips; i++) {
@@ -70,7 +70,8 @@ static uint64_t *skip_of(struct asker *a, const struct kept_source *of, bool add
     return &a->skips[a->n_skips++].lines;
 }
 
-/* Of each stream all lines but the last that are wanted are passed over. True: each has as many. */
+/* Computes for each stream how many lines to skip before the last requested ones. Returns true
+ * if all streams have enough lines. */
 static bool count(struct asker *a)
 {
     const struct kept_piece *piece;
@@ -90,7 +91,7 @@ static bool count(struct asker *a)
     return is_enough && a->n_skips > 0;
 }
 
-/* Whether memory has all that is asked for. */
+/* Returns true if the buffer holds all requested lines. */
 static bool is_kept(struct asker *a, uint64_t epoch)
 {
     const struct kept *k = a->serve->wish.kept;
@@ -103,7 +104,8 @@ static bool is_kept(struct asker *a, uint64_t epoch)
 
 static void on_read(void *ctx);
 
-/* Without memory for them files of others with the same --log-dir are found, too. */
+/* Copies the names of this agent's trainers. Without memory for them, files of other agents with
+ * the same --log-dir may match. */
 static void take_names(struct log_reader *reader, const struct kept *k)
 {
     size_t n = k->n_names < KEPT_NAMES_MAX ? k->n_names : KEPT_NAMES_MAX;
@@ -115,7 +117,7 @@ static void take_names(struct log_reader *reader, const struct kept *k)
     }
 }
 
-/* From files, then from memory what came to them later. */
+/* Starts to read log files. Output that arrives meanwhile is sent from the buffer afterwards. */
 static void begin_reading(struct asker *a, uint64_t epoch)
 {
     const struct log_serve *serve = a->serve;
@@ -134,12 +136,12 @@ static void begin_reading(struct asker *a, uint64_t epoch)
     a->reader->on_read = on_read;
     a->reader->ctx = a;
     a->next = NULL;
-    serve->wish.kept->sealed = true; /* what comes now begins a piece */
+    serve->wish.kept->sealed = true; /* output that arrives from now on starts a new piece */
     a->n_skips = 0;
     log_writer_read(serve->wish.logs, a->reader);
 }
 
-/* --- what is said ----------------------------------------------------------------------------- */
+/* --- sending --- */
 
 static void drop_reader(struct asker *a)
 {
@@ -160,7 +162,7 @@ static void end_asker(struct asker *a)
     free(a);
 }
 
-/* Of a line that overwrote itself what was to be seen last. */
+/* Returns the part of a line that is visible after its carriage returns. */
 static const char *last_look(const char *line, const char *end)
 {
     while (end > line && end[-1] == '\r') {
@@ -170,7 +172,8 @@ static const char *last_look(const char *line, const char *end)
     return cr ? cr + 1 : line;
 }
 
-/* Behind a sequence that colours or moves (ECMA-48: ESC [ … final); at itself where it is none. */
+/* Returns the position after a control sequence (ECMA-48: ESC [ ... final), or
+ * at if there is none. */
 static const char *skip_sequence(const char *at, const char *end)
 {
     if (end - at < 3 || at[0] != '\033' || at[1] != '[') {
@@ -183,7 +186,8 @@ static const char *skip_sequence(const char *at, const char *end)
     return p < end && *p >= 0x40 && *p <= 0x7e ? p + 1 : at;
 }
 
-/* The line as plain text; returns behind it. ret has as much room as the line is long. */
+/* Writes the line as plain text to ret, which must be as long as the line. Returns
+ * the end of the text. */
 static char *put_line(char *ret, const char *line, const char *end)
 {
     line = last_look(line, end);
@@ -201,7 +205,7 @@ static char *put_line(char *ret, const char *line, const char *end)
     return ret;
 }
 
-/* Says n bytes of whole lines, but for those that are to be passed over. */
+/* Sends n bytes of complete lines, except those to be skipped. */
 static void say(struct asker *a, const struct kept_source *of, struct tfe_wall at,
                 const char *bytes, size_t n)
 {
@@ -232,7 +236,7 @@ static void say(struct asker *a, const struct kept_source *of, struct tfe_wall a
     a->serve->wish.send(a->serve->wish.ctx, &msg);
 }
 
-/* Behind the next lines that fit one message. */
+/* Returns the end of the next lines that fit into one message. */
 static const char *bite(const char *bytes, const char *end)
 {
     if (end - bytes <= (ptrdiff_t)MSG_LOG_TEXT_MAX) {
@@ -242,7 +246,7 @@ static const char *bite(const char *bytes, const char *end)
     return newline ? newline + 1 : bytes + MSG_LOG_TEXT_MAX;
 }
 
-/* True: something was said, or the reader has come to its end. */
+/* Sends lines from files. Returns true if something was sent or the reader is done. */
 static bool say_read(struct asker *a)
 {
     struct log_reader *reader = a->reader;
@@ -325,7 +329,8 @@ void log_serve_go_on(struct log_serve *serve)
     end_speaking(serve);
 }
 
-/* What a slow reader has not got is lost if the agent ends now: it is told how much that is. */
+/* Reports how many lines a slow client has not received, because they are lost if
+ * the agent exits now. */
 static void say_behind(struct asker *a)
 {
     const struct kept_source of = a->next->of;
@@ -365,7 +370,7 @@ static void on_soon(evutil_socket_t fd, short what, void *ctx)
     log_serve_go_on(ctx);
 }
 
-/* --- what is kept ----------------------------------------------------------------------------- */
+/* --- buffer callbacks --- */
 
 static void on_more(void *ctx, struct kept_piece *piece)
 {
@@ -393,7 +398,7 @@ static void on_drop(void *ctx, struct kept_piece *piece)
     }
 }
 
-/* --- from the server -------------------------------------------------------------------------- */
+/* --- requests from the server --- */
 
 static struct asker *asker_of(const struct log_serve *serve, uint64_t ask)
 {
@@ -416,7 +421,7 @@ static void begin(struct log_serve *serve, const struct msg_log_ask *says)
         return;
     }
     if (a->serve) {
-        return; /* asked twice */
+        return; /* a repeated request */
     }
     *a = (struct asker){.serve = serve, .says = *says, .credit = says->window};
     LIST_INSERT_HEAD(&serve->askers, a, link);
@@ -446,7 +451,7 @@ void log_serve_take(struct log_serve *serve, const struct tfe_msg *msg)
     }
 }
 
-/* --- beginning and end ------------------------------------------------------------------------ */
+/* --- creation and destruction --- */
 
 struct log_serve *log_serve_new(const struct log_serve_wish *wish)
 {

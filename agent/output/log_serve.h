@@ -1,7 +1,6 @@
-/* agent/output/log_serve.h: trainers' output for whoever asks for it through the server: what
- * memory has kept, log files, and what is printed from then on. Nothing is said but within the
- * window that the server has given, so whoever reads slowly loses lines here, and is told how many;
- * trainers never wait for it. */
+/* agent/output/log_serve.h: sends trainers' output to clients of the server: buffered lines, log
+ * files and new output. Sends only within the window that the server grants, so a slow client
+ * loses lines, is told how many, and never delays a trainer. */
 #ifndef TFE_AGENT_OUTPUT_LOG_SERVE_H
 #define TFE_AGENT_OUTPUT_LOG_SERVE_H
 
@@ -12,33 +11,33 @@ struct event_base;
 struct log_serve;
 struct log_writer;
 
-/* What it points to is borrowed. */
+/* Dependencies of a log server. Pointers are borrowed. */
 struct log_serve_wish {
     struct event_base *base;
     struct kept *kept;
-    struct log_writer *logs; /* NULL: there are no files */
+    struct log_writer *logs; /* NULL if there are no log files */
     const struct tfe_id *job;
-    /* Whether the connection takes more now; else log_serve_go_on comes once it does. */
+    /* Returns true if the connection accepts more data; otherwise log_serve_go_on follows later. */
     bool (*has_room)(void *ctx);
     void (*send)(void *ctx, const struct tfe_msg *msg);
     void *ctx;
 };
 
 struct log_serve *log_serve_new(const struct log_serve_wish *wish);
-/* Before the writer. NULL is allowed. */
+/* Frees a log server; call before log_writer_free. Accepts NULL. */
 void log_serve_free(struct log_serve *serve);
 
-/* LOG_ASK, LOG_CREDIT, LOG_STOP. */
+/* Handles LOG_ASK, LOG_CREDIT and LOG_STOP. */
 void log_serve_take(struct log_serve *serve, const struct tfe_msg *msg);
 
-/* The connection takes more. */
+/* Resumes sending when the connection accepts more data. */
 void log_serve_go_on(struct log_serve *serve);
 
-/* Trainers have ended, and the agent may: says what it can at once, and of the rest how much it is.
- */
+/* Sends what is possible now and reports how many lines remain, because the agent may exit after
+ * its trainers have ended. */
 void log_serve_flush(struct log_serve *serve);
 
-/* The connection is gone, and whoever asked through it. Also from within send. */
+/* Drops all requests after the connection is lost. May be called from within send. */
 void log_serve_forget(struct log_serve *serve);
 
 #endif

@@ -1,5 +1,5 @@
-/* agent/output/log_writer.c: a queue between the agent's loop and the thread that may wait for
- * disks. */
+/* agent/output/log_writer.c: queue between the agent's event loop and the thread
+ * that writes to disk. */
 #include "agent/output/log_writer.h"
 
 #include <errno.h>
@@ -20,20 +20,21 @@
 #define CHUNK_SMALL ((size_t)4 * 1024)
 #define CHUNK_LARGE ((size_t)64 * 1024)
 #define STACK_BYTES ((size_t)256 * 1024)
-/* Files removed before the queue is looked at again, and the time between two such steps. */
+/* Number of files removed before the queue is checked again, and intervals
+ * between pruning steps. */
 #define PRUNE_STEP 64
 #define PRUNE_STEP_MS 500
 #define PRUNE_EVERY_MS 3600000
 
 enum chunk_kind { CHUNK_OPEN, CHUNK_WRITE, CHUNK_CLOSE, CHUNK_READ };
 
-/* An order to the thread. */
+/* A job for the thread. */
 struct chunk {
     TAILQ_ENTRY(chunk) link;
     enum chunk_kind kind;
     struct log_target *target;
-    struct log_reader *reader; /* READ */
-    uint64_t lost_before;      /* lines that found no room before these bytes */
+    struct log_reader *reader; /* for CHUNK_READ */
+    uint64_t lost_before;      /* lines discarded before these bytes because the queue was full */
     size_t n;
     size_t cap;
     char bytes[];
@@ -41,36 +42,36 @@ struct chunk {
 
 struct log_target {
     struct log_writer *writer;
-    LIST_ENTRY(log_target) link; /* the thread's: of those that are open */
+    LIST_ENTRY(log_target) link; /* element of the thread's list of open targets */
     struct log_place place;
-    uint64_t lost;        /* the loop's: lines, since the last chunk */
-    bool lost_mid;        /* the last loss ended within a line */
-    struct log_file file; /* the thread's */
-    bool failing;         /* likewise: the last write did not succeed */
+    uint64_t lost;        /* event loop only: lines lost since the last chunk */
+    bool lost_mid;        /* event loop only: the last loss ended within a line */
+    struct log_file file; /* thread only */
+    bool failing;         /* thread only: the last write failed */
 };
 
 struct log_writer {
     char *root;
     uint64_t max_bytes;
     uint32_t keep_ms;
-    bool reads; /* there is a loop to tell of it */
+    bool reads; /* log_writer_read is available */
     struct worker *worker;
-    /* The thread's. */
+    /* State of the thread. */
     LIST_HEAD(, log_target) targets;
     struct tfe_mono prune_at;
-    unsigned failing;   /* files */
-    struct loss failed; /* what could not be written */
-    /* The loop's. */
-    struct loss drowned; /* what found no room in the queue */
-    /* Both threads', under the worker's lock. */
+    unsigned failing;   /* number of files whose last write failed */
+    struct loss failed; /* lines that could not be written */
+    /* State of the event loop. */
+    struct loss drowned; /* lines discarded because the queue was full */
+    /* Shared state, protected by the worker's lock. */
     TAILQ_HEAD(chunks, chunk) chunks;
     size_t queued;
-    struct tfe_mono moved; /* when the thread last finished something, or had nothing to do */
+    struct tfe_mono moved; /* when the thread last finished a chunk or was idle */
     bool ending;
-    TAILQ_HEAD(, log_reader) read; /* whose step is done */
+    TAILQ_HEAD(, log_reader) read; /* readers whose step is complete */
 };
 
-/* --- the thread --- */
+/* --- thread --- */
 
 static void say_lost(const struct loss *loss, const char *reason)
 {
@@ -85,7 +86,7 @@ static void say_over(struct loss *loss)
     }
 }
 
-/* For all files together, whichever it hits. */
+/* Records the result of a write. Failures are reported for all files together. */
 static void report(struct log_writer *w, struct log_target *target, bool good, const char *reason,
                    uint64_t lost)
 {
@@ -123,7 +124,7 @@ static void carry_out(struct log_writer *w, struct chunk *chunk)
     switch (chunk->kind) {
     case CHUNK_OPEN:
         LIST_INSERT_HEAD(&w->targets, chunk->target, link);
-        write_chunk(w, chunk); /* nothing, but the file is there */
+        write_chunk(w, chunk); /* writes no data, but creates the file */
         return;
     case CHUNK_WRITE:
         write_chunk(w, chunk);
@@ -133,14 +134,15 @@ static void carry_out(struct log_writer *w, struct chunk *chunk)
         return;
     case CHUNK_CLOSE:
         if (chunk->lost_before || chunk->target->file.lost) {
-            write_chunk(w, chunk); /* the last chance to say what is missing */
+            write_chunk(w, chunk); /* last chance to note the lost lines */
         }
         close_target(w, chunk->target);
         return;
     }
 }
 
-/* A step of removing old logs; files in use look new to others who do the same. */
+/* Removes some old logs. Files in use are touched first, so that other agents'
+ * pruning spares them. */
 static void prune(struct log_writer *w)
 {
     const struct log_target *target;
@@ -186,7 +188,7 @@ static void run(void *ctx)
     worker_unlock(w->worker);
 }
 
-/* --- the loop's side --- */
+/* --- event loop --- */
 
 static struct chunk *chunk_new(enum chunk_kind kind, struct log_target *target, size_t cap)
 {
@@ -197,7 +199,7 @@ static struct chunk *chunk_new(enum chunk_kind kind, struct log_target *target, 
     return chunk;
 }
 
-/* Holds the lock. */
+/* Appends a chunk. Precondition: the lock is held. */
 static void queue(struct log_writer *w, struct chunk *chunk)
 {
     if (TAILQ_EMPTY(&w->chunks)) {
@@ -224,7 +226,7 @@ struct log_target *log_writer_open(struct log_writer *w, const struct log_place 
     return target;
 }
 
-/* Holds the lock. */
+/* Returns true if the disk has recently made progress. Precondition: the lock is held. */
 static bool is_waited_for(const struct log_writer *w)
 {
     return tfe_mono_sub(clock_mono(), w->moved) < LOG_PATIENCE_MS;
@@ -248,7 +250,7 @@ static void lose(struct log_target *target, const char *bytes, size_t n)
 void log_writer_write(struct log_target *target, const char *bytes, size_t n, bool at_end)
 {
     struct log_writer *w = target->writer;
-    if (n && target->lost_mid) { /* the rest of a line whose beginning was lost */
+    if (n && target->lost_mid) { /* discard the rest of a line whose beginning was lost */
         const char *end = memchr(bytes, '\n', n);
         size_t skip = end ? (size_t)(end - bytes) + 1 : n;
         target->lost_mid = !end;
@@ -302,7 +304,7 @@ void log_writer_close(struct log_target *target)
     struct log_writer *w = target->writer;
     struct chunk *chunk = chunk_new(CHUNK_CLOSE, target, 0);
     if (!chunk) {
-        return; /* left to the process's end */
+        return; /* out of memory: the file is closed when the process ends */
     }
     chunk->lost_before = target->lost;
     worker_lock(w->worker);
@@ -310,8 +312,7 @@ void log_writer_close(struct log_target *target)
     worker_unlock(w->worker);
 }
 
-/* --- reading again ------------------------------------------------------------------------------
- */
+/* --- reading --- */
 
 void log_writer_read(struct log_writer *w, struct log_reader *reader)
 {
@@ -347,7 +348,7 @@ static void on_told(void *ctx)
     worker_unlock(w->worker);
 }
 
-/* --- beginning and end --- */
+/* --- creation and destruction --- */
 
 static int make_root(char *root, struct tfe_reason *reason)
 {
@@ -364,7 +365,7 @@ static int make_root(char *root, struct tfe_reason *reason)
     return rc ? TFE_ESYS : 0;
 }
 
-/* Nobody uses it any more. */
+/* Frees the writer once neither thread uses it. */
 static void destroy(void *ctx)
 {
     struct log_writer *w = ctx;

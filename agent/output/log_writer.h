@@ -1,5 +1,5 @@
-/* agent/output/log_writer.h: log files of trainers, written by a thread of their own, so that a
- * slow disk never holds the agent's loop. */
+/* agent/output/log_writer.h: writes trainers' log files on a separate thread, so that a slow
+ * disk never blocks the agent's event loop. */
 #ifndef TFE_AGENT_OUTPUT_LOG_WRITER_H
 #define TFE_AGENT_OUTPUT_LOG_WRITER_H
 
@@ -11,12 +11,11 @@
 #include "common/base/error.h"
 #include "common/base/reason.h"
 
-/* What waits for the disk, and with the last words of ended trainers. Half a second of a talkative
- * trainer is in its pipe besides. */
+/* Limits of the queue for running trainers, and including the remaining output of ended ones. A
+ * trainer's pipe holds about half a second of output in addition. */
 #define LOG_QUEUE_MAX ((size_t)2 * 1024 * 1024)
 #define LOG_QUEUE_HARD_MAX ((size_t)3 * 1024 * 1024)
-/* A disk that takes nothing for so long is no longer waited for: lines are lost then, and counted.
- */
+/* After the disk has made no progress for this long, lines are discarded and counted. */
 #define LOG_PATIENCE_MS 1000
 
 struct event_base;
@@ -24,37 +23,39 @@ struct log_reader;
 struct log_writer;
 struct log_target;
 
-/* root is copied; durations in ms. */
+/* Options of a log writer. root is copied. */
 struct log_wish {
-    const char *root;        /* --log-dir */
-    uint64_t max_bytes;      /* of a file; 0: any number */
-    uint32_t keep_ms;        /* older files are removed; 0: none */
-    struct event_base *base; /* for log_writer_read; NULL: that reads nothing */
+    const char *root;        /* value of --log-dir */
+    uint64_t max_bytes;      /* size limit of a file; 0 for no limit */
+    uint32_t keep_ms;        /* age at which files are removed; 0 to keep them */
+    struct event_base *base; /* event loop for log_writer_read; NULL if it is not used */
 };
 
-/* Makes root and its thread. TFE_ESYS with why: root cannot be written to. TFE_ENOMEM. */
+/* Creates the directory root and the thread. Returns TFE_ESYS with reason if root is not
+ * writable, or TFE_ENOMEM. */
 int log_writer_new(const struct log_wish *wish, struct log_writer **ret,
                    struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* Waits for what is queued, for up to timeout_ms; a disk that hangs is left to the process's end.
- * Every file must be closed. NULL is allowed. */
+/* Waits up to timeout_ms for queued data, then abandons the thread if the disk hangs.
+ * Precondition: every file is closed. Accepts NULL. */
 void log_writer_free(struct log_writer *w, uint32_t timeout_ms);
 
-/* A file to write to. It appears on disk soon. NULL: no memory. The functions below never wait. */
+/* Opens a log file, which appears on disk soon afterwards. Returns NULL if out of memory. This
+ * and the functions below never block. */
 struct log_target *log_writer_open(struct log_writer *w, const struct log_place *place);
 
-/* Whether a write should come now; else ask again later. */
+/* Returns true if the queue accepts data; otherwise call it again later. */
 bool log_writer_has_room(const struct log_target *file);
 
-/* Queues bytes (copied). at_end: these are the last ones, up to a higher limit. What finds no room
- * is counted, and the file will say so. */
+/* Queues a copy of bytes. at_end marks the last output of an ended trainer, for which the limit
+ * is higher. Data beyond the limit is discarded, and the file notes how many lines were lost. */
 void log_writer_write(struct log_target *file, const char *bytes, size_t n, bool at_end);
 
-/* Lets the reader make a step, behind all that has been queued so far; then on_read comes, from the
- * loop. A reader that is dropped meanwhile is freed. */
+/* Queues one step of the reader behind all data queued so far; on_read is called from the event
+ * loop afterwards. A reader dropped in the meantime is freed. */
 void log_writer_read(struct log_writer *w, struct log_reader *reader);
 
-/* Once all is written. NULL is allowed. */
+/* Closes the file after its queued data is written. Accepts NULL. */
 void log_writer_close(struct log_target *file);
 
 #endif

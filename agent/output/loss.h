@@ -1,5 +1,5 @@
-/* agent/output/loss.h: lines that are lost: when to say so, and how many. Said at once, again with
- * back-off while it goes on, and in all once it is over. */
+/* agent/output/loss.h: rate limit for reports about lost lines: at once, then with backoff while
+ * losses continue, and a total at the end. */
 #ifndef TFE_AGENT_OUTPUT_LOSS_H
 #define TFE_AGENT_OUTPUT_LOSS_H
 
@@ -13,13 +13,15 @@
 #define LOSS_AGAIN_LAST_MS 300000
 
 struct loss {
-    uint64_t lines; /* since the last that was over, and said */
+    uint64_t lines; /* lines lost since the last final report */
     bool is_said;
-    struct tfe_mono again_at; /* said no sooner: a slow reader loses and takes in turn */
+    /* earliest time of the next report, because a slow reader alternates between
+     * losing and reading */
+    struct tfe_mono again_at;
     uint32_t pause_ms;
 };
 
-/* So many more; whether to say now that there are l->lines. */
+/* Adds lost lines. Returns true if l->lines should be reported now. */
 static inline bool loss_add(struct loss *l, uint64_t lines)
 {
     struct tfe_mono now = clock_mono();
@@ -34,7 +36,7 @@ static inline bool loss_add(struct loss *l, uint64_t lines)
     return true;
 }
 
-/* There is room again. False: there is nothing to say of it. */
+/* Ends a period of losses. Returns false if no report was made, so that none is needed now. */
 static inline bool loss_end(struct loss *l, uint64_t *ret_lines)
 {
     if (!l->is_said) {

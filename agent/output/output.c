@@ -1,5 +1,5 @@
-/* agent/output/output.c: pipes from trainers in; log files, whole lines with a rank, and a tail
- * out. */
+/* agent/output/output.c: reads trainers' pipes and writes log files, prefixed lines and
+ * the tail of stderr. */
 #include "agent/output/output.h"
 
 #include <errno.h>
@@ -20,95 +20,96 @@
 #include "common/base/timer.h"
 #include "common/message/msg.h"
 
-/* Lines of a tail. */
+/* Number of lines of a tail. */
 #define TAIL_LINES 20
 
 #define LINE_BYTES_MAX ((size_t)64 * 1024)
 
-/* Read from the pipes of an ended trainer, while something it left behind may go on writing. */
+/* Maximum number of bytes read from an ended trainer's pipe, while a surviving
+ * descendant may keep writing. */
 #define CLOSE_READ_MAX ((size_t)1024 * 1024)
 
-/* What a trainer may print while nobody reads: the most that an unprivileged process may ask for
- * (/proc/sys/fs/pipe-max-size); without it the pipe has 64 KiB. A user's pipes together may have
- * 64 MiB (pipe-user-pages-soft) before all further ones get two pages: this agent takes a quarter.
- */
+/* Pipe size, i.e. how much a trainer can print while its pipe is not read: the maximum for an
+ * unprivileged process (/proc/sys/fs/pipe-max-size); the default is 64 KiB. A user's pipes
+ * may have 64 MiB in total (pipe-user-pages-soft) before further ones get two pages; this
+ * agent uses a quarter. */
 #define PIPE_BYTES (1024 * 1024)
 #define PIPES_BYTES (16 * 1024 * 1024)
-/* A talkative trainer is read in large portions, then left alone for a moment: being woken for
- * every line would cost it, and us, more than the copying. So long the pipe must hold out: at 256
- * MB/s. */
+/* A trainer that prints a lot is read in large portions with pauses of REST_MS, because waking
+ * up for every line would cost more than copying. The pipe must hold that much at 256 MB/s. */
 #define READS_MAX 16
 #define REST_MS 4
 #define REST_PIPE_BYTES (REST_MS * 256 * 1024)
 
-/* What is kept of an exception's line, and how far from the end it may lie: more than TensorFlow
- * prints of a tensor, less than a handled one of long ago. */
+/* Stored length of an exception's line, and its maximum distance from the end of stderr: more
+ * than TensorFlow prints of a tensor, but not an exception that was handled long ago. */
 #define RAISED_MAX 512
 #define RAISED_REACH ((uint64_t)64 * 1024)
 
-/* A progress bar is shown this often. */
+/* Interval between two displays of a progress bar. */
 #define BAR_MS 1000
 
 struct output_sink {
     struct output_wish wish;
-    struct event *again; /* for those that rest or are paused */
+    struct event *again; /* timer for sources that rest or are paused */
     struct drain *drains[LOG_STREAMS];
-    LIST_HEAD(, output) outputs; /* all that live */
-    int pipe_bytes;              /* of each pipe */
+    LIST_HEAD(, output) outputs; /* all existing outputs */
+    int pipe_bytes;              /* size of each pipe */
 };
 
 /* One pipe of a trainer. */
 struct source {
     struct output *output;
-    struct drain *drain;     /* NULL: not shown */
-    struct log_target *file; /* NULL: no log files */
-    bool has_tail;           /* the output's is its */
-    int fd;                  /* -1: closed */
+    struct drain *drain;     /* NULL if the stream is not shown */
+    struct log_target *file; /* NULL if there are no log files */
+    bool has_tail;           /* this is stderr, which the output's tail is taken from */
+    int fd;                  /* -1 if closed */
     struct event *readable;
-    bool may_rest; /* its pipe is large enough for that */
-    bool resting;  /* not read for a moment */
-    bool paused;   /* drain or file has no room: not read */
-    char *text;    /* LINE_BYTES_MAX; what is read and not moved on lies at .. at + n */
+    bool may_rest; /* the pipe is large enough for a pause in reading */
+    bool resting;  /* not read until the next timer */
+    bool paused;   /* not read because drain or file is full */
+    char *text;    /* buffer of LINE_BYTES_MAX; unprocessed data is at at .. at + n */
     size_t at;
     size_t n;
     struct tfe_mono bar_shown;
-    struct tfe_mono taken;   /* when it was last read */
-    struct tfe_wall read_at; /* likewise */
+    struct tfe_mono taken;   /* time of the last read */
+    struct tfe_wall read_at; /* wall-clock time of the last read */
     struct kept_source of;
-    bool is_kept; /* memory waits for more of it */
+    bool is_kept; /* the stream is open in the in-memory buffer */
 };
 
-/* The last exception that was printed. */
+/* The last traceback printed on stderr. */
 struct raised {
-    bool in_frames; /* the head has come, the exception has not */
-    uint64_t head;  /* where in all that stderr has said */
+    bool in_frames; /* the header was printed, the exception's line was not */
+    uint64_t head;  /* offset of the header in all output of stderr */
     uint64_t at;
-    char line[RAISED_MAX]; /* its beginning */
-    size_t n;              /* 0: there was none */
+    char line[RAISED_MAX]; /* beginning of the exception's line */
+    size_t n;              /* 0 if no exception was printed */
 };
 
 struct output {
     struct output_sink *sink;
     LIST_ENTRY(output) link;
-    char name[OUTPUT_NAME_MAX]; /* or rank */
-    bool is_first;              /* of this node's trainers */
+    char name[OUTPUT_NAME_MAX]; /* replica name or rank, shown before each line */
+    bool is_first;              /* the node's first trainer */
     struct source sources[LOG_STREAMS];
-    /* The end of what stderr has said, by whole lines; at least the last MSG_TAIL_MAX bytes. */
+    /* Last complete lines of stderr, at least MSG_TAIL_MAX bytes if that much was printed. */
     char said[2 * MSG_TAIL_MAX];
     size_t said_n;
-    uint64_t said_all; /* bytes */
+    uint64_t said_all; /* total bytes of stderr */
     struct raised raised;
-    char tail[MSG_TAIL_MAX]; /* made of it when asked for */
-    uint64_t bytes;          /* read so far */
+    char tail[MSG_TAIL_MAX]; /* result of output_tail */
+    uint64_t bytes;          /* bytes read so far */
 };
 
-/* --- lines ------------------------------------------------------------------------------------ */
+/* --- lines --- */
 
-/* Of a line that overwrote itself what was to be seen last: "10%\r20%\r30%" is "30%". */
+/* Returns the part of a line that is visible after its carriage returns: "30%"
+ * of "10%\r20%\r30%". */
 static const char *last_look(const char *line, size_t *n)
 {
     size_t end = *n;
-    while (end && line[end - 1] == '\r') { /* of CR LF, or a bar that puts it last */
+    while (end && line[end - 1] == '\r') { /* CR of CR LF, or a progress bar that ends with CR */
         end--;
     }
     const char *cr = memrchr(line, '\r', end);
@@ -119,7 +120,8 @@ static const char *last_look(const char *line, size_t *n)
     return cr + 1;
 }
 
-/* "errors.InvalidArgumentError: …", "KeyboardInterrupt": others print in between, too. */
+/* Returns true for "errors.InvalidArgumentError: ..." or "KeyboardInterrupt". Other lines may be
+ * printed between the traceback and the exception. */
 static bool is_exception(const char *line, size_t n)
 {
     static const char name[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_.0123456789";
@@ -173,7 +175,8 @@ static bool reads_along(const struct source *source)
     return source->output->is_first && source->output->sink->wish.on_line;
 }
 
-/* Moves the first n bytes on as a line, and drops skip more (its newline). False: no room. */
+/* Processes the first n bytes as a line and skips `skip` more (the newline). Returns false if
+ * the queue is full. */
 static bool line_move(struct source *source, size_t n, size_t skip, size_t limit)
 {
     size_t seen = n;
@@ -197,8 +200,8 @@ static bool line_move(struct source *source, size_t n, size_t skip, size_t limit
     return true;
 }
 
-/* A line that is not over and overwrites itself: shown now and then, and what nobody can see any
- * more is dropped. */
+/* Shows an unfinished line that overwrites itself, at most every BAR_MS, and drops its
+ * overwritten parts. */
 static void show_bar(struct source *source, size_t limit)
 {
     const char *start = source->text + source->at;
@@ -219,7 +222,8 @@ static void show_bar(struct source *source, size_t limit)
     }
 }
 
-/* Of what nobody sees here: the file has it all, and memory its whole lines. */
+/* Consumes the lines of a stream that is not shown; the log file has all bytes, the buffer gets
+ * the complete lines. */
 static void lines_pass(struct source *source, bool at_end)
 {
     const char *start = source->text + source->at;
@@ -233,8 +237,8 @@ static void lines_pass(struct source *source, bool at_end)
     source->n -= n;
 }
 
-/* Moves whole lines on, and at the end of the stream what is left too. False: no room for the next.
- */
+/* Processes complete lines, and at the end of the stream the rest. Returns false if
+ * the queue is full. */
 static bool lines_move(struct source *source, bool at_end, size_t limit)
 {
     if (!source->drain && !source->has_tail && !reads_along(source)) {
@@ -260,9 +264,10 @@ static bool lines_move(struct source *source, bool at_end, size_t limit)
     return true;
 }
 
-/* --- pipes ------------------------------------------------------------------------------------ */
+/* --- pipes --- */
 
-/* Bytes read; 0: at its end; -1: nothing there now. Precondition: the text has room. */
+/* Returns the number of bytes read, 0 at the end, or -1 if there is no data now. Precondition:
+ * the buffer is not full. */
 static ssize_t source_read(struct source *source, bool at_end)
 {
     if (source->n && source->at) {
@@ -316,8 +321,7 @@ static size_t limit_of(const struct output_sink *sink)
     return sink->wish.logs ? DRAIN_QUEUE_HARD_MAX / 2 : DRAIN_QUEUE_MAX;
 }
 
-/* Moves on what there is and waits for more; where there is no room, the pipe is left alone until
- * there is. */
+/* Processes buffered data and waits for more; stops reading the pipe while the queue is full. */
 static void source_move(struct source *source)
 {
     struct output_sink *sink = source->output->sink;
@@ -325,7 +329,7 @@ static void source_move(struct source *source)
     wait_for_more(source);
 }
 
-/* Reads what there is, as far as there is room for it. */
+/* Reads and processes available data as long as the queues have space. */
 static void take(struct source *source)
 {
     struct output_sink *sink = source->output->sink;
@@ -348,7 +352,8 @@ static void take(struct source *source)
         if (source->drain) {
             drain_flush(source->drain);
         }
-        more = n == (ssize_t)space; /* else the pipe is empty, or soon says that it has ended */
+        /* otherwise the pipe is empty, or the next read reports its end */
+        more = n == (ssize_t)space;
     }
     source->paused = !room;
     source->resting = room && is_talkative && source->may_rest && source->fd >= 0;
@@ -360,8 +365,8 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     take(arg);
 }
 
-/* For those that rested, and those whose file may have room again or whose stream has been waited
- * for long enough. */
+/* Resumes sources that rested, and retries paused ones, whose file may have space again or whose
+ * stream may have exceeded its timeout. */
 static void on_again(evutil_socket_t fd, short what, void *arg)
 {
     struct output_sink *sink = arg;
@@ -394,7 +399,7 @@ static void on_room(void *ctx, struct drain *drain)
     }
 }
 
-/* --- the agent's streams ---------------------------------------------------------------------- */
+/* --- the agent's streams --- */
 
 struct output_sink *output_sink_new(const struct output_wish *wish)
 {
@@ -421,7 +426,7 @@ void output_sink_free(struct output_sink *sink, uint32_t timeout_ms)
     if (!sink) {
         return;
     }
-    /* stdout and stderr mostly end in the same place: the second one's wait is the exception. */
+    /* Usually both streams have the same destination, so the timeout is rarely needed twice. */
     for (int i = 0; i < LOG_STREAMS; i++) {
         drain_free(sink->drains[i], timeout_ms);
     }
@@ -429,10 +434,10 @@ void output_sink_free(struct output_sink *sink, uint32_t timeout_ms)
     free(sink);
 }
 
-/* --- a trainer -------------------------------------------------------------------------------- */
+/* --- one trainer --- */
 
-/* Only our end must not block: the two ends have flags of their own, and scripts expect a pipe that
- * waits. */
+/* Opens a pipe. Only the agent's end is non-blocking, because each end has its own flags and
+ * scripts expect a blocking pipe. */
 static int source_open(struct source *source, int *ret_writer)
 {
     source->text = malloc(LINE_BYTES_MAX);
@@ -455,7 +460,7 @@ static int source_open(struct source *source, int *ret_writer)
     return source->readable && event_add(source->readable, NULL) == 0 ? 0 : TFE_ENOMEM;
 }
 
-/* Where its bytes go. */
+/* Sets the destinations of a stream's data. */
 static void source_init(struct source *source, struct output *output,
                         const struct output_place *place, enum log_stream stream)
 {
@@ -561,12 +566,14 @@ static char *put_plain(char *at, const char *from, const char *end)
     return at;
 }
 
-/* Puts what of the exception lies before *start, and moves that on so far that all finds room. */
+/* Writes the parts of the exception that lie before *start, and advances *start so
+ * that everything fits. */
 static char *put_raised(const struct output *output, char *at, const char **start, const char *end)
 {
     const struct raised *raised = &output->raised;
     uint64_t from = output->said_all - (uint64_t)(end + 1 - *start);
-    uint64_t behind = output->said_all - raised->at; /* its line and all that follows */
+    /* length of the exception's line and all output after it */
+    uint64_t behind = output->said_all - raised->at;
     if (raised->n == 0 || raised->head >= from || behind > RAISED_REACH) {
         return at;
     }
@@ -580,7 +587,7 @@ static char *put_raised(const struct output *output, char *at, const char **star
     }
     bool is_cut = (size_t)(end - *start) > room;
     *start = is_cut ? end - room : *start;
-    /* Between the head and the exception there are frames, and no piece of a line is left. */
+    /* Frames lie between the header and the exception; skip a partial first line. */
     const char *line = is_there ? end + 1 - behind : end;
     while (is_there ? *start != line && **start != ' ' : is_cut) {
         const char *newline = memchr(*start, '\n', (size_t)(line - *start));
@@ -594,13 +601,13 @@ const char *output_tail(struct output *output, bool was_raised)
 {
     size_t n = output->said_n < MSG_TAIL_MAX ? output->said_n : MSG_TAIL_MAX;
     const char *oldest = output->said + output->said_n - n;
-    const char *end = n ? oldest + n - 1 : oldest; /* the newline of the last line */
+    const char *end = n ? oldest + n - 1 : oldest; /* newline of the last line */
     const char *start = end;
     for (int i = 0; start && i < TAIL_LINES; i++) {
         start = memrchr(oldest, '\n', (size_t)(start - oldest));
     }
     start = start ? start + 1 : oldest;
-    /* A line that had to be cut starts with a whole character at least (UTF-8, RFC 3629). */
+    /* Start a truncated line at a character boundary (UTF-8, RFC 3629). */
     while (n == MSG_TAIL_MAX && start == oldest && start < end &&
            ((unsigned char)*start & 0xC0) == 0x80) {
         oldest = ++start;

@@ -1,5 +1,5 @@
-/* agent/output/output.h: what trainers print: into log files, line by line with the rank onto the
- * agent's own streams, and the last of it kept. */
+/* agent/output/output.h: reads what trainers print and passes it to log files, to the agent's
+ * own stdout and stderr with the rank before each line, and to the in-memory buffer. */
 #ifndef TFE_AGENT_OUTPUT_OUTPUT_H
 #define TFE_AGENT_OUTPUT_OUTPUT_H
 
@@ -15,64 +15,67 @@ struct event_base;
 struct kept;
 struct log_writer;
 struct output;      /* both streams of one trainer */
-struct output_sink; /* the agent's stdout and stderr, and its log files */
+struct output_sink; /* the agent's stdout, stderr and log files */
 
-/* A line that the node's first trainer has printed, without its newline; borrowed for the call. */
+/* Called with every line of the node's first trainer, without newline; borrowed for the call. */
 typedef void output_line_fn(void *ctx, const char *line, size_t n);
 
-/* What it points to is borrowed for the sink's life. */
+/* Options of a sink. Pointers are borrowed for its lifetime. */
 struct output_wish {
     struct event_base *base;
     int stdout_fd, stderr_fd;
-    uint32_t nproc; /* trainers there will be at a time; 0: 1 */
+    uint32_t nproc; /* maximum number of concurrent trainers; 0 means 1 */
     const struct output_show *show;
-    struct log_writer *logs;  /* NULL: there are no log files */
-    const struct tfe_id *job; /* with logs */
-    struct kept *kept;        /* the last of all that is printed; NULL: nowhere */
-    output_line_fn *on_line;  /* NULL: nobody reads along */
+    struct log_writer *logs;  /* NULL if there are no log files */
+    const struct tfe_id *job; /* job id for the paths of log files; required with logs */
+    struct kept *kept;        /* in-memory buffer, or NULL */
+    output_line_fn *on_line;  /* receives lines of the first trainer, or NULL */
     void *on_line_ctx;
-    uint32_t patience_ms; /* with a stream that takes nothing; 0: as below */
+    uint32_t patience_ms; /* timeout of a stream that accepts no data; 0 for the default below */
 };
 
-/* The agent never blocks on its own stdout or stderr: what they do not take waits in a bounded
- * queue. Where there are log files, a full queue loses lines. Where there are none, the trainers'
- * pipes are not read while it is full, so they wait as they would without an agent; but a stream
- * that takes nothing at all for a second (a stopped terminal) is no longer waited for. Lost lines
- * are counted in a line of their own. (What ended trainers left in their pipes is read in any case:
- * up to 1 MiB a stream.) The flags of the two descriptors stay as they are: they are shared with
- * others. SIGPIPE must be ignored in the process. */
+/* Creates a sink. The agent never blocks on its own stdout or stderr: unsent lines wait in a
+ * bounded queue. When the queue is full, lines are lost if there are log files; otherwise the
+ * trainers' pipes are not read, so the trainers wait as they would without an agent. A stream
+ * that accepts nothing for a second (a stopped terminal) loses lines as well. Lost lines are
+ * counted and reported in the stream. Up to 1 MiB per stream left in the pipes of ended trainers
+ * is always read. The flags of the two descriptors do not change, because other processes share
+ * them. Precondition: SIGPIPE is ignored. */
 struct output_sink *output_sink_new(const struct output_wish *wish);
-/* Writes what is still queued for up to timeout_ms a stream, then frees. Every output must be
- * freed. */
+/* Frees a sink after writing queued lines for up to timeout_ms per stream. Precondition:
+ * every output is freed. */
 void output_sink_free(struct output_sink *sink, uint32_t timeout_ms);
 
-/* Whose output it is. */
+/* Identifies a trainer. */
 struct output_place {
     uint32_t run;
     uint64_t epoch;
     uint32_t rank;
     uint32_t local_rank;
-    const char *name; /* "ps-0", of OUTPUT_NAME_MAX with NUL; NULL: its rank */
+    /* replica name ("ps-0"), less than OUTPUT_NAME_MAX bytes; NULL to use the rank */
+    const char *name;
 };
 
-/* Makes the two pipes of a trainer; *ret_stdout and *ret_stderr are the writing ends, to be closed
- * by the caller after the spawn. Lines come out as "[rank] text\n" ("[ps-0] text\n"); a line over
- * 64 KiB is cut into several; a last line without newline gets one. Of what a carriage return
- * overwrites (a progress bar) the newest is shown, once a second and at the line's end. Log files
- * get every byte as it is. TFE_ENOMEM, TFE_ESYS. */
+/* Creates the two pipes of a trainer. The caller closes the write ends *ret_stdout and *ret_stderr
+ * after the spawn. Lines are shown as "[rank] text
+ * " or "[ps-0] text
+ * "; lines over 64 KiB are split, and a last line without newline gets one. Of text overwritten
+ * by carriage returns (a progress bar) only the newest state is shown, once per second and at
+ * the end of the line. Log files receive every byte unchanged. Returns TFE_ENOMEM or TFE_ESYS. */
 int output_new(struct output_sink *sink, const struct output_place *place, struct output **ret,
                int *ret_stdout, int *ret_stderr) TFE_MUST_CHECK;
 
-/* Reads what the pipes still hold (the trainer is gone; a descendant that kept them open does not
- * delay this), closes them. */
+/* Reads the data left in the pipes of an ended trainer and closes them, even if a descendant
+ * still holds them open. */
 void output_close(struct output *output);
 
-/* The last 20 lines of stderr, at most MSG_TAIL_MAX bytes with NUL, control characters replaced by
- * spaces; valid until the next call or output_free. Complete after output_close. was_raised: an
- * exception may have ended it; where so much was printed behind the last traceback (the values of a
- * tensor, say) that it is not among them, its head and the exception's line come first. */
+/* Returns the last 20 lines of stderr, at most MSG_TAIL_MAX bytes with NUL, with control
+ * characters replaced by spaces; valid until the next call or output_free, complete after
+ * output_close. With was_raised set, an exception may have ended the trainer: if later output
+ * (e.g. the values of a tensor) has pushed the last traceback out, its header and the
+ * exception's line come first. */
 const char *output_tail(struct output *output, bool was_raised);
-/* Bytes that were read from it so far. */
+/* Returns the number of bytes read from the trainer so far. */
 uint64_t output_bytes(const struct output *output);
 void output_free(struct output *output);
 

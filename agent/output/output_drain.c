@@ -1,5 +1,4 @@
-/* agent/output/output_drain.c: writes whole lines to a shared stream without ever waiting for it.
- */
+/* agent/output/output_drain.c: implementation of output_drain.h. */
 #include "agent/output/output_drain.h"
 
 #include <errno.h>
@@ -22,39 +21,40 @@
 #include "common/base/log.h"
 #include "common/base/timer.h"
 
-/* Written at once: what a pipe takes whole, so that lines of several writers stay whole, and what a
- * terminal has room for when it says that it has. A file has no such limits. */
+/* Maximum size of one write: what a pipe accepts atomically, so that lines of several writers do
+ * not mix, and what a writable terminal has space for. A file has no limit. */
 #define CHUNK_PIPE ((size_t)PIPE_BUF)
 #define CHUNK_TERMINAL ((size_t)256)
 #define CHUNK_FILE ((size_t)64 * 1024)
 
-/* What is read from a trainer at once lies in one piece here, too. */
+/* Allocation unit of the queue, so that the data of one read is contiguous. */
 #define QUEUE_BLOCK ((size_t)80 * 1024)
 
-#define PREFIX_MAX 32 /* "[evaluator-4294967295] " */
+#define PREFIX_MAX 32 /* for "[evaluator-4294967295] " */
 
 struct drain {
     int fd;
     const char *name;
     bool
-        own; /* opened here, non-blocking; else fd is shared and its flags are not ours to change */
-    bool socket;      /* send(2) can say "do not wait" for one call */
-    bool direct;      /* a file: always takes everything, and epoll does not know it */
-    bool dead;        /* nobody reads it any more */
-    bool is_terminal; /* which nothing that a trainer prints steers */
+        /* opened here as non-blocking; otherwise fd is shared and its flags must not change */
+        own;
+    bool socket; /* send(2) has a flag for not blocking */
+    bool direct; /* a regular file, which accepts everything and which epoll does not support */
+    bool dead;   /* no process reads the stream any more */
+    bool is_terminal; /* control characters of trainers are escaped */
     size_t chunk;
-    struct event *writable; /* pending while something is queued */
+    struct event *writable; /* pending while data is queued */
     drain_room_fn *on_room;
     void *ctx;
     struct evbuffer *queue;
-    uint64_t lost; /* lines that found no room since the last one that did */
+    uint64_t lost; /* lines discarded since the last one that was queued */
     struct loss loss;
     uint32_t patience_ms;
-    struct tfe_mono moved; /* when it last took something, or had nothing to take */
+    struct tfe_mono moved; /* when the stream last accepted data or the queue was empty */
 };
 
-/* A descriptor is shared with the shell and with everybody else who inherited it, flags included. A
- * new open of the same pipe or terminal has flags of its own. */
+/* Opens the pipe or terminal again, because the given descriptor shares its flags with the shell
+ * and all other processes that inherited it. */
 static void drain_take_fd(struct drain *drain, int fd)
 {
     struct stat st;
@@ -81,7 +81,7 @@ static void drain_take_fd(struct drain *drain, int fd)
     }
 }
 
-/* How much of the queue to write at once: whole lines if one fits. */
+/* Returns how much of the queue to write at once: complete lines if one fits. */
 static size_t drain_portion(const struct drain *drain)
 {
     size_t n = evbuffer_get_length(drain->queue);
@@ -138,7 +138,7 @@ static uint64_t lines_queued(const struct drain *drain)
     return n;
 }
 
-/* Writes what the stream takes now. */
+/* Writes what the stream accepts now. */
 static void drain_push(struct drain *drain)
 {
     for (size_t left; (left = evbuffer_get_length(drain->queue)) != 0;) {
@@ -150,7 +150,8 @@ static void drain_push(struct drain *drain)
             return;
         }
         if (n < 0) {
-            /* A full disk may empty again; a pipe without a reader stays one. Training goes on. */
+            /* A full disk may recover, but a pipe without a reader does not. Training
+             * continues in either case. */
             drain->dead = errno != ENOSPC && errno != EDQUOT && errno != EIO;
             say_lost(drain, lines_queued(drain), strerror(errno));
             n = (ssize_t)left;
@@ -196,7 +197,7 @@ bool drain_line(struct drain *drain, const char *name, const char *line, size_t 
     struct evbuffer_iovec room;
     size_t piece = queued == 0 && bytes < QUEUE_BLOCK ? QUEUE_BLOCK : bytes;
     if (evbuffer_reserve_space(drain->queue, (ssize_t)piece, &room, 1) != 1) {
-        drain_lose_line(drain); /* waiting would not end: an empty queue never gets more room */
+        drain_lose_line(drain); /* an empty queue cannot get more memory by waiting */
         return true;
     }
     char *at = mempcpy(room.iov_base, lost, (size_t)l);
@@ -214,7 +215,7 @@ void drain_flush(struct drain *drain)
 {
     drain_push(drain);
     if (evbuffer_get_length(drain->queue) != 0 && event_add(drain->writable, NULL) != 0) {
-        /* Cannot be watched, so it cannot be waited for either. */
+        /* The descriptor cannot be polled, so write without waiting. */
         drain->direct = true;
         drain_push(drain);
     }

@@ -1,5 +1,4 @@
-/* agent/output/output_drain.h: the agent's stdout or stderr, as a queue of lines that never blocks.
- */
+/* agent/output/output_drain.h: non-blocking line queue in front of the agent's stdout or stderr. */
 #ifndef TFE_AGENT_OUTPUT_OUTPUT_DRAIN_H
 #define TFE_AGENT_OUTPUT_OUTPUT_DRAIN_H
 
@@ -9,39 +8,39 @@
 
 #include "common/base/error.h"
 
-/* What waits while the stream takes nothing: from running trainers, whose pipes fill up behind it;
- * and with what ended trainers left in theirs (1 MiB each), because the last lines say why they
- * ended. */
+/* Limits of the queue while the stream accepts nothing: for running trainers, whose pipes fill
+ * up behind it, and including up to 1 MiB per stream of ended trainers, whose last lines
+ * explain their end. */
 #define DRAIN_QUEUE_MAX ((size_t)256 * 1024)
 #define DRAIN_QUEUE_HARD_MAX ((size_t)2 * 1024 * 1024)
 
-/* A stream that takes nothing at all for so long, with a full queue before it, is no longer waited
- * for. */
+/* After a stream has accepted nothing for this long with a full queue, lines are discarded. */
 #define DRAIN_PATIENCE_MS 1000u
 
 struct event_base;
 struct drain;
 
-/* There is room again in a queue that was full. Appends, does not flush. */
+/* Called when a full queue has space again. The callback appends lines but does not flush. */
 typedef void drain_room_fn(void *ctx, struct drain *drain);
 
-/* fd is borrowed and its flags stay as they are; name is what the log calls it. patience_ms: how
- * long a full queue waits for a stream that takes nothing; then lines are lost. SIGPIPE must be
- * ignored in the process. */
+/* Creates a queue. fd is borrowed and keeps its flags; name identifies the stream in the log.
+ * patience_ms is the time that a full queue waits for a stream that accepts nothing before lines
+ * are discarded. Precondition: SIGPIPE is ignored. */
 struct drain *drain_new(struct event_base *base, int fd, const char *name, uint32_t patience_ms,
                         drain_room_fn *on_room, void *ctx);
 
-/* Tries to write what is queued for up to timeout_ms. NULL is allowed. */
+/* Frees a queue after trying to write its lines for up to timeout_ms. Accepts NULL. */
 void drain_free(struct drain *drain, uint32_t timeout_ms);
 
-/* Appends "[name] line\n". False: no room within limit, nothing appended. A line is lost and
- * counted where there is no memory, or no room and the patience is at its end. */
+/* Appends "[name] line
+ * ". Returns false without appending if the queue exceeds limit. If memory or patience has run
+ * out, discards the line, counts it and returns true. */
 bool drain_line(struct drain *drain, const char *name, const char *line, size_t n, size_t limit);
 
-/* Counts a line that was given up; the next one that finds room is preceded by their number. */
+/* Counts a discarded line; the next line that is appended is preceded by the count. */
 void drain_lose_line(struct drain *drain);
 
-/* Writes what the stream takes now, and the rest when it takes more. */
+/* Writes what the stream accepts now, and the rest when it accepts more. */
 void drain_flush(struct drain *drain);
 
 #endif

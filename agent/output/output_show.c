@@ -1,4 +1,4 @@
-/* agent/output/output_show.c: reads --tee and --log-filter-ranks. */
+/* agent/output/output_show.c: parses --tee and --log-filter-ranks. */
 #include "agent/output/output_show.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ void output_show_init(struct output_show *show)
     memset(show->tee, TEE_BOTH, sizeof(show->tee));
 }
 
-/* Past a comma; false: neither that nor the end. */
+/* Skips a comma before the next item. Returns false if there is neither a comma nor the end. */
 static bool next_item(const char **at)
 {
     if (**at == ',' && (*at)[1]) {
