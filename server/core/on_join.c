@@ -1,4 +1,4 @@
-/* server/core/on_join.c: JOIN: a newcomer, or a known node on a new connection. */
+/* server/core/on_join.c: JOIN: a new node, or a known node on a new connection. */
 #include <string.h>
 
 #include "common/base/text.h"
@@ -11,7 +11,8 @@
 static bool running_is_sound(const struct msg_join *join)
 {
     const struct msg_running *running = join->running;
-    /* What it says of ranks is looked at where it counts: it may be of another number of ps. */
+    /* rank and world are checked later (rebuild.c), because the epoch may have another number of
+     * ps */
     return (join->running_epoch > 0 || (join->exited && join->exited->epoch > 0 &&
                                         join->exited->epoch <= join->highest_epoch)) &&
            running->run >= 1 && running->nodes > 0 && running->nodes <= MSG_NODES_MAX &&
@@ -20,7 +21,7 @@ static bool running_is_sound(const struct msg_join *join)
            strnlen(running->host, TFE_HOST_MAX + 1) <= TFE_HOST_MAX;
 }
 
-/* Whether the job that it wants has such places. */
+/* Returns true if the job that the JOIN asks for has the role to which the node is pinned. */
 static bool role_is_sound(const struct msg_join *join)
 {
     const struct job_spec *spec = &join->spec;
@@ -50,7 +51,8 @@ static bool is_sound(const struct msg_join *join)
            (!join->exited || exited_is_sound(join->exited, join->spec.nproc));
 }
 
-/* --- who is turned away ----------------------------------------------------------------------- */
+/* --- refusals
+ * ------------------------------------------------------------------------------------- */
 
 static void refuse(struct rdzv *r, uint32_t session, enum tfe_refusal code)
 {
@@ -59,8 +61,8 @@ static void refuse(struct rdzv *r, uint32_t session, enum tfe_refusal code)
     send_close(r, session);
 }
 
-/* Whether an operator has evicted the node; it has been answered then. node: what is kept of it, or
- * NULL. */
+/* Refuses a node that an operator has evicted. Returns true if it was refused. node: the known node
+ * of this id, or NULL. */
 static bool refused_for_ban(struct rdzv *r, uint32_t session, struct node *node,
                             const struct msg_join *join)
 {
@@ -71,14 +73,14 @@ static bool refused_for_ban(struct rdzv *r, uint32_t session, struct node *node,
     send_trace(r, TRACE_NODE_REFUSED, NULL, NULL, REFUSAL_EVICTED, ban_sentence);
     send_close(r, session);
     if (node && join->exited && join->exited->epoch == node->job->epoch.number) {
-        seat_account(node); /* its last word still counts */
+        seat_account(node); /* the ending that it reports still counts */
         job_touch(node->job);
     }
     return true;
 }
 
-/* Whether the run that the node belongs to is not the one that is on or about to begin; it has been
- * answered then. */
+/* Refuses a node whose run (--run-key) is neither the present nor the next one. Returns true if it
+ * was refused. */
 static bool refused_key(struct rdzv *r, uint32_t session, struct job *job,
                         const struct msg_join *join)
 {
@@ -102,15 +104,15 @@ static bool refused_key(struct rdzv *r, uint32_t session, struct job *job,
     return true;
 }
 
-/* Whether the node has been in a run that the record of this one, which is over, does not know: an
- * older image of the disk was put back. That run goes on. */
+/* Returns true if the node has been in a later run than the job's last recorded one, which is over:
+ * an older copy of the database was restored. The later run goes on. */
 static bool is_of_later_run(const struct job *job, const struct msg_join *join)
 {
     return job_is_over(job) && join->running && rebuild_believes(join) &&
            join->running->run > job->run.number;
 }
 
-/* Likewise, of a job that is over. */
+/* Refuses a node that comes to a job that is over. Returns true if it was refused. */
 static bool refused_late(struct rdzv *r, uint32_t session, struct job *job,
                          const struct msg_join *join)
 {
@@ -130,7 +132,8 @@ static bool refused_late(struct rdzv *r, uint32_t session, struct job *job,
     return true;
 }
 
-/* Likewise, of one that is about to be forgotten, and so about to be new. */
+/* Refuses a node while the job is being forgotten: it can start anew a moment later. Returns true
+ * if it was refused. */
 static bool refused_gone(struct rdzv *r, uint32_t session, const struct job *job)
 {
     if (!job->write.is_gone) {
@@ -145,7 +148,7 @@ static bool refused_gone(struct rdzv *r, uint32_t session, const struct job *job
 static bool agrees(const struct job *job, const struct job_spec *spec)
 {
     struct job_spec asked = *spec;
-    if (job->is_resized) { /* an operator's word stands above theirs */
+    if (job->is_resized) { /* sizes set by an operator override those of the agents */
         asked.min_nodes = job->spec.min_nodes;
         asked.max_nodes = job->spec.max_nodes;
     }
@@ -155,7 +158,7 @@ static bool agrees(const struct job *job, const struct job_spec *spec)
     return job_spec_agrees(&asked, &job->spec);
 }
 
-/* What all agents of a job have to ask for alike. */
+/* Appends the options that must be equal on all nodes of a job. */
 static void add_sizes(struct text *text, const struct job_spec *spec, bool has_roles)
 {
     text_addf(text, " --nnodes=%u:%u --nproc-per-node=%u", spec->min_nodes, spec->max_nodes,
@@ -166,7 +169,7 @@ static void add_sizes(struct text *text, const struct job_spec *spec, bool has_r
     }
 }
 
-/* Whether the JOIN is out of place for this job; it has been answered then. */
+/* Refuses a JOIN that does not fit the job. Returns true if it was refused. */
 static bool refused(struct rdzv *r, uint32_t session, struct job *job, const struct msg_join *join)
 {
     if (refused_gone(r, session, job)) {
@@ -192,9 +195,9 @@ static bool refused(struct rdzv *r, uint32_t session, struct job *job, const str
     return true;
 }
 
-/* Whether there is no place for a newcomer; it has been answered then. Who is away keeps its place
- * while its lease lasts, or newcomers would take it from the members of a server that was started
- * again. */
+/* Refuses a new node if a limit is reached. Returns true if it was refused. A disconnected node
+ * counts while its lease lasts; otherwise newcomers could take the places of a restarted server's
+ * members. */
 static bool refused_for_room(struct rdzv *r, uint32_t session, const struct job *job)
 {
     if (!room_is_full(r, job)) {
@@ -204,11 +207,12 @@ static bool refused_for_room(struct rdzv *r, uint32_t session, const struct job 
     return true;
 }
 
-/* --- who is let in ---------------------------------------------------------------------------- */
+/* --- admission
+ * ------------------------------------------------------------------------------------ */
 
-/* The node has seen a later epoch than the server knows of: number above it, and ask those again
- * who are ready for a number that will not come. Where that is not believed it is asked for none
- * (probe_prepare), for it would follow none. */
+/* If the node has seen a later epoch than the server knows, raises the next epoch's number above it
+ * and sends PREPARE again to the nodes that are READY for the old number. If the node's number is
+ * not credible, the node gets no PREPARE (probe_prepare), because it would follow no epoch. */
 static void raise_epoch(struct rdzv *r, const struct node *by)
 {
     struct job *job = by->job;
@@ -237,9 +241,9 @@ static void raise_epoch(struct rdzv *r, const struct node *by)
     phase_raise(&job->phase, r->now, spares);
 }
 
-/* The node has been in an epoch that the job's record does not know, or in another one of the
- * number that this server has gone on with: an older image of the disk was put back, or it is lost.
- * What is written of the next one is not opened beside that; what runs goes on. */
+/* Handles a node that was in an epoch that the job's record does not know, or in a different epoch
+ * of the same number: the database was lost, or an older copy was restored. No new epoch starts
+ * beside the unknown one, whose trainers go on until their fence. */
 static void look_past_record(const struct rdzv *r, struct node *node, const struct msg_join *join)
 {
     struct job *job = node->job;
@@ -256,12 +260,13 @@ static void look_past_record(const struct rdzv *r, struct node *node, const stru
         lease_set_left(node, join->running_epoch);
         fence_keep_run(&job->fence, node->lease.fence_end);
     }
-    if (job->state == JOB_COMMITTING) { /* where that is the job's end it changes nothing */
+    /* if the job's end is being written, the request has no effect */
+    if (job->state == JOB_COMMITTING) {
         switch_want(job, CAUSE_SERVER_LOST, NULL);
     }
 }
 
-/* Of more nodes that are pinned to a role than it has places: what becomes of them. */
+/* Appends a warning if more nodes are pinned to a role than it has replicas. */
 static void add_pinned(struct text *text, struct job *job, const struct node *newcomer)
 {
     uint32_t places = roster_places_of(&job->spec, newcomer->role);
@@ -269,7 +274,7 @@ static void add_pinned(struct text *text, struct job *job, const struct node *ne
     const struct node *other = NULL;
     struct node *node;
     if (!newcomer->has_role || job->n_nodes <= places) {
-        return; /* ten thousand that come would look at ten thousand each */
+        return; /* avoids ten thousand × ten thousand checks when as many nodes join */
     }
     RB_FOREACH(node, node_tree, &job->nodes)
     {
@@ -287,7 +292,7 @@ static void add_pinned(struct text *text, struct job *job, const struct node *ne
     }
 }
 
-/* Which of a newcomer's wishes does not count; NULL: all do. */
+/* Returns a text that names the newcomer's options that have no effect, or NULL if all have. */
 static const char *unheard(struct rdzv *r, struct job *job, const struct node *node,
                            const struct msg_join *join)
 {
@@ -327,7 +332,8 @@ static void welcome(struct rdzv *r, struct node *node, const char *says)
     };
 }
 
-/* Whether it is in an epoch whose chief has been told to save, and needs it for that. */
+/* Returns true if the node is in an epoch whose chief is saving and needs the node's trainers for
+ * that. */
 static bool still_serves(const struct node *node, const struct msg_join *join)
 {
     const struct job *job = node->job;
@@ -347,7 +353,7 @@ static void send_stop_or_note(struct rdzv *r, struct node *node, const struct ms
     }
 }
 
-/* What a node that is in has to do now, by what it says runs there. */
+/* Tells a node that has joined what to do, based on what its JOIN says is running there. */
 static void put_in_place(struct rdzv *r, struct node *node, const struct msg_join *join)
 {
     struct job *job = node->job;
@@ -355,25 +361,27 @@ static void put_in_place(struct rdzv *r, struct node *node, const struct msg_joi
     bool is_member = epoch_engages(job, node) && !node->seat.is_accounted;
     const struct msg_exited *exited = join->exited;
     if (exited && exited->epoch != epoch->number) {
-        /* Of an epoch that was taken leave of: says nothing about this one. */
+        /* EXITED for an older epoch: acknowledge it and ignore its content. */
         send_noted(r, node, exited->epoch);
         exited = NULL;
     }
     if (node->seat.is_taken_over) {
-        /* The place is not its own: that one's trainers may live, and nobody has a START. */
+        /* The slot belongs to an earlier process with the same id, whose trainers may live; this
+         * process has received no START. */
         if (join->running_epoch != 0) {
             send_stop(r, node, join->running_epoch);
         }
         if (epoch_engages(job, node)) {
             place_lose(r, node, CAUSE_NODE_LOST);
         } else {
-            node_prepare(r, node); /* the others have been asked */
+            node_prepare(r, node); /* the other members have been sent PREPARE already */
         }
         return;
     }
     if (is_member && join->running && join->running->digest != epoch->digest &&
         (join->running_epoch == epoch->number || exited)) {
-        /* Another epoch of this number, of a history that a disk has lost: it never began this. */
+        /* The server lost records and reused this number; the member runs a different epoch. Stop
+         * it. */
         send_stop_or_note(r, node, join, exited);
         seat_account(node);
         place_lose(r, node, CAUSE_NODE_LOST);
@@ -383,27 +391,30 @@ static void put_in_place(struct rdzv *r, struct node *node, const struct msg_joi
         return;
     }
     if (is_member && join->running_epoch == epoch->number) {
-        return; /* takes its place again */
+        return; /* the member goes on in its slot */
     }
     if (is_member && join->highest_epoch < epoch->number) {
         if (seat_has_voided(node)) {
             if (node->seat.is_restored) {
-                seat_take_over(node, node->lease.fence_end); /* as is_another says */
+                /* another process may have the id, as in is_another */
+                seat_take_over(node, node->lease.fence_end);
             }
-            switch_want(job, CAUSE_NODE_LOST, NULL); /* it cannot follow, whatever the reason */
+            /* the member answers START with JOIN again and again: go on without it */
+            switch_want(job, CAUSE_NODE_LOST, NULL);
         } else if (epoch->is_open) {
-            epoch_tell_again(r, job, node); /* lost with the connection */
+            epoch_tell_again(r, job, node); /* TABLE and START were lost with the connection */
         }
         return;
     }
     if (join->running_epoch != 0 && still_serves(node, join)) {
-        return; /* told when its chief has saved, as the others are */
+        return; /* STOP follows once the chief has saved, as for the other members */
     }
     if (join->running_epoch != 0) {
         states_stop_late(r, node, join->running_epoch);
     }
     if (is_member && !exited) {
-        seat_account(node); /* it has started this epoch, and nothing of it runs */
+        /* the member has started this epoch, and no trainer of it runs any more */
+        seat_account(node);
         place_lose(r, node, CAUSE_NODE_LOST);
     }
     if (!epoch_engages(job, node)) {
@@ -414,9 +425,9 @@ static void put_in_place(struct rdzv *r, struct node *node, const struct msg_joi
     }
 }
 
-/* Whether another process has come with the id of this node's (an image with a baked id), for all
- * that is known: after a restart, one that was not told of the epoch and cannot be told any more.
- */
+/* Returns true if, by all that is known, another process has joined with this node's id (a machine
+ * image with a stored id). After a restart that includes a process that has not seen the epoch and
+ * cannot join it any more. */
 static bool is_another(const struct node *node, const struct msg_join *join)
 {
     const struct job *job = node->job;
@@ -428,7 +439,7 @@ static bool is_another(const struct node *node, const struct msg_join *join)
            join->highest_epoch < node->highest_epoch;
 }
 
-/* Whether the job is being rebuilt, and from what the node says, too: it trains on then. */
+/* Returns true if the job is being rebuilt and uses this node's report: its trainers go on then. */
 static bool takes_report(struct rdzv *r, struct node *node, const struct msg_join *join)
 {
     if (rebuild_wants(r, node->job, join) && rebuild_take(r, node, join)) {
@@ -438,7 +449,7 @@ static bool takes_report(struct rdzv *r, struct node *node, const struct msg_joi
     return false;
 }
 
-/* What its JOIN says of itself, besides what runs there. */
+/* Copies the node's properties from its JOIN. */
 static void learn(struct node *node, struct holder by, const struct msg_join *join)
 {
     node_note_epoch(node, join->highest_epoch);
@@ -475,7 +486,7 @@ static void join_known(struct rdzv *r, struct node *node, uint32_t session,
             evaluator_clear(&node->job->evaluator);
         }
         seat_take_over(node, fence_end);
-        notice_forget(node); /* of another machine */
+        notice_forget(node); /* The notice was about another machine. */
         node->is_spot = false;
         place_take_over(r, node);
         node->highest_epoch = 0;
@@ -503,7 +514,8 @@ static bool is_same_moment(struct tfe_mono a, struct tfe_mono b)
 static void join_new(struct rdzv *r, struct job *job, struct node *node, uint32_t session,
                      const struct msg_join *join)
 {
-    /* Who comes in the same moment is equal: the order of messages decides nothing. */
+    /* Nodes that join at the same moment are equally senior, so that the order of messages decides
+     * nothing. */
     if (r->joins == 0 || !is_same_moment(r->last_join, r->now)) {
         r->joins++;
     }
@@ -532,7 +544,8 @@ static void join_new(struct rdzv *r, struct job *job, struct node *node, uint32_
     (void)version_take(r, node, join->tensorflow);
 }
 
-/* Room for a newcomer, and the job that it opens or goes on with. TFE_ENOMEM: nothing changed. */
+/* Allocates a new node and, if needed, its job or the job's next run. Returns TFE_ENOMEM; nothing
+ * has changed then. */
 static int make_room(struct rdzv *r, struct job **job, const struct msg_join *join,
                      struct node **ret_node)
 {
@@ -561,7 +574,8 @@ static int make_room(struct rdzv *r, struct job **job, const struct msg_join *jo
     }
     if (job_is_over(into)) {
         bool goes_on = is_of_later_run(into, join);
-        job_begin_run(r, into, &join->spec, join->run_key); /* or it would have been refused */
+        /* the JOIN may begin a run, or it would have been refused */
+        job_begin_run(r, into, &join->spec, join->run_key);
         if (goes_on) {
             run_go_on(into, join->running->run);
         }
@@ -570,7 +584,8 @@ static int make_room(struct rdzv *r, struct job **job, const struct msg_join *jo
     bool is_other =
         !agrees(into, &join->spec) || join->spec.script_digest != into->spec.script_digest;
     if (is_other && job_is_open_to(r, into, &join->spec)) {
-        job_change(r, into, &join->spec); /* nobody else is there: the command was edited, say */
+        /* no other node is in the job, so its options may change (edited command) */
+        job_change(r, into, &join->spec);
     }
     *job = into;
     *ret_node = node;
@@ -590,7 +605,7 @@ int on_join(struct rdzv *r, uint32_t session, const struct msg_join *join, struc
     }
     const struct node *holder = r->by_session[session];
     if (holder && holder != node) {
-        return TFE_ESTATE; /* one node a connection */
+        return TFE_ESTATE; /* a connection belongs to one node */
     }
     if (actions_reserve(r, job)) {
         return TFE_ENOMEM;

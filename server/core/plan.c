@@ -1,35 +1,37 @@
-/* server/core/plan.c: switches that nothing forces at this very moment: growth (design 4.8), and
- * leaving before a machine goes away (design 4.9).
+/* server/core/plan.c: planned switches: growth (design 4.8), and leaving before a machine goes away
+ * (design 4.9).
  *
- *     a newcomer is READY,     wait: others    ask the scripts       what answers it, or
- *     a notice comes       --> may come too --> for a checkpoint --> the last moment --> switch
+ *    a newcomer is READY,     wait: others    ask the scripts       an answer, or
+ *    a notice comes       --> may come too --> for a checkpoint --> the last moment --> switch
  *
- * What is planned never costs a job what it has saved, and seldom what it has not. Where nothing is
- * known of checkpoints there is nothing to wait for. PROGRESS and a first notice cost O(1); members
- * are counted when a notice changes or goes, and looked at one by one when they are asked. */
+ * A planned switch never loses saved work and seldom loses unsaved work. If nothing is known of
+ * checkpoints, it waits for none. PROGRESS and a first notice cost O(1); members are counted when a
+ * notice changes or goes, and visited one by one when a SAVE is sent. */
 #include "server/core/plan.h"
 
 #include "common/base/text.h"
 #include "server/core/job.h"
 
-/* Notices that come together are one change. An agent that is ended alone waits for no
- * other. */
+/* Notices that come within this time are one change. A single agent that is stopped does not wait
+ * for others. */
 #define COLLECT_MS 2000
-/* A drained node without a deadline waits so long for a checkpoint. */
+/* A drained node without a deadline waits this long for a checkpoint. */
 #define DRAIN_WAIT_MS 30000
-/* What a switch takes where none has been measured. */
+/* Assumed duration of a switch if none has been measured. */
 #define SWITCH_GUESS_MS 2000
-/* Growth's share of time: a switch that costs 1 s comes once in 20 s at most, where its cost is
- * known; where work is lost by it nobody knows, its standstill alone has to be so far from the
- * last. */
+/* Limits of growth: a switch whose cost is known to be 1 s happens at most once in SHARE seconds.
+ * If the lost work is unknown, a switch happens at most once in DISTANCE times the last
+ * standstill. */
 #define SHARE 20
 #define DISTANCE 10
-/* … but no farther: a standstill that took longer was an accident, a disk that hung, say. */
+/* Maximum distance between two growths: a longer standstill was an accident, such as a disk that
+ * hung. */
 #define DISTANCE_MAX_MS 300000
-/* Where no checkpoint was seen growth loses all that was done in the epoch: only so early. */
+/* If no checkpoint was seen, growth loses all work of the epoch, so it happens only in this first
+ * part of the epoch. */
 #define YOUNG_MS 300000
-/* An epoch that neither listens nor tells by then has stood for as long as its members were
- * stopped. */
+/* An epoch that has neither reported LISTENING nor progress by then: its standstill counts as the
+ * time for which its members were stopped. */
 #define MEASURED_BY_MS 60000
 
 void plan_begin_run(struct job *job)
@@ -59,7 +61,7 @@ void plan_begin_epoch(struct rdzv *r, struct job *job)
     p->is_waiting = false;
     p->is_ordered = false;
     p->is_hold_told = false;
-    /* How old it is a server that came later does not know. */
+    /* A server that was started later does not know the epoch's age. */
     p->young_until = job->epoch.is_adopted ? r->now : tfe_mono_add(r->now, YOUNG_MS);
     if (p->stood_to_grow) {
         p->grown_least_ms = ms_between(p->grown_at, r->now);
@@ -68,7 +70,7 @@ void plan_begin_epoch(struct rdzv *r, struct job *job)
         p->share_since = r->now;
     }
     if (tfe_mono_is_never(p->stood_since) && p->switch_ms == 0) {
-        p->stood_since = r->now; /* a first start says how long the next may take */
+        p->stood_since = r->now; /* a first start shows how long a switch may take */
     }
     plan_recount(job);
 }
@@ -93,7 +95,8 @@ void plan_learn_saves(struct job *job, uint32_t saves, bool is_more, bool is_new
     }
 }
 
-/* --- what a switch costs ---------------------------------------------------------------------- */
+/* --- cost of a switch
+ * ----------------------------------------------------------------------------- */
 
 void plan_stop(struct rdzv *r, struct job *job)
 {
@@ -122,7 +125,7 @@ void plan_measure(struct rdzv *r, struct job *job)
     }
 }
 
-/* So long before a deadline the switch has to begin. */
+/* Returns the lead time: a switch must start this long before the deadline. */
 static int64_t margin_ms(const struct job *job)
 {
     const struct plan *p = &job->plan;
@@ -135,9 +138,11 @@ static struct tfe_mono before(struct tfe_mono deadline, int64_t ms)
     return tfe_mono_is_never(deadline) ? deadline : (struct tfe_mono){deadline.ms - ms};
 }
 
-/* --- asking for a checkpoint ------------------------------------------------------------------ */
+/* --- requesting a checkpoint
+ * ---------------------------------------------------------------------- */
 
-/* In the next epoch, as things stand, with what memory kept of this one for the SAVE `answers`. */
+/* Returns true if, as things stand, the node will be in the next epoch and its memory keeps state
+ * of this epoch for the SAVE `answers` or a later one. */
 static bool stays_with_state(const struct node *node, uint64_t answers)
 {
     const struct msg_memory m = node->ready.memory;
@@ -146,8 +151,9 @@ static bool stays_with_state(const struct node *node, uint64_t answers)
            node->seat.kept_answers >= answers && node->seat.kept_answers <= node->job->plan.number;
 }
 
-/* Of more than max those stay that have the lowest seats (roster.c: sits_before), whoever else has
- * not come back by then. */
+/* Returns true if a node that stays keeps the state in memory. If there are more than max, those
+ * with the lowest slots stay (sits_before in seating.c), even if others do not come back by
+ * then. */
 static bool keeps(const struct job *job, uint64_t answers)
 {
     uint32_t n_before = 0;
@@ -167,14 +173,15 @@ bool plan_is_kept(const struct job *job)
     uint32_t n_going = p->n_leaving + p->n_hinted;
     uint32_t n_working = place_count(job);
     uint32_t n_staying = n_working > n_going ? n_working - n_going : 0;
-    /* Below min nobody stands still for the disk's sake, and who keeps the state may go meanwhile.
-     * Of more than max, where there are roles, it is not known who will be left out. */
+    /* Below min, no member stands still for the disk's sake, and the node that keeps the state may
+     * leave meanwhile. With more than max nodes in a job with roles, it is unknown which will be
+     * left out. */
     bool is_known = n_staying <= job->spec.max_nodes || !roster_is_named(&job->spec);
     return n_staying + place_spares(job) >= job->spec.min_nodes && is_known && keeps(job, 0);
 }
 
-/* Also where no script is known to listen: one may watch the preempt file, and its answer is seen
- * in the directory of its checkpoints. */
+/* Sends SAVE to the node, even if no script is known to listen: a script may watch the preempt
+ * file, and its answer shows in the checkpoint directory. */
 static void ask(struct rdzv *r, const struct job *job, struct node *node)
 {
     const struct plan *p = &job->plan;
@@ -205,14 +212,15 @@ static void ask_all(struct rdzv *r, struct job *job, struct tfe_mono until)
     }
 }
 
-/* From now on a checkpoint is waited for: one that was begun after the scripts were asked, or,
- * where nobody is known to hear, the next that is seen. */
+/* Starts waiting for a checkpoint that was begun after the scripts were asked or, if no script is
+ * known to listen, for the next one that is seen. */
 static void wait_for_save(struct rdzv *r, struct job *job, struct tfe_mono until)
 {
     struct plan *p = &job->plan;
     if (p->is_waiting) {
         if (tfe_mono_before(until, p->asked_until) || (p->asked_in_memory && !plan_is_kept(job))) {
-            ask_all(r, job, until); /* sooner than they were told, or on disk after all */
+            /* the deadline is earlier now, or the checkpoint must be on disk after all */
+            ask_all(r, job, until);
         }
         return;
     }
@@ -231,7 +239,7 @@ void plan_ask_late(struct rdzv *r, struct job *job, struct node *node)
         return;
     }
     if (node->seat.listens && !p->is_heard) {
-        p->is_waiting = false; /* nobody heard it before: ask anew */
+        p->is_waiting = false; /* no script listened to the earlier SAVE: ask anew */
         return;
     }
     ask(r, job, node);
@@ -241,7 +249,7 @@ void plan_outnumber(struct rdzv *r, struct job *job, uint64_t answers)
 {
     struct plan *p = &job->plan;
     if (answers < p->number || answers >= MSG_EPOCH_LIMIT) {
-        return; /* not news, or not true */
+        return; /* the number is known, or not credible */
     }
     p->number = answers;
     if (p->is_waiting) {
@@ -257,8 +265,8 @@ static bool is_saved(struct rdzv *r, struct job *job)
     if (!p->is_waiting) {
         return false;
     }
-    /* Some never hear what they are asked, and save all the same: the second that comes after the
-     * question was begun after it. */
+    /* Some scripts never receive SAVE and save all the same: the second checkpoint after the
+     * request was begun after it. */
     bool is_answered = told->answers >= p->asked;
     bool is_kept = p->asked_in_memory && keeps(job, p->asked);
     uint32_t enough = p->is_heard ? 2 : 1;
@@ -268,15 +276,16 @@ static bool is_saved(struct rdzv *r, struct job *job)
     }
     if (is_answered || is_kept) {
         uint32_t took = (uint32_t)tfe_mono_sub(r->now, p->asked_at);
-        /* Where nobody is known to have heard, that may be the script's own time to save. Of the
-         * disk's memory says nothing. */
+        /* If no script is known to listen, that may be the script's own interval. State kept in
+         * memory says nothing about the time that the disk takes. */
         p->save_ms = p->is_heard && is_answered ? took : p->save_ms;
         send_trace(r, TRACE_SAVED, job, NULL, took, NULL);
     }
     return true;
 }
 
-/* --- leaving ---------------------------------------------------------------------------------- */
+/* --- leaving
+ * -------------------------------------------------------------------------------------- */
 
 static bool still_runs(const struct node *node)
 {
@@ -302,7 +311,8 @@ void plan_count(struct job *job, const struct node *node)
         p->noticed_at = node->notice.since;
     }
     bool is_patient = node->notice.kind == NOTICE_OPERATOR;
-    /* Of several: a machine that goes, then a person at a terminal, then an operator's order. */
+    /* Cause if several members leave: first a machine that goes away, then an agent stopped by
+     * hand, then an operator's drain. */
     enum tfe_cause cause = notice_cause(&node->notice);
     if (cause == CAUSE_PREEMPTED || p->leave_cause == CAUSE_DRAINED) {
         p->leave_cause = cause;
@@ -338,7 +348,7 @@ static struct tfe_mono leave(struct rdzv *r, struct job *job)
     bool can_ask = job->told.n_listen > 0;
     bool can_see = p->knows_saves && !tfe_mono_is_never(p->leave_by);
     if (!can_ask && !can_see) {
-        last = tfe_mono_min(last, collected); /* for nothing */
+        last = tfe_mono_min(last, collected); /* no checkpoint can be expected */
     }
     bool is_time = is_past(r, last);
     if (!is_time && is_past(r, collected)) {
@@ -352,16 +362,17 @@ static struct tfe_mono leave(struct rdzv *r, struct job *job)
     return is_past(r, collected) ? last : tfe_mono_min(collected, last);
 }
 
-/* --- growth ----------------------------------------------------------------------------------- */
+/* --- growth
+ * --------------------------------------------------------------------------------------- */
 
-/* Whether the job has nodes enough to begin an epoch, if the members that stay are asked. One with
- * ps may go on with fewer than min workers; it stands still if it is stopped then. */
+/* Returns true if the job has enough nodes for an epoch, counting the members that stay. A job with
+ * ps may run with fewer than min workers, but could not start again with so few. */
 static bool can_begin(const struct job *job)
 {
     return !roster_has_servers(job) || roster_would_do(job, job->spec.min_nodes, job->spec.n_ps);
 }
 
-/* A spare that could take the place of a member that may have to go. */
+/* Returns true if a spare could take the slot of a member that may have to leave. */
 static bool has_relief(struct job *job)
 {
     struct node *node;
@@ -377,14 +388,14 @@ static bool has_relief(struct job *job)
     return false;
 }
 
-/* Whether a switch would have to wait for what an earlier epoch may still run, of which somebody
- * has told since this one began: until then nobody is stopped for one that nothing forces. */
+/* Returns true if a switch would have to wait for trainers of an earlier epoch, reported since this
+ * one started. Until they have ended, no switch that can wait stops any trainer. */
 static bool would_wait(const struct rdzv *r, const struct job *job)
 {
     return !is_past(r, job->fence.run_until);
 }
 
-/* When the next growth may come, for the sake of the last. */
+/* Returns when the next growth may come, given the last one. */
 static struct tfe_mono far_enough(struct rdzv *r, struct job *job)
 {
     struct plan *p = &job->plan;
@@ -401,7 +412,8 @@ static struct tfe_mono far_enough(struct rdzv *r, struct job *job)
     return tfe_mono_add(p->grown_at, distance < DISTANCE_MAX_MS ? distance : DISTANCE_MAX_MS);
 }
 
-/* The work that a switch would have done again: what was told since the newest safe step. */
+/* Returns how much work a switch would lose: the time of reported progress since the newest safe
+ * step, in ms. */
 static int64_t undone_ms(const struct rdzv *r, const struct job *job)
 {
     const struct told *told = &job->told;
@@ -415,8 +427,9 @@ static int64_t undone_ms(const struct rdzv *r, const struct job *job)
     return undone > 0 ? undone : 0;
 }
 
-/* From when on memory keeps so much of the work that no checkpoint is waited for. One that keeps it
- * is enough where all members stay: one that may have to go could be the one. */
+/* Returns when state kept in memory covers enough of the work that no checkpoint is waited for. One
+ * node that keeps it is enough if all members stay; a member that may have to leave could be that
+ * node. */
 static struct tfe_mono kept_at(const struct rdzv *r, const struct job *job)
 {
     return job->told.has_kept && job->plan.n_hinted == 0
@@ -424,17 +437,17 @@ static struct tfe_mono kept_at(const struct rdzv *r, const struct job *job)
                : TFE_MONO_NEVER;
 }
 
-/* Nothing of this run is safe, for all that was seen: what was done in this epoch would be done
- * again, and that is no longer little. */
+/* Returns true if no state of this run is safe, as far as was seen, and the epoch has more than a
+ * little work to lose. */
 static bool is_bare(const struct rdzv *r, const struct job *job)
 {
     return !job->plan.knows_saves && !job->told.has_kept && !job->spec.grow_now &&
            is_past(r, job->plan.young_until);
 }
 
-/* From when on a switch without a checkpoint keeps growth's share of time, as things stand: it
- * costs the standstill, and the work that is done again. Of scripts that were asked and have never
- * saved nothing is known: that is little at first, and too much later. */
+/* Returns when a switch without a checkpoint keeps within growth's share of time: it costs the
+ * standstill and the work that is repeated. For scripts that have never saved, the cost is unknown:
+ * taken as small at first, and as too large later. */
 static struct tfe_mono worth_it_at(const struct rdzv *r, const struct job *job)
 {
     const struct plan *p = &job->plan;
@@ -449,7 +462,8 @@ static bool has_room(const struct job *job)
     return place_spares(job) > 0 && place_count(job) < job->spec.max_nodes && can_begin(job);
 }
 
-/* A trainer has ended well, or has begun to: another epoch would do the end again. */
+/* Returns true if a trainer has ended well or has begun to: another epoch would repeat the end of
+ * the training. */
 static bool is_at_its_end(const struct job *job)
 {
     return job->told.ends || job->success.has_begun;
@@ -462,7 +476,7 @@ bool plan_describe_hold(const struct rdzv *r, const struct job *job, struct text
         return false;
     }
     text_add(text, "no checkpoint of this training was seen, ");
-    if (job->epoch.is_adopted) { /* when it began nobody knows */
+    if (job->epoch.is_adopted) { /* the start of an adopted epoch is unknown */
         text_add(text, "all its work");
     } else {
         text_addf(text, "%u %s of work", lost_s < 120 ? lost_s : lost_s / 60,
@@ -515,8 +529,8 @@ static struct tfe_mono grow(struct rdzv *r, struct job *job)
         return r->now;
     }
     if (!is_past(r, from)) {
-        p->is_waiting = false; /* for what was asked before, which is old by then: for a leave that
-                                  is off, say */
+        /* discards an outdated request, for a node that no longer leaves, for example */
+        p->is_waiting = false;
         return from;
     }
     bool can_save = p->knows_saves || job->told.n_listen > 0 || job->told.has_kept;
@@ -534,7 +548,8 @@ static struct tfe_mono grow(struct rdzv *r, struct job *job)
     return r->now;
 }
 
-/* An operator wants another number of ps, and nobody would have to wait for it. */
+/* Returns true if an operator has requested another number of ps and enough nodes for it are
+ * there. */
 static bool has_other_ps(const struct job *job)
 {
     return job->epoch.n_ps != job->spec.n_ps &&
@@ -546,17 +561,17 @@ static bool has_too_many(const struct job *job)
     return job->epoch.n_seats - roster_extra_now(job) > job->spec.max_nodes && can_begin(job);
 }
 
-/* It has more nodes than an operator wants now, or another number of ps; nobody is stopped for
- * fewer while those would have to wait for more ps. */
+/* Returns true if the epoch has more workers than an operator wants, or another number of ps.
+ * Workers are not removed while the other number of ps must still wait. */
 static bool is_too_large(const struct job *job)
 {
     return !is_at_its_end(job) &&
            (has_other_ps(job) || (has_too_many(job) && job->epoch.n_ps == job->spec.n_ps));
 }
 
-/* As growth, at the next checkpoint where there may be one. Another number of ps waits for that
- * alone; fewer nodes come in any case, and what they bring is what any loss would: an epoch from
- * the checkpoint before. */
+/* Plans the switch to fewer workers or another number of ps, at the next checkpoint if there may be
+ * one. Another number of ps always waits for a checkpoint; fewer workers wait for a limited time,
+ * as their removal costs no more than a loss. */
 static struct tfe_mono shrink(struct rdzv *r, struct job *job)
 {
     struct plan *p = &job->plan;
@@ -581,7 +596,7 @@ static struct tfe_mono shrink(struct rdzv *r, struct job *job)
 
 bool plan_is_void(const struct rdzv *r, struct job *job)
 {
-    /* As grow has it. */
+    /* same conditions as in grow */
     bool has_comer = has_room(job) || has_relief(job);
     bool is_asked_for = is_too_large(job) || (has_comer && !is_at_its_end(job));
     return job->plan.n_leaving == 0 && (!is_asked_for || would_wait(r, job));

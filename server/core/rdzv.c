@@ -1,4 +1,5 @@
-/* server/core/rdzv.c: the door: checks an event, makes room for what it may cause, hands it on. */
+/* server/core/rdzv.c: entry point of the core: checks an event, reserves memory for its actions,
+ * calls its handler. */
 #include "server/core/rdzv.h"
 
 #include <string.h>
@@ -10,10 +11,11 @@
 /* design 4.1 */
 #define PROBE_DEFAULT_MS 30000
 
-/* More than come in a storm; each is tried by up to three nodes. */
+/* Default rate of address probes: more than a storm of joins causes. Up to three nodes probe each
+ * address. */
 #define PROBE_RATE_DEFAULT 5000
 
-/* A tenth of what one core renews, or less. */
+/* Default rate of renewals: at most a tenth of what one core can handle. */
 #define RENEW_RATE_DEFAULT 5000
 
 const char *rdzv_trace_name(enum rdzv_trace_kind kind)
@@ -30,7 +32,7 @@ const char *rdzv_trace_name(enum rdzv_trace_kind kind)
 
 int rdzv_new(const struct rdzv_config *config, const struct tfe_mem *mem, struct rdzv **ret)
 {
-    /* A fence is at least three times the ttl, and a duration too. */
+    /* The fence is at least three times the ttl and must be a valid duration too. */
     if (config->ttl_ms == 0 || config->ttl_ms > MSG_DURATION_MAX_MS / 3 ||
         config->fence_ms > MSG_DURATION_MAX_MS || config->probe_ms > MSG_DURATION_MAX_MS ||
         config->max_sessions == 0 || config->max_sessions == NO_SESSION) {
@@ -61,7 +63,7 @@ int rdzv_new(const struct rdzv_config *config, const struct tfe_mem *mem, struct
     return 0;
 }
 
-/* What the last step removed: its actions could still point there until now. */
+/* Frees what the last step removed, because its actions could point there until now. */
 static void bury(struct rdzv *r)
 {
     while (r->dead_nodes) {
@@ -95,8 +97,8 @@ void rdzv_free(struct rdzv *r)
     mem_free(r->mem, r);
 }
 
-/* These find out whom an event is about, make room, and hand it on. *ret_job: whose state may have
- * changed. */
+/* Each handle_* function finds the job or node of an event, reserves memory for actions, and calls
+ * the handler. *ret_job is the job whose state may have changed. */
 
 static int take_message(struct rdzv *r, uint32_t session, const struct tfe_msg *msg,
                         struct job **ret_job)
@@ -192,7 +194,8 @@ static int take_order(struct rdzv *r, const struct rdzv_event *event, struct job
     return 0;
 }
 
-/* One job, or some of those that have been idle for long; the others the next time. */
+/* Handles FORGET: one job, or some of those that have been idle for long; the rest in later
+ * steps. */
 static int take_forget(struct rdzv *r, const struct rdzv_event *event, struct job **ret_job)
 {
     struct job *job = event->job ? job_find(r, event->job) : NULL;
@@ -214,7 +217,7 @@ static int take_closed(struct rdzv *r, uint32_t session, struct job **ret_job)
 {
     struct node *node = r->by_session[session];
     if (!node) {
-        return 0; /* never joined, or the core closed it itself */
+        return 0; /* the node never joined, or the core closed the session itself */
     }
     if (actions_reserve(r, node->job)) {
         return TFE_ENOMEM;
@@ -224,7 +227,7 @@ static int take_closed(struct rdzv *r, uint32_t session, struct job **ret_job)
     return 0;
 }
 
-/* What has been touched is looked at once. */
+/* Settles the job if the event has changed it. */
 static void settle(struct rdzv *r, struct job *job)
 {
     if (job && job->is_touched) {
@@ -233,7 +236,8 @@ static void settle(struct rdzv *r, struct job *job)
     }
 }
 
-/* Where in a node a timer of each kind is, and what its end means. TIMER_JOB is a job's own. */
+/* Offset of each kind of timer in a node, and the handler of its end. TIMER_JOB belongs to a
+ * job. */
 static const struct {
     size_t offset;
     void (*over)(struct rdzv *r, struct node *node);
@@ -243,7 +247,8 @@ static const struct {
     [TIMER_QUARANTINE] = {offsetof(struct node, quarantine.timer), on_quarantine_over},
 };
 
-/* Works off timers, at most a slice of them; the deadline then says to come back at once. */
+/* Handles due timers, at most CORE_TIMERS_PER_STEP. If more are due, the deadline says to call
+ * again at once. */
 static int take_tick(struct rdzv *r)
 {
     for (int i = 0; i < CORE_TIMERS_PER_STEP; i++) {
@@ -258,7 +263,7 @@ static int take_tick(struct rdzv *r)
         }
         struct job *job = node ? node->job : WHEEL_OWNER(timer, struct job, timer);
         if (actions_reserve(r, job)) {
-            /* What has been worked off before stands; the rest keeps. */
+            /* Timers handled so far have had their effect; the rest stays due. */
             return i == 0 ? TFE_ENOMEM : 0;
         }
         wheel_cancel(&r->wheel, due);
@@ -325,7 +330,7 @@ int rdzv_step(struct rdzv *r, const struct rdzv_event *event, struct rdzv_action
     if (event->wall.ms > 0) {
         r->wall = event->wall;
     }
-    (void)wheel_peek(&r->wheel, r->now); /* new timers are filed by the present time */
+    (void)wheel_peek(&r->wheel, r->now); /* makes new timers relative to the present time */
     int rc = take(r, event, &job);
     if (rc) {
         return rc;

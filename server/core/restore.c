@@ -1,14 +1,14 @@
-/* server/core/restore.c: a job as it was last recorded, after the server was away.
+/* server/core/restore.c: restores a job from its record after a restart of the server.
  *
- * A running epoch is adopted as it stands: its members are suspects that have the largest lease
- * ever granted to come back with it, and since nothing is known of their trainers their fences
- * count in full from now on. What was decided but not recorded never happened: nobody had been
- * told. */
+ * A running epoch is adopted: its members count as suspects and have the longest lease ever granted
+ * to reconnect. Nothing is known of their trainers, so their fences count in full from now on. A
+ * decision that was not recorded never happened, because no node had been told of it. */
 #include "server/core/job.h"
 #include "server/core/sound.h"
 #include "server/core/states.h"
 
-/* The member's node into the job's tree and its seat. TFE_EINVAL: two have the same id. */
+/* Inserts the member's node into the job's tree and puts it into its slot. Returns TFE_EINVAL if
+ * two members have the same id. */
 static int seat_member(struct rdzv *r, struct job *job, uint32_t seat,
                        const struct rdzv_member *member)
 {
@@ -44,8 +44,8 @@ static int fill(struct rdzv *r, struct job *job, const struct rdzv_record *recor
     return rc;
 }
 
-/* What its members ran may go on where nobody has heard of its end, and speak to its ports
- * anyway. */
+/* Restores a job that is over. Its trainers may run on if the server never learnt of their end, and
+ * may connect to the epoch's ports in any case. */
 static void restore_end(struct job *job, const struct rdzv_record *record, struct tfe_mono fenced)
 {
     epoch_restore_last(job, record->epoch, record->cause);
@@ -62,9 +62,11 @@ static void adopt(struct rdzv *r, struct job *job, const struct rdzv_record *rec
 {
     struct epoch_past past = {
         .number = record->epoch, .cause = record->cause, .n_ps = record->epoch_ps};
-    (void)epoch_adopt(r, job, record->n_members, &past); /* nothing to match: it cannot fail */
+    /* cannot fail, because there is no digest to match */
+    (void)epoch_adopt(r, job, record->n_members, &past);
     quarantine_prove_all(job);
-    /* Who was lost before the last epoch is in no record. */
+    /* Nodes lost before the last epoch are in no record; their trainers may use the other set of
+     * ports. */
     if (record->epoch > 1) {
         fence_keep_ports(&job->fence, record->epoch + 1, fenced);
     }
@@ -114,8 +116,8 @@ int rdzv_restore(struct rdzv *r, struct tfe_mono now, const struct rdzv_record *
                                            .backoff_ms = record->backoff_ms,
                                            .has_progressed = record->has_progressed});
     write_restore(&job->write, record);
-    /* Of the same epoch there may have been a later record, with longer leases, that a disk has not
-     * kept: members may be told of a fence that this one does not know. */
+    /* A later record of the same epoch, with longer leases, may not have reached the disk: members
+     * may have been sent a fence that this record does not have. */
     struct tfe_mono fenced = lease_longest_fence_end(r, r->now, record->fence_ms);
     fence_expect_unknown(&job->fence, fenced);
     if (record->over) {

@@ -1,26 +1,26 @@
-/* server/core/states.c: the states of a job, and what moves it between them.
+/* server/core/states.c: the states of a job and the transitions between them.
  *
- *     WAITING --> GATHERING --> PREPARING --> COMMITTING --> RUNNING   the way to an epoch
- *        ^  |         |          |  ^  ^  ^       |             |
- *        |  +---------|----------|--+  |  +-------+             |
- *        +------------+----------+     +------------------------+
- *      fewer than min              a member was lost, failed, joined, drained
+ *    WAITING --> GATHERING --> PREPARING --> COMMITTING --> RUNNING   the way to an epoch
+ *       ^  |         |          |  ^  ^  ^       |             |
+ *       |  +---------|----------|--+  |  +-------+             |
+ *       +------------+----------+     +------------------------+
+ *     fewer than min              a member was lost, failed, joined, drained
  *
- *     WAITING --> PREPARING: an epoch ran before. COMMITTING --> PREPARING: a member was lost.
+ *    WAITING --> PREPARING: an epoch ran before. COMMITTING --> PREPARING: a member was lost.
  *
- *     any of these --> COMMITTING --> SUCCEEDED | FAILED | STOPPED     the end: rank 0 ended well,
- *                                                                      out of restarts, an operator
+ *    any of these --> COMMITTING --> SUCCEEDED | FAILED | CANCELLED   the end: rank 0 ended well,
+ *                                                                     out of restarts, an operator
  *
- * A drained node is waited for as a member (its trainers have to end), and let go on the way from
- * PREPARING to COMMITTING or WAITING.
+ * A switch waits for a drained node as for any member, because its trainers must end, and releases
+ * it on the way from PREPARING to COMMITTING or WAITING.
  *
- * REBUILDING comes before WAITING or RUNNING where the record is lost (rebuild.c), also from
- * PREPARING if that is for the first epoch.
+ * If the job's record is lost, REBUILDING comes before WAITING or RUNNING (rebuild.c), and also
+ * from PREPARING of a first epoch.
  *
- * COMMITTING is durable before visible: of an epoch, and of the job's end.
+ * COMMITTING makes an epoch, and the job's end, durable before any node learns of it.
  *
- * A job is settled after every event: each state looks at what is known now and moves on, or says
- * until when it waits. What is known does not depend on the order in which messages came. */
+ * A job is settled after every event: each state acts on what is known now and moves on, or sets a
+ * time for the next check. What is known does not depend on the order of messages. */
 #include "server/core/states.h"
 
 #include <string.h>
@@ -29,11 +29,12 @@
 #include "server/core/job.h"
 #include "server/core/presence.h"
 
-/* design 4.2: for a suspect without proof of death a switch waits no longer than this. */
+/* design 4.2: a switch waits at most this long for a suspect without proof of its end. */
 #define SUSPECT_WAIT_MS 1000
-/* A stopped job's trainers may take so long to say that they have ended. */
+/* Time that the trainers of a cancelled job have to report their end. */
 #define STOP_WAIT_MS 1000
-/* design 4.2: who is not READY stop-grace and this after STOP is left out. */
+/* design 4.2: a member that is not READY within the stop grace and this time after STOP is left
+ * out. */
 #define PREPARE_WAIT_MS 30000
 
 static bool settle_waiting(struct rdzv *r, struct job *job);
@@ -47,8 +48,9 @@ static bool settle_running(struct rdzv *r, struct job *job);
 
 static const struct {
     const char *name;
-    unsigned next; /* states that may follow */
-    /* Moves on (true), or sets the job's timer and stays. NULL: an end. */
+    unsigned next; /* bit set of the states that may follow */
+    /* Moves the job on and returns true, or sets the job's timer and returns false. NULL for a
+     * final state. */
     bool (*settle)(struct rdzv *r, struct job *job);
 } job_states[JOB__COUNT] = {
     [JOB_WAITING] = {"waiting",
@@ -78,8 +80,8 @@ const char *job_state_name(enum job_state state)
     return job_states[state].name;
 }
 
-/* The state that people see: STARTING and RESTARTING are told apart by whether an epoch of the run
- * has begun. A job whose adopted epoch is put together again keeps running meanwhile. */
+/* Returns the state shown to users: STARTING or RESTARTING, depending on whether an epoch of the
+ * run has started before. A job that is being rebuilt counts as running. */
 static enum tfe_job_state word_of(const struct job *job)
 {
     const bool is_first = job->run.is_new || (job->epoch.is_first && !job->epoch.is_open);
@@ -124,7 +126,8 @@ static bool wait_until(struct rdzv *r, struct job *job, struct tfe_mono when)
     return false;
 }
 
-/* --- the end of a job ------------------------------------------------------------------------- */
+/* --- end of a job
+ * --------------------------------------------------------------------------------- */
 
 void job_finish(struct rdzv *r, struct job *job, enum job_state state, const char *sentence)
 {
@@ -137,8 +140,7 @@ void job_finish(struct rdzv *r, struct job *job, enum job_state state, const cha
     enter(r, job, JOB_COMMITTING);
 }
 
-/* The chief has ended well, and so the job has, unless how it ends has been decided before, and may
- * be on the disk already. */
+/* Ends the job with success, unless another result has been decided and may be stored already. */
 static void succeed(struct rdzv *r, struct job *job)
 {
     if (!job->write.is_over) {
@@ -147,8 +149,8 @@ static void succeed(struct rdzv *r, struct job *job)
     }
 }
 
-/* Fails the job where its budget is used up (true: it has been decided), or says until when the
- * next epoch has to wait. */
+/* Fails the job and returns true if its budget is used up; else sets *ret_wait to the time before
+ * which the next epoch must not start. */
 static bool fails(struct rdzv *r, struct job *job, struct tfe_mono *ret_wait)
 {
     if (!verdict_is_final(r, job, ret_wait)) {
@@ -166,16 +168,18 @@ static void give_up(struct rdzv *r, struct job *job)
     job_finish(r, job, JOB_FAILED, r->sentence);
 }
 
-/* Its end is durable: tells everybody, and frees all places. */
+/* Ends the job after its end has become durable: sends FINISH to all nodes and removes them. */
 static void end(struct rdzv *r, struct job *job)
 {
     ledger_close(r, job);
     struct tfe_mono fenced = fence_end(job);
     fence_keep_ports(&job->fence, job->epoch.number, fenced);
     if (!roster_is_stopped(job)) {
-        fence_keep_run(&job->fence, fenced); /* of a run that may follow */
+        fence_keep_run(&job->fence, fenced); /* a next run waits for these trainers */
     } else if (job->write.record.fenced && fence_run_is_over(r, job)) {
-        write_job(r, job); /* its trainers' end has been heard since: no fence after a restart */
+        /* all trainers have reported their end since the record was written, so a restarted server
+         * needs no fence */
+        write_job(r, job);
     }
     enter(r, job, job->write.ending);
     send_trace(r, TRACE_JOB_FINISHED, job, NULL, 0, job->run.sentence);
@@ -191,7 +195,8 @@ static void end(struct rdzv *r, struct job *job)
     job_clear(r, job);
 }
 
-/* --- on the way to an epoch ------------------------------------------------------------------- */
+/* --- on the way to an epoch
+ * ----------------------------------------------------------------------- */
 
 static bool prepare(struct rdzv *r, struct job *job)
 {
@@ -201,7 +206,7 @@ static bool prepare(struct rdzv *r, struct job *job)
     return enter(r, job, JOB_PREPARING);
 }
 
-/* What its members are told. */
+/* Returns the STOP for the members of the current epoch. */
 static struct msg_stop stop_of(struct rdzv *r, struct job *job)
 {
     return (struct msg_stop){.epoch = job->epoch.number,
@@ -227,7 +232,7 @@ static void stop_members(struct rdzv *r, struct job *job, bool chief, bool other
 void states_stop_late(struct rdzv *r, const struct node *node, uint64_t epoch)
 {
     struct job *job = node->job;
-    /* Who is accounted for is waited for no more. */
+    /* A member that is accounted for is not waited for. */
     if (job->state == JOB_PREPARING && node_is_member(node) && epoch == job->epoch.number &&
         !node->seat.is_accounted) {
         const struct msg_stop stop = stop_of(r, job);
@@ -237,8 +242,8 @@ void states_stop_late(struct rdzv *r, const struct node *node, uint64_t epoch)
     }
 }
 
-/* Asks the members of the running epoch to end their trainers and to get ready for the next one. A
- * chief that still saves needs its ps: those are asked once it has ended, or its grace is over. */
+/* Sends STOP and PREPARE to the members of the running epoch. ps serve a chief that still saves, so
+ * they get STOP once the chief has ended or its grace period is over. */
 static bool begin_switch(struct rdzv *r, struct job *job)
 {
     verdict_note_progress(r, job);
@@ -248,15 +253,15 @@ static bool begin_switch(struct rdzv *r, struct job *job)
     bool waits = job->wish.is_planned && job->epoch.is_open && roster_has_servers(job);
     stop_members(r, job, true, !waits);
     if (!job->epoch.is_open) {
-        epoch_prepare_spares(r, job); /* they were READY for a number that has gone by */
+        epoch_prepare_spares(r, job); /* Spares were READY for an epoch number that is used up. */
     }
     phase_serve(&job->phase,
                 waits ? tfe_mono_add(r->now, job->spec.stop_grace_ms) : TFE_MONO_NEVER);
     return prepare(r, job);
 }
 
-/* Whether ps and workers still serve a chief that is being stopped, and until when at the latest.
- */
+/* Returns true if ps and workers still serve a chief that is being stopped; *ret_until is the time
+ * limit. */
 static bool still_serve(struct rdzv *r, struct job *job, struct tfe_mono *ret_until)
 {
     const struct node *chief = roster_chief(job);
@@ -264,7 +269,8 @@ static bool still_serve(struct rdzv *r, struct job *job, struct tfe_mono *ret_un
     if (tfe_mono_is_never(*ret_until)) {
         return false;
     }
-    /* One whose connection has gone is waited for as well, and nothing goes on without it. */
+    /* A disconnected chief is waited for as well, because no epoch starts without knowing its
+     * end. */
     if (job->wish.is_planned && !chief->is_gone && !chief->seat.is_accounted &&
         !is_past(r, *ret_until)) {
         return true;
@@ -336,7 +342,7 @@ static bool settle_gathering(struct rdzv *r, struct job *job)
     return wait_until(r, job, close);
 }
 
-/* Whether a switch has not to wait for this member of the old epoch. */
+/* Returns true if a switch need not wait for this member of the old epoch. */
 static bool has_stopped(const struct node *node)
 {
     if (node->is_gone || node->seat.is_dead) {
@@ -346,7 +352,8 @@ static bool has_stopped(const struct node *node)
     return is_left_out ? node->seat.is_accounted : node_is_ready(node);
 }
 
-/* By when a switch goes on without this member of the old epoch; the past if it has not to wait. */
+/* Returns until when a switch waits for this member of the old epoch; a time in the past if it does
+ * not. */
 static struct tfe_mono patience(const struct job *job, const struct node *node)
 {
     if (has_stopped(node)) {
@@ -357,9 +364,9 @@ static struct tfe_mono patience(const struct job *job, const struct node *node)
                                                 : SUSPECT_WAIT_MS);
 }
 
-/* Until when a switch waits for some member of the old epoch; the past if for none. Begins with the
- * member that it waited for the last time, or ten thousand READYs would look at ten thousand
- * members each; likewise all_members_done, ten thousand EXITEDs. */
+/* Returns until when a switch waits for any member of the old epoch; a time in the past if it does
+ * not. Starts with the member awaited last, so that ten thousand READYs do not check ten thousand
+ * members each; all_members_done does the same for EXITEDs. */
 static struct tfe_mono awaited(const struct rdzv *r, struct job *job)
 {
     uint32_t n = job->epoch.n_seats;
@@ -386,8 +393,8 @@ static void leave_out_the_late(struct rdzv *r, struct job *job)
     }
 }
 
-/* Whether spares that were READY before the number was raised are not so again: the switch may be
- * for them. */
+/* Returns true if spares that were READY before the epoch number was raised are not READY again:
+ * the switch may be meant for them. */
 static bool lacks_spares(const struct job *job)
 {
     uint32_t members = 0;
@@ -410,7 +417,7 @@ static bool settle_preparing(struct rdzv *r, struct job *job)
     if (still_serve(r, job, &serve)) {
         return wait_until(r, job, serve);
     }
-    /* A verdict or the end of the back-off may come before what else is waited for. */
+    /* A verdict or the end of the back-off may come before the other conditions. */
     struct tfe_mono sooner = is_past(r, wait) ? TFE_MONO_NEVER : wait;
     struct tfe_mono until = awaited(r, job);
     if (tfe_mono_before(r->now, until)) {
@@ -453,8 +460,8 @@ static bool settle_preparing(struct rdzv *r, struct job *job)
     return enter(r, job, JOB_COMMITTING);
 }
 
-/* Whether a stopped job's trainers are about to say that they have ended: a next run need not wait
- * for their fence then. */
+/* Returns true if a cancelled job's trainers are about to report their end, which saves the next
+ * run the wait for their fence. */
 static bool still_ends(const struct rdzv *r, const struct job *job)
 {
     if (job->write.ending != JOB_CANCELLED || roster_is_stopped(job) ||
@@ -469,8 +476,8 @@ static bool still_ends(const struct rdzv *r, const struct job *job)
     return false;
 }
 
-/* Durable before visible: nobody hears of an epoch, or of the job's end, that a restarted server
- * would not know of. */
+/* Durable before visible: no node learns of an epoch or of the job's end before a restarted server
+ * would know it. */
 static bool settle_committing(struct rdzv *r, struct job *job)
 {
     write_what_is_due(r, job);
@@ -486,13 +493,14 @@ static bool settle_committing(struct rdzv *r, struct job *job)
         return false;
     }
     if (job->wish.is_there) {
-        return begin_switch(r, job); /* it is over before it began */
+        return begin_switch(r, job); /* the epoch ends before it has started */
     }
     epoch_open(r, job);
     return enter(r, job, JOB_RUNNING);
 }
 
-/* --- while it runs ---------------------------------------------------------------------------- */
+/* --- while the epoch runs
+ * ------------------------------------------------------------------------- */
 
 static bool all_members_done(struct job *job)
 {
@@ -509,13 +517,13 @@ static bool all_members_done(struct job *job)
     return true;
 }
 
-/* The record is kept up while the epoch runs: what failed is tried again, what a restarted server
- * must not hold against the job is told. */
+/* Keeps the record up to date while the epoch runs: retries a failed write, and writes longer
+ * leases. */
 static void keep_written(struct rdzv *r, struct job *job)
 {
     write_again(r, job);
     if (!job->write.is_open && lease_wanted_ms(r) > job->write.durable_ttl_ms) {
-        write_job(r, job); /* a longer lease is granted once a restarted server would know of it */
+        write_job(r, job); /* the longer lease is granted once a restarted server would know it */
     }
 }
 
@@ -534,8 +542,8 @@ static bool settle_running(struct rdzv *r, struct job *job)
 {
     if (job->success.is_here) {
         (void)evaluator_settle(r, job);
-        /* TensorFlow has no barrier at its end: the others get their time, and their exit codes no
-         * longer matter. */
+        /* TensorFlow has no barrier at the end of training: the other trainers get the exit grace,
+         * and their exit codes no longer matter. */
         if ((!all_members_done(job) || evaluator_judges(job)) && !is_past(r, job->success.until)) {
             keep_written(r, job);
             return wait_until(r, job, tfe_mono_min(job->success.until, job->write.again));
@@ -551,7 +559,7 @@ static bool settle_running(struct rdzv *r, struct job *job)
     }
     struct tfe_mono wait;
     if (!job->wish.is_there && roster_has_servers(job) && fails(r, job, &wait)) {
-        return true; /* a worker that starts again costs the budget, too */
+        return true; /* a restart of a single worker is charged to the budget too */
     }
     struct tfe_mono places = tfe_mono_min(
         job->wish.is_there ? TFE_MONO_NEVER : place_settle(r, job), evaluator_settle(r, job));
@@ -563,10 +571,10 @@ static bool settle_running(struct rdzv *r, struct job *job)
         job_finish(r, job, JOB_FAILED, job->budget.sentence);
         return true;
     }
-    /* Nobody has to be stopped for a switch that nobody needs before its epoch can be written, nor
-     * where the others are about to say that the script cannot start. Who has come with a member's
-     * id is told of no epoch before the record says so: a server that starts again would take it
-     * for the member, whose trainers have ended. */
+    /* Conditions of a switch: (1) a switch that is not forced stops no trainer before its epoch can
+     * be written; (2) the switch waits while the other ranks may be about to show that the script
+     * cannot start; (3) if another process has taken a member's id, its epoch must be recorded
+     * first, because a restarted server would take that process for the member. */
     struct tfe_mono others = first_start_until(job);
     bool is_due = job->wish.is_there && is_past(r, others);
     if (is_due && ((!epoch_is_whole(job) && !epoch_has_twin(job)) || write_is_sure(r, job))) {
@@ -590,7 +598,7 @@ void job_settle(struct rdzv *r, struct job *job)
     bool goes_on = true;
     job->is_touched = false;
     wait_forget(job);
-    if (job->write.is_gone) { /* nothing but its record's end is waited for */
+    if (job->write.is_gone) { /* only the deletion of the job's record is outstanding */
         write_again(r, job);
         (void)wait_until(r, job, job->write.again);
         return;

@@ -1,4 +1,4 @@
-/* server/core/view.c: what the core knows, for those who only look. */
+/* server/core/view.c: read-only views of the core for status requests. */
 #include <string.h>
 
 #include "server/core/core.h"
@@ -6,7 +6,7 @@
 #include "server/core/states.h"
 #include "server/core/wait.h"
 
-/* Whether the job's last epoch is one that its members have a part in. */
+/* Returns true if the job has an epoch that is starting, running or being stopped. */
 static bool has_epoch(const struct job *job)
 {
     return job->state == JOB_RUNNING || job->state == JOB_COMMITTING || job->state == JOB_PREPARING;
@@ -28,7 +28,8 @@ static void show_job(const struct job *job, struct msg_status_job *ret)
         .n_ps = job->spec.n_ps,
         .chief = job->spec.chief,
         .evaluator = job->spec.evaluator,
-        /* One above the budget is charged until the verdict fails the job, or takes it back. */
+        /* A restart above the budget is charged until the verdict fails the job or takes the charge
+         * back. */
         .restarts =
             job->budget.used < job->spec.max_restarts ? job->budget.used : job->spec.max_restarts,
         .restarts_left = job->budget.used < job->spec.max_restarts
@@ -50,7 +51,7 @@ static void show_job(const struct job *job, struct msg_status_job *ret)
     }
 }
 
-/* Nothing is known of it but its name. */
+/* Fills in a job whose record is unreadable: only its name is known. */
 static void show_aside(const struct tfe_id *name, struct msg_status_job *ret)
 {
     *ret = (struct msg_status_job){.job = name->text,
@@ -64,7 +65,8 @@ static void show_aside(const struct tfe_id *name, struct msg_status_job *ret)
 int rdzv_view_job(const struct rdzv *r, const char *after, struct msg_status_job *ret_job)
 {
     struct job key = {0};
-    struct job_tree *tree = (struct job_tree *)(uintptr_t)&r->jobs; /* tree.h knows no const */
+    /* tree.h has no const variants */
+    struct job_tree *tree = (struct job_tree *)(uintptr_t)&r->jobs;
     struct job *job = RB_MIN(job_tree, tree);
     if (after) {
         if (id_set(&key.name, after)) {
@@ -212,7 +214,7 @@ void rdzv_view_node_waits(const struct rdzv *r, const char *job_name, struct msg
     }
 }
 
-/* Its first trainer's, where ranks alone do not say it. */
+/* Sets the role and index of the node's first trainer, in jobs with roles. */
 static void show_place(const struct node *node, struct msg_status_node *ret)
 {
     const struct job *job = node->job;
@@ -273,8 +275,8 @@ int rdzv_view_node(const struct rdzv *r, const char *job_name, const char *after
     return 0;
 }
 
-/* --- which node a person means by a name -------------------------------------------------------
- */
+/* --- finding nodes by a name that a user has typed
+ * ------------------------------------------------ */
 
 enum meaning { MEANS_ID, MEANS_CONNECTED, MEANS_SUSPECT };
 
@@ -303,7 +305,8 @@ static void add_found(struct rdzv_found *ret, const struct job *job, const struc
 static void look(const struct rdzv *r, const struct principal *by, const char *name,
                  enum meaning how, struct rdzv_found *ret)
 {
-    struct job_tree *jobs = (struct job_tree *)(uintptr_t)&r->jobs; /* tree.h knows no const */
+    /* tree.h has no const variants */
+    struct job_tree *jobs = (struct job_tree *)(uintptr_t)&r->jobs;
     struct job *job;
     RB_FOREACH(job, job_tree, jobs)
     {
