@@ -1,9 +1,8 @@
-/* agent/preemption/aws.c: the instance metadata service of EC2, version 2: a token first, then
- * every few seconds whether the spot instance is to be interrupted, and whether it may be soon.
+/* agent/preemption/aws.c: polls the EC2 instance metadata service (version 2) for spot
+ * interruptions and rebalance recommendations, after fetching a token.
  *
- *   TOKEN --> ACTION --> REBALANCE --> (5 s) --> ACTION …
- *     ^__ 401 ___|___________|
- */
+ *   TOKEN --> ACTION --> REBALANCE --> (5 s) --> ACTION ...
+ *     ^__ 401 ___|___________| */
 #include <ctype.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -17,10 +16,10 @@
 #define DOCUMENT_PATH "/latest/dynamic/instance-identity/document"
 #define LIFE_PATH "/latest/meta-data/instance-life-cycle"
 
-/* EC2 warns two minutes ahead, never earlier. */
+/* EC2 gives notice two minutes ahead. */
 #define LEAD_MS 120000
 
-/* A token has 56 characters. */
+/* Maximum length of a token; tokens have 56 characters. */
 #define TOKEN_MAX 1023
 #define TOKEN_HEADER "X-aws-ec2-metadata-token: "
 _Static_assert(sizeof TOKEN_HEADER + TOKEN_MAX <= SOURCE_HEADER_MAX + 1, "a header holds it");
@@ -30,16 +29,16 @@ static const char *const paths[] = {
     [STEP_TOKEN] = TOKEN_PATH, [STEP_ACTION] = ACTION_PATH, [STEP_REBALANCE] = REBALANCE_PATH};
 
 struct aws {
-    enum aws_step step;  /* what is asked */
-    enum aws_step after; /* STEP_TOKEN: what it is for */
+    enum aws_step step;  /* request in progress */
+    enum aws_step after; /* STEP_TOKEN: request that needs the token */
     char token[TOKEN_MAX + 1];
-    bool is_fresh;   /* the token was got for this question */
-    bool went_wrong; /* something in this round */
+    bool is_fresh;   /* the token was fetched for this request */
+    bool went_wrong; /* a request of this round failed */
 };
 
 static void ask(struct source *s, enum aws_step step);
 
-/* The next question of the round, or its end. */
+/* Sends the next request of the round, or ends the round. */
 static void go_on(struct source *s)
 {
     struct aws *aws = s->own;
@@ -54,13 +53,13 @@ static void go_on(struct source *s)
     source_poll_after(&s->poll, s->wish->throughput->aws_ms);
 }
 
-/* After a question that was of no use. */
+/* Continues after a useless response. */
 static void go_on_after_failure(struct source *s)
 {
     struct aws *aws = s->own;
     aws->went_wrong = true;
     if (aws->step == STEP_ACTION) {
-        go_on(s); /* the other question may have better luck */
+        go_on(s); /* the other request may succeed */
     } else {
         source_poll_after(&s->poll, s->wish->throughput->aws_ms);
     }
@@ -102,12 +101,12 @@ static void take_action(struct source *s, const struct http_answer *answer)
     struct tfe_mono deadline = TFE_MONO_NEVER;
     bool is_sound = json_unpack(root, "{s:s,s:s}", "action", &action, "time", &time) == 0;
     if (is_sound) {
-        /* Hibernation begins at once. */
+        /* Hibernation starts at once. */
         const uint32_t lead_ms = strcmp(action, "hibernate") == 0 ? 0 : LEAD_MS;
         is_sound = source_deadline(answer, time, lead_ms, &deadline) == 0;
     }
     if (is_sound) {
-        /* The time of one action may move with every answer: only another action is news. */
+        /* Use the action as tag, because the time may change with each response. */
         source_tell(s, NOTICE_PREEMPT, action, deadline, false);
     }
     json_decref(root);
@@ -118,7 +117,7 @@ static void take_action(struct source *s, const struct http_answer *answer)
     }
 }
 
-/* A hint moves a whole job where a spare stands by: no page of somebody else's may be one. */
+/* Rejects pages of other services: a hint can move a whole job if there is a spare. */
 static void take_rebalance(struct source *s, const struct http_answer *answer)
 {
     json_t *root = json_loadb(answer->body, answer->body_n, 0, NULL);
@@ -162,7 +161,7 @@ static void head(const struct source *s, char ret[SOURCE_HEADER_MAX + 1])
     snprintf(ret, SOURCE_HEADER_MAX + 1, TOKEN_HEADER "%s", aws->token);
 }
 
-/* Without a token for that first. */
+/* Sends a request, preceded by a token request if there is no token. */
 static void ask(struct source *s, enum aws_step step)
 {
     struct aws *aws = s->own;
@@ -188,8 +187,7 @@ static void turn(struct source_poll *poll)
     ask(poll->source, STEP_ACTION);
 }
 
-/* --- what the machine is -----------------------------------------------------------------------
- */
+/* --- machine facts --- */
 
 static bool take_document(struct cloud_facts *facts, const struct http_answer *answer)
 {
@@ -204,7 +202,7 @@ static bool take_document(struct cloud_facts *facts, const struct http_answer *a
     return is_sound;
 }
 
-/* "spot", "on-demand", "scheduled", "capacity-block". */
+/* Parses "spot", "on-demand", "scheduled" or "capacity-block". */
 static bool take_life(struct cloud_facts *facts, const struct http_answer *answer)
 {
     facts->has_spot = islower((unsigned char)answer->body[0]) != 0;

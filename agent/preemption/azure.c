@@ -1,10 +1,9 @@
-/* agent/preemption/azure.c: Azure's scheduled events: once the machine's own name, then every
- * second the list of what is planned. An event can be acknowledged, which makes it happen at once;
- * that is done when nothing of ours runs here any more, and lets the cloud have the machine early.
- * One that names other machines too is not ours to begin.
+/* agent/preemption/azure.c: polls Azure's scheduled events every second, after reading the
+ * machine's name. Acknowledging an event makes it happen at once. The source does that when no
+ * trainer runs, so that the cloud gets the machine early, but never for an event that affects other
+ * machines too.
  *
- *   NAME --> EVENTS --> (1 s) --> EVENTS …      while drained: ACKNOWLEDGE, then EVENTS
- */
+ *   NAME --> EVENTS --> (1 s) --> EVENTS ...      while drained: ACKNOWLEDGE, then EVENTS */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +16,7 @@
 #define NAME_PATH "/metadata/instance?api-version=2021-02-01"
 #define EVENTS_PATH "/metadata/scheduledevents?api-version=2020-07-01"
 
-/* Further ahead than Azure looks; what is later is known again by then. */
+/* Upper bound of a deadline, longer than Azure's notice; later events are seen again. */
 #define LEAD_MS 3600000
 
 #define NAME_MAX_LENGTH 255
@@ -28,16 +27,16 @@ struct azure_event {
     enum tfe_notice kind;
     bool is_uncertain;
     struct tfe_mono deadline; /* as first seen */
-    bool is_listed;           /* in the last list */
-    bool is_scheduled;        /* has not begun: can be acknowledged */
-    bool is_shared;           /* names other machines too */
+    bool is_listed;           /* contained in the last list */
+    bool is_scheduled;        /* not started yet, so it can be acknowledged */
+    bool is_shared;           /* affects other machines too */
     bool is_acknowledged;
 };
 
 struct azure {
-    const char *asked; /* path */
+    const char *asked; /* path of the last request */
     char name[NAME_MAX_LENGTH + 1];
-    bool has_listed; /* the first list takes up to two minutes */
+    bool has_listed; /* the first list has arrived, which takes up to two minutes */
     bool is_drained;
     struct azure_event events[EVENTS_MAX];
     size_t n;
@@ -56,9 +55,9 @@ static void failed(struct source *s, const char *reason)
     }
 }
 
-/* --- the list --------------------------------------------------------------------------------- */
+/* --- list of events --- */
 
-/* What will happen, to one of our kinds. 0: nothing that matters. */
+/* Maps an event type to a kind of notice, or to 0 if it does not matter. */
 static enum tfe_notice kind_of(const char *type)
 {
     static const struct {
@@ -68,7 +67,7 @@ static enum tfe_notice kind_of(const char *type)
                  {"Terminate", NOTICE_PREEMPT},
                  {"Reboot", NOTICE_MAINTENANCE},
                  {"Redeploy", NOTICE_MAINTENANCE},
-                 /* It stands still for some seconds and lives on: a hint, no more. */
+                 /* The machine pauses for some seconds and continues, so this is only a hint. */
                  {"Freeze", NOTICE_REBALANCE}};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (strcmp(type, kinds[i].type) == 0) {
@@ -102,7 +101,7 @@ static struct azure_event *find(struct azure *azure, const char *id)
     return NULL;
 }
 
-/* Adds or keeps one event that names this machine. TFE_EINVAL: wrong types. */
+/* Adds or updates an event that affects this machine. Returns TFE_EINVAL for malformed JSON. */
 static int take_event(struct azure *azure, const struct http_answer *answer, json_t *event)
 {
     const char *id;
@@ -118,7 +117,7 @@ static int take_event(struct azure *azure, const struct http_answer *answer, jso
     if (not_before && !json_is_null(not_before) && !json_is_string(not_before)) {
         return TFE_EINVAL;
     }
-    const char *time = json_string_value(not_before); /* NULL or "": it has begun */
+    const char *time = json_string_value(not_before); /* NULL or "" if the event has started */
     const bool is_scheduled = strcmp(status, "Scheduled") == 0;
     const enum tfe_notice kind = kind_of(type);
     if (!names(resources, azure->name) || kind == 0 ||
@@ -127,13 +126,13 @@ static int take_event(struct azure *azure, const struct http_answer *answer, jso
     }
     struct azure_event *known = find(azure, id);
     if (!known) {
-        struct tfe_mono deadline = clock_mono(); /* without a time it has begun */
+        struct tfe_mono deadline = clock_mono(); /* without a time the event has started */
         if (time && time[0] && source_deadline(answer, time, LEAD_MS, &deadline)) {
             return TFE_EINVAL;
         }
         deadline = kind == NOTICE_REBALANCE ? TFE_MONO_NEVER : deadline;
         if (azure->n == EVENTS_MAX) {
-            return 0; /* nobody plans so much for one machine */
+            return 0; /* Azure never schedules that many events for one machine */
         }
         known = &azure->events[azure->n++];
         *known = (struct azure_event){
@@ -157,7 +156,7 @@ static void forget_unlisted(struct azure *azure)
     azure->n = kept;
 }
 
-/* Of several events of one kind the earliest. */
+/* Reports the earliest event of a kind. */
 static void say(struct source *s, enum tfe_notice kind)
 {
     const struct azure *azure = s->own;
@@ -178,12 +177,12 @@ static void say(struct source *s, enum tfe_notice kind)
 static void take_list(struct source *s, const struct http_answer *answer)
 {
     struct azure *azure = s->own;
-    static const char mark[] = "\xef\xbb\xbf"; /* byte order mark */
+    static const char mark[] = "\xef\xbb\xbf"; /* UTF-8 byte order mark */
     const bool has_mark = strncmp(answer->body, mark, 3) == 0;
     json_t *root =
         json_loadb(answer->body + (has_mark ? 3 : 0), answer->body_n - (has_mark ? 3 : 0), 0, NULL);
     const json_t *events = json_object_get(root, "Events");
-    /* No list, or null, is an empty one. */
+    /* A missing or null list is empty. */
     const bool is_none = (!events || json_is_null(events)) &&
                          json_is_integer(json_object_get(root, "DocumentIncarnation"));
     size_t i;
@@ -198,7 +197,7 @@ static void take_list(struct source *s, const struct http_answer *answer)
     }
     json_decref(root);
     if (rc) {
-        failed(s, "it is no list of events"); /* what is known stays as it is */
+        failed(s, "it is no list of events"); /* the known events stay as they are */
     } else {
         azure->has_listed = true;
         forget_unlisted(azure);
@@ -210,7 +209,7 @@ static void take_list(struct source *s, const struct http_answer *answer)
     say(s, NOTICE_REBALANCE);
 }
 
-/* --- questions -------------------------------------------------------------------------------- */
+/* --- requests --- */
 
 static void take_name(struct source *s, const struct http_answer *answer)
 {
@@ -259,8 +258,8 @@ static void take_acknowledged(struct source_poll *poll, const struct http_answer
     }
 }
 
-/* {"StartRequests":[{"EventId":"…"},…]} of all that wait for it; the caller frees it. NULL: none
- * does. */
+/* Returns {"StartRequests":[{"EventId":"..."},...]} for all events to acknowledge; the caller
+ * frees it. Returns NULL if there is none. */
 static char *write_acknowledgement(struct azure *azure)
 {
     json_t *requests = json_array();
@@ -303,23 +302,22 @@ static void drained(struct source *s, bool is_drained)
     ((struct azure *)s->own)->is_drained = is_drained;
 }
 
-/* --- what the machine is -----------------------------------------------------------------------
- */
+/* --- machine facts --- */
 
 static void head(const struct source *s, char ret[SOURCE_HEADER_MAX + 1])
 {
     snprintf(ret, SOURCE_HEADER_MAX + 1, HEADER);
 }
 
-/* The zone is a number within the region, and mostly there is none: "westeurope-2", as Kubernetes
- * names it, or "westeurope". */
+/* Reads the zone as Kubernetes names it: region and zone number ("westeurope-2"), or the region
+ * alone, because most machines have no zone. */
 static bool take_compute(struct cloud_facts *facts, const struct http_answer *answer)
 {
     json_t *root = json_loadb(answer->body, answer->body_n, 0, NULL);
     const char *region;
     const char *type;
     const char *zone = "";
-    const char *priority = NULL; /* "Spot", "Low", "Regular", or empty */
+    const char *priority = NULL; /* "Spot", "Low", "Regular" or empty */
     bool is_sound = json_unpack(root, "{s:{s:s,s:s,s?s,s?s}}", "compute", "location", &region,
                                 "vmSize", &type, "zone", &zone, "priority", &priority) == 0;
     if (is_sound) {

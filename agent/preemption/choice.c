@@ -1,4 +1,4 @@
-/* agent/preemption/choice.c: texts of options and environment to sources. */
+/* agent/preemption/choice.c: implementation of choice.h. */
 #include "agent/preemption/choice.h"
 
 #include <signal.h>
@@ -12,7 +12,7 @@ static const char *const clouds[] = {
     [FROM_AWS] = "aws", [FROM_GCE] = "gce", [FROM_AZURE] = "azure"};
 #define CLOUDS (sizeof clouds / sizeof clouds[0])
 
-/* Their address, the same in all three. */
+/* Address of the metadata service, the same in all three clouds. */
 #define METADATA_PLACE "http://169.254.169.254:80"
 
 static int refuse(struct tfe_reason *reason, const char *text, size_t n)
@@ -22,7 +22,7 @@ static int refuse(struct tfe_reason *reason, const char *text, size_t n)
     return TFE_EINVAL;
 }
 
-/* One element of the list. */
+/* Parses one element of the list. */
 static int take(struct notice_choice *c, const char *text, size_t n, struct tfe_reason *reason)
 {
     for (size_t i = 0; i < CLOUDS; i++) {

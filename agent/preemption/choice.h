@@ -1,6 +1,5 @@
-/* agent/preemption/choice.h: which sources of notices are watched, as --notice and its relatives
- * say.
- */
+/* agent/preemption/choice.h: selects the sources of termination notices (--notice
+ * and related options). */
 #ifndef TFE_AGENT_PREEMPTION_CHOICE_H
 #define TFE_AGENT_PREEMPTION_CHOICE_H
 
@@ -12,7 +11,7 @@
 #include "common/base/reason.h"
 
 #define NOTICE_PATH_MAX 1023
-/* "http://HOST:PORT", IPv6 in brackets. */
+/* Maximum length of "http://HOST:PORT", with IPv6 in brackets. */
 #define NOTICE_PLACE_MAX (TFE_HOST_MAX + 15)
 
 enum notice_from {
@@ -25,34 +24,36 @@ enum notice_from {
     FROM__COUNT
 };
 
-/* NEVER: not watched. ASKED: by name, or the firmware names it. AUTO: tried at a place that was
- * named, until an answer shows that it is another cloud's. */
+/* How a source is selected. ASKED: by name or by the firmware. AUTO: tried at the configured
+ * address until the response shows that it is another cloud's service. */
 enum notice_wanted { WANTED_NEVER, WANTED_AUTO, WANTED_ASKED };
 
 struct notice_choice {
     enum notice_wanted wanted[FROM__COUNT];
     char file[NOTICE_PATH_MAX + 1];
-    const char *command;              /* borrowed from the text */
-    int signo;                        /* FROM_SIGNAL */
-    char place[NOTICE_PLACE_MAX + 1]; /* of the clouds' services; empty: not named */
+    const char *command; /* borrowed from the parsed text */
+    int signo;           /* signal number for FROM_SIGNAL */
+    /* address of the clouds' metadata services, or "" if not configured */
+    char place[NOTICE_PLACE_MAX + 1];
 };
 
-/* The next three read the value of an option into a struct notice_choice.
+/* Parsers of option values; each stores into a struct notice_choice.
  *
- * "auto", "none", or a list of aws, gce, azure, auto, file:PATH, cmd:COMMAND; cmd: comes last and
- * takes the rest, with its commas. text must outlive the choice; signo and place stay as they are.
- * TFE_EINVAL: nothing changed, why says what is wrong. */
+ * Parses "auto", "none", or a list of aws, gce, azure, auto, file:PATH and cmd:COMMAND; cmd:
+ * must come last, because its command may contain commas. Keeps signo and place. text must
+ * outlive the choice. Returns TFE_EINVAL with reason and leaves *choice unchanged. */
 int notice_choice_parse(void *choice, const char *text, struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* A signal's name with or without SIG, of those that mean nothing else to the agent. TFE_EINVAL. */
+/* Parses a signal name with or without SIG; only signals that have no other meaning for the
+ * agent are allowed. Returns TFE_EINVAL. */
 int notice_choice_signal(void *choice, const char *text, struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* HOST[:PORT], perhaps with "http://" before and "/" behind it. TFE_EINVAL. */
+/* Parses HOST[:PORT] with optional "http://" and trailing "/". Returns TFE_EINVAL. */
 int notice_choice_place(void *choice, const char *text, struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* If no place was named: sets the link-local address that all clouds use. Of the clouds that are
- * wanted by AUTO, the one that sys ("/sys") names becomes ASKED, and the others NEVER: at their
- * address somebody else may answer. */
+/* Completes a choice without an address: sets the link-local address that all clouds use, and
+ * replaces AUTO by ASKED for the cloud that the firmware in sys ("/sys") names and by NEVER for
+ * the others, because another service may answer at that address. */
 void notice_choice_settle(struct notice_choice *choice, const char *sys);
 
 #endif

@@ -1,4 +1,5 @@
-/* agent/preemption/cloud.c: the marks by which the clouds' own documents tell their machines. */
+/* agent/preemption/cloud.c: firmware marks by which the clouds document how to
+ * detect their machines. */
 #include "agent/preemption/cloud.h"
 
 #include <fcntl.h>
@@ -7,7 +8,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-/* How a file's text begins; letters of either size. */
+/* Beginning of a file's text, compared without regard to case. */
 static const struct {
     enum notice_from cloud;
     const char *file;
@@ -17,7 +18,7 @@ static const struct {
     {FROM_AWS, "class/dmi/id/board_asset_tag", "i-"},
     {FROM_AWS, "hypervisor/uuid", "ec2"}, /* Xen */
     {FROM_GCE, "class/dmi/id/product_name", "Google"},
-    /* The vendor is that of every Hyper-V; the tag is Azure's alone. */
+    /* The vendor is that of every Hyper-V; the tag is specific to Azure. */
     {FROM_AZURE, "class/dmi/id/chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77"},
 };
 

@@ -1,4 +1,4 @@
-/* agent/preemption/cloud.h: in which cloud this machine is, as its firmware and hypervisor tell. */
+/* agent/preemption/cloud.h: detects the cloud of this machine from its firmware and hypervisor. */
 #ifndef TFE_AGENT_PREEMPTION_CLOUD_H
 #define TFE_AGENT_PREEMPTION_CLOUD_H
 
@@ -6,17 +6,17 @@
 
 #define CLOUD_TEXT_MAX 95
 
-/* What a cloud says of a machine; "": nothing. */
+/* A cloud's description of a machine; "" if unknown. */
 struct cloud_facts {
-    const char *cloud; /* as --notice names it */
+    const char *cloud; /* name of the cloud as in --notice */
     char zone[CLOUD_TEXT_MAX + 1];
-    char instance[CLOUD_TEXT_MAX + 1]; /* type */
+    char instance[CLOUD_TEXT_MAX + 1]; /* machine type */
     bool has_spot;
-    bool is_spot; /* it may be taken back */
+    bool is_spot; /* the machine can be preempted */
 };
 
-/* Reads what the kernel shows below sys ("/sys"): the cloud whose mark is there, of FROM_AWS,
- * FROM_GCE and FROM_AZURE; FROM__COUNT: none of them, or nothing is shown. */
+/* Detects the cloud from the files below sys ("/sys"). Returns FROM_AWS, FROM_GCE or FROM_AZURE,
+ * or FROM__COUNT if there is no known mark. */
 enum notice_from cloud_find(const char *sys);
 
 #endif

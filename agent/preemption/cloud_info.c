@@ -1,12 +1,12 @@
-/* agent/preemption/cloud_info.c: see cloud_info.h. */
+/* agent/preemption/cloud_info.c: implementation of cloud_info.h. */
 #include "agent/preemption/cloud_info.h"
 
 #include <string.h>
 
 #include "common/base/log.h"
 
-/* A service that is busy with a machine's start is asked again; then what it does not tell is left
- * out. */
+/* Attempts per query; a service may be busy while a machine starts. Afterwards
+ * the fact is omitted. */
 #define TRIES 4
 
 static void next(struct cloud_ask *ask)

@@ -1,25 +1,25 @@
-/* agent/preemption/cloud_info.h: what the cloud says of this machine: asked once, when its metadata
- * service has answered whoever watches for warnings, and in nobody's way. */
+/* agent/preemption/cloud_info.h: reads the description of this machine from the cloud's metadata
+ * service, once, after the source of notices has found the service. */
 #ifndef TFE_AGENT_PREEMPTION_CLOUD_INFO_H
 #define TFE_AGENT_PREEMPTION_CLOUD_INFO_H
 
 #include "agent/preemption/source.h"
 
-/* Questions of one cloud, one after the other. */
+/* Queries of one cloud, sent one after the other. */
 struct cloud_ask {
-    struct source_poll poll; /* first: a poll is its ask */
+    struct source_poll poll; /* must be first: a poll is cast to its cloud_ask */
     void (*on_told)(void *ctx, const struct cloud_facts *facts);
     void *ctx;
-    const struct source_fact *at; /* NULL: none, or not any more */
-    unsigned failures;            /* of this question */
+    const struct source_fact *at; /* current query, or NULL if none is left */
+    unsigned failures;            /* failures of the current query */
     struct cloud_facts facts;
 };
 
-/* Asks what s has questions for, which works. on_told comes once, from the loop, with what is known
- * then; what is not told stays "". */
+/* Starts the queries of a working source. on_told is called once from the event loop with the
+ * available facts; unavailable ones stay "". */
 void cloud_ask_start(struct cloud_ask *ask, struct source *s,
                      void (*on_told)(void *ctx, const struct cloud_facts *facts), void *ctx);
-/* Zeroed, or stopped before, is allowed. */
+/* Stops the queries. Accepts a zeroed or stopped struct. */
 void cloud_ask_stop(struct cloud_ask *ask);
 
 #endif

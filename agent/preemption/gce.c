@@ -1,5 +1,5 @@
-/* agent/preemption/gce.c: Google's metadata server: two questions that it answers when something
- * changes, or after five minutes. */
+/* agent/preemption/gce.c: long polls of Google's metadata server for preemption and maintenance;
+ * it responds when a value changes, or after five minutes. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -7,14 +7,15 @@
 #include "agent/preemption/source.h"
 #include "common/base/clock.h"
 
-/* How long a machine lives on: a preempted one 30 s or less, one whose host is maintained and that
- * cannot move a minute (with an accelerator an hour, but that is said nowhere in the answer). */
+/* Time until a machine stops: at most 30 s after a preemption, 60 s before host
+ * maintenance of a machine that cannot migrate. (With an accelerator it is an hour, but
+ * the response does not say so.) */
 #define PREEMPTED_MS 30000
 #define TERMINATED_MS 60000
-/* Of a preemption that was there when we looked nobody knows how much of its time is over. */
+/* Remaining time assumed for a preemption whose start was not observed. */
 #define PREEMPTED_LATE_MS 15000
 
-/* More than the service waits by itself. */
+/* Added to the service's own timeout. */
 #define PATIENCE_MS 15000
 
 #define ETAG_MAX 63
@@ -22,10 +23,10 @@
 #define HEADER "Metadata-Flavor: Google"
 
 struct gce_question {
-    struct source_poll poll; /* first: a poll is its question */
+    struct source_poll poll; /* must be first: a poll is cast to its gce_question */
     const char *name;
     void (*take)(struct source *s, const char *value, bool is_change);
-    bool waits; /* for a change: the value now is known */
+    bool waits; /* long poll: wait for a change of the known value */
     char etag[ETAG_MAX + 1];
     char path[256];
 };
@@ -45,10 +46,10 @@ static void take_preempted(struct source *s, const char *value, bool is_change)
     }
 }
 
-/* A machine that is moved while it runs stands still for less than a second: a hint, no more. */
+/* Live migration pauses a machine for less than a second, so it is only a hint. */
 static void take_maintenance(struct source *s, const char *value, bool is_change)
 {
-    (void)is_change; /* a minute is a guess as it is */
+    (void)is_change; /* 60 s is an estimate in either case */
     if (strncmp(value, "TERMINATE", 9) == 0) {
         source_tell(s, NOTICE_MAINTENANCE, value, tfe_mono_add(clock_mono(), TERMINATED_MS), false);
     } else {
@@ -73,7 +74,7 @@ static bool is_value(const struct gce_question *q, const char *body)
 static void failed(struct gce_question *q, const char *reason)
 {
     struct source *s = q->poll.source;
-    q->waits = false; /* what changed meanwhile was not heard */
+    q->waits = false; /* a change may have been missed */
     if (source_failed(s, q->path, reason)) {
         source_poll_after(&q->poll, s->wish->throughput->gce_ms);
     }
@@ -85,7 +86,7 @@ static void take(struct source_poll *poll, const struct http_answer *answer, con
     struct source *s = poll->source;
     char value[64];
     if (!answer) {
-        q->waits = false; /* what changed meanwhile was not heard */
+        q->waits = false; /* a change may have been missed */
         source_unanswered(s, q->path, error);
         source_poll_after(poll, s->wish->throughput->gce_ms);
         return;
@@ -106,12 +107,12 @@ static void take(struct source_poll *poll, const struct http_answer *answer, con
     q->waits = true;
     source_works(s);
     q->take(s, value, is_change);
-    /* A server that does not wait is not stormed. */
+    /* A minimum interval protects a server that does not wait. */
     source_poll_after(poll, s->wish->throughput->gce_ms);
 }
 
-/* The value now; then, from its etag on, the next change, so that none falls between two questions.
- */
+/* Requests the current value first, then its next change from the etag on, so that no change is
+ * missed in between. */
 static void turn(struct source_poll *poll)
 {
     static const char *const headers[] = {HEADER, NULL};
@@ -145,15 +146,14 @@ static void stop(struct source *s)
     source_poll_stop(&gce->questions[1].poll);
 }
 
-/* --- what the machine is -----------------------------------------------------------------------
- */
+/* --- machine facts --- */
 
 static void head(const struct source *s, char ret[SOURCE_HEADER_MAX + 1])
 {
     snprintf(ret, SOURCE_HEADER_MAX + 1, HEADER);
 }
 
-/* The last part of "projects/123/zones/us-central1-a". */
+/* Reads the last part of "projects/123/zones/us-central1-a". */
 static bool take_name(char ret[CLOUD_TEXT_MAX + 1], const struct http_answer *answer)
 {
     const char *slash = strrchr(answer->body, '/');
@@ -171,7 +171,7 @@ static bool take_type(struct cloud_facts *facts, const struct http_answer *answe
     return take_name(facts->instance, answer);
 }
 
-/* A spot machine is a preemptible one here. */
+/* A spot machine is reported as preemptible. */
 static bool take_preemptible(struct cloud_facts *facts, const struct http_answer *answer)
 {
     facts->is_spot = strncasecmp(answer->body, "TRUE", 4) == 0;

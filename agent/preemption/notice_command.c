@@ -1,8 +1,8 @@
-/* agent/preemption/notice_command.c: a command of the user's, run every few seconds; its exit 0 is
- * the warning, what it prints may be the seconds that are left.
+/* agent/preemption/notice_command.c: runs a user's command every few seconds. Exit status 0 is
+ * a notice; its output may be the number of seconds left.
  *
- * It runs in a process group of its own and is killed with it, whether it ends or takes too long.
- */
+ * The command runs in its own process group, which is killed when the command ends or
+ * exceeds its timeout. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -19,26 +19,26 @@
 #include "common/base/heap.h"
 #include "common/base/timer.h"
 
-/* A number of seconds and some blanks; the rest is not read. */
+/* Fits a number of seconds and some blanks; further output is discarded. */
 #define SAYS_MAX 64
 
 extern char **environ;
 
 struct command_source {
-    struct event *ended; /* on the process's descriptor */
+    struct event *ended; /* event on pid_fd */
     char **env;
-    pid_t pid; /* 0: none runs */
+    pid_t pid; /* 0 if no command runs */
     int pid_fd;
-    int out;             /* what it prints */
-    struct event *heard; /* on that */
+    int out;             /* read end of the command's stdout */
+    struct event *heard; /* event on out */
     char says[SAYS_MAX + 1];
     size_t says_n;
     bool is_late;
-    pid_t group;     /* of the last one */
-    bool has_strays; /* of which something may still have to be reaped */
+    pid_t group;     /* process group of the last command */
+    bool has_strays; /* processes of the last group may be unreaped */
 };
 
-/* Everything TFE_ is the agent's own business, a token perhaps. */
+/* Copies the environment without TFE_ variables and options, which may contain a token. */
 static char **make_environment(const struct option_table *options)
 {
     size_t n = 0;
@@ -58,7 +58,7 @@ static char **make_environment(const struct option_table *options)
     return env;
 }
 
-/* --- the end of a run ------------------------------------------------------------------------- */
+/* --- end of a run --- */
 
 static void reap_strays(struct command_source *own)
 {
@@ -69,12 +69,12 @@ static void reap_strays(struct command_source *own)
     own->has_strays = pid == 0;
 }
 
-/* Kills what is left of it and returns its wait status, -1 if there is none yet, or somebody else
- * reaped it. */
+/* Kills the command and its group. Returns the wait status, or -1 if it is not available yet or
+ * another caller has reaped the process. */
 static int end(struct command_source *own)
 {
     int status = -1;
-    kill(-own->pid, SIGKILL); /* the group lives on at least in its unreaped leader */
+    kill(-own->pid, SIGKILL); /* the group exists at least until its leader is reaped */
     kill(own->pid, SIGKILL);
     if (waitpid(own->pid, &status, WNOHANG) != own->pid) {
         status = -1;
@@ -108,17 +108,17 @@ static void judge(struct source *s, int status)
     } else {
         const bool is_number = source_seconds(own->says, &deadline);
         source_works(s);
-        /* The number may count down with every run: the first one is the deadline. */
+        /* The first number sets the deadline; later ones may count down. */
         source_tell(s, NOTICE_PREEMPT, "", is_number ? deadline : source_grace(s), !is_number);
     }
 }
 
-/* Keeps the beginning of what it prints and reads the rest, so that it never waits for us. */
+/* Stores the beginning of the output and discards the rest, so that the command never blocks. */
 static void hear(evutil_socket_t fd, short what, void *ctx)
 {
     struct command_source *own = ctx;
     char rest[4096];
-    for (int i = 0; i < 16; i++) { /* a turn of the loop must end */
+    for (int i = 0; i < 16; i++) { /* limits the time in the event loop */
         const size_t room = SAYS_MAX - own->says_n;
         const ssize_t n = room > 0 ? read(own->out, own->says + own->says_n, room)
                                    : read(own->out, rest, sizeof rest);
@@ -152,7 +152,7 @@ static void on_ended(evutil_socket_t fd, short what, void *ctx)
     finish(s);
 }
 
-/* --- a run ------------------------------------------------------------------------------------ */
+/* --- start of a run --- */
 
 static void become_command(const struct source *s, int out)
 {
@@ -165,7 +165,7 @@ static void become_command(const struct source *s, int out)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     signal(SIGPIPE, SIG_DFL);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    /* Not all that libraries open is closed by execve. */
+    /* Libraries may have opened descriptors without close-on-exec. */
     syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
     if (null >= 0 && dup2(null, 0) == 0 && dup2(out, 1) == 1 && dup2(null, 2) == 2) {
         execve("/bin/sh", (char *const *)(uintptr_t)argv, own->env);
@@ -180,7 +180,7 @@ static bool run(struct source *s)
     if (pipe2(ends, O_CLOEXEC)) {
         return false;
     }
-    fcntl(ends[0], F_SETFL, O_NONBLOCK); /* the command's end waits, as it expects */
+    fcntl(ends[0], F_SETFL, O_NONBLOCK); /* the command's end stays blocking */
     own->says_n = 0;
     own->says[0] = '\0';
     own->pid = fork();
@@ -194,7 +194,7 @@ static bool run(struct source *s)
         close(ends[0]);
         return false;
     }
-    setpgid(own->pid, own->pid); /* whichever of the two comes first */
+    setpgid(own->pid, own->pid); /* called in parent and child, because either may run first */
     own->pid_fd = (int)syscall(SYS_pidfd_open, own->pid, 0);
     own->ended = own->pid_fd < 0 ? NULL : event_new(s->base, own->pid_fd, EV_READ, on_ended, s);
     own->heard = event_new(s->base, own->out, EV_READ | EV_PERSIST, hear, own);

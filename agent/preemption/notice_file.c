@@ -1,5 +1,5 @@
-/* agent/preemption/notice_file.c: a path whose being there is the warning; it may hold the seconds
- * that are left. */
+/* agent/preemption/notice_file.c: polls a path whose existence is a notice; the file may contain
+ * the number of seconds left. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -8,10 +8,10 @@
 
 #include "agent/preemption/source.h"
 
-/* A number of seconds and some blanks. */
+/* Fits a number of seconds and some blanks. */
 #define HOLDS_MAX 32
 
-/* What it holds, cut. "": nothing, or it cannot be read; a pipe or a folder holds nothing. */
+/* Reads the beginning of the file; "" if it is empty or unreadable, or a pipe or directory. */
 static void read_file(const char *path, char ret[HOLDS_MAX + 1])
 {
     ssize_t n = -1;
@@ -47,7 +47,7 @@ static void look(struct source *s, const char *path)
     } else {
         source_works(s);
     }
-    /* Another number is another deadline. */
+    /* A different number sets a new deadline. */
     source_tell(s, NOTICE_PREEMPT, is_number ? text : "", deadline, !is_number);
 }
 

@@ -1,6 +1,6 @@
-/* agent/preemption/notice_signal.c: a signal that a scheduler sends some time before it ends the
- * job, as Slurm does. SIGTERM and SIGINT are not among them: they end the agent too, and are the
- * core's; so does SIGHUP unless it is the one that was chosen. */
+/* agent/preemption/notice_signal.c: handles a signal that a scheduler such as Slurm sends before
+ * it ends the job. SIGTERM and SIGINT end the agent and are handled by the core, as is SIGHUP
+ * unless it is selected here. */
 #include <signal.h>
 #include <stdio.h>
 
@@ -18,7 +18,7 @@ static void on_signal(evutil_socket_t signo, short what, void *ctx)
     struct source *s = ctx;
     struct signal_source *own = s->own;
     char tag[32];
-    /* Each one is a warning of its own, with a new deadline. */
+    /* Each signal is a separate notice with a new deadline. */
     snprintf(tag, sizeof tag, "%d, number %u", (int)signo, (unsigned)++own->n);
     source_tell(s, NOTICE_SIGNAL, tag, source_grace(s), false);
 }

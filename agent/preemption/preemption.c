@@ -1,5 +1,5 @@
-/* agent/preemption/preemption.c: starts the wanted sources, and tells the most pressing warning of
- * each kind. */
+/* agent/preemption/preemption.c: starts the selected sources and reports the most urgent
+ * notice of each kind. */
 #include "agent/preemption/preemption.h"
 
 #include <stdlib.h>
@@ -35,17 +35,18 @@ struct notices {
     struct notice_wish wish;
     notice_fn *on_notice;
     void *ctx;
-    struct http *http; /* where a cloud is watched */
+    struct http *http; /* NULL if no cloud is watched */
     struct event *quiet;
     bool is_running;
     bool is_drained;
     bool silence_told;
-    struct cloud_ask cloud; /* of the first one that works */
+    struct cloud_ask cloud; /* queries to the first cloud that responds */
     struct source sources[FROM__COUNT];
-    struct source_word told[SOURCE_KINDS]; /* its tag is the source's name */
+    /* reported notices by kind; the tag is the name of the source */
+    struct source_word told[SOURCE_KINDS];
 };
 
-/* --- what the sources say, together ----------------------------------------------------------- */
+/* --- combined notices --- */
 
 static void look(struct notices *all);
 
@@ -65,7 +66,7 @@ static void tell(struct notices *all, enum tfe_notice kind, const struct source_
     all->on_notice(all->ctx, &notice, told->tag);
 }
 
-/* Of several warnings of one kind the earliest deadline counts. */
+/* Reports the notice of a kind with the earliest deadline of all sources. */
 static void weigh(struct notices *all, enum tfe_notice kind)
 {
     const struct source_word *told = &all->told[kind];
@@ -90,8 +91,7 @@ static void weigh(struct notices *all, enum tfe_notice kind)
     }
 }
 
-/* --- what this machine is ----------------------------------------------------------------------
- */
+/* --- machine facts --- */
 
 static void on_cloud(void *ctx, const struct cloud_facts *facts)
 {
@@ -106,7 +106,7 @@ static void found(struct notices *all, struct source *s)
     }
 }
 
-/* --- drained ---------------------------------------------------------------------------------- */
+/* --- drained state --- */
 
 static bool is_warned(const struct notices *all)
 {
@@ -136,7 +136,7 @@ static void on_quiet(evutil_socket_t fd, short what, void *ctx)
     set_drained(ctx, true);
 }
 
-/* Something has begun, ended, or been warned of. */
+/* Updates the drained state after a change of trainers or notices. */
 static void look(struct notices *all)
 {
     if (all->is_running || !is_warned(all)) {
@@ -153,7 +153,7 @@ void notices_set_running(struct notices *all, bool is_running)
     look(all);
 }
 
-/* --- their life ------------------------------------------------------------------------------- */
+/* --- creation and destruction --- */
 
 static void start(struct notices *all, struct event_base *base, enum notice_from from)
 {

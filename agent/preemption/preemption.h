@@ -1,5 +1,4 @@
-/* agent/preemption/preemption.h: warnings that this machine will go away, from wherever they come,
- * in one form. */
+/* agent/preemption/preemption.h: collects termination notices for this machine from all sources. */
 #ifndef TFE_AGENT_PREEMPTION_PREEMPTION_H
 #define TFE_AGENT_PREEMPTION_PREEMPTION_H
 
@@ -11,50 +10,52 @@ struct cloud_facts;
 struct event_base;
 struct notices;
 
-/* Times between two questions, and how long an answer may take. */
+/* Polling intervals and timeouts. */
 struct notice_pace {
     uint32_t aws_ms;
-    uint32_t gce_ms; /* at least this between two long polls */
+    uint32_t gce_ms; /* minimum time between two long polls */
     uint32_t gce_wait_s;
     uint32_t azure_ms;
-    uint32_t azure_first_ms; /* the first list of events may take this long */
+    uint32_t azure_first_ms; /* timeout of the first list of events, which can take two minutes */
     uint32_t file_ms;
     uint32_t command_ms;
     uint32_t command_within_ms;
-    uint32_t auto_ms; /* the first answer of a service that may not be there */
+    uint32_t auto_ms; /* timeout of the first response of a service that may not exist */
     uint32_t answer_ms;
-    uint32_t facts_ms; /* after a failure: what the machine is, and a service that is not found */
-    /* A node under a warning in which nothing has run for so long is drained: an epoch that was
-     * being put together when the warning came has begun by then. */
+    uint32_t facts_ms; /* retry interval for machine facts and for a service that was not found */
+    /* A node with an active notice is drained after no trainer has run for this long. An epoch
+     * that was being prepared when the notice came has started by then. */
     uint32_t quiet_ms;
 };
 
-/* As the clouds' pages ask for. */
+/* Values that the clouds' documentation recommends. */
 extern const struct notice_pace notice_pace_default;
 
-/* Borrowed for the life of the sources. */
+/* Options of the sources. Pointers are borrowed for their lifetime. */
 struct notice_wish {
     const struct notice_choice *choice;
     const struct notice_pace *throughput;
-    const struct option_table *options; /* variables that no command of ours inherits */
-    uint32_t grace_ms;                  /* deadline of a warning that names none: --preempt-grace */
-    /* Once at most: what the first cloud that is found says of this machine. NULL: none is asked.
-     */
+    /* environment variables of these options are hidden from the command */
+    const struct option_table *options;
+    uint32_t grace_ms; /* deadline of a notice that names none (--preempt-grace) */
+    /* Called at most once with the facts of the first cloud that is found; NULL
+     * to skip the queries. */
     void (*on_cloud)(void *ctx, const struct cloud_facts *facts);
 };
 
-/* The most pressing warning of its kind has changed; from is the source's name. The core weighs the
- * kinds. Comes from the loop, never from a call into this room. */
+/* Reports that the most urgent notice of a kind has changed; from is the name of its source. The
+ * core ranks the kinds. Called from the event loop only. */
 typedef void notice_fn(void *ctx, const struct agent_notice *notice, const char *from);
 
-/* Starts watching; asking whether a service is there delays nothing. Failures of a source are
- * logged and do no more harm. */
+/* Starts the selected sources without waiting for their services. Failures of a source are
+ * logged and have no other effect. */
 struct notices *notices_new(struct event_base *base, const struct notice_wish *wish,
                             notice_fn *on_notice, void *ctx);
 void notices_free(struct notices *notices);
 
-/* Whether trainers run here. Once none does while a warning that is more than a hint is in force,
- * the node has been drained, and a cloud that waits for that is told. At first none runs. */
+/* Tells the sources whether trainers run; initially none do. Once none runs while a notice
+ * stronger than a hint is active, the node is drained, and a cloud that supports it receives
+ * an acknowledgement. */
 void notices_set_running(struct notices *notices, bool is_running);
 
 #endif

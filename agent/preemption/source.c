@@ -1,4 +1,4 @@
-/* agent/preemption/source.c: complaints, questions and deadlines of all sources. */
+/* agent/preemption/source.c: error reports, requests and deadlines of all sources. */
 #include "agent/preemption/source.h"
 
 #include <stdio.h>
@@ -11,13 +11,13 @@
 #include "common/base/log.h"
 #include "common/base/timer.h"
 
-/* A service that comes and goes is complained about this often. */
+/* Minimum interval of warnings about an unstable service. */
 #define SAY_EVERY_MS 600000
 
-/* Of an answer; the longest that is asked for, a list of scheduled events, has some kilobytes. */
+/* Maximum size of a response; the longest one, a list of scheduled events, has some kilobytes. */
 #define ANSWER_MAX 65536
 
-/* Seconds that a file or command may name: a day. */
+/* Maximum number of seconds that a file or command may give: one day. */
 #define SECONDS_MAX 86400
 
 void source_works(struct source *s)
@@ -77,7 +77,7 @@ void source_unanswered(struct source *s, const char *what, const char *reason)
         "asked again and again");
 }
 
-/* --- what a source says ---------------------------------------------------------------------- */
+/* --- notices of one source --- */
 
 void source_tell(struct source *s, enum tfe_notice kind, const char *tag, struct tfe_mono deadline,
                  bool is_uncertain)
@@ -108,7 +108,7 @@ void source_quiet(struct source *s, enum tfe_notice kind)
     }
 }
 
-/* --- turns and questions ---------------------------------------------------------------------- */
+/* --- polls and requests --- */
 
 static void on_timer(evutil_socket_t fd, short what, void *ctx)
 {
@@ -183,7 +183,7 @@ void source_ask(struct source_poll *poll, const char *path, const struct http_qu
     }
 }
 
-/* --- deadlines -------------------------------------------------------------------------------- */
+/* --- deadlines --- */
 
 struct tfe_mono source_grace(const struct source *s)
 {
@@ -196,7 +196,7 @@ static bool read_time(const char *text, struct tfe_wall *ret)
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
         struct tm parts = {0};
         const char *end = strptime(text, formats[i], &parts);
-        /* A fraction, then the zone, which is always UTC: "Z" or " GMT". */
+        /* Skip a fraction; the zone is always UTC: "Z" or " GMT". */
         if (end && *end == '.') {
             end += 1 + strspn(end + 1, "0123456789");
         }

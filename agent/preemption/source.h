@@ -1,4 +1,5 @@
-/* agent/preemption/source.h: what the sources of notices share. Private to agent/preemption. */
+/* agent/preemption/source.h: interface and helpers of the sources of notices. Private
+ * to agent/preemption. */
 #ifndef TFE_AGENT_PREEMPTION_SOURCE_H
 #define TFE_AGENT_PREEMPTION_SOURCE_H
 
@@ -8,55 +9,57 @@
 #include "agent/preemption/preemption.h"
 #include "common/channel/http_client.h"
 
-/* An event's id (Azure: a UUID), an action, what a file holds. */
+/* Maximum length of an event id (Azure: a UUID), an action or a file's content. */
 #define SOURCE_TAG_MAX 63
 
-/* Warnings of these kinds; the numbers begin at 1. */
+/* Size of arrays indexed by kind; kinds start at 1. */
 #define SOURCE_KINDS (NOTICE_OPERATOR + 1)
 
-/* "X-aws-ec2-metadata-token: " and a token. */
+/* Fits "X-aws-ec2-metadata-token: " and a token. */
 #define SOURCE_HEADER_MAX 1087
 
 struct source;
 struct source_poll;
 
-/* Of a question to a cloud's service; as an http_fn. */
+/* Receives the response of a cloud's service, like http_fn. */
 typedef void source_take_fn(struct source_poll *poll, const struct http_answer *answer,
                             const char *error);
 
-/* What a source does again and again: its turn comes at once, and then whenever that is asked for.
- */
+/* A repeated activity of a source. The first turn runs at once, each further one
+ * when it is scheduled. */
 struct source_poll {
     struct source *source;
     void (*turn)(struct source_poll *poll);
     source_take_fn *take;
     struct event *timer;
-    struct http_ask *ask; /* under way */
+    struct http_ask *ask; /* request in progress, or NULL */
 };
 
-/* A question for people: what kind of machine this is. */
+/* A query for one fact about the machine. */
 struct source_fact {
     const char *path; /* NULL ends the list */
-    /* Reads a 200. False: it makes no sense, and nothing has changed. */
+    /* Reads a response with status 200. Returns false and changes nothing if it is malformed. */
     bool (*take)(struct cloud_facts *facts, const struct http_answer *answer);
 };
 
 struct source_ops {
     const char *name;
-    size_t size;                                        /* of own, which begins as zeros; or 0 */
-    void (*turn)(struct source_poll *poll);             /* of the source's poll; NULL: has none */
-    void (*start)(struct source *s);                    /* NULL */
-    void (*stop)(struct source *s);                     /* NULL; also twice */
-    void (*drained)(struct source *s, bool is_drained); /* NULL: nobody is told */
-    const struct source_fact *facts;                    /* clouds */
-    void (*head)(const struct source *s,
-                 char ret[SOURCE_HEADER_MAX + 1]); /* clouds: what each question carries */
+    size_t size;                            /* size of the zero-initialised private data, or 0 */
+    void (*turn)(struct source_poll *poll); /* turn of the source's poll, or NULL if it has none */
+    void (*start)(struct source *s);        /* NULL if not needed */
+    void (*stop)(struct source *s);         /* NULL if not needed; may be called twice */
+    /* receives changes of the drained state; NULL if not needed */
+    void (*drained)(struct source *s, bool is_drained);
+    const struct source_fact *facts; /* queries about the machine; clouds only */
+    void (*head)(
+        const struct source *s,
+        char ret[SOURCE_HEADER_MAX + 1]); /* writes the header of every request; clouds only */
 };
 
 extern const struct source_ops source_aws, source_gce, source_azure, source_file, source_command,
     source_signal;
 
-/* What a source says of one kind. */
+/* Current notice of one kind from one source. */
 struct source_word {
     bool is_said;
     bool is_uncertain;
@@ -66,41 +69,41 @@ struct source_word {
 
 struct source {
     struct notices *all;
-    /* It says something else of this kind than before. */
+    /* Called when the notice of a kind has changed. */
     void (*weigh)(struct notices *all, enum tfe_notice kind);
-    /* Its service works; comes again and again. */
+    /* Called each time the service has responded properly. */
     void (*found)(struct notices *all, struct source *s);
     struct event_base *base;
     const struct notice_wish *wish;
     const struct source_ops *ops;
-    struct http *http; /* clouds */
-    const char *place; /* clouds: where the service is */
+    struct http *http; /* clouds only */
+    const char *place; /* address of the service; clouds only */
     struct source_poll poll;
     void *own;
-    bool is_found;  /* it has answered once, was asked for by name, or the firmware names it */
-    bool is_silent; /* not found, and a question had no answer: asked again at a slower pace */
+    bool is_found;  /* the service has responded once, or was selected by name or by the firmware */
+    bool is_silent; /* not found and a request timed out; polled at a longer interval */
     bool is_over;
     bool in_trouble;
-    bool *silence_told;       /* of all sources: one warning for those that are not found */
-    struct tfe_mono say_next; /* no complaint before */
+    bool *silence_told; /* shared by all sources: one warning for all services that are not found */
+    struct tfe_mono say_next; /* earliest time of the next warning */
     struct source_word words[SOURCE_KINDS];
 };
 
-/* A warning is there. The tag says which: while it stays the same, nothing changes, whatever the
- * deadline (which may be a service's idea of "in two minutes"). */
+/* Sets the notice of a kind. While the tag stays the same nothing changes, even if the deadline
+ * does, because a service may compute the deadline anew for each response. */
 void source_tell(struct source *s, enum tfe_notice kind, const char *tag, struct tfe_mono deadline,
                  bool is_uncertain);
-/* There is none of this kind, or not any more. */
+/* Withdraws the notice of a kind, if there is one. */
 void source_quiet(struct source *s, enum tfe_notice kind);
 
-/* The answer to a question was of no use; what names the question, why says how. Logged once until
- * the source works again. False: it is not found, and this is not its service: it must not go on.
- */
+/* Handles a useless response; what names the request. Logged once until the source works
+ * again. Returns false if the service was not found and turns out to be another one, so that
+ * the source must stop. */
 bool source_failed(struct source *s, const char *what, const char *reason);
-/* A question had no answer: the service may be slow, or out of reach for now. Logged once, with
- * what to look at in a container; the source goes on, whether it is found or not. */
+/* Handles a missing response: the service may be slow or unreachable. Logged once, with a hint
+ * for containers; the source continues in any case. */
 void source_unanswered(struct source *s, const char *what, const char *reason);
-/* One was. */
+/* Handles a proper response. */
 void source_works(struct source *s);
 
 void source_start(struct source *s);
@@ -109,28 +112,29 @@ void source_stop(struct source *s);
 void source_poll_start(struct source_poll *poll, struct source *s,
                        void (*turn)(struct source_poll *poll));
 void source_poll_stop(struct source_poll *poll);
-/* The next turn is in so many ms; later for a source that is silent. */
+/* Schedules the next turn; later if the source is silent. */
 void source_poll_after(struct source_poll *poll, uint32_t ms);
 
-/* Asks the cloud's service for a path, with its query. Of the question url and most are not looked
- * at, and within_ms 0 is what its source has patience for. take is called from here if it cannot
- * even be asked. */
+/* Requests a path with its query from the cloud's service. The fields url and most of the
+ * question are ignored, and within_ms 0 selects the source's timeout. Calls take directly if the
+ * request cannot be sent. */
 void source_ask(struct source_poll *poll, const char *path, const struct http_question *question,
                 source_take_fn *take);
 
-/* Deadline of a warning that names none. */
+/* Returns the deadline of a notice that names none. */
 struct tfe_mono source_grace(const struct source *s);
-/* The service's time ("2026-01-02T03:04:05Z" or "Fri, 02 Jan 2026 03:04:05 GMT") on our steady
- * clock, between now and most_ms. It is compared with the service's own clock where the answer has
- * a Date: ours may be wrong, and jumps. TFE_EINVAL: it is no time. */
+/* Converts a time of the service ("2026-01-02T03:04:05Z" or "Fri, 02 Jan 2026 03:04:05 GMT") to
+ * the monotonic clock, between now and most_ms from now. Uses the response's Date header as the
+ * current time if there is one, because the local wall clock may be wrong. Returns TFE_EINVAL
+ * for a malformed time. */
 int source_deadline(const struct http_answer *answer, const char *text, uint32_t most_ms,
                     struct tfe_mono *ret) TFE_MUST_CHECK;
 
-/* Copies n bytes of a name that a cloud tells, if it is one: printable, without blanks, not empty,
- * not too long. */
+/* Copies n bytes of a name from a cloud. Returns false if it is empty, too long, or contains
+ * blanks or unprintable characters. */
 bool source_text(char ret[CLOUD_TEXT_MAX + 1], const char *text, size_t n);
 
-/* A whole number of seconds, blanks around it, and nothing else. False: it is none. */
+/* Parses a whole number of seconds surrounded by blanks. Returns false for other text. */
 bool source_seconds(const char *text, struct tfe_mono *ret_deadline);
 
 #endif

@@ -1,4 +1,4 @@
-/* agent/preemption/warnings.c: see warnings.h. */
+/* agent/preemption/warnings.c: implementation of warnings.h. */
 #include "agent/preemption/warnings.h"
 
 #include <event2/event.h>
@@ -10,8 +10,8 @@
 #include "common/base/heap.h"
 #include "common/base/timer.h"
 
-/* Beside the agents of jobs here, of which each asks every second: Azure answers five questions a
- * second, whoever they are from. */
+/* Longer interval, because Azure answers only five requests per second from all processes of a
+ * machine, and each job's agent polls every second. */
 #define AZURE_MS 5000
 
 struct warnings {
@@ -20,7 +20,7 @@ struct warnings {
     struct notice_pace throughput;
     struct notices *notices;
     struct standing all;
-    struct event *over; /* one that has not come true stands no longer */
+    struct event *over; /* timer for the next expiry of a notice */
     bool is_up;
 };
 
@@ -73,7 +73,7 @@ struct warnings *warnings_new(const struct warnings_wish *wish)
                                        .grace_ms = wish->grace_ms,
                                        .on_cloud = on_cloud};
     w->notices = notices_new(wish->base, &notice, on_notice, w);
-    notices_set_running(w->notices, true); /* no cloud is told that all has ended here */
+    notices_set_running(w->notices, true); /* prevents acknowledgements to the cloud */
     return w;
 }
 

@@ -1,6 +1,6 @@
-/* agent/preemption/warnings.h: what a node of the pool hears of its machine for all of its life:
- * what the cloud says that it is, and the warnings that it will go. An agent of a job below it
- * watches by itself. */
+/* agent/preemption/warnings.h: forwards machine facts and termination notices of a pool
+ * node to the server for the node's whole lifetime. The agents of its jobs watch for
+ * notices by themselves. */
 #ifndef TFE_AGENT_PREEMPTION_WARNINGS_H
 #define TFE_AGENT_PREEMPTION_WARNINGS_H
 
@@ -13,27 +13,27 @@
 struct event_base;
 struct warnings;
 
-/* The callbacks come from the loop, say also from warnings_up. */
+/* Options. Callbacks are called from the event loop, say also from within warnings_up. */
 struct warnings_wish {
     struct event_base *base;
-    const struct notice_choice *choice; /* is copied */
-    uint32_t grace_ms;                  /* deadline of a warning that names none */
-    /* Once at most, with what is known then. */
+    const struct notice_choice *choice; /* copied */
+    uint32_t grace_ms;                  /* deadline of a notice that names none */
+    /* Called at most once with the available facts. */
     void (*on_cloud)(void *ctx, const struct cloud_facts *facts);
-    /* What the server is to hear; only between warnings_up and warnings_down. */
+    /* Sends a notice to the server; called only between warnings_up and warnings_down. */
     void (*say)(void *ctx, const struct msg_notice *notice);
     void *ctx;
 };
 
-/* Watches the clouds and the file that choice wants. A command is left to the agents of jobs: what
- * runs below a node of the pool is ended with each job. So is a signal, and no cloud is told from
- * here that all has ended. */
+/* Watches the selected clouds and file. A command or signal is left to the agents of jobs,
+ * because processes below a pool node end with each job. Never acknowledges to a cloud that
+ * the node is drained. */
 struct warnings *warnings_new(const struct warnings_wish *wish);
-/* NULL is allowed. */
+/* Frees the watcher. Accepts NULL. */
 void warnings_free(struct warnings *w);
 
-/* A connection is there, and the server is to hear what stands, and of a withdrawal that may have
- * been lost. */
+/* Handles a new connection: sends the active notice, or repeats a withdrawal that
+ * may have been lost. */
 void warnings_up(struct warnings *w);
 void warnings_down(struct warnings *w);
 

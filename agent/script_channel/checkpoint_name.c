@@ -1,5 +1,4 @@
-/* agent/script_channel/checkpoint_name.c: reads names and the state file of TensorFlow's
- * checkpoints. */
+/* agent/script_channel/checkpoint_name.c: implementation of checkpoint_name.h. */
 #include "agent/script_channel/checkpoint_name.h"
 
 #include <string.h>
@@ -8,13 +7,13 @@
 #include "common/message/msg.h"
 
 #define KEY "model_checkpoint_path:"
-/* As agent/python/tfe/_names.py writes them. */
+/* Names that agent/python/tfe/_names.py creates. */
 #define MARKER "tfe-epoch-"
 #define SAVED "ckpt-"
 #define INDEX ".index"
 
-/* One character of a protobuf text string, escapes (\" \\ \n \123) resolved; -1: the text ends
- * here. */
+/* Returns the next character of a protobuf text string with escapes (\" \\
+ *  \123) resolved, or -1 at the end of the text. */
 static int unescape(const char **at, const char *end)
 {
     int c = (unsigned char)*(*at)++;
@@ -35,7 +34,7 @@ static int unescape(const char **at, const char *end)
     return value & 0xff;
 }
 
-/* The string behind at, up to its closing quote; only what follows its last slash is kept. */
+/* Reads the quoted string at `at` and stores the part after its last slash. */
 static bool read_string(const char *at, const char *end, char ret[CHECKPOINT_NAME_MAX + 1])
 {
     while (at < end && (*at == ' ' || *at == '\t')) {

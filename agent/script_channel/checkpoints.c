@@ -1,5 +1,5 @@
-/* agent/script_channel/checkpoints.c: inotify on a checkpoint directory, or on what stands where it
- * will be. */
+/* agent/script_channel/checkpoints.c: watches a checkpoint directory, or its nearest existing
+ * parent, with inotify. */
 #include "agent/script_channel/checkpoints.h"
 
 #include <dirent.h>
@@ -20,13 +20,13 @@
 #include "common/base/log.h"
 #include "common/base/timer.h"
 
-/* Checkpoints whose files have begun to appear and that no state file names yet. */
+/* Maximum number of checkpoints with files but without an entry in the state file. */
 #define BEGUN_MAX 8
-/* Reads of the queue in one turn; each holds a hundred events or more. */
+/* Maximum number of reads of the queue per event; each returns 100 events or more. */
 #define READS_MAX 4
-/* Of the state file: the newest checkpoint stands in its first line. */
+/* Bytes read of the state file; its first line names the newest checkpoint. */
 #define STATE_BYTES 8192
-/* The directory came and went while we looked for it. */
+/* Attempts to set the watch while the directory is created and removed. */
 #define LOOKS_MAX 8
 
 #define WATCH_SELF (IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR)
@@ -34,26 +34,26 @@
 #define WATCH_ABOVE (WATCH_SELF | IN_CREATE | IN_MOVED_TO)
 
 struct begun {
-    char name[CHECKPOINT_NAME_MAX + 1]; /* "": free */
-    uint64_t asked;                     /* number of the newest ask when its first file came */
+    char name[CHECKPOINT_NAME_MAX + 1]; /* "" if the slot is free */
+    uint64_t asked; /* number of the newest save request when its first file was created */
 };
 
 struct checkpoints {
     struct event *readable;
-    int fd; /* inotify */
+    int fd; /* inotify descriptor */
     int watch;
-    bool is_there; /* the watch is on the directory itself, else on one above it */
+    bool is_there; /* the watch is on the directory itself rather than on a parent */
     checkpoints_fn *fn;
     void *ctx;
     uint64_t asked;
-    struct stat seen; /* the state file as it was read; another save makes another one */
+    struct stat seen; /* attributes of the last state file; each save creates a new file */
     struct begun begun[BEGUN_MAX];
     size_t next_begun;
     char path[PATH_MAX];
-    char awaited[NAME_MAX + 1]; /* what must appear in the directory above */
+    char awaited[NAME_MAX + 1]; /* name that has to appear in the watched parent */
 };
 
-/* --- the state file --- */
+/* --- state file --- */
 
 static struct begun *find_begun(struct checkpoints *c, const char *name, size_t n)
 {
@@ -77,7 +77,7 @@ static void note_begun(struct checkpoints *c, const char *file)
     begun->asked = c->asked;
 }
 
-/* Reads the state file, if it is another than the last one. False: nothing new. */
+/* Reads the state file if it has changed. Returns false if there is nothing new. */
 static bool read_state(struct checkpoints *c, char ret_name[CHECKPOINT_NAME_MAX + 1])
 {
     char path[PATH_MAX + sizeof("/" CHECKPOINT_STATE_FILE)];
@@ -99,7 +99,7 @@ static bool read_state(struct checkpoints *c, char ret_name[CHECKPOINT_NAME_MAX 
         return false;
     }
     if (!checkpoint_state_newest(text, (size_t)got, ret_name)) {
-        return false; /* half written: another event will come */
+        return false; /* incomplete; another event follows */
     }
     c->seen = st;
     return true;
@@ -124,9 +124,9 @@ static void look(struct checkpoints *c)
     }
 }
 
-/* --- the watch --- */
+/* --- watch --- */
 
-/* Watches the directory, else the nearest one above that exists. */
+/* Watches the directory or its nearest existing parent. */
 static void watch_nearest(struct checkpoints *c)
 {
     c->watch = inotify_add_watch(c->fd, c->path, WATCH_DIR);
@@ -145,13 +145,13 @@ static void watch_nearest(struct checkpoints *c)
         }
         c->watch = inotify_add_watch(c->fd, parent, WATCH_ABOVE);
         if (!slash || slash == above) {
-            return; /* nothing is above that */
+            return; /* the root or "." has no parent */
         }
     }
 }
 
-/* Sets the watch anew. Whoever found a lower one than before looks again: what it waits for may
- * have come between the look and the watch. */
+/* Sets the watch again. If it moved to a lower directory, repeats the search, because the
+ * awaited name may have appeared before the watch was set. */
 static void watch(struct checkpoints *c)
 {
     for (int i = 0; i < LOOKS_MAX; i++) {
@@ -176,7 +176,7 @@ static void take_event(struct checkpoints *c, const struct inotify_event *event,
         return;
     }
     if (event->wd != c->watch) {
-        return; /* of a watch that was taken away */
+        return; /* event of a watch that was removed */
     }
     if (event->mask & (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED | IN_UNMOUNT)) {
         *again = true;
@@ -191,7 +191,7 @@ static void take_event(struct checkpoints *c, const struct inotify_event *event,
     }
 }
 
-/* Takes what the queue holds. */
+/* Handles all queued events. */
 static void drain(struct checkpoints *c)
 {
     union {
@@ -238,7 +238,7 @@ void checkpoints_catch_up(struct checkpoints *c)
 
 void checkpoints_ask(struct checkpoints *c, uint64_t number)
 {
-    drain(c); /* what began before this does not answer it */
+    drain(c); /* a checkpoint started before this request does not answer it */
     c->asked = number;
 }
 

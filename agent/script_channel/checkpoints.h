@@ -1,5 +1,5 @@
-/* agent/script_channel/checkpoints.h: watches a TensorFlow checkpoint directory (--checkpoint-dir),
- * so that saves of scripts that tell nothing are known. On libevent and inotify. */
+/* agent/script_channel/checkpoints.h: watches a TensorFlow checkpoint directory
+ * (--checkpoint-dir) with inotify, to detect the saves of scripts that report none. */
 #ifndef TFE_AGENT_SCRIPT_CHANNEL_CHECKPOINTS_H
 #define TFE_AGENT_SCRIPT_CHANNEL_CHECKPOINTS_H
 
@@ -11,31 +11,31 @@
 struct event_base;
 struct checkpoints;
 
-/* A checkpoint is whole: the state file names it. has_step: its name says at which step.
- * answers: number of the newest ask before its first file was made; 0: none, or that was not seen.
- */
+/* Called when a checkpoint is complete, i.e. named in the state file. step is valid if has_step,
+ * which requires a step in the checkpoint's name. answers is the number of the newest save
+ * request before its first file was created, or 0 if none or unknown. */
 typedef void checkpoints_fn(void *ctx, bool has_step, uint64_t step, uint64_t answers);
 
-/* The directory may appear later, go, and come back. What it holds at first is no news. It is
- * looked at only when something in it changes, never at intervals: a file server that hangs would
- * stop the agent. Without inotify nothing is ever seen, which is said in the log. Precondition: dir
- * is no longer than a path may be. */
+/* Watches dir, which may be created, removed and created again later. Existing checkpoints are
+ * not reported. The directory is read only after an event, never periodically, because a hanging
+ * file server would block the agent. Without inotify a warning is logged and nothing is
+ * detected. Precondition: dir is shorter than PATH_MAX. */
 struct checkpoints *checkpoints_new(struct event_base *base, const char *dir, checkpoints_fn *fn,
                                     void *ctx);
 void checkpoints_free(struct checkpoints *c);
 
-/* An epoch begins: what was saved before is no news, and no ask of before counts. */
+/* Starts an epoch: existing checkpoints and earlier save requests no longer count. */
 void checkpoints_begin(struct checkpoints *c);
 
-/* Reports what has come by now. */
+/* Reports checkpoints that have been completed so far. */
 void checkpoints_catch_up(struct checkpoints *c);
 
-/* The scripts are asked for a checkpoint. May report one that came before this. */
+/* Records a save request, after reporting checkpoints completed before it. */
 void checkpoints_ask(struct checkpoints *c, uint64_t number);
 
-/* The highest epoch that the tfe package has saved in the directory, by the names of its files; 0:
- * none, or the directory cannot be read. A server that has lost its memory counts on from there:
- * else every save would be refused as stale. Reads the directory now. */
+/* Returns the highest epoch in the names of files that the tfe package saved in the directory,
+ * or 0 if there is none or it cannot be read. A server that lost its database continues from
+ * this epoch; otherwise it would reject every save as stale. Reads the directory at once. */
 uint64_t checkpoints_epoch(const char *dir);
 
 #endif

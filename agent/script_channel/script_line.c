@@ -1,4 +1,4 @@
-/* agent/script_channel/script_line.c: see script_line.h. */
+/* agent/script_channel/script_line.c: implementation of script_line.h. */
 #include "agent/script_channel/script_line.h"
 
 #include <stdio.h>
@@ -12,31 +12,30 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 
-/* Longer ones tell nothing: a pattern may take time that grows with the line. */
+/* Longer lines are ignored, because the time of a match may grow with the length. */
 #define LINE_MAX_BYTES 1024
 #define PREFIX "tfe: "
 #define NAMES_MAX 32
 
-/* A pattern comes from a job, and is matched in the process that renews the lease: each match ends
- * after so many steps (about 1 ms) and within so much memory, and all of a second together take at
- * most this much time. */
+/* Limits for patterns, which come from a job and run in the process that renews the lease: steps
+ * (about 1 ms) and memory per match, and total time per second. */
 #define PATTERN_MAX_BYTES 1024
 #define STEPS_MAX 20000
 #define HEAP_MAX_KIB 256
 #define BUDGET_NS INT64_C(50000000)
 
 struct script_line {
-    pcre2_code *pattern; /* NULL: there is none */
+    pcre2_code *pattern; /* NULL if there is none */
     pcre2_match_data *found;
     pcre2_match_context *limits;
     uint32_t n_names;
     PCRE2_SPTR names[NAMES_MAX];
-    struct tfe_mono second; /* begin of the second that spent_ns counts in */
+    struct tfe_mono second; /* start of the second that spent_ns refers to */
     int64_t spent_ns;
     bool has_warned;
 };
 
-/* Whole, and not negative. */
+/* Parses a non-negative number and drops its fraction. */
 static bool read_count(const char *text, uint64_t *ret)
 {
     char *end;
@@ -48,7 +47,7 @@ static bool read_count(const char *text, uint64_t *ret)
     return true;
 }
 
-/* One more of what a line tells. */
+/* Stores one named value of a line. */
 static void take(struct script_message *m, const char *name, const char *text)
 {
     char *end;
@@ -66,7 +65,7 @@ static void take(struct script_message *m, const char *name, const char *text)
     }
 }
 
-/* "step=120 loss=0.31": words with blanks or commas between them. */
+/* Parses "step=120 loss=0.31": words separated by blanks or commas. */
 static void read_words(char *text, struct script_message *m)
 {
     char *rest = NULL;
@@ -79,7 +78,7 @@ static void read_words(char *text, struct script_message *m)
     }
 }
 
-/* The CPU time of this thread. */
+/* Returns the CPU time of this thread. */
 static int64_t spent_ns(void)
 {
     struct timespec t;
@@ -96,8 +95,8 @@ static void warn_once(struct script_line *s, const char *reason)
     }
 }
 
-/* Matches within the budget of this second. Returns the number of groups, or less than 1 if the
- * line does not match, or is not looked at for want of time. */
+/* Matches within this second's budget. Returns the number of groups, or less than 1 if the line
+ * does not match or the budget is exhausted. */
 static int match(struct script_line *s, const char *line, size_t n)
 {
     const struct tfe_mono now = clock_mono();
@@ -153,9 +152,9 @@ bool script_line_read(struct script_line *s, const char *line, size_t n, struct 
     return ret->has_step || ret->metrics.n > 0 || ret->samples > 0 || ret->total > 0;
 }
 
-/* --- the pattern ------------------------------------------------------------------------------ */
+/* --- pattern --- */
 
-/* No name is longer than a metric's. Returns the longest there is. */
+/* Returns the length of the longest group name. */
 static uint32_t longest_name(const struct script_line *s)
 {
     uint32_t longest = 0;
@@ -166,8 +165,8 @@ static uint32_t longest_name(const struct script_line *s)
     return longest;
 }
 
-/* Points to each entry of the pattern's table of names: the group's number in two bytes, the name.
- */
+/* Stores pointers to the entries of the pattern's name table: two bytes for the group
+ * number, then the name. */
 static int find_names(struct script_line *s)
 {
     PCRE2_SPTR table;

@@ -1,5 +1,5 @@
-/* agent/script_channel/script_line.h: progress that a script only prints: "tfe: step=120
- * loss=0.31", or what a pattern of the user's finds in its lines. */
+/* agent/script_channel/script_line.h: extracts progress from the lines that a script prints:
+ * "tfe: step=120 loss=0.31", or matches of a user's pattern. */
 #ifndef TFE_AGENT_SCRIPT_CHANNEL_SCRIPT_LINE_H
 #define TFE_AGENT_SCRIPT_CHANNEL_SCRIPT_LINE_H
 
@@ -10,18 +10,19 @@
 
 struct script_line;
 
-/* pattern: a Perl-compatible regular expression (PCRE2) of at most 1,024 bytes whose groups have
- * names, "step (?<step>[0-9]+).*loss (?<loss>[0-9.e+-]+)": step, samples and total are known,
- * others are metrics. NULL: only lines that begin with "tfe: " tell something. TFE_EINVAL with why:
- * it is none, or names nothing. TFE_ENOMEM. */
+/* Compiles a pattern: a Perl-compatible regular expression (PCRE2) of at most 1,024 bytes with
+ * named groups, e.g. "step (?<step>[0-9]+).*loss (?<loss>[0-9.e+-]+)". The groups step, samples
+ * and total have a fixed meaning; others are metrics. With pattern NULL only lines that begin
+ * with "tfe: " are parsed. Returns TFE_EINVAL with reason if the pattern is invalid or has no
+ * named group, or TFE_ENOMEM. */
 int script_line_new(const char *pattern, struct script_line **ret,
                     struct tfe_reason *reason) TFE_MUST_CHECK;
-/* NULL is allowed. */
+/* Frees a parser. Accepts NULL. */
 void script_line_free(struct script_line *s);
 
-/* Whether this line (n bytes, no newline) tells of progress: *ret is a PROGRESS without epoch and
- * rank then. Cheap for a line that does not. A pattern takes at most some 1 ms for a line and 50 ms
- * in a second; what it has no time for tells nothing, which is logged once. */
+/* Returns true if the line (n bytes without newline) reports progress; *ret is then a PROGRESS
+ * without epoch and rank. Fast for other lines. Matching is limited to about 1 ms per line and
+ * 50 ms per second; lines over the limit are ignored, which is logged once. */
 bool script_line_read(struct script_line *s, const char *line, size_t n,
                       struct script_message *ret);
 

@@ -1,4 +1,5 @@
-/* agent/script_channel/script_message.c: JSON of the script channel, with checks. */
+/* agent/script_channel/script_message.c: parses and builds the JSON messages of
+ * the script channel. */
 #include "agent/script_channel/script_message.h"
 
 #include <jansson.h>
@@ -6,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* False: not one of ours. */
+/* Returns false if the type is unknown. */
 static bool read_word(const char *type, enum script_word *ret)
 {
     static const char *const words[] = {[SCRIPT_HELLO] = "hello",
@@ -55,7 +56,7 @@ void script_metrics_add(struct script_metrics *m, const char *name, double value
     m->v[i].value = value;
 }
 
-/* False: one of them is no number. */
+/* Returns false if a value is not a number. */
 static bool read_metrics(json_t *metrics, struct script_metrics *ret)
 {
     const char *name;
@@ -71,7 +72,8 @@ static bool read_metrics(json_t *metrics, struct script_metrics *ret)
     return true;
 }
 
-/* Members that are not there stay as they are in m. TFE_EINVAL with why. */
+/* Reads the members of a message into m; missing ones keep their values. Returns
+ * TFE_EINVAL with reason set. */
 static int read_members(json_t *object, struct script_message *m, json_error_t *reason)
 {
     json_int_t epoch = 0;
@@ -171,7 +173,7 @@ int script_message_read(const char *bytes, size_t n, struct script_message *ret,
     return rc;
 }
 
-/* Takes object. 0: out of memory. */
+/* Serialises object and releases it. Returns the length, or 0 if out of memory. */
 static size_t dump(char ret[SCRIPT_ANSWER_MAX], json_t *object)
 {
     const size_t n = object ? json_dumpb(object, ret, SCRIPT_ANSWER_MAX - 1, JSON_COMPACT) : 0;

@@ -1,5 +1,5 @@
-/* agent/script_channel/scripts.c: a datagram socket in a private directory, and what is known of
- * the scripts behind it. */
+/* agent/script_channel/scripts.c: datagram socket in a private directory, and the state of the
+ * scripts that use it. */
 #include "agent/script_channel/scripts.h"
 
 #include <errno.h>
@@ -28,34 +28,35 @@
 #include "common/base/timer.h"
 #include "common/message/msg.h"
 
-/* A script that floods the channel gets a small share of the loop: so many datagrams, then a pause.
- * What does not fit meanwhile is the sender's to repeat. */
+/* Limits the share of the event loop that a busy script can use: after TURN_MAX datagrams
+ * reading pauses. Senders retry while the socket is full. */
 #define TURN_MAX 32
 #define PAUSE_MS 5
-/* Read at once when a trainer has ended: its last words count before its end does. */
+/* Maximum number of datagrams read when a trainer has ended, because its last
+ * messages precede its exit. */
 #define LAST_WORDS_MAX 512
-/* A script that did not take what it was sent (its queue is full) is tried again this often. */
+/* Retry interval for messages to a script whose queue is full. */
 #define RETRY_MS 50
-/* Parents between a trainer and what sends for it. */
+/* Maximum number of processes between a trainer and the sender of its messages. */
 #define SENDER_DEPTH_MAX 64
-/* Entries that are removed in one turn of the loop: a millisecond or two. */
+/* Number of directory entries removed per event, which takes 1 to 2 ms. */
 #define CLEAR_AT_ONCE 100
 #define GONE_NAME_MAX (sizeof PRIVATE_DIR_GONE + 10)
-/* Senders whose parents have been looked at in this epoch. */
+/* Maximum number of verified senders per epoch. */
 #define KNOWN_MAX 64
 
 #define PATH_BYTES (PRIVATE_DIR_MAX + 20)
 
-/* What the trainer of one local rank has told in this epoch. */
+/* State of the script of one local rank in this epoch. */
 struct script {
-    pid_t pid;                 /* where it listens; 0: it does not */
-    bool owes_save, owes_stop; /* not yet sent: its queue was full */
-    bool partitioned;          /* its checkpoints fit another number of ps */
-    bool wants_memory;         /* asked for, not answered */
-    bool handles;              /* SIGTERM */
-    bool ends;                 /* has begun to exit 0 */
+    pid_t pid;                 /* pid of the listening script, or 0 */
+    bool owes_save, owes_stop; /* messages not sent yet because the script's queue was full */
+    bool partitioned;          /* checkpoints are independent of the number of parameter servers */
+    bool wants_memory;         /* a memory request is unanswered */
+    bool handles;              /* the script handles SIGTERM */
+    bool ends;                 /* the script has started to exit with status 0 */
     bool has_step, has_trained;
-    bool tells_steps; /* itself: what is seen of them adds nothing */
+    bool tells_steps; /* the script reports its own steps, so hooks are ignored */
     uint64_t step;
 };
 
@@ -63,7 +64,8 @@ struct scripts {
     struct scripts_wish wish;
     struct private_dir dir;
     char socket_path[PATH_BYTES], preempt_path[PATH_BYTES], tmp_path[PATH_BYTES];
-    /* Folders of trainers that are no more, and are removed: from first, below next. */
+    /* Temporary directories of ended trainers still to be removed: numbers
+     * gone_first to gone_next - 1. */
     unsigned gone_first, gone_next;
     struct event *clear;
     int fd;
@@ -71,45 +73,45 @@ struct scripts {
     struct checkpoints *watch;
     struct state_memory *memory;
 
-    uint64_t epoch; /* 0: nothing runs */
-    uint32_t rank;  /* of the first trainer */
+    uint64_t epoch; /* 0 if no trainer runs */
+    uint32_t rank;  /* rank of the first trainer */
     struct script scripts[MSG_NPROC_MAX];
-    uint64_t changed; /* a bit per local rank: the core is to be told */
+    uint64_t changed; /* bitmap by local rank of unreported changes */
     struct tfe_mono read_at;
     pid_t known[KNOWN_MAX];
     size_t n_known;
 
-    /* Of the node: a checkpoint is one of all ranks. */
-    bool told_here; /* a script has told of one: what else is seen of them adds nothing then */
-    bool seen_here; /* a hook has: the watched directory adds nothing then */
+    /* Checkpoints of the node; one checkpoint covers all ranks. */
+    bool told_here; /* a script has reported a checkpoint, so other observations are ignored */
+    bool seen_here; /* a hook has observed a checkpoint, so the watched directory is ignored */
     bool keras3_told;
     bool has_saved;
     uint64_t saved_step, answers;
     uint32_t saves;
     uint64_t kept_answers;
     bool has_from;
-    uint64_t from_step; /* where the scripts went on, by their own word */
+    uint64_t from_step; /* step from which the scripts report to have resumed */
 
-    struct msg_memory kept[MSG_NPROC_MAX]; /* of each place, over all epochs */
+    struct msg_memory kept[MSG_NPROC_MAX]; /* snapshot of each place, across epochs */
 
-    uint64_t asked; /* number of the newest save; 0 none */
+    uint64_t asked; /* number of the newest save request, or 0 */
     struct tfe_mono save_by;
-    bool save_in_memory;     /* a state that is kept in memory will do */
-    struct tfe_mono stop_by; /* NEVER: nobody was told to stop */
+    bool save_in_memory;     /* a state kept in memory is enough */
+    struct tfe_mono stop_by; /* NEVER if no stop was sent */
     bool stop_in_memory;
     uint64_t refused;
 };
 
 _Static_assert(MSG_NPROC_MAX <= 64, "changed has a bit for each trainer");
 
-/* --- to the core --- */
+/* --- reports to the core --- */
 
 static void mark(struct scripts *s, uint32_t local)
 {
     s->changed |= UINT64_C(1) << local;
 }
 
-/* All places together: bytes, and the newest state that one of them has. */
+/* Returns the total size of all places and their newest snapshot. */
 static struct msg_memory memory_of_node(const struct scripts *s)
 {
     struct msg_memory all = {.bytes = 0};
@@ -126,7 +128,7 @@ static struct msg_memory memory_of_node(const struct scripts *s)
     return all;
 }
 
-/* Once per trainer, however much it has told since. */
+/* Reports each changed trainer once, however many messages it sent. */
 static void tell_changes(struct scripts *s)
 {
     uint64_t changed = s->changed;
@@ -154,7 +156,7 @@ static void tell_changes(struct scripts *s)
     }
 }
 
-/* A checkpoint told twice (by several ranks) is one. */
+/* Counts a checkpoint; reports of the same one by several ranks count once. */
 static void saved(struct scripts *s, uint32_t local, bool has_step, uint64_t step, uint64_t answers)
 {
     if (!has_step || !s->has_saved || s->saved_step != step) {
@@ -175,7 +177,7 @@ static void on_checkpoint(void *ctx, bool has_step, uint64_t step, uint64_t answ
     }
 }
 
-/* --- to the scripts --- */
+/* --- messages to the scripts --- */
 
 static uint64_t ms_until(struct tfe_mono deadline)
 {
@@ -183,17 +185,18 @@ static uint64_t ms_until(struct tfe_mono deadline)
     return ms > 0 ? (uint64_t)ms : 0;
 }
 
-/* file -1: none goes with it. False: try again later. A listener that is gone is forgotten. */
+/* Sends a message, with a descriptor if file is not -1. Returns false to retry later. Forgets a
+ * listener that is gone. */
 static bool send_to(struct scripts *s, uint32_t local, const char *text, size_t n, int file)
 {
     struct script *script = &s->scripts[local];
     if (n == 0) {
-        return false; /* no memory for it now */
+        return false; /* out of memory */
     }
     char name[PATH_BYTES];
     struct sockaddr_un to = {.sun_family = AF_UNIX};
     snprintf(name, sizeof name, PRIVATE_DIR_SCRIPT "%d", (int)script->pid);
-    /* Never through a link: a trainer's user could lead root's agent to a socket of others. */
+    /* O_NOFOLLOW: otherwise a trainer's user could redirect root's messages to another socket. */
     int there = openat(s->dir.fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     snprintf(to.sun_path, sizeof(to.sun_path), "/proc/self/fd/%d", there);
     union {
@@ -228,7 +231,7 @@ static bool send_to(struct scripts *s, uint32_t local, const char *text, size_t 
     return true;
 }
 
-/* Sends what this one still owes to its script. */
+/* Sends the script's pending messages. Returns false if some remain. */
 static bool pay(struct scripts *s, uint32_t local)
 {
     struct script *script = &s->scripts[local];
@@ -264,13 +267,14 @@ static void on_retry(evutil_socket_t fd, short what, void *ctx)
     tell_changes(s);
 }
 
-/* One that cannot be sent now the script asks for again. */
+/* If the message cannot be sent now, the script repeats its request. */
 static void on_memory(void *ctx, uint32_t local, int fd, uint64_t bytes, const char *reason)
 {
     struct scripts *s = ctx;
     struct script *script = &s->scripts[local];
     if (fd >= 0 && s->kept[local].bytes != bytes) {
-        s->kept[local] = (struct msg_memory){.bytes = bytes}; /* a larger one, with nothing in it */
+        /* new, larger memory without a snapshot */
+        s->kept[local] = (struct msg_memory){.bytes = bytes};
         mark(s, local);
     }
     if (s->epoch && script->pid && script->wants_memory) {
@@ -280,7 +284,7 @@ static void on_memory(void *ctx, uint32_t local, int fd, uint64_t bytes, const c
     }
 }
 
-/* --- from the scripts --- */
+/* --- messages from the scripts --- */
 
 static void refuse(struct scripts *s, const char *reason, pid_t pid)
 {
@@ -319,14 +323,14 @@ static void take_progress(struct scripts *s, uint32_t local, const struct script
         told.step = script->step;
         s->wish.on_told(s->wish.ctx, local, &told);
     }
-    if (m->restored && !m->seen) { /* what a hook sees restored may be another model */
+    if (m->restored && !m->seen) { /* a hook may have seen another model being restored */
         s->has_from = true;
         s->from_step = m->step;
     }
     mark(s, local);
 }
 
-/* A snapshot is whole, in memory that this place has. */
+/* Records a complete snapshot in the memory of this place. */
 static void take_kept(struct scripts *s, uint32_t local, const struct script_message *m, pid_t pid)
 {
     struct msg_memory *kept = &s->kept[local];
@@ -341,7 +345,8 @@ static void take_kept(struct scripts *s, uint32_t local, const struct script_mes
     mark(s, local);
 }
 
-/* Who listens tells its checkpoints itself, or nobody knows which ask they answer. */
+/* Records a checkpoint. A script that listens reports its own checkpoints, because only it knows
+ * which save request they answer. */
 static void take_checkpoint(struct scripts *s, uint32_t local, const struct script_message *m)
 {
     if (m->seen && (s->told_here || s->scripts[local].pid)) {
@@ -372,7 +377,7 @@ static void take_remark(struct scripts *s, uint32_t local, const struct script_m
 static void take(struct scripts *s, const struct script_message *m, pid_t pid)
 {
     if (!s->epoch || m->epoch < s->epoch) {
-        return; /* the last words of an epoch that is over */
+        return; /* late message of an ended epoch */
     }
     if (m->epoch != s->epoch || m->rank < s->rank || m->rank - s->rank >= s->wish.nproc) {
         refuse(s, "its epoch or rank is not of this node", pid);
@@ -426,7 +431,8 @@ void scripts_printed(struct scripts *s, uint32_t local, struct script_message *t
     }
 }
 
-/* The credentials that the kernel put beside a message received with SO_PASSCRED. False: none. */
+/* Gets the sender's credentials, which the kernel adds because of SO_PASSCRED. Returns false
+ * if they are missing. */
 static bool sender_of(struct msghdr *message, struct ucred *ret)
 {
     for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
@@ -439,9 +445,8 @@ static bool sender_of(struct msghdr *message, struct ucred *ret)
     return false;
 }
 
-/* False if it can be told that pid does not run below root: its parents could be read, and root is
- * not among them. A process of another pid namespace (0), or one that has ended since, cannot be
- * told. */
+/* Returns false if pid is known not to be a descendant of root. A process of another pid
+ * namespace (pid 0) or one that has ended cannot be checked and is accepted. */
 static bool sender_may_be_below(pid_t pid, pid_t root)
 {
     for (int i = 0; i < SENDER_DEPTH_MAX && pid > 1; i++) {
@@ -450,13 +455,14 @@ static bool sender_may_be_below(pid_t pid, pid_t root)
         }
         pid = proc_parent(pid);
         if (pid <= 0) {
-            return true; /* ended under our eyes; its parent is of an outer pid namespace */
+            return true; /* the process has ended, or its parent is in an outer pid namespace */
         }
     }
-    return pid == 0 || pid == root; /* the latter as the first process of a container */
+    return pid == 0 || pid == root; /* root can be the first process of a container */
 }
 
-/* Looking at a sender's parents costs some reads in /proc: once per process and epoch. */
+/* Checks each sender once per epoch, because walking up its parents needs
+ * several reads in /proc. */
 static bool sender_is_ours(struct scripts *s, pid_t pid)
 {
     for (size_t i = 0; i < s->n_known; i++) {
@@ -473,7 +479,7 @@ static bool sender_is_ours(struct scripts *s, pid_t pid)
     return true;
 }
 
-/* False: nothing was there. */
+/* Handles one datagram. Returns false if there was none. */
 static bool take_one(struct scripts *s)
 {
     char bytes[SCRIPT_MESSAGE_MAX];
@@ -524,7 +530,7 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
     tell_changes(s);
 }
 
-/* What was told before now, is known now. */
+/* Processes all messages and checkpoints that exist now. */
 static void catch_up(struct scripts *s)
 {
     if (!s->epoch) {
@@ -544,7 +550,7 @@ static void on_pause_over(evutil_socket_t fd, short what, void *ctx)
     event_add(s->readable, NULL);
 }
 
-/* --- orders --- */
+/* --- requests of the agent --- */
 
 static void forget_epoch(struct scripts *s)
 {
@@ -573,8 +579,8 @@ static void gone_name(char ret[GONE_NAME_MAX], unsigned number)
     snprintf(ret, GONE_NAME_MAX, PRIVATE_DIR_GONE "%u", number);
 }
 
-/* A few at a time: what was left may be much, and others wait. What cannot be removed stays until
- * the agent's end. */
+/* Removes a few entries per event, so that a large directory does not block the loop. What
+ * cannot be removed stays until the agent ends. */
 static void on_clear(evutil_socket_t fd, short what, void *ctx)
 {
     struct scripts *s = ctx;
@@ -591,7 +597,8 @@ static void on_clear(evutil_socket_t fd, short what, void *ctx)
     }
 }
 
-/* Out of the way at once, and removed in the next turns of the loop: a start waits for nothing. */
+/* Renames the temporary directory and removes it in later events, so that the next
+ * start need not wait. */
 static void tmp_end(struct scripts *s)
 {
     char name[GONE_NAME_MAX];
@@ -602,7 +609,7 @@ static void tmp_end(struct scripts *s)
     }
 }
 
-/* Without it Python takes /tmp. */
+/* Creates the trainers' $TMPDIR; on failure Python falls back to /tmp. */
 static void tmp_begin(const struct scripts *s)
 {
     if (!scripts_tmp_dir(s) || mkdirat(s->dir.fd, PRIVATE_DIR_TMP, 0700) != 0) {
@@ -652,7 +659,7 @@ static void create_preempt_file(struct scripts *s)
     }
     int fd = openat(s->dir.fd, PRIVATE_DIR_PREEMPT, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0 && errno == EEXIST) {
-        return; /* never opened: with a trainer's user it may be anything */
+        return; /* do not open it: another user could have created anything there */
     }
     if (fd < 0) {
         log_warn("preempt_file", LOG_S("reason", strerror(errno)));
@@ -720,9 +727,9 @@ const char *scripts_preempt_file(const struct scripts *s)
     return s->fd < 0 ? NULL : s->preempt_path;
 }
 
-/* --- beginning and end --- */
+/* --- creation and destruction --- */
 
-/* TFE_ESYS, TFE_ETOOBIG with why: no socket. */
+/* Creates the directory and the socket. Returns TFE_ESYS or TFE_ETOOBIG with reason set. */
 static int open_socket(struct scripts *s, struct tfe_reason *reason)
 {
     int rc = private_dir_new(s->wish.private_base, &s->dir, reason);

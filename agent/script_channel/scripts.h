@@ -1,6 +1,5 @@
-/* agent/script_channel/scripts.h: the channel to the training scripts of this node (TFE_SOCKET):
- * what they tell of their progress, and what the agent asks of them. On libevent; PROTOCOL.md,
- * section 10. */
+/* agent/script_channel/scripts.h: channel to this node's training scripts (TFE_SOCKET,
+ * PROTOCOL.md section 10): receives their progress and sends them requests. On libevent. */
 #ifndef TFE_AGENT_SCRIPT_CHANNEL_SCRIPTS_H
 #define TFE_AGENT_SCRIPT_CHANNEL_SCRIPTS_H
 
@@ -15,74 +14,77 @@ struct event_base;
 struct script_message;
 struct scripts;
 
-/* What is known now of the trainer, and of the node's checkpoints, in the epoch: something of it
- * has changed. has_trained: it has done a step in it, not only read a checkpoint's. From the loop,
- * or from inside scripts_save, _stop, _end and _trainer_ended. Borrowed for the call. */
+/* Reports the current progress of a trainer and the node's checkpoints in the epoch, after any
+ * change. has_trained means that the trainer has completed a step in this epoch rather than only
+ * restored a checkpoint. Called from the event loop and from inside scripts_save, _stop, _end
+ * and _trainer_ended. told is borrowed for the call. */
 typedef void scripts_news_fn(void *ctx, uint32_t local, bool has_trained,
                              const struct msg_progress *told);
 
-/* What a script of the running epoch tells for people: a PROGRESS with samples, total or metrics;
- * its step is the last one known where it tells none. Borrowed for the call. */
+/* Passes on a script's PROGRESS that has samples, total or metrics, for display to users. Its
+ * step is the last known one if the message has none. told is borrowed for the call. */
 typedef void scripts_told_fn(void *ctx, uint32_t local, const struct script_message *told);
 
-/* The main thread of this trainer's script is through, and the process is to end with this exit
- * status. */
+/* Reports that the main thread of a trainer's script has ended and that the process will
+ * exit with this status. */
 typedef void scripts_ends_fn(void *ctx, uint32_t local, uint32_t code);
 
-/* This trainer's script has made a strategy. */
+/* Reports that a trainer's script has created a distribution strategy. */
 typedef void scripts_strategy_fn(void *ctx, uint32_t local);
 
-/* Borrowed for the call, but base and ctx. */
+/* Options of a channel. Pointers except base and ctx are borrowed for the call. */
 struct scripts_wish {
     struct event_base *base;
     uint32_t nproc;
-    const char *private_base;   /* where to make the private directory; NULL: see private_dir.h */
-    const char *checkpoint_dir; /* TensorFlow's, watched too; NULL: none */
-    uint64_t state_memory;      /* see state_memory.h */
+    /* parent of the private directory, or NULL for the default (private_dir.h) */
+    const char *private_base;
+    const char *checkpoint_dir; /* TensorFlow checkpoint directory to watch, or NULL */
+    uint64_t state_memory;      /* limit for snapshots, see state_memory.h */
     scripts_news_fn *on_news;
-    scripts_told_fn *on_told;         /* NULL: nobody wants to know */
-    scripts_ends_fn *on_ends;         /* likewise */
-    scripts_strategy_fn *on_strategy; /* likewise */
+    scripts_told_fn *on_told;         /* NULL if not needed */
+    scripts_ends_fn *on_ends;         /* NULL if not needed */
+    scripts_strategy_fn *on_strategy; /* NULL if not needed */
     void *ctx;
 };
 
-/* Without a directory for the socket there is no channel: said in the log, and everything below
- * works without one. */
+/* Creates the channel. If its directory or socket cannot be created, logs a warning; the
+ * functions below then do nothing. */
 struct scripts *scripts_new(const struct scripts_wish *wish);
 
-/* Removes socket and directory. NULL is allowed. */
+/* Removes the socket and the directory. Accepts NULL. */
 void scripts_free(struct scripts *s);
 
-/* Paths for the trainers' environment, the same for the agent's life; NULL: there is no channel. */
+/* Return paths for the trainers' environment, constant for the agent's lifetime, or NULL
+ * without a channel. */
 const char *scripts_socket(const struct scripts *s);
 const char *scripts_preempt_file(const struct scripts *s);
-/* Likewise, for their $TMPDIR: what they leave there is removed once they are gone, by whoever is
- * left. TensorFlow leaves a file for each function that it rewrites, where it is killed. NULL, too,
- * where the user has chosen another. */
+/* Returns the $TMPDIR for trainers, or NULL without a channel or if the user has set TMPDIR.
+ * Files that trainers leave there are removed after their end, by the agent or the guard:
+ * TensorFlow leaves one file per rewritten function when it is killed. */
 const char *scripts_tmp_dir(const struct scripts *s);
 
-/* The trainers of epoch are about to start here; the first of them has this rank. */
+/* Prepares for the trainers of an epoch; rank is that of the first trainer. */
 void scripts_begin(struct scripts *s, uint64_t epoch, uint32_t rank);
 
-/* Nothing of any epoch runs here any more: who listened is forgotten, the preempt file removed. */
+/* Ends the epoch: forgets all scripts and removes the preempt file. */
 void scripts_end(struct scripts *s);
 
-/* The trainer of this place has printed what script_line_read has read. */
+/* Handles progress that script_line_read found in a trainer's output. */
 void scripts_printed(struct scripts *s, uint32_t local, struct script_message *told);
 
-/* The trainer has ended: nobody listens there any more. */
+/* Handles the end of a trainer, whose script no longer listens. */
 void scripts_trainer_ended(struct scripts *s, uint32_t local);
 
-/* Asks every script that listens for a checkpoint, and those that will listen in this epoch when
- * they say so; creates the preempt file. deadline: when the switch comes in any case, or
- * TFE_MONO_NEVER. in_memory: the state after some step answers it too, where memory keeps it. */
+/* Requests a checkpoint from all scripts that listen, now or later in this epoch, and creates
+ * the preempt file. deadline is the latest time of the switch, or TFE_MONO_NEVER. With in_memory
+ * a snapshot kept in memory also satisfies the request. */
 void scripts_save(struct scripts *s, uint64_t epoch, uint64_t number, struct tfe_mono deadline,
                   bool in_memory);
 
-/* Before a planned sweep: tells every script that listens that it is ended in grace_ms, in_memory:
- * and that its state need not be on disk by then, if memory keeps it. Returns how many listen, and
- * through ret_handlers, a bit per local rank, who does not, but has a handler of SIGTERM; with none
- * of either there is nothing to wait for. */
+/* Tells every script that listens, before a planned sweep, that it ends in grace_ms. With
+ * in_memory a snapshot kept in memory is enough. Returns the number of listening scripts and
+ * sets a bit by local rank in *ret_handlers for each other script with a SIGTERM handler; if
+ * both are 0 there is nothing to wait for. */
 uint32_t scripts_stop(struct scripts *s, uint64_t epoch, uint32_t grace_ms, bool in_memory,
                       uint64_t *ret_handlers);
 

@@ -1,5 +1,5 @@
-/* agent/script_channel/state_memory.c: sealed files that have no name, filled with pages a piece at
- * a time, for the loop has leases to keep. */
+/* agent/script_channel/state_memory.c: sealed memfds whose pages are allocated in small steps,
+ * so that the event loop can renew leases in between. */
 #include "agent/script_channel/state_memory.h"
 
 #include <errno.h>
@@ -18,14 +18,14 @@
 #include "common/base/timer.h"
 #include "common/message/msg.h"
 
-/* Pages made in one turn of the loop: some 10 ms. */
+/* Bytes allocated per event, which takes about 10 ms. */
 #define PIECE (UINT64_C(32) << 20)
 #define MIB (UINT64_C(1) << 20)
 
 struct place {
-    int fd; /* -1: none */
+    int fd; /* -1 if there is none */
     uint64_t bytes;
-    int next_fd; /* being filled; -1: none is */
+    int next_fd; /* memfd that is being filled, or -1 */
     uint64_t next_bytes, filled;
 };
 
@@ -50,11 +50,12 @@ static void refuse(struct state_memory *m, uint32_t place, const struct tfe_reas
     answer(m, place, reason->text);
 }
 
-/* Whether so many bytes more may be had, when what the place has now is given back after that. */
+/* Returns true if the place may get this many bytes. Its present memory is
+ * released only afterwards. */
 static bool may_have(const struct state_memory *m, uint32_t place, uint64_t bytes,
                      struct tfe_reason *reason)
 {
-    uint64_t held = 0; /* by the others */
+    uint64_t held = 0; /* by the other places */
     uint64_t unfilled = 0;
     for (uint32_t i = 0; i < MSG_NPROC_MAX; i++) {
         const struct place *p = &m->places[i];
@@ -66,7 +67,7 @@ static bool may_have(const struct state_memory *m, uint32_t place, uint64_t byte
     uint64_t there = memory_free_bytes();
     there = there > unfilled ? there - unfilled : 0;
     bool is_auto = m->limit == STATE_MEMORY_AUTO;
-    /* With a limit that somebody has set, too, the kernel must not have to kill for it. */
+    /* Even with an explicit limit the kernel must not run out of memory. */
     uint64_t most = is_auto ? there / 4 : there / 4 * 3;
     if (!is_auto && (bytes > m->limit || held > m->limit - bytes)) {
         reason_set(reason,
@@ -85,7 +86,7 @@ static bool may_have(const struct state_memory *m, uint32_t place, uint64_t byte
     return true;
 }
 
-/* A file of that size that nobody can resize, without pages yet. -1 with why. */
+/* Creates a file of fixed size without pages. Returns -1 with reason set. */
 static int file_new(uint64_t bytes, struct tfe_reason *reason)
 {
     int fd = memfd_create("tfe-state", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -129,7 +130,7 @@ void state_memory_ask(struct state_memory *m, uint32_t place, uint64_t bytes)
     timer_after(m->fill, 0);
 }
 
-/* A piece of one place's. False: all are filled. */
+/* Allocates the next piece of one place's memory. Returns false if all are complete. */
 static bool fill_some(struct state_memory *m)
 {
     uint32_t place = 0;

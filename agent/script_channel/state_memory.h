@@ -1,6 +1,6 @@
-/* agent/script_channel/state_memory.h: memory for the trainers' snapshots of their state. It
- * outlives the trainer, and nothing else: with the agent, and whoever still has it mapped, it is
- * gone. */
+/* agent/script_channel/state_memory.h: memory for the trainers' snapshots of their state.
+ * It survives the end of a trainer, and is released when the agent and all processes that
+ * map it have ended. */
 #ifndef TFE_AGENT_SCRIPT_CHANNEL_STATE_MEMORY_H
 #define TFE_AGENT_SCRIPT_CHANNEL_STATE_MEMORY_H
 
@@ -11,23 +11,24 @@
 struct event_base;
 struct state_memory;
 
-/* As much as is asked for, and at most a quarter of what is free. */
+/* No fixed limit: at most a quarter of the free memory. */
 #define STATE_MEMORY_AUTO UINT64_MAX
 
-/* The memory of the place is there (fd, of so many bytes; borrowed), or there is none (fd -1), and
- * why: "" where none was asked for. */
+/* Reports the memory of a place: descriptor (borrowed) and size, or fd -1 with the reason, "" if
+ * none was ever requested. */
 typedef void state_memory_fn(void *ctx, uint32_t place, int fd, uint64_t bytes, const char *reason);
 
-/* limit: bytes for all places together; 0: none; STATE_MEMORY_AUTO. on_answer: from the loop, or
- * from inside state_memory_ask. */
+/* Creates an allocator. limit is the total number of bytes for all places, 0 for none, or
+ * STATE_MEMORY_AUTO. on_answer is called from the event loop or from inside state_memory_ask. */
 struct state_memory *state_memory_new(struct event_base *base, uint64_t limit,
                                       state_memory_fn *on_answer, void *ctx);
-/* NULL is allowed. */
+/* Frees an allocator. Accepts NULL. */
 void state_memory_free(struct state_memory *m);
 
-/* A trainer of the place (below MSG_NPROC_MAX) asks for at least so many bytes; 0: for what its
- * predecessor has left. Answered once, unless asked again before. What was there stays until a
- * larger one is ready, whose pages are all there: using it never fails. */
+/* Requests at least `bytes` for the trainer of a place (below MSG_NPROC_MAX); 0 requests
+ * the memory that its predecessor left. Answered once, unless a new request replaces it.
+ * The existing memory stays until a larger one is ready, with all pages allocated so that
+ * access never fails. */
 void state_memory_ask(struct state_memory *m, uint32_t place, uint64_t bytes);
 
 #endif
