@@ -1,11 +1,11 @@
-/* common/channel/admission.c: shares of a limited resource among its holders.
+/* common/channel/admission.c: quotas of the holders of a limited resource.
  *
- *   by_name                    by_use (smallest first)
- *     key 4f…    ─────────────► 3     places: oldest > … > newest
+ *     by_name                    by_use (smallest first)
+ *     key 4f…    ─────────────► 3     slots: oldest > … > newest
  *     scope a-*  ─────────────► 5
  *     192.0.2.1  ─────────────► 9
  *
- * A holder exists as long as it has a place; both trees find it in logarithmic time. */
+ * A holder exists as long as it has a slot; both trees find it in logarithmic time. */
 #include "common/channel/admission.h"
 
 #include <bsd/sys/tree.h>
@@ -18,8 +18,9 @@ struct admission_holder {
     size_t n;
     uint8_t name[ADMISSION_NAME_MAX];
     uint64_t used;
-    uint64_t since; /* when `used` changed last: of two that have as much, the earlier goes first */
-    TAILQ_HEAD(, admission_place) places; /* the oldest first */
+    uint64_t since; /* turn in which `used` last changed; of holders with equal use the earlier is
+                       evicted first */
+    TAILQ_HEAD(, admission_place) places; /* slots of the holder, oldest first */
 };
 RB_HEAD(name_tree, admission_holder);
 RB_HEAD(use_tree, admission_holder);
@@ -29,7 +30,7 @@ struct admission {
     struct name_tree by_name;
     struct use_tree by_use;
     uint64_t used, turn;
-    uint64_t privileged_used; /* of used */
+    uint64_t privileged_used; /* part of `used` that belongs to privileged slots */
     uint32_t n;
 };
 
@@ -103,7 +104,7 @@ void admission_resize(struct admission *a, uint64_t capacity)
     a->config.capacity = capacity;
 }
 
-/* The holder of this name, made if there is none. NULL: no memory. */
+/* Returns the holder of this name, created if necessary, or NULL if out of memory. */
 static struct admission_holder *holder_get(struct admission *a, enum admission_kind kind,
                                            const void *name, size_t n)
 {
@@ -120,7 +121,7 @@ static struct admission_holder *holder_get(struct admission *a, enum admission_k
     return holder;
 }
 
-/* Frees a holder that has no place any more. */
+/* Sets a holder's use; frees the holder if it has no slot. */
 static void holder_set(struct admission *a, struct admission_holder *holder, uint64_t used)
 {
     RB_REMOVE(use_tree, &a->by_use, holder);
@@ -195,7 +196,8 @@ void admission_leave(struct admission *a, struct admission_place *place)
     }
 }
 
-/* One place is never above the share of its holder: a large one only has to fit. */
+/* True if the holder exceeds its quota. A single slot never does: a large one only has to fit the
+ * capacity. */
 static bool is_above_share(const struct admission *a, const struct admission_holder *holder)
 {
     const struct admission_config *c = &a->config;
@@ -204,7 +206,7 @@ static bool is_above_share(const struct admission *a, const struct admission_hol
     return holder->used > share && TAILQ_NEXT(TAILQ_FIRST(&holder->places), link[holder->kind]);
 }
 
-/* The oldest place of this holder that may go for newest. NULL: there is none. */
+/* Returns the holder's oldest slot that may be evicted for `newest`, or NULL if there is none. */
 static struct admission_place *oldest_of(struct admission_holder *holder,
                                          const struct admission_place *newest,
                                          bool (*may_go)(const void *owner))
@@ -220,7 +222,7 @@ static struct admission_place *oldest_of(struct admission_holder *holder,
     return NULL;
 }
 
-/* The holder of newest that is above its share. NULL: none is. */
+/* Returns the holder of `newest` that exceeds its quota, or NULL if none does. */
 static struct admission_holder *too_large(const struct admission *a,
                                           const struct admission_place *newest)
 {
@@ -233,7 +235,7 @@ static struct admission_holder *too_large(const struct admission *a,
     return NULL;
 }
 
-/* The most that a holder of this place has. */
+/* Returns the use of the slot's largest holder. */
 static uint64_t largest_use(const struct admission_place *place)
 {
     uint64_t most = 0;
@@ -259,7 +261,7 @@ struct admission_place *admission_surplus(struct admission *a, struct admission_
         return NULL;
     }
     if (!newest->is_privileged && a->privileged_used + reserve + newest->cost > c->capacity) {
-        return newest; /* even without all other places there is no room */
+        return newest; /* would not fit even if all unprivileged slots were evicted */
     }
     const uint64_t own = largest_use(newest);
     RB_FOREACH_REVERSE(holder, use_tree, &a->by_use)

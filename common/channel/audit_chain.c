@@ -1,4 +1,4 @@
-/* common/channel/audit_chain.c: what holds the rows of the audit together. */
+/* common/channel/audit_chain.c: hash chain of the audit log. */
 #include "common/channel/audit_chain.h"
 
 #include <inttypes.h>

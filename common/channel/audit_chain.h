@@ -1,5 +1,5 @@
-/* common/channel/audit_chain.h: what holds the rows of the audit together: each names the hash of
- * all before it. */
+/* common/channel/audit_chain.h: hash chain of the audit log. Each row contains the hash over all
+ * earlier rows, so that a removed or changed row is detectable. */
 #ifndef TFE_COMMON_CHANNEL_AUDIT_CHAIN_H
 #define TFE_COMMON_CHANNEL_AUDIT_CHAIN_H
 
@@ -7,9 +7,9 @@
 
 #define AUDIT_HASH_CHARS 64
 
-/* The hash of a row behind one of hash `before` ("" before the first): BLAKE2b-256 of that and the
- * row's fields in their order, all but hash, as text, each with a newline behind it; hexadecimal.
- */
+/* Computes the hash of a row that follows a row with hash `before` ("" for the first): BLAKE2b-256,
+ * in hexadecimal, over `before` and all fields of the row except hash, in order, as text, each
+ * followed by a newline. */
 void audit_hash(const struct msg_audit_row *row, const char *before,
                 char ret[AUDIT_HASH_CHARS + 1]);
 

@@ -1,4 +1,4 @@
-/* common/channel/certificate.c: PROTOCOL.md, "Handshake". */
+/* common/channel/certificate.c: certificates of agents' keys (PROTOCOL.md, "Handshake"). */
 #include "common/channel/certificate.h"
 
 #include <sodium.h>
@@ -6,7 +6,7 @@
 
 _Static_assert(TOKEN_ROOT_BYTES == crypto_generichash_KEYBYTES, "root");
 
-/* Sets it apart from the secrets that follow from the same root. */
+/* Domain separation from the secrets derived from the same root. */
 #define SEAL_DOMAIN "tfe node key"
 
 static void seal(const uint8_t key_id[TOKEN_KEY_ID_BYTES], const uint8_t public_key[32],

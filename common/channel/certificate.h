@@ -1,5 +1,6 @@
-/* common/channel/certificate.h: what an agent's own key is good for, sealed by the server that made
- * it: a server knows its agents by this alone, and keeps no list. */
+/* common/channel/certificate.h: certificate of the rights of an agent's own key, sealed by the
+ * server that issued it. The server verifies agents by the certificate alone and stores no list of
+ * them. */
 #ifndef TFE_COMMON_CHANNEL_CERTIFICATE_H
 #define TFE_COMMON_CHANNEL_CERTIFICATE_H
 
@@ -12,7 +13,7 @@
 #include "common/message/principal.h"
 
 #define CERTIFICATE_SEAL_BYTES 32
-/* origin, length of the scope, scope, seal */
+/* Layout: origin, length of the scope, scope, seal. */
 #define CERTIFICATE_MAX (PRINCIPAL_KEY_ID_BYTES + 1 + MSG_SCOPE_MAX + CERTIFICATE_SEAL_BYTES)
 
 _Static_assert(CERTIFICATE_MAX == MSG_CERTIFICATE_MAX, "a certificate in a message");
@@ -22,20 +23,20 @@ struct certificate {
     uint8_t bytes[CERTIFICATE_MAX];
 };
 
-/* An agent's own key. Wipe after use. */
+/* Private part of an agent's own key. Wipe after use. */
 struct node_key {
-    uint8_t secret[32]; /* X25519 */
+    uint8_t secret[32]; /* X25519 secret key */
     struct certificate certificate;
 };
 
-/* Certifies that the key of this id is for the holder of public_key's secret, and good for what
- * `by` is. root: of the key's generation. */
+/* Issues a certificate for the key id and public key, with the rights of `by`. root is the root key
+ * of the key's generation. */
 void certificate_make(const uint8_t key_id[TOKEN_KEY_ID_BYTES], const uint8_t public_key[32],
                       const struct principal *by, const uint8_t root[TOKEN_ROOT_BYTES],
                       struct certificate *ret);
 
-/* Fills in origin and scope (in room) of ret, whose key_id is known. TFE_EAUTH: this root has not
- * sealed it for this key. */
+/* Verifies a certificate and sets origin and scope (stored in room) of *ret, whose key_id the
+ * caller has set. Returns TFE_EAUTH if this root has not sealed it for this key. */
 int certificate_read(const uint8_t *in, size_t n, const uint8_t public_key[32],
                      const uint8_t root[TOKEN_ROOT_BYTES], char room[MSG_SCOPE_MAX + 1],
                      struct principal *ret) TFE_MUST_CHECK;

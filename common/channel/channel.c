@@ -1,4 +1,4 @@
-/* common/channel/channel.c: the top of a channel: what the loop and its users call. */
+/* common/channel/channel.c: entry points of a channel for the loop and for users. */
 #include "common/channel/channel.h"
 
 #include <errno.h>
@@ -8,8 +8,8 @@
 
 #include "common/channel/channel_private.h"
 
-/* One per thread, because a loop and its channels belong to one thread. Made with the first
- * channel, freed with the last. */
+/* Scratch memory of the thread, because a loop and its channels belong to one thread. Allocated
+ * with the first channel, freed with the last. */
 static _Thread_local struct channel_scratch *shared_scratch;
 
 static void scratch_let_go(struct channel_scratch *scratch)
@@ -66,7 +66,7 @@ void channel_free(struct channel *ch)
     }
 }
 
-/* The last callback. channel_end_later has taken ch out of the loop. */
+/* Runs the last callback. channel_end_later has removed ch's events. */
 static void end_now(struct channel *ch)
 {
     channel_become(ch, CHANNEL_S_ENDED);
@@ -82,9 +82,9 @@ static void end_now(struct channel *ch)
     channel_free(ch);
 }
 
-/* --- what the loop calls --- */
+/* --- callbacks from the loop ------------------------------------------------------------------ */
 
-/* Brackets of every callback from the loop. leave may free ch. */
+/* Enclose every callback from the loop. leave may free ch. */
 static void enter(struct channel *ch)
 {
     ch->busy = true;
@@ -93,17 +93,18 @@ static void enter(struct channel *ch)
 static void leave(struct channel *ch)
 {
     const bool flush =
-        ch->want_flush && !ch->want_write; /* else the loop tells when the socket takes more */
+        ch->want_flush &&
+        !ch->want_write; /* with want_write the loop reports when the socket accepts more */
     ch->want_flush = false;
     if (flush) {
         channel_flush(ch);
     }
-    /* Whatever ended ch during this callback may as well be told now: this is the loop's own turn.
-     */
+    /* This is a callback from the loop, so closed() may run now. */
     if (ch->ending && !ch->freed) {
         end_now(ch);
     }
-    /* busy until here: nobody has freed it, which the analyser cannot know. */
+    /* ch is not freed here: channel_free defers freeing while busy, which the analyser cannot
+     * know. */
     ch->busy = false; // NOLINT(clang-analyzer-unix.Malloc)
     if (ch->freed) {
         destroy(ch);
@@ -164,7 +165,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
     leave(ch);
 }
 
-/* Its turn among the handshakes has come. */
+/* A channel that waited for the handshake budget continues. */
 static void on_gate(struct channel *ch)
 {
     enter(ch);
@@ -184,7 +185,7 @@ static void on_resolved(void *ctx, const struct resolve_addresses *addresses, co
     leave(ch);
 }
 
-/* --- making --- */
+/* --- creation --------------------------------------------------------------------------------- */
 
 static struct channel_scratch *scratch_take(void)
 {
@@ -223,7 +224,7 @@ static struct channel *channel_new(struct event_base *base, const struct channel
     ch->ctx = ctx;
     ch->fd = -1;
     ch->state = state;
-    /* These fail for a missing base or illegal flags only. */
+    /* event_assign fails only for a NULL base or invalid flags. */
     (void)event_assign(&ch->read_ev, base, -1, EV_READ | EV_PERSIST, on_read, ch);
     (void)event_assign(&ch->write_ev, base, -1, EV_WRITE | EV_PERSIST, on_write, ch);
     return ch;
@@ -296,7 +297,7 @@ void channel_expect(struct channel *ch, uint32_t ms)
     if (ms == 0) {
         channel_stop_timer(ch);
     } else {
-        (void)channel_set_timer(ch, ms); /* else the channel ends */
+        (void)channel_set_timer(ch, ms); /* if it fails the channel ends */
     }
 }
 
@@ -339,7 +340,7 @@ uint64_t channel_unknown_messages(const struct channel *ch)
 
 void channel_identify(struct channel *ch, const struct principal *by)
 {
-    const char *scope = ch->by.scope; /* that of `by` may live shorter */
+    const char *scope = ch->by.scope; /* the scope of `by` may be freed before the channel */
     ch->by = *by;
     ch->by.scope = scope;
 }

@@ -1,6 +1,5 @@
-/* common/channel/channel.h: one sealed connection that carries messages, for both sides. On
- * libevent.
- */
+/* common/channel/channel.h: an encrypted connection that carries messages, for client and server.
+ * Uses libevent. */
 #ifndef TFE_COMMON_CHANNEL_CHANNEL_H
 #define TFE_COMMON_CHANNEL_CHANNEL_H
 
@@ -20,110 +19,113 @@ struct channel;
 
 /* Why a channel ended. */
 enum channel_end {
-    CHANNEL_EOF,          /* the peer closed, or we did after channel_finish */
-    CHANNEL_RESET,        /* reset or another socket error */
-    CHANNEL_TIMEOUT,      /* connect or handshake took longer than its limit */
-    CHANNEL_UNREACHABLE,  /* client: the connect failed, or the name does not resolve */
-    CHANNEL_UNAUTHORISED, /* client: closed by the server after message 1, without one byte;
-                             server: wrong token. */
-    CHANNEL_PROTOCOL,     /* bytes that break the protocol */
-    CHANNEL_OVERFLOW,     /* the peer reads too slowly: more than its queue limit was waiting */
+    CHANNEL_EOF,          /* the peer closed, or this side did after channel_finish */
+    CHANNEL_RESET,        /* connection reset or another socket error */
+    CHANNEL_TIMEOUT,      /* connect or handshake exceeded its time limit */
+    CHANNEL_UNREACHABLE,  /* client: connecting failed, or the name does not resolve */
+    CHANNEL_UNAUTHORISED, /* client: the server closed after message 1 without sending a byte;
+                             server: wrong token */
+    CHANNEL_PROTOCOL,     /* the peer sent bytes that violate the protocol */
+    CHANNEL_OVERFLOW,     /* the peer reads too slowly: its queue exceeded the limit */
     CHANNEL_NO_MEMORY
 };
 
-/* "eof", "reset", … */
+/* Returns the name of a reason: "eof", "reset", ... */
 const char *channel_end_name(enum channel_end end);
 
-/* All callbacks come from the loop, never from inside a channel_* call. In each of them any
- * channel_* function may be called, channel_free too. */
+/* Callbacks of a channel. All run from the loop, never from within a channel_* call, and may call
+ * any channel_* function, including channel_free. */
 struct channel_ops {
-    /* Client: the handshake is done, messages may be sent; by is NULL.
-     * Server: the client's first frame has been opened (no state changes before that); its message
-     * follows at once. by is who the client is, and lives as long as the channel. */
+    /* Client: the handshake is complete and messages may be sent; by is NULL. Server: the client's
+     * first frame has been decrypted (no state changes before that), and its message follows. by
+     * identifies the client and is valid as long as the channel. */
     void (*established)(void *ctx, struct channel *ch, const struct principal *by);
-    /* msg and what it points to live until the callback returns. */
+    /* Delivers a message; msg and what it points to are valid until the callback returns. */
     void (*message)(void *ctx, struct channel *ch, const struct tfe_msg *msg);
-    /* Last callback; the channel is freed when it returns. detail is a sentence fragment for logs
+    /* The last callback; the channel is freed when it returns. detail is a phrase for logs
      * ("connection refused"), never NULL. Not called after channel_free. */
     void (*closed)(void *ctx, struct channel *ch, enum channel_end end, const char *detail);
-    /* Whether to decode a message of this type byte and n bytes at all; what it does not want is
-     * dropped, and message() does not come. NULL: everything. */
+    /* Returns whether to decode a message of this type byte and size; unwanted messages are
+     * dropped. NULL accepts all. */
     bool (*wants)(void *ctx, struct channel *ch, uint8_t type, size_t n);
-    /* The time of channel_expect is over. May be NULL where that is never called. */
+    /* The time set by channel_expect has passed. May be NULL if channel_expect is never called. */
     void (*silent)(void *ctx, struct channel *ch);
-    /* Answers channel_want_drained. May be NULL where that is never called. */
+    /* All queued bytes have been written, after channel_want_drained. May be NULL if that is never
+     * called. */
     void (*drained)(void *ctx, struct channel *ch);
 };
 
-/* Connects (host is a name or an address; resolving does not block the loop) and does the client's
- * handshake, all within timeout_ms: the addresses of a name are tried in turn, v4 first. token and
- * host are copied; ops must live as long as the channel. TFE_ENOMEM, TFE_ESYS, TFE_EINVAL (host is
- * too long or empty), TFE_EPROTO (the token's server key is no key): nothing was started, no
- * callback comes. */
+/* Connects to host (a name or an address; resolved without blocking the loop) and performs the
+ * client's handshake within timeout_ms. Tries the addresses of a name in turn, IPv4 first. Copies
+ * token and host; ops must live as long as the channel. Returns TFE_ENOMEM, TFE_ESYS, TFE_EINVAL
+ * (host empty or too long) or TFE_EPROTO (invalid server key in the token) if nothing was started;
+ * no callback follows then. */
 int channel_connect(struct event_base *base, const char *host, uint16_t port,
                     const struct token *token, const struct hello_facts *facts, uint32_t timeout_ms,
                     const struct channel_ops *ops, void *ctx, struct channel **ret) TFE_MUST_CHECK;
 
-/* Takes an accepted, non-blocking socket and does the server's handshake. Owns fd from here on,
- * also after an error. hello, facts and ops are borrowed for the channel's life. TFE_ENOMEM: fd is
- * closed. Before message 1 is answered, whatever closes fd resets it, but a wrong token or bytes
- * that are not this protocol: a client takes an orderly end there for a refusal of its token. */
+/* Performs the server's handshake on an accepted non-blocking socket. Takes ownership of fd, also
+ * on error. Borrows hello, facts and ops for the channel's life. Returns TFE_ENOMEM after closing
+ * fd. Before message 1 is answered, closing resets the connection, except after a wrong token or
+ * bytes of another protocol, because clients interpret an orderly close there as a rejected
+ * token. */
 int channel_accept(struct event_base *base, int fd, struct hello_server *hello,
                    const struct hello_facts *facts, uint32_t timeout_ms,
                    const struct channel_ops *ops, void *ctx, struct channel **ret) TFE_MUST_CHECK;
 
-/* Encodes, seals and queues. What is sent within a callback of this channel leaves in one write as
- * it ends, all else at the end of the loop's turn. TFE_EFULL: more than LIMIT_QUEUE_BYTES would
- * wait for the peer; the channel ends with CHANNEL_OVERFLOW in the next turn. TFE_ESTATE: the
- * handshake is not done, or the channel is finishing or about to end. TFE_EINVAL: msg cannot be
- * encoded. TFE_ENOMEM: nothing was queued. */
+/* Encodes, encrypts and queues a message. Messages sent within a callback of this channel are
+ * written in one system call when it ends, all others at the end of the loop iteration. Returns
+ * TFE_EFULL if more than LIMIT_QUEUE_BYTES would be queued (the channel then ends with
+ * CHANNEL_OVERFLOW), TFE_ESTATE if the handshake is incomplete or the channel is closing,
+ * TFE_EINVAL if msg cannot be encoded, TFE_ENOMEM if nothing was queued. */
 int channel_send(struct channel *ch, const struct tfe_msg *msg) TFE_MUST_CHECK;
 
-/* Sends a message that has been encoded before (codec_encode's bytes), for what goes to many. Same
- * errors. */
+/* Sends a message that codec_encode has encoded, so that one encoding serves many receivers.
+ * Returns errors as channel_send. */
 int channel_send_encoded(struct channel *ch, const uint8_t *plain, size_t n) TFE_MUST_CHECK;
 
-/* Whether an error of sending on an open channel needs no care: it is about to end by itself, and
- * closed() says so. */
+/* True if an error from channel_send needs no handling, because the channel is about to end and
+ * closed() will report it. */
 static inline bool channel_ends_itself(int error)
 {
     return error == TFE_EFULL || error == TFE_ESTATE;
 }
 
-/* silent() comes once in ms, unless this is called again before (0: it does not come). The channel
- * is established; one that finishes expects nothing but its end. */
+/* Calls silent() once after ms, unless called again before; 0 disarms. The channel is established.
+ * Has no effect on a channel that is closing. */
 void channel_expect(struct channel *ch, uint32_t ms);
 
-/* Sends what is queued, then shuts the sending half down and waits for the peer to close, at most
- * timeout_ms; then closed() comes with CHANNEL_EOF. What the peer sends meanwhile is dropped. */
+/* Writes what is queued, shuts down the sending side and waits for the peer to close, at most
+ * timeout_ms; then closed() reports CHANNEL_EOF. Drops what the peer sends meanwhile. */
 void channel_finish(struct channel *ch, uint32_t timeout_ms);
 
-/* Closes at once, frees; no callback comes any more. NULL is allowed. */
+/* Closes and frees the channel at once, without further callbacks. NULL is allowed. */
 void channel_free(struct channel *ch);
 
-/* Server: whether the client has sent a whole first flight with a good mac1, which may still lie in
- * the socket; it is answered in its turn then. Not from a callback of ch. */
+/* Server: true if the client has sent a complete first message with a valid mac1, which the socket
+ * may still hold; the server will answer it. Not to be called from a callback of ch. */
 bool channel_knocks(struct channel *ch);
 
-/* This end of the connection; valid once established. False: unknown. */
+/* Returns the local address of an established connection in *ret, or false if unknown. */
 bool channel_local_address(const struct channel *ch, struct sockaddr_storage *ret);
 
-/* drained() comes once, from the loop, when nothing is queued (any more): for those who produce
- * what is long piece by piece. */
+/* Calls drained() once, from the loop, when nothing is queued any more. For senders that produce
+ * long output in pieces. */
 void channel_want_drained(struct channel *ch);
 
-/* Offers what is queued to the socket now instead of at the end of the turn. True: it took all. */
+/* Writes queued bytes now instead of at the end of the iteration. Returns true if the socket
+ * accepted all. */
 bool channel_push(struct channel *ch);
 
-/* Bytes that are queued and that the kernel has not taken yet, for those who produce long answers
- * at the pace at which they are read. */
+/* Returns the number of queued bytes that the kernel has not accepted yet, so that senders can
+ * follow the reader's pace. */
 size_t channel_queued(const struct channel *ch);
 
-/* The server's client has got a key of its own, for the same jobs: it is known by that from now on.
- */
+/* Replaces the identity of the server's client, which has obtained a key of its own with the same
+ * scope. */
 void channel_identify(struct channel *ch, const struct principal *by);
 
-/* Messages of unknown type dropped so far (they are of a later version). */
+/* Returns the number of dropped messages of unknown type (from a later protocol version). */
 uint64_t channel_unknown_messages(const struct channel *ch);
 
 #endif

@@ -1,5 +1,6 @@
-/* common/channel/channel_budget.c: so many handshakes per turn of the loop, that a storm of them
- * delays nobody's renewals. The others wait for the next turns, in order, with their bytes read. */
+/* common/channel/channel_budget.c: limits the handshakes per loop iteration, so that a burst of
+ * them does not delay renewals. Further channels wait for later iterations, in order, with their
+ * first message already read. */
 #include "common/base/limits.h"
 #include "common/channel/channel_private.h"
 
@@ -7,7 +8,7 @@ static void on_turn(evutil_socket_t fd, short what, void *arg);
 
 static void gate_arm(struct channel_gate *gate, struct event_base *base)
 {
-    /* Due at once, but timers come behind the sockets of the next turn. */
+    /* Due at once, but libevent runs timers after the sockets of the next iteration. */
     static const struct timeval next = {0};
     if (!gate->armed) {
         gate->base = base;
@@ -22,7 +23,7 @@ static void on_turn(evutil_socket_t fd, short what, void *arg)
     gate->left = LIMIT_HANDSHAKES_PER_TURN;
     gate->armed = false;
     struct channel *ch;
-    /* The scratch that holds the gate may go with the last of them. */
+    /* Running the last waiting channel may free the scratch memory, which contains the budget. */
     while (gate->left > 0 && (ch = TAILQ_FIRST(&gate->waiting)) != NULL) {
         const bool last = !TAILQ_NEXT(ch, gated);
         channel_gate_leave(ch);
@@ -55,7 +56,7 @@ bool channel_gate_pass(struct channel *ch)
 {
     struct channel_gate *gate = &ch->scratch->gate;
     if (gate->armed && gate->base != ch->base) {
-        return true; /* two loops in one thread: one of them is limited */
+        return true; /* the thread has two loops; only one of them is limited */
     }
     gate_arm(gate, ch->base);
     if (!gate->armed) {

@@ -1,5 +1,5 @@
-/* common/channel/channel_dial.c: a client's way to a connected socket: name, addresses in turn,
- * connect. */
+/* common/channel/channel_dial.c: a client's connection set-up: resolve the name, try its addresses
+ * in turn, connect. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static int64_t time_left(const struct channel_dial *dial)
     return tfe_mono_sub(dial->deadline, clock_mono());
 }
 
-/* Keeps why the address before `at` failed, unless an earlier one did. */
+/* Records why the address before `at` failed, unless an earlier one did. */
 static void note_failure(struct channel_dial *dial, int error)
 {
     char host[TFE_HOST_MAX + 1];
@@ -59,8 +59,8 @@ static void note_failure(struct channel_dial *dial, int error)
     reason_errno(&dial->reason, "connect to %s port %u", host, (unsigned)dial->port);
 }
 
-/* Tries addresses until one has a connect under way; each gets an equal share of the time left.
- * Calls nobody back. */
+/* Tries addresses until a connect is in progress. Each address gets an equal share of the remaining
+ * time. Runs no callbacks. */
 static void try_next(struct channel *ch)
 {
     struct channel_dial *dial = ch->dial;
@@ -93,7 +93,7 @@ static void try_next(struct channel *ch)
                       dial->reason.text, 0);
 }
 
-/* The address under way has failed; on to the next. */
+/* Abandons the current address and tries the next. */
 static void give_up_address(struct channel *ch, int error)
 {
     note_failure(ch->dial, error);
@@ -110,8 +110,9 @@ void dial_on_slow(struct channel *ch)
     give_up_address(ch, ETIMEDOUT);
 }
 
-/* A connect to a port of this machine on which nobody listens may meet itself, when the kernel
- * picks that very port for our end; and then it would keep the server from binding it. */
+/* True if the socket is connected to itself. This can happen on a connect to a local port without a
+ * listener, if the kernel chooses that same port as the source, and would keep the server from
+ * binding the port. */
 static bool met_itself(int fd)
 {
     struct sockaddr_storage ends[2];

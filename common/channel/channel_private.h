@@ -1,16 +1,16 @@
-/* common/channel/channel_private.h: the inside of a channel, for channel*.c only.
+/* common/channel/channel_private.h: internals of a channel, for channel*.c only.
  *
  * Calls go downwards only (CMakeLists.txt, checked with every build):
  *
- *   channel.c           what the loop and the users of a channel call; the only one that frees
- *   channel_receive.c   bytes to flights of the handshake, frames, messages; calls ops
- *   channel_dial.c      a client's way to a connected socket
+ *   channel.c           entry points for the loop and for users; the only file that frees
+ *   channel_receive.c   bytes to handshake messages, frames, messages; calls ops
+ *   channel_dial.c      a client's connection set-up: name, addresses, connect
  *   channel_send.c      messages to frames, and frames to the socket
- *   channel_state.c     where the channel stands; its socket, its timer
- *   channel_budget.c      how many handshakes a turn takes
+ *   channel_state.c     state, socket, timer
+ *   channel_budget.c    number of handshakes per iteration of the loop
  *
- * What the lower ones want of the top is a wish (ending, want_flush, want_drained) that channel.c
- * settles when the callback of the loop is done, or a function that was handed down. */
+ * Lower layers request an action of the top by a flag (ending, want_flush, want_drained) that
+ * channel.c processes when the loop's callback ends, or by a function pointer passed down. */
 #ifndef TFE_COMMON_CHANNEL_CHANNEL_PRIVATE_H
 #define TFE_COMMON_CHANNEL_CHANNEL_PRIVATE_H
 
@@ -30,37 +30,39 @@
 #include "common/channel/seal.h"
 #include "common/message/arena.h"
 
-/*   client   RESOLVING ──► CONNECTING ──► ANSWER ──┐
+/* States of a channel.
+ *
+ *   client   RESOLVING ──► CONNECTING ──► ANSWER ──┐
  *                 └── (next address) ◄──┘           ├──► OPEN ──► FINISHING ──► ENDED
  *   server                 REQUEST ───► FIRST ─────┘
- * ENDED is reached from every state. closed() runs in it, and after it the channel is freed. */
+ *
+ * ENDED follows every state: closed() runs in it, then the channel is freed. */
 enum channel_state {
-    CHANNEL_S_RESOLVING,  /* client: the name is being looked up */
-    CHANNEL_S_CONNECTING, /* client: connect(2) is under way */
-    CHANNEL_S_ANSWER,     /* client: message 1 is queued or sent, message 2 awaited */
-    CHANNEL_S_REQUEST,    /* server: message 1 awaited */
-    CHANNEL_S_FIRST,      /* server: message 2 is queued or sent, the first frame awaited */
+    CHANNEL_S_RESOLVING,  /* client: the name is being resolved */
+    CHANNEL_S_CONNECTING, /* client: connect(2) is in progress */
+    CHANNEL_S_ANSWER,     /* client: message 1 is queued or sent; waits for message 2 */
+    CHANNEL_S_REQUEST,    /* server: waits for message 1 */
+    CHANNEL_S_FIRST,      /* server: message 2 is queued or sent; waits for the first frame */
     CHANNEL_S_OPEN,
-    CHANNEL_S_FINISHING, /* the rest goes out; what comes in is dropped */
+    CHANNEL_S_FINISHING, /* the queue is written; received data is dropped */
     CHANNEL_S_ENDED,
     CHANNEL_S__COUNT
 };
 
-/* A read takes so much at once: four of the largest frames, or some thousand renewals. */
+/* Size of one read: four of the largest frames, or about a thousand renewals. */
 #define CHANNEL_READ_MAX (64 * 1024)
 
-/* How many handshakes this turn of the loop still takes, and who waits for the next ones. */
+/* Handshakes left in this iteration of the loop, and channels that wait for a later one. */
 struct channel_gate {
     void (*run)(struct channel *ch);
     unsigned left;
-    bool armed; /* `turn` comes with the next turn of base */
+    bool armed; /* `turn` is scheduled for the next iteration of base */
     struct event_base *base;
     struct event turn;
     TAILQ_HEAD(, channel) waiting;
 };
 
-/* Memory that is needed only while a callback of the loop runs, so all channels of a thread share
- * it. */
+/* Memory needed only while a callback of the loop runs, shared by all channels of a thread. */
 struct channel_scratch {
     size_t users;
     struct arena arena;
@@ -71,17 +73,17 @@ struct channel_scratch {
     uint8_t encoded[SEAL_PLAIN_MAX];
 };
 
-/* What a client needs until it is established, and not later. */
+/* Client state that is needed only until the channel is established. */
 struct channel_dial {
     char host[TFE_HOST_MAX + 1];
     uint16_t port;
     struct tfe_mono deadline;
-    struct resolve *resolve; /* NULL unless under way */
+    struct resolve *resolve; /* pending name resolution; NULL if none */
     struct resolve_addresses addresses;
     size_t at; /* index of the next address to try */
     bool timed_out;
     struct tfe_reason
-        reason; /* of the first address that failed; the first is the likeliest to be meant */
+        reason; /* failure of the first address, which is the most likely to be the intended one */
     struct hello_client *hello;
     uint8_t request[HELLO_REQUEST_MAX];
     size_t request_n;
@@ -93,89 +95,93 @@ struct channel {
     void *ctx;
     struct channel_scratch *scratch;
 
-    int fd; /* -1 before there is one */
+    int fd; /* socket; -1 before there is one */
     enum channel_state state;
-    bool busy;       /* a callback of the loop is on the stack: freeing waits until it returns */
-    bool freed;      /* channel_free was called meanwhile */
-    bool ending;     /* closed() comes in this turn, with the three fields below */
+    bool busy;   /* a callback of the loop is running, so freeing is deferred until it returns */
+    bool freed;  /* channel_free was called while busy */
+    bool ending; /* closed() runs in this iteration, with end, end_errno and end_text */
     bool want_write; /* write_ev is added */
-    bool shut;       /* our half is shut down */
-    bool want_flush; /* busy, and what was sent meanwhile goes out as the callback ends */
+    bool shut;       /* the sending side is shut down */
+    bool want_flush; /* messages sent while busy are written when the callback ends */
     bool want_drained;
-    bool is_gated; /* server: its handshake waits for a later turn */
+    bool is_gated; /* server: the handshake waits for a later iteration */
     enum channel_end end;
-    int end_errno;        /* 0, or what end_text is followed by */
-    const char *end_text; /* static, or in *dial */
-    struct principal by;  /* server: the client, once message 1 is answered */
-    char *scope;          /* the client's; NULL: every job */
+    int end_errno;        /* errno that follows end_text; 0 if none */
+    const char *end_text; /* reason for the end; static, or in *dial */
+    struct principal by;  /* server: the client's identity, once message 1 is answered */
+    char *scope;          /* copy of the client's scope; NULL for every job */
 
-    struct event read_ev;  /* EV_READ | EV_PERSIST */
-    struct event write_ev; /* EV_WRITE | EV_PERSIST; activated by hand at the end of a turn */
-    struct event *timer;   /* NULL unless it runs: most channels have none to wait for */
+    struct event read_ev; /* EV_READ | EV_PERSIST */
+    struct event
+        write_ev; /* EV_WRITE | EV_PERSIST; also activated manually at the end of an iteration */
+    struct event
+        *timer; /* allocated only while armed, because most channels have no time to wait for */
 
     struct seal_session seal;
     struct out_queue out;
-    int out_errno; /* sending failed; what the peer sent before is still read */
+    int out_errno; /* errno of a failed write, 0 if none; what the peer sent before is still read */
 
-    /* Bytes that were read and make no whole flight or frame yet; NULL while there are none. */
+    /* Received bytes of an incomplete handshake message or frame; NULL if there are none. */
     uint8_t *part;
     size_t part_n;
     size_t part_cap;
 
-    struct channel_dial *dial;       /* client until established */
-    struct hello_server *hello;      /* server */
-    const struct hello_facts *facts; /* server: ours */
+    struct channel_dial *dial;       /* client: set-up state until established, then NULL */
+    struct hello_server *hello;      /* server: secrets for the handshake, borrowed */
+    const struct hello_facts *facts; /* server: facts that it reports about itself, borrowed */
     uint64_t unknown;
     TAILQ_ENTRY(channel) gated;
 };
 
-/* --- channel_receive.c: bytes in --- */
+/* --- channel_receive.c: input ----------------------------------------------------------------- */
 
 void channel_on_readable(struct channel *ch);
 
-/* Reads what there is of message 1. Whether all of it is there, with a good mac1. */
+/* Reads available bytes of message 1. Returns true if it is complete, with a valid mac1. */
 bool channel_read_request(struct channel *ch);
-/* Precondition: it is there. */
+/* Answers message 1. Precondition: channel_read_request has returned true. */
 void channel_answer_request(struct channel *ch);
 
 void channel_drop_part(struct channel *ch);
 
-/* --- channel_dial.c: a client until it is connected --- */
+/* --- channel_dial.c: a client's connection set-up --------------------------------------------- */
 
-/* Copies what is needed. TFE_ENOMEM, and what hello_client_start returns. */
+/* Makes the set-up state, with copies of the arguments. Returns TFE_ENOMEM, or an error of
+ * hello_client_start. */
 int dial_new(const char *host, uint16_t port, const struct token *token,
              const struct hello_facts *facts, uint32_t timeout_ms,
              struct channel_dial **ret) TFE_MUST_CHECK;
 
-/* NULL is allowed. */
+/* Frees the set-up state. NULL is allowed. */
 void dial_free(struct channel_dial *dial);
 
-/* Tries the host's addresses, or has them looked up first: then on_resolved(ch, …) is called, and
- * is to hand them to dial_on_resolved. TFE_ENOMEM, TFE_ESYS. */
+/* Connects to a numeric host, or starts resolving a name: on_resolved(ch, ...) must then call
+ * dial_on_resolved. Returns 0, TFE_ENOMEM or TFE_ESYS. */
 int dial_start(struct channel *ch, resolve_fn *on_resolved) TFE_MUST_CHECK;
 
-/* The name's addresses are there, or will not come. */
+/* Continues with the name's addresses, or ends the channel with error. */
 void dial_on_resolved(struct channel *ch, const struct resolve_addresses *addresses,
                       const char *error);
 
-/* connect(2) has come to an end, or took its share of the time. */
+/* dial_on_connected: connect(2) has completed or failed. dial_on_slow: it has used up its share of
+ * the time. */
 void dial_on_connected(struct channel *ch);
 void dial_on_slow(struct channel *ch);
 
-/* --- channel_send.c: bytes out --- */
+/* --- channel_send.c: output ------------------------------------------------------------------- */
 
-/* Queues bytes as they are and arranges for writing them. TFE_ENOMEM. */
+/* Queues unencrypted bytes and schedules the write. Returns 0 or TFE_ENOMEM. */
 int channel_queue_raw(struct channel *ch, const uint8_t *bytes, size_t n) TFE_MUST_CHECK;
 
-/* Writes at the end of this turn. */
+/* Schedules a write at the end of this iteration. */
 void channel_flush_later(struct channel *ch);
 
-/* Writes what the socket takes. Calls nobody back. */
+/* Writes as much as the socket accepts. Runs no callbacks. */
 void channel_flush(struct channel *ch);
 
-/* --- channel_state.c: where it stands --- */
+/* --- channel_state.c: state, socket and timer ------------------------------------------------- */
 
-/* Whether ch still takes part: neither freed nor ended nor about to be. */
+/* True if ch is neither freed nor ended nor about to end. */
 static inline bool channel_is_live(const struct channel *ch)
 {
     return !ch->freed && !ch->ending && ch->state != CHANNEL_S_ENDED;
@@ -183,38 +189,39 @@ static inline bool channel_is_live(const struct channel *ch)
 
 void channel_become(struct channel *ch, enum channel_state next);
 
-/* The wish that ch should end, at the end of this turn of the loop; legal from everywhere. text is
- * static or in *dial; error is 0 or an errno that explains it. Only the first end counts. */
+/* Requests the end of ch at the end of this loop iteration; may be called in any state. text is
+ * static or in *dial; error is 0 or an errno that explains it. Later requests are ignored. */
 void channel_end_later(struct channel *ch, enum channel_end end, const char *text, int error);
 
-/* Takes ch out of the loop. */
+/* Removes all events of ch from the loop. */
 void channel_stop_events(struct channel *ch);
 
-/* Starts (again) the one timer. False: no memory, and ch is ending. */
+/* Arms or re-arms the channel's only timer. Returns false, with ch ending, if out of memory. */
 bool channel_set_timer(struct channel *ch, int64_t ms);
 void channel_stop_timer(struct channel *ch);
 
-/* Makes fd the channel's: options, events. */
+/* Adopts fd: sets socket options and events. */
 void channel_take_fd(struct channel *ch, int fd);
 
-/* Whether closing ends the connection in order, or resets it. */
+/* Selects whether closing the socket ends the connection in an orderly way or resets it. */
 void channel_set_orderly(struct channel *ch, bool orderly);
 
-/* The socket is connected: starts to read. False: ch is ending. */
+/* Starts reading from the connected socket. Returns false, with ch ending, if out of memory. */
 bool channel_start_reading(struct channel *ch);
 
-/* --- channel_budget.c: handshakes per turn --- */
+/* --- channel_budget.c: handshakes per iteration ----------------------------------------------- */
 
-/* run: the turn of a channel that waited has come; it does not read its socket meanwhile. */
+/* Initialises the budget. run continues a waiting channel, whose socket is not read meanwhile. */
 void channel_gate_init(struct channel_gate *gate, void (*run)(struct channel *ch));
 void channel_gate_done(struct channel_gate *gate);
 
-/* Whether ch may do its curve operations now; else its turn comes later. */
+/* Returns true if ch may perform its curve operations now; otherwise it waits for a later
+ * iteration. */
 bool channel_gate_pass(struct channel *ch);
-/* Its turn comes later in any case. False: no memory, it would never come. */
+/* Makes ch wait for a later iteration. Returns false if out of memory. */
 bool channel_gate_wait(struct channel *ch);
 
-/* ch waits no longer. */
+/* Removes ch from the waiting channels. */
 void channel_gate_leave(struct channel *ch);
 
 #endif

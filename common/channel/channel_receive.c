@@ -1,4 +1,4 @@
-/* common/channel/channel_receive.c: bytes from the socket to flights of the handshake, frames,
+/* common/channel/channel_receive.c: turns received bytes into handshake messages, frames and
  * messages. */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "common/message/codec.h"
 
 #define FRAME_CAP (SEAL_HEADER_BYTES + SEAL_FRAME_MAX)
-/* Smallest buffer for a piece of a frame. */
+/* Smallest buffer for a part of a frame. */
 #define PART_FIRST 64
 
 _Static_assert(FRAME_CAP <= CHANNEL_READ_MAX, "a read can hold any frame");
@@ -55,7 +55,7 @@ void channel_drop_part(struct channel *ch)
     ch->part_cap = 0;
 }
 
-/* Reads once. 0: nothing is there, or ch is ending. */
+/* Reads once. Returns 0 if nothing is available or ch is ending. */
 static size_t receive(struct channel *ch, uint8_t *in, size_t cap)
 {
     const ssize_t got = recv(ch->fd, in, cap, MSG_DONTWAIT);
@@ -70,7 +70,7 @@ static size_t receive(struct channel *ch, uint8_t *in, size_t cap)
         return got > 0 ? (size_t)got : 0;
     }
     if (ch->shut && out_queue_is_empty(&ch->out)) {
-        /* All has been sent; how the peer leaves says nothing any more. */
+        /* All has been sent, so it does not matter how the peer closes. */
         channel_end_later(ch, CHANNEL_EOF, "closed as agreed", 0);
     } else if (ch->out_errno) {
         channel_end_later(ch, CHANNEL_RESET, "write", ch->out_errno);
@@ -82,7 +82,7 @@ static size_t receive(struct channel *ch, uint8_t *in, size_t cap)
     return 0;
 }
 
-/* Appends to the piece that is kept. False: no memory, ch is ending. */
+/* Appends bytes to the stored part. Returns false, with ch ending, if out of memory. */
 static bool keep_part(struct channel *ch, const uint8_t *in, size_t n, size_t limit)
 {
     const size_t need = ch->part_n + n;
@@ -107,7 +107,7 @@ static bool takes_frames(const struct channel *ch)
     return channel_is_live(ch) && (ch->state == CHANNEL_S_OPEN || ch->state == CHANNEL_S_FIRST);
 }
 
-/* Hands on the message in the opened frame of n bytes. */
+/* Decodes and delivers the message in the decrypted frame of n bytes. */
 static void deliver(struct channel *ch, size_t n)
 {
     struct channel_scratch *scratch = ch->scratch;
@@ -137,8 +137,9 @@ static void deliver(struct channel *ch, size_t n)
     ch->ops->message(ch->ctx, ch, &msg);
 }
 
-/* Opens the frame that ends with the front of in, or in which in ends. Returns the bytes of in that
- * it took and, if the frame is whole, its plain size in *ret_plain_n, else 0. */
+/* Decrypts the next frame, which begins in the stored part or in `in`. Returns the number of bytes
+ * of `in` that were consumed, and in *ret_plain_n the plaintext size of a complete frame, else
+ * 0. */
 static size_t next_frame(struct channel *ch, const uint8_t *in, size_t n, size_t *ret_plain_n)
 {
     uint8_t *opened = ch->scratch->opened;
@@ -150,7 +151,7 @@ static size_t next_frame(struct channel *ch, const uint8_t *in, size_t n, size_t
     if (kept == 0) {
         rc = seal_open(&ch->seal.rx, in, n, &used, opened, ret_plain_n);
     } else {
-        /* The piece alone was no frame, so a frame that is found ends behind it. */
+        /* The stored part was no complete frame, so a complete one ends within `in`. */
         take = n < FRAME_CAP - kept ? n : FRAME_CAP - kept;
         if (!keep_part(ch, in, take, FRAME_CAP)) {
             return n;
@@ -182,7 +183,7 @@ static void feed(struct channel *ch, const uint8_t *in, size_t n)
     }
 }
 
-/* What came behind a flight is frames. */
+/* Processes the bytes after a handshake message as frames. */
 static void feed_behind_flight(struct channel *ch, size_t flight_n)
 {
     uint8_t *bytes = ch->part;
@@ -215,7 +216,7 @@ static void end_request(struct channel *ch, int rc)
 bool channel_read_request(struct channel *ch)
 {
     uint8_t *in = ch->scratch->in;
-    /* The bound on what somebody without a token makes us hold. */
+    /* Limit on what an unauthenticated client can make the server store. */
     const size_t n = receive(ch, in, HELLO_REQUEST_MAX - ch->part_n);
     if (n == 0 || !keep_part(ch, in, n, HELLO_REQUEST_MAX)) {
         return false;
@@ -227,7 +228,7 @@ bool channel_read_request(struct channel *ch)
     return rc == 0;
 }
 
-/* Most clients are good for every job, and none of these takes memory for it. */
+/* Copies the client's scope. Most clients have the scope of every job, which needs no memory. */
 static int keep_scope(struct channel *ch)
 {
     if (strcmp(ch->by.scope, PRINCIPAL_EVERY_JOB) == 0) {
@@ -278,7 +279,7 @@ static void finish_answer(struct channel *ch)
     dial_free(ch->dial);
     ch->dial = NULL;
     channel_become(ch, CHANNEL_S_OPEN);
-    /* The callback may finish or free ch, which drops the piece: then there is nothing to feed. */
+    /* The callback may finish or free ch, which drops the part; then nothing is left to process. */
     ch->ops->established(ch->ctx, ch, NULL);
     if (takes_frames(ch)) {
         feed_behind_flight(ch, used);
@@ -290,7 +291,8 @@ void channel_on_readable(struct channel *ch)
     if (!channel_is_live(ch)) {
         return;
     }
-    /* Among thousands of connections each is cold memory: let it come while the kernel reads. */
+    /* Prefetch: with thousands of connections this memory is rarely in the cache, and arrives while
+     * the kernel reads. */
     __builtin_prefetch(ch->ctx);
     __builtin_prefetch(&ch->seal.rx);
     __builtin_prefetch(&ch->seal.tx);

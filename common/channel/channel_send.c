@@ -1,4 +1,5 @@
-/* common/channel/channel_send.c: messages to sealed frames, and queued bytes to the socket. */
+/* common/channel/channel_send.c: turns messages into encrypted frames, and writes queued bytes to
+ * the socket. */
 #include <errno.h>
 #include <string.h>
 
@@ -9,10 +10,10 @@
 
 void channel_flush_later(struct channel *ch)
 {
-    /* While the socket is full the loop will tell when it is not. Answers go out when all that was
-     * read has been answered, with everything about this peer still in the caches; what others want
-     * to say to it waits for the activated event, which runs behind all callbacks that this turn
-     * still has, and finds their frames too. */
+    /* While the socket is full the loop reports when it accepts more. Messages sent within this
+     * channel's callback are written when that ends, while its data is in the CPU caches. All
+     * others are written by the activated event, which runs after all callbacks of this iteration
+     * and so collects their frames. */
     if (ch->want_write) {
         return;
     }
@@ -40,7 +41,7 @@ void channel_flush(struct channel *ch)
             stop_writing(ch);
             if (ch->want_drained) {
                 event_active(&ch->write_ev, EV_WRITE,
-                             0); /* the loop was to tell, and will not now */
+                             0); /* the removed write event would have called drained() */
             }
         }
         if (ch->state == CHANNEL_S_FINISHING && !ch->shut) {
@@ -48,8 +49,8 @@ void channel_flush(struct channel *ch)
             (void)shutdown(ch->fd, SHUT_WR);
         }
     } else if (rc == TFE_EMORE) {
-        /* libevent does not put an event into epoll that is active at the moment, and by hand it
-         * may be: then nobody would ever tell that the socket takes more. */
+        /* event_add does not register an event with epoll while it is active, as a manually
+         * activated event is, and writability would never be reported. event_del first. */
         if (!ch->want_write) {
             (void)event_del(&ch->write_ev);
         }
@@ -59,8 +60,8 @@ void channel_flush(struct channel *ch)
         }
         ch->want_write = true;
     } else {
-        /* What the peer said before it went away (why it closes, perhaps) is still to be read; the
-         * reading side ends the channel. */
+        /* Data that the peer sent before it closed, perhaps the reason, must still be read. The
+         * reading side then ends the channel. */
         ch->out_errno = errno;
         out_queue_clear(&ch->out);
         stop_writing(ch);
@@ -95,8 +96,8 @@ int channel_send_encoded(struct channel *ch, const uint8_t *plain, size_t n)
     }
     const size_t sealed_n = n + SEAL_HEADER_BYTES + SEAL_TAG_BYTES;
     if (!has_room(ch, sealed_n)) {
-        /* Frames of this turn have not been offered to the socket yet: only what it does not take
-         * is held against the peer. */
+        /* Frames of this iteration have not been written yet. Only what the socket does not accept
+         * counts against the peer. */
         channel_flush(ch);
         if (!channel_is_live(ch)) {
             return TFE_ENOMEM;
@@ -107,7 +108,8 @@ int channel_send_encoded(struct channel *ch, const uint8_t *plain, size_t n)
         }
     }
     if (ch->out_errno) {
-        /* As with any bytes that were sent and never arrive: closed() is about to say so. */
+        /* The write side has failed: drop the message like any that is lost in transit. closed()
+         * follows. */
         return 0;
     }
     uint8_t *room = out_queue_room(&ch->out, sealed_n);

@@ -1,5 +1,4 @@
-/* common/channel/channel_state.c: where a channel stands, its socket and its timer, and the wish
- * that it should end. */
+/* common/channel/channel_state.c: state, socket and timer of a channel, and requests to end it. */
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -10,7 +9,7 @@
 
 #define TO(state) (1u << (state))
 
-/* States that may follow; ENDED may follow all. The picture is in channel_private.h. */
+/* Permitted transitions; ENDED may follow any state. channel_private.h has the diagram. */
 static const unsigned channel_next[CHANNEL_S__COUNT] = {
     [CHANNEL_S_RESOLVING] = TO(CHANNEL_S_CONNECTING),
     [CHANNEL_S_CONNECTING] = TO(CHANNEL_S_CONNECTING) | TO(CHANNEL_S_ANSWER),
@@ -25,7 +24,7 @@ static const unsigned channel_next[CHANNEL_S__COUNT] = {
 void channel_become(struct channel *ch, enum channel_state next)
 {
     if (next != CHANNEL_S_ENDED && !(channel_next[ch->state] & TO(next))) {
-        abort(); /* a mistake in these files; no byte from a peer leads here */
+        abort(); /* a bug in channel*.c; no input from a peer leads here */
     }
     ch->state = next;
 }
@@ -73,19 +72,20 @@ bool channel_set_timer(struct channel *ch, int64_t ms)
 
 void channel_take_fd(struct channel *ch, int fd)
 {
-    /* Frames are small and answered at once. A lost option costs speed, not correctness. */
+    /* Disable Nagle's algorithm, because frames are small and need a prompt answer. A failure only
+     * costs speed. */
     const int on = 1;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-    /* Or the kernel takes megabytes for a peer that reads nothing, and nobody can take them back.
-     */
+    /* Limit unsent bytes in the kernel: otherwise it buffers megabytes for a peer that does not
+     * read. */
     const int unsent = LIMIT_UNSENT_BYTES;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
     (void)event_del(&ch->read_ev);
     (void)event_del(&ch->write_ev);
     ch->want_write = false;
     ch->fd = fd;
-    /* With the callbacks that they had; this fails for a missing base or illegal flags only. */
+    /* Keep the callbacks. event_assign fails only for a NULL base or invalid flags. */
     (void)event_assign(&ch->read_ev, ch->base, fd, EV_READ | EV_PERSIST,
                        event_get_callback(&ch->read_ev), ch);
     (void)event_assign(&ch->write_ev, ch->base, fd, EV_WRITE | EV_PERSIST,

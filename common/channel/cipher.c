@@ -1,4 +1,4 @@
-/* common/channel/cipher.c: ChaChaPoly as Noise uses it. */
+/* common/channel/cipher.c: the ChaChaPoly cipher functions of Noise. */
 #include "common/channel/cipher.h"
 
 #include <sodium.h>
@@ -7,7 +7,7 @@
 _Static_assert(CIPHER_KEY_BYTES == crypto_aead_chacha20poly1305_ietf_KEYBYTES, "key");
 _Static_assert(CIPHER_TAG_BYTES == crypto_aead_chacha20poly1305_ietf_ABYTES, "tag");
 
-/* Section 12.3: four zero bytes, then the counter, least significant byte first. */
+/* Encodes a nonce (12.3): four zero bytes, then the counter in little-endian order. */
 static void nonce_put(uint8_t out[crypto_aead_chacha20poly1305_ietf_NPUBBYTES], uint64_t nonce)
 {
     memset(out, 0, 4);

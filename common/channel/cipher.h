@@ -1,4 +1,5 @@
-/* common/channel/cipher.h: ChaChaPoly as Noise uses it (rev. 34, sections 4.2 and 12.3). */
+/* common/channel/cipher.h: the ChaChaPoly cipher functions of Noise (rev. 34, sections 4.2 and
+ * 12.3). */
 #ifndef TFE_COMMON_CHANNEL_CIPHER_H
 #define TFE_COMMON_CHANNEL_CIPHER_H
 
@@ -10,15 +11,15 @@
 #define CIPHER_KEY_BYTES 32
 #define CIPHER_TAG_BYTES 16
 
-/* Reserved for REKEY; no message is ever sealed under it (5.1). */
+/* Nonce reserved for REKEY; no message is sealed with it (5.1). */
 #define CIPHER_NONCE_REKEY UINT64_MAX
 
 /* ENCRYPT(k, n, ad, plaintext): writes n + CIPHER_TAG_BYTES bytes. ad may be NULL if ad_n is 0. */
 void cipher_seal(const uint8_t key[CIPHER_KEY_BYTES], uint64_t nonce, const uint8_t *ad,
                  size_t ad_n, const uint8_t *in, size_t n, uint8_t *out);
 
-/* DECRYPT: n counts the tag; writes n - CIPHER_TAG_BYTES bytes. TFE_EAUTH: forged, and out holds
- * nothing of the plaintext. */
+/* DECRYPT: n includes the tag; writes n - CIPHER_TAG_BYTES bytes. Returns TFE_EAUTH if forged; out
+ * then contains no plaintext. */
 int cipher_open(const uint8_t key[CIPHER_KEY_BYTES], uint64_t nonce, const uint8_t *ad, size_t ad_n,
                 const uint8_t *in, size_t n, uint8_t *out) TFE_MUST_CHECK;
 

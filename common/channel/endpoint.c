@@ -1,4 +1,4 @@
-/* common/channel/endpoint.c: hosts and ports as text, and as sockets have them. */
+/* common/channel/endpoint.c: converts endpoints between text and socket addresses. */
 #include "common/channel/endpoint.h"
 
 #include <arpa/inet.h>
@@ -17,7 +17,8 @@ const char *endpoint_format(char ret[ENDPOINT_TEXT_MAX], const char *host, uint1
     return ret;
 }
 
-/* A name, a v4 address, or (with a colon) a v6 address that may have a zone: "fe80::1%eth0". */
+/* True for a name, an IPv4 address, or an IPv6 address with an optional zone such as
+ * "fe80::1%eth0". */
 static bool is_host(const char *text, size_t n)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
@@ -56,8 +57,8 @@ int endpoint_parse(const char *text, char *ret_host, size_t host_cap, uint16_t *
         rest = end + 1;
     } else {
         const char *colon = strchr(text, ':');
-        /* Two colons without brackets: a v6 address, which then has no port; nor does it end as if
-         * it had one, which would be somebody's mistake. */
+        /* Two colons without brackets: an IPv6 address without a port. Reject one that ends in four
+         * digits, which are probably meant as a port. */
         if (colon && !strchr(colon + 1, ':')) {
             n = (size_t)(colon - text);
             rest = colon;

@@ -1,4 +1,4 @@
-/* common/channel/endpoint.h: where something is reached, as text: "HOST:PORT". */
+/* common/channel/endpoint.h: network endpoints as text ("HOST:PORT") and as socket addresses. */
 #ifndef TFE_COMMON_CHANNEL_ENDPOINT_H
 #define TFE_COMMON_CHANNEL_ENDPOINT_H
 
@@ -9,25 +9,26 @@
 #include "common/base/error.h"
 #include "common/base/id.h"
 
-/* With the NUL. */
+/* Size of an endpoint as text, including the NUL. */
 #define ENDPOINT_TEXT_MAX (TFE_HOST_MAX + sizeof "[]:65535")
 
-/* Writes "HOST:PORT", with brackets around a v6 address, and returns ret. What is longer than the
- * longest host is cut. */
+/* Writes "HOST:PORT", with brackets around an IPv6 address, and returns ret. Truncates hosts longer
+ * than TFE_HOST_MAX. */
 const char *endpoint_format(char ret[ENDPOINT_TEXT_MAX], const char *host, uint16_t port);
 
-/* "HOST:PORT", "[v6]:PORT"; "HOST", "[v6]", "v6" (port stays as it is; not
- * one that ends as if it named a port: "::1:5599" is refused). Writes host, at most
- * TFE_HOST_MAX + NUL. TFE_EINVAL (port 0, too): nothing changed. */
+/* Parses "HOST:PORT", "[v6]:PORT", "HOST", "[v6]" or "v6"; without a port *port is unchanged. An
+ * unbracketed IPv6 address that ends as if it had a port ("::1:5599") is rejected. Writes the host,
+ * at most TFE_HOST_MAX bytes and a NUL. Returns TFE_EINVAL (also for port 0) without a change. */
 int endpoint_parse(const char *text, char *ret_host, size_t host_cap,
                    uint16_t *port) TFE_MUST_CHECK;
 
-/* A socket's address as a numeric host and a port (each may be NULL); a v4 address that is mapped
- * into v6 is v4. TFE_EINVAL: of neither family; the host is "", the port 0. */
+/* Writes a socket address as numeric host and port (each may be NULL); an IPv4-mapped IPv6 address
+ * becomes IPv4. Returns TFE_EINVAL for other address families, with host "" and port 0. */
 int endpoint_of(const struct sockaddr *address, char ret_host[TFE_HOST_MAX + 1],
                 uint16_t *ret_port);
 
-/* The reverse. TFE_EINVAL: host is not numeric. */
+/* Converts a numeric host and a port to a socket address. Returns TFE_EINVAL if host is not
+ * numeric. */
 int endpoint_address(const char *host, uint16_t port, struct sockaddr_storage *ret,
                      socklen_t *ret_n) TFE_MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* common/channel/enrollment.c: the agent's own key, as a file and as what opens sessions. */
+/* common/channel/enrollment.c: requests, stores and renews the agent's own key. */
 #include "common/channel/enrollment.h"
 
 #include <errno.h>
@@ -19,19 +19,20 @@
 #include "common/channel/state_dir.h"
 #include "common/cli/secret_mem.h"
 
-/* After the first session has begun: a fleet that starts together does not ask together. */
+/* Random delay of the first request after a session began, so that a fleet that starts together
+ * does not ask together. */
 #define ASK_FIRST_MS 1000
 #define ASK_LAST_MS 5000
-/* Unanswered, it is asked for again. */
+/* Interval of repeated requests while unanswered. */
 #define ASK_AGAIN_MS (10 * 60 * 1000)
 
 #define FILE_FORMAT "tfe-agent-key 1\n%s %s %s %s %s %lld\n"
 
-/* In sodium_malloc memory. */
+/* Secrets, in sodium_malloc memory. */
 struct secrets {
-    struct token key; /* its node_key is the next, or NULL: there is none */
+    struct token key; /* the key; its node_key is NULL if there is none */
     struct node_key node_key;
-    uint8_t asked[32]; /* the secret of the key that was asked for */
+    uint8_t asked[32]; /* secret of the requested key */
     char text[ENROLMENT_TEXT_MAX];
     char hex[5][2 * CERTIFICATE_MAX + 1];
 };
@@ -43,7 +44,7 @@ struct enrolment {
     void (*due)(void *ctx);
     void *ctx;
     struct tfe_wall expires;
-    int lock_fd; /* -1: the key is kept in memory only */
+    int lock_fd; /* locked file in the state directory; -1 if the key is in memory only */
     char path[PATH_MAX];
     char public_hex[65];
 };
@@ -54,7 +55,7 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
     e->due(e->ctx);
 }
 
-/* --- the file --- */
+/* --- key file --------------------------------------------------------------------------------- */
 
 static bool from_hex(uint8_t *ret, size_t n, const char *hex)
 {
@@ -62,7 +63,7 @@ static bool from_hex(uint8_t *ret, size_t n, const char *hex)
     return sodium_hex2bin(ret, n, hex, strlen(hex), NULL, &got, NULL) == 0 && got == n;
 }
 
-/* The key of these texts, if the server of our token made it. */
+/* Sets the key from hexadecimal texts. Returns false if they are malformed. */
 static bool set_key(struct enrolment *e, const char *id, const char *secret, const char *own,
                     const char *certificate)
 {
@@ -83,7 +84,8 @@ static bool set_key(struct enrolment *e, const char *id, const char *secret, con
     return true;
 }
 
-/* Takes the key of what is in secrets->text, if it is our server's. False: there is none in it. */
+/* Parses secrets->text. Keeps the key only if our token's server issued it. Returns false if the
+ * text is no key. */
 static bool take_text(struct enrolment *e)
 {
     struct secrets *s = e->secrets;
@@ -102,7 +104,8 @@ static bool take_text(struct enrolment *e)
     return is_key;
 }
 
-/* A file that is damaged, or of another server, is as good as none: the token makes a new one. */
+/* Reads the key file. A damaged file, or one of another server, counts as absent: the token obtains
+ * a new key. */
 static void read_file(struct enrolment *e)
 {
     struct tfe_reason reason;
@@ -119,7 +122,7 @@ static void read_file(struct enrolment *e)
     }
 }
 
-/* Where an agent of the pool has started this one with its key. */
+/* Reads the key from the environment, if a pool agent has passed it to this process. */
 static void read_variable(struct enrolment *e)
 {
     const char *text = getenv(ENROLMENT_VARIABLE);
@@ -165,7 +168,7 @@ static void write_file(struct enrolment *e)
     sodium_memzero(s->text, sizeof(s->text));
 }
 
-/* Of the agents of a machine the first keeps its key. */
+/* Opens and locks the key file; only the first agent of a machine stores its key there. */
 static void open_file(struct enrolment *e, const char *chosen)
 {
     char dir[PATH_MAX];
@@ -190,7 +193,7 @@ static void open_file(struct enrolment *e, const char *chosen)
     }
 }
 
-/* --- its life --- */
+/* --- life cycle ------------------------------------------------------------------------------- */
 
 struct enrolment *enrolment_new(struct event_base *base, const struct token *token,
                                 const char *state_dir, void (*due)(void *ctx), void *ctx)
@@ -217,7 +220,7 @@ void enrolment_free(struct enrolment *e)
 {
     if (e) {
         event_free(e->timer);
-        sodium_free(e->secrets); /* wipes */
+        sodium_free(e->secrets); /* wipes before freeing */
         if (e->lock_fd >= 0) {
             close(e->lock_fd);
         }
@@ -235,7 +238,7 @@ void enrolment_begin(struct enrolment *e)
     int64_t spread = randombytes_uniform(ASK_LAST_MS - ASK_FIRST_MS);
     int64_t ms = ASK_FIRST_MS + spread;
     if (e->secrets->key.node_key) {
-        /* When 50 to 80 % of its life are over. */
+        /* Renew after 50 to 80 % of the key's lifetime. */
         int64_t left = LIMIT_NODE_KEY_MS / 10 * 2 +
                        LIMIT_NODE_KEY_MS / 10 * 3 / 1000 * randombytes_uniform(1000);
         int64_t until = e->expires.ms - left - clock_wall().ms;
@@ -258,7 +261,7 @@ void enrolment_take(struct enrolment *e, const struct msg_enrolled *enrolled)
 {
     struct secrets *s = e->secrets;
     if (!e->public_hex[0]) {
-        return; /* nobody has asked */
+        return; /* no request is pending */
     }
     e->public_hex[0] = '\0';
     sodium_bin2hex(s->hex[0], 65, s->asked, sizeof(s->asked));
@@ -282,6 +285,6 @@ bool enrolment_is_refused(struct enrolment *e)
     }
     e->secrets->key.node_key = NULL;
     sodium_memzero(&e->secrets->node_key, sizeof(e->secrets->node_key));
-    log_info("agent_key_refused"); /* its file stays until there is a better one */
+    log_info("agent_key_refused"); /* the file remains until a new key replaces it */
     return true;
 }

@@ -1,5 +1,5 @@
-/* common/channel/enrollment.h: the agent's own key: asked for with a token, kept for the next
- * start, renewed before it ends (PROTOCOL.md, "Handshake"). */
+/* common/channel/enrollment.h: the agent's own key: requested with a token, stored for the next
+ * start, and renewed before it expires (PROTOCOL.md, "Handshake"). */
 #ifndef TFE_COMMON_CHANNEL_ENROLLMENT_H
 #define TFE_COMMON_CHANNEL_ENROLLMENT_H
 
@@ -8,39 +8,41 @@
 #include "common/channel/token.h"
 #include "common/message/msg.h"
 
-/* An agent's key as a text, as its file has it, and where one is handed to an agent that is started
- * with it. It is read once, and hidden then. */
+/* Maximum size of an agent's key as text (in its file or the environment), and the variable that
+ * passes the key to a child agent, which reads the variable once and then hides it. */
 #define ENROLMENT_TEXT_MAX 1024
 #define ENROLMENT_VARIABLE "TFE_AGENT_KEY"
 
 struct event_base;
 struct enrolment;
 
-/* token: what opens sessions as long as there is no key; borrowed. state_dir: where the key is
- * kept; of two agents the first has it there. NULL: in memory only. due: it is time to ask. */
+/* Makes an enrollment. token, borrowed, opens sessions until there is a key. The key is stored in
+ * state_dir (by the first agent of a machine only), or in memory if state_dir is NULL. due() is
+ * called when it is time to request a key. */
 struct enrolment *enrolment_new(struct event_base *base, const struct token *token,
                                 const char *state_dir, void (*due)(void *ctx), void *ctx);
-/* Wipes. NULL is allowed. */
+/* Wipes the key and frees. NULL is allowed. */
 void enrolment_free(struct enrolment *e);
 
-/* What to open the next session with; until the next call of something here. */
+/* Returns the key or token for the next session, valid until the next call of this module. */
 const struct token *enrolment_token(const struct enrolment *e);
 
-/* The key as a text, for another agent of this machine; its length, 0 and "": there is none. The
- * caller wipes it. */
+/* Writes the key as text, for another agent of this machine, and returns its length; 0 and "" if
+ * there is no key. The caller wipes it. */
 size_t enrolment_text(struct enrolment *e, char ret[ENROLMENT_TEXT_MAX]);
 
-/* A session was opened: due comes when it is time. */
+/* Schedules due(); called when a session was opened. */
 void enrolment_begin(struct enrolment *e);
 
-/* The question for a new key; until the next call of something here. */
+/* Returns the request for a new key, valid until the next call of this module. */
 struct tfe_msg enrolment_ask(struct enrolment *e);
 
-/* The answer. What is wrong with it is logged: sessions go on by what they were opened with. */
+/* Stores the key from the server's answer. Logs an invalid answer; sessions then continue with the
+ * old credentials. */
 void enrolment_take(struct enrolment *e, const struct msg_enrolled *enrolled);
 
-/* The server does not know what enrolment_token gave. True: that was the key, which is gone; there
- * is the token to try. */
+/* Handles the server's rejection of enrollment_token. Returns true if that was the key, which is
+ * dropped, so that the token remains to be tried. */
 bool enrolment_is_refused(struct enrolment *e);
 
 #endif

@@ -1,6 +1,5 @@
-/* common/channel/handshake.h: preamble and handshake, bytes in and bytes out, for both sides. No
- * sockets.
- */
+/* common/channel/handshake.h: preamble and handshake of both sides, as functions on byte buffers
+ * without sockets. */
 #ifndef TFE_COMMON_CHANNEL_HANDSHAKE_H
 #define TFE_COMMON_CHANNEL_HANDSHAKE_H
 
@@ -13,84 +12,83 @@
 #include "common/channel/seal.h"
 #include "common/channel/token.h"
 
-/* Largest first flight of each side, PROTOCOL.md. Both are far below the 512 B that design 3.2
- * allows before authentication. */
+/* Largest first message of each side (PROTOCOL.md), within the 512 bytes that design 3.2 allows
+ * before authentication. */
 #define HELLO_REQUEST_MAX 512
 #define HELLO_RESPONSE_MAX 512
 
-/* What programs of this tree speak after the handshake: the version that PROTOCOL.md describes. */
+/* Version of the messages after the handshake that this source implements (PROTOCOL.md). */
 #define PROTOCOL_VERSION 2
 
-/* What each side tells of itself inside the handshake. As an argument the caller's own range of
- * versions; as a result (ret_client, ret_server) the range that both speak, never empty: both sides
- * then speak its version_max. */
+/* What each side reports about itself in the handshake. As an argument: the caller's own range of
+ * versions. As a result: the range that both sides support, never empty; both then use its
+ * version_max. */
 struct hello_facts {
-    uint32_t version_min; /* of the protocol after the handshake */
+    uint32_t version_min; /* lowest supported version of the messages after the handshake */
     uint32_t version_max;
-    uint64_t boot_nonce; /* random per process */
+    uint64_t boot_nonce; /* random number per process */
 };
 
-/* A client between its two flights. Private, but a value so that it lives in the caller's struct.
- */
+/* A client between its two handshake messages. */
 struct hello_client;
 
-/* Makes the first flight. The caller keeps *ret_client and frees it with hello_client_free, also
- * after success of hello_client_finish. TFE_ENOMEM; TFE_EINVAL: facts name an empty range of
- * versions; TFE_EPROTO: the server's key is no valid point; TFE_ESYS: libsodium does not start. */
+/* Writes the first message. The caller frees *ret_client with hello_client_free, also after
+ * hello_client_finish. Returns TFE_ENOMEM, TFE_EINVAL (empty range of versions), TFE_EPROTO
+ * (invalid server key) or TFE_ESYS (libsodium fails to initialise). */
 int hello_client_start(const struct token *token, const struct hello_facts *facts,
                        uint8_t ret_request[HELLO_REQUEST_MAX], size_t *ret_request_n,
                        struct hello_client **ret_client) TFE_MUST_CHECK;
 
-/* Reads the server's answer from the front of in. TFE_EMORE: nothing consumed, come again with
- * more. TFE_EPROTO, TFE_EAUTH: end the connection; the client is wiped, and TFE_ESTATE is what it
- * says from then on, as after success. On success *ret_used bytes were read and *ret_session holds
- * the keys. */
+/* Processes the server's answer at the start of in. On success sets *ret_used to the bytes read and
+ * *ret_session to the keys. Returns TFE_EMORE without consuming anything if the answer is
+ * incomplete; TFE_EPROTO or TFE_EAUTH if the connection must be closed. The client is wiped on
+ * success and on these two errors; later calls return TFE_ESTATE. */
 int hello_client_finish(struct hello_client *client, const uint8_t *in, size_t n, size_t *ret_used,
                         struct seal_session *ret_session,
                         struct hello_facts *ret_server) TFE_MUST_CHECK;
 
-/* Wipes and frees. NULL is allowed. */
+/* Wipes and frees the client. NULL is allowed. */
 void hello_client_free(struct hello_client *client);
 
-/* The server's secrets. In sodium_malloc memory. */
+/* The server's secrets, in sodium_malloc memory. */
 struct hello_server;
 
-/* Copies the secrets; root is of generation 0. TFE_ENOMEM; TFE_ESYS: libsodium does not start. */
+/* Copies the secrets; root has generation 0. Returns TFE_ENOMEM, or TFE_ESYS if libsodium fails to
+ * initialise. */
 int hello_server_new(const uint8_t static_secret_key[32], const uint8_t root[TOKEN_ROOT_BYTES],
                      struct hello_server **ret) TFE_MUST_CHECK;
 void hello_server_free(struct hello_server *server);
 
-/* Whether a whole first flight of somebody with a token is at the front of in: its answer may still
- * be TFE_EAUTH, for it may have been here before. Costs keyed hashes. Errors as of
+/* Returns 0 if a complete first message with a valid mac1 is at the start of in.
+ * hello_server_answer may still reject it as a replay. Costs keyed hashes only. Returns errors as
  * hello_server_answer. */
 int hello_server_knock(struct hello_server *server, struct tfe_wall now, const uint8_t *in,
                        size_t n) TFE_MUST_CHECK;
-/* Takes tokens of these roots, and of no others, from now on; copied. */
+/* Replaces the set of root keys whose tokens are accepted; copies it. */
 void hello_server_set_ring(struct hello_server *server, const struct token_ring *ring);
 
-/* Says more of a client whose token has proved itself: fills in the scope, or refuses it with
- * anything but 0. NULL, as at first: all that is proved may come in, but for kept tokens. */
+/* Decides about a client with a valid token: sets the scope and returns 0, or returns another value
+ * to reject it. NULL, the default, admits every valid token except stored ones. */
 typedef int (*hello_judge_fn)(void *ctx, struct tfe_wall now, struct principal *by);
 void hello_server_set_judge(struct hello_server *server, hello_judge_fn judge, void *ctx);
 
-/* Makes a token with the root that is used; its generation is not the caller's to wish. */
+/* Makes a token with the current root key, whose generation overrides that in wish. */
 void hello_server_mint(const struct hello_server *server, const struct token_wish *wish,
                        struct token *ret);
 
-/* Makes an agent's own key of the root that is used, as good as *by, who asks for it and becomes
- * who speaks with it; where that is an own key already, they are one (token_compare). *ret is what
- * a token has; the secret of public_key only its holder knows. */
+/* Issues an agent's own key with the rights of *by, which is updated to the new key. If *by already
+ * uses such a key, both compare equal (token_compare). *ret is like a token; only the agent knows
+ * the secret of public_key. */
 void hello_server_enrol(const struct hello_server *server, const uint8_t public_key[32],
                         struct tfe_wall expires, struct principal *by, struct token *ret,
                         struct certificate *ret_certificate);
 
-/* Answers a client's first flight at the front of in. In this order, so that an outsider costs
- * keyed hashes only: length, magic, hint, token, mac1, replay cache, then the curve operations.
- * TFE_EMORE: nothing consumed. TFE_EPROTO: not this protocol, or a version not spoken here.
- * TFE_EAUTH: wrong token, expired token (now is the civil time), one that the judge refuses,
- * replay. In both cases: close without a byte. On success the answer is in ret_response, *ret_used
- * bytes of in were read, and *ret_by is who asked; its scope lives until the server is asked again.
- */
+/* Answers a client's first message at the start of in. Checks in an order that costs outsiders only
+ * keyed hashes: length, magic, hint, token, mac1, replay cache, then curve operations. On success
+ * sets the response, *ret_used to the bytes read, and *ret_by to the client's identity, whose scope
+ * is valid until the next call. Returns TFE_EMORE without consuming anything; TFE_EPROTO for
+ * another protocol or version; TFE_EAUTH for a token that is wrong, expired at `now`, rejected by
+ * the judge, or replayed. After TFE_EPROTO and TFE_EAUTH close without sending a byte. */
 int hello_server_answer(struct hello_server *server, struct tfe_wall now,
                         const struct hello_facts *facts, const uint8_t *in, size_t n,
                         size_t *ret_used, uint8_t ret_response[HELLO_RESPONSE_MAX],

@@ -7,12 +7,12 @@
 #include "common/message/bytes.h"
 
 struct hello_client {
-    struct noise_handshake noise; /* wiped, and so dead, once it was finished or failed */
+    struct noise_handshake noise; /* wiped once the handshake has finished or failed */
     uint32_t version_min;
     uint32_t version_max;
 };
 
-/* Everything of the request but mac1. */
+/* Writes the request except mac1. */
 static int write_request(struct hello_client *client, const struct token *token,
                          const struct hello_facts *facts, const struct hello_keys *keys,
                          uint8_t *out, size_t *ret_n)
@@ -24,7 +24,7 @@ static int write_request(struct hello_client *client, const struct token *token,
     out[HELLO_AT_FLAGS] = node_key ? HELLO_NODE_KEY : 0;
     token_hint(token->server_public_key, out + HELLO_AT_HINT);
     memcpy(out + HELLO_AT_KEY_ID, token->key_id, TOKEN_KEY_ID_BYTES);
-    /* Known beforehand, and needed now: the length belongs to the prologue. */
+    /* The length is needed before the message is written, because it is part of the prologue. */
     be16_put(out + HELLO_AT_LENGTH, (uint16_t)(HELLO_NOISE_MIN + certificate_n +
                                                (node_key ? NOISE_DH_BYTES + CIPHER_TAG_BYTES : 0)));
 
@@ -83,7 +83,7 @@ int hello_client_start(const struct token *token, const struct hello_facts *fact
     return rc;
 }
 
-/* Reads message 2 into the keys and the server's facts. */
+/* Decrypts message 2 and derives the session keys and the server's facts. */
 static int read_response(struct hello_client *client, const uint8_t *message, size_t n,
                          struct seal_session *ret_session, struct hello_facts *ret_server)
 {
@@ -98,8 +98,7 @@ static int read_response(struct hello_client *client, const uint8_t *message, si
     if (rc) {
         return rc;
     }
-    /* The server answers with the range that both speak; any other is not an answer to this hello.
-     */
+    /* The server must answer with a range within the one that was offered. */
     if (server.version_min < client->version_min || server.version_max > client->version_max) {
         return TFE_EPROTO;
     }
@@ -136,7 +135,7 @@ int hello_client_finish(struct hello_client *client, const uint8_t *in, size_t n
     return 0;
 }
 
-/* sodium_free wipes before it frees. */
+/* Wipes and frees: sodium_free does both. */
 void hello_client_free(struct hello_client *client)
 {
     sodium_free(client);

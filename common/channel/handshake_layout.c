@@ -1,4 +1,4 @@
-/* common/channel/handshake_layout.c: what both sides of the handshake agree on. */
+/* common/channel/handshake_layout.c: byte layout and key derivation of the handshake. */
 #include "common/channel/handshake_layout.h"
 
 #include <sodium.h>
@@ -7,7 +7,7 @@
 #include "common/channel/noise_patterns.h"
 #include "common/message/bytes.h"
 
-/* Domain of crypto_kdf: eight bytes, PROTOCOL.md. */
+/* Context of crypto_kdf, eight bytes (PROTOCOL.md). */
 #define KDF_CONTEXT "tfehello"
 #define KDF_PSK 1
 #define KDF_MAC1 2

@@ -10,7 +10,7 @@
 
 _Static_assert(REPLAY_MAC_BYTES == HELLO_MAC1_BYTES, "replay");
 
-/* In sodium_malloc memory, read-only but while the ring is set. */
+/* Secrets in sodium_malloc memory, read-only except while the ring is replaced. */
 struct hello_secrets {
     uint8_t static_secret[NOISE_DH_BYTES];
     uint8_t public_key[NOISE_DH_BYTES];
@@ -23,7 +23,7 @@ struct hello_server {
     hello_judge_fn judge;
     void *judge_ctx;
     uint8_t hint[TOKEN_HINT_BYTES];
-    char scope[MSG_SCOPE_MAX + 1]; /* of who was answered last */
+    char scope[MSG_SCOPE_MAX + 1]; /* scope of the client that was answered last */
 };
 
 int hello_server_new(const uint8_t static_secret_key[32], const uint8_t root[TOKEN_ROOT_BYTES],
@@ -56,7 +56,7 @@ int hello_server_new(const uint8_t static_secret_key[32], const uint8_t root[TOK
 void hello_server_free(struct hello_server *server)
 {
     if (server) {
-        sodium_free(server->secrets); /* wipes */
+        sodium_free(server->secrets); /* wipes before freeing */
         replay_free(server->replay);
         free(server);
     }
@@ -114,8 +114,8 @@ static int judge(const struct hello_server *server, struct tfe_wall now, struct 
     return server->judge(server->judge_ctx, now, by) ? TFE_EAUTH : 0;
 }
 
-/* How long the first flight is. What is wrong already is refused now, not after a time-out: a port
- * scanner's or a browser's first byte says enough. */
+/* Determines the length of the first message. Rejects an invalid prefix at once instead of waiting
+ * for a timeout, for example the first byte of a port scanner or browser. */
 static int frame_request(const uint8_t *in, size_t n, size_t *ret_message_n)
 {
     size_t magic_n = n < HELLO_MAGIC_BYTES ? n : HELLO_MAGIC_BYTES;
@@ -140,7 +140,7 @@ static int frame_request(const uint8_t *in, size_t n, size_t *ret_message_n)
     return 0;
 }
 
-/* Who knocks: everything that can be said with keyed hashes. signed_n: the bytes before mac1. */
+/* Authenticates the client with keyed hashes only. signed_n is the number of bytes before mac1. */
 static int authenticate(struct hello_server *server, struct tfe_wall now, const uint8_t *in,
                         size_t signed_n, struct hello_keys *ret_keys, struct principal *ret_by)
 {
@@ -165,7 +165,7 @@ static int authenticate(struct hello_server *server, struct tfe_wall now, const 
     if (sodium_memcmp(mac1, in + signed_n, sizeof(mac1)) != 0) {
         return TFE_EAUTH;
     }
-    /* After mac1: now it is known that key_id is the one the token was made with. */
+    /* The key id is authentic only after the check of mac1, so the judge is asked here. */
     return judge(server, now, ret_by);
 }
 
@@ -183,7 +183,7 @@ int hello_server_knock(struct hello_server *server, struct tfe_wall now, const u
     return rc;
 }
 
-/* The versions that both speak. */
+/* Computes the range of versions that both sides support. */
 static int agree(const struct hello_facts *a, const struct hello_facts *b, uint32_t *ret_min,
                  uint32_t *ret_max)
 {
@@ -197,7 +197,8 @@ static int agree(const struct hello_facts *a, const struct hello_facts *b, uint3
     return 0;
 }
 
-/* The curve operations: reads message 1, writes length and message 2, splits. */
+/* Performs the curve operations: reads message 1, writes length and message 2, derives the session
+ * keys. */
 static int shake_hands(struct hello_server *server, struct noise_handshake *hs,
                        const struct hello_facts *facts, const uint8_t *message, size_t message_n,
                        uint8_t ret_response[HELLO_RESPONSE_MAX], size_t *ret_response_n,

@@ -1,5 +1,5 @@
-/* common/channel/http_client.c: libcurl's multi interface on libevent: it says which sockets and
- * which moment it waits for, the loop tells it when they have come. */
+/* common/channel/http_client.c: connects libcurl's multi interface to libevent: libcurl names the
+ * sockets and the timeout to wait for, and the loop reports when they are ready. */
 #include "common/channel/http_client.h"
 
 #include <curl/curl.h>
@@ -28,11 +28,11 @@ struct http_ask {
     size_t body_n;
     size_t body_cap;
     size_t most;
-    const char *reason; /* we want no more of it */
+    const char *reason; /* reason why on_body rejected the response; NULL if none */
     char error[CURL_ERROR_SIZE];
 };
 
-/* --- answers ---------------------------------------------------------------------------------- */
+/* --- responses -------------------------------------------------------------------------------- */
 
 const char *http_answer_header(const struct http_answer *answer, const char *name)
 {
@@ -79,9 +79,10 @@ static void tell(struct http_ask *ask, CURLcode rc)
     http_cancel(ask);
 }
 
-/* --- the loop --------------------------------------------------------------------------------- */
+/* --- event loop ------------------------------------------------------------------------------- */
 
-/* A socket is ready, or the moment has come: libevent and libcurl both say -1 for the fd then. */
+/* A socket is ready, or the timeout has passed. libevent and libcurl both use fd -1 for a
+ * timeout. */
 static void on_ready(evutil_socket_t fd, short what, void *ctx)
 {
     const struct http *http = ctx;
@@ -103,7 +104,8 @@ static int wait_moment(CURLM *multi, long ms, void *ctx)
     return ms < 0 ? evtimer_del(http->timer) : timer_after(http->timer, ms);
 }
 
-/* A socket for which there is no memory is not watched: its question ends at its deadline. */
+/* Watches a socket for libcurl. If there is no memory the socket is not watched and the request
+ * ends at its time limit. */
 static int wait_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *waits)
 {
     const struct http *http = ctx;
@@ -146,15 +148,16 @@ void http_free(struct http *http)
     curl_global_cleanup();
 }
 
-/* --- questions -------------------------------------------------------------------------------- */
+/* --- requests --------------------------------------------------------------------------------- */
 
-/* libcurl's own lets children inherit it. */
+/* Opens a socket with close-on-exec, which libcurl's default does not set. */
 static curl_socket_t open_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *to)
 {
     return socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
 }
 
-/* Services' words go into later questions: they must not break the lines of these. */
+/* Appends a header. Rejects control characters: header values can contain text from services, which
+ * must not start a new line. */
 static int add_header(struct http_ask *ask, const char *line)
 {
     for (const char *at = line; *at; at++) {
@@ -190,9 +193,10 @@ static int write_question(struct http_ask *ask, const struct http_question *q)
     SET(CURLOPT_FRESH_CONNECT, (long)q->is_alone);
     SET(CURLOPT_FORBID_REUSE, (long)q->is_alone);
     SET(CURLOPT_PROTOCOLS_STR, "http,https");
-    SET(CURLOPT_PROXY, ""); /* whatever the environment says */
+    SET(CURLOPT_PROXY, ""); /* ignore proxy variables of the environment */
     SET(CURLOPT_NOSIGNAL, 1L);
-    SET(CURLOPT_QUICK_EXIT, 1L); /* a silent name server's thread is let go of, not waited for */
+    SET(CURLOPT_QUICK_EXIT,
+        1L); /* do not wait at exit for the thread of a name server that does not answer */
     SET(CURLOPT_OPENSOCKETFUNCTION, open_socket);
     SET(CURLOPT_WRITEFUNCTION, on_body);
     SET(CURLOPT_WRITEDATA, ask);

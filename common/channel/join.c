@@ -1,4 +1,4 @@
-/* common/channel/join.c: endpoint and token, in design 9's order. */
+/* common/channel/join.c: finds endpoint and token in the order of design 9. */
 #include "common/channel/join.h"
 
 #include <sodium.h>
@@ -18,9 +18,9 @@
 #define JOIN_PORT_DEFAULT 5556
 #define JOIN_HOST_DEFAULT "localhost"
 
-/* A token's text as it is collected, with the words for where it came from. */
+/* A token's text, with a description of its source. */
 struct found {
-    char text[TOKEN_TEXT_MAX + 64]; /* room for the white space around it that token_parse allows */
+    char text[TOKEN_TEXT_MAX + 64]; /* includes room for the white space that token_parse permits */
     struct tfe_reason source;
 };
 
@@ -30,14 +30,16 @@ static const char *variable(const char *name)
     return value && *value != '\0' ? value : NULL;
 }
 
-/* The value of an option. Option tables also read the environment, which stands behind the other
- * option here: a value that is the environment's own string did not come from the command line. */
+/* Returns an option's value if it came from the command line. Option tables also read the
+ * environment, which has a lower priority here: a value that is the environment's own string does
+ * not count. */
 static const char *from_command_line(const char *value, const char *name)
 {
     return value && *value != '\0' && value != getenv(name) ? value : NULL;
 }
 
-/* Orchestrators mount secrets as root's, with these modes, where no chmod works. */
+/* Adds a hint for secrets mounted by orchestrators: they belong to root with these modes, and chmod
+ * fails on them. */
 static void hint_mounted(const char *path, struct tfe_reason *reason)
 {
     struct stat st;
@@ -51,7 +53,7 @@ static void hint_mounted(const char *path, struct tfe_reason *reason)
     }
 }
 
-/* Reads a token as it is given, or the file that holds it. */
+/* Reads a token from its text, or from the file that holds it. */
 static int take(struct found *found, const char *value, const char *source, bool is_file,
                 struct tfe_reason *reason)
 {
@@ -83,15 +85,15 @@ static bool role_will_do(const struct join_wish *wish, enum principal_role role)
     return false;
 }
 
-/* "admin", then "admin or observer". */
+/* Appends a word to a list: "admin", then "admin or observer". */
 static void add_choice(struct tfe_reason *words, const char *word)
 {
     const struct tfe_reason before = *words;
     reason_set(words, "%s%s%s", before.text, before.text[0] ? " or " : "", word);
 }
 
-/* Looks for the roles' files. Nothing there: says where it looked, everywhere, and how to get one.
- */
+/* Reads the token file of the first role that has one. If there is none, the reason lists all
+ * places searched and how to get a token. */
 static int take_from_state_dir(const struct join_wish *wish, struct found *found,
                                struct tfe_reason *reason)
 {
@@ -225,8 +227,8 @@ static int find_endpoint(const struct join_wish *wish, struct join_info *ret,
     if (rc == 0) {
         return read_endpoint(text, path, ret, reason);
     }
-    /* No file, or none that this user may read: then the server, if there is one here, is another
-     * user's, and listens on the default port. */
+    /* No readable endpoint file: a server on this machine, if any, then belongs to another user and
+     * uses the default port. */
     return read_endpoint(JOIN_HOST_DEFAULT, "default", ret, reason);
 }
 

@@ -1,6 +1,5 @@
-/* common/channel/listener.c: accepts a bounded number per turn, and waits where accept(2) cannot go
- * on.
- */
+/* common/channel/listener.c: accepts a bounded number of connections per iteration, and pauses if
+ * accept(2) fails. */
 #include "common/channel/listener.h"
 
 #include <errno.h>
@@ -17,10 +16,11 @@
 #include "common/base/rate.h"
 #include "common/channel/endpoint.h"
 
-/* Connections taken in one turn of the loop: a storm of newcomers must not delay renewals. */
+/* Connections accepted per iteration of the loop, so that a burst of clients does not delay
+ * renewals. */
 #define ACCEPTS_PER_TURN 64
 
-/* A lack of descriptors is told this often. */
+/* Minimum interval between log lines about failing accepts. */
 #define LACK_LOG_MS 1000
 
 struct listener {
@@ -30,11 +30,11 @@ struct listener {
     void *ctx;
     struct event readable;
     struct event retry;
-    bool lacking; /* pauses until retry */
+    bool lacking; /* accepting is paused until retry */
     bool busy;
     bool freed;
     struct rate told;
-    uint64_t hidden; /* lines since the last one */
+    uint64_t hidden; /* log lines suppressed since the last one */
 };
 
 static void destroy(struct listener *listener)
@@ -55,7 +55,7 @@ static void lack(struct listener *listener, int error)
     }
     const struct timeval in = {.tv_usec = LIMIT_ACCEPT_PAUSE_MS * 1000};
     if (evtimer_add(&listener->retry, &in)) {
-        return; /* no memory for the timer: the level-triggered event comes again at once */
+        return; /* no memory for the timer: the level-triggered event fires again at once */
     }
     listener->lacking = true;
     (void)event_del(&listener->readable);
@@ -70,12 +70,12 @@ static void on_retry(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-/* Whether accept(2) failed for the sake of one connection only, which is then gone. */
+/* True if accept(2) failed because of one connection, which is then gone. */
 static bool is_passing(int error)
 {
-    static const int passing[] = {EINTR,        ECONNABORTED, EPROTO, ENETDOWN,
-                                  ENOPROTOOPT,  EHOSTDOWN,    ENONET, EOPNOTSUPP,
-                                  EHOSTUNREACH, ENETUNREACH,  EPERM /* a firewall's rule */};
+    static const int passing[] = {
+        EINTR,  ECONNABORTED, EPROTO,       ENETDOWN,    ENOPROTOOPT, EHOSTDOWN,
+        ENONET, EOPNOTSUPP,   EHOSTUNREACH, ENETUNREACH, EPERM /* rejected by a firewall rule */};
     for (size_t i = 0; i < sizeof passing / sizeof passing[0]; i++) {
         if (passing[i] == error) {
             return true;
@@ -138,7 +138,7 @@ static void print_reason(struct tfe_reason *reason, const char *address, uint16_
     }
 }
 
-/* Opens, binds, listens; the descriptor or -1 with errno. */
+/* Opens a bound, listening socket. Returns the descriptor, or -1 with errno set. */
 static int open_socket(const struct sockaddr_storage *address, socklen_t n)
 {
     const int on = 1;
@@ -148,7 +148,8 @@ static int open_socket(const struct sockaddr_storage *address, socklen_t n)
     if (fd < 0) {
         return -1;
     }
-    /* REUSEADDR: a restarted server finds its old connections in TIME_WAIT. "::" means v4 too. */
+    /* SO_REUSEADDR: connections of a previous server may be in TIME_WAIT. V6ONLY off: "::" accepts
+     * IPv4 too. */
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) ||
         (address->ss_family == AF_INET6 &&
          setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off)) ||

@@ -1,4 +1,4 @@
-/* common/channel/node_id.c: what proves a node's id: the secret that it is the hash of. */
+/* common/channel/node_id.c: a node's id is the hash of a secret, which proves it. */
 #include "common/channel/node_id.h"
 
 #include <limits.h>

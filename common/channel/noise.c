@@ -1,4 +1,4 @@
-/* common/channel/noise.c: a Noise handshake, driven by a table of message tokens. */
+/* common/channel/noise.c: Noise handshakes, driven by a table of message tokens. */
 #include "common/channel/noise.h"
 
 #include <sodium.h>
@@ -62,7 +62,7 @@ static void encrypt_and_hash(struct noise_handshake *hs, const uint8_t *in, size
     mix_hash(hs, out, out_n);
 }
 
-/* DecryptAndHash: n counts the tag. The nonce moves on success only. */
+/* DecryptAndHash: n includes the tag. The nonce advances on success only. */
 static int decrypt_and_hash(struct noise_handshake *hs, const uint8_t *in, size_t n, uint8_t *out)
 {
     if (hs->has_key) {
@@ -87,7 +87,8 @@ static int mix_dh(struct noise_handshake *hs, bool has_secret, const uint8_t *se
         return TFE_EINVAL;
     }
     uint8_t shared[NOISE_DH_BYTES];
-    /* -1: the product is zero, the peer sent a point of small order; anybody could know it. */
+    /* A result of -1 means a zero product: the peer sent a point of small order, and anybody could
+     * compute the result. */
     int rc = crypto_scalarmult(shared, secret, public_key) == 0 ? 0 : TFE_EPROTO;
     if (rc == 0) {
         mix_key(hs, shared, sizeof(shared));
@@ -96,8 +97,8 @@ static int mix_dh(struct noise_handshake *hs, bool has_secret, const uint8_t *se
     return rc;
 }
 
-/* The tokens that writer and reader treat alike. In "es" and "se" the first letter is the
- * initiator's key, so the two sides take their own halves. */
+/* Processes the tokens that writer and reader treat alike. In "es" and "se" the first letter is the
+ * initiator's key, so each side uses its own half. */
 static int mix_token(struct noise_handshake *hs, enum noise_token token)
 {
     switch (token) {
@@ -126,8 +127,8 @@ static int mix_token(struct noise_handshake *hs, enum noise_token token)
     return TFE_EINVAL;
 }
 
-/* An ephemeral in the clear: MixHash, and MixKey too where the pattern has a psk (9.2), so that the
- * psk never keys two messages alike. */
+/* Mixes an ephemeral key sent in the clear: MixHash, and with psks also MixKey (9.2), so that a psk
+ * never encrypts two messages with the same key. */
 static void mix_ephemeral(struct noise_handshake *hs, const uint8_t public_key[NOISE_DH_BYTES])
 {
     mix_hash(hs, public_key, NOISE_DH_BYTES);
@@ -150,7 +151,7 @@ int noise_init(struct noise_handshake *hs, const struct noise_pattern *pattern, 
         return TFE_EINVAL;
     }
 
-    /* InitializeSymmetric: a name that fits is padded, a longer one hashed. */
+    /* InitializeSymmetric: pad the protocol name if it fits, otherwise hash it. */
     size_t name_n = strlen(pattern->protocol_name);
     if (name_n <= sizeof(hs->h)) {
         memcpy(hs->h, pattern->protocol_name, name_n);
@@ -185,7 +186,7 @@ int noise_init(struct noise_handshake *hs, const struct noise_pattern *pattern, 
     return 0;
 }
 
-/* Whether the next message exists and this side writes it (want_write) or reads it. */
+/* True if there is a next message and this side writes it (want_write) or reads it. */
 static bool is_turn(const struct noise_handshake *hs, bool want_write)
 {
     if (!hs->pattern || hs->next_message >= hs->pattern->n_messages) {
@@ -329,7 +330,7 @@ int noise_split(struct noise_handshake *hs, struct seal_session *ret_session)
     if (!hs->pattern || hs->next_message != hs->pattern->n_messages) {
         return TFE_ESTATE;
     }
-    /* The first key is the initiator's to send with, the second the responder's. */
+    /* The initiator sends with the first key, the responder with the second. */
     uint8_t out[2][NOISE_HASH_BYTES];
     noise_hkdf(hs->ck, NULL, 0, 2, out);
     struct seal_key *first = hs->is_initiator ? &ret_session->tx : &ret_session->rx;

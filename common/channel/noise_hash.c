@@ -1,10 +1,10 @@
-/* common/channel/noise_hash.c: Noise's HASH and HKDF over BLAKE2b. */
+/* common/channel/noise_hash.c: Noise's HASH and HKDF with BLAKE2b. */
 #include "common/channel/noise_hash.h"
 
 #include <sodium.h>
 #include <string.h>
 
-#define NOISE_HASH_BLOCK 128 /* BLOCKLEN */
+#define NOISE_HASH_BLOCK 128 /* BLOCKLEN: bytes of a hash block */
 
 _Static_assert(NOISE_HASH_OUT == crypto_generichash_BYTES_MAX, "BLAKE2b-512");
 
@@ -19,7 +19,8 @@ void noise_hash_pair(const uint8_t *a, size_t a_n, const uint8_t *b, size_t b_n,
     sodium_memzero(&state, sizeof(state));
 }
 
-/* HMAC-HASH(key, a || b), RFC 2104 (not keyed BLAKE2b). Precondition: key_n <= NOISE_HASH_BLOCK. */
+/* HMAC-HASH(key, a || b) of RFC 2104, not keyed BLAKE2b. Precondition: key_n <=
+ * NOISE_HASH_BLOCK. */
 static void hmac(const uint8_t *key, size_t key_n, const uint8_t *a, size_t a_n, const uint8_t *b,
                  size_t b_n, uint8_t ret[NOISE_HASH_OUT])
 {

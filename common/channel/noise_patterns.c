@@ -1,4 +1,4 @@
-/* common/channel/noise_patterns.c: the handshake patterns that the product speaks. */
+/* common/channel/noise_patterns.c: the handshake patterns of the protocol. */
 #include "common/channel/noise_patterns.h"
 
 /* Noise rev. 34, 7.5 and 9.4:

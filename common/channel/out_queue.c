@@ -1,4 +1,4 @@
-/* common/channel/out_queue.c: a chain of blocks, written with one sendmsg(2) at a time. */
+/* common/channel/out_queue.c: a list of blocks, written with one sendmsg(2) at a time. */
 #include "common/channel/out_queue.h"
 
 #include <errno.h>
@@ -6,16 +6,17 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-/* An answer to a renewal is some 30 bytes; most queues never hold more than a few of those. */
+/* Size of the first block. A renewal answer has about 30 bytes, and most queues hold only a few of
+ * those. */
 #define OUT_FIRST_BLOCK 192
-/* Behind a queue that has begun to grow. */
+/* Size of further blocks. */
 #define OUT_BLOCK 8192
-/* Blocks per write: half a megabyte and more of tables, which no socket takes at once. */
+/* Blocks per write: more than half a megabyte of tables, which no socket accepts at once. */
 #define OUT_IOV 64
 
 struct out_block {
     struct out_block *next;
-    size_t head; /* bytes[head .. n) wait */
+    size_t head; /* offset of the first byte not yet sent; bytes[head .. n) are queued */
     size_t n;
     size_t cap;
     uint8_t bytes[];
@@ -49,7 +50,7 @@ void out_queue_add(struct out_queue *queue, size_t n)
     queue->n += n;
 }
 
-/* Takes n bytes, which have been sent, off the front, and every block that became empty. */
+/* Removes n sent bytes from the front, and blocks that have become empty. */
 static void out_queue_drop(struct out_queue *queue, size_t n)
 {
     while (queue->first) {

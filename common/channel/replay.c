@@ -1,4 +1,4 @@
-/* common/channel/replay.c: handshakes seen before. */
+/* common/channel/replay.c: cache of handshakes seen before. */
 #include "common/channel/replay.h"
 
 #include <stdlib.h>
@@ -6,10 +6,10 @@
 
 #include "common/message/bytes.h"
 
-/* An empty place is all zero: a mac1 that no one finds (1 in 2^128). */
+/* The cache. An empty entry is all zero, a mac1 that occurs with probability 1 in 2^128. */
 struct replay {
     uint8_t seen[REPLAY_SETS][REPLAY_WAYS][REPLAY_MAC_BYTES];
-    uint8_t oldest[REPLAY_SETS]; /* the way that is overwritten next */
+    uint8_t oldest[REPLAY_SETS]; /* entry of the set that is overwritten next */
 };
 
 struct replay *replay_new(void)

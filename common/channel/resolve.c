@@ -1,4 +1,4 @@
-/* common/channel/resolve.c: getaddrinfo(3) in a thread of its own. */
+/* common/channel/resolve.c: runs getaddrinfo(3) in a thread. */
 #include "common/channel/resolve.h"
 
 #include <netdb.h>
@@ -10,11 +10,12 @@
 #include "common/base/id.h"
 #include "common/base/worker.h"
 
-/* A client asks again every few seconds while a dead name server keeps each question for half a
- * minute; more than this many at once mean that it does not answer at all. */
+/* Maximum number of pending requests. Clients retry every few seconds, and an unreachable name
+ * server holds each request for half a minute; more than this many pending means that it does not
+ * answer at all. */
 #define RESOLVE_THREADS_MAX 8
 
-/* The system's resolver and its plugins stay far below. */
+/* Stack size of a thread; the system's resolver and its plugins need far less. */
 #define RESOLVE_STACK (512 * 1024)
 
 struct resolve {
@@ -23,14 +24,14 @@ struct resolve {
     void *ctx;
     char host[TFE_HOST_MAX + 1];
     char service[8];
-    int error; /* of getaddrinfo; this and addresses are the loop's once it has been told */
+    int error; /* result of getaddrinfo; owned, like addresses, by the loop once on_told runs */
     struct resolve_addresses addresses;
 };
 
-/* Questions that have a thread. */
+/* Number of requests that have a thread. */
 static atomic_int resolve_threads;
 
-/* Copies v4 addresses, then the others, in the order the system prefers. */
+/* Copies IPv4 addresses, then IPv6, in the system's order of preference. */
 static void take_addresses(const struct addrinfo *list, struct resolve_addresses *ret)
 {
     ret->n = 0;
@@ -69,7 +70,7 @@ int resolve_numeric(const char *host, uint16_t port, struct resolve_addresses *r
     return ask(host, service, AI_NUMERICHOST, ret) ? TFE_EINVAL : 0;
 }
 
-/* --- the thread --- */
+/* --- thread ----------------------------------------------------------------------------------- */
 
 static void work(void *ctx)
 {
@@ -84,7 +85,7 @@ static void done(void *ctx)
     free(ctx);
 }
 
-/* --- the loop's side --- */
+/* --- event loop ------------------------------------------------------------------------------- */
 
 static void on_told(void *ctx)
 {
@@ -124,6 +125,7 @@ int resolve_start(struct event_base *base, const char *host, uint16_t port, reso
 void resolve_free(struct resolve *r)
 {
     if (r) {
-        (void)worker_free(r->worker, 0); /* it may still ask: then the last to use it frees it */
+        (void)worker_free(r->worker,
+                          0); /* the request may still be running; then the thread frees it */
     }
 }

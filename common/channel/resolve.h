@@ -1,5 +1,4 @@
-/* common/channel/resolve.h: a host's addresses, without blocking the loop. For channels and probes.
- */
+/* common/channel/resolve.h: resolves host names without blocking the loop. */
 #ifndef TFE_COMMON_CHANNEL_RESOLVE_H
 #define TFE_COMMON_CHANNEL_RESOLVE_H
 
@@ -12,28 +11,31 @@
 struct event_base;
 struct resolve;
 
-/* Addresses of one host that are tried; a name with more is balanced by its server anyway. */
+/* Maximum number of addresses tried per host. A name with more is load-balanced by its server
+ * anyway. */
 #define RESOLVE_MAX 8
 
 struct resolve_addresses {
     size_t n;
-    struct sockaddr_storage address[RESOLVE_MAX]; /* v4 first: TensorFlow's clusters are v4 */
+    struct sockaddr_storage
+        address[RESOLVE_MAX]; /* addresses, IPv4 first, because TensorFlow's clusters use IPv4 */
     socklen_t length[RESOLVE_MAX];
 };
 
-/* error is NULL, or says what is wrong ("name or service not known"). Comes once, from the loop.
- * The resolve is freed when it returns. */
+/* Completion callback. error is NULL, or a reason such as "name or service not known". Called once,
+ * from the loop; the resolve is freed when it returns. */
 typedef void resolve_fn(void *ctx, const struct resolve_addresses *addresses, const char *error);
 
-/* A numeric address, at once. TFE_EINVAL: it is not one. */
+/* Converts a numeric address without asking a resolver. Returns TFE_EINVAL if host is not
+ * numeric. */
 int resolve_numeric(const char *host, uint16_t port, struct resolve_addresses *ret) TFE_MUST_CHECK;
 
-/* Asks the system's resolver in a thread of its own. host is copied. TFE_ENOMEM; TFE_ESYS: no
- * thread or descriptor can be had, or too many questions are still unanswered. */
+/* Starts the system's resolver in a separate thread. Copies host. Returns TFE_ENOMEM; TFE_ESYS if
+ * no thread or descriptor is available, or too many requests are pending. */
 int resolve_start(struct event_base *base, const char *host, uint16_t port, resolve_fn *on_done,
                   void *ctx, struct resolve **ret) TFE_MUST_CHECK;
 
-/* No callback comes any more; the thread ends when it can. NULL is allowed. */
+/* Cancels the request: no callback follows, and the thread ends on its own. NULL is allowed. */
 void resolve_free(struct resolve *resolve);
 
 #endif

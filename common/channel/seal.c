@@ -1,4 +1,4 @@
-/* common/channel/seal.c: frames sealed with the keys of a connection. */
+/* common/channel/seal.c: encrypts and decrypts the frames of a connection. */
 #include "common/channel/seal.h"
 
 #include <sodium.h>
@@ -10,8 +10,8 @@ _Static_assert(SEAL_KEY_BYTES == CIPHER_KEY_BYTES, "one cipher");
 _Static_assert(SEAL_TAG_BYTES == CIPHER_TAG_BYTES, "one cipher");
 _Static_assert(SEAL_FRAME_MAX <= UINT16_MAX, "the header's length field");
 
-/* After a frame was sealed or opened. The nonce goes on counting through a rekey: Noise's Rekey()
- * (rev. 34, 5.1) leaves n alone, so a (key, nonce) pair can repeat in neither. */
+/* Advances the key after a frame. A rekey does not reset the nonce (Noise rev. 34, 5.1), so no pair
+ * of key and nonce repeats. */
 static void seal_key_step(struct seal_key *key)
 {
     key->nonce++;
@@ -47,7 +47,8 @@ int seal_open(struct seal_key *rx, const uint8_t *in, size_t n, size_t *ret_used
     if (n < SEAL_HEADER_BYTES) {
         return TFE_EMORE;
     }
-    /* Before waiting for the rest, so that an absurd length cannot make the caller buffer it. */
+    /* Check the length before waiting for the rest, so that a peer cannot make the caller buffer an
+     * absurd amount. */
     size_t sealed_n = be16_get(in);
     if (sealed_n <= SEAL_TAG_BYTES || sealed_n > SEAL_FRAME_MAX) {
         return TFE_EPROTO;

@@ -1,4 +1,4 @@
-/* common/channel/secret.c: see secret.h. */
+/* common/channel/secret.c: random secrets and their hashes. */
 #include "common/channel/secret.h"
 
 #include <sodium.h>

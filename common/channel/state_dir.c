@@ -1,4 +1,4 @@
-/* common/channel/state_dir.c: the state directory's place, and its small files. */
+/* common/channel/state_dir.c: locates the state directory, and reads and writes its small files. */
 #include "common/channel/state_dir.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 #define STATE_DIR_ROOT "/var/lib/tfe"
 
-/* So long a pipe that an option names may take to say a token. */
+/* Time limit for reading a token from a pipe. */
 #define PIPE_WAIT_MS 10000
 
 static const char *variable(const char *name)
@@ -32,7 +32,7 @@ int state_dir_find(const char *chosen, char ret[PATH_MAX], struct tfe_reason *re
         base = STATE_DIR_ROOT;
     }
     if (!base) {
-        /* The XDG base directory specification ignores relative values. */
+        /* Ignore a relative path, as the XDG base directory specification demands. */
         base = variable("XDG_STATE_HOME");
         base = base && base[0] == '/' ? base : NULL;
         rest = "/tfe";
@@ -113,8 +113,8 @@ const char *state_dir_token_name(enum principal_role role)
 int state_dir_check(const char *path, const struct stat *st, struct tfe_reason *reason)
 {
     const bool is_dir = S_ISDIR(st->st_mode);
-    /* Credentials of systemd and secrets of Kubernetes are root's, readable by the service's group.
-     */
+    /* Credentials of systemd and secrets of Kubernetes belong to root and are readable by the
+     * service's group. */
     const mode_t closed = st->st_uid == 0 && !is_dir ? 037 : 077;
     if (st->st_uid != geteuid() && (st->st_uid != 0 || is_dir)) {
         reason_set(reason, "%s belongs to another user (uid %u): chown it to uid %u", path,
@@ -129,7 +129,8 @@ int state_dir_check(const char *path, const struct stat *st, struct tfe_reason *
     return 0;
 }
 
-/* Root uses the files of the user that their directory belongs to: the server's, under --user. */
+/* True if root reads a file whose directory belongs to the same user, such as the server's under
+ * --user. */
 static bool is_its_users(const char *path, const struct stat *st)
 {
     char directory[PATH_MAX];
@@ -147,15 +148,16 @@ static bool is_its_users(const char *path, const struct stat *st)
 
 enum file_kind { FILE_OWN, FILE_SECRET, FILE_NAMED_SECRET };
 
-/* Opens a file for reading without waiting for anybody. A file of a state directory is a regular
- * one: whatever else is there would not end, or hang. */
+/* Opens a file for reading without blocking. Files of the state directory must be regular files:
+ * reading any other kind could block or never end. */
 static int open_file(const char *path, enum file_kind kind, int *ret, struct tfe_reason *reason)
 {
     struct stat st;
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st) != 0) {
         const bool absent = errno == ENOENT || errno == ENOTDIR;
-        /* Without capabilities root cannot open a file of another user: name the owner. */
+        /* Root without capabilities cannot open another user's file: let the reason name the
+         * owner. */
         if (fd < 0 && errno == EACCES && kind != FILE_OWN && stat(path, &st) == 0 &&
             state_dir_check(path, &st, reason) != 0) {
             return TFE_EAUTH;
@@ -181,7 +183,7 @@ static int open_file(const char *path, enum file_kind kind, int *ret, struct tfe
     return 0;
 }
 
-/* read(2), and of a pipe whatever comes within PIPE_WAIT_MS. */
+/* Reads as read(2) does; waits up to PIPE_WAIT_MS for data from a pipe. */
 static ssize_t read_some(int fd, char *ret, size_t n)
 {
     struct pollfd ready = {.fd = fd, .events = POLLIN};
@@ -206,7 +208,7 @@ static int read_file(const char *path, enum file_kind kind, char *ret, size_t ca
     }
     size_t n = 0;
     ssize_t got = 1;
-    while (got > 0 && n < cap) { /* a file that fits leaves room for the NUL */
+    while (got > 0 && n < cap) { /* a file of at most cap - 1 bytes leaves space for the NUL */
         got = read_some(fd, ret + n, cap - n);
         n += got > 0 ? (size_t)got : 0;
     }
@@ -219,7 +221,7 @@ static int read_file(const char *path, enum file_kind kind, char *ret, size_t ca
     }
     (void)close(fd);
     if (rc) {
-        /* It may have been half of a secret. */
+        /* Wipe the buffer, which may contain part of a secret. */
         explicit_bzero(ret, cap);
         return rc;
     }
@@ -264,7 +266,7 @@ static int write_all(int fd, const char *bytes, size_t n)
     return 0;
 }
 
-/* Makes the rename itself durable. */
+/* Flushes the directory, so that the rename is durable. */
 static int sync_directory_of(const char *path, struct tfe_reason *reason)
 {
     char directory[PATH_MAX];

@@ -1,5 +1,4 @@
-/* common/channel/termination_proof.c: a node's death certificate: bytes that prove that all it ran
- * has ended. */
+/* common/channel/termination_proof.c: makes, hashes and parses proofs of termination. */
 #include "common/channel/termination_proof.h"
 
 #include <string.h>
@@ -15,7 +14,8 @@ void proof_make(char ret[PROOF_CHARS + 1])
 
 int proof_hash_of(const char *certificate, struct tfe_id *ret)
 {
-    /* Of no other use: what hashes to a node's id, say, never serves as a proof of its death. */
+    /* Domain separation: the hash of another secret, such as a node id's, must not serve as a
+     * proof. */
     static const unsigned char person[16] = "tfe certificate";
     return secret_hash(certificate, person, PROOF_CHARS / 2, ret);
 }

@@ -1,4 +1,4 @@
-/* common/channel/token.c: join tokens: text form, and the secret that follows from a key id. */
+/* common/channel/token.c: text form of tokens, and derivation of the secret from a key id. */
 #include "common/channel/token.h"
 
 #include <sodium.h>
@@ -7,7 +7,7 @@
 
 #include "common/message/bytes.h"
 
-/* key_id, PROTOCOL.md "Tokens". */
+/* Versions and layout of key_id (PROTOCOL.md, "Tokens"). */
 #define KEY_ID_PLAIN 1
 #define KEY_ID_KEPT 2
 #define KEY_ID_NODE 3
@@ -17,11 +17,11 @@ enum {
     AT_GENERATION = 1,
     AT_ROLE = 2,
     AT_USES = 3,
-    AT_EXPIRY = 4, /* u32, seconds since 1970, 0 never */
+    AT_EXPIRY = 4, /* u32, seconds since 1970; 0 for never */
     AT_RANDOM = 8
 };
 
-/* The bytes behind the base64. */
+/* Layout of the bytes that base64 encodes. */
 enum {
     BODY_KEY_ID = 0,
     BODY_SECRET = BODY_KEY_ID + TOKEN_KEY_ID_BYTES,
@@ -32,7 +32,7 @@ enum {
 
 #define TEXT_PREFIX "tfe1_"
 #define TEXT_BASE64 sodium_base64_VARIANT_URLSAFE_NO_PADDING
-/* 84 bytes are 112 characters without a spare bit: every text has one value and the reverse. */
+/* 84 bytes are 112 characters without a spare bit, so texts and tokens correspond one to one. */
 #define TEXT_BASE64_CHARS (BODY_BYTES / 3 * 4)
 
 _Static_assert(BODY_BYTES % 3 == 0, "no spare bits in the last character");
@@ -50,7 +50,8 @@ static bool is_role(unsigned role)
     return role >= PRINCIPAL_AGENT && role <= PRINCIPAL_ADMIN;
 }
 
-/* CRC-32 as in zlib. The mask instead of a branch: the secret passes through here. */
+/* Computes the CRC-32 of zlib. Uses a mask instead of a branch, because the secret passes through
+ * here. */
 static uint32_t crc32_of(const uint8_t *data, size_t n)
 {
     uint32_t crc = UINT32_MAX;
@@ -80,8 +81,8 @@ static void derive_secret(const uint8_t key_id[TOKEN_KEY_ID_BYTES],
                              TOKEN_ROOT_BYTES);
 }
 
-/* Rounded up to the second, so that no token ends before its time; a time past 2106 or before 1970
- * becomes the last or first second that the field can say, never "never". */
+/* Converts an expiry to seconds, rounded up so that no token expires early. A time after 2106 or
+ * before 1970 becomes the last or first second that the field can hold, never "never". */
 static uint32_t expiry_seconds(struct tfe_wall expires)
 {
     if (expires.ms == 0) {
@@ -139,7 +140,7 @@ static bool is_space(char c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-/* The role whose word and '_' stand at *text, which is moved behind them; 0 for none. */
+/* Parses a role's name followed by '_' and advances *text past it. Returns 0 if there is none. */
 static unsigned parse_role(const char **text, size_t *n)
 {
     for (unsigned role = PRINCIPAL_AGENT; role <= PRINCIPAL_ADMIN; role++) {
@@ -154,7 +155,8 @@ static unsigned parse_role(const char **text, size_t *n)
     return 0;
 }
 
-/* libsodium takes some bytes that are no ASCII for base64's last character. */
+/* True if all bytes are ASCII. libsodium accepts some non-ASCII bytes as base64's last
+ * character. */
 static bool is_ascii(const char *text, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -239,7 +241,7 @@ int token_derive(const uint8_t key_id[TOKEN_KEY_ID_BYTES], const uint8_t root[TO
 {
     const bool is_kept = token_is_kept(key_id);
     const bool is_node_key = token_is_node_key(key_id);
-    /* Uses are counted in the row of a kept one. Node keys are for agents only. */
+    /* Uses are counted in the record of a stored token. Node keys are for agents only. */
     if ((!is_version(key_id[AT_VERSION]) && !is_node_key) || !is_role(key_id[AT_ROLE]) ||
         (is_node_key && key_id[AT_ROLE] != PRINCIPAL_AGENT) ||
         (!is_kept && key_id[AT_USES] != KEY_ID_USES_ANY)) {
