@@ -1,5 +1,4 @@
-/* agent/trainer/trainers.c: carries out what the core orders about trainers, and reports what
- * becomes of them. */
+/* agent/trainer/trainers.c: implementation of trainers.h. */
 #include "agent/trainer/trainers.h"
 
 #include <errno.h>
@@ -24,16 +23,17 @@
 #include "common/base/text.h"
 #include "common/base/timer.h"
 
-/* A trainer that imports TensorFlow listens after seconds, one that was imported before after 15 to
- * 40 ms, and the others of its cluster wait for that: look often at first, then seldom. Where only
- * the table in /proc tells, a look takes as long as some of the pauses, and there are fewer. */
+/* Intervals of checks whether trainers listen. A new trainer listens after seconds, a standby
+ * after 15 to 40 ms, and the other members wait for that, so the first checks are frequent. If
+ * only the table in /proc is available, a check takes as long as a short pause, and the minimum
+ * interval is longer. */
 #define LISTEN_LOOK_FIRST_MS 4
 #define LISTEN_LOOK_OFTEN 16
 #define LISTEN_LOOK_PROC_MS 25
 #define LISTEN_LOOK_LAST_MS 1000
-/* Something still accepts on an old port although nothing of ours is left: look again. */
+/* Interval of checks while an old port still accepts connections although no process is left. */
 #define QUIET_LOOK_MS 100
-/* What the guard gets for killing and reaping everything when the agent ends. */
+/* Time that the guard gets to kill and reap all processes when the agent ends. */
 #define GUARD_END_MS 5000
 
 extern char **environ;
@@ -43,31 +43,32 @@ struct trainers {
     struct guard_link *guard;
     struct standbys *standbys;
     struct watch *watch;
-    enum tfe_ending late[MSG_NPROC_MAX]; /* how it was found late; EXITED: it was not */
+    /* how a watchdog found it late; ENDING_EXITED if none did */
+    enum tfe_ending late[MSG_NPROC_MAX];
     char late_reason[MSG_SENTENCE_MAX];
     struct main_end {
-        struct event *timer; /* the exit grace after the end of the script's main thread */
+        struct event *timer; /* runs for the exit grace after the end of the script's main thread */
         struct trainers *of;
-        uint32_t local, code; /* the exit status that was to follow */
-        bool is_killed;       /* for holding its process past the grace */
+        uint32_t local, code; /* exit status of the script */
+        bool is_killed;       /* killed because the process outlived the exit grace */
     } main_ends[MSG_NPROC_MAX];
     struct output_sink *sink;
     struct output *output[MSG_NPROC_MAX];
-    uint64_t epoch; /* of the last spawn */
-    uint32_t n;     /* … how many */
+    uint64_t epoch; /* epoch of the last spawn */
+    uint32_t n;     /* number of trainers of the last spawn */
     uint16_t listen_ports[MSG_NPROC_MAX];
-    bool listens[MSG_NPROC_MAX];    /* it did, when it was looked at */
-    int64_t asked_us;               /* when the last spawn was */
-    const char *how[MSG_NPROC_MAX]; /* it was started; static */
+    bool listens[MSG_NPROC_MAX];    /* listened at the last check */
+    int64_t asked_us;               /* time of the last spawn order */
+    const char *how[MSG_NPROC_MAX]; /* how the trainer was started; static text */
     struct tfe_mono fence;
     struct event *listen_timer;
     uint32_t listen_look_ms;
-    uint32_t listen_looks; /* of this spawn */
-    int listen_diag;       /* proc_descendant_listens's, while it looks; -1 */
+    uint32_t listen_looks; /* number of checks since the last spawn */
+    int listen_diag;       /* netlink socket of proc_descendant_listens, or -1 */
     struct event *quiet_timer;
     struct event *grace_timer;
     bool sweeping;
-    bool is_gentle; /* sweeping: the trainers may still end by themselves */
+    bool is_gentle; /* the sweep's grace period is running */
     bool stuck_told;
 };
 
@@ -90,7 +91,7 @@ static void end_outputs(struct trainers *t)
     }
 }
 
-/* --- the guard's reports ---------------------------------------------------------------------- */
+/* --- events of the guard --- */
 
 static void on_spawned(struct trainers *t, uint32_t local, pid_t pid)
 {
@@ -116,8 +117,8 @@ static void spawn_failed(struct trainers *t, uint32_t slot, int error)
     sweep_hurry(t);
 }
 
-/* What it said last, and why it was ended: behind that, because who shows a part of a tail shows
- * its end. */
+/* Appends the reason for killing the trainer to its tail. The reason comes last, because
+ * displays that shorten a tail show its end. */
 static void late_tail(const struct trainers *t, const char *tail, char ret[MSG_TAIL_MAX])
 {
     static const char said_by[] = "ended by tfe-agent: ";
@@ -133,7 +134,7 @@ static void main_end_forget(struct trainers *t, uint32_t local)
     t->main_ends[local].is_killed = false;
 }
 
-/* Threads that are no daemons, or an atexit handler, hold the process. */
+/* Kills a process that non-daemon threads or an atexit handler keep alive. */
 static void on_main_timer(evutil_socket_t fd, short what, void *ctx)
 {
     struct main_end *end = ctx;
@@ -163,7 +164,7 @@ static void on_exited(struct trainers *t, uint32_t slot, int wait_status)
     const char *tail = "";
     char with_reason[MSG_TAIL_MAX];
     bool signalled = WIFSIGNALED(wait_status);
-    /* It may have ended by itself just before the signal. */
+    /* the process may have exited just before the signal */
     bool is_held = t->main_ends[slot].is_killed && signalled && WTERMSIG(wait_status) == SIGKILL;
     main_end_forget(t, slot);
     if (t->output[slot]) {
@@ -175,7 +176,7 @@ static void on_exited(struct trainers *t, uint32_t slot, int wait_status)
     enum tfe_ending how = t->late[slot];
     if (is_held) {
         signalled = false;
-        wait_status = (int)t->main_ends[slot].code << 8; /* as wait(2) has it */
+        wait_status = (int)t->main_ends[slot].code << 8; /* encoded as in wait(2) */
     } else if (how != ENDING_EXITED) {
         late_tail(t, tail, with_reason);
         tail = with_reason;
@@ -222,7 +223,7 @@ static void on_swept(struct trainers *t, pid_t stuck_pid)
             t->stuck_told = true;
             log_warn("descendant_stuck", LOG_I("pid", stuck_pid), LOG_U("epoch", t->epoch));
         }
-        return; /* the guard goes on trying */
+        return; /* the guard keeps trying */
     }
     if (t->sweeping) {
         look_quiet(t);
@@ -269,8 +270,7 @@ static void on_standbys_settled(void *ctx)
 
 static void on_guard_event(void *ctx, const struct guard_event *event);
 
-/* The guard is gone, and with it whoever would enforce the fence: end everything ourselves, then
- * have a new one. */
+/* Without a guard nothing enforces the fence: kill all trainers, then fork a new guard. */
 static void on_lost(struct trainers *t)
 {
     guard_link_free(t->guard);
@@ -288,7 +288,7 @@ static void on_lost(struct trainers *t)
     struct guard_process process;
     struct tfe_reason reason;
     if (guard_fork(&process, NULL, &reason)) {
-        /* Without a guard nothing may be started: the core will be told of each failed start. */
+        /* Without a guard nothing can start; the core receives an error for each start. */
         log_error("no_guard", LOG_S("reason", reason.text));
         return;
     }
@@ -325,7 +325,7 @@ static void on_guard_event(void *ctx, const struct guard_event *event)
     }
 }
 
-/* --- listening -------------------------------------------------------------------------------- */
+/* --- listening --- */
 
 static void listen_look_end(struct trainers *t)
 {
@@ -333,7 +333,7 @@ static void listen_look_end(struct trainers *t)
     fd_drop(&t->listen_diag);
 }
 
-/* How long until the next look. */
+/* Returns the time until the next check. */
 static uint32_t listen_pause(struct trainers *t)
 {
     uint32_t next = t->listen_look_ms;
@@ -370,9 +370,9 @@ static void on_listen_timer(evutil_socket_t fd, short what, void *ctx)
     tell(t, (struct agent_event){.type = AGENT_LISTENING, .epoch = t->epoch});
 }
 
-/* --- orders ----------------------------------------------------------------------------------- */
+/* --- orders --- */
 
-/* What a place is called where ranks alone do not say it: "ps-0"; else NULL. */
+/* Returns the replica name ("ps-0") for output, or NULL if the rank is enough. */
 static const char *place_name(const struct agent_place *place, uint32_t local,
                               char ret[OUTPUT_NAME_MAX])
 {
@@ -381,7 +381,8 @@ static const char *place_name(const struct agent_place *place, uint32_t local,
     return place->has_roles ? ret : NULL;
 }
 
-/* The ports that a trainer had before are held for the next one. False: another process has one. */
+/* Reserves the trainer's previous ports for its restart. Returns false if one has been taken
+ * by another process. */
 static bool take_ports_back(struct trainers *t, const struct agent_place *place)
 {
     struct tfe_reason reason;
@@ -393,7 +394,7 @@ static bool take_ports_back(struct trainers *t, const struct agent_place *place)
     return memcmp(ports, t->listen_ports, place->n * sizeof(ports[0])) == 0;
 }
 
-/* It would take all memory of the machine's GPUs, and needs none. */
+/* Standard server for parameter servers, without GPUs, whose memory it would otherwise allocate. */
 static const char default_ps[] =
     "import json, os\n"
     "import tensorflow as tf\n"
@@ -515,7 +516,7 @@ static bool one_lives(const struct trainers *t)
     return false;
 }
 
-/* A trainer has ended: was it the last that a gentle sweep waited for? */
+/* Ends the grace period of a sweep when the last trainer has exited. */
 static void sweep_hurry(struct trainers *t)
 {
     if (t->is_gentle && t->guard && !one_lives(t)) {
@@ -630,7 +631,7 @@ struct trainers *trainers_new(const struct trainers_wish *wish)
     return t;
 }
 
-/* The guard ends after the last of its descendants; so nothing is left when the agent is gone. */
+/* Waits for the guard, which ends after its last descendant. */
 static void await_end(pid_t pid)
 {
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);

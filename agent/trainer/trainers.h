@@ -1,6 +1,5 @@
-/* agent/trainer/trainers.h: the trainers of this node as the core's orders see them: start, sweep,
- * listen.
- */
+/* agent/trainer/trainers.h: carries out the core's orders about this node's trainers: start,
+ * sweep and fence, and reports their events. */
 #ifndef TFE_AGENT_TRAINER_TRAINERS_H
 #define TFE_AGENT_TRAINER_TRAINERS_H
 
@@ -20,80 +19,83 @@ struct log_writer;
 struct output_show;
 struct trainers;
 
-/* Takes an event for the core: from the loop, or (spawn errors only) from inside trainers_spawn.
- * What it points to is borrowed for the call. */
+/* Handles an event for the core. Called from the event loop, or for spawn errors from inside
+ * trainers_spawn. Pointers in the event are borrowed for the call. */
 typedef void trainers_event_fn(void *ctx, const struct agent_event *event);
 
-/* Borrows all it is given, for its life; guard's descriptor is taken over. */
+/* Options. Pointers are borrowed for the lifetime; the guard's descriptor is taken over. */
 struct trainers_wish {
     struct event_base *base;
     const struct guard_process *guard;
     const struct command *command;
-    bool default_ps; /* a ps runs TensorFlow's own server in place of the command, a Python one */
+    /* parameter servers run TensorFlow's standard server instead of the command, which is Python */
+    bool default_ps;
     struct ports *ports;
     const struct tfe_id *job;
     const char *node;
     uint32_t nproc;
-    const struct output_show *show; /* which of their output comes out here */
-    struct log_writer *logs;        /* NULL: there are no log files */
-    output_line_fn *on_line;        /* of what they print, with ctx; NULL: nobody reads it */
-    struct kept *kept;              /* of what they print */
-    const char *socket;             /* of the channel to scripts, for them; NULL: there is none */
-    const char *preempt_file;       /* likewise */
-    const char *tmp_dir;            /* likewise */
+    const struct output_show *show; /* selects the output shown on the agent's streams */
+    struct log_writer *logs;        /* NULL if there are no log files */
+    output_line_fn *on_line;        /* receives printed lines, with ctx; NULL if not needed */
+    struct kept *kept;              /* in-memory buffer of printed lines */
+    /* path of the script channel's socket for trainers, or NULL without a channel */
+    const char *socket;
+    const char *preempt_file; /* path of the preempt file, or NULL without a channel */
+    const char *tmp_dir;      /* trainers' $TMPDIR, or NULL to keep the inherited one */
     const struct standby_settings *standby;
-    uint32_t exit_grace_ms; /* from the end of a script's main thread to the end of its process */
-    bool require_cluster;   /* a trainer that does not use its cluster is ended */
+    /* time from the end of a script's main thread to the end of its process */
+    uint32_t exit_grace_ms;
+    bool require_cluster; /* kill a trainer that does not use the cluster assigned to it */
     const struct watch_settings *watch;
-    /* trainers_are_settled became true. From the loop or from inside trainers_begin. */
+    /* Called when trainers_are_settled becomes true, from the event loop or from
+     * inside trainers_begin. */
     void (*settled)(void *ctx);
     trainers_event_fn *on_event;
     void *ctx;
 };
 struct trainers *trainers_new(const struct trainers_wish *wish);
 
-/* Has everything killed, waits for the guard's end (5 s at most) and writes what is left of the
- * output. */
+/* Has everything killed, waits up to 5 s for the guard to end, and writes the remaining output. */
 void trainers_free(struct trainers *t);
 
-/* Gets what the first start will need, standbys above all. */
+/* Starts preparations for the first start, in particular standbys. */
 void trainers_begin(struct trainers *t);
 
-/* Whether a start now would be as quick as it can be: a node that is not needed yet waits for this
- * before it says that it is ready. Always true once it has run a trainer. */
+/* Returns true if a start now would be as fast as possible. A node that is not needed yet sends
+ * READY only then. Always true after the node has run a trainer. */
 bool trainers_are_settled(const struct trainers *t);
 
-/* A trainer has completed a step of the running epoch: what was put off until now may be done. */
+/* Handles a completed step of the running epoch; it allows work that was
+ * postponed during the start. */
 void trainers_stepped(struct trainers *t, uint32_t local);
 
-/* Starts the trainers of a place. asked_us: when START came (clock_us), for the log. */
+/* Starts the trainers of a place. asked_us is the time of START on clock_us, for the log. */
 void trainers_spawn(struct trainers *t, const struct agent_place *place, int64_t asked_us);
 
-/* TERM and KILL to everything but standbys, once every trainer has ended by itself or grace_ms are
- * over (0: at once; also for a sweep that goes on with a grace). handlers, a bit per local rank:
- * who gets SIGTERM when the grace begins. SWEPT comes once nothing is left and no old port accepts
- * any more. */
+/* Kills all processes except standbys once every trainer has exited or grace_ms has passed; 0
+ * kills at once, even during a sweep with grace. handlers is a bitmap by local rank of trainers
+ * that receive SIGTERM at the beginning of the grace period. SWEPT is reported once no process
+ * is left and no old port accepts connections. */
 void trainers_sweep(struct trainers *t, uint32_t grace_ms, uint64_t handlers);
 
 void trainers_fence(struct trainers *t, struct tfe_mono deadline);
 
-/* The main thread of this trainer's script is through: if threads or atexit handlers hold the
- * process for longer than the exit grace it is killed, and reported as ended with this exit status.
- */
+/* Handles the end of a script's main thread. If other threads or atexit handlers keep the
+ * process alive longer than the exit grace, it is killed and reported with this exit status. */
 void trainers_main_ended(struct trainers *t, uint32_t local, uint32_t code);
 
-/* This trainer's script has made a strategy. */
+/* Handles the creation of a distribution strategy by a script. */
 void trainers_strategy_made(struct trainers *t, uint32_t local);
 
-/* Whether the epoch's trainers show no sign of life. */
+/* Sets whether the epoch's trainers are all inactive. */
 void trainers_set_idle(struct trainers *t, bool is_idle);
 
-/* Bytes that they have printed in this epoch so far. */
+/* Returns the number of bytes that the trainers have printed in this epoch. */
 uint64_t trainers_printed(const struct trainers *t);
 
 uint32_t trainers_guard_pid(const struct trainers *t);
 
-/* What has become of the standbys now. */
+/* Returns the combined state of the standbys. */
 enum tfe_standby trainers_standby(const struct trainers *t);
 
 #endif

@@ -1,4 +1,4 @@
-/* agent/trainer/watchdog.c: see watch.h. */
+/* agent/trainer/watchdog.c: implementation of watchdog.h. */
 #include "agent/trainer/watchdog.h"
 
 #include <arpa/inet.h>
@@ -18,41 +18,41 @@
 #include "common/base/text.h"
 #include "common/base/timer.h"
 
-/* Rank 0 sees who is missing; the others see only rank 0, and that its end took their connections
- * with it: they speak so much later, if nobody has stopped them by then. */
+/* Additional start timeout of the other ranks. Rank 0 knows which rank is missing; the others
+ * see only that rank 0 has ended, so rank 0 must report first. */
 #define AFTER_LEADER_MS(limit) ((limit) / 4 + 1000)
 
-/* Whether the cluster is whole is looked at so often: a look reads every connection of the machine.
- */
+/* Intervals of checks whether the cluster is complete; each reads all
+ * connections of the machine. */
 #define WHOLE_LOOK_FIRST_MS 250
 #define WHOLE_LOOK_LAST_MS 2000
 
-/* A trainer that trains has listened, and has been seen to, after so long. */
+/* Time after the first step or strategy when a trainer that uses the cluster certainly listens. */
 #define ALONE_AFTER_MS 5000
-/* Before anybody listens it is looked so often whether somebody is connected. */
+/* Interval of checks for connections before any trainer listens. */
 #define ABSENT_LOOK_MS 2000
 
-/* More missing ranks are counted, not named. */
+/* Maximum number of missing ranks that are named; more are only counted. */
 #define NAMED_MAX 20
 
-/* Connections are counted again so often when they change under the count. */
+/* Attempts to count connections while they change. */
 #define COUNT_TRIES 4
 
-/* Silence is looked for so often within the time that it may last. */
+/* Number of checks for inactivity within the progress timeout, and their minimum interval. */
 #define LOOKS 8
 #define LOOK_LEAST_MS 100
 
 struct place {
-    struct in_addr address; /* INADDR_ANY: the row has a name */
+    struct in_addr address; /* INADDR_ANY if the row has a host name */
     uint16_t port;
-    bool has_arrived; /* at rank 0, as far as its address tells */
+    bool has_arrived; /* connected to rank 0, judged by its address */
 };
 
-/* What a trainer waits for at its start, and whether it has to be heard of then. */
+/* What a trainer waits for at its start, and whether it has to show progress afterwards. */
 enum watch_kind {
-    WATCH_PEER,   /* for its peers, at rank 0; it tells steps, or prints */
-    WATCH_SERVER, /* for the chief, which connects to it; it says nothing */
-    WATCH_ALONE   /* for nobody that it could be told from */
+    WATCH_PEER,   /* waits for its peers at rank 0; reports steps or prints */
+    WATCH_SERVER, /* waits for a connection from the chief; reports nothing */
+    WATCH_ALONE   /* waits for no observable peer */
 };
 
 struct watch {
@@ -60,43 +60,45 @@ struct watch {
     struct event *start_timer;
     struct event *silence_timer;
     struct event *alone_timer;
-    uint32_t rank; /* of the first … */
-    uint32_t n;    /* … of so many */
+    uint32_t rank; /* rank of the node's first trainer */
+    uint32_t n;    /* number of trainers on this node */
     enum watch_kind kind;
     struct place *places;
     size_t n_places;
-    bool is_idle;       /* no trainer shows a sign of life */
-    bool has_listened;  /* a trainer listens, or did */
-    bool is_alone_told; /* in this epoch */
-    bool is_met;        /* a trainer was seen to listen, or to be connected to rank 0 */
+    bool is_idle;       /* all trainers are inactive */
+    bool has_listened;  /* a trainer listens or has listened */
+    bool is_alone_told; /* a trainer outside the cluster was reported in this epoch */
+    bool is_met;        /* a trainer was seen listening or connected to rank 0 */
     struct tfe_mono began;
-    bool whole; /* the cluster was, or a step was told: from then on nobody is late for it */
+    /* the cluster was complete or a step was reported, so the start timeout no longer applies */
+    bool whole;
     struct tfe_mono late_at;
     uint32_t look_ms;
-    uint64_t kills; /* by the kernel for memory, when the epoch began */
+    uint64_t kills; /* processes killed for lack of memory up to the start of the epoch */
     struct {
-        pid_t pid; /* 0: not started */
+        pid_t pid; /* 0 if not started */
         bool listens;
         uint64_t printed;
         struct tfe_mono heard;
     } trainers[MSG_NPROC_MAX];
 };
 
-/* --- starting up ------------------------------------------------------------------------------ */
+/* --- start of the cluster --- */
 
 static size_t others(const struct watch *w)
 {
     return w->n_places > w->n ? w->n_places - w->n : 0;
 }
 
-/* Connections to rank 0 as those who made them see them. To a name, any on that port may be one. */
+/* Filter for connections to rank 0, seen from the connecting side. If rank 0 has a host name,
+ * any connection to the port matches. */
 static struct proc_connections to_leader(const struct watch *w)
 {
     return (struct proc_connections){.remote_port = w->places[0].port,
                                      .remote = w->places[0].address};
 }
 
-/* … and those that this machine's own processes made to rank 0, which is here. */
+/* Filter for connections to rank 0 from this machine, where rank 0 runs. */
 static struct proc_connections from_here(const struct watch *w)
 {
     struct proc_connections which = to_leader(w);
@@ -104,29 +106,30 @@ static struct proc_connections from_here(const struct watch *w)
     return which;
 }
 
-/* As rank 0's side sees all of them. */
+/* Filter for all connections to rank 0, seen from its side. */
 static struct proc_connections at_leader(const struct watch *w)
 {
     return (struct proc_connections){.local_port = w->places[0].port};
 }
 
-/* How many this node's trainers made: TensorFlow's worker 0 is a client of its own, too. */
+/* Returns the number of connections to rank 0 from this node's trainers; TensorFlow's worker 0
+ * also connects to itself. */
 static size_t count_own(const struct watch *w)
 {
     struct proc_connections which = from_here(w);
     return proc_connections_of(getpid(), &which);
 }
 
-/* How many other nodes' ranks have a connection to rank 0, which is here, from whatever address:
- * what stands in the table is not what a rank behind a second interface or a translated address
- * comes from. */
+/* Returns how many ranks of other nodes are connected to rank 0, which runs here, from
+ * any address. A rank behind a second interface or NAT connects from another address than
+ * the one in the table. */
 static size_t count_arrived(const struct watch *w)
 {
     struct proc_connections which = at_leader(w);
     size_t own = count_own(w);
     size_t all = 0;
-    /* One of its own that is made between the two counts would be taken for a peer's, or a peer for
-     * it. */
+    /* Repeat if the own connections change between the two counts, because own and foreign ones
+     * would be confused. */
     for (int i = 0; i < COUNT_TRIES; i++) {
         all = proc_connections(&which, NULL, NULL);
         size_t before = own;
@@ -138,8 +141,8 @@ static size_t count_arrived(const struct watch *w)
     return all > own ? all - own : 0;
 }
 
-/* Whether all of them have. Who made a connection takes a walk over all processes: only where it
- * matters. */
+/* Returns true if all ranks of other nodes are connected. Looks for the owners of connections
+ * only if necessary, because that scans all processes. */
 static bool have_arrived(const struct watch *w)
 {
     struct proc_connections which = at_leader(w);
@@ -149,8 +152,8 @@ static bool have_arrived(const struct watch *w)
                                 count_arrived(w) >= others(w));
 }
 
-/* The first of this node's trainers that neither listens nor has a connection to rank 0; nproc:
- * none. (Not all clusters are TensorFlow's: in some only one listens.) */
+/* Returns the first local trainer that neither listens nor is connected to rank 0, or w->n if
+ * there is none. (In some clusters other than TensorFlow's only one process listens.) */
 static uint32_t find_absent(const struct watch *w)
 {
     struct proc_connections which = to_leader(w);
@@ -162,11 +165,11 @@ static uint32_t find_absent(const struct watch *w)
     return local;
 }
 
-/* Whether nobody is missing, as far as this node can see. */
+/* Returns true if no member is missing as far as this node can see. */
 static bool is_whole(const struct watch *w)
 {
     if (w->n_places == 0) {
-        return true; /* nobody could be named */
+        return true; /* no copy of the table is available */
     }
     if (w->kind == WATCH_ALONE) {
         return true;
@@ -187,10 +190,10 @@ static bool is_whole(const struct watch *w)
 
 struct arrivals {
     struct watch *w;
-    size_t own; /* from rank 0's address, not yet passed over */
+    size_t own; /* connections from rank 0's address still to be skipped */
 };
 
-/* Puts a connection down to the first rank of its address that has none yet. */
+/* Assigns a connection to the first unconnected rank with its address. */
 static void note_arrival(void *ctx, struct in_addr remote)
 {
     struct arrivals *arrivals = ctx;
@@ -211,8 +214,8 @@ static void note_arrival(void *ctx, struct in_addr remote)
     }
 }
 
-/* Names the ranks of other nodes that have no connection to rank 0, which is here, where addresses
- * tell exactly who that is; else says how many. */
+/* Names the ranks of other nodes that are not connected to rank 0, which runs here; if addresses
+ * are ambiguous, gives their number only. */
 static void add_missing(struct watch *w, struct text *text)
 {
     struct arrivals arrivals = {.w = w, .own = count_own(w)};
@@ -265,7 +268,7 @@ static void tell_late(struct watch *w)
     w->wish.late(w->wish.ctx, absent < w->n ? absent : 0, ENDING_START_TIMEOUT, reason);
 }
 
-/* --- who trains alone ------------------------------------------------------------------------- */
+/* --- training outside the cluster --- */
 
 static bool has_others(const struct watch *w)
 {
@@ -290,7 +293,7 @@ static void tell_alone(struct watch *w, uint32_t local)
     w->wish.alone(w->wish.ctx, local, reason);
 }
 
-/* Steps are told, or a strategy is made: a trainer that uses the cluster is connected by now. */
+/* Checks the connections some time after the first step or strategy. */
 static void on_alone_timer(evutil_socket_t fd, short what, void *ctx)
 {
     struct watch *w = ctx;
@@ -325,8 +328,9 @@ void watch_set_idle(struct watch *w, bool is_idle)
     w->is_idle = is_idle;
 }
 
-/* Nobody listens. A trainer that shows signs of life may load data, or train alone; one that shows
- * none hangs, at an address of another cluster, say. */
+/* Returns true if the start may take longer although no trainer listens. An active
+ * trainer may be loading data or train alone; an inactive one hangs, for example at an
+ * address of another cluster. */
 static bool may_still_come(struct watch *w)
 {
     uint32_t absent = find_absent(w);
@@ -337,13 +341,13 @@ static bool may_still_come(struct watch *w)
     return !w->is_idle && !w->wish.require_cluster;
 }
 
-/* TensorFlow's workers all connect to worker 0, and stand in its constructor until all have. The
- * time counts from START; for a script that loads data first, from when it listens. */
+/* Checks whether the cluster is complete. All TensorFlow workers connect to worker 0 and block
+ * in the constructor until every worker has. The timeout starts with START, or again when a
+ * trainer listens, because a script may load data first. */
 static void on_start_timer(evutil_socket_t fd, short what, void *ctx)
 {
     struct watch *w = ctx;
-    /* Before anybody listens nobody has arrived: a look at all connections would cost for nothing.
-     */
+    /* Before any trainer listens no peer is connected, so the expensive check is skipped. */
     bool can_be_whole = w->has_listened || w->n_places == 0;
     w->whole = w->whole || (can_be_whole && is_whole(w));
     if (w->whole) {
@@ -366,7 +370,7 @@ static void on_start_timer(evutil_socket_t fd, short what, void *ctx)
     timer_after(w->start_timer, left < w->look_ms ? left : w->look_ms);
 }
 
-/* --- silence ---------------------------------------------------------------------------------- */
+/* --- inactivity --- */
 
 static void on_silence_timer(evutil_socket_t fd, short what, void *ctx)
 {
@@ -384,16 +388,17 @@ static void on_silence_timer(evutil_socket_t fd, short what, void *ctx)
             longest = i;
         }
     }
-    /* Who hangs is silent before those who wait for it. */
+    /* A hanging trainer becomes inactive before the trainers that wait for it. */
     if (tfe_mono_sub(now, w->trainers[longest].heard) >= (int64_t)limit) {
-        w->trainers[longest].heard = now; /* it may have ended well: the others' turn */
+        /* it may have exited successfully; check the others next */
+        w->trainers[longest].heard = now;
         w->wish.late(w->wish.ctx, longest, ENDING_PROGRESS_TIMEOUT,
                      "no step was told and nothing was printed within --progress-timeout");
     }
     timer_after(w->silence_timer, limit / LOOKS > LOOK_LEAST_MS ? limit / LOOKS : LOOK_LEAST_MS);
 }
 
-/* --- from outside ----------------------------------------------------------------------------- */
+/* --- interface --- */
 
 struct watch *watch_new(const struct watch_wish *wish)
 {
@@ -442,8 +447,8 @@ void watch_begin(struct watch *w, const struct agent_place *place)
     w->rank = place->rank;
     w->n = place->n;
     w->kind = kind_of(place);
-    /* The chief has begun, and takes nobody back while another place is empty: who is started again
-     * may wait for it as long as that lasts. */
+    /* A running chief does not accept a restarted parameter server while another replica is
+     * missing, so the restarted one may wait for an unlimited time. */
     w->whole = w->kind == WATCH_SERVER && place->is_again;
     w->is_idle = w->has_listened = w->is_alone_told = w->is_met = false;
     w->began = clock_mono();
@@ -474,7 +479,7 @@ void watch_stepped(struct watch *w, uint32_t local)
     look_alone_soon(w);
 }
 
-/* From now on it waits for its peers, however long it took to come here. */
+/* Restarts the start timeout: from now on the trainer waits for its peers. */
 void watch_listens(struct watch *w, uint32_t local)
 {
     uint32_t limit = w->wish.settings->start_timeout_ms;
@@ -502,7 +507,7 @@ enum tfe_ending watch_ending(struct watch *w, int wait_status)
         w->kills = kills;
         return is_new ? ENDING_OUT_OF_MEMORY : ENDING_EXITED;
     }
-    /* TensorFlow's constructor ends so when the cluster cannot be formed. */
+    /* TensorFlow's constructor aborts if the cluster cannot be formed. */
     bool is_abort = (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGABRT) ||
                     (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 128 + SIGABRT);
     return is_abort && !w->whole ? ENDING_START_FAILED : ENDING_EXITED;

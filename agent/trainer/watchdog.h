@@ -1,5 +1,5 @@
-/* agent/trainer/watchdog.h: watchdogs over this node's trainers, and what the kernel knows of their
- * end. */
+/* agent/trainer/watchdog.h: watchdogs over this node's trainers: start timeout, progress
+ * timeout, and use of the cluster; also classifies their ends. */
 #ifndef TFE_AGENT_TRAINER_WATCHDOG_H
 #define TFE_AGENT_TRAINER_WATCHDOG_H
 
@@ -13,7 +13,7 @@
 struct event_base;
 struct watch;
 
-/* 0: no such watchdog. */
+/* Timeouts; 0 disables a watchdog. */
 struct watch_settings {
     uint32_t start_timeout_ms;
     uint32_t progress_timeout_ms;
@@ -23,37 +23,39 @@ struct watch_wish {
     struct event_base *base;
     const struct watch_settings *settings;
     uint32_t nproc;
-    /* Bytes that the trainer has printed so far: a script that prints is not silent. */
+    /* Returns the bytes that the trainer has printed; printing counts as activity. */
     uint64_t (*printed)(void *ctx, uint32_t local);
-    /* The trainer is to be ended, for this reason; why is valid for the call. From the loop. */
+    /* Called when a trainer must be killed, with the reason, which is valid for the call.
+     * From the event loop. */
     void (*late)(void *ctx, uint32_t local, enum tfe_ending how, const char *reason);
-    /* The trainer trains without the cluster that it was given; once an epoch. As late. */
+    /* Called once per epoch when a trainer trains without the cluster assigned to it. Like late. */
     void (*alone)(void *ctx, uint32_t local, const char *reason);
-    bool require_cluster; /* and is to be ended for it */
+    bool require_cluster; /* also kill such a trainer */
     void *ctx;
 };
 
-/* Copies the wish, borrows the settings. */
+/* Creates the watchdogs. Copies wish and borrows its settings. */
 struct watch *watch_new(const struct watch_wish *wish);
 void watch_free(struct watch *w);
 
-/* The trainers of an epoch were started, place->n of them; the table is copied. Without the memory
- * to copy it nobody can be named, and nobody is ended for being late. */
+/* Starts watching the place->n trainers of an epoch. Copies the table; without memory for that
+ * no trainer is ever late. */
 void watch_begin(struct watch *w, const struct agent_place *place);
-/* One of them runs as this process. */
+/* Records the process of a trainer. */
 void watch_spawned(struct watch *w, uint32_t local, pid_t pid);
-/* It has told a step. */
+/* Handles a step reported by a trainer. */
 void watch_stepped(struct watch *w, uint32_t local);
-/* Its script has made a strategy: one that uses the cluster is connected to rank 0 by now. */
+/* Handles a new distribution strategy. A strategy that uses the cluster has connected
+ * to rank 0 by then. */
 void watch_strategy_made(struct watch *w, uint32_t local);
-/* Whether the trainers show no sign of life. */
+/* Sets whether all trainers are inactive. */
 void watch_set_idle(struct watch *w, bool is_idle);
-/* It listens now. */
+/* Records that a trainer listens on its port. */
 void watch_listens(struct watch *w, uint32_t local);
-/* They are being ended. */
+/* Stops watching, because the trainers are being terminated. */
 void watch_end(struct watch *w);
 
-/* How a trainer came to an end that was not ended for being late. Asked once for each. */
+/* Classifies the end of a trainer that no watchdog killed. Call once per trainer. */
 enum tfe_ending watch_ending(struct watch *w, int wait_status);
 
 #endif
