@@ -1,12 +1,12 @@
-/* server/core/actions.c: the list of actions of one step. */
+/* server/core/actions.c: the actions of one step. */
 #include "server/core/actions.h"
 
 #include "server/core/job.h"
 
-/* One event makes at most two messages for every node of a job (STOP and PREPARE, TABLE and START,
- * FINISH and CLOSE) or three PROBEs, for the newcomers of a begun epoch one more, for a drained
- * node whose trainers ended before its epoch does all of STOP, PREPARE, a trace, FINISH and CLOSE,
- * and a handful besides. */
+/* Maximum number of actions of one event. For every node of a job: at most two messages (STOP and
+ * PREPARE, TABLE and START, FINISH and CLOSE) or three PROBEs; one more for a spare of an epoch
+ * that starts; STOP, PREPARE, a trace, FINISH and CLOSE for a drained node whose trainers ended
+ * before its epoch does. And a few more per event. */
 #define ACTIONS_PER_NODE 6
 #define ACTIONS_BESIDES 64
 

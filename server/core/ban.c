@@ -1,4 +1,4 @@
-/* server/core/ban.c: nodes that an operator has evicted, and that are refused from then on. */
+/* server/core/ban.c: deny list of nodes that an operator has evicted. */
 #include "server/core/ban.h"
 
 #include "server/core/core.h"
@@ -10,7 +10,7 @@ void ban_add(struct rdzv *r, const struct tfe_id *job, const struct tfe_id *node
     r->bans.v[r->bans.n++ % BANS_MAX] = (struct ban){.job = *job, .node = *node};
 }
 
-/* The place of the ban, or BANS_MAX. */
+/* Returns the index of the entry, or BANS_MAX if there is none. */
 static uint64_t find(const struct rdzv *r, const char *job, const char *node)
 {
     struct ban key;
@@ -36,6 +36,6 @@ void ban_drop(struct rdzv *r, const char *job, const char *node)
 {
     uint64_t at = find(r, job, node);
     if (at < BANS_MAX) {
-        r->bans.v[at].node.text[0] = '\0'; /* nobody's id */
+        r->bans.v[at].node.text[0] = '\0'; /* matches no node's id */
     }
 }

@@ -1,12 +1,12 @@
-/* server/core/doubt.c: when silence is more likely the server's own fault than the nodes' (design
- * 5). */
+/* server/core/doubt.c: mass loss: decides when silence is more likely the server's own fault than
+ * the nodes' (design 5). */
 #include "server/core/doubt.h"
 
 #include "server/core/job.h"
 
-/* A turn of the loop that is so late may have left renewals unread. */
+/* An iteration of the event loop that is this late may have left renewals unread. */
 #define LATE_MS 500
-/* A loss of more than half of a job's members counts as a mass from so many on. */
+/* Minimum number of silent members that counts as a mass loss. */
 #define MASS_MIN 3
 
 void doubt_look_at_clock(struct rdzv *r, struct tfe_mono now)
@@ -16,9 +16,9 @@ void doubt_look_at_clock(struct rdzv *r, struct tfe_mono now)
     }
 }
 
-/* A living node renews every third of its ttl, give or take a fifth: with less than half of it left
- * it has missed one. Its lease may end later than that, when one of a server before was longer, and
- * earlier, when leases have become longer since. */
+/* A live node renews every third of its ttl, plus or minus a fifth: with less than half of the ttl
+ * left it has missed a renewal. The lease may end later, if an earlier server granted a longer one,
+ * and earlier, if leases have become longer since. */
 bool doubt_is_silent(const struct rdzv *r, const struct node *node)
 {
     if (node->is_gone) {
@@ -37,10 +37,10 @@ static bool is_mass_loss(const struct rdzv *r, const struct job *job)
     for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
         const struct node *node = job->epoch.seats[seat];
         if (node->is_gone && roster_can_miss(job, node)) {
-            continue; /* its place has been empty for long */
+            continue; /* its slot has been empty for long */
         }
         n++;
-        /* The one whose lease is over now has no timer set any more. */
+        /* The timer of the lease that has just ended is no longer set. */
         silent += doubt_is_silent(r, node) || !lease_is_there(&node->lease);
     }
     return silent >= MASS_MIN && silent > n / 2;
@@ -59,7 +59,7 @@ bool doubt_postpones(struct rdzv *r, struct node *node)
         return false;
     }
     if (doubt->mass_epoch != job->epoch.number && is_mass_loss(r, job)) {
-        doubt->mass_epoch = job->epoch.number; /* once an epoch: it does not arm itself again */
+        doubt->mass_epoch = job->epoch.number; /* only once per epoch */
         doubt->mass_until = lease_end_from(r, job, r->now);
         send_trace(r, TRACE_MASS_LOSS, job, node, (uint64_t)tfe_mono_sub(doubt->mass_until, r->now),
                    "more than half of the members are silent, waiting another lease");

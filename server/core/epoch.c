@@ -1,13 +1,14 @@
-/* server/core/epoch.c: one agreed cluster: formed, opened, told, adopted. */
+/* server/core/epoch.c: forming, starting and adopting an epoch. */
 #include "server/core/epoch.h"
 
 #include "server/core/job.h"
 #include "server/core/presence.h"
 
-/* Nodes whose words differ, after a server has lost its disk: so often each is taken as it is. */
+/* After a server has lost its disk, nodes report different epoch numbers: this many raise the next
+ * number by exactly what they report. */
 #define HEARD_AS_TOLD 4
 
-/* Takes leave of the old epoch: its members' seats, and those of them that are gone altogether. */
+/* Leaves the old epoch: clears its members' slots and removes the members that are gone. */
 static void dissolve(struct rdzv *r, struct job *job)
 {
     struct node *node;
@@ -65,7 +66,8 @@ void epoch_prepare_spares(struct rdzv *r, struct job *job)
     struct node *node;
     RB_FOREACH(node, node_tree, &job->nodes)
     {
-        /* One that came while the epoch was written has been asked, and may have said READY. */
+        /* A spare that came while the epoch was being written has been sent PREPARE, and may be
+         * READY. */
         if (!node_is_member(node) && node_is_connected(node) && !node_is_ready(node)) {
             node_prepare(r, node);
         }
@@ -83,7 +85,7 @@ static void begin(struct rdzv *r, struct job *job)
     epoch->has_fixed_ports = false;
     for (uint32_t seat = 0; seat < epoch->n_seats; seat++) {
         epoch->has_fixed_ports |= epoch->seats[seat]->has_fixed_ports;
-        epoch->n_listening += epoch->seats[seat]->seat.is_listening; /* of one that is adopted */
+        epoch->n_listening += epoch->seats[seat]->seat.is_listening; /* for an adopted epoch */
     }
     told_begin(job);
     plan_begin_epoch(r, job);
@@ -114,8 +116,8 @@ void epoch_open(struct rdzv *r, struct job *job)
 void epoch_form(struct rdzv *r, struct job *job)
 {
     struct epoch *epoch = &job->epoch;
-    /* The set of ports that the old epoch used may be spoken to until its last member that nothing
-     * is known of is past its fence. */
+    /* Stale peers may connect to the ports of the old epoch until the fence of its last member of
+     * unknown state has passed. */
     fence_keep_ports(&job->fence, epoch->number, fence_end(job));
     uint32_t n = seating_fill(job, epoch->seats);
     ledger_close(r, job);
@@ -137,7 +139,7 @@ void epoch_form(struct rdzv *r, struct job *job)
     switch_clear(job);
     run_begun(job);
     success_clear(job);
-    job->n_ready = 0; /* nobody is ready for the epoch after this one */
+    job->n_ready = 0; /* no node is ready for the epoch after this one */
     for (uint32_t seat = 0; seat < n; seat++) {
         seat_take(epoch->seats[seat], seat);
     }

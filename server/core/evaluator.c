@@ -1,4 +1,4 @@
-/* server/core/evaluator.c: see evaluator.h. */
+/* server/core/evaluator.c: starts, restarts and stops the evaluator. */
 #include "server/core/evaluator.h"
 
 #include "common/base/backoff.h"
@@ -7,7 +7,7 @@
 
 #define PAUSE_FIRST_MS 1000
 #define PAUSE_MAX_MS 60000
-/* Who has run for so long starts again at once. */
+/* An evaluator that has run for this long is restarted at once. */
 #define STEADY_MS 60000
 
 void evaluator_begin_run(struct job *job)
@@ -33,7 +33,7 @@ static void tell_start(struct rdzv *r, struct job *job)
 
 static void begin(struct rdzv *r, struct job *job, struct node *node)
 {
-    /* The number is its own: whoever else was READY for it is asked again. */
+    /* The evaluator takes the epoch number, so nodes that were READY for it get PREPARE again. */
     job->evaluator = (struct evaluator){.node = node,
                                         .epoch = epoch_take_number(job),
                                         .runs = true,
@@ -56,9 +56,9 @@ static void start_again(struct rdzv *r, struct job *job)
         (struct msg_restart){.epoch = e->epoch, .number = e->n_restarts};
 }
 
-/* --- when its machine goes -------------------------------------------------------------------- */
+/* --- when its machine goes away --------------------------------------------------------------- */
 
-/* Somebody who is not needed for an epoch, on a machine that stays for all that is known. */
+/* Returns true if a node that no epoch needs, and whose machine stays, could evaluate. */
 static bool has_relief(struct job *job)
 {
     const struct node *node =
@@ -76,7 +76,7 @@ static void tell_stop(struct rdzv *r, struct job *job)
         .epoch = e->epoch, .planned = true, .cause = notice_cause(&e->node->notice)};
 }
 
-/* Its node does something else, if anything. */
+/* Clears the evaluator; its node gets PREPARE and may become a member. */
 static void let_go(struct rdzv *r, struct job *job)
 {
     struct node *node = job->evaluator.node;
@@ -93,12 +93,12 @@ void evaluator_leave(struct rdzv *r, struct job *job)
         return;
     }
     if (!e->runs && evaluator_is_leaving(job)) {
-        let_go(r, job); /* rather than start there again */
+        let_go(r, job); /* rather than restart it there */
         return;
     }
     if (e->is_stopping || e->is_judging || e->node->notice.kind == 0 ||
         !node_is_connected(e->node)) {
-        return; /* who is away is told when it is back */
+        return; /* a disconnected node gets it when it reconnects */
     }
     if (is_past(r, place_leaves_at(r, e->node)) || has_relief(job)) {
         send_trace(r, TRACE_EVALUATOR, job, e->node, 0, "leaves");
@@ -114,7 +114,7 @@ struct tfe_mono evaluator_leaves_at(const struct rdzv *r, const struct job *job)
     return is_due ? place_leaves_at(r, e->node) : TFE_MONO_NEVER;
 }
 
-/* --- while it goes on ------------------------------------------------------------------------- */
+/* --- while it runs ---------------------------------------------------------------------------- */
 
 struct tfe_mono evaluator_settle(struct rdzv *r, struct job *job)
 {
@@ -129,10 +129,10 @@ struct tfe_mono evaluator_settle(struct rdzv *r, struct job *job)
         return TFE_MONO_NEVER;
     }
     if (!e->node) {
-        /* For the epoch that comes, where this one is over: its table may lack a place. */
+        /* If this epoch is ending, the next one may need the node. */
         struct node *node = job->wish.is_there ? NULL : seating_evaluator(job);
         if (node && !node->has_role && place_is_lacking(job)) {
-            node = NULL; /* it is to be the worker that is lost */
+            node = NULL; /* the node is to replace the worker that is lost */
         }
         if (node && !is_past(r, job->evaluator.not_before)) {
             return job->evaluator.not_before;
@@ -165,11 +165,12 @@ bool evaluator_take_end(struct rdzv *r, struct node *node, const struct msg_exit
         return false;
     }
     if (!e->runs || exited->restart < e->n_restarts) {
-        return true; /* known */
+        return true; /* already known */
     }
     e->runs = false;
     e->n_restarts = exited->restart;
-    /* It is nobody's success nor fault, so a policy says no more than whether it goes on. */
+    /* Its ending counts neither as success nor as fault, so the policy decides only whether it is
+     * restarted. */
     e->is_done = verdict_is_good(exited)
                      ? !verdict_is_again(job, TASK_EVALUATOR, exited)
                      : verdict_is_permanent(job, TASK_EVALUATOR, exited,
@@ -186,14 +187,15 @@ bool evaluator_take_end(struct rdzv *r, struct node *node, const struct msg_exit
     return true;
 }
 
-/* A server that was started again finds one that runs, or has ended. */
+/* Adopts a running or ended evaluator after a restart of the server. */
 static void adopt(struct rdzv *r, struct node *node, const struct msg_join *join)
 {
     struct job *job = node->job;
     bool runs = join->running_epoch != 0;
     job->evaluator = (struct evaluator){.node = node,
                                         .epoch = runs ? join->running_epoch : join->exited->epoch,
-                                        .runs = true, /* else its end is taken in now */
+                                        /* if it has ended, the ending is handled next */
+                                        .runs = true,
                                         .since = r->now,
                                         .n_restarts = runs ? join->restart : join->exited->restart};
     send_trace(r, TRACE_EVALUATOR, job, node, job->evaluator.n_restarts, "is back");
@@ -216,14 +218,14 @@ bool evaluator_take_join(struct rdzv *r, struct node *node, const struct msg_joi
     if (tells && join->running_epoch == e->epoch) {
         e->runs = true;
         if (e->is_stopping) {
-            tell_stop(r, job); /* lost with the connection */
+            tell_stop(r, job); /* STOP was lost with the connection */
         }
         return true;
     }
     if (tells && exited && exited->epoch == e->epoch) {
         send_noted(r, node, exited->epoch);
         if (e->runs && exited->restart < e->n_restarts) {
-            e->runs = false; /* a RESTART was lost: the same number once more */
+            e->runs = false; /* the RESTART was lost: send the same number once more */
             e->n_restarts--;
             e->due = r->now;
         } else {
@@ -233,7 +235,7 @@ bool evaluator_take_join(struct rdzv *r, struct node *node, const struct msg_joi
     }
     if (join->highest_epoch < e->epoch && e->told_visit != node->session.visit &&
         !evaluator_is_leaving(job)) {
-        tell_start(r, job); /* lost with the connection */
+        tell_start(r, job); /* START was lost with the connection */
         return true;
     }
     evaluator_clear(e);

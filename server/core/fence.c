@@ -1,4 +1,4 @@
-/* server/core/fence.c: until when trainers that nothing is known of may run (design 6). */
+/* server/core/fence.c: until when trainers of unknown state may run (design 6). */
 #include "server/core/fence.h"
 
 #include "server/core/job.h"
@@ -24,7 +24,8 @@ bool fence_ports_are_spoken(const struct rdzv *r, const struct job *job, uint64_
     return tfe_mono_before(r->now, job->fence.ports_until[epoch & 1]);
 }
 
-/* … and whose is the last: its seat, unless all have passed before `end`. */
+/* Returns the latest fence end of the unaccounted members, or `end` if that is later. Sets
+ * *ret_seat to the member's slot in the first case. */
 static struct tfe_mono later_end(const struct job *job, bool of_all, struct tfe_mono end,
                                  uint32_t *ret_seat)
 {
@@ -53,7 +54,8 @@ static struct tfe_mono chief_end(const struct rdzv *r, const struct job *job,
     const struct node *chief = roster_chief(job);
     struct tfe_mono end = chief->seat.is_accounted ? (struct tfe_mono){0} : seat_fence_end(chief);
     if (node_is_connected(chief)) {
-        /* It goes on renewing while its agent cannot end it: that may last for ever. */
+        /* The node goes on renewing while its agent cannot end its trainers, which may last for
+         * ever. */
         end = tfe_mono_min(end, tfe_mono_add(switch_began, lease_terms(r, chief).fence_ms));
     }
     return end;

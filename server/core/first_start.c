@@ -1,4 +1,4 @@
-/* server/core/first_start.c: see first_start.h. */
+/* server/core/first_start.c: detects a script that cannot start. */
 #include "server/core/first_start.h"
 
 #include <string.h>
@@ -6,12 +6,13 @@
 #include "common/base/text.h"
 #include "server/core/job.h"
 
-/* Who has come so far has read its arguments and imported what it needs. */
+/* A trainer that has run for this long has parsed its arguments and imported its modules. */
 #define START_MS 3000
-/* START comes to rank 0 up to 300 ms sooner (4.3). As long as the first back-off. */
+/* Time for the other ranks to fail alike: START reaches rank 0 up to 300 ms earlier (4.3). As long
+ * as the first back-off. */
 #define OTHERS_MS 1000
 
-/* The exception's name, without what it says: paths and ports differ from rank to rank. */
+/* Copies the exception's name without its message, because paths and ports differ between ranks. */
 static void name_exception(char ret[FIRST_START_WORDS_MAX], const char *tail)
 {
     const char *line = verdict_exception(tail ? tail : "");

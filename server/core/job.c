@@ -1,5 +1,5 @@
-/* server/core/job.c: a job from its first JOIN to its end: its memory, its runs. What moves it from
- * state to state is in states.c. */
+/* server/core/job.c: a job from its first JOIN to its end: its memory and its runs. States are in
+ * states.c. */
 #include "server/core/job.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ RB_GENERATE(job_tree, job, by_name, job_compare)
 struct job *job_find(const struct rdzv *r, const char *name)
 {
     struct job *job = name ? RB_ROOT(&r->jobs) : NULL;
-    while (job) { /* RB_FIND wants a whole job as its key */
+    while (job) { /* RB_FIND needs a whole job as its key */
         int order = strcmp(name, job->name.text);
         if (order == 0) {
             break;
@@ -36,7 +36,7 @@ void job_begin_run(struct rdzv *r, struct job *job, const struct job_spec *spec,
                    const char *run_key)
 {
     tables_forget(job);
-    run_begin(job, run_key); /* remembers how the last one ended, by the state */
+    run_begin(job, run_key); /* records how the previous run ended, from the job's state */
     job->spec = *spec;
     epoch_begin_run(job);
     evaluator_begin_run(job);
@@ -92,7 +92,7 @@ int job_reserve(struct rdzv *r, struct job *job, size_t nodes, const struct job_
     if (rows <= job->cap_rows && seats <= job->cap_seats) {
         return 0;
     }
-    /* Several arrays, one capacity: it counts only once all have grown. */
+    /* Several arrays share one capacity, which is raised once all have grown. */
     rows = half_more(job->cap_rows, rows);
     seats = half_more(job->cap_seats, seats);
     int rc = epoch_reserve(r, &job->epoch, seats);
@@ -126,7 +126,7 @@ void job_free(struct rdzv *r, struct job *job)
     mem_free(r->mem, job);
 }
 
-/* Those that are gone are kept for their seats only. */
+/* Returns true if the job has nodes, not counting those that are gone and only keep their slots. */
 static bool has_nodes(struct job *job)
 {
     struct node *node;
@@ -168,7 +168,7 @@ bool job_is_open_to(const struct rdzv *r, struct job *job, const struct job_spec
 void job_change(struct rdzv *r, struct job *job, const struct job_spec *spec)
 {
     struct job_spec old = job->spec;
-    if (job_is_idle(r, job)) { /* the last epoch's members are remembered for its fence only */
+    if (job_is_idle(r, job)) { /* the last epoch's members were kept for its fence only */
         job_clear(r, job);
         tables_forget(job);
     }

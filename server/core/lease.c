@@ -1,16 +1,16 @@
-/* server/core/lease.c: who may keep a place, and until when. */
+/* server/core/lease.c: leases: until when a node keeps its slot. */
 #include "server/core/lease.h"
 
 #include "server/core/job.h"
 
-/* Renewals within a ttl. */
+/* Number of renewals within a ttl. */
 #define LEASE_RENEWALS 3
 
 #define FENCE_ALONE_MS 120000
 #define FENCE_MS 300000
 
-/* design 5.1: clocks may differ by 5 % in rate, either way (1.05 / 0.95 = 1.106), and the answer
- * takes its time: what an agent counts as d ms is over here after d * 1.106 + 50 ms. */
+/* Converts a duration on an agent's clock into the longest one on this clock: rates may differ by 5
+ * % either way (1.05 / 0.95 = 1.106), and the reply takes up to 50 ms (design 5.1). */
 static int64_t held_ms(uint32_t told_ms)
 {
     return (int64_t)told_ms * 1106 / 1000 + 50;
@@ -23,7 +23,8 @@ static uint32_t wanted_ms(const struct rdzv *r, uint32_t n_leases)
     if (need <= base) {
         return (uint32_t)base;
     }
-    uint64_t step = (base + 1) / 2; /* in steps, so that not every JOIN has to be written */
+    /* rounded up to steps, so that not every JOIN requires a write */
+    uint64_t step = (base + 1) / 2;
     uint64_t wanted = (need + step - 1) / step * step;
     return wanted < MSG_DURATION_MAX_MS / 3 ? (uint32_t)wanted : MSG_DURATION_MAX_MS / 3;
 }
@@ -38,7 +39,7 @@ uint32_t lease_ttl_ms(const struct rdzv *r, const struct job *job)
     uint32_t ttl = lease_wanted_ms(r);
     const struct write *w = &job->write;
     if (w->durable_epoch == 0 && !w->is_open) {
-        return ttl; /* a restarted server would not know of the job, and adopt nothing */
+        return ttl; /* the job is not stored, so a restarted server would adopt nothing */
     }
     uint32_t durable = w->durable_epoch == 0 ? w->record.ttl_ms : w->durable_ttl_ms;
     ttl = ttl < durable ? ttl : durable;
@@ -57,7 +58,7 @@ uint32_t lease_fence_ms(const struct rdzv *r, uint32_t n_members, uint32_t ttl_m
 struct tfe_mono lease_longest_fence_end(const struct rdzv *r, struct tfe_mono told,
                                         uint32_t recorded_ms)
 {
-    /* More leases are not given. */
+    /* the server grants at most max_nodes leases */
     uint32_t ours = lease_fence_ms(r, 2, wanted_ms(r, r->config.max_nodes));
     return lease_fence_end_from(told, largest(recorded_ms, ours));
 }
@@ -67,8 +68,8 @@ struct lease_terms lease_terms(const struct rdzv *r, const struct node *node)
     const struct job *job = node->job;
     uint32_t ttl = lease_ttl_ms(r, job);
     uint32_t fence = lease_fence_ms(r, node_is_member(node) ? job->epoch.n_seats : 0, ttl);
-    /* A switch waits for the fence of a rank 0 that nothing is known of, and no longer than asked
-     * for; but who misses one renewal need not die of it. */
+    /* The chief's grace limits the fence of rank 0, because a switch waits for it. It is at least
+     * one ttl, so that one missed renewal is not fatal. */
     uint32_t chief = job->spec.chief_grace_ms;
     if (chief > 0 && chief < fence && (!node_is_member(node) || roster_is_chief(job, node))) {
         fence = chief > ttl ? chief : ttl;
@@ -84,8 +85,8 @@ static void counts(struct rdzv *r, struct node *node, bool is_there)
     }
 }
 
-/* Never shorter than what was granted before: this answer may get lost, and then the agent keeps to
- * the longer fence of an older one. */
+/* Never shortens the fence: this reply may get lost, and then the agent keeps the longer fence of
+ * an earlier one. */
 void lease_extend_fence(struct node *node, struct tfe_mono until)
 {
     node->lease.fence_end = tfe_mono_max(node->lease.fence_end, until);
@@ -94,7 +95,7 @@ void lease_extend_fence(struct node *node, struct tfe_mono until)
 uint32_t lease_fence_of_start(struct rdzv *r, struct node *node)
 {
     uint32_t fence = lease_terms(r, node).fence_ms;
-    /* The agent counts from the sending of a renewal that was answered before, so earlier. */
+    /* The agent counts from when it sent an earlier renewal, so its fence ends earlier. */
     lease_extend_fence(node, lease_fence_end_from(r->now, fence));
     return fence;
 }
@@ -110,15 +111,17 @@ struct lease_terms lease_renew(struct rdzv *r, struct node *node)
     write_note_granted(&node->job->write, terms.ttl_ms);
     struct tfe_mono end = tfe_mono_add(r->now, held_ms(terms.ttl_ms));
     if (lease_is_there(lease)) {
-        end = tfe_mono_max(end, lease->timer.wheel.due); /* of a longer ttl */
+        /* an earlier, longer lease may last longer */
+        end = tfe_mono_max(end, lease->timer.wheel.due);
     }
     wheel_set(&r->wheel, &lease->timer.wheel, end);
     lease_extend_fence(node, lease_fence_end_from(r->now, terms.fence_ms));
     if (lease->left_epoch != 0) {
-        /* Its agent cannot end them, and their fence moves on with its renewals. */
+        /* The node's agent cannot end these trainers, so their fence moves on with its renewals. */
         fence_keep_ports(&node->job->fence, lease->left_epoch, lease->fence_end);
         if (lease->left_epoch >= node->job->epoch.number) {
-            fence_keep_run(&node->job->fence, lease->fence_end); /* its record does not know it */
+            /* the epoch is not in the job's record */
+            fence_keep_run(&node->job->fence, lease->fence_end);
         }
     }
     return terms;

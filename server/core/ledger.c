@@ -1,4 +1,4 @@
-/* server/core/ledger.c: the rows of the ledger: why each epoch began, and what that cost. */
+/* server/core/ledger.c: rows of the ledger: why each epoch began and how long its phases took. */
 #include "server/core/ledger.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "common/base/text.h"
 #include "server/core/job.h"
 
-/* Of the lost, in a sentence or a row. */
+/* Maximum number of lost nodes named in a text or row. */
 #define LOST_NAMED 3u
 
 static struct rdzv_ledger *current(struct job *job)
@@ -112,7 +112,7 @@ void ledger_close(struct rdzv *r, struct job *job)
     *ended = tfe_mono_is_never(*ended) ? r->now : *ended;
     row->has_saved = p->has_saved;
     row->saved_step = p->saved_step;
-    /* Of one that never began nothing was told: what is known is of the one before it. */
+    /* If the epoch never started, the known progress is that of the epoch before. */
     bool has_step = told->has_step && job->epoch.is_open;
     job->ledger.has_reached = has_step;
     job->ledger.reached = told->step;

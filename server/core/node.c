@@ -1,11 +1,11 @@
-/* server/core/node.c: one agent process: its memory, its name, what it is to its job. */
+/* server/core/node.c: a node (one agent process): its memory, its lookup, its properties. */
 #include "server/core/node.h"
 
 #include <string.h>
 
 #include "server/core/job.h"
 
-/* design 6: so many nodes of a job come back in a second when all have lost their connections. */
+/* design 6: reconnects are spread so that at most this many nodes of a job reconnect per second. */
 #define SPREAD_RATE 2500
 #define SPREAD_LEAST_MS 100
 
@@ -19,7 +19,7 @@ RB_GENERATE(node_tree, node, by_id, node_compare)
 struct node *node_find(struct job *job, const char *id)
 {
     struct node *node = id ? RB_ROOT(&job->nodes) : NULL;
-    while (node) { /* as job_find */
+    while (node) { /* as in job_find, without a whole node as key */
         int order = strcmp(id, node->id.text);
         if (order == 0) {
             break;

@@ -1,11 +1,12 @@
-/* server/core/notice.c: that a node's machine will go away, or that an operator takes the node out.
- */
+/* server/core/notice.c: notices: a node's machine will go away, or an operator takes the node
+ * out. */
 #include "server/core/notice.h"
 
 #include "server/core/job.h"
 #include "server/core/presence.h"
 
-/* Asks it to be READY again where it has no seat: what it said while leaving did not count. */
+/* Withdraws the notice. A node that was leaving and has no slot gets PREPARE, because its READY did
+ * not count while it was leaving. */
 static void stay(struct rdzv *r, struct node *node)
 {
     struct job *job = node->job;
@@ -68,7 +69,7 @@ void notice_apply(struct rdzv *r, struct node *node, enum tfe_notice kind, uint3
         if (notice->is_drained) {
             return;
         }
-        stay(r, node); /* what said more has been withdrawn, and this is what still stands */
+        stay(r, node); /* the stronger notice was withdrawn, and the weaker one remains */
     }
     if (notice->is_leaving && notice->is_drained && kind != NOTICE_OPERATOR) {
         deadline = tfe_mono_min(deadline, notice->deadline);
@@ -84,14 +85,14 @@ void notice_apply(struct rdzv *r, struct node *node, enum tfe_notice kind, uint3
     notice->kind = kind;
     notice->deadline = deadline;
     if (leaves && !node->seat.is_draining && place_take_notice(r, node)) {
-        plan_recount(job); /* no epoch is needed for it */
+        plan_recount(job); /* no new epoch is needed */
     } else if (is_first) {
         plan_count(job, node);
     } else {
         plan_recount(job);
     }
-    /* An epoch that has not begun is given up at once. Once rank 0 has ended well the job is about
-     * to end: its members are let go with it. */
+    /* An epoch that has not started is given up at once. If rank 0 has ended well instead, the job
+     * is about to end, and its members are released with it. */
     if (leaves && job->state == JOB_COMMITTING && epoch_engages(job, node) &&
         !node->seat.is_accounted) {
         switch_plan(job, notice_cause(notice), node);
@@ -99,15 +100,15 @@ void notice_apply(struct rdzv *r, struct node *node, enum tfe_notice kind, uint3
     job_touch(job);
 }
 
-/* --- when a drained node may go --------------------------------------------------------------- */
+/* --- releasing drained nodes ------------------------------------------------------------------ */
 
-/* Whether somebody still waits for what becomes of its trainers. Where the job waits for nodes, and
- * where they have ended for good, nobody does. */
+/* Returns true if the job still waits for what becomes of the node's trainers. It does not while it
+ * waits for nodes, or once the trainers have ended for good. */
 static bool is_needed(const struct node *node)
 {
     const struct job *job = node->job;
     if (node_evaluates(node) && job->evaluator.runs && !job_is_over(job)) {
-        return true; /* by who evaluates next */
+        return true; /* the next evaluator starts after this one has ended */
     }
     return node_is_member(node) && job->state != JOB_WAITING &&
            !(job->state == JOB_RUNNING && node->seat.is_accounted && !node->seat.is_due);
@@ -117,7 +118,8 @@ void drain_end(struct rdzv *r, struct node *node)
 {
     uint32_t session = node->session.number;
     if (!node->notice.is_drained || !node_is_connected(node) || is_needed(node)) {
-        return; /* one that is not here is told when it is back, unless its lease ends before */
+        /* a disconnected node is released when it reconnects, unless its lease ends before */
+        return;
     }
     send_trace(r, TRACE_NODE_LEFT, node->job, node, 0, node->name);
     node_remove(r, node);

@@ -1,5 +1,5 @@
-/* server/core/on_closed.c: a connection ended without GOODBYE: the node is suspect until it is
- * back. */
+/* server/core/on_closed.c: a connection ended without GOODBYE: the node is suspect until it
+ * reconnects. */
 #include "server/core/job.h"
 #include "server/core/on.h"
 #include "server/core/presence.h"

@@ -1,6 +1,5 @@
-/* server/core/on_drain.c: an operator takes a node out of its job, in an orderly way: no later
- * epoch has it, its trainers end with their epoch (plan.c says when), and then it is told that it
- * may go. */
+/* server/core/on_drain.c: an operator takes a node out of its job in an orderly way: it is in no
+ * later epoch, its trainers end with their epoch (plan.c decides when), and then it is released. */
 #include "server/core/job.h"
 #include "server/core/on.h"
 
@@ -18,6 +17,6 @@ void on_drain(struct rdzv *r, struct node *node, uint32_t within_ms)
     notice_apply(r, node, NOTICE_OPERATOR, within_ms);
     drain_end(r, node);
     if (!was_drained && node_is_member(node) && !node->is_gone && write_is_kept(job)) {
-        write_in_turn(r, job); /* so that a server that is started again goes on with it */
+        write_in_turn(r, job); /* a restarted server continues the drain */
     }
 }

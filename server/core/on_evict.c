@@ -1,5 +1,5 @@
-/* server/core/on_evict.c: an operator takes a node out of its job at once, whether it answers or
- * not. That proves nothing about its trainers: what is not accounted for is waited for until its
+/* server/core/on_evict.c: an operator takes a node out of its job at once, connected or not. That
+ * proves nothing about its trainers: unless accounted for, they are waited for until their
  * fence. */
 #include "server/core/job.h"
 #include "server/core/on.h"

@@ -1,4 +1,4 @@
-/* server/core/on_exited.c: EXITED: the trainers of a node have come to their end, well or not. */
+/* server/core/on_exited.c: EXITED: the trainers of a node have ended, well or not. */
 #include "server/core/job.h"
 #include "server/core/on.h"
 

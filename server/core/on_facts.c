@@ -1,12 +1,13 @@
-/* server/core/on_facts.c: FACTS: what a node's machine is. One word of it decides something:
- * whether the cloud may take the machine back, which says where it is best placed (seating.c). It
- * counts when places are next given out, and nobody is stopped for it. */
+/* server/core/on_facts.c: FACTS: properties of a node's machine. One of them has an effect: whether
+ * it is a spot machine, which counts in the next rank assignment (seating.c). No epoch ends because
+ * of it. */
 #include "server/core/job.h"
 #include "server/core/on.h"
 
 void on_facts(struct node *node, const struct msg_facts *facts)
 {
-    if (facts->has_spot) { /* else nothing is said of it: what was said before stands */
+    /* otherwise the message says nothing about it, and the earlier value stays */
+    if (facts->has_spot) {
         node->is_spot = facts->is_spot;
     }
 }

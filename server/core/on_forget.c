@@ -1,4 +1,4 @@
-/* server/core/on_forget.c: an idle job is forgotten: an operator wants it, or it is old. */
+/* server/core/on_forget.c: forgets idle jobs, by an operator's command or because they are old. */
 #include <string.h>
 
 #include "server/core/core.h"
@@ -6,7 +6,7 @@
 #include "server/core/on.h"
 #include "server/core/room.h"
 
-/* Of one step. */
+/* Maximum number of jobs forgotten in one step. */
 #define FORGET_MAX 32
 
 struct job *on_forget_aside(struct rdzv *r, const char *name)

@@ -1,4 +1,4 @@
-/* server/core/on_goodbye.c: GOODBYE: a node leaves on its own wish; its trainers have ended. */
+/* server/core/on_goodbye.c: GOODBYE: a node leaves by itself; its trainers have ended. */
 #include "server/core/job.h"
 #include "server/core/on.h"
 #include "server/core/presence.h"

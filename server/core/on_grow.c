@@ -1,5 +1,5 @@
-/* server/core/on_grow.c: an operator has a running job take in who waits for a place, whatever work
- * that costs, and also where it does not grow by itself. */
+/* server/core/on_grow.c: an operator adds the waiting nodes to a running job, whatever work that
+ * loses, and also if the job does not grow by itself. */
 #include "server/core/job.h"
 #include "server/core/on.h"
 

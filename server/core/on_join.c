@@ -51,8 +51,7 @@ static bool is_sound(const struct msg_join *join)
            (!join->exited || exited_is_sound(join->exited, join->spec.nproc));
 }
 
-/* --- refusals
- * ------------------------------------------------------------------------------------- */
+/* --- refusals --------------------------------------------------------------------------------- */
 
 static void refuse(struct rdzv *r, uint32_t session, enum tfe_refusal code)
 {
@@ -207,8 +206,7 @@ static bool refused_for_room(struct rdzv *r, uint32_t session, const struct job 
     return true;
 }
 
-/* --- admission
- * ------------------------------------------------------------------------------------ */
+/* --- admission -------------------------------------------------------------------------------- */
 
 /* If the node has seen a later epoch than the server knows, raises the next epoch's number above it
  * and sends PREPARE again to the nodes that are READY for the old number. If the node's number is

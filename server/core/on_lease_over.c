@@ -1,4 +1,4 @@
-/* server/core/on_lease_over.c: nothing was heard of a node for a whole lease: its place is free. */
+/* server/core/on_lease_over.c: end of a lease: removes the node. */
 #include "server/core/job.h"
 #include "server/core/on.h"
 #include "server/core/presence.h"
@@ -14,9 +14,10 @@ void on_lease_over(struct rdzv *r, struct node *node)
     send_trace(r, TRACE_NODE_LOST, job, node, 0, "its lease is over");
     verdict_excuse(r, node);
     node_remove(r, node);
-    probe_suspect(r, node); /* its guard may say sooner than its fence that all has ended */
+    /* the node's guard may prove the end of its trainers before the fence */
+    probe_suspect(r, node);
     if (session != NO_SESSION) {
-        /* A thawed agent finds this in its socket and stops at once. */
+        /* An agent that was frozen finds this in its socket and stops at once. */
         send_to(r, session, MSG_LEASE_ENDED)->u.lease_ended.epoch = job->epoch.number;
         send_close(r, session);
     }

@@ -1,4 +1,4 @@
-/* server/core/on_listening.c: LISTENING: a node's trainers can be reached. */
+/* server/core/on_listening.c: LISTENING: a node's trainers accept connections. */
 #include "server/core/job.h"
 #include "server/core/on.h"
 
@@ -8,7 +8,7 @@ void on_listening(struct rdzv *r, struct node *node, const struct msg_listening 
     const struct epoch *epoch = &job->epoch;
     if (report_take_listening(node, listening->epoch) || !node_is_member(node) ||
         listening->epoch != epoch->number || node->seat.is_listening) {
-        return; /* the last: it has come back, and says again what another server would not know */
+        return; /* a node that has reconnected repeats it for the sake of a restarted server */
     }
     seat_set_listening(node);
     node_note_epoch(node, epoch->number);

@@ -1,5 +1,4 @@
-/* server/core/on_notice.c: NOTICE: a node says that its machine will go away, or that it will not
- * after all. */
+/* server/core/on_notice.c: NOTICE: a node's machine will go away, or the notice is withdrawn. */
 #include "server/core/job.h"
 #include "server/core/on.h"
 

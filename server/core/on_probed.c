@@ -1,9 +1,11 @@
-/* server/core/on_probed.c: PROBED, or its time is over: what other nodes found out about a node. */
+/* server/core/on_probed.c: PROBED, or the end of its time limit: what other nodes found out about a
+ * node. */
 #include "server/core/job.h"
 #include "server/core/on.h"
 #include "server/core/presence.h"
 
-/* Nobody reaches its trainers: it has to name another address. The sentence is said already. */
+/* Refuses a node that no other node reaches: it must use another address. The reason is in
+ * r->sentence. */
 static void refuse(struct rdzv *r, struct node *node)
 {
     uint32_t session = node->session.number;

@@ -1,4 +1,4 @@
-/* server/core/on_processes.c: PROCESSES: which process ids a node has, for those who look. */
+/* server/core/on_processes.c: PROCESSES: process ids of a node, for display. */
 #include "server/core/job.h"
 #include "server/core/on.h"
 

@@ -1,9 +1,9 @@
-/* server/core/on_progress.c: PROGRESS: how far a node's trainers have come. O(1), but for what a
- * checkpoint or a script that can be asked now decides. */
+/* server/core/on_progress.c: PROGRESS: how far a node's trainers have come. O(1), unless a
+ * checkpoint or a newly listening script settles the job. */
 #include "server/core/job.h"
 #include "server/core/on.h"
 
-/* These say whether the job has something to decide by it. */
+/* Each handle_* function returns true if the job must be settled because of the value. */
 
 static bool take_step(struct rdzv *r, struct job *job, const struct msg_progress *progress)
 {
@@ -12,13 +12,15 @@ static bool take_step(struct rdzv *r, struct job *job, const struct msg_progress
         return false;
     }
     plan_learn_steps(job);
-    /* The budget is filled up again by what is told, not by time. */
+    /* Progress refills the budget by what is reported, not by time. */
     bool refills = !tfe_mono_is_never(verdict_refill_at(job));
     if (is_first && !job->epoch.is_adopted) {
         plan_measure(r, job);
         plan_forget_standstill(job);
     }
-    if (is_first) { /* of an adopted one it is the first that is known here: the store knows more */
+    /* for an adopted epoch this is the first report to this server, and the store keeps the earlier
+     * time */
+    if (is_first) {
         ledger_note(r, job, EPOCH_PROGRESSED);
     }
     return is_first || refills;
@@ -29,8 +31,8 @@ static bool take_saves(struct rdzv *r, struct job *job, const struct msg_progres
 {
     bool is_newer = progress->kept_answers > progress->answers;
     uint64_t answers = is_newer ? progress->kept_answers : progress->answers;
-    /* Saved and heard of before this server came, or asked for by one before it: that answers
-     * nothing. */
+    /* A checkpoint made before this server was started, or requested by an earlier server, answers
+     * no SAVE of this one. */
     bool is_ours = is_news && answers <= job->plan.number;
     bool is_more = told_saves(job, r->now, progress->saves, is_news);
     bool is_answer = is_ours && told_answer(job, progress->answers);
@@ -41,7 +43,7 @@ static bool take_saves(struct rdzv *r, struct job *job, const struct msg_progres
     return is_more || is_answer;
 }
 
-/* What memory keeps matters where growth waits for it (design 4.8). */
+/* State kept in memory matters if growth waits for it (design 4.8). */
 static bool take_kept(struct rdzv *r, struct job *job, struct node *node,
                       const struct msg_progress *progress, bool is_news)
 {
@@ -62,7 +64,7 @@ void on_progress(struct rdzv *r, struct node *node, const struct msg_progress *p
     bool is_news = !job->epoch.is_adopted || node->seat.has_told;
     bool listened = node->seat.listens;
     bool was_alone = node->seat.is_alone;
-    /* What one that is to leave keeps may go with it. */
+    /* State kept by a node that is leaving may go away with it. */
     bool decides = progress->kept_answers > node->seat.kept_answers && node->notice.kind == 0 &&
                    job->state == JOB_RUNNING;
     seat_set_told(node, progress);

@@ -1,4 +1,4 @@
-/* server/core/on_quarantine_over.c: a newcomer that had failed may try again. */
+/* server/core/on_quarantine_over.c: end of a quarantine: the node may try again. */
 #include "server/core/job.h"
 #include "server/core/on.h"
 #include "server/core/presence.h"

@@ -28,14 +28,15 @@ int on_ready(struct rdzv *r, struct node *node, const struct msg_ready *ready)
     if (job->state == JOB_RUNNING && node_is_member(node) && !node->seat.is_accounted &&
         ready->epoch == job->epoch.number && ready->table_digest == 0) {
         ready_set_table(node, 0);
-        epoch_tell_again(r, job, node); /* its table did not match the START's digest: once more */
+        /* the node's table did not match the digest in START: send it whole */
+        epoch_tell_again(r, job, node);
         return 0;
     }
     if (ready->epoch != epoch_next(job)) {
-        return 0; /* crossed a PREPARE for another number, which it will answer too */
+        return 0; /* crossed a PREPARE for another number, which the node will answer too */
     }
     if (epoch_engages(job, node) || node_evaluates(node)) {
-        return 0; /* belongs to the running epoch; is asked anew when that ends */
+        return 0; /* the node is in the running epoch and gets PREPARE when that ends */
     }
     if (ready_reserve(r, node, ready->host)) {
         return TFE_ENOMEM;
@@ -46,13 +47,14 @@ int on_ready(struct rdzv *r, struct node *node, const struct msg_ready *ready)
     ready_learn(node, ready->host, ready->ports, ready->n_ports);
     ready_set_table(node, ready->table_digest);
     ready_set_memory(node, &ready->memory);
-    seat_account(node); /* nothing of an older epoch runs here */
+    seat_account(node); /* no trainer of an older epoch runs there */
     lease_set_left(node, 0);
     job_touch(job);
     if (version_take(r, node, ready->tensorflow)) {
         return 0;
     }
-    if (!quarantine_is_on(&node->quarantine)) { /* else it is asked again when that is over */
+    /* otherwise it gets PREPARE when the quarantine ends */
+    if (!quarantine_is_on(&node->quarantine)) {
         probe_ready(r, node, ready->answering);
     }
     return 0;

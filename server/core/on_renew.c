@@ -1,5 +1,5 @@
-/* server/core/on_renew.c: RENEW: the lease goes on, and whoever does not train is told why.
- * O(1), no allocation. */
+/* server/core/on_renew.c: RENEW: extends the lease, and tells a node that does not train why. O(1),
+ * no allocation. */
 #include "server/core/core.h"
 #include "server/core/job.h"
 #include "server/core/node.h"
@@ -15,7 +15,7 @@ void on_renew(struct rdzv *r, struct node *node, const struct msg_renew *renew)
     renewed->number = renew->number;
     renewed->ttl_ms = terms.ttl_ms;
     renewed->fence_ms = terms.fence_ms;
-    /* Who came early joined a small job. A spread that is longer than needed does no harm. */
+    /* Raise the reconnect spread as the job grows; never lower it. */
     uint32_t spread = node_spread_ms(node, terms.ttl_ms);
     if (spread > node->session.told_spread_ms) {
         renewed->spread_ms = node_tell_spread(node, spread);

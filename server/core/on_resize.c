@@ -1,12 +1,13 @@
-/* server/core/on_resize.c: an operator says how many nodes a job may have, whatever its agents ask
- * for. A running epoch that has more is ended by a plan (plan.c); one that has fewer goes on. */
+/* server/core/on_resize.c: an operator sets the number of nodes of a job, overriding its agents'
+ * options. A running epoch that has more is ended by a planned switch (plan.c); one that has fewer
+ * goes on. */
 #include "common/base/text.h"
 #include "server/core/job.h"
 #include "server/core/on.h"
 #include "server/core/states.h"
 
-/* Its scripts know how to read what they have saved with another number, and there are enough
- * nodes. False: r->sentence says what lacks. */
+/* Returns true if the script can read its checkpoints with another number of ps and there are
+ * enough nodes. If not, the reason is in r->sentence. */
 static bool can_have_ps(struct rdzv *r, const struct job *job, uint32_t min, uint32_t n_ps)
 {
     struct text text;
@@ -50,7 +51,7 @@ int on_resize(struct rdzv *r, struct job *job, uint32_t min, uint32_t max, uint3
         }
         spec.n_ps = n_ps;
     }
-    job->is_resized = true; /* room for more than max, which the running epoch may have */
+    job->is_resized = true; /* the running epoch may have more nodes than the new max */
     if (job_reserve(r, job, (size_t)job->n_nodes + 1, &spec)) {
         job->is_resized = was_resized;
         return TFE_ENOMEM;
@@ -59,7 +60,7 @@ int on_resize(struct rdzv *r, struct job *job, uint32_t min, uint32_t max, uint3
     job->is_ps_resized = job->is_ps_resized || has_other_ps;
     send_trace(r, TRACE_JOB_RESIZED, job, NULL, max, NULL);
     if (write_is_kept(job)) {
-        write_in_turn(r, job); /* so that a server that is started again goes on with it */
+        write_in_turn(r, job); /* a restarted server keeps the new sizes */
     }
     job_touch(job);
     return 0;

@@ -1,4 +1,4 @@
-/* server/core/on_stop_job.c: an operator ends a job, in whatever state it is. */
+/* server/core/on_stop_job.c: an operator cancels a job, in any state. */
 #include "common/base/text.h"
 #include "server/core/job.h"
 #include "server/core/on.h"
@@ -7,16 +7,16 @@
 void on_stop_job(struct rdzv *r, struct job *job)
 {
     if (job_is_over(job) || job->write.is_over || job->write.is_gone) {
-        return; /* it has ended, or is about to: so it stays */
+        return; /* the job has ended or is about to, and its result stays */
     }
     send_trace(r, TRACE_JOB_STOPPING, job, NULL, 0, NULL);
     if (job->state == JOB_RUNNING && job->success.is_here && job->spec.linger) {
-        success_end_wait(r, job); /* it has succeeded: what was let run goes */
+        success_end_wait(r, job); /* the job has succeeded: end the linger period */
         job_touch(job);
         return;
     }
     if (job->state == JOB_RUNNING && job->epoch.n_accounted == 0) {
-        /* Their trainers' end is told before FINISH closes the connections. */
+        /* STOP lets the trainers' end be reported before FINISH closes the connections. */
         for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
             const struct node *node = job->epoch.seats[seat];
             if (node_is_connected(node)) {

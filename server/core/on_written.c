@@ -1,4 +1,4 @@
-/* server/core/on_written.c: PERSISTED and PERSIST_FAILED: what became of a job's record. */
+/* server/core/on_written.c: PERSISTED and PERSIST_FAILED: result of writing a job's record. */
 #include "server/core/job.h"
 #include "server/core/on.h"
 

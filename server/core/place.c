@@ -1,25 +1,26 @@
-/* server/core/place.c: see place.h.
+/* server/core/place.c: workers without which an epoch goes on.
  *
- *     works --EXITED--> waits --RESTART(number)--> works         its agent lives
- *       |                 +--- the fourth in vain --> empty
- *       +-- exit status 0 --> done                                does not start again
- *       +-- lease over, proven dead, GOODBYE, drained --> empty   until the next epoch
+ *    works --EXITED--> waits --RESTART(number)--> works         its agent lives
+ *      |                 +--- the fourth in vain --> empty
+ *      +-- exit status 0 --> done                                not started again
+ *      +-- lease over, proven dead, GOODBYE, drained --> empty   until the next epoch
  *
- * Its ports, its standby and its address are its own all the time, so the chief finds it again by
- * itself. Whoever has the place is the process that START went to: another one with its id has
- * nothing started (seat.is_taken_over). */
+ * The node keeps its ports, standby and address, so the chief reconnects to it by itself. Only the
+ * process that received START can be restarted: another process with the same id has nothing
+ * started (seat.is_taken_over). */
 #include "server/core/place.h"
 
 #include "common/base/backoff.h"
 #include "server/core/job.h"
 
-/* Started again so often without a step in between, a place stays empty. */
+/* After this many restarts without a step in between the slot stays empty. */
 #define VAIN_MAX 3u
 #define PAUSE_FIRST_MS 1000
 #define PAUSE_MAX_MS 60000
-/* Who has run for so long starts again at once. */
+/* A trainer that has run for this long is restarted at once. */
 #define STEADY_MS 60000
-/* A place is drained so long before its machine goes, and the stop grace. */
+/* Time before the machine goes away, in addition to the stop grace, at which its trainers are
+ * stopped. */
 #define MARGIN_MS 2000
 
 static bool works(const struct node *node)
@@ -57,7 +58,8 @@ bool place_is_lacking(const struct job *job)
            place_count(job) + place_count_done(job) < job->spec.min_nodes;
 }
 
-/* Whether it could work again in the next epoch; so could who has another one's place. */
+/* Returns true if the node could work in the next epoch. That includes a node whose id belongs to
+ * another slot's first process. */
 static bool is_idle(const struct node *node)
 {
     const struct seat *seat = &node->seat;
@@ -75,8 +77,8 @@ uint32_t place_spares(const struct job *job)
     return n;
 }
 
-/* TensorFlow's chief takes nobody back while any place that its table lists is empty: it waits
- * there for all of them (docs/tensorflow.md). */
+/* TensorFlow's chief takes no worker back while another one in its table is missing: it waits there
+ * for all of them (docs/tensorflow.md). */
 static bool another_is_empty(const struct node *node)
 {
     const struct job *job = node->job;
@@ -89,24 +91,25 @@ static bool another_is_empty(const struct node *node)
     return false;
 }
 
-/* Whether the chief is past its beginning, in which it waits for every place that its table lists:
- * it has told so, or, where it tells nothing, all of them have listened, and time has passed. */
+/* Returns true if the chief is past its start, in which it waits for every worker in its table:
+ * progress was reported or, without reports, all have listened and some time has passed. */
 static bool has_begun(const struct rdzv *r, const struct job *job)
 {
     return told_any(&job->told) || (job->epoch.has_listened && verdict_has_progressed(r, job));
 }
 
-/* Workers that a running epoch needs. min_nodes counts only where an epoch begins: TensorFlow's
- * chief goes on while one worker is left. */
+/* Returns how many workers a running epoch needs. min_nodes counts only when an epoch starts,
+ * because TensorFlow's chief goes on with one worker. */
 static uint32_t least_running(const struct job *job)
 {
     uint32_t n = job->spec.min_running;
-    n = n < job->spec.min_nodes ? n : job->spec.min_nodes; /* it has begun with no more than that */
+    /* the epoch has started with no more than that */
+    n = n < job->spec.min_nodes ? n : job->spec.min_nodes;
     return n > 1 ? n : 1;
 }
 
-/* Returns whether the epoch goes on without this worker. Workers that have ended with exit status 0
- * are not missing: the script that ends them so needs none of them any more. */
+/* Returns true if the epoch goes on without this worker. Workers that have ended with exit status 0
+ * are not missing, because their script no longer needs them. */
 static bool can_miss(const struct rdzv *r, const struct node *node)
 {
     const struct job *job = node->job;
@@ -114,7 +117,7 @@ static bool can_miss(const struct rdzv *r, const struct node *node)
            place_count(job) + place_count_done(job) - works(node) >= least_running(job);
 }
 
-/* Times that it was started again without a step in between, as things stand. */
+/* Returns how many consecutive restarts of the node brought no step. */
 static uint32_t vain_of(const struct node *node)
 {
     const struct seat *seat = &node->seat;
@@ -151,8 +154,8 @@ void place_lose(struct rdzv *r, struct node *node, enum tfe_cause cause)
     }
 }
 
-/* A charged end costs the budget, which bounds how often; there are no others without number: not
- * of a script that knows no ps and ends well, say. */
+/* Returns the pause before a restart. A charged ending is limited by the budget; other endings must
+ * not repeat without limit (a script that ignores ps and ends well, for example). */
 static uint32_t pause_of(const struct rdzv *r, const struct node *node, bool charged, uint32_t vain)
 {
     const struct seat *seat = &node->seat;
@@ -215,9 +218,9 @@ bool place_take_join(struct rdzv *r, struct node *node, const struct msg_join *j
         return false;
     }
     if (join->running_epoch == job->epoch.number) {
-        seat_resume(node, join->restart); /* also where others had found its ports closed */
+        seat_resume(node, join->restart); /* also if other nodes had found its ports closed */
         if (node->seat.is_draining) {
-            drain(r, node); /* lost with the connection */
+            drain(r, node); /* STOP was lost with the connection */
         }
         return true;
     }
@@ -228,19 +231,20 @@ bool place_take_join(struct rdzv *r, struct node *node, const struct msg_join *j
         send_noted(r, node, exited->epoch);
         if (seat_has_voided(node)) {
             seat_account(node);
-            place_lose(r, node, CAUSE_NODE_LOST); /* it cannot follow, whatever the reason */
+            /* the node answers RESTART with JOIN again and again */
+            place_lose(r, node, CAUSE_NODE_LOST);
         } else {
             seat_tell_again(node);
-            send_restart(r, node); /* lost with the connection */
+            send_restart(r, node); /* RESTART was lost with the connection */
         }
         return true;
     }
     seat_note_restarts(node, exited->restart);
     if (!node->seat.is_accounted) {
-        return false; /* news: its verdict follows */
+        return false; /* this ending is new, and its verdict follows */
     }
     send_noted(r, node, exited->epoch);
-    bool is_given_up = node->seat.n_vain >= VAIN_MAX; /* a new connection makes it no better */
+    bool is_given_up = node->seat.n_vain >= VAIN_MAX; /* a new connection does not change that */
     if (!node->seat.is_due && !node->seat.is_done && !is_given_up &&
         !place_take_end(r, node, false, verdict_is_again(job, TASK_WORKER, exited))) {
         switch_want(job, CAUSE_NODE_LOST, node);
@@ -264,7 +268,7 @@ struct tfe_mono place_leaves_at(const struct rdzv *r, const struct node *node)
                                     : tfe_mono_max(r->now, tfe_mono_add(by, -early));
 }
 
-/* Workers other than this one that are to be drained before their machines go. */
+/* Returns how many other workers are scheduled to be stopped before their machines go away. */
 static uint32_t others_to_drain(const struct node *node)
 {
     const struct job *job = node->job;
@@ -278,14 +282,13 @@ static uint32_t others_to_drain(const struct node *node)
 
 bool place_take_notice(struct rdzv *r, struct node *node)
 {
-    /* Where all workers are warned, a planned switch saves more than draining one after the other.
-     */
+    /* If all workers are warned, a planned switch saves more than stopping one after the other. */
     if (!can_miss(r, node) || place_count(node->job) + place_count_done(node->job) - works(node) <
                                   least_running(node->job) + others_to_drain(node)) {
         return false;
     }
     if (node->seat.is_due) {
-        leave_empty(r, node, "it leaves"); /* rather than start there again */
+        leave_empty(r, node, "it leaves"); /* rather than restart trainers on it */
         return true;
     }
     if (node->seat.is_accounted) {
@@ -315,9 +318,9 @@ struct tfe_mono place_settle(struct rdzv *r, struct job *job)
         struct node *node = job->epoch.seats[i];
         const struct seat *seat = &node->seat;
         if (!(seat->is_due || seat->will_drain) || !node_is_connected(node)) {
-            continue; /* who is away is told when it is back */
+            continue; /* a disconnected node gets it when it reconnects */
         }
-        /* Whether all say alike that the script cannot start is known soon. */
+        /* whether all ranks fail alike, because the script cannot start, is known soon */
         struct tfe_mono at = seat->is_due ? tfe_mono_max(seat->due, others) : seat->due;
         if (!is_past(r, at)) {
             next = tfe_mono_min(next, at);

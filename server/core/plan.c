@@ -95,8 +95,7 @@ void plan_learn_saves(struct job *job, uint32_t saves, bool is_more, bool is_new
     }
 }
 
-/* --- cost of a switch
- * ----------------------------------------------------------------------------- */
+/* --- cost of a switch ------------------------------------------------------------------------- */
 
 void plan_stop(struct rdzv *r, struct job *job)
 {
@@ -138,8 +137,7 @@ static struct tfe_mono before(struct tfe_mono deadline, int64_t ms)
     return tfe_mono_is_never(deadline) ? deadline : (struct tfe_mono){deadline.ms - ms};
 }
 
-/* --- requesting a checkpoint
- * ---------------------------------------------------------------------- */
+/* --- requesting a checkpoint ------------------------------------------------------------------ */
 
 /* Returns true if, as things stand, the node will be in the next epoch and its memory keeps state
  * of this epoch for the SAVE `answers` or a later one. */
@@ -284,8 +282,7 @@ static bool is_saved(struct rdzv *r, struct job *job)
     return true;
 }
 
-/* --- leaving
- * -------------------------------------------------------------------------------------- */
+/* --- leaving ---------------------------------------------------------------------------------- */
 
 static bool still_runs(const struct node *node)
 {
@@ -362,8 +359,7 @@ static struct tfe_mono leave(struct rdzv *r, struct job *job)
     return is_past(r, collected) ? last : tfe_mono_min(collected, last);
 }
 
-/* --- growth
- * --------------------------------------------------------------------------------------- */
+/* --- growth ----------------------------------------------------------------------------------- */
 
 /* Returns true if the job has enough nodes for an epoch, counting the members that stay. A job with
  * ps may run with fewer than min workers, but could not start again with so few. */

@@ -1,4 +1,4 @@
-/* server/core/presence.c: a node comes and goes: its connection, its place. */
+/* server/core/presence.c: connects and disconnects nodes, and removes them. */
 #include "server/core/presence.h"
 
 #include "server/core/core.h"
@@ -39,7 +39,7 @@ void node_remove(struct rdzv *r, struct node *node)
     probe_cancel(r, node);
     quarantine_end(r, node);
     lease_end(r, node);
-    ready_set_memory(node, &(struct msg_memory){0}); /* it dies with the agent */
+    ready_set_memory(node, &(struct msg_memory){0}); /* the kept state ends with the agent */
     if (node->has_version) {
         node->has_version = false;
         version_leave(&job->version);
@@ -59,9 +59,9 @@ void node_remove(struct rdzv *r, struct node *node)
 
 void node_prepare(struct rdzv *r, struct node *node)
 {
-    ready_set(node, 0); /* or it would count before it has let go of what it answers with */
+    ready_set(node, 0); /* a READY must not count while the node still answers probes */
     if (node_evaluates(node)) {
-        return; /* it has something else to do */
+        return; /* the node runs the evaluator */
     }
     probe_prepare(r, node);
 }

@@ -1,22 +1,25 @@
-/* server/core/probe.c: evidence from other nodes, which try a node's ports and say what came of it.
+/* server/core/probe.c: evidence from other nodes, which connect to a node's ports and report the
+ * result.
  *
- * A newcomer (design 4.1): its address must have been reached by another node and answered with its
- * id, or a wrong one (127.0.0.1, say) would stop a running epoch and then hang the next.
+ * A newcomer (design 4.1): another node must have reached its address and received its id, or a
+ * wrong address (127.0.0.1, for example) would stop a running epoch and then hang the next one.
  *
- *     PREPARE(answer) -> READY(answering) -> PROBE, PROBED -> PREPARE -> READY: it counts
- *                              |                   |
- *                              |                   +-- nobody reaches it: again; refused after a
- * while
- *                              +-- nobody could try: it counts as it is, and is let go before an
- *                                  epoch is formed
+ *    PREPARE(answer) -> READY(answering) -> PROBE, PROBED -> PREPARE -> READY: accepted
+ *                             |                   |
+ *                             |                   +-- not reached: probe again, refuse after
+ * probe_ms
+ *                             |
+ *                             +-- no prober: accepted unverified, stops answering before an epoch
+ *                                 is formed
  *
- * What answers is gone before the READY that an epoch is formed of, so that no trainer meets it.
+ * A node stops answering before the READY with which it enters an epoch, so that no trainer
+ * connects to the agent instead of a trainer.
  *
- * A suspect (design 5): its connection is gone, and so may its trainers be. Refused on all of their
- * ports, by the word of a node that knows the address, and against nobody's, they are dead.
- * Whatever else comes of it changes nothing: its reconnect or the end of its lease will tell. Who
- * is asked looks for its death certificate, too, and brings it by itself (on_death.c); that is
- * looked for after the end of its lease as well, until no fence is waited for. */
+ * A suspect (design 5): its connection is gone, and so may its trainers be. They are dead if a node
+ * that knows the address is refused on all of their ports and no other prober contradicts it. Any
+ * other result changes nothing: the node's reconnect or the end of its lease will decide. Probers
+ * also look for the node's proof of termination and bring it in a DEATH (on_death.c). That search
+ * goes on after the end of the lease, until no fence is waited for. */
 #include "server/core/probe.h"
 
 #include <string.h>
@@ -26,21 +29,25 @@
 #include "server/core/job.h"
 #include "server/core/node.h"
 
-/* An agent says within a second what came of a PROBE; this is for the way there and back. */
+/* Time limit of a probe: an agent reports within a second; the rest is for the way there and
+ * back. */
 #define PROBE_WAIT_MS 1500
-/* An address that was not reached is tried again so soon; busy probers are asked again so soon. */
+/* Intervals: before an unreached address is tried again; before busy probers are asked again. */
 #define RETRY_MS 1000
 #define BUSY_MS 100
-/* A guard needs moments to kill what its dead agent leaves behind: a suspect that seemed to live is
- * tried again so soon, then ever later. */
+/* A guard needs a moment to kill what its dead agent has left behind. A suspect that seems to live
+ * is tried again after the first interval, then after ever longer ones. */
 #define SUSPECT_AGAIN_FIRST_MS 50
 #define SUSPECT_AGAIN_LAST_MS 5000
-/* An agent lets go of its ports at once; who has not done so by then does not take part. */
+/* Time that an agent has to stop answering on its ports; a node that still answers then is left
+ * out. */
 #define LET_GO_MS 1000
-/* PROBEs that one node has at a time, agent/os/prober.h: some are kept for suspects. */
+/* Maximum numbers of PROBEs that one node handles at a time (agent/os/prober.h). Some are reserved
+ * for suspects. */
 #define ADDRESSES_AT_ONCE 8
 #define PROBES_AT_ONCE 16
-/* Nodes looked at for more opinions about a suspect, beside those who know its address. */
+/* Maximum number of nodes considered as further probers of a suspect, besides those that know its
+ * address. */
 #define LOOKS_MAX 16
 
 int probe_compare(const struct node *a, const struct node *b)
@@ -70,7 +77,7 @@ static void send_prepare(struct rdzv *r, struct node *node, bool answer)
 {
     const struct job *job = node->job;
     uint64_t next = epoch_next(job);
-    /* A number that was raised may have the running epoch's own parity. */
+    /* A number that was raised may use the same set of ports as the running epoch. */
     bool is_same_set = job->epoch.number != 0 && (job->epoch.number & 1) == (next & 1);
     send_node(r, node, MSG_PREPARE)->u.prepare =
         (struct msg_prepare){.epoch = next,
@@ -81,7 +88,7 @@ static void send_prepare(struct rdzv *r, struct node *node, bool answer)
     }
 }
 
-/* For this epoch; 0: it does not answer. */
+/* Sets the epoch for which the node answers probes; 0: it does not answer. */
 static void set_answering(struct node *node, uint64_t epoch)
 {
     struct probing *p = &node->probing;
@@ -101,7 +108,7 @@ static void begin(struct rdzv *r, struct node *node, enum tfe_probe_kind kind)
     struct probing *p = &node->probing;
     p->id = ++r->probes;
     if (p->id == 0) {
-        p->id = ++r->probes; /* 0 is none */
+        p->id = ++r->probes; /* 0 means no probe */
     }
     p->kind = kind;
     p->n_asked = 0;
@@ -132,7 +139,8 @@ static void ask(struct rdzv *r, struct node *node, struct node *prober)
     prober->probing.n_probing++;
 }
 
-/* Takes the probe that is under way off the books; silence makes mute who did not answer. */
+/* Ends the probe that is under way. If it timed out, probers that did not answer are marked as
+ * mute. */
 static void end(struct rdzv *r, struct node *node, bool timed_out)
 {
     struct probing *p = &node->probing;
@@ -173,7 +181,7 @@ static struct node *next_around(struct node *node)
     return next ? next : RB_MIN(node_tree, &node->job->nodes);
 }
 
-/* --- who knows the address -------------------------------------------------------------------- */
+/* --- which nodes know the address ------------------------------------------------------------- */
 
 static bool has_verified(const struct node *node, const struct tfe_id *prober)
 {
@@ -204,11 +212,12 @@ void probe_forget(struct node *node)
     node->probing.failing_since = TFE_MONO_NEVER;
 }
 
-/* Whether others should try the node's address once it is READY. */
+/* Returns true if other nodes should probe the node's address once it is READY. */
 static bool is_wanted(struct job *job, const struct node *node)
 {
     if (job->n_connected < 2 && job->epoch.number != 0) {
-        return false; /* nobody else is here, and a restart need not wait for a first time */
+        /* no other node is here, and a restart need not wait for a first verification */
+        return false;
     }
     for (uint32_t i = 0; i < node->probing.n_verifiers; i++) {
         const struct node *verifier = node_find(job, node->probing.verifiers[i].text);
@@ -223,11 +232,11 @@ void probe_prepare(struct rdzv *r, struct node *node)
 {
     probe_cancel(r, node);
     if (node->highest_epoch >= epoch_next(node->job)) {
-        return; /* what it says to have seen was not believed: it would follow none */
+        return; /* its claimed epoch was not credible, and it would follow no lower one */
     }
-    /* Asked to answer only now, it could be taken in by the READY to an earlier PREPARE of the same
-     * number, while it does answer: what was once not wanted for an epoch is not wanted any more.
-     */
+    /* A node that is asked to answer only now could enter the epoch by its READY to an earlier
+     * PREPARE of the same number, while it answers. So once it was told not to answer for a number,
+     * that stays. */
     bool is_late = node->probing.silent_epoch == epoch_next(node->job);
     send_prepare(r, node, !is_late && is_wanted(node->job, node));
 }
@@ -242,14 +251,14 @@ static void count_as_ready(struct rdzv *r, struct node *node)
     }
 }
 
-/* Whether it is about to be in the next epoch but for this. An epoch may have been formed
- * meanwhile: then it will be asked to be READY for the one after. */
+/* Returns true if the node answers probes for the next epoch. If an epoch has been formed
+ * meanwhile, the node will be asked to be READY for the one after. */
 static bool answers_now(const struct node *node)
 {
     return node->probing.answering_epoch == epoch_next(node->job) && !node->probing.is_released;
 }
 
-/* It need not answer any more. Its READY that says so follows. */
+/* Tells the node to stop answering probes. Its READY that it has done so follows. */
 static void let_go(struct rdzv *r, struct node *node)
 {
     if (answers_now(node)) {
@@ -259,8 +268,8 @@ static void let_go(struct rdzv *r, struct node *node)
     }
 }
 
-/* Whether another address may be tried in this second: whatever members say, all of them together
- * are sent to so many only. */
+/* Returns true if another address may be probed in this second: whatever nodes report, they are
+ * sent to at most probe_rate addresses per second. */
 static bool has_turn(struct rdzv *r)
 {
     if (is_past(r, tfe_mono_add(r->tries_since, 1000))) {
@@ -270,16 +279,16 @@ static bool has_turn(struct rdzv *r)
     return r->tries++ < r->config.probe_rate;
 }
 
-/* Whether somebody did not reach it who is not here at the moment: it is waited for whoever could
- * try, for as long as an address may fail; else a running epoch is stopped for a node that then is
- * not reached. */
+/* Returns true if a prober that is now disconnected failed to reach the node. A prober is waited
+ * for up to probe_ms; otherwise a running epoch could be stopped for a node that is unreachable. */
 static bool has_just_failed(const struct rdzv *r, const struct node *node)
 {
     struct tfe_mono since = node->probing.failing_since;
     return !tfe_mono_is_never(since) && tfe_mono_sub(r->now, since) < r->config.probe_ms;
 }
 
-/* Up to three, in the order of ids from the node on, so that not the first bears it all. */
+/* Asks up to three nodes to probe the address. Starts with the node whose id follows, so that not
+ * always the first one has the work. */
 static void try_address(struct rdzv *r, struct node *node)
 {
     struct probing *p = &node->probing;
@@ -327,17 +336,19 @@ void probe_ready(struct rdzv *r, struct node *node, bool answering)
         return;
     }
     if (node->probing.is_released) {
-        return; /* said before it heard that it may stop */
+        return; /* sent before the node received that it may stop */
     }
     set_answering(node, epoch_next(node->job));
     if (node->probing.n_verifiers > 0) {
-        /* It has been reached before; this is only to have somebody here who knows it. */
+        /* Its address has been verified before; this probe only finds a connected node that knows
+         * it. */
         count_as_ready(r, node);
     }
     try_address(r, node);
 }
 
-/* Precondition: called for at most one node a step, for there is one sentence. */
+/* Writes the reason for a refusal. Precondition: called for at most one node per step, because
+ * there is one buffer. */
 static void say_unreachable(struct rdzv *r, const struct node *node, const struct node *prober,
                             enum tfe_probe_result result)
 {
@@ -349,14 +360,15 @@ static void say_unreachable(struct rdzv *r, const struct node *node, const struc
               prober->name, msg_probe_result_name(result));
 }
 
-/* Nobody has reached it. prober: whose word this is, NULL where the rest only kept silent. */
+/* Handles a probe in which no node reached the address. prober: the node whose result this is, or
+ * NULL if the remaining ones did not answer. */
 static enum probe_news not_reached(struct rdzv *r, struct node *node, const struct node *prober,
                                    enum tfe_probe_result result)
 {
     struct probing *p = &node->probing;
     if (p->n_verifiers > 0 || !answers_now(node)) {
-        let_go(r, node); /* somebody has, before; or it was told not to answer any more, and may
-                            have heard that before it was tried */
+        /* it was reached before; or it was told to stop answering, possibly before it was probed */
+        let_go(r, node);
         return PROBE_NO_NEWS;
     }
     if (tfe_mono_is_never(p->failing_since)) {
@@ -382,7 +394,8 @@ static enum probe_news take_address_result(struct rdzv *r, struct node *node,
         p->failing_since = TFE_MONO_NEVER;
         add_verifier(node, &prober->id);
         send_trace(r, TRACE_NODE_VERIFIED, node->job, node, 0, prober->id.text);
-        let_go(r, node); /* one is enough; the others' word still says who knows it */
+        /* one success is enough; later results only add nodes that know the address */
+        let_go(r, node);
     }
     if (p->n_answered == p->n_asked) {
         bool succeeded = p->succeeded;
@@ -398,7 +411,7 @@ struct tfe_mono probe_let_go(struct rdzv *r, struct job *job)
 {
     struct tfe_mono until = {0};
     struct node *node;
-    /* Few answer when a switch is about to end, and every READY of ten thousand comes here. */
+    /* Few nodes answer at the end of a switch, and every READY of ten thousand comes here. */
     RB_FOREACH(node, answering_tree, &job->answering)
     {
         struct probing *p = &node->probing;
@@ -407,7 +420,7 @@ struct tfe_mono probe_let_go(struct rdzv *r, struct job *job)
         }
         if (!node->probing.is_released && p->tried_epoch != epoch_next(job) &&
             is_wanted(job, node)) {
-            try_address(r, node); /* nobody could when it came; somebody may now */
+            try_address(r, node); /* no node could probe it when it came; one may be able to now */
         }
         if (!node->probing.is_released && p->id != 0 && tfe_mono_before(r->now, p->until)) {
             until = tfe_mono_max(until, p->until);
@@ -426,19 +439,19 @@ struct tfe_mono probe_let_go(struct rdzv *r, struct job *job)
 
 /* --- a suspect -------------------------------------------------------------------------------- */
 
-/* A one-node epoch is fenced by nothing but its own node's end: that its ports are closed is no
- * proof. */
+/* Returns true if closed ports can prove that the node's trainers are dead. In an epoch of one node
+ * they cannot, because only that node's own end fences it. */
 static bool can_be_proven(const struct node *node)
 {
     const struct job *job = node->job;
     return (job->state == JOB_RUNNING || job->state == JOB_PREPARING) && job->epoch.n_seats > 1 &&
            node_is_member(node) && !node_is_connected(node) && !node->is_gone &&
            node->seat.is_started && node->seat.is_listening && !node->seat.is_accounted &&
-           !node->seat.is_taken_over; /* what answers now is another's */
+           !node->seat.is_taken_over; /* another process answers at this address now */
 }
 
-/* Whoever is asked for its ports looks for this, too; of trainers that never listen, and of epochs
- * of one node, it is all that can be found. */
+/* Returns true if the node may have left a proof of termination. Probers look for it in any case.
+ * It is the only evidence for trainers that never listen and for epochs of one node. */
 static bool may_have_certificate(const struct node *node)
 {
     return node->guard_port != 0 && node->ready.host[0] != '\0' && node_is_member(node) &&
@@ -456,7 +469,7 @@ static bool was_asked(const struct node *node, const struct node *prober)
     return false;
 }
 
-/* Until a suspect is tried again: half of the time since it became one. */
+/* Returns the time until a suspect is probed again: half of the time since it became one. */
 static uint32_t patience_ms(const struct rdzv *r, const struct probing *p)
 {
     int64_t ms = tfe_mono_sub(r->now, p->suspect_since) / 2;
@@ -482,7 +495,7 @@ static void try_suspect(struct rdzv *r, struct node *node)
             ask(r, node, verifier);
         }
     }
-    /* Where no refusal would count, whoever is there may look for the certificate. */
+    /* If no refusal could count, any node may look for the proof of termination. */
     bool is_anybodys = p->id == 0 && has_certificate;
     struct node *other = next_around(node);
     for (int i = 0; i < LOOKS_MAX && other != node && (p->id != 0 || is_anybodys) &&
@@ -498,7 +511,7 @@ static void try_suspect(struct rdzv *r, struct node *node)
         other = next_around(other);
     }
     if (p->id == 0) {
-        again_in(r, node, patience_ms(r, p)); /* somebody may come who can be asked */
+        again_in(r, node, patience_ms(r, p)); /* a node that can be asked may come */
     }
 }
 
@@ -546,7 +559,7 @@ enum probe_news probe_take_answer(struct rdzv *r, struct node *prober,
     prober->probing.is_mute = false;
     struct node *node = probed->probe ? RB_FIND(probe_tree, &prober->job->probes, &key) : NULL;
     if (!node) {
-        return PROBE_NO_NEWS; /* too late: it is back, or the epoch is another one */
+        return PROBE_NO_NEWS; /* too late: the node has reconnected, or the epoch has changed */
     }
     struct probing *p = &node->probing;
     uint32_t place = 0;
@@ -554,7 +567,7 @@ enum probe_news probe_take_answer(struct rdzv *r, struct node *prober,
         place++;
     }
     if (place == p->n_asked || p->asked[place].has_answered) {
-        return PROBE_NO_NEWS; /* nobody asked it */
+        return PROBE_NO_NEWS; /* the prober was not asked */
     }
     p->asked[place].has_answered = true;
     p->n_answered++;
@@ -586,7 +599,8 @@ enum probe_news probe_take_timeout(struct rdzv *r, struct node *node)
         return not_reached(r, node, NULL, PROBE_NO_ANSWER);
     }
     if (!succeeded) {
-        try_address(r, node); /* others; or there is nobody who could */
+        /* ask other probers, or accept the node unverified if there are none */
+        try_address(r, node);
     }
     return PROBE_NO_NEWS;
 }

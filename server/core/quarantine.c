@@ -1,5 +1,5 @@
-/* server/core/quarantine.c: newcomers that fail where others got further without them
- * (design 4.11). */
+/* server/core/quarantine.c: quarantine of newcomers that fail where other nodes got further without
+ * them (design 4.11). */
 #include "server/core/quarantine.h"
 
 #include "common/base/backoff.h"
@@ -17,7 +17,7 @@ bool quarantine_is_due(const struct node *node, bool has_progressed)
     for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
         const struct node *other = job->epoch.seats[seat];
         if (other->quarantine.is_proven && !other->is_gone) {
-            return true; /* there is somebody to go on with */
+            return true; /* the job can go on with this node */
         }
     }
     return false;

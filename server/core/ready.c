@@ -1,5 +1,5 @@
-/* server/core/ready.c: what a node was READY with: the epoch, the ports, the table it holds, the
- * state that its memory keeps. */
+/* server/core/ready.c: contents of a node's READY: epoch, ports, cluster table, state kept in
+ * memory. */
 #include "server/core/ready.h"
 
 #include <string.h>

@@ -1,15 +1,14 @@
-/* server/core/rebuild.c: a job whose record is lost, put together from what its members say
- * (design 6).
+/* server/core/rebuild.c: rebuilds a job whose record is lost from its members' reports (design 6).
  *
- *     WAITING, GATHERING --JOIN with running--> REBUILDING --all, or most in time--> RUNNING
- *                                                    |
- *                                                    +-- too few: their word may be of an epoch
- *                                                        that others have left: fences, then a
- *                                                        new epoch
+ *    WAITING, GATHERING --JOIN with running--> REBUILDING --all, or most in time--> RUNNING
+ *                                                   |
+ *                                                   +-- too few: the others may have left that
+ *                                                       epoch: wait for the fences, then form a
+ *                                                       new epoch
  *
- * The highest epoch that anybody runs counts. Its members train on meanwhile, and if all of them
- * are back none is restarted. Who is missing after one lease is lost: a lease is what it had to
- * come back, as after any restart. */
+ * The highest reported epoch counts. Its members train on meanwhile; if all of them reconnect, none
+ * is restarted. A member that is missing after one lease is lost, because one lease is the time
+ * that members have to reconnect after any restart. */
 #include "server/core/rebuild.h"
 
 #include <string.h>
@@ -17,21 +16,21 @@
 #include "server/core/job.h"
 #include "server/core/presence.h"
 
-/* The epoch that the JOIN's RUNNING is about. */
+/* Returns the number of the epoch that the JOIN's RUNNING is about. */
 static uint64_t epoch_of(const struct msg_join *join)
 {
     return join->running_epoch != 0 || !join->exited ? join->running_epoch : join->exited->epoch;
 }
 
-/* Whether it could be true, if nobody else says so too: of an epoch of several nodes most have to,
- * before anything comes of it. */
+/* Returns true if one node's report is credible by itself. For an epoch of several nodes, most of
+ * them must report before it has an effect. */
 static bool is_credible(const struct msg_running *running, uint64_t epoch)
 {
     return running->run <= MSG_LEAP &&
            epoch < (running->nodes > 1 ? MSG_EPOCH_LIMIT : MSG_LEAP + 1);
 }
 
-/* Whether an epoch of such a job could have those members, and that one. */
+/* Returns true if an epoch of a job with this spec can have that many nodes and that rank. */
 static bool fits(const struct job_spec *spec, const struct msg_running *running)
 {
     return running->nodes > roster_extra(spec) &&
@@ -44,9 +43,9 @@ bool rebuild_believes(const struct msg_join *join)
     return !join->running || is_credible(join->running, epoch_of(join));
 }
 
-/* Nothing of the job is written yet, so that nobody has been told of an epoch. One that prepares
- * its first comes back from there only while what its members speak of may still run: who says so
- * without end would keep it from ever beginning. */
+/* Returns true if nothing of the job has been written, so no node was told of an epoch. A job that
+ * prepares its first epoch returns to rebuilding only while the reported trainers may still run;
+ * otherwise repeated reports could keep it from ever starting. */
 static bool is_open_to_reports(const struct rdzv *r, const struct job *job)
 {
     return job->epoch.number == 0 && job->write.sequence == 0 &&
@@ -78,8 +77,8 @@ int rebuild_reserve(struct rdzv *r, struct job *job, const struct msg_join *join
         rebuild->nobody->job = job;
         rebuild->nobody->is_gone = true;
     }
-    /* Most of the members will be there before their number counts: no word of one node makes the
-     * server hold much. */
+    /* Memory grows with the nodes that have joined, not with the number that one node reports: most
+     * members will have joined before that number counts. */
     return job_reserve(r, job, 2 * ((size_t)job->n_nodes + 1), &job->spec);
 }
 
@@ -95,7 +94,7 @@ static bool is_taken(struct job *job, uint32_t seat)
     return false;
 }
 
-/* Ends what a node reports that is not adopted, if it hears of it. */
+/* Stops the trainers of a node whose report is not adopted, if it is connected. */
 static void dismiss(struct rdzv *r, struct node *node)
 {
     if (!node->report.has_ended) {
@@ -107,7 +106,7 @@ static void dismiss(struct rdzv *r, struct node *node)
     }
 }
 
-/* Those who run an older epoch do not belong to it any more. */
+/* Withdraws the reports of nodes that run an older epoch. */
 static void overtake(struct rdzv *r, struct job *job)
 {
     struct node *node;
@@ -126,7 +125,7 @@ bool rebuild_take(struct rdzv *r, struct node *node, const struct msg_join *join
     struct rebuild *rebuild = &job->rebuild;
     const struct msg_running *running = join->running;
     if (!fits(&job->spec, running)) {
-        return false; /* an operator may have given the job other sizes than this JOIN brings */
+        return false; /* the job may have other sizes than this JOIN, set by an operator */
     }
     if (epoch_of(join) > rebuild->epoch) {
         overtake(r, job);
@@ -147,7 +146,7 @@ bool rebuild_take(struct rdzv *r, struct node *node, const struct msg_join *join
     }
     report_forget(node);
     report_begin(node, seat, join->restart);
-    lease_set_left(node, 0); /* it may be what the job goes on with, after all */
+    lease_set_left(node, 0); /* the reported epoch may be adopted after all */
     if (join->exited) {
         (void)report_take_end(node, join->exited);
     }
@@ -170,13 +169,14 @@ static void seat_members(struct job *job)
         if (node->report.is_given) {
             epoch_seat(&job->epoch, node->report.seat, node);
             seat_adopt(node, node->report.seat, node->report.is_listening);
-            seat_note_restarts(node, node->report.restart); /* it follows none that is not newer */
+            /* the node follows only RESTARTs with higher numbers */
+            seat_note_restarts(node, node->report.restart);
             lease_extend_fence(node, fenced);
         }
     }
 }
 
-/* False: they contradict each other. */
+/* Adopts the rebuilt epoch. Returns false if the reports contradict each other. */
 static bool adopt(struct rdzv *r, struct job *job)
 {
     struct rebuild *rebuild = &job->rebuild;
@@ -206,7 +206,7 @@ static bool adopt(struct rdzv *r, struct job *job)
     return true;
 }
 
-/* It has been decided. */
+/* Ends the rebuilding. */
 static void clear(struct job *job)
 {
     job->rebuild = (struct rebuild){.nobody = job->rebuild.nobody};
@@ -219,17 +219,17 @@ void rebuild_judge(struct rdzv *r, struct job *job)
     {
         const struct report *report = &node->report;
         if (report->is_given && report->has_ended) {
-            /* What they died of does not fit in here, and without it nobody can be charged: who did
-             * not end well counts as ended by its own agent, for the server was away. */
+            /* Why the trainers ended is not in the report, so none can be charged: one that did not
+             * end well counts as ended by its agent, because the server was away. */
             struct msg_exited exited = {.epoch = job->epoch.number,
                                         .code = report->code,
                                         .signal = report->signal,
                                         .stopped = report->stopped,
                                         .tail = ""};
             exited.stopped = !verdict_is_good(&exited);
-            /* Trainers run no longer than the server may wait for them, so who still runs the epoch
-             * has not been passed over. Who does not may have been, long ago: others may run what
-             * came after. */
+            /* A node that still runs the epoch has not missed a later one, because its trainers run
+             * no longer than the server may wait for them. A node whose trainers have ended may
+             * have missed one long ago, and others may run that later epoch. */
             if (exited.stopped) {
                 (void)fence_keep_unknown(r, &job->fence);
             }
@@ -244,7 +244,7 @@ void rebuild_judge(struct rdzv *r, struct job *job)
 
 static void give_up(struct rdzv *r, struct job *job)
 {
-    run_begun(job); /* nobody has to be gathered any more */
+    run_begun(job); /* closes the gather window */
     struct node *node;
     RB_FOREACH(node, node_tree, &job->nodes)
     {
@@ -253,7 +253,7 @@ static void give_up(struct rdzv *r, struct job *job)
             dismiss(r, node);
         }
     }
-    /* Also where all who have said so are gone by now. */
+    /* Waits for unknown trainers, even if all nodes that reported any are gone by now. */
     (void)fence_keep_unknown(r, &job->fence);
     fence_keep_run(&job->fence, job->rebuild.left_until);
     clear(job);

@@ -1,4 +1,4 @@
-/* server/core/report.c: what a node has said of its part in the epoch to be rebuilt. */
+/* server/core/report.c: a node's report of its part in the epoch that is being rebuilt. */
 #include "server/core/job.h"
 
 void report_begin(struct node *node, uint32_t seat, uint64_t restart)

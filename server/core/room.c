@@ -1,7 +1,8 @@
-/* server/core/room.c: how many jobs and nodes there may be, of one key and in all, and which job
- * gives way.
+/* server/core/room.c: admission: limits on the number of jobs and nodes, per key and in total, and
+ * which job is forgotten to make room.
  *
- * What one key holds is counted only where it could be too much: nobody waits for that below. */
+ * Jobs and nodes of one key are counted only if the total is above the key's limit, so that joins
+ * below it cost nothing. */
 #include "server/core/room.h"
 
 #include <string.h>
@@ -33,7 +34,7 @@ struct tfe_wall room_idle_since(const struct rdzv *r, const struct job *job)
     return (struct tfe_wall){r->wall.ms - tfe_mono_sub(r->now, job->phase.waiting_since)};
 }
 
-/* Jobs of this holder (NULL: all), and the one of them that has been idle longest. */
+/* Counts the jobs of this holder (NULL: all jobs), and finds the one that has been idle longest. */
 static uint32_t count_jobs(struct rdzv *r, const struct holder *holder, struct job **ret_idle)
 {
     uint32_t n = 0;

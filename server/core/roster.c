@@ -1,13 +1,13 @@
-/* server/core/roster.c: which places an epoch has, what follows from each, and whether there are
- * nodes enough for them. */
+/* server/core/roster.c: layout of an epoch: its slots and replicas, what follows from each, and
+ * whether the nodes suffice for them. */
 #include "server/core/roster.h"
 
 #include "common/base/text.h"
 #include "server/core/job.h"
 
-/* --- which places there are ------------------------------------------------------------------- */
+/* --- slots and replicas ----------------------------------------------------------------------- */
 
-/* Nodes of each role, in the order of their seats. */
+/* Number of nodes of each role, in the order of their slots. */
 struct shape {
     uint32_t n_chief, n_workers, n_ps;
     uint32_t nproc;
@@ -22,7 +22,7 @@ static struct shape shape_of(const struct job_spec *spec, uint32_t n_ps, uint32_
                           .nproc = spec->nproc};
 }
 
-/* Of the present epoch: the number of ps may be another in the next one. */
+/* Returns the shape of the current epoch; the next one may have another number of ps. */
 static struct shape shape_now(const struct job *job)
 {
     return shape_of(&job->spec, job->epoch.n_ps, job->epoch.n_seats);
@@ -46,7 +46,7 @@ static uint32_t rank_of(const struct shape *shape, uint32_t seat)
 static uint32_t seat_of(const struct shape *shape, uint32_t rank)
 {
     uint32_t n = shape->n_chief + shape->n_workers + shape->n_ps;
-    uint32_t behind = shape->n_chief + shape->n_workers * shape->nproc; /* the first ps */
+    uint32_t behind = shape->n_chief + shape->n_workers * shape->nproc; /* rank of the first ps */
     uint32_t seat = rank < shape->n_chief ? rank
                     : rank < behind       ? shape->n_chief + (rank - shape->n_chief) / shape->nproc
                                           : shape->n_chief + shape->n_workers + (rank - behind);
@@ -142,11 +142,11 @@ bool roster_is_named(const struct job_spec *spec)
     return spec->chief || spec->n_ps > 0 || spec->evaluator;
 }
 
-/* --- what follows from each ------------------------------------------------------------------- */
+/* --- what follows from a slot ----------------------------------------------------------------- */
 
-/* Who begins, by strategy (design 4.3, docs/tensorflow.md): of a synchronous one the first task, at
- * which TensorFlow's coordination service runs; ps and workers that are served wait for nobody, and
- * their chief connects to all of them. */
+/* Which trainers start first, by strategy (design 4.3, docs/tensorflow.md). In a synchronous
+ * cluster it is the first task, where TensorFlow's coordination service runs. Served workers and ps
+ * wait for no other task, and their chief connects to all of them. */
 static const struct {
     bool chief_begins;
     uint32_t head_start_ms;
@@ -162,7 +162,8 @@ bool roster_may_follow(const struct job *job)
     if (orders[roster_has_servers(job)].chief_begins) {
         return roster_chief(job)->seat.is_listening;
     }
-    return job->epoch.n_listening + 1 >= job->epoch.n_seats; /* the chief has not been told yet */
+    /* all except the chief, which has not been started yet */
+    return job->epoch.n_listening + 1 >= job->epoch.n_seats;
 }
 
 uint32_t roster_head_start_ms(const struct job *job)
@@ -170,7 +171,7 @@ uint32_t roster_head_start_ms(const struct job *job)
     return orders[roster_has_servers(job)].head_start_ms;
 }
 
-/* The first worker does a chief's work where there is none. */
+/* In a job without a chief the first worker does the chief's work. */
 struct node *roster_chief(const struct job *job)
 {
     return job->epoch.n_seats > 0 ? job->epoch.seats[0] : NULL;
@@ -233,15 +234,15 @@ bool roster_wants_evaluator(const struct job *job)
     return job->spec.evaluator && !has_one && !job->evaluator.is_done;
 }
 
-/* --- whether there are enough ----------------------------------------------------------------- */
+/* --- whether there are enough nodes ----------------------------------------------------------- */
 
-/* Nodes by what they may be. */
+/* Number of nodes by the roles that they can have. */
 struct stock {
     uint32_t pinned[TASK_EVALUATOR + 1];
     uint32_t any;
 };
 
-/* A member that will be READY once it is asked, as things stand. */
+/* Returns true if the member will be READY once it is asked, as things stand. */
 static bool stays(const struct node *node)
 {
     return node_is_member(node) && !node->is_gone && !node->seat.is_taken_over &&
@@ -251,7 +252,8 @@ static bool stays(const struct node *node)
 static struct stock take_stock(const struct job *job, bool with_members)
 {
     struct stock stock = {.any = 0};
-    struct node_tree *tree = (struct node_tree *)(uintptr_t)&job->nodes; /* tree.h knows no const */
+    /* tree.h has no const variants */
+    struct node_tree *tree = (struct node_tree *)(uintptr_t)&job->nodes;
     struct node *node;
     RB_FOREACH(node, node_tree, tree)
     {
@@ -262,7 +264,7 @@ static struct stock take_stock(const struct job *job, bool with_members)
     return stock;
 }
 
-/* So many of them are wanted; how many are lacking. */
+/* Takes nodes for this role out of the stock and returns how many are lacking. */
 static uint32_t draw(struct stock *stock, enum tfe_task task, uint32_t wanted)
 {
     uint32_t pinned = stock->pinned[task] < wanted ? stock->pinned[task] : wanted;
@@ -315,7 +317,8 @@ uint32_t roster_spares(const struct job *job, bool may_evaluate)
         return job->n_ready;
     }
     struct stock stock = take_stock(job, false);
-    /* Who is about to evaluate would be left out of the next epoch (seating.c: spare_evaluator). */
+    /* A node that is about to evaluate is left out of the next epoch (seating.c:
+     * spare_evaluator). */
     bool evaluates = may_evaluate && roster_wants_evaluator(job) &&
                      stock.pinned[TASK_EVALUATOR] == 0 && stock.any > 0;
     return stock.pinned[TASK_WORKER] + stock.any - evaluates;

@@ -1,5 +1,5 @@
-/* server/core/run.c: the run that a job is in, the named ones that have ended, and who comes late
- * to them (design 4.10). */
+/* server/core/run.c: runs of a job: the present one, the named ones that have ended, and the reply
+ * to nodes that come late to those (design 4.10). */
 #include "server/core/run.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ void run_begin(struct job *job, const char *key)
     run->is_new = true;
     run->key.text[0] = '\0';
     if (key) {
-        (void)id_set(&run->key, key); /* was checked */
+        (void)id_set(&run->key, key); /* valid, as it was checked before */
     }
 }
 
@@ -109,7 +109,7 @@ int run_read_past(struct job *job, const char *text)
     v->n_past = 0;
     while (*text) {
         struct run_end past;
-        char words[4][TFE_ID_MAX + 1]; /* run, key, result, when it ended */
+        char words[4][TFE_ID_MAX + 1]; /* run, key, result, time of the end */
         uint64_t run;
         uint64_t ended;
         for (int i = 0; i < 4; i++) {

@@ -3,7 +3,8 @@
 
 #include "server/core/job.h"
 
-/* STARTs that a node may answer with JOIN on one connection: it was past its lease, say. */
+/* Number of STARTs that a node may answer with JOIN on one connection, because its lease had just
+ * ended, for example. */
 #define VOIDS_MAX 1
 
 void seat_take(struct node *node, uint32_t index)
@@ -41,7 +42,7 @@ void seat_account(struct node *node)
 
 bool seat_count_success(struct node *node)
 {
-    bool is_news = !node->seat.has_counted; /* one that was taken over may say so twice */
+    bool is_news = !node->seat.has_counted; /* a slot that was taken over may report it twice */
     node->seat.has_counted = true;
     return is_news;
 }
@@ -55,7 +56,7 @@ void seat_prove_dead(struct node *node)
 void seat_is_back(struct node *node)
 {
     node->seat.is_dead = false;
-    node->seat.save_told = 0; /* it may have been lost with the last connection */
+    node->seat.save_told = 0; /* the SAVE may have been lost with the last connection */
 }
 
 bool seat_start(struct node *node)
@@ -107,7 +108,7 @@ void seat_wait(struct node *node, struct tfe_mono now, uint32_t pause_ms, uint32
     node->seat.n_vain = n_vain;
 }
 
-/* Something of it runs, or is about to. */
+/* Notes that a trainer of the node runs or is about to. */
 static void unaccount(struct node *node)
 {
     if (node->seat.is_accounted) {

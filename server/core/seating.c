@@ -1,12 +1,12 @@
-/* server/core/seating.c: who has which of an epoch's places. */
+/* server/core/seating.c: rank assignment: which node gets which slot of an epoch. */
 #include "server/core/seating.h"
 
 #include <string.h>
 
 #include "server/core/job.h"
 
-/* How surely a node's machine stays: by its agent's own word, else by the cloud's, which counts
- * where there are a chief or ps to be lost (design 11). */
+/* How surely a node's machine stays: by its agent's declaration, else by the cloud's metadata,
+ * which counts in jobs with a chief or ps (design 11). */
 enum hold { HOLD_SPOT, HOLD_UNKNOWN, HOLD_DURABLE };
 
 static enum hold hold_of(const struct node *node)
@@ -18,7 +18,7 @@ static enum hold hold_of(const struct node *node)
                                             : HOLD_UNKNOWN;
 }
 
-/* design 4.5: index 0 belongs on a durable node, else on the one longest in the job. */
+/* design 4.5: slot 0 goes to a durable node, else to the one that has been in the job longest. */
 static bool suits_before(const struct node *a, const struct node *b)
 {
     if (hold_of(a) != hold_of(b)) {
@@ -30,9 +30,10 @@ static bool suits_before(const struct node *a, const struct node *b)
     return id_compare(&a->id, &b->id) < 0;
 }
 
-/* Whether one has the better claim to index 0, which is never a node's that may have to go if there
- * is another; among those, who stays longest has it. It stays where nobody suits it better but by
- * age or memory alone, and else goes to one whose memory keeps the newest state. */
+/* Returns true if a has the better claim to slot 0. A node that may have to leave gets it only if
+ * all may; among those, the one that stays longest. The present holder keeps slot 0 against nodes
+ * that are better only by seniority or memory; otherwise it goes to the node whose memory keeps the
+ * newest state. */
 static bool leads_before(const struct node *a, const struct node *b)
 {
     const struct notice *x = &a->notice;
@@ -47,7 +48,8 @@ static bool leads_before(const struct node *a, const struct node *b)
     if (is_alike && (a->seat.index == 0) != (b->seat.index == 0)) {
         return a->seat.index == 0;
     }
-    /* By epochs: members tell of a step at different moments, and keep the same one. */
+    /* compared by epoch, because members report a step at different moments and keep the same
+     * one */
     if (is_alike && a->ready.memory.epoch != b->ready.memory.epoch) {
         return a->ready.memory.epoch > b->ready.memory.epoch;
     }
@@ -57,16 +59,17 @@ static bool leads_before(const struct node *a, const struct node *b)
 static bool sits_before(const struct node *a, const struct node *b)
 {
     if ((a->notice.kind == 0) != (b->notice.kind == 0)) {
-        return a->notice.kind == 0; /* before those that may have to go */
+        return a->notice.kind == 0; /* nodes that stay come before those that may have to leave */
     }
-    /* Members before others, members by their old seat, others by how they suit index 0. */
+    /* Members come before other nodes, members by their old slot, other nodes by their claim to
+     * slot 0. */
     if (a->seat.index != b->seat.index) {
         return a->seat.index < b->seat.index;
     }
     return suits_before(a, b);
 }
 
-/* Shell's sort: no recursion, no allocation, and libc's qsort is not for a core. */
+/* Shell's sort: no recursion, no allocation, and no qsort, which a pure core must not call. */
 static void sort_by_claim(struct node **v, size_t n)
 {
     for (size_t gap = n / 2; gap > 0; gap = gap == 2 ? 1 : gap * 5 / 11) {
@@ -81,7 +84,8 @@ static void sort_by_claim(struct node **v, size_t n)
     }
 }
 
-/* The ready nodes with the best claims, at most max, into job->chosen. */
+/* Puts the ready nodes with the best claims, at most max, into job->chosen and returns their
+ * number. */
 static uint32_t choose(struct job *job)
 {
     uint32_t n = 0;
@@ -96,8 +100,8 @@ static uint32_t choose(struct job *job)
     return n < job->spec.max_nodes ? n : job->spec.max_nodes;
 }
 
-/* Index 0 by leads_before; survivors keep theirs where the range allows; the rest fills the gaps in
- * order of claim. */
+/* Assigns slot 0 by leads_before; survivors keep their slots if these still exist; the rest fills
+ * the gaps in order of claim. */
 static uint32_t fill_with_workers(struct job *job, struct node **seats)
 {
     uint32_t n = choose(job);
@@ -127,7 +131,7 @@ static uint32_t fill_with_workers(struct job *job, struct node **seats)
     return n;
 }
 
-/* --- the same, where there are roles ---------------------------------------------------------- */
+/* --- rank assignment in jobs with roles ------------------------------------------------------- */
 
 static bool may_be(const struct node *node, enum tfe_task task)
 {
@@ -139,7 +143,7 @@ static bool was_ps(const struct node *node, uint32_t first_ps)
     return node_is_member(node) && node->seat.index >= first_ps;
 }
 
-/* As leads_before; but of those alike no ps, which is one already. */
+/* Like leads_before, but among equal nodes one that was no ps comes first. */
 static bool directs_before(const struct node *a, const struct node *b, uint32_t first_ps)
 {
     bool is_alike = hold_of(a) == hold_of(b) && (a->notice.kind == 0) == (b->notice.kind == 0);
@@ -147,7 +151,8 @@ static bool directs_before(const struct node *a, const struct node *b, uint32_t 
     return is_alike && was_a != was_ps(b, first_ps) ? !was_a : leads_before(a, b);
 }
 
-/* Who can be nothing else, then who stays, on a machine that does, where it was before. */
+/* Orders nodes for a ps slot: those that stay, then those on durable machines, then those that were
+ * ps before. */
 static bool serves_before(const struct node *a, const struct node *b, uint32_t first_ps)
 {
     bool was_a = was_ps(a, first_ps);
@@ -161,7 +166,8 @@ static bool serves_before(const struct node *a, const struct node *b, uint32_t f
     return was_a != was_b ? was_a : suits_before(a, b);
 }
 
-/* Takes the best for this role out of the list of *n, and keeps its order. There is one. */
+/* Removes the best node for this role from the list of *n, keeping its order. Precondition: there
+ * is one. */
 static struct node *pick(struct node **v, uint32_t *n, enum tfe_task task, bool leads,
                          uint32_t first_ps)
 {
@@ -184,8 +190,8 @@ static struct node *pick(struct node **v, uint32_t *n, enum tfe_task task, bool 
     return node;
 }
 
-/* Whether its place could be the spare's, as pick has it: for whoever can be nothing else goes
- * first where there is one chief, or so many ps. */
+/* Returns true if the spare could get the node's slot, as pick assigns it: for a chief or ps,
+ * pinned nodes come first. */
 static bool can_replace(const struct job *job, const struct node *node, const struct node *spare)
 {
     enum tfe_task task = roster_task(job, node->seat.index);
@@ -193,7 +199,7 @@ static bool can_replace(const struct job *job, const struct node *node, const st
     return may_be(spare, task) && (is_one_of_many || !node->has_role || spare->has_role);
 }
 
-/* Whether somebody could go elsewhere in the cluster whose place is the spare's then. */
+/* Returns true if the node could move to another slot and leave its own to the spare. */
 static bool makes_room(const struct job *job, const struct node *node, const struct node *spare)
 {
     return node->notice.kind == 0 && !node->has_role && can_replace(job, node, spare);
@@ -201,8 +207,8 @@ static bool makes_room(const struct job *job, const struct node *node, const str
 
 bool seating_can_relieve(const struct job *job, const struct node *spare)
 {
-    bool goes = false;        /* a member may have to … */
-    bool goes_freely = false; /* … that is pinned to nothing */
+    bool goes = false;        /* a member whose slot the spare could get may have to leave */
+    bool goes_freely = false; /* a member that is pinned to no role may have to leave */
     bool has_room = false;
     for (uint32_t i = 0; i < job->epoch.n_seats; i++) {
         const struct node *node = job->epoch.seats[i];
@@ -217,7 +223,7 @@ bool seating_can_relieve(const struct job *job, const struct node *spare)
     return !roster_is_named(&job->spec) || goes || (goes_freely && has_room);
 }
 
-/* These seats to these nodes: who has had one of the same number keeps it. */
+/* Assigns these slots to these nodes; a node that had one of the same number keeps it. */
 static void settle_in(struct node **seats, uint32_t n, struct node *const *v, uint32_t old_first)
 {
     memset(seats, 0, n * sizeof(struct node *));
@@ -237,7 +243,8 @@ static void settle_in(struct node **seats, uint32_t n, struct node *const *v, ui
     }
 }
 
-/* Leaves one that may evaluate at the end of the list of workers, if one can be spared. */
+/* Moves a node that may evaluate to the end of the list of workers, if one can be spared, and
+ * returns the number of workers left. */
 static uint32_t spare_evaluator(const struct job *job, struct node **v, uint32_t n)
 {
     uint32_t last = n;
@@ -258,7 +265,7 @@ static uint32_t fill_with_roles(struct job *job, struct node **seats)
     const struct job_spec *spec = &job->spec;
     uint32_t old_ps = roster_first_ps(job);
     struct node **v = job->chosen;
-    bool has_evaluator = false; /* one that can be nothing else */
+    bool has_evaluator = false; /* a ready node is pinned to the evaluator's role */
     uint32_t n = 0;
     struct node *node;
     RB_FOREACH(node, node_tree, &job->nodes)
@@ -271,7 +278,8 @@ static uint32_t fill_with_roles(struct job *job, struct node **seats)
     }
     sort_by_claim(v, n);
     seats[0] = pick(v, &n, spec->chief ? TASK_CHIEF : TASK_WORKER, true, old_ps);
-    struct node **served = seats + job->cap_seats - spec->n_ps; /* behind all that is needed now */
+    /* unused part of the array, behind all slots needed now */
+    struct node **served = seats + job->cap_seats - spec->n_ps;
     for (uint32_t i = 0; i < spec->n_ps; i++) {
         served[i] = pick(v, &n, TASK_PS, false, old_ps);
     }
@@ -284,7 +292,8 @@ static uint32_t fill_with_roles(struct job *job, struct node **seats)
     uint32_t wanted = spec->max_nodes - (spec->chief ? 0 : 1);
     workers = has_evaluator ? workers : spare_evaluator(job, v, workers);
     workers = workers < wanted ? workers : wanted;
-    struct node **ps = v + workers; /* who is left over has no seat any more to be read */
+    /* overwrites nodes that are left over, whose old slots are not read any more */
+    struct node **ps = v + workers;
     memcpy(ps, served, spec->n_ps * sizeof(struct node *));
     settle_in(seats + 1, workers, v, 1);
     settle_in(seats + 1 + workers, spec->n_ps, ps, old_ps);
@@ -297,7 +306,8 @@ uint32_t seating_fill(struct job *job, struct node **seats)
                                        : fill_with_workers(job, seats);
 }
 
-/* Who stays, then who can be nothing else, then who suits a place in the cluster least. */
+/* Orders nodes for the evaluator: those that stay, then those pinned to the role, then those with
+ * the weakest claim to a slot. */
 static bool evaluates_before(const struct node *a, const struct node *b)
 {
     if ((a->notice.kind == 0) != (b->notice.kind == 0)) {

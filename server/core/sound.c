@@ -1,4 +1,4 @@
-/* server/core/sound.c: whether a record can be restored. */
+/* server/core/sound.c: validation of a record. */
 #include "server/core/sound.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ static bool member_is_sound(const struct rdzv_member *member, uint32_t nproc)
            member->host[0] && strnlen(member->host, TFE_HOST_MAX + 1) <= TFE_HOST_MAX;
 }
 
-/* Of its members, those that are no workers. */
+/* Returns how many of the recorded members are no workers. */
 static uint32_t epoch_extra(const struct rdzv_record *record)
 {
     struct job_spec spec = record->spec;

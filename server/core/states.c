@@ -126,8 +126,7 @@ static bool wait_until(struct rdzv *r, struct job *job, struct tfe_mono when)
     return false;
 }
 
-/* --- end of a job
- * --------------------------------------------------------------------------------- */
+/* --- end of a job ----------------------------------------------------------------------------- */
 
 void job_finish(struct rdzv *r, struct job *job, enum job_state state, const char *sentence)
 {
@@ -195,8 +194,7 @@ static void end(struct rdzv *r, struct job *job)
     job_clear(r, job);
 }
 
-/* --- on the way to an epoch
- * ----------------------------------------------------------------------- */
+/* --- on the way to an epoch ------------------------------------------------------------------- */
 
 static bool prepare(struct rdzv *r, struct job *job)
 {
@@ -499,8 +497,7 @@ static bool settle_committing(struct rdzv *r, struct job *job)
     return enter(r, job, JOB_RUNNING);
 }
 
-/* --- while the epoch runs
- * ------------------------------------------------------------------------- */
+/* --- while the epoch runs --------------------------------------------------------------------- */
 
 static bool all_members_done(struct job *job)
 {

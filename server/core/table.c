@@ -1,9 +1,10 @@
-/* server/core/table.c: the cluster tables of a job: of the present epoch, of the two before it, and
- * what changed since either of those.
+/* server/core/table.c: cluster tables of a job: the present one, the two before it, and the changes
+ * since each of those.
  *
- * An agent keeps the table of the last epoch that it trained in, and names it in its READY. Ports
- * are used in turn, odd and even epochs, but the two of a pair differ in the last bit only: with
- * its ports turned the last table resembles the new one, as it is the last but one does. */
+ * An agent keeps the table of the last epoch in which it trained, and names it in its READY. Odd
+ * and even epochs use different sets of ports, but the two ports of a pair differ in the last bit
+ * only. So the new table resembles the last one with its ports swapped, and the one before that as
+ * it is. */
 #include "server/core/table.h"
 
 #include <string.h>
@@ -11,7 +12,7 @@
 #include "common/message/cluster_table.h"
 #include "server/core/job.h"
 
-/* Rows point into the copy's own hosts, which may just have moved. */
+/* Sets the rows' host pointers, after the copy's host array may have moved. */
 static void point_to_hosts(struct table_copy *copy, uint32_t nproc)
 {
     uint32_t seat = 0;
@@ -23,7 +24,7 @@ static void point_to_hosts(struct table_copy *copy, uint32_t nproc)
     }
 }
 
-/* The present one is told whole. */
+/* Makes the present table be sent whole. */
 static void forget_changes(struct tables *t)
 {
     for (size_t i = 0; i < TABLE_BASES; i++) {
@@ -34,8 +35,8 @@ static void forget_changes(struct tables *t)
 int tables_reserve(struct rdzv *r, struct job *job, size_t rows, size_t seats)
 {
     struct tables *t = &job->tables;
-    forget_changes(t); /* their rows point into blocks that may move */
-    /* Whatever of it succeeds stands: each array is larger than it has to be then. */
+    forget_changes(t); /* the changed rows point into blocks that may move */
+    /* If a later array cannot grow, those that have grown stay larger than needed. */
     for (size_t i = 0; i <= TABLE_BASES; i++) {
         struct table_copy *copy = &t->copy[i];
         if (mem_resize(r->mem, &copy->rows, rows, sizeof(*copy->rows)) ||
@@ -93,7 +94,8 @@ static void compare(struct table_changes *c, const struct table_copy *old,
         same[1] += is_same(old, &new->rows[i], true);
     }
     c->turned = same[1] > same[0];
-    /* Above half of it the whole table costs hardly more, and asks nothing of anybody's memory. */
+    /* If more than half of the rows changed, sending the whole table costs little more and does not
+     * depend on an agent's copy. */
     if (new->n - same[c->turned] > new->n / 2) {
         return;
     }
@@ -139,7 +141,7 @@ void tables_tell(struct rdzv *r, const struct job *job, const struct node *node,
         .epoch = epoch, .world = present->n, .rows = present->rows, .n_rows = present->n};
     for (size_t i = 0; i < TABLE_BASES; i++) {
         const struct table_changes *c = &t->since[i];
-        /* One may be like the other, turned or not: the fewer changes. */
+        /* the node's table may match both bases; use the one with fewer changes */
         if (c->base != 0 && node->ready.table_digest == c->base && c->n < table->n_rows) {
             table->base_digest = c->base;
             table->turned = c->turned;

@@ -1,4 +1,4 @@
-/* server/core/told.c: what the members of an epoch have told of how far it has come. */
+/* server/core/told.c: progress of an epoch, as its members report it. */
 #include "server/core/told.h"
 
 #include "server/core/job.h"
@@ -11,7 +11,7 @@ void told_begin(struct job *job)
                               .last_kept = TFE_MONO_NEVER};
 }
 
-/* Progress is what is told, not time. */
+/* Notes the time of reported progress. */
 static void note_progress(struct told *told, struct tfe_mono now)
 {
     told->first = tfe_mono_min(told->first, now);

@@ -1,10 +1,10 @@
-/* server/core/verdict.c: what follows from how trainers ended, who pays for it, and when that is
- * enough (design 4.11).
+/* server/core/verdict.c: consequences of how trainers ended: charges, and when the job fails
+ * (design 4.11).
  *
- * The switch never waits for the verdict. A fault is charged when it is seen, and taken back when a
- * loss turns up that explains it: TensorFlow's survivors end with exit 1 when a peer dies, and a
- * vanished machine is known to be lost only when its lease is over. Only a charge above the budget
- * makes the job wait, for the verdict, before it fails. */
+ * The switch never waits for the verdict. A fault is charged when it is seen, and the charge is
+ * taken back when a loss turns up that explains it: TensorFlow's survivors exit with status 1 when
+ * a peer dies, and the server learns that a machine is lost only when its lease ends. Only if a
+ * charge exceeds the budget does the job wait for the verdict before it fails. */
 #include "server/core/verdict.h"
 
 #include <string.h>
@@ -13,16 +13,17 @@
 #include "common/base/text.h"
 #include "server/core/job.h"
 
-/* Part of the error tail that fits beside the sentence. */
+/* Maximum length of the part of the output tail that is quoted in the reason. */
 #define TAIL_IN_SENTENCE 600
 #define BACKOFF_FIRST_MS 1000
 #define BACKOFF_MAX_MS 60000
-/* So much progress in one epoch fills the budget up again. */
+/* This much progress in one epoch refills the budget. */
 #define REFILL_MS 600000
-/* So many epochs in a row that came to nothing fail the job, whoever is to blame. */
+/* This many consecutive epochs that failed before progress fail the job, even if no ending was
+ * charged. */
 #define FRUITLESS_MAX 5u
 
-/* Linux's numbers of them; NULL: one that ends nobody by itself. */
+/* Returns the name of a Linux signal, or NULL for one that does not end a process by default. */
 static const char *signal_of(uint32_t number)
 {
     static const char *const names[] = {
@@ -34,13 +35,14 @@ static const char *signal_of(uint32_t number)
     return number < sizeof names / sizeof names[0] ? names[number] : NULL;
 }
 
-/* Whether the server ends it for its silence: it has no exit status, nor a signal, of its own. */
+/* Returns true if the server ends the trainer for its silence: it has no exit status or signal of
+ * its own. */
 static bool is_hang(const struct msg_exited *exited)
 {
     return exited->end == ENDING_PROGRESS_TIMEOUT && exited->code == 0 && exited->signal == 0;
 }
 
-/* "rank 1 on node NAME (ID) exited with code 3" */
+/* Appends, for example, "rank 1 on node NAME (ID) exited with code 3". */
 static void add_blame(struct text *text, const struct node *node, const struct msg_exited *exited)
 {
     text_addf(text, "rank %u on node %s (%s) ",
@@ -67,7 +69,8 @@ static void back_off(struct rdzv *r, struct job *job)
     b->not_before = tfe_mono_add(r->now, b->backoff_ms);
 }
 
-/* One more restart, or (for good) all that there are: nobody starts it again. */
+/* Charges one restart or, if for_good, all that are left, because the trainer is never started
+ * again. */
 static void use_up(struct job *job, bool for_good)
 {
     struct budget *b = &job->budget;
@@ -82,10 +85,12 @@ static void charge(struct rdzv *r, struct job *job, const struct node *node, boo
     struct budget *b = &job->budget;
     use_up(job, for_good);
     b->is_open = true;
-    /* A member that was lost with it is known to be so after a lease. Alone nobody was. */
+    /* If a member was lost with it, the server knows that after one lease. In an epoch of one node
+     * there is no other member. */
     b->verdict_at = job->epoch.n_seats > 1 ? lease_end_from(r, job, r->now) : r->now;
     if (verdict_has_progressed(r, job)) {
-        /* It trained until now: the budget bounds how often, a wait would only cost. */
+        /* It trained until now: the budget limits the number of restarts, and a pause would only
+         * cost time. */
         b->backoff_ms = 0;
         b->not_before = r->now;
     } else {
@@ -108,7 +113,8 @@ void verdict_note_progress(struct rdzv *r, struct job *job)
     }
 }
 
-/* The end of an epoch by its trainers' exits that came to nothing. */
+/* Counts an epoch that ends by its trainers' exits: consecutive ones that failed before
+ * progress. */
 static void count_fruitless(struct rdzv *r, struct job *job, enum verdict verdict)
 {
     struct budget *b = &job->budget;
@@ -116,8 +122,8 @@ static void count_fruitless(struct rdzv *r, struct job *job, enum verdict verdic
     b->fruitless_was = b->fruitless;
     b->not_before_was = b->not_before;
     if (job->epoch.is_adopted && !progressed) {
-        /* Nobody knows how long it had run before this server came, nor, until all are back, who
-         * was lost: it neither counts nor breaks the row. */
+        /* This server does not know how long the epoch ran before or, until all nodes have
+         * reconnected, which one was lost: the epoch neither counts nor resets the count. */
         return;
     }
     if (progressed) {
@@ -134,13 +140,14 @@ static void count_fruitless(struct rdzv *r, struct job *job, enum verdict verdic
     }
 }
 
-/* Whether what ended the current epoch is known: no other exit of it counts. */
+/* Returns true if the exit that ended the current epoch is known: no other exit of it is
+ * charged. */
 static bool is_settled(const struct job *job)
 {
     return job->budget.epoch == job->epoch.number && job->budget.is_settled;
 }
 
-/* Its last lines; of an exception with much behind it, the beginning. */
+/* Appends the last lines of the output; of a long exception, its beginning. */
 static void add_words(struct text *text, const char *tail)
 {
     const char *raised = verdict_exception(tail);
@@ -151,7 +158,7 @@ static void add_words(struct text *text, const char *tail)
     }
 }
 
-/* How the job would fail by this end. */
+/* Writes the reason of the job's failure, in case that this ending fails it. */
 static void write_sentence(struct job *job, const struct node *node,
                            const struct msg_exited *exited, enum verdict verdict, bool for_good)
 {
@@ -186,8 +193,8 @@ static void write_sentence(struct job *job, const struct node *node,
     }
 }
 
-/* Why the epoch after this end begins. A peer's farewell breaks the collectives of those that stay:
- * then it is that one's reason. */
+/* Returns the cause of the epoch after this ending. A peer that leaves breaks the collectives of
+ * the other members; then its notice is the cause. */
 static enum tfe_cause cause_after(const struct node *node, const struct verdict_effect *effect)
 {
     if (node->notice.is_leaving) {
@@ -205,25 +212,25 @@ static bool is_for_good(const struct node *node, const struct msg_exited *exited
     return verdict_is_permanent(job, roster_task(job, node->seat.index), exited, verdict);
 }
 
-/* A trainer of the running epoch, or of the one that is being left, ended badly. */
+/* Handles a trainer of the running epoch, or of the one that is being stopped, that ended badly. */
 static void take_fault(struct rdzv *r, struct node *node, const struct msg_exited *exited,
                        enum verdict verdict)
 {
     struct job *job = node->job;
     struct budget *b = &job->budget;
     const struct verdict_effect *effect = &verdict_effects[verdict];
-    /* One fault an epoch at most: on the first exit that no other explains. The switch may have
-     * begun on a survivor's word already. */
+    /* At most one charge per epoch, for the first exit that no other explains. The switch may have
+     * begun on a survivor's report already. */
     bool is_first = b->epoch != job->epoch.number;
     if (is_settled(job) || (!is_first && !effect->is_charged)) {
         return;
     }
     if (is_first) {
         b->epoch = job->epoch.number;
-        b->is_open = false; /* what an earlier one was charged with stands */
+        b->is_open = false; /* the charge of an earlier epoch stands */
         count_fruitless(r, job, verdict);
         switch_want(job, cause_after(node, effect),
-                    effect->next == CAUSE_SERVER_LOST ? NULL : node); /* nobody is to blame */
+                    effect->next == CAUSE_SERVER_LOST ? NULL : node); /* no node is to blame */
         doubt_release(r, job);
     }
     b->is_settled = verdict != VERDICT_PEER_CAUSED;
@@ -241,7 +248,7 @@ static void take_fault(struct rdzv *r, struct node *node, const struct msg_exite
     send_trace(r, TRACE_END, job, node, b->fruitless, effect->name);
 }
 
-/* A trainer ended that the epoch goes on without: it starts again, and nobody else is touched. */
+/* Handles the end of a trainer without which the epoch goes on: it alone is started again. */
 static void take_place_end(struct rdzv *r, struct node *node, const struct msg_exited *exited,
                            enum verdict verdict)
 {
@@ -258,7 +265,7 @@ static void take_place_end(struct rdzv *r, struct node *node, const struct msg_e
         switch_want(job, cause_after(node, &verdict_effects[verdict]), node);
     }
     if (is_charged && write_is_kept(job)) {
-        write_in_turn(r, job); /* a server that is started again counts on */
+        write_in_turn(r, job); /* a restarted server continues the count */
     }
 }
 
@@ -272,10 +279,11 @@ void verdict_take(struct rdzv *r, struct node *node, const struct msg_exited *ex
 {
     struct job *job = node->job;
     uint64_t status = exited->signal ? 128 + (uint64_t)exited->signal : exited->code;
-    /* Well, for what it is to the job. */
+    /* ended well, and is not to be started again */
     bool is_again = verdict_is_again(job, roster_task(job, node->seat.index), exited);
     bool is_good = verdict_is_good(exited) && !is_again;
-    /* In an epoch that is being left, the one that the others died of may report last. */
+    /* In an epoch that is being stopped, the trainer that caused the other ones' exits may report
+     * last. */
     bool is_judged = !is_good && !is_settled(job) &&
                      ((job->state == JOB_RUNNING && !job->success.is_here) ||
                       (job->state == JOB_PREPARING && job->budget.epoch == job->epoch.number));
@@ -285,7 +293,8 @@ void verdict_take(struct rdzv *r, struct node *node, const struct msg_exited *ex
     if (is_judged || is_start) {
         first_start_take(r, node, exited, verdict);
     }
-    text_setf(r->tail, sizeof(r->tail), "%s", exited->tail); /* the message's own lives no longer */
+    /* copy, because the message's own tail is not valid for long enough */
+    text_setf(r->tail, sizeof(r->tail), "%s", exited->tail);
     send_trace(r, TRACE_NODE_EXITED, job, node, status, r->tail)->stopped = exited->stopped;
     seat_account(node);
     bool is_missed = job->state == JOB_RUNNING && !job->success.is_here && !is_settled(job) &&
@@ -297,12 +306,12 @@ void verdict_take(struct rdzv *r, struct node *node, const struct msg_exited *ex
     } else if (is_judged) {
         take_fault(r, node, exited, verdict);
     } else if (is_start && first_start_has_failed(job)) {
-        job->budget.used = 0; /* nothing was started again */
+        job->budget.used = 0; /* no restart has happened */
         job->budget.is_used_up = false;
         write_sentence(job, node, exited, verdict, false);
     } else if (is_good) {
-        /* Also where it crossed the STOP: where the chief leaves, its peers' collectives fail at
-         * once, and their word may be here first. */
+        /* Counts also if it crossed the STOP: if the chief leaves, its peers' collectives fail at
+         * once, and their EXITED may come first. */
         success_take(r, job, node);
     }
 }
@@ -310,7 +319,7 @@ void verdict_take(struct rdzv *r, struct node *node, const struct msg_exited *ex
 void ending_take(struct rdzv *r, struct node *node, const struct msg_exited *exited, bool was_away)
 {
     if (report_take_end(node, exited)) {
-        return; /* NOTED when there is a job that can make use of it */
+        return; /* NOTED follows when there is a job that can use it */
     }
     send_noted(r, node, exited->epoch);
     if (node_is_member(node) && !place_is_behind(node, exited) &&
@@ -331,7 +340,8 @@ void verdict_excuse(struct rdzv *r, const struct node *node)
     struct job *job = node->job;
     struct budget *b = &job->budget;
     bool is_member = node_is_member(node);
-    /* Who was proven dead was not waited for: its lease ends when the next epoch is there. */
+    /* A node that was proven dead was not waited for; its lease ends when the next epoch has
+     * begun. */
     uint64_t epoch = is_member ? job->epoch.number : node->highest_epoch;
     if (is_member) {
         b->fruitless = 0;
@@ -376,8 +386,8 @@ void verdict_begin_epoch(struct job *job)
     }
 }
 
-/* When the running epoch has made progress, so that those before it that came to nothing count no
- * more; NEVER if there were none, or nothing was told of it yet. */
+/* Returns when the running epoch counts as having made progress, which resets the count of
+ * fruitless epochs; NEVER if there are none or no progress was reported yet. */
 static struct tfe_mono row_ends_at(const struct job *job)
 {
     if (job->budget.fruitless == 0 && job->budget.backoff_ms == 0) {
@@ -394,7 +404,7 @@ struct tfe_mono verdict_refill_at(const struct job *job)
         return TFE_MONO_NEVER;
     }
     if (plan_knows_progress(&job->plan)) {
-        /* What was told first and last lies so far apart. */
+        /* Progress counts by the time between the first and the last report. */
         struct tfe_mono enough = tfe_mono_add(told->first, REFILL_MS);
         bool is_told = !tfe_mono_is_never(told->first) && !tfe_mono_before(told->last, enough);
         return is_told ? enough : TFE_MONO_NEVER;

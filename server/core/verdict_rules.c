@@ -1,34 +1,35 @@
-/* server/core/verdict_rules.c: from what is known of an end to the verdict, and from the verdict to
- * what follows (design 4.11). Both as tables. */
+/* server/core/verdict_rules.c: two tables: from the evidence of an ending to the verdict, and from
+ * the verdict to its consequences (design 4.11). */
 #include <string.h>
 
 #include "server/core/job.h"
 
-/* What is known of an end. */
+/* Evidence of an ending. */
 enum evidence {
     SAW_SUCCESS = 1u << 0, /* exit status 0 */
     SAW_STOPPED = 1u << 1, /* ended by the agent itself */
-    SAW_AWAY = 1u << 2,    /* told in a JOIN: the node had lost the server */
+    SAW_AWAY = 1u << 2,    /* reported in a JOIN: the node had lost the server */
     SAW_MISSING = 1u << 3, /* a peer is missing, or was lost with it */
     SAW_SILENT = 1u << 4,  /* a peer has missed its last renewal */
     SAW_PREEMPTION =
-        1u << 5, /* 42, 143, SIGTERM: TensorFlow's PreemptionCheckpointHandler, and clouds */
-    SAW_MEMORY = 1u << 6,       /* the kernel killed it for its memory */
-    SAW_NO_START = 1u << 7,     /* not started up in time */
-    SAW_ABORT = 1u << 8,        /* aborted before its cluster was whole */
-    SAW_EXCEPTION = 1u << 9,    /* its last exception is the script's own */
-    SAW_COLLECTIVE = 1u << 10,  /* its last words are a collective's that a peer has broken */
-    SAW_LEAVING = 1u << 11,     /* its machine is going away, and its trainers may go first */
-    SAW_FAREWELL = 1u << 12,    /* a peer's is, which breaks the collectives */
-    SAW_NO_PROGRESS = 1u << 13, /* ended for its silence */
+        /* exit code 42 or 143, or SIGTERM: TensorFlow's PreemptionCheckpointHandler, and clouds */
+    1u << 5,
+    SAW_MEMORY = 1u << 6,      /* killed by the kernel for its use of memory */
+    SAW_NO_START = 1u << 7,    /* did not start up in time */
+    SAW_ABORT = 1u << 8,       /* aborted before its cluster was complete */
+    SAW_EXCEPTION = 1u << 9,   /* its last exception comes from the script */
+    SAW_COLLECTIVE = 1u << 10, /* its last lines are those of a collective that a peer has broken */
+    SAW_LEAVING = 1u << 11,    /* its machine will go away, which may end its trainers earlier */
+    SAW_FAREWELL = 1u << 12,   /* a peer is leaving, which breaks the collectives */
+    SAW_NO_PROGRESS = 1u << 13, /* ended for showing no sign of life */
     SAW_ALWAYS = 1u << 14       /* its restart policy is Always */
 };
 
-/* What it takes no look at peers for: their rules come before those of SAW_MISSING and SAW_SILENT.
- */
+/* Evidence that decides without a look at the peers: its rules come before those of SAW_MISSING and
+ * SAW_SILENT. */
 #define SAW_ENOUGH (SAW_SUCCESS | SAW_STOPPED | SAW_LEAVING)
 
-/* The first rule counts whose evidence is all there. */
+/* The first rule applies whose evidence is all present. */
 static const struct {
     unsigned saw;
     enum verdict verdict;
@@ -43,10 +44,10 @@ static const struct {
     {SAW_PREEMPTION, VERDICT_PREEMPTED},
     {SAW_MEMORY, VERDICT_OUT_OF_MEMORY},
     {SAW_NO_START, VERDICT_START_TIMEOUT},
-    /* Who waits in a collective for a machine that stands still is silent, too. */
+    /* A trainer that waits in a collective for a machine that stands still is silent as well. */
     {SAW_NO_PROGRESS | SAW_SILENT, VERDICT_PEER_CAUSED},
     {SAW_NO_PROGRESS, VERDICT_PROGRESS_TIMEOUT},
-    /* On its way out TensorFlow then complains of its peers as well. */
+    /* After an exception of the script, TensorFlow also complains about its peers. */
     {SAW_EXCEPTION, VERDICT_OWN_FAULT},
     {SAW_COLLECTIVE, VERDICT_PEER_CAUSED},
     {SAW_ABORT, VERDICT_START_TIMEOUT},
@@ -55,8 +56,7 @@ static const struct {
 };
 
 const struct verdict_effect verdict_effects[VERDICT__COUNT] = {
-    /* name, charged with back-off, row of fruitless epochs is broken, cause of the next epoch,
-       words */
+    /* columns: name, is_charged, breaks_row, next, words */
     [VERDICT_FINISHED] = {"finished", false, true, CAUSE_JOINED, NULL},
     [VERDICT_AGAIN] = {"again", false, false, CAUSE_TRAINER_FAILED, NULL},
     [VERDICT_STOPPED] = {"stopped", false, true, CAUSE_NODE_LOST, NULL},
@@ -93,15 +93,14 @@ bool verdict_has_progressed(const struct rdzv *r, const struct job *job)
             tfe_mono_sub(r->now, job->epoch.started) >= VERDICT_PROGRESS_MS);
 }
 
-/* What has become of the other members: one has vanished that had not come to its end, or its
- * renewals are missing, for its machine may stand still, and its peers notice before its lease is
- * over. */
+/* Returns evidence from the other members: one has disconnected before its trainers ended, or has
+ * missed renewals. Its machine may stand still, which its peers notice before its lease ends. */
 static unsigned look_at_peers(const struct rdzv *r, const struct job *job, const struct node *but)
 {
     unsigned saw = 0;
     for (uint32_t seat = 0; seat < job->epoch.n_seats && !(saw & SAW_MISSING); seat++) {
         const struct node *peer = job->epoch.seats[seat];
-        /* What another process has taken over ends when the first hears of it. */
+        /* Trainers of a slot that was taken over end when their agent learns of it. */
         bool is_lost = peer->seat.is_taken_over && peer != but;
         if ((peer->seat.is_accounted && !is_lost) || (peer != but && roster_can_miss(job, peer))) {
             continue;
@@ -115,8 +114,8 @@ static unsigned look_at_peers(const struct rdzv *r, const struct job *job, const
     return saw;
 }
 
-/* What the last words say: SAW_EXCEPTION, SAW_COLLECTIVE (docs/tensorflow.md; tensorflow/core,
- * collective executor and coordination service), or nothing. */
+/* Returns the evidence in the last lines of output: SAW_EXCEPTION, SAW_COLLECTIVE
+ * (docs/tensorflow.md; TensorFlow's collective executor and coordination service) or 0. */
 static unsigned read_tail(const char *tail)
 {
     static const char *const words[] = {
@@ -208,8 +207,9 @@ enum verdict verdict_find(const struct rdzv *r, const struct node *node,
     const struct job *job = node->job;
     unsigned saw = evidence_of(node, exited, was_away);
     enum verdict verdict = judge(saw);
-    /* When ten thousand trainers end, each would look at ten thousand peers, for seconds: once the
-     * epoch's end has its reason, peers can only excuse what would be charged. */
+    /* If ten thousand trainers end, checking ten thousand peers for each takes seconds. Once the
+     * reason for the epoch's end is known, peers can only excuse an ending that would be
+     * charged. */
     bool is_first = job->budget.epoch != job->epoch.number;
     if ((saw & SAW_ENOUGH) || (!is_first && !verdict_effects[verdict].is_charged)) {
         return verdict;

@@ -1,4 +1,5 @@
-/* server/core/version.c: a job of two versions of TensorFlow is refused, whoever came later. */
+/* server/core/version.c: refuses nodes whose TensorFlow version differs from that of the job's
+ * other nodes. */
 #include "server/core/version.h"
 
 #include <string.h>
@@ -24,8 +25,8 @@ static void refuse(struct rdzv *r, struct node *node, const char *other, const c
     }
 }
 
-/* After a restart a newcomer may have been here before the members: they train already. False: some
- * member has the other version, too. */
+/* Refuses newcomers in favour of the members, which already train: after a restart a newcomer may
+ * have joined before them. Returns false if some member has the other version too. */
 static bool members_go_first(struct rdzv *r, struct job *job, const char *text)
 {
     struct tfe_id theirs = job->version.text;
@@ -52,7 +53,7 @@ bool version_take(struct rdzv *r, struct node *node, const char *text)
     if (!text || (node->has_version && strcmp(text, job->version.text.text) == 0)) {
         return false;
     }
-    if (node->has_version) { /* what is installed there has changed */
+    if (node->has_version) { /* the node's installation has changed */
         node->has_version = false;
         version_leave(&job->version);
     }
@@ -62,7 +63,7 @@ bool version_take(struct rdzv *r, struct node *node, const char *text)
         return true;
     }
     if (job->version.n_nodes == 0) {
-        (void)id_set(&job->version.text, text); /* it was looked at when it came */
+        (void)id_set(&job->version.text, text); /* valid, as it was checked when it came */
     }
     job->version.n_nodes++;
     node->has_version = true;

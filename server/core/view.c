@@ -275,8 +275,7 @@ int rdzv_view_node(const struct rdzv *r, const char *job_name, const char *after
     return 0;
 }
 
-/* --- finding nodes by a name that a user has typed
- * ------------------------------------------------ */
+/* --- finding nodes by a name that a user has typed -------------------------------------------- */
 
 enum meaning { MEANS_ID, MEANS_CONNECTED, MEANS_SUSPECT };
 

@@ -1,10 +1,10 @@
-/* server/core/wait.c: see wait.h. */
+/* server/core/wait.c: text that tells users what a job or node waits for. */
 #include "server/core/wait.h"
 
 #include "common/base/text.h"
 #include "server/core/job.h"
 
-/* What time alone changes is told anew by then. */
+/* The cached text is renewed after this time, for the changes that time alone brings. */
 #define WORDS_FRESH_MS 5000
 
 static uint32_t ms_of(int64_t ms)
@@ -12,7 +12,7 @@ static uint32_t ms_of(int64_t ms)
     return ms < 0 ? 0 : ms > MSG_DURATION_MAX_MS ? MSG_DURATION_MAX_MS : (uint32_t)ms;
 }
 
-/* The back-off after a failure. */
+/* Appends the wait for the back-off after a failure. */
 static bool for_restart(const struct rdzv *r, const struct job *job, struct text *text,
                         uint32_t *ret_ms)
 {
@@ -21,7 +21,7 @@ static bool for_restart(const struct rdzv *r, const struct job *job, struct text
         return false;
     }
     *ret_ms = ms_of(tfe_mono_sub(until, r->now));
-    /* The charge above the budget stands until the verdict fails the job, or takes it back. */
+    /* A charge above the budget stands until the verdict fails the job or takes the charge back. */
     if (job->budget.used > job->spec.max_restarts) {
         text_add(text, "waiting to see whether a lost machine explains the last failure");
     } else {
@@ -31,8 +31,7 @@ static bool for_restart(const struct rdzv *r, const struct job *job, struct text
     return true;
 }
 
-/* Somebody of the old epoch may still train: the one that does so longest, for all that is known.
- */
+/* Appends the wait for a fence, naming the node whose trainers may run longest. */
 static bool for_fence(const struct rdzv *r, const struct job *job, struct text *text,
                       uint32_t *ret_ms)
 {
@@ -118,7 +117,7 @@ static bool for_a_place(const struct rdzv *r, const struct job *job, const struc
     return true;
 }
 
-/* Others have ended well, and rank 0 goes on. */
+/* Appends that other trainers have ended well and rank 0 goes on. */
 static void for_rank0(const struct rdzv *r, const struct job *job, struct text *text,
                       uint32_t *ret_ms)
 {
@@ -135,7 +134,7 @@ static void for_rank0(const struct rdzv *r, const struct job *job, struct text *
     }
 }
 
-/* Of trainers that nobody hurries. */
+/* Appends the wait for trainers that end in their own time. */
 static bool for_the_end(const struct rdzv *r, const struct job *job, struct text *text,
                         uint32_t *ret_ms)
 {
@@ -197,7 +196,7 @@ const char *wait_words(struct rdzv *r, const struct node *node, uint32_t *ret_ms
 {
     struct job *job = node->job;
     struct wait *w = &job->wait;
-    if (job->state == JOB_RUNNING) { /* each its own */
+    if (job->state == JOB_RUNNING) { /* each node has its own text */
         return wait_describe(r, job, node, r->sentence, ret_ms) ? r->sentence : NULL;
     }
     if (is_past(r, w->fresh_until)) {
@@ -214,7 +213,7 @@ const char *wait_why_switch(struct rdzv *r, struct job *job)
 {
     const struct budget *b = &job->budget;
     struct text text;
-    /* Its own: several jobs may begin a switch in one step. */
+    /* a buffer of the job's own, because several jobs may begin a switch in one step */
     text_init(&text, job->wait.words, sizeof(job->wait.words));
     if (job->wish.cause == CAUSE_NODE_LOST) {
         uint32_t n = ledger_add_lost(&text, job);
@@ -251,7 +250,7 @@ void wait_forget(struct job *job)
     job->wait.fresh_until = (struct tfe_mono){0};
 }
 
-/* How long the job has been in its state; 0: not known. */
+/* Returns how long the job has been in its state; 0 if unknown. */
 static uint32_t wait_since_ms(const struct rdzv *r, const struct job *job)
 {
     struct tfe_mono since = r->now;
@@ -270,7 +269,7 @@ static uint32_t wait_since_ms(const struct rdzv *r, const struct job *job)
 uint32_t wait_for_ms(const struct rdzv *r, const struct job *job)
 {
     const struct tfe_mono newcomer = job->plan.newcomer_at;
-    if (job->state == JOB_RUNNING) { /* to grow: since the first of those who wait was ready */
+    if (job->state == JOB_RUNNING) { /* waiting to grow, since the first waiting node was READY */
         return tfe_mono_is_never(newcomer) ? 0 : ms_of(tfe_mono_sub(r->now, newcomer));
     }
     return wait_since_ms(r, job);

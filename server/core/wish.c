@@ -1,4 +1,5 @@
-/* server/core/wish.c: what a rule has to say upwards. */
+/* server/core/wish.c: requests that rules make of states.c: end the epoch, or end the job with
+ * success. */
 #include "server/core/wish.h"
 
 #include "server/core/job.h"
@@ -12,12 +13,13 @@ static void blame(struct job *job, const struct node *node)
 
 static void want(struct job *job, enum tfe_cause cause)
 {
-    /* A switch that waits for the disk alone is one for growth, which another reason overtakes. */
+    /* A planned switch that waits only for the disk is overridden by any other reason. */
     if (!job->wish.is_there || (job->state == JOB_RUNNING && job->wish.is_planned)) {
         job->wish.is_there = true;
         job->wish.cause = cause;
     }
-    job->wish.is_planned = false; /* also where it was: something of the epoch is broken now */
+    /* something in the epoch is broken now, so a planned switch becomes an unplanned one */
+    job->wish.is_planned = false;
 }
 
 void switch_want(struct job *job, enum tfe_cause cause, const struct node *blamed)
@@ -79,7 +81,7 @@ struct tfe_mono success_hangs_at(const struct job *job)
     if (!is_judged) {
         return TFE_MONO_NEVER;
     }
-    /* Before, it may have waited for the others. */
+    /* Before the first good end it may have been waiting for the other trainers. */
     return tfe_mono_add(tfe_mono_max(chief->seat.idle_since, success->began),
                         job->spec.finish_idle_ms);
 }
@@ -97,13 +99,13 @@ void success_take(struct rdzv *r, struct job *job, struct node *node)
     success->has_begun = true;
     success->is_here = success->is_here || is_last;
     if (!is_last) {
-        success_begin(r, job); /* nobody is hurried for it */
+        success_begin(r, job); /* no limit is set for the remaining trainers */
     }
     if (is_last && !job->spec.linger) {
         success->until = tfe_mono_add(r->now, r->config.exit_grace_ms);
     }
     if (is_last && job->spec.linger) {
-        success->until = TFE_MONO_NEVER; /* also where another one had ended before */
+        success->until = TFE_MONO_NEVER; /* also if another member had ended before */
         send_trace(r, TRACE_LINGERS, job, node, 0, NULL);
     }
 }

@@ -1,4 +1,5 @@
-/* server/core/write.c: what has to be on disk before anybody hears of it. */
+/* server/core/write.c: writes a job's record, which must be durable before any node learns of its
+ * contents. */
 #include "server/core/write.h"
 
 #include <string.h>
@@ -7,7 +8,7 @@
 #include "server/core/job.h"
 #include "server/core/sound.h"
 
-/* design 8: a failed write is tried again, with back-off; the running epoch goes on meanwhile. */
+/* design 8: a failed write is retried with back-off; the running epoch goes on meanwhile. */
 #define WRITE_BACKOFF_FIRST_MS 1000
 #define WRITE_BACKOFF_MAX_MS 60000
 
@@ -39,7 +40,7 @@ void write_begin_run(struct write *w)
     w->again = TFE_MONO_NEVER;
 }
 
-/* It is tried again later; why: NULL, or what nobody but this server has done wrong. */
+/* Schedules a retry. reason: an error of this server itself, or NULL. */
 static void put_off(struct rdzv *r, struct job *job, const char *reason)
 {
     struct write *w = &job->write;
@@ -48,8 +49,8 @@ static void put_off(struct rdzv *r, struct job *job, const char *reason)
     send_trace(r, TRACE_WRITE_FAILED, job, NULL, w->backoff_ms, reason);
 }
 
-/* What no server could read back is not written: the job stands still, and others do not fall with
- * it. */
+/* Asks the I/O layer to write the record. A record that could not be read back is not written: this
+ * job stands still, and the other jobs are not affected. */
 static void ask(struct rdzv *r, struct job *job)
 {
     struct write *w = &job->write;
@@ -59,7 +60,8 @@ static void ask(struct rdzv *r, struct job *job)
     w->record.sequence = w->sequence;
     w->record.members = w->members;
     for (uint32_t seat = 0; seat < w->record.n_members; seat++) {
-        w->members[seat].host = table->hosts[seat]; /* may have moved since, these too */
+        /* these pointers may be stale, like those to the ports */
+        w->members[seat].host = table->hosts[seat];
         w->members[seat].ports = w->ports + (size_t)seat * job->spec.nproc;
     }
     if (!record_is_sound(&w->record)) {
@@ -68,7 +70,7 @@ static void ask(struct rdzv *r, struct job *job)
     }
     if (w->asked_in != r->steps) {
         send_action(r, RDZV_PERSIST)->record =
-            &w->record; /* else the action of this step points there already */
+            &w->record; /* an action of this step already points to the record */
     }
     w->asked_in = r->steps;
 }
@@ -85,7 +87,8 @@ static void list_members(struct job *job)
         for (uint32_t local = 0; local < roster_trainers(job, seat); local++) {
             ports[local] = table->rows[roster_rank(job, seat) + local].port;
         }
-        bool is_its_own = !node->seat.is_taken_over; /* else what proves a death is another's */
+        /* otherwise a proof of termination would be the other process's */
+        bool is_its_own = !node->seat.is_taken_over;
         w->members[seat] =
             (struct rdzv_member){.node = node->id.text,
                                  .name = node->name,
@@ -117,7 +120,8 @@ void write_job(struct rdzv *r, struct job *job)
         .spec = job->spec,
         .resized = job->is_resized,
         .ps_resized = job->is_ps_resized,
-        /* Who comes to a job without nodes may have wanted none since. */
+        /* The job may have no ps option by now: a node that joins a job without nodes may change
+         * its options. */
         .epoch_ps = w->is_over || w->is_gone || job->spec.n_ps == 0 ? 0 : epoch->n_ps,
         .run = job->run.number,
         .run_key = job->run.key.text,
@@ -156,7 +160,9 @@ void write_in_turn(struct rdzv *r, struct job *job)
 {
     if (job->write.is_open && job->write.record.epoch != job->write.durable_epoch) {
         job->write.is_due =
-            true; /* it names what is on disk as predecessor: which is not known yet */
+            /* the new record must name the stored epoch as its predecessor, which is unknown until
+             * then */
+            true;
     } else {
         write_job(r, job);
     }
@@ -207,7 +213,7 @@ bool write_take_done(struct job *job, uint64_t sequence)
 {
     struct write *w = &job->write;
     if (!w->is_open || sequence != w->sequence) {
-        return false; /* of a record that a later one has replaced */
+        return false; /* about a record that a later one has replaced */
     }
     w->is_open = false;
     w->again = TFE_MONO_NEVER;
