@@ -1,4 +1,4 @@
-/* agent/messages.c: see messages.h. */
+/* agent/messages.c: implementation of messages.h. */
 #include "agent/messages.h"
 
 #include <stdio.h>
@@ -30,7 +30,7 @@ void waiting_end(struct waiting *w)
     *w = (struct waiting){.pause_ms = 0};
 }
 
-/* The last line of it that is not empty. */
+/* Returns the last non-empty line of text. */
 static const char *last_line(const char *text, size_t *ret_n)
 {
     size_t end = strlen(text);
@@ -45,7 +45,8 @@ static const char *last_line(const char *text, size_t *ret_n)
     return text + start;
 }
 
-/* An exception that was printed long before the rest of these lines (output_tail). */
+/* Returns true if the tail starts with an exception that was printed long before its other lines
+ * (see output_tail). */
 static bool is_far_up(const char *shown)
 {
     static const char head[] = MSG_RAISED_HEAD "\n";
@@ -54,7 +55,8 @@ static bool is_far_up(const char *shown)
 
 void end_words(const char *sentence, const char *shown, char ret[MSG_SENTENCE_MAX])
 {
-    const char *lines = strstr(sentence, "; its last lines were:\n"); /* server/core/verdict.c */
+    /* text from server/core/verdict.c */
+    const char *lines = strstr(sentence, "; its last lines were:\n");
     size_t n_told;
     size_t n_shown;
     const char *told = last_line(sentence, &n_told);

@@ -1,9 +1,9 @@
-/* agent/pending.c: see pending.h. */
+/* agent/pending.c: implementation of pending.h. */
 #include "agent/pending.h"
 
 #include <stdio.h>
 
-/* Where the event points to a text; NULL: it has none. */
+/* Returns the location of the event's pointer to text, or NULL if it has none. */
 static const char **text_of(struct agent_event *event)
 {
     switch ((int)event->type) {

@@ -1,26 +1,26 @@
-/* agent/pending.h: events that come up while the core's orders are carried out: ports that are
- * held, trainers that cannot be started. Kept for the end of the step. */
+/* agent/pending.h: queue of events that occur while the core's actions are carried out, such as
+ * reserved ports or failed starts. They are handled at the end of the step. */
 #ifndef TFE_AGENT_PENDING_H
 #define TFE_AGENT_PENDING_H
 
 #include "agent/core/agent.h"
 
-/* More than one step can cause: what does not fit the core will ask for again. */
+/* More than one step can cause. If it overflows, the core repeats its request. */
 #define PENDING_MAX (MSG_NPROC_MAX + 8)
 
 struct pending {
     struct {
         struct agent_event event;
-        char text[512]; /* what it says, longer ones are cut */
+        char text[512]; /* text of the event, truncated if it is longer */
     } v[PENDING_MAX];
     size_t first, n;
 };
 
-/* Copies the event and its text; other things that it points to stay borrowed. */
+/* Appends a copy of the event and its text; other pointers stay borrowed. */
 void pending_keep(struct pending *p, const struct agent_event *event);
 
-/* The next one, in order; it lasts until something is kept again. NULL: there is none, and all room
- * is free. */
+/* Returns the next event, valid until the next pending_keep. Returns NULL if there is none; the
+ * queue is then empty. */
 const struct agent_event *pending_next(struct pending *p);
 
 #endif

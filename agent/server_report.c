@@ -1,4 +1,4 @@
-/* agent/server_report.c: see server_report.h. */
+/* agent/server_report.c: implementation of server_report.h. */
 #include "agent/server_report.h"
 
 #include <event2/event.h>
@@ -15,29 +15,29 @@
 #include "common/base/timer.h"
 #include "common/base/worker.h"
 
-/* How the node does is looked at so often while it trains, in large epochs less often: 200 VITALS a
- * second reach the server of them all. */
+/* Interval of samples during training. It grows with the number of nodes, so that the server
+ * receives at most 200 VITALS per second from a job. */
 #define LOOK_MS 5000
 #define LOOK_EACH_MS 5
-/* Standbys come and go within a switch: what they are then is told. */
+/* Delay before standbys are reported, because they come and go within a switch. */
 #define SETTLE_MS 1000
-/* Metrics; those of a node without rank 0 only count where that one tells none. */
+/* Intervals of METRICS; those of nodes without rank 0 are used only if rank 0 reports none. */
 #define METRICS_MS 1000
 #define METRICS_OTHERS_MS 10000
 #define METRICS_EACH_MS 20
-/* Changes below an eighth are the machine's noise. */
+/* Changes below an eighth are noise and not reported. */
 #define NOISE 8
 
-/* Between two looks trainers show a sign of life by so much of a processor's time, or by so many
- * bytes read and written: a process in which nothing happens polls and sends heartbeats. */
+/* Activity between two samples: percentage of one processor, or bytes read and written. An idle
+ * process still polls and sends heartbeats. */
 #define SIGN_BUSY_PERCENT 2
 #define SIGN_IO_BYTES 4096
-/* Without any sign for so long they are idle. */
+/* Trainers without activity for this long are idle. */
 #define IDLE_AFTER_MS 15000
 
-/* What the thread found out. */
+/* Result of one sample. */
 struct sample {
-    struct msg_vitals vitals; /* load and memory */
+    struct msg_vitals vitals; /* only load and memory are set */
     uint64_t busy_us, io_bytes;
     struct tfe_mono at;
 };
@@ -47,44 +47,44 @@ struct report {
     struct event *look, *metrics_due, *settle;
     bool is_up;
 
-    /* Shared with the thread, under its lock. */
-    struct worker *worker; /* NULL: there is none */
+    /* State shared with the thread, protected by its lock. */
+    struct worker *worker; /* NULL if the thread could not be started */
     struct machine machine;
-    bool is_read; /* machine is known */
-    bool wants;   /* a sample */
+    bool is_read; /* machine is valid */
+    bool wants;   /* a sample is requested */
     bool stop;
     pid_t pids[MSG_NPROC_MAX];
     struct sample sample;
 
-    struct msg_facts facts; /* its texts are elsewhere … */
-    bool has_facts;         /* of the machine's own */
+    struct msg_facts facts; /* its texts are stored elsewhere */
+    bool has_facts;         /* the numbers of the machine are set */
     struct tfe_id tensorflow;
     struct cloud_facts cloud;
 
-    uint64_t epoch; /* 0: nothing runs */
+    uint64_t epoch; /* 0 if nothing runs */
     uint32_t rank, nodes;
     uint64_t step;
     struct tfe_mono step_at;
     bool has_step;
-    /* Where the last look found it; has_mark: it has. */
+    /* Sample and step that the next interval is measured from; valid if has_mark. */
     bool has_mark;
     struct sample mark;
     uint64_t mark_step;
     struct tfe_mono mark_step_at;
     struct msg_vitals now, told;
 
-    /* Of the running epoch's trainers: */
+    /* Activity of the running epoch's trainers. */
     bool has_sign_mark;
     struct sample sign_mark; /* last sample of the trainers' CPU and I/O */
     uint64_t printed;        /* bytes printed at that sample */
-    struct tfe_mono sign_at; /* the last sign of life */
-    bool is_idle;            /* reported so */
+    struct tfe_mono sign_at; /* time of the last activity */
+    bool is_idle;            /* idle state that was reported */
 
-    struct script_message told_last; /* with metrics; epoch 0: none to be said */
+    struct script_message told_last; /* unsent metrics; epoch 0 if there are none */
     uint32_t told_local;
 };
 
-/* --- the thread ------------------------------------------------------------------------------- */
+/* --- thread --- */
 
 static void work(void *ctx)
 {
@@ -118,7 +118,7 @@ static void work(void *ctx)
     worker_unlock(r->worker);
 }
 
-/* --- FACTS ------------------------------------------------------------------------------------ */
+/* --- FACTS --- */
 
 static const char *known(const char *text)
 {
@@ -128,10 +128,12 @@ static const char *known(const char *text)
 static void send_facts(struct report *r)
 {
     if (!r->is_up || (!r->has_facts && !r->cloud.cloud)) {
-        return; /* what the cloud says waits for nothing: places may be given out by it */
+        /* the cloud's facts are sent without waiting for the machine's, because the layout
+         * may depend on them */
+        return;
     }
     struct tfe_msg msg = {.type = MSG_FACTS, .u.facts = r->facts};
-    /* The thread has done with it then. */
+    /* the thread no longer writes to machine once has_facts is set */
     msg.u.facts.gpu = r->has_facts ? known(r->machine.gpu) : NULL;
     msg.u.facts.tensorflow = known(r->tensorflow.text);
     msg.u.facts.cloud = r->cloud.cloud;
@@ -158,7 +160,7 @@ void report_cloud(struct report *r, const struct cloud_facts *cloud)
     send_facts(r);
 }
 
-/* --- VITALS ----------------------------------------------------------------------------------- */
+/* --- VITALS --- */
 
 static bool differs(uint64_t a, uint64_t b)
 {
@@ -180,7 +182,7 @@ static void send_vitals(struct report *r)
     }
 }
 
-/* Between two looks: what a step took, and what of it was work. */
+/* Computes the duration of a step and its CPU time since the previous mark. */
 static void take_sample(struct report *r, const struct sample *sample)
 {
     const uint64_t steps = r->has_mark && r->step > r->mark_step ? r->step - r->mark_step : 0;
@@ -202,7 +204,7 @@ static void take_sample(struct report *r, const struct sample *sample)
     send_vitals(r);
 }
 
-/* --- signs of life ---------------------------------------------------------------------------- */
+/* --- activity --- */
 
 static void set_sign(struct report *r, struct tfe_mono at)
 {
@@ -213,13 +215,13 @@ static void set_sign(struct report *r, struct tfe_mono at)
     }
 }
 
-/* Output, progress, CPU time, or bytes read and written since the sample before. */
+/* Checks for output, progress, CPU time and I/O since the previous sample. */
 static void look_for_signs(struct report *r, const struct sample *sample)
 {
     const struct sample *before = &r->sign_mark;
     const uint64_t printed = r->wish.printed(r->wish.ctx);
     const int64_t ms = tfe_mono_sub(sample->at, before->at);
-    /* Of a process that has ended nothing is counted any more: the sums may shrink. */
+    /* The sums may shrink, because ended processes no longer count. */
     bool is_sign = !r->has_sign_mark || printed != r->printed ||
                    sample->io_bytes >= before->io_bytes + SIGN_IO_BYTES ||
                    sample->busy_us >= before->busy_us + (uint64_t)ms * 10 * SIGN_BUSY_PERCENT ||
@@ -287,7 +289,7 @@ void report_standby(struct report *r, const char *tensorflow)
     (void)timer_after(r->settle, SETTLE_MS);
 }
 
-/* --- METRICS ---------------------------------------------------------------------------------- */
+/* --- METRICS --- */
 
 static void send_metrics(struct report *r)
 {
@@ -324,13 +326,13 @@ static void on_metrics_due(evutil_socket_t fd, short what, void *ctx)
 void report_told(struct report *r, uint32_t local, const struct script_message *told)
 {
     if (r->epoch == 0 || told->epoch != r->epoch || local > r->told_local) {
-        return; /* all tell nearly the same: the first trainer's counts */
+        return; /* all trainers report nearly the same; only the first one counts */
     }
     struct script_metrics before = r->told_last.metrics;
     const bool adds = r->told_last.epoch == r->epoch;
     r->told_local = local;
     r->told_last = *told;
-    if (adds) { /* what one call tells and the next does not is still to be said */
+    if (adds) { /* keep unsent metrics that the new report lacks */
         struct script_metrics fresh = told->metrics;
         r->told_last.metrics = before;
         for (size_t i = 0; i < fresh.n; i++) {
@@ -342,7 +344,7 @@ void report_told(struct report *r, uint32_t local, const struct script_message *
     }
 }
 
-/* --- its life --------------------------------------------------------------------------------- */
+/* --- lifetime --- */
 
 void report_up(struct report *r)
 {
@@ -440,6 +442,6 @@ void report_free(struct report *r)
     r->stop = true;
     worker_wake(r->worker);
     worker_unlock(r->worker);
-    (void)worker_free(r->worker,
-                      0); /* it may ask nvidia-smi; the process ends with or without it */
+    (void)worker_free(
+        r->worker, 0); /* the thread may be waiting for nvidia-smi; the process exits regardless */
 }

@@ -1,7 +1,7 @@
-/* agent/server_report.h: what this node tells the server for people: FACTS of its machine (the
- * server, too, goes by one of them: whether it is a spot machine), VITALS (how it does), METRICS of
- * its scripts. Gathered on a thread of its own, said rarely, and never in the way of a lease or an
- * epoch. */
+/* agent/server_report.h: reports this node to the server for operators: FACTS about the machine
+ * (the server itself uses only whether it is a spot machine), VITALS (load, memory, time per
+ * step) and METRICS of scripts. Samples are taken on a separate thread, and messages are rare,
+ * so that they never delay a lease or an epoch. */
 #ifndef TFE_AGENT_SERVER_REPORT_H
 #define TFE_AGENT_SERVER_REPORT_H
 
@@ -18,40 +18,40 @@ struct report;
 struct report_wish {
     struct event_base *base;
     uint32_t nproc;
-    /* Says it to the server; only between report_up and report_down. */
+    /* Sends a message to the server; called only between report_up and report_down. */
     void (*send)(void *ctx, const struct tfe_msg *msg);
-    /* What has become of the standbys now. NULL: there are none. */
+    /* Returns the combined state of the standbys; NULL if there are none. */
     enum tfe_standby (*standby)(void *ctx);
     /* Returns the bytes that the running epoch's trainers have printed so far. */
     uint64_t (*printed)(void *ctx);
-    /* The running epoch's trainers have shown no sign of life since then (output, CPU time, bytes
-     * read or written, a step); NEVER: they do again. From the loop. */
+    /* Reports that the trainers have been inactive since then (no output, CPU time, I/O or
+     * step), or NEVER when they are active again. From the event loop. */
     void (*idle)(void *ctx, struct tfe_mono since);
     void *ctx;
 };
 
-/* Without a thread (said in the log) less is known. */
+/* Creates the reporter. If the thread cannot be started, which is logged, less is reported. */
 struct report *report_new(const struct report_wish *wish);
-/* NULL is allowed. */
+/* Frees the reporter. Accepts NULL. */
 void report_free(struct report *r);
 
-/* A session has its WELCOME: the server knows nothing of this node. */
+/* Handles WELCOME of a new session, in which the server knows nothing about this node. */
 void report_up(struct report *r);
 void report_down(struct report *r);
 
-/* The cloud has told what this machine is. */
+/* Stores the cloud's description of the machine. */
 void report_cloud(struct report *r, const struct cloud_facts *cloud);
 
-/* Trainers of an epoch start; has_rank_0: the first of them is the whole epoch's. */
+/* Handles the start of an epoch's trainers. The metrics of rank 0 represent the whole epoch. */
 void report_begin(struct report *r, uint64_t epoch, uint32_t rank, uint32_t nodes);
-/* This trainer runs as pid. */
+/* Records the process of a trainer. */
 void report_trainer(struct report *r, uint32_t local, uint32_t pid);
 void report_end(struct report *r);
 
-/* The scripts have done so many steps. */
+/* Records the number of steps completed by the scripts. */
 void report_step(struct report *r, uint64_t step);
-/* A script of this place has told numbers. */
+/* Records metrics that a script has reported. */
 void report_told(struct report *r, uint32_t local, const struct script_message *told);
-/* The standbys have changed; TensorFlow's version, or NULL. */
+/* Handles a change of the standbys. tensorflow is the imported version, or NULL. */
 void report_standby(struct report *r, const char *tensorflow);
 #endif

@@ -1,4 +1,4 @@
-/* agent/standalone.c: see standalone.h. */
+/* agent/standalone.c: implementation of standalone.h. */
 #include "agent/standalone.h"
 
 #include <errno.h>
@@ -27,15 +27,15 @@
 #include "common/cli/find_program.h"
 
 #define PROGRAM "tfe-rdzv"
-/* What a child that found none ends with. */
+/* Exit status of a child whose program was not found. */
 #define NOT_FOUND 127
 
-/* It makes keys and a database first: milliseconds, on a slow disk seconds. */
+/* Start timeout: the server creates keys and a database, which takes seconds on a slow disk. */
 #define START_MS 10000
-/* It promises 2 s (design 9). */
+/* Stop timeout; the server promises 2 s (design 9). */
 #define STOP_MS 3000
 #define STOP_LOOK_US 2000
-/* Between the end of one and the start of the next. */
+/* Delays before a restart. */
 #define AGAIN_FIRST_MS 50
 #define AGAIN_LAST_MS 5000
 
@@ -45,15 +45,15 @@ struct standalone {
     char program[PATH_MAX];
     char state_dir[PRIVATE_DIR_MAX + sizeof PRIVATE_DIR_SERVER + 1];
     char token_file[PATH_MAX];
-    char endpoint[TFE_HOST_MAX + 16]; /* once it has listened */
-    pid_t pid;                        /* 0: none runs */
-    int said;                         /* its stdout; EOF: it has ended. -1 */
+    char endpoint[TFE_HOST_MAX + 16]; /* set once the server has listened */
+    pid_t pid;                        /* 0 if no server runs */
+    int said; /* its stdout, whose EOF means that it has ended; -1 if closed */
     struct event *readable;
     struct event *again;
     uint32_t again_ms;
 };
 
-/* --- what fits -------------------------------------------------------------------------------- */
+/* --- option check --- */
 
 static bool is_typed(const char *value, const char *variable)
 {
@@ -92,9 +92,9 @@ int standalone_check(const struct agent_settings *s, struct tfe_reason *reason)
     return 0;
 }
 
-/* --- the process ------------------------------------------------------------------------------ */
+/* --- process --- */
 
-/* Only what it must say: the agent's own log is what people read. */
+/* Returns the server's log level: only warnings, because users read the agent's log. */
 static const char *level_of(const struct agent_settings *settings)
 {
     return log_levels[settings->log_level == LOG_INFO_ ? LOG_WARN_ : settings->log_level];
@@ -114,15 +114,15 @@ static _Noreturn void child_run(const struct standalone *s, int out, pid_t agent
                           level_of(s->settings),
                           "--log-format",
                           log_formats[s->settings->log_format],
-                          geteuid() == 0 ? "--user" : NULL, /* the directory is ours */
+                          geteuid() == 0 ? "--user" : NULL, /* the directory belongs to root */
                           "root",
                           NULL};
     char *copy[sizeof argv / sizeof argv[0]];
     memcpy(copy, argv, sizeof copy);
-    /* A session of its own: the terminal's Ctrl-C is for the agent, which still has to say goodbye
-     * here. */
+    /* A new session, so that Ctrl-C in the terminal does not reach the server before the
+     * agent has sent GOODBYE. */
     setsid();
-    /* SIGKILL, because the guard waits for nothing when it removes the directory. */
+    /* SIGKILL, because the guard does not wait before it removes the directory. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != agent) {
         _exit(1);
     }
@@ -137,7 +137,7 @@ static _Noreturn void child_run(const struct standalone *s, int out, pid_t agent
     _exit(NOT_FOUND);
 }
 
-/* Starts it. TFE_ESYS with errno. */
+/* Starts the server. Returns TFE_ESYS with errno set. */
 static int process_start(struct standalone *s)
 {
     int out[2];
@@ -165,7 +165,7 @@ static void process_forget(struct standalone *s)
     s->pid = 0;
 }
 
-/* Its first line: "listening on 127.0.0.1:PORT". */
+/* Parses the first line of output: "listening on 127.0.0.1:PORT". */
 static bool endpoint_take(struct standalone *s, const char *text)
 {
     char end;
@@ -173,7 +173,8 @@ static bool endpoint_take(struct standalone *s, const char *text)
     return sscanf(text, "listening on %253[^\n]%c", s->endpoint, &end) == 2;
 }
 
-/* It ended before it listened, and has said why, unless there is no such program. */
+/* Explains why the server ended before it listened. The server itself has printed a reason,
+ * unless the program does not exist. */
 static void why_ended(struct standalone *s, struct tfe_reason *reason)
 {
     int status = 0;
@@ -230,7 +231,7 @@ int standalone_find(const struct standalone *s, struct join_info *ret, struct tf
     return join_find(&wish, ret, reason);
 }
 
-/* --- keeping it ------------------------------------------------------------------------------- */
+/* --- restart --- */
 
 static void server_watch(struct standalone *s);
 
@@ -257,13 +258,14 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
     char text[512];
     ssize_t n = read(fd, text, sizeof text);
     if (n > 0) {
-        s->again_ms = AGAIN_FIRST_MS; /* it listens */
+        s->again_ms = AGAIN_FIRST_MS; /* the server listens */
         return;
     }
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
         return;
     }
-    /* It has ended, or will in a moment. Whoever lost its guard has reaped it already. */
+    /* The server has ended or is about to. After the loss of the guard it may have
+     * been reaped already. */
     int status = 0;
     pid_t reaped = waitpid(s->pid, &status, WNOHANG);
     if (reaped == 0) {
@@ -303,7 +305,7 @@ void standalone_unwatch(struct standalone *s)
     event_drop(&s->again);
 }
 
-/* --- from start to end ------------------------------------------------------------------------ */
+/* --- lifetime --- */
 
 int standalone_new(const struct agent_settings *settings, struct standalone **ret,
                    struct tfe_reason *reason)

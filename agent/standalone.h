@@ -1,5 +1,4 @@
-/* agent/standalone.h: --standalone: a server of this agent's own, for a job on this machine alone.
- */
+/* agent/standalone.h: runs a private server for --standalone, for a job on this machine only. */
 #ifndef TFE_AGENT_STANDALONE_H
 #define TFE_AGENT_STANDALONE_H
 
@@ -13,37 +12,34 @@
 struct event_base;
 struct standalone;
 
-/* Whether --standalone fits the other options. One that names a server, or several machines, does
- * not: TFE_EINVAL with one sentence. What names a server in the environment is passed over, as it
- * is meant for other agents. */
+/* Returns TFE_EINVAL with a sentence if an option contradicts --standalone, i.e. names a server
+ * or several machines. Environment variables that name a server are ignored, because they are
+ * meant for other agents. */
 int standalone_check(const struct agent_settings *settings,
                      struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* Makes the private directory that the server's keys will lie in; the guard, which is forked after
- * this, removes it if this process is killed. settings are borrowed for the life. TFE_ESYS,
- * TFE_ETOOBIG with why. */
+/* Creates the private directory for the server's keys. The guard, forked afterwards, removes it
+ * if this process is killed. Borrows settings. Returns TFE_ESYS or TFE_ETOOBIG with reason set. */
 int standalone_new(const struct agent_settings *settings, struct standalone **ret,
                    struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* Starts tfe-rdzv, the one beside this program or else the first in PATH, on a free port of
- * loopback, and waits until it listens (10 s at most). It ends with this process, whatever ends
- * that. Call it on the thread that lives as long as the process. TFE_ESYS with why. */
+/* Starts tfe-rdzv, from beside this program or else from PATH, on a free loopback port, and
+ * waits up to 10 s until it listens. The server dies with the calling thread (PDEATHSIG), so
+ * call it on the main thread. Returns TFE_ESYS with reason set. */
 int standalone_start(struct standalone *s, struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* Endpoint and token of the server that was started, as join_find gives them. */
+/* Returns the endpoint and token of the running server, like join_find. */
 int standalone_find(const struct standalone *s, struct join_info *ret,
                     struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* From now on a server that dies is started again, with its keys, its jobs and its port, so that no
- * trainer notices. */
+/* Restarts the server whenever it dies, with the same keys, jobs and port, so that
+ * trainers are not affected. */
 void standalone_watch(struct standalone *s, struct event_base *base);
 
-/* No longer; before the base goes. NULL is allowed. */
+/* Stops restarting; call before the event base is freed. Accepts NULL. */
 void standalone_unwatch(struct standalone *s);
 
-/* Ends the server and waits for that (3 s, then it is killed); removes the directory. NULL is
- * allowed.
- */
+/* Terminates the server, by SIGKILL after 3 s, and removes the directory. Accepts NULL. */
 void standalone_free(struct standalone *s);
 
 #endif

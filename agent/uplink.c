@@ -1,4 +1,5 @@
-/* agent/uplink.c: one channel at a time; its ends become events for the core. */
+/* agent/uplink.c: implementation of uplink.h: one channel at a time, whose end becomes an
+ * event for the core. */
 #include "agent/uplink.h"
 
 #include <event2/event.h>
@@ -15,7 +16,7 @@
 #include "common/base/limits.h"
 #include "common/channel/channel.h"
 
-/* How long a GOODBYE may take. */
+/* Longest time to send queued data, including GOODBYE. */
 #define FINISH_MS 2000
 
 struct uplink {
@@ -28,9 +29,9 @@ struct uplink {
     bool is_loopback;
     struct enrolment *enrolment;
     struct hello_facts facts;
-    struct event *hung_up;   /* tells the core in the next turn of the loop … */
-    const char *reason;      /* … this */
-    struct log_serve *serve; /* NULL: nobody is shown what trainers print */
+    struct event *hung_up;   /* reports DISCONNECTED in the next iteration of the event loop */
+    const char *reason;      /* reason reported by hung_up */
+    struct log_serve *serve; /* NULL if requests for output are ignored */
 };
 
 static void tell(struct uplink *u, struct agent_event event)
@@ -68,7 +69,7 @@ static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
     }
 }
 
-/* Whoever asked through it asks again. */
+/* Clients repeat their requests for output on the next channel. */
 static void forget_channel(struct uplink *u)
 {
     u->channel = NULL;

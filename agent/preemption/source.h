@@ -51,9 +51,8 @@ struct source_ops {
     /* receives changes of the drained state; NULL if not needed */
     void (*drained)(struct source *s, bool is_drained);
     const struct source_fact *facts; /* queries about the machine; clouds only */
-    void (*head)(
-        const struct source *s,
-        char ret[SOURCE_HEADER_MAX + 1]); /* writes the header of every request; clouds only */
+    /* writes the header of every request; clouds only */
+    void (*head)(const struct source *s, char ret[SOURCE_HEADER_MAX + 1]);
 };
 
 extern const struct source_ops source_aws, source_gce, source_azure, source_file, source_command,
