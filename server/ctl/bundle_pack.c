@@ -1,4 +1,4 @@
-/* server/ctl/bundle_pack.c: a directory as a bundle. */
+/* server/ctl/bundle_pack.c: packs a directory as a bundle. */
 #include "server/ctl/bundle_pack.h"
 
 #include <errno.h>
@@ -17,15 +17,15 @@
 
 #define READ_BYTES (64u * 1024)
 
-/* --- which files there are -------------------------------------------------------------------- */
+/* --- finding the files --- */
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
 {
     return remove(path);
 }
 
-/* Outside of every repository: one without anything in it, elsewhere, knows what .gitignore means.
- */
+/* Lists a directory that is in no repository: an empty repository elsewhere makes git apply
+ * .gitignore. */
 static int list_alone(const char *directory, char **ret, size_t *ret_n, struct tfe_reason *reason)
 {
     char made[] = "/tmp/tfe-ctl-XXXXXX";
@@ -50,7 +50,7 @@ static int list_alone(const char *directory, char **ret, size_t *ret_n, struct t
     return rc;
 }
 
-/* Names, each with a NUL behind it. */
+/* Sets *ret to the names of the files, each NUL-terminated. */
 static int list_files(const char *directory, char **ret, size_t *ret_n, struct tfe_reason *reason)
 {
     const char *const ask[] = {"-C", directory, "rev-parse", "--is-inside-work-tree", NULL};
@@ -71,7 +71,7 @@ static int list_files(const char *directory, char **ret, size_t *ret_n, struct t
                : rc;
 }
 
-/* A file of the bundle: the name that it has there, and where it is, both below the directory. */
+/* A file of the bundle: its name there and its path, both relative to the directory. */
 struct entry {
     char *name;
     char *path;
@@ -79,8 +79,8 @@ struct entry {
 
 struct entries {
     const char *directory;
-    char root[PATH_MAX]; /* its real path */
-    const char *listed;  /* what git lists, of n bytes: names, each with a NUL behind it */
+    char root[PATH_MAX]; /* real path of the directory */
+    const char *listed;  /* output of git, n_listed bytes: NUL-terminated names */
     size_t n_listed;
     struct entry *v;
     size_t n, room;
@@ -101,7 +101,7 @@ static int no_memory(struct tfe_reason *reason)
     return TFE_ENOMEM;
 }
 
-/* Takes both texts over, also on an error. */
+/* Adds an entry; takes ownership of both texts, also on error. */
 static int add_entry(struct entries *e, char *name, char *path, struct tfe_reason *reason)
 {
     if (name && path && e->n == e->room) {
@@ -119,8 +119,8 @@ static int add_entry(struct entries *e, char *name, char *path, struct tfe_reaso
     return 0;
 }
 
-/* Follows the link at name. Returns where it leads, below the directory, which the caller frees.
- * TFE_EINVAL: out of the directory, or nowhere. */
+/* Resolves the link at name. Sets *ret to its target below the directory, to be freed by the
+ * caller. Returns TFE_EINVAL if the target is outside of the directory or missing. */
 static int follow(const struct entries *e, const char *name, char **ret, struct tfe_reason *reason)
 {
     const size_t n = strlen(e->root);
@@ -154,8 +154,8 @@ static bool is_link(int above, const char *name)
     return fstatat(above, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode);
 }
 
-/* The file that name is, or that its link leads to, under the name label. A link to a folder is
- * *ret_folder then, the caller's, and nothing is added. */
+/* Adds the file at name, or the target of its link, under the name label. If the target is a
+ * folder, sets *ret_folder to it, to be freed by the caller, and adds nothing. */
 static int add_file(struct entries *e, int above, char *label, const char *name, char **ret_folder,
                     struct tfe_reason *reason)
 {
@@ -179,7 +179,7 @@ static int add_file(struct entries *e, int above, char *label, const char *name,
     return add_entry(e, label, path, reason);
 }
 
-/* What git lists of the folder, as if it were at name. */
+/* Adds all files that git lists in the folder, as if it were at name. */
 static int add_folder(struct entries *e, int above, const char *name, const char *folder,
                       struct tfe_reason *reason)
 {
@@ -213,7 +213,7 @@ static int compare_entries(const void *a, const void *b)
     return strcmp(((const struct entry *)a)->name, ((const struct entry *)b)->name);
 }
 
-/* All files, in the order of their names. above is the directory. */
+/* Adds all files, sorted by name. above is the descriptor of the directory. */
 static int find_entries(struct entries *e, int above, struct tfe_reason *reason)
 {
     int rc = 0;
@@ -236,7 +236,7 @@ static int find_entries(struct entries *e, int above, struct tfe_reason *reason)
     return rc;
 }
 
-/* --- packing ---------------------------------------------------------------------------------- */
+/* --- packing --- */
 
 static int take_packed(void *ctx, const uint8_t *bytes, size_t n, struct tfe_reason *reason)
 {
@@ -274,7 +274,7 @@ static int pack_bytes(struct archive_packer *p, int fd, const char *name, struct
     }
 }
 
-/* One that git still lists and that is gone is passed over. */
+/* Packs one file. A file that git still lists but that is gone is skipped. */
 static int pack_file(struct archive_packer *p, int above, const struct entry *entry,
                      struct bundle *bundle, struct tfe_reason *reason)
 {
@@ -313,7 +313,8 @@ static int pack_entries(const struct entries *e, int above, struct bundle *bundl
         return no_memory(reason);
     }
     for (size_t i = 0; i < e->n && rc == 0; i++) {
-        if (i == 0 || strcmp(e->v[i - 1].name, e->v[i].name) != 0) { /* in conflict: thrice */
+        if (i == 0 || strcmp(e->v[i - 1].name, e->v[i].name) !=
+                          0) { /* a file with a merge conflict is listed three times */
             rc = pack_file(p, above, &e->v[i], bundle, reason);
         }
     }

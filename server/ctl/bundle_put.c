@@ -1,4 +1,4 @@
-/* server/ctl/bundle_put.c: gives the server a bundle, as fast as it takes it. */
+/* server/ctl/bundle_put.c: uploads a bundle to the server, as fast as it accepts it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,8 +7,8 @@
 
 struct put {
     const struct bundle *bundle;
-    uint32_t at;    /* said so far */
-    uint32_t until; /* that the server takes */
+    uint32_t at;    /* bytes sent so far */
+    uint32_t until; /* offset up to which the server accepts bytes */
 };
 
 static bool on_want(void *ctx, const struct tfe_msg *row)
@@ -37,7 +37,7 @@ static bool next_chunk(void *ctx, struct tfe_msg *ret)
     return true;
 }
 
-/* It begins anew on the next connection. */
+/* The upload starts again on the next connection. */
 static void on_lost(void *ctx)
 {
     struct put *put = ctx;

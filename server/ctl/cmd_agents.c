@@ -1,5 +1,5 @@
-/* server/ctl/cmd_agents.c: tfe-ctl agents, revoke-agent: whose session is opened with what, and the
- * end of an agent's own key. */
+/* server/ctl/cmd_agents.c: tfe-ctl agents, revoke-agent: lists the sessions of agents and their
+ * keys, and revokes an agent's own key. */
 #include "common/records/schemas.h"
 #include "server/ctl/verb.h"
 

@@ -1,4 +1,4 @@
-/* server/ctl/cmd_audit.c: tfe-ctl audit: who ordered what, and whether that list is whole. */
+/* server/ctl/cmd_audit.c: tfe-ctl audit: lists the audit log and verifies its chain of hashes. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
-/* The number of the first row that does not follow from those before it; 0: all do. */
+/* Returns the number of the first row that does not match the chain; 0 if all do. */
 static uint64_t first_false(const struct row_list *rows)
 {
     const char *before = "";

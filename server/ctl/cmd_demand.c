@@ -1,5 +1,4 @@
-/* server/ctl/cmd_demand.c: tfe-ctl demand: the nodes that jobs want, and those that the pool has.
- */
+/* server/ctl/cmd_demand.c: tfe-ctl demand: shows how many nodes the jobs want and the pool has. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <time.h>
@@ -23,7 +22,7 @@ static int show(const struct ctl_settings *settings, const char *operand, struct
     return verb_show_table(settings, "demand", &table, rows, "no job wants nodes of the pool");
 }
 
-/* Asks until the answer differs from the first one, or once without --wait. */
+/* Queries once, or with --wait until the response differs from the first one. */
 static int run(const struct ctl_verb *verb, const struct ctl_settings *settings,
                const char *operand)
 {

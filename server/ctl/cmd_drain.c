@@ -1,4 +1,4 @@
-/* server/ctl/cmd_drain.c: tfe-ctl drain: takes a node out of its job in an orderly way. */
+/* server/ctl/cmd_drain.c: tfe-ctl drain: removes a node from its job by a planned switch. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -9,7 +9,7 @@
 
 #define FIELD(name) offsetof(struct ctl_settings, name)
 
-/* Between two looks at whether the node has left. */
+/* Interval of checks whether the node has left. */
 #define LOOK_NS 250000000L
 
 static void say_more(const struct ctl_settings *settings, struct tfe_msg *drain)
@@ -17,7 +17,7 @@ static void say_more(const struct ctl_settings *settings, struct tfe_msg *drain)
     drain->u.drain.within_ms = settings->in_ms;
 }
 
-/* Whether a node of this id or label is still on its way out. */
+/* Returns true if a node with this id or label is still leaving. */
 static bool is_leaving(const struct row_list *rows, const char *name)
 {
     for (size_t i = 0; i < rows->n; i++) {
@@ -30,7 +30,7 @@ static bool is_leaving(const struct row_list *rows, const char *name)
     return false;
 }
 
-/* --wait */
+/* Waits for the node to leave (--wait). */
 static int after(const struct ctl_settings *settings, const char *name)
 {
     bool goes_on = settings->wait;

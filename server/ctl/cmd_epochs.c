@@ -1,5 +1,5 @@
-/* server/ctl/cmd_epochs.c: tfe-ctl epochs: a job's ledger: why each epoch began, and what it cost.
- */
+/* server/ctl/cmd_epochs.c: tfe-ctl epochs: lists the ledger of a job: why each epoch began, and
+ * its cost. */
 #include <stdio.h>
 
 #include "common/base/clock.h"
@@ -13,7 +13,7 @@
 #define FIELD(name) offsetof(struct ctl_settings, name)
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
-/* --- for people --- */
+/* --- output for people --- */
 
 static void print_total(const struct row_list *ledger)
 {
@@ -67,7 +67,7 @@ static void print_table(const struct row_list *ledger, const char *job)
     }
 }
 
-/* --- for programs --- */
+/* --- output for programs --- */
 
 static void print_csv(const struct row_list *ledger)
 {

@@ -1,4 +1,4 @@
-/* server/ctl/cmd_events.c: tfe-ctl events: what has happened, and (-f) what happens. */
+/* server/ctl/cmd_events.c: tfe-ctl events: lists events, and follows new ones with -f. */
 #include <event2/event.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 
 #define FIELD(name) offsetof(struct ctl_settings, name)
 
-/* Who follows asks so often, in memory of the server; and a server that is gone so often. */
+/* Poll interval with -f; also the retry interval while the server is away. */
 #define ASK_MS 400
 #define RETRY_MAX_MS 2000
 
@@ -26,9 +26,9 @@ static void say_more(const struct ctl_settings *settings, struct tfe_msg *messag
     message->u.events.last = settings->last;
 }
 
-/* --- for people ------------------------------------------------------------------------------- */
+/* --- output for people --- */
 
-/* A line as the table's, but for the width of what is not known yet. */
+/* Prints a line like the table's, but without knowing the widths of later rows. */
 static void print_line(const struct msg_event_row *row)
 {
     char room[ROW_ROOM];
@@ -45,7 +45,7 @@ static void print_all(const struct row_list *rows)
     }
 }
 
-/* --- what comes ------------------------------------------------------------------------------- */
+/* --- following --- */
 
 struct follow {
     const struct ctl_settings *settings;
@@ -68,7 +68,7 @@ static struct follow *follow_of(struct client_ask *ask)
     return (struct follow *)((char *)ask - offsetof(struct follow, ask));
 }
 
-/* Each at once: whoever reads a pipe waits for it. */
+/* Writes each row at once, because a reader of a pipe waits for it. */
 static void on_row(struct client_ask *ask, const struct tfe_msg *row)
 {
     struct follow *f = follow_of(ask);
@@ -80,7 +80,7 @@ static void on_row(struct client_ask *ask, const struct tfe_msg *row)
         end(f, CTL_FAILED);
     }
     if (fflush(stdout) != 0) {
-        end(f, EXIT_SUCCESS); /* main() looks at stdout, and says what is wrong with it */
+        end(f, EXIT_SUCCESS); /* main() checks stdout and reports its errors */
     }
 }
 
@@ -129,7 +129,7 @@ static int follow(const struct ctl_settings *settings, const char *job, uint64_t
     return f.status == CTL_UNAUTHORISED ? TFE_EAUTH : TFE_ESYS;
 }
 
-/* --- the verb --------------------------------------------------------------------------------- */
+/* --- the verb --- */
 
 static int print_each_json(const struct row_list *rows)
 {
@@ -146,7 +146,7 @@ static int show(const struct ctl_settings *settings, const char *job, struct row
     if (settings->follow) {
         int rc = settings->json ? print_each_json(rows) : (print_all(rows), 0);
         if (rc != 0 || fflush(stdout) != 0) {
-            return rc; /* main() looks at stdout, and says what is wrong with it */
+            return rc; /* main() checks stdout and reports its errors */
         }
         return follow(settings, job, last ? last->number : 0);
     }

@@ -1,4 +1,4 @@
-/* server/ctl/cmd_evict.c: tfe-ctl evict: takes a node out of its job at once. */
+/* server/ctl/cmd_evict.c: tfe-ctl evict: removes a node from its job at once. */
 #include "common/cli/option_table.h"
 #include "server/ctl/verb.h"
 

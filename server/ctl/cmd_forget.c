@@ -1,4 +1,4 @@
-/* server/ctl/cmd_forget.c: tfe-ctl forget: removes what is remembered of a job that is over. */
+/* server/ctl/cmd_forget.c: tfe-ctl forget: deletes the records of a finished job. */
 #include "server/ctl/verb.h"
 
 const struct ctl_verb ctl_verb_forget = {

@@ -1,4 +1,4 @@
-/* server/ctl/cmd_grow.c: tfe-ctl grow: has a running job take in its spares now. */
+/* server/ctl/cmd_grow.c: tfe-ctl grow: makes a running job include its spares now. */
 #include "server/ctl/verb.h"
 
 const struct ctl_verb ctl_verb_grow = {

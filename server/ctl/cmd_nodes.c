@@ -1,4 +1,4 @@
-/* server/ctl/cmd_nodes.c: tfe-ctl nodes: one line per node, whatever its job. */
+/* server/ctl/cmd_nodes.c: tfe-ctl nodes: one line per node, of all jobs or of one. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,23 +13,23 @@
 #define FIELD(name) offsetof(struct ctl_settings, name)
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Always shown; the others where they say something of a node. */
+/* Number of columns that are always shown; others only if a node has a value. */
 #define HEADS_ALWAYS 7
 static const char *const heads[] = {"JOB",  "NAME",    "NODE",  "ROLE",    "RANK",  "ADDRESS",
                                     "PID",  "TYPE",    "SPOT",  "ZONE",    "CORES", "GPUS",
                                     "LOAD", "STEP MS", "TIMES", "STANDBY", "NOTICE"};
 _Static_assert(COUNT(heads) <= ROW_TABLE_COLUMNS_MAX, "as many as a table has");
 
-/* --- the order -------------------------------------------------------------------------------- */
+/* --- sorting --- */
 
-/* What the nodes may be ordered by, the most first: a key of their JSON. */
+/* Sort keys (names of JSON fields); numbers sort descending. */
 static const char *const sorts[] = {"job", "times", "step", "load", "cores", "memory", NULL};
 static const char *const sort_keys[] = {NULL, "times", "step_ms", "load", "cores", "memory_mib"};
 _Static_assert(COUNT(sorts) == COUNT(sort_keys) + 1, "one each");
 
 struct ranked {
     struct row row;
-    double by; /* below 0: not known */
+    double by; /* below 0 if unknown */
     size_t at;
 };
 
@@ -70,7 +70,7 @@ static int sort(struct row_list *rows, const char *key)
     return 0;
 }
 
-/* --- for people ------------------------------------------------------------------------------- */
+/* --- output for people --- */
 
 static bool says_something(const struct row_list *rows, const char *head)
 {

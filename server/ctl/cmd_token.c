@@ -1,4 +1,4 @@
-/* server/ctl/cmd_token.c: tfe-ctl token create, list, revoke, rotate: who may come in. */
+/* server/ctl/cmd_token.c: tfe-ctl token create, list, revoke, rotate. */
 #include <stdio.h>
 #include <string.h>
 

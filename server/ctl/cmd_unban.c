@@ -1,6 +1,4 @@
-/* server/ctl/cmd_unban.c: tfe-ctl bans, unban: who was evicted and is kept out, and who not any
- * more.
- */
+/* server/ctl/cmd_unban.c: tfe-ctl bans, unban: lists and removes entries of the deny list. */
 #include "common/records/schemas.h"
 #include "server/ctl/verb.h"
 

@@ -1,4 +1,4 @@
-/* server/ctl/cmd_watch.c: tfe-ctl watch: a full screen of what goes on, until q. */
+/* server/ctl/cmd_watch.c: tfe-ctl watch: a full screen that is updated until q. */
 #include <curses.h>
 #include <event2/event.h>
 #include <langinfo.h>
@@ -22,21 +22,21 @@
 #include "server/ctl/verb.h"
 #include "server/ctl/watch_view.h"
 
-/* Between two looks; a thousand nodes more, and it is a second longer. */
+/* Update interval; one second longer per thousand nodes. */
 #define LOOK_MS 1000
 #define NODES_A_SECOND 1000
 
-/* A server that says nothing for so long is dialled anew. */
+/* A connection without any response for this long is opened anew. */
 #define SILENCE_MS 5000
 #define RETRY_MS 2000
 
-/* What is asked, one after the other, and then again. */
+/* Queries in the order in which they are repeated. */
 enum question { ASK_JOBS, ASK_STATUS, ASK_EPOCHS, ASK_EVENTS, ASK_RATE, ASK_LOSS, ASK__N };
 
-/* Events that find room on a large screen. */
+/* Number of events to request: as many as fit a large screen. */
 #define EVENTS_SHOWN 30
 
-/* The curves that are shown, and what they are called. */
+/* The displayed curves and their names. */
 static const struct {
     const char *series, *name;
 } curves[] = {{"steps_per_s", "steps/s"}, {"loss", "loss"}};
@@ -45,17 +45,17 @@ struct watch {
     const struct ctl_settings *settings;
     struct event_base *base;
     struct client *client;
-    struct join_info admin; /* for orders, where the token may give none */
+    struct join_info admin; /* token for orders; has_admin is false if there is none */
     bool has_admin;
-    struct client *orders; /* NULL: none was given yet */
+    struct client *orders; /* connection for orders; NULL before the first order */
     struct event *key, *resized, *quit[2], *again;
     SCREEN *terminal;
     struct watch_model model;
     struct tfe_msg message;
     struct client_ask ask;
     enum question at;
-    struct tfe_id asked; /* the job that the question is about */
-    uint32_t run;        /* of the chosen job, that the curves are of */
+    struct tfe_id asked; /* job of the pending query */
+    uint32_t run;        /* run of the selected job that the curves belong to */
     struct tfe_msg order;
     struct client_ask order_ask;
     struct tfe_id order_node;
@@ -66,11 +66,11 @@ struct watch {
     char server[ENDPOINT_TEXT_MAX];
 };
 
-/* --- the terminal ----------------------------------------------------------------------------- */
+/* --- terminal --- */
 
 static const struct {
     attr_t attributes;
-    short colour; /* -1: the terminal's own */
+    short colour; /* -1 for the terminal's default */
 } styles[WATCH__STYLES] = {
     [WATCH_PLAIN] = {A_NORMAL, -1},
     [WATCH_BOLD] = {A_BOLD, -1},
@@ -125,7 +125,7 @@ static void show(struct watch *w)
 {
     struct watch_screen screen;
     if (watch_screen_init(&screen, COLS, LINES) != 0) {
-        return; /* the next one will do */
+        return; /* the next update draws */
     }
     const bool has_colour = has_colors() && COLOR_PAIRS > WATCH__STYLES && terminal_has_colour();
     w->model.now = clock_wall();
@@ -143,7 +143,7 @@ static void show(struct watch *w)
     watch_screen_done(&screen);
 }
 
-/* --- what the server says --------------------------------------------------------------------- */
+/* --- responses --- */
 
 static void ask_next(struct watch *w);
 
@@ -194,7 +194,7 @@ static void put_question(struct watch *w)
     client_ask(w->client, ask);
 }
 
-/* The list's rows are the model's now, in place of those that it had. */
+/* Moves the rows of the list into the model, in place of its old ones. */
 static void take_rows(struct watch *w, struct row_list *to)
 {
     row_list_done(to);
@@ -202,7 +202,7 @@ static void take_rows(struct watch *w, struct row_list *to)
     w->ask.list = (struct row_list){.v = NULL};
 }
 
-/* The first job, the liveliest, where none is chosen, or that one is no more. */
+/* Selects the first (most active) job if none is selected or the selected one is gone. */
 static void choose(struct watch *w)
 {
     bool is_there = false;
@@ -217,7 +217,7 @@ static void choose(struct watch *w)
     }
 }
 
-/* Behind those that are there; the oldest go. */
+/* Appends points; the oldest are dropped. */
 static void add_points(struct watch_curve *curve, const struct row_list *points)
 {
     for (size_t i = 0; i < points->n; i++) {
@@ -238,7 +238,7 @@ static void forget_curves(struct watch *w)
     }
 }
 
-/* Of another run points are counted from 1 again. */
+/* Clears the curves when a new run begins, because its points are numbered from 1. */
 static void follow_run(struct watch *w)
 {
     const uint32_t run = watch_run(&w->model);
@@ -286,7 +286,7 @@ static void on_ended(struct client_ask *ask, enum client_end how, enum tfe_refus
 {
     struct watch *w = (struct watch *)((char *)ask - offsetof(struct watch, ask));
     w->model.trouble = NULL;
-    /* The job may have changed while the answer was on its way, or be no more. */
+    /* The selection may have changed while the response was in transit. */
     if (how == CLIENT_ANSWERED &&
         (w->at == ASK_JOBS || strcmp(w->asked.text, w->model.job.text) == 0)) {
         take_answer(w);
@@ -300,7 +300,7 @@ static void on_ended(struct client_ask *ask, enum client_end how, enum tfe_refus
     show(w);
 }
 
-/* The next question, or, behind the last one, a pause. */
+/* Sends the next query, or waits after the last one. */
 static void ask_next(struct watch *w)
 {
     if (w->at != ASK_JOBS && w->model.job.text[0] == '\0') {
@@ -329,7 +329,7 @@ static void on_waiting(void *ctx, const char *reason)
     show(w);
 }
 
-/* --- orders ----------------------------------------------------------------------------------- */
+/* --- orders --- */
 
 static void tell(struct watch *w, const char *before, const char *words)
 {
@@ -348,7 +348,8 @@ static void on_ordered(struct client_ask *ask, enum client_end how, enum tfe_ref
     show(w);
 }
 
-/* A connection with an admin's token: watching took the least that will do. NULL: there is none. */
+/* Returns a connection with an admin's token (watching uses the least privileged token), or NULL
+ * if there is no such token. */
 static struct client *order_client(struct watch *w)
 {
     struct join_wish wish = {.endpoint = w->settings->endpoint,
@@ -360,7 +361,7 @@ static struct client *order_client(struct watch *w)
         .base = w->base, .retry_max_ms = RETRY_MS, .silence_ms = SILENCE_MS};
     struct tfe_reason reason;
     if (w->orders || w->settings->token) {
-        return w->orders ? w->orders : w->client; /* a token that was given is all that there is */
+        return w->orders ? w->orders : w->client; /* a token given by option is the only one */
     }
     if (join_find(&wish, &w->admin, &reason) != 0) {
         tell(w, "not done: ", reason.text);
@@ -401,7 +402,7 @@ static void ask_for_drain(struct watch *w)
     }
 }
 
-/* --- keys ------------------------------------------------------------------------------------- */
+/* --- keys --- */
 
 static void on_job_key(struct watch *w, int by)
 {
@@ -420,7 +421,7 @@ static void on_job_key(struct watch *w, int by)
     }
 }
 
-/* False: that was the last one. */
+/* Handles a key. Returns false if the program ends. */
 static bool take_key(struct watch *w, int key)
 {
     if (w->model.question) {
@@ -460,7 +461,7 @@ static bool take_key(struct watch *w, int key)
     case KEY_ENTER:
         w->model.detail = !w->model.detail;
         break;
-    case 27: /* escape */
+    case 27: /* Escape */
         w->model.detail = false;
         break;
     case 's':
@@ -488,7 +489,7 @@ static void on_key(evutil_socket_t fd, short what, void *ctx)
     int waits = 0;
     if (goes_on && ioctl(fd, FIONREAD, &waits) == 0 && waits == 0 && !isatty(fd) &&
         read(fd, &nothing, 1) == 0) {
-        goes_on = false; /* whoever typed has gone */
+        goes_on = false; /* stdin was closed */
     }
     if (goes_on) {
         show(w);
@@ -518,7 +519,7 @@ static void on_quit(evutil_socket_t fd, short what, void *ctx)
     (void)event_base_loopbreak(w->base);
 }
 
-/* --- all of it -------------------------------------------------------------------------------- */
+/* --- main loop --- */
 
 static bool begin(struct watch *w)
 {
@@ -581,7 +582,7 @@ static int run(const struct ctl_verb *verb, const struct ctl_settings *settings,
     forget_curves(w);
     w->model.server = endpoint_format(w->server, settings->server.host, settings->server.port);
     if (job) {
-        (void)id_set(&w->model.job, job); /* the verb has checked it */
+        (void)id_set(&w->model.job, job); /* the verb has validated the id */
     }
     if (!begin(w)) {
         (void)fprintf(stderr, "tfe-ctl: the event loop cannot be set up\n");

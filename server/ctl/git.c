@@ -1,4 +1,4 @@
-/* server/ctl/git.c: what tfe-ctl asks git. */
+/* server/ctl/git.c: runs git for tfe-ctl. */
 #include "server/ctl/git.h"
 
 #include <errno.h>
@@ -17,12 +17,12 @@
 #include "common/base/fd.h"
 
 #define WORDS_MAX 16u
-/* The names of 20,000 files, of 255 bytes each, and more refs than a repository has. */
+/* Enough for 20,000 file names of 255 bytes, and for the refs of large repositories. */
 #define PRINTED_MAX (16u * 1024 * 1024)
 
 extern char **environ;
 
-/* All that comes, in memory of its own. */
+/* Reads all output into allocated memory. */
 static int read_all(int fd, char **ret, size_t *ret_n, struct tfe_reason *reason)
 {
     size_t n = 0;
@@ -56,7 +56,7 @@ static int read_all(int fd, char **ret, size_t *ret_n, struct tfe_reason *reason
     }
 }
 
-/* The last line that it had to say. */
+/* Stores the last line of stderr as the reason. */
 static void take_words(int fd, struct tfe_reason *reason)
 {
     char text[400];
@@ -72,9 +72,8 @@ static void take_words(int fd, struct tfe_reason *reason)
     reason_set(reason, "%s", *line != '\0' ? line : "git has failed");
 }
 
-/* The configuration of a directory may name programs, and whoever has made the directory wrote
- * that: none of them is run. What a repository fetches by itself (a partial clone) has no way to do
- * so. */
+/* The configuration of a directory may name programs, and the author of the directory wrote it:
+ * none of them is run. Automatic fetches of a partial clone are disabled as well. */
 static const char *const harmless[] = {
     "-c", "core.fsmonitor=false",
     "-c", "core.hooksPath=/dev/null",
@@ -127,7 +126,7 @@ static int run(const char *const *words, bool is_local, char **ret, size_t *ret_
         rc = TFE_ESYS;
     } else {
         rc = read_all(ends[0], ret, ret_n, reason);
-        fd_drop(&ends[0]); /* who prints on ends by that */
+        fd_drop(&ends[0]); /* a writer ends by SIGPIPE */
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
         }
         if (rc == 0 && status != 0) {
@@ -152,8 +151,8 @@ static bool is_commit(const char *text)
     return text[n] == '\0' && (n == GIT_COMMIT_HEX || n == GIT_COMMIT_HEX_MAX);
 }
 
-/* Of "COMMIT\tNAME" lines the best one: a tag's own commit (^{}), a tag, a branch, as git has it.
- */
+/* Finds the best of the "COMMIT\tNAME" lines, in git's order: a tag's commit (^{}), a tag, a
+ * branch. */
 static bool find_ref(char *lines, const char *ref, char ret[GIT_COMMIT_HEX_MAX + 1])
 {
     static const char *const forms[] = {"%s", "refs/%s", "refs/tags/%s^{}", "refs/tags/%s",
@@ -184,7 +183,8 @@ int git_resolve(const char *url, const char *ref, char ret[GIT_COMMIT_HEX_MAX + 
                 struct tfe_reason *reason)
 {
     const char *name = *ref != '\0' ? ref : "HEAD";
-    /* Not in this directory: a repository's configuration may name programs for such a URL, too. */
+    /* Run outside of the current directory: a repository's configuration may name programs for
+     * such a URL, too. */
     char path[PATH_MAX];
     const char *from = !strstr(url, "://") && realpath(url, path) ? path : url;
     const char *const words[] = {"-C", "/", "ls-remote", "--", from, NULL};

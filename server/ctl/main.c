@@ -1,4 +1,4 @@
-/* server/ctl/main.c: tfe-ctl: finds the verb, reads its options, runs it. */
+/* server/ctl/main.c: tfe-ctl: finds the verb, parses its options, runs it. */
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static const struct ctl_verb *const verbs[] = {
 #define CTL_VERB_COUNT(verbs) sizeof((const char[]){verbs(CTL_VERB_ONE)})
 static const struct {
     const char *heading;
-    size_t n; /* verbs of it */
+    size_t n; /* number of verbs */
 } groups[] = {
     {"Jobs", CTL_VERB_COUNT(CTL_JOB_VERBS)},
     {"Nodes", CTL_VERB_COUNT(CTL_NODE_VERBS)},
@@ -35,7 +35,7 @@ static const struct {
 #undef CTL_VERB_COUNT
 #undef CTL_VERB_ONE
 
-/* What other tools call some verbs; each is led to one of ours. */
+/* Names that other tools use for some verbs, for suggestions. */
 static const struct {
     const char *word;
     const char *verb;
@@ -47,7 +47,7 @@ static const struct {
 
 #define FIELD(name) offsetof(struct ctl_settings, name)
 
-/* Of every verb. */
+/* Options of every verb. */
 static const struct option_spec options[] = {
     TEXT("rdzv-endpoint", endpoint, "HOST:PORT", NULL,
          "the server (default: the one of this machine)"),
@@ -62,7 +62,7 @@ static const struct option_spec options[] = {
 };
 #define N_OPTIONS (sizeof(options) / sizeof(options[0]))
 
-/* Of one verb alone. */
+/* Maximum number of options of one verb. */
 #define OPTIONS_MAX 24
 
 static const struct option_table no_verb = {
@@ -89,7 +89,7 @@ static void print_help(const struct option_table *table)
     }
 }
 
-/* Words of argv that name the verb; 0: they do not. */
+/* Returns how many words of argv name the verb; 0 if they do not. */
 static int words_of(const struct ctl_verb *verb, char **argv)
 {
     const size_t n = strcspn(verb->name, " ");
@@ -112,7 +112,7 @@ static const struct ctl_verb *find_verb(char **argv, int *ret_words)
         if (*ret_words > 0) {
             return verbs[i];
         }
-        if (!verb_is_order(verbs[i])) { /* nobody is led to what cannot be taken back */
+        if (!verb_is_order(verbs[i])) { /* never suggest an order, which may not be reversible */
             suggest_try(&suggestion, verbs[i]->name);
         }
     }
@@ -135,8 +135,8 @@ static int usage_error(const char *sentence)
     return CTL_USAGE;
 }
 
-/* Reads the options in front of the first operand, which is at *ret_at then (argc: there is none).
- * False: there is nothing more to do than to exit with *ret_status. */
+/* Parses the options before the first operand; *ret_at is its index (argc if there is none).
+ * Returns false if the program ends with *ret_status. */
 static bool parse(const struct option_table *table, int argc, char **argv,
                   struct ctl_settings *settings, int *ret_at, int *ret_status)
 {
@@ -162,9 +162,9 @@ static bool parse(const struct option_table *table, int argc, char **argv,
     return result == OPTIONS_RUN;
 }
 
-/* Options may stand before, between and behind operands. The option parser stops at the first
- * operand, so it is run again without the operands found so far, until it meets none: each run
- * reads all options anew. Behind "--" there are only operands. */
+/* Options may stand before, between and after operands. The parser stops at the first operand, so
+ * it runs again without the operands found so far until it finds none; each run parses all options
+ * anew. After "--" there are only operands. */
 static int run_verb(const struct ctl_verb *verb, int argc, char **argv)
 {
     struct option_spec specs[N_OPTIONS + OPTIONS_MAX];
@@ -222,7 +222,8 @@ static int run_verb(const struct ctl_verb *verb, int argc, char **argv)
     return status;
 }
 
-/* "help token", "token -h": of verbs of two words, those that begin so. False: it asks for none. */
+/* Handles "help token" and "token -h": prints help of all verbs that begin with this word. Returns
+ * false if argv does not ask for that. */
 static bool help_group(char **argv, int argc)
 {
     const bool is_help = argc == 2 && strcmp(argv[0], "help") == 0;
@@ -272,7 +273,7 @@ static int run(int argc, char **argv)
     return run_verb(verb, argc - words, argv);
 }
 
-/* Whether stdout is a pipe that nobody reads any more. */
+/* Returns true if stdout is a pipe without a reader. */
 static bool is_unread(void)
 {
     struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
@@ -284,7 +285,7 @@ int main(int argc, char **argv)
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     (void)sigaction(SIGPIPE, &ignore, NULL);
     struct tfe_reason reason;
-    /* What an agent tells its trainers of themselves is no wish of theirs. */
+    /* A variable that agents set for trainers is no option of tfe-ctl. */
     (void)unsetenv("TFE_RANK");
     (void)unsetenv("TFE_NODE");
     (void)unsetenv("TFE_EPOCH");
@@ -294,8 +295,8 @@ int main(int argc, char **argv)
         return CTL_FAILED;
     }
     int status = run(argc, argv);
-    /* A full disk behind a redirection must not look like an answer. A reader that has enough, as
-     * head has, needs no sentence: that ends as SIGPIPE would have ended it. */
+    /* A full disk behind a redirection must not look like a success. A reader that has read enough
+     * (head) needs no message: the program ends as by SIGPIPE. */
     const bool is_written = fflush(stdout) == 0 && !ferror(stdout);
     if (!is_written && is_unread()) {
         return 128 + SIGPIPE;

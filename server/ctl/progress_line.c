@@ -1,4 +1,4 @@
-/* server/ctl/progress_line.c: how far a job is, in one line. */
+/* server/ctl/progress_line.c: the progress of a job in one line. */
 #include "server/ctl/progress_line.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ struct progress progress_of(const struct msg_status_job *job)
                              .per_s = job->has_steps_per_s ? job->steps_per_s : -1};
 }
 
-/* Columns of the bar that are full: what is done, never all of it before it is. */
+/* Number of full columns of the bar; less than all before the job is done. */
 static int filled(const struct progress *p, int columns)
 {
     double part = p->step / p->total;
@@ -36,7 +36,7 @@ static size_t put_bar(char *ret, size_t cap, const struct progress *p, int colum
     return n + (size_t)snprintf(ret + n, cap - n, "]  ");
 }
 
-/* Cut to so many columns: a character of UTF-8 counts as one. */
+/* Cuts text to this many columns; one UTF-8 character counts as one column. */
 static void cut(char *text, int width)
 {
     int columns = 0;

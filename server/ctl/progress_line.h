@@ -1,4 +1,4 @@
-/* server/ctl/progress_line.h: how far a job is, in one line. */
+/* server/ctl/progress_line.h: the progress of a job in one line. */
 #ifndef TFE_SERVER_CTL_PROGRESS_LINE_H
 #define TFE_SERVER_CTL_PROGRESS_LINE_H
 
@@ -9,7 +9,7 @@
 
 #define PROGRESS_LINE_MAX 1024
 
-/* What is known of it; numbers below 0 are not. Texts are borrowed. */
+/* What is known about the progress; negative numbers are unknown. Texts are borrowed. */
 struct progress {
     const char *state;
     const char *waits;
@@ -17,11 +17,11 @@ struct progress {
     double step, total, per_s;
 };
 
-/* The row's. */
+/* Returns the progress of a STATUS_JOB record. */
 struct progress progress_of(const struct msg_status_job *job);
 
-/* "epoch 3  [#####....]  412/1000 steps  12.5/s  47s left", as far as that is known and finds room
- * in so many columns; what it waits for where it does not train. */
+/* Writes "epoch 3  [#####....]  412/1000 steps  12.5/s  47s left", as far as it is known and fits
+ * the width; or what the job waits for if it does not train. */
 void progress_line(const struct progress *p, int width, bool utf8, char ret[PROGRESS_LINE_MAX]);
 
 #endif

@@ -1,5 +1,5 @@
-/* server/ctl/request.c: one question to the server and its answers, with everything that can go
- * wrong. */
+/* server/ctl/request.c: sends one request to the server and receives its response, with all
+ * errors. */
 #include "server/ctl/request.h"
 
 #include <event2/event.h>
@@ -17,24 +17,25 @@
 #include "common/cli/stdio.h"
 #include "common/records/client.h"
 
-/* Attempts come so often: a server that is being restarted is back within a few of them. */
+/* Retry interval: a server that restarts is reached again within a few attempts. */
 #define RETRY_MS 250
 
-/* Nothing is said of failed attempts before this: most servers answer the first one. */
+/* Failed attempts are not reported before this time, because most servers respond to the first
+ * one. */
 #define PATIENCE_MS 1000
 
 struct attempt {
     const struct ctl_settings *settings;
     struct event_base *base;
     struct event *deadline;
-    struct event *look; /* whether a stream goes on; NULL: nobody asks */
+    struct event *look; /* timer that asks whether a stream goes on; NULL if not used */
     struct client *client;
     struct client_ask ask;
-    const struct request_stream *stream; /* NULL: rows are listed */
+    const struct request_stream *stream; /* NULL if rows are collected in a list */
     struct tfe_mono began;
-    enum tfe_refusal but; /* is not told; 0: none */
+    enum tfe_refusal but; /* refusal that is returned and not reported; 0 if none */
     bool is_but;
-    bool told; /* that it is waiting */
+    bool told; /* true if "waiting" was reported */
     int status;
     char last[256]; /* why the last attempt failed */
 };
@@ -69,7 +70,7 @@ static void on_waiting(void *ctx, const char *reason)
     }
 }
 
-/* Of a stream only the time without a connection counts. */
+/* For a stream, only the time without a connection counts against --timeout. */
 static void on_connected(void *ctx)
 {
     struct attempt *a = ctx;

@@ -1,4 +1,4 @@
-/* server/ctl/terminal.c: what stdout is. */
+/* server/ctl/terminal.c: properties of stdout and stderr. */
 #include "server/ctl/terminal.h"
 
 #include <langinfo.h>

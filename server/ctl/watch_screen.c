@@ -50,7 +50,8 @@ int watch_put(struct watch_screen *s, int y, int x, int width, enum watch_style 
             bool is_itself = taken == n;
             text += taken;
             for (size_t i = 0; !is_itself && i + 1 < n && unit[0] == '\\'; i++) {
-                set(s, y, x++, style, &unit[i], 1); /* "\u202e": a column each */
+                set(s, y, x++, style, &unit[i],
+                    1); /* an escape such as "\u202e": one column per character */
             }
             if (!is_itself && unit[0] == '\\') {
                 unit[0] = unit[n - 1];

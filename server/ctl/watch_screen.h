@@ -1,4 +1,4 @@
-/* server/ctl/watch_screen.h: a screen as cells of text, before any terminal has seen it. Pure. */
+/* server/ctl/watch_screen.h: a screen as cells of text, before it is drawn on a terminal. Pure. */
 #ifndef TFE_SERVER_CTL_WATCH_SCREEN_H
 #define TFE_SERVER_CTL_WATCH_SCREEN_H
 
@@ -7,13 +7,13 @@
 
 #include "common/base/error.h"
 
-/* What a cell means; which colour that is, if any, is the terminal's business. */
+/* Meaning of a cell; the terminal chooses the colour, if any. */
 enum watch_style {
     WATCH_PLAIN,
     WATCH_BOLD,
     WATCH_FAINT,
-    WATCH_BAR,    /* first and last line, heads */
-    WATCH_CHOSEN, /* the line that keys are about */
+    WATCH_BAR,    /* first and last line, headings */
+    WATCH_CHOSEN, /* the selected line */
     WATCH_GOOD,
     WATCH_WARN,
     WATCH_BAD,
@@ -24,7 +24,7 @@ enum watch_style {
 #define WATCH_CELL_MAX 8
 
 struct watch_cell {
-    char text[WATCH_CELL_MAX + 1]; /* one character of UTF-8, or what stands for it */
+    char text[WATCH_CELL_MAX + 1]; /* one UTF-8 character, or its escape */
     uint8_t style;
 };
 
@@ -33,17 +33,17 @@ struct watch_screen {
     struct watch_cell *cells;
 };
 
-/* Blank. TFE_ENOMEM. */
+/* Creates a blank screen. Returns 0 or TFE_ENOMEM. */
 int watch_screen_init(struct watch_screen *s, int width, int height) TFE_MUST_CHECK;
 void watch_screen_done(struct watch_screen *s);
 
-/* Writes text from column x of line y on, at most width columns of it, of which the rest is filled
- * with blanks; whatever lies outside of the screen is cut. What would steer a terminal is shown as
- * what it is (common/base/escape.h). Returns the column behind. */
+/* Writes text from column x of line y on, cut to width columns and padded with blanks; cells
+ * outside of the screen are cut. Control characters are escaped (common/base/escape.h). Returns
+ * the column after the last one written. */
 int watch_put(struct watch_screen *s, int y, int x, int width, enum watch_style style,
               const char *text);
 
-/* The line as text, without blanks at its end. */
+/* Returns the line as text without trailing blanks. */
 void watch_screen_line(const struct watch_screen *s, int y, char *ret, size_t cap);
 
 #endif

@@ -1,4 +1,4 @@
-/* server/ctl/watch_view.c: what tfe-ctl watch knows, as a screen. */
+/* server/ctl/watch_view.c: draws the model of tfe-ctl watch on a screen. */
 #include "server/ctl/watch_view.h"
 
 #include <stdio.h>
@@ -12,10 +12,10 @@
 #include "common/records/text_table.h"
 #include "server/ctl/progress_line.h"
 
-/* Lines that the job's own part has besides its nodes, and those of events. */
+/* Minimum number of event lines below the nodes of the job. */
 #define EVENTS_LEAST 3
 
-/* --- rows ------------------------------------------------------------------------------------- */
+/* --- rows --- */
 
 static const struct msg_status_job *job_at(const struct row_list *rows, size_t i)
 {
@@ -67,7 +67,8 @@ static int compare_role(const void *va, const void *vb)
     return a->role != b->role ? (a->role < b->role ? -1 : 1) : compare_rank(va, vb);
 }
 
-/* The job's nodes in order, for free(3). *ret_n 0: none, or no memory. */
+/* Returns the sorted nodes of the job, to be freed by the caller. *ret_n is 0 if there are none or
+ * memory ran out. */
 static const struct msg_status_node **sorted_nodes(const struct watch_model *m, size_t *ret_n)
 {
     static int (*const orders[WATCH__SORTS])(const void *,
@@ -142,7 +143,7 @@ void watch_choose_job(struct watch_model *m, int by)
     }
 }
 
-/* --- pieces ----------------------------------------------------------------------------------- */
+/* --- parts --- */
 
 static const char *clock_text(struct tfe_wall at, char room[ROW_ROOM])
 {
@@ -162,7 +163,7 @@ static enum watch_style style_of_state(enum tfe_job_state state)
                                                                   : WATCH_WARN;
 }
 
-/* Why it failed, or what it waits for; NULL: nothing. */
+/* Returns why the job failed or what it waits for, or NULL. */
 static const char *why_of(const struct msg_status_job *job)
 {
     return msg_job_is_over(job->state) || !job->waits ? job->reason : job->waits;
@@ -198,7 +199,7 @@ static void draw_last(const struct watch_model *m, struct watch_screen *s)
                                  : line);
 }
 
-/* What is not well; the line behind. */
+/* Draws the problems of the server; returns the next line. */
 static int draw_health(const struct watch_model *m, struct watch_screen *s, int y)
 {
     char line[MSG_SENTENCE_MAX + 64];
@@ -216,7 +217,7 @@ static int draw_health(const struct watch_model *m, struct watch_screen *s, int 
     return y;
 }
 
-/* Up to most of them, around the chosen one. */
+/* Draws up to `most` jobs around the selected one; returns the next line. */
 static int draw_jobs(const struct watch_model *m, struct watch_screen *s, int y, int most)
 {
     int n = 0;
@@ -253,7 +254,7 @@ static int draw_jobs(const struct watch_model *m, struct watch_screen *s, int y,
     return y;
 }
 
-/* --- the chosen job --------------------------------------------------------------------------- */
+/* --- the selected job --- */
 
 static int draw_job(const struct watch_model *m, struct watch_screen *s, int y)
 {
@@ -290,7 +291,7 @@ static int draw_job(const struct watch_model *m, struct watch_screen *s, int y)
     return y;
 }
 
-/* One letter for each cause, for screens without colours. */
+/* Returns one letter for each cause, for screens without colours. */
 static char letter_of(enum tfe_cause cause)
 {
     static const char letters[] = "?SLFJDPRVI";
@@ -305,8 +306,8 @@ static enum watch_style style_of_cause(enum tfe_cause cause)
                                                                      : WATCH_WARN;
 }
 
-/* Time from left to right: where an epoch began its cause's letter, a line while it trained, dots
- * while nobody did. */
+/* Draws a timeline from left to right: the letter of the cause where an epoch began, a line while
+ * it trained, dots while nobody trained. */
 static int draw_ribbon(const struct watch_model *m, struct watch_screen *s, int y)
 {
     const int label = 8;
@@ -341,7 +342,7 @@ static int draw_ribbon(const struct watch_model *m, struct watch_screen *s, int 
     return y + 1;
 }
 
-/* The newest points, as high as they are between the least and the most of those shown. */
+/* Draws the newest points, scaled between the minimum and maximum of those shown. */
 static int draw_curve(const struct watch_model *m, struct watch_screen *s, int y,
                       const struct watch_curve *curve)
 {
@@ -364,9 +365,10 @@ static int draw_curve(const struct watch_model *m, struct watch_screen *s, int y
     }
     (void)watch_put(s, y, 0, label, WATCH_FAINT, curve->name);
     for (size_t i = first; i < curve->n; i++) {
-        /* Halves: the distance between two numbers of a script may be none itself. */
+        /* Halves avoid an overflow: the difference of two doubles may be infinite. */
         double part = most > least ? (curve->v[i] / 2 - least / 2) / (most / 2 - least / 2) : 0.5;
-        int height = part > 0 ? (int)(part * 7.999) : 0; /* halves of next to nothing are equal */
+        int height =
+            part > 0 ? (int)(part * 7.999) : 0; /* two halves of a tiny difference are equal */
         (void)watch_put(s, y, label + (int)(i - first), 1, WATCH_NEWS,
                         m->utf8 ? bars[height] : plain[height]);
     }
@@ -375,7 +377,7 @@ static int draw_curve(const struct watch_model *m, struct watch_screen *s, int y
     return y + 1;
 }
 
-/* --- its nodes -------------------------------------------------------------------------------- */
+/* --- the nodes of the job --- */
 
 static void draw_node(struct watch_screen *s, int y, const struct msg_status_node *node,
                       bool is_chosen)
@@ -426,7 +428,7 @@ static void draw_nodes(const struct watch_model *m, struct watch_screen *s, int 
     free(nodes);
 }
 
-/* A field's value as people read it. */
+/* Formats the value of a field for people. */
 static void field_text(const struct row_field *field, const void *row, char ret[ROW_ROOM])
 {
     char room[ROW_ROOM];
@@ -462,7 +464,7 @@ static void field_text(const struct row_field *field, const void *row, char ret[
     }
 }
 
-/* All that has a key, whatever it may be: in two columns where there is room. */
+/* Draws all fields of the selected node, in two columns if the screen is wide enough. */
 static void draw_detail(const struct watch_model *m, struct watch_screen *s, int y, int bottom)
 {
     const struct msg_status_node *node = watch_node(m);
@@ -496,14 +498,14 @@ static void draw_detail(const struct watch_model *m, struct watch_screen *s, int
     }
 }
 
-/* --- what happened ---------------------------------------------------------------------------- */
+/* --- events --- */
 
 static enum watch_style style_of_level(enum tfe_event_level level)
 {
     return level == EVENT_ERROR ? WATCH_BAD : level == EVENT_WARN ? WATCH_WARN : WATCH_PLAIN;
 }
 
-/* The newest ones, the last of them at the bottom. */
+/* Draws the newest events, the last one at the bottom. */
 static void draw_events(const struct watch_model *m, struct watch_screen *s, int y, int bottom)
 {
     for (size_t i = m->events.n; i-- > 0 && y < bottom;) {
@@ -514,7 +516,7 @@ static void draw_events(const struct watch_model *m, struct watch_screen *s, int
     }
 }
 
-/* Of the ledger, where there are no events: the newest epochs. */
+/* Draws the newest epochs of the ledger, if there are no events. */
 static void draw_epochs(const struct watch_model *m, struct watch_screen *s, int y, int bottom)
 {
     for (size_t i = m->ledger.n; i-- > 0 && y < bottom;) {
@@ -540,7 +542,7 @@ static void draw_epochs(const struct watch_model *m, struct watch_screen *s, int
     }
 }
 
-/* --- all of it -------------------------------------------------------------------------------- */
+/* --- the whole screen --- */
 
 void watch_draw(const struct watch_model *m, struct watch_screen *s)
 {

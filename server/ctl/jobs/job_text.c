@@ -7,8 +7,8 @@
 #include "common/job/job_file.h"
 #include "server/ctl/jobs/yaml_tree.h"
 
-/* Returns the number of the first line, outside of comments, that has "{{" in it; 0 if there is
- * none. */
+/* Returns the number of the first line that contains "{{" outside of comments; 0 if there is none.
+ */
 static size_t find_template(const char *text, size_t n)
 {
     bool is_comment = false;

@@ -1,4 +1,4 @@
-/* server/ctl/jobs/job_text.h: the text of a job file, YAML or JSON. */
+/* server/ctl/jobs/job_text.h: parses a job file, YAML or JSON. */
 #ifndef TFE_SERVER_CTL_JOBS_JOB_TEXT_H
 #define TFE_SERVER_CTL_JOBS_JOB_TEXT_H
 
@@ -8,7 +8,8 @@
 #include "common/base/error.h"
 #include "common/base/reason.h"
 
-/* To its canonical form, as job_file_take. TFE_EINVAL, TFE_ETOOBIG, TFE_ENOMEM with why. */
+/* Parses text to the canonical form of a job (see job_file.h). Returns 0, or TFE_EINVAL,
+ * TFE_ETOOBIG or TFE_ENOMEM with *reason. */
 int job_text_read(const char *text, size_t n, json_t **ret, struct tfe_reason *warning,
                   struct tfe_reason *reason) TFE_MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* server/ctl/jobs/yaml_tree.c: a YAML text as a JSON tree, by libyaml's events. */
+/* server/ctl/jobs/yaml_tree.c: converts YAML to a JSON tree, using libyaml's events. */
 #include "server/ctl/jobs/yaml_tree.h"
 
 #include <errno.h>
@@ -8,10 +8,10 @@
 #include <string.h>
 #include <yaml.h>
 
-/* A mapping or sequence that is not closed yet. */
+/* A mapping or sequence that is still open. */
 struct level {
-    json_t *node; /* borrowed: of the level above, or the root */
-    char *key;    /* of a mapping: read, and its value is to come; ours */
+    json_t *node; /* borrowed from the enclosing level or the root */
+    char *key;    /* mapping: the key whose value comes next; owned */
 };
 
 struct reader {
@@ -19,8 +19,8 @@ struct reader {
     size_t depth;
     size_t nodes;
     json_t *root;
-    size_t line;      /* where the document begins */
-    const char *text; /* of n bytes */
+    size_t line;      /* line at which the document begins */
+    const char *text; /* n bytes */
     size_t n;
     struct tfe_reason *reason;
 };
@@ -36,7 +36,8 @@ static size_t digits(const char *s)
     return strspn(s, "0123456789");
 }
 
-/* [-+]? (0 | [1-9][0-9]*): other forms are octal in some readers and decimal in others. */
+/* Matches [-+]? (0 | [1-9][0-9]*). Other forms are octal for some parsers and decimal for others.
+ */
 static bool is_whole(const char *s)
 {
     s += *s == '-' || *s == '+';
@@ -44,8 +45,8 @@ static bool is_whole(const char *s)
     return n > 0 && s[n] == '\0' && (n == 1 || s[0] != '0');
 }
 
-/* [-+]? [0-9]* (. [0-9]*)? ([eE] [-+]? [0-9]+)?, with one digit, and with a point or an exponent.
- */
+/* Matches [-+]? [0-9]* (. [0-9]*)? ([eE] [-+]? [0-9]+)? with at least one digit, and a point or an
+ * exponent. */
 static bool is_real(const char *s)
 {
     s += *s == '-' || *s == '+';
@@ -74,7 +75,7 @@ static bool is_one_of(const char *s, const char *a, const char *b, const char *c
     return strcmp(s, a) == 0 || strcmp(s, b) == 0 || strcmp(s, c) == 0;
 }
 
-/* NULL: no memory, or no number that a machine holds (*ret_is_huge). */
+/* Returns NULL if out of memory, or if the number is out of range (*ret_is_huge is true). */
 static json_t *plain(const char *s, bool *ret_is_huge)
 {
     *ret_is_huge = false;
@@ -139,7 +140,7 @@ static int take_key(struct reader *r, const yaml_event_t *event)
     return top->key ? 0 : TFE_ENOMEM;
 }
 
-/* Puts node where the text is; it is taken also on an error. */
+/* Inserts node at the current position; takes ownership of it, also on error. */
 static int put(struct reader *r, json_t *node)
 {
     if (r->depth == 0) {
@@ -200,7 +201,7 @@ static int take_node(struct reader *r, const yaml_event_t *event)
     return 0;
 }
 
-/* A document without a value: nothing but "---" and comments. */
+/* Returns true for a document that contains only "---" and comments. */
 static bool is_empty_document(const struct reader *r, const yaml_event_t *event)
 {
     return r->depth == 0 && event->type == YAML_SCALAR_EVENT &&
@@ -244,11 +245,13 @@ static size_t line_of(const char *text, size_t offset)
     return line;
 }
 
-/* Returns what is wrong with the indentation of a line of n bytes: a tab, or a character that looks
- * like a space. NULL: nothing. */
+/* Returns what is wrong with the indentation of a line of n bytes (a tab, or a character that
+ * looks like a space), or NULL. */
 static const char *false_space(const char *line, size_t n)
 {
-    static const char *const spaces[] = {"\xc2\xa0", "\xe2\x80", "\xe3\x80\x80"}; /* U+2000… */
+    static const char *const spaces[] = {
+        "\xc2\xa0", "\xe2\x80",
+        "\xe3\x80\x80"}; /* first bytes of U+00A0, U+2000 to U+203F, U+3000 */
     size_t at = 0;
     while (at < n && (line[at] == ' ' || line[at] == '-')) {
         at++;
@@ -266,7 +269,8 @@ static const char *false_space(const char *line, size_t n)
     return NULL;
 }
 
-/* The parser complains up to two lines below a wrong space. */
+/* Searches up to two lines above the reported one, because the parser reports an invalid space
+ * late. */
 static bool find_false_space(const struct reader *r, size_t line)
 {
     const char *at = r->text;
@@ -289,7 +293,7 @@ static int refuse_text(const struct reader *r, const yaml_parser_t *parser)
     if (parser->error == YAML_MEMORY_ERROR) {
         return TFE_ENOMEM;
     }
-    if (parser->error == YAML_READER_ERROR) { /* it has no line */
+    if (parser->error == YAML_READER_ERROR) { /* reader errors have an offset but no line */
         const size_t offset = parser->problem_offset < r->n ? parser->problem_offset : r->n;
         const char *problem = parser->problem ? parser->problem : "a bad byte";
         reason_set(r->reason, "line %zu: %s%s", line_of(r->text, offset), problem,
