@@ -1,4 +1,5 @@
-/* server/scheduler/class.c: nodes by their labels, and what those allow. */
+/* server/scheduler/class.c: classes of nodes with equal labels, and the tasks that these labels
+ * allow. */
 #include <string.h>
 
 #include "common/base/quantity.h"
@@ -20,7 +21,7 @@ int labels_gather(const struct tfe_mem *mem, const char *const *labels, size_t n
                   size_t *ret_bytes)
 {
     const char *sorted[PLACEMENT_LABELS_MAX];
-    size_t bytes = 1; /* never none: NULL is a class that is not in use */
+    size_t bytes = 1; /* at least 1, because NULL labels mark an unused class */
     if (n > PLACEMENT_LABELS_MAX) {
         return TFE_EINVAL;
     }
@@ -89,7 +90,8 @@ static bool has_label(const struct place_class *class, const char *text)
     return false;
 }
 
-/* The pattern of the token that nodes with these labels came with; NULL: it is for all jobs. */
+/* Returns the job pattern of the token with which nodes with these labels connected; NULL if they
+ * work for all jobs. */
 static const char *scope_of(const char *labels, size_t n_bytes)
 {
     static const size_t n = sizeof(PLACEMENT_SCOPE) - 1;
@@ -108,7 +110,8 @@ static bool is_in_scope(const struct place_class *class, const char *job)
     return !of.scope || !principal_fault(&of, MSG_JOIN, job);
 }
 
-/* One token must not take all the sets that there are. */
+/* Returns true if this token's nodes already use their maximum number of classes, so that one token
+ * cannot use up all of them. */
 static bool has_enough(const struct placement *p, const char *scope)
 {
     uint32_t n = 0;
@@ -131,7 +134,7 @@ static uint8_t kind_of(const struct place_job *job, const struct place_class *cl
     return kind;
 }
 
-/* What nodes of the class may do in the job. */
+/* Computes the tasks that nodes of the class may have in the job. */
 static void admit(const struct placement *p, struct place_job *job, uint32_t class)
 {
     const struct place_class *c = &p->classes[class];

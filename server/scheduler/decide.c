@@ -1,4 +1,4 @@
-/* server/scheduler/decide.c: what follows from all that is known: the rules of placement.h. */
+/* server/scheduler/decide.c: decides assignments and releases by the rules of placement.h. */
 #include <string.h>
 
 #include "server/scheduler/match.h"
@@ -9,10 +9,11 @@ _Static_assert(PLACEMENT_CLASSES_MAX <= 64, "classes fit a mask");
 
 #define ALL_QUOTAS (UINT64_MAX >> (64 - PLACEMENT_QUOTAS_MAX))
 
-/* Nodes by class that nobody before has a claim to. */
+/* Number of nodes by class to which no job served earlier in the step has a claim. */
 struct supply {
     uint32_t free[PLACEMENT_CLASSES_MAX];
-    uint32_t all[PLACEMENT_CLASSES_MAX]; /* … with those that are leaving and will be free */
+    /* like free, including nodes that are leaving their jobs and will be free */
+    uint32_t all[PLACEMENT_CLASSES_MAX];
     uint32_t plan[PLACEMENT_TASKS][PLACEMENT_CLASSES_MAX];
 };
 
@@ -29,8 +30,8 @@ static struct match match_of(const struct placement *p, const struct place_job *
     return m;
 }
 
-/* Which node has which task: machines that last go to chief and ps first, to the others last. All
- * that is needed, or, where that cannot be had, what there is. */
+/* Plans which class serves which task: chief and ps get non-preemptible machines first, the other
+ * tasks last. Plans everything that is needed or, if nodes are lacking, what there is. */
 static void plan(struct placement *p, const struct place_job *job, struct match m,
                  const uint32_t nodes[], struct supply *s)
 {
@@ -57,7 +58,7 @@ static void plan(struct placement *p, const struct place_job *job, struct match 
     }
 }
 
-/* Nobody behind the job gets what is planned for it. */
+/* Takes the planned nodes out of the supply: jobs behind do not get them. */
 static void hold(const struct placement *p, struct supply *s)
 {
     for (uint32_t c = 0; c < p->n_classes; c++) {
@@ -81,7 +82,7 @@ static void assign(struct placement *p, struct place_job *job, const struct supp
     }
 }
 
-/* --- taking ----------------------------------------------------------------------------------- */
+/* --- taking nodes from other jobs ------------------------------------------------------------- */
 
 static void release_all(struct placement *p, struct place_job *job, enum placement_reason reason)
 {
@@ -94,8 +95,8 @@ static void release_all(struct placement *p, struct place_job *job, enum placeme
     }
 }
 
-/* What a job that is over has kept is its own. For a share of its quotas a job gives up workers of
- * its own, too. */
+/* Returns true if for_ may take nodes from `from`. Nodes that a job keeps after its end are never
+ * taken. For a part of its quotas, a job also gives up workers of its own. */
 static bool may_take(const struct place_job *for_, const struct place_job *from, bool for_share,
                      bool is_whole)
 {
@@ -106,24 +107,24 @@ static bool may_take(const struct place_job *for_, const struct place_job *from,
                                        : from->priority <= for_->priority);
 }
 
-/* Workers that the job can do without. */
+/* Returns how many workers the job has above its minimum. */
 static uint32_t above_minimum(const struct place_job *job)
 {
     const uint32_t workers = job->held[TASK_WORKER];
     return workers > job->min[TASK_WORKER] ? workers - job->min[TASK_WORKER] : 0;
 }
 
-/* What a job lacks while its nodes are looked for with others. */
+/* What a job lacks, while nodes of other jobs are searched for it. */
 struct taking {
     struct match nodes;
-    uint64_t short_of;                    /* quotas … */
-    uint32_t share[PLACEMENT_QUOTAS_MAX]; /* … and how much of each */
+    uint64_t short_of;                    /* bit set of the quotas of which it lacks a part */
+    uint32_t share[PLACEMENT_QUOTAS_MAX]; /* how many nodes it lacks of each quota */
 };
 
-/* Any node of a job is its share of a quota. */
+/* No task: any node of a job counts for its quota. */
 #define ANY_TASK 0u
 
-/* Of a job's nodes those that may be taken, counted as far as they can have one of the tasks. */
+/* Returns how many nodes may be taken from a job that could have one of the tasks. */
 static uint32_t takeable(const struct placement *p, const struct place_job *for_,
                          const struct place_job *from, uint8_t tasks)
 {
@@ -138,8 +139,8 @@ static uint32_t takeable(const struct placement *p, const struct place_job *for_
     return n < most ? n : most;
 }
 
-/* Whether others can give what is spare below 0: nodes for these tasks, or their share of a quota.
- */
+/* Returns true if other jobs can give what is lacking (spare < 0): nodes for these tasks, or parts
+ * of a quota. */
 static bool can_give(const struct placement *p, const struct place_job *job, uint8_t tasks,
                      uint64_t quota, int64_t spare)
 {
@@ -153,9 +154,9 @@ static bool can_give(const struct placement *p, const struct place_job *job, uin
     return spare >= 0;
 }
 
-/* Whether all that may be taken would be enough. A cut between the jobs that give and the tasks:
- * each set of tasks needs as many as the jobs together can give it. Nearly always this says no
- * before a node is looked at. */
+/* Returns true if everything that may be taken would be enough. Compares, for each set of tasks,
+ * what it needs with what all jobs together can give. In nearly all cases a negative answer comes
+ * before any node is visited. */
 static bool would_be_enough(const struct placement *p, const struct place_job *job,
                             const struct taking *t)
 {
@@ -174,10 +175,10 @@ static bool would_be_enough(const struct placement *p, const struct place_job *j
     return is_enough;
 }
 
-/* What nodes are picked for, in this order: its share of a quota comes from jobs that have one, and
- * what it then still lacks of nodes from anybody. What ends a job comes late. */
+/* Passes in which nodes are chosen: first parts of quotas, from jobs that have them, then nodes
+ * that are still lacking, from any job. Passes that end a job come late. */
 static const struct pass {
-    bool for_share, for_nodes; /* what such a node brings */
+    bool for_share, for_nodes; /* what a chosen node contributes */
     bool is_whole;
 } passes[] = {
     {.for_share = true, .for_nodes = true},
@@ -199,11 +200,12 @@ static void take_share(struct taking *t, uint64_t quotas)
     }
 }
 
-/* Picks of the nodes of a job those that help, the newest first. */
+/* Chooses nodes of a job that help, the newest first. */
 static void pick(struct placement *p, const struct place_job *for_, struct place_job *from,
                  const struct pass *pass, struct taking *t)
 {
-    const bool is_whole = pass->is_whole || from->is_given_up; /* what it has is there to be had */
+    /* the job has been chosen to be ended, so all its nodes are available */
+    const bool is_whole = pass->is_whole || from->is_given_up;
     uint32_t most = is_whole ? UINT32_MAX : above_minimum(from) - from->n_picked;
     struct place_node *node;
     uint8_t lacking = match_lacking(&t->nodes);
@@ -232,7 +234,7 @@ static void pick(struct placement *p, const struct place_job *for_, struct place
     }
 }
 
-/* Takes what the job lacks from others, or nothing. n: nodes, in all. */
+/* Takes what the job lacks from other jobs, or nothing. n: total number of nodes that it lacks. */
 static bool take(struct placement *p, struct place_job *job, uint32_t n, struct supply *s)
 {
     struct taking t = {.nodes = match_of(p, job, s->all), .short_of = job->short_of};
@@ -275,10 +277,10 @@ static bool take(struct placement *p, struct place_job *job, uint32_t n, struct 
     return is_enough;
 }
 
-/* --- the turns -------------------------------------------------------------------------------- */
+/* --- serving jobs in order -------------------------------------------------------------------- */
 
-/* The newest go first. One that is not heard since the restart may be warned, and another one here
- * in its place: nobody goes because of it before it says so. */
+/* Releases the newest nodes first. A node that has not connected since the restart may be warned
+ * and already replaced: no node is released because of it before it connects. */
 static void release_surplus(struct placement *p, struct place_job *job)
 {
     uint32_t heard[PLACEMENT_TASKS] = {0};
@@ -344,7 +346,7 @@ static void fill_minimum(struct placement *p, struct place_job *job, struct supp
     const struct place_quota *least = quota_least(p, job->quotas);
     job->is_above = least && least->nodes < task_sum(job->min);
     if (job->is_above) {
-        return; /* whatever comes: it holds nothing */
+        return; /* its minimum can never be met, so it reserves nothing */
     }
     job->is_too_large = !is_ever_enough(p, job);
     struct match soon = match_of(p, job, s->all);
@@ -359,7 +361,7 @@ static void fill_minimum(struct placement *p, struct place_job *job, struct supp
     if (job->is_too_large && job->lacks > 0) {
         return;
     }
-    /* Of nodes it has no use for before it has its share. */
+    /* Nodes are of no use to the job before it has its part of the quota. */
     if (!job->short_of) {
         plan(p, job, soon, s->all, s);
         hold(p, s);
@@ -375,7 +377,7 @@ static bool may_grow(const struct place_job *job)
            job->held[TASK_WORKER] < job->max[TASK_WORKER];
 }
 
-/* One more worker of n adds a share of gain / n to what the job does. */
+/* One more worker beside n adds gain / n to the job's throughput. */
 static bool helps_more(const struct place_job *a, const struct place_job *b)
 {
     return (uint64_t)a->gain_milli * b->held[TASK_WORKER] >
@@ -384,7 +386,7 @@ static bool helps_more(const struct place_job *a, const struct place_job *b)
 
 static bool grow(struct placement *p, struct supply *s)
 {
-    uint64_t idle = 0; /* bit 1 << class, as in for_workers */
+    uint64_t idle = 0; /* bit set of classes with free nodes, like for_workers */
     uint64_t durable = 0;
     for (uint32_t c = 0; c < p->n_classes; c++) {
         idle |= (uint64_t)(s->free[c] > 0) << c;
@@ -415,7 +417,7 @@ static bool grow(struct placement *p, struct supply *s)
     return idle != 0;
 }
 
-/* --- what each is then ------------------------------------------------------------------------ */
+/* --- resulting state of each job -------------------------------------------------------------- */
 
 static void settle(struct placement *p, struct place_job *job)
 {
@@ -446,7 +448,8 @@ static bool waits_for_nodes(const struct place_job *job)
     return job->lacks > 0 && !job->short_of;
 }
 
-/* Whether another one waits for what it has: nodes, of whom n_waiting do, or a share. */
+/* Returns true if another job waits for what the job has: for nodes, as n_waiting jobs do, or for a
+ * part of a quota. */
 static bool is_in_the_way(struct placement *p, const struct place_job *job, size_t n_waiting)
 {
     size_t others = n_waiting - waits_for_nodes(job);
@@ -457,7 +460,8 @@ static bool is_in_the_way(struct placement *p, const struct place_job *job, size
     return others > 0;
 }
 
-/* Two jobs that each hold a part of what one of them needs would both wait for ever. */
+/* Two jobs that each hold a part of what one of them needs would both wait for ever: the last in
+ * order gives its nodes up after gang_wait_ms. */
 static struct tfe_mono give_up(struct placement *p)
 {
     struct tfe_mono next = TFE_MONO_NEVER;
@@ -483,17 +487,17 @@ static struct tfe_mono give_up(struct placement *p)
     if (last) {
         release_all(p, last, last->is_above ? PLACEMENT_ABOVE : PLACEMENT_TOO_FEW);
         settle(p, last);
-        return p->now; /* who waits finds them */
+        return p->now; /* a waiting job gets them in the next step */
     }
     return next;
 }
 
-/* Nodes that leave in one step; the rest comes with the next, at once. */
+/* Maximum number of nodes that leave in one step; the rest follows in the next step, at once. */
 #define LEAVE_MAX 64u
 
 /* --- leaving ---------------------------------------------------------------------------------- */
 
-/* Of those that nobody has a claim to, the one that is to leave first, and may. */
+/* Returns the unreserved node that leaves first and is allowed to, or NULL. */
 static struct place_node *idlest(struct placement *p, const struct supply *s, uint32_t n_nodes)
 {
     struct place_node *found = NULL;
@@ -513,7 +517,8 @@ static struct place_node *idlest(struct placement *p, const struct supply *s, ui
     return found;
 }
 
-/* One after the other, so that the floor of the next is seen. Returns when another one is due. */
+/* Nodes leave one after the other, because each one changes what the next one's floor allows.
+ * Returns when the next one is due. */
 static struct tfe_mono let_go(struct placement *p, struct supply *s)
 {
     uint32_t n_nodes = 0;
@@ -535,8 +540,8 @@ static struct tfe_mono let_go(struct placement *p, struct supply *s)
     return TFE_MONO_NEVER;
 }
 
-/* Whether a turn that gave nodes has changed what was true for somebody at its place in it: with
- * one worker more a job can do without another one, and a minimum uses up a share of a quota. */
+/* Returns true if a step that assigned nodes may have changed the situation of a job served before:
+ * with one worker more a job can do without another, and a minimum uses up part of a quota. */
 static bool may_change_for_one(const struct placement *p, uint64_t last_assignment)
 {
     bool may = false;
@@ -571,7 +576,8 @@ struct tfe_mono decide(struct placement *p)
     for (size_t i = 0; i < p->n_jobs; i++) {
         settle(p, p->jobs[i]);
     }
-    /* Each turn that asks for another one has given a free node away, so there is a last one. */
+    /* Every step that asks for another one has assigned a free node, so the steps come to an
+     * end. */
     bool has_more = grow(p, &s) || may_change_for_one(p, last);
     struct tfe_mono next = give_up(p);
     quotas_share_out(p);

@@ -1,4 +1,4 @@
-/* server/scheduler/gain.c: the slope between two sizes. */
+/* server/scheduler/gain.c: slope of the throughput between two numbers of workers. */
 #include "server/scheduler/gain.h"
 
 #include <stdbool.h>
@@ -23,7 +23,7 @@ uint32_t gain_milli(const struct gain *g)
     const double slow = has_grown ? g->before.rate : g->now.rate;
     const double fast = has_grown ? g->now.rate : g->before.rate;
     if (!(slow > 0)) {
-        return GAIN_WHOLE_MILLI; /* it stood still: that says nothing of its size */
+        return GAIN_WHOLE_MILLI; /* the job stood still, which says nothing about its size */
     }
     const double milli = GAIN_WHOLE_MILLI * ((fast - slow) / (more - few)) / (slow / few);
     return milli >= GAIN_WHOLE_MILLI ? GAIN_WHOLE_MILLI : milli > 1 ? (uint32_t)milli : 1;

@@ -1,25 +1,26 @@
-/* server/scheduler/gain.h: what one more worker brings a job, by how fast it was seen to work with
- * some, and then with more or fewer. Pure. */
+/* server/scheduler/gain.h: estimates what one more worker contributes to a job, from its throughput
+ * with two numbers of workers. Pure. */
 #ifndef TFE_SERVER_SCHEDULER_GAIN_H
 #define TFE_SERVER_SCHEDULER_GAIN_H
 
 #include <stdint.h>
 
-/* As long as nothing is known: each worker brings as much as those before it. */
+/* Value if nothing is known: each worker contributes as much as those before it. */
 #define GAIN_WHOLE_MILLI 1000u
 
 struct gain {
     struct {
-        uint32_t workers; /* 0: not seen yet */
+        uint32_t workers; /* number of workers; 0 if not measured yet */
         double rate;
-    } now, before; /* of the size that it has, and of the last other one */
+    } now, before; /* measurements with the present and with the previous number of workers */
 };
 
-/* The job was seen to do so much a second with so many workers, at least one; always in the same
+/* Adds a measurement: throughput with this number of workers (at least one), always in the same
  * unit. */
 void gain_take(struct gain *g, uint32_t workers, double rate);
 
-/* In thousandths of what a worker brings on average at the smaller of the two sizes, 1 to 1000. */
+/* Returns the contribution of one more worker in thousandths of the average worker at the smaller
+ * of the two sizes; 1 to 1000. */
 uint32_t gain_milli(const struct gain *g);
 
 #endif

@@ -13,8 +13,8 @@ int64_t match_spare(const struct match *m, unsigned set)
     return sum;
 }
 
-/* Sets that lack the most are closed under intersection (what they lack is supermodular): the
- * smallest of them is in all of them. */
+/* The sets that lack the most are closed under intersection, because what a set lacks is
+ * supermodular: the smallest of them is contained in all. */
 static int64_t worst(const struct match *m, unsigned *ret_set)
 {
     int64_t least = 0;

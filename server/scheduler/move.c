@@ -1,4 +1,4 @@
-/* server/scheduler/move.c: a node goes from one hand to another. */
+/* server/scheduler/move.c: changes of a node's assignment, with all counters and lists. */
 #include "server/scheduler/part.h"
 
 static struct place_class *class_of(struct placement *p, const struct place_node *node)
@@ -6,19 +6,19 @@ static struct place_class *class_of(struct placement *p, const struct place_node
     return node->class == CLASS_NONE ? NULL : &p->classes[node->class];
 }
 
-/* Whether it is among what there is. */
+/* Returns true if the node counts as part of the pool. */
 static bool is_of_use(const struct place_node *node)
 {
     return node->is_here && !node->is_out && !node->is_warned;
 }
 
-/* Whether it is on the list of those that may be given away. */
+/* Returns true if the node is in its class's list of free nodes. */
 static bool is_on_offer(const struct place_node *node)
 {
     return node->state == PLACE_FREE && !node->is_warned;
 }
 
-/* Counts a node where it stands, or (by -1 as unsigned) takes it out. */
+/* Adds the node to the counters of its class and state, or (by is -1 as unsigned) removes it. */
 static void count(struct placement *p, const struct place_node *node, uint32_t by)
 {
     struct place_class *class = class_of(p, node);
@@ -35,8 +35,8 @@ static void count(struct placement *p, const struct place_node *node, uint32_t b
     }
 }
 
-/* Counts an assigned node for its job, or (by -1 as unsigned) takes it out. A quota is for what
- * jobs hold: in place of one that is warned another one may come at once. */
+/* Adds an assigned node to its job's counters, or (by is -1 as unsigned) removes it. A warned node
+ * does not count for a quota, because its replacement may come at once. */
 static void count_assigned(struct placement *p, const struct place_node *node, uint32_t by)
 {
     if (node_is_held(node)) {
@@ -54,7 +54,7 @@ void node_set_here(struct placement *p, struct place_node *node, bool is_here)
     count(p, node, 1);
 }
 
-/* The one that is idle for the longest comes first. */
+/* Inserts a free node in order of its idle time, the longest first. */
 static void free_insert(struct place_class *class, struct place_node *node)
 {
     struct place_node *before = TAILQ_LAST(&class->free, place_list);

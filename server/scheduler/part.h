@@ -1,4 +1,4 @@
-/* server/scheduler/part.h: what placement remembers. Only for the files of this room. */
+/* server/scheduler/part.h: internal state of placement. Private to server/scheduler. */
 #ifndef TFE_SERVER_SCHEDULER_PART_H
 #define TFE_SERVER_SCHEDULER_PART_H
 
@@ -13,24 +13,28 @@
 enum place_state {
     PLACE_FREE,
     PLACE_ASSIGNED,
-    PLACE_LEAVING, /* released, and not yet freed; or out */
+    PLACE_LEAVING, /* released and not freed yet, or taken out of the pool */
 };
 
 struct place_node {
     RB_ENTRY(place_node) by_id;
-    TAILQ_ENTRY(place_node) beside; /* free: of its class; assigned: of its job, the newest last */
+    /* list entry: a free node is in its class's list; an assigned node in its job's, the newest
+     * last */
+    TAILQ_ENTRY(place_node) beside;
     struct tfe_id id;
     enum place_state state;
     bool is_here;
-    bool is_out;           /* it is to leave: nobody's any more, and no part of the pool */
-    bool is_warned;        /* its machine will go: it is given to nobody, and its job lacks it */
-    bool is_picked;        /* during a step: to be taken from its job */
-    uint32_t class;        /* CLASS_NONE: not heard since the restart */
-    uint64_t assignment;   /* 0: none */
-    struct place_job *job; /* NULL: none, or nobody knows it */
+    bool is_out; /* the node is to leave: it gets no work and does not count as part of the pool */
+    /* the node's machine will go away: it gets no new work, and its job counts it as lacking */
+    bool is_warned;
+    bool is_picked; /* during a step: chosen to be taken from its job */
+    /* index of the class; CLASS_NONE if the node has not connected since the restart */
+    uint32_t class;
+    uint64_t assignment;   /* number of the assignment; 0 if none */
+    struct place_job *job; /* job of the assignment; NULL if none, or if the job is unknown */
     enum tfe_task task;
-    struct tfe_mono idle_since; /* free */
-    int64_t idle_exit_ms;       /* 0: it stays */
+    struct tfe_mono idle_since; /* since when a free node has been idle */
+    int64_t idle_exit_ms; /* the node leaves after it has been idle for this long; 0: it stays */
     uint32_t floor;
 };
 
@@ -39,62 +43,69 @@ RB_HEAD(place_tree, place_node);
 
 /* Nodes with the same labels. */
 struct place_class {
-    char *labels; /* sorted, each with its NUL; NULL: not in use */
+    char *labels; /* sorted labels, each with its NUL; NULL if the class is unused */
     size_t n_bytes;
-    bool is_durable; /* spot=false */
+    bool is_durable; /* the label spot=false is among the labels */
     uint32_t n_nodes;
     uint32_t n_here;
     uint32_t n_free;
-    uint32_t n_coming; /* here and leaving */
+    uint32_t n_coming; /* number of connected nodes that are leaving their jobs */
     struct place_list free;
 };
 
-/* Jobs of one pattern. */
+/* Quota of the jobs that match a pattern. */
 struct place_quota {
-    char pattern[MSG_SCOPE_MAX + 1]; /* "" not in use */
-    uint32_t nodes;                  /* that they may have together */
-    uint32_t used, leaving; /* that they hold or that are leaving them; of those, the latter */
-    /* During a step. */
-    uint32_t kept;    /* for those who wait: nobody behind them gets it */
-    uint32_t n_short; /* jobs that wait for a share of it */
+    char pattern[MSG_SCOPE_MAX + 1]; /* pattern of the job names; "" if the quota is unused */
+    uint32_t nodes;                  /* number of nodes that the jobs may have together */
+    /* number of nodes that the jobs hold or that are leaving them; number of those that are
+     * leaving */
+    uint32_t used, leaving;
+    /* During a step: */
+    uint32_t kept;    /* nodes reserved for waiting jobs; jobs behind them do not get these */
+    uint32_t n_short; /* number of jobs that wait for a part of this quota */
 };
 
 struct place_job {
     struct tfe_id name;
-    uint64_t age; /* smaller is older */
+    uint64_t age; /* smaller means older */
     uint32_t priority;
     bool preempt;
     bool is_suspended;
     bool is_over;
-    bool lets_run;    /* … and keeps what it has */
-    bool is_given_up; /* during a step: all its nodes are taken */
+    bool lets_run;    /* the job is over and keeps its nodes until they are freed */
+    bool is_given_up; /* during a step: all nodes of the job are taken */
     bool is_too_large;
     uint32_t lacks;
-    uint64_t quotas;   /* bit 1 << quota: it is of the pattern … */
-    uint64_t short_of; /* … and waits for a share of it */
-    uint32_t share;    /* that it needs then */
-    bool is_above;     /* a quota is less than its minimum, of which it lacks some */
-    uint8_t told;      /* why it waits: 0 no quota; else 2 * which + 1, + 1 where it is above it */
-    /* What may be ordered for it: not its minimum; how many workers beyond that. */
+    uint64_t quotas;   /* bit set of the quotas whose pattern the job matches */
+    uint64_t short_of; /* bit set of the quotas of which the job waits for a part */
+    uint32_t share;    /* number of nodes by which the smallest of these quotas is exceeded */
+    bool is_above;     /* the job lacks nodes of its minimum, and that minimum exceeds a quota */
+    /* last reported reason of waiting: 0 if it is no quota; else 2 × index of the quota + 1, or + 2
+     * if is_above */
+    uint8_t told;
+    /* For programs that start machines: the minimum is not shown as demand (hides); number of
+     * workers to show beyond the minimum (may_add). */
     bool hides;
     uint32_t may_add;
-    uint32_t most; /* the largest minimum that could be its own */
+    uint32_t most; /* largest minimum that the job's quotas allow now */
     uint32_t n_picked;
     uint32_t min[PLACEMENT_TASKS], max[PLACEMENT_TASKS];
     uint32_t held[PLACEMENT_TASKS];
-    uint32_t warned[PLACEMENT_TASKS]; /* besides: its own for as long as they last */
-    /* … of those that are held and here, by class: what others may take can be counted, not walked.
-     */
+    /* number of assigned nodes that are warned, by task; not included in held */
+    uint32_t warned[PLACEMENT_TASKS];
+    /* Number of held and connected nodes, by class: workers, and nodes with other tasks. They let
+     * the number of nodes that others may take be counted without visiting the nodes. */
     uint32_t workers_here[PLACEMENT_CLASSES_MAX], others_here[PLACEMENT_CLASSES_MAX];
     uint32_t n_leaving;
     uint32_t gain_milli;
     enum placement_job_state state;
     struct tfe_mono since;
     struct place_list nodes;
-    char *labels; /* per label: a byte of tasks, the text, its NUL */
+    char *labels; /* required labels: for each a byte with a bit set of tasks, the text, its NUL */
     size_t n_bytes;
-    uint8_t kinds[PLACEMENT_CLASSES_MAX]; /* what nodes of each class may do in it … */
-    uint64_t for_workers;                 /* … bit 1 << class: it may work */
+    /* bit set of the tasks that nodes of each class may have in the job */
+    uint8_t kinds[PLACEMENT_CLASSES_MAX];
+    uint64_t for_workers; /* bit set of the classes (1 << class) whose nodes may be workers */
 };
 
 struct placement {
@@ -105,39 +116,41 @@ struct placement {
     uint64_t last_age;
     struct place_tree nodes;
     size_t n_nodes;
-    size_t n_idle_exit;      /* nodes that leave when they are idle */
-    struct place_job **jobs; /* in order */
+    size_t n_idle_exit;      /* number of nodes that leave when they are idle */
+    struct place_job **jobs; /* in order of priority, then age */
     size_t n_jobs, cap_jobs;
     struct place_class classes[PLACEMENT_CLASSES_MAX];
     struct place_quota quotas[PLACEMENT_QUOTAS_MAX];
-    uint32_t n_classes;               /* all that are in use come before */
-    struct placement_action *actions; /* room for one of each node */
+    uint32_t n_classes;               /* index after the last class in use */
+    struct placement_action *actions; /* array with space for every action of a step */
     size_t n_actions, cap_actions;
-    struct place_node **picked; /* likewise */
+    struct place_node **picked; /* array with space for every node */
     size_t n_picked, cap_picked;
 };
 
 int place_node_compare(const struct place_node *a, const struct place_node *b);
 RB_PROTOTYPE(place_tree, place_node, by_id, place_node_compare)
 
-/* --- class.c: labels */
-/* Sorted, in memory of mem's. TFE_EINVAL: not K=V, too long, or too many. */
+/* --- class.c: labels --- */
+/* Sorts the labels into a new block, allocated from mem. Returns TFE_EINVAL if one is not K=V, one
+ * is too long or there are too many; TFE_ENOMEM. */
 int labels_gather(const struct tfe_mem *mem, const char *const *labels, size_t n, char **ret,
                   size_t *ret_bytes) TFE_MUST_CHECK;
-/* The class with these labels, made if there is none; the labels are its own then, else freed, also
- * on an error. TFE_EFULL. */
+/* Finds the class with these labels, or makes it. Takes ownership of labels, also on an error.
+ * Returns 0 or TFE_EFULL. */
 int class_find(struct placement *p, char *labels, size_t n_bytes, uint32_t *ret) TFE_MUST_CHECK;
-/* Takes the job's labels and works out what each class may do in it. TFE_EINVAL, TFE_ENOMEM. */
+/* Copies the job's required labels and computes the tasks of each class in it. Returns TFE_EINVAL,
+ * TFE_ENOMEM. */
 int job_take_labels(struct placement *p, struct place_job *job,
                     const struct placement_wish *wish) TFE_MUST_CHECK;
 
-/* The class's labels but for those with the keys of these, and these; else as labels_gather. */
+/* Like labels_gather, for the class's labels with these ones added or replaced by key. */
 int labels_replace(const struct tfe_mem *mem, const struct place_class *class,
                    const char *const *labels, size_t n, char **ret,
                    size_t *ret_bytes) TFE_MUST_CHECK;
 
-/* --- move.c: a node from one hand to another; all counts are kept here */
-/* Stays in whose hand it is, and as idle as it was. */
+/* --- move.c: changes of a node's assignment; all counters are updated here --- */
+/* Changes the node's class. Its assignment, or the time since which it is idle, stays. */
 void node_set_class(struct placement *p, struct place_node *node, uint32_t class);
 void node_set_free(struct placement *p, struct place_node *node);
 void node_set_assigned(struct placement *p, struct place_node *node, struct place_job *job,
@@ -145,47 +158,52 @@ void node_set_assigned(struct placement *p, struct place_node *node, struct plac
 void node_set_leaving(struct placement *p, struct place_node *node);
 void node_set_here(struct placement *p, struct place_node *node, bool is_here);
 void node_set_out(struct placement *p, struct place_node *node);
-/* Stays in whose hand it is, and as idle as it was. */
+/* Sets whether the node's machine will go away. Its assignment, or the time since which it is idle,
+ * stays. */
 void node_set_warned(struct placement *p, struct place_node *node, bool is_warned);
-/* Out of every hand: to be freed, or moved on. */
+/* Takes the node from its job or its class's list. It is leaving until the caller sets another
+ * state. */
 void node_unset(struct placement *p, struct place_node *node);
 void act_assign(struct placement *p, struct place_node *node, struct place_job *job,
                 enum tfe_task task);
 void act_release(struct placement *p, struct place_node *node, enum placement_reason reason);
 void act_leave(struct placement *p, struct place_node *node);
 void act_waits(struct placement *p, const struct place_job *job);
-/* Says so once more: the one before may be lost. */
+/* Sends RELEASE again, because the earlier one may have been lost. */
 void act_release_again(struct placement *p, const struct place_node *node, uint64_t assignment);
 
-/* Whether it is one that its job holds: none whose machine will go. */
+/* Returns true if the node counts for its job: assigned and not warned. */
 static inline bool node_is_held(const struct place_node *node)
 {
     return node->state == PLACE_ASSIGNED && !node->is_warned;
 }
 
-/* --- quota.c */
-/* The next quota of a set, which it leaves; NULL: it is empty. */
+/* --- quota.c --- */
+/* Removes the next quota from the set and returns it, or NULL if the set is empty. */
 struct place_quota *quota_next(struct placement *p, uint64_t *set);
-/* TFE_EINVAL, TFE_EFULL. */
+/* Sets the quota of a pattern. Returns TFE_EINVAL, or TFE_EFULL. */
 int quota_take(struct placement *p, const char *pattern, uint32_t nodes) TFE_MUST_CHECK;
-/* Of which patterns a job is that has no node yet. */
+/* Returns the bit set of the quotas whose pattern matches the name of a job. */
 uint64_t quotas_of(const struct placement *p, const char *job);
-/* A node comes to a job, or (by -1 as unsigned) goes; likewise of those that are leaving it. */
+/* Adds `by` nodes to the job's quotas, `leaving` of which are leaving it. Negative numbers are
+ * passed as unsigned. */
 void quota_count(struct placement *p, const struct place_job *job, uint32_t by, uint32_t leaving);
-/* How many nodes too few a quota has left for n more; soon: once all have gone that are leaving. */
+/* Returns by how many nodes the quota would be exceeded with n more; soon: once all that are
+ * leaving have left. */
 uint32_t quota_lacks(const struct place_quota *q, uint32_t n, bool soon);
-/* Those of a set that have too few left. */
+/* Returns the quotas of the set that would be exceeded with n more nodes. */
 uint64_t quotas_below(struct placement *p, uint64_t set, uint32_t n, bool soon);
-/* Nobody behind gets what is kept. */
+/* Reserves n nodes of each quota of the set: jobs behind do not get them. */
 void quotas_keep(struct placement *p, uint64_t set, uint32_t n);
-/* The smallest of a set; NULL: it is empty. */
+/* Returns the smallest quota of the set, or NULL if the set is empty. */
 const struct place_quota *quota_least(const struct placement *p, uint64_t set);
-/* The one that is why a job waits; NULL: none. */
+/* Returns the quota for which the job waits, or NULL. */
 const struct place_quota *quota_of_wait(const struct placement *p, const struct place_job *job);
-/* What may be ordered for each job, and which minimum it could have. */
+/* Computes how many machines may be started for each job, and the largest minimum that each could
+ * have. */
 void quotas_share_out(struct placement *p);
 
-/* What a job needs of nodes beyond those that it has. */
+/* Returns how many more nodes the job needs for the minimum of a task. */
 static inline uint32_t job_needs(const struct place_job *job, unsigned task)
 {
     return job->min[task] > job->held[task] ? job->min[task] - job->held[task] : 0;
@@ -202,7 +220,7 @@ static inline uint32_t job_lacks(const struct place_job *job)
            job_needs(job, TASK_EVALUATOR);
 }
 
-/* Whether it has its minimum, if only with nodes whose machines will go. */
+/* Returns true if the job has its minimum, warned nodes included. */
 static inline bool job_can_run(const struct place_job *job)
 {
     bool can = true;
@@ -217,8 +235,8 @@ static inline bool job_is_active(const struct place_job *job)
     return !job->is_over && !job->is_suspended;
 }
 
-/* --- decide.c */
-/* What follows from all that is known. Returns when to look again. */
+/* --- decide.c --- */
+/* Decides all assignments and releases by the rules of placement.h. Returns when to call again. */
 struct tfe_mono decide(struct placement *p);
 
 #endif

@@ -1,5 +1,5 @@
-/* server/scheduler/placement.c: the door: an event is checked whole, then taken in, then decided.
- */
+/* server/scheduler/placement.c: entry point: an event is checked completely, then applied, then
+ * decisions follow. */
 #include "server/scheduler/placement.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ int place_node_compare(const struct place_node *a, const struct place_node *b)
 
 RB_GENERATE(place_tree, place_node, by_id, place_node_compare)
 
-/* --- finding ---------------------------------------------------------------------------------- */
+/* --- look-up ---------------------------------------------------------------------------------- */
 
 static struct place_node *find_node(struct placement *p, const char *id)
 {
@@ -72,8 +72,8 @@ static int add_node(struct placement *p, const char *id, struct place_node **ret
     return 0;
 }
 
-/* A node that says what it works for. What it says is right where it says nothing: an ASSIGN, or
- * its own FREED, got lost with a connection. */
+/* Handles a node that connects and reports its assignment. If it reports none, that is true: an
+ * ASSIGN, or its own FREED, was lost with a connection. */
 static int take_came(struct placement *p, const struct placement_event *event)
 {
     char *labels = NULL;
@@ -101,7 +101,7 @@ static int take_came(struct placement *p, const struct placement_event *event)
     }
     node_set_here(p, node, false);
     if (node->class != class) {
-        /* Before a list of its new class. */
+        /* leaves the list of its old class before it enters that of the new one */
         if (node->state == PLACE_FREE) {
             node_unset(p, node);
         }
@@ -128,7 +128,7 @@ static int take_came(struct placement *p, const struct placement_event *event)
     return 0;
 }
 
-/* What is not known of a node as it comes. */
+/* Handles labels that become known after the node has connected. */
 static int take_told(struct placement *p, const struct placement_event *event)
 {
     char *labels = NULL;
@@ -168,7 +168,7 @@ static int take_node(struct placement *p, const struct placement_event *event)
         return 0;
     }
     if (event->type == PLACEMENT_NODE_FREED) {
-        /* An earlier assignment's is repeated, or came on a connection that is gone. */
+        /* Repeated for an earlier assignment, or sent on a connection that has ended. */
         if (!node->is_here || node->assignment == 0 || node->assignment != event->assignment) {
             return TFE_ENOENT;
         }
@@ -232,7 +232,7 @@ static void take_out(struct placement *p, size_t at)
     memmove(p->jobs + at, p->jobs + at + 1, (p->n_jobs - at) * sizeof(struct place_job *));
 }
 
-/* Precondition: there is room. */
+/* Inserts the job in order. Precondition: the array has space for it. */
 static void put_in(struct placement *p, struct place_job *job)
 {
     size_t at = p->n_jobs++;
@@ -334,7 +334,7 @@ static int take_job(struct placement *p, const struct placement_event *event)
     return 0;
 }
 
-/* --- the door --------------------------------------------------------------------------------- */
+/* --- entry point ------------------------------------------------------------------------------ */
 
 static int take(struct placement *p, const struct placement_event *event)
 {
@@ -369,8 +369,8 @@ static int take(struct placement *p, const struct placement_event *event)
 int placement_step(struct placement *p, const struct placement_event *event,
                    struct placement_actions *ret)
 {
-    /* A node has one action of a step, one that comes may have one more; so has a job, one that
-     * gives up may have one more. */
+    /* A step has at most one action per node and per job, one more for a node that connects, and
+     * one more for a job that gives up. */
     size_t most = p->n_nodes + p->n_jobs + 4;
     if (mem_reserve(p->mem, &p->actions, &p->cap_actions, most, sizeof(*p->actions)) ||
         mem_reserve(p->mem, &p->picked, &p->cap_picked, most, sizeof(struct place_node *))) {

@@ -1,32 +1,39 @@
-/* server/scheduler/placement.h: which node of the pool works for which submitted job. Pure: no I/O,
- * no clock; the same events give the same actions. The core of jobs and epochs (server/core) knows
- * nothing of it: an assigned node joins its job like one that was started by hand.
+/* server/scheduler/placement.h: placement: which node of the pool works for which submitted job.
+ * Pure: no I/O, no clock; the same events give the same actions. The core of jobs and epochs
+ * (server/core) does not depend on it: an assigned node joins its job like one that was started by
+ * hand.
  *
- * Rules. Jobs stand in order of priority, then of age. In that order each gets what its tasks lack
- * of their minimum, all at once or nothing. A job that has to wait keeps hold of what it can use,
- * where the pool could ever be enough for it: nobody behind it overtakes it for good. For a minimum
- * (not to grow) workers above another job's minimum are taken, of the same priority or below, the
- * last in order first; all of a job of lower priority where the one that waits has preempt. What is
- * left grows jobs where one more worker helps most. Chief and ps take nodes with spot=false first,
- * workers and evaluators those without; a node that is told its labels later keeps what it has. A
- * node that was released is nobody's until it is freed, or its lease and fence are over. One that
- * nobody has a claim to for as long as it wished leaves, the longest idle first, where its floor of
- * nodes stays. One that was put out works for nothing more. One whose machine is warned is given to
- * nobody, and is no part of what there is, nor of what its job or a quota has, until that is
- * withdrawn: it keeps the work that it has, and its job gets another one in its place as any that
- * lacks one. Where it counts again, and its job has too many with that one, the newest goes. A job
- * that can still run with what is warned gives nothing up. A step that gave nodes while somebody
- * waits is followed by another, at once: with them others may be able to do without what that one
- * can use. Nobody who could be served waits while nothing is going to happen.
+ * Rules:
+ * - Jobs are served in order of priority, then of age. Each gets what its tasks lack of their
+ *   minimum, all at once or nothing. A job that waits reserves the nodes that it can use, if the
+ *   pool could ever be large enough for it, so that no job behind it overtakes it for ever.
+ * - To reach a minimum (not to grow), a job takes workers above other jobs' minima, from jobs of
+ *   the same or lower priority, the last in order first; with preempt also all nodes of a job of
+ *   lower priority.
+ * - The remaining nodes go to the jobs in which one more worker helps most.
+ * - Chief and ps prefer nodes with spot=false, workers and evaluators those without. A node that
+ *   gets labels later keeps its work.
+ * - A released node belongs to no job until it is freed, or its lease and fence have ended.
+ * - A node that no job needs leaves after its idle time, the longest idle first, unless fewer nodes
+ *   than its floor would remain. A node that was taken out gets no more work.
+ * - A warned node (its machine will go away) keeps its work, gets no new work, and counts neither
+ *   for the pool nor for its job nor for a quota until the warning is withdrawn: its job gets a
+ *   replacement. When it counts again and its job has too many nodes with it, the newest one is
+ *   released. A job that can run with its warned nodes gives up none.
+ * - A step that assigned nodes while a job waits is followed by another one at once, because other
+ *   jobs may now be able to do without nodes that the waiting one can use. No job that could be
+ *   served waits without a further step being due.
  *
- * Quotas. Jobs of a pattern have at most so many nodes together: those that work for them, but for
- * warned ones, and those that were released and have not left them yet. A job counts against each
- * pattern that is its. For its minimum it takes of the share of others of the pattern (of its own,
- * too: workers above its minimum) as it takes nodes, and nodes of whoever it may once it has its
- * share. Who waits for a share holds it, so that nobody of the pattern overtakes, and holds up
- * nobody else. A quota that is less than what jobs have takes nothing away; but who lacks some of a
- * minimum above it gives the rest up.
- */
+ * Quotas:
+ * - Jobs that match a pattern have at most this many nodes together: those assigned to them, except
+ *   warned ones, and those released and not freed yet. A job counts for each pattern that it
+ *   matches.
+ * - To reach its minimum a job takes from the quota of other jobs of the pattern (and of its own
+ *   workers above its minimum) as it takes nodes, and nodes of any job once it has its part of the
+ *   quota. A job that waits for a part of a quota reserves it, so that no job of the pattern
+ *   overtakes, and delays no other job.
+ * - Lowering a quota below what jobs have takes nothing away; but a job that lacks nodes of a
+ *   minimum above the quota gives up the rest. */
 #ifndef TFE_SERVER_SCHEDULER_PLACEMENT_H
 #define TFE_SERVER_SCHEDULER_PLACEMENT_H
 
@@ -42,58 +49,65 @@
 struct placement;
 
 #define PLACEMENT_TASKS 4u       /* enum tfe_task: worker, chief, ps, evaluator */
-#define PLACEMENT_LABEL_MAX 128u /* bytes of a K=V */
-#define PLACEMENT_LABELS_MAX 34u /* of a node, or of a job */
-/* A node with a label PLACEMENT_SCOPE PATTERN is for jobs of that pattern only. */
+#define PLACEMENT_LABEL_MAX 128u /* maximum length of a label K=V in bytes */
+#define PLACEMENT_LABELS_MAX 34u /* maximum number of labels of a node, or of a job */
+/* Prefix of the label of a node that works only for jobs that match the pattern behind it. */
 #define PLACEMENT_SCOPE "@jobs="
 #define PLACEMENT_PRIORITY_MAX 1000u
-/* Different sets of labels: for each, every job remembers what such nodes may do. */
+/* Maximum number of different sets of labels. Every job stores the permitted tasks for each. */
 #define PLACEMENT_CLASSES_MAX 64u
-/* … of the nodes of one token for some jobs. */
+/* Maximum number of sets of labels of nodes whose token has the same pattern. */
 #define PLACEMENT_CLASSES_OF_SCOPE 16u
-/* Patterns whose jobs have a quota: for each, every job remembers whether it is of it. */
+/* Maximum number of quotas. Every job stores a bit for each. */
 #define PLACEMENT_QUOTAS_MAX 64u
-/* Nodes that one step gives to jobs beyond their minima; the rest comes with the next, at once. */
+/* Maximum number of nodes assigned beyond the jobs' minima in one step; the rest follows in the
+ * next step, at once. */
 #define PLACEMENT_GROWTH_MAX 1024u
 
 struct placement_config {
-    /* A job that has lost nodes and lacks some of its minimum gives the others up after this long,
-     * if another one waits, or it is above a quota. */
+    /* A job that has lost nodes and lacks some of its minimum gives up the remaining ones after
+     * this time, if another job waits or it exceeds a quota. */
     int64_t gang_wait_ms;
 };
 
-/* A node must carry it to have one of these tasks: bit 1 << enum tfe_task. */
+/* A label that a node must have for one of these tasks (bit set of 1 << enum tfe_task). */
 struct placement_label {
     uint8_t tasks;
-    const char *text; /* K=V */
+    const char *text; /* label text, K=V */
 };
 
-/* What a job wants of the pool. */
+/* Requirements of a job. */
 struct placement_wish {
-    uint32_t priority;             /* more is earlier; at most PLACEMENT_PRIORITY_MAX */
-    bool preempt;                  /* for its minimum it ends jobs of lower priority */
-    bool is_suspended;             /* has no node meanwhile */
-    uint32_t min[PLACEMENT_TASKS]; /* nodes; at least one in all */
-    uint32_t max[PLACEMENT_TASKS]; /* above min for workers only */
+    uint32_t priority; /* higher priority is served first; at most PLACEMENT_PRIORITY_MAX */
+    bool preempt;      /* to get its minimum, the job ends jobs of lower priority */
+    bool is_suspended; /* the job has no nodes until it is resumed */
+    uint32_t min[PLACEMENT_TASKS]; /* minimum number of nodes per task; at least one in total */
+    /* maximum number of nodes per task; above min for workers only */
+    uint32_t max[PLACEMENT_TASKS];
     const struct placement_label *labels;
     size_t n_labels;
 };
 
 enum placement_event_type {
-    PLACEMENT_NODE_CAME,     /* node, labels, assignment: what it works for, 0 nothing */
-    PLACEMENT_NODE_TOLD,     /* node, labels: each in place of those with its key */
-    PLACEMENT_NODE_LOST,     /* node: its connection is gone */
-    PLACEMENT_NODE_GONE,     /* node: so are its lease and its fence */
-    PLACEMENT_NODE_FREED,    /* node, assignment: nothing of it is left there */
-    PLACEMENT_NODE_OUT,      /* node: somebody wants it to leave */
-    PLACEMENT_NODE_WARNED,   /* node, is_warned: its machine will go, or will not after all */
-    PLACEMENT_JOB_SUBMITTED, /* job, wish; again once it is over: another run, as new */
-    PLACEMENT_JOB_CHANGED,   /* job, wish: scale, suspend, resume, another priority */
-    PLACEMENT_JOB_TOLD,      /* job, gain_milli */
-    PLACEMENT_JOB_OVER,      /* job, lets_run: ended, or cancelled */
-    PLACEMENT_JOB_FORGOTTEN, /* job: over, and no node works for it any more */
-    PLACEMENT_RESTORED, /* node, job, assignment, task: as it was before the server's restart */
-    PLACEMENT_QUOTA,    /* pattern, nodes: what its jobs may have together; 0: any number */
+    /* node, labels, assignment: the node has connected and works for this assignment (0: none) */
+    PLACEMENT_NODE_CAME,
+    PLACEMENT_NODE_TOLD,  /* node, labels: adds labels, replacing those with the same keys */
+    PLACEMENT_NODE_LOST,  /* node: its connection has ended */
+    PLACEMENT_NODE_GONE,  /* node: its lease and its fence have ended */
+    PLACEMENT_NODE_FREED, /* node, assignment: the node has no process of the assignment left */
+    PLACEMENT_NODE_OUT,   /* node: an operator takes it out of the pool */
+    /* node, is_warned: its machine will go away, or the notice was withdrawn */
+    PLACEMENT_NODE_WARNED,
+    /* job, wish: a new job, or the next run of a job that is over, which counts as new */
+    PLACEMENT_JOB_SUBMITTED,
+    PLACEMENT_JOB_CHANGED,   /* job, wish: scale, suspend, resume, or another priority */
+    PLACEMENT_JOB_TOLD,      /* job, gain_milli: measured gain of its last worker */
+    PLACEMENT_JOB_OVER,      /* job, lets_run: the job has ended or was cancelled */
+    PLACEMENT_JOB_FORGOTTEN, /* job: forget a job that is over and has no nodes */
+    /* node, job, assignment, task: an assignment from before the server's restart */
+    PLACEMENT_RESTORED,
+    /* pattern, nodes: maximum number of nodes of its jobs together; 0 removes the quota */
+    PLACEMENT_QUOTA,
     PLACEMENT_TICK,
 };
 
@@ -104,63 +118,66 @@ struct placement_event {
     const char *job;
     uint64_t assignment;
     enum tfe_task task;
-    const char *const *labels; /* of a node */
+    const char *const *labels; /* labels of the node */
     size_t n_labels;
-    int64_t idle_exit_ms; /* of a node: it leaves once it has been idle for so long; 0: never … */
-    uint32_t floor;       /* … nor where fewer nodes than that would be left */
-    bool is_warned;       /* it stays so until something else is said, also while it is away */
+    /* node: it leaves the pool after it has been idle for this long; 0: never */
+    int64_t idle_exit_ms;
+    uint32_t floor; /* node: it does not leave if fewer nodes than this would remain */
+    bool is_warned; /* stays until the next such event, also while the node is disconnected */
     const struct placement_wish *wish;
-    const char *pattern; /* of jobs; at most MSG_SCOPE_MAX */
+    const char *pattern; /* pattern of job names; at most MSG_SCOPE_MAX bytes */
     uint32_t nodes;
-    bool lets_run; /* its nodes stay its own until they are freed, or it is over without this */
-    /* Nothing is decided before a step without it, which is due at once: so that what comes
-     * together is decided on together. */
+    /* the job keeps its nodes until they are freed, or until the same event without this flag */
+    bool lets_run;
+    /* Decisions wait for the next event without this flag, which must follow at once, so that
+     * events of one moment are decided together. */
     bool is_more_to_come;
-    /* How much of a whole worker the last one that came brought, in thousandths, at most 1000. */
+    /* How much the last added worker contributed, in thousandths of a whole worker; at most
+     * 1000. */
     uint32_t gain_milli;
 };
 
 enum placement_action_type {
     PLACEMENT_ASSIGN,
     PLACEMENT_RELEASE,
-    PLACEMENT_LEAVE, /* node: it is idle, and is to leave */
-    PLACEMENT_WAITS, /* job: whether, or how, a quota is why it waits has changed (its view) */
+    PLACEMENT_LEAVE, /* node: it has been idle and is to leave the pool */
+    PLACEMENT_WAITS, /* job: the quota for which it waits has changed (see its view) */
 };
 
 /* Why a node is released. */
 enum placement_reason {
     PLACEMENT_NO_REASON,
-    PLACEMENT_TOO_MANY, /* the job's maximum is smaller now */
-    PLACEMENT_TAKEN,    /* for the minimum of a job that is earlier, or equal */
+    PLACEMENT_TOO_MANY, /* the job's maximum is lower now */
+    PLACEMENT_TAKEN,    /* taken for the minimum of a job of equal or higher priority */
     PLACEMENT_SUSPENDED,
     PLACEMENT_OVER,
-    PLACEMENT_TOO_FEW, /* the job lacks some of its minimum, and others wait */
-    PLACEMENT_UNKNOWN, /* it works for something that nobody here knows */
-    PLACEMENT_OUT,     /* somebody wants the node to leave */
-    PLACEMENT_ABOVE,   /* the job lacks some of its minimum, which is above a quota */
+    PLACEMENT_TOO_FEW, /* the job lacks nodes of its minimum, and other jobs wait */
+    PLACEMENT_UNKNOWN, /* the node works for an unknown assignment */
+    PLACEMENT_OUT,     /* the node is taken out of the pool */
+    PLACEMENT_ABOVE,   /* the job lacks nodes of its minimum, which exceeds a quota */
 };
 
-/* Texts are borrowed until the next step. An ASSIGN is to be durable before it is sent. */
+/* Texts are borrowed until the next step. An ASSIGN must be durable before it is sent. */
 struct placement_action {
     enum placement_action_type type;
     const char *node;
-    const char *job; /* "" where nobody knows it */
+    const char *job; /* name of the job, or "" if it is unknown */
     uint64_t assignment;
     enum tfe_task task;
     enum placement_reason reason;
 };
 
 struct placement_actions {
-    const struct placement_action *v; /* placement's own, until the next step */
+    const struct placement_action *v; /* owned by placement, valid until the next step */
     size_t n;
-    struct tfe_mono deadline; /* a TICK is due then; TFE_MONO_NEVER none */
+    struct tfe_mono deadline; /* when a TICK is due; TFE_MONO_NEVER if none is */
 };
 
 enum placement_job_state {
-    PLACEMENT_JOB_QUEUED, /* lacks its minimum */
-    PLACEMENT_JOB_PLACED, /* has it, if only with nodes that are warned */
-    PLACEMENT_JOB_SHORT,  /* had it, and has lost some */
-    PLACEMENT_JOB_PAUSED, /* suspended */
+    PLACEMENT_JOB_QUEUED, /* the job lacks nodes of its minimum */
+    PLACEMENT_JOB_PLACED, /* the job has its minimum, warned nodes included */
+    PLACEMENT_JOB_SHORT,  /* the job had its minimum and has lost nodes of it */
+    PLACEMENT_JOB_PAUSED, /* the job is suspended */
     PLACEMENT_JOB_IS_OVER,
 };
 
@@ -169,24 +186,26 @@ struct placement_view {
     enum placement_job_state state;
     struct tfe_mono since;
     uint32_t priority;
-    uint32_t held[PLACEMENT_TASKS]; /* without those that are warned */
-    uint32_t lacks; /* of its minimum, beyond what was free or on its way at its turn */
+    uint32_t held[PLACEMENT_TASKS]; /* number of nodes per task, without warned ones */
+    /* number of nodes missing from the minimum, beyond those that are free or becoming free */
+    uint32_t lacks;
     uint32_t releasing;
-    bool is_too_large; /* the whole pool, empty, would not be enough */
-    /* What it waits for a share of: the pattern, NULL: nothing; how many nodes the jobs of it may
-     * have together; how many of those it lacks. 0: its minimum is more than there are. */
+    bool is_too_large; /* the whole pool, if it were free, would not be enough */
+    /* The quota for which the job waits: its pattern (NULL if none), how many nodes its jobs may
+     * have together, and how many of those are missing for this job (0: the job's minimum exceeds
+     * the quota). */
     const char *quota;
     uint32_t quota_nodes, quota_lacks;
-    uint32_t most; /* the largest minimum that its quotas leave it now */
+    uint32_t most; /* largest minimum that the job's quotas allow now */
 };
 
-/* How many nodes jobs of a pattern may have together. */
+/* Number of nodes that jobs matching a pattern may have together. */
 struct placement_quota {
-    const char *pattern; /* NULL: there is none */
+    const char *pattern; /* pattern of job names; NULL if there is no quota */
     uint32_t nodes;
 };
 
-/* The nodes that an active job wants for one task, within its quotas. */
+/* The number of nodes that an active job wants for one task, within its quotas. */
 struct placement_demand {
     const char *job;
     enum tfe_task task;
@@ -195,40 +214,43 @@ struct placement_demand {
 
 /* Nodes with the same labels. */
 struct placement_supply {
-    const char *labels; /* n_bytes: each with its NUL, in order */
+    const char *labels; /* n_bytes of sorted labels, each with its NUL */
     size_t n_bytes;
-    uint32_t here, idle; /* with a connection; without work, also those that are kept for a gang */
+    /* number of connected nodes; number without work, including those reserved for a waiting job */
+    uint32_t here, idle;
 };
 
-/* mem is borrowed. NULL: out of memory. */
+/* Creates a placement. mem is borrowed. Returns NULL if out of memory. */
 struct placement *placement_new(const struct tfe_mem *mem, const struct placement_config *config,
                                 uint64_t last_assignment);
 void placement_free(struct placement *p);
 
-/* Takes an event in. All or nothing: on an error nothing has changed and there is no action.
- * TFE_EINVAL: not a legal value; TFE_ENOENT: no such job, node or assignment; TFE_EEXIST: the job
- * is there and not over, or the assignment is; TFE_ESTATE: a job that is not over, or has nodes, is
- * not forgotten; TFE_EFULL: too many different sets of labels, or quotas; TFE_ENOMEM. */
+/* Handles an event. After an error nothing has changed and there is no action. Returns TFE_EINVAL
+ * if a value is invalid; TFE_ENOENT if the job, node or assignment does not exist; TFE_EEXIST if
+ * the job exists and is not over, or the assignment exists; TFE_ESTATE if a job to be forgotten is
+ * not over or has nodes; TFE_EFULL if there are too many sets of labels or quotas; TFE_ENOMEM. */
 int placement_step(struct placement *p, const struct placement_event *event,
                    struct placement_actions *ret) TFE_MUST_CHECK;
 
 size_t placement_jobs(const struct placement *p);
 size_t placement_nodes(const struct placement *p);
-/* The job that is at-th in order. Precondition: at < placement_jobs. */
+/* Fills *ret with the job at index `at` in order of priority and age. Precondition: at <
+ * placement_jobs. */
 void placement_job_view(const struct placement *p, size_t at, struct placement_view *ret);
-/* The smallest quota of a job of this name, which need not be there. */
+/* Returns the smallest quota that matches a job name; the job need not exist. */
 struct placement_quota placement_quota(const struct placement *p, const char *job);
-/* Writes what the at-th job in order wants, a row per task, and returns the number of rows; 0 if
- * the job is suspended or over. */
+/* Writes what the job at index `at` wants, a row per task, and returns the number of rows; 0 if the
+ * job is suspended or over. */
 size_t placement_demand(const struct placement *p, size_t at,
                         struct placement_demand ret[PLACEMENT_TASKS]);
-/* Returns the next label that nodes of the at-th job must carry for this task, or NULL after the
- * last. *cursor starts at 0. */
+/* Returns the next label that nodes of the job at index `at` must have for this task, or NULL after
+ * the last. *cursor starts at 0. */
 const char *placement_label(const struct placement *p, size_t at, enum tfe_task task,
                             size_t *cursor);
-/* True if nodes of this class may work for the at-th job as this task. */
+/* Returns true if nodes of this class may work for the job at index `at` as this task. */
 bool placement_may_have(const struct placement *p, size_t at, enum tfe_task task, uint32_t class);
-/* The nodes of a class below PLACEMENT_CLASSES_MAX. False: there never were any. */
+/* Fills *ret with the nodes of a class below PLACEMENT_CLASSES_MAX. Returns false if the class was
+ * never used. */
 bool placement_supply(const struct placement *p, uint32_t class, struct placement_supply *ret);
 
 #endif

@@ -1,5 +1,5 @@
-/* server/scheduler/pool_demand.c: what jobs want and what the pool has, for programs that start
- * machines. */
+/* server/scheduler/pool_demand.c: demand of the jobs and supply of the pool, for programs that
+ * start machines. */
 #include <string.h>
 
 #include "server/scheduler/part.h"

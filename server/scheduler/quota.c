@@ -1,4 +1,5 @@
-/* server/scheduler/quota.c: how many nodes jobs of one pattern have together, and may have. */
+/* server/scheduler/quota.c: quotas: how many nodes the jobs that match a pattern have together, and
+ * may have. */
 #include <string.h>
 
 #include "common/message/principal.h"
@@ -28,7 +29,7 @@ uint64_t quotas_of(const struct placement *p, const char *job)
     return set;
 }
 
-/* Who of the jobs is of its pattern now, and what they have. */
+/* Recounts a quota whose pattern has changed: which jobs match it, and what they have. */
 static void begin(struct placement *p, unsigned at)
 {
     struct place_quota *q = &p->quotas[at];
@@ -123,18 +124,18 @@ struct placement_quota placement_quota(const struct placement *p, const char *jo
     return q ? (struct placement_quota){q->pattern, q->nodes} : (struct placement_quota){NULL, 0};
 }
 
-/* --- what may be ordered ---------------------------------------------------------------------- */
+/* --- demand of machines ----------------------------------------------------------------------- */
 
-/* Of one quota's nodes, as the jobs are gone through in order. */
+/* Sums of one quota, while the jobs are visited in order. */
 struct tally {
-    int64_t all;   /* that its jobs have … */
-    int64_t firm;  /* … below their minimum, which nobody takes but who has preempt … */
-    int64_t high;  /* … of those, of jobs of this priority and above … */
-    int64_t above; /* … and beyond the minimum, of a priority that is higher */
-    int64_t asked; /* that somebody is to get */
+    int64_t all;   /* nodes that its jobs have */
+    int64_t firm;  /* nodes within minima, which only a job with preempt may take */
+    int64_t high;  /* nodes within minima, of jobs of at least this priority */
+    int64_t above; /* nodes beyond the minimum, of jobs of higher priority */
+    int64_t asked; /* nodes that waiting jobs are to get */
 };
 
-/* What a job keeps, whoever of its priority needs nodes. */
+/* Returns how many nodes the job keeps, whichever job of its priority needs nodes. */
 static uint32_t firm_of(const struct place_job *job)
 {
     const uint32_t held = task_sum(job->held);
@@ -160,8 +161,8 @@ static void ask(struct tally t[], uint64_t set, uint32_t n)
     }
 }
 
-/* The minimum of a job: what others of its priority, or below, have beyond theirs may be its own.
- */
+/* Computes the job's demand for its minimum: nodes that other jobs of the same or lower priority
+ * have beyond their minima may become its own. */
 static void share_minimum(const struct placement *p, struct place_job *job, struct tally t[])
 {
     const uint32_t n = job_is_active(job) ? job_lacks(job) : 0;
