@@ -1,4 +1,4 @@
-/* common/archive/archive.c: what may be in a bundle, and the way into one. */
+/* common/archive/archive.c: validates file names, and packs bundles. */
 #include "common/archive/archive.h"
 
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 
 #include "common/archive/tar_header.h"
 
-/* Code packs to some 30 % of itself at any level; more than this one gains little and waits long.
- */
+/* Compression level. Code compresses to about 30 % at any level; higher levels gain little and take
+ * long. */
 #define LEVEL 6
 #define OUT_BYTES (64u * 1024)
 
@@ -42,8 +42,8 @@ struct archive_packer {
     int (*write)(void *ctx, const uint8_t *bytes, size_t n, struct tfe_reason *reason);
     void *ctx;
     ZSTD_CCtx *zstd;
-    struct tar_file file; /* the last one */
-    uint64_t left;        /* of it */
+    struct tar_file file; /* file being packed, or the last one */
+    uint64_t left;        /* bytes of the current file that are still missing */
     uint64_t unpacked, packed;
     uint32_t n_files;
     uint8_t out[OUT_BYTES];

@@ -1,10 +1,11 @@
-/* common/archive/archive.h: a job's files as one run of bytes, a bundle: a tar file within one
- * frame of Zstandard, of which there is one form only, so that the same files are the same bytes,
- * and nothing but regular files can be in it. No files, no sockets.
+/* common/archive/archive.h: packs a job's files into a bundle and unpacks it, as functions on byte
+ * buffers without I/O.
  *
- * Of the form: ustar headers (POSIX.1-1988) of regular files, mode 0644 or 0755, no time, no owner,
- * in the order of their names' bytes; names of up to 255 bytes below the directory; two blocks of
- * zeros, and the end. What reads it makes each header anew and wants those 512 bytes. */
+ * A bundle is a tar file in one Zstandard frame, in a canonical form, so that equal files give
+ * equal bytes and a bundle cannot contain anything but regular files. Form: ustar headers
+ * (POSIX.1-1988) of regular files, mode 0644 or 0755, no times and owners, sorted bytewise by name;
+ * names of up to 255 bytes relative to the directory; then two blocks of zeros. The reader rebuilds
+ * each header and requires the same 512 bytes. */
 #ifndef TFE_COMMON_ARCHIVE_ARCHIVE_H
 #define TFE_COMMON_ARCHIVE_ARCHIVE_H
 
@@ -17,60 +18,67 @@
 
 #define ARCHIVE_NAME_MAX 255u
 #define ARCHIVE_FILES_MAX 20000u
-/* Bytes of all files together: sixteen times what a bundle may be packed. */
+/* Maximum bytes of all files together: sixteen times the maximum size of a bundle. */
 #define ARCHIVE_UNPACKED_MAX (UINT64_C(1) << 30)
-/* … and, beyond the first 16 MiB, so many times what it is packed: text gives 10, logs 50. */
+/* Maximum compression ratio beyond the first 16 MiB, against decompression bombs. Text has a ratio
+ * of 10, logs of 50. */
 #define ARCHIVE_RATIO_MAX 500u
 #define ARCHIVE_RATIO_FREE (UINT64_C(16) << 20)
 
-/* Whether a file may be called that: "a/b"; nothing absolute, no "..", no control character. */
+/* True if a file in a bundle may have this name: "a/b", but nothing absolute, no "..", no control
+ * characters. */
 bool archive_name_is_sound(const char *name);
 
 /* --- packing ---------------------------------------------------------------------------------- */
 
 struct archive_packer;
 
-/* write takes packed bytes; what it returns ends the packing, why is its own then. TFE_ENOMEM. */
+/* Makes a packer. write receives packed bytes; an error from it ends the packing and is returned,
+ * with its reason. Returns 0 or TFE_ENOMEM. */
 int archive_packer_new(int (*write)(void *ctx, const uint8_t *bytes, size_t n,
                                     struct tfe_reason *reason),
                        void *ctx, struct archive_packer **ret) TFE_MUST_CHECK;
 
-/* The next file, whose size bytes follow by archive_pack. TFE_EINVAL: its name is not sound, or
- * does not come behind the one before; TFE_ETOOBIG: the name, or all together, is too much. */
+/* Begins the next file, whose `size` bytes follow by archive_pack. Returns TFE_EINVAL if the name
+ * is invalid or not after the previous one, TFE_ETOOBIG if the name or the bundle is too large. */
 int archive_pack_file(struct archive_packer *p, const char *name, uint64_t size, bool is_executable,
                       struct tfe_reason *reason) TFE_MUST_CHECK;
-/* TFE_EINVAL: more than the file's size. */
+/* Packs bytes of the current file. Returns TFE_EINVAL if they exceed its size. */
 int archive_pack(struct archive_packer *p, const void *bytes, size_t n,
                  struct tfe_reason *reason) TFE_MUST_CHECK;
-/* Behind the last file. TFE_EINVAL: that one's bytes are not all there; TFE_ETOOBIG: nobody would
- * unpack it. */
+/* Ends the bundle. Returns TFE_EINVAL if bytes of the last file are missing, TFE_ETOOBIG if its
+ * compression ratio exceeds the limit. */
 int archive_pack_end(struct archive_packer *p, struct tfe_reason *reason) TFE_MUST_CHECK;
-/* NULL is allowed. */
+/* Frees the packer. NULL is allowed. */
 void archive_packer_free(struct archive_packer *p);
 
 /* --- unpacking -------------------------------------------------------------------------------- */
 
 struct archive_reader;
 
-/* Where files go. What they return ends the unpacking; why is theirs then. */
+/* Callbacks that receive unpacked files. An error from one ends the unpacking and is returned, with
+ * its reason. */
 struct archive_sink {
-    /* The next one, whose size bytes follow. Its name is sound, and behind the one before. */
+    /* Begins the next file, whose `size` bytes follow. The name is valid and after the previous
+     * one. */
     int (*file)(void *ctx, const char *name, uint64_t size, bool is_executable,
                 struct tfe_reason *reason);
     int (*bytes)(void *ctx, const uint8_t *bytes, size_t n, struct tfe_reason *reason);
     void *ctx;
 };
 
-/* Of a bundle of so many bytes, packed: what it may unpack to. sink is copied. TFE_ENOMEM. */
+/* Makes a reader for a bundle of `packed` bytes, which limits its unpacked size. Copies sink.
+ * Returns 0 or TFE_ENOMEM. */
 int archive_reader_new(const struct archive_sink *sink, uint64_t packed,
                        struct archive_reader **ret) TFE_MUST_CHECK;
-/* The next packed bytes, in pieces of any length. TFE_EPROTO: no bundle, or none of this form;
- * TFE_ETOOBIG: it unpacks to more than it may; TFE_ENOMEM. Nothing may follow an error. */
+/* Reads the next packed bytes, in pieces of any length. Returns TFE_EPROTO if they are not a bundle
+ * in canonical form, TFE_ETOOBIG if it unpacks to more than the limit, or TFE_ENOMEM. After an
+ * error the reader must not be used. */
 int archive_read(struct archive_reader *r, const uint8_t *bytes, size_t n,
                  struct tfe_reason *reason) TFE_MUST_CHECK;
-/* All bytes have come. TFE_EPROTO: it does not end here. */
+/* Ends the input. Returns TFE_EPROTO if the bundle is incomplete. */
 int archive_read_end(struct archive_reader *r, struct tfe_reason *reason) TFE_MUST_CHECK;
-/* NULL is allowed. */
+/* Frees the reader. NULL is allowed. */
 void archive_reader_free(struct archive_reader *r);
 
 #endif

@@ -1,4 +1,4 @@
-/* common/archive/archive_read.c: the way out of a bundle, whoever has made it. */
+/* common/archive/archive_read.c: unpacks untrusted bundles. */
 #include <stdlib.h>
 #include <string.h>
 #include <zstd.h>
@@ -6,22 +6,23 @@
 #include "common/archive/archive.h"
 #include "common/archive/tar_header.h"
 
-/* The packer's level needs 2 MiB to look back in; a frame that wants more is not ours. */
+/* Maximum window of the frame. The packer's level needs 2 MiB; a frame that needs more is not
+ * ours. */
 #define WINDOW_LOG_MAX 23
 #define OUT_BYTES (64u * 1024)
 
 struct archive_reader {
     struct archive_sink sink;
     ZSTD_DCtx *zstd;
-    bool is_over;     /* the frame */
-    uint64_t packed;  /* bytes of the whole */
-    uint64_t written; /* bytes of files that are told of */
+    bool is_over;     /* the Zstandard frame has ended */
+    uint64_t packed;  /* size of the bundle in bytes */
+    uint64_t written; /* sizes of all files begun so far */
     uint32_t n_files;
-    struct tar_file file; /* the last one */
-    uint64_t left;        /* of its bytes */
-    uint32_t padding;     /* zeros behind it */
-    uint32_t n_ends;      /* blocks of zeros at the end */
-    size_t n_block;       /* of the next header */
+    struct tar_file file; /* file being read, or the last one */
+    uint64_t left;        /* bytes of the current file that are still missing */
+    uint32_t padding;     /* padding bytes expected after the current file */
+    uint32_t n_ends;      /* blocks of zeros read at the end */
+    size_t n_block;       /* bytes of the next header read so far */
     uint8_t block[TAR_BLOCK];
     uint8_t out[OUT_BYTES];
 };
@@ -87,7 +88,7 @@ static int take_header(struct archive_reader *r, struct tfe_reason *reason)
     return r->sink.file(r->sink.ctx, file.name, file.size, file.is_executable, reason);
 }
 
-/* Unpacked bytes, as they come. */
+/* Processes unpacked bytes. */
 static int take(struct archive_reader *r, const uint8_t *bytes, size_t n, struct tfe_reason *reason)
 {
     int rc = 0;
@@ -118,7 +119,7 @@ int archive_read(struct archive_reader *r, const uint8_t *bytes, size_t n,
                  struct tfe_reason *reason)
 {
     ZSTD_inBuffer in = {.src = bytes, .size = n};
-    bool has_more = n > 0; /* what came in may still be inside */
+    bool has_more = n > 0; /* the decompressor may hold further output */
     int rc = 0;
     while (rc == 0 && has_more) {
         if (r->is_over) {

@@ -1,11 +1,11 @@
-/* common/archive/tar_header.c: see tar_header.h. */
+/* common/archive/tar_header.c: encodes and decodes ustar headers. */
 #include "common/archive/tar_header.h"
 
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-/* As POSIX has it ("ustar Interchange Format"): numbers are octal digits. */
+/* Header layout of POSIX, "ustar Interchange Format"; numbers are octal digits. */
 struct ustar {
     char name[100];
     char mode[8];
@@ -27,8 +27,8 @@ struct ustar {
 };
 _Static_assert(sizeof(struct ustar) == TAR_BLOCK, "a block");
 
-/* Where a name is parted: what is before that '/' goes into the prefix. 0: it fits as it is, or
- * there is no such place. */
+/* Returns the index of the '/' at which a long name is split into prefix and name, or 0 if it needs
+ * no split or cannot be split. */
 static size_t parting(const char *name, size_t n)
 {
     const size_t room = sizeof(((struct ustar *)0)->name);
@@ -67,12 +67,13 @@ bool tar_header_make(const struct tar_file *file, uint8_t ret[TAR_BLOCK])
     for (size_t i = 0; i < TAR_BLOCK; i++) {
         sum += ret[i];
     }
-    (void)snprintf(u.checksum, sizeof(u.checksum) - 1, "%06o", sum); /* a NUL, then a blank */
+    (void)snprintf(u.checksum, sizeof(u.checksum) - 1, "%06o",
+                   sum); /* terminated by NUL and a space */
     memcpy(ret, &u, sizeof(u));
     return true;
 }
 
-/* Whatever the digits are: the header that is made of it is compared. */
+/* Parses octal digits leniently; the caller compares the rebuilt header. */
 static uint64_t octal(const char *digits, size_t n)
 {
     uint64_t number = 0;

@@ -1,4 +1,4 @@
-/* common/cli/find_program.c: where another program of ours is. */
+/* common/cli/find_program.c: locates other programs of this project. */
 #include "common/cli/find_program.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* common/cli/option_table.h: how a program writes its rows of options.h, one or two lines each.
- * FIELD(name) has to say where a field is in its settings. */
+/* common/cli/option_table.h: macros for rows of option tables (options.h). The including file
+ * defines FIELD(name) as the offset of a field in its settings. */
 #ifndef TFE_COMMON_CLI_OPTION_TABLE_H
 #define TFE_COMMON_CLI_OPTION_TABLE_H
 
@@ -31,7 +31,7 @@
 #define TIME(name, field, least, most, fallback, help)                                             \
     OPTION_ROW(OPTION_DURATION, name, "TIME", fallback, help, OPTION_RANGE(field, least, most))
 
-/* The kind of an option by the kind of its field in a job_spec. */
+/* Maps the kind of a job_spec field to the kind of its option. */
 #define OPTION_OF_COUNT OPTION_NUMBER
 #define OPTION_OF_DURATION OPTION_DURATION
 #define OPTION_OF_FLAG OPTION_FLAG

@@ -1,4 +1,4 @@
-/* common/cli/options.c: fallbacks, environment and command line into a settings struct. */
+/* common/cli/options.c: fills a settings struct from defaults, environment and command line. */
 #include "common/cli/options.h"
 
 #include <stdlib.h>
@@ -6,19 +6,19 @@
 
 #include "common/cli/suggest.h"
 
-/* Longest name that is looked at: nearest names and variables of longer ones do not exist. */
+/* Longest option name that is compared; all names are shorter. */
 #define OPTION_NAME_MAX 63
-/* "TFE_" and the longest name. */
+/* Size of "TFE_" and the longest name, with NUL. */
 #define OPTION_VARIABLE_CAP (4 + OPTION_NAME_MAX + 1)
 
-/* --- rows and their names --- */
+/* --- rows and their names --------------------------------------------------------------------- */
 
 static char plain(char c)
 {
     return c == '_' ? '-' : c;
 }
 
-/* Whether the n bytes at typed are the option's name; '-' and '_' are the same. */
+/* True if the n bytes at typed are the option's name; '-' and '_' are equal. */
 static bool is_name(const char *name, const char *typed, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -29,7 +29,7 @@ static bool is_name(const char *name, const char *typed, size_t n)
     return name[n] == '\0';
 }
 
-/* The row of that name, aliases not followed; NULL. */
+/* Returns the row with this name without following aliases, or NULL if there is none. */
 static const struct option_spec *find(const struct option_table *table, const char *typed, size_t n)
 {
     for (size_t i = 0; i < table->n; i++) {
@@ -40,15 +40,15 @@ static const struct option_spec *find(const struct option_table *table, const ch
     return NULL;
 }
 
-/* The row that counts: the row itself, or the one it is an alias of (NULL: a table with a dangling
- * alias). */
+/* Returns the row itself or, for an alias, the row that it refers to; NULL if the alias is
+ * dangling. */
 static const struct option_spec *target(const struct option_table *table,
                                         const struct option_spec *row)
 {
     return row->alias_of ? find(table, row->alias_of, strlen(row->alias_of)) : row;
 }
 
-/* Writes "TFE_NNODES" for "nnodes". False: the name is too long to have one. */
+/* Writes "TFE_NNODES" for "nnodes". Returns false if the name is too long. */
 static bool variable_of(const char *name, char ret[OPTION_VARIABLE_CAP])
 {
     const size_t n = strlen(name);
@@ -75,7 +75,8 @@ bool options_is_variable(const struct option_table *table, const char *name)
     return false;
 }
 
-/* The nearest name to what was typed, without dashes; NULL when none is near. */
+/* Returns the option name most similar to what was typed, without dashes, or NULL if none is
+ * similar. */
 static const char *suggest_name(const struct option_table *table, const char *typed, size_t n)
 {
     struct suggestion suggestion;
@@ -88,15 +89,15 @@ static const char *suggest_name(const struct option_table *table, const char *ty
     return suggestion.word;
 }
 
-/* --- the command line --- */
+/* --- command line ----------------------------------------------------------------------------- */
 
-/* One walk along the command line. The first one only looks (settings is NULL), so that -h works
- * whatever the environment holds, and the second one sets. */
+/* State of one pass over the command line. The first pass only validates (settings is NULL), so
+ * that -h works whatever the environment holds; the second sets values. */
 struct walk {
     const struct option_table *table;
     int argc;
     char **argv;
-    int at; /* of the argument being read; a value that was taken moves it on */
+    int at; /* index of the current argument; consuming a value advances it */
     void *settings;
     char *ignored;
     size_t ignored_cap;
@@ -120,7 +121,7 @@ static int walk_refuse_unknown(const struct walk *w, const char *dashes, const c
     return TFE_EINVAL;
 }
 
-/* Adds "--name" to the list of ignored options, once. */
+/* Appends "--name" to the list of ignored options, once. */
 static void walk_ignore(const struct walk *w, const char *name)
 {
     struct tfe_reason label;
@@ -138,7 +139,7 @@ static void walk_ignore(const struct walk *w, const char *name)
     }
 }
 
-/* Reads value (NULL: none was given) for a row that was written as `written`. */
+/* Sets the row's field to value, or "true" if value is NULL. `written` is the option as typed. */
 static int walk_take(const struct walk *w, const struct option_spec *row, const char *written,
                      const char *value)
 {
@@ -161,12 +162,12 @@ static bool takes_value(const struct option_spec *row)
     return row->kind != OPTION_FLAG && (row->kind != OPTION_IGNORED || row->argument);
 }
 
-/* The value of a row that needs one, from the next argument. */
+/* Returns the value of an option from the next argument. */
 static int walk_next_value(struct walk *w, const struct option_spec *row, const char *written,
                            const char **ret)
 {
     const char *next = w->at + 1 < w->argc ? w->argv[w->at + 1] : NULL;
-    /* What looks like an option is one: `--token-file --nnodes=2` forgot its file. */
+    /* Reject a value that looks like an option: `--token-file --nnodes=2` lacks the file name. */
     if (!next || strncmp(next, "--", 2) == 0) {
         const char *argument = row->argument ? row->argument : "VALUE";
         const char *between = written[1] == '-' ? "=" : "";
@@ -216,7 +217,7 @@ static int walk_long(struct walk *w)
     return walk_take(w, row, written.text, value);
 }
 
-/* "-n 4", "-n4", and flags together: "-qv". */
+/* Parses "-n 4", "-n4", and combined flags such as "-qv". */
 static int walk_short(struct walk *w)
 {
     for (const char *at = w->argv[w->at] + 1; *at != '\0'; at++) {
@@ -305,8 +306,9 @@ static int set_fallbacks(const struct option_table *table, void *settings,
     return 0;
 }
 
-/* The value of the variable that belongs to name, or NULL. Empty counts as not set, as templates of
- * machines leave variables; so does what Kubernetes injects for a service called "tfe". */
+/* Returns the value of the environment variable of an option, or NULL. An empty value counts as
+ * unset, because machine templates leave empty variables. Addresses that Kubernetes injects for a
+ * service named "tfe" are ignored. */
 static const char *variable_value(const char *name, char variable[OPTION_VARIABLE_CAP])
 {
     const char *value = variable_of(name, variable) ? getenv(variable) : NULL;

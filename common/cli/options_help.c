@@ -1,14 +1,14 @@
-/* common/cli/options_help.c: the text of -h, from the same table that is parsed. */
+/* common/cli/options_help.c: prints the help text of an option table. */
 #include <stdio.h>
 #include <string.h>
 
 #include "common/cli/options.h"
 
-/* Where the explanations start, at most; an option that is longer pushes its own to the right. */
+/* Maximum column at which help texts start; a longer option shifts its own text. */
 #define HELP_COLUMN_MAX 34
 
-/* "  -n, --nnodes=MIN:MAX"; returns its length. The letter's place is kept free where there is
- * none. */
+/* Formats " -n, --nnodes=MIN:MAX" and returns its length. Options without a letter are indented
+ * equally. */
 static size_t option_head(const struct option_spec *row, char ret[128])
 {
     const bool takes_value = row->kind != OPTION_FLAG;
@@ -31,7 +31,7 @@ static void print_row(const struct option_spec *row, size_t column, FILE *out)
     char head[128];
     (void)option_head(row, head);
     (void)fprintf(out, "%-*s  %s", (int)column, head, row->help ? row->help : "");
-    /* A flag that is off unless given says nothing by saying so. */
+    /* Do not show the default of a flag that is off. */
     if (row->fallback && row->fallback[0] != '\0' &&
         !(row->kind == OPTION_FLAG && strcmp(row->fallback, "false") == 0)) {
         (void)fprintf(out, " (default %s)", row->fallback);

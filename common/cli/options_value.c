@@ -1,4 +1,4 @@
-/* common/cli/options_value.c: texts of options to values: numbers, durations. */
+/* common/cli/options_value.c: parses option values: numbers, durations, words. */
 #include <string.h>
 
 #include "common/cli/options.h"
@@ -23,7 +23,7 @@ bool options_digits(const char **at, uint64_t max, uint64_t *ret)
     return true;
 }
 
-/* Milliseconds of a unit's name, 0 if there is no such unit. */
+/* Returns the milliseconds of a unit, or 0 if there is no such unit. */
 static uint64_t unit_ms(const char *unit)
 {
     static const struct {
@@ -53,7 +53,7 @@ int options_duration(const char *text, uint32_t *ret_ms)
             return TFE_EINVAL;
         }
         while (*at >= '0' && *at <= '9') {
-            /* Nine digits of a day are below a microsecond; the rest says nothing. */
+            /* Nine digits of a day are below a microsecond; ignore further digits. */
             if (scale < 1000000000u) {
                 fraction = fraction * 10 + (uint64_t)(*at - '0');
                 scale *= 10;
@@ -65,7 +65,7 @@ int options_duration(const char *text, uint32_t *ret_ms)
     if (unit == 0) {
         return TFE_EINVAL;
     }
-    /* Upwards: a wish above zero never becomes zero, which means "off" to many options. */
+    /* Round up: a value above zero must not become zero, which means "off" for many options. */
     const uint64_t ms = whole * unit + (fraction * unit + scale - 1) / scale;
     if (ms > MSG_DURATION_MAX_MS) {
         return TFE_EINVAL;
@@ -127,7 +127,7 @@ static int set_number(const struct option_spec *row, void *field, const char *va
     return 0;
 }
 
-/* A duration in its largest whole unit. */
+/* Formats a duration in its largest whole unit. */
 static void duration_text(uint64_t ms, struct tfe_reason *ret)
 {
     static const struct {

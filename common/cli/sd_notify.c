@@ -1,4 +1,4 @@
-/* common/cli/sd_notify.c: sd_notify(3)'s protocol. */
+/* common/cli/sd_notify.c: the protocol of sd_notify(3). */
 #include "common/cli/sd_notify.h"
 
 #include <stddef.h>
@@ -18,7 +18,7 @@ void notify_say(const char *word)
     }
     memcpy(to.sun_path, path, n);
     if (path[0] == '@') {
-        to.sun_path[0] = '\0'; /* an abstract name */
+        to.sun_path[0] = '\0'; /* name in the abstract namespace */
     }
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0) {

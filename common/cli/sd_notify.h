@@ -1,15 +1,15 @@
-/* common/cli/sd_notify.h: what systemd is told of a service of Type=notify, by its datagram socket;
- * no other supervisor is needed, nor missed. */
+/* common/cli/sd_notify.h: status notifications to systemd (Type=notify) through its datagram
+ * socket. Works without systemd as well. */
 #ifndef TFE_COMMON_CLI_SD_NOTIFY_H
 #define TFE_COMMON_CLI_SD_NOTIFY_H
 
 #include <event2/event.h>
 
-/* "READY=1", "STOPPING=1". Nothing if nobody listens ($NOTIFY_SOCKET). */
+/* Sends a state such as "READY=1" or "STOPPING=1". Does nothing if $NOTIFY_SOCKET is not set. */
 void notify_say(const char *word);
 
-/* Says that the loop turns, twice in the time that $WATCHDOG_USEC names, until the event is freed.
- * NULL: nobody watches, or there is no memory. */
+/* Sends watchdog notifications from the loop at twice the rate that $WATCHDOG_USEC demands, until
+ * the event is freed. Returns NULL if no watchdog is enabled or memory is out. */
 struct event *notify_watchdog(struct event_base *base);
 
 #endif

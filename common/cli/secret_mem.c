@@ -1,12 +1,11 @@
-/* common/cli/secret_mem.c: see secret_mem.h. */
+/* common/cli/secret_mem.c: protects secrets in memory from other processes of the same user. */
 #include "common/cli/secret_mem.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 
-/* The leak checker of a sanitizer build traces its own process, which a process that may not be
- * dumped forbids. */
+/* Sanitizer builds stay dumpable, because their leak checker traces its own process. */
 #if defined(__SANITIZE_ADDRESS__)
 #define DUMPABLE 1ul
 #else

@@ -1,9 +1,9 @@
-/* common/cli/signals.c: see signals.h. */
+/* common/cli/signals.c: watches termination signals. */
 #include "common/cli/signals.h"
 
 #include <signal.h>
 #include <stdio.h>
-#include <string.h> /* sigabbrev_np */
+#include <string.h> /* declares sigabbrev_np */
 
 #include "common/base/heap.h"
 #include "common/base/timer.h"

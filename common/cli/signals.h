@@ -1,21 +1,22 @@
-/* common/cli/signals.h: the signals by which people, terminals and machines end a program. */
+/* common/cli/signals.h: watches the signals by which users, terminals and service managers end a
+ * program. */
 #ifndef TFE_COMMON_CLI_SIGNALS_H
 #define TFE_COMMON_CLI_SIGNALS_H
 
 #include <event2/event.h>
 
-/* SIGTERM, SIGINT, SIGHUP: a terminal that was closed. */
+/* Number of termination signals: SIGTERM, SIGINT, and SIGHUP of a closed terminal. */
 #define TERMINATION_SIGNALS 3
 
-/* Calls fn for each of them from now on, but for the one that means something else here (not_this;
- * 0: none does), and for SIGHUP if whoever started the program had it ignored, as nohup does.
- * For the start of a program, which without them does not go on: see part_must. */
+/* Calls fn for each termination signal, except not_this (0 for none), which has another meaning
+ * here, and except SIGHUP if it is ignored (as under nohup). For program start: exits if out of
+ * memory (part_must). */
 void signals_watch_termination(struct event_base *base, event_callback_fn fn, void *ctx,
                                int not_this, struct event *ret[TERMINATION_SIGNALS]);
-/* Also where some of them, or all, are not watched. */
+/* Removes the watches; any of them may be NULL. */
 void signals_unwatch(struct event *watched[TERMINATION_SIGNALS]);
 
-/* "SIGTERM"; a number that has no name: "signal 40". ret is what is returned. */
+/* Writes the name "SIGTERM", or "signal 40" for a signal without a name, and returns ret. */
 #define SIGNAL_NAME_MAX 24
 const char *signal_name(int signo, char ret[SIGNAL_NAME_MAX]);
 

@@ -1,4 +1,4 @@
-/* common/cli/stdio.c: descriptors 0, 1 and 2. */
+/* common/cli/stdio.c: standard descriptors and messages on stderr. */
 #include "common/cli/stdio.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 
 #include "common/base/escape.h"
 
-/* -1: nobody asks. */
+/* Returns the descriptor named by STDIO_WORDS, or -1 if there is none. */
 static int words_fd(void)
 {
     const char *text = getenv(STDIO_WORDS);
@@ -18,8 +18,8 @@ static int words_fd(void)
 int stdio_hold(struct tfe_reason *reason)
 {
     for (int fd = 0; fd <= 2; fd++) {
-        /* open(2) takes the lowest free number, and all below fd are open by now. Whatever is
-         * started inherits them. NOLINTNEXTLINE(android-cloexec-open) */
+        /* open(2) returns the lowest free number, which is fd, because all below are open. Child
+         * processes inherit it. NOLINTNEXTLINE(android-cloexec-open) */
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDWR) < 0) {
             reason_errno(reason, "open /dev/null");
             return TFE_ESYS;

@@ -1,11 +1,11 @@
-/* common/cli/suggest.c: edit distances between words. */
+/* common/cli/suggest.c: edit distance between words. */
 #include "common/cli/suggest.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
-/* Longer words are not looked at. */
+/* Maximum length of compared words. */
 #define WORD_MAX 63
 
 static char plain(char c)
@@ -18,8 +18,8 @@ static size_t least_of(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Edit distance in which two neighbours swapped are one mistake (optimal string alignment):
- * "--prot" is one away from "--port". */
+/* Returns the edit distance, with a swap of neighbours counted as one mistake (optimal string
+ * alignment): "--prot" is at distance 1 from "--port". */
 static size_t edit_distance(const char *a, size_t a_n, const char *b, size_t b_n)
 {
     size_t rows[3][WORD_MAX + 1];
@@ -50,7 +50,7 @@ static size_t edit_distance(const char *a, size_t a_n, const char *b, size_t b_n
     return above[b_n];
 }
 
-/* How far off one word is; the start of a longer word counts as one mistake. */
+/* Returns the distance of a word; a prefix of a longer word counts as one mistake. */
 static size_t word_distance(const char *typed, size_t n, const char *word)
 {
     const size_t word_n = strlen(word);
@@ -69,7 +69,7 @@ static size_t word_distance(const char *typed, size_t n, const char *word)
 
 void suggest_init(struct suggestion *suggestion, const char *typed, size_t n)
 {
-    /* Further off than a third of it is another word. */
+    /* A word at a distance above a third of its length is a different word. */
     const size_t furthest = n / 3 > 1 ? n / 3 : 1;
     *suggestion = (struct suggestion){.typed = typed, .n = n, .distance = furthest + 1};
 }

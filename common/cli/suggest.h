@@ -1,4 +1,4 @@
-/* common/cli/suggest.h: which word somebody meant who typed another one. */
+/* common/cli/suggest.h: finds the word most similar to a mistyped one. */
 #ifndef TFE_COMMON_CLI_SUGGEST_H
 #define TFE_COMMON_CLI_SUGGEST_H
 
@@ -8,13 +8,13 @@ struct suggestion {
     const char *typed;
     size_t n;
     size_t distance;
-    const char *word; /* the nearest that was tried, NULL while none is near */
+    const char *word; /* most similar word so far; NULL if none is similar */
 };
 
-/* The n bytes at typed are borrowed. '-' and '_' are the same. */
+/* Starts with the n bytes at typed, which are borrowed. '-' and '_' are equal. */
 void suggest_init(struct suggestion *suggestion, const char *typed, size_t n);
 
-/* Borrows word. The first of several that are as near counts. */
+/* Considers a word, which is borrowed. Of equally similar words the first wins. */
 void suggest_try(struct suggestion *suggestion, const char *word);
 
 #endif

@@ -1,4 +1,4 @@
-/* common/job/job_file.c: the table of a job file's fields, and what is checked of each. */
+/* common/job/job_file.c: the table of a job file's fields, and their validation. */
 #include "common/job/job_file.h"
 
 #include <stdbool.h>
@@ -18,10 +18,10 @@ struct field {
     const char *name;
     int (*read)(const struct field *field, const json_t *value, json_t **ret,
                 struct tfe_reason *reason);
-    /* What stands for a value that is not said, as JSON; "null" is not checked again. */
+    /* Default value as JSON; "null" is not validated. */
     const char *fallback;
     uint32_t least, most;
-    const char *const *words; /* NULL ends them */
+    const char *const *words; /* permitted words, NULL-terminated */
 };
 
 static int no_memory(struct tfe_reason *reason)
@@ -46,7 +46,7 @@ static int read_name(const struct field *field, const json_t *value, json_t **re
     return give(json_copy((json_t *)(uintptr_t)value), ret, reason);
 }
 
-/* What a made name begins with; there is room for the rest. */
+/* Validates the beginning of a generated name, which leaves space for the random part. */
 static int read_beginning(const struct field *field, const json_t *value, json_t **ret,
                           struct tfe_reason *reason)
 {
@@ -108,7 +108,7 @@ static int check_text(const json_t *value, size_t most, struct tfe_reason *reaso
     return 0;
 }
 
-/* A directory of the node, or one below the job's files. */
+/* Validates a directory: absolute, or relative to the job's files. */
 static int read_work_dir(const struct field *field, const json_t *value, json_t **ret,
                          struct tfe_reason *reason)
 {
@@ -188,7 +188,7 @@ static bool is_visible(const char *text)
     return *text == '\0';
 }
 
-/* Agents' labels look like this, too. */
+/* Validates a label; agents' labels have the same form. */
 static int check_label(const char *key, const json_t *value, struct tfe_reason *reason)
 {
     int rc = check_text(value, MSG_POOL_LABEL_MAX, reason);
@@ -206,8 +206,8 @@ static int check_label(const char *key, const json_t *value, struct tfe_reason *
     return rc;
 }
 
-/* Those of tfe-agent's options that a job may set: what it wishes, and no place or person of the
- * machine that it comes to. */
+/* Validates an option of tfe-agent that a job may set, which excludes those about paths and users
+ * of the machine. */
 static int check_option(const char *key, const json_t *value, struct tfe_reason *reason)
 {
     static const char *const fields[] = {"nproc-per-node", "ps", "chief", "evaluator"};
@@ -302,7 +302,7 @@ static int check_restart_of(const char *key, const json_t *value, struct tfe_rea
     return rc;
 }
 
-/* One for all roles, or for each its own. */
+/* Reads one restart policy for all roles, or a mapping from role to policy. */
 static int read_restart(const struct field *field, const json_t *value, json_t **ret,
                         struct tfe_reason *reason)
 {
@@ -310,7 +310,7 @@ static int read_restart(const struct field *field, const json_t *value, json_t *
                                  : read_word(&restart_field, value, ret, reason);
 }
 
-/* A member of a field's mapping; *ret is borrowed, NULL where it is not said. */
+/* Reads an optional member of a mapping; *ret is borrowed, NULL if absent. */
 static int read_member(const json_t *value, const char *name, bool (*is_sound)(const char *text),
                        const char *wanted, struct tfe_reason *reason, const json_t **ret)
 {
@@ -334,7 +334,7 @@ static int read_member(const json_t *value, const char *name, bool (*is_sound)(c
 
 static bool is_said(const char *text)
 {
-    return *text != '\0' && *text != '-'; /* no option of git */
+    return *text != '\0' && *text != '-'; /* a leading '-' would be an option of git */
 }
 
 static bool is_absolute(const char *text)
@@ -342,7 +342,7 @@ static bool is_absolute(const char *text)
     return *text == '/';
 }
 
-/* Copies the members that are said, and nothing but these may be there. */
+/* Copies the named members that are present, and rejects any other member. */
 static int copy_members(const json_t *value, const json_t *const *said, const char *const *names,
                         size_t n, json_t **ret, struct tfe_reason *reason)
 {
@@ -392,7 +392,7 @@ static int read_source(const struct field *field, const json_t *value, json_t **
     return copy_members(value, said, names, 4, ret, reason);
 }
 
-/* {min, max}, N for N:N, or the text "MIN:MAX". */
+/* Reads {min, max}, N for N:N, or the text "MIN:MAX". */
 static int read_sizes(const struct field *field, const json_t *value, json_t **ret,
                       struct tfe_reason *reason)
 {
@@ -478,7 +478,8 @@ static int read_field(const struct field *field, const json_t *said, json_t **re
     return rc;
 }
 
-/* Where there is no chief, a worker that has its name in TF_CONFIG must be the only one. */
+/* Checks that a job without a chief has one worker if the worker is named master or chief in
+ * TF_CONFIG. */
 static int check_environment(const json_t *job, struct tfe_reason *reason)
 {
     const char *environment = json_string_value(json_object_get(job, "environment"));
@@ -530,7 +531,7 @@ static bool is_there(const json_t *tree, const char *field)
     return value && !json_is_null(value);
 }
 
-/* A name is made of one of these; a job that has none of them says nothing at all. */
+/* Checks that the job has a field from which a name can be made. */
 static int check_named(const json_t *tree, struct tfe_reason *reason)
 {
     if (!is_there(tree, "name") && !is_there(tree, "generate_name") && !is_there(tree, "command") &&
@@ -604,7 +605,7 @@ void job_file_warn(const json_t *job, struct tfe_reason *warning)
     }
 }
 
-/* "kubectl get -o yaml" writes a list, also of one. */
+/* Unwraps a list of one job, as written by "kubectl get -o yaml". */
 static int find_item(const json_t **tree, struct tfe_reason *reason)
 {
     const char *kind = json_string_value(json_object_get(*tree, "kind"));

@@ -1,7 +1,6 @@
-/* common/job/job_file.h: what a submitted job wants, as our own job file says it. It is a JSON
- * object; its fields stand in one table, and docs/job-file.schema.json describes them for others.
- * The canonical form has every field, in the table's order: what is not said has its default, or is
- * null. It is a job file itself, and its own canonical form. */
+/* common/job/job_file.h: reads job files. A job file is a JSON object whose fields are defined in
+ * one table and described by docs/job-file.schema.json. Its canonical form has every field in the
+ * table's order, with its default or null if absent, and is a valid job file itself. */
 #ifndef TFE_COMMON_JOB_JOB_FILE_H
 #define TFE_COMMON_JOB_JOB_FILE_H
 
@@ -11,16 +10,16 @@
 #include "common/base/reason.h"
 #include "common/message/submission.h"
 
-/* Reads a tree of our own form and gives its canonical one, which is the caller's.
- * TFE_EINVAL: why names the field ("workers.min: …"); TFE_ENOMEM. */
+/* Validates a job file and returns its canonical form, owned by the caller. Returns TFE_EINVAL with
+ * a reason that names the field ("workers.min: ..."), or TFE_ENOMEM. */
 int job_file_read(const json_t *tree, json_t **ret, struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* What a job file says, ours or a TFJob manifest, to the canonical form. warning is one sentence
- * for the user, or "". As job_file_read. */
+/* Reads a job file or a TFJob manifest into the canonical form. warning is one sentence for the
+ * user, or "". Returns errors as job_file_read. */
 int job_file_take(const json_t *tree, json_t **ret, struct tfe_reason *warning,
                   struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* What the user of a job in its canonical form has to know: one sentence, or "". */
+/* Sets warning to what the user of a canonical job should know: one sentence, or "". */
 void job_file_warn(const json_t *job, struct tfe_reason *warning);
 
 #endif

@@ -1,14 +1,14 @@
-/* common/job/job_message.c: see job_message.h. */
+/* common/job/job_message.c: converts a canonical job to SPEC. */
 #include "common/job/job_message.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* More than any of the protocol's lists of words has. */
+/* Upper bound of the number of words in any enum of the protocol. */
 #define WORDS_AT_MOST 8u
 
-/* A list whose texts are its own; NULL ends it, for job_message_done. */
+/* A NULL-terminated list that owns its texts, freed by job_message_done. */
 struct texts {
     char **v;
     size_t n;
@@ -20,7 +20,7 @@ static int no_memory(struct tfe_reason *reason)
     return TFE_ENOMEM;
 }
 
-/* Room for n more. */
+/* Reserves space for n more texts. */
 static int texts_grow(struct texts *t, size_t n)
 {
     char **v = realloc(t->v, (t->n + n + 1) * sizeof *v);
@@ -32,7 +32,7 @@ static int texts_grow(struct texts *t, size_t n)
     return 0;
 }
 
-/* PREFIX KEY=VALUE of each member; KEY where the value is true. */
+/* Appends "PREFIX KEY=VALUE" for each member, or "PREFIX KEY" if the value is true. */
 static int add_members(struct texts *t, const char *prefix, const json_t *object)
 {
     const char *key;
@@ -115,7 +115,7 @@ static const char *environment_at(unsigned number)
     return msg_environment_name((enum tfe_environment)number);
 }
 
-/* The number that has the field's word; the file's words are the protocol's. */
+/* Returns the enum value of the field's word; job files use the protocol's words. */
 static unsigned word_of(const json_t *job, const char *field, const char *(*name_at)(unsigned))
 {
     const char *word = json_string_value(json_object_get(job, field));
@@ -126,7 +126,7 @@ static unsigned word_of(const json_t *job, const char *field, const char *(*name
     return number;
 }
 
-/* Of each role; what is not said is OnFailure, the first. */
+/* Returns the restart policies of all roles; the default is OnFailure, value 0. */
 static uint32_t restarts_of(const json_t *job)
 {
     const json_t *roles = json_object_get(job, "restart_policy");

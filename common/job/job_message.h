@@ -1,4 +1,4 @@
-/* common/job/job_message.h: a job file as what is said to the server. */
+/* common/job/job_message.h: converts a canonical job to SPEC, the message that submits it. */
 #ifndef TFE_COMMON_JOB_JOB_MESSAGE_H
 #define TFE_COMMON_JOB_JOB_MESSAGE_H
 
@@ -8,13 +8,13 @@
 #include "common/base/reason.h"
 #include "common/message/msg.h"
 
-/* Makes SPEC of a job's canonical form with a name, whose texts it borrows; its lists are the
- * caller's to end. TFE_EINVAL: what no server takes yet; why names the field. TFE_ENOMEM with why.
- */
+/* Makes SPEC of a canonical job with a name. Borrows the job's texts; free the lists with
+ * job_message_done. Returns TFE_EINVAL with a reason that names the field, if no server accepts its
+ * value yet, or TFE_ENOMEM with a reason. */
 int job_message_make(const json_t *job, struct msg_spec *ret,
                      struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* A zeroed one is allowed. */
+/* Frees the lists. A zeroed SPEC is allowed. */
 void job_message_done(struct msg_spec *spec);
 
 #endif

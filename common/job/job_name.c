@@ -1,4 +1,4 @@
-/* common/job/job_name.c: see job_name.h. */
+/* common/job/job_name.c: generates names for jobs. */
 #include "common/job/job_name.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include "common/base/id.h"
 #include "common/message/submission.h"
 
-/* What every job is called that says nothing else (job_file.c). */
+/* Name of a job whose script and directory give no name (default command of job_file.c). */
 #define NAMELESS "exec"
 
 bool job_name_is_wanted(const json_t *job)
@@ -15,13 +15,13 @@ bool job_name_is_wanted(const json_t *job)
     return json_is_null(json_object_get(job, "name"));
 }
 
-/* A part of a text; n 0: none. */
+/* Part of a text; n is 0 if there is none. */
 struct piece {
     const char *at;
     size_t n;
 };
 
-/* The last part of a path or URL, without slashes behind it and without its ending. */
+/* Returns the last component of a path or URL, without trailing slashes and the given ending. */
 static struct piece last_part(const char *path, const char *ending)
 {
     size_t n = strlen(path);
@@ -44,7 +44,8 @@ static bool is(struct piece piece, const char *text)
     return piece.n == strlen(text) && strncmp(piece.at, text, piece.n) == 0;
 }
 
-/* The script that the command runs: its first word that ends with .py, or the module of -m. */
+/* Returns the script that the command runs: its first word that ends in .py, or the module after
+ * -m. */
 static struct piece script_of(const json_t *job)
 {
     const json_t *command = json_object_get(job, "command");
@@ -62,7 +63,7 @@ static struct piece script_of(const json_t *job)
     return last_part(json_string_value(json_array_get(command, 0)), "");
 }
 
-/* The directory or repository where its files are; a digest is no name. */
+/* Returns the directory or repository of the job's files; none for a bundle's digest. */
 static struct piece place_of(const json_t *job)
 {
     const json_t *source = json_object_get(job, "source");
@@ -80,7 +81,8 @@ static struct piece place_of(const json_t *job)
 
 int job_name_make(json_t *job, const uint8_t random[JOB_NAME_RANDOM], struct tfe_reason *reason)
 {
-    static const char letters[] = "bcdfghjklmnpqrstvwxz2456789"; /* they spell nothing */
+    static const char letters[] =
+        "bcdfghjklmnpqrstvwxz2456789"; /* no vowels, so that no words are formed */
     const char *begins = json_string_value(json_object_get(job, "generate_name"));
     struct piece piece = begins ? (struct piece){begins, strlen(begins)} : script_of(job);
     char begin[TFE_ID_MAX - JOB_NAME_RANDOM];

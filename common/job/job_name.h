@@ -1,4 +1,4 @@
-/* common/job/job_name.h: a name for a job that is handed in without one. */
+/* common/job/job_name.h: generates a name for a job submitted without one. */
 #ifndef TFE_COMMON_JOB_JOB_NAME_H
 #define TFE_COMMON_JOB_JOB_NAME_H
 
@@ -9,18 +9,18 @@
 #include "common/base/error.h"
 #include "common/base/reason.h"
 
-/* Letters and digits behind a name's beginning, as Kubernetes makes them; each needs a random byte.
- */
+/* Number of random characters at the end of a generated name, as in Kubernetes; each needs one
+ * random byte. */
 #define JOB_NAME_RANDOM 5u
-/* Names that are tried where one is taken. */
+/* Number of names to try if a name is in use. */
 #define JOB_NAME_TRIES 5u
 
-/* Whether job, in its canonical form, has none. */
+/* True if a canonical job has no name. */
 bool job_name_is_wanted(const json_t *job);
 
-/* Gives it one: what its generate_name says, or its script's name (its directory's, where the
- * script's says nothing) and '-'; then what comes of the random bytes. A name that was made before
- * is made anew. TFE_ENOMEM with why. */
+/* Sets a generated name: generate_name, or else the name of the script (of the directory, if the
+ * script's is generic) and '-', followed by characters from the random bytes. Replaces an earlier
+ * name. Returns TFE_ENOMEM with a reason. */
 int job_name_make(json_t *job, const uint8_t random[JOB_NAME_RANDOM],
                   struct tfe_reason *reason) TFE_MUST_CHECK;
 

@@ -1,4 +1,4 @@
-/* common/job/tfjob.c: a TFJob's replicas, policies and annotations. */
+/* common/job/tfjob.c: converts a TFJob's replicas, policies and annotations to a job file. */
 #include "common/job/tfjob.h"
 
 #include <stdint.h>
@@ -12,7 +12,7 @@
 enum role { WORKER, CHIEF, MASTER, PS, EVALUATOR, N_ROLES };
 
 static const struct {
-    const char *name; /* the manifest's; capitals and small letters are the same there */
+    const char *name; /* name in the manifest, compared case-insensitively */
     const char *ours;
     json_int_t most;
 } roles[N_ROLES] = {
@@ -24,15 +24,16 @@ static const struct {
 };
 
 struct manifest {
-    json_t *out;         /* the job file that comes of it */
-    json_t *role_labels; /* of out */
-    json_t *restarts;    /* of each role that is there, by ours */
-    json_t *shape;       /* what all roles have in common: the first one's; NULL: none yet */
-    const char *shaped;  /* whose it is */
+    json_t *out;         /* the resulting job file */
+    json_t *role_labels; /* member role_labels of out */
+    json_t *restarts;    /* restart policy by role name */
+    json_t *shape; /* fields that all roles must have in common, taken from the first role; NULL if
+                      no role was read */
+    const char *shaped; /* name of the role that shape was taken from */
     json_int_t n[N_ROLES];
     bool is_there[N_ROLES];
-    bool is_list;    /* the old form */
-    bool default_ps; /* its PS has no template */
+    bool is_list;    /* v1alpha1, with a list of replicas */
+    bool default_ps; /* the PS has no template */
 };
 
 static const struct tfjob_key top_keys[] = {
@@ -40,14 +41,14 @@ static const struct tfjob_key top_keys[] = {
     {"spec", NULL},       {"status", NULL}, {NULL, NULL},
 };
 
-/* Jobs have one namespace. Labels change nothing here. */
+/* Permitted keys of metadata. There is one namespace; labels have no effect. */
 const struct tfjob_key tfjob_metadata_keys[] = {
     {"name", NULL},
     {"generateName", NULL},
     {"namespace", NULL},
     {"labels", NULL},
     {"annotations", NULL},
-    /* A cluster adds these. */
+    /* Fields that a cluster adds. */
     {"clusterName", NULL},
     {"creationTimestamp", NULL},
     {"deletionGracePeriodSeconds", NULL},
@@ -91,8 +92,8 @@ static const struct tfjob_key run_policy_keys[] = {
 
 static const struct tfjob_key map_replica_keys[] = {
     {"replicas", NULL}, {"restartPolicy", NULL}, {"template", NULL}, {NULL, NULL}};
-/* The agent chooses the port; a PS without a template is a default one, whatever IsDefaultPS says.
- */
+/* Permitted keys of a v1alpha1 replica. The agent chooses the port. A PS without a template is a
+ * default one, whatever IsDefaultPS says. */
 static const struct tfjob_key list_replica_keys[] = {
     {"replicas", NULL},    {"tfReplicaType", NULL}, {"template", NULL}, {"tfPort", NULL},
     {"IsDefaultPS", NULL}, {"isDefaultPS", NULL},   {NULL, NULL}};
@@ -143,7 +144,8 @@ static int find_role(const char *name, enum role *ret, struct tfe_reason *reason
     return TFE_EINVAL;
 }
 
-/* A job has one command and one environment: *shape is the caller's until it is taken in. */
+/* Records or compares the common fields of a role: a job has one command and one environment.
+ * Borrows shape. */
 static int take_shape(struct manifest *m, enum role role, json_t *shape, struct tfe_reason *reason)
 {
     const char *key;
@@ -164,7 +166,7 @@ static int take_shape(struct manifest *m, enum role role, json_t *shape, struct 
     return 0;
 }
 
-/* Each role has its own. */
+/* Moves the restart policy out of shape, because it may differ by role. */
 static int take_restart(struct manifest *m, enum role role, json_t *shape,
                         struct tfe_reason *reason)
 {
@@ -196,7 +198,7 @@ static int read_template(struct manifest *m, enum role role, const json_t *repli
     return tfjob_put(m->role_labels, roles[role].ours, labels, reason);
 }
 
-/* A PS without a template runs TensorFlow's own server. */
+/* Reads a PS without a template, which runs TensorFlow's own server. */
 static int read_default_ps(struct manifest *m, const json_t *replica, struct tfe_reason *reason)
 {
     json_t *shape = json_object();
@@ -256,7 +258,7 @@ static int read_list(struct manifest *m, const json_t *specs, struct tfe_reason 
     for (size_t i = 0; i < json_array_size(specs); i++) {
         const json_t *replica = json_array_get(specs, i);
         const json_t *type = json_object_get(replica, "tfReplicaType");
-        enum role role = MASTER; /* where it is not said */
+        enum role role = MASTER; /* default role of v1alpha1 */
         int rc = type ? find_role(json_string_value(type), &role, reason) : 0;
         rc = rc ? rc : read_replica(m, role, replica, reason);
         if (rc) {
@@ -267,7 +269,8 @@ static int read_list(struct manifest *m, const json_t *specs, struct tfe_reason 
     return 0;
 }
 
-/* Whose success ends an old job: its master's, or worker 0's where there is none, as here. */
+/* Checks the terminationPolicy of v1alpha1: the success of the master, or of worker 0 without a
+ * master, ends a job; no other policy is supported. */
 static int read_termination(const struct manifest *m, const json_t *policy,
                             struct tfe_reason *reason)
 {
@@ -288,7 +291,7 @@ static int read_termination(const struct manifest *m, const json_t *policy,
     return 0;
 }
 
-/* What is there of the chief is the worker's. */
+/* Moves the fields given for Chief to Worker. */
 static int make_worker(json_t *by_role, struct tfe_reason *reason)
 {
     json_t *chiefs = json_object_get(by_role, "chief");
@@ -297,8 +300,8 @@ static int make_worker(json_t *by_role, struct tfe_reason *reason)
     return rc;
 }
 
-/* A job without a Worker is trained by its chief, which is the only worker here. TF_CONFIG keeps
- * its name, unless it is alone: it has no cluster that could call it something else. */
+/* Turns the chief of a job without Worker into the only worker. TF_CONFIG retains the role's name,
+ * unless the node is alone and so has no cluster in TF_CONFIG. */
 static int chief_becomes_worker(struct manifest *m, enum role chief, struct tfe_reason *reason)
 {
     m->is_there[WORKER] = true;
@@ -341,14 +344,14 @@ static int put_roles(struct manifest *m, struct tfe_reason *reason)
     return tfjob_put(m->out, "environment", json_string(environment), reason);
 }
 
-/* "" is default. */
+/* Converts a success policy; "" means Default. */
 static json_t *success_of(const json_t *value)
 {
     const char *text = json_string_value(value);
     return text && !*text ? json_string("Default") : json_deep_copy(value);
 }
 
-/* Values are checked where the job file is read: their ranges are the same. */
+/* Copies policies. The job file's reader validates their values. */
 static int put_policies(struct manifest *m, const json_t *from, const char *path,
                         struct tfe_reason *reason)
 {
@@ -382,7 +385,7 @@ static int put_policies(struct manifest *m, const json_t *from, const char *path
     return 0;
 }
 
-/* One word, where all roles have the same. */
+/* Sets one restart policy if all roles have the same, else one per role. */
 static int put_restarts(struct manifest *m, struct tfe_reason *reason)
 {
     const json_t *first = json_object_iter_value(json_object_iter(m->restarts));
@@ -421,7 +424,8 @@ static int put_shape(struct manifest *m, struct tfe_reason *reason)
     return rc;
 }
 
-/* What is neither stays a text, which its field refuses. NULL: no memory. */
+/* Converts the text of an annotation to a flag or number. Any other text remains a text, which its
+ * field rejects. Returns NULL if out of memory. */
 static json_t *scalar(const char *text)
 {
     const size_t n = strspn(text, "0123456789");
@@ -436,10 +440,10 @@ static int put_annotation(struct manifest *m, const char *key, const char *text,
                           struct tfe_reason *reason)
 {
     static const struct {
-        const char *name; /* behind "tfe/" */
+        const char *name; /* name after "tfe/" */
         const char *ours;
         bool is_source;
-        bool is_scalar; /* a number or a flag in quotes */
+        bool is_scalar; /* a number or flag written as text */
     } names[] = {
         {"workers", "workers", false, false}, {"priority", "priority", false, true},
         {"preempt", "preempt", false, true},  {"nproc", "nproc", false, true},
@@ -467,7 +471,7 @@ static int put_annotation(struct manifest *m, const char *key, const char *text,
                            "bundle, git and ref");
 }
 
-/* Others' annotations are for others. */
+/* Reads the annotations with prefix "tfe/"; ignores all others. */
 static int put_annotations(struct manifest *m, const json_t *from, struct tfe_reason *reason)
 {
     const char *key;
@@ -537,7 +541,7 @@ static int read_whole(struct manifest *m, const json_t *tree, struct tfe_reason 
     return put_annotations(m, json_object_get(metadata, "annotations"), reason);
 }
 
-/* Removes from mappings, at all depths, the keys whose value is null, {} or []. */
+/* Removes keys whose value is null, {} or [] from all nested mappings. */
 static void remove_empty(json_t *tree)
 {
     const char *key;

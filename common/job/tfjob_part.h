@@ -1,4 +1,5 @@
-/* common/job/tfjob_part.h: what the two files that read a manifest share; nobody else's. */
+/* common/job/tfjob_part.h: declarations shared by the two files that read a manifest. Private to
+ * them. */
 #ifndef TFE_COMMON_JOB_TFJOB_PART_H
 #define TFE_COMMON_JOB_TFJOB_PART_H
 
@@ -8,31 +9,31 @@
 #include "common/base/error.h"
 #include "common/base/reason.h"
 
-/* A key of a manifest's mapping. why_not NULL: it is read, or changes nothing for a job; else it is
- * refused, with this sentence. A key that no row names is refused, too. */
+/* A key of a mapping in a manifest. why_not is NULL if the key is read or has no effect; otherwise
+ * the key is rejected with this sentence. Keys without a row are rejected, too. */
 struct tfjob_key {
-    const char *name; /* NULL ends a list of them */
+    const char *name; /* key; NULL ends the list */
     const char *why_not;
 };
 
-extern const struct tfjob_key tfjob_metadata_keys[]; /* of a job and of a pod */
+extern const struct tfjob_key tfjob_metadata_keys[]; /* keys of a job's and of a pod's metadata */
 
-/* Whether a scalar asks for nothing: "" and false are what Kubernetes has where a field is unset.
- */
+/* True if a scalar requests nothing: Kubernetes writes "" and false for unset fields. */
 bool tfjob_is_empty(const json_t *value);
 
-/* TFE_EINVAL: value is no mapping (absent counts as empty), or has a key that is refused. A refused
- * key whose value asks for nothing is passed over. */
+/* Checks the keys of a mapping; absent counts as empty. Returns TFE_EINVAL if value is not a
+ * mapping or has a rejected key whose value is not empty. */
 int tfjob_keys(const json_t *value, const char *path, const struct tfjob_key *keys,
                struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* Takes the reference of value over. TFE_ENOMEM, for value NULL, too. */
+/* Sets a member and takes over the reference of value. Returns TFE_ENOMEM, also if value is
+ * NULL. */
 int tfjob_put(json_t *object, const char *key, json_t *value,
               struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* What a replica's template says: {command, env, work_dir, image, restart_policy, stop_grace},
- * which all roles of a job have in common, null where nothing is said, in *ret_shape; and its
- * labels, an object. Both are the caller's. TFE_EINVAL: why names the field below the replica;
+/* Reads a replica's template. *ret_shape: {command, env, work_dir, image, restart_policy,
+ * stop_grace}, with null for absent values. *ret_labels: its labels, an object. Both are owned by
+ * the caller. Returns TFE_EINVAL with a reason that names the field relative to the replica, or
  * TFE_ENOMEM. */
 int tfjob_template(const json_t *replica, json_t **ret_shape, json_t **ret_labels,
                    struct tfe_reason *reason) TFE_MUST_CHECK;

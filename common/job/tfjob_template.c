@@ -1,4 +1,4 @@
-/* common/job/tfjob_template.c: what a replica's pod template says: container, environment,
+/* common/job/tfjob_template.c: reads a replica's pod template: container, environment,
  * resources. */
 #include <stdint.h>
 #include <stdio.h>
@@ -23,11 +23,11 @@ static const struct tfjob_key pod_keys[] = {
     {"restartPolicy", NULL},
     {"nodeSelector", NULL},
     {"terminationGracePeriodSeconds", NULL},
-    {"hostNetwork", NULL},        /* trainers always use the machine's network */
-    {"dnsPolicy", NULL},          /* and its resolver */
-    {"enableServiceLinks", NULL}, /* there are no services */
-    {"tolerations", NULL},        /* nodes have no taints: there is nothing to tolerate */
-    {"imagePullSecrets", NULL},   /* of the image */
+    {"hostNetwork", NULL},        /* no effect: trainers always use the machine's network */
+    {"dnsPolicy", NULL},          /* no effect: trainers use the machine's resolver */
+    {"enableServiceLinks", NULL}, /* no effect: there are no services */
+    {"tolerations", NULL},        /* no effect: nodes have no taints */
+    {"imagePullSecrets", NULL},   /* no effect: each node has its own registry credentials */
     {"volumes", NO_VOLUMES},
     {"initContainers", NO_CONTAINER},
     {"serviceAccount", NO_ACCOUNTS},
@@ -47,7 +47,7 @@ static const struct tfjob_key container_keys[] = {
     {"env", NULL},
     {"workingDir", NULL},
     {"resources", NULL},
-    {"ports", NULL}, /* the agent chooses the address, and TF_CONFIG has it */
+    {"ports", NULL}, /* no effect: the agent chooses ports and sets TF_CONFIG */
     {"terminationMessagePath", NULL},
     {"terminationMessagePolicy", NULL},
     {"volumeMounts", NO_VOLUMES},
@@ -108,7 +108,7 @@ int tfjob_put(json_t *object, const char *key, json_t *value, struct tfe_reason 
     return 0;
 }
 
-/* A text that grows up to what a word of a job may have. */
+/* A text buffer with the maximum size of a word in a job. */
 struct word {
     char text[MSG_WORD_MAX + 1];
     size_t n;
@@ -125,8 +125,8 @@ static bool word_add(struct word *word, const char *text, size_t n)
     return true;
 }
 
-/* Adds what stands at *at, which begins with '$', and moves it behind: "$(NAME)" is the variable's
- * value, and stays as it is where there is no such variable; "$$" is one '$'. */
+/* Expands the reference at *at, which begins with '$', and advances *at past it: "$(NAME)" becomes
+ * the variable's value, or is unchanged if there is none; "$$" becomes '$'. */
 static bool add_reference(struct word *word, const char **at, const json_t *env)
 {
     const char *text = *at;
@@ -143,7 +143,7 @@ static bool add_reference(struct word *word, const char **at, const json_t *env)
                  : word_add(word, text, (size_t)(end - text) + 1);
 }
 
-/* As Kubernetes expands command, args and values. */
+/* Expands references in command, args and values as Kubernetes does. */
 static int expand(const json_t *value, const json_t *env, json_t **ret, struct tfe_reason *reason)
 {
     struct word word = {.n = 0};
@@ -237,7 +237,8 @@ static int add_words(const json_t *list, const char *name, const json_t *env, js
     return 0;
 }
 
-/* The image's own command, and what its args would mean, is known to nobody here. */
+/* Reads command and args. The command is required, because the image's own entry point is unknown
+ * here. */
 static int read_command(const json_t *container, const json_t *env, json_t *shape,
                         struct tfe_reason *reason)
 {
@@ -273,7 +274,8 @@ static int add_label(json_t *labels, const char *key, const char *text, struct t
     return 0;
 }
 
-/* The text of a scalar as a manifest has it, in buf for a number. NULL if it is none. */
+/* Returns a scalar as text as written in a manifest, numbers formatted in buf, or NULL if it is not
+ * a scalar. */
 static const char *scalar_text(const json_t *value, char *buf, size_t size)
 {
     const double real = json_real_value(value);
@@ -281,7 +283,7 @@ static const char *scalar_text(const json_t *value, char *buf, size_t size)
         (void)snprintf(buf, size, "%lld", (long long)json_integer_value(value));
         return buf;
     }
-    if (json_is_real(value)) { /* 1e9 is a whole number that was written otherwise */
+    if (json_is_real(value)) { /* YAML notation such as 1e9 for a whole number */
         (void)snprintf(
             buf, size,
             real >= 0 && real < 1e15 && real == (double)(long long)real ? "%.0f" : "%.15g", real);
@@ -290,7 +292,7 @@ static const char *scalar_text(const json_t *value, char *buf, size_t size)
     return json_string_value(value);
 }
 
-/* Asking for none of a resource asks for nothing. */
+/* Adds a resource as a label. A quantity of zero requests nothing. */
 static int add_resource(json_t *labels, const char *key, const json_t *value,
                         struct tfe_reason *reason)
 {
@@ -324,7 +326,7 @@ static int add_resources(json_t *labels, const json_t *from, const char *path, c
     return 0;
 }
 
-/* What is requested counts, and a limit where nothing is, as Kubernetes places pods. */
+/* Reads requests, and limits of resources without a request, as Kubernetes schedules pods. */
 static int read_resources(const json_t *resources, json_t *labels, struct tfe_reason *reason)
 {
     const json_t *requests = json_object_get(resources, "requests");
@@ -362,7 +364,7 @@ static int read_selector(const json_t *selector, json_t *labels, struct tfe_reas
     return 0;
 }
 
-/* A field that is there and is not "". */
+/* Returns a member that is present and not empty, or NULL. */
 static const json_t *said_in(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);

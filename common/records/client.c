@@ -1,4 +1,4 @@
-/* common/records/client.c: see client.h. */
+/* common/records/client.c: a queue of requests on one reconnecting connection. */
 #include "common/records/client.h"
 
 #include <event2/event.h>
@@ -12,43 +12,47 @@
 #include "common/channel/channel.h"
 #include "common/records/schemas.h"
 
-/* Between two attempts at first; a server that is being restarted is back within a few of them. */
+/* Delay before the first reconnect; a restarted server is back within a few attempts. */
 #define RETRY_MS 250
 
-/* A server that goes away in the middle of a handshake looks like one that rejects the token, so a
- * rejection counts when it comes twice, this far apart. */
+/* A server that exits during a handshake looks as if it rejected the token, so a rejection counts
+ * only if it occurs twice, with this delay between. */
 #define REJECTIONS 2
 #define REJECTED_RETRY_MS 1000
 
-/* What is asked so long behind that finds out whether it still holds: a server that is flooded, or
- * a network that loses one direction, looks the same. */
+/* After this time a new request checks whether the rejection still holds, because a flooded server
+ * or a network that loses one direction looks the same. */
 #define REJECTED_AGAIN_MS 5000
 
-/* Questions at once; the server closes who puts more than its own number. */
+/* Burst of requests; below the server's limit, beyond which the server closes the session. */
 #define ASKED_BURST (LIMIT_MESSAGE_BURST - 20)
 
-/* Connect and handshake. */
+/* Time limit of connect and handshake. */
 #define DIAL_MS 10000
 
 struct client {
     struct client_config config;
     struct hello_facts facts;
-    struct channel *channel;  /* NULL: none, not even on its way */
-    struct event *retry;      /* pending: no attempt before it */
-    struct event *turn;       /* what is due is done in the loop's next turn */
-    struct client_ask *first; /* the one that is asked, or will be next */
+    struct channel *channel;  /* the connection; NULL if there is none and none is being set up */
+    struct event *retry;      /* reconnect timer; while pending no connection is attempted */
+    struct event *turn;       /* processes the queue in the next iteration of the loop */
+    struct client_ask *first; /* head of the queue: the current or next request */
     struct client_ask *last;
     struct rate said;
     uint32_t retry_ms;
     unsigned rejections;
     bool is_connected;
-    bool is_asked; /* the first one, on this connection */
-    enum { NO_ORPHAN, ORPHAN_QUESTION, ORPHAN_ORDER } orphan; /* its answer is dropped */
-    bool is_rejected; /* nothing is asked until rejected_at + REJECTED_AGAIN_MS */
+    bool is_asked; /* the first request has been sent on this connection */
+    enum {
+        NO_ORPHAN,
+        ORPHAN_QUESTION,
+        ORPHAN_ORDER
+    } orphan;         /* kind of a cancelled request whose response is being dropped */
+    bool is_rejected; /* requests fail at once until rejected_at + REJECTED_AGAIN_MS */
     struct tfe_mono rejected_at;
 };
 
-/* --- the queue --- */
+/* --- queue ------------------------------------------------------------------------------------ */
 
 static void turn_soon(struct client *c)
 {
@@ -57,7 +61,7 @@ static void turn_soon(struct client *c)
     }
 }
 
-/* Ends the first one; c may be gone behind it. */
+/* Ends the first request; its callback may free c. */
 static void end_first(struct client *c, enum client_end end, enum tfe_refusal code,
                       const char *sentence)
 {
@@ -70,7 +74,7 @@ static void end_first(struct client *c, enum client_end end, enum tfe_refusal co
     ask->ended(ask, end, code, sentence);
 }
 
-/* Nobody takes the rest of the answer that is on its way. */
+/* Drops the rest of the response to a cancelled request. */
 static void orphan(struct client *c, const struct client_ask *ask)
 {
     c->orphan = ask->is_order ? ORPHAN_ORDER : ORPHAN_QUESTION;
@@ -83,7 +87,7 @@ static void retry_in(struct client *c, uint32_t in_ms, const char *reason)
     c->is_asked = false;
     c->orphan = NO_ORPHAN;
     if (!c->first) {
-        return; /* the next question dials */
+        return; /* the next request will connect */
     }
     (void)timer_after(c->retry, in_ms);
     if (c->config.waiting) {
@@ -99,7 +103,7 @@ static void retry(struct client *c, const char *reason)
     retry_in(c, in_ms, reason);
 }
 
-/* --- the channel --- */
+/* --- channel ---------------------------------------------------------------------------------- */
 
 static void on_established(void *ctx, struct channel *ch, const struct principal *by)
 {
@@ -113,7 +117,7 @@ static void on_established(void *ctx, struct channel *ch, const struct principal
     }
 }
 
-/* Whether it may answer the question. */
+/* True if the message type may be part of the response. */
 static bool is_answer(const struct client_ask *ask, enum tfe_msg_type type)
 {
     size_t i = 0;
@@ -215,7 +219,7 @@ static void dial(struct client *c)
     }
 }
 
-/* Puts the first question, no sooner than the server likes to be asked. */
+/* Sends the first request, within the server's rate limit. */
 static void put(struct client *c)
 {
     if (!rate_pass(&c->said, clock_mono(), LIMIT_MESSAGE_MS, ASKED_BURST)) {
@@ -258,7 +262,7 @@ static void on_turn(evutil_socket_t fd, short what, void *ctx)
     }
 }
 
-/* --- the door --- */
+/* --- interface -------------------------------------------------------------------------------- */
 
 int client_new(const struct client_config *config, struct client **ret)
 {

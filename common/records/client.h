@@ -1,5 +1,5 @@
-/* common/records/client.h: one connection to the server for those who ask it: keeps it, dials anew,
- * and puts one question after the other, as the server wants it. On libevent. */
+/* common/records/client.h: a connection of tfe-ctl or tfe-web to the server. Reconnects by itself
+ * and sends queued requests one after the other. Uses libevent. */
 #ifndef TFE_COMMON_RECORDS_CLIENT_H
 #define TFE_COMMON_RECORDS_CLIENT_H
 
@@ -11,71 +11,72 @@ struct event_base;
 struct client;
 struct client_ask;
 
-/* How a question ended. */
+/* How a request ended. */
 enum client_end {
     CLIENT_ANSWERED,
-    CLIENT_REFUSED,      /* by the server: code and sentence are its; or bad_request, before it was
-                            sent: a name or number in it is none that may be */
-    CLIENT_UNAUTHORISED, /* it does not accept the token; so ends every other question of the next
-                            5 s, too */
-    CLIENT_STRANGE,      /* its answer does not fit the question */
-    CLIENT_FAILED        /* no memory, or the question cannot be sent */
+    CLIENT_REFUSED,      /* refused by the server, with its code and sentence; or bad_request before
+                            sending, if a name or number in it is invalid */
+    CLIENT_UNAUTHORISED, /* the server rejects the token; all further requests of the next 5 s end
+                            the same way */
+    CLIENT_STRANGE,      /* the response does not match the request */
+    CLIENT_FAILED        /* out of memory, or the request cannot be sent */
 };
 
 #define CLIENT_ASK_ROWS 6
 
-/* A question, which its asker keeps until it has ended or was taken back. Zeroed, but for: */
+/* A request, owned by the caller until it has ended or was cancelled. Zeroed except: */
 struct client_ask {
-    const struct tfe_msg *message;           /* with all that it points to */
-    bool is_order;                           /* DONE ends it; otherwise STATUS_END does */
-    enum tfe_msg_type rows[CLIENT_ASK_ROWS]; /* the kinds of rows that answer it */
-    /* Takes a row, which lives until it returns, instead of its being listed. NULL: it is listed.
-     */
+    const struct tfe_msg *message;           /* the message to send, with all that it points to */
+    bool is_order;                           /* DONE ends the response; otherwise STATUS_END does */
+    enum tfe_msg_type rows[CLIENT_ASK_ROWS]; /* message types of the response's records */
+    /* Receives a record, valid until it returns. If NULL, records are appended to list. */
     void (*row)(struct client_ask *ask, const struct tfe_msg *row);
-    /* The last callback. The list is the asker's, until then and from now on; it began anew with
-     * each connection. sentence is "" for ANSWERED. */
+    /* The last callback. The list belongs to the caller until the request is queued and from now
+     * on; it restarts with each connection. sentence is "" for ANSWERED. */
     void (*ended)(struct client_ask *ask, enum client_end end, enum tfe_refusal code,
                   const char *sentence);
     struct row_list list;
-    unsigned n_said; /* on so many connections; above 1 an answer may be about an earlier one */
-    struct client_ask *next; /* the client's */
+    unsigned n_said; /* number of connections on which the request was sent; above 1, the response
+                        may concern an earlier one */
+    struct client_ask *next; /* queue link, private to the client */
 };
 
 struct client_config {
     struct event_base *base;
-    const struct join_info *join; /* borrowed for the client's life */
-    uint32_t retry_max_ms;        /* attempts come after 250 ms, doubling up to this */
-    uint32_t silence_ms; /* a server that says so long nothing while it is asked is dialled anew,
-                            and asked again; 0: it is waited for */
-    /* All may be NULL. An attempt came to nothing, or the connection ended while something was
-     * asked; the next one comes by itself. why is a fragment ("connection refused"). */
+    const struct join_info *join; /* endpoint and token, borrowed for the client's life */
+    uint32_t retry_max_ms;        /* maximum reconnect delay; it starts at 250 ms and doubles */
+    uint32_t silence_ms; /* reconnect and repeat the request if the server is silent for this long;
+                            0 to wait indefinitely */
+    /* Optional callbacks. waiting: an attempt failed, or the connection was lost during a request;
+     * the client reconnects by itself. reason is a phrase ("connection refused"). connected: a
+     * session is established. */
     void (*waiting)(void *ctx, const char *reason);
     void (*connected)(void *ctx);
     void *ctx;
 };
 
-/* Connects once there is something to ask. TFE_ENOMEM. */
+/* Makes a client, which connects with the first request. Returns 0 or TFE_ENOMEM. */
 int client_new(const struct client_config *config, struct client **ret) TFE_MUST_CHECK;
 
-/* Puts it at the queue's end. Callbacks come from the loop only, never from in here. A server that
- * goes away before it has answered is asked again by the next connection. */
+/* Appends a request to the queue. Callbacks run from the loop only, never from within this call. If
+ * the connection is lost before the response is complete, the request is repeated on the next
+ * one. */
 void client_ask(struct client *c, struct client_ask *ask);
 
-/* Takes it back: no callback comes any more. Its list is emptied. One that is not asked now is left
- * alone. */
+/* Cancels a request: no callback follows. Empties its list. Ignores one that is not queued. */
 void client_take_back(struct client *c, struct client_ask *ask);
 
-/* Says more of what the first question asks, as the protocol has it, from its first row() on until
- * it has ended. TFE_ESTATE: it is not asked now, as after a connection that was lost. As
- * channel_send. */
+/* Sends a further message of the current request, such as upload data, between its first row() and
+ * its end. Returns TFE_ESTATE if the request is not active, for instance after a lost connection;
+ * other errors as channel_send. */
 int client_say(struct client *c, const struct tfe_msg *msg) TFE_MUST_CHECK;
 
 bool client_is_connected(const struct client *c);
 
-/* Ends the connection; questions that are open end without a word. NULL is allowed. */
+/* Closes the connection and drops pending requests without callbacks. NULL is allowed. */
 void client_free(struct client *c);
 
-/* What is said of an answer that does not fit its question. */
+/* Sentence for a response that does not match its request. */
 #define CLIENT_STRANGE_SENTENCE "the server answered with a message that makes no sense here"
 
 #endif

@@ -1,15 +1,16 @@
-/* common/records/epoch_summary.c: what the rows of a ledger mean: how long training stood still,
- * and why. */
+/* common/records/epoch_summary.c: computes from a job's ledger how long training ran and stood
+ * still, and why. */
 #include "common/records/epoch_summary.h"
 
 #include <string.h>
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
-/* Where nothing is ever told, an epoch that ran for so long has trained (design 1, progress). */
+/* If no progress is ever reported, an epoch of this duration counts as trained (design 1,
+ * progress). */
 #define PROGRESS_MS 60000
 
-/* The first of these times that is known, or -1. */
+/* Returns the first of these times that is known, or -1. */
 static int64_t first_known(const struct msg_epoch_row *row, const enum tfe_epoch_time *which,
                            size_t n)
 {
@@ -26,14 +27,14 @@ static bool has_step(const struct msg_epoch_row *row)
     return row->at[EPOCH_PROGRESSED].ms != 0 || row->has_lost;
 }
 
-/* NULL: the i-th row is not there, or tells something else. */
+/* Returns the i-th record, or NULL if it does not exist or is not an epoch. */
 static struct epoch_row *epoch_at(const struct row_list *ledger, size_t i)
 {
     return i < ledger->n && ledger->v[i].kind == &kind_epoch ? ledger->v[i].at : NULL;
 }
 
-/* Whether steps of its run are seen at all: then its training begins with the first one, and an
- * epoch without one has not trained. */
+/* True if the run reports steps at all. Then an epoch's training begins with its first step, and an
+ * epoch without a step has not trained. */
 static bool tells_steps(const struct row_list *ledger, uint32_t run)
 {
     for (size_t i = 0; i < ledger->n; i++) {
@@ -51,26 +52,28 @@ static bool has_new_checkpoint(const struct epoch_row *before, const struct epoc
            (!before || !before->row.has_saved || r->row.saved_step > before->row.saved_step);
 }
 
-/* Whether its trainers failed before they had done anything, for all that is known. failed: they
- * did; it ended. */
+/* True if the epoch's trainers failed before they made any progress. `failed` says that the epoch
+ * ended by a failure of its trainers. */
 static bool is_fruitless(const struct epoch_row *before, const struct epoch_row *r, bool failed)
 {
     return failed && r->began >= 0 && r->ended - r->began < PROGRESS_MS &&
            !has_new_checkpoint(before, r);
 }
 
-/* It has not trained: all of its time is standstill, the last epoch's end to its own. */
+/* Marks an epoch that has not trained: its whole time is standstill, from the end of the previous
+ * epoch to its own end. */
 static void stands(struct epoch_row *r, const struct epoch_row *before, int64_t until)
 {
     int64_t since = before ? before->ended : r->began;
     r->running = until >= 0 ? 0 : -1;
-    if (before || r->ended >= 0) { /* what a first epoch waits for is no standstill until it ends */
+    if (before || r->ended >= 0) { /* a first epoch does not count as standstill until it ends */
         r->standstill = since >= 0 && until >= since ? until - since : -1;
         r->is_least = r->ended < 0 && r->standstill >= 0;
     }
 }
 
-/* before: of the same run, or NULL. until: it ended, or now while it runs; -1: not known. */
+/* Computes an epoch's times. before: previous epoch of the same run, or NULL. until: end of the
+ * epoch, or now while it runs; -1 if unknown. */
 static void work_out(struct epoch_row *r, const struct epoch_row *before, int64_t until,
                      bool failed, bool has_steps)
 {
@@ -101,7 +104,7 @@ static const struct msg_status_job *job_of(const struct row_list *ledger)
     return NULL;
 }
 
-/* Whether the job's newest epoch runs, or is being written before it begins. */
+/* True if the job's newest epoch runs, or is being committed. */
 static bool is_on(const struct msg_status_job *job)
 {
     return job->state == STATE_RUNNING || strcmp(job->phase, "committing") == 0;
@@ -140,7 +143,7 @@ void epochs_work_out(struct row_list *ledger, struct tfe_wall now)
     }
 }
 
-/* Nobody trains, and none of the rows says so: since the last epoch's end. */
+/* Returns the time since the end of the last epoch if the job is not training now, or -1. */
 static int64_t standstill_now(const struct row_list *ledger, struct tfe_wall now)
 {
     const struct msg_status_job *job = job_of(ledger);

@@ -1,5 +1,5 @@
-/* common/records/epoch_summary.h: what the rows of a ledger mean: how long training stood still,
- * and why. */
+/* common/records/epoch_summary.h: computes from a job's ledger how long training ran and stood
+ * still, and why. All times in ms. */
 #ifndef TFE_COMMON_RECORDS_EPOCH_SUMMARY_H
 #define TFE_COMMON_RECORDS_EPOCH_SUMMARY_H
 
@@ -7,25 +7,27 @@
 #include "common/records/record_list.h"
 #include "common/records/schemas.h"
 
-#define EPOCHS_CAUSES 10 /* above every enum tfe_cause */
+#define EPOCHS_CAUSES 10 /* number of causes; larger than any enum tfe_cause */
 
 struct epochs_total {
     int64_t running;
-    int64_t standstill[EPOCHS_CAUSES]; /* by enum tfe_cause */
-    int64_t now; /* of a job that has no epoch just now: since the last one's end; -1: it has one */
+    int64_t standstill[EPOCHS_CAUSES]; /* standstill by enum tfe_cause */
+    int64_t now; /* time since the end of the last epoch if the job has no epoch now; -1 if it has
+                    one */
     int64_t standstill_all;
-    bool is_least; /* … or longer: it lasts, or where it ended nobody saw */
+    bool is_least; /* the standstill is a lower bound: it continues, or its end was not observed */
     uint64_t lost_steps;
     bool has_lost;
-    double useful; /* share of running in running + standstill, in percent; -1 not known */
-    const struct msg_status_job *job; /* borrowed from the rows; NULL: it is not there any more */
+    double useful; /* percentage of running in running + standstill_all; -1 if unknown */
+    const struct msg_status_job
+        *job; /* the job's record, borrowed from the list; NULL if the job no longer exists */
 };
 
-/* Once all rows of a job's ledger (kind_epoch), and the job's own behind them, are there: what
- * follows from them. */
+/* Computes the derived fields of all epochs. Precondition: the list has all records of a job's
+ * ledger (kind_epoch), followed by the job's own. */
 void epochs_work_out(struct row_list *ledger, struct tfe_wall now);
 
-/* … and then what they come to. */
+/* Sums the epochs after epochs_work_out. */
 void epochs_sum(const struct row_list *ledger, struct tfe_wall now, struct epochs_total *ret);
 
 #endif

@@ -1,4 +1,4 @@
-/* common/records/json_text.c: rows for programs: JSON objects, and lines of CSV. */
+/* common/records/json_text.c: writes records as JSON objects and CSV lines. */
 #include "common/records/json_text.h"
 
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static json_t *list_json(const struct row_value *value)
     return list;
 }
 
-/* "K=V,K=V" as an object; no value has a comma. */
+/* Converts "K=V,K=V" to an object; values contain no comma. */
 static json_t *labels_json(const char *text)
 {
     json_t *object = json_object();
@@ -109,8 +109,8 @@ void row_csv_head(const char *const *keys, size_t n, FILE *out)
     (void)fputc('\n', out);
 }
 
-/* Quotes are doubled inside. A leading character that a spreadsheet would take for a formula gets
- * an apostrophe in front: labels come from machines that we do not know. */
+/* Writes a quoted CSV field with inner quotes doubled. Prefixes an apostrophe to text that a
+ * spreadsheet would interpret as a formula, because labels come from untrusted machines. */
 static void put_quoted(const char *text, FILE *out)
 {
     (void)fputs(text[0] != '\0' && strchr("=+-@", text[0]) ? "\"'" : "\"", out);

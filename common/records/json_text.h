@@ -1,4 +1,4 @@
-/* common/records/json_text.h: rows for programs: JSON objects, and lines of CSV. */
+/* common/records/json_text.h: writes records as JSON objects and CSV lines. */
 #ifndef TFE_COMMON_RECORDS_JSON_TEXT_H
 #define TFE_COMMON_RECORDS_JSON_TEXT_H
 
@@ -7,18 +7,19 @@
 
 #include "common/records/record_list.h"
 
-/* An object of all fields that have a key, in their order; what is not known is null. NULL: no
- * memory. */
+/* Returns an object of all fields that have a key, in order, with null for unknown values, or NULL
+ * if out of memory. */
 json_t *row_json(const struct row_kind *kind, const void *row) TFE_MUST_CHECK;
 
-/* An array of those of the rows that are of this kind. NULL: no memory. */
+/* Returns an array of the list's records of this schema, or NULL if out of memory. */
 json_t *row_list_json(const struct row_list *list, const struct row_kind *kind) TFE_MUST_CHECK;
 
-/* A text from anywhere: bytes that are not UTF-8 become U+FFFD. NULL text: null. */
+/* Returns a JSON string of untrusted text, with bytes that are not UTF-8 replaced by U+FFFD; null
+ * for NULL. Returns NULL if out of memory. */
 json_t *row_json_text(const char *text) TFE_MUST_CHECK;
 
-/* The columns' keys as a line, and a row's fields of these keys: RFC 4180, texts in quotes, what is
- * not known empty. */
+/* row_csv_head writes the keys as a header line, row_csv the fields with these keys: RFC 4180, text
+ * in quotes, unknown values empty. */
 void row_csv_head(const char *const *keys, size_t n, FILE *out);
 void row_csv(const struct row_kind *kind, const void *row, const char *const *keys, size_t n,
              FILE *out);

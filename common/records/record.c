@@ -1,4 +1,4 @@
-/* common/records/record.c: what a row consists of. */
+/* common/records/record.c: field access and copying of records. */
 #include "common/records/record.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@ static const void *at(const void *row, size_t offset)
     return (const char *)row + offset;
 }
 
-/* *left: fields to go before it. */
+/* Finds the field after *left others, including those of embedded records. */
 static const struct row_field *go_to(const struct row_kind *kind, size_t *left, const void **row)
 {
     for (const struct row_field *f = kind->fields; f < kind->fields + kind->n_fields; f++) {
@@ -108,7 +108,7 @@ struct row_value row_value(const struct row_field *field, const void *row, char 
     return value;
 }
 
-/* What the row points to by this field; *ret_n bytes. NULL: nothing. */
+/* Returns the data that the field points to, with its size in *ret_n, or NULL if none. */
 static const void *pointed_to(const struct row_field *f, const void *row, size_t *ret_n)
 {
     const void *const *p = at(row, f->offset);
@@ -123,7 +123,7 @@ static const void *pointed_to(const struct row_field *f, const void *row, size_t
     return *p;
 }
 
-/* Lists first, so that they lie where numbers may. */
+/* Copies number lists first, because they need alignment. */
 static bool is_turn(const struct row_field *f, int turn)
 {
     return (f->type == ROW_PIDS) == (turn == 0);

@@ -1,4 +1,4 @@
-/* common/records/record_list.c: keeps rows, until all that belong together are there. */
+/* common/records/record_list.c: a growing list of copied records. */
 #include "common/records/record_list.h"
 
 #include <stdlib.h>

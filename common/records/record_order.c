@@ -1,4 +1,4 @@
-/* common/records/record_order.c: see record_order.h. */
+/* common/records/record_order.c: sorts the records of STATUS. */
 #include "common/records/record_order.h"
 
 #include <stdlib.h>
@@ -6,12 +6,13 @@
 
 #include "common/records/schemas.h"
 
-/* What a row is sorted by: its job's place, then the job itself, then its own. */
+/* Sort key of a record: its job's state, then the job, then its own position. */
 struct place {
     const struct msg_status_job *job;
-    const struct msg_status_node *node; /* NULL: the job's row, or a point of its series */
+    const struct msg_status_node
+        *node; /* the node; NULL for the job's own record or a point of a series */
     struct row row;
-    size_t at; /* where it came */
+    size_t at; /* original index */
 };
 
 bool order_is_over(const struct msg_status_job *job)
@@ -35,7 +36,8 @@ static int sign(uint64_t a, uint64_t b)
 static int compare_jobs(const struct msg_status_job *a, const struct msg_status_job *b)
 {
     int by = liveliness(a) - liveliness(b);
-    if (!by && a->state == STATE_WAITING && b->state == STATE_WAITING) { /* as they get nodes */
+    if (!by && a->state == STATE_WAITING &&
+        b->state == STATE_WAITING) { /* by priority, in the order in which waiting jobs get nodes */
         by = sign(b->priority, a->priority);
         by = by ? by : sign((uint64_t)a->created.ms, (uint64_t)b->created.ms);
     }
@@ -54,7 +56,7 @@ static int compare(const void *left, const void *right)
     const struct place *b = right;
     int by = a->job == b->job ? 0 : compare_jobs(a->job, b->job);
     if (!by && (!a->node || !b->node)) {
-        by = !b->node - !a->node; /* those without one in the order in which they came */
+        by = !b->node - !a->node; /* records that are not nodes retain their order */
     }
     by = by || !a->node ? by : compare_nodes(a->node, b->node);
     return by ? by : sign(a->at, b->at);

@@ -1,4 +1,4 @@
-/* common/records/record_order.h: rows of STATUS in the order in which people look for things. */
+/* common/records/record_order.h: sorts the records of STATUS for display. */
 #ifndef TFE_COMMON_RECORDS_RECORD_ORDER_H
 #define TFE_COMMON_RECORDS_RECORD_ORDER_H
 
@@ -7,10 +7,9 @@
 
 bool order_is_over(const struct msg_status_job *job);
 
-/* What is not well with the server stays in front. Jobs as they came, each followed by its nodes,
- * to: those that run, those that are about to, those
- * that wait, those that are over; of each the one first that has been so longest. Nodes by rank,
- * those without one behind. TFE_ENOMEM; TFE_ESTATE: a node of no job. */
+/* Sorts the records: health first, then jobs with their nodes: running jobs, starting jobs, waiting
+ * jobs, finished jobs; within each group the job longest in its state first. Nodes are sorted by
+ * rank, those without rank last. Returns TFE_ENOMEM, or TFE_ESTATE for a node without a job. */
 int order_status(struct row_list *rows) TFE_MUST_CHECK;
 
 #endif

@@ -1,4 +1,4 @@
-/* common/records/responses.c: see responses.h. */
+/* common/records/responses.c: JSON documents of whole responses. */
 #include "common/records/responses.h"
 
 #include "common/base/clock.h"
@@ -6,8 +6,8 @@
 #include "common/records/json_text.h"
 #include "common/records/schemas.h"
 
-/* Of what stands behind a job's row: the list in its object that rows of this kind belong to; NULL:
- * they are no lists of a job. */
+/* Returns the name of the list, in the preceding job's object, that records of this schema belong
+ * to; NULL if none. */
 static const char *list_of(const struct row_kind *kind)
 {
     return kind == &kind_node        ? "nodes"
@@ -29,7 +29,7 @@ static int begin_job(json_t *jobs, json_t *job, bool has_nodes, bool has_detail)
     return failed | json_array_append_new(jobs, job);
 }
 
-/* Every job has a condition where detail was asked for. */
+/* True if the response was requested with detail: then every job has a condition. */
 static bool is_detailed(const struct row_list *rows)
 {
     for (size_t i = 0; i < rows->n; i++) {
@@ -88,7 +88,7 @@ json_t *answer_job(const struct row_list *rows)
     return job;
 }
 
-/* --- ledgers --- */
+/* --- ledgers ---------------------------------------------------------------------------------- */
 
 static json_t *total_json(const struct epochs_total *total)
 {
@@ -106,7 +106,7 @@ static json_t *total_json(const struct epochs_total *total)
         json_decref(by_cause);
         return NULL;
     }
-    /* In tenths of a percent: all numbers of ours are whole. */
+    /* Convert to tenths of a percent, because all numbers in the API are integers. */
     return json_pack(
         "{s:I, s:I, s:o, s:o, s:o, s:b}", "running_ms", (json_int_t)total->running, "standstill_ms",
         (json_int_t)total->standstill_all, "standstill_ms_by_cause", by_cause, "lost_steps",
@@ -116,7 +116,7 @@ static json_t *total_json(const struct epochs_total *total)
         "standstill_at_least", total->is_least);
 }
 
-/* What no row says: nobody trains, and what for. */
+/* Returns the current standstill, which no epoch record contains, and its reason. */
 static json_t *now_json(const struct epochs_total *total)
 {
     return total->now < 0
@@ -134,7 +134,7 @@ json_t *answer_epochs(const struct row_list *ledger, const char *job)
                      now_json(&total));
 }
 
-/* --- nodes --- */
+/* --- nodes ------------------------------------------------------------------------------------ */
 
 json_t *answer_nodes(struct row_list *rows)
 {

@@ -1,6 +1,6 @@
-/* common/records/responses.h: what the rows of one answer are as JSON, together: the same wherever
- * it is asked for (tfe-ctl's --json, tfe-web's API). Each returns NULL where there is no memory, or
- * the rows make no sense together. */
+/* common/records/responses.h: JSON documents of whole responses, shared by tfe-ctl --json and
+ * tfe-web's API. Each function returns NULL if out of memory or if the records do not form a valid
+ * response. */
 #ifndef TFE_COMMON_RECORDS_RESPONSES_H
 #define TFE_COMMON_RECORDS_RESPONSES_H
 
@@ -8,23 +8,26 @@
 
 #include "common/records/record_list.h"
 
-/* Of STATUS: {"jobs": [… with "nodes": […] in each], "health": […]}. In the rows' order. */
+/* Response to STATUS: {"jobs": [... with "nodes": [...]], "health": [...]}, in the order of the
+ * records. */
 json_t *answer_status(const struct row_list *rows) TFE_MUST_CHECK;
 
-/* Of STATUS without nodes: the same without "nodes". */
+/* Response to STATUS without nodes: as answer_status without "nodes". */
 json_t *answer_jobs(const struct row_list *rows) TFE_MUST_CHECK;
 
-/* Of EPOCHS, worked out (epoch_summary.h): {"job", "epochs", "total", "now"}. */
+/* Response to EPOCHS after epochs_work_out (epoch_summary.h): {"job", "epochs", "total", "now"}. */
 json_t *answer_epochs(const struct row_list *ledger, const char *job) TFE_MUST_CHECK;
 
-/* Of EVENTS: {"events": [...], "newest": its number, or after where there is none}. */
+/* Response to EVENTS: {"events": [...], "newest": highest number, or `after` if there are no
+ * events}. */
 json_t *answer_events(const struct row_list *rows, uint64_t after) TFE_MUST_CHECK;
 
-/* Of STATUS: {"nodes": […]}, each with its job. Changes the rows' kinds. */
+/* Nodes of a response to STATUS: {"nodes": [...]}, each with its job. Changes the records'
+ * schemas. */
 json_t *answer_nodes(struct row_list *rows) TFE_MUST_CHECK;
 
-/* Of STATUS for one job with detail: the job, with {"metrics", "nodes", "conditions", "pool"}. NULL
- * for no job, too. */
+/* Response to STATUS for one job with detail: the job with {"metrics", "nodes", "conditions",
+ * "pool"}. Returns NULL also if there is no job. */
 json_t *answer_job(const struct row_list *rows) TFE_MUST_CHECK;
 
 #endif

@@ -1,5 +1,5 @@
-/* common/records/schemas.c: the kinds of rows that there are: which fields, of which names, in
- * which order (of JSON; whoever shows columns names them in his). */
+/* common/records/schemas.c: the schemas of all records: fields, keys, headings, and their order in
+ * JSON. Tables select their own columns. */
 #include "common/records/schemas.h"
 
 #include <stdio.h>
@@ -9,12 +9,12 @@
 
 #define COUNT(fields) (sizeof(fields) / sizeof((fields)[0]))
 
-/* --- jobs --- */
+/* --- jobs ------------------------------------------------------------------------------------- */
 
 #define FIELD(of, member, type_, key_, head_)                                                      \
     .key = (key_), .head = (head_), .type = (type_), .offset = offsetof(struct of, member)
 #define HAS(of, member) .has = offsetof(struct of, member)
-/* A number that is not known where it is 0, and one that is told times a scale. */
+/* OR_0: 0 means unknown. TIMES: the number is shown multiplied by a factor. */
 #define OR_0 .is_0_unknown = true
 #define TIMES(scale_) OR_0, .scale = (scale_)
 
@@ -25,7 +25,7 @@ static const char *job_state(const void *row, char *room)
     return msg_job_state_name(((const struct msg_status_job *)row)->state);
 }
 
-/* Whose nodes the job has: those of the pool, or those whose agents were started by hand. */
+/* Origin of the job's nodes: assigned from the pool, or agents started by a user. */
 static const char *job_origin(const void *row, char *room)
 {
     return ((const struct msg_status_job *)row)->is_submitted ? "submitted" : "agents";
@@ -45,7 +45,7 @@ static const char *job_nodes(const void *row, char *room)
     return room;
 }
 
-/* What people want to know of it in one line: why it has failed, or what it waits for. */
+/* Returns why the job has failed, or what it waits for. */
 static const char *job_reason(const void *row, char *room)
 {
     const struct msg_status_job *job = row;
@@ -57,7 +57,8 @@ static const struct row_field job_fields[] = {
     {.key = "origin", .type = ROW_WORD, .text = job_origin},
     {JOB(run, ROW_U32, "run", "RUN")},
     {.key = "state", .head = "STATE", .type = ROW_WORD, .text = job_state},
-    {JOB(phase, ROW_TEXT, NULL, NULL)}, /* ... or "" */
+    {JOB(phase, ROW_TEXT, NULL,
+         NULL)}, /* declares the pointer for row_copy; shown by the next field */
     {.key = "phase", .type = ROW_WORD, .text = job_phase},
     {JOB(since, ROW_MOMENT, "since_ms", "SINCE")},
     {JOB(ended, ROW_MOMENT, "ended_ms", NULL)},
@@ -107,7 +108,7 @@ const struct row_kind kind_job = {.name = "job",
                                   .size = sizeof(struct msg_status_job),
                                   .given = sizeof(struct msg_status_job)};
 
-/* --- the server --- */
+/* --- server health ---------------------------------------------------------------------------- */
 
 #define HEALTH(...) FIELD(msg_health, __VA_ARGS__)
 
@@ -123,13 +124,13 @@ const struct row_kind kind_health = {.name = "health",
                                      .size = sizeof(struct msg_health),
                                      .given = sizeof(struct msg_health)};
 
-/* --- nodes --- */
+/* --- nodes ------------------------------------------------------------------------------------ */
 
 #define NODE(...) FIELD(msg_status_node, __VA_ARGS__)
 #define MIB (1ULL << 20)
 _Static_assert(ENDPOINT_TEXT_MAX <= ROW_ROOM, "an address is made there");
 
-/* As its log files are called. */
+/* Returns role and index, as in the names of log files: "worker-0". */
 static const char *place(const void *row, char *room)
 {
     const struct msg_status_node *node = row;
@@ -142,7 +143,8 @@ static const char *role(const void *row, char *room)
     return msg_role_name(((const struct msg_status_node *)row)->role);
 }
 
-/* For people: a member of a job with roles by its place, "chief-0". */
+/* Returns the role for tables; a member of a job with roles is shown by role and index, such as
+ * "chief-0". */
 static const char *shown_role(const void *row, char *room)
 {
     const struct msg_status_node *node = row;
@@ -163,7 +165,7 @@ static const char *memory(const void *row, char *room)
     return bytes > 0 ? room : NULL;
 }
 
-/* The slow machine is marked: people look for it. */
+/* Returns the ratio of step times, and marks a slow node. */
 static const char *times(const void *row, char room[ROW_ROOM])
 {
     const struct msg_status_node *node = row;
@@ -193,7 +195,7 @@ static const struct row_field node_fields[] = {
     {.head = "ROLE", .type = ROW_WORD, .text = shown_role},
     {NODE(rank, ROW_U32, "rank", "RANK"), HAS(msg_status_node, has_rank)},
     {.key = "place", .type = ROW_WORD, .text = place},
-    {NODE(host, ROW_TEXT, NULL, NULL)}, /* of the address */
+    {NODE(host, ROW_TEXT, NULL, NULL)}, /* declares the pointer for row_copy; shown as address */
     {.key = "address", .head = "ADDRESS", .type = ROW_TEXT, .text = address},
     {NODE(pid, ROW_PID, "pid", "PID")},
     {NODE(processes.guard_pid, ROW_PID, "guard_pid", NULL)},
@@ -245,7 +247,7 @@ const struct row_kind kind_node_of_job = {.name = "node",
                                           .size = sizeof(struct node_row),
                                           .given = sizeof(struct node_row)};
 
-/* --- epochs --- */
+/* --- epochs ----------------------------------------------------------------------------------- */
 
 #define EPOCH(...) FIELD(epoch_row, __VA_ARGS__)
 
@@ -275,7 +277,8 @@ static const struct row_field epoch_fields[] = {
     {EPOCH(row.epoch, ROW_U64, "epoch", "EPOCH")},
     {EPOCH(began, ROW_MOMENT, NULL, "BEGAN")},
     {.key = "cause", .type = ROW_WORD, .text = cause},
-    {EPOCH(row.blamed, ROW_TEXT, NULL, NULL)}, /* … or "" */
+    {EPOCH(row.blamed, ROW_TEXT, NULL,
+           NULL)}, /* declares the pointer for row_copy; shown by the next field */
     {.key = "blamed", .type = ROW_TEXT, .text = blamed},
     {EPOCH(row.planned, ROW_BOOL, "planned", NULL)},
     {EPOCH(row.members, ROW_U32, "nodes", "NODES")},
@@ -298,7 +301,7 @@ const struct row_kind kind_epoch = {.name = "epoch",
                                     .size = sizeof(struct epoch_row),
                                     .given = sizeof(struct msg_epoch_row)};
 
-/* --- keys --- */
+/* --- keys ------------------------------------------------------------------------------------- */
 
 #define KEY(name) offsetof(struct msg_token_row, name)
 
@@ -360,7 +363,7 @@ const struct row_kind kind_token = {.name = "token",
                                     .size = sizeof(struct msg_token),
                                     .given = sizeof(struct msg_token)};
 
-/* --- numbers of the server --- */
+/* --- metrics of the server -------------------------------------------------------------------- */
 
 static const struct row_field gauge_fields[] = {
     {.key = "name", .type = ROW_TEXT, .offset = offsetof(struct msg_gauge, name)},
@@ -374,7 +377,7 @@ const struct row_kind kind_gauge = {.name = "gauge",
                                     .size = sizeof(struct msg_gauge),
                                     .given = sizeof(struct msg_gauge)};
 
-/* --- bans --- */
+/* --- bans ------------------------------------------------------------------------------------- */
 
 #define BAN(name) offsetof(struct msg_ban_row, name)
 
@@ -393,7 +396,7 @@ const struct row_kind kind_ban_row = {.name = "ban",
                                       .size = sizeof(struct msg_ban_row),
                                       .given = sizeof(struct msg_ban_row)};
 
-/* --- agents' keys --- */
+/* --- agents' keys ----------------------------------------------------------------------------- */
 
 #define AGENT(name) offsetof(struct msg_agent_row, name)
 
@@ -416,7 +419,7 @@ const struct row_kind kind_agent_row = {.name = "agent",
                                         .size = sizeof(struct msg_agent_row),
                                         .given = sizeof(struct msg_agent_row)};
 
-/* --- the audit --- */
+/* --- audit log -------------------------------------------------------------------------------- */
 
 #define AUDIT(name) offsetof(struct msg_audit_row, name)
 
@@ -438,7 +441,7 @@ const struct row_kind kind_audit_row = {.name = "audit",
                                         .size = sizeof(struct msg_audit_row),
                                         .given = sizeof(struct msg_audit_row)};
 
-/* --- what trainers print --- */
+/* --- trainer output --------------------------------------------------------------------------- */
 
 #define LINES(name) offsetof(struct msg_log_lines, name)
 
@@ -465,7 +468,7 @@ const struct row_kind kind_log_lines = {.name = "lines",
                                         .n_fields = COUNT(log_lines_fields),
                                         .size = sizeof(struct msg_log_lines),
                                         .given = sizeof(struct msg_log_lines)};
-/* --- events, and points of a series --- */
+/* --- events, and points of series ------------------------------------------------------------- */
 
 #define EVENT(...) FIELD(msg_event_row, __VA_ARGS__)
 
@@ -499,7 +502,9 @@ static const struct row_field event_fields[] = {
     {EVENT(at, ROW_MOMENT, "at_ms", "AT")},
     {EVENT(kind, ROW_TEXT, "kind", "KIND")},
     {.key = "level", .type = ROW_WORD, .text = level},
-    {EVENT(job, ROW_TEXT, NULL, NULL)}, /* … or "", as the next two */
+    {EVENT(
+        job, ROW_TEXT, NULL,
+        NULL)}, /* job, node and name: declare the pointers for row_copy; shown by fields below */
     {EVENT(node, ROW_TEXT, NULL, NULL)},
     {EVENT(name, ROW_TEXT, NULL, NULL)},
     {.key = "job", .head = "JOB", .type = ROW_TEXT, .text = event_job},
@@ -535,7 +540,7 @@ const struct row_kind kind_point = {.name = "point",
                                     .size = sizeof(struct msg_series_row),
                                     .given = sizeof(struct msg_series_row)};
 
-/* --- the pool, and jobs that were submitted --- */
+/* --- conditions, pool nodes and demand -------------------------------------------------------- */
 
 #define CONDITION(...) FIELD(msg_condition_row, __VA_ARGS__)
 
@@ -570,7 +575,8 @@ static const struct row_field pool_node_fields[] = {
     {POOLED(node, ROW_TEXT, "node", "NODE")},
     {POOLED(name, ROW_TEXT, "name", "NAME")},
     {POOLED(state, ROW_TEXT, "state", "STATE")},
-    {POOLED(job, ROW_TEXT, NULL, NULL)}, /* … or "" */
+    {POOLED(job, ROW_TEXT, NULL,
+            NULL)}, /* declares the pointer for row_copy; shown by the next field */
     {.key = "job", .head = "JOB", .type = ROW_TEXT, .text = pool_job},
     {.key = "role", .head = "ROLE", .type = ROW_WORD, .text = pool_task},
     {POOLED(assignment, ROW_U64, "assignment", NULL), OR_0},
@@ -621,7 +627,7 @@ const struct row_kind kind_demand = {.name = "demand",
                                      .size = sizeof(struct msg_demand_row),
                                      .given = sizeof(struct msg_demand_row)};
 
-/* --- which message is which --- */
+/* --- lookup by message type ------------------------------------------------------------------- */
 
 const struct row_kind *kind_of(enum tfe_msg_type type)
 {

@@ -1,4 +1,4 @@
-/* common/records/text_table.c: rows for people: columns of text, as wide as they need to be. */
+/* common/records/text_table.c: prints records as aligned columns of text. */
 #include "common/records/text_table.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 
 #include "common/base/escape.h"
 
-/* --- cells --- */
+/* --- cells ------------------------------------------------------------------------------------ */
 
 const char *row_span_text(int64_t ms, char room[ROW_ROOM])
 {
@@ -49,7 +49,7 @@ static const char *cell_text(const struct row_field *f, const void *row, char ro
     case ROW_IS_REAL:
         (void)snprintf(room, ROW_ROOM, "%.4g", value.real);
         return room;
-    case ROW_IS_LIST: /* for programs only */
+    case ROW_IS_LIST: /* no table shows lists */
     case ROW_IS_NUMBER:
         break;
     }
@@ -73,7 +73,7 @@ static const char *cell_text(const struct row_field *f, const void *row, char ro
     return room;
 }
 
-/* Characters, not bytes: continuation bytes of UTF-8 take no room. */
+/* Returns the width in characters: UTF-8 continuation bytes do not count. */
 static size_t width(const char *text)
 {
     size_t n = 0;
@@ -91,7 +91,7 @@ static const char *cell(const struct row_table *t, const void *row, size_t colum
     return escape_text(f ? cell_text(f, row, room) : "", ret, ROW_ROOM);
 }
 
-/* row NULL: the heads. */
+/* Prints one line; the headings if row is NULL. */
 static void print_line(const struct row_table *t, const void *row, const size_t *widths, int indent,
                        FILE *out)
 {

@@ -1,4 +1,4 @@
-/* common/records/text_table.h: rows for people: columns of text, as wide as they need to be. */
+/* common/records/text_table.h: prints records as aligned columns of text. */
 #ifndef TFE_COMMON_RECORDS_TEXT_TABLE_H
 #define TFE_COMMON_RECORDS_TEXT_TABLE_H
 
@@ -8,23 +8,23 @@
 
 #define ROW_TABLE_COLUMNS_MAX 20
 
-/* The columns are the fields of these heads. */
+/* A table: the schema of its records, and the headings of the fields to show. */
 struct row_table {
     const struct row_kind *kind;
     const char *const *heads;
     size_t n_columns;
 };
 
-/* Writes the heads and those of the rows that are of the table's kind, indent spaces in front of
- * each, two between columns; characters that could steer a terminal are replaced. Returns how many
- * there were: of none, not even the heads are written. */
+/* Prints the headings and all records of the table's schema, indented, with two spaces between
+ * columns and control characters escaped. Returns the number of records; for 0 prints nothing, not
+ * even headings. */
 size_t row_table_print(const struct row_table *t, const struct row *rows, size_t n, int indent,
                        FILE *out);
 
-/* "2026-01-02 03:04:05", in the local time of whoever asks. */
+/* Formats a time as "2026-01-02 03:04:05" in local time. */
 const char *row_moment_text(int64_t ms, char room[ROW_ROOM]);
 
-/* "0.4s", "12s", "3m05s", "2h14m", "3d05h"; "-" below 0, which is not known. */
+/* Formats a duration as "0.4s", "12s", "3m05s", "2h14m" or "3d05h"; "-" if below 0 (unknown). */
 const char *row_span_text(int64_t ms, char room[ROW_ROOM]);
 
 #endif
