@@ -442,6 +442,6 @@ void report_free(struct report *r)
     r->stop = true;
     worker_wake(r->worker);
     worker_unlock(r->worker);
-    (void)worker_free(
-        r->worker, 0); /* the thread may be waiting for nvidia-smi; the process exits regardless */
+    /* the thread may be waiting for nvidia-smi; the process exits regardless */
+    (void)worker_free(r->worker, 0);
 }

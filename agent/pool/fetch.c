@@ -1,10 +1,10 @@
-/* agent/pool/fetch.c: see fetch.h.
+/* agent/pool/fetch.c: implementation of fetch.h. States:
  *
- *   fetch_new ──► ASKING ──all bytes have come, as the digest says──► ENDED
- *                  ▲  └──an error──► RETRYING
- *                  └──later, FETCH with that error──┘
+ *   fetch_new --> ASKING --all bytes received, digest matches--> ENDED
+ *                  ^  '--error--> RETRYING
+ *                  '--after a delay, FETCH with the error--'
  *
- * Bytes that have come stay: only the whole can be checked against the digest. */
+ * Received bytes are kept across attempts; only the complete bundle can be checked. */
 #include "agent/pool/fetch.h"
 
 #include <dirent.h>
@@ -27,29 +27,29 @@
 #include "common/base/timer.h"
 #include "common/channel/state_dir.h"
 
-/* Waits between attempts. */
+/* Delays between attempts. */
 #define RETRY_FIRST_MS 1000
 #define RETRY_LAST_MS 60000
-/* Bundles that a machine keeps: at most so many times MSG_BUNDLE_MAX. */
+/* Maximum number of cached bundles, each of at most MSG_BUNDLE_MAX bytes. */
 #define KEPT_MAX 8
 
 #define PART "part-"
-/* Of an agent that was killed. */
+/* Age at which a partial file of a killed agent is removed. */
 #define PART_OLD_S 3600
 
 struct fetch {
     struct fetch_wish wish;
     enum { ASKING, RETRYING, ENDED } state;
-    char path[PATH_MAX]; /* of the download; "": it has no name */
-    char kept[PATH_MAX]; /* to rename it to, once it is whole; "": it is not kept */
-    int fd;              /* -1: not open yet */
-    uint32_t total;      /* 0: not known yet */
-    uint32_t at;         /* bytes that have come */
-    uint32_t asked;      /* asked for, up to here */
+    char path[PATH_MAX]; /* path of the partial file, or "" if it has no name */
+    char kept[PATH_MAX]; /* path in the cache for the complete bundle, or "" if it is not cached */
+    int fd;              /* -1 if not open yet */
+    uint32_t total;      /* 0 if not known yet */
+    uint32_t at;         /* bytes received */
+    uint32_t asked;      /* end of the requested range */
     crypto_generichash_state hash;
-    struct event *timer; /* the next attempt, or the end */
+    struct event *timer; /* starts the next attempt, or reports the end */
     uint32_t retry_ms;
-    struct tfe_reason error; /* of the last attempt; "": none */
+    struct tfe_reason error; /* error of the last attempt, or "" */
 };
 
 static void begin_anew(struct fetch *f)
@@ -67,7 +67,7 @@ static bool is_expected_hash(struct fetch *f)
     return strcmp(hex, f->wish.digest) == 0;
 }
 
-/* --- the directory of bundles ----------------------------------------------------------------- */
+/* --- bundle cache --- */
 
 struct kept {
     char name[MSG_BUNDLE_HEX + 1];
@@ -80,7 +80,7 @@ static bool is_newer(const struct kept *a, const struct kept *b)
                                             : a->used.tv_nsec > b->used.tv_nsec;
 }
 
-/* Leaves those that were used last, and room for one more. */
+/* Removes the least recently used bundles, leaving space for one more. */
 static void prune(const char *directory)
 {
     struct kept newest[KEPT_MAX];
@@ -100,7 +100,7 @@ static void prune(const char *directory)
             continue;
         }
         struct kept one = {.used = st.st_mtim};
-        memcpy(one.name, entry->d_name, sizeof one.name); /* a digest is as long */
+        memcpy(one.name, entry->d_name, sizeof one.name); /* a digest has the same length */
         for (size_t i = 0; i < n; i++) {
             if (is_newer(&one, &newest[i])) {
                 const struct kept older = newest[i];
@@ -119,7 +119,7 @@ static void prune(const char *directory)
     }
 }
 
-/* Reads the whole file. */
+/* Reads the whole file and compares its digest. */
 static bool is_intact(struct fetch *f, int fd)
 {
     uint8_t bytes[65536];
@@ -138,12 +138,12 @@ static bool is_intact(struct fetch *f, int fd)
     return is_whole;
 }
 
-/* The bundle of an earlier job; -1: there is none that is intact. */
+/* Opens the bundle of an earlier job. Returns -1 if there is none that is intact. */
 static int open_kept(struct fetch *f)
 {
     int fd = open(f->kept, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd >= 0 && is_intact(f, fd)) {
-        (void)futimens(fd, NULL); /* used now */
+        (void)futimens(fd, NULL); /* marks it as used */
         return fd;
     }
     if (fd >= 0) {
@@ -154,7 +154,8 @@ static int open_kept(struct fetch *f)
     return -1;
 }
 
-/* Finds the names for the download; -1 or a kept bundle. Without such a directory both are "". */
+/* Chooses the paths of the download. Returns a cached bundle, or -1. Without a cache
+ * both paths are "". */
 static int find_kept(struct fetch *f)
 {
     char directory[PATH_MAX];
@@ -183,7 +184,7 @@ static int find_kept(struct fetch *f)
     return fd;
 }
 
-/* --- asking ----------------------------------------------------------------------------------- */
+/* --- requests --- */
 
 static void ask(struct fetch *f, uint32_t length, const char *error)
 {
@@ -195,7 +196,7 @@ static void ask(struct fetch *f, uint32_t length, const char *error)
     f->asked += length;
 }
 
-/* While one piece travels the next one is read. */
+/* Requests the next piece while the previous one is in transit. */
 static void ask_on(struct fetch *f)
 {
     while (f->asked < f->total && f->asked - f->at <= MSG_FETCH_MAX) {
@@ -217,7 +218,8 @@ static void end(struct fetch *f)
     f->wish.ended(f->wish.ctx, f->fd);
 }
 
-/* An error, of the server or of this machine, ends the attempt and never the job's start. */
+/* Handles an error of the server or of this machine, which ends the attempt
+ * but not the download. */
 static void retry_later(struct fetch *f, const char *reason)
 {
     f->state = RETRYING;
@@ -227,7 +229,7 @@ static void retry_later(struct fetch *f, const char *reason)
     timer_after(f->timer, f->retry_ms);
 }
 
-/* Where bundles cannot be kept this one is in memory, for its job. */
+/* Uses a file in memory if bundles cannot be cached. */
 static void begin(struct fetch *f)
 {
     if (f->fd < 0) {
@@ -252,7 +254,7 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
     }
 }
 
-/* --- what comes ------------------------------------------------------------------------------- */
+/* --- responses --- */
 
 static void finish(struct fetch *f)
 {
@@ -276,7 +278,7 @@ static void take_bytes(struct fetch *f, const struct msg_chunk *chunk)
         return;
     }
     if (chunk->offset != f->at) {
-        return; /* of an attempt before this one */
+        return; /* belongs to an earlier attempt */
     }
     for (size_t n = 0; n < chunk->n_data;) {
         const ssize_t some = pwrite(f->fd, chunk->data + n, chunk->n_data - n, (off_t)(f->at + n));
@@ -310,7 +312,7 @@ void fetch_take(struct fetch *f, const struct msg_chunk *chunk)
     }
 }
 
-/* --- its life --------------------------------------------------------------------------------- */
+/* --- lifetime --- */
 
 struct fetch *fetch_new(const struct fetch_wish *wish)
 {

@@ -1,6 +1,6 @@
-/* agent/pool/fetch.h: downloads a bundle from the server, and keeps it on this machine by its
- * digest. An error is never the end: the download is tried again, later and later, and the server
- * knows why. */
+/* agent/pool/fetch.h: downloads a bundle from the server and caches it on this machine
+ * by its digest. An error never ends the download: it is retried with backoff and
+ * reported to the server. */
 #ifndef TFE_AGENT_POOL_FETCH_H
 #define TFE_AGENT_POOL_FETCH_H
 
@@ -9,27 +9,28 @@
 struct event_base;
 struct fetch;
 
-/* Borrowed for its life. */
+/* Options of a download. Pointers are borrowed for its lifetime. */
 struct fetch_wish {
     struct event_base *base;
     const char *digest;
-    const char *state_dir; /* bundles are kept there; NULL: in memory, and no longer than it */
-    void (*send)(void *ctx, const struct tfe_msg *msg); /* to the server */
+    /* directory of the cache; NULL to hold the bundle in memory for the lifetime of the fetch */
+    const char *state_dir;
+    void (*send)(void *ctx, const struct tfe_msg *msg); /* sends a message to the server */
     void *send_ctx;
-    /* Once, from the loop, as its last act: fd is open on the bundle, which is as its digest says.
-     * It is the fetch's until fetch_free. */
+    /* Called once from the event loop as the last action. fd is the complete bundle, which
+     * matches the digest; it belongs to the fetch until fetch_free. */
     void (*ended)(void *ctx, int fd);
     void *ctx;
 };
 
-/* Begins. */
+/* Starts a download. */
 struct fetch *fetch_new(const struct fetch_wish *wish);
-/* NULL is allowed. */
+/* Cancels or frees a download. Accepts NULL. */
 void fetch_free(struct fetch *f);
 
-/* The connection to the server is there again: asks anew. */
+/* Repeats the request after a reconnect to the server. */
 void fetch_welcome(struct fetch *f);
-/* A CHUNK of the server's. */
+/* Handles a CHUNK from the server. */
 void fetch_take(struct fetch *f, const struct msg_chunk *chunk);
 
 #endif

@@ -1,4 +1,4 @@
-/* agent/pool/finish.c: see finish.h. */
+/* agent/pool/finish.c: implementation of finish.h. */
 #include "agent/pool/finish.h"
 
 #include <poll.h>
@@ -16,7 +16,7 @@ static _Noreturn void become(const char *command, const char *node_name, const c
 {
     sigset_t none;
     sigemptyset(&none);
-    (void)setsid(); /* it may outlive this process's terminal, not its own time */
+    (void)setsid(); /* protects the command from signals of this process's terminal */
     (void)signal(SIGPIPE, SIG_DFL);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     if (setenv("TFE_FINISH", reason, 1) == 0 && setenv("TFE_NODE_NAME", node_name, 1) == 0) {

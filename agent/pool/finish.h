@@ -1,11 +1,9 @@
-/* agent/pool/finish.h: --on-finish: what is run once this machine has left the pool, as nobody
- * needs it any more. */
+/* agent/pool/finish.h: runs the --on-finish command after this machine has left the pool. */
 #ifndef TFE_AGENT_POOL_FINISH_H
 #define TFE_AGENT_POOL_FINISH_H
 
-/* Runs the command by /bin/sh, with the pool's environment and TFE_FINISH (why, a word) and
- * TFE_NODE_NAME in it, and waits for it, FINISH_WITHIN_S at most: then it is killed, with its
- * session's group. What becomes of it is said in the log. */
+/* Runs the command by /bin/sh with the pool's environment plus TFE_FINISH (reason, one word) and
+ * TFE_NODE_NAME. Waits up to FINISH_WITHIN_S, then kills its process group. Logs the result. */
 #define FINISH_WITHIN_S 60
 void finish_run(const char *command, const char *node_name, const char *reason);
 

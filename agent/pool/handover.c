@@ -1,4 +1,4 @@
-/* agent/pool/handover.c: see handover.h. */
+/* agent/pool/handover.c: implementation of handover.h. */
 #include "agent/pool/handover.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ static bool read_all(int fd, void *ret, size_t n)
     return true;
 }
 
-/* Out of the way of the numbers that the guard uses, and not for others. */
+/* Moves the descriptor away from the numbers that the guard uses and sets close-on-exec. */
 static int keep(int fd)
 {
     int kept = fcntl(fd, F_DUPFD_CLOEXEC, 64);

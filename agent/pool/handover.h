@@ -1,9 +1,8 @@
-/* agent/pool/handover.h: what an agent of the pool gives the agent that it starts for a job, by an
- * inherited descriptor: secrets are in no environment and on no command line. Both ends are one
- * program: no byte order, no versions.
+/* agent/pool/handover.h: data that a pool node passes to the agent of a job through an inherited
+ * descriptor, so that no secret is in an environment or on a command line. Both ends are the same
+ * program, so byte order and versions do not matter.
  *
- * The pool keeps the other end of the descriptor open: its end of file means that the pool is
- * gone. */
+ * The pool keeps the other end open; EOF tells the agent that the pool is gone. */
 #ifndef TFE_AGENT_POOL_HANDOVER_H
 #define TFE_AGENT_POOL_HANDOVER_H
 
@@ -16,25 +15,25 @@
 #include "common/channel/enrollment.h"
 #include "common/channel/token.h"
 
-/* The descriptor's number, in the environment of the agent. */
+/* Environment variable with the descriptor's number. */
 #define HANDOVER_VARIABLE "TFE_HANDOVER_FD"
 
 struct handover {
     uint64_t assignment;
     char token[TOKEN_TEXT_MAX];
-    char key[ENROLMENT_TEXT_MAX]; /* "": there is none */
-    bool is_container;            /* the agent runs in the job's image, as the trainers' user */
-    bool has_logs;                /* the trainers' user may write into --log-dir */
-    char base[PATH_MAX];          /* parent of its private directory in a container */
-    char directory[PATH_MAX];     /* to work in if the image names none */
+    char key[ENROLMENT_TEXT_MAX]; /* the agent's own key, or "" if there is none */
+    bool is_container;            /* the agent runs in the job's image as the trainers' user */
+    bool has_logs;                /* the trainers' user may write to --log-dir */
+    char base[PATH_MAX];          /* parent of the agent's private directory in a container */
+    char directory[PATH_MAX];     /* working directory if the image defines none */
 };
 
-/* Writes all of it into a pipe, which takes it at once. TFE_ESYS with errno. */
+/* Writes the struct to a pipe, which has space for it. Returns TFE_ESYS with errno set. */
 int handover_write(int fd, const struct handover *handover) TFE_MUST_CHECK;
 
-/* Reads it. The token and the key become TFE_TOKEN and TFE_AGENT_KEY of this process. *ret_fd is -1
- * if no pool has started this process; else it is the descriptor, which is the caller's. TFE_ESYS
- * with why. */
+/* Reads the struct and sets TFE_TOKEN and TFE_AGENT_KEY from it. Stores the descriptor,
+ * which the caller owns, or -1 if this process was not started by a pool. Returns
+ * TFE_ESYS with reason set. */
 int handover_read(struct handover *ret, int *ret_fd, struct tfe_reason *reason) TFE_MUST_CHECK;
 
 #endif

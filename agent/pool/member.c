@@ -1,4 +1,4 @@
-/* agent/pool/member.c: see member.h. */
+/* agent/pool/member.c: implementation of member.h. */
 #include "agent/pool/member.h"
 
 #include <event2/event.h>
@@ -13,7 +13,7 @@
 #include "common/base/timer.h"
 #include "common/channel/node_id.h"
 
-/* As the agent's own core does it (link.c). */
+/* Same values as in the agent's core (link.c). */
 #define RETRY_FIRST_MS 100
 #define RETRY_LAST_MS 5000
 #define UNAUTHORISED_TRIES 3
@@ -25,17 +25,17 @@ struct member {
     struct member_wish wish;
     struct tfe_id node;
     char node_secret[MSG_NODE_SECRET_CHARS + 1];
-    struct event *due; /* while up the next RENEW, else the next try */
+    struct event *due; /* next RENEW while connected, otherwise next connection attempt */
     struct event *silent;
     struct uplink *uplink;
     struct rng rng;
-    bool is_up; /* WELCOME has come */
+    bool is_up; /* WELCOME has arrived */
     bool token_worked;
     uint32_t unauthorised;
     uint32_t retry_ms, renew_ms, ttl_ms, spread_ms;
     uint64_t renewals;
-    struct tfe_mono since;   /* it is not up */
-    struct tfe_mono said_at; /* … and that was said */
+    struct tfe_mono since;   /* start of the current period without a connection */
+    struct tfe_mono said_at; /* last log entry about it */
     char reason[MSG_SENTENCE_MAX];
 };
 
@@ -190,12 +190,12 @@ static void on_event(void *ctx, const struct agent_event *event)
     case AGENT_MESSAGE:
         on_message(m, event->msg);
         break;
-    default: /* none comes from a connection */
+    default: /* an uplink sends no other events */
         break;
     }
 }
 
-/* --- from start to end ------------------------------------------------------------------------ */
+/* --- lifetime --- */
 
 struct member *member_new(const struct member_wish *wish)
 {

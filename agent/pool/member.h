@@ -1,5 +1,5 @@
-/* agent/pool/member.h: a node of the pool as its server knows it, by a connection that comes and
- * goes: POOL, renewals, and another try after a while. */
+/* agent/pool/member.h: a pool node's registration at the server: connects, sends POOL, renews
+ * the lease and reconnects. */
 #ifndef TFE_AGENT_POOL_MEMBER_H
 #define TFE_AGENT_POOL_MEMBER_H
 
@@ -14,39 +14,41 @@
 struct event_base;
 struct member;
 
-/* All is borrowed for the member's life. The callbacks come from the loop. */
+/* Options. Pointers are borrowed for the lifetime. Callbacks are called from the event loop. */
 struct member_wish {
     struct event_base *base;
     const struct agent_settings *settings;
     const struct join_info *info;
     const char *node_name;
     uint32_t slot;
-    /* What the server has it work for, until it has been told of the end; 0: idle. */
+    /* Returns the current assignment until the server has been told of its end, or 0 if idle. */
     uint64_t (*assignment)(void *ctx);
-    bool (*works)(void *ctx); /* … and that is not over: it outlives any absence of the server */
-    /* POOL is on its way: what the server is to hear before it decides on this node goes with it.
-     */
+    /* returns true while an assignment is running, even without a connection */
+    bool (*works)(void *ctx);
+    /* Called after POOL is queued: sends the messages that the server needs before it
+     * decides about this node. */
     void (*connected)(void *ctx);
     void (*welcome)(void *ctx);
-    /* All others that are not the connection's own. */
+    /* Handles messages that do not concern the connection itself. */
     void (*message)(void *ctx, const struct tfe_msg *msg);
-    /* The connection has ended. False: there is no need for another. */
+    /* Called when the connection has ended. Returns false if no reconnect is wanted. */
     bool (*down)(void *ctx);
-    /* No server takes it, and no other try comes: with which code of the program, and why. */
+    /* Called when no server accepts the node and the member gives up, with the exit
+     * code and a reason. */
     void (*lost)(void *ctx, int code, const char *sentence);
     void *ctx;
 };
 
-/* Its first try comes from the loop. */
+/* Creates a member; the first connection attempt starts from the event loop. */
 struct member *member_new(const struct member_wish *wish);
-/* NULL is allowed. */
+/* Frees a member. Accepts NULL. */
 void member_free(struct member *m);
 
-/* Whether WELCOME has come on a connection that still is. */
+/* Returns true if WELCOME has arrived on the current connection. */
 bool member_is_up(const struct member *m);
-/* Its connection, up or not; borrowed. */
+/* Returns the connection, established or not; borrowed. */
 struct uplink *member_uplink(const struct member *m);
-/* Sends GOODBYE if it is up, then ends the connection. */
+/* Sends GOODBYE if the node is registered, then closes the connection. */
 void member_goodbye(struct member *m);
 
 #endif

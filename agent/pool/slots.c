@@ -1,4 +1,4 @@
-/* agent/pool/slots.c: see slots.h. */
+/* agent/pool/slots.c: implementation of slots.h. */
 #include "agent/pool/slots.h"
 
 #include <signal.h>
@@ -11,19 +11,19 @@
 #include "common/base/log.h"
 #include "common/cli/sd_notify.h"
 
-/* Between two looks, for systemd's watchdog, and at least between two starts of a slot. */
+/* Interval of the loop, for systemd's watchdog, and minimum time between two starts of a slot. */
 #define TURN_S 1
 
 struct slots {
-    pid_t pid[SLOTS_MAX]; /* 0: none runs */
+    pid_t pid[SLOTS_MAX]; /* 0 if none runs */
     bool is_over[SLOTS_MAX];
     time_t started[SLOTS_MAX]; /* on the monotonic clock */
     uint32_t n;
-    int signo; /* that ends them; 0: none yet */
+    int signo; /* signal that ends the slots, or 0 if none arrived */
     int code;
 };
 
-/* True in the slot's process. */
+/* Forks a slot's process. Returns true in the child. */
 static bool start(struct slots *s, uint32_t slot)
 {
     pid_t keeper = getpid();
@@ -31,7 +31,7 @@ static bool start(struct slots *s, uint32_t slot)
     if (pid == 0) {
         sigset_t none;
         sigemptyset(&none);
-        setsid(); /* the terminal's signals come by way of the keeper, once */
+        setsid(); /* the parent forwards terminal signals, once */
         if (prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) != 0 || getppid() != keeper) {
             _exit(EXIT_FAILURE);
         }
@@ -61,7 +61,7 @@ static void reap(struct slots *s)
     }
 }
 
-/* A slot that dies as it begins is not forked all the time. */
+/* Returns true if the slot should be started; limits the rate of a slot that dies at its start. */
 static bool may_start(struct slots *s, uint32_t slot)
 {
     struct timespec now;

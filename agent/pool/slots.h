@@ -1,4 +1,4 @@
-/* agent/pool/slots.h: --slots: several nodes of the pool on one machine, each a process. */
+/* agent/pool/slots.h: runs several pool nodes on one machine, each as a process (--slots). */
 #ifndef TFE_AGENT_POOL_SLOTS_H
 #define TFE_AGENT_POOL_SLOTS_H
 
@@ -7,10 +7,9 @@
 
 #define SLOTS_MAX 64u
 
-/* Forks n processes (more than one), each of which it returns true to, with its number from 0, and
- * keeps them until they have ended: signals are handed on, one that dies of a signal of its own is
- * started again. False, in the process that called it: all have ended, *ret_code is the code to
- * exit with. */
+/* Forks n > 1 processes and returns true in each, with its number from 0. The parent forwards
+ * signals, restarts a process that is killed by a signal, and returns false with *ret_code, the
+ * exit code, when all have ended. */
 bool slots_fork(uint32_t n, uint32_t *ret_slot, int *ret_code);
 
 #endif

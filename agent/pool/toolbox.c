@@ -1,4 +1,4 @@
-/* agent/pool/toolbox.c: see toolbox.h. */
+/* agent/pool/toolbox.c: implementation of toolbox.h. */
 #include "agent/pool/toolbox.h"
 
 #include <fcntl.h>
@@ -19,10 +19,10 @@
 
 struct toolbox {
     struct private_dir dir;
-    int tools; /* the directory in dir that is shared */
+    int tools; /* descriptor of the shared directory inside dir */
     char path[PATH_MAX];
     char loader[PATH_MAX], program[PATH_MAX];
-    struct tfe_reason reason; /* of a copy that failed; "": none has */
+    struct tfe_reason reason; /* error of a copy, or "" if none so far */
 };
 
 static const char *name_of(const char *path)
@@ -64,7 +64,7 @@ static void add_text(struct toolbox *t, const char *name, const char *text)
     fd_drop(&to);
 }
 
-/* Of the program itself the name is "", and the kernel's part has no file. */
+/* Copies a loaded library. The program itself has an empty name, and the vDSO has no file. */
 static int add_object(struct dl_phdr_info *info, size_t size, void *ctx)
 {
     struct toolbox *t = ctx;

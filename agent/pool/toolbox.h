@@ -1,28 +1,27 @@
-/* agent/pool/toolbox.h: this program with all that it needs, in one directory, so that it runs in
- * any image: the program, its dynamic loader and libraries, tfe_bootstrap.py, tfe_hooks.py. Code of
- * the image is not loaded into it: an empty /etc/ld.so.preload and a plain /etc/nsswitch.conf are
- * there for the image, too. */
+/* agent/pool/toolbox.h: copies this program with everything it needs into one directory, so that
+ * it runs in any image: dynamic loader, libraries, tfe_bootstrap.py and tfe_hooks.py. An empty
+ * ld.so.preload and a plain nsswitch.conf prevent code of the image from being loaded into it. */
 #ifndef TFE_AGENT_POOL_TOOLBOX_H
 #define TFE_AGENT_POOL_TOOLBOX_H
 
 #include "common/base/error.h"
 #include "common/base/reason.h"
 
-/* Where the directory is in a container, and the files in it that are mounted elsewhere. */
+/* Location of the directory in a container, and files in it that are mounted elsewhere. */
 #define TOOLBOX_TARGET "/.tfe"
 #define TOOLBOX_PRELOAD "ld.so.preload"
 #define TOOLBOX_NSSWITCH "nsswitch.conf"
 
 struct toolbox;
 
-/* Copies all of it, for others to read. TFE_ESYS with why. */
+/* Creates the directory, readable for all users. Returns TFE_ESYS with reason set. */
 int toolbox_new(struct toolbox **ret, struct tfe_reason *reason) TFE_MUST_CHECK;
-/* Removes it. NULL is allowed. */
+/* Removes the directory. Accepts NULL. */
 void toolbox_free(struct toolbox *t);
 
-/* Its directory on this machine. */
+/* Returns the directory's path on this machine. */
 const char *toolbox_path(const struct toolbox *t);
-/* File names in it. */
+/* Return file names in the directory. */
 const char *toolbox_loader(const struct toolbox *t);
 const char *toolbox_program(const struct toolbox *t);
 

@@ -1,4 +1,4 @@
-/* agent/pool/unpack.c: see unpack.h. */
+/* agent/pool/unpack.c: implementation of unpack.h. */
 #include "agent/pool/unpack.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #define READ_BYTES (64u * 1024)
 
 struct unpacking {
-    int file; /* -1: none */
+    int file; /* -1 if none is open */
     uint64_t left;
     char name[ARCHIVE_NAME_MAX + 1];
 };
@@ -27,7 +27,8 @@ static int failed(const struct unpacking *u, const char *what, struct tfe_reason
     return TFE_ESYS;
 }
 
-/* The directory that it is in, made where it is not there; no link is followed. -1: errno. */
+/* Opens the parent directory of name, creating missing directories and following no link.
+ * Returns -1 with errno set. */
 static int open_above(const char *name, const char **ret_leaf)
 {
     int at = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -83,7 +84,7 @@ static int add_bytes(void *ctx, const uint8_t *bytes, size_t n, struct tfe_reaso
     return 0;
 }
 
-/* Unpacks what it reads, and hashes that. */
+/* Unpacks and hashes the whole bundle. */
 static int read_through(int fd, struct archive_reader *reader, crypto_generichash_state *hash,
                         struct tfe_reason *reason)
 {

@@ -1,13 +1,13 @@
-/* agent/pool/unpack.h: a bundle's files, in the directory of the job. */
+/* agent/pool/unpack.h: unpacks a bundle into the job's directory. */
 #ifndef TFE_AGENT_POOL_UNPACK_H
 #define TFE_AGENT_POOL_UNPACK_H
 
 #include "common/base/error.h"
 #include "common/base/reason.h"
 
-/* Unpacks the bundle that fd is open on (from its beginning) into the working directory, which is
- * empty and nobody else's. TFE_EPROTO: it is not the one that its digest says, or not of the form
- * that a bundle has; TFE_ETOOBIG; TFE_ESYS; TFE_ENOMEM: with why, and some of it may be there. */
+/* Unpacks the bundle in fd, from its beginning, into the working directory, which must be empty
+ * and private. Returns TFE_EPROTO if the bundle does not match its digest or is malformed,
+ * TFE_ETOOBIG, TFE_ESYS or TFE_ENOMEM, with reason; some files may exist then. */
 int unpack(int fd, const char *digest, struct tfe_reason *reason) TFE_MUST_CHECK;
 
 #endif
