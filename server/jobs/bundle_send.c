@@ -1,12 +1,12 @@
-/* server/jobs/bundle_send.c: sends bundles to the nodes whose jobs bring them. Few nodes download
- * at a time, the others wait in the order in which they asked.
+/* server/jobs/bundle_send.c: sends bundles to the nodes whose jobs use them. A few nodes download at
+ * a time; the others wait in the order of their requests.
  *
  *   FETCH ──► WAITING ──a stream is free──► STREAMING ──the last byte is sent──► NONE
  *                ▲                              │
  *                └──too slow, or for too long───┘
  *
- * A queue belongs to a digest, whichever jobs name it. Pieces are read beside the loop, and are
- * sent as the gate lets the node's session pass, so that renewals do not wait for them. */
+ * A queue belongs to a digest, whichever jobs name it. The disk worker reads the pieces, and they
+ * share the batches of the event loop with other long responses, so that renewals do not wait. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,18 +17,17 @@
 #include "server/jobs/pool_private.h"
 #include "server/session.h"
 
-/* A node that asks for fewer bytes than this in a window loses its stream to the next node. The
- * rate is what 32 streams leave of a line of 10 Mbit/s. */
+/* A node that requests fewer bytes than this per window loses its stream to the next node. The
+ * rate is what 32 streams get of a 10 Mbit/s link. */
 #define WINDOW_MS 10000
 #define WINDOW_BYTES (32u * 1024 * 10)
-/* So does a node that has had a stream for this long: a bundle of 64 MiB takes 10 minutes at 110
- * KiB/s. */
+/* A node loses its stream after this time: 64 MiB take 10 minutes at 110 KiB/s. */
 #define STREAM_MS 600000
 
 struct pool_bundle_queue {
     TAILQ_ENTRY(pool_bundle_queue) link;
     char digest[MSG_BUNDLE_HEX + 1];
-    struct pool_downloads waiting; /* in the order in which they asked */
+    struct pool_downloads waiting; /* nodes in the order of their requests */
     struct pool_downloads streaming;
     uint32_t n_nodes, n_streaming;
 };
@@ -50,7 +49,7 @@ static void set_error(struct pool_download *d, const char *error)
     d->error = error ? strdup(error) : NULL;
 }
 
-/* --- pieces ----------------------------------------------------------------------------------- */
+/* --- pieces --- */
 
 static void drop_first_piece(struct pool_download *d)
 {
@@ -60,7 +59,7 @@ static void drop_first_piece(struct pool_download *d)
     d->n_pieces--;
 }
 
-/* Sending ends the session if there is no memory for it: the node leaves its queue then. */
+/* Sends the first piece. If memory runs out, the session ends and the node leaves its queue. */
 static void send_piece(struct pool_node *node)
 {
     struct pool_download *d = &node->download;
@@ -80,7 +79,7 @@ static void send_piece(struct pool_node *node)
                                             .n_data = left < MSG_CHUNK_MAX ? left : MSG_CHUNK_MAX,
                                             .says = ""});
     }
-    if (node->session) { /* else it has left its queue */
+    if (node->session) { /* otherwise the node has left its queue */
         drop_first_piece(d);
         d->is_complete = n == 0 || offset + n >= total;
         if (n > 0) {
@@ -92,7 +91,7 @@ static void send_piece(struct pool_node *node)
 static void end_stream(struct pool *p, struct pool_node *node);
 static void start_streams(struct pool *p);
 
-/* Sends the pieces that the disk has returned, as far as the gate allows. */
+/* Sends the pieces that have been read, as far as the batch allows. */
 static void send_pieces(struct pool *p, struct pool_node *node)
 {
     struct pool_download *d = &node->download;
@@ -114,7 +113,7 @@ static void on_read(void *ctx, struct bundle_reading *reading)
     send_pieces(node->job->pool, node);
 }
 
-/* Asks the disk for the pieces that it was not yet asked for. */
+/* Passes requested pieces to the disk worker. */
 static void read_pieces(struct pool *p, struct pool_node *node)
 {
     struct pool_download *d = &node->download;
@@ -134,7 +133,7 @@ static void read_pieces(struct pool *p, struct pool_node *node)
     }
 }
 
-/* --- streams ---------------------------------------------------------------------------------- */
+/* --- streams --- */
 
 static void forget_pieces(struct pool_download *d)
 {
@@ -144,7 +143,7 @@ static void forget_pieces(struct pool_download *d)
     d->is_complete = false;
 }
 
-/* Takes the node out of its queue's lists. Its pieces stay, and are not read. */
+/* Removes the node from its queue's lists. Its pieces stay, and are not read. */
 static void leave_lists(struct pool *p, struct pool_node *node)
 {
     struct pool_download *d = &node->download;
@@ -193,8 +192,8 @@ static void start_stream(struct pool *p, struct pool_node *node)
     read_pieces(p, node);
 }
 
-/* Gives the streams that are free to nodes that wait: one bundle after the other, so that a job of
- * many nodes does not hold back those behind it. */
+/* Gives free streams to waiting nodes, one bundle after the other, so that a job with many nodes
+ * does not delay those behind it. */
 static void start_streams(struct pool *p)
 {
     struct pool_bundle_queue *queue = TAILQ_FIRST(&p->queues);
@@ -211,13 +210,13 @@ static void start_streams(struct pool *p)
     }
 }
 
-/* Whether the stream waits for this server: its disk, or its turn at the gate. */
+/* Returns true if the stream waits for the disk or for its turn in the batches. */
 static bool waits_for_server(const struct pool_download *d)
 {
     return d->n_pieces > 0 && (!d->pieces[0].is_read || d->pass.is_waiting);
 }
 
-/* True if the node has to give its stream to others. */
+/* Returns true if the node must give its stream to another one. */
 static bool is_overdue(struct pool_download *d)
 {
     const struct tfe_mono now = clock_mono();
@@ -241,7 +240,8 @@ static void check_streams_of(struct pool *p, struct pool_bundle_queue *queue)
             log_info("bundle_stream_overdue", LOG_S("node", node->id.text),
                      LOG_S("digest", queue->digest));
             leave_lists(p, node);
-            if (node->download.n_pieces > 0) { /* else it waits again once it asks */
+            if (node->download.n_pieces >
+                0) { /* otherwise the node waits again when it sends its next request */
                 wait_for_stream(node);
             }
         } else {
@@ -260,7 +260,7 @@ void pool_files_check(struct pool *p)
     start_streams(p);
 }
 
-/* --- nodes ------------------------------------------------------------------------------------ */
+/* --- nodes --- */
 
 static struct pool_bundle_queue *find_queue(const struct pool *p, const char *digest)
 {
@@ -274,7 +274,7 @@ static struct pool_bundle_queue *find_queue(const struct pool *p, const char *di
     return queue;
 }
 
-/* False: no memory. */
+/* Returns false if out of memory. */
 static bool join_queue(struct pool *p, struct pool_node *node, const char *digest)
 {
     struct pool_bundle_queue *queue = find_queue(p, digest);
@@ -323,14 +323,14 @@ void pool_files_fetch(struct pool *p, struct pool_node *node, const struct msg_f
         return;
     }
     if (!d->queue && !join_queue(p, node, node->job->bundle)) {
-        session_finish(node->session); /* it asks again on its next connection */
+        session_finish(node->session); /* the node asks again on its next connection */
         return;
     }
     if (fetch->error) {
         set_error(d, fetch->error);
     }
     if (d->n_pieces == sizeof(d->pieces) / sizeof(d->pieces[0])) {
-        return; /* more than two at a time: the protocol does not allow it */
+        return; /* the protocol allows two outstanding pieces */
     }
     d->pieces[d->n_pieces++] =
         (struct pool_piece){.offset = fetch->offset, .length = fetch->length};

@@ -1,5 +1,4 @@
-/* server/jobs/bundles.c: how bundles come; which there are, and when they go, is in
- * bundles_stored.c. */
+/* server/jobs/bundles.c: uploads of bundles; stored bundles are in bundles_stored.c. */
 #include "server/jobs/bundles.h"
 
 #include <errno.h>
@@ -23,40 +22,39 @@
 #include "server/jobs/bundles_private.h"
 #include "server/query/record_source.h"
 
-/* An upload has this much time, and as much as its bytes take at the least rate; the time in which
- * the server itself writes does not count. So a whole one of MSG_BUNDLE_MAX ends within 17 minutes,
- * however slowly its bytes are sent. */
+/* An upload has this time plus the time of its bytes at the minimum rate, not counting time in
+ * which the server writes. An upload of MSG_BUNDLE_MAX bytes thus ends within 17 minutes. */
 #define SLACK_MS 20000
 #define LEAST_BYTES_PER_MS 64
 #define LOOK_MS 5000
-/* Bundles that no job names are looked for each so many times. */
+/* The search for unnamed bundles runs after this many checks. */
 #define LOOKS_PER_DROP 12
-/* Bytes of one on the way from its bringer, and to the disk. */
+/* Bytes of one upload that may be in transit or on their way to the disk. */
 #define WINDOW (192u * 1024)
 #define WINDOW_STEP (48u * 1024)
 
-/* One that comes. The thread has hash and fd, the loop the rest. */
+/* An upload. The worker thread uses hash and fd, the event loop the other fields. */
 struct upload {
     struct rows rows;
     LIST_ENTRY(upload) link;
     struct bundles *all;
-    const struct principal *by; /* NULL: its rows are gone */
+    const struct principal *by; /* NULL once the source is freed */
     char digest[MSG_BUNDLE_HEX + 1];
     char name[BUNDLE_NAME_MAX + 1];
     char part[32];
     int fd;
     crypto_generichash_state hash;
-    uint32_t total;   /* its bytes, or, until the last have come, as many as it may have */
-    uint32_t at;      /* bytes that have come */
-    uint32_t written; /* … and are on the disk's way */
-    uint32_t told;    /* may come */
-    uint32_t n_tasks; /* that the disk has */
+    uint32_t total;   /* size of the bundle; until the last byte has come, its maximum size */
+    uint32_t at;      /* bytes received */
+    uint32_t written; /* bytes passed to the disk worker */
+    uint32_t told;    /* bytes that the client may send */
+    uint32_t n_tasks; /* tasks pending at the disk worker */
     struct bundle_places places;
     struct admission_place slot;
-    struct tfe_mono idle_since; /* the disk has nothing to do for it since */
-    int64_t waited_ms;          /* for its bytes, before that */
-    bool is_open;               /* the thread has fd */
-    bool is_ended;              /* refused, or stored */
+    struct tfe_mono idle_since; /* time since which the disk worker has no task of this upload */
+    int64_t waited_ms;          /* time waited for bytes before idle_since */
+    bool is_open;               /* the worker thread has opened fd */
+    bool is_ended;              /* the upload was refused or stored */
     bool is_stored;
     enum tfe_refusal refusal;
     char sentence[MSG_SENTENCE_MAX];
@@ -65,8 +63,8 @@ struct upload {
 struct upload_task {
     struct disk_task task;
     struct upload *upload;
-    int error; /* errno; -1: these are not its bytes */
-    int step;  /* of opening: where */
+    int error; /* errno, or -1 if the digest does not match */
+    int step;  /* step of opening that failed */
     uint32_t offset, n;
     uint8_t bytes[];
 };
@@ -92,7 +90,7 @@ refuse(struct upload *u, enum tfe_refusal code, const char *format, ...)
     wake(u);
 }
 
-/* Nobody has it any more. */
+/* Frees the upload if neither the client nor the disk worker uses it. */
 static void upload_release(struct upload *u)
 {
     struct bundles *b = u->all;
@@ -139,7 +137,7 @@ static bool sync_directory(const char *path)
     return is_synced;
 }
 
-/* Verified, then durable, then by its name. */
+/* Verifies the digest, syncs the file, then renames it. */
 static void do_finish(struct disk_task *task)
 {
     struct upload_task *t = (struct upload_task *)task;
@@ -202,7 +200,7 @@ static struct upload_task *task_new(struct upload *u, size_t n_bytes,
     if (t) {
         t->task = (struct disk_task){.work = work, .done = done};
         t->upload = u;
-        t->error = EIO; /* of what is not done any more */
+        t->error = EIO; /* of a task that is not done any more */
         t->step = 0;
         u->n_tasks++;
     } else {
@@ -238,7 +236,7 @@ bool bundles_put(struct bundles *b, const struct principal *by, const struct msg
         }
     }
     if (!u || u->is_ended) {
-        return u != NULL; /* what was on its way when it was refused */
+        return u != NULL; /* bytes that were in transit when the upload was refused */
     }
     if (put->offset != u->at || put->n_data > u->told - u->at ||
         strcmp(put->digest, u->digest) != 0) {
@@ -251,7 +249,7 @@ bool bundles_put(struct bundles *b, const struct principal *by, const struct msg
         memcpy(t->bytes, put->data, put->n_data);
         u->at += t->n;
         if (put->is_last) {
-            u->total = u->told = u->at; /* nobody may say more */
+            u->total = u->told = u->at; /* the client may send no more */
         }
         if (u->n_tasks == 1) {
             u->waited_ms += tfe_mono_sub(clock_mono(), u->idle_since);
@@ -288,7 +286,7 @@ static void upload_free(struct rows *rows)
     upload_release(u);
 }
 
-/* Counts an upload, at the cost of others or of bundles that no job names. */
+/* Counts the upload, which may end other uploads or remove bundles that no job names. */
 static void admit(struct upload *u)
 {
     struct bundles *b = u->all;
@@ -318,7 +316,7 @@ static void admit(struct upload *u)
     }
 }
 
-/* Why a part could not be made. */
+/* The step at which an upload file could not be created. */
 enum { OPEN_DIRECTORY = 1, OPEN_SPACE, OPEN_FILE };
 
 static void do_open(struct disk_task *task)
@@ -344,7 +342,7 @@ static void do_open(struct disk_task *task)
     }
 }
 
-/* Now its bytes may come. */
+/* The file is open: the client may send. */
 static void opened(struct disk_task *task)
 {
     struct upload_task *t = (struct upload_task *)task;
@@ -388,7 +386,8 @@ int rows_bundle(struct bundles *b, const struct principal *by, const struct msg_
     u->by = by;
     u->fd = -1;
     u->total = have->total;
-    (void)snprintf(u->digest, sizeof(u->digest), "%s", have->digest); /* the codec has checked it */
+    (void)snprintf(u->digest, sizeof(u->digest), "%s",
+                   have->digest); /* the codec has validated the digest */
     bundle_name(have->digest, by, u->name);
     (void)crypto_generichash_init(&u->hash, NULL, 0, MSG_BUNDLE_HEX / 2);
     LIST_INSERT_HEAD(&b->uploads, u, link);
@@ -419,7 +418,7 @@ static void look_at_uploads(struct bundles *b)
     }
 }
 
-/* --- from start to end ------------------------------------------------------------------------ */
+/* --- creation and end --- */
 
 static void on_timer(evutil_socket_t fd, short what, void *ctx)
 {
@@ -440,8 +439,8 @@ int bundles_new(const struct bundles_config *config, struct bundles **ret)
     b->config = *config;
     LIST_INIT(&b->stored);
     LIST_INIT(&b->uploads);
-    /* What no job names makes room, the oldest first: that is no share of what is free, but a fixed
-     * one. */
+    /* Unnamed bundles are removed when space is needed, the oldest first, so a share is a fixed
+     * part, not a part of what is free. */
     struct admission_config by_count = {
         .capacity = LIMIT_BUNDLES, .reserve = LIMIT_BUNDLES / 16, .oldest_goes = true};
     struct admission_config by_bytes = {

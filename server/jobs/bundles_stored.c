@@ -1,4 +1,4 @@
-/* server/jobs/bundles_stored.c: which bundles there are, how they are read, and when they go. */
+/* server/jobs/bundles_stored.c: stored bundles: the list, reading, and removal. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,14 +17,14 @@
 #include "common/message/principal.h"
 #include "server/jobs/bundles_private.h"
 
-/* Nobody has named it for so long: submit names it at once. */
+/* A bundle that no job has named for this long is removed; submit names its bundle at once. */
 #define GRACE_MS (INT64_C(3600) * 1000)
-/* … and so long it is kept whatever room others need: its submit may be on the way. */
+/* A bundle is kept this long in any case, because its submit may be in transit. */
 #define GRACE_LEAST_MS 60000
 
 struct bundle_reading {
     struct disk_task task;
-    bundle_read_fn *done; /* NULL: it was released before it was read */
+    bundle_read_fn *done; /* NULL once the reading is released */
     void *ctx;
     bool is_read;
     uint32_t offset, asked, n, total;
@@ -34,11 +34,11 @@ struct bundle_reading {
 
 struct removal {
     struct disk_task task;
-    int fd;              /* -1: none */
-    char path[PATH_MAX]; /* "" none */
+    int fd;              /* -1 if none */
+    char path[PATH_MAX]; /* "" if none */
 };
 
-/* --- which there are -------------------------------------------------------------------------- */
+/* --- the list --- */
 
 void bundle_name(const char *digest, const struct principal *by, char ret[BUNDLE_NAME_MAX + 1])
 {
@@ -91,11 +91,11 @@ static void do_let_go(struct disk_task *task)
 static void have_let_go(struct disk_task *task)
 {
     struct removal *r = (struct removal *)task;
-    fd_drop(&r->fd); /* that the end came before */
+    fd_drop(&r->fd); /* the reading was released before it was done */
     free(r);
 }
 
-/* Without memory it is found again by the next server. */
+/* If memory runs out, the next server finds and removes the file. */
 void bundle_let_go(struct bundles *b, int fd, const char *name)
 {
     struct removal *r = calloc(1, sizeof(*r));
@@ -185,7 +185,8 @@ void bundles_see_named(struct bundles *b)
     }
 }
 
-/* One that comes stays, and so does one whose submit may be on the way. */
+/* Returns true if the bundle may be removed: not during its upload, nor while its submit may be in
+ * transit. */
 static bool may_go(const void *owner)
 {
     const struct stored *s = owner;
@@ -209,7 +210,7 @@ bool bundle_make_room(struct bundles *b, struct bundle_places *newest)
             return true;
         }
         if (!has_looked) {
-            bundles_see_named(b); /* that touches those that a job names */
+            bundles_see_named(b); /* updates the bundles that jobs name */
             has_looked = true;
         } else if (!place->owner) {
             return false;
@@ -219,7 +220,7 @@ bool bundle_make_room(struct bundles *b, struct bundle_places *newest)
     }
 }
 
-/* --- how they are read ------------------------------------------------------------------------ */
+/* --- reading --- */
 
 static void do_read(struct disk_task *task)
 {
@@ -288,7 +289,7 @@ void bundles_let_go(struct bundle_reading *reading)
     }
 }
 
-/* --- when they go ----------------------------------------------------------------------------- */
+/* --- removal --- */
 
 void bundles_drop_old(struct bundles *b)
 {
@@ -316,7 +317,8 @@ static int compare_uses(const void *a, const void *b)
     return ((*x)->used.ms > (*y)->used.ms) - ((*x)->used.ms < (*y)->used.ms);
 }
 
-/* Admission holds them from the one that was used first to the last. False: no memory. */
+/* Sorts the bundles so that admission releases the least recently used first. Returns false if out
+ * of memory. */
 static bool sort_by_use(struct bundles *b)
 {
     const uint32_t n = admission_count(b->by_count);
@@ -339,7 +341,7 @@ static bool sort_by_use(struct bundles *b)
     return true;
 }
 
-/* What a server before this one has kept, and what it did not finish: before the loop begins. */
+/* Adds the bundles of an earlier server and removes its unfinished uploads. */
 int bundles_find_kept(struct bundles *b)
 {
     DIR *entries = opendir(b->config.directory);

@@ -1,4 +1,4 @@
-/* server/jobs/disk_worker.c: see disk.h. */
+/* server/jobs/disk_worker.c: one thread for disk work that may block. */
 #include "server/jobs/disk_worker.h"
 
 #include <stdbool.h>
@@ -12,11 +12,11 @@ STAILQ_HEAD(tasks, disk_task);
 
 struct disk {
     struct worker *worker;
-    struct tasks asked, done; /* shared */
+    struct tasks asked, done; /* shared with the thread */
     bool is_over;
 };
 
-/* The thread. */
+/* Main function of the thread. */
 static void work(void *ctx)
 {
     struct disk *d = ctx;
@@ -84,7 +84,8 @@ void disk_free(struct disk *d)
     d->is_over = true;
     worker_unlock(d->worker);
     worker_wake(d->worker);
-    if (worker_free(d->worker, END_MS)) { /* else the thread has a task, and the process ends */
+    if (worker_free(d->worker,
+                    END_MS)) { /* otherwise the thread still holds a task, and the process ends */
         d->worker = NULL;
         settle(&d->done);
         settle(&d->asked);
@@ -94,7 +95,7 @@ void disk_free(struct disk *d)
 
 void disk_put(struct disk *d, struct disk_task *task)
 {
-    if (!d->worker) { /* asked for by the done() of another, at the end: its own comes then */
+    if (!d->worker) { /* queued by a done() during disk_free(): its own done() is called next */
         STAILQ_INSERT_TAIL(&d->asked, task, link);
         return;
     }

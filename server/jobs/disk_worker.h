@@ -1,5 +1,5 @@
-/* server/jobs/disk_worker.h: what may have to wait for a disk, beside the loop: one thread does it,
- * piece by piece, in the order in which it was asked for. */
+/* server/jobs/disk_worker.h: one thread for disk work that may block; it carries out tasks in
+ * order. */
 #ifndef TFE_SERVER_JOBS_DISK_WORKER_H
 #define TFE_SERVER_JOBS_DISK_WORKER_H
 
@@ -10,20 +10,21 @@
 struct event_base;
 struct disk;
 
-/* The first member of whatever is to be done. */
+/* The base of each task (its first member). */
 struct disk_task {
     STAILQ_ENTRY(disk_task) link;
-    void (*work)(struct disk_task *task); /* on the thread; what it looks at is its own meanwhile */
-    void (*done)(struct disk_task *task); /* then, from the loop: its owner's again, who frees it */
+    void (*work)(struct disk_task *task); /* runs on the thread, which owns the task meanwhile */
+    void (*done)(
+        struct disk_task *task); /* runs from the event loop afterwards; the owner frees the task */
 };
 
-/* TFE_ENOMEM, TFE_ESYS. */
+/* Returns 0, TFE_ENOMEM or TFE_ESYS. */
 int disk_new(struct event_base *base, struct disk **ret) TFE_MUST_CHECK;
-/* Waits for what is under way, for 5 s at most; done() comes for all of it, worked or not. NULL is
- * allowed. */
+/* Waits up to 5 s for the running task; done() is called for every task, carried out or not. NULL
+ * is allowed. */
 void disk_free(struct disk *d);
 
-/* From a done() of disk_free's, too. */
+/* Queues a task. May be called from a done() during disk_free(). */
 void disk_put(struct disk *d, struct disk_task *task);
 
 #endif

@@ -1,8 +1,8 @@
-/* server/jobs/job_registry.h: the jobs that the server knows, one for each name.
+/* server/jobs/job_registry.h: the registry of jobs, one per name.
  *
- *   pool.h: jobs that were submitted ──┐
- *                                      ├──► one STATUS_JOB each, for every question about jobs
- *   core: jobs that agents joined    ──┘
+ *   pool.h: submitted jobs            ──┐
+ *                                       ├──► one STATUS_JOB each, for every query about jobs
+ *   core: jobs that agents have joined──┘
  *
  * A job exists from the moment its SUBMIT is durable, or its first JOIN is accepted, until it is
  * forgotten. A job that agents opened by hand is one whose nodes bring themselves. */
@@ -13,19 +13,19 @@
 
 struct sessions;
 
-/* What the texts of a row are kept in. */
+/* Buffers for the texts of a row. */
 struct registry_texts {
     struct pool_texts pool;
     char waits[MSG_SENTENCE_MAX];
     char reason[MSG_SENTENCE_MAX];
 };
 
-/* The job of this name. TFE_ENOENT. Texts of *ret live until the next step of the core or the next
- * call of the pool. */
+/* Finds the job of this name. Texts of *ret are valid until the next step of the core or the next
+ * call of the pool. Returns 0 or TFE_ENOENT. */
 int registry_find(const struct sessions *all, const char *name, struct registry_texts *texts,
                   struct msg_status_job *ret) TFE_MUST_CHECK;
 
-/* The job that follows `after` (NULL: the first) by name. TFE_ENOENT: none is left. As above. */
+/* Finds the job that follows `after` (NULL: the first) in order of names; as registry_find(). */
 int registry_next(const struct sessions *all, const char *after, struct registry_texts *texts,
                   struct msg_status_job *ret) TFE_MUST_CHECK;
 

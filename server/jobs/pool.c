@@ -1,4 +1,4 @@
-/* server/jobs/pool.c: the pool's time, its beginning and its end. */
+/* server/jobs/pool.c: timers of the pool, its start and its end. */
 #include "server/jobs/pool.h"
 
 #include <event2/event.h>
@@ -14,18 +14,19 @@
 #include "server/jobs/pool_private.h"
 #include "server/session.h"
 
-/* A job that lacks some of its minimum gives the rest up after so long, if others wait. */
+/* A job that has less than its minimum for this long releases its nodes if other jobs wait. */
 #define GANG_WAIT_MS 60000
-/* Assignments are never numbered as those of a server before were, whatever its disk has kept: by
- * the civil clock, with room for so many a millisecond. */
+/* Assignment numbers must never repeat those of an earlier server, whatever its disk kept: they
+ * start from the wall clock, with this many numbers per millisecond. */
 #define ASSIGNMENTS_EACH_MS 1000u
-/* How often it is looked how fast jobs are, and what change of that placement hears of. */
+/* Interval of throughput measurements, and the change that is passed to the scheduler. */
 #define THROUGHPUT_INTERVAL_MS 2000
 #define GAIN_NEWS_MILLI 50u
 
-/* --- time ------------------------------------------------------------------------------------- */
+/* --- timers --- */
 
-/* Its run is over there, and nothing that it ran may live; or it never came there. */
+/* Returns true if the core may forget the job: its run is over there and none of its trainers can
+ * be alive, or no agent ever joined. */
 static bool core_forgets(const struct pool *p, const struct pool_job *job)
 {
     struct msg_status_job row;
@@ -35,9 +36,9 @@ static bool core_forgets(const struct pool *p, const struct pool_job *job)
                0;
 }
 
-/* How fast a job that may grow is: placement grows those first that a node helps most. Whether
- * each worker has a batch of its own nobody says: where only steps are told, those of workers who
- * wait for each other count as one of each. */
+/* Passes the throughput of a growing job to the scheduler, which grows the jobs first that gain
+ * most from a node. If a script reports only steps, synchronous workers count one batch each,
+ * because the script does not say whether each worker has a batch of its own. */
 static void look_at_pace(struct pool *p, struct pool_job *job)
 {
     struct msg_status_job row;
@@ -115,9 +116,10 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
     pool_write(p);
 }
 
-/* --- its beginning and end -------------------------------------------------------------------- */
+/* --- start and end --- */
 
-/* Of a job that is over, too: it may begin anew. */
+/* Returns true if a remembered job names the bundle; a finished job counts, because it may run
+ * again. */
 static bool is_named(void *ctx, const char *digest)
 {
     const struct pool *p = ctx;
@@ -131,7 +133,7 @@ static bool is_named(void *ctx, const char *digest)
     return false;
 }
 
-/* keyring_quota_fn */
+/* Implements keyring_quota_fn. */
 static void take_quota(void *ctx, const char *scope, uint32_t nodes)
 {
     struct pool *p = ctx;
@@ -192,7 +194,7 @@ void pool_free(struct pool *p)
     free(p);
 }
 
-/* A node that worked for it, which has its lease to come back in. */
+/* Restores a node that worked for the job; it has one lease to reconnect. */
 static int restore_node(struct pool *p, struct pool_job *job, const char *id, uint64_t assignment,
                         enum tfe_task task)
 {
@@ -200,7 +202,7 @@ static int restore_node(struct pool *p, struct pool_job *job, const char *id, ui
     if (!id_is_valid(id) || (node && node->assignment > assignment)) {
         return 0;
     }
-    if (node) { /* the row of the job that it has left was not written any more */
+    if (node) { /* the row of the job that the node left was not written any more */
         (void)pool_step(p, (struct placement_event){.type = PLACEMENT_NODE_GONE, .node = id});
         pool_node_drop(p, node);
     }
@@ -222,7 +224,7 @@ static int restore_node(struct pool *p, struct pool_job *job, const char *id, ui
     return 0;
 }
 
-/* ctx is a struct pool. */
+/* ctx is a struct pool */
 static int load_job(void *ctx, const struct store_submission *row)
 {
     struct pool *p = ctx;
@@ -234,7 +236,7 @@ static int load_job(void *ctx, const struct store_submission *row)
         return 0;
     }
     rc = rc == 0 ? pool_place(p, job) : rc;
-    if (rc != 0 && rc != TFE_ENOMEM) { /* a server that does not start helps nobody */
+    if (rc != 0 && rc != TFE_ENOMEM) { /* skip the row: a server that does not start is worse */
         log_error("submission_set_aside", LOG_S("job", row->job),
                   LOG_S("reason", tfe_error_sentence(rc)));
         pool_job_free(job);

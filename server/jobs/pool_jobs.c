@@ -1,5 +1,5 @@
-/* server/jobs/pool_jobs.c: jobs that were handed in: what they want, what has become of them, and
- * the rows that the store keeps. */
+/* server/jobs/pool_jobs.c: submitted jobs: their specification, conditions, and rows in the store.
+ */
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "common/message/codec.h"
 #include "server/jobs/pool_private.h"
 
-/* A disk that does not take a row is tried again so soon. */
+/* Delay before a failed write is retried. */
 #define WRITE_AGAIN_MS 1000
 
 const char *pool_condition_name(unsigned condition, char room[CONDITION_NAME_MAX])
@@ -41,7 +41,7 @@ static struct pool_job *job_new(struct pool *p, const char *name)
     struct pool_job *job = calloc(1, sizeof(*job));
     if (job) {
         job->pool = p;
-        (void)id_set(&job->name, name); /* was checked */
+        (void)id_set(&job->name, name); /* the caller has validated the name */
         job->ends = TFE_MONO_NEVER;
         job->gain_told = GAIN_WHOLE_MILLI;
         TAILQ_INIT(&job->nodes);
@@ -52,7 +52,7 @@ static struct pool_job *job_new(struct pool *p, const char *name)
     return job;
 }
 
-/* One of this name that is about to be forgotten must not take the row of the one that comes. */
+/* A job of this name that is being deleted must not remove the row of its successor. */
 static void give_up_row(struct pool *p, const char *name)
 {
     for (struct pool_job *job = TAILQ_FIRST(&p->jobs), *next; job; job = next) {
@@ -115,7 +115,7 @@ void pool_job_free(struct pool_job *job)
     free(job);
 }
 
-/* --- what it wants ---------------------------------------------------------------------------- */
+/* --- specification --- */
 
 static void take_some(struct pool_job *job, const struct msg_spec *spec)
 {
@@ -168,7 +168,7 @@ int pool_job_spec(struct pool_job *job, struct msg_spec *ret)
     return rc;
 }
 
-/* --- what has become of it -------------------------------------------------------------------- */
+/* --- conditions --- */
 
 void pool_job_is(struct pool_job *job, unsigned what, const char *reason, const char *says)
 {
@@ -186,7 +186,7 @@ void pool_job_is(struct pool_job *job, unsigned what, const char *reason, const 
             (void)snprintf(c->reason, sizeof(c->reason), "%s", reason);
             (void)snprintf(c->says, sizeof(c->says), "%s", says);
             for (char *at = c->says; *at != '\0'; at++) {
-                *at = *at == '\n' ? ' ' : *at; /* one line of the row, whoever wrote it */
+                *at = *at == '\n' ? ' ' : *at; /* the text must stay on one line */
             }
         }
         pool_job_touch(job);
@@ -297,14 +297,14 @@ const char *pool_job_waits(const struct pool_job *job, char room[MSG_SENTENCE_MA
     return NULL;
 }
 
-/* --- kept ------------------------------------------------------------------------------------- */
+/* --- rows in the store --- */
 
 void pool_job_touch(struct pool_job *job)
 {
     job->version++;
 }
 
-/* One of the conditions, by its number. */
+/* Packs or unpacks one condition, by its index. */
 static void pack_condition(struct pack *k, uint32_t *number, struct pool_condition *c)
 {
     const char *reason = c->reason;
@@ -327,7 +327,7 @@ void pool_job_pack_node(struct pack *k, const char **id, uint64_t *assignment, u
     pack_u32(k, task);
 }
 
-/* run_key, SUBMIT as it travels, started, conditions, nodes. */
+/* Packs run_key, SUBMIT as it was received, started, conditions and nodes. */
 static void pack_job(struct pack *k, const struct pool_job *job)
 {
     const char *run_key = job->run_key.text;
@@ -411,7 +411,7 @@ static void load_conditions(struct pool_job *job, struct pack *k)
     }
 }
 
-/* TFE_EINVAL: it makes no sense. */
+/* Returns TFE_EINVAL if the row is invalid. */
 static int load(struct pool_job *job, struct pack *k)
 {
     struct msg_spec spec;

@@ -1,4 +1,4 @@
-/* server/jobs/pool_nodes.c: the nodes of the pool, and when the pool looks at them next. */
+/* server/jobs/pool_nodes.c: the nodes of the pool, and the pool's timer. */
 #include <stdlib.h>
 
 #include "common/base/clock.h"
@@ -23,7 +23,7 @@ int pool_node_compare(const struct pool_node *a, const struct pool_node *b)
     return id_compare(&a->id, &b->id);
 }
 
-/* --- nodes ------------------------------------------------------------------------------------ */
+/* --- nodes --- */
 
 struct pool_node *pool_node_find(struct pool *p, const char *id)
 {
@@ -33,7 +33,7 @@ struct pool_node *pool_node_find(struct pool *p, const char *id)
 
 static struct tfe_mono lease_end(const struct pool *p)
 {
-    const int64_t ttl = p->config.ttl_ms; /* on a clock that may run 5 % fast, design 5 */
+    const int64_t ttl = p->config.ttl_ms; /* a clock may run 5 % fast (design 5.1) */
     return tfe_mono_add(clock_mono(), ttl + ttl * 106 / 1000 + 50);
 }
 
@@ -48,7 +48,7 @@ struct pool_node *pool_node_new(struct pool *p, const char *id)
 {
     struct pool_node *node = calloc(1, sizeof(*node));
     if (node) {
-        (void)id_set(&node->id, id); /* was checked */
+        (void)id_set(&node->id, id); /* the caller has validated the id */
         node->rests = TFE_MONO_NEVER;
         node->since = clock_wall();
         node->lease = lease_end(p);
@@ -64,7 +64,7 @@ const char *pool_node_label(const struct pool_node *node)
     return node->row && node->row->name[0] != '\0' ? node->row->name : node->id.text;
 }
 
-/* It works for nothing. */
+/* The node works for no job from now on. */
 void pool_node_detach(struct pool *p, struct pool_node *node)
 {
     pool_files_leave(p, node);

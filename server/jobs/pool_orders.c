@@ -1,5 +1,4 @@
-/* server/jobs/pool_orders.c: orders about jobs that were handed in: each is answered once it is
- * durable.
+/* server/jobs/pool_orders.c: orders about submitted jobs. Each is acknowledged once it is durable.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +48,7 @@ static void refuse_memory(struct pool_order *order)
     refuse(order, REFUSAL_LIMIT_REACHED, "the server is out of memory; try again later");
 }
 
-/* Answered once all that the job is now is durable. */
+/* Acknowledges the order once the present version of the job is durable. */
 static void wait_for(struct pool_order *order, struct pool_job *job)
 {
     pool_job_touch(job);
@@ -58,9 +57,10 @@ static void wait_for(struct pool_order *order, struct pool_job *job)
     LIST_INSERT_HEAD(&job->orders, order, link);
 }
 
-/* --- handed in -------------------------------------------------------------------------------- */
+/* --- SUBMIT --- */
 
-/* What nobody here can honour is refused by its name, not dropped. */
+/* Returns the name of an option that this server cannot honour (it is refused, not ignored), or
+ * NULL. */
 static const char *unhonoured(const struct msg_spec *spec)
 {
     if (spec->n_labels + spec->n_role_labels > MSG_POOL_LABELS_MAX) {
@@ -83,7 +83,7 @@ static bool fits(const struct msg_spec *spec)
     return codec_encode(&msg, bytes, sizeof(bytes), &n) == 0 && n <= MSG_SPEC_MAX;
 }
 
-/* True if agents that were started by hand train, or wait, under that name. */
+/* Returns true if agents that were started by hand train or wait under this name. */
 static bool is_taken(const struct pool *p, const char *name)
 {
     struct msg_status_job row;
@@ -91,7 +91,7 @@ static bool is_taken(const struct pool *p, const char *name)
            !msg_job_is_over(row.state);
 }
 
-/* by NULL: who has submitted it is as before. */
+/* by is NULL if the submitter stays as it was. */
 static void begin(struct pool *p, struct pool_order *order, const struct principal *by,
                   const struct msg_spec *spec, const char *event)
 {
@@ -126,7 +126,7 @@ static void begin(struct pool *p, struct pool_order *order, const struct princip
     wait_for(order, job);
 }
 
-/* Who hands in some jobs only may not push others aside. */
+/* A scoped token may not preempt other jobs. Returns the reason of a refusal, or NULL. */
 static const char *presumed(const struct principal *by, const struct msg_spec *spec)
 {
     if (strcmp(by->scope, PRINCIPAL_EVERY_JOB) == 0) {
@@ -140,8 +140,8 @@ static const char *presumed(const struct principal *by, const struct msg_spec *s
                : NULL;
 }
 
-/* Nor take all the places that there are: it has a share of them. What is remembered of its names
- * counts, whoever has handed it in. */
+/* Returns true if the token has its share of the remembered jobs. Every remembered job of its
+ * names counts, whoever submitted it. */
 static bool has_enough(const struct pool *p, const struct principal *by)
 {
     const struct pool_job *job;
@@ -162,7 +162,8 @@ static uint32_t least_of(const struct msg_spec *spec)
     return spec->min_nodes + spec->n_ps + spec->chief + spec->evaluator;
 }
 
-/* It could never run. Answered, then. */
+/* Returns true, with the refusal sent, if the minimum exceeds the quota: the job could never run.
+ */
 static bool is_above_quota(const struct pool *p, struct pool_order *order,
                            const struct msg_spec *spec)
 {
@@ -176,8 +177,8 @@ static bool is_above_quota(const struct pool *p, struct pool_order *order,
     return true;
 }
 
-/* It has its minimum, and would wait for a larger one, which others of its quota keep. Answered,
- * then. */
+/* Returns true, with the refusal sent, if the job has its old minimum and would have to wait for a
+ * larger one that other jobs of its quota use. */
 static bool would_wait(struct pool_order *order, const struct pool_job *job,
                        const struct msg_spec *spec)
 {
@@ -243,9 +244,9 @@ static void rerun(struct pool *p, struct pool_order *order, struct pool_job *job
     }
 }
 
-/* --- changed ---------------------------------------------------------------------------------- */
+/* --- SCALE, SUSPEND, RESUME, CANCEL, RERUN --- */
 
-/* Says so to the core, as an operator would. False: it does not take it; answered. */
+/* Passes the order to the core. Returns false, with the refusal sent, if the core refuses it. */
 static bool tell_core(struct pool *p, struct pool_order *order, const struct principal *by,
                       const struct tfe_msg *msg)
 {
@@ -257,7 +258,7 @@ static bool tell_core(struct pool *p, struct pool_order *order, const struct pri
     return answer.msg.type != MSG_REFUSED;
 }
 
-/* The job wants this from now on. */
+/* Replaces the specification of the job. */
 static void change(struct pool *p, struct pool_order *order, struct pool_job *job,
                    const struct msg_spec *spec)
 {
@@ -295,7 +296,7 @@ static void suspend(struct pool *p, struct pool_order *order, struct pool_job *j
     struct msg_event_row row = {.kind = "resumed", .job = job->name.text};
     struct msg_spec spec;
     if (job->suspend == is_on) {
-        wait_for(order, job); /* as it is, once that is durable */
+        wait_for(order, job); /* nothing changes; acknowledged once the present state is durable */
         return;
     }
     if (pool_job_spec(job, &spec) != 0) {
@@ -320,7 +321,7 @@ static void cancel(struct pool *p, struct pool_order *order, const struct princi
     const struct tfe_msg msg = {.type = MSG_CANCEL, .u.cancel.job = job->name.text};
     const struct msg_event_row event = {.kind = "finished", .job = job->name.text};
     struct msg_status_job row;
-    if (job->is_over) { /* it stays as it is */
+    if (job->is_over) { /* a finished job stays as it is */
         if (job->lingers) {
             pool_let_go(p, job);
         }
@@ -340,7 +341,7 @@ bool pool_take_bundle(struct pool *p, const struct principal *by, const struct m
     return bundles_put(p->bundles, by, put);
 }
 
-/* The submitted job of that name; NULL if there is none, or if it is over and agents that were
+/* Returns the submitted job of this name; NULL if there is none, or if it is over and agents
  * started by hand have opened a later run of its name. */
 static struct pool_job *find_own(const struct pool *p, const char *name)
 {
@@ -351,7 +352,7 @@ static struct pool_job *find_own(const struct pool *p, const char *name)
 
 static bool is_order(const struct pool_job *job, int type)
 {
-    /* What else is ordered of a job that agents opened is the core's business. */
+    /* All other orders about a job that agents opened are handled by the core. */
     return type == MSG_SUBMIT || type == MSG_SUSPEND || type == MSG_RESUME || type == MSG_RERUN ||
            (job && (type == MSG_SCALE || type == MSG_CANCEL));
 }
@@ -410,6 +411,6 @@ int rows_pool_order(struct pool *p, const struct principal *by, const struct tfe
     } else {
         suspend(p, order, job, type == MSG_SUSPEND);
     }
-    pool_wake(p, clock_mono()); /* written then */
+    pool_wake(p, clock_mono()); /* the deletion is written then */
     return 0;
 }

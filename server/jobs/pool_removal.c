@@ -1,13 +1,12 @@
-/* server/jobs/pool_removal.c: nodes leave the pool: those that are idle, and those that an operator
- * means.
- */
+/* server/jobs/pool_removal.c: removes nodes from the pool: idle ones, and those that an operator
+ * names. */
 #include <stdio.h>
 #include <string.h>
 
 #include "common/base/clock.h"
 #include "server/jobs/pool_private.h"
 
-/* One that is drained has so long, where the operator names no time. */
+/* Time for a drained node to leave if the operator gives none. */
 #define OUT_WITHIN_MS 60000u
 
 void pool_node_out(struct pool *p, struct pool_node *node, enum tfe_out reason, uint32_t within_ms)
@@ -18,9 +17,10 @@ void pool_node_out(struct pool *p, struct pool_node *node, enum tfe_out reason, 
     pool_node_say_out(node, within_ms);
 }
 
-/* --- whom an operator means ------------------------------------------------------------------- */
+/* --- finding the node --- */
 
-/* Its label, among those that work for that job (NULL: among all). *ret_n is how many there are. */
+/* Finds a node by its label, among the nodes of the job (NULL: all). *ret_n is the number of
+ * matches. */
 static struct pool_node *find_name(struct pool *p, const char *name, const char *job, size_t *ret_n)
 {
     struct pool_node *found = NULL;
@@ -45,18 +45,18 @@ struct pool_node *pool_meant(struct pool *p, const struct principal *by, const c
     struct pool_node *node = pool_node_find(p, name);
     *ret_is_unclear = false;
     if (strcmp(by->scope, PRINCIPAL_EVERY_JOB) != 0) {
-        return NULL; /* who may not see the pool */
+        return NULL; /* the principal may not see the pool */
     }
     if (node) {
         return node;
     }
     const bool is_in_core = rdzv_find_node(p->config.core, by, name, &found) == 0;
     node = find_name(p, name, NULL, &n);
-    if (n == 0 && is_in_core && found.n == 1) { /* the id of the agent below it */
+    if (n == 0 && is_in_core && found.n == 1) { /* name may be the id of the agent below the node */
         node = find_name(p, found.v[0].name, found.v[0].job, &n);
         return n == 1 ? node : NULL;
     }
-    /* The agent below it has its label. */
+    /* The agent below the node has the same label. */
     *ret_is_unclear =
         n > 1 || (n == 1 && is_in_core &&
                   (found.n > 1 || !node->job || strcmp(found.v[0].job, node->job->name.text) != 0));

@@ -1,5 +1,5 @@
-/* server/jobs/pool_reports.c: what the nodes of the pool say, and what follows when they say no
- * more. */
+/* server/jobs/pool_reports.c: handles messages of pool nodes, and the end of their connections and
+ * leases. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,18 +11,19 @@
 #include "server/jobs/pool_private.h"
 #include "server/session.h"
 
-/* A node whose agent failed at once rests for so long, doubling. */
+/* Rest of a node whose agent failed at once, doubling with each failure. */
 #define REST_MS 1000
 #define REST_MAX_MS 60000
 
-/* Of a node: thousands may come or go in one turn of the loop, and the timer decides on all. */
+/* Passes an event about a node to the scheduler; the timer carries out the decisions, because
+ * thousands of nodes may come or go in one turn of the loop. */
 static int take_in(struct pool *p, struct placement_event event)
 {
     event.is_more_to_come = true;
     return pool_step(p, event);
 }
 
-/* --- what nodes say --------------------------------------------------------------------------- */
+/* --- messages of nodes --- */
 
 static void turn_away(struct session *s, enum tfe_refusal code, const char *sentence)
 {
@@ -30,7 +31,7 @@ static void turn_away(struct session *s, enum tfe_refusal code, const char *sent
     session_finish(s);
 }
 
-/* What it says of itself, in place of what it said. False: no memory. */
+/* Replaces what the node reported about itself. Returns false if out of memory. */
 static bool keep_row(struct pool_node *node, const struct msg_pool_row *row)
 {
     struct msg_pool_row *copy = row_copy(&kind_pool_node, row);
@@ -62,14 +63,16 @@ static bool keep_pool(struct pool_node *node, const struct msg_pool *msg)
     return keep_row(node, &row);
 }
 
-/* What the cloud has said of the node, as a label; NULL: nothing, or its own labels say it. */
+/* Returns a spot label made from what the cloud reports; NULL if it reports nothing or the node
+ * has a label of its own. */
 static const char *spot_label(const struct pool_node *node)
 {
     const struct msg_facts *facts = &node->row->facts;
     return node->says_spot || !facts->has_spot ? NULL : facts->is_spot ? "spot=true" : "spot=false";
 }
 
-/* Its labels, the cloud's word and the jobs that its token is for. */
+/* Adds the node to the scheduler, with its labels, the cloud's report, and the jobs that its token
+ * is for. */
 static int came(struct pool *p, struct pool_node *node, const struct session *s,
                 const struct msg_pool *msg)
 {
@@ -98,7 +101,7 @@ static int came(struct pool *p, struct pool_node *node, const struct session *s,
                                     .idle_exit_ms = msg->idle_exit_ms,
                                     .floor = msg->floor};
     int rc = take_in(p, event);
-    if (rc == TFE_EFULL && spot) { /* as if the cloud had said nothing */
+    if (rc == TFE_EFULL && spot) { /* too many labels: as if the cloud had reported nothing */
         event.n_labels--;
         rc = take_in(p, event);
     }
@@ -134,7 +137,7 @@ static void take_pool(struct pool *p, struct session *s, const struct msg_pool *
     s->pooled = node;
     pool_node_renew(p, node);
     if (msg->assignment != node->assignment) {
-        pool_node_detach(p, node); /* an ASSIGN was lost, or a FREED; or a server that knew more */
+        pool_node_detach(p, node); /* an ASSIGN or FREED was lost, or an earlier server knew more */
         node->assignment = msg->assignment;
     }
     node->is_told = node->assignment != 0;
@@ -148,7 +151,7 @@ static void take_pool(struct pool *p, struct session *s, const struct msg_pool *
                                                   .spread_ms = p->config.ttl_ms / 10}};
     pool_node_say(node, &welcome);
     if (s->pooled && came(p, node, s, msg) != 0) {
-        /* It may have been here before: placement is to give nobody a node that is no more. */
+        /* The node may have been here before: the scheduler must not assign it. */
         (void)take_in(p,
                       (struct placement_event){.type = PLACEMENT_NODE_GONE, .node = node->id.text});
         pool_node_drop(p, node);
@@ -169,8 +172,8 @@ static void take_renew(struct pool *p, struct pool_node *node, const struct msg_
     pool_node_say(node, &renewed);
 }
 
-/* What an agent says of how it ended that never was one of the job: it could not be told to begin,
- * found no command, or was not let in. Its node rests. */
+/* Returns true if the agent never worked for its job: it could not start, found no command, or was
+ * not authorised. The node then rests. */
 static bool is_failed_start(const struct pool_node *node, uint32_t code)
 {
     return node->job && !node->job->is_over && !node->is_leaving && code != 0 && code != 130 &&
@@ -183,13 +186,13 @@ static void freed(struct pool *p, struct pool_node *node)
     const struct pool_job *job = node->job;
     pool_node_detach(p, node);
     if (job && job->is_over && TAILQ_EMPTY(&job->nodes)) {
-        pool_stop_in_core(p, job); /* one that was about to come in has opened it */
+        pool_stop_in_core(p, job); /* an agent that was about to join has opened it */
     }
     int rc = take_in(p, (struct placement_event){.type = PLACEMENT_NODE_FREED,
                                                  .node = node->id.text,
                                                  .assignment = assignment});
     if (rc == TFE_ENOMEM && node->session) {
-        session_finish(node->session); /* it says so again on its next connection */
+        session_finish(node->session); /* the node repeats the message on its next connection */
     }
 }
 
@@ -227,7 +230,7 @@ static void take_facts(struct pool *p, struct pool_node *node, const struct msg_
     struct msg_pool_row row = *node->row;
     const char *before = spot_label(node);
     row.facts = *facts;
-    if (!keep_row(node, &row)) { /* what there is no memory for is not known */
+    if (!keep_row(node, &row)) { /* out of memory: the information is not stored */
         return;
     }
     const char *spot = spot_label(node);
@@ -243,7 +246,8 @@ static void take_facts(struct pool *p, struct pool_node *node, const struct msg_
 
 static void take_notice(struct pool *p, struct pool_node *node, const struct msg_notice *notice)
 {
-    const bool is_warned = !notice->withdrawn && notice->kind != NOTICE_REBALANCE; /* a hint */
+    const bool is_warned = !notice->withdrawn &&
+                           notice->kind != NOTICE_REBALANCE; /* a rebalance hint does not count */
     if (notice->kind < NOTICE_REBALANCE || notice->kind > NOTICE_OPERATOR) {
         turn_away(node->session, REFUSAL_BAD_REQUEST, "there is no such kind of notice");
         return;
@@ -252,7 +256,7 @@ static void take_notice(struct pool *p, struct pool_node *node, const struct msg
                                                        .node = node->id.text,
                                                        .is_warned = is_warned});
     if (rc) {
-        session_finish(node->session); /* it says so again on its next connection */
+        session_finish(node->session); /* the node repeats the message on its next connection */
         return;
     }
     node->goes_at.ms =
@@ -320,7 +324,7 @@ void pool_left(struct session *s)
         return;
     }
     node->session = NULL;
-    pool_files_leave(s->all->pool, node); /* it asks again on its next connection */
+    pool_files_leave(s->all->pool, node); /* the node asks again on its next connection */
     if (!s->all->stopping) {
         node->is_lost = true;
         node->since = clock_wall();
@@ -328,9 +332,9 @@ void pool_left(struct session *s)
     }
 }
 
-/* --- time ------------------------------------------------------------------------------------- */
+/* --- timers --- */
 
-/* Its connection is gone: a free one is no more, the others' leases run. */
+/* Handles lost connections: a free node is removed; the leases of others run. */
 static void lose_some(struct pool *p)
 {
     for (struct pool_node *node = RB_MIN(pool_tree, &p->nodes), *next; node; node = next) {
