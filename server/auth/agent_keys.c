@@ -1,7 +1,7 @@
-/* server/auth/agent_keys.c: agents' own keys: made on the agents' wish, and shown to operators.
+/* server/auth/agent_keys.c: issues agents' own keys, and lists connected agents.
  *
- * The server keeps none of them: each comes with its certificate. What it keeps is which were taken
- * back (rows_token_revoke), until they would have ended anyway. */
+ * The server stores no key: each agent presents its certificate. It stores only revocations
+ * (rows_token_revoke), until the keys would have expired. */
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +13,10 @@
 #include "server/query/operator.h"
 #include "server/session.h"
 
-/* --- on the agents' wish --- */
+/* --- issuing ---------------------------------------------------------------------------------- */
 
-/* Whoever has one that is good for long needs no other: keys are not made by the thousand. */
+/* True if the session's key is valid for a long time yet, so that keys are not issued
+ * needlessly. */
 static bool is_too_early(const struct principal *by, struct tfe_wall now)
 {
     return by->kind == PRINCIPAL_BY_NODE_KEY && by->expires.ms - now.ms > LIMIT_NODE_KEY_MS / 2;
@@ -58,7 +59,7 @@ void session_enrol(struct session *s, const struct msg_enrol *enrol)
     }
 }
 
-/* --- shown --- */
+/* --- list of agents --------------------------------------------------------------------------- */
 
 struct agent_rows {
     struct rows rows;
@@ -70,7 +71,8 @@ struct agent_rows {
     char from[ENDPOINT_TEXT_MAX];
 };
 
-/* The next that r->by may see; who has joined no job is seen by who may see all. NULL: none. */
+/* Returns the next agent that r->by may see, or NULL. Agents that have joined no job are visible
+ * only with the scope of every job. */
 static const struct session *next_agent(struct agent_rows *r, struct rdzv_found *ret_node)
 {
     const struct sessions *all = r->all;

@@ -1,4 +1,4 @@
-/* server/auth/audit.c: writes down who ordered what, and who was turned away. */
+/* server/auth/audit.c: records orders and refusals in the audit log. */
 #include "server/auth/audit.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ void audit_note(struct writer *writer, const struct audit_who *who, const char *
     }
     (void)snprintf(cut, sizeof(cut), "%s", about);
     for (char *c = cut; *c != '\0'; c++) {
-        *c = (unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c; /* a row is one line */
+        *c = (unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c; /* keeps the row on one line */
     }
     const struct tfe_msg row = {.type = MSG_AUDIT_ROW,
                                 .u.audit_row = {.at = clock_wall(),

@@ -1,4 +1,4 @@
-/* server/auth/audit.h: writes down who ordered what, and who was turned away. */
+/* server/auth/audit.h: records orders and refusals in the audit log. */
 #ifndef TFE_SERVER_AUTH_AUDIT_H
 #define TFE_SERVER_AUTH_AUDIT_H
 
@@ -8,20 +8,20 @@
 #include "server/store/writer.h"
 
 struct audit_who {
-    const struct principal *by; /* NULL: nobody that showed a key */
-    const char *label;          /* of the token that it came in with at first */
+    const struct principal *by; /* identity of the client; NULL if it has shown no key */
+    const char *label;          /* label of the token with which the client first connected */
     const struct peer *from;
 };
 
-/* What there is no memory or no room for is lost, and logged. */
+/* Queues an audit row. Logs a warning if it is lost for lack of memory or queue space. */
 void audit_note(struct writer *writer, const struct audit_who *who, const char *what,
                 const char *about, const char *result);
 
-/* What an order is about, in room or in the message; NULL: the message is no order that changes
- * anything. */
+/* Returns the subject of an order, in room or borrowed from the message, or NULL if the message is
+ * not an order that changes anything. */
 const char *audit_about(const struct tfe_msg *order, char room[MSG_AUDIT_ABOUT_MAX]);
 
-/* "done", or the name of the refusal. */
+/* Returns "done", or the name of the refusal. */
 const char *audit_result(const struct tfe_msg *answer);
 
 #endif

@@ -1,5 +1,4 @@
-/* server/auth/deny_list.c: whom an operator has evicted, by the key and label that they came with.
- */
+/* server/auth/deny_list.c: evicted nodes, by key and label. */
 #include "server/auth/deny_list.h"
 
 #include <sodium.h>
@@ -11,7 +10,7 @@
 
 struct bans {
     uint32_t n;
-    struct msg_ban_row *v[BANS_KEPT_MAX]; /* the oldest first */
+    struct msg_ban_row *v[BANS_KEPT_MAX]; /* oldest first */
 };
 
 int bans_new(struct bans **ret)
@@ -40,8 +39,8 @@ void bans_forget(struct bans *bans, const struct msg_ban_row *row)
     }
 }
 
-/* The oldest of this job; if it has none, of all: who may only evict from some jobs lets nobody
- * into another one. */
+/* Returns the oldest ban of this job or, if it has none, of all jobs: an operator of some jobs must
+ * not be able to displace bans of others. */
 static uint32_t first_of(const struct bans *bans, const char *job)
 {
     uint32_t i = 0;

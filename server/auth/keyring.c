@@ -1,4 +1,4 @@
-/* server/auth/keyring.c: what the server remembers of tokens beyond what proves itself. */
+/* server/auth/keyring.c: records of tokens. */
 #include "server/auth/keyring.h"
 
 #include <bsd/sys/tree.h>
@@ -18,7 +18,7 @@ struct key {
     RB_ENTRY(key) link;
     uint8_t id[PRINCIPAL_KEY_ID_BYTES];
     struct msg_token_row *row;
-    bool has_word; /* its quota counts: it is the newest of its scope that brought one */
+    bool has_word; /* this key's quota applies: it is the newest key of its scope with a quota */
 };
 RB_HEAD(key_tree, key);
 
@@ -26,7 +26,7 @@ struct keyring {
     struct hello_server *hello;
     struct key_tree keys;
     uint32_t n;
-    struct token_ring roots; /* generations only */
+    struct token_ring roots; /* root keys, generations only */
     int64_t keep_ms;
     void (*on_change)(void *ctx);
     void *on_change_ctx;
@@ -51,7 +51,8 @@ static struct key *find(const struct keyring *ring, const uint8_t id[PRINCIPAL_K
 {
     struct key wanted;
     memcpy(wanted.id, id, sizeof(wanted.id));
-    struct key_tree *keys = (struct key_tree *)(uintptr_t)&ring->keys; /* tree.h knows no const */
+    struct key_tree *keys =
+        (struct key_tree *)(uintptr_t)&ring->keys; /* tree.h does not support const */
     return RB_FIND(key_tree, keys, &wanted);
 }
 
@@ -63,9 +64,9 @@ static bool read_id(const char *hex, uint8_t ret[PRINCIPAL_KEY_ID_BYTES])
            n == PRINCIPAL_KEY_ID_BYTES;
 }
 
-/* --- quotas --- */
+/* --- quotas ----------------------------------------------------------------------------------- */
 
-/* The key whose quota counts for this scope; NULL: none. */
+/* Returns the key whose quota applies to the scope, or NULL if none. */
 static struct key *word_of(struct keyring *ring, const char *scope)
 {
     struct key *key;
@@ -90,7 +91,7 @@ static void tell_quota(struct keyring *ring, const char *scope)
     }
 }
 
-/* A key that is new here: has it the word? */
+/* Decides whether a new key's quota replaces that of its scope. */
 static void weigh(struct keyring *ring, struct key *key)
 {
     struct key *word = key->row->quota > 0 ? word_of(ring, key->row->scope) : NULL;
@@ -128,9 +129,9 @@ void keyring_hear_quotas(struct keyring *ring, keyring_quota_fn *fn, void *ctx)
     }
 }
 
-/* --- keys --- */
+/* --- keys ------------------------------------------------------------------------------------- */
 
-/* Adds a key; *ret_key is the one of this id in any case. */
+/* Adds a key. Sets *ret_key to the key with this id, new or existing. */
 static int add(struct keyring *ring, const struct msg_token_row *row, struct key **ret_key)
 {
     uint8_t id[PRINCIPAL_KEY_ID_BYTES];
@@ -164,7 +165,8 @@ static void drop(struct keyring *ring, struct key *key)
     free(key);
 }
 
-/* As the store does it (store_prune). What is not kept would be good again without its row. */
+/* Removes old keys as store_prune does. A revoked key that would be valid without a record is
+ * retained. */
 static void prune(struct keyring *ring, struct tfe_wall now)
 {
     struct key *key, *next;
@@ -189,14 +191,14 @@ static unsigned count_uses(const struct key *key)
     return n;
 }
 
-/* keyring_expire has taken it back, no operator. */
+/* True if keyring_expire revoked the key, not an operator. */
 static bool has_ended_by_itself(const struct msg_token_row *row)
 {
     return row->expires.ms != 0 && row->revoked.ms >= row->expires.ms;
 }
 
-/* The civil time by which keys are judged: it goes on as the monotonic clock does where the civil
- * clock is set back. What has expired would be good again otherwise. */
+/* Returns the time against which keys are checked. If the civil clock is set back, this time
+ * continues with the monotonic clock, so that expired keys do not become valid again. */
 static struct tfe_wall judged_time(struct keyring *ring, struct tfe_wall now)
 {
     const struct tfe_mono mono = clock_mono();
@@ -209,7 +211,7 @@ static struct tfe_wall judged_time(struct keyring *ring, struct tfe_wall now)
     return now;
 }
 
-/* A word for a list, and the sentence for who has the token. */
+/* Returns the state of a key for lists, one of the words of TOKEN_ROW. */
 static const char *state_of(const struct keyring *ring, const struct msg_token_row *row,
                             struct tfe_wall now)
 {
@@ -238,7 +240,7 @@ const char *keyring_fault(struct keyring *ring, const struct principal *by, stru
     return !key && by->is_kept ? "the server does not know this token any more" : NULL;
 }
 
-/* hello_judge_fn */
+/* The judge of hello_server_set_judge. */
 static int judge(void *ctx, struct tfe_wall now, struct principal *by)
 {
     struct keyring *ring = ctx;
@@ -345,7 +347,7 @@ int keyring_make(struct keyring *ring, const struct msg_token_create *wish, stru
     hello_server_mint(ring->hello, &token, ret);
     token_id_text(ret->key_id, hex);
     const struct key *word = wish->quota > 0 ? word_of(ring, wish->scope) : NULL;
-    /* What is said last is the newest, whatever the clock did meanwhile. */
+    /* Newest by definition, even if the clock went backwards. */
     const bool is_newest = !word || word->row->made.ms < now.ms;
     const struct msg_token_row row = {.key = hex,
                                       .role = wish->role,
@@ -394,14 +396,14 @@ void keyring_unmake(struct keyring *ring, const char *hex)
     tell_quota(ring, scope);
 }
 
-/* How long the row of a token without one is good for: of node keys all that were renewed are
- * meant, and the last of them may have been made just now. */
+/* Returns until when to keep the record of a revoked token that had none. For node keys the record
+ * also covers renewals, the last of which may have been made just now. */
 static struct tfe_wall end_of(const uint8_t id[PRINCIPAL_KEY_ID_BYTES], struct tfe_wall now)
 {
     return token_is_node_key(id) ? (struct tfe_wall){now.ms + LIMIT_NODE_KEY_MS} : token_expiry(id);
 }
 
-/* An id goes before a label; of keys of one label, those that are good. */
+/* Finds a key by id or, if there is none, by the label of a valid key. */
 static int find_named(struct keyring *ring, const char *name, struct tfe_wall now,
                       struct key **ret_key)
 {
@@ -435,7 +437,7 @@ int keyring_revoke(struct keyring *ring, const char *name, struct tfe_wall now,
         if (ring->n >= 2 * KEYRING_MAX) {
             return TFE_EFULL;
         }
-        /* A token of a state directory of before, or an agent's own key. */
+        /* A token of an earlier state directory, or an agent's own key. */
         char hex[MSG_KEY_HEX + 1];
         token_id_text(id, hex);
         const struct msg_token_row row = {.key = hex,

@@ -1,7 +1,5 @@
-/* server/auth/keyring.h: what the server remembers of tokens beyond what proves itself: whom it
- * made them for, how often they were used, which were taken back. In memory; the callers keep the
- * rows.
- */
+/* server/auth/keyring.h: records of tokens: for whom they were made, which nodes used them, and
+ * which are revoked. In memory; the caller persists the rows. */
 #ifndef TFE_SERVER_AUTH_KEYRING_H
 #define TFE_SERVER_AUTH_KEYRING_H
 
@@ -12,67 +10,68 @@
 #include "common/message/msg.h"
 #include "common/message/principal.h"
 
-/* That may be made: some 300 bytes each. Those that are known already are taken in whatever their
- * number is, else a server might not start again. */
+/* Maximum number of keys that can be made, about 300 bytes each. Loaded keys do not count, so that
+ * a server can always restart. */
 #define KEYRING_MAX 10000
 
 struct keyring;
 
-/* Judges whoever shows a token to hello from now on; both outlive their use of each other. Keys
- * that ended longer ago than keep_ms (0: for ever) are forgotten, now and then. TFE_ENOMEM. */
+/* Makes a keyring that judges clients of hello from now on; both must outlive that. Keys that ended
+ * longer than keep_ms ago (0 for never) are removed occasionally. Returns 0 or TFE_ENOMEM. */
 int keyring_new(struct hello_server *hello, int64_t keep_ms, struct keyring **ret) TFE_MUST_CHECK;
-/* No session is left. NULL is allowed. */
+/* Frees the keyring. Precondition: no session is left. NULL is allowed. */
 void keyring_free(struct keyring *ring);
 
-/* Roots that tokens are taken of; what is of another generation ends. */
+/* Sets the root keys whose tokens are accepted; tokens of other generations become invalid. */
 void keyring_set_roots(struct keyring *ring, const struct token_ring *roots);
 
-/* on_change comes after anything that may end sessions: keyring_fault has something new to say. */
+/* Sets a callback that runs after any change that may invalidate sessions (keyring_fault). */
 void keyring_listen(struct keyring *ring, void (*on_change)(void *ctx), void *ctx);
 
-/* Takes a row as it was kept, or of a token that the state directory holds; one that is known
- * already stays. TFE_ENOMEM; TFE_EINVAL: it is no key's. */
+/* Adds a row from the store or for a token of the state directory; ignores a known key. Returns
+ * TFE_ENOMEM, or TFE_EINVAL if the row is invalid. */
 int keyring_take(struct keyring *ring, const struct msg_token_row *row) TFE_MUST_CHECK;
 
-/* nodes: of the pool, which all jobs of the scope may have together; 0: any number. */
+/* Receives a quota: the number of pool nodes that all jobs of the scope may have together; 0 for
+ * any number. */
 typedef void keyring_quota_fn(void *ctx, const char *scope, uint32_t nodes);
-/* fn (NULL: nobody) hears each quota that there is, and from then on each that changes: what the
- * newest token of a scope said that said anything, whether it is good any more or not. */
+/* Calls fn (NULL to stop) for each existing quota, and from then on for each change. The newest
+ * token of a scope that has a quota determines it, even if that token is no longer valid. */
 void keyring_hear_quotas(struct keyring *ring, keyring_quota_fn *fn, void *ctx);
 
-/* Makes a token. *ret_row lives until the next keyring_make or keyring_next, as all rows do.
- * TFE_ENOMEM; TFE_EFULL: KEYRING_MAX are known; TFE_ETOOBIG: PLACEMENT_QUOTAS_MAX scopes have a
- * quota. */
+/* Makes a token. *ret_row, like all rows, is valid until the next keyring_make or keyring_next.
+ * Returns TFE_ENOMEM, TFE_EFULL if KEYRING_MAX keys exist, TFE_ETOOBIG if PLACEMENT_QUOTAS_MAX
+ * scopes have a quota. */
 int keyring_make(struct keyring *ring, const struct msg_token_create *wish, struct tfe_wall now,
                  struct token *ret, const struct msg_token_row **ret_row) TFE_MUST_CHECK;
 
-/* The token of this id was made, and nobody has got it: its row could not be kept. */
+/* Removes a token that was made but not handed out, because its row could not be stored. */
 void keyring_unmake(struct keyring *ring, const char *key);
 
-/* Takes the key of this id or label back; of an agent's own all that it was renewed from and to,
- * too. TFE_ENOENT; TFE_EEXIST: several have this label; TFE_ENOMEM, TFE_EFULL (an id that was not
- * known needs a row). */
+/* Revokes the key with this id or label; for an agent's own key also those it was renewed from and
+ * to. Returns TFE_ENOENT, TFE_EEXIST if several keys have the label, TFE_ENOMEM, or TFE_EFULL if an
+ * unknown id needs a record and there are too many. */
 int keyring_revoke(struct keyring *ring, const char *name, struct tfe_wall now,
                    const struct msg_token_row **ret_row) TFE_MUST_CHECK;
 
-/* Ends the tokens with rows that have expired, so that they stay expired over a restart, whatever
- * the clock is set to; each row that changes goes to keep, to be written. */
+/* Marks expired tokens as revoked, so that they stay invalid after a restart even if the clock was
+ * set back. Calls keep for each changed row, which the caller stores. */
 void keyring_expire(struct keyring *ring, struct tfe_wall now,
                     void (*keep)(void *ctx, const struct msg_token_row *row), void *ctx);
 
-/* Why `by` is not good any more, for the peer; NULL: it is. Time never goes back here: what has
- * expired stays so though the clock is set back. */
+/* Returns why `by` is no longer valid, a sentence for the peer, or NULL if it is valid. Time never
+ * goes backwards here: expired keys stay expired if the clock is set back. */
 const char *keyring_fault(struct keyring *ring, const struct principal *by, struct tfe_wall now);
 
-/* node comes in with a token of limited uses: the first time that takes one, and *ret_row is to be
- * kept (else NULL). Why it may not; NULL: it may. */
+/* Counts a node's first use of a token with limited uses; *ret_row is then the row to store, else
+ * NULL. Returns a sentence that says why the node may not use it, or NULL if it may. */
 const char *keyring_use(struct keyring *ring, const struct principal *by, const char *node,
                         const struct msg_token_row **ret_row);
 
-/* What people call this key; "" nothing. Lives as long as its row. */
+/* Returns the label of a key, "" if none. Valid as long as its row. */
 const char *keyring_label(const struct keyring *ring, const uint8_t id[PRINCIPAL_KEY_ID_BYTES]);
 
-/* The row behind this key (NULL: the first), with its state; NULL: there are no more. */
+/* Returns the row after this key (NULL for the first), with its state, or NULL at the end. */
 const struct msg_token_row *keyring_next(struct keyring *ring, const char *after,
                                          struct tfe_wall now);
 

@@ -1,5 +1,5 @@
-/* server/auth/keys.c: the server's secrets and the tokens of the state directory, from and into it.
- */
+/* server/auth/keys.c: reads and writes the server's secrets and the token files of the state
+ * directory. */
 #include "server/auth/keys.h"
 
 #include <sodium.h>
@@ -25,8 +25,8 @@ _Static_assert(SECRET_BYTES == TOKEN_ROOT_BYTES, "both secrets have one form in 
 _Static_assert(TOKEN_PUBLIC_KEY_BYTES == crypto_scalarmult_BYTES,
                "the public key is a curve point");
 
-/* The file is these lines, with one root in version 1 and any number in version 2. The check tells
- * a damaged file from a good one; it is no protection against whoever may write the file. */
+/* Lines of the key file, with one root in version 1 and several in version 2. The check detects
+ * damage; it does not protect against a user who can write the file. */
 #define KEY_LINE_VERSION_1 "tfe-server-key 1\n"
 #define KEY_LINE_VERSION_2 "tfe-server-key 2\n"
 #define KEY_WORD_STATIC "static-secret "
@@ -37,7 +37,8 @@ _Static_assert(TOKEN_PUBLIC_KEY_BYTES == crypto_scalarmult_BYTES,
 #define KEY_WORD_CHECK "check "
 #define KEY_FILE_MAX 1024
 
-/* Lives in sodium_malloc memory: guarded, locked if the limits allow it, not in dumps, wiped. */
+/* Secrets in sodium_malloc memory: guarded, locked if limits permit, excluded from core dumps,
+ * wiped. */
 struct secrets {
     uint8_t static_secret[SECRET_BYTES];
     uint8_t public_key[TOKEN_PUBLIC_KEY_BYTES];
@@ -58,7 +59,8 @@ static void add_secret(struct secrets *s, char out[KEY_FILE_MAX], const char *wo
     (void)snprintf(out + n, KEY_FILE_MAX - n, "%s%s\n", word, s->hex);
 }
 
-/* Writes the file's text for the secrets into out. A ring that was never turned is of version 1. */
+/* Formats the key file into out and returns its length. A single root of generation 0 uses version
+ * 1. */
 static size_t format_key(struct secrets *s, char out[KEY_FILE_MAX])
 {
     const struct token_ring *ring = &s->ring;
@@ -82,7 +84,8 @@ static size_t format_key(struct secrets *s, char out[KEY_FILE_MAX])
     return strlen(out);
 }
 
-/* Moves *at past word and reads 32 bytes of hexadecimal and a newline. */
+/* Parses word, 32 bytes in hexadecimal and a newline, and advances *at. Returns false if the text
+ * differs. */
 static bool scan_secret(const char **at, const char *word, uint8_t ret[SECRET_BYTES])
 {
     size_t n = strlen(word);
@@ -98,7 +101,7 @@ static bool scan_secret(const char **at, const char *word, uint8_t ret[SECRET_BY
     return true;
 }
 
-/* The number behind word, if that is what comes next. */
+/* Parses word followed by a number. Returns false if the text differs. */
 static bool scan_number(const char *at, const char *word, unsigned long *ret)
 {
     const size_t n = strlen(word);
@@ -110,7 +113,7 @@ static bool scan_number(const char *at, const char *word, unsigned long *ret)
     return end != at + n;
 }
 
-/* The roots of version 2, and which one is used. */
+/* Parses the roots of version 2 and the generation in use. */
 static bool scan_ring(const char *at, struct token_ring *ring)
 {
     unsigned long generation;
@@ -130,7 +133,8 @@ static bool scan_ring(const char *at, struct token_ring *ring)
     return is_there && ring->used < ring->n;
 }
 
-/* Strict: only what format_key writes is taken, so any flipped bit shows. */
+/* Parses the key file strictly: only text that format_key would write is accepted, so any flipped
+ * bit is detected. */
 static int scan_key(struct secrets *s, const char *path, struct tfe_reason *reason)
 {
     const char *at = s->text;
@@ -190,8 +194,8 @@ const char *keys_lent_in(void)
     return is_there ? folder : NULL;
 }
 
-/* running: the public key of the server that has opened it before; NULL: it is made if it is not
- * there. */
+/* Opens the key file. running: public key of the running server, which the file must have; NULL to
+ * create the file if it does not exist. */
 static int open_key(struct secrets *s, const char *dir, const uint8_t *running,
                     struct tfe_reason *reason)
 {
@@ -224,8 +228,8 @@ static int open_key(struct secrets *s, const char *dir, const uint8_t *running,
     return 0;
 }
 
-/* Whether a token file's text opens this server for this role, and with which key. NULL: it does.
- */
+/* Returns why a token file's text is not a valid token for this server and role, or NULL if it is
+ * valid, and sets the key id. */
 static const char *token_fault(const struct secrets *s, const char *text, enum principal_role role,
                                uint8_t ret_key_id[TOKEN_KEY_ID_BYTES])
 {
@@ -253,7 +257,7 @@ static const char *token_fault(const struct secrets *s, const char *text, enum p
     return fault;
 }
 
-/* Writes a new token of the root that is used. */
+/* Writes a new token of the current root. */
 static int write_token(struct secrets *s, const char *path, enum principal_role role,
                        uint8_t ret_key_id[TOKEN_KEY_ID_BYTES], struct tfe_reason *reason)
 {
@@ -272,12 +276,13 @@ static int write_token(struct secrets *s, const char *path, enum principal_role 
 static const enum principal_role roles[] = {PRINCIPAL_AGENT, PRINCIPAL_OBSERVER, PRINCIPAL_ADMIN};
 #define N_ROLES (sizeof(roles) / sizeof(roles[0]))
 
-/* What the token files hold. */
+/* Key ids of the token files. */
 struct token_files {
     uint8_t key_ids[N_ROLES][TOKEN_KEY_ID_BYTES];
 };
 
-/* renew: they are to be of the root that is used now, and those that are there are good. */
+/* Reads the token files and replaces invalid ones. renew: replace all by tokens of the current
+ * root. */
 static int open_tokens(struct secrets *s, const char *dir, bool renew, struct token_files *ret,
                        struct tfe_reason *reason)
 {
@@ -305,7 +310,7 @@ static int open_tokens(struct secrets *s, const char *dir, bool renew, struct to
     return rc;
 }
 
-/* --- one server's ---------------------------------------------------------------------------- */
+/* --- keys of a running server ----------------------------------------------------------------- */
 
 struct rotation {
     struct secrets *secrets;
@@ -313,9 +318,9 @@ struct rotation {
     uint8_t public_key[TOKEN_PUBLIC_KEY_BYTES];
     enum tfe_rotation step;
     struct token_files files;
-    bool is_written;     /* server.key */
-    bool is_renewed;     /* the token files, too */
-    writer_answer_fn fn; /* NULL: nobody wants to know */
+    bool is_written;     /* server.key was written */
+    bool is_renewed;     /* the token files were written */
+    writer_answer_fn fn; /* result callback; NULL if the result is not wanted */
     void *ctx;
 };
 
@@ -325,10 +330,10 @@ struct keys {
     struct hello_server *hello;
     struct keyring *ring;
     struct token_files files;
-    struct rotation *rotation; /* under way */
+    struct rotation *rotation; /* rotation in progress; NULL if none */
 };
 
-/* The ring learns what the token files hold, so that lists show them. */
+/* Adds the token files' keys to the keyring, so that lists show them. */
 static int enter_files(struct keys *keys, const struct token_files *files)
 {
     int rc = 0;
@@ -383,7 +388,7 @@ int keys_open(const char *state_dir, int64_t keep_ms, struct keys **ret, struct 
 static int take_row(void *ctx, const struct tfe_msg *row)
 {
     int rc = keyring_take(ctx, &row->u.token_row);
-    return rc == TFE_EINVAL ? 0 : rc; /* nobody's */
+    return rc == TFE_EINVAL ? 0 : rc; /* skip an invalid row */
 }
 
 int keys_load(struct keys *keys, struct store *store, struct tfe_reason *reason)
@@ -417,9 +422,9 @@ void keys_free(struct keys *keys)
     }
 }
 
-/* --- rotation -------------------------------------------------------------------------------- */
+/* --- rotation --------------------------------------------------------------------------------- */
 
-/* Of the ring in memory. Why not; NULL: it is turned. */
+/* Performs a step on a ring in memory. Returns why it is not possible, or NULL on success. */
 static const char *turn(struct token_ring *ring, enum tfe_rotation step)
 {
     switch (step) {
@@ -452,7 +457,7 @@ static const char *turn(struct token_ring *ring, enum tfe_rotation step)
     return "there is no such step";
 }
 
-/* On the writer's thread: it waits for the disk. */
+/* Runs on the writer's thread, because it blocks on the disk. */
 static int run_rotation(void *ctx, struct tfe_reason *reason)
 {
     struct rotation *r = ctx;
@@ -475,7 +480,7 @@ static int run_rotation(void *ctx, struct tfe_reason *reason)
     }
     r->is_written = rc == 0;
     if (rc == 0 && r->step != ROTATE_INSTALL) {
-        /* Those of a root that was removed are replaced, in any case. */
+        /* Tokens of a removed root are replaced in any case. */
         rc = open_tokens(s, r->dir, r->step != ROTATE_REMOVE, &r->files, reason);
         r->is_renewed = rc == 0;
     }
@@ -490,7 +495,7 @@ static void rotation_free(struct rotation *r)
     }
 }
 
-/* What was written counts, whoever still waits for the answer. */
+/* Applies what was written, even if the result is no longer wanted. */
 static void on_rotated(void *ctx, int rc, struct row_list *page, const char *reason)
 {
     struct keys *keys = ctx;

@@ -1,4 +1,4 @@
-/* server/sandbox/drop_privileges.c: from root to a user of its own, step by step. */
+/* server/sandbox/drop_privileges.c: changes from root to an unprivileged user. */
 #include "server/sandbox/drop_privileges.h"
 
 #include <pwd.h>

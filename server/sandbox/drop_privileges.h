@@ -1,5 +1,5 @@
-/* server/sandbox/drop_privileges.h: the user that tfe-rdzv or tfe-web becomes, if root starts it.
- */
+/* server/sandbox/drop_privileges.h: the user that tfe-rdzv or tfe-web changes to if root starts
+ * it. */
 #ifndef TFE_SERVER_SANDBOX_DROP_PRIVILEGES_H
 #define TFE_SERVER_SANDBOX_DROP_PRIVILEGES_H
 
@@ -11,18 +11,19 @@
 
 struct rights {
     bool changes;
-    uid_t uid; /* of whom the server is to be; else its own */
+    uid_t uid; /* user to run as; the current one if unchanged */
     gid_t gid;
-    bool stays_root; /* and nobody asked for it */
+    bool stays_root; /* the process runs as root without --user asking for it */
 };
 
-/* user is that of --user; NULL or "": fallback, if root starts the program and there is such a
- * user, else it stays who it is. TFE_EINVAL: there is no such user, or we may not become it. */
+/* Determines the user: `user` (the value of --user) or, if NULL or "", `fallback` if root starts
+ * the program and that user exists, else the current user. Returns TFE_EINVAL if the user does not
+ * exist or the process may not become it. */
 int rights_find(const char *user, const char *fallback, struct rights *ret,
                 struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* Becomes that user for good, with no other group than its own, in the folder "/". Drops all
- * capabilities, also if the user does not change. TFE_ESYS. */
+/* Changes to that user irreversibly, with its primary group only and "/" as the directory. Drops
+ * all capabilities, also if the user does not change. Returns 0 or TFE_ESYS. */
 int rights_become(const struct rights *rights, struct tfe_reason *reason) TFE_MUST_CHECK;
 
 #endif

@@ -1,4 +1,4 @@
-/* server/sandbox/sandbox.c: Landlock for paths, seccomp for calls. */
+/* server/sandbox/sandbox.c: restricts file access by Landlock and system calls by seccomp. */
 #include "server/sandbox/sandbox.h"
 
 #include <errno.h>
@@ -18,19 +18,19 @@
 
 #include "common/base/log.h"
 
-/* --- paths --- */
+/* --- file access ------------------------------------------------------------------------------ */
 
 #define READ_FILES (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
 #define WRITE_FILES                                                                                \
     (LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_FILE |                              \
      LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_DIR)
-/* The rights of its first version: every kernel with Landlock knows them. */
+/* The rights of Landlock's first version, known to every kernel with Landlock. */
 #define ALL_RIGHTS                                                                                 \
     (READ_FILES | WRITE_FILES | LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_REMOVE_DIR |       \
      LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO |  \
      LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_MAKE_SYM)
 
-/* A file has no rights of a directory. */
+/* Adds a path to the rules. For a file, drops the rights that only directories have. */
 static bool allow_path(int rules, const char *path, uint64_t rights)
 {
     struct landlock_path_beneath_attr below = {.allowed_access = rights};
@@ -72,18 +72,17 @@ static int close_paths(const struct sandbox *sandbox, struct tfe_reason *reason)
     return done ? 0 : TFE_ESYS;
 }
 
-/* --- calls --- */
+/* --- system calls ----------------------------------------------------------------------------- */
 
-/* What libc, libevent, SQLite and the server itself ask for. One that this kernel or machine does
- * not have is left out. */
+/* System calls of libc, libevent, SQLite and the server itself. Unknown ones are skipped. */
 static const char *const calls[] = {
-    /* files and sockets that are open */
+    /* open files and sockets */
     "read", "write", "readv", "writev", "pread64", "preadv", "lseek", "close", "close_range", "dup",
     "dup2", "dup3", "fstat", "fstatfs", "fadvise64", "sendfile",
-    /* paths, which Landlock closes */
+    /* paths, restricted by Landlock */
     "open", "openat", "stat", "lstat", "newfstatat", "statx", "statfs", "access", "faccessat",
     "faccessat2", "readlink", "readlinkat", "getcwd", "getdents64",
-    /* the network */
+    /* network */
     "accept", "accept4", "bind", "connect", "listen", "getsockname", "getpeername", "getsockopt",
     "setsockopt", "shutdown", "send", "sendto", "sendmsg", "sendmmsg", "recv", "recvfrom",
     "recvmsg", "socketpair", "pipe", "pipe2", "eventfd2", "signalfd4", "timerfd_create",
@@ -97,14 +96,15 @@ static const char *const calls[] = {
     "clock_nanosleep", "nanosleep", "gettimeofday", "time", "getrandom", "uname", "sysinfo",
     "getrusage", "getrlimit", "getuid", "geteuid", "getgid", "getegid"};
 
-/* Calls that change files. */
+/* System calls that change files. */
 static const char *const file_calls[] = {
     "pwrite64", "pwritev", "fsync",    "fdatasync", "ftruncate", "fallocate",
     "flock",    "fchmod",  "fchown",   "futimens",  "utimensat", "unlink",
     "unlinkat", "rename",  "renameat", "renameat2", "link",      "linkat",
     "mkdir",    "mkdirat", "rmdir",    "umask"};
 
-/* Calls of which only some arguments are allowed: each masked argument has this value. */
+/* A system call that is allowed only with certain arguments: each masked argument must equal the
+ * value. */
 struct partly {
     const char *call;
     unsigned n;
@@ -121,7 +121,7 @@ struct partly {
     }
 #define OF_32(argument, value) IS(argument, UINT32_MAX, (uint32_t)(value))
 #define NULL_POINTER(argument) IS(argument, UINT64_MAX, 0)
-/* Namespaces: of threads and processes that are made. */
+/* Flags that create namespaces. */
 #define NEW_SPACES                                                                                 \
     (CLONE_NEWCGROUP | CLONE_NEWIPC | CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWUSER |  \
      CLONE_NEWUTS)
@@ -132,8 +132,9 @@ static int allow_call(scmp_filter_ctx filter, const struct partly *p)
     return number < 0 ? 0 : seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, number, p->n, p->when);
 }
 
-/* Nothing here reaches another process: signals go to this one alone (and none by way of a
- * descriptor's owner, which F_SETOWN would set), and so do limits, which are only read. */
+/* Allows calls with restricted arguments. No other process can be affected: signals only reach this
+ * process (F_SETOWN, which would let a descriptor's owner receive one, is excluded), and limits can
+ * only be read. */
 static int allow_some(scmp_filter_ctx filter)
 {
     static const int fcntls[] = {F_DUPFD,     F_DUPFD_CLOEXEC, F_GETFD,     F_SETFD,    F_GETFL,
@@ -143,18 +144,18 @@ static int allow_some(scmp_filter_ctx filter)
         IF("socket", OF_32(0, AF_INET)),
         IF("socket", OF_32(0, AF_INET6)),
         IF("socket", OF_32(0, AF_UNIX)),
-        IF("socket", OF_32(0, AF_NETLINK)), /* getifaddrs */
+        IF("socket", OF_32(0, AF_NETLINK)), /* for getifaddrs */
         IF("mmap", IS(2, PROT_EXEC, 0)),
         IF("mprotect", IS(2, PROT_EXEC, 0)),
         IF("clone", IS(0, NEW_SPACES, 0)),
-        IF("kill", OF_32(1, 0)), /* whether a process is there */
+        IF("kill", OF_32(1, 0)), /* existence check of a process */
         IF("kill", OF_32(0, getpid())),
         IF("tgkill", OF_32(0, getpid())),
         IF("prlimit64", OF_32(0, 0), NULL_POINTER(2)),
         IF("prlimit64", OF_32(0, getpid()), NULL_POINTER(2)),
         IF("ioctl", OF_32(1, FIONREAD)),
         IF("ioctl", OF_32(1, FIONBIO)),
-        IF("ioctl", OF_32(1, TCGETS)), /* of stdio */
+        IF("ioctl", OF_32(1, TCGETS)), /* for stdio */
     };
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < sizeof(partly) / sizeof(partly[0]); i++) {
@@ -185,7 +186,7 @@ static int allow_calls(scmp_filter_ctx filter, bool writes)
     if (rc == 0 && writes) {
         rc = allow_each(filter, file_calls, sizeof(file_calls) / sizeof(file_calls[0]));
     }
-    /* Its flags are in memory, where a filter sees nothing: libc takes clone(2) instead. */
+    /* A filter cannot read clone3's flags in memory. ENOSYS makes libc use clone(2). */
     const int clone3 = seccomp_syscall_resolve_name("clone3");
     if (rc == 0 && clone3 >= 0) {
         rc = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), clone3, 0);

@@ -1,5 +1,5 @@
-/* server/sandbox/sandbox.h: what tfe-rdzv and tfe-web may still ask of the kernel once they have
- * opened what they need. */
+/* server/sandbox/sandbox.h: restricts tfe-rdzv and tfe-web to the operations that they need after
+ * start-up. */
 #ifndef TFE_SERVER_SANDBOX_SANDBOX_H
 #define TFE_SERVER_SANDBOX_SANDBOX_H
 
@@ -9,19 +9,19 @@
 #include "common/base/reason.h"
 
 struct sandbox {
-    const char *const *writable; /* directories with all below them, which have to be there */
+    const char *const *writable; /* directories writable with all their content, which must exist */
     size_t n_writable;
-    const char *const *readable; /* files, or directories with all below them; absent ones are
-                                    passed over */
+    const char *const *readable; /* files, or directories with all their content, readable; missing
+                                    ones are skipped */
     size_t n_readable;
 };
 
-/* Confines this thread and those that it makes from here on: of the file system only these paths
- * (Landlock), and only the calls that a server makes (seccomp): it runs no program, nothing becomes
- * executable memory, no other process is touched, and sockets are of the network or of this
- * machine. Calls that change the file system are allowed only with a writable directory. Any other
- * call fails with EPERM. Warns if the kernel lacks one of the two. TFE_ESYS: the kernel has it and
- * refused. */
+/* Restricts this thread and its later threads: file access to these paths (Landlock) and system
+ * calls to those that a server needs (seccomp). The process cannot run programs, make memory
+ * executable or affect other processes; sockets are limited to network, Unix and netlink. System
+ * calls that change files are allowed only with a writable directory; any other call fails with
+ * EPERM. Logs a warning if the kernel lacks Landlock or seccomp. Returns TFE_ESYS if the kernel has
+ * them and refuses. */
 int sandbox_enter(const struct sandbox *sandbox, struct tfe_reason *reason) TFE_MUST_CHECK;
 
 #endif

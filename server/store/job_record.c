@@ -1,5 +1,5 @@
-/* server/store/job_record.c: see record.h. A change of what is visited is another schema of the
- * store (SQLITE_STORE_SCHEMA). */
+/* server/store/job_record.c: serialises job records. Changing the visited fields requires a new
+ * SQLITE_STORE_SCHEMA. */
 #include "server/store/job_record.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "server/store/pack.h"
 
-/* The least bytes of a packed member: its texts are empty, and it has one port. */
+/* Minimum size of a serialised member: empty texts and one port. */
 #define MEMBER_BYTES_MIN 12u
 
 #define VISIT_COUNT pack_u32
@@ -90,16 +90,17 @@ struct store_record *record_pack(const struct rdzv_record *record)
                                      .gone = r.gone,
                                      .over = r.over,
                                      .n = p.n};
-        (void)id_set(&ret->job, r.job); /* the core's own names are valid */
+        (void)id_set(&ret->job, r.job); /* job names of the core are valid ids */
         memcpy(ret->bytes, p.out, p.n);
     }
     free(p.out);
     return ret;
 }
 
-/* --- from bytes ------------------------------------------------------------------------------- */
+/* --- deserialisation -------------------------------------------------------------------------- */
 
-/* Both also 0: of a job that never had an epoch, or that goes on. */
+/* True if cause and result are known values; 0 stands for a job that never had an epoch, or has not
+ * ended. */
 static bool is_known(const struct rdzv_record *r)
 {
     return (r->cause == 0 || msg_cause_name(r->cause)[0] != '?') &&

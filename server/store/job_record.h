@@ -1,11 +1,11 @@
-/* server/store/job_record.h: a record of a job (server/core/rdzv.h) as bytes. */
+/* server/store/job_record.h: serialises the record of a job (server/core/rdzv.h). */
 #ifndef TFE_SERVER_STORE_JOB_RECORD_H
 #define TFE_SERVER_STORE_JOB_RECORD_H
 
 #include "common/base/id.h"
 #include "server/core/rdzv.h"
 
-/* A packed record, with what the store has to know of it. */
+/* A serialised record, with the fields that the store itself needs. */
 struct store_record {
     struct tfe_id job;
     uint64_t sequence, predecessor, epoch;
@@ -16,11 +16,11 @@ struct store_record {
     uint8_t bytes[];
 };
 
-/* One block for free(3); NULL: out of memory. */
+/* Serialises a record into one block for free(3). Returns NULL if out of memory. */
 struct store_record *record_pack(const struct rdzv_record *record);
 
-/* Unpacks a record into one block for free(3), which borrows its texts from job and bytes. *ret is
- * NULL on an error. TFE_EINVAL: the bytes are no record; TFE_ENOMEM. */
+/* Deserialises a record into one block for free(3), which borrows texts from job and bytes. Returns
+ * TFE_EINVAL if the bytes are not a record, or TFE_ENOMEM, with *ret NULL. */
 int record_unpack(const char *job, const uint8_t *bytes, size_t n,
                   struct rdzv_record **ret) TFE_MUST_CHECK;
 

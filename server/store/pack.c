@@ -1,5 +1,5 @@
-/* server/store/pack.c: see pack.h. Numbers are varints of 7 bits; a text has its NUL, so that it
- * can be read in place. */
+/* server/store/pack.c: serialises values. Numbers are varints of 7 bits per byte; texts include
+ * their NUL, so that they can be used in place. */
 #include "server/store/pack.h"
 
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static void put(struct pack *p, const void *bytes, size_t n)
     p->n += n;
 }
 
-/* Returns the next n bytes, or NULL. */
+/* Consumes n bytes; returns NULL if there are fewer. */
 static const uint8_t *get(struct pack *p, size_t n)
 {
     if (p->rc != 0 || n > p->n - p->at) {

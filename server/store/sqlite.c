@@ -1,4 +1,4 @@
-/* server/store/sqlite.c: one statement at a time, and what its errors are called. */
+/* server/store/sqlite.c: runs single statements and describes their errors. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -46,7 +46,7 @@ int sqlite_prepare(struct store *s, enum statement which, struct tfe_reason *rea
     return 0;
 }
 
-/* The statement with its values, ready to be stepped. */
+/* Prepares the statement and binds its values. */
 static int begin(struct store *s, const struct sqlite_call *call, sqlite3_stmt **ret,
                  struct tfe_reason *reason)
 {
@@ -63,7 +63,7 @@ static int begin(struct store *s, const struct sqlite_call *call, sqlite3_stmt *
 static void end(sqlite3_stmt *at)
 {
     if (at) {
-        (void)sqlite3_reset(at); /* repeats the error of the step */
+        (void)sqlite3_reset(at); /* returns the error of the step again */
         (void)sqlite3_clear_bindings(at);
     }
 }
@@ -79,7 +79,7 @@ int sqlite_run(struct store *s, const struct sqlite_call *call, struct tfe_reaso
     return rc;
 }
 
-/* The next column; its type has to be this one. -1: it is not. */
+/* Returns the index of the next column, or -1 if its type is not the expected one. */
 static int next_column(struct sqlite_row *row, int type)
 {
     const int i = row->next++;

@@ -1,4 +1,4 @@
-/* server/store/sqlite_backup.c: a copy of the whole store in a new file. */
+/* server/store/sqlite_backup.c: copies the store to a new file. */
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -8,7 +8,7 @@
 
 #include "server/store/sqlite_private.h"
 
-/* Of SQLite's virtual machine; some milliseconds. */
+/* Instructions of SQLite's virtual machine, a few milliseconds. */
 #define STEPS_BETWEEN_QUESTIONS 10000
 
 static bool sync_path(const char *path, int flags)
@@ -29,10 +29,10 @@ static void remove_part(const char *part)
     (void)unlink(part);
 }
 
-/* SQLite takes an empty file as a new one, with the mode that it has. */
+/* Creates an empty file with the right mode, which SQLite accepts as a new database. */
 static int make_part(const char *part, const char *path, struct tfe_reason *reason)
 {
-    remove_part(part); /* of a server that was killed meanwhile */
+    remove_part(part); /* left by a server that was killed */
     int fd = open(part, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) {
         reason_errno(reason, "make %s", path);
@@ -71,7 +71,7 @@ static int copy(struct store *s, const char *part, const char *path, struct aski
         reason_errno(reason, "write %s", path);
         return TFE_EDISK;
     }
-    /* Not rename, which would replace a file that has come into being meanwhile. */
+    /* Use link, because rename would replace a file created in the meantime. */
     if (link(part, path) != 0) {
         const int rc = errno == EEXIST ? TFE_EEXIST : TFE_EDISK;
         reason_errno(reason, "name the copy %s", path);

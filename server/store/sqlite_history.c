@@ -1,5 +1,5 @@
-/* server/store/sqlite_history.c: what has happened: rows of the ledger, and events. They are kept
- * as columns, for other programs to read. */
+/* server/store/sqlite_history.c: ledger rows and events, stored in columns so that other programs
+ * can read them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,19 +7,19 @@
 #include "common/records/schemas.h"
 #include "server/store/sqlite_private.h"
 
-/* Events of all jobs: the newest so many, some 30 MB. They are counted now and then: their numbers
- * leap at each start of a server, and would suggest more. */
+/* Number of events to retain over all jobs, about 30 MB. Events are counted occasionally, because
+ * their numbers skip values at each start of a server. */
 #define EVENTS_KEPT 100000
 #define EVENTS_COUNTED_EACH 1000
 
-/* --- the ledger ------------------------------------------------------------------------------- */
+/* --- ledger ----------------------------------------------------------------------------------- */
 
 struct ledger_reading {
     store_row_fn fn;
     void *ctx;
 };
 
-/* One that makes no sense is passed over. */
+/* Reads a ledger row; skips an invalid one. */
 static int read_row(void *ctx, struct sqlite_row *at)
 {
     const struct ledger_reading *to = ctx;
@@ -31,7 +31,7 @@ static int read_row(void *ctx, struct sqlite_row *at)
     row.members = (uint32_t)row_int(at);
     for (int i = 0; i < EPOCH__TIMES; i++) {
         const int64_t ms = row_int(at);
-        row.at[i].ms = ms < 0 ? 0 : ms; /* of a clock that was wrong */
+        row.at[i].ms = ms < 0 ? 0 : ms; /* a negative time comes from a wrong clock */
     }
     row.saved_step = (uint64_t)row_int_if(at, &row.has_saved);
     row.lost_steps = (uint64_t)row_int_if(at, &row.has_lost);
@@ -49,8 +49,8 @@ int store_read_rows(struct store *s, const char *job, uint64_t after, uint32_t m
         &to, reason);
 }
 
-/* What row does not know is filled from what is kept of the same epoch: a server that was started
- * anew knows less of a running epoch than the one before it. blamed is borrowed from kept. */
+/* Completes row from the stored row of the same epoch, because a restarted server knows less about
+ * a running epoch than its predecessor. Borrows blamed from `kept`. */
 static void fill(struct msg_epoch_row *row, const struct msg_epoch_row *kept)
 {
     if (row->blamed[0] == '\0') {
@@ -75,17 +75,17 @@ static void fill(struct msg_epoch_row *row, const struct msg_epoch_row *kept)
     row->over = row->over || kept->over;
 }
 
-/* store_row_fn; what is kept of an epoch makes up for what the row to be written does not know. */
+/* The row to be written, completed from the stored row. */
 struct merging {
     struct msg_epoch_row row;
-    struct msg_epoch_row *kept; /* row borrows from it */
+    struct msg_epoch_row *kept; /* copy of the stored row, from which `row` borrows; NULL if none */
 };
 
 static int merge(void *ctx, const struct msg_epoch_row *row)
 {
     struct merging *m = ctx;
     if (row->epoch != m->row.epoch) {
-        return 0; /* the next one */
+        return 0; /* the row of a later epoch */
     }
     m->kept = row_copy(&kind_epoch, row);
     if (!m->kept) {
@@ -172,7 +172,7 @@ int store_read_events(struct store *s, const struct store_page *page, store_kept
                        read_event, &to, reason);
 }
 
-/* --- pruned ----------------------------------------------------------------------------------- */
+/* --- pruning ---------------------------------------------------------------------------------- */
 
 int store_prune(struct store *s, struct tfe_wall before, uint32_t max, uint32_t *ret_n,
                 struct tfe_reason *reason)

@@ -1,12 +1,12 @@
-/* server/store/sqlite_jobs.c: records of jobs, and jobs that were submitted. */
+/* server/store/sqlite_jobs.c: job records and submitted jobs. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/store/sqlite_private.h"
 
-/* --- records are written ---------------------------------------------------------------------- */
+/* --- writing of job records ------------------------------------------------------------------- */
 
-/* What is kept of a job. */
+/* The fields of a stored job that compare-and-set needs. */
 struct kept {
     uint64_t epoch, sequence, incarnation;
     bool is_there;
@@ -22,24 +22,24 @@ static int read_kept(void *ctx, struct sqlite_row *row)
     return 0;
 }
 
-/* Whether what is kept of a job may be replaced by the record: it is the predecessor that the
- * record names, or an earlier try or record of the same server process, whose answer the core had
- * not heard yet when it asked for this one. */
+/* True if the record may replace the stored one: that is the predecessor named by the record, or an
+ * earlier record of the same server process whose result the core had not received when it
+ * submitted this one. */
 static bool may_replace(const struct store_record *record, const struct kept *kept, bool is_ours)
 {
     if (record->epoch < kept->epoch) {
-        return false; /* epoch numbers never return */
+        return false; /* epoch numbers never decrease */
     }
     return record->predecessor == kept->epoch || (is_ours && kept->sequence <= record->sequence);
 }
 
-/* Compare-and-set: what is there must be what the record follows on. */
+/* Compare-and-set: checks that the stored job is the one that the record follows. */
 static int compare(struct store *s, const struct store_record *record, struct tfe_reason *reason)
 {
     struct kept kept = {.is_there = false};
     int rc = sqlite_read(s, CALL("read a job", STATEMENT_KEPT, V_TEXT(record->job.text)), read_kept,
                          &kept, reason);
-    if (rc != 0 || (record->gone && !kept.is_there) || /* it is gone already */
+    if (rc != 0 || (record->gone && !kept.is_there) || /* already deleted */
         may_replace(record, &kept, kept.is_there && kept.incarnation == s->incarnation)) {
         return rc;
     }
@@ -52,7 +52,7 @@ static int compare(struct store *s, const struct store_record *record, struct tf
     return TFE_ECONFLICT;
 }
 
-/* The job, and what was set aside of one of its name; what its epochs cost, too. */
+/* Deletes a job, a job of that name that was set aside, its ledger and its events. */
 static int forget_job(struct store *s, const char *job, struct tfe_reason *reason)
 {
     static const enum statement all[] = {STATEMENT_FORGET_JOB, STATEMENT_FORGET_LEDGER,
@@ -78,12 +78,12 @@ int store_put(struct store *s, const struct store_record *record, struct tfe_rea
                                 reason);
 }
 
-/* --- records are read ------------------------------------------------------------------------- */
+/* --- reading of job records ------------------------------------------------------------------- */
 
 struct loading {
     store_load_fn fn;
     void *ctx;
-    char *aside; /* names of jobs to be set aside, each with its NUL */
+    char *aside; /* names of jobs to set aside, each with its NUL */
     size_t n_aside;
 };
 
@@ -152,7 +152,7 @@ int store_load(struct store *s, store_load_fn fn, void *ctx, struct tfe_reason *
     return rc;
 }
 
-/* --- jobs that were submitted ----------------------------------------------------------------- */
+/* --- submitted jobs --------------------------------------------------------------------------- */
 
 int sqlite_keep_submission(struct store *s, const struct store_submission *row,
                            struct tfe_reason *reason)

@@ -1,9 +1,8 @@
-/* server/store/sqlite_open.c: a file becomes the store, or a sentence why it does not;
- * transactions, and the store's end.
+/* server/store/sqlite_open.c: opens and closes the store, and runs transactions.
  *
- * The file is looked at before anything in it changes: one that is damaged, or somebody else's,
- * stays as it is. The connection holds SQLite's lock on the file for life (locking_mode EXCLUSIVE),
- * which also keeps the index of the WAL in this process's memory instead of in a file. */
+ * The file is checked before anything in it changes: a damaged or foreign file stays as it is. The
+ * connection holds SQLite's lock on the file for its lifetime (locking_mode EXCLUSIVE), which also
+ * keeps the index of the WAL in memory instead of in a file. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,7 +13,7 @@
 
 #include "server/store/sqlite_private.h"
 
-/* Somebody who looks into the file with another program holds it for moments. */
+/* Time to wait for another program that reads the file briefly. */
 #define BUSY_MS 2000
 
 static int make_file(const char *path, struct tfe_reason *reason)
@@ -35,7 +34,7 @@ static int connect_file(struct store *s, const char *vfs, struct tfe_reason *rea
     int sq = sqlite3_open_v2(s->in_memory ? ":memory:" : s->path, &s->db, flags, vfs);
     if (sq == SQLITE_OK) {
         (void)sqlite3_busy_timeout(s->db, BUSY_MS);
-        /* Closing a file that is refused must not write to it. */
+        /* Closing a rejected file must not write to it. */
         (void)sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
         sq = sqlite3_exec(s->db,
                           "PRAGMA locking_mode=EXCLUSIVE;PRAGMA temp_store=MEMORY;"
@@ -45,7 +44,7 @@ static int connect_file(struct store *s, const char *vfs, struct tfe_reason *rea
     return sq == SQLITE_OK ? 0 : sqlite_error(s, "open", reason);
 }
 
-/* Says what a person can do about an error while opening, and returns it: TFE_EINVAL for damage. */
+/* Adds advice to an error while opening and returns it; TFE_EINVAL for a damaged file. */
 static int advise(const struct store *s, int rc, struct tfe_reason *reason)
 {
     switch (sqlite3_errcode(s->db)) {
@@ -56,11 +55,11 @@ static int advise(const struct store *s, int rc, struct tfe_reason *reason)
         reason_set(reason, "%s is held by another program; end that one first", s->path);
         return rc;
     default:
-        return rc; /* the error's own words do */
+        return rc; /* the error text suffices */
     }
 }
 
-/* Whether the file is a store of this program, or (*ret_is_new) has nothing in it yet. */
+/* Checks that the file is a store of this program, or is empty (*ret_is_new). */
 static int look(struct store *s, bool *ret_is_new, struct tfe_reason *reason)
 {
     int64_t application = 0;
@@ -97,8 +96,9 @@ static int look(struct store *s, bool *ret_is_new, struct tfe_reason *reason)
     return 0;
 }
 
-/* The check tells of a page that the disk did not give as of a damaged one: "unable to get the
- * page. error code=266". Whoever salvages then, loses what may be there tomorrow. */
+/* True if the check failed to read a page, which it reports like a damaged page: "unable to get the
+ * page. error code=266". Such a file must not be salvaged, because the data may be readable
+ * later. */
 static bool is_unread(const char *verdict)
 {
     static const char words[] = "error code=";
@@ -107,7 +107,7 @@ static bool is_unread(const char *verdict)
     return number != SQLITE_CORRUPT && number != SQLITE_NOTADB;
 }
 
-/* A page that does not fit the others is found now and not in the middle of a switch. */
+/* Checks all pages now, so that damage is not found in the middle of a switch. */
 static int check_pages(struct store *s, struct tfe_reason *reason)
 {
     char verdict[SQLITE_TEXT_MAX];
@@ -139,7 +139,7 @@ static int use_wal(struct store *s, struct tfe_reason *reason)
     return rc;
 }
 
-/* All or nothing. */
+/* Creates the tables in one transaction. */
 static int create_tables(struct store *s, struct tfe_reason *reason)
 {
     char pragmas[128];
@@ -158,7 +158,7 @@ static int create_tables(struct store *s, struct tfe_reason *reason)
     return rc;
 }
 
-/* From here on no other server's transaction is legal. */
+/* Stores this server's incarnation: from here on transactions of other servers fail. */
 static int enter_incarnation(struct store *s, struct tfe_wall now, struct tfe_reason *reason)
 {
     char sql[256];
@@ -193,15 +193,15 @@ static int open_it(struct store *s, struct tfe_wall now, const char *vfs, struct
     if (rc == 0) {
         rc = enter_incarnation(s, now, reason);
     }
-    /* Prepared now, so that a transaction can be ended without memory. */
+    /* Prepare the rollback statement now, so that a transaction can be ended without memory. */
     return rc != 0 ? rc : sqlite_prepare(s, STATEMENT_ROLLBACK, reason);
 }
 
-/* --- once it is open --- */
+/* --- transactions and closing ----------------------------------------------------------------- */
 
 void store_rollback(struct store *s)
 {
-    /* A full disk and others end a transaction by themselves. */
+    /* Some errors, such as a full disk, end the transaction already. */
     if (sqlite3_get_autocommit(s->db) == 0) {
         (void)sqlite3_step(s->statements[STATEMENT_ROLLBACK]);
         (void)sqlite3_reset(s->statements[STATEMENT_ROLLBACK]);
@@ -261,7 +261,7 @@ void store_close(struct store *s)
     }
 }
 
-/* --- its beginning --- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 int store_open(const char *path, uint64_t incarnation, struct tfe_wall now, const char *vfs,
                struct store **ret, struct tfe_reason *reason)

@@ -1,4 +1,4 @@
-/* server/store/sqlite_private.h: the inside of the SQLite store, for the files that make it up. */
+/* server/store/sqlite_private.h: internals of the SQLite store, shared by sqlite*.c. */
 #ifndef TFE_SERVER_STORE_SQLITE_PRIVATE_H
 #define TFE_SERVER_STORE_SQLITE_PRIVATE_H
 
@@ -8,23 +8,24 @@
 
 #include "server/store/store.h"
 
-/* "TFEr": says in the file's header whose it is. */
+/* SQLite application id "TFEr", which identifies the file's owner. */
 #define SQLITE_STORE_APPLICATION 0x54464572
-/* The file's user_version. Another number for every change of a table or of a packed record. */
+/* Schema version, stored as user_version. Increment it for every change of a table or of a
+ * serialised record. */
 #define SQLITE_STORE_SCHEMA 20
 
-/* Before the name of a job that is set aside; no id begins so. */
+/* Prefix of the name of a job that is set aside; no valid id begins with it. */
 #define SQLITE_ASIDE "!"
 
-/* The tables, and (sqlite_statements) every statement on them. */
+/* sqlite_schema creates the tables; sqlite_statements holds every statement on them. */
 extern const char sqlite_schema[];
 
 enum statement {
     STATEMENT_BEGIN,
     STATEMENT_COMMIT,
     STATEMENT_ROLLBACK,
-    STATEMENT_INCARNATION, /* who writes here */
-    STATEMENT_KEPT,        /* what compare-and-set needs of a job */
+    STATEMENT_INCARNATION, /* incarnation of the server that owns the store */
+    STATEMENT_KEPT,        /* fields of a job for compare-and-set */
     STATEMENT_PUT_JOB,
     STATEMENT_JOBS,
     STATEMENT_SET_ASIDE,
@@ -38,7 +39,7 @@ enum statement {
     STATEMENT_ROWS,
     STATEMENT_PRUNE_ROWS,
     STATEMENT_PUT_EVENT,
-    STATEMENT_CUT_EVENTS, /* but for the newest so many */
+    STATEMENT_CUT_EVENTS, /* deletes all but the newest events */
     STATEMENT_EVENTS_AFTER,
     STATEMENT_EVENTS_OF_JOB,
     STATEMENT_EVENTS_LAST,
@@ -59,19 +60,20 @@ extern const char *const sqlite_statements[STATEMENT__COUNT];
 
 struct store {
     sqlite3 *db;
-    sqlite3_stmt *statements[STATEMENT__COUNT]; /* prepared at the first use */
+    sqlite3_stmt *statements[STATEMENT__COUNT]; /* prepared at first use */
     uint64_t incarnation;
     bool in_memory;
-    char path[PATH_MAX]; /* for sentences */
+    char path[PATH_MAX]; /* path of the file, for error messages */
 };
 
-/* The error of the last call, with the file's name and what was tried. TFE_ENOMEM or TFE_EDISK. */
+/* Describes the last SQLite error with the file and the attempted operation. Returns TFE_ENOMEM or
+ * TFE_EDISK. */
 int sqlite_error(const struct store *s, const char *what, struct tfe_reason *reason);
 
-/* Says that the file is damaged, and the ways out. Returns TFE_EINVAL. */
+/* Reports a damaged file and how to recover it. Returns TFE_EINVAL. */
 int sqlite_damaged(const struct store *s, const char *what, struct tfe_reason *reason);
 
-/* A value for a place of a statement. Texts and bytes must live until it has run. */
+/* A value to bind. Texts and bytes must live until the statement has run. */
 struct sqlite_value {
     enum { VALUE_NULL, VALUE_INT, VALUE_TEXT, VALUE_BYTES } form;
     int64_t number;
@@ -95,7 +97,7 @@ struct sqlite_value {
         .form = VALUE_BYTES, .bytes = (x), .n = (size)                                             \
     }
 
-/* What is read or written, the statement, and the values of its places. */
+/* A statement with its values, and a description of the operation for error messages. */
 struct sqlite_call {
     const char *what;
     enum statement which;
@@ -110,44 +112,44 @@ struct sqlite_call {
                                       sizeof(struct sqlite_value)})
 #define CALL_PLAIN(what_, which_) (&(const struct sqlite_call){.what = (what_), .which = (which_)})
 
-/* Prepares a statement, if it is not yet. */
+/* Prepares a statement unless it is prepared already. */
 int sqlite_prepare(struct store *s, enum statement which, struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* Runs a statement that gives no rows. */
+/* Runs a statement that returns no rows. */
 int sqlite_run(struct store *s, const struct sqlite_call *call,
                struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* A row of an answer, read column by column from the first one on. What is read is borrowed until
- * the next row. */
+/* A result row, read column by column from the first. Values are borrowed until the next row. */
 struct sqlite_row {
     sqlite3_stmt *at;
     int next;
-    bool is_bad; /* a column held something else, and was read as 0 or "" */
-    bool failed; /* no memory for a column */
+    bool is_bad; /* a column had an unexpected type and was read as 0 or "" */
+    bool failed; /* out of memory while reading a column */
 };
 int64_t row_int(struct sqlite_row *row);
-/* *ret_has: it is not NULL. */
+/* Reads an integer; *ret_has is false if it is NULL. */
 int64_t row_int_if(struct sqlite_row *row, bool *ret_has);
 const char *row_text(struct sqlite_row *row);
 const void *row_bytes(struct sqlite_row *row, size_t *ret_n);
 
-/* Takes a row. What it returns but 0 ends the reading, with why set or to be set to its name. */
+/* Handles a row. A result other than 0 ends the query and is returned; unless a reason is set, the
+ * error's text is used. */
 typedef int (*sqlite_row_fn)(void *ctx, struct sqlite_row *row);
 
-/* Runs a statement that gives rows. fn's error; TFE_EDISK; TFE_ENOMEM. */
+/* Runs a query. Returns an error of fn, TFE_EDISK or TFE_ENOMEM. */
 int sqlite_read(struct store *s, const struct sqlite_call *call, sqlite_row_fn fn, void *ctx,
                 struct tfe_reason *reason) TFE_MUST_CHECK;
 
 #define SQLITE_TEXT_MAX 256
 
-/* The first column of the first row of sql, as text (cut), or as a number; "" or 0 if there is
- * none. what was tried, for the sentence. */
+/* Return the first column of the first row of sql as text (truncated) or number, "" or 0 if there
+ * is no row. `what` describes the operation for error messages. */
 int sqlite_text(struct store *s, const char *sql, const char *what, char ret[SQLITE_TEXT_MAX],
                 struct tfe_reason *reason) TFE_MUST_CHECK;
 int sqlite_number(struct store *s, const char *sql, int64_t *ret,
                   struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* Parts of store_keep, store_read_kept and store_prune. */
+/* Parts of store_keep and store_prune. */
 int sqlite_keep_submission(struct store *s, const struct store_submission *row,
                            struct tfe_reason *reason) TFE_MUST_CHECK;
 int sqlite_keep_event(struct store *s, const struct msg_event_row *row,

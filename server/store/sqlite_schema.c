@@ -1,18 +1,18 @@
-/* server/store/sqlite_schema.c: the tables of the store, and all statements on them. */
+/* server/store/sqlite_schema.c: the tables of the store and all statements on them. */
 #include "server/store/sqlite_private.h"
 
-/* Times are in ms since 1970, 0 where they are not known. */
+/* Tables. Times are in ms since 1970, 0 if unknown. */
 const char sqlite_schema[] =
-    /* The server that writes here. */
+    /* incarnation of the server that owns the store */
     "CREATE TABLE server(only INTEGER PRIMARY KEY CHECK(only = 1), incarnation INTEGER NOT NULL,"
     " started_ms INTEGER NOT NULL);"
-    /* record: as record.c packs it. incarnation: of the server that wrote it. */
+    /* record: serialised by job_record.c; incarnation: of the server that wrote it */
     "CREATE TABLE jobs(name TEXT PRIMARY KEY NOT NULL, epoch INTEGER NOT NULL,"
     " sequence INTEGER NOT NULL, incarnation INTEGER NOT NULL, record BLOB NOT NULL);"
-    /* Jobs that were submitted, in the order of their numbers; record: as the pool packs it. */
+    /* submitted jobs by number; record: serialised by the pool */
     "CREATE TABLE submissions(job TEXT PRIMARY KEY NOT NULL, number INTEGER NOT NULL,"
     " record BLOB NOT NULL);"
-    /* What each epoch cost. touched_ms: of the last change. */
+    /* ledger of epochs; touched_ms: time of the last change */
     "CREATE TABLE ledger(job TEXT NOT NULL, epoch INTEGER NOT NULL, run INTEGER NOT NULL,"
     " cause INTEGER NOT NULL, blamed TEXT NOT NULL, planned INTEGER NOT NULL,"
     " members INTEGER NOT NULL, detected INTEGER NOT NULL, stopped INTEGER NOT NULL,"
@@ -25,17 +25,17 @@ const char sqlite_schema[] =
     " level INTEGER NOT NULL, job TEXT NOT NULL, run INTEGER NOT NULL, epoch INTEGER NOT NULL,"
     " node TEXT NOT NULL, name TEXT NOT NULL, says TEXT NOT NULL);"
     "CREATE INDEX events_by_job ON events(job, number);"
-    /* Keys that were made or revoked by an order. used_by: ids of nodes, with commas; quota: nodes
-     * that the jobs of the scope may have together, 0 none was named. */
+    /* keys made or revoked by an order; used_by: node ids, comma-separated; quota: pool nodes for
+     * all jobs of the scope together, 0 if unset */
     "CREATE TABLE keys(key TEXT PRIMARY KEY NOT NULL, role INTEGER NOT NULL, scope TEXT NOT NULL,"
     " label TEXT NOT NULL, generation INTEGER NOT NULL, uses INTEGER NOT NULL,"
     " used_by TEXT NOT NULL, made INTEGER NOT NULL, expires INTEGER NOT NULL,"
     " revoked INTEGER NOT NULL, quota INTEGER NOT NULL) WITHOUT ROWID;"
-    /* Nodes that an operator has evicted. */
+    /* evicted nodes */
     "CREATE TABLE bans(node TEXT NOT NULL, job TEXT NOT NULL, key TEXT NOT NULL,"
     " token TEXT NOT NULL, name TEXT NOT NULL, until INTEGER NOT NULL,"
     " PRIMARY KEY(node, job)) WITHOUT ROWID;"
-    /* Orders, each chained to the one before. Rows are added, and never change or go. */
+    /* orders, as a hash chain; rows are only appended */
     "CREATE TABLE audit(number INTEGER PRIMARY KEY, at INTEGER NOT NULL, key TEXT NOT NULL,"
     " label TEXT NOT NULL, source TEXT NOT NULL, what TEXT NOT NULL, about TEXT NOT NULL,"
     " result TEXT NOT NULL, hash TEXT NOT NULL);"
@@ -52,8 +52,8 @@ const char sqlite_schema[] =
 #define BANS "node, job, key, token, name, until"
 #define AUDIT "number, at, key, label, source, what, about, result, hash"
 
-/* The places of a reading statement have the same meaning in all of them: ?1 the job, ?2 the number
- * after which rows are wanted, ?3 how many. */
+/* Statements. Parameters of all queries have the same meaning: ?1 the job, ?2 the number after
+ * which rows start, ?3 the maximum number of rows. */
 const char *const sqlite_statements[STATEMENT__COUNT] = {
     [STATEMENT_BEGIN] = "BEGIN IMMEDIATE",
     [STATEMENT_COMMIT] = "COMMIT",
@@ -76,7 +76,7 @@ const char *const sqlite_statements[STATEMENT__COUNT] = {
                           " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [STATEMENT_ROWS] =
         "SELECT " LEDGER " FROM ledger WHERE job = ?1 AND epoch > ?2 ORDER BY epoch LIMIT ?3",
-    /* The epoch that a job stands at is kept, however old it is. */
+    /* retains the current epoch of each job, however old */
     [STATEMENT_PRUNE_ROWS] =
         "DELETE FROM ledger WHERE (job, epoch) IN (SELECT job, epoch FROM ledger AS old"
         " WHERE touched_ms < ?1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.name = old.job"
@@ -98,13 +98,13 @@ const char *const sqlite_statements[STATEMENT__COUNT] = {
         " ORDER BY number DESC LIMIT ?3) ORDER BY number",
     [STATEMENT_PRUNE_EVENTS] = "DELETE FROM events WHERE number IN (SELECT number FROM events"
                                " ORDER BY number LIMIT ?2) AND at < ?1",
-    /* A use that was noted before a key was revoked may be written after it. */
+    /* a use noted before the key was revoked may be written later */
     [STATEMENT_PUT_KEY] = "INSERT INTO keys(" KEYS ") VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
                           " ON CONFLICT(key) DO UPDATE SET used_by = excluded.used_by,"
                           " revoked = max(revoked, excluded.revoked)",
     [STATEMENT_KEYS] = "SELECT " KEYS " FROM keys ORDER BY key",
-    /* A revoked key of which no row has to be there (token_is_kept) would be good again without
-     * one. Of those that brought a quota the newest of a scope stays: its word counts. */
+    /* retains revoked keys that would be valid without a record (token_is_kept), and the newest key
+     * with a quota of each scope */
     [STATEMENT_PRUNE_KEYS] =
         "DELETE FROM keys WHERE ((expires > 0 AND expires < ?1) OR"
         " (revoked > 0 AND revoked < ?1 AND key LIKE '02%')) AND"

@@ -1,4 +1,4 @@
-/* server/store/sqlite_trust.c: keys, bans and the audit, kept as columns. */
+/* server/store/sqlite_trust.c: keys, bans and the audit log, stored in columns. */
 #include <stdio.h>
 
 #include "common/base/assert.h"
@@ -48,9 +48,9 @@ static void read_ban(struct sqlite_row *at, struct msg_ban_row *b)
     b->until.ms = row_int(at);
 }
 
-/* The last row of the audit. */
+/* The last row of the audit log. */
 struct last {
-    uint64_t number; /* 0: there is none */
+    uint64_t number; /* row number; 0 if the log is empty */
     char hash[AUDIT_HASH_CHARS + 1];
 };
 

@@ -1,4 +1,4 @@
-/* server/store/writer.c: the loop's side of the writer: queues, answers, its beginning and end. */
+/* server/store/writer.c: the loop's side of the writer: queues, results, start and end. */
 #include "server/store/writer.h"
 
 #include <stdlib.h>
@@ -8,12 +8,12 @@
 #include "common/records/schemas.h"
 #include "server/store/writer_private.h"
 
-/* Rows of the ledger that wait for a disk that takes none: some 200 bytes each. */
+/* Maximum number of queued rows while the disk rejects writes, about 200 bytes each. */
 #define ROWS_MAX 10000
-/* A transaction that takes so long hangs, as far as people are concerned. */
+/* A transaction that takes longer is reported as hanging. */
 #define HANGS_MS 2000
 
-/* --- what comes back --- */
+/* --- results ---------------------------------------------------------------------------------- */
 
 static void tell_conditions(struct writer *w)
 {
@@ -31,7 +31,7 @@ static void tell_conditions(struct writer *w)
     }
 }
 
-/* The first that is done, which stays where it is: the thread appends only. */
+/* Returns the first completed item without removing it; the thread only appends. */
 static struct work *first_done(struct writer *w, int list)
 {
     worker_lock(w->worker);
@@ -89,19 +89,19 @@ bool writer_deliver(struct writer *w)
 
 static void on_told(void *ctx)
 {
-    (void)writer_deliver(ctx); /* what could not be taken in, the driver's timer delivers */
+    (void)writer_deliver(ctx); /* the driver's timer delivers what was not accepted */
 }
 
-/* --- what is asked for --- */
+/* --- requests --------------------------------------------------------------------------------- */
 
-/* Holds the lock. */
+/* Appends work to a list. The lock is held. */
 static void add(struct writer *w, int list, struct work *work)
 {
     STAILQ_INSERT_TAIL(&w->lists[list], work, link);
     worker_wake(w->worker);
 }
 
-/* Of a job whose ledger is about to go. Holds the lock. */
+/* Drops queued ledger rows of a job whose ledger will be deleted. The lock is held. */
 static void drop_rows(struct writer *w, const char *job)
 {
     struct work_list kept = STAILQ_HEAD_INITIALIZER(kept);
@@ -150,7 +150,7 @@ int writer_submit(struct writer *w, const struct rdzv_record *record)
     return 0;
 }
 
-/* job: that it is dropped with; NULL or "": none. */
+/* Queues a row. job: the job with which it is dropped; NULL or "" for none. */
 static int note(struct writer *w, enum tfe_msg_type type, const char *job, const void *row)
 {
     struct work *work = calloc(1, sizeof(*work));
@@ -164,7 +164,7 @@ static int note(struct writer *w, enum tfe_msg_type type, const char *job, const
         return TFE_ENOMEM;
     }
     if (job) {
-        (void)id_set(&work->job, job); /* the core's own names are sound */
+        (void)id_set(&work->job, job); /* job names of the core are valid ids */
     }
     worker_lock(w->worker);
     if (w->n_rows < ROWS_MAX) {
@@ -193,7 +193,7 @@ static int ask_for(struct writer *w, const struct writer_ask *what, const char *
     *ask = *what;
     ask->work.ask = ask;
     if (job) {
-        (void)id_set(&ask->work.job, job); /* not an id: no rows */
+        (void)id_set(&ask->work.job, job); /* an invalid id matches no rows */
     }
     *ret = ask;
     worker_lock(w->worker);
@@ -228,7 +228,7 @@ uint32_t writer_n_rows(struct writer *w)
     return n;
 }
 
-/* Takes row, one block; NULL: out of memory. */
+/* Queues a row to be stored, one block whose ownership is taken; NULL if out of memory. */
 static int keep(struct writer *w, enum tfe_msg_type type, void *row, writer_answer_fn fn, void *ctx,
                 struct writer_ask **ret)
 {
@@ -289,7 +289,7 @@ int writer_backup(struct writer *w, const char *path, writer_answer_fn fn, void 
 
 void writer_forget(struct writer *w, struct writer_ask *ask)
 {
-    ask->fn = NULL; /* the thread does not look at it */
+    ask->fn = NULL; /* the thread does not use fn */
 }
 
 enum writer_health writer_health(struct writer *w, const char **ret_reason,
@@ -317,9 +317,9 @@ void writer_measure(struct writer *w, struct writer_load *ret)
     worker_unlock(w->worker);
 }
 
-/* --- its beginning and end --- */
+/* --- start and end ---------------------------------------------------------------------------- */
 
-/* Nobody uses it any more. */
+/* Frees the writer once neither loop nor thread uses it. */
 static void destroy(void *ctx)
 {
     struct writer *w = ctx;

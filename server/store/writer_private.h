@@ -1,4 +1,5 @@
-/* server/store/writer_private.h: the inside of the writer: what loop and thread share. */
+/* server/store/writer_private.h: internals of the writer, shared by the loop's side and the
+ * thread. */
 #ifndef TFE_SERVER_STORE_WRITER_PRIVATE_H
 #define TFE_SERVER_STORE_WRITER_PRIVATE_H
 
@@ -9,63 +10,66 @@
 #include "common/base/worker.h"
 #include "server/store/writer.h"
 
-/* Something that the thread is to do, or has done. One of record, row and ask is there. */
+/* A work item, pending or done. Exactly one of record, row and ask is set. */
 struct work {
     STAILQ_ENTRY(work) link;
     struct store_record *record;
-    enum tfe_msg_type type; /* of row */
-    void *row;              /* of the ledger, or to be kept */
-    struct writer_ask *ask; /* the one that this is the first member of */
-    struct tfe_id job;      /* of row and ask */
+    enum tfe_msg_type type; /* type of row */
+    void *row;              /* ledger row, or row to store */
+    struct writer_ask *ask; /* the request that contains this item as its first member */
+    struct tfe_id job;      /* job of row or ask */
     int rc;
 };
 STAILQ_HEAD(work_list, work);
 
 struct writer_ask {
     struct work work;
-    writer_answer_fn fn; /* the loop's; NULL: nobody wants to know */
+    writer_answer_fn fn; /* result callback of the loop; NULL if the result is not wanted */
     void *ctx;
     int (*run)(void *run_ctx,
-               struct tfe_reason *reason); /* NULL: it asks for something of the store */
+               struct tfe_reason *reason); /* function to run; NULL for an operation on the store */
     void *run_ctx;
-    char *path; /* of a backup; NULL: it asks for a page, or for its work.row to be kept */
+    char *path; /* path of a backup; NULL for a page, or to store work.row */
     uint64_t after;
     uint32_t max;
-    struct store_page of; /* max 0: it asks for no events; of.job is the work's */
+    struct store_page
+        of; /* selection of events; max 0 if no events are requested; the job name is in work.job */
     struct row_list page;
     struct tfe_reason reason;
 };
 
-/* The thread appends to the last two and takes from the others; the loop the other way round. */
+/* Work lists. The thread appends to the last two and removes from the others; the loop does the
+ * reverse. */
 enum { WORK_RECORDS, WORK_ROWS, WORK_ASKS, WORK_WRITTEN, WORK_ANSWERED, WORK__LISTS };
 
-/* How the last transaction of a kind went. */
+/* Result of the last transaction of a kind. */
 struct condition {
     int rc;
     struct tfe_reason reason;
-    struct tfe_mono since; /* told: the first of its kind in a row */
+    struct tfe_mono since; /* in `told`: time of the first consecutive failure */
 };
 enum { CONDITION_RECORDS, CONDITION_ROWS, CONDITION__COUNT };
 
 struct writer {
     struct writer_config config;
     struct worker *worker;
-    struct condition told[CONDITION__COUNT]; /* what the loop was told last */
+    struct condition told[CONDITION__COUNT]; /* last reported to the loop */
 
-    /* Under the worker's lock. */
+    /* Members protected by the worker's lock. */
     struct work_list lists[WORK__LISTS];
     uint32_t n_rows;
     struct condition now[CONDITION__COUNT];
-    struct tfe_mono busy_since; /* a transaction is under way; NEVER */
-    struct spread writes;       /* … and how long those took that are done */
+    struct tfe_mono busy_since; /* start of the current transaction; NEVER if none */
+    struct spread writes;       /* durations of completed transactions */
     bool stop;
 
-    /* The thread's own. */
-    struct tfe_mono rows_again; /* when rows that were not written are tried again */
+    /* Members that only the thread uses. */
+    struct tfe_mono rows_again; /* time of the next attempt to write failed rows */
     struct tfe_mono prune_next;
 };
 
-/* The first of a list, taken out; NULL: there is none. With the lock held, or alone. */
+/* Removes and returns the first item, or NULL if the list is empty. The lock is held, or no other
+ * thread exists. */
 static inline struct work *work_take(struct work_list *list)
 {
     struct work *work = STAILQ_FIRST(list);
@@ -75,10 +79,10 @@ static inline struct work *work_take(struct work_list *list)
     return work;
 }
 
-/* NULL is allowed. */
+/* Frees a work item. NULL is allowed. */
 void work_free(struct work *work);
 
-/* The thread's main; ctx is a struct writer. */
+/* Main function of the thread; ctx is a struct writer. */
 void writer_work(void *ctx);
 
 #endif

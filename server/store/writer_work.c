@@ -1,11 +1,11 @@
-/* server/store/writer_work.c: the writer's thread: what it does, and in which order. */
+/* server/store/writer_work.c: the writer's thread: its operations and their order. */
 #include <stdlib.h>
 
 #include "common/base/clock.h"
 #include "common/records/schemas.h"
 #include "server/store/writer_private.h"
 
-/* Of one transaction; a longer one would only let the first wait for the last. */
+/* Maximum size of one transaction; larger ones would only delay the first results. */
 #define BATCH_MAX 500
 #define BATCH_MEMBERS_MAX 100000
 
@@ -29,9 +29,9 @@ void work_free(struct work *work)
     free(work);
 }
 
-/* --- records, and rows of the ledger --- */
+/* --- records and rows ------------------------------------------------------------------------- */
 
-/* A new epoch is in the ledger with its record, so that no crash leaves a gap. */
+/* Writes a ledger row for a new epoch together with its record, so that a crash leaves no gap. */
 static int put_outline(struct writer *w, const struct store_record *record, struct tfe_wall now,
                        struct tfe_reason *reason)
 {
@@ -59,7 +59,7 @@ static int put(struct writer *w, const struct work *work, struct tfe_wall now,
     return rc != 0 ? rc : put_outline(w, work->record, now, reason);
 }
 
-/* All of the batch in one transaction. */
+/* Writes a batch in one transaction. */
 static int write_batch(struct writer *w, const struct work_list *batch, struct tfe_reason *reason)
 {
     struct store *store = w->config.store;
@@ -80,7 +80,7 @@ static int write_batch(struct writer *w, const struct work_list *batch, struct t
     return store_commit(store, reason);
 }
 
-/* The first of a list, in its order. Holds the lock. */
+/* Moves the first items of a list to a batch, in order. The lock is held. */
 static void take_batch(struct work_list *list, struct work_list *ret)
 {
     uint32_t n = 0;
@@ -94,7 +94,7 @@ static void take_batch(struct work_list *list, struct work_list *ret)
     }
 }
 
-/* Takes a batch of the list, and writes it without the lock. */
+/* Takes a batch from the list and writes it without the lock. */
 static struct condition write_some(struct writer *w, int list, struct work_list *ret_batch)
 {
     struct condition condition = {.rc = 0};
@@ -127,7 +127,7 @@ static void work_on_rows(struct writer *w)
     struct work_list *rows = &w->lists[WORK_ROWS];
     struct condition condition = write_some(w, WORK_ROWS, &batch);
     if (condition.rc != 0) {
-        /* Back to the front, where they were. */
+        /* Return failed rows to the front of the queue. */
         STAILQ_CONCAT(&batch, rows);
         STAILQ_CONCAT(rows, &batch);
         w->rows_again = tfe_mono_add(clock_mono(), ROWS_AGAIN_MS);
@@ -142,7 +142,7 @@ static void work_on_rows(struct writer *w)
     }
 }
 
-/* --- questions --- */
+/* --- requests --------------------------------------------------------------------------------- */
 
 static void answer(struct writer *w, struct writer_ask *ask)
 {
@@ -150,19 +150,19 @@ static void answer(struct writer *w, struct writer_ask *ask)
     worker_tell(w->worker);
 }
 
-/* store_row_fn; ctx is a struct row_list. */
+/* store_row_fn that appends to a struct row_list. */
 static int keep_row(void *ctx, const struct msg_epoch_row *row)
 {
     return row_list_add(ctx, &kind_epoch, row);
 }
 
-/* store_kept_fn; ctx is a struct row_list. */
+/* store_kept_fn that appends to a struct row_list. */
 static int keep_kept(void *ctx, const struct tfe_msg *row)
 {
     return row_list_add(ctx, kind_of(row->type), &row->u);
 }
 
-/* Of a backup: until the writer is to end. */
+/* Called during a backup; returns false once the writer is to end. */
 static bool goes_on(void *ctx)
 {
     const struct writer *w = ctx;
@@ -212,7 +212,7 @@ static void work_on_pruning(struct writer *w)
     w->prune_next = tfe_mono_add(clock_mono(), more ? PRUNE_PAUSE_MS : PRUNE_EVERY_MS);
 }
 
-/* --- the order of it --- */
+/* --- order of work ---------------------------------------------------------------------------- */
 
 static bool is_due(struct tfe_mono when)
 {
@@ -224,7 +224,7 @@ static bool rows_are_due(const struct writer *w)
     return !STAILQ_EMPTY(&w->lists[WORK_ROWS]) && is_due(w->rows_again);
 }
 
-/* Until there is something to do. Holds the lock. */
+/* Waits until there is something to do. The lock is held. */
 static void wait_for_work(struct writer *w)
 {
     while (!w->stop && STAILQ_EMPTY(&w->lists[WORK_RECORDS]) && !rows_are_due(w) &&
@@ -248,7 +248,7 @@ void writer_work(void *ctx)
         }
         if (!STAILQ_EMPTY(&w->lists[WORK_RECORDS])) {
             work_on_records(w);
-            continue; /* epochs wait for these, nobody waits for the rest */
+            continue; /* records first, because epochs wait for them */
         }
         if (rows_are_due(w)) {
             work_on_rows(w);
@@ -264,6 +264,6 @@ void writer_work(void *ctx)
         work_on_rows(w);
     }
     worker_unlock(w->worker);
-    store_close(
-        w->config.store); /* here, because that syncs: only this thread may hang in the disk */
+    store_close(w->config.store); /* close here, because closing syncs, and only this thread may
+                                     block on the disk */
 }
