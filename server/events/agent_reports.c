@@ -1,4 +1,4 @@
-/* server/events/agent_reports.c: see agent_reports.h. */
+/* server/events/agent_reports.c: machine info, statistics and metrics reported by agents. */
 #include "server/events/agent_reports.h"
 
 #include <bsd/sys/tree.h>
@@ -13,14 +13,14 @@
 #include "server/events/straggler.h"
 #include "server/events/throughput.h"
 
-/* The server's own points of a series come so often, a script's not more often. */
+/* Minimum interval between the server's own points of a series, and between a script's points. */
 #define OWN_POINT_MS 5000
 #define POINT_MS 900
-/* Who has told the metrics is believed to go on for so long; then the next one's count. */
+/* Time after the last metrics of a rank during which other ranks' metrics are ignored. */
 #define TELLER_MS 10000
-/* Checkpoints may come each second: so often one is an event. */
+/* Minimum interval between checkpoint events, because scripts may save every second. */
 #define CHECKPOINT_MS 10000
-/* Who is slow is looked at so often, and in a large job less often: it sorts what all say. */
+/* Interval of straggler detection, longer in a large job, because it sorts all reports. */
 #define JUDGE_MS 5000
 #define JUDGE_EACH_MS 2
 
@@ -30,12 +30,12 @@ struct report {
     LIST_ENTRY(report) link;
     struct job_report *job;
     struct tfe_id node;
-    struct msg_facts *facts; /* one block with its texts; NULL: none */
+    struct msg_facts *facts; /* machine info in one block with its texts; NULL if unknown */
     struct msg_vitals vitals;
     struct tfe_mono vitals_at;
     uint64_t vitals_epoch;
     struct slow slow;
-    enum tfe_notice notice; /* 0: none */
+    enum tfe_notice notice; /* last notice; 0 if none */
     struct tfe_wall notice_at, notice_deadline;
     char name[TFE_LABEL_MAX + 1];
 };
@@ -50,15 +50,15 @@ struct job_report {
     uint64_t epoch;
     struct throughput throughput;
     uint64_t total, samples;
-    uint32_t teller;         /* rank */
-    struct tfe_mono told_at; /* by that one */
-    struct tfe_mono own_at;  /* the next own points are due */
+    uint32_t teller;         /* rank whose metrics are stored */
+    struct tfe_mono told_at; /* time of the last stored metrics */
+    struct tfe_mono own_at;  /* time when the server's own points are due */
     struct tfe_mono judge_at;
-    struct tfe_mono checkpoint_at; /* no event before */
+    struct tfe_mono checkpoint_at; /* time before which no checkpoint event is due */
     uint32_t saves;
     bool has_saved;
     uint64_t saved_step;
-    struct report *slowest; /* NULL: nobody is slow */
+    struct report *slowest; /* slowest straggler; NULL if there is none */
 };
 RB_HEAD(job_report_tree, job_report);
 
@@ -66,7 +66,7 @@ struct reports {
     const struct rdzv *core;
     struct events *events;
     struct series *series;
-    struct job_report_tree jobs; /* as long as one of their sessions lives */
+    struct job_report_tree jobs; /* jobs that have at least one session with a report */
 };
 
 static int compare(const struct job_report *a, const struct job_report *b)
@@ -94,12 +94,12 @@ void reports_free(struct reports *all)
     free(all);
 }
 
-/* --- whose they are --------------------------------------------------------------------------- */
+/* --- lookup ----------------------------------------------------------------------------------- */
 
 static struct job_report *job_of(struct reports *all, const char *name)
 {
     struct job_report key;
-    (void)id_set(&key.job, name); /* the core's own */
+    (void)id_set(&key.job, name); /* job names of the core are valid ids */
     struct job_report *job = RB_FIND(job_report_tree, &all->jobs, &key);
     if (!job && (job = calloc(1, sizeof(*job))) != NULL) {
         job->job = key.job;
@@ -143,7 +143,7 @@ void reports_drop(struct reports *all, struct report **at)
     free(r);
 }
 
-/* The epoch is another one: what was told of the last says nothing of it. */
+/* Resets what belongs to the previous epoch or run. */
 static void enter(struct job_report *job, const struct rdzv_place *place)
 {
     if (job->epoch == place->epoch && job->run == place->run) {
@@ -161,7 +161,7 @@ static void enter(struct job_report *job, const struct rdzv_place *place)
     throughput_begin(&job->throughput);
 }
 
-/* --- machines --------------------------------------------------------------------------------- */
+/* --- machine info and notices ----------------------------------------------------------------- */
 
 static size_t room_for(const char *text)
 {
@@ -206,7 +206,7 @@ static void take_notice(struct report *r, const struct msg_notice *notice)
                                 : r->notice_at.ms + notice->deadline_ms;
 }
 
-/* --- who is slow ------------------------------------------------------------------------------ */
+/* --- stragglers ------------------------------------------------------------------------------- */
 
 static void tell_slow(struct reports *all, const struct job_report *job, const struct report *r,
                       bool is_slow)
@@ -270,7 +270,7 @@ static void take_vitals(struct reports *all, struct report *r, const struct msg_
     judge(all, r->job, r->vitals_at);
 }
 
-/* --- what scripts tell ------------------------------------------------------------------------ */
+/* --- progress and metrics of scripts ---------------------------------------------------------- */
 
 static void add_point(struct reports *all, const struct job_report *job, const char *name,
                       double value)
@@ -299,7 +299,8 @@ static void add_own_points(struct reports *all, struct job_report *job, struct t
     }
 }
 
-/* All workers tell the same, or nearly so: that of the lowest rank counts. */
+/* True if a report's metrics are stored. All workers report nearly the same, so only the lowest
+ * rank's are. */
 static bool counts(struct job_report *job, const struct rdzv_place *place, struct tfe_mono now)
 {
     if (place->rank > job->teller && tfe_mono_sub(now, job->told_at) < TELLER_MS) {
@@ -421,7 +422,7 @@ void reports_take(struct reports *all, uint32_t session, struct report **at,
     }
 }
 
-/* --- for status ------------------------------------------------------------------------------- */
+/* --- responses to STATUS ---------------------------------------------------------------------- */
 
 void reports_show_job(const struct reports *all, struct msg_status_job *row)
 {

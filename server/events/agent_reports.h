@@ -1,6 +1,6 @@
-/* server/events/agent_reports.h: what agents report for people, and the core does not need:
- * machines, how they do, what scripts tell. Who is slow, how fast a job is, and what is worth an
- * event. */
+/* server/events/agent_reports.h: reports of agents that are for display and not for the core:
+ * machine info, statistics, metrics of scripts. Computes throughput and stragglers, and raises
+ * events. */
 #ifndef TFE_SERVER_EVENTS_AGENT_REPORTS_H
 #define TFE_SERVER_EVENTS_AGENT_REPORTS_H
 
@@ -10,32 +10,33 @@
 #include "server/events/series.h"
 
 struct reports;
-/* Of one session; NULL: nothing was reported in it. */
+/* Reports of one session; NULL if it has sent none. */
 struct report;
 
-/* All outlive it. TFE_ENOMEM. */
+/* Makes an empty set. The arguments must outlive it. Returns 0 or TFE_ENOMEM. */
 int reports_new(const struct rdzv *core, struct events *events, struct series *series,
                 struct reports **ret) TFE_MUST_CHECK;
-/* The reports of sessions are gone already. NULL is allowed. */
+/* Frees the set. Precondition: the reports of all sessions were dropped. NULL is allowed. */
 void reports_free(struct reports *all);
 
-/* Whether messages of this type are for reports alone, and not for the core. */
+/* True for messages that only this module handles, not the core. */
 static inline bool reports_own(enum tfe_msg_type type)
 {
     return type == MSG_VITALS || type == MSG_METRICS;
 }
 
-/* Takes in what a session, whose node the core knows, has said: those above, FACTS, PROGRESS and
- * NOTICE (once the core has them), nothing of any other type. *at is the session's. What there is
- * no memory for is not known. */
+/* Handles a message of a session whose node the core knows: those of reports_own, FACTS, PROGRESS
+ * and NOTICE (after the core has handled them); ignores others. *at belongs to the session. Drops
+ * data if out of memory. */
 void reports_take(struct reports *all, uint32_t session, struct report **at,
                   const struct tfe_msg *msg);
-/* The session ends; *at becomes NULL. */
+/* Drops the reports of a session that ends; sets *at to NULL. */
 void reports_drop(struct reports *all, struct report **at);
 
-/* Adds to a row of STATUS what is known. Texts are borrowed until the next turn of the loop. */
+/* Adds reported values to a job's row of STATUS. Texts are borrowed until the loop's next
+ * iteration. */
 void reports_show_job(const struct reports *all, struct msg_status_job *row);
-/* at NULL is allowed. */
+/* Adds reported values to a node's row of STATUS. at may be NULL. */
 void reports_show_node(const struct report *at, struct msg_status_node *row);
 
 #endif

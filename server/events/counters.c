@@ -1,4 +1,4 @@
-/* server/events/counters.c: see counters.h. */
+/* server/events/counters.c: counters of the server for metrics. */
 #include "server/events/counters.h"
 
 #include <event2/event.h>
@@ -7,7 +7,7 @@
 #include "common/base/clock.h"
 #include "common/base/timer.h"
 
-/* The loop is looked at so often. */
+/* Interval of the measurement of the loop's lateness. */
 #define LOOK_MS 1000
 
 static void on_timer(evutil_socket_t fd, short what, void *ctx)
@@ -32,7 +32,7 @@ void gauges_done(struct gauges *g)
     event_drop(&g->timer);
 }
 
-/* FNV-1a of job and epoch; never 0. */
+/* Returns the FNV-1a hash of job and epoch, never 0. */
 static uint64_t mark_of(const char *job, uint64_t epoch)
 {
     uint64_t mark = UINT64_C(0xcbf29ce484222325) ^ epoch;

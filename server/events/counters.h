@@ -1,5 +1,5 @@
-/* server/events/counters.h: counts what the server does, for metrics. Adding one up costs next to
- * nothing; what can be counted when somebody asks is counted then (query_metrics.c). */
+/* server/events/counters.h: counters of the server's activity for metrics. Counting is cheap;
+ * values that can be computed on request are (query_metrics.c). */
 #ifndef TFE_SERVER_EVENTS_COUNTERS_H
 #define TFE_SERVER_EVENTS_COUNTERS_H
 
@@ -9,17 +9,17 @@
 
 struct event_base;
 
-#define GAUGES_CODES 32  /* of refusals; a higher one counts as 0 */
-#define GAUGES_CAUSES 32 /* of epochs */
+#define GAUGES_CODES 32  /* number of refusal codes; higher codes count as 0 */
+#define GAUGES_CAUSES 32 /* number of epoch causes */
 
-/* The phases of an epoch's beginning: from one time of its row to another. */
+/* Phases of an epoch's start, each between two timestamps of its row. */
 #define GAUGES_PHASES(X)                                                                           \
-    X(DETECTED, STOPPED, "decide")  /* the reason was seen, until STOP */                          \
+    X(DETECTED, STOPPED, "decide")  /* from the detection of the reason to STOP */                 \
     X(STOPPED, GATHERED, "stop")    /* until all members were ready */                             \
-    X(GATHERED, COMMITTED, "write") /* until it was durable */                                     \
+    X(GATHERED, COMMITTED, "write") /* until the epoch was durable */                              \
     X(COMMITTED, STARTED, "start")  /* until the first START */                                    \
     X(STARTED, LISTENING, "listen") /* until all trainers listened */                              \
-    X(STARTED, PROGRESSED, "step")  /* from START until the first step was told */                 \
+    X(STARTED, PROGRESSED, "step")  /* from START to the first reported step */                    \
     X(DETECTED, PROGRESSED, "whole")
 
 enum gauges_phase {
@@ -29,7 +29,7 @@ enum gauges_phase {
         PHASE__COUNT
 };
 
-/* Epochs whose end was counted lately: their rows may come again. */
+/* Number of recently counted epochs to remember, because their rows may be written again. */
 #define GAUGES_SEEN 1024
 
 struct gauges {
@@ -37,21 +37,21 @@ struct gauges {
     uint64_t refusals[GAUGES_CODES];
     uint64_t epochs[GAUGES_CAUSES];
     struct spread phases[PHASE__COUNT];
-    struct spread loop; /* how late a turn of the loop was that should have come at a time */
+    struct spread loop; /* lateness of timers of the event loop */
     uint64_t seen[GAUGES_SEEN];
     struct event *timer;
     struct tfe_mono due;
 };
 
-/* TFE_ENOMEM. */
+/* Starts the measurement of the loop. Returns 0 or TFE_ENOMEM. */
 int gauges_start(struct gauges *g, struct event_base *base) TFE_MUST_CHECK;
-/* A zeroed one is allowed. */
+/* Stops the measurement. Zeroed gauges are allowed. */
 void gauges_done(struct gauges *g);
 
-/* A row of the ledger, in the wall's time: once it is over its phases count. */
+/* Counts the phases of an epoch once its ledger row is final. */
 void gauges_note_epoch(struct gauges *g, const char *job, const struct msg_epoch_row *row);
 
-/* trace_fn */
+/* Counts an epoch; a trace_fn. */
 void gauges_trace(void *ctx, const struct rdzv_trace *trace);
 
 #endif

@@ -1,5 +1,4 @@
-/* server/events/event_log.c: the ring of the newest events, their numbers, and which are worth
- * being kept. */
+/* server/events/event_log.c: ring of the newest events, their numbers and rate limits. */
 #include "server/events/event_log.h"
 
 #include <stdarg.h>
@@ -14,23 +13,24 @@
 #include "common/records/schemas.h"
 #include "server/store/writer.h"
 
-/* Some 300 bytes each. */
+/* Number of events in memory, about 300 bytes each. */
 #define RING 1000
-/* What a server that was killed has told and not written yet is never the number of something else:
- * more than ever wait for the disk. */
+/* Gap in the numbers after a restart, larger than the number of events that can wait for the disk:
+ * a number that a killed server has shown but not stored is never reused. */
 #define LEAP 20000
-/* Of one kind and job at once: a fleet that comes or goes together is told by its first ones. */
+/* Rate limit per kind and job: of a fleet that comes or goes at once, only the first events are
+ * stored. */
 #define AT_ONCE 100
 #define ONE_EACH_MS 1000
 #define CAUSES 4096
-/* Of all, whatever makes them: fifty a second on the disk. */
+/* Rate limit of all events: fifty per second to the disk. */
 #define ALL_AT_ONCE 2000
 #define ALL_EACH_MS 20
-/* Of one owner of jobs a quarter of that, so that no key uses up what others need. */
+/* Rate limit per owner of jobs, a quarter of the total, so that no key uses up what others need. */
 #define OWNERS 1024
 #define OWNER_AT_ONCE (ALL_AT_ONCE / 4)
 #define OWNER_EACH_MS (ALL_EACH_MS * 4)
-/* So many rows wait for a disk that takes none: the ledger's go first. */
+/* Number of queued rows above which events are not stored, because ledger rows have priority. */
 #define WAITING_MAX 5000
 
 struct entry {
@@ -40,17 +40,17 @@ struct entry {
 
 struct events {
     const struct rdzv *core;
-    struct writer *writer; /* NULL: they are kept here alone */
+    struct writer *writer; /* destination of events; NULL to keep them in memory only */
     struct throttle *each, *of_owner;
     struct rate all;
-    events_owner_fn *owner_of; /* NULL: each job is its own */
+    events_owner_fn *owner_of; /* returns the owner of a job; NULL if each job is its own owner */
     const void *owner_ctx;
-    struct admission *places; /* by owner */
-    struct entry *ring[RING]; /* by number, the oldest first */
+    struct admission *places; /* ring entries by owner */
+    struct entry *ring[RING]; /* events by number, oldest first */
     uint32_t n;
     uint64_t newest;
-    uint64_t last_gone; /* the highest number that made room */
-    bool has_more;      /* there are some on the disk that are not here */
+    uint64_t last_gone; /* highest number of a removed event */
+    bool has_more;      /* the store has events that are not in the ring */
 };
 
 int events_new(const struct rdzv *core, struct events **ret)
@@ -106,7 +106,8 @@ static const struct msg_event_row *at(const struct events *e, uint32_t i)
     return e->ring[i]->row;
 }
 
-/* Whom an event counts for: the owner of its job, else the job; n 0: the server itself. */
+/* Writes the owner for which an event counts: that of its job, else the job itself. Returns its
+ * length, 0 for the server's own events. */
 static size_t owner_of(const struct events *e, const char *job, uint8_t ret[ADMISSION_NAME_MAX])
 {
     size_t n = job[0] != '\0' && e->owner_of ? e->owner_of(e->owner_ctx, job, ret) : 0;
@@ -117,7 +118,7 @@ static size_t owner_of(const struct events *e, const char *job, uint8_t ret[ADMI
     return n;
 }
 
-/* The one of this number, which is there. */
+/* Returns the index of an entry in the ring. */
 static uint32_t index_of(const struct events *e, const struct entry *entry)
 {
     uint32_t i = 0;
@@ -135,7 +136,7 @@ static void make_room(struct events *e, uint32_t i)
     remove_at(e, i);
 }
 
-/* Takes the row. */
+/* Adds a row, whose ownership is taken. */
 static int put(struct events *e, struct msg_event_row *row)
 {
     uint8_t owner[ADMISSION_NAME_MAX];
@@ -152,7 +153,7 @@ static int put(struct events *e, struct msg_event_row *row)
     while ((goes = admission_surplus(e->places, &entry->place, NULL)) && goes != &entry->place) {
         make_room(e, index_of(e, goes->owner));
     }
-    if (e->n == RING) { /* the server's own events alone fill it */
+    if (e->n == RING) { /* full of the server's own events, which have no owner */
         make_room(e, 0);
     }
     e->newest = row->number;
@@ -181,7 +182,7 @@ void events_keep(struct events *e, struct writer *writer)
     e->writer = writer;
 }
 
-/* --- one more --------------------------------------------------------------------------------- */
+/* --- adding ----------------------------------------------------------------------------------- */
 
 static bool passes(struct events *e, const struct msg_event_row *row, uint64_t *ret_hidden)
 {
@@ -195,7 +196,7 @@ static bool passes(struct events *e, const struct msg_event_row *row, uint64_t *
         return false;
     }
     if (n_owner > 0 && !throttle_pass(e->of_owner, owner, n_owner, &of_owner)) {
-        e->each->hidden += of_cause; /* the next one that is told counts them */
+        e->each->hidden += of_cause; /* the next event of this cause reports them */
         return false;
     }
     *ret_hidden = of_cause + of_owner;
@@ -258,7 +259,7 @@ void events_addf(struct events *e, const struct msg_event_row *row, const char *
     events_add(e, &said);
 }
 
-/* --- looking ---------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 static bool is_of(const struct msg_event_row *row, const char *job)
 {
@@ -269,7 +270,7 @@ const struct msg_event_row *events_next(const struct events *e, const char *job,
 {
     uint32_t low = 0;
     uint32_t high = e->n;
-    while (low < high) { /* the first above `after` */
+    while (low < high) { /* binary search for the first number above `after` */
         uint32_t middle = low + (high - low) / 2;
         if (at(e, middle)->number > after) {
             high = middle;

@@ -1,11 +1,11 @@
-/* server/events/event_log.h: what has happened, for people: numbered, durable, bounded, one plain
- * sentence each. What the core tells of itself becomes events by one table (event_text.c).
+/* server/events/event_log.h: events for operators: numbered, durable, bounded, each with one
+ * sentence. Traces of the core become events by a table (event_text.c).
  *
- *   core's traces, ledger ──► event_text.c ──┐
- *   orders, refusals, store, reports ─────────┴──► events_add ──► a ring of the newest, in memory
- *                                                            └──► the writer: the store's table
+ *     traces of the core, ledger ──► event_text.c ──┐
+ *     orders, refusals, store, reports ─────────────┴──► events_add ──► ring in memory
+ *                                                                  └──► writer ──► store
  *
- * Who follows reads the ring; the disk is asked only for what is older. */
+ * Clients that follow read the ring; the store is read only for older events. */
 #ifndef TFE_SERVER_EVENTS_EVENT_LOG_H
 #define TFE_SERVER_EVENTS_EVENT_LOG_H
 
@@ -18,43 +18,42 @@
 struct events;
 struct writer;
 
-/* core outlives it. TFE_ENOMEM. */
+/* Makes an empty log. core must outlive it. Returns 0 or TFE_ENOMEM. */
 int events_new(const struct rdzv *core, struct events **ret) TFE_MUST_CHECK;
-/* NULL is allowed. */
+/* Frees the log. NULL is allowed. */
 void events_free(struct events *e);
 
-/* Takes in the newest of what is kept: numbers go on above that. Before the store is the writer's.
- * As store_read_events. */
+/* Loads the newest stored events; numbers continue above them. Call before the writer owns the
+ * store. Returns an error of store_read_events. */
 int events_load(struct events *e, struct store *store, struct tfe_reason *reason) TFE_MUST_CHECK;
-/* From here on events are kept there; it outlives e. */
+/* Stores further events through the writer, which must outlive the log. */
 void events_keep(struct events *e, struct writer *writer);
 
-/* Names whom the events of a job count for, in ret: its length, 0 if that is not known. The ring
- * and the rate have a share for each; in the ring the oldest event of whoever has most makes room.
- */
+/* Sets the function that writes the owner of a job to ret and returns its length, 0 if unknown.
+ * Ring and rate have a quota per owner; a full ring drops the oldest event of the largest owner. */
 typedef size_t events_owner_fn(const void *ctx, const char *job, uint8_t ret[ADMISSION_NAME_MAX]);
 void events_own(struct events *e, events_owner_fn *owner_of, const void *ctx);
 
-/* Adds an event: kind, level, says, and of the texts those that are not NULL. Number and time are
- * its own, and so is the run where the core knows the job. Of those of one kind and job that come
- * all at once some are left out, and counted in the next one's sentence. */
+/* Adds an event with kind, level, sentence, and the texts that are not NULL. Sets number, time and,
+ * if the core knows the job, its run. Limits the rate per kind and job; the next event's sentence
+ * reports how many were suppressed. */
 void events_add(struct events *e, const struct msg_event_row *row);
-/* The same with a sentence that is made here, as text_addf. */
+/* Adds an event with a formatted sentence. */
 void events_addf(struct events *e, const struct msg_event_row *row, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The one with the first number above `after` (of job, if that is not NULL); borrowed until the
- * next one is added. NULL: there is none. */
+/* Returns the first event with a number above `after` (of job, unless NULL), borrowed until the
+ * next one is added, or NULL if there is none. */
 const struct msg_event_row *events_next(const struct events *e, const char *job, uint64_t after);
-/* Whether all above `after` are here, and not on the disk only. */
+/* True if all events above `after` are in memory. */
 bool events_has_after(const struct events *e, uint64_t after);
-/* The number behind which there are the newest `last` (of job). *ret_all: so many are here, or no
- * more were ever kept. */
+/* Returns the number after which the newest `last` events (of job) follow. *ret_all: that many are
+ * in memory, or no more exist. */
 uint64_t events_before_last(const struct events *e, const char *job, uint32_t last, bool *ret_all);
-/* 0: there was none. */
+/* Returns the highest event number, 0 if there was none. */
 uint64_t events_newest(const struct events *e);
 
-/* The core that they are about. */
+/* Returns the core whose events are logged. */
 const struct rdzv *events_core(const struct events *e);
 
 #endif

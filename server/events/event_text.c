@@ -1,4 +1,4 @@
-/* server/events/event_text.c: see event_text.h. */
+/* server/events/event_text.c: converts traces, ledger rows and orders to events. */
 #include "server/events/event_text.h"
 
 #include <stdio.h>
@@ -7,8 +7,8 @@
 #include "common/base/text.h"
 #include "common/records/text_table.h"
 
-/* What each trace says: %N its node, %T its text, %n its number, %d that as a duration, %E its
- * epoch. What is not here is no event, or made below. */
+/* Kind, level and sentence for each trace: %N node, %T text, %n number, %d number as a duration, %E
+ * epoch. Traces without a row are no events, or are handled below. */
 static const struct words {
     const char *kind;
     enum tfe_event_level level;
@@ -113,9 +113,9 @@ static void by_table(struct events *e, const struct rdzv_trace *trace)
     events_add(e, &row);
 }
 
-/* --- those that one trace alone does not say -------------------------------------------------- */
+/* --- events that need more than one trace ----------------------------------------------------- */
 
-/* The last line of a tail that is not blank; in room. */
+/* Copies the last line of a tail that is not blank to room. */
 static const char *last_line(const char *tail, char room[256])
 {
     size_t n = strlen(tail);
@@ -130,7 +130,7 @@ static const char *last_line(const char *tail, char room[256])
     return room;
 }
 
-/* Trainers that failed, each, as it is reported; what follows from it is the verdict's. */
+/* Reports each failed trainer. The verdict about it is a separate event. */
 static void exited(struct events *e, const struct rdzv_trace *trace)
 {
     char room[256];
@@ -194,7 +194,7 @@ static void noticed(struct events *e, const struct rdzv_trace *trace)
                 has_deadline ? row_span_text((int64_t)trace->number, room) : "", trace->text);
 }
 
-/* What it waits for, where it does. */
+/* Reports what a waiting job waits for. */
 static void waiting(struct events *e, const struct rdzv_trace *trace)
 {
     struct msg_status_job job;
@@ -212,7 +212,7 @@ static void waiting(struct events *e, const struct rdzv_trace *trace)
     }
 }
 
-/* ": 1 of 2 workers", where the job's epoch has places for workers that ps serve. */
+/* Formats ": 1 of 2 workers" if the job's epoch has worker slots served by ps, else "". */
 static const char *workers_left(const struct events *e, const struct rdzv_trace *trace,
                                 char ret[64])
 {
@@ -286,10 +286,10 @@ void event_of_trace(void *ctx, const struct rdzv_trace *trace)
         return;
     case TRACE_NODE_READY:
         if (rdzv_is_member(events_core(e), trace->job, trace->node)) {
-            return; /* in each switch anew */
+            return; /* repeated in each switch */
         }
         break;
-    default: /* the table's, if anybody's */
+    default: /* handled by the table, if at all */
         break;
     }
     if (trace->kind < N_WORDS && words[trace->kind].says) {
@@ -297,9 +297,9 @@ void event_of_trace(void *ctx, const struct rdzv_trace *trace)
     }
 }
 
-/* --- what the core does not trace ------------------------------------------------------------- */
+/* --- events without a trace ------------------------------------------------------------------- */
 
-/* From one time that is known to the next; says nothing where one of them is not. */
+/* Appends the duration between two times; nothing if one is unknown. */
 static void phase(struct text *text, const struct msg_epoch_row *row, enum tfe_epoch_time from,
                   enum tfe_epoch_time to, const char *what)
 {
@@ -319,7 +319,7 @@ void event_of_ledger(struct events *e, const char *job, const struct msg_epoch_r
     char phases[512];
     struct text text;
     int64_t first = row->at[EPOCH_PROGRESSED].ms;
-    /* Only the telling of that time itself: later ones tell it again. */
+    /* Report only the row that sets this time: later rows repeat it. */
     if (first == 0 || row->over || row->at[EPOCH_ENDED].ms > 0 ||
         row->at[EPOCH_LISTENING].ms > first) {
         return;

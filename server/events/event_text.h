@@ -1,21 +1,21 @@
-/* server/events/event_text.h: the one table by which what the server does becomes events for
- * people. */
+/* server/events/event_text.h: converts traces, ledger rows and orders to events. */
 #ifndef TFE_SERVER_EVENTS_EVENT_TEXT_H
 #define TFE_SERVER_EVENTS_EVENT_TEXT_H
 
 #include "server/events/event_log.h"
 
-/* What the core tells of itself. A trace_fn; ctx is a struct events. */
+/* Handles a trace of the core; a trace_fn with a struct events as ctx. */
 void event_of_trace(void *ctx, const struct rdzv_trace *trace);
 
-/* A row of the ledger, as it is noted: the first step of an epoch, and what each phase took. */
+/* Handles a ledger row as it is written: reports an epoch's first step and the duration of each
+ * phase. */
 void event_of_ledger(struct events *e, const char *job, const struct msg_epoch_row *row);
 
-/* The store takes nothing (rc < 0), or does again (0). */
+/* Reports that the store rejects writes (rc < 0), or accepts them again (0). */
 void event_of_store(struct events *e, int rc, const char *reason);
 
-/* An order, what it was about, and what came of it; who: the label or id of the key. job: NULL not
- * known. */
+/* Reports an order, its subject and its result. who: label or id of the key. job: NULL if
+ * unknown. */
 void event_of_order(struct events *e, const char *who, const char *order, const char *job,
                     const char *about, const char *result);
 

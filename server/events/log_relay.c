@@ -1,4 +1,4 @@
-/* server/events/log_relay.c: trainers' output on its way from agents to whoever asks. */
+/* server/events/log_relay.c: relays trainers' output from agents to clients. */
 #include "server/events/log_relay.h"
 
 #include <event2/event.h>
@@ -18,22 +18,22 @@
 #include "server/query/record_source.h"
 #include "server/session.h"
 
-/* An agent that is asked. */
+/* An agent that sends output for a request. */
 struct log_source {
-    uint32_t session; /* SESSION_NO_NUMBER: the place is free */
+    uint32_t session; /* session number; SESSION_NO_NUMBER if the entry is free */
     struct tfe_id node;
     char *name;
-    uint32_t left;   /* of its window */
-    uint32_t owed;   /* was pulled, and is to be given back */
-    uint64_t behind; /* lines that it still had when its trainers ended, and has not told of */
-    bool heard;      /* since the last look */
+    uint32_t left;   /* credit that the agent has left, in bytes */
+    uint32_t owed;   /* credit of consumed chunks that is to be granted again */
+    uint64_t behind; /* lines that the agent still held when its trainers ended */
+    bool heard;      /* the agent has sent something since the last check */
     bool done;
 };
 
-/* A row that waits to be pulled. */
+/* A row that waits to be read by the client. */
 struct held {
     STAILQ_ENTRY(held) link;
-    struct log_source *of; /* NULL: nobody is given credit for it */
+    struct log_source *of; /* source that gets credit for the row; NULL if none */
     uint32_t cost;
     struct tfe_id node;
     struct msg_log_lines row;
@@ -46,32 +46,32 @@ struct log_ask {
     LIST_ENTRY(log_ask) link;
     struct admission_place place;
     uint64_t number;
-    /* The wish. */
+    /* What the client asked for. */
     struct tfe_id job;
-    char *node; /* NULL: of all */
+    char *node; /* id or label of the node; NULL for all nodes */
     struct msg_log_ask says;
     uint32_t nproc;
     uint32_t window;
-    struct event look; /* for those who are silent */
+    struct event look; /* timer that checks for silent agents */
     STAILQ_HEAD(, held) queue;
-    struct held *told; /* the last one pulled: its row is borrowed */
+    struct held *told; /* the row read last, which the client's message borrows; NULL if none */
     uint32_t n_sources;
     struct log_source sources[LIMIT_LOG_NODES];
-    enum tfe_refusal refusal; /* 0: none */
+    enum tfe_refusal refusal; /* reason to refuse the request; 0 if none */
     char sentence[TFE_LABEL_MAX + 128];
 };
 
 struct log_relay {
     struct sessions *all;
     LIST_HEAD(, log_ask) asks;
-    struct admission *admission; /* of asks, by key and scope */
+    struct admission *admission; /* quotas of requests, by key and scope */
     uint64_t last_number;
     struct log_tails tails;
 };
 
 /* --- agents ----------------------------------------------------------------------------------- */
 
-/* Its channel ends by itself where that fails. */
+/* Sends a message to an agent. A failure ends its channel without further handling here. */
 static void say(const struct log_relay *r, uint32_t session, const struct tfe_msg *msg)
 {
     const struct session *s = session < r->all->max ? r->all->by_number[session] : NULL;
@@ -86,7 +86,7 @@ static void free_source(struct log_source *source)
     *source = (struct log_source){.session = SESSION_NO_NUMBER, .done = true};
 }
 
-/* What it has said stays; it is waited for no longer. */
+/* Removes a source; retains the rows that it has sent. */
 static void end_source(struct log_ask *ask, struct log_source *source)
 {
     struct held *held;
@@ -101,7 +101,7 @@ static void end_source(struct log_ask *ask, struct log_source *source)
     ask->n_sources--;
 }
 
-/* Whether this node's trainers are asked for. */
+/* True if the request selects this node. */
 static bool is_meant(const struct log_ask *ask, const struct rdzv_found *who)
 {
     bool is_of_job = strcmp(who->v[0].job, ask->job.text) == 0;
@@ -110,7 +110,7 @@ static bool is_meant(const struct log_ask *ask, const struct rdzv_found *who)
     return is_of_job && is_named;
 }
 
-/* Whether it has the rank now; of an epoch that is named anybody may have had it. */
+/* True if the node has the requested rank now. In an explicit epoch any node may have had it. */
 static bool has_rank(const struct log_ask *ask, const struct rdzv_found *who)
 {
     const struct msg_log_ask *says = &ask->says;
@@ -129,7 +129,7 @@ static struct log_source *source_of(struct log_ask *ask, uint32_t session)
     return NULL;
 }
 
-/* Asks one more. False: no place, or no memory. */
+/* Requests output of one more agent. Returns false if the limit is reached or memory is out. */
 static bool add_source(struct log_ask *ask, uint32_t session, const struct rdzv_found *who)
 {
     struct log_source *source = source_of(ask, SESSION_NO_NUMBER);
@@ -138,7 +138,7 @@ static bool add_source(struct log_ask *ask, uint32_t session, const struct rdzv_
         return false;
     }
     *source = (struct log_source){.session = session, .name = name, .left = ask->window};
-    (void)id_set(&source->node, who->v[0].node); /* the core's own */
+    (void)id_set(&source->node, who->v[0].node); /* node ids of the core are valid */
     ask->n_sources++;
     struct tfe_msg msg = {.type = MSG_LOG_ASK, .u.log_ask = ask->says};
     msg.u.log_ask.window = ask->window;
@@ -155,7 +155,7 @@ static void wake(const struct log_ask *ask)
     }
 }
 
-/* Copies the row's texts. TFE_ENOMEM. */
+/* Appends a row with copies of its texts. Returns 0 or TFE_ENOMEM. */
 static int hold(struct log_ask *ask, struct log_source *of, uint32_t cost,
                 const struct msg_log_lines *row)
 {
@@ -174,8 +174,8 @@ static int hold(struct log_ask *ask, struct log_source *of, uint32_t cost,
     return 0;
 }
 
-/* A quarter of a window at a time: a message for each row would cost as much as the row, and an
- * agent that has not yet got it has room for one message more. */
+/* Grants consumed credit again, a quarter of the window at a time: one message per row would cost
+ * as much as the row itself. */
 static void give_back(struct log_ask *ask, struct log_source *source, uint32_t cost)
 {
     source->owed += cost;
@@ -242,7 +242,7 @@ static void logs_free(struct rows *rows)
     free(ask);
 }
 
-/* Tells of the source that it does not answer. */
+/* Reports that a source does not answer, and removes it. */
 static void give_up(struct log_ask *ask, struct log_source *source)
 {
     const struct msg_log_lines row = {.node = source->node.text,
@@ -256,7 +256,7 @@ static void give_up(struct log_ask *ask, struct log_source *source)
     end_source(ask, source);
 }
 
-/* Who follows waits for as long as it takes: it is told by what comes. */
+/* Checks for silent agents. Not used for requests that follow, which wait indefinitely. */
 static void on_look(evutil_socket_t fd, short what, void *ctx)
 {
     struct log_ask *ask = ctx;
@@ -268,15 +268,15 @@ static void on_look(evutil_socket_t fd, short what, void *ctx)
         if (!source->done && !source->heard && may_speak) {
             give_up(ask, source);
         }
-        source->heard = source->heard && !may_speak; /* from now on anew */
+        source->heard = source->heard && !may_speak; /* starts the next check period */
     }
     (void)timer_after(&ask->look, LIMIT_LOG_SILENCE_MS);
     wake(ask);
 }
 
-/* --- who asks --------------------------------------------------------------------------------- */
+/* --- requests --------------------------------------------------------------------------------- */
 
-/* Whether the tail's node is none of those that are asked. */
+/* True if the tail's node is not among the sources. */
 static bool is_gone(const struct log_ask *ask, const struct log_tail *tail)
 {
     for (uint32_t i = 0; i < LIMIT_LOG_NODES; i++) {
@@ -287,7 +287,7 @@ static bool is_gone(const struct log_ask *ask, const struct log_tail *tail)
     return true;
 }
 
-/* Of those whose node is not there. TFE_ENOMEM. */
+/* Appends the stored tails of nodes that are gone. Returns 0 or TFE_ENOMEM. */
 static int hold_tails(struct log_ask *ask)
 {
     const struct log_tail *tail;
@@ -320,7 +320,8 @@ static void refuse(struct log_ask *ask, enum tfe_refusal code, const char *befor
     (void)snprintf(ask->sentence, sizeof(ask->sentence), "%s%s%s", before, about, behind);
 }
 
-/* Ends those asks that have to go for this one. False: it has to go itself. */
+/* Ends the requests that exceed a quota because of this one. Returns false if this one must end
+ * itself. */
 static bool make_place(struct log_relay *r, struct log_ask *ask)
 {
     for (struct admission_place *place;
@@ -337,7 +338,7 @@ static bool make_place(struct log_relay *r, struct log_ask *ask)
     return true;
 }
 
-/* Sessions of agents whose trainers are meant. */
+/* Finds the sessions of agents that the request selects. */
 static void find_sources(struct log_ask *ask)
 {
     const struct sessions *all = ask->relay->all;
@@ -358,7 +359,8 @@ static void find_sources(struct log_ask *ask)
         return;
     }
     ask->window = LIMIT_LOG_WINDOW / (n > 0 ? n : 1);
-    if (ask->window < LIMIT_LOG_WINDOW_LEAST || ask->says.follow) { /* more may come */
+    if (ask->window < LIMIT_LOG_WINDOW_LEAST ||
+        ask->says.follow) { /* nodes that join later need a share */
         ask->window =
             ask->window < LIMIT_LOG_WINDOW / 4 ? LIMIT_LOG_WINDOW_LEAST : LIMIT_LOG_WINDOW / 4;
     }
@@ -391,7 +393,7 @@ int rows_logs(struct log_relay *r, const struct principal *by, const struct msg_
                                      .follow = wish->follow,
                                      .lines = wish->lines,
                                      .since = wish->since};
-    (void)id_set(&ask->job, wish->job); /* the codec has checked it */
+    (void)id_set(&ask->job, wish->job); /* the codec has validated the id */
     STAILQ_INIT(&ask->queue);
     for (uint32_t i = 0; i < LIMIT_LOG_NODES; i++) {
         free_source(&ask->sources[i]);
@@ -427,7 +429,7 @@ int rows_logs(struct log_relay *r, const struct principal *by, const struct msg_
     return 0;
 }
 
-/* --- what agents say -------------------------------------------------------------------------- */
+/* --- messages of agents ----------------------------------------------------------------------- */
 
 static struct log_ask *ask_of(const struct log_relay *r, uint64_t number)
 {
@@ -455,7 +457,7 @@ static uint64_t less(uint64_t from, uint64_t by)
     return by < from ? from - by : 0;
 }
 
-/* Within its window, or it is not taken. */
+/* Handles a chunk. Returns false if it exceeds the agent's credit. */
 static bool take_chunk(struct log_ask *ask, struct log_source *source,
                        const struct msg_log_chunk *chunk)
 {
@@ -470,12 +472,12 @@ static bool take_chunk(struct log_ask *ask, struct log_source *source,
                                       .lost = chunk->lost};
     if (chunk->behind > 0) {
         source->behind = chunk->behind;
-        return false; /* no credit was taken for it, so it counts as any message does */
+        return false; /* sent without credit, so it counts against the message rate */
     }
     if (cost > source->left) {
         return false;
     }
-    /* Lines that it still had as its trainers ended, and has lost since, are told with this. */
+    /* These lines, and those reported as lost, are no longer held by the agent. */
     source->behind = less(less(source->behind, chunk->lost), count_lines(chunk->text));
     source->left -= cost;
     if (hold(ask, source, cost, &row) != 0) {
@@ -515,7 +517,7 @@ void log_relay_exited(struct log_relay *r, uint32_t session, const struct msg_ex
     const struct log_tail *kept;
     for (unsigned i = 0; (kept = log_tails_get(&r->tails, i)); i++) {
         if (kept->epoch == exited->epoch && strcmp(kept->node.text, who.v[0].node) == 0) {
-            return; /* said again, on a new connection */
+            return; /* repeated on a new connection */
         }
     }
     struct log_tail *tail = calloc(1, sizeof(*tail));
@@ -548,7 +550,7 @@ void log_relay_came(struct log_relay *r, uint32_t session)
     }
 }
 
-/* What it had no credit for is gone with it. */
+/* Reports the lines that a disconnected agent still held as lost. */
 static void tell_behind(struct log_ask *ask, const struct log_source *source)
 {
     const struct msg_log_lines row = {.node = source->node.text,
@@ -578,7 +580,7 @@ void log_relay_left(struct log_relay *r, uint32_t session)
     }
 }
 
-/* --- beginning and end ------------------------------------------------------------------------ */
+/* --- start and end ---------------------------------------------------------------------------- */
 
 int log_relay_new(struct sessions *all, struct log_relay **ret)
 {

@@ -1,12 +1,12 @@
-/* server/events/log_relay.h: trainers' output on its way from agents to whoever asks. Nothing of it
- * is kept but the tails of ends.
+/* server/events/log_relay.h: relays trainers' output from agents to clients. Stores nothing except
+ * the last lines of failed trainers.
  *
- *   LOGS ──► rows_logs: an ask ──LOG_ASK──► agents
- *   response_stream.h ◄── rows_next ── what has come ◄──LOG_CHUNK── … as far as their window goes
- *            ──── what was pulled is given back ──LOG_CREDIT──►
+ *   LOGS ──► rows_logs: a request ──LOG_ASK──► agents
+ *   response_stream.h ◄── rows_next ── queued rows ◄──LOG_CHUNK── agents, within their credit
+ *            ──── credit of consumed rows ──LOG_CREDIT──►
  *
- * An asker that does not read pulls no rows, so its agents get no credit and stop: what they have
- * no room for they count, and tell as lost. */
+ * A client that does not read consumes no rows, so its agents get no credit and stop sending: they
+ * count the lines that they cannot hold and report them as lost. */
 #ifndef TFE_SERVER_EVENTS_LOG_RELAY_H
 #define TFE_SERVER_EVENTS_LOG_RELAY_H
 
@@ -21,27 +21,28 @@ struct principal;
 struct rows;
 struct sessions;
 
-/* all outlives it. TFE_ENOMEM. */
+/* Makes a relay. all must outlive it. Returns 0 or TFE_ENOMEM. */
 int log_relay_new(struct sessions *all, struct log_relay **ret) TFE_MUST_CHECK;
 
-/* Every source is freed. NULL is allowed. */
+/* Frees the relay. Precondition: all record sources were freed. NULL is allowed. */
 void log_relay_free(struct log_relay *r);
 
-/* The source of an answer to LOGS, of a job that `by` may see: LOG_LINES …, STATUS_END, or REFUSED.
- * TFE_ENOMEM. */
+/* Makes the record source that answers LOGS about a job that `by` may see: LOG_LINES, then
+ * STATUS_END or REFUSED. Returns 0 or TFE_ENOMEM. */
 int rows_logs(struct log_relay *r, const struct principal *by, const struct msg_logs *wish,
               struct rows **ret) TFE_MUST_CHECK;
 
-/* A message of an agent's session. True: it was a piece of an answer that is waited for. */
+/* Handles a message of an agent's session. Returns true if it was requested output. */
 bool log_relay_take(struct log_relay *r, uint32_t session, const struct tfe_msg *msg);
 
-/* An agent's trainers have ended: their last lines, if they failed. Before the core knows. */
+/* Stores the last lines of trainers that failed. Call before the core handles EXITED. */
 void log_relay_exited(struct log_relay *r, uint32_t session, const struct msg_exited *exited);
 
-/* An agent is there, or is about to start an epoch: those who follow its job hear of it, too. */
+/* Adds an agent that has connected or is about to start an epoch to the requests that follow its
+ * job. */
 void log_relay_came(struct log_relay *r, uint32_t session);
 
-/* A session is no more; SESSION_NO_NUMBER: nobody's. */
+/* Removes a session that has ended; ignores SESSION_NO_NUMBER. */
 void log_relay_left(struct log_relay *r, uint32_t session);
 
 #endif

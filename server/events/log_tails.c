@@ -1,4 +1,4 @@
-/* server/events/log_tails.c: the last lines of trainers that failed. */
+/* server/events/log_tails.c: the last lines of failed trainers. */
 #include "server/events/log_tails.h"
 
 #include <stdlib.h>
@@ -10,8 +10,8 @@ static void drop(struct log_tail *tail)
     free(tail);
 }
 
-/* One more, or one fewer, of this job and node. At the end of an epoch thousands fail at once, so
- * nothing here looks at pairs. */
+/* Adds `by` to the counts of all tails of this job and node. Counts are stored, because at the end
+ * of an epoch thousands of trainers fail at once and a pairwise comparison would be quadratic. */
 static void count(struct log_tails *tails, const struct log_tail *of, int by)
 {
     for (unsigned i = 0; i < tails->n; i++) {
@@ -23,7 +23,7 @@ static void count(struct log_tails *tails, const struct log_tail *of, int by)
     }
 }
 
-/* Whose turn it is to go: of several that have as many the oldest. */
+/* Returns the tail to drop: the oldest of the node and job that have most. */
 static unsigned most(const struct log_tails *tails)
 {
     unsigned found = 0;

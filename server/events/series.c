@@ -1,4 +1,4 @@
-/* server/events/series.c: see series.h. */
+/* server/events/series.c: metrics of runs as thinned time series. */
 #include "server/events/series.h"
 
 #include <bsd/sys/tree.h>
@@ -11,8 +11,8 @@
 #include "common/base/log.h"
 #include "common/base/text.h"
 
-/* Points of all series together, 40 bytes each. A series that comes when there are so many has its
- * newest point only. */
+/* Maximum number of points of all series, 40 bytes each. A series that begins beyond the limit
+ * stores its newest point only. */
 #define POINTS_ALL_MAX 1000000u
 
 struct point {
@@ -23,9 +23,9 @@ struct point {
 
 struct entry {
     char name[MSG_METRIC_NAME_MAX + 1];
-    struct point last; /* ord 0: none yet */
-    struct point *v;   /* those whose ord is a multiple of stride; NULL: none are kept */
-    uint32_t n;        /* at most SERIES_POINTS_MAX */
+    struct point last; /* newest point; ord 0 if there is none */
+    struct point *v;   /* points whose ord is a multiple of stride; NULL if none are stored */
+    uint32_t n;        /* number of stored points, at most SERIES_POINTS_MAX */
     uint64_t stride;
 };
 
@@ -33,7 +33,7 @@ struct job_series {
     RB_ENTRY(job_series) link;
     struct tfe_id job;
     uint32_t run;
-    struct entry *v; /* by name */
+    struct entry *v; /* series, sorted by name */
     size_t n, cap;
 };
 RB_HEAD(job_series_tree, job_series);
@@ -42,7 +42,7 @@ struct series {
     const struct rdzv *core;
     struct job_series_tree jobs;
     uint32_t n_jobs;
-    uint32_t n_points; /* that there is memory for */
+    uint32_t n_points; /* number of points for which memory is allocated */
     bool is_full_told;
 };
 
@@ -71,7 +71,7 @@ static void forget(struct series *s, struct job_series *of)
     free(of);
 }
 
-/* Forgets the jobs that the core does not know any more. */
+/* Forgets the jobs that the core no longer knows. */
 static void tidy(struct series *s)
 {
     struct msg_status_job status;
@@ -103,7 +103,7 @@ void series_free(struct series *s)
     free(s);
 }
 
-/* --- one more point --------------------------------------------------------------------------- */
+/* --- adding ----------------------------------------------------------------------------------- */
 
 static struct job_series *find(const struct series *s, const char *job)
 {
@@ -112,7 +112,8 @@ static struct job_series *find(const struct series *s, const char *job)
     return id_set(&key.job, job) == 0 ? RB_FIND(job_series_tree, tree, &key) : NULL;
 }
 
-/* NULL: there are too many jobs, the run is an earlier one, or there is no memory. */
+/* Returns the job's series, created if necessary, or NULL if there are too many jobs, the run is an
+ * earlier one, or memory is out. */
 static struct job_series *find_or_make(struct series *s, const char *job, uint32_t run)
 {
     struct job_series *of = find(s, job);
@@ -160,7 +161,7 @@ static struct entry *entry_of(struct series *s, struct job_series *of, const cha
     return &of->v[i];
 }
 
-/* Drops every second point once there are as many as a series may have. */
+/* Appends a point; drops every second point if the series is full. */
 static void add_point(struct entry *entry, const struct point *point)
 {
     if (!entry->v || point->ord % entry->stride != 0) {
@@ -189,8 +190,8 @@ bool series_add(struct series *s, const struct msg_series_row *point)
         return false;
     }
     const int64_t now_ms = clock_wall().ms;
-    /* The first one is above all of an earlier server: whoever asks for those after a point that
-     * it has gets them. */
+    /* Start above all numbers of an earlier server, so that a client that asks for later points
+     * gets them. */
     const uint64_t first = now_ms > 0 ? (uint64_t)now_ms : 1;
     entry->last = (struct point){.ord = entry->last.ord > 0 ? entry->last.ord + 1 : first,
                                  .epoch = point->epoch,
@@ -229,7 +230,7 @@ bool series_last(const struct series *s, const char *job, const char *after,
     return false;
 }
 
-/* The first point of the series with a larger ord. */
+/* Finds the first point of the series with an ord above `after`. */
 static bool find_point(const struct series *s, const char *job, const char *name, uint64_t after,
                        struct msg_series_row *ret)
 {
@@ -251,10 +252,11 @@ struct series_rows {
     struct rows rows;
     const struct series *series;
     struct tfe_id job;
-    uint32_t run;                        /* 0: the newest */
-    char name[MSG_METRIC_NAME_MAX + 1];  /* "": the newest point of each name */
-    char after[MSG_METRIC_NAME_MAX + 1]; /* of the row that was sent last; "" none */
-    uint64_t ord;                        /* likewise */
+    uint32_t run; /* run number; 0 for the newest run */
+    char name[MSG_METRIC_NAME_MAX +
+              1]; /* name of the series; "" for the newest point of each series */
+    char after[MSG_METRIC_NAME_MAX + 1]; /* name of the last row sent; "" if none */
+    uint64_t ord;                        /* ord of the last row sent */
 };
 
 static int series_rows_next(struct rows *rows, struct tfe_msg *ret)
@@ -291,7 +293,7 @@ int rows_series(const struct series *series, const struct msg_series *asked, str
     r->series = series;
     r->run = asked->run;
     r->ord = asked->after;
-    (void)id_set(&r->job, asked->job); /* the codec has checked it */
+    (void)id_set(&r->job, asked->job); /* the codec has validated the id */
     text_setf(r->name, sizeof(r->name), "%s", asked->name ? asked->name : "");
     *ret = &r->rows;
     return 0;

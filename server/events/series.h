@@ -1,5 +1,5 @@
-/* server/events/series.h: numbers that the scripts of a run report, one series per name, in memory:
- * the newest value, and points spread over all of the run. A restart of the server forgets them;
+/* server/events/series.h: metrics that the scripts of a run report, one series per name, in memory:
+ * the newest value, and points spread over the whole run. A restart of the server loses them;
  * Prometheus keeps a history (tfe-web, /metrics). */
 #ifndef TFE_SERVER_EVENTS_SERIES_H
 #define TFE_SERVER_EVENTS_SERIES_H
@@ -10,29 +10,30 @@
 
 struct series;
 
-/* Of one run: names that scripts report. */
+/* Maximum number of series of a run. */
 #define SERIES_NAMES_MAX 32
-/* Jobs. */
+/* Maximum number of jobs with series. */
 #define SERIES_JOBS_MAX 2000
-/* Points of one series: every one at first, then every second, every fourth … */
+/* Maximum number of points of a series: first every point is stored, then every second, every
+ * fourth, and so on. */
 #define SERIES_POINTS_MAX 512u
 
-/* core outlives it. TFE_ENOMEM. */
+/* Makes an empty store of series. core must outlive it. Returns 0 or TFE_ENOMEM. */
 int series_new(const struct rdzv *core, struct series **ret) TFE_MUST_CHECK;
-/* NULL is allowed. */
+/* Frees all series. NULL is allowed. */
 void series_free(struct series *s);
 
-/* Adds a point; ord and time are set here. A later run of the job replaces the one before. Returns
- * false if there are too many jobs or names, the run is an earlier one, or there is no memory. */
+/* Adds a point; sets its ord and time. A later run of the job replaces an earlier one. Returns
+ * false if there are too many jobs or names, the run is an earlier one, or memory is out. */
 bool series_add(struct series *s, const struct msg_series_row *point);
 
-/* The newest point of the first name after `after` (NULL: of the first name) in the job's newest
- * run; its texts are borrowed until the next series_add. False: there is none. */
+/* Returns in *ret the newest point of the first series after name `after` (NULL for the first) in
+ * the job's newest run, or false if there is none. Texts are borrowed until the next series_add. */
 bool series_last(const struct series *s, const char *job, const char *after,
                  struct msg_series_row *ret);
 
-/* The points that SERIES asks for: SERIES_ROW …, STATUS_END. series outlives the source.
- * TFE_ENOMEM. */
+/* Makes the record source that answers SERIES: SERIES_ROWs, then STATUS_END. series must outlive
+ * it. Returns 0 or TFE_ENOMEM. */
 int rows_series(const struct series *series, const struct msg_series *asked,
                 struct rows **ret) TFE_MUST_CHECK;
 

@@ -1,18 +1,19 @@
-/* server/events/straggler.c: see straggler.h.
+/* server/events/straggler.c: detects stragglers by step times.
  *
- * Workers that reduce their gradients together take the same time for a step, whoever of them is
- * slow: the others wait. What each is at work of that time tells them apart; where that is not
- * known of most of them (or they do not wait for each other) the steps themselves are compared. */
+ * Workers that all-reduce their gradients have equal step times, whichever of them is slow, because
+ * the others wait. The CPU time within a step distinguishes them. If that is unknown for most of
+ * them (or if they do not wait for each other), the step times are compared. */
 #include "server/events/straggler.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Half as long again, seen twice in a row; good again below a quarter. */
+/* A node becomes a straggler at 1.5 times the median, found in 2 consecutive checks, and recovers
+ * below 1.25 times. */
 #define STRAGGLER_MILLI 1500
 #define GOOD_MILLI 1250
 #define IN_A_ROW 2
-/* Differences below this are the machine's noise. */
+/* Differences below this are noise. */
 #define LEAST_US 2000
 
 int straggler_begin(struct straggler_detector *j, size_t n)
@@ -57,7 +58,7 @@ void straggler_sort(struct straggler_detector *j)
     qsort(j->works, j->n_works, sizeof(uint64_t), compare);
 }
 
-/* The middle one of v without one that is own; n >= 2. Of two in the middle the smaller. */
+/* Returns the median of v without one element `own`; n >= 2. Of two middle elements the smaller. */
 static uint64_t median_of_others(const uint64_t *v, size_t n, uint64_t own)
 {
     const size_t middle = (n - 2) / 2;

@@ -1,4 +1,4 @@
-/* server/events/throughput.c: see throughput.h. */
+/* server/events/throughput.c: computes steps and samples per second. */
 #include "server/events/throughput.h"
 
 #define MARK_MS 2000
@@ -10,7 +10,7 @@ void throughput_begin(struct throughput *p)
 
 void throughput_add(struct throughput *p, struct tfe_mono now, uint64_t step, uint64_t samples)
 {
-    /* An epoch may go on behind where the last one was. */
+    /* A new epoch may resume before the last step of the previous one. */
     const bool is_first = p->n == 0;
     if (!p->has_step || is_first || step > p->step) {
         p->has_step = true;
@@ -22,7 +22,7 @@ void throughput_add(struct throughput *p, struct tfe_mono now, uint64_t step, ui
     if (!is_first) {
         const unsigned last = (p->first + p->n - 1) % THROUGHPUT_MARKS;
         if (p->marks[last].samples == 0 && p->n == 1) {
-            p->marks[last].samples = p->samples; /* told for the first time */
+            p->marks[last].samples = p->samples; /* first report of samples in this epoch */
         }
         if (tfe_mono_sub(now, p->marks[last].at) < MARK_MS) {
             return;
@@ -38,8 +38,8 @@ void throughput_add(struct throughput *p, struct tfe_mono now, uint64_t step, ui
     p->marks[next].samples = samples > 0 || !is_first ? p->samples : 0;
 }
 
-/* The time since the oldest mark, in seconds; 0: too little is known. A job that stands still is
- * slower and slower. */
+/* Returns the seconds since the oldest mark, 0 if too little is known. For a stalled job the time
+ * grows, so its rate decreases. */
 static double span(const struct throughput *p, struct tfe_mono now)
 {
     int64_t ms = p->n > 0 ? tfe_mono_sub(now, p->marks[p->first].at) : 0;

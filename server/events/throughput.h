@@ -1,5 +1,4 @@
-/* server/events/throughput.h: how fast an epoch goes: steps and samples of the last quarter of a
- * minute. */
+/* server/events/throughput.h: steps and samples per second of an epoch over the last 15 seconds. */
 #ifndef TFE_SERVER_EVENTS_THROUGHPUT_H
 #define TFE_SERVER_EVENTS_THROUGHPUT_H
 
@@ -11,20 +10,20 @@
 #define THROUGHPUT_MARKS 8
 
 struct throughput {
-    bool has_step; /* of this run */
+    bool has_step; /* step is known for this run */
     uint64_t step, samples;
     struct {
         struct tfe_mono at;
         uint64_t step, samples;
-    } marks[THROUGHPUT_MARKS]; /* a ring, two seconds apart */
+    } marks[THROUGHPUT_MARKS]; /* ring of measurements, two seconds apart */
     unsigned first, n;
 };
 
-/* Another epoch begins: what it is fast in is not known yet. */
+/* Begins a new epoch, whose rates are unknown at first. */
 void throughput_begin(struct throughput *p);
-/* So far it has come; samples 0: not said. */
+/* Adds a report of progress; samples 0 if not reported. */
 void throughput_add(struct throughput *p, struct tfe_mono now, uint64_t step, uint64_t samples);
-/* Per second. False: not known yet. */
+/* Return the rate per second in *ret, or false if unknown. */
 bool throughput_steps(const struct throughput *p, struct tfe_mono now, double *ret);
 bool throughput_samples(const struct throughput *p, struct tfe_mono now, double *ret);
 

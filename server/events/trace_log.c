@@ -1,4 +1,4 @@
-/* server/events/trace_log.c: what the core tells of itself, as log lines. */
+/* server/events/trace_log.c: writes traces of the core as log lines. */
 #include "server/events/trace_log.h"
 
 #include <stdlib.h>
@@ -8,15 +8,14 @@
 #include "common/base/log_throttle.h"
 #include "common/base/text.h"
 
-/* Of one kind about one node, or about a job as a whole. Who reads the log sees every line that
- * something real causes; who makes up causes fills no disk. */
+/* Rate limit per kind of trace and node (or job): every line of a real incident is logged, but
+ * peers that provoke traces cannot fill the disk. */
 #define LINES_AT_ONCE 60
 #define LINE_EACH_MS 1000
 #define LINE_ENTRIES 8192
 
-/* New names cost nothing, so the lines of a job are limited too, and jobs that have had no epoch
- * are as one: each 20 ms, besides so many at once that 50,000 nodes that come together are all
- * told. */
+/* Rate limit per job, because peers can invent node names; jobs without an epoch share one limit.
+ * The burst suffices for 50,000 nodes that connect at once. */
 #define JOB_LINE_EACH_MS 20
 #define JOB_ENTRIES 1024
 
@@ -24,7 +23,7 @@ struct trace_log {
     struct throttle *of_job, *each;
 };
 
-/* Scripts read these lines, so the names are a contract. */
+/* Level and field names of each trace. Scripts parse these lines, so the names are a contract. */
 static const struct trace_words {
     enum log_level level;
     const char *number;
@@ -58,7 +57,7 @@ void trace_log_free(struct trace_log *log)
     }
 }
 
-/* Whether this one is worth a line. */
+/* True if the trace is to be logged within the rate limits. */
 static bool passes(struct trace_log *log, const struct rdzv_trace *trace, uint64_t *ret_hidden)
 {
     char cause[2 * TFE_ID_MAX + 32];

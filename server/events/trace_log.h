@@ -1,19 +1,20 @@
-/* server/events/trace_log.h: what the core tells of itself, as log lines. */
+/* server/events/trace_log.h: writes traces of the core as log lines. */
 #ifndef TFE_SERVER_EVENTS_TRACE_LOG_H
 #define TFE_SERVER_EVENTS_TRACE_LOG_H
 
 #include "server/core/rdzv.h"
 
-/* What is enough for every fleet. */
+/* Burst of lines per job, sufficient for every fleet. */
 #define TRACE_LOG_JOB_LINES 200000
 
-/* What trace_log wants: how many lines a node may cause, and a job. NULL: no memory. */
+/* Makes a trace log with this burst of lines per job. Returns NULL if out of memory. */
 struct trace_log *trace_log_new(uint32_t job_lines_at_once);
 
-/* NULL is allowed. */
+/* Frees the trace log. NULL is allowed. */
 void trace_log_free(struct trace_log *log);
 
-/* One line; its event is the trace's name. A trace_fn; ctx is a struct trace_log. */
+/* Writes one log line whose event is the trace's name; a trace_fn with a struct trace_log as
+ * ctx. */
 void trace_log(void *ctx, const struct rdzv_trace *trace);
 
 #endif

@@ -15,9 +15,9 @@
 struct store;
 
 /* Receives one job as last recorded, borrowed for the call. fault is NULL, or says why the job is
- * quarantined, now or earlier: its record stays in the store for inspection and is ignored. With a
+ * set aside, now or earlier: its record stays in the store for inspection and is ignored. With a
  * fault only the record's job name is valid, and the result is ignored. Without one, TFE_EINVAL and
- * TFE_EEXIST quarantine the job, and any other error ends store_load. */
+ * TFE_EEXIST set the job aside, and any other error ends store_load. */
 typedef int (*store_load_fn)(void *ctx, const struct rdzv_record *record, const char *fault);
 
 /* Receives one ledger row, borrowed for the call. A result other than 0 ends the reading. */
