@@ -1,15 +1,18 @@
-"""At which step all ranks save, when their agents ask for it.
+"""Agreement of all ranks on the steps after which they save or take snapshots.
 
-Every rank hears of the wish by itself, at slightly different times. It then says so, under a key of its own, and goes on
-training. Once rank 0 has found the word of all, it names a step that none of them has completed: the first after the
-highest that any of them has told. Ranks that have said their word look for it after each step. They look by writing that they
-go on from this step: the first value of a key stays, and since a step needs all ranks, and rank 0 writes the name before it
-takes part in that step, there it is found. (Asking with a time limit would not do: the answer may be late, and a rank that
-goes on while the others stand still hangs in the next step.) Ranks that all stand at one step (they wait for something, and
-ask again and again) say that too, and it is the one.
+Every rank receives a save request from its own agent, at a slightly different time. It
+acknowledges the request under a key of its own and continues to train. When rank 0 has found all
+acknowledgements, it chooses the first step after the highest one acknowledged, which no rank has
+completed. Ranks that have acknowledged look for the choice after each step by writing "go on" to
+the key of that step: the first value of a key is final, and because a step needs all ranks and
+rank 0 writes its choice before it takes part in that step, every rank finds the choice in time.
+(A read with a timeout would not work: the response may be late, and a rank that continues while
+the others wait hangs in the next step.) Ranks that all wait at one step, calling again and again,
+report that as well, and rank 0 chooses that step.
 
-The keys live in the coordination service of TensorFlow, inside rank 0's process; an access costs less than a millisecond,
-and happens only between the wish and the save. So nothing is added to a step of undisturbed training.
+The keys are stored in TensorFlow's coordination service inside rank 0's process. An access takes
+less than a millisecond and happens only between the request and the save, so undisturbed training
+steps have no overhead.
 """
 from __future__ import annotations
 
@@ -21,34 +24,40 @@ import time
 from typing import Any, Callable, Iterable, Optional, Protocol
 
 GATHER_S = 0.1
-"""Rank 0 waits so long, at each step, for the others' words; they may be waiting for it, inside the step, to hear."""
+"""Seconds per step that rank 0 waits for acknowledgements. The other ranks may already wait for
+rank 0 inside the step.
+"""
 IDLE_S = 0.2
-"""A rank that stands, and asks again and again, waits so long for the name each time."""
+"""Seconds that an idle rank, which calls again at the same step, waits for the choice each time."""
 THERE_S = 60.0
-"""For a value that is there, or for one more look at what is about to be; the time is the network's."""
+"""Seconds to read a value that exists; also the interval of polls for a value that will be set."""
 GIVE_UP_S, GIVE_UP_STEPS = 30.0, 20
-"""Some rank cannot be asked: rank 0 forgets the wish after so long, and so many steps."""
+"""If a rank cannot be reached, rank 0 gives the request up after this time and this many steps."""
 GO_ON, SAVE = "on", "save"
 SHARE = 0.012
-"""Snapshots in memory are to cost this part of the time: at most 2 %, less what is not seen of their cost."""
+"""Fraction of the time that snapshots in memory may take: at most 2 %, less unmeasured costs."""
 LOOK_S = 1.0
-"""So often it is found out anew how many steps lie between two of them."""
+"""Seconds between two computations of the snapshot interval."""
 KNOWN_STEPS, ENOUGH_STEPS = 32, 3
-"""Of the last steps after a snapshot, and of the last others: how many are kept, and how many of each are compared."""
+"""Number of recent steps that are stored, of those after a snapshot and of the others, and number
+of each that is needed for a comparison.
+"""
 
 
 class Keys(Protocol):
-    """Write-once keys that all ranks see. Both raise if the service, or the way to it, is gone."""
+    """Write-once keys visible to all ranks. Both methods raise if the service cannot be reached."""
 
     def set(self, key: str, value: str) -> bool:
-        """False: there was one already, and the first value stays."""
+        """Sets a key. Returns False if it already has a value, which stays."""
 
     def get(self, key: str, timeout_s: float) -> Optional[str]:
-        """None: not there in that time."""
+        """Returns the value, or None if there is none within the timeout."""
 
 
 def awaited(keys: Keys, key: str) -> str:
-    """What another rank, which comes to this too, sets in the end, however long that takes. Should it be gone, this raises."""
+    """Returns a value that another rank will set, without a time limit. Raises if the service is
+    gone.
+    """
     found = None
     while found is None:
         found = keys.get(key, THERE_S)
@@ -56,7 +65,9 @@ def awaited(keys: Keys, key: str) -> str:
 
 
 def decided(keys: Optional[Keys], rank: int, key: str, decide: Callable[[], Any]) -> Any:
-    """What decide() gives on rank 0, on all ranks, by way of JSON. keys None: each decides for itself."""
+    """Returns the result of decide() on rank 0 to all ranks, encoded as JSON. Without keys each
+    rank decides for itself.
+    """
     if keys is None:
         return decide()
     if rank != 0:
@@ -67,11 +78,11 @@ def decided(keys: Optional[Keys], rank: int, key: str, decide: Callable[[], Any]
 
 
 class Wish:
-    """What this rank knows of one wish."""
+    """State of one save request on this rank."""
 
     def __init__(self, now: float, step: int) -> None:
-        self.step = step  # at which this rank heard of it: the save comes later
-        self.heard: dict[int, int] = {}  # rank 0 only: rank -> step
+        self.step = step  # when this rank received the request; the save comes later
+        self.heard: dict[int, int] = {}  # on rank 0 only: step by rank
         self.idle: dict[int, int] = {}
         self.has_said_idle = False
         self.since = now
@@ -80,7 +91,9 @@ class Wish:
 
 
 class Agreement:
-    """One rank's part. keys None: it is alone, or cannot talk with the others, and each decides for itself."""
+    """Agreement from the viewpoint of one rank. Without keys (a single rank, or no connection to
+    the others) each rank decides for itself.
+    """
 
     def __init__(self, keys: Optional[Keys], rank: int, world: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._keys = keys if world > 1 else None
@@ -92,9 +105,9 @@ class Agreement:
         self._last_step = -1
 
     def after_step(self, step: int, wishes: Iterable[str]) -> list[str]:
-        """Which of the wishes are due now, after this step: the same on all ranks. Each is due once.
+        """Returns the requests that are due after this step, the same list on all ranks, each once.
 
-        May be called again at one step, if all ranks do so.
+        May be called repeatedly at one step if all ranks do so.
         """
         is_idle, self._last_step = step == self._last_step, step
         for wish in wishes:
@@ -113,19 +126,19 @@ class Agreement:
         return due
 
     def settle(self, wish: str) -> None:
-        """Answered, or given up."""
+        """Forgets a request that was answered or given up."""
         self._wishes.pop(wish, None)
         self._settled.add(wish)
 
     def _has_waited_enough(self, state: Wish) -> bool:
-        patience = 1 if self._rank == 0 else 4  # none may forget what rank 0 can still decide
+        patience = 1 if self._rank == 0 else 4  # no rank may forget a request that rank 0 can still decide
         return state.looks > GIVE_UP_STEPS * patience and self._clock() - state.since > GIVE_UP_S * patience
 
     def _say(self, key: str, value: str) -> None:
         if self._keys:
             try:
                 self._keys.set(key, value)
-            except Exception:  # the cluster is coming down; the next step will say so, or the agent end it
+            except Exception:  # the cluster is shutting down; the next step fails or the agent ends it
                 pass
 
     def _look(self, wish: str, state: Wish, step: int, is_idle: bool) -> None:
@@ -160,11 +173,11 @@ class Agreement:
             target = step
             self._keys.set(f"tfe/save/{wish}", str(target))
         else:
-            return  # until they stand here too, or there is another step
+            return  # until all ranks wait here, or another step is complete
         state.target = target
 
     def _gather(self, key: str, found: dict[int, int]) -> bool:
-        """Whether every other rank has said its word under the key."""
+        """Returns True if every other rank has set its value under the key."""
         assert self._keys
         deadline = self._clock() + GATHER_S
         for rank in range(1, self._world):
@@ -177,9 +190,10 @@ class Agreement:
 
 
 class Timetable:
-    """Checkpoints every so many seconds by rank 0's clock, at the same steps on all ranks.
+    """Time-based checkpoints, by rank 0's clock, at the same steps on all ranks.
 
-    Each look at the clock is at a step that all ranks know, and says at which step to look next.
+    Every check of the clock takes place at a step that all ranks know and determines the step of
+    the next check.
     """
 
     def __init__(self, keys: Optional[Keys], rank: int, every_s: float, step: int,
@@ -192,16 +206,16 @@ class Timetable:
         self.saved(step)
 
     def saved(self, step: int) -> None:
-        """A checkpoint was made at this step, for whatever reason."""
+        """Records that a checkpoint of this step was made, for any reason."""
         self._step = step
         self._at = self._clock()
 
     def make_due(self) -> None:
-        """At the next look."""
+        """Makes a checkpoint due at the next check."""
         self._at -= self._every_s
 
     def is_due(self, step: int) -> bool:
-        """Whether all ranks save after this step."""
+        """Returns True if all ranks save after this step."""
         if step < self._next:
             return False
         plan = self._plan(step)
@@ -214,7 +228,7 @@ class Timetable:
             steps = max(1, step - self._step)
             is_due = passed >= self._every_s
             left = self._every_s if is_due else self._every_s - passed
-            # Not too far on the strength of few steps: the first ones are slow, and others may be.
+            # Limit the extrapolation from few steps: the first ones are slow, and others may be.
             ahead = min(math.ceil(left * steps / max(passed, 1e-6)), 2 * steps)
             return {"save": is_due, "next": step + max(1, ahead)}
         plan = decided(self._keys, self._rank, f"tfe/time/{self._next}", decide)
@@ -223,11 +237,13 @@ class Timetable:
 
 
 class Pace:
-    """After which steps a snapshot is taken: the same on all ranks. every: fixed; None: as rank 0 finds that it may cost.
+    """Schedule of snapshots, the same on all ranks: every `every` steps, or as often as rank 0
+    finds affordable if that is None.
 
-    A snapshot costs more than its own time: it drives what the training works with out of the processor's caches, and the
-    slowest rank holds the next step up. So the steps that follow one are compared with the others. Until enough of both are
-    known (and as long as there is a snapshot after every step), what follows is taken to cost as much as the snapshot.
+    A snapshot costs more than its own time: it evicts the training's working set from the
+    processor's caches, and the slowest rank delays the next step. Therefore the steps after a
+    snapshot are compared with the others. Until enough of both are known, and while every step
+    is followed by a snapshot, the delay is assumed to equal the duration of the snapshot.
     """
 
     def __init__(self, keys: Optional[Keys], rank: int, every: Optional[int], step: int,
@@ -245,14 +261,16 @@ class Pace:
         self._loss: Optional[float] = None
 
     def took(self, seconds: float) -> None:
-        """A snapshot. It counts as one of the last few, or of all since the last look, whichever says more."""
+        """Records the duration of a snapshot. The cost is the larger of a moving average and the
+        mean since the last check.
+        """
         self._spent += seconds
         self._taken += 1
         self._cost = seconds if self._cost == 0 else (self._cost + seconds) / 2
         self._since, self._is_after = self._clock(), True
 
     def is_due(self, step: int) -> bool:
-        if self._fixed:  # the first in any case: a newcomer is to hold the state as soon as it can
+        if self._fixed:  # take the first one in any case, so that a new rank holds the state soon
             return step % self._fixed == 0 or step == self._begun + 1
         now = self._clock()
         if self._since is not None:
@@ -266,7 +284,7 @@ class Pace:
         return True
 
     def _lost_after(self, cost: float) -> float:
-        """Of the step that follows a snapshot; in seconds."""
+        """Returns the delay of the step that follows a snapshot, in seconds."""
         if min(len(self._after), len(self._others)) >= ENOUGH_STEPS:
             self._loss = max(0.0, statistics.median(self._after) - statistics.median(self._others))
         return cost if self._loss is None else self._loss
@@ -278,8 +296,8 @@ class Pace:
             cost = max(self._cost, self._spent / max(1, self._taken))
             self._at, self._spent, self._taken, self._step = now, 0.0, 0, step
             every = max(1, math.ceil((cost + self._lost_after(cost)) / (SHARE * each)))
-            # Not too far on the strength of few steps: the first ones are slow, and others may be.
+            # Limit the extrapolation from few steps: the first ones are slow, and others may be.
             ahead = max(every, min(math.ceil(LOOK_S / each), 2 * (step - self._begun)))
-            return every, step + every * math.ceil(ahead / every)  # each look is one more snapshot, too
+            return every, step + every * math.ceil(ahead / every)  # each check also takes a snapshot
         every, look = decided(self._keys, self._rank, f"tfe/memory/{self._look}", decide)
         return int(every), int(look)

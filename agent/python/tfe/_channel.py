@@ -1,7 +1,8 @@
-"""The channel to the agent: one JSON object in each datagram of a Unix socket (PROTOCOL.md, section 10).
+"""Channel to the agent: one JSON object per datagram of a Unix socket (PROTOCOL.md, section 10).
 
-Nothing here waits, and nothing raises because the agent is away or slow: what cannot be sent now is sent with the next
-call, of each kind the newest. Messages of another epoch, and what cannot be read, are passed over.
+No call blocks or raises because the agent is gone or slow. A message that cannot be sent is sent
+with the next call; only the newest message of each type is kept. Messages of another epoch and
+malformed ones are ignored.
 """
 from __future__ import annotations
 
@@ -18,17 +19,21 @@ from typing import Any, Mapping, Optional
 from . import _place
 
 MESSAGE_MAX = 8192
-"""Bytes; the agent takes no longer ones, and sends none."""
+"""Maximum size of a message in bytes, in both directions."""
 PATH_MAX = 4096
-"""Bytes; the agent takes no longer path."""
+"""Maximum length in bytes of a path that the agent accepts."""
 MEMORY_ASK_S = 2.0
-"""The agent answers at once what there is; it may be about to start others."""
+"""Seconds to wait for the agent's response about existing memory. The agent responds at once unless
+it is starting other trainers.
+"""
 PROGRESS_INTERVAL_S = 0.05
-"""Progress is told no more often than this: a step may take a hundred microseconds."""
+"""Minimum seconds between two progress messages; a step may take only 100 microseconds."""
 
 
 class Channel:
-    """One process's end of the channel. Without a path (no agent) every call is allowed and does nothing."""
+    """One process's end of the channel. Without a path (no agent) every call is allowed and has no
+    effect.
+    """
 
     def __init__(self, path: Optional[str], epoch: int, rank: int) -> None:
         self._path = path
@@ -38,31 +43,38 @@ class Channel:
         self._lock = threading.Lock()
         self._socket: Optional[socket.socket] = None
         self._own_path: Optional[str] = None
-        self._unsent: dict[str, bytes] = {}  # by type, the newest
-        self._metrics: dict[str, float] = {}  # told, and not sent
+        self._unsent: dict[str, bytes] = {}  # newest message by type
+        self._metrics: dict[str, float] = {}  # reported by the script but not sent
         self._progress_due = 0.0
         self._listens = False
         self.save_number = 0
-        """Number of the newest checkpoint that the agent has asked for; 0: none."""
+        """Number of the newest save request, or 0 if there is none."""
         self.save_by: Optional[float] = None
-        """time.monotonic() at which the switch comes anyway; None: it waits."""
+        """Time (time.monotonic()) of the switch, or None if it waits for the checkpoint."""
         self.stop_by: Optional[float] = None
-        """time.monotonic() at which this process is killed; None: it is not to stop."""
+        """Time (time.monotonic()) when this process is killed, or None if it was not told to stop.
+        """
         self.shown = 0
-        """The newest save_number that the script has been told of."""
+        """Newest save_number that stop_requested() has reported to the script."""
         self.answered = 0
-        """The newest save_number that a checkpoint has answered."""
+        """Newest save_number that a checkpoint has answered."""
         self.in_memory: set[str] = set()
-        """The wishes, numbers and "stop", that a snapshot in the agent's memory fulfils as well."""
+        """Requests (numbers as text, and "stop") for which a snapshot in the agent's memory is
+        sufficient.
+        """
         self.memory: Optional[tuple[int, int, str]] = None
-        """The answer to ask_memory(): descriptor, size, and why there is none (-1, 0); who takes it, sets this to None."""
+        """Response to ask_memory(): descriptor, size, and the reason if there is none (-1, 0). The
+        consumer sets it to None.
+        """
 
-    # --- to the agent ---------------------------------------------------------------------------------
+    # --- messages to the agent -----------------------------------------------------------------------
 
     def progress(self, step: int, samples: Optional[int] = None, *, restored: bool = False, total: Optional[int] = None,
                  metrics: Optional[Mapping[str, float]] = None) -> None:
-        """Tells the agent how far the training is. restored: by a checkpoint, before the first step; the agent then puts
-        off what would get in that step's way. metrics: finite; those of one call stay until another tells them anew."""
+        """Reports the progress of the training. restored means that the step comes from a
+        checkpoint and no step is done yet; the agent then postpones work that would disturb the
+        first step. metrics must be finite; they accumulate until they are sent.
+        """
         with self._lock:
             now = time.monotonic()
             message = {"type": "progress", "step": step}
@@ -82,7 +94,9 @@ class Channel:
                 self._flush()
 
     def checkpoint(self, step: int, path: str, answers: int) -> None:
-        """Tells of a checkpoint that is whole; answers: the newest save_number known when it was begun."""
+        """Reports a complete checkpoint. answers is the newest save_number that was known when it
+        was started.
+        """
         with self._lock:
             message = {"type": "checkpoint", "step": step, "answers": answers}
             if _is_sendable(path):
@@ -92,8 +106,10 @@ class Channel:
             self._flush()
 
     def listen(self, partitioned: bool = False) -> bool:
-        """Says that this process can be asked for checkpoints, and told to stop. False: it cannot. partitioned: also that these can be
-        restored with another number of ps."""
+        """Announces that this process accepts save and stop messages. Returns False if it cannot
+        receive any. partitioned also announces that its checkpoints can be restored with a
+        different number of parameter servers.
+        """
         with self._lock:
             if (partitioned or not self._listens) and self._open() and self._own_path:
                 self._listens = True
@@ -102,20 +118,26 @@ class Channel:
             return self._listens
 
     def ask_memory(self, size: int) -> None:
-        """For at least so many bytes that outlive this process; 0: for what there is. After listen()."""
+        """Requests at least size bytes of memory that survives this process; 0 requests the
+        existing memory. Call after listen().
+        """
         with self._lock:
             self._keep({"type": "memory", "bytes": size})
             self._flush()
 
     def left_memory(self) -> None:
-        """Asks for what the process before this one has left, and waits a little for `memory`. After listen()."""
+        """Requests the memory that the previous process left, and waits briefly for `memory`. Call
+        after listen().
+        """
         self.ask_memory(0)
         deadline = time.monotonic() + MEMORY_ASK_S
         while self.memory is None and time.monotonic() < deadline:
             self.wait(deadline - time.monotonic())
 
     def kept(self, step: int, answers: int = 0) -> None:
-        """The state after this step is whole in that memory; answers: the save_number that it was kept for."""
+        """Reports that the state after this step is complete in the agent's memory. answers is the
+        save_number that it answers.
+        """
         with self._lock:
             self._keep({"type": "kept", "step": step, "answers": answers})
             self._flush()
@@ -135,22 +157,22 @@ class Channel:
             try:
                 self._socket.sendto(text, socket.MSG_DONTWAIT, self._path)
             except (BlockingIOError, InterruptedError):
-                return  # its queue is full
+                return  # the agent's queue is full
             except OSError:
-                pass  # it is not there: nobody to tell
+                pass  # the agent is gone
             del self._unsent[kind]
             if kind == "progress":
                 self._metrics = {}
 
-    # --- from the agent -------------------------------------------------------------------------------
+    # --- messages from the agent ---------------------------------------------------------------------
 
     def poll(self) -> None:
-        """Reads what the agent has said since the last time, and sends what is left over."""
+        """Handles messages that have arrived and sends those that are pending."""
         with self._lock:
             self._flush()
             if not self._listens or not self._socket:
                 return
-            for _ in range(64):  # a bound: the peer must not hold the training up
+            for _ in range(64):  # limits the time that the agent can delay training
                 try:
                     text, files, _, _ = self._socket.recvmsg(MESSAGE_MAX, socket.CMSG_SPACE(4),
                                                              socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)
@@ -163,14 +185,14 @@ class Channel:
                     os.close(descriptor)
 
     def wait(self, seconds: float) -> None:
-        """As poll(), but first waits so long for something to come."""
+        """Waits up to the given time for a message, then calls poll()."""
         with self._lock:
             listening = self._socket if self._listens else None
         if listening is None:
             time.sleep(max(0.0, seconds))
         else:
             try:
-                # poll() has no limit on the number of a descriptor, select() has one.
+                # Unlike select(), poll() has no limit on descriptor numbers.
                 waiter = select.poll()
                 waiter.register(listening, select.POLLIN)
                 waiter.poll(max(0.0, seconds) * 1000)
@@ -179,7 +201,7 @@ class Channel:
         self.poll()
 
     def _take(self, text: bytes, descriptors: "list[int]") -> None:
-        """descriptors: those that came with it; what it keeps of them it takes out."""
+        """Handles one message. Removes the descriptors that it keeps from the list."""
         try:
             message = json.loads(text)
         except (ValueError, RecursionError):
@@ -218,16 +240,18 @@ class Channel:
         own = os.path.join(os.path.dirname(self._path), f"script-{self._pid}")
         try:
             if os.path.exists(own):
-                os.unlink(own)  # of a process that had this id before, or of this one before exec
+                os.unlink(own)  # left by an earlier process with this pid, or by this one before exec
             self._socket.bind(own)
         except OSError:
-            return True  # it can tell, and not be asked
+            return True  # it can send but not receive
         self._own_path = own
         atexit.register(self.close)
         return True
 
     def close(self) -> None:
-        """Nothing is sent or heard any more. May be called twice; in a child made by fork it leaves the parent's alone."""
+        """Closes the channel. May be called twice; in a forked child it leaves the parent's socket
+        alone.
+        """
         if self._socket:
             self._socket.close()
             self._socket = None
@@ -245,7 +269,9 @@ def _is_count(value: object) -> bool:
 
 
 def _is_sendable(path: str) -> bool:
-    """Not so a name that is no UTF-8, or a very long one; the agent's knowledge does not hang on it."""
+    """Returns False for a path that is not UTF-8 or too long. The agent does not depend on the
+    path.
+    """
     try:
         text = json.dumps(path, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -258,7 +284,9 @@ _channel_of: tuple[Any, ...] = ()
 
 
 def channel() -> Channel:
-    """The channel of this process; another one after a fork, or in another epoch (a warm interpreter)."""
+    """Returns the channel of this process. After a fork, or in another epoch (a standby), it is a
+    new one.
+    """
     global _channel, _channel_of
     key = (os.getpid(), os.environ.get("TFE_SOCKET"), _place.epoch(), _place.rank())
     if _channel is None or _channel_of != key:

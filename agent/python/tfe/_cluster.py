@@ -1,4 +1,4 @@
-"""What all ranks of a TensorFlow cluster see: the coordination service's keys, as _agree.Keys."""
+"""The coordination service of a TensorFlow cluster as _agree.Keys."""
 from __future__ import annotations
 
 from typing import Any, Optional
@@ -9,7 +9,9 @@ from . import _place
 
 
 class ServiceKeys:
-    """Keys of the coordination service of this process's cluster (the one that MultiWorkerMirroredStrategy starts)."""
+    """Keys in the coordination service of this process's cluster, which MultiWorkerMirroredStrategy
+    starts.
+    """
 
     def __init__(self, context: Any) -> None:
         self._context = context
@@ -30,11 +32,11 @@ class ServiceKeys:
 
 
 def service_keys() -> Optional[ServiceKeys]:
-    """None: this process is alone, or no strategy has connected it with the others."""
+    """Returns None if this process is alone, or if no strategy has connected it to the others."""
     if _place.peers()[1] == 1:
         return None
     try:
-        from tensorflow.python.eager import context  # not public, and the only way to these keys
+        from tensorflow.python.eager import context  # not public, but the only access to these keys
         here = context.context()
         if here.coordination_service is None:
             return None

@@ -1,4 +1,4 @@
-"""A directory of checkpoints that several machines share: tfe.CheckpointManager."""
+"""A checkpoint directory shared by several machines: tfe.CheckpointManager."""
 from __future__ import annotations
 
 import copy
@@ -23,16 +23,17 @@ from ._tensors import number_of, write
 from .distribute import join_steps
 
 RESTORE_PATIENCE_S = 60.0
-"""A rank waits so long for rank 0's choice of a checkpoint to appear on the shared storage."""
+"""Seconds that a rank waits for rank 0's choice of a checkpoint to appear on shared storage."""
 
 
 def damage(path: str) -> Optional[str]:
-    """What is wrong with the files of a checkpoint, by reading all of it; None: it is whole."""
+    """Reads a checkpoint completely. Returns a description of the damage, or None if it is intact.
+    """
     try:
         reader = tf.train.load_checkpoint(path)
         for name in reader.get_variable_to_dtype_map():
             reader.get_tensor(name)
-    except Exception as error:  # TensorFlow has a different one for every way to be broken
+    except Exception as error:  # TensorFlow raises different exceptions for different kinds of damage
         return str(error).partition("\n")[0] or type(error).__name__
     return None
 
@@ -45,7 +46,9 @@ class _Uncounted:
 
 
 class _Read:
-    """What TensorFlow's manager has in place of a checkpoint while it saves values that were read before."""
+    """Stands in for the checkpoint in TensorFlow's manager while it saves values that were read
+    before.
+    """
     save_counter = _Uncounted()
 
     def __init__(self, read: "Callable[[], list[Any]]") -> None:
@@ -59,17 +62,19 @@ class _Read:
 
 
 class CheckpointManager(tf.train.CheckpointManager):  # type: ignore[misc]
-    """tf.train.CheckpointManager for a directory that several machines share, one after another and perhaps at once. It takes its
-    place by one changed import.
+    """Replacement for tf.train.CheckpointManager in a directory that several machines share, one after
+    another or at the same time. A script needs to change only its import.
 
-    Every rank makes one and calls save() together; rank 0 writes there, the others to a temporary place, as
-    MultiWorkerMirroredStrategy wants it. The epoch is in the names. From the moment that rank 0 of an epoch has made
-    its manager, save() of any earlier epoch raises StaleEpochError and leaves the directory as it is: what a
-    machine does that was cut off and does not know yet that the others went on. Without an agent it writes as
-    the latest epoch that is found there.
+    Every rank creates a manager and calls save() together. Rank 0 writes to the directory, the others
+    to a temporary place, as MultiWorkerMirroredStrategy requires. File names contain the epoch. Once
+    rank 0 of an epoch has created its manager, save() of any earlier epoch raises StaleEpochError and
+    leaves the directory unchanged; this stops a machine that was cut off and does not know that the
+    others have continued. Without an agent, the manager writes as the latest epoch found in the
+    directory.
 
-    In the agent's memory the state is kept, too, of a script that has a step_counter and a checkpoint_interval, calls
-    restore_or_initialize() at its start, and save() after every step, on all ranks:
+    A script with a step_counter and a checkpoint_interval can also have its state in the agent's
+    memory. It must call restore_or_initialize() at its start and save() after every step, on all
+    ranks:
 
         manager = tfe.CheckpointManager(checkpoint, "/shared/run7", 3, step_counter=step, checkpoint_interval=100)
         manager.restore_or_initialize()
@@ -77,18 +82,23 @@ class CheckpointManager(tf.train.CheckpointManager):  # type: ignore[misc]
             train_step()                       # adds 1 to step
             manager.save()
 
-    What save() writes is in memory as well, and of what the interval turns down so much as costs at most 2 % of the time. When the
-    agent asks for a checkpoint, save() makes it, whatever the interval, and may not return, as Checkpointer.after_step().
-    Whoever restores latest_checkpoint by itself, calls save() only when one is to be written, or with numbers that are no steps, has
-    the disk alone.
+    Every checkpoint is then in memory as well, and so are steps between checkpoints, as often as that
+    costs at most 2 % of the time. When the agent requests a checkpoint, save() makes one regardless of
+    the interval and may not return, like Checkpointer.after_step(). A script that restores
+    latest_checkpoint itself, calls save() only when a checkpoint is due, or uses checkpoint numbers
+    other than steps has checkpoints on disk only.
     """
 
     def __init__(self, checkpoint: tf.train.Checkpoint, directory: "str | os.PathLike[str]", max_to_keep: Optional[int] = 3,
                  keep_checkpoint_every_n_hours: Optional[float] = None, checkpoint_name: str = NAME,
                  step_counter: Optional[tf.Variable] = None, checkpoint_interval: Optional[int] = None,
                  init_fn: "Optional[Callable[[], Any]]" = None, last_checkpoint_step: Optional[int] = None) -> None:
-        """As TensorFlow's. checkpoint_name: a plain name, behind which epoch and number come. step_counter: numbers the checkpoints,
-        too, where save() is called without a number. StaleEpochError: a later epoch has written to the directory."""
+        """Takes the arguments of tf.train.CheckpointManager.
+
+        checkpoint_name is a plain name; epoch and number are appended. step_counter also numbers
+        the checkpoints if save() is called without a number. Raises StaleEpochError if a later
+        epoch has written to the directory.
+        """
         if "/" in checkpoint_name:
             raise ValueError(f"checkpoint_name is {checkpoint_name!r}; it must be a name, not a path")
         self._shared = Directory(os.fspath(directory), checkpoint_name)
@@ -107,25 +117,28 @@ class CheckpointManager(tf.train.CheckpointManager):  # type: ignore[misc]
                 self._shared.touch(PRESERVED)
         else:
             self._shared.check(self._epoch)
-        # Made by all ranks alike: inside a strategy's scope (in a callback of fit(), say) a new variable is a collective.
+        # Create it on all ranks: in a strategy's scope (e.g. a callback of fit()) a new variable is
+        # a collective.
         checkpoint.save_counter  # noqa: B018
         super().__init__(checkpoint, self._shared.path, max_to_keep, keep_checkpoint_every_n_hours,
                          f"{checkpoint_name}-{self._epoch}", step_counter, checkpoint_interval, init_fn, last_checkpoint_step)
 
     @property
     def epoch(self) -> int:
-        """The epoch in the names of what this manager saves."""
+        """Epoch in the names of this manager's checkpoints."""
         return self._epoch
 
     @property
     def latest_checkpoint(self) -> Optional[str]:
-        """That of the highest (epoch, step) in the directory, whatever the file "checkpoint" says; where there is none, that of
-        TensorFlow's own manager; None: none. It may be older than what is in memory."""
+        """Path of the checkpoint with the highest (epoch, step) in the directory, regardless of the
+        file "checkpoint"; if there is none, the newest one of TensorFlow's own manager;
+        otherwise None. It may be older than the state in memory.
+        """
         found = self._shared.saved()
         return self.path_of(found[0]) if found else None
 
     def newest(self) -> "Optional[tuple[int, int]]":
-        """What latest_checkpoint says, as (epoch, step)."""
+        """Returns (epoch, step) of latest_checkpoint, or None."""
         found = self._shared.saved()
         return (found[0].epoch, found[0].step) if found else None
 
@@ -133,15 +146,16 @@ class CheckpointManager(tf.train.CheckpointManager):  # type: ignore[misc]
         return os.path.join(self._shared.path, saved.name)
 
     def save(self, checkpoint_number: Any = None, check_interval: bool = True, options: Any = None) -> Optional[str]:
-        """Collective. The path, the same on all ranks; on rank 0 the checkpoint is then whole. None: it is not time for one.
-        By default the number is the step_counter's, without one that of this save.
+        """Saves a checkpoint; collective over all ranks.
 
-        StaleEpochError: as in __init__.
+        Returns the path, which is the same on all ranks and complete on rank 0, or None if no
+        checkpoint is due. The default number is that of step_counter, or else a count of saves.
+        Raises StaleEpochError if a later epoch has written to the directory.
         """
         number, due = self._number(checkpoint_number), []
         if self._orders:
             channel().progress(self._step())
-            self._calls += 1  # save() may come after every tenth step only
+            self._calls += 1  # save() may be called after every tenth step only
             due = self._orders.due(self._calls)
         is_early = not due and self._is_early(check_interval)
         if not is_early:
@@ -172,7 +186,9 @@ class CheckpointManager(tf.train.CheckpointManager):  # type: ignore[misc]
         return int(number.numpy() if hasattr(number, "numpy") else number)
 
     def _is_early(self, check_interval: bool) -> bool:
-        """What TensorFlow's save() finds as well, but on rank 0 alone: all ranks take part, or none."""
+        """Applies the check of TensorFlow's save() on every rank, so that all ranks take part or
+        none.
+        """
         if self._checkpoint_interval is None or self._last_checkpoint_step is None:
             return False
         passed = self._step() - self._last_checkpoint_step
@@ -180,7 +196,7 @@ class CheckpointManager(tf.train.CheckpointManager):  # type: ignore[misc]
 
     def _save_on_all(self, number: int, options: Any) -> str:
         saved = Saved(self._epoch, number, self._name)
-        self._last_checkpoint_step = None  # that it is time is known
+        self._last_checkpoint_step = None  # the check has been done
         if self._is_writer:
             self.finish()
             self._save(saved, options)
@@ -193,16 +209,20 @@ class CheckpointManager(tf.train.CheckpointManager):  # type: ignore[misc]
 
     def _save(self, saved: Saved, options: Any = None) -> str:
         self._shared.check(self._epoch)
-        # Once more when the files are there, before older ones are deleted: writing may have taken minutes.
+        # Check again before older checkpoints are deleted, because writing may have taken minutes.
         options = copy.copy(options) if options else tf.train.CheckpointOptions()
         options.experimental_write_callbacks = [lambda _path: self._shared.check(self._epoch),
                                                 *(options.experimental_write_callbacks or ())]
         return str(super().save(checkpoint_number=saved.step, options=options))
 
     def save_beside(self, number: int, read: "Callable[[], list[Any]]", done: "Callable[[str], None]") -> None:
-        """save() of values that were read before, by a thread, while the training goes on: on all ranks together, but no
-        collective. read and then done(path), "" where it failed, are called there, on rank 0 alone. Waits for the one before it.
-        What goes wrong finish() raises. StaleEpochError: as in __init__."""
+        """Saves values that were read before in a thread, while training continues. Called on all
+        ranks, but not a collective.
+
+        read() and then done(path), with "" after a failure, are called in the thread on rank 0.
+        Waits for the previous save; finish() raises the errors of this one. Raises
+        StaleEpochError if a later epoch has written to the directory.
+        """
         if not self._is_writer:
             return
         self._shared.check(self._epoch)
@@ -219,7 +239,7 @@ class CheckpointManager(tf.train.CheckpointManager):  # type: ignore[misc]
             finally:
                 self._checkpoint = real
             done(path)
-        # No daemon: Python waits for it at its end.
+        # Not a daemon thread: Python waits for it at its exit.
         self._thread = threading.Thread(target=run, name="tfe-save")
         self._thread.start()
 
@@ -228,7 +248,7 @@ class CheckpointManager(tf.train.CheckpointManager):  # type: ignore[misc]
         return self._thread is not None and self._thread.is_alive()
 
     def finish(self) -> None:
-        """Waits for what is being written. Raises what went wrong with it."""
+        """Waits for a save in progress and raises its error, if any."""
         if self._thread:
             self._thread.join()
             self._thread = None
@@ -237,17 +257,21 @@ class CheckpointManager(tf.train.CheckpointManager):  # type: ignore[misc]
             raise wrong
 
     def _save_aside(self) -> None:
-        """Takes part in the save. A folder for this save only: a trainer is mostly killed, and cleans up nothing."""
+        """Takes part in the save with a temporary directory that is removed at once, because
+        trainers are usually killed without cleaning up.
+        """
         folder = tempfile.mkdtemp(prefix="tfe-save-")
-        self._checkpoint.save_counter.assign_add(1)  # as rank 0's
+        self._checkpoint.save_counter.assign_add(1)  # like rank 0's
         try:
             self._checkpoint.write(os.path.join(folder, "ckpt"))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _remove_strays(self) -> None:
-        """Checkpoints older than all that are kept: their writer was killed before it could note them. Those that
-        keep_checkpoint_every_n_hours has preserved, now or in an earlier epoch, look just like that."""
+        """Removes checkpoints older than all retained ones, whose writer was killed before it
+        recorded them. Checkpoints preserved by keep_checkpoint_every_n_hours, in any epoch, look
+        the same, so then nothing is removed.
+        """
         if PRESERVED in self._shared.names():
             return
         kept = {os.path.basename(path) for path in self.checkpoints}
@@ -258,10 +282,11 @@ class CheckpointManager(tf.train.CheckpointManager):  # type: ignore[misc]
                 self._shared.remove(saved)
 
     def restore_newest(self) -> Optional[str]:
-        """Restores what is newest and whole, the same on all ranks; its path, or None: there is none, nothing was changed.
+        """Restores the newest intact checkpoint, the same on all ranks.
 
-        One that is damaged is passed over, and said so. Whatever else is wrong raises as tf.train.Checkpoint.restore()
-        does: AssertionError, say, if an object of the script is not in the checkpoint.
+        Returns its path, or None if there is none; then nothing has changed. Skips damaged
+        checkpoints with a message. Raises other errors of tf.train.Checkpoint.restore(), e.g.
+        AssertionError if an object of the script is not in the checkpoint.
         """
         self.finish()
         keys = service_keys()
@@ -279,22 +304,27 @@ class CheckpointManager(tf.train.CheckpointManager):  # type: ignore[misc]
         return os.path.join(self._shared.path, name) if name else None
 
     def _restore_ahead(self) -> Optional[str]:
-        """On the other ranks: what rank 0 is likely to choose, while it does; "": that failed. None where there is one only: rank 0
-        may find that damaged, and then nothing is to be changed."""
+        """On the other ranks, restores the checkpoint that rank 0 will probably choose, in parallel
+        with rank 0.
+
+        Returns its name, "" after a failure, or None if there is only one candidate: rank 0 may
+        find it damaged, and then nothing may change.
+        """
         candidates = self._shared.saved()
         if len(candidates) < 2:
             return None
         try:
             self._restore(self.path_of(candidates[0]))
         except Exception:
-            return ""  # half changed, which is no matter: rank 0 names another, or raises the same
+            return ""  # partly restored, which is harmless: rank 0 chooses another, or fails as well
         return candidates[0].name
 
     def _restore_first(self, candidates: list[Saved]) -> str:
         for index, saved in enumerate(candidates):
             path = self.path_of(saved)
             is_last = index + 1 == len(candidates)
-            # A failed restore leaves the variables half changed, which is no matter as long as another follows.
+            # A failed restore leaves variables partly restored, which is harmless if another
+            # follows.
             wrong = damage(path) if is_last else None
             if wrong is None:
                 try:
@@ -310,17 +340,18 @@ class CheckpointManager(tf.train.CheckpointManager):  # type: ignore[misc]
     def _restore_when_there(self, name: str) -> None:
         deadline = time.monotonic() + RESTORE_PATIENCE_S
         while name not in (saved.name for saved in self._shared.saved()) and time.monotonic() < deadline:
-            time.sleep(0.05)  # network storage shows a file later here than where it was written
+            time.sleep(0.05)  # network storage may show a file later here than on the writer
         self._restore(os.path.join(self._shared.path, name))
 
     def _restore(self, path: str) -> None:
         _unmade.restore(self._checkpoint, path)
 
     def restore_or_initialize(self) -> Optional[str]:
-        """Goes on from what is newest and whole, in memory or on disk, the same on all ranks; its path. None: there is nothing, and
-        init_fn was called. Where it is memory's, the path is the one that its checkpoint would have: there is no such file.
+        """Restores the newest intact state, from memory or disk, the same on all ranks.
 
-        Call it before the first step. Errors: restore_newest().
+        Returns its path, or None if there was no state and init_fn was called. For a state from
+        memory it is the path that its checkpoint would have; no such file exists. Call before
+        the first step. Raises like restore_newest().
         """
         kept = None
         if self._checkpoint_interval is not None and not self._orders:

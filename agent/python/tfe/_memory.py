@@ -1,4 +1,5 @@
-"""TensorFlow's side of the snapshots in memory: taking one, going on from one, and how often one is worth its time."""
+"""Snapshots in the agent's memory, TensorFlow part: takes and restores them and decides how often.
+"""
 from __future__ import annotations
 
 import itertools
@@ -16,11 +17,11 @@ from ._channel import channel
 from ._tensors import Objects, Row, Unfit, copied, number_of
 
 ROOM = 9 / 8
-"""More than is needed: a state may grow a little without a new piece of memory."""
+"""Factor on the needed size, so that the state can grow slightly without new memory."""
 BROADCAST = 16 << 20
-"""Bytes in one collective."""
+"""Bytes per collective."""
 GROUP = 7_409_001
-"""Key of the group of all workers' processors, for our collectives alone; the collectives themselves count on from it."""
+"""Key of the group of all workers' CPUs for these collectives, and first instance key."""
 
 _turns = itertools.count()
 _instances = itertools.count(GROUP)
@@ -28,7 +29,7 @@ _owner: "Optional[tuple[str, Memory]]" = None
 
 
 def _broadcast(body: Any, size: int, root: int, world: int) -> Any:
-    """The root's body, on all ranks: through TensorFlow's own collectives, processor to processor."""
+    """Distributes root's body to all ranks by TensorFlow's collectives between CPUs."""
     received = [] if body is None else None
     for start in range(0, size, BROADCAST):
         n = min(BROADCAST, size - start)
@@ -45,7 +46,7 @@ def _broadcast(body: Any, size: int, root: int, world: int) -> Any:
 
 
 class Memory:
-    """The snapshots of one checkpoint's objects, in memory that the agent keeps for this place."""
+    """Snapshots of one checkpoint's objects in memory that the agent lends to this place."""
 
     def __init__(self, checkpoint: tf.train.Checkpoint, step: tf.Variable, keys: Optional[Keys], every: Optional[int]) -> None:
         self._objects, self._step, self._keys, self._every = Objects(checkpoint), step, keys, every
@@ -59,12 +60,15 @@ class Memory:
 
     @property
     def step(self) -> int:
-        """Of the newest snapshot that this rank has taken; -1: none in this epoch."""
+        """Step of the newest snapshot that this rank has taken, or -1 if none in this epoch."""
         return self._taken
 
     def restore(self, disk: "Callable[[], Optional[tuple[int, int]]]") -> Optional[_state.Choice]:
-        """Goes on from the newest snapshot that any rank holds, if none on disk is newer; None: nothing was changed. All ranks call it,
-        and get the same."""
+        """Restores the newest snapshot that any rank holds, unless a checkpoint on disk is newer.
+
+        Returns the choice, the same on all ranks, or None if nothing has changed. Collective
+        over all ranks.
+        """
         existing = self._objects.existing()
         held = [snapshot for snapshot in self._left() if _state.fits(snapshot.parts, existing)]
         choice = _state.agree(self._keys, self._rank, self._world, next(_turns), _state.digest_of(existing),
@@ -81,7 +85,7 @@ class Memory:
         return choice
 
     def _left(self) -> "list[_state.Snapshot]":
-        """What the trainer before this one has left here."""
+        """Returns the snapshots that the previous trainer left in this place."""
         here = channel()
         if not here.listen():
             return []
@@ -101,17 +105,24 @@ class Memory:
         return received
 
     def after_step(self, step: int, wanted: bool = False, saved: bool = False) -> "Optional[Callable[[], list[Row]]]":
-        """All ranks call it after every step. wanted: a snapshot is, whether it is its turn or not; take() says what is given.
-        saved: the disk is to have this step, and so memory, too, or it would be older."""
+        """Takes a snapshot if one is due, wanted, or saved; called on all ranks after every step.
+
+        wanted requests a snapshot regardless of the schedule; for the result see take(). saved
+        means that a checkpoint of this step is written to disk, so memory must not be older.
+        """
         self._take_memory()
-        # Not by what this rank could keep: all look at the pace together, or one would wait for a word that never comes.
+        # All ranks consult the schedule regardless of their own success, or one would wait for a
+        # value that is never set.
         is_due = step != self._turned and self._pace.is_due(step)
         self._turned = step
         return self.take(step, wanted) if is_due or wanted or saved else None
 
     def take(self, step: int, wanted: bool = False) -> "Optional[Callable[[], list[Row]]]":
-        """A snapshot of this step, now: all ranks call it after the same one. wanted: gives a function that reads it, once, and
-        from any thread; on all ranks alike None where the state cannot be kept like this."""
+        """Takes a snapshot of this step; all ranks call it after the same step.
+
+        If wanted, returns a function that reads the snapshot once, in any thread, or None, alike
+        on all ranks, if the state cannot be stored.
+        """
         began = time.monotonic()
         try:
             parts = self._objects.parts()
@@ -126,13 +137,15 @@ class Memory:
             channel().kept(step)
             if wanted and self._rank == 0:
                 reader = self._pinned(buffers, index)
-        elif wanted and self._rank == 0:  # no memory, or not yet: it takes this process's, for as long as it is needed
+        elif wanted and self._rank == 0:  # no memory yet: use memory of this process until it is read
             reader = copied(parts).copy
         self._pace.took(time.monotonic() - began)
         return reader or list if wanted else None
 
     def _pinned(self, buffers: _state.Buffers, index: int) -> "Callable[[], list[Row]]":
-        """Until it is read, or unpin(), snapshots go to the other buffer. The disk is slow, and not waited for with that."""
+        """Protects a buffer until it is read or unpin() is called; new snapshots use the other one,
+        so that they need not wait for the disk.
+        """
         buffers.pinned = index
         self._reads = buffers
 
@@ -146,19 +159,19 @@ class Memory:
         return read
 
     def unpin(self) -> None:
-        """The snapshot that was to be read is not needed any more."""
+        """Releases a snapshot that no longer has to be read."""
         if self._reads:
             self._reads.pinned = None
             self._reads = None
 
     def forget(self, why: str) -> None:
-        """No snapshot is there any more. This is not to be called on after that."""
+        """Deletes all snapshots. This object must not be used afterwards."""
         if self._buffers:
             self._buffers.wipe()
         self._refuse(why)
 
     def _has_room(self, parts: "list[_state.Part]") -> bool:
-        """If not, the agent is asked for it."""
+        """Returns True if the snapshot fits; otherwise requests larger memory from the agent."""
         if self._buffers and self._buffers.has_room(parts):
             return True
         size = _state.size_of(parts)
@@ -184,9 +197,13 @@ class Memory:
 
 
 def memory_of(checkpoint: tf.train.Checkpoint, step: tf.Variable, keys: Optional[Keys], every: Optional[int]) -> Optional[Memory]:
-    """None: there is no agent, or the ranks cannot talk with each other, or another checkpoint of this process has the memory. None
-    where there are ps, too: these hold the state, all of them are started anew with the chief, and to bring it to the chief's memory
-    takes what the disk takes. And none for an evaluator, which has nothing to lose."""
+    """Returns the memory, or None if snapshots are not possible.
+
+    That is the case without an agent, if the ranks cannot communicate, and if another checkpoint
+    of this process uses the memory. It is also the case with parameter servers, because they
+    hold the state and restart together with the chief, and copying the state to the chief takes
+    as long as writing it to disk; and for an evaluator, which has no state to lose.
+    """
     global _owner
     if not _place.has_agent() or (keys is None and _place.peers()[1] > 1) or _place.has_ps() or not _place.is_writer() and _place.peers()[1] == 1:
         return None

@@ -1,9 +1,10 @@
-"""Which checkpoint is newest, and who may write: names with the epoch in them, and a marker against stale writers.
+"""Names of checkpoints with the epoch, and a marker against stale writers.
 
-A checkpoint of step 120 saved in epoch 7 is "ckpt-7-120"; newest is the highest (epoch, step), not the youngest file: a
-machine that was cut off may still write, late, for an epoch that is over. The marker is an empty file "tfe-epoch-7".
-Its name alone counts, and the highest one is in force, so that two writers at once cannot turn it back. "ckpt-120" is what
-TensorFlow's own manager has left there, and older than all of that.
+A checkpoint of step 120 saved in epoch 7 is named "ckpt-7-120". The newest checkpoint is the one
+with the highest (epoch, step) rather than the latest file: a machine that was cut off may still
+write for an epoch that has ended. The marker is an empty file "tfe-epoch-7". Only its name counts,
+and the highest marker is in force, so that two concurrent writers cannot lower it. "ckpt-120" is a
+checkpoint of TensorFlow's own manager and older than all others.
 """
 from __future__ import annotations
 
@@ -12,32 +13,35 @@ import re
 from typing import NamedTuple, Optional
 
 NAME = "ckpt"
-"""Of checkpoints, unless the script says another one."""
+"""Default prefix of checkpoint names."""
 FOREIGN = -1
-"""The epoch of what has none in its name."""
+"""Epoch of checkpoints without an epoch in their name."""
 PRESERVED = "tfe-preserves"
-"""An empty file: some of the checkpoints here are to stay for ever, and no file says which."""
+"""Empty file: some checkpoints in the directory are preserved forever, and no file tells which."""
 MARKER = re.compile(r"tfe-epoch-(\d{1,18})")
 
 
 class StaleEpochError(RuntimeError):
-    """A later epoch of the training has taken the directory over; what this process would save is out of date."""
+    """A later epoch of the training has taken the directory over; this process's state is obsolete.
+    """
 
 
 class Saved(NamedTuple):
-    """A checkpoint in the directory. Sorts by age of the work in it."""
+    """A checkpoint in the directory. Sorts by the age of its state."""
     epoch: int
     step: int
     prefix: str = NAME
 
     @property
     def name(self) -> str:
-        """Without the endings of its files, as TensorFlow wants it."""
+        """Name without the suffixes of its files, as TensorFlow expects it."""
         return f"{self.prefix}-{self.step}" if self.epoch == FOREIGN else f"{self.prefix}-{self.epoch}-{self.step}"
 
 
 class Directory:
-    """The directory that all machines share: a path, or what tf.io.gfile understands (gs://…). prefix: of its checkpoints' names."""
+    """A directory shared by all machines: a local path, or a URL that tf.io.gfile understands
+    (gs://...). prefix starts the names of its checkpoints.
+    """
 
     def __init__(self, path: str, prefix: str = NAME) -> None:
         self.path = path
@@ -46,7 +50,7 @@ class Directory:
         self._is_remote = "://" in path
 
     def names(self) -> list[str]:
-        """What is in it; nothing if it is not there."""
+        """Returns the names of all entries; empty if the directory does not exist."""
         try:
             if self._is_remote:
                 import tensorflow as tf
@@ -56,7 +60,9 @@ class Directory:
             return []
 
     def saved(self) -> list[Saved]:
-        """Its checkpoints, newest first. TensorFlow writes the index last, so that one without it is half-written."""
+        """Returns the checkpoints, newest first. TensorFlow writes the index last, so a checkpoint
+        without one is incomplete.
+        """
         return self._saved_of(self.names())
 
     def _saved_of(self, names: list[str]) -> list[Saved]:
@@ -64,13 +70,13 @@ class Directory:
         return sorted((Saved(int(m[1] or FOREIGN), int(m[2]), self._prefix) for m in matches if m), reverse=True)
 
     def epoch(self) -> int:
-        """The latest epoch that has written here; 0 if none has."""
+        """Returns the latest epoch that has written to the directory, or 0 if none has."""
         names = self.names()
         found = [int(m[1]) for m in map(MARKER.fullmatch, names) if m]
         return max([0, *found, *(saved.epoch for saved in self._saved_of(names))])
 
     def check(self, epoch: int) -> None:
-        """StaleEpochError: a later epoch has written here."""
+        """Raises StaleEpochError if a later epoch has written to the directory."""
         latest = self.epoch()
         if latest > epoch:
             raise StaleEpochError(
@@ -79,26 +85,30 @@ class Directory:
                 f"--checkpoint-dir={self.path}, so that it counts on from there.")
 
     def claim(self, epoch: int) -> None:
-        """From now on no earlier epoch may save here. StaleEpochError as check(). OSError: cannot be written."""
+        """Prevents earlier epochs from saving here. Raises StaleEpochError like check(), or OSError
+        if the directory is not writable.
+        """
         self.check(epoch)
         if epoch == 0:
-            return  # no agent: nobody to be kept out
+            return  # without an agent there is no earlier epoch
         self.touch(f"tfe-epoch-{epoch}")
-        self.check(epoch)  # a later one may have come in between
+        self.check(epoch)  # a later epoch may have claimed it in between
         for name in self.names():
             match = MARKER.fullmatch(name)
             if match and int(match[1]) < epoch:
                 self._remove(name)
 
     def remove(self, saved: Saved) -> None:
-        """The files of one checkpoint, the index first: what is left of it is then none."""
+        """Removes the files of a checkpoint, the index first, so that an incomplete removal leaves
+        no checkpoint.
+        """
         prefix = f"{saved.name}."
         for name in sorted(self.names(), key=lambda name: not name.endswith(".index")):
             if name.startswith(prefix):
                 self._remove(name)
 
     def touch(self, name: str) -> None:
-        """An empty file of that name is there, and so is the directory."""
+        """Creates an empty file, and the directory if it is missing."""
         path = os.path.join(self.path, name)
         if self._is_remote:
             import tensorflow as tf
@@ -118,13 +128,14 @@ class Directory:
                 tf.io.gfile.remove(path)
             else:
                 os.unlink(path)
-        except Exception:  # gfile has exceptions of its own; another one removed it first, or will
+        except Exception:  # gfile has its own exceptions; another process may also have removed the file
             pass
 
 
 def newest(path: "str | os.PathLike[str]", checkpoint_name: str = NAME) -> Optional[str]:
-    """The newest checkpoint in a directory, as tf.train.Checkpoint.restore() wants it; None: none. TensorFlow's own manager's count
-    where tfe has saved none."""
+    """Returns the newest checkpoint in a directory, as tf.train.Checkpoint.restore() expects it, or
+    None. Checkpoints of TensorFlow's own manager count if tfe has saved none.
+    """
     directory = Directory(os.fspath(path), checkpoint_name)
     found = directory.saved()
     return os.path.join(directory.path, found[0].name) if found else None

@@ -1,6 +1,7 @@
-"""Where this process stands: what the agent has put into the environment, read anew at every call.
+"""Position of this process in the job, from environment variables that are read at every call.
 
-Without an agent: what TF_CONFIG says, else a job of one, rank 0 of 1; epoch 0 (the agents' epochs begin at 1).
+Without an agent it follows TF_CONFIG; without TF_CONFIG the job has one process with rank 0 and
+epoch 0 (epochs of agents start at 1).
 """
 from __future__ import annotations
 
@@ -9,11 +10,11 @@ import json
 import os
 
 ORDER = ("chief", "worker", "ps")
-"""How places are counted to ranks."""
+"""Order of roles in the numbering of ranks."""
 
 
 def _number(name: str, fallback: int) -> int:
-    """The variable as a number; fallback where it is missing or none."""
+    """Returns the variable as a non-negative number, or fallback."""
     try:
         value = int(os.environ.get(name, ""))
     except ValueError:
@@ -22,11 +23,13 @@ def _number(name: str, fallback: int) -> int:
 
 
 def _tf_config() -> "tuple[dict[str, int], str, int]":
-    """Places of each job, and the own one, by TF_CONFIG; a job of one worker if it is not there."""
+    """Returns the size of each role, and the own role and index, from TF_CONFIG; one worker without
+    it.
+    """
     return _cluster_of(os.environ.get("TF_CONFIG", ""))
 
 
-@functools.lru_cache(maxsize=1)  # each step asks, and the text of a large cluster is long
+@functools.lru_cache(maxsize=1)  # called in every step, and the text of a large cluster is long
 def _cluster_of(text: str) -> "tuple[dict[str, int], str, int]":
     try:
         config = json.loads(text)
@@ -37,7 +40,9 @@ def _cluster_of(text: str) -> "tuple[dict[str, int], str, int]":
 
 
 def _from_tf_config() -> "tuple[int, int]":
-    """Rank and world size: chief, workers and ps count, in this order; an evaluator stands outside, behind them."""
+    """Returns rank and world size: chief, workers and ps in this order; an evaluator comes after
+    them.
+    """
     sizes, job, index = _tf_config()
     first = 0
     for before in ORDER:
@@ -48,65 +53,70 @@ def _from_tf_config() -> "tuple[int, int]":
 
 
 def role() -> str:
-    """What this process is in TensorFlow's cluster: "chief", "worker", "ps" or "evaluator"; "worker" in a job of one."""
+    """Returns this process's role: "chief", "worker", "ps" or "evaluator"; "worker" in a job of one
+    process.
+    """
     return os.environ.get("TFE_ROLE") or _tf_config()[1]
 
 
 def role_index() -> int:
-    """Its number among those of its role, from 0."""
+    """Returns the index among processes of the same role, from 0."""
     return _number("TFE_ROLE_INDEX", 0) if "TFE_ROLE" in os.environ else _tf_config()[2]
 
 
 def has_ps() -> bool:
-    """Whether this process's cluster is one of ParameterServerStrategy."""
+    """Returns True if the cluster has parameter servers."""
     return _tf_config()[0].get("ps", 0) > 0
 
 
 def has_chief() -> bool:
-    """Whether a place of its own is the chief's."""
+    """Returns True if the cluster has a separate chief."""
     return _tf_config()[0].get("chief", 0) > 0
 
 
 def peers() -> "tuple[int, int]":
-    """Rank and number of those that do every step together. Where there are ps that is the chief alone, and an evaluator is alone
-    everywhere."""
+    """Returns rank and number of the processes that take part in every step: the chief alone with
+    parameter servers, an evaluator alone, otherwise all ranks.
+    """
     return (0, 1) if has_ps() or role() == "evaluator" else (rank(), world_size())
 
 
 def epoch() -> int:
-    """Number of the cluster that this process is part of: grows with every change of its members; 0 without an agent.
+    """Returns the number of the current cluster, which increases with every change of members; 0
+    without an agent.
 
-    Not to be mixed up with an epoch of the data, which is one pass over it.
+    This is not an epoch of training data, which is one pass over the data.
     """
     return _number("TFE_EPOCH", 0)
 
 
 def rank() -> int:
-    """This trainer's place among all of them, 0 to world_size() - 1: the chief first, then workers, then ps. An evaluator is
-    outside: its rank is world_size()."""
+    """Returns this trainer's rank, 0 to world_size() - 1: chief first, then workers, then ps. An
+    evaluator is outside of the numbering and has rank world_size().
+    """
     return _number("TFE_RANK", 0) if "TFE_RANK" in os.environ else _from_tf_config()[0]
 
 
 def world_size() -> int:
-    """How many trainers there are in this epoch."""
+    """Returns the number of trainers in this epoch."""
     return max(1, _number("TFE_WORLD_SIZE", 1)) if "TFE_WORLD_SIZE" in os.environ else _from_tf_config()[1]
 
 
 def is_writer() -> bool:
-    """Whether this process is the one that writes checkpoints, and says how far the training is."""
+    """Returns True if this process writes checkpoints and reports progress for the job."""
     return role() == "chief" if has_ps() else role() != "evaluator" and rank() == 0
 
 
 def restart_count() -> int:
-    """How often the agent of this node has started its trainers before."""
+    """Returns how many times this node's agent has started its trainers before."""
     return _number("TFE_RESTART_COUNT", 0)
 
 
 def run() -> str:
-    """Which training this is, also in its next epochs: what another one has left is no state of it."""
+    """Returns a key of the current run; snapshots of another run must not be restored."""
     return f"{os.environ.get('TFE_JOB', '')} {os.environ.get('TFE_RUN', '')}"
 
 
 def has_agent() -> bool:
-    """Whether an agent has started this process."""
+    """Returns True if an agent started this process."""
     return epoch() > 0

@@ -1,8 +1,10 @@
-"""Snapshots of a training's state in memory that outlives this process, and which of them all ranks go on from.
+"""Snapshots of a training's state in memory that survives this process, and the choice of the one
+that all ranks restore.
 
-The agent lends each trainer's place a piece of memory (PROTOCOL.md, section 10). It holds two buffers and a header for
-each. The header is wiped before its buffer is written to and made anew after that, its checksum last: a process that is
-killed at any byte leaves the other buffer whole, and this one known to be torn.
+The agent lends memory to each trainer's place (PROTOCOL.md, section 10). It contains two buffers
+with a header each. A header is cleared before its buffer is written and set afterwards, its
+checksum last. A process that is killed at any point therefore leaves the other buffer intact, and
+this one marked as incomplete.
 """
 from __future__ import annotations
 
@@ -20,20 +22,23 @@ import numpy as np
 from ._agree import Keys, awaited
 
 HEADERS = 4096
-"""Bytes before the buffers; the headers lie at 0 and at half of it."""
+"""Bytes before the buffers; the headers are at 0 and at half of it."""
 FIELDS = struct.Struct("<8s32s32sQQQ")
-"""Magic, run, digest of the structure, epoch, step, size of the body. The checksum follows."""
+"""Header: magic, run, digest of the structure, epoch, step, size of the body; its checksum follows.
+"""
 TAIL = struct.Struct("<III")
-"""At the end of a body: how many values there are, the length of the directory before this, and its checksum. The directory is what
-and where they are, and of each the sum. Before that lie the values."""
+"""End of a body: number of values, length of the directory before it, and the directory's checksum.
+The directory lists name, position and checksum of each value; the values come before it.
+"""
 SUM = struct.Struct("<Q")
 MAGIC = b"tfestat2"
 ALIGN = 64
 CHUNK = 2 << 20
-"""Bytes that are copied and then added up while they are still in the processor's cache. In smaller ones the calls cost more than
-that saves."""
+"""Bytes copied and then summed while they are in the processor's cache. Smaller chunks cost more
+calls than they save.
+"""
 SLICE = 4 << 20
-"""Bytes that are worth a thread of their own."""
+"""Minimum number of bytes for a thread of its own."""
 
 
 class Part(NamedTuple):
@@ -41,24 +46,24 @@ class Part(NamedTuple):
     name: str
     slice: str
     dtype: str
-    """NumPy's or TensorFlow's name of it; "string"."""
+    """Name of the type in NumPy or TensorFlow; "string" for text."""
     shape: "tuple[int, ...]"
     data: Any
-    """Its bytes, as a flat uint8 array."""
+    """Contents as a flat uint8 array."""
     lengths: "list[int] | None" = None
-    """Of each element of a "string"."""
+    """Length of each element of a "string"."""
 
 
 class Held(NamedTuple):
-    """A whole snapshot. Sorts by age of the work in it."""
+    """Description of a complete snapshot. Sorts by the age of its state."""
     epoch: int
     step: int
     digest: str
-    """Of its structure."""
+    """Digest of the structure."""
     content: int
-    """Of all that must be the same on every rank."""
+    """Checksum of everything that must be equal on all ranks."""
     size: int
-    """Of the body; it may differ where all else is the same."""
+    """Size of the body, which may differ between equal snapshots."""
 
     def is_same(self, other: "Held") -> bool:
         return self[:4] == other[:4]
@@ -68,24 +73,24 @@ class Snapshot(NamedTuple):
     held: Held
     parts: "list[Part]"
     body: Any
-    """All of it, as a flat uint8 array: what read_body() reads."""
+    """Complete contents as a flat uint8 array, readable by read_body()."""
 
 
 def structure(parts: Sequence[Part]) -> "dict[tuple[str, str], tuple[str, Optional[tuple[int, ...]]]]":
-    """What the values are put into; that of a string may have any length."""
+    """Returns type and shape by (name, slice); the length of strings may vary."""
     return {(part.name, part.slice): (part.dtype, part.shape) for part in parts}
 
 
 class Layout(NamedTuple):
-    """Of a body: all but the values, and so the same for most snapshots of a training."""
+    """Layout of a body without the values, the same for most snapshots of a training."""
     key: "list[Any]"
-    """What it follows from."""
+    """Properties of the parts that determine the layout."""
     digest: bytes
     rows: bytes
     places: "list[tuple[int, int]]"
-    """Of each value: first byte, and the one behind the last."""
+    """First byte and end of each value."""
     size: int
-    """Of the whole body."""
+    """Size of the whole body."""
 
 
 def _key(parts: Sequence[Part]) -> "list[Any]":
@@ -109,7 +114,9 @@ def digest_of(parts: Sequence[Part]) -> str:
 
 
 def fits(snapshot: "Sequence[Part]", existing: "Sequence[Part]") -> bool:
-    """Whether the snapshot has a value for everything that exists. It may have more: some variables are made later."""
+    """Returns True if the snapshot has a value for everything that exists. It may have more,
+    because some variables are created later.
+    """
     there = structure(snapshot)
     return all(there.get(key) == kind for key, kind in structure(existing).items())
 
@@ -119,14 +126,16 @@ def _up(size: int) -> int:
 
 
 def _sum(data: Any) -> int:
-    """Of all bytes, by eights."""
+    """Returns the sum of all bytes as 8-byte words, modulo 2**64."""
     whole = len(data) // 8 * 8
     words = data[:whole].view(np.uint64)
     return (int(np.add.reduce(words, dtype=np.uint64)) + int.from_bytes(bytes(data[whole:]), "little")) % 2**64
 
 
 def _copy(target: Any, source: Any) -> int:
-    """The sum of what was copied: of the source, which the processor still has in its cache, and not of what it has yet to write."""
+    """Copies and returns the checksum. It is computed from the source, which is still in the
+    processor's cache, unlike the target.
+    """
     total = 0
     for start in range(0, len(source), CHUNK):
         piece = source[start:start + CHUNK]
@@ -140,14 +149,15 @@ _threads = min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity
 
 
 def _shares(parts: "Sequence[tuple[Any, ...]]", n: int, total: int) -> "list[list[tuple[Any, ...]]]":
-    """Parts of so many bytes in all, in n lists that have about the same of them: (which part, slices)."""
+    """Divides parts of `total` bytes into n lists of about equal size: (index of the part, slices).
+    """
     share = _up(-(-total // n))
     shares: "list[list[tuple[Any, ...]]]" = [[] for _ in range(n)]
     filled = 0
     for index, arrays in enumerate(parts):
         start = 0
         while start < len(arrays[0]):
-            size = _up(share - filled % share)  # by whole eights, which a sum is made of
+            size = _up(share - filled % share)  # whole 8-byte words, which the checksum is made of
             slices = [array[start:start + size] for array in arrays]
             shares[filled // share].append((index, *slices))
             filled += len(slices[0])
@@ -156,8 +166,10 @@ def _shares(parts: "Sequence[tuple[Any, ...]]", n: int, total: int) -> "list[lis
 
 
 def _sums(function: Callable[..., int], parts: "Sequence[tuple[Any, ...]]") -> "list[int]":
-    """What the function finds for each, arrays of one length. Where there is much to do several threads share it, this one too: to
-    hand over is what costs, so each gets all of its share at once."""
+    """Applies the function to each part, arrays of equal length, and returns the results. Large
+    amounts are divided among several threads including this one; each gets its whole share at
+    once, because handing over is expensive.
+    """
     global _pool
     total = sum(len(arrays[0]) for arrays in parts)
     n = min(_threads, total // SLICE)
@@ -178,13 +190,15 @@ def _sums(function: Callable[..., int], parts: "Sequence[tuple[Any, ...]]") -> "
 
 
 def _content(rows: "list[Any]") -> int:
-    """save_counter and the graph of objects are each rank's own: rank 0 alone counts what it writes."""
+    """Returns a checksum of the directory without save_counter and the object graph, which only
+    rank 0 maintains.
+    """
     own = ("save_counter/", "_CHECKPOINTABLE_OBJECT_GRAPH")
     return zlib.crc32(json.dumps([row for row in rows if not row[0].startswith(own)]).encode())
 
 
 def read_body(body: Any, epoch: int, step: int) -> Optional[Snapshot]:
-    """None: it is not what was written."""
+    """Returns the snapshot in a body, or None if it is damaged."""
     end = len(body) - TAIL.size
     try:
         count, length, checksum = TAIL.unpack(bytes(body[end:]))
@@ -205,17 +219,17 @@ def read_body(body: Any, epoch: int, step: int) -> Optional[Snapshot]:
 
 
 class Buffers:
-    """The two buffers in a piece of memory. run: what the snapshots belong to; those of another are not seen."""
+    """The two buffers in the agent's memory. Snapshots of other runs are invisible."""
 
     def __init__(self, memory: Any, run: str) -> None:
-        """memory: writable, of any size that holds the headers."""
+        """memory must be writable and hold at least the headers."""
         self._bytes = np.frombuffer(memory, np.uint8)
         self._run = hashlib.sha256(run.encode()).digest()
         self.capacity = max(0, len(self._bytes) - HEADERS) // 2 // ALIGN * ALIGN
-        """Bytes that one snapshot may have."""
+        """Maximum size of a snapshot in bytes."""
         self._layout: Optional[Layout] = None
         self.pinned: Optional[int] = None
-        """The buffer that somebody still reads, and that is not to be written to."""
+        """Index of a buffer that is being read and must not be overwritten, or None."""
 
     def _header(self, index: int) -> Any:
         start = index * HEADERS // 2
@@ -226,7 +240,7 @@ class Buffers:
         return self._bytes[start:start + self.capacity]
 
     def _fields(self, index: int) -> "Optional[tuple[Any, ...]]":
-        """None: the header is not whole, or not of this run."""
+        """Returns the header's fields, or None if the header is damaged or of another run."""
         header = bytes(self._header(index))
         if zlib.crc32(header[:FIELDS.size]) != int.from_bytes(header[FIELDS.size:], "little"):
             return None
@@ -236,7 +250,9 @@ class Buffers:
         return fields
 
     def read(self, index: int) -> Optional[Snapshot]:
-        """All of it; what it gives lies in the memory itself, until it is written over. None: it is not whole."""
+        """Reads a snapshot without copying; it is valid until it is overwritten. Returns None if it
+        is damaged.
+        """
         fields = self._fields(index)
         if fields is None:
             return None
@@ -245,12 +261,12 @@ class Buffers:
         return snapshot if snapshot and snapshot.held.digest == digest.hex() else None
 
     def whole(self) -> "list[Snapshot]":
-        """Newest first."""
+        """Returns the intact snapshots, newest first."""
         found = [snapshot for snapshot in map(self.read, (0, 1)) if snapshot]
         return sorted(found, key=lambda snapshot: snapshot.held, reverse=True)
 
     def layout_of(self, parts: Sequence[Part]) -> Layout:
-        """layout_of(), kept for the next snapshot."""
+        """Returns layout_of(parts), cached for the next snapshot."""
         if self._layout is None or self._layout.key != _key(parts):
             self._layout = layout_of(parts)
         return self._layout
@@ -259,12 +275,14 @@ class Buffers:
         return self.layout_of(parts).size <= self.capacity
 
     def wipe(self) -> None:
-        """Nothing is whole any more."""
+        """Invalidates both snapshots."""
         for index in (0, 1):
             self._header(index)[:] = 0
 
     def write(self, epoch: int, step: int, parts: Sequence[Part]) -> int:
-        """Into the older buffer; which that was. ValueError: it does not fit in, see size_of()."""
+        """Writes a snapshot to the older buffer and returns its index. Raises ValueError if it does
+        not fit, see size_of().
+        """
         ages = [(fields[3], fields[4]) if fields else (-1, -1) for fields in map(self._fields, (0, 1))]
         index = int(ages[1] < ages[0]) if self.pinned is None else 1 - self.pinned
         layout = self.layout_of(parts)
@@ -283,12 +301,12 @@ class Buffers:
 
 
 def size_of(parts: Sequence[Part]) -> int:
-    """Bytes of memory that two snapshots of these need."""
+    """Returns the bytes of memory that two snapshots of these parts need."""
     return HEADERS + 2 * _up(layout_of(parts).size)
 
 
 def map_memory(fd: int, size: int) -> mmap.mmap:
-    """Takes the descriptor. Its pages are all there; so they are entered into this process's tables at once."""
+    """Maps the memory and closes the descriptor. All pages exist, so they are mapped at once."""
     try:
         return mmap.mmap(fd, size, flags=mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0))
     finally:
@@ -296,21 +314,25 @@ def map_memory(fd: int, size: int) -> mmap.mmap:
 
 
 class Choice(NamedTuple):
-    """What all ranks go on from."""
+    """The snapshot that all ranks restore."""
     held: Held
-    """That of the first holder."""
+    """Description of the first holder's snapshot."""
     holders: "list[int]"
     disk_step: int
-    """Of the newest checkpoint, older than this; -1: none."""
+    """Step of the newest checkpoint on disk, which is older, or -1 if there is none."""
 
     def saved_step(self, step: int) -> int:
-        """The step that the disk is to be taken to have, where it is now this one."""
+        """Returns the step that the disk counts as having, given that the training is at `step`."""
         return min(step, max(0, self.disk_step))
 
 
 def choose(offers: "list[dict[str, Any]]", disk: "Optional[tuple[int, int]]") -> Optional[Choice]:
-    """Rank 0's part. offers: for each rank a digest of what exists there, and what it holds that fits into that. disk: (epoch, step) of
-    the newest checkpoint. None: the disk has the newest, or nobody anything, or the ranks are not alike."""
+    """Chooses a snapshot, on rank 0.
+
+    offers has for each rank a digest of its existing objects and the snapshots that fit them;
+    disk is (epoch, step) of the newest checkpoint. Returns None if the disk has the newest
+    state, no rank has a snapshot, or the ranks differ.
+    """
     if len({offer["existing"] for offer in offers}) != 1:
         return None
     held = [(Held(*one), rank) for rank, offer in enumerate(offers) for one in offer["held"]]
@@ -323,8 +345,9 @@ def choose(offers: "list[dict[str, Any]]", disk: "Optional[tuple[int, int]]") ->
 
 def agree(keys: Optional[Keys], rank: int, world: int, turn: int, existing: str, held: "list[Held]",
           disk: "Callable[[], Optional[tuple[int, int]]]") -> Optional[Choice]:
-    """All ranks call it, in their turn-th restore of this epoch, and get the same. disk: asked on rank 0 alone. Raises if the
-    service, or the way to it, is gone."""
+    """Returns the same choice on all ranks; all call it with their turn-th restore of this epoch.
+    disk() is called on rank 0 only. Raises if the service cannot be reached.
+    """
     offer = {"existing": existing, "held": held}
     if keys is None:
         return choose([offer], disk()) if world == 1 else None

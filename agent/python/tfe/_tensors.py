@@ -1,4 +1,4 @@
-"""The tensors of a checkpoint's objects, read where they lie and put back without a file."""
+"""The tensors of a checkpoint's objects, read in place and restored without files."""
 from __future__ import annotations
 
 import itertools
@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from . import _place, _state, _unmade
 
-try:  # not public; without them every variable is read as TensorFlow's checkpoints do
+try:  # not public; without them every variable is read by TensorFlow's own code
     from tensorflow.python.distribute.values import MirroredVariable
     from tensorflow.python.ops.resource_variable_ops import ResourceVariable
 except ImportError:
@@ -20,13 +20,13 @@ Row = Tuple[str, str, tf.Tensor]
 
 
 class Unfit(Exception):
-    """The state is not one that can be kept in memory; why."""
+    """The state cannot be stored in memory; the message gives the reason."""
 
 
 def _part(name: str, cut: str, tensor: tf.Tensor) -> _state.Part:
     if tensor.dtype in (tf.variant, tf.resource):
         raise Unfit(f"{name} is no plain tensor")
-    array = tensor._numpy() if hasattr(tensor, "_numpy") else tensor.numpy()  # the first copies nothing
+    array = tensor._numpy() if hasattr(tensor, "_numpy") else tensor.numpy()  # _numpy() does not copy
     if tensor.dtype == tf.string:
         texts = [bytes(text) for text in np.asarray(array, object).ravel()]
         return _text(name, cut, tuple(int(size) for size in tensor.shape), texts)
@@ -51,27 +51,31 @@ def _tensor(part: _state.Part) -> tf.Tensor:
 
 
 def copied(parts: "list[_state.Part]") -> "list[Row]":
-    """What write() takes. tf.constant() copies what it is given, so that none of it lies where the parts do."""
+    """Returns the arguments of write(). tf.constant() copies its input, so the result is
+    independent of the parts.
+    """
     return [(part.name, part.slice, _tensor(part)) for part in parts]
 
 
 def write(prefix: str, rows: "list[Row]") -> None:
-    """As TensorFlow's checkpoint of that name."""
+    """Writes a TensorFlow checkpoint with this prefix."""
     names, slices, tensors = zip(*rows)
     tf.raw_ops.SaveV2(prefix=prefix, tensor_names=names, shape_and_slices=slices, tensors=tensors)
 
 
 class Reader(NamedTuple):
-    """Of one tensor."""
+    """Reads one tensor of a checkpoint."""
     name: str
     slice: str
     read: "Callable[[], _state.Part]"
     lasts: bool
-    """It reads what is there then, each time."""
+    """True if it reads the current value each time; False if the objects must be searched again."""
 
 
 def _plain(made: Any) -> Any:
-    """The variable whose value is the object's; None: only TensorFlow knows how to read it."""
+    """Returns the variable that holds the object's value, or None if only TensorFlow knows how to
+    read it.
+    """
     if MirroredVariable is not None and type(made) is MirroredVariable and len(made._values) == 1:
         made = made._primary
     if ResourceVariable is None or type(made) is not ResourceVariable or made.dtype in (tf.string, tf.variant, tf.resource):
@@ -80,22 +84,26 @@ def _plain(made: Any) -> Any:
 
 
 def _reads_itself(made: Any) -> bool:
-    """A state of Python that says what it is in a text of its own."""
+    """Returns True for a PythonState that serialises itself as text."""
     kind = tf.train.experimental.PythonState
     return isinstance(made, kind) and type(made)._serialize_to_tensors is kind._serialize_to_tensors
 
 
 def number_of(variable: tf.Variable) -> int:
-    """int(variable.numpy()), which under a strategy takes TensorFlow a tenth of a millisecond, and 3 ms the first time."""
-    plain = None if _place.has_ps() else _plain(variable)  # a ps has it then, and TensorFlow knows the way
+    """Returns int(variable.numpy()), which takes 0.1 ms under a strategy and 3 ms the first time,
+    but faster.
+    """
+    plain = None if _place.has_ps() else _plain(variable)  # with parameter servers only TensorFlow can read it
     if plain is None:
         return int(variable.numpy())
     return int(tf.raw_ops.ReadVariableOp(resource=plain.handle, dtype=plain.dtype)._numpy())
 
 
 def _reader(name: str, cut: str, made: Any, value: Any) -> Reader:
-    """made: the object, or None for the graph of them. value: what TensorFlow has of it, or reads it with."""
-    made = getattr(made, "obj", made)  # behind what saves an object the old way
+    """Returns a reader. made is the object, or None for the object graph; value is TensorFlow's
+    value or function to read it.
+    """
+    made = getattr(made, "obj", made)  # unwraps objects with the old saving interface
     variable = _plain(made)
     if variable is not None and not cut:
         handle, dtype, kind, read = variable.handle, variable.dtype, variable.dtype.name, tf.raw_ops.ReadVariableOp
@@ -106,7 +114,7 @@ def _reader(name: str, cut: str, made: Any, value: Any) -> Reader:
     def read_as_tensorflow() -> _state.Part:
         tensor = value() if callable(value) else value
         return _part(name, cut, getattr(tensor, "tensor", tensor))
-    if made is None:  # the same until the next walk
+    if made is None:  # constant until the next search
         graph = read_as_tensorflow()
         return Reader(name, cut, lambda: graph, True)
     is_call = callable(value) or callable(getattr(value, "_tensor", None))
@@ -114,20 +122,25 @@ def _reader(name: str, cut: str, made: Any, value: Any) -> Reader:
 
 
 class Seen(NamedTuple):
-    """What every object has below it, by name. As long as that stays the same, TensorFlow's walk would find the same."""
+    """Names and children of all objects. While they stay the same, TensorFlow's search would give
+    the same result.
+    """
     names: "list[str]"
     places: "list[int]"
-    """Of each name's object; that of its parent before the first. Objects are told apart by identity: variables compare elementwise."""
+    """Identity of each name's object; the parent's comes before its first child. Variables compare
+    element by element, so objects are compared by identity.
+    """
     objects: "list[Any]"
-    """All of them: none of the places is taken by another as long as this is kept."""
+    """All objects; holding them prevents the reuse of their identities."""
 
     def is_same(self, other: "Optional[Seen]") -> bool:
         return other is not None and self[:2] == other[:2]
 
 
 class Objects:
-    """Those of one checkpoint. TensorFlow's walk over them, which takes longer than copying 10 MB, is made anew only when there are
-    others than before, or one of them may have other tensors than before."""
+    """Objects of one checkpoint. TensorFlow's search for them takes longer than copying 10 MB, so
+    it is repeated only if objects were added or one may have different tensors.
+    """
 
     def __init__(self, checkpoint: tf.train.Checkpoint) -> None:
         self._checkpoint = checkpoint
@@ -137,19 +150,21 @@ class Objects:
         self._readers: "list[Reader]" = []
 
     def parts(self) -> "list[_state.Part]":
-        """All that a checkpoint on disk would hold, read in place where that can be. Perhaps a collective: variables that are
-        averaged when they are read. Unfit: it cannot be kept like this."""
+        """Returns everything that a checkpoint on disk would contain, read in place if possible.
+        May be a collective, for variables that are averaged when read. Raises Unfit if the state
+        cannot be stored.
+        """
         self._walk()
         return [reader.read() for reader in self._readers]
 
     def existing(self) -> "list[_state.Part]":
-        """parts(), without what was restored for variables that are still to be made."""
+        """Returns parts() without restored values of variables that do not exist yet."""
         parts, unmade = self.parts(), _unmade.unmade_of(self._checkpoint)
         names = unmade.names() if unmade is not None else set()
         return [part for part in parts if part.name not in names]
 
     def put_back(self, parts: "list[_state.Part]") -> None:
-        """What exists gets its values now, and what is made later gets its own then."""
+        """Restores existing objects now, and later ones when they are created."""
         _unmade.forget(self._checkpoint)
         self._walk()
         values = {(part.name, part.slice): part for part in parts}
@@ -160,9 +175,10 @@ class Objects:
                                    {cut: values[name, cut] for cut in value} if isinstance(value, dict) else values[name, ""]
                                    for name, value in named.items()})
                 return
-            except NotImplementedError:  # an object that can be restored from files only
+            except NotImplementedError:  # an object that can be restored only from files
                 pass
-        # TensorFlow knows how to wait for what is still to be made, given files: these are in this process's memory.
+        # TensorFlow can defer the restore of later variables, but only from files: use files in
+        # this process's memory.
         prefix = _unmade.memory_prefix()
         write(prefix, copied(parts))
         if _unmade.restore(self._checkpoint, prefix):
@@ -186,14 +202,14 @@ class Objects:
             self._seen = seen
 
     def _look(self) -> Optional[Seen]:
-        """None: it cannot be told from what the objects have below them."""
+        """Returns None if changes cannot be recognised by names and children."""
         view = getattr(getattr(self._checkpoint, "_saver", None), "_graph_view", None)
         if view is None:
             return None
         seen = Seen([], [], [view.root])
         known = {id(view.root)}
-        for made in seen.objects:  # which grows
-            if hasattr(made, "get_slot_names"):  # an optimizer of the old kind keeps variables beside what is below it
+        for made in seen.objects:  # grows in the loop
+            if hasattr(made, "get_slot_names"):  # an old optimizer has variables besides its children
                 return None
             seen.places.append(id(made))
             for name, child in view.list_children(made):
@@ -206,9 +222,11 @@ class Objects:
 
 
 def _assign(made: Any, parts: "dict[str, Any]") -> None:
-    """parts: what a snapshot has of the object, by TensorFlow's names within it. The first operation of a kind takes a process
-    milliseconds, and training stands still here: so where it can be it is one alone, and none for a text."""
-    if made is None:  # the graph of the objects
+    """Restores an object from its part of a snapshot, by TensorFlow's names within the object. The
+    first operation of each kind takes milliseconds while training is stopped, so it uses one
+    operation if possible, and none for text.
+    """
+    if made is None:  # the object graph
         return
     variable = _plain(getattr(made, "obj", made))
     if variable is not None and len(parts) == 1:

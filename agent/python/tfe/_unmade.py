@@ -1,8 +1,10 @@
-"""What was restored for variables that are still to be made: an optimizer makes its own at the first step, say.
+"""Restored values of variables that do not exist yet, such as an optimizer's variables before its
+first step.
 
-TensorFlow gives them their values when they are made, and until then they are in nothing that it saves: a checkpoint between a
-restore and the first step would be without them, and whoever went on from that would begin them anew, unseen. Here they stay in
-whatever is saved, as they were, until they are made.
+TensorFlow assigns the values when the variables are created; until then they are in nothing that
+it saves. A checkpoint between a restore and the first step would lack them, and a training that
+continues from it would silently reset them. This module includes the values in everything that
+is saved until the variables exist.
 """
 from __future__ import annotations
 
@@ -12,16 +14,18 @@ from typing import Any, Iterable, Optional
 import tensorflow as tf
 
 GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
-"""In a checkpoint, and without a name in what TensorFlow gathers for one: the graph of the objects that are in it."""
+"""Key of the object graph in a checkpoint; without a name in the tensors that TensorFlow gathers
+for one.
+"""
 
 KNOWN = ("object_graph_proto", "object_by_proto_id", "options", "save_path_string", "save_path_tensor")
-"""What is not public of a restore."""
+"""Non-public attributes of a restore that are used here."""
 
 _prefixes = itertools.count()
 
 
 def memory_prefix() -> str:
-    """For a checkpoint in this process's memory, which is there until remove() takes it."""
+    """Returns a prefix for a checkpoint in this process's memory, which exists until remove()."""
     return f"ram://tfe-state/{next(_prefixes)}"
 
 
@@ -31,48 +35,59 @@ def remove(prefix: str) -> None:
 
 
 def restore(checkpoint: tf.train.Checkpoint, prefix: str) -> bool:
-    """checkpoint.restore(), where everything that exists must be in it. What is there for variables that do not exist is kept for
-    them. True: nothing is read from the files any more, whatever is made. Errors: those of TensorFlow."""
+    """Restores a checkpoint that must contain everything that exists, and keeps values of variables
+    that do not exist yet.
+
+    Returns True if the files are not needed any more. Raises TensorFlow's errors.
+    """
     forget(checkpoint)
     status = checkpoint.restore(prefix)
     status.assert_existing_objects_matched()
     saver, coordinator = getattr(checkpoint, "_saver", None), getattr(status, "_checkpoint", None)
     if not hasattr(saver, "_gather_serialized_tensors") or not all(hasattr(coordinator, name) for name in KNOWN):
-        return False  # another version of TensorFlow: what is still to be made is its own affair
+        return False  # unknown version of TensorFlow, which handles later variables by itself
     graph, made = coordinator.object_graph_proto, coordinator.object_by_proto_id
     left = {index for index, node in enumerate(graph.nodes) if index not in made}
     if any(graph.nodes[index].registered_saver.name for index in left):
-        return False  # of these only TensorFlow knows where they have their values
+        return False  # only TensorFlow knows where these objects have their values
     left = {index for index in left if graph.nodes[index].attributes}
     if left:
         unmade = Unmade(saver, graph, left, prefix)
-        # TensorFlow finds them there, too: the other files may be gone before the variables are made.
+        # Redirect TensorFlow's deferred restore to the copy, because the original files may be
+        # removed earlier.
         with tf.device("/device:CPU:0"):
             coordinator.save_path_string, coordinator.save_path_tensor = unmade.prefix, tf.constant(unmade.prefix)
-        # It reads where a variable is made, and a ps has no part of this process's memory.
+        # TensorFlow reads on the variable's device, and a parameter server cannot access this
+        # process's memory.
         coordinator.options.experimental_io_device = coordinator.save_path_tensor.device
         saver._gather_serialized_tensors = unmade
     return True
 
 
 def unmade_of(checkpoint: tf.train.Checkpoint) -> "Optional[Unmade]":
-    """None: nothing is still to be made, as far as is known. Another one after each restore."""
+    """Returns the pending values, or None if there are none as far as known. Every restore creates
+    a new object.
+    """
     found = getattr(getattr(checkpoint, "_saver", None), "_gather_serialized_tensors", None)
     return found if isinstance(found, Unmade) else None
 
 
 def forget(checkpoint: tf.train.Checkpoint) -> None:
-    """Before another restore: what was kept goes into nothing that is saved from now on."""
+    """Drops pending values before another restore."""
     unmade = unmade_of(checkpoint)
     if unmade is not None:
         unmade.uninstall()
 
 
 class Unmade:
-    """Takes the place of TensorFlow's own gathering of what a checkpoint is to hold, and adds to it, until all is made."""
+    """Wraps TensorFlow's function that gathers the contents of a checkpoint, and adds the pending
+    values until all variables exist.
+    """
 
     def __init__(self, saver: Any, graph: Any, left: "set[int]", prefix: str) -> None:
-        """graph: of the objects in the checkpoint at prefix. left: which of them do not exist."""
+        """graph describes the objects in the checkpoint at prefix; left are the indices of those
+        that do not exist.
+        """
         self._saver, self._gather = saver, saver._gather_serialized_tensors
         self._graph, self._left = graph, left
         dtypes = tf.compat.v1.train.NewCheckpointReader(prefix).get_variable_to_dtype_map()
@@ -83,7 +98,7 @@ class Unmade:
             tf.raw_ops.SaveV2(prefix=self.prefix, tensor_names=[*values], shape_and_slices=[""] * len(values), tensors=[*values.values()])
 
     def names(self) -> "set[str]":
-        """Those in a checkpoint, of all values that are still to be put into something."""
+        """Returns the checkpoint keys of all pending values."""
         return {value.checkpoint_key for index in self._left for value in self._graph.nodes[index].attributes}
 
     def uninstall(self) -> None:
@@ -91,7 +106,7 @@ class Unmade:
 
     def __call__(self, object_graph_tensor: Any = None) -> "tuple[Any, ...]":
         tensors, additions, registered, graph = self._gather(object_graph_tensor)
-        if object_graph_tensor is None:  # else TensorFlow builds a graph, and reads none of it now
+        if object_graph_tensor is None:  # otherwise TensorFlow only builds a graph
             graph = self._merged(graph)
             if self._left:
                 with tf.device("/device:CPU:0"):
@@ -110,8 +125,9 @@ class Unmade:
         return dict(zip(names, read))
 
     def _merged(self, graph: Any) -> Any:
-        """The graph of what exists, with what is still to be made at the places where it was restored. What has been made since is
-        no more of that, whatever becomes of it."""
+        """Adds the pending objects to the graph of existing ones, at the places where they were
+        restored. Objects created meanwhile are no longer pending.
+        """
         places = _places(self._graph, graph)
         self._left.difference_update(places)
         above = _above(self._graph, self._left)
@@ -120,7 +136,7 @@ class Unmade:
             graph.nodes.add().attributes.extend(self._graph.nodes[index].attributes if index in self._left else ())
         for index in above:
             ours, node = self._graph.nodes[index], graph.nodes[places[index]]
-            node.has_checkpoint_values.value = True  # of all that is below it
+            node.has_checkpoint_values.value = True  # includes everything below it
             names = {child.local_name for child in node.children}
             for child in ours.children:
                 if child.local_name not in names and child.node_id in places:
@@ -133,9 +149,9 @@ class Unmade:
 
 
 def _places(graph: Any, existing: Any) -> "dict[int, int]":
-    """Which objects of a graph are where in another one: the same names lead to them from the root."""
+    """Maps objects of a graph to those of another one that have the same path from the root."""
     places, order = {0: 0}, [0]
-    for index in order:  # which grows
+    for index in order:  # grows in the loop
         there = {child.local_name: child.node_id for child in existing.nodes[places[index]].children}
         for child in graph.nodes[index].children:
             if child.local_name in there and child.node_id not in places:
@@ -152,7 +168,7 @@ def _places(graph: Any, existing: Any) -> "dict[int, int]":
 
 
 def _above(graph: Any, left: "set[int]") -> "set[int]":
-    """Those, and all from which they are reached."""
+    """Returns the objects in left and all from which they are reachable."""
     parents: "dict[int, set[int]]" = {}
     for index, node in enumerate(graph.nodes):
         for child in node.children:
@@ -160,7 +176,7 @@ def _above(graph: Any, left: "set[int]") -> "set[int]":
         for slot in node.slot_variables:
             parents.setdefault(slot.slot_variable_node_id, set()).update((index, slot.original_variable_node_id))
     above, order = set(left), list(left)
-    for index in order:  # which grows
+    for index in order:  # grows in the loop
         for parent in parents.get(index, set()) - above:
             above.add(parent)
             order.append(parent)

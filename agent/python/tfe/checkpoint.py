@@ -1,4 +1,4 @@
-"""Checkpoints that survive anything a fleet does: tfe.CheckpointManager and tfe.Checkpointer."""
+"""Checkpoints for elastic training: tfe.CheckpointManager and tfe.Checkpointer."""
 from __future__ import annotations
 
 import os
@@ -22,7 +22,8 @@ __all__ = ["CheckpointManager", "Checkpointer", "StaleEpochError", "new_checkpoi
 
 
 class Checkpointer:
-    """Saves when it is time, and when the agent asks; restores at the start. All ranks do the same, at the same step.
+    """Saves at intervals and when the agent requests it, and restores at the start. All ranks act
+    together, at the same step.
 
         step = tf.Variable(0, dtype=tf.int64)
         checkpointer = tfe.Checkpointer("/shared/run7", step=step, every_steps=100, model=model, data=data)
@@ -32,31 +33,38 @@ class Checkpointer:
             checkpointer.after_step()
         checkpointer.save()
 
-    When the agent asks for a checkpoint because this cluster is about to end, all ranks save after the same step and
-    then stand still inside after_step(), so that no step is done that would be lost. They are ended there; should the
-    agent think otherwise, they go on after stand_still_s. Where a machine stays that keeps the state in memory, the agent says
-    so: they keep it there after that step, and the disk gets its next checkpoint when its interval is over.
+    When the agent requests a checkpoint because the cluster is about to end, all ranks save after the
+    same step and then wait inside after_step(), so that no further step is lost. They are ended there;
+    otherwise they continue after stand_still_s seconds. If another machine keeps the state in memory,
+    the agent says so: the ranks then store the state in memory only, and the next checkpoint on disk
+    follows at its usual interval.
 
-    With ParameterServerStrategy the chief alone makes one and does all of this; every ps writes its own part of the files. Steps
-    that a coordinator has under way are waited for before a save, and none are lost or doubled where the chief counts them as it
-    hands them out (a worker that is lost may do one in part, and another one does it again):
+    With ParameterServerStrategy only the chief creates a Checkpointer; every ps writes its own part of
+    the files. A save waits for steps that a coordinator has in progress. No step is lost or counted
+    twice if the chief counts steps when it schedules them (a lost worker may have done part of a step,
+    which another worker then repeats):
 
-        step = tf.Variable(0, dtype=tf.int64)      # not in the strategy's scope: the chief's own
+        step = tf.Variable(0, dtype=tf.int64)      # outside of the strategy's scope, on the chief
         for share in data:
             coordinator.schedule(train_step, args=share.values)
             step.assign_add(1)
             checkpointer.after_step()
 
-    There, the state is on the disk alone: the ps have it, and a restart begins all of them anew.
+    In this case the state is only on disk, because the ps hold it and all restart together.
     """
 
     def __init__(self, directory: "str | os.PathLike[str]", *, step: tf.Variable, every_steps: Optional[int] = None,
                  every_seconds: Optional[float] = None, memory_every_steps: Optional[int] = None, max_to_keep: int = 3,
                  stand_still_s: float = STAND_STILL_S, **objects: Any) -> None:
-        """directory: on storage that all machines share. step: a whole-number variable that the training step counts up.
-        memory_every_steps: so often the state is kept in the agent's memory too (by default as often as it costs at most 2 % of
-        the time); what a machine that is lost takes with it, its peers still have. objects: what is to be saved, as
-        tf.train.Checkpoint takes it. ValueError: an interval that is none."""
+        """Creates a Checkpointer.
+
+        directory is on storage that all machines share. step is an integer variable that the
+        training step increments. every_steps and every_seconds are the intervals of checkpoints.
+        memory_every_steps is the interval of snapshots in the agent's memory, which survive the
+        loss of a machine on its peers; by default as often as costs at most 2 % of the time.
+        stand_still_s is the time to wait after a requested checkpoint. objects are saved as in
+        tf.train.Checkpoint. Raises ValueError for an interval that is not positive.
+        """
         if every_steps is not None and every_steps < 1:
             raise ValueError(f"every_steps is {every_steps}; it must be at least 1")
         if memory_every_steps is not None and memory_every_steps < 1:
@@ -83,10 +91,10 @@ class Checkpointer:
             self._timetable = Timetable(self._keys, _place.peers()[0], self._every_seconds, number_of(self._step))
 
     def restore(self) -> int:
-        """Goes on from what is newest and whole, in memory or on disk, the same on all ranks. The step that is: as it was, if
-        there is none.
+        """Restores the newest intact state, from memory or disk, the same on all ranks.
 
-        Call it before the first step. Errors: CheckpointManager.restore_newest().
+        Returns its step, which is unchanged if there is no state. Call before the first step.
+        Raises like CheckpointManager.restore_newest().
         """
         kept = self._memory.restore(self.manager.newest) if self._memory else None
         self._saved_path = None if kept else self.manager.restore_newest()
@@ -94,23 +102,29 @@ class Checkpointer:
         if kept:
             self._saved_step = kept.saved_step(step)
         self._begin_timetable()
-        if kept and self._timetable:  # nobody knows since when; or switches that come often would leave the disk behind for ever
+        # the time since the last checkpoint is unknown; frequent switches must not postpone
+        # checkpoints forever
+        if kept and self._timetable:
             self._timetable.make_due()
         channel().progress(step, self._samples(), restored=True)
         return step
 
     def save(self) -> str:
-        """Saves now: all ranks must call it after the same step. The path. StaleEpochError: a later epoch goes on."""
+        """Saves now. All ranks must call it after the same step. Returns the path. Raises
+        StaleEpochError if a later epoch continues the training.
+        """
         step, path = self._save()
         self._orders.saved(step, path, [])
         return path
 
     def after_step(self) -> bool:
-        """Call it after every step, on all ranks, and before the next share of the data is taken. While they wait for something,
-        call it again and again on all of them, so that the agent is heard. True: a checkpoint of this step was made; with an agent
-        one that is due by its interval is written beside the next steps.
+        """Saves if a checkpoint is due or requested. Call it after every step on all ranks, before
+        the next share of the data. While all ranks wait for something, call it repeatedly, so
+        that requests of the agent are noticed.
 
-        May not return: a script that is told to stop ends here, once its state is saved or kept, with exit status 143.
+        Returns True if a checkpoint of this step was made; with an agent, one that is due by its
+        interval is written while training continues. May not return: a script that is told to
+        stop exits here with status 143, once its state is saved.
         """
         step = number_of(self._step)
         channel().progress(step, self._samples())
@@ -137,7 +151,7 @@ class Checkpointer:
         return self._data.samples_seen if self._data is not None else None
 
     def _save(self) -> "tuple[int, str]":
-        """The step, and the path of its checkpoint."""
+        """Returns the step and the path of its checkpoint."""
         join_steps(self._step)
         step = number_of(self._step)
         if self._saved_path is None or self._saved_step != step:
@@ -156,7 +170,7 @@ class Checkpointer:
             memory.unpin()
             if path:
                 here.checkpoint(step, path, 0)
-        self._saved_path = None  # whoever asks for one at this step waits for the disk
+        self._saved_path = None  # a request at this step waits for the disk
         self._saved_step = step
         if self._timetable:
             self._timetable.saved(step)
@@ -168,8 +182,12 @@ class Checkpointer:
 
 
 def new_checkpoints(directory: "str | os.PathLike[str]", checkpoint_name: str = NAME, every_s: float = 1.0) -> "Iterator[str]":
-    """For an evaluator: the newest checkpoint, and each time there is a newer one, that, as tf.train.Checkpoint.restore() wants it.
-    It looks every_s seconds. It ends when the training is over, and has then given its last one; without an agent it never ends."""
+    """For an evaluator: yields the newest checkpoint, and each newer one as it appears, as
+    tf.train.Checkpoint.restore() expects it.
+
+    Polls every every_s seconds. Ends after the last checkpoint when the training is over;
+    without an agent it never ends.
+    """
     here = channel()
     here.listen()
     given = None
@@ -187,8 +205,12 @@ def new_checkpoints(directory: "str | os.PathLike[str]", checkpoint_name: str = 
 
 
 def wait_for_end(seconds: float = 10.0) -> None:
-    """For a script that saves by its own means when stop_requested(): call it once the checkpoint is whole, so that nothing is done
-    that the checkpoint does not have. Ends the process with status 143 when the agent says so; returns if it does not."""
+    """Waits to be ended, for a script that saves by its own means after stop_requested(). Call it
+    once the checkpoint is complete, so that no further step is lost.
+
+    Ends the process with status 143 when the agent says so; returns after the given number of
+    seconds otherwise.
+    """
     here = channel()
     deadline = time.monotonic() + seconds
     while here.stop_by is None and time.monotonic() < deadline:

@@ -1,17 +1,18 @@
-"""Data that every worker sees its share of, and the cluster as a whole every sample of exactly once, whatever its size.
+"""Data for any number of workers: each sees its own share, and the cluster sees every sample exactly
+once.
 
     data = tfe.data.elastic((x, y), global_batch=96, seed=7)
     checkpointer = tfe.Checkpointer(directory, step=step, every_steps=100, data=data, model=model)
     checkpointer.restore()
     while data.epoch < 10:
-        for share in data:                              # what is left of this pass
+        for share in data:                              # rest of this pass
             train_step(*share.values, share.global_size)
             checkpointer.after_step()
 
-All workers follow one order per pass, from seed and pass alone. The position in it counts samples, not batches, and is
-part of the checkpoint; so a restored training goes on behind the last sample that counts, with any number of workers.
-The global batch is what stays the same: it is divided as evenly as it goes, and global_mean() gives the shares, of whatever
-size, the weight that they have in it.
+All workers follow one order per pass, which depends only on seed and pass. The position in it
+counts samples rather than batches and is part of the checkpoint, so a restored training continues
+after the last sample that counts, with any number of workers. The global batch is constant: it is
+divided as evenly as possible, and global_mean() weights the shares by their sizes.
 """
 from __future__ import annotations
 
@@ -24,38 +25,50 @@ from . import _order, _place
 
 
 class Share(NamedTuple):
-    """One worker's part of a global batch. It may be empty, at the end of a pass; the step must be done all the same."""
+    """One worker's share of a global batch. It may be empty at the end of a pass; the step must be
+    done all the same.
+    """
     values: Any
-    """As the elements of the source, with a first dimension of samples; tensors, or one per local replica (PerReplica)."""
+    """Elements of the source with a first dimension of samples; tensors, or one per local replica
+    (PerReplica).
+    """
     global_size: Any
-    """Samples in the global batch: a float32 scalar, so that it passes into a tf.function as a tensor."""
+    """Number of samples in the global batch: a float32 scalar tensor, so that a tf.function is not
+    traced again.
+    """
     ids: Any
-    """Which samples of the source these are: an int64 tensor, likewise."""
+    """Indices of the samples in the source: an int64 tensor, or one per local replica."""
     epoch: int
-    """Which pass over the data it belongs to."""
+    """Number of the pass over the data."""
 
 
 def global_mean(losses: tf.Tensor, global_size: Any) -> tf.Tensor:
-    """This worker's summand of the mean loss over the global batch: its gradients are to be added up (ReduceOp.SUM) over
-    all replicas. A mean over the share, averaged over workers, would weigh the samples of small shares too much."""
+    """Returns this worker's summand of the mean loss over the global batch; add up its gradients
+    over all replicas (ReduceOp.SUM). A mean over the share, averaged over workers, would give
+    samples of small shares too much weight.
+    """
     return tf.reduce_sum(losses) / tf.cast(global_size, losses.dtype)
 
 
 def elastic(source: Any, *, global_batch: int, seed: int, size: Optional[int] = None, map: Optional[Callable[..., Any]] = None,
             shuffle_buffer: Optional[int] = None, strategy: Optional[tf.distribute.Strategy] = None) -> "Elastic":
-    """Data for any number of workers.
+    """Creates data for any number of workers.
 
-    source: arrays that can be indexed by an array of positions (a nest of NumPy arrays of one length, shuffled as a whole),
-    or a tf.data.Dataset of single samples in a fixed order. Of a dataset, every worker reads all elements and keeps its share:
-    let it be cheap (file names, say), and do what costs in map, which is applied to the share. size: the number of elements
-    where the dataset does not know it. shuffle_buffer: elements shuffled among each other, of a dataset; by default all, up to
-    100,000. strategy: needed only for for_fit(), and where a worker has several replicas (GPUs). ValueError: sizes below 1, or an unknown one.
+    source is a nest of NumPy arrays of equal length, shuffled as a whole, or a tf.data.Dataset
+    of single samples in a fixed order. Every worker reads all elements of a dataset and keeps
+    its share, so elements should be cheap (e.g. file names) and expensive work belongs in map,
+    which is applied to the share. size is the number of elements, if the dataset does not know
+    it. shuffle_buffer is the number of elements of a dataset shuffled together; by default all,
+    up to 100,000. strategy is needed for for_fit(), and if a worker has several replicas (GPUs).
+    Raises ValueError for sizes below 1 or an unknown size.
     """
     return Elastic(source, global_batch, seed, size, map, shuffle_buffer, strategy)
 
 
 class Elastic(tf.train.experimental.PythonState):  # type: ignore[misc]
-    """See elastic(). Give it to tfe.Checkpointer, or to tf.train.Checkpoint as any other object."""
+    """Result of elastic(). Pass it to tfe.Checkpointer, or to tf.train.Checkpoint like any other
+    object.
+    """
 
     def __init__(self, source: Any, global_batch: int, seed: int, size: Optional[int], map_share: Optional[Callable[..., Any]],
                  shuffle_buffer: Optional[int], strategy: Optional[tf.distribute.Strategy]) -> None:
@@ -88,57 +101,64 @@ class Elastic(tf.train.experimental.PythonState):  # type: ignore[misc]
         self._epoch = 0
         self._samples = 0
 
-    # --- where it is ----------------------------------------------------------------------------------
+    # --- position --------------------------------------------------------------------------------------
 
     @property
     def epoch(self) -> int:
-        """Passes over the data that are complete: the number of the present one, from 0."""
+        """Number of complete passes over the data, i.e. the number of the current pass from 0."""
         return self._epoch
 
     @property
     def samples(self) -> int:
-        """Samples of the present pass that have been handed out, to all workers together."""
+        """Number of samples of the current pass that have been handed out to all workers together.
+        """
         return self._samples
 
     @property
     def samples_seen(self) -> int:
-        """The same, of all passes."""
+        """Number of samples of all passes that have been handed out."""
         return self._epoch * self._size + self._samples
 
     @property
     def size(self) -> int:
-        """Samples in one pass."""
+        """Number of samples in one pass."""
         return self._size
 
     @property
     def steps_left(self) -> int:
-        """Global batches that are left in the present pass."""
+        """Number of global batches left in the current pass."""
         return _order.n_batches(self._size - self._samples, self._global_batch)
 
     def advance(self, steps: int = 1) -> None:
-        """So many global batches are done. Only for who gets shares from for_fit(); iterating does it by itself."""
+        """Advances the position by global batches. Needed only with for_fit(); iteration does it
+        automatically.
+        """
         for _ in range(steps):
             self._samples += min(self._global_batch, self._size - self._samples)
             if self._samples == self._size:
                 self._epoch, self._samples = self._epoch + 1, 0
 
     def serialize(self) -> str:
-        """For tf.train.Checkpoint: the position."""
+        """Returns the position, for tf.train.Checkpoint."""
         return json.dumps({"epoch": self._epoch, "samples": self._samples, "size": self._size, "seed": self._seed})
 
     def deserialize(self, string_value: Any) -> None:
-        """From tf.train.Checkpoint. ValueError: it is a position in another order."""
+        """Sets the position, for tf.train.Checkpoint. Raises ValueError for a position in a
+        different order.
+        """
         position = json.loads(string_value)
         if (position["size"], position["seed"]) != (self._size, self._seed):
             raise ValueError(f"the checkpoint stands in an order of {position['size']} samples by seed {position['seed']}; "
                              f"here are {self._size}, seed {self._seed}, and its position means nothing in them")
         self._epoch, self._samples = position["epoch"], position["samples"]
 
-    # --- what there is --------------------------------------------------------------------------------
+    # --- iteration -------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Share]:
-        """The shares that are left of the present pass. A share counts as seen when it is handed out: a checkpoint made after
-        its step, before the next share, has neither lost nor doubled it."""
+        """Yields the remaining shares of the current pass. A share counts as seen when it is handed
+        out, so a checkpoint after its step and before the next share neither loses nor repeats
+        samples.
+        """
         epoch = self._epoch
         for size, pieces in self._batches_left():
             self.advance()
@@ -146,9 +166,13 @@ class Elastic(tf.train.experimental.PythonState):  # type: ignore[misc]
             yield Share(self._per_replica(values), tf.constant(size, tf.float32), self._per_replica(ids), epoch)
 
     def for_fit(self) -> tf.data.Dataset:
-        """The shares that are left of the present pass, for one call of Model.fit() of tf_keras; the elements of the source must
-        be pairs (x, y). A third part, sample_weight, makes the mean over the shares the mean over the global batch. It moves
-        nothing: tfe.keras.Callback counts the steps. steps_left is what fit() needs as steps_per_epoch."""
+        """Returns the remaining shares of the current pass as a dataset for one call of Model.fit()
+        of tf_keras. Elements of the source must be pairs (x, y).
+
+        A third component, sample_weight, turns the mean over shares into the mean over the
+        global batch. The position does not change; tfe.keras.Callback counts the steps. Pass
+        steps_left as steps_per_epoch.
+        """
         if self._strategy is None:
             raise ValueError("for_fit() needs to know the strategy: elastic(…, strategy=strategy)")
         ids, values = next(self._cut(0, 1))
@@ -159,7 +183,7 @@ class Elastic(tf.train.experimental.PythonState):  # type: ignore[misc]
         def pieces() -> Iterator[Any]:
             for size, parts in self._batches_left():
                 for ids, (x, y) in parts:
-                    # Keras divides by the share's size, and by the number of replicas.
+                    # Keras divides by the size of the share and by the number of replicas.
                     weight = len(ids) * self._local * _place.peers()[1] / size
                     yield x, y, tf.fill([len(ids)], tf.constant(weight, tf.float32))
 
@@ -169,7 +193,7 @@ class Elastic(tf.train.experimental.PythonState):  # type: ignore[misc]
             lambda _context: tf.data.Dataset.from_generator(pieces, output_signature=signature))
 
     def _per_replica(self, parts: Any) -> Any:
-        """What strategy.run() hands to each replica of this worker."""
+        """Returns the value that strategy.run() passes to each replica of this worker."""
         if self._local == 1:
             return parts[0]
         flat = [self._strategy.experimental_distribute_values_from_function(
@@ -178,7 +202,9 @@ class Elastic(tf.train.experimental.PythonState):  # type: ignore[misc]
         return tf.nest.pack_sequence_as(parts[0], flat)
 
     def _batches_left(self) -> Iterator[tuple[int, list[tuple[tf.Tensor, Any]]]]:
-        """For each global batch that is left: its size, and for each replica of this worker ids and values."""
+        """Yields for each remaining global batch its size and, for each replica of this worker, ids
+        and values.
+        """
         rank, world = _place.peers()
         first, parts = rank * self._local, world * self._local
         cuts = [self._cut(first + index, parts) for index in range(self._local)]
@@ -186,7 +212,7 @@ class Elastic(tf.train.experimental.PythonState):  # type: ignore[misc]
             yield min(self._global_batch, self._size - start), [next(cut) for cut in cuts]
 
     def _cut(self, part: int, parts: int) -> Iterator[tuple[tf.Tensor, Any]]:
-        """Of each global batch that is left, this part."""
+        """Yields this part of each remaining global batch."""
         return (self._cut_dataset if self._is_dataset else self._cut_arrays)(part, parts)
 
     def _cut_arrays(self, part: int, parts: int) -> Iterator[tuple[tf.Tensor, Any]]:
@@ -219,5 +245,5 @@ class Elastic(tf.train.experimental.PythonState):  # type: ignore[misc]
         for start in range(0, left, batch):
             if _order.share(min(batch, left - start), part, parts):
                 yield next(shares)
-            else:  # nothing for this one
+            else:  # this part is empty
                 yield tf.nest.map_structure(lambda tensor: tf.zeros([0, *tensor.shape], tensor.dtype), spec)

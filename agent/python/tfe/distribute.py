@@ -1,4 +1,6 @@
-"""How this process trains together with the others: tfe.strategy(), and tfe.serve() and tfe.coordinator() where there are ps."""
+"""Distribution strategies: tfe.strategy(), and tfe.serve() and tfe.coordinator() for parameter
+servers.
+"""
 from __future__ import annotations
 
 import collections
@@ -16,22 +18,27 @@ from . import _place
 from ._channel import channel
 
 IN_FLIGHT = 4
-"""Steps that a worker may have before it: enough that it never waits, few enough that the last of them is soon done."""
+"""Default number of scheduled steps per worker: enough to keep it busy, few enough to finish soon.
+"""
 PROBE_S = 5
-"""A machine that has not answered for so long, and as long again, is gone; TensorFlow itself would wait for hours."""
+"""Keepalive interval in seconds: a machine that does not respond for twice this time is considered
+lost. TensorFlow alone would wait for hours.
+"""
 
 
 def strategy(partitioner: Any = None) -> tf.distribute.Strategy:
-    """Call it first thing: all workers meet in here, and nothing may run on a device before.
+    """Returns the strategy for this cluster. Call it before any operation runs on a device; all
+    workers connect to each other inside it.
 
-    With TF_CONFIG (an agent sets it): ParameterServerStrategy where there are ps (in the chief; call serve() before it, for the
-    others), else MultiWorkerMirroredStrategy, collectives by NCCL where this worker has a GPU, else in a ring. In an evaluator,
-    and without TF_CONFIG: MirroredStrategy over several GPUs, else TensorFlow's default strategy, which adds nothing.
+    With TF_CONFIG, which an agent sets: ParameterServerStrategy if there are ps (on the chief;
+    the other roles call serve() before), otherwise MultiWorkerMirroredStrategy, with NCCL if
+    this worker has a GPU, otherwise with ring collectives. For an evaluator, and without
+    TF_CONFIG: MirroredStrategy for several GPUs, otherwise TensorFlow's default strategy.
 
-    partitioner: of tf.distribute.experimental.partitioners, cuts variables over the ps. Checkpoints of it can be restored with
-    another number of ps, and the agent is told that.
+    partitioner, from tf.distribute.experimental.partitioners, divides variables among the ps.
+    Checkpoints can then be restored with a different number of ps, and the agent is told so.
     """
-    n_gpus = len(tf.config.list_physical_devices("GPU"))  # looks, and opens none
+    n_gpus = len(tf.config.list_physical_devices("GPU"))  # lists devices without opening them
     if "TF_CONFIG" in os.environ and _place.role() != "evaluator":
         if _place.has_ps():
             return _with_ps(partitioner)
@@ -54,8 +61,9 @@ def _with_ps(partitioner: Any) -> tf.distribute.Strategy:
 
 
 def serve() -> None:
-    """In a worker or ps of a cluster with ps: does what the chief says, until the agent, or SIGTERM, ends it; it does not return.
-    Everywhere else it returns at once. So the first lines of a script for all roles are
+    """Runs a TensorFlow server in a worker or ps of a cluster with ps until the agent or SIGTERM ends it;
+    does not return then. Returns at once in every other process. A script for all roles therefore
+    starts with
 
         tfe.serve()
         strategy = tfe.strategy(partitioner=...)
@@ -67,34 +75,36 @@ def serve() -> None:
     if not _place.has_chief():
         raise RuntimeError("a cluster with ps needs a chief, which makes the strategy: give --chief besides --ps to the agents")
     cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver().cluster_spec()
-    # A ps on a machine with GPUs would take all of their memory.
+    # Without this, a ps on a machine with GPUs would allocate all of their memory.
     config = tf.compat.v1.ConfigProto(device_count={"GPU": 0}) if job == "ps" else None
     server = tf.distribute.Server(cluster, job_name=job, task_index=_place.role_index(), protocol="grpc", config=config)
     here = channel()
     here.listen()
-    while here.stop_by is None:  # not join(), which hears neither the agent nor Ctrl-C
+    while here.stop_by is None:  # server.join() would notice neither the agent nor Ctrl-C
         here.wait(60)
     del server
     leave()
 
 
 class Coordinator(tf.distribute.coordinator.ClusterCoordinator):  # type: ignore[misc]
-    """See coordinator()."""
+    """Result of coordinator()."""
 
     def __new__(cls, strategy: tf.distribute.Strategy, in_flight: int = IN_FLIGHT) -> "Coordinator":
         return super().__new__(cls, strategy)  # type: ignore[no-any-return]
 
     def __init__(self, strategy: tf.distribute.Strategy, in_flight: int = IN_FLIGHT) -> None:
-        if not hasattr(self, "_flying"):  # there is one for each strategy
+        if not hasattr(self, "_flying"):  # there is one object per strategy
             self._flying: "collections.deque[Any]" = collections.deque()
             self._most = max(1, in_flight) * strategy._num_workers
         super().__init__(strategy)
 
     def schedule(self, fn: "Callable[..., Any]", args: Any = None, kwargs: Any = None) -> Any:
-        """As ClusterCoordinator's, but waits while there are as many steps as in_flight allows."""
+        """Schedules a step as ClusterCoordinator does, but waits while in_flight steps per worker
+        are in progress.
+        """
         while len(self._flying) >= self._most:
-            # Only waited for. The result of a step may go with its worker, which has it done again; what is wrong with a step
-            # TensorFlow tells below, or in join().
+            # Wait only. The result may be lost with its worker, whose step is repeated; TensorFlow
+            # reports a step's errors below or in join().
             with contextlib.suppress(Exception):
                 self._flying.popleft().fetch()
         value = super().schedule(fn, args, kwargs)
@@ -106,11 +116,13 @@ class Coordinator(tf.distribute.coordinator.ClusterCoordinator):  # type: ignore
         self._flying.clear()
 
     def __del__(self) -> None:
-        """At the process's end. TensorFlow's own waits for the return of a worker that is lost just then, for ever."""
+        """Called at the end of the process. Does nothing, because TensorFlow's own destructor waits
+        forever for a worker that is just being lost.
+        """
 
 
 class _Done:
-    """A RemoteValue of a step that is done."""
+    """RemoteValue of a completed step."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -123,7 +135,7 @@ class _Done:
 
 
 class _Alone:
-    """What a Coordinator is where there are no others: each step is done when it is scheduled."""
+    """Coordinator for other strategies: each step is done when it is scheduled."""
 
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
         self.strategy = strategy
@@ -146,14 +158,16 @@ class _Alone:
 
 
 def coordinator(strategy: tf.distribute.Strategy, in_flight: int = IN_FLIGHT) -> "Union[Coordinator, _Alone]":
-    """TensorFlow's ClusterCoordinator for a strategy with ps, with some things of a fleet:
+    """Returns TensorFlow's ClusterCoordinator for a strategy with ps, adapted to machines that come
+    and go:
 
-    schedule() survives workers, also those whose whole machine is gone without a word (TensorFlow's own would wait for their
-    steps for hours): another one does the step, perhaps once more. It waits while each worker has in_flight steps before it,
-    so that what is under way is done soon when a checkpoint is wanted. Checkpointer joins it before it saves. And the process
-    ends when its script has, though a worker is away.
+    schedule() survives the loss of workers, even if their machine disappears silently
+    (TensorFlow alone would wait for their steps for hours): another worker does the step,
+    possibly a second time. It blocks while each worker has in_flight steps, so that steps in
+    progress finish soon when a checkpoint is due. Checkpointer joins it before it saves. The
+    process can exit although a worker is missing.
 
-    With any other strategy, without an agent say, it does each step at once, here.
+    For any other strategy, e.g. without an agent, each step runs locally at once.
     """
     if hasattr(strategy, "_is_parameter_server_strategy_v2"):
         return Coordinator(strategy, in_flight)
@@ -161,27 +175,32 @@ def coordinator(strategy: tf.distribute.Strategy, in_flight: int = IN_FLIGHT) ->
 
 
 def join_steps(variable: Any) -> None:
-    """Where a strategy with ps has steps under way, waits for them: of the variable's strategy, or the one made last."""
+    """Waits for steps in progress of a strategy with ps: the variable's strategy, or else the last
+    one created.
+    """
     made = getattr(variable, "_distribute_strategy", None) or (_made[-1] if _made else None)
     busy = getattr(made, "_cluster_coordinator", None)
     if busy is not None:
         busy.join()
 
 
-# --- workers that are gone without a word ---------------------------------------------------------
+# --- detection of lost machines ------------------------------------------------------------------
 
 _made: "list[tf.distribute.Strategy]" = []
 
 
 def _watch_connections(made: tf.distribute.Strategy) -> None:
-    """Has the kernel ask now and then whether the machine at the other end is there: a connection of a machine that is not, breaks
-    then, and TensorFlow knows what to do."""
+    """Enables TCP keepalive on connections to workers, so that the connection to a lost machine
+    breaks and TensorFlow notices the loss.
+    """
     _made[:] = [made]
     threading.Thread(target=_keep_watching, args=(_peers(),), name="tfe-watch", daemon=True).start()
 
 
 def _peers() -> "set[int]":
-    """Ports of the workers; the ps's do not matter, for without one there is nothing to go on with."""
+    """Returns the workers' ports. Those of the ps do not matter, because training cannot continue
+    without them.
+    """
     return {int(address.rpartition(":")[2]) for address in json.loads(os.environ["TF_CONFIG"])["cluster"]["worker"]}
 
 
@@ -214,4 +233,4 @@ def _ask_peer(fd: int, ports: "set[int]") -> None:
                                              (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 2000 * PROBE_S)):
                     one.setsockopt(level, option, value)
     except OSError:
-        pass  # it is none, or not connected, or closed by now
+        pass  # not a socket, not connected, or closed meanwhile

@@ -1,4 +1,6 @@
-"""A callback for Model.fit() of tf_keras (TF_USE_LEGACY_KERAS=1; Keras 3 cannot train under MultiWorkerMirroredStrategy)."""
+"""Callback for Model.fit() of tf_keras (TF_USE_LEGACY_KERAS=1; Keras 3 does not support
+MultiWorkerMirroredStrategy).
+"""
 from __future__ import annotations
 
 import math
@@ -15,11 +17,12 @@ from .data import Elastic
 
 METRICS_MAX = 16
 METRICS_INTERVAL_S = 1.0
-"""Between two looks at the metrics, which wait for the step."""
+"""Minimum seconds between two reads of the metrics, which wait for the step."""
 
 
 class Callback(tf.keras.callbacks.Callback):  # type: ignore[misc]
-    """After every batch: moves the data on, tells the agent, saves when it is time or the agent asks, stops when told to.
+    """After every batch, advances the data, reports progress, saves when a checkpoint is due or requested,
+    and stops when the agent says so.
 
         step = model.optimizer.iterations
         checkpointer = tfe.Checkpointer(directory, step=step, every_steps=100, model=model, data=data)
@@ -28,13 +31,14 @@ class Callback(tf.keras.callbacks.Callback):  # type: ignore[misc]
             model.fit(data.for_fit(), steps_per_epoch=data.steps_left, initial_epoch=data.epoch, epochs=data.epoch + 1,
                       callbacks=[tfe.keras.Callback(checkpointer, data)])
 
-    Without a checkpointer it tells of progress, and nothing else. What fit logs is told as metrics, once a second. Under ParameterServerStrategy the end of a batch is no end of a
-    step: there it does all this at the end of each of fit()'s epochs, so let steps_per_epoch be small.
+    Without a checkpointer it only reports progress. The logs of fit() are reported as metrics, once per
+    second. With ParameterServerStrategy the end of a batch is not the end of a step, so the callback
+    acts at the end of each epoch of fit(); use a small steps_per_epoch there.
     """
 
     def __init__(self, checkpointer: Optional[Checkpointer] = None, data: Optional[Elastic] = None) -> None:
         super().__init__()
-        self._supports_tf_logs = True  # Keras need not turn the metrics into NumPy's numbers for us
+        self._supports_tf_logs = True  # metrics need not be converted to NumPy
         self._checkpointer = checkpointer
         self._data = data
         self._done = 0
@@ -46,13 +50,13 @@ class Callback(tf.keras.callbacks.Callback):  # type: ignore[misc]
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         if _place.has_ps():
             self._after_step()
-        self._tell(logs)  # with what is known only now: the metrics of the validation
+        self._tell(logs)  # includes the validation metrics
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         if _place.has_ps():
             return
         if self._data is not None:
-            self._data.advance(batch + 1 - self._done)  # several at once with steps_per_execution
+            self._data.advance(batch + 1 - self._done)  # several batches at once with steps_per_execution
         self._done = batch + 1
         self._after_step()
         now = time.monotonic()
@@ -78,13 +82,13 @@ class Callback(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
 
 def _numbers(logs: Any) -> "dict[str, float]":
-    """The first 16 that are finite numbers; reading them waits for the step."""
+    """Returns the first 16 finite numbers. Reading a tensor waits for the step."""
     found: "dict[str, float]" = {}
     for name, value in logs.items():
         try:
             number = float(value)
         except (TypeError, ValueError):
-            continue  # a tensor of many
+            continue  # not a scalar
         if math.isfinite(number) and len(found) < METRICS_MAX:
             found[str(name)] = number
     return found
