@@ -140,8 +140,8 @@ SCENARIOS = {
     },
     "the server's process": {
         "use what is in its directories": elsewhere("rights.py::test_root_becomes_the_user_before_anything_is_accepted"),
-        "open other paths": "unit/rights/test_sandbox.c::closes_paths_where_the_kernel_can",
-        "signal or limit other processes": "unit/rights/test_sandbox.c::refuses_what_no_server_does",
+        "open other paths": "unit/sandbox/test_sandbox.c::closes_paths_where_the_kernel_can",
+        "signal or limit other processes": "unit/sandbox/test_sandbox.c::refuses_what_no_server_does",
         "have a capability": elsewhere("rights.py::test_a_server_that_stays_root_has_no_capabilities"),
     },
     "training code as the agent's user": {

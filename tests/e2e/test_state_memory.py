@@ -63,7 +63,7 @@ def check_it_goes_on_from_the_disk(fleet, status):
     refused = wait_until(lambda: len(lines := fleet.lines("refused")) == 2 and lines, what="its asking, too")
     wait_until(lambda: fleet.lines("saved")[-1]["pid"] == second["pid"], what="a checkpoint of the next trainer")
     assert not fleet.lines("memory")
-    return {line["reason"] for line in refused}
+    return {line["why"] for line in refused}
 
 
 @pytest.mark.parametrize("option, why", [
