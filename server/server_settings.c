@@ -105,7 +105,8 @@ static const struct option_spec specs[] = {
     NUMBER("max-jobs-per-token", jobs_per_token, "N", 1, 10000, "5000",
            "jobs that agents with one token open; the one idle longest makes room"),
     NUMBER("max-agents-per-token", agents_per_token, "N", 0, 65536, "0",
-           "agents that are connected with one token; 0: as many as the server takes"),
+           "agents that may be connected with one token; 0: no limit for tokens for every job, a "
+           "quarter of the free places for others"),
     WORD("log-level", log_level, log_levels, "LEVEL", "info",
          "least level to log: debug, info, warn, error"),
     WORD("log-format", log_format, log_formats, "FORMAT", "auto",

@@ -39,7 +39,8 @@ struct rdzv_config {
     uint32_t max_nodes;
     /* maximum number of jobs opened by agents with one key; 0 means 5,000 */
     uint32_t max_jobs_per_key;
-    /* maximum number of connected nodes with one key; 0 means no limit */
+    /* maximum number of connected nodes with one key; 0 means no limit for a key for every job, and
+     * a share of the free places for other keys */
     uint32_t max_nodes_per_key;
     struct job_spec wishes; /* server-wide defaults for options that a job does not set */
 };

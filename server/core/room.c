@@ -86,10 +86,25 @@ static bool has_too_many_jobs(struct rdzv *r)
     return true;
 }
 
+/* Returns how many agents this key may have. Without a configured number, a key for some jobs only
+ * has a quarter of the places that the others leave, as of other resources (admission.h); a key for
+ * every job belongs to the server's operator and has no limit. Counting the holder's own agents
+ * takes a scan, which is skipped while there are too few agents in all for any share. */
+static uint32_t max_nodes_of(const struct rdzv *r, const struct holder *holder)
+{
+    const uint32_t max = r->config.max_nodes;
+    const bool is_scoped = r->by && r->by->scope && strcmp(r->by->scope, PRINCIPAL_EVERY_JOB) != 0;
+    if (r->config.max_nodes_per_key != 0 || !is_scoped || r->n_leases < max / 8) {
+        return r->config.max_nodes_per_key;
+    }
+    const uint32_t n_others = r->n_leases - count_nodes(r, holder);
+    return max - n_others >= 8 ? (max - n_others) / 4 : 1;
+}
+
 bool room_is_full(struct rdzv *r, const struct job *job)
 {
     struct holder holder = room_holder(r);
-    uint32_t most = r->config.max_nodes_per_key;
+    const uint32_t most = max_nodes_of(r, &holder);
     if (r->n_leases >= r->config.max_nodes) {
         text_setf(r->sentence, sizeof(r->sentence),
                   "the server has no room for more agents than %u; raise its limit of open files",

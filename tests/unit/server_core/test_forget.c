@@ -19,10 +19,8 @@ static struct principal with_key(uint8_t key)
     return (struct principal){.origin = {key}, .role = PRINCIPAL_AGENT, .scope = "*"};
 }
 
-/* A node of that key asks to open this job. */
-static void opens(struct world *w, uint32_t session, const char *job, uint8_t key)
+static void opens_as(struct world *w, uint32_t session, const char *job, struct principal by)
 {
-    struct principal by = with_key(key);
     struct tfe_msg msg = {.type = MSG_JOIN, .u.join = w->join};
     msg.u.join.job = job;
     msg.u.join.node = job;
@@ -34,6 +32,20 @@ static void opens(struct world *w, uint32_t session, const char *job, uint8_t ke
                                                   .session = session,
                                                   .msg = &msg}),
                      0);
+}
+
+/* A node with this key for every job asks to open a job. */
+static void opens(struct world *w, uint32_t session, const char *job, uint8_t key)
+{
+    opens_as(w, session, job, with_key(key));
+}
+
+/* A node with this key for some jobs only asks to open a job. */
+static void opens_scoped(struct world *w, uint32_t session, const char *job, uint8_t key)
+{
+    struct principal by = with_key(key);
+    by.scope = "?*";
+    opens_as(w, session, job, by);
 }
 
 TEST(forget, a_job_that_is_over_is_gone_once_that_is_durable)
@@ -110,6 +122,31 @@ TEST(room, of_agents_of_one_key)
     goodbye(w, 0);
     opens(w, 2, "c", 1);
     assert_saw(w, "2:WELCOME c");
+    world_free(w);
+}
+
+TEST(room, a_key_for_some_jobs_has_a_quarter_of_the_places_that_others_leave)
+{
+    struct rdzv_config config = usual_config();
+    config.max_nodes = 16;
+    struct world *w = world_new(&config, 1, 1);
+    char job[] = "a";
+    for (uint32_t i = 0; i < 4; i++, job[0]++) {
+        opens_scoped(w, i, job, 1);
+    }
+    opens_scoped(w, 4, "x", 1);
+    assert_saw(w, "4:REFUSED limit_reached: this token has 4 agents");
+    for (uint32_t i = 5; i < 9; i++, job[0]++) {
+        opens(w, i, job, 2); /* a key for every job */
+    }
+    opens_scoped(w, 9, "y", 3);
+    assert_saw(w, "9:WELCOME y");
+    opens_scoped(w, 10, "z", 3);
+    assert_saw(w, "10:WELCOME z");
+    opens_scoped(w, 11, "zz", 3);
+    assert_saw(w, "11:REFUSED limit_reached: this token has 2 agents");
+    opens(w, 11, "zz", 2);
+    assert_saw(w, "11:WELCOME zz");
     world_free(w);
 }
 
