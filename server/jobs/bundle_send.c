@@ -1,5 +1,5 @@
-/* server/jobs/bundle_send.c: sends bundles to the nodes whose jobs use them. A few nodes download at
- * a time; the others wait in the order of their requests.
+/* server/jobs/bundle_send.c: sends bundles to the nodes whose jobs use them. A few nodes download
+ * at a time; the others wait in the order of their requests.
  *
  *   FETCH ──► WAITING ──a stream is free──► STREAMING ──the last byte is sent──► NONE
  *                ▲                              │

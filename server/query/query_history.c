@@ -1,5 +1,5 @@
-/* server/query/query_history.c: lists what only the store has (epochs, audit log) and makes backups.
- * Rows are read from the store one page at a time. */
+/* server/query/query_history.c: lists what only the store has (epochs, audit log) and makes
+ * backups. Rows are read from the store one page at a time. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
