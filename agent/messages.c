@@ -55,8 +55,7 @@ static bool is_far_up(const char *shown)
 
 void end_words(const char *sentence, const char *shown, char ret[MSG_SENTENCE_MAX])
 {
-    /* text from server/core/verdict.c */
-    const char *lines = strstr(sentence, "; its last lines were:\n");
+    const char *lines = strstr(sentence, MSG_TAIL_HEAD);
     size_t n_told;
     size_t n_shown;
     const char *told = last_line(sentence, &n_told);
@@ -80,7 +79,7 @@ void stop_words(const struct msg_stop *stop, char ret[MSG_SENTENCE_MAX])
         what = "was lost (killed, crashed or cut off); what trainers print of it is a consequence";
         break;
     case CAUSE_TRAINER_FAILED:
-        what = "had a trainer that failed; what others print of it is a consequence";
+        what = "had a trainer that failed; different errors of other trainers are consequences";
         break;
     case CAUSE_JOINED:
         what = "came, and the job grows";

@@ -121,7 +121,7 @@ static void spawn_failed(struct trainers *t, uint32_t slot, int error)
  * displays that shorten a tail show its end. */
 static void late_tail(const struct trainers *t, const char *tail, char ret[MSG_TAIL_MAX])
 {
-    static const char said_by[] = "ended by tfe-agent: ";
+    static const char said_by[] = MSG_TAIL_BY_AGENT;
     struct text text;
     text_init(&text, ret, MSG_TAIL_MAX);
     text_add_tail(&text, tail, MSG_TAIL_MAX - sizeof said_by - 1 - strlen(t->late_reason));

@@ -18,6 +18,10 @@
 
 /* First line of a Python traceback; marks an uncaught exception in a stderr tail. */
 #define MSG_RAISED_HEAD "Traceback (most recent call last):"
+/* The last line of a trainer that its agent has ended: this, and why. */
+#define MSG_TAIL_BY_AGENT "ended by tfe-agent: "
+/* In the sentence of a failed job, what a trainer printed last follows this. */
+#define MSG_TAIL_HEAD "; its last lines were:\n"
 
 /* EXITED: the end of a node's trainers in one epoch. The agent sends EXITED after all descendants
  * are reaped, and repeats it on every new connection until the server answers NOTED. */

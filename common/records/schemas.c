@@ -6,6 +6,7 @@
 
 #include "common/channel/endpoint.h"
 #include "common/message/principal.h"
+#include "common/records/text_table.h"
 
 #define COUNT(fields) (sizeof(fields) / sizeof((fields)[0]))
 
@@ -45,11 +46,18 @@ static const char *job_nodes(const void *row, char *room)
     return room;
 }
 
-/* Returns why the job has failed, or what it waits for. */
+/* Returns why the job has failed, how it failed last and when the next try comes, or what it waits
+ * for. */
 static const char *job_reason(const void *row, char *room)
 {
     const struct msg_status_job *job = row;
-    return msg_job_is_over(job->state) || !job->waits ? job->reason : job->waits;
+    char span[ROW_ROOM];
+    if (!job->reason || msg_job_is_over(job->state) || job->retry_ms == 0) {
+        return job->reason ? job->reason : job->waits;
+    }
+    const int n = snprintf(room, ROW_ROOM, "%s; next try in %s", job->reason,
+                           row_span_text(job->retry_ms, span));
+    return n < ROW_ROOM ? room : job->reason;
 }
 
 static const struct row_field job_fields[] = {

@@ -5,6 +5,7 @@
 
 #include "common/base/text.h"
 #include "server/core/job.h"
+#include "server/core/last_words.h"
 
 /* A trainer that has run for this long has parsed its arguments and imported its modules. */
 #define START_MS 3000
@@ -15,7 +16,7 @@
 /* Copies the exception's name without its message, because paths and ports differ between ranks. */
 static void name_exception(char ret[FIRST_START_WORDS_MAX], const char *tail)
 {
-    const char *line = verdict_exception(tail ? tail : "");
+    const char *line = last_words_exception(tail ? tail : "");
     size_t n = line ? strcspn(line, ":\n") : 0;
     n = n < FIRST_START_WORDS_MAX ? n : FIRST_START_WORDS_MAX - 1;
     text_setf(ret, n + 1, "%s", line ? line : "");

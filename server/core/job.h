@@ -13,6 +13,7 @@
 #include "server/core/doubt.h"
 #include "server/core/epoch.h"
 #include "server/core/evaluator.h"
+#include "server/core/failure.h"
 #include "server/core/fence.h"
 #include "server/core/first_start.h"
 #include "server/core/job_state.h"
@@ -125,6 +126,7 @@ struct job {
     struct success success;
     struct plan plan;
     struct budget budget;
+    struct failure failure;
     struct first_start first_start;
     struct doubt doubt;
     struct fence fence;

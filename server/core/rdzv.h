@@ -294,6 +294,11 @@ int rdzv_view_job(const struct rdzv *r, const char *after,
 /* Returns when an iteration of the server's event loop was last so late that lease ends were
  * postponed; 0 if never. */
 struct tfe_mono rdzv_view_late(const struct rdzv *r);
+/* Why the job has failed or was cancelled, as one line; of one that goes on, how its trainers
+ * failed last and when they start again. *row: its reason (NULL: none, else in room) and retry_ms.
+ */
+void rdzv_view_reason(const struct rdzv *r, struct msg_status_job *row,
+                      char room[MSG_SENTENCE_MAX]);
 /* Adds to the row what the job waits for, with the text in room, and for how long it has been in
  * its state. */
 void rdzv_view_waits(const struct rdzv *r, struct msg_status_job *job, char room[MSG_SENTENCE_MAX]);
@@ -318,8 +323,7 @@ const char *rdzv_run_key(const struct rdzv *r, const char *job);
 struct rdzv_outcome {
     /* the run has succeeded, and its remaining trainers go on: it has not ended yet */
     bool lingers;
-    bool is_used_up;      /* the run failed because its restart budget is used up */
-    const char *sentence; /* reason of the end, or "" if the run has not ended */
+    bool is_used_up; /* the run failed because its restart budget is used up */
 };
 struct rdzv_outcome rdzv_outcome(const struct rdzv *r, const char *job);
 

@@ -155,7 +155,8 @@ static bool fails(struct rdzv *r, struct job *job, struct tfe_mono *ret_wait)
     if (!verdict_is_final(r, job, ret_wait)) {
         return false;
     }
-    job_finish(r, job, JOB_FAILED, job->budget.sentence);
+    failure_sentence(job, r->sentence);
+    job_finish(r, job, JOB_FAILED, r->sentence);
     return true;
 }
 
@@ -565,7 +566,8 @@ static bool settle_running(struct rdzv *r, struct job *job)
         plan = plan_settle(r, job);
     }
     if (job->wish.is_there && first_start_has_failed(job)) {
-        job_finish(r, job, JOB_FAILED, job->budget.sentence);
+        failure_sentence(job, r->sentence);
+        job_finish(r, job, JOB_FAILED, r->sentence);
         return true;
     }
     /* Conditions of a switch: (1) a switch that is not forced stops no trainer before its epoch can

@@ -13,54 +13,10 @@
 #include "common/base/text.h"
 #include "server/core/job.h"
 
-/* Maximum length of the part of the output tail that is quoted in the reason. */
-#define TAIL_IN_SENTENCE 600
 #define BACKOFF_FIRST_MS 1000
 #define BACKOFF_MAX_MS 60000
 /* This much progress in one epoch refills the budget. */
 #define REFILL_MS 600000
-/* This many consecutive epochs that failed before progress fail the job, even if no ending was
- * charged. */
-#define FRUITLESS_MAX 5u
-
-/* Returns the name of a Linux signal, or NULL for one that does not end a process by default. */
-static const char *signal_of(uint32_t number)
-{
-    static const char *const names[] = {
-        [1] = "HUP",     [2] = "INT",   [3] = "QUIT",  [4] = "ILL",     [5] = "TRAP",
-        [6] = "ABRT",    [7] = "BUS",   [8] = "FPE",   [9] = "KILL",    [10] = "USR1",
-        [11] = "SEGV",   [12] = "USR2", [13] = "PIPE", [14] = "ALRM",   [15] = "TERM",
-        [16] = "STKFLT", [24] = "XCPU", [25] = "XFSZ", [26] = "VTALRM", [27] = "PROF",
-        [29] = "IO",     [30] = "PWR",  [31] = "SYS"};
-    return number < sizeof names / sizeof names[0] ? names[number] : NULL;
-}
-
-/* Returns true if the server ends the trainer for its silence: it has no exit status or signal of
- * its own. */
-static bool is_hang(const struct msg_exited *exited)
-{
-    return exited->end == ENDING_PROGRESS_TIMEOUT && exited->code == 0 && exited->signal == 0;
-}
-
-/* Appends, for example, "rank 1 on node NAME (ID) exited with code 3". */
-static void add_blame(struct text *text, const struct node *node, const struct msg_exited *exited)
-{
-    text_addf(text, "rank %u on node %s (%s) ",
-              roster_rank(node->job, node->seat.index) + exited->local_rank, node->name,
-              node->id.text);
-    const char *name = signal_of(exited->signal);
-    if (is_hang(exited)) {
-        uint32_t s = node->job->spec.finish_idle_ms / 1000;
-        text_addf(text, "was ended after %u %s without a sign of life, while others had ended well",
-                  s < 120 ? s : s / 60, s < 120 ? "s" : "min");
-    } else if (name) {
-        text_addf(text, "was ended by SIG%s", name);
-    } else if (exited->signal) {
-        text_addf(text, "was ended by signal %u", exited->signal);
-    } else {
-        text_addf(text, "exited with code %u", exited->code);
-    }
-}
 
 static void back_off(struct rdzv *r, struct job *job)
 {
@@ -102,6 +58,7 @@ static void charge(struct rdzv *r, struct job *job, const struct node *node, boo
 void verdict_begin_run(struct job *job, struct budget budget)
 {
     job->budget = budget;
+    job->failure = (struct failure){.epoch = 0};
 }
 
 void verdict_note_progress(struct rdzv *r, struct job *job)
@@ -147,50 +104,36 @@ static bool is_settled(const struct job *job)
     return job->budget.epoch == job->epoch.number && job->budget.is_settled;
 }
 
-/* Appends the last lines of the output; of a long exception, its beginning. */
-static void add_words(struct text *text, const char *tail)
+/* Writes why the job is not tried again after a failure, as it follows the failure's line. */
+static void write_outcome(const struct job *job, const struct node *node, enum verdict verdict,
+                          bool for_good, char *ret, size_t cap)
 {
-    const char *raised = verdict_exception(tail);
-    if (raised && strlen(raised) > TAIL_IN_SENTENCE) {
-        text_add_head(text, raised, TAIL_IN_SENTENCE);
-    } else {
-        text_add_tail(text, tail, TAIL_IN_SENTENCE);
-    }
-}
-
-/* Writes the reason of the job's failure, in case that this ending fails it. */
-static void write_sentence(struct job *job, const struct node *node,
-                           const struct msg_exited *exited, enum verdict verdict, bool for_good)
-{
-    uint32_t max = job->spec.max_restarts;
-    const char *words = verdict_effects[verdict].words ? verdict_effects[verdict].words : "";
-    struct text text;
-    text_init(&text, job->budget.sentence, sizeof(job->budget.sentence));
-    text_addf(&text, "job %s failed: ", job->name.text);
+    const uint32_t max = job->spec.max_restarts;
+    ret[0] = '\0';
     if (first_start_has_failed(job)) {
-        add_blame(&text, node, exited);
-        text_addf(&text, "%s at once, before it had begun to train (--retry-start tries again)",
-                  job->epoch.n_seats > 1 ? ", as all others did," : "");
+        text_setf(ret, cap,
+                  "; not retried: %s failed before training began (--retry-start retries)",
+                  job->epoch.n_seats > 1 ? "every rank" : "it");
     } else if (for_good) {
-        enum tfe_task task = roster_task(job, node->seat.index);
-        add_blame(&text, node, exited);
-        text_addf(&text,
-                  "%s, after which a %s of this job does not start again (restart policy %s)",
-                  words, msg_task_name(task),
+        const enum tfe_task task = roster_task(job, node->seat.index);
+        text_setf(ret, cap, "; a %s of this job does not start again (restart policy %s)",
+                  msg_task_name(task),
                   msg_restart_policy_name((enum tfe_restart_policy)job_restart_policy(
                       job->spec.restart_policies, task)));
     } else if (verdict_effects[verdict].is_charged) {
-        add_blame(&text, node, exited);
-        text_addf(&text, "%s after %u %s", is_hang(exited) ? "," : words, max,
-                  max == 1 ? "restart" : "restarts");
-    } else {
-        text_addf(&text, "%u epochs in a row came to nothing, in the last one ", FRUITLESS_MAX);
-        add_blame(&text, node, exited);
+        text_setf(ret, cap, ", after %u %s", max, max == 1 ? "restart" : "restarts");
     }
-    if (exited->tail && exited->tail[0]) {
-        text_add(&text, "; its last lines were:\n");
-        add_words(&text, exited->tail);
-    }
+}
+
+/* Notes the failure, and how the job would fail by it. */
+static void note_failure(struct job *job, const struct node *node, const struct msg_exited *exited,
+                         enum verdict verdict, bool for_good)
+{
+    char outcome[sizeof(job->failure.outcome)];
+    const bool is_charged = verdict_effects[verdict].is_charged;
+    write_outcome(job, node, verdict, for_good, outcome, sizeof(outcome));
+    failure_set(job, node, exited, verdict, outcome);
+    job->failure.is_last_of_row = !is_charged && !for_good && !first_start_has_failed(job);
 }
 
 /* Returns the cause of the epoch after this ending. A peer that leaves breaks the collectives of
@@ -241,7 +184,7 @@ static void take_fault(struct rdzv *r, struct node *node, const struct msg_exite
         return;
     }
     bool for_good = is_for_good(node, exited, verdict);
-    write_sentence(job, node, exited, verdict, for_good);
+    note_failure(job, node, exited, verdict, for_good);
     if (effect->is_charged && !first_start_has_failed(job)) {
         charge(r, job, node, for_good);
     }
@@ -257,7 +200,7 @@ static void take_place_end(struct rdzv *r, struct node *node, const struct msg_e
     if (is_charged) {
         bool for_good = is_for_good(node, exited, verdict);
         use_up(job, for_good);
-        write_sentence(job, node, exited, verdict, for_good);
+        note_failure(job, node, exited, verdict, for_good);
         send_trace(r, TRACE_RESTARTS, job, node, job->budget.used, NULL);
     }
     send_trace(r, TRACE_END, job, node, job->budget.fruitless, verdict_effects[verdict].name);
@@ -305,11 +248,15 @@ void verdict_take(struct rdzv *r, struct node *node, const struct msg_exited *ex
         take_place_end(r, node, exited, verdict);
     } else if (is_judged) {
         take_fault(r, node, exited, verdict);
-    } else if (is_start && first_start_has_failed(job)) {
+    } else if (!is_good && !exited->stopped) {
+        failure_add(job, node, exited);
+    }
+    if (is_start && !is_judged && first_start_has_failed(job)) {
         job->budget.used = 0; /* no restart has happened */
         job->budget.is_used_up = false;
-        write_sentence(job, node, exited, verdict, false);
-    } else if (is_good) {
+        write_outcome(job, node, verdict, false, job->failure.outcome,
+                      sizeof(job->failure.outcome));
+    } else if (is_good && !is_missed) {
         /* Counts also if it crossed the STOP: if the chief leaves, its peers' collectives fail at
          * once, and their EXITED may come first. */
         success_take(r, job, node);
@@ -362,7 +309,7 @@ bool verdict_is_final(const struct rdzv *r, const struct job *job, struct tfe_mo
 {
     const struct budget *b = &job->budget;
     *ret_wait = b->not_before;
-    if (b->fruitless >= FRUITLESS_MAX || first_start_has_failed(job)) {
+    if (b->fruitless >= VERDICT_FRUITLESS_MAX || first_start_has_failed(job)) {
         return true;
     }
     if (b->used <= job->spec.max_restarts) {

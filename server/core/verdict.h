@@ -61,12 +61,13 @@ struct budget {
     struct tfe_mono not_before_was;
     uint32_t fruitless; /* consecutive epochs that failed before progress */
     uint32_t widest; /* the most members of an epoch since the last progress; 0 if none has begun */
-    /* reason of the job's failure, used if this ending exceeds the budget */
-    char sentence[MSG_SENTENCE_MAX];
 };
 
 /* --- verdict_rules.c: from the evidence to the verdict --- */
 
+/* This many consecutive epochs that failed before progress fail the job, even if no ending was
+ * charged. */
+#define VERDICT_FRUITLESS_MAX 5u
 /* If the script reports no progress, an epoch counts as having made progress after this long. */
 #define VERDICT_PROGRESS_MS 60000
 /* Returns true if the running epoch has made progress: a step or a checkpoint was reported or, for
@@ -80,9 +81,6 @@ bool verdict_is_good(const struct msg_exited *exited);
 bool verdict_is_again(const struct job *job, enum tfe_task task, const struct msg_exited *exited);
 bool verdict_is_permanent(const struct job *job, enum tfe_task task,
                           const struct msg_exited *exited, enum verdict verdict);
-/* Returns the exception that ended a Python program: the first unindented line after the last
- * traceback in its output. NULL if there is none. */
-const char *verdict_exception(const char *tail);
 /* Returns the verdict on a trainer that did not end well. was_away: the node had lost the
  * server. */
 enum verdict verdict_find(const struct rdzv *r, const struct node *node,

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "server/core/job.h"
+#include "server/core/last_words.h"
 
 /* Evidence of an ending. */
 enum evidence {
@@ -73,19 +74,6 @@ const struct verdict_effect verdict_effects[VERDICT__COUNT] = {
                                   ", silent for too long"},
 };
 
-const char *verdict_exception(const char *tail)
-{
-    const char *line = NULL;
-    for (const char *p = strstr(tail, MSG_RAISED_HEAD); p; p = strstr(p + 1, MSG_RAISED_HEAD)) {
-        line = p;
-    }
-    do {
-        line = line ? strchr(line, '\n') : NULL;
-        line = line ? line + 1 : NULL;
-    } while (line && (*line == ' ' || *line == '\n'));
-    return line && *line ? line : NULL;
-}
-
 bool verdict_has_progressed(const struct rdzv *r, const struct job *job)
 {
     return told_any(&job->told) ||
@@ -123,7 +111,7 @@ static unsigned read_tail(const char *tail)
         "CoordinationServiceError",         "heartbeat timeout",
         "/tensorflow.CoordinationService/",
     };
-    const char *exception = verdict_exception(tail);
+    const char *exception = last_words_exception(tail);
     if (exception) {
         const char *type = strstr(exception, "errors_impl.");
         if (!type || type > exception + strcspn(exception, "\n")) {

@@ -1,6 +1,7 @@
 /* server/core/view.c: read-only views of the core for status requests. */
 #include <string.h>
 
+#include "common/base/text.h"
 #include "server/core/core.h"
 #include "server/core/job.h"
 #include "server/core/states.h"
@@ -134,13 +135,52 @@ struct rdzv_outcome rdzv_outcome(const struct rdzv *r, const char *name)
     bool is_over = job && job_is_over(job);
     return (struct rdzv_outcome){
         .lingers = job && job->state == JOB_RUNNING && job->spec.linger && job->success.is_here,
-        .is_used_up = is_over && job->state == JOB_FAILED && job->budget.is_used_up,
-        .sentence = is_over ? job->run.sentence : ""};
+        .is_used_up = is_over && job->state == JOB_FAILED && job->budget.is_used_up};
 }
 
 struct tfe_mono rdzv_view_late(const struct rdzv *r)
 {
     return r->late_at;
+}
+
+/* The reason in the sentence of a job that is over: without the job's name, which stands beside it,
+ * and without what its trainer had printed last. */
+static void reason_of_end(const struct job *job, char ret[MSG_SENTENCE_MAX])
+{
+    const char *reason = job->run.sentence;
+    const char *tail = strstr(reason, MSG_TAIL_HEAD);
+    const size_t n_name = strlen(job->name.text);
+    size_t n = tail ? (size_t)(tail - reason) : strlen(reason);
+    struct text text;
+    if (strncmp(reason, "job ", 4) == 0 && strncmp(reason + 4, job->name.text, n_name) == 0) {
+        const size_t skip = strncmp(reason + 4 + n_name, " failed: ", 9) == 0 ? 9 : 1;
+        reason += 4 + n_name + skip;
+        n -= 4 + n_name + skip;
+    }
+    text_init(&text, ret, MSG_SENTENCE_MAX);
+    text_add_head(&text, reason, n);
+}
+
+void rdzv_view_reason(const struct rdzv *r, struct msg_status_job *row, char room[MSG_SENTENCE_MAX])
+{
+    const struct job *job = job_find(r, row->job);
+    struct tfe_mono until;
+    room[0] = '\0';
+    if (!job || job->state == JOB_SUCCEEDED) {
+        return;
+    }
+    if (job_is_over(job)) {
+        reason_of_end(job, room);
+    } else if (job->failure.is_fault &&
+               (job->state != JOB_RUNNING || !verdict_has_progressed(r, job))) {
+        failure_describe(job, room);
+        const bool is_final = verdict_is_final(r, job, &until);
+        const int64_t ms = tfe_mono_sub(until, r->now);
+        if (job->state != JOB_RUNNING && !is_final && !is_past(r, until) && ms > 0) {
+            row->retry_ms = ms > MSG_DURATION_MAX_MS ? MSG_DURATION_MAX_MS : (uint32_t)ms;
+        }
+    }
+    row->reason = room[0] != '\0' ? room : NULL;
 }
 
 void rdzv_view_waits(const struct rdzv *r, struct msg_status_job *row, char room[MSG_SENTENCE_MAX])

@@ -231,15 +231,14 @@ const char *wait_why_switch(struct rdzv *r, struct job *job)
     bool is_charged = b->epoch == job->epoch.number && b->is_open;
     if (job->wish.cause == CAUSE_TRAINER_FAILED && is_charged &&
         b->used <= job->spec.max_restarts) {
-        const char *blamed = ledger_blamed(job);
         uint32_t pause_s =
             is_past(r, b->not_before) ? 0 : ms_of(tfe_mono_sub(b->not_before, r->now)) / 1000;
-        text_addf(&text, "%s had a trainer that failed: restart %u of %u",
-                  blamed ? blamed : "a node", b->used, job->spec.max_restarts);
+        failure_describe(job, r->sentence);
+        text_addf(&text, "%s: restart %u of %u", r->sentence, b->used, job->spec.max_restarts);
         if (pause_s > 0) {
             text_addf(&text, " in %u s", pause_s);
         }
-        text_add(&text, ". What others print of it is a consequence");
+        text_add(&text, "; different errors of other trainers are consequences");
         return job->wait.words;
     }
     return NULL;

@@ -48,7 +48,7 @@ static void print_job(const struct msg_status_job *job)
                      job->waits_ms ? row_span_text(job->waits_ms, span) : "");
     }
     if (job->retry_ms > 0) {
-        (void)printf("  it is tried again in %s\n", row_span_text(job->retry_ms, span));
+        (void)printf("  next try in %s\n", row_span_text(job->retry_ms, span));
     }
 }
 

@@ -166,7 +166,7 @@ static enum watch_style style_of_state(enum tfe_job_state state)
 /* Returns why the job failed or what it waits for, or NULL. */
 static const char *why_of(const struct msg_status_job *job)
 {
-    return msg_job_is_over(job->state) || !job->waits ? job->reason : job->waits;
+    return job->reason ? job->reason : job->waits;
 }
 
 static enum watch_style style_of_role(enum tfe_node_role role)

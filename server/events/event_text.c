@@ -6,6 +6,7 @@
 
 #include "common/base/text.h"
 #include "common/records/text_table.h"
+#include "server/core/last_words.h"
 
 /* Kind, level and sentence for each trace: %N node, %T text, %n number, %d number as a duration, %E
  * epoch. Traces without a row are no events, or are handled below. */
@@ -115,26 +116,30 @@ static void by_table(struct events *e, const struct rdzv_trace *trace)
 
 /* --- events that need more than one trace ----------------------------------------------------- */
 
-/* Copies the last line of a tail that is not blank to room. */
-static const char *last_line(const char *tail, char room[256])
+/* Copies the exception that ended the trainer and where it was raised, or its last line, to room.
+ */
+static const char *error_line(const char *tail, char room[512])
 {
-    size_t n = strlen(tail);
-    while (n > 0 && strchr(" \t\r\n", tail[n - 1])) {
-        n--;
+    char source[80];
+    struct text text;
+    last_words_error(tail, room, 400);
+    if (room[0] == '\0') {
+        last_words_line(tail, room, 400);
+        return room;
     }
-    size_t from = n;
-    while (from > 0 && tail[from - 1] != '\n') {
-        from--;
+    last_words_source(tail, source, sizeof(source));
+    text = (struct text){.p = room, .n = strlen(room), .cap = 512};
+    if (source[0] != '\0') {
+        text_addf(&text, " (%s)", source);
     }
-    (void)snprintf(room, 256, "%.*s", (int)(n - from), tail + from);
     return room;
 }
 
 /* Reports each failed trainer. The verdict about it is a separate event. */
 static void exited(struct events *e, const struct rdzv_trace *trace)
 {
-    char room[256];
-    const char *line = last_line(trace->text ? trace->text : "", room);
+    char room[512];
+    const char *line = error_line(trace->text ? trace->text : "", room);
     const struct msg_event_row row = row_of(trace, "exited", EVENT_WARN);
     if (trace->stopped) {
         return;
@@ -176,7 +181,12 @@ static void verdict(struct events *e, const struct rdzv_trace *trace)
 static void restarts(struct events *e, const struct rdzv_trace *trace)
 {
     const struct msg_event_row row = row_of(trace, "restarts", EVENT_INFO);
-    if (trace->text) {
+    struct msg_status_job job;
+    const bool is_known = rdzv_find_job(events_core(e), trace->job, &job) == 0;
+    if (!trace->text && is_known && trace->number > job.restarts + job.restarts_left) {
+        events_addf(e, &row, "all %u restarts of the budget were used before",
+                    (unsigned)(job.restarts + job.restarts_left));
+    } else if (trace->text) {
         events_addf(e, &row, "%u restarts of the budget are used now, fewer than before: %s",
                     (unsigned)trace->number, trace->text);
     } else {
@@ -249,11 +259,18 @@ static void finished(struct events *e, const struct rdzv_trace *trace)
     const bool is_failed = is_known && job.state == STATE_FAILED;
     const struct msg_event_row row =
         row_of(trace, "finished", is_failed ? EVENT_ERROR : EVENT_INFO);
-    const bool is_said = trace->text && trace->text[0] != '\0';
-    events_addf(e, &row, "the job %s %s%s%s",
-                is_known && job.state == STATE_CANCELLED ? "was" : "has",
-                is_known ? msg_job_state_name(job.state) : "ended", is_said ? ": " : "",
-                is_said ? trace->text : "");
+    char reason[MSG_SENTENCE_MAX];
+    job.reason = NULL;
+    if (is_known) {
+        rdzv_view_reason(events_core(e), &job, reason);
+    }
+    if (is_known && job.state == STATE_CANCELLED) {
+        events_addf(e, &row, "the job %s", job.reason ? job.reason : "was cancelled");
+    } else {
+        events_addf(e, &row, "the job has %s%s%s",
+                    is_known ? msg_job_state_name(job.state) : "ended", job.reason ? ": " : "",
+                    job.reason ? job.reason : "");
+    }
 }
 
 void event_of_trace(void *ctx, const struct rdzv_trace *trace)

@@ -1,29 +1,11 @@
 /* server/jobs/job_registry.c: see job_registry.h. */
 #include "server/jobs/job_registry.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "server/core/rdzv.h"
 #include "server/events/agent_reports.h"
 #include "server/session.h"
-
-/* Why the run of a job that agents opened has ended, without what its trainer had printed last. */
-static const char *reason_of(const struct rdzv *core, const struct msg_status_job *row,
-                             char room[MSG_SENTENCE_MAX])
-{
-    const struct rdzv_outcome outcome = rdzv_outcome(core, row->job);
-    if (row->state != STATE_FAILED && row->state != STATE_CANCELLED) {
-        return NULL;
-    }
-    (void)snprintf(room, MSG_SENTENCE_MAX, "%.*s", (int)strcspn(outcome.sentence, "\n"),
-                   outcome.sentence);
-    char *tail = strstr(room, "; its last lines were:");
-    if (tail) {
-        *tail = '\0';
-    }
-    return room[0] != '\0' ? room : NULL;
-}
 
 int registry_find(const struct sessions *all, const char *name, struct registry_texts *texts,
                   struct msg_status_job *ret)
@@ -32,7 +14,7 @@ int registry_find(const struct sessions *all, const char *name, struct registry_
     if (is_in_core) {
         rdzv_view_waits(all->rdzv, ret, texts->waits);
         reports_show_job(all->reports, ret);
-        ret->reason = reason_of(all->rdzv, ret, texts->reason);
+        rdzv_view_reason(all->rdzv, ret, texts->reason);
     }
     const bool is_submitted = pool_show_job(all->pool, name, is_in_core, &texts->pool, ret);
     return is_in_core || is_submitted ? 0 : TFE_ENOENT;

@@ -263,17 +263,12 @@ void pool_let_go(struct pool *p, struct pool_job *job)
     tell_over(p, job);
 }
 
-/* The core's sentence, without what the trainer had printed last. */
-static void end_as_failed(struct pool *p, struct pool_job *job, const struct rdzv_outcome *outcome)
+static void end_as_failed(struct pool *p, struct pool_job *job, bool is_used_up)
 {
-    char says[sizeof(job->conditions[0].says)];
-    struct text text;
-    const char *tail = strstr(outcome->sentence, "; its last lines were:");
-    text_init(&text, says, sizeof(says));
-    text_add_head(&text, outcome->sentence,
-                  tail ? (size_t)(tail - outcome->sentence) : sizeof(says) - 1);
-    pool_end(p, job, STATE_FAILED, outcome->is_used_up ? "BackoffLimitExceeded" : "JobFailed",
-             says);
+    char reason[MSG_SENTENCE_MAX];
+    struct msg_status_job row = {.job = job->name.text};
+    rdzv_view_reason(p->config.core, &row, reason);
+    pool_end(p, job, STATE_FAILED, is_used_up ? "BackoffLimitExceeded" : "JobFailed", reason);
 }
 
 /* Ends what is there of it in the core. */
@@ -370,7 +365,7 @@ void pool_refresh(struct pool *p, struct pool_job *job)
                  "the job has succeeded; what still runs goes on until it ends, is cancelled or "
                  "the job's ttl is over");
     } else if (is_there && row.state == STATE_FAILED) {
-        end_as_failed(p, job, &outcome);
+        end_as_failed(p, job, outcome.is_used_up);
     } else if (is_there && row.state == STATE_CANCELLED) {
         pool_end(p, job, STATE_CANCELLED, "JobCancelled", POOL_CANCELLED);
     } else if (job->suspend) {

@@ -135,7 +135,7 @@ def test_wait_exits_as_the_job_does(server, fleet, ctl, state_dir, words, code, 
     fleet.order(words)
     out, _ = process.communicate(timeout=DEADLINE)
     assert process.returncode == code and out.startswith(f"job default: {state}, run 1")
-    assert ("exited with code 3" in out) == (state == "failed")
+    assert ("exit code 3" in out) == (state == "failed")
     done = ctl("wait", "--json")
     shown = json.loads(done.stdout)
     assert done.returncode == code and {key: shown[key] for key in ("job", "run", "state")} == {"job": "default", "run": 1, "state": state}

@@ -90,7 +90,7 @@ def test_several_trainers_of_one_machine(fleet, alone):
 def test_its_failure_is_the_agents(fleet, alone):
     agent = alone("--max-restarts=1", trainer=["--exit", "7"])
     assert agent.wait() == 1
-    assert "exited with code 7 after 1 restart" in agent.stderr()
+    assert re.search(r"exit code 7 \(rank 0 on \S+\), after 1 restart\b", agent.stderr()), agent.stderr()
     assert fleet.last_epoch() == 2
 
 

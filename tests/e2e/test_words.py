@@ -103,7 +103,7 @@ def test_a_restart_is_announced_at_once(server, fleet):
     agent = fleet.start("--max-restarts=2", "--node-name=m0")
     fleet.wait_world(1)
     fleet.order("exit 3", epoch=1)
-    says(agent, r'event=told reason="m0 had a trainer that failed: restart 1 of 2 in 1 s')
+    says(agent, r'event=told reason="exit code 3 .rank 0 on m0.: restart 1 of 2 in 1 s; different errors of other trainers are consequences')
 
 
 def test_a_failure_is_an_error_with_its_name(server, fleet):
@@ -183,10 +183,12 @@ def test_a_script_that_cannot_start_fails_at_once_and_says_why_once(server, flee
     agents = [fleet.start("--nnodes=2", command=[script], env=fresh) for _ in range(2)]
     for agent in agents:
         assert agent.wait() == 1
-        assert "as all others did, at once" in agent.stderr() and "--retry-start" in agent.stderr()
+        assert re.search(r"ModuleNotFoundError: No module named 'there_is_no_such_module' \(broken.py:1, rank 0 on \S+ and 1 other\); "
+                         r"not retried: every rank failed before training began \(--retry-start retries\)", agent.stderr()), agent.stderr()
         assert agent.stderr().count("Traceback (most recent") == 1
     job, = status()
     assert (job["state"], job["epoch"]) == ("failed", 1)
+    assert job["reason"].startswith("ModuleNotFoundError: No module named 'there_is_no_such_module' (broken.py:1, rank 0 on ")
 
 
 def test_the_exception_is_told_though_a_tensor_is_printed_with_it(server, fleet):

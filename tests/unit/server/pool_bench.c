@@ -144,7 +144,7 @@ struct rdzv_outcome __wrap_rdzv_outcome(const struct rdzv *r, const char *job);
 struct rdzv_outcome __wrap_rdzv_outcome(const struct rdzv *r, const char *job)
 {
     const struct bench_core *core = core_find(job);
-    return core ? core->outcome : (struct rdzv_outcome){.sentence = ""};
+    return core ? core->outcome : (struct rdzv_outcome){.lingers = false};
 }
 
 void __wrap_rdzv_view_waits(const struct rdzv *r, struct msg_status_job *job,
@@ -152,6 +152,16 @@ void __wrap_rdzv_view_waits(const struct rdzv *r, struct msg_status_job *job,
 void __wrap_rdzv_view_waits(const struct rdzv *r, struct msg_status_job *job,
                             char room[MSG_SENTENCE_MAX])
 {
+}
+
+void __wrap_rdzv_view_reason(const struct rdzv *r, struct msg_status_job *job,
+                             char room[MSG_SENTENCE_MAX]);
+void __wrap_rdzv_view_reason(const struct rdzv *r, struct msg_status_job *job,
+                             char room[MSG_SENTENCE_MAX])
+{
+    const struct bench_core *core = core_find(job->job);
+    (void)snprintf(room, MSG_SENTENCE_MAX, "%s", core && core->reason ? core->reason : "");
+    job->reason = room[0] != '\0' ? room : NULL;
 }
 
 int __wrap_rdzv_find_node(const struct rdzv *r, const struct principal *by, const char *name,
@@ -689,7 +699,6 @@ struct bench_core *bench_core_is(const char *job, const char *state)
     assert_non_null(core);
     core->job = job;
     core->state = state;
-    core->outcome.sentence = core->outcome.sentence ? core->outcome.sentence : "";
     pool_trace(bench.p, &(struct rdzv_trace){.kind = TRACE_JOB_STATE, .job = job});
     return core;
 }

@@ -34,6 +34,7 @@ struct bench_core {
     const char *job, *state;
     const char *run_key; /* NULL: that of the pool's job */
     struct rdzv_outcome outcome;
+    const char *reason; /* NULL if there is none */
     uint32_t members;
     double steps_per_s; /* 0: nothing is known */
 };

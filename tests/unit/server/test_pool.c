@@ -451,11 +451,11 @@ TEST_IN(pool, what_becomes_of_a_job_is_its_conditions)
     assert_string_equal(bench_state("j"), "succeeded");
 }
 
-TEST_IN(pool, a_sentence_of_the_core_is_one_line_of_the_row)
+TEST_IN(pool, reason_of_the_core_is_one_line_of_the_row)
 {
     runs(bench_spec("j", 1, 1));
     struct bench_core *core = bench_core_is("j", "failed");
-    core->outcome.sentence = "rank 0 failed:\nby itself; its last lines were:\nError";
+    core->reason = "rank 0 failed:\nby itself";
     bench_durable();
     assert_string_equal(bench_state("j"), "failed");
     assert_non_null(strstr(bench_row("j")->conditions, " JobFailed rank 0 failed: by itself\n"));
@@ -470,7 +470,7 @@ TEST_IN(pool, a_job_that_has_used_its_restarts_up_says_so)
     runs(bench_spec("j", 1, 1));
     struct bench_core *core = bench_core_is("j", "failed");
     core->outcome.is_used_up = true;
-    core->outcome.sentence = "rank 0 failed";
+    core->reason = "rank 0 failed";
     bench_durable();
     assert_non_null(strstr(bench_row("j")->conditions, " BackoffLimitExceeded rank 0 failed\n"));
 }

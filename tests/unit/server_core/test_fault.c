@@ -1,5 +1,6 @@
 /* tests/unit/server_core/test_fault.c: who pays for the end of an epoch, and when it is enough. */
 #include "tests/unit/server_core/operator.h"
+#include "tests/unit/server_core/plan.h"
 
 static bool is_charged(const char *tail)
 {
@@ -70,9 +71,9 @@ TEST(budget, five_fruitless_epochs_in_a_row_fail_the_job_whoever_is_to_blame)
         assert_saw(w, "START");
     }
     exited(w, 0, 5, 143);
-    assert_saw(w,
-               "0:FINISH failed: job j failed: 5 epochs in a row came to nothing, in the last one "
-               "rank 0 on node a (a) exited with code 143");
+    assert_saw(
+        w, "0:FINISH failed: job j failed: 5 consecutive epochs made no progress; the last one: "
+           "exit code 143 (rank 0 on a)");
     world_free(w);
 }
 
@@ -121,7 +122,7 @@ TEST(budget, a_node_that_joins_breaks_the_row_once)
         pass(w, 50000); /* back-off goes on doubling, and a minute of running would be progress */
     }
     exited(w, 1, 9, 143);
-    assert_saw(w, "FINISH failed: job j failed: 5 epochs in a row came to nothing");
+    assert_saw(w, "FINISH failed: job j failed: 5 consecutive epochs made no progress");
     world_free(w);
 }
 
@@ -162,9 +163,8 @@ TEST(budget, of_a_job_whose_rank_0_was_silent_at_its_end_the_sentence_makes_no_e
     stopped_and_ready(w, 0, 1);
     ready(w, 1, 2);
     pass(w, TTL_HELD_MS + 35000);
-    assert_saw(w,
-               "FINISH failed: job j failed: rank 0 on node a (a) was ended after 90 s without a "
-               "sign of life, while others had ended well, after 0 restarts");
+    assert_saw(w, "FINISH failed: job j failed: ended after 90 s without a "
+                  "sign of life, while others had ended well (rank 0 on a), after 0 restarts");
     world_free(w);
 }
 
@@ -299,13 +299,77 @@ TEST(start, that_fails_alike_on_all_ranks_at_once_fails_the_job)
     assert_not_saw(w, "~switch"); /* the other one is about to say the same */
     exited_as(w, 1, no_module);
     assert_string_equal(job_state(w), "failed");
-    assert_saw(w, "exited with code 1, as all others did, at once");
+    assert_saw(w, "job j failed: ModuleNotFoundError: No module named 'tensroflow' (x.py:1, rank 0 "
+                  "on a and 1 "
+                  "other); not retried: every rank failed before training began");
     assert_saw(w, "ModuleNotFoundError");
     world_free(w);
 
     w = a_first_start(1);
     exited_as(w, 0, (struct msg_exited){.epoch = 1, .code = 2, .tail = "usage: x.py\n"});
     assert_string_equal(job_state(w), "failed");
+    world_free(w);
+}
+
+TEST(start, that_fails_alike_is_said_once_by_the_lowest_rank)
+{
+    struct world *w = a_first_start(3);
+    exited_as(w, 2, no_module);
+    exited_as(w, 0, no_module);
+    exited_as(w, 1, no_module);
+    assert_saw(w, "job j failed: ModuleNotFoundError: No module named 'tensroflow' (x.py:1, rank 0 "
+                  "on a and 2 others); not retried");
+    world_free(w);
+}
+
+static void assert_reason(struct world *w, const char *reason, uint32_t retry_ms)
+{
+    struct msg_status_job row;
+    char room[MSG_SENTENCE_MAX];
+    assert_int_equal(rdzv_find_job(w->r, "j", &row), 0);
+    rdzv_view_reason(w->r, &row, room);
+    if (reason) {
+        assert_string_equal(row.reason, reason);
+    } else {
+        assert_null(row.reason);
+    }
+    assert_int_equal(row.retry_ms, retry_ms);
+}
+
+TEST(failure, is_shown_with_the_time_of_the_next_try_until_there_is_progress)
+{
+    struct world *w = a_world(2, 2);
+    struct msg_exited second = no_module;
+    come(w, 2);
+    pass(w, 4000);
+    assert_reason(w, NULL, 0);
+    exited_as(w, 0, no_module);
+    second.tail = "Traceback (most recent call last):\n  File \"y.py\", line 2, in <module>\n"
+                  "tensorflow.python.framework.errors_impl.UnavailableError: aborted\n";
+    exited_as(w, 1, second);
+    assert_reason(w, "ModuleNotFoundError: No module named 'tensroflow' (x.py:1, rank 0 on a)",
+                  1000);
+    ready(w, 0, 2);
+    ready(w, 1, 2);
+    pass(w, 1000);
+    assert_string_equal(job_state(w), "running");
+    assert_reason(w, "ModuleNotFoundError: No module named 'tensroflow' (x.py:1, rank 0 on a)", 0);
+    listens(w, 0, 2, 1);
+    assert_reason(w, NULL, 0);
+    world_free(w);
+}
+
+TEST(failure, of_a_job_with_roles_names_the_replica)
+{
+    struct world *w = a_world(1, 2);
+    w->join.spec.chief = true;
+    w->join.spec.max_restarts = 0;
+    come(w, 2);
+    pass(w, 4000);
+    exited_as(w, 1, no_module);
+    pass(w, TTL_HELD_MS);
+    assert_saw(w, "job j failed: ModuleNotFoundError: No module named 'tensroflow' (x.py:1, "
+                  "worker-0 on b), after 0 restarts");
     world_free(w);
 }
 
@@ -320,7 +384,9 @@ TEST(start, that_fails_uses_no_budget_up)
     pass(w, 400);
     exited_as(w, 0, no_module);
     exited_as(w, 1, no_module);
-    assert_saw(w, "exited with code 1, as all others did, at once");
+    assert_saw(w, "job j failed: ModuleNotFoundError: No module named 'tensroflow' (x.py:1, rank 0 "
+                  "on a and 1 "
+                  "other); not retried: every rank failed before training began");
     assert_false(rdzv_outcome(w->r, "j").is_used_up);
     world_free(w);
 }
@@ -382,7 +448,7 @@ TEST(fault, by_a_signal_without_a_name_is_told_by_its_number)
     come(w, 1);
     trainer_listens(w, 0, 1);
     exited_as(w, 0, (struct msg_exited){.epoch = 1, .signal = 40});
-    assert_saw(w, "was ended by signal 40");
+    assert_saw(w, "ended by signal 40 (rank 0 on a)");
     world_free(w);
 }
 

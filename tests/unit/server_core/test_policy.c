@@ -114,8 +114,9 @@ TEST(exit_code, below_128_is_the_jobs_end_at_once)
 {
     struct world *w = with_policy(1, JOB_RESTART_ALL(RESTART_EXIT_CODE));
     exited(w, 0, 1, 127);
-    assert_saw(w, "0:FINISH failed: job j failed: rank 0 on node a (a) exited with code 127, after "
-                  "which a worker of this job does not start again (restart policy ExitCode)\n");
+    assert_saw(w,
+               "0:FINISH failed: job j failed: exit code 127 (rank 0 on a); a worker of this job "
+               "does not start again (restart policy ExitCode)\n");
     assert_false(rdzv_outcome(w->r, "j").is_used_up);
     world_free(w);
 }
@@ -169,7 +170,7 @@ TEST(exit_code, of_a_served_worker_ends_the_job_for_all)
     assert_saw(w, "RESTART epoch=1");
     exited_as(w, 3, (struct msg_exited){.epoch = 1, .code = 9, .restart = 1});
     assert_int_equal(times_seen(w, "FINISH failed"), 4);
-    assert_saw(w, "exited with code 9, after which a worker of this job does not start again");
+    assert_saw(w, "exit code 9 (worker-1 on d); a worker of this job does not start again");
     world_free(w);
 }
 
@@ -183,8 +184,9 @@ TEST(always, ends_with_the_row_of_epochs_that_came_to_nothing)
         assert_string_equal(job_state(w), "running");
     }
     exited(w, 0, 5, 0);
-    assert_saw(w, "FINISH failed: job j failed: 5 epochs in a row came to nothing, in the last one "
-                  "rank 0 on node a (a) exited with code 0");
+    assert_saw(w,
+               "FINISH failed: job j failed: 5 consecutive epochs made no progress; the last one: "
+               "exit code 0 (rank 0 on a)");
     world_free(w);
 }
 
