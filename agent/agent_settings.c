@@ -374,9 +374,12 @@ static const struct option_spec specs[] = {
     FLAG(
         "no-hooks", standby.no_hooks,
         "look at nothing that the script does: no checkpoint, step, or handler of SIGTERM is seen"),
+    WORD("framework", standby.framework, framework_names, "NAME", "auto",
+         "what a standby imports and how the port is handed over: auto, tensorflow, jax, torch or "
+         "none"),
     TEXT("preload", standby.preload, "MODULES", NULL,
-         "what a standby imports, separated by commas (default: TensorFlow, Keras and NumPy as the "
-         "script imports them)"),
+         "what a standby imports, separated by commas (default: the framework's, as the script "
+         "imports them)"),
     NUMBER("standby-min-free", standby.min_free_percent, "PERCENT", 0, 100, "10",
            "no standby with less of the memory free"),
     TEXT("log-dir", logs.root, "DIR", NULL, "keep what trainers print in files below it"),

@@ -466,6 +466,12 @@ static void on_strategy_made(void *ctx, uint32_t local)
     trainers_strategy_made(r->trainers, local);
 }
 
+static void on_script_import(void *ctx, const char *module)
+{
+    const struct runner *r = ctx;
+    trainers_note_import(r->trainers, module);
+}
+
 static void report_say(void *ctx, const struct tfe_msg *msg)
 {
     struct runner *r = ctx;
@@ -607,6 +613,7 @@ static int make_parts(struct runner *r)
                                                     .on_told = on_script_told,
                                                     .on_ends = on_script_ends,
                                                     .on_strategy = on_strategy_made,
+                                                    .on_import = on_script_import,
                                                     .ctx = r});
     r->trainers = trainers_new(&(struct trainers_wish){
         .base = r->base,

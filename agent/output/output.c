@@ -147,8 +147,45 @@ static void raised_note(struct raised *raised, uint64_t at, const char *line, si
     }
 }
 
+/* Skips PyTorch's prefix of stderr lines, "[rank3]: ": the exception behind it is then found. */
+static const char *skip_rank(const char *line, size_t *n)
+{
+    static const char head[] = "[rank";
+    size_t i = sizeof head - 1;
+    if (*n < sizeof head || memcmp(line, head, sizeof head - 1) != 0) {
+        return line;
+    }
+    while (i < *n && line[i] >= '0' && line[i] <= '9') {
+        i++;
+    }
+    if (i == sizeof head - 1 || i + 3 > *n || memcmp(line + i, "]: ", 3) != 0) {
+        return line;
+    }
+    *n -= i + 3;
+    return line + i + 3;
+}
+
+/* "    @     0x7f35  absl::…": a frame of Abseil's stack trace. A trace can be longer than the
+ * tail, and the message that explains the abort stands before the trace. */
+static bool is_stack_frame(const char *line, size_t n)
+{
+    static const char head[] = "    @ ";
+    size_t i = sizeof head - 1;
+    if (n < sizeof head || memcmp(line, head, sizeof head - 1) != 0) {
+        return false;
+    }
+    while (i < n && line[i] == ' ') {
+        i++;
+    }
+    return i + 1 < n && line[i] == '0' && line[i + 1] == 'x';
+}
+
 static void said_add(struct output *output, const char *line, size_t n)
 {
+    line = skip_rank(line, &n);
+    if (is_stack_frame(line, n)) {
+        return;
+    }
     raised_note(&output->raised, output->said_all, line, n);
     output->said_all += n + 1;
     size_t skip = n < MSG_TAIL_MAX ? 0 : n + 1 - MSG_TAIL_MAX;

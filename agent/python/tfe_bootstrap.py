@@ -3,8 +3,8 @@
     python tfe_bootstrap.py standby|cold[+hooks] PRELOAD PYTHON [-m] SCRIPT ARGUMENTS…
 
 Descriptor 3 is a SOCK_SEQPACKET socket to tfe-guard (agent/guard/guard_proto.h: keep the two equal). A standby imports
-the modules of PRELOAD (separated by commas; empty: those of DEFAULTS that the script imports), says W, and waits; `cold`
-waits at once; with +hooks the agent sees what the script does (tfe_hooks.py). What comes then is one packet with three
+the modules of PRELOAD, says W, and waits. PRELOAD is a list separated by commas; or ":FRAMEWORK+MODULES", for those
+modules of the framework that the script imports, and MODULES, which it imported at its last start. `cold` waits at once; with +hooks the agent sees what the script does (tfe_hooks.py). What comes then is one packet with three
 descriptors: a file with the trainer's arguments and environment, its stdout and its stderr. From there on this process
 is, as far as the script can tell, the plain `python SCRIPT`.
 
@@ -17,8 +17,15 @@ import os
 import sys
 
 CONTROL = 3                       # the socket
-DEFAULTS = ("tensorflow", "tf_keras", "keras", "numpy")
+FRAMEWORKS = {                    # --framework: what a standby may import. The first is imported in any case, except by auto.
+    "auto": ("tensorflow", "tf_keras", "keras", "numpy", "jax", "torch"),
+    "tensorflow": ("tensorflow", "tf_keras", "keras", "numpy"),
+    "jax": ("jax", "keras", "numpy"),
+    "torch": ("torch", "keras", "numpy"),
+    "none": (),
+}
 OURS = ("tfe.checkpoint", "tfe.data", "tfe.distribute")  # after TensorFlow, where the script imports both
+OURS_JAX = ("tfe.jax",)           # after JAX, likewise
 PACKET = 24                       # struct guard_words
 SAID_MAX = 1 << 16                # of what the imports printed, per stream
 OPTION_M = "-m"
@@ -82,6 +89,7 @@ class Reader:
         self.settings = []        # (how, name, value), in order
         self.found = []           # modules of `wanted` that are imported anywhere, in order
         self.has_ours = False     # whether `tfe` is, too
+        self.reaches = False      # a local file imports one of `wanted`
 
     def parse(self, path):
         try:
@@ -193,6 +201,7 @@ class Reader:
             raise Cold(f"{os.path.basename(path)}, which it imports, changes the environment")
         for node in self.ast.walk(tree):
             for name in self.imports(node):
+                self.reaches = self.reaches or name.partition(".")[0] in self.wanted
                 self.check_local(name, os.path.dirname(path))
         self.names = names
 
@@ -201,7 +210,8 @@ class Reader:
         self.check_opaque(base + ".py")
         self.check_opaque(os.path.join(base, "__init__.py"))
 
-    def read(self, path):
+    def read(self, path, is_certain=False):
+        """is_certain: one of `wanted` is imported before the script runs, whether its source shows that or not."""
         ast, tree = self.ast, self.parse(path)
         self.names = self.aliases(tree)
         for node in ast.walk(tree):
@@ -210,7 +220,7 @@ class Reader:
                 self.has_ours = self.has_ours or first == "tfe"
                 if first in self.wanted and first not in self.found:
                     self.found.append(first)
-        if not self.found:
+        if not self.found and not is_certain:
             return                # nothing it sets comes too late
         for statement in tree.body:
             if self.take_simple(statement):
@@ -221,9 +231,12 @@ class Reader:
             is_code = not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
             if is_code and any(name.partition(".")[0] in self.wanted for name in names):
                 return
+            self.reaches = False
             for name in names:
                 if name.partition(".")[0] not in self.wanted:
                     self.check_local(name, os.path.dirname(path))
+            if is_code and self.reaches:
+                return
 
 
 def settings_apply(settings):
@@ -271,25 +284,39 @@ def hooks_install():
         sys.dont_write_bytecode = kept
 
 
-def ours_import(importlib):
+def ours_import(importlib, names):
     """What `tfe` imports at its first use. One that cannot be imported is the script's to complain about."""
-    for name in OURS:
+    for name in names:
         try:
             importlib.import_module(name)
         except Exception:
             return
 
 
-def script_read(listed, script, is_module):
-    reader = Reader(set(name.partition(".")[0] for name in listed) if listed else set(DEFAULTS))
-    path, above = source_of(script, is_module)
-    for file in above:
-        reader.check_opaque(file)
-    reader.read(path)
-    return reader
+class Preload:
+    """What the argument PRELOAD says."""
+
+    def __init__(self, text):
+        framework, _, known = text[1:].partition("+")
+        is_list = text[:1] not in ("", ":")
+        self.listed = [word for word in text.split(",") if word] if is_list else []
+        self.wanted = FRAMEWORKS["auto" if not text else framework] if not is_list else ()
+        self.known = [word for word in known.split(",") if word in self.wanted] if not is_list else []
+        if self.wanted and framework not in ("", "auto"):
+            self.known.insert(0, self.wanted[0])
+
+    def read(self, script, is_module):
+        names = self.listed or self.wanted
+        reader = Reader(set(name.partition(".")[0] for name in names))
+        path, above = source_of(script, is_module)
+        for file in above:
+            reader.check_opaque(file)
+        reader.read(path, bool(self.known))
+        reader.found += [name for name in self.known if name not in reader.found]
+        return reader
 
 
-def modules_import(names, with_ours=False):
+def modules_import(names, ours=()):
     """Returns what that changed in the environment: what was set, and what was taken out."""
     import importlib
     before = dict(os.environ)
@@ -298,19 +325,20 @@ def modules_import(names, with_ours=False):
             importlib.import_module(name)
         except BaseException as error:
             raise Cold(f"importing {name} failed: {type(error).__name__}: {error}") from None
-    if with_ours:
-        ours_import(importlib)
+    ours_import(importlib, ours)
     check_untouched()
     after = dict(os.environ)
     return ({name: value for name, value in after.items() if before.get(name) != value},
             [name for name in before if name not in after])
 
 
-def preload(listed, script, is_module):
-    """Imports what the script will import; returns as modules_import."""
-    reader = script_read(listed, script, is_module)
+def preload(text, script, is_module):
+    """Imports what the script will import; returns as modules_import. text: the argument PRELOAD."""
+    wanted = Preload(text)
+    reader = wanted.read(script, is_module)
     settings_apply(reader.settings)
-    return modules_import(listed or reader.found, not listed and reader.has_ours and "tensorflow" in reader.found)
+    ours = OURS if "tensorflow" in reader.found else OURS_JAX if "jax" in reader.found else ()
+    return modules_import(wanted.listed or reader.found, ours if not wanted.listed and reader.has_ours else ())
 
 
 # --- the start -----------------------------------------------------------------------------------
@@ -498,7 +526,7 @@ def main():
             sys.argv[:] = [OPTION_M, *before[6:]] if is_module else before[4:]
             first = path_first(script, is_module)
             sys.path[:0] = first
-            changes = preload([word for word in listed.split(",") if word], script, is_module)
+            changes = preload(listed, script, is_module)
             if first and sys.path[:1] == first:
                 del sys.path[0]
             hooks = hooks_install() if with_hooks else None

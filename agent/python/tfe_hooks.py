@@ -1,7 +1,8 @@
 """agent/python/tfe_hooks.py: what tfe-agent sees of a script that knows nothing of it (PROTOCOL.md, section 10).
 
-Loaded by tfe_bootstrap.py, unless --no-hooks: checkpoints at the one place where TensorFlow writes them, the counter of
-steps that optimizers keep, a handler of SIGTERM that the script sets, its end, and a fit of Keras 3 that cannot work.
+Loaded by tfe_bootstrap.py, unless --no-hooks: checkpoints at the one place where TensorFlow, Orbax or Keras 3 writes
+them, the counter of steps that optimizers keep, a handler of SIGTERM that the script sets, its end, and a fit of Keras 3
+that cannot work. One hook helps: PyTorch's store gets a socket that shares the port which the agent holds.
 
 The script sees nothing of it: what is hooked returns and raises what it did, no descriptor stays open, and a hook that
 fails says so to the agent once, which logs it as debug. What the script tells by itself goes before all of this.
@@ -17,7 +18,9 @@ LOOK_FIRST_S, LOOK_S = 0.05, 0.2  # between two looks at the steps: until the fi
 END_S = 2.0                       # the interpreter's end waits so long for a look that is on
 PATH_MAX, WHY_MAX = 4096, 200     # bytes
 
-# What to hook in which module, once it is imported: class, methods, how (a function below).
+# A standby imports these in advance if the script has imported them before: tell the agent.
+FRAMEWORKS = ("tensorflow", "tf_keras", "keras", "numpy", "jax", "torch")
+# What to hook in which module, once it is imported: class (None: the module), its functions, how (a function below).
 _KERAS = [("src.optimizers.optimizer", "_BaseOptimizer"), ("src.optimizers.legacy.optimizer_v2", "OptimizerV2"),
           ("src.optimizers.base_optimizer", "BaseOptimizer")]
 PLACES = {
@@ -30,8 +33,12 @@ PLACES = {
     "tf_keras.src.engine.training": [("Model", ["save_weights"], "save")],
     "keras.src.engine.training": [("Model", ["save_weights"], "save")],
     "keras.src.backend.tensorflow.trainer": [("TensorFlowTrainer", ["fit"], "fit")],
+    "keras.src.saving.saving_lib": [(None, ["save_model", "save_weights_only"], "save_keras")],
+    "orbax.checkpoint._src.path.atomicity": [(None, ["on_commit_callback"], "commit")],
+    "torch.distributed.rendezvous": [(None, ["TCPStore"], "store")],
     **{f"{keras}.{name}": [(owner, ["__init__"], "optimizer")]
        for keras in ("keras", "tf_keras") for name, owner in _KERAS},
+    **{name: [] for name in FRAMEWORKS},
 }
 
 
@@ -51,6 +58,7 @@ class Hooks:
         self.has_strategy = False
         self.ticks = False
         self.over = False
+        self.listening = set()    # ports of PyTorch's stores in this process
         self.looking = _thread.allocate_lock()
         self.nap = _thread.allocate_lock()
 
@@ -169,10 +177,30 @@ class Hooks:
             return result
         return hooked
 
+    def save_keras(self, real):
+        """keras.saving, also when Model.save() or save_weights() calls it."""
+        def hooked(*args, **kwargs):
+            step = self.quietly("steps", self.step_now)
+            result = real(*args, **kwargs)
+            path = kwargs.get("filepath", args[1] if len(args) > 1 else None)
+            if self.rank == 0 and isinstance(path, (str, os.PathLike)):
+                self.quietly("checkpoint", self.tell_checkpoint, os.fspath(path), step)
+            return result
+        return hooked
+
+    def commit(self, real):
+        """Orbax renames a checkpoint into place here, on process 0 and perhaps in a thread of its own."""
+        async def hooked(temporary, *args, **kwargs):
+            result = await real(temporary, *args, **kwargs)
+            if self.rank == 0:
+                self.quietly("checkpoint", lambda: self.tell_checkpoint(str(temporary.get_final()), None))
+            return result
+        return hooked
+
     def tell_checkpoint(self, path, step):
-        import json               # TensorFlow has imported it
+        import json               # each framework has imported it
         if step is None:
-            digits = path.rpartition("-")[2]
+            digits = path.rpartition("/")[2].rpartition("-")[2]
             step = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 19 else None
         members = ['"seen":true'] + ([f'"step":{step}'] if step is not None else [])
         if len(path.encode(errors="replace")) <= PATH_MAX and path.isprintable():
@@ -194,11 +222,12 @@ class Hooks:
         self.optimizers = [one for one in self.optimizers if one() is not None] + [weakref.ref(optimizer)]
         self.tick_start()
 
-    def step_now(self):
+    def step_now(self, step_of=None):
         """The most steps that one of the optimizers has done; None: nothing is known."""
         if self.pid != os.getpid():
             return None
-        steps = [_step_of(optimizer) for optimizer in (one() for one in self.optimizers) if optimizer is not None]
+        step_of = step_of or _step_of
+        steps = [step_of(optimizer) for optimizer in (one() for one in self.optimizers) if optimizer is not None]
         return max((step for step in steps if step is not None), default=None)
 
     def tick_start(self):
@@ -220,7 +249,7 @@ class Hooks:
     def look(self):
         if self.unsent:
             self.flush()
-        step = self.step_now()
+        step = self.step_now(_tensorflow_step_of)
         if step is not None and step != self.step:
             # The first that is seen may be a checkpoint's.
             restored = "false" if 0 < self.step < step else "true"
@@ -234,6 +263,49 @@ class Hooks:
             if self.looking.acquire(True, END_S):
                 self.looking.release()
             self.nap.release()
+
+    # --- PyTorch's store ---------------------------------------------------------------------------------
+
+    def store(self, real):
+        """Its server binds without SO_REUSEPORT, which fails while the agent holds the port, but it takes a socket."""
+        def hooked(*args, **kwargs):
+            listener = self.quietly("store", self.store_listener, kwargs) if self.pid == os.getpid() else None
+            if listener is None:
+                return real(*args, **kwargs)
+            try:
+                made = real(*args, **kwargs, master_listen_fd=listener.fileno())
+            except TypeError:     # before PyTorch 2.1
+                listener.close()
+                return real(*args, **kwargs)
+            listener.detach()     # it belongs to the store
+            return made
+        return hooked
+
+    def store_listener(self, kwargs):
+        """None: not on a port of the agent, or this process has a store there."""
+        import json
+        port = kwargs.get("port")
+        cluster = json.loads(os.environ.get("TF_CONFIG", "{}")).get("cluster", {})
+        ports = [address.rpartition(":")[2] for addresses in cluster.values() for address in addresses[:1]]
+        if not kwargs.get("is_master") or "master_listen_fd" in kwargs or str(port) not in ports or port in self.listening:
+            return None
+        for family, address in ((_socket.AF_INET6, "::"), (_socket.AF_INET, "0.0.0.0")):
+            try:
+                listener = _socket.socket(family, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
+            except OSError:
+                continue          # this machine has no IPv6
+            try:
+                listener.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEPORT, 1)
+                if family == _socket.AF_INET6:
+                    listener.setsockopt(_socket.IPPROTO_IPV6, _socket.IPV6_V6ONLY, 0)
+                listener.bind((address, port))
+                listener.listen(_socket.SOMAXCONN)
+            except OSError:
+                listener.close()
+                continue
+            self.listening.add(port)
+            return listener
+        return None
 
     # --- its end -----------------------------------------------------------------------------------------
 
@@ -282,9 +354,11 @@ class Hooks:
             sys.meta_path.insert(0, Finder(self))
 
     def patch(self, module):
-        import functools          # TensorFlow has imported it
+        import functools          # each framework has imported it
+        if module.__name__ in FRAMEWORKS:
+            self.tell("remark", f'"what":"imported","why":"{module.__name__}"')
         for owner_name, methods, how in PLACES[module.__name__]:
-            owner = getattr(module, owner_name, None)
+            owner = getattr(module, owner_name, None) if owner_name else module
             for method in methods:
                 real = owner and owner.__dict__.get(method)
                 if real and not hasattr(real, "_tfe_hook"):
@@ -338,11 +412,25 @@ def _is_async(args, kwargs):
     return bool(getattr(options, "experimental_enable_async_checkpoint", False))
 
 
-def _step_of(optimizer):
+def _counter_of(optimizer):
     """Never by the property, which may make the variable."""
     counter = getattr(optimizer, "_iterations", None)
     counter = getattr(counter, "_value", counter)     # Keras 3
-    counter = getattr(counter, "_primary", counter)   # of a strategy
-    if counter is None or "/job:ps" in counter.device:
+    return getattr(counter, "_primary", counter)      # of a strategy
+
+
+def _tensorflow_step_of(optimizer):
+    """From any thread. None for JAX and PyTorch, whose counter is out of date during fit() or in use by a step."""
+    counter = _counter_of(optimizer)
+    device = getattr(counter, "device", None)
+    if not isinstance(device, str) or "/job:ps" in device:
         return None
     return int(counter.numpy())
+
+
+def _step_of(optimizer):
+    """Where the script saves."""
+    counter = _counter_of(optimizer)
+    if counter is None or isinstance(getattr(counter, "device", None), str):
+        return _tensorflow_step_of(optimizer)
+    return int(counter)

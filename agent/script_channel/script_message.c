@@ -29,10 +29,16 @@ static bool read_word(const char *type, enum script_word *ret)
 
 static enum script_remark read_remark(const char *what)
 {
-    return strcmp(what, "hook_failed") == 0     ? REMARK_HOOK_FAILED
-           : strcmp(what, "strategy_made") == 0 ? REMARK_STRATEGY_MADE
-           : strcmp(what, "keras3_fit") == 0    ? REMARK_KERAS3_FIT
-                                                : REMARK_UNKNOWN;
+    static const char *const names[] = {[REMARK_HOOK_FAILED] = "hook_failed",
+                                        [REMARK_KERAS3_FIT] = "keras3_fit",
+                                        [REMARK_STRATEGY_MADE] = "strategy_made",
+                                        [REMARK_IMPORTED] = "imported"};
+    for (size_t i = REMARK_HOOK_FAILED; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(what, names[i]) == 0) {
+            return (enum script_remark)i;
+        }
+    }
+    return REMARK_UNKNOWN;
 }
 
 void script_metrics_add(struct script_metrics *m, const char *name, double value)

@@ -44,7 +44,13 @@ enum script_word {
 };
 
 /* Remarks that only the hooks in a script send (agent/python/tfe_hooks.py). */
-enum script_remark { REMARK_UNKNOWN, REMARK_HOOK_FAILED, REMARK_KERAS3_FIT, REMARK_STRATEGY_MADE };
+enum script_remark {
+    REMARK_UNKNOWN,
+    REMARK_HOOK_FAILED,
+    REMARK_KERAS3_FIT,
+    REMARK_STRATEGY_MADE,
+    REMARK_IMPORTED /* reason: the module */
+};
 #define SCRIPT_WHY_MAX 240
 
 struct script_message {

@@ -365,6 +365,8 @@ static void take_remark(struct scripts *s, uint32_t local, const struct script_m
         log_debug("hook_failed", LOG_S("reason", escape_text(m->reason, shown, sizeof shown)));
     } else if (m->remark == REMARK_STRATEGY_MADE && s->wish.on_strategy) {
         s->wish.on_strategy(s->wish.ctx, local);
+    } else if (m->remark == REMARK_IMPORTED && s->wish.on_import) {
+        s->wish.on_import(s->wish.ctx, m->reason);
     } else if (m->remark == REMARK_KERAS3_FIT && !s->keras3_told) {
         s->keras3_told = true;
         log_warn("keras3_fit",

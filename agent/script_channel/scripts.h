@@ -32,6 +32,9 @@ typedef void scripts_ends_fn(void *ctx, uint32_t local, uint32_t code);
 /* Reports that a trainer's script has created a distribution strategy. */
 typedef void scripts_strategy_fn(void *ctx, uint32_t local);
 
+/* Reports a module that a script has imported after its start. module is valid for the call. */
+typedef void scripts_import_fn(void *ctx, const char *module);
+
 /* Options of a channel. Pointers except base and ctx are borrowed for the call. */
 struct scripts_wish {
     struct event_base *base;
@@ -44,6 +47,7 @@ struct scripts_wish {
     scripts_told_fn *on_told;         /* NULL if not needed */
     scripts_ends_fn *on_ends;         /* NULL if not needed */
     scripts_strategy_fn *on_strategy; /* NULL if not needed */
+    scripts_import_fn *on_import;     /* NULL if not needed */
     void *ctx;
 };
 

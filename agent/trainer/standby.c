@@ -17,6 +17,7 @@
 #include "common/base/clock.h"
 #include "common/base/heap.h"
 #include "common/base/log.h"
+#include "common/base/text.h"
 #include "common/base/timer.h"
 
 /* A trainer that tells no step is taken for busy starting for so long. */
@@ -39,6 +40,18 @@
 #define STRING_MAX 131072
 
 extern char **environ;
+
+const char *const framework_names[] = {
+    [FRAMEWORK_AUTO] = "auto", [FRAMEWORK_TENSORFLOW] = "tensorflow",
+    [FRAMEWORK_JAX] = "jax",   [FRAMEWORK_TORCH] = "torch",
+    [FRAMEWORK_NONE] = "none", NULL};
+
+/* Modules that a standby may import without being asked by --preload. */
+static const char *const framework_modules[] = {"tensorflow", "tf_keras", "keras",
+                                                "numpy",      "jax",      "torch"};
+#define N_FRAMEWORK_MODULES (sizeof framework_modules / sizeof framework_modules[0])
+/* ":tensorflow" and all modules, each behind '+' or ','. */
+#define PRELOAD_MAX 80
 
 /*  NONE --(due)--> STARTING --spawned, W--> WARM --(a trainer's start)--> NONE
  *   ^                 |                      |
@@ -63,6 +76,7 @@ struct standbys {
     bool trainers_run;
     bool was_settled;
     struct tfe_mono settle_by;
+    uint32_t imported; /* bit i: the script has imported framework_modules[i] */
     struct event *timer;
     struct standby of[MSG_NPROC_MAX];
 };
@@ -150,6 +164,26 @@ static void standby_kill(struct standbys *s, uint32_t local)
 /* How a bootstrap gets to its process. */
 enum bootstrap_way { BOOTSTRAP_NEW, BOOTSTRAP_IN_BACKGROUND };
 
+/* What a standby imports, as tfe_bootstrap.py reads it: the list of --preload, or the framework and
+ * what the script has imported so far. */
+static const char *preload_text(const struct standbys *s, char ret[PRELOAD_MAX])
+{
+    if (s->wish.settings->preload) {
+        return s->wish.settings->preload;
+    }
+    struct text text;
+    const char *before = "+";
+    text_init(&text, ret, PRELOAD_MAX);
+    text_addf(&text, ":%s", framework_names[s->wish.settings->framework]);
+    for (size_t i = 0; i < N_FRAMEWORK_MODULES; i++) {
+        if (s->imported >> i & 1) {
+            text_addf(&text, "%s%s", before, framework_modules[i]);
+            before = ",";
+        }
+    }
+    return ret;
+}
+
 /* TFE_ENOMEM, TFE_ESYS, TFE_ESTATE. mode: see tfe_bootstrap.py. */
 static int bootstrap_spawn(struct standbys *s, uint32_t local, const char *mode,
                            enum bootstrap_way way)
@@ -161,6 +195,7 @@ static int bootstrap_spawn(struct standbys *s, uint32_t local, const char *mode,
     }
     const char **argv = calloc(n + 5, sizeof *argv);
     char how[16];
+    char preload[PRELOAD_MAX];
     char **env = NULL;
     int rc = argv ? environment_new((const char *const *)environ, NULL, &env) : TFE_ENOMEM;
     if (rc == 0) {
@@ -168,7 +203,7 @@ static int bootstrap_spawn(struct standbys *s, uint32_t local, const char *mode,
         argv[1] = s->bootstrap;
         snprintf(how, sizeof how, "%s%s", mode, s->wish.settings->no_hooks ? "" : "+hooks");
         argv[2] = how;
-        argv[3] = s->wish.settings->preload ? s->wish.settings->preload : "";
+        argv[3] = preload_text(s, preload);
         memcpy(argv + 4, command->argv, n * sizeof *argv);
         struct spawn_spec spec = {
             .argv = argv, .envp = (const char *const *)env, .directory = command->directory};
@@ -438,6 +473,18 @@ void standbys_event(struct standbys *s, const struct guard_event *event)
     } else if (event->word == GUARD_WARM && state == STANDBY_STARTING) {
         on_warm(s, local, event->reason);
     }
+}
+
+void standbys_note_import(struct standbys *s, const char *module)
+{
+    for (size_t i = 0; i < N_FRAMEWORK_MODULES; i++) {
+        s->imported |= strcmp(framework_modules[i], module) == 0 ? 1u << i : 0;
+    }
+}
+
+bool standbys_can_share_ports(const struct standbys *s)
+{
+    return s->bootstrap[0] && !s->wish.settings->no_hooks;
 }
 
 enum tfe_standby standbys_state(const struct standbys *s)

@@ -15,10 +15,21 @@
 struct event_base;
 struct standbys;
 
+/* What the trainers train with. AUTO: as the script's imports show. */
+enum framework {
+    FRAMEWORK_AUTO,
+    FRAMEWORK_TENSORFLOW,
+    FRAMEWORK_JAX,
+    FRAMEWORK_TORCH,
+    FRAMEWORK_NONE
+};
+extern const char *const framework_names[]; /* of --framework, by enum framework; NULL at the end */
+
 struct standby_settings {
     bool is_off;               /* --no-standby */
     bool no_hooks;             /* --no-hooks */
-    const char *preload;       /* modules, separated by commas; NULL: as the script imports */
+    enum framework framework;  /* --framework */
+    const char *preload;       /* modules, separated by commas; NULL: those of the framework */
     uint32_t min_free_percent; /* of memory; below that there is none */
 };
 
@@ -56,6 +67,14 @@ void standbys_trainers_began(struct standbys *s);
 void standbys_trainers_stepped(struct standbys *s);
 /* … were ended: who has no standby gets one, unless the next start comes at once. */
 void standbys_trainers_ended(struct standbys *s);
+
+/* A trainer's script has imported this module, which no standby had imported for it: the next
+ * standbys do. Ignores modules that are not part of a framework. */
+void standbys_note_import(struct standbys *s, const char *module);
+
+/* Whether trainers can listen on a port that the agent holds. PyTorch's store can only through a
+ * hook, which the bootstrap installs. */
+bool standbys_can_share_ports(const struct standbys *s);
 
 /* What has become of them now, all together. */
 enum tfe_standby standbys_state(const struct standbys *s);

@@ -458,6 +458,10 @@ void trainers_spawn(struct trainers *t, const struct agent_place *place, int64_t
     t->stuck_told = false;
     t->n = place->n;
     bool has_ports = !place->is_again || take_ports_back(t, place);
+    /* PyTorch's store binds without SO_REUSEPORT, which fails while the agent holds the port. */
+    if (t->wish.standby->framework == FRAMEWORK_TORCH && !standbys_can_share_ports(t->standbys)) {
+        ports_let_go(t->wish.ports, place->epoch);
+    }
     for (uint32_t local = 0; local < place->n; local++) {
         const struct msg_row *row = local == 0 ? &place->own : &place->rows[place->rank + local];
         t->listen_ports[local] = has_ports ? row->port : t->listen_ports[local];
@@ -558,6 +562,11 @@ void trainers_fence(struct trainers *t, struct tfe_mono deadline)
 void trainers_strategy_made(struct trainers *t, uint32_t local)
 {
     watch_strategy_made(t->watch, local);
+}
+
+void trainers_note_import(struct trainers *t, const char *module)
+{
+    standbys_note_import(t->standbys, module);
 }
 
 void trainers_set_idle(struct trainers *t, bool is_idle)

@@ -87,6 +87,9 @@ void trainers_main_ended(struct trainers *t, uint32_t local, uint32_t code);
 /* Handles the creation of a distribution strategy by a script. */
 void trainers_strategy_made(struct trainers *t, uint32_t local);
 
+/* Handles an import of a module by a script after its start. */
+void trainers_note_import(struct trainers *t, const char *module);
+
 /* Sets whether the epoch's trainers are all inactive. */
 void trainers_set_idle(struct trainers *t, bool is_idle);
 

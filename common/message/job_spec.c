@@ -25,6 +25,7 @@ bool job_option_is_free(const char *name, size_t n)
         "progress-timeout",
         "no-hooks",
         "preload",
+        "framework",
         "state-memory",
         "module",
         "no-python",

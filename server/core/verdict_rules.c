@@ -102,29 +102,54 @@ static unsigned look_at_peers(const struct rdzv *r, const struct job *job, const
     return saw;
 }
 
-/* Returns the evidence in the last lines of output: SAW_EXCEPTION, SAW_COLLECTIVE
- * (docs/tensorflow.md; TensorFlow's collective executor and coordination service) or 0. */
+/* Errors that a framework prints when a peer has died (docs/tensorflow.md, docs/jax.md;
+ * tensorflow/core, collective executor and coordination service). JAX's service has the same
+ * origin. */
+static const char *const peer_errors[] = {
+    "Collective ops is aborted by",     "coordination service",
+    "CoordinationServiceError",         "heartbeat timeout",
+    "/tensorflow.CoordinationService/",
+};
+/* Errors of the transports below JAX and PyTorch. Unlike peer_errors, they count in the first line
+ * of an exception of any type: JAX raises a ValueError, PyTorch a RuntimeError. Later lines may be
+ * what a process prints on its way out after an exception of the script. */
+static const char *const transport_errors[] = {
+    "gloo/transport/tcp/",                                 /* Gloo, both */
+    "remote process exited or there was a network error",  /* NCCL, both */
+    "Connection was likely closed. Did the remote server", /* PyTorch's TCPStore */
+    "/xla.coordination.CoordinationService/",              /* JAX */
+    "RuntimeError: UNAVAILABLE: ",                         /* JAX, of a peer that is gone */
+    "the JAX distributed service detected fatal errors",   /* JAX, before it aborts */
+};
+
+/* Whether one of the errors begins in the first n_text bytes of the text. */
+static bool has_one_of(const char *text, size_t n_text, const char *const *errors, size_t n)
+{
+    const char *found = NULL;
+    for (size_t i = 0; i < n && !found; i++) {
+        found = strstr(text, errors[i]);
+        found = found && found < text + n_text ? found : NULL;
+    }
+    return found;
+}
+
+/* Returns the evidence in the last lines of output: SAW_EXCEPTION, SAW_COLLECTIVE or 0. */
 static unsigned read_tail(const char *tail)
 {
-    static const char *const words[] = {
-        "Collective ops is aborted by",     "coordination service",
-        "CoordinationServiceError",         "heartbeat timeout",
-        "/tensorflow.CoordinationService/",
-    };
     const char *exception = last_words_exception(tail);
-    if (exception) {
-        const char *type = strstr(exception, "errors_impl.");
-        if (!type || type > exception + strcspn(exception, "\n")) {
-            return SAW_EXCEPTION;
-        }
-        tail = exception;
+    const char *words = exception ? exception : tail;
+    const size_t n = exception ? strcspn(exception, "\n") : strlen(tail);
+    const char *type = exception ? strstr(exception, "errors_impl.") : NULL;
+    if (has_one_of(words, n, transport_errors,
+                   sizeof transport_errors / sizeof transport_errors[0])) {
+        return SAW_COLLECTIVE;
     }
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        if (strstr(tail, words[i])) {
-            return SAW_COLLECTIVE;
-        }
+    if (exception && (!type || type > exception + n)) {
+        return SAW_EXCEPTION;
     }
-    return 0;
+    bool is_peers =
+        has_one_of(words, strlen(words), peer_errors, sizeof peer_errors / sizeof peer_errors[0]);
+    return is_peers ? SAW_COLLECTIVE : 0;
 }
 
 bool verdict_is_good(const struct msg_exited *exited)

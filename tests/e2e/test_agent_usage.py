@@ -264,6 +264,21 @@ def test_jax_keras_and_torch_find_rank_0_unless_the_user_says_where(server, flee
     fleet.order("exit 0")
 
 
+@pytest.mark.parametrize("options, says", [
+    (["--framework=torch", "--no-hooks"], "bound"), (["--framework=torch", "--no-hooks", "--no-standby"], "bound"),
+    (["--framework=torch"], "in use"),    # a hook shares the port, with PyTorch's store alone
+    (["--no-hooks"], "in use")])
+def test_rank_0s_port_is_released_at_the_start_only_for_torch_without_hooks(server, fleet, options, says):
+    server(*QUICK)
+    script = fleet.folder / "bind.py"
+    script.write_text("import os, socket\ntry:\n    socket.socket().bind(('0.0.0.0', int(os.environ['MASTER_PORT'])))\n    print('bound')\n"
+                      "except OSError:\n    print('in use')\n")
+    (fleet.folder / "torch.py").write_text("")
+    agent = fleet.start(*options, command=[str(script)])
+    assert agent.wait() == 0
+    assert says in agent.stdout()
+
+
 def test_modules_and_commands(server, fleet, tmp_path):
     server(*QUICK)
     (fleet.folder / "mod.py").write_text("import sys, os; print('module', *sys.argv[1:], os.environ['TFE_RANK'])\n")

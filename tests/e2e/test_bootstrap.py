@@ -279,6 +279,50 @@ def test_our_package_is_warm_where_the_script_uses_it_with_tensorflow(tmp_path, 
     assert said == f"{before} {'1' if 'environ' in imports else None}\n"
 
 
+@pytest.mark.parametrize("preload, script, there", [
+    (":auto", "import jax", "['jax']"),
+    (":tensorflow", "import jax", "cannot import"),        # there is no TensorFlow here
+    (":jax", "import helper", "['jax']"),
+    (":jax+numpy", "import helper", "['jax', 'numpy']"),
+    (":auto+jax", "import helper", "['jax']"),
+    (":auto+torch", "import helper", "cannot import"),
+    (":torch+jax", "import jax", "cannot import"),         # JAX is no part of PyTorch
+    (":none", "import jax", "[]"),
+    (":auto", "import helper", "[]"),                      # the source of the script shows nothing
+])
+def test_frameworks_are_imported_as_the_option_and_earlier_starts_say(tmp_path, standby, preload, script, there):
+    for name in ("jax", "numpy"):
+        write(tmp_path, "", f"{name}.py")
+    write(tmp_path, "raise ImportError('cannot import')", "tensorflow.py")
+    write(tmp_path, "raise ImportError('cannot import')", "torch.py")
+    write(tmp_path, "import jax", "helper.py")
+    write(tmp_path, "import sys\nprint(sorted({'jax', 'numpy'} & set(sys.modules)))\n" + script)
+    one = standby([sys.executable, "train.py"], tmp_path, environment(tmp_path), preload)
+    says = one.says()
+    if there == "cannot import":
+        assert says.startswith("C") and there in says
+    else:
+        assert says == "W"
+        assert one.hand_over(environment(tmp_path))[1] == there + "\n"
+
+
+@pytest.mark.parametrize("script, seen", [
+    ("import os\nos.environ['A'] = '1'\nimport helper", "1"),
+    ("import helper\nimport os\nos.environ['A'] = '1'", None),       # too late for what helper imports
+    ("import os\nimport sys\nos.environ['A'] = sys.argv[0]\nimport helper", "cannot be foreseen"),
+])
+def test_the_environment_is_right_for_a_framework_that_a_local_module_imports(tmp_path, standby, script, seen):
+    write(tmp_path, "import os\nA = os.environ.get('A')", "jax.py")
+    write(tmp_path, "import jax", "helper.py")
+    write(tmp_path, script + "\nimport jax\nprint(jax.A)")
+    one = standby([sys.executable, "train.py"], tmp_path, environment(tmp_path), ":auto+jax")
+    says = one.says()
+    if seen == "cannot be foreseen":
+        assert says.startswith("C") and seen in says
+    else:
+        assert says == "W" and one.hand_over(environment(tmp_path))[1] == f"{seen}\n"
+
+
 def test_a_standby_is_called_one_until_it_is_a_trainer(tmp_path, standby):
     write(tmp_path, "import time\nprint(open('/proc/self/cmdline').read())")
     one = standby([sys.executable, "train.py", "x" * 300], tmp_path, environment(tmp_path))

@@ -170,6 +170,25 @@ def test_what_cannot_be_preloaded_starts_the_plain_way_and_that_is_said_once(ser
     assert agent.wait() == 0
 
 
+def test_what_a_script_imports_by_another_module_is_warm_from_the_second_start_on(server, fleet):
+    server(*CALM)
+    (fleet.folder / "jax.py").write_text("")
+    (fleet.folder / "helper.py").write_text("import jax\n")
+    path = fleet.folder / "train.py"
+    path.write_text(f"import sys\nprint('warm' if 'jax' in sys.modules else 'cold', flush=True)\nimport helper, runpy\n"
+                    f"sys.argv = {[TRAINER, str(fleet.folder)]!r}\nrunpy.run_path({TRAINER!r}, run_name='__main__')\n")
+    agent = fleet.start("--max-restarts=5", command=[str(path)])
+    first = 0
+    for _ in range(2):
+        first = fleet.wait_world(1, above=first)
+        wait_until(lambda: "tfe-standby" in names_below(agent), what="the next standby")
+        fleet.order("exit 3", first, 0)
+    fleet.wait_world(1, above=first)
+    assert [line.split()[-1] for line in agent.stdout().splitlines() if "warm" in line or "cold" in line] == ["cold", "warm", "warm"]
+    fleet.order("exit 0")
+    assert agent.wait() == 0
+
+
 def test_another_version_of_tensorflow_is_refused_and_both_are_named(server, fleet):
     s = server("--gather", "0.3")
 

@@ -454,6 +454,26 @@ TEST_IN(output, the_tail_has_the_beginning_of_an_exception_that_is_one_long_line
     assert_non_null(strstr(tail, "\nthe end"));
 }
 
+TEST_IN(output, the_tail_has_neither_torchs_prefix_nor_the_frames_of_an_abort)
+{
+    struct stage *stage = *state;
+    struct trainer a = trainer_new(stage, 0);
+    say(&a, ERR,
+        "[rank0]: Traceback (most recent call last):\n[rank0]:   File \"x.py\", line 1, in f\n"
+        "[rank0]: RuntimeError: lost\n[rank0] kept\n[rank]: kept\nF1129 client.h:80] fatal\n");
+    for (int i = 0; i < 30; i++) {
+        say(&a, ERR, "    @     0x7fde6ae40634  absl::lts_20260107::SendToLog()\n");
+        stage_settle(stage, true);
+    }
+    say(&a, ERR, "    @ home\n");
+    trainer_end(&a);
+    assert_string_equal(output_tail(a.output, true),
+                        "Traceback (most recent call last):\n  File \"x.py\", line 1, in f\n"
+                        "RuntimeError: lost\n[rank0] kept\n[rank]: kept\nF1129 client.h:80] fatal\n"
+                        "    @ home");
+    output_free(a.output);
+}
+
 TEST_IN(output, a_cut_tail_begins_with_a_whole_character)
 {
     struct stage *stage = *state;

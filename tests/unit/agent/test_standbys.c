@@ -26,6 +26,7 @@ static struct {
     int gone;           /* told that there is none */
     int settled;
     int starts;
+    char preload[128];  /* what the last one was to import */
     bool in_background; /* the last */
 } now;
 
@@ -44,6 +45,7 @@ int __wrap_guard_link_spawn_standby(struct guard_link *link, uint32_t slot,
     const char *const argv[] = {"/bin/bash", "-c", now.script, NULL};
     const struct spawn_spec shell = {.argv = argv, .envp = spec->envp};
     now.starts++;
+    snprintf(now.preload, sizeof now.preload, "%s", spec->argv[3]);
     now.in_background = background;
     return __real_guard_link_spawn_standby(link, slot, &shell, background);
 }
@@ -76,7 +78,8 @@ static int setup(void **state)
     static char words[2][16] = {"/bin/bash", "train.py"};
     static char *argv[] = {words[0], words[1], NULL};
     static const struct command command = {.argv = argv, .is_python = true};
-    static const struct standby_settings settings = {.no_hooks = true, .min_free_percent = 10};
+    static const struct standby_settings settings = {
+        .no_hooks = true, .framework = FRAMEWORK_JAX, .min_free_percent = 10};
     struct tfe_reason reason;
     (void)state;
     memset(&now, 0, sizeof now);
@@ -135,6 +138,22 @@ TEST_IN(standbys, a_warm_one_that_dies_is_told_and_replaced_after_a_second)
     pass(1);
     assert_int_equal(now.starts, 2);
     RIG_UNTIL(&now.rig, now.pid);
+}
+
+TEST_IN(standbys, imports_of_the_script_are_in_advance_next_time)
+{
+    standbys_begin(now.standbys);
+    pass(0);
+    assert_string_equal(now.preload, ":jax");
+    RIG_UNTIL(&now.rig, now.pid);
+    standbys_note_import(now.standbys, "numpy");
+    standbys_note_import(now.standbys, "keras");
+    standbys_note_import(now.standbys, "keras");
+    standbys_note_import(now.standbys, "evil,module");
+    kill((pid_t)now.pid, SIGKILL);
+    RIG_UNTIL(&now.rig, now.gone);
+    pass(1000);
+    assert_string_equal(now.preload, ":jax+keras,numpy");
 }
 
 TEST_IN(standbys, low_memory_means_none_and_nobody_waits_for_one)

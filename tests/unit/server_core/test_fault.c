@@ -217,6 +217,80 @@ TEST(cause, each_has_its_evidence_and_its_price)
         "peer_caused", false);
 }
 
+/* What JAX 0.10 (Gloo on a CPU) and PyTorch 2.15 (Gloo) print when another process is killed. */
+TEST(cause, last_words_of_jax_and_torch_tell_a_peers_death_from_an_own_fault)
+{
+    static const char jax_raises[] =
+        "Traceback (most recent call last):\n"
+        "  File \"/tmp/jx/loop.py\", line 19, in <module>\n"
+        "    w = step(w, x)\n"
+        "        ^^^^^^^^^^\n"
+        "ValueError: UNKNOWN: Gloo all-reduce failed: "
+        "[external/gloo/gloo/transport/tcp/pair.cc:538] Read error [127.0.0.1]:51110: Connection "
+        "reset by peer\n"
+        "F1129 07:27:19.172937   14285 client.h:80] Terminating process because the JAX "
+        "distributed service detected fatal errors. This most likely indicates that another task "
+        "died; see the other task logs for more details.\n";
+    static const char jax_aborts[] =
+        "E1129 07:49:50.470827    1801 coordination_service_agent.cc:289] Polled an error from "
+        "coordination service (this can be an error from this or another task).\n"
+        "F1129 07:49:50.470832    1801 client.h:80] Terminating process because the JAX "
+        "distributed service detected fatal errors. This most likely indicates that another task "
+        "died; see the other task logs for more details. absl::Status: UNAVAILABLE: Failed to send "
+        "RPC to coordination service. Either the leader task was preempted/died/restarted "
+        "unexpectedly or this task is experiencing network issues.\n"
+        "Additional GRPC error information from remote target coordination_service while calling "
+        "/xla.coordination.CoordinationService/PollForError:\n"
+        ":UNKNOWN:Error received from peer  {grpc_message:\"Socket closed\", grpc_status:14}\n"
+        "*** Check failure stack trace: ***\n";
+    static const char torch_raises[] =
+        "Traceback (most recent call last):\n"
+        "  File \"/tmp/jx/tl.py\", line 20, in <module>\n"
+        "    dist.all_reduce(t); t/= dist.get_world_size(); time.sleep(0.02)\n"
+        "    ^^^^^^^^^^^^^^^^^^\n"
+        "  File \"/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py\", "
+        "line 4181, in all_reduce\n"
+        "    work.wait()\n"
+        "RuntimeError: [/__w/pytorch/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:545] Read "
+        "error [127.0.0.1]:20876: Connection reset by peer. This is typically caused by a remote "
+        "worker hanging or bugs in the application.\n";
+    static const char nccl[] = "Traceback (most recent call last):\n"
+                               "torch.distributed.DistBackendError: NCCL error in: "
+                               "ProcessGroupNCCL.cpp:77, remote process "
+                               "exited or there was a network error, NCCL version 2.29.2\n"
+                               "ncclRemoteError: A call failed possibly due to a network error or "
+                               "a remote process exiting "
+                               "prematurely.\n";
+    static const char jax_nccl[] = "Traceback (most recent call last):\n"
+                                   "jaxlib.xla_extension.XlaRuntimeError: INTERNAL: NCCL "
+                                   "operation ncclGroupEnd() failed: remote "
+                                   "process exited or there was a network error\n";
+    static const char own_fault[] =
+        "Traceback (most recent call last):\n"
+        "  File \"/tmp/jx/loop.py\", line 19, in <module>\n"
+        "ValueError: my mistake\n"
+        "F1129 07:27:19.172937   14285 client.h:80] Terminating process because the JAX "
+        "distributed service detected fatal errors. This most likely indicates that another task "
+        "died; see the other task logs for more details.\n";
+    static const char port_in_use[] =
+        "Traceback (most recent call last):\n"
+        "  File \"/tmp/jx/tl.py\", line 16, in <module>\n"
+        "    dist.init_process_group(\"gloo\")\n"
+        "torch.distributed.DistNetworkError: The server socket has failed to listen on any local "
+        "network address. port: 18503, useIpv6: false, code: -98, name: EADDRINUSE, message: "
+        "address already in use\n";
+    ends_as((struct msg_exited){.code = 1, .tail = jax_raises}, "peer_caused", false);
+    ends_as((struct msg_exited){.signal = 6, .tail = jax_aborts}, "peer_caused", false);
+    ends_as((struct msg_exited){.code = 134, .tail = jax_aborts}, "peer_caused", false);
+    ends_as((struct msg_exited){.signal = 6, .end = ENDING_START_FAILED, .tail = jax_aborts},
+            "peer_caused", false);
+    ends_as((struct msg_exited){.code = 1, .tail = torch_raises}, "peer_caused", false);
+    ends_as((struct msg_exited){.code = 1, .tail = nccl}, "peer_caused", false);
+    ends_as((struct msg_exited){.code = 1, .tail = jax_nccl}, "peer_caused", false);
+    ends_as((struct msg_exited){.code = 1, .tail = own_fault}, "own_fault", true);
+    ends_as((struct msg_exited){.code = 1, .tail = port_in_use}, "own_fault", true);
+}
+
 TEST(cause, a_peer_that_misses_renewals_explains_an_exit_without_words)
 {
     /* Its machine stands still, and may go on before its lease is over: then nobody was lost. */
