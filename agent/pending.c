@@ -16,7 +16,7 @@ static const char **text_of(struct agent_event *event)
         return &event->end.tail;
     case AGENT_NOTICE:
         return &event->notice.source;
-    case AGENT_DEATH:
+    case AGENT_PROOF:
         return &event->certificate;
     }
     return NULL;

@@ -71,7 +71,7 @@ struct runner {
     struct notices *notices;
     struct tfe_id node_name;
     struct agent_config config;
-    char deaths[TERMINATION_FILES_MAX][PROOF_CHARS + 1]; /* certificates that were found here */
+    char proofs[TERMINATION_FILES_MAX][PROOF_CHARS + 1]; /* certificates that were found here */
     bool stepping;
     struct pending pending;
     bool hold_waits; /* for the standby of a node that is not needed yet */
@@ -97,7 +97,7 @@ static void say(struct runner *r, const struct agent_trace *trace)
     const struct join_info *server = r->wish->info;
     _Static_assert((int)AGENT_LEVEL_DEBUG == LOG_DEBUG_ && (int)AGENT_LEVEL_ERROR == LOG_ERROR_,
                    "the core's levels are the log's");
-    const struct agent_trace_words *words = agent_trace_words(trace->kind);
+    const struct agent_trace_format *words = agent_trace_format(trace->kind);
     bool is_of_link = trace->kind == AGENT_TRACE_CONNECTING || trace->kind == AGENT_TRACE_JOINED;
     char endpoint[ENDPOINT_TEXT_MAX];
     endpoint_format(endpoint, server->host, server->port);
@@ -177,9 +177,9 @@ static void on_settled(void *ctx)
 static void answer(struct runner *r, const struct agent_action *action)
 {
     struct tfe_reason reason;
-    if (!action->answer.on) {
+    if (!action->respond.on) {
         responder_close(r->responder);
-    } else if (responder_open(r->responder, action->answer.ports, action->answer.n_ports,
+    } else if (responder_open(r->responder, action->respond.ports, action->respond.n_ports,
                               &reason)) {
         log_error("no_answer_to_probes",
                   LOG_S("reason", reason.text)); /* the server will say so too */
@@ -250,7 +250,7 @@ static void carry_out(struct runner *r, const struct agent_action *action)
     case AGENT_HOLD_PORTS:
         hold_ports(r, action);
         return;
-    case AGENT_ANSWER:
+    case AGENT_RESPOND:
         answer(r, action);
         return;
     case AGENT_PROBE:
@@ -420,7 +420,7 @@ static void on_probed(void *ctx, uint64_t probe, enum tfe_probe_result result)
 static void on_death(void *ctx, const char *certificate)
 {
     on_event(ctx, &(struct agent_event){
-                      .type = AGENT_DEATH, .now = clock_mono(), .certificate = certificate});
+                      .type = AGENT_PROOF, .now = clock_mono(), .certificate = certificate});
 }
 
 static void on_script_news(void *ctx, uint32_t local, bool has_trained,
@@ -553,10 +553,10 @@ static void make_config(struct runner *r)
     randombytes_buf(&r->config.seed, sizeof(r->config.seed));
     r->config.proof_hash = r->wish->guard->proof_hash;
     r->config.guard_port = r->wish->guard->death_port;
-    _Static_assert(TERMINATION_FILES_MAX == AGENT_DEATHS_MAX, "what is found is brought");
-    size_t n = s->standalone ? 0 : termination_files_find(s->agent.job.text, r->deaths);
+    _Static_assert(TERMINATION_FILES_MAX == AGENT_PROOFS_MAX, "what is found is brought");
+    size_t n = s->standalone ? 0 : termination_files_find(s->agent.job.text, r->proofs);
     for (size_t i = 0; i < n; i++) {
-        r->config.deaths[i] = r->deaths[i];
+        r->config.proofs[i] = r->proofs[i];
     }
 }
 

@@ -27,7 +27,7 @@ check agent/core "$q"'(common/(base|message)|agent/core)/'
 lib='common/(base|message|cli|channel)'
 check agent/os "$q($lib"'|agent/os)/'
 check agent/output "$q($lib"'|agent/(output|os))/'
-check agent/guard "$q($lib"'|agent/(guard|os))/|agent/core/death\.h'
+check agent/guard "$q($lib"'|agent/(guard|os))/|agent/core/proof_condition\.h'
 check agent/script_channel "$q($lib"'|agent/(script_channel|os))/'
 check agent/preemption "$q($lib"'|agent/(preemption|core))/'
 check agent/trainer "$q($lib"'|agent/(trainer|core|guard|output|os))/'
@@ -43,7 +43,7 @@ if [ -n "$bad" ]; then
     fail=1
 fi
 # The fields of a part belong to its own file; other files use its header.
-bad=$(grep -nE 'a->(link|ready|tables|work|progress|notices|processes)\.' agent/core/*.c || true)
+bad=$(grep -nE 'a->(link|preparation|tables|work|progress|notices|processes)\.' agent/core/*.c || true)
 if [ -n "$bad" ]; then
     printf 'layers: fields of another part of the core:\n%s\n' "$bad" >&2
     fail=1

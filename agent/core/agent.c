@@ -9,9 +9,9 @@
 /* Longest time to wait for the connection to close after GOODBYE. */
 #define LEAVE_MS 2000
 
-const struct agent_trace_words *agent_trace_words(enum agent_trace_kind kind)
+const struct agent_trace_format *agent_trace_format(enum agent_trace_kind kind)
 {
-    static const struct agent_trace_words words[] = {
+    static const struct agent_trace_format words[] = {
 #define TRACE_WORDS(NAME, name, level, rank, number, text)                                         \
     [AGENT_TRACE_##NAME] = {name, AGENT_LEVEL_##level, rank, number, text},
         AGENT_TRACES(TRACE_WORDS)
@@ -31,10 +31,10 @@ int agent_new(const struct agent_config *config, const struct tfe_mem *mem, stru
         return TFE_ENOMEM;
     }
     a->mem = mem;
-    a->turn.config = *config;
-    rng_init(&a->turn.rng, config->seed);
+    a->step.config = *config;
+    rng_init(&a->step.rng, config->seed);
     tables_init(&a->tables, mem);
-    work_init(&a->work, &a->turn);
+    work_init(&a->work, &a->step);
     a->deadline = TFE_MONO_NEVER;
     *ret = a;
     return 0;
@@ -43,7 +43,7 @@ int agent_new(const struct agent_config *config, const struct tfe_mem *mem, stru
 void agent_free(struct agent *a)
 {
     if (a) {
-        tables_drop(&a->tables);
+        tables_done(&a->tables);
         mem_free(a->mem, a);
     }
 }
@@ -52,22 +52,22 @@ void agent_free(struct agent *a)
 
 /* Sends the proofs of termination found on this machine. They are repeated after every WELCOME,
  * because the server may have lost its records. */
-static void tell_deaths(struct turn *t)
+static void send_proofs(struct step_context *t)
 {
-    for (size_t i = 0; i < AGENT_DEATHS_MAX && t->config.deaths[i]; i++) {
-        struct tfe_msg *msg = turn_tell(t, MSG_DEATH);
+    for (size_t i = 0; i < AGENT_PROOFS_MAX && t->config.proofs[i]; i++) {
+        struct tfe_msg *msg = step_send_if_up(t, MSG_DEATH);
         if (msg) {
-            msg->u.death.certificate = t->config.deaths[i];
+            msg->u.death.certificate = t->config.proofs[i];
         }
     }
 }
 
 static void on_welcome(struct agent *a, const struct msg_welcome *welcome)
 {
-    struct turn *t = &a->turn;
+    struct step_context *t = &a->step;
     if (link_welcome(&a->link, t, welcome)) {
-        tell_deaths(t);
-        processes_tell(&a->processes, t);
+        send_proofs(t);
+        processes_send(&a->processes, t);
         work_welcome(&a->work, t, welcome->stop_grace_ms);
         progress_welcome(&a->progress, t);
         notices_welcome(&a->notices, t);
@@ -76,8 +76,8 @@ static void on_welcome(struct agent *a, const struct msg_welcome *welcome)
 
 static void on_stop(struct agent *a, const struct msg_stop *stop)
 {
-    work_stop_epoch(&a->work, &a->turn, stop);
-    ready_drop(&a->ready, &a->turn, work_highest(&a->work));
+    work_stop_epoch(&a->work, &a->step, stop);
+    preparation_cancel(&a->preparation, &a->step, work_highest(&a->work));
 }
 
 static void on_save(struct agent *a, const struct msg_save *save)
@@ -85,12 +85,12 @@ static void on_save(struct agent *a, const struct msg_save *save)
     if (!work_runs(&a->work, save->epoch)) {
         return; /* the epoch ended before SAVE arrived */
     }
-    struct agent_action *order = turn_order(&a->turn, AGENT_SAVE);
+    struct agent_action *order = step_add_action(&a->step, AGENT_SAVE);
     order->save.epoch = save->epoch;
     order->save.number = save->number;
     order->save.in_memory = save->in_memory;
     order->save.deadline =
-        save->within_ms == MSG_UNSET ? TFE_MONO_NEVER : turn_in(&a->turn, save->within_ms);
+        save->within_ms == MSG_UNSET ? TFE_MONO_NEVER : step_deadline_in(&a->step, save->within_ms);
 }
 
 static void on_finish(struct agent *a, const struct msg_finish *finish)
@@ -107,24 +107,24 @@ static void on_finish(struct agent *a, const struct msg_finish *finish)
     case RESULT_CANCELLED:
         break;
     }
-    turn_leave(&a->turn, LEAVE_AT_ONCE, code, finish->sentence);
+    step_leave(&a->step, LEAVE_AT_ONCE, code, finish->sentence);
 }
 
 static void on_refused(struct agent *a, const struct msg_refused *refused)
 {
     if (refused->code != REFUSAL_LIMIT_REACHED) {
-        turn_trace(&a->turn, AGENT_TRACE_REFUSED, 0, (uint64_t)refused->code,
+        step_trace(&a->step, AGENT_TRACE_REFUSED, 0, (uint64_t)refused->code,
                    msg_refusal_name(refused->code));
     }
     switch (refused->code) {
     case REFUSAL_NOT_AUTHORISED:
-        turn_leave(&a->turn, LEAVE_AT_ONCE, AGENT_EXIT_UNAUTHORISED, refused->sentence);
+        step_leave(&a->step, LEAVE_AT_ONCE, AGENT_EXIT_UNAUTHORISED, refused->sentence);
         return;
     case REFUSAL_BAD_REQUEST:
     case REFUSAL_SIZE_MISMATCH:
     case REFUSAL_VERSION_MISMATCH:
     case REFUSAL_ADDRESS_UNREACHABLE:
-        turn_leave(&a->turn, LEAVE_AT_ONCE, AGENT_EXIT_USAGE, refused->sentence);
+        step_leave(&a->step, LEAVE_AT_ONCE, AGENT_EXIT_USAGE, refused->sentence);
         return;
     case REFUSAL_JOB_FINISHED:
     case REFUSAL_NO_SUCH_JOB:
@@ -133,12 +133,12 @@ static void on_refused(struct agent *a, const struct msg_refused *refused)
     case REFUSAL_NO_SUCH_KEY:
     case REFUSAL_CONFLICT:
     case REFUSAL_EVICTED:
-        turn_leave(&a->turn, LEAVE_AT_ONCE, AGENT_EXIT_FAILED, refused->sentence);
+        step_leave(&a->step, LEAVE_AT_ONCE, AGENT_EXIT_FAILED, refused->sentence);
         return;
     case REFUSAL_LIMIT_REACHED:
     case REFUSAL_STORE: /* never sent to agents */
         /* The server closes the connection; a later attempt may be admitted. */
-        link_refused(&a->link, &a->turn, refused);
+        link_refused(&a->link, &a->step, refused);
         return;
     }
 }
@@ -151,18 +151,18 @@ static int on_probe(struct agent *a, const struct msg_probe *probe)
         probe->n_ports > MSG_NPROC_MAX) {
         return TFE_EINVAL;
     }
-    turn_order(&a->turn, AGENT_PROBE)->probe = probe;
+    step_add_action(&a->step, AGENT_PROBE)->probe = probe;
     return 0;
 }
 
 static int on_process(struct agent *a, const struct agent_event *event)
 {
-    if (event->process.local >= a->turn.config.spec.nproc) {
+    if (event->process.local >= a->step.config.spec.nproc) {
         return TFE_EINVAL;
     }
     if (event->type == AGENT_STANDBY && event->process.tensorflow) {
         /* keeps the previous version if this one is malformed */
-        (void)id_set(&a->turn.tensorflow, event->process.tensorflow);
+        (void)id_set(&a->step.tensorflow, event->process.tensorflow);
     }
     processes_set(&a->processes, event->type == AGENT_STANDBY ? PROCESS_STANDBY : PROCESS_TRAINER,
                   event->process.local, event->process.pid);
@@ -171,7 +171,7 @@ static int on_process(struct agent *a, const struct agent_event *event)
 
 static void on_trainer_exited(struct agent *a, const struct msg_exited *end)
 {
-    if (work_trainer_exited(&a->work, &a->turn, end)) {
+    if (work_trainer_exited(&a->work, &a->step, end)) {
         processes_set(&a->processes, PROCESS_TRAINER, end->local_rank, 0);
     }
 }
@@ -181,29 +181,29 @@ static void on_idle(struct agent *a)
 {
     progress_end(&a->progress);
     processes_trainers_gone(&a->processes);
-    a->turn.wants_ready = true;
+    a->step.wants_ready = true;
 }
 
 static void on_guard_lost(struct agent *a)
 {
-    turn_trace(&a->turn, AGENT_TRACE_GUARD_LOST, 0, 0, NULL);
-    a->turn.config.proof_hash.text[0] = '\0'; /* a later guard cannot prove termination */
-    a->turn.config.guard_port = 0;
+    step_trace(&a->step, AGENT_TRACE_GUARD_LOST, 0, 0, NULL);
+    a->step.config.proof_hash.text[0] = '\0'; /* a later guard cannot prove termination */
+    a->step.config.guard_port = 0;
     processes_guard_lost(&a->processes);
-    if (work_guard_lost(&a->work, &a->turn)) {
+    if (work_guard_lost(&a->work, &a->step)) {
         on_idle(a);
     }
 }
 
 static void on_tick(struct agent *a)
 {
-    struct turn *t = &a->turn;
-    if (a->said_goodbye) {
-        t->leaves_now = turn_is_past(t, a->leave_by);
+    struct step_context *t = &a->step;
+    if (a->goodbye_sent) {
+        t->exits_now = step_is_past(t, a->leave_by);
     } else {
-        struct msg_renew says = {0};
-        work_describe_rank0(&a->work, t, &says);
-        link_tick(&a->link, t, &says);
+        struct msg_renew fields = {0};
+        work_describe_rank0(&a->work, t, &fields);
+        link_tick(&a->link, t, &fields);
     }
     work_tick(&a->work, t);
     progress_tick(&a->progress, t);
@@ -212,9 +212,9 @@ static void on_tick(struct agent *a)
 
 /* --- dispatch --- */
 
-static int take_message(struct agent *a, const struct tfe_msg *msg)
+static int dispatch_message(struct agent *a, const struct tfe_msg *msg)
 {
-    struct turn *t = &a->turn;
+    struct step_context *t = &a->step;
     switch ((int)msg->type) {
     case MSG_WELCOME:
         on_welcome(a, &msg->u.welcome);
@@ -225,14 +225,14 @@ static int take_message(struct agent *a, const struct tfe_msg *msg)
     case MSG_PREPARE:
         /* ignore PREPARE for an epoch that has started or stopped */
         if (msg->u.prepare.epoch > work_highest(&a->work)) {
-            ready_prepare(&a->ready, t, &msg->u.prepare);
+            preparation_begin(&a->preparation, t, &msg->u.prepare);
         }
         return 0;
     case MSG_STOP:
         on_stop(a, &msg->u.stop);
         return 0;
     case MSG_TABLE:
-        return tables_take(&a->tables, &msg->u.table);
+        return tables_add(&a->tables, &msg->u.table);
     case MSG_START:
         on_start(a, &msg->u.start);
         return 0;
@@ -261,9 +261,9 @@ static int take_message(struct agent *a, const struct tfe_msg *msg)
     return TFE_EINVAL;
 }
 
-static int take(struct agent *a, const struct agent_event *event)
+static int dispatch(struct agent *a, const struct agent_event *event)
 {
-    struct turn *t = &a->turn;
+    struct step_context *t = &a->step;
     struct link *l = &a->link;
     struct tfe_msg *msg;
     switch (event->type) {
@@ -279,27 +279,27 @@ static int take(struct agent *a, const struct agent_event *event)
         return 0;
     case AGENT_CONNECTED:
         link_connected(l);
-        ready_connected(&a->ready, event->host);
-        t->wants_join = event->host || ready_host(&a->ready);
+        preparation_connected(&a->preparation, event->host);
+        t->wants_join = event->host || preparation_host(&a->preparation);
         if (!t->wants_join) {
-            turn_leave(t, LEAVE_AT_ONCE, AGENT_EXIT_USAGE,
+            step_leave(t, LEAVE_AT_ONCE, AGENT_EXIT_USAGE,
                        "this machine reaches the server over IPv6 and has no IPv4 address of its "
                        "own, and TensorFlow listens on IPv4 only: give it one, or --address");
         }
         return 0;
     case AGENT_DISCONNECTED:
-        if (a->said_goodbye) {
-            t->leaves_now = true;
+        if (a->goodbye_sent) {
+            t->exits_now = true;
         } else {
             link_disconnected(l, t, event->lost.how, event->lost.reason);
         }
         return 0;
     case AGENT_MESSAGE:
-        return take_message(a, event->msg);
+        return dispatch_message(a, event->msg);
     case AGENT_PORTS_HELD:
-        return ready_ports_held(&a->ready, t, event);
+        return preparation_ports_held(&a->preparation, t, event);
     case AGENT_PORTS_FAILED:
-        turn_leave(t, LEAVE_WITH_GOODBYE, AGENT_EXIT_FAILED, event->reason);
+        step_leave(t, LEAVE_WITH_GOODBYE, AGENT_EXIT_FAILED, event->reason);
         return 0;
     case AGENT_SPAWNED:
     case AGENT_STANDBY:
@@ -323,13 +323,13 @@ static int take(struct agent *a, const struct agent_event *event)
         work_set_idle(&a->work, event->idle_since);
         return 0;
     case AGENT_PROBED:
-        msg = turn_tell(t, MSG_PROBED);
+        msg = step_send_if_up(t, MSG_PROBED);
         if (msg) {
             msg->u.probed = event->probed;
         }
         return 0;
-    case AGENT_DEATH:
-        msg = turn_tell(t, MSG_DEATH);
+    case AGENT_PROOF:
+        msg = step_send_if_up(t, MSG_DEATH);
         if (msg) {
             msg->u.death.certificate = event->certificate;
         }
@@ -345,16 +345,16 @@ static int take(struct agent *a, const struct agent_event *event)
         on_guard_lost(a);
         return 0;
     case AGENT_PROGRESS:
-        if (event->progress.told.ends && work_runs(&a->work, event->progress.told.epoch)) {
-            work_ends(&a->work, t, event->progress.local);
+        if (event->progress.report.ends && work_runs(&a->work, event->progress.report.epoch)) {
+            work_script_ended(&a->work, t, event->progress.local);
         }
-        return progress_take(&a->progress, t, event->progress.local, &event->progress.told);
+        return progress_apply(&a->progress, t, event->progress.local, &event->progress.report);
     case AGENT_NOTICE:
-        return notices_take(&a->notices, t, &event->notice);
+        return notices_apply(&a->notices, t, &event->notice);
     case AGENT_SIGNAL:
         notices_signal(&a->notices, t, event->signo);
-        if (notices_mean_end(&a->notices) && !t->is_up) {
-            link_hurry(l, t);
+        if (notices_end_agent(&a->notices) && !t->is_up) {
+            link_retry_soon(l, t);
         }
         return 0;
     }
@@ -363,22 +363,23 @@ static int take(struct agent *a, const struct agent_event *event)
 
 static void settle_join(struct agent *a)
 {
-    if (a->turn.wants_join) {
-        a->turn.wants_join = false;
-        struct msg_join of_work = work_join(&a->work);
-        of_work.host = ready_host(&a->ready);
-        link_join(&a->link, &a->turn, &of_work);
-        processes_forget_told(&a->processes);
+    if (a->step.wants_join) {
+        a->step.wants_join = false;
+        struct msg_join work_fields = work_join(&a->work);
+        work_fields.host = preparation_host(&a->preparation);
+        link_join(&a->link, &a->step, &work_fields);
+        processes_mark_unsent(&a->processes);
     }
 }
 
 static void settle_ready(struct agent *a)
 {
-    struct turn *t = &a->turn;
-    if (t->wants_ready && t->is_up && t->leave == LEAVE_NOT && ready_is_asked(&a->ready) &&
-        work_is_free(&a->work) && processes_may_start(&a->processes) &&
-        !notices_mean_end(&a->notices)) {
-        ready_say(&a->ready, t, tables_digest(&a->tables), progress_memory(&a->progress));
+    struct step_context *t = &a->step;
+    if (t->wants_ready && t->is_up && t->leave == LEAVE_NOT &&
+        preparation_is_requested(&a->preparation) && work_is_idle(&a->work) &&
+        processes_can_start(&a->processes) && !notices_end_agent(&a->notices)) {
+        preparation_send_ready(&a->preparation, t, tables_digest(&a->tables),
+                               progress_memory(&a->progress));
     }
     t->wants_ready = false;
 }
@@ -387,54 +388,54 @@ static void settle_ready(struct agent *a)
  * directly. */
 static void settle_leave(struct agent *a)
 {
-    struct turn *t = &a->turn;
-    if (t->leave == LEAVE_NOT || a->over) {
+    struct step_context *t = &a->step;
+    if (t->leave == LEAVE_NOT || a->has_exited) {
         return;
     }
-    if (!t->leaves_now) {
+    if (!t->exits_now) {
         work_stop(&a->work, t, "the agent ends");
-        if (!a->turn.is_idle || a->said_goodbye) {
+        if (!a->step.is_idle || a->goodbye_sent) {
             return;
         }
     }
-    if (!t->leaves_now && t->leave == LEAVE_WITH_GOODBYE && link_is_joined(&a->link)) {
-        turn_send(t, MSG_GOODBYE)->u.goodbye = (struct msg_goodbye){
-            .drained = true, .interrupted = notices_are_interrupt(&a->notices)};
-        turn_order(t, AGENT_DISCONNECT);
-        a->said_goodbye = true;
-        a->leave_by = turn_in(t, LEAVE_MS);
+    if (!t->exits_now && t->leave == LEAVE_WITH_GOODBYE && link_is_joined(&a->link)) {
+        step_send(t, MSG_GOODBYE)->u.goodbye =
+            (struct msg_goodbye){.drained = true, .interrupted = notices_is_interrupt(&a->notices)};
+        step_add_action(t, AGENT_DISCONNECT);
+        a->goodbye_sent = true;
+        a->leave_by = step_deadline_in(t, LEAVE_MS);
         return;
     }
-    struct agent_action *out = turn_order(t, AGENT_EXIT);
+    struct agent_action *out = step_add_action(t, AGENT_EXIT);
     out->exit.code = t->exit_code;
     out->exit.sentence = t->exit_sentence;
-    a->over = true;
+    a->has_exited = true;
 }
 
 static struct tfe_mono next_deadline(const struct agent *a)
 {
-    struct tfe_mono when = a->said_goodbye ? a->leave_by : link_deadline(&a->link, &a->turn);
+    struct tfe_mono when = a->goodbye_sent ? a->leave_by : link_deadline(&a->link, &a->step);
     when = tfe_mono_min(when, work_deadline(&a->work));
-    when = tfe_mono_min(when, progress_deadline(&a->progress, &a->turn));
-    return tfe_mono_min(when, notices_deadline(&a->notices, &a->turn));
+    when = tfe_mono_min(when, progress_deadline(&a->progress, &a->step));
+    return tfe_mono_min(when, notices_deadline(&a->notices, &a->step));
 }
 
 int agent_step(struct agent *a, const struct agent_event *event, struct agent_actions *ret)
 {
-    struct turn *t = &a->turn;
+    struct step_context *t = &a->step;
     *ret = (struct agent_actions){.deadline = a->deadline};
     t->n_actions = 0;
-    if (a->over) {
+    if (a->has_exited) {
         return TFE_ESTATE;
     }
     t->now = tfe_mono_max(t->now, event->now);
-    int rc = take(a, event);
+    int rc = dispatch(a, event);
     if (rc) {
         return rc;
     }
     settle_join(a);
     settle_ready(a);
-    processes_tell(&a->processes, t);
+    processes_send(&a->processes, t);
     notices_settle(&a->notices, t);
     settle_leave(a);
     a->deadline = next_deadline(a);

@@ -25,7 +25,7 @@ enum agent_exit {
 };
 
 /* Maximum number of proofs of termination that an agent forwards from its own machine. */
-#define AGENT_DEATHS_MAX 8
+#define AGENT_PROOFS_MAX 8
 
 /* Configuration of an agent. The strings are borrowed and must outlive the core. */
 struct agent_config {
@@ -57,7 +57,7 @@ struct agent_config {
     uint16_t guard_port;
     /* Proofs of termination that earlier agents of this job left on this machine, in
      * hexadecimal. */
-    const char *deaths[AGENT_DEATHS_MAX]; /* NULL-terminated if shorter */
+    const char *proofs[AGENT_PROOFS_MAX]; /* NULL-terminated if shorter */
 };
 
 enum agent_event_type {
@@ -79,7 +79,7 @@ enum agent_event_type {
     AGENT_GUARD,     /* a guard has started, initially or as a replacement; uses guard_pid */
     AGENT_PROBED,    /* result of a PROBE; uses probed */
     /* a proof of termination that another node's guard gave to a PROBE; uses certificate */
-    AGENT_DEATH,
+    AGENT_PROOF,
     AGENT_GUARD_LOST, /* the guard died; all processes that it had started are killed and reaped */
     AGENT_PROGRESS,   /* a script reported progress; uses progress */
     AGENT_ALONE,  /* a trainer of the epoch does not use the cluster assigned to it; uses epoch */
@@ -133,7 +133,7 @@ struct agent_event {
         const char *certificate;
         struct {
             uint32_t local;
-            struct msg_progress told; /* all fields, after any of them changed */
+            struct msg_progress report; /* all fields, after any of them changed */
         } progress;
         struct tfe_mono idle_since;
         struct agent_notice notice;
@@ -147,7 +147,7 @@ enum agent_action_type {
     AGENT_HANG_UP,    /* close the unresponsive connection at once; ends in DISCONNECTED */
     AGENT_SEND,       /* send msg to the server */
     AGENT_HOLD_PORTS, /* reserve ports; ends in PORTS_HELD or PORTS_FAILED */
-    AGENT_ANSWER,     /* start or stop answering probes on reserved ports, before the next action */
+    AGENT_RESPOND,    /* start or stop answering probes on reserved ports, before the next action */
     AGENT_PROBE,      /* try to reach the ports in probe; ends in PROBED */
     AGENT_SPAWN,      /* start the trainers of an epoch; each ends in SPAWNED or SPAWN_FAILED */
     AGENT_SWEEP,      /* terminate all trainers; ends in SWEPT, after every TRAINER_EXITED */
@@ -182,12 +182,12 @@ enum agent_trace_kind {
 
 enum agent_trace_level { AGENT_LEVEL_DEBUG, AGENT_LEVEL_INFO, AGENT_LEVEL_WARN, AGENT_LEVEL_ERROR };
 
-struct agent_trace_words {
+struct agent_trace_format {
     const char *name;
     enum agent_trace_level level;
     const char *rank, *number, *text;
 };
-const struct agent_trace_words *agent_trace_words(enum agent_trace_kind kind);
+const struct agent_trace_format *agent_trace_format(enum agent_trace_kind kind);
 
 struct agent_trace {
     enum agent_trace_kind kind;
@@ -229,7 +229,7 @@ struct agent_action {
             uint64_t epoch;
             const uint16_t *ports; /* reserved ports */
             size_t n_ports;
-        } answer;
+        } respond;
         const struct msg_probe *probe;
         struct agent_place spawn;
         /* A second SWEEP with planned unset may follow while the first is in progress; it ends the

@@ -2,7 +2,7 @@
 #ifndef TFE_AGENT_CORE_LINK_H
 #define TFE_AGENT_CORE_LINK_H
 
-#include "agent/core/turn.h"
+#include "agent/core/step_context.h"
 
 /* Number of unanswered RENEWs whose send time is stored. Renewals are sent every TTL / 3, so a
  * lease expires before more are outstanding. */
@@ -15,9 +15,10 @@ struct link {
     enum link_state state;
     bool token_worked; /* a handshake with the token has succeeded in this process */
     bool ever_up;
-    uint32_t unauthorised; /* consecutive connections that the server closed during the handshake */
-    struct tfe_mono since; /* start of the current period without a server */
-    struct tfe_mono say_next;
+    /* consecutive connections that the server closed during the handshake */
+    uint32_t n_unauthorised;
+    struct tfe_mono unreachable_since; /* start of the current period without a server */
+    struct tfe_mono log_at;
     struct tfe_mono retry_at;
     uint32_t backoff_ms;
     uint32_t spread_ms;
@@ -31,44 +32,45 @@ struct link {
     struct tfe_mono granted;
     struct tfe_mono lease_end; /* end of the lease on the agent's clock */
     /* JOINING, UP: replace the connection if no response has arrived by then */
-    struct tfe_mono silent_at;
+    struct tfe_mono response_due;
     char reason[MSG_SENTENCE_MAX]; /* why the last connection attempt failed */
     bool is_refused;               /* the server sent REFUSED on the current connection */
     bool was_refused;              /* the server sent REFUSED on the previous connection */
 };
 
-void link_begin(struct link *l, struct turn *t);
+void link_begin(struct link *l, struct step_context *t);
 void link_connected(struct link *l);
 
-/* Sends JOIN. of_work holds its fields about epochs (see work_join). */
-void link_join(struct link *l, struct turn *t, const struct msg_join *of_work);
+/* Sends JOIN. work_fields holds its fields about epochs (see work_join). */
+void link_join(struct link *l, struct step_context *t, const struct msg_join *work_fields);
 
 /* Returns false if no JOIN is outstanding. */
-bool link_welcome(struct link *l, struct turn *t, const struct msg_welcome *welcome);
-void link_renewed(struct link *l, struct turn *t, const struct msg_renewed *renewed);
-void link_lease_ended(struct link *l, const struct turn *t);
+bool link_welcome(struct link *l, struct step_context *t, const struct msg_welcome *welcome);
+void link_renewed(struct link *l, struct step_context *t, const struct msg_renewed *renewed);
+void link_lease_ended(struct link *l, const struct step_context *t);
 
 /* Sets the guard's fence for the epoch in START; 0 leaves the fence unchanged. */
-void link_fence(const struct link *l, struct turn *t, uint32_t fence_ms);
+void link_fence(const struct link *l, struct step_context *t, uint32_t fence_ms);
 
 /* Schedules the next attempt, or leaves if the token has proved to be invalid. */
-void link_disconnected(struct link *l, struct turn *t, enum agent_link how, const char *reason);
+void link_disconnected(struct link *l, struct step_context *t, enum agent_link how,
+                       const char *reason);
 /* Records that the server has no capacity. Consecutive refusals with the same text are logged
  * once. */
-void link_refused(struct link *l, struct turn *t, const struct msg_refused *refused);
+void link_refused(struct link *l, struct step_context *t, const struct msg_refused *refused);
 
 /* Shortens the backoff to its first value, because little time is left to find the server. */
-void link_hurry(struct link *l, struct turn *t);
+void link_retry_soon(struct link *l, struct step_context *t);
 
 /* Renews the lease, reconnects, closes an unresponsive connection, or leaves if --join-timeout has
  * passed while nothing runs. says holds the fields of RENEW except its number. */
-void link_tick(struct link *l, struct turn *t, const struct msg_renew *says);
+void link_tick(struct link *l, struct step_context *t, const struct msg_renew *fields);
 
 /* Returns the time of the next link_tick. */
-struct tfe_mono link_deadline(const struct link *l, const struct turn *t);
+struct tfe_mono link_deadline(const struct link *l, const struct step_context *t);
 
 /* Returns true if JOIN has been sent on this connection. */
 bool link_is_joined(const struct link *l);
-bool link_has_lease(const struct link *l, const struct turn *t);
+bool link_has_lease(const struct link *l, const struct step_context *t);
 
 #endif

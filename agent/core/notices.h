@@ -8,35 +8,35 @@
 #ifndef TFE_AGENT_CORE_NOTICES_H
 #define TFE_AGENT_CORE_NOTICES_H
 
-#include "agent/core/standing.h"
-#include "agent/core/turn.h"
+#include "agent/core/active_notices.h"
+#include "agent/core/step_context.h"
 
 struct notices {
-    struct standing all;
-    bool is_interrupt;           /* the first signal was SIGINT or SIGHUP */
-    uint32_t signal;             /* the signal that ends the agent, or 0 if none */
-    struct tfe_mono out_at;      /* time when the trainers are killed because of the signal */
-    struct tfe_mono last_moment; /* value of out_at once a server has received the notice */
+    struct active_notices all;
+    bool is_interrupt;         /* the first signal was SIGINT or SIGHUP */
+    uint32_t signal;           /* the signal that ends the agent, or 0 if none */
+    struct tfe_mono kill_at;   /* time when the trainers are killed because of the signal */
+    struct tfe_mono grace_end; /* value of kill_at once a server has received the notice */
 };
 
 /* Returns TFE_EINVAL for an unknown kind of notice. */
-int notices_take(struct notices *n, struct turn *t, const struct agent_notice *notice);
-void notices_signal(struct notices *n, struct turn *t, uint32_t signo);
-void notices_welcome(struct notices *n, struct turn *t);
-void notices_tick(struct notices *n, struct turn *t);
+int notices_apply(struct notices *n, struct step_context *t, const struct agent_notice *notice);
+void notices_signal(struct notices *n, struct step_context *t, uint32_t signo);
+void notices_welcome(struct notices *n, struct step_context *t);
+void notices_tick(struct notices *n, struct step_context *t);
 
-/* Ends the agent after a signal once nothing runs or out_at has passed. Called at the end of every
+/* Ends the agent after a signal once nothing runs or kill_at has passed. Called at the end of every
  * step. */
-void notices_settle(const struct notices *n, struct turn *t);
+void notices_settle(const struct notices *n, struct step_context *t);
 
 /* Returns the time of the next notices_tick. */
-struct tfe_mono notices_deadline(const struct notices *n, const struct turn *t);
+struct tfe_mono notices_deadline(const struct notices *n, const struct step_context *t);
 
 /* Returns true after a signal: the agent starts no more work. */
-bool notices_mean_end(const struct notices *n);
+bool notices_end_agent(const struct notices *n);
 
 /* Returns true if the signal came from a terminal rather than from a machine that is stopped. */
-bool notices_are_interrupt(const struct notices *n);
+bool notices_is_interrupt(const struct notices *n);
 
 /* Returns the exit code of a drained agent: 128 + signal, or 0 without a signal. */
 int notices_exit_code(const struct notices *n);

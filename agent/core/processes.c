@@ -5,7 +5,7 @@ void processes_guard(struct processes *p, uint32_t pid)
 {
     p->guard = pid;
     p->guard_lost = false;
-    p->is_told = false;
+    p->is_sent = false;
 }
 
 void processes_guard_lost(struct processes *p)
@@ -14,14 +14,14 @@ void processes_guard_lost(struct processes *p)
     p->guard_lost = true;
 }
 
-bool processes_may_start(const struct processes *p)
+bool processes_can_start(const struct processes *p)
 {
     return !p->guard_lost;
 }
 
 void processes_set(struct processes *p, enum process_kind kind, uint32_t local, uint32_t pid)
 {
-    p->is_told = p->is_told && p->pids[kind][local] == pid;
+    p->is_sent = p->is_sent && p->pids[kind][local] == pid;
     p->pids[kind][local] = pid;
 }
 
@@ -32,9 +32,9 @@ void processes_trainers_gone(struct processes *p)
     }
 }
 
-void processes_forget_told(struct processes *p)
+void processes_mark_unsent(struct processes *p)
 {
-    p->is_told = false;
+    p->is_sent = false;
 }
 
 /* Copies the pids of running processes of a kind to live; returns their number. */
@@ -49,13 +49,13 @@ static size_t gather(struct processes *p, enum process_kind kind)
     return n;
 }
 
-void processes_tell(struct processes *p, struct turn *t)
+void processes_send(struct processes *p, struct step_context *t)
 {
-    struct tfe_msg *msg = p->is_told ? NULL : turn_tell(t, MSG_PROCESSES);
+    struct tfe_msg *msg = p->is_sent ? NULL : step_send_if_up(t, MSG_PROCESSES);
     if (!msg) {
         return;
     }
-    p->is_told = true;
+    p->is_sent = true;
     msg->u.processes = (struct msg_processes){
         .guard_pid = p->guard,
         .trainer_pids = p->live[PROCESS_TRAINER],

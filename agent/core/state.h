@@ -3,7 +3,7 @@
  *
  * Calls go in one direction (CMakeLists.txt has the order of the files):
  *
- *     agent.c (dispatch) -> on_start.c and the short handlers -> the parts -> turn.c
+ *     agent.c (dispatch) -> on_start.c and the short handlers -> the parts -> step_context.c
  *
  * A part requests JOIN, READY or the end of the agent by a flag in the step context; the dispatcher
  * acts on these flags after the handler returns. */
@@ -12,17 +12,17 @@
 
 #include "agent/core/link.h"
 #include "agent/core/notices.h"
+#include "agent/core/preparation.h"
 #include "agent/core/processes.h"
 #include "agent/core/progress.h"
-#include "agent/core/ready.h"
+#include "agent/core/step_context.h"
 #include "agent/core/tables.h"
-#include "agent/core/turn.h"
 #include "agent/core/work.h"
 
 struct agent {
-    struct turn turn;
+    struct step_context step;
     struct link link;
-    struct ready ready;
+    struct preparation preparation;
     struct tables tables;
     struct work work;
     struct progress progress;
@@ -33,9 +33,9 @@ struct agent {
     const struct tfe_mem *mem;
     bool begun;
     /* GOODBYE is sent; the agent waits until leave_by for the connection to close */
-    bool said_goodbye;
+    bool goodbye_sent;
     struct tfe_mono leave_by;
-    bool over; /* EXIT was issued; no further event is accepted */
+    bool has_exited; /* EXIT was issued; no further event is accepted */
     struct tfe_mono deadline;
 };
 

@@ -9,8 +9,12 @@ static int reserve(const struct tables *ts, struct table *t, size_t rows, size_t
 {
     void *v[] = {t->rows, t->host_at, t->hosts};
     int rc = mem_reserve(ts->mem, &v[0], &t->cap_rows, rows, sizeof(*t->rows));
-    rc = rc ? rc : mem_reserve(ts->mem, &v[1], &t->cap_host_at, rows, sizeof(*t->host_at));
-    rc = rc ? rc : mem_reserve(ts->mem, &v[2], &t->cap_hosts, hosts_n, 1);
+    if (rc == 0) {
+        rc = mem_reserve(ts->mem, &v[1], &t->cap_host_at, rows, sizeof(*t->host_at));
+    }
+    if (rc == 0) {
+        rc = mem_reserve(ts->mem, &v[2], &t->cap_hosts, hosts_n, 1);
+    }
     t->rows = v[0];
     t->host_at = v[1];
     t->hosts = v[2];
@@ -44,9 +48,9 @@ static void set_rows(struct table *t, const struct msg_table *chunk)
     }
 }
 
-static int take_whole(struct tables *ts, const struct msg_table *chunk)
+static int add_whole(struct tables *ts, const struct msg_table *chunk)
 {
-    struct table *t = &ts->coming;
+    struct table *t = &ts->next;
     /* A chunk with rank 0 starts a new table and discards an incomplete one. */
     bool begins = chunk->n_rows > 0 && chunk->rows[0].rank == 0;
     if (!begins && (chunk->epoch != t->epoch || chunk->world != t->world || t->base != 0)) {
@@ -105,41 +109,43 @@ static bool is_in_order(const struct msg_table *chunk)
     return true;
 }
 
-static int take_changes(struct tables *ts, const struct msg_table *chunk)
+static int add_changes(struct tables *ts, const struct msg_table *chunk)
 {
-    struct table *t = &ts->coming;
-    bool goes_on =
+    struct table *t = &ts->next;
+    bool continues =
         chunk->epoch == t->epoch && chunk->world == t->world && chunk->base_digest == t->base;
-    bool is_here = chunk->epoch == ts->held.epoch; /* the changes were repeated after a reconnect */
-    if ((!goes_on && !is_here && ts->held.digest != chunk->base_digest) || !is_in_order(chunk)) {
+    bool is_repeated =
+        chunk->epoch == ts->held.epoch; /* the changes were repeated after a reconnect */
+    if ((!continues && !is_repeated && ts->held.digest != chunk->base_digest) ||
+        !is_in_order(chunk)) {
         return TFE_EINVAL;
     }
-    if (is_here) {
+    if (is_repeated) {
         return 0;
     }
     /* A row missing in the base table has an empty host, which takes one byte. */
-    size_t before = goes_on ? t->n_hosts : ts->held.n_hosts + chunk->world;
+    size_t before = continues ? t->n_hosts : ts->held.n_hosts + chunk->world;
     if (reserve(ts, t, chunk->world, before + hosts_size(chunk))) {
         return TFE_ENOMEM;
     }
-    if (!goes_on) {
+    if (!continues) {
         begin_changes(t, &ts->held, chunk);
     }
     set_rows(t, chunk);
     return 0;
 }
 
-int tables_take(struct tables *ts, const struct msg_table *chunk)
+int tables_add(struct tables *ts, const struct msg_table *chunk)
 {
     if (chunk->world > MSG_NODES_MAX * MSG_NPROC_MAX) {
         return TFE_EINVAL;
     }
-    return chunk->base_digest == 0 ? take_whole(ts, chunk) : take_changes(ts, chunk);
+    return chunk->base_digest == 0 ? add_whole(ts, chunk) : add_changes(ts, chunk);
 }
 
-const struct table *tables_begin(struct tables *ts, uint64_t epoch, uint64_t digest)
+const struct table *tables_activate(struct tables *ts, uint64_t epoch, uint64_t digest)
 {
-    struct table *t = &ts->coming;
+    struct table *t = &ts->next;
     bool whole = t->epoch == epoch && t->n == t->world && t->n > 0;
     for (size_t i = 0; whole && i < t->n; i++) {
         t->rows[i].host = t->hosts + t->host_at[i]; /* safe now: the hosts buffer no longer grows */
@@ -152,8 +158,8 @@ const struct table *tables_begin(struct tables *ts, uint64_t epoch, uint64_t dig
     struct table old = ts->held;
     ts->held = *t;
     ts->held.digest = digest;
-    ts->coming = old;
-    ts->coming.epoch = 0;
+    ts->next = old;
+    ts->next.epoch = 0;
     return &ts->held;
 }
 
@@ -179,8 +185,8 @@ void tables_init(struct tables *ts, const struct tfe_mem *mem)
     *ts = (struct tables){.mem = mem};
 }
 
-void tables_drop(struct tables *ts)
+void tables_done(struct tables *ts)
 {
     done(ts, &ts->held);
-    done(ts, &ts->coming);
+    done(ts, &ts->next);
 }

@@ -27,20 +27,20 @@ struct table {
 
 struct tables {
     const struct tfe_mem *mem;
-    struct table held;   /* table of the last epoch that began on this node */
-    struct table coming; /* table of the next epoch, possibly incomplete */
+    struct table held; /* table of the last epoch that began on this node */
+    struct table next; /* table of the next epoch, possibly incomplete */
 };
 
 void tables_init(struct tables *ts, const struct tfe_mem *mem);
-void tables_drop(struct tables *ts);
+void tables_done(struct tables *ts);
 
 /* Adds a chunk. Returns TFE_ENOMEM, or TFE_EINVAL if rows are out of order or the base table is
  * missing; then nothing has changed. */
-int tables_take(struct tables *ts, const struct msg_table *chunk) TFE_MUST_CHECK;
+int tables_add(struct tables *ts, const struct msg_table *chunk) TFE_MUST_CHECK;
 
 /* Returns the table of the epoch if it is complete and matches the digest; its rows stay valid
  * until the next successful call. Returns NULL if the server must send the whole table. */
-const struct table *tables_begin(struct tables *ts, uint64_t epoch, uint64_t digest);
+const struct table *tables_activate(struct tables *ts, uint64_t epoch, uint64_t digest);
 
 /* Returns the table of the last epoch that began. */
 const struct table *tables_held(const struct tables *ts);

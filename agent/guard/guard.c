@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/core/death.h"
+#include "agent/core/proof_condition.h"
 #include "agent/guard/guard_death.h"
 #include "agent/guard/guard_state.h"
 #include "agent/os/private_dir.h"
@@ -126,13 +126,13 @@ static void directories_remove(pid_t agent)
  * NULL if there is none. */
 static void guard_leave(const struct guard_end *end, const struct guard_death *death, pid_t agent)
 {
-    const struct death_facts facts = {.is_first = death != NULL,
-                                      .agent_is_gone = end->agent_is_gone,
-                                      .is_childless = end->is_childless};
+    const struct proof_condition condition = {.is_first = death != NULL,
+                                              .agent_is_gone = end->agent_is_gone,
+                                              .is_childless = end->is_childless};
     if (end->was_left) {
         return; /* the agent has told the server, or its node may wait for the lease to end */
     }
-    bool tells = death && end->fence_ms != GUARD_NEVER && agent_death_is_proven(&facts);
+    bool tells = death && end->fence_ms != GUARD_NEVER && agent_proof_is_allowed(&condition);
     int fd = tells && death->port != 0 ? PROOF_FD : -1;
     if (tells) {
         guard_death_tell(death, fd);

@@ -4,7 +4,7 @@
 #include <event2/event.h>
 #include <stdlib.h>
 
-#include "agent/core/standing.h"
+#include "agent/core/active_notices.h"
 #include "agent/preemption/preemption.h"
 #include "common/base/clock.h"
 #include "common/base/heap.h"
@@ -19,7 +19,7 @@ struct warnings {
     struct notice_choice choice;
     struct notice_pace throughput;
     struct notices *notices;
-    struct standing all;
+    struct active_notices all;
     struct event *over; /* timer for the next expiry of a notice */
     bool is_up;
 };
@@ -28,11 +28,11 @@ static void tell(struct warnings *w, bool again)
 {
     struct msg_notice notice;
     const struct tfe_mono now = clock_mono();
-    const struct tfe_mono when = standing_deadline(&w->all);
+    const struct tfe_mono when = active_notices_next_expiry(&w->all);
     if (!tfe_mono_is_never(when)) {
         timer_after(w->over, tfe_mono_sub(when, now));
     }
-    if (w->is_up && standing_tell(&w->all, now, again, &notice)) {
+    if (w->is_up && active_notices_next_message(&w->all, now, again, &notice)) {
         w->wish.say(w->wish.ctx, &notice);
     }
 }
@@ -40,14 +40,14 @@ static void tell(struct warnings *w, bool again)
 static void on_over(evutil_socket_t fd, short what, void *ctx)
 {
     struct warnings *w = ctx;
-    standing_drop_old(&w->all, clock_mono());
+    active_notices_expire(&w->all, clock_mono());
     tell(w, false);
 }
 
 static void on_notice(void *ctx, const struct agent_notice *notice, const char *from)
 {
     struct warnings *w = ctx;
-    (void)standing_take(&w->all, clock_mono(), notice);
+    (void)active_notices_apply(&w->all, clock_mono(), notice);
     tell(w, false);
 }
 

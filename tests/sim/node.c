@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/core/death.h"
+#include "agent/core/proof_condition.h"
 #include "tests/sim/check.h"
 #include "tests/sim/jobs.h"
 #include "tests/sim/net.h"
@@ -305,11 +305,11 @@ static void on_guard_again(struct world *w, const struct sim_event *event)
  * then, which finds nobody below itself at once. */
 static void bury(struct world *w, struct node *n)
 {
-    const struct death_facts facts = {.is_first = n->buries && n->n_guards == 1,
-                                      .agent_is_gone = !n->agent,
-                                      .is_childless = !n->buries || n->n_alive == 0};
+    const struct proof_condition condition = {.is_first = n->buries && n->n_guards == 1,
+                                              .agent_is_gone = !n->agent,
+                                              .is_childless = !n->buries || n->n_alive == 0};
     if (!w->options.deaths || n->over || tfe_mono_is_never(n->fence) ||
-        strcmp(n->left, n->death) == 0 || !agent_death_is_proven(&facts)) {
+        strcmp(n->left, n->death) == 0 || !agent_proof_is_allowed(&condition)) {
         return;
     }
     world_trace(w, n->name, "certificate", "%s", n->id);

@@ -93,9 +93,9 @@ static void on_later(struct world *w, const struct sim_event *event)
             return; /* of a process that is not there any more */
         }
         e.progress.local = local;
-        e.progress.told = n->trainers[local].told;
-        e.progress.told.epoch = epoch;
-        e.progress.told.memory = n->told_memory = n->memory;
+        e.progress.report = n->trainers[local].told;
+        e.progress.report.epoch = epoch;
+        e.progress.report.memory = n->told_memory = n->memory;
     } else if (e.type == AGENT_SPAWNED) {
         e.process.local = local;
         e.process.pid = 1000 * (n->index + 1) + local + 1;
@@ -237,7 +237,7 @@ static void say(struct world *w, struct node *n, const struct agent_trace *trace
     if (said) {
         snprintf(number, sizeof(number), " n=%llu", (unsigned long long)said);
     }
-    world_trace(w, n->name, agent_trace_words(trace->kind)->name, "e%llu%s%s%s%s",
+    world_trace(w, n->name, agent_trace_format(trace->kind)->name, "e%llu%s%s%s%s",
                 (unsigned long long)trace->epoch, number, trace->text ? " \"" : "",
                 trace->text ? trace->text : "", trace->text ? "\"" : "");
 }
@@ -265,9 +265,9 @@ static void carry_out(struct world *w, struct node *n, const struct agent_action
     case AGENT_HOLD_PORTS:
         hold_ports(w, n, action->hold.epoch, action->hold.fresh);
         return;
-    case AGENT_ANSWER:
-        n->n_answers = action->answer.on ? action->answer.n_ports : 0;
-        memcpy(n->answers, action->answer.ports, n->n_answers * sizeof(*n->answers));
+    case AGENT_RESPOND:
+        n->n_answers = action->respond.on ? action->respond.n_ports : 0;
+        memcpy(n->answers, action->respond.ports, n->n_answers * sizeof(*n->answers));
         return;
     case AGENT_PROBE:
         probing_try(w, n, action->probe);
@@ -422,7 +422,7 @@ void node_agent_begin(struct world *w, struct node *n, uint32_t job)
         (void)id_set(&config.proof_hash, n->death); /* hashing is the shell's business, too */
         config.guard_port = NODE_GUARD_PORT;
         if (n->left[0] && n->left_job == job) {
-            config.deaths[0] = n->left;
+            config.proofs[0] = n->left;
         }
     }
     n->ready_for = n->job == job ? n->ready_for : 0;

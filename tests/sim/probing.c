@@ -171,7 +171,7 @@ static void on_result(struct world *w, const struct sim_event *event)
     }
     if (is_there && death[0]) {
         node_agent_event(w, prober,
-                         &(struct agent_event){.type = AGENT_DEATH, .certificate = death});
+                         &(struct agent_event){.type = AGENT_PROOF, .certificate = death});
     }
 }
 

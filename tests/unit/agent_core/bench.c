@@ -185,10 +185,10 @@ static void put_action(struct bench *b, const struct agent_action *action)
         put(b, "HOLD %llu%s\n", (unsigned long long)action->hold.epoch,
             action->hold.fresh ? " fresh" : "");
         break;
-    case AGENT_ANSWER:
-        put(b, "ANSWER%s", action->answer.on ? "" : " no");
-        for (size_t i = 0; action->answer.on && i < action->answer.n_ports; i++) {
-            put(b, " %u", action->answer.ports[i]);
+    case AGENT_RESPOND:
+        put(b, "ANSWER%s", action->respond.on ? "" : " no");
+        for (size_t i = 0; action->respond.on && i < action->respond.n_ports; i++) {
+            put(b, " %u", action->respond.ports[i]);
         }
         put(b, "\n");
         break;
@@ -219,7 +219,7 @@ static void put_action(struct bench *b, const struct agent_action *action)
         b->exit_code = action->exit.code;
         break;
     case AGENT_TRACE:
-        put(b, "~%s epoch=%llu number=%llu %s\n", agent_trace_words(trace->kind)->name,
+        put(b, "~%s epoch=%llu number=%llu %s\n", agent_trace_format(trace->kind)->name,
             (unsigned long long)trace->epoch,
             (unsigned long long)(trace->kind == AGENT_TRACE_EPOCH ? trace->rank : trace->number),
             trace->text ? trace->text : "-");

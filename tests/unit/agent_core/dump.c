@@ -23,10 +23,10 @@ struct dump *dump_agent(const struct agent *a)
     }
     memcpy(&d->a, a, sizeof(*a));
     dump_table(f, &d->a.tables.held);
-    dump_table(f, &d->a.tables.coming);
-    d->a.turn.now.ms = 0;
-    d->a.turn.n_actions = 0;
-    memset(d->a.turn.actions, 0, sizeof(d->a.turn.actions));
+    dump_table(f, &d->a.tables.next);
+    d->a.step.now.ms = 0;
+    d->a.step.n_actions = 0;
+    memset(d->a.step.actions, 0, sizeof(d->a.step.actions));
     if (fclose(f)) {
         abort();
     }
@@ -44,15 +44,15 @@ const char *dump_difference(struct dump *one, struct dump *two)
     static const struct {
         const char *part;
         size_t end;
-    } parts[] = {{"turn", offsetof(struct agent, link)},
-                 {"link", offsetof(struct agent, ready)},
-                 {"ready", offsetof(struct agent, tables)},
+    } parts[] = {{"step", offsetof(struct agent, link)},
+                 {"link", offsetof(struct agent, preparation)},
+                 {"preparation", offsetof(struct agent, tables)},
                  {"tables", offsetof(struct agent, work)},
                  {"work", offsetof(struct agent, progress)},
                  {"progress", offsetof(struct agent, notices)},
                  {"notices", offsetof(struct agent, processes)},
                  {"processes", offsetof(struct agent, mem)},
-                 {"the door", sizeof(struct agent)}};
+                 {"dispatch", sizeof(struct agent)}};
     const char *found = strcmp(one->tables, two->tables) != 0 ? "rows" : NULL;
     size_t start = 0;
     for (size_t i = 0; !found && i < sizeof(parts) / sizeof(parts[0]); i++) {

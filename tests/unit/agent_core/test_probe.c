@@ -81,7 +81,7 @@ TEST(death, is_announced_until_the_guard_that_knows_it_is_lost)
     struct bench *b = bench_new(1, 1);
     b->config.guard_port = 99;
     assert_int_equal(id_set(&b->config.proof_hash, "hash"), 0);
-    b->config.deaths[0] = "found";
+    b->config.proofs[0] = "found";
     begin(b);
     connected(b);
     assert_saw(b, " death=hash:99");

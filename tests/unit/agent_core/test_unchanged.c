@@ -158,7 +158,7 @@ static const struct agent_event done[] = {
     {.type = AGENT_GUARD, .guard_pid = 51},
     {.type = AGENT_PROBED, .probed = {3, PROBE_REFUSED}},
     {.type = AGENT_GUARD_LOST},
-    {.type = AGENT_PROGRESS, .progress.told = {.epoch = 1, .has_step = true, .step = 4}},
+    {.type = AGENT_PROGRESS, .progress.report = {.epoch = 1, .has_step = true, .step = 4}},
     {.type = AGENT_NOTICE, .notice = {.kind = NOTICE_REBALANCE, .deadline = {INT64_MAX}}},
     {.type = AGENT_SIGNAL, .signo = 2},
 };
