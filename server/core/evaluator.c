@@ -2,8 +2,15 @@
 #include "server/core/evaluator.h"
 
 #include "common/base/backoff.h"
+#include "server/core/epoch.h"
 #include "server/core/job.h"
-#include "server/core/presence.h"
+#include "server/core/layout.h"
+#include "server/core/node.h"
+#include "server/core/notice.h"
+#include "server/core/states.h"
+#include "server/core/table.h"
+#include "server/core/verdict.h"
+#include "server/core/worker_restart.h"
 
 #define PAUSE_FIRST_MS 1000
 #define PAUSE_MAX_MS 60000

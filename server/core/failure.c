@@ -6,6 +6,8 @@
 #include "common/base/text.h"
 #include "server/core/job.h"
 #include "server/core/last_words.h"
+#include "server/core/layout.h"
+#include "server/core/verdict.h"
 
 /* Linux's names of the signals that end a process; NULL: by its number. */
 static const char *signal_name(uint32_t number)

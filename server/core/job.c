@@ -4,7 +4,19 @@
 
 #include <string.h>
 
-#include "server/core/presence.h"
+#include "server/core/epoch.h"
+#include "server/core/evaluator.h"
+#include "server/core/job_progress.h"
+#include "server/core/layout.h"
+#include "server/core/lease.h"
+#include "server/core/ledger.h"
+#include "server/core/node.h"
+#include "server/core/persist.h"
+#include "server/core/plan.h"
+#include "server/core/run.h"
+#include "server/core/states.h"
+#include "server/core/table.h"
+#include "server/core/verdict.h"
 
 int job_compare(const struct job *a, const struct job *b)
 {

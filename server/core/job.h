@@ -1,4 +1,4 @@
-/* server/core/job.h: a job with all its parts. Includes the headers of the parts. */
+/* server/core/job.h: a job with all its parts. Includes the headers of these parts. */
 #ifndef TFE_SERVER_CORE_JOB_H
 #define TFE_SERVER_CORE_JOB_H
 
@@ -10,29 +10,22 @@
 #include "common/base/time.h"
 #include "common/message/job_spec.h"
 #include "server/core/core.h"
-#include "server/core/doubt.h"
 #include "server/core/epoch.h"
 #include "server/core/evaluator.h"
 #include "server/core/failure.h"
-#include "server/core/fence.h"
-#include "server/core/first_start.h"
-#include "server/core/job_state.h"
+#include "server/core/job_progress.h"
+#include "server/core/join_limits.h"
+#include "server/core/lease.h"
 #include "server/core/ledger.h"
 #include "server/core/node.h"
-#include "server/core/place.h"
+#include "server/core/persist.h"
 #include "server/core/plan.h"
 #include "server/core/rebuild.h"
-#include "server/core/room.h"
-#include "server/core/roster.h"
 #include "server/core/run.h"
-#include "server/core/seating.h"
+#include "server/core/states.h"
 #include "server/core/table.h"
-#include "server/core/told.h"
 #include "server/core/verdict.h"
-#include "server/core/version.h"
-#include "server/core/wait.h"
-#include "server/core/wish.h"
-#include "server/core/write.h"
+#include "server/core/view.h"
 
 /* When the job entered its present state, and what it waits for there. Written by states.c. */
 struct job_phase {

@@ -1,7 +1,12 @@
-/* server/core/lease.c: leases: until when a node keeps its slot. */
+/* server/core/lease.c: leases and fences: until when a node keeps its slot, until when trainers of
+ * unknown state may run, and when silence is more likely the server's own fault (design 5, 6). */
 #include "server/core/lease.h"
 
+#include "server/core/epoch.h"
 #include "server/core/job.h"
+#include "server/core/layout.h"
+#include "server/core/node.h"
+#include "server/core/persist.h"
 
 /* Number of renewals within a ttl. */
 #define LEASE_RENEWALS 3
@@ -173,4 +178,159 @@ void lease_end(struct rdzv *r, struct node *node)
 {
     counts(r, node, false);
     wheel_cancel(&r->wheel, &node->lease.timer.wheel);
+}
+
+/* --- fences ---- */
+
+bool fence_knows_not_all(const struct rdzv *r, const struct fence *fence)
+{
+    return !is_past(r, fence->unknown_until);
+}
+
+bool fence_keep_unknown(const struct rdzv *r, struct fence *fence)
+{
+    fence_keep_run(fence, fence->unknown_until);
+    return fence_knows_not_all(r, fence);
+}
+
+bool fence_run_is_over(const struct rdzv *r, const struct job *job)
+{
+    return roster_is_stopped(job) && is_past(r, job->fence.run_until);
+}
+
+bool fence_ports_are_spoken(const struct rdzv *r, const struct job *job, uint64_t epoch)
+{
+    return tfe_mono_before(r->now, job->fence.ports_until[epoch & 1]);
+}
+
+/* Returns the latest fence end of the unaccounted members, or `end` if that is later. Sets
+ * *ret_seat to the member's slot in the first case. */
+static struct tfe_mono later_end(const struct job *job, bool of_all, struct tfe_mono end,
+                                 uint32_t *ret_seat)
+{
+    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
+        const struct node *node = job->epoch.seats[seat];
+        if (!of_all && !roster_is_fenced(job, seat)) {
+            continue;
+        }
+        if (!node->seat.is_accounted && tfe_mono_before(end, seat_fence_end(node))) {
+            end = seat_fence_end(node);
+            *ret_seat = seat;
+        }
+    }
+    return end;
+}
+
+struct tfe_mono fence_end(const struct job *job)
+{
+    uint32_t seat;
+    return later_end(job, true, (struct tfe_mono){0}, &seat);
+}
+
+static struct tfe_mono chief_end(const struct rdzv *r, const struct job *job,
+                                 struct tfe_mono switch_began)
+{
+    const struct node *chief = roster_chief(job);
+    struct tfe_mono end = chief->seat.is_accounted ? (struct tfe_mono){0} : seat_fence_end(chief);
+    if (node_is_connected(chief)) {
+        /* The node goes on renewing while its agent cannot end its trainers, which may last for
+         * ever. */
+        end = tfe_mono_min(end, tfe_mono_add(switch_began, lease_terms(r, chief).fence_ms));
+    }
+    return end;
+}
+
+struct tfe_mono fence_switch_end(const struct rdzv *r, const struct job *job,
+                                 struct tfe_mono switch_began, uint32_t *ret_seat)
+{
+    struct tfe_mono end = job->fence.run_until;
+    *ret_seat = job->epoch.n_seats;
+    if (!roster_is_stopped(job)) {
+        end = later_end(job, false, end, ret_seat);
+    } else if (job->epoch.is_open && job->spec.chief_grace_ms > 0 &&
+               tfe_mono_before(end, chief_end(r, job, switch_began))) {
+        end = chief_end(r, job, switch_began);
+        *ret_seat = roster_chief(job)->seat.index;
+    }
+    return end;
+}
+
+/* --- mass loss ---- */
+
+/* An iteration of the event loop that is this late may have left renewals unread. */
+#define LATE_MS 500
+/* Minimum number of silent members that counts as a mass loss. */
+#define MASS_MIN 3
+
+void doubt_look_at_clock(struct rdzv *r, struct tfe_mono now)
+{
+    if (!tfe_mono_is_never(r->deadline) && tfe_mono_sub(now, r->deadline) > LATE_MS) {
+        r->late_at = now;
+    }
+}
+
+/* A live node renews every third of its ttl, plus or minus a fifth: with less than half of the ttl
+ * left it has missed a renewal. The lease may end later, if an earlier server granted a longer one,
+ * and earlier, if leases have become longer since. */
+bool doubt_is_silent(const struct rdzv *r, const struct node *node)
+{
+    if (node->is_gone) {
+        return true;
+    }
+    struct tfe_mono end =
+        tfe_mono_min(lease_end_from(r, node->job, node->lease.heard), node->lease.timer.wheel.due);
+    return lease_is_there(&node->lease) &&
+           tfe_mono_sub(end, r->now) < (int64_t)lease_ttl_ms(r, node->job) / 2;
+}
+
+static bool is_mass_loss(const struct rdzv *r, const struct job *job)
+{
+    uint32_t silent = 0;
+    uint32_t n = 0;
+    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
+        const struct node *node = job->epoch.seats[seat];
+        if (node->is_gone && roster_can_miss(job, node)) {
+            continue; /* its slot has been empty for long */
+        }
+        n++;
+        /* The timer of the lease that has just ended is no longer set. */
+        silent += doubt_is_silent(r, node) || !lease_is_there(&node->lease);
+    }
+    return silent >= MASS_MIN && silent > n / 2;
+}
+
+bool doubt_postpones(struct rdzv *r, struct node *node)
+{
+    struct job *job = node->job;
+    struct doubt *doubt = &job->doubt;
+    struct tfe_mono late_until = lease_end_from(r, job, r->late_at);
+    if (r->late_at.ms != 0 && tfe_mono_before(r->now, late_until) && !node->lease.was_shifted) {
+        lease_shift(r, node, late_until);
+        return true;
+    }
+    if (!epoch_engages(job, node) || node->seat.is_accounted) {
+        return false;
+    }
+    if (doubt->mass_epoch != job->epoch.number && is_mass_loss(r, job)) {
+        doubt->mass_epoch = job->epoch.number; /* only once per epoch */
+        doubt->mass_until = lease_end_from(r, job, r->now);
+        send_trace(r, TRACE_MASS_LOSS, job, node, (uint64_t)tfe_mono_sub(doubt->mass_until, r->now),
+                   "more than half of the members are silent, waiting another lease");
+    }
+    if (tfe_mono_before(r->now, doubt->mass_until)) {
+        lease_hold(r, node, doubt->mass_until);
+        return true;
+    }
+    return false;
+}
+
+void doubt_release(struct rdzv *r, struct job *job)
+{
+    if (is_past(r, job->doubt.mass_until)) {
+        return;
+    }
+    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
+        lease_release(r, job->epoch.seats[seat]);
+    }
+    job->doubt.mass_until = r->now;
 }

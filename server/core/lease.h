@@ -1,4 +1,5 @@
-/* server/core/lease.h: leases: until when a node keeps its slot. */
+/* server/core/lease.h: leases and fences: until when a node keeps its slot, until when trainers of
+ * unknown state may run, and when silence is more likely the server's own fault. */
 #ifndef TFE_SERVER_CORE_LEASE_H
 #define TFE_SERVER_CORE_LEASE_H
 
@@ -7,6 +8,10 @@
 
 #include "common/base/time.h"
 #include "server/core/core.h"
+
+struct job;
+struct node;
+struct rdzv;
 
 /* Lease of a node: until when the node keeps its slot. Written by lease.c. */
 struct lease {
@@ -74,5 +79,73 @@ uint32_t lease_fence_ms(const struct rdzv *r, uint32_t n_members, uint32_t ttl_m
  * fence (0: none), may have granted to any node until then. */
 struct tfe_mono lease_longest_fence_end(const struct rdzv *r, struct tfe_mono told,
                                         uint32_t recorded_ms);
+
+/* --- fences ---- */
+
+/* Fences of a job. Written by lease.c. */
+struct fence {
+    struct tfe_mono run_until; /* until when trainers of an abandoned epoch may run */
+    /* Until when stale peers may connect to the even and the odd set of ports. */
+    struct tfe_mono ports_until[2];
+    /* Until when trainers may run that an earlier server has started and that no record
+     * mentions. */
+    struct tfe_mono unknown_until;
+};
+
+/* Reserves the ports of this epoch: they are not used again before `until`. */
+static inline void fence_keep_ports(struct fence *fence, uint64_t epoch, struct tfe_mono until)
+{
+    struct tfe_mono *kept = &fence->ports_until[epoch & 1];
+    *kept = tfe_mono_max(*kept, until);
+}
+
+/* Starts nothing in the job before `until`. */
+static inline void fence_keep_run(struct fence *fence, struct tfe_mono until)
+{
+    fence->run_until = tfe_mono_max(fence->run_until, until);
+}
+
+/* Sets when trainers that the job's record does not mention have ended at the latest. */
+static inline void fence_expect_unknown(struct fence *fence, struct tfe_mono until)
+{
+    fence->unknown_until = until;
+}
+
+/* Returns true if trainers that no record mentions may still run. */
+bool fence_knows_not_all(const struct rdzv *r, const struct fence *fence);
+/* A node has been in an epoch that the record does not know, so others may be in that epoch or in a
+ * later one: waits for the end of such trainers. Returns false if all have ended. */
+bool fence_keep_unknown(const struct rdzv *r, struct fence *fence);
+/* Returns true if no trainer of the job can make another step. */
+bool fence_run_is_over(const struct rdzv *r, const struct job *job);
+/* Returns true if stale peers may still connect to the ports of this epoch. */
+bool fence_ports_are_spoken(const struct rdzv *r, const struct job *job, uint64_t epoch);
+
+/* Returns when the fences of all members whose trainers' state is unknown have passed. */
+struct tfe_mono fence_end(const struct job *job);
+/* Returns until when a switch that began at switch_began waits for fences: for all of them if no
+ * accounted task keeps the old cluster from another step (with ps, for the chief's only); and
+ * always for the chief's if the job wants that, because the chief could write a checkpoint late.
+ * Sets *ret_seat to the slot of that fence, or to the number of slots if it is no member's. */
+struct tfe_mono fence_switch_end(const struct rdzv *r, const struct job *job,
+                                 struct tfe_mono switch_began, uint32_t *ret_seat);
+
+/* --- mass loss ---- */
+
+/* Mass-loss state of a job. Written by lease.c. */
+struct doubt {
+    uint64_t mass_epoch;        /* number of the epoch in which leases were held once */
+    struct tfe_mono mass_until; /* until then no member's lease ends */
+};
+
+/* Notes at the beginning of a step whether this iteration of the event loop is late. */
+void doubt_look_at_clock(struct rdzv *r, struct tfe_mono now);
+/* Called when a lease has ended. Returns true if the lease is extended, because the server was late
+ * or because more than half of the members fell silent together. */
+bool doubt_postpones(struct rdzv *r, struct node *node);
+/* Returns true if the node has missed a renewal. */
+bool doubt_is_silent(const struct rdzv *r, const struct node *node);
+/* A survivor's trainer has failed, so the loss is real: ends the held leases. */
+void doubt_release(struct rdzv *r, struct job *job);
 
 #endif

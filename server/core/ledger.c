@@ -5,6 +5,8 @@
 
 #include "common/base/text.h"
 #include "server/core/job.h"
+#include "server/core/job_progress.h"
+#include "server/core/node.h"
 
 /* Maximum number of lost nodes named in a text or row. */
 #define LOST_NAMED 3u

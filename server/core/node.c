@@ -1,9 +1,18 @@
-/* server/core/node.c: a node (one agent process): its memory, its lookup, its properties. */
+/* server/core/node.c: a node (one agent process): its memory, its connection, its READY, its
+ * version of TensorFlow. */
 #include "server/core/node.h"
 
 #include <string.h>
 
+#include "common/base/text.h"
+#include "server/core/core.h"
+#include "server/core/epoch.h"
+#include "server/core/evaluator.h"
 #include "server/core/job.h"
+#include "server/core/lease.h"
+#include "server/core/probe.h"
+#include "server/core/rebuild.h"
+#include "server/core/verdict.h"
 
 /* design 6: reconnects are spread so that at most this many nodes of a job reconnect per second. */
 #define SPREAD_RATE 2500
@@ -93,4 +102,201 @@ uint32_t node_spread_ms(const struct node *node, uint32_t ttl_ms)
     uint32_t spread = node->job->n_nodes * 1000 / SPREAD_RATE;
     spread = spread < SPREAD_LEAST_MS ? SPREAD_LEAST_MS : spread;
     return spread < ttl_ms / 2 ? spread : ttl_ms / 2;
+}
+
+/* --- connection ---- */
+
+void node_attach(struct rdzv *r, struct node *node, uint32_t session)
+{
+    r->by_session[session] = node;
+    node->session = (struct node_session){
+        .number = session, .told_spread_ms = node->session.told_spread_ms, .visit = ++r->visits};
+    node->is_gone = false;
+    ready_set_table(node, 0);
+    seat_is_back(node);
+    probing_is_back(node);
+    probe_cancel(r, node);
+    node->job->n_connected++;
+    (void)lease_renew(r, node);
+}
+
+void node_detach(struct rdzv *r, struct node *node)
+{
+    if (!node_is_connected(node)) {
+        return;
+    }
+    ready_set(node, 0);
+    probe_cancel(r, node);
+    r->by_session[node->session.number] = NULL;
+    node->session.number = NO_SESSION;
+    node->job->n_connected--;
+}
+
+void node_remove(struct rdzv *r, struct node *node)
+{
+    struct job *job = node->job;
+    report_forget(node);
+    node_detach(r, node);
+    probe_cancel(r, node);
+    quarantine_end(r, node);
+    lease_end(r, node);
+    ready_set_memory(node, &(struct msg_memory){0}); /* the kept state ends with the agent */
+    if (node->has_version) {
+        node->has_version = false;
+        version_leave(&job->version);
+    }
+    if (node_evaluates(node)) {
+        evaluator_clear(&job->evaluator);
+    }
+    if (node_is_member(node)) {
+        node->is_gone = true;
+        return;
+    }
+    RB_REMOVE(node_tree, &job->nodes, node);
+    job->n_nodes--;
+    node->next_dead = r->dead_nodes;
+    r->dead_nodes = node;
+}
+
+void node_prepare(struct rdzv *r, struct node *node)
+{
+    ready_set(node, 0); /* a READY must not count while the node still answers probes */
+    if (node_evaluates(node)) {
+        return; /* the node runs the evaluator */
+    }
+    probe_prepare(r, node);
+}
+
+uint32_t node_tell_spread(struct node *node, uint32_t spread_ms)
+{
+    node->session.told_spread_ms = spread_ms;
+    return spread_ms;
+}
+
+/* --- READY ---- */
+
+bool node_is_ready(const struct node *node)
+{
+    return node_is_connected(node) && !node->notice.is_leaving &&
+           node->ready.epoch == epoch_next(node->job);
+}
+
+void ready_set(struct node *node, uint64_t epoch)
+{
+    bool was = node_is_ready(node);
+    node->ready.epoch = epoch;
+    bool is = node_is_ready(node);
+    if (is && !was) {
+        node->job->n_ready++;
+    } else if (was && !is) {
+        node->job->n_ready--;
+    }
+}
+
+int ready_reserve(struct rdzv *r, struct node *node, const char *host)
+{
+    struct ready *ready = &node->ready;
+    if (strlen(host) < ready->host_room) {
+        return 0;
+    }
+    char *room = mem_new(r->mem, 1, TFE_HOST_MAX + 1);
+    if (!room) {
+        return TFE_ENOMEM;
+    }
+    memcpy(room, ready->host, strlen(ready->host) + 1);
+    ready->host = room;
+    ready->host_room = TFE_HOST_MAX + 1;
+    return 0;
+}
+
+void ready_done(struct rdzv *r, struct node *node)
+{
+    if (node->ready.host_room > READY_HOST_ROOM) {
+        mem_free(r->mem, node->ready.host);
+    }
+}
+
+void ready_learn(struct node *node, const char *host, const uint16_t *ports, size_t n_ports)
+{
+    memcpy(node->ready.host, host, strlen(host) + 1);
+    memcpy(node->ready.ports, ports, n_ports * sizeof(*ports));
+}
+
+void ready_set_table(struct node *node, uint64_t digest)
+{
+    node->ready.table_digest = digest;
+}
+
+void ready_set_memory(struct node *node, const struct msg_memory *memory)
+{
+    bool may_be = memory->has_kept && memory->epoch <= node->job->epoch.number;
+    node->job->memory_bytes += memory->bytes - node->ready.memory.bytes;
+    node->ready.memory = (struct msg_memory){.bytes = memory->bytes,
+                                             .has_kept = may_be,
+                                             .epoch = may_be ? memory->epoch : 0,
+                                             .step = may_be ? memory->step : 0};
+}
+
+/* --- version of TensorFlow: the same on all nodes of a job ---- */
+
+static void refuse(struct rdzv *r, struct node *node, const char *other, const char *own)
+{
+    uint32_t session = node->session.number;
+    text_setf(r->sentence, sizeof(r->sentence),
+              "job %s has TensorFlow %s on its other nodes, this one has %s: all of a job need the "
+              "same",
+              node->job->name.text, other, own);
+    send_trace(r, TRACE_NODE_REFUSED, node->job, node, REFUSAL_VERSION_MISMATCH, r->sentence);
+    if (session != NO_SESSION) {
+        send_refused(r, session, REFUSAL_VERSION_MISMATCH, r->sentence);
+    }
+    node_remove(r, node);
+    if (session != NO_SESSION) {
+        send_close(r, session);
+    }
+}
+
+/* Refuses newcomers in favour of the members, which already train: after a restart a newcomer may
+ * have joined before them. Returns false if some member has the other version too. */
+static bool members_go_first(struct rdzv *r, struct job *job, const char *text)
+{
+    struct tfe_id theirs = job->version.text;
+    struct node *node;
+    struct node *next;
+    RB_FOREACH(node, node_tree, &job->nodes)
+    {
+        if (node->has_version && node_is_member(node)) {
+            return false;
+        }
+    }
+    RB_FOREACH_SAFE(node, node_tree, &job->nodes, next)
+    {
+        if (node->has_version) {
+            refuse(r, node, text, theirs.text);
+        }
+    }
+    return true;
+}
+
+bool version_take(struct rdzv *r, struct node *node, const char *text)
+{
+    struct job *job = node->job;
+    if (!text || (node->has_version && strcmp(text, job->version.text.text) == 0)) {
+        return false;
+    }
+    if (node->has_version) { /* the node's installation has changed */
+        node->has_version = false;
+        version_leave(&job->version);
+    }
+    if (job->version.n_nodes > 0 && strcmp(text, job->version.text.text) != 0 &&
+        !(epoch_engages(job, node) && members_go_first(r, job, text))) {
+        refuse(r, node, job->version.text.text, text);
+        return true;
+    }
+    if (job->version.n_nodes == 0) {
+        (void)id_set(&job->version.text, text); /* valid, as it was checked when it came */
+    }
+    job->version.n_nodes++;
+    node->has_version = true;
+    return false;
 }

@@ -1,4 +1,5 @@
-/* server/core/node.h: a node (one agent process) with all its parts. */
+/* server/core/node.h: a node (one agent process) with all its parts: connection, READY, version of
+ * TensorFlow. */
 #ifndef TFE_SERVER_CORE_NODE_H
 #define TFE_SERVER_CORE_NODE_H
 
@@ -6,26 +7,77 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/base/error.h"
 #include "common/base/id.h"
 #include "common/message/msg.h"
 #include "server/core/core.h"
+#include "server/core/epoch.h"
+#include "server/core/join_limits.h"
 #include "server/core/lease.h"
 #include "server/core/notice.h"
 #include "server/core/probe.h"
-#include "server/core/quarantine.h"
-#include "server/core/ready.h"
 #include "server/core/rebuild.h"
-#include "server/core/room.h"
-#include "server/core/seat.h"
+#include "server/core/verdict.h"
 
-/* Connection of a node. Written by presence.c. */
+struct node;
+struct rdzv;
+
+/* The node's latest READY. Written by node.c. */
+struct ready {
+    uint64_t epoch;        /* number of the epoch for which the node is READY; 0 if none */
+    uint64_t table_digest; /* digest of the table that the node holds; 0 if none */
+    uint16_t *ports;       /* nproc ports; valid after the first READY */
+    char *host;            /* address of the node; "" before the first READY */
+    size_t host_room;
+    struct msg_memory memory; /* state kept in memory, from READY or a later PROGRESS */
+};
+
+/* Returns true if the node could be in the next epoch at present. */
+bool node_is_ready(const struct node *node);
+/* Sets the epoch for which the node is READY (0: none) and updates the job's counter. Also to be
+ * called before a change of anything that node_is_ready reads. */
+void ready_set(struct node *node, uint64_t epoch);
+/* Size of the buffer for a host name in the node's own memory block. */
+#define READY_HOST_ROOM 48
+/* Reserves memory for this host name. Returns 0, or TFE_ENOMEM; nothing has changed then. */
+int ready_reserve(struct rdzv *r, struct node *node, const char *host) TFE_MUST_CHECK;
+/* Frees a host name that is not in the node's own memory block. */
+void ready_done(struct rdzv *r, struct node *node);
+/* Sets the address at which the node's trainers are reached, from READY or, if the server has lost
+ * its disk, from JOIN. Precondition: ready_reserve. */
+void ready_learn(struct node *node, const char *host, const uint16_t *ports, size_t n_ports);
+/* Sets the digest of the table that the node holds; 0: none, so the next table is sent whole. */
+void ready_set_table(struct node *node, uint64_t digest);
+/* Sets the state that the node keeps in memory, as it reports, and updates the job's total. A
+ * report about a future epoch is ignored. */
+void ready_set_memory(struct node *node, const struct msg_memory *memory);
+
+/* TensorFlow version of a job. Written by node.c. */
+struct version {
+    struct tfe_id text; /* version that the present nodes have reported, or "" */
+    uint32_t n_nodes;   /* number of nodes that have reported it */
+};
+
+/* Counts one node less that has reported the version. */
+static inline void version_leave(struct version *version)
+{
+    if (--version->n_nodes == 0) {
+        version->text.text[0] = '\0';
+    }
+}
+
+/* Notes the version that the node reports (NULL: unknown). Returns true if the node was refused
+ * because the other nodes have another version. */
+bool version_take(struct rdzv *r, struct node *node, const char *text);
+
+/* Connection of a node. Written by node.c. */
 struct node_session {
     uint32_t number;         /* number of the session, or NO_SESSION */
     uint32_t told_spread_ms; /* latest reconnect spread sent to the node on this connection */
     uint64_t visit; /* number of the connection, never reused, whereas session numbers are */
 };
 
-/* Process ids of a node, for display. Written by on_processes.c. */
+/* Process ids of a node, for display. Written by on_trainer.c. */
 struct node_processes {
     uint32_t guard_pid;
     uint32_t n_trainer_pids;
@@ -57,11 +109,11 @@ struct node {
     bool has_role; /* the node takes replicas of that role only (--role) */
     enum tfe_task role;
     bool is_durable; /* the node's machine is not preemptible, by its own declaration */
-    /* the node's machine is a spot machine, by the cloud's metadata; written by on_facts.c, cleared
-     * if another process takes the id */
+    /* the node's machine is a spot machine, by the cloud's metadata; written by on_liveness.c,
+     * cleared if another process takes the id */
     bool is_spot;
-    bool has_fixed_ports; /* the node uses the same ports in every epoch */
-    bool has_version;     /* the node counts in job.version; written by version.c and presence.c */
+    bool has_fixed_ports;     /* the node uses the same ports in every epoch */
+    bool has_version;         /* the node counts in job.version; written by node.c */
     struct tfe_id proof_hash; /* hash of the node's proof of termination, or "" */
     /* port at which the node's guard hands out the proof of termination; 0 if none */
     uint16_t guard_port;
@@ -106,5 +158,20 @@ void node_note_death(struct node *node, const char *hash, uint16_t guard_port);
 /* Returns the time over which the nodes of the job spread their reconnects after a lost connection,
  * given this ttl (design 6). */
 uint32_t node_spread_ms(const struct node *node, uint32_t ttl_ms);
+
+/* --- connection ---- */
+
+/* Attaches the node to a session and grants it a lease. */
+void node_attach(struct rdzv *r, struct node *node, uint32_t session);
+/* Detaches the node from its session. Its READY becomes void. */
+void node_detach(struct rdzv *r, struct node *node);
+/* Removes the node: it has neither lease nor session any more. A member stays in the tree, marked
+ * as gone, until the next epoch. */
+void node_remove(struct rdzv *r, struct node *node);
+/* Sends PREPARE for the next epoch, which also asks the node to answer probes if its address must
+ * be verified. */
+void node_prepare(struct rdzv *r, struct node *node);
+/* Notes the reconnect spread (node_spread_ms) that is sent to the node now, and returns it. */
+uint32_t node_tell_spread(struct node *node, uint32_t spread_ms);
 
 #endif

@@ -2,8 +2,13 @@
  * out. */
 #include "server/core/notice.h"
 
+#include "server/core/epoch.h"
 #include "server/core/job.h"
-#include "server/core/presence.h"
+#include "server/core/job_progress.h"
+#include "server/core/node.h"
+#include "server/core/plan.h"
+#include "server/core/states.h"
+#include "server/core/worker_restart.h"
 
 /* Withdraws the notice. A node that was leaving and has no slot gets PREPARE, because its READY did
  * not count while it was leaving. */

@@ -2,11 +2,22 @@
 #include <string.h>
 
 #include "common/base/text.h"
+#include "server/core/epoch.h"
+#include "server/core/evaluator.h"
+#include "server/core/handlers.h"
 #include "server/core/job.h"
-#include "server/core/on.h"
-#include "server/core/presence.h"
-#include "server/core/room.h"
+#include "server/core/job_progress.h"
+#include "server/core/join_limits.h"
+#include "server/core/layout.h"
+#include "server/core/lease.h"
+#include "server/core/node.h"
+#include "server/core/notice.h"
+#include "server/core/probe.h"
+#include "server/core/rebuild.h"
+#include "server/core/run.h"
 #include "server/core/states.h"
+#include "server/core/verdict.h"
+#include "server/core/worker_restart.h"
 
 static bool running_is_sound(const struct msg_join *join)
 {

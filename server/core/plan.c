@@ -10,7 +10,14 @@
 #include "server/core/plan.h"
 
 #include "common/base/text.h"
+#include "server/core/epoch.h"
 #include "server/core/job.h"
+#include "server/core/job_progress.h"
+#include "server/core/layout.h"
+#include "server/core/node.h"
+#include "server/core/notice.h"
+#include "server/core/states.h"
+#include "server/core/worker_restart.h"
 
 /* Notices that come within this time are one change. A single agent that is stopped does not wait
  * for others. */
@@ -150,7 +157,7 @@ static bool stays_with_state(const struct node *node, uint64_t answers)
 }
 
 /* Returns true if a node that stays keeps the state in memory. If there are more than max, those
- * with the lowest slots stay (sits_before in seating.c), even if others do not come back by
+ * with the lowest slots stay (sits_before in rank_assignment.c), even if others do not come back by
  * then. */
 static bool keeps(const struct job *job, uint64_t answers)
 {

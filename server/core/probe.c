@@ -18,8 +18,8 @@
  * A suspect (design 5): its connection is gone, and so may its trainers be. They are dead if a node
  * that knows the address is refused on all of their ports and no other prober contradicts it. Any
  * other result changes nothing: the node's reconnect or the end of its lease will decide. Probers
- * also look for the node's proof of termination and bring it in a DEATH (on_death.c). That search
- * goes on after the end of the lease, until no fence is waited for. */
+ * also look for the node's proof of termination and bring it in a DEATH (on_liveness.c). That
+ * search goes on after the end of the lease, until no fence is waited for. */
 #include "server/core/probe.h"
 
 #include <string.h>
@@ -27,7 +27,9 @@
 #include "common/base/text.h"
 #include "server/core/core.h"
 #include "server/core/job.h"
+#include "server/core/lease.h"
 #include "server/core/node.h"
+#include "server/core/states.h"
 
 /* Time limit of a probe: an agent reports within a second; the rest is for the way there and
  * back. */

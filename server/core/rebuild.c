@@ -13,8 +13,16 @@
 
 #include <string.h>
 
+#include "server/core/epoch.h"
 #include "server/core/job.h"
-#include "server/core/presence.h"
+#include "server/core/job_progress.h"
+#include "server/core/layout.h"
+#include "server/core/lease.h"
+#include "server/core/node.h"
+#include "server/core/persist.h"
+#include "server/core/run.h"
+#include "server/core/states.h"
+#include "server/core/verdict.h"
 
 /* Returns the number of the epoch that the JOIN's RUNNING is about. */
 static uint64_t epoch_of(const struct msg_join *join)
@@ -271,4 +279,48 @@ enum rebuild_step rebuild_settle(struct rdzv *r, struct job *job)
     }
     give_up(r, job);
     return REBUILD_GIVEN_UP;
+}
+
+/* --- one node's report ---- */
+
+void report_begin(struct node *node, uint32_t seat, uint64_t restart)
+{
+    node->report = (struct report){.is_given = true, .seat = seat, .restart = restart};
+}
+
+void report_done(struct node *node)
+{
+    node->report.is_given = false;
+}
+
+bool report_take_listening(struct node *node, uint64_t epoch)
+{
+    if (!node->report.is_given || epoch != node->job->rebuild.epoch) {
+        return false;
+    }
+    node->report.is_listening = true;
+    return true;
+}
+
+bool report_take_end(struct node *node, const struct msg_exited *exited)
+{
+    struct report *report = &node->report;
+    if (!report->is_given || exited->epoch != node->job->rebuild.epoch) {
+        return false;
+    }
+    report->has_ended = true;
+    report->restart = exited->restart;
+    report->stopped = exited->stopped;
+    report->code = (uint8_t)exited->code;
+    report->signal = (uint8_t)exited->signal;
+    return true;
+}
+
+void report_forget(struct node *node)
+{
+    if (node->report.is_given) {
+        report_done(node);
+        bool runs = !node->report.has_ended;
+        rebuild_count_out(&node->job->rebuild, runs ? node->lease.fence_end : (struct tfe_mono){0});
+    }
 }

@@ -13,7 +13,7 @@ struct job;
 struct node;
 struct rdzv;
 
-/* What a node has reported of its part in the epoch that is being rebuilt. Written by report.c. */
+/* What a node has reported of its part in the epoch that is being rebuilt. Written by rebuild.c. */
 struct report {
     bool is_given;
     uint32_t seat;

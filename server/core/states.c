@@ -26,8 +26,24 @@
 #include <string.h>
 
 #include "common/base/text.h"
+#include "server/core/epoch.h"
+#include "server/core/evaluator.h"
+#include "server/core/failure.h"
 #include "server/core/job.h"
-#include "server/core/presence.h"
+#include "server/core/job_progress.h"
+#include "server/core/layout.h"
+#include "server/core/lease.h"
+#include "server/core/ledger.h"
+#include "server/core/node.h"
+#include "server/core/notice.h"
+#include "server/core/persist.h"
+#include "server/core/plan.h"
+#include "server/core/probe.h"
+#include "server/core/rebuild.h"
+#include "server/core/run.h"
+#include "server/core/verdict.h"
+#include "server/core/view.h"
+#include "server/core/worker_restart.h"
 
 /* design 4.2: a switch waits at most this long for a suspect without proof of its end. */
 #define SUSPECT_WAIT_MS 1000

@@ -1,15 +1,41 @@
-/* server/core/states.h: state transitions of a job. */
+/* server/core/states.h: the states of a job and the transitions between them. */
 #ifndef TFE_SERVER_CORE_STATES_H
 #define TFE_SERVER_CORE_STATES_H
 
 #include <stdint.h>
 
 #include "common/base/time.h"
-#include "server/core/job_state.h"
+#include "common/message/msg.h"
 
 struct job;
 struct node;
 struct rdzv;
+
+enum job_state {
+    JOB_WAITING,
+    JOB_REBUILDING,
+    JOB_GATHERING,
+    JOB_PREPARING,
+    JOB_COMMITTING,
+    JOB_RUNNING,
+    JOB_SUCCEEDED,
+    JOB_FAILED,
+    JOB_CANCELLED,
+    JOB__COUNT
+};
+
+_Static_assert(JOB_CANCELLED - JOB_SUCCEEDED == RESULT_CANCELLED - RESULT_SUCCEEDED,
+               "the last three, in the order of results");
+
+static inline enum tfe_result job_result_of(enum job_state end)
+{
+    return (enum tfe_result)(RESULT_SUCCEEDED + (end - JOB_SUCCEEDED));
+}
+
+static inline enum job_state job_state_of(enum tfe_result result)
+{
+    return (enum job_state)(JOB_SUCCEEDED + (result - RESULT_SUCCEEDED));
+}
 
 /* Returns the name of the state, such as "waiting": a static string. */
 const char *job_state_name(enum job_state state);

@@ -11,6 +11,7 @@
 
 #include "common/message/cluster_table.h"
 #include "server/core/job.h"
+#include "server/core/layout.h"
 
 /* Sets the rows' host pointers, after the copy's host array may have moved. */
 static void point_to_hosts(struct table_copy *copy, uint32_t nproc)

@@ -11,6 +11,7 @@
 
 #include "common/base/time.h"
 #include "common/message/msg.h"
+#include "server/core/core.h"
 
 struct job;
 struct node;
@@ -124,5 +125,58 @@ bool verdict_earn(struct rdzv *r, struct job *job);
 struct tfe_mono verdict_earns_at(const struct job *job);
 /* Returns when the running epoch will have refilled the budget; NEVER if nothing of it is used. */
 struct tfe_mono verdict_refill_at(const struct job *job);
+
+/* --- a script that cannot start ---- */
+
+/* Maximum length of an exception's name; longer ones are truncated. */
+#define FIRST_START_WORDS_MAX 64
+
+/* First exits of the running epoch. Written by verdict.c. */
+struct first_start {
+    /* number of the epoch whose first exit may be that of a script that cannot start */
+    uint64_t epoch;
+    uint32_t n_dead; /* number of members that have ended alike; 0 once one has ended otherwise */
+    uint32_t code;   /* exit status of these members */
+    char words[FIRST_START_WORDS_MAX]; /* name of the exception that ended these members, or "" */
+    struct tfe_mono until;             /* time limit for the remaining members to end alike */
+};
+
+/* Notes that a member's trainers have ended, with that verdict. */
+void first_start_take(const struct rdzv *r, const struct node *node,
+                      const struct msg_exited *exited, enum verdict verdict);
+/* Returns until when the epoch is left as it is while its other ranks may end alike; a time in the
+ * past if it need not be. That is at most the back-off that such an end costs anyway. */
+struct tfe_mono first_start_until(const struct job *job);
+/* A member is lost or leaves, which may explain the other members' exits: clears the state. */
+void first_start_excuse(struct job *job);
+/* Returns true if all members have ended alike. */
+bool first_start_has_failed(const struct job *job);
+
+/* --- quarantine of newcomers ---- */
+
+/* Quarantine of a node. Written by verdict.c. */
+struct quarantine {
+    struct core_timer timer; /* end of the quarantine; not set if the node is not in quarantine */
+    uint32_t wait_ms;
+    bool is_proven; /* the node was a member of an epoch of this run that made progress */
+};
+
+static inline bool quarantine_is_on(const struct quarantine *quarantine)
+{
+    return wheel_is_set(&quarantine->timer.wheel);
+}
+
+#define QUARANTINE_NEW ((struct quarantine){.timer.kind = TIMER_QUARANTINE})
+
+/* Returns true if a member that ended before its first step belongs in quarantine: other nodes got
+ * further without it, so its machine or its installation is at fault. has_progressed: the epoch has
+ * made progress. */
+bool quarantine_is_due(const struct node *node, bool has_progressed);
+/* Leaves the node out for a time that doubles with each failure, without charging the job. reason
+ * is a static string. */
+void quarantine_begin(struct rdzv *r, struct node *node, const char *reason);
+void quarantine_end(struct rdzv *r, struct node *node);
+/* Marks all members as proven: the epoch has made progress, or is assumed to have. */
+void quarantine_prove_all(struct job *job);
 
 #endif

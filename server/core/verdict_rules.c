@@ -3,7 +3,13 @@
 #include <string.h>
 
 #include "server/core/job.h"
+#include "server/core/job_progress.h"
 #include "server/core/last_words.h"
+#include "server/core/layout.h"
+#include "server/core/lease.h"
+#include "server/core/node.h"
+#include "server/core/plan.h"
+#include "server/core/verdict.h"
 
 /* Evidence of an ending. */
 enum evidence {

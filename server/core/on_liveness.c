@@ -1,0 +1,182 @@
+/* server/core/on_liveness.c: whether a node is there: RENEW, the end of its lease or connection,
+ * GOODBYE, DEATH, NOTICE, FACTS; and the results of writes. */
+#include <string.h>
+
+#include "server/core/core.h"
+#include "server/core/epoch.h"
+#include "server/core/handlers.h"
+#include "server/core/job.h"
+#include "server/core/job_progress.h"
+#include "server/core/lease.h"
+#include "server/core/node.h"
+#include "server/core/notice.h"
+#include "server/core/persist.h"
+#include "server/core/probe.h"
+#include "server/core/verdict.h"
+#include "server/core/view.h"
+#include "server/core/worker_restart.h"
+
+/* Extends the lease, and tells a node that does not train why. O(1), no allocation. */
+void on_renew(struct rdzv *r, struct node *node, const struct msg_renew *renew)
+{
+    struct lease_terms terms = lease_renew(r, node);
+    success_note_rank0(r, node, renew);
+    struct msg_renewed *renewed = &send_node(r, node, MSG_RENEWED)->u.renewed;
+    renewed->number = renew->number;
+    renewed->ttl_ms = terms.ttl_ms;
+    renewed->fence_ms = terms.fence_ms;
+    /* Raise the reconnect spread as the job grows; never lower it. */
+    uint32_t spread = node_spread_ms(node, terms.ttl_ms);
+    if (spread > node->session.told_spread_ms) {
+        renewed->spread_ms = node_tell_spread(node, spread);
+    }
+    renewed->waits = wait_words(r, node, &renewed->waits_ms);
+}
+
+void on_lease_over(struct rdzv *r, struct node *node)
+{
+    if (doubt_postpones(r, node)) {
+        return;
+    }
+    struct job *job = node->job;
+    uint32_t session = node->session.number;
+    bool ran = place_is_held(node);
+    send_trace(r, TRACE_NODE_LOST, job, node, 0, "its lease is over");
+    verdict_excuse(r, node);
+    node_remove(r, node);
+    /* the node's guard may prove the end of its trainers before the fence */
+    probe_suspect(r, node);
+    if (session != NO_SESSION) {
+        /* An agent that was frozen finds this in its socket and stops at once. */
+        send_to(r, session, MSG_LEASE_ENDED)->u.lease_ended.epoch = job->epoch.number;
+        send_close(r, session);
+    }
+    if (ran && !job->success.is_here) {
+        place_lose(r, node, CAUSE_NODE_LOST);
+    }
+    job_touch(job);
+}
+
+/* The connection ended without GOODBYE: the node is suspect until it reconnects. */
+void on_closed(struct rdzv *r, struct node *node)
+{
+    node_detach(r, node);
+    send_trace(r, TRACE_NODE_SUSPECT, node->job, node, 0, node->name);
+    probe_suspect(r, node);
+    job_touch(node->job);
+}
+
+/* The node leaves by itself; its trainers have ended. */
+void on_goodbye(struct rdzv *r, struct node *node, const struct msg_goodbye *goodbye)
+{
+    struct job *job = node->job;
+    uint32_t session = node->session.number;
+    bool ran = place_is_held(node);
+    send_trace(r, TRACE_NODE_LEFT, job, node, 0, node->name);
+    verdict_excuse(r, node);
+    seat_account(node);
+    node_remove(r, node);
+    send_close(r, session);
+    if (ran && !job->success.is_here) {
+        place_lose(r, node,
+                   goodbye->interrupted     ? CAUSE_INTERRUPTED
+                   : node->notice.kind != 0 ? CAUSE_PREEMPTED
+                                            : CAUSE_DRAINED);
+    }
+    job_touch(job);
+}
+
+/* Handles a proven end: the node's process will never reconnect, and none of its trainers runs,
+ * whatever it reported last. */
+static void take(struct rdzv *r, struct node *node, const struct node *by)
+{
+    struct job *job = node->job;
+    uint32_t session = node->session.number;
+    bool ran = place_is_held(node);
+    /* A node without a slot may have been proven dead when it had one. */
+    bool is_news = node_is_member(node);
+    if (is_news && !node->seat.is_dead &&
+        !node->seat.is_taken_over) { /* the other process's trainers may live */
+        send_trace(r, TRACE_NODE_DEAD, job, node, 0, by->id.text);
+    }
+    verdict_excuse(r, node);
+    node_note_death(node, NULL, 0);
+    seat_prove_dead(node);
+    node_remove(r, node);
+    if (session != NO_SESSION) {
+        send_close(r, session); /* the end of the connection was not seen */
+    }
+    if (ran && !job->success.is_here) {
+        place_lose(r, node, CAUSE_NODE_LOST);
+    }
+    job_touch(job);
+}
+
+/* A node brings a proof of termination, which a guard hands out only after its agent has ended and
+ * the last process that it had started is reaped (design 5). */
+int on_death(struct rdzv *r, struct node *by, const struct msg_death *death)
+{
+    struct node *node;
+    struct node *next;
+    if (!id_is_valid(death->certificate)) {
+        return TFE_EINVAL;
+    }
+    RB_FOREACH_SAFE(node, node_tree, &by->job->nodes, next)
+    {
+        if (node != by && strcmp(node->proof_hash.text, death->certificate) == 0) {
+            take(r, node, by);
+        }
+    }
+    return 0;
+}
+
+int on_notice(struct rdzv *r, struct node *node, const struct msg_notice *notice)
+{
+    bool has_deadline = notice->deadline_ms != MSG_UNSET;
+    if (notice->kind < NOTICE_REBALANCE || notice->kind > NOTICE_OPERATOR ||
+        (has_deadline && notice->deadline_ms > MSG_DURATION_MAX_MS)) {
+        return TFE_EINVAL;
+    }
+    if (notice->withdrawn) {
+        notice_withdraw(r, node);
+        return 0;
+    }
+    if (node->notice.kind != notice->kind) {
+        send_trace(r, TRACE_NODE_NOTICED, node->job, node, has_deadline ? notice->deadline_ms : 0,
+                   msg_notice_name(notice->kind))
+            ->uncertain = notice->uncertain;
+    }
+    notice_set_interrupted(node, notice->interrupted);
+    notice_apply(r, node, notice->kind, notice->deadline_ms);
+    return 0;
+}
+
+/* The node may try again. */
+void on_quarantine_over(struct rdzv *r, struct node *node)
+{
+    if (node_is_connected(node) && !epoch_engages(node->job, node)) {
+        node_prepare(r, node);
+    }
+    job_touch(node->job);
+}
+
+/* Of the machine's properties one has an effect: whether it is a spot machine, which counts in the
+ * next rank assignment. No epoch ends because of it. */
+void on_facts(struct node *node, const struct msg_facts *facts)
+{
+    /* otherwise the message says nothing about it, and the earlier value stays */
+    if (facts->has_spot) {
+        node->is_spot = facts->is_spot;
+    }
+}
+
+void on_written(struct rdzv *r, struct job *job, const struct rdzv_event *event)
+{
+    if (event->conflict) {
+        send_action(r, RDZV_EXIT)->sentence =
+            "another server writes to the same store: this one ends, trainers go on";
+    } else if (event->type == RDZV_PERSISTED ? write_take_done(job, event->sequence)
+                                             : write_take_failure(r, job, event->sequence)) {
+        job_touch(job);
+    }
+}

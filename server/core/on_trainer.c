@@ -1,0 +1,272 @@
+/* server/core/on_trainer.c: messages about a node's trainers: READY, LISTENING, EXITED, PROCESSES,
+ * PROGRESS, PROBED. */
+#include <string.h>
+
+#include "server/core/epoch.h"
+#include "server/core/evaluator.h"
+#include "server/core/handlers.h"
+#include "server/core/job.h"
+#include "server/core/job_progress.h"
+#include "server/core/layout.h"
+#include "server/core/lease.h"
+#include "server/core/ledger.h"
+#include "server/core/node.h"
+#include "server/core/notice.h"
+#include "server/core/plan.h"
+#include "server/core/probe.h"
+#include "server/core/rebuild.h"
+#include "server/core/states.h"
+#include "server/core/verdict.h"
+#include "server/core/worker_restart.h"
+
+static bool is_sound(const struct msg_ready *ready, uint32_t nproc)
+{
+    if ((ready->tensorflow && !id_is_valid(ready->tensorflow)) || ready->n_ports != nproc ||
+        !ready->host || ready->host[0] == '\0' ||
+        strnlen(ready->host, TFE_HOST_MAX + 1) > TFE_HOST_MAX) {
+        return false;
+    }
+    for (size_t i = 0; i < ready->n_ports; i++) {
+        if (ready->ports[i] == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int on_ready(struct rdzv *r, struct node *node, const struct msg_ready *ready)
+{
+    struct job *job = node->job;
+    if (!is_sound(ready, job->spec.nproc)) {
+        return TFE_EINVAL;
+    }
+    if (job->state == JOB_RUNNING && node_is_member(node) && !node->seat.is_accounted &&
+        ready->epoch == job->epoch.number && ready->table_digest == 0) {
+        ready_set_table(node, 0);
+        /* the node's table did not match the digest in START: send it whole */
+        epoch_tell_again(r, job, node);
+        return 0;
+    }
+    if (ready->epoch != epoch_next(job)) {
+        return 0; /* crossed a PREPARE for another number, which the node will answer too */
+    }
+    if (epoch_engages(job, node) || node_evaluates(node)) {
+        return 0; /* the node is in the running epoch and gets PREPARE when that ends */
+    }
+    if (ready_reserve(r, node, ready->host)) {
+        return TFE_ENOMEM;
+    }
+    if (strcmp(node->ready.host, ready->host) != 0) {
+        probe_forget(node);
+    }
+    ready_learn(node, ready->host, ready->ports, ready->n_ports);
+    ready_set_table(node, ready->table_digest);
+    ready_set_memory(node, &ready->memory);
+    seat_account(node); /* no trainer of an older epoch runs there */
+    lease_set_left(node, 0);
+    job_touch(job);
+    if (version_take(r, node, ready->tensorflow)) {
+        return 0;
+    }
+    /* otherwise it gets PREPARE when the quarantine ends */
+    if (!quarantine_is_on(&node->quarantine)) {
+        probe_ready(r, node, ready->answering);
+    }
+    return 0;
+}
+
+void on_listening(struct rdzv *r, struct node *node, const struct msg_listening *listening)
+{
+    struct job *job = node->job;
+    const struct epoch *epoch = &job->epoch;
+    if (report_take_listening(node, listening->epoch) || !node_is_member(node) ||
+        listening->epoch != epoch->number || node->seat.is_listening) {
+        return; /* a node that has reconnected repeats it for the sake of a restarted server */
+    }
+    seat_set_listening(node);
+    node_note_epoch(node, epoch->number);
+    if (epoch_count_listening(job) && !epoch->is_adopted) {
+        plan_measure(r, job);
+        ledger_note(r, job, EPOCH_LISTENING);
+        job_touch(job);
+    }
+    if (!tfe_mono_is_never(epoch->leader_until) && roster_may_follow(job)) {
+        epoch_tell_rest(r, job);
+        job_touch(job);
+    }
+    send_trace(r, TRACE_LISTENING, job, node,
+               epoch->is_adopted ? 0 : (uint64_t)tfe_mono_sub(r->now, epoch->started), NULL);
+}
+
+int on_exited(struct rdzv *r, struct node *node, const struct msg_exited *exited)
+{
+    if (!exited_is_sound(exited, node->job->spec.nproc)) {
+        return TFE_EINVAL;
+    }
+    if (evaluator_take_end(r, node, exited)) {
+        send_noted(r, node, exited->epoch);
+        drain_end(r, node);
+        return 0;
+    }
+    ending_take(r, node, exited, false);
+    if (roster_can_miss(node->job, node) && node->job->state == JOB_RUNNING &&
+        !node->job->wish.is_there) {
+        drain_end(r, node);
+    }
+    return 0;
+}
+
+/* Process ids are for display only. */
+int on_processes(struct rdzv *r, struct node *node, const struct msg_processes *processes)
+{
+    struct node_processes *p = &node->processes;
+    size_t max = node->job->spec.nproc;
+    if (processes->n_trainer_pids > max || processes->n_standby_pids > max) {
+        return TFE_EINVAL;
+    }
+    p->guard_pid = processes->guard_pid;
+    p->n_trainer_pids = (uint32_t)processes->n_trainer_pids;
+    p->n_standby_pids = (uint32_t)processes->n_standby_pids;
+    for (uint32_t i = 0; i < p->n_trainer_pids; i++) {
+        p->trainer_pids[i] = processes->trainer_pids[i];
+    }
+    for (uint32_t i = 0; i < p->n_standby_pids; i++) {
+        p->standby_pids[i] = processes->standby_pids[i];
+    }
+    return 0;
+}
+
+/* Each handle_* function returns true if the job must be settled because of the value. */
+
+static bool take_step(struct rdzv *r, struct job *job, const struct msg_progress *progress)
+{
+    bool is_first = !job->told.has_step;
+    if (!progress->has_step || !told_step(job, r->now, progress->step)) {
+        return false;
+    }
+    plan_learn_steps(job);
+    /* Progress refills the budget by what is reported, not by time. */
+    bool refills = !tfe_mono_is_never(verdict_refill_at(job));
+    if (is_first && !job->epoch.is_adopted) {
+        plan_measure(r, job);
+        plan_forget_standstill(job);
+    }
+    /* for an adopted epoch this is the first report to this server, and the store keeps the earlier
+     * time */
+    if (is_first) {
+        ledger_note(r, job, EPOCH_PROGRESSED);
+    }
+    return is_first || refills;
+}
+
+static bool take_saves(struct rdzv *r, struct job *job, const struct msg_progress *progress,
+                       bool is_news)
+{
+    bool is_newer = progress->kept_answers > progress->answers;
+    uint64_t answers = is_newer ? progress->kept_answers : progress->answers;
+    /* A checkpoint made before this server was started, or requested by an earlier server, answers
+     * no SAVE of this one. */
+    bool is_ours = is_news && answers <= job->plan.number;
+    bool is_more = told_saves(job, r->now, progress->saves, is_news);
+    bool is_answer = is_ours && told_answer(job, progress->answers);
+    plan_learn_saves(job, progress->saves, is_more, is_news);
+    if (!is_ours) {
+        plan_outnumber(r, job, answers);
+    }
+    return is_more || is_answer;
+}
+
+/* State kept in memory matters if growth waits for it (design 4.8). */
+static bool take_kept(struct rdzv *r, struct job *job, struct node *node,
+                      const struct msg_progress *progress, bool is_news)
+{
+    ready_set_memory(node, &progress->memory);
+    bool is_more = told_kept(job, r->now, &progress->memory, is_news);
+    if (progress->has_from && told_from(job)) {
+        ledger_learn_from(r, job, progress->from_step);
+    }
+    return is_more && !tfe_mono_is_never(job->plan.newcomer_at);
+}
+
+/* O(1), unless a checkpoint or a newly listening script settles the job. */
+void on_progress(struct rdzv *r, struct node *node, const struct msg_progress *progress)
+{
+    struct job *job = node->job;
+    if (!node_is_member(node) || !job->epoch.is_open || progress->epoch != job->epoch.number) {
+        return;
+    }
+    bool is_news = !job->epoch.is_adopted || node->seat.has_told;
+    bool listened = node->seat.listens;
+    bool was_alone = node->seat.is_alone;
+    /* State kept by a node that is leaving may go away with it. */
+    bool decides = progress->kept_answers > node->seat.kept_answers && node->notice.kind == 0 &&
+                   job->state == JOB_RUNNING;
+    seat_set_told(node, progress);
+    if (node->seat.is_alone && !was_alone) {
+        send_trace(r, TRACE_NODE_ALONE, job, node, roster_rank(job, node->seat.index), NULL);
+    }
+    decides = take_step(r, job, progress) || decides;
+    if (progress->has_saved && told_saved_step(job, progress->saved_step)) {
+        plan_learn_saved_step(job, progress->saved_step);
+    }
+    decides = take_saves(r, job, progress, is_news) || decides;
+    decides = take_kept(r, job, node, progress, is_news) || decides;
+    decides = told_ends(job, progress->ends) || decides;
+    told_partitioned(job, progress->partitioned);
+    if (progress->listens != listened) {
+        told_listens(job, progress->listens);
+        decides = true;
+    }
+    if (node->seat.save_told != job->plan.number) {
+        plan_ask_late(r, job, node);
+    }
+    if (decides) {
+        job_touch(job);
+    }
+}
+
+/* Refuses a node that no other node reaches: it must use another address. The reason is in
+ * r->sentence. */
+static void refuse(struct rdzv *r, struct node *node)
+{
+    uint32_t session = node->session.number;
+    send_refused(r, session, REFUSAL_ADDRESS_UNREACHABLE, r->sentence);
+    send_trace(r, TRACE_NODE_REFUSED, node->job, node, (uint64_t)REFUSAL_ADDRESS_UNREACHABLE,
+               r->sentence);
+    node_remove(r, node);
+    send_close(r, session);
+}
+
+static void take(struct rdzv *r, struct node *node, enum probe_news news)
+{
+    switch (news) {
+    case PROBE_NO_NEWS:
+        return;
+    case PROBE_DEAD:
+        seat_prove_dead(node);
+        if (node->job->state == JOB_RUNNING && !node->job->success.is_here) {
+            place_lose(r, node, CAUSE_NODE_LOST);
+        }
+        return;
+    case PROBE_UNREACHABLE:
+        refuse(r, node);
+        return;
+    }
+}
+
+int on_probed(struct rdzv *r, struct node *prober, const struct msg_probed *probed)
+{
+    if (probed->result < PROBE_ANSWERED_OURS || probed->result > PROBE_REFUSED) {
+        return TFE_EINVAL;
+    }
+    struct node *node = NULL;
+    enum probe_news news = probe_take_answer(r, prober, probed, &node);
+    take(r, node, news);
+    return 0;
+}
+
+void on_probe_over(struct rdzv *r, struct node *node)
+{
+    take(r, node, probe_take_timeout(r, node));
+    job_touch(node->job);
+}

@@ -1,0 +1,434 @@
+/* server/core/persist.c: a job's record: validating it, writing it before any node learns of its
+ * contents, and restoring the job after a restart of the server. */
+#include "server/core/persist.h"
+
+#include <string.h>
+
+#include "common/base/backoff.h"
+#include "server/core/epoch.h"
+#include "server/core/job.h"
+#include "server/core/layout.h"
+#include "server/core/lease.h"
+#include "server/core/node.h"
+#include "server/core/notice.h"
+#include "server/core/probe.h"
+#include "server/core/run.h"
+#include "server/core/states.h"
+#include "server/core/table.h"
+#include "server/core/verdict.h"
+
+/* design 8: a failed write is retried with back-off; the running epoch goes on meanwhile. */
+#define WRITE_BACKOFF_FIRST_MS 1000
+#define WRITE_BACKOFF_MAX_MS 60000
+
+int write_reserve(struct rdzv *r, struct write *w, size_t rows, size_t seats)
+{
+    int rc = mem_resize(r->mem, &w->members, seats, sizeof(*w->members));
+    return rc ? rc : mem_resize(r->mem, &w->ports, rows, sizeof(*w->ports));
+}
+
+void write_done(struct rdzv *r, struct write *w)
+{
+    mem_free(r->mem, w->members);
+    mem_free(r->mem, w->ports);
+}
+
+void write_restore(struct write *w, const struct rdzv_record *record)
+{
+    w->sequence = record->sequence;
+    w->record.ttl_ms = record->ttl_ms;
+    w->record.fence_ms = record->fence_ms;
+    w->durable_epoch = record->epoch;
+    w->durable_ttl_ms = record->ttl_ms;
+    w->granted_ttl_ms = record->ttl_ms;
+}
+
+void write_begin_run(struct write *w)
+{
+    w->is_over = false;
+    w->again = TFE_MONO_NEVER;
+}
+
+/* Schedules a retry. reason: an error of this server itself, or NULL. */
+static void put_off(struct rdzv *r, struct job *job, const char *reason)
+{
+    struct write *w = &job->write;
+    w->backoff_ms = backoff_next(w->backoff_ms, WRITE_BACKOFF_FIRST_MS, WRITE_BACKOFF_MAX_MS);
+    w->again = tfe_mono_add(r->now, w->backoff_ms);
+    send_trace(r, TRACE_WRITE_FAILED, job, NULL, w->backoff_ms, reason);
+}
+
+/* Asks the I/O layer to write the record. A record that could not be read back is not written: this
+ * job stands still, and the other jobs are not affected. */
+static void ask(struct rdzv *r, struct job *job)
+{
+    struct write *w = &job->write;
+    const struct table_copy *table = tables_present(&job->tables);
+    w->is_open = true;
+    w->again = TFE_MONO_NEVER;
+    w->record.sequence = w->sequence;
+    w->record.members = w->members;
+    for (uint32_t seat = 0; seat < w->record.n_members; seat++) {
+        /* these pointers may be stale, like those to the ports */
+        w->members[seat].host = table->hosts[seat];
+        w->members[seat].ports = w->ports + (size_t)seat * job->spec.nproc;
+    }
+    if (!record_is_sound(&w->record)) {
+        put_off(r, job, "the record contradicts itself");
+        return;
+    }
+    if (w->asked_in != r->steps) {
+        send_action(r, RDZV_PERSIST)->record =
+            &w->record; /* an action of this step already points to the record */
+    }
+    w->asked_in = r->steps;
+}
+
+static void list_members(struct job *job)
+{
+    struct write *w = &job->write;
+    const struct epoch *epoch = &job->epoch;
+    const struct table_copy *table = tables_present(&job->tables);
+    for (uint32_t seat = 0; seat < epoch->n_seats; seat++) {
+        const struct node *node = epoch->seats[seat];
+        uint16_t *ports = w->ports + (size_t)seat * job->spec.nproc;
+        memcpy(ports, node->ready.ports, job->spec.nproc * sizeof(*ports));
+        for (uint32_t local = 0; local < roster_trainers(job, seat); local++) {
+            ports[local] = table->rows[roster_rank(job, seat) + local].port;
+        }
+        /* otherwise a proof of termination would be the other process's */
+        bool is_its_own = !node->seat.is_taken_over;
+        w->members[seat] =
+            (struct rdzv_member){.node = node->id.text,
+                                 .name = node->name,
+                                 .host = table->hosts[seat],
+                                 .join_order = node->join_order,
+                                 .durable = node->is_durable,
+                                 .fixed_ports = node->has_fixed_ports,
+                                 .drained = node->notice.is_drained,
+                                 .known_to = node->probing.verifiers,
+                                 .n_known_to = is_its_own ? node->probing.n_verifiers : 0,
+                                 .proof_hash = is_its_own ? node->proof_hash.text : "",
+                                 .guard_port = is_its_own ? node->guard_port : 0,
+                                 .taken_over = !is_its_own};
+    }
+}
+
+void write_job(struct rdzv *r, struct job *job)
+{
+    struct write *w = &job->write;
+    const struct epoch *epoch = &job->epoch;
+    if (!w->is_gone) {
+        list_members(job);
+    }
+    run_write_past(job, w->past);
+    uint32_t ttl_ms = largest(lease_wanted_ms(r), largest(w->record.ttl_ms, w->granted_ttl_ms));
+    w->record = (struct rdzv_record){
+        .job = job->name.text,
+        .gone = w->is_gone,
+        .spec = job->spec,
+        .resized = job->is_resized,
+        .ps_resized = job->is_ps_resized,
+        /* The job may have no ps option by now: a node that joins a job without nodes may change
+         * its options. */
+        .epoch_ps = w->is_over || w->is_gone || job->spec.n_ps == 0 ? 0 : epoch->n_ps,
+        .run = job->run.number,
+        .run_key = job->run.key.text,
+        .restarts = job->budget.used,
+        .fruitless = job->budget.fruitless,
+        .backoff_ms = job->budget.backoff_ms,
+        .has_progressed = job->budget.has_progressed,
+        .predecessor = w->durable_epoch,
+        .epoch = epoch->number,
+        .cause = epoch->cause,
+        .ttl_ms = ttl_ms,
+        .fence_ms = largest(lease_fence_ms(r, 2, ttl_ms), w->record.fence_ms),
+        .over = w->is_over,
+        .fenced = w->is_over && !fence_run_is_over(r, job),
+        .result = w->is_over ? job_result_of(w->ending) : 0,
+        .sentence = w->is_over ? job->run.sentence : "",
+        .ended = w->is_over ? job->run.ended : (struct tfe_wall){0},
+        .members = w->members,
+        .n_members = w->is_over || w->is_gone ? 0 : epoch->n_seats,
+        .past = w->past,
+    };
+    w->sequence++;
+    w->proves = false;
+    w->is_sure = false;
+    w->backoff_ms = 0;
+    ask(r, job);
+}
+
+bool write_is_kept(const struct job *job)
+{
+    return job->epoch.n_seats > 0 && !job_is_over(job) && !job->write.is_over &&
+           (job->state == JOB_COMMITTING || job->write.durable_epoch == job->epoch.number);
+}
+
+void write_in_turn(struct rdzv *r, struct job *job)
+{
+    if (job->write.is_open && job->write.record.epoch != job->write.durable_epoch) {
+        job->write.is_due =
+            /* the new record must name the stored epoch as its predecessor, which is unknown until
+             * then */
+            true;
+    } else {
+        write_job(r, job);
+    }
+}
+
+void write_what_is_due(struct rdzv *r, struct job *job)
+{
+    struct write *w = &job->write;
+    if (w->is_due && (!w->is_open || !tfe_mono_is_never(w->again))) {
+        w->is_due = false;
+        write_job(r, job);
+    }
+}
+
+void write_end(struct rdzv *r, struct job *job, enum job_state ending)
+{
+    job->write.is_over = true;
+    job->write.ending = ending;
+    write_in_turn(r, job);
+}
+
+void write_gone(struct rdzv *r, struct job *job)
+{
+    job->write.is_gone = true;
+    write_job(r, job);
+}
+
+bool write_is_sure(struct rdzv *r, struct job *job)
+{
+    struct write *w = &job->write;
+    bool is_sure = w->is_sure;
+    w->is_sure = false;
+    if (!is_sure && !w->is_open) {
+        write_job(r, job);
+        w->proves = true;
+    }
+    return is_sure;
+}
+
+void write_again(struct rdzv *r, struct job *job)
+{
+    if (job->write.is_open && is_past(r, job->write.again)) {
+        ask(r, job);
+    }
+}
+
+bool write_take_done(struct job *job, uint64_t sequence)
+{
+    struct write *w = &job->write;
+    if (!w->is_open || sequence != w->sequence) {
+        return false; /* about a record that a later one has replaced */
+    }
+    w->is_open = false;
+    w->again = TFE_MONO_NEVER;
+    w->is_sure = w->proves;
+    w->durable_epoch = w->record.epoch;
+    w->durable_ttl_ms = w->record.ttl_ms;
+    return true;
+}
+
+bool write_take_failure(struct rdzv *r, struct job *job, uint64_t sequence)
+{
+    struct write *w = &job->write;
+    if (!w->is_open || sequence != w->sequence) {
+        return false;
+    }
+    put_off(r, job, NULL);
+    return true;
+}
+
+/* --- validation ---- */
+
+static bool member_is_sound(const struct rdzv_member *member, uint32_t nproc)
+{
+    if (member->n_known_to > RDZV_KNOWN_TO_MAX) {
+        return false;
+    }
+    for (uint32_t i = 0; i < member->n_known_to; i++) {
+        if (!id_is_valid(member->known_to[i].text)) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < nproc; i++) {
+        if (member->ports[i] == 0) {
+            return false;
+        }
+    }
+    bool has_death = member->proof_hash && member->proof_hash[0];
+    return id_is_valid(member->node) && (!has_death || id_is_valid(member->proof_hash)) &&
+           member->guard_port <= UINT16_MAX && member->name &&
+           (member->name[0] == '\0' || id_is_valid(member->name)) && member->host &&
+           member->host[0] && strnlen(member->host, TFE_HOST_MAX + 1) <= TFE_HOST_MAX;
+}
+
+/* Returns how many of the recorded members are no workers. */
+static uint32_t epoch_extra(const struct rdzv_record *record)
+{
+    struct job_spec spec = record->spec;
+    spec.n_ps = record->epoch_ps ? record->epoch_ps : spec.n_ps;
+    return roster_extra(&spec);
+}
+
+bool record_is_sound(const struct rdzv_record *record)
+{
+    bool is =
+        id_is_valid(record->job) && job_spec_is_sound(&record->spec) && record->run >= 1 &&
+        record->run <= MSG_RUN_MAX && record->epoch <= MSG_NUMBER_MAX &&
+        record->epoch_ps <= MSG_NODES_MAX && (record->epoch_ps > 0) <= (record->spec.n_ps > 0) &&
+        (record->resized || record->n_members <= roster_most(&record->spec)) &&
+        (record->over || record->gone || record->n_members > epoch_extra(record)) &&
+        record->epoch >= record->predecessor && record->ttl_ms <= MSG_DURATION_MAX_MS &&
+        record->fence_ms <= MSG_DURATION_MAX_MS && record->backoff_ms <= MSG_DURATION_MAX_MS &&
+        (!record->run_key || !record->run_key[0] || id_is_valid(record->run_key)) &&
+        (!record->sentence || strnlen(record->sentence, MSG_SENTENCE_MAX) < MSG_SENTENCE_MAX);
+    for (uint32_t seat = 0; is && seat < record->n_members; seat++) {
+        is = member_is_sound(&record->members[seat], record->spec.nproc);
+    }
+    return is;
+}
+
+/* --- restoring a job ---- */
+
+/* Inserts the member's node into the job's tree and puts it into its slot. Returns TFE_EINVAL if
+ * two members have the same id. */
+static int seat_member(struct rdzv *r, struct job *job, uint32_t seat,
+                       const struct rdzv_member *member)
+{
+    if (node_find(job, member->node)) {
+        return TFE_EINVAL;
+    }
+    struct node *node = node_new(r, member->node, member->name, job->spec.nproc);
+    if (!node || ready_reserve(r, node, member->host)) {
+        node_free(r, node);
+        return TFE_ENOMEM;
+    }
+    node->join_order = member->join_order;
+    node->is_durable = member->durable;
+    node->has_fixed_ports = member->fixed_ports;
+    ready_learn(node, member->host, member->ports, job->spec.nproc);
+    seat_restore(node, seat);
+    probing_restore(node, member->known_to, member->n_known_to);
+    node_note_death(node, member->proof_hash, (uint16_t)member->guard_port);
+    if (member->drained) {
+        notice_restore_drained(r, node);
+    }
+    node_insert(job, node);
+    epoch_seat(&job->epoch, seat, node);
+    return 0;
+}
+
+static int fill(struct rdzv *r, struct job *job, const struct rdzv_record *record)
+{
+    int rc = job_reserve(r, job, record->n_members ? record->n_members : 1, &job->spec);
+    for (uint32_t seat = 0; rc == 0 && seat < record->n_members; seat++) {
+        rc = seat_member(r, job, seat, &record->members[seat]);
+    }
+    return rc;
+}
+
+/* Restores a job that is over. Its trainers may run on if the server never learnt of their end, and
+ * may connect to the epoch's ports in any case. */
+static void restore_end(struct job *job, const struct rdzv_record *record, struct tfe_mono fenced)
+{
+    epoch_restore_last(job, record->epoch, record->cause);
+    fence_keep_ports(&job->fence, record->epoch, fenced);
+    fence_keep_ports(&job->fence, record->epoch + 1, fenced);
+    if (record->fenced) {
+        fence_keep_run(&job->fence, fenced);
+    }
+    job->state = job_state_of(record->result);
+}
+
+static void adopt(struct rdzv *r, struct job *job, const struct rdzv_record *record,
+                  struct tfe_mono fenced)
+{
+    struct epoch_past past = {
+        .number = record->epoch, .cause = record->cause, .n_ps = record->epoch_ps};
+    /* cannot fail, because there is no digest to match */
+    (void)epoch_adopt(r, job, record->n_members, &past);
+    quarantine_prove_all(job);
+    /* Nodes lost before the last epoch are in no record; their trainers may use the other set of
+     * ports. */
+    if (record->epoch > 1) {
+        fence_keep_ports(&job->fence, record->epoch + 1, fenced);
+    }
+    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
+        struct node *node = job->epoch.seats[seat];
+        lease_restore(r, node, record->ttl_ms, fenced);
+        if (record->members[seat].taken_over) {
+            seat_take_over(node, node->lease.fence_end);
+        }
+        if (node->join_order > r->joins) {
+            r->joins = node->join_order;
+        }
+    }
+    job->state = JOB_RUNNING;
+}
+
+int rdzv_restore(struct rdzv *r, struct tfe_mono now, const struct rdzv_record *record)
+{
+    if (!record_is_sound(record)) {
+        return TFE_EINVAL;
+    }
+    if (job_find(r, record->job)) {
+        return TFE_EEXIST;
+    }
+    if (tfe_mono_before(r->now, now)) {
+        r->now = now;
+    }
+    (void)wheel_peek(&r->wheel, r->now);
+    const char *key = record->run_key && record->run_key[0] ? record->run_key : NULL;
+    struct job *job = job_new(r, record->job, &record->spec, key);
+    if (!job) {
+        return TFE_ENOMEM;
+    }
+    job->is_resized = record->resized;
+    job->is_ps_resized = record->ps_resized;
+    run_restore(job, record->run, record->over ? record->sentence : NULL, record->ended);
+    int rc = run_read_past(job, record->past ? record->past : "");
+    if (rc == 0) {
+        rc = fill(r, job, record);
+    }
+    if (rc) {
+        job_free(r, job);
+        return rc;
+    }
+    verdict_begin_run(job, (struct budget){.used = record->restarts,
+                                           .fruitless = record->fruitless,
+                                           .backoff_ms = record->backoff_ms,
+                                           .has_progressed = record->has_progressed});
+    write_restore(&job->write, record);
+    /* A later record of the same epoch, with longer leases, may not have reached the disk: members
+     * may have been sent a fence that this record does not have. */
+    struct tfe_mono fenced = lease_longest_fence_end(r, r->now, record->fence_ms);
+    fence_expect_unknown(&job->fence, fenced);
+    if (record->over) {
+        restore_end(job, record, fenced);
+    } else {
+        adopt(r, job, record, fenced);
+    }
+    job_note_word(job, record->over ? record->ended : (struct tfe_wall){0});
+    job_insert(r, job);
+    r->deadline = wheel_next(&r->wheel);
+    return 0;
+}
+
+int rdzv_set_aside(struct rdzv *r, const char *name)
+{
+    struct tfe_id id;
+    void *v = r->aside;
+    if (id_set(&id, name)) {
+        return TFE_EINVAL;
+    }
+    if (mem_reserve(r->mem, &v, &r->cap_aside, r->n_aside + 1, sizeof(id))) {
+        return TFE_ENOMEM;
+    }
+    r->aside = v;
+    r->aside[r->n_aside++] = id;
+    return 0;
+}

@@ -1,0 +1,342 @@
+/* server/core/worker_restart.c: workers without which an epoch goes on.
+ *
+ *    works --EXITED--> waits --RESTART(number)--> works         its agent lives
+ *      |                 +--- the fourth in vain --> empty
+ *      +-- exit status 0 --> done                                not started again
+ *      +-- lease over, proven dead, GOODBYE, drained --> empty   until the next epoch
+ *
+ * The node keeps its ports, standby and address, so the chief reconnects to it by itself. Only the
+ * process that received START can be restarted: another process with the same id has nothing
+ * started (seat.is_taken_over). */
+#include "server/core/worker_restart.h"
+
+#include "common/base/backoff.h"
+#include "server/core/epoch.h"
+#include "server/core/job.h"
+#include "server/core/job_progress.h"
+#include "server/core/layout.h"
+#include "server/core/ledger.h"
+#include "server/core/node.h"
+#include "server/core/notice.h"
+#include "server/core/states.h"
+#include "server/core/verdict.h"
+
+/* After this many restarts without a step in between the slot stays empty. */
+#define VAIN_MAX 3u
+#define PAUSE_FIRST_MS 1000
+#define PAUSE_MAX_MS 60000
+/* A trainer that has run for this long is restarted at once. */
+#define STEADY_MS 60000
+/* Time before the machine goes away, in addition to the stop grace, at which its trainers are
+ * stopped. */
+#define MARGIN_MS 2000
+
+static bool works(const struct node *node)
+{
+    const struct seat *seat = &node->seat;
+    return !node->is_gone && (!seat->is_accounted || seat->is_due) && !seat->is_draining &&
+           !seat->is_taken_over;
+}
+
+uint32_t place_count(const struct job *job)
+{
+    uint32_t n = job->epoch.n_seats - roster_extra_now(job);
+    if (!roster_has_servers(job)) {
+        return n;
+    }
+    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
+        const struct node *node = job->epoch.seats[seat];
+        n -= roster_can_miss(job, node) && !works(node);
+    }
+    return n;
+}
+
+uint32_t place_count_done(const struct job *job)
+{
+    uint32_t n = 0;
+    for (uint32_t seat = 0; roster_has_servers(job) && seat < job->epoch.n_seats; seat++) {
+        n += job->epoch.seats[seat]->seat.is_done;
+    }
+    return n;
+}
+
+bool place_is_lacking(const struct job *job)
+{
+    return job->state == JOB_RUNNING && roster_has_servers(job) &&
+           place_count(job) + place_count_done(job) < job->spec.min_nodes;
+}
+
+/* Returns true if the node could work in the next epoch. That includes a node whose id belongs to
+ * another slot's first process. */
+static bool is_idle(const struct node *node)
+{
+    const struct seat *seat = &node->seat;
+    bool is_free = seat->is_accounted && !seat->is_due && !seat->is_done && seat->n_vain < VAIN_MAX;
+    return node_is_connected(node) && !node->notice.is_leaving && (is_free || seat->is_taken_over);
+}
+
+uint32_t place_spares(const struct job *job)
+{
+    uint32_t n = roster_spares(job, !place_is_lacking(job));
+    for (uint32_t seat = 0; roster_has_servers(job) && seat < job->epoch.n_seats; seat++) {
+        const struct node *node = job->epoch.seats[seat];
+        n += roster_can_miss(job, node) && is_idle(node);
+    }
+    return n;
+}
+
+/* TensorFlow's chief takes no worker back while another one in its table is missing: it waits there
+ * for all of them (docs/tensorflow.md). */
+static bool another_is_empty(const struct node *node)
+{
+    const struct job *job = node->job;
+    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
+        const struct node *other = job->epoch.seats[seat];
+        if (other != node && roster_can_miss(job, other) && !works(other) && !other->seat.is_done) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Returns true if the chief is past its start, in which it waits for every worker in its table:
+ * progress was reported or, without reports, all have listened and some time has passed. */
+static bool has_begun(const struct rdzv *r, const struct job *job)
+{
+    return told_any(&job->told) || (job->epoch.has_listened && verdict_has_progressed(r, job));
+}
+
+/* Returns how many workers a running epoch needs. min_nodes counts only when an epoch starts,
+ * because TensorFlow's chief goes on with one worker. */
+static uint32_t least_running(const struct job *job)
+{
+    uint32_t n = job->spec.min_running;
+    /* the epoch has started with no more than that */
+    n = n < job->spec.min_nodes ? n : job->spec.min_nodes;
+    return n > 1 ? n : 1;
+}
+
+/* Returns true if the epoch goes on without this worker. Workers that have ended with exit status 0
+ * are not missing, because their script no longer needs them. */
+static bool can_miss(const struct rdzv *r, const struct node *node)
+{
+    const struct job *job = node->job;
+    return job->state == JOB_RUNNING && roster_can_miss(job, node) && has_begun(r, job) &&
+           place_count(job) + place_count_done(job) - works(node) >= least_running(job);
+}
+
+/* Returns how many consecutive restarts of the node brought no step. */
+static uint32_t vain_of(const struct node *node)
+{
+    const struct seat *seat = &node->seat;
+    const struct told *told = &node->job->told;
+    return seat->is_listening && told->has_step && told->step > seat->began_at ? 0 : seat->n_vain;
+}
+
+static void leave_empty(struct rdzv *r, struct node *node, const char *reason)
+{
+    seat_leave_empty(node, vain_of(node));
+    send_trace(r, TRACE_PLACE_EMPTY, node->job, node, place_count(node->job), reason);
+    job_touch(node->job);
+}
+
+void place_finish(struct rdzv *r, struct node *node)
+{
+    seat_finish(node);
+    success_begin(r, node->job);
+    send_trace(r, TRACE_PLACE_DONE, node->job, node, place_count(node->job), NULL);
+    job_touch(node->job);
+}
+
+bool place_is_held(const struct node *node)
+{
+    return epoch_engages(node->job, node) && (!node->seat.is_accounted || node->seat.is_due);
+}
+
+void place_lose(struct rdzv *r, struct node *node, enum tfe_cause cause)
+{
+    if (can_miss(r, node)) {
+        leave_empty(r, node, msg_cause_name(cause));
+    } else {
+        switch_want(node->job, cause, node);
+    }
+}
+
+/* Returns the pause before a restart. A charged ending is limited by the budget; other endings must
+ * not repeat without limit (a script that ignores ps and ends well, for example). */
+static uint32_t pause_of(const struct rdzv *r, const struct node *node, bool charged, uint32_t vain)
+{
+    const struct seat *seat = &node->seat;
+    uint32_t pause_ms = 0;
+    for (uint32_t i = 0; charged && !verdict_has_progressed(r, node->job) && i <= vain; i++) {
+        pause_ms = backoff_next(pause_ms, PAUSE_FIRST_MS, PAUSE_MAX_MS);
+    }
+    bool is_first = seat->n_restarts == 0 || tfe_mono_sub(r->now, seat->due) >= STEADY_MS;
+    return charged    ? pause_ms
+           : is_first ? 0
+                      : backoff_next(seat->pause_ms, PAUSE_FIRST_MS, PAUSE_MAX_MS);
+}
+
+bool place_take_end(struct rdzv *r, struct node *node, bool charged, bool wanted)
+{
+    uint32_t vain = wanted ? 0 : vain_of(node);
+    bool is_leaving = node->notice.is_leaving || node->seat.is_draining;
+    if (is_leaving || vain == VAIN_MAX || another_is_empty(node)) {
+        bool can = can_miss(r, node);
+        if (can) {
+            leave_empty(r, node,
+                        is_leaving         ? "it leaves"
+                        : vain == VAIN_MAX ? "started again in vain"
+                                           : "another one is empty");
+        }
+        return can;
+    }
+    seat_wait(node, r->now, pause_of(r, node, charged, vain), wanted ? 0 : vain + 1);
+    job_touch(node->job);
+    return true;
+}
+
+static void send_restart(struct rdzv *r, const struct node *node)
+{
+    send_node(r, node, MSG_RESTART)->u.restart =
+        (struct msg_restart){.epoch = node->job->epoch.number, .number = node->seat.n_restarts};
+}
+
+bool place_is_behind(const struct node *node, const struct msg_exited *exited)
+{
+    return exited->restart < node->seat.n_restarts;
+}
+
+static void drain(struct rdzv *r, struct node *node)
+{
+    seat_begin_drain(node);
+    if (node_is_connected(node)) {
+        send_node(r, node, MSG_STOP)->u.stop =
+            (struct msg_stop){.epoch = node->job->epoch.number,
+                              .planned = true,
+                              .cause = notice_cause(&node->notice)};
+    }
+}
+
+bool place_take_join(struct rdzv *r, struct node *node, const struct msg_join *join)
+{
+    struct job *job = node->job;
+    const struct msg_exited *exited = join->exited;
+    if (job->state != JOB_RUNNING || !roster_can_miss(job, node)) {
+        return false;
+    }
+    if (join->running_epoch == job->epoch.number) {
+        seat_resume(node, join->restart); /* also if other nodes had found its ports closed */
+        if (node->seat.is_draining) {
+            drain(r, node); /* STOP was lost with the connection */
+        }
+        return true;
+    }
+    if (!exited || exited->epoch != job->epoch.number || job->success.is_here) {
+        return false;
+    }
+    if (!node->seat.is_accounted && place_is_behind(node, exited)) {
+        send_noted(r, node, exited->epoch);
+        if (seat_has_voided(node)) {
+            seat_account(node);
+            /* the node answers RESTART with JOIN again and again */
+            place_lose(r, node, CAUSE_NODE_LOST);
+        } else {
+            seat_tell_again(node);
+            send_restart(r, node); /* RESTART was lost with the connection */
+        }
+        return true;
+    }
+    seat_note_restarts(node, exited->restart);
+    if (!node->seat.is_accounted) {
+        return false; /* this ending is new, and its verdict follows */
+    }
+    send_noted(r, node, exited->epoch);
+    bool is_given_up = node->seat.n_vain >= VAIN_MAX; /* a new connection does not change that */
+    if (!node->seat.is_due && !node->seat.is_done && !is_given_up &&
+        !place_take_end(r, node, false, verdict_is_again(job, TASK_WORKER, exited))) {
+        switch_want(job, CAUSE_NODE_LOST, node);
+    }
+    return true;
+}
+
+void place_take_over(struct rdzv *r, struct node *node)
+{
+    if (node->job->state == JOB_RUNNING && node->seat.is_due) {
+        place_lose(r, node, CAUSE_NODE_LOST);
+    }
+}
+
+struct tfe_mono place_leaves_at(const struct rdzv *r, const struct node *node)
+{
+    struct tfe_mono by = node->notice.deadline;
+    int64_t early = (int64_t)node->job->spec.stop_grace_ms + MARGIN_MS;
+    return !node->notice.is_leaving ? TFE_MONO_NEVER
+           : tfe_mono_is_never(by)  ? r->now
+                                    : tfe_mono_max(r->now, tfe_mono_add(by, -early));
+}
+
+/* Returns how many other workers are scheduled to be stopped before their machines go away. */
+static uint32_t others_to_drain(const struct node *node)
+{
+    const struct job *job = node->job;
+    uint32_t n = 0;
+    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
+        const struct node *other = job->epoch.seats[seat];
+        n += other != node && other->seat.will_drain && works(other);
+    }
+    return n;
+}
+
+bool place_take_notice(struct rdzv *r, struct node *node)
+{
+    /* If all workers are warned, a planned switch saves more than stopping one after the other. */
+    if (!can_miss(r, node) || place_count(node->job) + place_count_done(node->job) - works(node) <
+                                  least_running(node->job) + others_to_drain(node)) {
+        return false;
+    }
+    if (node->seat.is_due) {
+        leave_empty(r, node, "it leaves"); /* rather than restart trainers on it */
+        return true;
+    }
+    if (node->seat.is_accounted) {
+        return false;
+    }
+    seat_drain(node, place_leaves_at(r, node));
+    return true;
+}
+
+static void start_again(struct rdzv *r, struct node *node)
+{
+    struct job *job = node->job;
+    seat_restart(node, job->told.step);
+    send_trace(r, TRACE_PLACE_RESTART, job, node, node->seat.n_restarts, NULL);
+    ledger_count_restart(r, job);
+    send_restart(r, node);
+}
+
+struct tfe_mono place_settle(struct rdzv *r, struct job *job)
+{
+    struct tfe_mono next = TFE_MONO_NEVER;
+    struct tfe_mono others = first_start_until(job);
+    if (!roster_has_servers(job)) {
+        return next;
+    }
+    for (uint32_t i = 0; i < job->epoch.n_seats; i++) {
+        struct node *node = job->epoch.seats[i];
+        const struct seat *seat = &node->seat;
+        if (!(seat->is_due || seat->will_drain) || !node_is_connected(node)) {
+            continue; /* a disconnected node gets it when it reconnects */
+        }
+        /* whether all ranks fail alike, because the script cannot start, is known soon */
+        struct tfe_mono at = seat->is_due ? tfe_mono_max(seat->due, others) : seat->due;
+        if (!is_past(r, at)) {
+            next = tfe_mono_min(next, at);
+        } else if (seat->is_due) {
+            start_again(r, node);
+        } else {
+            drain(r, node);
+        }
+    }
+    return next;
+}
