@@ -31,7 +31,7 @@ static int parse_keep_history(void *settings, const char *value, struct tfe_reas
         *ret = ms;
         return 0;
     }
-    reason_set(reason, "it takes a time of at most %dd, or 0 for ever", KEEP_DAYS_MAX);
+    reason_set(reason, "it must be a time of at most %dd, or 0 for ever", KEEP_DAYS_MAX);
     return TFE_EINVAL;
 }
 
@@ -43,8 +43,8 @@ static int parse_bind(void *bind, const char *value, struct tfe_reason *reason)
     socklen_t n;
     if (endpoint_parse(value, host, sizeof host, &port) ||
         endpoint_address(value, 0, &address, &n)) {
-        reason_set(reason, "\"%s\" is no numeric address, as 0.0.0.0, 10.0.0.1 or ::%s", value,
-                   strchr(value, ':') ? "; the port is --port's" : "");
+        reason_set(reason, "\"%s\" is not a numeric address such as 0.0.0.0, 10.0.0.1 or ::%s",
+                   value, strchr(value, ':') ? "; set the port with --port" : "");
         return TFE_EINVAL;
     }
     *(const char **)bind = value;
@@ -69,46 +69,47 @@ static const struct option_spec specs[] = {
                .letter = 'p', OPTION_RANGE(port, 0, 65535)),
     PARSE_FIELD("bind", bind, parse_bind, "ADDRESS", "0.0.0.0", "numeric address to listen on"),
     TEXT("advertise", advertise, "HOST", NULL,
-         "host that the printed join line names (default: this machine's address)"),
+         "host in the printed join line (default: this machine's address)"),
     TEXT("state-dir", state_dir, "DIR", NULL,
-         "where keys, tokens, jobs and the endpoint file live"),
+         "directory of keys, tokens, jobs and the endpoint file"),
     TEXT("backup-dir", backup_dir, "DIR", NULL,
-         "where tfe-ctl backup makes its copies (default: backups in the state directory)"),
+         "directory for the copies of tfe-ctl backup (default: backups in the state directory)"),
     TEXT("user", user, "NAME", NULL,
-         "as root: become this user before anything is accepted (default: tfe, if there is one)"),
+         "as root: change to this user before anything is accepted (default: tfe, if it exists)"),
     FLAG("no-sandbox", no_sandbox,
-         "do without the kernel's limits on which calls and paths the server may use"),
+         "disable the sandbox that limits system calls and paths of the server"),
     FLAG("ephemeral", ephemeral,
-         "keep jobs, made tokens, bans and the audit in memory only: a restart forgets them"),
+         "keep jobs, made tokens, the deny list and the audit in memory only"),
     FLAG("observers-see-arguments", shows_arguments,
-         "show observers the arguments of jobs' commands, and not their programs alone"),
+         "show observers the arguments of jobs' commands, not only their programs"),
     PARSE("keep-history", parse_keep_history, "TIME", "90d",
-          "forget jobs, keys and bans that are over, and what tfe-ctl epochs tells, after so long; "
+          "delete finished jobs, epochs, expired keys and deny-list entries after this time; "
           "0: never"),
     TIME("ttl", ttl_ms, LIMIT_TTL_MIN_MS, LIMIT_TTL_MAX_MS, "10s",
-         "a node's lease: silent for longer, it is lost"),
+         "length of a node's lease; a node that is silent for longer is lost"),
     TIME("fence", fence_ms, 0, OPTION_DAY_MS, "0",
-         "an agent cut off for so long kills its trainers; 0: 120s for one node, else 300s"),
+         "an agent cut off for this time kills its trainers; 0: 120s for one node, else 300s"),
     TIME("gather-max", gather_max_ms, 0, WAIT_MAX_MS, "30s",
-         "first start: wait at most so long once enough nodes are ready"),
+         "first start: maximum wait once enough nodes are ready"),
     JOB_SPEC_OPTIONS(SPEC_ROW) /**/
     TIME("exit-grace", exit_grace_ms, 0, OPTION_DAY_MS, "60s",
-         "the other trainers' time to end after rank 0 ended well"),
+         "time for the other trainers to end after rank 0 has ended well"),
     TIME("probe-wait", probe_ms, 1000, WAIT_MAX_MS, "30s",
-         "a node whose address no other node reaches for so long is refused"),
+         "time after which a node that no other node reaches is refused"),
     NUMBER("renew-rate", renew_rate, "N", 1, 1000000, "5000",
-           "renewals per second; leases grow longer than --ttl when there would be more"),
+           "maximum renewals per second; with more nodes, leases become longer than --ttl"),
     NUMBER("max-half-open-per-address", half_open_per_address, "N", 1, LIMIT_HALF_OPEN, "64",
-           "connections of one address without a token yet; one more, and the oldest goes"),
-    PARSE("allow-address", parse_allow_address, "CIDR,...", NULL,
-          "where agents may be reached besides where they connect from: networks, or names"),
+           "unauthenticated connections per address; with one more, the oldest is closed"),
+    PARSE(
+        "allow-address", parse_allow_address, "CIDR,...", NULL,
+        "addresses that agents may announce besides the one they connect from: networks, or names"),
     NUMBER("max-jobs-per-token", jobs_per_token, "N", 1, 10000, "5000",
-           "jobs that agents with one token open; the one idle longest makes room"),
+           "jobs that agents with one token may open; the one idle longest is forgotten"),
     NUMBER("max-agents-per-token", agents_per_token, "N", 0, 65536, "0",
            "agents that may be connected with one token; 0: no limit for tokens for every job, a "
            "quarter of the free places for others"),
     WORD("log-level", log_level, log_levels, "LEVEL", "info",
-         "least level to log: debug, info, warn, error"),
+         "minimum level to log: debug, info, warn, error"),
     WORD("log-format", log_format, log_formats, "FORMAT", "auto",
          "logfmt, json, pretty, or auto: pretty on a terminal, else logfmt"),
 };
@@ -118,7 +119,7 @@ _Static_assert(LIMIT_HALF_OPEN_PER_ADDRESS == 64, "the default in the table abov
 const struct option_table settings_table = {
     .program = "tfe-rdzv",
     .usage = "tfe-rdzv [OPTIONS]",
-    .about = "Agrees with the agents of a job which machines train, and with which ranks.",
+    .about = "Decides with the agents of a job which machines train, and with which ranks.",
     .specs = specs,
     .n = sizeof(specs) / sizeof(specs[0]),
 };
