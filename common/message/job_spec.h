@@ -36,39 +36,39 @@ enum job_spec_who { JOB_SPEC_SAME, JOB_SPEC_WISH, JOB_SPEC_FIRST };
     X(nproc, uint32_t, COUNT, SAME, 1, MSG_NPROC_MAX, 1, 6, "1", "nproc-per-node", "N",            \
       "trainers on this node")                                                                     \
     X(max_restarts, uint32_t, COUNT, WISH, 0, 1000000, 3, 7, "3", "max-restarts", "N",             \
-      "failures of its own that a job survives")                                                   \
+      "number of failures that a job survives")                                                    \
     X(gather_ms, uint32_t, DURATION, WISH, 0, MSG_DURATION_MAX_MS, 3000, 8, "3s", "gather",        \
-      "TIME", "first start: wait so long for a further node")                                      \
+      "TIME", "first start: time to wait for a further node")                                      \
     X(grow_wait_ms, uint32_t, DURATION, WISH, 0, MSG_DURATION_MAX_MS, 60000, 9, "60s",             \
-      "grow-wait", "TIME", "new nodes wait so long for a checkpoint, where checkpoints are known") \
+      "grow-wait", "TIME", "maximum wait for a checkpoint before a job grows")                     \
     X(stop_grace_ms, uint32_t, DURATION, WISH, 0, MSG_DURATION_MAX_MS, 5000, 10, "5s",             \
-      "stop-grace", "TIME", "a node that needs so much and 30 s more to stop is left out")         \
+      "stop-grace", "TIME", "time for trainers to save and end at a planned stop")                 \
     X(elastic_timeout_ms, uint32_t, DURATION, WISH, 0, MSG_DURATION_MAX_MS, 0, 16, "0",            \
       "elastic-timeout", "TIME",                                                                   \
-      "a job with fewer nodes than it needs for so long fails; 0: it waits for ever")              \
+      "a job with fewer nodes than its minimum fails after this time; 0: never")                   \
     X(chief_grace_ms, uint32_t, DURATION, WISH, 0, MSG_DURATION_MAX_MS, 0, 21, "0", "chief-grace", \
-      "TIME", "a switch waits so long for a rank 0 of which nothing is known")                     \
+      "TIME", "time that a switch waits for a rank 0 whose state is unknown")                      \
     X(no_grow, bool, FLAG, FIRST, 0, 1, 0, 20, NULL, "no-grow", NULL,                              \
-      "never interrupt a running epoch to take more nodes in")                                     \
+      "never end a running epoch to add nodes")                                                    \
     X(retry_start, bool, FLAG, FIRST, 0, 1, 0, 28, NULL, "retry-start", NULL,                      \
-      "start again also where the first start fails alike on all ranks, at once")                  \
+      "restart even if the first start fails at once in the same way on all ranks")                \
     X(n_ps, uint32_t, COUNT, SAME, 0, MSG_NODES_MAX, 0, 40, "0", "ps", "N",                        \
-      "parameter servers, each on one more node")                                                  \
+      "number of parameter servers, each on a node of its own")                                    \
     X(chief, bool, FLAG, SAME, 0, 1, 0, 41, NULL, "chief", NULL,                                   \
-      "one more node is the chief, in a job of its own in TF_CONFIG")                              \
+      "the job has a chief on a node of its own")                                                  \
     X(evaluator, bool, FLAG, SAME, 0, 1, 0, 42, NULL, "evaluator", NULL,                           \
-      "one more node evaluates, outside of the cluster")                                           \
+      "the job has an evaluator on a node of its own, outside of the cluster")                     \
     X(all_workers, bool, FLAG, FIRST, 0, 1, 0, 61, NULL, "all-workers", NULL,                      \
-      "success is that of all workers, not of worker 0 alone; not where there is a chief")         \
+      "the job succeeds with all workers, not with worker 0 alone; no effect with a chief")        \
     X(linger, bool, FLAG, FIRST, 0, 1, 0, 62, NULL, "linger", NULL,                                \
-      "after the job's success what still runs goes on until it ends by itself")                   \
+      "after the job's success, other trainers run until they end by themselves")                  \
     X(finish_idle_ms, uint32_t, DURATION, WISH, 0, MSG_DURATION_MAX_MS, 1800000, 65, "30m",        \
       "finish-idle", "TIME",                                                                       \
-      "once another rank has ended well, rank 0 is ended without a sign of life for so long")      \
+      "once another rank has ended well, rank 0 is ended after this time without activity")        \
     X(require_cluster, bool, FLAG, FIRST, 0, 1, 0, 66, NULL, "require-cluster", NULL,              \
-      "a script that does not use the cluster of its TF_CONFIG has failed")                        \
+      "a script that does not use the cluster of its TF_CONFIG fails")                             \
     X(min_running, uint32_t, COUNT, FIRST, 0, MSG_NODES_MAX, 0, 64, "1", "min-running", "N",       \
-      "with --ps: a running epoch goes on while so many workers are left")
+      "with --ps: a running epoch goes on while this many workers are left")
 #define JOB_SPEC_FIELDS(X)                                                                         \
     X(min_nodes, uint32_t, COUNT, SAME, 1, MSG_NODES_MAX, 1, 4, NULL)                              \
     X(max_nodes, uint32_t, COUNT, SAME, 1, MSG_NODES_MAX, 1, 5, NULL)                              \
