@@ -10,10 +10,10 @@
 #include "agent/os/devices.h"
 #include "agent/script_channel/script_line.h"
 #include "agent/script_channel/state_memory.h"
-#include "common/base/escape.h"
 #include "common/channel/endpoint.h"
 #include "common/cli/option_table.h"
 #include "common/message/msg.h"
+#include "common/text/escape.h"
 
 #define FIELD(name) offsetof(struct agent_settings, name)
 /* A line or two, and what no disk holds. */

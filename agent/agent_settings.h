@@ -12,7 +12,7 @@
 #include "agent/preemption/choice.h"
 #include "agent/trainer/standby.h"
 #include "agent/trainer/watchdog.h"
-#include "common/base/log.h"
+#include "common/cli/log.h"
 #include "common/cli/options.h"
 
 struct handover;

@@ -24,10 +24,10 @@
 #include "agent/runner.h"
 #include "agent/standalone.h"
 #include "agent/trainer/command.h"
-#include "common/base/log.h"
-#include "common/channel/join.h"
+#include "common/cli/log.h"
 #include "common/cli/secret_mem.h"
 #include "common/cli/stdio.h"
+#include "common/credentials/join.h"
 
 static int fail(int code, const struct tfe_reason *reason)
 {

@@ -6,7 +6,7 @@
 
 #include "common/base/backoff.h"
 #include "common/base/clock.h"
-#include "common/base/log.h"
+#include "common/cli/log.h"
 
 #define AGAIN_FIRST_MS 10000
 #define AGAIN_LAST_MS 300000

@@ -29,14 +29,14 @@
 #include "agent/uplink.h"
 #include "common/base/clock.h"
 #include "common/base/heap.h"
-#include "common/base/log.h"
 #include "common/base/rate.h"
 #include "common/base/timer.h"
 #include "common/channel/endpoint.h"
-#include "common/channel/node_id.h"
+#include "common/cli/log.h"
 #include "common/cli/sd_notify.h"
 #include "common/cli/signals.h"
 #include "common/cli/stdio.h"
+#include "common/credentials/node_secrets.h"
 
 /* What log files that are still to be written get in the end. */
 #define LOGS_END_MS 2000

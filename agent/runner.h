@@ -9,7 +9,7 @@
 #include "agent/standalone.h"
 #include "agent/trainer/command.h"
 #include "agent/trainer/trainers.h"
-#include "common/channel/join.h"
+#include "common/credentials/join.h"
 
 /* All borrowed for the call; guard's descriptor is taken over. */
 struct runner_wish {

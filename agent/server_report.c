@@ -11,9 +11,9 @@
 #include "common/base/clock.h"
 #include "common/base/heap.h"
 #include "common/base/id.h"
-#include "common/base/log.h"
 #include "common/base/timer.h"
 #include "common/base/worker.h"
+#include "common/cli/log.h"
 
 /* Interval of samples during training. It grows with the number of nodes, so that the server
  * receives at most 200 VITALS per second from a job. */

@@ -21,10 +21,10 @@
 #include "common/base/clock.h"
 #include "common/base/fd.h"
 #include "common/base/heap.h"
-#include "common/base/log.h"
 #include "common/base/timer.h"
-#include "common/channel/state_dir.h"
 #include "common/cli/find_program.h"
+#include "common/cli/log.h"
+#include "common/credentials/state_dir.h"
 
 #define PROGRAM "tfe-rdzv"
 /* Exit status of a child whose program was not found. */

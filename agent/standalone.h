@@ -6,8 +6,8 @@
 
 #include "agent/agent_settings.h"
 #include "common/base/error.h"
-#include "common/base/reason.h"
-#include "common/channel/join.h"
+#include "common/credentials/join.h"
+#include "common/text/reason.h"
 
 struct event_base;
 struct standalone;

@@ -3,8 +3,8 @@
 #define TFE_AGENT_UPLINK_H
 
 #include "agent/core/agent.h"
-#include "common/channel/enrollment.h"
-#include "common/channel/join.h"
+#include "common/credentials/enrollment.h"
+#include "common/credentials/join.h"
 
 struct event_base;
 struct log_serve;

@@ -22,11 +22,11 @@
 #include "bench/machine.h"
 #include "common/base/heap.h"
 #include "common/base/limits.h"
-#include "common/base/log.h"
 #include "common/base/timer.h"
 #include "common/channel/channel.h"
-#include "common/channel/join.h"
-#include "common/channel/node_id.h"
+#include "common/cli/log.h"
+#include "common/credentials/join.h"
+#include "common/credentials/node_secrets.h"
 
 #define RENEW_MS 15000
 #define SAMPLES_MAX 1000000u

@@ -13,8 +13,8 @@
 #include "common/base/backoff.h"
 #include "common/base/limits.h"
 #include "common/channel/channel.h"
-#include "common/channel/node_id.h"
-#include "common/channel/seal.h"
+#include "common/credentials/node_secrets.h"
+#include "common/handshake/seal.h"
 #include "common/message/cluster_table.h"
 #include "tests/wishes.h"
 

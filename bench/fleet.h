@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "common/base/time.h"
-#include "common/channel/join.h"
+#include "common/credentials/join.h"
 
 struct event_base;
 struct fleet;

@@ -20,7 +20,7 @@
 
 #include "bench/frames.h"
 #include "bench/machine.h"
-#include "common/channel/handshake.h"
+#include "common/handshake/handshake.h"
 
 /* NKpsk0: each side makes an ephemeral key and two shared secrets. */
 static void curve_ops(unsigned long n)

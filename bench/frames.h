@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/base/error.h"
-#include "common/channel/seal.h"
+#include "common/handshake/seal.h"
 #include "common/message/codec.h"
 #include "common/message/msg.h"
 

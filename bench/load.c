@@ -31,7 +31,7 @@
 
 #include "bench/fleet.h"
 #include "bench/machine.h"
-#include "common/base/log.h"
+#include "common/cli/log.h"
 
 struct load {
     struct event_base *base;

@@ -17,7 +17,7 @@ agent/guard/guard.c        title           where argv lies; a process has one
 agent/guard/guard_loop.c   guard           the guard's only state, of fixed size: it never allocates
 agent/os/trainer_user.c other       whom trainers run as, for the process's life
 common/channel/channel.c       shared_scratch  buffers that the channels of one thread share
-common/base/log.c           log_state       level and format of the process's one log
+common/cli/log.c               log_state       level and format of the process's one log
 common/channel/resolve.c       resolve_threads counts threads, which may outlive who asked
 END
 }

@@ -19,7 +19,7 @@ COMPILED = ("-fstack-protector-strong", "-fstack-clash-protection")
 COMPILED_WHERE_KNOWN = ("-ftrivial-auto-var-init=zero", "-fzero-call-used-regs=used-gpr")
 # tfe_no_secrets() takes one of them back here, and nowhere else.
 NO_SECRETS = re.compile(  # the path as the build folder or a compiler cache names it
-    r"(\.|\.\.(/\.\.)*)/(server/(core|scheduler)/|common/base/|common/message/(cluster_table|job_spec|msg|principal)\.)"
+    r"(\.|\.\.(/\.\.)*)/(server/(core|scheduler)/|common/base/|common/text/(escape|quantity|text|utf8)\.|common/message/(cluster_table|job_spec|msg|principal)\.)"
 )
 
 

@@ -14,17 +14,20 @@ check() { # folder (with all below it) or files, allowed regex
 }
 q='#include "'
 check common/base "$q"'common/base/'
-check common/message "$q"'(common/(base|message)/|common/channel/seal\.h|tfe\.pb-c\.h)'
-check common/cli "$q"'common/(base|message|cli)/'
-check common/channel "$q"'common/(base|message|cli|channel)/'
-check common/records "$q"'common/(base|message|channel|records)/'
-check common/job "$q"'common/(base|message|channel|job)/'
-check common/archive "$q"'common/(base|archive)/'
-check server/core "$q"'(common/(base|message)|server/core)/'
-check server/scheduler "$q"'(common/(base|message)|server/scheduler)/'
-check agent/core "$q"'(common/(base|message)|agent/core)/'
+check common/text "$q"'common/(base|text)/'
+check common/message "$q"'(common/(base|text|message)/|common/handshake/seal\.h|tfe\.pb-c\.h)'
+check common/cli "$q"'common/(base|text|message|cli)/'
+check common/handshake "$q"'common/(base|message|handshake)/'
+check common/channel "$q"'common/(base|text|message|cli|handshake|channel)/'
+check common/credentials "$q"'common/(base|text|message|cli|handshake|channel|credentials)/'
+check common/records "$q"'common/(base|text|message|channel|credentials|records)/'
+check common/job "$q"'common/(base|text|message|channel|job)/'
+check common/archive "$q"'common/(base|text|archive)/'
+check server/core "$q"'(common/(base|text|message)|server/core)/'
+check server/scheduler "$q"'(common/(base|text|message)|server/scheduler)/'
+check agent/core "$q"'(common/(base|text|message)|agent/core)/'
 # The agent's I/O modules: agent/CMakeLists.txt draws them. Of them only pool/ includes files of agent/.
-lib='common/(base|message|cli|channel)'
+lib='common/(base|text|message|cli|handshake|credentials|channel)'
 check agent/os "$q($lib"'|agent/os)/'
 check agent/output "$q($lib"'|agent/(output|os))/'
 check agent/guard "$q($lib"'|agent/(guard|os))/|agent/core/proof_condition\.h'
@@ -34,7 +37,7 @@ check agent/trainer "$q($lib"'|agent/(trainer|core|guard|output|os))/'
 check agent/pool "$q($lib"'|common/archive|agent/(pool|preemption|trainer|guard|core|output|os))/|agent/(agent_settings|server_report|uplink)\.h'
 check 'agent/*.[ch]' "$q($lib"'|agent(/[a-z_]+)?)/'
 check server/ctl "$q($lib"'|common/(records|job|archive)|server/ctl)/'
-check server/ctl/jobs "$q"'(common/(base|channel|job)|server/ctl/jobs)/'
+check server/ctl/jobs "$q"'(common/(base|text|channel|job)|server/ctl/jobs)/'
 check server/web "$q($lib"'|common/(records|job)|server/(web|sandbox))/'
 bad=$(find server -name '*.[ch]' -not -path '*/core/*' -not -path '*/ctl/*' -not -path '*/web/*' -exec grep -nHE '^#include "' {} + |
     grep -vE "$q($lib|common/records|server)/" || true)
@@ -52,7 +55,7 @@ fi
 bad=$(grep -rlE --include='*.[ch]' 'tfe\.pb-c\.h' common/base common/channel/channel*.[ch] server agent || true)
 bad=$bad$(grep -rlE --include='*.[ch]' '<event2/' common/message server/core server/scheduler agent/core || true)
 bad=$bad$(grep -rlE --include='*.[ch]' '<curl/' common/base common/message server agent || true)
-bad=$bad$(grep -rlE --include='*.[ch]' '<jansson\.h>' common/base common/message common/cli common/channel server/core agent/core || true)
+bad=$bad$(grep -rlE --include='*.[ch]' '<jansson\.h>' common/base common/text common/message common/cli common/handshake common/channel common/credentials server/core agent/core || true)
 bad=$bad$(grep -rlE --include='*.[ch]' '<yaml\.h>' common server agent | grep -v '^server/ctl/jobs/' || true)
 if [ -n "$bad" ]; then
     echo "layers: library headers in the wrong folder: $bad" >&2

@@ -2,7 +2,7 @@
 #include "server/action_executor.h"
 
 #include "common/base/clock.h"
-#include "common/base/log.h"
+#include "common/cli/log.h"
 #include "server/events/counters.h"
 #include "server/events/event_text.h"
 #include "server/table_stream.h"

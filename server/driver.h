@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
+#include "common/text/reason.h"
 #include "server/action_executor.h"
 #include "server/core/rdzv.h"
 #include "server/sessions.h"

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
+#include "common/text/reason.h"
 #include "server/peer.h"
 
 #define ADDRESSES_MAX 64

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
+#include "common/text/reason.h"
 
 /* Opens /dev/null for descriptors 0 to 2 that are closed (so that no socket becomes stderr),
  * ignores SIGPIPE and SIGXFSZ, and disables core dumps. Returns 0 or TFE_ESYS. */

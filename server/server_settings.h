@@ -6,10 +6,10 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
-#include "common/base/log.h"
-#include "common/base/reason.h"
+#include "common/cli/log.h"
 #include "common/cli/options.h"
 #include "common/message/job_spec.h"
+#include "common/text/reason.h"
 #include "server/node_address.h"
 
 struct settings {

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "common/base/id.h"
-#include "common/channel/state_dir.h"
+#include "common/credentials/state_dir.h"
 
 /* Creates the directory and makes dir (PATH_MAX bytes) absolute, because other programs read the
  * printed path. */

@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
 #include "common/channel/endpoint.h"
+#include "common/text/reason.h"
 #include "server/sandbox/drop_privileges.h"
 
 struct state {

@@ -9,10 +9,9 @@
 
 #include "common/base/clock.h"
 #include "common/base/limits.h"
-#include "common/base/log.h"
 #include "common/channel/channel.h"
-#include "common/channel/node_id.h"
-#include "common/channel/termination_proof.h"
+#include "common/cli/log.h"
+#include "common/credentials/node_secrets.h"
 #include "server/events/counters.h"
 #include "server/node_address.h"
 

@@ -15,9 +15,9 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "common/base/log_throttle.h"
 #include "common/base/rate.h"
 #include "common/channel/admission.h"
+#include "common/cli/log_throttle.h"
 #include "common/message/msg.h"
 #include "common/message/principal.h"
 #include "server/auth/deny_list.h"

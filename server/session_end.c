@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "common/base/clock.h"
-#include "common/base/log.h"
 #include "common/channel/channel.h"
+#include "common/cli/log.h"
 #include "server/auth/audit.h"
 #include "server/events/counters.h"
 #include "server/events/event_text.h"

@@ -2,8 +2,8 @@
 #include <event2/event.h>
 
 #include "common/base/clock.h"
-#include "common/base/log.h"
 #include "common/base/timer.h"
+#include "common/cli/log.h"
 #include "server/session.h"
 
 /* Maximum interval between checks: timers of the event loop do not follow changes of the wall

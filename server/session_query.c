@@ -5,8 +5,8 @@
 
 #include "common/base/clock.h"
 #include "common/base/limits.h"
-#include "common/base/log.h"
 #include "common/channel/channel.h"
+#include "common/cli/log.h"
 #include "server/auth/audit.h"
 #include "server/jobs/job_registry.h"
 #include "server/query/operator.h"

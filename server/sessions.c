@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "common/base/limits.h"
-#include "common/base/log.h"
 #include "common/channel/channel.h"
+#include "common/cli/log.h"
 #include "server/session.h"
 
 /* Log lines about peers: one per peer and minute, for at most PEERS_TOLD peers. */

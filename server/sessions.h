@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 
 #include "common/base/error.h"
-#include "common/channel/handshake.h"
+#include "common/handshake/handshake.h"
 #include "common/message/msg.h"
 
 struct bans;

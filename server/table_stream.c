@@ -8,7 +8,7 @@
 #include "common/base/heap.h"
 #include "common/base/mem.h"
 #include "common/channel/channel.h"
-#include "common/channel/seal.h"
+#include "common/handshake/seal.h"
 #include "common/message/codec.h"
 
 struct table_chunks {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "common/base/text.h"
+#include "common/text/text.h"
 
 /* The token is invalid if the server closes this many consecutive connections without a byte, at
  * least UNAUTHORISED_GAP_MS apart (design 9). */

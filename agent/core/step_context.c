@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/base/assert.h"
-#include "common/base/text.h"
+#include "common/text/text.h"
 
 struct agent_action *step_add_action(struct step_context *t, enum agent_action_type type)
 {

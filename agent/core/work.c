@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "common/base/text.h"
+#include "common/text/text.h"
 
 static void set_state(struct work *w, struct step_context *t, enum work_state state)
 {

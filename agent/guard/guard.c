@@ -20,9 +20,9 @@
 #include "agent/guard/guard_state.h"
 #include "agent/os/private_dir.h"
 #include "agent/os/proc.h"
-#include "common/channel/enrollment.h"
-#include "common/channel/join.h"
 #include "common/cli/secret_mem.h"
+#include "common/credentials/enrollment.h"
+#include "common/credentials/join.h"
 
 /* Number of 1 ms waits for the agent to die. A killed agent closes its end of the pair
  * before it disappears. */

@@ -8,7 +8,7 @@
 
 #include "common/base/error.h"
 #include "common/base/id.h"
-#include "common/base/reason.h"
+#include "common/text/reason.h"
 
 /* Slots of a guard: MSG_NPROC_MAX for trainers, followed by the same number for standbys. */
 #define GUARD_SLOTS 128

@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
 #include "common/message/msg.h"
+#include "common/text/reason.h"
 
 /* Two sets of ports for all trainers of this node. Odd and even epochs alternate between the
  * sets, so that a stale peer of the last epoch never reaches a trainer of the current one, and

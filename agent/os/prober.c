@@ -19,7 +19,7 @@
 #include "common/base/fd.h"
 #include "common/base/timer.h"
 #include "common/channel/resolve.h"
-#include "common/channel/termination_proof.h"
+#include "common/credentials/node_secrets.h"
 
 struct probing;
 

@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
+#include "common/text/reason.h"
 
 /* Makes this process the parent of orphaned descendants. Returns TFE_ESYS with reason set. */
 int proc_become_subreaper(struct tfe_reason *reason) TFE_MUST_CHECK;

@@ -7,7 +7,7 @@
 
 #include "common/base/error.h"
 #include "common/base/id.h"
-#include "common/base/reason.h"
+#include "common/text/reason.h"
 
 struct event_base;
 

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "common/base/id.h"
-#include "common/channel/termination_proof.h"
+#include "common/credentials/node_secrets.h"
 
 /* The file is in /tmp, or else in $XDG_RUNTIME_DIR, like the agents' private directories, and is
  * named "tfe-dead-" plus the first digits of the proof's hash. */

@@ -7,7 +7,7 @@
 #include <sys/types.h>
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
+#include "common/text/reason.h"
 
 struct trainer_user {
     const char *name; /* NULL if trainers run as the agent's user */

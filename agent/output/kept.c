@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/utf8.h"
+#include "common/text/utf8.h"
 
 /* Capacity of a piece whose source prints several lines within one millisecond. */
 #define PIECE_MAX (MSG_LOG_TEXT_MAX + 1)

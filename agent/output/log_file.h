@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "agent/output/log_place.h"
-#include "common/base/reason.h"
+#include "common/text/reason.h"
 
 struct log_file {
     int fd;     /* -1 if not open, or if opening failed and will be retried */

@@ -14,8 +14,8 @@
 #include "agent/output/log_read.h"
 #include "agent/output/loss.h"
 #include "common/base/clock.h"
-#include "common/base/log.h"
 #include "common/base/worker.h"
+#include "common/cli/log.h"
 
 #define CHUNK_SMALL ((size_t)4 * 1024)
 #define CHUNK_LARGE ((size_t)64 * 1024)

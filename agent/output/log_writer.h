@@ -9,7 +9,7 @@
 
 #include "agent/output/log_place.h"
 #include "common/base/error.h"
-#include "common/base/reason.h"
+#include "common/text/reason.h"
 
 /* Limits of the queue for running trainers, and including the remaining output of ended ones. A
  * trainer's pipe holds about half a second of output in addition. */

@@ -16,10 +16,10 @@
 
 #include "agent/output/loss.h"
 #include "common/base/clock.h"
-#include "common/base/escape.h"
 #include "common/base/heap.h"
-#include "common/base/log.h"
 #include "common/base/timer.h"
+#include "common/cli/log.h"
+#include "common/text/escape.h"
 
 /* Maximum size of one write: what a pipe accepts atomically, so that lines of several writers do
  * not mix, and what a writable terminal has space for. A file has no limit. */

@@ -9,8 +9,8 @@
 
 #include "agent/output/log_place.h"
 #include "common/base/error.h"
-#include "common/base/reason.h"
 #include "common/message/msg.h"
+#include "common/text/reason.h"
 
 #define OUTPUT_RANGES_MAX 64
 

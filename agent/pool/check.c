@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/channel/node_id.h"
+#include "common/credentials/node_secrets.h"
 
 int pool_check(const struct agent_settings *settings, int n_operands, struct tfe_reason *reason)
 {

@@ -4,7 +4,7 @@
 
 #include "agent/agent_settings.h"
 #include "common/base/error.h"
-#include "common/base/reason.h"
+#include "common/text/reason.h"
 
 /* Whether --pool fits the other options: a job's own do not. TFE_EINVAL with one sentence. */
 int pool_check(const struct agent_settings *settings, int n_operands,

@@ -20,12 +20,12 @@
 #include "agent/pool/handover.h"
 #include "agent/pool/scratch.h"
 #include "common/base/backoff.h"
-#include "common/base/escape.h"
 #include "common/base/fd.h"
 #include "common/base/heap.h"
-#include "common/base/log.h"
 #include "common/base/timer.h"
+#include "common/cli/log.h"
 #include "common/cli/stdio.h"
+#include "common/text/escape.h"
 
 /* An agent that is told to end at once kills what it has and says goodbye: two seconds, design 9;
  * its guard ends by itself when this one is killed. */

@@ -23,9 +23,9 @@
 #include "common/base/clock.h"
 #include "common/base/fd.h"
 #include "common/base/heap.h"
-#include "common/base/log.h"
 #include "common/base/timer.h"
-#include "common/channel/state_dir.h"
+#include "common/cli/log.h"
+#include "common/credentials/state_dir.h"
 
 /* Delays between attempts. */
 #define RETRY_FIRST_MS 1000

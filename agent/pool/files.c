@@ -22,9 +22,9 @@
 #include "common/archive/archive.h"
 #include "common/base/fd.h"
 #include "common/base/heap.h"
-#include "common/base/log.h"
 #include "common/base/timer.h"
-#include "common/channel/seal.h"
+#include "common/cli/log.h"
+#include "common/handshake/seal.h"
 #include "common/message/codec.h"
 
 /* A clone of a large repository over a slow line; what takes longer hangs. */

@@ -12,8 +12,8 @@
 #include <sys/types.h>
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
 #include "common/message/msg.h"
+#include "common/text/reason.h"
 
 struct event_base;
 struct files;

@@ -10,7 +10,7 @@
 
 #include "agent/os/proc.h"
 #include "common/base/fd.h"
-#include "common/base/log.h"
+#include "common/cli/log.h"
 
 static _Noreturn void become(const char *command, const char *node_name, const char *reason)
 {

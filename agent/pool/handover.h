@@ -11,9 +11,9 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
-#include "common/channel/enrollment.h"
-#include "common/channel/token.h"
+#include "common/credentials/enrollment.h"
+#include "common/handshake/token.h"
+#include "common/text/reason.h"
 
 /* Environment variable with the descriptor's number. */
 #define HANDOVER_VARIABLE "TFE_HANDOVER_FD"

@@ -14,7 +14,7 @@
 #include "agent/os/trainer_user.h"
 #include "agent/pool/scratch.h"
 #include "agent/pool/toolbox.h"
-#include "common/base/log.h"
+#include "common/cli/log.h"
 
 /* Words of the engine's command line that are no arguments of the agent. */
 #define WORDS_MAX 512

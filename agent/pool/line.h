@@ -4,8 +4,8 @@
 #define TFE_AGENT_POOL_LINE_H
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
 #include "common/message/msg.h"
+#include "common/text/reason.h"
 
 /* All is borrowed for the call. */
 struct pool_line_wish {

@@ -9,9 +9,9 @@
 #include "common/base/backoff.h"
 #include "common/base/clock.h"
 #include "common/base/heap.h"
-#include "common/base/log.h"
 #include "common/base/timer.h"
-#include "common/channel/node_id.h"
+#include "common/cli/log.h"
+#include "common/credentials/node_secrets.h"
 
 /* Same values as in the agent's core (link.c). */
 #define RETRY_FIRST_MS 100

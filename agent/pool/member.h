@@ -8,7 +8,7 @@
 
 #include "agent/agent_settings.h"
 #include "agent/uplink.h"
-#include "common/channel/join.h"
+#include "common/credentials/join.h"
 #include "common/message/msg.h"
 
 struct event_base;

@@ -30,13 +30,13 @@
 #include "agent/server_report.h"
 #include "agent/uplink.h"
 #include "common/base/heap.h"
-#include "common/base/log.h"
 #include "common/base/timer.h"
 #include "common/channel/endpoint.h"
-#include "common/channel/enrollment.h"
+#include "common/cli/log.h"
 #include "common/cli/sd_notify.h"
 #include "common/cli/signals.h"
 #include "common/cli/stdio.h"
+#include "common/credentials/enrollment.h"
 
 /* What an agent has to leave its job in, where nobody says: its machine's grace and the kill's. */
 #define LEAVE_MORE_MS 15000

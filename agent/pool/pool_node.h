@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 
 #include "agent/agent_settings.h"
-#include "common/channel/join.h"
+#include "common/credentials/join.h"
 
 /* Waits for work and does it until a signal ends that. options: the command line that settings are
  * of, without the program; NULL ends it. slot: of several on this machine, from 0. cores: the limit

@@ -14,7 +14,7 @@
 #include "agent/os/trainer_user.h"
 #include "common/base/fd.h"
 #include "common/base/heap.h"
-#include "common/base/log.h"
+#include "common/cli/log.h"
 
 #define SHARED_MEMORY "/dev/shm"
 /* More of either kind, and what is new is not known: it stays then. */

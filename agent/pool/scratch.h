@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
+#include "common/text/reason.h"
 
 struct scratch;
 

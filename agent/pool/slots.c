@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/base/log.h"
+#include "common/cli/log.h"
 #include "common/cli/sd_notify.h"
 
 /* Interval of the loop, for systemd's watchdog, and minimum time between two starts of a slot. */

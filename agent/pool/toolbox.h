@@ -5,7 +5,7 @@
 #define TFE_AGENT_POOL_TOOLBOX_H
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
+#include "common/text/reason.h"
 
 /* Location of the directory in a container, and files in it that are mounted elsewhere. */
 #define TOOLBOX_TARGET "/.tfe"

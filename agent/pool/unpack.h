@@ -3,7 +3,7 @@
 #define TFE_AGENT_POOL_UNPACK_H
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
+#include "common/text/reason.h"
 
 /* Unpacks the bundle in fd, from its beginning, into the working directory, which must be empty
  * and private. Returns TFE_EPROTO if the bundle does not match its digest or is malformed,

@@ -8,7 +8,7 @@
 
 #include "common/base/error.h"
 #include "common/base/id.h"
-#include "common/base/reason.h"
+#include "common/text/reason.h"
 
 #define NOTICE_PATH_MAX 1023
 /* Maximum length of "http://HOST:PORT", with IPv6 in brackets. */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "common/base/log.h"
+#include "common/cli/log.h"
 
 /* Attempts per query; a service may be busy while a machine starts. Afterwards
  * the fact is omitted. */

@@ -8,8 +8,8 @@
 #include "agent/preemption/cloud_info.h"
 #include "agent/preemption/source.h"
 #include "common/base/heap.h"
-#include "common/base/log.h"
 #include "common/base/timer.h"
+#include "common/cli/log.h"
 
 const struct notice_pace notice_pace_default = {
     .aws_ms = 5000,

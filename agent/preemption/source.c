@@ -8,8 +8,8 @@
 
 #include "common/base/clock.h"
 #include "common/base/heap.h"
-#include "common/base/log.h"
 #include "common/base/timer.h"
+#include "common/cli/log.h"
 
 /* Minimum interval of warnings about an unstable service. */
 #define SAY_EVERY_MS 600000

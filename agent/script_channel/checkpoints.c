@@ -17,8 +17,8 @@
 #include "common/base/assert.h"
 #include "common/base/fd.h"
 #include "common/base/heap.h"
-#include "common/base/log.h"
 #include "common/base/timer.h"
+#include "common/cli/log.h"
 
 /* Maximum number of checkpoints with files but without an entry in the state file. */
 #define BEGUN_MAX 8

@@ -10,7 +10,7 @@
 #include <pcre2.h>
 
 #include "common/base/clock.h"
-#include "common/base/log.h"
+#include "common/cli/log.h"
 
 /* Longer lines are ignored, because the time of a match may grow with the length. */
 #define LINE_MAX_BYTES 1024

@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
+#include "common/text/reason.h"
 
 /* Fits a checkpoint's path (PATH_MAX), even with JSON escapes. */
 #define SCRIPT_MESSAGE_MAX 8192

@@ -21,12 +21,12 @@
 #include "agent/script_channel/script_message.h"
 #include "agent/script_channel/state_memory.h"
 #include "common/base/clock.h"
-#include "common/base/escape.h"
 #include "common/base/fd.h"
 #include "common/base/heap.h"
-#include "common/base/log.h"
 #include "common/base/timer.h"
+#include "common/cli/log.h"
 #include "common/message/msg.h"
+#include "common/text/escape.h"
 
 /* Limits the share of the event loop that a busy script can use: after TURN_MAX datagrams
  * reading pauses. Senders retry while the socket is full. */

@@ -14,8 +14,8 @@
 #include "agent/os/trainer_user.h"
 #include "common/base/fd.h"
 #include "common/base/heap.h"
-#include "common/base/log.h"
 #include "common/base/timer.h"
+#include "common/cli/log.h"
 #include "common/message/msg.h"
 
 /* Bytes allocated per event, which takes about 10 ms. */

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "common/base/reason.h"
+#include "common/text/reason.h"
 
 struct event_base;
 struct state_memory;

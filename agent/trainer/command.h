@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
+#include "common/text/reason.h"
 
 struct command {
     char **argv;           /* NULL-terminated */

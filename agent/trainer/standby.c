@@ -16,9 +16,9 @@
 #include "common/base/backoff.h"
 #include "common/base/clock.h"
 #include "common/base/heap.h"
-#include "common/base/log.h"
-#include "common/base/text.h"
 #include "common/base/timer.h"
+#include "common/cli/log.h"
+#include "common/text/text.h"
 
 /* A trainer that tells no step is taken for busy starting for so long. */
 #define BEGIN_MS 5000

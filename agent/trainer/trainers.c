@@ -19,9 +19,9 @@
 #include "common/base/clock.h"
 #include "common/base/fd.h"
 #include "common/base/heap.h"
-#include "common/base/log.h"
-#include "common/base/text.h"
 #include "common/base/timer.h"
+#include "common/cli/log.h"
+#include "common/text/text.h"
 
 /* Intervals of checks whether trainers listen. A new trainer listens after seconds, a standby
  * after 15 to 40 ms, and the other members wait for that, so the first checks are frequent. If

@@ -15,8 +15,8 @@
 #include "common/base/backoff.h"
 #include "common/base/clock.h"
 #include "common/base/heap.h"
-#include "common/base/text.h"
 #include "common/base/timer.h"
+#include "common/text/text.h"
 
 /* Additional start timeout of the other ranks. Rank 0 knows which rank is missing; the others
  * see only that rank 0 has ended, so rank 0 must report first. */

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
+#include "common/text/reason.h"
 
 #define ARCHIVE_NAME_MAX 255u
 #define ARCHIVE_FILES_MAX 20000u

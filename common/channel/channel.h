@@ -9,8 +9,8 @@
 #include <sys/socket.h>
 
 #include "common/base/error.h"
-#include "common/channel/handshake.h"
-#include "common/channel/token.h"
+#include "common/handshake/handshake.h"
+#include "common/handshake/token.h"
 #include "common/message/msg.h"
 #include "common/message/principal.h"
 

@@ -22,13 +22,13 @@
 #include <sys/queue.h>
 
 #include "common/base/id.h"
-#include "common/base/reason.h"
 #include "common/base/time.h"
 #include "common/channel/channel.h"
 #include "common/channel/out_queue.h"
 #include "common/channel/resolve.h"
-#include "common/channel/seal.h"
+#include "common/handshake/seal.h"
 #include "common/message/arena.h"
+#include "common/text/reason.h"
 
 /* States of a channel.
  *

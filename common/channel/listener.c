@@ -12,9 +12,9 @@
 
 #include "common/base/clock.h"
 #include "common/base/limits.h"
-#include "common/base/log.h"
 #include "common/base/rate.h"
 #include "common/channel/endpoint.h"
+#include "common/cli/log.h"
 
 /* Connections accepted per iteration of the loop, so that a burst of clients does not delay
  * renewals. */

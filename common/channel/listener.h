@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
+#include "common/text/reason.h"
 
 struct event_base;
 struct listener;

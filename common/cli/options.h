@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
+#include "common/text/reason.h"
 
 enum option_kind {
     OPTION_FLAG,     /* bool without value; =true, =false, =1 and =0 are accepted */

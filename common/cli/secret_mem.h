@@ -3,7 +3,7 @@
 #define TFE_COMMON_CLI_SECRET_MEM_H
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
+#include "common/text/reason.h"
 
 /* Prevents all users except root from tracing this process, reading its memory or getting a core
  * dump. Forked children inherit this until they run another program. Returns 0 or TFE_ESYS. */

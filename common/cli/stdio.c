@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/escape.h"
+#include "common/text/escape.h"
 
 /* Returns the descriptor named by STDIO_WORDS, or -1 if there is none. */
 static int words_fd(void)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
+#include "common/text/reason.h"
 
 /* Environment variable with the number of a descriptor to which the process also writes its final
  * messages, for the pool agent that started it. */
@@ -18,11 +18,11 @@
 int stdio_hold(struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Prints "program: sentence" to stderr, and the sentence to the descriptor of STDIO_WORDS. The
- * sentence may be untrusted: it is escaped as in common/base/escape.h, except line feeds and
+ * sentence may be untrusted: it is escaped as in common/text/escape.h, except line feeds and
  * tabs. */
 void stdio_say(const char *program, const char *sentence);
 
-/* Prints untrusted text to out, escaped as in common/base/escape.h, except line feeds and tabs. */
+/* Prints untrusted text to out, escaped as in common/text/escape.h, except line feeds and tabs. */
 void stdio_put(FILE *out, const char *text);
 
 /* Flushes out. Returns false if any output to it has failed, which is a failure of a program whose

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "common/base/id.h"
-#include "common/base/range.h"
 #include "common/job/job_name.h"
 #include "common/job/tfjob.h"
 #include "common/message/job_spec.h"
+#include "common/message/range.h"
 
 #define SECONDS_MAX (MSG_DURATION_MAX_MS / 1000u)
 

@@ -7,8 +7,8 @@
 #include <jansson.h>
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
 #include "common/message/submission.h"
+#include "common/text/reason.h"
 
 /* Validates a job file and returns its canonical form, owned by the caller. Returns TFE_EINVAL with
  * a reason that names the field ("workers.min: ..."), or TFE_ENOMEM. */

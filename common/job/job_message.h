@@ -5,8 +5,8 @@
 #include <jansson.h>
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
 #include "common/message/msg.h"
+#include "common/text/reason.h"
 
 /* Makes SPEC of a canonical job with a name. Borrows the job's texts; free the lists with
  * job_message_done. Returns TFE_EINVAL with a reason that names the field, if no server accepts its

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
+#include "common/text/reason.h"
 
 /* Number of random characters at the end of a generated name, as in Kubernetes; each needs one
  * random byte. */

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "common/base/range.h"
 #include "common/job/tfjob_part.h"
+#include "common/message/range.h"
 
 enum role { WORKER, CHIEF, MASTER, PS, EVALUATOR, N_ROLES };
 

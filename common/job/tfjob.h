@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
+#include "common/text/reason.h"
 
 /* True if tree is a manifest (has apiVersion or kind). */
 bool tfjob_is(const json_t *tree);

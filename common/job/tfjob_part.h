@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
+#include "common/text/reason.h"
 
 /* A key of a mapping in a manifest. why_not is NULL if the key is read or has no effect; otherwise
  * the key is rejected with this sentence. Keys without a row are rejected, too. */

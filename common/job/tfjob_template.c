@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/quantity.h"
 #include "common/job/job_file.h"
 #include "common/job/tfjob_part.h"
+#include "common/text/quantity.h"
 
 #define NO_CONTAINER "no container is run here"
 #define NO_VOLUMES "nothing is mounted here: name a path that the nodes have"

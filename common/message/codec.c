@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/base/assert.h"
-#include "common/channel/seal.h"
+#include "common/handshake/seal.h"
 #include "common/message/codec_fields.h"
 
 /* --- access to struct members, validation of values ------------------------------------------- */

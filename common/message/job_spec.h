@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/base/range.h"
+#include "common/message/range.h"
 
 /* Restart policies by role: two bits (enum tfe_restart_policy) per enum tfe_task, lowest task
  * first. */

@@ -7,11 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/base/range.h"
 #include "common/base/time.h"
 #include "common/message/job_spec.h"
 #include "common/message/msg_enums.h"
 #include "common/message/msg_pool.h"
+#include "common/message/range.h"
 
 /* In all message structs, strings are NUL-terminated and borrowed for the duration of the call; an
  * optional string is NULL if absent. Epochs start at 1; 0 means none. */
@@ -69,9 +69,10 @@ struct msg_join {
     const struct msg_exited *exited; /* end of the last epoch that ran on the node, or NULL */
     const struct msg_running
         *running; /* the epoch running_epoch, else the epoch of exited; NULL if neither */
-    const char *node_secret; /* secret whose hash is the node id (common/channel/node_id.h) */
-    bool fixed_ports;        /* the node's trainers use the same ports in every epoch */
-    const char *tensorflow;  /* TensorFlow version, a tfe_id; NULL if unknown */
+    const char
+        *node_secret; /* secret whose hash is the node id (common/credentials/node_secrets.h) */
+    bool fixed_ports; /* the node's trainers use the same ports in every epoch */
+    const char *tensorflow; /* TensorFlow version, a tfe_id; NULL if unknown */
     const char *proof_hash; /* hash of the node's proof of termination (DEATH), a tfe_id; NULL if it
                                has none */
     uint16_t guard_port; /* port where the guard will serve the proof of termination; 0 if none */
@@ -135,7 +136,7 @@ struct msg_enrol {
  * and all descendants are reaped. The server's core receives the hash. */
 struct msg_death {
     const char *certificate; /* proof of termination, 64 hexadecimal characters
-                                (common/channel/termination_proof.h) */
+                                (common/credentials/node_secrets.h) */
 };
 
 /* PROCESSES: process ids on the node, for operators. Sent when they change. */
@@ -634,7 +635,7 @@ struct msg_audit_row {
     const char *what;   /* name of the message, or "refused" */
     const char *about;  /* affected node, job or key; at most MSG_AUDIT_ABOUT_MAX - 1 bytes */
     const char *result; /* "done", or the name of a refusal */
-    const char *hash;   /* hash over this row and all earlier rows (common/channel/audit_chain.h) */
+    const char *hash;   /* hash over this row and all earlier rows (common/records/audit_chain.h) */
 };
 
 /* LOGS: asks for the output of a job's trainers. Answered by LOG_LINES and, without `follow`,

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "common/base/range.h"
+#include "common/message/range.h"
 
 /* Type byte of each message, its name, and its permitted sender: A an agent, S the server (to an
  * agent or tfe-ctl), Q tfe-ctl with a query (observer or admin), O tfe-ctl with an operator's order

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "common/base/range.h"
+#include "common/message/range.h"
 
 #define MSG_WORDS_MAX 256u /* words of a command; variables of an environment */
 #define MSG_WORD_MAX 4096u /* bytes of one word of a command or one variable */

@@ -3,9 +3,9 @@
 #ifndef TFE_COMMON_RECORDS_CLIENT_H
 #define TFE_COMMON_RECORDS_CLIENT_H
 
-#include "common/channel/join.h"
+#include "common/credentials/join.h"
 #include "common/message/msg.h"
-#include "common/records/record_list.h"
+#include "common/records/record.h"
 
 struct event_base;
 struct client;

@@ -4,7 +4,7 @@
 #define TFE_COMMON_RECORDS_EPOCH_SUMMARY_H
 
 #include "common/base/time.h"
-#include "common/records/record_list.h"
+#include "common/records/record.h"
 #include "common/records/schemas.h"
 
 #define EPOCHS_CAUSES 10 /* number of causes; larger than any enum tfe_cause */

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/escape.h"
-#include "common/base/utf8.h"
+#include "common/text/escape.h"
+#include "common/text/utf8.h"
 
 json_t *row_json_text(const char *text)
 {

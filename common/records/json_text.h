@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "common/records/record_list.h"
+#include "common/records/record.h"
 
 /* Returns an object of all fields that have a key, in order, with null for unknown values, or NULL
  * if out of memory. */

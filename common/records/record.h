@@ -1,8 +1,8 @@
-/* common/records/record.h: records and the schemas that describe their fields.
+/* common/records/record.h: records, lists of them, and the schemas that describe their fields.
  *
  * A record is one displayed thing: a job, a node, an epoch. It is a struct of a message, sometimes
  * extended by computed fields. Its schema (schemas.h) is a table of fields, which all writers
- * follow: record_list.h stores records, json_text.h writes JSON and CSV, text_table.h aligned
+ * follow: json_text.h writes JSON and CSV, text_table.h aligned
  * columns. A new kind of record needs only a schema; a new format needs only a writer. The type of
  * a field implies its unit: times are milliseconds, and their keys end in _ms. */
 #ifndef TFE_COMMON_RECORDS_RECORD_H
@@ -86,5 +86,25 @@ struct row_value row_value(const struct row_field *field, const void *row, char 
  * lists that it points to, as one block for free(3); NULL if out of memory. Precondition: every
  * pointer in the record is described by a field and lies in that part. */
 void *row_copy(const struct row_kind *kind, const void *row) TFE_MUST_CHECK;
+
+/* A list of records. Zeroed: empty. */
+struct row_list {
+    struct row {
+        const struct row_kind *kind;
+        void *at; /* the record, owned by the list; computed fields may be set */
+    } * v;
+    size_t n;
+    size_t cap;
+};
+
+/* Appends a copy of a record. Returns 0 or TFE_ENOMEM. */
+int row_list_add(struct row_list *list, const struct row_kind *kind,
+                 const void *row) TFE_MUST_CHECK;
+
+/* Returns the first record if it has this schema, else NULL. */
+const void *row_list_head(const struct row_list *list, const struct row_kind *kind);
+
+/* Frees all records; the list can be reused. */
+void row_list_done(struct row_list *list);
 
 #endif

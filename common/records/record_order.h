@@ -3,7 +3,7 @@
 #define TFE_COMMON_RECORDS_RECORD_ORDER_H
 
 #include "common/message/msg.h"
-#include "common/records/record_list.h"
+#include "common/records/record.h"
 
 bool order_is_over(const struct msg_status_job *job);
 

@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-#include "common/records/record_list.h"
+#include "common/records/record.h"
 
 /* Response to STATUS: {"jobs": [... with "nodes": [...]], "health": [...]}, in the order of the
  * records. */

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/base/escape.h"
+#include "common/text/escape.h"
 
 /* --- cells ------------------------------------------------------------------------------------ */
 

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "common/records/record_list.h"
+#include "common/records/record.h"
 
 #define ROW_TABLE_COLUMNS_MAX 20
 

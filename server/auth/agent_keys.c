@@ -8,8 +8,8 @@
 
 #include "common/base/clock.h"
 #include "common/base/limits.h"
-#include "common/base/log.h"
 #include "common/channel/channel.h"
+#include "common/cli/log.h"
 #include "server/query/operator.h"
 #include "server/session.h"
 

@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 #include "common/base/clock.h"
-#include "common/base/log.h"
-#include "common/channel/token.h"
+#include "common/cli/log.h"
+#include "common/handshake/token.h"
 
 void audit_note(struct writer *writer, const struct audit_who *who, const char *what,
                 const char *about, const char *result)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/channel/token.h"
+#include "common/handshake/token.h"
 #include "common/records/schemas.h"
 
 struct bans {

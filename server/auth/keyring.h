@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "common/base/error.h"
-#include "common/channel/handshake.h"
+#include "common/handshake/handshake.h"
 #include "common/message/msg.h"
 #include "common/message/principal.h"
 

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
-#include "common/base/log.h"
-#include "common/channel/handshake.h"
-#include "common/channel/state_dir.h"
-#include "common/channel/token.h"
+#include "common/cli/log.h"
+#include "common/credentials/state_dir.h"
+#include "common/handshake/handshake.h"
+#include "common/handshake/token.h"
 #include "server/server_state.h"
 
 #define SECRET_BYTES 32

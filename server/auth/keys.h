@@ -3,7 +3,7 @@
 #define TFE_SERVER_AUTH_KEYS_H
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
+#include "common/text/reason.h"
 #include "server/auth/keyring.h"
 #include "server/store/writer.h"
 

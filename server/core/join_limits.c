@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "common/base/text.h"
+#include "common/text/text.h"
 #include "server/core/core.h"
 #include "server/core/job.h"
 #include "server/core/persist.h"

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "common/base/text.h"
+#include "common/text/text.h"
 
 /* Returns the line of the exception that ended a Python program: the first line after the last
  * traceback that is not indented, or the line of a syntax error, which has no traceback. NULL if

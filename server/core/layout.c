@@ -2,7 +2,7 @@
  * whether the nodes suffice for them. */
 #include "server/core/layout.h"
 
-#include "common/base/text.h"
+#include "common/text/text.h"
 #include "server/core/job.h"
 #include "server/core/job_progress.h"
 #include "server/core/node.h"

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "common/base/text.h"
+#include "common/text/text.h"
 #include "server/core/job.h"
 #include "server/core/job_progress.h"
 #include "server/core/node.h"

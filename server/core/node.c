@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "common/base/text.h"
+#include "common/text/text.h"
 #include "server/core/core.h"
 #include "server/core/epoch.h"
 #include "server/core/evaluator.h"

@@ -1,7 +1,7 @@
 /* server/core/on_join.c: JOIN: a new node, or a known node on a new connection. */
 #include <string.h>
 
-#include "common/base/text.h"
+#include "common/text/text.h"
 #include "server/core/epoch.h"
 #include "server/core/evaluator.h"
 #include "server/core/handlers.h"

@@ -1,7 +1,7 @@
 /* server/core/on_operator.c: commands of operators: drain, evict, grow, resize, stop, forget. */
 #include <string.h>
 
-#include "common/base/text.h"
+#include "common/text/text.h"
 #include "server/core/core.h"
 #include "server/core/handlers.h"
 #include "server/core/job.h"

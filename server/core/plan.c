@@ -9,7 +9,7 @@
  * notice changes or goes, and visited one by one when a SAVE is sent. */
 #include "server/core/plan.h"
 
-#include "common/base/text.h"
+#include "common/text/text.h"
 #include "server/core/epoch.h"
 #include "server/core/job.h"
 #include "server/core/job_progress.h"

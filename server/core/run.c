@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "common/base/text.h"
+#include "common/text/text.h"
 #include "server/core/job.h"
 
 static void remember(struct run *run, const struct run_end *end)

@@ -25,7 +25,7 @@
 
 #include <string.h>
 
-#include "common/base/text.h"
+#include "common/text/text.h"
 #include "server/core/epoch.h"
 #include "server/core/evaluator.h"
 #include "server/core/failure.h"

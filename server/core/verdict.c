@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "common/base/backoff.h"
-#include "common/base/text.h"
+#include "common/text/text.h"
 #include "server/core/epoch.h"
 #include "server/core/failure.h"
 #include "server/core/job.h"

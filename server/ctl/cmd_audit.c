@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/channel/audit_chain.h"
 #include "common/cli/option_table.h"
+#include "common/records/audit_chain.h"
 #include "common/records/schemas.h"
 #include "server/ctl/verb.h"
 

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/base/escape.h"
 #include "common/base/timer.h"
 #include "common/cli/option_table.h"
 #include "common/cli/stdio.h"
@@ -13,6 +12,7 @@
 #include "common/records/responses.h"
 #include "common/records/schemas.h"
 #include "common/records/text_table.h"
+#include "common/text/escape.h"
 #include "server/ctl/verb.h"
 
 #define FIELD(name) offsetof(struct ctl_settings, name)

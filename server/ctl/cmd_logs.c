@@ -7,11 +7,11 @@
 #include <time.h>
 
 #include "common/base/clock.h"
-#include "common/base/escape.h"
 #include "common/base/heap.h"
 #include "common/cli/option_table.h"
 #include "common/records/json_text.h"
 #include "common/records/schemas.h"
+#include "common/text/escape.h"
 #include "server/ctl/request.h"
 #include "server/ctl/terminal.h"
 #include "server/ctl/verb.h"

@@ -2,13 +2,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/base/escape.h"
 #include "common/cli/option_table.h"
 #include "common/cli/stdio.h"
 #include "common/records/record_order.h"
 #include "common/records/responses.h"
 #include "common/records/schemas.h"
 #include "common/records/text_table.h"
+#include "common/text/escape.h"
 #include "server/ctl/verb.h"
 
 #define FIELD(name) offsetof(struct ctl_settings, name)

@@ -5,12 +5,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/base/escape.h"
 #include "common/cli/option_table.h"
 #include "common/cli/stdio.h"
 #include "common/records/record_order.h"
 #include "common/records/schemas.h"
 #include "common/records/text_table.h"
+#include "common/text/escape.h"
 #include "server/ctl/progress_line.h"
 #include "server/ctl/terminal.h"
 #include "server/ctl/verb.h"

@@ -11,13 +11,13 @@
 #include <unistd.h>
 
 #include "common/base/clock.h"
-#include "common/base/escape.h"
 #include "common/base/timer.h"
 #include "common/channel/endpoint.h"
 #include "common/records/client.h"
 #include "common/records/epoch_summary.h"
 #include "common/records/record_order.h"
 #include "common/records/schemas.h"
+#include "common/text/escape.h"
 #include "server/ctl/terminal.h"
 #include "server/ctl/verb.h"
 #include "server/ctl/watch_view.h"

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
+#include "common/text/reason.h"
 
 /* Characters of a commit id: SHA-1, or SHA-256 in newer repositories. */
 #define GIT_COMMIT_HEX 40u

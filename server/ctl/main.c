@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "common/base/assert.h"
-#include "common/base/log.h"
+#include "common/cli/log.h"
 #include "common/cli/option_table.h"
 #include "common/cli/secret_mem.h"
 #include "common/cli/stdio.h"

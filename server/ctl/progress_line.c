@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/base/utf8.h"
 #include "common/records/text_table.h"
+#include "common/text/utf8.h"
 
 #define BAR_MAX 40
 

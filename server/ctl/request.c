@@ -13,8 +13,8 @@
 #include "common/base/timer.h"
 #include "common/channel/channel.h"
 #include "common/channel/endpoint.h"
-#include "common/channel/join.h"
 #include "common/cli/stdio.h"
+#include "common/credentials/join.h"
 #include "common/records/client.h"
 
 /* Retry interval: a server that restarts is reached again within a few attempts. */

@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "common/base/id.h"
-#include "common/base/reason.h"
 #include "common/cli/stdio.h"
 #include "common/records/client.h"
 #include "common/records/json_text.h"
 #include "common/records/record_order.h"
 #include "common/records/schemas.h"
+#include "common/text/reason.h"
 #include "server/ctl/request.h"
 
 /* --- operands --- */

@@ -4,10 +4,10 @@
 
 #include <jansson.h>
 
-#include "common/channel/join.h"
 #include "common/cli/options.h"
+#include "common/credentials/join.h"
 #include "common/message/msg.h"
-#include "common/records/record_list.h"
+#include "common/records/record.h"
 #include "common/records/text_table.h"
 
 /* Texts are borrowed from argv and the environment. */

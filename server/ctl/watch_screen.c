@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/escape.h"
+#include "common/text/escape.h"
 
 int watch_screen_init(struct watch_screen *s, int width, int height)
 {

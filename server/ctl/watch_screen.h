@@ -38,7 +38,7 @@ int watch_screen_init(struct watch_screen *s, int width, int height) TFE_MUST_CH
 void watch_screen_done(struct watch_screen *s);
 
 /* Writes text from column x of line y on, cut to width columns and padded with blanks; cells
- * outside of the screen are cut. Control characters are escaped (common/base/escape.h). Returns
+ * outside of the screen are cut. Control characters are escaped (common/text/escape.h). Returns
  * the column after the last one written. */
 int watch_put(struct watch_screen *s, int y, int x, int width, enum watch_style style,
               const char *text);

@@ -7,7 +7,7 @@
 
 #include "common/base/id.h"
 #include "common/base/time.h"
-#include "common/records/record_list.h"
+#include "common/records/record.h"
 #include "server/ctl/watch_screen.h"
 
 enum watch_sort { WATCH_BY_RANK, WATCH_BY_NAME, WATCH_BY_ROLE, WATCH__SORTS };

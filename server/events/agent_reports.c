@@ -9,7 +9,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/id.h"
-#include "common/base/text.h"
+#include "common/text/text.h"
 #include "server/events/straggler.h"
 #include "server/events/throughput.h"
 

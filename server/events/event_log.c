@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "common/base/clock.h"
-#include "common/base/log.h"
-#include "common/base/log_throttle.h"
 #include "common/channel/admission.h"
+#include "common/cli/log.h"
+#include "common/cli/log_throttle.h"
 #include "common/records/schemas.h"
 #include "server/store/writer.h"
 

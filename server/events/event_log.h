@@ -9,9 +9,9 @@
 #ifndef TFE_SERVER_EVENTS_EVENT_LOG_H
 #define TFE_SERVER_EVENTS_EVENT_LOG_H
 
-#include "common/base/reason.h"
 #include "common/channel/admission.h"
 #include "common/message/msg.h"
+#include "common/text/reason.h"
 #include "server/core/rdzv.h"
 #include "server/store/store.h"
 

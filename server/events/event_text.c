@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/base/text.h"
 #include "common/records/text_table.h"
+#include "common/text/text.h"
 #include "server/core/last_words.h"
 
 /* Kind, level and sentence for each trace: %N node, %T text, %n number, %d number as a duration, %E

@@ -9,10 +9,10 @@
 
 #include "common/base/clock.h"
 #include "common/base/limits.h"
-#include "common/base/log.h"
 #include "common/base/timer.h"
 #include "common/channel/admission.h"
 #include "common/channel/channel.h"
+#include "common/cli/log.h"
 #include "server/events/log_tails.h"
 #include "server/jobs/job_registry.h"
 #include "server/query/record_source.h"

@@ -8,8 +8,8 @@
 #include "common/base/clock.h"
 #include "common/base/heap.h"
 #include "common/base/id.h"
-#include "common/base/log.h"
-#include "common/base/text.h"
+#include "common/cli/log.h"
+#include "common/text/text.h"
 
 /* Maximum number of points of all series, 40 bytes each. A series that begins beyond the limit
  * stores its newest point only. */

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/log.h"
-#include "common/base/log_throttle.h"
-#include "common/base/text.h"
+#include "common/cli/log.h"
+#include "common/cli/log_throttle.h"
+#include "common/text/text.h"
 
 /* Rate limit per kind of trace and node (or job): every line of a real incident is logged, but
  * peers that provoke traces cannot fill the disk. */

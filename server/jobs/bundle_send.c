@@ -12,7 +12,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/limits.h"
-#include "common/base/log.h"
+#include "common/cli/log.h"
 #include "server/jobs/bundles.h"
 #include "server/jobs/pool_private.h"
 #include "server/session.h"

@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
 #include "common/message/msg.h"
+#include "common/text/reason.h"
 
 struct bundle_reading;
 struct bundles;

@@ -13,7 +13,7 @@
 #include "common/base/clock.h"
 #include "common/base/fd.h"
 #include "common/base/limits.h"
-#include "common/base/log.h"
+#include "common/cli/log.h"
 #include "common/message/principal.h"
 #include "server/jobs/bundles_private.h"
 

@@ -7,7 +7,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/heap.h"
-#include "common/base/log.h"
+#include "common/cli/log.h"
 #include "server/auth/keyring.h"
 #include "server/events/agent_reports.h"
 #include "server/jobs/bundles.h"

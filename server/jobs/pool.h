@@ -10,9 +10,9 @@
 #ifndef TFE_SERVER_JOBS_POOL_H
 #define TFE_SERVER_JOBS_POOL_H
 
-#include "common/base/reason.h"
 #include "common/channel/admission.h"
 #include "common/message/msg.h"
+#include "common/text/reason.h"
 #include "server/core/rdzv.h"
 #include "server/events/event_log.h"
 #include "server/query/operator.h"

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "common/base/clock.h"
-#include "common/base/log.h"
-#include "common/channel/seal.h"
+#include "common/cli/log.h"
+#include "common/handshake/seal.h"
 #include "common/message/codec.h"
 #include "server/jobs/pool_private.h"
 

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 
 #include "common/base/clock.h"
-#include "common/base/log.h"
 #include "common/base/timer.h"
+#include "common/cli/log.h"
 #include "server/jobs/pool_private.h"
 #include "server/session.h"
 

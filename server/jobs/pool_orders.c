@@ -6,7 +6,7 @@
 
 #include "common/base/clock.h"
 #include "common/channel/admission.h"
-#include "common/channel/seal.h"
+#include "common/handshake/seal.h"
 #include "common/message/codec.h"
 #include "server/jobs/bundles.h"
 #include "server/jobs/pool_private.h"

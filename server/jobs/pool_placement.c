@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "common/base/clock.h"
-#include "common/base/log.h"
-#include "common/base/text.h"
+#include "common/cli/log.h"
+#include "common/text/text.h"
 #include "server/jobs/pool_private.h"
 #include "server/session.h"
 

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "common/channel/token.h"
+#include "common/handshake/token.h"
 
 static void refuse(struct operator_answer *ret, enum tfe_refusal code)
 {

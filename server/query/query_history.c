@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 
 #include "common/base/id.h"
-#include "common/base/log.h"
-#include "common/channel/state_dir.h"
+#include "common/cli/log.h"
+#include "common/credentials/state_dir.h"
 #include "server/jobs/job_registry.h"
 #include "server/query/record_source.h"
 #include "server/session.h"

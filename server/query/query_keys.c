@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/base/clock.h"
-#include "common/base/log.h"
+#include "common/cli/log.h"
 #include "server/auth/keys.h"
 #include "server/query/record_source.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/base/clock.h"
-#include "common/base/text.h"
+#include "common/text/text.h"
 #include "server/jobs/pool_private.h"
 #include "server/query/mask_secrets.h"
 

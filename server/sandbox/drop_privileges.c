@@ -4,7 +4,7 @@
 #include <pwd.h>
 #include <unistd.h>
 
-#include "common/base/log.h"
+#include "common/cli/log.h"
 #include "common/cli/user.h"
 
 int rights_find(const char *user, const char *fallback, struct rights *ret,

@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/base/log.h"
+#include "common/cli/log.h"
 
 /* --- file access ------------------------------------------------------------------------------ */
 

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
+#include "common/text/reason.h"
 
 struct sandbox {
     const char *const *writable; /* directories writable with all their content, which must exist */

@@ -2,8 +2,8 @@
  * allow. */
 #include <string.h>
 
-#include "common/base/quantity.h"
 #include "common/message/principal.h"
+#include "common/text/quantity.h"
 #include "server/scheduler/part.h"
 
 static bool is_label(const char *text)

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "common/base/assert.h"
-#include "common/channel/audit_chain.h"
+#include "common/records/audit_chain.h"
 #include "server/store/sqlite_private.h"
 
 static int put_key(struct store *s, const struct msg_token_row *k, struct tfe_reason *reason)

@@ -8,8 +8,8 @@
 #define TFE_SERVER_STORE_STORE_H
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
 #include "common/base/time.h"
+#include "common/text/reason.h"
 #include "server/store/job_record.h"
 
 struct store;

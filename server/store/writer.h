@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
-#include "common/records/record_list.h"
+#include "common/records/record.h"
 #include "server/core/rdzv.h"
 #include "server/events/histogram.h"
 #include "server/store/store.h"

@@ -18,9 +18,9 @@
 #include <sys/stat.h>
 
 #include "common/base/clock.h"
-#include "common/base/log.h"
 #include "common/base/timer.h"
 #include "common/channel/endpoint.h"
+#include "common/cli/log.h"
 #include "server/web/web_settings.h"
 
 /* Between two checks of the connections' times. */

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
+#include "common/text/reason.h"
 #include "server/web/http_parse.h"
 
 struct evbuffer;

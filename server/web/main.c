@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#include "common/base/log.h"
 #include "common/base/timer.h"
 #include "common/channel/endpoint.h"
+#include "common/cli/log.h"
 #include "common/cli/sd_notify.h"
 #include "common/cli/secret_mem.h"
 #include "common/cli/signals.h"

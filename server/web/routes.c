@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/channel/token.h"
+#include "common/handshake/token.h"
 #include "server/web/api.h"
 #include "server/web/assets.h"
 #include "server/web/http.h"

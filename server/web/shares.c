@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "common/channel/token.h"
+#include "common/handshake/token.h"
 
 static const struct admission_config configs[SHARE__COUNT] = {
     [SHARE_CALLS] = {.capacity = SHARE_CALLS_MAX, .reserve = SHARE_CALLS_RESERVE},

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "common/base/clock.h"
-#include "common/base/log.h"
 #include "common/base/timer.h"
+#include "common/cli/log.h"
 #include "common/records/json_text.h"
 #include "server/web/http.h"
 #include "server/web/logins.h"

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/base/fd.h"
-#include "common/channel/join.h"
+#include "common/credentials/join.h"
 #include "server/sandbox/drop_privileges.h"
 #include "server/web/web_settings.h"
 

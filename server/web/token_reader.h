@@ -5,7 +5,7 @@
 #define TFE_SERVER_WEB_TOKEN_READER_H
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
+#include "common/text/reason.h"
 
 struct join_info;
 struct rights;

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "common/base/clock.h"
-#include "common/base/log.h"
 #include "common/base/rate.h"
 #include "common/base/timer.h"
+#include "common/cli/log.h"
 #include "server/web/http.h"
 #include "server/web/logins.h"
 #include "server/web/streams.h"

@@ -5,7 +5,7 @@
 
 #include <sys/queue.h>
 
-#include "common/channel/join.h"
+#include "common/credentials/join.h"
 #include "common/records/client.h"
 #include "server/web/web.h"
 

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/channel/join.h"
+#include "common/credentials/join.h"
 
 struct event_base;
 struct http;

@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/base/log.h"
-#include "common/channel/join.h"
+#include "common/cli/log.h"
 #include "common/cli/options.h"
+#include "common/credentials/join.h"
 
 /* Texts are borrowed from argv and the environment. */
 struct web_settings {

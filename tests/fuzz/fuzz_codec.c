@@ -2,7 +2,7 @@
  * on. */
 #include <string.h>
 
-#include "common/channel/seal.h"
+#include "common/handshake/seal.h"
 #include "common/message/codec.h"
 #include "tests/fuzz/fuzz.h"
 

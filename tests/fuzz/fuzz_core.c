@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/base/heap.h"
-#include "common/channel/seal.h"
+#include "common/handshake/seal.h"
 #include "common/message/codec.h"
 #include "server/core/rdzv.h"
 #include "server/store/store.h"

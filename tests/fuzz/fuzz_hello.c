@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/channel/handshake.h"
+#include "common/handshake/handshake.h"
 #include "tests/fuzz/fuzz.h"
 
 #ifdef TFE_FUZZ_FAST

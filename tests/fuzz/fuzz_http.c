@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/base/log.h"
+#include "common/cli/log.h"
 #include "server/web/health.h"
 #include "server/web/http.h"
 #include "server/web/logins.h"

@@ -4,7 +4,7 @@
 #include <sodium.h>
 #include <string.h>
 
-#include "common/channel/seal.h"
+#include "common/handshake/seal.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

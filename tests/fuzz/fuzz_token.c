@@ -2,7 +2,7 @@
 #include <sodium.h>
 #include <string.h>
 
-#include "common/channel/token.h"
+#include "common/handshake/token.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/base/limits.h"
-#include "common/channel/seal.h"
+#include "common/handshake/seal.h"
 #include "common/message/arena.h"
 #include "common/message/codec.h"
 #include "tests/sim/check.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/channel/seal.h"
+#include "common/handshake/seal.h"
 #include "common/message/codec.h"
 #include "tests/sim/check.h"
 #include "tests/sim/disk.h"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Makes noise-interop-….json by PyPI's noiseprotocol, which shares no code with this project: handshakes with fixed
-ephemeral keys, and what follows them. unit_channel_noise_vectors plays both sides of each; tests/e2e/test_interop.py
+ephemeral keys, and what follows them. unit_handshake_noise_vectors plays both sides of each; tests/e2e/test_interop.py
 compares the file with what the library makes today.
 
 Usage: interop_vectors.py OUT.json

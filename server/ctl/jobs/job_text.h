@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
+#include "common/text/reason.h"
 
 /* Parses text to the canonical form of a job (see job_file.h). Returns 0, or TFE_EINVAL,
  * TFE_ETOOBIG or TFE_ENOMEM with *reason. */

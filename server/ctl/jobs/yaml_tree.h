@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "common/base/error.h"
-#include "common/base/reason.h"
+#include "common/text/reason.h"
 
 #define YAML_TREE_DEPTH_MAX 32u        /* a TFJob manifest needs twelve levels */
 #define YAML_TREE_NODES_MAX 65536u     /* command and environment of a job have up to 512 texts */

@@ -10,7 +10,7 @@
 #include "agent/os/ports.h"
 #include "agent/os/prober.h"
 #include "agent/os/responder.h"
-#include "common/channel/termination_proof.h"
+#include "common/credentials/node_secrets.h"
 #include "tests/unit/agent/agent_fixture.h"
 
 #define RESULTS_MAX 64

@@ -19,7 +19,7 @@
 #include "agent/trainer/trainers.h"
 #include "agent/trainer/watchdog.h"
 #include "common/base/clock.h"
-#include "common/base/log.h"
+#include "common/cli/log.h"
 #include "tests/unit/agent/agent_fixture.h"
 
 static struct {

@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "common/base/clock.h"
-#include "common/base/log_throttle.h"
+#include "common/cli/log_throttle.h"
 #include "tests/unit/test_runner.h"
 
 /* The machine was suspended for so long: CLOCK_MONOTONIC stood still (--wrap=clock_gettime). */

@@ -23,10 +23,10 @@
 
 #include "common/base/limits.h"
 #include "common/channel/channel.h"
-#include "common/channel/handshake.h"
 #include "common/channel/listener.h"
-#include "common/channel/seal.h"
-#include "common/channel/token.h"
+#include "common/handshake/handshake.h"
+#include "common/handshake/seal.h"
+#include "common/handshake/token.h"
 #include "common/message/codec.h"
 #include "tests/unit/test_runner.h"
 

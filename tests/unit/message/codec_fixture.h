@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/channel/seal.h"
+#include "common/handshake/seal.h"
 #include "common/message/arena.h"
 #include "common/message/codec.h"
 #include "tests/unit/test_runner.h"

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "common/channel/handshake.h"
+#include "common/handshake/handshake.h"
 #include "common/message/arena.h"
 #include "common/message/codec.h"
 #include "tests/unit/test_runner.h"

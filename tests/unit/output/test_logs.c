@@ -10,7 +10,7 @@
 #include "agent/output/log_prune.h"
 #include "agent/output/log_writer.h"
 #include "common/base/clock.h"
-#include "common/base/log.h"
+#include "common/cli/log.h"
 #include "tests/unit/folder.h"
 
 static char root[FOLDER_BYTES];

@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "common/base/log.h"
+#include "common/cli/log.h"
 #include "server/sandbox/sandbox.h"
 #include "tests/unit/folder.h"
 

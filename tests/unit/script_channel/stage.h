@@ -15,7 +15,7 @@
 #include "agent/script_channel/scripts.h"
 #include "agent/script_channel/state_memory.h"
 #include "common/base/clock.h"
-#include "common/base/log.h"
+#include "common/cli/log.h"
 #include "tests/unit/folder.h"
 
 #define NPROC 2

@@ -5,7 +5,7 @@
 
 #include "agent/os/memory.h"
 #include "agent/script_channel/state_memory.h"
-#include "common/base/log.h"
+#include "common/cli/log.h"
 #include "tests/unit/fake_memory.h"
 #include "tests/unit/folder.h"
 

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "common/records/record_list.h"
+#include "common/records/record.h"
 #include "tests/unit/test_runner.h"
 
 static struct {

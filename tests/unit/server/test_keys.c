@@ -3,7 +3,7 @@
 #include <sodium.h>
 
 #include "common/base/clock.h"
-#include "common/base/log.h"
+#include "common/cli/log.h"
 #include "server/auth/keys.h"
 #include "tests/unit/folder.h"
 #include "tests/unit/server/kept.h"

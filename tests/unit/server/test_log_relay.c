@@ -2,7 +2,7 @@
  * each agent may go on, and what the reader gets of agents that leave. Agents are clients of a
  * whole server; what each receives about logs is written down, a line each. */
 #include "common/base/clock.h"
-#include "common/channel/node_id.h"
+#include "common/credentials/node_secrets.h"
 #include "server/events/log_relay.h"
 #include "server/jobs/job_registry.h"
 #include "server/query/record_source.h"

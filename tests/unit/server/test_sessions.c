@@ -1,7 +1,7 @@
 /* tests/unit/server/test_sessions.c: accepted connections over loopback, from the first byte to the
  * last: what is left of a session that has ended, and what reaches the core. */
 #include "common/base/clock.h"
-#include "common/channel/node_id.h"
+#include "common/credentials/node_secrets.h"
 #include "server/auth/keyring.h"
 #include "tests/unit/server/fixture.h"
 #include "tests/wishes.h"

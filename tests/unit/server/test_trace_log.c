@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/base/log.h"
+#include "common/cli/log.h"
 #include "server/events/trace_log.h"
 #include "tests/unit/test_runner.h"
 

@@ -2,7 +2,7 @@
  * what makes room. */
 #include <string.h>
 
-#include "common/channel/token.h"
+#include "common/handshake/token.h"
 #include "server/web/shares.h"
 #include "tests/unit/test_runner.h"
 

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/channel/token.h"
+#include "common/handshake/token.h"
 #include "common/records/client.h"
 #include "server/web/http.h"
 #include "server/web/topics.h"

@@ -1,0 +1,48 @@
+/* common/cli/log_throttle.c: rate limit for log lines that peers can cause. */
+#include "common/cli/log_throttle.h"
+
+#include <stdlib.h>
+
+#include "common/base/clock.h"
+
+struct throttle *throttle_new(uint32_t entries, uint32_t burst, int64_t each_ms)
+{
+    struct throttle *t = calloc(1, sizeof(*t) + entries * sizeof(t->causes[0]));
+    if (t) {
+        t->entries = entries;
+        t->burst = burst;
+        t->each_ms = each_ms;
+    }
+    return t;
+}
+
+static uint32_t index_of(const struct throttle *t, const void *cause, size_t n)
+{
+    const uint8_t *bytes = cause;
+    uint32_t hash = 2166136261u; /* FNV-1a; collisions forced by a peer only hide log lines */
+    for (size_t i = 0; i < n; i++) {
+        hash = (hash ^ bytes[i]) * 16777619u;
+    }
+    return hash % t->entries;
+}
+
+bool throttle_pass(struct throttle *t, const void *cause, size_t n, uint64_t *ret_hidden)
+{
+    const uint32_t i = index_of(t, cause, n);
+    if (!rate_pass(&t->causes[i].rate, clock_mono(), t->each_ms, t->burst)) {
+        t->hidden++;
+        t->causes[i].hidden++;
+        return false;
+    }
+    *ret_hidden = t->hidden;
+    t->hidden = 0;
+    return true;
+}
+
+uint64_t throttle_hidden(struct throttle *t, const void *cause, size_t n)
+{
+    const uint32_t i = index_of(t, cause, n);
+    const uint64_t hidden = t->causes[i].hidden;
+    t->causes[i].hidden = 0;
+    return hidden;
+}

@@ -1,0 +1,59 @@
+/* tests/unit/text/test_reason.c: sentences that grow from the inside outwards. */
+#include <errno.h>
+#include <string.h>
+
+#include "common/text/reason.h"
+#include "tests/unit/test_runner.h"
+
+TEST(reason, grows_outwards)
+{
+    struct tfe_reason reason;
+    errno = EACCES;
+    reason_errno(&reason, "open %s", "/var/lib/tfe/server.key");
+    reason_prefix(&reason, "load %s", "keys");
+    assert_string_equal(reason.text, "load keys: open /var/lib/tfe/server.key: permission denied");
+    reason_set(&reason, "other");
+    assert_string_equal(reason.text, "other");
+}
+
+TEST(reason, keeps_errno_and_capitals_that_belong)
+{
+    struct tfe_reason reason;
+    errno = EDOTDOT; /* "RFS specific error" */
+    reason_errno(&reason, "call");
+    assert_int_equal(errno, EDOTDOT);
+    assert_string_equal(reason.text, "call: RFS specific error");
+}
+
+TEST(reason, may_be_built_from_itself)
+{
+    struct tfe_reason reason;
+    reason_set(&reason, "inner");
+    reason_set(&reason, "outer (%s)", reason.text);
+    assert_string_equal(reason.text, "outer (inner)");
+    reason_prefix(&reason, "%s", reason.text);
+    assert_string_equal(reason.text, "outer (inner): outer (inner)");
+}
+
+TEST(reason, is_cut_and_never_within_a_character)
+{
+    struct tfe_reason reason;
+    char text[700];
+    memset(text, 'a', sizeof text);
+    text[sizeof text - 1] = '\0';
+    reason_set(&reason, "%s", text);
+    assert_int_equal(strlen(reason.text), sizeof reason.text - 1);
+    /* The 3 bytes of the euro sign would be torn by the end of the buffer. */
+    for (size_t at = sizeof reason.text - 4; at < sizeof reason.text; at++) {
+        memset(text, 'a', sizeof text - 1);
+        memcpy(text + at, "\xe2\x82\xac", 3);
+        reason_set(&reason, "%s", text);
+        assert_int_equal(strlen(reason.text),
+                         at + 3 <= sizeof reason.text - 1 ? sizeof reason.text - 1
+                         : at < sizeof reason.text - 1    ? at
+                                                          : sizeof reason.text - 1);
+        reason_set(&reason, "x");
+        reason_prefix(&reason, "%s", text);
+        assert_null(strchr(reason.text, 'x'));
+    }
+}
