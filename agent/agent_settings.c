@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/os/devices.h"
+#include "agent/os/machine.h"
 #include "agent/script_channel/script_line.h"
 #include "agent/script_channel/state_memory.h"
 #include "common/channel/endpoint.h"
@@ -52,10 +52,10 @@ static int parse_nproc(void *nproc, const char *value, struct tfe_reason *reason
     bool is_auto = strcmp(value, "auto") == 0;
     uint32_t n = 0;
     if (is_auto || strcmp(value, "gpu") == 0) {
-        n = devices_gpus();
+        n = machine_gpus();
         n = n || !is_auto ? n : 1;
     } else if (strcmp(value, "cpu") == 0) {
-        n = devices_processors();
+        n = machine_processors();
     } else {
         return options_set_value(&number, nproc, value, reason);
     }

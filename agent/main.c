@@ -13,7 +13,7 @@
 #include "agent/agent_settings.h"
 #include "agent/core/agent.h"
 #include "agent/guard/guard.h"
-#include "agent/guard/guard_death.h"
+#include "agent/guard/guard_proof.h"
 #include "agent/os/ports.h"
 #include "agent/os/proc.h"
 #include "agent/os/trainer_user.h"
@@ -250,10 +250,10 @@ static int run_job(struct agent_settings *settings, char **operands, int n_opera
     struct guard_process guard;
     struct standalone *standalone = NULL;
     const bool has_sodium = sodium_init() >= 0;
-    struct guard_death death;
-    const bool has_death = has_sodium && !settings->standalone; /* its server is gone with it */
-    if (has_death) {
-        guard_death_make(&death, settings->agent.job.text);
+    struct guard_proof proof;
+    const bool has_proof = has_sodium && !settings->standalone; /* its server is gone with it */
+    if (has_proof) {
+        guard_proof_make(&proof, settings->agent.job.text);
     }
     notice_choice_settle(&settings->notice, "/sys");
     if (check_role(settings, &reason) || check_min_running(settings, &reason) ||
@@ -262,7 +262,7 @@ static int run_job(struct agent_settings *settings, char **operands, int n_opera
         code = fail(AGENT_EXIT_USAGE, &reason);
     } else if ((settings->standalone && standalone_new(settings, &standalone, &reason)) ||
                proc_become_subreaper(&reason) ||
-               guard_fork(&guard, has_death ? &death : NULL, &reason)) {
+               guard_fork(&guard, has_proof ? &proof : NULL, &reason)) {
         code = fail(AGENT_EXIT_FAILED, &reason);
     } else {
         /* The token is in this process's memory from here on: no core dump of it, by this limit

@@ -15,9 +15,9 @@
 #include "agent/os/prober.h"
 #include "agent/os/responder.h"
 #include "agent/os/termination_file.h"
-#include "agent/output/kept.h"
 #include "agent/output/log_serve.h"
 #include "agent/output/log_writer.h"
+#include "agent/output/retained_output.h"
 #include "agent/pending.h"
 #include "agent/pool/handover.h"
 #include "agent/preemption/preemption.h"
@@ -63,7 +63,7 @@ struct runner {
     struct rate printed; /* lines that told something */
     struct report *report;
     struct log_writer *logs;
-    struct kept kept;
+    struct retained_output retained;
     struct log_serve *serve;
     struct output_show show;
     struct responder *responder;
@@ -417,7 +417,7 @@ static void on_probed(void *ctx, uint64_t probe, enum tfe_probe_result result)
                       .type = AGENT_PROBED, .now = clock_mono(), .probed = {probe, result}});
 }
 
-static void on_death(void *ctx, const char *certificate)
+static void on_proof(void *ctx, const char *certificate)
 {
     on_event(ctx, &(struct agent_event){
                       .type = AGENT_PROOF, .now = clock_mono(), .certificate = certificate});
@@ -552,7 +552,7 @@ static void make_config(struct runner *r)
     (void)node_id_of(r->config.node_secret, &r->config.node);
     randombytes_buf(&r->config.seed, sizeof(r->config.seed));
     r->config.proof_hash = r->wish->guard->proof_hash;
-    r->config.guard_port = r->wish->guard->death_port;
+    r->config.guard_port = r->wish->guard->proof_port;
     _Static_assert(TERMINATION_FILES_MAX == AGENT_PROOFS_MAX, "what is found is brought");
     size_t n = s->standalone ? 0 : termination_files_find(s->agent.job.text, r->proofs);
     for (size_t i = 0; i < n; i++) {
@@ -627,7 +627,7 @@ static int make_parts(struct runner *r)
         .show = &r->show,
         .logs = r->logs,
         .on_line = on_line,
-        .kept = &r->kept,
+        .retained = &r->retained,
         .socket = scripts_socket(r->scripts),
         .preempt_file = scripts_preempt_file(r->scripts),
         .tmp_dir = scripts_tmp_dir(r->scripts),
@@ -649,7 +649,7 @@ static int make_parts(struct runner *r)
     r->uplink = uplink_new(r->base, r->wish->info, agent_settings_state_dir(s), s->address_host,
                            on_event, r);
     r->serve = log_serve_new(&(struct log_serve_wish){.base = r->base,
-                                                      .kept = &r->kept,
+                                                      .retained = &r->retained,
                                                       .logs = r->logs,
                                                       .job = &r->config.job,
                                                       .has_room = uplink_has_room,
@@ -665,7 +665,7 @@ static int make_parts(struct runner *r)
     };
     r->notices = notices_new(r->base, &notice, on_notice, r);
     int rc = responder_new(r->base, r->config.node.text, &r->responder);
-    rc = rc ? rc : prober_new(r->base, on_probed, on_death, r, &r->prober);
+    rc = rc ? rc : prober_new(r->base, on_probed, on_proof, r, &r->prober);
     return rc ? rc : agent_new(&r->config, &heap_mem, &r->core);
 }
 
@@ -683,7 +683,7 @@ static void free_parts(struct runner *r)
     prober_free(r->prober);
     trainers_free(r->trainers);
     log_writer_free(r->logs, LOGS_END_MS);
-    kept_done(&r->kept);
+    retained_output_done(&r->retained);
     scripts_free(r->scripts);
     script_line_free(r->lines);
     agent_free(r->core);
@@ -718,7 +718,7 @@ int runner_run(const struct runner_wish *wish)
     struct runner r = {.wish = wish, .exit_code = AGENT_EXIT_FAILED};
     make_config(&r);
     struct tfe_reason reason = {.text = ""};
-    kept_init(&r.kept, KEPT_BYTES_MAX);
+    retained_output_init(&r.retained, RETAINED_BYTES_MAX);
     r.base = event_base_new();
     part_must(r.base);
     int rc = script_line_new(wish->settings->progress_regex, &r.lines, &reason);

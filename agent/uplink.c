@@ -49,7 +49,7 @@ static void on_established(void *ctx, struct channel *ch, const struct principal
     u->is_loopback = is_known && prober_is_loopback(&address);
     const char *host = u->address_host;
     if (!host[0]) {
-        host = !is_known || own_address_find(&address, local) ? local : NULL;
+        host = !is_known || local_addr_find(&address, local) ? local : NULL;
     }
     enrolment_begin(u->enrolment);
     tell(u, (struct agent_event){.type = AGENT_CONNECTED, .host = host});
@@ -63,7 +63,7 @@ static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
     if (msg->type == MSG_ENROLLED) {
         enrolment_take(u->enrolment, &msg->u.enrolled);
     } else if (is_of_logs && u->serve) {
-        log_serve_take(u->serve, msg);
+        log_serve_handle(u->serve, msg);
     } else if (!is_of_logs) {
         tell(u, (struct agent_event){.type = AGENT_MESSAGE, .msg = msg});
     }
@@ -74,7 +74,7 @@ static void forget_channel(struct uplink *u)
 {
     u->channel = NULL;
     if (u->serve) {
-        log_serve_forget(u->serve);
+        log_serve_drop_requests(u->serve);
     }
 }
 
@@ -98,7 +98,7 @@ static void on_closed(void *ctx, struct channel *ch, enum channel_end end, const
 static void on_drained(void *ctx, struct channel *ch)
 {
     struct uplink *u = ctx;
-    log_serve_go_on(u->serve);
+    log_serve_resume(u->serve);
 }
 
 static const struct channel_ops ops = {

@@ -43,7 +43,7 @@ void uplink_offer(struct uplink *u, const struct tfe_msg *msg);
 /* Passes requests for trainers' output to serve; NULL to ignore them. */
 void uplink_serve(struct uplink *u, struct log_serve *serve);
 /* Returns true if the connection accepts more low-priority data, so that renewals are not
- * delayed; otherwise log_serve_go_on is called later. ctx is a struct uplink. */
+ * delayed; otherwise log_serve_resume is called later. ctx is a struct uplink. */
 bool uplink_has_room(void *ctx);
 
 #endif

@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 # Object (end of its path), symbol, why it may change.
 allowed() {
     cat <<'END'
-agent/guard/guard.c        left_behind     handed over before the fork, read by the guard alone
+agent/guard/guard.c        removal_path     handed over before the fork, read by the guard alone
 agent/guard/guard.c        title           where argv lies; a process has one
 agent/guard/guard_loop.c   guard           the guard's only state, of fixed size: it never allocates
 agent/os/trainer_user.c other       whom trainers run as, for the process's life

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "agent/core/proof_condition.h"
-#include "agent/guard/guard_death.h"
+#include "agent/guard/guard_proof.h"
 #include "agent/guard/guard_state.h"
 #include "agent/os/private_dir.h"
 #include "agent/os/proc.h"
@@ -26,11 +26,11 @@
 
 /* Number of 1 ms waits for the agent to die. A killed agent closes its end of the pair
  * before it disappears. */
-#define ORPHAN_LOOKS 1000
+#define ORPHAN_WAITS 1000
 /* Number of attempts to remove the directory; a server of the agent dies after it and may
  * still create a file. */
-#define REMOVE_LOOKS 1000
-#define LOOK_PAUSE_NS 1000000
+#define REMOVE_ATTEMPTS 1000
+#define PAUSE_NS 1000000
 
 /* Location of main's argv, see guard_title_area. */
 static struct {
@@ -39,11 +39,11 @@ static struct {
 } title;
 
 /* Directory to remove, see guard_remove_at_end. */
-static char left_behind[PRIVATE_DIR_MAX + 1];
+static char removal_path[PRIVATE_DIR_MAX + 1];
 
 void guard_remove_at_end(const char *path)
 {
-    snprintf(left_behind, sizeof left_behind, "%s", path);
+    snprintf(removal_path, sizeof removal_path, "%s", path);
 }
 
 void guard_title_area(int argc, char **argv)
@@ -79,7 +79,7 @@ static void fail(const char *what)
 /* Blocks all signals except faults, so that none interrupts a child between fork and exec;
  * SIGCHLD is read from a signalfd. Signals for the agent or the terminal are also ignored, and
  * the agent's handlers are removed. */
-static void signals_arrange(void)
+static void signals_set_up(void)
 {
     static const int dropped[] = {SIGTERM, SIGINT,  SIGHUP,  SIGQUIT, SIGPIPE, SIGTSTP,
                                   SIGTTIN, SIGTTOU, SIGUSR1, SIGUSR2, SIGALRM};
@@ -99,7 +99,7 @@ static void signals_arrange(void)
 }
 
 /* Moves fd to the fixed descriptor number `at`. */
-static void place(int fd, int at, const char *what)
+static void move_fd(int fd, int at, const char *what)
 {
     if (fd < 0 || (fd != at && dup3(fd, at, O_CLOEXEC) < 0)) {
         fail(what);
@@ -112,11 +112,12 @@ static void place(int fd, int at, const char *what)
 /* Waits until the killed agent is gone, then removes its directories. */
 static void directories_remove(pid_t agent)
 {
-    const struct timespec pause = {.tv_nsec = LOOK_PAUSE_NS};
-    for (int i = 0; getppid() == agent && i < ORPHAN_LOOKS; i++) {
+    const struct timespec pause = {.tv_nsec = PAUSE_NS};
+    for (int i = 0; getppid() == agent && i < ORPHAN_WAITS; i++) {
         nanosleep(&pause, NULL);
     }
-    for (int i = 0; left_behind[0] && !private_dir_remove(left_behind) && i < REMOVE_LOOKS; i++) {
+    for (int i = 0; removal_path[0] && !private_dir_remove(removal_path) && i < REMOVE_ATTEMPTS;
+         i++) {
         nanosleep(&pause, NULL);
     }
     private_dir_clean_up();
@@ -124,33 +125,33 @@ static void directories_remove(pid_t agent)
 
 /* Cleans up after a dead agent and serves the proof of termination; death is
  * NULL if there is none. */
-static void guard_leave(const struct guard_end *end, const struct guard_death *death, pid_t agent)
+static void guard_finish(const struct guard_end *end, const struct guard_proof *proof, pid_t agent)
 {
-    const struct proof_condition condition = {.is_first = death != NULL,
+    const struct proof_condition condition = {.is_first = proof != NULL,
                                               .agent_is_gone = end->agent_is_gone,
                                               .is_childless = end->is_childless};
-    if (end->was_left) {
+    if (end->agent_left) {
         return; /* the agent has told the server, or its node may wait for the lease to end */
     }
-    bool tells = death && end->fence_ms != GUARD_NEVER && agent_proof_is_allowed(&condition);
-    int fd = tells && death->port != 0 ? PROOF_FD : -1;
-    if (tells) {
-        guard_death_tell(death, fd);
+    bool reveals = proof && end->fence_ms != GUARD_NEVER && agent_proof_is_allowed(&condition);
+    int fd = reveals && proof->port != 0 ? PROOF_FD : -1;
+    if (reveals) {
+        guard_proof_reveal(proof, fd);
     }
     directories_remove(agent);
-    if (tells) {
-        guard_death_serve(death, fd, end->fence_ms);
+    if (reveals) {
+        guard_proof_serve(proof, fd, end->fence_ms);
     }
 }
 
-static _Noreturn void guard_run(int pair, const struct guard_death *death, pid_t agent)
+static _Noreturn void guard_run(int pair, const struct guard_proof *proof, pid_t agent)
 {
     struct tfe_reason reason;
     setsid();
     title_set("tfe-guard");
     join_forget(NULL);
     secret_mem_wipe_variable(ENROLMENT_VARIABLE);
-    signals_arrange();
+    signals_set_up();
     if (proc_become_subreaper(&reason) != 0) {
         fail("tfe-guard: cannot become a subreaper\n");
     }
@@ -161,11 +162,11 @@ static _Noreturn void guard_run(int pair, const struct guard_death *death, pid_t
         (fcntl(STDERR_FILENO, F_GETFD) < 0 && dup2(null, STDERR_FILENO) < 0)) {
         fail("tfe-guard: cannot arrange its descriptors\n");
     }
-    bool has_port = death && death->port != 0;
-    int port = has_port ? fcntl(death->fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD) : -1;
-    place(high, PAIR_FD, "tfe-guard: cannot keep its pipe\n");
+    bool has_port = proof && proof->port != 0;
+    int port = has_port ? fcntl(proof->fd, F_DUPFD_CLOEXEC, FIRST_FREE_FD) : -1;
+    move_fd(high, PAIR_FD, "tfe-guard: cannot keep its pipe\n");
     if (has_port) {
-        place(port, PROOF_FD, "tfe-guard: cannot keep its port\n");
+        move_fd(port, PROOF_FD, "tfe-guard: cannot keep its port\n");
     } else {
         close(PROOF_FD);
     }
@@ -173,16 +174,16 @@ static _Noreturn void guard_run(int pair, const struct guard_death *death, pid_t
     sigset_t child;
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
-    place(signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK), CHILD_FD,
-          "tfe-guard: cannot make a signalfd\n");
-    place(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK), FENCE_FD,
-          "tfe-guard: cannot make a timer on CLOCK_BOOTTIME\n");
+    move_fd(signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK), CHILD_FD,
+            "tfe-guard: cannot make a signalfd\n");
+    move_fd(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK), FENCE_FD,
+            "tfe-guard: cannot make a timer on CLOCK_BOOTTIME\n");
     struct guard_end end = guard_serve();
-    guard_leave(&end, death, agent);
+    guard_finish(&end, proof, agent);
     _exit(0);
 }
 
-int guard_fork(struct guard_process *ret, struct guard_death *death, struct tfe_reason *reason)
+int guard_fork(struct guard_process *ret, struct guard_proof *proof, struct tfe_reason *reason)
 {
     if (access("/proc/self/stat", R_OK) != 0) {
         reason_errno(reason, "guard: /proc is needed to find what trainers start");
@@ -196,7 +197,7 @@ int guard_fork(struct guard_process *ret, struct guard_death *death, struct tfe_
     pid_t agent = getpid();
     pid_t pid = proc_fork_blocked();
     if (pid == 0) {
-        guard_run(pair[1], death, agent);
+        guard_run(pair[1], proof, agent);
     }
     int error = errno;
     close(pair[1]);
@@ -207,11 +208,11 @@ int guard_fork(struct guard_process *ret, struct guard_death *death, struct tfe_
         return TFE_ESYS;
     }
     *ret = (struct guard_process){.pid = pid, .fd = pair[0]};
-    if (death) {
-        ret->proof_hash = death->hash;
-        ret->death_port = death->port;
-        ret->death_job = death->job;
-        guard_death_forget(death);
+    if (proof) {
+        ret->proof_hash = proof->hash;
+        ret->proof_port = proof->port;
+        ret->proof_job = proof->job;
+        guard_proof_erase(proof);
     }
     return 0;
 }

@@ -14,7 +14,7 @@
 #define GUARD_SLOTS 128
 #define GUARD_STANDBY_SLOT 64
 
-struct guard_death;
+struct guard_proof;
 
 struct guard_process {
     pid_t pid;
@@ -22,9 +22,9 @@ struct guard_process {
     /* Hash of the guard's proof of termination and the port where it is served, as JOIN reports
      * them; "" and 0 if there is none. */
     struct tfe_id proof_hash;
-    uint16_t death_port;
+    uint16_t proof_port;
     /* shared memory for the proof's job id if it becomes known after the fork, else NULL */
-    struct tfe_id *death_job;
+    struct tfe_id *proof_job;
 };
 
 /* Program, environment and directory of a process to start. Borrowed for the call. */
@@ -35,7 +35,7 @@ struct spawn_spec {
 };
 
 /* Events that a guard sends. Slots from GUARD_STANDBY_SLOT on belong to standbys. */
-enum guard_event_word {
+enum guard_event_type {
     /* pid of the started process; sent again if a hand-over falls back to a plain start */
     GUARD_SPAWNED = 1,
     /* value: errno of the step that failed before exec (ENOENT: command not found, ENOTDIR:
@@ -62,7 +62,7 @@ enum guard_event_word {
 #define GUARD_TEXT_MAX 200
 
 struct guard_event {
-    uint32_t word;
+    uint32_t type;
     uint32_t slot; /* number of the sweep, for SWEPT */
     int32_t pid;
     int32_t value;
@@ -86,7 +86,7 @@ void guard_remove_at_end(const char *path);
  * Precondition: no thread of the caller holds a lock. death is the proof for the agent's first
  * guard, or NULL; the agent's copy is erased. Returns TFE_ESYS with reason set. Does not
  * return in the child. */
-int guard_fork(struct guard_process *ret, struct guard_death *death,
+int guard_fork(struct guard_process *ret, struct guard_proof *proof,
                struct tfe_reason *reason) TFE_MUST_CHECK;
 
 #endif

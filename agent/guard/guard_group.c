@@ -22,7 +22,7 @@
 #define NAME_TRIES 8
 
 /* Number of 1 ms waits until the processes of a stale group are gone. */
-#define STALE_LOOKS 500
+#define STALE_WAITS 500
 #define STALE_PAUSE_NS 1000000
 
 /* --- one group --- */
@@ -65,10 +65,10 @@ unsigned guard_group_new(struct guard_groups *groups, int *ret_fd)
     return GUARD_NO_GROUP;
 }
 
-void guard_group_leave(struct guard_groups *groups, unsigned group)
+void guard_group_release(struct guard_groups *groups, unsigned group)
 {
     if (group != GUARD_NO_GROUP) {
-        groups->state[group - 1] = GROUP_LEFT;
+        groups->state[group - 1] = GROUP_RELEASED;
         guard_groups_tidy(groups);
     }
 }
@@ -82,10 +82,10 @@ void guard_group_kill(const struct guard_groups *groups, unsigned group)
     }
 }
 
-void guard_groups_kill_left(const struct guard_groups *groups)
+void guard_groups_kill_released(const struct guard_groups *groups)
 {
     for (unsigned i = 0; i < GUARD_GROUPS; i++) {
-        if (groups->state[i] == GROUP_LEFT) {
+        if (groups->state[i] == GROUP_RELEASED) {
             guard_group_kill(groups, i + 1);
         }
     }
@@ -95,7 +95,7 @@ void guard_groups_tidy(struct guard_groups *groups)
 {
     char name[16];
     for (unsigned i = 0; i < GUARD_GROUPS; i++) {
-        if (groups->state[i] != GROUP_LEFT) {
+        if (groups->state[i] != GROUP_RELEASED) {
             continue;
         }
         group_name(i + 1, name);
@@ -131,7 +131,7 @@ static bool is_delegated(const char *own)
 }
 
 /* Returns true if this process may create groups below own and start processes in them. */
-static bool is_ours(const char *own)
+static bool is_usable(const char *own)
 {
     char file[PATH_MAX + 32];
     snprintf(file, sizeof file, "%s/cgroup.procs", own);
@@ -155,7 +155,7 @@ static void stale_remove(int own, const char *name)
         return;
     }
     if (flock(dir, LOCK_EX | LOCK_NB) == 0 && kill_all(own, name)) {
-        for (int i = 0; i < STALE_LOOKS; i++) {
+        for (int i = 0; i < STALE_WAITS; i++) {
             entries_each(dir, "", group_remove);
             if (unlinkat(own, name, AT_REMOVEDIR) == 0 || errno != EBUSY) {
                 break;
@@ -190,7 +190,7 @@ void guard_groups_open(struct guard_groups *groups)
     char own_path[PATH_MAX];
     memset(groups, 0, sizeof *groups);
     groups->dir = -1;
-    if (!cgroup_own(NULL, own_path) || !is_ours(own_path)) {
+    if (!cgroup_own(NULL, own_path) || !is_usable(own_path)) {
         return;
     }
     int own = open(own_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -17,8 +17,8 @@
 
 enum guard_group_state {
     GROUP_FREE,
-    GROUP_OWNED, /* used by the process of a slot */
-    GROUP_LEFT   /* its process has ended; descendants may be alive */
+    GROUP_OWNED,   /* used by the process of a slot */
+    GROUP_RELEASED /* its process has ended; descendants may be alive */
 };
 
 struct guard_groups {
@@ -40,12 +40,12 @@ void guard_groups_open(struct guard_groups *groups);
 unsigned guard_group_new(struct guard_groups *groups, int *ret_fd);
 
 /* Releases a group whose process has ended or was never started. Ignores GUARD_NO_GROUP. */
-void guard_group_leave(struct guard_groups *groups, unsigned group);
+void guard_group_release(struct guard_groups *groups, unsigned group);
 
 /* Kills all processes of a group. Ignores GUARD_NO_GROUP. */
 void guard_group_kill(const struct guard_groups *groups, unsigned group);
 /* Kills all processes in groups whose main process has ended. */
-void guard_groups_kill_left(const struct guard_groups *groups);
+void guard_groups_kill_released(const struct guard_groups *groups);
 
 /* Removes released groups that have become empty. */
 void guard_groups_tidy(struct guard_groups *groups);

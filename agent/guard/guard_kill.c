@@ -29,16 +29,16 @@
 
 /* Consecutive empty scans that end a sweep if there are standbys, when waitpid cannot report
  * ECHILD. One scan may miss a process that is forked behind it. */
-#define EMPTY_LOOKS 2
+#define EMPTY_SCANS 2
 
 /* Interval of reports about an unkillable process, and time after SIGKILL when a process
  * counts as unkillable. */
 #define STUCK_EVERY_US 1000000
 #define STUCK_AFTER_US 5000000
 
-void look_soon(struct guard *g)
+void scan_soon(struct guard *g)
 {
-    g->look_us = 0;
+    g->scan_at_us = 0;
     g->pause_us = PAUSE_FIRST_US;
 }
 
@@ -56,14 +56,14 @@ void kill_everything(struct guard *g)
         }
         guard_group_kill(&g->groups, slot->group);
     }
-    guard_groups_kill_left(&g->groups);
-    g->empty_looks = 0;
+    guard_groups_kill_released(&g->groups);
+    g->empty_scans = 0;
     if (!g->killing) {
         g->killing = true;
         g->killing_since_us = clock_us();
-        g->stuck_told_us = 0;
+        g->stuck_sent_us = 0;
     }
-    look_soon(g);
+    scan_soon(g);
 }
 
 /* SIGTERM goes to the main process only: children that it forked inherit its handler and must
@@ -71,33 +71,33 @@ void kill_everything(struct guard *g)
 #define TERM_BIT (UINT64_C(1) << (SIGTERM - 1))
 
 /* Context of one scan over the descendants. */
-struct look {
+struct scan {
     struct guard *g;
     pid_t seen;      /* a process that is alive */
     uint64_t signal; /* bit of the signal to send; 0 to kill */
 };
 
-static bool look_pick(void *ctx, pid_t pid, pid_t session)
+static bool scan_select(void *ctx, pid_t pid, pid_t session)
 {
-    struct look *look = ctx;
+    struct scan *scan = ctx;
     bool wanted = false;
     bool is_standby = false;
     for (size_t i = 0; i < GUARD_SLOTS; i++) {
-        struct slot *slot = &look->g->slots[i];
+        struct slot *slot = &scan->g->slots[i];
         if (slot->state == SLOT_EMPTY || (slot->pid != pid && slot->pid != session)) {
             continue;
         }
         is_standby = is_standby || slot->is_standby;
-        if (look->signal) {
-            bool is_for_all = look->signal != TERM_BIT || slot->pid == pid;
-            wanted = wanted || ((slot->signals & look->signal) && is_for_all);
+        if (scan->signal) {
+            bool is_for_all = scan->signal != TERM_BIT || slot->pid == pid;
+            wanted = wanted || ((slot->signals & scan->signal) && is_for_all);
         } else if (slot->state == SLOT_ENDING) {
-            slot->others_live = true;
+            slot->others_alive = true;
             wanted = true;
         }
     }
-    wanted = wanted || (look->g->killing && !look->signal && (!is_standby || look->g->closed));
-    look->seen = wanted ? pid : look->seen;
+    wanted = wanted || (scan->g->killing && !scan->signal && (!is_standby || scan->g->closed));
+    scan->seen = wanted ? pid : scan->seen;
     return wanted;
 }
 
@@ -109,17 +109,17 @@ static void sweep_report_stuck(struct guard *g, pid_t refused, pid_t alive)
         stuck = alive;
     }
     if (stuck && g->sweep_answered != g->sweep_asked &&
-        (g->stuck_told_us == 0 || now - g->stuck_told_us >= STUCK_EVERY_US)) {
+        (g->stuck_sent_us == 0 || now - g->stuck_sent_us >= STUCK_EVERY_US)) {
         g->stuck = stuck;
-        g->stuck_told_us = now;
+        g->stuck_sent_us = now;
     }
 }
 
-static void next_look(struct guard *g, bool trainers_left)
+static void scan_later(struct guard *g, bool trainers_left)
 {
     int64_t now = clock_us();
     bool waits = trainers_left && g->pause_us > PAUSE_FIRST_US && g->pause_us < PAUSE_DYING_US;
-    g->look_us = now + (waits ? PAUSE_DYING_US : g->pause_us);
+    g->scan_at_us = now + (waits ? PAUSE_DYING_US : g->pause_us);
     uint32_t longest = PAUSE_LONGEST_US;
     if (g->killing && now - g->killing_since_us > PATIENT_US) {
         longest = PAUSE_PATIENT_US;
@@ -171,18 +171,18 @@ static bool trainers_are_left(const struct guard *g)
     return false;
 }
 
-void survivors_kill(struct guard *g)
+void kill_survivors(struct guard *g)
 {
-    struct look look = {.g = g};
+    struct scan scan = {.g = g};
     size_t alive = 0;
     pid_t refused = 0;
     bool seen = true;
     for (size_t i = 0; i < GUARD_SLOTS; i++) {
-        g->slots[i].others_live = false;
+        g->slots[i].others_alive = false;
     }
     bool trainers_left = trainers_are_left(g);
     if (!g->childless && (g->closed || trainers_left || !only_standbys_are_left(g))) {
-        int rc = proc_signal_descendants(getpid(), SIGKILL, look_pick, &look, &alive, &refused);
+        int rc = proc_signal_descendants(getpid(), SIGKILL, scan_select, &scan, &alive, &refused);
         seen = rc == 0;
     }
     bool ending = false;
@@ -192,27 +192,27 @@ void survivors_kill(struct guard *g)
         if (slot->state != SLOT_ENDING) {
             continue;
         }
-        if ((slot->others_live || !seen) && now - slot->ended_us < ENDING_LONGEST_US) {
+        if ((slot->others_alive || !seen) && now - slot->ended_us < ENDING_LONGEST_US) {
             ending = true;
         } else {
             slot->state = SLOT_ENDED;
         }
     }
     bool is_empty = seen && alive == 0 && !trainers_left && !ending && !g->closed;
-    g->empty_looks = is_empty ? g->empty_looks + 1 : 0;
-    if (g->killing && (g->childless || g->empty_looks >= EMPTY_LOOKS)) {
+    g->empty_scans = is_empty ? g->empty_scans + 1 : 0;
+    if (g->killing && (g->childless || g->empty_scans >= EMPTY_SCANS)) {
         g->killing = false;
         g->stuck = 0;
         guard_groups_tidy(&g->groups);
     } else if (g->killing) {
-        sweep_report_stuck(g, refused, look.seen);
+        sweep_report_stuck(g, refused, scan.seen);
     }
     if (g->killing && is_empty) {
-        g->look_us = 0;
+        g->scan_at_us = 0;
     } else if (g->killing || ending) {
-        next_look(g, trainers_left);
+        scan_later(g, trainers_left);
     } else {
-        g->look_us = GUARD_NEVER;
+        g->scan_at_us = GUARD_NEVER;
     }
 }
 
@@ -224,14 +224,14 @@ void signals_send(struct guard *g)
     }
     for (int signo = 1; wanted; signo++, wanted >>= 1) {
         if (wanted & 1) {
-            struct look look = {.g = g, .signal = UINT64_C(1) << (signo - 1)};
+            struct scan scan = {.g = g, .signal = UINT64_C(1) << (signo - 1)};
             size_t alive;
             pid_t refused;
-            int rc = proc_signal_descendants(getpid(), signo, look_pick, &look, &alive, &refused);
+            int rc = proc_signal_descendants(getpid(), signo, scan_select, &scan, &alive, &refused);
             for (size_t i = 0; rc != 0 && i < GUARD_SLOTS; i++) {
                 /* /proc is not readable, e.g. no free descriptor: signal the main
                  * process group at least */
-                if (g->slots[i].signals & look.signal) {
+                if (g->slots[i].signals & scan.signal) {
                     kill(signo == SIGTERM ? g->slots[i].pid : -g->slots[i].pid, signo);
                 }
             }

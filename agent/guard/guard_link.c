@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/guard/guard_block.h"
 #include "agent/guard/guard_proto.h"
+#include "agent/guard/spawn_block.h"
 #include "common/base/fd.h"
 #include "common/base/heap.h"
 #include "common/base/timer.h"
@@ -33,9 +33,9 @@ struct guard_link {
     /* Orders that the pipe has not accepted yet. They are states rather than a queue, so that a
      * stopped guard costs no memory and later finds only the newest orders. */
     uint64_t signals[GUARD_SLOTS]; /* bit n-1 is set if signal n has to be sent */
-    bool owes_signals;
-    bool owes_sweep;
-    bool owes_fence;
+    bool unsent_signals;
+    bool unsent_sweep;
+    bool unsent_fence;
     struct tfe_mono fence;
 
     uint32_t sweep_asked;
@@ -54,7 +54,7 @@ static bool signals_send(struct guard_link *link)
     for (uint32_t slot = 0; slot < GUARD_SLOTS; slot++) {
         for (int signo = 1; link->signals[slot] && signo <= 64; signo++) {
             uint64_t bit = UINT64_C(1) << (signo - 1);
-            struct guard_order order = {.word = GUARD_SIGNAL, .slot = slot, .signo = signo};
+            struct guard_order order = {.type = GUARD_SIGNAL, .slot = slot, .signo = signo};
             if (!(link->signals[slot] & bit)) {
                 continue;
             }
@@ -67,43 +67,43 @@ static bool signals_send(struct guard_link *link)
     return true;
 }
 
-static void link_send_owed(struct guard_link *link)
+static void link_send_unsent(struct guard_link *link)
 {
     if (link->guard.fd < 0) {
         return;
     }
-    if (link->owes_fence) {
-        struct guard_order order = {.word = GUARD_FENCE, .deadline_ms = link->fence.ms};
-        link->owes_fence = !order_send(link, &order);
+    if (link->unsent_fence) {
+        struct guard_order order = {.type = GUARD_FENCE, .deadline_ms = link->fence.ms};
+        link->unsent_fence = !order_send(link, &order);
     }
-    if (!link->owes_fence && link->owes_signals) {
-        link->owes_signals = !signals_send(link);
+    if (!link->unsent_fence && link->unsent_signals) {
+        link->unsent_signals = !signals_send(link);
     }
-    if (!link->owes_fence && !link->owes_signals && link->owes_sweep) {
-        struct guard_order order = {.word = GUARD_SWEEP, .number = link->sweep_asked};
-        link->owes_sweep = !order_send(link, &order);
+    if (!link->unsent_fence && !link->unsent_signals && link->unsent_sweep) {
+        struct guard_order order = {.type = GUARD_SWEEP, .number = link->sweep_asked};
+        link->unsent_sweep = !order_send(link, &order);
     }
-    if (link->owes_fence || link->owes_signals || link->owes_sweep) {
+    if (link->unsent_fence || link->unsent_signals || link->unsent_sweep) {
         event_add(link->writable, NULL);
     }
 }
 
 static void on_writable(evutil_socket_t fd, short what, void *arg)
 {
-    link_send_owed(arg);
+    link_send_unsent(arg);
 }
 
-static void event_take(struct guard_link *link, const struct guard_event *event)
+static void event_handle(struct guard_link *link, const struct guard_event *event)
 {
-    if (event->word != GUARD_SWEPT && event->slot >= GUARD_SLOTS) {
+    if (event->type != GUARD_SWEPT && event->slot >= GUARD_SLOTS) {
         return;
     }
-    if (event->word == GUARD_SPAWN_FAILED || event->word == GUARD_EXITED) {
+    if (event->type == GUARD_SPAWN_FAILED || event->type == GUARD_EXITED) {
         link->used[event->slot] = false;
         link->signals[event->slot] = 0;
-    } else if (event->word == GUARD_SWEPT && event->slot != link->sweep_asked) {
+    } else if (event->type == GUARD_SWEPT && event->slot != link->sweep_asked) {
         return; /* a later sweep is in progress; wait for its response */
-    } else if (event->word == GUARD_SWEPT && event->pid == 0) {
+    } else if (event->type == GUARD_SWEPT && event->pid == 0) {
         link->sweep_answered = event->slot;
     }
     link->on_event(link->ctx, event); /* last, because the callback may free the link */
@@ -117,7 +117,7 @@ static void on_reaper(evutil_socket_t fd, short what, void *arg)
         event_add(link->reaper, &(struct timeval){.tv_usec = REAP_RETRY_US});
         return;
     }
-    event_take(link, &(struct guard_event){.word = GUARD_LOST});
+    event_handle(link, &(struct guard_event){.type = GUARD_LOST});
 }
 
 static void link_lost(struct guard_link *link)
@@ -135,7 +135,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     struct guard_event event;
     ssize_t n = recv(fd, &event, sizeof event, MSG_DONTWAIT);
     if (n == (ssize_t)sizeof event) {
-        event_take(link, &event);
+        event_handle(link, &event);
     } else if (n >= 0 || (errno != EAGAIN && errno != EINTR)) {
         link_lost(link);
     }
@@ -166,7 +166,7 @@ void guard_link_free(struct guard_link *link)
     event_drop(&link->writable);
     event_drop(&link->reaper);
     if (link->guard.fd >= 0) {
-        struct guard_order order = {.word = GUARD_LEAVE};
+        struct guard_order order = {.type = GUARD_LEAVE};
         (void)order_send(link, &order);
         close(link->guard.fd);
     }
@@ -187,13 +187,13 @@ static int spawn_order(struct guard_link *link, const struct spawn_spec *spec,
     if (link->used[order->slot] || link->sweep_asked != link->sweep_answered) {
         return TFE_ESTATE;
     }
-    if (link->guard.fd < 0 || link->owes_fence) {
+    if (link->guard.fd < 0 || link->unsent_fence) {
         /* The guard does not know the newest fence yet; start nothing before it does. */
         errno = link->guard.fd < 0 ? EPIPE : EAGAIN;
         return TFE_ESYS;
     }
     int fds[GUARD_FDS] = {[GUARD_FD_STDOUT] = stdout_fd, [GUARD_FD_STDERR] = stderr_fd};
-    int rc = guard_block_new(spec, &order->words, &fds[GUARD_FD_BLOCK]);
+    int rc = spawn_block_new(spec, &order->block, &fds[GUARD_FD_BLOCK]);
     if (rc != 0) {
         return rc;
     }
@@ -206,14 +206,14 @@ static int spawn_order(struct guard_link *link, const struct spawn_spec *spec,
 int guard_link_spawn(struct guard_link *link, uint32_t slot, const struct spawn_spec *spec,
                      int stdout_fd, int stderr_fd)
 {
-    struct guard_order order = {.word = GUARD_SPAWN, .slot = slot, .from = GUARD_NO_SLOT};
+    struct guard_order order = {.type = GUARD_SPAWN, .slot = slot, .from = GUARD_NO_SLOT};
     return spawn_order(link, spec, &order, stdout_fd, stderr_fd);
 }
 
 int guard_link_spawn_standby(struct guard_link *link, uint32_t slot, const struct spawn_spec *spec,
                              bool background)
 {
-    struct guard_order order = {.word = GUARD_SPAWN,
+    struct guard_order order = {.type = GUARD_SPAWN,
                                 .slot = slot,
                                 .from = GUARD_NO_SLOT,
                                 .flags = GUARD_AS_STANDBY |
@@ -236,7 +236,7 @@ int guard_link_hand_over(struct guard_link *link, uint32_t slot, uint32_t from,
     if (from >= GUARD_SLOTS || from == slot) {
         return TFE_EINVAL;
     }
-    struct guard_order order = {.word = GUARD_SPAWN, .slot = slot, .from = from};
+    struct guard_order order = {.type = GUARD_SPAWN, .slot = slot, .from = from};
     int rc = spawn_order(link, spec, &order, stdout_fd, stderr_fd);
     if (rc == 0) {
         link->used[from] = false;
@@ -251,20 +251,20 @@ void guard_link_signal(struct guard_link *link, uint32_t slot, int signo)
         return;
     }
     link->signals[slot] |= UINT64_C(1) << (signo - 1);
-    link->owes_signals = true;
-    link_send_owed(link);
+    link->unsent_signals = true;
+    link_send_unsent(link);
 }
 
 void guard_link_sweep(struct guard_link *link)
 {
     link->sweep_asked++;
-    link->owes_sweep = true;
-    link_send_owed(link);
+    link->unsent_sweep = true;
+    link_send_unsent(link);
 }
 
 void guard_link_fence(struct guard_link *link, struct tfe_mono deadline)
 {
     link->fence = deadline;
-    link->owes_fence = true;
-    link_send_owed(link);
+    link->unsent_fence = true;
+    link_send_unsent(link);
 }

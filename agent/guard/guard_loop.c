@@ -14,14 +14,14 @@
 #include <unistd.h>
 
 #include "agent/guard/guard.h"
-#include "agent/guard/guard_block.h"
 #include "agent/guard/guard_proto.h"
 #include "agent/guard/guard_state.h"
+#include "agent/guard/spawn_block.h"
 #include "common/base/clock.h"
 #include "common/base/fd.h"
 
 /* Maximum number of orders handled before children and the fence are checked again. */
-#define ORDERS_A_TURN 128
+#define ORDERS_PER_ITERATION 128
 
 /* --- fence --- */
 
@@ -47,7 +47,7 @@ static void fence_check(struct guard *g)
     }
     fence_set(g, GUARD_NEVER);
     g->fence_passed = true;
-    g->owes_fenced = true;
+    g->unsent_fenced = true;
     kill_everything(g);
 }
 
@@ -55,7 +55,7 @@ static void fence_check(struct guard *g)
 
 /* Reads the result of exec from the report pipe. With reaped set the process has ended, so
  * the result is final. */
-static void report_take(struct slot *slot, bool reaped)
+static void exec_report_read(struct slot *slot, bool reaped)
 {
     int error = 0;
     ssize_t n = read(slot->report, &error, sizeof error);
@@ -68,21 +68,21 @@ static void report_take(struct slot *slot, bool reaped)
         slot->value = error;
     } else {
         slot->state = SLOT_RUNNING;
-        slot->owes_pid = true;
+        slot->unsent_pid = true;
     }
 }
 
-static void reports_take(struct guard *g)
+static void exec_reports_read(struct guard *g)
 {
     for (size_t i = 0; i < GUARD_SLOTS; i++) {
         struct slot *slot = &g->slots[i];
         if (slot->state == SLOT_STARTING) {
-            report_take(slot, false);
+            exec_report_read(slot, false);
         }
         if (slot->state == SLOT_FAILED) {
-            hand_retry(g, slot);
+            standby_retry(g, slot);
         }
-        hand_listen(slot);
+        standby_read_messages(slot);
     }
 }
 
@@ -94,18 +94,18 @@ static void slot_ended(struct guard *g, pid_t pid, int status)
             continue;
         }
         if (slot->state == SLOT_STARTING) {
-            report_take(slot, true);
+            exec_report_read(slot, true);
         }
-        hand_listen(slot); /* messages of the process come before its end */
-        if (hand_retry(g, slot)) {
+        standby_read_messages(slot); /* messages of the process come before its end */
+        if (standby_retry(g, slot)) {
             return;
         }
         if (slot->state == SLOT_RUNNING) {
             slot->state = SLOT_ENDING;
             slot->value = status;
             slot->ended_us = clock_us();
-            slot->others_live = true;
-            look_soon(g);
+            slot->others_alive = true;
+            scan_soon(g);
         }
         return;
     }
@@ -143,19 +143,19 @@ static void order_spawn(struct guard *g, const struct guard_order *order, const 
         slot->state = SLOT_FAILED;
         slot->value = is_late ? ETIME : EBUSY;
     } else if (order->from < GUARD_SLOTS) {
-        hand_over(g, slot, &g->slots[order->from], order, fds);
+        standby_hand_over(g, slot, &g->slots[order->from], order, fds);
     } else {
         slot_spawn(g, slot, order, fds);
     }
 }
 
-static void order_take(struct guard *g, const struct guard_order *order, const int *fds,
-                       size_t n_fds)
+static void order_handle(struct guard *g, const struct guard_order *order, const int *fds,
+                         size_t n_fds)
 {
-    if (g->closed && order->word != GUARD_LEAVE) {
+    if (g->closed && order->type != GUARD_LEAVE) {
         return;
     }
-    switch (order->word) {
+    switch (order->type) {
     case GUARD_SPAWN:
         if (order->slot < GUARD_SLOTS && n_fds == GUARD_FDS) {
             order_spawn(g, order, fds);
@@ -176,7 +176,7 @@ static void order_take(struct guard *g, const struct guard_order *order, const i
         fence_check(g);
         break;
     case GUARD_LEAVE:
-        g->was_left = true;
+        g->agent_left = true;
         break;
     default:
         break;
@@ -199,7 +199,7 @@ static bool order_receive(struct guard *g)
         return n < 0 && errno == ECONNRESET;
     }
     if (n == (ssize_t)sizeof order) {
-        order_take(g, &order, fds, n_fds);
+        order_handle(g, &order, fds, n_fds);
     }
     for (size_t i = 0; i < n_fds; i++) {
         close(fds[i]);
@@ -211,10 +211,10 @@ static bool order_receive(struct guard *g)
 
 /* Sends one event. Unsent events are kept as states, not in a queue, so that an agent that does
  * not read, e.g. because it is stopped, costs no memory and blocks nothing. */
-static bool event_send(struct guard *g, uint32_t word, uint32_t slot, pid_t pid, int value)
+static bool event_send(struct guard *g, uint32_t type, uint32_t slot, pid_t pid, int value)
 {
-    struct guard_event event = {.word = word, .slot = slot, .pid = pid, .value = value};
-    if (word == GUARD_COLD || word == GUARD_WARM) {
+    struct guard_event event = {.type = type, .slot = slot, .pid = pid, .value = value};
+    if (type == GUARD_COLD || type == GUARD_WARM) {
         memcpy(event.reason, g->slots[slot].reason, sizeof event.reason);
     }
     if (g->closed) {
@@ -228,17 +228,17 @@ static bool event_send(struct guard *g, uint32_t word, uint32_t slot, pid_t pid,
     return !g->blocked;
 }
 
-static bool slot_tell(struct guard *g, uint32_t at)
+static bool slot_send_events(struct guard *g, uint32_t at)
 {
     struct slot *slot = &g->slots[at];
-    if (slot->owes_pid && event_send(g, GUARD_SPAWNED, at, slot->pid, 0)) {
-        slot->owes_pid = false;
+    if (slot->unsent_pid && event_send(g, GUARD_SPAWNED, at, slot->pid, 0)) {
+        slot->unsent_pid = false;
     }
-    if (!g->blocked && slot->owes_warm && event_send(g, GUARD_WARM, at, slot->pid, 0)) {
-        slot->owes_warm = false;
+    if (!g->blocked && slot->unsent_warm && event_send(g, GUARD_WARM, at, slot->pid, 0)) {
+        slot->unsent_warm = false;
     }
-    if (!g->blocked && slot->owes_cold && event_send(g, GUARD_COLD, at, slot->pid, 0)) {
-        slot->owes_cold = false;
+    if (!g->blocked && slot->unsent_cold && event_send(g, GUARD_COLD, at, slot->pid, 0)) {
+        slot->unsent_cold = false;
     }
     if (!g->blocked && slot->state == SLOT_FAILED &&
         event_send(g, GUARD_SPAWN_FAILED, at, 0, slot->value)) {
@@ -251,17 +251,17 @@ static bool slot_tell(struct guard *g, uint32_t at)
     return !g->blocked;
 }
 
-static void tell(struct guard *g)
+static void send_events(struct guard *g)
 {
     g->blocked = false;
-    if (g->owes_fenced) {
+    if (g->unsent_fenced) {
         if (!event_send(g, GUARD_FENCED, 0, 0, 0)) {
             return;
         }
-        g->owes_fenced = false;
+        g->unsent_fenced = false;
     }
     for (uint32_t i = 0; i < GUARD_SLOTS; i++) {
-        if (!slot_tell(g, i)) {
+        if (!slot_send_events(g, i)) {
             return;
         }
     }
@@ -276,7 +276,7 @@ static void tell(struct guard *g)
 
 /* --- loop --- */
 
-static void wait_for_something(struct guard *g)
+static void wait_for_event(struct guard *g)
 {
     struct pollfd fds[3 + 2 * GUARD_SLOTS];
     nfds_t n = 0;
@@ -296,8 +296,8 @@ static void wait_for_something(struct guard *g)
     }
     struct timespec pause = {0};
     struct timespec *timeout = NULL;
-    if (g->look_us != GUARD_NEVER) {
-        int64_t left = g->look_us - clock_us();
+    if (g->scan_at_us != GUARD_NEVER) {
+        int64_t left = g->scan_at_us - clock_us();
         left = left > 0 ? left : 0;
         pause.tv_sec = (time_t)(left / 1000000);
         pause.tv_nsec = (long)(left % 1000000) * 1000;
@@ -323,17 +323,17 @@ static void serve(struct guard *g)
         if (g->closed && !g->killing) {
             kill_everything(g);
         }
-        wait_for_something(g);
+        wait_for_event(g);
         fence_check(g);
-        for (int i = 0; i < ORDERS_A_TURN && !g->closed && order_receive(g); i++) {
+        for (int i = 0; i < ORDERS_PER_ITERATION && !g->closed && order_receive(g); i++) {
         }
         signals_send(g);
-        reports_take(g);
+        exec_reports_read(g);
         children_reap(g);
-        if (g->look_us <= clock_us() || (g->look_us != GUARD_NEVER && g->childless)) {
-            survivors_kill(g);
+        if (g->scan_at_us <= clock_us() || (g->scan_at_us != GUARD_NEVER && g->childless)) {
+            kill_survivors(g);
         }
-        tell(g);
+        send_events(g);
     }
 }
 
@@ -341,9 +341,9 @@ struct guard_end guard_serve(void)
 {
     static struct guard guard; /* the only state of the forked process, of fixed size */
     guard.fence_ms = GUARD_NEVER;
-    guard.look_us = GUARD_NEVER;
+    guard.scan_at_us = GUARD_NEVER;
     guard.childless = true;
-    guard.may_renice = hand_may_renice();
+    guard.may_renice = guard_can_renice();
     guard_groups_open(&guard.groups);
     for (size_t i = 0; i < GUARD_SLOTS; i++) {
         guard.slots[i].control = -1;
@@ -354,7 +354,7 @@ struct guard_end guard_serve(void)
         /* Read a LEAVE that is still queued, however the end of the agent was noticed. */
     }
     guard_groups_close(&guard.groups);
-    return (struct guard_end){.was_left = guard.was_left,
+    return (struct guard_end){.agent_left = guard.agent_left,
                               .agent_is_gone = guard.closed,
                               .is_childless = guard.childless,
                               .fence_ms = guard.fence_ms};

@@ -7,7 +7,7 @@
 /* Each packet is one struct. Both ends are the same program, forked, so byte order and
  * versions do not matter. */
 
-enum guard_order_word {
+enum guard_order_type {
     GUARD_SPAWN = 1, /* start a process; carries GUARD_FDS descriptors */
     GUARD_SIGNAL,
     GUARD_SWEEP,
@@ -21,7 +21,7 @@ enum { GUARD_FD_BLOCK, GUARD_FD_STDOUT, GUARD_FD_STDERR, GUARD_FDS };
 /* Contents of the block (a sealed memfd): NUL-terminated strings, n_args arguments, then n_env
  * variables, then the directory if has_directory. agent/python/tfe_bootstrap.py parses the same
  * layout; keep both in step. */
-struct guard_words {
+struct spawn_block_header {
     uint64_t block_bytes;
     uint32_t n_args;
     uint32_t n_env;
@@ -31,14 +31,14 @@ struct guard_words {
 
 /* Packet from the agent to the guard. */
 struct guard_order {
-    uint32_t word;
-    uint32_t slot;            /* for SPAWN and SIGNAL */
-    uint32_t number;          /* for SWEEP; returned in SWEPT */
-    int32_t signo;            /* for SIGNAL */
-    int64_t deadline_ms;      /* for FENCE: time on CLOCK_BOOTTIME, INT64_MAX to disarm */
-    struct guard_words words; /* for SPAWN */
-    uint32_t flags;           /* for SPAWN: bits of enum guard_spawn_flag */
-    uint32_t from;            /* for SPAWN: slot of a standby that may run it, or GUARD_NO_SLOT */
+    uint32_t type;
+    uint32_t slot;                   /* for SPAWN and SIGNAL */
+    uint32_t number;                 /* for SWEEP; returned in SWEPT */
+    int32_t signo;                   /* for SIGNAL */
+    int64_t deadline_ms;             /* for FENCE: time on CLOCK_BOOTTIME, INT64_MAX to disarm */
+    struct spawn_block_header block; /* for SPAWN */
+    uint32_t flags;                  /* for SPAWN: bits of enum guard_spawn_flag */
+    uint32_t from; /* for SPAWN: slot of a standby that may run it, or GUARD_NO_SLOT */
 };
 
 #define GUARD_NO_SLOT UINT32_MAX
@@ -54,10 +54,10 @@ enum guard_spawn_flag {
 #define GUARD_CONTROL_FD 3
 
 /* Messages from the bootstrap to the guard: one byte; COLD is followed by a text. */
-enum guard_says {
-    GUARD_SAYS_WARM = 'W',  /* the imports are complete and the standby waits */
-    GUARD_SAYS_TAKEN = 'T', /* the script starts now; later output and errors are the script's */
-    GUARD_SAYS_COLD = 'C'   /* the standby cannot run the script and ends; the reason follows */
+enum bootstrap_message {
+    BOOTSTRAP_WARM = 'W',    /* the imports are complete and the standby waits */
+    BOOTSTRAP_STARTED = 'T', /* the script starts now; later output and errors are the script's */
+    BOOTSTRAP_COLD = 'C'     /* the standby cannot run the script and ends; the reason follows */
 };
 
 #endif

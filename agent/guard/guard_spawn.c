@@ -1,4 +1,4 @@
-/* agent/guard/guard_spawn.c: forks and executes the program of a spawn order. */
+/* agent/guard/guard_spawn.c: forks and executes the program of a spawn order; manages its slot. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
@@ -12,8 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "agent/guard/guard_block.h"
 #include "agent/guard/guard_state.h"
+#include "agent/guard/spawn_block.h"
 #include "agent/os/trainer_user.h"
 #include "common/base/fd.h"
 
@@ -40,7 +40,7 @@ static void signals_reset(void)
 
 /* Sets up stdin from /dev/null, the order's two descriptors, a standby's socket and the report
  * pipe, and closes all others. *report is updated whenever the pipe moves. */
-static bool descriptors_arrange(const int fds[GUARD_FDS], int control, int *report)
+static bool descriptors_set_up(const int fds[GUARD_FDS], int control, int *report)
 {
     /* Move all descriptors away from the fixed numbers first. */
     int high[GUARD_FDS + 2];
@@ -83,7 +83,7 @@ static void priorities_lower(bool may_renice)
 static void child_become(const struct guard_order *order, const int fds[GUARD_FDS], int control,
                          bool may_renice, int *report, pid_t guard)
 {
-    struct guard_program program;
+    struct spawn_program program;
     setsid();
     if (trainer_user_become() != 0) {
         return;
@@ -98,8 +98,8 @@ static void child_become(const struct guard_order *order, const int fds[GUARD_FD
          * the parent's thread id. */
         kill(getpid(), SIGKILL);
     }
-    if (!guard_block_open(&order->words, fds[GUARD_FD_BLOCK], &program) ||
-        !descriptors_arrange(fds, control, report)) {
+    if (!spawn_block_map(&order->block, fds[GUARD_FD_BLOCK], &program) ||
+        !descriptors_set_up(fds, control, report)) {
         return;
     }
     if (program.directory && chdir(program.directory) != 0) {
@@ -178,8 +178,35 @@ void slot_spawn(struct guard *g, struct slot *slot, const struct guard_order *or
     slot->value = slot->pid > 0 ? 0 : errno;
     fd_drop(&group_fd);
     if (slot->group != GUARD_NO_GROUP && !is_in_group) {
-        guard_group_leave(&g->groups, slot->group);
+        guard_group_release(&g->groups, slot->group);
         slot->group = GUARD_NO_GROUP;
     }
     g->childless = g->childless && slot->pid < 0;
+}
+
+/* --- slots --- */
+
+bool slot_has_process(const struct slot *slot)
+{
+    return slot->state == SLOT_STARTING || slot->state == SLOT_RUNNING;
+}
+
+void pending_handover_close(struct pending_handover *handover)
+{
+    for (size_t i = 0; handover->is_open && i < GUARD_FDS; i++) {
+        fd_drop(&handover->fds[i]);
+    }
+    handover->is_open = false;
+}
+
+void slot_reset(struct guard *g, struct slot *slot)
+{
+    fd_drop(&slot->control);
+    fd_drop(&slot->report);
+    guard_group_release(&g->groups, slot->group);
+    pending_handover_close(
+        &slot->handover); /* open if the process was killed before it confirmed a hand-over */
+    memset(slot, 0, sizeof *slot);
+    slot->control = -1;
+    slot->report = -1;
 }

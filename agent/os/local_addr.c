@@ -12,7 +12,7 @@
 #define LINK_LOCAL 0xa9fe0000u /* 169.254.0.0/16 */
 
 /* Returns true if other machines can reach the address. */
-static bool leads_out(const struct ifaddrs *one)
+static bool is_routable(const struct ifaddrs *one)
 {
     const struct sockaddr_in *in = (const struct sockaddr_in *)one->ifa_addr;
     return in && in->sin_family == AF_INET && (one->ifa_flags & IFF_UP) &&
@@ -33,8 +33,8 @@ static const char *interface_of(const struct ifaddrs *all, const struct in6_addr
     return "";
 }
 
-bool own_address_pick(const struct ifaddrs *all, const struct sockaddr_storage *end,
-                      char ret[TFE_HOST_MAX + 1])
+bool local_addr_pick(const struct ifaddrs *all, const struct sockaddr_storage *end,
+                     char ret[TFE_HOST_MAX + 1])
 {
     const struct in6_addr *v6 = &((const struct sockaddr_in6 *)end)->sin6_addr;
     if (end->ss_family != AF_INET6 || IN6_IS_ADDR_V4MAPPED(v6)) {
@@ -48,7 +48,7 @@ bool own_address_pick(const struct ifaddrs *all, const struct sockaddr_storage *
     const struct ifaddrs *found = NULL;
     for (const struct ifaddrs *one = all; one; one = one->ifa_next) {
         bool is_same = strcmp(one->ifa_name, interface) == 0;
-        if (leads_out(one) && (!found || is_same)) {
+        if (is_routable(one) && (!found || is_same)) {
             found = one;
             if (is_same) {
                 break;
@@ -58,16 +58,16 @@ bool own_address_pick(const struct ifaddrs *all, const struct sockaddr_storage *
     return found && endpoint_of(found->ifa_addr, ret, NULL) == 0;
 }
 
-bool own_address_find(const struct sockaddr_storage *end, char ret[TFE_HOST_MAX + 1])
+bool local_addr_find(const struct sockaddr_storage *end, char ret[TFE_HOST_MAX + 1])
 {
     struct ifaddrs *all = NULL;
-    if (own_address_pick(NULL, end, ret)) {
+    if (local_addr_pick(NULL, end, ret)) {
         return true; /* the usual case, which needs no list of interfaces */
     }
     if (getifaddrs(&all) != 0) {
         return false;
     }
-    bool found = own_address_pick(all, end, ret);
+    bool found = local_addr_pick(all, end, ret);
     freeifaddrs(all);
     return found;
 }

@@ -14,10 +14,10 @@ struct ifaddrs;
  * if it is IPv4, 127.0.0.1 for ::1, otherwise an IPv4 address of the same interface, or of
  * another interface that is up and routable. all is the list of getifaddrs(3). Returns false if
  * there is no such address. */
-bool own_address_pick(const struct ifaddrs *all, const struct sockaddr_storage *end,
-                      char ret[TFE_HOST_MAX + 1]);
+bool local_addr_pick(const struct ifaddrs *all, const struct sockaddr_storage *end,
+                     char ret[TFE_HOST_MAX + 1]);
 
-/* Chooses the address as own_address_pick does, among this machine's current interfaces. */
-bool own_address_find(const struct sockaddr_storage *end, char ret[TFE_HOST_MAX + 1]);
+/* Chooses the address as local_addr_pick does, among this machine's current interfaces. */
+bool local_addr_find(const struct sockaddr_storage *end, char ret[TFE_HOST_MAX + 1]);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
@@ -20,9 +21,42 @@
 /* Timeout of nvidia-smi: an idle driver needs a second or two, and a hanging one must
  * not block the thread. */
 #define SMI_MS 10000
-#define SMI_LOOK_MS 20
+#define SMI_POLL_MS 20
 /* Depth of the process tree below a trainer that is counted, e.g. a shell and data loaders. */
 #define DEPTH_MAX 4
+
+/* --- devices --- */
+
+uint32_t machine_processors(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) {
+        return (uint32_t)CPU_COUNT(&set);
+    }
+    /* the machine has more processors than a cpu_set_t holds */
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 ? (uint32_t)n : 1;
+}
+
+uint32_t machine_gpus(void)
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    uint32_t n = 0;
+    if (visible) {
+        /* CUDA stops at the first invalid name, so "-1" hides all GPUs. */
+        for (const char *at = visible; *at && *at != '-' && *at != ','; n++) {
+            at += strcspn(at, ",");
+            at += *at == ',';
+        }
+        return n;
+    }
+    glob_t found;
+    if (glob("/dev/nvidia[0-9]*", GLOB_NOSORT, NULL, &found) == 0) {
+        n = (uint32_t)found.gl_pathc;
+        globfree(&found);
+    }
+    return n;
+}
 
 /* --- GPUs --- */
 
@@ -47,8 +81,8 @@ static void read_model(const char *entry, char ret[MACHINE_TEXT_MAX])
 /* Waits for the process to exit and kills it after SMI_MS. */
 static void wait_for(pid_t pid)
 {
-    const struct timespec nap = {.tv_nsec = SMI_LOOK_MS * 1000000L};
-    for (int ms = 0; ms < SMI_MS; ms += SMI_LOOK_MS) {
+    const struct timespec nap = {.tv_nsec = SMI_POLL_MS * 1000000L};
+    for (int ms = 0; ms < SMI_MS; ms += SMI_POLL_MS) {
         if (waitpid(pid, NULL, WNOHANG) != 0) {
             return; /* the process has ended, or has already been reaped elsewhere */
         }

@@ -1,5 +1,5 @@
-/* agent/os/machine.h: hardware and load of this machine, for operators. The functions may block,
- * so they are called on a separate thread. */
+/* agent/os/machine.h: hardware and load of this machine. Except for machine_processors and
+ * machine_gpus the functions may block, so they are called on a separate thread. */
 #ifndef TFE_AGENT_OS_MACHINE_H
 #define TFE_AGENT_OS_MACHINE_H
 
@@ -17,6 +17,12 @@ struct machine {
     char gpu[MACHINE_TEXT_MAX]; /* name of the first GPU */
     uint64_t gpu_memory_mib;    /* memory of the first GPU */
 };
+
+/* Returns the number of processors that this process may run on, at least 1. */
+uint32_t machine_processors(void);
+/* Returns the number of NVIDIA GPUs: those in CUDA_VISIBLE_DEVICES if it is set, otherwise the
+ * device files of the driver. */
+uint32_t machine_gpus(void);
 
 /* Reads the hardware: the GPUs from the driver's entries in /proc, their memory from nvidia-smi,
  * with a timeout of SMI_MS. */

@@ -7,25 +7,25 @@
 
 /* Minimum of the available memory as a percentage and in bytes, which may come
  * from different limits. */
-struct room {
+struct headroom {
     uint32_t percent;
     uint64_t bytes;
 };
 
-static void lessen(struct room *room, uint64_t left, uint64_t whole)
+static void headroom_reduce(struct headroom *headroom, uint64_t left, uint64_t whole)
 {
     uint32_t percent = whole ? (uint32_t)(left >= whole ? 100 : left / (whole / 100 + 1)) : 100;
-    room->percent = percent < room->percent ? percent : room->percent;
-    room->bytes = left < room->bytes ? left : room->bytes;
+    headroom->percent = percent < headroom->percent ? percent : headroom->percent;
+    headroom->bytes = left < headroom->bytes ? left : headroom->bytes;
 }
 
-static void of_machine(struct room *room)
+static void apply_machine(struct headroom *headroom)
 {
     uint64_t whole; /* in KiB, like available */
     uint64_t available;
     if (cgroup_number("/proc", "meminfo", "MemTotal:", &whole) &&
         cgroup_number("/proc", "meminfo", "MemAvailable:", &available)) {
-        lessen(room, available << 10, whole << 10);
+        headroom_reduce(headroom, available << 10, whole << 10);
     }
 }
 
@@ -38,7 +38,7 @@ struct names {
 };
 
 /* Applies the limits of this process's cgroup and of every cgroup above it. */
-static void of_groups(struct room *room, const struct names *names)
+static void apply_cgroups(struct headroom *headroom, const struct names *names)
 {
     char directory[PATH_MAX];
     bool goes_on = cgroup_own(names->controller, directory);
@@ -50,34 +50,34 @@ static void of_groups(struct room *room, const struct names *names)
             cgroup_number(directory, names->used, NULL, &used) && limit < UINT64_MAX / 4) {
             (void)cgroup_number(directory, "memory.stat", names->cache, &cache);
             used = used > cache ? used - cache : 0;
-            lessen(room, limit > used ? limit - used : 0, limit);
+            headroom_reduce(headroom, limit > used ? limit - used : 0, limit);
         }
         goes_on = cgroup_up(directory);
     }
 }
 
-static struct room room_now(void)
+static struct headroom headroom_now(void)
 {
     static const struct names versions[] = {
         {NULL, "memory.max", "memory.current", "inactive_file"},
         {"memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"},
     };
-    struct room room = {.percent = 100, .bytes = UINT64_MAX};
-    of_machine(&room);
+    struct headroom headroom = {.percent = 100, .bytes = UINT64_MAX};
+    apply_machine(&headroom);
     for (int i = 0; i < 2; i++) {
-        of_groups(&room, &versions[i]);
+        apply_cgroups(&headroom, &versions[i]);
     }
-    return room;
+    return headroom;
 }
 
 uint32_t memory_free_percent(void)
 {
-    return room_now().percent;
+    return headroom_now().percent;
 }
 
 uint64_t memory_free_bytes(void)
 {
-    return room_now().bytes;
+    return headroom_now().bytes;
 }
 
 uint64_t memory_kills(void)

@@ -88,7 +88,7 @@ static int port_number(int fd, uint16_t *ret)
     return 0;
 }
 
-static void why_port(struct tfe_reason *reason, uint16_t port)
+static void set_port_reason(struct tfe_reason *reason, uint16_t port)
 {
     if (errno == EADDRINUSE) {
         reason_set(reason, "port %u is in use", (unsigned)port);
@@ -112,7 +112,7 @@ static int port_pick(int *ret_fd, uint16_t *ret_number, struct tfe_reason *reaso
 
 /* Reserves exactly this number, or returns -1 if it is in use. SO_REUSEPORT is set only after
  * bind, because otherwise the socket would share the port with another agent's reservation. */
-static int port_take(uint16_t port)
+static int port_bind_exclusive(uint16_t port)
 {
     int on = 1;
     int fd = port_bind(port, false, false);
@@ -134,7 +134,7 @@ static int pair_pick(int fds[SETS], uint16_t numbers[SETS], struct tfe_reason *r
     uint16_t number = 0;
     int rc = port_pick(&fd, &number, reason);
     while (rc == 0 && other < 0 && n < PAIR_TRIES) {
-        other = port_take(number ^ 1);
+        other = port_bind_exclusive(number ^ 1);
         if (other < 0) {
             passed[n++] = fd;
             rc = port_pick(&fd, &number, reason);
@@ -157,7 +157,7 @@ static int pair_pick(int fds[SETS], uint16_t numbers[SETS], struct tfe_reason *r
     return rc;
 }
 
-static void set_let_go(struct port_set *set, uint32_t nproc)
+static void set_release(struct port_set *set, uint32_t nproc)
 {
     for (uint32_t i = 0; i < nproc; i++) {
         fd_drop(&set->fds[i]);
@@ -183,8 +183,8 @@ static int sets_pick(struct port_set sets[SETS], uint32_t nproc, struct tfe_reas
             sets[k].numbers[i] = numbers[k];
         }
         if (rc != 0) {
-            set_let_go(&sets[0], nproc);
-            set_let_go(&sets[1], nproc);
+            set_release(&sets[0], nproc);
+            set_release(&sets[1], nproc);
             return rc;
         }
     }
@@ -193,10 +193,10 @@ static int sets_pick(struct port_set sets[SETS], uint32_t nproc, struct tfe_reas
 
 /* Replaces a set. Its old sockets are closed only now, so that the new numbers differ
  * from the old ones. */
-static void set_replace(struct port_set *set, uint32_t nproc, const struct port_set *by)
+static void set_replace(struct port_set *set, uint32_t nproc, const struct port_set *replacement)
 {
-    set_let_go(set, nproc);
-    *set = *by;
+    set_release(set, nproc);
+    *set = *replacement;
 }
 
 /* Chooses new numbers for a set. The other set is in use, so it gets its halves of the pairs at
@@ -206,7 +206,7 @@ static int ports_renew(struct ports *ports, int k, struct tfe_reason *reason)
     struct port_set picked[SETS];
     int rc = sets_pick(picked, ports->nproc, reason);
     if (rc == 0) {
-        set_let_go(&ports->next[k], ports->nproc);
+        set_release(&ports->next[k], ports->nproc);
         set_replace(&ports->sets[k], ports->nproc, &picked[k]);
         set_replace(&ports->next[!k], ports->nproc, &picked[!k]);
     }
@@ -236,7 +236,7 @@ static int set_fix(struct port_set *set, uint32_t nproc, uint16_t first, struct 
             set->fds[i] = ports_bind(port);
         }
         if (set->fds[i] < 0) {
-            why_port(reason, port);
+            set_port_reason(reason, port);
             return TFE_ESYS;
         }
         set->numbers[i] = port;
@@ -274,8 +274,8 @@ void ports_free(struct ports *ports)
         return;
     }
     for (int k = 0; k < SETS; k++) {
-        set_let_go(&ports->sets[k], ports->nproc);
-        set_let_go(&ports->next[k], ports->nproc);
+        set_release(&ports->sets[k], ports->nproc);
+        set_release(&ports->next[k], ports->nproc);
     }
     free(ports);
 }
@@ -318,7 +318,7 @@ int ports_hold(struct ports *ports, uint64_t epoch, bool fresh, const uint16_t *
             continue;
         }
         if (ports->fixed || errno != EADDRINUSE) {
-            why_port(reason, set->numbers[i]);
+            set_port_reason(reason, set->numbers[i]);
             return TFE_ESYS;
         }
         /* The number was taken while the trainer had it; any other number will do. */
@@ -331,9 +331,9 @@ int ports_hold(struct ports *ports, uint64_t epoch, bool fresh, const uint16_t *
     return 0;
 }
 
-void ports_let_go(struct ports *ports, uint64_t epoch)
+void ports_release(struct ports *ports, uint64_t epoch)
 {
-    set_let_go(set_of(ports, epoch), ports->nproc);
+    set_release(set_of(ports, epoch), ports->nproc);
 }
 
 enum answer { ANSWER_REFUSED, ANSWER_ACCEPTED, ANSWER_NONE };
@@ -356,7 +356,7 @@ static enum answer answer_of(int fd, uint16_t port)
     return port_number(fd, &near) == 0 && near == port ? ANSWER_REFUSED : ANSWER_ACCEPTED;
 }
 
-static enum answer port_ask(uint16_t port)
+static enum answer port_try(uint16_t port)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
@@ -380,7 +380,7 @@ bool ports_still_accepting(struct ports *ports, uint64_t epoch, uint16_t *ret_po
 {
     const struct port_set *set = set_of(ports, epoch);
     for (uint32_t i = 0; i < ports->nproc; i++) {
-        enum answer answer = port_ask(set->numbers[i]);
+        enum answer answer = port_try(set->numbers[i]);
         /* No answer means a full accept queue or a packet filter; the kernel's table of
          * listeners decides. */
         if (answer == ANSWER_ACCEPTED ||

@@ -33,7 +33,7 @@ int ports_hold(struct ports *ports, uint64_t epoch, bool fresh, const uint16_t *
                struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Closes the reserving sockets of the epoch's set, because its trainers listen now. */
-void ports_let_go(struct ports *ports, uint64_t epoch);
+void ports_release(struct ports *ports, uint64_t epoch);
 
 /* Returns a non-blocking socket bound to the port (0 for any port), which only sockets with
  * SO_REUSEPORT, such as a trainer's, can share. Returns -1 with errno set. */

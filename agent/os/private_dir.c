@@ -23,7 +23,7 @@
  * that was just created. */
 #define TRIES 8
 /* Maximum number of entries of /tmp that are read, so that a full /tmp does not delay the start. */
-#define LOOK_MAX 4096
+#define ENTRIES_MAX 4096
 
 static bool name_is_ours(const char *name)
 {
@@ -90,8 +90,8 @@ static void clean_up_in(const char *base)
     if (!entries) {
         return;
     }
-    int looked = 0;
-    for (const struct dirent *entry; looked < LOOK_MAX && (entry = readdir(entries)); looked++) {
+    int n_read = 0;
+    for (const struct dirent *entry; n_read < ENTRIES_MAX && (entry = readdir(entries)); n_read++) {
         if (name_is_ours(entry->d_name)) {
             clean_up_one(dirfd(entries), entry->d_name);
         }

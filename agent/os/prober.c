@@ -57,7 +57,7 @@ struct probing {
 struct prober {
     struct event_base *base;
     prober_fn *on_done;
-    prober_death_fn *on_death;
+    prober_proof_fn *on_proof;
     void *ctx;
     LIST_HEAD(, probing) all;
     size_t n[2]; /* number of probes of ports, and of guards */
@@ -113,7 +113,7 @@ static void finish(struct probing *p)
         is_of_guard && proof_read_line(p->tries[0].line, p->tries[0].line_n, certificate);
     probing_free(p);
     if (has_certificate) {
-        prober->on_death(prober->ctx, certificate);
+        prober->on_proof(prober->ctx, certificate);
     } else if (!is_of_guard) {
         prober->on_done(prober->ctx, probe, result);
     }
@@ -381,7 +381,7 @@ int prober_start(struct prober *prober, const struct msg_probe *probe, bool loop
     return 0;
 }
 
-int prober_new(struct event_base *base, prober_fn *on_done, prober_death_fn *on_death, void *ctx,
+int prober_new(struct event_base *base, prober_fn *on_done, prober_proof_fn *on_proof, void *ctx,
                struct prober **ret)
 {
     struct prober *prober = calloc(1, sizeof *prober);
@@ -390,7 +390,7 @@ int prober_new(struct event_base *base, prober_fn *on_done, prober_death_fn *on_
     }
     prober->base = base;
     prober->on_done = on_done;
-    prober->on_death = on_death;
+    prober->on_proof = on_proof;
     prober->ctx = ctx;
     LIST_INIT(&prober->all);
     *ret = prober;

@@ -25,10 +25,10 @@ typedef void prober_fn(void *ctx, uint64_t probe, enum tfe_probe_result result);
 
 /* Delivers a proof of termination in hexadecimal, which the guard named in a probe gave out.
  * Called from the event loop before or after prober_fn; the probe does not wait for it. */
-typedef void prober_death_fn(void *ctx, const char *certificate);
+typedef void prober_proof_fn(void *ctx, const char *certificate);
 
 /* Creates a prober. Returns TFE_ENOMEM. */
-int prober_new(struct event_base *base, prober_fn *on_done, prober_death_fn *on_death, void *ctx,
+int prober_new(struct event_base *base, prober_fn *on_done, prober_proof_fn *on_proof, void *ctx,
                struct prober **ret) TFE_MUST_CHECK;
 
 /* Cancels all probes; no callback follows. */

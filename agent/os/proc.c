@@ -19,7 +19,7 @@
 #include "common/base/fd.h"
 
 /* Rows on the stack: killing must work even if memory has run out. */
-#define ROWS_AT_HAND 4096
+#define ROWS_ON_STACK 4096
 
 /* Duration and intervals of proc_kill_all_descendants_and_reap. */
 #define REAP_LONGEST_MS 5000
@@ -55,13 +55,13 @@ int proc_become_subreaper(struct tfe_reason *reason)
     return 0;
 }
 
-static int folder_open(const char *path)
+static int dir_open(const char *path)
 {
     return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
 /* Parses the digits at *text and moves *text behind them. */
-static uint64_t number_take(const char **text)
+static uint64_t parse_number(const char **text)
 {
     uint64_t value = 0;
     while (**text >= '0' && **text <= '9') {
@@ -86,7 +86,7 @@ static bool row_parse(const char *text, size_t n, struct row *ret)
     for (p += 3; i < FIELDS && *p == ' '; i++) {
         bool minus = *++p == '-';
         p += minus;
-        fields[i] = number_take(&p);
+        fields[i] = parse_number(&p);
         fields[i] = minus ? 0 : fields[i];
     }
     ret->parent = (pid_t)fields[PARENT];
@@ -190,7 +190,7 @@ static int numbers_each(int dir, bool (*each)(void *ctx, int number), void *ctx)
             const struct dirent64 *entry = (const void *)(entries + at);
             at += entry->d_reclen;
             const char *digits = entry->d_name;
-            int number = (int)number_take(&digits);
+            int number = (int)parse_number(&digits);
             if (digits != entry->d_name && !*digits && !each(ctx, number)) {
                 return 0;
             }
@@ -200,7 +200,7 @@ static int numbers_each(int dir, bool (*each)(void *ctx, int number), void *ctx)
 
 /* Stops when the table cannot grow: the processes found so far are signalled, which frees memory
  * for the next pass. */
-static bool table_take(void *ctx, int pid)
+static bool table_add_pid(void *ctx, int pid)
 {
     struct table *t = ctx;
     struct row row;
@@ -284,14 +284,14 @@ static int row_signal(int proc, const struct row *row, int signo)
 int proc_signal_descendants(pid_t root, int signo, proc_pick_fn *pick, void *ctx, size_t *ret_alive,
                             pid_t *ret_stuck)
 {
-    struct row at_hand[ROWS_AT_HAND];
-    struct table t = {.proc = folder_open("/proc"), .rows = at_hand, .cap = ROWS_AT_HAND};
+    struct row on_stack[ROWS_ON_STACK];
+    struct table t = {.proc = dir_open("/proc"), .rows = on_stack, .cap = ROWS_ON_STACK};
     *ret_alive = 0;
     *ret_stuck = 0;
     if (t.proc < 0) {
         return TFE_ESYS;
     }
-    int rc = numbers_each(t.proc, table_take, &t);
+    int rc = numbers_each(t.proc, table_add_pid, &t);
     if (rc == 0) {
         table_mark(&t, root);
         for (size_t i = 0; i < t.n; i++) {
@@ -328,7 +328,7 @@ pid_t proc_fork_blocked(void)
 pid_t proc_parent(pid_t pid)
 {
     struct row row;
-    int proc = folder_open("/proc");
+    int proc = dir_open("/proc");
     pid_t parent = proc >= 0 && row_read(proc, pid, &row) ? row.parent : -1;
     fd_drop(&proc);
     return parent;
@@ -338,7 +338,7 @@ int proc_each_of(pid_t pid, const char *what, bool (*each)(void *ctx, int number
 {
     char path[32];
     snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, what);
-    int dir = folder_open(path);
+    int dir = dir_open(path);
     if (dir < 0) {
         return TFE_ESYS;
     }

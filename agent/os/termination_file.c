@@ -110,7 +110,7 @@ struct all_found {
     size_t n;
 };
 
-static void keep(struct all_found *all, const struct found *one)
+static void keep_newest(struct all_found *all, const struct found *one)
 {
     if (all->n < TERMINATION_FILES_MAX) {
         all->v[all->n++] = *one;
@@ -136,7 +136,7 @@ size_t termination_files_find(const char *job, char ret[TERMINATION_FILES_MAX][P
         while (entries && (entry = readdir(entries))) {
             struct found one;
             if (has_our_name(entry->d_name) && read_one(dirfd(entries), entry->d_name, job, &one)) {
-                keep(&all, &one);
+                keep_newest(&all, &one);
             }
         }
         if (entries) {

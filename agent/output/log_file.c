@@ -17,7 +17,7 @@
  * lost its database. */
 #define NAMES_MAX 1000
 
-static const char *const endings[LOG_STREAMS] = {
+static const char *const suffixes[LOG_STREAMS] = {
     [LOG_STDOUT] = ".stdout",
     [LOG_STDERR] = ".stderr",
 };
@@ -40,7 +40,7 @@ static void log_place_name(const struct log_place *place, unsigned again, char r
     char rank[OUTPUT_NAME_MAX];
     snprintf(rank, sizeof(rank), "rank-%" PRIu32, place->rank);
     snprintf(ret, LOG_NAME_MAX, "%s%s%s", place->name[0] ? place->name : rank, more,
-             endings[place->stream]);
+             suffixes[place->stream]);
 }
 
 void log_file_init(struct log_file *file)
@@ -134,7 +134,7 @@ static bool open_folder(struct log_file *file, const char *root, const struct lo
 }
 
 /* Creates a new file, never opens an existing one. Returns -1 with errno set. */
-static int make(int folder, const char *name)
+static int create_file(int folder, const char *name)
 {
     return openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOCTTY,
                   0600);
@@ -151,7 +151,7 @@ static bool open_file(struct log_file *file, const char *root, const struct log_
         int error = EEXIST;
         for (unsigned again = 1; error == EEXIST && again <= NAMES_MAX; again++) {
             log_place_name(place, again, file->name);
-            file->fd = make(file->folder, file->name);
+            file->fd = create_file(file->folder, file->name);
             error = file->fd < 0 ? errno : 0;
         }
         if (error) {
@@ -179,7 +179,7 @@ static bool rotate(struct log_file *file, struct tfe_reason *reason)
         return false;
     }
     close(file->fd);
-    file->fd = make(file->folder, file->name);
+    file->fd = create_file(file->folder, file->name);
     if (file->fd < 0) {
         reason_errno(reason, "open %s", file->name);
         return false;
@@ -189,7 +189,8 @@ static bool rotate(struct log_file *file, struct tfe_reason *reason)
 }
 
 /* Returns the number of bytes written, and sets reason if it is less than n. */
-static size_t put(struct log_file *file, const char *bytes, size_t n, struct tfe_reason *reason)
+static size_t write_bytes(struct log_file *file, const char *bytes, size_t n,
+                          struct tfe_reason *reason)
 {
     size_t done = 0;
     while (done < n) {
@@ -226,12 +227,12 @@ static size_t portion(const struct log_file *file, uint64_t max_bytes, const cha
 
 /* Writes a note about lost lines in their place. Returns false if not even the
  * note could be written. */
-static bool put_note(struct log_file *file, struct tfe_reason *reason)
+static bool write_note(struct log_file *file, struct tfe_reason *reason)
 {
     char note[96];
     int n = snprintf(note, sizeof(note), "%stfe-agent: %" PRIu64 " lines were lost here\n",
                      file->mid_line ? "\n" : "", file->lost);
-    return put(file, note, (size_t)n, reason) == (size_t)n;
+    return write_bytes(file, note, (size_t)n, reason) == (size_t)n;
 }
 
 bool log_file_write(struct log_file *file, const char *root, const struct log_place *place,
@@ -248,13 +249,13 @@ bool log_file_write(struct log_file *file, const char *root, const struct log_pl
         n -= skip;
     }
     bool good = (file->fd >= 0 || open_file(file, root, place, reason)) &&
-                (!file->lost || put_note(file, reason));
+                (!file->lost || write_note(file, reason));
     if (good) {
         file->lost = 0;
     }
     while (good && n) {
         size_t part = portion(file, max_bytes, bytes, n);
-        size_t done = part ? put(file, bytes, part, reason) : 0;
+        size_t done = part ? write_bytes(file, bytes, part, reason) : 0;
         good = done == part;
         bytes += done;
         n -= done;

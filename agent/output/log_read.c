@@ -266,7 +266,7 @@ void log_reader_step(struct log_reader *reader, const char *root)
         if (got > 0) {
             reader->n = whole(reader, file, (size_t)got);
             file->from += (off_t)reader->n;
-            reader->of = (struct kept_source){reader->epoch, file->rank, file->stream};
+            reader->of = (struct output_source){reader->epoch, file->rank, file->stream};
         }
     }
     reader->done = reader->n == 0;

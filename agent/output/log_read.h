@@ -8,8 +8,8 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "agent/output/kept.h"
 #include "agent/output/log_place.h"
+#include "agent/output/retained_output.h"
 #include "common/base/id.h"
 
 /* Maximum number of bytes per step; a longer line is split. */
@@ -28,14 +28,14 @@ struct log_reader {
     uint32_t lines; /* number of last lines per stream, or MSG_UNSET for all */
     struct tfe_wall
         since; /* read only files modified after this time; their lines have no timestamps */
-    struct kept_name *names; /* names of this agent's trainers in the epoch; owned */
+    struct output_name *names; /* names of this agent's trainers in the epoch; owned */
     size_t n_names;
     /* the epoch's trainers are running, so an incomplete last line will be sent later */
     bool is_live;
     void (*on_read)(void *ctx);
     void *ctx;
     /* Result of the last step; valid in the event loop while busy is false. */
-    struct kept_source of;
+    struct output_source of;
     char *bytes; /* complete lines */
     size_t n;
     bool done;

@@ -18,15 +18,15 @@
 /* Maximum number of streams for which a request skips leading lines. */
 #define SKIPS_MAX (2 * MSG_NPROC_MAX)
 
-struct asker {
+struct log_request {
     struct log_serve *serve;
-    LIST_ENTRY(asker) link;
-    struct msg_log_ask says;
+    LIST_ENTRY(log_request) link;
+    struct msg_log_ask spec;
     uint64_t credit;
     uint64_t lost;
-    struct kept_piece *next;   /* next buffered piece to send, or NULL to wait for new output */
-    struct log_reader *reader; /* log files to send first, or NULL */
-    size_t read_at;            /* offset of the next byte in the reader's result */
+    struct retained_piece *next; /* next buffered piece to send, or NULL to wait for new output */
+    struct log_reader *reader;   /* log files to send first, or NULL */
+    size_t read_at;              /* offset of the next byte in the reader's result */
     struct {
         uint32_t rank;
         enum tfe_stream stream;
@@ -37,24 +37,24 @@ struct asker {
 
 struct log_serve {
     struct log_serve_wish wish;
-    struct event *soon;
-    LIST_HEAD(, asker) askers;
-    uint32_t n_askers;
-    unsigned speaking; /* nesting depth of sending; requests are not freed while it is positive */
-    bool is_cut;       /* the connection was lost while sending; drop all requests afterwards */
+    struct event *gather;
+    LIST_HEAD(, log_request) requests;
+    uint32_t n_requests;
+    unsigned send_depth; /* nesting depth of sending; requests are not freed while it is positive */
+    bool is_disconnected; /* the connection was lost while sending; drop all requests afterwards */
 };
 
 /* --- selection --- */
 
-static bool is_of(const struct asker *a, const struct kept_piece *piece)
+static bool is_of(const struct log_request *a, const struct retained_piece *piece)
 {
-    const struct msg_log_ask *says = &a->says;
-    return (!says->has_rank || piece->of.rank == says->rank) &&
-           (says->epoch == 0 || piece->of.epoch == says->epoch) && piece->at.ms >= says->since.ms;
+    const struct msg_log_ask *spec = &a->spec;
+    return (!spec->has_rank || piece->of.rank == spec->rank) &&
+           (spec->epoch == 0 || piece->of.epoch == spec->epoch) && piece->at.ms >= spec->since.ms;
 }
 
 /* Returns the number of lines to skip in a stream. Returns NULL if there are too many streams. */
-static uint64_t *skip_of(struct asker *a, const struct kept_source *of, bool adds)
+static uint64_t *skip_of(struct log_request *a, const struct output_source *of, bool adds)
 {
     for (size_t i = 0; i < a->n_skips; i++) {
         if (a->skips[i].rank == of->rank && a->skips[i].stream == of->stream) {
@@ -72,11 +72,11 @@ static uint64_t *skip_of(struct asker *a, const struct kept_source *of, bool add
 
 /* Computes for each stream how many lines to skip before the last requested ones. Returns true
  * if all streams have enough lines. */
-static bool count(struct asker *a)
+static bool count(struct log_request *a)
 {
-    const struct kept_piece *piece;
-    bool is_enough = a->says.lines != MSG_UNSET;
-    STAILQ_FOREACH(piece, &a->serve->wish.kept->pieces, link)
+    const struct retained_piece *piece;
+    bool is_enough = a->spec.lines != MSG_UNSET;
+    STAILQ_FOREACH(piece, &a->serve->wish.retained->pieces, link)
     {
         uint64_t *lines = is_of(a, piece) ? skip_of(a, &piece->of, true) : NULL;
         if (lines) {
@@ -85,20 +85,20 @@ static bool count(struct asker *a)
     }
     for (size_t i = 0; i < a->n_skips; i++) {
         uint64_t lines = a->skips[i].lines;
-        is_enough = is_enough && lines >= a->says.lines;
-        a->skips[i].lines = lines > a->says.lines ? lines - a->says.lines : 0;
+        is_enough = is_enough && lines >= a->spec.lines;
+        a->skips[i].lines = lines > a->spec.lines ? lines - a->spec.lines : 0;
     }
     return is_enough && a->n_skips > 0;
 }
 
 /* Returns true if the buffer holds all requested lines. */
-static bool is_kept(struct asker *a, uint64_t epoch)
+static bool has_all_retained(struct log_request *a, uint64_t epoch)
 {
-    const struct kept *k = a->serve->wish.kept;
-    const struct kept_piece *oldest = STAILQ_FIRST(&k->pieces);
+    const struct retained_output *k = a->serve->wish.retained;
+    const struct retained_piece *oldest = STAILQ_FIRST(&k->pieces);
     bool is_enough = count(a);
     bool is_whole = k->first > 0 && epoch >= k->first && epoch > k->dropped;
-    bool is_later = oldest && a->says.since.ms > 0 && oldest->at.ms < a->says.since.ms;
+    bool is_later = oldest && a->spec.since.ms > 0 && oldest->at.ms < a->spec.since.ms;
     return is_enough || is_whole || is_later;
 }
 
@@ -106,9 +106,9 @@ static void on_read(void *ctx);
 
 /* Copies the names of this agent's trainers. Without memory for them, files of other agents with
  * the same --log-dir may match. */
-static void take_names(struct log_reader *reader, const struct kept *k)
+static void copy_names(struct log_reader *reader, const struct retained_output *k)
 {
-    size_t n = k->n_names < KEPT_NAMES_MAX ? k->n_names : KEPT_NAMES_MAX;
+    size_t n = k->n_names < RETAINED_NAMES_MAX ? k->n_names : RETAINED_NAMES_MAX;
     reader->names = n > 0 ? calloc(n, sizeof(*reader->names)) : NULL;
     for (size_t i = 0; reader->names && i < n; i++) {
         if (k->names[i].epoch == reader->epoch) {
@@ -118,7 +118,7 @@ static void take_names(struct log_reader *reader, const struct kept *k)
 }
 
 /* Starts to read log files. Output that arrives meanwhile is sent from the buffer afterwards. */
-static void begin_reading(struct asker *a, uint64_t epoch)
+static void reading_begin(struct log_request *a, uint64_t epoch)
 {
     const struct log_serve *serve = a->serve;
     a->reader = log_reader_new();
@@ -127,23 +127,23 @@ static void begin_reading(struct asker *a, uint64_t epoch)
     }
     a->reader->job = *serve->wish.job;
     a->reader->epoch = epoch;
-    a->reader->has_rank = a->says.has_rank;
-    a->reader->rank = a->says.rank;
-    a->reader->lines = a->says.lines;
-    a->reader->since = a->says.since;
-    a->reader->is_live = serve->wish.kept->open > 0 && epoch == serve->wish.kept->newest;
-    take_names(a->reader, serve->wish.kept);
+    a->reader->has_rank = a->spec.has_rank;
+    a->reader->rank = a->spec.rank;
+    a->reader->lines = a->spec.lines;
+    a->reader->since = a->spec.since;
+    a->reader->is_live = serve->wish.retained->open > 0 && epoch == serve->wish.retained->newest;
+    copy_names(a->reader, serve->wish.retained);
     a->reader->on_read = on_read;
     a->reader->ctx = a;
     a->next = NULL;
-    serve->wish.kept->sealed = true; /* output that arrives from now on starts a new piece */
+    serve->wish.retained->sealed = true; /* output that arrives from now on starts a new piece */
     a->n_skips = 0;
     log_writer_read(serve->wish.logs, a->reader);
 }
 
 /* --- sending --- */
 
-static void drop_reader(struct asker *a)
+static void drop_reader(struct log_request *a)
 {
     if (a->reader && a->reader->busy) {
         a->reader->dropped = true;
@@ -153,17 +153,17 @@ static void drop_reader(struct asker *a)
     a->reader = NULL;
 }
 
-static void end_asker(struct asker *a)
+static void request_end(struct log_request *a)
 {
     struct log_serve *serve = a->serve;
     drop_reader(a);
     LIST_REMOVE(a, link);
-    serve->n_askers--;
+    serve->n_requests--;
     free(a);
 }
 
 /* Returns the part of a line that is visible after its carriage returns. */
-static const char *last_look(const char *line, const char *end)
+static const char *visible_part(const char *line, const char *end)
 {
     while (end > line && end[-1] == '\r') {
         end--;
@@ -188,9 +188,9 @@ static const char *skip_sequence(const char *at, const char *end)
 
 /* Writes the line as plain text to ret, which must be as long as the line. Returns
  * the end of the text. */
-static char *put_line(char *ret, const char *line, const char *end)
+static char *write_plain(char *ret, const char *line, const char *end)
 {
-    line = last_look(line, end);
+    line = visible_part(line, end);
     while (line < end) {
         const char *behind = skip_sequence(line, end);
         if (behind > line) {
@@ -206,11 +206,11 @@ static char *put_line(char *ret, const char *line, const char *end)
 }
 
 /* Sends n bytes of complete lines, except those to be skipped. */
-static void say(struct asker *a, const struct kept_source *of, struct tfe_wall at,
-                const char *bytes, size_t n)
+static void send_lines(struct log_request *a, const struct output_source *of, struct tfe_wall at,
+                       const char *bytes, size_t n)
 {
     char text[MSG_LOG_TEXT_MAX + 2];
-    char *put = text;
+    char *out = text;
     const char *end = bytes + n;
     uint64_t *skip = skip_of(a, of, false);
     for (const char *line = bytes; line < end;) {
@@ -219,25 +219,25 @@ static void say(struct asker *a, const struct kept_source *of, struct tfe_wall a
         if (skip && *skip > 0) {
             --*skip;
         } else {
-            put = put_line(put, line, stop);
-            *put++ = '\n';
+            out = write_plain(out, line, stop);
+            *out++ = '\n';
         }
         line = stop + 1;
     }
-    if (put == text) {
+    if (out == text) {
         return;
     }
-    put[-1] = '\0';
+    out[-1] = '\0';
     const struct tfe_msg msg = {
         .type = MSG_LOG_CHUNK,
-        .u.log_chunk = {a->says.ask, of->epoch, of->rank, of->stream, at, text, a->lost, 0}};
+        .u.log_chunk = {a->spec.ask, of->epoch, of->rank, of->stream, at, text, a->lost, 0}};
     a->lost = 0;
     a->credit -= MSG_LOG_COST + strlen(text);
     a->serve->wish.send(a->serve->wish.ctx, &msg);
 }
 
 /* Returns the end of the next lines that fit into one message. */
-static const char *bite(const char *bytes, const char *end)
+static const char *portion_end(const char *bytes, const char *end)
 {
     if (end - bytes <= (ptrdiff_t)MSG_LOG_TEXT_MAX) {
         return end;
@@ -247,7 +247,7 @@ static const char *bite(const char *bytes, const char *end)
 }
 
 /* Sends lines from files. Returns true if something was sent or the reader is done. */
-static bool say_read(struct asker *a)
+static bool send_from_files(struct log_request *a)
 {
     struct log_reader *reader = a->reader;
     if (reader->busy) {
@@ -259,8 +259,8 @@ static bool say_read(struct asker *a)
     }
     if (a->read_at < reader->n) {
         const char *from = reader->bytes + a->read_at;
-        const char *to = bite(from, reader->bytes + reader->n);
-        say(a, &reader->of, (struct tfe_wall){0}, from, (size_t)(to - from));
+        const char *to = portion_end(from, reader->bytes + reader->n);
+        send_lines(a, &reader->of, (struct tfe_wall){0}, from, (size_t)(to - from));
         a->read_at += (size_t)(to - from);
         return true;
     }
@@ -269,49 +269,49 @@ static bool say_read(struct asker *a)
     return false;
 }
 
-static bool say_kept(struct asker *a)
+static bool send_retained(struct log_request *a)
 {
-    struct kept *k = a->serve->wish.kept;
-    const struct kept_piece *piece = a->next;
+    struct retained_output *k = a->serve->wish.retained;
+    const struct retained_piece *piece = a->next;
     if (!piece) {
         return false;
     }
     if (is_of(a, piece)) {
-        say(a, &piece->of, piece->at, piece->bytes, piece->n);
+        send_lines(a, &piece->of, piece->at, piece->bytes, piece->n);
     }
     k->sealed = k->sealed || !STAILQ_NEXT(piece, link);
     a->next = STAILQ_NEXT(piece, link);
     return true;
 }
 
-static void begin_speaking(struct log_serve *serve)
+static void send_enter(struct log_serve *serve)
 {
-    serve->speaking++;
+    serve->send_depth++;
 }
 
-static void end_speaking(struct log_serve *serve)
+static void send_leave(struct log_serve *serve)
 {
-    if (--serve->speaking == 0 && serve->is_cut) {
-        log_serve_forget(serve);
+    if (--serve->send_depth == 0 && serve->is_disconnected) {
+        log_serve_drop_requests(serve);
     }
 }
 
-static void pump(struct asker *a)
+static void pump(struct log_request *a)
 {
     struct log_serve *serve = a->serve;
     const struct log_serve_wish *wish = &serve->wish;
-    bool goes_on = true;
-    begin_speaking(serve);
-    while (goes_on && a->credit >= MSG_LOG_COST + MSG_LOG_TEXT_MAX && !serve->is_cut &&
+    bool continues = true;
+    send_enter(serve);
+    while (continues && a->credit >= MSG_LOG_COST + MSG_LOG_TEXT_MAX && !serve->is_disconnected &&
            wish->has_room(wish->ctx)) {
-        goes_on = a->reader ? say_read(a) : say_kept(a);
+        continues = a->reader ? send_from_files(a) : send_retained(a);
     }
-    if (!goes_on && !a->reader && !a->says.follow) {
-        const struct tfe_msg done = {.type = MSG_LOG_DONE, .u.log_done = {a->says.ask}};
+    if (!continues && !a->reader && !a->spec.follow) {
+        const struct tfe_msg done = {.type = MSG_LOG_DONE, .u.log_done = {a->spec.ask}};
         wish->send(wish->ctx, &done);
-        end_asker(a);
+        request_end(a);
     }
-    end_speaking(serve);
+    send_leave(serve);
 }
 
 static void on_read(void *ctx)
@@ -319,28 +319,28 @@ static void on_read(void *ctx)
     pump(ctx);
 }
 
-void log_serve_go_on(struct log_serve *serve)
+void log_serve_resume(struct log_serve *serve)
 {
-    begin_speaking(serve);
-    for (struct asker *a = LIST_FIRST(&serve->askers), *next; a; a = next) {
+    send_enter(serve);
+    for (struct log_request *a = LIST_FIRST(&serve->requests), *next; a; a = next) {
         next = LIST_NEXT(a, link);
         pump(a);
     }
-    end_speaking(serve);
+    send_leave(serve);
 }
 
 /* Reports how many lines a slow client has not received, because they are lost if
  * the agent exits now. */
-static void say_behind(struct asker *a)
+static void send_remaining_count(struct log_request *a)
 {
-    const struct kept_source of = a->next->of;
+    const struct output_source of = a->next->of;
     uint64_t behind = 0;
-    for (const struct kept_piece *piece = a->next; piece; piece = STAILQ_NEXT(piece, link)) {
+    for (const struct retained_piece *piece = a->next; piece; piece = STAILQ_NEXT(piece, link)) {
         behind += is_of(a, piece) ? piece->lines : 0;
     }
     behind += a->lost;
     const struct tfe_msg msg = {.type = MSG_LOG_CHUNK,
-                                .u.log_chunk = {.ask = a->says.ask,
+                                .u.log_chunk = {.ask = a->spec.ask,
                                                 .epoch = of.epoch,
                                                 .rank = of.rank,
                                                 .stream = of.stream,
@@ -353,43 +353,43 @@ static void say_behind(struct asker *a)
 
 void log_serve_flush(struct log_serve *serve)
 {
-    struct asker *a;
-    begin_speaking(serve);
-    log_serve_go_on(serve);
-    LIST_FOREACH(a, &serve->askers, link)
+    struct log_request *a;
+    send_enter(serve);
+    log_serve_resume(serve);
+    LIST_FOREACH(a, &serve->requests, link)
     {
         if (a->next) {
-            say_behind(a);
+            send_remaining_count(a);
         }
     }
-    end_speaking(serve);
+    send_leave(serve);
 }
 
-static void on_soon(evutil_socket_t fd, short what, void *ctx)
+static void on_gather(evutil_socket_t fd, short what, void *ctx)
 {
-    log_serve_go_on(ctx);
+    log_serve_resume(ctx);
 }
 
 /* --- buffer callbacks --- */
 
-static void on_more(void *ctx, struct kept_piece *piece)
+static void on_more(void *ctx, struct retained_piece *piece)
 {
     struct log_serve *serve = ctx;
-    struct asker *a;
-    LIST_FOREACH(a, &serve->askers, link)
+    struct log_request *a;
+    LIST_FOREACH(a, &serve->requests, link)
     {
         a->next = a->next ? a->next : piece;
     }
-    if (!LIST_EMPTY(&serve->askers) && !evtimer_pending(serve->soon, NULL)) {
-        (void)timer_after(serve->soon, GATHER_MS);
+    if (!LIST_EMPTY(&serve->requests) && !evtimer_pending(serve->gather, NULL)) {
+        (void)timer_after(serve->gather, GATHER_MS);
     }
 }
 
-static void on_drop(void *ctx, struct kept_piece *piece)
+static void on_drop(void *ctx, struct retained_piece *piece)
 {
     struct log_serve *serve = ctx;
-    struct asker *a;
-    LIST_FOREACH(a, &serve->askers, link)
+    struct log_request *a;
+    LIST_FOREACH(a, &serve->requests, link)
     {
         if (a->next == piece) {
             a->lost += is_of(a, piece) ? piece->lines : 0;
@@ -400,54 +400,55 @@ static void on_drop(void *ctx, struct kept_piece *piece)
 
 /* --- requests from the server --- */
 
-static struct asker *asker_of(const struct log_serve *serve, uint64_t ask)
+static struct log_request *request_of(const struct log_serve *serve, uint64_t ask)
 {
-    struct asker *a;
-    LIST_FOREACH(a, &serve->askers, link)
+    struct log_request *a;
+    LIST_FOREACH(a, &serve->requests, link)
     {
-        if (a->says.ask == ask) {
+        if (a->spec.ask == ask) {
             return a;
         }
     }
     return NULL;
 }
 
-static void begin(struct log_serve *serve, const struct msg_log_ask *says)
+static void ask_begin(struct log_serve *serve, const struct msg_log_ask *spec)
 {
-    struct asker *a = asker_of(serve, says->ask);
-    if (!a && (serve->n_askers == LIMIT_LOG_ASKS || !(a = calloc(1, sizeof(*a))))) {
-        const struct tfe_msg done = {.type = MSG_LOG_DONE, .u.log_done = {says->ask}};
+    struct log_request *a = request_of(serve, spec->ask);
+    if (!a && (serve->n_requests == LIMIT_LOG_ASKS || !(a = calloc(1, sizeof(*a))))) {
+        const struct tfe_msg done = {.type = MSG_LOG_DONE, .u.log_done = {spec->ask}};
         serve->wish.send(serve->wish.ctx, &done);
         return;
     }
     if (a->serve) {
         return; /* a repeated request */
     }
-    *a = (struct asker){.serve = serve, .says = *says, .credit = says->window};
-    LIST_INSERT_HEAD(&serve->askers, a, link);
-    serve->n_askers++;
-    const struct kept *k = serve->wish.kept;
-    uint64_t epoch = says->epoch ? says->epoch : k->newest;
+    *a = (struct log_request){.serve = serve, .spec = *spec, .credit = spec->window};
+    LIST_INSERT_HEAD(&serve->requests, a, link);
+    serve->n_requests++;
+    const struct retained_output *k = serve->wish.retained;
+    uint64_t epoch = spec->epoch ? spec->epoch : k->newest;
     a->next = STAILQ_FIRST(&k->pieces);
-    if (!is_kept(a, epoch) && serve->wish.logs && epoch > 0) {
-        begin_reading(a, epoch);
+    if (!has_all_retained(a, epoch) && serve->wish.logs && epoch > 0) {
+        reading_begin(a, epoch);
     }
     pump(a);
 }
 
-void log_serve_take(struct log_serve *serve, const struct tfe_msg *msg)
+void log_serve_handle(struct log_serve *serve, const struct tfe_msg *msg)
 {
     if (msg->type == MSG_LOG_ASK) {
-        begin(serve, &msg->u.log_ask);
+        ask_begin(serve, &msg->u.log_ask);
         return;
     }
     bool is_credit = msg->type == MSG_LOG_CREDIT;
-    struct asker *a = asker_of(serve, is_credit ? msg->u.log_credit.ask : msg->u.log_stop.ask);
+    struct log_request *a =
+        request_of(serve, is_credit ? msg->u.log_credit.ask : msg->u.log_stop.ask);
     if (a && is_credit) {
         a->credit += msg->u.log_credit.bytes;
         pump(a);
     } else if (a) {
-        end_asker(a);
+        request_end(a);
     }
 }
 
@@ -457,34 +458,34 @@ struct log_serve *log_serve_new(const struct log_serve_wish *wish)
 {
     struct log_serve *serve = part_new(sizeof(*serve));
     serve->wish = *wish;
-    LIST_INIT(&serve->askers);
-    serve->soon = evtimer_new(wish->base, on_soon, serve);
-    part_must(serve->soon);
-    wish->kept->on_more = on_more;
-    wish->kept->on_drop = on_drop;
-    wish->kept->ctx = serve;
+    LIST_INIT(&serve->requests);
+    serve->gather = evtimer_new(wish->base, on_gather, serve);
+    part_must(serve->gather);
+    wish->retained->on_more = on_more;
+    wish->retained->on_drop = on_drop;
+    wish->retained->ctx = serve;
     return serve;
 }
 
-void log_serve_forget(struct log_serve *serve)
+void log_serve_drop_requests(struct log_serve *serve)
 {
-    serve->is_cut = serve->speaking > 0;
-    if (serve->is_cut) {
+    serve->is_disconnected = serve->send_depth > 0;
+    if (serve->is_disconnected) {
         return;
     }
-    for (struct asker *a = LIST_FIRST(&serve->askers), *next; a; a = next) {
+    for (struct log_request *a = LIST_FIRST(&serve->requests), *next; a; a = next) {
         next = LIST_NEXT(a, link);
-        end_asker(a);
+        request_end(a);
     }
 }
 
 void log_serve_free(struct log_serve *serve)
 {
     if (serve) {
-        log_serve_forget(serve);
-        serve->wish.kept->on_more = NULL;
-        serve->wish.kept->on_drop = NULL;
-        event_drop(&serve->soon);
+        log_serve_drop_requests(serve);
+        serve->wish.retained->on_more = NULL;
+        serve->wish.retained->on_drop = NULL;
+        event_drop(&serve->gather);
         free(serve);
     }
 }

@@ -4,7 +4,7 @@
 #ifndef TFE_AGENT_OUTPUT_LOG_SERVE_H
 #define TFE_AGENT_OUTPUT_LOG_SERVE_H
 
-#include "agent/output/kept.h"
+#include "agent/output/retained_output.h"
 #include "common/base/id.h"
 
 struct event_base;
@@ -14,10 +14,11 @@ struct log_writer;
 /* Dependencies of a log server. Pointers are borrowed. */
 struct log_serve_wish {
     struct event_base *base;
-    struct kept *kept;
+    struct retained_output *retained;
     struct log_writer *logs; /* NULL if there are no log files */
     const struct tfe_id *job;
-    /* Returns true if the connection accepts more data; otherwise log_serve_go_on follows later. */
+    /* Returns true if the connection accepts more data; otherwise log_serve_resume follows later.
+     */
     bool (*has_room)(void *ctx);
     void (*send)(void *ctx, const struct tfe_msg *msg);
     void *ctx;
@@ -28,16 +29,16 @@ struct log_serve *log_serve_new(const struct log_serve_wish *wish);
 void log_serve_free(struct log_serve *serve);
 
 /* Handles LOG_ASK, LOG_CREDIT and LOG_STOP. */
-void log_serve_take(struct log_serve *serve, const struct tfe_msg *msg);
+void log_serve_handle(struct log_serve *serve, const struct tfe_msg *msg);
 
 /* Resumes sending when the connection accepts more data. */
-void log_serve_go_on(struct log_serve *serve);
+void log_serve_resume(struct log_serve *serve);
 
 /* Sends what is possible now and reports how many lines remain, because the agent may exit after
  * its trainers have ended. */
 void log_serve_flush(struct log_serve *serve);
 
 /* Drops all requests after the connection is lost. May be called from within send. */
-void log_serve_forget(struct log_serve *serve);
+void log_serve_drop_requests(struct log_serve *serve);
 
 #endif

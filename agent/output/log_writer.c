@@ -12,7 +12,7 @@
 #include "agent/output/log_file.h"
 #include "agent/output/log_prune.h"
 #include "agent/output/log_read.h"
-#include "agent/output/loss.h"
+#include "agent/output/loss_report.h"
 #include "common/base/clock.h"
 #include "common/base/worker.h"
 #include "common/cli/log.h"
@@ -59,10 +59,10 @@ struct log_writer {
     /* State of the thread. */
     LIST_HEAD(, log_target) targets;
     struct tfe_mono prune_at;
-    unsigned failing;   /* number of files whose last write failed */
-    struct loss failed; /* lines that could not be written */
+    unsigned failing;          /* number of files whose last write failed */
+    struct loss_report failed; /* lines that could not be written */
     /* State of the event loop. */
-    struct loss drowned; /* lines discarded because the queue was full */
+    struct loss_report overflow; /* lines discarded because the queue was full */
     /* Shared state, protected by the worker's lock. */
     TAILQ_HEAD(chunks, chunk) chunks;
     size_t queued;
@@ -73,15 +73,15 @@ struct log_writer {
 
 /* --- thread --- */
 
-static void say_lost(const struct loss *loss, const char *reason)
+static void log_lost(const struct loss_report *loss_report, const char *reason)
 {
-    log_warn("logs_not_written", LOG_U("lost_lines", loss->lines), LOG_S("reason", reason));
+    log_warn("logs_not_written", LOG_U("lost_lines", loss_report->lines), LOG_S("reason", reason));
 }
 
-static void say_over(struct loss *loss)
+static void log_recovered(struct loss_report *loss_report)
 {
     uint64_t lines;
-    if (loss_end(loss, &lines)) {
+    if (loss_end(loss_report, &lines)) {
         log_info("logs_written_again", LOG_U("lost_lines", lines));
     }
 }
@@ -95,9 +95,9 @@ static void report(struct log_writer *w, struct log_target *target, bool good, c
         w->failing += good ? -1U : 1U;
     }
     if (!good && loss_add(&w->failed, lost)) {
-        say_lost(&w->failed, reason);
+        log_lost(&w->failed, reason);
     } else if (w->failing == 0) {
-        say_over(&w->failed);
+        log_recovered(&w->failed);
     }
 }
 
@@ -119,7 +119,7 @@ static void close_target(struct log_writer *w, struct log_target *target)
     free(target);
 }
 
-static void carry_out(struct log_writer *w, struct chunk *chunk)
+static void chunk_execute(struct log_writer *w, struct chunk *chunk)
 {
     switch (chunk->kind) {
     case CHUNK_OPEN:
@@ -172,7 +172,7 @@ static void run(void *ctx)
         }
         worker_unlock(w->worker);
         if (chunk) {
-            carry_out(w, chunk);
+            chunk_execute(w, chunk);
         } else {
             prune(w);
         }
@@ -227,21 +227,21 @@ struct log_target *log_writer_open(struct log_writer *w, const struct log_place 
 }
 
 /* Returns true if the disk has recently made progress. Precondition: the lock is held. */
-static bool is_waited_for(const struct log_writer *w)
+static bool has_progressed(const struct log_writer *w)
 {
     return tfe_mono_sub(clock_mono(), w->moved) < LOG_PATIENCE_MS;
 }
 
-bool log_writer_has_room(const struct log_target *target)
+bool log_writer_accepts(const struct log_target *target)
 {
     struct log_writer *w = target->writer;
     worker_lock(w->worker);
-    bool room = w->queued < LOG_QUEUE_MAX || !is_waited_for(w);
+    bool room = w->queued < LOG_QUEUE_MAX || !has_progressed(w);
     worker_unlock(w->worker);
     return room;
 }
 
-static void lose(struct log_target *target, const char *bytes, size_t n)
+static void count_lost(struct log_target *target, const char *bytes, size_t n)
 {
     target->lost += log_file_lines(bytes, n);
     target->lost_mid = bytes[n - 1] != '\n';
@@ -287,12 +287,12 @@ void log_writer_write(struct log_target *target, const char *bytes, size_t n, bo
     }
     worker_unlock(w->worker);
     if (is_lost) {
-        lose(target, bytes, n);
+        count_lost(target, bytes, n);
     }
-    if (is_lost && loss_add(&w->drowned, target->lost - lost)) {
-        say_lost(&w->drowned, "the disk is slower than the trainers, or hangs");
+    if (is_lost && loss_add(&w->overflow, target->lost - lost)) {
+        log_lost(&w->overflow, "the disk is slower than the trainers, or hangs");
     } else if (!is_lost) {
-        say_over(&w->drowned);
+        log_recovered(&w->overflow);
     }
 }
 
@@ -329,7 +329,7 @@ void log_writer_read(struct log_writer *w, struct log_reader *reader)
     worker_unlock(w->worker);
 }
 
-static void on_told(void *ctx)
+static void on_steps_done(void *ctx)
 {
     struct log_writer *w = ctx;
     struct log_reader *reader;
@@ -399,7 +399,7 @@ int log_writer_new(const struct log_wish *wish, struct log_writer **ret, struct 
         const struct worker_config config = {.stack = STACK_BYTES,
                                              .work = run,
                                              .base = wish->base,
-                                             .on_told = wish->base ? on_told : NULL,
+                                             .on_told = wish->base ? on_steps_done : NULL,
                                              .done = destroy,
                                              .ctx = w};
         rc = worker_start(&config, &w->worker);

@@ -45,7 +45,7 @@ void log_writer_free(struct log_writer *w, uint32_t timeout_ms);
 struct log_target *log_writer_open(struct log_writer *w, const struct log_place *place);
 
 /* Returns true if the queue accepts data; otherwise call it again later. */
-bool log_writer_has_room(const struct log_target *file);
+bool log_writer_accepts(const struct log_target *file);
 
 /* Queues a copy of bytes. at_end marks the last output of an ended trainer, for which the limit
  * is higher. Data beyond the limit is discarded, and the file notes how many lines were lost. */

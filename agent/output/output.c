@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "agent/os/trainer_user.h"
-#include "agent/output/kept.h"
 #include "agent/output/log_writer.h"
 #include "agent/output/output_drain.h"
+#include "agent/output/retained_output.h"
 #include "common/base/clock.h"
 #include "common/base/fd.h"
 #include "common/base/heap.h"
@@ -74,8 +74,8 @@ struct source {
     struct tfe_mono bar_shown;
     struct tfe_mono taken;   /* time of the last read */
     struct tfe_wall read_at; /* wall-clock time of the last read */
-    struct kept_source of;
-    bool is_kept; /* the stream is open in the in-memory buffer */
+    struct output_source of;
+    bool is_retained; /* the stream is open in the in-memory buffer */
 };
 
 /* The last traceback printed on stderr. */
@@ -94,9 +94,9 @@ struct output {
     bool is_first;              /* the node's first trainer */
     struct source sources[LOG_STREAMS];
     /* Last complete lines of stderr, at least MSG_TAIL_MAX bytes if that much was printed. */
-    char said[2 * MSG_TAIL_MAX];
-    size_t said_n;
-    uint64_t said_all; /* total bytes of stderr */
+    char recent[2 * MSG_TAIL_MAX];
+    size_t recent_n;
+    uint64_t stderr_total; /* total bytes of stderr */
     struct raised raised;
     char tail[MSG_TAIL_MAX]; /* result of output_tail */
     uint64_t bytes;          /* bytes read so far */
@@ -106,7 +106,7 @@ struct output {
 
 /* Returns the part of a line that is visible after its carriage returns: "30%"
  * of "10%\r20%\r30%". */
-static const char *last_look(const char *line, size_t *n)
+static const char *visible_part(const char *line, size_t *n)
 {
     size_t end = *n;
     while (end && line[end - 1] == '\r') { /* CR of CR LF, or a progress bar that ends with CR */
@@ -180,34 +180,34 @@ static bool is_stack_frame(const char *line, size_t n)
     return i + 1 < n && line[i] == '0' && line[i + 1] == 'x';
 }
 
-static void said_add(struct output *output, const char *line, size_t n)
+static void stderr_add(struct output *output, const char *line, size_t n)
 {
     line = skip_rank(line, &n);
     if (is_stack_frame(line, n)) {
         return;
     }
-    raised_note(&output->raised, output->said_all, line, n);
-    output->said_all += n + 1;
+    raised_note(&output->raised, output->stderr_total, line, n);
+    output->stderr_total += n + 1;
     size_t skip = n < MSG_TAIL_MAX ? 0 : n + 1 - MSG_TAIL_MAX;
     n -= skip;
-    if (output->said_n + n + 1 > sizeof output->said) {
-        memmove(output->said, output->said + output->said_n - MSG_TAIL_MAX, MSG_TAIL_MAX);
-        output->said_n = MSG_TAIL_MAX;
+    if (output->recent_n + n + 1 > sizeof output->recent) {
+        memmove(output->recent, output->recent + output->recent_n - MSG_TAIL_MAX, MSG_TAIL_MAX);
+        output->recent_n = MSG_TAIL_MAX;
     }
-    memcpy(output->said + output->said_n, line + skip, n);
-    output->said_n += n;
-    output->said[output->said_n++] = '\n';
+    memcpy(output->recent + output->recent_n, line + skip, n);
+    output->recent_n += n;
+    output->recent[output->recent_n++] = '\n';
 }
 
-static void keep(const struct source *source, const char *lines, size_t n)
+static void retain_lines(const struct source *source, const char *lines, size_t n)
 {
-    struct kept *kept = source->output->sink->wish.kept;
-    if (kept) {
-        kept_add(kept, &source->of, source->read_at, lines, n);
+    struct retained_output *retained = source->output->sink->wish.retained;
+    if (retained) {
+        retained_output_add(retained, &source->of, source->read_at, lines, n);
     }
 }
 
-static bool reads_along(const struct source *source)
+static bool has_line_reader(const struct source *source)
 {
     return source->output->is_first && source->output->sink->wish.on_line;
 }
@@ -217,18 +217,18 @@ static bool reads_along(const struct source *source)
 static bool line_move(struct source *source, size_t n, size_t skip, size_t limit)
 {
     size_t seen = n;
-    const char *line = last_look(source->text + source->at, &seen);
+    const char *line = visible_part(source->text + source->at, &seen);
     if (source->drain && !drain_line(source->drain, source->output->name, line, seen, limit)) {
         if (limit != DRAIN_QUEUE_HARD_MAX) {
             return false;
         }
-        drain_lose_line(source->drain);
+        drain_discard_line(source->drain);
     }
     if (source->has_tail) {
-        said_add(source->output, line, seen);
+        stderr_add(source->output, line, seen);
     }
-    keep(source, line, seen);
-    if (reads_along(source)) {
+    retain_lines(source, line, seen);
+    if (has_line_reader(source)) {
         const struct output_wish *wish = &source->output->sink->wish;
         wish->on_line(wish->on_line_ctx, line, seen);
     }
@@ -246,7 +246,7 @@ static void show_bar(struct source *source, size_t limit)
     if (!n || !memchr(start, '\r', n)) {
         return;
     }
-    const char *look = last_look(start, &n);
+    const char *look = visible_part(start, &n);
     source->at += source->n - n;
     source->n = n;
     while (n && look[n - 1] == '\r') {
@@ -268,7 +268,7 @@ static void lines_pass(struct source *source, bool at_end)
     size_t n = end ? (size_t)(end - start) + 1 : 0;
     n = at_end || (!n && source->n == LINE_BYTES_MAX) ? source->n : n;
     if (n > 0) {
-        keep(source, start, n);
+        retain_lines(source, start, n);
     }
     source->at += n;
     source->n -= n;
@@ -278,7 +278,7 @@ static void lines_pass(struct source *source, bool at_end)
  * the queue is full. */
 static bool lines_move(struct source *source, bool at_end, size_t limit)
 {
-    if (!source->drain && !source->has_tail && !reads_along(source)) {
+    if (!source->drain && !source->has_tail && !has_line_reader(source)) {
         lines_pass(source, at_end);
         return true;
     }
@@ -333,7 +333,7 @@ static void source_end(struct source *source)
     fd_drop(&source->fd);
 }
 
-static void come_again(struct output_sink *sink)
+static void schedule_retry(struct output_sink *sink)
 {
     if (!evtimer_pending(sink->again, NULL)) {
         evtimer_add(sink->again, &(struct timeval){.tv_usec = REST_MS * 1000});
@@ -344,7 +344,7 @@ static void wait_for_more(struct source *source)
 {
     bool later = source->paused || source->resting;
     if (later) {
-        come_again(source->output->sink);
+        schedule_retry(source->output->sink);
     }
     if (source->readable && later) {
         event_del(source->readable);
@@ -367,7 +367,7 @@ static void source_move(struct source *source)
 }
 
 /* Reads and processes available data as long as the queues have space. */
-static void take(struct source *source)
+static void read_available(struct source *source)
 {
     struct output_sink *sink = source->output->sink;
     struct tfe_mono now = clock_mono();
@@ -376,7 +376,7 @@ static void take(struct source *source)
     bool more = source->fd >= 0;
     bool room = lines_move(source, !more, limit_of(sink));
     for (int i = 0; more && room && i < READS_MAX; i++) {
-        if (source->file && !log_writer_has_room(source->file)) {
+        if (source->file && !log_writer_accepts(source->file)) {
             room = false;
             break;
         }
@@ -399,7 +399,7 @@ static void take(struct source *source)
 
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
-    take(arg);
+    read_available(arg);
 }
 
 /* Resumes sources that rested, and retries paused ones, whose file may have space again or whose
@@ -416,13 +416,13 @@ static void on_again(evutil_socket_t fd, short what, void *arg)
                 source->resting = false;
                 event_add(source->readable, NULL);
             } else if (source->paused) {
-                take(source);
+                read_available(source);
             }
         }
     }
 }
 
-static void on_room(void *ctx, struct drain *drain)
+static void on_space(void *ctx, struct drain *drain)
 {
     struct output_sink *sink = ctx;
     struct output *output;
@@ -453,7 +453,7 @@ struct output_sink *output_sink_new(const struct output_wish *wish)
     const int fds[LOG_STREAMS] = {wish->stdout_fd, wish->stderr_fd};
     static const char *const names[LOG_STREAMS] = {"stdout", "stderr"};
     for (int i = 0; i < LOG_STREAMS; i++) {
-        sink->drains[i] = drain_new(wish->base, fds[i], names[i], patience, on_room, sink);
+        sink->drains[i] = drain_new(wish->base, fds[i], names[i], patience, on_space, sink);
     }
     return sink;
 }
@@ -505,11 +505,11 @@ static void source_init(struct source *source, struct output *output,
     source->output = output;
     source->fd = -1;
     source->has_tail = stream == LOG_STDERR;
-    source->of = (struct kept_source){place->epoch, place->rank,
-                                      stream == LOG_STDERR ? STREAM_STDERR : STREAM_STDOUT};
-    if (sink->wish.kept) {
-        source->is_kept = true;
-        kept_open(sink->wish.kept, &source->of, place->name);
+    source->of = (struct output_source){place->epoch, place->rank,
+                                        stream == LOG_STDERR ? STREAM_STDERR : STREAM_STDOUT};
+    if (sink->wish.retained) {
+        source->is_retained = true;
+        retained_output_open(sink->wish.retained, &source->of, place->name);
     }
     if (sink->wish.logs) {
         struct log_place where = {.job = *sink->wish.job,
@@ -582,9 +582,9 @@ void output_close(struct output *output)
         }
         log_writer_close(source->file);
         source->file = NULL;
-        if (source->is_kept) {
-            source->is_kept = false;
-            kept_close(output->sink->wish.kept);
+        if (source->is_retained) {
+            source->is_retained = false;
+            retained_output_close(output->sink->wish.retained);
         }
     }
 }
@@ -608,9 +608,9 @@ static char *put_plain(char *at, const char *from, const char *end)
 static char *put_raised(const struct output *output, char *at, const char **start, const char *end)
 {
     const struct raised *raised = &output->raised;
-    uint64_t from = output->said_all - (uint64_t)(end + 1 - *start);
+    uint64_t from = output->stderr_total - (uint64_t)(end + 1 - *start);
     /* length of the exception's line and all output after it */
-    uint64_t behind = output->said_all - raised->at;
+    uint64_t behind = output->stderr_total - raised->at;
     if (raised->n == 0 || raised->head >= from || behind > RAISED_REACH) {
         return at;
     }
@@ -636,8 +636,8 @@ static char *put_raised(const struct output *output, char *at, const char **star
 
 const char *output_tail(struct output *output, bool was_raised)
 {
-    size_t n = output->said_n < MSG_TAIL_MAX ? output->said_n : MSG_TAIL_MAX;
-    const char *oldest = output->said + output->said_n - n;
+    size_t n = output->recent_n < MSG_TAIL_MAX ? output->recent_n : MSG_TAIL_MAX;
+    const char *oldest = output->recent + output->recent_n - n;
     const char *end = n ? oldest + n - 1 : oldest; /* newline of the last line */
     const char *start = end;
     for (int i = 0; start && i < TAIL_LINES; i++) {

@@ -12,7 +12,7 @@
 #include "common/base/id.h"
 
 struct event_base;
-struct kept;
+struct retained_output;
 struct log_writer;
 struct output;      /* both streams of one trainer */
 struct output_sink; /* the agent's stdout, stderr and log files */
@@ -26,10 +26,10 @@ struct output_wish {
     int stdout_fd, stderr_fd;
     uint32_t nproc; /* maximum number of concurrent trainers; 0 means 1 */
     const struct output_show *show;
-    struct log_writer *logs;  /* NULL if there are no log files */
-    const struct tfe_id *job; /* job id for the paths of log files; required with logs */
-    struct kept *kept;        /* in-memory buffer, or NULL */
-    output_line_fn *on_line;  /* receives lines of the first trainer, or NULL */
+    struct log_writer *logs;          /* NULL if there are no log files */
+    const struct tfe_id *job;         /* job id for the paths of log files; required with logs */
+    struct retained_output *retained; /* in-memory buffer, or NULL */
+    output_line_fn *on_line;          /* receives lines of the first trainer, or NULL */
     void *on_line_ctx;
     uint32_t patience_ms; /* timeout of a stream that accepts no data; 0 for the default below */
 };

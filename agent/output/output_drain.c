@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/output/loss.h"
+#include "agent/output/loss_report.h"
 #include "common/base/clock.h"
 #include "common/base/heap.h"
 #include "common/base/timer.h"
@@ -44,18 +44,18 @@ struct drain {
     bool is_terminal; /* control characters of trainers are escaped */
     size_t chunk;
     struct event *writable; /* pending while data is queued */
-    drain_room_fn *on_room;
+    drain_space_fn *on_space;
     void *ctx;
     struct evbuffer *queue;
     uint64_t lost; /* lines discarded since the last one that was queued */
-    struct loss loss;
+    struct loss_report loss_report;
     uint32_t patience_ms;
     struct tfe_mono moved; /* when the stream last accepted data or the queue was empty */
 };
 
 /* Opens the pipe or terminal again, because the given descriptor shares its flags with the shell
  * and all other processes that inherited it. */
-static void drain_take_fd(struct drain *drain, int fd)
+static void drain_reopen(struct drain *drain, int fd)
 {
     struct stat st;
     drain->fd = fd;
@@ -109,18 +109,18 @@ static ssize_t drain_write(const struct drain *drain, size_t n)
     return write(drain->fd, evbuffer_pullup(drain->queue, (ssize_t)n), n);
 }
 
-static void say_lost(struct drain *drain, uint64_t lines, const char *reason)
+static void log_lost(struct drain *drain, uint64_t lines, const char *reason)
 {
-    if (loss_add(&drain->loss, lines)) {
+    if (loss_add(&drain->loss_report, lines)) {
         log_warn("output_not_taken", LOG_S("stream", drain->name),
-                 LOG_U("lost_lines", drain->loss.lines), LOG_S("reason", reason));
+                 LOG_U("lost_lines", drain->loss_report.lines), LOG_S("reason", reason));
     }
 }
 
-static void say_taken(struct drain *drain)
+static void log_recovered(struct drain *drain)
 {
     uint64_t lines;
-    if (loss_end(&drain->loss, &lines)) {
+    if (loss_end(&drain->loss_report, &lines)) {
         log_info("output_taken_again", LOG_S("stream", drain->name), LOG_U("lost_lines", lines));
     }
 }
@@ -153,7 +153,7 @@ static void drain_push(struct drain *drain)
             /* A full disk may recover, but a pipe without a reader does not. Training
              * continues in either case. */
             drain->dead = errno != ENOSPC && errno != EDQUOT && errno != EIO;
-            say_lost(drain, lines_queued(drain), strerror(errno));
+            log_lost(drain, lines_queued(drain), strerror(errno));
             n = (ssize_t)left;
         }
         evbuffer_drain(drain->queue, (size_t)n);
@@ -161,10 +161,10 @@ static void drain_push(struct drain *drain)
     }
 }
 
-void drain_lose_line(struct drain *drain)
+void drain_discard_line(struct drain *drain)
 {
     drain->lost++;
-    say_lost(drain, 1, "nobody takes them");
+    log_lost(drain, 1, "nobody takes them");
 }
 
 bool drain_line(struct drain *drain, const char *name, const char *line, size_t n, size_t limit)
@@ -178,7 +178,7 @@ bool drain_line(struct drain *drain, const char *name, const char *line, size_t 
                      (unsigned long long)drain->lost);
     }
     if (drain->dead) {
-        say_lost(drain, 1, "nobody reads it any more");
+        log_lost(drain, 1, "nobody reads it any more");
         return true;
     }
     size_t bytes = (size_t)l + (size_t)p + (drain->is_terminal ? ESCAPE_LINE_MAX(n) : n) + 1;
@@ -191,13 +191,13 @@ bool drain_line(struct drain *drain, const char *name, const char *line, size_t 
             tfe_mono_sub(clock_mono(), drain->moved) < drain->patience_ms) {
             return false;
         }
-        drain_lose_line(drain);
+        drain_discard_line(drain);
         return true;
     }
     struct evbuffer_iovec room;
     size_t piece = queued == 0 && bytes < QUEUE_BLOCK ? QUEUE_BLOCK : bytes;
     if (evbuffer_reserve_space(drain->queue, (ssize_t)piece, &room, 1) != 1) {
-        drain_lose_line(drain); /* an empty queue cannot get more memory by waiting */
+        drain_discard_line(drain); /* an empty queue cannot get more memory by waiting */
         return true;
     }
     char *at = mempcpy(room.iov_base, lost, (size_t)l);
@@ -207,7 +207,7 @@ bool drain_line(struct drain *drain, const char *name, const char *line, size_t 
     room.iov_len = (size_t)(at - (char *)room.iov_base);
     evbuffer_commit_space(drain->queue, &room, 1);
     drain->lost = 0;
-    say_taken(drain);
+    log_recovered(drain);
     return true;
 }
 
@@ -226,21 +226,21 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
     struct drain *drain = arg;
     drain_flush(drain);
     if (evbuffer_get_length(drain->queue) <= DRAIN_QUEUE_MAX / 2) {
-        drain->on_room(drain->ctx, drain);
+        drain->on_space(drain->ctx, drain);
         drain_flush(drain);
     }
 }
 
 struct drain *drain_new(struct event_base *base, int fd, const char *name, uint32_t patience_ms,
-                        drain_room_fn *on_room, void *ctx)
+                        drain_space_fn *on_space, void *ctx)
 {
     struct drain *drain = part_new(sizeof *drain);
     drain->name = name;
-    drain_take_fd(drain, fd);
+    drain_reopen(drain, fd);
     drain->is_terminal = isatty(fd);
     drain->patience_ms = patience_ms;
     drain->moved = clock_mono();
-    drain->on_room = on_room;
+    drain->on_space = on_space;
     drain->ctx = ctx;
     drain->queue = evbuffer_new();
     drain->writable = event_new(base, drain->fd, EV_WRITE, on_writable, drain);

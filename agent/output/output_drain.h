@@ -21,13 +21,13 @@ struct event_base;
 struct drain;
 
 /* Called when a full queue has space again. The callback appends lines but does not flush. */
-typedef void drain_room_fn(void *ctx, struct drain *drain);
+typedef void drain_space_fn(void *ctx, struct drain *drain);
 
 /* Creates a queue. fd is borrowed and keeps its flags; name identifies the stream in the log.
  * patience_ms is the time that a full queue waits for a stream that accepts nothing before lines
  * are discarded. Precondition: SIGPIPE is ignored. */
 struct drain *drain_new(struct event_base *base, int fd, const char *name, uint32_t patience_ms,
-                        drain_room_fn *on_room, void *ctx);
+                        drain_space_fn *on_space, void *ctx);
 
 /* Frees a queue after trying to write its lines for up to timeout_ms. Accepts NULL. */
 void drain_free(struct drain *drain, uint32_t timeout_ms);
@@ -38,7 +38,7 @@ void drain_free(struct drain *drain, uint32_t timeout_ms);
 bool drain_line(struct drain *drain, const char *name, const char *line, size_t n, size_t limit);
 
 /* Counts a discarded line; the next line that is appended is preceded by the count. */
-void drain_lose_line(struct drain *drain);
+void drain_discard_line(struct drain *drain);
 
 /* Writes what the stream accepts now, and the rest when it accepts more. */
 void drain_flush(struct drain *drain);

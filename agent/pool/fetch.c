@@ -69,12 +69,12 @@ static bool is_expected_hash(struct fetch *f)
 
 /* --- bundle cache --- */
 
-struct kept {
+struct cached_bundle {
     char name[MSG_BUNDLE_HEX + 1];
     struct timespec used;
 };
 
-static bool is_newer(const struct kept *a, const struct kept *b)
+static bool is_newer(const struct cached_bundle *a, const struct cached_bundle *b)
 {
     return a->used.tv_sec != b->used.tv_sec ? a->used.tv_sec > b->used.tv_sec
                                             : a->used.tv_nsec > b->used.tv_nsec;
@@ -83,7 +83,7 @@ static bool is_newer(const struct kept *a, const struct kept *b)
 /* Removes the least recently used bundles, leaving space for one more. */
 static void prune(const char *directory)
 {
-    struct kept newest[KEPT_MAX];
+    struct cached_bundle newest[KEPT_MAX];
     size_t n = 0;
     struct stat st;
     DIR *entries = opendir(directory);
@@ -99,11 +99,11 @@ static void prune(const char *directory)
         if (is_part) {
             continue;
         }
-        struct kept one = {.used = st.st_mtim};
+        struct cached_bundle one = {.used = st.st_mtim};
         memcpy(one.name, entry->d_name, sizeof one.name); /* a digest has the same length */
         for (size_t i = 0; i < n; i++) {
             if (is_newer(&one, &newest[i])) {
-                const struct kept older = newest[i];
+                const struct cached_bundle older = newest[i];
                 newest[i] = one;
                 one = older;
             }

@@ -460,17 +460,17 @@ void standbys_event(struct standbys *s, const struct guard_event *event)
 {
     uint32_t local = event->slot - GUARD_STANDBY_SLOT;
     enum standby_state state = local < s->wish.nproc ? s->of[local].state : STANDBY_NONE;
-    if (event->word == GUARD_COLD) {
+    if (event->type == GUARD_COLD) {
         turn_off(s, event->reason);
     } else if (state == STANDBY_NONE) {
         return; /* it has become a trainer */
-    } else if (event->word == GUARD_SPAWN_FAILED) {
+    } else if (event->type == GUARD_SPAWN_FAILED) {
         on_spawn_failed(s, local, event->value);
-    } else if (event->word == GUARD_EXITED) {
+    } else if (event->type == GUARD_EXITED) {
         on_exited(s, local, event->value);
-    } else if (event->word == GUARD_SPAWNED && state == STANDBY_STARTING) {
+    } else if (event->type == GUARD_SPAWNED && state == STANDBY_STARTING) {
         s->of[local].pid = event->pid;
-    } else if (event->word == GUARD_WARM && state == STANDBY_STARTING) {
+    } else if (event->type == GUARD_WARM && state == STANDBY_STARTING) {
         on_warm(s, local, event->reason);
     }
 }

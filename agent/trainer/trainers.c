@@ -301,7 +301,7 @@ static void on_lost(struct trainers *t)
 static void on_guard_event(void *ctx, const struct guard_event *event)
 {
     struct trainers *t = ctx;
-    switch (event->word) {
+    switch (event->type) {
     case GUARD_SWEPT:
         on_swept(t, event->pid);
         return;
@@ -314,13 +314,13 @@ static void on_guard_event(void *ctx, const struct guard_event *event)
     default:
         break;
     }
-    if (event->slot >= GUARD_STANDBY_SLOT || event->word == GUARD_COLD) {
+    if (event->slot >= GUARD_STANDBY_SLOT || event->type == GUARD_COLD) {
         standbys_event(t->standbys, event);
-    } else if (event->word == GUARD_SPAWNED) {
+    } else if (event->type == GUARD_SPAWNED) {
         on_spawned(t, event->slot, event->pid);
-    } else if (event->word == GUARD_SPAWN_FAILED) {
+    } else if (event->type == GUARD_SPAWN_FAILED) {
         spawn_failed(t, event->slot, event->value);
-    } else if (event->word == GUARD_EXITED) {
+    } else if (event->type == GUARD_EXITED) {
         on_exited(t, event->slot, event->value);
     }
 }
@@ -366,7 +366,7 @@ static void on_listen_timer(evutil_socket_t fd, short what, void *ctx)
         return;
     }
     listen_look_end(t);
-    ports_let_go(t->wish.ports, t->epoch);
+    ports_release(t->wish.ports, t->epoch);
     tell(t, (struct agent_event){.type = AGENT_LISTENING, .epoch = t->epoch});
 }
 
@@ -460,7 +460,7 @@ void trainers_spawn(struct trainers *t, const struct agent_place *place, int64_t
     bool has_ports = !place->is_again || take_ports_back(t, place);
     /* PyTorch's store binds without SO_REUSEPORT, which fails while the agent holds the port. */
     if (t->wish.standby->framework == FRAMEWORK_TORCH && !standbys_can_share_ports(t->standbys)) {
-        ports_let_go(t->wish.ports, place->epoch);
+        ports_release(t->wish.ports, place->epoch);
     }
     for (uint32_t local = 0; local < place->n; local++) {
         const struct msg_row *row = local == 0 ? &place->own : &place->rows[place->rank + local];
@@ -615,7 +615,7 @@ struct trainers *trainers_new(const struct trainers_wish *wish)
                                                     .nproc = wish->nproc,
                                                     .show = wish->show,
                                                     .logs = wish->logs,
-                                                    .kept = wish->kept,
+                                                    .retained = wish->retained,
                                                     .on_line = wish->on_line,
                                                     .on_line_ctx = wish->ctx,
                                                     .job = wish->job});

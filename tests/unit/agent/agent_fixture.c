@@ -28,8 +28,8 @@ static void on_event(void *ctx, const struct guard_event *event)
         [GUARD_SWEPT] = 'W',   [GUARD_FENCED] = 'X',       [GUARD_LOST] = 'L'};
     struct rig *rig = ctx;
     struct rig_slot *slot = &rig->slots[event->slot % GUARD_SLOTS];
-    char letter = letters[event->word];
-    switch (event->word) {
+    char letter = letters[event->type];
+    switch (event->type) {
     case GUARD_SPAWNED:
         slot->spawned++;
         slot->pid = event->pid;
@@ -62,7 +62,7 @@ static void on_event(void *ctx, const struct guard_event *event)
         rig->lost++;
         break;
     default:
-        fail_msg("the guard says %u", event->word);
+        fail_msg("the guard says %u", event->type);
     }
     if (letter && rig->n_order < sizeof rig->order - 1) {
         rig->order[rig->n_order++] = letter;

@@ -225,7 +225,7 @@ TEST(group, there_is_one_for_each_slot_and_as_many_that_were_left)
         close(fd);
     }
     assert_int_equal(guard_group_new(&groups, &fd), GUARD_NO_GROUP);
-    guard_group_leave(&groups, 7);
+    guard_group_release(&groups, 7);
     assert_int_equal(guard_group_new(&groups, &fd), 7);
     close(fd);
     guard_groups_close(&groups);

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "agent/guard/guard.h"
-#include "agent/guard/guard_block.h"
+#include "agent/guard/spawn_block.h"
 #include "tests/unit/agent/agent_fixture.h"
 
 static int setup(void **state)
@@ -304,16 +304,16 @@ TEST(guard, what_a_start_says_cannot_be_changed_any_more_nor_be_shorter_than_it_
 {
     const char *const argv[] = {"true", "once", NULL};
     const struct spawn_spec spec = {.argv = argv, .envp = (const char *const[]){"A=1", NULL}};
-    struct guard_words words;
-    struct guard_program program;
+    struct spawn_block_header block;
+    struct spawn_program program;
     int fd;
-    assert_int_equal(guard_block_new(&spec, &words, &fd), 0);
+    assert_int_equal(spawn_block_new(&spec, &block, &fd), 0);
     assert_int_equal(fcntl(fd, F_GET_SEALS),
                      F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
-    assert_true(guard_block_open(&words, fd, &program));
+    assert_true(spawn_block_map(&block, fd, &program));
     assert_string_equal(program.argv[1], "once");
-    words.block_bytes += 65536;
-    assert_false(guard_block_open(&words, fd, &program));
+    block.block_bytes += 65536;
+    assert_false(spawn_block_map(&block, fd, &program));
     assert_int_equal(errno, EINVAL);
     close(fd);
 }
@@ -569,11 +569,11 @@ TEST_IN(guard, an_order_that_makes_no_sense_is_none)
 {
     struct rig *rig = *state;
     const struct guard_order orders[] = {
-        {.word = GUARD_SIGNAL, .slot = 0, .signo = 65},
-        {.word = GUARD_SIGNAL, .slot = 0, .signo = 0},
-        {.word = GUARD_SIGNAL, .slot = GUARD_SLOTS, .signo = SIGTERM},
-        {.word = GUARD_SPAWN, .slot = 2, .from = GUARD_NO_SLOT}, /* no descriptors */
-        {.word = 99},
+        {.type = GUARD_SIGNAL, .slot = 0, .signo = 65},
+        {.type = GUARD_SIGNAL, .slot = 0, .signo = 0},
+        {.type = GUARD_SIGNAL, .slot = GUARD_SLOTS, .signo = SIGTERM},
+        {.type = GUARD_SPAWN, .slot = 2, .from = GUARD_NO_SLOT}, /* no descriptors */
+        {.type = 99},
     };
     RIG_RUN(rig, 0, "sleep", "1000");
     RIG_UNTIL(rig, rig->slots[0].spawned);

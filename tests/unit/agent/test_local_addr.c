@@ -37,7 +37,7 @@ static const char *picked(const struct machine *m, const char *end)
     struct sockaddr_storage address;
     socklen_t n;
     assert_int_equal(endpoint_address(end, 1, &address, &n), 0);
-    return own_address_pick(m->n ? m->list : NULL, &address, host) ? host : "";
+    return local_addr_pick(m->n ? m->list : NULL, &address, host) ? host : "";
 }
 
 TEST(own_address, of_ipv4_and_of_loopback_needs_no_look)

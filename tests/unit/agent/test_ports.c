@@ -124,7 +124,7 @@ TEST(ports, a_trainer_in_another_process_listens_on_a_held_port)
     for (int i = 0; i < 32; i++) {
         assert_int_equal(dial(number), 0);
     }
-    ports_let_go(ports, 1);
+    ports_release(ports, 1);
     assert_int_equal(dial(number), 0);
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
@@ -161,7 +161,7 @@ TEST(ports, odd_and_even_epochs_take_turns_and_fresh_ones_are_new)
         }
     }
     assert_pairs(odd, even, 3);
-    ports_let_go(ports, 1);
+    ports_release(ports, 1);
     hold(ports, 3, false, now, 3);
     assert_memory_equal(now, odd, sizeof odd);
     hold(ports, 4, false, now, 3);
@@ -177,7 +177,7 @@ TEST(ports, odd_and_even_epochs_take_turns_and_fresh_ones_are_new)
     /* Epoch 4 goes on on its own until the other parity is wanted again: those are the other
      * halves. */
     assert_int_equal(bound(even[0], false, false), -1);
-    ports_let_go(ports, 4);
+    ports_release(ports, 4);
     hold(ports, 6, false, now, 3);
     assert_pairs(fresh, now, 3);
     hold(ports, 7, false, now, 3);
@@ -195,7 +195,7 @@ TEST(ports, of_another_parity_that_has_taken_its_halves_are_held_again)
     hold(ports, 5, true, fresh, 2);
     hold(ports, 6, false, now, 2);
     assert_pairs(fresh, now, 2);
-    ports_let_go(ports, 6);
+    ports_release(ports, 6);
     hold(ports, 8, false, again, 2);
     assert_memory_equal(again, now, sizeof now);
     for (int i = 0; i < 2; i++) {
@@ -212,10 +212,10 @@ TEST(ports, that_were_fresh_for_both_parities_are_those_of_the_newer_choice)
     struct ports *ports = make(2, 0);
     hold(ports, 5, true, odd, 2);
     hold(ports, 6, true, even, 2); /* the halves that 5 had picked for it are of no use any more */
-    ports_let_go(ports, 6);
+    ports_release(ports, 6);
     hold(ports, 8, false, now, 2);
     assert_memory_equal(now, even, sizeof even);
-    ports_let_go(ports, 5);
+    ports_release(ports, 5);
     hold(ports, 7, false, now, 2);
     assert_pairs(now, even, 2);
     ports_free(ports);
@@ -251,7 +251,7 @@ TEST(ports, one_that_another_agent_has_taken_meanwhile_is_not_shared)
     uint16_t after;
     struct ports *ports = make(1, 0);
     hold(ports, 1, false, &before, 1);
-    ports_let_go(ports, 1);
+    ports_release(ports, 1);
     struct ports *other = make(1, before);
     hold(ports, 3, false, &after, 1);
     assert_int_not_equal(after, before);
@@ -269,7 +269,7 @@ TEST(ports, held_and_let_go_again_and_again_keep_no_descriptor)
         assert_int_equal(dial(numbers[0]), ECONNREFUSED);
         uint16_t port;
         assert_false(ports_still_accepting(ports, epoch, &port));
-        ports_let_go(ports, epoch);
+        ports_release(ports, epoch);
     }
     ports_free(ports);
 }
@@ -280,7 +280,7 @@ TEST(ports, a_number_lost_to_somebody_else_is_replaced)
     uint16_t after[2];
     struct ports *ports = make(2, 0);
     hold(ports, 1, false, before, 2);
-    ports_let_go(ports, 1);
+    ports_release(ports, 1);
     int thief = bound(before[0], false, true);
     assert_true(thief >= 0);
     hold(ports, 3, false, after, 2);
@@ -300,7 +300,7 @@ TEST(ports, fixed_numbers_serve_every_epoch)
         for (int i = 0; i < 3; i++) {
             assert_int_equal(numbers[i], first + i);
         }
-        ports_let_go(ports, epoch);
+        ports_release(ports, epoch);
     }
     ports_free(ports);
 }
@@ -327,7 +327,7 @@ TEST(ports, a_fixed_number_in_use_is_named)
     ports = make(3, first);
     /* Taken while it was let go. */
     const uint16_t *numbers;
-    ports_let_go(ports, 1);
+    ports_release(ports, 1);
     int thief = bound((uint16_t)(first + 2), false, true);
     assert_int_equal(ports_hold(ports, 2, false, &numbers, &reason), TFE_ESYS);
     assert_string_equal(reason.text, wanted);
@@ -367,7 +367,7 @@ TEST(ports, a_survivor_that_accepts_is_found)
     assert_true(ports_still_accepting(ports, 1, &found));
     assert_int_equal(found, numbers[1]);
     assert_false(ports_still_accepting(ports, 2, &found));
-    ports_let_go(ports, 1);
+    ports_release(ports, 1);
     assert_true(ports_still_accepting(ports, 1, &found));
     close(survivor);
     assert_false(ports_still_accepting(ports, 1, &found));
@@ -399,7 +399,7 @@ static int connect_to_itself(void)
         return 77;
     }
     uint16_t number = numbers[0];
-    ports_let_go(ports, 1);
+    ports_release(ports, 1);
     if (!choose_from(number, number)) {
         return 77;
     }

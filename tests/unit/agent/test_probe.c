@@ -53,7 +53,7 @@ struct scene {
     int n_deaths;
 };
 
-static void on_death(void *ctx, const char *certificate)
+static void on_proof(void *ctx, const char *certificate)
 {
     struct scene *s = ctx;
     memcpy(s->death, certificate, sizeof s->death);
@@ -76,7 +76,7 @@ static void scene_init(struct scene *s, uint32_t n)
     s->n = n;
     s->base = event_base_new();
     assert_int_equal(responder_new(s->base, "node-1", &s->responder), 0);
-    assert_int_equal(prober_new(s->base, on_done, on_death, s, &s->prober), 0);
+    assert_int_equal(prober_new(s->base, on_done, on_proof, s, &s->prober), 0);
     assert_int_equal(ports_new(n, 0, &s->ports, &reason), 0);
     assert_int_equal(ports_hold(s->ports, 1, false, &s->numbers, &reason), 0);
 }
@@ -271,7 +271,7 @@ TEST(probe, leaves_the_port_free)
         assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_ANSWERED_OURS);
     }
     responder_close(s.responder);
-    ports_let_go(s.ports, 1);
+    ports_release(s.ports, 1);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(number)};
     assert_int_equal(bind(fd, (struct sockaddr *)&any, sizeof any), 0);

@@ -174,18 +174,18 @@ TEST(standby, its_group_goes_along_and_is_not_left)
     static struct guard g = {
         .slots[STANDBY] = {.state = SLOT_RUNNING, .report = -1, .group = 5, .is_standby = true},
         .groups = {.dir = -1, .state[4] = GROUP_OWNED}};
-    struct guard_order order = {.word = GUARD_SPAWN};
+    struct guard_order order = {.type = GUARD_SPAWN};
     const int fds[GUARD_FDS] = {STDERR_FILENO, STDERR_FILENO, STDERR_FILENO};
     int pair[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     g.slots[STANDBY].pid = getpid();
     g.slots[STANDBY].control = pair[0];
-    hand_over(&g, &g.slots[0], &g.slots[STANDBY], &order, fds);
+    standby_hand_over(&g, &g.slots[0], &g.slots[STANDBY], &order, fds);
     assert_int_equal(g.slots[0].group, 5);
     assert_int_equal(g.slots[STANDBY].state, SLOT_EMPTY);
     assert_int_equal(g.groups.state[4], GROUP_OWNED);
     slot_reset(&g, &g.slots[0]);
-    assert_int_equal(g.groups.state[4], GROUP_LEFT);
+    assert_int_equal(g.groups.state[4], GROUP_RELEASED);
     close(pair[1]);
 }
 
@@ -233,7 +233,7 @@ TEST_IN(standby, it_stands_back_until_it_is_a_trainer_and_then_no_thread_of_it_d
     RIG_UNTIL(rig, rig->slots[STANDBY].warm);
     pid_t pid = rig->slots[STANDBY].pid;
     /* Who could not take it back does not give the processor away. */
-    assert_int_equal(check_threads(pid, hand_may_renice() ? nicer : own, true), 2);
+    assert_int_equal(check_threads(pid, guard_can_renice() ? nicer : own, true), 2);
     assert_int_equal(give_start(rig, "exit 0"), 0);
     RIG_UNTIL(rig, rig->slots[0].spawned);
     assert_int_equal(rig->slots[0].pid, pid);

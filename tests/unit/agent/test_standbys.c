@@ -53,7 +53,7 @@ int __wrap_guard_link_spawn_standby(struct guard_link *link, uint32_t slot,
 static void on_event(void *ctx, const struct guard_event *event)
 {
     (void)ctx;
-    if (event->slot >= GUARD_STANDBY_SLOT || event->word == GUARD_COLD) {
+    if (event->slot >= GUARD_STANDBY_SLOT || event->type == GUARD_COLD) {
         standbys_event(now.standbys, event);
     }
 }

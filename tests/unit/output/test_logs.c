@@ -305,7 +305,7 @@ TEST_IN(logs, what_waits_for_the_disk_is_bounded)
     line[sizeof(line) - 1] = '\n';
     long began = folder_ms();
     size_t queued = 0;
-    while (log_writer_has_room(file) && queued < 512 * sizeof(line)) {
+    while (log_writer_accepts(file) && queued < 512 * sizeof(line)) {
         log_writer_write(file, line, sizeof(line), false);
         queued += sizeof(line);
     }
@@ -328,13 +328,13 @@ TEST_IN(logs, a_disk_that_hangs_is_waited_for_only_so_long_and_the_loss_is_count
     line[sizeof(line) - 1] = '\n';
     disk_hangs = true;
     unsigned queued = 0;
-    while (log_writer_has_room(file)) {
+    while (log_writer_accepts(file)) {
         log_writer_write(file, line, sizeof(line), false);
         queued++;
     }
     assert_in_range(queued, LOG_QUEUE_MAX / sizeof(line), LOG_QUEUE_MAX / sizeof(line) + 2);
     long began = folder_ms();
-    while (!log_writer_has_room(file)) { /* until nobody waits for it any more */
+    while (!log_writer_accepts(file)) { /* until nobody waits for it any more */
         assert_true(folder_ms() - began < PATIENCE_MS);
         usleep(1000);
     }

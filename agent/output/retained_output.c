@@ -1,5 +1,5 @@
-/* agent/output/kept.c: implementation of kept.h. */
-#include "agent/output/kept.h"
+/* agent/output/retained_output.c: implementation of retained_output.h. */
+#include "agent/output/retained_output.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,20 +10,20 @@
 /* Capacity of a piece whose source prints several lines within one millisecond. */
 #define PIECE_MAX (MSG_LOG_TEXT_MAX + 1)
 
-void kept_init(struct kept *k, size_t max)
+void retained_output_init(struct retained_output *k, size_t max)
 {
-    *k = (struct kept){.max = max};
+    *k = (struct retained_output){.max = max};
     STAILQ_INIT(&k->pieces);
 }
 
-static size_t weight(const struct kept_piece *piece)
+static size_t weight(const struct retained_piece *piece)
 {
     return sizeof(*piece) + piece->cap;
 }
 
-static void drop(struct kept *k)
+static void drop(struct retained_output *k)
 {
-    struct kept_piece *piece = STAILQ_FIRST(&k->pieces);
+    struct retained_piece *piece = STAILQ_FIRST(&k->pieces);
     if (k->on_drop) {
         k->on_drop(k->ctx, piece);
     }
@@ -34,7 +34,7 @@ static void drop(struct kept *k)
     free(piece);
 }
 
-void kept_done(struct kept *k)
+void retained_output_done(struct retained_output *k)
 {
     k->on_drop = NULL;
     while (!STAILQ_EMPTY(&k->pieces)) {
@@ -42,14 +42,15 @@ void kept_done(struct kept *k)
     }
 }
 
-static void add_name(struct kept *k, const struct kept_source *of, const char *name)
+static void add_name(struct retained_output *k, const struct output_source *of, const char *name)
 {
-    const struct kept_name *last = &k->names[(k->n_names + KEPT_NAMES_MAX - 1) % KEPT_NAMES_MAX];
+    const struct output_name *last =
+        &k->names[(k->n_names + RETAINED_NAMES_MAX - 1) % RETAINED_NAMES_MAX];
     if (last->epoch == of->epoch && last->rank == of->rank) {
         return; /* the trainer's other stream added the name */
     }
-    struct kept_name *next = &k->names[k->n_names++ % KEPT_NAMES_MAX];
-    *next = (struct kept_name){.epoch = of->epoch, .rank = of->rank};
+    struct output_name *next = &k->names[k->n_names++ % RETAINED_NAMES_MAX];
+    *next = (struct output_name){.epoch = of->epoch, .rank = of->rank};
     if (name) {
         (void)snprintf(next->name, sizeof(next->name), "%s", name);
     } else {
@@ -57,7 +58,8 @@ static void add_name(struct kept *k, const struct kept_source *of, const char *n
     }
 }
 
-void kept_open(struct kept *k, const struct kept_source *of, const char *name)
+void retained_output_open(struct retained_output *k, const struct output_source *of,
+                          const char *name)
 {
     add_name(k, of, name);
     k->open++;
@@ -65,12 +67,13 @@ void kept_open(struct kept *k, const struct kept_source *of, const char *name)
     k->newest = of->epoch > k->newest ? of->epoch : k->newest;
 }
 
-void kept_close(struct kept *k)
+void retained_output_close(struct retained_output *k)
 {
     k->open--;
 }
 
-static bool is_of(const struct kept_piece *piece, const struct kept_source *of, struct tfe_wall at)
+static bool is_of(const struct retained_piece *piece, const struct output_source *of,
+                  struct tfe_wall at)
 {
     return piece->of.epoch == of->epoch && piece->of.rank == of->rank &&
            piece->of.stream == of->stream && piece->at.ms == at.ms;
@@ -78,20 +81,20 @@ static bool is_of(const struct kept_piece *piece, const struct kept_source *of, 
 
 /* Returns a piece with n free bytes: the last one, or a new one that is only as large as needed
  * for sources that print rarely. Returns NULL if out of memory. */
-static struct kept_piece *piece_for(struct kept *k, const struct kept_source *of,
-                                    struct tfe_wall at, size_t n)
+static struct retained_piece *piece_for(struct retained_output *k, const struct output_source *of,
+                                        struct tfe_wall at, size_t n)
 {
-    struct kept_piece *last = k->last;
+    struct retained_piece *last = k->last;
     bool is_same = last && is_of(last, of, at);
     if (is_same && !k->sealed && last->cap - last->n >= n) {
         return last;
     }
     size_t cap = is_same ? PIECE_MAX : n;
-    struct kept_piece *piece = malloc(sizeof(*piece) + cap);
+    struct retained_piece *piece = malloc(sizeof(*piece) + cap);
     if (!piece) {
         return NULL;
     }
-    *piece = (struct kept_piece){.of = *of, .at = at, .cap = cap};
+    *piece = (struct retained_piece){.of = *of, .at = at, .cap = cap};
     while (!STAILQ_EMPTY(&k->pieces) && k->used + weight(piece) > k->max) {
         drop(k);
     }
@@ -124,13 +127,13 @@ static size_t portion(const char *bytes, size_t n)
     return end ? (size_t)(end - bytes) + 1 : utf8_cut(bytes, PIECE_MAX - 1);
 }
 
-void kept_add(struct kept *k, const struct kept_source *of, struct tfe_wall at, const char *bytes,
-              size_t n)
+void retained_output_add(struct retained_output *k, const struct output_source *of,
+                         struct tfe_wall at, const char *bytes, size_t n)
 {
     do {
         size_t part = portion(bytes, n);
         bool is_ended = part > 0 && bytes[part - 1] == '\n';
-        struct kept_piece *piece = piece_for(k, of, at, part + !is_ended);
+        struct retained_piece *piece = piece_for(k, of, at, part + !is_ended);
         if (!piece) {
             return;
         }

@@ -1,4 +1,4 @@
-/* agent/guard/guard_hand.c: hands the start of a trainer over to a standby, a process that has
+/* agent/guard/guard_handover.c: hands the start of a trainer over to a standby, a process that has
  * already imported its modules. */
 #include <errno.h>
 #include <fcntl.h>
@@ -10,12 +10,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/guard/guard_block.h"
 #include "agent/guard/guard_state.h"
+#include "agent/guard/spawn_block.h"
 #include "agent/os/proc.h"
 #include "common/base/fd.h"
 
-bool hand_may_renice(void)
+bool guard_can_renice(void)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
@@ -38,36 +38,37 @@ static bool priority_restore(void *ctx, int thread)
 
 /* Keeps a start for a retry until the standby confirms it. Without a free descriptor
  * there is no retry. */
-static void hand_keep(struct hand *hand, const struct guard_order *order, const int fds[GUARD_FDS])
+static void pending_handover_store(struct pending_handover *handover,
+                                   const struct guard_order *order, const int fds[GUARD_FDS])
 {
     bool whole = true;
-    hand->is_open = true;
-    hand->order = *order;
+    handover->is_open = true;
+    handover->order = *order;
     for (size_t i = 0; i < GUARD_FDS; i++) {
-        hand->fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, FIRST_FREE_FD);
-        whole = whole && hand->fds[i] >= 0;
+        handover->fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, FIRST_FREE_FD);
+        whole = whole && handover->fds[i] >= 0;
     }
     if (!whole) {
-        hand_close(hand);
+        pending_handover_close(handover);
     }
 }
 
-void hand_over(struct guard *g, struct slot *to, struct slot *from, const struct guard_order *order,
-               const int fds[GUARD_FDS])
+void standby_hand_over(struct guard *g, struct slot *to, struct slot *from,
+                       const struct guard_order *order, const int fds[GUARD_FDS])
 {
     if (from->is_standby && slot_has_process(from)) {
-        hand_listen(from); /* a COLD message may be waiting */
+        standby_read_messages(from); /* a COLD message may be waiting */
     }
-    if (!from->is_standby || !slot_has_process(from) || from->control < 0 || from->owes_cold ||
-        !guard_send(from->control, &order->words, sizeof order->words, fds)) {
+    if (!from->is_standby || !slot_has_process(from) || from->control < 0 || from->unsent_cold ||
+        !guard_send(from->control, &order->block, sizeof order->block, fds)) {
         slot_spawn(g, to, order, fds);
         return;
     }
     *to = *from;
     to->is_standby = false;
-    to->owes_warm = false;
-    to->owes_pid = to->state == SLOT_RUNNING;
-    hand_keep(&to->hand, order, fds);
+    to->unsent_warm = false;
+    to->unsent_pid = to->state == SLOT_RUNNING;
+    pending_handover_store(&to->handover, order, fds);
     /* `to` now owns all resources of `from`. */
     from->control = -1;
     from->report = -1;
@@ -76,11 +77,11 @@ void hand_over(struct guard *g, struct slot *to, struct slot *from, const struct
     (void)proc_each_of(to->pid, "task", priority_restore, g);
 }
 
-void hand_listen(struct slot *slot)
+void standby_read_messages(struct slot *slot)
 {
     while (slot->control >= 0) {
-        char words[1 + GUARD_TEXT_MAX];
-        ssize_t n = recv(slot->control, words, sizeof words, MSG_DONTWAIT);
+        char message[1 + GUARD_TEXT_MAX];
+        ssize_t n = recv(slot->control, message, sizeof message, MSG_DONTWAIT);
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
             return;
         }
@@ -89,29 +90,29 @@ void hand_listen(struct slot *slot)
         }
         if (n <= 0) {
             fd_drop(&slot->control);
-        } else if (words[0] == GUARD_SAYS_TAKEN) {
-            hand_close(&slot->hand);
-        } else if (words[0] == GUARD_SAYS_WARM || words[0] == GUARD_SAYS_COLD) {
+        } else if (message[0] == BOOTSTRAP_STARTED) {
+            pending_handover_close(&slot->handover);
+        } else if (message[0] == BOOTSTRAP_WARM || message[0] == BOOTSTRAP_COLD) {
             size_t length = (size_t)n - 1 < GUARD_TEXT_MAX - 1 ? (size_t)n - 1 : GUARD_TEXT_MAX - 1;
-            memcpy(slot->reason, words + 1, length);
+            memcpy(slot->reason, message + 1, length);
             slot->reason[length] = '\0';
-            slot->owes_cold = words[0] == GUARD_SAYS_COLD;
-            slot->owes_warm = !slot->owes_cold && slot->is_standby;
+            slot->unsent_cold = message[0] == BOOTSTRAP_COLD;
+            slot->unsent_warm = !slot->unsent_cold && slot->is_standby;
         }
     }
 }
 
-bool hand_retry(struct guard *g, struct slot *slot)
+bool standby_retry(struct guard *g, struct slot *slot)
 {
-    if (!slot->hand.is_open || g->killing || g->fence_passed || g->closed) {
+    if (!slot->handover.is_open || g->killing || g->fence_passed || g->closed) {
         return false;
     }
     struct slot plain = *slot;
-    slot->hand.is_open = false; /* `plain` owns the descriptors now */
+    slot->handover.is_open = false; /* `plain` owns the descriptors now */
     slot_reset(g, slot);
-    slot_spawn(g, slot, &plain.hand.order, plain.hand.fds);
-    slot->owes_cold = plain.owes_cold;
+    slot_spawn(g, slot, &plain.handover.order, plain.handover.fds);
+    slot->unsent_cold = plain.unsent_cold;
     memcpy(slot->reason, plain.reason, sizeof slot->reason);
-    hand_close(&plain.hand);
+    pending_handover_close(&plain.handover);
     return true;
 }

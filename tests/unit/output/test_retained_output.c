@@ -1,19 +1,20 @@
-/* tests/unit/output/test_kept.c: what an agent keeps of its trainers' lines, and says to who asks.
+/* tests/unit/output/test_retained_output.c: what an agent keeps of its trainers' lines, and says to
+ * who asks.
  */
 #include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/output/kept.h"
 #include "agent/output/log_serve.h"
+#include "agent/output/retained_output.h"
 #include "tests/unit/test_runner.h"
 
 #define CHUNKS_MAX 4096
 
 /* Everything that was said. */
 struct stage {
-    struct kept kept;
+    struct retained_output retained;
     struct event_base *base;
     struct log_serve *serve;
     struct tfe_id job;
@@ -37,7 +38,7 @@ static void on_send(void *ctx, const struct tfe_msg *msg)
 {
     struct stage *s = ctx;
     if (s->breaks) {
-        log_serve_forget(s->serve);
+        log_serve_drop_requests(s->serve);
         return;
     }
     if (msg->type == MSG_LOG_DONE) {
@@ -56,11 +57,11 @@ static struct stage *stage_new(size_t max)
 {
     struct stage *s = calloc(1, sizeof(*s));
     assert_non_null(s);
-    kept_init(&s->kept, max);
+    retained_output_init(&s->retained, max);
     s->base = event_base_new();
     (void)id_set(&s->job, "j");
     s->serve = log_serve_new(&(struct log_serve_wish){.base = s->base,
-                                                      .kept = &s->kept,
+                                                      .retained = &s->retained,
                                                       .job = &s->job,
                                                       .has_room = has_room,
                                                       .send = on_send,
@@ -71,35 +72,35 @@ static struct stage *stage_new(size_t max)
 static void stage_free(struct stage *s)
 {
     log_serve_free(s->serve);
-    kept_done(&s->kept);
+    retained_output_done(&s->retained);
     event_base_free(s->base);
     free(s);
 }
 
 static void print(struct stage *s, uint64_t epoch, uint32_t rank, int64_t at, const char *lines)
 {
-    const struct kept_source of = {epoch, rank, STREAM_STDOUT};
-    kept_add(&s->kept, &of, (struct tfe_wall){at}, lines, strlen(lines));
+    const struct output_source of = {epoch, rank, STREAM_STDOUT};
+    retained_output_add(&s->retained, &of, (struct tfe_wall){at}, lines, strlen(lines));
 }
 
 static void ask(struct stage *s, struct msg_log_ask says)
 {
     const struct tfe_msg msg = {.type = MSG_LOG_ASK, .u.log_ask = says};
-    log_serve_take(s->serve, &msg);
+    log_serve_handle(s->serve, &msg);
 }
 
 static void credit(struct stage *s, uint64_t of, uint32_t bytes)
 {
     const struct tfe_msg msg = {.type = MSG_LOG_CREDIT, .u.log_credit = {of, bytes}};
-    log_serve_take(s->serve, &msg);
+    log_serve_handle(s->serve, &msg);
 }
 
 #define ASK(...)                                                                                   \
     ask(s, (struct msg_log_ask){.ask = 1, .lines = MSG_UNSET, .window = 1 << 20, __VA_ARGS__})
 
-TEST(kept, lines_come_back_as_they_were_with_their_time)
+TEST(retained_output, lines_come_back_as_they_were_with_their_time)
 {
-    struct stage *s = stage_new(KEPT_BYTES_MAX);
+    struct stage *s = stage_new(RETAINED_BYTES_MAX);
     print(s, 1, 0, 1000, "one\ntwo");
     print(s, 1, 1, 1001, "other\n");
     ASK(.follow = false);
@@ -112,18 +113,18 @@ TEST(kept, lines_come_back_as_they_were_with_their_time)
     stage_free(s);
 }
 
-TEST(kept, what_moves_a_cursor_or_colours_is_not_said)
+TEST(retained_output, what_moves_a_cursor_or_colours_is_not_said)
 {
-    struct stage *s = stage_new(KEPT_BYTES_MAX);
+    struct stage *s = stage_new(RETAINED_BYTES_MAX);
     print(s, 1, 0, 1000, "10%\r50%\r100%\r\n\033[1;31mred\033[0m\x07 \x1b]odd\tthere\n");
     ASK(.follow = false);
     assert_string_equal(s->chunks[0].text, "100%\nred   ]odd\tthere");
     stage_free(s);
 }
 
-TEST(kept, rank_epoch_time_and_number_of_lines_choose)
+TEST(retained_output, rank_epoch_time_and_number_of_lines_choose)
 {
-    struct stage *s = stage_new(KEPT_BYTES_MAX);
+    struct stage *s = stage_new(RETAINED_BYTES_MAX);
     print(s, 1, 0, 1000, "a\nb\nc\n");
     print(s, 1, 1, 2000, "d\n");
     print(s, 2, 0, 3000, "e\nf\n");
@@ -145,7 +146,7 @@ TEST(kept, rank_epoch_time_and_number_of_lines_choose)
     stage_free(s);
 }
 
-TEST(kept, the_oldest_goes_and_a_line_of_any_length_fits)
+TEST(retained_output, the_oldest_goes_and_a_line_of_any_length_fits)
 {
     struct stage *s = stage_new(20000);
     static char line[10000];
@@ -153,9 +154,9 @@ TEST(kept, the_oldest_goes_and_a_line_of_any_length_fits)
     print(s, 1, 0, 1000, line);
     for (int i = 0; i < 1000; i++) {
         print(s, 1, 0, 1001 + i, "short");
-        assert_true(s->kept.used <= 20000);
+        assert_true(s->retained.used <= 20000);
     }
-    assert_int_equal(s->kept.dropped, 1);
+    assert_int_equal(s->retained.dropped, 1);
     print(s, 1, 0, 5000, line);
     ASK(.since = {5000});
     assert_int_equal(s->n_chunks, 3);
@@ -175,7 +176,7 @@ TEST(serve, nothing_is_said_without_credit_and_what_goes_meanwhile_is_counted)
     for (int i = 0; i < 1000; i++) {
         print(s, 1, 0, 1000 + i, "a line that is not very long");
     }
-    log_serve_go_on(s->serve);
+    log_serve_resume(s->serve);
     assert_int_equal(s->n_chunks, 1); /* what is left is too little for whatever may come */
     uint64_t lost = s->chunks[0].says.lost;
     assert_true(lost > 0);
@@ -185,7 +186,7 @@ TEST(serve, nothing_is_said_without_credit_and_what_goes_meanwhile_is_counted)
     credit(s, 7, 1 << 20);
     assert_int_equal(s->n_chunks, 1);
     s->is_full = false;
-    log_serve_go_on(s->serve);
+    log_serve_resume(s->serve);
     for (size_t i = 0; i < s->n_chunks; i++) {
         told += s->chunks[i].says.lost + 1;
     }
@@ -196,7 +197,7 @@ TEST(serve, nothing_is_said_without_credit_and_what_goes_meanwhile_is_counted)
 
 TEST(serve, as_trainers_end_a_slow_reader_is_told_how_much_it_has_not_got)
 {
-    struct stage *s = stage_new(KEPT_BYTES_MAX);
+    struct stage *s = stage_new(RETAINED_BYTES_MAX);
     ask(s, (struct msg_log_ask){.ask = 7, .lines = MSG_UNSET, .follow = true, .window = 100});
     print(s, 1, 0, 1000, "a\nb\nc\n");
     log_serve_flush(s->serve);
@@ -213,7 +214,7 @@ TEST(serve, as_trainers_end_a_slow_reader_is_told_how_much_it_has_not_got)
 /* Bug: whoever was being told something was freed under the hands of who told it. */
 TEST(serve, a_connection_that_ends_while_something_is_said_takes_its_askers_along)
 {
-    struct stage *s = stage_new(KEPT_BYTES_MAX);
+    struct stage *s = stage_new(RETAINED_BYTES_MAX);
     for (uint64_t i = 1; i <= 3; i++) {
         ask(s, (struct msg_log_ask){
                    .ask = i, .lines = MSG_UNSET, .follow = true, .window = i == 1 ? 100 : 1 << 20});
@@ -224,7 +225,7 @@ TEST(serve, a_connection_that_ends_while_something_is_said_takes_its_askers_alon
     log_serve_flush(s->serve);
     s->breaks = false;
     credit(s, 1, 1 << 20);
-    log_serve_go_on(s->serve);
+    log_serve_resume(s->serve);
     assert_int_equal(s->n_chunks, 0); /* nobody asks any more … */
     s->breaks = true;
     ASK(.follow = false);
@@ -237,13 +238,13 @@ TEST(serve, a_connection_that_ends_while_something_is_said_takes_its_askers_alon
 
 TEST(serve, a_follower_sees_no_line_twice_though_it_comes_in_the_same_moment)
 {
-    struct stage *s = stage_new(KEPT_BYTES_MAX);
+    struct stage *s = stage_new(RETAINED_BYTES_MAX);
     ask(s, (struct msg_log_ask){.ask = 7, .lines = MSG_UNSET, .follow = true, .window = 1 << 20});
     print(s, 1, 0, 1000, "a");
-    log_serve_go_on(s->serve);
+    log_serve_resume(s->serve);
     print(s, 1, 0, 1000, "b");
     print(s, 1, 0, 1000, "c");
-    log_serve_go_on(s->serve);
+    log_serve_resume(s->serve);
     char all[64] = "";
     for (size_t i = 0; i < s->n_chunks; i++) {
         (void)snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s;", s->chunks[i].text);

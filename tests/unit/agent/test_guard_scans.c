@@ -1,4 +1,4 @@
-/* tests/unit/agent/test_guard_looks.c: the guard where the kernel, the clock or a look through
+/* tests/unit/agent/test_guard_scans.c: the guard where the kernel, the clock or a look through
  * /proc goes against it, in ways that real processes hit once in a thousand runs. No control groups
  * here: what the walks through /proc miss nothing else kills. */
 #include <errno.h>

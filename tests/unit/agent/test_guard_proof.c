@@ -1,4 +1,4 @@
-/* tests/unit/agent/test_guard_death.c: whoever dies, agent, guard or fence, no trainer is left. */
+/* tests/unit/agent/test_guard_proof.c: whoever dies, agent, guard or fence, no trainer is left. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "agent/guard/guard.h"
-#include "agent/guard/guard_death.h"
+#include "agent/guard/guard_proof.h"
 #include "agent/os/proc.h"
 #include "common/base/clock.h"
 #include "tests/unit/agent/agent_fixture.h"
@@ -349,7 +349,7 @@ TEST_IN(guard, kill_9_of_the_guard_takes_its_children_and_the_agent_takes_the_re
 static void on_first(void *ctx, const struct guard_event *event)
 {
     struct guard_link **link = ctx;
-    assert_int_equal(event->word, GUARD_SPAWNED);
+    assert_int_equal(event->type, GUARD_SPAWNED);
     assert_non_null(*link);
     guard_link_free(*link);
     *link = NULL;
@@ -378,7 +378,7 @@ TEST(guard, a_callback_may_free_the_link)
 TEST(guard, an_agent_that_leaves_with_events_unread_has_left_in_order)
 {
     struct guard_process process;
-    struct guard_death death;
+    struct guard_proof death;
     struct guard_link *link;
     struct tfe_reason reason;
     const char *const argv[] = {"/bin/true", NULL};
@@ -386,7 +386,7 @@ TEST(guard, an_agent_that_leaves_with_events_unread_has_left_in_order)
     struct spawn_spec spec = {.argv = argv, .envp = envp};
     struct event_base *base = event_base_new();
     assert_true(sodium_init() >= 0);
-    guard_death_make(&death, "job");
+    guard_proof_make(&death, "job");
     assert_int_equal(guard_fork(&process, &death, &reason), 0);
     struct pollfd word = {.fd = process.fd, .events = POLLIN};
     link = guard_link_new(base, &process, on_first, &link);
@@ -405,7 +405,7 @@ TEST(guard, an_agent_that_leaves_with_events_unread_has_left_in_order)
         fail_msg("the guard gives a certificate of one that has left");
     }
     assert_int_equal(ended, process.pid);
-    guard_death_forget(&death);
+    guard_proof_erase(&death);
 }
 
 /* A set-user-ID program that an agent without privileges may not kill. */

@@ -1,5 +1,5 @@
-/* agent/guard/guard_block.c: implementation of guard_block.h. */
-#include "agent/guard/guard_block.h"
+/* agent/guard/spawn_block.c: implementation of spawn_block.h. */
+#include "agent/guard/spawn_block.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -53,7 +53,7 @@ static int block_write(int fd, const struct spawn_spec *spec, uint64_t bytes)
                : TFE_ESYS;
 }
 
-int guard_block_new(const struct spawn_spec *spec, struct guard_words *words, int *ret_fd)
+int spawn_block_new(const struct spawn_spec *spec, struct spawn_block_header *header, int *ret_fd)
 {
     uint64_t bytes = 0;
     uint32_t n_args = strings_count(spec->argv, &bytes);
@@ -74,33 +74,33 @@ int guard_block_new(const struct spawn_spec *spec, struct guard_words *words, in
         fd_drop(&fd);
         return rc;
     }
-    *words = (struct guard_words){.block_bytes = bytes,
-                                  .n_args = n_args,
-                                  .n_env = n_env,
-                                  .has_directory = spec->directory != NULL};
+    *header = (struct spawn_block_header){.block_bytes = bytes,
+                                          .n_args = n_args,
+                                          .n_env = n_env,
+                                          .has_directory = spec->directory != NULL};
     *ret_fd = fd;
     return 0;
 }
 
-bool guard_block_open(const struct guard_words *words, int fd, struct guard_program *ret)
+bool spawn_block_map(const struct spawn_block_header *header, int fd, struct spawn_program *ret)
 {
     struct stat st;
-    if (words->n_args == 0 || fstat(fd, &st) != 0 || (uint64_t)st.st_size != words->block_bytes) {
+    if (header->n_args == 0 || fstat(fd, &st) != 0 || (uint64_t)st.st_size != header->block_bytes) {
         errno = EINVAL;
         return false;
     }
-    char *text = mmap(NULL, words->block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
-    size_t pointers = (size_t)words->n_args + words->n_env + 2;
+    char *text = mmap(NULL, header->block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+    size_t pointers = (size_t)header->n_args + header->n_env + 2;
     char **strings = mmap(NULL, pointers * sizeof *strings, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (text == MAP_FAILED || strings == MAP_FAILED) {
         return false;
     }
-    char *end = text + words->block_bytes;
+    char *end = text + header->block_bytes;
     char *at = text;
-    size_t wanted = (size_t)words->n_args + words->n_env + (words->has_directory ? 1 : 0);
+    size_t wanted = (size_t)header->n_args + header->n_env + (header->has_directory ? 1 : 0);
     ret->argv = strings;
-    ret->envp = strings + words->n_args + 1;
+    ret->envp = strings + header->n_args + 1;
     ret->directory = NULL;
     for (size_t i = 0; i < wanted; i++) {
         char *next = at < end ? memchr(at, '\0', (size_t)(end - at)) : NULL;
@@ -108,10 +108,10 @@ bool guard_block_open(const struct guard_words *words, int fd, struct guard_prog
             errno = EINVAL;
             return false;
         }
-        if (i < words->n_args) {
+        if (i < header->n_args) {
             ret->argv[i] = at;
-        } else if (i - words->n_args < words->n_env) {
-            ret->envp[i - words->n_args] = at;
+        } else if (i - header->n_args < header->n_env) {
+            ret->envp[i - header->n_args] = at;
         } else {
             ret->directory = at;
         }
@@ -120,7 +120,7 @@ bool guard_block_open(const struct guard_words *words, int fd, struct guard_prog
     return true;
 }
 
-bool guard_send(int socket, const void *words, size_t n, const int fds[GUARD_FDS])
+bool guard_send(int socket, const void *bytes, size_t n, const int fds[GUARD_FDS])
 {
     union {
         char bytes[CMSG_SPACE(GUARD_FDS * sizeof(int))];
@@ -128,7 +128,7 @@ bool guard_send(int socket, const void *words, size_t n, const int fds[GUARD_FDS
     } rights;
     char copy[sizeof(struct guard_order)];
     memset(&rights, 0, sizeof rights);
-    memcpy(copy, words, n);
+    memcpy(copy, bytes, n);
     struct iovec part = {.iov_base = copy, .iov_len = n};
     struct msghdr msg = {.msg_iov = &part,
                          .msg_iovlen = 1,
@@ -142,13 +142,13 @@ bool guard_send(int socket, const void *words, size_t n, const int fds[GUARD_FDS
     return sendmsg(socket, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)n;
 }
 
-ssize_t guard_receive(int socket, void *words, size_t n, int ret_fds[GUARD_FDS], size_t *ret_n)
+ssize_t guard_receive(int socket, void *bytes, size_t n, int ret_fds[GUARD_FDS], size_t *ret_n)
 {
     union {
         char bytes[CMSG_SPACE(GUARD_FDS * sizeof(int))];
         struct cmsghdr align;
     } rights;
-    struct iovec part = {.iov_base = words, .iov_len = n};
+    struct iovec part = {.iov_base = bytes, .iov_len = n};
     struct msghdr msg = {.msg_iov = &part,
                          .msg_iovlen = 1,
                          .msg_control = rights.bytes,
