@@ -54,7 +54,7 @@ struct rdzv_trace *send_trace(struct rdzv *r, enum rdzv_trace_kind kind, const s
 #define CORE_TIMERS_PER_STEP RDZV_PERSIST_MAX
 
 #define NO_SESSION UINT32_MAX
-#define NO_SEAT UINT32_MAX
+#define NO_SLOT UINT32_MAX
 
 enum timer_kind { TIMER_LEASE, TIMER_JOB, TIMER_PROBE, TIMER_QUARANTINE };
 
@@ -96,7 +96,7 @@ struct rdzv {
      * never */
     struct tfe_mono late_at;
     struct action_list out;
-    struct ban_list bans;
+    struct evicted_list evicted;
     /* nodes and jobs to be freed by the next step, because actions of this step may point to
      * them */
     struct node *dead_nodes;

@@ -14,7 +14,7 @@
 
 /* After a server has lost its disk, nodes report different epoch numbers: this many raise the next
  * number by exactly what they report. */
-#define HEARD_AS_TOLD 4
+#define EXACT_RAISES_MAX 4
 
 /* Leaves the old epoch: clears its members' slots and removes the members that are gone. */
 static void dissolve(struct rdzv *r, struct job *job)
@@ -23,48 +23,48 @@ static void dissolve(struct rdzv *r, struct job *job)
     struct node *next;
     RB_FOREACH_SAFE(node, node_tree, &job->nodes, next)
     {
-        if (node_is_member(node) && !node->seat.is_accounted && job->epoch.is_open) {
+        if (node_is_member(node) && !node->slot.is_accounted && job->epoch.is_open) {
             lease_set_left(node, job->epoch.number);
         }
-        seat_leave(node);
+        slot_clear(node);
         if (node->is_gone) {
             node_remove(r, node);
         }
     }
 }
 
-static void tell_start(struct rdzv *r, const struct job *job, struct node *node)
+static void send_start(struct rdzv *r, const struct job *job, struct node *node)
 {
-    if (!seat_start(node)) {
+    if (!slot_start(node)) {
         return;
     }
     const struct epoch *epoch = &job->epoch;
     send_node(r, node, MSG_START)->u.start =
         (struct msg_start){.epoch = epoch->number,
                            .run = job->run.number,
-                           .rank = roster_rank(job, node->seat.index),
-                           .world = roster_world(job),
-                           .nodes = epoch->n_seats,
+                           .rank = layout_rank(job, node->slot.index),
+                           .world = layout_world(job),
+                           .nodes = epoch->n_slots,
                            .cause = epoch->cause,
                            .table_digest = epoch->digest,
                            .fence_ms = lease_fence_of_start(r, node)};
 }
 
-void epoch_tell_again(struct rdzv *r, struct job *job, struct node *node)
+void epoch_resend_start(struct rdzv *r, struct job *job, struct node *node)
 {
-    tables_tell(r, job, node, job->epoch.number);
-    if (node->seat.is_started) {
-        tell_start(r, job, node);
+    tables_send(r, job, node, job->epoch.number);
+    if (node->slot.is_started) {
+        send_start(r, job, node);
     }
 }
 
-void epoch_tell_rest(struct rdzv *r, struct job *job)
+void epoch_start_rest(struct rdzv *r, struct job *job)
 {
     job->epoch.leader_until = TFE_MONO_NEVER;
-    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
-        struct node *node = job->epoch.seats[seat];
-        if (!node->seat.is_started && !node->is_gone) {
-            tell_start(r, job, node);
+    for (uint32_t slot = 0; slot < job->epoch.n_slots; slot++) {
+        struct node *node = job->epoch.slots[slot];
+        if (!node->slot.is_started && !node->is_gone) {
+            send_start(r, job, node);
         }
     }
 }
@@ -91,11 +91,11 @@ static void begin(struct rdzv *r, struct job *job)
     epoch->n_listening = 0;
     epoch->has_listened = false;
     epoch->has_fixed_ports = false;
-    for (uint32_t seat = 0; seat < epoch->n_seats; seat++) {
-        epoch->has_fixed_ports |= epoch->seats[seat]->has_fixed_ports;
-        epoch->n_listening += epoch->seats[seat]->seat.is_listening; /* for an adopted epoch */
+    for (uint32_t slot = 0; slot < epoch->n_slots; slot++) {
+        epoch->has_fixed_ports |= epoch->slots[slot]->has_fixed_ports;
+        epoch->n_listening += epoch->slots[slot]->slot.is_listening; /* for an adopted epoch */
     }
-    told_begin(job);
+    progress_begin(job);
     plan_begin_epoch(r, job);
 }
 
@@ -104,20 +104,20 @@ void epoch_open(struct rdzv *r, struct job *job)
     struct epoch *epoch = &job->epoch;
     begin(r, job);
     ledger_open(r, job);
-    send_trace(r, TRACE_EPOCH, job, NULL, epoch->n_seats, msg_cause_name(epoch->cause));
-    for (uint32_t seat = 0; seat < epoch->n_seats; seat++) {
-        if (node_is_connected(epoch->seats[seat])) {
-            tables_tell(r, job, epoch->seats[seat], epoch->number);
+    send_trace(r, TRACE_EPOCH, job, NULL, epoch->n_slots, msg_cause_name(epoch->cause));
+    for (uint32_t slot = 0; slot < epoch->n_slots; slot++) {
+        if (node_is_connected(epoch->slots[slot])) {
+            tables_send(r, job, epoch->slots[slot], epoch->number);
         }
     }
-    for (uint32_t seat = 0; seat < epoch->n_seats; seat++) {
-        if (roster_begins(job, epoch->seats[seat])) {
-            tell_start(r, job, epoch->seats[seat]);
+    for (uint32_t slot = 0; slot < epoch->n_slots; slot++) {
+        if (layout_starts_first(job, epoch->slots[slot])) {
+            send_start(r, job, epoch->slots[slot]);
         }
     }
     /* A script may load data for minutes before it listens. */
     epoch->leader_until =
-        epoch->n_seats > 1 ? tfe_mono_add(r->now, roster_head_start_ms(job)) : TFE_MONO_NEVER;
+        epoch->n_slots > 1 ? tfe_mono_add(r->now, layout_head_start_ms(job)) : TFE_MONO_NEVER;
     epoch_prepare_spares(r, job);
 }
 
@@ -126,19 +126,19 @@ void epoch_form(struct rdzv *r, struct job *job)
     struct epoch *epoch = &job->epoch;
     /* Stale peers may connect to the ports of the old epoch until the fence of its last member of
      * unknown state has passed. */
-    fence_keep_ports(&job->fence, epoch->number, fence_end(job));
-    uint32_t n = seating_fill(job, epoch->seats);
+    fence_reserve_ports(&job->fence, epoch->number, fence_end(job));
+    uint32_t n = rank_assignment_fill(job, epoch->slots);
     ledger_close(r, job);
     ledger_blame_lost(job);
     dissolve(r, job);
 
     epoch->number = epoch_next(job);
     epoch->highest = epoch->number;
-    epoch->n_heard = 0;
-    epoch->n_seats = n;
+    epoch->n_raised = 0;
+    epoch->n_slots = n;
     epoch->n_ps = job->spec.n_ps;
     epoch->n_accounted = 0;
-    epoch->cause = job->wish.is_there ? job->wish.cause : CAUSE_START;
+    epoch->cause = job->pending_switch.is_set ? job->pending_switch.cause : CAUSE_START;
     epoch->is_first = job->run.is_new || (epoch->is_first && !epoch->is_open);
     epoch->is_open = false;
     epoch->is_adopted = false;
@@ -148,21 +148,21 @@ void epoch_form(struct rdzv *r, struct job *job)
     run_begun(job);
     success_clear(job);
     job->n_ready = 0; /* no node is ready for the epoch after this one */
-    for (uint32_t seat = 0; seat < n; seat++) {
-        seat_take(epoch->seats[seat], seat);
+    for (uint32_t slot = 0; slot < n; slot++) {
+        slot_assign(epoch->slots[slot], slot);
     }
     epoch->digest = tables_make(job);
     ledger_form(r, job);
 }
 
-bool epoch_adopt(struct rdzv *r, struct job *job, uint32_t n_seats, const struct epoch_past *past)
+bool epoch_adopt(struct rdzv *r, struct job *job, uint32_t n_slots, const struct epoch_past *past)
 {
     struct epoch *epoch = &job->epoch;
-    epoch->n_seats = n_seats;
+    epoch->n_slots = n_slots;
     epoch->n_ps = past->n_ps ? past->n_ps : job->spec.n_ps;
     uint64_t digest = tables_make(job);
     if (past->must_match && digest != past->digest) {
-        epoch->n_seats = 0;
+        epoch->n_slots = 0;
         return false;
     }
     epoch->number = past->number;
@@ -171,7 +171,7 @@ bool epoch_adopt(struct rdzv *r, struct job *job, uint32_t n_seats, const struct
     epoch->is_adopted = true;
     epoch->n_accounted = 0;
     epoch->highest = past->number > epoch->highest ? past->number : epoch->highest;
-    epoch->n_heard = 0;
+    epoch->n_raised = 0;
     begin(r, job);
     plan_forget_standstill(job);
     ledger_begin_row(job);
@@ -188,7 +188,7 @@ void epoch_restore_last(struct job *job, uint64_t number, enum tfe_cause cause)
 
 void epoch_leave(struct job *job)
 {
-    job->epoch.n_seats = 0;
+    job->epoch.n_slots = 0;
 }
 
 void epoch_begin_run(struct job *job)
@@ -198,26 +198,27 @@ void epoch_begin_run(struct job *job)
     job->epoch.leader_until = TFE_MONO_NEVER;
 }
 
-int epoch_reserve(struct rdzv *r, struct epoch *epoch, size_t seats)
+int epoch_reserve(struct rdzv *r, struct epoch *epoch, size_t slots)
 {
-    return mem_resize(r->mem, &epoch->seats, seats, sizeof(struct node *));
+    return mem_resize(r->mem, &epoch->slots, slots, sizeof(struct node *));
 }
 
-bool epoch_hear(struct job *job, uint64_t seen)
+bool epoch_raise_number(struct job *job, uint64_t seen)
 {
     struct epoch *epoch = &job->epoch;
-    uint64_t most = epoch->number + MSG_LEAP;
-    if (seen <= epoch->highest || seen > most) {
+    uint64_t limit = epoch->number + MSG_LEAP;
+    if (seen <= epoch->highest || seen > limit) {
         return false;
     }
-    uint32_t doublings = epoch->n_heard > HEARD_AS_TOLD ? epoch->n_heard - HEARD_AS_TOLD : 0;
+    uint32_t doublings =
+        epoch->n_raised > EXACT_RAISES_MAX ? epoch->n_raised - EXACT_RAISES_MAX : 0;
     uint64_t up = seen + (UINT64_C(1) << doublings) - 1;
-    epoch->highest = up < most ? up : most;
-    epoch->n_heard++;
+    epoch->highest = up < limit ? up : limit;
+    epoch->n_raised++;
     return true;
 }
 
-uint64_t epoch_take_number(struct job *job)
+uint64_t epoch_reserve_number(struct job *job)
 {
     job->epoch.highest = epoch_next(job);
     job->n_ready = 0;
@@ -227,27 +228,27 @@ uint64_t epoch_take_number(struct job *job)
 bool epoch_count_listening(struct job *job)
 {
     struct epoch *epoch = &job->epoch;
-    bool is_first = ++epoch->n_listening == epoch->n_seats && !epoch->has_listened;
+    bool is_first = ++epoch->n_listening == epoch->n_slots && !epoch->has_listened;
     epoch->has_listened = epoch->has_listened || is_first;
     return is_first;
 }
 
-bool epoch_has_twin(const struct job *job)
+bool epoch_has_duplicate(const struct job *job)
 {
-    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
-        if (job->epoch.seats[seat]->seat.is_taken_over) {
+    for (uint32_t slot = 0; slot < job->epoch.n_slots; slot++) {
+        if (job->epoch.slots[slot]->slot.is_taken_over) {
             return true;
         }
     }
     return false;
 }
 
-bool epoch_is_whole(const struct job *job)
+bool epoch_is_intact(const struct job *job)
 {
-    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
-        const struct node *node = job->epoch.seats[seat];
-        if (!roster_can_miss(job, node) &&
-            (node->is_gone || node->seat.is_taken_over || node->seat.is_accounted)) {
+    for (uint32_t slot = 0; slot < job->epoch.n_slots; slot++) {
+        const struct node *node = job->epoch.slots[slot];
+        if (!layout_can_lose(job, node) &&
+            (node->is_gone || node->slot.is_taken_over || node->slot.is_accounted)) {
             return false;
         }
     }
@@ -258,189 +259,190 @@ bool epoch_is_whole(const struct job *job)
 
 /* Number of STARTs that a node may answer with JOIN on one connection, because its lease had just
  * ended, for example. */
-#define VOIDS_MAX 1
+#define VOID_STARTS_MAX 1
 
-void seat_take(struct node *node, uint32_t index)
+void slot_assign(struct node *node, uint32_t index)
 {
-    node->seat.index = index;
+    node->slot.index = index;
 }
 
-void seat_leave(struct node *node)
+void slot_clear(struct node *node)
 {
-    node->seat = SEAT_NONE;
+    node->slot = SLOT_NONE;
 }
 
-void seat_adopt(struct node *node, uint32_t index, bool is_listening)
+void slot_adopt(struct node *node, uint32_t index, bool is_listening)
 {
-    node->seat.index = index;
-    node->seat.is_started = true;
-    node->seat.is_listening = is_listening;
-    node->seat.is_accounted = false;
+    node->slot.index = index;
+    node->slot.is_started = true;
+    node->slot.is_listening = is_listening;
+    node->slot.is_accounted = false;
 }
 
-void seat_restore(struct node *node, uint32_t index)
+void slot_restore(struct node *node, uint32_t index)
 {
-    seat_adopt(node, index, false);
-    node->seat.is_restored = true;
+    slot_adopt(node, index, false);
+    node->slot.is_restored = true;
 }
 
-void seat_account(struct node *node)
+void slot_account(struct node *node)
 {
-    struct seat *seat = &node->seat;
-    if (seat->index != NO_SEAT && !seat->is_accounted && !seat->is_taken_over) {
-        seat->is_accounted = true;
+    struct slot *slot = &node->slot;
+    if (slot->index != NO_SLOT && !slot->is_accounted && !slot->is_taken_over) {
+        slot->is_accounted = true;
         epoch_count_accounted(&node->job->epoch);
     }
 }
 
-bool seat_count_success(struct node *node)
+bool slot_count_success(struct node *node)
 {
-    bool is_news = !node->seat.has_counted; /* a slot that was taken over may report it twice */
-    node->seat.has_counted = true;
+    bool is_news = !node->slot.has_counted; /* a slot that was taken over may report it twice */
+    node->slot.has_counted = true;
     return is_news;
 }
 
-void seat_prove_dead(struct node *node)
+void slot_prove_dead(struct node *node)
 {
-    seat_account(node);
-    node->seat.is_dead = true;
+    slot_account(node);
+    node->slot.is_dead = true;
 }
 
-void seat_is_back(struct node *node)
+void slot_note_reconnect(struct node *node)
 {
-    node->seat.is_dead = false;
-    node->seat.save_told = 0; /* the SAVE may have been lost with the last connection */
+    node->slot.is_dead = false;
+    node->slot.save_sent = 0; /* the SAVE may have been lost with the last connection */
 }
 
-bool seat_start(struct node *node)
+bool slot_start(struct node *node)
 {
     bool is_here = node_is_connected(node);
-    node->seat.is_started = true;
-    node->seat.told_visit = is_here ? node->session.visit : node->seat.told_visit;
+    node->slot.is_started = true;
+    node->slot.start_visit = is_here ? node->session.visit : node->slot.start_visit;
     return is_here;
 }
 
-void seat_set_listening(struct node *node)
+void slot_set_listening(struct node *node)
 {
-    node->seat.is_listening = true;
+    node->slot.is_listening = true;
 }
 
-void seat_set_told(struct node *node, const struct msg_progress *progress)
+void slot_set_progress(struct node *node, const struct msg_progress *progress)
 {
-    node->seat.has_told = true;
-    node->seat.is_alone = node->seat.is_alone || progress->alone;
-    node->seat.listens = progress->listens;
-    node->seat.kept_answers = progress->kept_answers;
+    node->slot.has_reported = true;
+    node->slot.is_alone = node->slot.is_alone || progress->alone;
+    node->slot.listens = progress->listens;
+    node->slot.kept_answers = progress->kept_answers;
 }
 
-void seat_set_save_told(struct node *node, uint64_t number)
+void slot_set_save_sent(struct node *node, uint64_t number)
 {
-    node->seat.save_told = number;
+    node->slot.save_sent = number;
 }
 
-void seat_take_over(struct node *node, struct tfe_mono fence_end)
+void slot_take_over(struct node *node, struct tfe_mono fence_end)
 {
-    struct seat *seat = &node->seat;
-    if (seat->index != NO_SEAT && !seat->is_accounted && !seat->is_taken_over) {
-        seat->is_taken_over = true;
-        seat->taken_fence_end = fence_end;
+    struct slot *slot = &node->slot;
+    if (slot->index != NO_SLOT && !slot->is_accounted && !slot->is_taken_over) {
+        slot->is_taken_over = true;
+        slot->taken_fence_end = fence_end;
     }
 }
 
-bool seat_has_voided(struct node *node)
+bool slot_void_start(struct node *node)
 {
-    struct seat *seat = &node->seat;
-    return seat->told_visit == node->session.visit && ++seat->n_void > VOIDS_MAX;
+    struct slot *slot = &node->slot;
+    return slot->start_visit == node->session.visit && ++slot->n_void_starts > VOID_STARTS_MAX;
 }
 
-void seat_wait(struct node *node, struct tfe_mono now, uint32_t pause_ms, uint32_t n_vain)
+void slot_schedule_restart(struct node *node, struct tfe_mono now, uint32_t pause_ms,
+                           uint32_t n_futile)
 {
-    node->seat.is_due = true;
-    node->seat.pause_ms = pause_ms;
-    node->seat.due = tfe_mono_add(now, pause_ms);
-    node->seat.n_vain = n_vain;
+    node->slot.is_due = true;
+    node->slot.pause_ms = pause_ms;
+    node->slot.due = tfe_mono_add(now, pause_ms);
+    node->slot.n_futile = n_futile;
 }
 
 /* Notes that a trainer of the node runs or is about to. */
 static void unaccount(struct node *node)
 {
-    if (node->seat.is_accounted) {
-        node->seat.is_accounted = false;
+    if (node->slot.is_accounted) {
+        node->slot.is_accounted = false;
         epoch_uncount_accounted(&node->job->epoch);
     }
-    node->seat.is_due = false;
-    node->seat.is_done = false;
+    node->slot.is_due = false;
+    node->slot.is_done = false;
 }
 
-void seat_restart(struct node *node, uint64_t step)
+void slot_restart(struct node *node, uint64_t step)
 {
     unaccount(node);
-    node->seat.n_restarts++;
-    node->seat.began_at = step;
-    node->seat.n_void = 0;
-    if (node->seat.is_listening) {
-        node->seat.is_listening = false;
+    node->slot.n_restarts++;
+    node->slot.began_step = step;
+    node->slot.n_void_starts = 0;
+    if (node->slot.is_listening) {
+        node->slot.is_listening = false;
         epoch_uncount_listening(&node->job->epoch);
     }
-    seat_tell_again(node);
+    slot_note_resent(node);
 }
 
-void seat_tell_again(struct node *node)
+void slot_note_resent(struct node *node)
 {
-    node->seat.told_visit = node->session.visit;
+    node->slot.start_visit = node->session.visit;
 }
 
-void seat_note_restarts(struct node *node, uint64_t restart)
+void slot_note_restarts(struct node *node, uint64_t restart)
 {
-    if (restart > node->seat.n_restarts) {
-        node->seat.n_restarts = restart;
+    if (restart > node->slot.n_restarts) {
+        node->slot.n_restarts = restart;
     }
 }
 
-void seat_resume(struct node *node, uint64_t restart)
+void slot_resume(struct node *node, uint64_t restart)
 {
     unaccount(node);
-    seat_note_restarts(node, restart);
+    slot_note_restarts(node, restart);
 }
 
-void seat_leave_empty(struct node *node, uint32_t n_vain)
+void slot_leave_empty(struct node *node, uint32_t n_futile)
 {
-    node->seat.n_vain = n_vain;
-    node->seat.is_due = false;
-    node->seat.will_drain = false;
+    node->slot.n_futile = n_futile;
+    node->slot.is_due = false;
+    node->slot.will_drain = false;
 }
 
-void seat_set_idle(struct node *node, struct tfe_mono since)
+void slot_set_idle(struct node *node, struct tfe_mono since)
 {
-    node->seat.idle_since = since;
+    node->slot.idle_since = since;
 }
 
-void seat_finish(struct node *node)
+void slot_finish(struct node *node)
 {
-    node->seat.is_done = true;
-    node->seat.is_due = false;
-    node->seat.will_drain = false;
+    node->slot.is_done = true;
+    node->slot.is_due = false;
+    node->slot.will_drain = false;
 }
 
-void seat_drain(struct node *node, struct tfe_mono due)
+void slot_schedule_drain(struct node *node, struct tfe_mono due)
 {
-    node->seat.will_drain = true;
-    node->seat.due = due;
+    node->slot.will_drain = true;
+    node->slot.due = due;
 }
 
-void seat_stay(struct node *node)
+void slot_cancel_drain(struct node *node)
 {
-    node->seat.will_drain = false;
+    node->slot.will_drain = false;
 }
 
-void seat_begin_drain(struct node *node)
+void slot_begin_drain(struct node *node)
 {
-    node->seat.will_drain = false;
-    node->seat.is_draining = true;
+    node->slot.will_drain = false;
+    node->slot.is_draining = true;
 }
 
-struct tfe_mono seat_fence_end(const struct node *node)
+struct tfe_mono slot_fence_end(const struct node *node)
 {
-    const struct seat *seat = &node->seat;
-    return seat->is_taken_over ? seat->taken_fence_end : node->lease.fence_end;
+    const struct slot *slot = &node->slot;
+    return slot->is_taken_over ? slot->taken_fence_end : node->lease.fence_end;
 }

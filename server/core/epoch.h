@@ -20,12 +20,12 @@ struct epoch {
     uint64_t number; /* number of the epoch; 0 if there was none yet */
     /* highest credible number that any node has reported; the next epoch's is above it */
     uint64_t highest;
-    uint32_t n_heard; /* how often nodes have raised the number since the last epoch was formed */
-    uint32_t n_seats;
+    uint32_t n_raised; /* how often nodes have raised the number since the last epoch was formed */
+    uint32_t n_slots;
     /* number of ps among the slots; a changed option counts from the next epoch on */
     uint32_t n_ps;
     /* members by slot, with the job's capacity; layout.h says which replicas a slot has */
-    struct node **seats;
+    struct node **slots;
     uint64_t digest; /* digest of the epoch's table */
     enum tfe_cause cause;
     struct tfe_mono started;
@@ -77,23 +77,23 @@ static inline void epoch_note_progress(struct epoch *epoch)
 }
 
 /* Puts the node into a slot of an epoch that is to be adopted. */
-static inline void epoch_seat(struct epoch *epoch, uint32_t seat, struct node *node)
+static inline void epoch_set_slot(struct epoch *epoch, uint32_t slot, struct node *node)
 {
-    epoch->seats[seat] = node;
+    epoch->slots[slot] = node;
 }
 
 /* Reserves memory for this many slots. Returns 0 or TFE_ENOMEM. */
-int epoch_reserve(struct rdzv *r, struct epoch *epoch, size_t seats) TFE_MUST_CHECK;
+int epoch_reserve(struct rdzv *r, struct epoch *epoch, size_t slots) TFE_MUST_CHECK;
 /* A node reports that it has seen this epoch number: raises the next number above it. Accepted up
  * to MSG_LEAP above the last epoch of this server, or one false report would use the numbers up.
  * Repeated reports raise the number by increasing amounts, so that false ones can make the job
  * repeat READY only a few times. Returns false if the number was known or is not accepted. */
-bool epoch_hear(struct job *job, uint64_t seen);
+bool epoch_raise_number(struct job *job, uint64_t seen);
 /* Returns true if no member without which the epoch cannot go on has ended or is lost. */
-bool epoch_is_whole(const struct job *job);
+bool epoch_is_intact(const struct job *job);
 /* Returns true if another process has joined with the id of a member whose first process may still
  * train. */
-bool epoch_has_twin(const struct job *job);
+bool epoch_has_duplicate(const struct job *job);
 /* Counts one more listening member. Returns true if now all members listen for the first time. */
 bool epoch_count_listening(struct job *job);
 
@@ -107,14 +107,14 @@ void epoch_open(struct rdzv *r, struct job *job);
 void epoch_prepare_spares(struct rdzv *r, struct job *job);
 /* Takes the next epoch number for something that is no epoch (the evaluator). The next epoch gets
  * the number after it, for which no node is READY yet. */
-uint64_t epoch_take_number(struct job *job);
+uint64_t epoch_reserve_number(struct job *job);
 /* Sends START to all members that have not received it. */
-void epoch_tell_rest(struct rdzv *r, struct job *job);
+void epoch_start_rest(struct rdzv *r, struct job *job);
 /* Sends the table and START again to a member that has reconnected. */
-void epoch_tell_again(struct rdzv *r, struct job *job, struct node *node);
+void epoch_resend_start(struct rdzv *r, struct job *job, struct node *node);
 /* Adopts the running epoch, whose members are in their slots. Returns false if their rows do not
  * match the digest; the job has no epoch then. */
-bool epoch_adopt(struct rdzv *r, struct job *job, uint32_t n_seats, const struct epoch_past *past);
+bool epoch_adopt(struct rdzv *r, struct job *job, uint32_t n_slots, const struct epoch_past *past);
 /* Sets the last epoch of a job that is over, from its record. */
 void epoch_restore_last(struct job *job, uint64_t number, enum tfe_cause cause);
 /* Ends the epoch: the job is over, and its members' slots are free. */
@@ -126,8 +126,8 @@ void epoch_begin_run(struct job *job);
 
 /* Slot of a member. For other nodes all fields are zero, except index and idle_since. Written by
  * epoch.c. */
-struct seat {
-    uint32_t index;    /* index of the slot in the epoch, or NO_SEAT */
+struct slot {
+    uint32_t index;    /* index of the slot in the epoch, or NO_SLOT */
     bool is_accounted; /* no trainer of this member in this epoch runs any more */
     /* rank 0 only: since when it has shown no sign of life; NEVER if it shows some */
     struct tfe_mono idle_since;
@@ -136,87 +136,90 @@ struct seat {
     bool is_listening; /* its trainers accept connections */
     bool is_restored;  /* restored from a record: unknown whether its process received START */
     bool is_dead;      /* suspect: probes have proven that its trainers are dead */
-    bool has_told;     /* it has reported progress of this epoch */
+    bool has_reported; /* it has reported progress of this epoch */
     bool listens;      /* its scripts can be asked to save, by its latest report */
     /* Another process has joined with the node's id. The first one's trainers run until their fence
      * at taken_fence_end, unless its agent learns that it was replaced. */
     bool is_taken_over;
-    uint32_t n_void; /* number of STARTs that it has answered with JOIN on the same connection */
+    uint32_t
+        n_void_starts; /* number of STARTs that it has answered with JOIN on the same connection */
     struct tfe_mono taken_fence_end;
     bool is_alone;         /* its trainers do not use the cluster that they were given */
-    uint64_t told_visit;   /* connection on which START was last sent to it */
-    uint64_t save_told;    /* number of the last SAVE sent on this connection */
+    uint64_t start_visit;  /* connection on which START was last sent to it */
+    uint64_t save_sent;    /* number of the last SAVE sent on this connection */
     uint64_t kept_answers; /* number of the last SAVE for which its memory keeps the state */
     /* For a worker without which the epoch can go on (worker_restart.h): */
     bool is_done;        /* its trainers have ended with exit status 0 and are not started again */
     bool is_due;         /* its trainers have ended and are started again at `due` */
     bool will_drain;     /* its trainers are stopped at `due` */
     bool is_draining;    /* STOP has been sent to its trainers */
-    uint32_t n_vain;     /* consecutive restarts without a step in between */
+    uint32_t n_futile;   /* consecutive restarts without a step in between */
     uint32_t pause_ms;   /* pause before the latest restart */
     uint64_t n_restarts; /* number of the last RESTART */
-    uint64_t began_at;   /* the job's step at the latest restart */
+    uint64_t began_step; /* the job's step at the latest restart */
     struct tfe_mono due;
 };
 
-#define SEAT_NONE ((struct seat){.index = NO_SEAT, .idle_since = TFE_MONO_NEVER})
+#define SLOT_NONE ((struct slot){.index = NO_SLOT, .idle_since = TFE_MONO_NEVER})
 
 /* Gives the node this slot in a new epoch. */
-void seat_take(struct node *node, uint32_t index);
+void slot_assign(struct node *node, uint32_t index);
 /* Clears the slot: the epoch is over, or the node has left it. */
-void seat_leave(struct node *node);
+void slot_clear(struct node *node);
 /* Gives the node its slot in an adopted epoch: its trainers are assumed to run. */
-void seat_adopt(struct node *node, uint32_t index, bool is_listening);
+void slot_adopt(struct node *node, uint32_t index, bool is_listening);
 /* Gives the node its slot in an adopted epoch, from a record. */
-void seat_restore(struct node *node, uint32_t index);
+void slot_restore(struct node *node, uint32_t index);
 
 /* Marks the member as accounted for, by its agent's report: no trainer of it in the current epoch
  * runs any more. */
-void seat_account(struct node *node);
+void slot_account(struct node *node);
 /* Counts the member's good end for the job's success. Returns false if it was counted before. */
-bool seat_count_success(struct node *node);
+bool slot_count_success(struct node *node);
 /* Marks the member as dead and accounted for, because other nodes found its ports closed. */
-void seat_prove_dead(struct node *node);
+void slot_prove_dead(struct node *node);
 /* Notes that the node has reconnected: a proof of its death is void, and messages may have been
  * lost. */
-void seat_is_back(struct node *node);
+void slot_note_reconnect(struct node *node);
 /* Marks START as sent. Returns false if the node is disconnected and will get it when it
  * reconnects. */
-bool seat_start(struct node *node);
-void seat_set_listening(struct node *node);
-void seat_set_told(struct node *node, const struct msg_progress *progress);
-void seat_set_save_told(struct node *node, uint64_t number);
+bool slot_start(struct node *node);
+void slot_set_listening(struct node *node);
+void slot_set_progress(struct node *node, const struct msg_progress *progress);
+void slot_set_save_sent(struct node *node, uint64_t number);
 /* Marks the slot as taken over: another process has joined with the node's id. The first one's
  * fence ends at fence_end. */
-void seat_take_over(struct node *node, struct tfe_mono fence_end);
+void slot_take_over(struct node *node, struct tfe_mono fence_end);
 /* Counts a START that was answered with JOIN on the same connection. Returns true if that was once
  * too often. */
-bool seat_has_voided(struct node *node);
+bool slot_void_start(struct node *node);
 /* Schedules a restart of the node's trainers after pause_ms. */
-void seat_wait(struct node *node, struct tfe_mono now, uint32_t pause_ms, uint32_t n_vain);
+void slot_schedule_restart(struct node *node, struct tfe_mono now, uint32_t pause_ms,
+                           uint32_t n_futile);
 /* Takes the next RESTART number; the job has reached this step. */
-void seat_restart(struct node *node, uint64_t step);
+void slot_restart(struct node *node, uint64_t step);
 /* Notes that the last RESTART is sent again on the present connection. */
-void seat_tell_again(struct node *node);
+void slot_note_resent(struct node *node);
 /* Marks the node's trainers as running, as it reports. restart: number of the RESTART that started
  * them, 0 for START. */
-void seat_resume(struct node *node, uint64_t restart);
+void slot_resume(struct node *node, uint64_t restart);
 /* Raises the number of RESTARTs to one that the node has reported. */
-void seat_note_restarts(struct node *node, uint64_t restart);
-/* Leaves the slot empty: its trainers are not started again after n_vain restarts without a
+void slot_note_restarts(struct node *node, uint64_t restart);
+/* Leaves the slot empty: its trainers are not started again after n_futile restarts without a
  * step. */
-void seat_leave_empty(struct node *node, uint32_t n_vain);
+void slot_leave_empty(struct node *node, uint32_t n_futile);
 /* Records that the trainers of a served worker have ended with exit status 0 and are not started
  * again in this epoch. */
-void seat_finish(struct node *node);
+void slot_finish(struct node *node);
 /* Sets since when the node's trainers have shown no sign of life; NEVER if they do. */
-void seat_set_idle(struct node *node, struct tfe_mono since);
-/* seat_drain: schedules the stop of the node's trainers. seat_begin_drain: marks STOP as sent. */
-void seat_drain(struct node *node, struct tfe_mono due);
-void seat_begin_drain(struct node *node);
+void slot_set_idle(struct node *node, struct tfe_mono since);
+/* slot_schedule_drain: schedules the stop of the node's trainers. slot_begin_drain: marks STOP as
+ * sent. */
+void slot_schedule_drain(struct node *node, struct tfe_mono due);
+void slot_begin_drain(struct node *node);
 /* Cancels a scheduled stop. */
-void seat_stay(struct node *node);
+void slot_cancel_drain(struct node *node);
 /* Returns by when trainers of this slot whose end is unknown must have ended. */
-struct tfe_mono seat_fence_end(const struct node *node);
+struct tfe_mono slot_fence_end(const struct node *node);
 
 #endif

@@ -22,32 +22,32 @@ void evaluator_begin_run(struct job *job)
     job->evaluator = (struct evaluator){.node = NULL};
 }
 
-static void tell_start(struct rdzv *r, struct job *job)
+static void send_start(struct rdzv *r, struct job *job)
 {
     struct evaluator *e = &job->evaluator;
-    tables_tell(r, job, e->node, e->epoch);
+    tables_send(r, job, e->node, e->epoch);
     send_node(r, e->node, MSG_START)->u.start =
         (struct msg_start){.epoch = e->epoch,
                            .run = job->run.number,
-                           .rank = roster_world(job),
-                           .world = roster_world(job),
-                           .nodes = job->epoch.n_seats,
+                           .rank = layout_world(job),
+                           .world = layout_world(job),
+                           .nodes = job->epoch.n_slots,
                            .cause = job->epoch.cause,
                            .table_digest = job->epoch.digest,
                            .evaluates = true};
-    e->told_visit = e->node->session.visit;
+    e->start_visit = e->node->session.visit;
 }
 
 static void begin(struct rdzv *r, struct job *job, struct node *node)
 {
     /* The evaluator takes the epoch number, so nodes that were READY for it get PREPARE again. */
     job->evaluator = (struct evaluator){.node = node,
-                                        .epoch = epoch_take_number(job),
+                                        .epoch = epoch_reserve_number(job),
                                         .runs = true,
                                         .since = r->now,
                                         .not_before = tfe_mono_add(r->now, PAUSE_FIRST_MS)};
     send_trace(r, TRACE_EVALUATOR, job, node, 0, "starts");
-    tell_start(r, job);
+    send_start(r, job);
     epoch_prepare_spares(r, job);
 }
 
@@ -57,7 +57,7 @@ static void start_again(struct rdzv *r, struct job *job)
     e->runs = true;
     e->since = r->now;
     e->n_restarts++;
-    e->told_visit = e->node->session.visit;
+    e->start_visit = e->node->session.visit;
     send_trace(r, TRACE_EVALUATOR, job, e->node, e->n_restarts, "starts again");
     send_node(r, e->node, MSG_RESTART)->u.restart =
         (struct msg_restart){.epoch = e->epoch, .number = e->n_restarts};
@@ -69,13 +69,13 @@ static void start_again(struct rdzv *r, struct job *job)
 static bool has_relief(struct job *job)
 {
     const struct node *node =
-        job->state == JOB_RUNNING && !job->wish.is_there && !job->success.is_here
-            ? seating_evaluator(job)
+        job->state == JOB_RUNNING && !job->pending_switch.is_set && !job->success.is_here
+            ? rank_assignment_pick_evaluator(job)
             : NULL;
     return node && node->notice.kind == 0;
 }
 
-static void tell_stop(struct rdzv *r, struct job *job)
+static void stop_evaluator(struct rdzv *r, struct job *job)
 {
     struct evaluator *e = &job->evaluator;
     e->is_stopping = true;
@@ -84,7 +84,7 @@ static void tell_stop(struct rdzv *r, struct job *job)
 }
 
 /* Clears the evaluator; its node gets PREPARE and may become a member. */
-static void let_go(struct rdzv *r, struct job *job)
+static void release_node(struct rdzv *r, struct job *job)
 {
     struct node *node = job->evaluator.node;
     evaluator_clear(&job->evaluator);
@@ -100,25 +100,25 @@ void evaluator_leave(struct rdzv *r, struct job *job)
         return;
     }
     if (!e->runs && evaluator_is_leaving(job)) {
-        let_go(r, job); /* rather than restart it there */
+        release_node(r, job); /* rather than restart it there */
         return;
     }
-    if (e->is_stopping || e->is_judging || e->node->notice.kind == 0 ||
+    if (e->is_stopping || e->is_finishing || e->node->notice.kind == 0 ||
         !node_is_connected(e->node)) {
         return; /* a disconnected node gets it when it reconnects */
     }
-    if (is_past(r, place_leaves_at(r, e->node)) || has_relief(job)) {
+    if (is_past(r, worker_leaves_at(r, e->node)) || has_relief(job)) {
         send_trace(r, TRACE_EVALUATOR, job, e->node, 0, "leaves");
-        tell_stop(r, job);
+        stop_evaluator(r, job);
     }
 }
 
 struct tfe_mono evaluator_leaves_at(const struct rdzv *r, const struct job *job)
 {
     const struct evaluator *e = &job->evaluator;
-    bool is_due = e->node && e->runs && !e->is_stopping && !e->is_judging &&
+    bool is_due = e->node && e->runs && !e->is_stopping && !e->is_finishing &&
                   e->node->notice.is_leaving && node_is_connected(e->node);
-    return is_due ? place_leaves_at(r, e->node) : TFE_MONO_NEVER;
+    return is_due ? worker_leaves_at(r, e->node) : TFE_MONO_NEVER;
 }
 
 /* --- while it runs ---------------------------------------------------------------------------- */
@@ -126,9 +126,9 @@ struct tfe_mono evaluator_leaves_at(const struct rdzv *r, const struct job *job)
 struct tfe_mono evaluator_settle(struct rdzv *r, struct job *job)
 {
     struct evaluator *e = &job->evaluator;
-    if (job->success.is_here && !job->spec.linger && evaluator_judges(job) && !e->is_judging &&
-        node_is_connected(e->node)) {
-        e->is_judging = true;
+    if (job->success.is_here && !job->spec.linger && evaluator_is_awaited(job) &&
+        !e->is_finishing && node_is_connected(e->node)) {
+        e->is_finishing = true;
         send_node(r, e->node, MSG_STOP)->u.stop =
             (struct msg_stop){.epoch = e->epoch, .planned = true};
     }
@@ -137,8 +137,8 @@ struct tfe_mono evaluator_settle(struct rdzv *r, struct job *job)
     }
     if (!e->node) {
         /* If this epoch is ending, the next one may need the node. */
-        struct node *node = job->wish.is_there ? NULL : seating_evaluator(job);
-        if (node && !node->has_role && place_is_lacking(job)) {
+        struct node *node = job->pending_switch.is_set ? NULL : rank_assignment_pick_evaluator(job);
+        if (node && !node->has_role && workers_below_min(job)) {
             node = NULL; /* the node is to replace the worker that is lost */
         }
         if (node && !is_past(r, job->evaluator.not_before)) {
@@ -159,12 +159,12 @@ struct tfe_mono evaluator_settle(struct rdzv *r, struct job *job)
     return TFE_MONO_NEVER;
 }
 
-bool evaluator_judges(const struct job *job)
+bool evaluator_is_awaited(const struct job *job)
 {
     return job->evaluator.node && job->evaluator.runs;
 }
 
-bool evaluator_take_end(struct rdzv *r, struct node *node, const struct msg_exited *exited)
+bool evaluator_handle_exited(struct rdzv *r, struct node *node, const struct msg_exited *exited)
 {
     struct job *job = node->job;
     struct evaluator *e = &job->evaluator;
@@ -188,7 +188,7 @@ bool evaluator_take_end(struct rdzv *r, struct node *node, const struct msg_exit
     send_trace(r, TRACE_EVALUATOR, job, node, exited->signal ? 128 + exited->signal : exited->code,
                "ended");
     if (e->is_done) {
-        let_go(r, job);
+        release_node(r, job);
     }
     job_touch(job);
     return true;
@@ -208,41 +208,41 @@ static void adopt(struct rdzv *r, struct node *node, const struct msg_join *join
     send_trace(r, TRACE_EVALUATOR, job, node, job->evaluator.n_restarts, "is back");
 }
 
-bool evaluator_take_join(struct rdzv *r, struct node *node, const struct msg_join *join)
+bool evaluator_handle_join(struct rdzv *r, struct node *node, const struct msg_join *join)
 {
     struct job *job = node->job;
     struct evaluator *e = &job->evaluator;
     const struct msg_exited *exited = join->exited;
-    bool tells = join->evaluates && (join->running_epoch != 0 || exited);
+    bool reports_evaluator = join->evaluates && (join->running_epoch != 0 || exited);
     bool is_free = !e->node && !e->is_done && job->spec.evaluator && !node_is_member(node) &&
-                   !job_is_over(job) && job->epoch.n_seats > 0;
-    if (tells && is_free) {
+                   !job_is_over(job) && job->epoch.n_slots > 0;
+    if (reports_evaluator && is_free) {
         adopt(r, node, join);
     }
     if (e->node != node) {
         return false;
     }
-    if (tells && join->running_epoch == e->epoch) {
+    if (reports_evaluator && join->running_epoch == e->epoch) {
         e->runs = true;
         if (e->is_stopping) {
-            tell_stop(r, job); /* STOP was lost with the connection */
+            stop_evaluator(r, job); /* STOP was lost with the connection */
         }
         return true;
     }
-    if (tells && exited && exited->epoch == e->epoch) {
+    if (reports_evaluator && exited && exited->epoch == e->epoch) {
         send_noted(r, node, exited->epoch);
         if (e->runs && exited->restart < e->n_restarts) {
             e->runs = false; /* the RESTART was lost: send the same number once more */
             e->n_restarts--;
             e->due = r->now;
         } else {
-            (void)evaluator_take_end(r, node, exited);
+            (void)evaluator_handle_exited(r, node, exited);
         }
         return e->node == node;
     }
-    if (join->highest_epoch < e->epoch && e->told_visit != node->session.visit &&
+    if (join->highest_epoch < e->epoch && e->start_visit != node->session.visit &&
         !evaluator_is_leaving(job)) {
-        tell_start(r, job); /* START was lost with the connection */
+        send_start(r, job); /* START was lost with the connection */
         return true;
     }
     evaluator_clear(e);
@@ -254,7 +254,7 @@ void evaluator_yield(struct rdzv *r, struct job *job)
     struct evaluator *e = &job->evaluator;
     struct node *node = e->node;
     if (!node || !node_is_connected(node) || node->has_role || node->notice.is_leaving ||
-        roster_lacking(job) != 1) {
+        layout_lacking(job) != 1) {
         return;
     }
     send_trace(r, TRACE_EVALUATOR, job, node, 0, "is needed elsewhere");

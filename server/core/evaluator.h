@@ -21,13 +21,13 @@ struct evaluator {
     uint64_t n_restarts; /* number of its last RESTART */
     bool runs;           /* START or RESTART was sent, and no EXITED has come since */
     /* the chief has succeeded, and STOP was sent: the evaluator ends after its last evaluation */
-    bool is_judging;
+    bool is_finishing;
     bool is_stopping;      /* STOP was sent because its machine will go away, or may */
     bool is_done;          /* it has ended well in this run and is not started again */
     struct tfe_mono due;   /* while it does not run: time of the next restart */
     struct tfe_mono since; /* while it runs: time of the last start */
     uint32_t pause_ms;     /* pause before its last start */
-    uint64_t told_visit;   /* connection on which it was last sent START or RESTART */
+    uint64_t start_visit;  /* connection on which it was last sent START or RESTART */
     /* no other evaluator starts before this time, because each one takes an epoch number */
     struct tfe_mono not_before;
 };
@@ -49,12 +49,12 @@ void evaluator_leave(struct rdzv *r, struct job *job);
 /* Returns when evaluator_leave must be called again. */
 struct tfe_mono evaluator_leaves_at(const struct rdzv *r, const struct job *job);
 /* Returns true if the job's end waits for the evaluator. */
-bool evaluator_judges(const struct job *job);
+bool evaluator_is_awaited(const struct job *job);
 /* Handles an EXITED. Returns true if it was the evaluator's. */
-bool evaluator_take_end(struct rdzv *r, struct node *node, const struct msg_exited *exited);
+bool evaluator_handle_exited(struct rdzv *r, struct node *node, const struct msg_exited *exited);
 /* Handles a JOIN of a node that evaluates. Returns true if the node is the job's evaluator and goes
  * on. */
-bool evaluator_take_join(struct rdzv *r, struct node *node, const struct msg_join *join);
+bool evaluator_handle_join(struct rdzv *r, struct node *node, const struct msg_join *join);
 /* If the evaluator's node could fill the only slot that an epoch lacks, stops the evaluator, so
  * that its node becomes READY. Precondition: no epoch runs. */
 void evaluator_yield(struct rdzv *r, struct job *job);

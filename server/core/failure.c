@@ -73,7 +73,7 @@ static void set_error(struct failure *f, const struct job *job, const struct msg
         return;
     }
     add_end(&text, exited);
-    text_add(&text, verdict_effects[verdict].words);
+    text_add(&text, verdict_effects[verdict].detail);
     char line[FAILURE_ERROR_MAX];
     const size_t n_by_agent = sizeof(MSG_TAIL_BY_AGENT) - 1;
     last_words_line(tail, line, sizeof(line));
@@ -88,9 +88,9 @@ static void set_replica(struct failure *f, const struct job *job, const struct n
                         const struct msg_exited *exited)
 {
     struct msg_row row;
-    f->rank = roster_rank(job, node->seat.index) + exited->local_rank;
-    if (roster_is_named(&job->spec)) {
-        roster_name(job, f->rank, &row);
+    f->rank = layout_rank(job, node->slot.index) + exited->local_rank;
+    if (layout_has_roles(&job->spec)) {
+        layout_set_role(job, f->rank, &row);
         text_setf(f->replica, sizeof(f->replica), "%s-%u", msg_task_name(row.role),
                   f->rank - row.first);
     } else {

@@ -57,14 +57,14 @@ void job_begin_run(struct rdzv *r, struct job *job, const struct job_spec *spec,
     job_spec_fill(&job->spec, &r->config.wishes);
     job->state = JOB_WAITING;
     phase_wait(&job->phase, r->now);
-    phase_set_word(&job->phase, STATE_WAITING, r->wall);
+    phase_set_shown_state(&job->phase, STATE_WAITING, r->wall);
     phase_serve(&job->phase, TFE_MONO_NEVER);
     plan_begin_run(job);
     ledger_begin_run(job);
     verdict_begin_run(job, (struct budget){.used = 0});
     success_clear(job);
     switch_clear(job);
-    write_begin_run(&job->write);
+    persist_begin_run(&job->persist);
 }
 
 struct job *job_new(struct rdzv *r, const char *name, const struct job_spec *spec,
@@ -83,7 +83,7 @@ struct job *job_new(struct rdzv *r, const char *name, const struct job_spec *spe
     RB_INIT(&job->probes);
     RB_INIT(&job->answering);
     job_begin_run(r, job, spec, run_key);
-    fence_expect_unknown(&job->fence, lease_longest_fence_end(r, r->began, 0));
+    fence_set_unknown(&job->fence, lease_longest_fence_end(r, r->began, 0));
     return job;
 }
 
@@ -95,28 +95,29 @@ static size_t half_more(size_t has, size_t needs)
 
 int job_reserve(struct rdzv *r, struct job *job, size_t nodes, const struct job_spec *spec)
 {
-    size_t seats = nodes < roster_most(spec) || job->is_resized ? nodes : roster_most(spec);
-    size_t rows = seats * spec->nproc;
+    size_t slots =
+        nodes < layout_max_nodes(spec) || job->is_resized ? nodes : layout_max_nodes(spec);
+    size_t rows = slots * spec->nproc;
     if (nodes > job->cap_nodes && mem_reserve(r->mem, &job->chosen, &job->cap_nodes,
                                               nodes + nodes / 2, sizeof(struct node *))) {
         return TFE_ENOMEM;
     }
-    if (rows <= job->cap_rows && seats <= job->cap_seats) {
+    if (rows <= job->cap_rows && slots <= job->cap_slots) {
         return 0;
     }
     /* Several arrays share one capacity, which is raised once all have grown. */
     rows = half_more(job->cap_rows, rows);
-    seats = half_more(job->cap_seats, seats);
-    int rc = epoch_reserve(r, &job->epoch, seats);
+    slots = half_more(job->cap_slots, slots);
+    int rc = epoch_reserve(r, &job->epoch, slots);
     if (rc == 0) {
-        rc = tables_reserve(r, job, rows, seats);
+        rc = tables_reserve(r, job, rows, slots);
     }
     if (rc == 0) {
-        rc = write_reserve(r, &job->write, rows, seats);
+        rc = persist_reserve(r, &job->persist, rows, slots);
     }
     if (rc == 0) {
         job->cap_rows = rows;
-        job->cap_seats = seats;
+        job->cap_slots = slots;
     }
     return rc;
 }
@@ -132,9 +133,9 @@ void job_free(struct rdzv *r, struct job *job)
     }
     node_free(r, job->rebuild.nobody);
     mem_free(r->mem, job->chosen);
-    mem_free(r->mem, job->epoch.seats);
+    mem_free(r->mem, job->epoch.slots);
     tables_done(r, job);
-    write_done(r, &job->write);
+    persist_free(r, &job->persist);
     mem_free(r->mem, job);
 }
 
@@ -154,7 +155,7 @@ static bool has_nodes(struct job *job)
 bool job_is_idle(const struct rdzv *r, struct job *job)
 {
     return (job_is_over(job) || job->state == JOB_WAITING) && !has_nodes(job) &&
-           is_past(r, fence_end(job)) && !job->write.is_open && !job->write.is_due &&
+           is_past(r, fence_end(job)) && !job->persist.is_open && !job->persist.is_due &&
            !tfe_mono_before(r->now, job->fence.run_until);
 }
 
@@ -164,7 +165,7 @@ void job_clear(struct rdzv *r, struct job *job)
     struct node *next;
     RB_FOREACH_SAFE(node, node_tree, &job->nodes, next)
     {
-        seat_leave(node);
+        slot_clear(node);
         node_remove(r, node);
     }
     epoch_leave(job);
@@ -173,7 +174,7 @@ void job_clear(struct rdzv *r, struct job *job)
 bool job_is_open_to(const struct rdzv *r, struct job *job, const struct job_spec *spec)
 {
     bool has_epoch = job->state != JOB_WAITING && job->state != JOB_PREPARING;
-    return !has_epoch && !job->write.is_gone && !has_nodes(job) &&
+    return !has_epoch && !job->persist.is_gone && !has_nodes(job) &&
            (spec->nproc == job->spec.nproc || job_is_idle(r, job));
 }
 
@@ -197,10 +198,10 @@ void job_change(struct rdzv *r, struct job *job, const struct job_spec *spec)
 
 void job_drop_if_unused(struct rdzv *r, struct job *job)
 {
-    bool is_gone = job->write.is_gone && !job->write.is_open;
+    bool is_gone = job->persist.is_gone && !job->persist.is_open;
     if (!is_gone && (job->n_nodes > 0 || job->epoch.number != 0 || job->rebuild.epoch != 0 ||
                      tfe_mono_before(r->now, job->fence.run_until) || job_is_over(job) ||
-                     job->write.is_over || job->write.is_gone)) {
+                     job->persist.is_over || job->persist.is_gone)) {
         return;
     }
     wheel_cancel(&r->wheel, &job->timer.wheel);

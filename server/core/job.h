@@ -35,16 +35,16 @@ struct job_phase {
     struct tfe_mono stop_began;    /* in COMMITTING: when an operator stopped the job */
     /* in PREPARING, and at the end of RUNNING: slot of the member that was still awaited at the
      * last check */
-    uint32_t awaited_seat;
+    uint32_t awaited_slot;
     /* In PREPARING: until when the switch waits for fences (0 if it does not), and the slot whose
      * fence is the last one; n_slots if it is no member's. */
     struct tfe_mono fence_until;
-    uint32_t fence_seat;
+    uint32_t fence_slot;
     /* in PREPARING: until when ps and workers go on serving the chief; NEVER if STOP has been sent
      * to them */
     struct tfe_mono serve_until;
-    enum tfe_job_state word;    /* the state shown to users */
-    struct tfe_wall word_since; /* when the job entered the state shown to users; 0 if unknown */
+    enum tfe_job_state shown_state; /* the state shown to users */
+    struct tfe_wall shown_since; /* when the job entered the state shown to users; 0 if unknown */
     /* After the next epoch's number was raised: how many spares were READY for the old number, and
      * until when the switch waits for them to be READY for the new one. 0 if none. */
     uint32_t raised_spares;
@@ -52,12 +52,12 @@ struct job_phase {
 };
 
 /* Sets the state shown to users. If it does not change, its start time stays. */
-static inline void phase_set_word(struct job_phase *phase, enum tfe_job_state word,
-                                  struct tfe_wall now)
+static inline void phase_set_shown_state(struct job_phase *phase, enum tfe_job_state shown_state,
+                                         struct tfe_wall now)
 {
-    if (phase->word != word) {
-        phase->word = word;
-        phase->word_since = now;
+    if (phase->shown_state != shown_state) {
+        phase->shown_state = shown_state;
+        phase->shown_since = now;
     }
 }
 
@@ -112,26 +112,26 @@ struct job {
 
     struct run run;
     struct epoch epoch;
-    struct told told;
+    struct progress progress;
     struct evaluator evaluator;
     struct tables tables;
-    struct switch_wish wish;
+    struct pending_switch pending_switch;
     struct success success;
     struct plan plan;
     struct budget budget;
     struct failure failure;
     struct first_start first_start;
-    struct doubt doubt;
+    struct mass_loss mass_loss;
     struct fence fence;
     struct rebuild rebuild;
-    struct write write;
+    struct persist persist;
     struct ledger ledger;
     struct wait wait;
     struct version version; /* TensorFlow version of the job's nodes */
 
     size_t cap_nodes;
     size_t cap_rows;
-    size_t cap_seats;
+    size_t cap_slots;
     struct node **chosen; /* scratch array for the choice of members */
 };
 

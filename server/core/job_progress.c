@@ -9,107 +9,108 @@
 #include "server/core/node.h"
 #include "server/core/states.h"
 
-void told_begin(struct job *job)
+void progress_begin(struct job *job)
 {
-    job->told = (struct told){.first = TFE_MONO_NEVER,
-                              .last = TFE_MONO_NEVER,
-                              .last_save = TFE_MONO_NEVER,
-                              .last_kept = TFE_MONO_NEVER};
+    job->progress = (struct progress){.first = TFE_MONO_NEVER,
+                                      .last = TFE_MONO_NEVER,
+                                      .last_save = TFE_MONO_NEVER,
+                                      .last_kept = TFE_MONO_NEVER};
 }
 
 /* Notes the time of reported progress. */
-static void note_progress(struct told *told, struct tfe_mono now)
+static void note_time(struct progress *progress, struct tfe_mono now)
 {
-    told->first = tfe_mono_min(told->first, now);
-    told->last = now;
+    progress->first = tfe_mono_min(progress->first, now);
+    progress->last = now;
 }
 
-bool told_step(struct job *job, struct tfe_mono now, uint64_t step)
+bool progress_note_step(struct job *job, struct tfe_mono now, uint64_t step)
 {
-    struct told *told = &job->told;
-    if (told->has_step && step <= told->step) {
+    struct progress *progress = &job->progress;
+    if (progress->has_step && step <= progress->step) {
         return false;
     }
-    told->has_step = true;
-    told->step = step;
-    note_progress(told, now);
+    progress->has_step = true;
+    progress->step = step;
+    note_time(progress, now);
     return true;
 }
 
-bool told_saved_step(struct job *job, uint64_t step)
+bool progress_note_saved_step(struct job *job, uint64_t step)
 {
-    struct told *told = &job->told;
-    if (told->has_saved && step <= told->saved_step) {
+    struct progress *progress = &job->progress;
+    if (progress->has_saved && step <= progress->saved_step) {
         return false;
     }
-    told->has_saved = true;
-    told->saved_step = step;
+    progress->has_saved = true;
+    progress->saved_step = step;
     return true;
 }
 
-bool told_saves(struct job *job, struct tfe_mono now, uint32_t saves, bool is_news)
+bool progress_note_saves(struct job *job, struct tfe_mono now, uint32_t saves, bool is_news)
 {
-    struct told *told = &job->told;
-    if (saves <= told->saves) {
+    struct progress *progress = &job->progress;
+    if (saves <= progress->saves) {
         return false;
     }
-    told->saves = saves;
-    told->last_save = is_news ? now : told->last_save;
-    note_progress(told, now);
+    progress->saves = saves;
+    progress->last_save = is_news ? now : progress->last_save;
+    note_time(progress, now);
     return true;
 }
 
-bool told_kept(struct job *job, struct tfe_mono now, const struct msg_memory *memory, bool is_news)
+bool progress_note_kept(struct job *job, struct tfe_mono now, const struct msg_memory *memory,
+                        bool is_news)
 {
-    struct told *told = &job->told;
+    struct progress *progress = &job->progress;
     if (!memory->has_kept || memory->epoch != job->epoch.number ||
-        (told->has_kept && memory->step <= told->kept_step)) {
+        (progress->has_kept && memory->step <= progress->kept_step)) {
         return false;
     }
-    told->has_kept = true;
-    told->kept_step = memory->step;
-    told->last_kept = is_news ? now : told->last_kept;
+    progress->has_kept = true;
+    progress->kept_step = memory->step;
+    progress->last_kept = is_news ? now : progress->last_kept;
     return true;
 }
 
-bool told_from(struct job *job)
+bool progress_note_from(struct job *job)
 {
-    struct told *told = &job->told;
-    if (told->has_from) {
+    struct progress *progress = &job->progress;
+    if (progress->has_from) {
         return false;
     }
-    told->has_from = true;
+    progress->has_from = true;
     return true;
 }
 
-bool told_answer(struct job *job, uint64_t answers)
+bool progress_note_answer(struct job *job, uint64_t answers)
 {
-    struct told *told = &job->told;
-    if (answers <= told->answers) {
+    struct progress *progress = &job->progress;
+    if (answers <= progress->answers) {
         return false;
     }
-    told->answers = answers;
+    progress->answers = answers;
     return true;
 }
 
-bool told_ends(struct job *job, bool ends)
+bool progress_note_ends(struct job *job, bool ends)
 {
-    bool is_news = ends && !job->told.ends;
-    job->told.ends |= ends;
+    bool is_news = ends && !job->progress.ends;
+    job->progress.ends |= ends;
     return is_news;
 }
 
-void told_partitioned(struct job *job, bool partitioned)
+void progress_note_partitioned(struct job *job, bool partitioned)
 {
-    job->told.partitioned |= partitioned;
+    job->progress.partitioned |= partitioned;
 }
 
-void told_listens(struct job *job, bool listens)
+void progress_note_listener(struct job *job, bool listens)
 {
-    job->told.n_listen += listens ? 1 : UINT32_MAX;
+    job->progress.n_listen += listens ? 1 : UINT32_MAX;
 }
 
-bool told_safe_step(struct job *job, uint64_t *ret_step)
+bool progress_safe_step(struct job *job, uint64_t *ret_step)
 {
     bool has = job->plan.has_saved;
     uint64_t step = has ? job->plan.saved_step : 0;
@@ -117,7 +118,7 @@ bool told_safe_step(struct job *job, uint64_t *ret_step)
     RB_FOREACH(node, node_tree, &job->nodes)
     {
         const struct msg_memory m = node->ready.memory;
-        bool stays = !node->is_gone && !node->seat.is_dead && !node->notice.is_leaving;
+        bool stays = !node->is_gone && !node->slot.is_dead && !node->notice.is_leaving;
         if (stays && m.has_kept && m.epoch == job->epoch.number && (!has || m.step > step)) {
             has = true;
             step = m.step;
@@ -131,7 +132,7 @@ bool told_safe_step(struct job *job, uint64_t *ret_step)
 
 static void blame(struct job *job, const struct node *node)
 {
-    if (node && (!job->wish.is_there || job->wish.is_planned)) {
+    if (node && (!job->pending_switch.is_set || job->pending_switch.is_planned)) {
         ledger_blame(job, node);
     }
 }
@@ -139,12 +140,13 @@ static void blame(struct job *job, const struct node *node)
 static void want(struct job *job, enum tfe_cause cause)
 {
     /* A planned switch that waits only for the disk is overridden by any other reason. */
-    if (!job->wish.is_there || (job->state == JOB_RUNNING && job->wish.is_planned)) {
-        job->wish.is_there = true;
-        job->wish.cause = cause;
+    if (!job->pending_switch.is_set ||
+        (job->state == JOB_RUNNING && job->pending_switch.is_planned)) {
+        job->pending_switch.is_set = true;
+        job->pending_switch.cause = cause;
     }
     /* something in the epoch is broken now, so a planned switch becomes an unplanned one */
-    job->wish.is_planned = false;
+    job->pending_switch.is_planned = false;
 }
 
 void switch_want(struct job *job, enum tfe_cause cause, const struct node *blamed)
@@ -156,15 +158,15 @@ void switch_want(struct job *job, enum tfe_cause cause, const struct node *blame
 void switch_plan(struct job *job, enum tfe_cause cause, const struct node *blamed)
 {
     blame(job, blamed);
-    if (!job->wish.is_there) {
+    if (!job->pending_switch.is_set) {
         want(job, cause);
-        job->wish.is_planned = true;
+        job->pending_switch.is_planned = true;
     }
 }
 
 void switch_clear(struct job *job)
 {
-    job->wish.is_there = false;
+    job->pending_switch.is_set = false;
 }
 
 void success_clear(struct job *job)
@@ -183,10 +185,10 @@ void success_note_rank0(struct rdzv *r, struct node *node, const struct msg_rene
 {
     struct job *job = node->job;
     struct success *success = &job->success;
-    if (job->state != JOB_RUNNING || !node_is_member(node) || !roster_is_chief(job, node)) {
+    if (job->state != JOB_RUNNING || !node_is_member(node) || !layout_is_chief(job, node)) {
         return;
     }
-    seat_set_idle(node, renew->idle_ms > 0 ? tfe_mono_add(r->now, -(int64_t)renew->idle_ms)
+    slot_set_idle(node, renew->idle_ms > 0 ? tfe_mono_add(r->now, -(int64_t)renew->idle_ms)
                                            : TFE_MONO_NEVER);
     if (renew->others_ended && !success->has_begun) {
         success_begin(r, job);
@@ -199,24 +201,24 @@ void success_note_rank0(struct rdzv *r, struct node *node, const struct msg_rene
 struct tfe_mono success_hangs_at(const struct job *job)
 {
     const struct success *success = &job->success;
-    const struct node *chief = roster_chief(job);
+    const struct node *chief = layout_chief(job);
     bool is_judged = success->has_begun && !success->is_here && job->spec.finish_idle_ms > 0 &&
-                     roster_needed(job) == 1 && chief && !chief->seat.is_accounted &&
-                     node_is_connected(chief) && !tfe_mono_is_never(chief->seat.idle_since);
+                     layout_needed_successes(job) == 1 && chief && !chief->slot.is_accounted &&
+                     node_is_connected(chief) && !tfe_mono_is_never(chief->slot.idle_since);
     if (!is_judged) {
         return TFE_MONO_NEVER;
     }
     /* Before the first good end it may have been waiting for the other trainers. */
-    return tfe_mono_add(tfe_mono_max(chief->seat.idle_since, success->began),
+    return tfe_mono_add(tfe_mono_max(chief->slot.idle_since, success->began),
                         job->spec.finish_idle_ms);
 }
 
-void success_take(struct rdzv *r, struct job *job, struct node *node)
+void success_count(struct rdzv *r, struct job *job, struct node *node)
 {
     struct success *success = &job->success;
-    bool counts = roster_counts(job, node) && seat_count_success(node);
+    bool counts = layout_counts_for_success(job, node) && slot_count_success(node);
     success->n_counted += counts;
-    bool is_last = counts && success->n_counted == roster_needed(job);
+    bool is_last = counts && success->n_counted == layout_needed_successes(job);
     if (job->state != JOB_RUNNING) {
         success->is_due = success->is_due || is_last;
         return;
@@ -240,7 +242,7 @@ void success_end_wait(struct rdzv *r, struct job *job)
     job->success.until = r->now;
 }
 
-void success_done(struct job *job)
+void success_clear_due(struct job *job)
 {
     job->success.is_due = false;
 }

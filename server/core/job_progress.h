@@ -15,7 +15,7 @@ struct rdzv;
 
 /* Progress of all members together: for each value the highest that any member has reported.
  * Written by job_progress.c. */
-struct told {
+struct progress {
     bool has_step;
     uint64_t step;
     bool has_saved;
@@ -36,35 +36,36 @@ struct told {
 };
 
 /* Returns true if any progress was reported: a step or a checkpoint. */
-static inline bool told_any(const struct told *told)
+static inline bool progress_was_reported(const struct progress *progress)
 {
-    return told->has_step || told->saves > 0;
+    return progress->has_step || progress->saves > 0;
 }
 
 /* Clears the progress for a new epoch. */
-void told_begin(struct job *job);
+void progress_begin(struct job *job);
 /* Each of these applies one reported value if it exceeds the earlier ones, and returns true if it
  * did. is_news: it happened just now, and was not reported to an earlier server. */
-bool told_step(struct job *job, struct tfe_mono now, uint64_t step);
-bool told_saved_step(struct job *job, uint64_t step);
-bool told_saves(struct job *job, struct tfe_mono now, uint32_t saves, bool is_news);
-bool told_kept(struct job *job, struct tfe_mono now, const struct msg_memory *memory, bool is_news);
-bool told_from(struct job *job);
-bool told_answer(struct job *job, uint64_t answers);
-bool told_ends(struct job *job, bool ends);
+bool progress_note_step(struct job *job, struct tfe_mono now, uint64_t step);
+bool progress_note_saved_step(struct job *job, uint64_t step);
+bool progress_note_saves(struct job *job, struct tfe_mono now, uint32_t saves, bool is_news);
+bool progress_note_kept(struct job *job, struct tfe_mono now, const struct msg_memory *memory,
+                        bool is_news);
+bool progress_note_from(struct job *job);
+bool progress_note_answer(struct job *job, uint64_t answers);
+bool progress_note_ends(struct job *job, bool ends);
 /* Notes whether checkpoints can be read with another number of ps. Nothing follows at once. */
-void told_partitioned(struct job *job, bool partitioned);
+void progress_note_partitioned(struct job *job, bool partitioned);
 /* Counts one member more, or less, whose scripts can be asked to save. */
-void told_listens(struct job *job, bool listens);
+void progress_note_listener(struct job *job, bool listens);
 /* Sets *ret_step to the step from which the next epoch can continue: from disk, or from the memory
  * of a node that stays. Returns false if there is none. O(nodes). */
-bool told_safe_step(struct job *job, uint64_t *ret_step);
+bool progress_safe_step(struct job *job, uint64_t *ret_step);
 
 /* --- requests to end the epoch ---- */
 
 /* Requested switch of a job. Written by job_progress.c. */
-struct switch_wish {
-    bool is_there;
+struct pending_switch {
+    bool is_set;
     bool is_planned;      /* no trainer has failed: trainers that listen get the stop grace */
     enum tfe_cause cause; /* cause of the next epoch */
 };
@@ -105,10 +106,10 @@ void success_note_rank0(struct rdzv *r, struct node *node, const struct msg_rene
 struct tfe_mono success_hangs_at(const struct job *job);
 /* Notes that the trainers of this member have ended well, while its epoch runs or is being stopped.
  * If they are the last ones required, requests the job's end. */
-void success_take(struct rdzv *r, struct job *job, struct node *node);
+void success_count(struct rdzv *r, struct job *job, struct node *node);
 /* Ends the linger period: the remaining trainers have no more time. */
 void success_end_wait(struct rdzv *r, struct job *job);
 /* Clears the request for the job's end, which has been carried out. */
-void success_done(struct job *job);
+void success_clear_due(struct job *job);
 
 #endif

@@ -12,7 +12,7 @@
 #include "server/core/job.h"
 #include "server/core/persist.h"
 
-struct holder room_holder(const struct rdzv *r)
+struct holder sender_holder(const struct rdzv *r)
 {
     struct holder holder = {.is_known = r->by != NULL};
     if (r->by) {
@@ -26,7 +26,7 @@ static bool is_same(const struct holder *a, const struct holder *b)
     return a->is_known && b->is_known && memcmp(a->key_id, b->key_id, sizeof(a->key_id)) == 0;
 }
 
-struct tfe_wall room_idle_since(const struct rdzv *r, const struct job *job)
+struct tfe_wall job_idle_since(const struct rdzv *r, const struct job *job)
 {
     if (job_is_over(job)) {
         return job->run.ended;
@@ -47,7 +47,7 @@ static uint32_t count_jobs(struct rdzv *r, const struct holder *holder, struct j
         }
         n++;
         if (job_is_idle(r, job) &&
-            (!*ret_idle || room_idle_since(r, job).ms < room_idle_since(r, *ret_idle).ms)) {
+            (!*ret_idle || job_idle_since(r, job).ms < job_idle_since(r, *ret_idle).ms)) {
             *ret_idle = job;
         }
     }
@@ -65,23 +65,23 @@ static uint32_t count_nodes(const struct rdzv *r, const struct holder *holder)
 
 static bool has_too_many_jobs(struct rdzv *r)
 {
-    struct holder holder = room_holder(r);
+    struct holder holder = sender_holder(r);
     struct job *idle;
-    uint32_t most = r->config.max_jobs_per_key;
+    uint32_t limit = r->config.max_jobs_per_key;
     bool is_full = r->n_jobs >= CORE_JOBS_MAX;
-    if (!is_full && (r->n_jobs < most || !holder.is_known)) {
+    if (!is_full && (r->n_jobs < limit || !holder.is_known)) {
         return false;
     }
-    if (count_jobs(r, is_full ? NULL : &holder, &idle) < most && !is_full) {
+    if (count_jobs(r, is_full ? NULL : &holder, &idle) < limit && !is_full) {
         return false;
     }
     text_setf(r->sentence, sizeof(r->sentence),
               is_full ? "this server remembers %u jobs and takes no more names%s%s"
                       : "this token has opened %u jobs, as many as it may%s%s",
-              is_full ? CORE_JOBS_MAX : most, idle ? "; one that is over makes room now: " : "",
+              is_full ? CORE_JOBS_MAX : limit, idle ? "; one that is over makes room now: " : "",
               idle ? idle->name.text : "");
     if (idle) {
-        write_gone(r, idle);
+        persist_forget(r, idle);
     }
     return true;
 }
@@ -101,19 +101,19 @@ static uint32_t max_nodes_of(const struct rdzv *r, const struct holder *holder)
     return max - n_others >= 8 ? (max - n_others) / 4 : 1;
 }
 
-bool room_is_full(struct rdzv *r, const struct job *job)
+bool join_limit_is_reached(struct rdzv *r, const struct job *job)
 {
-    struct holder holder = room_holder(r);
-    const uint32_t most = max_nodes_of(r, &holder);
+    struct holder holder = sender_holder(r);
+    const uint32_t limit = max_nodes_of(r, &holder);
     if (r->n_leases >= r->config.max_nodes) {
         text_setf(r->sentence, sizeof(r->sentence),
                   "the server has no room for more agents than %u; raise its limit of open files",
                   r->config.max_nodes);
         return true;
     }
-    if (most != 0 && r->n_leases >= most && count_nodes(r, &holder) >= most) {
+    if (limit != 0 && r->n_leases >= limit && count_nodes(r, &holder) >= limit) {
         text_setf(r->sentence, sizeof(r->sentence),
-                  "this token has %u agents, as many as it may (--max-agents-per-token)", most);
+                  "this token has %u agents, as many as it may (--max-agents-per-token)", limit);
         return true;
     }
     return !job && has_too_many_jobs(r);
@@ -121,39 +121,39 @@ bool room_is_full(struct rdzv *r, const struct job *job)
 
 /* --- evicted nodes ---- */
 
-const char ban_sentence[] = "this node was evicted from its job by an operator";
+const char evicted_sentence[] = "this node was evicted from its job by an operator";
 
-void ban_add(struct rdzv *r, const struct tfe_id *job, const struct tfe_id *node)
+void evicted_add(struct rdzv *r, const struct tfe_id *job, const struct tfe_id *node)
 {
-    r->bans.v[r->bans.n++ % BANS_MAX] = (struct ban){.job = *job, .node = *node};
+    r->evicted.v[r->evicted.n++ % EVICTED_MAX] = (struct evicted_node){.job = *job, .node = *node};
 }
 
-/* Returns the index of the entry, or BANS_MAX if there is none. */
+/* Returns the index of the entry, or EVICTED_MAX if there is none. */
 static uint64_t find(const struct rdzv *r, const char *job, const char *node)
 {
-    struct ban key;
-    uint64_t n = r->bans.n < BANS_MAX ? r->bans.n : BANS_MAX;
+    struct evicted_node key;
+    uint64_t n = r->evicted.n < EVICTED_MAX ? r->evicted.n : EVICTED_MAX;
     if (id_set(&key.job, job) || id_set(&key.node, node)) {
-        return BANS_MAX;
+        return EVICTED_MAX;
     }
     for (uint64_t i = 0; i < n; i++) {
-        if (id_compare(&r->bans.v[i].node, &key.node) == 0 &&
-            id_compare(&r->bans.v[i].job, &key.job) == 0) {
+        if (id_compare(&r->evicted.v[i].node, &key.node) == 0 &&
+            id_compare(&r->evicted.v[i].job, &key.job) == 0) {
             return i;
         }
     }
-    return BANS_MAX;
+    return EVICTED_MAX;
 }
 
-bool ban_has(const struct rdzv *r, const char *job, const char *node)
+bool evicted_has(const struct rdzv *r, const char *job, const char *node)
 {
-    return find(r, job, node) < BANS_MAX;
+    return find(r, job, node) < EVICTED_MAX;
 }
 
-void ban_drop(struct rdzv *r, const char *job, const char *node)
+void evicted_remove(struct rdzv *r, const char *job, const char *node)
 {
     uint64_t at = find(r, job, node);
-    if (at < BANS_MAX) {
-        r->bans.v[at].node.text[0] = '\0'; /* matches no node's id */
+    if (at < EVICTED_MAX) {
+        r->evicted.v[at].node.text[0] = '\0'; /* matches no node's id */
     }
 }

@@ -20,35 +20,35 @@ struct holder {
 };
 
 /* Returns the key of the present event's sender. */
-struct holder room_holder(const struct rdzv *r);
+struct holder sender_holder(const struct rdzv *r);
 /* Returns true if no further node of the job (NULL: of a new job) is admitted, and puts the reason
  * into r->sentence. If there are too many jobs, the one that was idle longest is being
  * forgotten. */
-bool room_is_full(struct rdzv *r, const struct job *job);
+bool join_limit_is_reached(struct rdzv *r, const struct job *job);
 /* Returns since when an idle job has been idle, as wall-clock time. */
-struct tfe_wall room_idle_since(const struct rdzv *r, const struct job *job);
+struct tfe_wall job_idle_since(const struct rdzv *r, const struct job *job);
 
 /* --- evicted nodes ---- */
 
 /* Maximum number of entries. A node's id belongs to one process, so no other node has it. If the
  * list is full, the oldest entry is dropped, and its node may join again as a newcomer. */
-#define BANS_MAX 256
+#define EVICTED_MAX 256
 
-struct ban {
+struct evicted_node {
     struct tfe_id job;
     struct tfe_id node;
 };
 
-struct ban_list {
-    struct ban v[BANS_MAX]; /* ring buffer */
-    uint64_t n;             /* number of entries ever added */
+struct evicted_list {
+    struct evicted_node v[EVICTED_MAX]; /* ring buffer */
+    uint64_t n;                         /* number of entries ever added */
 };
 
 /* Text of the REFUSED that an evicted node receives. */
-extern const char ban_sentence[];
+extern const char evicted_sentence[];
 
-void ban_add(struct rdzv *r, const struct tfe_id *job, const struct tfe_id *node);
-void ban_drop(struct rdzv *r, const char *job, const char *node);
-bool ban_has(const struct rdzv *r, const char *job, const char *node);
+void evicted_add(struct rdzv *r, const struct tfe_id *job, const struct tfe_id *node);
+void evicted_remove(struct rdzv *r, const char *job, const char *node);
+bool evicted_has(const struct rdzv *r, const char *job, const char *node);
 
 #endif

@@ -15,11 +15,11 @@ struct shape {
     uint32_t nproc;
 };
 
-static struct shape shape_of(const struct job_spec *spec, uint32_t n_ps, uint32_t n_seats)
+static struct shape shape_of(const struct job_spec *spec, uint32_t n_ps, uint32_t n_slots)
 {
     uint32_t extra = (uint32_t)spec->chief + n_ps;
     return (struct shape){.n_chief = spec->chief,
-                          .n_workers = n_seats > extra ? n_seats - extra : 0,
+                          .n_workers = n_slots > extra ? n_slots - extra : 0,
                           .n_ps = n_ps,
                           .nproc = spec->nproc};
 }
@@ -27,96 +27,96 @@ static struct shape shape_of(const struct job_spec *spec, uint32_t n_ps, uint32_
 /* Returns the shape of the current epoch; the next one may have another number of ps. */
 static struct shape shape_now(const struct job *job)
 {
-    return shape_of(&job->spec, job->epoch.n_ps, job->epoch.n_seats);
+    return shape_of(&job->spec, job->epoch.n_ps, job->epoch.n_slots);
 }
 
-static enum tfe_task task_of(const struct shape *shape, uint32_t seat)
+static enum tfe_task task_of(const struct shape *shape, uint32_t slot)
 {
-    return seat < shape->n_chief                      ? TASK_CHIEF
-           : seat < shape->n_chief + shape->n_workers ? TASK_WORKER
+    return slot < shape->n_chief                      ? TASK_CHIEF
+           : slot < shape->n_chief + shape->n_workers ? TASK_WORKER
                                                       : TASK_PS;
 }
 
-static uint32_t rank_of(const struct shape *shape, uint32_t seat)
+static uint32_t rank_of(const struct shape *shape, uint32_t slot)
 {
-    uint32_t workers = seat > shape->n_chief ? seat - shape->n_chief : 0;
+    uint32_t workers = slot > shape->n_chief ? slot - shape->n_chief : 0;
     uint32_t after = workers > shape->n_workers ? workers - shape->n_workers : 0;
-    uint32_t first = seat < shape->n_chief ? seat : shape->n_chief;
+    uint32_t first = slot < shape->n_chief ? slot : shape->n_chief;
     return first + (workers - after) * shape->nproc + after;
 }
 
-static uint32_t seat_of(const struct shape *shape, uint32_t rank)
+static uint32_t slot_of(const struct shape *shape, uint32_t rank)
 {
     uint32_t n = shape->n_chief + shape->n_workers + shape->n_ps;
     uint32_t behind = shape->n_chief + shape->n_workers * shape->nproc; /* rank of the first ps */
-    uint32_t seat = rank < shape->n_chief ? rank
+    uint32_t slot = rank < shape->n_chief ? rank
                     : rank < behind       ? shape->n_chief + (rank - shape->n_chief) / shape->nproc
                                           : shape->n_chief + shape->n_workers + (rank - behind);
-    return seat < n && rank_of(shape, seat) == rank ? seat : n;
+    return slot < n && rank_of(shape, slot) == rank ? slot : n;
 }
 
-uint32_t roster_extra(const struct job_spec *spec)
+uint32_t layout_extra(const struct job_spec *spec)
 {
     return (uint32_t)spec->chief + spec->n_ps;
 }
 
-uint32_t roster_extra_now(const struct job *job)
+uint32_t layout_extra_now(const struct job *job)
 {
     return (uint32_t)job->spec.chief + job->epoch.n_ps;
 }
 
-uint32_t roster_most(const struct job_spec *spec)
+uint32_t layout_max_nodes(const struct job_spec *spec)
 {
-    return spec->max_nodes + roster_extra(spec) + (uint32_t)spec->evaluator;
+    return spec->max_nodes + layout_extra(spec) + (uint32_t)spec->evaluator;
 }
 
-uint32_t roster_world_of(const struct job_spec *spec, uint32_t n_seats)
+uint32_t layout_world_of(const struct job_spec *spec, uint32_t n_slots)
 {
-    struct shape shape = shape_of(spec, spec->n_ps, n_seats);
-    return rank_of(&shape, n_seats);
+    struct shape shape = shape_of(spec, spec->n_ps, n_slots);
+    return rank_of(&shape, n_slots);
 }
 
-uint32_t roster_seat_of(const struct job_spec *spec, uint32_t n_seats, uint32_t rank)
+uint32_t layout_slot_of(const struct job_spec *spec, uint32_t n_slots, uint32_t rank)
 {
-    struct shape shape = shape_of(spec, spec->n_ps, n_seats);
-    return seat_of(&shape, rank);
+    struct shape shape = shape_of(spec, spec->n_ps, n_slots);
+    return slot_of(&shape, rank);
 }
 
-bool roster_has_servers(const struct job *job)
+bool layout_has_ps(const struct job *job)
 {
     return job->epoch.n_ps > 0;
 }
 
-uint32_t roster_rank(const struct job *job, uint32_t seat)
+uint32_t layout_rank(const struct job *job, uint32_t slot)
 {
     struct shape shape = shape_now(job);
-    return rank_of(&shape, seat);
+    return rank_of(&shape, slot);
 }
 
-uint32_t roster_trainers(const struct job *job, uint32_t seat)
+uint32_t layout_trainers(const struct job *job, uint32_t slot)
 {
     struct shape shape = shape_now(job);
-    return task_of(&shape, seat) == TASK_WORKER ? shape.nproc : 1;
+    return task_of(&shape, slot) == TASK_WORKER ? shape.nproc : 1;
 }
 
-uint32_t roster_first_ps(const struct job *job)
+uint32_t layout_first_ps(const struct job *job)
 {
     struct shape shape = shape_now(job);
     return shape.n_chief + shape.n_workers;
 }
 
-enum tfe_task roster_task(const struct job *job, uint32_t seat)
+enum tfe_task layout_task(const struct job *job, uint32_t slot)
 {
     struct shape shape = shape_now(job);
-    return task_of(&shape, seat);
+    return task_of(&shape, slot);
 }
 
-uint32_t roster_world(const struct job *job)
+uint32_t layout_world(const struct job *job)
 {
-    return roster_rank(job, job->epoch.n_seats);
+    return layout_rank(job, job->epoch.n_slots);
 }
 
-void roster_name(const struct job *job, uint32_t rank, struct msg_row *ret)
+void layout_set_role(const struct job *job, uint32_t rank, struct msg_row *ret)
 {
     struct shape shape = shape_now(job);
     uint32_t ps = rank_of(&shape, shape.n_chief + shape.n_workers);
@@ -124,7 +124,7 @@ void roster_name(const struct job *job, uint32_t rank, struct msg_row *ret)
     ret->first = rank < shape.n_chief ? 0 : rank < ps ? shape.n_chief : ps;
 }
 
-uint32_t roster_places_of(const struct job_spec *spec, enum tfe_task task)
+uint32_t layout_replicas_of(const struct job_spec *spec, enum tfe_task task)
 {
     switch (task) {
     case TASK_CHIEF:
@@ -139,7 +139,7 @@ uint32_t roster_places_of(const struct job_spec *spec, enum tfe_task task)
     return spec->max_nodes;
 }
 
-bool roster_is_named(const struct job_spec *spec)
+bool layout_has_roles(const struct job_spec *spec)
 {
     return spec->chief || spec->n_ps > 0 || spec->evaluator;
 }
@@ -154,83 +154,84 @@ static const struct {
     uint32_t head_start_ms;
 } orders[] = {{true, 300}, {false, 1000}};
 
-bool roster_begins(const struct job *job, const struct node *node)
+bool layout_starts_first(const struct job *job, const struct node *node)
 {
-    return roster_is_chief(job, node) == orders[roster_has_servers(job)].chief_begins;
+    return layout_is_chief(job, node) == orders[layout_has_ps(job)].chief_begins;
 }
 
-bool roster_may_follow(const struct job *job)
+bool layout_may_start_rest(const struct job *job)
 {
-    if (orders[roster_has_servers(job)].chief_begins) {
-        return roster_chief(job)->seat.is_listening;
+    if (orders[layout_has_ps(job)].chief_begins) {
+        return layout_chief(job)->slot.is_listening;
     }
     /* all except the chief, which has not been started yet */
-    return job->epoch.n_listening + 1 >= job->epoch.n_seats;
+    return job->epoch.n_listening + 1 >= job->epoch.n_slots;
 }
 
-uint32_t roster_head_start_ms(const struct job *job)
+uint32_t layout_head_start_ms(const struct job *job)
 {
-    return orders[roster_has_servers(job)].head_start_ms;
+    return orders[layout_has_ps(job)].head_start_ms;
 }
 
 /* In a job without a chief the first worker does the chief's work. */
-struct node *roster_chief(const struct job *job)
+struct node *layout_chief(const struct job *job)
 {
-    return job->epoch.n_seats > 0 ? job->epoch.seats[0] : NULL;
+    return job->epoch.n_slots > 0 ? job->epoch.slots[0] : NULL;
 }
 
-bool roster_is_chief(const struct job *job, const struct node *node)
+bool layout_is_chief(const struct job *job, const struct node *node)
 {
-    return node->seat.index == 0;
+    return node->slot.index == 0;
 }
 
-bool roster_counts(const struct job *job, const struct node *node)
+bool layout_counts_for_success(const struct job *job, const struct node *node)
 {
-    return job_takes_all(&job->spec) ? roster_task(job, node->seat.index) == TASK_WORKER
-                                     : roster_is_chief(job, node);
+    return job_takes_all(&job->spec) ? layout_task(job, node->slot.index) == TASK_WORKER
+                                     : layout_is_chief(job, node);
 }
 
-uint32_t roster_needed(const struct job *job)
+uint32_t layout_needed_successes(const struct job *job)
 {
     return job_takes_all(&job->spec) ? shape_now(job).n_workers : 1;
 }
 
-bool roster_follows(const struct job *job, const struct node *node)
+bool layout_is_awaited(const struct job *job, const struct node *node)
 {
-    return job->spec.linger || !roster_has_servers(job) || roster_is_chief(job, node);
+    return job->spec.linger || !layout_has_ps(job) || layout_is_chief(job, node);
 }
 
-bool roster_can_miss(const struct job *job, const struct node *node)
+bool layout_can_lose(const struct job *job, const struct node *node)
 {
-    return roster_has_servers(job) && !job_takes_all(&job->spec) && node_is_member(node) &&
-           !roster_is_chief(job, node) && roster_task(job, node->seat.index) == TASK_WORKER;
+    return layout_has_ps(job) && !job_takes_all(&job->spec) && node_is_member(node) &&
+           !layout_is_chief(job, node) && layout_task(job, node->slot.index) == TASK_WORKER;
 }
 
-static bool meets_next(const struct job *job)
+static bool may_meet_next_epoch(const struct job *job)
 {
     const struct epoch *epoch = &job->epoch;
-    return epoch->has_fixed_ports && !epoch->has_progressed && !told_any(&job->told);
+    return epoch->has_fixed_ports && !epoch->has_progressed &&
+           !progress_was_reported(&job->progress);
 }
 
-bool roster_is_stopped(const struct job *job)
+bool layout_is_stopped(const struct job *job)
 {
     const struct epoch *epoch = &job->epoch;
-    bool may_meet_next = meets_next(job);
+    bool may_meet_next = may_meet_next_epoch(job);
     if (!epoch->is_open) {
         return true;
     }
-    if (roster_has_servers(job) && !may_meet_next) {
-        return epoch->n_seats > 0 && epoch->seats[0]->seat.is_accounted;
+    if (layout_has_ps(job) && !may_meet_next) {
+        return epoch->n_slots > 0 && epoch->slots[0]->slot.is_accounted;
     }
-    return epoch->n_accounted >= (may_meet_next ? epoch->n_seats : 1);
+    return epoch->n_accounted >= (may_meet_next ? epoch->n_slots : 1);
 }
 
-bool roster_is_fenced(const struct job *job, uint32_t seat)
+bool layout_needs_fence(const struct job *job, uint32_t slot)
 {
-    return seat == 0 || !roster_has_servers(job) || meets_next(job);
+    return slot == 0 || !layout_has_ps(job) || may_meet_next_epoch(job);
 }
 
-bool roster_wants_evaluator(const struct job *job)
+bool layout_wants_evaluator(const struct job *job)
 {
     bool has_one = job->evaluator.node && !evaluator_is_leaving(job);
     return job->spec.evaluator && !has_one && !job->evaluator.is_done;
@@ -247,11 +248,11 @@ struct stock {
 /* Returns true if the member will be READY once it is asked, as things stand. */
 static bool stays(const struct node *node)
 {
-    return node_is_member(node) && !node->is_gone && !node->seat.is_taken_over &&
+    return node_is_member(node) && !node->is_gone && !node->slot.is_taken_over &&
            !node->notice.is_leaving;
 }
 
-static struct stock take_stock(const struct job *job, bool with_members)
+static struct stock count_stock(const struct job *job, bool with_members)
 {
     struct stock stock = {.any = 0};
     /* tree.h has no const variants */
@@ -267,7 +268,7 @@ static struct stock take_stock(const struct job *job, bool with_members)
 }
 
 /* Takes nodes for this role out of the stock and returns how many are lacking. */
-static uint32_t draw(struct stock *stock, enum tfe_task task, uint32_t wanted)
+static uint32_t take_nodes(struct stock *stock, enum tfe_task task, uint32_t wanted)
 {
     uint32_t pinned = stock->pinned[task] < wanted ? stock->pinned[task] : wanted;
     uint32_t others = stock->any < wanted - pinned ? stock->any : wanted - pinned;
@@ -275,58 +276,59 @@ static uint32_t draw(struct stock *stock, enum tfe_task task, uint32_t wanted)
     return wanted - pinned - others;
 }
 
-static bool is_served_with(const struct job *job, uint32_t workers, bool evaluator)
+static bool suffices_for(const struct job *job, uint32_t workers, bool evaluator)
 {
     const struct job_spec *spec = &job->spec;
-    if (!roster_is_named(spec)) {
+    if (!layout_has_roles(spec)) {
         return job->n_ready >= workers;
     }
-    struct stock stock = take_stock(job, false);
-    return draw(&stock, TASK_CHIEF, spec->chief) + draw(&stock, TASK_PS, spec->n_ps) +
-               draw(&stock, TASK_WORKER, workers) +
-               draw(&stock, TASK_EVALUATOR, evaluator ? 1 : 0) ==
+    struct stock stock = count_stock(job, false);
+    return take_nodes(&stock, TASK_CHIEF, spec->chief) + take_nodes(&stock, TASK_PS, spec->n_ps) +
+               take_nodes(&stock, TASK_WORKER, workers) +
+               take_nodes(&stock, TASK_EVALUATOR, evaluator ? 1 : 0) ==
            0;
 }
 
-bool roster_is_enough(const struct job *job)
+bool layout_is_enough(const struct job *job)
 {
-    return is_served_with(job, job->spec.min_nodes, false);
+    return suffices_for(job, job->spec.min_nodes, false);
 }
 
-bool roster_would_do(const struct job *job, uint32_t min, uint32_t n_ps)
+bool layout_would_suffice(const struct job *job, uint32_t min, uint32_t n_ps)
 {
-    struct stock stock = take_stock(job, true);
-    return draw(&stock, TASK_CHIEF, job->spec.chief) + draw(&stock, TASK_PS, n_ps) +
-               draw(&stock, TASK_WORKER, min) ==
+    struct stock stock = count_stock(job, true);
+    return take_nodes(&stock, TASK_CHIEF, job->spec.chief) + take_nodes(&stock, TASK_PS, n_ps) +
+               take_nodes(&stock, TASK_WORKER, min) ==
            0;
 }
 
-uint32_t roster_lacking(const struct job *job)
+uint32_t layout_lacking(const struct job *job)
 {
-    struct stock stock = take_stock(job, false);
-    return draw(&stock, TASK_CHIEF, job->spec.chief) + draw(&stock, TASK_PS, job->spec.n_ps) +
-           draw(&stock, TASK_WORKER, job->spec.min_nodes);
+    struct stock stock = count_stock(job, false);
+    return take_nodes(&stock, TASK_CHIEF, job->spec.chief) +
+           take_nodes(&stock, TASK_PS, job->spec.n_ps) +
+           take_nodes(&stock, TASK_WORKER, job->spec.min_nodes);
 }
 
-bool roster_is_full(const struct job *job)
+bool layout_is_full(const struct job *job)
 {
-    return is_served_with(job, job->spec.max_nodes, roster_wants_evaluator(job));
+    return suffices_for(job, job->spec.max_nodes, layout_wants_evaluator(job));
 }
 
-uint32_t roster_spares(const struct job *job, bool may_evaluate)
+uint32_t layout_spares(const struct job *job, bool may_evaluate)
 {
-    if (!roster_is_named(&job->spec)) {
+    if (!layout_has_roles(&job->spec)) {
         return job->n_ready;
     }
-    struct stock stock = take_stock(job, false);
+    struct stock stock = count_stock(job, false);
     /* A node that is about to evaluate is left out of the next epoch (rank_assignment.c:
      * spare_evaluator). */
-    bool evaluates = may_evaluate && roster_wants_evaluator(job) &&
+    bool evaluates = may_evaluate && layout_wants_evaluator(job) &&
                      stock.pinned[TASK_EVALUATOR] == 0 && stock.any > 0;
     return stock.pinned[TASK_WORKER] + stock.any - evaluates;
 }
 
-void roster_lacks(const struct job *job, struct text *text)
+void layout_describe_lacking(const struct job *job, struct text *text)
 {
     static const struct {
         enum tfe_task task;
@@ -334,10 +336,10 @@ void roster_lacks(const struct job *job, struct text *text)
     } kinds[] = {
         {TASK_CHIEF, "chief", "chiefs"}, {TASK_PS, "ps", "ps"}, {TASK_WORKER, "worker", "workers"}};
     const uint32_t wanted[] = {job->spec.chief, job->spec.n_ps, job->spec.min_nodes};
-    struct stock stock = take_stock(job, false);
+    struct stock stock = count_stock(job, false);
     bool is_first = true;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        uint32_t n = draw(&stock, kinds[i].task, wanted[i]);
+        uint32_t n = take_nodes(&stock, kinds[i].task, wanted[i]);
         if (n > 0) {
             text_addf(text, "%s%u %s", is_first ? "" : ", ", n,
                       n == 1 ? kinds[i].one : kinds[i].more);

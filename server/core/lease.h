@@ -15,9 +15,9 @@ struct rdzv;
 
 /* Lease of a node: until when the node keeps its slot. Written by lease.c. */
 struct lease {
-    struct core_timer timer; /* end of the lease; not set if there is no lease */
-    struct tfe_mono heard;   /* time of the latest renewal */
-    bool counts;             /* the lease is included in the server's n_leases */
+    struct core_timer timer;    /* end of the lease; not set if there is no lease */
+    struct tfe_mono renewed_at; /* time of the latest renewal */
+    bool is_counted;            /* the lease is included in the server's n_leases */
     /* extended since the last renewal, because an iteration of the server's loop was late */
     bool was_shifted;
     bool is_held; /* over, and held because of a mass loss since the last renewal */
@@ -32,7 +32,7 @@ struct lease_terms {
     uint32_t fence_ms;
 };
 
-static inline bool lease_is_there(const struct lease *lease)
+static inline bool lease_exists(const struct lease *lease)
 {
     return wheel_is_set(&lease->timer.wheel);
 }
@@ -67,7 +67,7 @@ uint32_t lease_wanted_ms(const struct rdzv *r);
 uint32_t lease_ttl_ms(const struct rdzv *r, const struct job *job);
 
 /* Returns when a fence of this length that was sent at that time has passed. */
-struct tfe_mono lease_fence_end_from(struct tfe_mono told, uint32_t fence_ms);
+struct tfe_mono lease_fence_end_from(struct tfe_mono sent, uint32_t fence_ms);
 /* Returns the fence to send in the node's START, for its new membership. */
 uint32_t lease_fence_of_start(struct rdzv *r, struct node *node);
 /* Extends the fence: the node's trainers may live until then. */
@@ -77,7 +77,7 @@ void lease_extend_fence(struct node *node, struct tfe_mono until);
 uint32_t lease_fence_ms(const struct rdzv *r, uint32_t n_members, uint32_t ttl_ms);
 /* Returns when the longest fence has passed that a server with these settings, or with the recorded
  * fence (0: none), may have granted to any node until then. */
-struct tfe_mono lease_longest_fence_end(const struct rdzv *r, struct tfe_mono told,
+struct tfe_mono lease_longest_fence_end(const struct rdzv *r, struct tfe_mono sent,
                                         uint32_t recorded_ms);
 
 /* --- fences ---- */
@@ -93,59 +93,59 @@ struct fence {
 };
 
 /* Reserves the ports of this epoch: they are not used again before `until`. */
-static inline void fence_keep_ports(struct fence *fence, uint64_t epoch, struct tfe_mono until)
+static inline void fence_reserve_ports(struct fence *fence, uint64_t epoch, struct tfe_mono until)
 {
-    struct tfe_mono *kept = &fence->ports_until[epoch & 1];
-    *kept = tfe_mono_max(*kept, until);
+    struct tfe_mono *reserved = &fence->ports_until[epoch & 1];
+    *reserved = tfe_mono_max(*reserved, until);
 }
 
 /* Starts nothing in the job before `until`. */
-static inline void fence_keep_run(struct fence *fence, struct tfe_mono until)
+static inline void fence_extend_run(struct fence *fence, struct tfe_mono until)
 {
     fence->run_until = tfe_mono_max(fence->run_until, until);
 }
 
 /* Sets when trainers that the job's record does not mention have ended at the latest. */
-static inline void fence_expect_unknown(struct fence *fence, struct tfe_mono until)
+static inline void fence_set_unknown(struct fence *fence, struct tfe_mono until)
 {
     fence->unknown_until = until;
 }
 
 /* Returns true if trainers that no record mentions may still run. */
-bool fence_knows_not_all(const struct rdzv *r, const struct fence *fence);
+bool fence_has_unknown(const struct rdzv *r, const struct fence *fence);
 /* A node has been in an epoch that the record does not know, so others may be in that epoch or in a
  * later one: waits for the end of such trainers. Returns false if all have ended. */
-bool fence_keep_unknown(const struct rdzv *r, struct fence *fence);
+bool fence_await_unknown(const struct rdzv *r, struct fence *fence);
 /* Returns true if no trainer of the job can make another step. */
 bool fence_run_is_over(const struct rdzv *r, const struct job *job);
 /* Returns true if stale peers may still connect to the ports of this epoch. */
-bool fence_ports_are_spoken(const struct rdzv *r, const struct job *job, uint64_t epoch);
+bool fence_ports_in_use(const struct rdzv *r, const struct job *job, uint64_t epoch);
 
 /* Returns when the fences of all members whose trainers' state is unknown have passed. */
 struct tfe_mono fence_end(const struct job *job);
 /* Returns until when a switch that began at switch_began waits for fences: for all of them if no
  * accounted task keeps the old cluster from another step (with ps, for the chief's only); and
  * always for the chief's if the job wants that, because the chief could write a checkpoint late.
- * Sets *ret_seat to the slot of that fence, or to the number of slots if it is no member's. */
+ * Sets *ret_slot to the slot of that fence, or to the number of slots if it is no member's. */
 struct tfe_mono fence_switch_end(const struct rdzv *r, const struct job *job,
-                                 struct tfe_mono switch_began, uint32_t *ret_seat);
+                                 struct tfe_mono switch_began, uint32_t *ret_slot);
 
 /* --- mass loss ---- */
 
 /* Mass-loss state of a job. Written by lease.c. */
-struct doubt {
+struct mass_loss {
     uint64_t mass_epoch;        /* number of the epoch in which leases were held once */
     struct tfe_mono mass_until; /* until then no member's lease ends */
 };
 
 /* Notes at the beginning of a step whether this iteration of the event loop is late. */
-void doubt_look_at_clock(struct rdzv *r, struct tfe_mono now);
+void mass_loss_check_clock(struct rdzv *r, struct tfe_mono now);
 /* Called when a lease has ended. Returns true if the lease is extended, because the server was late
  * or because more than half of the members fell silent together. */
-bool doubt_postpones(struct rdzv *r, struct node *node);
+bool mass_loss_postpones(struct rdzv *r, struct node *node);
 /* Returns true if the node has missed a renewal. */
-bool doubt_is_silent(const struct rdzv *r, const struct node *node);
+bool lease_is_silent(const struct rdzv *r, const struct node *node);
 /* A survivor's trainer has failed, so the loss is real: ends the held leases. */
-void doubt_release(struct rdzv *r, struct job *job);
+void mass_loss_release(struct rdzv *r, struct job *job);
 
 #endif

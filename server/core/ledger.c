@@ -16,7 +16,7 @@ static struct rdzv_ledger *current(struct job *job)
     return &job->ledger.v[job->ledger.current];
 }
 
-static void tell(struct rdzv *r, struct job *job)
+static void emit_row(struct rdzv *r, struct job *job)
 {
     if (current(job)->row.epoch != 0) {
         send_action(r, RDZV_LEDGER)->ledger = current(job);
@@ -42,16 +42,16 @@ const char *ledger_blamed(struct job *job)
     if (l->next_blamed[0] == '\0') {
         return NULL;
     }
-    memcpy(l->told_blamed, l->next_blamed, sizeof l->told_blamed);
-    return l->told_blamed;
+    memcpy(l->sent_blamed, l->next_blamed, sizeof l->sent_blamed);
+    return l->sent_blamed;
 }
 
 uint32_t ledger_add_lost(struct text *text, const struct job *job)
 {
     uint32_t n = 0;
-    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
-        const struct node *node = job->epoch.seats[seat];
-        bool is_lost = !node_is_connected(node) && (!node->seat.is_accounted || node->seat.is_dead);
+    for (uint32_t slot = 0; slot < job->epoch.n_slots; slot++) {
+        const struct node *node = job->epoch.slots[slot];
+        bool is_lost = !node_is_connected(node) && (!node->slot.is_accounted || node->slot.is_dead);
         if (is_lost && n++ < LOST_NAMED) {
             text_addf(text, "%s%s", n > 1 ? ", " : "", node->name[0] ? node->name : node->id.text);
         }
@@ -67,7 +67,7 @@ void ledger_blame_lost(struct job *job)
     char names[TFE_LABEL_MAX + 1];
     struct text text;
     text_init(&text, names, sizeof(names));
-    if (job->wish.is_there && job->wish.cause == CAUSE_NODE_LOST &&
+    if (job->pending_switch.is_set && job->pending_switch.cause == CAUSE_NODE_LOST &&
         ledger_add_lost(&text, job) > 1) {
         memcpy(job->ledger.next_blamed, names, sizeof(names));
     }
@@ -82,7 +82,7 @@ void ledger_begin_row(struct job *job)
                                                  .epoch = job->epoch.number,
                                                  .cause = job->epoch.cause,
                                                  .blamed = l->blamed[l->current],
-                                                 .members = job->epoch.n_seats}};
+                                                 .members = job->epoch.n_slots}};
     for (size_t i = 0; i < EPOCH__TIMES; i++) {
         current(job)->at[i] = TFE_MONO_NEVER;
     }
@@ -92,12 +92,12 @@ void ledger_begin_row(struct job *job)
 void ledger_stop(struct rdzv *r, struct job *job, struct tfe_mono detected)
 {
     struct ledger *l = &job->ledger;
-    l->next_planned = job->wish.is_planned && job->epoch.is_open;
+    l->next_planned = job->pending_switch.is_planned && job->epoch.is_open;
     l->next_stopped = job->epoch.is_open ? r->now : TFE_MONO_NEVER;
     l->next_detected = detected;
     if (job->epoch.is_open && tfe_mono_is_never(current(job)->at[EPOCH_ENDED])) {
         current(job)->at[EPOCH_ENDED] = r->now;
-        tell(r, job);
+        emit_row(r, job);
     }
 }
 
@@ -105,7 +105,7 @@ void ledger_close(struct rdzv *r, struct job *job)
 {
     struct msg_epoch_row *row = &current(job)->row;
     struct tfe_mono *ended = &current(job)->at[EPOCH_ENDED];
-    const struct told *told = &job->told;
+    const struct progress *progress = &job->progress;
     const struct plan *p = &job->plan;
     uint64_t safe;
     if (row->epoch == 0 || row->over) {
@@ -115,15 +115,15 @@ void ledger_close(struct rdzv *r, struct job *job)
     row->has_saved = p->has_saved;
     row->saved_step = p->saved_step;
     /* If the epoch never started, the known progress is that of the epoch before. */
-    bool has_step = told->has_step && job->epoch.is_open;
+    bool has_step = progress->has_step && job->epoch.is_open;
     job->ledger.has_reached = has_step;
-    job->ledger.reached = told->step;
-    if (has_step && told_safe_step(job, &safe)) {
+    job->ledger.reached = progress->step;
+    if (has_step && progress_safe_step(job, &safe)) {
         row->has_lost = true;
-        row->lost_steps = told->step > safe ? told->step - safe : 0;
+        row->lost_steps = progress->step > safe ? progress->step - safe : 0;
     }
     row->over = true;
-    tell(r, job);
+    emit_row(r, job);
 }
 
 void ledger_learn_from(struct rdzv *r, struct job *job, uint64_t step)
@@ -160,11 +160,11 @@ void ledger_open(struct rdzv *r, struct job *job)
 void ledger_note(struct rdzv *r, struct job *job, enum tfe_epoch_time what)
 {
     current(job)->at[what] = r->now;
-    tell(r, job);
+    emit_row(r, job);
 }
 
 void ledger_count_restart(struct rdzv *r, struct job *job)
 {
     current(job)->row.restarts++;
-    tell(r, job);
+    emit_row(r, job);
 }

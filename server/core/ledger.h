@@ -22,7 +22,7 @@ struct ledger {
     unsigned current; /* index in v of the current epoch's row */
     char next_blamed[TFE_LABEL_MAX + 1];
     /* copy of next_blamed to which a STOP points after next_blamed has been cleared */
-    char told_blamed[TFE_LABEL_MAX + 1];
+    char sent_blamed[TFE_LABEL_MAX + 1];
     bool next_planned;
     struct tfe_mono next_detected;
     struct tfe_mono next_stopped;

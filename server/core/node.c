@@ -16,7 +16,7 @@
 
 /* design 6: reconnects are spread so that at most this many nodes of a job reconnect per second. */
 #define SPREAD_RATE 2500
-#define SPREAD_LEAST_MS 100
+#define SPREAD_MIN_MS 100
 
 int node_compare(const struct node *a, const struct node *b)
 {
@@ -44,7 +44,7 @@ struct node *node_new(struct rdzv *r, const char *id, const char *name, uint32_t
     size_t pids = (size_t)nproc * sizeof(uint32_t);
     size_t ports = (size_t)nproc * sizeof(uint16_t);
     char *block =
-        mem_new(r->mem, 1, sizeof(struct node) + 2 * pids + ports + READY_HOST_ROOM + name_n);
+        mem_new(r->mem, 1, sizeof(struct node) + 2 * pids + ports + READY_HOST_CAP + name_n);
     if (!block) {
         return NULL;
     }
@@ -53,11 +53,11 @@ struct node *node_new(struct rdzv *r, const char *id, const char *name, uint32_t
     *node = (struct node){
         .lease = LEASE_NEW,
         .session.number = NO_SESSION,
-        .seat = SEAT_NONE,
-        .name = block + 2 * pids + ports + READY_HOST_ROOM,
+        .slot = SLOT_NONE,
+        .name = block + 2 * pids + ports + READY_HOST_CAP,
         .ready.ports = (void *)(block + 2 * pids),
         .ready.host = block + 2 * pids + ports,
-        .ready.host_room = READY_HOST_ROOM,
+        .ready.host_cap = READY_HOST_CAP,
         .probing = PROBING_NEW,
         .quarantine = QUARANTINE_NEW,
         .processes = {.trainer_pids = (void *)block, .standby_pids = (void *)(block + pids)}};
@@ -74,7 +74,7 @@ void node_free(struct rdzv *r, struct node *node)
     }
 }
 
-void node_note_death(struct node *node, const char *hash, uint16_t guard_port)
+void node_set_proof(struct node *node, const char *hash, uint16_t guard_port)
 {
     bool has = hash && id_set(&node->proof_hash, hash) == 0;
     node->guard_port = has ? guard_port : 0;
@@ -100,7 +100,7 @@ void node_note_epoch(struct node *node, uint64_t epoch)
 uint32_t node_spread_ms(const struct node *node, uint32_t ttl_ms)
 {
     uint32_t spread = node->job->n_nodes * 1000 / SPREAD_RATE;
-    spread = spread < SPREAD_LEAST_MS ? SPREAD_LEAST_MS : spread;
+    spread = spread < SPREAD_MIN_MS ? SPREAD_MIN_MS : spread;
     return spread < ttl_ms / 2 ? spread : ttl_ms / 2;
 }
 
@@ -110,11 +110,11 @@ void node_attach(struct rdzv *r, struct node *node, uint32_t session)
 {
     r->by_session[session] = node;
     node->session = (struct node_session){
-        .number = session, .told_spread_ms = node->session.told_spread_ms, .visit = ++r->visits};
+        .number = session, .sent_spread_ms = node->session.sent_spread_ms, .visit = ++r->visits};
     node->is_gone = false;
     ready_set_table(node, 0);
-    seat_is_back(node);
-    probing_is_back(node);
+    slot_note_reconnect(node);
+    probing_note_reconnect(node);
     probe_cancel(r, node);
     node->job->n_connected++;
     (void)lease_renew(r, node);
@@ -167,9 +167,9 @@ void node_prepare(struct rdzv *r, struct node *node)
     probe_prepare(r, node);
 }
 
-uint32_t node_tell_spread(struct node *node, uint32_t spread_ms)
+uint32_t node_note_spread(struct node *node, uint32_t spread_ms)
 {
-    node->session.told_spread_ms = spread_ms;
+    node->session.sent_spread_ms = spread_ms;
     return spread_ms;
 }
 
@@ -196,22 +196,22 @@ void ready_set(struct node *node, uint64_t epoch)
 int ready_reserve(struct rdzv *r, struct node *node, const char *host)
 {
     struct ready *ready = &node->ready;
-    if (strlen(host) < ready->host_room) {
+    if (strlen(host) < ready->host_cap) {
         return 0;
     }
-    char *room = mem_new(r->mem, 1, TFE_HOST_MAX + 1);
-    if (!room) {
+    char *buf = mem_new(r->mem, 1, TFE_HOST_MAX + 1);
+    if (!buf) {
         return TFE_ENOMEM;
     }
-    memcpy(room, ready->host, strlen(ready->host) + 1);
-    ready->host = room;
-    ready->host_room = TFE_HOST_MAX + 1;
+    memcpy(buf, ready->host, strlen(ready->host) + 1);
+    ready->host = buf;
+    ready->host_cap = TFE_HOST_MAX + 1;
     return 0;
 }
 
 void ready_done(struct rdzv *r, struct node *node)
 {
-    if (node->ready.host_room > READY_HOST_ROOM) {
+    if (node->ready.host_cap > READY_HOST_CAP) {
         mem_free(r->mem, node->ready.host);
     }
 }
@@ -278,7 +278,7 @@ static bool members_go_first(struct rdzv *r, struct job *job, const char *text)
     return true;
 }
 
-bool version_take(struct rdzv *r, struct node *node, const char *text)
+bool version_note(struct rdzv *r, struct node *node, const char *text)
 {
     struct job *job = node->job;
     if (!text || (node->has_version && strcmp(text, job->version.text.text) == 0)) {

@@ -28,7 +28,7 @@ struct ready {
     uint64_t table_digest; /* digest of the table that the node holds; 0 if none */
     uint16_t *ports;       /* nproc ports; valid after the first READY */
     char *host;            /* address of the node; "" before the first READY */
-    size_t host_room;
+    size_t host_cap;
     struct msg_memory memory; /* state kept in memory, from READY or a later PROGRESS */
 };
 
@@ -38,7 +38,7 @@ bool node_is_ready(const struct node *node);
  * called before a change of anything that node_is_ready reads. */
 void ready_set(struct node *node, uint64_t epoch);
 /* Size of the buffer for a host name in the node's own memory block. */
-#define READY_HOST_ROOM 48
+#define READY_HOST_CAP 48
 /* Reserves memory for this host name. Returns 0, or TFE_ENOMEM; nothing has changed then. */
 int ready_reserve(struct rdzv *r, struct node *node, const char *host) TFE_MUST_CHECK;
 /* Frees a host name that is not in the node's own memory block. */
@@ -68,12 +68,12 @@ static inline void version_leave(struct version *version)
 
 /* Notes the version that the node reports (NULL: unknown). Returns true if the node was refused
  * because the other nodes have another version. */
-bool version_take(struct rdzv *r, struct node *node, const char *text);
+bool version_note(struct rdzv *r, struct node *node, const char *text);
 
 /* Connection of a node. Written by node.c. */
 struct node_session {
     uint32_t number;         /* number of the session, or NO_SESSION */
-    uint32_t told_spread_ms; /* latest reconnect spread sent to the node on this connection */
+    uint32_t sent_spread_ms; /* latest reconnect spread sent to the node on this connection */
     uint64_t visit; /* number of the connection, never reused, whereas session numbers are */
 };
 
@@ -95,7 +95,7 @@ struct node {
     struct job *job;
     struct lease lease;
     struct node_session session;
-    struct seat seat;
+    struct slot slot;
 
     RB_ENTRY(node) by_id;
     struct node *next_dead; /* next in the core's list of nodes to free in the next step */
@@ -137,10 +137,10 @@ static inline bool node_is_connected(const struct node *node)
 
 static inline bool node_is_member(const struct node *node)
 {
-    return node->seat.index != NO_SEAT;
+    return node->slot.index != NO_SLOT;
 }
 
-/* Allocates a node with everything that it needs, except a host name longer than READY_HOST_ROOM,
+/* Allocates a node with everything that it needs, except a host name longer than READY_HOST_CAP,
  * in one block. Sets its id, not its job. Returns NULL if out of memory. Precondition: id is valid,
  * name is at most TFE_LABEL_MAX long. */
 struct node *node_new(struct rdzv *r, const char *id, const char *name, uint32_t nproc);
@@ -154,7 +154,7 @@ void node_insert(struct job *job, struct node *node);
 void node_note_epoch(struct node *node, uint64_t epoch);
 /* Sets the hash of the node's proof of termination and the port where to get it. hash NULL or ""
  * means that there is none. */
-void node_note_death(struct node *node, const char *hash, uint16_t guard_port);
+void node_set_proof(struct node *node, const char *hash, uint16_t guard_port);
 /* Returns the time over which the nodes of the job spread their reconnects after a lost connection,
  * given this ttl (design 6). */
 uint32_t node_spread_ms(const struct node *node, uint32_t ttl_ms);
@@ -172,6 +172,6 @@ void node_remove(struct rdzv *r, struct node *node);
  * be verified. */
 void node_prepare(struct rdzv *r, struct node *node);
 /* Notes the reconnect spread (node_spread_ms) that is sent to the node now, and returns it. */
-uint32_t node_tell_spread(struct node *node, uint32_t spread_ms);
+uint32_t node_note_spread(struct node *node, uint32_t spread_ms);
 
 #endif

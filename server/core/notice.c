@@ -30,7 +30,7 @@ void notice_forget(struct node *node)
         node->notice.kind = 0;
         node->notice.is_leaving = false;
         node->notice.is_interrupted = false;
-        seat_stay(node);
+        slot_cancel_drain(node);
         plan_recount(node->job);
     }
 }
@@ -89,7 +89,7 @@ void notice_apply(struct rdzv *r, struct node *node, enum tfe_notice kind, uint3
     }
     notice->kind = kind;
     notice->deadline = deadline;
-    if (leaves && !node->seat.is_draining && place_take_notice(r, node)) {
+    if (leaves && !node->slot.is_draining && worker_schedule_drain(r, node)) {
         plan_recount(job); /* no new epoch is needed */
     } else if (is_first) {
         plan_count(job, node);
@@ -99,7 +99,7 @@ void notice_apply(struct rdzv *r, struct node *node, enum tfe_notice kind, uint3
     /* An epoch that has not started is given up at once. If rank 0 has ended well instead, the job
      * is about to end, and its members are released with it. */
     if (leaves && job->state == JOB_COMMITTING && epoch_engages(job, node) &&
-        !node->seat.is_accounted) {
+        !node->slot.is_accounted) {
         switch_plan(job, notice_cause(notice), node);
     }
     job_touch(job);
@@ -116,7 +116,7 @@ static bool is_needed(const struct node *node)
         return true; /* the next evaluator starts after this one has ended */
     }
     return node_is_member(node) && job->state != JOB_WAITING &&
-           !(job->state == JOB_RUNNING && node->seat.is_accounted && !node->seat.is_due);
+           !(job->state == JOB_RUNNING && node->slot.is_accounted && !node->slot.is_due);
 }
 
 void drain_end(struct rdzv *r, struct node *node)

@@ -19,7 +19,7 @@
 #include "server/core/verdict.h"
 #include "server/core/worker_restart.h"
 
-static bool running_is_sound(const struct msg_join *join)
+static bool running_is_valid(const struct msg_join *join)
 {
     const struct msg_running *running = join->running;
     /* rank and world are checked later (rebuild.c), because the epoch may have another number of
@@ -27,13 +27,13 @@ static bool running_is_sound(const struct msg_join *join)
     return (join->running_epoch > 0 || (join->exited && join->exited->epoch > 0 &&
                                         join->exited->epoch <= join->highest_epoch)) &&
            running->run >= 1 && running->nodes > 0 && running->nodes <= MSG_NODES_MAX &&
-           running->nodes <= join->spec.max_nodes + roster_extra(&join->spec) &&
+           running->nodes <= join->spec.max_nodes + layout_extra(&join->spec) &&
            running->n_ports == join->spec.nproc && running->host && running->host[0] != '\0' &&
            strnlen(running->host, TFE_HOST_MAX + 1) <= TFE_HOST_MAX;
 }
 
 /* Returns true if the job that the JOIN asks for has the role to which the node is pinned. */
-static bool role_is_sound(const struct msg_join *join)
+static bool role_is_valid(const struct msg_join *join)
 {
     const struct job_spec *spec = &join->spec;
     switch (join->has_role ? join->role : TASK_WORKER) {
@@ -49,17 +49,17 @@ static bool role_is_sound(const struct msg_join *join)
     return false;
 }
 
-static bool is_sound(const struct msg_join *join)
+static bool is_valid(const struct msg_join *join)
 {
     return id_is_valid(join->job) && id_is_valid(join->node) && join->node_name &&
            (join->node_name[0] == '\0' || id_is_valid(join->node_name)) &&
-           job_spec_is_sound(&join->spec) && role_is_sound(join) &&
+           job_spec_is_sound(&join->spec) && role_is_valid(join) &&
            join->running_epoch <= join->highest_epoch &&
            (!join->run_key || id_is_valid(join->run_key)) &&
            (!join->tensorflow || id_is_valid(join->tensorflow)) &&
            (!join->proof_hash || id_is_valid(join->proof_hash)) &&
-           (!join->running || running_is_sound(join)) &&
-           (!join->exited || exited_is_sound(join->exited, join->spec.nproc));
+           (!join->running || running_is_valid(join)) &&
+           (!join->exited || exited_is_valid(join->exited, join->spec.nproc));
 }
 
 /* --- refusals --------------------------------------------------------------------------------- */
@@ -73,17 +73,17 @@ static void refuse(struct rdzv *r, uint32_t session, enum tfe_refusal code)
 
 /* Refuses a node that an operator has evicted. Returns true if it was refused. node: the known node
  * of this id, or NULL. */
-static bool refused_for_ban(struct rdzv *r, uint32_t session, struct node *node,
-                            const struct msg_join *join)
+static bool refused_as_evicted(struct rdzv *r, uint32_t session, struct node *node,
+                               const struct msg_join *join)
 {
-    if (!ban_has(r, join->job, join->node)) {
+    if (!evicted_has(r, join->job, join->node)) {
         return false;
     }
-    send_refused(r, session, REFUSAL_EVICTED, ban_sentence);
-    send_trace(r, TRACE_NODE_REFUSED, NULL, NULL, REFUSAL_EVICTED, ban_sentence);
+    send_refused(r, session, REFUSAL_EVICTED, evicted_sentence);
+    send_trace(r, TRACE_NODE_REFUSED, NULL, NULL, REFUSAL_EVICTED, evicted_sentence);
     send_close(r, session);
     if (node && join->exited && join->exited->epoch == node->job->epoch.number) {
-        seat_account(node); /* the ending that it reports still counts */
+        slot_account(node); /* the ending that it reports still counts */
         job_touch(node->job);
     }
     return true;
@@ -101,7 +101,7 @@ static bool refused_key(struct rdzv *r, uint32_t session, struct job *job,
         past = &last;
     }
     if (past) {
-        run_tell_late(r, job, past, session);
+        run_send_end(r, job, past, session);
         return true;
     }
     if (job_is_over(job) || is_last) {
@@ -131,7 +131,7 @@ static bool refused_late(struct rdzv *r, uint32_t session, struct job *job,
         return false;
     }
     if (join->spec.script_digest == job->spec.script_digest) {
-        run_tell_late(r, job, &last, session);
+        run_send_end(r, job, &last, session);
         return true;
     }
     struct text text;
@@ -146,7 +146,7 @@ static bool refused_late(struct rdzv *r, uint32_t session, struct job *job,
  * if it was refused. */
 static bool refused_gone(struct rdzv *r, uint32_t session, const struct job *job)
 {
-    if (!job->write.is_gone) {
+    if (!job->persist.is_gone) {
         return false;
     }
     text_setf(r->sentence, sizeof(r->sentence),
@@ -197,7 +197,7 @@ static bool refused(struct rdzv *r, uint32_t session, struct job *job, const str
     struct text text;
     text_init(&text, r->sentence, sizeof(r->sentence));
     text_addf(&text, "job %s was opened with", job->name.text);
-    bool has_roles = roster_is_named(&job->spec) || roster_is_named(&join->spec);
+    bool has_roles = layout_has_roles(&job->spec) || layout_has_roles(&join->spec);
     add_sizes(&text, &job->spec, has_roles);
     text_add(&text, ", this node asks for");
     add_sizes(&text, &join->spec, has_roles);
@@ -208,9 +208,9 @@ static bool refused(struct rdzv *r, uint32_t session, struct job *job, const str
 /* Refuses a new node if a limit is reached. Returns true if it was refused. A disconnected node
  * counts while its lease lasts; otherwise newcomers could take the places of a restarted server's
  * members. */
-static bool refused_for_room(struct rdzv *r, uint32_t session, const struct job *job)
+static bool refused_for_limit(struct rdzv *r, uint32_t session, const struct job *job)
 {
-    if (!room_is_full(r, job)) {
+    if (!join_limit_is_reached(r, job)) {
         return false;
     }
     refuse(r, session, REFUSAL_LIMIT_REACHED);
@@ -226,7 +226,7 @@ static void raise_epoch(struct rdzv *r, const struct node *by)
 {
     struct job *job = by->job;
     uint64_t seen = by->highest_epoch;
-    if (!epoch_hear(job, seen)) {
+    if (!epoch_raise_number(job, seen)) {
         if (seen > job->epoch.highest) {
             text_setf(
                 r->sentence, sizeof(r->sentence),
@@ -253,21 +253,22 @@ static void raise_epoch(struct rdzv *r, const struct node *by)
 /* Handles a node that was in an epoch that the job's record does not know, or in a different epoch
  * of the same number: the database was lost, or an older copy was restored. No new epoch starts
  * beside the unknown one, whose trainers go on until their fence. */
-static void look_past_record(const struct rdzv *r, struct node *node, const struct msg_join *join)
+static void check_unknown_epoch(const struct rdzv *r, struct node *node,
+                                const struct msg_join *join)
 {
     struct job *job = node->job;
     const struct epoch *epoch = &job->epoch;
     uint64_t in = join->exited ? join->exited->epoch : 0;
     in = join->running_epoch > in ? join->running_epoch : in;
     bool is_unknown =
-        in > epoch->number || (in == epoch->number && epoch->n_seats > 0 && !node_is_member(node));
+        in > epoch->number || (in == epoch->number && epoch->n_slots > 0 && !node_is_member(node));
     if (!is_unknown || join->evaluates || in > epoch->highest || !rebuild_believes(join) ||
-        !fence_keep_unknown(r, &job->fence)) {
+        !fence_await_unknown(r, &job->fence)) {
         return;
     }
     if (join->running_epoch != 0) {
         lease_set_left(node, join->running_epoch);
-        fence_keep_run(&job->fence, node->lease.fence_end);
+        fence_extend_run(&job->fence, node->lease.fence_end);
     }
     /* if the job's end is being written, the request has no effect */
     if (job->state == JOB_COMMITTING) {
@@ -278,7 +279,7 @@ static void look_past_record(const struct rdzv *r, struct node *node, const stru
 /* Appends a warning if more nodes are pinned to a role than it has replicas. */
 static void add_pinned(struct text *text, struct job *job, const struct node *newcomer)
 {
-    uint32_t places = roster_places_of(&job->spec, newcomer->role);
+    uint32_t places = layout_replicas_of(&job->spec, newcomer->role);
     uint32_t n = 0;
     const struct node *other = NULL;
     struct node *node;
@@ -302,8 +303,8 @@ static void add_pinned(struct text *text, struct job *job, const struct node *ne
 }
 
 /* Returns a text that names the newcomer's options that have no effect, or NULL if all have. */
-static const char *unheard(struct rdzv *r, struct job *job, const struct node *node,
-                           const struct msg_join *join)
+static const char *ignored_options(struct rdzv *r, struct job *job, const struct node *node,
+                                   const struct msg_join *join)
 {
     struct text text;
     text_init(&text, r->welcome, sizeof(r->welcome));
@@ -335,7 +336,7 @@ static void welcome(struct rdzv *r, struct node *node, const char *says)
         .ttl_ms = terms.ttl_ms,
         .fence_ms = terms.fence_ms,
         .renew_ms = terms.ttl_ms / 3,
-        .spread_ms = node_tell_spread(node, node_spread_ms(node, terms.ttl_ms)),
+        .spread_ms = node_note_spread(node, node_spread_ms(node, terms.ttl_ms)),
         .stop_grace_ms = node->job->spec.stop_grace_ms,
         .says = says,
     };
@@ -347,7 +348,7 @@ static bool still_serves(const struct node *node, const struct msg_join *join)
 {
     const struct job *job = node->job;
     return job->state == JOB_PREPARING && !tfe_mono_is_never(job->phase.serve_until) &&
-           node_is_member(node) && !roster_is_chief(job, node) &&
+           node_is_member(node) && !layout_is_chief(job, node) &&
            join->running_epoch == job->epoch.number;
 }
 
@@ -363,25 +364,25 @@ static void send_stop_or_note(struct rdzv *r, struct node *node, const struct ms
 }
 
 /* Tells a node that has joined what to do, based on what its JOIN says is running there. */
-static void put_in_place(struct rdzv *r, struct node *node, const struct msg_join *join)
+static void resume_or_stop(struct rdzv *r, struct node *node, const struct msg_join *join)
 {
     struct job *job = node->job;
     const struct epoch *epoch = &job->epoch;
-    bool is_member = epoch_engages(job, node) && !node->seat.is_accounted;
+    bool is_member = epoch_engages(job, node) && !node->slot.is_accounted;
     const struct msg_exited *exited = join->exited;
     if (exited && exited->epoch != epoch->number) {
         /* EXITED for an older epoch: acknowledge it and ignore its content. */
         send_noted(r, node, exited->epoch);
         exited = NULL;
     }
-    if (node->seat.is_taken_over) {
+    if (node->slot.is_taken_over) {
         /* The slot belongs to an earlier process with the same id, whose trainers may live; this
          * process has received no START. */
         if (join->running_epoch != 0) {
             send_stop(r, node, join->running_epoch);
         }
         if (epoch_engages(job, node)) {
-            place_lose(r, node, CAUSE_NODE_LOST);
+            worker_lose(r, node, CAUSE_NODE_LOST);
         } else {
             node_prepare(r, node); /* the other members have been sent PREPARE already */
         }
@@ -392,26 +393,26 @@ static void put_in_place(struct rdzv *r, struct node *node, const struct msg_joi
         /* The server lost records and reused this number; the member runs a different epoch. Stop
          * it. */
         send_stop_or_note(r, node, join, exited);
-        seat_account(node);
-        place_lose(r, node, CAUSE_NODE_LOST);
+        slot_account(node);
+        worker_lose(r, node, CAUSE_NODE_LOST);
         return;
     }
-    if (place_take_join(r, node, join)) {
+    if (worker_handle_join(r, node, join)) {
         return;
     }
     if (is_member && join->running_epoch == epoch->number) {
         return; /* the member goes on in its slot */
     }
     if (is_member && join->highest_epoch < epoch->number) {
-        if (seat_has_voided(node)) {
-            if (node->seat.is_restored) {
+        if (slot_void_start(node)) {
+            if (node->slot.is_restored) {
                 /* another process may have the id, as in is_another */
-                seat_take_over(node, node->lease.fence_end);
+                slot_take_over(node, node->lease.fence_end);
             }
             /* the member answers START with JOIN again and again: go on without it */
             switch_want(job, CAUSE_NODE_LOST, NULL);
         } else if (epoch->is_open) {
-            epoch_tell_again(r, job, node); /* TABLE and START were lost with the connection */
+            epoch_resend_start(r, job, node); /* TABLE and START were lost with the connection */
         }
         return;
     }
@@ -423,14 +424,14 @@ static void put_in_place(struct rdzv *r, struct node *node, const struct msg_joi
     }
     if (is_member && !exited) {
         /* the member has started this epoch, and no trainer of it runs any more */
-        seat_account(node);
-        place_lose(r, node, CAUSE_NODE_LOST);
+        slot_account(node);
+        worker_lose(r, node, CAUSE_NODE_LOST);
     }
     if (!epoch_engages(job, node)) {
         node_prepare(r, node);
     }
     if (exited) {
-        ending_take(r, node, exited, true);
+        ending_handle(r, node, exited, true);
     }
 }
 
@@ -440,7 +441,7 @@ static void put_in_place(struct rdzv *r, struct node *node, const struct msg_joi
 static bool is_another(const struct node *node, const struct msg_join *join)
 {
     const struct job *job = node->job;
-    return (node->seat.is_restored && !epoch_engages(job, node) &&
+    return (node->slot.is_restored && !epoch_engages(job, node) &&
             join->highest_epoch < job->epoch.number) ||
            (node->proof_hash.text[0] && join->proof_hash &&
             strcmp(node->proof_hash.text, join->proof_hash) != 0) ||
@@ -449,9 +450,9 @@ static bool is_another(const struct node *node, const struct msg_join *join)
 }
 
 /* Returns true if the job is being rebuilt and uses this node's report: its trainers go on then. */
-static bool takes_report(struct rdzv *r, struct node *node, const struct msg_join *join)
+static bool adds_report(struct rdzv *r, struct node *node, const struct msg_join *join)
 {
-    if (rebuild_wants(r, node->job, join) && rebuild_take(r, node, join)) {
+    if (rebuild_wants(r, node->job, join) && rebuild_add_report(r, node, join)) {
         return true;
     }
     report_forget(node);
@@ -468,7 +469,7 @@ static void learn(struct node *node, struct holder by, const struct msg_join *jo
     node->has_role = join->has_role;
     node->role = join->role;
     node->has_fixed_ports = join->fixed_ports;
-    node_note_death(node, join->proof_hash, join->guard_port);
+    node_set_proof(node, join->proof_hash, join->guard_port);
 }
 
 static void join_known(struct rdzv *r, struct node *node, uint32_t session,
@@ -494,25 +495,25 @@ static void join_known(struct rdzv *r, struct node *node, uint32_t session,
         if (node_evaluates(node)) {
             evaluator_clear(&node->job->evaluator);
         }
-        seat_take_over(node, fence_end);
+        slot_take_over(node, fence_end);
         notice_forget(node); /* The notice was about another machine. */
         node->is_spot = false;
-        place_take_over(r, node);
+        worker_note_taken_over(r, node);
         node->highest_epoch = 0;
         probe_forget(node);
     }
-    learn(node, room_holder(r), join);
-    bool reports = takes_report(r, node, join);
+    learn(node, sender_holder(r), join);
+    bool reports = adds_report(r, node, join);
     welcome(r, node, NULL);
-    bool evaluates = !reports && evaluator_take_join(r, node, join);
+    bool evaluates = !reports && evaluator_handle_join(r, node, join);
     raise_epoch(r, node);
     if (!reports && !evaluates) {
-        look_past_record(r, node, join);
-        put_in_place(r, node, join);
+        check_unknown_epoch(r, node, join);
+        resume_or_stop(r, node, join);
     }
     drain_end(r, node);
     job_touch(node->job);
-    (void)version_take(r, node, join->tensorflow);
+    (void)version_note(r, node, join->tensorflow);
 }
 
 static bool is_same_moment(struct tfe_mono a, struct tfe_mono b)
@@ -531,16 +532,16 @@ static void join_new(struct rdzv *r, struct job *job, struct node *node, uint32_
     r->last_join = r->now;
     node->join_order = r->joins;
     node_insert(job, node);
-    learn(node, room_holder(r), join);
+    learn(node, sender_holder(r), join);
     node_attach(r, node, session);
     job->last_join = r->now;
     send_trace(r, TRACE_NODE_JOINED, job, node, 0, node->name);
-    bool reports = takes_report(r, node, join);
-    welcome(r, node, unheard(r, job, node, join));
-    bool evaluates = !reports && evaluator_take_join(r, node, join);
+    bool reports = adds_report(r, node, join);
+    welcome(r, node, ignored_options(r, job, node, join));
+    bool evaluates = !reports && evaluator_handle_join(r, node, join);
     raise_epoch(r, node);
     if (!reports && !evaluates) {
-        look_past_record(r, node, join);
+        check_unknown_epoch(r, node, join);
         if (join->running_epoch != 0) {
             send_stop(r, node, join->running_epoch);
         }
@@ -550,13 +551,13 @@ static void join_new(struct rdzv *r, struct job *job, struct node *node, uint32_
         node_prepare(r, node);
     }
     job_touch(job);
-    (void)version_take(r, node, join->tensorflow);
+    (void)version_note(r, node, join->tensorflow);
 }
 
 /* Allocates a new node and, if needed, its job or the job's next run. Returns TFE_ENOMEM; nothing
  * has changed then. */
-static int make_room(struct rdzv *r, struct job **job, const struct msg_join *join,
-                     struct node **ret_node)
+static int open_job_and_node(struct rdzv *r, struct job **job, const struct msg_join *join,
+                             struct node **ret_node)
 {
     struct job *fresh = NULL;
     if (!*job) {
@@ -564,7 +565,7 @@ static int make_room(struct rdzv *r, struct job **job, const struct msg_join *jo
         if (!fresh) {
             return TFE_ENOMEM;
         }
-        fresh->opened_by = room_holder(r);
+        fresh->opened_by = sender_holder(r);
     }
     struct job *into = fresh ? fresh : *job;
     struct node *node = node_new(r, join->node, join->node_name, join->spec.nproc);
@@ -603,7 +604,7 @@ static int make_room(struct rdzv *r, struct job **job, const struct msg_join *jo
 
 int on_join(struct rdzv *r, uint32_t session, const struct msg_join *join, struct job **ret_job)
 {
-    if (!is_sound(join)) {
+    if (!is_valid(join)) {
         return TFE_EINVAL;
     }
     struct job *job = job_find(r, join->job);
@@ -620,7 +621,7 @@ int on_join(struct rdzv *r, uint32_t session, const struct msg_join *join, struc
         return TFE_ENOMEM;
     }
     *ret_job = job;
-    if (refused_for_ban(r, session, node, join)) {
+    if (refused_as_evicted(r, session, node, join)) {
         return 0;
     }
     if (job && refused(r, session, job, join)) {
@@ -638,10 +639,10 @@ int on_join(struct rdzv *r, uint32_t session, const struct msg_join *join, struc
         join_known(r, node, session, join);
         return 0;
     }
-    if (refused_for_room(r, session, job)) {
+    if (refused_for_limit(r, session, job)) {
         return 0;
     }
-    int rc = make_room(r, ret_job, join, &node);
+    int rc = open_job_and_node(r, ret_job, join, &node);
     if (rc == 0) {
         join_new(r, *ret_job, node, session, join);
     }

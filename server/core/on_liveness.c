@@ -27,20 +27,20 @@ void on_renew(struct rdzv *r, struct node *node, const struct msg_renew *renew)
     renewed->fence_ms = terms.fence_ms;
     /* Raise the reconnect spread as the job grows; never lower it. */
     uint32_t spread = node_spread_ms(node, terms.ttl_ms);
-    if (spread > node->session.told_spread_ms) {
-        renewed->spread_ms = node_tell_spread(node, spread);
+    if (spread > node->session.sent_spread_ms) {
+        renewed->spread_ms = node_note_spread(node, spread);
     }
-    renewed->waits = wait_words(r, node, &renewed->waits_ms);
+    renewed->waits = wait_text(r, node, &renewed->waits_ms);
 }
 
 void on_lease_over(struct rdzv *r, struct node *node)
 {
-    if (doubt_postpones(r, node)) {
+    if (mass_loss_postpones(r, node)) {
         return;
     }
     struct job *job = node->job;
     uint32_t session = node->session.number;
-    bool ran = place_is_held(node);
+    bool ran = worker_is_held(node);
     send_trace(r, TRACE_NODE_LOST, job, node, 0, "its lease is over");
     verdict_excuse(r, node);
     node_remove(r, node);
@@ -52,7 +52,7 @@ void on_lease_over(struct rdzv *r, struct node *node)
         send_close(r, session);
     }
     if (ran && !job->success.is_here) {
-        place_lose(r, node, CAUSE_NODE_LOST);
+        worker_lose(r, node, CAUSE_NODE_LOST);
     }
     job_touch(job);
 }
@@ -71,43 +71,43 @@ void on_goodbye(struct rdzv *r, struct node *node, const struct msg_goodbye *goo
 {
     struct job *job = node->job;
     uint32_t session = node->session.number;
-    bool ran = place_is_held(node);
+    bool ran = worker_is_held(node);
     send_trace(r, TRACE_NODE_LEFT, job, node, 0, node->name);
     verdict_excuse(r, node);
-    seat_account(node);
+    slot_account(node);
     node_remove(r, node);
     send_close(r, session);
     if (ran && !job->success.is_here) {
-        place_lose(r, node,
-                   goodbye->interrupted     ? CAUSE_INTERRUPTED
-                   : node->notice.kind != 0 ? CAUSE_PREEMPTED
-                                            : CAUSE_DRAINED);
+        worker_lose(r, node,
+                    goodbye->interrupted     ? CAUSE_INTERRUPTED
+                    : node->notice.kind != 0 ? CAUSE_PREEMPTED
+                                             : CAUSE_DRAINED);
     }
     job_touch(job);
 }
 
 /* Handles a proven end: the node's process will never reconnect, and none of its trainers runs,
  * whatever it reported last. */
-static void take(struct rdzv *r, struct node *node, const struct node *by)
+static void apply_proof(struct rdzv *r, struct node *node, const struct node *by)
 {
     struct job *job = node->job;
     uint32_t session = node->session.number;
-    bool ran = place_is_held(node);
+    bool ran = worker_is_held(node);
     /* A node without a slot may have been proven dead when it had one. */
     bool is_news = node_is_member(node);
-    if (is_news && !node->seat.is_dead &&
-        !node->seat.is_taken_over) { /* the other process's trainers may live */
+    if (is_news && !node->slot.is_dead &&
+        !node->slot.is_taken_over) { /* the other process's trainers may live */
         send_trace(r, TRACE_NODE_DEAD, job, node, 0, by->id.text);
     }
     verdict_excuse(r, node);
-    node_note_death(node, NULL, 0);
-    seat_prove_dead(node);
+    node_set_proof(node, NULL, 0);
+    slot_prove_dead(node);
     node_remove(r, node);
     if (session != NO_SESSION) {
         send_close(r, session); /* the end of the connection was not seen */
     }
     if (ran && !job->success.is_here) {
-        place_lose(r, node, CAUSE_NODE_LOST);
+        worker_lose(r, node, CAUSE_NODE_LOST);
     }
     job_touch(job);
 }
@@ -124,7 +124,7 @@ int on_death(struct rdzv *r, struct node *by, const struct msg_death *death)
     RB_FOREACH_SAFE(node, node_tree, &by->job->nodes, next)
     {
         if (node != by && strcmp(node->proof_hash.text, death->certificate) == 0) {
-            take(r, node, by);
+            apply_proof(r, node, by);
         }
     }
     return 0;
@@ -175,8 +175,8 @@ void on_written(struct rdzv *r, struct job *job, const struct rdzv_event *event)
     if (event->conflict) {
         send_action(r, RDZV_EXIT)->sentence =
             "another server writes to the same store: this one ends, trainers go on";
-    } else if (event->type == RDZV_PERSISTED ? write_take_done(job, event->sequence)
-                                             : write_take_failure(r, job, event->sequence)) {
+    } else if (event->type == RDZV_PERSISTED ? persist_handle_done(job, event->sequence)
+                                             : persist_handle_failure(r, job, event->sequence)) {
         job_touch(job);
     }
 }

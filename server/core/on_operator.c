@@ -30,8 +30,8 @@ void on_drain(struct rdzv *r, struct node *node, uint32_t within_ms)
     notice_set_drained(node);
     notice_apply(r, node, NOTICE_OPERATOR, within_ms);
     drain_end(r, node);
-    if (!was_drained && node_is_member(node) && !node->is_gone && write_is_kept(job)) {
-        write_in_turn(r, job); /* a restarted server continues the drain */
+    if (!was_drained && node_is_member(node) && !node->is_gone && persist_covers_epoch(job)) {
+        persist_in_turn(r, job); /* a restarted server continues the drain */
     }
 }
 
@@ -41,16 +41,16 @@ void on_evict(struct rdzv *r, struct node *node)
 {
     struct job *job = node->job;
     uint32_t session = node->session.number;
-    bool ran = place_is_held(node);
+    bool ran = worker_is_held(node);
     send_trace(r, TRACE_NODE_EVICTED, job, node, 0, node->name);
-    ban_add(r, &job->name, &node->id);
+    evicted_add(r, &job->name, &node->id);
     node_remove(r, node);
     if (session != NO_SESSION) {
-        send_refused(r, session, REFUSAL_EVICTED, ban_sentence);
+        send_refused(r, session, REFUSAL_EVICTED, evicted_sentence);
         send_close(r, session);
     }
     if (ran && !job->success.is_here) {
-        place_lose(r, node, CAUSE_DRAINED);
+        worker_lose(r, node, CAUSE_DRAINED);
     }
     job_touch(job);
 }
@@ -80,10 +80,10 @@ static bool can_have_ps(struct rdzv *r, const struct job *job, uint32_t min, uin
     } else if (job->state != JOB_RUNNING) {
         text_addf(&text, "it is %s, and their number changes at a checkpoint of a running epoch",
                   job_state_name(job->state));
-    } else if (!job->told.partitioned) {
+    } else if (!job->progress.partitioned) {
         text_add(&text, "its script has no partitioner (tfe.strategy(partitioner=...)) that would "
                         "make its checkpoints fit, or has not come to it yet");
-    } else if (!roster_would_do(job, min, n_ps)) {
+    } else if (!layout_would_suffice(job, min, n_ps)) {
         text_addf(&text, "of the nodes that are here too few may be ps, beside%s %u worker%s",
                   job->spec.chief ? " a chief and" : "", min, min == 1 ? "" : "s");
     } else {
@@ -98,7 +98,7 @@ int on_resize(struct rdzv *r, struct job *job, uint32_t min, uint32_t max, uint3
 {
     struct job_spec spec = job->spec;
     bool was_resized = job->is_resized;
-    if (job_is_over(job) || job->write.is_over || job->write.is_gone) {
+    if (job_is_over(job) || job->persist.is_over || job->persist.is_gone) {
         return TFE_ESTATE;
     }
     spec.min_nodes = min;
@@ -121,8 +121,8 @@ int on_resize(struct rdzv *r, struct job *job, uint32_t min, uint32_t max, uint3
     job->spec = spec;
     job->is_ps_resized = job->is_ps_resized || has_other_ps;
     send_trace(r, TRACE_JOB_RESIZED, job, NULL, max, NULL);
-    if (write_is_kept(job)) {
-        write_in_turn(r, job); /* a restarted server keeps the new sizes */
+    if (persist_covers_epoch(job)) {
+        persist_in_turn(r, job); /* a restarted server keeps the new sizes */
     }
     job_touch(job);
     return 0;
@@ -131,7 +131,7 @@ int on_resize(struct rdzv *r, struct job *job, uint32_t min, uint32_t max, uint3
 /* Cancels a job, in any state. */
 void on_stop_job(struct rdzv *r, struct job *job)
 {
-    if (job_is_over(job) || job->write.is_over || job->write.is_gone) {
+    if (job_is_over(job) || job->persist.is_over || job->persist.is_gone) {
         return; /* the job has ended or is about to, and its result stays */
     }
     send_trace(r, TRACE_JOB_STOPPING, job, NULL, 0, NULL);
@@ -142,8 +142,8 @@ void on_stop_job(struct rdzv *r, struct job *job)
     }
     if (job->state == JOB_RUNNING && job->epoch.n_accounted == 0) {
         /* STOP lets the trainers' end be reported before FINISH closes the connections. */
-        for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
-            const struct node *node = job->epoch.seats[seat];
+        for (uint32_t slot = 0; slot < job->epoch.n_slots; slot++) {
+            const struct node *node = job->epoch.slots[slot];
             if (node_is_connected(node)) {
                 send_stop(r, node, job->epoch.number);
             }
@@ -179,7 +179,7 @@ int on_forget(struct rdzv *r, struct job *job)
     if (!job_is_idle(r, job)) {
         return TFE_ESTATE;
     }
-    write_gone(r, job);
+    persist_forget(r, job);
     return 0;
 }
 
@@ -189,8 +189,8 @@ void on_forget_old(struct rdzv *r, struct tfe_wall before)
     int n = 0;
     RB_FOREACH(job, job_tree, &r->jobs)
     {
-        if (n < FORGET_MAX && job_is_idle(r, job) && room_idle_since(r, job).ms < before.ms) {
-            write_gone(r, job);
+        if (n < FORGET_MAX && job_is_idle(r, job) && job_idle_since(r, job).ms < before.ms) {
+            persist_forget(r, job);
             n++;
         }
     }

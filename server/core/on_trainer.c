@@ -19,7 +19,7 @@
 #include "server/core/verdict.h"
 #include "server/core/worker_restart.h"
 
-static bool is_sound(const struct msg_ready *ready, uint32_t nproc)
+static bool is_valid(const struct msg_ready *ready, uint32_t nproc)
 {
     if ((ready->tensorflow && !id_is_valid(ready->tensorflow)) || ready->n_ports != nproc ||
         !ready->host || ready->host[0] == '\0' ||
@@ -37,14 +37,14 @@ static bool is_sound(const struct msg_ready *ready, uint32_t nproc)
 int on_ready(struct rdzv *r, struct node *node, const struct msg_ready *ready)
 {
     struct job *job = node->job;
-    if (!is_sound(ready, job->spec.nproc)) {
+    if (!is_valid(ready, job->spec.nproc)) {
         return TFE_EINVAL;
     }
-    if (job->state == JOB_RUNNING && node_is_member(node) && !node->seat.is_accounted &&
+    if (job->state == JOB_RUNNING && node_is_member(node) && !node->slot.is_accounted &&
         ready->epoch == job->epoch.number && ready->table_digest == 0) {
         ready_set_table(node, 0);
         /* the node's table did not match the digest in START: send it whole */
-        epoch_tell_again(r, job, node);
+        epoch_resend_start(r, job, node);
         return 0;
     }
     if (ready->epoch != epoch_next(job)) {
@@ -62,10 +62,10 @@ int on_ready(struct rdzv *r, struct node *node, const struct msg_ready *ready)
     ready_learn(node, ready->host, ready->ports, ready->n_ports);
     ready_set_table(node, ready->table_digest);
     ready_set_memory(node, &ready->memory);
-    seat_account(node); /* no trainer of an older epoch runs there */
+    slot_account(node); /* no trainer of an older epoch runs there */
     lease_set_left(node, 0);
     job_touch(job);
-    if (version_take(r, node, ready->tensorflow)) {
+    if (version_note(r, node, ready->tensorflow)) {
         return 0;
     }
     /* otherwise it gets PREPARE when the quarantine ends */
@@ -79,19 +79,19 @@ void on_listening(struct rdzv *r, struct node *node, const struct msg_listening 
 {
     struct job *job = node->job;
     const struct epoch *epoch = &job->epoch;
-    if (report_take_listening(node, listening->epoch) || !node_is_member(node) ||
-        listening->epoch != epoch->number || node->seat.is_listening) {
+    if (report_note_listening(node, listening->epoch) || !node_is_member(node) ||
+        listening->epoch != epoch->number || node->slot.is_listening) {
         return; /* a node that has reconnected repeats it for the sake of a restarted server */
     }
-    seat_set_listening(node);
+    slot_set_listening(node);
     node_note_epoch(node, epoch->number);
     if (epoch_count_listening(job) && !epoch->is_adopted) {
         plan_measure(r, job);
         ledger_note(r, job, EPOCH_LISTENING);
         job_touch(job);
     }
-    if (!tfe_mono_is_never(epoch->leader_until) && roster_may_follow(job)) {
-        epoch_tell_rest(r, job);
+    if (!tfe_mono_is_never(epoch->leader_until) && layout_may_start_rest(job)) {
+        epoch_start_rest(r, job);
         job_touch(job);
     }
     send_trace(r, TRACE_LISTENING, job, node,
@@ -100,17 +100,17 @@ void on_listening(struct rdzv *r, struct node *node, const struct msg_listening 
 
 int on_exited(struct rdzv *r, struct node *node, const struct msg_exited *exited)
 {
-    if (!exited_is_sound(exited, node->job->spec.nproc)) {
+    if (!exited_is_valid(exited, node->job->spec.nproc)) {
         return TFE_EINVAL;
     }
-    if (evaluator_take_end(r, node, exited)) {
+    if (evaluator_handle_exited(r, node, exited)) {
         send_noted(r, node, exited->epoch);
         drain_end(r, node);
         return 0;
     }
-    ending_take(r, node, exited, false);
-    if (roster_can_miss(node->job, node) && node->job->state == JOB_RUNNING &&
-        !node->job->wish.is_there) {
+    ending_handle(r, node, exited, false);
+    if (layout_can_lose(node->job, node) && node->job->state == JOB_RUNNING &&
+        !node->job->pending_switch.is_set) {
         drain_end(r, node);
     }
     return 0;
@@ -138,10 +138,10 @@ int on_processes(struct rdzv *r, struct node *node, const struct msg_processes *
 
 /* Each handle_* function returns true if the job must be settled because of the value. */
 
-static bool take_step(struct rdzv *r, struct job *job, const struct msg_progress *progress)
+static bool handle_step(struct rdzv *r, struct job *job, const struct msg_progress *progress)
 {
-    bool is_first = !job->told.has_step;
-    if (!progress->has_step || !told_step(job, r->now, progress->step)) {
+    bool is_first = !job->progress.has_step;
+    if (!progress->has_step || !progress_note_step(job, r->now, progress->step)) {
         return false;
     }
     plan_learn_steps(job);
@@ -159,30 +159,30 @@ static bool take_step(struct rdzv *r, struct job *job, const struct msg_progress
     return is_first || refills;
 }
 
-static bool take_saves(struct rdzv *r, struct job *job, const struct msg_progress *progress,
-                       bool is_news)
+static bool handle_saves(struct rdzv *r, struct job *job, const struct msg_progress *progress,
+                         bool is_news)
 {
     bool is_newer = progress->kept_answers > progress->answers;
     uint64_t answers = is_newer ? progress->kept_answers : progress->answers;
     /* A checkpoint made before this server was started, or requested by an earlier server, answers
      * no SAVE of this one. */
     bool is_ours = is_news && answers <= job->plan.number;
-    bool is_more = told_saves(job, r->now, progress->saves, is_news);
-    bool is_answer = is_ours && told_answer(job, progress->answers);
+    bool is_more = progress_note_saves(job, r->now, progress->saves, is_news);
+    bool is_answer = is_ours && progress_note_answer(job, progress->answers);
     plan_learn_saves(job, progress->saves, is_more, is_news);
     if (!is_ours) {
-        plan_outnumber(r, job, answers);
+        plan_raise_number(r, job, answers);
     }
     return is_more || is_answer;
 }
 
 /* State kept in memory matters if growth waits for it (design 4.8). */
-static bool take_kept(struct rdzv *r, struct job *job, struct node *node,
-                      const struct msg_progress *progress, bool is_news)
+static bool handle_kept(struct rdzv *r, struct job *job, struct node *node,
+                        const struct msg_progress *progress, bool is_news)
 {
     ready_set_memory(node, &progress->memory);
-    bool is_more = told_kept(job, r->now, &progress->memory, is_news);
-    if (progress->has_from && told_from(job)) {
+    bool is_more = progress_note_kept(job, r->now, &progress->memory, is_news);
+    if (progress->has_from && progress_note_from(job)) {
         ledger_learn_from(r, job, progress->from_step);
     }
     return is_more && !tfe_mono_is_never(job->plan.newcomer_at);
@@ -195,30 +195,30 @@ void on_progress(struct rdzv *r, struct node *node, const struct msg_progress *p
     if (!node_is_member(node) || !job->epoch.is_open || progress->epoch != job->epoch.number) {
         return;
     }
-    bool is_news = !job->epoch.is_adopted || node->seat.has_told;
-    bool listened = node->seat.listens;
-    bool was_alone = node->seat.is_alone;
+    bool is_news = !job->epoch.is_adopted || node->slot.has_reported;
+    bool listened = node->slot.listens;
+    bool was_alone = node->slot.is_alone;
     /* State kept by a node that is leaving may go away with it. */
-    bool decides = progress->kept_answers > node->seat.kept_answers && node->notice.kind == 0 &&
+    bool decides = progress->kept_answers > node->slot.kept_answers && node->notice.kind == 0 &&
                    job->state == JOB_RUNNING;
-    seat_set_told(node, progress);
-    if (node->seat.is_alone && !was_alone) {
-        send_trace(r, TRACE_NODE_ALONE, job, node, roster_rank(job, node->seat.index), NULL);
+    slot_set_progress(node, progress);
+    if (node->slot.is_alone && !was_alone) {
+        send_trace(r, TRACE_NODE_ALONE, job, node, layout_rank(job, node->slot.index), NULL);
     }
-    decides = take_step(r, job, progress) || decides;
-    if (progress->has_saved && told_saved_step(job, progress->saved_step)) {
+    decides = handle_step(r, job, progress) || decides;
+    if (progress->has_saved && progress_note_saved_step(job, progress->saved_step)) {
         plan_learn_saved_step(job, progress->saved_step);
     }
-    decides = take_saves(r, job, progress, is_news) || decides;
-    decides = take_kept(r, job, node, progress, is_news) || decides;
-    decides = told_ends(job, progress->ends) || decides;
-    told_partitioned(job, progress->partitioned);
+    decides = handle_saves(r, job, progress, is_news) || decides;
+    decides = handle_kept(r, job, node, progress, is_news) || decides;
+    decides = progress_note_ends(job, progress->ends) || decides;
+    progress_note_partitioned(job, progress->partitioned);
     if (progress->listens != listened) {
-        told_listens(job, progress->listens);
+        progress_note_listener(job, progress->listens);
         decides = true;
     }
-    if (node->seat.save_told != job->plan.number) {
-        plan_ask_late(r, job, node);
+    if (node->slot.save_sent != job->plan.number) {
+        plan_resend_save(r, job, node);
     }
     if (decides) {
         job_touch(job);
@@ -237,15 +237,15 @@ static void refuse(struct rdzv *r, struct node *node)
     send_close(r, session);
 }
 
-static void take(struct rdzv *r, struct node *node, enum probe_news news)
+static void apply_probe_news(struct rdzv *r, struct node *node, enum probe_news news)
 {
     switch (news) {
     case PROBE_NO_NEWS:
         return;
     case PROBE_DEAD:
-        seat_prove_dead(node);
+        slot_prove_dead(node);
         if (node->job->state == JOB_RUNNING && !node->job->success.is_here) {
-            place_lose(r, node, CAUSE_NODE_LOST);
+            worker_lose(r, node, CAUSE_NODE_LOST);
         }
         return;
     case PROBE_UNREACHABLE:
@@ -260,13 +260,13 @@ int on_probed(struct rdzv *r, struct node *prober, const struct msg_probed *prob
         return TFE_EINVAL;
     }
     struct node *node = NULL;
-    enum probe_news news = probe_take_answer(r, prober, probed, &node);
-    take(r, node, news);
+    enum probe_news news = probe_handle_result(r, prober, probed, &node);
+    apply_probe_news(r, node, news);
     return 0;
 }
 
 void on_probe_over(struct rdzv *r, struct node *node)
 {
-    take(r, node, probe_take_timeout(r, node));
+    apply_probe_news(r, node, probe_handle_timeout(r, node));
     job_touch(node->job);
 }

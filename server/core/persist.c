@@ -21,19 +21,19 @@
 #define WRITE_BACKOFF_FIRST_MS 1000
 #define WRITE_BACKOFF_MAX_MS 60000
 
-int write_reserve(struct rdzv *r, struct write *w, size_t rows, size_t seats)
+int persist_reserve(struct rdzv *r, struct persist *w, size_t rows, size_t slots)
 {
-    int rc = mem_resize(r->mem, &w->members, seats, sizeof(*w->members));
+    int rc = mem_resize(r->mem, &w->members, slots, sizeof(*w->members));
     return rc ? rc : mem_resize(r->mem, &w->ports, rows, sizeof(*w->ports));
 }
 
-void write_done(struct rdzv *r, struct write *w)
+void persist_free(struct rdzv *r, struct persist *w)
 {
     mem_free(r->mem, w->members);
     mem_free(r->mem, w->ports);
 }
 
-void write_restore(struct write *w, const struct rdzv_record *record)
+void persist_restore(struct persist *w, const struct rdzv_record *record)
 {
     w->sequence = record->sequence;
     w->record.ttl_ms = record->ttl_ms;
@@ -43,18 +43,18 @@ void write_restore(struct write *w, const struct rdzv_record *record)
     w->granted_ttl_ms = record->ttl_ms;
 }
 
-void write_begin_run(struct write *w)
+void persist_begin_run(struct persist *w)
 {
     w->is_over = false;
-    w->again = TFE_MONO_NEVER;
+    w->retry_at = TFE_MONO_NEVER;
 }
 
 /* Schedules a retry. reason: an error of this server itself, or NULL. */
 static void put_off(struct rdzv *r, struct job *job, const char *reason)
 {
-    struct write *w = &job->write;
+    struct persist *w = &job->persist;
     w->backoff_ms = backoff_next(w->backoff_ms, WRITE_BACKOFF_FIRST_MS, WRITE_BACKOFF_MAX_MS);
-    w->again = tfe_mono_add(r->now, w->backoff_ms);
+    w->retry_at = tfe_mono_add(r->now, w->backoff_ms);
     send_trace(r, TRACE_WRITE_FAILED, job, NULL, w->backoff_ms, reason);
 }
 
@@ -62,46 +62,46 @@ static void put_off(struct rdzv *r, struct job *job, const char *reason)
  * job stands still, and the other jobs are not affected. */
 static void ask(struct rdzv *r, struct job *job)
 {
-    struct write *w = &job->write;
+    struct persist *w = &job->persist;
     const struct table_copy *table = tables_present(&job->tables);
     w->is_open = true;
-    w->again = TFE_MONO_NEVER;
+    w->retry_at = TFE_MONO_NEVER;
     w->record.sequence = w->sequence;
     w->record.members = w->members;
-    for (uint32_t seat = 0; seat < w->record.n_members; seat++) {
+    for (uint32_t slot = 0; slot < w->record.n_members; slot++) {
         /* these pointers may be stale, like those to the ports */
-        w->members[seat].host = table->hosts[seat];
-        w->members[seat].ports = w->ports + (size_t)seat * job->spec.nproc;
+        w->members[slot].host = table->hosts[slot];
+        w->members[slot].ports = w->ports + (size_t)slot * job->spec.nproc;
     }
-    if (!record_is_sound(&w->record)) {
+    if (!record_is_valid(&w->record)) {
         put_off(r, job, "the record contradicts itself");
         return;
     }
-    if (w->asked_in != r->steps) {
+    if (w->asked_step != r->steps) {
         send_action(r, RDZV_PERSIST)->record =
             &w->record; /* an action of this step already points to the record */
     }
-    w->asked_in = r->steps;
+    w->asked_step = r->steps;
 }
 
 static void list_members(struct job *job)
 {
-    struct write *w = &job->write;
+    struct persist *w = &job->persist;
     const struct epoch *epoch = &job->epoch;
     const struct table_copy *table = tables_present(&job->tables);
-    for (uint32_t seat = 0; seat < epoch->n_seats; seat++) {
-        const struct node *node = epoch->seats[seat];
-        uint16_t *ports = w->ports + (size_t)seat * job->spec.nproc;
+    for (uint32_t slot = 0; slot < epoch->n_slots; slot++) {
+        const struct node *node = epoch->slots[slot];
+        uint16_t *ports = w->ports + (size_t)slot * job->spec.nproc;
         memcpy(ports, node->ready.ports, job->spec.nproc * sizeof(*ports));
-        for (uint32_t local = 0; local < roster_trainers(job, seat); local++) {
-            ports[local] = table->rows[roster_rank(job, seat) + local].port;
+        for (uint32_t local = 0; local < layout_trainers(job, slot); local++) {
+            ports[local] = table->rows[layout_rank(job, slot) + local].port;
         }
         /* otherwise a proof of termination would be the other process's */
-        bool is_its_own = !node->seat.is_taken_over;
-        w->members[seat] =
+        bool is_its_own = !node->slot.is_taken_over;
+        w->members[slot] =
             (struct rdzv_member){.node = node->id.text,
                                  .name = node->name,
-                                 .host = table->hosts[seat],
+                                 .host = table->hosts[slot],
                                  .join_order = node->join_order,
                                  .durable = node->is_durable,
                                  .fixed_ports = node->has_fixed_ports,
@@ -114,9 +114,9 @@ static void list_members(struct job *job)
     }
 }
 
-void write_job(struct rdzv *r, struct job *job)
+void persist_job(struct rdzv *r, struct job *job)
 {
-    struct write *w = &job->write;
+    struct persist *w = &job->persist;
     const struct epoch *epoch = &job->epoch;
     if (!w->is_gone) {
         list_members(job);
@@ -149,92 +149,92 @@ void write_job(struct rdzv *r, struct job *job)
         .sentence = w->is_over ? job->run.sentence : "",
         .ended = w->is_over ? job->run.ended : (struct tfe_wall){0},
         .members = w->members,
-        .n_members = w->is_over || w->is_gone ? 0 : epoch->n_seats,
+        .n_members = w->is_over || w->is_gone ? 0 : epoch->n_slots,
         .past = w->past,
     };
     w->sequence++;
-    w->proves = false;
-    w->is_sure = false;
+    w->is_test = false;
+    w->is_proven = false;
     w->backoff_ms = 0;
     ask(r, job);
 }
 
-bool write_is_kept(const struct job *job)
+bool persist_covers_epoch(const struct job *job)
 {
-    return job->epoch.n_seats > 0 && !job_is_over(job) && !job->write.is_over &&
-           (job->state == JOB_COMMITTING || job->write.durable_epoch == job->epoch.number);
+    return job->epoch.n_slots > 0 && !job_is_over(job) && !job->persist.is_over &&
+           (job->state == JOB_COMMITTING || job->persist.durable_epoch == job->epoch.number);
 }
 
-void write_in_turn(struct rdzv *r, struct job *job)
+void persist_in_turn(struct rdzv *r, struct job *job)
 {
-    if (job->write.is_open && job->write.record.epoch != job->write.durable_epoch) {
-        job->write.is_due =
+    if (job->persist.is_open && job->persist.record.epoch != job->persist.durable_epoch) {
+        job->persist.is_due =
             /* the new record must name the stored epoch as its predecessor, which is unknown until
              * then */
             true;
     } else {
-        write_job(r, job);
+        persist_job(r, job);
     }
 }
 
-void write_what_is_due(struct rdzv *r, struct job *job)
+void persist_if_due(struct rdzv *r, struct job *job)
 {
-    struct write *w = &job->write;
-    if (w->is_due && (!w->is_open || !tfe_mono_is_never(w->again))) {
+    struct persist *w = &job->persist;
+    if (w->is_due && (!w->is_open || !tfe_mono_is_never(w->retry_at))) {
         w->is_due = false;
-        write_job(r, job);
+        persist_job(r, job);
     }
 }
 
-void write_end(struct rdzv *r, struct job *job, enum job_state ending)
+void persist_end(struct rdzv *r, struct job *job, enum job_state ending)
 {
-    job->write.is_over = true;
-    job->write.ending = ending;
-    write_in_turn(r, job);
+    job->persist.is_over = true;
+    job->persist.ending = ending;
+    persist_in_turn(r, job);
 }
 
-void write_gone(struct rdzv *r, struct job *job)
+void persist_forget(struct rdzv *r, struct job *job)
 {
-    job->write.is_gone = true;
-    write_job(r, job);
+    job->persist.is_gone = true;
+    persist_job(r, job);
 }
 
-bool write_is_sure(struct rdzv *r, struct job *job)
+bool persist_is_proven(struct rdzv *r, struct job *job)
 {
-    struct write *w = &job->write;
-    bool is_sure = w->is_sure;
-    w->is_sure = false;
-    if (!is_sure && !w->is_open) {
-        write_job(r, job);
-        w->proves = true;
+    struct persist *w = &job->persist;
+    bool is_proven = w->is_proven;
+    w->is_proven = false;
+    if (!is_proven && !w->is_open) {
+        persist_job(r, job);
+        w->is_test = true;
     }
-    return is_sure;
+    return is_proven;
 }
 
-void write_again(struct rdzv *r, struct job *job)
+void persist_retry(struct rdzv *r, struct job *job)
 {
-    if (job->write.is_open && is_past(r, job->write.again)) {
+    if (job->persist.is_open && is_past(r, job->persist.retry_at)) {
         ask(r, job);
     }
 }
 
-bool write_take_done(struct job *job, uint64_t sequence)
+bool persist_handle_done(struct job *job, uint64_t sequence)
 {
-    struct write *w = &job->write;
+    struct persist *w = &job->persist;
     if (!w->is_open || sequence != w->sequence) {
         return false; /* about a record that a later one has replaced */
     }
     w->is_open = false;
-    w->again = TFE_MONO_NEVER;
-    w->is_sure = w->proves;
+    w->retry_at = TFE_MONO_NEVER;
+    w->is_proven = w->is_test;
     w->durable_epoch = w->record.epoch;
     w->durable_ttl_ms = w->record.ttl_ms;
     return true;
 }
 
-bool write_take_failure(struct rdzv *r, struct job *job, uint64_t sequence)
+bool persist_handle_failure(struct rdzv *r, struct job *job, uint64_t sequence)
 {
-    struct write *w = &job->write;
+    struct persist *w = &job->persist;
     if (!w->is_open || sequence != w->sequence) {
         return false;
     }
@@ -244,7 +244,7 @@ bool write_take_failure(struct rdzv *r, struct job *job, uint64_t sequence)
 
 /* --- validation ---- */
 
-static bool member_is_sound(const struct rdzv_member *member, uint32_t nproc)
+static bool member_is_valid(const struct rdzv_member *member, uint32_t nproc)
 {
     if (member->n_known_to > RDZV_KNOWN_TO_MAX) {
         return false;
@@ -271,23 +271,23 @@ static uint32_t epoch_extra(const struct rdzv_record *record)
 {
     struct job_spec spec = record->spec;
     spec.n_ps = record->epoch_ps ? record->epoch_ps : spec.n_ps;
-    return roster_extra(&spec);
+    return layout_extra(&spec);
 }
 
-bool record_is_sound(const struct rdzv_record *record)
+bool record_is_valid(const struct rdzv_record *record)
 {
     bool is =
         id_is_valid(record->job) && job_spec_is_sound(&record->spec) && record->run >= 1 &&
         record->run <= MSG_RUN_MAX && record->epoch <= MSG_NUMBER_MAX &&
         record->epoch_ps <= MSG_NODES_MAX && (record->epoch_ps > 0) <= (record->spec.n_ps > 0) &&
-        (record->resized || record->n_members <= roster_most(&record->spec)) &&
+        (record->resized || record->n_members <= layout_max_nodes(&record->spec)) &&
         (record->over || record->gone || record->n_members > epoch_extra(record)) &&
         record->epoch >= record->predecessor && record->ttl_ms <= MSG_DURATION_MAX_MS &&
         record->fence_ms <= MSG_DURATION_MAX_MS && record->backoff_ms <= MSG_DURATION_MAX_MS &&
         (!record->run_key || !record->run_key[0] || id_is_valid(record->run_key)) &&
         (!record->sentence || strnlen(record->sentence, MSG_SENTENCE_MAX) < MSG_SENTENCE_MAX);
-    for (uint32_t seat = 0; is && seat < record->n_members; seat++) {
-        is = member_is_sound(&record->members[seat], record->spec.nproc);
+    for (uint32_t slot = 0; is && slot < record->n_members; slot++) {
+        is = member_is_valid(&record->members[slot], record->spec.nproc);
     }
     return is;
 }
@@ -296,8 +296,8 @@ bool record_is_sound(const struct rdzv_record *record)
 
 /* Inserts the member's node into the job's tree and puts it into its slot. Returns TFE_EINVAL if
  * two members have the same id. */
-static int seat_member(struct rdzv *r, struct job *job, uint32_t seat,
-                       const struct rdzv_member *member)
+static int restore_member(struct rdzv *r, struct job *job, uint32_t slot,
+                          const struct rdzv_member *member)
 {
     if (node_find(job, member->node)) {
         return TFE_EINVAL;
@@ -311,22 +311,22 @@ static int seat_member(struct rdzv *r, struct job *job, uint32_t seat,
     node->is_durable = member->durable;
     node->has_fixed_ports = member->fixed_ports;
     ready_learn(node, member->host, member->ports, job->spec.nproc);
-    seat_restore(node, seat);
+    slot_restore(node, slot);
     probing_restore(node, member->known_to, member->n_known_to);
-    node_note_death(node, member->proof_hash, (uint16_t)member->guard_port);
+    node_set_proof(node, member->proof_hash, (uint16_t)member->guard_port);
     if (member->drained) {
         notice_restore_drained(r, node);
     }
     node_insert(job, node);
-    epoch_seat(&job->epoch, seat, node);
+    epoch_set_slot(&job->epoch, slot, node);
     return 0;
 }
 
 static int fill(struct rdzv *r, struct job *job, const struct rdzv_record *record)
 {
     int rc = job_reserve(r, job, record->n_members ? record->n_members : 1, &job->spec);
-    for (uint32_t seat = 0; rc == 0 && seat < record->n_members; seat++) {
-        rc = seat_member(r, job, seat, &record->members[seat]);
+    for (uint32_t slot = 0; rc == 0 && slot < record->n_members; slot++) {
+        rc = restore_member(r, job, slot, &record->members[slot]);
     }
     return rc;
 }
@@ -336,10 +336,10 @@ static int fill(struct rdzv *r, struct job *job, const struct rdzv_record *recor
 static void restore_end(struct job *job, const struct rdzv_record *record, struct tfe_mono fenced)
 {
     epoch_restore_last(job, record->epoch, record->cause);
-    fence_keep_ports(&job->fence, record->epoch, fenced);
-    fence_keep_ports(&job->fence, record->epoch + 1, fenced);
+    fence_reserve_ports(&job->fence, record->epoch, fenced);
+    fence_reserve_ports(&job->fence, record->epoch + 1, fenced);
     if (record->fenced) {
-        fence_keep_run(&job->fence, fenced);
+        fence_extend_run(&job->fence, fenced);
     }
     job->state = job_state_of(record->result);
 }
@@ -355,13 +355,13 @@ static void adopt(struct rdzv *r, struct job *job, const struct rdzv_record *rec
     /* Nodes lost before the last epoch are in no record; their trainers may use the other set of
      * ports. */
     if (record->epoch > 1) {
-        fence_keep_ports(&job->fence, record->epoch + 1, fenced);
+        fence_reserve_ports(&job->fence, record->epoch + 1, fenced);
     }
-    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
-        struct node *node = job->epoch.seats[seat];
+    for (uint32_t slot = 0; slot < job->epoch.n_slots; slot++) {
+        struct node *node = job->epoch.slots[slot];
         lease_restore(r, node, record->ttl_ms, fenced);
-        if (record->members[seat].taken_over) {
-            seat_take_over(node, node->lease.fence_end);
+        if (record->members[slot].taken_over) {
+            slot_take_over(node, node->lease.fence_end);
         }
         if (node->join_order > r->joins) {
             r->joins = node->join_order;
@@ -372,7 +372,7 @@ static void adopt(struct rdzv *r, struct job *job, const struct rdzv_record *rec
 
 int rdzv_restore(struct rdzv *r, struct tfe_mono now, const struct rdzv_record *record)
 {
-    if (!record_is_sound(record)) {
+    if (!record_is_valid(record)) {
         return TFE_EINVAL;
     }
     if (job_find(r, record->job)) {
@@ -402,17 +402,17 @@ int rdzv_restore(struct rdzv *r, struct tfe_mono now, const struct rdzv_record *
                                            .fruitless = record->fruitless,
                                            .backoff_ms = record->backoff_ms,
                                            .has_progressed = record->has_progressed});
-    write_restore(&job->write, record);
+    persist_restore(&job->persist, record);
     /* A later record of the same epoch, with longer leases, may not have reached the disk: members
      * may have been sent a fence that this record does not have. */
     struct tfe_mono fenced = lease_longest_fence_end(r, r->now, record->fence_ms);
-    fence_expect_unknown(&job->fence, fenced);
+    fence_set_unknown(&job->fence, fenced);
     if (record->over) {
         restore_end(job, record, fenced);
     } else {
         adopt(r, job, record, fenced);
     }
-    job_note_word(job, record->over ? record->ended : (struct tfe_wall){0});
+    job_update_shown_state(job, record->over ? record->ended : (struct tfe_wall){0});
     job_insert(r, job);
     r->deadline = wheel_next(&r->wheel);
     return 0;

@@ -13,20 +13,20 @@ struct job;
 struct rdzv;
 
 /* The newest record of a job, and what is known to be stored. Written by persist.c. */
-struct write {
+struct persist {
     uint64_t durable_epoch;  /* number of the last epoch that is durable or being written */
     uint32_t durable_ttl_ms; /* longest lease that a restarted server would know of */
     uint32_t granted_ttl_ms; /* longest lease granted so far */
     uint64_t sequence;
-    uint64_t asked_in; /* number of the step that has a PERSIST action for this record */
+    uint64_t asked_step; /* number of the step that has a PERSIST action for this record */
     bool is_open;
-    bool is_gone; /* the record says that the job is forgotten */
-    bool is_over; /* the record says that the job has ended in the state `ending` */
-    bool is_due;  /* write the job again once the present record has been answered */
-    bool proves;  /* the record is only written to see whether the store accepts writes */
-    bool is_sure; /* the store has just accepted such a test write */
+    bool is_gone;   /* the record says that the job is forgotten */
+    bool is_over;   /* the record says that the job has ended in the state `ending` */
+    bool is_due;    /* write the job again once the present record has been answered */
+    bool is_test;   /* the record is only written to see whether the store accepts writes */
+    bool is_proven; /* the store has just accepted such a test write */
     enum job_state ending;
-    struct tfe_mono again; /* the last try failed: time of the next one; NEVER otherwise */
+    struct tfe_mono retry_at; /* the last try failed: time of the next one; NEVER otherwise */
     uint32_t backoff_ms;
     struct rdzv_record record;
     struct rdzv_member *members; /* array with the job's capacity of slots */
@@ -35,43 +35,43 @@ struct write {
 };
 
 /* Notes that a lease of this length was granted. */
-static inline void write_note_granted(struct write *w, uint32_t ttl_ms)
+static inline void persist_note_granted(struct persist *w, uint32_t ttl_ms)
 {
     w->granted_ttl_ms = ttl_ms > w->granted_ttl_ms ? ttl_ms : w->granted_ttl_ms;
 }
 
 /* Reserves memory for this many rows and slots. Returns 0 or TFE_ENOMEM; arrays that have grown
  * stay so. */
-int write_reserve(struct rdzv *r, struct write *w, size_t rows, size_t seats) TFE_MUST_CHECK;
-void write_done(struct rdzv *r, struct write *w);
+int persist_reserve(struct rdzv *r, struct persist *w, size_t rows, size_t slots) TFE_MUST_CHECK;
+void persist_free(struct rdzv *r, struct persist *w);
 /* Sets the state from a record that was read from the store. */
-void write_restore(struct write *w, const struct rdzv_record *record);
+void persist_restore(struct persist *w, const struct rdzv_record *record);
 /* Starts the first run of a job or the next one. */
-void write_begin_run(struct write *w);
+void persist_begin_run(struct persist *w);
 
 /* Returns true if the job's epoch is stored, or about to be. An epoch rebuilt from only a part of
  * its members never is. */
-bool write_is_kept(const struct job *job);
+bool persist_covers_epoch(const struct job *job);
 /* Starts writing the job as it is now, with its ending if it is about to end. */
-void write_job(struct rdzv *r, struct job *job);
+void persist_job(struct rdzv *r, struct job *job);
 /* Writes the job now, or once an earlier record of another epoch has been answered. */
-void write_in_turn(struct rdzv *r, struct job *job);
-/* Writes the job if write_in_turn has put that off and it is possible now. */
-void write_what_is_due(struct rdzv *r, struct job *job);
+void persist_in_turn(struct rdzv *r, struct job *job);
+/* Writes the job if persist_in_turn has put that off and it is possible now. */
+void persist_if_due(struct rdzv *r, struct job *job);
 /* Writes that the job ends in this state, as all later records do. */
-void write_end(struct rdzv *r, struct job *job, enum job_state ending);
+void persist_end(struct rdzv *r, struct job *job, enum job_state ending);
 /* Writes that the job is forgotten. */
-void write_gone(struct rdzv *r, struct job *job);
+void persist_forget(struct rdzv *r, struct job *job);
 /* Returns true if the store has just accepted a record; else starts a test write. A switch that can
  * wait must not stop trainers for an epoch that cannot be written (design 8). */
-bool write_is_sure(struct rdzv *r, struct job *job);
+bool persist_is_proven(struct rdzv *r, struct job *job);
 /* Retries a failed write when its time has come. */
-void write_again(struct rdzv *r, struct job *job);
+void persist_retry(struct rdzv *r, struct job *job);
 /* Handle the store's answer for the record of this sequence number. Return true if it is the newest
  * record. */
-bool write_take_done(struct job *job, uint64_t sequence);
-bool write_take_failure(struct rdzv *r, struct job *job, uint64_t sequence);
+bool persist_handle_done(struct job *job, uint64_t sequence);
+bool persist_handle_failure(struct rdzv *r, struct job *job, uint64_t sequence);
 
-bool record_is_sound(const struct rdzv_record *record);
+bool record_is_valid(const struct rdzv_record *record);
 
 #endif

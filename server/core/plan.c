@@ -48,7 +48,7 @@ void plan_begin_run(struct job *job)
                               .leave_cause = CAUSE_DRAINED,
                               .share_since = TFE_MONO_NEVER,
                               .grown_at = TFE_MONO_NEVER,
-                              .stood_since = TFE_MONO_NEVER,
+                              .standstill_since = TFE_MONO_NEVER,
                               .newcomer_at = TFE_MONO_NEVER,
                               .noticed_at = TFE_MONO_NEVER,
                               .leave_by = TFE_MONO_NEVER,
@@ -67,17 +67,17 @@ void plan_begin_epoch(struct rdzv *r, struct job *job)
     p->newcomer_at = TFE_MONO_NEVER;
     p->is_waiting = false;
     p->is_ordered = false;
-    p->is_hold_told = false;
+    p->is_hold_reported = false;
     /* A server that was started later does not know the epoch's age. */
     p->young_until = job->epoch.is_adopted ? r->now : tfe_mono_add(r->now, YOUNG_MS);
-    if (p->stood_to_grow) {
-        p->grown_least_ms = ms_between(p->grown_at, r->now);
+    if (p->standstill_is_growth) {
+        p->grown_min_ms = ms_between(p->grown_at, r->now);
     }
     if (tfe_mono_is_never(p->share_since)) {
         p->share_since = r->now;
     }
-    if (tfe_mono_is_never(p->stood_since) && p->switch_ms == 0) {
-        p->stood_since = r->now; /* a first start shows how long a switch may take */
+    if (tfe_mono_is_never(p->standstill_since) && p->switch_ms == 0) {
+        p->standstill_since = r->now; /* a first start shows how long a switch may take */
     }
     plan_recount(job);
 }
@@ -107,9 +107,9 @@ void plan_learn_saves(struct job *job, uint32_t saves, bool is_more, bool is_new
 void plan_stop(struct rdzv *r, struct job *job)
 {
     struct plan *p = &job->plan;
-    p->stood_since = job->epoch.is_open ? r->now : TFE_MONO_NEVER;
-    p->stood_to_grow = job->wish.cause == CAUSE_JOINED && job->epoch.is_open;
-    if (p->stood_to_grow) {
+    p->standstill_since = job->epoch.is_open ? r->now : TFE_MONO_NEVER;
+    p->standstill_is_growth = job->pending_switch.cause == CAUSE_JOINED && job->epoch.is_open;
+    if (p->standstill_is_growth) {
         p->grown_at = r->now;
         p->grown_ms = 0;
         p->share_since = r->now;
@@ -118,16 +118,16 @@ void plan_stop(struct rdzv *r, struct job *job)
 
 void plan_forget_standstill(struct job *job)
 {
-    job->plan.stood_since = TFE_MONO_NEVER;
-    job->plan.stood_to_grow = false;
+    job->plan.standstill_since = TFE_MONO_NEVER;
+    job->plan.standstill_is_growth = false;
 }
 
 void plan_measure(struct rdzv *r, struct job *job)
 {
     struct plan *p = &job->plan;
-    if (!tfe_mono_is_never(p->stood_since)) {
-        p->switch_ms = ms_between(p->stood_since, r->now);
-        p->grown_ms = p->stood_to_grow ? p->switch_ms : p->grown_ms;
+    if (!tfe_mono_is_never(p->standstill_since)) {
+        p->switch_ms = ms_between(p->standstill_since, r->now);
+        p->grown_ms = p->standstill_is_growth ? p->switch_ms : p->grown_ms;
     }
 }
 
@@ -151,19 +151,19 @@ static struct tfe_mono before(struct tfe_mono deadline, int64_t ms)
 static bool stays_with_state(const struct node *node, uint64_t answers)
 {
     const struct msg_memory m = node->ready.memory;
-    return node_is_connected(node) && !node->is_gone && !node->seat.is_accounted &&
+    return node_is_connected(node) && !node->is_gone && !node->slot.is_accounted &&
            node->notice.kind == 0 && m.has_kept && m.epoch == node->job->epoch.number &&
-           node->seat.kept_answers >= answers && node->seat.kept_answers <= node->job->plan.number;
+           node->slot.kept_answers >= answers && node->slot.kept_answers <= node->job->plan.number;
 }
 
 /* Returns true if a node that stays keeps the state in memory. If there are more than max, those
  * with the lowest slots stay (sits_before in rank_assignment.c), even if others do not come back by
  * then. */
-static bool keeps(const struct job *job, uint64_t answers)
+static bool has_kept_state(const struct job *job, uint64_t answers)
 {
     uint32_t n_before = 0;
-    for (uint32_t seat = 0; seat < job->epoch.n_seats && n_before < job->spec.max_nodes; seat++) {
-        const struct node *node = job->epoch.seats[seat];
+    for (uint32_t slot = 0; slot < job->epoch.n_slots && n_before < job->spec.max_nodes; slot++) {
+        const struct node *node = job->epoch.slots[slot];
         if (stays_with_state(node, answers)) {
             return true;
         }
@@ -172,17 +172,18 @@ static bool keeps(const struct job *job, uint64_t answers)
     return false;
 }
 
-bool plan_is_kept(const struct job *job)
+bool plan_has_kept_state(const struct job *job)
 {
     const struct plan *p = &job->plan;
     uint32_t n_going = p->n_leaving + p->n_hinted;
-    uint32_t n_working = place_count(job);
+    uint32_t n_working = workers_running(job);
     uint32_t n_staying = n_working > n_going ? n_working - n_going : 0;
     /* Below min, no member stands still for the disk's sake, and the node that keeps the state may
      * leave meanwhile. With more than max nodes in a job with roles, it is unknown which will be
      * left out. */
-    bool is_known = n_staying <= job->spec.max_nodes || !roster_is_named(&job->spec);
-    return n_staying + place_spares(job) >= job->spec.min_nodes && is_known && keeps(job, 0);
+    bool is_known = n_staying <= job->spec.max_nodes || !layout_has_roles(&job->spec);
+    return n_staying + workers_spare(job) >= job->spec.min_nodes && is_known &&
+           has_kept_state(job, 0);
 }
 
 /* Sends SAVE to the node, even if no script is known to listen: a script may watch the preempt
@@ -190,10 +191,10 @@ bool plan_is_kept(const struct job *job)
 static void ask(struct rdzv *r, const struct job *job, struct node *node)
 {
     const struct plan *p = &job->plan;
-    if (!node_is_connected(node) || node->seat.save_told == p->number) {
+    if (!node_is_connected(node) || node->slot.save_sent == p->number) {
         return;
     }
-    seat_set_save_told(node, p->number);
+    slot_set_save_sent(node, p->number);
     int64_t left = tfe_mono_sub(p->asked_until, r->now);
     struct msg_save *save = &send_node(r, node, MSG_SAVE)->u.save;
     *save = (struct msg_save){.epoch = job->epoch.number,
@@ -210,10 +211,10 @@ static void ask_all(struct rdzv *r, struct job *job, struct tfe_mono until)
     struct plan *p = &job->plan;
     p->number++;
     p->asked_until = until;
-    p->asked_in_memory = plan_is_kept(job);
+    p->asked_in_memory = plan_has_kept_state(job);
     send_trace(r, TRACE_SAVE, job, NULL, p->number, NULL);
-    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
-        ask(r, job, job->epoch.seats[seat]);
+    for (uint32_t slot = 0; slot < job->epoch.n_slots; slot++) {
+        ask(r, job, job->epoch.slots[slot]);
     }
 }
 
@@ -223,34 +224,35 @@ static void wait_for_save(struct rdzv *r, struct job *job, struct tfe_mono until
 {
     struct plan *p = &job->plan;
     if (p->is_waiting) {
-        if (tfe_mono_before(until, p->asked_until) || (p->asked_in_memory && !plan_is_kept(job))) {
+        if (tfe_mono_before(until, p->asked_until) ||
+            (p->asked_in_memory && !plan_has_kept_state(job))) {
             /* the deadline is earlier now, or the checkpoint must be on disk after all */
             ask_all(r, job, until);
         }
         return;
     }
     p->is_waiting = true;
-    p->is_heard = job->told.n_listen > 0;
+    p->has_listener = job->progress.n_listen > 0;
     p->asked_at = r->now;
-    p->saves_then = job->told.saves;
+    p->saves_then = job->progress.saves;
     ask_all(r, job, until);
     p->asked = p->number;
 }
 
-void plan_ask_late(struct rdzv *r, struct job *job, struct node *node)
+void plan_resend_save(struct rdzv *r, struct job *job, struct node *node)
 {
     struct plan *p = &job->plan;
     if (!p->is_waiting || job->state != JOB_RUNNING) {
         return;
     }
-    if (node->seat.listens && !p->is_heard) {
+    if (node->slot.listens && !p->has_listener) {
         p->is_waiting = false; /* no script listened to the earlier SAVE: ask anew */
         return;
     }
     ask(r, job, node);
 }
 
-void plan_outnumber(struct rdzv *r, struct job *job, uint64_t answers)
+void plan_raise_number(struct rdzv *r, struct job *job, uint64_t answers)
 {
     struct plan *p = &job->plan;
     if (answers < p->number || answers >= MSG_EPOCH_LIMIT) {
@@ -266,24 +268,24 @@ void plan_outnumber(struct rdzv *r, struct job *job, uint64_t answers)
 static bool is_saved(struct rdzv *r, struct job *job)
 {
     struct plan *p = &job->plan;
-    const struct told *told = &job->told;
+    const struct progress *progress = &job->progress;
     if (!p->is_waiting) {
         return false;
     }
     /* Some scripts never receive SAVE and save all the same: the second checkpoint after the
      * request was begun after it. */
-    bool is_answered = told->answers >= p->asked;
-    bool is_kept = p->asked_in_memory && keeps(job, p->asked);
-    uint32_t enough = p->is_heard ? 2 : 1;
+    bool is_answered = progress->answers >= p->asked;
+    bool is_kept = p->asked_in_memory && has_kept_state(job, p->asked);
+    uint32_t enough = p->has_listener ? 2 : 1;
     if (!is_answered && !is_kept &&
-        (told->saves < p->saves_then || told->saves - p->saves_then < enough)) {
+        (progress->saves < p->saves_then || progress->saves - p->saves_then < enough)) {
         return false;
     }
     if (is_answered || is_kept) {
         uint32_t took = (uint32_t)tfe_mono_sub(r->now, p->asked_at);
         /* If no script is known to listen, that may be the script's own interval. State kept in
          * memory says nothing about the time that the disk takes. */
-        p->save_ms = p->is_heard && is_answered ? took : p->save_ms;
+        p->save_ms = p->has_listener && is_answered ? took : p->save_ms;
         send_trace(r, TRACE_SAVED, job, NULL, took, NULL);
     }
     return true;
@@ -293,9 +295,9 @@ static bool is_saved(struct rdzv *r, struct job *job)
 
 static bool still_runs(const struct node *node)
 {
-    const struct seat *seat = &node->seat;
-    return !node->is_gone && (!seat->is_accounted || seat->is_due) && !seat->will_drain &&
-           !seat->is_draining;
+    const struct slot *slot = &node->slot;
+    return !node->is_gone && (!slot->is_accounted || slot->is_due) && !slot->will_drain &&
+           !slot->is_draining;
 }
 
 void plan_count(struct job *job, const struct node *node)
@@ -310,8 +312,8 @@ void plan_count(struct job *job, const struct node *node)
     }
     bool is_same = node->notice.since.ms == p->noticed_at.ms;
     if (p->n_leaving++ == 0 || tfe_mono_before(node->notice.since, p->noticed_at) ||
-        (is_same && node->seat.index < p->leaver)) {
-        p->leaver = node->seat.index;
+        (is_same && node->slot.index < p->leaver)) {
+        p->leaver = node->slot.index;
         p->noticed_at = node->notice.since;
     }
     bool is_patient = node->notice.kind == NOTICE_OPERATOR;
@@ -337,19 +339,19 @@ void plan_recount(struct job *job)
     p->n_hinted = 0;
     p->noticed_at = p->leave_by = p->leave_until = TFE_MONO_NEVER;
     p->leave_cause = CAUSE_DRAINED;
-    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
-        plan_count(job, job->epoch.seats[seat]);
+    for (uint32_t slot = 0; slot < job->epoch.n_slots; slot++) {
+        plan_count(job, job->epoch.slots[slot]);
     }
 }
 
 static struct tfe_mono leave(struct rdzv *r, struct job *job)
 {
     struct plan *p = &job->plan;
-    bool is_alone = job->epoch.n_seats == 1 && job->n_ready == 0 &&
-                    job->epoch.seats[0]->notice.kind == NOTICE_SIGNAL;
+    bool is_alone = job->epoch.n_slots == 1 && job->n_ready == 0 &&
+                    job->epoch.slots[0]->notice.kind == NOTICE_SIGNAL;
     struct tfe_mono collected = is_alone ? r->now : tfe_mono_add(p->noticed_at, COLLECT_MS);
     struct tfe_mono last = tfe_mono_min(p->leave_until, before(p->leave_by, margin_ms(job)));
-    bool can_ask = job->told.n_listen > 0;
+    bool can_ask = job->progress.n_listen > 0;
     bool can_see = p->knows_saves && !tfe_mono_is_never(p->leave_by);
     if (!can_ask && !can_see) {
         last = tfe_mono_min(last, collected); /* no checkpoint can be expected */
@@ -360,7 +362,7 @@ static struct tfe_mono leave(struct rdzv *r, struct job *job)
         is_time = is_saved(r, job);
     }
     if (is_time) {
-        switch_plan(job, p->leave_cause, job->epoch.seats[p->leaver]);
+        switch_plan(job, p->leave_cause, job->epoch.slots[p->leaver]);
         return r->now;
     }
     return is_past(r, collected) ? last : tfe_mono_min(collected, last);
@@ -372,7 +374,7 @@ static struct tfe_mono leave(struct rdzv *r, struct job *job)
  * ps may run with fewer than min workers, but could not start again with so few. */
 static bool can_begin(const struct job *job)
 {
-    return !roster_has_servers(job) || roster_would_do(job, job->spec.min_nodes, job->spec.n_ps);
+    return !layout_has_ps(job) || layout_would_suffice(job, job->spec.min_nodes, job->spec.n_ps);
 }
 
 /* Returns true if a spare could take the slot of a member that may have to leave. */
@@ -384,7 +386,8 @@ static bool has_relief(struct job *job)
     }
     RB_FOREACH(node, node_tree, &job->nodes)
     {
-        if (node_is_ready(node) && node->notice.kind == 0 && seating_can_relieve(job, node)) {
+        if (node_is_ready(node) && node->notice.kind == 0 &&
+            rank_assignment_can_relieve(job, node)) {
             return true;
         }
     }
@@ -399,34 +402,34 @@ static bool would_wait(const struct rdzv *r, const struct job *job)
 }
 
 /* Returns when the next growth may come, given the last one. */
-static struct tfe_mono far_enough(struct rdzv *r, struct job *job)
+static struct tfe_mono next_growth_at(struct rdzv *r, struct job *job)
 {
     struct plan *p = &job->plan;
     if (tfe_mono_is_never(p->grown_at)) {
         return (struct tfe_mono){0};
     }
-    if (p->grown_ms == 0 && p->stood_to_grow) {
+    if (p->grown_ms == 0 && p->standstill_is_growth) {
         struct tfe_mono by = tfe_mono_add(job->epoch.started, MEASURED_BY_MS);
         if (!is_past(r, by)) {
             return by;
         }
     }
-    int64_t distance = (int64_t)DISTANCE * largest(p->grown_ms, p->grown_least_ms);
+    int64_t distance = (int64_t)DISTANCE * largest(p->grown_ms, p->grown_min_ms);
     return tfe_mono_add(p->grown_at, distance < DISTANCE_MAX_MS ? distance : DISTANCE_MAX_MS);
 }
 
 /* Returns how much work a switch would lose: the time of reported progress since the newest safe
  * step, in ms. */
-static int64_t undone_ms(const struct rdzv *r, const struct job *job)
+static int64_t unsaved_ms(const struct rdzv *r, const struct job *job)
 {
-    const struct told *told = &job->told;
-    if (told->has_kept && told->kept_step >= told->step) {
+    const struct progress *progress = &job->progress;
+    if (progress->has_kept && progress->kept_step >= progress->step) {
         return 0;
     }
     struct tfe_mono safe = job->epoch.started;
-    safe = tfe_mono_is_never(told->last_save) ? safe : tfe_mono_max(safe, told->last_save);
-    safe = tfe_mono_is_never(told->last_kept) ? safe : tfe_mono_max(safe, told->last_kept);
-    int64_t undone = tfe_mono_sub(told->has_step ? told->last : r->now, safe);
+    safe = tfe_mono_is_never(progress->last_save) ? safe : tfe_mono_max(safe, progress->last_save);
+    safe = tfe_mono_is_never(progress->last_kept) ? safe : tfe_mono_max(safe, progress->last_kept);
+    int64_t undone = tfe_mono_sub(progress->has_step ? progress->last : r->now, safe);
     return undone > 0 ? undone : 0;
 }
 
@@ -435,16 +438,16 @@ static int64_t undone_ms(const struct rdzv *r, const struct job *job)
  * node. */
 static struct tfe_mono kept_at(const struct rdzv *r, const struct job *job)
 {
-    return job->told.has_kept && job->plan.n_hinted == 0
-               ? tfe_mono_add(job->plan.share_since, undone_ms(r, job) * SHARE)
+    return job->progress.has_kept && job->plan.n_hinted == 0
+               ? tfe_mono_add(job->plan.share_since, unsaved_ms(r, job) * SHARE)
                : TFE_MONO_NEVER;
 }
 
 /* Returns true if no state of this run is safe, as far as was seen, and the epoch has more than a
  * little work to lose. */
-static bool is_bare(const struct rdzv *r, const struct job *job)
+static bool has_no_safe_state(const struct rdzv *r, const struct job *job)
 {
-    return !job->plan.knows_saves && !job->told.has_kept && !job->spec.grow_now &&
+    return !job->plan.knows_saves && !job->progress.has_kept && !job->spec.grow_now &&
            is_past(r, job->plan.young_until);
 }
 
@@ -454,28 +457,28 @@ static bool is_bare(const struct rdzv *r, const struct job *job)
 static struct tfe_mono worth_it_at(const struct rdzv *r, const struct job *job)
 {
     const struct plan *p = &job->plan;
-    if (!p->knows_saves && !job->told.has_kept) {
-        return is_bare(r, job) ? TFE_MONO_NEVER : r->now;
+    if (!p->knows_saves && !job->progress.has_kept) {
+        return has_no_safe_state(r, job) ? TFE_MONO_NEVER : r->now;
     }
-    return tfe_mono_add(p->share_since, (p->switch_ms + undone_ms(r, job)) * SHARE);
+    return tfe_mono_add(p->share_since, (p->switch_ms + unsaved_ms(r, job)) * SHARE);
 }
 
-static bool has_room(const struct job *job)
+static bool can_add_worker(const struct job *job)
 {
-    return place_spares(job) > 0 && place_count(job) < job->spec.max_nodes && can_begin(job);
+    return workers_spare(job) > 0 && workers_running(job) < job->spec.max_nodes && can_begin(job);
 }
 
 /* Returns true if a trainer has ended well or has begun to: another epoch would repeat the end of
  * the training. */
 static bool is_at_its_end(const struct job *job)
 {
-    return job->told.ends || job->success.has_begun;
+    return job->progress.ends || job->success.has_begun;
 }
 
 bool plan_describe_hold(const struct rdzv *r, const struct job *job, struct text *text)
 {
     uint32_t lost_s = ms_between(job->epoch.started, r->now) / 1000;
-    if (job->spec.no_grow || !is_bare(r, job) || !has_room(job)) {
+    if (job->spec.no_grow || !has_no_safe_state(r, job) || !can_add_worker(job)) {
         return false;
     }
     text_add(text, "no checkpoint of this training was seen, ");
@@ -489,20 +492,20 @@ bool plan_describe_hold(const struct rdzv *r, const struct job *job, struct text
     return true;
 }
 
-static void tell_hold(struct rdzv *r, struct job *job)
+static void report_hold(struct rdzv *r, struct job *job)
 {
     struct text text;
     text_init(&text, r->sentence, sizeof(r->sentence));
     text_add(&text, "waits: ");
-    if (!job->plan.is_hold_told && plan_describe_hold(r, job, &text)) {
-        job->plan.is_hold_told = true;
+    if (!job->plan.is_hold_reported && plan_describe_hold(r, job, &text)) {
+        job->plan.is_hold_reported = true;
         send_trace(r, TRACE_GROWTH_WAITS, job, NULL, 0, r->sentence);
     }
 }
 
 int plan_order_growth(struct job *job)
 {
-    if (job->state != JOB_RUNNING || !has_room(job) || is_at_its_end(job)) {
+    if (job->state != JOB_RUNNING || !can_add_worker(job) || is_at_its_end(job)) {
         return TFE_ESTATE;
     }
     job->plan.is_ordered = true;
@@ -512,7 +515,7 @@ int plan_order_growth(struct job *job)
 static struct tfe_mono grow(struct rdzv *r, struct job *job)
 {
     struct plan *p = &job->plan;
-    bool may_grow = has_room(job);
+    bool may_grow = can_add_worker(job);
     bool is_ordered = may_grow && p->is_ordered;
     bool has_others = !may_grow && has_relief(job);
     if ((job->spec.no_grow && !is_ordered) || (!may_grow && !has_others) || is_at_its_end(job)) {
@@ -523,9 +526,9 @@ static struct tfe_mono grow(struct rdzv *r, struct job *job)
     if (tfe_mono_is_never(p->newcomer_at)) {
         p->newcomer_at = r->now;
     }
-    bool is_full = place_spares(job) >= job->spec.max_nodes - place_count(job);
+    bool is_full = workers_spare(job) >= job->spec.max_nodes - workers_running(job);
     struct tfe_mono from = tfe_mono_add(p->newcomer_at, is_full ? 0 : job->spec.gather_ms);
-    from = tfe_mono_max(from, far_enough(r, job));
+    from = tfe_mono_max(from, next_growth_at(r, job));
     from = tfe_mono_max(from, job->fence.run_until);
     if (is_ordered && !would_wait(r, job)) {
         switch_plan(job, CAUSE_JOINED, NULL);
@@ -536,15 +539,15 @@ static struct tfe_mono grow(struct rdzv *r, struct job *job)
         p->is_waiting = false;
         return from;
     }
-    bool can_save = p->knows_saves || job->told.n_listen > 0 || job->told.has_kept;
-    struct tfe_mono kept = kept_at(r, job);
-    if (!job->spec.grow_now && !is_past(r, kept) && (can_save || is_bare(r, job))) {
-        struct tfe_mono patient = tfe_mono_add(p->newcomer_at, job->spec.grow_wait_ms);
+    bool can_save = p->knows_saves || job->progress.n_listen > 0 || job->progress.has_kept;
+    struct tfe_mono no_wait_at = kept_at(r, job);
+    if (!job->spec.grow_now && !is_past(r, no_wait_at) && (can_save || has_no_safe_state(r, job))) {
+        struct tfe_mono wait_limit = tfe_mono_add(p->newcomer_at, job->spec.grow_wait_ms);
         wait_for_save(r, job, TFE_MONO_NEVER);
-        patient = tfe_mono_max(patient, worth_it_at(r, job));
-        if (!is_saved(r, job) && !is_past(r, patient)) {
-            tell_hold(r, job);
-            return tfe_mono_min(patient, kept);
+        wait_limit = tfe_mono_max(wait_limit, worth_it_at(r, job));
+        if (!is_saved(r, job) && !is_past(r, wait_limit)) {
+            report_hold(r, job);
+            return tfe_mono_min(wait_limit, no_wait_at);
         }
     }
     switch_plan(job, may_grow ? CAUSE_JOINED : CAUSE_PREEMPTED, NULL);
@@ -556,12 +559,12 @@ static struct tfe_mono grow(struct rdzv *r, struct job *job)
 static bool has_other_ps(const struct job *job)
 {
     return job->epoch.n_ps != job->spec.n_ps &&
-           roster_would_do(job, job->spec.min_nodes, job->spec.n_ps);
+           layout_would_suffice(job, job->spec.min_nodes, job->spec.n_ps);
 }
 
 static bool has_too_many(const struct job *job)
 {
-    return job->epoch.n_seats - roster_extra_now(job) > job->spec.max_nodes && can_begin(job);
+    return job->epoch.n_slots - layout_extra_now(job) > job->spec.max_nodes && can_begin(job);
 }
 
 /* Returns true if the epoch has more workers than an operator wants, or another number of ps.
@@ -585,22 +588,22 @@ static struct tfe_mono shrink(struct rdzv *r, struct job *job)
         return job->fence.run_until;
     }
     bool has_other = has_other_ps(job);
-    struct tfe_mono patient =
+    struct tfe_mono wait_limit =
         has_too_many(job) ? tfe_mono_add(p->newcomer_at, job->spec.grow_wait_ms) : TFE_MONO_NEVER;
-    if (has_other || p->knows_saves || job->told.n_listen > 0) {
+    if (has_other || p->knows_saves || job->progress.n_listen > 0) {
         wait_for_save(r, job, TFE_MONO_NEVER);
-        if (!is_saved(r, job) && !is_past(r, patient)) {
-            return patient;
+        if (!is_saved(r, job) && !is_past(r, wait_limit)) {
+            return wait_limit;
         }
     }
     switch_plan(job, CAUSE_RESIZED, NULL);
     return r->now;
 }
 
-bool plan_is_void(const struct rdzv *r, struct job *job)
+bool plan_is_obsolete(const struct rdzv *r, struct job *job)
 {
     /* same conditions as in grow */
-    bool has_comer = has_room(job) || has_relief(job);
+    bool has_comer = can_add_worker(job) || has_relief(job);
     bool is_asked_for = is_too_large(job) || (has_comer && !is_at_its_end(job));
     return job->plan.n_leaving == 0 && (!is_asked_for || would_wait(r, job));
 }

@@ -29,14 +29,14 @@ struct plan {
     struct tfe_mono share_since;
     struct tfe_mono grown_at; /* when STOP was sent for the last growth; NEVER if none */
     uint32_t grown_ms;        /* standstill of the last growth; 0 if not measured */
-    uint32_t grown_least_ms;  /* part of the last growth's standstill until its START */
+    uint32_t grown_min_ms;    /* part of the last growth's standstill until its START */
     /* when STOP was sent for the switch whose standstill is being measured; NEVER if none */
-    struct tfe_mono stood_since;
-    bool stood_to_grow;
+    struct tfe_mono standstill_since;
+    bool standstill_is_growth;
     /* For the current epoch: */
     struct tfe_mono young_until; /* until then the epoch has little unsaved work to lose */
     bool is_ordered;             /* an operator has requested growth */
-    bool is_hold_told; /* the trace that growth waits for a first checkpoint has been sent */
+    bool is_hold_reported; /* the trace that growth waits for a first checkpoint has been sent */
     /* since when a node that could be added is READY; NEVER if there is none */
     struct tfe_mono newcomer_at;
     uint32_t n_leaving;         /* number of members that are leaving */
@@ -51,7 +51,7 @@ struct plan {
     uint64_t asked;    /* number of the first SAVE whose answer ends the wait */
     /* some script listened when it was asked; then the second checkpoint ends the wait, else the
      * first */
-    bool is_heard;
+    bool has_listener;
     uint32_t saves_then; /* number of checkpoints seen when the wait began */
     struct tfe_mono asked_at;
     /* when the requested checkpoint must be done; NEVER if no limit was sent */
@@ -92,12 +92,12 @@ bool plan_describe_hold(const struct rdzv *r, const struct job *job, struct text
 int plan_order_growth(struct job *job) TFE_MUST_CHECK;
 /* Returns true if a planned switch has become pointless: the node to add or to remove is gone, the
  * job is about to end, or the switch would have to wait. */
-bool plan_is_void(const struct rdzv *r, struct job *job);
+bool plan_is_obsolete(const struct rdzv *r, struct job *job);
 /* Returns when the reason for a planned switch was detected. */
 struct tfe_mono plan_detected_at(const struct rdzv *r, const struct job *job);
 /* Returns true if the job continues at once after a planned switch with a member that keeps this
  * epoch's state in memory, so that nobody waits for the disk. O(members). */
-bool plan_is_kept(const struct job *job);
+bool plan_has_kept_state(const struct job *job);
 /* Starts measuring the standstill: the epoch is about to be stopped. */
 void plan_stop(struct rdzv *r, struct job *job);
 /* Measures the standstill: it has ended as far as the server can see. */
@@ -105,8 +105,8 @@ void plan_measure(struct rdzv *r, struct job *job);
 /* Discards the standstill that is being measured. */
 void plan_forget_standstill(struct job *job);
 /* Sends the pending SAVE to a member that has not received it yet. */
-void plan_ask_late(struct rdzv *r, struct job *job, struct node *node);
+void plan_resend_save(struct rdzv *r, struct job *job, struct node *node);
 /* A node reports an answer to a SAVE of an earlier server: raises the number of SAVEs above it. */
-void plan_outnumber(struct rdzv *r, struct job *job, uint64_t answers);
+void plan_raise_number(struct rdzv *r, struct job *job, uint64_t answers);
 
 #endif

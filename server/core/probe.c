@@ -43,14 +43,14 @@
 #define SUSPECT_AGAIN_LAST_MS 5000
 /* Time that an agent has to stop answering on its ports; a node that still answers then is left
  * out. */
-#define LET_GO_MS 1000
+#define STOP_ANSWERING_MS 1000
 /* Maximum numbers of PROBEs that one node handles at a time (agent/os/prober.h). Some are reserved
  * for suspects. */
 #define ADDRESSES_AT_ONCE 8
 #define PROBES_AT_ONCE 16
 /* Maximum number of nodes considered as further probers of a suspect, besides those that know its
  * address. */
-#define LOOKS_MAX 16
+#define EXTRA_PROBERS_MAX 16
 
 int probe_compare(const struct node *a, const struct node *b)
 {
@@ -60,7 +60,7 @@ int probe_compare(const struct node *a, const struct node *b)
 RB_GENERATE(probe_tree, node, probing.by_id, probe_compare)
 RB_GENERATE(answering_tree, node, probing.by_answering, node_compare)
 
-void probing_is_back(struct node *node)
+void probing_note_reconnect(struct node *node)
 {
     node->probing.is_mute = false;
     node->probing.n_probing = 0;
@@ -83,7 +83,7 @@ static void send_prepare(struct rdzv *r, struct node *node, bool answer)
     bool is_same_set = job->epoch.number != 0 && (job->epoch.number & 1) == (next & 1);
     send_node(r, node, MSG_PREPARE)->u.prepare =
         (struct msg_prepare){.epoch = next,
-                             .fresh_ports = is_same_set || fence_ports_are_spoken(r, job, next),
+                             .fresh_ports = is_same_set || fence_ports_in_use(r, job, next),
                              .answer = answer};
     if (!answer) {
         node->probing.silent_epoch = next;
@@ -215,7 +215,7 @@ void probe_forget(struct node *node)
 }
 
 /* Returns true if other nodes should probe the node's address once it is READY. */
-static bool is_wanted(struct job *job, const struct node *node)
+static bool needs_verification(struct job *job, const struct node *node)
 {
     if (job->n_connected < 2 && job->epoch.number != 0) {
         /* no other node is here, and a restart need not wait for a first verification */
@@ -240,7 +240,7 @@ void probe_prepare(struct rdzv *r, struct node *node)
      * PREPARE of the same number, while it answers. So once it was told not to answer for a number,
      * that stays. */
     bool is_late = node->probing.silent_epoch == epoch_next(node->job);
-    send_prepare(r, node, !is_late && is_wanted(node->job, node));
+    send_prepare(r, node, !is_late && needs_verification(node->job, node));
 }
 
 /* --- a newcomer ------------------------------------------------------------------------------- */
@@ -261,18 +261,18 @@ static bool answers_now(const struct node *node)
 }
 
 /* Tells the node to stop answering probes. Its READY that it has done so follows. */
-static void let_go(struct rdzv *r, struct node *node)
+static void stop_answering(struct rdzv *r, struct node *node)
 {
     if (answers_now(node)) {
         node->probing.is_released = true;
-        node->probing.released_until = tfe_mono_add(r->now, LET_GO_MS);
+        node->probing.released_until = tfe_mono_add(r->now, STOP_ANSWERING_MS);
         send_prepare(r, node, false);
     }
 }
 
 /* Returns true if another address may be probed in this second: whatever nodes report, they are
  * sent to at most probe_rate addresses per second. */
-static bool has_turn(struct rdzv *r)
+static bool may_probe_now(struct rdzv *r)
 {
     if (is_past(r, tfe_mono_add(r->tries_since, 1000))) {
         r->tries_since = r->now;
@@ -310,7 +310,7 @@ static void try_address(struct rdzv *r, struct node *node)
             continue;
         }
         if (p->id == 0) {
-            if (!has_turn(r)) {
+            if (!may_probe_now(r)) {
                 all_busy = true;
                 break;
             }
@@ -351,8 +351,8 @@ void probe_ready(struct rdzv *r, struct node *node, bool answering)
 
 /* Writes the reason for a refusal. Precondition: called for at most one node per step, because
  * there is one buffer. */
-static void say_unreachable(struct rdzv *r, const struct node *node, const struct node *prober,
-                            enum tfe_probe_result result)
+static void write_unreachable_reason(struct rdzv *r, const struct node *node,
+                                     const struct node *prober, enum tfe_probe_result result)
 {
     text_setf(r->sentence, sizeof(r->sentence),
               "no other node of job %s reaches this one at %s:%u, tried for %llu s (node %s: %s); "
@@ -370,7 +370,7 @@ static enum probe_news not_reached(struct rdzv *r, struct node *node, const stru
     struct probing *p = &node->probing;
     if (p->n_verifiers > 0 || !answers_now(node)) {
         /* it was reached before; or it was told to stop answering, possibly before it was probed */
-        let_go(r, node);
+        stop_answering(r, node);
         return PROBE_NO_NEWS;
     }
     if (tfe_mono_is_never(p->failing_since)) {
@@ -380,15 +380,16 @@ static enum probe_news not_reached(struct rdzv *r, struct node *node, const stru
     ready_set(node, 0);
     uint32_t limit = r->config.probe_ms;
     if (prober && tfe_mono_sub(r->now, p->failing_since) >= limit) {
-        say_unreachable(r, node, prober, result);
+        write_unreachable_reason(r, node, prober, result);
         return PROBE_UNREACHABLE;
     }
     again_in(r, node, limit / 4 < RETRY_MS ? limit / 4 + 1 : RETRY_MS);
     return PROBE_NO_NEWS;
 }
 
-static enum probe_news take_address_result(struct rdzv *r, struct node *node,
-                                           const struct node *prober, enum tfe_probe_result result)
+static enum probe_news handle_address_result(struct rdzv *r, struct node *node,
+                                             const struct node *prober,
+                                             enum tfe_probe_result result)
 {
     struct probing *p = &node->probing;
     if (result == PROBE_ANSWERED_OURS) {
@@ -397,7 +398,7 @@ static enum probe_news take_address_result(struct rdzv *r, struct node *node,
         add_verifier(node, &prober->id);
         send_trace(r, TRACE_NODE_VERIFIED, node->job, node, 0, prober->id.text);
         /* one success is enough; later results only add nodes that know the address */
-        let_go(r, node);
+        stop_answering(r, node);
     }
     if (p->n_answered == p->n_asked) {
         bool succeeded = p->succeeded;
@@ -409,7 +410,7 @@ static enum probe_news take_address_result(struct rdzv *r, struct node *node,
     return PROBE_NO_NEWS;
 }
 
-struct tfe_mono probe_let_go(struct rdzv *r, struct job *job)
+struct tfe_mono probe_stop_answering(struct rdzv *r, struct job *job)
 {
     struct tfe_mono until = {0};
     struct node *node;
@@ -421,14 +422,14 @@ struct tfe_mono probe_let_go(struct rdzv *r, struct job *job)
             continue;
         }
         if (!node->probing.is_released && p->tried_epoch != epoch_next(job) &&
-            is_wanted(job, node)) {
+            needs_verification(job, node)) {
             try_address(r, node); /* no node could probe it when it came; one may be able to now */
         }
         if (!node->probing.is_released && p->id != 0 && tfe_mono_before(r->now, p->until)) {
             until = tfe_mono_max(until, p->until);
             continue;
         }
-        let_go(r, node);
+        stop_answering(r, node);
         if (tfe_mono_before(r->now, node->probing.released_until)) {
             until = tfe_mono_max(until, node->probing.released_until);
             continue;
@@ -446,18 +447,18 @@ struct tfe_mono probe_let_go(struct rdzv *r, struct job *job)
 static bool can_be_proven(const struct node *node)
 {
     const struct job *job = node->job;
-    return (job->state == JOB_RUNNING || job->state == JOB_PREPARING) && job->epoch.n_seats > 1 &&
+    return (job->state == JOB_RUNNING || job->state == JOB_PREPARING) && job->epoch.n_slots > 1 &&
            node_is_member(node) && !node_is_connected(node) && !node->is_gone &&
-           node->seat.is_started && node->seat.is_listening && !node->seat.is_accounted &&
-           !node->seat.is_taken_over; /* another process answers at this address now */
+           node->slot.is_started && node->slot.is_listening && !node->slot.is_accounted &&
+           !node->slot.is_taken_over; /* another process answers at this address now */
 }
 
 /* Returns true if the node may have left a proof of termination. Probers look for it in any case.
  * It is the only evidence for trainers that never listen and for epochs of one node. */
-static bool may_have_certificate(const struct node *node)
+static bool may_have_proof(const struct node *node)
 {
     return node->guard_port != 0 && node->ready.host[0] != '\0' && node_is_member(node) &&
-           !node_is_connected(node) && !node->seat.is_accounted && !node->seat.is_taken_over;
+           !node_is_connected(node) && !node->slot.is_accounted && !node->slot.is_taken_over;
 }
 
 static bool was_asked(const struct node *node, const struct node *prober)
@@ -472,7 +473,7 @@ static bool was_asked(const struct node *node, const struct node *prober)
 }
 
 /* Returns the time until a suspect is probed again: half of the time since it became one. */
-static uint32_t patience_ms(const struct rdzv *r, const struct probing *p)
+static uint32_t retry_delay_ms(const struct rdzv *r, const struct probing *p)
 {
     int64_t ms = tfe_mono_sub(r->now, p->suspect_since) / 2;
     return ms < SUSPECT_AGAIN_FIRST_MS  ? SUSPECT_AGAIN_FIRST_MS
@@ -483,8 +484,8 @@ static uint32_t patience_ms(const struct rdzv *r, const struct probing *p)
 static void try_suspect(struct rdzv *r, struct node *node)
 {
     struct probing *p = &node->probing;
-    bool has_certificate = may_have_certificate(node);
-    if (p->id != 0 || (!can_be_proven(node) && !has_certificate)) {
+    bool has_proof = may_have_proof(node);
+    if (p->id != 0 || (!can_be_proven(node) && !has_proof)) {
         return;
     }
     for (uint32_t i = p->n_verifiers; i > 0; i--) {
@@ -498,9 +499,9 @@ static void try_suspect(struct rdzv *r, struct node *node)
         }
     }
     /* If no refusal could count, any node may look for the proof of termination. */
-    bool is_anybodys = p->id == 0 && has_certificate;
+    bool is_anybodys = p->id == 0 && has_proof;
     struct node *other = next_around(node);
-    for (int i = 0; i < LOOKS_MAX && other != node && (p->id != 0 || is_anybodys) &&
+    for (int i = 0; i < EXTRA_PROBERS_MAX && other != node && (p->id != 0 || is_anybodys) &&
                     (p->id == 0 || p->n_asked < PROBERS_MAX);
          i++) {
         if (can_be_asked(other, node) && (is_anybodys || node_is_member(other)) &&
@@ -513,7 +514,7 @@ static void try_suspect(struct rdzv *r, struct node *node)
         other = next_around(other);
     }
     if (p->id == 0) {
-        again_in(r, node, patience_ms(r, p)); /* a node that can be asked may come */
+        again_in(r, node, retry_delay_ms(r, p)); /* a node that can be asked may come */
     }
 }
 
@@ -529,8 +530,8 @@ static enum probe_news conclude_suspect(struct rdzv *r, struct node *node, bool 
     end(r, node, timed_out);
     bool can_be = can_be_proven(node);
     if (!can_be || !p->succeeded || p->contradicted) {
-        if (can_be || may_have_certificate(node)) {
-            again_in(r, node, patience_ms(r, p));
+        if (can_be || may_have_proof(node)) {
+            again_in(r, node, retry_delay_ms(r, p));
         }
         return PROBE_NO_NEWS;
     }
@@ -538,8 +539,9 @@ static enum probe_news conclude_suspect(struct rdzv *r, struct node *node, bool 
     return PROBE_DEAD;
 }
 
-static enum probe_news take_suspect_result(struct rdzv *r, struct node *node,
-                                           const struct node *prober, enum tfe_probe_result result)
+static enum probe_news handle_suspect_result(struct rdzv *r, struct node *node,
+                                             const struct node *prober,
+                                             enum tfe_probe_result result)
 {
     struct probing *p = &node->probing;
     if (result != PROBE_REFUSED) {
@@ -553,8 +555,8 @@ static enum probe_news take_suspect_result(struct rdzv *r, struct node *node,
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-enum probe_news probe_take_answer(struct rdzv *r, struct node *prober,
-                                  const struct msg_probed *probed, struct node **ret)
+enum probe_news probe_handle_result(struct rdzv *r, struct node *prober,
+                                    const struct msg_probed *probed, struct node **ret)
 {
     struct node key;
     key.probing.id = probed->probe;
@@ -576,11 +578,11 @@ enum probe_news probe_take_answer(struct rdzv *r, struct node *prober,
     prober->probing.n_probing--;
     job_touch(prober->job);
     *ret = node;
-    return p->kind == PROBE_ADDRESS ? take_address_result(r, node, prober, probed->result)
-                                    : take_suspect_result(r, node, prober, probed->result);
+    return p->kind == PROBE_ADDRESS ? handle_address_result(r, node, prober, probed->result)
+                                    : handle_suspect_result(r, node, prober, probed->result);
 }
 
-enum probe_news probe_take_timeout(struct rdzv *r, struct node *node)
+enum probe_news probe_handle_timeout(struct rdzv *r, struct node *node)
 {
     struct probing *p = &node->probing;
     if (p->id == 0) {

@@ -68,7 +68,7 @@ RB_PROTOTYPE(answering_tree, node, probing.by_answering, node_compare)
 #define PROBING_NEW ((struct probing){.timer.kind = TIMER_PROBE, .failing_since = TFE_MONO_NEVER})
 
 /* Resets the prober state of a node that has a new connection. */
-void probing_is_back(struct node *node);
+void probing_note_reconnect(struct node *node);
 /* Sets the nodes that have reached this one, as recorded. */
 void probing_restore(struct node *node, const struct tfe_id *verifiers, uint32_t n);
 /* Sends PREPARE for the next epoch, which also asks the node to answer probes if its address must
@@ -83,7 +83,7 @@ void probe_forget(struct node *node);
 /* Before an epoch is formed: tells all nodes that still answer probes to stop, so that no trainer
  * meets them. Returns until when the epoch must wait for them; a time in the past if it need
  * not. */
-struct tfe_mono probe_let_go(struct rdzv *r, struct job *job);
+struct tfe_mono probe_stop_answering(struct rdzv *r, struct job *job);
 /* Probes whether the trainers of a member are dead, after its connection ended without GOODBYE or
  * its lease ended. */
 void probe_suspect(struct rdzv *r, struct node *node);
@@ -95,9 +95,9 @@ enum probe_news {
     PROBE_UNREACHABLE /* no node has reached it within the time limit: refuse it */
 };
 /* Handles a prober's result. Sets *ret to the probed node if the result is used. */
-enum probe_news probe_take_answer(struct rdzv *r, struct node *prober,
-                                  const struct msg_probed *probed, struct node **ret);
+enum probe_news probe_handle_result(struct rdzv *r, struct node *prober,
+                                    const struct msg_probed *probed, struct node **ret);
 /* Handles the timer: the probe's time is over, or the next try is due. */
-enum probe_news probe_take_timeout(struct rdzv *r, struct node *node);
+enum probe_news probe_handle_timeout(struct rdzv *r, struct node *node);
 
 #endif

@@ -7,22 +7,22 @@
 
 /* How surely a node's machine stays: by its agent's declaration, else by the cloud's metadata,
  * which counts in jobs with a chief or ps (design 11). */
-enum hold { HOLD_SPOT, HOLD_UNKNOWN, HOLD_DURABLE };
+enum stability { STABILITY_SPOT, STABILITY_UNKNOWN, STABILITY_DURABLE };
 
-static enum hold hold_of(const struct node *node)
+static enum stability stability_of(const struct node *node)
 {
     const struct job_spec *spec = &node->job->spec;
     bool has_spot_last = spec->chief || spec->n_ps > 0;
-    return node->is_durable                 ? HOLD_DURABLE
-           : node->is_spot && has_spot_last ? HOLD_SPOT
-                                            : HOLD_UNKNOWN;
+    return node->is_durable                 ? STABILITY_DURABLE
+           : node->is_spot && has_spot_last ? STABILITY_SPOT
+                                            : STABILITY_UNKNOWN;
 }
 
 /* design 4.5: slot 0 goes to a durable node, else to the one that has been in the job longest. */
 static bool suits_before(const struct node *a, const struct node *b)
 {
-    if (hold_of(a) != hold_of(b)) {
-        return hold_of(a) > hold_of(b);
+    if (stability_of(a) != stability_of(b)) {
+        return stability_of(a) > stability_of(b);
     }
     if (a->join_order != b->join_order) {
         return a->join_order < b->join_order;
@@ -44,9 +44,9 @@ static bool leads_before(const struct node *a, const struct node *b)
     if (x->kind && x->deadline.ms != y->deadline.ms) {
         return tfe_mono_before(y->deadline, x->deadline);
     }
-    bool is_alike = hold_of(a) == hold_of(b);
-    if (is_alike && (a->seat.index == 0) != (b->seat.index == 0)) {
-        return a->seat.index == 0;
+    bool is_alike = stability_of(a) == stability_of(b);
+    if (is_alike && (a->slot.index == 0) != (b->slot.index == 0)) {
+        return a->slot.index == 0;
     }
     /* compared by epoch, because members report a step at different moments and keep the same
      * one */
@@ -63,8 +63,8 @@ static bool sits_before(const struct node *a, const struct node *b)
     }
     /* Members come before other nodes, members by their old slot, other nodes by their claim to
      * slot 0. */
-    if (a->seat.index != b->seat.index) {
-        return a->seat.index < b->seat.index;
+    if (a->slot.index != b->slot.index) {
+        return a->slot.index < b->slot.index;
     }
     return suits_before(a, b);
 }
@@ -102,31 +102,31 @@ static uint32_t choose(struct job *job)
 
 /* Assigns slot 0 by leads_before; survivors keep their slots if these still exist; the rest fills
  * the gaps in order of claim. */
-static uint32_t fill_with_workers(struct job *job, struct node **seats)
+static uint32_t fill_with_workers(struct job *job, struct node **slots)
 {
     uint32_t n = choose(job);
-    memset(seats, 0, n * sizeof(struct node *));
+    memset(slots, 0, n * sizeof(struct node *));
     struct node *first = job->chosen[0];
     for (uint32_t i = 1; i < n; i++) {
         first = leads_before(job->chosen[i], first) ? job->chosen[i] : first;
     }
-    seats[0] = first;
+    slots[0] = first;
     for (uint32_t i = 0; i < n; i++) {
         struct node *node = job->chosen[i];
-        if (node != first && node->seat.index < n && !seats[node->seat.index]) {
-            seats[node->seat.index] = node;
+        if (node != first && node->slot.index < n && !slots[node->slot.index]) {
+            slots[node->slot.index] = node;
         }
     }
     uint32_t gap = 0;
     for (uint32_t i = 0; i < n; i++) {
         struct node *node = job->chosen[i];
-        if (node == first || (node->seat.index < n && seats[node->seat.index] == node)) {
+        if (node == first || (node->slot.index < n && slots[node->slot.index] == node)) {
             continue;
         }
-        while (seats[gap]) {
+        while (slots[gap]) {
             gap++;
         }
-        seats[gap] = node;
+        slots[gap] = node;
     }
     return n;
 }
@@ -140,13 +140,14 @@ static bool may_be(const struct node *node, enum tfe_task task)
 
 static bool was_ps(const struct node *node, uint32_t first_ps)
 {
-    return node_is_member(node) && node->seat.index >= first_ps;
+    return node_is_member(node) && node->slot.index >= first_ps;
 }
 
 /* Like leads_before, but among equal nodes one that was no ps comes first. */
 static bool directs_before(const struct node *a, const struct node *b, uint32_t first_ps)
 {
-    bool is_alike = hold_of(a) == hold_of(b) && (a->notice.kind == 0) == (b->notice.kind == 0);
+    bool is_alike =
+        stability_of(a) == stability_of(b) && (a->notice.kind == 0) == (b->notice.kind == 0);
     bool was_a = was_ps(a, first_ps);
     return is_alike && was_a != was_ps(b, first_ps) ? !was_a : leads_before(a, b);
 }
@@ -160,8 +161,8 @@ static bool serves_before(const struct node *a, const struct node *b, uint32_t f
     if ((a->notice.kind == 0) != (b->notice.kind == 0)) {
         return a->notice.kind == 0;
     }
-    if (hold_of(a) != hold_of(b)) {
-        return hold_of(a) > hold_of(b);
+    if (stability_of(a) != stability_of(b)) {
+        return stability_of(a) > stability_of(b);
     }
     return was_a != was_b ? was_a : suits_before(a, b);
 }
@@ -194,50 +195,50 @@ static struct node *pick(struct node **v, uint32_t *n, enum tfe_task task, bool 
  * pinned nodes come first. */
 static bool can_replace(const struct job *job, const struct node *node, const struct node *spare)
 {
-    enum tfe_task task = roster_task(job, node->seat.index);
-    bool is_one_of_many = task == TASK_WORKER && !roster_is_chief(job, node);
+    enum tfe_task task = layout_task(job, node->slot.index);
+    bool is_one_of_many = task == TASK_WORKER && !layout_is_chief(job, node);
     return may_be(spare, task) && (is_one_of_many || !node->has_role || spare->has_role);
 }
 
 /* Returns true if the node could move to another slot and leave its own to the spare. */
-static bool makes_room(const struct job *job, const struct node *node, const struct node *spare)
+static bool can_move_for(const struct job *job, const struct node *node, const struct node *spare)
 {
     return node->notice.kind == 0 && !node->has_role && can_replace(job, node, spare);
 }
 
-bool seating_can_relieve(const struct job *job, const struct node *spare)
+bool rank_assignment_can_relieve(const struct job *job, const struct node *spare)
 {
     bool goes = false;        /* a member whose slot the spare could get may have to leave */
     bool goes_freely = false; /* a member that is pinned to no role may have to leave */
-    bool has_room = false;
-    for (uint32_t i = 0; i < job->epoch.n_seats; i++) {
-        const struct node *node = job->epoch.seats[i];
+    bool can_swap = false;
+    for (uint32_t i = 0; i < job->epoch.n_slots; i++) {
+        const struct node *node = job->epoch.slots[i];
         if (!node_is_member(node) || node->is_gone) {
             continue;
         }
         bool may_go = node->notice.kind != 0;
         goes = goes || (may_go && can_replace(job, node, spare));
         goes_freely = goes_freely || (may_go && !node->has_role);
-        has_room = has_room || makes_room(job, node, spare);
+        can_swap = can_swap || can_move_for(job, node, spare);
     }
-    return !roster_is_named(&job->spec) || goes || (goes_freely && has_room);
+    return !layout_has_roles(&job->spec) || goes || (goes_freely && can_swap);
 }
 
 /* Assigns these slots to these nodes; a node that had one of the same number keeps it. */
-static void settle_in(struct node **seats, uint32_t n, struct node *const *v, uint32_t old_first)
+static void assign_slots(struct node **slots, uint32_t n, struct node *const *v, uint32_t old_first)
 {
-    memset(seats, 0, n * sizeof(struct node *));
+    memset(slots, 0, n * sizeof(struct node *));
     for (int keep = 1; keep >= 0; keep--) {
         uint32_t gap = 0;
         for (uint32_t i = 0; i < n; i++) {
-            uint32_t old = v[i]->seat.index - old_first;
-            bool has_own = node_is_member(v[i]) && v[i]->seat.index >= old_first && old < n;
-            if (keep && has_own && !seats[old]) {
-                seats[old] = v[i];
-            } else if (!keep && !(has_own && seats[old] == v[i])) {
-                for (; seats[gap]; gap++) {
+            uint32_t old = v[i]->slot.index - old_first;
+            bool has_own = node_is_member(v[i]) && v[i]->slot.index >= old_first && old < n;
+            if (keep && has_own && !slots[old]) {
+                slots[old] = v[i];
+            } else if (!keep && !(has_own && slots[old] == v[i])) {
+                for (; slots[gap]; gap++) {
                 }
-                seats[gap] = v[i];
+                slots[gap] = v[i];
             }
         }
     }
@@ -251,7 +252,7 @@ static uint32_t spare_evaluator(const struct job *job, struct node **v, uint32_t
     for (uint32_t i = 0; i < n; i++) {
         last = v[i]->has_role ? last : i;
     }
-    if (!roster_wants_evaluator(job) || n <= job->spec.min_nodes || last == n) {
+    if (!layout_wants_evaluator(job) || n <= job->spec.min_nodes || last == n) {
         return n;
     }
     struct node *node = v[last];
@@ -260,10 +261,10 @@ static uint32_t spare_evaluator(const struct job *job, struct node **v, uint32_t
     return n - 1;
 }
 
-static uint32_t fill_with_roles(struct job *job, struct node **seats)
+static uint32_t fill_with_roles(struct job *job, struct node **slots)
 {
     const struct job_spec *spec = &job->spec;
-    uint32_t old_ps = roster_first_ps(job);
+    uint32_t old_ps = layout_first_ps(job);
     struct node **v = job->chosen;
     bool has_evaluator = false; /* a ready node is pinned to the evaluator's role */
     uint32_t n = 0;
@@ -277,9 +278,9 @@ static uint32_t fill_with_roles(struct job *job, struct node **seats)
         }
     }
     sort_by_claim(v, n);
-    seats[0] = pick(v, &n, spec->chief ? TASK_CHIEF : TASK_WORKER, true, old_ps);
+    slots[0] = pick(v, &n, spec->chief ? TASK_CHIEF : TASK_WORKER, true, old_ps);
     /* unused part of the array, behind all slots needed now */
-    struct node **served = seats + job->cap_seats - spec->n_ps;
+    struct node **served = slots + job->cap_slots - spec->n_ps;
     for (uint32_t i = 0; i < spec->n_ps; i++) {
         served[i] = pick(v, &n, TASK_PS, false, old_ps);
     }
@@ -295,15 +296,15 @@ static uint32_t fill_with_roles(struct job *job, struct node **seats)
     /* overwrites nodes that are left over, whose old slots are not read any more */
     struct node **ps = v + workers;
     memcpy(ps, served, spec->n_ps * sizeof(struct node *));
-    settle_in(seats + 1, workers, v, 1);
-    settle_in(seats + 1 + workers, spec->n_ps, ps, old_ps);
+    assign_slots(slots + 1, workers, v, 1);
+    assign_slots(slots + 1 + workers, spec->n_ps, ps, old_ps);
     return 1 + workers + spec->n_ps;
 }
 
-uint32_t seating_fill(struct job *job, struct node **seats)
+uint32_t rank_assignment_fill(struct job *job, struct node **slots)
 {
-    return roster_is_named(&job->spec) ? fill_with_roles(job, seats)
-                                       : fill_with_workers(job, seats);
+    return layout_has_roles(&job->spec) ? fill_with_roles(job, slots)
+                                        : fill_with_workers(job, slots);
 }
 
 /* Orders nodes for the evaluator: those that stay, then those pinned to the role, then those with
@@ -316,7 +317,7 @@ static bool evaluates_before(const struct node *a, const struct node *b)
     return a->has_role != b->has_role ? a->has_role : suits_before(b, a);
 }
 
-struct node *seating_evaluator(struct job *job)
+struct node *rank_assignment_pick_evaluator(struct job *job)
 {
     struct node *best = NULL;
     struct node *node;

@@ -68,7 +68,7 @@ int rdzv_new(const struct rdzv_config *config, const struct tfe_mem *mem, struct
 }
 
 /* Frees what the last step removed, because its actions could point there until now. */
-static void bury(struct rdzv *r)
+static void free_dead(struct rdzv *r)
 {
     while (r->dead_nodes) {
         struct node *node = r->dead_nodes;
@@ -87,7 +87,7 @@ void rdzv_free(struct rdzv *r)
     if (!r) {
         return;
     }
-    bury(r);
+    free_dead(r);
     struct job *job;
     struct job *next;
     RB_FOREACH_SAFE(job, job_tree, &r->jobs, next)
@@ -104,8 +104,8 @@ void rdzv_free(struct rdzv *r)
 /* Each handle_* function finds the job or node of an event, reserves memory for actions, and calls
  * the handler. *ret_job is the job whose state may have changed. */
 
-static int take_message(struct rdzv *r, uint32_t session, const struct tfe_msg *msg,
-                        struct job **ret_job)
+static int handle_message(struct rdzv *r, uint32_t session, const struct tfe_msg *msg,
+                          struct job **ret_job)
 {
     if (msg->type == MSG_JOIN) {
         return on_join(r, session, &msg->u.join, ret_job);
@@ -150,7 +150,7 @@ static int take_message(struct rdzv *r, uint32_t session, const struct tfe_msg *
     return TFE_EINVAL;
 }
 
-static int take_written(struct rdzv *r, const struct rdzv_event *event, struct job **ret_job)
+static int handle_written(struct rdzv *r, const struct rdzv_event *event, struct job **ret_job)
 {
     struct job *job = event->job ? job_find(r, event->job) : NULL;
     if (!job) {
@@ -164,7 +164,7 @@ static int take_written(struct rdzv *r, const struct rdzv_event *event, struct j
     return 0;
 }
 
-static int take_order(struct rdzv *r, const struct rdzv_event *event, struct job **ret_job)
+static int handle_command(struct rdzv *r, const struct rdzv_event *event, struct job **ret_job)
 {
     struct job *job = event->job ? job_find(r, event->job) : NULL;
     struct node *node = NULL;
@@ -200,7 +200,7 @@ static int take_order(struct rdzv *r, const struct rdzv_event *event, struct job
 
 /* Handles FORGET: one job, or some of those that have been idle for long; the rest in later
  * steps. */
-static int take_forget(struct rdzv *r, const struct rdzv_event *event, struct job **ret_job)
+static int handle_forget(struct rdzv *r, const struct rdzv_event *event, struct job **ret_job)
 {
     struct job *job = event->job ? job_find(r, event->job) : NULL;
     if (actions_reserve(r, job)) {
@@ -217,7 +217,7 @@ static int take_forget(struct rdzv *r, const struct rdzv_event *event, struct jo
     return job ? on_forget(r, job) : TFE_ENOENT;
 }
 
-static int take_closed(struct rdzv *r, uint32_t session, struct job **ret_job)
+static int handle_closed(struct rdzv *r, uint32_t session, struct job **ret_job)
 {
     struct node *node = r->by_session[session];
     if (!node) {
@@ -253,7 +253,7 @@ static const struct {
 
 /* Handles due timers, at most CORE_TIMERS_PER_STEP. If more are due, the deadline says to call
  * again at once. */
-static int take_tick(struct rdzv *r)
+static int handle_tick(struct rdzv *r)
 {
     for (int i = 0; i < CORE_TIMERS_PER_STEP; i++) {
         struct wheel_timer *due = wheel_peek(&r->wheel, r->now);
@@ -281,29 +281,29 @@ static int take_tick(struct rdzv *r)
     return 0;
 }
 
-static int take(struct rdzv *r, const struct rdzv_event *event, struct job **ret_job)
+static int dispatch(struct rdzv *r, const struct rdzv_event *event, struct job **ret_job)
 {
     switch (event->type) {
     case RDZV_MESSAGE:
-        return take_message(r, event->session, event->msg, ret_job);
+        return handle_message(r, event->session, event->msg, ret_job);
     case RDZV_CLOSED:
-        return take_closed(r, event->session, ret_job);
+        return handle_closed(r, event->session, ret_job);
     case RDZV_PERSISTED:
     case RDZV_PERSIST_FAILED:
-        return take_written(r, event, ret_job);
+        return handle_written(r, event, ret_job);
     case RDZV_DRAIN:
     case RDZV_EVICT:
     case RDZV_STOP_JOB:
     case RDZV_GROW:
     case RDZV_RESIZE:
-        return take_order(r, event, ret_job);
+        return handle_command(r, event, ret_job);
     case RDZV_FORGET:
-        return take_forget(r, event, ret_job);
+        return handle_forget(r, event, ret_job);
     case RDZV_UNBAN:
-        ban_drop(r, event->job, event->node);
+        evicted_remove(r, event->job, event->node);
         return 0;
     case RDZV_TICK:
-        return take_tick(r);
+        return handle_tick(r);
     }
     return TFE_EINVAL;
 }
@@ -322,20 +322,20 @@ int rdzv_step(struct rdzv *r, const struct rdzv_event *event, struct rdzv_action
         r->began = event->now;
     }
     r->by = event->by;
-    bury(r);
+    free_dead(r);
     if ((event->type == RDZV_MESSAGE || event->type == RDZV_CLOSED) &&
         event->session >= r->config.max_sessions) {
         return TFE_EINVAL;
     }
     if (tfe_mono_before(r->now, event->now)) {
-        doubt_look_at_clock(r, event->now);
+        mass_loss_check_clock(r, event->now);
         r->now = event->now;
     }
     if (event->wall.ms > 0) {
         r->wall = event->wall;
     }
     (void)wheel_peek(&r->wheel, r->now); /* makes new timers relative to the present time */
-    int rc = take(r, event, &job);
+    int rc = dispatch(r, event, &job);
     if (rc) {
         return rc;
     }

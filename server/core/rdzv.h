@@ -297,15 +297,14 @@ struct tfe_mono rdzv_view_late(const struct rdzv *r);
 /* Why the job has failed or was cancelled, as one line; of one that goes on, how its trainers
  * failed last and when they start again. *row: its reason (NULL: none, else in room) and retry_ms.
  */
-void rdzv_view_reason(const struct rdzv *r, struct msg_status_job *row,
-                      char room[MSG_SENTENCE_MAX]);
+void rdzv_view_reason(const struct rdzv *r, struct msg_status_job *row, char buf[MSG_SENTENCE_MAX]);
 /* Adds to the row what the job waits for, with the text in room, and for how long it has been in
  * its state. */
-void rdzv_view_waits(const struct rdzv *r, struct msg_status_job *job, char room[MSG_SENTENCE_MAX]);
+void rdzv_view_waits(const struct rdzv *r, struct msg_status_job *job, char buf[MSG_SENTENCE_MAX]);
 /* Adds to the row of a node what that node waits for, if the nodes of the job wait for different
  * things. */
 void rdzv_view_node_waits(const struct rdzv *r, const char *job, struct msg_status_node *row,
-                          char room[MSG_SENTENCE_MAX]);
+                          char buf[MSG_SENTENCE_MAX]);
 
 /* Copies the id of the key whose agent opened the job. Returns false if there is no such job, or if
  * the job was opened before the server's restart. */

@@ -41,9 +41,9 @@ static bool is_credible(const struct msg_running *running, uint64_t epoch)
 /* Returns true if an epoch of a job with this spec can have that many nodes and that rank. */
 static bool fits(const struct job_spec *spec, const struct msg_running *running)
 {
-    return running->nodes > roster_extra(spec) &&
-           running->world == roster_world_of(spec, running->nodes) &&
-           roster_seat_of(spec, running->nodes, running->rank) < running->nodes;
+    return running->nodes > layout_extra(spec) &&
+           running->world == layout_world_of(spec, running->nodes) &&
+           layout_slot_of(spec, running->nodes, running->rank) < running->nodes;
 }
 
 bool rebuild_believes(const struct msg_join *join)
@@ -56,10 +56,10 @@ bool rebuild_believes(const struct msg_join *join)
  * otherwise repeated reports could keep it from ever starting. */
 static bool is_open_to_reports(const struct rdzv *r, const struct job *job)
 {
-    return job->epoch.number == 0 && job->write.sequence == 0 &&
+    return job->epoch.number == 0 && job->persist.sequence == 0 &&
            (job->state == JOB_WAITING || job->state == JOB_GATHERING ||
             job->state == JOB_REBUILDING ||
-            (job->state == JOB_PREPARING && fence_knows_not_all(r, &job->fence)));
+            (job->state == JOB_PREPARING && fence_has_unknown(r, &job->fence)));
 }
 
 bool rebuild_wants(const struct rdzv *r, const struct job *job, const struct msg_join *join)
@@ -90,12 +90,12 @@ int rebuild_reserve(struct rdzv *r, struct job *job, const struct msg_join *join
     return job_reserve(r, job, 2 * ((size_t)job->n_nodes + 1), &job->spec);
 }
 
-static bool is_taken(struct job *job, uint32_t seat)
+static bool is_taken(struct job *job, uint32_t slot)
 {
     struct node *node;
     RB_FOREACH(node, node_tree, &job->nodes)
     {
-        if (node->report.is_given && node->report.seat == seat) {
+        if (node->report.is_given && node->report.slot == slot) {
             return true;
         }
     }
@@ -127,7 +127,7 @@ static void overtake(struct rdzv *r, struct job *job)
     }
 }
 
-bool rebuild_take(struct rdzv *r, struct node *node, const struct msg_join *join)
+bool rebuild_add_report(struct rdzv *r, struct node *node, const struct msg_join *join)
 {
     struct job *job = node->job;
     struct rebuild *rebuild = &job->rebuild;
@@ -148,37 +148,37 @@ bool rebuild_take(struct rdzv *r, struct node *node, const struct msg_join *join
         };
         run_restore(job, running->run, NULL, (struct tfe_wall){0});
     }
-    uint32_t seat = roster_seat_of(&job->spec, running->nodes, running->rank);
-    if (!node->report.is_given && is_taken(job, seat)) {
+    uint32_t slot = layout_slot_of(&job->spec, running->nodes, running->rank);
+    if (!node->report.is_given && is_taken(job, slot)) {
         return false;
     }
     report_forget(node);
-    report_begin(node, seat, join->restart);
+    report_begin(node, slot, join->restart);
     lease_set_left(node, 0); /* the reported epoch may be adopted after all */
     if (join->exited) {
-        (void)report_take_end(node, join->exited);
+        (void)report_note_end(node, join->exited);
     }
     rebuild->n_reported++;
     ready_learn(node, running->host, running->ports, running->n_ports);
     return true;
 }
 
-static void seat_members(struct job *job)
+static void fill_slots(struct job *job)
 {
     struct tfe_mono fenced = job->fence.unknown_until;
     struct node *nobody = job->rebuild.nobody;
     lease_extend_fence(nobody, fenced);
-    for (uint32_t seat = 0; seat < job->rebuild.nodes; seat++) {
-        epoch_seat(&job->epoch, seat, nobody);
+    for (uint32_t slot = 0; slot < job->rebuild.nodes; slot++) {
+        epoch_set_slot(&job->epoch, slot, nobody);
     }
     struct node *node;
     RB_FOREACH(node, node_tree, &job->nodes)
     {
         if (node->report.is_given) {
-            epoch_seat(&job->epoch, node->report.seat, node);
-            seat_adopt(node, node->report.seat, node->report.is_listening);
+            epoch_set_slot(&job->epoch, node->report.slot, node);
+            slot_adopt(node, node->report.slot, node->report.is_listening);
             /* the node follows only RESTARTs with higher numbers */
-            seat_note_restarts(node, node->report.restart);
+            slot_note_restarts(node, node->report.restart);
             lease_extend_fence(node, fenced);
         }
     }
@@ -189,18 +189,18 @@ static bool adopt(struct rdzv *r, struct job *job)
 {
     struct rebuild *rebuild = &job->rebuild;
     bool is_whole = rebuild->n_reported == rebuild->nodes;
-    if (rebuild->nodes > job->cap_seats ||
-        roster_world_of(&job->spec, rebuild->nodes) > job->cap_rows) {
+    if (rebuild->nodes > job->cap_slots ||
+        layout_world_of(&job->spec, rebuild->nodes) > job->cap_rows) {
         return false;
     }
-    seat_members(job);
+    fill_slots(job);
     struct epoch_past past = {.number = rebuild->epoch,
                               .cause = rebuild->cause,
                               .digest = rebuild->digest,
                               .must_match = is_whole};
     if (!epoch_adopt(r, job, rebuild->nodes, &past)) {
-        for (uint32_t seat = 0; seat < rebuild->nodes; seat++) {
-            seat_leave(job->epoch.seats[seat]);
+        for (uint32_t slot = 0; slot < rebuild->nodes; slot++) {
+            slot_clear(job->epoch.slots[slot]);
         }
         return false;
     }
@@ -209,7 +209,7 @@ static bool adopt(struct rdzv *r, struct job *job)
     }
     send_trace(r, TRACE_REBUILT, job, NULL, rebuild->n_reported, NULL);
     if (is_whole) {
-        write_job(r, job);
+        persist_job(r, job);
     }
     return true;
 }
@@ -220,7 +220,7 @@ static void clear(struct job *job)
     job->rebuild = (struct rebuild){.nobody = job->rebuild.nobody};
 }
 
-void rebuild_judge(struct rdzv *r, struct job *job)
+void rebuild_apply_endings(struct rdzv *r, struct job *job)
 {
     struct node *node;
     RB_FOREACH(node, node_tree, &job->nodes)
@@ -239,12 +239,12 @@ void rebuild_judge(struct rdzv *r, struct job *job)
              * no longer than the server may wait for them. A node whose trainers have ended may
              * have missed one long ago, and others may run that later epoch. */
             if (exited.stopped) {
-                (void)fence_keep_unknown(r, &job->fence);
+                (void)fence_await_unknown(r, &job->fence);
             }
             if (node_is_connected(node)) {
                 send_noted(r, node, job->epoch.number);
             }
-            verdict_take(r, node, &exited, true);
+            verdict_apply(r, node, &exited, true);
         }
         report_done(node);
     }
@@ -262,8 +262,8 @@ static void give_up(struct rdzv *r, struct job *job)
         }
     }
     /* Waits for unknown trainers, even if all nodes that reported any are gone by now. */
-    (void)fence_keep_unknown(r, &job->fence);
-    fence_keep_run(&job->fence, job->rebuild.left_until);
+    (void)fence_await_unknown(r, &job->fence);
+    fence_extend_run(&job->fence, job->rebuild.left_until);
     clear(job);
 }
 
@@ -283,9 +283,9 @@ enum rebuild_step rebuild_settle(struct rdzv *r, struct job *job)
 
 /* --- one node's report ---- */
 
-void report_begin(struct node *node, uint32_t seat, uint64_t restart)
+void report_begin(struct node *node, uint32_t slot, uint64_t restart)
 {
-    node->report = (struct report){.is_given = true, .seat = seat, .restart = restart};
+    node->report = (struct report){.is_given = true, .slot = slot, .restart = restart};
 }
 
 void report_done(struct node *node)
@@ -293,7 +293,7 @@ void report_done(struct node *node)
     node->report.is_given = false;
 }
 
-bool report_take_listening(struct node *node, uint64_t epoch)
+bool report_note_listening(struct node *node, uint64_t epoch)
 {
     if (!node->report.is_given || epoch != node->job->rebuild.epoch) {
         return false;
@@ -302,7 +302,7 @@ bool report_take_listening(struct node *node, uint64_t epoch)
     return true;
 }
 
-bool report_take_end(struct node *node, const struct msg_exited *exited)
+bool report_note_end(struct node *node, const struct msg_exited *exited)
 {
     struct report *report = &node->report;
     if (!report->is_given || exited->epoch != node->job->rebuild.epoch) {

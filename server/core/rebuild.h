@@ -16,7 +16,7 @@ struct rdzv;
 /* What a node has reported of its part in the epoch that is being rebuilt. Written by rebuild.c. */
 struct report {
     bool is_given;
-    uint32_t seat;
+    uint32_t slot;
     bool is_listening;
     bool has_ended;       /* its trainers have ended; code, signal and stopped are set */
     uint8_t code, signal; /* exit code and signal, as in EXITED */
@@ -50,17 +50,17 @@ static inline void rebuild_count_out(struct rebuild *rebuild, struct tfe_mono un
 bool rebuild_wants(const struct rdzv *r, const struct job *job, const struct msg_join *join);
 /* Returns true if what the JOIN reports is credible. */
 bool rebuild_believes(const struct msg_join *join);
-/* Reserves memory for rebuild_take. Returns 0 or TFE_ENOMEM. */
+/* Reserves memory for rebuild_add_report. Returns 0 or TFE_ENOMEM. */
 int rebuild_reserve(struct rdzv *r, struct job *job, const struct msg_join *join) TFE_MUST_CHECK;
 /* Adds the node's report. Preconditions: rebuild_wants and rebuild_reserve. Returns false if
  * another node reports the same rank. */
-bool rebuild_take(struct rdzv *r, struct node *node, const struct msg_join *join);
+bool rebuild_add_report(struct rdzv *r, struct node *node, const struct msg_join *join);
 /* Notes that the node reports this slot. */
-void report_begin(struct node *node, uint32_t seat, uint64_t restart);
+void report_begin(struct node *node, uint32_t slot, uint64_t restart);
 /* Note that the trainers of a node that reports listen, or have ended. Return false if the message
  * is about another epoch or the node does not report. */
-bool report_take_listening(struct node *node, uint64_t epoch);
-bool report_take_end(struct node *node, const struct msg_exited *exited);
+bool report_note_listening(struct node *node, uint64_t epoch);
+bool report_note_end(struct node *node, const struct msg_exited *exited);
 /* Withdraws the node's report. */
 void report_forget(struct node *node);
 /* Clears the node's report after its use. */
@@ -69,6 +69,6 @@ void report_done(struct node *node);
 enum rebuild_step { REBUILD_WAITS, REBUILD_ADOPTED, REBUILD_GIVEN_UP };
 enum rebuild_step rebuild_settle(struct rdzv *r, struct job *job);
 /* After REBUILD_ADOPTED: applies the endings that nodes have reported meanwhile. */
-void rebuild_judge(struct rdzv *r, struct job *job);
+void rebuild_apply_endings(struct rdzv *r, struct job *job);
 
 #endif

@@ -144,8 +144,8 @@ void run_describe(struct text *text, const struct job *job, const struct run_end
     }
 }
 
-void run_tell_late(struct rdzv *r, const struct job *job, const struct run_end *run,
-                   uint32_t session)
+void run_send_end(struct rdzv *r, const struct job *job, const struct run_end *run,
+                  uint32_t session)
 {
     struct text text;
     text_init(&text, r->sentence, sizeof(r->sentence));

@@ -61,8 +61,8 @@ int run_read_past(struct job *job, const char *text) TFE_MUST_CHECK;
 /* Appends "job J run N ended RESULT at TIME". */
 void run_describe(struct text *text, const struct job *job, const struct run_end *run);
 /* Sends a late node how its run ended, and closes its session. */
-void run_tell_late(struct rdzv *r, const struct job *job, const struct run_end *run,
-                   uint32_t session);
+void run_send_end(struct rdzv *r, const struct job *job, const struct run_end *run,
+                  uint32_t session);
 
 /* Sets when and why the run ends. sentence NULL keeps the reason. */
 void run_end_as(struct job *job, struct tfe_wall when, const char *sentence);

@@ -98,18 +98,18 @@ const char *job_state_name(enum job_state state)
 
 /* Returns the state shown to users: STARTING or RESTARTING, depending on whether an epoch of the
  * run has started before. A job that is being rebuilt counts as running. */
-static enum tfe_job_state word_of(const struct job *job)
+static enum tfe_job_state shown_state_of(const struct job *job)
 {
     const bool is_first = job->run.is_new || (job->epoch.is_first && !job->epoch.is_open);
     const enum tfe_job_state on_the_way = is_first ? STATE_STARTING : STATE_RESTARTING;
     switch (job->state) {
     case JOB_WAITING:
-        return roster_is_enough(job) ? on_the_way : STATE_WAITING;
+        return layout_is_enough(job) ? on_the_way : STATE_WAITING;
     case JOB_GATHERING:
     case JOB_PREPARING:
         return on_the_way;
     case JOB_COMMITTING:
-        return job->write.is_over && job->epoch.is_open ? STATE_RUNNING : on_the_way;
+        return job->persist.is_over && job->epoch.is_open ? STATE_RUNNING : on_the_way;
     case JOB_REBUILDING:
     case JOB_RUNNING:
         return STATE_RUNNING;
@@ -151,14 +151,14 @@ void job_finish(struct rdzv *r, struct job *job, enum job_state state, const cha
     if (state == JOB_CANCELLED) {
         job->phase.stop_began = r->now;
     }
-    write_end(r, job, state);
+    persist_end(r, job, state);
     enter(r, job, JOB_COMMITTING);
 }
 
 /* Ends the job with success, unless another result has been decided and may be stored already. */
 static void succeed(struct rdzv *r, struct job *job)
 {
-    if (!job->write.is_over) {
+    if (!job->persist.is_over) {
         text_setf(r->sentence, sizeof(r->sentence), "job %s succeeded", job->name.text);
         job_finish(r, job, JOB_SUCCEEDED, r->sentence);
     }
@@ -189,15 +189,15 @@ static void end(struct rdzv *r, struct job *job)
 {
     ledger_close(r, job);
     struct tfe_mono fenced = fence_end(job);
-    fence_keep_ports(&job->fence, job->epoch.number, fenced);
-    if (!roster_is_stopped(job)) {
-        fence_keep_run(&job->fence, fenced); /* a next run waits for these trainers */
-    } else if (job->write.record.fenced && fence_run_is_over(r, job)) {
+    fence_reserve_ports(&job->fence, job->epoch.number, fenced);
+    if (!layout_is_stopped(job)) {
+        fence_extend_run(&job->fence, fenced); /* a next run waits for these trainers */
+    } else if (job->persist.record.fenced && fence_run_is_over(r, job)) {
         /* all trainers have reported their end since the record was written, so a restarted server
          * needs no fence */
-        write_job(r, job);
+        persist_job(r, job);
     }
-    enter(r, job, job->write.ending);
+    enter(r, job, job->persist.ending);
     send_trace(r, TRACE_JOB_FINISHED, job, NULL, 0, job->run.sentence);
     wheel_cancel(&r->wheel, &job->timer.wheel);
     struct node *node;
@@ -225,19 +225,20 @@ static bool prepare(struct rdzv *r, struct job *job)
 static struct msg_stop stop_of(struct rdzv *r, struct job *job)
 {
     return (struct msg_stop){.epoch = job->epoch.number,
-                             .planned = job->wish.is_planned,
-                             .cause = job->wish.cause,
+                             .planned = job->pending_switch.is_planned,
+                             .cause = job->pending_switch.cause,
                              .blamed = ledger_blamed(job),
-                             .says = wait_why_switch(r, job),
-                             .in_memory = job->wish.is_planned && plan_is_kept(job)};
+                             .says = wait_describe_switch(r, job),
+                             .in_memory =
+                                 job->pending_switch.is_planned && plan_has_kept_state(job)};
 }
 
 static void stop_members(struct rdzv *r, struct job *job, bool chief, bool others)
 {
     const struct msg_stop stop = stop_of(r, job);
-    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
-        struct node *node = job->epoch.seats[seat];
-        if (node_is_connected(node) && (roster_is_chief(job, node) ? chief : others)) {
+    for (uint32_t slot = 0; slot < job->epoch.n_slots; slot++) {
+        struct node *node = job->epoch.slots[slot];
+        if (node_is_connected(node) && (layout_is_chief(job, node) ? chief : others)) {
             send_node(r, node, MSG_STOP)->u.stop = stop;
             node_prepare(r, node);
         }
@@ -249,7 +250,7 @@ void states_stop_late(struct rdzv *r, const struct node *node, uint64_t epoch)
     struct job *job = node->job;
     /* A member that is accounted for is not waited for. */
     if (job->state == JOB_PREPARING && node_is_member(node) && epoch == job->epoch.number &&
-        !node->seat.is_accounted) {
+        !node->slot.is_accounted) {
         const struct msg_stop stop = stop_of(r, job);
         send_node(r, node, MSG_STOP)->u.stop = stop;
     } else {
@@ -262,10 +263,10 @@ void states_stop_late(struct rdzv *r, const struct node *node, uint64_t epoch)
 static bool begin_switch(struct rdzv *r, struct job *job)
 {
     verdict_note_progress(r, job);
-    send_trace(r, TRACE_SWITCH, job, NULL, 0, msg_cause_name(job->wish.cause));
-    ledger_stop(r, job, job->wish.is_planned ? plan_detected_at(r, job) : r->now);
+    send_trace(r, TRACE_SWITCH, job, NULL, 0, msg_cause_name(job->pending_switch.cause));
+    ledger_stop(r, job, job->pending_switch.is_planned ? plan_detected_at(r, job) : r->now);
     plan_stop(r, job);
-    bool waits = job->wish.is_planned && job->epoch.is_open && roster_has_servers(job);
+    bool waits = job->pending_switch.is_planned && job->epoch.is_open && layout_has_ps(job);
     stop_members(r, job, true, !waits);
     if (!job->epoch.is_open) {
         epoch_prepare_spares(r, job); /* Spares were READY for an epoch number that is used up. */
@@ -279,14 +280,14 @@ static bool begin_switch(struct rdzv *r, struct job *job)
  * limit. */
 static bool still_serve(struct rdzv *r, struct job *job, struct tfe_mono *ret_until)
 {
-    const struct node *chief = roster_chief(job);
+    const struct node *chief = layout_chief(job);
     *ret_until = job->phase.serve_until;
     if (tfe_mono_is_never(*ret_until)) {
         return false;
     }
     /* A disconnected chief is waited for as well, because no epoch starts without knowing its
      * end. */
-    if (job->wish.is_planned && !chief->is_gone && !chief->seat.is_accounted &&
+    if (job->pending_switch.is_planned && !chief->is_gone && !chief->slot.is_accounted &&
         !is_past(r, *ret_until)) {
         return true;
     }
@@ -304,17 +305,17 @@ static bool settle_waiting(struct rdzv *r, struct job *job)
     if (fails(r, job, &wait)) {
         return true;
     }
-    if (!roster_is_enough(job)) {
+    if (!layout_is_enough(job)) {
         evaluator_yield(r, job);
-        struct tfe_mono patient =
+        struct tfe_mono wait_limit =
             job->spec.elastic_timeout_ms
                 ? tfe_mono_add(job->phase.waiting_since, job->spec.elastic_timeout_ms)
                 : TFE_MONO_NEVER;
-        if (is_past(r, patient)) {
+        if (is_past(r, wait_limit)) {
             give_up(r, job);
             return true;
         }
-        return wait_until(r, job, is_past(r, wait) ? patient : tfe_mono_min(wait, patient));
+        return wait_until(r, job, is_past(r, wait) ? wait_limit : tfe_mono_min(wait, wait_limit));
     }
     if (!job->run.is_new) {
         return prepare(
@@ -331,7 +332,7 @@ static bool settle_rebuilding(struct rdzv *r, struct job *job)
         return wait_until(r, job, job->rebuild.until);
     case REBUILD_ADOPTED:
         enter(r, job, JOB_RUNNING);
-        rebuild_judge(r, job);
+        rebuild_apply_endings(r, job);
         return true;
     case REBUILD_GIVEN_UP:
         return enter(r, job, JOB_WAITING);
@@ -344,14 +345,14 @@ static bool settle_gathering(struct rdzv *r, struct job *job)
     if (job->rebuild.epoch != 0) {
         return enter(r, job, JOB_REBUILDING);
     }
-    if (!roster_is_enough(job)) {
+    if (!layout_is_enough(job)) {
         return enter(r, job, JOB_WAITING);
     }
     struct tfe_mono close = tfe_mono_add(job->phase.ready_since, r->config.gather_max_ms);
     if (job->n_ready == job->n_connected) {
         close = tfe_mono_min(close, tfe_mono_add(job->last_join, job->spec.gather_ms));
     }
-    if (roster_is_full(job) || is_past(r, close)) {
+    if (layout_is_full(job) || is_past(r, close)) {
         return prepare(r, job);
     }
     return wait_until(r, job, close);
@@ -360,16 +361,16 @@ static bool settle_gathering(struct rdzv *r, struct job *job)
 /* Returns true if a switch need not wait for this member of the old epoch. */
 static bool has_stopped(const struct node *node)
 {
-    if (node->is_gone || node->seat.is_dead) {
+    if (node->is_gone || node->slot.is_dead) {
         return true;
     }
     bool is_left_out = node->notice.is_leaving || quarantine_is_on(&node->quarantine);
-    return is_left_out ? node->seat.is_accounted : node_is_ready(node);
+    return is_left_out ? node->slot.is_accounted : node_is_ready(node);
 }
 
 /* Returns until when a switch waits for this member of the old epoch; a time in the past if it does
  * not. */
-static struct tfe_mono patience(const struct job *job, const struct node *node)
+static struct tfe_mono awaited_until(const struct job *job, const struct node *node)
 {
     if (has_stopped(node)) {
         return (struct tfe_mono){0};
@@ -384,12 +385,12 @@ static struct tfe_mono patience(const struct job *job, const struct node *node)
  * members each; all_members_done does the same for EXITEDs. */
 static struct tfe_mono awaited(const struct rdzv *r, struct job *job)
 {
-    uint32_t n = job->epoch.n_seats;
+    uint32_t n = job->epoch.n_slots;
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t seat = (job->phase.awaited_seat + i) % n;
-        struct tfe_mono until = patience(job, job->epoch.seats[seat]);
+        uint32_t slot = (job->phase.awaited_slot + i) % n;
+        struct tfe_mono until = awaited_until(job, job->epoch.slots[slot]);
         if (tfe_mono_before(r->now, until)) {
-            job->phase.awaited_seat = seat;
+            job->phase.awaited_slot = slot;
             return until;
         }
     }
@@ -398,8 +399,8 @@ static struct tfe_mono awaited(const struct rdzv *r, struct job *job)
 
 static void leave_out_the_late(struct rdzv *r, struct job *job)
 {
-    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
-        const struct node *node = job->epoch.seats[seat];
+    for (uint32_t slot = 0; slot < job->epoch.n_slots; slot++) {
+        const struct node *node = job->epoch.slots[slot];
         if (!has_stopped(node)) {
             verdict_excuse(r, node);
             send_trace(r, TRACE_NODE_LOST, job, node, 0,
@@ -413,8 +414,8 @@ static void leave_out_the_late(struct rdzv *r, struct job *job)
 static bool lacks_spares(const struct job *job)
 {
     uint32_t members = 0;
-    for (uint32_t seat = 0; job->phase.raised_spares && seat < job->epoch.n_seats; seat++) {
-        members += node_is_ready(job->epoch.seats[seat]);
+    for (uint32_t slot = 0; job->phase.raised_spares && slot < job->epoch.n_slots; slot++) {
+        members += node_is_ready(job->epoch.slots[slot]);
     }
     return job->n_ready < members + job->phase.raised_spares;
 }
@@ -438,8 +439,8 @@ static bool settle_preparing(struct rdzv *r, struct job *job)
     if (tfe_mono_before(r->now, until)) {
         return wait_until(r, job, tfe_mono_min(until, sooner));
     }
-    uint32_t last_seat;
-    struct tfe_mono fenced = fence_switch_end(r, job, job->phase.switch_began, &last_seat);
+    uint32_t last_slot;
+    struct tfe_mono fenced = fence_switch_end(r, job, job->phase.switch_began, &last_slot);
     if (tfe_mono_before(r->now, fenced)) {
         if (job->phase.fence_until.ms == 0) {
             send_trace(r, TRACE_WAIT_FENCE, job, NULL, (uint64_t)tfe_mono_sub(fenced, r->now),
@@ -447,15 +448,15 @@ static bool settle_preparing(struct rdzv *r, struct job *job)
         }
         if (job->phase.fence_until.ms != fenced.ms) {
             job->phase.fence_until = fenced;
-            job->phase.fence_seat = last_seat;
+            job->phase.fence_slot = last_slot;
         }
         return wait_until(r, job, tfe_mono_min(fenced, sooner));
     }
-    struct tfe_mono answered = probe_let_go(r, job);
+    struct tfe_mono answered = probe_stop_answering(r, job);
     if (tfe_mono_before(r->now, answered)) {
         return wait_until(r, job, answered);
     }
-    if (!roster_is_enough(job)) {
+    if (!layout_is_enough(job)) {
         plan_forget_standstill(job);
         ledger_close(r, job);
         enter(r, job, JOB_WAITING);
@@ -471,7 +472,7 @@ static bool settle_preparing(struct rdzv *r, struct job *job)
     leave_out_the_late(r, job);
     epoch_form(r, job);
     drain_end_all(r, job);
-    write_in_turn(r, job);
+    persist_in_turn(r, job);
     return enter(r, job, JOB_COMMITTING);
 }
 
@@ -479,12 +480,12 @@ static bool settle_preparing(struct rdzv *r, struct job *job)
  * run the wait for their fence. */
 static bool still_ends(const struct rdzv *r, const struct job *job)
 {
-    if (job->write.ending != JOB_CANCELLED || roster_is_stopped(job) ||
+    if (job->persist.ending != JOB_CANCELLED || layout_is_stopped(job) ||
         is_past(r, tfe_mono_add(job->phase.stop_began, STOP_WAIT_MS))) {
         return false;
     }
-    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
-        if (node_is_connected(job->epoch.seats[seat])) {
+    for (uint32_t slot = 0; slot < job->epoch.n_slots; slot++) {
+        if (node_is_connected(job->epoch.slots[slot])) {
             return true;
         }
     }
@@ -495,19 +496,19 @@ static bool still_ends(const struct rdzv *r, const struct job *job)
  * would know it. */
 static bool settle_committing(struct rdzv *r, struct job *job)
 {
-    write_what_is_due(r, job);
-    if (job->write.is_open) {
-        write_again(r, job);
-        return wait_until(r, job, job->write.again);
+    persist_if_due(r, job);
+    if (job->persist.is_open) {
+        persist_retry(r, job);
+        return wait_until(r, job, job->persist.retry_at);
     }
-    if (job->write.is_over && still_ends(r, job)) {
+    if (job->persist.is_over && still_ends(r, job)) {
         return wait_until(r, job, tfe_mono_add(job->phase.stop_began, STOP_WAIT_MS));
     }
-    if (job->write.is_over) {
+    if (job->persist.is_over) {
         end(r, job);
         return false;
     }
-    if (job->wish.is_there) {
+    if (job->pending_switch.is_set) {
         return begin_switch(r, job); /* the epoch ends before it has started */
     }
     epoch_open(r, job);
@@ -518,13 +519,13 @@ static bool settle_committing(struct rdzv *r, struct job *job)
 
 static bool all_members_done(struct job *job)
 {
-    uint32_t n = job->epoch.n_seats;
+    uint32_t n = job->epoch.n_slots;
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t seat = (job->phase.awaited_seat + i) % n;
-        const struct node *node = job->epoch.seats[seat];
-        if (node->seat.is_started && !node->seat.is_accounted && !node->is_gone &&
-            roster_follows(job, node)) {
-            job->phase.awaited_seat = seat;
+        uint32_t slot = (job->phase.awaited_slot + i) % n;
+        const struct node *node = job->epoch.slots[slot];
+        if (node->slot.is_started && !node->slot.is_accounted && !node->is_gone &&
+            layout_is_awaited(job, node)) {
+            job->phase.awaited_slot = slot;
             return false;
         }
     }
@@ -535,9 +536,9 @@ static bool all_members_done(struct job *job)
  * leases. */
 static void keep_written(struct rdzv *r, struct job *job)
 {
-    write_again(r, job);
-    if (!job->write.is_open && lease_wanted_ms(r) > job->write.durable_ttl_ms) {
-        write_job(r, job); /* the longer lease is granted once a restarted server would know it */
+    persist_retry(r, job);
+    if (!job->persist.is_open && lease_wanted_ms(r) > job->persist.durable_ttl_ms) {
+        persist_job(r, job); /* the longer lease is granted once a restarted server would know it */
     }
 }
 
@@ -545,10 +546,10 @@ static void keep_record(struct rdzv *r, struct job *job)
 {
     keep_written(r, job);
     if (is_past(r, job->epoch.leader_until)) {
-        epoch_tell_rest(r, job);
+        epoch_start_rest(r, job);
     }
     if (verdict_earn(r, job)) {
-        write_job(r, job);
+        persist_job(r, job);
     }
 }
 
@@ -558,30 +559,32 @@ static bool settle_running(struct rdzv *r, struct job *job)
         (void)evaluator_settle(r, job);
         /* TensorFlow has no barrier at the end of training: the other trainers get the exit grace,
          * and their exit codes no longer matter. */
-        if ((!all_members_done(job) || evaluator_judges(job)) && !is_past(r, job->success.until)) {
+        if ((!all_members_done(job) || evaluator_is_awaited(job)) &&
+            !is_past(r, job->success.until)) {
             keep_written(r, job);
-            return wait_until(r, job, tfe_mono_min(job->success.until, job->write.again));
+            return wait_until(r, job, tfe_mono_min(job->success.until, job->persist.retry_at));
         }
         succeed(r, job);
         return true;
     }
-    if (!job->wish.is_there && is_past(r, success_hangs_at(job))) {
-        verdict_take_hang(r, job);
+    if (!job->pending_switch.is_set && is_past(r, success_hangs_at(job))) {
+        verdict_apply_hang(r, job);
     }
-    if (job->wish.is_there && job->wish.is_planned && plan_is_void(r, job)) {
+    if (job->pending_switch.is_set && job->pending_switch.is_planned && plan_is_obsolete(r, job)) {
         switch_clear(job);
     }
     struct tfe_mono wait;
-    if (!job->wish.is_there && roster_has_servers(job) && fails(r, job, &wait)) {
+    if (!job->pending_switch.is_set && layout_has_ps(job) && fails(r, job, &wait)) {
         return true; /* a restart of a single worker is charged to the budget too */
     }
-    struct tfe_mono places = tfe_mono_min(
-        job->wish.is_there ? TFE_MONO_NEVER : place_settle(r, job), evaluator_settle(r, job));
+    struct tfe_mono places =
+        tfe_mono_min(job->pending_switch.is_set ? TFE_MONO_NEVER : workers_settle(r, job),
+                     evaluator_settle(r, job));
     struct tfe_mono plan = TFE_MONO_NEVER;
-    if (!job->wish.is_there) {
+    if (!job->pending_switch.is_set) {
         plan = plan_settle(r, job);
     }
-    if (job->wish.is_there && first_start_has_failed(job)) {
+    if (job->pending_switch.is_set && first_start_has_failed(job)) {
         failure_sentence(job, r->sentence);
         job_finish(r, job, JOB_FAILED, r->sentence);
         return true;
@@ -591,21 +594,22 @@ static bool settle_running(struct rdzv *r, struct job *job)
      * cannot start; (3) if another process has taken a member's id, its epoch must be recorded
      * first, because a restarted server would take that process for the member. */
     struct tfe_mono others = first_start_until(job);
-    bool is_due = job->wish.is_there && is_past(r, others);
-    if (is_due && ((!epoch_is_whole(job) && !epoch_has_twin(job)) || write_is_sure(r, job))) {
+    bool is_due = job->pending_switch.is_set && is_past(r, others);
+    if (is_due &&
+        ((!epoch_is_intact(job) && !epoch_has_duplicate(job)) || persist_is_proven(r, job))) {
         return begin_switch(r, job);
     }
     keep_record(r, job);
     struct tfe_mono when = tfe_mono_min(tfe_mono_min(verdict_earns_at(job), plan), places);
     when = tfe_mono_min(when, success_hangs_at(job));
-    when = tfe_mono_min(when, job->write.again);
+    when = tfe_mono_min(when, job->persist.retry_at);
     when = is_past(r, others) ? when : tfe_mono_min(when, others);
     return wait_until(r, job, tfe_mono_min(when, job->epoch.leader_until));
 }
 
-void job_note_word(struct job *job, struct tfe_wall now)
+void job_update_shown_state(struct job *job, struct tfe_wall now)
 {
-    phase_set_word(&job->phase, word_of(job), now);
+    phase_set_shown_state(&job->phase, shown_state_of(job), now);
 }
 
 void job_settle(struct rdzv *r, struct job *job)
@@ -613,18 +617,18 @@ void job_settle(struct rdzv *r, struct job *job)
     bool goes_on = true;
     job->is_touched = false;
     wait_forget(job);
-    if (job->write.is_gone) { /* only the deletion of the job's record is outstanding */
-        write_again(r, job);
-        (void)wait_until(r, job, job->write.again);
+    if (job->persist.is_gone) { /* only the deletion of the job's record is outstanding */
+        persist_retry(r, job);
+        (void)wait_until(r, job, job->persist.retry_at);
         return;
     }
     evaluator_leave(r, job);
     while (goes_on && job_states[job->state].settle) {
         if (job->success.is_due) {
-            success_done(job);
+            success_clear_due(job);
             succeed(r, job);
         }
         goes_on = job_states[job->state].settle(r, job);
     }
-    job_note_word(job, r->wall);
+    job_update_shown_state(job, r->wall);
 }

@@ -16,12 +16,12 @@
 /* Sets the rows' host pointers, after the copy's host array may have moved. */
 static void point_to_hosts(struct table_copy *copy, uint32_t nproc)
 {
-    uint32_t seat = 0;
+    uint32_t slot = 0;
     for (uint32_t i = 0; i < copy->n; i++) {
         struct msg_row *row = &copy->rows[i];
         bool begins = row->role != TASK_WORKER || (row->rank - row->first) % nproc == 0;
-        seat += i > 0 && begins;
-        row->host = copy->hosts[seat];
+        slot += i > 0 && begins;
+        row->host = copy->hosts[slot];
     }
 }
 
@@ -33,7 +33,7 @@ static void forget_changes(struct tables *t)
     }
 }
 
-int tables_reserve(struct rdzv *r, struct job *job, size_t rows, size_t seats)
+int tables_reserve(struct rdzv *r, struct job *job, size_t rows, size_t slots)
 {
     struct tables *t = &job->tables;
     forget_changes(t); /* the changed rows point into blocks that may move */
@@ -41,7 +41,7 @@ int tables_reserve(struct rdzv *r, struct job *job, size_t rows, size_t seats)
     for (size_t i = 0; i <= TABLE_BASES; i++) {
         struct table_copy *copy = &t->copy[i];
         if (mem_resize(r->mem, &copy->rows, rows, sizeof(*copy->rows)) ||
-            mem_resize(r->mem, &copy->hosts, seats, sizeof(*copy->hosts))) {
+            mem_resize(r->mem, &copy->hosts, slots, sizeof(*copy->hosts))) {
             return TFE_ENOMEM;
         }
         point_to_hosts(copy, job->spec.nproc);
@@ -114,15 +114,15 @@ uint64_t tables_make(struct job *job)
     const struct epoch *epoch = &job->epoch;
     size_t present = (t->present + 1) % (TABLE_BASES + 1);
     struct table_copy *new = &t->copy[present];
-    new->n = roster_world(job);
-    for (uint32_t seat = 0; seat < epoch->n_seats; seat++) {
-        const struct ready *ready = &epoch->seats[seat]->ready;
-        memcpy(new->hosts[seat], ready->host, strlen(ready->host) + 1);
-        for (uint32_t local = 0; local < roster_trainers(job, seat); local++) {
-            uint32_t rank = roster_rank(job, seat) + local;
+    new->n = layout_world(job);
+    for (uint32_t slot = 0; slot < epoch->n_slots; slot++) {
+        const struct ready *ready = &epoch->slots[slot]->ready;
+        memcpy(new->hosts[slot], ready->host, strlen(ready->host) + 1);
+        for (uint32_t local = 0; local < layout_trainers(job, slot); local++) {
+            uint32_t rank = layout_rank(job, slot) + local;
             new->rows[rank] = (struct msg_row){
-                .rank = rank, .host = new->hosts[seat], .port = ready->ports[local]};
-            roster_name(job, rank, &new->rows[rank]);
+                .rank = rank, .host = new->hosts[slot], .port = ready->ports[local]};
+            layout_set_role(job, rank, &new->rows[rank]);
         }
     }
     new->digest = table_digest(new->rows, new->n);
@@ -133,7 +133,7 @@ uint64_t tables_make(struct job *job)
     return new->digest;
 }
 
-void tables_tell(struct rdzv *r, const struct job *job, const struct node *node, uint64_t epoch)
+void tables_send(struct rdzv *r, const struct job *job, const struct node *node, uint64_t epoch)
 {
     const struct tables *t = &job->tables;
     const struct table_copy *present = tables_present(t);

@@ -49,13 +49,13 @@ static inline const struct table_copy *tables_present(const struct tables *t)
 
 /* Reserves memory for this many rows and slots in each copy. The present table is sent whole from
  * then on. Returns 0, or TFE_ENOMEM; the tables are unchanged then. */
-int tables_reserve(struct rdzv *r, struct job *job, size_t rows, size_t seats) TFE_MUST_CHECK;
+int tables_reserve(struct rdzv *r, struct job *job, size_t rows, size_t slots) TFE_MUST_CHECK;
 void tables_done(struct rdzv *r, struct job *job);
 /* Discards the older copies, because the sizes are about to change. */
 void tables_forget(struct job *job);
 /* Makes the present table from the members' READY and computes the changes. Returns its digest. */
 uint64_t tables_make(struct job *job);
 /* Sends the rows of the table that the node does not hold, for a START of that epoch. */
-void tables_tell(struct rdzv *r, const struct job *job, const struct node *node, uint64_t epoch);
+void tables_send(struct rdzv *r, const struct job *job, const struct node *node, uint64_t epoch);
 
 #endif

@@ -56,7 +56,7 @@ static void charge(struct rdzv *r, struct job *job, const struct node *node, boo
     b->is_open = true;
     /* If a member was lost with it, the server knows that after one lease. In an epoch of one node
      * there is no other member. */
-    b->verdict_at = job->epoch.n_seats > 1 ? lease_end_from(r, job, r->now) : r->now;
+    b->verdict_at = job->epoch.n_slots > 1 ? lease_end_from(r, job, r->now) : r->now;
     if (verdict_has_progressed(r, job)) {
         /* It trained until now: the budget limits the number of restarts, and a pause would only
          * cost time. */
@@ -126,9 +126,9 @@ static void write_outcome(const struct job *job, const struct node *node, enum v
     if (first_start_has_failed(job)) {
         text_setf(ret, cap,
                   "; not retried: %s failed before training began (--retry-start retries)",
-                  job->epoch.n_seats > 1 ? "every rank" : "it");
+                  job->epoch.n_slots > 1 ? "every rank" : "it");
     } else if (for_good) {
-        const enum tfe_task task = roster_task(job, node->seat.index);
+        const enum tfe_task task = layout_task(job, node->slot.index);
         text_setf(ret, cap, "; a %s of this job does not start again (restart policy %s)",
                   msg_task_name(task),
                   msg_restart_policy_name((enum tfe_restart_policy)job_restart_policy(
@@ -165,12 +165,12 @@ static bool is_for_good(const struct node *node, const struct msg_exited *exited
                         enum verdict verdict)
 {
     const struct job *job = node->job;
-    return verdict_is_permanent(job, roster_task(job, node->seat.index), exited, verdict);
+    return verdict_is_permanent(job, layout_task(job, node->slot.index), exited, verdict);
 }
 
 /* Handles a trainer of the running epoch, or of the one that is being stopped, that ended badly. */
-static void take_fault(struct rdzv *r, struct node *node, const struct msg_exited *exited,
-                       enum verdict verdict)
+static void apply_fault(struct rdzv *r, struct node *node, const struct msg_exited *exited,
+                        enum verdict verdict)
 {
     struct job *job = node->job;
     struct budget *b = &job->budget;
@@ -187,7 +187,7 @@ static void take_fault(struct rdzv *r, struct node *node, const struct msg_exite
         count_fruitless(r, job, verdict);
         switch_want(job, cause_after(node, effect),
                     effect->next == CAUSE_SERVER_LOST ? NULL : node); /* no node is to blame */
-        doubt_release(r, job);
+        mass_loss_release(r, job);
     }
     b->is_settled = verdict != VERDICT_PEER_CAUSED;
     if (effect->is_charged && quarantine_is_due(node, verdict_has_progressed(r, job))) {
@@ -205,8 +205,8 @@ static void take_fault(struct rdzv *r, struct node *node, const struct msg_exite
 }
 
 /* Handles the end of a trainer without which the epoch goes on: it alone is started again. */
-static void take_place_end(struct rdzv *r, struct node *node, const struct msg_exited *exited,
-                           enum verdict verdict)
+static void apply_worker_exit(struct rdzv *r, struct node *node, const struct msg_exited *exited,
+                              enum verdict verdict)
 {
     struct job *job = node->job;
     bool is_charged = verdict_effects[verdict].is_charged;
@@ -217,26 +217,27 @@ static void take_place_end(struct rdzv *r, struct node *node, const struct msg_e
         send_trace(r, TRACE_RESTARTS, job, node, job->budget.used, NULL);
     }
     send_trace(r, TRACE_END, job, node, job->budget.fruitless, verdict_effects[verdict].name);
-    if (!place_take_end(r, node, is_charged, verdict == VERDICT_AGAIN)) {
+    if (!worker_handle_exit(r, node, is_charged, verdict == VERDICT_AGAIN)) {
         switch_want(job, cause_after(node, &verdict_effects[verdict]), node);
     }
-    if (is_charged && write_is_kept(job)) {
-        write_in_turn(r, job); /* a restarted server continues the count */
+    if (is_charged && persist_covers_epoch(job)) {
+        persist_in_turn(r, job); /* a restarted server continues the count */
     }
 }
 
-bool exited_is_sound(const struct msg_exited *exited, uint32_t nproc)
+bool exited_is_valid(const struct msg_exited *exited, uint32_t nproc)
 {
     return exited->local_rank < nproc &&
            (!exited->tail || strnlen(exited->tail, MSG_TAIL_MAX + 1) <= MSG_TAIL_MAX);
 }
 
-void verdict_take(struct rdzv *r, struct node *node, const struct msg_exited *exited, bool was_away)
+void verdict_apply(struct rdzv *r, struct node *node, const struct msg_exited *exited,
+                   bool was_away)
 {
     struct job *job = node->job;
     uint64_t status = exited->signal ? 128 + (uint64_t)exited->signal : exited->code;
     /* ended well, and is not to be started again */
-    bool is_again = verdict_is_again(job, roster_task(job, node->seat.index), exited);
+    bool is_again = verdict_is_again(job, layout_task(job, node->slot.index), exited);
     bool is_good = verdict_is_good(exited) && !is_again;
     /* In an epoch that is being stopped, the trainer that caused the other ones' exits may report
      * last. */
@@ -247,20 +248,20 @@ void verdict_take(struct rdzv *r, struct node *node, const struct msg_exited *ex
     enum verdict verdict =
         is_judged || is_start ? verdict_find(r, node, exited, was_away) : VERDICT_FINISHED;
     if (is_judged || is_start) {
-        first_start_take(r, node, exited, verdict);
+        first_start_note_exit(r, node, exited, verdict);
     }
     /* copy, because the message's own tail is not valid for long enough */
     text_setf(r->tail, sizeof(r->tail), "%s", exited->tail);
     send_trace(r, TRACE_NODE_EXITED, job, node, status, r->tail)->stopped = exited->stopped;
-    seat_account(node);
+    slot_account(node);
     bool is_missed = job->state == JOB_RUNNING && !job->success.is_here && !is_settled(job) &&
-                     roster_can_miss(job, node) && (is_judged || is_good);
+                     layout_can_lose(job, node) && (is_judged || is_good);
     if (is_missed && is_good) {
-        place_finish(r, node);
+        worker_finish(r, node);
     } else if (is_missed) {
-        take_place_end(r, node, exited, verdict);
+        apply_worker_exit(r, node, exited, verdict);
     } else if (is_judged) {
-        take_fault(r, node, exited, verdict);
+        apply_fault(r, node, exited, verdict);
     } else if (!is_good && !exited->stopped) {
         failure_add(job, node, exited);
     }
@@ -272,27 +273,28 @@ void verdict_take(struct rdzv *r, struct node *node, const struct msg_exited *ex
     } else if (is_good && !is_missed) {
         /* Counts also if it crossed the STOP: if the chief leaves, its peers' collectives fail at
          * once, and their EXITED may come first. */
-        success_take(r, job, node);
+        success_count(r, job, node);
     }
 }
 
-void ending_take(struct rdzv *r, struct node *node, const struct msg_exited *exited, bool was_away)
+void ending_handle(struct rdzv *r, struct node *node, const struct msg_exited *exited,
+                   bool was_away)
 {
-    if (report_take_end(node, exited)) {
+    if (report_note_end(node, exited)) {
         return; /* NOTED follows when there is a job that can use it */
     }
     send_noted(r, node, exited->epoch);
-    if (node_is_member(node) && !place_is_behind(node, exited) &&
-        exited->epoch == node->job->epoch.number && !node->seat.is_accounted) {
-        verdict_take(r, node, exited, was_away);
+    if (node_is_member(node) && !worker_is_behind(node, exited) &&
+        exited->epoch == node->job->epoch.number && !node->slot.is_accounted) {
+        verdict_apply(r, node, exited, was_away);
         job_touch(node->job);
     }
 }
 
-void verdict_take_hang(struct rdzv *r, struct job *job)
+void verdict_apply_hang(struct rdzv *r, struct job *job)
 {
     struct msg_exited exited = {.epoch = job->epoch.number, .end = ENDING_PROGRESS_TIMEOUT};
-    take_fault(r, roster_chief(job), &exited, verdict_find_hang(r, job));
+    apply_fault(r, layout_chief(job), &exited, verdict_find_hang(r, job));
 }
 
 void verdict_excuse(struct rdzv *r, const struct node *node)
@@ -338,11 +340,11 @@ bool verdict_is_final(const struct rdzv *r, const struct job *job, struct tfe_mo
 void verdict_begin_epoch(struct job *job)
 {
     struct budget *b = &job->budget;
-    if (job->epoch.n_seats > b->widest) {
+    if (job->epoch.n_slots > b->widest) {
         if (b->widest != 0) {
             b->fruitless = 0;
         }
-        b->widest = job->epoch.n_seats;
+        b->widest = job->epoch.n_slots;
     }
 }
 
@@ -353,20 +355,21 @@ static struct tfe_mono row_ends_at(const struct job *job)
     if (job->budget.fruitless == 0 && job->budget.backoff_ms == 0) {
         return TFE_MONO_NEVER;
     }
-    return plan_knows_progress(&job->plan) ? job->told.first
+    return plan_knows_progress(&job->plan) ? job->progress.first
                                            : tfe_mono_add(job->epoch.started, VERDICT_PROGRESS_MS);
 }
 
 struct tfe_mono verdict_refill_at(const struct job *job)
 {
-    const struct told *told = &job->told;
+    const struct progress *progress = &job->progress;
     if (job->budget.used == 0) {
         return TFE_MONO_NEVER;
     }
     if (plan_knows_progress(&job->plan)) {
         /* Progress counts by the time between the first and the last report. */
-        struct tfe_mono enough = tfe_mono_add(told->first, REFILL_MS);
-        bool is_told = !tfe_mono_is_never(told->first) && !tfe_mono_before(told->last, enough);
+        struct tfe_mono enough = tfe_mono_add(progress->first, REFILL_MS);
+        bool is_told =
+            !tfe_mono_is_never(progress->first) && !tfe_mono_before(progress->last, enough);
         return is_told ? enough : TFE_MONO_NEVER;
     }
     return tfe_mono_add(job->epoch.started, REFILL_MS);
@@ -402,36 +405,37 @@ struct tfe_mono verdict_earns_at(const struct job *job)
 #define OTHERS_MS 1000
 
 /* Copies the exception's name without its message, because paths and ports differ between ranks. */
-static void name_exception(char ret[FIRST_START_WORDS_MAX], const char *tail)
+static void name_exception(char ret[FIRST_START_EXCEPTION_MAX], const char *tail)
 {
     const char *line = last_words_exception(tail ? tail : "");
     size_t n = line ? strcspn(line, ":\n") : 0;
-    n = n < FIRST_START_WORDS_MAX ? n : FIRST_START_WORDS_MAX - 1;
+    n = n < FIRST_START_EXCEPTION_MAX ? n : FIRST_START_EXCEPTION_MAX - 1;
     text_setf(ret, n + 1, "%s", line ? line : "");
 }
 
 static bool is_young(const struct rdzv *r, const struct job *job)
 {
     return job->epoch.is_first && !job->epoch.is_adopted && job->epoch.n_listening == 0 &&
-           !job->told.has_step && job->told.saves == 0 &&
+           !job->progress.has_step && job->progress.saves == 0 &&
            tfe_mono_sub(r->now, job->epoch.started) <= START_MS;
 }
 
-void first_start_take(const struct rdzv *r, const struct node *node,
-                      const struct msg_exited *exited, enum verdict verdict)
+void first_start_note_exit(const struct rdzv *r, const struct node *node,
+                           const struct msg_exited *exited, enum verdict verdict)
 {
     struct job *job = node->job;
     struct first_start *f = &job->first_start;
     bool is_so = verdict == VERDICT_OWN_FAULT && exited->signal == 0 && !job->spec.retry_start;
-    char words[FIRST_START_WORDS_MAX];
-    name_exception(words, exited->tail);
+    char exception[FIRST_START_EXCEPTION_MAX];
+    name_exception(exception, exited->tail);
     if (is_so && job->epoch.n_accounted == 0 && is_young(r, job)) {
         *f = (struct first_start){.epoch = job->epoch.number,
                                   .n_dead = 1,
                                   .code = exited->code,
                                   .until = tfe_mono_add(r->now, OTHERS_MS)};
-        text_setf(f->words, sizeof(f->words), "%s", words);
-    } else if (is_so && f->n_dead > 0 && f->code == exited->code && strcmp(f->words, words) == 0) {
+        text_setf(f->exception, sizeof(f->exception), "%s", exception);
+    } else if (is_so && f->n_dead > 0 && f->code == exited->code &&
+               strcmp(f->exception, exception) == 0) {
         f->n_dead++;
     } else {
         f->n_dead = 0;
@@ -441,7 +445,7 @@ void first_start_take(const struct rdzv *r, const struct node *node,
 struct tfe_mono first_start_until(const struct job *job)
 {
     const struct first_start *f = &job->first_start;
-    bool waits = f->epoch == job->epoch.number && f->n_dead > 0 && f->n_dead < job->epoch.n_seats;
+    bool waits = f->epoch == job->epoch.number && f->n_dead > 0 && f->n_dead < job->epoch.n_slots;
     return waits ? f->until : (struct tfe_mono){0};
 }
 
@@ -453,7 +457,7 @@ void first_start_excuse(struct job *job)
 bool first_start_has_failed(const struct job *job)
 {
     const struct first_start *f = &job->first_start;
-    return f->epoch == job->epoch.number && f->n_dead > 0 && f->n_dead == job->epoch.n_seats;
+    return f->epoch == job->epoch.number && f->n_dead > 0 && f->n_dead == job->epoch.n_slots;
 }
 
 /* --- quarantine of newcomers ---- */
@@ -467,8 +471,8 @@ bool quarantine_is_due(const struct node *node, bool has_progressed)
     if (node->quarantine.is_proven || !job->budget.has_progressed || has_progressed) {
         return false;
     }
-    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
-        const struct node *other = job->epoch.seats[seat];
+    for (uint32_t slot = 0; slot < job->epoch.n_slots; slot++) {
+        const struct node *other = job->epoch.slots[slot];
         if (other->quarantine.is_proven && !other->is_gone) {
             return true; /* the job can go on with this node */
         }
@@ -492,7 +496,7 @@ void quarantine_end(struct rdzv *r, struct node *node)
 
 void quarantine_prove_all(struct job *job)
 {
-    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
-        job->epoch.seats[seat]->quarantine.is_proven = true;
+    for (uint32_t slot = 0; slot < job->epoch.n_slots; slot++) {
+        job->epoch.slots[slot]->quarantine.is_proven = true;
     }
 }

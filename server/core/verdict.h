@@ -41,7 +41,7 @@ struct verdict_effect {
     bool breaks_row;     /* resets the count of consecutive epochs that failed before progress */
     enum tfe_cause next; /* cause of the next epoch */
     /* added to the ending in the text of a failed job; NULL if the ending says enough */
-    const char *words;
+    const char *detail;
 };
 extern const struct verdict_effect verdict_effects[VERDICT__COUNT];
 
@@ -96,15 +96,16 @@ enum verdict verdict_find_hang(const struct rdzv *r, const struct job *job);
 void verdict_begin_run(struct job *job, struct budget budget);
 
 /* Returns true if the EXITED is valid for a node with this many trainers. */
-bool exited_is_sound(const struct msg_exited *exited, uint32_t nproc);
+bool exited_is_valid(const struct msg_exited *exited, uint32_t nproc);
 /* Handles a valid EXITED of any epoch: sends NOTED and applies the consequences. was_away: it came
  * in a JOIN. */
-void ending_take(struct rdzv *r, struct node *node, const struct msg_exited *exited, bool was_away);
+void ending_handle(struct rdzv *r, struct node *node, const struct msg_exited *exited,
+                   bool was_away);
 /* Handles how the trainers of an unaccounted member ended, with the consequences for the epoch. */
-void verdict_take(struct rdzv *r, struct node *node, const struct msg_exited *exited,
-                  bool was_away);
+void verdict_apply(struct rdzv *r, struct node *node, const struct msg_exited *exited,
+                   bool was_away);
 /* Ends a chief that has shown no sign of life for too long after another rank ended well. */
-void verdict_take_hang(struct rdzv *r, struct job *job);
+void verdict_apply_hang(struct rdzv *r, struct job *job);
 /* A node was lost or has left: takes back charges for its peers' exits in the epoch of which it was
  * a member. */
 void verdict_excuse(struct rdzv *r, const struct node *node);
@@ -129,7 +130,7 @@ struct tfe_mono verdict_refill_at(const struct job *job);
 /* --- a script that cannot start ---- */
 
 /* Maximum length of an exception's name; longer ones are truncated. */
-#define FIRST_START_WORDS_MAX 64
+#define FIRST_START_EXCEPTION_MAX 64
 
 /* First exits of the running epoch. Written by verdict.c. */
 struct first_start {
@@ -137,13 +138,14 @@ struct first_start {
     uint64_t epoch;
     uint32_t n_dead; /* number of members that have ended alike; 0 once one has ended otherwise */
     uint32_t code;   /* exit status of these members */
-    char words[FIRST_START_WORDS_MAX]; /* name of the exception that ended these members, or "" */
-    struct tfe_mono until;             /* time limit for the remaining members to end alike */
+    char exception[FIRST_START_EXCEPTION_MAX]; /* name of the exception that ended these members, or
+                                                  "" */
+    struct tfe_mono until; /* time limit for the remaining members to end alike */
 };
 
 /* Notes that a member's trainers have ended, with that verdict. */
-void first_start_take(const struct rdzv *r, const struct node *node,
-                      const struct msg_exited *exited, enum verdict verdict);
+void first_start_note_exit(const struct rdzv *r, const struct node *node,
+                           const struct msg_exited *exited, enum verdict verdict);
 /* Returns until when the epoch is left as it is while its other ranks may end alike; a time in the
  * past if it need not be. That is at most the back-off that such an end costs anyway. */
 struct tfe_mono first_start_until(const struct job *job);

@@ -63,7 +63,7 @@ static const struct {
 };
 
 const struct verdict_effect verdict_effects[VERDICT__COUNT] = {
-    /* columns: name, is_charged, breaks_row, next, words */
+    /* columns: name, is_charged, breaks_row, next, detail */
     [VERDICT_FINISHED] = {"finished", false, true, CAUSE_JOINED, NULL},
     [VERDICT_AGAIN] = {"again", false, false, CAUSE_TRAINER_FAILED, NULL},
     [VERDICT_STOPPED] = {"stopped", false, true, CAUSE_NODE_LOST, NULL},
@@ -82,26 +82,27 @@ const struct verdict_effect verdict_effects[VERDICT__COUNT] = {
 
 bool verdict_has_progressed(const struct rdzv *r, const struct job *job)
 {
-    return told_any(&job->told) ||
+    return progress_was_reported(&job->progress) ||
            (!plan_knows_progress(&job->plan) &&
             tfe_mono_sub(r->now, job->epoch.started) >= VERDICT_PROGRESS_MS);
 }
 
 /* Returns evidence from the other members: one has disconnected before its trainers ended, or has
  * missed renewals. Its machine may stand still, which its peers notice before its lease ends. */
-static unsigned look_at_peers(const struct rdzv *r, const struct job *job, const struct node *but)
+static unsigned evidence_of_peers(const struct rdzv *r, const struct job *job,
+                                  const struct node *but)
 {
     unsigned saw = 0;
-    for (uint32_t seat = 0; seat < job->epoch.n_seats && !(saw & SAW_MISSING); seat++) {
-        const struct node *peer = job->epoch.seats[seat];
+    for (uint32_t slot = 0; slot < job->epoch.n_slots && !(saw & SAW_MISSING); slot++) {
+        const struct node *peer = job->epoch.slots[slot];
         /* Trainers of a slot that was taken over end when their agent learns of it. */
-        bool is_lost = peer->seat.is_taken_over && peer != but;
-        if ((peer->seat.is_accounted && !is_lost) || (peer != but && roster_can_miss(job, peer))) {
+        bool is_lost = peer->slot.is_taken_over && peer != but;
+        if ((peer->slot.is_accounted && !is_lost) || (peer != but && layout_can_lose(job, peer))) {
             continue;
         }
         if (is_lost || peer->is_gone || !node_is_connected(peer)) {
             saw |= SAW_MISSING;
-        } else if (peer != but && doubt_is_silent(r, peer)) {
+        } else if (peer != but && lease_is_silent(r, peer)) {
             saw |= SAW_SILENT;
         }
     }
@@ -143,10 +144,10 @@ static bool has_one_of(const char *text, size_t n_text, const char *const *error
 static unsigned read_tail(const char *tail)
 {
     const char *exception = last_words_exception(tail);
-    const char *words = exception ? exception : tail;
+    const char *output = exception ? exception : tail;
     const size_t n = exception ? strcspn(exception, "\n") : strlen(tail);
     const char *type = exception ? strstr(exception, "errors_impl.") : NULL;
-    if (has_one_of(words, n, transport_errors,
+    if (has_one_of(output, n, transport_errors,
                    sizeof transport_errors / sizeof transport_errors[0])) {
         return SAW_COLLECTIVE;
     }
@@ -154,7 +155,7 @@ static unsigned read_tail(const char *tail)
         return SAW_EXCEPTION;
     }
     bool is_peers =
-        has_one_of(words, strlen(words), peer_errors, sizeof peer_errors / sizeof peer_errors[0]);
+        has_one_of(output, strlen(output), peer_errors, sizeof peer_errors / sizeof peer_errors[0]);
     return is_peers ? SAW_COLLECTIVE : 0;
 }
 
@@ -198,14 +199,14 @@ static unsigned evidence_of(const struct node *node, const struct msg_exited *ex
     saw |= job->plan.n_leaving > 0 ? SAW_FAREWELL : 0;
     saw |= exited->stopped ? SAW_STOPPED : 0;
     saw |= verdict_is_good(exited) ? SAW_SUCCESS : 0;
-    saw |= node_is_member(node) && verdict_is_again(job, roster_task(job, node->seat.index), exited)
+    saw |= node_is_member(node) && verdict_is_again(job, layout_task(job, node->slot.index), exited)
                ? SAW_ALWAYS
                : 0;
     if (exited->code == 42 || exited->code == 143 || exited->signal == 15) {
         saw |= SAW_PREEMPTION;
     }
     saw |= exited->end <= ENDING_START_FAILED ? by_ending[exited->end] : 0;
-    if (job->epoch.n_seats > 1) {
+    if (job->epoch.n_slots > 1) {
         saw |= read_tail(exited->tail ? exited->tail : "");
     }
     return saw;
@@ -233,10 +234,10 @@ enum verdict verdict_find(const struct rdzv *r, const struct node *node,
     if ((saw & SAW_ENOUGH) || (!is_first && !verdict_effects[verdict].is_charged)) {
         return verdict;
     }
-    return judge(saw | look_at_peers(r, job, node));
+    return judge(saw | evidence_of_peers(r, job, node));
 }
 
 enum verdict verdict_find_hang(const struct rdzv *r, const struct job *job)
 {
-    return judge(SAW_NO_PROGRESS | look_at_peers(r, job, NULL));
+    return judge(SAW_NO_PROGRESS | evidence_of_peers(r, job, NULL));
 }

@@ -27,9 +27,9 @@ static void show_job(const struct job *job, struct msg_status_job *ret)
 {
     *ret = (struct msg_status_job){
         .job = job->name.text,
-        .state = job->phase.word,
+        .state = job->phase.shown_state,
         .phase = job_state_name(job->state),
-        .since = job->phase.word_since,
+        .since = job->phase.shown_since,
         .ended.ms = job_is_over(job) ? job->run.ended.ms : 0,
         .run = job->run.number,
         .epoch = job->epoch.number,
@@ -46,19 +46,19 @@ static void show_job(const struct job *job, struct msg_status_job *ret)
         .restarts_left = job->budget.used < job->spec.max_restarts
                              ? job->spec.max_restarts - job->budget.used
                              : 0,
-        .members = has_epoch(job) ? job->epoch.n_seats : 0,
+        .members = has_epoch(job) ? job->epoch.n_slots : 0,
         .nodes = job->n_nodes,
         .connected = job->n_connected,
         .ready = job->n_ready,
         .memory_bytes = job->memory_bytes,
     };
-    for (uint32_t seat = 0; job->state == JOB_RUNNING && seat < job->epoch.n_seats; seat++) {
-        ret->alone += job->epoch.seats[seat]->seat.is_alone;
+    for (uint32_t slot = 0; job->state == JOB_RUNNING && slot < job->epoch.n_slots; slot++) {
+        ret->alone += job->epoch.slots[slot]->slot.is_alone;
     }
-    if (job->state == JOB_RUNNING && roster_has_servers(job)) {
-        ret->workers = job->epoch.n_seats - roster_extra_now(job);
-        ret->workers_working = place_count(job);
-        ret->workers_done = place_count_done(job);
+    if (job->state == JOB_RUNNING && layout_has_ps(job)) {
+        ret->workers = job->epoch.n_slots - layout_extra_now(job);
+        ret->workers_working = workers_running(job);
+        ret->workers_done = workers_done(job);
     }
 }
 
@@ -171,33 +171,33 @@ static void reason_of_end(const struct job *job, char ret[MSG_SENTENCE_MAX])
     text_add_head(&text, reason, n);
 }
 
-void rdzv_view_reason(const struct rdzv *r, struct msg_status_job *row, char room[MSG_SENTENCE_MAX])
+void rdzv_view_reason(const struct rdzv *r, struct msg_status_job *row, char buf[MSG_SENTENCE_MAX])
 {
     const struct job *job = job_find(r, row->job);
     struct tfe_mono until;
-    room[0] = '\0';
+    buf[0] = '\0';
     if (!job || job->state == JOB_SUCCEEDED) {
         return;
     }
     if (job_is_over(job)) {
-        reason_of_end(job, room);
+        reason_of_end(job, buf);
     } else if (job->failure.is_fault &&
                (job->state != JOB_RUNNING || !verdict_has_progressed(r, job))) {
-        failure_describe(job, room);
+        failure_describe(job, buf);
         const bool is_final = verdict_is_final(r, job, &until);
         const int64_t ms = tfe_mono_sub(until, r->now);
         if (job->state != JOB_RUNNING && !is_final && !is_past(r, until) && ms > 0) {
             row->retry_ms = ms > MSG_DURATION_MAX_MS ? MSG_DURATION_MAX_MS : (uint32_t)ms;
         }
     }
-    row->reason = room[0] != '\0' ? room : NULL;
+    row->reason = buf[0] != '\0' ? buf : NULL;
 }
 
-void rdzv_view_waits(const struct rdzv *r, struct msg_status_job *row, char room[MSG_SENTENCE_MAX])
+void rdzv_view_waits(const struct rdzv *r, struct msg_status_job *row, char buf[MSG_SENTENCE_MAX])
 {
     const struct job *job = job_find(r, row->job);
     if (job) {
-        row->waits = wait_describe(r, job, NULL, room, &row->waits_ms) ? room : NULL;
+        row->waits = wait_describe(r, job, NULL, buf, &row->waits_ms) ? buf : NULL;
         row->waits_since_ms = row->waits ? wait_for_ms(r, job) : 0;
     }
 }
@@ -248,19 +248,19 @@ int rdzv_place_of(const struct rdzv *r, uint32_t session, struct rdzv_place *ret
                                .run = job->run.number,
                                .epoch = job->epoch.number,
                                .has_rank = has_rank,
-                               .rank = has_rank ? roster_rank(job, node->seat.index) : 0,
-                               .n_members = job->epoch.n_seats};
+                               .rank = has_rank ? layout_rank(job, node->slot.index) : 0,
+                               .n_members = job->epoch.n_slots};
     return 0;
 }
 
 void rdzv_view_node_waits(const struct rdzv *r, const char *job_name, struct msg_status_node *row,
-                          char room[MSG_SENTENCE_MAX])
+                          char buf[MSG_SENTENCE_MAX])
 {
     struct job *job = job_find(r, job_name);
     const struct node *node = job ? node_find(job, row->node) : NULL;
     uint32_t ms;
     if (node && job->state == JOB_RUNNING) {
-        row->waits = wait_describe(r, job, node, room, &ms) ? room : NULL;
+        row->waits = wait_describe(r, job, node, buf, &ms) ? buf : NULL;
     }
 }
 
@@ -269,13 +269,13 @@ static void show_place(const struct node *node, struct msg_status_node *ret)
 {
     const struct job *job = node->job;
     struct msg_row row;
-    if (!roster_is_named(&job->spec) || !(ret->has_rank || node_evaluates(node))) {
+    if (!layout_has_roles(&job->spec) || !(ret->has_rank || node_evaluates(node))) {
         return;
     }
     ret->has_place = true;
     ret->task = TASK_EVALUATOR;
     if (ret->has_rank) {
-        roster_name(job, ret->rank, &row);
+        layout_set_role(job, ret->rank, &row);
         ret->task = row.role;
         ret->index = ret->rank - row.first;
     }
@@ -310,7 +310,7 @@ int rdzv_view_node(const struct rdzv *r, const char *job_name, const char *after
         .name = node->name,
         .role = role_of(node),
         .has_rank = node_is_member(node) && has_epoch(job),
-        .rank = node_is_member(node) ? roster_rank(job, node->seat.index) : 0,
+        .rank = node_is_member(node) ? layout_rank(job, node->slot.index) : 0,
         .host = node->ready.host[0] ? node->ready.host : NULL,
         .port = node->ready.ports[0],
         .pid = node->pid,
@@ -346,13 +346,13 @@ static void add_found(struct rdzv_found *ret, const struct job *job, const struc
         ret->v[ret->n].token_id = node->joined_by.is_known ? node->joined_by.key_id : NULL;
         ret->v[ret->n].session = node->session.number;
         ret->v[ret->n].has_rank = node_is_member(node);
-        ret->v[ret->n].rank = node_is_member(node) ? roster_rank(job, node->seat.index) : 0;
+        ret->v[ret->n].rank = node_is_member(node) ? layout_rank(job, node->slot.index) : 0;
     }
     ret->n++;
 }
 
-static void look(const struct rdzv *r, const struct principal *by, const char *name,
-                 enum meaning how, struct rdzv_found *ret)
+static void find_matches(const struct rdzv *r, const struct principal *by, const char *name,
+                         enum meaning how, struct rdzv_found *ret)
 {
     /* tree.h has no const variants */
     struct job_tree *jobs = (struct job_tree *)(uintptr_t)&r->jobs;
@@ -388,7 +388,7 @@ int rdzv_find_node(const struct rdzv *r, const struct principal *by, const char 
 {
     struct rdzv_found found = {.n = 0};
     for (enum meaning how = MEANS_ID; how <= MEANS_SUSPECT && found.n == 0; how++) {
-        look(r, by, name, how, &found);
+        find_matches(r, by, name, how, &found);
     }
     if (found.n == 0) {
         return TFE_ENOENT;
@@ -400,7 +400,7 @@ int rdzv_find_node(const struct rdzv *r, const struct principal *by, const char 
 /* --- what a job or node waits for ---- */
 
 /* The cached text is renewed after this time, for the changes that time alone brings. */
-#define WORDS_FRESH_MS 5000
+#define TEXT_FRESH_MS 5000
 
 static uint32_t ms_of(int64_t ms)
 {
@@ -432,13 +432,13 @@ static bool for_fence(const struct rdzv *r, const struct job *job, struct text *
 {
     const struct epoch *epoch = &job->epoch;
     struct tfe_mono until = job->phase.fence_until;
-    uint32_t seat = job->phase.fence_seat;
+    uint32_t slot = job->phase.fence_slot;
     if (is_past(r, until)) {
         return false;
     }
     *ret_ms = ms_of(tfe_mono_sub(until, r->now));
-    if (seat < epoch->n_seats) {
-        text_addf(text, "waiting until %s's trainers", epoch->seats[seat]->name);
+    if (slot < epoch->n_slots) {
+        text_addf(text, "waiting until %s's trainers", epoch->slots[slot]->name);
     } else if (until.ms == job->fence.unknown_until.ms) {
         text_add(text, "waiting until trainers of which this server has no record");
     } else {
@@ -450,11 +450,11 @@ static bool for_fence(const struct rdzv *r, const struct job *job, struct text *
 
 static bool for_roles(const struct job *job, struct text *text)
 {
-    if (roster_is_enough(job)) {
+    if (layout_is_enough(job)) {
         return false;
     }
     text_add(text, "waiting for nodes to be ready as ");
-    roster_lacks(job, text);
+    layout_describe_lacking(job, text);
     text_addf(text, " (%u %s ready)", job->n_ready, job->n_ready == 1 ? "is" : "are");
     return true;
 }
@@ -462,7 +462,7 @@ static bool for_roles(const struct job *job, struct text *text)
 static bool for_nodes(const struct job *job, struct text *text)
 {
     uint32_t min = job->spec.min_nodes;
-    if (roster_is_named(&job->spec)) {
+    if (layout_has_roles(&job->spec)) {
         return for_roles(job, text);
     }
     uint32_t here = job->n_connected < min ? job->n_connected : job->n_ready;
@@ -477,8 +477,8 @@ static bool for_nodes(const struct job *job, struct text *text)
 static bool for_a_place(const struct rdzv *r, const struct job *job, const struct node *node,
                         struct text *text, uint32_t *ret_ms)
 {
-    uint32_t n = job->epoch.n_seats;
-    uint32_t most = job->spec.max_nodes + roster_extra(&job->spec);
+    uint32_t n = job->epoch.n_slots;
+    uint32_t limit = job->spec.max_nodes + layout_extra(&job->spec);
     if (node_evaluates(node)) {
         return false;
     }
@@ -488,22 +488,22 @@ static bool for_a_place(const struct rdzv *r, const struct job *job, const struc
         text_addf(text, "spare: %u ps serve, and %u from the job's next checkpoint on",
                   job->epoch.n_ps, job->spec.n_ps);
     } else if (node->has_role && node->role != TASK_WORKER) {
-        uint32_t places = roster_places_of(&job->spec, node->role);
+        uint32_t places = layout_replicas_of(&job->spec, node->role);
         text_addf(text,
                   "spare: the job has the %u %s that it wants, and this node (--role) is "
                   "nothing else: it has a place once one of them is lost",
                   places, msg_task_name(node->role));
-    } else if (place_count(job) >= job->spec.max_nodes) {
-        text_addf(text, "spare: %u of %u are training", n, most);
+    } else if (workers_running(job) >= job->spec.max_nodes) {
+        text_addf(text, "spare: %u of %u are training", n, limit);
     } else if (job->spec.no_grow) {
         text_addf(text, "spare: %u of %u are training, and the job does not grow (--no-grow)", n,
-                  most);
+                  limit);
     } else {
-        text_addf(text, "spare: %u of %u are training, ", n, most);
+        text_addf(text, "spare: %u of %u are training, ", n, limit);
         if (!is_past(r, job->fence.run_until)) {
             *ret_ms = ms_of(tfe_mono_sub(job->fence.run_until, r->now));
             text_add(text, "the job grows once earlier trainers must have ended (fence)");
-        } else if (job->told.ends) {
+        } else if (job->progress.ends) {
             text_add(text, "and one has begun to end well: the job does not grow any more");
         } else if (!plan_describe_hold(r, job, text)) {
             text_add(text, "the job grows when it costs little");
@@ -516,13 +516,13 @@ static bool for_a_place(const struct rdzv *r, const struct job *job, const struc
 static void for_rank0(const struct rdzv *r, const struct job *job, struct text *text,
                       uint32_t *ret_ms)
 {
-    const struct node *chief = roster_chief(job);
+    const struct node *chief = layout_chief(job);
     uint32_t n = job->success.n_ended;
     struct tfe_mono hangs_at = success_hangs_at(job);
     text_addf(text, "%u %s ended well, and rank 0 on %s goes on", n,
               n == 1 ? "other node has" : "other nodes have", chief->name);
     if (!tfe_mono_is_never(hangs_at) && !is_past(r, hangs_at)) {
-        int64_t idle_ms = tfe_mono_sub(r->now, chief->seat.idle_since);
+        int64_t idle_ms = tfe_mono_sub(r->now, chief->slot.idle_since);
         text_addf(text, "; it has shown no sign of life for %u s, and is ended without any",
                   ms_of(idle_ms) / 1000);
         *ret_ms = ms_of(tfe_mono_sub(hangs_at, r->now));
@@ -534,7 +534,7 @@ static bool for_the_end(const struct rdzv *r, const struct job *job, struct text
                         uint32_t *ret_ms)
 {
     const struct success *success = &job->success;
-    uint32_t needed = roster_needed(job);
+    uint32_t needed = layout_needed_successes(job);
     if (success->is_here && job->spec.linger) {
         text_add(text, "the job has succeeded, and waits until what still runs has ended");
         return true;
@@ -562,7 +562,7 @@ bool wait_describe(const struct rdzv *r, const struct job *job, const struct nod
         return for_restart(r, job, &text, ret_ms) || for_nodes(job, &text);
     case JOB_GATHERING:
         text_addf(&text, "starting soon: %u of at most %u nodes are ready", job->n_ready,
-                  roster_most(&job->spec));
+                  layout_max_nodes(&job->spec));
         return true;
     case JOB_PREPARING:
         return for_fence(r, job, &text, ret_ms) || for_restart(r, job, &text, ret_ms) ||
@@ -587,7 +587,7 @@ bool wait_describe(const struct rdzv *r, const struct job *job, const struct nod
     return false;
 }
 
-const char *wait_words(struct rdzv *r, const struct node *node, uint32_t *ret_ms)
+const char *wait_text(struct rdzv *r, const struct node *node, uint32_t *ret_ms)
 {
     struct job *job = node->job;
     struct wait *w = &job->wait;
@@ -596,35 +596,35 @@ const char *wait_words(struct rdzv *r, const struct node *node, uint32_t *ret_ms
     }
     if (is_past(r, w->fresh_until)) {
         bool waits = wait_describe(r, job, NULL, r->sentence, ret_ms);
-        text_setf(w->words, sizeof(w->words), "%s", waits ? r->sentence : "");
+        text_setf(w->text, sizeof(w->text), "%s", waits ? r->sentence : "");
         w->until = *ret_ms ? tfe_mono_add(r->now, *ret_ms) : TFE_MONO_NEVER;
-        w->fresh_until = tfe_mono_add(r->now, WORDS_FRESH_MS);
+        w->fresh_until = tfe_mono_add(r->now, TEXT_FRESH_MS);
     }
     *ret_ms = tfe_mono_is_never(w->until) ? 0 : ms_of(tfe_mono_sub(w->until, r->now));
-    return w->words[0] ? w->words : NULL;
+    return w->text[0] ? w->text : NULL;
 }
 
-const char *wait_why_switch(struct rdzv *r, struct job *job)
+const char *wait_describe_switch(struct rdzv *r, struct job *job)
 {
     const struct budget *b = &job->budget;
     struct text text;
     /* a buffer of the job's own, because several jobs may begin a switch in one step */
-    text_init(&text, job->wait.words, sizeof(job->wait.words));
-    if (job->wish.cause == CAUSE_NODE_LOST) {
+    text_init(&text, job->wait.text, sizeof(job->wait.text));
+    if (job->pending_switch.cause == CAUSE_NODE_LOST) {
         uint32_t n = ledger_add_lost(&text, job);
-        uint32_t left = job->epoch.n_seats - n;
+        uint32_t left = job->epoch.n_slots - n;
         text_add(&text, n == 1 ? " was" : " were");
         text_addf(&text, " lost (killed, crashed or cut off); going on with %u node%s", left,
                   left == 1 ? "" : "s");
         uint64_t safe;
-        if (told_safe_step(job, &safe)) {
+        if (progress_safe_step(job, &safe)) {
             text_addf(&text, " from step %llu", (unsigned long long)safe);
         }
         text_add(&text, ". What TensorFlow prints of it is a consequence");
-        return n > 0 && left > 0 ? job->wait.words : NULL;
+        return n > 0 && left > 0 ? job->wait.text : NULL;
     }
     bool is_charged = b->epoch == job->epoch.number && b->is_open;
-    if (job->wish.cause == CAUSE_TRAINER_FAILED && is_charged &&
+    if (job->pending_switch.cause == CAUSE_TRAINER_FAILED && is_charged &&
         b->used <= job->spec.max_restarts) {
         uint32_t pause_s =
             is_past(r, b->not_before) ? 0 : ms_of(tfe_mono_sub(b->not_before, r->now)) / 1000;
@@ -634,7 +634,7 @@ const char *wait_why_switch(struct rdzv *r, struct job *job)
             text_addf(&text, " in %u s", pause_s);
         }
         text_add(&text, "; different errors of other trainers are consequences");
-        return job->wait.words;
+        return job->wait.text;
     }
     return NULL;
 }

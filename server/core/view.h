@@ -14,14 +14,14 @@ struct node;
 struct rdzv;
 
 /* Maximum length of the text, which may contain a label. */
-#define WAIT_WORDS_MAX 384
+#define WAIT_TEXT_MAX 384
 
 /* Latest text of what a job waits for, cached because ten thousand nodes ask for the same one.
  * Written by view.c. */
 struct wait {
     struct tfe_mono fresh_until;
-    struct tfe_mono until;      /* when the wait ends; NEVER if unknown */
-    char words[WAIT_WORDS_MAX]; /* the text; "" if the job waits for nothing */
+    struct tfe_mono until;    /* when the wait ends; NEVER if unknown */
+    char text[WAIT_TEXT_MAX]; /* the text; "" if the job waits for nothing */
 };
 
 /* Writes what the node, or (NULL) the job, waits for. Returns false if it waits for nothing known.
@@ -31,11 +31,11 @@ bool wait_describe(const struct rdzv *r, const struct job *job, const struct nod
 
 /* Returns the same text as wait_describe, valid until the job changes; NULL if the node waits for
  * nothing. */
-const char *wait_words(struct rdzv *r, const struct node *node, uint32_t *ret_ms);
+const char *wait_text(struct rdzv *r, const struct node *node, uint32_t *ret_ms);
 
 /* Returns why the job's epoch ends, if there is more to say than a cause and a name: which nodes
  * were lost and what follows. NULL otherwise. Valid until the next step. */
-const char *wait_why_switch(struct rdzv *r, struct job *job);
+const char *wait_describe_switch(struct rdzv *r, struct job *job);
 
 /* Discards the cached text, because something of the job has changed. */
 void wait_forget(struct job *job);

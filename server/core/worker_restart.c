@@ -22,7 +22,7 @@
 #include "server/core/verdict.h"
 
 /* After this many restarts without a step in between the slot stays empty. */
-#define VAIN_MAX 3u
+#define FUTILE_MAX 3u
 #define PAUSE_FIRST_MS 1000
 #define PAUSE_MAX_MS 60000
 /* A trainer that has run for this long is restarted at once. */
@@ -33,54 +33,55 @@
 
 static bool works(const struct node *node)
 {
-    const struct seat *seat = &node->seat;
-    return !node->is_gone && (!seat->is_accounted || seat->is_due) && !seat->is_draining &&
-           !seat->is_taken_over;
+    const struct slot *slot = &node->slot;
+    return !node->is_gone && (!slot->is_accounted || slot->is_due) && !slot->is_draining &&
+           !slot->is_taken_over;
 }
 
-uint32_t place_count(const struct job *job)
+uint32_t workers_running(const struct job *job)
 {
-    uint32_t n = job->epoch.n_seats - roster_extra_now(job);
-    if (!roster_has_servers(job)) {
+    uint32_t n = job->epoch.n_slots - layout_extra_now(job);
+    if (!layout_has_ps(job)) {
         return n;
     }
-    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
-        const struct node *node = job->epoch.seats[seat];
-        n -= roster_can_miss(job, node) && !works(node);
+    for (uint32_t slot = 0; slot < job->epoch.n_slots; slot++) {
+        const struct node *node = job->epoch.slots[slot];
+        n -= layout_can_lose(job, node) && !works(node);
     }
     return n;
 }
 
-uint32_t place_count_done(const struct job *job)
+uint32_t workers_done(const struct job *job)
 {
     uint32_t n = 0;
-    for (uint32_t seat = 0; roster_has_servers(job) && seat < job->epoch.n_seats; seat++) {
-        n += job->epoch.seats[seat]->seat.is_done;
+    for (uint32_t slot = 0; layout_has_ps(job) && slot < job->epoch.n_slots; slot++) {
+        n += job->epoch.slots[slot]->slot.is_done;
     }
     return n;
 }
 
-bool place_is_lacking(const struct job *job)
+bool workers_below_min(const struct job *job)
 {
-    return job->state == JOB_RUNNING && roster_has_servers(job) &&
-           place_count(job) + place_count_done(job) < job->spec.min_nodes;
+    return job->state == JOB_RUNNING && layout_has_ps(job) &&
+           workers_running(job) + workers_done(job) < job->spec.min_nodes;
 }
 
 /* Returns true if the node could work in the next epoch. That includes a node whose id belongs to
  * another slot's first process. */
 static bool is_idle(const struct node *node)
 {
-    const struct seat *seat = &node->seat;
-    bool is_free = seat->is_accounted && !seat->is_due && !seat->is_done && seat->n_vain < VAIN_MAX;
-    return node_is_connected(node) && !node->notice.is_leaving && (is_free || seat->is_taken_over);
+    const struct slot *slot = &node->slot;
+    bool is_free =
+        slot->is_accounted && !slot->is_due && !slot->is_done && slot->n_futile < FUTILE_MAX;
+    return node_is_connected(node) && !node->notice.is_leaving && (is_free || slot->is_taken_over);
 }
 
-uint32_t place_spares(const struct job *job)
+uint32_t workers_spare(const struct job *job)
 {
-    uint32_t n = roster_spares(job, !place_is_lacking(job));
-    for (uint32_t seat = 0; roster_has_servers(job) && seat < job->epoch.n_seats; seat++) {
-        const struct node *node = job->epoch.seats[seat];
-        n += roster_can_miss(job, node) && is_idle(node);
+    uint32_t n = layout_spares(job, !workers_below_min(job));
+    for (uint32_t slot = 0; layout_has_ps(job) && slot < job->epoch.n_slots; slot++) {
+        const struct node *node = job->epoch.slots[slot];
+        n += layout_can_lose(job, node) && is_idle(node);
     }
     return n;
 }
@@ -90,9 +91,9 @@ uint32_t place_spares(const struct job *job)
 static bool another_is_empty(const struct node *node)
 {
     const struct job *job = node->job;
-    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
-        const struct node *other = job->epoch.seats[seat];
-        if (other != node && roster_can_miss(job, other) && !works(other) && !other->seat.is_done) {
+    for (uint32_t slot = 0; slot < job->epoch.n_slots; slot++) {
+        const struct node *other = job->epoch.slots[slot];
+        if (other != node && layout_can_lose(job, other) && !works(other) && !other->slot.is_done) {
             return true;
         }
     }
@@ -103,12 +104,13 @@ static bool another_is_empty(const struct node *node)
  * progress was reported or, without reports, all have listened and some time has passed. */
 static bool has_begun(const struct rdzv *r, const struct job *job)
 {
-    return told_any(&job->told) || (job->epoch.has_listened && verdict_has_progressed(r, job));
+    return progress_was_reported(&job->progress) ||
+           (job->epoch.has_listened && verdict_has_progressed(r, job));
 }
 
 /* Returns how many workers a running epoch needs. min_nodes counts only when an epoch starts,
  * because TensorFlow's chief goes on with one worker. */
-static uint32_t least_running(const struct job *job)
+static uint32_t min_workers_running(const struct job *job)
 {
     uint32_t n = job->spec.min_running;
     /* the epoch has started with no more than that */
@@ -118,44 +120,46 @@ static uint32_t least_running(const struct job *job)
 
 /* Returns true if the epoch goes on without this worker. Workers that have ended with exit status 0
  * are not missing, because their script no longer needs them. */
-static bool can_miss(const struct rdzv *r, const struct node *node)
+static bool can_lose(const struct rdzv *r, const struct node *node)
 {
     const struct job *job = node->job;
-    return job->state == JOB_RUNNING && roster_can_miss(job, node) && has_begun(r, job) &&
-           place_count(job) + place_count_done(job) - works(node) >= least_running(job);
+    return job->state == JOB_RUNNING && layout_can_lose(job, node) && has_begun(r, job) &&
+           workers_running(job) + workers_done(job) - works(node) >= min_workers_running(job);
 }
 
 /* Returns how many consecutive restarts of the node brought no step. */
-static uint32_t vain_of(const struct node *node)
+static uint32_t futile_restarts(const struct node *node)
 {
-    const struct seat *seat = &node->seat;
-    const struct told *told = &node->job->told;
-    return seat->is_listening && told->has_step && told->step > seat->began_at ? 0 : seat->n_vain;
+    const struct slot *slot = &node->slot;
+    const struct progress *progress = &node->job->progress;
+    return slot->is_listening && progress->has_step && progress->step > slot->began_step
+               ? 0
+               : slot->n_futile;
 }
 
 static void leave_empty(struct rdzv *r, struct node *node, const char *reason)
 {
-    seat_leave_empty(node, vain_of(node));
-    send_trace(r, TRACE_PLACE_EMPTY, node->job, node, place_count(node->job), reason);
+    slot_leave_empty(node, futile_restarts(node));
+    send_trace(r, TRACE_PLACE_EMPTY, node->job, node, workers_running(node->job), reason);
     job_touch(node->job);
 }
 
-void place_finish(struct rdzv *r, struct node *node)
+void worker_finish(struct rdzv *r, struct node *node)
 {
-    seat_finish(node);
+    slot_finish(node);
     success_begin(r, node->job);
-    send_trace(r, TRACE_PLACE_DONE, node->job, node, place_count(node->job), NULL);
+    send_trace(r, TRACE_PLACE_DONE, node->job, node, workers_running(node->job), NULL);
     job_touch(node->job);
 }
 
-bool place_is_held(const struct node *node)
+bool worker_is_held(const struct node *node)
 {
-    return epoch_engages(node->job, node) && (!node->seat.is_accounted || node->seat.is_due);
+    return epoch_engages(node->job, node) && (!node->slot.is_accounted || node->slot.is_due);
 }
 
-void place_lose(struct rdzv *r, struct node *node, enum tfe_cause cause)
+void worker_lose(struct rdzv *r, struct node *node, enum tfe_cause cause)
 {
-    if (can_miss(r, node)) {
+    if (can_lose(r, node)) {
         leave_empty(r, node, msg_cause_name(cause));
     } else {
         switch_want(node->job, cause, node);
@@ -164,34 +168,36 @@ void place_lose(struct rdzv *r, struct node *node, enum tfe_cause cause)
 
 /* Returns the pause before a restart. A charged ending is limited by the budget; other endings must
  * not repeat without limit (a script that ignores ps and ends well, for example). */
-static uint32_t pause_of(const struct rdzv *r, const struct node *node, bool charged, uint32_t vain)
+static uint32_t pause_of(const struct rdzv *r, const struct node *node, bool charged,
+                         uint32_t futile)
 {
-    const struct seat *seat = &node->seat;
+    const struct slot *slot = &node->slot;
     uint32_t pause_ms = 0;
-    for (uint32_t i = 0; charged && !verdict_has_progressed(r, node->job) && i <= vain; i++) {
+    for (uint32_t i = 0; charged && !verdict_has_progressed(r, node->job) && i <= futile; i++) {
         pause_ms = backoff_next(pause_ms, PAUSE_FIRST_MS, PAUSE_MAX_MS);
     }
-    bool is_first = seat->n_restarts == 0 || tfe_mono_sub(r->now, seat->due) >= STEADY_MS;
+    bool is_first = slot->n_restarts == 0 || tfe_mono_sub(r->now, slot->due) >= STEADY_MS;
     return charged    ? pause_ms
            : is_first ? 0
-                      : backoff_next(seat->pause_ms, PAUSE_FIRST_MS, PAUSE_MAX_MS);
+                      : backoff_next(slot->pause_ms, PAUSE_FIRST_MS, PAUSE_MAX_MS);
 }
 
-bool place_take_end(struct rdzv *r, struct node *node, bool charged, bool wanted)
+bool worker_handle_exit(struct rdzv *r, struct node *node, bool charged, bool wanted)
 {
-    uint32_t vain = wanted ? 0 : vain_of(node);
-    bool is_leaving = node->notice.is_leaving || node->seat.is_draining;
-    if (is_leaving || vain == VAIN_MAX || another_is_empty(node)) {
-        bool can = can_miss(r, node);
+    uint32_t futile = wanted ? 0 : futile_restarts(node);
+    bool is_leaving = node->notice.is_leaving || node->slot.is_draining;
+    if (is_leaving || futile == FUTILE_MAX || another_is_empty(node)) {
+        bool can = can_lose(r, node);
         if (can) {
             leave_empty(r, node,
-                        is_leaving         ? "it leaves"
-                        : vain == VAIN_MAX ? "started again in vain"
-                                           : "another one is empty");
+                        is_leaving             ? "it leaves"
+                        : futile == FUTILE_MAX ? "started again in vain"
+                                               : "another one is empty");
         }
         return can;
     }
-    seat_wait(node, r->now, pause_of(r, node, charged, vain), wanted ? 0 : vain + 1);
+    slot_schedule_restart(node, r->now, pause_of(r, node, charged, futile),
+                          wanted ? 0 : futile + 1);
     job_touch(node->job);
     return true;
 }
@@ -199,17 +205,17 @@ bool place_take_end(struct rdzv *r, struct node *node, bool charged, bool wanted
 static void send_restart(struct rdzv *r, const struct node *node)
 {
     send_node(r, node, MSG_RESTART)->u.restart =
-        (struct msg_restart){.epoch = node->job->epoch.number, .number = node->seat.n_restarts};
+        (struct msg_restart){.epoch = node->job->epoch.number, .number = node->slot.n_restarts};
 }
 
-bool place_is_behind(const struct node *node, const struct msg_exited *exited)
+bool worker_is_behind(const struct node *node, const struct msg_exited *exited)
 {
-    return exited->restart < node->seat.n_restarts;
+    return exited->restart < node->slot.n_restarts;
 }
 
 static void drain(struct rdzv *r, struct node *node)
 {
-    seat_begin_drain(node);
+    slot_begin_drain(node);
     if (node_is_connected(node)) {
         send_node(r, node, MSG_STOP)->u.stop =
             (struct msg_stop){.epoch = node->job->epoch.number,
@@ -218,16 +224,16 @@ static void drain(struct rdzv *r, struct node *node)
     }
 }
 
-bool place_take_join(struct rdzv *r, struct node *node, const struct msg_join *join)
+bool worker_handle_join(struct rdzv *r, struct node *node, const struct msg_join *join)
 {
     struct job *job = node->job;
     const struct msg_exited *exited = join->exited;
-    if (job->state != JOB_RUNNING || !roster_can_miss(job, node)) {
+    if (job->state != JOB_RUNNING || !layout_can_lose(job, node)) {
         return false;
     }
     if (join->running_epoch == job->epoch.number) {
-        seat_resume(node, join->restart); /* also if other nodes had found its ports closed */
-        if (node->seat.is_draining) {
+        slot_resume(node, join->restart); /* also if other nodes had found its ports closed */
+        if (node->slot.is_draining) {
             drain(r, node); /* STOP was lost with the connection */
         }
         return true;
@@ -235,39 +241,40 @@ bool place_take_join(struct rdzv *r, struct node *node, const struct msg_join *j
     if (!exited || exited->epoch != job->epoch.number || job->success.is_here) {
         return false;
     }
-    if (!node->seat.is_accounted && place_is_behind(node, exited)) {
+    if (!node->slot.is_accounted && worker_is_behind(node, exited)) {
         send_noted(r, node, exited->epoch);
-        if (seat_has_voided(node)) {
-            seat_account(node);
+        if (slot_void_start(node)) {
+            slot_account(node);
             /* the node answers RESTART with JOIN again and again */
-            place_lose(r, node, CAUSE_NODE_LOST);
+            worker_lose(r, node, CAUSE_NODE_LOST);
         } else {
-            seat_tell_again(node);
+            slot_note_resent(node);
             send_restart(r, node); /* RESTART was lost with the connection */
         }
         return true;
     }
-    seat_note_restarts(node, exited->restart);
-    if (!node->seat.is_accounted) {
+    slot_note_restarts(node, exited->restart);
+    if (!node->slot.is_accounted) {
         return false; /* this ending is new, and its verdict follows */
     }
     send_noted(r, node, exited->epoch);
-    bool is_given_up = node->seat.n_vain >= VAIN_MAX; /* a new connection does not change that */
-    if (!node->seat.is_due && !node->seat.is_done && !is_given_up &&
-        !place_take_end(r, node, false, verdict_is_again(job, TASK_WORKER, exited))) {
+    bool is_given_up =
+        node->slot.n_futile >= FUTILE_MAX; /* a new connection does not change that */
+    if (!node->slot.is_due && !node->slot.is_done && !is_given_up &&
+        !worker_handle_exit(r, node, false, verdict_is_again(job, TASK_WORKER, exited))) {
         switch_want(job, CAUSE_NODE_LOST, node);
     }
     return true;
 }
 
-void place_take_over(struct rdzv *r, struct node *node)
+void worker_note_taken_over(struct rdzv *r, struct node *node)
 {
-    if (node->job->state == JOB_RUNNING && node->seat.is_due) {
-        place_lose(r, node, CAUSE_NODE_LOST);
+    if (node->job->state == JOB_RUNNING && node->slot.is_due) {
+        worker_lose(r, node, CAUSE_NODE_LOST);
     }
 }
 
-struct tfe_mono place_leaves_at(const struct rdzv *r, const struct node *node)
+struct tfe_mono worker_leaves_at(const struct rdzv *r, const struct node *node)
 {
     struct tfe_mono by = node->notice.deadline;
     int64_t early = (int64_t)node->job->spec.stop_grace_ms + MARGIN_MS;
@@ -281,58 +288,58 @@ static uint32_t others_to_drain(const struct node *node)
 {
     const struct job *job = node->job;
     uint32_t n = 0;
-    for (uint32_t seat = 0; seat < job->epoch.n_seats; seat++) {
-        const struct node *other = job->epoch.seats[seat];
-        n += other != node && other->seat.will_drain && works(other);
+    for (uint32_t slot = 0; slot < job->epoch.n_slots; slot++) {
+        const struct node *other = job->epoch.slots[slot];
+        n += other != node && other->slot.will_drain && works(other);
     }
     return n;
 }
 
-bool place_take_notice(struct rdzv *r, struct node *node)
+bool worker_schedule_drain(struct rdzv *r, struct node *node)
 {
     /* If all workers are warned, a planned switch saves more than stopping one after the other. */
-    if (!can_miss(r, node) || place_count(node->job) + place_count_done(node->job) - works(node) <
-                                  least_running(node->job) + others_to_drain(node)) {
+    if (!can_lose(r, node) || workers_running(node->job) + workers_done(node->job) - works(node) <
+                                  min_workers_running(node->job) + others_to_drain(node)) {
         return false;
     }
-    if (node->seat.is_due) {
+    if (node->slot.is_due) {
         leave_empty(r, node, "it leaves"); /* rather than restart trainers on it */
         return true;
     }
-    if (node->seat.is_accounted) {
+    if (node->slot.is_accounted) {
         return false;
     }
-    seat_drain(node, place_leaves_at(r, node));
+    slot_schedule_drain(node, worker_leaves_at(r, node));
     return true;
 }
 
 static void start_again(struct rdzv *r, struct node *node)
 {
     struct job *job = node->job;
-    seat_restart(node, job->told.step);
-    send_trace(r, TRACE_PLACE_RESTART, job, node, node->seat.n_restarts, NULL);
+    slot_restart(node, job->progress.step);
+    send_trace(r, TRACE_PLACE_RESTART, job, node, node->slot.n_restarts, NULL);
     ledger_count_restart(r, job);
     send_restart(r, node);
 }
 
-struct tfe_mono place_settle(struct rdzv *r, struct job *job)
+struct tfe_mono workers_settle(struct rdzv *r, struct job *job)
 {
     struct tfe_mono next = TFE_MONO_NEVER;
     struct tfe_mono others = first_start_until(job);
-    if (!roster_has_servers(job)) {
+    if (!layout_has_ps(job)) {
         return next;
     }
-    for (uint32_t i = 0; i < job->epoch.n_seats; i++) {
-        struct node *node = job->epoch.seats[i];
-        const struct seat *seat = &node->seat;
-        if (!(seat->is_due || seat->will_drain) || !node_is_connected(node)) {
+    for (uint32_t i = 0; i < job->epoch.n_slots; i++) {
+        struct node *node = job->epoch.slots[i];
+        const struct slot *slot = &node->slot;
+        if (!(slot->is_due || slot->will_drain) || !node_is_connected(node)) {
             continue; /* a disconnected node gets it when it reconnects */
         }
         /* whether all ranks fail alike, because the script cannot start, is known soon */
-        struct tfe_mono at = seat->is_due ? tfe_mono_max(seat->due, others) : seat->due;
+        struct tfe_mono at = slot->is_due ? tfe_mono_max(slot->due, others) : slot->due;
         if (!is_past(r, at)) {
             next = tfe_mono_min(next, at);
-        } else if (seat->is_due) {
+        } else if (slot->is_due) {
             start_again(r, node);
         } else {
             drain(r, node);
