@@ -255,7 +255,7 @@ bool epoch_is_intact(const struct job *job)
     return true;
 }
 
-/* --- a member's part in the epoch ---- */
+/* --- a member's part in the epoch ------------------------------------------------------------- */
 
 /* Number of STARTs that a node may answer with JOIN on one connection, because its lease had just
  * ended, for example. */

@@ -38,7 +38,7 @@ struct epoch {
     /* some member uses fixed ports, so trainers of the next epoch may have the same addresses */
     bool has_fixed_ports;
     bool has_progressed; /* progress had been made when the switch, or the job's end, began */
-    bool is_first;       /* no earlier epoch of the run was open */
+    bool is_first;       /* no epoch of the run had started before this one */
     /* START goes to the other members once the leader listens, or at this time; NEVER once it has
      * been sent to all */
     struct tfe_mono leader_until;
@@ -122,7 +122,7 @@ void epoch_leave(struct job *job);
 /* Starts a new run: trainers of the last run, if any, are not waited for. */
 void epoch_begin_run(struct job *job);
 
-/* --- a member's part in the epoch ---- */
+/* --- a member's part in the epoch ------------------------------------------------------------- */
 
 /* Slot of a member. For other nodes all fields are zero, except index and idle_since. Written by
  * epoch.c. */

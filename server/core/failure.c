@@ -1,4 +1,4 @@
-/* server/core/failure.c: see failure.h. */
+/* server/core/failure.c: describes the last failure of a job's trainers in one line. */
 #include "server/core/failure.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "server/core/layout.h"
 #include "server/core/verdict.h"
 
-/* Linux's names of the signals that end a process; NULL: by its number. */
+/* Returns the name of a Linux signal, or NULL for one that does not end a process by default. */
 static const char *signal_name(uint32_t number)
 {
     static const char *const names[] = {
@@ -21,13 +21,14 @@ static const char *signal_name(uint32_t number)
     return number < sizeof names / sizeof names[0] ? names[number] : NULL;
 }
 
-/* True if the server ended the trainer for its silence: there is no exit status, nor a signal. */
+/* Returns true if the server ended the trainer for its silence: it has no exit status or signal of
+ * its own. */
 static bool is_hang(const struct msg_exited *exited)
 {
     return exited->end == ENDING_PROGRESS_TIMEOUT && exited->code == 0 && exited->signal == 0;
 }
 
-/* "exit code 3", "ended by SIGKILL". */
+/* Appends, for example, "exit code 3" or "ended by SIGKILL". */
 static void add_end(struct text *text, const struct msg_exited *exited)
 {
     const char *name = signal_name(exited->signal);
@@ -40,7 +41,8 @@ static void add_end(struct text *text, const struct msg_exited *exited)
     }
 }
 
-/* An exception ends Python with status 1, and a C++ library may abort on the way out. */
+/* Returns true if an exception may have ended the trainer. It ends Python with status 1, and a C++
+ * library may abort afterwards. */
 static bool is_by_exception(const struct msg_exited *exited)
 {
     return exited->end == ENDING_EXITED && exited->code != 0 &&
@@ -113,8 +115,8 @@ void failure_set(struct job *job, const struct node *node, const struct msg_exit
     last_words_add(&tail, exited->tail ? exited->tail : "", FAILURE_TAIL_MAX);
 }
 
-/* What an exception says may differ from rank to rank (paths, ports): its type and the line that
- * raised it are compared. */
+/* Returns true if the type of the exception and the line that raised it are the same. The message
+ * may differ from rank to rank (paths, ports). */
 static bool is_same(const struct failure *f, const struct failure *other)
 {
     const size_t n = strcspn(f->error, ":");

@@ -20,7 +20,8 @@ struct rdzv_event;
  * TFE_ENOMEM; nothing has changed then. */
 int on_join(struct rdzv *r, uint32_t session, const struct msg_join *join,
             struct job **ret_job) TFE_MUST_CHECK;
-/* Extends the lease, and tells a node that does not train why. O(1), no allocation. */
+/* Handles RENEW: extends the lease, and tells a node that does not train why. O(1), no
+ * allocation. */
 void on_renew(struct rdzv *r, struct node *node, const struct msg_renew *renew);
 /* Handles READY. Returns TFE_EINVAL if the number of ports is not the job's number of processes per
  * node, a port is 0, or the host is missing. */
@@ -28,31 +29,33 @@ int on_ready(struct rdzv *r, struct node *node, const struct msg_ready *ready) T
 void on_listening(struct rdzv *r, struct node *node, const struct msg_listening *listening);
 /* Handles EXITED. Returns TFE_EINVAL if the local rank does not exist or the tail is too long. */
 int on_exited(struct rdzv *r, struct node *node, const struct msg_exited *exited) TFE_MUST_CHECK;
-/* The node leaves by itself; its trainers have ended. */
+/* Handles GOODBYE: the node leaves by itself; its trainers have ended. */
 void on_goodbye(struct rdzv *r, struct node *node, const struct msg_goodbye *goodbye);
-/* Process ids are for display only. */
+/* Handles PROCESSES: process ids, for display only. */
 int on_processes(struct rdzv *r, struct node *node,
                  const struct msg_processes *processes) TFE_MUST_CHECK;
-/* O(1), unless a checkpoint or a newly listening script settles the job. */
+/* Handles PROGRESS. O(1), unless a checkpoint or a newly listening script settles the job. */
 void on_progress(struct rdzv *r, struct node *node, const struct msg_progress *progress);
 /* Handles NOTICE. Returns TFE_EINVAL if the kind is invalid. */
 int on_notice(struct rdzv *r, struct node *node, const struct msg_notice *notice) TFE_MUST_CHECK;
 /* Handles PROBED. Returns TFE_EINVAL if the result is invalid. */
 int on_probed(struct rdzv *r, struct node *prober, const struct msg_probed *probed) TFE_MUST_CHECK;
-/* A node brings a proof of termination, which a guard hands out only after its agent has ended and
- * the last process that it had started is reaped (design 5). */
+/* Handles DEATH: a node brings a proof of termination, which a guard hands out only after its agent
+ * has ended and the last process that it had started is reaped (design 5). */
 int on_death(struct rdzv *r, struct node *by, const struct msg_death *death);
-/* Of the machine's properties one has an effect: whether it is a spot machine, which counts in the
- * next rank assignment. No epoch ends because of it. */
+/* Handles FACTS. One property of the machine has an effect: whether it is a spot machine, which
+ * counts in the next rank assignment. No epoch ends because of it. */
 void on_facts(struct node *node, const struct msg_facts *facts);
 
 /* --- lost connections and timers --- */
 
 /* The connection ended without GOODBYE: the node is suspect until it reconnects. */
 void on_closed(struct rdzv *r, struct node *node);
+/* The lease has ended: removes the node, unless a mass loss extends the lease. */
 void on_lease_over(struct rdzv *r, struct node *node);
+/* The time limit of a probe has passed, or the next try is due. */
 void on_probe_over(struct rdzv *r, struct node *node);
-/* The node may try again. */
+/* The quarantine has ended: the node may try again. */
 void on_quarantine_over(struct rdzv *r, struct node *node);
 
 /* --- results of writes to the store --- */
@@ -69,15 +72,13 @@ void on_drain(struct rdzv *r, struct node *node, uint32_t within_ms);
 void on_evict(struct rdzv *r, struct node *node);
 /* Cancels a job, in any state. */
 void on_stop_job(struct rdzv *r, struct job *job);
-/* Handles a grow command. Returns TFE_ESTATE if no node could be added now. */
 /* Adds the waiting nodes to a running job, whatever work that loses, and also if the job does not
- * grow by itself. */
+ * grow by itself. Returns TFE_ESTATE if no node could be added now. */
 int on_grow(struct job *job) TFE_MUST_CHECK;
-/* Handles a resize command. n_ps: MSG_UNSET keeps the number. Returns TFE_ESTATE if the job is
- * over, TFE_EAUTH if it cannot have that number of ps, TFE_EINVAL, or TFE_ENOMEM; nothing has
- * changed then. */
 /* Sets the number of nodes, overriding the options of the job's agents. A running epoch that has
- * more is ended by a planned switch (plan.c); one that has fewer goes on. */
+ * more is ended by a planned switch (plan.c); one that has fewer goes on. n_ps: MSG_UNSET keeps the
+ * number. Returns TFE_ESTATE if the job is over, TFE_EAUTH if it cannot have that number of ps,
+ * TFE_EINVAL, or TFE_ENOMEM; nothing has changed then. */
 int on_resize(struct rdzv *r, struct job *job, uint32_t min, uint32_t max,
               uint32_t n_ps) TFE_MUST_CHECK;
 /* Returns a job whose record is unreadable as one that can be forgotten, or NULL if there is none

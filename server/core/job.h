@@ -101,12 +101,12 @@ struct job {
     bool is_touched;         /* something of the job has changed in this step */
 
     struct node_tree nodes;
-    uint32_t n_nodes;      /* number of nodes in the tree */
+    uint32_t n_nodes;      /* number of nodes, including those that are gone and keep a slot */
     uint32_t n_connected;  /* number of nodes with a session */
     uint32_t n_ready;      /* number of nodes that are READY for the next epoch */
     uint64_t memory_bytes; /* sum of the memory that the nodes use for kept state, in bytes */
     struct tfe_mono last_join;
-    /* nodes whose READY said that they still answer probes on their ports */
+    /* nodes that still answer probes on their ports, by their READY */
     struct answering_tree answering;
     struct probe_tree probes; /* nodes that are being probed, by the probe's id */
 

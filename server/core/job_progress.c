@@ -17,7 +17,7 @@ void progress_begin(struct job *job)
                                       .last_kept = TFE_MONO_NEVER};
 }
 
-/* Notes the time of reported progress. */
+/* Notes that progress was reported at this time. */
 static void note_time(struct progress *progress, struct tfe_mono now)
 {
     progress->first = tfe_mono_min(progress->first, now);
@@ -128,7 +128,7 @@ bool progress_safe_step(struct job *job, uint64_t *ret_step)
     return has;
 }
 
-/* --- requests to end the epoch, and success ---- */
+/* --- requests to end the epoch, and success --------------------------------------------------- */
 
 static void blame(struct job *job, const struct node *node)
 {

@@ -61,7 +61,7 @@ void progress_note_listener(struct job *job, bool listens);
  * of a node that stays. Returns false if there is none. O(nodes). */
 bool progress_safe_step(struct job *job, uint64_t *ret_step);
 
-/* --- requests to end the epoch ---- */
+/* --- requests to end the epoch ---------------------------------------------------------------- */
 
 /* Requested switch of a job. Written by job_progress.c. */
 struct pending_switch {

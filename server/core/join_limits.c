@@ -86,10 +86,10 @@ static bool has_too_many_jobs(struct rdzv *r)
     return true;
 }
 
-/* Returns how many agents this key may have. Without a configured number, a key for some jobs only
- * has a quarter of the places that the others leave, as of other resources (admission.h); a key for
- * every job belongs to the server's operator and has no limit. Counting the holder's own agents
- * takes a scan, which is skipped while there are too few agents in all for any share. */
+/* Returns how many agents this key may have. If no number is configured, a key for some jobs only
+ * gets a quarter of the number that the other keys leave, as for other resources (admission.h); a
+ * key for every job belongs to the server's operator and has no limit. Counting the holder's agents
+ * takes a scan, which is skipped while the total is too low for any limit to apply. */
 static uint32_t max_nodes_of(const struct rdzv *r, const struct holder *holder)
 {
     const uint32_t max = r->config.max_nodes;
@@ -119,7 +119,7 @@ bool join_limit_is_reached(struct rdzv *r, const struct job *job)
     return !job && has_too_many_jobs(r);
 }
 
-/* --- evicted nodes ---- */
+/* --- evicted nodes ---------------------------------------------------------------------------- */
 
 const char evicted_sentence[] = "this node was evicted from its job by an operator";
 

@@ -28,7 +28,7 @@ bool join_limit_is_reached(struct rdzv *r, const struct job *job);
 /* Returns since when an idle job has been idle, as wall-clock time. */
 struct tfe_wall job_idle_since(const struct rdzv *r, const struct job *job);
 
-/* --- evicted nodes ---- */
+/* --- evicted nodes ---------------------------------------------------------------------------- */
 
 /* Maximum number of entries. A node's id belongs to one process, so no other node has it. If the
  * list is full, the oldest entry is dropped, and its node may join again as a newcomer. */

@@ -1,4 +1,4 @@
-/* server/core/last_words.c: see last_words.h. */
+/* server/core/last_words.c: reads the last lines that a trainer printed on stderr. */
 #include "server/core/last_words.h"
 
 #include <stdbool.h>
@@ -7,7 +7,7 @@
 #include "common/message/msg.h"
 
 #define FRAME "  File \""
-/* Longest text that is copied without its log lines. */
+/* maximum length of the text from which log lines are removed */
 #define KEPT_MAX MSG_TAIL_MAX
 
 static bool begins(const char *line, const char *head)
@@ -20,14 +20,15 @@ static size_t line_length(const char *line)
     return strcspn(line, "\n");
 }
 
-/* The line behind this one; NULL at the end. */
+/* Returns the next line, or NULL at the end. */
 static const char *next_line(const char *line)
 {
     const char *newline = strchr(line, '\n');
     return newline ? newline + 1 : NULL;
 }
 
-/* Python prints a syntax error of the program itself without the head of a traceback. */
+/* Returns the line of a syntax error, or NULL. Python prints one in the program itself without the
+ * head of a traceback. */
 static const char *syntax_error(const char *tail)
 {
     static const char *const types[] = {"SyntaxError: ", "IndentationError: ", "TabError: "};
@@ -43,7 +44,7 @@ static const char *syntax_error(const char *tail)
     return NULL;
 }
 
-/* The head of the last traceback; NULL if there is none. */
+/* Returns the head of the last traceback, or NULL if there is none. */
 static const char *last_head(const char *tail)
 {
     const char *head = NULL;
@@ -67,7 +68,7 @@ const char *last_words_exception(const char *tail)
 
 /* --- one line --------------------------------------------------------------------------------- */
 
-/* Of an error that a graph has raised, the line that names the fault; NULL if there is none. */
+/* Returns the line that names the fault of a graph execution error, or NULL if there is none. */
 static const char *graph_fault(const char *exception)
 {
     static const char *const others[] = {"Detected at ", "Node: ", "<stack traces", "Errors may",
@@ -114,7 +115,7 @@ void last_words_error(const char *tail, char *ret, size_t cap)
 static bool is_installed(const char *path, size_t n)
 {
     static const char *const marks[] = {"/site-packages/", "/dist-packages/", "/lib/python"};
-    bool is = n > 0 && path[0] == '<'; /* "<frozen importlib._bootstrap>", "<string>" */
+    bool is = n > 0 && path[0] == '<'; /* for example "<frozen importlib._bootstrap>", "<string>" */
     for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
         const char *mark = strstr(path, marks[i]);
         is = is || (mark && mark < path + n);
@@ -150,9 +151,9 @@ void last_words_source(const char *tail, char *ret, size_t cap)
     }
 }
 
-/* --- without what TensorFlow logs ------------------------------------------------------------- */
+/* --- output without TensorFlow's log lines ---------------------------------------------------- */
 
-/* True if the line follows the pattern, in which 0 stands for a digit. */
+/* Returns true if the line matches the pattern, in which 0 stands for a digit. */
 static bool follows(const char *line, const char *pattern)
 {
     for (; *pattern; line++, pattern++) {
@@ -164,8 +165,8 @@ static bool follows(const char *line, const char *pattern)
     return true;
 }
 
-/* "2026-11-29 07:20:58.123456: I tensorflow/...", "I0000 00:00:1764400858.1 ..." (absl), and what
- * belongs to them, at the levels INFO and WARNING. */
+/* Returns true for a log line of level INFO or WARNING: "2026-11-29 07:20:58.123456: I
+ * tensorflow/...", "I0000 00:00:1764400858.1 ..." (absl), and lines that belong to one. */
 static bool is_log_line(const char *line)
 {
     static const char *const parts[] = {

@@ -86,13 +86,13 @@ uint32_t layout_lacking(const struct job *job);
 /* Returns how many ready nodes could work in an epoch besides those of the current one.
  * may_evaluate: one of them becomes the evaluator first, if one is wanted. */
 uint32_t layout_spares(const struct job *job, bool may_evaluate);
-/* Returns true if the job wants an evaluator, has none that stays, and one has not ended well
- * yet. */
+/* Returns true if the job wants an evaluator, has none on a node that stays, and none has ended
+ * well. */
 bool layout_wants_evaluator(const struct job *job);
 /* Appends what an epoch still lacks, such as "1 ps and 2 workers". */
 void layout_describe_lacking(const struct job *job, struct text *text);
 
-/* --- rank assignment ---- */
+/* --- rank assignment -------------------------------------------------------------------------- */
 
 /* Assigns the ready nodes with the best claims, at most max workers, to the slots of the next
  * epoch, and returns the number of slots. Reads the old slots from the nodes, which keep them until

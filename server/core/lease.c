@@ -180,7 +180,7 @@ void lease_end(struct rdzv *r, struct node *node)
     wheel_cancel(&r->wheel, &node->lease.timer.wheel);
 }
 
-/* --- fences ---- */
+/* --- fences ----------------------------------------------------------------------------------- */
 
 bool fence_has_unknown(const struct rdzv *r, const struct fence *fence)
 {
@@ -255,7 +255,7 @@ struct tfe_mono fence_switch_end(const struct rdzv *r, const struct job *job,
     return end;
 }
 
-/* --- mass loss ---- */
+/* --- mass loss -------------------------------------------------------------------------------- */
 
 /* An iteration of the event loop that is this late may have left renewals unread. */
 #define LATE_MS 500

@@ -80,7 +80,7 @@ uint32_t lease_fence_ms(const struct rdzv *r, uint32_t n_members, uint32_t ttl_m
 struct tfe_mono lease_longest_fence_end(const struct rdzv *r, struct tfe_mono sent,
                                         uint32_t recorded_ms);
 
-/* --- fences ---- */
+/* --- fences ----------------------------------------------------------------------------------- */
 
 /* Fences of a job. Written by lease.c. */
 struct fence {
@@ -130,7 +130,7 @@ struct tfe_mono fence_end(const struct job *job);
 struct tfe_mono fence_switch_end(const struct rdzv *r, const struct job *job,
                                  struct tfe_mono switch_began, uint32_t *ret_slot);
 
-/* --- mass loss ---- */
+/* --- mass loss -------------------------------------------------------------------------------- */
 
 /* Mass-loss state of a job. Written by lease.c. */
 struct mass_loss {

@@ -104,7 +104,7 @@ uint32_t node_spread_ms(const struct node *node, uint32_t ttl_ms)
     return spread < ttl_ms / 2 ? spread : ttl_ms / 2;
 }
 
-/* --- connection ---- */
+/* --- connection ------------------------------------------------------------------------------- */
 
 void node_attach(struct rdzv *r, struct node *node, uint32_t session)
 {
@@ -173,7 +173,7 @@ uint32_t node_note_spread(struct node *node, uint32_t spread_ms)
     return spread_ms;
 }
 
-/* --- READY ---- */
+/* --- READY ------------------------------------------------------------------------------------ */
 
 bool node_is_ready(const struct node *node)
 {
@@ -237,7 +237,7 @@ void ready_set_memory(struct node *node, const struct msg_memory *memory)
                                              .step = may_be ? memory->step : 0};
 }
 
-/* --- version of TensorFlow: the same on all nodes of a job ---- */
+/* --- version of TensorFlow: the same on all nodes of a job ------------------------------------ */
 
 static void refuse(struct rdzv *r, struct node *node, const char *other, const char *own)
 {

@@ -159,7 +159,7 @@ void node_set_proof(struct node *node, const char *hash, uint16_t guard_port);
  * given this ttl (design 6). */
 uint32_t node_spread_ms(const struct node *node, uint32_t ttl_ms);
 
-/* --- connection ---- */
+/* --- connection ------------------------------------------------------------------------------- */
 
 /* Attaches the node to a session and grants it a lease. */
 void node_attach(struct rdzv *r, struct node *node, uint32_t session);

@@ -16,7 +16,6 @@
 #include "server/core/view.h"
 #include "server/core/worker_restart.h"
 
-/* Extends the lease, and tells a node that does not train why. O(1), no allocation. */
 void on_renew(struct rdzv *r, struct node *node, const struct msg_renew *renew)
 {
     struct lease_terms terms = lease_renew(r, node);
@@ -57,7 +56,6 @@ void on_lease_over(struct rdzv *r, struct node *node)
     job_touch(job);
 }
 
-/* The connection ended without GOODBYE: the node is suspect until it reconnects. */
 void on_closed(struct rdzv *r, struct node *node)
 {
     node_detach(r, node);
@@ -66,7 +64,6 @@ void on_closed(struct rdzv *r, struct node *node)
     job_touch(node->job);
 }
 
-/* The node leaves by itself; its trainers have ended. */
 void on_goodbye(struct rdzv *r, struct node *node, const struct msg_goodbye *goodbye)
 {
     struct job *job = node->job;
@@ -112,8 +109,6 @@ static void apply_proof(struct rdzv *r, struct node *node, const struct node *by
     job_touch(job);
 }
 
-/* A node brings a proof of termination, which a guard hands out only after its agent has ended and
- * the last process that it had started is reaped (design 5). */
 int on_death(struct rdzv *r, struct node *by, const struct msg_death *death)
 {
     struct node *node;
@@ -151,7 +146,6 @@ int on_notice(struct rdzv *r, struct node *node, const struct msg_notice *notice
     return 0;
 }
 
-/* The node may try again. */
 void on_quarantine_over(struct rdzv *r, struct node *node)
 {
     if (node_is_connected(node) && !epoch_engages(node->job, node)) {
@@ -160,8 +154,6 @@ void on_quarantine_over(struct rdzv *r, struct node *node)
     job_touch(node->job);
 }
 
-/* Of the machine's properties one has an effect: whether it is a spot machine, which counts in the
- * next rank assignment. No epoch ends because of it. */
 void on_facts(struct node *node, const struct msg_facts *facts)
 {
     /* otherwise the message says nothing about it, and the earlier value stays */

@@ -15,8 +15,6 @@
 #include "server/core/states.h"
 #include "server/core/worker_restart.h"
 
-/* Drains a node in an orderly way: it is in no later epoch, its trainers end with their epoch
- * (plan.c decides when), and then it is released. */
 void on_drain(struct rdzv *r, struct node *node, uint32_t within_ms)
 {
     struct job *job = node->job;
@@ -35,8 +33,6 @@ void on_drain(struct rdzv *r, struct node *node, uint32_t within_ms)
     }
 }
 
-/* Takes a node out of its job at once, connected or not. That proves nothing about its trainers:
- * unless accounted for, they are waited for until their fence. */
 void on_evict(struct rdzv *r, struct node *node)
 {
     struct job *job = node->job;
@@ -55,8 +51,6 @@ void on_evict(struct rdzv *r, struct node *node)
     job_touch(job);
 }
 
-/* Adds the waiting nodes to a running job, whatever work that loses, and also if the job does not
- * grow by itself. */
 int on_grow(struct job *job)
 {
     int rc = plan_order_growth(job);
@@ -92,8 +86,6 @@ static bool can_have_ps(struct rdzv *r, const struct job *job, uint32_t min, uin
     return false;
 }
 
-/* Sets the number of nodes, overriding the options of the job's agents. A running epoch that has
- * more is ended by a planned switch (plan.c); one that has fewer goes on. */
 int on_resize(struct rdzv *r, struct job *job, uint32_t min, uint32_t max, uint32_t n_ps)
 {
     struct job_spec spec = job->spec;
@@ -128,7 +120,6 @@ int on_resize(struct rdzv *r, struct job *job, uint32_t min, uint32_t max, uint3
     return 0;
 }
 
-/* Cancels a job, in any state. */
 void on_stop_job(struct rdzv *r, struct job *job)
 {
     if (job_is_over(job) || job->persist.is_over || job->persist.is_gone) {

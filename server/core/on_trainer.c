@@ -116,7 +116,6 @@ int on_exited(struct rdzv *r, struct node *node, const struct msg_exited *exited
     return 0;
 }
 
-/* Process ids are for display only. */
 int on_processes(struct rdzv *r, struct node *node, const struct msg_processes *processes)
 {
     struct node_processes *p = &node->processes;
@@ -188,7 +187,6 @@ static bool handle_kept(struct rdzv *r, struct job *job, struct node *node,
     return is_more && !tfe_mono_is_never(job->plan.newcomer_at);
 }
 
-/* O(1), unless a checkpoint or a newly listening script settles the job. */
 void on_progress(struct rdzv *r, struct node *node, const struct msg_progress *progress)
 {
     struct job *job = node->job;

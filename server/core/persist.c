@@ -242,7 +242,7 @@ bool persist_handle_failure(struct rdzv *r, struct job *job, uint64_t sequence)
     return true;
 }
 
-/* --- validation ---- */
+/* --- validation ------------------------------------------------------------------------------- */
 
 static bool member_is_valid(const struct rdzv_member *member, uint32_t nproc)
 {
@@ -292,7 +292,7 @@ bool record_is_valid(const struct rdzv_record *record)
     return is;
 }
 
-/* --- restoring a job ---- */
+/* --- restoring a job -------------------------------------------------------------------------- */
 
 /* Inserts the member's node into the job's tree and puts it into its slot. Returns TFE_EINVAL if
  * two members have the same id. */

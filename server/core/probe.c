@@ -237,8 +237,8 @@ void probe_prepare(struct rdzv *r, struct node *node)
         return; /* its claimed epoch was not credible, and it would follow no lower one */
     }
     /* A node that is asked to answer only now could enter the epoch by its READY to an earlier
-     * PREPARE of the same number, while it answers. So once it was told not to answer for a number,
-     * that stays. */
+     * PREPARE of the same number, while it answers. So a request not to answer for a number
+     * stays in force. */
     bool is_late = node->probing.silent_epoch == epoch_next(node->job);
     send_prepare(r, node, !is_late && needs_verification(node->job, node));
 }

@@ -52,7 +52,7 @@ struct probing {
     struct tfe_mono failing_since;
     /* epoch for which the node was told on this connection not to answer probes; 0 if none */
     uint64_t silent_epoch;
-    /* Set if the node's last READY said that it still answers on its ports: */
+    /* Set if the node still answers on its ports, by its last READY: */
     uint64_t answering_epoch; /* number of the epoch of that READY; 0 if the node does not answer */
     RB_ENTRY(node) by_answering;    /* entry in the job's tree of nodes that still answer */
     struct tfe_mono released_until; /* by then the node must be READY without answering */

@@ -345,7 +345,7 @@ int rdzv_step(struct rdzv *r, const struct rdzv_event *event, struct rdzv_action
     return 0;
 }
 
-/* --- actions ---- */
+/* --- actions ---------------------------------------------------------------------------------- */
 
 /* Maximum number of actions of one event. For every node of a job: at most two messages (STOP and
  * PREPARE, TABLE and START, FINISH and CLOSE) or three PROBEs; one more for a spare of an epoch

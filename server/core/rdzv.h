@@ -185,7 +185,7 @@ struct rdzv_member {
     bool taken_over;
 };
 
-/* The state that must be durable before any node hears of it: a job and its newest epoch, or the
+/* The state that must be durable before any node learns of it: a job and its newest epoch, or the
  * job's end. */
 struct rdzv_record {
     uint64_t sequence; /* grows; a later record of a job replaces the earlier ones */

@@ -281,7 +281,7 @@ enum rebuild_step rebuild_settle(struct rdzv *r, struct job *job)
     return REBUILD_GIVEN_UP;
 }
 
-/* --- one node's report ---- */
+/* --- one node's report ------------------------------------------------------------------------ */
 
 void report_begin(struct node *node, uint32_t slot, uint64_t restart)
 {

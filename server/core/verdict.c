@@ -396,7 +396,7 @@ struct tfe_mono verdict_earns_at(const struct job *job)
     return tfe_mono_min(row_ends_at(job), verdict_refill_at(job));
 }
 
-/* --- a script that cannot start ---- */
+/* --- a script that cannot start --------------------------------------------------------------- */
 
 /* A trainer that has run for this long has parsed its arguments and imported its modules. */
 #define START_MS 3000
@@ -460,7 +460,7 @@ bool first_start_has_failed(const struct job *job)
     return f->epoch == job->epoch.number && f->n_dead > 0 && f->n_dead == job->epoch.n_slots;
 }
 
-/* --- quarantine of newcomers ---- */
+/* --- quarantine of newcomers ------------------------------------------------------------------ */
 
 #define WAIT_FIRST_MS 1000
 #define WAIT_MAX_MS 60000

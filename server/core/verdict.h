@@ -127,7 +127,7 @@ struct tfe_mono verdict_earns_at(const struct job *job);
 /* Returns when the running epoch will have refilled the budget; NEVER if nothing of it is used. */
 struct tfe_mono verdict_refill_at(const struct job *job);
 
-/* --- a script that cannot start ---- */
+/* --- a script that cannot start --------------------------------------------------------------- */
 
 /* Maximum length of an exception's name; longer ones are truncated. */
 #define FIRST_START_EXCEPTION_MAX 64
@@ -154,7 +154,7 @@ void first_start_excuse(struct job *job);
 /* Returns true if all members have ended alike. */
 bool first_start_has_failed(const struct job *job);
 
-/* --- quarantine of newcomers ---- */
+/* --- quarantine of newcomers ------------------------------------------------------------------ */
 
 /* Quarantine of a node. Written by verdict.c. */
 struct quarantine {
