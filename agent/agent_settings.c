@@ -208,11 +208,11 @@ static int parse_label(void *labels, const char *value, struct tfe_reason *reaso
     for (const char *at = value; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
         size_t n = strcspn(at, ",");
         size_t key = strcspn(at, "=");
-        bool is_sound = n <= MSG_POOL_LABEL_MAX && key > 0 && key < n && *at != '@';
-        for (size_t i = 0; i < n && is_sound; i++) {
-            is_sound = (unsigned char)at[i] > 0x20 && at[i] != 0x7f;
+        bool is_valid = n <= MSG_POOL_LABEL_MAX && key > 0 && key < n && *at != '@';
+        for (size_t i = 0; i < n && is_valid; i++) {
+            is_valid = (unsigned char)at[i] > 0x20 && at[i] != 0x7f;
         }
-        if (!is_sound || ret->n == MSG_POOL_LABELS_MAX) {
+        if (!is_valid || ret->n == MSG_POOL_LABELS_MAX) {
             reason_set(
                 reason,
                 "KEY=VALUE is wanted, of at most %u visible characters, without '@' in front, %u "
@@ -344,11 +344,11 @@ static const struct option_spec specs[] = {
     TIME("join-timeout", agent.join_timeout_ms, 100, MSG_DURATION_MAX_MS, "600s",
          "give up when the server was not reached for this time"),
     PARSE_FIELD(
-        "notice", notice, notice_choice_parse, "SOURCES", "auto",
+        "notice", notice, notice_selection_parse, "SOURCES", "auto",
         "sources of preemption notices: auto, none, or aws,gce,azure,file:PATH,cmd:COMMAND"),
-    PARSE_FIELD("metadata-endpoint", notice, notice_choice_place, "URL", NULL,
+    PARSE_FIELD("metadata-endpoint", notice, notice_selection_place, "URL", NULL,
                 "address of the clouds' metadata services (default: http://169.254.169.254)"),
-    PARSE_FIELD("notice-signal", notice, notice_choice_signal, "SIGNAL", NULL,
+    PARSE_FIELD("notice-signal", notice, notice_selection_signal, "SIGNAL", NULL,
                 "a further signal that is a notice, for example USR1 from Slurm's --signal"),
     TIME("preempt-grace", agent.preempt_grace_ms, 0, OPTION_DAY_MS, "30s",
          "time that this machine exists after SIGTERM or a notice that names no time"),

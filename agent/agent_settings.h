@@ -9,7 +9,7 @@
 #include "agent/os/private_dir.h"
 #include "agent/output/log_writer.h"
 #include "agent/output/output_show.h"
-#include "agent/preemption/choice.h"
+#include "agent/preemption/notice_selection.h"
 #include "agent/trainer/standby.h"
 #include "agent/trainer/watchdog.h"
 #include "common/cli/log.h"
@@ -49,7 +49,7 @@ struct agent_settings {
     const char *state_dir;
     char address_host[TFE_HOST_MAX + 1]; /* "": as the connection says */
     uint16_t address_port;               /* 0: any */
-    struct notice_choice notice;
+    struct notice_selection notice;
     const char *python;
     bool module;
     bool no_python;

@@ -42,7 +42,7 @@ static void on_early_signal(int signo)
 
 /* Until the loop takes these signals there is nobody to say goodbye to. As PID 1 of a container a
  * process without handlers does not even get them. */
-static void signals_take(void)
+static void signals_set_up(void)
 {
     const struct sigaction leave = {.sa_handler = on_early_signal};
     sigaction(SIGTERM, &leave, NULL);
@@ -255,7 +255,7 @@ static int run_job(struct agent_settings *settings, char **operands, int n_opera
     if (has_proof) {
         guard_proof_make(&proof, settings->agent.job.text);
     }
-    notice_choice_settle(&settings->notice, "/sys");
+    notice_selection_complete(&settings->notice, "/sys");
     if (check_role(settings, &reason) || check_min_running(settings, &reason) ||
         check_address(settings, &reason) || check_trainer_user(settings, &command, &reason) ||
         (settings->standalone && standalone_check(settings, &reason))) {
@@ -302,7 +302,7 @@ int main(int argc, char **argv)
     enum options_result result;
     int operand;
     char ignored[256];
-    signals_take();
+    signals_set_up();
     agent_settings_init(&settings);
     /* Whoever started us may have blocked SIGTERM: that is no wish to die without a word. */
     sigset_t none;

@@ -11,16 +11,16 @@
 #define AGAIN_FIRST_MS 10000
 #define AGAIN_LAST_MS 300000
 
-void waiting_say(struct waiting *w, const char *sentence, uint32_t since_ms, uint32_t up_to_ms)
+void waiting_log(struct waiting *w, const char *sentence, uint32_t since_ms, uint32_t up_to_ms)
 {
     struct tfe_mono now = clock_mono();
-    bool is_news = strcmp(w->said, sentence) != 0;
-    if (!is_news && tfe_mono_before(now, w->again_at)) {
+    bool is_news = strcmp(w->sentence_logged, sentence) != 0;
+    if (!is_news && tfe_mono_before(now, w->log_at)) {
         return;
     }
-    snprintf(w->said, sizeof w->said, "%s", sentence);
+    snprintf(w->sentence_logged, sizeof w->sentence_logged, "%s", sentence);
     w->pause_ms = backoff_next(is_news ? 0 : w->pause_ms, AGAIN_FIRST_MS, AGAIN_LAST_MS);
-    w->again_at = tfe_mono_add(now, w->pause_ms);
+    w->log_at = tfe_mono_add(now, w->pause_ms);
     log_info("waiting", LOG_S("reason", sentence), LOG_U(since_ms ? "since_ms" : NULL, since_ms),
              LOG_U(up_to_ms ? "up_to_ms" : NULL, up_to_ms));
 }
@@ -53,7 +53,7 @@ static bool is_far_up(const char *shown)
     return strncmp(shown, head, sizeof head - 1) == 0 && shown[sizeof head - 1] != ' ';
 }
 
-void end_words(const char *sentence, const char *shown, char ret[MSG_SENTENCE_MAX])
+void end_sentence(const char *sentence, const char *shown, char ret[MSG_SENTENCE_MAX])
 {
     const char *lines = strstr(sentence, MSG_TAIL_HEAD);
     size_t n_told;
@@ -66,7 +66,7 @@ void end_words(const char *sentence, const char *shown, char ret[MSG_SENTENCE_MA
              is_same ? (int)(lines - sentence) : (int)strlen(sentence), sentence);
 }
 
-void stop_words(const struct msg_stop *stop, char ret[MSG_SENTENCE_MAX])
+void stop_sentence(const struct msg_stop *stop, char ret[MSG_SENTENCE_MAX])
 {
     const char *who = stop->blamed ? stop->blamed : "a node";
     const char *what = NULL;

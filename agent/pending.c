@@ -22,7 +22,7 @@ static const char **text_of(struct agent_event *event)
     return NULL;
 }
 
-void pending_keep(struct pending *p, const struct agent_event *event)
+void pending_add(struct pending *p, const struct agent_event *event)
 {
     if (p->n == PENDING_MAX) {
         return;

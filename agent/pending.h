@@ -17,9 +17,9 @@ struct pending {
 };
 
 /* Appends a copy of the event and its text; other pointers stay borrowed. */
-void pending_keep(struct pending *p, const struct agent_event *event);
+void pending_add(struct pending *p, const struct agent_event *event);
 
-/* Returns the next event, valid until the next pending_keep. Returns NULL if there is none; the
+/* Returns the next event, valid until the next pending_add. Returns NULL if there is none; the
  * queue is then empty. */
 const struct agent_event *pending_next(struct pending *p);
 

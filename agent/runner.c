@@ -54,7 +54,7 @@ struct runner {
     struct event *timer;
     struct event *watchdog, *pool;
     struct event *quit[TERMINATION_SIGNALS];
-    struct tfe_mono one_until; /* another SIGTERM is the same one */
+    struct tfe_mono repeat_until; /* another SIGTERM is the same one */
     struct agent *core;
     struct uplink *uplink;
     struct trainers *trainers;
@@ -68,13 +68,13 @@ struct runner {
     struct output_show show;
     struct responder *responder;
     struct prober *prober;
-    struct notices *notices;
+    struct notice_watch *notices;
     struct tfe_id node_name;
     struct agent_config config;
     char proofs[TERMINATION_FILES_MAX][PROOF_CHARS + 1]; /* certificates that were found here */
     bool stepping;
     struct pending pending;
-    bool hold_waits; /* for the standby of a node that is not needed yet */
+    bool hold_pending; /* for the standby of a node that is not needed yet */
     uint64_t hold_epoch;
     bool hold_fresh;
     int64_t start_us; /* when the last START came */
@@ -84,15 +84,15 @@ struct runner {
     char stop_reason[MSG_SENTENCE_MAX]; /* of the STOP that is being taken in; "" */
     char shown[MSG_TAIL_MAX + 1]; /* last lines of the trainer that failed here, if they were */
     uint32_t rank;                /* of the first trainer */
-    bool is_late;                 /* the first that it heard is how the job has ended */
-    bool was_told;                /* a server has said something */
-    bool has_ended;               /* the trainers have, before the server said so */
-    bool sweeps;                  /* trainers end because we end them */
+    bool job_was_over;            /* the first that it heard is how the job has ended */
+    bool server_spoke;            /* a server has said something */
+    bool trainers_ended;          /* the trainers have, before the server said so */
+    bool is_sweeping;             /* trainers end because we end them */
     bool over;
     int exit_code;
 };
 
-static void say(struct runner *r, const struct agent_trace *trace)
+static void log_trace(struct runner *r, const struct agent_trace *trace)
 {
     const struct join_info *server = r->wish->info;
     _Static_assert((int)AGENT_LEVEL_DEBUG == LOG_DEBUG_ && (int)AGENT_LEVEL_ERROR == LOG_ERROR_,
@@ -103,10 +103,10 @@ static void say(struct runner *r, const struct agent_trace *trace)
     endpoint_format(endpoint, server->host, server->port);
     /* A failure of a script is an error, what we do to its trainer is none. */
     bool is_of_trainer = trace->kind == AGENT_TRACE_TRAINER_EXITED;
-    bool is_failure = is_of_trainer && trace->number != 0 && !r->sweeps;
+    bool is_failure = is_of_trainer && trace->number != 0 && !r->is_sweeping;
     bool is_end = is_of_trainer || trace->kind == AGENT_TRACE_EXITED;
     bool is_signal = trace->kind == AGENT_TRACE_DRAINING || (is_end && trace->number > 128);
-    r->has_ended = r->has_ended || trace->kind == AGENT_TRACE_EXITED;
+    r->trainers_ended = r->trainers_ended || trace->kind == AGENT_TRACE_EXITED;
     bool is_told = trace->kind == AGENT_TRACE_STOPPING && r->stop_reason[0];
     char name[SIGNAL_NAME_MAX];
     LOG_AT(is_failure ? LOG_ERROR_ : (enum log_level)words->level, words->name,
@@ -114,7 +114,7 @@ static void say(struct runner *r, const struct agent_trace *trace)
            LOG_U(trace->epoch ? "epoch" : NULL, trace->epoch), LOG_U(words->rank, trace->rank),
            LOG_U(is_signal ? NULL : words->number, trace->number),
            LOG_S("signal", is_signal ? signal_name((int)trace->number & 127, name) : NULL),
-           LOG_S(is_of_trainer && r->sweeps ? "by" : NULL, "tfe-agent"),
+           LOG_S(is_of_trainer && r->is_sweeping ? "by" : NULL, "tfe-agent"),
            LOG_S(words->text, is_told ? r->stop_reason : trace->text));
 }
 
@@ -125,7 +125,7 @@ static void hold_ports_now(struct runner *r)
     struct agent_event event = {.type = AGENT_PORTS_HELD};
     struct tfe_reason reason;
     const uint16_t *ports;
-    r->hold_waits = false;
+    r->hold_pending = false;
     if (ports_hold(r->wish->ports, r->hold_epoch, r->hold_fresh, &ports, &reason)) {
         event.type = AGENT_PORTS_FAILED;
         event.reason = reason.text;
@@ -144,7 +144,7 @@ static void hold_ports(struct runner *r, const struct agent_action *action)
 {
     r->hold_epoch = action->hold.epoch;
     r->hold_fresh = action->hold.fresh;
-    r->hold_waits = true;
+    r->hold_pending = true;
     if (trainers_are_settled(r->trainers)) {
         hold_ports_now(r);
     } else {
@@ -156,12 +156,12 @@ static void hold_ports(struct runner *r, const struct agent_action *action)
 static void on_import_timer(evutil_socket_t fd, short what, void *ctx)
 {
     struct runner *r = ctx;
-    if (r->hold_waits) {
+    if (r->hold_pending) {
         const char *modules = r->wish->settings->standby.preload;
         char sentence[MSG_SENTENCE_MAX];
         snprintf(sentence, sizeof sentence, "importing %s",
                  modules ? modules : "what the script needs, which takes seconds with TensorFlow");
-        waiting_say(&r->waiting, sentence, (uint32_t)((clock_us() - r->import_since_us) / 1000), 0);
+        waiting_log(&r->waiting, sentence, (uint32_t)((clock_us() - r->import_since_us) / 1000), 0);
         timer_after(r->import_timer, IMPORT_SAY_MS);
     }
 }
@@ -169,7 +169,7 @@ static void on_import_timer(evutil_socket_t fd, short what, void *ctx)
 static void on_settled(void *ctx)
 {
     struct runner *r = ctx;
-    if (r->hold_waits) {
+    if (r->hold_pending) {
         hold_ports_now(r);
     }
 }
@@ -218,13 +218,13 @@ static void end(struct runner *r, int code, const char *sentence)
     r->exit_code = code;
     if (sentence) {
         char words[MSG_SENTENCE_MAX];
-        end_words(sentence, r->shown, words);
+        end_sentence(sentence, r->shown, words);
         endpoint_format(endpoint, r->wish->info->host, r->wish->info->port);
         (void)snprintf(text, sizeof text, "%s%s%s", unreached ? endpoint : "",
                        unreached ? ": " : "", words);
         stdio_say("tfe-agent", text);
     }
-    if (r->is_late && isatty(STDERR_FILENO)) {
+    if (r->job_was_over && isatty(STDERR_FILENO)) {
         stdio_say("tfe-agent", r->config.run_key
                                    ? "nothing was run; another --run KEY begins the next run"
                                    : "nothing was run; --new-run runs it again");
@@ -232,7 +232,7 @@ static void end(struct runner *r, int code, const char *sentence)
     event_base_loopbreak(r->base);
 }
 
-static void carry_out(struct runner *r, const struct agent_action *action)
+static void execute_action(struct runner *r, const struct agent_action *action)
 {
     switch (action->type) {
     case AGENT_CONNECT:
@@ -258,18 +258,18 @@ static void carry_out(struct runner *r, const struct agent_action *action)
         return;
     case AGENT_SPAWN:
         waiting_end(&r->waiting);
-        r->sweeps = false;
+        r->is_sweeping = false;
         r->shown[0] = '\0';
-        r->has_ended = false;
+        r->trainers_ended = false;
         r->rank = action->spawn.rank;
         scripts_begin(r->scripts, action->spawn.epoch, action->spawn.rank);
         report_begin(r->report, action->spawn.epoch, action->spawn.rank,
                      (uint32_t)action->spawn.n_rows);
-        notices_set_running(r->notices, true);
+        notice_watch_set_running(r->notices, true);
         trainers_spawn(r->trainers, &action->spawn, r->start_us);
         return;
     case AGENT_SWEEP:
-        r->sweeps = true;
+        r->is_sweeping = true;
         sweep(r, action);
         return;
     case AGENT_SAVE:
@@ -283,7 +283,7 @@ static void carry_out(struct runner *r, const struct agent_action *action)
         end(r, action->exit.code, action->exit.sentence);
         return;
     case AGENT_TRACE:
-        say(r, &action->trace);
+        log_trace(r, &action->trace);
         return;
     }
 }
@@ -298,7 +298,7 @@ static void set_timer(struct runner *r, struct tfe_mono deadline)
 }
 
 /* What the channel to the scripts must know of what happens to the trainers. */
-static void tell_scripts(struct runner *r, const struct agent_event *event)
+static void notify_scripts(struct runner *r, const struct agent_event *event)
 {
     if (event->type == AGENT_TRAINER_EXITED) {
         scripts_trainer_ended(r->scripts, event->end.local_rank);
@@ -309,7 +309,7 @@ static void tell_scripts(struct runner *r, const struct agent_event *event)
 }
 
 /* … and what people are told of it. */
-static void tell_report(struct runner *r, const struct agent_event *event)
+static void notify_report(struct runner *r, const struct agent_event *event)
 {
     if (event->type == AGENT_MESSAGE && event->msg->type == MSG_WELCOME) {
         report_up(r->report);
@@ -323,46 +323,47 @@ static void tell_report(struct runner *r, const struct agent_event *event)
 }
 
 /* What of an event is for people and nobody else. */
-static void hear(struct runner *r, const struct agent_event *event)
+static void log_event(struct runner *r, const struct agent_event *event)
 {
     r->stop_reason[0] = '\0';
     if (event->type == AGENT_DISCONNECTED && event->lost.how == AGENT_LINK_UNREACHABLE &&
-        !r->was_told) {
+        !r->server_spoke) {
         char endpoint[ENDPOINT_TEXT_MAX];
         char sentence[MSG_SENTENCE_MAX];
         endpoint_format(endpoint, r->wish->info->host, r->wish->info->port);
         snprintf(sentence, sizeof sentence, "no server at %s yet: %s", endpoint,
                  event->lost.reason ? event->lost.reason : "no answer");
-        waiting_say(&r->waiting, sentence, 0, r->config.join_timeout_ms);
-    } else if (event->type == AGENT_TRAINER_EXITED && !r->sweeps && event->end.tail &&
+        waiting_log(&r->waiting, sentence, 0, r->config.join_timeout_ms);
+    } else if (event->type == AGENT_TRAINER_EXITED && !r->is_sweeping && event->end.tail &&
                event->end.end == ENDING_EXITED && /* else this agent has added to it */
                output_is_shown(&r->show, event->end.local_rank, r->rank + event->end.local_rank,
                                LOG_STDERR)) {
         snprintf(r->shown, sizeof r->shown, "%s", event->end.tail);
     } else if (event->type == AGENT_MESSAGE && event->msg->type == MSG_STOP) {
-        stop_words(&event->msg->u.stop, r->stop_reason);
-        if (r->has_ended && event->msg->u.stop.says) {
+        stop_sentence(&event->msg->u.stop, r->stop_reason);
+        if (r->trainers_ended && event->msg->u.stop.says) {
             log_info("told", LOG_S("reason", r->stop_reason)); /* there is nothing to stop */
         }
-    } else if (event->type == AGENT_MESSAGE && event->msg->type == MSG_RENEWED && !r->hold_waits) {
+    } else if (event->type == AGENT_MESSAGE && event->msg->type == MSG_RENEWED &&
+               !r->hold_pending) {
         const struct msg_renewed *renewed = &event->msg->u.renewed;
         if (renewed->waits) {
-            waiting_say(&r->waiting, renewed->waits, 0, renewed->waits_ms);
+            waiting_log(&r->waiting, renewed->waits, 0, renewed->waits_ms);
         }
     }
     if (event->type == AGENT_MESSAGE && event->msg->type == MSG_WELCOME &&
         event->msg->u.welcome.says) {
         log_info("told", LOG_S("reason", event->msg->u.welcome.says));
     }
-    r->is_late = r->is_late ||
-                 (!r->was_told && event->type == AGENT_MESSAGE && event->msg->type == MSG_FINISH);
-    r->was_told = r->was_told || event->type == AGENT_MESSAGE;
+    r->job_was_over = r->job_was_over || (!r->server_spoke && event->type == AGENT_MESSAGE &&
+                                          event->msg->type == MSG_FINISH);
+    r->server_spoke = r->server_spoke || event->type == AGENT_MESSAGE;
 }
 
 static void step(struct runner *r, const struct agent_event *event)
 {
-    hear(r, event);
-    tell_scripts(r, event);
+    log_event(r, event);
+    notify_scripts(r, event);
     if (event->type == AGENT_TRAINER_EXITED || event->type == AGENT_SWEPT) {
         log_serve_flush(r->serve); /* before the server hears of it */
     }
@@ -377,13 +378,13 @@ static void step(struct runner *r, const struct agent_event *event)
         return;
     }
     if (event->type == AGENT_SWEPT || event->type == AGENT_GUARD_LOST) {
-        notices_set_running(r->notices, false);
+        notice_watch_set_running(r->notices, false);
     }
     for (size_t i = 0; i < actions.n && !r->over; i++) {
-        carry_out(r, &actions.v[i]);
+        execute_action(r, &actions.v[i]);
     }
     if (!r->over) {
-        tell_report(r, event);
+        notify_report(r, event);
     }
     if (!r->over) {
         set_timer(r, actions.deadline);
@@ -400,7 +401,7 @@ static void on_event(void *ctx, const struct agent_event *event)
         return;
     }
     if (r->stepping) {
-        pending_keep(&r->pending, event);
+        pending_add(&r->pending, event);
         return;
     }
     r->stepping = true;
@@ -423,8 +424,8 @@ static void on_proof(void *ctx, const char *certificate)
                       .type = AGENT_PROOF, .now = clock_mono(), .certificate = certificate});
 }
 
-static void on_script_news(void *ctx, uint32_t local, bool has_trained,
-                           const struct msg_progress *told)
+static void on_script_progress(void *ctx, uint32_t local, bool has_trained,
+                               const struct msg_progress *told)
 {
     struct runner *r = ctx;
     if (has_trained) {
@@ -437,10 +438,10 @@ static void on_script_news(void *ctx, uint32_t local, bool has_trained,
                       .type = AGENT_PROGRESS, .now = clock_mono(), .progress = {local, *told}});
 }
 
-static void on_script_told(void *ctx, uint32_t local, const struct script_message *told)
+static void on_script_metrics(void *ctx, uint32_t local, const struct script_message *told)
 {
     struct runner *r = ctx;
-    report_told(r->report, local, told);
+    report_metrics(r->report, local, told);
 }
 
 /* However much it prints, that it tells something is looked at now and then. */
@@ -472,19 +473,19 @@ static void on_script_import(void *ctx, const char *module)
     trainers_note_import(r->trainers, module);
 }
 
-static void report_say(void *ctx, const struct tfe_msg *msg)
+static void send_report(void *ctx, const struct tfe_msg *msg)
 {
     struct runner *r = ctx;
     uplink_offer(r->uplink, msg);
 }
 
-static enum tfe_standby report_asks(void *ctx)
+static enum tfe_standby standby_state(void *ctx)
 {
     const struct runner *r = ctx;
     return trainers_standby(r->trainers);
 }
 
-static uint64_t report_counts(void *ctx)
+static uint64_t printed_bytes(void *ctx)
 {
     const struct runner *r = ctx;
     return trainers_printed(r->trainers);
@@ -518,21 +519,21 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
 
 /* An agent of the pool gets its signal once for each thread of the program that started it, when
  * that dies: it is asked to leave, and not twice. */
-static bool is_said_again(struct runner *r, int signo)
+static bool is_repeated_signal(struct runner *r, int signo)
 {
     const struct tfe_mono now = clock_mono();
     int at_death = 0;
     if (prctl(PR_GET_PDEATHSIG, &at_death) == 0 && at_death == signo) {
         (void)prctl(PR_SET_PDEATHSIG, 0);
-        r->one_until = tfe_mono_add(now, ONE_SIGNAL_MS);
+        r->repeat_until = tfe_mono_add(now, ONE_SIGNAL_MS);
         return false;
     }
-    return signo == SIGTERM && tfe_mono_before(now, r->one_until);
+    return signo == SIGTERM && tfe_mono_before(now, r->repeat_until);
 }
 
 static void on_signal(evutil_socket_t signo, short what, void *ctx)
 {
-    if (!is_said_again(ctx, (int)signo)) {
+    if (!is_repeated_signal(ctx, (int)signo)) {
         on_event(ctx, &(struct agent_event){
                           .type = AGENT_SIGNAL, .now = clock_mono(), .signo = (uint32_t)signo});
     }
@@ -609,8 +610,8 @@ static int make_parts(struct runner *r)
                                                     .private_base = base,
                                                     .checkpoint_dir = s->checkpoint_dir,
                                                     .state_memory = s->state_memory,
-                                                    .on_news = on_script_news,
-                                                    .on_told = on_script_told,
+                                                    .on_progress = on_script_progress,
+                                                    .on_metrics = on_script_metrics,
                                                     .on_ends = on_script_ends,
                                                     .on_strategy = on_strategy_made,
                                                     .on_import = on_script_import,
@@ -641,9 +642,9 @@ static int make_parts(struct runner *r)
     });
     r->report = report_new(&(struct report_wish){.base = r->base,
                                                  .nproc = r->config.spec.nproc,
-                                                 .send = report_say,
-                                                 .standby = report_asks,
-                                                 .printed = report_counts,
+                                                 .send = send_report,
+                                                 .standby = standby_state,
+                                                 .printed = printed_bytes,
                                                  .idle = report_idle,
                                                  .ctx = r});
     r->uplink = uplink_new(r->base, r->wish->info, agent_settings_state_dir(s), s->address_host,
@@ -652,18 +653,18 @@ static int make_parts(struct runner *r)
                                                       .retained = &r->retained,
                                                       .logs = r->logs,
                                                       .job = &r->config.job,
-                                                      .has_room = uplink_has_room,
+                                                      .has_room = uplink_accepts,
                                                       .send = send_logs,
                                                       .ctx = r->uplink});
     uplink_serve(r->uplink, r->serve);
     const struct notice_wish notice = {
         .choice = &s->notice,
-        .throughput = &notice_pace_default,
+        .intervals = &notice_intervals_default,
         .options = &agent_options,
         .grace_ms = s->agent.preempt_grace_ms,
         .on_cloud = on_cloud,
     };
-    r->notices = notices_new(r->base, &notice, on_notice, r);
+    r->notices = notice_watch_new(r->base, &notice, on_notice, r);
     int rc = responder_new(r->base, r->config.node.text, &r->responder);
     rc = rc ? rc : prober_new(r->base, on_probed, on_proof, r, &r->prober);
     return rc ? rc : agent_new(&r->config, &heap_mem, &r->core);
@@ -672,7 +673,7 @@ static int make_parts(struct runner *r)
 static void free_parts(struct runner *r)
 {
     standalone_unwatch(r->wish->standalone);
-    notices_free(r->notices);
+    notice_watch_free(r->notices);
     report_free(r->report);
     if (r->uplink) {
         uplink_serve(r->uplink, NULL);
@@ -698,7 +699,7 @@ static void free_parts(struct runner *r)
 }
 
 /* For who has started it at a terminal, and sees nothing happen yet. */
-static void say_begun(const struct runner *r)
+static void print_begun(const struct runner *r)
 {
     char endpoint[ENDPOINT_TEXT_MAX];
     char text[ENDPOINT_TEXT_MAX + 2 * TFE_ID_MAX + 128];
@@ -745,7 +746,7 @@ int runner_run(const struct runner_wish *wish)
     trainers_begin(r.trainers);
     on_event(&r, &(struct agent_event){.type = AGENT_BEGIN, .now = clock_mono()});
     if (!r.over) {
-        say_begun(&r);
+        print_begun(&r);
         notify_say("READY=1"); /* to wait for a server is its work, too */
         event_base_dispatch(r.base);
     }

@@ -17,8 +17,8 @@
 
 /* Interval of samples during training. It grows with the number of nodes, so that the server
  * receives at most 200 VITALS per second from a job. */
-#define LOOK_MS 5000
-#define LOOK_EACH_MS 5
+#define SAMPLE_MS 5000
+#define SAMPLE_PER_NODE_MS 5
 /* Delay before standbys are reported, because they come and go within a switch. */
 #define SETTLE_MS 1000
 /* Intervals of METRICS; those of nodes without rank 0 are used only if rank 0 reports none. */
@@ -30,8 +30,8 @@
 
 /* Activity between two samples: percentage of one processor, or bytes read and written. An idle
  * process still polls and sends heartbeats. */
-#define SIGN_BUSY_PERCENT 2
-#define SIGN_IO_BYTES 4096
+#define ACTIVE_BUSY_PERCENT 2
+#define ACTIVE_IO_BYTES 4096
 /* Trainers without activity for this long are idle. */
 #define IDLE_AFTER_MS 15000
 
@@ -44,14 +44,14 @@ struct sample {
 
 struct report {
     struct report_wish wish;
-    struct event *look, *metrics_due, *settle;
+    struct event *sample_timer, *metrics_due, *settle;
     bool is_up;
 
     /* State shared with the thread, protected by its lock. */
     struct worker *worker; /* NULL if the thread could not be started */
     struct machine machine;
-    bool is_read; /* machine is valid */
-    bool wants;   /* a sample is requested */
+    bool is_read;          /* machine is valid */
+    bool sample_requested; /* a sample is requested */
     bool stop;
     pid_t pids[MSG_NPROC_MAX];
     struct sample sample;
@@ -71,17 +71,17 @@ struct report {
     struct sample mark;
     uint64_t mark_step;
     struct tfe_mono mark_step_at;
-    struct msg_vitals now, told;
+    struct msg_vitals now, sent;
 
     /* Activity of the running epoch's trainers. */
-    bool has_sign_mark;
-    struct sample sign_mark; /* last sample of the trainers' CPU and I/O */
-    uint64_t printed;        /* bytes printed at that sample */
-    struct tfe_mono sign_at; /* time of the last activity */
-    bool is_idle;            /* idle state that was reported */
+    bool has_activity_mark;
+    struct sample activity_mark; /* last sample of the trainers' CPU and I/O */
+    uint64_t printed;            /* bytes printed at that sample */
+    struct tfe_mono active_at;   /* time of the last activity */
+    bool is_idle;                /* idle state that was reported */
 
-    struct script_message told_last; /* unsent metrics; epoch 0 if there are none */
-    uint32_t told_local;
+    struct script_message unsent_metrics; /* unsent metrics; epoch 0 if there are none */
+    uint32_t metrics_local;
 };
 
 /* --- thread --- */
@@ -96,13 +96,13 @@ static void work(void *ctx)
     r->is_read = true;
     worker_tell(r->worker);
     while (!r->stop) {
-        if (!r->wants) {
+        if (!r->sample_requested) {
             worker_wait(r->worker, TFE_MONO_NEVER);
             continue;
         }
         pid_t pids[MSG_NPROC_MAX];
         memcpy(pids, r->pids, sizeof(pids));
-        r->wants = false;
+        r->sample_requested = false;
         worker_unlock(r->worker);
         const uint64_t free_bytes = memory_free_bytes();
         struct sample sample = {
@@ -142,7 +142,7 @@ static void send_facts(struct report *r)
     r->wish.send(r->wish.ctx, &msg);
 }
 
-static void take_machine(struct report *r)
+static void set_machine(struct report *r)
 {
     r->facts.cores = r->machine.cores;
     r->facts.memory_mib = r->machine.memory_mib;
@@ -172,18 +172,18 @@ static void send_vitals(struct report *r)
 {
     r->now.standby = r->wish.standby ? r->wish.standby(r->wish.ctx) : WARMTH_NONE;
     const struct msg_vitals *a = &r->now;
-    const struct msg_vitals *b = &r->told;
+    const struct msg_vitals *b = &r->sent;
     if (r->is_up && (a->standby != b->standby || differs(a->step_us, b->step_us) ||
                      differs(a->work_us, b->work_us) || differs(a->free_mib, b->free_mib) ||
                      differs(a->load_milli + 250, b->load_milli + 250))) {
         const struct tfe_msg msg = {.type = MSG_VITALS, .u.vitals = r->now};
-        r->told = r->now;
+        r->sent = r->now;
         r->wish.send(r->wish.ctx, &msg);
     }
 }
 
 /* Computes the duration of a step and its CPU time since the previous mark. */
-static void take_sample(struct report *r, const struct sample *sample)
+static void apply_sample(struct report *r, const struct sample *sample)
 {
     const uint64_t steps = r->has_mark && r->step > r->mark_step ? r->step - r->mark_step : 0;
     r->now.load_milli = sample->vitals.load_milli;
@@ -206,9 +206,9 @@ static void take_sample(struct report *r, const struct sample *sample)
 
 /* --- activity --- */
 
-static void set_sign(struct report *r, struct tfe_mono at)
+static void set_active(struct report *r, struct tfe_mono at)
 {
-    r->sign_at = at;
+    r->active_at = at;
     if (r->is_idle) {
         r->is_idle = false;
         r->wish.idle(r->wish.ctx, TFE_MONO_NEVER);
@@ -216,28 +216,28 @@ static void set_sign(struct report *r, struct tfe_mono at)
 }
 
 /* Checks for output, progress, CPU time and I/O since the previous sample. */
-static void look_for_signs(struct report *r, const struct sample *sample)
+static void check_activity(struct report *r, const struct sample *sample)
 {
-    const struct sample *before = &r->sign_mark;
+    const struct sample *before = &r->activity_mark;
     const uint64_t printed = r->wish.printed(r->wish.ctx);
     const int64_t ms = tfe_mono_sub(sample->at, before->at);
     /* The sums may shrink, because ended processes no longer count. */
-    bool is_sign = !r->has_sign_mark || printed != r->printed ||
-                   sample->io_bytes >= before->io_bytes + SIGN_IO_BYTES ||
-                   sample->busy_us >= before->busy_us + (uint64_t)ms * 10 * SIGN_BUSY_PERCENT ||
-                   (r->has_step && !tfe_mono_before(r->step_at, before->at));
-    r->has_sign_mark = true;
-    r->sign_mark = *sample;
+    bool is_active = !r->has_activity_mark || printed != r->printed ||
+                     sample->io_bytes >= before->io_bytes + ACTIVE_IO_BYTES ||
+                     sample->busy_us >= before->busy_us + (uint64_t)ms * 10 * ACTIVE_BUSY_PERCENT ||
+                     (r->has_step && !tfe_mono_before(r->step_at, before->at));
+    r->has_activity_mark = true;
+    r->activity_mark = *sample;
     r->printed = printed;
-    if (is_sign) {
-        set_sign(r, sample->at);
-    } else if (!r->is_idle && tfe_mono_sub(sample->at, r->sign_at) >= IDLE_AFTER_MS) {
+    if (is_active) {
+        set_active(r, sample->at);
+    } else if (!r->is_idle && tfe_mono_sub(sample->at, r->active_at) >= IDLE_AFTER_MS) {
         r->is_idle = true;
-        r->wish.idle(r->wish.ctx, r->sign_at);
+        r->wish.idle(r->wish.ctx, r->active_at);
     }
 }
 
-static void on_found(void *ctx)
+static void on_sample(void *ctx)
 {
     struct report *r = ctx;
     worker_lock(r->worker);
@@ -246,21 +246,21 @@ static void on_found(void *ctx)
     r->sample.at = (struct tfe_mono){0};
     worker_unlock(r->worker);
     if (is_read && !r->has_facts) {
-        take_machine(r);
+        set_machine(r);
     }
     if (sample.at.ms != 0 && r->epoch != 0) {
-        take_sample(r, &sample);
-        look_for_signs(r, &sample);
+        apply_sample(r, &sample);
+        check_activity(r, &sample);
     }
 }
 
-static int64_t look_ms(const struct report *r)
+static int64_t sample_interval_ms(const struct report *r)
 {
-    const int64_t ms = (int64_t)r->nodes * LOOK_EACH_MS;
-    return ms > LOOK_MS ? ms : LOOK_MS;
+    const int64_t ms = (int64_t)r->nodes * SAMPLE_PER_NODE_MS;
+    return ms > SAMPLE_MS ? ms : SAMPLE_MS;
 }
 
-static void on_look(evutil_socket_t fd, short what, void *ctx)
+static void on_sample_timer(evutil_socket_t fd, short what, void *ctx)
 {
     struct report *r = ctx;
     if (r->epoch == 0) {
@@ -268,11 +268,11 @@ static void on_look(evutil_socket_t fd, short what, void *ctx)
     }
     if (r->worker) {
         worker_lock(r->worker);
-        r->wants = true;
+        r->sample_requested = true;
         worker_wake(r->worker);
         worker_unlock(r->worker);
     }
-    (void)timer_after(r->look, look_ms(r));
+    (void)timer_after(r->sample_timer, sample_interval_ms(r));
 }
 
 static void on_settle(evutil_socket_t fd, short what, void *ctx)
@@ -293,7 +293,7 @@ void report_standby(struct report *r, const char *tensorflow)
 
 static void send_metrics(struct report *r)
 {
-    const struct script_message *m = &r->told_last;
+    const struct script_message *m = &r->unsent_metrics;
     struct msg_metric metrics[MSG_METRICS_MAX];
     _Static_assert(SCRIPT_METRICS_MAX <= MSG_METRICS_MAX, "all of them");
     _Static_assert(SCRIPT_METRIC_NAME_MAX <= MSG_METRIC_NAME_MAX, "whole names");
@@ -308,13 +308,13 @@ static void send_metrics(struct report *r)
                                               .metrics = metrics,
                                               .n_metrics = m->metrics.n}};
     r->wish.send(r->wish.ctx, &msg);
-    r->told_last.epoch = 0;
+    r->unsent_metrics.epoch = 0;
 }
 
 static void on_metrics_due(evutil_socket_t fd, short what, void *ctx)
 {
     struct report *r = ctx;
-    if (r->is_up && r->epoch != 0 && r->told_last.epoch == r->epoch) {
+    if (r->is_up && r->epoch != 0 && r->unsent_metrics.epoch == r->epoch) {
         const int64_t others_ms = (int64_t)r->nodes * METRICS_EACH_MS;
         send_metrics(r);
         (void)timer_after(r->metrics_due, r->rank == 0                    ? METRICS_MS
@@ -323,20 +323,20 @@ static void on_metrics_due(evutil_socket_t fd, short what, void *ctx)
     }
 }
 
-void report_told(struct report *r, uint32_t local, const struct script_message *told)
+void report_metrics(struct report *r, uint32_t local, const struct script_message *told)
 {
-    if (r->epoch == 0 || told->epoch != r->epoch || local > r->told_local) {
+    if (r->epoch == 0 || told->epoch != r->epoch || local > r->metrics_local) {
         return; /* all trainers report nearly the same; only the first one counts */
     }
-    struct script_metrics before = r->told_last.metrics;
-    const bool adds = r->told_last.epoch == r->epoch;
-    r->told_local = local;
-    r->told_last = *told;
+    struct script_metrics before = r->unsent_metrics.metrics;
+    const bool adds = r->unsent_metrics.epoch == r->epoch;
+    r->metrics_local = local;
+    r->unsent_metrics = *told;
     if (adds) { /* keep unsent metrics that the new report lacks */
         struct script_metrics fresh = told->metrics;
-        r->told_last.metrics = before;
+        r->unsent_metrics.metrics = before;
         for (size_t i = 0; i < fresh.n; i++) {
-            script_metrics_add(&r->told_last.metrics, fresh.v[i].name, fresh.v[i].value);
+            script_metrics_add(&r->unsent_metrics.metrics, fresh.v[i].name, fresh.v[i].value);
         }
     }
     if (!evtimer_pending(r->metrics_due, NULL)) {
@@ -349,10 +349,10 @@ void report_told(struct report *r, uint32_t local, const struct script_message *
 void report_up(struct report *r)
 {
     r->is_up = true;
-    r->told = (struct msg_vitals){.standby = WARMTH_NONE};
+    r->sent = (struct msg_vitals){.standby = WARMTH_NONE};
     send_facts(r);
     send_vitals(r);
-    if (r->told_last.epoch != 0 && !evtimer_pending(r->metrics_due, NULL)) {
+    if (r->unsent_metrics.epoch != 0 && !evtimer_pending(r->metrics_due, NULL)) {
         (void)timer_after(r->metrics_due, 0);
     }
 }
@@ -370,11 +370,11 @@ void report_begin(struct report *r, uint64_t epoch, uint32_t rank, uint32_t node
     r->has_step = r->has_mark = false;
     r->step = 0;
     r->now.step_us = r->now.work_us = 0;
-    r->has_sign_mark = r->is_idle = false;
-    r->sign_at = clock_mono();
-    r->told_last.epoch = 0;
-    r->told_local = UINT32_MAX;
-    (void)timer_after(r->look, LOOK_MS);
+    r->has_activity_mark = r->is_idle = false;
+    r->active_at = clock_mono();
+    r->unsent_metrics.epoch = 0;
+    r->metrics_local = UINT32_MAX;
+    (void)timer_after(r->sample_timer, SAMPLE_MS);
 }
 
 void report_trainer(struct report *r, uint32_t local, uint32_t pid)
@@ -392,7 +392,7 @@ void report_end(struct report *r)
     for (uint32_t local = 0; local < MSG_NPROC_MAX; local++) {
         report_trainer(r, local, 0);
     }
-    (void)evtimer_del(r->look);
+    (void)evtimer_del(r->sample_timer);
 }
 
 void report_step(struct report *r, uint64_t step)
@@ -408,15 +408,15 @@ struct report *report_new(const struct report_wish *wish)
 {
     struct report *r = part_new(sizeof(*r));
     r->wish = *wish;
-    r->look = evtimer_new(wish->base, on_look, r);
+    r->sample_timer = evtimer_new(wish->base, on_sample_timer, r);
     r->metrics_due = evtimer_new(wish->base, on_metrics_due, r);
     r->settle = evtimer_new(wish->base, on_settle, r);
-    part_must(r->look && r->metrics_due && r->settle);
+    part_must(r->sample_timer && r->metrics_due && r->settle);
     const struct worker_config config = {.name = "tfe-report",
                                          .stack = 128 * 1024,
                                          .work = work,
                                          .base = wish->base,
-                                         .on_told = on_found,
+                                         .on_told = on_sample,
                                          .done = free,
                                          .ctx = r};
     if (worker_start(&config, &r->worker) != 0) {
@@ -431,7 +431,7 @@ void report_free(struct report *r)
     if (!r) {
         return;
     }
-    event_drop(&r->look);
+    event_drop(&r->sample_timer);
     event_drop(&r->metrics_due);
     event_drop(&r->settle);
     if (!r->worker) {

@@ -34,10 +34,10 @@
 #define START_MS 10000
 /* Stop timeout; the server promises 2 s (design 9). */
 #define STOP_MS 3000
-#define STOP_LOOK_US 2000
+#define STOP_POLL_US 2000
 /* Delays before a restart. */
-#define AGAIN_FIRST_MS 50
-#define AGAIN_LAST_MS 5000
+#define RESTART_FIRST_MS 50
+#define RESTART_LAST_MS 5000
 
 struct standalone {
     const struct agent_settings *settings;
@@ -47,15 +47,15 @@ struct standalone {
     char token_file[PATH_MAX];
     char endpoint[TFE_HOST_MAX + 16]; /* set once the server has listened */
     pid_t pid;                        /* 0 if no server runs */
-    int said; /* its stdout, whose EOF means that it has ended; -1 if closed */
+    int stdout_fd; /* its stdout, whose EOF means that it has ended; -1 if closed */
     struct event *readable;
-    struct event *again;
-    uint32_t again_ms;
+    struct event *restart_timer;
+    uint32_t restart_ms;
 };
 
 /* --- option check --- */
 
-static bool is_typed(const char *value, const char *variable)
+static bool is_on_command_line(const char *value, const char *variable)
 {
     return value && value != getenv(variable);
 }
@@ -66,10 +66,10 @@ int standalone_check(const struct agent_settings *s, struct tfe_reason *reason)
         const char *option;
         bool is_given;
     } others[] = {
-        {"rdzv-endpoint", is_typed(s->endpoint, "TFE_RDZV_ENDPOINT")},
-        {"token", is_typed(s->token, "TFE_TOKEN")},
-        {"token-file", is_typed(s->token_file, "TFE_TOKEN_FILE")},
-        {"state-dir", is_typed(s->state_dir, "TFE_STATE_DIR")},
+        {"rdzv-endpoint", is_on_command_line(s->endpoint, "TFE_RDZV_ENDPOINT")},
+        {"token", is_on_command_line(s->token, "TFE_TOKEN")},
+        {"token-file", is_on_command_line(s->token_file, "TFE_TOKEN_FILE")},
+        {"state-dir", is_on_command_line(s->state_dir, "TFE_STATE_DIR")},
     };
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         if (others[i].is_given) {
@@ -155,18 +155,18 @@ static int process_start(struct standalone *s)
         return TFE_ESYS;
     }
     s->pid = pid;
-    s->said = out[0];
+    s->stdout_fd = out[0];
     return 0;
 }
 
 static void process_forget(struct standalone *s)
 {
-    fd_drop(&s->said);
+    fd_drop(&s->stdout_fd);
     s->pid = 0;
 }
 
 /* Parses the first line of output: "listening on 127.0.0.1:PORT". */
-static bool endpoint_take(struct standalone *s, const char *text)
+static bool parse_endpoint(struct standalone *s, const char *text)
 {
     char end;
     _Static_assert(sizeof s->endpoint > TFE_HOST_MAX, "as long as the format says");
@@ -175,7 +175,7 @@ static bool endpoint_take(struct standalone *s, const char *text)
 
 /* Explains why the server ended before it listened. The server itself has printed a reason,
  * unless the program does not exist. */
-static void why_ended(struct standalone *s, struct tfe_reason *reason)
+static void set_end_reason(struct standalone *s, struct tfe_reason *reason)
 {
     int status = 0;
     (void)waitpid(s->pid, &status, 0);
@@ -197,16 +197,16 @@ int standalone_start(struct standalone *s, struct tfe_reason *reason)
     char text[512] = "";
     size_t held = 0;
     int64_t end = clock_mono().ms + START_MS;
-    while (!endpoint_take(s, text)) {
+    while (!parse_endpoint(s, text)) {
         int64_t left = end - clock_mono().ms;
-        struct pollfd ready = {.fd = s->said, .events = POLLIN};
+        struct pollfd ready = {.fd = s->stdout_fd, .events = POLLIN};
         ssize_t n = -1;
         errno = held < sizeof text - 1 ? EAGAIN : EMSGSIZE;
         if (left > 0 && held < sizeof text - 1 && poll(&ready, 1, (int)left) > 0) {
-            n = read(s->said, text + held, sizeof text - 1 - held);
+            n = read(s->stdout_fd, text + held, sizeof text - 1 - held);
         }
         if (n == 0) {
-            why_ended(s, reason);
+            set_end_reason(s, reason);
             return TFE_ESYS;
         }
         if (n < 0 && (left <= 0 || (errno != EINTR && errno != EAGAIN))) {
@@ -235,18 +235,18 @@ int standalone_find(const struct standalone *s, struct join_info *ret, struct tf
 
 static void server_watch(struct standalone *s);
 
-static void again_later(struct standalone *s)
+static void restart_later(struct standalone *s)
 {
-    timer_after(s->again, s->again_ms);
-    s->again_ms = backoff_next(s->again_ms, AGAIN_FIRST_MS, AGAIN_LAST_MS);
+    timer_after(s->restart_timer, s->restart_ms);
+    s->restart_ms = backoff_next(s->restart_ms, RESTART_FIRST_MS, RESTART_LAST_MS);
 }
 
-static void on_again(evutil_socket_t fd, short what, void *ctx)
+static void on_restart_timer(evutil_socket_t fd, short what, void *ctx)
 {
     struct standalone *s = ctx;
     if (process_start(s)) {
         log_warn("server_not_started", LOG_S("reason", strerror(errno)));
-        again_later(s);
+        restart_later(s);
     } else {
         server_watch(s);
     }
@@ -258,7 +258,7 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
     char text[512];
     ssize_t n = read(fd, text, sizeof text);
     if (n > 0) {
-        s->again_ms = AGAIN_FIRST_MS; /* the server listens */
+        s->restart_ms = RESTART_FIRST_MS; /* the server listens */
         return;
     }
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
@@ -278,21 +278,21 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
              LOG_I("status", is_known && WIFEXITED(status) ? WEXITSTATUS(status) : 0));
     event_drop(&s->readable);
     process_forget(s);
-    again_later(s);
+    restart_later(s);
 }
 
 static void server_watch(struct standalone *s)
 {
-    s->readable =
-        event_new(event_get_base(s->again), s->said, EV_READ | EV_PERSIST, on_readable, s);
+    s->readable = event_new(event_get_base(s->restart_timer), s->stdout_fd, EV_READ | EV_PERSIST,
+                            on_readable, s);
     part_must(s->readable && event_add(s->readable, NULL) == 0);
 }
 
 void standalone_watch(struct standalone *s, struct event_base *base)
 {
-    s->again_ms = AGAIN_FIRST_MS;
-    s->again = evtimer_new(base, on_again, s);
-    part_must(s->again);
+    s->restart_ms = RESTART_FIRST_MS;
+    s->restart_timer = evtimer_new(base, on_restart_timer, s);
+    part_must(s->restart_timer);
     server_watch(s);
 }
 
@@ -302,7 +302,7 @@ void standalone_unwatch(struct standalone *s)
         return;
     }
     event_drop(&s->readable);
-    event_drop(&s->again);
+    event_drop(&s->restart_timer);
 }
 
 /* --- lifetime --- */
@@ -312,7 +312,7 @@ int standalone_new(const struct agent_settings *settings, struct standalone **re
 {
     struct standalone *s = part_new(sizeof *s);
     s->settings = settings;
-    s->said = -1;
+    s->stdout_fd = -1;
     int rc = private_dir_new(NULL, &s->dir, reason);
     if (rc) {
         free(s);
@@ -335,7 +335,7 @@ static void process_end(struct standalone *s)
         if (pid == s->pid || (pid < 0 && errno == ECHILD)) {
             return;
         }
-        nanosleep(&(struct timespec){.tv_nsec = STOP_LOOK_US * 1000}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = STOP_POLL_US * 1000}, NULL);
     }
     kill(s->pid, SIGKILL);
     (void)waitpid(s->pid, NULL, 0);

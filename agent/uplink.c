@@ -34,7 +34,7 @@ struct uplink {
     struct log_serve *serve; /* NULL if requests for output are ignored */
 };
 
-static void tell(struct uplink *u, struct agent_event event)
+static void report_event(struct uplink *u, struct agent_event event)
 {
     event.now = clock_mono();
     u->on_event(u->ctx, &event);
@@ -52,7 +52,7 @@ static void on_established(void *ctx, struct channel *ch, const struct principal
         host = !is_known || local_addr_find(&address, local) ? local : NULL;
     }
     enrolment_begin(u->enrolment);
-    tell(u, (struct agent_event){.type = AGENT_CONNECTED, .host = host});
+    report_event(u, (struct agent_event){.type = AGENT_CONNECTED, .host = host});
 }
 
 static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
@@ -65,7 +65,7 @@ static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
     } else if (is_of_logs && u->serve) {
         log_serve_handle(u->serve, msg);
     } else if (!is_of_logs) {
-        tell(u, (struct agent_event){.type = AGENT_MESSAGE, .msg = msg});
+        report_event(u, (struct agent_event){.type = AGENT_MESSAGE, .msg = msg});
     }
 }
 
@@ -92,7 +92,7 @@ static void on_closed(void *ctx, struct channel *ch, enum channel_end end, const
     } else if (end == CHANNEL_UNREACHABLE || end == CHANNEL_TIMEOUT) {
         link = AGENT_LINK_UNREACHABLE;
     }
-    tell(u, (struct agent_event){.type = AGENT_DISCONNECTED, .lost = {link, detail}});
+    report_event(u, (struct agent_event){.type = AGENT_DISCONNECTED, .lost = {link, detail}});
 }
 
 static void on_drained(void *ctx, struct channel *ch)
@@ -111,7 +111,8 @@ static const struct channel_ops ops = {
 static void on_hung_up(evutil_socket_t fd, short what, void *ctx)
 {
     struct uplink *u = ctx;
-    tell(u, (struct agent_event){.type = AGENT_DISCONNECTED, .lost = {AGENT_LINK_LOST, u->reason}});
+    report_event(
+        u, (struct agent_event){.type = AGENT_DISCONNECTED, .lost = {AGENT_LINK_LOST, u->reason}});
 }
 
 static void on_enrolment_due(void *ctx)
@@ -215,7 +216,7 @@ void uplink_serve(struct uplink *u, struct log_serve *serve)
     u->serve = serve;
 }
 
-bool uplink_has_room(void *ctx)
+bool uplink_accepts(void *ctx)
 {
     struct uplink *u = ctx;
     if (u->channel && channel_queued(u->channel) < LIMIT_UNSENT_BYTES) {

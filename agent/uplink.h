@@ -44,6 +44,6 @@ void uplink_offer(struct uplink *u, const struct tfe_msg *msg);
 void uplink_serve(struct uplink *u, struct log_serve *serve);
 /* Returns true if the connection accepts more low-priority data, so that renewals are not
  * delayed; otherwise log_serve_resume is called later. ctx is a struct uplink. */
-bool uplink_has_room(void *ctx);
+bool uplink_accepts(void *ctx);
 
 #endif

@@ -148,7 +148,7 @@ static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
         on_assign(node, &msg->u.assign);
         break;
     case MSG_CHUNK:
-        fetch_take(node->fetch, &msg->u.chunk);
+        fetch_handle_chunk(node->fetch, &msg->u.chunk);
         break;
     case MSG_REFUSED:
         die(msg->u.refused.sentence);

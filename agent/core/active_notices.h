@@ -1,6 +1,6 @@
 /* agent/core/active_notices.h: the active termination notices of this machine. The server receives
  * the strongest one after every change, and again on every new connection. Used for a job's agent
- * (notices.c) and for a pool node (agent/preemption/warnings.c).
+ * (notices.c) and for a pool node (agent/preemption/pool_notices.c).
  *
  * A notice expires 2 minutes after its deadline. A rebalance hint has no deadline and stays active
  * until it is withdrawn. */

@@ -31,49 +31,50 @@
  * its guard ends by itself when this one is killed. */
 #define AT_ONCE_MS 10000
 /* What an agent that was killed has left is looked for so often. */
-#define LOOK_FIRST_MS 10
-#define LOOK_LAST_MS 500
-#define LOOKS_BEFORE_WORDS 16 /* some five seconds */
+#define POLL_FIRST_MS 10
+#define POLL_LAST_MS 500
+#define POLLS_BEFORE_WARNING 16 /* some five seconds */
 /* An engine that takes longer to remove a container hangs. */
 #define REMOVE_MS 60000
 
 struct pool_child {
     struct pool_child_wish wish;
     pid_t pid;                      /* 0: reaped */
-    bool clears;                    /* that is a process that clears away behind the agent */
-    int words;                      /* what it says at its end comes here */
+    bool is_clearing;               /* that is a process that clears away behind the agent */
+    int output_fd;                  /* what it says at its end comes here */
     const char *log_root, *log_job; /* NULL: see pool_child_log */
     bool is_over;                   /* the job, by the server's word */
     int lifeline;                   /* its end means to a container that this process is gone */
-    bool removes;                   /* that is the engine, which removes the container */
-    struct event *died, *stop, *look;
-    struct event *hear;          /* of words, if there is a container */
+    bool is_removing;               /* that is the engine, which removes the container */
+    struct event *died, *stop, *poll_timer;
+    struct event *output_event;  /* of words, if there is a container */
     char line[MSG_SENTENCE_MAX]; /* that it has begun on stderr */
     size_t n_line;
-    uint32_t look_ms, looked;
-    bool is_asked, is_hurried; /* SIGTERM, SIGINT are sent */
+    uint32_t poll_ms, n_polls;
+    bool term_sent, int_sent; /* SIGTERM, SIGINT are sent */
     struct pool_end end;
 };
 
 /* --- starting --------------------------------------------------------------------------------- */
 
-static _Noreturn void give_up(const struct pool_child_wish *wish, int words, const char *what,
-                              const char *name)
+static _Noreturn void exec_failed(const struct pool_child_wish *wish, int output_fd,
+                                  const char *what, const char *name)
 {
     struct tfe_reason reason;
     reason_errno(&reason, "%s%s %s", wish->engine ? "Error: " : "", what, name);
-    (void)!write(words, reason.text, strlen(reason.text));
+    (void)!write(output_fd, reason.text, strlen(reason.text));
     _exit(POOL_NOT_STARTED);
 }
 
 /* In the child. Its stdin is the handover; words becomes stderr for an engine, and is inherited
  * by an agent. */
-static _Noreturn void become(const struct pool_child_wish *wish, int in, int words, pid_t parent)
+static _Noreturn void exec_agent(const struct pool_child_wish *wish, int in, int output_fd,
+                                 pid_t parent)
 {
     static const int handled[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGCHLD};
     sigset_t none;
     if (!wish->engine && trainer_user_enter(wish->directory)) {
-        give_up(wish, words, "enter", wish->directory);
+        exec_failed(wish, output_fd, "enter", wish->directory);
     }
     setsid(); /* the terminal's Ctrl-C is for the pool, which hands it on */
     if (prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) != 0 || getppid() != parent) {
@@ -85,19 +86,19 @@ static _Noreturn void become(const struct pool_child_wish *wish, int in, int wor
     sigemptyset(&none);
     const bool is_arranged = dup2(in, STDIN_FILENO) == STDIN_FILENO &&
                              sigprocmask(SIG_SETMASK, &none, NULL) == 0 &&
-                             (wish->engine ? dup2(words, STDERR_FILENO) == STDERR_FILENO
-                                           : fcntl(words, F_SETFD, 0) == 0) &&
+                             (wish->engine ? dup2(output_fd, STDERR_FILENO) == STDERR_FILENO
+                                           : fcntl(output_fd, F_SETFD, 0) == 0) &&
                              fcntl(scratch_fd(wish->scratch), F_SETFD, 0) == 0;
     if (is_arranged) {
         (void)setrlimit(RLIMIT_CORE, wish->cores);
         (void)!chdir(wish->engine ? "/" : ".");
         execvpe(wish->argv[0], wish->argv, wish->envp);
     }
-    give_up(wish, words, "start", wish->argv[0]);
+    exec_failed(wish, output_fd, "start", wish->argv[0]);
 }
 
 /* The list and two more. */
-static char **with_two(char *const *list, char *one, char *other)
+static char **with_two_more(char *const *list, char *one, char *other)
 {
     size_t n = 0;
     while (list[n]) {
@@ -127,11 +128,11 @@ static void end_line(struct pool_child *c)
 }
 
 /* Shows what came on stderr, and remembers an error. */
-static void on_hear(evutil_socket_t fd, short what, void *ctx)
+static void on_output(evutil_socket_t fd, short what, void *ctx)
 {
     struct pool_child *c = ctx;
     char bytes[4096];
-    const ssize_t n = read(c->words, bytes, sizeof bytes);
+    const ssize_t n = read(c->output_fd, bytes, sizeof bytes);
     for (ssize_t i = 0; i < n; i++) {
         if (bytes[i] == '\n') {
             end_line(c);
@@ -144,20 +145,20 @@ static void on_hear(evutil_socket_t fd, short what, void *ctx)
         (void)!write(STDERR_FILENO, bytes, (size_t)n);
     }
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
-        event_drop(&c->hear);
+        event_drop(&c->output_event);
     }
 }
 
-static void take_words(struct pool_child *c)
+static void read_last_message(struct pool_child *c)
 {
     if (c->wish.engine) {
-        for (int i = 0; c->hear && i < 64; i++) { /* 256 KiB: more than a pipe holds */
-            on_hear(-1, 0, c);
+        for (int i = 0; c->output_event && i < 64; i++) { /* 256 KiB: more than a pipe holds */
+            on_output(-1, 0, c);
         }
         end_line(c);
         return;
     }
-    ssize_t n = read(c->words, c->end.says, sizeof c->end.says - 1);
+    ssize_t n = read(c->output_fd, c->end.says, sizeof c->end.says - 1);
     c->end.says[n > 0 ? n : 0] = '\0';
     c->end.says[strcspn(c->end.says, "\n")] = '\0';
 }
@@ -190,7 +191,7 @@ static bool is_orphan(void *ctx, pid_t pid, pid_t session)
 /* In a process of its own, as files may be many. */
 static void clear_away(struct pool_child *c)
 {
-    c->clears = true;
+    c->is_clearing = true;
     c->pid = proc_fork_blocked();
     if (c->pid == 0) {
         if (c->log_root && (c->is_over || c->end.code <= AGENT_EXIT_FAILED)) { /* the job is over */
@@ -223,16 +224,16 @@ static bool remove_container(struct pool_child *c)
         execvpe(argv[0], argv, environ);
         _exit(127);
     }
-    c->removes = c->pid > 0;
-    if (c->removes) {
+    c->is_removing = c->pid > 0;
+    if (c->is_removing) {
         timer_after(c->stop, REMOVE_MS);
     } else {
         c->pid = 0;
     }
-    return c->removes;
+    return c->is_removing;
 }
 
-static void on_look(evutil_socket_t fd, short what, void *ctx)
+static void on_poll(evutil_socket_t fd, short what, void *ctx)
 {
     struct pool_child *c = ctx;
     size_t n = 0;
@@ -247,14 +248,14 @@ static void on_look(evutil_socket_t fd, short what, void *ctx)
         clear_away(c);
         return;
     }
-    c->looked++;
-    if (c->looked == LOOKS_BEFORE_WORDS) {
+    c->n_polls++;
+    if (c->n_polls == POLLS_BEFORE_WARNING) {
         log_warn("descendants_left", LOG_S("of", "an agent that has ended"), LOG_U("n", n),
                  LOG_I("stuck", stuck));
         c->wish.stuck(c->wish.ctx);
     }
-    c->look_ms = backoff_next(c->look_ms, LOOK_FIRST_MS, LOOK_LAST_MS);
-    timer_after(c->look, c->look_ms);
+    c->poll_ms = backoff_next(c->poll_ms, POLL_FIRST_MS, POLL_LAST_MS);
+    timer_after(c->poll_timer, c->poll_ms);
 }
 
 static void on_died(evutil_socket_t fd, short what, void *ctx)
@@ -264,50 +265,50 @@ static void on_died(evutil_socket_t fd, short what, void *ctx)
     if (!c->pid || waitpid(c->pid, &status, WNOHANG) != c->pid) {
         return;
     }
-    if (c->clears) {
+    if (c->is_clearing) {
         c->pid = 0;
         c->wish.ended(c->wish.ctx, &c->end);
         return;
     }
-    if (c->removes) {
-        c->removes = false;
+    if (c->is_removing) {
+        c->is_removing = false;
         c->pid = 0;
         evtimer_del(c->stop);
-        on_look(-1, 0, c);
+        on_poll(-1, 0, c);
         return;
     }
     c->end.code =
         WIFEXITED(status) ? (uint32_t)WEXITSTATUS(status) : 128 + (uint32_t)WTERMSIG(status);
     c->pid = 0;
     evtimer_del(c->stop);
-    take_words(c);
+    read_last_message(c);
     if (!c->wish.engine || !remove_container(c)) {
-        on_look(-1, 0, c);
+        on_poll(-1, 0, c);
     }
 }
 
 static void on_stop(evutil_socket_t fd, short what, void *ctx)
 {
     struct pool_child *c = ctx;
-    kill(c->pid, c->is_hurried || c->removes ? SIGKILL : SIGINT);
-    if (!c->is_hurried && !c->removes) {
-        c->is_hurried = true;
+    kill(c->pid, c->int_sent || c->is_removing ? SIGKILL : SIGINT);
+    if (!c->int_sent && !c->is_removing) {
+        c->int_sent = true;
         timer_after(c->stop, AT_ONCE_MS);
     }
 }
 
 void pool_child_stop(struct pool_child *c, uint32_t within_ms)
 {
-    if (!c->pid || c->clears || c->removes) {
+    if (!c->pid || c->is_clearing || c->is_removing) {
         return;
     }
-    if (!c->is_asked) {
+    if (!c->term_sent) {
         kill(c->pid, SIGTERM);
     }
-    if (!c->is_hurried) {
-        timer_after(c->stop, c->is_asked ? 0 : within_ms);
+    if (!c->int_sent) {
+        timer_after(c->stop, c->term_sent ? 0 : within_ms);
     }
-    c->is_asked = true;
+    c->term_sent = true;
 }
 
 /* --- from start to end ------------------------------------------------------------------------ */
@@ -316,32 +317,32 @@ int pool_child_start(const struct pool_child_wish *wish, struct pool_child **ret
                      struct tfe_reason *reason)
 {
     struct pool_child *c = part_new(sizeof *c);
-    int words[2] = {-1, -1};
+    int output_fd[2] = {-1, -1};
     int in[2] = {-1, -1};
     char words_variable[40];
     *c = (struct pool_child){.wish = *wish,
-                             .words = -1,
+                             .output_fd = -1,
                              .lifeline = -1,
                              .stop = evtimer_new(wish->base, on_stop, c),
-                             .look = evtimer_new(wish->base, on_look, c),
+                             .poll_timer = evtimer_new(wish->base, on_poll, c),
                              .died = evsignal_new(wish->base, SIGCHLD, on_died, c)};
-    part_must(c->stop && c->look && c->died && event_add(c->died, NULL) == 0);
-    const bool is_open = pipe2(words, O_CLOEXEC) == 0 && pipe2(in, O_CLOEXEC) == 0 &&
-                         fcntl(words[0], F_SETFL, O_NONBLOCK) == 0 &&
+    part_must(c->stop && c->poll_timer && c->died && event_add(c->died, NULL) == 0);
+    const bool is_open = pipe2(output_fd, O_CLOEXEC) == 0 && pipe2(in, O_CLOEXEC) == 0 &&
+                         fcntl(output_fd[0], F_SETFL, O_NONBLOCK) == 0 &&
                          handover_write(in[1], wish->handover) == 0;
-    snprintf(words_variable, sizeof words_variable, STDIO_WORDS "=%d", words[1]);
+    snprintf(words_variable, sizeof words_variable, STDIO_WORDS "=%d", output_fd[1]);
     char **envp =
-        with_two(wish->envp, HANDOVER_VARIABLE "=0", wish->engine ? NULL : words_variable);
+        with_two_more(wish->envp, HANDOVER_VARIABLE "=0", wish->engine ? NULL : words_variable);
     pid_t parent = getpid();
     c->wish.envp = envp;
     c->pid = is_open ? proc_fork_blocked() : -1;
     if (c->pid == 0) {
-        become(&c->wish, in[0], words[1], parent);
+        exec_agent(&c->wish, in[0], output_fd[1], parent);
     }
     free(envp);
-    c->words = words[0];
+    c->output_fd = output_fd[0];
     c->lifeline = in[1];
-    fd_drop(&words[1]);
+    fd_drop(&output_fd[1]);
     fd_drop(&in[0]);
     if (c->pid < 0) {
         reason_errno(reason, "start an agent");
@@ -349,8 +350,8 @@ int pool_child_start(const struct pool_child_wish *wish, struct pool_child **ret
         return TFE_ESYS;
     }
     if (wish->engine) {
-        c->hear = event_new(wish->base, c->words, EV_READ | EV_PERSIST, on_hear, c);
-        part_must(c->hear && event_add(c->hear, NULL) == 0);
+        c->output_event = event_new(wish->base, c->output_fd, EV_READ | EV_PERSIST, on_output, c);
+        part_must(c->output_event && event_add(c->output_event, NULL) == 0);
     }
     *ret = c;
     return 0;
@@ -374,18 +375,18 @@ pid_t pool_child_pid(const struct pool_child *c)
 
 bool pool_child_is_stuck(const struct pool_child *c)
 {
-    return !c->pid && c->looked >= LOOKS_BEFORE_WORDS;
+    return !c->pid && c->n_polls >= POLLS_BEFORE_WARNING;
 }
 
 void pool_child_free(struct pool_child *c)
 {
     if (c) {
         event_drop(&c->stop);
-        event_drop(&c->look);
+        event_drop(&c->poll_timer);
         event_drop(&c->died);
-        event_drop(&c->hear);
+        event_drop(&c->output_event);
         fd_drop(&c->lifeline);
-        fd_drop(&c->words);
+        fd_drop(&c->output_fd);
         free(c);
     }
 }

@@ -31,7 +31,7 @@
 #define RETRY_FIRST_MS 1000
 #define RETRY_LAST_MS 60000
 /* Maximum number of cached bundles, each of at most MSG_BUNDLE_MAX bytes. */
-#define KEPT_MAX 8
+#define CACHED_MAX 8
 
 #define PART "part-"
 /* Age at which a partial file of a killed agent is removed. */
@@ -41,11 +41,12 @@ struct fetch {
     struct fetch_wish wish;
     enum { ASKING, RETRYING, ENDED } state;
     char path[PATH_MAX]; /* path of the partial file, or "" if it has no name */
-    char kept[PATH_MAX]; /* path in the cache for the complete bundle, or "" if it is not cached */
-    int fd;              /* -1 if not open yet */
-    uint32_t total;      /* 0 if not known yet */
-    uint32_t at;         /* bytes received */
-    uint32_t asked;      /* end of the requested range */
+    char
+        cached[PATH_MAX]; /* path in the cache for the complete bundle, or "" if it is not cached */
+    int fd;               /* -1 if not open yet */
+    uint32_t total;       /* 0 if not known yet */
+    uint32_t received;    /* bytes received */
+    uint32_t requested;   /* end of the requested range */
     crypto_generichash_state hash;
     struct event *timer; /* starts the next attempt, or reports the end */
     uint32_t retry_ms;
@@ -54,7 +55,7 @@ struct fetch {
 
 static void begin_anew(struct fetch *f)
 {
-    f->at = f->asked = f->total = 0;
+    f->received = f->requested = f->total = 0;
     (void)crypto_generichash_init(&f->hash, NULL, 0, MSG_BUNDLE_HEX / 2);
 }
 
@@ -83,7 +84,7 @@ static bool is_newer(const struct cached_bundle *a, const struct cached_bundle *
 /* Removes the least recently used bundles, leaving space for one more. */
 static void prune(const char *directory)
 {
-    struct cached_bundle newest[KEPT_MAX];
+    struct cached_bundle newest[CACHED_MAX];
     size_t n = 0;
     struct stat st;
     DIR *entries = opendir(directory);
@@ -108,7 +109,7 @@ static void prune(const char *directory)
                 one = older;
             }
         }
-        if (n < KEPT_MAX - 1) {
+        if (n < CACHED_MAX - 1) {
             newest[n++] = one;
         } else {
             (void)unlinkat(dirfd(entries), one.name, 0);
@@ -123,14 +124,14 @@ static void prune(const char *directory)
 static bool is_intact(struct fetch *f, int fd)
 {
     uint8_t bytes[65536];
-    off_t at = 0;
+    off_t received = 0;
     ssize_t n = 1;
     begin_anew(f);
-    while (at <= (off_t)MSG_BUNDLE_MAX && n > 0) {
-        n = pread(fd, bytes, sizeof bytes, at);
+    while (received <= (off_t)MSG_BUNDLE_MAX && n > 0) {
+        n = pread(fd, bytes, sizeof bytes, received);
         if (n > 0) {
             (void)crypto_generichash_update(&f->hash, bytes, (size_t)n);
-            at += n;
+            received += n;
         }
     }
     const bool is_whole = n == 0 && is_expected_hash(f);
@@ -139,16 +140,16 @@ static bool is_intact(struct fetch *f, int fd)
 }
 
 /* Opens the bundle of an earlier job. Returns -1 if there is none that is intact. */
-static int open_kept(struct fetch *f)
+static int open_cached(struct fetch *f)
 {
-    int fd = open(f->kept, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = open(f->cached, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd >= 0 && is_intact(f, fd)) {
         (void)futimens(fd, NULL); /* marks it as used */
         return fd;
     }
     if (fd >= 0) {
-        log_warn("bundle_damaged", LOG_S("path", f->kept));
-        (void)unlink(f->kept);
+        log_warn("bundle_damaged", LOG_S("path", f->cached));
+        (void)unlink(f->cached);
         (void)close(fd);
     }
     return -1;
@@ -156,7 +157,7 @@ static int open_kept(struct fetch *f)
 
 /* Chooses the paths of the download. Returns a cached bundle, or -1. Without a cache
  * both paths are "". */
-static int find_kept(struct fetch *f)
+static int find_cached(struct fetch *f)
 {
     char directory[PATH_MAX];
     struct tfe_reason reason;
@@ -164,9 +165,9 @@ static int find_kept(struct fetch *f)
     int rc = state_dir_find(f->wish.state_dir, f->path, &reason);
     rc = rc ? rc : state_dir_path(directory, f->path, "agent-" STATE_DIR_BUNDLES, &reason);
     rc = rc ? rc : state_dir_make(directory, &is_new, &reason);
-    rc = rc ? rc : state_dir_path(f->kept, directory, f->wish.digest, &reason);
+    rc = rc ? rc : state_dir_path(f->cached, directory, f->wish.digest, &reason);
     rc = rc ? rc : state_dir_path(f->path, directory, PART "XXXXXX", &reason);
-    int fd = rc ? -1 : open_kept(f);
+    int fd = rc ? -1 : open_cached(f);
     if (rc == 0 && fd < 0) {
         prune(directory);
         f->fd = mkostemp(f->path, O_CLOEXEC);
@@ -179,37 +180,37 @@ static int find_kept(struct fetch *f)
         log_warn("bundle_not_kept", LOG_S("reason", reason.text));
     }
     if (rc || fd >= 0) {
-        f->path[0] = f->kept[0] = '\0';
+        f->path[0] = f->cached[0] = '\0';
     }
     return fd;
 }
 
 /* --- requests --- */
 
-static void ask(struct fetch *f, uint32_t length, const char *error)
+static void request_range(struct fetch *f, uint32_t length, const char *error)
 {
     f->wish.send(f->wish.send_ctx, &(struct tfe_msg){.type = MSG_FETCH,
                                                      .u.fetch = {.digest = f->wish.digest,
-                                                                 .offset = f->asked,
+                                                                 .offset = f->requested,
                                                                  .length = length,
                                                                  .error = error}});
-    f->asked += length;
+    f->requested += length;
 }
 
 /* Requests the next piece while the previous one is in transit. */
-static void ask_on(struct fetch *f)
+static void request_more(struct fetch *f)
 {
-    while (f->asked < f->total && f->asked - f->at <= MSG_FETCH_MAX) {
-        const uint32_t left = f->total - f->asked;
-        ask(f, left < MSG_FETCH_MAX ? left : MSG_FETCH_MAX, NULL);
+    while (f->requested < f->total && f->requested - f->received <= MSG_FETCH_MAX) {
+        const uint32_t left = f->total - f->requested;
+        request_range(f, left < MSG_FETCH_MAX ? left : MSG_FETCH_MAX, NULL);
     }
 }
 
-static void ask_first(struct fetch *f)
+static void request_first(struct fetch *f)
 {
     f->state = ASKING;
-    f->asked = f->at;
-    ask(f, MSG_FETCH_MAX, f->error.text[0] ? f->error.text : NULL);
+    f->requested = f->received;
+    request_range(f, MSG_FETCH_MAX, f->error.text[0] ? f->error.text : NULL);
 }
 
 static void end(struct fetch *f)
@@ -240,7 +241,7 @@ static void begin(struct fetch *f)
         reason_errno(&reason, "make a file for the bundle");
         retry_later(f, reason.text);
     } else {
-        ask_first(f);
+        request_first(f);
     }
 }
 
@@ -263,25 +264,26 @@ static void finish(struct fetch *f)
         retry_later(f, "the bytes that came do not match the digest");
         return;
     }
-    if (f->path[0] && rename(f->path, f->kept) == 0) {
+    if (f->path[0] && rename(f->path, f->cached) == 0) {
         f->path[0] = '\0';
     }
     log_info("bundle_fetched", LOG_U("bytes", f->total));
     end(f);
 }
 
-static void take_bytes(struct fetch *f, const struct msg_chunk *chunk)
+static void store_chunk(struct fetch *f, const struct msg_chunk *chunk)
 {
     if (f->total && chunk->total != f->total) {
         begin_anew(f);
         retry_later(f, "the bundle's length has changed meanwhile");
         return;
     }
-    if (chunk->offset != f->at) {
+    if (chunk->offset != f->received) {
         return; /* belongs to an earlier attempt */
     }
     for (size_t n = 0; n < chunk->n_data;) {
-        const ssize_t some = pwrite(f->fd, chunk->data + n, chunk->n_data - n, (off_t)(f->at + n));
+        const ssize_t some =
+            pwrite(f->fd, chunk->data + n, chunk->n_data - n, (off_t)(f->received + n));
         if (some < 0 && errno != EINTR) {
             retry_later(f, strerror(errno));
             return;
@@ -291,22 +293,22 @@ static void take_bytes(struct fetch *f, const struct msg_chunk *chunk)
     (void)crypto_generichash_update(&f->hash, chunk->data, chunk->n_data);
     f->error.text[0] = '\0';
     f->total = chunk->total;
-    f->at += (uint32_t)chunk->n_data;
-    f->asked = f->asked < f->total ? f->asked : f->total;
-    if (f->at == f->total) {
+    f->received += (uint32_t)chunk->n_data;
+    f->requested = f->requested < f->total ? f->requested : f->total;
+    if (f->received == f->total) {
         finish(f);
     } else {
-        ask_on(f);
+        request_more(f);
     }
 }
 
-void fetch_take(struct fetch *f, const struct msg_chunk *chunk)
+void fetch_handle_chunk(struct fetch *f, const struct msg_chunk *chunk)
 {
     if (f->state != ASKING || strcmp(chunk->digest, f->wish.digest) != 0) {
         return;
     }
     if (chunk->n_data > 0) {
-        take_bytes(f, chunk);
+        store_chunk(f, chunk);
     } else {
         retry_later(f, chunk->says);
     }
@@ -320,9 +322,9 @@ struct fetch *fetch_new(const struct fetch_wish *wish)
     *f = (struct fetch){.wish = *wish, .fd = -1, .timer = evtimer_new(wish->base, on_timer, f)};
     part_must(f->timer);
     begin_anew(f);
-    int kept = f->wish.state_dir ? find_kept(f) : -1;
-    if (kept >= 0) {
-        f->fd = kept;
+    int cached = f->wish.state_dir ? find_cached(f) : -1;
+    if (cached >= 0) {
+        f->fd = cached;
         f->state = ENDED;
         timer_after(f->timer, 0);
     } else {
@@ -346,6 +348,6 @@ void fetch_free(struct fetch *f)
 void fetch_welcome(struct fetch *f)
 {
     if (f->state == ASKING) {
-        ask_first(f);
+        request_first(f);
     }
 }

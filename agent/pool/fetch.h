@@ -31,6 +31,6 @@ void fetch_free(struct fetch *f);
 /* Repeats the request after a reconnect to the server. */
 void fetch_welcome(struct fetch *f);
 /* Handles a CHUNK from the server. */
-void fetch_take(struct fetch *f, const struct msg_chunk *chunk);
+void fetch_handle_chunk(struct fetch *f, const struct msg_chunk *chunk);
 
 #endif

@@ -39,9 +39,9 @@ struct files {
     char digest[MSG_BUNDLE_HEX + 1];
     struct fetch *fetch; /* NULL: no bundle */
     pid_t pid;           /* 0: no process */
-    int words;           /* what it has to say comes here */
+    int error_fd;        /* what it has to say comes here */
     struct event *died, *late;
-    bool clears; /* the process does */
+    bool is_clearing; /* the process does */
     bool is_ready;
     struct tfe_reason reason; /* it has failed; "": not yet */
 };
@@ -113,7 +113,7 @@ static _Noreturn void become_git(const char *source, const char *commit)
 }
 
 static _Noreturn void lay_out(const struct files *f, const struct msg_spec *spec, int bundle,
-                              int words, pid_t parent)
+                              int error_fd, pid_t parent)
 {
     const struct rlimit none = {0};
     const struct rlimit size = {.rlim_cur = ARCHIVE_UNPACKED_MAX, .rlim_max = ARCHIVE_UNPACKED_MAX};
@@ -124,7 +124,7 @@ static _Noreturn void lay_out(const struct files *f, const struct msg_spec *spec
     if (trainer_user_enter(scratch_path(f->wish.scratch)) || trainer_user_become() ||
         prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != parent) {
         reason_errno(&reason, "enter the job's directory");
-        (void)!write(words, reason.text, strlen(reason.text));
+        (void)!write(error_fd, reason.text, strlen(reason.text));
         _exit(1);
     }
     for (size_t i = 0; i < sizeof handled / sizeof handled[0]; i++) {
@@ -138,13 +138,13 @@ static _Noreturn void lay_out(const struct files *f, const struct msg_spec *spec
     if (spec->source_kind == SOURCE_GIT) {
         int null = open("/dev/null", O_RDWR | O_CLOEXEC);
         if (dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
-            dup2(words, STDERR_FILENO) < 0) {
+            dup2(error_fd, STDERR_FILENO) < 0) {
             _exit(1);
         }
         become_git(spec->source, submission_commit(spec->source));
     }
     int rc = unpack(bundle, f->digest, &reason);
-    (void)!write(words, reason.text, strlen(reason.text));
+    (void)!write(error_fd, reason.text, strlen(reason.text));
     _exit(rc ? 1 : 0);
 }
 
@@ -160,7 +160,7 @@ static void fail(struct files *f)
 {
     fetch_free(f->fetch);
     f->fetch = NULL;
-    f->clears = true;
+    f->is_clearing = true;
     f->pid = proc_fork_blocked();
     if (f->pid == 0) {
         scratch_clear(f->wish.scratch);
@@ -194,7 +194,7 @@ static void begin_process(struct files *f, int bundle)
     }
     arena_done(&arena);
     fd_drop(&ends[1]);
-    f->words = ends[0];
+    f->error_fd = ends[0];
     if (f->pid < 0) {
         reason_errno(&f->reason, "start a process");
         f->pid = 0;
@@ -221,13 +221,13 @@ static void finish_ready(struct files *f)
 }
 
 /* What it had to say last, of git its last complaint: good advice follows that. */
-static void take_words(struct files *f, int status)
+static void read_error(struct files *f, int status)
 {
     char text[WORDS_MAX] = "";
     char line[WORDS_MAX];
     char c;
     size_t n = 0;
-    while (read(f->words, &c, 1) == 1) {
+    while (read(f->error_fd, &c, 1) == 1) {
         if (c != '\n') {
             line[n] = c;
             n += n < sizeof line - 1;
@@ -269,12 +269,12 @@ static void on_died(evutil_socket_t fd, short what, void *ctx)
     }
     f->pid = 0;
     evtimer_del(f->late);
-    if (f->clears) {
+    if (f->is_clearing) {
         finish_failed(f);
         return;
     }
-    take_words(f, status);
-    fd_drop(&f->words);
+    read_error(f, status);
+    fd_drop(&f->error_fd);
     if (f->reason.text[0]) {
         fail(f);
     } else {
@@ -285,7 +285,7 @@ static void on_died(evutil_socket_t fd, short what, void *ctx)
 static void on_late(evutil_socket_t fd, short what, void *ctx)
 {
     struct files *f = ctx;
-    if (f->pid && !f->clears) {
+    if (f->pid && !f->is_clearing) {
         reason_set(&f->reason, "%s took longer than %d s", f->digest[0] ? "unpacking" : "git",
                    (f->digest[0] ? UNPACK_MS : GIT_MS) / 1000);
         kill(-f->pid, SIGKILL);
@@ -303,7 +303,7 @@ bool files_are_wanted(const struct msg_spec *spec)
     return spec->source_kind == SOURCE_BUNDLE || spec->source_kind == SOURCE_GIT;
 }
 
-static int keep_assign(struct files *f, const struct msg_assign *assign, struct tfe_reason *reason)
+static int store_assign(struct files *f, const struct msg_assign *assign, struct tfe_reason *reason)
 {
     uint8_t bytes[SEAL_PLAIN_MAX];
     const struct msg_spec *spec = &assign->spec;
@@ -325,11 +325,11 @@ static int keep_assign(struct files *f, const struct msg_assign *assign, struct 
 int files_new(const struct files_wish *wish, struct files **ret, struct tfe_reason *reason)
 {
     struct files *f = part_new(sizeof *f);
-    *f = (struct files){.wish = *wish, .words = -1};
+    *f = (struct files){.wish = *wish, .error_fd = -1};
     f->died = evsignal_new(wish->base, SIGCHLD, on_died, f);
     f->late = evtimer_new(wish->base, on_late, f);
     part_must(f->died && f->late && event_add(f->died, NULL) == 0);
-    int rc = keep_assign(f, wish->assign, reason);
+    int rc = store_assign(f, wish->assign, reason);
     f->wish.assign = NULL;
     if (rc == 0 && f->digest[0]) {
         const struct fetch_wish fetch = {.base = wish->base,
@@ -358,7 +358,7 @@ void files_free(struct files *f)
         fetch_free(f->fetch);
         event_drop(&f->died);
         event_drop(&f->late);
-        fd_drop(&f->words);
+        fd_drop(&f->error_fd);
         free(f->assign);
         free(f);
     }
@@ -371,16 +371,16 @@ void files_welcome(struct files *f)
     }
 }
 
-void files_take(struct files *f, const struct msg_chunk *chunk)
+void files_handle_chunk(struct files *f, const struct msg_chunk *chunk)
 {
     if (f->fetch) {
-        fetch_take(f->fetch, chunk);
+        fetch_handle_chunk(f->fetch, chunk);
     }
 }
 
 void files_stop(struct files *f)
 {
-    if (f->clears || f->is_ready) {
+    if (f->is_clearing || f->is_ready) {
         return;
     }
     if (!f->reason.text[0]) {

@@ -46,7 +46,7 @@ void files_free(struct files *f);
 /* The connection to the server is there again. */
 void files_welcome(struct files *f);
 /* A CHUNK of the server's. */
-void files_take(struct files *f, const struct msg_chunk *chunk);
+void files_handle_chunk(struct files *f, const struct msg_chunk *chunk);
 /* Not ready yet: it ends, and failed() comes. */
 void files_stop(struct files *f);
 

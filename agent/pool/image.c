@@ -241,7 +241,7 @@ static void run_done(struct run *run)
 }
 
 /* The engine's words take the place of the program's name. */
-static int put_before(struct run *run, struct pool_line *line)
+static int put_before(struct run *run, struct agent_args *line)
 {
     size_t n = 0;
     while (line->argv[n]) {
@@ -261,7 +261,7 @@ static int put_before(struct run *run, struct pool_line *line)
 
 int image_enter(const struct agent_settings *settings, const struct msg_spec *spec,
                 const struct scratch *scratch, const struct toolbox *toolbox,
-                struct pool_line *line, struct handover *handover, struct tfe_reason *reason)
+                struct agent_args *line, struct handover *handover, struct tfe_reason *reason)
 {
     struct run *run = calloc(1, sizeof *run);
     if (!run) {

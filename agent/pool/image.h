@@ -6,8 +6,8 @@
 #include <stdbool.h>
 
 #include "agent/agent_settings.h"
+#include "agent/pool/agent_args.h"
 #include "agent/pool/handover.h"
-#include "agent/pool/line.h"
 #include "common/message/msg.h"
 
 struct scratch;
@@ -23,7 +23,7 @@ const char *image_container(const struct scratch *scratch);
  * image_is_run. TFE_EINVAL, TFE_ESYS, TFE_ENOMEM with why: the line is as before. */
 int image_enter(const struct agent_settings *settings, const struct msg_spec *spec,
                 const struct scratch *scratch, const struct toolbox *toolbox,
-                struct pool_line *line, struct handover *handover,
+                struct agent_args *line, struct handover *handover,
                 struct tfe_reason *reason) TFE_MUST_CHECK;
 
 #endif

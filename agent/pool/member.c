@@ -19,7 +19,7 @@
 #define UNAUTHORISED_TRIES 3
 #define UNAUTHORISED_GAP_MS 1000
 #define WELCOME_WAIT_MS 10000
-#define SAY_EVERY_MS 10000
+#define LOG_INTERVAL_MS 10000
 
 struct member {
     struct member_wish wish;
@@ -34,8 +34,8 @@ struct member {
     uint32_t unauthorised;
     uint32_t retry_ms, renew_ms, ttl_ms, spread_ms;
     uint64_t renewals;
-    struct tfe_mono since;   /* start of the current period without a connection */
-    struct tfe_mono said_at; /* last log entry about it */
+    struct tfe_mono since;     /* start of the current period without a connection */
+    struct tfe_mono logged_at; /* last log entry about it */
     char reason[MSG_SENTENCE_MAX];
 };
 
@@ -99,7 +99,7 @@ static void on_disconnected(struct member *m, enum agent_link how, const char *r
     if (m->is_up) {
         log_warn("connection_lost", LOG_S("reason", m->reason));
         m->is_up = false;
-        m->since = m->said_at = clock_mono();
+        m->since = m->logged_at = clock_mono();
         wait = m->spread_ms;
     } else {
         m->retry_ms = backoff_next(m->retry_ms, RETRY_FIRST_MS, RETRY_LAST_MS);
@@ -121,8 +121,8 @@ static void on_disconnected(struct member *m, enum agent_link how, const char *r
         m->wish.lost(m->wish.ctx, AGENT_EXIT_UNREACHED, sentence);
         return;
     }
-    if (tfe_mono_sub(clock_mono(), m->said_at) >= SAY_EVERY_MS) {
-        m->said_at = clock_mono();
+    if (tfe_mono_sub(clock_mono(), m->logged_at) >= LOG_INTERVAL_MS) {
+        m->logged_at = clock_mono();
         log_warn("connecting", LOG_I("waited_ms", waited), LOG_S("reason", m->reason));
     }
     timer_after(m->due, wait);
@@ -202,7 +202,7 @@ struct member *member_new(const struct member_wish *wish)
     const struct agent_settings *s = wish->settings;
     struct member *m = part_new(sizeof *m);
     uint64_t seed;
-    *m = (struct member){.wish = *wish, .since = clock_mono(), .said_at = clock_mono()};
+    *m = (struct member){.wish = *wish, .since = clock_mono(), .logged_at = clock_mono()};
     randombytes_buf(&seed, sizeof seed);
     rng_init(&m->rng, seed);
     node_secret_make(m->node_secret);

@@ -16,17 +16,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/pool/agent_args.h"
 #include "agent/pool/check.h"
 #include "agent/pool/child.h"
 #include "agent/pool/files.h"
 #include "agent/pool/finish.h"
 #include "agent/pool/handover.h"
 #include "agent/pool/image.h"
-#include "agent/pool/line.h"
 #include "agent/pool/member.h"
 #include "agent/pool/scratch.h"
 #include "agent/pool/toolbox.h"
-#include "agent/preemption/warnings.h"
+#include "agent/preemption/pool_notices.h"
 #include "agent/server_report.h"
 #include "agent/uplink.h"
 #include "common/base/heap.h"
@@ -55,13 +55,13 @@ struct pool {
     struct event *watchdog;
     struct member *member;
     struct report *report;
-    struct warnings *warnings;
+    struct pool_notices *notices;
 
     uint64_t assignment; /* 0: idle */
     struct tfe_id job;
     struct scratch *scratch;
     struct files *files;      /* the job's files; NULL: none */
-    bool is_laid;             /* the job's files are unpacked */
+    bool files_ready;         /* the job's files are unpacked */
     struct toolbox *toolbox;  /* of containers; NULL: it runs no images */
     struct pool_child *child; /* its agent; NULL: there is none */
     bool is_stopped;          /* the child was told to end */
@@ -74,9 +74,9 @@ struct pool {
 };
 
 /* The files of its job are on their way: nothing of it runs. */
-static bool is_laying(const struct pool *p)
+static bool is_preparing(const struct pool *p)
 {
-    return p->files && !p->is_laid;
+    return p->files && !p->files_ready;
 }
 
 /* --- out of the pool -------------------------------------------------------------------------- */
@@ -104,7 +104,7 @@ static void on_lost(void *ctx, int code, const char *sentence)
     leave_pool(p, 0, true);
 }
 
-static void say_freed(struct pool *p)
+static void send_freed(struct pool *p)
 {
     struct tfe_msg msg = {
         .type = MSG_FREED,
@@ -130,7 +130,7 @@ static bool works(void *ctx)
 static void on_connected(void *ctx)
 {
     struct pool *p = ctx;
-    warnings_up(p->warnings);
+    pool_notices_up(p->notices);
 }
 
 static void on_welcome(void *ctx)
@@ -141,7 +141,7 @@ static void on_welcome(void *ctx)
         files_welcome(p->files);
     }
     if (p->assignment && !p->scratch) {
-        say_freed(p);
+        send_freed(p);
     }
 }
 
@@ -149,7 +149,7 @@ static bool on_down(void *ctx)
 {
     struct pool *p = ctx;
     report_down(p->report);
-    warnings_down(p->warnings);
+    pool_notices_down(p->notices);
     if (p->leaves && !p->child && !p->scratch) {
         leave(p, leave_code(p));
         return false;
@@ -172,7 +172,7 @@ static void free_now(struct pool *p)
 {
     job_drop(p);
     if (member_is_up(p->member)) {
-        say_freed(p);
+        send_freed(p);
     }
 }
 
@@ -198,9 +198,9 @@ static void on_stuck(void *ctx)
 }
 
 /* What ended for a signal's sake, or did not begin for one, has not failed: LEFT. */
-#define LEFT (128 + SIGTERM)
+#define CODE_LEFT (128 + SIGTERM)
 
-static void not_started(struct pool *p, uint32_t code, const struct tfe_reason *reason)
+static void fail_assignment(struct pool *p, uint32_t code, const struct tfe_reason *reason)
 {
     p->end = (struct pool_end){.code = code};
     snprintf(p->end.says, sizeof p->end.says, "%s", reason->text);
@@ -216,7 +216,7 @@ static void make_handover(struct pool *p, struct handover *ret)
 }
 
 /* Starts the agent: as a process below this one, or in the container of its job's image. */
-static int start_agent(struct pool *p, const struct msg_assign *assign, struct pool_line *line,
+static int start_agent(struct pool *p, const struct msg_assign *assign, struct agent_args *line,
                        struct handover *handover, struct tfe_reason *reason)
 {
     struct pool_child_wish wish = {.base = p->base,
@@ -248,8 +248,8 @@ static int begin(struct pool *p, const struct msg_assign *assign, struct tfe_rea
     char endpoint[ENDPOINT_TEXT_MAX];
     extern char **environ;
     struct handover handover;
-    struct pool_line line;
-    const struct pool_line_wish wish = {
+    struct agent_args line;
+    const struct agent_args_wish wish = {
         .program = p->program,
         .options = p->options,
         .environment = (const char *const *)environ,
@@ -259,14 +259,14 @@ static int begin(struct pool *p, const struct msg_assign *assign, struct tfe_rea
         .has_image = assign->spec.image && p->settings->runtime != RUNTIME_NONE,
         .assign = assign,
     };
-    int rc = pool_line_make(&wish, &line, reason);
+    int rc = agent_args_make(&wish, &line, reason);
     if (rc) {
         return rc;
     }
     make_handover(p, &handover);
     rc = start_agent(p, assign, &line, &handover, reason);
     explicit_bzero(&handover, sizeof handover);
-    pool_line_done(&line);
+    agent_args_done(&line);
     if (rc == 0) {
         pool_child_log(p->child,
                        assign->spec.clean_policy == CLEAN_ALL ? p->settings->logs.root : NULL,
@@ -283,26 +283,26 @@ static void on_files(void *ctx, const struct msg_assign *assign)
 {
     struct pool *p = ctx;
     struct tfe_reason reason;
-    p->is_laid = true;
+    p->files_ready = true;
     if (begin(p, assign, &reason)) {
-        not_started(p, POOL_NOT_STARTED, &reason);
+        fail_assignment(p, POOL_NOT_STARTED, &reason);
     }
 }
 
 static void on_no_files(void *ctx, const char *sentence)
 {
     struct pool *p = ctx;
-    const uint32_t code = p->is_stopped ? LEFT : POOL_NOT_STARTED;
+    const uint32_t code = p->is_stopped ? CODE_LEFT : POOL_NOT_STARTED;
     struct tfe_reason reason;
     reason_set(&reason, "%s", sentence);
     p->is_stopped = false;
-    not_started(p, code, &reason);
+    fail_assignment(p, code, &reason);
     if (p->leaves) {
         leave_pool(p, leave_ms(p), false);
     }
 }
 
-static void say_of_files(void *ctx, const struct tfe_msg *msg)
+static void send_for_files(void *ctx, const struct tfe_msg *msg)
 {
     struct pool *p = ctx;
     if (member_is_up(p->member)) { /* else it is said again once it is */
@@ -310,17 +310,17 @@ static void say_of_files(void *ctx, const struct tfe_msg *msg)
     }
 }
 
-static int lay_files(struct pool *p, const struct msg_assign *assign, struct tfe_reason *reason)
+static int prepare_files(struct pool *p, const struct msg_assign *assign, struct tfe_reason *reason)
 {
     const struct files_wish wish = {.base = p->base,
                                     .assign = assign,
                                     .scratch = p->scratch,
                                     .state_dir = agent_settings_state_dir(p->settings),
-                                    .send = say_of_files,
+                                    .send = send_for_files,
                                     .ready = on_files,
                                     .failed = on_no_files,
                                     .ctx = p};
-    p->is_laid = false;
+    p->files_ready = false;
     return files_new(&wish, &p->files, reason);
 }
 
@@ -346,12 +346,12 @@ static void on_assign(struct pool *p, const struct msg_assign *assign)
     }
     rc = rc ? rc : scratch_new(p->settings->slots > 1, &p->scratch, &reason);
     if (rc == 0 && files_are_wanted(&assign->spec)) {
-        rc = lay_files(p, assign, &reason);
+        rc = prepare_files(p, assign, &reason);
     } else {
         rc = rc ? rc : begin(p, assign, &reason);
     }
     if (rc) {
-        not_started(p, p->leaves ? LEFT : POOL_NOT_STARTED, &reason);
+        fail_assignment(p, p->leaves ? CODE_LEFT : POOL_NOT_STARTED, &reason);
     }
 }
 
@@ -366,7 +366,7 @@ static void stop(struct pool *p, uint32_t within_ms, bool hurries)
 {
     const bool is_told = p->is_stopped;
     p->is_stopped = true;
-    if (is_laying(p)) {
+    if (is_preparing(p)) {
         files_stop(p->files);
     } else if (p->child && (!is_told || hurries)) {
         pool_child_stop(p->child, within_ms);
@@ -376,7 +376,7 @@ static void stop(struct pool *p, uint32_t within_ms, bool hurries)
 /* Once nothing runs below it. */
 static void leave_pool(struct pool *p, uint32_t within_ms, bool hurries)
 {
-    if (p->child || is_laying(p)) {
+    if (p->child || is_preparing(p)) {
         stop(p, within_ms, hurries);
     } else if (member_is_up(p->member)) {
         member_goodbye(p->member);
@@ -426,7 +426,7 @@ static void on_message(void *ctx, const struct tfe_msg *msg)
         break;
     case MSG_CHUNK:
         if (p->files) {
-            files_take(p->files, &msg->u.chunk);
+            files_handle_chunk(p->files, &msg->u.chunk);
         }
         break;
     default: /* of other agents */
@@ -449,7 +449,7 @@ static void on_signal(evutil_socket_t signo, short what, void *ctx)
     }
 }
 
-static void report_say(void *ctx, const struct tfe_msg *msg)
+static void send_report(void *ctx, const struct tfe_msg *msg)
 {
     struct pool *p = ctx;
     uplink_offer(member_uplink(p->member), msg);
@@ -461,7 +461,7 @@ static void on_cloud(void *ctx, const struct cloud_facts *facts)
     report_cloud(p->report, facts);
 }
 
-static void say_warning(void *ctx, const struct msg_notice *notice)
+static void send_notice(void *ctx, const struct msg_notice *notice)
 {
     const struct pool *p = ctx;
     uplink_send(member_uplink(p->member),
@@ -478,13 +478,13 @@ static void make_parts(struct pool *p)
     signals_watch_termination(p->base, on_signal, p, 0, p->quit);
     p->watchdog = notify_watchdog(p->base);
     p->report = report_new(
-        &(struct report_wish){.base = p->base, .nproc = 1, .send = report_say, .ctx = p});
-    p->warnings = warnings_new(&(struct warnings_wish){.base = p->base,
-                                                       .choice = &s->notice,
-                                                       .grace_ms = s->agent.preempt_grace_ms,
-                                                       .on_cloud = on_cloud,
-                                                       .say = say_warning,
-                                                       .ctx = p});
+        &(struct report_wish){.base = p->base, .nproc = 1, .send = send_report, .ctx = p});
+    p->notices = pool_notices_new(&(struct pool_notices_wish){.base = p->base,
+                                                              .choice = &s->notice,
+                                                              .grace_ms = s->agent.preempt_grace_ms,
+                                                              .on_cloud = on_cloud,
+                                                              .send = send_notice,
+                                                              .ctx = p});
     p->member = member_new(&(struct member_wish){.base = p->base,
                                                  .settings = s,
                                                  .info = p->info,
@@ -524,7 +524,7 @@ int pool_run(const struct agent_settings *settings, const struct join_info *info
     pool_child_free(p.child); /* it is stuck: what it has left stays, but no file */
     toolbox_free(p.toolbox);
     job_drop(&p);
-    warnings_free(p.warnings);
+    pool_notices_free(p.notices);
     report_free(p.report);
     member_free(p.member);
     signals_unwatch(p.quit);

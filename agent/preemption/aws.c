@@ -50,7 +50,7 @@ static void go_on(struct source *s)
     if (!aws->went_wrong) {
         source_works(s);
     }
-    source_poll_after(&s->poll, s->wish->throughput->aws_ms);
+    source_poll_after(&s->poll, s->wish->intervals->aws_ms);
 }
 
 /* Continues after a useless response. */
@@ -61,7 +61,7 @@ static void go_on_after_failure(struct source *s)
     if (aws->step == STEP_ACTION) {
         go_on(s); /* the other request may succeed */
     } else {
-        source_poll_after(&s->poll, s->wish->throughput->aws_ms);
+        source_poll_after(&s->poll, s->wish->intervals->aws_ms);
     }
 }
 
@@ -73,7 +73,7 @@ static void give_up(struct source *s, const char *reason)
     }
 }
 
-static void take_token(struct source *s, const struct http_answer *answer)
+static void read_token(struct source *s, const struct http_answer *answer)
 {
     struct aws *aws = s->own;
     size_t n = 0;
@@ -93,24 +93,24 @@ static void take_token(struct source *s, const struct http_answer *answer)
     ask(s, aws->after);
 }
 
-static void take_action(struct source *s, const struct http_answer *answer)
+static void read_action(struct source *s, const struct http_answer *answer)
 {
     json_t *root = json_loadb(answer->body, answer->body_n, 0, NULL);
     const char *action;
     const char *time;
     struct tfe_mono deadline = TFE_MONO_NEVER;
-    bool is_sound = json_unpack(root, "{s:s,s:s}", "action", &action, "time", &time) == 0;
-    if (is_sound) {
+    bool is_valid = json_unpack(root, "{s:s,s:s}", "action", &action, "time", &time) == 0;
+    if (is_valid) {
         /* Hibernation starts at once. */
         const uint32_t lead_ms = strcmp(action, "hibernate") == 0 ? 0 : LEAD_MS;
-        is_sound = source_deadline(answer, time, lead_ms, &deadline) == 0;
+        is_valid = source_deadline(answer, time, lead_ms, &deadline) == 0;
     }
-    if (is_sound) {
+    if (is_valid) {
         /* Use the action as tag, because the time may change with each response. */
-        source_tell(s, NOTICE_PREEMPT, action, deadline, false);
+        source_set(s, NOTICE_PREEMPT, action, deadline, false);
     }
     json_decref(root);
-    if (is_sound) {
+    if (is_valid) {
         go_on(s);
     } else {
         give_up(s, "it is no {\"action\",\"time\"}");
@@ -118,7 +118,7 @@ static void take_action(struct source *s, const struct http_answer *answer)
 }
 
 /* Rejects pages of other services: a hint can move a whole job if there is a spare. */
-static void take_rebalance(struct source *s, const struct http_answer *answer)
+static void read_rebalance(struct source *s, const struct http_answer *answer)
 {
     json_t *root = json_loadb(answer->body, answer->body_n, 0, NULL);
     const bool is_hint = json_is_string(json_object_get(root, "noticeTime"));
@@ -127,11 +127,11 @@ static void take_rebalance(struct source *s, const struct http_answer *answer)
         give_up(s, "it is no {\"noticeTime\"}");
         return;
     }
-    source_tell(s, NOTICE_REBALANCE, "rebalance", TFE_MONO_NEVER, true);
+    source_set(s, NOTICE_REBALANCE, "rebalance", TFE_MONO_NEVER, true);
     go_on(s);
 }
 
-static void take(struct source_poll *poll, const struct http_answer *answer, const char *error)
+static void handle(struct source_poll *poll, const struct http_answer *answer, const char *error)
 {
     struct source *s = poll->source;
     struct aws *aws = s->own;
@@ -139,19 +139,19 @@ static void take(struct source_poll *poll, const struct http_answer *answer, con
         source_unanswered(s, paths[aws->step], error);
         go_on_after_failure(s);
     } else if (aws->step == STEP_TOKEN) {
-        take_token(s, answer);
+        read_token(s, answer);
     } else if (answer->status == 401 && !aws->is_fresh) {
         ask(s, STEP_TOKEN);
     } else if (answer->status == 404) {
-        source_quiet(s, aws->step == STEP_ACTION ? NOTICE_PREEMPT : NOTICE_REBALANCE);
+        source_withdraw(s, aws->step == STEP_ACTION ? NOTICE_PREEMPT : NOTICE_REBALANCE);
         go_on(s);
     } else if (answer->status != 200) {
         aws->token[0] = answer->status == 401 ? '\0' : aws->token[0];
         give_up(s, "neither 200 nor 404");
     } else if (aws->step == STEP_ACTION) {
-        take_action(s, answer);
+        read_action(s, answer);
     } else {
-        take_rebalance(s, answer);
+        read_rebalance(s, answer);
     }
 }
 
@@ -177,7 +177,7 @@ static void ask(struct source *s, enum aws_step step)
         aws->step = step;
     }
     const struct http_question question = {.method = is_token ? "PUT" : "GET", .headers = headers};
-    source_ask(&s->poll, paths[aws->step], &question, take);
+    source_request(&s->poll, paths[aws->step], &question, handle);
 }
 
 static void turn(struct source_poll *poll)
@@ -189,21 +189,21 @@ static void turn(struct source_poll *poll)
 
 /* --- machine facts --- */
 
-static bool take_document(struct cloud_facts *facts, const struct http_answer *answer)
+static bool read_document(struct cloud_facts *facts, const struct http_answer *answer)
 {
     json_t *root = json_loadb(answer->body, answer->body_n, 0, NULL);
     const char *zone;
     const char *type;
-    const bool is_sound =
+    const bool is_valid =
         json_unpack(root, "{s:s,s:s}", "availabilityZone", &zone, "instanceType", &type) == 0 &&
         source_text(facts->zone, zone, strlen(zone)) &&
         source_text(facts->instance, type, strlen(type));
     json_decref(root);
-    return is_sound;
+    return is_valid;
 }
 
 /* Parses "spot", "on-demand", "scheduled" or "capacity-block". */
-static bool take_life(struct cloud_facts *facts, const struct http_answer *answer)
+static bool read_life_cycle(struct cloud_facts *facts, const struct http_answer *answer)
 {
     facts->has_spot = islower((unsigned char)answer->body[0]) != 0;
     facts->is_spot = strncmp(answer->body, "spot", 4) == 0;
@@ -211,7 +211,7 @@ static bool take_life(struct cloud_facts *facts, const struct http_answer *answe
 }
 
 static const struct source_fact facts[] = {
-    {DOCUMENT_PATH, take_document}, {LIFE_PATH, take_life}, {NULL, NULL}};
+    {DOCUMENT_PATH, read_document}, {LIFE_PATH, read_life_cycle}, {NULL, NULL}};
 
 const struct source_ops source_aws = {
     .name = "aws", .size = sizeof(struct aws), .turn = turn, .facts = facts, .head = head};

@@ -44,7 +44,7 @@ struct azure {
 
 static void ask_later(struct source *s)
 {
-    source_poll_after(&s->poll, s->wish->throughput->azure_ms);
+    source_poll_after(&s->poll, s->wish->intervals->azure_ms);
 }
 
 static void failed(struct source *s, const char *reason)
@@ -102,7 +102,7 @@ static struct azure_event *find(struct azure *azure, const char *id)
 }
 
 /* Adds or updates an event that affects this machine. Returns TFE_EINVAL for malformed JSON. */
-static int take_event(struct azure *azure, const struct http_answer *answer, json_t *event)
+static int read_event(struct azure *azure, const struct http_answer *answer, json_t *event)
 {
     const char *id;
     const char *type;
@@ -157,7 +157,7 @@ static void forget_unlisted(struct azure *azure)
 }
 
 /* Reports the earliest event of a kind. */
-static void say(struct source *s, enum tfe_notice kind)
+static void report_earliest(struct source *s, enum tfe_notice kind)
 {
     const struct azure *azure = s->own;
     const struct azure_event *first = NULL;
@@ -168,13 +168,13 @@ static void say(struct source *s, enum tfe_notice kind)
         }
     }
     if (first) {
-        source_tell(s, kind, first->id, first->deadline, first->is_uncertain);
+        source_set(s, kind, first->id, first->deadline, first->is_uncertain);
     } else {
-        source_quiet(s, kind);
+        source_withdraw(s, kind);
     }
 }
 
-static void take_list(struct source *s, const struct http_answer *answer)
+static void read_list(struct source *s, const struct http_answer *answer)
 {
     struct azure *azure = s->own;
     static const char mark[] = "\xef\xbb\xbf"; /* UTF-8 byte order mark */
@@ -193,7 +193,7 @@ static void take_list(struct source *s, const struct http_answer *answer)
     }
     json_array_foreach(events, i, event)
     {
-        rc = take_event(azure, answer, event) ? TFE_EINVAL : rc;
+        rc = read_event(azure, answer, event) ? TFE_EINVAL : rc;
     }
     json_decref(root);
     if (rc) {
@@ -204,14 +204,14 @@ static void take_list(struct source *s, const struct http_answer *answer)
         source_works(s);
         ask_later(s);
     }
-    say(s, NOTICE_PREEMPT);
-    say(s, NOTICE_MAINTENANCE);
-    say(s, NOTICE_REBALANCE);
+    report_earliest(s, NOTICE_PREEMPT);
+    report_earliest(s, NOTICE_MAINTENANCE);
+    report_earliest(s, NOTICE_REBALANCE);
 }
 
 /* --- requests --- */
 
-static void take_name(struct source *s, const struct http_answer *answer)
+static void read_name(struct source *s, const struct http_answer *answer)
 {
     struct azure *azure = s->own;
     json_t *root = json_loadb(answer->body, answer->body_n, 0, NULL);
@@ -227,7 +227,7 @@ static void take_name(struct source *s, const struct http_answer *answer)
     json_decref(root);
 }
 
-static void take(struct source_poll *poll, const struct http_answer *answer, const char *error)
+static void handle(struct source_poll *poll, const struct http_answer *answer, const char *error)
 {
     struct source *s = poll->source;
     const struct azure *azure = s->own;
@@ -237,14 +237,14 @@ static void take(struct source_poll *poll, const struct http_answer *answer, con
     } else if (answer->status != 200) {
         failed(s, "not 200");
     } else if (!azure->name[0]) {
-        take_name(s, answer);
+        read_name(s, answer);
     } else {
-        take_list(s, answer);
+        read_list(s, answer);
     }
 }
 
-static void take_acknowledged(struct source_poll *poll, const struct http_answer *answer,
-                              const char *error)
+static void on_acknowledged(struct source_poll *poll, const struct http_answer *answer,
+                            const char *error)
 {
     struct source *s = poll->source;
     struct azure *azure = s->own;
@@ -291,9 +291,9 @@ static void turn(struct source_poll *poll)
         question.body = body;
         question.body_n = strlen(body);
     } else if (azure->name[0] && !azure->has_listed) {
-        question.within_ms = s->wish->throughput->azure_first_ms;
+        question.within_ms = s->wish->intervals->azure_first_ms;
     }
-    source_ask(poll, azure->asked, &question, body ? take_acknowledged : take);
+    source_request(poll, azure->asked, &question, body ? on_acknowledged : handle);
     free(body);
 }
 
@@ -311,29 +311,29 @@ static void head(const struct source *s, char ret[SOURCE_HEADER_MAX + 1])
 
 /* Reads the zone as Kubernetes names it: region and zone number ("westeurope-2"), or the region
  * alone, because most machines have no zone. */
-static bool take_compute(struct cloud_facts *facts, const struct http_answer *answer)
+static bool read_compute(struct cloud_facts *facts, const struct http_answer *answer)
 {
     json_t *root = json_loadb(answer->body, answer->body_n, 0, NULL);
     const char *region;
     const char *type;
     const char *zone = "";
     const char *priority = NULL; /* "Spot", "Low", "Regular" or empty */
-    bool is_sound = json_unpack(root, "{s:{s:s,s:s,s?s,s?s}}", "compute", "location", &region,
+    bool is_valid = json_unpack(root, "{s:{s:s,s:s,s?s,s?s}}", "compute", "location", &region,
                                 "vmSize", &type, "zone", &zone, "priority", &priority) == 0;
-    if (is_sound) {
+    if (is_valid) {
         char both[CLOUD_TEXT_MAX + 1];
         const int n = snprintf(both, sizeof both, "%s%s%s", region, zone[0] ? "-" : "", zone);
-        is_sound = source_text(facts->zone, both, n > 0 ? (size_t)n : 0) &&
+        is_valid = source_text(facts->zone, both, n > 0 ? (size_t)n : 0) &&
                    source_text(facts->instance, type, strlen(type));
-        facts->has_spot = is_sound && priority;
+        facts->has_spot = is_valid && priority;
         facts->is_spot = facts->has_spot &&
                          (strcasecmp(priority, "Spot") == 0 || strcasecmp(priority, "Low") == 0);
     }
     json_decref(root);
-    return is_sound;
+    return is_valid;
 }
 
-static const struct source_fact facts[] = {{NAME_PATH, take_compute}, {NULL, NULL}};
+static const struct source_fact facts[] = {{NAME_PATH, read_compute}, {NULL, NULL}};
 
 const struct source_ops source_azure = {.name = "azure",
                                         .size = sizeof(struct azure),

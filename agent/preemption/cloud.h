@@ -2,7 +2,7 @@
 #ifndef TFE_AGENT_PREEMPTION_CLOUD_H
 #define TFE_AGENT_PREEMPTION_CLOUD_H
 
-#include "agent/preemption/choice.h"
+#include "agent/preemption/notice_selection.h"
 
 #define CLOUD_TEXT_MAX 95
 

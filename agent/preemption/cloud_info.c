@@ -25,12 +25,12 @@ static void next(struct cloud_ask *ask)
     ask->on_told(ask->ctx, f);
 }
 
-static void take(struct source_poll *poll, const struct http_answer *answer, const char *error)
+static void handle(struct source_poll *poll, const struct http_answer *answer, const char *error)
 {
     struct cloud_ask *ask = (struct cloud_ask *)poll;
     const char *reason = error ? error : "not 200";
     if (answer && answer->status == 200) {
-        reason = ask->at->take(&ask->facts, answer) ? NULL : "not what it should be";
+        reason = ask->at->handle(&ask->facts, answer) ? NULL : "not what it should be";
     }
     if (!reason || (answer && answer->status == 404)) {
         next(ask);
@@ -40,7 +40,7 @@ static void take(struct source_poll *poll, const struct http_answer *answer, con
     if (++ask->failures == TRIES) {
         next(ask);
     } else {
-        source_poll_after(poll, poll->source->wish->throughput->facts_ms);
+        source_poll_after(poll, poll->source->wish->intervals->facts_ms);
     }
 }
 
@@ -50,8 +50,8 @@ static void turn(struct source_poll *poll)
     char line[SOURCE_HEADER_MAX + 1];
     const char *const headers[] = {line, NULL};
     poll->source->ops->head(poll->source, line);
-    source_ask(poll, ask->at->path, &(struct http_question){.method = "GET", .headers = headers},
-               take);
+    source_request(poll, ask->at->path,
+                   &(struct http_question){.method = "GET", .headers = headers}, handle);
 }
 
 void cloud_ask_start(struct cloud_ask *ask, struct source *s,

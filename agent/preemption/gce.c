@@ -25,7 +25,7 @@
 struct gce_question {
     struct source_poll poll; /* must be first: a poll is cast to its gce_question */
     const char *name;
-    void (*take)(struct source *s, const char *value, bool is_change);
+    void (*handle)(struct source *s, const char *value, bool is_change);
     bool waits; /* long poll: wait for a change of the known value */
     char etag[ETAG_MAX + 1];
     char path[256];
@@ -35,36 +35,36 @@ struct gce {
     struct gce_question questions[2];
 };
 
-static void take_preempted(struct source *s, const char *value, bool is_change)
+static void read_preempted(struct source *s, const char *value, bool is_change)
 {
     const uint32_t within_ms = is_change ? PREEMPTED_MS : PREEMPTED_LATE_MS;
     if (strcasecmp(value, "TRUE") == 0) {
-        source_tell(s, NOTICE_PREEMPT, "preempted", tfe_mono_add(clock_mono(), within_ms),
-                    !is_change);
+        source_set(s, NOTICE_PREEMPT, "preempted", tfe_mono_add(clock_mono(), within_ms),
+                   !is_change);
     } else {
-        source_quiet(s, NOTICE_PREEMPT);
+        source_withdraw(s, NOTICE_PREEMPT);
     }
 }
 
 /* Live migration pauses a machine for less than a second, so it is only a hint. */
-static void take_maintenance(struct source *s, const char *value, bool is_change)
+static void read_maintenance(struct source *s, const char *value, bool is_change)
 {
     (void)is_change; /* 60 s is an estimate in either case */
     if (strncmp(value, "TERMINATE", 9) == 0) {
-        source_tell(s, NOTICE_MAINTENANCE, value, tfe_mono_add(clock_mono(), TERMINATED_MS), false);
+        source_set(s, NOTICE_MAINTENANCE, value, tfe_mono_add(clock_mono(), TERMINATED_MS), false);
     } else {
-        source_quiet(s, NOTICE_MAINTENANCE);
+        source_withdraw(s, NOTICE_MAINTENANCE);
     }
     if (strncmp(value, "MIGRATE", 7) == 0) {
-        source_tell(s, NOTICE_REBALANCE, value, TFE_MONO_NEVER, true);
+        source_set(s, NOTICE_REBALANCE, value, TFE_MONO_NEVER, true);
     } else {
-        source_quiet(s, NOTICE_REBALANCE);
+        source_withdraw(s, NOTICE_REBALANCE);
     }
 }
 
 static bool is_value(const struct gce_question *q, const char *body)
 {
-    if (q->take == take_preempted) {
+    if (q->handle == read_preempted) {
         return strcasecmp(body, "TRUE") == 0 || strcasecmp(body, "FALSE") == 0;
     }
     return strcmp(body, "NONE") == 0 || strncmp(body, "MIGRATE", 7) == 0 ||
@@ -76,11 +76,11 @@ static void failed(struct gce_question *q, const char *reason)
     struct source *s = q->poll.source;
     q->waits = false; /* a change may have been missed */
     if (source_failed(s, q->path, reason)) {
-        source_poll_after(&q->poll, s->wish->throughput->gce_ms);
+        source_poll_after(&q->poll, s->wish->intervals->gce_ms);
     }
 }
 
-static void take(struct source_poll *poll, const struct http_answer *answer, const char *error)
+static void handle(struct source_poll *poll, const struct http_answer *answer, const char *error)
 {
     struct gce_question *q = (struct gce_question *)poll;
     struct source *s = poll->source;
@@ -88,7 +88,7 @@ static void take(struct source_poll *poll, const struct http_answer *answer, con
     if (!answer) {
         q->waits = false; /* a change may have been missed */
         source_unanswered(s, q->path, error);
-        source_poll_after(poll, s->wish->throughput->gce_ms);
+        source_poll_after(poll, s->wish->intervals->gce_ms);
         return;
     }
     const char *flavor = http_answer_header(answer, "Metadata-Flavor");
@@ -106,9 +106,9 @@ static void take(struct source_poll *poll, const struct http_answer *answer, con
     const bool is_change = q->waits;
     q->waits = true;
     source_works(s);
-    q->take(s, value, is_change);
+    q->handle(s, value, is_change);
     /* A minimum interval protects a server that does not wait. */
-    source_poll_after(poll, s->wish->throughput->gce_ms);
+    source_poll_after(poll, s->wish->intervals->gce_ms);
 }
 
 /* Requests the current value first, then its next change from the etag on, so that no change is
@@ -117,7 +117,7 @@ static void turn(struct source_poll *poll)
 {
     static const char *const headers[] = {HEADER, NULL};
     struct gce_question *q = (struct gce_question *)poll;
-    const uint32_t wait_s = poll->source->wish->throughput->gce_wait_s;
+    const uint32_t wait_s = poll->source->wish->intervals->gce_wait_s;
     struct http_question question = {.method = "GET", .headers = headers};
     if (q->waits) {
         snprintf(q->path, sizeof q->path, PATH "%s?wait_for_change=true&timeout_sec=%u%s%s",
@@ -126,15 +126,15 @@ static void turn(struct source_poll *poll)
     } else {
         snprintf(q->path, sizeof q->path, PATH "%s", q->name);
     }
-    source_ask(poll, q->path, &question, take);
+    source_request(poll, q->path, &question, handle);
 }
 
 static void start(struct source *s)
 {
     struct gce *gce = s->own;
-    gce->questions[0] = (struct gce_question){.name = "preempted", .take = take_preempted};
+    gce->questions[0] = (struct gce_question){.name = "preempted", .handle = read_preempted};
     gce->questions[1] =
-        (struct gce_question){.name = "maintenance-event", .take = take_maintenance};
+        (struct gce_question){.name = "maintenance-event", .handle = read_maintenance};
     source_poll_start(&gce->questions[0].poll, s, turn);
     source_poll_start(&gce->questions[1].poll, s, turn);
 }
@@ -154,34 +154,34 @@ static void head(const struct source *s, char ret[SOURCE_HEADER_MAX + 1])
 }
 
 /* Reads the last part of "projects/123/zones/us-central1-a". */
-static bool take_name(char ret[CLOUD_TEXT_MAX + 1], const struct http_answer *answer)
+static bool read_name(char ret[CLOUD_TEXT_MAX + 1], const struct http_answer *answer)
 {
     const char *slash = strrchr(answer->body, '/');
     const char *name = slash ? slash + 1 : answer->body;
     return source_text(ret, name, strcspn(name, " \r\n"));
 }
 
-static bool take_zone(struct cloud_facts *facts, const struct http_answer *answer)
+static bool read_zone(struct cloud_facts *facts, const struct http_answer *answer)
 {
-    return take_name(facts->zone, answer);
+    return read_name(facts->zone, answer);
 }
 
-static bool take_type(struct cloud_facts *facts, const struct http_answer *answer)
+static bool read_type(struct cloud_facts *facts, const struct http_answer *answer)
 {
-    return take_name(facts->instance, answer);
+    return read_name(facts->instance, answer);
 }
 
 /* A spot machine is reported as preemptible. */
-static bool take_preemptible(struct cloud_facts *facts, const struct http_answer *answer)
+static bool read_preemptible(struct cloud_facts *facts, const struct http_answer *answer)
 {
     facts->is_spot = strncasecmp(answer->body, "TRUE", 4) == 0;
     facts->has_spot = facts->is_spot || strncasecmp(answer->body, "FALSE", 5) == 0;
     return facts->has_spot;
 }
 
-static const struct source_fact facts[] = {{PATH "zone", take_zone},
-                                           {PATH "machine-type", take_type},
-                                           {PATH "scheduling/preemptible", take_preemptible},
+static const struct source_fact facts[] = {{PATH "zone", read_zone},
+                                           {PATH "machine-type", read_type},
+                                           {PATH "scheduling/preemptible", read_preemptible},
                                            {NULL, NULL}};
 
 const struct source_ops source_gce = {.name = "gce",

@@ -104,12 +104,12 @@ static void judge(struct source *s, int status)
         source_failed(s, s->wish->choice->command, reason);
     } else if (WEXITSTATUS(status) != 0) {
         source_works(s);
-        source_quiet(s, NOTICE_PREEMPT);
+        source_withdraw(s, NOTICE_PREEMPT);
     } else {
         const bool is_number = source_seconds(own->says, &deadline);
         source_works(s);
         /* The first number sets the deadline; later ones may count down. */
-        source_tell(s, NOTICE_PREEMPT, "", is_number ? deadline : source_grace(s), !is_number);
+        source_set(s, NOTICE_PREEMPT, "", is_number ? deadline : source_grace(s), !is_number);
     }
 }
 
@@ -141,7 +141,7 @@ static void finish(struct source *s)
     if (status >= 0 || own->is_late) {
         judge(s, status);
     }
-    source_poll_after(&s->poll, s->wish->throughput->command_ms);
+    source_poll_after(&s->poll, s->wish->intervals->command_ms);
 }
 
 static void on_ended(evutil_socket_t fd, short what, void *ctx)
@@ -199,7 +199,7 @@ static bool run(struct source *s)
     own->ended = own->pid_fd < 0 ? NULL : event_new(s->base, own->pid_fd, EV_READ, on_ended, s);
     own->heard = event_new(s->base, own->out, EV_READ | EV_PERSIST, hear, own);
     if (!own->ended || !own->heard ||
-        timer_after(own->ended, s->wish->throughput->command_within_ms) ||
+        timer_after(own->ended, s->wish->intervals->command_within_ms) ||
         event_add(own->heard, NULL)) {
         end(own);
         return false;
@@ -220,7 +220,7 @@ static void turn(struct source_poll *poll)
     } else {
         source_failed(s, s->wish->choice->command, strerror(errno));
     }
-    source_poll_after(poll, s->wish->throughput->command_ms);
+    source_poll_after(poll, s->wish->intervals->command_ms);
 }
 
 static void start(struct source *s)

@@ -23,7 +23,7 @@ static void read_file(const char *path, char ret[HOLDS_MAX + 1])
     ret[n > 0 ? n : 0] = '\0';
 }
 
-static void look(struct source *s, const char *path)
+static void check_file(struct source *s, const char *path)
 {
     char text[HOLDS_MAX + 1];
     struct stat facts;
@@ -31,7 +31,7 @@ static void look(struct source *s, const char *path)
     if (stat(path, &facts)) {
         if (errno == ENOENT || errno == ENOTDIR) {
             source_works(s);
-            source_quiet(s, NOTICE_PREEMPT);
+            source_withdraw(s, NOTICE_PREEMPT);
         } else {
             source_failed(s, path, strerror(errno));
         }
@@ -48,14 +48,14 @@ static void look(struct source *s, const char *path)
         source_works(s);
     }
     /* A different number sets a new deadline. */
-    source_tell(s, NOTICE_PREEMPT, is_number ? text : "", deadline, !is_number);
+    source_set(s, NOTICE_PREEMPT, is_number ? text : "", deadline, !is_number);
 }
 
 static void turn(struct source_poll *poll)
 {
     struct source *s = poll->source;
-    look(s, s->wish->choice->file);
-    source_poll_after(poll, s->wish->throughput->file_ms);
+    check_file(s, s->wish->choice->file);
+    source_poll_after(poll, s->wish->intervals->file_ms);
 }
 
 const struct source_ops source_file = {.name = "file", .turn = turn};

@@ -20,7 +20,7 @@ static void on_signal(evutil_socket_t signo, short what, void *ctx)
     char tag[32];
     /* Each signal is a separate notice with a new deadline. */
     snprintf(tag, sizeof tag, "%d, number %u", (int)signo, (unsigned)++own->n);
-    source_tell(s, NOTICE_SIGNAL, tag, source_grace(s), false);
+    source_set(s, NOTICE_SIGNAL, tag, source_grace(s), false);
 }
 
 static void start(struct source *s)

@@ -11,7 +11,7 @@
 #include "common/base/timer.h"
 #include "common/cli/log.h"
 
-const struct notice_pace notice_pace_default = {
+const struct notice_intervals notice_intervals_default = {
     .aws_ms = 5000,
     .gce_ms = 1000,
     .gce_wait_s = 300,
@@ -31,7 +31,7 @@ static const struct source_ops *const table[FROM__COUNT] = {
     [FROM_FILE] = &source_file, [FROM_COMMAND] = &source_command, [FROM_SIGNAL] = &source_signal,
 };
 
-struct notices {
+struct notice_watch {
     struct notice_wish wish;
     notice_fn *on_notice;
     void *ctx;
@@ -39,55 +39,56 @@ struct notices {
     struct event *quiet;
     bool is_running;
     bool is_drained;
-    bool silence_told;
+    bool silence_logged;
     struct cloud_ask cloud; /* queries to the first cloud that responds */
     struct source sources[FROM__COUNT];
     /* reported notices by kind; the tag is the name of the source */
-    struct source_word told[SOURCE_KINDS];
+    struct source_notice reported[SOURCE_KINDS];
 };
 
 /* --- combined notices --- */
 
-static void look(struct notices *all);
+static void update_drained(struct notice_watch *all);
 
-static void tell(struct notices *all, enum tfe_notice kind, const struct source_word *word)
+static void report_kind(struct notice_watch *all, enum tfe_notice kind,
+                        const struct source_notice *word)
 {
-    struct source_word *told = &all->told[kind];
+    struct source_notice *reported = &all->reported[kind];
     const struct agent_notice notice = {.kind = kind,
                                         .deadline = word ? word->deadline : TFE_MONO_NEVER,
                                         .withdrawn = !word,
                                         .uncertain = word && word->is_uncertain};
     if (word) {
-        *told = *word;
+        *reported = *word;
     } else {
-        told->is_said = false;
+        reported->is_active = false;
     }
-    look(all);
-    all->on_notice(all->ctx, &notice, told->tag);
+    update_drained(all);
+    all->on_notice(all->ctx, &notice, reported->tag);
 }
 
 /* Reports the notice of a kind with the earliest deadline of all sources. */
-static void weigh(struct notices *all, enum tfe_notice kind)
+static void update_kind(struct notice_watch *all, enum tfe_notice kind)
 {
-    const struct source_word *told = &all->told[kind];
-    const struct source_word *most = NULL;
+    const struct source_notice *reported = &all->reported[kind];
+    const struct source_notice *most = NULL;
     const char *name = NULL;
     for (size_t i = 0; i < FROM__COUNT; i++) {
-        const struct source_word *word = &all->sources[i].words[kind];
-        if (word->is_said && (!most || tfe_mono_before(word->deadline, most->deadline))) {
+        const struct source_notice *word = &all->sources[i].notices[kind];
+        if (word->is_active && (!most || tfe_mono_before(word->deadline, most->deadline))) {
             most = word;
             name = all->sources[i].ops->name;
         }
     }
     if (most) {
-        struct source_word now = *most;
+        struct source_notice now = *most;
         memset(now.tag, 0, sizeof now.tag);
         memcpy(now.tag, name, strlen(name));
-        if (!told->is_said || told->deadline.ms != now.deadline.ms) {
-            tell(all, kind, &now);
+        if (!reported->is_active || reported->deadline.ms != now.deadline.ms) {
+            report_kind(all, kind, &now);
         }
-    } else if (told->is_said) {
-        tell(all, kind, NULL);
+    } else if (reported->is_active) {
+        report_kind(all, kind, NULL);
     }
 }
 
@@ -95,11 +96,11 @@ static void weigh(struct notices *all, enum tfe_notice kind)
 
 static void on_cloud(void *ctx, const struct cloud_facts *facts)
 {
-    const struct notices *all = ctx;
+    const struct notice_watch *all = ctx;
     all->wish.on_cloud(all->ctx, facts);
 }
 
-static void found(struct notices *all, struct source *s)
+static void found(struct notice_watch *all, struct source *s)
 {
     if (all->wish.on_cloud && s->ops->facts && !all->cloud.poll.source) {
         cloud_ask_start(&all->cloud, s, on_cloud, all);
@@ -108,16 +109,16 @@ static void found(struct notices *all, struct source *s)
 
 /* --- drained state --- */
 
-static bool is_warned(const struct notices *all)
+static bool is_warned(const struct notice_watch *all)
 {
     bool warned = false;
     for (size_t kind = 1; kind < SOURCE_KINDS; kind++) {
-        warned = warned || (kind != NOTICE_REBALANCE && all->told[kind].is_said);
+        warned = warned || (kind != NOTICE_REBALANCE && all->reported[kind].is_active);
     }
     return warned;
 }
 
-static void set_drained(struct notices *all, bool is_drained)
+static void set_drained(struct notice_watch *all, bool is_drained)
 {
     if (all->is_drained == is_drained) {
         return;
@@ -137,25 +138,25 @@ static void on_quiet(evutil_socket_t fd, short what, void *ctx)
 }
 
 /* Updates the drained state after a change of trainers or notices. */
-static void look(struct notices *all)
+static void update_drained(struct notice_watch *all)
 {
     if (all->is_running || !is_warned(all)) {
         evtimer_del(all->quiet);
         set_drained(all, false);
     } else if (!all->is_drained && !evtimer_pending(all->quiet, NULL)) {
-        timer_after(all->quiet, all->wish.throughput->quiet_ms);
+        timer_after(all->quiet, all->wish.intervals->quiet_ms);
     }
 }
 
-void notices_set_running(struct notices *all, bool is_running)
+void notice_watch_set_running(struct notice_watch *all, bool is_running)
 {
     all->is_running = is_running;
-    look(all);
+    update_drained(all);
 }
 
 /* --- creation and destruction --- */
 
-static void start(struct notices *all, struct event_base *base, enum notice_from from)
+static void start(struct notice_watch *all, struct event_base *base, enum notice_from from)
 {
     const enum notice_wanted wanted = all->wish.choice->wanted[from];
     struct source *s = &all->sources[from];
@@ -164,9 +165,9 @@ static void start(struct notices *all, struct event_base *base, enum notice_from
     }
     s->own = s->ops->size > 0 ? part_new(s->ops->size) : NULL;
     s->all = all;
-    s->weigh = weigh;
+    s->update_kind = update_kind;
     s->found = found;
-    s->silence_told = &all->silence_told;
+    s->silence_logged = &all->silence_logged;
     s->base = base;
     s->wish = &all->wish;
     if (from <= FROM_AZURE) {
@@ -178,10 +179,10 @@ static void start(struct notices *all, struct event_base *base, enum notice_from
     source_start(s);
 }
 
-struct notices *notices_new(struct event_base *base, const struct notice_wish *wish,
-                            notice_fn *on_notice, void *ctx)
+struct notice_watch *notice_watch_new(struct event_base *base, const struct notice_wish *wish,
+                                      notice_fn *on_notice, void *ctx)
 {
-    struct notices *all = part_new(sizeof *all);
+    struct notice_watch *all = part_new(sizeof *all);
     all->wish = *wish;
     all->on_notice = on_notice;
     all->ctx = ctx;
@@ -196,7 +197,7 @@ struct notices *notices_new(struct event_base *base, const struct notice_wish *w
     return all;
 }
 
-void notices_free(struct notices *all)
+void notice_watch_free(struct notice_watch *all)
 {
     if (!all) {
         return;

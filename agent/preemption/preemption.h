@@ -3,15 +3,15 @@
 #define TFE_AGENT_PREEMPTION_PREEMPTION_H
 
 #include "agent/core/agent.h"
-#include "agent/preemption/choice.h"
+#include "agent/preemption/notice_selection.h"
 #include "common/cli/options.h"
 
 struct cloud_facts;
 struct event_base;
-struct notices;
+struct notice_watch;
 
 /* Polling intervals and timeouts. */
-struct notice_pace {
+struct notice_intervals {
     uint32_t aws_ms;
     uint32_t gce_ms; /* minimum time between two long polls */
     uint32_t gce_wait_s;
@@ -29,12 +29,12 @@ struct notice_pace {
 };
 
 /* Values that the clouds' documentation recommends. */
-extern const struct notice_pace notice_pace_default;
+extern const struct notice_intervals notice_intervals_default;
 
 /* Options of the sources. Pointers are borrowed for their lifetime. */
 struct notice_wish {
-    const struct notice_choice *choice;
-    const struct notice_pace *throughput;
+    const struct notice_selection *choice;
+    const struct notice_intervals *intervals;
     /* environment variables of these options are hidden from the command */
     const struct option_table *options;
     uint32_t grace_ms; /* deadline of a notice that names none (--preempt-grace) */
@@ -49,13 +49,13 @@ typedef void notice_fn(void *ctx, const struct agent_notice *notice, const char 
 
 /* Starts the selected sources without waiting for their services. Failures of a source are
  * logged and have no other effect. */
-struct notices *notices_new(struct event_base *base, const struct notice_wish *wish,
-                            notice_fn *on_notice, void *ctx);
-void notices_free(struct notices *notices);
+struct notice_watch *notice_watch_new(struct event_base *base, const struct notice_wish *wish,
+                                      notice_fn *on_notice, void *ctx);
+void notice_watch_free(struct notice_watch *notices);
 
 /* Tells the sources whether trainers run; initially none do. Once none runs while a notice
  * stronger than a hint is active, the node is drained, and a cloud that supports it receives
  * an acknowledgement. */
-void notices_set_running(struct notices *notices, bool is_running);
+void notice_watch_set_running(struct notice_watch *notices, bool is_running);
 
 #endif

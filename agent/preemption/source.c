@@ -12,7 +12,7 @@
 #include "common/cli/log.h"
 
 /* Minimum interval of warnings about an unstable service. */
-#define SAY_EVERY_MS 600000
+#define WARN_INTERVAL_MS 600000
 
 /* Maximum size of a response; the longest one, a list of scheduled events, has some kilobytes. */
 #define ANSWER_MAX 65536
@@ -33,12 +33,12 @@ void source_works(struct source *s)
     s->found(s->all, s);
 }
 
-static void complain(struct source *s, const char *what, const char *reason, const char *then)
+static void warn_failure(struct source *s, const char *what, const char *reason, const char *then)
 {
     const struct tfe_mono now = clock_mono();
-    if (!s->in_trouble && !tfe_mono_before(now, s->say_next)) {
+    if (!s->in_trouble && !tfe_mono_before(now, s->warn_at)) {
         s->in_trouble = true;
-        s->say_next = tfe_mono_add(now, SAY_EVERY_MS);
+        s->warn_at = tfe_mono_add(now, WARN_INTERVAL_MS);
         log_warn("notice_source_fails", LOG_S("source", s->ops->name), LOG_S("at", what),
                  LOG_S("reason", reason), LOG_S("then", then));
     } else {
@@ -56,7 +56,7 @@ bool source_failed(struct source *s, const char *what, const char *reason)
         source_stop(s);
         return false;
     }
-    complain(s, what, reason, "it is asked again and again");
+    warn_failure(s, what, reason, "it is asked again and again");
     return true;
 }
 
@@ -64,14 +64,14 @@ void source_unanswered(struct source *s, const char *what, const char *reason)
 {
     if (!s->is_found) {
         s->is_silent = true;
-        if (*s->silence_told) {
+        if (*s->silence_logged) {
             log_debug("notice_source_fails", LOG_S("source", s->ops->name), LOG_S("at", what),
                       LOG_S("reason", reason));
             return;
         }
-        *s->silence_told = true;
+        *s->silence_logged = true;
     }
-    complain(
+    warn_failure(
         s, what, reason,
         "is the hop limit too small for a container (AWS: http-put-response-hop-limit 2)? it is "
         "asked again and again");
@@ -79,32 +79,32 @@ void source_unanswered(struct source *s, const char *what, const char *reason)
 
 /* --- notices of one source --- */
 
-void source_tell(struct source *s, enum tfe_notice kind, const char *tag, struct tfe_mono deadline,
-                 bool is_uncertain)
+void source_set(struct source *s, enum tfe_notice kind, const char *tag, struct tfe_mono deadline,
+                bool is_uncertain)
 {
-    struct source_word *word = &s->words[kind];
+    struct source_notice *word = &s->notices[kind];
     char cut[SOURCE_TAG_MAX + 1] = "";
     const size_t n = strlen(tag);
     memcpy(cut, tag, n < SOURCE_TAG_MAX ? n : SOURCE_TAG_MAX);
-    if (word->is_said && strcmp(word->tag, cut) == 0) {
+    if (word->is_active && strcmp(word->tag, cut) == 0) {
         return;
     }
-    *word =
-        (struct source_word){.is_said = true, .is_uncertain = is_uncertain, .deadline = deadline};
+    *word = (struct source_notice){
+        .is_active = true, .is_uncertain = is_uncertain, .deadline = deadline};
     memcpy(word->tag, cut, sizeof cut);
     log_info("notice_heard", LOG_S("source", s->ops->name), LOG_S("kind", msg_notice_name(kind)),
              LOG_B("uncertain", is_uncertain), LOG_S("what", cut[0] ? cut : NULL));
-    s->weigh(s->all, kind);
+    s->update_kind(s->all, kind);
 }
 
-void source_quiet(struct source *s, enum tfe_notice kind)
+void source_withdraw(struct source *s, enum tfe_notice kind)
 {
-    struct source_word *word = &s->words[kind];
-    if (word->is_said) {
-        word->is_said = false;
+    struct source_notice *word = &s->notices[kind];
+    if (word->is_active) {
+        word->is_active = false;
         log_info("notice_withdrawn", LOG_S("source", s->ops->name),
                  LOG_S("kind", msg_notice_name(kind)));
-        s->weigh(s->all, kind);
+        s->update_kind(s->all, kind);
     }
 }
 
@@ -134,7 +134,7 @@ void source_poll_stop(struct source_poll *poll)
 void source_poll_after(struct source_poll *poll, uint32_t ms)
 {
     const struct source *s = poll->source;
-    timer_after(poll->timer, !s->is_found && s->is_silent ? s->wish->throughput->facts_ms : ms);
+    timer_after(poll->timer, !s->is_found && s->is_silent ? s->wish->intervals->facts_ms : ms);
 }
 
 void source_start(struct source *s)
@@ -159,11 +159,11 @@ static void on_answer(void *ctx, const struct http_answer *answer, const char *e
 {
     struct source_poll *poll = ctx;
     poll->ask = NULL;
-    poll->take(poll, answer, error);
+    poll->handle(poll, answer, error);
 }
 
-void source_ask(struct source_poll *poll, const char *path, const struct http_question *question,
-                source_take_fn *take)
+void source_request(struct source_poll *poll, const char *path,
+                    const struct http_question *question, source_response_fn *handle)
 {
     const struct source *s = poll->source;
     char url[1024];
@@ -173,13 +173,13 @@ void source_ask(struct source_poll *poll, const char *path, const struct http_qu
     q.most = ANSWER_MAX;
     q.is_alone = true;
     if (q.within_ms == 0) {
-        q.within_ms = s->is_found || s->is_silent ? s->wish->throughput->answer_ms
-                                                  : s->wish->throughput->auto_ms;
+        q.within_ms = s->is_found || s->is_silent ? s->wish->intervals->answer_ms
+                                                  : s->wish->intervals->auto_ms;
     }
-    poll->take = take;
+    poll->handle = handle;
     int rc = http_ask(s->http, &q, on_answer, poll, &poll->ask);
     if (rc) {
-        take(poll, NULL, tfe_error_sentence(rc));
+        handle(poll, NULL, tfe_error_sentence(rc));
     }
 }
 
@@ -228,15 +228,15 @@ int source_deadline(const struct http_answer *answer, const char *text, uint32_t
 
 bool source_text(char ret[CLOUD_TEXT_MAX + 1], const char *text, size_t n)
 {
-    bool is_sound = n > 0 && n <= CLOUD_TEXT_MAX;
-    for (size_t i = 0; is_sound && i < n; i++) {
-        is_sound = text[i] > ' ' && text[i] < 0x7f;
+    bool is_valid = n > 0 && n <= CLOUD_TEXT_MAX;
+    for (size_t i = 0; is_valid && i < n; i++) {
+        is_valid = text[i] > ' ' && text[i] < 0x7f;
     }
-    if (is_sound) {
+    if (is_valid) {
         memcpy(ret, text, n);
         ret[n] = '\0';
     }
-    return is_sound;
+    return is_valid;
 }
 
 bool source_seconds(const char *text, struct tfe_mono *ret_deadline)

@@ -22,15 +22,15 @@ struct source;
 struct source_poll;
 
 /* Receives the response of a cloud's service, like http_fn. */
-typedef void source_take_fn(struct source_poll *poll, const struct http_answer *answer,
-                            const char *error);
+typedef void source_response_fn(struct source_poll *poll, const struct http_answer *answer,
+                                const char *error);
 
 /* A repeated activity of a source. The first turn runs at once, each further one
  * when it is scheduled. */
 struct source_poll {
     struct source *source;
     void (*turn)(struct source_poll *poll);
-    source_take_fn *take;
+    source_response_fn *handle;
     struct event *timer;
     struct http_ask *ask; /* request in progress, or NULL */
 };
@@ -39,7 +39,7 @@ struct source_poll {
 struct source_fact {
     const char *path; /* NULL ends the list */
     /* Reads a response with status 200. Returns false and changes nothing if it is malformed. */
-    bool (*take)(struct cloud_facts *facts, const struct http_answer *answer);
+    bool (*handle)(struct cloud_facts *facts, const struct http_answer *answer);
 };
 
 struct source_ops {
@@ -59,19 +59,19 @@ extern const struct source_ops source_aws, source_gce, source_azure, source_file
     source_signal;
 
 /* Current notice of one kind from one source. */
-struct source_word {
-    bool is_said;
+struct source_notice {
+    bool is_active;
     bool is_uncertain;
     char tag[SOURCE_TAG_MAX + 1];
     struct tfe_mono deadline;
 };
 
 struct source {
-    struct notices *all;
+    struct notice_watch *all;
     /* Called when the notice of a kind has changed. */
-    void (*weigh)(struct notices *all, enum tfe_notice kind);
+    void (*update_kind)(struct notice_watch *all, enum tfe_notice kind);
     /* Called each time the service has responded properly. */
-    void (*found)(struct notices *all, struct source *s);
+    void (*found)(struct notice_watch *all, struct source *s);
     struct event_base *base;
     const struct notice_wish *wish;
     const struct source_ops *ops;
@@ -83,17 +83,18 @@ struct source {
     bool is_silent; /* not found and a request timed out; polled at a longer interval */
     bool is_over;
     bool in_trouble;
-    bool *silence_told; /* shared by all sources: one warning for all services that are not found */
-    struct tfe_mono say_next; /* earliest time of the next warning */
-    struct source_word words[SOURCE_KINDS];
+    bool *
+        silence_logged; /* shared by all sources: one warning for all services that are not found */
+    struct tfe_mono warn_at; /* earliest time of the next warning */
+    struct source_notice notices[SOURCE_KINDS];
 };
 
 /* Sets the notice of a kind. While the tag stays the same nothing changes, even if the deadline
  * does, because a service may compute the deadline anew for each response. */
-void source_tell(struct source *s, enum tfe_notice kind, const char *tag, struct tfe_mono deadline,
-                 bool is_uncertain);
+void source_set(struct source *s, enum tfe_notice kind, const char *tag, struct tfe_mono deadline,
+                bool is_uncertain);
 /* Withdraws the notice of a kind, if there is one. */
-void source_quiet(struct source *s, enum tfe_notice kind);
+void source_withdraw(struct source *s, enum tfe_notice kind);
 
 /* Handles a useless response; what names the request. Logged once until the source works
  * again. Returns false if the service was not found and turns out to be another one, so that
@@ -117,8 +118,8 @@ void source_poll_after(struct source_poll *poll, uint32_t ms);
 /* Requests a path with its query from the cloud's service. The fields url and most of the
  * question are ignored, and within_ms 0 selects the source's timeout. Calls take directly if the
  * request cannot be sent. */
-void source_ask(struct source_poll *poll, const char *path, const struct http_question *question,
-                source_take_fn *take);
+void source_request(struct source_poll *poll, const char *path,
+                    const struct http_question *question, source_response_fn *handle);
 
 /* Returns the deadline of a notice that names none. */
 struct tfe_mono source_grace(const struct source *s);

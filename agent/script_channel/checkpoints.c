@@ -27,7 +27,7 @@
 /* Bytes read of the state file; its first line names the newest checkpoint. */
 #define STATE_BYTES 8192
 /* Attempts to set the watch while the directory is created and removed. */
-#define LOOKS_MAX 8
+#define WATCH_ATTEMPTS 8
 
 #define WATCH_SELF (IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR)
 #define WATCH_DIR (WATCH_SELF | IN_CREATE | IN_MOVED_TO | IN_CLOSE_WRITE)
@@ -42,7 +42,7 @@ struct checkpoints {
     struct event *readable;
     int fd; /* inotify descriptor */
     int watch;
-    bool is_there; /* the watch is on the directory itself rather than on a parent */
+    bool is_direct; /* the watch is on the directory itself rather than on a parent */
     checkpoints_fn *fn;
     void *ctx;
     uint64_t asked;
@@ -105,7 +105,7 @@ static bool read_state(struct checkpoints *c, char ret_name[CHECKPOINT_NAME_MAX 
     return true;
 }
 
-static void look(struct checkpoints *c)
+static void read_new_state(struct checkpoints *c)
 {
     char name[CHECKPOINT_NAME_MAX + 1];
     if (!read_state(c, name)) {
@@ -130,7 +130,7 @@ static void look(struct checkpoints *c)
 static void watch_nearest(struct checkpoints *c)
 {
     c->watch = inotify_add_watch(c->fd, c->path, WATCH_DIR);
-    c->is_there = c->watch >= 0;
+    c->is_direct = c->watch >= 0;
     char above[PATH_MAX];
     memcpy(above, c->path, sizeof(above));
     while (c->watch < 0) {
@@ -154,22 +154,22 @@ static void watch_nearest(struct checkpoints *c)
  * awaited name may have appeared before the watch was set. */
 static void watch(struct checkpoints *c)
 {
-    for (int i = 0; i < LOOKS_MAX; i++) {
+    for (int i = 0; i < WATCH_ATTEMPTS; i++) {
         int old = c->watch;
         watch_nearest(c);
         if (old >= 0 && old != c->watch) {
             (void)inotify_rm_watch(c->fd, old);
         }
-        if (c->is_there || c->watch == old) {
+        if (c->is_direct || c->watch == old) {
             break;
         }
     }
-    if (c->is_there) {
-        look(c);
+    if (c->is_direct) {
+        read_new_state(c);
     }
 }
 
-static void take_event(struct checkpoints *c, const struct inotify_event *event, bool *again)
+static void handle_event(struct checkpoints *c, const struct inotify_event *event, bool *again)
 {
     if (event->mask & IN_Q_OVERFLOW) {
         *again = true;
@@ -182,17 +182,17 @@ static void take_event(struct checkpoints *c, const struct inotify_event *event,
         *again = true;
     } else if (!event->len) {
         return;
-    } else if (!c->is_there) {
+    } else if (!c->is_direct) {
         *again = *again || strcmp(event->name, c->awaited) == 0;
     } else if (strcmp(event->name, CHECKPOINT_STATE_FILE) == 0) {
-        look(c);
+        read_new_state(c);
     } else if (event->mask & (IN_CREATE | IN_MOVED_TO)) {
         note_begun(c, event->name);
     }
 }
 
 /* Handles all queued events. */
-static void drain(struct checkpoints *c)
+static void handle_events(struct checkpoints *c)
 {
     union {
         char bytes[4096];
@@ -207,7 +207,7 @@ static void drain(struct checkpoints *c)
         for (size_t at = 0; at < (size_t)n;) {
             const struct inotify_event *event =
                 (const struct inotify_event *)(const void *)(buffer.bytes + at);
-            take_event(c, event, &again);
+            handle_event(c, event, &again);
             at += sizeof(*event) + event->len;
         }
     }
@@ -218,14 +218,14 @@ static void drain(struct checkpoints *c)
 
 static void on_readable(evutil_socket_t fd, short what, void *ctx)
 {
-    drain(ctx);
+    handle_events(ctx);
 }
 
 void checkpoints_begin(struct checkpoints *c)
 {
     checkpoints_fn *fn = c->fn;
     c->fn = NULL;
-    drain(c);
+    handle_events(c);
     c->fn = fn;
     c->asked = 0;
     memset(c->begun, 0, sizeof(c->begun));
@@ -233,12 +233,12 @@ void checkpoints_begin(struct checkpoints *c)
 
 void checkpoints_catch_up(struct checkpoints *c)
 {
-    drain(c);
+    handle_events(c);
 }
 
-void checkpoints_ask(struct checkpoints *c, uint64_t number)
+void checkpoints_request_save(struct checkpoints *c, uint64_t number)
 {
-    drain(c); /* a checkpoint started before this request does not answer it */
+    handle_events(c); /* a checkpoint started before this request does not answer it */
     c->asked = number;
 }
 

@@ -31,7 +31,7 @@ void checkpoints_begin(struct checkpoints *c);
 void checkpoints_catch_up(struct checkpoints *c);
 
 /* Records a save request, after reporting checkpoints completed before it. */
-void checkpoints_ask(struct checkpoints *c, uint64_t number);
+void checkpoints_request_save(struct checkpoints *c, uint64_t number);
 
 /* Returns the highest epoch in the names of files that the tfe package saved in the directory,
  * or 0 if there is none or it cannot be read. A server that lost its database continues from

@@ -48,7 +48,7 @@ static bool read_count(const char *text, uint64_t *ret)
 }
 
 /* Stores one named value of a line. */
-static void take(struct script_message *m, const char *name, const char *text)
+static void store_value(struct script_message *m, const char *name, const char *text)
 {
     char *end;
     if (strcmp(name, "step") == 0) {
@@ -73,7 +73,7 @@ static void read_words(char *text, struct script_message *m)
         char *equals = strchr(word, '=');
         if (equals && equals > word) {
             *equals = '\0';
-            take(m, word, equals + 1);
+            store_value(m, word, equals + 1);
         }
     }
 }
@@ -130,7 +130,7 @@ static void read_groups(struct script_line *s, const char *line, size_t n, struc
         }
         (void)snprintf(text, sizeof(text), "%.*s", (int)(at[2 * group + 1] - at[2 * group]),
                        line + at[2 * group]);
-        take(m, (const char *)s->names[i] + 2, text);
+        store_value(m, (const char *)s->names[i] + 2, text);
     }
 }
 
@@ -143,7 +143,7 @@ bool script_line_read(struct script_line *s, const char *line, size_t n, struct 
     }
     memcpy(copy, line, n);
     copy[n] = '\0';
-    *ret = (struct script_message){.word = SCRIPT_PROGRESS, .pid = 1};
+    *ret = (struct script_message){.type = SCRIPT_PROGRESS, .pid = 1};
     if (is_ours) {
         read_words(copy + sizeof(PREFIX) - 1, ret);
     } else {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Returns false if the type is unknown. */
-static bool read_word(const char *type, enum script_word *ret)
+static bool read_word(const char *type, enum script_message_type *ret)
 {
     static const char *const words[] = {[SCRIPT_HELLO] = "hello",
                                         [SCRIPT_PROGRESS] = "progress",
@@ -20,7 +20,7 @@ static bool read_word(const char *type, enum script_word *ret)
                                         [SCRIPT_ENDS] = "ends"};
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         if (strcmp(type, words[i]) == 0) {
-            *ret = (enum script_word)i;
+            *ret = (enum script_message_type)i;
             return true;
         }
     }
@@ -102,29 +102,29 @@ static int read_members(json_t *object, struct script_message *m, json_error_t *
     const char *path;
     size_t path_n = 0;
     int rc = json_unpack_ex(object, reason, 0, "{s:I,s:I}", "epoch", &epoch, "rank", &rank);
-    if (rc == 0 && m->word == SCRIPT_HELLO) {
+    if (rc == 0 && m->type == SCRIPT_HELLO) {
         rc = json_unpack_ex(object, reason, 0, "{s:I,s:b,s?b}", "pid", &pid, "listens", &listens,
                             "partitioned", &partitioned);
-    } else if (rc == 0 && m->word == SCRIPT_PROGRESS) {
+    } else if (rc == 0 && m->type == SCRIPT_PROGRESS) {
         rc = json_unpack_ex(object, reason, 0, "{s:I,s?I,s?I,s?b,s?b,s?o}", "step", &step,
                             "samples", &samples, "total", &total, "restored", &restored, "seen",
                             &seen, "metrics", &metrics);
-    } else if (rc == 0 && m->word == SCRIPT_CHECKPOINT) {
+    } else if (rc == 0 && m->type == SCRIPT_CHECKPOINT) {
         rc = json_unpack_ex(object, reason, 0, "{s?I,s?I,s?s%,s?b}", "step", &step, "answers",
                             &answers, "path", &path, &path_n, "seen", &seen);
-    } else if (rc == 0 && m->word == SCRIPT_MEMORY) {
+    } else if (rc == 0 && m->type == SCRIPT_MEMORY) {
         rc = json_unpack_ex(object, reason, 0, "{s:I}", "bytes", &bytes);
-    } else if (rc == 0 && m->word == SCRIPT_KEPT) {
+    } else if (rc == 0 && m->type == SCRIPT_KEPT) {
         rc = json_unpack_ex(object, reason, 0, "{s:I,s?I}", "step", &step, "answers", &answers);
-    } else if (rc == 0 && m->word == SCRIPT_HANDLER) {
+    } else if (rc == 0 && m->type == SCRIPT_HANDLER) {
         rc = json_unpack_ex(object, reason, 0, "{s:I,s:b}", "pid", &pid, "term", &handles);
-    } else if (rc == 0 && m->word == SCRIPT_REMARK) {
+    } else if (rc == 0 && m->type == SCRIPT_REMARK) {
         rc = json_unpack_ex(object, reason, 0, "{s:s,s?s}", "what", &what, "why", &why_not);
-    } else if (rc == 0 && m->word == SCRIPT_ENDS) {
+    } else if (rc == 0 && m->type == SCRIPT_ENDS) {
         rc = json_unpack_ex(object, reason, 0, "{s?I}", "code", &code);
     }
-    bool has_step = m->word == SCRIPT_PROGRESS || m->word == SCRIPT_KEPT ||
-                    (m->word == SCRIPT_CHECKPOINT && json_object_get(object, "step"));
+    bool has_step = m->type == SCRIPT_PROGRESS || m->type == SCRIPT_KEPT ||
+                    (m->type == SCRIPT_CHECKPOINT && json_object_get(object, "step"));
     step = has_step ? step : 0;
     if (rc) {
         return TFE_EINVAL;
@@ -169,7 +169,7 @@ int script_message_read(const char *bytes, size_t n, struct script_message *ret,
     const char *type;
     int rc = TFE_EINVAL;
     if (object && json_unpack_ex(object, &error, 0, "{s:s}", "type", &type) == 0) {
-        rc = read_word(type, &m.word) ? read_members(object, &m, &error) : TFE_EUNKNOWN;
+        rc = read_word(type, &m.type) ? read_members(object, &m, &error) : TFE_EUNKNOWN;
     }
     reason_set(reason, "%s", rc == TFE_EUNKNOWN ? "its type is not known" : error.text);
     json_decref(object);
@@ -180,15 +180,15 @@ int script_message_read(const char *bytes, size_t n, struct script_message *ret,
 }
 
 /* Serialises object and releases it. Returns the length, or 0 if out of memory. */
-static size_t dump(char ret[SCRIPT_ANSWER_MAX], json_t *object)
+static size_t dump(char ret[SCRIPT_REPLY_MAX], json_t *object)
 {
-    const size_t n = object ? json_dumpb(object, ret, SCRIPT_ANSWER_MAX - 1, JSON_COMPACT) : 0;
+    const size_t n = object ? json_dumpb(object, ret, SCRIPT_REPLY_MAX - 1, JSON_COMPACT) : 0;
     json_decref(object);
     ret[n] = '\0';
     return n;
 }
 
-size_t script_message_save(char ret[SCRIPT_ANSWER_MAX], uint64_t epoch, uint64_t number,
+size_t script_message_save(char ret[SCRIPT_REPLY_MAX], uint64_t epoch, uint64_t number,
                            bool has_within, uint64_t within_ms, bool in_memory)
 {
     return dump(ret, json_pack("{s:s,s:I,s:I,s:o,s:b}", "type", "save", "epoch", (json_int_t)epoch,
@@ -197,14 +197,14 @@ size_t script_message_save(char ret[SCRIPT_ANSWER_MAX], uint64_t epoch, uint64_t
                                "in_memory", in_memory));
 }
 
-size_t script_message_stop(char ret[SCRIPT_ANSWER_MAX], uint64_t epoch, uint64_t grace_ms,
+size_t script_message_stop(char ret[SCRIPT_REPLY_MAX], uint64_t epoch, uint64_t grace_ms,
                            bool in_memory)
 {
     return dump(ret, json_pack("{s:s,s:I,s:I,s:b}", "type", "stop", "epoch", (json_int_t)epoch,
                                "grace_ms", (json_int_t)grace_ms, "in_memory", in_memory));
 }
 
-size_t script_message_memory(char ret[SCRIPT_ANSWER_MAX], uint64_t epoch, uint64_t bytes,
+size_t script_message_memory(char ret[SCRIPT_REPLY_MAX], uint64_t epoch, uint64_t bytes,
                              const char *reason)
 {
     return dump(ret, json_pack("{s:s,s:I,s:I,s:s}", "type", "memory", "epoch", (json_int_t)epoch,

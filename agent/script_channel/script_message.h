@@ -15,7 +15,7 @@
 #define SCRIPT_MESSAGE_MAX 8192
 #define SCRIPT_PATH_MAX 4096
 /* Messages of the agent contain numbers and a reason. */
-#define SCRIPT_ANSWER_MAX 512
+#define SCRIPT_REPLY_MAX 512
 
 /* Named numbers that a script reports. */
 #define SCRIPT_METRICS_MAX 16
@@ -32,7 +32,7 @@ struct script_metrics {
  * Invalid characters in the name become '_', and long names are truncated. */
 void script_metrics_add(struct script_metrics *m, const char *name, double value);
 
-enum script_word {
+enum script_message_type {
     SCRIPT_HELLO,
     SCRIPT_PROGRESS,
     SCRIPT_CHECKPOINT,
@@ -51,10 +51,10 @@ enum script_remark {
     REMARK_STRATEGY_MADE,
     REMARK_IMPORTED /* reason: the module */
 };
-#define SCRIPT_WHY_MAX 240
+#define SCRIPT_REASON_MAX 240
 
 struct script_message {
-    enum script_word word;
+    enum script_message_type type;
     uint64_t epoch;
     uint32_t rank;
     pid_t pid; /* HELLO, HANDLER: the sender's pid, which names the script's socket; otherwise 1 */
@@ -73,7 +73,7 @@ struct script_message {
     uint32_t code;                 /* ENDS: exit status of the script */
     uint64_t bytes;                /* MEMORY: minimum number of bytes; 0 for the existing memory */
     enum script_remark remark;     /* REMARK */
-    char reason[SCRIPT_WHY_MAX + 1];
+    char reason[SCRIPT_REASON_MAX + 1];
 };
 
 /* Parses a datagram strictly: one object, no duplicate members, known numbers non-negative
@@ -84,13 +84,13 @@ int script_message_read(const char *bytes, size_t n, struct script_message *ret,
 
 /* Build a save or stop message; return its length, or 0 if out of memory. Without has_within the
  * switch has no deadline. in_memory means that a state kept in memory is enough. */
-size_t script_message_save(char ret[SCRIPT_ANSWER_MAX], uint64_t epoch, uint64_t number,
+size_t script_message_save(char ret[SCRIPT_REPLY_MAX], uint64_t epoch, uint64_t number,
                            bool has_within, uint64_t within_ms, bool in_memory);
-size_t script_message_stop(char ret[SCRIPT_ANSWER_MAX], uint64_t epoch, uint64_t grace_ms,
+size_t script_message_stop(char ret[SCRIPT_REPLY_MAX], uint64_t epoch, uint64_t grace_ms,
                            bool in_memory);
 /* Builds a memory message; returns its length, or 0 if out of memory. reason is
  * "" if there is none. */
-size_t script_message_memory(char ret[SCRIPT_ANSWER_MAX], uint64_t epoch, uint64_t bytes,
+size_t script_message_memory(char ret[SCRIPT_REPLY_MAX], uint64_t epoch, uint64_t bytes,
                              const char *reason);
 
 #endif

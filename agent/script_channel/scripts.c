@@ -28,19 +28,19 @@
 #include "common/message/msg.h"
 #include "common/text/escape.h"
 
-/* Limits the share of the event loop that a busy script can use: after TURN_MAX datagrams
+/* Limits the share of the event loop that a busy script can use: after MESSAGES_PER_EVENT datagrams
  * reading pauses. Senders retry while the socket is full. */
-#define TURN_MAX 32
+#define MESSAGES_PER_EVENT 32
 #define PAUSE_MS 5
 /* Maximum number of datagrams read when a trainer has ended, because its last
  * messages precede its exit. */
-#define LAST_WORDS_MAX 512
+#define LAST_MESSAGES_MAX 512
 /* Retry interval for messages to a script whose queue is full. */
 #define RETRY_MS 50
 /* Maximum number of processes between a trainer and the sender of its messages. */
 #define SENDER_DEPTH_MAX 64
 /* Number of directory entries removed per event, which takes 1 to 2 ms. */
-#define CLEAR_AT_ONCE 100
+#define CLEAR_PER_EVENT 100
 #define GONE_NAME_MAX (sizeof PRIVATE_DIR_GONE + 10)
 /* Maximum number of verified senders per epoch. */
 #define KNOWN_MAX 64
@@ -49,14 +49,14 @@
 
 /* State of the script of one local rank in this epoch. */
 struct script {
-    pid_t pid;                 /* pid of the listening script, or 0 */
-    bool owes_save, owes_stop; /* messages not sent yet because the script's queue was full */
-    bool partitioned;          /* checkpoints are independent of the number of parameter servers */
-    bool wants_memory;         /* a memory request is unanswered */
-    bool handles;              /* the script handles SIGTERM */
-    bool ends;                 /* the script has started to exit with status 0 */
+    pid_t pid;                       /* pid of the listening script, or 0 */
+    bool save_pending, stop_pending; /* messages not sent yet because the script's queue was full */
+    bool partitioned;  /* checkpoints are independent of the number of parameter servers */
+    bool wants_memory; /* a memory request is unanswered */
+    bool handles;      /* the script handles SIGTERM */
+    bool ends;         /* the script has started to exit with status 0 */
     bool has_step, has_trained;
-    bool tells_steps; /* the script reports its own steps, so hooks are ignored */
+    bool reports_steps; /* the script reports its own steps, so hooks are ignored */
     uint64_t step;
 };
 
@@ -82,9 +82,10 @@ struct scripts {
     size_t n_known;
 
     /* Checkpoints of the node; one checkpoint covers all ranks. */
-    bool told_here; /* a script has reported a checkpoint, so other observations are ignored */
-    bool seen_here; /* a hook has observed a checkpoint, so the watched directory is ignored */
-    bool keras3_told;
+    bool
+        script_reported; /* a script has reported a checkpoint, so other observations are ignored */
+    bool hook_observed;  /* a hook has observed a checkpoint, so the watched directory is ignored */
+    bool keras3_logged;
     bool has_saved;
     uint64_t saved_step, answers;
     uint32_t saves;
@@ -99,14 +100,14 @@ struct scripts {
     bool save_in_memory;     /* a state kept in memory is enough */
     struct tfe_mono stop_by; /* NEVER if no stop was sent */
     bool stop_in_memory;
-    uint64_t refused;
+    uint64_t n_rejected;
 };
 
 _Static_assert(MSG_NPROC_MAX <= 64, "changed has a bit for each trainer");
 
 /* --- reports to the core --- */
 
-static void mark(struct scripts *s, uint32_t local)
+static void mark_changed(struct scripts *s, uint32_t local)
 {
     s->changed |= UINT64_C(1) << local;
 }
@@ -129,7 +130,7 @@ static struct msg_memory memory_of_node(const struct scripts *s)
 }
 
 /* Reports each changed trainer once, however many messages it sent. */
-static void tell_changes(struct scripts *s)
+static void report_changes(struct scripts *s)
 {
     uint64_t changed = s->changed;
     s->changed = 0;
@@ -152,12 +153,13 @@ static void tell_changes(struct scripts *s)
                                     .from_step = s->from_step,
                                     .ends = script->ends,
                                     .partitioned = script->partitioned};
-        s->wish.on_news(s->wish.ctx, local, script->has_trained, &told);
+        s->wish.on_progress(s->wish.ctx, local, script->has_trained, &told);
     }
 }
 
 /* Counts a checkpoint; reports of the same one by several ranks count once. */
-static void saved(struct scripts *s, uint32_t local, bool has_step, uint64_t step, uint64_t answers)
+static void record_checkpoint(struct scripts *s, uint32_t local, bool has_step, uint64_t step,
+                              uint64_t answers)
 {
     if (!has_step || !s->has_saved || s->saved_step != step) {
         s->saves++;
@@ -165,15 +167,15 @@ static void saved(struct scripts *s, uint32_t local, bool has_step, uint64_t ste
     s->has_saved = s->has_saved || has_step;
     s->saved_step = has_step ? step : s->saved_step;
     s->answers = answers > s->answers ? answers : s->answers;
-    mark(s, local);
+    mark_changed(s, local);
 }
 
 static void on_checkpoint(void *ctx, bool has_step, uint64_t step, uint64_t answers)
 {
     struct scripts *s = ctx;
-    if (s->epoch && !s->told_here && !s->seen_here) {
-        saved(s, 0, has_step, step, answers);
-        tell_changes(s);
+    if (s->epoch && !s->script_reported && !s->hook_observed) {
+        record_checkpoint(s, 0, has_step, step, answers);
+        report_changes(s);
     }
 }
 
@@ -227,33 +229,33 @@ static bool send_to(struct scripts *s, uint32_t local, const char *text, size_t 
     }
     log_debug("script_gone", LOG_U("local_rank", local), LOG_I("pid", script->pid));
     script->pid = 0;
-    mark(s, local);
+    mark_changed(s, local);
     return true;
 }
 
 /* Sends the script's pending messages. Returns false if some remain. */
-static bool pay(struct scripts *s, uint32_t local)
+static bool send_pending(struct scripts *s, uint32_t local)
 {
     struct script *script = &s->scripts[local];
-    char text[SCRIPT_ANSWER_MAX];
-    if (script->pid && script->owes_save) {
+    char text[SCRIPT_REPLY_MAX];
+    if (script->pid && script->save_pending) {
         bool has_within = !tfe_mono_is_never(s->save_by);
         size_t n = script_message_save(text, s->epoch, s->asked, has_within,
                                        has_within ? ms_until(s->save_by) : 0, s->save_in_memory);
-        script->owes_save = !send_to(s, local, text, n, -1);
+        script->save_pending = !send_to(s, local, text, n, -1);
     }
-    if (script->pid && script->owes_stop) {
+    if (script->pid && script->stop_pending) {
         size_t n = script_message_stop(text, s->epoch, ms_until(s->stop_by), s->stop_in_memory);
-        script->owes_stop = !send_to(s, local, text, n, -1);
+        script->stop_pending = !send_to(s, local, text, n, -1);
     }
-    return !script->pid || (!script->owes_save && !script->owes_stop);
+    return !script->pid || (!script->save_pending && !script->stop_pending);
 }
 
-static void pay_all(struct scripts *s)
+static void send_all_pending(struct scripts *s)
 {
     bool all = true;
     for (uint32_t local = 0; local < s->wish.nproc; local++) {
-        all = pay(s, local) && all;
+        all = send_pending(s, local) && all;
     }
     if (!all) {
         timer_after(s->retry, RETRY_MS);
@@ -263,8 +265,8 @@ static void pay_all(struct scripts *s)
 static void on_retry(evutil_socket_t fd, short what, void *ctx)
 {
     struct scripts *s = ctx;
-    pay_all(s);
-    tell_changes(s);
+    send_all_pending(s);
+    report_changes(s);
 }
 
 /* If the message cannot be sent now, the script repeats its request. */
@@ -275,10 +277,10 @@ static void on_memory(void *ctx, uint32_t local, int fd, uint64_t bytes, const c
     if (fd >= 0 && s->kept[local].bytes != bytes) {
         /* new, larger memory without a snapshot */
         s->kept[local] = (struct msg_memory){.bytes = bytes};
-        mark(s, local);
+        mark_changed(s, local);
     }
     if (s->epoch && script->pid && script->wants_memory) {
-        char text[SCRIPT_ANSWER_MAX];
+        char text[SCRIPT_REPLY_MAX];
         size_t n = script_message_memory(text, s->epoch, bytes, reason);
         script->wants_memory = !send_to(s, local, text, n, fd);
     }
@@ -286,89 +288,90 @@ static void on_memory(void *ctx, uint32_t local, int fd, uint64_t bytes, const c
 
 /* --- messages from the scripts --- */
 
-static void refuse(struct scripts *s, const char *reason, pid_t pid)
+static void reject_message(struct scripts *s, const char *reason, pid_t pid)
 {
-    if (s->refused++ == 0) {
+    if (s->n_rejected++ == 0) {
         log_warn("script_message_refused", LOG_S("reason", reason), LOG_I("pid", pid));
     }
 }
 
-static void take_hello(struct scripts *s, uint32_t local, const struct script_message *m)
+static void handle_hello(struct scripts *s, uint32_t local, const struct script_message *m)
 {
     struct script *script = &s->scripts[local];
     script->pid = m->listens ? m->pid : 0;
     script->partitioned = m->partitioned;
-    script->owes_save = m->listens && s->asked;
-    script->owes_stop = m->listens && !tfe_mono_is_never(s->stop_by);
-    mark(s, local);
-    if (!pay(s, local)) {
+    script->save_pending = m->listens && s->asked;
+    script->stop_pending = m->listens && !tfe_mono_is_never(s->stop_by);
+    mark_changed(s, local);
+    if (!send_pending(s, local)) {
         timer_after(s->retry, RETRY_MS);
     }
 }
 
-static void take_progress(struct scripts *s, uint32_t local, const struct script_message *m)
+static void handle_progress(struct scripts *s, uint32_t local, const struct script_message *m)
 {
     struct script *script = &s->scripts[local];
-    if (m->seen && script->tells_steps) {
+    if (m->seen && script->reports_steps) {
         return;
     }
     if (m->has_step) {
-        script->tells_steps = !m->seen;
+        script->reports_steps = !m->seen;
         script->has_step = true;
         script->step = m->step;
         script->has_trained |= !m->restored;
     }
-    if (s->wish.on_told && (m->metrics.n > 0 || m->samples > 0 || m->total > 0)) {
+    if (s->wish.on_metrics && (m->metrics.n > 0 || m->samples > 0 || m->total > 0)) {
         struct script_message told = *m;
         told.step = script->step;
-        s->wish.on_told(s->wish.ctx, local, &told);
+        s->wish.on_metrics(s->wish.ctx, local, &told);
     }
     if (m->restored && !m->seen) { /* a hook may have seen another model being restored */
         s->has_from = true;
         s->from_step = m->step;
     }
-    mark(s, local);
+    mark_changed(s, local);
 }
 
 /* Records a complete snapshot in the memory of this place. */
-static void take_kept(struct scripts *s, uint32_t local, const struct script_message *m, pid_t pid)
+static void handle_kept(struct scripts *s, uint32_t local, const struct script_message *m,
+                        pid_t pid)
 {
     struct msg_memory *kept = &s->kept[local];
     if (kept->bytes == 0) {
-        refuse(s, "it keeps its state in memory that nobody has lent", pid);
+        reject_message(s, "it keeps its state in memory that nobody has lent", pid);
         return;
     }
     kept->has_kept = true;
     kept->epoch = s->epoch;
     kept->step = m->step;
     s->kept_answers = m->answers > s->kept_answers ? m->answers : s->kept_answers;
-    mark(s, local);
+    mark_changed(s, local);
 }
 
 /* Records a checkpoint. A script that listens reports its own checkpoints, because only it knows
  * which save request they answer. */
-static void take_checkpoint(struct scripts *s, uint32_t local, const struct script_message *m)
+static void handle_checkpoint(struct scripts *s, uint32_t local, const struct script_message *m)
 {
-    if (m->seen && (s->told_here || s->scripts[local].pid)) {
+    if (m->seen && (s->script_reported || s->scripts[local].pid)) {
         return;
     }
-    s->told_here = s->told_here || !m->seen;
-    s->seen_here = s->seen_here || m->seen;
+    s->script_reported = s->script_reported || !m->seen;
+    s->hook_observed = s->hook_observed || m->seen;
     log_debug("checkpoint_told", LOG_S("by", m->seen ? "hook" : "script"), LOG_U("step", m->step));
-    saved(s, local, m->has_step, m->step, m->answers);
+    record_checkpoint(s, local, m->has_step, m->step, m->answers);
 }
 
-static void take_remark(struct scripts *s, uint32_t local, const struct script_message *m)
+static void handle_remark(struct scripts *s, uint32_t local, const struct script_message *m)
 {
     if (m->remark == REMARK_HOOK_FAILED) {
-        char shown[SCRIPT_WHY_MAX + 1];
+        char shown[SCRIPT_REASON_MAX + 1];
         log_debug("hook_failed", LOG_S("reason", escape_text(m->reason, shown, sizeof shown)));
     } else if (m->remark == REMARK_STRATEGY_MADE && s->wish.on_strategy) {
         s->wish.on_strategy(s->wish.ctx, local);
     } else if (m->remark == REMARK_IMPORTED && s->wish.on_import) {
         s->wish.on_import(s->wish.ctx, m->reason);
-    } else if (m->remark == REMARK_KERAS3_FIT && !s->keras3_told) {
-        s->keras3_told = true;
+    } else if (m->remark == REMARK_KERAS3_FIT && !s->keras3_logged) {
+        s->keras3_logged = true;
         log_warn("keras3_fit",
                  LOG_S("reason", "fit of Keras 3 fails with more than one worker: use "
                                  "tf_keras (TF_USE_LEGACY_KERAS=1), or a loop of its "
@@ -376,46 +379,46 @@ static void take_remark(struct scripts *s, uint32_t local, const struct script_m
     }
 }
 
-static void take(struct scripts *s, const struct script_message *m, pid_t pid)
+static void handle_message(struct scripts *s, const struct script_message *m, pid_t pid)
 {
     if (!s->epoch || m->epoch < s->epoch) {
         return; /* late message of an ended epoch */
     }
     if (m->epoch != s->epoch || m->rank < s->rank || m->rank - s->rank >= s->wish.nproc) {
-        refuse(s, "its epoch or rank is not of this node", pid);
+        reject_message(s, "its epoch or rank is not of this node", pid);
         return;
     }
     if (m->answers > s->asked) {
-        refuse(s, "it answers a save that was never asked for", pid);
+        reject_message(s, "it answers a save that was never asked for", pid);
         return;
     }
     uint32_t local = m->rank - s->rank;
-    switch (m->word) {
+    switch (m->type) {
     case SCRIPT_HELLO:
-        take_hello(s, local, m);
+        handle_hello(s, local, m);
         return;
     case SCRIPT_PROGRESS:
-        take_progress(s, local, m);
+        handle_progress(s, local, m);
         return;
     case SCRIPT_MEMORY:
         s->scripts[local].wants_memory = true;
         state_memory_ask(s->memory, local, m->bytes);
         return;
     case SCRIPT_CHECKPOINT:
-        take_checkpoint(s, local, m);
+        handle_checkpoint(s, local, m);
         return;
     case SCRIPT_HANDLER:
         s->scripts[local].handles = m->handles;
         return;
     case SCRIPT_REMARK:
-        take_remark(s, local, m);
+        handle_remark(s, local, m);
         return;
     case SCRIPT_KEPT:
-        take_kept(s, local, m, pid);
+        handle_kept(s, local, m, pid);
         return;
     case SCRIPT_ENDS:
         s->scripts[local].ends = s->scripts[local].ends || m->code == 0;
-        mark(s, local);
+        mark_changed(s, local);
         if (s->wish.on_ends) {
             s->wish.on_ends(s->wish.ctx, local, m->code);
         }
@@ -428,8 +431,8 @@ void scripts_printed(struct scripts *s, uint32_t local, struct script_message *t
     if (s->epoch) {
         told->epoch = s->epoch;
         told->rank = s->rank + local;
-        take_progress(s, local, told);
-        tell_changes(s);
+        handle_progress(s, local, told);
+        report_changes(s);
     }
 }
 
@@ -465,7 +468,7 @@ static bool sender_may_be_below(pid_t pid, pid_t root)
 
 /* Checks each sender once per epoch, because walking up its parents needs
  * several reads in /proc. */
-static bool sender_is_ours(struct scripts *s, pid_t pid)
+static bool sender_is_descendant(struct scripts *s, pid_t pid)
 {
     for (size_t i = 0; i < s->n_known; i++) {
         if (s->known[i] == pid) {
@@ -482,7 +485,7 @@ static bool sender_is_ours(struct scripts *s, pid_t pid)
 }
 
 /* Handles one datagram. Returns false if there was none. */
-static bool take_one(struct scripts *s)
+static bool receive_one(struct scripts *s)
 {
     char bytes[SCRIPT_MESSAGE_MAX];
     union {
@@ -502,15 +505,15 @@ static bool take_one(struct scripts *s)
     struct script_message m;
     struct tfe_reason reason;
     if (!sender_of(&message, &sender) || sender.uid != trainer_user_uid()) {
-        refuse(s, "it comes from another user", sender.pid);
+        reject_message(s, "it comes from another user", sender.pid);
     } else if (message.msg_flags & MSG_TRUNC) {
-        refuse(s, "it is too long", sender.pid);
-    } else if (!sender_is_ours(s, sender.pid)) {
-        refuse(s, "it comes from no process of this agent", sender.pid);
+        reject_message(s, "it is too long", sender.pid);
+    } else if (!sender_is_descendant(s, sender.pid)) {
+        reject_message(s, "it comes from no process of this agent", sender.pid);
     } else if (script_message_read(bytes, (size_t)n, &m, &reason)) {
-        refuse(s, reason.text, sender.pid);
+        reject_message(s, reason.text, sender.pid);
     } else {
-        take(s, &m, sender.pid);
+        handle_message(s, &m, sender.pid);
     }
     return true;
 }
@@ -522,14 +525,14 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
     bool is_busy = tfe_mono_sub(now, s->read_at) <= PAUSE_MS;
     s->read_at = now;
     int n = 0;
-    while (n < TURN_MAX && take_one(s)) {
+    while (n < MESSAGES_PER_EVENT && receive_one(s)) {
         n++;
     }
-    if (is_busy || n == TURN_MAX) {
+    if (is_busy || n == MESSAGES_PER_EVENT) {
         event_del(s->readable);
         timer_after(s->pause, PAUSE_MS);
     }
-    tell_changes(s);
+    report_changes(s);
 }
 
 /* Processes all messages and checkpoints that exist now. */
@@ -538,12 +541,12 @@ static void catch_up(struct scripts *s)
     if (!s->epoch) {
         return;
     }
-    for (int i = 0; s->fd >= 0 && i < LAST_WORDS_MAX && take_one(s); i++) {
+    for (int i = 0; s->fd >= 0 && i < LAST_MESSAGES_MAX && receive_one(s); i++) {
     }
     if (s->watch) {
         checkpoints_catch_up(s->watch);
     }
-    tell_changes(s);
+    report_changes(s);
 }
 
 static void on_pause_over(evutil_socket_t fd, short what, void *ctx)
@@ -560,9 +563,9 @@ static void forget_epoch(struct scripts *s)
     s->epoch = 0;
     s->changed = 0;
     s->n_known = 0;
-    s->told_here = false;
-    s->seen_here = false;
-    s->keras3_told = false;
+    s->script_reported = false;
+    s->hook_observed = false;
+    s->keras3_logged = false;
     s->has_saved = false;
     s->saved_step = 0;
     s->has_from = false;
@@ -586,7 +589,7 @@ static void gone_name(char ret[GONE_NAME_MAX], unsigned number)
 static void on_clear(evutil_socket_t fd, short what, void *ctx)
 {
     struct scripts *s = ctx;
-    size_t budget = CLEAR_AT_ONCE;
+    size_t budget = CLEAR_PER_EVENT;
     while (s->gone_first < s->gone_next && budget > 0) {
         char name[GONE_NAME_MAX];
         gone_name(name, s->gone_first);
@@ -649,8 +652,8 @@ void scripts_trainer_ended(struct scripts *s, uint32_t local)
     catch_up(s);
     if (local < s->wish.nproc && s->scripts[local].pid) {
         s->scripts[local].pid = 0;
-        mark(s, local);
-        tell_changes(s);
+        mark_changed(s, local);
+        report_changes(s);
     }
 }
 
@@ -677,17 +680,17 @@ void scripts_save(struct scripts *s, uint64_t epoch, uint64_t number, struct tfe
         return;
     }
     if (s->watch) {
-        checkpoints_ask(s->watch, number);
+        checkpoints_request_save(s->watch, number);
     }
     s->asked = number > s->asked ? number : s->asked;
     s->save_by = deadline;
     s->save_in_memory = in_memory;
     create_preempt_file(s);
     for (uint32_t local = 0; local < s->wish.nproc; local++) {
-        s->scripts[local].owes_save = true;
+        s->scripts[local].save_pending = true;
     }
-    pay_all(s);
-    tell_changes(s);
+    send_all_pending(s);
+    report_changes(s);
 }
 
 uint32_t scripts_stop(struct scripts *s, uint64_t epoch, uint32_t grace_ms, bool in_memory,
@@ -701,10 +704,10 @@ uint32_t scripts_stop(struct scripts *s, uint64_t epoch, uint32_t grace_ms, bool
     s->stop_by = tfe_mono_add(clock_mono(), grace_ms);
     s->stop_in_memory = in_memory;
     for (uint32_t local = 0; local < s->wish.nproc; local++) {
-        s->scripts[local].owes_stop = true;
+        s->scripts[local].stop_pending = true;
     }
-    pay_all(s);
-    tell_changes(s);
+    send_all_pending(s);
+    report_changes(s);
     uint32_t listeners = 0;
     for (uint32_t local = 0; local < s->wish.nproc; local++) {
         bool listens = s->scripts[local].pid != 0;
@@ -788,8 +791,8 @@ void scripts_free(struct scripts *s)
     if (!s) {
         return;
     }
-    if (s->refused > 1) {
-        log_warn("script_messages_refused", LOG_U("count", s->refused));
+    if (s->n_rejected > 1) {
+        log_warn("script_messages_refused", LOG_U("count", s->n_rejected));
     }
     checkpoints_free(s->watch);
     state_memory_free(s->memory);

@@ -18,12 +18,12 @@ struct scripts;
  * change. has_trained means that the trainer has completed a step in this epoch rather than only
  * restored a checkpoint. Called from the event loop and from inside scripts_save, _stop, _end
  * and _trainer_ended. told is borrowed for the call. */
-typedef void scripts_news_fn(void *ctx, uint32_t local, bool has_trained,
-                             const struct msg_progress *told);
+typedef void scripts_progress_fn(void *ctx, uint32_t local, bool has_trained,
+                                 const struct msg_progress *told);
 
 /* Passes on a script's PROGRESS that has samples, total or metrics, for display to users. Its
  * step is the last known one if the message has none. told is borrowed for the call. */
-typedef void scripts_told_fn(void *ctx, uint32_t local, const struct script_message *told);
+typedef void scripts_metrics_fn(void *ctx, uint32_t local, const struct script_message *told);
 
 /* Reports that the main thread of a trainer's script has ended and that the process will
  * exit with this status. */
@@ -43,8 +43,8 @@ struct scripts_wish {
     const char *private_base;
     const char *checkpoint_dir; /* TensorFlow checkpoint directory to watch, or NULL */
     uint64_t state_memory;      /* limit for snapshots, see state_memory.h */
-    scripts_news_fn *on_news;
-    scripts_told_fn *on_told;         /* NULL if not needed */
+    scripts_progress_fn *on_progress;
+    scripts_metrics_fn *on_metrics;   /* NULL if not needed */
     scripts_ends_fn *on_ends;         /* NULL if not needed */
     scripts_strategy_fn *on_strategy; /* NULL if not needed */
     scripts_import_fn *on_import;     /* NULL if not needed */

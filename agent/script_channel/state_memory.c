@@ -44,7 +44,7 @@ static void answer(struct state_memory *m, uint32_t place, const char *reason)
     m->on_answer(m->ctx, place, has ? p->fd : -1, has ? p->bytes : 0, reason);
 }
 
-static void refuse(struct state_memory *m, uint32_t place, const struct tfe_reason *reason)
+static void reject(struct state_memory *m, uint32_t place, const struct tfe_reason *reason)
 {
     log_warn("state_memory_refused", LOG_U("local_rank", place), LOG_S("reason", reason->text));
     answer(m, place, reason->text);
@@ -52,8 +52,8 @@ static void refuse(struct state_memory *m, uint32_t place, const struct tfe_reas
 
 /* Returns true if the place may get this many bytes. Its present memory is
  * released only afterwards. */
-static bool may_have(const struct state_memory *m, uint32_t place, uint64_t bytes,
-                     struct tfe_reason *reason)
+static bool is_allowed(const struct state_memory *m, uint32_t place, uint64_t bytes,
+                       struct tfe_reason *reason)
 {
     uint64_t held = 0; /* by the other places */
     uint64_t unfilled = 0;
@@ -64,11 +64,11 @@ static bool may_have(const struct state_memory *m, uint32_t place, uint64_t byte
             unfilled += p->next_bytes - p->filled;
         }
     }
-    uint64_t there = memory_free_bytes();
-    there = there > unfilled ? there - unfilled : 0;
+    uint64_t available = memory_free_bytes();
+    available = available > unfilled ? available - unfilled : 0;
     bool is_auto = m->limit == STATE_MEMORY_AUTO;
     /* Even with an explicit limit the kernel must not run out of memory. */
-    uint64_t most = is_auto ? there / 4 : there / 4 * 3;
+    uint64_t allowed = is_auto ? available / 4 : available / 4 * 3;
     if (!is_auto && (bytes > m->limit || held > m->limit - bytes)) {
         reason_set(reason,
                    "the state needs %" PRIu64 " MiB of memory, and --state-memory allows %" PRIu64
@@ -76,11 +76,11 @@ static bool may_have(const struct state_memory *m, uint32_t place, uint64_t byte
                    bytes / MIB + 1, m->limit / MIB);
         return false;
     }
-    if (bytes > most) {
+    if (bytes > allowed) {
         reason_set(reason,
                    "the state needs %" PRIu64 " MiB of memory; %" PRIu64 " MiB are free here, of "
                    "which it may take %" PRIu64,
-                   bytes / MIB + 1, there / MIB, most / MIB);
+                   bytes / MIB + 1, available / MIB, allowed / MIB);
         return false;
     }
     return true;
@@ -122,8 +122,8 @@ void state_memory_ask(struct state_memory *m, uint32_t place, uint64_t bytes)
         answer(m, place, "--state-memory=0");
         return;
     }
-    if (!may_have(m, place, bytes, &reason) || (p->next_fd = file_new(bytes, &reason)) < 0) {
-        refuse(m, place, &reason);
+    if (!is_allowed(m, place, bytes, &reason) || (p->next_fd = file_new(bytes, &reason)) < 0) {
+        reject(m, place, &reason);
         return;
     }
     p->next_bytes = bytes;
@@ -150,7 +150,7 @@ static bool fill_some(struct state_memory *m)
         struct tfe_reason reason;
         reason_errno(&reason, "memory for the state");
         forget_next(p);
-        refuse(m, place, &reason);
+        reject(m, place, &reason);
         return true;
     }
     p->filled += piece;

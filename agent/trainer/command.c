@@ -20,7 +20,7 @@ enum kind { KIND_SCRIPT = 1, KIND_MODULE, KIND_COMMAND };
 
 /* Programs that ask a daemon or another machine to do the work: what they start is no descendant of
  * ours, a kill reaches only the messenger, and the old epoch would go on training. */
-static const char *const hand_over[] = {
+static const char *const delegating[] = {
     "docker", "podman", "nerdctl",    "ctr",         "crictl", "kubectl", "oc",
     "lxc",    "incus",  "machinectl", "systemd-run", "srun",   "sbatch",  "salloc",
     "qsub",   "bsub",   "ssh",        "rsh",         "mosh",   "at",      "batch",
@@ -137,14 +137,14 @@ static int digest_command(crypto_generichash_state *state, const char *path,
     return 0;
 }
 
-static int check_reach(const char *name, struct tfe_reason *reason)
+static int check_delegation(const char *name, struct tfe_reason *reason)
 {
-    for (size_t i = 0; i < sizeof hand_over / sizeof hand_over[0]; i++) {
-        if (strcmp(base_name(name), hand_over[i]) == 0) {
+    for (size_t i = 0; i < sizeof delegating / sizeof delegating[0]; i++) {
+        if (strcmp(base_name(name), delegating[i]) == 0) {
             reason_set(reason,
                        "%s hands the work to something that the agent can neither see nor end: "
                        "run tfe-agent inside instead",
-                       hand_over[i]);
+                       delegating[i]);
             return TFE_EINVAL;
         }
     }
@@ -237,7 +237,7 @@ int command_new(char **operands, int count, const char *python, bool module, boo
     enum kind kind = no_python ? KIND_COMMAND : module ? KIND_MODULE : KIND_SCRIPT;
     const char *name = operands[0];
     if (kind == KIND_COMMAND) {
-        int rc = check_reach(name, reason);
+        int rc = check_delegation(name, reason);
         if (rc != 0) {
             return rc;
         }

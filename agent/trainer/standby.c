@@ -27,7 +27,7 @@
 #define ENDED_MS 100
 
 /* How often memory is looked at while there is, or should be, a standby. */
-#define LOOK_MS 5000
+#define MEMORY_CHECK_MS 5000
 
 /* One that died is replaced after this long, doubling up to the longest. */
 #define AGAIN_FIRST_MS 1000
@@ -72,7 +72,7 @@ struct standbys {
     struct guard_link *guard;
     char bootstrap[PATH_MAX]; /* "": none */
     bool is_off;              /* for good */
-    bool memory_told;
+    bool memory_logged;
     bool trainers_run;
     bool was_settled;
     struct tfe_mono settle_by;
@@ -107,7 +107,7 @@ bool standby_bootstrap(char ret[PATH_MAX])
 
 /* --- having none ------------------------------------------------------------------------------ */
 
-static void tell_settled(struct standbys *s)
+static void report_settled(struct standbys *s)
 {
     bool settled = standbys_are_settled(s);
     if (settled && !s->was_settled) {
@@ -125,12 +125,12 @@ static void standby_gone(struct standbys *s, uint32_t local)
     standby->pid = 0;
     standby->is_ending = false;
     if (was_warm) {
-        s->wish.told(s->wish.ctx, local, 0, NULL);
+        s->wish.changed(s->wish.ctx, local, 0, NULL);
     }
 }
 
 /* No more standbys in this process's life; said once. */
-static void turn_off(struct standbys *s, const char *reason)
+static void disable(struct standbys *s, const char *reason)
 {
     if (s->is_off) {
         return;
@@ -138,18 +138,18 @@ static void turn_off(struct standbys *s, const char *reason)
     s->is_off = true;
     log_warn("no_standby", LOG_S("reason", reason));
     standby_schedule(s);
-    tell_settled(s);
+    report_settled(s);
 }
 
 static bool memory_is_low(struct standbys *s)
 {
     uint32_t free_percent = memory_free_percent();
     bool is_low = free_percent < s->wish.settings->min_free_percent;
-    if (is_low && !s->memory_told) {
+    if (is_low && !s->memory_logged) {
         log_warn("no_standby", LOG_S("reason", "memory is low"),
                  LOG_U("free_percent", free_percent));
     }
-    s->memory_told = is_low;
+    s->memory_logged = is_low;
     return is_low;
 }
 
@@ -219,7 +219,7 @@ static void standby_start(struct standbys *s, uint32_t local)
 {
     struct standby *standby = &s->of[local];
     if (memory_is_low(s)) {
-        standby->due = tfe_mono_add(clock_mono(), LOOK_MS);
+        standby->due = tfe_mono_add(clock_mono(), MEMORY_CHECK_MS);
     } else if (bootstrap_spawn(s, local, "standby",
                                s->trainers_run ? BOOTSTRAP_IN_BACKGROUND : BOOTSTRAP_NEW)) {
         standby->due = tfe_mono_add(clock_mono(), AGAIN_FIRST_MS); /* a sweep goes on, say */
@@ -246,7 +246,7 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
         }
     }
     standby_schedule(s);
-    tell_settled(s);
+    report_settled(s);
 }
 
 /* Sets the timer to what is next: a start that is due, or the next look at memory. */
@@ -258,7 +258,7 @@ static void standby_schedule(struct standbys *s)
         if (s->of[i].state == STANDBY_NONE) {
             next = tfe_mono_min(next, s->of[i].due);
         } else {
-            next = tfe_mono_min(next, tfe_mono_add(now, LOOK_MS));
+            next = tfe_mono_min(next, tfe_mono_add(now, MEMORY_CHECK_MS));
         }
     }
     if (tfe_mono_is_never(next)) {
@@ -368,7 +368,7 @@ void standbys_trainers_ended(struct standbys *s)
 
 bool standbys_are_settled(const struct standbys *s)
 {
-    if (s->is_off || s->memory_told || tfe_mono_is_never(s->settle_by) ||
+    if (s->is_off || s->memory_logged || tfe_mono_is_never(s->settle_by) ||
         !tfe_mono_before(clock_mono(), s->settle_by)) {
         return true;
     }
@@ -395,13 +395,13 @@ int standbys_spawn(struct standbys *s, uint32_t local, const struct spawn_spec *
 {
     struct standby *standby = &s->of[local];
     bool has_one = standby->state != STANDBY_NONE && !standby->is_ending;
-    bool can_take = has_one;
+    bool can_hand_over = has_one;
     if (standby->state == STANDBY_NONE && s->bootstrap[0] &&
         (!s->wish.settings->no_hooks || is_too_long(spec))) {
-        can_take = bootstrap_spawn(s, local, "cold", BOOTSTRAP_NEW) == 0;
+        can_hand_over = bootstrap_spawn(s, local, "cold", BOOTSTRAP_NEW) == 0;
     }
-    *ret_how = has_one ? "standby" : can_take ? "bootstrap" : "exec";
-    if (!can_take) {
+    *ret_how = has_one ? "standby" : can_hand_over ? "bootstrap" : "exec";
+    if (!can_hand_over) {
         return guard_link_spawn(s->guard, local, spec, stdout_fd, stderr_fd);
     }
     int rc = guard_link_hand_over(s->guard, local, GUARD_STANDBY_SLOT + local, spec, stdout_fd,
@@ -423,7 +423,7 @@ static void on_spawn_failed(struct standbys *s, uint32_t local, int error)
     struct tfe_reason reason;
     errno = error;
     reason_errno(&reason, "cannot start %s", s->wish.command->argv[0]);
-    turn_off(s, reason.text);
+    disable(s, reason.text);
 }
 
 static void on_exited(struct standbys *s, uint32_t local, int wait_status)
@@ -433,7 +433,7 @@ static void on_exited(struct standbys *s, uint32_t local, int wait_status)
     bool was_ours = standby->is_ending;
     standby_gone(s, local);
     if (!was_ours && !was_warm && WIFEXITED(wait_status) && !s->is_off) {
-        turn_off(s, "the interpreter ended before it had imported its modules");
+        disable(s, "the interpreter ended before it had imported its modules");
         return;
     }
     if (!was_ours) {
@@ -444,7 +444,7 @@ static void on_exited(struct standbys *s, uint32_t local, int wait_status)
     standby->again_ms =
         backoff_next(was_warm ? 0 : standby->again_ms, AGAIN_FIRST_MS, AGAIN_LONGEST_MS);
     standby_schedule(s);
-    tell_settled(s);
+    report_settled(s);
 }
 
 static void on_warm(struct standbys *s, uint32_t local, const char *tensorflow)
@@ -452,8 +452,8 @@ static void on_warm(struct standbys *s, uint32_t local, const char *tensorflow)
     s->of[local].state = STANDBY_WARM;
     s->of[local].again_ms = AGAIN_FIRST_MS;
     log_debug("standby_warm", LOG_U("local_rank", local), LOG_I("pid", s->of[local].pid));
-    s->wish.told(s->wish.ctx, local, (uint32_t)s->of[local].pid, tensorflow);
-    tell_settled(s);
+    s->wish.changed(s->wish.ctx, local, (uint32_t)s->of[local].pid, tensorflow);
+    report_settled(s);
 }
 
 void standbys_event(struct standbys *s, const struct guard_event *event)
@@ -461,7 +461,7 @@ void standbys_event(struct standbys *s, const struct guard_event *event)
     uint32_t local = event->slot - GUARD_STANDBY_SLOT;
     enum standby_state state = local < s->wish.nproc ? s->of[local].state : STANDBY_NONE;
     if (event->type == GUARD_COLD) {
-        turn_off(s, event->reason);
+        disable(s, event->reason);
     } else if (state == STANDBY_NONE) {
         return; /* it has become a trainer */
     } else if (event->type == GUARD_SPAWN_FAILED) {

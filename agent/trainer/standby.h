@@ -41,7 +41,7 @@ struct standbys_wish {
     uint32_t nproc;
     /* The warm standby of a trainer is pid now, and has imported TensorFlow of this version (NULL:
      * not known); 0: there is none. */
-    void (*told)(void *ctx, uint32_t local, uint32_t pid, const char *tensorflow);
+    void (*changed)(void *ctx, uint32_t local, uint32_t pid, const char *tensorflow);
     /* standbys_are_settled became true. */
     void (*settled)(void *ctx);
     void *ctx;

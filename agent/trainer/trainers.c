@@ -27,12 +27,12 @@
  * after 15 to 40 ms, and the other members wait for that, so the first checks are frequent. If
  * only the table in /proc is available, a check takes as long as a short pause, and the minimum
  * interval is longer. */
-#define LISTEN_LOOK_FIRST_MS 4
-#define LISTEN_LOOK_OFTEN 16
-#define LISTEN_LOOK_PROC_MS 25
-#define LISTEN_LOOK_LAST_MS 1000
+#define LISTEN_CHECK_FIRST_MS 4
+#define LISTEN_CHECK_OFTEN 16
+#define LISTEN_CHECK_PROC_MS 25
+#define LISTEN_CHECK_LAST_MS 1000
 /* Interval of checks while an old port still accepts connections although no process is left. */
-#define QUIET_LOOK_MS 100
+#define QUIET_CHECK_MS 100
 /* Time that the guard gets to kill and reap all processes when the agent ends. */
 #define GUARD_END_MS 5000
 
@@ -62,17 +62,17 @@ struct trainers {
     const char *how[MSG_NPROC_MAX]; /* how the trainer was started; static text */
     struct tfe_mono fence;
     struct event *listen_timer;
-    uint32_t listen_look_ms;
-    uint32_t listen_looks; /* number of checks since the last spawn */
-    int listen_diag;       /* netlink socket of proc_descendant_listens, or -1 */
+    uint32_t listen_check_ms;
+    uint32_t listen_checks; /* number of checks since the last spawn */
+    int listen_diag;        /* netlink socket of proc_descendant_listens, or -1 */
     struct event *quiet_timer;
     struct event *grace_timer;
     bool sweeping;
-    bool is_gentle; /* the sweep's grace period is running */
-    bool stuck_told;
+    bool has_grace; /* the sweep's grace period is running */
+    bool stuck_logged;
 };
 
-static void tell(struct trainers *t, struct agent_event event)
+static void report_event(struct trainers *t, struct agent_event event)
 {
     event.now = clock_mono();
     t->wish.on_event(t->wish.ctx, &event);
@@ -98,10 +98,10 @@ static void on_spawned(struct trainers *t, uint32_t local, pid_t pid)
     log_debug("trainer_started", LOG_U("epoch", t->epoch), LOG_U("local_rank", local),
               LOG_S("how", t->how[local]), LOG_I("after_us", clock_us() - t->asked_us));
     watch_spawned(t->watch, local, pid);
-    tell(t, (struct agent_event){.type = AGENT_SPAWNED, .process = {local, (uint32_t)pid}});
+    report_event(t, (struct agent_event){.type = AGENT_SPAWNED, .process = {local, (uint32_t)pid}});
 }
 
-static void sweep_hurry(struct trainers *t);
+static void sweep_if_all_exited(struct trainers *t);
 
 static void spawn_failed(struct trainers *t, uint32_t slot, int error)
 {
@@ -109,12 +109,12 @@ static void spawn_failed(struct trainers *t, uint32_t slot, int error)
     errno = error;
     reason_errno(&reason, "cannot start %s", t->wish.command->argv[0]);
     log_error("spawn_failed", LOG_U("local_rank", slot), LOG_S("reason", reason.text));
-    tell(t, (struct agent_event){.type = AGENT_SPAWN_FAILED,
-                                 .end = {.local_rank = slot,
-                                         .code = error == ENOENT ? 127u : 126u,
-                                         .tail = reason.text}});
+    report_event(t, (struct agent_event){.type = AGENT_SPAWN_FAILED,
+                                         .end = {.local_rank = slot,
+                                                 .code = error == ENOENT ? 127u : 126u,
+                                                 .tail = reason.text}});
     end_output(t, slot);
-    sweep_hurry(t);
+    sweep_if_all_exited(t);
 }
 
 /* Appends the reason for killing the trainer to its tail. The reason comes last, because
@@ -190,43 +190,43 @@ static void on_exited(struct trainers *t, uint32_t slot, int wait_status)
         .end = how,
         .tail = tail,
     };
-    tell(t, (struct agent_event){.type = AGENT_TRAINER_EXITED, .end = end});
+    report_event(t, (struct agent_event){.type = AGENT_TRAINER_EXITED, .end = end});
     end_output(t, slot);
-    sweep_hurry(t);
+    sweep_if_all_exited(t);
 }
 
-static void look_quiet(struct trainers *t)
+static void check_quiet(struct trainers *t)
 {
     uint16_t port;
     if (t->epoch && ports_still_accepting(t->wish.ports, t->epoch, &port)) {
-        if (!t->stuck_told) {
-            t->stuck_told = true;
+        if (!t->stuck_logged) {
+            t->stuck_logged = true;
             log_warn("port_still_accepts", LOG_U("port", port), LOG_U("epoch", t->epoch));
         }
-        timer_after(t->quiet_timer, QUIET_LOOK_MS);
+        timer_after(t->quiet_timer, QUIET_CHECK_MS);
         return;
     }
     t->sweeping = false;
     standbys_trainers_ended(t->standbys);
-    tell(t, (struct agent_event){.type = AGENT_SWEPT});
+    report_event(t, (struct agent_event){.type = AGENT_SWEPT});
 }
 
 static void on_quiet_timer(evutil_socket_t fd, short what, void *ctx)
 {
-    look_quiet(ctx);
+    check_quiet(ctx);
 }
 
 static void on_swept(struct trainers *t, pid_t stuck_pid)
 {
     if (stuck_pid) {
-        if (!t->stuck_told) {
-            t->stuck_told = true;
+        if (!t->stuck_logged) {
+            t->stuck_logged = true;
             log_warn("descendant_stuck", LOG_I("pid", stuck_pid), LOG_U("epoch", t->epoch));
         }
         return; /* the guard keeps trying */
     }
     if (t->sweeping) {
-        look_quiet(t);
+        check_quiet(t);
     }
 }
 
@@ -254,12 +254,13 @@ static void on_alone(void *ctx, uint32_t local, const char *reason)
     struct trainers *t = ctx;
     log_warn("trains_alone", LOG_U("epoch", t->epoch), LOG_U("local_rank", local),
              LOG_S("reason", reason));
-    tell(t, (struct agent_event){.type = AGENT_ALONE, .epoch = t->epoch});
+    report_event(t, (struct agent_event){.type = AGENT_ALONE, .epoch = t->epoch});
 }
 
-static void on_standby_told(void *ctx, uint32_t local, uint32_t pid, const char *tensorflow)
+static void on_standby_changed(void *ctx, uint32_t local, uint32_t pid, const char *tensorflow)
 {
-    tell(ctx, (struct agent_event){.type = AGENT_STANDBY, .process = {local, pid, tensorflow}});
+    report_event(ctx,
+                 (struct agent_event){.type = AGENT_STANDBY, .process = {local, pid, tensorflow}});
 }
 
 static void on_standbys_settled(void *ctx)
@@ -277,14 +278,14 @@ static void on_lost(struct trainers *t)
     t->guard = NULL;
     standbys_guard(t->standbys, NULL);
     t->sweeping = false;
-    t->is_gentle = false;
+    t->has_grace = false;
     evtimer_del(t->quiet_timer);
     evtimer_del(t->grace_timer);
     if (!proc_kill_all_descendants_and_reap(getpid())) {
         log_error("descendants_left");
     }
     end_outputs(t);
-    tell(t, (struct agent_event){.type = AGENT_GUARD_LOST});
+    report_event(t, (struct agent_event){.type = AGENT_GUARD_LOST});
     struct guard_process process;
     struct tfe_reason reason;
     if (guard_fork(&process, NULL, &reason)) {
@@ -295,7 +296,7 @@ static void on_lost(struct trainers *t)
     t->guard = guard_link_new(t->wish.base, &process, on_guard_event, t);
     guard_link_fence(t->guard, t->fence);
     standbys_guard(t->standbys, t->guard);
-    tell(t, (struct agent_event){.type = AGENT_GUARD, .guard_pid = (uint32_t)process.pid});
+    report_event(t, (struct agent_event){.type = AGENT_GUARD, .guard_pid = (uint32_t)process.pid});
 }
 
 static void on_guard_event(void *ctx, const struct guard_event *event)
@@ -306,7 +307,7 @@ static void on_guard_event(void *ctx, const struct guard_event *event)
         on_swept(t, event->pid);
         return;
     case GUARD_FENCED:
-        tell(t, (struct agent_event){.type = AGENT_FENCED});
+        report_event(t, (struct agent_event){.type = AGENT_FENCED});
         return;
     case GUARD_LOST:
         on_lost(t);
@@ -327,7 +328,7 @@ static void on_guard_event(void *ctx, const struct guard_event *event)
 
 /* --- listening --- */
 
-static void listen_look_end(struct trainers *t)
+static void listen_checks_end(struct trainers *t)
 {
     evtimer_del(t->listen_timer);
     fd_drop(&t->listen_diag);
@@ -336,13 +337,13 @@ static void listen_look_end(struct trainers *t)
 /* Returns the time until the next check. */
 static uint32_t listen_pause(struct trainers *t)
 {
-    uint32_t next = t->listen_look_ms;
-    if (t->listen_diag < 0 && next < LISTEN_LOOK_PROC_MS) {
-        next = LISTEN_LOOK_PROC_MS;
-    } else if (++t->listen_looks >= LISTEN_LOOK_OFTEN) {
+    uint32_t next = t->listen_check_ms;
+    if (t->listen_diag < 0 && next < LISTEN_CHECK_PROC_MS) {
+        next = LISTEN_CHECK_PROC_MS;
+    } else if (++t->listen_checks >= LISTEN_CHECK_OFTEN) {
         next += next / 4;
     }
-    return next < LISTEN_LOOK_LAST_MS ? next : LISTEN_LOOK_LAST_MS;
+    return next < LISTEN_CHECK_LAST_MS ? next : LISTEN_CHECK_LAST_MS;
 }
 
 static void on_listen_timer(evutil_socket_t fd, short what, void *ctx)
@@ -361,13 +362,13 @@ static void on_listen_timer(evutil_socket_t fd, short what, void *ctx)
         all = all && t->listens[i];
     }
     if (!all) {
-        t->listen_look_ms = listen_pause(t);
-        timer_after(t->listen_timer, t->listen_look_ms);
+        t->listen_check_ms = listen_pause(t);
+        timer_after(t->listen_timer, t->listen_check_ms);
         return;
     }
-    listen_look_end(t);
+    listen_checks_end(t);
     ports_release(t->wish.ports, t->epoch);
-    tell(t, (struct agent_event){.type = AGENT_LISTENING, .epoch = t->epoch});
+    report_event(t, (struct agent_event){.type = AGENT_LISTENING, .epoch = t->epoch});
 }
 
 /* --- orders --- */
@@ -383,7 +384,7 @@ static const char *place_name(const struct agent_place *place, uint32_t local,
 
 /* Reserves the trainer's previous ports for its restart. Returns false if one has been taken
  * by another process. */
-static bool take_ports_back(struct trainers *t, const struct agent_place *place)
+static bool rebind_ports(struct trainers *t, const struct agent_place *place)
 {
     struct tfe_reason reason;
     const uint16_t *ports;
@@ -455,9 +456,9 @@ void trainers_spawn(struct trainers *t, const struct agent_place *place, int64_t
 {
     t->asked_us = asked_us;
     t->epoch = place->epoch;
-    t->stuck_told = false;
+    t->stuck_logged = false;
     t->n = place->n;
-    bool has_ports = !place->is_again || take_ports_back(t, place);
+    bool has_ports = !place->is_again || rebind_ports(t, place);
     /* PyTorch's store binds without SO_REUSEPORT, which fails while the agent holds the port. */
     if (t->wish.standby->framework == FRAMEWORK_TORCH && !standbys_can_share_ports(t->standbys)) {
         ports_release(t->wish.ports, place->epoch);
@@ -477,9 +478,9 @@ void trainers_spawn(struct trainers *t, const struct agent_place *place, int64_t
     }
     memset(t->listens, 0, sizeof t->listens);
     watch_begin(t->watch, place);
-    t->listen_look_ms = LISTEN_LOOK_FIRST_MS;
-    t->listen_looks = 0;
-    timer_after(t->listen_timer, t->listen_look_ms);
+    t->listen_check_ms = LISTEN_CHECK_FIRST_MS;
+    t->listen_checks = 0;
+    timer_after(t->listen_timer, t->listen_check_ms);
 }
 
 void trainers_begin(struct trainers *t)
@@ -500,7 +501,7 @@ void trainers_stepped(struct trainers *t, uint32_t local)
 
 static void sweep_now(struct trainers *t)
 {
-    t->is_gentle = false;
+    t->has_grace = false;
     evtimer_del(t->grace_timer);
     guard_link_sweep(t->guard);
 }
@@ -510,7 +511,7 @@ static void on_grace_timer(evutil_socket_t fd, short what, void *ctx)
     sweep_now(ctx);
 }
 
-static bool one_lives(const struct trainers *t)
+static bool any_alive(const struct trainers *t)
 {
     for (uint32_t local = 0; local < t->wish.nproc; local++) {
         if (t->output[local]) {
@@ -521,32 +522,32 @@ static bool one_lives(const struct trainers *t)
 }
 
 /* Ends the grace period of a sweep when the last trainer has exited. */
-static void sweep_hurry(struct trainers *t)
+static void sweep_if_all_exited(struct trainers *t)
 {
-    if (t->is_gentle && t->guard && !one_lives(t)) {
+    if (t->has_grace && t->guard && !any_alive(t)) {
         sweep_now(t);
     }
 }
 
 void trainers_sweep(struct trainers *t, uint32_t grace_ms, uint64_t handlers)
 {
-    listen_look_end(t);
+    listen_checks_end(t);
     watch_end(t->watch);
     if (!t->guard) {
-        tell(t, (struct agent_event){.type = AGENT_SWEPT});
+        report_event(t, (struct agent_event){.type = AGENT_SWEPT});
         return;
     }
     bool begins = !t->sweeping;
     t->sweeping = true;
-    if (begins && grace_ms && one_lives(t)) {
-        t->is_gentle = true;
+    if (begins && grace_ms && any_alive(t)) {
+        t->has_grace = true;
         timer_after(t->grace_timer, grace_ms);
         for (uint32_t local = 0; local < t->wish.nproc; local++) {
             if (handlers >> local & 1 && t->output[local]) {
                 guard_link_signal(t->guard, local, SIGTERM);
             }
         }
-    } else if (begins || t->is_gentle) {
+    } else if (begins || t->has_grace) {
         sweep_now(t);
     }
 }
@@ -623,7 +624,7 @@ struct trainers *trainers_new(const struct trainers_wish *wish)
                                            .command = wish->command,
                                            .settings = wish->standby,
                                            .nproc = wish->nproc,
-                                           .told = on_standby_told,
+                                           .changed = on_standby_changed,
                                            .settled = on_standbys_settled,
                                            .ctx = t};
     t->guard = guard_link_new(wish->base, wish->guard, on_guard_event, t);
@@ -666,7 +667,7 @@ void trainers_free(struct trainers *t)
     }
     end_outputs(t);
     output_sink_free(t->sink, 1000);
-    listen_look_end(t);
+    listen_checks_end(t);
     event_drop(&t->listen_timer);
     event_drop(&t->quiet_timer);
     event_drop(&t->grace_timer);

@@ -24,13 +24,13 @@
 
 /* Intervals of checks whether the cluster is complete; each reads all
  * connections of the machine. */
-#define WHOLE_LOOK_FIRST_MS 250
-#define WHOLE_LOOK_LAST_MS 2000
+#define WHOLE_CHECK_FIRST_MS 250
+#define WHOLE_CHECK_LAST_MS 2000
 
 /* Time after the first step or strategy when a trainer that uses the cluster certainly listens. */
 #define ALONE_AFTER_MS 5000
 /* Interval of checks for connections before any trainer listens. */
-#define ABSENT_LOOK_MS 2000
+#define ABSENT_CHECK_MS 2000
 
 /* Maximum number of missing ranks that are named; more are only counted. */
 #define NAMED_MAX 20
@@ -39,8 +39,8 @@
 #define COUNT_TRIES 4
 
 /* Number of checks for inactivity within the progress timeout, and their minimum interval. */
-#define LOOKS 8
-#define LOOK_LEAST_MS 100
+#define CHECKS 8
+#define CHECK_MIN_MS 100
 
 struct place {
     struct in_addr address; /* INADDR_ANY if the row has a host name */
@@ -65,15 +65,15 @@ struct watch {
     enum watch_kind kind;
     struct place *places;
     size_t n_places;
-    bool is_idle;       /* all trainers are inactive */
-    bool has_listened;  /* a trainer listens or has listened */
-    bool is_alone_told; /* a trainer outside the cluster was reported in this epoch */
-    bool is_met;        /* a trainer was seen listening or connected to rank 0 */
+    bool is_idle;        /* all trainers are inactive */
+    bool has_listened;   /* a trainer listens or has listened */
+    bool alone_reported; /* a trainer outside the cluster was reported in this epoch */
+    bool is_met;         /* a trainer was seen listening or connected to rank 0 */
     struct tfe_mono began;
     /* the cluster was complete or a step was reported, so the start timeout no longer applies */
     bool whole;
     struct tfe_mono late_at;
-    uint32_t look_ms;
+    uint32_t check_ms;
     uint64_t kills; /* processes killed for lack of memory up to the start of the epoch */
     struct {
         pid_t pid; /* 0 if not started */
@@ -244,7 +244,7 @@ static void add_missing(struct watch *w, struct text *text)
     text_add(text, " never connected to rank 0");
 }
 
-static void tell_late(struct watch *w)
+static void report_late(struct watch *w)
 {
     char reason[MSG_SENTENCE_MAX];
     struct text text;
@@ -275,14 +275,14 @@ static bool has_others(const struct watch *w)
     return (w->kind == WATCH_PEER || w->kind == WATCH_SERVER) && others(w) > 0;
 }
 
-static void tell_alone(struct watch *w, uint32_t local)
+static void report_alone(struct watch *w, uint32_t local)
 {
     char reason[MSG_SENTENCE_MAX];
     struct text text;
-    if (w->is_alone_told) {
+    if (w->alone_reported) {
         return;
     }
-    w->is_alone_told = true;
+    w->alone_reported = true;
     text_init(&text, reason, sizeof reason);
     text_addf(
         &text,
@@ -302,7 +302,7 @@ static void on_alone_timer(evutil_socket_t fd, short what, void *ctx)
     if (w->is_met) {
         return;
     }
-    tell_alone(w, absent);
+    report_alone(w, absent);
     if (w->wish.require_cluster) {
         w->wish.late(w->wish.ctx, absent, ENDING_START_TIMEOUT,
                      "it trains, and does not use the cluster that TF_CONFIG gives it "
@@ -310,9 +310,9 @@ static void on_alone_timer(evutil_socket_t fd, short what, void *ctx)
     }
 }
 
-static void look_alone_soon(struct watch *w)
+static void schedule_alone_check(struct watch *w)
 {
-    if (has_others(w) && !w->is_met && !w->is_alone_told &&
+    if (has_others(w) && !w->is_met && !w->alone_reported &&
         !evtimer_pending(w->alone_timer, NULL)) {
         timer_after(w->alone_timer, ALONE_AFTER_MS);
     }
@@ -320,7 +320,7 @@ static void look_alone_soon(struct watch *w)
 
 void watch_strategy_made(struct watch *w, uint32_t local)
 {
-    look_alone_soon(w);
+    schedule_alone_check(w);
 }
 
 void watch_set_idle(struct watch *w, bool is_idle)
@@ -331,7 +331,7 @@ void watch_set_idle(struct watch *w, bool is_idle)
 /* Returns true if the start may take longer although no trainer listens. An active
  * trainer may be loading data or train alone; an inactive one hangs, for example at an
  * address of another cluster. */
-static bool may_still_come(struct watch *w)
+static bool may_start_later(struct watch *w)
 {
     uint32_t absent = find_absent(w);
     if (absent == w->n) {
@@ -355,19 +355,20 @@ static void on_start_timer(evutil_socket_t fd, short what, void *ctx)
     }
     int64_t left = tfe_mono_sub(w->late_at, clock_mono());
     if (!w->has_listened) {
-        if (left <= 0 && !may_still_come(w)) {
-            tell_late(w);
+        if (left <= 0 && !may_start_later(w)) {
+            report_late(w);
         } else {
-            timer_after(w->start_timer, left <= 0 || left > ABSENT_LOOK_MS ? ABSENT_LOOK_MS : left);
+            timer_after(w->start_timer,
+                        left <= 0 || left > ABSENT_CHECK_MS ? ABSENT_CHECK_MS : left);
         }
         return;
     }
     if (left <= 0) {
-        tell_late(w);
+        report_late(w);
         return;
     }
-    w->look_ms = backoff_next(w->look_ms, WHOLE_LOOK_FIRST_MS, WHOLE_LOOK_LAST_MS);
-    timer_after(w->start_timer, left < w->look_ms ? left : w->look_ms);
+    w->check_ms = backoff_next(w->check_ms, WHOLE_CHECK_FIRST_MS, WHOLE_CHECK_LAST_MS);
+    timer_after(w->start_timer, left < w->check_ms ? left : w->check_ms);
 }
 
 /* --- inactivity --- */
@@ -395,7 +396,7 @@ static void on_silence_timer(evutil_socket_t fd, short what, void *ctx)
         w->wish.late(w->wish.ctx, longest, ENDING_PROGRESS_TIMEOUT,
                      "no step was told and nothing was printed within --progress-timeout");
     }
-    timer_after(w->silence_timer, limit / LOOKS > LOOK_LEAST_MS ? limit / LOOKS : LOOK_LEAST_MS);
+    timer_after(w->silence_timer, limit / CHECKS > CHECK_MIN_MS ? limit / CHECKS : CHECK_MIN_MS);
 }
 
 /* --- interface --- */
@@ -450,12 +451,12 @@ void watch_begin(struct watch *w, const struct agent_place *place)
     /* A running chief does not accept a restarted parameter server while another replica is
      * missing, so the restarted one may wait for an unlimited time. */
     w->whole = w->kind == WATCH_SERVER && place->is_again;
-    w->is_idle = w->has_listened = w->is_alone_told = w->is_met = false;
+    w->is_idle = w->has_listened = w->alone_reported = w->is_met = false;
     w->began = clock_mono();
     if (w->wish.settings->start_timeout_ms && has_others(w) && !w->whole) {
         uint32_t limit = w->wish.settings->start_timeout_ms;
         w->late_at = tfe_mono_add(w->began, limit);
-        timer_after(w->start_timer, limit < ABSENT_LOOK_MS ? limit : ABSENT_LOOK_MS);
+        timer_after(w->start_timer, limit < ABSENT_CHECK_MS ? limit : ABSENT_CHECK_MS);
     }
     w->kills = memory_kills();
     memset(w->trainers, 0, sizeof w->trainers);
@@ -463,7 +464,7 @@ void watch_begin(struct watch *w, const struct agent_place *place)
         w->trainers[i].heard = clock_mono();
     }
     if (w->wish.settings->progress_timeout_ms && w->kind != WATCH_SERVER) {
-        timer_after(w->silence_timer, LOOK_LEAST_MS);
+        timer_after(w->silence_timer, CHECK_MIN_MS);
     }
 }
 
@@ -476,7 +477,7 @@ void watch_stepped(struct watch *w, uint32_t local)
 {
     w->whole = true;
     w->trainers[local].heard = clock_mono();
-    look_alone_soon(w);
+    schedule_alone_check(w);
 }
 
 /* Restarts the start timeout: from now on the trainer waits for its peers. */
@@ -488,8 +489,8 @@ void watch_listens(struct watch *w, uint32_t local)
     w->late_at = limit == 0     ? TFE_MONO_NEVER
                  : w->rank == 0 ? tfe_mono_add(clock_mono(), limit)
                                 : tfe_mono_add(clock_mono(), limit + AFTER_LEADER_MS(limit));
-    w->look_ms = limit > 0 && limit < WHOLE_LOOK_FIRST_MS ? limit : WHOLE_LOOK_FIRST_MS;
-    timer_after(w->start_timer, w->look_ms);
+    w->check_ms = limit > 0 && limit < WHOLE_CHECK_FIRST_MS ? limit : WHOLE_CHECK_FIRST_MS;
+    timer_after(w->start_timer, w->check_ms);
 }
 
 void watch_end(struct watch *w)

@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             const size_t n = stop ? (size_t)(stop - line) : left;
             struct script_message told;
             if (script_line_read(s, line, n, &told)) {
-                MUST(told.word == SCRIPT_PROGRESS && told.metrics.n <= SCRIPT_METRICS_MAX);
+                MUST(told.type == SCRIPT_PROGRESS && told.metrics.n <= SCRIPT_METRICS_MAX);
             }
             line += n + 1;
         }

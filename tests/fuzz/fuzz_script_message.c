@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         MUST(rc != TFE_EINVAL || reason.text[0]);
         return 0;
     }
-    MUST(size <= SCRIPT_MESSAGE_MAX && message.word <= SCRIPT_REMARK);
-    MUST(message.word != SCRIPT_HELLO || message.pid > 0);
+    MUST(size <= SCRIPT_MESSAGE_MAX && message.type <= SCRIPT_REMARK);
+    MUST(message.type != SCRIPT_HELLO || message.pid > 0);
     return 0;
 }

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/pool/agent_args.h"
 #include "agent/pool/finish.h"
 #include "agent/pool/handover.h"
 #include "agent/pool/image.h"
-#include "agent/pool/line.h"
 #include "agent/pool/pool_node.h"
 #include "agent/pool/scratch.h"
 #include "agent/preemption/preemption.h"
@@ -204,23 +204,26 @@ void __wrap_report_up(struct report *r) {}
 void __wrap_report_down(struct report *r);
 void __wrap_report_down(struct report *r) {}
 
-void __real_notices_set_running(struct notices *notices, bool is_running);
-void __wrap_notices_set_running(struct notices *notices, bool is_running);
-void __wrap_notices_set_running(struct notices *notices, bool is_running)
+void __real_notice_watch_set_running(struct notice_watch *notices, bool is_running);
+void __wrap_notice_watch_set_running(struct notice_watch *notices, bool is_running);
+void __wrap_notice_watch_set_running(struct notice_watch *notices, bool is_running)
 {
     node.is_running = is_running;
-    __real_notices_set_running(notices, is_running);
+    __real_notice_watch_set_running(notices, is_running);
 }
 
-struct notices *__real_notices_new(struct event_base *base, const struct notice_wish *wish,
-                                   notice_fn *on_notice, void *ctx);
-struct notices *__wrap_notices_new(struct event_base *base, const struct notice_wish *wish,
-                                   notice_fn *on_notice, void *ctx);
-struct notices *__wrap_notices_new(struct event_base *base, const struct notice_wish *wish,
-                                   notice_fn *on_notice, void *ctx)
+struct notice_watch *__real_notice_watch_new(struct event_base *base,
+                                             const struct notice_wish *wish, notice_fn *on_notice,
+                                             void *ctx);
+struct notice_watch *__wrap_notice_watch_new(struct event_base *base,
+                                             const struct notice_wish *wish, notice_fn *on_notice,
+                                             void *ctx);
+struct notice_watch *__wrap_notice_watch_new(struct event_base *base,
+                                             const struct notice_wish *wish, notice_fn *on_notice,
+                                             void *ctx)
 {
-    node.azure_ms = wish->throughput->azure_ms;
-    return __real_notices_new(base, wish, on_notice, ctx);
+    node.azure_ms = wish->intervals->azure_ms;
+    return __real_notice_watch_new(base, wish, on_notice, ctx);
 }
 
 /* --- agents below it -------------------------------------------------------------------------- */
@@ -290,10 +293,10 @@ void node_ended(uint32_t code)
     node.child.ended(node.child.ctx, &(struct pool_end){.code = code, .says = "it ended"});
 }
 
-int __wrap_pool_line_make(const struct pool_line_wish *wish, struct pool_line *ret,
-                          struct tfe_reason *reason);
-int __wrap_pool_line_make(const struct pool_line_wish *wish, struct pool_line *ret,
-                          struct tfe_reason *reason)
+int __wrap_agent_args_make(const struct agent_args_wish *wish, struct agent_args *ret,
+                           struct tfe_reason *reason);
+int __wrap_agent_args_make(const struct agent_args_wish *wish, struct agent_args *ret,
+                           struct tfe_reason *reason)
 {
     static char *words[] = {"agent", NULL};
     if (wish->assign->spec.chief) { /* as if it could not be */
@@ -305,10 +308,10 @@ int __wrap_pool_line_make(const struct pool_line_wish *wish, struct pool_line *r
     return 0;
 }
 
-void __wrap_pool_line_done(struct pool_line *line);
-void __wrap_pool_line_done(struct pool_line *line)
+void __wrap_agent_args_done(struct agent_args *line);
+void __wrap_agent_args_done(struct agent_args *line)
 {
-    *line = (struct pool_line){.argv = NULL};
+    *line = (struct agent_args){.argv = NULL};
 }
 
 int __wrap_scratch_new(bool has_neighbours, struct scratch **ret, struct tfe_reason *reason);
@@ -362,8 +365,8 @@ void __wrap_files_welcome(struct files *files)
     say("files again; ");
 }
 
-void __wrap_files_take(struct files *files, const struct msg_chunk *chunk);
-void __wrap_files_take(struct files *files, const struct msg_chunk *chunk)
+void __wrap_files_handle_chunk(struct files *files, const struct msg_chunk *chunk);
+void __wrap_files_handle_chunk(struct files *files, const struct msg_chunk *chunk)
 {
     say("chunk; ");
 }
@@ -396,11 +399,12 @@ const char *__wrap_image_container(const struct scratch *scratch)
 
 int __wrap_image_enter(const struct agent_settings *settings, const struct msg_spec *spec,
                        const struct scratch *scratch, const struct toolbox *toolbox,
-                       struct pool_line *line, struct handover *handover,
+                       struct agent_args *line, struct handover *handover,
                        struct tfe_reason *reason);
 int __wrap_image_enter(const struct agent_settings *settings, const struct msg_spec *spec,
                        const struct scratch *scratch, const struct toolbox *toolbox,
-                       struct pool_line *line, struct handover *handover, struct tfe_reason *reason)
+                       struct agent_args *line, struct handover *handover,
+                       struct tfe_reason *reason)
 {
     reason_set(reason, "there is no way in");
     return node.enters ? 0 : TFE_EINVAL;

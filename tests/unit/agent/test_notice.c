@@ -56,14 +56,14 @@ static const struct agent_notice *preempt(void)
 static int parse(const char *text)
 {
     struct tfe_reason reason;
-    return notice_choice_parse(&watch.choice, text, &reason);
+    return notice_selection_parse(&watch.choice, text, &reason);
 }
 
 #define FIXTURE make, end
 
 TEST_IN(choice, of_sources_is_a_list)
 {
-    const struct notice_choice *c = &watch.choice;
+    const struct notice_selection *c = &watch.choice;
     assert_int_equal(parse("auto"), 0);
     assert_int_equal(c->wanted[FROM_AWS], WANTED_AUTO);
     assert_int_equal(c->wanted[FROM_AZURE], WANTED_AUTO);
@@ -96,14 +96,14 @@ TEST_IN(choice, that_means_nothing_is_refused)
 TEST_IN(choice, of_a_signal_is_one_that_means_nothing_else)
 {
     struct tfe_reason reason;
-    assert_int_equal(notice_choice_signal(&watch.choice, "SIGUSR1", &reason), 0);
+    assert_int_equal(notice_selection_signal(&watch.choice, "SIGUSR1", &reason), 0);
     assert_int_equal(watch.choice.signo, SIGUSR1);
     /* Whatever the order of the options. */
     assert_int_equal(parse("none"), 0);
     assert_int_equal(watch.choice.wanted[FROM_SIGNAL], WANTED_ASKED);
     static const char *const bad[] = {"TERM", "SIGKILL", "CHLD", "10", "", "usr1"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_int_equal(notice_choice_signal(&watch.choice, bad[i], &reason), TFE_EINVAL);
+        assert_int_equal(notice_selection_signal(&watch.choice, bad[i], &reason), TFE_EINVAL);
     }
 }
 
@@ -111,9 +111,9 @@ TEST_IN(choice, of_no_place_is_the_address_of_all_clouds)
 {
     struct tfe_reason reason;
     assert_int_equal(parse("gce"), 0);
-    notice_choice_settle(&watch.choice, "/");
+    notice_selection_complete(&watch.choice, "/");
     assert_string_equal(watch.choice.place, "http://169.254.169.254:80");
-    assert_int_equal(notice_choice_place(&watch.choice, "https://x/y", &reason), TFE_EINVAL);
+    assert_int_equal(notice_selection_place(&watch.choice, "https://x/y", &reason), TFE_EINVAL);
     assert_string_equal(reason.text, "\"https://x/y\" is not http://HOST[:PORT]");
 }
 
@@ -121,9 +121,9 @@ TEST_IN(choice, of_no_place_is_the_address_of_all_clouds)
 TEST_IN(choice, of_auto_with_a_place_asks_all_clouds_there)
 {
     struct tfe_reason reason;
-    assert_int_equal(notice_choice_place(&watch.choice, "http://127.0.0.1:1338", &reason), 0);
+    assert_int_equal(notice_selection_place(&watch.choice, "http://127.0.0.1:1338", &reason), 0);
     assert_int_equal(parse("auto"), 0);
-    notice_choice_settle(&watch.choice, "/");
+    notice_selection_complete(&watch.choice, "/");
     for (unsigned from = FROM_AWS; from <= FROM_AZURE; from++) {
         assert_int_equal(watch.choice.wanted[from], WANTED_AUTO);
     }
@@ -153,16 +153,16 @@ TEST_IN(choice, of_auto_is_the_cloud_that_the_machine_tells_of)
         assert_int_equal(mkdir(folder_path(sys, "class/dmi/id"), 0700), 0);
         assert_int_equal(mkdir(folder_path(sys, "hypervisor"), 0700), 0);
         folder_write(folder_path(sys, machines[i].file), machines[i].text);
-        watch.choice = (struct notice_choice){0};
+        watch.choice = (struct notice_selection){0};
         assert_int_equal(parse("auto"), 0);
-        notice_choice_settle(&watch.choice, sys);
+        notice_selection_complete(&watch.choice, sys);
         for (unsigned from = FROM_AWS; from <= FROM_AZURE; from++) {
             assert_int_equal(watch.choice.wanted[from],
                              from == machines[i].cloud ? WANTED_ASKED : WANTED_NEVER);
         }
-        watch.choice = (struct notice_choice){0};
+        watch.choice = (struct notice_selection){0};
         assert_int_equal(parse("auto,gce"), 0);
-        notice_choice_settle(&watch.choice, sys);
+        notice_selection_complete(&watch.choice, sys);
         assert_int_equal(watch.choice.wanted[FROM_GCE], WANTED_ASKED);
         folder_remove(sys);
     }
@@ -179,11 +179,11 @@ TEST_IN(choice, of_a_place_is_a_host_and_perhaps_a_port)
     static const char *const bad[] = {"http://", "http://a//", "http://a/b", "http://a:0", "a:b"};
     struct tfe_reason reason;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-        assert_int_equal(notice_choice_place(&watch.choice, good[i][0], &reason), 0);
+        assert_int_equal(notice_selection_place(&watch.choice, good[i][0], &reason), 0);
         assert_string_equal(watch.choice.place, good[i][1]);
     }
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        assert_int_equal(notice_choice_place(&watch.choice, bad[i], &reason), TFE_EINVAL);
+        assert_int_equal(notice_selection_place(&watch.choice, bad[i], &reason), TFE_EINVAL);
     }
 }
 
@@ -339,7 +339,7 @@ TEST_IN(command, that_hangs_or_cannot_run_is_no_warning)
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
         watch_command(commands[i]);
         watch_for(&watch, i == 0 ? 700 : 60);
-        notices_free(watch.notices);
+        notice_watch_free(watch.notices);
         watch.notices = NULL;
     }
     assert_int_equal(watch.told, 0);
@@ -371,7 +371,7 @@ TEST_IN(command, inherits_no_descriptor)
 {
     /* libcurl's own pairs are not closed by execve. */
     struct tfe_reason reason;
-    assert_int_equal(notice_choice_place(&watch.choice, "127.0.0.1:1", &reason), 0);
+    assert_int_equal(notice_selection_place(&watch.choice, "127.0.0.1:1", &reason), 0);
     (void)snprintf(option, sizeof option,
                    "aws,cmd:test \"$(echo $(ls /proc/self/fd))\" = '0 1 2 3'");
     watch_start(&watch, option);
@@ -390,7 +390,7 @@ TEST_IN(command, may_print_a_lot)
 TEST_IN(signal, warns_anew_each_time)
 {
     struct tfe_reason reason;
-    assert_int_equal(notice_choice_signal(&watch.choice, "USR1", &reason), 0);
+    assert_int_equal(notice_selection_signal(&watch.choice, "USR1", &reason), 0);
     watch_start(&watch, "none");
     assert_int_equal(raise(SIGUSR1), 0);
     watch_until(&watch, watch.n[NOTICE_SIGNAL] == 1);
@@ -422,7 +422,7 @@ TEST_IN(notices, of_several_sources_are_told_with_the_earliest_deadline)
 TEST_IN(notices, that_are_taken_back_leave_what_else_was_said)
 {
     struct tfe_reason reason;
-    assert_int_equal(notice_choice_signal(&watch.choice, "USR1", &reason), 0);
+    assert_int_equal(notice_selection_signal(&watch.choice, "USR1", &reason), 0);
     watch_file();
     put("10");
     watch_until(&watch, watch.n[NOTICE_PREEMPT] == 1);

@@ -186,7 +186,7 @@ static int make(void **state)
         return -1;
     }
     (void)snprintf(place, sizeof place, "http://127.0.0.1:%u", ntohs(address.sin_port));
-    return notice_choice_place(&watch.choice, place, &reason);
+    return notice_selection_place(&watch.choice, place, &reason);
 }
 
 static int end(void **state)
@@ -408,7 +408,7 @@ TEST_IN(azure, event_that_names_this_machine_is_told)
     cloud.name = "{\"compute\":{\"name\":\"vm-7\",\"x\":1}}";
     cloud.events = LIST(EVENT("E1", "Preempt", "Scheduled", "vm-8", IN_40_S));
     watch_start(&watch, "azure");
-    notices_set_running(watch.notices, true);
+    notice_watch_set_running(watch.notices, true);
     ask_some_more();
     assert_int_equal(watch.told, 0);
     cloud.events = LIST(EVENT("E1", "Preempt", "Scheduled", "vm-8",
@@ -489,11 +489,11 @@ TEST_IN(azure, event_is_acknowledged_only_when_the_node_is_drained)
     cloud.events = LIST(EVENT("E1", "Preempt", "Scheduled", "a",
                               IN_40_S) "," EVENT("E2", "Reboot", "Started", "a", IN_40_S));
     watch_start(&watch, "azure");
-    notices_set_running(watch.notices, true);
+    notice_watch_set_running(watch.notices, true);
     watch_until(&watch, watch.told == 2);
     watch_for(&watch, 150);
     assert_int_equal(cloud.acknowledged, 0);
-    notices_set_running(watch.notices, false);
+    notice_watch_set_running(watch.notices, false);
     watch_until(&watch, cloud.acknowledged == 1);
     assert_string_equal(cloud.body, "{\"StartRequests\":[{\"EventId\":\"E1\"}]}");
     ask_some_more();
@@ -507,9 +507,9 @@ TEST_IN(azure, event_that_names_other_machines_too_is_told_and_never_acknowledge
     cloud.name = "{\"compute\":{\"name\":\"a\"}}";
     cloud.events = LIST(EVENT("E1", "Reboot", "Scheduled", "a\",\"b", IN_40_S));
     watch_start(&watch, "azure");
-    notices_set_running(watch.notices, true);
+    notice_watch_set_running(watch.notices, true);
     watch_until(&watch, watch.told == 1);
-    notices_set_running(watch.notices, false);
+    notice_watch_set_running(watch.notices, false);
     watch_for(&watch, 150);
     ask_some_more();
     assert_int_equal(cloud.acknowledged, 0);
@@ -524,7 +524,7 @@ TEST_IN(azure, an_epoch_that_begins_after_all_holds_the_acknowledgement)
     cloud.events = LIST(EVENT("E1", "Preempt", "Scheduled", "a", IN_40_S));
     watch_start(&watch, "azure");
     watch_until(&watch, watch.told == 1);
-    notices_set_running(watch.notices, true); /* within the quiet time */
+    notice_watch_set_running(watch.notices, true); /* within the quiet time */
     watch_for(&watch, 150);
     assert_int_equal(cloud.acknowledged, 0);
 }
@@ -539,7 +539,7 @@ TEST_IN(azure, event_behind_a_hint_waits_for_the_node_to_be_quiet)
     watch_start(&watch, "aws,azure");
     watch_until(&watch, watch.n[NOTICE_REBALANCE] == 1);
     watch_for(&watch, 150);
-    watch.throughput.quiet_ms = 3600000;
+    watch.intervals.quiet_ms = 3600000;
     cloud.events = LIST(EVENT("E1", "Preempt", "Scheduled", "a", IN_40_S));
     watch_until(&watch, watch.n[NOTICE_PREEMPT] == 1);
     ask_some_more();
@@ -575,7 +575,7 @@ TEST_IN(azure, answers_that_make_no_sense_change_nothing)
 TEST_IN(clouds, that_fail_are_asked_again_and_again)
 {
     cloud.broken = 500;
-    watch.throughput.answer_ms = 150;
+    watch.intervals.answer_ms = 150;
     watch_start(&watch, "aws,gce,azure");
     ask_some_more();
     cloud.is_mute = true;
@@ -618,8 +618,8 @@ TEST_IN(clouds, that_do_not_answer_auto_in_time_are_asked_again)
 {
     cloud.is_mute = true;
     cloud.action = "terminate";
-    watch.throughput.auto_ms = 20;
-    watch.throughput.answer_ms = 300;
+    watch.intervals.auto_ms = 20;
+    watch.intervals.answer_ms = 300;
     watch_start(&watch, "auto");
     watch_until(&watch, cloud.asked > 4);
     assert_int_equal(watch.told, 0);
@@ -635,7 +635,7 @@ TEST_IN(clouds, that_answer_auto_slowly_are_found)
     cloud.etag = "e";
     cloud.preempted = "TRUE";
     cloud.is_mute = true;
-    watch.throughput.auto_ms = 20;
+    watch.intervals.auto_ms = 20;
     watch_start(&watch, "auto");
     watch_until(&watch, cloud.asked == 4);
     watch_for(&watch, 200);
@@ -721,7 +721,7 @@ TEST_IN(machine, of_azure_has_a_zone_within_its_region_or_none)
         check_cloud("azure", all[i].zone, "Standard_D4");
         assert_int_equal(watch.cloud.has_spot, all[i].has_spot);
         assert_int_equal(watch.cloud.is_spot, all[i].is_spot);
-        notices_free(watch.notices);
+        notice_watch_free(watch.notices);
         watch.notices = NULL;
     }
 }
@@ -759,7 +759,7 @@ TEST_IN(machine, has_a_warning_told_while_its_cloud_keeps_it_waiting)
     cloud.document = DOCUMENT;
     cloud.dull = INT_MAX;
     cloud.action = "terminate";
-    watch.throughput.facts_ms = 60000;
+    watch.intervals.facts_ms = 60000;
     watch_start(&watch, "aws");
     watch_until(&watch, watch.told == 1 && cloud.abouts == 1);
     assert_int_equal(watch.clouds, 0);

@@ -13,11 +13,11 @@ TEST(pending, each_event_has_a_text_of_its_own)
     char text[32];
     for (uint32_t local = 0; local < 2; local++) {
         snprintf(text, sizeof(text), "reason %u", local);
-        pending_keep(&p, &(struct agent_event){.type = AGENT_SPAWN_FAILED,
-                                               .end = {.local_rank = local, .tail = text}});
+        pending_add(&p, &(struct agent_event){.type = AGENT_SPAWN_FAILED,
+                                              .end = {.local_rank = local, .tail = text}});
     }
-    pending_keep(&p,
-                 &(struct agent_event){.type = AGENT_PORTS_FAILED, .reason = "port 1 is in use"});
+    pending_add(&p,
+                &(struct agent_event){.type = AGENT_PORTS_FAILED, .reason = "port 1 is in use"});
     memset(text, 0, sizeof(text));
     assert_string_equal(pending_next(&p)->end.tail, "reason 0");
     assert_string_equal(pending_next(&p)->end.tail, "reason 1");
@@ -30,7 +30,7 @@ TEST(pending, what_does_not_fit_is_dropped_and_room_comes_back)
     static struct pending p;
     for (int round = 0; round < 2; round++) {
         for (uint32_t i = 0; i < PENDING_MAX + 3; i++) {
-            pending_keep(&p, &(struct agent_event){.type = AGENT_LISTENING, .epoch = i});
+            pending_add(&p, &(struct agent_event){.type = AGENT_LISTENING, .epoch = i});
         }
         for (uint32_t i = 0; i < PENDING_MAX; i++) {
             assert_int_equal(pending_next(&p)->epoch, i);

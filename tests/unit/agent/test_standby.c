@@ -242,7 +242,7 @@ TEST_IN(standby, it_stands_back_until_it_is_a_trainer_and_then_no_thread_of_it_d
 
 /* --- the whole way, with Python --------------------------------------------------------------- */
 
-static void nothing_told(void *ctx, uint32_t local, uint32_t pid, const char *tensorflow)
+static void nothing_changed(void *ctx, uint32_t local, uint32_t pid, const char *tensorflow)
 {
     (void)ctx;
     (void)local;
@@ -275,7 +275,7 @@ TEST_IN(standby, tf_config_of_ten_thousand_members_reaches_the_script)
                                  .command = &command,
                                  .settings = &settings,
                                  .nproc = 1,
-                                 .told = nothing_told,
+                                 .changed = nothing_changed,
                                  .settled = nothing_settled};
     struct standbys *standbys = standbys_new(&wish);
     standbys_guard(standbys, rig->link);

@@ -58,7 +58,7 @@ static void on_event(void *ctx, const struct guard_event *event)
     }
 }
 
-static void on_told(void *ctx, uint32_t local, uint32_t pid, const char *tensorflow)
+static void on_changed(void *ctx, uint32_t local, uint32_t pid, const char *tensorflow)
 {
     (void)ctx;
     (void)local;
@@ -93,7 +93,7 @@ static int setup(void **state)
                                                         .command = &command,
                                                         .settings = &settings,
                                                         .nproc = 1,
-                                                        .told = on_told,
+                                                        .changed = on_changed,
                                                         .settled = on_settled});
     standbys_guard(now.standbys, now.link);
     return 0;

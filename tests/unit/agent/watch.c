@@ -3,7 +3,7 @@
 
 /* Everything a hundred times as fast, but for what a busy machine may miss: a late answer is none,
  * and makes another question of it. */
-static const struct notice_pace watch_pace = {
+static const struct notice_intervals watch_pace = {
     .aws_ms = 20,
     .gce_ms = 10,
     .gce_wait_s = 1,
@@ -37,7 +37,7 @@ static void watch_on_cloud(void *ctx, const struct cloud_facts *facts)
 void watch_init(struct watch *w)
 {
     memset(w, 0, sizeof *w);
-    w->throughput = watch_pace;
+    w->intervals = watch_pace;
     w->base = event_base_new();
     assert_non_null(w->base);
 }
@@ -46,20 +46,20 @@ void watch_start(struct watch *w, const char *notice)
 {
     struct tfe_reason reason;
     const struct notice_wish wish = {.choice = &w->choice,
-                                     .throughput = &w->throughput,
+                                     .intervals = &w->intervals,
                                      .options = &agent_options,
                                      .grace_ms = GRACE_MS,
                                      .on_cloud = watch_on_cloud};
-    if (notice_choice_parse(&w->choice, notice, &reason)) {
+    if (notice_selection_parse(&w->choice, notice, &reason)) {
         fail_msg("%s", reason.text);
     }
-    notice_choice_settle(&w->choice, "/");
-    w->notices = notices_new(w->base, &wish, watch_on_notice, w);
+    notice_selection_complete(&w->choice, "/");
+    w->notices = notice_watch_new(w->base, &wish, watch_on_notice, w);
 }
 
 void watch_done(struct watch *w)
 {
-    notices_free(w->notices);
+    notice_watch_free(w->notices);
     event_base_free(w->base);
 }
 

@@ -18,9 +18,9 @@
 
 struct watch {
     struct event_base *base;
-    struct notices *notices;
-    struct notice_choice choice;
-    struct notice_pace throughput;
+    struct notice_watch *notices;
+    struct notice_selection choice;
+    struct notice_intervals intervals;
     unsigned told; /* in all */
     struct agent_notice last[NOTICE_OPERATOR + 1];
     unsigned n[NOTICE_OPERATOR + 1];

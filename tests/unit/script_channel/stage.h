@@ -31,8 +31,8 @@ struct stage {
     bool has_trained[NPROC];
 };
 
-static inline void on_news(void *ctx, uint32_t local, bool has_trained,
-                           const struct msg_progress *told)
+static inline void on_progress(void *ctx, uint32_t local, bool has_trained,
+                               const struct msg_progress *told)
 {
     struct stage *stage = ctx;
     assert_in_range(local, 0, NPROC - 1);
@@ -52,7 +52,7 @@ static inline int setup(void **state)
                                 .private_base = stage->folder,
                                 .checkpoint_dir = folder_path(stage->folder, "model"),
                                 .state_memory = STATE_MEMORY_AUTO,
-                                .on_news = on_news,
+                                .on_progress = on_progress,
                                 .ctx = stage};
     stage->scripts = scripts_new(&wish);
     scripts_begin(stage->scripts, EPOCH, RANK);

@@ -261,14 +261,14 @@ TEST_IN(checkpoints, only_a_save_that_began_after_the_ask_answers_it)
     make_dirs(stage);
     start(stage);
     begin_save(stage, "ckpt-1");
-    checkpoints_ask(stage->watch,
-                    7); /* the loop has not turned yet: it began before all the same */
+    checkpoints_request_save(stage->watch,
+                             7); /* the loop has not turned yet: it began before all the same */
     end_save(stage, "ckpt-1");
     TURN_UNTIL(stage->base, stage->seen == 1);
     assert_int_equal(stage->answers, 0);
     begin_save(stage, "ckpt-2");
     turn_a_while(stage->base);
-    checkpoints_ask(stage->watch, 8);
+    checkpoints_request_save(stage->watch, 8);
     end_save(stage, "ckpt-2");
     TURN_UNTIL(stage->base, stage->seen == 2);
     assert_int_equal(stage->answers, 7);
@@ -296,7 +296,7 @@ TEST_IN(checkpoints, a_save_answers_what_was_asked_before_its_first_file)
         begin_save(stage, name);
     }
     folder_write(folder_path(stage->dir, "ckpt-8.data-00000-of-00001"), "weights");
-    checkpoints_ask(stage->watch, 7);
+    checkpoints_request_save(stage->watch, 7);
     folder_write(folder_path(stage->dir, "ckpt-8.index"), "index");
     end_save(stage, "ckpt-8");
     TURN_UNTIL(stage->base, stage->seen == 1);

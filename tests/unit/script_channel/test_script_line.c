@@ -22,7 +22,7 @@ TEST(script_line, words_behind_tfe_tell_step_and_metrics)
 {
     struct script_message m;
     assert_true(reads(NULL, "tfe: step=120, total=1000 samples=7680 loss=3.1e-1 acc=nan", &m));
-    assert_int_equal(m.word, SCRIPT_PROGRESS);
+    assert_int_equal(m.type, SCRIPT_PROGRESS);
     assert_true(m.has_step && m.step == 120 && m.total == 1000 && m.samples == 7680);
     assert_int_equal(m.metrics.n, 1); /* what is no number cannot be drawn */
     assert_string_equal(m.metrics.v[0].name, "loss");

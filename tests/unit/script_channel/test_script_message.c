@@ -19,7 +19,7 @@ TEST(script_message, hello_says_who_listens)
                                "\"listens\":true}",
                                &m),
                      0);
-    assert_int_equal(m.word, SCRIPT_HELLO);
+    assert_int_equal(m.type, SCRIPT_HELLO);
     assert_int_equal(m.epoch, 3);
     assert_int_equal(m.rank, 2);
     assert_int_equal(m.pid, 77);
@@ -33,7 +33,7 @@ TEST(script_message, progress_and_checkpoint_carry_numbers_of_63_bits)
                                "\"step\":9223372036854775807}",
                                &m),
                      0);
-    assert_int_equal(m.word, SCRIPT_PROGRESS);
+    assert_int_equal(m.type, SCRIPT_PROGRESS);
     assert_int_equal(m.step, INT64_MAX);
     assert_false(m.restored);
     assert_int_equal(read_text("{\"type\":\"progress\",\"epoch\":1,\"rank\":0,\"step\":5,"
@@ -45,7 +45,7 @@ TEST(script_message, progress_and_checkpoint_carry_numbers_of_63_bits)
                                "\"path\":\"/data/ckpt-5\",\"answers\":2}",
                                &m),
                      0);
-    assert_int_equal(m.word, SCRIPT_CHECKPOINT);
+    assert_int_equal(m.type, SCRIPT_CHECKPOINT);
     assert_int_equal(m.step, 5);
     assert_int_equal(m.answers, 2);
 }
@@ -54,7 +54,7 @@ TEST(script_message, kept_carries_the_step_that_is_whole)
 {
     struct script_message m;
     assert_int_equal(read_text("{\"type\":\"kept\",\"epoch\":1,\"rank\":0,\"step\":5}", &m), 0);
-    assert_int_equal(m.word, SCRIPT_KEPT);
+    assert_int_equal(m.type, SCRIPT_KEPT);
     assert_int_equal(m.step, 5);
     assert_int_equal(m.answers, 0);
     assert_int_equal(
@@ -71,7 +71,7 @@ TEST(script_message, a_hook_may_not_know_the_step_and_says_who_it_is)
     assert_true(m.seen);
     assert_int_equal(
         read_text("{\"type\":\"handler\",\"epoch\":1,\"rank\":0,\"pid\":7,\"term\":true}", &m), 0);
-    assert_int_equal(m.word, SCRIPT_HANDLER);
+    assert_int_equal(m.type, SCRIPT_HANDLER);
     assert_true(m.handles);
     assert_int_equal(read_text("{\"type\":\"remark\",\"epoch\":1,\"rank\":0,"
                                "\"what\":\"hook_failed\",\"why\":\"steps: x\"}",
@@ -159,7 +159,7 @@ TEST(script_message, long_and_deep_ones_are_refused)
 
 TEST(script_message, the_agent_says_save_and_stop)
 {
-    char text[SCRIPT_ANSWER_MAX];
+    char text[SCRIPT_REPLY_MAX];
     size_t n = script_message_save(text, INT64_MAX, INT64_MAX, true, INT64_MAX, true);
     assert_int_equal(n, strlen(text));
     assert_non_null(strstr(text, "\"epoch\":9223372036854775807,"));

@@ -426,7 +426,7 @@ TEST_IN(scripts, without_a_directory_there_is_no_channel_and_no_harm)
     struct scripts_wish wish = {.base = stage->base,
                                 .nproc = NPROC,
                                 .private_base = "/proc/nowhere",
-                                .on_news = on_news,
+                                .on_progress = on_progress,
                                 .ctx = stage};
     struct scripts *none = scripts_new(&wish);
     assert_null(scripts_socket(none));

@@ -1,14 +1,14 @@
-/* agent/pool/line.h: an assignment as the command line and environment of an agent: as somebody
- * would start it by hand for that job. */
-#ifndef TFE_AGENT_POOL_LINE_H
-#define TFE_AGENT_POOL_LINE_H
+/* agent/pool/agent_args.h: an assignment as the command line and environment of an agent: as
+ * somebody would start it by hand for that job. */
+#ifndef TFE_AGENT_POOL_AGENT_ARGS_H
+#define TFE_AGENT_POOL_AGENT_ARGS_H
 
 #include "common/base/error.h"
 #include "common/message/msg.h"
 #include "common/text/reason.h"
 
 /* All is borrowed for the call. */
-struct pool_line_wish {
+struct agent_args_wish {
     const char *program;            /* path of tfe-agent */
     char *const *options;           /* those that the pool was started with; NULL ends them */
     const char *const *environment; /* … and its environment; likewise */
@@ -20,7 +20,7 @@ struct pool_line_wish {
 };
 
 /* NULL-terminated lists. */
-struct pool_line {
+struct agent_args {
     char **argv;
     char **envp;
     char *directory; /* to work in */
@@ -29,10 +29,10 @@ struct pool_line {
 
 /* TFE_EINVAL: the job wants what an agent of the pool does not do; why is one sentence. TFE_ENOMEM
  * with why. *ret is the caller's to end. */
-int pool_line_make(const struct pool_line_wish *wish, struct pool_line *ret,
-                   struct tfe_reason *reason) TFE_MUST_CHECK;
+int agent_args_make(const struct agent_args_wish *wish, struct agent_args *ret,
+                    struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Wipes the environment, as a job's may have secrets. A zeroed one is allowed. */
-void pool_line_done(struct pool_line *line);
+void agent_args_done(struct agent_args *line);
 
 #endif

@@ -1,5 +1,5 @@
-/* agent/pool/line.c: see line.h. */
-#include "agent/pool/line.h"
+/* agent/pool/agent_args.c: see agent_args.h. */
+#include "agent/pool/agent_args.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -139,7 +139,7 @@ static void add_command(struct strings *s, const struct msg_spec *spec, bool say
     add_all(s, v + at, n - at);
 }
 
-static int make_argv(const struct pool_line_wish *wish, struct strings *s,
+static int make_argv(const struct agent_args_wish *wish, struct strings *s,
                      struct tfe_reason *reason)
 {
     const struct msg_assign *assign = wish->assign;
@@ -166,7 +166,7 @@ static int make_argv(const struct pool_line_wish *wish, struct strings *s,
 
 /* --- environment and directory ---------------------------------------------------------------- */
 
-static void make_envp(const struct pool_line_wish *wish, struct strings *s)
+static void make_envp(const struct agent_args_wish *wish, struct strings *s)
 {
     const struct msg_spec *spec = &wish->assign->spec;
     /* For good: an epoch of one, in a job that may have more, is a cluster. */
@@ -184,7 +184,7 @@ static void make_envp(const struct pool_line_wish *wish, struct strings *s)
     }
 }
 
-static int find_directory(const struct pool_line_wish *wish, char **ret, struct tfe_reason *reason)
+static int find_directory(const struct agent_args_wish *wish, char **ret, struct tfe_reason *reason)
 {
     const struct msg_spec *spec = &wish->assign->spec;
     const char *files = spec->source_kind == SOURCE_PATH ? spec->source : wish->directory;
@@ -204,7 +204,7 @@ static int find_directory(const struct pool_line_wish *wish, char **ret, struct 
 }
 
 /* Of an image; what brings files, or names a directory, says so itself. */
-static int find_inside(const struct pool_line_wish *wish, const char *directory, char **ret,
+static int find_inside(const struct agent_args_wish *wish, const char *directory, char **ret,
                        struct tfe_reason *reason)
 {
     const struct msg_spec *spec = &wish->assign->spec;
@@ -219,12 +219,12 @@ static int find_inside(const struct pool_line_wish *wish, const char *directory,
     return *ret ? 0 : TFE_ENOMEM;
 }
 
-int pool_line_make(const struct pool_line_wish *wish, struct pool_line *ret,
-                   struct tfe_reason *reason)
+int agent_args_make(const struct agent_args_wish *wish, struct agent_args *ret,
+                    struct tfe_reason *reason)
 {
     struct strings argv = {.v = NULL};
     struct strings envp = {.v = NULL};
-    struct pool_line line = {.argv = NULL};
+    struct agent_args line = {.argv = NULL};
     int rc = find_directory(wish, &line.directory, reason);
     rc = rc ? rc : find_inside(wish, line.directory, &line.inside, reason);
     rc = rc ? rc : make_argv(wish, &argv, reason);
@@ -238,7 +238,7 @@ int pool_line_make(const struct pool_line_wish *wish, struct pool_line *ret,
     line.argv = argv.v;
     line.envp = envp.v;
     if (rc) {
-        pool_line_done(&line);
+        agent_args_done(&line);
         return rc;
     }
     *ret = line;
@@ -254,11 +254,11 @@ static void strings_done(char **v)
     free(v);
 }
 
-void pool_line_done(struct pool_line *line)
+void agent_args_done(struct agent_args *line)
 {
     strings_done(line->argv);
     strings_done(line->envp);
     free(line->directory);
     free(line->inside);
-    *line = (struct pool_line){.argv = NULL};
+    *line = (struct agent_args){.argv = NULL};
 }

@@ -1,10 +1,10 @@
-/* tests/unit/agent/test_pool_line.c: an assignment becomes the command line that somebody would
+/* tests/unit/agent/test_agent_args.c: an assignment becomes the command line that somebody would
  * have typed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/pool/line.h"
+#include "agent/pool/agent_args.h"
 #include "tests/unit/test_runner.h"
 
 static const char *const python[] = {"python", "train.py", "--lr", "0.1"};
@@ -24,23 +24,23 @@ static struct msg_assign assignment(const char *const *argv, size_t n)
                                         .restart_policies = MSG_UNSET}};
 }
 
-static int make(const struct msg_assign *assign, struct pool_line *ret, struct tfe_reason *reason)
+static int make(const struct msg_assign *assign, struct agent_args *ret, struct tfe_reason *reason)
 {
     static char *const own[] = {"--pool", "--log-dir=/logs", NULL};
     static const char *const environment[] = {"PATH=/bin", "A=machine", NULL};
-    const struct pool_line_wish wish = {.program = "/bin/tfe-agent",
-                                        .options = own,
-                                        .environment = environment,
-                                        .endpoint = "10.0.0.1:5556",
-                                        .node_name = "host-1",
-                                        .directory = "/tmp/fresh",
-                                        .assign = assign};
-    return pool_line_make(&wish, ret, reason);
+    const struct agent_args_wish wish = {.program = "/bin/tfe-agent",
+                                         .options = own,
+                                         .environment = environment,
+                                         .endpoint = "10.0.0.1:5556",
+                                         .node_name = "host-1",
+                                         .directory = "/tmp/fresh",
+                                         .assign = assign};
+    return agent_args_make(&wish, ret, reason);
 }
 
-static struct pool_line made(const struct msg_assign *assign)
+static struct agent_args made(const struct msg_assign *assign)
 {
-    struct pool_line line;
+    struct agent_args line;
     struct tfe_reason reason;
     assert_int_equal(make(assign, &line, &reason), 0);
     return line;
@@ -65,29 +65,29 @@ static void ends_with(char **v, const char *tail)
     assert_string_equal(all + strlen(all) - strlen(tail), tail);
 }
 
-TEST(pool_line, policies_are_wishes)
+TEST(agent_args, policies_are_wishes)
 {
     struct msg_assign assign = assignment(python, 2);
     assign.spec.restart_policy = RESTART_EXIT_CODE;
     assign.spec.backoff_limit = 7;
     assign.spec.success_policy = SUCCESS_ALL_WORKERS;
     assign.spec.clean_policy = CLEAN_NONE;
-    struct pool_line line = made(&assign);
+    struct agent_args line = made(&assign);
     assert_non_null(strstr(joined(line.argv),
                            " --max-restarts=7 --restart-policy=worker:ExitCode,chief:ExitCode,"
                            "ps:ExitCode,evaluator:ExitCode --all-workers=true --linger=true "));
-    pool_line_done(&line);
+    agent_args_done(&line);
     assign.spec.restart_policies = job_restart_set(0, TASK_PS, RESTART_ALWAYS);
     line = made(&assign);
     assert_non_null(strstr(joined(line.argv),
                            "=worker:OnFailure,chief:OnFailure,ps:Always,evaluator:OnFailure "));
-    pool_line_done(&line);
+    agent_args_done(&line);
 }
 
-TEST(pool_line, it_is_what_would_have_been_typed)
+TEST(agent_args, it_is_what_would_have_been_typed)
 {
     struct msg_assign assign = assignment(python, 4);
-    struct pool_line line = made(&assign);
+    struct agent_args line = made(&assign);
     assert_string_equal(
         joined(line.argv),
         "/bin/tfe-agent --pool --log-dir=/logs --rdzv-endpoint=10.0.0.1:5556 "
@@ -97,10 +97,10 @@ TEST(pool_line, it_is_what_would_have_been_typed)
         "--chief=false --evaluator=false -- train.py --lr 0.1");
     assert_string_equal(line.directory, "/tmp/fresh");
     assert_string_equal(joined(line.envp), "PATH=/bin A=machine");
-    pool_line_done(&line);
+    agent_args_done(&line);
 }
 
-TEST(pool_line, roles_options_and_variables_are_the_jobs)
+TEST(agent_args, roles_options_and_variables_are_the_jobs)
 {
     static const char *const options[] = {"grow-wait=2m", "no-hooks"};
     static const char *const env[] = {"A=job", "B="};
@@ -114,26 +114,26 @@ TEST(pool_line, roles_options_and_variables_are_the_jobs)
     assign.spec.env = env;
     assign.spec.n_env = 2;
     assign.spec.environment = ENVIRONMENT_KUBEFLOW;
-    struct pool_line line = made(&assign);
+    struct agent_args line = made(&assign);
     ends_with(line.argv, " --ps=2 --chief=true --evaluator=false --role=ps --grow-wait=2m "
                          "--no-hooks -- train.py");
     assert_string_equal(joined(line.envp), "PATH=/bin A=machine TFE_SET_A=job TFE_SET_B= "
                                            "TFE_ENVIRONMENT=kubeflow");
-    pool_line_done(&line);
+    agent_args_done(&line);
 }
 
-TEST(pool_line, a_kubeflow_job_of_one_trainer_has_no_cluster)
+TEST(agent_args, a_kubeflow_job_of_one_trainer_has_no_cluster)
 {
     struct msg_assign assign = assignment(python, 2);
     assign.spec.min_nodes = assign.spec.max_nodes = 1;
     assign.spec.environment = ENVIRONMENT_KUBEFLOW_MASTER;
-    struct pool_line line = made(&assign);
+    struct agent_args line = made(&assign);
     assert_non_null(strstr(joined(line.envp), " TFE_ENVIRONMENT=kubeflow-alone"));
-    pool_line_done(&line);
+    agent_args_done(&line);
     assign.spec.max_nodes = 2;
     line = made(&assign);
     assert_non_null(strstr(joined(line.envp), " TFE_ENVIRONMENT=kubeflow-master"));
-    pool_line_done(&line);
+    agent_args_done(&line);
     for (int i = 0; i < 4; i++) { /* whatever there is besides */
         assign.spec.max_nodes = 1;
         assign.spec.nproc = i == 0 ? 2 : 1;
@@ -142,17 +142,17 @@ TEST(pool_line, a_kubeflow_job_of_one_trainer_has_no_cluster)
         assign.spec.evaluator = i == 3;
         line = made(&assign);
         assert_non_null(strstr(joined(line.envp), " TFE_ENVIRONMENT=kubeflow-master"));
-        pool_line_done(&line);
+        agent_args_done(&line);
     }
 }
 
-TEST(pool_line, a_job_may_not_set_what_is_the_machines)
+TEST(agent_args, a_job_may_not_set_what_is_the_machines)
 {
     static const char *const refused[] = {"trainer-user=root", "notice=cmd:x", "token=x", "ps=3",
                                           "no-hook",           "grow-wait-=1"};
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         struct msg_assign assign = assignment(python, 2);
-        struct pool_line line;
+        struct agent_args line;
         struct tfe_reason reason;
         assign.spec.options = &refused[i];
         assign.spec.n_options = 1;
@@ -161,7 +161,7 @@ TEST(pool_line, a_job_may_not_set_what_is_the_machines)
     }
 }
 
-TEST(pool_line, what_python_is_told_otherwise_is_left_to_it)
+TEST(agent_args, what_python_is_told_otherwise_is_left_to_it)
 {
     static const struct {
         const char *const argv[4];
@@ -182,56 +182,56 @@ TEST(pool_line, what_python_is_told_otherwise_is_left_to_it)
             n++;
         }
         struct msg_assign assign = assignment(lines[i].argv, n);
-        struct pool_line line = made(&assign);
+        struct agent_args line = made(&assign);
         ends_with(line.argv, lines[i].tail);
-        pool_line_done(&line);
+        agent_args_done(&line);
     }
 }
 
-TEST(pool_line, an_option_that_says_what_the_command_is_says_it_alone)
+TEST(agent_args, an_option_that_says_what_the_command_is_says_it_alone)
 {
     static const char *const option = "no-python";
     struct msg_assign assign = assignment(python, 2);
     assign.spec.options = &option;
     assign.spec.n_options = 1;
-    struct pool_line line = made(&assign);
+    struct agent_args line = made(&assign);
     ends_with(line.argv, "--evaluator=false --no-python -- python train.py");
-    pool_line_done(&line);
+    agent_args_done(&line);
 }
 
 /* Made for a node that runs images, and then with a container that says this. */
-static struct pool_line made_for_image(const struct msg_assign *assign)
+static struct agent_args made_for_image(const struct msg_assign *assign)
 {
     static char *const own[] = {"--pool", NULL};
     static const char *const environment[] = {"PATH=/bin", NULL};
-    const struct pool_line_wish wish = {.program = "/bin/tfe-agent",
-                                        .options = own,
-                                        .environment = environment,
-                                        .endpoint = "10.0.0.1:5556",
-                                        .node_name = "host-1",
-                                        .directory = "/tmp/fresh/tmp",
-                                        .has_image = true,
-                                        .assign = assign};
-    struct pool_line line;
+    const struct agent_args_wish wish = {.program = "/bin/tfe-agent",
+                                         .options = own,
+                                         .environment = environment,
+                                         .endpoint = "10.0.0.1:5556",
+                                         .node_name = "host-1",
+                                         .directory = "/tmp/fresh/tmp",
+                                         .has_image = true,
+                                         .assign = assign};
+    struct agent_args line;
     struct tfe_reason reason;
-    assert_int_equal(pool_line_make(&wish, &line, &reason), 0);
+    assert_int_equal(agent_args_make(&wish, &line, &reason), 0);
     return line;
 }
 
-TEST(pool_line, an_image_has_its_own_python)
+TEST(agent_args, an_image_has_its_own_python)
 {
     static const char *const module[] = {"python3.12", "-m", "trainer"};
     struct msg_assign assign = assignment(python, 4);
-    struct pool_line line = made_for_image(&assign);
+    struct agent_args line = made_for_image(&assign);
     ends_with(line.argv, "--python=python3 --python=python -- train.py --lr 0.1");
-    pool_line_done(&line);
+    agent_args_done(&line);
     assign = assignment(module, 3);
     line = made_for_image(&assign);
     ends_with(line.argv, "--python=python3 --python=python3.12 --module -- trainer");
-    pool_line_done(&line);
+    agent_args_done(&line);
 }
 
-TEST(pool_line, an_image_says_where_to_work_if_the_job_does_not)
+TEST(agent_args, an_image_says_where_to_work_if_the_job_does_not)
 {
     static const struct {
         const char *path, *work_dir, *directory, *inside;
@@ -248,18 +248,18 @@ TEST(pool_line, an_image_says_where_to_work_if_the_job_does_not)
         assign.spec.source_kind = places[i].path ? SOURCE_PATH : SOURCE_NONE;
         assign.spec.source = places[i].path ? places[i].path : "";
         assign.spec.work_dir = places[i].work_dir;
-        struct pool_line line = made_for_image(&assign);
+        struct agent_args line = made_for_image(&assign);
         assert_string_equal(line.directory, places[i].directory);
         if (places[i].inside) {
             assert_string_equal(line.inside, places[i].inside);
         } else {
             assert_null(line.inside);
         }
-        pool_line_done(&line);
+        agent_args_done(&line);
     }
 }
 
-TEST(pool_line, it_works_where_the_jobs_files_are)
+TEST(agent_args, it_works_where_the_jobs_files_are)
 {
     static const struct {
         const char *path, *work_dir, *directory;
@@ -277,8 +277,8 @@ TEST(pool_line, it_works_where_the_jobs_files_are)
                                                              : SOURCE_GIT;
         assign.spec.source = places[i].path ? places[i].path : "";
         assign.spec.work_dir = places[i].work_dir;
-        struct pool_line line = made(&assign);
+        struct agent_args line = made(&assign);
         assert_string_equal(line.directory, places[i].directory);
-        pool_line_done(&line);
+        agent_args_done(&line);
     }
 }

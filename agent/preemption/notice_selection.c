@@ -1,5 +1,5 @@
-/* agent/preemption/choice.c: implementation of choice.h. */
-#include "agent/preemption/choice.h"
+/* agent/preemption/notice_selection.c: implementation of notice_selection.h. */
+#include "agent/preemption/notice_selection.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -23,7 +23,8 @@ static int refuse(struct tfe_reason *reason, const char *text, size_t n)
 }
 
 /* Parses one element of the list. */
-static int take(struct notice_choice *c, const char *text, size_t n, struct tfe_reason *reason)
+static int parse_element(struct notice_selection *c, const char *text, size_t n,
+                         struct tfe_reason *reason)
 {
     for (size_t i = 0; i < CLOUDS; i++) {
         if (n == strlen(clouds[i]) && memcmp(text, clouds[i], n) == 0) {
@@ -56,17 +57,17 @@ static int take(struct notice_choice *c, const char *text, size_t n, struct tfe_
     return 0;
 }
 
-int notice_choice_parse(void *ret, const char *text, struct tfe_reason *reason)
+int notice_selection_parse(void *ret, const char *text, struct tfe_reason *reason)
 {
-    struct notice_choice *choice = ret;
-    struct notice_choice made = {.signo = choice->signo};
+    struct notice_selection *choice = ret;
+    struct notice_selection made = {.signo = choice->signo};
     made.wanted[FROM_SIGNAL] = choice->wanted[FROM_SIGNAL];
     memcpy(made.place, choice->place, sizeof made.place);
     if (strcmp(text, "none") != 0) {
         for (const char *at = text;;) {
             const bool is_last = strncmp(at, "cmd:", 4) == 0 || !strchr(at, ',');
             const size_t n = is_last ? strlen(at) : strcspn(at, ",");
-            if (take(&made, at, n, reason)) {
+            if (parse_element(&made, at, n, reason)) {
                 return TFE_EINVAL;
             }
             if (is_last) {
@@ -79,9 +80,9 @@ int notice_choice_parse(void *ret, const char *text, struct tfe_reason *reason)
     return 0;
 }
 
-int notice_choice_signal(void *ret, const char *text, struct tfe_reason *reason)
+int notice_selection_signal(void *ret, const char *text, struct tfe_reason *reason)
 {
-    struct notice_choice *choice = ret;
+    struct notice_selection *choice = ret;
     static const struct {
         const char *name;
         int number;
@@ -100,10 +101,10 @@ int notice_choice_signal(void *ret, const char *text, struct tfe_reason *reason)
     return TFE_EINVAL;
 }
 
-int notice_choice_place(void *ret, const char *text, struct tfe_reason *reason)
+int notice_selection_place(void *ret, const char *text, struct tfe_reason *reason)
 {
     static const char scheme[] = "http://";
-    struct notice_choice *choice = ret;
+    struct notice_selection *choice = ret;
     char rest[NOTICE_PLACE_MAX + 1];
     char host[TFE_HOST_MAX + 1];
     uint16_t port = 80;
@@ -120,7 +121,7 @@ int notice_choice_place(void *ret, const char *text, struct tfe_reason *reason)
     return 0;
 }
 
-void notice_choice_settle(struct notice_choice *choice, const char *sys)
+void notice_selection_complete(struct notice_selection *choice, const char *sys)
 {
     if (choice->place[0]) {
         return;
