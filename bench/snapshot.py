@@ -53,7 +53,7 @@ def broadcast(rank, size):
         buffers.write(1, turn, parts)
         held = buffers.whole()[0]
         began = time.perf_counter()
-        body = _memory._broadcast(held.body if rank == 0 else None, held.held.size, 0, 2)
+        body = _tensors.broadcast(held.body if rank == 0 else None, held.held.size, 0, 2)
         if rank == 1:
             objects.put_back(_state.read_body(body, 1, turn).parts)
     if rank == 1:

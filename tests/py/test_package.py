@@ -46,7 +46,7 @@ def test_type_checkers_know_exactly_the_names_that_there_are():
     assert "__getattr__" not in {node.name for node in body if isinstance(node, ast.FunctionDef)}
     typed = {alias.name for block in body if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
              for node in block.body for alias in node.names}
-    assert typed == set(tfe._needs_tensorflow)
+    assert typed == set(tfe._lazy)
     with pytest.raises(AttributeError, match="has no attribute 'stratgy'"):
         tfe.stratgy
 

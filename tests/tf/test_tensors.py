@@ -165,7 +165,7 @@ def test_variables_of_a_strategy_are_read_as_it_would():
 def alone():
     """The snapshots of a checkpoint with a weight and a step, in memory of this process's own."""
     checkpoint = checkpoint_of(w=tf.Variable([0.0, 0.0]), step=tf.Variable(0, dtype=tf.int64))
-    memory = _memory.Memory(checkpoint, checkpoint.step, None, 1)
+    memory = _memory.Memory(_tensors.Objects(checkpoint, checkpoint.step), None, 1)
     parts = memory._objects.parts()
     memory._buffers = _state.Buffers(bytearray(2 * _state.size_of(parts)), "run")
     return checkpoint, memory, parts
@@ -198,8 +198,8 @@ def test_a_state_that_came_as_another_than_was_agreed_on_is_not_taken(monkeypatc
     memory._rank, memory._world = 1, 2
     choice = _state.Choice(agreed.held, [0], -1)
     for body in (other, torn):
-        monkeypatch.setattr(_memory, "_broadcast", lambda *_, body=body: body)
+        monkeypatch.setattr(memory._objects, "broadcast", lambda *_, body=body: body)
         with pytest.raises(RuntimeError, match="the state of step 3 came from rank 0 as something else"):
             memory._received(choice, None)
-    monkeypatch.setattr(_memory, "_broadcast", lambda *_: agreed.body)
+    monkeypatch.setattr(memory._objects, "broadcast", lambda *_: agreed.body)
     assert memory._received(choice, None).held == agreed.held

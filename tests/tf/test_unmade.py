@@ -345,7 +345,7 @@ def test_a_snapshot_need_not_have_what_only_an_earlier_restore_has_brought(tmp_p
     made, other = Training(), Training()
     _unmade.restore(made.checkpoint, whole().checkpoint.write(str(tmp_path / "ckpt")))
     other.step.assign(9)
-    memory = _memory.Memory(made.checkpoint, made.step, None, None)
+    memory = _memory.Memory(_tensors.Objects(made.checkpoint, made.step), None, None)
     memory._buffers = _state.Buffers(bytearray(100_000), "a run")
     memory._buffers.write(1, 9, _tensors.Objects(other.checkpoint).parts())
     monkeypatch.setattr(memory, "_left", memory._buffers.whole)

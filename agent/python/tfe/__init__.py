@@ -8,7 +8,7 @@
         path = save_a_checkpoint()
         tfe.checkpoint_saved(step, path)
 
-TensorFlow is imported only by what needs it, and then when it is called.
+TensorFlow, Keras and JAX are imported only by what needs them, at its first use.
 """
 from __future__ import annotations
 
@@ -23,28 +23,29 @@ from ._names import StaleEpochError, newest as newest_checkpoint
 from ._place import epoch, has_agent, rank, restart_count, role, role_index, world_size
 
 if TYPE_CHECKING:
-    from . import data, keras
-    from .checkpoint import Checkpointer, CheckpointManager, new_checkpoints, wait_for_end
+    from . import data, jax, keras
+    from ._asked import wait_for_end
+    from .checkpoint import Checkpointer, CheckpointManager, new_checkpoints
     from .distribute import coordinator, serve, strategy
 
 __all__ = ["CheckpointManager", "Checkpointer", "StaleEpochError", "checkpoint_saved", "coordinator", "data", "epoch", "has_agent",
-           "keras", "new_checkpoints", "newest_checkpoint", "progress", "rank", "restart_count", "role", "role_index", "serve",
+           "jax", "keras", "new_checkpoints", "newest_checkpoint", "progress", "rank", "restart_count", "role", "role_index", "serve",
            "stop_requested", "strategy", "wait_for_end", "world_size"]
 
-_needs_tensorflow = {"CheckpointManager": "checkpoint", "Checkpointer": "checkpoint", "new_checkpoints": "checkpoint",
-                     "wait_for_end": "checkpoint", "coordinator": "distribute", "serve": "distribute", "strategy": "distribute",
-                     "data": None, "keras": None}
+_lazy = {"CheckpointManager": "checkpoint", "Checkpointer": "checkpoint", "new_checkpoints": "checkpoint",
+                     "wait_for_end": "_asked", "coordinator": "distribute", "serve": "distribute", "strategy": "distribute",
+                     "data": None, "jax": None, "keras": None}
 
 
 if not TYPE_CHECKING:  # with it, a type checker would know every name, misspelt ones too
 
     def __getattr__(name):
-        """What needs TensorFlow is imported at its first use."""
-        if name not in _needs_tensorflow:
+        """Imports what needs TensorFlow, Keras or JAX at its first use."""
+        if name not in _lazy:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        room = _needs_tensorflow[name]
-        found = importlib.import_module(f".{room or name}", __name__)
-        globals()[name] = found = getattr(found, name) if room else found
+        module = _lazy[name]
+        found = importlib.import_module(f".{module or name}", __name__)
+        globals()[name] = found = getattr(found, name) if module else found
         return found
 
 METRICS_MAX = 16

@@ -4,27 +4,22 @@ from __future__ import annotations
 import copy
 import os
 import shutil
-import sys
 import tempfile
-import threading
 import time
 from typing import Any, Callable, Optional
 
 import tensorflow as tf
 
 from . import _place, _unmade
-from ._agree import awaited
+from ._agree import Keys
 from ._asked import Orders
 from ._channel import channel
 from ._cluster import service_keys
+from ._folder import Folder
 from ._memory import Memory, memory_of
 from ._names import FOREIGN, NAME, PRESERVED, Directory, Saved
-from ._tensors import number_of, write
+from ._tensors import Objects, number_of, write
 from .distribute import join_steps
-
-RESTORE_PATIENCE_S = 60.0
-"""Seconds that a rank waits for rank 0's choice of a checkpoint to appear on shared storage."""
-
 
 def damage(path: str) -> Optional[str]:
     """Reads a checkpoint completely. Returns a description of the damage, or None if it is intact.
@@ -61,7 +56,7 @@ class _Read:
         return prefix
 
 
-class CheckpointManager(tf.train.CheckpointManager):  # type: ignore[misc]
+class CheckpointManager(Folder, tf.train.CheckpointManager):  # type: ignore[misc]
     """Replacement for tf.train.CheckpointManager in a directory that several machines share, one after
     another or at the same time. A script needs to change only its import.
 
@@ -105,8 +100,6 @@ class CheckpointManager(tf.train.CheckpointManager):  # type: ignore[misc]
         self._name = checkpoint_name
         self._epoch = _place.epoch() or self._shared.epoch()
         self._is_writer = _place.is_writer()
-        self._thread: Optional[threading.Thread] = None
-        self._wrong: Optional[BaseException] = None
         self._steps = step_counter
         self._memory: Optional[Memory] = None
         self._orders: Optional[Orders] = None
@@ -136,14 +129,6 @@ class CheckpointManager(tf.train.CheckpointManager):  # type: ignore[misc]
         """
         found = self._shared.saved()
         return self.path_of(found[0]) if found else None
-
-    def newest(self) -> "Optional[tuple[int, int]]":
-        """Returns (epoch, step) of latest_checkpoint, or None."""
-        found = self._shared.saved()
-        return (found[0].epoch, found[0].step) if found else None
-
-    def path_of(self, saved: Saved) -> str:
-        return os.path.join(self._shared.path, saved.name)
 
     def save(self, checkpoint_number: Any = None, check_interval: bool = True, options: Any = None) -> Optional[str]:
         """Saves a checkpoint; collective over all ranks.
@@ -215,46 +200,14 @@ class CheckpointManager(tf.train.CheckpointManager):  # type: ignore[misc]
                                                 *(options.experimental_write_callbacks or ())]
         return str(super().save(checkpoint_number=saved.step, options=options))
 
-    def save_beside(self, number: int, read: "Callable[[], list[Any]]", done: "Callable[[str], None]") -> None:
-        """Saves values that were read before in a thread, while training continues. Called on all
-        ranks, but not a collective.
-
-        read() and then done(path), with "" after a failure, are called in the thread on rank 0.
-        Waits for the previous save; finish() raises the errors of this one. Raises
-        StaleEpochError if a later epoch has written to the directory.
-        """
-        if not self._is_writer:
-            return
-        self._shared.check(self._epoch)
-        self.finish()
-
-        def run() -> None:
-            real, self._checkpoint = self._checkpoint, _Read(read)
-            try:
-                path = self._save(Saved(self._epoch, number, self._name))
-                self._remove_strays()
-            except BaseException as error:
-                self._wrong = error
-                path = ""
-            finally:
-                self._checkpoint = real
-            done(path)
-        # Not a daemon thread: Python waits for it at its exit.
-        self._thread = threading.Thread(target=run, name="tfe-save")
-        self._thread.start()
-
-    @property
-    def is_writing(self) -> bool:
-        return self._thread is not None and self._thread.is_alive()
-
-    def finish(self) -> None:
-        """Waits for a save in progress and raises its error, if any."""
-        if self._thread:
-            self._thread.join()
-            self._thread = None
-        wrong, self._wrong = self._wrong, None
-        if wrong:
-            raise wrong
+    def _write_read(self, number: int, read: "Callable[[], list[Any]]") -> str:
+        real, self._checkpoint = self._checkpoint, _Read(read)
+        try:
+            path = self._save(Saved(self._epoch, number, self._name))
+            self._remove_strays()
+        finally:
+            self._checkpoint = real
+        return path
 
     def _save_aside(self) -> None:
         """Takes part in the save with a temporary directory that is removed at once, because
@@ -281,67 +234,11 @@ class CheckpointManager(tf.train.CheckpointManager):  # type: ignore[misc]
             if self._max_to_keep and oldest and FOREIGN < saved.epoch and saved < oldest and saved.name not in kept:
                 self._shared.remove(saved)
 
-    def restore_newest(self) -> Optional[str]:
-        """Restores the newest intact checkpoint, the same on all ranks.
+    def _service_keys(self) -> Optional[Keys]:
+        return service_keys()
 
-        Returns its path, or None if there is none; then nothing has changed. Skips damaged
-        checkpoints with a message. Raises other errors of tf.train.Checkpoint.restore(), e.g.
-        AssertionError if an object of the script is not in the checkpoint.
-        """
-        self.finish()
-        keys = service_keys()
-        if self._is_writer or keys is None:
-            name = self._restore_first(self._shared.saved())
-            if keys:
-                keys.set("tfe/restored", name)
-        else:
-            tried = self._restore_ahead()
-            name = awaited(keys, "tfe/restored")
-            if tried is not None and not name:
-                raise RuntimeError(f"{self._shared.path}: rank 0 found no checkpoint whole, and this rank has begun to read one")
-            if name and name != tried:
-                self._restore_when_there(name)
-        return os.path.join(self._shared.path, name) if name else None
-
-    def _restore_ahead(self) -> Optional[str]:
-        """On the other ranks, restores the checkpoint that rank 0 will probably choose, in parallel
-        with rank 0.
-
-        Returns its name, "" after a failure, or None if there is only one candidate: rank 0 may
-        find it damaged, and then nothing may change.
-        """
-        candidates = self._shared.saved()
-        if len(candidates) < 2:
-            return None
-        try:
-            self._restore(self.path_of(candidates[0]))
-        except Exception:
-            return ""  # partly restored, which is harmless: rank 0 chooses another, or fails as well
-        return candidates[0].name
-
-    def _restore_first(self, candidates: list[Saved]) -> str:
-        for index, saved in enumerate(candidates):
-            path = self.path_of(saved)
-            is_last = index + 1 == len(candidates)
-            # A failed restore leaves variables partly restored, which is harmless if another
-            # follows.
-            wrong = damage(path) if is_last else None
-            if wrong is None:
-                try:
-                    self._restore(path)
-                    return saved.name
-                except Exception:
-                    wrong = damage(path)
-                    if wrong is None or is_last:
-                        raise
-            print(f"tfe: checkpoint {path} is damaged and passed over: {wrong}", file=sys.stderr, flush=True)
-        return ""
-
-    def _restore_when_there(self, name: str) -> None:
-        deadline = time.monotonic() + RESTORE_PATIENCE_S
-        while name not in (saved.name for saved in self._shared.saved()) and time.monotonic() < deadline:
-            time.sleep(0.05)  # network storage may show a file later here than on the writer
-        self._restore(os.path.join(self._shared.path, name))
+    def _damage(self, path: str) -> Optional[str]:
+        return damage(path)
 
     def _restore(self, path: str) -> None:
         _unmade.restore(self._checkpoint, path)
@@ -356,7 +253,7 @@ class CheckpointManager(tf.train.CheckpointManager):  # type: ignore[misc]
         kept = None
         if self._checkpoint_interval is not None and not self._orders:
             keys = service_keys()
-            self._memory = memory_of(self._checkpoint, self._steps, keys, None)
+            self._memory = memory_of(Objects(self._checkpoint, self._steps), keys, None)
             self._orders = Orders(keys) if self._memory else None
         if self._memory:
             kept = self._memory.restore(self.newest)

@@ -1,62 +1,57 @@
-"""Snapshots in the agent's memory, TensorFlow part: takes and restores them and decides how often.
-"""
+"""Snapshots in the agent's memory: takes and restores them and decides how often."""
 from __future__ import annotations
 
 import itertools
 import os
 import sys
 import time
-from typing import Any, Callable, Optional
-
-import numpy as np
-import tensorflow as tf
+from typing import Any, Callable, Optional, Protocol
 
 from . import _place, _state
 from ._agree import Keys, Pace
 from ._channel import channel
-from ._tensors import Objects, Row, Unfit, copied, number_of
+from ._state import Unfit
 
 ROOM = 9 / 8
 """Factor on the needed size, so that the state can grow slightly without new memory."""
-BROADCAST = 16 << 20
-"""Bytes per collective."""
-GROUP = 7_409_001
-"""Key of the group of all workers' CPUs for these collectives, and first instance key."""
-
 _turns = itertools.count()
-_instances = itertools.count(GROUP)
 _owner: "Optional[tuple[str, Memory]]" = None
 
 
-def _broadcast(body: Any, size: int, root: int, world: int) -> Any:
-    """Distributes root's body to all ranks by TensorFlow's collectives between CPUs."""
-    received = [] if body is None else None
-    for start in range(0, size, BROADCAST):
-        n = min(BROADCAST, size - start)
-        where = {"group_size": world, "group_key": GROUP, "instance_key": next(_instances), "shape": [-(-n // 8)]}
-        with tf.device("/device:CPU:0"):
-            if received is None:
-                words = np.zeros(-(-n // 8), np.int64)
-                words.view(np.uint8)[:n] = body[start:start + n]
-                tf.raw_ops.CollectiveBcastSend(input=tf.constant(words), **where)
-            else:
-                words = tf.raw_ops.CollectiveBcastRecv(T=tf.int64, **where)
-                received.append(words.numpy().view(np.uint8)[:n])
-    return body if received is None else np.concatenate(received)
+class Contents(Protocol):
+    """The state that snapshots are taken of, as a framework has it."""
+
+    def number(self) -> int:
+        """Returns the current step."""
+
+    def parts(self) -> "list[_state.Part]":
+        """Returns the state. Raises Unfit if it cannot be stored in memory."""
+
+    def existing(self) -> "list[_state.Part]":
+        """Returns the parts that a snapshot must contain to fit."""
+
+    def put_back(self, parts: "list[_state.Part]") -> None:
+        """Restores the state."""
+
+    def rows(self, parts: "list[_state.Part]") -> "list[Any]":
+        """Returns copies of the parts in the form that the manager of checkpoints writes."""
+
+    def broadcast(self, body: Any, size: int, root: int, world: int) -> Any:
+        """Returns root's body on all ranks; body is None on ranks other than root. Collective."""
 
 
 class Memory:
     """Snapshots of one checkpoint's objects in memory that the agent lends to this place."""
 
-    def __init__(self, checkpoint: tf.train.Checkpoint, step: tf.Variable, keys: Optional[Keys], every: Optional[int]) -> None:
-        self._objects, self._step, self._keys, self._every = Objects(checkpoint), step, keys, every
+    def __init__(self, objects: Contents, keys: Optional[Keys], every: Optional[int]) -> None:
+        self._objects, self._keys, self._every = objects, keys, every
         (self._rank, self._world), self._epoch = _place.peers(), _place.epoch()
         self._buffers: Optional[_state.Buffers] = None
         self._reads: Optional[_state.Buffers] = None
         self._refused = False
         self._asked = 0
         self._taken, self._turned = -1, -1
-        self._pace = Pace(keys, self._rank, every, number_of(step))
+        self._pace = Pace(keys, self._rank, every, objects.number())
 
     @property
     def step(self) -> int:
@@ -81,7 +76,7 @@ class Memory:
             assert own is not None
             self._objects.put_back(own.parts)
         self._has_room(own.parts if own else existing)
-        self._pace = Pace(self._keys, self._rank, self._every, number_of(self._step))
+        self._pace = Pace(self._keys, self._rank, self._every, self._objects.number())
         return choice
 
     def _left(self) -> "list[_state.Snapshot]":
@@ -95,7 +90,7 @@ class Memory:
 
     def _received(self, choice: _state.Choice, own: Optional[_state.Snapshot]) -> _state.Snapshot:
         root, held = choice.holders[0], choice.held
-        body = _broadcast(own.body if own and self._rank == root else None, held.size, root, self._world)
+        body = self._objects.broadcast(own.body if own and self._rank == root else None, held.size, root, self._world)
         if self._rank in choice.holders:
             assert own is not None
             return own
@@ -104,7 +99,7 @@ class Memory:
             raise RuntimeError(f"the state of step {held.step} came from rank {root} as something else")
         return received
 
-    def after_step(self, step: int, wanted: bool = False, saved: bool = False) -> "Optional[Callable[[], list[Row]]]":
+    def after_step(self, step: int, wanted: bool = False, saved: bool = False) -> "Optional[Callable[[], list[Any]]]":
         """Takes a snapshot if one is due, wanted, or saved; called on all ranks after every step.
 
         wanted requests a snapshot regardless of the schedule; for the result see take(). saved
@@ -117,7 +112,7 @@ class Memory:
         self._turned = step
         return self.take(step, wanted) if is_due or wanted or saved else None
 
-    def take(self, step: int, wanted: bool = False) -> "Optional[Callable[[], list[Row]]]":
+    def take(self, step: int, wanted: bool = False) -> "Optional[Callable[[], list[Any]]]":
         """Takes a snapshot of this step; all ranks call it after the same step.
 
         If wanted, returns a function that reads the snapshot once, in any thread, or None, alike
@@ -138,22 +133,22 @@ class Memory:
             if wanted and self._rank == 0:
                 reader = self._pinned(buffers, index)
         elif wanted and self._rank == 0:  # no memory yet: use memory of this process until it is read
-            reader = copied(parts).copy
+            reader = self._objects.rows(parts).copy
         self._pace.took(time.monotonic() - began)
         return reader or list if wanted else None
 
-    def _pinned(self, buffers: _state.Buffers, index: int) -> "Callable[[], list[Row]]":
+    def _pinned(self, buffers: _state.Buffers, index: int) -> "Callable[[], list[Any]]":
         """Protects a buffer until it is read or unpin() is called; new snapshots use the other one,
         so that they need not wait for the disk.
         """
         buffers.pinned = index
         self._reads = buffers
 
-        def read() -> "list[Row]":
+        def read() -> "list[Any]":
             found = buffers.read(index)
             if found is None:
                 raise RuntimeError("a snapshot in memory is not what was put there")
-            rows = copied(found.parts)
+            rows = self._objects.rows(found.parts)
             self.unpin()
             return rows
         return read
@@ -196,7 +191,7 @@ class Memory:
             print(f"tfe: no snapshots in memory: {why}", file=sys.stderr, flush=True)
 
 
-def memory_of(checkpoint: tf.train.Checkpoint, step: tf.Variable, keys: Optional[Keys], every: Optional[int]) -> Optional[Memory]:
+def memory_of(objects: Contents, keys: Optional[Keys], every: Optional[int]) -> Optional[Memory]:
     """Returns the memory, or None if snapshots are not possible.
 
     That is the case without an agent, if the ranks cannot communicate, and if another checkpoint
@@ -210,9 +205,9 @@ def memory_of(checkpoint: tf.train.Checkpoint, step: tf.Variable, keys: Optional
     key = f"{os.getpid()} {_place.epoch()}"
     if _owner is not None and _owner[0] == key:
         return None
-    memory = Memory(checkpoint, step, keys, every)
+    memory = Memory(objects, keys, every)
     try:
-        memory._objects.parts()
+        objects.parts()
     except Unfit as error:
         print(f"tfe: no snapshots in memory: {error}", file=sys.stderr, flush=True)
         return None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from typing import NamedTuple, Optional
 
 NAME = "ckpt"
@@ -43,10 +44,13 @@ class Directory:
     (gs://...). prefix starts the names of its checkpoints.
     """
 
-    def __init__(self, path: str, prefix: str = NAME) -> None:
+    def __init__(self, path: str, prefix: str = NAME, endings: "tuple[str, ...]" = (".index",)) -> None:
+        """endings are those of the file, or folder, that is written last of a checkpoint."""
         self.path = path
         self._prefix = prefix
-        self._pattern = re.compile(rf"{re.escape(prefix)}-(?:(\d{{1,18}})-)?(\d{{1,18}})\.index")
+        last = "|".join(map(re.escape, endings))
+        self._endings = endings
+        self._pattern = re.compile(rf"{re.escape(prefix)}-(?:(\d{{1,18}})-)?(\d{{1,18}})(?:{last})")
         self._is_remote = "://" in path
 
     def names(self) -> list[str]:
@@ -103,7 +107,7 @@ class Directory:
         no checkpoint.
         """
         prefix = f"{saved.name}."
-        for name in sorted(self.names(), key=lambda name: not name.endswith(".index")):
+        for name in sorted(self.names(), key=lambda name: not name.endswith(self._endings)):
             if name.startswith(prefix):
                 self._remove(name)
 
@@ -126,6 +130,8 @@ class Directory:
             if self._is_remote:
                 import tensorflow as tf
                 tf.io.gfile.remove(path)
+            elif os.path.isdir(path):
+                shutil.rmtree(path, ignore_errors=True)
             else:
                 os.unlink(path)
         except Exception:  # gfile has its own exceptions; another process may also have removed the file

@@ -41,6 +41,10 @@ SLICE = 4 << 20
 """Minimum number of bytes for a thread of its own."""
 
 
+class Unfit(Exception):
+    """The state cannot be stored in memory; the message gives the reason."""
+
+
 class Part(NamedTuple):
     """One tensor, as a TensorFlow checkpoint names it."""
     name: str
@@ -218,6 +222,22 @@ def read_body(body: Any, epoch: int, step: int) -> Optional[Snapshot]:
     return Snapshot(Held(epoch, step, digest_of(parts), _content(rows), len(body)), parts, body)
 
 
+def _fill(body: Any, layout: Layout, parts: Sequence[Part]) -> None:
+    """Writes the values and then their directory with the checksums into a body of layout.size bytes."""
+    sums = _sums(_copy, [(body[start:end], part.data) for (start, end), part in zip(layout.places, parts)])
+    directory = layout.rows + struct.pack(f"<{len(sums)}Q", *sums)
+    directory += TAIL.pack(len(sums), len(directory), zlib.crc32(directory))
+    body[layout.size - len(directory):] = np.frombuffer(directory, np.uint8)
+
+
+def body_of(parts: Sequence[Part]) -> Any:
+    """Returns the parts as bytes that read_body() reads."""
+    layout = layout_of(parts)
+    body = np.zeros(layout.size, np.uint8)
+    _fill(body, layout, parts)
+    return body
+
+
 class Buffers:
     """The two buffers in the agent's memory. Snapshots of other runs are invisible."""
 
@@ -290,10 +310,7 @@ class Buffers:
             raise ValueError(f"a snapshot of {layout.size} bytes in memory for {self.capacity}")
         header, body = self._header(index), self._buffer(index)[:layout.size]
         header[:] = 0
-        sums = _sums(_copy, [(body[start:end], part.data) for (start, end), part in zip(layout.places, parts)])
-        directory = layout.rows + struct.pack(f"<{len(sums)}Q", *sums)
-        directory += TAIL.pack(len(sums), len(directory), zlib.crc32(directory))
-        body[layout.size - len(directory):] = np.frombuffer(directory, np.uint8)
+        _fill(body, layout, parts)
         fields = FIELDS.pack(MAGIC, self._run, layout.digest, epoch, step, layout.size)
         header[:FIELDS.size] = np.frombuffer(fields, np.uint8)
         header[FIELDS.size:] = np.frombuffer(zlib.crc32(fields).to_bytes(4, "little"), np.uint8)

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from . import _place, _state, _unmade
+from ._state import Unfit
 
 try:  # not public; without them every variable is read by TensorFlow's own code
     from tensorflow.python.distribute.values import MirroredVariable
@@ -15,12 +16,15 @@ try:  # not public; without them every variable is read by TensorFlow's own code
 except ImportError:
     MirroredVariable = ResourceVariable = None
 
+BROADCAST = 16 << 20
+"""Bytes per collective."""
+GROUP = 7_409_001
+"""Key of the group of all workers' CPUs for these collectives, and first instance key."""
+
+_instances = itertools.count(GROUP)
+
 Row = Tuple[str, str, tf.Tensor]
 """Name, slice and value of a tensor in a checkpoint."""
-
-
-class Unfit(Exception):
-    """The state cannot be stored in memory; the message gives the reason."""
 
 
 def _part(name: str, cut: str, tensor: tf.Tensor) -> _state.Part:
@@ -137,13 +141,32 @@ class Seen(NamedTuple):
         return other is not None and self[:2] == other[:2]
 
 
+def broadcast(body: Any, size: int, root: int, world: int) -> Any:
+    """Distributes root's body to all ranks by TensorFlow's collectives between CPUs."""
+    received = [] if body is None else None
+    for start in range(0, size, BROADCAST):
+        n = min(BROADCAST, size - start)
+        where = {"group_size": world, "group_key": GROUP, "instance_key": next(_instances), "shape": [-(-n // 8)]}
+        with tf.device("/device:CPU:0"):
+            if received is None:
+                words = np.zeros(-(-n // 8), np.int64)
+                words.view(np.uint8)[:n] = body[start:start + n]
+                tf.raw_ops.CollectiveBcastSend(input=tf.constant(words), **where)
+            else:
+                words = tf.raw_ops.CollectiveBcastRecv(T=tf.int64, **where)
+                received.append(words.numpy().view(np.uint8)[:n])
+    return body if received is None else np.concatenate(received)
+
+
 class Objects:
     """Objects of one checkpoint. TensorFlow's search for them takes longer than copying 10 MB, so
     it is repeated only if objects were added or one may have different tensors.
     """
 
-    def __init__(self, checkpoint: tf.train.Checkpoint) -> None:
+    def __init__(self, checkpoint: tf.train.Checkpoint, step: Optional[tf.Variable] = None) -> None:
+        """step counts the training steps; number() needs it."""
         self._checkpoint = checkpoint
+        self._step = step
         self._seen: Optional[Seen] = None
         self._unmade: Optional[_unmade.Unmade] = None
         self._tensors: Any = {}
@@ -162,6 +185,16 @@ class Objects:
         parts, unmade = self.parts(), _unmade.unmade_of(self._checkpoint)
         names = unmade.names() if unmade is not None else set()
         return [part for part in parts if part.name not in names]
+
+    def number(self) -> int:
+        """Returns the current step."""
+        return number_of(self._step)
+
+    def rows(self, parts: "list[_state.Part]") -> "list[Row]":
+        return copied(parts)
+
+    def broadcast(self, body: Any, size: int, root: int, world: int) -> Any:
+        return broadcast(body, size, root, world)
 
     def put_back(self, parts: "list[_state.Part]") -> None:
         """Restores existing objects now, and later ones when they are created."""

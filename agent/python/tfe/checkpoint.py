@@ -2,26 +2,25 @@
 from __future__ import annotations
 
 import os
-import time
-from typing import Any, Callable, Iterator, Optional
+from typing import Any, Iterator, Optional
 
 import tensorflow as tf
 
 from . import _place
-from ._agree import Timetable
-from ._asked import STAND_STILL_S, Orders, leave
+from ._asked import STAND_STILL_S
 from ._channel import channel
 from ._cluster import service_keys
 from ._manager import CheckpointManager
 from ._memory import memory_of
 from ._names import NAME, StaleEpochError, newest
-from ._tensors import number_of
+from ._saver import Saver
+from ._tensors import Objects, number_of
 from .distribute import join_steps
 
-__all__ = ["CheckpointManager", "Checkpointer", "StaleEpochError", "new_checkpoints", "wait_for_end"]
+__all__ = ["CheckpointManager", "Checkpointer", "StaleEpochError", "new_checkpoints"]
 
 
-class Checkpointer:
+class Checkpointer(Saver):
     """Saves at intervals and when the agent requests it, and restores at the start. All ranks act
     together, at the same step.
 
@@ -65,30 +64,14 @@ class Checkpointer:
         stand_still_s is the time to wait after a requested checkpoint. objects are saved as in
         tf.train.Checkpoint. Raises ValueError for an interval that is not positive.
         """
-        if every_steps is not None and every_steps < 1:
-            raise ValueError(f"every_steps is {every_steps}; it must be at least 1")
-        if memory_every_steps is not None and memory_every_steps < 1:
-            raise ValueError(f"memory_every_steps is {memory_every_steps}; it must be at least 1")
-        if every_seconds is not None and not every_seconds > 0:
-            raise ValueError(f"every_seconds is {every_seconds}; it must be more than 0")
+        self.check_intervals(every_steps, every_seconds, memory_every_steps)
         self._step = step
-        self._every_steps = every_steps
         self._data = next((made for made in objects.values() if hasattr(made, "samples_seen")), None)
         checkpoint = tf.train.Checkpoint(step=step, **objects)
         self.manager = CheckpointManager(checkpoint, directory, max_to_keep, step_counter=step)
         keys = service_keys()
-        self._memory = memory_of(checkpoint, step, keys, memory_every_steps)
-        self._orders = Orders(keys, stand_still_s)
-        self._saved_step = number_of(step)
-        self._saved_path: Optional[str] = None
-        self._every_seconds = every_seconds
-        self._keys = keys
-        self._timetable: Optional[Timetable] = None
-        self._begin_timetable()
-
-    def _begin_timetable(self) -> None:
-        if self._every_seconds is not None:
-            self._timetable = Timetable(self._keys, _place.peers()[0], self._every_seconds, number_of(self._step))
+        memory = memory_of(Objects(checkpoint, step), keys, memory_every_steps)
+        super().__init__(keys, memory, number_of(step), every_steps, every_seconds, stand_still_s)
 
     def restore(self) -> int:
         """Restores the newest intact state, from memory or disk, the same on all ranks.
@@ -96,26 +79,13 @@ class Checkpointer:
         Returns its step, which is unchanged if there is no state. Call before the first step.
         Raises like CheckpointManager.restore_newest().
         """
-        kept = self._memory.restore(self.manager.newest) if self._memory else None
-        self._saved_path = None if kept else self.manager.restore_newest()
-        self._saved_step = step = number_of(self._step)
-        if kept:
-            self._saved_step = kept.saved_step(step)
-        self._begin_timetable()
-        # the time since the last checkpoint is unknown; frequent switches must not postpone
-        # checkpoints forever
-        if kept and self._timetable:
-            self._timetable.make_due()
-        channel().progress(step, self._samples(), restored=True)
-        return step
+        return self._restore()
 
     def save(self) -> str:
         """Saves now. All ranks must call it after the same step. Returns the path. Raises
         StaleEpochError if a later epoch continues the training.
         """
-        step, path = self._save()
-        self._orders.saved(step, path, [])
-        return path
+        return self._save_now()
 
     def after_step(self) -> bool:
         """Saves if a checkpoint is due or requested. Call it after every step on all ranks, before
@@ -126,59 +96,21 @@ class Checkpointer:
         interval is written while training continues. May not return: a script that is told to
         stop exits here with status 143, once its state is saved.
         """
-        step = number_of(self._step)
-        channel().progress(step, self._samples())
-        due = self._orders.due(step)
-        if self._orders.kept(step, due, self._memory, lambda: self._save()[1]):
-            return self._saved_step == step
-        is_time = self._timetable.is_due(step) if self._timetable else False
-        if self._every_steps and step // self._every_steps > self._saved_step // self._every_steps:
-            is_time = True
-        is_beside = is_time and not due
-        if is_beside or not self.manager.is_writing:
-            self.manager.finish()
-        if self._memory:
-            read = self._memory.after_step(step, wanted=is_beside)
-            if read:
-                self._save_beside(step, read)
-                return True
-        if not due and not is_time:
-            return False
-        self._orders.saved(*self._save(), due)
-        return True
+        return self._after_step()
+
+    def _number(self) -> int:
+        return number_of(self._step)
 
     def _samples(self) -> Optional[int]:
         return self._data.samples_seen if self._data is not None else None
 
-    def _save(self) -> "tuple[int, str]":
-        """Returns the step and the path of its checkpoint."""
+    def _settle(self) -> None:
         join_steps(self._step)
-        step = number_of(self._step)
-        if self._saved_path is None or self._saved_step != step:
-            self._saved_path = self.manager.save(step)
-            self._saved_step = step
-            if self._timetable:
-                self._timetable.saved(step)
-        assert self._saved_path
-        return step, self._saved_path
 
-    def _save_beside(self, step: int, read: "Callable[[], list[Any]]") -> None:
-        here, memory = channel(), self._memory
-        assert memory
-
-        def done(path: str) -> None:
-            memory.unpin()
-            if path:
-                here.checkpoint(step, path, 0)
-        self._saved_path = None  # a request at this step waits for the disk
-        self._saved_step = step
-        if self._timetable:
-            self._timetable.saved(step)
-        try:
-            self.manager.save_beside(step, read, done)
-        except StaleEpochError:
-            memory.unpin()
-            raise
+    def _write(self, step: int) -> str:
+        path = self.manager.save(step)
+        assert path
+        return path
 
 
 def new_checkpoints(directory: "str | os.PathLike[str]", checkpoint_name: str = NAME, every_s: float = 1.0) -> "Iterator[str]":
@@ -202,18 +134,3 @@ def new_checkpoints(directory: "str | os.PathLike[str]", checkpoint_name: str = 
             return
         else:
             here.wait(every_s)
-
-
-def wait_for_end(seconds: float = 10.0) -> None:
-    """Waits to be ended, for a script that saves by its own means after stop_requested(). Call it
-    once the checkpoint is complete, so that no further step is lost.
-
-    Ends the process with status 143 when the agent says so; returns after the given number of
-    seconds otherwise.
-    """
-    here = channel()
-    deadline = time.monotonic() + seconds
-    while here.stop_by is None and time.monotonic() < deadline:
-        here.wait(min(1.0, max(0.0, deadline - time.monotonic())))
-    if here.stop_by is not None:
-        leave()

@@ -1,18 +1,36 @@
-"""Callback for Model.fit() of tf_keras (TF_USE_LEGACY_KERAS=1; Keras 3 does not support
-MultiWorkerMirroredStrategy).
+"""Callback for Model.fit(): of tf_keras (TF_USE_LEGACY_KERAS=1; Keras 3 does not support
+MultiWorkerMirroredStrategy), and of Keras 3 on JAX or PyTorch.
 """
 from __future__ import annotations
 
 import math
+import os
+import sys
 import time
-from typing import Any, Optional
-
-import tensorflow as tf
+from typing import TYPE_CHECKING, Any, Optional
 
 from . import _place
 from ._channel import channel
-from .checkpoint import Checkpointer
-from .data import Elastic
+
+if TYPE_CHECKING:
+    from .checkpoint import Checkpointer
+    from .data import Elastic
+    from .jax import Checkpointer as JaxCheckpointer
+
+
+def _backend() -> str:
+    """Returns the backend of Keras 3 if the script uses one other than TensorFlow, else "tensorflow"."""
+    keras = sys.modules.get("keras")
+    found = keras.config.backend() if keras is not None and hasattr(keras, "config") else os.environ.get("KERAS_BACKEND", "")
+    return found if found in ("jax", "torch") else "tensorflow"
+
+
+def _callback_class() -> Any:
+    if _backend() == "tensorflow":
+        import tensorflow as tf
+        return tf.keras.callbacks.Callback
+    import keras
+    return keras.callbacks.Callback
 
 
 METRICS_MAX = 16
@@ -20,7 +38,7 @@ METRICS_INTERVAL_S = 1.0
 """Minimum seconds between two reads of the metrics, which wait for the step."""
 
 
-class Callback(tf.keras.callbacks.Callback):  # type: ignore[misc]
+class Callback(_callback_class()):  # type: ignore[misc]
     """After every batch, advances the data, reports progress, saves when a checkpoint is due or requested,
     and stops when the agent says so.
 
@@ -31,18 +49,52 @@ class Callback(tf.keras.callbacks.Callback):  # type: ignore[misc]
             model.fit(data.for_fit(), steps_per_epoch=data.steps_left, initial_epoch=data.epoch, epochs=data.epoch + 1,
                       callbacks=[tfe.keras.Callback(checkpointer, data)])
 
-    Without a checkpointer it only reports progress. The logs of fit() are reported as metrics, once per
+    On JAX, with tfe.jax.Checkpointer, restore() sets the variables of the model and its optimizer:
+
+        checkpointer = tfe.jax.Checkpointer(directory, every_steps=100)
+        callback = tfe.keras.Callback(checkpointer)
+        step = callback.restore(model)
+        model.fit(batches_from(step), steps_per_epoch=steps - step, callbacks=[callback])
+
+    Without a checkpointer it only reports progress; so it does on PyTorch. The logs of fit() are reported as metrics, once per
     second. With ParameterServerStrategy the end of a batch is not the end of a step, so the callback
     acts at the end of each epoch of fit(); use a small steps_per_epoch there.
     """
 
-    def __init__(self, checkpointer: Optional[Checkpointer] = None, data: Optional[Elastic] = None) -> None:
+    def __init__(self, checkpointer: "Optional[Checkpointer | JaxCheckpointer]" = None, data: "Optional[Elastic]" = None) -> None:
+        """checkpointer is tfe.Checkpointer on TensorFlow and tfe.jax.Checkpointer on JAX. Raises
+        ValueError for a checkpointer on PyTorch.
+        """
         super().__init__()
+        self._is_jax = _backend() == "jax"
+        if checkpointer is not None and _backend() == "torch":
+            raise ValueError("tfe.keras.Callback has no checkpoints on PyTorch: leave checkpointer out")
+        self._steps = -1  # on JAX and PyTorch; -1: not known
         self._supports_tf_logs = True  # metrics need not be converted to NumPy
         self._checkpointer = checkpointer
         self._data = data
         self._done = 0
         self._metrics_due = 0.0
+
+    def restore(self, model: Any) -> int:
+        """Restores the newest state of the model and its optimizer on JAX, the same on all ranks.
+
+        Call after compile(), before fit(). Returns the step. Raises like
+        tfe.jax.Checkpointer.restore().
+        """
+        assert self._checkpointer is not None and self._is_jax
+        if not model.optimizer.built:
+            model.optimizer.build(model.trainable_variables)
+        variables = _variables(model)
+        step, values = self._checkpointer.restore([variable.value for variable in variables], int(model.optimizer.iterations.value))
+        for variable, value in zip(variables, values):
+            variable.assign(value)
+        self._steps = step
+        return step
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        if _backend() != "tensorflow":
+            self._steps = int(self.model.optimizer.iterations.value)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         self._done = 0
@@ -55,9 +107,11 @@ class Callback(tf.keras.callbacks.Callback):  # type: ignore[misc]
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         if _place.has_ps():
             return
+        done = batch + 1 - self._done  # several batches at once with steps_per_execution
         if self._data is not None:
-            self._data.advance(batch + 1 - self._done)  # several batches at once with steps_per_execution
+            self._data.advance(done)
         self._done = batch + 1
+        self._steps += done if self._steps >= 0 else 0
         self._after_step()
         now = time.monotonic()
         if now >= self._metrics_due:
@@ -65,7 +119,10 @@ class Callback(tf.keras.callbacks.Callback):  # type: ignore[misc]
             self._tell(logs)
 
     def _after_step(self) -> None:
-        if self._checkpointer is not None:
+        if self._checkpointer is not None and self._is_jax:
+            self.model.jax_state_sync()  # during fit() the values are not in the variables
+            self._checkpointer.after_step(self._steps, [variable.value for variable in _variables(self.model)], self._samples())
+        elif self._checkpointer is not None:
             self._checkpointer.after_step()
         else:
             channel().progress(self._step(), self._samples())
@@ -75,10 +132,15 @@ class Callback(tf.keras.callbacks.Callback):  # type: ignore[misc]
             channel().progress(self._step(), self._samples(), metrics=_numbers(logs))
 
     def _step(self) -> int:
-        return int(self.model.optimizer.iterations.numpy())
+        return self._steps if self._steps >= 0 else int(self.model.optimizer.iterations.numpy())
 
     def _samples(self) -> Optional[int]:
         return self._data.samples_seen if self._data is not None else None
+
+
+def _variables(model: Any) -> "list[Any]":
+    """Returns the variables whose values are the state of the training."""
+    return [*model.trainable_variables, *model.non_trainable_variables, *model.optimizer.variables]
 
 
 def _numbers(logs: Any) -> "dict[str, float]":
