@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Usage: pin-requirements.py
-Makes scripts/requirements.txt of scripts/requirements.in: every package that it brings, in one version and with the
-hashes of its wheels, for each Python and machine that setup.sh serves. Nothing else can be installed from there then,
-whatever the index answers."""
+"""Usage: pin-requirements.py [NAME...]
+Makes scripts/NAME.txt of scripts/NAME.in, by default for all three: every package that it brings, in one version and with
+the hashes of its wheels, for each Python and machine that setup.sh serves. Nothing else can be installed from there then,
+whatever the index answers. requirements-frameworks and requirements-torch are installed beside requirements: they are
+resolved with its versions, and leave out what it has. Needs pip 23.2 or later, which does not download wheels for this."""
 
 import collections
 import json
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
@@ -27,24 +29,39 @@ def resolve(python, machine, wanted, *more):
              item["download_info"]["archive_info"]["hashes"]["sha256"]) for item in json.loads(report)["install"]]
 
 
-def wanted_on(machine):
-    lines = [line.strip() for line in (HERE / "requirements.in").read_text().splitlines() if line and line[0] != "#"]
+def wanted_on(machine, name):
+    lines = [line.strip() for line in (HERE / f"{name}.in").read_text().splitlines() if line and line[0] != "#"]
     # There is not a tensorflow-cpu for every machine; the whole package has no GPU part there.
     return [line if machine == "x86_64" else line.replace("tensorflow-cpu", "tensorflow") for line in lines]
 
 
-def main():
+def pinned(names):
+    """The versions in these files, as pip's constraints, and the names of the packages."""
+    lines = [line.partition(" \\")[0] for name in names for line in (HERE / f"{name}.txt").read_text().splitlines() if "==" in line]
+    return lines, {line.partition("==")[0] for line in lines}
+
+
+def pin(name, installed):
+    constraints, known = pinned(installed)
+    more = []
+    if constraints:
+        file = pathlib.Path(tempfile.mkdtemp()) / "constraints.txt"
+        file.write_text("\n".join(constraints) + "\n")
+        more = [f"--constraint={file}"]
     hashes, places = collections.defaultdict(set), collections.defaultdict(set)
-    for python in PYTHONS:
+    # JAX's releases for Python 3.10 do not go with the other packages.
+    for python in PYTHONS[1:] if installed else PYTHONS:
         for machine in MACHINES:
             # tf-keras' own dependencies would bring tensorflow besides tensorflow-cpu, axe's a second browser.
-            bare = [line for line in wanted_on(machine) if line.startswith(("tf-keras", "axe-"))]
-            found = resolve(python, machine, [line for line in wanted_on(machine) if line not in bare])
-            for name, version, digest in found + resolve(python, machine, bare, "--no-deps"):
-                hashes[name, version].add(digest)
-                places[name, version].add((python, machine))
-    lines = ["# Made by scripts/pin-requirements.py of requirements.in: change that, and run it."]
-    for (name, version), where in sorted(places.items()):
+            wanted = wanted_on(machine, name)
+            bare = [line for line in wanted if line.startswith(("tf-keras", "axe-"))]
+            found = resolve(python, machine, [line for line in wanted if line not in bare], *more)
+            for package, version, digest in found + (resolve(python, machine, bare, "--no-deps") if bare else []):
+                if package not in known:
+                    hashes[package, version].add(digest)
+                    places[package, version].add((python, machine))
+    lines = [f"# Made by scripts/pin-requirements.py of {name}.in: change that, and run it."]
+    for (package, version), where in sorted(places.items()):
         tests = []
         if len({machine for _, machine in where}) < len(MACHINES):
             tests.append(f'platform_machine == "{next(iter(where))[1]}"')
@@ -52,8 +69,14 @@ def main():
         if len(pythons) < len(PYTHONS):
             tests += [f'python_version >= "{pythons[0]}"', f'python_version <= "{pythons[-1]}"']
         marker = f" ; {' and '.join(tests)}" if tests else ""
-        lines.append(f"{name}=={version}{marker}" + "".join(f" \\\n    --hash=sha256:{digest}" for digest in sorted(hashes[name, version])))
-    (HERE / "requirements.txt").write_text("\n".join(lines) + "\n")
+        lines.append(f"{package}=={version}{marker}" + "".join(f" \\\n    --hash=sha256:{digest}" for digest in sorted(hashes[package, version])))
+    (HERE / f"{name}.txt").write_text("\n".join(lines) + "\n")
+
+
+def main():
+    installed = {"requirements": [], "requirements-frameworks": ["requirements"], "requirements-torch": ["requirements", "requirements-frameworks"]}
+    for name in sys.argv[1:] or installed:
+        pin(name, installed[name])
 
 
 if __name__ == "__main__":

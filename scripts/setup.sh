@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Usage: setup.sh [--no-venv | --full]
 # Installs the dependencies of the build, the tests and the demo: system packages (as root, with apt) and a virtual
-# environment in .venv (not with --no-venv). --full adds the optional tools of the gate: chromium, podman and prometheus,
-# without which some tests are skipped by name. Does nothing if nothing is missing. test.sh and demo.sh call it.
+# environment in .venv (not with --no-venv). --full adds the optional tools of the gate: chromium, podman, prometheus and
+# JAX, and PyTorch if TFE_TEST_FULL is set; without them some tests are skipped by name. Does nothing if nothing is missing. test.sh and demo.sh call it.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
@@ -132,8 +132,26 @@ wanted=$( (cat "$root/scripts/requirements.txt" && /usr/bin/python3 -V && uname 
 # The package for training scripts, as an editable install would do it, without a build.
 link_package() { printf '%s\n' "$root/agent/python" >"$("$venv_python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/tfe.pth"; }
 
+# Other frameworks, beside TensorFlow; none of their packages has another version of what is there. A failure is no
+# failure of the setup. Each list is tried once for each virtual environment.
+install_frameworks() { # name of the list, what it brings
+    local list=$root/scripts/requirements-$1.txt tried=$venv/tfe-tried-$1 wanted
+    [ -e "$list" ] || return 0
+    wanted=$(sha256sum <"$list" | cut -d' ' -f1)
+    [ "$(cat "$tried" 2>/dev/null)" != "$wanted" ] || return 0
+    printf '%s\n' "$wanted" >"$tried"
+    logged "installing $2 into .venv" "setup-$1.log" "$venv_python" -m pip install --no-deps --require-hashes \
+        --only-binary=:all: -r "$list" || say "no $2: the tests that need it are skipped"
+}
+install_optional_frameworks() {
+    [ "$1" = --full ] || return 0
+    install_frameworks frameworks JAX
+    [ -z "${TFE_TEST_FULL:-}" ] || install_frameworks torch PyTorch
+}
+
 if [ -x "$venv_python" ] && [ ! -e "$begun" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then
     link_package
+    install_optional_frameworks "${1:-}"
     exit 0
 fi
 if [ -e "$begun" ] || ! "$venv_python" -m pip --version >/dev/null 2>&1; then
@@ -153,3 +171,4 @@ logged "installing TensorFlow into .venv" setup-venv.log bash -c install_venv
 link_package
 rm -f "$begun"
 printf '%s\n' "$wanted" >"$stamp"
+install_optional_frameworks "${1:-}"

@@ -12,6 +12,7 @@
 #   unit-asan unit with address and undefined-behaviour sanitizers
 #   tidy      the fatal checks of clang-tidy over the product
 #   e2e-heavy the end-to-end tests that e2e leaves out
+#   jax       JAX and Keras on JAX train, lose processes and gain machines (pytest)
 #   bugs      bugs planted in the cores: the simulator finds each of them by an expected rule
 #   explore   the simulator for another minute, from the commit's seed
 # --full: the gate's stages at full length (TFE_TEST_FULL=1) and (hours)
@@ -41,7 +42,7 @@ set -euo pipefail
 # Stages joined by commas run at the same time: those that mostly wait beside those that compute. Nothing runs beside a
 # stage that measures time.
 quick=(unit sim,py,train e2e)
-gate=(install,unit-asan tidy,e2e-heavy bugs,explore)
+gate=(install,unit-asan tidy,e2e-heavy jax bugs,explore)
 long=(e2e-asan,user crash,speed,chaos,soak bench,churn recovery preempt tf chaos-tf fuzz strict coverage)
 all=("${quick[@]}" "${gate[@]}" "${long[@]}")
 names=("${all[@]//,/ }")
@@ -153,7 +154,7 @@ repeatable() { # stage
             found=$(cut -d: -f2- "$build_dir/$preset/Testing/Temporary/LastTestsFailed.log" 2>/dev/null) || return 1
             ! grep -qE "$deterministic" <<<"$found" || return 1
             ;;
-        e2e | e2e-heavy | e2e-asan | py | train | tf)
+        e2e | e2e-heavy | e2e-asan | py | train | jax | tf)
             for name in "$1" "$1-by-hand"; do
                 case $(cat "$pytest_dir/$name.status" 2>/dev/null) in
                     0 | "") ;;
@@ -319,6 +320,12 @@ stage_preempt() {
     twice trained_bench preempt "${options[@]}"
 }
 stage_train() { TFE_BIN_DIR=$build_dir/default as=as_people run_pytest train "$root/tests/tf/test_training.py"; }
+# PyTorch's tests are marked heavy.
+stage_jax() {
+    local options=()
+    [ -n "$full" ] || options=(-m "not heavy")
+    TFE_BIN_DIR=$build_dir/default run_pytest jax "${options[@]}" "$root/tests/jax"
+}
 # Two files at a time: importing TensorFlow is most of the work, and waiting for trainers a third of the time.
 stage_tf() {
     local options=() status=0
@@ -401,7 +408,7 @@ needs=--no-venv
 for stage in ${chosen[*]//,/ }; do
     case $stage in
         install | unit | unit-asan | tidy | sim | explore | speed | bugs | fuzz) ;;
-        e2e-heavy | e2e-asan) needs=--full && break ;;
+        e2e-heavy | e2e-asan | jax) needs=--full && break ;;
         *) needs= ;;
     esac
 done
