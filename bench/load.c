@@ -131,7 +131,7 @@ static void doze(struct load *load, double seconds)
     }
 }
 
-static bool obey(struct load *load, const char *line)
+static bool execute_order(struct load *load, const char *line)
 {
     unsigned a;
     unsigned b;
@@ -198,7 +198,7 @@ static void listen_to_commands(struct load *load)
         char *at = line;
         for (char *end; (end = strchr(at, '\n')) != NULL; at = end + 1) {
             *end = '\0';
-            if (!obey(load, at)) {
+            if (!execute_order(load, at)) {
                 return;
             }
         }

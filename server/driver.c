@@ -19,7 +19,7 @@
 
 /* Maximum timer interval. Timers of the event loop stand still while the machine is suspended, but
  * the core's clock does not. */
-#define LOOK_MS 1000
+#define CHECK_MS 1000
 
 /* Interval of the search for jobs that have been idle longer than --keep-history. */
 #define FORGET_EVERY_MS 10000
@@ -48,8 +48,8 @@ struct driver {
 static void arm(struct driver *driver, struct tfe_mono now, int64_t least_ms)
 {
     int64_t ms = tfe_mono_sub(driver->deadline, now);
-    if (tfe_mono_is_never(driver->deadline) || ms > LOOK_MS) {
-        ms = LOOK_MS;
+    if (tfe_mono_is_never(driver->deadline) || ms > CHECK_MS) {
+        ms = CHECK_MS;
     }
     if (ms < least_ms) {
         ms = least_ms;

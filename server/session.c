@@ -15,10 +15,10 @@
 #include "server/events/counters.h"
 #include "server/node_address.h"
 
-#define STRANGER_NOTED_MS 60000
+#define STRANGER_AUDIT_MS 60000
 
 /* Assigns a number to the session of an agent. Returns false if all are in use. */
-static bool take_number(struct sessions *all, struct session *s)
+static bool assign_number(struct sessions *all, struct session *s)
 {
     if (all->n_free > 0) {
         s->number = all->free_numbers[--all->n_free];
@@ -90,12 +90,12 @@ static bool has_pooled(const struct session *s)
 
 /* Counts one use of the token, if its uses are limited. Returns the reason of a refusal, or NULL.
  */
-static const char *take_use(struct session *s, const char *node)
+static const char *count_token_use(struct session *s, const char *node)
 {
     const struct msg_token_row *used;
     const char *fault = keyring_use(keys_ring(s->all->keys), s->by, node, &used);
     if (used) {
-        session_note(s, "JOIN", node, "token_used");
+        session_audit(s, "JOIN", node, "token_used");
         const struct tfe_msg row = {.type = MSG_TOKEN_ROW, .u.token_row = *used};
         if (writer_keep(s->all->writer, &row, NULL, NULL, NULL) != 0) {
             log_warn("token_use_not_kept", LOG_S("key", used->key));
@@ -116,7 +116,7 @@ static const char *node_of(const struct session *s, bool is_pool, struct rdzv_fo
 /* Returns true if the token's node limit is reached, in jobs or in the pool (the agents of a pool
  * node join jobs under other ids). Nodes enrolled with the token count; sessions that are closing
  * do not. */
-static bool is_one_too_many(const struct session *s, const char *node, bool is_pool)
+static bool is_node_limit_reached(const struct session *s, const char *node, bool is_pool)
 {
     const struct sessions *all = s->all;
     const uint32_t most = token_uses(s->by->origin);
@@ -135,8 +135,8 @@ static bool is_one_too_many(const struct session *s, const char *node, bool is_p
 }
 
 /* Returns true, with the refusal sent, if the node must not join. join is NULL for the pool. */
-static bool is_turned_away(struct session *s, const char *node, const char *secret,
-                           const struct msg_join *join)
+static bool is_refused(struct session *s, const char *node, const char *secret,
+                       const struct msg_join *join)
 {
     const char *fault = NULL;
     if (!node_id_is_proved(node, secret)) {
@@ -147,11 +147,11 @@ static bool is_turned_away(struct session *s, const char *node, const char *secr
         return true;
     } else if (!join ||
                !has_pooled(s)) { /* the agent of a pool node does not count as a use of its own */
-        fault = take_use(s, node);
+        fault = count_token_use(s, node);
     }
     if (fault) {
         session_dismiss(s, fault);
-    } else if (is_one_too_many(s, node, !join)) {
+    } else if (is_node_limit_reached(s, node, !join)) {
         session_refuse(s, REFUSAL_LIMIT_REACHED, "as many nodes as this token is for are here");
         session_finish(s);
         return true;
@@ -168,15 +168,15 @@ static void on_agent_message(struct session *s, const struct tfe_msg *msg)
         msg = &hashed;
     }
     if (msg->type == MSG_ENROL && (known || s->pooled)) {
-        session_enrol(s, &msg->u.enrol);
+        session_enroll(s, &msg->u.enrol);
         return;
     }
     if (s->pooled || (msg->type == MSG_POOL && !known)) {
         const struct msg_pool *pool = &msg->u.pool;
-        if (msg->type == MSG_POOL && is_turned_away(s, pool->node, pool->node_secret, NULL)) {
+        if (msg->type == MSG_POOL && is_refused(s, pool->node, pool->node_secret, NULL)) {
             return;
         }
-        pool_take(s->all->pool, s, msg);
+        pool_handle_message(s->all->pool, s, msg);
         if (s->pooled && msg->type == MSG_POOL) {
             channel_expect(s->channel, 0);
             session_idle(s, false);
@@ -195,7 +195,7 @@ static void on_agent_message(struct session *s, const struct tfe_msg *msg)
     }
     if (refused_for_address(s, msg) ||
         (msg->type == MSG_JOIN &&
-         is_turned_away(s, msg->u.join.node, msg->u.join.node_secret, &msg->u.join))) {
+         is_refused(s, msg->u.join.node, msg->u.join.node_secret, &msg->u.join))) {
         return;
     }
     /* Set before the step, because the step may close the session and reset the field. */
@@ -258,7 +258,7 @@ static const char *no_place(struct session *s)
                                              "or in all; try again later"
                                            : NULL;
     }
-    return is_full || !take_number(all, s)
+    return is_full || !assign_number(all, s)
                ? "the server has no room for more agents; raise its limit of open files"
                : NULL;
 }
@@ -276,7 +276,8 @@ static void on_established(void *ctx, struct channel *ch, const struct principal
               LOG_S("role", principal_role_name(by->role)));
     channel_expect(ch, LIMIT_SILENCE_MS);
     session_idle(s, by->role == PRINCIPAL_AGENT);
-    if (!session_judge(s, clock_wall())) { /* the token may have expired since the handshake */
+    if (!session_check_token(s,
+                             clock_wall())) { /* the token may have expired since the handshake */
         return;
     }
     const char *fault = no_place(s);
@@ -303,7 +304,7 @@ static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
     }
     if (!fault && msg->type == MSG_BUNDLE_PUT) { /* requested bytes do not count either */
         channel_expect(ch, LIMIT_SILENCE_MS);
-        if (!pool_take_bundle(s->all->pool, s->by, &msg->u.bundle_put)) {
+        if (!pool_handle_bundle(s->all->pool, s->by, &msg->u.bundle_put)) {
             session_refuse(s, REFUSAL_BAD_REQUEST, "nobody has asked for these bytes");
             session_finish(s);
         }
@@ -346,11 +347,11 @@ static bool is_peers_fault(enum channel_end end)
 }
 
 /* Writes at most one audit row per minute about peers without a valid token. */
-static void note_stranger(struct session *s, enum channel_end end, const char *detail)
+static void audit_stranger(struct session *s, enum channel_end end, const char *detail)
 {
     if (end == CHANNEL_UNAUTHORISED &&
-        rate_pass(&s->all->strangers, clock_mono(), STRANGER_NOTED_MS, 1)) {
-        session_note(s, "refused", detail, channel_end_name(end));
+        rate_pass(&s->all->strangers, clock_mono(), STRANGER_AUDIT_MS, 1)) {
+        session_audit(s, "refused", detail, channel_end_name(end));
     }
 }
 
@@ -372,13 +373,13 @@ static void on_closed(void *ctx, struct channel *ch, enum channel_end end, const
                  LOG_S("end", channel_end_name(end)), LOG_S("reason", detail),
                  LOG_U("not_logged", hidden));
     }
-    note_stranger(s, end, detail);
-    session_cut(s);
+    audit_stranger(s, end, detail);
+    session_drop(s);
 }
 
 /* Continues the table after the socket has drained. Returns false if out of memory: the peer would
  * wait in vain. */
-static bool go_on_with_table(struct session *s)
+static bool continue_table(struct session *s)
 {
     int rc = table_stream_go_on(s->table);
     if (rc == 0) {
@@ -389,10 +390,10 @@ static bool go_on_with_table(struct session *s)
 }
 
 /* Continues the response that the peer is reading. Returns false if out of memory. */
-static bool go_on_with_answer(struct session *s)
+static bool continue_response(struct session *s)
 {
     channel_expect(s->channel, LIMIT_SILENCE_MS);
-    return answer_go_on(&s->answer) == 0;
+    return response_continue(&s->answer) == 0;
 }
 
 static void on_drained(void *ctx, struct channel *ch)
@@ -400,8 +401,8 @@ static void on_drained(void *ctx, struct channel *ch)
     struct session *s = ctx;
     (void)ch;
     s->busy = true;
-    if ((s->table && !go_on_with_table(s)) || (s->answer && !go_on_with_answer(s))) {
-        session_break(s);
+    if ((s->table && !continue_table(s)) || (s->answer && !continue_response(s))) {
+        session_disconnect(s);
     }
     if (s->pooled) {
         pool_drained(s);
@@ -449,16 +450,16 @@ struct session *session_begin(struct sessions *all, int fd, const struct peer *p
         return s;
     }
     s->channel = NULL;
-    session_cut(s);
+    session_drop(s);
     return NULL;
 }
 
-void session_give_way(struct session *s)
+void session_yield(struct session *s)
 {
     admission_leave(s->all->half_open, &s->half_open);
     if (channel_knocks(s->channel)) {
         session_idle(s, true);
     } else {
-        session_cut(s);
+        session_drop(s);
     }
 }

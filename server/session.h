@@ -1,6 +1,6 @@
 /* server/session.h: internals of sessions, shared by session.c (one session), session_query.c
- * (queries and orders), agent_keys.c (agents' own keys), session_end.c and session_judge.c (how a
- * session ends), and sessions.c (all sessions).
+ * (queries and orders), agent_keys.c (agents' own keys), session_end.c and session_check_token.c
+ * (how a session ends), and sessions.c (all sessions).
  *
  *   HANDSHAKE ──first frame──► OPEN ──refused, closed, stopping──► LEAVING
  *       └──────────────────────┴──── the channel is closed ──────────┴────► freed
@@ -83,13 +83,13 @@ struct sessions {
     struct series *series;
     struct reports *reports;
     struct pool *pool;
-    struct event judging;      /* timer: a token in use expires or has expired */
-    struct tfe_wall judged_by; /* time of the next check; ms is 0 if no token in use expires */
+    struct event token_check;       /* timer: a token in use expires or has expired */
+    struct tfe_wall token_check_at; /* time of the next check; ms is 0 if no token in use expires */
     const struct session_ops *ops;
     void *ops_ctx;
     struct admission *half_open; /* unauthenticated connections, by source */
     struct admission *asking;    /* sessions of observers and admins, by token and scope */
-    struct gate gate;
+    struct batch batch;
     struct session_list list;
     /* Sessions with a token but without a JOIN, and sessions that are closing. If descriptors run
      * short, the one that has been here longest is closed. */
@@ -118,7 +118,7 @@ struct sessions {
 struct session *session_begin(struct sessions *all, int fd, const struct peer *peer);
 
 /* Ends s to free its place, unless it has authenticated meanwhile. */
-void session_give_way(struct session *s);
+void session_yield(struct session *s);
 
 /* Flushes pending data, then closes. The session handles nothing more. */
 void session_finish(struct session *s);
@@ -129,31 +129,32 @@ void session_dismiss(struct session *s, const char *sentence);
 
 /* Sends msg if the session is open. If memory runs out the session ends, because its peer must not
  * miss a message. */
-void session_say(struct session *s, const struct tfe_msg *msg);
+void session_send(struct session *s, const struct tfe_msg *msg);
 
 /* Sends REFUSED; the session stays open. */
 void session_refuse(struct session *s, enum tfe_refusal code, const char *sentence);
 
 /* Writes an audit row about an action of s or its refusal. */
-void session_note(const struct session *s, const char *what, const char *about, const char *result);
+void session_audit(const struct session *s, const char *what, const char *about,
+                   const char *result);
 
 /* Writes the audit row and event of the order of s (ctx). last is the response; NULL if there will
  * be none. */
-void session_ordered(void *ctx, const struct tfe_msg *last);
+void session_order_done(void *ctx, const struct tfe_msg *last);
 
 /* Handles ENROL: an agent requests a key of its own. */
-void session_enrol(struct session *s, const struct msg_enrol *enrol);
+void session_enroll(struct session *s, const struct msg_enrol *enrol);
 
 /* Lists the agents that have a session, of jobs that `by` may see: AGENT_ROW …, STATUS_END. Both
  * arguments outlive the source. Returns 0 or TFE_ENOMEM. */
 int rows_agents(const struct sessions *all, const struct principal *by,
                 struct rows **ret) TFE_MUST_CHECK;
 
-/* As session_cut(), for callers that call session_release() themselves. */
-void session_break(struct session *s);
+/* As session_drop(), for callers that call session_release() themselves. */
+void session_disconnect(struct session *s);
 
 /* Closes the connection at once. Frees s, unless the core must still be notified. */
-void session_cut(struct session *s);
+void session_drop(struct session *s);
 
 /* Adds s to, or removes it from, the sessions that are closed first when descriptors run short. */
 void session_idle(struct session *s, bool idles);
@@ -165,11 +166,11 @@ void session_release(struct session *s);
 void session_query(struct session *s, const struct tfe_msg *msg);
 
 /* Ends s if its token is not valid any more; returns false then. */
-bool session_judge(struct session *s, struct tfe_wall now);
+bool session_check_token(struct session *s, struct tfe_wall now);
 
 /* Start and stop checking open sessions when tokens expire. */
-void sessions_judge_init(struct sessions *all);
-void sessions_judge_done(struct sessions *all);
+void sessions_check_init(struct sessions *all);
+void sessions_check_done(struct sessions *all);
 
 /* Number of connections that are authenticated, or counted as such. */
 static inline uint32_t sessions_shown(const struct sessions *all)

@@ -45,7 +45,7 @@ void session_release(struct session *s)
     }
 }
 
-void session_note(const struct session *s, const char *what, const char *about, const char *result)
+void session_audit(const struct session *s, const char *what, const char *about, const char *result)
 {
     const struct audit_who who = {
         .by = s->by,
@@ -55,7 +55,7 @@ void session_note(const struct session *s, const char *what, const char *about, 
 }
 
 /* Adds an event with the order and who gave it: the role, and the label of the token. */
-static void tell_order(const struct session *s, const char *result)
+static void report_order(const struct session *s, const char *result)
 {
     const char *label = s->by ? keyring_label(keys_ring(s->all->keys), s->by->origin) : "";
     const char *role = s->by ? principal_role_name(s->by->role) : "somebody";
@@ -69,12 +69,12 @@ static void tell_order(const struct session *s, const char *result)
                    s->order->about, result);
 }
 
-void session_ordered(void *ctx, const struct tfe_msg *last)
+void session_order_done(void *ctx, const struct tfe_msg *last)
 {
     struct session *s = ctx;
     const char *result = last ? audit_result(last) : "unanswered";
-    session_note(s, msg_type_name(s->order->type), s->order->about, result);
-    tell_order(s, result);
+    session_audit(s, msg_type_name(s->order->type), s->order->about, result);
+    report_order(s, result);
     free(s->order);
     s->order = NULL;
 }
@@ -89,10 +89,10 @@ static void session_leave(struct session *s)
     }
     admission_leave(all->asking, &s->asking);
     s->phase = SESSION_LEAVING;
-    answer_done(&s->answer);
+    response_done(&s->answer);
     log_relay_left(all->logs, s->number);
     if (s->order) {
-        session_ordered(s, NULL);
+        session_order_done(s, NULL);
     }
     table_stream_free(s->table);
     s->table = NULL;
@@ -115,26 +115,26 @@ static void session_leave(struct session *s)
     }
 }
 
-void session_say(struct session *s, const struct tfe_msg *msg)
+void session_send(struct session *s, const struct tfe_msg *msg)
 {
     if (s->phase == SESSION_OPEN && s->channel) {
         const int rc = channel_send(s->channel, msg);
         if (rc != 0 && !channel_ends_itself(rc)) {
-            session_cut(s);
+            session_drop(s);
         }
     }
 }
 
-void session_break(struct session *s)
+void session_disconnect(struct session *s)
 {
     session_leave(s); /* needs s->by, which is valid while the channel exists */
     channel_free(s->channel);
     s->channel = NULL;
 }
 
-void session_cut(struct session *s)
+void session_drop(struct session *s)
 {
-    session_break(s);
+    session_disconnect(s);
     session_release(s);
 }
 
@@ -149,7 +149,7 @@ void session_refuse(struct session *s, enum tfe_refusal code, const char *senten
                  LOG_S("role", principal_role_name(s->by->role)),
                  LOG_S("code", msg_refusal_name(code)), LOG_S("reason", sentence),
                  LOG_U("not_logged", hidden));
-        session_note(s, "refused", sentence, msg_refusal_name(code));
+        session_audit(s, "refused", sentence, msg_refusal_name(code));
     }
     if (channel_send(s->channel, &msg) != 0) {
         log_debug("refusal_not_sent", LOG_S("peer", peer_text(&s->peer, peer)));

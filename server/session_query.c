@@ -25,8 +25,8 @@ static void keep_ban(struct sessions *all, const struct msg_ban_row *row)
 /* Adds a deny-list entry. The core keeps out the evicted process; the entry keeps out a new
  * process with the same key, or the same token and label. of: principal of the evicted node, or
  * NULL if it had no session. */
-static void ban(struct sessions *all, const struct operator_answer *who, const struct principal *of,
-                uint32_t for_ms)
+static void ban(struct sessions *all, const struct operator_response *who,
+                const struct principal *of, uint32_t for_ms)
 {
     char key[MSG_KEY_HEX + 1] = "";
     if (of) {
@@ -46,11 +46,11 @@ static void ban(struct sessions *all, const struct operator_answer *who, const s
 }
 
 /* Removes all entries of this node that s may remove. */
-static void unban(struct session *s, const char *node, struct operator_answer *ret)
+static void unban(struct session *s, const char *node, struct operator_response *ret)
 {
     struct sessions *all = s->all;
     const struct msg_ban_row *row = bans_named(all->bans, s->by, node, clock_wall());
-    *ret = (struct operator_answer){.msg = {.type = MSG_DONE}};
+    *ret = (struct operator_response){.msg = {.type = MSG_DONE}};
     if (!row) {
         ret->msg = (struct tfe_msg){
             .type = MSG_REFUSED,
@@ -69,11 +69,11 @@ static void unban(struct session *s, const char *node, struct operator_answer *r
 
 /* Copies the principal of the node that `name` means, before an order ends its session. Returns
  * false if it has no session. */
-static bool speaker_of(const struct session *s, const char *name, struct principal *ret)
+static bool principal_of_node(const struct session *s, const char *name, struct principal *ret)
 {
     struct rdzv_found found;
     bool is_unclear;
-    const struct pool_node *pooled = pool_meant(s->all->pool, s->by, name, &is_unclear);
+    const struct pool_node *pooled = pool_find_target(s->all->pool, s->by, name, &is_unclear);
     const struct session *of_node = pooled ? pool_node_session(pooled) : NULL;
     if (!pooled && rdzv_find_node(s->all->rdzv, s->by, name, &found) == 0 &&
         found.v[0].session < s->all->max) {
@@ -88,14 +88,14 @@ static bool speaker_of(const struct session *s, const char *name, struct princip
 
 /* Carries out an order about a pool node, and about the agent below it. Returns false if no pool
  * node matches. */
-static bool obey_pool(struct session *s, const struct tfe_msg *order, const char *node,
-                      struct operator_answer *ret)
+static bool execute_pool_order(struct session *s, const struct tfe_msg *order, const char *node,
+                               struct operator_response *ret)
 {
     const struct tfe_msg evict = {.type = MSG_EVICT, .u.evict = {.node = node}};
     bool is_unclear;
-    struct pool_node *pooled = pool_meant(s->all->pool, s->by, node, &is_unclear);
+    struct pool_node *pooled = pool_find_target(s->all->pool, s->by, node, &is_unclear);
     if (is_unclear) {
-        *ret = (struct operator_answer){
+        *ret = (struct operator_response){
             .msg = {.type = MSG_REFUSED,
                     .u.refused = {REFUSAL_BAD_REQUEST,
                                   "this may mean several nodes of the pool, or one of the pool and "
@@ -106,25 +106,25 @@ static bool obey_pool(struct session *s, const struct tfe_msg *order, const char
     if (!pooled) {
         return false;
     }
-    *ret = (struct operator_answer){.msg = {.type = MSG_DONE}};
+    *ret = (struct operator_response){.msg = {.type = MSG_DONE}};
     if (order->type != MSG_DRAIN) { /* the agent loses its place in the job as well */
-        operator_obey(s->all->rdzv, s->all->ops->order, s->all->ops_ctx, s->by, &evict, ret);
+        operator_execute(s->all->rdzv, s->all->ops->order, s->all->ops_ctx, s->by, &evict, ret);
     }
-    pool_obey(s->all->pool, pooled, order, ret);
+    pool_execute_order(s->all->pool, pooled, order, ret);
     return true;
 }
 
 /* Evicts a node whose own key is revoked. Refuses if the node has no key of its own. */
 static void revoke_agent(struct session *s, const char *node, bool speaks, bool is_enrolled,
-                         struct operator_answer *ret)
+                         struct operator_response *ret)
 {
     const struct tfe_msg evict = {.type = MSG_EVICT, .u.evict = {.node = node, .for_ms = 0}};
     struct rdzv_found found;
     bool is_unclear;
     if (!is_enrolled &&
-        (pool_meant(s->all->pool, s->by, node, &is_unclear) ||
+        (pool_find_target(s->all->pool, s->by, node, &is_unclear) ||
          (rdzv_find_node(s->all->rdzv, s->by, node, &found) == 0 && found.n == 1))) {
-        *ret = (struct operator_answer){
+        *ret = (struct operator_response){
             .msg = {.type = MSG_REFUSED,
                     .u.refused = {REFUSAL_NO_SUCH_KEY,
                                   speaks ? "this agent has no key of its own yet: revoke its "
@@ -134,8 +134,8 @@ static void revoke_agent(struct session *s, const char *node, bool speaks, bool 
                                            "the audit has"}}};
         return;
     }
-    if (!obey_pool(s, &evict, node, ret)) {
-        operator_obey(s->all->rdzv, s->all->ops->order, s->all->ops_ctx, s->by, &evict, ret);
+    if (!execute_pool_order(s, &evict, node, ret)) {
+        operator_execute(s->all->rdzv, s->all->ops->order, s->all->ops_ctx, s->by, &evict, ret);
     }
 }
 
@@ -143,9 +143,9 @@ static void revoke_agent(struct session *s, const char *node, bool speaks, bool 
 
 static int answer(struct session *s, struct rows *rows)
 {
-    rows->ended = s->order ? session_ordered : NULL;
+    rows->ended = s->order ? session_order_done : NULL;
     rows->ended_ctx = s;
-    return answer_begin(rows, &s->all->gate, s->channel, &s->answer);
+    return response_begin(rows, &s->all->batch, s->channel, &s->answer);
 }
 
 /* Revokes the key of a node that has been evicted. DONE is sent once the revocation is durable. */
@@ -160,11 +160,11 @@ static int revoke_key(struct session *s, const struct principal *of)
 
 /* Forgets a job in the core first, which may refuse, then in the pool; a submitted job may be
  * unknown to the core. */
-static void forget(struct session *s, const struct tfe_msg *order, struct operator_answer *ret)
+static void forget(struct session *s, const struct tfe_msg *order, struct operator_response *ret)
 {
     const char *job = order->u.forget.job;
     if (pool_holds(s->all->pool, job)) {
-        *ret = (struct operator_answer){
+        *ret = (struct operator_response){
             .msg = {
                 .type = MSG_REFUSED,
                 .u.refused = {REFUSAL_BAD_REQUEST,
@@ -172,7 +172,7 @@ static void forget(struct session *s, const struct tfe_msg *order, struct operat
                               "cancel it, and try again once they are free"}}};
         return;
     }
-    operator_obey(s->all->rdzv, s->all->ops->order, s->all->ops_ctx, s->by, order, ret);
+    operator_execute(s->all->rdzv, s->all->ops->order, s->all->ops_ctx, s->by, order, ret);
     if ((ret->msg.type == MSG_DONE || ret->msg.u.refused.code == REFUSAL_NO_SUCH_JOB) &&
         pool_forget(s->all->pool, job) == 0) {
         ret->msg.type = MSG_DONE;
@@ -181,8 +181,8 @@ static void forget(struct session *s, const struct tfe_msg *order, struct operat
 
 /* Replaces "no such job" for a submitted job that no agent has joined yet: the core does not know
  * it. */
-static void refuse_what_waits(const struct session *s, const struct tfe_msg *msg,
-                              struct operator_answer *done)
+static void refuse_unjoined(const struct session *s, const struct tfe_msg *msg,
+                            struct operator_response *done)
 {
     struct registry_texts texts = {.pool = {.shows_arguments = false}};
     struct msg_status_job job;
@@ -196,16 +196,16 @@ static void refuse_what_waits(const struct session *s, const struct tfe_msg *msg
     }
 }
 
-static int obey(struct session *s, const struct tfe_msg *msg)
+static int execute_order(struct session *s, const struct tfe_msg *msg)
 {
-    struct operator_answer done;
+    struct operator_response done;
     char peer[ENDPOINT_TEXT_MAX];
     struct principal of;
     const char *name = msg->type == MSG_EVICT          ? msg->u.evict.node
                        : msg->type == MSG_REVOKE_AGENT ? msg->u.revoke_agent.node
                                                        : NULL;
     const char *node = msg->type == MSG_DRAIN ? msg->u.drain.node : name;
-    bool has_key = name && speaker_of(s, name, &of);
+    bool has_key = name && principal_of_node(s, name, &of);
     bool is_enrolled = has_key && of.kind == PRINCIPAL_BY_NODE_KEY;
     if (msg->type == MSG_UNBAN) {
         unban(s, msg->u.unban.node, &done);
@@ -213,12 +213,12 @@ static int obey(struct session *s, const struct tfe_msg *msg)
         revoke_agent(s, name, has_key, is_enrolled, &done);
     } else if (msg->type == MSG_FORGET) {
         forget(s, msg, &done);
-    } else if (!node || !obey_pool(s, msg, node, &done)) {
-        operator_obey(s->all->rdzv, s->all->ops->order, s->all->ops_ctx, s->by, msg, &done);
+    } else if (!node || !execute_pool_order(s, msg, node, &done)) {
+        operator_execute(s->all->rdzv, s->all->ops->order, s->all->ops_ctx, s->by, msg, &done);
     }
-    refuse_what_waits(s, msg, &done);
+    refuse_unjoined(s, msg, &done);
     if (done.msg.type == MSG_REFUSED) {
-        session_ordered(s, &done.msg);
+        session_order_done(s, &done.msg);
         session_refuse(s, done.msg.u.refused.code, done.msg.u.refused.sentence);
         return 0;
     }
@@ -232,7 +232,7 @@ static int obey(struct session *s, const struct tfe_msg *msg)
     if (msg->type == MSG_REVOKE_AGENT) {
         return revoke_key(s, &of);
     }
-    session_ordered(s, &done.msg);
+    session_order_done(s, &done.msg);
     int rc = channel_send(s->channel, &done.msg);
     return channel_ends_itself(rc) ? 0 : rc;
 }
@@ -322,7 +322,7 @@ static bool orders_too_often(struct session *s)
         char about[64];
         (void)snprintf(about, sizeof(about), "%llu orders above its rate",
                        (unsigned long long)refused);
-        session_note(s, "refused", about, msg_refusal_name(REFUSAL_LIMIT_REACHED));
+        session_audit(s, "refused", about, msg_refusal_name(REFUSAL_LIMIT_REACHED));
     }
     return false;
 }
@@ -359,9 +359,9 @@ void session_query(struct session *s, const struct tfe_msg *msg)
     if (rc == 0 && rows) {
         rc = answer(s, rows);
     } else if (rc == 0) {
-        rc = obey(s, msg);
+        rc = execute_order(s, msg);
     }
     if (rc != 0) {
-        session_break(s);
+        session_disconnect(s);
     }
 }

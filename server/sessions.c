@@ -9,11 +9,11 @@
 #include "common/cli/log.h"
 #include "server/session.h"
 
-/* Log lines about peers: one per peer and minute, for at most PEERS_TOLD peers. */
-#define PEERS_TOLD 256
-#define PEER_TOLD_MS 60000
+/* Log lines about peers: one per peer and minute, for at most PEERS_LOGGED peers. */
+#define PEERS_LOGGED 256
+#define PEER_LOG_MS 60000
 /* Maximum number of tokens whose order rates are tracked. */
-#define KEYS_TOLD 1024
+#define KEYS_LIMITED 1024
 
 /* --- accepting --- */
 
@@ -39,12 +39,12 @@ void sessions_accept(void *ctx, int fd, const struct sockaddr *peer, socklen_t p
     while (newest && (place = admission_surplus(all->half_open, &newest->half_open, NULL))) {
         goes = place->owner;
         newest = goes == newest ? NULL : newest;
-        session_give_way(goes);
+        session_yield(goes);
         admission_resize(all->half_open, room(all));
     }
     while (sessions_shown(all) + LIMIT_ADMIN_SESSIONS + LIMIT_HALF_OPEN_LEAST > all->n_max &&
            (goes = TAILQ_FIRST(&all->idle))) {
-        session_cut(goes);
+        session_drop(goes);
     }
 }
 
@@ -56,13 +56,13 @@ static struct session *open_session(struct sessions *all, uint32_t number)
     return s && s->phase == SESSION_OPEN ? s : NULL;
 }
 
-static void judge_send(struct session *s, int rc)
+static void check_send(struct session *s, int rc)
 {
     if (rc != 0 && !channel_ends_itself(rc)) {
         char peer[ENDPOINT_TEXT_MAX];
         log_error("message_lost", LOG_S("peer", peer_text(&s->peer, peer)),
                   LOG_S("reason", tfe_error_sentence(rc)));
-        session_cut(s);
+        session_drop(s);
     }
 }
 
@@ -86,7 +86,7 @@ void sessions_send(struct sessions *all, uint32_t session, const struct tfe_msg 
     if (msg->type == MSG_PROBE) {
         rate_refund(&s->said, LIMIT_MESSAGE_MS); /* the response to the probe */
     }
-    judge_send(s, channel_send(s->channel, msg));
+    check_send(s, channel_send(s->channel, msg));
     if (msg->type == MSG_WELCOME) {
         log_relay_came(all->logs, session);
     }
@@ -103,9 +103,9 @@ void sessions_send_table(struct sessions *all, uint32_t session, struct table_ch
     if (table_chunks_count(chunks) == 1) {
         size_t n;
         const uint8_t *plain = table_chunks_get(chunks, 0, &n);
-        judge_send(s, channel_send_encoded(s->channel, plain, n));
+        check_send(s, channel_send_encoded(s->channel, plain, n));
     } else {
-        judge_send(s, table_stream_new(&all->gate, s->channel, chunks, &s->table));
+        check_send(s, table_stream_new(&all->batch, s->channel, chunks, &s->table));
     }
 }
 
@@ -113,7 +113,7 @@ void sessions_fail(struct sessions *all, uint32_t session)
 {
     struct session *s = open_session(all, session);
     if (s) {
-        judge_send(s, TFE_ENOMEM);
+        check_send(s, TFE_ENOMEM);
     }
 }
 
@@ -161,7 +161,7 @@ int sessions_new(const struct sessions_config *config, struct sessions **ret)
     }
     TAILQ_INIT(&all->list);
     TAILQ_INIT(&all->idle);
-    gate_init(&all->gate, config->base);
+    batch_init(&all->batch, config->base);
     all->base = config->base;
     all->hello = config->hello;
     all->facts = config->facts;
@@ -180,10 +180,10 @@ int sessions_new(const struct sessions_config *config, struct sessions **ret)
     all->max = config->max_sessions;
     all->n_max = config->max_connections;
     all->gauges = config->gauges;
-    all->refusals = throttle_new(PEERS_TOLD, 1, PEER_TOLD_MS);
-    all->ends = throttle_new(PEERS_TOLD, 1, PEER_TOLD_MS);
-    all->enrolments = throttle_new(PEERS_TOLD, LIMIT_ENROLMENTS, LIMIT_ENROLMENT_MS);
-    all->orders = throttle_new(KEYS_TOLD, LIMIT_ORDERS, LIMIT_ORDER_MS);
+    all->refusals = throttle_new(PEERS_LOGGED, 1, PEER_LOG_MS);
+    all->ends = throttle_new(PEERS_LOGGED, 1, PEER_LOG_MS);
+    all->enrolments = throttle_new(PEERS_LOGGED, LIMIT_ENROLMENTS, LIMIT_ENROLMENT_MS);
+    all->orders = throttle_new(KEYS_LIMITED, LIMIT_ORDERS, LIMIT_ORDER_MS);
     all->by_number = calloc(all->max, sizeof(struct session *));
     all->free_numbers = calloc(all->max, sizeof(uint32_t));
     if (!all->by_number || !all->free_numbers || !all->refusals || !all->ends || !all->enrolments ||
@@ -194,7 +194,7 @@ int sessions_new(const struct sessions_config *config, struct sessions **ret)
         sessions_free(all);
         return TFE_ENOMEM;
     }
-    sessions_judge_init(all);
+    sessions_check_init(all);
     *ret = all;
     return 0;
 }
@@ -208,7 +208,7 @@ void sessions_stop(struct sessions *all, void (*when_empty)(void *ctx), void *ct
         next = TAILQ_NEXT(s, link);
         if (s->phase == SESSION_HANDSHAKE) {
             /* An unauthenticated connection gets no goodbye. */
-            session_cut(s);
+            session_drop(s);
             continue;
         }
         if (s->phase == SESSION_OPEN) {
@@ -231,13 +231,13 @@ void sessions_free(struct sessions *all)
     all->stopping = true;
     while ((s = TAILQ_FIRST(&all->list)) != NULL) {
         s->known = false;
-        session_cut(s);
+        session_drop(s);
     }
     log_relay_free(all->logs);
     admission_free(all->half_open);
     admission_free(all->asking);
-    gate_done(&all->gate);
-    sessions_judge_done(all);
+    batch_done(&all->batch);
+    sessions_check_done(all);
     if (all->base && event_initialized(&all->empty)) {
         (void)event_del(&all->empty);
     }

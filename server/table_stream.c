@@ -116,14 +116,14 @@ const uint8_t *table_chunks_get(const struct table_chunks *chunks, size_t i, siz
 /* Chunks sent to one agent per turn: 80 KB, sealed in less than a millisecond. */
 #define CHUNKS_PER_TURN 8
 struct table_stream {
-    struct gate_pass pass;
+    struct batch_slot pass;
     struct table_chunks *chunks;
     size_t next;
     bool has_start;
     struct msg_start start;
 };
 
-int table_stream_new(struct gate *gate, struct channel *ch, struct table_chunks *chunks,
+int table_stream_new(struct batch *batch, struct channel *ch, struct table_chunks *chunks,
                      struct table_stream **ret)
 {
     struct table_stream *t = calloc(1, sizeof(*t));
@@ -132,7 +132,7 @@ int table_stream_new(struct gate *gate, struct channel *ch, struct table_chunks 
     }
     chunks->users++;
     t->chunks = chunks;
-    t->pass = gate_pass_for(gate, ch);
+    t->pass = batch_slot_for(batch, ch);
     channel_want_drained(ch);
     *ret = t;
     return 0;
@@ -141,7 +141,7 @@ int table_stream_new(struct gate *gate, struct channel *ch, struct table_chunks 
 void table_stream_free(struct table_stream *t)
 {
     if (t) {
-        gate_leave(&t->pass);
+        batch_leave(&t->pass);
         drop(t->chunks);
         free(t);
     }
@@ -162,7 +162,7 @@ int table_stream_go_on(struct table_stream *t)
 {
     struct channel *ch = t->pass.ch;
     size_t count = t->chunks->n_ends;
-    if (!gate_go_through(&t->pass)) {
+    if (!batch_may_continue(&t->pass)) {
         return TFE_EMORE;
     }
     for (int turn = 0; turn < CHUNKS_PER_TURN && t->next < count; turn++) {

@@ -36,9 +36,9 @@ const uint8_t *table_chunks_get(const struct table_chunks *chunks, size_t i, siz
 
 /* --- streams --- */
 
-/* Starts sending chunks on ch and requests drained(). gate and ch outlive the stream. Returns 0 or
+/* Starts sending chunks on ch and requests drained(). batch and ch outlive the stream. Returns 0 or
  * TFE_ENOMEM. */
-int table_stream_new(struct gate *gate, struct channel *ch, struct table_chunks *chunks,
+int table_stream_new(struct batch *batch, struct channel *ch, struct table_chunks *chunks,
                      struct table_stream **ret) TFE_MUST_CHECK;
 /* Frees the stream. NULL is allowed. */
 void table_stream_free(struct table_stream *t);

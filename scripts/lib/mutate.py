@@ -25,7 +25,7 @@ import mutants
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOAL = 0.95
 SCOPE = ["server/core/*.c", "agent/core/*.c", "common/message/*.c", "common/channel/*.c", "server/store/*.c", "agent/guard/*.c", "server/scheduler/*.c",
-         "server/key*.c", "server/auth/agent_keys.c", "server/auth/deny_list.c", "server/session_judge.c", "common/message/principal.c"]
+         "server/key*.c", "server/auth/agent_keys.c", "server/auth/deny_list.c", "server/session_token.c", "common/message/principal.c"]
 PRODUCT = re.compile(r"^(server|agent|common)/.*\.c$")
 NEAREST = 60  # test programs per change, those of the fewest sources: the others contain the file by the way
 CONFIGURE = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DCMAKE_C_FLAGS_RELWITHDEBINFO=-O1 -DNDEBUG"]

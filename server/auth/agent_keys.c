@@ -22,7 +22,7 @@ static bool is_too_early(const struct principal *by, struct tfe_wall now)
     return by->kind == PRINCIPAL_BY_NODE_KEY && by->expires.ms - now.ms > LIMIT_NODE_KEY_MS / 2;
 }
 
-void session_enrol(struct session *s, const struct msg_enrol *enrol)
+void session_enroll(struct session *s, const struct msg_enrol *enrol)
 {
     const struct peer_key from = peer_key(&s->peer);
     uint64_t unanswered;
@@ -47,15 +47,15 @@ void session_enrol(struct session *s, const struct msg_enrol *enrol)
         .type = MSG_ENROLLED,
         .u.enrolled = {
             .key = text[0], .secret = text[1], .certificate = text[2], .expires = by.expires}};
-    session_note(s, "ENROL", text[0], "done");
+    session_audit(s, "ENROL", text[0], "done");
     int rc = channel_send(s->channel, &answer);
     sodium_memzero(text, sizeof(text));
     token_done(&token);
     if (rc == 0) {
         channel_identify(s->channel, &by);
-        (void)session_judge(s, now);
+        (void)session_check_token(s, now);
     } else if (!channel_ends_itself(rc)) {
-        session_break(s);
+        session_disconnect(s);
     }
 }
 

@@ -21,7 +21,7 @@
 /* Minimum interval between checkpoint events, because scripts may save every second. */
 #define CHECKPOINT_MS 10000
 /* Interval of straggler detection, longer in a large job, because it sorts all reports. */
-#define JUDGE_MS 5000
+#define TOKEN_CHECK_MS 5000
 #define JUDGE_EACH_MS 2
 
 struct job_report;
@@ -232,24 +232,25 @@ static void tell_slow(struct reports *all, const struct job_report *job, const s
 
 static void judge(struct reports *all, struct job_report *job, struct tfe_mono now)
 {
-    struct straggler_detector judging;
+    struct straggler_detector token_check;
     struct report *r;
-    if (tfe_mono_before(now, job->judge_at) || straggler_begin(&judging, job->n_nodes) != 0) {
+    if (tfe_mono_before(now, job->judge_at) || straggler_begin(&token_check, job->n_nodes) != 0) {
         return;
     }
-    job->judge_at = tfe_mono_add(now, JUDGE_MS + (int64_t)job->n_nodes * JUDGE_EACH_MS);
+    job->judge_at = tfe_mono_add(now, TOKEN_CHECK_MS + (int64_t)job->n_nodes * JUDGE_EACH_MS);
     LIST_FOREACH(r, &job->nodes, link)
     {
         if (r->vitals_epoch == job->epoch) {
-            straggler_add(&judging, &r->vitals);
+            straggler_add(&token_check, &r->vitals);
         }
     }
-    straggler_sort(&judging);
+    straggler_sort(&token_check);
     job->slowest = NULL;
     LIST_FOREACH(r, &job->nodes, link)
     {
         const struct slow was = r->slow;
-        straggler_detector(&judging, r->vitals_epoch == job->epoch ? &r->vitals : NULL, &r->slow);
+        straggler_detector(&token_check, r->vitals_epoch == job->epoch ? &r->vitals : NULL,
+                           &r->slow);
         if (straggler_changed(&was, &r->slow)) {
             tell_slow(all, job, r, r->slow.is_slow);
         }
@@ -258,7 +259,7 @@ static void judge(struct reports *all, struct job_report *job, struct tfe_mono n
             job->slowest = r;
         }
     }
-    straggler_end(&judging);
+    straggler_end(&token_check);
 }
 
 static void take_vitals(struct reports *all, struct report *r, const struct msg_vitals *vitals,

@@ -8,7 +8,7 @@
 #include "common/base/timer.h"
 
 /* Interval of the measurement of the loop's lateness. */
-#define LOOK_MS 1000
+#define CHECK_MS 1000
 
 static void on_timer(evutil_socket_t fd, short what, void *ctx)
 {
@@ -16,15 +16,15 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
     struct tfe_mono now = clock_mono();
     int64_t late = tfe_mono_sub(now, g->due);
     spread_add(&g->loop, late < 0 ? 0 : late);
-    g->due = tfe_mono_add(now, LOOK_MS);
-    (void)timer_after(g->timer, LOOK_MS);
+    g->due = tfe_mono_add(now, CHECK_MS);
+    (void)timer_after(g->timer, CHECK_MS);
 }
 
 int gauges_start(struct gauges *g, struct event_base *base)
 {
     g->timer = evtimer_new(base, on_timer, g);
-    g->due = tfe_mono_add(clock_mono(), LOOK_MS);
-    return g->timer && timer_after(g->timer, LOOK_MS) == 0 ? 0 : TFE_ENOMEM;
+    g->due = tfe_mono_add(clock_mono(), CHECK_MS);
+    return g->timer && timer_after(g->timer, CHECK_MS) == 0 ? 0 : TFE_ENOMEM;
 }
 
 void gauges_done(struct gauges *g)

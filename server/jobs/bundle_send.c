@@ -35,7 +35,7 @@ struct pool_bundle_queue {
 static void send_chunk(struct pool_node *node, struct msg_chunk chunk)
 {
     const struct tfe_msg msg = {.type = MSG_CHUNK, .u.chunk = chunk};
-    pool_node_say(node, &msg);
+    pool_node_send(node, &msg);
 }
 
 static void send_error(struct pool_node *node, const char *digest, const char *says)
@@ -53,7 +53,7 @@ static void set_error(struct pool_download *d, const char *error)
 
 static void drop_first_piece(struct pool_download *d)
 {
-    bundles_let_go(d->pieces[0].reading);
+    bundles_release(d->pieces[0].reading);
     d->pieces[0] = d->pieces[1];
     d->pieces[1] = (struct pool_piece){.reading = NULL};
     d->n_pieces--;
@@ -96,7 +96,7 @@ static void send_pieces(struct pool *p, struct pool_node *node)
 {
     struct pool_download *d = &node->download;
     while (d->state == DOWNLOAD_STREAMING && d->n_pieces > 0 && d->pieces[0].is_read &&
-           gate_go_through(&d->pass)) {
+           batch_may_continue(&d->pass)) {
         send_piece(node);
         if (d->is_complete) {
             end_stream(p, node);
@@ -148,14 +148,14 @@ static void leave_lists(struct pool *p, struct pool_node *node)
 {
     struct pool_download *d = &node->download;
     for (uint32_t i = 0; i < d->n_pieces; i++) {
-        bundles_let_go(d->pieces[i].reading);
+        bundles_release(d->pieces[i].reading);
         d->pieces[i].reading = NULL;
     }
     if (d->state == DOWNLOAD_WAITING) {
         TAILQ_REMOVE(&d->queue->waiting, node, download.link);
     } else if (d->state == DOWNLOAD_STREAMING) {
         TAILQ_REMOVE(&d->queue->streaming, node, download.link);
-        gate_leave(&d->pass);
+        batch_leave(&d->pass);
         d->queue->n_streaming--;
         p->n_streaming--;
     }
@@ -185,7 +185,7 @@ static void start_stream(struct pool *p, struct pool_node *node)
     p->n_streaming++;
     d->state = DOWNLOAD_STREAMING;
     d->is_complete = false;
-    d->pass = gate_pass_for(&s->all->gate, s->channel);
+    d->pass = batch_slot_for(&s->all->batch, s->channel);
     d->since = d->window = clock_mono();
     d->window_bytes = 0;
     pool_wake(p, tfe_mono_add(d->window, WINDOW_MS));

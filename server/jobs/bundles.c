@@ -26,7 +26,7 @@
  * which the server writes. An upload of MSG_BUNDLE_MAX bytes thus ends within 17 minutes. */
 #define SLACK_MS 20000
 #define LEAST_BYTES_PER_MS 64
-#define LOOK_MS 5000
+#define CHECK_MS 5000
 /* The search for unnamed bundles runs after this many checks. */
 #define LOOKS_PER_DROP 12
 /* Bytes of one upload that may be in transit or on their way to the disk. */
@@ -98,7 +98,7 @@ static void upload_release(struct upload *u)
         return;
     }
     if (u->fd >= 0) {
-        bundle_let_go(b, u->fd, u->is_stored ? NULL : u->part);
+        bundle_release(b, u->fd, u->is_stored ? NULL : u->part);
     }
     bundle_leave(b, &u->places);
     admission_leave(b->slots, &u->slot);
@@ -427,7 +427,7 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
         bundles_drop_old(b);
     }
     look_at_uploads(b);
-    (void)timer_after(&b->timer, LOOK_MS);
+    (void)timer_after(&b->timer, CHECK_MS);
 }
 
 int bundles_new(const struct bundles_config *config, struct bundles **ret)
@@ -455,7 +455,7 @@ int bundles_new(const struct bundles_config *config, struct bundles **ret)
         return TFE_ENOMEM;
     }
     int rc = evtimer_assign(&b->timer, config->base, on_timer, b) == 0 &&
-                     timer_after(&b->timer, LOOK_MS) == 0
+                     timer_after(&b->timer, CHECK_MS) == 0
                  ? disk_new(config->base, &b->disk)
                  : TFE_ENOMEM;
     rc = rc != 0 ? rc : bundles_find_kept(b);

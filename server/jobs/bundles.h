@@ -53,6 +53,6 @@ struct bundle_reading *bundles_read(struct bundles *b, const char *digest, uint3
 const uint8_t *bundles_bytes(const struct bundle_reading *reading, uint32_t *ret_n,
                              uint32_t *ret_total);
 /* Releases a reading at any time. NULL is allowed. */
-void bundles_let_go(struct bundle_reading *reading);
+void bundles_release(struct bundle_reading *reading);
 
 #endif

@@ -48,7 +48,7 @@ struct stored *bundle_find(const struct bundles *b, const char *digest, const st
 /* Adds a stored bundle; does nothing if the name exists. Returns false if out of memory. */
 bool bundle_add(struct bundles *b, const char *name, uint32_t size, struct tfe_wall used);
 /* Closes fd and removes the file of that name (NULL: none), on the worker thread. */
-void bundle_let_go(struct bundles *b, int fd, const char *name);
+void bundle_release(struct bundles *b, int fd, const char *name);
 /* Updates the time of use of every bundle that a job names. Walks over all jobs for each bundle. */
 void bundles_see_named(struct bundles *b);
 /* Counts a bundle of this name; owner is the struct stored, NULL for an upload. Returns 0, or

@@ -96,7 +96,7 @@ static void have_let_go(struct disk_task *task)
 }
 
 /* If memory runs out, the next server finds and removes the file. */
-void bundle_let_go(struct bundles *b, int fd, const char *name)
+void bundle_release(struct bundles *b, int fd, const char *name)
 {
     struct removal *r = calloc(1, sizeof(*r));
     if (!r) {
@@ -196,7 +196,7 @@ static bool may_go(const void *owner)
 static void drop(struct bundles *b, struct stored *s)
 {
     log_info("bundle_removed", LOG_S("digest", s->name), LOG_U("bytes", s->size));
-    bundle_let_go(b, -1, s->name);
+    bundle_release(b, -1, s->name);
     forget(b, s);
 }
 
@@ -280,7 +280,7 @@ const uint8_t *bundles_bytes(const struct bundle_reading *reading, uint32_t *ret
     return reading->bytes;
 }
 
-void bundles_let_go(struct bundle_reading *reading)
+void bundles_release(struct bundle_reading *reading)
 {
     if (reading && reading->is_read) {
         free(reading);

@@ -39,7 +39,7 @@ static bool core_forgets(const struct pool *p, const struct pool_job *job)
 /* Passes the throughput of a growing job to the scheduler, which grows the jobs first that gain
  * most from a node. If a script reports only steps, synchronous workers count one batch each,
  * because the script does not say whether each worker has a batch of its own. */
-static void look_at_pace(struct pool *p, struct pool_job *job)
+static void update_throughput(struct pool *p, struct pool_job *job)
 {
     struct msg_status_job row;
     if (job->is_over || job->min_nodes == job->max_nodes || pool_job_state(job) != STATE_RUNNING) {
@@ -84,17 +84,17 @@ static void look_at_jobs(struct pool *p)
         if (job->is_stale) {
             pool_refresh(p, job);
         }
-        look_at_pace(p, job);
+        update_throughput(p, job);
         if (job->is_gone || tfe_mono_before(clock_mono(), job->ends)) {
             pool_wake(p, job->ends);
         } else if (!job->is_over) {
             pool_fail(p, job, "DeadlineExceeded", "it was active longer than its active deadline");
         } else if (job->lingers) {
-            pool_let_go(p, job);
+            pool_end_lingering(p, job);
             pool_wake(p, clock_mono());
         } else if (!TAILQ_EMPTY(&job->nodes) || !core_forgets(p, job) ||
                    pool_forget(p, job->name.text) != 0) {
-            job->ends = tfe_mono_add(clock_mono(), POOL_LOOK_MS);
+            job->ends = tfe_mono_add(clock_mono(), POOL_CHECK_MS);
             pool_wake(p, job->ends);
         }
     }
@@ -106,7 +106,7 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
     (void)fd;
     (void)what;
     p->fires = TFE_MONO_NEVER;
-    pool_nodes_look(p);
+    pool_nodes_check(p);
     pool_files_check(p);
     look_at_jobs(p);
     if (!tfe_mono_before(clock_mono(), p->deadline)) {
@@ -134,7 +134,7 @@ static bool is_named(void *ctx, const char *digest)
 }
 
 /* Implements keyring_quota_fn. */
-static void take_quota(void *ctx, const char *scope, uint32_t nodes)
+static void apply_quota(void *ctx, const char *scope, uint32_t nodes)
 {
     struct pool *p = ctx;
     const int rc = pool_step(
@@ -168,7 +168,7 @@ int pool_new(const struct pool_config *config, struct pool **ret)
         pool_free(p);
         return TFE_ENOMEM;
     }
-    keyring_hear_quotas(config->keys, take_quota, p);
+    keyring_hear_quotas(config->keys, apply_quota, p);
     *ret = p;
     return 0;
 }

@@ -64,14 +64,15 @@ void pool_drained(struct session *s);
 /* Handles a POOL that proves its node's id, and every message of a session that began with one
  * (s->pooled). An invalid message is refused and ends the session. The caller calls
  * session_release(). */
-void pool_take(struct pool *p, struct session *s, const struct tfe_msg *msg);
+void pool_handle_message(struct pool *p, struct session *s, const struct tfe_msg *msg);
 /* Returns the id, borrowed from the node. */
 const char *pool_node_id(const struct pool_node *node);
 /* The session of a pool node has ended. Nothing follows before the next turn of the loop. */
 void pool_left(struct session *s);
 
 /* Handles BUNDLE_PUT. Returns false if no upload requested these bytes. */
-bool pool_take_bundle(struct pool *p, const struct principal *by, const struct msg_bundle_put *put);
+bool pool_handle_bundle(struct pool *p, const struct principal *by,
+                        const struct msg_bundle_put *put);
 
 /* Handles an order about submitted jobs that `by` may give: DONE once it is durable, or REFUSED.
  * *ret is NULL if msg is no such order. by outlives the source. Returns 0 or TFE_ENOMEM. */
@@ -117,13 +118,13 @@ size_t pool_owner_of(const void *ctx, const char *job, uint8_t ret[ADMISSION_NAM
 /* Finds the pool node that DRAIN, EVICT or REVOKE_AGENT names: by its id, its label, or the id of
  * the agent below it. Returns NULL if there is none; *ret_is_unclear is true if several match, or
  * another node as well. */
-struct pool_node *pool_meant(struct pool *p, const struct principal *by, const char *name,
-                             bool *ret_is_unclear);
+struct pool_node *pool_find_target(struct pool *p, const struct principal *by, const char *name,
+                                   bool *ret_is_unclear);
 /* Returns the session, borrowed; NULL while the node is disconnected. */
 const struct session *pool_node_session(const struct pool_node *node);
 /* Removes the node from its job and the pool: in an orderly way (DRAIN), or at once. */
-void pool_obey(struct pool *p, struct pool_node *node, const struct tfe_msg *order,
-               struct operator_answer *ret);
+void pool_execute_order(struct pool *p, struct pool_node *node, const struct tfe_msg *order,
+                        struct operator_response *ret);
 
 /* Receives a number about the pool and one label of it; key is NULL if it has no label. */
 typedef void pool_gauge_fn(void *ctx, const char *name, const char *key, const char *of,

@@ -12,7 +12,7 @@ void pool_wake(struct pool *p, struct tfe_mono when)
     if (tfe_mono_before(when, p->fires)) {
         const int64_t ms = tfe_mono_sub(when, clock_mono());
         p->fires = when;
-        (void)timer_after(&p->timer, ms > POOL_LOOK_MS ? POOL_LOOK_MS : ms);
+        (void)timer_after(&p->timer, ms > POOL_CHECK_MS ? POOL_CHECK_MS : ms);
     }
 }
 
@@ -104,7 +104,7 @@ void pool_node_drop(struct pool *p, struct pool_node *node)
     free(node);
 }
 
-void pool_node_say_out(struct pool_node *node, uint32_t within_ms)
+void pool_node_send_removal(struct pool_node *node, uint32_t within_ms)
 {
     static const char *const says[] = {[OUT_NOT] = "",
                                        [OUT_IDLE] = "no job has needed it for long enough",
@@ -117,5 +117,5 @@ void pool_node_say_out(struct pool_node *node, uint32_t within_ms)
                                               .out = node->out}};
     log_info("pool_node_out", LOG_S("node", node->id.text),
              LOG_S("reason", msg_out_name(node->out)));
-    pool_node_say(node, &msg);
+    pool_node_send(node, &msg);
 }

@@ -247,11 +247,11 @@ static void rerun(struct pool *p, struct pool_order *order, struct pool_job *job
 /* --- SCALE, SUSPEND, RESUME, CANCEL, RERUN --- */
 
 /* Passes the order to the core. Returns false, with the refusal sent, if the core refuses it. */
-static bool tell_core(struct pool *p, struct pool_order *order, const struct principal *by,
-                      const struct tfe_msg *msg)
+static bool order_core(struct pool *p, struct pool_order *order, const struct principal *by,
+                       const struct tfe_msg *msg)
 {
-    struct operator_answer answer;
-    operator_obey(p->config.core, p->config.ops->order, p->config.ops_ctx, by, msg, &answer);
+    struct operator_response answer;
+    operator_execute(p->config.core, p->config.ops->order, p->config.ops_ctx, by, msg, &answer);
     if (answer.msg.type == MSG_REFUSED) {
         refuse(order, answer.msg.u.refused.code, "%s", answer.msg.u.refused.sentence);
     }
@@ -285,7 +285,7 @@ static void scale(struct pool *p, struct pool_order *order, const struct princip
         spec.max_nodes = wish->max_nodes;
         spec.n_ps = has_ps ? wish->n_ps : spec.n_ps;
         if (!is_above_quota(p, order, &spec) && !would_wait(order, job, &spec) &&
-            (!pool_job_in_core(job, &row) || tell_core(p, order, by, &msg))) {
+            (!pool_job_in_core(job, &row) || order_core(p, order, by, &msg))) {
             change(p, order, job, &spec);
         }
     }
@@ -323,20 +323,21 @@ static void cancel(struct pool *p, struct pool_order *order, const struct princi
     struct msg_status_job row;
     if (job->is_over) { /* a finished job stays as it is */
         if (job->lingers) {
-            pool_let_go(p, job);
+            pool_end_lingering(p, job);
         }
         wait_for(order, job);
     } else if (!pool_job_in_core(job, &row)) {
         events_addf(p->config.events, &event, "the job was cancelled before it ran");
         pool_end(p, job, STATE_CANCELLED, "JobCancelled", POOL_CANCELLED);
         wait_for(order, job);
-    } else if (tell_core(p, order, by, &msg)) {
+    } else if (order_core(p, order, by, &msg)) {
         pool_end(p, job, STATE_CANCELLED, "JobCancelled", POOL_CANCELLED);
         wait_for(order, job);
     }
 }
 
-bool pool_take_bundle(struct pool *p, const struct principal *by, const struct msg_bundle_put *put)
+bool pool_handle_bundle(struct pool *p, const struct principal *by,
+                        const struct msg_bundle_put *put)
 {
     return bundles_put(p->bundles, by, put);
 }

@@ -23,7 +23,7 @@ static void tell_assign(struct pool_node *node)
                                        .run_key = job->run_key.text}};
     if (node->session && pool_job_spec(job, &msg.u.assign.spec) == 0) {
         node->is_told = true;
-        pool_node_say(node, &msg);
+        pool_node_send(node, &msg);
     }
 }
 
@@ -108,7 +108,7 @@ static void release(struct pool *p, struct pool_node *node, uint64_t assignment,
         node->rests = clock_mono(); /* nothing of it is left there */
         pool_wake(p, node->rests);
     } else if (reason != PLACEMENT_OUT) { /* which is said by who wants it */
-        pool_node_say(node, &msg);
+        pool_node_send(node, &msg);
     }
 }
 
@@ -132,7 +132,7 @@ static void carry_out(struct pool *p, const struct placement_actions *actions)
             release(p, node, a->assignment, a->reason);
         } else if (a->type == PLACEMENT_LEAVE) {
             node->out = OUT_IDLE;
-            pool_node_say_out(node, 0);
+            pool_node_send_removal(node, 0);
         } else if (job) {
             pool_node_attach(p, node, job, a->assignment, a->task);
             job->n_given++;
@@ -256,7 +256,7 @@ void pool_end(struct pool *p, struct pool_job *job, enum tfe_job_state how, cons
     tell_over(p, job);
 }
 
-void pool_let_go(struct pool *p, struct pool_job *job)
+void pool_end_lingering(struct pool *p, struct pool_job *job)
 {
     job->lingers = false;
     pool_stop_in_core(p, job);
@@ -352,7 +352,7 @@ void pool_refresh(struct pool *p, struct pool_job *job)
     const struct rdzv_outcome outcome = rdzv_outcome(p->config.core, job->name.text);
     job->is_stale = false;
     if (job->lingers && (!is_there || row.state != STATE_RUNNING)) {
-        pool_let_go(p, job); /* all of it has ended, or would begin again */
+        pool_end_lingering(p, job); /* all of it has ended, or would begin again */
     }
     if (job->is_over || !job->is_placed) {
         return;
@@ -403,7 +403,7 @@ static void on_written(void *ctx, int rc, struct row_list *page, const char *rea
         job->again.ms = 0;
     } else {
         log_error("job_not_written", LOG_S("job", job->name.text), LOG_S("reason", reason));
-        job->again = tfe_mono_add(clock_mono(), POOL_LOOK_MS);
+        job->again = tfe_mono_add(clock_mono(), POOL_CHECK_MS);
         if (!job->is_placed && !job->is_over) {
             pool_job_is(job, STATE_FAILED, "NotStored", "the database did not take it");
             job->is_over = true;

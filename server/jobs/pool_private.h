@@ -49,7 +49,7 @@ struct pool_order {
 };
 
 /* Maximum timer interval. Timers of the event loop stand still while the machine is suspended. */
-#define POOL_LOOK_MS 1000
+#define POOL_CHECK_MS 1000
 
 TAILQ_HEAD(pool_job_nodes, pool_node);
 LIST_HEAD(pool_job_orders, pool_order);
@@ -116,8 +116,8 @@ struct pool_download {
     struct pool_piece
         pieces[2]; /* pieces not sent yet: one is read while the other is in transit */
     uint32_t n_pieces;
-    bool is_complete;      /* true once the last byte is sent */
-    struct gate_pass pass; /* the node's place in the batches of the event loop */
+    bool is_complete;       /* true once the last byte is sent */
+    struct batch_slot pass; /* the node's place in the batches of the event loop */
     struct tfe_mono since, window;
     uint32_t window_bytes; /* bytes requested since `window` */
     char *error;           /* why the last attempt failed; NULL if it did not */
@@ -189,7 +189,7 @@ void pool_end(struct pool *p, struct pool_job *job, enum tfe_job_state how, cons
 /* Updates the conditions of the job from the core. */
 void pool_refresh(struct pool *p, struct pool_job *job);
 /* Ends the trainers that still run after the job's end. */
-void pool_let_go(struct pool *p, struct pool_job *job);
+void pool_end_lingering(struct pool *p, struct pool_job *job);
 /* Ends the job as failed. */
 void pool_fail(struct pool *p, struct pool_job *job, const char *reason, const char *says);
 void pool_stop_in_core(const struct pool *p, const struct pool_job *job);
@@ -201,7 +201,7 @@ void pool_write(struct pool *p);
 /* --- pool_reports.c --- */
 
 /* Tells the scheduler about nodes that disconnected, whose leases ended, or whose rest is over. */
-void pool_nodes_look(struct pool *p);
+void pool_nodes_check(struct pool *p);
 
 /* --- pool_removal.c --- */
 
@@ -224,7 +224,7 @@ const char *pool_files_error(const struct pool_job *job, const char **ret_node);
 /* --- pool_nodes.c --- */
 
 /* Sends the removal to the node; sends it again if it may have been lost. */
-void pool_node_say_out(struct pool_node *node, uint32_t within_ms);
+void pool_node_send_removal(struct pool_node *node, uint32_t within_ms);
 
 /* Returns NULL if there is no such node or id is invalid. */
 struct pool_node *pool_node_find(struct pool *p, const char *id);
@@ -241,10 +241,10 @@ void pool_node_drop(struct pool *p, struct pool_node *node);
 /* Returns the node's name, or its id if it has none. */
 const char *pool_node_label(const struct pool_node *node);
 /* Sends msg if the node is connected. */
-static inline void pool_node_say(struct pool_node *node, const struct tfe_msg *msg)
+static inline void pool_node_send(struct pool_node *node, const struct tfe_msg *msg)
 {
     if (node->session) {
-        session_say(node->session, msg);
+        session_send(node->session, msg);
     }
 }
 /* Makes the pool's timer fire at this time at the latest. */

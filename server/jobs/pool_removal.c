@@ -14,7 +14,7 @@ void pool_node_out(struct pool *p, struct pool_node *node, enum tfe_out reason, 
     node->out = reason;
     node->since = clock_wall();
     (void)pool_step(p, (struct placement_event){.type = PLACEMENT_NODE_OUT, .node = node->id.text});
-    pool_node_say_out(node, within_ms);
+    pool_node_send_removal(node, within_ms);
 }
 
 /* --- finding the node --- */
@@ -37,8 +37,8 @@ static struct pool_node *find_name(struct pool *p, const char *name, const char 
     return found;
 }
 
-struct pool_node *pool_meant(struct pool *p, const struct principal *by, const char *name,
-                             bool *ret_is_unclear)
+struct pool_node *pool_find_target(struct pool *p, const struct principal *by, const char *name,
+                                   bool *ret_is_unclear)
 {
     struct rdzv_found found;
     size_t n;
@@ -68,8 +68,8 @@ const struct session *pool_node_session(const struct pool_node *node)
     return node->session;
 }
 
-void pool_obey(struct pool *p, struct pool_node *node, const struct tfe_msg *order,
-               struct operator_answer *ret)
+void pool_execute_order(struct pool *p, struct pool_node *node, const struct tfe_msg *order,
+                        struct operator_response *ret)
 {
     const bool drains = order->type == MSG_DRAIN;
     const uint32_t within = drains ? order->u.drain.within_ms : 1;

@@ -17,7 +17,7 @@
 
 /* Passes an event about a node to the scheduler; the timer carries out the decisions, because
  * thousands of nodes may come or go in one turn of the loop. */
-static int take_in(struct pool *p, struct placement_event event)
+static int step_node(struct pool *p, struct placement_event event)
 {
     event.is_more_to_come = true;
     return pool_step(p, event);
@@ -32,7 +32,7 @@ static void turn_away(struct session *s, enum tfe_refusal code, const char *sent
 }
 
 /* Replaces what the node reported about itself. Returns false if out of memory. */
-static bool keep_row(struct pool_node *node, const struct msg_pool_row *row)
+static bool store_report(struct pool_node *node, const struct msg_pool_row *row)
 {
     struct msg_pool_row *copy = row_copy(&kind_pool_node, row);
     if (copy) {
@@ -60,7 +60,7 @@ static bool keep_pool(struct pool_node *node, const struct msg_pool *msg)
     if (node->row) {
         row.facts = node->row->facts;
     }
-    return keep_row(node, &row);
+    return store_report(node, &row);
 }
 
 /* Returns a spot label made from what the cloud reports; NULL if it reports nothing or the node
@@ -100,10 +100,10 @@ static int came(struct pool *p, struct pool_node *node, const struct session *s,
                                     .n_labels = n,
                                     .idle_exit_ms = msg->idle_exit_ms,
                                     .floor = msg->floor};
-    int rc = take_in(p, event);
+    int rc = step_node(p, event);
     if (rc == TFE_EFULL && spot) { /* too many labels: as if the cloud had reported nothing */
         event.n_labels--;
-        rc = take_in(p, event);
+        rc = step_node(p, event);
     }
     return rc;
 }
@@ -149,16 +149,16 @@ static void take_pool(struct pool *p, struct session *s, const struct msg_pool *
                                                   .fence_ms = p->config.ttl_ms,
                                                   .renew_ms = p->config.ttl_ms / 3,
                                                   .spread_ms = p->config.ttl_ms / 10}};
-    pool_node_say(node, &welcome);
+    pool_node_send(node, &welcome);
     if (s->pooled && came(p, node, s, msg) != 0) {
         /* The node may have been here before: the scheduler must not assign it. */
-        (void)take_in(p,
-                      (struct placement_event){.type = PLACEMENT_NODE_GONE, .node = node->id.text});
+        (void)step_node(
+            p, (struct placement_event){.type = PLACEMENT_NODE_GONE, .node = node->id.text});
         pool_node_drop(p, node);
         turn_away(s, REFUSAL_LIMIT_REACHED,
                   "the pool has too many different sets of labels, or no memory");
     } else if (s->pooled && node->out != OUT_NOT) {
-        pool_node_say_out(node, 0);
+        pool_node_send_removal(node, 0);
     }
 }
 
@@ -169,7 +169,7 @@ static void take_renew(struct pool *p, struct pool_node *node, const struct msg_
                                                   .ttl_ms = p->config.ttl_ms,
                                                   .fence_ms = p->config.ttl_ms}};
     pool_node_renew(p, node);
-    pool_node_say(node, &renewed);
+    pool_node_send(node, &renewed);
 }
 
 /* Returns true if the agent never worked for its job: it could not start, found no command, or was
@@ -188,9 +188,9 @@ static void freed(struct pool *p, struct pool_node *node)
     if (job && job->is_over && TAILQ_EMPTY(&job->nodes)) {
         pool_stop_in_core(p, job); /* an agent that was about to join has opened it */
     }
-    int rc = take_in(p, (struct placement_event){.type = PLACEMENT_NODE_FREED,
-                                                 .node = node->id.text,
-                                                 .assignment = assignment});
+    int rc = step_node(p, (struct placement_event){.type = PLACEMENT_NODE_FREED,
+                                                   .node = node->id.text,
+                                                   .assignment = assignment});
     if (rc == TFE_ENOMEM && node->session) {
         session_finish(node->session); /* the node repeats the message on its next connection */
     }
@@ -230,15 +230,15 @@ static void take_facts(struct pool *p, struct pool_node *node, const struct msg_
     struct msg_pool_row row = *node->row;
     const char *before = spot_label(node);
     row.facts = *facts;
-    if (!keep_row(node, &row)) { /* out of memory: the information is not stored */
+    if (!store_report(node, &row)) { /* out of memory: the information is not stored */
         return;
     }
     const char *spot = spot_label(node);
     if (spot && (!before || strcmp(spot, before) != 0) &&
-        take_in(p, (struct placement_event){.type = PLACEMENT_NODE_TOLD,
-                                            .node = node->id.text,
-                                            .labels = &spot,
-                                            .n_labels = 1}) != 0) {
+        step_node(p, (struct placement_event){.type = PLACEMENT_NODE_TOLD,
+                                              .node = node->id.text,
+                                              .labels = &spot,
+                                              .n_labels = 1}) != 0) {
         log_warn("pool_node_spot_not_known", LOG_S("node", node->id.text),
                  LOG_S("reason", "there are too many different sets of labels, or no memory"));
     }
@@ -252,9 +252,9 @@ static void take_notice(struct pool *p, struct pool_node *node, const struct msg
         turn_away(node->session, REFUSAL_BAD_REQUEST, "there is no such kind of notice");
         return;
     }
-    const int rc = take_in(p, (struct placement_event){.type = PLACEMENT_NODE_WARNED,
-                                                       .node = node->id.text,
-                                                       .is_warned = is_warned});
+    const int rc = step_node(p, (struct placement_event){.type = PLACEMENT_NODE_WARNED,
+                                                         .node = node->id.text,
+                                                         .is_warned = is_warned});
     if (rc) {
         session_finish(node->session); /* the node repeats the message on its next connection */
         return;
@@ -272,7 +272,7 @@ static void take_notice(struct pool *p, struct pool_node *node, const struct msg
              LOG_S("job", node->job ? node->job->name.text : NULL));
 }
 
-void pool_take(struct pool *p, struct session *s, const struct tfe_msg *msg)
+void pool_handle_message(struct pool *p, struct session *s, const struct tfe_msg *msg)
 {
     struct pool_node *node = s->pooled;
     switch ((int)msg->type) {
@@ -341,7 +341,7 @@ static void lose_some(struct pool *p)
         next = RB_NEXT(pool_tree, &p->nodes, node);
         if (node->is_lost) {
             node->is_lost = false;
-            (void)take_in(
+            (void)step_node(
                 p, (struct placement_event){.type = PLACEMENT_NODE_LOST, .node = node->id.text});
             if (node->assignment == 0 && node->out == OUT_NOT) {
                 pool_node_drop(p, node);
@@ -361,8 +361,8 @@ static void end_leases(struct pool *p)
         struct session *s = node->session;
         log_warn("pool_node_gone", LOG_S("node", node->id.text),
                  LOG_S("name", pool_node_label(node)));
-        (void)take_in(p,
-                      (struct placement_event){.type = PLACEMENT_NODE_GONE, .node = node->id.text});
+        (void)step_node(
+            p, (struct placement_event){.type = PLACEMENT_NODE_GONE, .node = node->id.text});
         pool_node_drop(p, node);
         if (s && s->phase == SESSION_OPEN) {
             session_finish(s);
@@ -373,7 +373,7 @@ static void end_leases(struct pool *p)
     }
 }
 
-void pool_nodes_look(struct pool *p)
+void pool_nodes_check(struct pool *p)
 {
     lose_some(p);
     end_leases(p);

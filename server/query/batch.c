@@ -6,79 +6,79 @@
 #include "common/channel/channel.h"
 
 /* Eight pieces of about 80 KB take about 2 ms to seal and send. */
-#define PASSES_PER_TURN 8
+#define SLOTS_PER_TURN 8
 
 /* Arms a timer of 0 s. It fires after the sockets of the next turn have been served. */
-static void arm(struct gate *gate)
+static void arm(struct batch *batch)
 {
     static const struct timeval next = {0};
-    if (!gate->armed) {
-        gate->armed = evtimer_add(&gate->turn, &next) == 0;
+    if (!batch->armed) {
+        batch->armed = evtimer_add(&batch->turn, &next) == 0;
     }
 }
 
-static void let_in(struct gate *gate, struct gate_pass *pass)
+static void admit(struct batch *batch, struct batch_slot *pass)
 {
-    gate_leave(pass);
-    pass->is_let_in = true;
-    gate->left--;
+    batch_leave(pass);
+    pass->is_admitted = true;
+    batch->left--;
     channel_want_drained(pass->ch);
 }
 
 static void on_turn(evutil_socket_t fd, short what, void *ctx)
 {
-    struct gate *gate = ctx;
-    struct gate_pass *pass;
-    gate->armed = false;
-    gate->left = PASSES_PER_TURN;
-    while (gate->left > 0 && (pass = TAILQ_FIRST(&gate->waiting)) != NULL) {
-        let_in(gate, pass);
-        arm(gate);
+    struct batch *batch = ctx;
+    struct batch_slot *pass;
+    batch->armed = false;
+    batch->left = SLOTS_PER_TURN;
+    while (batch->left > 0 && (pass = TAILQ_FIRST(&batch->waiting)) != NULL) {
+        admit(batch, pass);
+        arm(batch);
     }
 }
 
-void gate_init(struct gate *gate, struct event_base *base)
+void batch_init(struct batch *batch, struct event_base *base)
 {
-    gate->left = PASSES_PER_TURN;
-    gate->armed = false;
-    TAILQ_INIT(&gate->waiting);
-    (void)evtimer_assign(&gate->turn, base, on_turn, gate);
+    batch->left = SLOTS_PER_TURN;
+    batch->armed = false;
+    TAILQ_INIT(&batch->waiting);
+    (void)evtimer_assign(&batch->turn, base, on_turn, batch);
 }
 
-void gate_done(struct gate *gate)
+void batch_done(struct batch *batch)
 {
-    (void)evtimer_del(&gate->turn);
-    gate->armed = false;
+    (void)evtimer_del(&batch->turn);
+    batch->armed = false;
 }
 
-bool gate_go_through(struct gate_pass *pass)
+bool batch_may_continue(struct batch_slot *pass)
 {
-    struct gate *gate = pass->gate;
-    if (pass->is_let_in) {
-        pass->is_let_in = false;
+    struct batch *batch = pass->batch;
+    if (pass->is_admitted) {
+        pass->is_admitted = false;
         return true;
     }
     if (pass->is_waiting) {
         return false;
     }
-    arm(gate);
-    if (!gate->armed) {
+    arm(batch);
+    if (!batch->armed) {
         return true; /* Out of memory for the timer: continue now, because nothing would wake the
                         pass later. */
     }
-    if (gate->left > 0 && TAILQ_EMPTY(&gate->waiting)) {
-        gate->left--;
+    if (batch->left > 0 && TAILQ_EMPTY(&batch->waiting)) {
+        batch->left--;
         return true;
     }
-    TAILQ_INSERT_TAIL(&gate->waiting, pass, link);
+    TAILQ_INSERT_TAIL(&batch->waiting, pass, link);
     pass->is_waiting = true;
     return false;
 }
 
-void gate_leave(struct gate_pass *pass)
+void batch_leave(struct batch_slot *pass)
 {
     if (pass->is_waiting) {
-        TAILQ_REMOVE(&pass->gate->waiting, pass, link);
+        TAILQ_REMOVE(&pass->batch->waiting, pass, link);
         pass->is_waiting = false;
     }
 }

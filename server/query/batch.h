@@ -9,40 +9,40 @@
 
 struct channel;
 struct event_base;
-struct gate_pass;
+struct batch_slot;
 
-struct gate {
+struct batch {
     unsigned left; /* responses that may still continue in this turn of the loop */
     bool armed;
     struct event turn;
-    TAILQ_HEAD(, gate_pass) waiting;
+    TAILQ_HEAD(, batch_slot) waiting;
 };
 
 /* The place of one long response in the batch. The sender writes one piece each time drained() is
- * called for ch. gate and ch outlive the pass. */
-struct gate_pass {
-    struct gate *gate;
+ * called for ch. batch and ch outlive the pass. */
+struct batch_slot {
+    struct batch *batch;
     struct channel *ch;
-    bool is_waiting; /* true while the pass is in gate->waiting */
-    bool
-        is_let_in; /* true if this turn has admitted the pass and drained() is about to be called */
-    TAILQ_ENTRY(gate_pass) link;
+    bool is_waiting;  /* true while the pass is in batch->waiting */
+    bool is_admitted; /* true if this turn has admitted the pass and drained() is about to be called
+                       */
+    TAILQ_ENTRY(batch_slot) link;
 };
 
-void gate_init(struct gate *gate, struct event_base *base);
-/* Precondition: every pass has been removed with gate_leave(). */
-void gate_done(struct gate *gate);
+void batch_init(struct batch *batch, struct event_base *base);
+/* Precondition: every pass has been removed with batch_leave(). */
+void batch_done(struct batch *batch);
 
-static inline struct gate_pass gate_pass_for(struct gate *gate, struct channel *ch)
+static inline struct batch_slot batch_slot_for(struct batch *batch, struct channel *ch)
 {
-    return (struct gate_pass){.gate = gate, .ch = ch};
+    return (struct batch_slot){.batch = batch, .ch = ch};
 }
 
 /* Returns true if the next piece may be sent now; otherwise drained() is called again in a later
  * turn. */
-bool gate_go_through(struct gate_pass *pass);
+bool batch_may_continue(struct batch_slot *pass);
 
 /* Removes the pass from the waiting list, if it is there. */
-void gate_leave(struct gate_pass *pass);
+void batch_leave(struct batch_slot *pass);
 
 #endif

@@ -21,7 +21,7 @@ static bool is_secret(const char *url, const char *user, size_t n)
     return is_http || memchr(user, ':', n);
 }
 
-void masked_source(char *ret, size_t cap, const char *source)
+void mask_source(char *ret, size_t cap, const char *source)
 {
     const char *scheme = strstr(source, "://");
     ret[0] = '\0';
@@ -65,7 +65,7 @@ static char *next_word(char *word)
     return *end == ' ' ? end + 1 : end;
 }
 
-void masked_command(char *command, size_t cap)
+void mask_command(char *command, size_t cap)
 {
     const size_t n = strcspn(command, " ");
     char *shown = command + n; /* end of the part that stays visible */

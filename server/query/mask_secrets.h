@@ -7,10 +7,10 @@
 
 /* Copies the source of a job, cut to cap bytes. In a URL, "***" replaces user and password (for
  * ssh only if there is a password) and the query string. */
-void masked_source(char *ret, size_t cap, const char *source);
+void mask_source(char *ret, size_t cap, const char *source);
 
 /* Cuts the arguments off a command whose words are separated by blanks, in a buffer of cap bytes:
  * "python train.py …". The script or module that Python runs stays. */
-void masked_command(char *command, size_t cap);
+void mask_command(char *command, size_t cap);
 
 #endif

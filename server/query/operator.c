@@ -5,20 +5,20 @@
 
 #include "common/handshake/token.h"
 
-static void refuse(struct operator_answer *ret, enum tfe_refusal code)
+static void refuse(struct operator_response *ret, enum tfe_refusal code)
 {
     ret->msg = (struct tfe_msg){.type = MSG_REFUSED,
                                 .u.refused = {.code = code, .sentence = ret->sentence}};
 }
 
-static void refuse_unknown_node(struct operator_answer *ret, const char *name)
+static void refuse_unknown_node(struct operator_response *ret, const char *name)
 {
     (void)snprintf(ret->sentence, sizeof(ret->sentence),
                    "there is no node \"%s\" on this server: neither an id nor a label", name);
     refuse(ret, REFUSAL_NO_SUCH_NODE);
 }
 
-static void refuse_ambiguous(struct operator_answer *ret, const char *name,
+static void refuse_ambiguous(struct operator_response *ret, const char *name,
                              const struct rdzv_found *found)
 {
     size_t cap = sizeof(ret->sentence);
@@ -39,7 +39,7 @@ static void refuse_ambiguous(struct operator_answer *ret, const char *name,
 /* Fills in ret->job and ret->node. Returns false, with a refusal in *ret, if name matches no node
  * or several. */
 static bool find_node(const struct rdzv *core, const struct principal *by, const char *name,
-                      struct operator_answer *ret)
+                      struct operator_response *ret)
 {
     struct rdzv_found found;
     if (rdzv_find_node(core, by, name, &found) != 0) {
@@ -61,12 +61,12 @@ static bool find_node(const struct rdzv *core, const struct principal *by, const
     return true;
 }
 
-void operator_obey(const struct rdzv *core, operator_step_fn step, void *ctx,
-                   const struct principal *by, const struct tfe_msg *order,
-                   struct operator_answer *ret)
+void operator_execute(const struct rdzv *core, operator_step_fn step, void *ctx,
+                      const struct principal *by, const struct tfe_msg *order,
+                      struct operator_response *ret)
 {
     struct rdzv_event event = {.type = RDZV_STOP_JOB, .by = by};
-    *ret = (struct operator_answer){.msg = {.type = MSG_DONE}};
+    *ret = (struct operator_response){.msg = {.type = MSG_DONE}};
     if (order->type == MSG_CANCEL) {
         (void)id_set(&ret->job, order->u.cancel.job); /* the codec has validated the id */
     } else if (order->type == MSG_GROW) {

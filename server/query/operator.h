@@ -10,7 +10,7 @@
 /* Passes one event to the core and executes its actions. Returns the result of rdzv_step(). */
 typedef int (*operator_step_fn)(void *ctx, const struct rdzv_event *event);
 
-struct operator_answer {
+struct operator_response {
     struct tfe_msg msg; /* DONE, or REFUSED with the sentence in the field `sentence` */
     struct tfe_id job;  /* DONE: the job that the order concerned; "" if the order names none */
     struct tfe_id node;
@@ -21,8 +21,8 @@ struct operator_answer {
 
 /* Carries out DRAIN, EVICT, CANCEL, GROW, SCALE or FORGET. Precondition: `by` may give this order.
  * step sets event.now. */
-void operator_obey(const struct rdzv *core, operator_step_fn step, void *ctx,
-                   const struct principal *by, const struct tfe_msg *order,
-                   struct operator_answer *ret);
+void operator_execute(const struct rdzv *core, operator_step_fn step, void *ctx,
+                      const struct principal *by, const struct tfe_msg *order,
+                      struct operator_response *ret);
 
 #endif

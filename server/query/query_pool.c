@@ -56,9 +56,9 @@ static void show_spec(struct pool_job *job, struct pool_texts *texts, struct msg
         text_add(&command, spec.argv[i]);
     }
     if (!texts->shows_arguments) {
-        masked_command(texts->command, sizeof(texts->command));
+        mask_command(texts->command, sizeof(texts->command));
     }
-    masked_source(texts->source, sizeof(texts->source), spec.source);
+    mask_source(texts->source, sizeof(texts->source), spec.source);
     row->command = texts->command[0] != '\0' ? texts->command : NULL;
     row->source = texts->source[0] != '\0' ? texts->source : NULL;
     row->nproc = spec.nproc > 0 ? spec.nproc : 1;

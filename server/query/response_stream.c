@@ -9,7 +9,7 @@
 
 /* Size of one batch: what the kernel buffers for a peer, so that the next batch is made while this
  * one is in transit. */
-#define BITE_BYTES LIMIT_UNSENT_BYTES
+#define BATCH_BYTES LIMIT_UNSENT_BYTES
 
 static void on_wake(void *ctx)
 {
@@ -18,26 +18,26 @@ static void on_wake(void *ctx)
     channel_want_drained(answer->pass.ch);
 }
 
-int answer_begin(struct rows *rows, struct gate *gate, struct channel *ch, struct answer **ret)
+int response_begin(struct rows *rows, struct batch *batch, struct channel *ch, struct answer **ret)
 {
     struct answer *answer = calloc(1, sizeof(*answer));
     if (!answer) {
         rows_free(rows);
         return TFE_ENOMEM;
     }
-    *answer = (struct answer){.rows = rows, .pass = gate_pass_for(gate, ch)};
+    *answer = (struct answer){.rows = rows, .pass = batch_slot_for(batch, ch)};
     rows_on_wake(rows, on_wake, answer);
     *ret = answer;
-    return answer_go_on(ret);
+    return response_continue(ret);
 }
 
-int answer_go_on(struct answer **at)
+int response_continue(struct answer **at)
 {
     struct answer *answer = *at;
-    if (!gate_go_through(&answer->pass)) {
+    if (!batch_may_continue(&answer->pass)) {
         return 0;
     }
-    while (channel_queued(answer->pass.ch) < BITE_BYTES) {
+    while (channel_queued(answer->pass.ch) < BATCH_BYTES) {
         struct tfe_msg msg;
         int rc = rows_next(answer->rows, &msg);
         if (rc == TFE_EMORE) {
@@ -51,7 +51,7 @@ int answer_go_on(struct answer **at)
             answer->rows->ended(answer->rows->ended_ctx, &msg);
         }
         if (rc != 0 || rows_is_end(msg.type)) {
-            answer_done(at);
+            response_done(at);
             return rc == 0 || channel_ends_itself(rc) ? 0 : TFE_ENOMEM;
         }
     }
@@ -59,10 +59,10 @@ int answer_go_on(struct answer **at)
     return 0;
 }
 
-void answer_done(struct answer **at)
+void response_done(struct answer **at)
 {
     if (*at) {
-        gate_leave(&(*at)->pass);
+        batch_leave(&(*at)->pass);
         rows_free((*at)->rows);
         free(*at);
         *at = NULL;

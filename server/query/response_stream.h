@@ -11,20 +11,20 @@
 /* The response in progress on a channel. The owner's pointer is NULL while there is none. */
 struct answer {
     struct rows *rows; /* the record source; owned */
-    struct gate_pass pass;
+    struct batch_slot pass;
     bool waits; /* true while the source has no message ready; the peer owes nothing */
 };
 
-/* Starts sending rows on ch, at the pace of gate; takes ownership of rows. gate and ch outlive the
- * response. *ret becomes NULL as soon as all is sent. Returns as answer_go_on(). */
-int answer_begin(struct rows *rows, struct gate *gate, struct channel *ch,
-                 struct answer **ret) TFE_MUST_CHECK;
+/* Starts sending rows on ch, at the pace of batch; takes ownership of rows. batch and ch outlive the
+ * response. *ret becomes NULL as soon as all is sent. Returns as response_continue(). */
+int response_begin(struct rows *rows, struct batch *batch, struct channel *ch,
+                   struct answer **ret) TFE_MUST_CHECK;
 
 /* Sends as much as the peer has room for. Called from drained() while the response is not
  * complete. Returns 0, or TFE_ENOMEM if it cannot be completed and the session must end. */
-int answer_go_on(struct answer **at) TFE_MUST_CHECK;
+int response_continue(struct answer **at) TFE_MUST_CHECK;
 
 /* Frees the response, complete or not; *at becomes NULL. */
-void answer_done(struct answer **at);
+void response_done(struct answer **at);
 
 #endif

@@ -46,8 +46,8 @@ static unsigned number_of(const struct session *s)
     return (unsigned)(s - bench.sessions);
 }
 
-void __wrap_session_say(struct session *s, const struct tfe_msg *msg);
-void __wrap_session_say(struct session *s, const struct tfe_msg *msg)
+void __wrap_session_send(struct session *s, const struct tfe_msg *msg);
+void __wrap_session_send(struct session *s, const struct tfe_msg *msg)
 {
     say("%u:", number_of(s));
     if (msg->type == MSG_ASSIGN) {
@@ -181,12 +181,12 @@ void __wrap_reports_show_job(const struct reports *all, struct msg_status_job *r
     row->steps_per_s = core ? core->steps_per_s : 0;
 }
 
-void __wrap_operator_obey(const struct rdzv *core, operator_step_fn step, void *ctx,
+void __wrap_operator_execute(const struct rdzv *core, operator_step_fn step, void *ctx,
                           const struct principal *by, const struct tfe_msg *order,
-                          struct operator_answer *ret);
-void __wrap_operator_obey(const struct rdzv *core, operator_step_fn step, void *ctx,
+                          struct operator_response *ret);
+void __wrap_operator_execute(const struct rdzv *core, operator_step_fn step, void *ctx,
                           const struct principal *by, const struct tfe_msg *order,
-                          struct operator_answer *ret)
+                          struct operator_response *ret)
 {
     say("core:%s %s", msg_type_name(order->type), msg_job(order));
     if (order->type == MSG_SCALE) {
@@ -535,7 +535,7 @@ void bench_came(unsigned i, const char *label, uint64_t assignment)
                                            .labels = &label,
                                            .n_labels = label ? 1 : 0,
                                            .assignment = assignment == 0 ? 0 : first + assignment}};
-    pool_take(bench.p, &bench.sessions[i], &msg);
+    pool_handle_message(bench.p, &bench.sessions[i], &msg);
 }
 
 void bench_freed(unsigned i, uint64_t assignment, uint32_t code)
@@ -543,13 +543,13 @@ void bench_freed(unsigned i, uint64_t assignment, uint32_t code)
     const struct tfe_msg msg = {
         .type = MSG_FREED,
         .u.freed = {.assignment = first + assignment, .code = code, .says = "it said so"}};
-    pool_take(bench.p, &bench.sessions[i], &msg);
+    pool_handle_message(bench.p, &bench.sessions[i], &msg);
 }
 
 void bench_renews(unsigned i)
 {
     const struct tfe_msg msg = {.type = MSG_RENEW, .u.renew.number = 5};
-    pool_take(bench.p, &bench.sessions[i], &msg);
+    pool_handle_message(bench.p, &bench.sessions[i], &msg);
 }
 
 void bench_left(unsigned i)
@@ -601,7 +601,7 @@ const char *bench_order(const struct principal *by, struct tfe_msg order)
         assert_false(is_woken);
         bench_durable();
         if (!is_woken) { /* one that failed shortly before is tried again */
-            bench_pass(POOL_LOOK_MS);
+            bench_pass(POOL_CHECK_MS);
             bench_durable();
         }
         assert_true(is_woken);

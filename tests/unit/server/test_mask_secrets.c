@@ -26,11 +26,11 @@ TEST(masked, userinfo_and_query_of_a_url_are_hidden)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char shown[128];
-        masked_source(shown, sizeof(shown), cases[i].source);
+        mask_source(shown, sizeof(shown), cases[i].source);
         assert_string_equal(shown, cases[i].shown);
     }
     char cut[16];
-    masked_source(cut, sizeof(cut), "https://u:p@git.example/repo");
+    mask_source(cut, sizeof(cut), "https://u:p@git.example/repo");
     assert_string_equal(cut, "https://***@git");
 }
 
@@ -55,7 +55,7 @@ TEST(masked, arguments_of_a_command_are_cut_off)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char shown[128];
         strcpy(shown, cases[i].command);
-        masked_command(shown, sizeof(shown));
+        mask_command(shown, sizeof(shown));
         assert_string_equal(shown, cases[i].shown);
     }
 }

@@ -20,12 +20,12 @@ static int on_step(void *ctx, const struct rdzv_event *event)
     return answers;
 }
 
-static struct operator_answer obey(const struct world *w, const struct tfe_msg *order)
+static struct operator_response execute_order(const struct world *w, const struct tfe_msg *order)
 {
     static const struct principal by = {.role = PRINCIPAL_ADMIN, .scope = PRINCIPAL_EVERY_JOB};
-    struct operator_answer a;
+    struct operator_response a;
     steps = 0;
-    operator_obey(w->r, on_step, NULL, &by, order, &a);
+    operator_execute(w->r, on_step, NULL, &by, order, &a);
     return a;
 }
 
@@ -48,7 +48,7 @@ TEST(operator, drains_whom_the_name_means_within_the_time_that_was_said)
 {
     struct world *w = nodes_named_host(1);
     answers = 0;
-    struct operator_answer a = obey(w, &drain);
+    struct operator_response a = execute_order(w, &drain);
     assert_int_equal(a.msg.type, MSG_DONE);
     assert_int_equal(told.type, RDZV_DRAIN);
     assert_false(told.has_within);
@@ -56,11 +56,11 @@ TEST(operator, drains_whom_the_name_means_within_the_time_that_was_said)
     assert_string_equal(told_node, "n0");
     struct tfe_msg soon = drain;
     soon.u.drain.within_ms = 0;
-    obey(w, &soon);
+    execute_order(w, &soon);
     assert_true(told.has_within);
     assert_int_equal(told.within_ms, 0);
     const struct tfe_msg evict = {.type = MSG_EVICT, .u.evict = {.node = "host"}};
-    obey(w, &evict);
+    execute_order(w, &evict);
     assert_int_equal(told.type, RDZV_EVICT);
     assert_false(told.has_within);
     world_free(w);
@@ -70,7 +70,7 @@ TEST(operator, orders_nothing_where_several_may_be_meant)
 {
     for (uint32_t n = 0; n <= RDZV_FOUND_MAX + 1; n++) {
         struct world *w = nodes_named_host(n);
-        struct operator_answer a = obey(w, &drain);
+        struct operator_response a = execute_order(w, &drain);
         assert_int_equal(steps, n == 1);
         assert_int_equal(a.msg.type, n == 1 ? MSG_DONE : MSG_REFUSED);
         if (n > 1) {
@@ -100,7 +100,7 @@ TEST(operator, says_what_the_core_would_not_do)
     for (size_t i = 0; i < 4; i++) {
         for (size_t f = 0; f < 3; f++) {
             answers = faults[f];
-            struct operator_answer a = obey(w, &orders[i]);
+            struct operator_response a = execute_order(w, &orders[i]);
             assert_int_equal(a.msg.type, MSG_REFUSED);
             assert_true(strlen(a.sentence) > 20);
             if (i < 3 || f != 1) { /* a stop is never out of place */
@@ -108,7 +108,7 @@ TEST(operator, says_what_the_core_would_not_do)
             }
         }
         answers = 0;
-        assert_int_equal(obey(w, &orders[i]).msg.type, MSG_DONE);
+        assert_int_equal(execute_order(w, &orders[i]).msg.type, MSG_DONE);
     }
     world_free(w);
 }

@@ -98,14 +98,14 @@ TEST_IN(pool, a_session_is_one_nodes_and_a_node_has_one_session)
 
     const struct tfe_msg again = {.type = MSG_POOL,
                                   .u.pool = {.node = "n0", .node_name = "host-0", .labels = NULL}};
-    pool_take(bench.p, &bench.sessions[4], &again);
+    pool_handle_message(bench.p, &bench.sessions[4], &again);
     bench_said_is("0:refused node_replaced (a newer session of this node is there); 0:end; "
                   "4:welcome n0 10000 10000 3333 1000; ");
     assert_null(bench.sessions[0].pooled);
     pool_left(&bench.sessions[0]); /* the older one's end means nothing */
     bench_turn();
     assert_non_null(bench_node(0));
-    pool_take(bench.p, &bench.sessions[4], &again); /* idempotent */
+    pool_handle_message(bench.p, &bench.sessions[4], &again); /* idempotent */
     bench_said_is("4:welcome n0 10000 10000 3333 1000; ");
 }
 
@@ -113,7 +113,7 @@ TEST_IN(pool, a_node_says_only_what_nodes_say)
 {
     bench_came(0, NULL, 0);
     bench_quiet();
-    pool_take(bench.p, &bench.sessions[0], &(struct tfe_msg){.type = MSG_POOL_NODES});
+    pool_handle_message(bench.p, &bench.sessions[0], &(struct tfe_msg){.type = MSG_POOL_NODES});
     bench_said_is("0:refused bad_request (a node of the pool does not say this); 0:end; ");
 }
 
@@ -133,7 +133,7 @@ TEST_IN(pool, a_token_for_some_jobs_brings_nodes_for_these_alone)
 TEST_IN(pool, who_says_goodbye_is_gone_before_its_lease_is_over)
 {
     runs(bench_spec("j", 2, 2));
-    pool_take(bench.p, &bench.sessions[1], &(struct tfe_msg){.type = MSG_GOODBYE});
+    pool_handle_message(bench.p, &bench.sessions[1], &(struct tfe_msg){.type = MSG_GOODBYE});
     bench_said_is("1:end; ");
     bench_left(1);
     bench_turn();
@@ -148,8 +148,8 @@ TEST_IN(pool, what_a_node_says_of_itself_stays_when_it_says_more)
     bench_came(0, "gpu=a100", 0);
     const struct tfe_msg facts = {.type = MSG_FACTS, .u.facts = {.cores = 3}};
     const struct tfe_msg vitals = {.type = MSG_VITALS, .u.vitals.standby = WARMTH_WARM};
-    pool_take(bench.p, &bench.sessions[0], &facts);
-    pool_take(bench.p, &bench.sessions[0], &vitals);
+    pool_handle_message(bench.p, &bench.sessions[0], &facts);
+    pool_handle_message(bench.p, &bench.sessions[0], &vitals);
     assert_string_equal(bench_node(0)->row->labels, "gpu=a100");
     assert_int_equal(bench_node(0)->row->facts.cores, 3);
     bench_came(0, "gpu=h100", 0);
@@ -186,7 +186,7 @@ TEST_IN(pool, an_assignment_that_is_not_durable_is_not_told)
     bench_said_is("");
     assert_false(bench_node(0)->is_told);
     bench.disk = 0;
-    bench_pass(POOL_LOOK_MS); /* it is tried again */
+    bench_pass(POOL_CHECK_MS); /* it is tried again */
     bench_durable();
     bench_said_is("0:assign 1 j any; ");
 }
@@ -221,7 +221,7 @@ TEST_IN(pool, who_is_leaving_is_not_told_to_come)
     bench_said_is("0:release 1 60000ms the job is suspended; ");
     bench_node(0)->is_told = false; /* as after a reconnect that was not heard of yet */
     bench.disk = 0;
-    bench_pass(POOL_LOOK_MS);
+    bench_pass(POOL_CHECK_MS);
     bench_durable();
     bench_said_is("");
 }

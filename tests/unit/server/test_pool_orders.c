@@ -156,7 +156,7 @@ TEST_IN(pool_orders, one_that_the_disk_does_not_take_is_refused_and_placed_nowhe
     assert_string_equal(bench_state("j"), "failed");
     assert_true(pool_job_find(bench.p, "j")->is_over);
     bench.disk = 0;
-    bench_pass(POOL_LOOK_MS);
+    bench_pass(POOL_CHECK_MS);
     bench_durable();
     assert_non_null(strstr(bench_row("j")->conditions, " NotStored "));
     assert_null(strstr(bench_said(), "assign"));
@@ -170,10 +170,10 @@ TEST_IN(pool_orders, what_the_disk_did_not_take_is_tried_again_though_nothing_el
     assert_null(strstr(bench_row("j")->conditions, "Suspended"));
     bench.disk = 0;
     bench.takes_row = false; /* nor is there memory for it now */
-    bench_pass(POOL_LOOK_MS);
+    bench_pass(POOL_CHECK_MS);
     bench_durable();
     bench.takes_row = true;
-    bench_pass(POOL_LOOK_MS);
+    bench_pass(POOL_CHECK_MS);
     bench_durable();
     assert_non_null(strstr(bench_row("j")->conditions, "Suspended 1 "));
     bench_pass(100000);
@@ -262,7 +262,7 @@ TEST_IN(pool_orders, the_row_of_a_successor_is_not_removed_by_one_that_the_disk_
     bench.disk = 0;
     bench_durable();
     assert_true(woken);
-    bench_pass(2L * POOL_LOOK_MS);
+    bench_pass(2L * POOL_CHECK_MS);
     bench_durable();
     assert_non_null(bench_row("j"));
     assert_int_equal(bench.p->n_jobs, 1);
@@ -554,8 +554,8 @@ TEST_IN(pool_orders, nodes_that_are_warned_are_listed_so_where_they_have_no_work
     assert_string_equal(bench_submit(bench_spec("j", 1, 1)), "done");
     bench_durable();
     bench_pass(5000);
-    pool_take(bench.p, &bench.sessions[0], &warned);
-    pool_take(bench.p, &bench.sessions[1], &warned);
+    pool_handle_message(bench.p, &bench.sessions[0], &warned);
+    pool_handle_message(bench.p, &bench.sessions[1], &warned);
     assert_int_equal(bench_node(1)->since.ms - bench_node(0)->since.ms, 5000);
     const char *text = bench_all_nodes();
     assert_non_null(strstr(text, "host-0 [] assigned of j as "));
@@ -598,16 +598,16 @@ TEST_IN(pool_orders, an_operator_means_a_node_by_its_id_or_a_label_that_is_one_n
     bool is_unclear;
     bench_came(0, NULL, 0);
     bench_came(1, NULL, 0);
-    assert_ptr_equal(pool_meant(bench.p, &bench.admin, "n1", &is_unclear), bench_node(1));
+    assert_ptr_equal(pool_find_target(bench.p, &bench.admin, "n1", &is_unclear), bench_node(1));
     assert_false(is_unclear);
-    assert_ptr_equal(pool_meant(bench.p, &bench.admin, "host-0", &is_unclear), bench_node(0));
-    assert_null(pool_meant(bench.p, &bench.someone, "n1", &is_unclear)); /* sees no pool */
-    assert_null(pool_meant(bench.p, &bench.admin, "host-7", &is_unclear));
+    assert_ptr_equal(pool_find_target(bench.p, &bench.admin, "host-0", &is_unclear), bench_node(0));
+    assert_null(pool_find_target(bench.p, &bench.someone, "n1", &is_unclear)); /* sees no pool */
+    assert_null(pool_find_target(bench.p, &bench.admin, "host-7", &is_unclear));
     assert_false(is_unclear);
     const struct tfe_msg same = {.type = MSG_POOL,
                                  .u.pool = {.node = "n2", .node_name = "host-0", .labels = NULL}};
-    pool_take(bench.p, &bench.sessions[2], &same);
-    assert_null(pool_meant(bench.p, &bench.admin, "host-0", &is_unclear));
+    pool_handle_message(bench.p, &bench.sessions[2], &same);
+    assert_null(pool_find_target(bench.p, &bench.admin, "host-0", &is_unclear));
     assert_true(is_unclear);
 }
 
@@ -621,13 +621,14 @@ TEST_IN(pool_orders, an_operator_means_a_node_by_the_agent_below_it)
     bench.found.n = 1;
     bench.found.v[0].job = "j";
     bench.found.v[0].name = "host-0";
-    assert_ptr_equal(pool_meant(bench.p, &bench.admin, "agent-id", &is_unclear), bench_node(0));
-    assert_ptr_equal(pool_meant(bench.p, &bench.admin, "host-0", &is_unclear), bench_node(0));
+    assert_ptr_equal(pool_find_target(bench.p, &bench.admin, "agent-id", &is_unclear),
+                     bench_node(0));
+    assert_ptr_equal(pool_find_target(bench.p, &bench.admin, "host-0", &is_unclear), bench_node(0));
     assert_false(is_unclear);
     bench.found.v[0].job = "other"; /* one of that label was started by hand elsewhere */
-    assert_null(pool_meant(bench.p, &bench.admin, "host-0", &is_unclear));
+    assert_null(pool_find_target(bench.p, &bench.admin, "host-0", &is_unclear));
     assert_true(is_unclear);
-    assert_null(pool_meant(bench.p, &bench.admin, "agent-id", &is_unclear));
+    assert_null(pool_find_target(bench.p, &bench.admin, "agent-id", &is_unclear));
 }
 
 TEST_IN(pool_orders, a_drained_node_leaves_in_its_time_an_evicted_one_at_once)
@@ -639,7 +640,7 @@ TEST_IN(pool_orders, a_drained_node_leaves_in_its_time_an_evicted_one_at_once)
         {MSG_UNSET, "0:release 1 60000ms an operator has drained it OUT; "},
         {500, "0:release 1 500ms an operator has drained it OUT; "},
     };
-    struct operator_answer answer = {.sentence = ""};
+    struct operator_response answer = {.sentence = ""};
     bench_came(0, NULL, 0);
     assert_string_equal(bench_submit(bench_spec("j", 1, 1)), "done");
     bench_durable();
@@ -647,14 +648,14 @@ TEST_IN(pool_orders, a_drained_node_leaves_in_its_time_an_evicted_one_at_once)
         const struct tfe_msg drain = {.type = MSG_DRAIN,
                                       .u.drain = {.node = "n0", .within_ms = drains[i].within}};
         (void)bench_said();
-        pool_obey(bench.p, bench_node(0), &drain, &answer);
+        pool_execute_order(bench.p, bench_node(0), &drain, &answer);
         bench_said_is(drains[i].says);
     }
     assert_string_equal(answer.job.text, "j");
     assert_string_equal(answer.node.text, "n0");
     assert_string_equal(answer.name, "host-0");
     const struct tfe_msg evict = {.type = MSG_EVICT, .u.evict.node = "n0"};
-    pool_obey(bench.p, bench_node(0), &evict, &answer);
+    pool_execute_order(bench.p, bench_node(0), &evict, &answer);
     bench_said_is("0:release 1 1ms an operator has evicted it OUT; ");
     bench_freed(0, 1, 143);
     bench_durable();

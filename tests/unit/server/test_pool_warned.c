@@ -7,7 +7,7 @@ static void notices(unsigned i, enum tfe_notice kind, bool withdrawn)
 {
     const struct tfe_msg msg = {.type = MSG_NOTICE,
                                 .u.notice = {.kind = kind, .withdrawn = withdrawn}};
-    pool_take(bench.p, &bench.sessions[i], &msg);
+    pool_handle_message(bench.p, &bench.sessions[i], &msg);
 }
 
 TEST_IN(pool_warned, a_node_that_is_warned_gets_no_job_until_that_is_withdrawn)

@@ -38,7 +38,7 @@ static const struct rows_ops number_ops = {next_number, free_numbers};
 
 struct fixture {
     struct world world;
-    struct gate gate;
+    struct batch batch;
     struct answer *answer;
     struct numbers *source;
     unsigned freed;
@@ -56,7 +56,7 @@ static void on_drained(struct side *side, const struct tfe_msg *msg)
     (void)msg;
     f.rounds++;
     if (f.answer) {
-        f.rc = answer_go_on(&f.answer);
+        f.rc = response_continue(&f.answer);
         const size_t queued = f.world.server.ch ? channel_queued(f.world.server.ch) : 0;
         f.most = queued > f.most ? queued : f.most;
     }
@@ -69,7 +69,7 @@ static int begin(void **state)
     world_make(&f.world);
     world_connect(&f.world);
     f.world.server.on_drained = on_drained;
-    gate_init(&f.gate, f.world.base);
+    batch_init(&f.batch, f.world.base);
     f.source = calloc(1, sizeof(*f.source));
     f.source->rows.ops = &number_ops;
     f.source->freed = &f.freed;
@@ -79,9 +79,9 @@ static int begin(void **state)
 static int done(void **state)
 {
     (void)state;
-    answer_done(&f.answer);
+    response_done(&f.answer);
     assert_int_equal(f.freed, 1);
-    gate_done(&f.gate);
+    batch_done(&f.batch);
     world_end(&f.world);
     return 0;
 }
@@ -89,7 +89,7 @@ static int done(void **state)
 static int answer(uint64_t last)
 {
     f.source->last = last;
-    return answer_begin(&f.source->rows, &f.gate, f.world.server.ch, &f.answer);
+    return response_begin(&f.source->rows, &f.batch, f.world.server.ch, &f.answer);
 }
 
 #define FIXTURE begin, done
@@ -132,19 +132,19 @@ TEST_IN(answer, whose_source_has_no_memory_ends_the_session)
 
 TEST_IN(answer, that_is_broken_off_frees_its_source_and_its_place_at_the_gate)
 {
-    f.gate.left = 0; /* others were quicker in this turn */
+    f.batch.left = 0; /* others were quicker in this turn */
     assert_int_equal(answer(5), 0);
     assert_true(f.answer->pass.is_waiting);
-    answer_done(&f.answer);
+    response_done(&f.answer);
     assert_int_equal(f.freed, 1);
-    assert_true(TAILQ_EMPTY(&f.gate.waiting));
+    assert_true(TAILQ_EMPTY(&f.batch.waiting));
     world_settle(&f.world);
     assert_int_equal(f.world.client.messages, 0);
 }
 
 TEST_IN(answer, that_the_gate_holds_back_is_said_in_a_later_turn)
 {
-    f.gate.left = 0;
+    f.batch.left = 0;
     assert_int_equal(answer(5), 0);
     RUN_UNTIL(&f.world, f.world.client.messages == 6);
 }

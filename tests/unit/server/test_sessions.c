@@ -259,13 +259,13 @@ static void send_table(uint64_t epoch)
 TEST_IN(sessions, are_told_a_newer_table_in_place_of_one_that_waits)
 {
     joined();
-    f.all->gate.left = 0; /* others had their turn */
-    f.all->gate.armed = true;
+    f.all->batch.left = 0; /* others had their turn */
+    f.all->batch.armed = true;
     send_table(1);
-    RUN_UNTIL(&f.world, !TAILQ_EMPTY(&f.all->gate.waiting));
+    RUN_UNTIL(&f.world, !TAILQ_EMPTY(&f.all->batch.waiting));
     send_table(2);
-    assert_true(TAILQ_EMPTY(&f.all->gate.waiting)); /* the first one's place at the gate is free */
-    f.all->gate.left = 100;
+    assert_true(TAILQ_EMPTY(&f.all->batch.waiting)); /* the first response's place in the batch is free */
+    f.all->batch.left = 100;
     RUN_UNTIL(&f.world, f.world.client.rows == 2000);
     assert_int_equal(seen.table, 2);
 }
@@ -274,15 +274,15 @@ TEST_IN(sessions, are_told_a_newer_table_in_place_of_one_that_waits)
 static void waits_for_table(void)
 {
     joined();
-    f.all->gate.left = 0;
-    f.all->gate.armed = true;
+    f.all->batch.left = 0;
+    f.all->batch.armed = true;
     send_table(2);
-    RUN_UNTIL(&f.world, !TAILQ_EMPTY(&f.all->gate.waiting));
+    RUN_UNTIL(&f.world, !TAILQ_EMPTY(&f.all->batch.waiting));
 }
 
 static void turn_comes(void)
 {
-    event_active(&f.all->gate.turn, EV_TIMEOUT, 0);
+    event_active(&f.all->batch.turn, EV_TIMEOUT, 0);
 }
 
 static struct tfe_msg start_of(uint64_t epoch)
@@ -312,7 +312,7 @@ TEST_IN(sessions, are_not_told_a_table_that_is_stopped)
     const struct tfe_msg stop = {.type = MSG_STOP, .u.stop.epoch = 2};
     const struct tfe_msg start = start_of(3);
     sessions_send(f.all, seen.session, &stop);
-    assert_true(TAILQ_EMPTY(&f.all->gate.waiting));
+    assert_true(TAILQ_EMPTY(&f.all->batch.waiting));
     sessions_send(f.all, seen.session, &start);
     turn_comes();
     RUN_UNTIL(&f.world, seen.started == 3);
@@ -341,7 +341,7 @@ TEST_IN(sessions, take_a_table_that_waits_along)
     waits_for_table();
     side_free(&f.world.client);
     RUN_UNTIL(&f.world, f.all->n == 0);
-    assert_true(TAILQ_EMPTY(&f.all->gate.waiting));
+    assert_true(TAILQ_EMPTY(&f.all->batch.waiting));
 }
 
 TEST_IN(sessions, that_there_is_no_memory_for_are_closed)
