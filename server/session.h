@@ -1,5 +1,5 @@
 /* server/session.h: internals of sessions, shared by session.c (one session), session_query.c
- * (queries and orders), agent_keys.c (agents' own keys), session_end.c and session_check_token.c
+ * (queries and orders), agent_keys.c (agents' own keys), session_end.c and session_token.c
  * (how a session ends), and sessions.c (all sessions).
  *
  *   HANDSHAKE ──first frame──► OPEN ──refused, closed, stopping──► LEAVING

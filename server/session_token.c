@@ -1,4 +1,4 @@
-/* server/session_check_token.c: ends sessions when their tokens expire or are revoked. */
+/* server/session_token.c: ends sessions when their tokens expire or are revoked. */
 #include <event2/event.h>
 
 #include "common/base/clock.h"

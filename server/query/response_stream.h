@@ -15,8 +15,8 @@ struct answer {
     bool waits; /* true while the source has no message ready; the peer owes nothing */
 };
 
-/* Starts sending rows on ch, at the pace of batch; takes ownership of rows. batch and ch outlive the
- * response. *ret becomes NULL as soon as all is sent. Returns as response_continue(). */
+/* Starts sending rows on ch, at the pace of batch; takes ownership of rows. batch and ch outlive
+ * the response. *ret becomes NULL as soon as all is sent. Returns as response_continue(). */
 int response_begin(struct rows *rows, struct batch *batch, struct channel *ch,
                    struct answer **ret) TFE_MUST_CHECK;
 

@@ -182,11 +182,11 @@ void __wrap_reports_show_job(const struct reports *all, struct msg_status_job *r
 }
 
 void __wrap_operator_execute(const struct rdzv *core, operator_step_fn step, void *ctx,
-                          const struct principal *by, const struct tfe_msg *order,
-                          struct operator_response *ret);
+                             const struct principal *by, const struct tfe_msg *order,
+                             struct operator_response *ret);
 void __wrap_operator_execute(const struct rdzv *core, operator_step_fn step, void *ctx,
-                          const struct principal *by, const struct tfe_msg *order,
-                          struct operator_response *ret)
+                             const struct principal *by, const struct tfe_msg *order,
+                             struct operator_response *ret)
 {
     say("core:%s %s", msg_type_name(order->type), msg_job(order));
     if (order->type == MSG_SCALE) {

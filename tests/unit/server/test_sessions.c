@@ -264,7 +264,8 @@ TEST_IN(sessions, are_told_a_newer_table_in_place_of_one_that_waits)
     send_table(1);
     RUN_UNTIL(&f.world, !TAILQ_EMPTY(&f.all->batch.waiting));
     send_table(2);
-    assert_true(TAILQ_EMPTY(&f.all->batch.waiting)); /* the first response's place in the batch is free */
+    assert_true(
+        TAILQ_EMPTY(&f.all->batch.waiting)); /* the first response's place in the batch is free */
     f.all->batch.left = 100;
     RUN_UNTIL(&f.world, f.world.client.rows == 2000);
     assert_int_equal(seen.table, 2);
