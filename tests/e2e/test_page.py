@@ -7,6 +7,7 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import threading
 import time
 import xml.etree.ElementTree
@@ -101,7 +102,7 @@ def test_a_machine_is_killed_one_is_drained_and_the_page_shows_it(server, fleet,
         page.wait("document.querySelector('dialog[open] textarea') !== null", what="the question for a token")
         page.type("dialog textarea", s.token("admin"))
         confirm(page, "dialog button[type=submit]")
-        page.wait("/Take c out/.test(document.getElementById('dialog').innerText)", what="the question before an order")
+        page.wait("/Remove c from its job/.test(document.getElementById('dialog').innerText)", what="the question before an order")
         confirm(page, "dialog button[type=submit]")
         assert agents["c"].wait() == 0
         page.wait("tfe.jobs.get('demo').members === 1 && tfe.jobs.get('demo').state === 'running'", what="one that trains")
@@ -144,7 +145,7 @@ def test_everybody_can_use_it_and_roles_have_their_colours(server, fleet, state_
             [...document.querySelectorAll("button")].find(b => b.innerText === "Save picture").click(); })""")
         (tmp_path / "roles.svg").write_text(picture)
         words = [e.text for e in xml.etree.ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}text")]
-        assert "Job roles, run 1: running" in words and any(w.startswith("ps-1 · machine-") for w in words) and any(w.startswith("trained ") for w in words)
+        assert "Job roles, run 1: running" in words and any(w.startswith("ps-1 · machine-") for w in words) and any(w.startswith("Training ") for w in words)
         page.open(f"{web.url}#/job/roles/node/{next(n['node'] for n in web.get('/api/v1/nodes')['nodes'] if n['place'] == 'chief-0')}")
         found |= looked_at(page, "node", tmp_path, "document.querySelectorAll('dl.facts dt').length > 3")
         page.js("[...document.querySelectorAll('button')].find(b => b.innerText === 'Drain').click()")
@@ -170,7 +171,7 @@ def test_who_is_found_in_an_epoch_has_been_in_it_since_it_began(server, state_di
     server()
     with start(state_dir, tmp_path) as web, browser() as page:
         page.open(f"{web.url}#/job/none")
-        page.wait("/There is no job of this name/.test(document.getElementById('main').innerText)", what="that there is none")
+        page.wait("/404: no such job/.test(document.getElementById('main').innerText)", what="that there is none")
         assert page.js("return [...document.querySelectorAll('button')].find(b => b.textContent === 'Save picture').hidden")
         for ended, least, most in ((None, 900, 1200), (1, 0, 100)):
             picture = page.js(FOUND, {"ended_ms": ended, "over": ended is not None})
@@ -305,7 +306,7 @@ def test_the_queue_and_the_pool_are_seen_and_a_job_is_suspended(server, state_di
             Waiting(s.port, s.token("agent"), "b"):
         page.size(1400, 1000)
         page.open(f"{web.url}#/pool")
-        page.wait("document.querySelectorAll('#pool tbody tr').length === 2 && /No job was handed in/.test(main.innerText)", what="a pool that waits")
+        page.wait("document.querySelectorAll('#pool tbody tr').length === 2 && /No job was submitted yet/.test(main.innerText)", what="a pool that waits")
         for name, more in (("train", {"labels": {"gpu": "a100"}}), ("urgent", {"priority": 900, "workers": 9}), ("later", {"suspend": True})):
             assert web.ask("/api/v1/jobs", "POST", {"name": name, **job, **more}, bearer=s.token("admin")).code == 201
         assignment, _, fields = node.assigned()
@@ -313,21 +314,21 @@ def test_the_queue_and_the_pool_are_seen_and_a_job_is_suspended(server, state_di
             starts(child)
             page.wait("[...document.querySelectorAll('#queue tbody tr')].map(tr => tr.innerText.split('\\n')[0]).join() === 'urgent,train,later'")
             page.wait("tfe.queue.get('job/train').state === 'running' && /more nodes/.test(tfe.queue.get('job/urgent').waits)")
-            page.wait("[...document.querySelectorAll('#pool .badge')].map(b => b.innerText).join() === 'assigned,free'")
+            page.wait("[...document.querySelectorAll('#pool .badge')].map(b => b.innerText).join() === 'Assigned,Free'")
             found = looked_at(page, "pool", tmp_path, "document.querySelectorAll('#queue tbody tr').length === 3")
             page.click("//table[@id='queue']//a[text()='train']")
             page.wait("document.querySelectorAll('#conditions tbody tr').length >= 3 && document.querySelectorAll('#nodes tbody tr').length === 1")
             found |= looked_at(page, "conditions", tmp_path, "/python train.py --epochs=3/.test(document.getElementById('conditions').innerText)")
-            page.click("//section[@id='conditions']//button[text()='Suspend']")
+            page.click("//div[@class='acts']//button[text()='Suspend']")
             page.wait("document.querySelector('dialog[open] textarea') !== null", what="the question for a token")
             page.type("dialog textarea", s.token("admin"))
             confirm(page, "dialog button[type=submit]")
             page.wait("/Take all nodes from train/.test(document.getElementById('dialog').innerText)", what="the question before an order")
             confirm(page, "dialog button[type=submit]")
             assert node.released() == assignment
-        page.wait("[...document.querySelectorAll('#conditions button')].map(b => b.innerText).join() === 'Resume,Cancel'", what="what is to be ordered now")
+        page.wait("[...document.querySelectorAll('.acts button')].map(b => b.innerText).join() === 'Resume,Cancel'", what="what is to be ordered now")
         page.open(f"{web.url}#/job/urgent")  # no node has ever worked for it
-        page.wait("/of 9/.test(document.getElementById('conditions').innerText) && !/There is no job/.test(main.innerText)")
+        page.wait("/of 9/.test(document.getElementById('conditions').innerText) && !/404/.test(main.innerText)")
         found |= looked_at(page, "waiting", tmp_path, "document.querySelectorAll('#conditions tbody tr').length >= 2")
         assert found == {}
         assert page.said() == []
@@ -342,13 +343,13 @@ def test_what_lingers_of_a_job_that_is_over_is_cancelled(server, fleet, ctl, sta
     pool.wait_free(2)
     folder = hand_in(pool, "train", workers=2, clean_policy="None")
     with start(state_dir, tmp_path) as web, browser() as page:
-        offered = "[...document.querySelectorAll('#conditions button')].map(b => b.innerText).join()"
+        offered = "[...document.querySelectorAll('.acts button')].map(b => b.innerText).join()"
         page.open(f"{web.url}#/job/train")
-        page.wait(f"{offered} === 'Suspend,Cancel'")
+        page.wait(f"{offered} === 'Grow now,Scale,Suspend,Cancel'")
         epoch = fleet.wait_world(2, folder=folder)
         fleet.order("exit 0", epoch, 0, folder=folder)
-        page.wait(f"/succeeded/.test(document.getElementById('conditions').innerText) && {offered} === 'Cancel'", what="what is to be ordered now")
-        page.click("//section[@id='conditions']//button[text()='Cancel']")
+        page.wait(f"/Finished/.test(document.querySelector('.head').innerText) && {offered} === 'Cancel'", what="what is to be ordered now")
+        page.click("//div[@class='acts']//button[text()='Cancel']")
         page.wait("document.querySelector('dialog[open] textarea') !== null", what="the question for a token")
         page.type("dialog textarea", s.token("admin"))
         confirm(page, "dialog button[type=submit]")
@@ -356,6 +357,86 @@ def test_what_lingers_of_a_job_that_is_over_is_cancelled(server, fleet, ctl, sta
         confirm(page, "dialog button[type=submit]")
         pool.wait_free(2)
         page.wait(f"{offered} === 'Run again'")
+        assert page.said() == []
+
+
+SAVES = """
+import sys, time, tfe
+for step in range(1, 1001):
+    time.sleep(0.04)
+    tfe.progress(step, total=1000, metrics={"loss": 2.0 / step})
+    if step % 20 == 0:
+        tfe.checkpoint_saved(step, f"/tmp/none-{step}")
+        print("saved at", step, flush=True)
+"""
+FAILS = "raise KeyError('learning_rate')"
+
+
+def test_a_job_is_submitted_on_the_page_and_followed_to_its_end(server, fleet, ctl, state_dir, tmp_path):
+    """Progress, ETA and the age of the checkpoint on the front page; no orders, a closed timeline and logs to search at the end."""
+    s = server("--gather=0.1")
+    fleet.folder.mkdir()
+    pool = Pool(fleet, ctl)
+    pool.start(1, "--no-standby")
+    pool.wait_free(1)
+    for name, words in (("saves.py", SAVES), ("fails.py", FAILS)):
+        (tmp_path / name).write_text(words)
+    spec = {"source": {"path": str(tmp_path)}, "options": {"max-restarts": "0"}}
+    with start(state_dir, tmp_path) as web, browser() as page:
+        page.size(1280, 1000)
+        page.open(web.url)
+        page.click("//button[@id='submit']")
+        page.wait("document.querySelector('dialog[open] textarea') !== null", what="the question for a token")
+        page.type("dialog textarea", s.token("admin"))
+        confirm(page, "dialog button[type=submit]")
+        page.wait("/backoff_limit/.test(document.querySelector('dialog .keys')?.textContent)", what="the keys of the schema")
+        found = looked_at(page, "submit", tmp_path, "document.querySelector('dialog[open] textarea') !== null")
+        page.js("document.querySelector('dialog textarea').value = '{\"name\": '")
+        confirm(page, "dialog button[type=submit]")
+        page.wait("/This is not JSON/.test(document.querySelector('dialog .fault').innerText)")
+        page.js("document.querySelector('dialog textarea').value = arguments[0]",
+                json.dumps({"name": "train", "command": [sys.executable, "saves.py"], **spec}))
+        confirm(page, "dialog button[type=submit]")
+        page.wait("location.hash === '#/job/train' && tfe.jobs.get('train')?.state === 'running'", what="the job's page")
+        page.js("location.hash = '#/'")
+        page.wait("/\\d %\\s+step \\d+ of 1,000/.test(document.getElementById('jobs').innerText) && /\\d+ s ago/.test(document.getElementById('jobs').innerText)",
+                  what="its progress and its checkpoint")
+        page.wait("document.querySelector('svg.spark .axis') !== null && /loss/.test(document.querySelector('.sparks').innerText)", what="a curve with its name")
+        page.wait("/and \\d+ earlier checkpoints/.test(document.querySelector('ol.events').innerText)", what="folded checkpoints")
+        found |= looked_at(page, "progress", tmp_path, "document.querySelectorAll('#jobs tbody tr').length === 1")
+        page.open(f"{web.url}#/job/train")
+        page.js("document.getElementById('follow').click()")
+        page.wait("/saved at 20\\b/.test(logs.innerText) && logs.childElementCount > 2", what="lines")
+        page.type("[aria-label='Search in logs']", "at 20")
+        page.wait("[...logs.children].some(line => line.hidden) && [...logs.children].every(line => line.hidden !== /at 20/.test(line.innerText || line.textContent))"
+                  " && /\\d+ of \\d+ lines/.test(logs.parentElement.innerText)", what="the lines that match")
+        page.wait("tfe.jobs.get('train')?.state === 'succeeded' && document.querySelector('.acts').innerText === 'Run again'", what="its end")
+        page.wait("/ to \\d\\d:\\d\\d:\\d\\d$/.test(document.querySelector('canvas[aria-label^=\"1 nodes\"]')?.ariaLabel)", what="a timeline that has ended")
+        assert page.js("return [...document.querySelectorAll('button')].filter(b => /Drain|Evict|Scale|Grow/.test(b.innerText)).length") == 0
+        order = page.js("return [...document.querySelectorAll('main section h2')].map(h => h.innerText).join()")
+        assert order == "Timeline,Metrics,Ranks,Logs,Epochs,Events,Submission"
+        found |= looked_at(page, "over", tmp_path, "/Finished/.test(document.querySelector('.head').innerText)")
+        assert web.ask("/api/v1/jobs", "POST", {"name": "bad", "command": [sys.executable, "fails.py"], **spec}, bearer=s.token("admin")).code == 201
+        page.open(f"{web.url}#/job/bad")
+        page.wait("/^Failed: /.test(document.querySelector('.notes')?.innerText ?? '')", what="why it failed")
+        assert found == {}
+        assert page.said() == []
+
+
+def test_logs_of_an_earlier_epoch_are_read(server, fleet, status, state_dir, tmp_path):
+    s = server()
+    script = tmp_path / "trains.py"
+    script.write_text(TRAINS)
+    with start(state_dir, tmp_path) as web, browser() as page:
+        fleet.start("--nnodes=1:2", "--job=demo", "--gather=0.1", "--node-name=a", command=[str(script)])
+        wait_until(lambda: web.get("/api/v1/jobs")["jobs"] and web.get("/api/v1/jobs/demo")["members"] == 1, what="one that trains")
+        fleet.start("--nnodes=1:2", "--job=demo", "--gather=0.1", "--node-name=b", command=[str(script)])
+        wait_until(lambda: web.ask("/api/v1/jobs/demo/grow", "POST", {}, bearer=s.token("admin")).code == 200, what="a node to grow by")
+        page.open(f"{web.url}#/job/demo")
+        page.wait("tfe.epochs.size >= 2", what="two epochs")
+        page.wait("[...document.querySelector('[aria-label=Epoch]').options].some(o => o.value === '1')", what="the first one to choose")
+        page.js("const e = document.querySelector('[aria-label=Epoch]'); e.value = '1'; e.onchange()")
+        page.wait("logs.childElementCount > 0 && [...logs.children].every(line => /epoch 1,/.test(line.title))", what="its lines")
         assert page.said() == []
 
 

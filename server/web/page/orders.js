@@ -1,9 +1,9 @@
-// server/web/page/orders.js: who looks, and what is ordered, with a question before it.
+// server/web/page/orders.js: login, orders with a question before each, and the form that submits a job.
 import { h, toast } from "./ui.js";
 import { store } from "./app.js";
 
-// The mark that orders of this login carry. A cookie goes to every port of the host, so the server gives the mark once, to the
-// tab that logs in; other tabs look, and log in before they order.
+// Each order of a login carries this CSRF token. Browsers send a cookie to every port of the host, so tfe-web returns the
+// token once, to the tab that logs in; other tabs can look, and log in before they give orders.
 const MARK = "tfe-mark";
 const mark = () => sessionStorage.getItem(MARK);
 export const mayEnd = () => !!(store.session?.logged_in && mark());
@@ -23,7 +23,7 @@ export const session = () => call("api/v1/session");
 export const history = async (job, name) => (await call(`api/v1/jobs/${encodeURIComponent(job)}/series?name=${encodeURIComponent(name)}`)).points;
 export const logout = () => call("api/v1/logout", {}).then(() => sessionStorage.removeItem(MARK)).catch(e => toast(e.message));
 
-// Asks with the given fields; act returns what to say, or throws what is wrong.
+// Asks a question with the given fields. act returns a message for the user, or throws an error.
 function ask(title, words, fields, label, danger, act) {
   const dialog = document.getElementById("dialog");
   const fault = h("p", { class: "fault", role: "alert", hidden: true });
@@ -52,7 +52,7 @@ function ask(title, words, fields, label, danger, act) {
 
 export function login(then) {
   const field = h("textarea", { name: "token", rows: "3", required: true, autocomplete: "off", spellcheck: "false", "aria-label": "Token", placeholder: "tfe1_admin_…" });
-  ask("Log in", "Paste an observer's token to look, or an admin's to give orders, too. tfe-rdzv keeps both in its state directory.", [field], "Log in", false, async data => {
+  ask("Log in", "Paste an observer's token to look, or an admin's token to give orders as well. tfe-rdzv has both in its state directory.", [field], "Log in", false, async data => {
     const { csrf, ...session } = await call("api/v1/login", { token: data.get("token").trim() });
     sessionStorage.setItem(MARK, csrf);
     store.session = session;
@@ -62,19 +62,19 @@ export function login(then) {
 }
 
 const QUESTIONS = {
-  drain: n => ["Drain", `Take ${n.name || n.node} out of its job in an orderly way? Its scripts are asked to save first; its agent exits 0.`, "Drain", false],
-  evict: n => ["Evict", `Take ${n.name || n.node} out of its job at once, saved or not?`, "Evict", true],
-  grow: (_, name) => ["Grow", `Take all ready nodes of ${name} in now? What was done since the last checkpoint may be done again.`, "Grow", false],
-  suspend: (_, name) => ["Suspend", `Take all nodes from ${name}? Its scripts are asked to save first; it keeps its place in the queue.`, "Suspend", false],
-  resume: (_, name) => ["Resume", `Let ${name} have nodes again?`, "Resume", false],
-  cancel: (_, name) => ["Cancel", `End job ${name}, whether it runs or waits? What was not saved is lost.`, "Cancel the job", true],
-  restart: (_, name) => ["Run again", `Begin the next run of ${name}?`, "Run again", false],
-  scale: (_, name) => ["Scale", `Nodes of ${name} from now on:`, "Scale", false],
+  drain: n => ["Drain node", `Remove ${n.name || n.node} from its job after a checkpoint? Its agent exits with 0.`, "Drain", false],
+  evict: n => ["Evict node", `Remove ${n.name || n.node} from its job at once? Steps since the last checkpoint are repeated.`, "Evict", true],
+  grow: (_, name) => ["Grow job", `Include all ready nodes of ${name} now? Steps since the last checkpoint may be repeated.`, "Grow", false],
+  suspend: (_, name) => ["Suspend job", `Take all nodes from ${name}? Its scripts save a checkpoint first. The job keeps its place in the queue.`, "Suspend", false],
+  resume: (_, name) => ["Resume job", `Give nodes to ${name} again?`, "Resume", false],
+  cancel: (_, name) => ["Cancel job", `End job ${name}? Steps since the last checkpoint are lost.`, "Cancel job", true],
+  restart: (_, name) => ["Run again", `Start the next run of ${name}?`, "Run again", false],
+  scale: (_, name) => ["Scale job", `Number of nodes of ${name}:`, "Scale", false],
 };
 
 export function order(verb, name, about) {
   if (store.session?.role !== "admin" || !mayEnd()) {
-    login(() => { document.getElementById("who").textContent = "admin · Log out"; if (store.session.role === "admin") setTimeout(() => order(verb, name, about)); else toast("Orders take an admin's token."); });
+    login(() => { document.getElementById("who").textContent = "admin · Log out"; if (store.session.role === "admin") setTimeout(() => order(verb, name, about)); else toast("Orders need an admin's token."); });
     return;
   }
   const [title, words, label, danger] = QUESTIONS[verb](about ?? {}, name);
@@ -83,6 +83,42 @@ export function order(verb, name, about) {
   const what = verb === "drain" || verb === "evict" ? "nodes" : "jobs";
   ask(title, words, fields, label, danger, async data => {
     await call(`api/v1/${what}/${encodeURIComponent(name)}/${verb}`, verb === "scale" ? { min: Number(data.get("min")), max: Number(data.get("max")) } : {});
-    return `${label}: ordered.`;
+    return `${label}: done.`;
+  });
+}
+
+const TEMPLATE = `{
+  "name": "my-job",
+  "workers": {"min": 1, "max": 2},
+  "source": {"path": "/srv/train"},
+  "command": ["python", "train.py"]
+}`;
+
+// The keys of a job file, as its schema describes them.
+async function keys() {
+  const schema = await call("job-file.schema.json");
+  return h("details", {}, h("summary", {}, "Keys of a job file"), h("div", { class: "keys", tabindex: "0", role: "region", "aria-label": "Keys of a job file" },
+    h("dl", { class: "facts" }, ...Object.entries(schema.properties).flatMap(([key, value]) => [h("dt", { class: "mono" }, key), h("dd", {}, value.description ?? "")]))));
+}
+
+export function submit() {
+  if (store.session?.role !== "admin" || !mayEnd()) {
+    login(() => { document.getElementById("who").textContent = `${store.session.role} · Log out`; if (store.session.role === "admin") setTimeout(submit); else toast("Orders need an admin's token."); });
+    return;
+  }
+  const field = h("textarea", { name: "file", rows: "12", required: true, spellcheck: "false", "aria-label": "Job file" });
+  const help = h("div");
+  field.value = TEMPLATE;
+  keys().then(list => help.replaceChildren(list)).catch(() => {});
+  ask("Submit job", "A job file as JSON, or a TFJob manifest. Files that no node has go with tfe-ctl submit --bundle.", [field, help], "Submit", false, async data => {
+    let file;
+    try {
+      file = JSON.parse(data.get("file"));
+    } catch (e) {
+      throw new Error(`This is not JSON: ${e.message}`);
+    }
+    const { name, warning } = await call("api/v1/jobs", file);
+    location.hash = `#/job/${encodeURIComponent(name)}`;
+    return warning ? `${name} is submitted. ${warning}` : `${name} is submitted.`;
   });
 }

@@ -1,9 +1,8 @@
-// server/web/page/plots.js: what the scripts tell and how many trained, over time, and the phases of a standstill.
+// server/web/page/plots.js: metrics of the scripts and the number of nodes over time, and the phases of an epoch's downtime.
 /* global Chart */
 import { h, span, clock, number, color, cause } from "./ui.js";
 
-
-// The phases of an epoch's beginning as a bar; the words are beside it for who does not see it.
+// The phases of an epoch's start as a bar, with the durations as its label.
 const PHASES = [["noticed", "detected_ms", "stopped_ms"], ["stopped", "stopped_ms", "gathered_ms"], ["ready", "gathered_ms", "committed_ms"], ["written", "committed_ms", "started_ms"], ["first step", "started_ms", "progressed_ms"]];
 export function phases(e) {
   const parts = PHASES.map(([name, from, to], i) => ({ name, i, ms: e[from] && e[to] ? Math.max(0, e[to] - e[from]) : 0 })).filter(p => p.ms > 0);
@@ -17,7 +16,7 @@ export function phases(e) {
   }));
 }
 
-// As many times as have room, both ends among them.
+// Puts as many times on the axis as fit, including both ends.
 function evenly(axis) {
   const n = Math.max(1, Math.min(6, Math.floor(axis.chart.width / 110)));
   axis.ticks = Array.from({ length: n + 1 }, (_, i) => ({ value: axis.min + (axis.max - axis.min) * i / n }));
@@ -29,18 +28,18 @@ function options(unit) {
     animation: false, responsive: true, maintainAspectRatio: false, parsing: false, normalized: true, interaction: { mode: "nearest", axis: "x", intersect: false },
     scales: {
       x: { type: "linear", bounds: "data", grid: { color: grid }, ticks: { color: soft, maxRotation: 0, autoSkip: false, callback: v => clock(v) }, afterBuildTicks: evenly },
-      y: { grid: { color: grid }, ticks: { color: soft, maxTicksLimit: 5, callback: v => number(v) }, beginAtZero: unit === "nodes" },
+      y: { grid: { color: grid }, ticks: { color: soft, maxTicksLimit: 5, precision: unit === "nodes" ? 0 : undefined, callback: v => number(v) }, beginAtZero: unit === "nodes" },
     },
     plugins: { legend: { display: false }, tooltip: { callbacks: { title: items => clock(items[0].parsed.x), label: item => `${item.dataset.label}: ${number(item.parsed.y)}` } } },
   };
 }
 
-// A chart with its name above it.
+// Puts a chart below its name.
 const figure = (name, canvas) => h("figure", {}, h("figcaption", { class: "sub" }, name), h("div", { class: "chart" }, canvas));
 
-// One curve for each name that the scripts tell, with a line where an epoch began; after what is there besides.
+// One chart for each metric that the scripts report, with a line where an epoch began. besides: figures that come first.
 export function series(...besides) {
-  const charts = new Map(), none = h("p", { class: "empty" }, "No numbers yet. Scripts tell them by tfe.progress(step, metrics={…}), or print tfe: step=… loss=…");
+  const charts = new Map(), none = h("p", { class: "empty" }, "No metrics yet. Scripts report them with tfe.progress(step, metrics={…}), or print tfe: step=… loss=…");
   const node = h("div", { class: "curves" }, ...besides, none);
   let theme = null;
   return { node, draw(points, epochs) {
@@ -58,7 +57,7 @@ export function series(...besides) {
       if (entry.mark === mark) continue;
       entry.mark = mark;
       entry.chart.$epochs = epochs;
-      const alone = list.length < 2 ? list[0].at_ms : null; // no line, and no room of its own: half a minute around it
+      const alone = list.length < 2 ? list[0].at_ms : null; // a single point gets an axis of half a minute
       Object.assign(entry.chart.options.scales.x, { min: alone === null ? undefined : alone - 15000, max: alone === null ? undefined : alone + 15000 });
       entry.chart.data.datasets[0].data = list.map(p => ({ x: p.at_ms, y: p.value }));
       entry.canvas.setAttribute("aria-label", `${name}: ${list.length} points, last ${number(list.at(-1).value)}`);
@@ -83,12 +82,12 @@ const marks = { id: "epochs", afterDatasetsDraw(chart) {
   }
 } };
 
-// How many nodes trained when.
+// The number of nodes that trained, over time.
 export function members() {
   const canvas = h("canvas", { role: "img", "aria-label": "Nodes over time" }), node = figure("nodes", canvas);
   let chart = null, last = "";
-  return { node, draw(list) {
-    const epochs = [...list].sort((a, b) => a.epoch - b.epoch), now = Date.now(), theme = document.documentElement.dataset.theme;
+  return { node, draw(list, ended) {
+    const epochs = [...list].sort((a, b) => a.epoch - b.epoch), now = ended ?? Date.now(), theme = document.documentElement.dataset.theme;
     const mark = `${epochs.length} ${epochs.at(-1)?.over} ${Math.floor(now / 5000)} ${theme}`;
     if (mark === last) return;
     if (!last.endsWith(theme)) this.close();

@@ -1,16 +1,16 @@
-// server/web/page/timeline.js: what each node was over time, and the epochs above it; on the page, or as a picture for a report.
-import { h, svg, span, clock, moment, percent, color, cause } from "./ui.js";
+// server/web/page/timeline.js: the state of each node over time below the epochs, on the page or as an SVG picture.
+import { h, svg, span, clock, moment, percent, color, cause, isOver } from "./ui.js";
 
-// What a node is, as the timeline and its legend call it: of those that train in a job with roles, the role.
+// The words of the legend for the states of a node. Members of a job with roles have their role instead.
 const STATES = { member: "training", spare: "standby", waiting: "standby", preparing: "joining", importing: "joining", leaving: "notice", suspect: "lost", lost: "lost" };
 export const ROLES = ["chief", "worker", "ps", "evaluator"];
 export const roleOf = place => place ? place.replace(/-\d+$/, "") : null;
 const hue = state => `--g-${ROLES.includes(state) ? state : STATES[state] ?? "joining"}`;
 
-// What a page that stays open keeps: nodes, beside those that are there those that went last; of each what it was last.
+// Bounds for a page that stays open: nodes, of which those that left earliest are forgotten, and the last states of each.
 const SEEN_MAX = 4000, SPANS_MAX = 200;
 
-// What a node was since when.
+// Records that a node has a state since a time; row null: the node has left.
 export function track(seen, key, row, at) {
   const node = seen.get(key) ?? { name: row?.name || key, spans: [] };
   const role = row?.role === "member" ? roleOf(row.place) ?? "member" : row?.role ?? "lost";
@@ -18,14 +18,14 @@ export function track(seen, key, row, at) {
   if (row) { node.name = row.name || row.node; node.rank = row.rank; node.place = row.place; }
   if (!last || last.role !== role) { if (last) last.to = at; node.spans.push({ role, from: at, to: null }); }
   if (node.spans.length > SPANS_MAX) node.spans.shift();
-  if (!row) seen.delete(key); // who went last stands last
+  if (!row) seen.delete(key); // in the order in which nodes leave
   seen.set(key, node);
   for (const [old, { spans }] of seen.size > SEEN_MAX ? seen : []) {
     if (spans.at(-1).role === "lost" && seen.delete(old) && seen.size <= SEEN_MAX) break;
   }
 }
 
-// What happened before the page was open, as far as the events tell.
+// Adds states from before the page was opened, as far as the events have them.
 const BECOMES = { joined: "preparing", back: "spare", ready: "spare", suspect: "suspect", lost: "lost", dead: "lost", left: "lost", notice: "leaving", stays: "spare" };
 function fromEvents(events, rows) {
   const past = new Map();
@@ -41,7 +41,7 @@ function fromEvents(events, rows) {
     const row = rows.get(key), first = row?.spans[0];
     const begins = first?.from ?? Infinity;
     const older = p.spans.filter(s => s.from < begins).map(s => ({ ...s, to: s.to === null || s.to > begins ? (begins === Infinity ? s.to : begins) : s.to }));
-    // Events tell no roles, and of an evaluator not that it works.
+    // Events have no roles, and do not say that an evaluator works.
     if (older.at(-1)?.role === (first?.role === "evaluator" ? "spare" : "member") && ROLES.includes(first?.role)) older.at(-1).role = first.role;
     if (row) row.spans.unshift(...older);
     else rows.set(key, { name: p.name, spans: older });
@@ -58,10 +58,11 @@ function rowsOf(store, now) {
   const rows = new Map([...store.seen].map(([key, s]) => [key, { ...s, spans: [...s.spans] }]));
   fromEvents(store.events, rows);
   return [...rows.values()].sort((a, b) => (a.rank ?? 1e9) - (b.rank ?? 1e9) || a.name.localeCompare(b.name))
-    .map(r => ({ ...r, name: r.place ? `${r.place} · ${r.name}` : r.name, spans: r.spans.map(s => ({ ...s, to: s.to ?? now })) }));
+    .map(r => ({ ...r, name: r.place ? `${r.place} · ${r.name}` : r.name, spans: r.spans.filter(s => s.from < now).map(s => ({ ...s, to: Math.min(s.to ?? now, now) })) }))
+    .filter(r => r.spans.length > 0);
 }
 
-// As much of a canvas' context as paint() needs, as SVG.
+// The part of a canvas context that paint() uses, as SVG.
 class Sheet {
   constructor(wide) {
     this.ruler = document.createElement("canvas").getContext("2d");
@@ -85,10 +86,10 @@ class Sheet {
 }
 
 const FONT = "12px system-ui, sans-serif", TOP = 40, FOOT = 22;
-const lineOf = n => n <= 12 ? 22 : n <= 40 ? 14 : n <= 220 ? Math.floor(440 / n) : 440 / n; // all of them, however thin
+const lineOf = n => n <= 12 ? 22 : n <= 40 ? 14 : n <= 220 ? Math.floor(440 / n) : 440 / n; // all of them fit, however thin
 const heightOf = n => TOP + Math.ceil(n * lineOf(n)) + FOOT;
 
-// Nodes as lines, epochs as bands above. Drawn by hand: a thousand rows are a picture.
+// Draws nodes as lines below the epochs, on a canvas, because a thousand rows are too many elements.
 function paint(c, wide, { rows, epochs, first, now }) {
   const named = rows.length <= (wide > 500 ? 40 : 12);
   c.font = FONT;
@@ -111,14 +112,14 @@ function paint(c, wide, { rows, epochs, first, now }) {
   rows.forEach((r, i) => {
     const y = TOP + i * line;
     for (const s of r.spans) {
-      const from = x(s.from), to = s.role === "lost" ? Math.min(s.to, s.from + (now - first) / 60) : s.to; // gone: an end, not a state
+      const from = x(s.from), to = s.role === "lost" ? Math.min(s.to, s.from + (now - first) / 60) : s.to; // a lost node is shown for a moment only
       c.fillStyle = color(hue(s.role));
       c.fillRect(from, y, Math.max(1, x(to) - from), line < 8 ? line : line - 3);
     }
     if (named) { c.fillStyle = color("--text"); c.fillText(r.name, 2, y + Math.min(line - 3, 14) - 1, left - 10); }
   });
   c.fillStyle = color("--soft");
-  const ticks = Math.max(1, Math.min(Math.floor((wide - left) / 120), Math.floor((now - first) / 1000))); // none says the same twice
+  const ticks = Math.max(1, Math.min(Math.floor((wide - left) / 120), Math.floor((now - first) / 1000))); // no two ticks have the same text
   for (let i = 0; i <= ticks; i++) {
     const t = first + (now - first) * i / ticks;
     c.textAlign = i === 0 ? "left" : i === ticks ? "right" : "center";
@@ -127,9 +128,9 @@ function paint(c, wide, { rows, epochs, first, now }) {
   c.textAlign = "left";
 }
 
-// Which share of the run was useful, and what the rest was spent on.
+// Draws the shares of training and of downtime by cause.
 function paintTotal(c, wide, y, total) {
-  const parts = [["trained", color("--g-training"), total.running], ...Object.entries(total.by_cause).map(([name, ms]) => [name.replace("_", " "), cause(name), ms])];
+  const parts = [["Training", color("--g-training"), total.running], ...Object.entries(total.by_cause).map(([name, ms]) => [name.replace("_", " "), cause(name), ms])];
   const all = total.running + total.standstill;
   let x = 4, key = 4;
   for (const [name, fill, ms] of parts.filter(p => p[2] > 0)) {
@@ -144,22 +145,28 @@ function paintTotal(c, wide, y, total) {
   }
 }
 
+// When a job that is over ended; null for others.
+export function endOf(store, job) {
+  if (!isOver(job)) return null;
+  return job.ended_ms ?? (Math.max(0, ...[...store.epochs.values()].map(e => e.ended_ms ?? 0)) || null);
+}
+
 export function timeline() {
-  const canvas = h("canvas", { role: "img", "aria-label": "What each node was over time" });
+  const canvas = h("canvas", { role: "img", "aria-label": "States of the nodes over time" });
   let last = "", seen = null;
   function look(store, job) {
-    const now = Date.now(), rows = rowsOf(store, now), epochs = [...store.epochs.values()].filter(e => e.run === job.run).sort((a, b) => a.epoch - b.epoch);
-    for (const { spans: [span] } of rows) { // whom the page has found in an epoch has been in it since it began
+    const ended = endOf(store, job), now = ended ?? Date.now(), rows = rowsOf(store, now), epochs = [...store.epochs.values()].filter(e => e.run === job.run).sort((a, b) => a.epoch - b.epoch);
+    for (const { spans: [span] } of rows) { // a member that the page found in an epoch has been in it since its start
       const epoch = ["member", "chief", "worker", "ps"].includes(span?.role) ? epochs.findLast(e => e.started_ms !== null && e.started_ms <= span.from) : null;
       if (epoch && (epoch.ended_ms === null ? !epoch.over : epoch.ended_ms >= span.from)) span.from = epoch.started_ms; // null is less than any time
     }
-    return { rows, epochs, now, job, first: Math.min(now - 2000, ...epochs.map(e => e.detected_ms ?? e.started_ms ?? now), ...rows.map(r => r.spans[0]?.from ?? now)) };
+    return { rows, epochs, now, job, ended, first: Math.min(now - 2000, ...epochs.map(e => e.detected_ms ?? e.started_ms ?? now), ...rows.map(r => r.spans[0]?.from ?? now)) };
   }
   function draw(store, job) {
     const wide = canvas.parentElement?.clientWidth ?? 0;
     seen = look(store, job);
     const { rows, epochs, now, first } = seen;
-    const mark = `${wide} ${rows.length} ${epochs.length} ${Math.floor(now / 2000)} ${rows.map(r => `${r.spans.length}${r.place ?? ""}`).join()} ${document.documentElement.dataset.theme}`;
+    const mark = `${wide} ${rows.length} ${epochs.length} ${Math.floor(now / 2000)} ${seen.ended} ${rows.map(r => `${r.spans.length}${r.place ?? ""}`).join()} ${document.documentElement.dataset.theme}`;
     if (!wide || mark === last) return;
     last = mark;
     const height = heightOf(rows.length), ratio = window.devicePixelRatio || 1;
@@ -169,9 +176,9 @@ export function timeline() {
     const c = canvas.getContext("2d");
     c.scale(ratio, ratio);
     paint(c, wide, seen);
-    canvas.setAttribute("aria-label", `${rows.length} nodes, ${epochs.length} epochs, from ${clock(first)} until now`);
+    canvas.setAttribute("aria-label", `${rows.length} nodes, ${epochs.length} epochs, from ${clock(first)} to ${seen.ended ? clock(now) : "now"}`);
   }
-  // What is shown, with what a report says of it: as text.
+  // Returns the picture for a report, with its figures, as the text of an SVG file.
   function picture(total) {
     const wide = 1200, head = 56, height = heightOf(seen.rows.length), sheet = new Sheet(wide), { job } = seen;
     sheet.fillStyle = color("--card");
@@ -179,7 +186,7 @@ export function timeline() {
     sheet.fillStyle = color("--text");
     sheet.fillText(`Job ${job.job}, run ${job.run}: ${job.state}`, 4, 20);
     sheet.fillStyle = color("--soft");
-    sheet.fillText(`${moment(seen.first)} to ${moment(seen.now)} · ${seen.epochs.length} epochs · ${total.useful === null ? "–" : percent(total.useful)} useful · stood still ${span(total.standstill)}`, 4, 40);
+    sheet.fillText(`${moment(seen.first)} to ${moment(seen.now)} · ${seen.epochs.length} epochs · goodput ${total.useful === null ? "–" : percent(total.useful)} · downtime ${span(total.standstill)}`, 4, 40);
     const inner = svg("g", { transform: `translate(0 ${head})` }), outer = sheet.root;
     sheet.root = inner;
     paint(sheet, wide, seen);

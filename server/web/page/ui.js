@@ -1,6 +1,7 @@
-// server/web/page/ui.js: elements, words and numbers. Nothing here knows what is shown.
+// server/web/page/ui.js: elements, words and numbers.
 
-// h("a", {href}, children…): texts are never read as markup, and styles never as attributes (the page's policy forbids it).
+// Makes an element: h("a", {href}, children…). Texts are never parsed as markup. Styles cannot be attributes, which the
+// page's Content-Security-Policy forbids.
 export function h(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
   for (const [key, value] of Object.entries(attributes)) {
@@ -20,7 +21,7 @@ export function svg(tag, attributes = {}, ...children) {
   return node;
 }
 
-// Writes only what has changed, so that nothing flickers and selections stay.
+// Writes a text only if it has changed, so that nothing flickers and selections stay.
 export function text(node, value) {
   if (node.textContent !== String(value)) node.textContent = String(value);
 }
@@ -34,7 +35,7 @@ export function span(ms) {
   return `${Math.floor(ms / 86400000)} d ${Math.floor(ms % 86400000 / 3600000)} h`;
 }
 
-// How long since, as coarse as people say it.
+// Formats the time since ms, as coarse as people say it.
 export function ago(ms) {
   const s = Math.max(0, Math.floor((Date.now() - ms) / 1000)), m = Math.floor(s / 60);
   if (s < 60) return `${s} s`;
@@ -42,12 +43,16 @@ export function ago(ms) {
   return m < 1440 ? `${Math.floor(m / 60)} h ${m % 60} min` : `${Math.floor(m / 1440)} d ${Math.floor(m % 1440 / 60)} h`;
 }
 
-const clocks = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
-const moments = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+// Times are in the browser's time zone, with 24 hours, and in one form: "08:21:37", with the date "2026-11-29 08:21:37".
+const two = n => String(n).padStart(2, "0");
+const time = at => `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+const date = at => `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
 const numbers = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 4 });
 const wholes = new Intl.NumberFormat(undefined, { maximumFractionDigits: 0 });
-export const clock = ms => ms ? clocks.format(ms) : "–";
-export const moment = ms => ms ? moments.format(ms) : "–";
+export const clock = ms => ms ? time(new Date(ms)) : "–";
+export const moment = ms => ms ? `${date(new Date(ms))} ${time(new Date(ms))}` : "–";
+// Adds the date if the day is not today.
+export const when = ms => ms && date(new Date(ms)) !== date(new Date()) ? moment(ms).slice(5, 16) : clock(ms);
 export const number = n => Math.abs(n) >= 1000 ? wholes.format(n) : numbers.format(n);
 export const percent = part => `${(part * 100).toFixed(part > 0.9995 || part < 0.1 ? 0 : 1)} %`;
 export const color = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -55,7 +60,15 @@ const CAUSES = { start: "#3b82f6", joined: "#06a2b8", node_lost: "#e0575e", trai
 export const cause = name => CAUSES[name] ?? "#7a869a";
 export const badge = (word, kind) => h("span", { class: `badge ${kind}` }, word);
 
-// Places of a job: filled ones train. Many are a bar.
+// What people call the states of a job.
+const STATES = {
+  waiting: ["Waiting", "warn"], starting: ["Starting", "warn"], running: ["Running", "ok"], restarting: ["Restarting", "warn"],
+  suspended: ["Suspended", ""], succeeded: ["Finished", "info"], failed: ["Failed", "bad"], cancelled: ["Cancelled", ""], set_aside: ["Set aside", "bad"],
+};
+export const stateBadge = job => badge(...(STATES[job.state] ?? [job.state, ""]));
+export const isOver = job => ["succeeded", "failed", "cancelled"].includes(job.state);
+
+// The nodes of a job as little boxes, of which filled ones train; above 16 as a bar.
 export function slots(members, { min, max }) {
   const label = `${members} of at most ${max} nodes train`;
   if (max <= 16) {
@@ -67,14 +80,24 @@ export function slots(members, { min, max }) {
   return h("span", { class: "meter", role: "img", "aria-label": label }, fill);
 }
 
-export function spark(values) {
+// A small curve of a metric with its name, its axis and the ends of its range.
+export function spark(name, values) {
   if (!values || values.length < 2) return "";
-  const low = Math.min(...values), high = Math.max(...values), wide = high - low || 1;
-  const line = values.map((v, i) => `${i ? "L" : "M"}${(i / (values.length - 1) * 108 + 1).toFixed(1)} ${(24 - (v - low) / wide * 22).toFixed(1)}`).join("");
-  return svg("svg", { class: "spark", viewBox: "0 0 110 26", role: "img", "aria-label": `last ${number(values.at(-1))}` }, svg("path", { d: line }));
+  const low = Math.min(...values), high = Math.max(...values), range = high - low || 1;
+  const line = values.map((v, i) => `${i ? "L" : "M"}${(i / (values.length - 1) * 104 + 3).toFixed(1)} ${(24 - (v - low) / range * 21).toFixed(1)}`).join("");
+  const curve = svg("svg", { class: "spark", viewBox: "0 0 110 28", role: "img", "aria-label": `${name}: last ${number(values.at(-1))}, between ${number(low)} and ${number(high)}` },
+    svg("path", { class: "axis", d: "M2 1V26H109" }), svg("path", { d: line }));
+  return h("span", { class: "sparks" }, curve, h("span", { class: "range" }, h("span", {}, number(high)), h("span", {}, number(low))), h("span", { class: "sub" }, `${name.replaceAll("_", " ")} ${number(values.at(-1))}`));
 }
 
-// Rows of a table by key: only those whose mark has changed are made anew, and moved only where the order has.
+// A bar with its share in words.
+export function share(label, part, words) {
+  const fill = h("i", { class: part > 0.9 ? "high" : null });
+  fill.style.width = `${Math.round(100 * Math.max(0, Math.min(1, part)))}%`;
+  return h("span", { class: "share" }, h("span", { class: "sub" }, label), h("span", { class: "meter", role: "img", "aria-label": `${label} ${words}` }, fill), h("span", { class: "sub" }, words));
+}
+
+// Draws rows of a table by key: makes only rows anew whose mark has changed, and moves only rows whose order has.
 export function keyed(body, make) {
   const have = new Map();
   return list => {
