@@ -65,12 +65,12 @@ static void update_throughput(struct pool *p, struct pool_job *job)
     }
     const uint32_t workers = row.members - others;
     const uint32_t at_once = job->n_ps > 0 ? 1 : workers;
-    gain_take(&job->gain, workers, job->by_samples ? row.samples_per_s : row.steps_per_s * at_once);
+    gain_add(&job->gain, workers, job->by_samples ? row.samples_per_s : row.steps_per_s * at_once);
     const uint32_t milli = gain_milli(&job->gain);
     log_debug("job_pace", LOG_S("job", job->name.text), LOG_U("workers", workers),
               LOG_U("gain_milli", milli));
     const uint32_t by = milli > job->gain_told ? milli - job->gain_told : job->gain_told - milli;
-    if (by >= GAIN_NEWS_MILLI && pool_step(p, (struct placement_event){.type = PLACEMENT_JOB_TOLD,
+    if (by >= GAIN_NEWS_MILLI && pool_step(p, (struct placement_event){.type = PLACEMENT_JOB_GAIN,
                                                                        .job = job->name.text,
                                                                        .gain_milli = milli}) == 0) {
         job->gain_told = milli;
@@ -258,7 +258,7 @@ static int load_job(void *ctx, const struct store_submission *row)
                        pool_job_in_core(job, &is) && is.state == STATE_RUNNING;
         rc = pool_step(p, (struct placement_event){.type = PLACEMENT_JOB_OVER,
                                                    .job = job->name.text,
-                                                   .lets_run = job->lingers});
+                                                   .keeps_nodes = job->lingers});
     }
     if (rc == 0) {
         job->written = job->version;

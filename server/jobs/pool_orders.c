@@ -185,12 +185,12 @@ static bool would_wait(struct pool_order *order, const struct pool_job *job,
     const uint32_t now = job->min_nodes + job->n_ps + job->chief + job->evaluator;
     struct placement_view view;
     if (!pool_job_view(job, &view) || view.state != PLACEMENT_JOB_PLACED || least_of(spec) <= now ||
-        least_of(spec) <= view.most) {
+        least_of(spec) <= view.max_min) {
         return false;
     }
     refuse(order, REFUSAL_CONFLICT,
            "nodes: it would need %u at least, and other jobs of its quota leave it %u now",
-           (unsigned)least_of(spec), (unsigned)view.most);
+           (unsigned)least_of(spec), (unsigned)view.max_min);
     return true;
 }
 

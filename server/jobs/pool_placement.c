@@ -56,9 +56,9 @@ static const char *why_released(enum placement_reason reason)
         return "the job lacks nodes, and others wait";
     case PLACEMENT_UNKNOWN:
         return "the server does not know what it works for";
-    case PLACEMENT_OUT:
+    case PLACEMENT_REMOVED:
         return "it leaves the pool";
-    case PLACEMENT_ABOVE:
+    case PLACEMENT_ABOVE_QUOTA:
         return "the job lacks nodes, and its minimum is above its quota";
     }
     return "";
@@ -107,7 +107,7 @@ static void release(struct pool *p, struct pool_node *node, uint64_t assignment,
     if (is_unheard || !tfe_mono_is_never(node->rests)) {
         node->rests = clock_mono(); /* nothing of it is left there */
         pool_wake(p, node->rests);
-    } else if (reason != PLACEMENT_OUT) { /* which is said by who wants it */
+    } else if (reason != PLACEMENT_REMOVED) { /* which is said by who wants it */
         pool_node_send(node, &msg);
     }
 }
@@ -193,32 +193,32 @@ int pool_place(struct pool *p, struct pool_job *job)
 {
     struct msg_spec spec;
     struct placement_label labels[2 * MSG_POOL_LABELS_MAX];
-    struct placement_wish wish = {.priority = job->priority,
-                                  .is_suspended = job->suspend,
-                                  .labels = labels,
-                                  .min = {[TASK_WORKER] = job->min_nodes,
-                                          [TASK_CHIEF] = job->chief,
-                                          [TASK_PS] = job->n_ps,
-                                          [TASK_EVALUATOR] = job->evaluator}};
+    struct placement_options options = {.priority = job->priority,
+                                        .is_suspended = job->suspend,
+                                        .labels = labels,
+                                        .min = {[TASK_WORKER] = job->min_nodes,
+                                                [TASK_CHIEF] = job->chief,
+                                                [TASK_PS] = job->n_ps,
+                                                [TASK_EVALUATOR] = job->evaluator}};
     int rc = pool_job_spec(job, &spec);
     if (rc != 0) {
         return rc;
     }
-    memcpy(wish.max, wish.min, sizeof(wish.max));
-    wish.max[TASK_WORKER] = job->max_nodes;
-    wish.preempt = spec.preempt;
+    memcpy(options.max, options.min, sizeof(options.max));
+    options.max[TASK_WORKER] = job->max_nodes;
+    options.preempt = spec.preempt;
     for (size_t i = 0; i < spec.n_labels; i++) {
-        labels[wish.n_labels++] = (struct placement_label){0xf, spec.labels[i]};
+        labels[options.n_labels++] = (struct placement_label){0xf, spec.labels[i]};
     }
     for (size_t i = 0; i < spec.n_role_labels; i++) {
         const char *text = spec.role_labels[i];
         size_t n = strcspn(text, ":");
-        labels[wish.n_labels++] = (struct placement_label){task_of(text, n), text + n + 1};
+        labels[options.n_labels++] = (struct placement_label){task_of(text, n), text + n + 1};
     }
     rc = pool_step(p, (struct placement_event){.type = job->is_placed ? PLACEMENT_JOB_CHANGED
                                                                       : PLACEMENT_JOB_SUBMITTED,
                                                .job = job->name.text,
-                                               .wish = &wish});
+                                               .options = &options});
     job->is_placed = job->is_placed || rc == 0;
     job->is_stale = true;
     pool_wake(p, clock_mono());
@@ -244,7 +244,7 @@ static void tell_over(struct pool *p, const struct pool_job *job)
 {
     (void)pool_step(p, (struct placement_event){.type = PLACEMENT_JOB_OVER,
                                                 .job = job->name.text,
-                                                .lets_run = job->lingers});
+                                                .keeps_nodes = job->lingers});
 }
 
 void pool_end(struct pool *p, struct pool_job *job, enum tfe_job_state how, const char *reason,

@@ -13,7 +13,8 @@ void pool_node_out(struct pool *p, struct pool_node *node, enum tfe_out reason, 
 {
     node->out = reason;
     node->since = clock_wall();
-    (void)pool_step(p, (struct placement_event){.type = PLACEMENT_NODE_OUT, .node = node->id.text});
+    (void)pool_step(
+        p, (struct placement_event){.type = PLACEMENT_NODE_REMOVED, .node = node->id.text});
     pool_node_send_removal(node, within_ms);
 }
 

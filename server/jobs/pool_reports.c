@@ -93,7 +93,7 @@ static int came(struct pool *p, struct pool_node *node, const struct session *s,
     if (spot) {
         labels[n++] = spot;
     }
-    struct placement_event event = {.type = PLACEMENT_NODE_CAME,
+    struct placement_event event = {.type = PLACEMENT_NODE_CONNECTED,
                                     .node = node->id.text,
                                     .assignment = msg->assignment,
                                     .labels = labels,
@@ -235,7 +235,7 @@ static void take_facts(struct pool *p, struct pool_node *node, const struct msg_
     }
     const char *spot = spot_label(node);
     if (spot && (!before || strcmp(spot, before) != 0) &&
-        step_node(p, (struct placement_event){.type = PLACEMENT_NODE_TOLD,
+        step_node(p, (struct placement_event){.type = PLACEMENT_NODE_LABELS,
                                               .node = node->id.text,
                                               .labels = &spot,
                                               .n_labels = 1}) != 0) {

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "server/scheduler/match.h"
-#include "server/scheduler/part.h"
+#include "server/scheduler/placement_state.h"
 
 _Static_assert(MATCH_TASKS == PLACEMENT_TASKS, "tasks of a job");
 _Static_assert(PLACEMENT_CLASSES_MAX <= 64, "classes fit a mask");
@@ -49,9 +49,9 @@ static void plan(struct placement *p, const struct place_job *job, struct match 
                 !(kind & (1u << task))) {
                 continue;
             }
-            uint32_t n = is_enough ? match_most(&m, task, kind) : m.need[task];
+            uint32_t n = is_enough ? match_max(&m, task, kind) : m.need[task];
             n = n < left[c] ? n : left[c];
-            match_take(&m, task, kind, n);
+            match_assign(&m, task, kind, n);
             left[c] -= n;
             s->plan[task][c] = n;
         }
@@ -87,7 +87,7 @@ static void assign(struct placement *p, struct place_job *job, const struct supp
 static void release_all(struct placement *p, struct place_job *job, enum placement_reason reason)
 {
     struct place_node *node;
-    TAILQ_FOREACH(node, &job->nodes, beside)
+    TAILQ_FOREACH(node, &job->nodes, entry)
     {
         if (node->state == PLACE_ASSIGNED) {
             act_release(p, node, reason);
@@ -129,14 +129,14 @@ static uint32_t takeable(const struct placement *p, const struct place_job *for_
                          const struct place_job *from, uint8_t tasks)
 {
     const bool is_whole = may_take(for_, from, false, true);
-    const uint32_t most = is_whole ? UINT32_MAX : above_minimum(from);
+    const uint32_t limit = is_whole ? UINT32_MAX : above_minimum(from);
     uint32_t n = 0;
-    for (uint32_t c = 0; c < p->n_classes && most > 0; c++) {
+    for (uint32_t c = 0; c < p->n_classes && limit > 0; c++) {
         if (tasks == ANY_TASK || (for_->kinds[c] & tasks)) {
             n += from->workers_here[c] + (is_whole ? from->others_here[c] : 0);
         }
     }
-    return n < most ? n : most;
+    return n < limit ? n : limit;
 }
 
 /* Returns true if other jobs can give what is lacking (spare < 0): nodes for these tasks, or parts
@@ -206,15 +206,15 @@ static void pick(struct placement *p, const struct place_job *for_, struct place
 {
     /* the job has been chosen to be ended, so all its nodes are available */
     const bool is_whole = pass->is_whole || from->is_given_up;
-    uint32_t most = is_whole ? UINT32_MAX : above_minimum(from) - from->n_picked;
+    uint32_t limit = is_whole ? UINT32_MAX : above_minimum(from) - from->n_picked;
     struct place_node *node;
     uint8_t lacking = match_lacking(&t->nodes);
     if (takeable(p, for_, from, pass->for_nodes ? lacking : ANY_TASK) == 0) {
         return;
     }
-    TAILQ_FOREACH_REVERSE(node, &from->nodes, place_list, beside)
+    TAILQ_FOREACH_REVERSE(node, &from->nodes, place_list, entry)
     {
-        if (most == 0 || (pass->for_nodes && lacking == 0) ||
+        if (limit == 0 || (pass->for_nodes && lacking == 0) ||
             (pass->for_share && !(from->quotas & t->short_of))) {
             break;
         }
@@ -229,7 +229,7 @@ static void pick(struct placement *p, const struct place_job *for_, struct place
             t->nodes.nodes[kind]++;
             take_share(t, from->quotas);
             lacking = match_lacking(&t->nodes);
-            most--;
+            limit--;
         }
     }
 }
@@ -285,11 +285,11 @@ static void release_surplus(struct placement *p, struct place_job *job)
 {
     uint32_t heard[PLACEMENT_TASKS] = {0};
     struct place_node *node;
-    TAILQ_FOREACH(node, &job->nodes, beside)
+    TAILQ_FOREACH(node, &job->nodes, entry)
     {
         heard[node->task] += node_is_held(node) && node->class != CLASS_NONE;
     }
-    TAILQ_FOREACH_REVERSE(node, &job->nodes, place_list, beside)
+    TAILQ_FOREACH_REVERSE(node, &job->nodes, place_list, entry)
     {
         if (node_is_held(node) && node->class != CLASS_NONE &&
             heard[node->task] > job->max[node->task]) {
@@ -301,7 +301,7 @@ static void release_surplus(struct placement *p, struct place_job *job)
 
 static void shrink(struct placement *p, struct place_job *job)
 {
-    if (job->is_over && job->lets_run) {
+    if (job->is_over && job->keeps_nodes) {
         return;
     }
     if (!job_is_active(job)) {
@@ -343,7 +343,7 @@ static void fill_minimum(struct placement *p, struct place_job *job, struct supp
         assign(p, job, s);
         return;
     }
-    const struct place_quota *least = quota_least(p, job->quotas);
+    const struct place_quota *least = quota_smallest(p, job->quotas);
     job->is_above = least && least->nodes < task_sum(job->min);
     if (job->is_above) {
         return; /* its minimum can never be met, so it reserves nothing */
@@ -356,7 +356,7 @@ static void fill_minimum(struct placement *p, struct place_job *job, struct supp
         job->short_of = 0;
     }
     job->lacks = match_lacks(&soon);
-    const struct place_quota *q = quota_least(p, job->short_of);
+    const struct place_quota *q = quota_smallest(p, job->short_of);
     job->share = q ? quota_lacks(q, n, true) : 0;
     if (job->is_too_large && job->lacks > 0) {
         return;
@@ -432,8 +432,8 @@ static void settle(struct placement *p, struct place_job *job)
     }
     const struct place_quota *q = quota_of_wait(p, job);
     const uint8_t is = q ? (uint8_t)(2 * (q - p->quotas) + 1 + job->is_above) : 0;
-    if (job->told != is) {
-        job->told = is;
+    if (job->reported_wait != is) {
+        job->reported_wait = is;
         act_waits(p, job);
     }
 }
@@ -485,7 +485,7 @@ static struct tfe_mono give_up(struct placement *p)
         }
     }
     if (last) {
-        release_all(p, last, last->is_above ? PLACEMENT_ABOVE : PLACEMENT_TOO_FEW);
+        release_all(p, last, last->is_above ? PLACEMENT_ABOVE_QUOTA : PLACEMENT_TOO_FEW);
         settle(p, last);
         return p->now; /* a waiting job gets them in the next step */
     }
@@ -504,7 +504,7 @@ static struct place_node *idlest(struct placement *p, const struct supply *s, ui
     struct tfe_mono when = TFE_MONO_NEVER;
     for (uint32_t c = 0; c < p->n_classes; c++) {
         struct place_node *node = NULL;
-        TAILQ_FOREACH(node, &p->classes[c].free, beside)
+        TAILQ_FOREACH(node, &p->classes[c].free, entry)
         {
             struct tfe_mono at = tfe_mono_add(node->idle_since, node->idle_exit_ms);
             if (s->free[c] > 0 && node->idle_exit_ms > 0 && n_nodes > node->floor &&
@@ -519,19 +519,19 @@ static struct place_node *idlest(struct placement *p, const struct supply *s, ui
 
 /* Nodes leave one after the other, because each one changes what the next one's floor allows.
  * Returns when the next one is due. */
-static struct tfe_mono let_go(struct placement *p, struct supply *s)
+static struct tfe_mono leave_idle(struct placement *p, struct supply *s)
 {
     uint32_t n_nodes = 0;
     for (uint32_t c = 0; c < p->n_classes; c++) {
         n_nodes += p->classes[c].n_here;
     }
-    const uint32_t most = n_nodes;
+    const uint32_t limit = n_nodes;
     for (struct place_node *node; p->n_idle_exit > 0 && (node = idlest(p, s, n_nodes)); n_nodes--) {
         struct tfe_mono at = tfe_mono_add(node->idle_since, node->idle_exit_ms);
         if (tfe_mono_before(p->now, at)) {
             return at;
         }
-        if (most - n_nodes == LEAVE_MAX) {
+        if (limit - n_nodes == LEAVE_MAX) {
             return p->now;
         }
         s->free[node->class]--;
@@ -581,5 +581,5 @@ struct tfe_mono decide(struct placement *p)
     bool has_more = grow(p, &s) || may_change_for_one(p, last);
     struct tfe_mono next = give_up(p);
     quotas_share_out(p);
-    return has_more ? p->now : tfe_mono_min(next, let_go(p, &s));
+    return has_more ? p->now : tfe_mono_min(next, leave_idle(p, &s));
 }

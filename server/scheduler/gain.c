@@ -3,7 +3,7 @@
 
 #include <stdbool.h>
 
-void gain_take(struct gain *g, uint32_t workers, double rate)
+void gain_add(struct gain *g, uint32_t workers, double rate)
 {
     if (g->now.workers != workers && g->now.workers != 0) {
         g->before = g->now;

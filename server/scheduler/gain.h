@@ -17,7 +17,7 @@ struct gain {
 
 /* Adds a measurement: throughput with this number of workers (at least one), always in the same
  * unit. */
-void gain_take(struct gain *g, uint32_t workers, double rate);
+void gain_add(struct gain *g, uint32_t workers, double rate);
 
 /* Returns the contribution of one more worker in thousandths of the average worker at the smaller
  * of the two sizes; 1 to 1000. */

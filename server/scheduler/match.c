@@ -45,21 +45,21 @@ uint32_t match_lacks(const struct match *m)
     return (uint32_t)-worst(m, &set);
 }
 
-uint32_t match_most(const struct match *m, unsigned task, uint8_t kind)
+uint32_t match_max(const struct match *m, unsigned task, uint8_t kind)
 {
     if (!(kind & (1u << task))) {
         return 0;
     }
-    int64_t most = m->need[task] < m->nodes[kind] ? m->need[task] : m->nodes[kind];
+    int64_t limit = m->need[task] < m->nodes[kind] ? m->need[task] : m->nodes[kind];
     for (unsigned set = 1; set < MATCH_SETS; set++) {
         bool loses = (kind & set) && !(set & (1u << task));
-        int64_t has = loses ? match_spare(m, set) : most;
-        most = has < most ? has : most;
+        int64_t has = loses ? match_spare(m, set) : limit;
+        limit = has < limit ? has : limit;
     }
-    return most > 0 ? (uint32_t)most : 0;
+    return limit > 0 ? (uint32_t)limit : 0;
 }
 
-void match_take(struct match *m, unsigned task, uint8_t kind, uint32_t n)
+void match_assign(struct match *m, unsigned task, uint8_t kind, uint32_t n)
 {
     m->need[task] -= n;
     m->nodes[kind] -= n;

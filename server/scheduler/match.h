@@ -33,10 +33,10 @@ uint32_t match_lacks(const struct match *m);
 /* Returns how many nodes of this kind the task can have so that the rest is enough for the other
  * tasks. Precondition: nothing is lacking. If each kind is queried once, in any order, and the
  * result is taken each time, the task gets all it needs. */
-uint32_t match_most(const struct match *m, unsigned task, uint8_t kind);
+uint32_t match_max(const struct match *m, unsigned task, uint8_t kind);
 
 /* Gives the task n nodes of this kind. Precondition: there are that many, and it needs that
  * many. */
-void match_take(struct match *m, unsigned task, uint8_t kind, uint32_t n);
+void match_assign(struct match *m, unsigned task, uint8_t kind, uint32_t n);
 
 #endif

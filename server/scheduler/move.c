@@ -1,5 +1,5 @@
 /* server/scheduler/move.c: changes of a node's assignment, with all counters and lists. */
-#include "server/scheduler/part.h"
+#include "server/scheduler/placement_state.h"
 
 static struct place_class *class_of(struct placement *p, const struct place_node *node)
 {
@@ -9,7 +9,7 @@ static struct place_class *class_of(struct placement *p, const struct place_node
 /* Returns true if the node counts as part of the pool. */
 static bool is_of_use(const struct place_node *node)
 {
-    return node->is_here && !node->is_out && !node->is_warned;
+    return node->is_here && !node->is_removed && !node->is_warned;
 }
 
 /* Returns true if the node is in its class's list of free nodes. */
@@ -59,12 +59,12 @@ static void free_insert(struct place_class *class, struct place_node *node)
 {
     struct place_node *before = TAILQ_LAST(&class->free, place_list);
     while (before && tfe_mono_before(node->idle_since, before->idle_since)) {
-        before = TAILQ_PREV(before, place_list, beside);
+        before = TAILQ_PREV(before, place_list, entry);
     }
     if (before) {
-        TAILQ_INSERT_AFTER(&class->free, before, node, beside);
+        TAILQ_INSERT_AFTER(&class->free, before, node, entry);
     } else {
-        TAILQ_INSERT_HEAD(&class->free, node, beside);
+        TAILQ_INSERT_HEAD(&class->free, node, entry);
     }
 }
 
@@ -74,7 +74,7 @@ void node_set_class(struct placement *p, struct place_node *node, uint32_t class
     struct place_class *to = &p->classes[class];
     count(p, node, UINT32_MAX);
     if (is_on_offer(node)) {
-        TAILQ_REMOVE(&from->free, node, beside);
+        TAILQ_REMOVE(&from->free, node, entry);
         free_insert(to, node);
     }
     from->n_nodes--;
@@ -83,20 +83,20 @@ void node_set_class(struct placement *p, struct place_node *node, uint32_t class
     count(p, node, 1);
 }
 
-void node_set_out(struct placement *p, struct place_node *node)
+void node_set_removed(struct placement *p, struct place_node *node)
 {
     if (node->state == PLACE_FREE) {
         node_unset(p, node);
     }
     count(p, node, UINT32_MAX);
-    node->is_out = true;
+    node->is_removed = true;
 }
 
 void node_set_warned(struct placement *p, struct place_node *node, bool is_warned)
 {
     count(p, node, UINT32_MAX);
     if (is_on_offer(node)) {
-        TAILQ_REMOVE(&class_of(p, node)->free, node, beside);
+        TAILQ_REMOVE(&class_of(p, node)->free, node, entry);
     }
     count_assigned(p, node, UINT32_MAX);
     node->is_warned = is_warned;
@@ -111,9 +111,9 @@ void node_unset(struct placement *p, struct place_node *node)
 {
     count(p, node, UINT32_MAX);
     if (is_on_offer(node)) {
-        TAILQ_REMOVE(&class_of(p, node)->free, node, beside);
+        TAILQ_REMOVE(&class_of(p, node)->free, node, entry);
     } else if (node->job) {
-        TAILQ_REMOVE(&node->job->nodes, node, beside);
+        TAILQ_REMOVE(&node->job->nodes, node, entry);
         count_assigned(p, node, UINT32_MAX);
         if (node->state == PLACE_LEAVING) {
             node->job->n_leaving--;
@@ -129,14 +129,14 @@ void node_unset(struct placement *p, struct place_node *node)
 void node_set_free(struct placement *p, struct place_node *node)
 {
     node_unset(p, node);
-    if (node->is_out) {
+    if (node->is_removed) {
         return;
     }
     count(p, node, UINT32_MAX);
     node->state = PLACE_FREE;
     node->idle_since = p->now;
     if (is_on_offer(node)) {
-        TAILQ_INSERT_TAIL(&class_of(p, node)->free, node, beside);
+        TAILQ_INSERT_TAIL(&class_of(p, node)->free, node, entry);
     }
     count(p, node, 1);
 }
@@ -151,7 +151,7 @@ void node_set_assigned(struct placement *p, struct place_node *node, struct plac
     node->task = task;
     node->assignment = assignment;
     count_assigned(p, node, 1);
-    TAILQ_INSERT_TAIL(&job->nodes, node, beside);
+    TAILQ_INSERT_TAIL(&job->nodes, node, entry);
     count(p, node, 1);
 }
 
@@ -196,9 +196,11 @@ void act_release(struct placement *p, struct place_node *node, enum placement_re
 
 void act_leave(struct placement *p, struct place_node *node)
 {
-    node_set_out(p, node);
-    act(p, &(struct placement_action){
-               .type = PLACEMENT_LEAVE, .node = node->id.text, .job = "", .reason = PLACEMENT_OUT});
+    node_set_removed(p, node);
+    act(p, &(struct placement_action){.type = PLACEMENT_LEAVE,
+                                      .node = node->id.text,
+                                      .job = "",
+                                      .reason = PLACEMENT_REMOVED});
 }
 
 void act_waits(struct placement *p, const struct place_job *job)

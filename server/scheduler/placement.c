@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "server/scheduler/part.h"
+#include "server/scheduler/placement_state.h"
 
 int place_node_compare(const struct place_node *a, const struct place_node *b)
 {
@@ -74,7 +74,7 @@ static int add_node(struct placement *p, const char *id, struct place_node **ret
 
 /* Handles a node that connects and reports its assignment. If it reports none, that is true: an
  * ASSIGN, or its own FREED, was lost with a connection. */
-static int take_came(struct placement *p, const struct placement_event *event)
+static int apply_node_connected(struct placement *p, const struct placement_event *event)
 {
     char *labels = NULL;
     size_t n_bytes = 0;
@@ -129,7 +129,7 @@ static int take_came(struct placement *p, const struct placement_event *event)
 }
 
 /* Handles labels that become known after the node has connected. */
-static int take_told(struct placement *p, const struct placement_event *event)
+static int apply_node_labels(struct placement *p, const struct placement_event *event)
 {
     char *labels = NULL;
     size_t n_bytes = 0;
@@ -150,17 +150,17 @@ static int take_told(struct placement *p, const struct placement_event *event)
     return 0;
 }
 
-static int take_node(struct placement *p, const struct placement_event *event)
+static int apply_node_event(struct placement *p, const struct placement_event *event)
 {
     struct place_node *node = find_node(p, event->node);
     if (!node) {
         return TFE_ENOENT;
     }
-    if (event->type == PLACEMENT_NODE_OUT) {
+    if (event->type == PLACEMENT_NODE_REMOVED) {
         if (node->state == PLACE_ASSIGNED) {
-            act_release(p, node, PLACEMENT_OUT);
+            act_release(p, node, PLACEMENT_REMOVED);
         }
-        node_set_out(p, node);
+        node_set_removed(p, node);
         return 0;
     }
     if (event->type == PLACEMENT_NODE_WARNED) {
@@ -181,7 +181,7 @@ static int take_node(struct placement *p, const struct placement_event *event)
     return 0;
 }
 
-static int take_restored(struct placement *p, const struct placement_event *event)
+static int apply_restored(struct placement *p, const struct placement_event *event)
 {
     size_t at = 0;
     struct place_job *job = find_job(p, event->job, &at);
@@ -208,17 +208,17 @@ static int take_restored(struct placement *p, const struct placement_event *even
 
 /* --- jobs ------------------------------------------------------------------------------------- */
 
-static bool is_sound(const struct placement_wish *wish)
+static bool is_valid(const struct placement_options *options)
 {
     uint64_t least = 0;
-    for (unsigned task = 0; wish && task < PLACEMENT_TASKS; task++) {
-        if (wish->min[task] > wish->max[task] || wish->max[task] > MSG_NODES_MAX ||
-            (task != TASK_WORKER && wish->min[task] != wish->max[task])) {
+    for (unsigned task = 0; options && task < PLACEMENT_TASKS; task++) {
+        if (options->min[task] > options->max[task] || options->max[task] > MSG_NODES_MAX ||
+            (task != TASK_WORKER && options->min[task] != options->max[task])) {
             return false;
         }
-        least += wish->min[task];
+        least += options->min[task];
     }
-    return wish && least > 0 && wish->priority <= PLACEMENT_PRIORITY_MAX;
+    return options && least > 0 && options->priority <= PLACEMENT_PRIORITY_MAX;
 }
 
 static bool is_before(const struct place_job *a, const struct place_job *b)
@@ -226,14 +226,14 @@ static bool is_before(const struct place_job *a, const struct place_job *b)
     return a->priority != b->priority ? a->priority > b->priority : a->age < b->age;
 }
 
-static void take_out(struct placement *p, size_t at)
+static void remove_job(struct placement *p, size_t at)
 {
     p->n_jobs--;
     memmove(p->jobs + at, p->jobs + at + 1, (p->n_jobs - at) * sizeof(struct place_job *));
 }
 
 /* Inserts the job in order. Precondition: the array has space for it. */
-static void put_in(struct placement *p, struct place_job *job)
+static void insert_job(struct placement *p, struct place_job *job)
 {
     size_t at = p->n_jobs++;
     for (; at > 0 && is_before(job, p->jobs[at - 1]); at--) {
@@ -269,14 +269,14 @@ static int new_job(struct placement *p, const char *name, struct place_job **ret
     return 0;
 }
 
-static int take_wish(struct placement *p, const struct placement_event *event)
+static int apply_job_options(struct placement *p, const struct placement_event *event)
 {
     size_t at = 0;
-    const struct placement_wish *wish = event->wish;
+    const struct placement_options *options = event->options;
     bool is_submitted = event->type == PLACEMENT_JOB_SUBMITTED;
     struct place_job *job = find_job(p, event->job, &at);
     bool is_new = !job;
-    if (!is_sound(wish)) {
+    if (!is_valid(options)) {
         return TFE_EINVAL;
     }
     if (is_submitted ? job && !job->is_over : !job || job->is_over) {
@@ -286,7 +286,7 @@ static int take_wish(struct placement *p, const struct placement_event *event)
     if (error) {
         return error;
     }
-    error = job_take_labels(p, job, wish);
+    error = job_set_labels(p, job, options);
     if (error) {
         if (is_new) {
             free_job(p, job);
@@ -294,23 +294,23 @@ static int take_wish(struct placement *p, const struct placement_event *event)
         return error;
     }
     if (!is_new) {
-        take_out(p, at);
+        remove_job(p, at);
     }
-    job->priority = wish->priority;
-    job->preempt = wish->preempt;
-    job->is_suspended = wish->is_suspended;
-    memcpy(job->min, wish->min, sizeof(job->min));
-    memcpy(job->max, wish->max, sizeof(job->max));
+    job->priority = options->priority;
+    job->preempt = options->preempt;
+    job->is_suspended = options->is_suspended;
+    memcpy(job->min, options->min, sizeof(job->min));
+    memcpy(job->max, options->max, sizeof(job->max));
     if (is_submitted) {
         job->age = ++p->last_age;
-        job->is_over = job->lets_run = false;
+        job->is_over = job->keeps_nodes = false;
         job->gain_milli = 1000;
     }
-    put_in(p, job);
+    insert_job(p, job);
     return 0;
 }
 
-static int take_job(struct placement *p, const struct placement_event *event)
+static int apply_job_event(struct placement *p, const struct placement_event *event)
 {
     size_t at = 0;
     struct place_job *job = find_job(p, event->job, &at);
@@ -319,8 +319,8 @@ static int take_job(struct placement *p, const struct placement_event *event)
     }
     if (event->type == PLACEMENT_JOB_OVER) {
         job->is_over = true;
-        job->lets_run = event->lets_run;
-    } else if (event->type == PLACEMENT_JOB_TOLD) {
+        job->keeps_nodes = event->keeps_nodes;
+    } else if (event->type == PLACEMENT_JOB_GAIN) {
         if (event->gain_milli > 1000) {
             return TFE_EINVAL;
         }
@@ -328,7 +328,7 @@ static int take_job(struct placement *p, const struct placement_event *event)
     } else if (!job->is_over || !TAILQ_EMPTY(&job->nodes)) {
         return TFE_ESTATE;
     } else {
-        take_out(p, at);
+        remove_job(p, at);
         free_job(p, job);
     }
     return 0;
@@ -336,30 +336,30 @@ static int take_job(struct placement *p, const struct placement_event *event)
 
 /* --- entry point ------------------------------------------------------------------------------ */
 
-static int take(struct placement *p, const struct placement_event *event)
+static int apply(struct placement *p, const struct placement_event *event)
 {
     switch (event->type) {
-    case PLACEMENT_NODE_CAME:
-        return take_came(p, event);
-    case PLACEMENT_NODE_TOLD:
-        return take_told(p, event);
+    case PLACEMENT_NODE_CONNECTED:
+        return apply_node_connected(p, event);
+    case PLACEMENT_NODE_LABELS:
+        return apply_node_labels(p, event);
     case PLACEMENT_NODE_LOST:
     case PLACEMENT_NODE_GONE:
     case PLACEMENT_NODE_FREED:
-    case PLACEMENT_NODE_OUT:
+    case PLACEMENT_NODE_REMOVED:
     case PLACEMENT_NODE_WARNED:
-        return take_node(p, event);
+        return apply_node_event(p, event);
     case PLACEMENT_RESTORED:
-        return take_restored(p, event);
+        return apply_restored(p, event);
     case PLACEMENT_JOB_SUBMITTED:
     case PLACEMENT_JOB_CHANGED:
-        return take_wish(p, event);
-    case PLACEMENT_JOB_TOLD:
+        return apply_job_options(p, event);
+    case PLACEMENT_JOB_GAIN:
     case PLACEMENT_JOB_OVER:
     case PLACEMENT_JOB_FORGOTTEN:
-        return take_job(p, event);
+        return apply_job_event(p, event);
     case PLACEMENT_QUOTA:
-        return quota_take(p, event->pattern, event->nodes);
+        return quota_set(p, event->pattern, event->nodes);
     case PLACEMENT_TICK:
         return 0;
     }
@@ -371,14 +371,14 @@ int placement_step(struct placement *p, const struct placement_event *event,
 {
     /* A step has at most one action per node and per job, one more for a node that connects, and
      * one more for a job that gives up. */
-    size_t most = p->n_nodes + p->n_jobs + 4;
-    if (mem_reserve(p->mem, &p->actions, &p->cap_actions, most, sizeof(*p->actions)) ||
-        mem_reserve(p->mem, &p->picked, &p->cap_picked, most, sizeof(struct place_node *))) {
+    size_t max_actions = p->n_nodes + p->n_jobs + 4;
+    if (mem_reserve(p->mem, &p->actions, &p->cap_actions, max_actions, sizeof(*p->actions)) ||
+        mem_reserve(p->mem, &p->picked, &p->cap_picked, max_actions, sizeof(struct place_node *))) {
         return TFE_ENOMEM;
     }
     p->n_actions = 0;
     p->now = tfe_mono_max(p->now, event->now);
-    int error = take(p, event);
+    int error = apply(p, event);
     if (error) {
         return error;
     }
@@ -444,7 +444,7 @@ void placement_job_view(const struct placement *p, size_t at, struct placement_v
                                    .lacks = job->lacks,
                                    .releasing = job->n_leaving,
                                    .is_too_large = job->is_too_large,
-                                   .most = job->most};
+                                   .max_min = job->max_min};
     const struct place_quota *q = quota_of_wait(p, job);
     if (q) {
         ret->quota = q->pattern;
@@ -452,4 +452,60 @@ void placement_job_view(const struct placement *p, size_t at, struct placement_v
         ret->quota_lacks = job->is_above ? 0 : job->share;
     }
     memcpy(ret->held, job->held, sizeof(ret->held));
+}
+
+/* --- demand of the jobs and supply of the pool ------------------------------------------------ */
+
+const char *placement_label(const struct placement *p, size_t at, enum tfe_task task,
+                            size_t *cursor)
+{
+    const struct place_job *job = p->jobs[at];
+    while (*cursor < job->n_bytes) {
+        const char *label = job->labels + *cursor;
+        *cursor += strlen(label + 1) + 2;
+        if ((uint8_t)label[0] >> task & 1) {
+            return label + 1;
+        }
+    }
+    return NULL;
+}
+
+bool placement_may_have(const struct placement *p, size_t at, enum tfe_task task, uint32_t class)
+{
+    return p->jobs[at]->kinds[class] >> task & 1;
+}
+
+size_t placement_demand(const struct placement *p, size_t at,
+                        struct placement_demand ret[PLACEMENT_TASKS])
+{
+    const struct place_job *job = p->jobs[at];
+    size_t n = 0;
+    for (unsigned task = 0; task < PLACEMENT_TASKS && job_is_active(job); task++) {
+        const uint32_t held = job->held[task];
+        uint32_t max = job->hides || held > job->min[task] ? held : job->min[task];
+        if (task == TASK_WORKER) {
+            max += job->may_add;
+        }
+        if (job->max[task] > 0) {
+            ret[n++] = (struct placement_demand){
+                .job = job->name.text,
+                .task = (enum tfe_task)task,
+                .min = job->min[task] < max ? job->min[task] : max,
+                .max = max,
+                .held = held,
+            };
+        }
+    }
+    return n;
+}
+
+bool placement_supply(const struct placement *p, uint32_t class, struct placement_supply *ret)
+{
+    const struct place_class *c = &p->classes[class];
+    if (!c->labels) {
+        return false;
+    }
+    *ret = (struct placement_supply){
+        .labels = c->labels, .n_bytes = c->n_bytes, .here = c->n_here, .idle = c->n_free};
+    return true;
 }

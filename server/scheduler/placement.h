@@ -77,7 +77,7 @@ struct placement_label {
 };
 
 /* Requirements of a job. */
-struct placement_wish {
+struct placement_options {
     uint32_t priority; /* higher priority is served first; at most PLACEMENT_PRIORITY_MAX */
     bool preempt;      /* to get its minimum, the job ends jobs of lower priority */
     bool is_suspended; /* the job has no nodes until it is resumed */
@@ -90,19 +90,19 @@ struct placement_wish {
 
 enum placement_event_type {
     /* node, labels, assignment: the node has connected and works for this assignment (0: none) */
-    PLACEMENT_NODE_CAME,
-    PLACEMENT_NODE_TOLD,  /* node, labels: adds labels, replacing those with the same keys */
-    PLACEMENT_NODE_LOST,  /* node: its connection has ended */
-    PLACEMENT_NODE_GONE,  /* node: its lease and its fence have ended */
-    PLACEMENT_NODE_FREED, /* node, assignment: the node has no process of the assignment left */
-    PLACEMENT_NODE_OUT,   /* node: an operator takes it out of the pool */
+    PLACEMENT_NODE_CONNECTED,
+    PLACEMENT_NODE_LABELS,  /* node, labels: adds labels, replacing those with the same keys */
+    PLACEMENT_NODE_LOST,    /* node: its connection has ended */
+    PLACEMENT_NODE_GONE,    /* node: its lease and its fence have ended */
+    PLACEMENT_NODE_FREED,   /* node, assignment: the node has no process of the assignment left */
+    PLACEMENT_NODE_REMOVED, /* node: an operator takes it out of the pool */
     /* node, is_warned: its machine will go away, or the notice was withdrawn */
     PLACEMENT_NODE_WARNED,
     /* job, wish: a new job, or the next run of a job that is over, which counts as new */
     PLACEMENT_JOB_SUBMITTED,
     PLACEMENT_JOB_CHANGED,   /* job, wish: scale, suspend, resume, or another priority */
-    PLACEMENT_JOB_TOLD,      /* job, gain_milli: measured gain of its last worker */
-    PLACEMENT_JOB_OVER,      /* job, lets_run: the job has ended or was cancelled */
+    PLACEMENT_JOB_GAIN,      /* job, gain_milli: measured gain of its last worker */
+    PLACEMENT_JOB_OVER,      /* job, keeps_nodes: the job has ended or was cancelled */
     PLACEMENT_JOB_FORGOTTEN, /* job: forget a job that is over and has no nodes */
     /* node, job, assignment, task: an assignment from before the server's restart */
     PLACEMENT_RESTORED,
@@ -124,11 +124,11 @@ struct placement_event {
     int64_t idle_exit_ms;
     uint32_t floor; /* node: it does not leave if fewer nodes than this would remain */
     bool is_warned; /* stays until the next such event, also while the node is disconnected */
-    const struct placement_wish *wish;
+    const struct placement_options *options;
     const char *pattern; /* pattern of job names; at most MSG_SCOPE_MAX bytes */
     uint32_t nodes;
     /* the job keeps its nodes until they are freed, or until the same event without this flag */
-    bool lets_run;
+    bool keeps_nodes;
     /* Decisions wait for the next event without this flag, which must follow at once, so that
      * events of one moment are decided together. */
     bool is_more_to_come;
@@ -151,10 +151,10 @@ enum placement_reason {
     PLACEMENT_TAKEN,    /* taken for the minimum of a job of equal or higher priority */
     PLACEMENT_SUSPENDED,
     PLACEMENT_OVER,
-    PLACEMENT_TOO_FEW, /* the job lacks nodes of its minimum, and other jobs wait */
-    PLACEMENT_UNKNOWN, /* the node works for an unknown assignment */
-    PLACEMENT_OUT,     /* the node is taken out of the pool */
-    PLACEMENT_ABOVE,   /* the job lacks nodes of its minimum, which exceeds a quota */
+    PLACEMENT_TOO_FEW,     /* the job lacks nodes of its minimum, and other jobs wait */
+    PLACEMENT_UNKNOWN,     /* the node works for an unknown assignment */
+    PLACEMENT_REMOVED,     /* the node is taken out of the pool */
+    PLACEMENT_ABOVE_QUOTA, /* the job lacks nodes of its minimum, which exceeds a quota */
 };
 
 /* Texts are borrowed until the next step. An ASSIGN must be durable before it is sent. */
@@ -196,7 +196,7 @@ struct placement_view {
      * the quota). */
     const char *quota;
     uint32_t quota_nodes, quota_lacks;
-    uint32_t most; /* largest minimum that the job's quotas allow now */
+    uint32_t max_min; /* largest minimum that the job's quotas allow now */
 };
 
 /* Number of nodes that jobs matching a pattern may have together. */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "common/message/principal.h"
-#include "server/scheduler/part.h"
+#include "server/scheduler/placement_state.h"
 
 _Static_assert(PLACEMENT_QUOTAS_MAX <= 64, "quotas fit a mask");
 
@@ -45,7 +45,7 @@ static void begin(struct placement *p, unsigned at)
     }
 }
 
-int quota_take(struct placement *p, const char *pattern, uint32_t nodes)
+int quota_set(struct placement *p, const char *pattern, uint32_t nodes)
 {
     unsigned at = 0;
     unsigned unused = PLACEMENT_QUOTAS_MAX;
@@ -103,7 +103,7 @@ void quotas_keep(struct placement *p, uint64_t set, uint32_t n)
     }
 }
 
-const struct place_quota *quota_least(const struct placement *p, uint64_t set)
+const struct place_quota *quota_smallest(const struct placement *p, uint64_t set)
 {
     const struct place_quota *least = NULL;
     for (; set != 0; set &= set - 1) {
@@ -115,12 +115,12 @@ const struct place_quota *quota_least(const struct placement *p, uint64_t set)
 
 const struct place_quota *quota_of_wait(const struct placement *p, const struct place_job *job)
 {
-    return quota_least(p, job->is_above ? job->quotas : job->short_of);
+    return quota_smallest(p, job->is_above ? job->quotas : job->short_of);
 }
 
 struct placement_quota placement_quota(const struct placement *p, const char *job)
 {
-    const struct place_quota *q = quota_least(p, quotas_of(p, job));
+    const struct place_quota *q = quota_smallest(p, quotas_of(p, job));
     return q ? (struct placement_quota){q->pattern, q->nodes} : (struct placement_quota){NULL, 0};
 }
 
@@ -176,7 +176,7 @@ static void share_minimum(const struct placement *p, struct place_job *job, stru
         lacking |= (uint64_t)(left < n) << i;
         most = left + firm < most ? left + firm : most;
     }
-    job->most = most > 0 ? (uint32_t)most : 0;
+    job->max_min = most > 0 ? (uint32_t)most : 0;
     job->hides = n > 0 && lacking != 0;
     if (!job->is_above) {
         ask(t, job->hides ? lacking : job->quotas, n);

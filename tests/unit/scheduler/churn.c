@@ -183,7 +183,7 @@ static void come(uint32_t n, uint64_t assignment)
     (void)snprintf(name, sizeof(name), "n%05u", n);
     books_set(node, node->state == AWAY ? IDLE : node->state, true);
     const bool is_told = node->is_told; /* its cloud says it, once it is there */
-    step((struct placement_event){.type = PLACEMENT_NODE_CAME,
+    step((struct placement_event){.type = PLACEMENT_NODE_CONNECTED,
                                   .node = name,
                                   .labels = labels + is_told,
                                   .n_labels = (node->label == ANY ? 1u : 2u) - is_told,
@@ -191,7 +191,7 @@ static void come(uint32_t n, uint64_t assignment)
                                   .is_more_to_come = is_told && once_in(2)});
     if (is_told) {
         step((struct placement_event){
-            .type = PLACEMENT_NODE_TOLD, .node = name, .labels = labels, .n_labels = 1});
+            .type = PLACEMENT_NODE_LABELS, .node = name, .labels = labels, .n_labels = 1});
     }
 }
 
@@ -268,7 +268,7 @@ static void change_cloud(void)
     const char *label = node->is_durable ? "spot=false" : "spot=true";
     (void)snprintf(name, sizeof(name), "n%05u", n);
     step((struct placement_event){
-        .type = PLACEMENT_NODE_TOLD, .node = name, .labels = &label, .n_labels = 1});
+        .type = PLACEMENT_NODE_LABELS, .node = name, .labels = &label, .n_labels = 1});
 }
 
 static void warn(uint32_t n, bool is_warned)
@@ -291,7 +291,7 @@ static void change_warning(void)
     }
 }
 
-static void wish_for(uint32_t j, bool is_new)
+static void send_options(uint32_t j, bool is_new)
 {
     char name[16];
     struct job *job = &books.jobs[j];
@@ -313,17 +313,17 @@ static void wish_for(uint32_t j, bool is_new)
     job->preempt = once_in(4);
     job->min[TASK_WORKER] = workers;
     job->max = workers + (uint32_t)rng_between(&w.rng, 0, 2 * size);
-    struct placement_wish wish = {.priority = job->priority,
-                                  .preempt = job->preempt,
-                                  .is_suspended = job->is_suspended,
-                                  .labels = &label,
-                                  .n_labels = job->label != ANY};
-    memcpy(wish.min, job->min, sizeof(wish.min));
-    memcpy(wish.max, job->min, sizeof(wish.max));
-    wish.max[TASK_WORKER] = job->max;
+    struct placement_options options = {.priority = job->priority,
+                                        .preempt = job->preempt,
+                                        .is_suspended = job->is_suspended,
+                                        .labels = &label,
+                                        .n_labels = job->label != ANY};
+    memcpy(options.min, job->min, sizeof(options.min));
+    memcpy(options.max, job->min, sizeof(options.max));
+    options.max[TASK_WORKER] = job->max;
     step((struct placement_event){.type = is_new ? PLACEMENT_JOB_SUBMITTED : PLACEMENT_JOB_CHANGED,
                                   .job = name,
-                                  .wish = &wish});
+                                  .options = &options});
 }
 
 static void work(uint32_t j)
@@ -342,11 +342,11 @@ static void work(uint32_t j)
         change_warning();
     }
     if (!job->is_there || job->is_over) {
-        wish_for(j, true);
+        send_options(j, true);
     } else if (once_in(4)) {
-        wish_for(j, false); /* scaled, suspended or resumed, of another priority */
+        send_options(j, false); /* scaled, suspended or resumed, of another priority */
     } else if (!waits(job) && !job->is_suspended && once_in(3)) {
-        step((struct placement_event){.type = PLACEMENT_JOB_TOLD,
+        step((struct placement_event){.type = PLACEMENT_JOB_GAIN,
                                       .job = name,
                                       .gain_milli = (uint32_t)rng_between(&w.rng, 0, 1000)});
     } else if (!waits(job)) {

@@ -80,7 +80,7 @@ int step(struct placement_event event)
 
 void came(const char *node, const char *label)
 {
-    assert_int_equal(step((struct placement_event){.type = PLACEMENT_NODE_CAME,
+    assert_int_equal(step((struct placement_event){.type = PLACEMENT_NODE_CONNECTED,
                                                    .node = node,
                                                    .labels = &label,
                                                    .n_labels = label ? 1 : 0}),
@@ -132,25 +132,26 @@ void warned(const char *node, bool is_warned)
                      0);
 }
 
-struct placement_wish workers(uint32_t min, uint32_t max, uint32_t priority)
+struct placement_options workers(uint32_t min, uint32_t max, uint32_t priority)
 {
-    return (struct placement_wish){
+    return (struct placement_options){
         .priority = priority, .min = {[TASK_WORKER] = min}, .max = {[TASK_WORKER] = max}};
 }
 
-static void wish(enum placement_event_type type, const char *job, struct placement_wish w)
+static void send_options(enum placement_event_type type, const char *job,
+                         struct placement_options w)
 {
-    assert_int_equal(step((struct placement_event){.type = type, .job = job, .wish = &w}), 0);
+    assert_int_equal(step((struct placement_event){.type = type, .job = job, .options = &w}), 0);
 }
 
-void submit(const char *job, struct placement_wish w)
+void submit(const char *job, struct placement_options w)
 {
-    wish(PLACEMENT_JOB_SUBMITTED, job, w);
+    send_options(PLACEMENT_JOB_SUBMITTED, job, w);
 }
 
-void change(const char *job, struct placement_wish w)
+void change(const char *job, struct placement_options w)
 {
-    wish(PLACEMENT_JOB_CHANGED, job, w);
+    send_options(PLACEMENT_JOB_CHANGED, job, w);
 }
 
 void about(enum placement_event_type type, const char *node, const char *job)

@@ -50,9 +50,9 @@ void forget(size_t at);
 /* All that were released are freed. */
 void free_released(void);
 
-struct placement_wish workers(uint32_t min, uint32_t max, uint32_t priority);
-void submit(const char *job, struct placement_wish w);
-void change(const char *job, struct placement_wish w);
+struct placement_options workers(uint32_t min, uint32_t max, uint32_t priority);
+void submit(const char *job, struct placement_options w);
+void change(const char *job, struct placement_options w);
 
 /* --- what is seen of it ----------------------------------------------------------------------- */
 

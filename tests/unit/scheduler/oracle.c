@@ -197,7 +197,8 @@ bool judge_release(const struct placement_action *a)
     job->was_taken = job->was_taken || a->reason == PLACEMENT_TAKEN;
     job->was_ended = job->was_ended ||
                      (a->reason == PLACEMENT_TAKEN && (n->task != TASK_WORKER || n->is_warned));
-    job->gave_up = job->gave_up || a->reason == PLACEMENT_TOO_FEW || a->reason == PLACEMENT_ABOVE;
+    job->gave_up =
+        job->gave_up || a->reason == PLACEMENT_TOO_FEW || a->reason == PLACEMENT_ABOVE_QUOTA;
     books.told->taken += a->reason == PLACEMENT_TAKEN;
     return true;
 }

@@ -31,25 +31,26 @@ static uint64_t step(int64_t now_ms, struct placement_event event)
 
 static uint64_t come(int64_t now_ms, const char *node, const char *label)
 {
-    return step(now_ms,
-                (struct placement_event){
-                    .type = PLACEMENT_NODE_CAME, .node = node, .labels = &label, .n_labels = 1});
+    return step(now_ms, (struct placement_event){.type = PLACEMENT_NODE_CONNECTED,
+                                                 .node = node,
+                                                 .labels = &label,
+                                                 .n_labels = 1});
 }
 
 /* Two to five workers anywhere, a chief and two ps on machines that last, ps with room. */
 static const struct placement_label labels[] = {{0x6, "spot=false"}, {0x4, "memory=much"}};
-static const struct placement_wish served = {
+static const struct placement_options served = {
     .priority = 700, .min = {2, 1, 2, 0}, .max = {5, 1, 2, 0}, .labels = labels, .n_labels = 2};
 
 TEST_IN(demand, each_task_is_a_row_with_its_labels)
 {
     struct placement_demand rows[PLACEMENT_TASKS];
-    struct placement_wish plain = {.min = {1, 1, 1, 1}, .max = {3, 1, 1, 1}};
+    struct placement_options plain = {.min = {1, 1, 1, 1}, .max = {3, 1, 1, 1}};
     size_t cursor = 0;
-    step(0,
-         (struct placement_event){.type = PLACEMENT_JOB_SUBMITTED, .job = "plain", .wish = &plain});
     step(0, (struct placement_event){
-                .type = PLACEMENT_JOB_SUBMITTED, .job = "served", .wish = &served});
+                .type = PLACEMENT_JOB_SUBMITTED, .job = "plain", .options = &plain});
+    step(0, (struct placement_event){
+                .type = PLACEMENT_JOB_SUBMITTED, .job = "served", .options = &served});
     assert_int_equal(placement_demand(p, 0, rows), 3);
     assert_string_equal(rows[0].job, "served");
     assert_int_equal(rows[0].task, TASK_WORKER);
@@ -74,11 +75,13 @@ TEST_IN(demand, each_task_is_a_row_with_its_labels)
 TEST_IN(demand, a_job_that_is_suspended_or_over_wants_nothing)
 {
     struct placement_demand rows[PLACEMENT_TASKS];
-    struct placement_wish wish = {.is_suspended = true, .min = {1}, .max = {1}};
-    step(0, (struct placement_event){.type = PLACEMENT_JOB_SUBMITTED, .job = "a", .wish = &wish});
+    struct placement_options options = {.is_suspended = true, .min = {1}, .max = {1}};
+    step(0, (struct placement_event){
+                .type = PLACEMENT_JOB_SUBMITTED, .job = "a", .options = &options});
     assert_int_equal(placement_demand(p, 0, rows), 0);
-    wish.is_suspended = false;
-    step(0, (struct placement_event){.type = PLACEMENT_JOB_CHANGED, .job = "a", .wish = &wish});
+    options.is_suspended = false;
+    step(0,
+         (struct placement_event){.type = PLACEMENT_JOB_CHANGED, .job = "a", .options = &options});
     assert_int_equal(placement_demand(p, 0, rows), 1);
     step(0, (struct placement_event){.type = PLACEMENT_JOB_OVER, .job = "a"});
     assert_int_equal(placement_demand(p, 0, rows), 0);
@@ -89,7 +92,7 @@ TEST_IN(demand, a_node_is_for_the_tasks_whose_labels_it_has)
     struct placement_supply supply;
     (void)come(0, "a", "memory=much"); /* too few for its minimum: it is kept for it */
     step(0, (struct placement_event){
-                .type = PLACEMENT_JOB_SUBMITTED, .job = "served", .wish = &served});
+                .type = PLACEMENT_JOB_SUBMITTED, .job = "served", .options = &served});
     assert_true(placement_supply(p, 0, &supply));
     assert_int_equal(supply.idle, 1);
     assert_true(placement_may_have(p, 0, TASK_WORKER, 0));

@@ -84,7 +84,7 @@ TEST(match, kinds_asked_once_each_give_every_task_all_it_needs)
         for (unsigned task = 0; task < MATCH_TASKS; task++) {
             for (unsigned k = 0; k < MATCH_SETS; k++) {
                 uint8_t kind = (uint8_t)((first + k) % MATCH_SETS);
-                match_take(&m, task, kind, match_most(&m, task, kind));
+                match_assign(&m, task, kind, match_max(&m, task, kind));
                 assert_int_equal(match_lacking(&m), 0);
             }
         }

@@ -11,9 +11,9 @@ TEST_IN(placement, chief_and_ps_have_the_machines_that_last)
     came("d1", "spot=false");
     came("s2", "spot=true");
     came("d2", "spot=false");
-    struct placement_wish w = {.priority = 500,
-                               .min = {[TASK_WORKER] = 2, [TASK_CHIEF] = 1, [TASK_PS] = 1},
-                               .max = {[TASK_WORKER] = 2, [TASK_CHIEF] = 1, [TASK_PS] = 1}};
+    struct placement_options w = {.priority = 500,
+                                  .min = {[TASK_WORKER] = 2, [TASK_CHIEF] = 1, [TASK_PS] = 1},
+                                  .max = {[TASK_WORKER] = 2, [TASK_CHIEF] = 1, [TASK_PS] = 1}};
     submit("a", w);
     assert_int_equal(has("a"), 4);
     for (size_t i = 0; i < 4; i++) {
@@ -26,19 +26,21 @@ TEST_IN(placement, amount_of_a_resource_is_compared_as_a_quantity)
 {
     static const struct placement_label wanted[] = {{1u << TASK_WORKER, "cpu=0.5"},
                                                     {1u << TASK_WORKER, "memory=1000000000"}};
-    struct placement_wish w = workers(1, 1, 500);
+    struct placement_options w = workers(1, 1, 500);
     w.labels = wanted;
     w.n_labels = 2;
     submit("a", w);
     const char *const other[] = {"cpu=500m", "memory=1Gi"};
     const char *const same[] = {"cpu=500m", "memory=1G"};
-    assert_int_equal(step((struct placement_event){
-                         .type = PLACEMENT_NODE_CAME, .node = "o", .labels = other, .n_labels = 2}),
-                     0);
+    assert_int_equal(
+        step((struct placement_event){
+            .type = PLACEMENT_NODE_CONNECTED, .node = "o", .labels = other, .n_labels = 2}),
+        0);
     assert_int_equal(has("a"), 0);
-    assert_int_equal(step((struct placement_event){
-                         .type = PLACEMENT_NODE_CAME, .node = "s", .labels = same, .n_labels = 2}),
-                     0);
+    assert_int_equal(
+        step((struct placement_event){
+            .type = PLACEMENT_NODE_CONNECTED, .node = "s", .labels = same, .n_labels = 2}),
+        0);
     assert_int_equal(has("a"), 1);
 }
 
@@ -50,7 +52,7 @@ TEST_IN(placement, node_goes_where_it_helps_most)
     submit("b", workers(2, 9, 500));
     come(0, 4);
     assert_int_equal(
-        step((struct placement_event){.type = PLACEMENT_JOB_TOLD, .job = "a", .gain_milli = 100}),
+        step((struct placement_event){.type = PLACEMENT_JOB_GAIN, .job = "a", .gain_milli = 100}),
         0);
     come(4, 3);
     assert_int_equal(has("a"), 2);
@@ -63,7 +65,7 @@ TEST_IN(placement, a_worker_that_brought_nothing_still_counts_for_more_among_few
     submit("b", workers(1, 9, 500));
     come(0, 3);
     for (unsigned i = 0; i < 2; i++) {
-        assert_int_equal(step((struct placement_event){.type = PLACEMENT_JOB_TOLD,
+        assert_int_equal(step((struct placement_event){.type = PLACEMENT_JOB_GAIN,
                                                        .job = i == 0 ? "a" : "b",
                                                        .gain_milli = 0}),
                          0);
@@ -79,10 +81,10 @@ TEST_IN(placement, job_that_is_over_and_runs_on_keeps_its_nodes)
 {
     come(0, 3);
     submit("low", workers(1, 3, 100));
-    assert_int_equal(
-        step((struct placement_event){.type = PLACEMENT_JOB_OVER, .job = "low", .lets_run = true}),
-        0);
-    struct placement_wish w = workers(1, 1, 900);
+    assert_int_equal(step((struct placement_event){
+                         .type = PLACEMENT_JOB_OVER, .job = "low", .keeps_nodes = true}),
+                     0);
+    struct placement_options w = workers(1, 1, 900);
     submit("high", w);
     assert_int_equal(has("low"), 3);
     w.preempt = true;
@@ -123,8 +125,8 @@ TEST_IN(placement, job_that_is_over_can_be_submitted_again)
 {
     come(0, 1);
     submit("a", workers(1, 1, 500));
-    struct placement_wish w = workers(1, 1, 500);
-    struct placement_event again = {.type = PLACEMENT_JOB_SUBMITTED, .job = "a", .wish = &w};
+    struct placement_options w = workers(1, 1, 500);
+    struct placement_event again = {.type = PLACEMENT_JOB_SUBMITTED, .job = "a", .options = &w};
     assert_int_equal(step(again), TFE_EEXIST);
     about(PLACEMENT_JOB_OVER, NULL, "a");
     free_released();
@@ -143,9 +145,9 @@ TEST_IN(placement, node_whose_connection_is_gone_is_nobody_elses_before_its_fenc
     about(PLACEMENT_JOB_OVER, NULL, "a");
     assert_int_equal(has("b"), 0);
     /* It is back, and its job is over: it is told so once more. */
-    assert_int_equal(
-        step((struct placement_event){.type = PLACEMENT_NODE_CAME, .node = "n00", .assignment = 1}),
-        0);
+    assert_int_equal(step((struct placement_event){
+                         .type = PLACEMENT_NODE_CONNECTED, .node = "n00", .assignment = 1}),
+                     0);
     assert_int_equal(pool.last.n, 1);
     assert_int_equal(pool.last.v[0].type, PLACEMENT_RELEASE);
     freed(0);
@@ -158,7 +160,7 @@ TEST_IN(placement, assignment_that_got_lost_is_given_anew)
     submit("a", workers(1, 1, 500));
     about(PLACEMENT_NODE_LOST, "n00", NULL);
     forget(0); /* it never heard of it */
-    about(PLACEMENT_NODE_CAME, "n00", NULL);
+    about(PLACEMENT_NODE_CONNECTED, "n00", NULL);
     assert_int_equal(has("a"), 1);
     assert_int_equal(pool.held[0].assignment, 2);
 }
@@ -202,9 +204,9 @@ TEST_IN(placement, two_parts_of_jobs_do_not_wait_for_each_other_for_ever)
 TEST_IN(placement, node_that_works_for_something_unknown_is_released)
 {
     submit("a", workers(1, 1, 500));
-    assert_int_equal(
-        step((struct placement_event){.type = PLACEMENT_NODE_CAME, .node = "n00", .assignment = 7}),
-        0);
+    assert_int_equal(step((struct placement_event){
+                         .type = PLACEMENT_NODE_CONNECTED, .node = "n00", .assignment = 7}),
+                     0);
     assert_int_equal(pool.last.n, 1);
     assert_int_equal(pool.last.v[0].reason, PLACEMENT_UNKNOWN);
     assert_int_equal(pool.last.v[0].assignment, 7);
@@ -219,8 +221,8 @@ TEST_IN(placement, node_that_works_for_something_unknown_is_released)
 
 TEST_IN(placement, refuses_what_cannot_be)
 {
-    struct placement_wish w = workers(2, 1, 500);
-    struct placement_event event = {.type = PLACEMENT_JOB_SUBMITTED, .job = "a", .wish = &w};
+    struct placement_options w = workers(2, 1, 500);
+    struct placement_event event = {.type = PLACEMENT_JOB_SUBMITTED, .job = "a", .options = &w};
     assert_int_equal(step(event), TFE_EINVAL);
     w = workers(0, 4, 500); /* nothing is nobody's minimum */
     assert_int_equal(step(event), TFE_EINVAL);
@@ -234,7 +236,7 @@ TEST_IN(placement, refuses_what_cannot_be)
     for (size_t i = 0; i < 4; i++) {
         assert_int_equal(
             step((struct placement_event){
-                .type = PLACEMENT_NODE_CAME, .node = "n00", .labels = &bad[i], .n_labels = 1}),
+                .type = PLACEMENT_NODE_CONNECTED, .node = "n00", .labels = &bad[i], .n_labels = 1}),
             TFE_EINVAL);
     }
     assert_int_equal(placement_jobs(pool.p) + placement_nodes(pool.p), 0);
@@ -250,7 +252,7 @@ TEST_IN(placement, too_many_sets_of_labels_are_refused_until_one_is_gone)
         (void)snprintf(label, sizeof(label), "k=%u", i);
         assert_int_equal(
             step((struct placement_event){
-                .type = PLACEMENT_NODE_CAME, .node = node, .labels = &one, .n_labels = 1}),
+                .type = PLACEMENT_NODE_CONNECTED, .node = node, .labels = &one, .n_labels = 1}),
             i < PLACEMENT_CLASSES_MAX ? 0 : TFE_EFULL);
     }
     assert_int_equal(placement_nodes(pool.p), PLACEMENT_CLASSES_MAX);
@@ -268,30 +270,30 @@ TEST_IN(placement, one_tokens_nodes_leave_sets_of_labels_for_others)
         (void)snprintf(label, sizeof(label), "k=%u", i);
         assert_int_equal(
             step((struct placement_event){
-                .type = PLACEMENT_NODE_CAME, .node = node, .labels = labels, .n_labels = 2}),
+                .type = PLACEMENT_NODE_CONNECTED, .node = node, .labels = labels, .n_labels = 2}),
             i < PLACEMENT_CLASSES_OF_SCOPE ? 0 : TFE_EFULL);
     }
     labels[1] = PLACEMENT_SCOPE "team-b-*";
     assert_int_equal(
         step((struct placement_event){
-            .type = PLACEMENT_NODE_CAME, .node = node, .labels = labels, .n_labels = 2}),
+            .type = PLACEMENT_NODE_CONNECTED, .node = node, .labels = labels, .n_labels = 2}),
         0);
     (void)snprintf(label, sizeof(label), "k=0"); /* what is there already takes no more of them */
     labels[1] = PLACEMENT_SCOPE "team-a-*";
     assert_int_equal(
         step((struct placement_event){
-            .type = PLACEMENT_NODE_CAME, .node = "again", .labels = labels, .n_labels = 2}),
+            .type = PLACEMENT_NODE_CONNECTED, .node = "again", .labels = labels, .n_labels = 2}),
         0);
 }
 
 TEST_IN(placement, out_of_memory_refuses_an_event_and_changes_nothing)
 {
-    struct placement_wish w = workers(1, 2, 500);
+    struct placement_options w = workers(1, 2, 500);
     const char *label = "k=v";
     struct placement_event events[] = {
-        {.type = PLACEMENT_JOB_SUBMITTED, .job = "a", .wish = &w},
-        {.type = PLACEMENT_NODE_CAME, .node = "n00", .labels = &label, .n_labels = 1},
-        {.type = PLACEMENT_JOB_CHANGED, .job = "a", .wish = &w},
+        {.type = PLACEMENT_JOB_SUBMITTED, .job = "a", .options = &w},
+        {.type = PLACEMENT_NODE_CONNECTED, .node = "n00", .labels = &label, .n_labels = 1},
+        {.type = PLACEMENT_JOB_CHANGED, .job = "a", .options = &w},
     };
     for (size_t i = 0; i < 3; i++) {
         int error = TFE_ENOMEM;
@@ -314,10 +316,11 @@ TEST_IN(placement, out_of_memory_refuses_an_event_and_changes_nothing)
 
 static void idle(const char *node, int64_t exit_ms, uint32_t floor)
 {
-    assert_int_equal(
-        step((struct placement_event){
-            .type = PLACEMENT_NODE_CAME, .node = node, .idle_exit_ms = exit_ms, .floor = floor}),
-        0);
+    assert_int_equal(step((struct placement_event){.type = PLACEMENT_NODE_CONNECTED,
+                                                   .node = node,
+                                                   .idle_exit_ms = exit_ms,
+                                                   .floor = floor}),
+                     0);
 }
 
 static void pass(int64_t ms)
@@ -383,15 +386,15 @@ TEST_IN(placement, node_that_is_put_out_leaves_its_job_and_gets_no_other)
 {
     come(0, 2);
     submit("job", workers(1, 2, 500));
-    about(PLACEMENT_NODE_OUT, "n00", NULL);
+    about(PLACEMENT_NODE_REMOVED, "n00", NULL);
     assert_int_equal(pool.last.n, 1);
     assert_int_equal(pool.last.v[0].type, PLACEMENT_RELEASE);
-    assert_int_equal(pool.last.v[0].reason, PLACEMENT_OUT);
+    assert_int_equal(pool.last.v[0].reason, PLACEMENT_REMOVED);
     free_released();
     assert_int_equal(has("job"), 1);
     /* Its connection comes and goes meanwhile. */
     about(PLACEMENT_NODE_LOST, "n00", NULL);
-    about(PLACEMENT_NODE_CAME, "n00", NULL);
+    about(PLACEMENT_NODE_CONNECTED, "n00", NULL);
     assert_int_equal(has("job"), 1);
     about(PLACEMENT_NODE_GONE, "n00", NULL);
     come(2, 1);

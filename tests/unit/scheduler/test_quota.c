@@ -81,7 +81,7 @@ static void come(unsigned n, const char *label)
         const size_t at = w.n++;
         assert_true(at < MANY);
         (void)snprintf(w.nodes[at].node, sizeof(w.nodes[at].node), "n%02zu", at);
-        step((struct placement_event){.type = PLACEMENT_NODE_CAME,
+        step((struct placement_event){.type = PLACEMENT_NODE_CONNECTED,
                                       .node = w.nodes[at].node,
                                       .labels = &label,
                                       .n_labels = label ? 1 : 0});
@@ -93,37 +93,39 @@ static void quota(const char *pattern, uint32_t nodes)
     step((struct placement_event){.type = PLACEMENT_QUOTA, .pattern = pattern, .nodes = nodes});
 }
 
-static struct placement_wish workers(uint32_t min, uint32_t max, uint32_t priority)
+static struct placement_options workers(uint32_t min, uint32_t max, uint32_t priority)
 {
-    return (struct placement_wish){.priority = priority, .min = {min}, .max = {max}};
+    return (struct placement_options){.priority = priority, .min = {min}, .max = {max}};
 }
 
 /* Ends others for its minimum. */
-static struct placement_wish strong(uint32_t min, uint32_t max)
+static struct placement_options strong(uint32_t min, uint32_t max)
 {
-    struct placement_wish wish = workers(min, max, 900);
-    wish.preempt = true;
-    return wish;
+    struct placement_options options = workers(min, max, 900);
+    options.preempt = true;
+    return options;
 }
 
 static const struct placement_label gpu_b = {0xf, "gpu=b"};
 static const struct placement_label gpu_g = {0xf, "gpu=g"};
 
-static struct placement_wish on(const struct placement_label *label, struct placement_wish wish)
+static struct placement_options on(const struct placement_label *label,
+                                   struct placement_options options)
 {
-    wish.labels = label;
-    wish.n_labels = 1;
-    return wish;
+    options.labels = label;
+    options.n_labels = 1;
+    return options;
 }
 
-static void submit(const char *job, struct placement_wish wish)
+static void submit(const char *job, struct placement_options options)
 {
-    step((struct placement_event){.type = PLACEMENT_JOB_SUBMITTED, .job = job, .wish = &wish});
+    step(
+        (struct placement_event){.type = PLACEMENT_JOB_SUBMITTED, .job = job, .options = &options});
 }
 
-static void change(const char *job, struct placement_wish wish)
+static void change(const char *job, struct placement_options options)
 {
-    step((struct placement_event){.type = PLACEMENT_JOB_CHANGED, .job = job, .wish = &wish});
+    step((struct placement_event){.type = PLACEMENT_JOB_CHANGED, .job = job, .options = &options});
 }
 
 static void over(const char *job)
@@ -235,17 +237,17 @@ TEST_IN(quota, a_job_that_is_ended_for_a_share_keeps_nothing)
 /* Its own node was of use for what it lacked, and it would have ended itself. */
 TEST_IN(quota, who_ends_others_for_a_share_goes_on_itself)
 {
-    struct placement_wish wish = on(&gpu_g, strong(1, 2));
+    struct placement_options options = on(&gpu_g, strong(1, 2));
     quota("a*", 3);
     come(1, NULL);
     submit("a1", workers(1, 1, 0));
     come(2, "gpu=g");
-    submit("a2", wish);
+    submit("a2", options);
     come(2, "gpu=g");
     submit("b", workers(1, 2, 0));
     assert_int_equal(has("b"), 2);
-    wish.min[TASK_PS] = wish.max[TASK_PS] = 2;
-    change("a2", wish);
+    options.min[TASK_PS] = options.max[TASK_PS] = 2;
+    change("a2", options);
     assert_int_equal(has("a1"), 0);
     assert_int_equal(has("a2"), 1);
     assert_int_equal(has("b"), 1);
@@ -255,12 +257,12 @@ TEST_IN(quota, who_ends_others_for_a_share_goes_on_itself)
 
 TEST_IN(quota, what_is_lacking_of_nodes_alone_is_not_taken_of_its_own)
 {
-    struct placement_wish wish = {.min = {1, 0, 1, 0}, .max = {3, 0, 1, 0}};
+    struct placement_options options = {.min = {1, 0, 1, 0}, .max = {3, 0, 1, 0}};
     quota("a*", 9);
     come(4, NULL);
-    submit("a1", wish);
-    wish.min[TASK_PS] = wish.max[TASK_PS] = 2;
-    change("a1", wish);
+    submit("a1", options);
+    options.min[TASK_PS] = options.max[TASK_PS] = 2;
+    change("a1", options);
     assert_int_equal(leaving(), 0);
     assert_int_equal(view("a1").lacks, 1);
 }
@@ -335,7 +337,7 @@ TEST_IN(quota, who_lacks_some_of_a_minimum_above_it_gives_the_rest_up)
     assert_int_equal(has("a1"), 3);
     wait_for(1);
     assert_int_equal(has("a1"), 0);
-    assert_int_equal(w.last.v[0].reason, PLACEMENT_ABOVE);
+    assert_int_equal(w.last.v[0].reason, PLACEMENT_ABOVE_QUOTA);
     free_released();
     quota("a*", 4);
     assert_int_equal(has("a1"), 4);
@@ -374,7 +376,7 @@ TEST_IN(quota, no_more_is_ordered_than_it_lets_jobs_have)
  * the machines that it needed were never ordered. */
 TEST_IN(quota, what_others_would_give_up_may_be_ordered)
 {
-    struct placement_wish picky = on(&gpu_b, workers(2, 2, 500));
+    struct placement_options picky = on(&gpu_b, workers(2, 2, 500));
     quota("a*", 4);
     come(4, NULL);
     submit("a1", workers(2, 9, 500));

@@ -9,7 +9,7 @@ static void quota(const char *pattern, uint32_t nodes)
         0);
 }
 
-static void submit_for(const char *job, const char *label, struct placement_wish w)
+static void submit_for(const char *job, const char *label, struct placement_options w)
 {
     const struct placement_label all = {0xf, label};
     w.labels = &all;

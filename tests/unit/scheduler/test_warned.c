@@ -20,7 +20,7 @@ static bool is_leaving(const char *node)
     return is_so;
 }
 
-static struct placement_wish suspended(struct placement_wish w)
+static struct placement_options suspended(struct placement_options w)
 {
     w.is_suspended = true;
     return w;
@@ -75,7 +75,7 @@ TEST_IN(warned, node_that_was_asked_to_leave_is_of_its_quota_until_it_has)
 
 static void came_back(const char *node, uint64_t assignment, bool is_more_to_come)
 {
-    assert_int_equal(step((struct placement_event){.type = PLACEMENT_NODE_CAME,
+    assert_int_equal(step((struct placement_event){.type = PLACEMENT_NODE_CONNECTED,
                                                    .node = node,
                                                    .assignment = assignment,
                                                    .is_more_to_come = is_more_to_come}),

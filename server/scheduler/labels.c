@@ -1,10 +1,10 @@
-/* server/scheduler/class.c: classes of nodes with equal labels, and the tasks that these labels
+/* server/scheduler/labels.c: classes of nodes with equal labels, and the tasks that these labels
  * allow. */
 #include <string.h>
 
 #include "common/message/principal.h"
 #include "common/text/quantity.h"
-#include "server/scheduler/part.h"
+#include "server/scheduler/placement_state.h"
 
 static bool is_label(const char *text)
 {
@@ -176,28 +176,29 @@ int class_find(struct placement *p, char *labels, size_t n_bytes, uint32_t *ret)
     return 0;
 }
 
-int job_take_labels(struct placement *p, struct place_job *job, const struct placement_wish *wish)
+int job_set_labels(struct placement *p, struct place_job *job,
+                   const struct placement_options *options)
 {
     size_t bytes = 1;
-    if (wish->n_labels > PLACEMENT_LABELS_MAX) {
+    if (options->n_labels > PLACEMENT_LABELS_MAX) {
         return TFE_EINVAL;
     }
-    for (size_t i = 0; i < wish->n_labels; i++) {
-        if (!is_label(wish->labels[i].text) || wish->labels[i].tasks == 0 ||
-            wish->labels[i].tasks >= 1u << PLACEMENT_TASKS) {
+    for (size_t i = 0; i < options->n_labels; i++) {
+        if (!is_label(options->labels[i].text) || options->labels[i].tasks == 0 ||
+            options->labels[i].tasks >= 1u << PLACEMENT_TASKS) {
             return TFE_EINVAL;
         }
-        bytes += strlen(wish->labels[i].text) + 2;
+        bytes += strlen(options->labels[i].text) + 2;
     }
     char *all = mem_new(p->mem, bytes, 1);
     if (!all) {
         return TFE_ENOMEM;
     }
     size_t used = 0;
-    for (size_t i = 0; i < wish->n_labels; i++) {
-        size_t one = strlen(wish->labels[i].text) + 1;
-        all[used] = (char)wish->labels[i].tasks;
-        memcpy(all + used + 1, wish->labels[i].text, one);
+    for (size_t i = 0; i < options->n_labels; i++) {
+        size_t one = strlen(options->labels[i].text) + 1;
+        all[used] = (char)options->labels[i].tasks;
+        memcpy(all + used + 1, options->labels[i].text, one);
         used += one + 1;
     }
     mem_free(p->mem, job->labels);

@@ -1,6 +1,6 @@
-/* server/scheduler/part.h: internal state of placement. Private to server/scheduler. */
-#ifndef TFE_SERVER_SCHEDULER_PART_H
-#define TFE_SERVER_SCHEDULER_PART_H
+/* server/scheduler/placement_state.h: internal state of placement. Private to server/scheduler. */
+#ifndef TFE_SERVER_SCHEDULER_PLACEMENT_STATE_H
+#define TFE_SERVER_SCHEDULER_PLACEMENT_STATE_H
 
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
@@ -20,11 +20,12 @@ struct place_node {
     RB_ENTRY(place_node) by_id;
     /* list entry: a free node is in its class's list; an assigned node in its job's, the newest
      * last */
-    TAILQ_ENTRY(place_node) beside;
+    TAILQ_ENTRY(place_node) entry;
     struct tfe_id id;
     enum place_state state;
     bool is_here;
-    bool is_out; /* the node is to leave: it gets no work and does not count as part of the pool */
+    bool is_removed; /* the node is to leave: it gets no work and does not count as part of the pool
+                      */
     /* the node's machine will go away: it gets no new work, and its job counts it as lacking */
     bool is_warned;
     bool is_picked; /* during a step: chosen to be taken from its job */
@@ -72,7 +73,7 @@ struct place_job {
     bool preempt;
     bool is_suspended;
     bool is_over;
-    bool lets_run;    /* the job is over and keeps its nodes until they are freed */
+    bool keeps_nodes; /* the job is over and keeps its nodes until they are freed */
     bool is_given_up; /* during a step: all nodes of the job are taken */
     bool is_too_large;
     uint32_t lacks;
@@ -82,12 +83,12 @@ struct place_job {
     bool is_above;     /* the job lacks nodes of its minimum, and that minimum exceeds a quota */
     /* last reported reason of waiting: 0 if it is no quota; else 2 × index of the quota + 1, or + 2
      * if is_above */
-    uint8_t told;
+    uint8_t reported_wait;
     /* For programs that start machines: the minimum is not shown as demand (hides); number of
      * workers to show beyond the minimum (may_add). */
     bool hides;
     uint32_t may_add;
-    uint32_t most; /* largest minimum that the job's quotas allow now */
+    uint32_t max_min; /* largest minimum that the job's quotas allow now */
     uint32_t n_picked;
     uint32_t min[PLACEMENT_TASKS], max[PLACEMENT_TASKS];
     uint32_t held[PLACEMENT_TASKS];
@@ -131,7 +132,7 @@ struct placement {
 int place_node_compare(const struct place_node *a, const struct place_node *b);
 RB_PROTOTYPE(place_tree, place_node, by_id, place_node_compare)
 
-/* --- class.c: labels --- */
+/* --- labels.c --- */
 /* Sorts the labels into a new block, allocated from mem. Returns TFE_EINVAL if one is not K=V, one
  * is too long or there are too many; TFE_ENOMEM. */
 int labels_gather(const struct tfe_mem *mem, const char *const *labels, size_t n, char **ret,
@@ -141,8 +142,8 @@ int labels_gather(const struct tfe_mem *mem, const char *const *labels, size_t n
 int class_find(struct placement *p, char *labels, size_t n_bytes, uint32_t *ret) TFE_MUST_CHECK;
 /* Copies the job's required labels and computes the tasks of each class in it. Returns TFE_EINVAL,
  * TFE_ENOMEM. */
-int job_take_labels(struct placement *p, struct place_job *job,
-                    const struct placement_wish *wish) TFE_MUST_CHECK;
+int job_set_labels(struct placement *p, struct place_job *job,
+                   const struct placement_options *options) TFE_MUST_CHECK;
 
 /* Like labels_gather, for the class's labels with these ones added or replaced by key. */
 int labels_replace(const struct tfe_mem *mem, const struct place_class *class,
@@ -157,7 +158,7 @@ void node_set_assigned(struct placement *p, struct place_node *node, struct plac
                        enum tfe_task task, uint64_t assignment);
 void node_set_leaving(struct placement *p, struct place_node *node);
 void node_set_here(struct placement *p, struct place_node *node, bool is_here);
-void node_set_out(struct placement *p, struct place_node *node);
+void node_set_removed(struct placement *p, struct place_node *node);
 /* Sets whether the node's machine will go away. Its assignment, or the time since which it is idle,
  * stays. */
 void node_set_warned(struct placement *p, struct place_node *node, bool is_warned);
@@ -182,7 +183,7 @@ static inline bool node_is_held(const struct place_node *node)
 /* Removes the next quota from the set and returns it, or NULL if the set is empty. */
 struct place_quota *quota_next(struct placement *p, uint64_t *set);
 /* Sets the quota of a pattern. Returns TFE_EINVAL, or TFE_EFULL. */
-int quota_take(struct placement *p, const char *pattern, uint32_t nodes) TFE_MUST_CHECK;
+int quota_set(struct placement *p, const char *pattern, uint32_t nodes) TFE_MUST_CHECK;
 /* Returns the bit set of the quotas whose pattern matches the name of a job. */
 uint64_t quotas_of(const struct placement *p, const char *job);
 /* Adds `by` nodes to the job's quotas, `leaving` of which are leaving it. Negative numbers are
@@ -196,7 +197,7 @@ uint64_t quotas_below(struct placement *p, uint64_t set, uint32_t n, bool soon);
 /* Reserves n nodes of each quota of the set: jobs behind do not get them. */
 void quotas_keep(struct placement *p, uint64_t set, uint32_t n);
 /* Returns the smallest quota of the set, or NULL if the set is empty. */
-const struct place_quota *quota_least(const struct placement *p, uint64_t set);
+const struct place_quota *quota_smallest(const struct placement *p, uint64_t set);
 /* Returns the quota for which the job waits, or NULL. */
 const struct place_quota *quota_of_wait(const struct placement *p, const struct place_job *job);
 /* Computes how many machines may be started for each job, and the largest minimum that each could

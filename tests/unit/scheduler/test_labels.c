@@ -1,24 +1,25 @@
-/* tests/unit/scheduler/test_told.c: nodes of which the server is told something after they came. */
+/* tests/unit/scheduler/test_labels.c: nodes of which the server is told something after they came.
+ */
 #include <stdio.h>
 #include <string.h>
 
 #include "tests/unit/scheduler/manual_pool.h"
 
-static int told(const char *node, const char *label)
+static int set_label(const char *node, const char *label)
 {
     return step((struct placement_event){
-        .type = PLACEMENT_NODE_TOLD, .node = node, .labels = &label, .n_labels = 1});
+        .type = PLACEMENT_NODE_LABELS, .node = node, .labels = &label, .n_labels = 1});
 }
 
-static struct placement_wish with_label(const struct placement_label *label)
+static struct placement_options with_label(const struct placement_label *label)
 {
-    struct placement_wish w = workers(1, 1, 500);
+    struct placement_options w = workers(1, 1, 500);
     w.labels = label;
     w.n_labels = 1;
     return w;
 }
 
-TEST_IN(told, what_a_node_is_told_after_it_came_counts_as_its_own_label)
+TEST_IN(labels, what_a_node_is_told_after_it_came_counts_as_its_own_label)
 {
     static const struct placement_label lasts = {1u << TASK_WORKER, "spot=false"};
     static const struct placement_label is_spot = {1u << TASK_WORKER, "spot=true"};
@@ -27,16 +28,16 @@ TEST_IN(told, what_a_node_is_told_after_it_came_counts_as_its_own_label)
     came("n1", NULL);
     came("n2", "gpu=a100");
     submit("a", with_label(&lasts));
-    assert_int_equal(told("n2", "spots=many"), 0);
-    assert_int_equal(told("n2", "spot=true"), 0);
+    assert_int_equal(set_label("n2", "spots=many"), 0);
+    assert_int_equal(set_label("n2", "spot=true"), 0);
     assert_int_equal(has("a"), 0);
-    assert_int_equal(told("n2", "spot=false"), 0); /* in place of the word before … */
+    assert_int_equal(set_label("n2", "spot=false"), 0); /* in place of the word before … */
     assert_true(is_of("a", "n2"));
     about(PLACEMENT_JOB_OVER, NULL, "a");
     free_released();
     submit("b", with_label(&is_spot));
     assert_int_equal(has("b"), 0);
-    struct placement_wish w = with_label(others); /* … and with all others */
+    struct placement_options w = with_label(others); /* … and with all others */
     w.n_labels = 2;
     submit("c", w);
     assert_true(is_of("c", "n2"));
@@ -46,19 +47,19 @@ static void comes_idle(const char *node, int64_t now)
 {
     pool.now = now;
     assert_int_equal(step((struct placement_event){
-                         .type = PLACEMENT_NODE_CAME, .node = node, .idle_exit_ms = 1000}),
+                         .type = PLACEMENT_NODE_CONNECTED, .node = node, .idle_exit_ms = 1000}),
                      0);
 }
 
-TEST_IN(told, a_node_that_is_told_something_is_as_idle_as_before)
+TEST_IN(labels, a_node_that_is_told_something_is_as_idle_as_before)
 {
     struct placement_supply supply;
     comes_idle("n1", 100);
     comes_idle("n2", 200);
     comes_idle("n3", 700);
-    assert_int_equal(told("n3", "spot=true"), 0);
-    assert_int_equal(told("n1", "spot=true"), 0);
-    assert_int_equal(told("n2", "spot=true"), 0); /* between the two */
+    assert_int_equal(set_label("n3", "spot=true"), 0);
+    assert_int_equal(set_label("n1", "spot=true"), 0);
+    assert_int_equal(set_label("n2", "spot=true"), 0); /* between the two */
     for (uint32_t class = 0; placement_supply(pool.p, class, &supply); class ++) {
         const uint32_t n = supply.n_bytes > 0 ? 3 : 0;
         assert_int_equal(supply.here, n);
@@ -74,11 +75,11 @@ TEST_IN(told, a_node_that_is_told_something_is_as_idle_as_before)
     assert_true(is_of("a", "n2")); /* the one that is idle for the longest */
 }
 
-TEST_IN(told, what_is_no_label_is_told_to_nobody)
+TEST_IN(labels, what_is_no_label_is_told_to_nobody)
 {
     came("n1", NULL);
-    assert_int_equal(told("n1", "spot"), TFE_EINVAL);
-    assert_int_equal(told("n2", "spot=true"), TFE_ENOENT);
+    assert_int_equal(set_label("n1", "spot"), TFE_EINVAL);
+    assert_int_equal(set_label("n2", "spot=true"), TFE_ENOENT);
     for (unsigned i = 1; i < PLACEMENT_CLASSES_MAX; i++) {
         char node[16];
         char label[16];
@@ -86,16 +87,17 @@ TEST_IN(told, what_is_no_label_is_told_to_nobody)
         (void)snprintf(label, sizeof(label), "set=%u", i);
         came(node, label);
     }
-    assert_int_equal(told("n1", "spot=true"), TFE_EFULL);
+    assert_int_equal(set_label("n1", "spot=true"), TFE_EFULL);
     submit("a", workers(64, 64, 500));
     assert_int_equal(has("a"), 64);
     assert_int_equal(step((struct placement_event){
                          .type = PLACEMENT_RESTORED, .node = "r1", .job = "a", .assignment = 100}),
                      0);
-    assert_int_equal(told("r1", "spot=true"), TFE_ENOENT); /* its own labels are not known yet */
+    assert_int_equal(set_label("r1", "spot=true"),
+                     TFE_ENOENT); /* its own labels are not known yet */
 }
 
-TEST_IN(told, a_node_that_is_told_something_leaves_its_set_of_labels_to_others)
+TEST_IN(labels, a_node_that_is_told_something_leaves_its_set_of_labels_to_others)
 {
     came("n1", NULL);
     for (unsigned i = 2; i < PLACEMENT_CLASSES_MAX; i++) {
@@ -105,12 +107,12 @@ TEST_IN(told, a_node_that_is_told_something_leaves_its_set_of_labels_to_others)
         (void)snprintf(label, sizeof(label), "set=%u", i);
         came(node, label);
     }
-    assert_int_equal(told("n1", "spot=true"), 0); /* the last set there is */
-    came("n2", "set=1");                          /* in place of none */
+    assert_int_equal(set_label("n1", "spot=true"), 0); /* the last set there is */
+    came("n2", "set=1");                               /* in place of none */
     const char *label = "set=0";
     assert_int_equal(
         step((struct placement_event){
-            .type = PLACEMENT_NODE_CAME, .node = "n3", .labels = &label, .n_labels = 1}),
+            .type = PLACEMENT_NODE_CONNECTED, .node = "n3", .labels = &label, .n_labels = 1}),
         TFE_EFULL);
 }
 
@@ -127,7 +129,7 @@ static void assert_there(uint32_t here, uint32_t idle)
     assert_int_equal(n_idle, idle);
 }
 
-TEST_IN(told, a_node_that_is_warned_may_be_told_more_be_put_out_or_go)
+TEST_IN(labels, a_node_that_is_warned_may_be_told_more_be_put_out_or_go)
 {
     const char *label = "gpu=b";
     came("n1", NULL);
@@ -136,13 +138,13 @@ TEST_IN(told, a_node_that_is_warned_may_be_told_more_be_put_out_or_go)
     warned("n1", true);
     warned("n2", true);
     warned("n3", true);
-    assert_int_equal(told("n1", "gpu=a"), 0);
+    assert_int_equal(set_label("n1", "gpu=a"), 0);
     assert_there(0, 0);
     assert_int_equal(
         step((struct placement_event){
-            .type = PLACEMENT_NODE_CAME, .node = "n1", .labels = &label, .n_labels = 1}),
+            .type = PLACEMENT_NODE_CONNECTED, .node = "n1", .labels = &label, .n_labels = 1}),
         0); /* a connection that was there once more */
-    about(PLACEMENT_NODE_OUT, "n2", NULL);
+    about(PLACEMENT_NODE_REMOVED, "n2", NULL);
     about(PLACEMENT_NODE_LOST, "n3", NULL);
     assert_int_equal(placement_nodes(pool.p), 2); /* idle, and gone */
     submit("a", workers(1, 3, 500));
