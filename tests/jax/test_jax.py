@@ -1,5 +1,6 @@
 """JAX under real agents: kills, joins and notices, and weights that do not depend on them."""
 import os
+import pathlib
 import random
 import time
 
@@ -84,3 +85,16 @@ def test_recoverability_does_no_harm(make_fleet):
     job.kill_trainer(0)
     job.wait_trains(2, above_epoch=epoch)
     assert [one["cause"] for one in fleet.epochs()] == ["start", "trainer_failed", "trainer_failed"]
+
+
+@pytest.mark.needs("orbax")
+def test_a_sharded_state_is_saved_and_restored_by_orbax(make_fleet):
+    fleet = make_fleet()
+    job = Job(fleet, pathlib.Path(__file__).with_name("sharded.py"), fleet.checkpoints, 150, options=("--nnodes=2:2",))
+    for _ in range(2):
+        job.join()
+    epoch = job.wait_trains(2, steps=15)
+    job.kill_trainer(1)
+    assert job.end() == {0} and len(fleet.epochs()) == epoch + 1
+    assert max(start[2] for start in job.starts()) >= 10
+    assert list(fleet.checkpoints.glob("ckpt-*-150.orbax"))

@@ -84,6 +84,8 @@ class CheckpointManager(Folder, tf.train.CheckpointManager):  # type: ignore[mis
     other than steps has checkpoints on disk only.
     """
 
+    _checkpoint: Any
+
     def __init__(self, checkpoint: tf.train.Checkpoint, directory: "str | os.PathLike[str]", max_to_keep: Optional[int] = 3,
                  keep_checkpoint_every_n_hours: Optional[float] = None, checkpoint_name: str = NAME,
                  step_counter: Optional[tf.Variable] = None, checkpoint_interval: Optional[int] = None,

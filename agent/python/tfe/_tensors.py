@@ -143,7 +143,7 @@ class Seen(NamedTuple):
 
 def broadcast(body: Any, size: int, root: int, world: int) -> Any:
     """Distributes root's body to all ranks by TensorFlow's collectives between CPUs."""
-    received = [] if body is None else None
+    received: "Optional[list[Any]]" = [] if body is None else None
     for start in range(0, size, BROADCAST):
         n = min(BROADCAST, size - start)
         where = {"group_size": world, "group_key": GROUP, "instance_key": next(_instances), "shape": [-(-n // 8)]}

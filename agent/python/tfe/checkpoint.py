@@ -52,6 +52,8 @@ class Checkpointer(Saver):
     In this case the state is only on disk, because the ps hold it and all restart together.
     """
 
+    manager: CheckpointManager
+
     def __init__(self, directory: "str | os.PathLike[str]", *, step: tf.Variable, every_steps: Optional[int] = None,
                  every_seconds: Optional[float] = None, memory_every_steps: Optional[int] = None, max_to_keep: int = 3,
                  stand_still_s: float = STAND_STILL_S, **objects: Any) -> None:

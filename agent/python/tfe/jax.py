@@ -42,10 +42,12 @@ STATE, ORBAX = ".state", ".orbax"
 STEP = "step"
 """Name of the step among the parts of a state."""
 
-try:  # not public, as documented: JAX offers no other way to add a launcher
-    from jax._src.clusters import ClusterEnv as _ClusterEnv
-except ImportError:  # jax.distributed.initialize() then needs arguments
-    _ClusterEnv = object
+_ClusterEnv: Any = object
+try:  # not public, but JAX has no other way to add a launcher
+    from jax._src import clusters as _clusters
+    _ClusterEnv = _clusters.ClusterEnv
+except (ImportError, AttributeError):  # jax.distributed.initialize() then needs arguments
+    pass
 
 
 class TfeCluster(_ClusterEnv):  # type: ignore[misc]
@@ -348,6 +350,8 @@ class Checkpointer(Saver):
     read the disk. Arrays that are sharded over the processes need Orbax and are only on disk.
     """
 
+    manager: Manager
+
     def __init__(self, directory: "str | os.PathLike[str]", *, every_steps: Optional[int] = None, every_seconds: Optional[float] = None,
                  memory_every_steps: Optional[int] = None, max_to_keep: int = 3, stand_still_s: float = STAND_STILL_S) -> None:
         """Create it after jax.distributed.initialize().
@@ -415,14 +419,15 @@ def use_compilation_cache(directory: str) -> None:
     """Lets JAX keep compiled programs in a directory that all machines share, unless the user has chosen
     one: process 0 alone writes them. A program fits one type of processor only.
     """
-    if not _place.has_agent() or jax.config.jax_compilation_cache_dir is not None:
+    config: Any = jax.config
+    if not _place.has_agent() or config.jax_compilation_cache_dir is not None:
         return
     from jax.experimental.compilation_cache import compilation_cache
     folder = os.path.join(os.path.abspath(directory), "jax-cache", _processor())
     os.makedirs(folder, exist_ok=True)
-    jax.config.update("jax_compilation_cache_dir", folder)
+    config.update("jax_compilation_cache_dir", folder)
     if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+        config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
     compilation_cache.reset_cache()  # JAX looks for the setting at its first compilation only
 
 

@@ -71,7 +71,7 @@ class Callback(_callback_class()):  # type: ignore[misc]
             raise ValueError("tfe.keras.Callback has no checkpoints on PyTorch: leave checkpointer out")
         self._steps = -1  # on JAX and PyTorch; -1: not known
         self._supports_tf_logs = True  # metrics need not be converted to NumPy
-        self._checkpointer = checkpointer
+        self._checkpointer: Any = checkpointer
         self._data = data
         self._done = 0
         self._metrics_due = 0.0
@@ -86,6 +86,7 @@ class Callback(_callback_class()):  # type: ignore[misc]
         if not model.optimizer.built:
             model.optimizer.build(model.trainable_variables)
         variables = _variables(model)
+        step: int
         step, values = self._checkpointer.restore([variable.value for variable in variables], int(model.optimizer.iterations.value))
         for variable, value in zip(variables, values):
             variable.assign(value)
