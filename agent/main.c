@@ -24,6 +24,7 @@
 #include "agent/runner.h"
 #include "agent/standalone.h"
 #include "agent/trainer/command.h"
+#include "common/base/version.h"
 #include "common/cli/log.h"
 #include "common/cli/secret_mem.h"
 #include "common/cli/stdio.h"
@@ -325,7 +326,7 @@ int main(int argc, char **argv)
         return stdio_flushed(stdout) ? AGENT_EXIT_OK : AGENT_EXIT_FAILED;
     }
     if (result == OPTIONS_VERSION) {
-        puts("tfe-agent " TFE_VERSION);
+        (void)printf("tfe-agent %s (%s)\n", TFE_VERSION, tfe_commit);
         return stdio_flushed(stdout) ? AGENT_EXIT_OK : AGENT_EXIT_FAILED;
     }
     log_init("tfe-agent", settings.log_level, settings.log_format);

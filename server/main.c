@@ -9,6 +9,7 @@
 #include "common/base/clock.h"
 #include "common/base/heap.h"
 #include "common/base/timer.h"
+#include "common/base/version.h"
 #include "common/channel/listener.h"
 #include "common/cli/log.h"
 #include "common/cli/sd_notify.h"
@@ -432,7 +433,7 @@ int main(int argc, char **argv)
         return EXIT_SUCCESS;
     }
     if (result == OPTIONS_VERSION) {
-        (void)printf("tfe-rdzv %s\n", TFE_VERSION);
+        (void)printf("tfe-rdzv %s (%s)\n", TFE_VERSION, tfe_commit);
         return EXIT_SUCCESS;
     }
     log_init("tfe-rdzv", server.settings.log_level, server.settings.log_format);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/base/assert.h"
+#include "common/base/version.h"
 #include "common/cli/log.h"
 #include "common/cli/option_table.h"
 #include "common/cli/secret_mem.h"
@@ -157,7 +158,7 @@ static bool parse(const struct option_table *table, int argc, char **argv,
     if (result == OPTIONS_HELP) {
         print_help(table);
     } else if (result == OPTIONS_VERSION) {
-        (void)printf("tfe-ctl %s\n", TFE_VERSION);
+        (void)printf("tfe-ctl %s (%s)\n", TFE_VERSION, tfe_commit);
     }
     return result == OPTIONS_RUN;
 }

@@ -156,7 +156,8 @@ static inline bool verb_is_order(const struct ctl_verb *verb)
     X(token_revoke)                                                                                \
     X(token_rotate)                                                                                \
     X(audit)                                                                                       \
-    X(backup)
+    X(backup)                                                                                      \
+    X(version)
 #define CTL_VERBS(X)                                                                               \
     CTL_JOB_VERBS(X)                                                                               \
     CTL_NODE_VERBS(X)                                                                              \

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
+#include "common/base/version.h"
 #include "common/channel/channel.h"
 #include "server/events/counters.h"
 #include "server/jobs/job_registry.h"
@@ -73,6 +74,14 @@ static void add_spread(struct gauge_rows *s, const char *bucket, const char *sum
         add(s, bucket, key ? key : "le", key ? le : bound, total);
     }
     add(s, sum, key, of, spread->sum_ms);
+}
+
+/* Shows the version and the commit as labels, as Prometheus' *_info metrics do. */
+static void add_build(struct gauge_rows *s)
+{
+    char labels[MSG_GAUGE_LABELS_MAX];
+    (void)snprintf(labels, sizeof(labels), "%s,commit=%s", TFE_VERSION, tfe_commit);
+    add(s, "build_info", "version", labels, 1);
 }
 
 static void add_sessions(struct gauge_rows *s, const struct sessions *all)
@@ -189,6 +198,7 @@ int rows_gauges(const struct sessions *all, struct rows **ret)
         return TFE_ENOMEM;
     }
     s->rows.ops = &ops;
+    add_build(s);
     add_sessions(s, all);
     add_jobs(s, all);
     pool_count(all->pool, add, s);

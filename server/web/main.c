@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include "common/base/timer.h"
+#include "common/base/version.h"
 #include "common/channel/endpoint.h"
 #include "common/cli/log.h"
 #include "common/cli/sd_notify.h"
@@ -198,7 +199,7 @@ int main(int argc, char **argv)
         return EXIT_SUCCESS;
     }
     if (result == OPTIONS_VERSION) {
-        (void)printf("tfe-web %s\n", TFE_VERSION);
+        (void)printf("tfe-web %s (%s)\n", TFE_VERSION, tfe_commit);
         return EXIT_SUCCESS;
     }
     log_init("tfe-web", program.settings.log_level, program.settings.log_format);

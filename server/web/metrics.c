@@ -108,6 +108,7 @@ static const struct family {
     double scale; /* ours is so many of its */
     const char *help;
 } families[] = {
+    {"build_info", "tfe_build_info", TYPE_GAUGE, 1, "Version and commit of the server."},
     {"sessions", "tfe_sessions", TYPE_GAUGE, 1, "Connections that have shown a token."},
     {"sessions_max", "tfe_sessions_max", TYPE_GAUGE, 1, "Connections that there is room for."},
     {"half_open", "tfe_half_open", TYPE_GAUGE, 1, "Connections without a token yet."},

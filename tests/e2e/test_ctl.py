@@ -96,8 +96,18 @@ def test_usage_errors_exit_2(server, ctl, arguments, words):
 def test_help_and_version(ctl):
     assert "status" in ctl("-h", bare=True).stdout
     assert "[JOB]" in ctl("status", "-h", bare=True).stdout
-    assert ctl("--version", bare=True).stdout.startswith("tfe-ctl ")
-    assert ctl("status", "--version", bare=True).stdout.startswith("tfe-ctl ")
+    for words in (["--version"], ["status", "--version"]):
+        assert re.fullmatch(r"tfe-ctl \d+\.\d+\.\d+ \(\w+(-dirty)?\)\n", ctl(*words, bare=True).stdout)
+
+
+def test_version_shows_client_and_server(server, ctl):
+    server()
+    client, server_line = ctl("version").stdout.splitlines()
+    assert client.split()[0] == "client" and server_line.split()[0] == "server"
+    assert client.split()[1] == server_line.split()[1]  # both are of this build
+    shown = json.loads(ctl("version", "--json").stdout)
+    assert shown["client"] == shown["server"] and set(shown["client"]) == {"version", "commit"}
+    assert ctl("--version", bare=True).stdout == "tfe-ctl {version} ({commit})\n".format(**shown["client"])
 
 
 def test_unreached_server_is_69_within_the_timeout(server, ctl):

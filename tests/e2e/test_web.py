@@ -575,6 +575,7 @@ def test_metrics_are_as_prometheus_wants_them(web):
         done = subprocess.run(["promtool", "check", "metrics"], input=plain.body, capture_output=True, timeout=DEADLINE)
         assert (done.returncode, done.stdout + done.stderr) == (0, b"")
         found = web.gauges()
+        assert [value for name, value in found.items() if re.match(r'tfe_build_info{version="[\d.]+",commit="[\w-]+"}', name)] == [1]
         assert found["tfe_up"] == 1 and found["tfe_leases"] == 1 and found['tfe_job_nodes{job="j"}'] == 1
         assert found['tfe_job_waiting{job="j"}'] == 1 and found['tfe_sessions{role="agent"}'] == 1
         assert not [name for name in found if node_id("n1") in name or "label-n1" in name]

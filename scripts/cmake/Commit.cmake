@@ -1,0 +1,21 @@
+# cmake -DSOURCE=DIR -DOUT=FILE.c -P Commit.cmake: writes the commit of the source tree as a C string, and only if it
+# changed. A release tarball names its commit in commit.txt; a git checkout is asked; otherwise the commit is "unknown".
+file(STRINGS ${CMAKE_CURRENT_LIST_DIR}/commit.txt commit LIMIT_COUNT 1)
+if(commit MATCHES "^[0-9a-f]+$")
+  string(SUBSTRING ${commit} 0 12 commit)
+elseif(EXISTS ${SOURCE}/.git)
+  execute_process(COMMAND git -C ${SOURCE} describe --always --dirty --abbrev=12 --exclude=*
+                  OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE rc)
+  if(NOT rc EQUAL 0)
+    set(commit unknown)
+  endif()
+else()
+  set(commit unknown)
+endif()
+set(text "#include \"common/base/version.h\"\n\nconst char tfe_commit[] = \"${commit}\";\n")
+if(EXISTS ${OUT})
+  file(READ ${OUT} old)
+endif()
+if(NOT text STREQUAL "${old}")
+  file(WRITE ${OUT} "${text}")
+endif()
