@@ -30,14 +30,25 @@ def test_pip_installs_it_from_the_tree_and_it_needs_nothing_else(tmp_path):
                     "--disable-pip-version-check", "--target", target, source], check=True, timeout=120)
     assert (target / "tfe" / "py.typed").exists()
     assert {path.name for path in PACKAGE.glob("tfe/*.py")} == {path.name for path in target.glob("tfe/*.py")}
-    metadata = next(target.glob("tfe-*.dist-info/METADATA")).read_text()
-    assert "Requires-Dist" not in metadata
+    metadata = next(target.glob("tf_elastic-*.dist-info/METADATA")).read_text()
+    assert "\nName: tf-elastic\n" in metadata and "Requires-Dist" not in metadata
 
     found = subprocess.run([sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(target)!r})\n{PROBE}"],
                            check=True, capture_output=True, text=True, timeout=60)
     where, brought = json.loads(found.stdout)
     assert where.startswith(str(target))
     assert brought == ["tfe"]
+
+
+def test_namesake_in_the_same_folder_is_reported(tmp_path):
+    shutil.copytree(PACKAGE / "tfe", tmp_path / "tfe", ignore=shutil.ignore_patterns("__pycache__"))
+    probe = [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import tfe; tfe.progress(1)"]
+    for name in ("tf_elastic-0.1.0.dist-info", "tfelement-1.0.dist-info"):
+        (tmp_path / name).mkdir()
+    assert subprocess.run(probe, check=True, capture_output=True, text=True, timeout=60).stderr == ""
+    (tmp_path / "tfe-0.0.4.dist-info").mkdir()
+    warning = subprocess.run(probe, check=True, capture_output=True, text=True, timeout=60).stderr
+    assert "TensorFlow Extras" in warning and "pip uninstall tfe" in warning
 
 
 def test_type_checkers_know_exactly_the_names_that_there_are():

@@ -16,6 +16,7 @@ import importlib
 import math
 import operator
 import os
+import warnings
 from typing import TYPE_CHECKING, Mapping, Optional, SupportsFloat, SupportsIndex, SupportsInt, Union
 
 from ._channel import channel as _channel_now
@@ -47,6 +48,21 @@ if not TYPE_CHECKING:  # with it, a type checker would know every name, misspelt
         found = importlib.import_module(f".{module or name}", __name__)
         globals()[name] = found = getattr(found, name) if module else found
         return found
+
+
+def _warn_of_namesake() -> None:
+    """Warns if TensorFlow Extras, the distribution "tfe", is in the same folder: it owns a file tfe/__init__.py, too."""
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    try:
+        found = [name for name in os.listdir(folder) if name.startswith("tfe-") and name.endswith((".dist-info", ".egg-info"))]
+    except OSError:
+        return  # a zip file
+    if found:
+        warnings.warn("the distribution 'tfe' (TensorFlow Extras) is installed, too, and shares the folder 'tfe' with 'tf-elastic', "
+                      "which this is: pip uninstall tfe; pip install --force-reinstall --no-deps tf-elastic", stacklevel=3)
+
+
+_warn_of_namesake()
 
 METRICS_MAX = 16
 """Metrics of one call of progress()."""
