@@ -353,7 +353,8 @@ static const struct option_spec specs[] = {
     TIME("preempt-grace", agent.preempt_grace_ms, 0, OPTION_DAY_MS, "30s",
          "time that this machine exists after SIGTERM or a notice that names no time"),
     TEXT("python", python, "PROGRAM", NULL,
-         "interpreter of the script (default: $PYTHON_EXEC, else python3)"),
+         "interpreter of the script (default: $PYTHON_EXEC, else of the agent's venv, else "
+         "python3)"),
     OPTION_ROW(OPTION_FLAG, "module", NULL, NULL,
                "SCRIPT is the name of a module, as with python -m", .letter = 'm',
                .offset = FIELD(module)),

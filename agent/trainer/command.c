@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/base/fd.h"
+#include "common/cli/find_program.h"
 
 /* What the digest says first, so that a script, a module and a command of one name differ. */
 enum kind { KIND_SCRIPT = 1, KIND_MODULE, KIND_COMMAND };
@@ -39,7 +40,7 @@ static bool is_program(const char *path)
 }
 
 /* As execvp(3) would: NULL with errno ENOENT, EACCES or ENOMEM. Freed by the caller. */
-static char *find_program(const char *name)
+static char *search_path(const char *name)
 {
     if (strchr(name, '/')) {
         if (is_program(name)) {
@@ -154,7 +155,7 @@ static int check_delegation(const char *name, struct tfe_reason *reason)
 /* The program that comes first. TFE_ENOENT with why: exit 127. */
 static int program_find(const char *name, const char *what, char **ret, struct tfe_reason *reason)
 {
-    *ret = find_program(name);
+    *ret = search_path(name);
     if (*ret) {
         return 0;
     }
@@ -202,11 +203,22 @@ static int digest_kind(crypto_generichash_state *state, enum kind kind, char **o
     return TFE_EINVAL;
 }
 
-/* Borrowed. */
-static const char *python_name(const char *python)
+/* Returns the interpreter that was given, else that of the virtual environment that contains
+ * tfe-agent itself, else "python3". The result may be in buf. */
+static const char *python_name(const char *python, char buf[PATH_MAX])
 {
     const char *given = python && *python ? python : getenv("PYTHON_EXEC");
-    return given && *given ? given : "python3";
+    if (given && *given) {
+        return given;
+    }
+    char config[PATH_MAX + sizeof "/../pyvenv.cfg"];
+    find_program("python3", buf);
+    const char *slash = strrchr(buf, '/');
+    if (!slash) {
+        return "python3";
+    }
+    (void)snprintf(config, sizeof config, "%.*s/../pyvenv.cfg", (int)(slash - buf), buf);
+    return access(config, F_OK) == 0 ? buf : "python3";
 }
 
 /* program is taken over, except after an error; digest is 0. TFE_ENOMEM. */
@@ -236,13 +248,14 @@ int command_new(char **operands, int count, const char *python, bool module, boo
     }
     enum kind kind = no_python ? KIND_COMMAND : module ? KIND_MODULE : KIND_SCRIPT;
     const char *name = operands[0];
+    char buf[PATH_MAX];
     if (kind == KIND_COMMAND) {
         int rc = check_delegation(name, reason);
         if (rc != 0) {
             return rc;
         }
     } else {
-        name = python_name(python);
+        name = python_name(python, buf);
     }
     /* The script first: a mistyped name is the likelier mistake, and has the clearer sentence. */
     struct stat st;

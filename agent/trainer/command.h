@@ -18,10 +18,10 @@ struct command {
 };
 
 /* operands: what followed the options, count of them; the words are borrowed. python: --python or
- * NULL ($PYTHON_EXEC, else python3, found in PATH). module: -m. no_python: run operands[0] as a
- * command. TFE_EINVAL: no script, or it is missing, a directory, not readable; or the command hands
- * the work to another daemon (docker run, srun, ssh …), where no kill would reach it: exit 2.
- * TFE_ENOENT: command (or python) not found: exit 127. why is one sentence. */
+ * NULL ($PYTHON_EXEC, else python3 of the agent's venv or of PATH). module: -m. no_python: run
+ * operands[0] as a command. TFE_EINVAL: no script, or it is missing, a directory, not readable; or
+ * the command hands the work to another daemon (docker run, srun, ssh …), where no kill would reach
+ * it: exit 2. TFE_ENOENT: command (or python) not found: exit 127. why is one sentence. */
 int command_new(char **operands, int count, const char *python, bool module, bool no_python,
                 struct command *ret, struct tfe_reason *reason) TFE_MUST_CHECK;
 void command_done(struct command *command);
