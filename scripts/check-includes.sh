@@ -51,10 +51,9 @@ if [ -n "$bad" ]; then
     printf 'layers: fields of another part of the core:\n%s\n' "$bad" >&2
     fail=1
 fi
-# Only the codec uses generated protobuf code, only tfe_net uses libcurl, and only I/O modules use libevent and jansson.
+# Only the codec uses generated protobuf code, and only I/O modules use libevent and jansson.
 bad=$(grep -rlE --include='*.[ch]' 'tfe\.pb-c\.h' common/base common/channel/channel*.[ch] server agent || true)
 bad=$bad$(grep -rlE --include='*.[ch]' '<event2/' common/message server/core server/scheduler agent/core || true)
-bad=$bad$(grep -rlE --include='*.[ch]' '<curl/' common/base common/message server agent || true)
 bad=$bad$(grep -rlE --include='*.[ch]' '<jansson\.h>' common/base common/text common/message common/cli common/handshake common/channel common/credentials server/core agent/core || true)
 bad=$bad$(grep -rlE --include='*.[ch]' '<yaml\.h>' common server agent | grep -v '^server/ctl/jobs/' || true)
 if [ -n "$bad" ]; then

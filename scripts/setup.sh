@@ -37,7 +37,6 @@ find_missing() {
     need libsodium-dev pkg-config --exists 'libsodium >= 1.0.18'
     need libprotobuf-c-dev pkg-config --exists 'libprotobuf-c >= 1.4'
     need protobuf-c-compiler command -v protoc-c
-    need libcurl4-openssl-dev pkg-config --exists 'libcurl >= 7.87'
     need libsqlite3-dev pkg-config --exists 'sqlite3 >= 3.40'
     need libjansson-dev pkg-config --exists 'jansson >= 2.14'
     need libpcre2-dev pkg-config --exists 'libpcre2-8 >= 10.36'

@@ -35,7 +35,6 @@ struct notice_watch {
     struct notice_wish wish;
     notice_fn *on_notice;
     void *ctx;
-    struct http *http; /* NULL if no cloud is watched */
     struct event *quiet;
     bool is_running;
     bool is_drained;
@@ -172,8 +171,6 @@ static void start(struct notice_watch *all, struct event_base *base, enum notice
     s->wish = &all->wish;
     if (from <= FROM_AZURE) {
         s->place = all->wish.choice->place;
-        all->http = all->http ? all->http : http_new(base);
-        s->http = all->http;
     }
     s->is_found = wanted == WANTED_ASKED;
     source_start(s);
@@ -210,7 +207,6 @@ void notice_watch_free(struct notice_watch *all)
             free(s->own);
         }
     }
-    http_free(all->http);
     event_drop(&all->quiet);
     free(all);
 }

@@ -171,13 +171,12 @@ void source_request(struct source_poll *poll, const char *path,
     struct http_question q = *question;
     q.url = url;
     q.most = ANSWER_MAX;
-    q.is_alone = true;
     if (q.within_ms == 0) {
         q.within_ms = s->is_found || s->is_silent ? s->wish->intervals->answer_ms
                                                   : s->wish->intervals->auto_ms;
     }
     poll->handle = handle;
-    int rc = http_ask(s->http, &q, on_answer, poll, &poll->ask);
+    int rc = http_ask(s->base, &q, on_answer, poll, &poll->ask);
     if (rc) {
         handle(poll, NULL, tfe_error_sentence(rc));
     }

@@ -75,7 +75,6 @@ struct source {
     struct event_base *base;
     const struct notice_wish *wish;
     const struct source_ops *ops;
-    struct http *http; /* clouds only */
     const char *place; /* address of the service; clouds only */
     struct source_poll poll;
     void *own;

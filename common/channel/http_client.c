@@ -1,163 +1,170 @@
-/* common/channel/http_client.c: connects libcurl's multi interface to libevent: libcurl names the
- * sockets and the timeout to wait for, and the loop reports when they are ready. */
+/* common/channel/http_client.c: libevent's HTTP client, with a deadline for the whole request. */
 #include "common/channel/http_client.h"
 
-#include <curl/curl.h>
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
 #include <event2/event.h>
+#include <event2/http.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
-#include "common/base/heap.h"
 #include "common/base/timer.h"
+#include "common/channel/resolve.h"
 
-struct http {
-    struct event_base *base;
-    CURLM *multi;
-    struct event *timer;
-};
+#define HEADERS_MAX 16384
 
 struct http_ask {
-    CURLM *multi;
-    CURL *easy;
-    struct curl_slist *headers;
+    struct event_base *base;
+    struct evhttp_uri *url;
+    enum evhttp_cmd_type method;
+    struct evhttp_request *request; /* NULL while the connection owns it, and if it failed */
+    struct evhttp_connection *connection;
+    struct resolve *resolve;
+    struct event *end; /* runs at the deadline, or at once if the request has ended */
+    size_t most;
+    bool is_over;      /* there is a response or an error */
+    const char *error; /* what failed; NULL: nothing did */
     http_fn *on_answer;
     void *ctx;
-    char *body;
-    size_t body_n;
-    size_t body_cap;
-    size_t most;
-    const char *reason; /* reason why on_body rejected the response; NULL if none */
-    char error[CURL_ERROR_SIZE];
 };
-
-/* --- responses -------------------------------------------------------------------------------- */
 
 const char *http_answer_header(const struct http_answer *answer, const char *name)
 {
-    struct curl_header *header;
-    return curl_easy_header(answer->handle, name, 0, CURLH_HEADER, -1, &header) ? NULL
-                                                                                : header->value;
+    return evhttp_find_header(answer->headers, name);
 }
 
-static size_t on_body(char *bytes, size_t size, size_t n, void *ctx)
+/* Ends the request in the next turn of the loop: libevent may still use the connection now. */
+static void end_soon(struct http_ask *ask, const char *error)
+{
+    ask->is_over = true;
+    ask->error = error;
+    (void)timer_after(ask->end, 0);
+}
+
+static void on_end(evutil_socket_t fd, short what, void *ctx)
 {
     struct http_ask *ask = ctx;
-    void *body = ask->body;
-    n *= size;
-    if (n > ask->most - ask->body_n) {
-        ask->reason = "the answer is too long";
-        return 0;
+    struct http_answer answer = {.body = NULL};
+    const char *error = ask->is_over ? ask->error : "timed out";
+    if (!error) {
+        struct evbuffer *body = evhttp_request_get_input_buffer(ask->request);
+        answer.status = evhttp_request_get_response_code(ask->request);
+        answer.headers = evhttp_request_get_input_headers(ask->request);
+        answer.body_n = evbuffer_get_length(body);
+        answer.body = evbuffer_add(body, "", 1) == 0 ? (char *)evbuffer_pullup(body, -1) : NULL;
+        error = answer.body ? NULL : "out of memory";
     }
-    if (mem_reserve(&heap_mem, &body, &ask->body_cap, ask->body_n + n + 1, 1)) {
-        ask->reason = "out of memory";
-        return 0;
-    }
-    ask->body = body;
-    memcpy(ask->body + ask->body_n, bytes, n);
-    ask->body_n += n;
-    ask->body[ask->body_n] = '\0';
-    return n;
-}
-
-static void tell(struct http_ask *ask, CURLcode rc)
-{
-    long status = 0;
-    long os_error = 0;
-    curl_easy_getinfo(ask->easy, CURLINFO_RESPONSE_CODE, &status);
-    curl_easy_getinfo(ask->easy, CURLINFO_OS_ERRNO, &os_error);
-    const struct http_answer answer = {.status = (int)status,
-                                       .body = ask->body ? ask->body : "",
-                                       .body_n = ask->body_n,
-                                       .handle = ask->easy};
-    const char *error = ask->reason                               ? ask->reason
-                        : rc == CURLE_COULDNT_CONNECT && os_error ? strerror((int)os_error)
-                        : ask->error[0]                           ? ask->error
-                                                                  : curl_easy_strerror(rc);
-    ask->on_answer(ask->ctx, rc ? NULL : &answer, rc ? error : NULL);
+    ask->on_answer(ask->ctx, error ? NULL : &answer, error);
     http_cancel(ask);
 }
 
-/* --- event loop ------------------------------------------------------------------------------- */
-
-/* A socket is ready, or the timeout has passed. libevent and libcurl both use fd -1 for a
- * timeout. */
-static void on_ready(evutil_socket_t fd, short what, void *ctx)
+static void on_failed(enum evhttp_request_error error, void *ctx)
 {
-    const struct http *http = ctx;
-    const int ready =
-        (what & EV_READ ? CURL_CSELECT_IN : 0) | (what & EV_WRITE ? CURL_CSELECT_OUT : 0);
-    int n;
-    curl_multi_socket_action(http->multi, fd, ready, &n);
-    for (const CURLMsg *msg; (msg = curl_multi_info_read(http->multi, &n));) {
-        void *ask;
-        curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, &ask);
-        tell(ask, msg->data.result);
-    }
-}
-_Static_assert(CURL_SOCKET_TIMEOUT == -1, "what libevent gives a timer");
-
-static int wait_moment(CURLM *multi, long ms, void *ctx)
-{
-    struct http *http = ctx;
-    return ms < 0 ? evtimer_del(http->timer) : timer_after(http->timer, ms);
+    static const char *const texts[] = {
+        [EVREQ_HTTP_TIMEOUT] = "timed out",
+        [EVREQ_HTTP_EOF] = "the connection was closed before the end of the response",
+        [EVREQ_HTTP_INVALID_HEADER] = "the response is not HTTP",
+        [EVREQ_HTTP_BUFFER_ERROR] = "the response is not HTTP",
+        [EVREQ_HTTP_REQUEST_CANCEL] = "cancelled",
+        [EVREQ_HTTP_DATA_TOO_LONG] = "the response is too long"};
+    struct http_ask *ask = ctx;
+    ask->error = texts[error];
 }
 
-/* Watches a socket for libcurl. If there is no memory the socket is not watched and the request
- * ends at its time limit. */
-static int wait_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *waits)
+/* Called with NULL after on_failed, and with an empty response if it cannot connect. */
+static void on_response(struct evhttp_request *response, void *ctx)
 {
-    const struct http *http = ctx;
-    const int events = (what & CURL_POLL_IN ? EV_READ : 0) | (what & CURL_POLL_OUT ? EV_WRITE : 0);
-    if (waits) {
-        event_free(waits);
-        waits = NULL;
-    }
-    if (what != CURL_POLL_REMOVE) {
-        waits = event_new(http->base, fd, (short)(events | EV_PERSIST), on_ready, ctx);
-        (void)(waits && event_add(waits, NULL));
-    }
-    curl_multi_assign(http->multi, fd, waits);
-    return 0;
-}
-
-struct http *http_new(struct event_base *base)
-{
-    struct http *http = part_new(sizeof *http);
-    part_must(curl_global_init(CURL_GLOBAL_NOTHING) == CURLE_OK);
-    http->base = base;
-    http->timer = evtimer_new(base, on_ready, http);
-    http->multi = curl_multi_init();
-    part_must(http->timer && http->multi);
-    curl_multi_setopt(http->multi, CURLMOPT_SOCKETFUNCTION, wait_socket);
-    curl_multi_setopt(http->multi, CURLMOPT_SOCKETDATA, http);
-    curl_multi_setopt(http->multi, CURLMOPT_TIMERFUNCTION, wait_moment);
-    curl_multi_setopt(http->multi, CURLMOPT_TIMERDATA, http);
-    return http;
-}
-
-void http_free(struct http *http)
-{
-    if (!http) {
+    struct http_ask *ask = ctx;
+    if (response && evhttp_request_get_response_code(response) != 0) {
+        evhttp_request_own(response);
+        ask->request = response;
+        end_soon(ask, NULL);
         return;
     }
-    curl_multi_cleanup(http->multi);
-    event_drop(&http->timer);
-    free(http);
-    curl_global_cleanup();
+    end_soon(ask, ask->error ? ask->error : "cannot connect");
 }
 
-/* --- requests --------------------------------------------------------------------------------- */
+/* --- sending ---------------------------------------------------------------------------------- */
 
-/* Opens a socket with close-on-exec, which libcurl's default does not set. */
-static curl_socket_t open_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *to)
+/* Sends the request over a connection to one numeric address. */
+static void send_to(struct http_ask *ask, const struct resolve_addresses *to)
 {
-    return socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
+    char host[NI_MAXHOST];
+    char port[NI_MAXSERV];
+    if (getnameinfo((const struct sockaddr *)&to->address[0], to->length[0], host, sizeof host,
+                    port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+        end_soon(ask, "invalid address");
+        return;
+    }
+    ask->connection =
+        evhttp_connection_base_new(ask->base, NULL, host, (uint16_t)strtoul(port, NULL, 10));
+    char target[1024];
+    const char *path = evhttp_uri_get_path(ask->url);
+    const char *query = evhttp_uri_get_query(ask->url);
+    const int n = snprintf(target, sizeof target, "%s%s%s", path && *path ? path : "/",
+                           query ? "?" : "", query ? query : "");
+    if (!ask->connection || n < 0 || (size_t)n >= sizeof target) {
+        end_soon(ask, ask->connection ? "the URL is too long" : "out of memory");
+        return;
+    }
+    evhttp_connection_set_max_headers_size(ask->connection, HEADERS_MAX);
+    evhttp_connection_set_max_body_size(ask->connection, (ev_ssize_t)ask->most);
+    evhttp_request_set_error_cb(ask->request, on_failed);
+    struct evhttp_request *request = ask->request;
+    ask->request = NULL;
+    if (evhttp_make_request(ask->connection, request, ask->method, target) != 0) {
+        end_soon(ask, "out of memory");
+        return;
+    }
+    /* libevent opens its sockets without this flag; trainers must not inherit them. */
+    const int fd = bufferevent_getfd(evhttp_connection_get_bufferevent(ask->connection));
+    if (fd >= 0) {
+        (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+    }
 }
 
-/* Appends a header. Rejects control characters: header values can contain text from services, which
- * must not start a new line. */
+static void on_resolved(void *ctx, const struct resolve_addresses *addresses, const char *error)
+{
+    struct http_ask *ask = ctx;
+    ask->resolve = NULL;
+    if (error) {
+        end_soon(ask, "the host's name cannot be resolved");
+    } else {
+        send_to(ask, addresses);
+    }
+}
+
+/* Finds the address of the URL's host. Errors are reported by on_end. */
+static void begin(struct http_ask *ask)
+{
+    struct resolve_addresses to;
+    char host[256] = "";
+    const char *scheme = ask->url ? evhttp_uri_get_scheme(ask->url) : NULL;
+    const char *given = ask->url ? evhttp_uri_get_host(ask->url) : NULL;
+    int port = ask->url ? evhttp_uri_get_port(ask->url) : -1;
+    port = port < 0 ? 80 : port;
+    if (!scheme || strcmp(scheme, "http") != 0 || !given || !*given || port == 0 ||
+        port > UINT16_MAX || strlen(given) >= sizeof host) {
+        end_soon(ask, "not a URL of the form http://HOST[:PORT]/PATH");
+        return;
+    }
+    /* An IPv6 address is in brackets. */
+    const size_t n = strlen(given);
+    const size_t bracket = given[0] == '[' && given[n - 1] == ']' ? 1 : 0;
+    memcpy(host, given + bracket, n - 2 * bracket);
+    host[n - 2 * bracket] = '\0';
+    if (resolve_numeric(host, (uint16_t)port, &to) == 0) {
+        send_to(ask, &to);
+    } else if (resolve_start(ask->base, host, (uint16_t)port, on_resolved, ask, &ask->resolve)) {
+        end_soon(ask, "the host's name cannot be resolved");
+    }
+}
+
+/* Adds a line "Name: value". Returns TFE_EINVAL for a control character, or TFE_ENOMEM. */
 static int add_header(struct http_ask *ask, const char *line)
 {
     for (const char *at = line; *at; at++) {
@@ -165,67 +172,70 @@ static int add_header(struct http_ask *ask, const char *line)
             return TFE_EINVAL;
         }
     }
-    struct curl_slist *headers = curl_slist_append(ask->headers, line);
-    ask->headers = headers ? headers : ask->headers;
-    return headers ? 0 : TFE_ENOMEM;
-}
-
-static int write_question(struct http_ask *ask, const struct http_question *q)
-{
-    int rc = 0;
-    char type[128];
-    for (const char *const *line = q->headers; line && *line && !rc; line++) {
-        rc = add_header(ask, *line);
+    const char *colon = strchr(line, ':');
+    char *name = colon ? strndup(line, (size_t)(colon - line)) : NULL;
+    int rc = colon ? TFE_ENOMEM : TFE_EINVAL;
+    if (name && evhttp_add_header(evhttp_request_get_output_headers(ask->request), name,
+                                  colon + 1 + strspn(colon + 1, " ")) == 0) {
+        rc = 0;
     }
-#define SET(option, value)                                                                         \
-    rc = rc ? rc : curl_easy_setopt(ask->easy, option, value) ? TFE_ENOMEM : 0
-    if (q->body || strcmp(q->method, "GET") != 0) {
-        snprintf(type, sizeof type, q->type ? "Content-Type: %s" : "Content-Type:", q->type);
-        rc = rc ? rc : add_header(ask, type);
-        SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)q->body_n);
-        SET(CURLOPT_COPYPOSTFIELDS, q->body ? q->body : "");
-    }
-    SET(CURLOPT_URL, q->url);
-    SET(CURLOPT_CUSTOMREQUEST, q->method);
-    SET(CURLOPT_HTTPHEADER, ask->headers);
-    SET(CURLOPT_USERAGENT, "tfe/" TFE_VERSION);
-    SET(CURLOPT_TIMEOUT_MS, (long)q->within_ms);
-    SET(CURLOPT_FRESH_CONNECT, (long)q->is_alone);
-    SET(CURLOPT_FORBID_REUSE, (long)q->is_alone);
-    SET(CURLOPT_PROTOCOLS_STR, "http,https");
-    SET(CURLOPT_PROXY, ""); /* ignore proxy variables of the environment */
-    SET(CURLOPT_NOSIGNAL, 1L);
-    SET(CURLOPT_QUICK_EXIT,
-        1L); /* do not wait at exit for the thread of a name server that does not answer */
-    SET(CURLOPT_OPENSOCKETFUNCTION, open_socket);
-    SET(CURLOPT_WRITEFUNCTION, on_body);
-    SET(CURLOPT_WRITEDATA, ask);
-    SET(CURLOPT_ERRORBUFFER, ask->error);
-    SET(CURLOPT_PRIVATE, ask);
-#undef SET
+    free(name);
     return rc;
 }
 
-int http_ask(struct http *http, const struct http_question *question, http_fn *on_answer, void *ctx,
-             struct http_ask **ret)
+static int fill(struct http_ask *ask, const struct http_question *q)
+{
+    char line[512];
+    int rc = add_header(ask, "Connection: close");
+    if (rc == 0) {
+        rc = add_header(ask, "User-Agent: tfe/" TFE_VERSION);
+    }
+    if (rc == 0 && ask->url && evhttp_uri_get_host(ask->url)) {
+        const int port = evhttp_uri_get_port(ask->url);
+        (void)snprintf(line, sizeof line, port < 0 ? "Host: %s" : "Host: %s:%d",
+                       evhttp_uri_get_host(ask->url), port);
+        rc = add_header(ask, line);
+    }
+    for (const char *const *header = q->headers; header && *header && rc == 0; header++) {
+        rc = add_header(ask, *header);
+    }
+    if (rc == 0 && q->type) {
+        (void)snprintf(line, sizeof line, "Content-Type: %s", q->type);
+        rc = add_header(ask, line);
+    }
+    if (rc == 0 && q->body_n > 0 &&
+        evbuffer_add(evhttp_request_get_output_buffer(ask->request), q->body, q->body_n) != 0) {
+        rc = TFE_ENOMEM;
+    }
+    return rc;
+}
+
+int http_ask(struct event_base *base, const struct http_question *question, http_fn *on_answer,
+             void *ctx, struct http_ask **ret)
 {
     struct http_ask *ask = calloc(1, sizeof *ask);
     if (!ask) {
         return TFE_ENOMEM;
     }
-    ask->easy = curl_easy_init();
+    const bool is_put = strcmp(question->method, "PUT") == 0;
+    const bool is_post = strcmp(question->method, "POST") == 0;
+    ask->base = base;
+    ask->method = is_put ? EVHTTP_REQ_PUT : is_post ? EVHTTP_REQ_POST : EVHTTP_REQ_GET;
+    ask->most = question->most;
     ask->on_answer = on_answer;
     ask->ctx = ctx;
-    ask->most = question->most;
-    int rc = ask->easy ? write_question(ask, question) : TFE_ENOMEM;
+    ask->url = evhttp_uri_parse(question->url);
+    ask->request = evhttp_request_new(on_response, ask);
+    ask->end = evtimer_new(base, on_end, ask);
+    int rc = ask->request && ask->end ? fill(ask, question) : TFE_ENOMEM;
     if (rc == 0) {
-        ask->multi = http->multi;
-        rc = curl_multi_add_handle(http->multi, ask->easy) ? TFE_ENOMEM : 0;
+        rc = timer_after(ask->end, question->within_ms) == 0 ? 0 : TFE_ENOMEM;
     }
     if (rc) {
         http_cancel(ask);
         return rc;
     }
+    begin(ask);
     *ret = ask;
     return 0;
 }
@@ -235,11 +245,16 @@ void http_cancel(struct http_ask *ask)
     if (!ask) {
         return;
     }
-    if (ask->multi) {
-        curl_multi_remove_handle(ask->multi, ask->easy);
+    resolve_free(ask->resolve);
+    if (ask->request) {
+        evhttp_request_free(ask->request);
     }
-    curl_easy_cleanup(ask->easy);
-    curl_slist_free_all(ask->headers);
-    free(ask->body);
+    if (ask->connection) {
+        evhttp_connection_free(ask->connection);
+    }
+    if (ask->url) {
+        evhttp_uri_free(ask->url);
+    }
+    event_drop(&ask->end);
     free(ask);
 }

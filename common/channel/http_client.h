@@ -1,62 +1,52 @@
-/* common/channel/http_client.h: asynchronous HTTP client (libcurl on libevent). Supports http and
- * https; follows no redirects and ignores proxies named by the environment. */
+/* common/channel/http_client.h: sends HTTP requests without blocking the loop: libevent's client,
+ * one connection per request. Plain http only; no redirects and no proxy. */
 #ifndef TFE_COMMON_CHANNEL_HTTP_CLIENT_H
 #define TFE_COMMON_CHANNEL_HTTP_CLIENT_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/base/error.h"
 
 struct event_base;
-struct http;     /* state shared by all requests of a loop: connection pool and DNS cache */
-struct http_ask; /* a request in progress */
+struct evkeyvalq;
+struct http_ask; /* a request under way */
 
-/* An HTTP request, borrowed for the duration of the call. */
+/* All pointers are borrowed for the call. */
 struct http_question {
-    const char *method; /* "GET", "PUT", "POST" or "DELETE" */
+    const char *method; /* "GET", "PUT" or "POST" */
     const char *url;
-    const char *const
-        *headers; /* headers "Name: value", NULL-terminated; NULL for the default headers only */
-    const char *type; /* Content-Type of the body */
-    const char *body; /* request body; NULL if none */
+    const char *const *headers; /* "Name: value", ended by NULL; NULL: no headers of the caller */
+    const char *type;           /* Content-Type of the body */
+    const char *body;           /* NULL: no body */
     size_t body_n;
-    size_t most;        /* maximum size of the response body in bytes; a longer one is an error */
-    uint32_t within_ms; /* time limit from the call to the last byte of the response, including name
-                           resolution */
-    bool is_alone;      /* use a new connection, because a pooled one may have died unnoticed */
+    size_t most;        /* limit for the body of the response, in bytes */
+    uint32_t within_ms; /* limit from now to the last byte of the response */
 };
 
 struct http_answer {
     int status;
-    const char *body; /* response body, followed by a NUL that body_n does not count */
+    const char *body; /* followed by a NUL, which is not counted */
     size_t body_n;
-    void *handle; /* private to this module */
+    const struct evkeyvalq *headers; /* private */
 };
 
-/* Returns the trimmed value of the first header of this name, or NULL if there is none. Valid as
- * long as the response. */
+/* Returns the value of a header, without blanks around it, or NULL if the response has no such
+ * header. Of several headers with this name, the first one counts. Valid as long as the response.
+ */
 const char *http_answer_header(const struct http_answer *answer, const char *name);
 
-/* Completion callback. answer is NULL on failure, with error as the reason ("Connection refused");
- * a response with any status is a success. Both are valid until it returns. Called once, from the
- * loop, never from within http_ask. The request has ended by then, so the callback may start it
- * again. */
+/* Called once, from the loop and never from http_ask. Either answer is set, with any HTTP status,
+ * or error says what failed ("cannot connect"). Both are valid until the function returns. The
+ * request has ended by then. */
 typedef void http_fn(void *ctx, const struct http_answer *answer, const char *error);
 
-struct http *http_new(struct event_base *base);
+/* Sends a request. Returns TFE_EINVAL if a header contains a control character, which could begin a
+ * header of its own, or TFE_ENOMEM. An invalid URL is reported to on_answer. */
+int http_ask(struct event_base *base, const struct http_question *question, http_fn *on_answer,
+             void *ctx, struct http_ask **ret) TFE_MUST_CHECK;
 
-/* Frees the client. Precondition: no request is in progress. Not to be called from an http_fn. NULL
- * is allowed. */
-void http_free(struct http *http);
-
-/* Starts a request. Returns TFE_EINVAL for a header with a control character, or TFE_ENOMEM. A
- * malformed URL is reported to the callback. */
-int http_ask(struct http *http, const struct http_question *question, http_fn *on_answer, void *ctx,
-             struct http_ask **ret) TFE_MUST_CHECK;
-
-/* Cancels a request; its callback does not run. NULL is allowed. */
+/* Ends a request without a callback. NULL is allowed. */
 void http_cancel(struct http_ask *ask);
 
 #endif

@@ -5,8 +5,6 @@ pkg_check_modules(protobuf_c REQUIRED IMPORTED_TARGET libprotobuf-c>=1.4)
 pkg_check_modules(libevent REQUIRED IMPORTED_TARGET libevent_core>=2.1.12 libevent_extra>=2.1.12)
 pkg_check_modules(libevent_openssl REQUIRED IMPORTED_TARGET libevent_openssl>=2.1.12)
 pkg_check_modules(openssl REQUIRED IMPORTED_TARGET openssl>=3.0)
-# 7.87: a transfer that ends does not wait for its resolver's thread (CURLOPT_QUICK_EXIT).
-pkg_check_modules(libcurl REQUIRED IMPORTED_TARGET libcurl>=7.87)
 pkg_check_modules(sqlite3 REQUIRED IMPORTED_TARGET sqlite3>=3.40)
 pkg_check_modules(seccomp REQUIRED IMPORTED_TARGET libseccomp>=2.5)
 pkg_check_modules(jansson REQUIRED IMPORTED_TARGET jansson>=2.14)

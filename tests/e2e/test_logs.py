@@ -274,7 +274,7 @@ def memory_mb(pid, what):
 
 @pytest.mark.heavy
 def test_agent_is_small_and_idle_while_training_is_steady(server, fleet):
-    """At most 3 MB of its own and 16 with the libraries that it shares with others (libcurl brings thirty), and 0.2 % of a
+    """At most 3 MB of its own and 16 with the libraries that it shares with others, and 0.2 % of a
     core, with log files, two lines and progress messages a second; twice that while other tests run beside it. With
     sanitizers, whose memory is their own, it does not grow, and may use ten times as much of the core."""
     server(*CALM)

@@ -369,7 +369,6 @@ TEST_IN(command, inherits_no_token_and_reads_nothing)
 
 TEST_IN(command, inherits_no_descriptor)
 {
-    /* libcurl's own pairs are not closed by execve. */
     struct tfe_reason reason;
     assert_int_equal(notice_selection_place(&watch.choice, "127.0.0.1:1", &reason), 0);
     (void)snprintf(option, sizeof option,
