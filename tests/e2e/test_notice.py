@@ -230,10 +230,10 @@ def test_service_that_fails_is_complained_about_once_and_harms_nobody(server, fl
     for failure in Metadata.FAILURES if os.environ.get("TFE_TEST_FULL") else ("hang", "huge", "types", "refused"):
         before = steps(agent)
         metadata.set(failure=failure)
-        wait_until(lambda: (len(failed("refused")) if failure == "refused" else metadata.spoilt[failure]) >= 2,
+        wait_until(lambda: (len(failed("cannot connect")) if failure == "refused" else metadata.spoilt[failure]) >= 2,
                    what=f"two questions in spite of {failure}")
         wait_until(lambda: steps(agent) > before, what=f"steps in spite of {failure}")
-    wait_until(lambda: len(failed()) - len(failed("refused")) >= sum(metadata.spoilt.values()), what="a failure for each answer")
+    wait_until(lambda: len(failed()) - len(failed("cannot connect")) >= sum(metadata.spoilt.values()), what="a failure for each answer")
     assert "event=notice_heard " not in agent.stderr()
     metadata.set(failure=None)
     warn(source, agent)
