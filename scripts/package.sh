@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# Usage: package.sh static | wheel | source | deb | image | sbom | version NUMBER
+# Makes what users install, in build/package/NAME/:
+#   static   the four programs for any Linux with glibc 2.31 (Debian 11, Ubuntu 20.04, RHEL 9), third-party libraries inside;
+#            TFE_ARCH=aarch64 builds for that architecture
+#   wheel    a wheel for pip with the static programs, the manual pages and the Python package
+#   source   the source as a tarball, which is also the sdist; the same commit gives the same bytes
+#   deb      Debian packages: tfe-rdzv, tfe-agent, python3-tf-elastic
+#   image    container images tfe-server and tfe-agent (Containerfile) with podman
+#   sbom     the components of the static programs, as CycloneDX JSON
+#   version  sets the version of the project in all places (no output)
+# The commit that is checked out is packaged; changes that are not committed are part of static and wheel only.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+
+out=$build_dir/package
+cache=$out/cache
+arch=${TFE_ARCH:-$(uname -m)}
+version=$(sed -n 's/^project(tfe VERSION \([0-9.]*\) .*/\1/p' "$root/CMakeLists.txt")
+glibc=2.31
+zig=ziglang==0.17.1
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct 2>/dev/null || date +%s)}
+
+# The -dev packages whose static archives the programs contain.
+libraries=(libevent-dev libsodium-dev libprotobuf-c-dev libjansson-dev libpcre2-dev libyaml-dev libzstd-dev libsqlite3-dev
+    libseccomp-dev libncurses-dev libssl-dev libbsd-dev)
+
+# --- static ---------------------------------------------------------------------------------------
+
+# zig, a C compiler that links for any glibc version.
+get_compiler() {
+    local tools=$cache/tools-$arch compiler
+    if [ ! -e "$cache/zig/done" ]; then
+        rm -rf "$cache/zig"
+        /usr/bin/python3 -m venv "$cache/zig"
+        "$cache/zig/bin/python" -m pip install --quiet --disable-pip-version-check "$zig"
+        touch "$cache/zig/done"
+    fi
+    compiler=$(echo "$cache"/zig/lib/python3*/site-packages/ziglang/zig)
+    mkdir -p "$tools"
+    printf '#!/bin/sh\nexec %s cc -target %s-linux-gnu.%s "$@"\n' "$compiler" "$arch" "$glibc" >"$tools/cc"
+    printf '#!/bin/sh\nexec %s ar "$@"\n' "$compiler" >"$tools/ar"
+    printf '#!/bin/sh\nexec %s ranlib "$@"\n' "$compiler" >"$tools/ranlib"
+    chmod +x "$tools"/cc "$tools"/ar "$tools"/ranlib
+    "$tools/cc" -O2 -c "$root/scripts/package/compat.c" -o "$tools/compat.o"
+}
+
+# Debian 12's libraries, by an apt configuration that the system's does not see. Unpacked, not installed.
+get_libraries() {
+    local sysroot=$cache/sysroot-$arch apt=$cache/apt-$arch debian=amd64
+    [ "$arch" = x86_64 ] || debian=arm64
+    [ ! -e "$sysroot/done" ] || return 0
+    rm -rf "$sysroot" "$apt"
+    mkdir -p "$sysroot" "$apt"/{lists/partial,archives/partial,debs}
+    cat >"$apt/sources.list" <<EOF
+deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian bookworm main
+deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian-security bookworm-security main
+EOF
+    local options=(-q -o "Dir::Etc::sourcelist=$apt/sources.list" -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$apt/lists"
+        -o "Dir::Cache=$apt" -o Dir::State::status=/dev/null -o "APT::Architecture=$debian" -o "APT::Architectures=$debian"
+        -o APT::Sandbox::User=root)
+    apt-get "${options[@]}" update
+    (cd "$apt/debs" && apt-get "${options[@]}" download "${libraries[@]}")
+    local deb
+    for deb in "$apt"/debs/*.deb; do
+        dpkg-deb -x "$deb" "$sysroot"
+        dpkg-deb -f "$deb" Source Package Version | tr '\n' ' ' | sed 's/[A-Z][a-z]*: //g; s/ $/\n/' >>"$sysroot/versions"
+    done
+    find "$sysroot" -name '*.so' -delete # the linker would prefer them
+    touch "$sysroot/done"
+}
+
+make_static() {
+    mkdir -p "$cache"
+    get_compiler
+    get_libraries
+    local build=$out/build-$arch
+    export TFE_ARCH=$arch TFE_TOOLS=$cache/tools-$arch TFE_SYSROOT=$cache/sysroot-$arch ZIG_GLOBAL_CACHE_DIR=$cache/zig-cache
+    cmake -S "$root" -B "$build" -G Ninja --toolchain "$root/scripts/package/static.cmake" -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+        -DTFE_TESTS=OFF -DCMAKE_INSTALL_PREFIX=/usr
+    cmake --build "$build" --target tfe-rdzv tfe-agent tfe-ctl tfe-web
+    rm -rf "$out/static/$arch"
+    DESTDIR= cmake --install "$build" --prefix "$out/static/$arch"
+}
+
+case ${1:-} in
+    static) make_static ;;
+    -h | --help) sed -n '2,${/^#/!q;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" ;;
+    *) die "which package? (package.sh -h lists them)" ;;
+esac
