@@ -83,8 +83,36 @@ make_static() {
     DESTDIR= cmake --install "$build" --prefix "$out/static/$arch"
 }
 
+# --- wheel, source, sbom, version -----------------------------------------------------------------
+
+make_wheel() {
+    make_static
+    rm -rf "$out/wheel"
+    /usr/bin/python3 "$root/scripts/package/wheel.py" "$out/static/$arch" "$out/wheel" "manylinux_${glibc/./_}_$arch"
+}
+
+# The commit's files, with its time on each; PKG-INFO makes the tarball an sdist, too.
+make_source() {
+    local name=tf_elastic-$version info
+    info=$(cd "$root/scripts/package" && /usr/bin/python3 -c 'import wheel; print(wheel.metadata())')
+    rm -rf "$out/source"
+    mkdir -p "$out/source"
+    git -C "$root" archive --format=tar --prefix="$name/" --add-virtual-file="$name/PKG-INFO:$info" HEAD |
+        gzip -9n >"$out/source/$name.tar.gz"
+    echo "$out/source/$name.tar.gz"
+}
+
+make_version() { # number
+    [[ ${1:-} =~ ^[0-9]+\.[0-9]+\.[0-9]+$ ]] || die "version MAJOR.MINOR.PATCH"
+    sed -i "s/^project(tfe VERSION [0-9.]* /project(tfe VERSION $1 /" "$root/CMakeLists.txt"
+    sed -i "s/^version = \".*\"/version = \"$1\"/" "$root/agent/python/pyproject.toml"
+}
+
 case ${1:-} in
     static) make_static ;;
+    wheel) make_wheel ;;
+    source) make_source ;;
+    version) make_version "${2:-}" ;;
     -h | --help) sed -n '2,${/^#/!q;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" ;;
     *) die "which package? (package.sh -h lists them)" ;;
 esac
