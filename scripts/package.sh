@@ -33,7 +33,7 @@ get_compiler() {
     if [ ! -e "$cache/zig/done" ]; then
         rm -rf "$cache/zig"
         /usr/bin/python3 -m venv "$cache/zig"
-        "$cache/zig/bin/python" -m pip install --quiet --disable-pip-version-check "$zig"
+        "$cache/zig/bin/python" -m pip install --quiet --disable-pip-version-check "$zig" auditwheel==6.8.2
         touch "$cache/zig/done"
     fi
     compiler=$(echo "$cache"/zig/lib/python3*/site-packages/ziglang/zig)
@@ -102,16 +102,52 @@ make_source() {
     echo "$out/source/$name.tar.gz"
 }
 
+make_sbom() {
+    get_libraries >/dev/null
+    mkdir -p "$out/sbom"
+    /usr/bin/python3 "$root/scripts/package/sbom.py" "$cache/sysroot-$arch/versions" >"$out/sbom/tf-elastic-$version.cdx.json"
+    echo "$out/sbom/tf-elastic-$version.cdx.json"
+}
+
+# --- deb, image -----------------------------------------------------------------------------------
+
+# From a copy of the commit's files, because the build leaves files in debian/.
+make_deb() {
+    rm -rf "$out/deb"
+    mkdir -p "$out/deb"
+    git -C "$root" archive --format=tar --prefix="deb/tf-elastic-$version/" HEAD | tar -x -C "$out"
+    (cd "$out/deb/tf-elastic-$version" && dpkg-buildpackage -b -us -uc)
+    rm -rf "$out/deb/tf-elastic-$version"
+}
+
+# $BASE replaces the base image of the Containerfile.
+make_image() {
+    local target
+    mkdir -p "$out/image"
+    for target in server agent; do
+        git -C "$root" archive --format=tar HEAD | podman build ${BASE:+--build-arg "BASE=$BASE"} --target "$target" \
+            --format docker -t "tfe-$target:$version" -f Containerfile -
+        podman save -q -o "$out/image/tfe-$target-$version.tar" "tfe-$target:$version"
+    done
+}
+
 make_version() { # number
     [[ ${1:-} =~ ^[0-9]+\.[0-9]+\.[0-9]+$ ]] || die "version MAJOR.MINOR.PATCH"
     sed -i "s/^project(tfe VERSION [0-9.]* /project(tfe VERSION $1 /" "$root/CMakeLists.txt"
     sed -i "s/^version = \".*\"/version = \"$1\"/" "$root/agent/python/pyproject.toml"
+    local text
+    text=$(printf 'tf-elastic (%s) unstable; urgency=medium\n\n  * See NEWS.md.\n\n -- %s  %s\n\n' "$1" \
+        "$(sed -n 's/^Maintainer: //p' "$root/debian/control")" "$(date -R)")
+    printf '%s\n\n%s\n' "$text" "$(cat "$root/debian/changelog")" >"$root/debian/changelog"
 }
 
 case ${1:-} in
     static) make_static ;;
     wheel) make_wheel ;;
     source) make_source ;;
+    deb) make_deb ;;
+    image) make_image ;;
+    sbom) make_sbom ;;
     version) make_version "${2:-}" ;;
     -h | --help) sed -n '2,${/^#/!q;s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}" ;;
     *) die "which package? (package.sh -h lists them)" ;;

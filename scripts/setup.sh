@@ -116,6 +116,8 @@ install_prometheus() {
 if [ "${1:-}" = --full ] && [ "$(id -u)" = 0 ] && grep -qx 'ID=debian' /etc/os-release 2>/dev/null; then
     { command -v chromium && command -v chromedriver; } >/dev/null ||
         install_optional chromium chromium chromium-driver fonts-dejavu-core
+    { command -v debootstrap && command -v systemd-nspawn && command -v lintian && command -v dh && command -v fish; } >/dev/null ||
+        install_optional packaging debootstrap systemd-container lintian dpkg-dev debhelper dh-python fakeroot zsh fish
     { command -v podman && command -v busybox; } >/dev/null ||
         install_optional podman podman crun uidmap fuse-overlayfs busybox-static
     { command -v promtool || [ -x "$build_dir/tools/promtool" ]; } >/dev/null || install_prometheus

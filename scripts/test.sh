@@ -9,6 +9,8 @@
 #   e2e       real processes (pytest), without the tests marked heavy
 # --gate: the stages that every change must pass (15 minutes). The stages above and
 #   install   cmake --install into a scratch prefix, and a check of its contents
+#   package   version, source tarball, completion, and the wheel of the last static build (pytest); with --full, all packages
+#             of scripts/package.sh in systems of their own
 #   unit-asan unit with address and undefined-behaviour sanitizers
 #   tidy      the fatal checks of clang-tidy over the product
 #   e2e-heavy the end-to-end tests that e2e leaves out
@@ -42,7 +44,7 @@ set -euo pipefail
 # Stages joined by commas run at the same time: those that mostly wait beside those that compute. Nothing runs beside a
 # stage that measures time.
 quick=(unit sim,py,train e2e)
-gate=(install,unit-asan tidy,e2e-heavy jax bugs,explore)
+gate=(install,package,unit-asan tidy,e2e-heavy jax bugs,explore)
 long=(e2e-asan,user crash,speed,chaos,soak bench,churn recovery preempt tf chaos-tf fuzz strict coverage)
 all=("${quick[@]}" "${gate[@]}" "${long[@]}")
 names=("${all[@]//,/ }")
@@ -211,6 +213,11 @@ stage_install() {
     ! grep -L "^ExecStart=$prefix/bin/" "$prefix"/lib/systemd/system/*.service | grep . ||
         { say "these units start programs of another prefix"; return 1; }
     say "installed: $(find "$prefix" -type f | wc -l) files"
+}
+stage_package() {
+    local options=()
+    [ -n "$full" ] || options=(-m "not heavy")
+    run_pytest package "${options[@]}" "$root/tests/package"
 }
 stage_unit() { run_ctest default; }
 stage_unit-asan() { run_ctest asan -LE lint; } # sources have no sanitizer
