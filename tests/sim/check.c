@@ -1,4 +1,5 @@
-/* tests/sim/check.c: the invariants, judged from what trainers do and what nodes were promised. */
+/* tests/sim/check.c: invariants of the simulation, checked against what trainers do and what nodes
+ * were granted. */
 #include "tests/sim/check.h"
 
 #include <stdarg.h>
@@ -9,7 +10,8 @@
 #include "tests/sim/check_fail.h"
 #include "tests/sim/world.h"
 
-/* Epochs of a job that are remembered; older ones stay only while a trainer of theirs lives. */
+/* Number of a job's epochs that are remembered; older ones are dropped once no trainer of theirs
+ * lives. */
 #define VIEWS_KEPT 16
 
 static const struct {
@@ -21,36 +23,38 @@ static const struct {
 #undef CHECK_ROW
 };
 
-/* One epoch as its members were told of it, and who lives in it. */
+/* One epoch as its members know it, and which of its trainers live. */
 struct view {
     struct view *older;
     uint32_t era;
     uint64_t epoch;
-    uint64_t digest; /* 0: nobody was told yet */
+    uint64_t digest; /* digest of the table; 0 if no member knows it yet */
     uint32_t world;
-    uint32_t *holder; /* by rank: node + 1 that was given it */
-    uint32_t *live;   /* by rank: node + 1 whose trainer lives */
+    uint32_t *holder; /* by rank: node + 1 to which the rank was given */
+    uint32_t *live;   /* by rank: node + 1 whose trainer of the rank lives */
     uint32_t n_live;
     uint32_t own_faults;
     uint32_t charged;
-    uint32_t charged_by; /* server process: what it had not written before it died does not count */
+    /* server process that charged; a charge that it had not written when it died does not count */
+    uint32_t charged_by;
     bool silence;
     bool finished;
 };
 
-/* From one loss of a job's record to the next. */
+/* Period from one loss of a job's record to the next. */
 struct era {
-    uint64_t highest; /* epoch that has begun */
-    bool is_split;    /* it goes on from one of two epochs with one number: which is not known */
+    uint64_t highest; /* highest epoch that has started */
+    /* the job continues from one of two epochs with the same number, and it is unknown which */
+    bool is_split;
     uint64_t stepped;
     bool is_over;
-    uint64_t seen; /* by a node that said so to the server that is there */
-    uint64_t told; /* … and runs there, with this table */
+    uint64_t seen; /* highest epoch that a node has reported to the present server as seen */
+    uint64_t told; /* highest epoch that a node has reported to the present server as running */
     uint64_t told_digest;
-    uint64_t chosen; /* the next epoch … */
-    uint64_t known;  /* … what was known to run when it was opened */
+    uint64_t chosen; /* number of the next epoch */
+    uint64_t known;  /* highest epoch known to be running when the next one was started */
     uint64_t known_digest;
-    uint64_t over; /* what was known to run before one that has made a step */
+    uint64_t over; /* highest epoch known to be running before an epoch that has made a step */
     uint64_t over_digest;
 };
 
@@ -59,17 +63,17 @@ struct job_check {
     uint32_t era;
     struct era *eras;
     size_t cap_eras;
-    uint64_t charged_epoch; /* not judged yet; 0: none */
+    uint64_t charged_epoch; /* charged epoch that is not checked yet; 0 if none */
     int64_t verdict_at;
     bool mute;
-    struct view *views; /* newest first */
+    struct view *views; /* epochs, the newest first */
 };
 
 struct node_check {
     int64_t lease_end;
     int64_t fence_end;
-    int64_t stood_at; /* its clock stood still when it showed this */
-    bool clock_stood; /* … and what it was granted last counts from before */
+    int64_t stood_at; /* the clock stood still when it showed this */
+    bool clock_stood; /* the clock has stood still since the last grant */
 };
 
 #define NODE_FRESH                                                                                 \
@@ -208,7 +212,8 @@ void check_server_begins(struct check *c)
     c->server++;
     for (size_t i = 0; i < c->n_jobs; i++) {
         check_unheard(c, (uint32_t)i);
-        c->jobs[i].charged_epoch = 0; /* it died with its server, or will be said again */
+        /* the charge died with its server, or will be reported again */
+        c->jobs[i].charged_epoch = 0;
         if (!c->on[CHECK_OVER_RESTARTS]) {
             check_forgotten(c, (uint32_t)i);
         }
@@ -232,8 +237,8 @@ void check_rolled_back(struct check *c, uint32_t job, uint64_t epoch)
     era->chosen = epoch;
 }
 
-/* What was seen of the epoch under an era in which nobody was told of it: after its record was
- * lost, more than once it may be, and before a server took it up. Takes it out. */
+/* Removes and returns what was seen of the epoch in an era in which no node was told of it: after
+ * its record was lost (perhaps more than once) and before a server adopted it. */
 static struct view *take_early(struct job_check *j, uint64_t epoch)
 {
     for (struct view **at = &j->views; *at; at = &(*at)->older) {
@@ -251,7 +256,7 @@ void check_rebuilt(struct check *c, uint32_t job, uint64_t epoch)
     struct job_check *j = job_of(c, job);
     struct view *runs = j->views;
     while (runs && (runs->epoch != epoch || runs->digest == 0)) {
-        runs = runs->older; /* the newest that somebody was told of is the one that runs */
+        runs = runs->older; /* the newest epoch that a node knows is the running one */
     }
     for (const struct view *view = runs; view; view = view->older) {
         bool is_other = view->epoch == epoch && view->digest != 0 && view->digest != runs->digest;
@@ -283,7 +288,8 @@ void check_heard(struct check *c, uint32_t job, uint64_t seen, uint64_t running,
 {
     struct era *era = era_of(job_of(c, job));
     era->seen = seen > era->seen ? seen : era->seen;
-    if (running > era->told && running >= era->chosen) { /* else it looks as if left behind */
+    /* otherwise it looks like an abandoned epoch */
+    if (running > era->told && running >= era->chosen) {
         era->told = running;
         era->told_digest = digest;
     }
@@ -293,7 +299,7 @@ void check_chosen(struct check *c, uint32_t job, uint64_t epoch)
 {
     struct era *era = era_of(job_of(c, job));
     if (epoch <= era->chosen) {
-        return; /* once more, or with its end */
+        return; /* reported again, or with its end */
     }
     if (epoch <= era->seen) {
         check_fail(c, CHECK_EPOCH_GROWS, "epoch %llu is chosen, a node has seen epoch %llu",
@@ -381,7 +387,7 @@ void check_epoch(struct check *c, uint32_t job, uint64_t epoch, uint64_t members
     (void)view_get(j, j->era, epoch);
 }
 
-/* The table of the epoch, the same for everybody who is told of it. */
+/* Checks that the epoch's table is the same for every node that receives it. */
 static bool view_agrees(struct check *c, struct view *view, uint32_t world, uint64_t digest)
 {
     if (view->digest == 0) {
@@ -428,7 +434,7 @@ void check_trainer_begins(struct check *c, uint32_t era, uint32_t job, uint64_t 
     struct job_check *j = job_of(c, job);
     struct view *view = view_get(j, era, epoch);
     if (view->digest != 0 && view->digest != digest && j->eras[era].is_split) {
-        return; /* it goes on with the other one, of which this rank starts again */
+        return; /* the job continues with the other epoch, of which this rank starts again */
     }
     if (!view_agrees(c, view, world, digest)) {
         return;
@@ -502,7 +508,7 @@ void check_step(struct check *c, uint32_t era, uint32_t job, uint64_t epoch)
     uint64_t later = own->stepped;
     bool is_late = epoch < later;
     for (uint32_t next = era + 1; next <= j->era; next++) {
-        /* One of this number in another history may run unheard of. */
+        /* An epoch of the same number in another history may run without being known. */
         const struct view *view = view_find(j, era, epoch);
         if (epoch == j->eras[next].over && view && view->digest == j->eras[next].over_digest) {
             is_late = true;
@@ -535,8 +541,8 @@ void check_finished(struct check *c, uint32_t era, uint32_t job, uint64_t epoch)
     view_get(job_of(c, job), era, epoch)->finished = true;
 }
 
-/* A server that has lost its disk goes on with the epoch that its members name: of the losses
- * between which that epoch ran. */
+/* A server that has lost its database continues with the epoch that its members report: finds the
+ * era in which that epoch ran. */
 static uint32_t own_faults(const struct job_check *j, uint64_t epoch)
 {
     uint32_t n = 0;
@@ -546,7 +552,7 @@ static uint32_t own_faults(const struct job_check *j, uint64_t epoch)
     return n;
 }
 
-/* A charge that has stood for so long is not taken back any more. */
+/* Checks a charge that has stood for so long that it cannot be taken back any more. */
 static void judge_charge(struct check *c, struct job_check *j)
 {
     uint64_t epoch = j->charged_epoch;
@@ -628,8 +634,8 @@ void check_node_begins(struct check *c, uint32_t node)
 void check_granted(struct check *c, uint32_t node, int64_t from, int64_t ttl_ms, int64_t fence_ms)
 {
     struct node_check *n = node_of(c, node);
-    /* The last word counts, as it does for the agent: a server that has started again knows of no
-     * longer lease of one who was in no epoch. */
+    /* The latest grant counts, as for the agent: a restarted server does not know a longer lease of
+     * a node that was in no epoch. */
     n->lease_end = from + ttl_ms;
     n->clock_stood = from <= n->stood_at;
     check_fence_granted(c, node, from + fence_ms);
@@ -723,7 +729,7 @@ void check_dead(struct check *c, uint32_t job, uint64_t epoch, uint32_t node)
 
 void check_answers(struct check *c, uint32_t job, uint64_t epoch, uint32_t node, uint32_t answering)
 {
-    /* One whose clock stood still begins what is over for everybody else. */
+    /* A node whose clock stood still starts trainers that are overdue for all others. */
     (void)job;
     if (!node_of(c, node)->clock_stood) {
         check_fail(c, CHECK_NOBODY_ANSWERS,

@@ -1,4 +1,5 @@
-/* tests/sim/check.h: the invariants, judged from what trainers do and what nodes were promised. */
+/* tests/sim/check.h: invariants of the simulation, checked against what trainers do and what nodes
+ * were granted. */
 #ifndef TFE_TESTS_SIM_CHECK_H
 #define TFE_TESTS_SIM_CHECK_H
 
@@ -6,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Rules: name and sentence. All are judged, always. */
+/* The rules: name and description. All are always checked. */
 #define CHECK_RULES(X)                                                                             \
     X(EPOCH_GROWS, epoch_grows, "an epoch's number is above all earlier ones of its job")          \
     X(OVER_RESTARTS, over_restarts, "all that is said of epochs holds across server restarts too") \
@@ -71,149 +72,152 @@ const char *check_rule_sentence(enum check_rule rule);
 
 struct check;
 
-/* Jobs and nodes are small indexes of the caller's. */
+/* Jobs and nodes are identified by small indexes that the caller assigns. */
 struct check *check_new(void);
 void check_free(struct check *c);
-/* Switches a rule off, for tests of the checks themselves. */
+/* Switches a rule on or off, for tests of the checks themselves. */
 void check_force(struct check *c, enum check_rule rule, bool on);
 
 bool check_failed(const struct check *c);
-/* NULL before. The first violation stays. */
+/* Returns the rule that was violated first, or NULL if none was. */
 const char *check_failed_rule(const struct check *c);
 const char *check_failed_text(const struct check *c);
 
-/* --- what happens; each may find a violation --- */
+/* --- occurrences; each function may detect a violation --- */
 
 void check_job(struct check *c, uint32_t job, uint32_t min, uint32_t max, uint32_t nproc);
-/* Its scripts end without a word: where nobody has a sign of a peer's end, nothing tells it from
- * their own. */
-/* An operator says how many nodes it has; epochs that are under way may have more. */
+/* The scripts of the job end without output, so a peer's failure cannot be told from their own. */
+/* An operator sets the job's number of nodes; running epochs may have more. */
 void check_resized(struct check *c, uint32_t job, uint32_t min, uint32_t max);
 void check_mute(struct check *c, uint32_t job);
-/* A server process begins. While OVER_RESTARTS is off all jobs are forgotten with it: eras of a job
- * are not compared. */
+/* A server process starts. While OVER_RESTARTS is off, all jobs are forgotten with it, and epochs
+ * of different servers are not compared. */
 void check_server_begins(struct check *c);
 uint32_t check_era(const struct check *c, uint32_t job);
-/* Its record is lost: what the next servers say of it is a new history, unless it is rebuilt. */
+/* The job's record is lost: what later servers report of the job is a new history, unless it is
+ * rebuilt. */
 void check_forgotten(struct check *c, uint32_t job);
-/* … and goes on from this epoch, which an older record names. */
+/* The job's record is lost, and it continues from this epoch, which an older record names. */
 void check_rolled_back(struct check *c, uint32_t job, uint64_t epoch);
-/* A job goes on with the epoch that its members say they run. */
+/* The job continues with the epoch that its members report. */
 void check_rebuilt(struct check *c, uint32_t job, uint64_t epoch);
-/* The server has no such job: what others said of it is forgotten. */
+/* The server does not know the job: what earlier servers reported of it is forgotten. */
 void check_unheard(struct check *c, uint32_t job);
-/* A JOIN is heard: of a node that has seen this epoch, and runs that one (0: none). */
+/* The server receives a JOIN of a node that has seen epoch `seen` and runs another one (0:
+ * none). */
 void check_heard(struct check *c, uint32_t job, uint64_t seen, uint64_t running, uint64_t digest);
 /* A table of the epoch lists this node. */
 void check_listed(struct check *c, uint64_t epoch, uint32_t node, bool was_ready);
-/* A chief with ps begins, and one of this earlier epoch lives. */
+/* A chief with ps starts, while a chief of this earlier epoch lives. */
 void check_one_chief(struct check *c, uint64_t epoch, uint64_t earlier);
-/* A trainer of the epoch begins on one of the ports that its node holds: the one listed for it? */
+/* A trainer of the epoch starts on one of its node's ports: checks that it is the one listed for
+ * it. */
 void check_own_place(struct check *c, uint64_t epoch, uint32_t node, uint32_t rank, bool is_listed);
-/* An epoch with ps is ended for a worker that is lost, and another one works. */
+/* An epoch with ps is ended because a worker is lost, while another worker works. */
 void check_goes_on(struct check *c, uint64_t epoch);
-/* A served worker of this node starts again in the epoch after exit status 0. */
+/* A served worker of this node is started again in the epoch after exit status 0. */
 void check_done_again(struct check *c, uint64_t epoch, uint32_t node);
 void check_succeeds(struct check *c, const char *job, bool chief_done);
-/* The server decides that this epoch is the next: the numbers that it has heard by then hold for
- * it; what it has heard by check_epoch of what runs does. */
+/* The server chooses this epoch's number: numbers reported to it until now must be below.
+ * check_epoch checks the running epochs reported until then. */
 void check_chosen(struct check *c, uint32_t job, uint64_t epoch);
-/* A record is synced in place of that of another epoch (0: there was none). */
+/* A record is synced that replaces the one of epoch `predecessor` (0: there was none). */
 void check_record(struct check *c, const char *job, uint64_t predecessor, uint64_t on_disk);
 
-/* A node's part in an epoch: its trainers' ranks, of so many, in the table with this digest. */
+/* A node's part in an epoch: ranks of its trainers, their total number, digest of the table. */
 struct check_part {
     uint32_t rank, n, world;
     uint64_t digest;
 };
 
-/* The server begins an epoch, and sends a START of it. */
+/* The server starts an epoch and sends one of its STARTs. */
 void check_epoch(struct check *c, uint32_t job, uint64_t epoch, uint64_t members);
 void check_start(struct check *c, uint32_t job, uint64_t epoch, uint32_t node,
                  const struct check_part *part);
-/* The epoch is charged to the restart budget; that may be taken back until verdict_at (virtual
- * time) or the job's end, and is judged then. */
+/* The epoch is charged to the restart budget. The charge may be taken back until verdict_at
+ * (virtual time) or the job's end, and is checked then. */
 void check_charged(struct check *c, uint32_t job, uint64_t epoch, int64_t verdict_at);
-/* A loss in this epoch explains its fault. */
+/* A loss in this epoch explains its fault: the charge is taken back. */
 void check_charge_back(struct check *c, uint32_t job, uint64_t epoch);
 void check_time(struct check *c, uint32_t job, int64_t now);
 void check_over(struct check *c, uint32_t job);
 void check_new_run(struct check *c, uint32_t job);
 
-/* A trainer process begins with this view of its epoch, ends; all of an epoch have made a step. */
+/* A trainer process starts with this view of its epoch; ends; all trainers of an epoch have made a
+ * step. */
 void check_trainer_begins(struct check *c, uint32_t era, uint32_t job, uint64_t epoch,
                           uint32_t node, uint32_t rank, uint32_t world, uint64_t digest);
 void check_trainer_ends(struct check *c, uint32_t era, uint32_t job, uint64_t epoch, uint32_t rank);
 void check_step(struct check *c, uint32_t era, uint32_t job, uint64_t epoch);
-/* The truth about an epoch: a trainer of it has failed by itself; a member was out of sight of the
- * server or of its peers. */
+/* True causes of an epoch's end: a trainer of it has failed by itself; a member was unreachable for
+ * the server or its peers. */
 void check_own_fault(struct check *c, uint32_t era, uint32_t job, uint64_t epoch);
 void check_silence(struct check *c, uint32_t era, uint32_t job, uint64_t epoch);
-/* Its training is done: whose word of its end is held up then, looks as if it hung. */
+/* The training of the epoch is done: a trainer whose report of its end is delayed then looks as if
+ * it hung. */
 void check_finished(struct check *c, uint32_t era, uint32_t job, uint64_t epoch);
-/* An agent process begins; the holder has read that it has its lease and fence for so long, counted
- * from a point on its own clock. */
+/* An agent process starts; it has received a lease and fence of these lengths, counted from a time
+ * on its own clock. */
 void check_node_begins(struct check *c, uint32_t node);
 void check_granted(struct check *c, uint32_t node, int64_t from, int64_t ttl_ms, int64_t fence_ms);
-/* … that its fence ends then on its clock, with its START. */
+/* The node's fence ends at this time on its clock, by its START. */
 void check_fence_granted(struct check *c, uint32_t node, int64_t end);
 int64_t check_fence_end(const struct check *c, uint32_t node);
-/* The clock stands still from here on for a while: what was promised by it cannot be kept by
- * others. */
+/* The node's clock stands still for a while from now on: other nodes cannot rely on what it was
+ * granted. */
 void check_clock_stood(struct check *c, uint32_t node, int64_t clock);
-/* Whether it has since it was granted its lease: that ends sooner for the server than the node
- * renews it. */
+/* Returns true if the node's clock has stood still since its lease was granted: the lease ends
+ * earlier for the server than for the node. */
 bool check_lease_stood(const struct check *c, uint32_t node);
-/* The server that granted it is gone, and the one there now knows of no lease of this node: the
- * disk is lost, or the node was in no epoch, so that no place of its could be given away. Nor can
- * it be in one before it has read what it is granted now: READY is said to a PREPARE behind that
+/* The server that granted the lease is gone and the present one does not know the lease: the
+ * database is lost, or the node was in no epoch, so that it had no slot to lose. The node can be in
+ * no epoch before it has received a new grant, because its READY answers a PREPARE that follows the
  * WELCOME. */
 void check_lease_forgotten(struct check *c, uint32_t node);
 void check_lease_over(struct check *c, uint32_t node, int64_t clock);
 void check_fence_set(struct check *c, uint32_t node, int64_t deadline);
-/* The fence has passed for so long that its guard must have killed everything. */
+/* The fence has passed by enough time for the node's guard to have killed all trainers. */
 void check_fence_past(struct check *c, uint32_t node, uint32_t trainers_alive);
 void check_word(struct check *c, uint32_t node, const char *message, uint32_t trainers_alive);
 
-/* An epoch came to a planned end that nothing disturbed, and its cluster broke all the same. */
+/* An epoch was ended by an undisturbed planned switch, and its cluster broke all the same. */
 void check_planned_lost(struct check *c, uint32_t job, uint64_t epoch, const char *who);
-/* The server stopped an epoch since its scripts have answered with a checkpoint, and nothing
- * disturbed that: the last step of its cluster, and the one that the next goes on from. */
+/* The server stopped an epoch because its scripts reported a checkpoint, undisturbed: last step of
+ * its cluster, and step from which the next one continues. */
 void check_kept(struct check *c, uint32_t job, uint64_t epoch, uint64_t last, uint64_t next);
-/* The epoch is stopped, or breaks, though it trains on machines that are well; carried: since a
- * server has come back. */
+/* The epoch is stopped or breaks although it trains on healthy machines. carried: since the server
+ * has come back. */
 void check_needless(struct check *c, uint64_t epoch, bool carried, const char *what);
-/* Another node than its leader should lead it. */
+/* Another node than the epoch's leader should lead it. */
 void check_leads(struct check *c, uint64_t epoch, uint32_t leader, uint32_t node,
                  const char *reason);
-/* A spot machine has the place of a chief or ps, and this other node one of a worker. */
+/* A spot machine is chief or ps, while another node that is no spot machine is a worker. */
 void check_spot(struct check *c, uint64_t epoch, uint32_t spot, uint32_t node);
 void check_slow(struct check *c, uint64_t epoch, int64_t took, int64_t bound);
 void check_ledger(struct check *c, uint64_t epoch, uint32_t what, int64_t said, int64_t is);
-/* The lease of a node was taken for over, though it had to be spared. */
+/* The node's lease was ended although the rule requires it to be extended. */
 void check_spared(struct check *c, enum check_rule rule, uint32_t node, const char *reason);
-/* Its trainers of the epoch still train when its machine goes. */
+/* Trainers of the epoch still train on the node when its machine goes away. */
 void check_warned(struct check *c, uint64_t epoch, uint32_t node);
 void check_written_twice(struct check *c, const char *job, uint64_t sequence);
-/* A trainer begins. */
+/* A trainer starts on the node at this time of its clock: checks that the lease is valid. */
 void check_leased(struct check *c, uint32_t node, int64_t clock);
-/* The server takes this node's trainers of the epoch for dead. */
+/* The server considers this node's trainers of the epoch dead. */
 void check_dead(struct check *c, uint32_t job, uint64_t epoch, uint32_t node);
-/* … by what others have found who were asked then, and it was let in then (events, by their order).
- */
+/* The server considers the node dead by results of probes that were sent at `asked`; it was last
+ * admitted at another time (both by order of events). */
 void check_proof(struct check *c, uint32_t node, uint64_t asked, uint64_t heard);
-/* A server without a record goes on with the epoch: so many of its nodes have said that they are,
- * or were, in it. */
+/* A server without a record continues the epoch: this many of its nodes have reported that they
+ * are, or were, in it. */
 void check_adopted(struct check *c, uint64_t epoch, uint32_t spoke, uint32_t nodes);
-/* The guard of this node gives out its death certificate. */
+/* The node's guard hands out its proof of termination. */
 void check_certificate(struct check *c, uint32_t node, uint32_t trainers_alive);
-/* A trainer of the epoch begins on one node, and may connect to a port on which another answers
- * probes. */
+/* A trainer of the epoch starts and may connect to a port on which another node answers probes. */
 void check_answers(struct check *c, uint32_t job, uint64_t epoch, uint32_t node,
                    uint32_t answering);
 
-/* A trainer of the epoch begins, and one of the earlier epoch that has not found its peers yet
- * looks for one of them at the same address. */
+/* A trainer of the epoch starts, while one of an earlier epoch that has not found its peers yet
+ * looks for a peer at the same address. */
 void check_stale_peer(struct check *c, uint32_t job, uint64_t epoch, uint64_t earlier,
                       const char *who);
 
@@ -221,7 +225,7 @@ void check_queue(struct check *c, uint32_t node, size_t bytes, size_t max);
 void check_memory(struct check *c, const char *owner, size_t bytes, size_t limit);
 void check_time_stands(struct check *c, const char *who);
 void check_honest(struct check *c, const char *who, const char *what, int rc);
-/* why: what is not as it should be, long after the last fault. */
+/* Long after the last fault something is not as expected; reason says what. */
 void check_not_settled(struct check *c, const char *reason);
 
 #endif

@@ -1,4 +1,4 @@
-/* tests/sim/check_verdicts.c: the invariants that look at no more than what they are told. */
+/* tests/sim/check_verdicts.c: invariants that depend only on their arguments. */
 #include "tests/sim/check.h"
 #include "tests/sim/check_fail.h"
 

@@ -1,5 +1,5 @@
-/* tests/sim/clock.h: the clock of one machine: its own rate, and stopped while a hypervisor says
- * so. */
+/* tests/sim/clock.h: the clock of one machine, with a rate of its own, which a hypervisor can
+ * stop. */
 #ifndef TFE_TESTS_SIM_CLOCK_H
 #define TFE_TESTS_SIM_CLOCK_H
 
@@ -27,8 +27,8 @@ static inline struct tfe_mono clock_read(const struct sim_clock *clock, int64_t 
     return (struct tfe_mono){.ms = own};
 }
 
-/* The first millisecond of virtual time at which the clock shows at least this; SIM_NEVER while it
- * is stopped or for TFE_MONO_NEVER. */
+/* Returns the first millisecond of virtual time at which the clock shows at least this; SIM_NEVER
+ * if it is stopped, or for TFE_MONO_NEVER. */
 static inline int64_t clock_when(const struct sim_clock *clock, struct tfe_mono own)
 {
     if (tfe_mono_is_never(own) || clock->stopped || own.ms > INT64_MAX / 2000000) {
@@ -40,7 +40,7 @@ static inline int64_t clock_when(const struct sim_clock *clock, struct tfe_mono 
     return clock->world_ms + ((own.ms - clock->own_ms) * 1000000 + clock->ppm - 1) / clock->ppm;
 }
 
-/* Begins a new stretch at this moment: with another rate, stopped, or running again. */
+/* Sets another rate from now on, or stops or restarts the clock. */
 static inline void clock_set(struct sim_clock *clock, int64_t world_ms, int64_t ppm, bool stopped)
 {
     int64_t own = clock_read(clock, world_ms).ms;

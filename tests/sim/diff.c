@@ -1,4 +1,4 @@
-/* tests/sim/diff.c: the longest common subsequence of two traces, printed as a diff. */
+/* tests/sim/diff.c: prints the difference of two traces, by their longest common subsequence. */
 #include "tests/sim/diff.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@ struct out {
     const char *line;
 };
 
-/* lengths[i][j]: of the longest common subsequence from i and j on. */
+/* lengths[i][j] is the length of the longest common subsequence from i and j on. */
 static uint32_t *measure(const struct scenario_lines *a, const struct scenario_lines *b)
 {
     size_t row = b->n + 1;

@@ -1,4 +1,4 @@
-/* tests/sim/disk.c: the server's disk: what is written, what is synced, what a crash leaves. */
+/* tests/sim/disk.c: the server's simulated disk: writes, syncs, and what a crash leaves. */
 #include "tests/sim/disk.h"
 
 #include <stdlib.h>
@@ -10,15 +10,15 @@
 #include "tests/sim/names.h"
 #include "tests/sim/server.h"
 
-/* Records of a job's earlier epochs that an older image of the disk may have. */
+/* Number of records of a job's earlier epochs that an older copy of the disk may contain. */
 #define OLDER_MAX 3
 
 struct copy {
-    struct copy *next;           /* under way */
-    struct copy *older;          /* synced before it, of another epoch */
-    struct copy *last;           /* the write before it, of the same epoch */
-    bool is_old;                 /* of an older image: of what came after it nothing is left */
-    bool is_torn;                /* it cannot be read */
+    struct copy *next;           /* next write under way */
+    struct copy *older;          /* record synced before this one, of another epoch */
+    struct copy *last;           /* write before this one, of the same epoch */
+    bool is_old;                 /* from an older copy: nothing later is left */
+    bool is_torn;                /* the record is unreadable */
     struct store_record *packed; /* the record as the store packs it */
     struct rdzv_record *record;  /* the record as unpacked; borrows from packed */
 };
@@ -27,13 +27,13 @@ struct disk {
     uint32_t latency_lo, latency_hi;
     int64_t fail_until;
     int64_t stall_until;
-    uint64_t n_healed; /* stalls that ended before their time */
-    struct copy *head; /* under way, in their order */
+    uint64_t n_healed; /* number of stalls that ended early */
+    struct copy *head; /* writes under way, in order */
     struct copy **tail;
     uint32_t n_pending;
-    uint32_t tag; /* of the server process that wrote them */
+    uint32_t tag; /* generation of the server process that wrote them */
     int64_t last_at;
-    struct copy **synced; /* by job */
+    struct copy **synced; /* synced records by job */
     uint32_t n_synced;
     bool was_lost;
     size_t cap_synced;
@@ -48,7 +48,7 @@ static struct copy *copy_new(const struct rdzv_record *record)
         abort();
     }
     const struct store_record *packed = copy->packed;
-    if (packed->gone) { /* a store keeps none */
+    if (packed->gone) { /* the store keeps no record of a forgotten job */
         copy->record = sim_alloc(1, sizeof(*copy->record));
         *copy->record = (struct rdzv_record){.sequence = packed->sequence,
                                              .job = packed->job.text,
@@ -64,7 +64,7 @@ static struct copy *copy_new(const struct rdzv_record *record)
 static void copy_free(struct copy *copy)
 {
     if (copy->last) {
-        copy_free(copy->last); /* has none itself */
+        copy_free(copy->last); /* an earlier copy has no earlier copy of its own */
     }
     free(copy->record);
     free(copy->packed);
@@ -138,7 +138,7 @@ static void on_synced(struct world *w, const struct sim_event *event);
 void disk_stall_until(struct world *w, int64_t at)
 {
     struct disk *d = w->disk;
-    if (at < d->stall_until) { /* what was put off goes on now */
+    if (at < d->stall_until) { /* writes that were delayed go on now */
         d->n_healed++;
         for (uint32_t i = 0; i < d->n_pending; i++) {
             world_at(w, at > w->now ? at : w->now, on_synced, 0, d->tag, d->n_healed);
@@ -157,8 +157,7 @@ const struct rdzv_record *disk_record(const struct world *w, uint32_t index)
     return index < w->disk->n_synced ? w->disk->synced[index]->record : NULL;
 }
 
-/* The copy is synced in place of the one there, which an older image has if it says something else.
- */
+/* Replaces the synced copy, which becomes an older one if it is of another epoch. */
 static void replace(struct copy **at, struct copy *copy)
 {
     struct copy *before = *at;
@@ -201,7 +200,7 @@ static struct copy *sync_head(struct world *w)
     bool is_torn = index != NAMES_NONE && d->synced[index]->is_torn;
     uint64_t epoch = index == NAMES_NONE ? 0 : d->synced[index]->record->epoch;
     if ((index == NAMES_NONE && d->was_lost) || is_torn) {
-        epoch = copy->record->predecessor; /* of an epoch that the record of was lost */
+        epoch = copy->record->predecessor; /* of an epoch whose predecessor's record was lost */
     }
     check_record(w->check, job, copy->record->predecessor, epoch);
     if (index == NAMES_NONE) {
@@ -296,8 +295,8 @@ void disk_forget_last(struct world *w, uint32_t index)
 {
     struct copy *copy = w->disk->synced[index];
     struct copy *last = copy->last ? copy->last : copy->older;
-    /* What cannot be read is set aside, which is a write, too: without that one it is found again.
-     */
+    /* Setting an unreadable record aside is a write too: without that write the record is found
+     * again. */
     if (last && !copy->is_torn) {
         last->older = copy->last ? copy->older : last->older;
         last->is_old = true;

@@ -1,5 +1,5 @@
-/* tests/sim/explore.c: one seed's random world: jobs, machines, stretches of faults, judgement at
- * rest. */
+/* tests/sim/explore.c: random simulation from one seed: jobs, machines, periods of faults, checks
+ * after each period. */
 #include "tests/sim/explore.h"
 
 #include <stdio.h>
@@ -17,20 +17,20 @@
 #include "tests/sim/server.h"
 #include "tests/wishes.h"
 
-/* So many machines share the jobs of one name; a table goes to every member, so that a cluster of
- * thousands would be all that a run does. */
+/* Maximum number of machines that share the jobs of one name. A table goes to every member, so
+ * larger clusters would take all of a run's time. */
 #define GROUP_MAX 250
 #define LOOK_MS 1000
-/* A job that is over is joined once more by so many percent of the late. */
+/* Probability in percent that a late agent joins a job that is over. */
 #define LATE_PERCENT 20
-/* A lease is at most so many times the setting. */
+/* Maximum factor by which a lease exceeds the setting. */
 #define TTL_GROWS 12
-/* What the core waits for at most, without a setting of its own: for a member that is not READY,
- * for a script that fails again and again, and from one growth to the next. */
+/* Longest waits of the core that have no setting: for a member that is not READY, for a script that
+ * fails repeatedly, and from one growth to the next. */
 #define PREPARE_MS 32000
 #define BACKOFF_MS 60000
 #define GROWTH_APART_MS 300000
-/* From a START to steps, or to the end of who misses a peer. */
+/* Time from START to steps, or until a trainer that misses a peer ends. */
 #define TRAINERS_MS 60000
 
 /* Machines that work for one job after the other. */
@@ -42,13 +42,14 @@ struct group {
 struct explore {
     struct world world;
     struct rng rng;
-    struct group *groups; /* n_groups */
+    struct group *groups; /* n_groups entries */
     uint32_t n_groups;
     bool roles;
-    int64_t train_ms; /* within which a job with nodes enough has to train after the last fault … */
-    int64_t grow_ms;  /* … and for so long more it may do so without some of them */
-    uint32_t *live;   /* by job: its agents … */
-    int64_t *idle_at; /* … and since when it has not trained as it should; SIM_NEVER: it does */
+    /* time after the last fault within which a job with enough nodes must train */
+    int64_t train_ms;
+    int64_t grow_ms;  /* further time for which the job may train without some of them */
+    uint32_t *live;   /* by job: number of its agents */
+    int64_t *idle_at; /* by job: since when it has not trained as it should; SIM_NEVER if it does */
     size_t cap_live, cap_idle;
 };
 
@@ -128,12 +129,13 @@ static void open_job(struct explore *x, uint32_t group)
     spec->tell_ms = ONE_OF(x, 0, 500, 5000, 5000);
     spec->listens = spec->tell_ms && roll(x, 0, 2);
     spec->deaf = roll(x, 0, 4) == 0;
-    if (spec->deaf && job->script / 6 % 3) { /* else its own checkpoints answer for it */
+    /* otherwise the script's own checkpoints are its answers */
+    if (spec->deaf && job->script / 6 % 3) {
         spec->checkpoint_every = 0;
     }
     spec->save_ms = ONE_OF(x, 0, 100, 1000, 8000);
     spec->memory_every = job->n_ps ? 0 : (uint32_t[]){0, 1, 20}[job->script / 2 % 3];
-    /* Who hangs at the end is at fault: all have to be out well within the grace. */
+    /* A trainer that hangs at the end would be at fault: all must end well within the grace. */
     uint32_t grace = server_config(w)->exit_grace_ms;
     spec->finish_hi = ONE_OF(x, 0, 50, 500) * grace / 2000;
     spec->finish_hi = spec->finish_hi < grace / 4 ? spec->finish_hi : grace / 4;
@@ -152,7 +154,7 @@ static uint32_t job_for(struct world *w, uint32_t node)
     uint32_t group = node % x->n_groups;
     struct job *job = jobs_get(w, x->groups[group].job);
     if (job->over && job->new_run && !w->nodes[node].plain && roll(x, 0, 1)) {
-        return x->groups[group].job; /* its next run */
+        return x->groups[group].job; /* the group's next run */
     }
     if (job->over && roll(x, 0, 99) >= LATE_PERCENT) {
         if (job->run_key && roll(x, 0, 1)) {
@@ -164,7 +166,7 @@ static uint32_t job_for(struct world *w, uint32_t node)
     return x->groups[group].job;
 }
 
-/* --- the world --- */
+/* --- the simulation --- */
 
 static uint32_t draw_agents(struct explore *x)
 {
@@ -172,9 +174,9 @@ static uint32_t draw_agents(struct explore *x)
     return (uint32_t)roll(x, 1, most[roll(x, 0, sizeof(most) / sizeof(most[0]) - 1)]);
 }
 
-/* By the waits that are configured, on the slowest clock: the fence of what an earlier server knew
- * and of what runs, two switches that somebody is left out of, the gather window, the grace of a
- * script that has ended, the lease of who is gone, and the longest back-off. */
+/* Computes the limits from the configured waits, on the slowest clock: fences of what an earlier
+ * server knew and of what runs, two switches that leave a node out, the gather window, the grace of
+ * a script that has ended, the lease of a lost node, and the longest back-off. */
 static void set_patience(struct explore *x, const struct rdzv_config *config, uint32_t fence_max)
 {
     int64_t fence = (int64_t)fence_max * 1106 / 1000 * 1060 / 1000;
@@ -188,7 +190,7 @@ static void make_world(struct explore *x, const struct explore_wish *wish)
 {
     struct world *w = &x->world;
     struct sim_options options = {.seed = wish->seed, .wire = wish->wire, .verbose = wish->verbose};
-    options.deaths = wish->seed % 4 != 0; /* old agents have none */
+    options.deaths = wish->seed % 4 != 0; /* older agents have no proofs of termination */
     world_init(w, &options);
     w->options.pieces = wish->wire && world_draw(w, 0, 0, 33) % 2 == 0;
     rng_init(&x->rng, wish->seed ^ UINT64_C(0x5eed));
@@ -209,10 +211,11 @@ static void make_world(struct explore *x, const struct explore_wish *wish)
     config.fence_ms = ONE_OF(x, 3, 3, 5, 10) * config.ttl_ms;
     uint32_t ttl_max = config.ttl_ms;
     if (roll(x, 0, 2) == 0) {
-        /* Leases that grow longer when there are many, be it of machines that are gone. */
+        /* Leases get longer if there are many, even of machines that are gone. */
         config.renew_rate = n * 3000 / config.ttl_ms / ONE_OF(x, 1, 2) + 1;
         ttl_max = TTL_GROWS * config.ttl_ms;
-        config.max_nodes = ttl_max / 1000 * config.renew_rate / 3; /* more would be longer */
+        /* a higher number would make them longer still */
+        config.max_nodes = ttl_max / 1000 * config.renew_rate / 3;
     }
     uint32_t fence_max = config.fence_ms < 3 * ttl_max ? 3 * ttl_max : config.fence_ms;
     server_new(w, &config);
@@ -222,7 +225,7 @@ static void make_world(struct explore *x, const struct explore_wish *wish)
     static const uint32_t spreads[] = {0, 0, 5, 50, 300};
     uint32_t low = ONE_OF(x, 0, 1, 20);
     uint32_t spread = spreads[roll(x, 0, 4)];
-    /* Not in all worlds: what the kept seeds have seen they see again. */
+    /* Only in some simulations, so that stored seeds keep their behaviour. */
     bool has_spot = wish->roles && (wish->seed % 5 == 1 || wish->seed % 5 == 2);
     char name[NODE_NAME_MAX];
     for (uint32_t i = 0; i < n; i++) {
@@ -268,33 +271,33 @@ static void end_world(struct explore *x)
     free(x->idle_at);
 }
 
-/* --- judgement at rest --- */
+/* --- checks after the faults --- */
 
-/* Whether growth may wait: for a checkpoint, or until it costs little; where scripts hang, for
- * long; where none is seen, for ever. */
+/* Returns true if growth may wait: for a checkpoint, or until it costs little; for long if scripts
+ * hang; for ever if no checkpoint is seen. */
 static bool can_wait(const struct job *job, const struct cluster_view *view)
 {
     return job->no_grow || view->hangs || view->epoch == job->left_epoch ||
            (!job->grow_now && (!job->spec.listens || job->spec.deaf));
 }
 
-/* How a job is, of which all faults are over. */
+/* State of a job after all faults have ended. */
 struct unrest {
-    const char *reason; /* NULL: as it should be */
-    bool trains;        /* … all the same: growth may take its time */
+    const char *reason; /* what is wrong; NULL if nothing is */
+    bool trains;        /* the job trains all the same: growth may take its time */
 };
 
 #define RESTLESS(reason) ((struct unrest){(reason), false})
 #define TRAINS_WITHOUT ((struct unrest){"an epoch without all live nodes, or with more", true})
 #define AT_REST ((struct unrest){NULL, true})
 
-/* … of one with roles: one node may evaluate, and places of workers that are served may be empty
- * for as long as growth waits, also where fewer than min are left. */
+/* State of a job with roles: one node may evaluate, and slots of served workers may be empty for as
+ * long as growth waits, even with fewer than min. */
 static struct unrest unrest_with_roles(const struct job *job, const struct cluster_view *view,
                                        uint32_t live)
 {
     uint32_t most = live < job->max ? live : job->max;
-    uint32_t beside = live > job->min ? live - 1 : live; /* the evaluator */
+    uint32_t beside = live > job->min ? live - 1 : live; /* live nodes without the evaluator */
     uint32_t least = !job->evaluator ? most : beside < job->max ? beside : job->max;
     if (!view->trains) {
         return RESTLESS("an epoch that does not train");
@@ -305,7 +308,7 @@ static struct unrest unrest_with_roles(const struct job *job, const struct clust
                : TRAINS_WITHOUT;
 }
 
-/* … with so many agents. */
+/* State of a job with so many agents. */
 static struct unrest unrest(struct world *w, uint32_t index, uint32_t live)
 {
     const struct job *job = jobs_get(w, index);
@@ -335,7 +338,7 @@ static struct unrest unrest(struct world *w, uint32_t index, uint32_t live)
                : TRAINS_WITHOUT;
 }
 
-/* Room for all jobs; those that are new train not yet. */
+/* Reserves memory for all jobs; new jobs count as not training yet. */
 static void make_room(struct explore *x)
 {
     uint32_t jobs = jobs_count(&x->world);
@@ -370,7 +373,7 @@ static void count_live(struct explore *x)
     }
 }
 
-/* Which machines are to go: one that does, or stays after all, is news as a fault is. */
+/* Returns a hash of the machines that are to leave: a change is news like a fault. */
 static uint64_t leaving(const struct world *w)
 {
     uint64_t sum = 0;
@@ -380,8 +383,8 @@ static uint64_t leaving(const struct world *w)
     return sum;
 }
 
-/* Whether all jobs are at rest; a violation where one has been idle since `since`, or later, for
- * longer than it may, or grows no more though it should. */
+/* Returns true if all jobs are settled. Reports a violation if one has been idle since `since`, or
+ * later, for longer than allowed, or does not grow though it should. */
 static bool is_settled(struct explore *x, int64_t since)
 {
     struct world *w = &x->world;
@@ -404,8 +407,8 @@ static bool is_settled(struct explore *x, int64_t since)
     return settled;
 }
 
-/* Epochs and places that scripts have ended by themselves: faults that come with the jobs, at their
- * own times. Each puts its node into quarantine for longer, or makes the job's back-off longer. */
+/* Returns the number of epochs and workers ended by scripts themselves: faults that come with the
+ * jobs, at times of their own. Each one prolongs a node's quarantine or the job's back-off. */
 static uint32_t script_faults(struct world *w)
 {
     uint32_t n = 0;
@@ -415,8 +418,8 @@ static uint32_t script_faults(struct world *w)
     return n;
 }
 
-/* Runs until everything is at rest; a violation if that takes too long after the last fault. False:
- * the run is over. */
+/* Runs until everything is settled; a violation if that takes too long after the last fault.
+ * Returns false if the run is over. */
 static bool settle(struct explore *x)
 {
     struct world *w = &x->world;
@@ -455,7 +458,7 @@ static void report(struct explore *x, const struct explore_wish *wish)
         (unsigned long long)wish->seed, wish->agents, (unsigned long long)wish->events,
         wish->wire ? " --wire" : "", wish->one_job ? " --one-job" : "",
         wish->roles ? " --roles" : "", (unsigned long long)w->events + 1);
-    fflush(stdout); /* whoever is ended before its time has said its seeds */
+    fflush(stdout); /* prints the seeds even if the process is killed early */
 }
 
 void explore_seed(const struct explore_wish *wish, struct explore_result *ret)

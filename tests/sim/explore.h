@@ -1,5 +1,5 @@
-/* tests/sim/explore.h: one seed's random world: jobs, machines, stretches of faults, judgement at
- * rest. */
+/* tests/sim/explore.h: random simulation from one seed: jobs, machines, periods of faults, checks
+ * after each period. */
 #ifndef TFE_TESTS_SIM_EXPLORE_H
 #define TFE_TESTS_SIM_EXPLORE_H
 
@@ -8,14 +8,14 @@
 
 struct explore_wish {
     uint64_t seed;
-    uint32_t agents; /* 0: drawn from the seed */
+    uint32_t agents; /* number of agents; 0: drawn from the seed */
     uint64_t events;
-    uint64_t until; /* stop at this event; 0: not */
+    uint64_t until; /* stop at this event; 0: no limit */
     bool wire;
-    bool one_job; /* of all agents, however many */
-    bool roles;   /* jobs with ps, chief, evaluator */
+    bool one_job; /* a single job for all agents */
+    bool roles;   /* jobs have ps, a chief, an evaluator */
     bool verbose;
-    bool quiet; /* of a violation its seed only, not what came before */
+    bool quiet; /* print only the seed of a violation, not what led to it */
 };
 
 struct explore_result {

@@ -1,4 +1,4 @@
-/* tests/sim/faults.c: random faults for the explorer, each with its end. */
+/* tests/sim/faults.c: random faults for the explorer; each fault ends again. */
 #include "tests/sim/faults.h"
 
 #include <stdlib.h>
@@ -13,21 +13,22 @@
 #include "tests/sim/script.h"
 #include "tests/sim/server.h"
 
-/* One of so many faults, where the server's disk is rolled back; it is away for so long at most. */
+/* Probability (one fault of so many) that the server's disk is restored to an older state; maximum
+ * time for which it is away. */
 #define ROLL_BACK_EACH 16
 #define ROLL_BACK_MS 8000
-/* Of those that come as the faults end. */
+/* Minimum warning of the notices that come as the faults end. */
 #define WARNED_LEAST_MS 20000
 #define WARNED_MOST_MS 90000
 
 struct faults {
     struct rng rng;
     uint32_t mean_ms;
-    uint32_t tag;  /* of the stretch of faults under way */
-    size_t only;   /* of kinds; KINDS: all */
-    uint32_t left; /* faults of this stretch */
+    uint32_t tag;  /* generation of the present period of faults */
+    size_t only;   /* the only kind of faults in this period; KINDS: all */
+    uint32_t left; /* number of faults left in this period */
     bool on;
-    bool rolls_back; /* the server's disk */
+    bool rolls_back; /* the server's disk may be restored to an older state */
     faults_job_fn *job_for;
 };
 
@@ -36,14 +37,14 @@ static uint64_t roll(struct world *w, uint64_t low, uint64_t high)
     return rng_between(&w->faults->rng, low, high);
 }
 
-/* Mostly short, sometimes very long. */
+/* Returns a duration: usually short, sometimes very long. */
 static int64_t some_ms(struct world *w)
 {
     static const uint32_t most[] = {50, 500, 2000, 8000, 20000, 60000, 200000};
     return (int64_t)roll(w, 1, most[roll(w, 0, sizeof(most) / sizeof(most[0]) - 1)]);
 }
 
-/* A machine on which an agent runs; else any. */
+/* Returns a machine on which an agent runs; any machine if there is none. */
 static uint32_t victim(struct world *w)
 {
     uint32_t node = 0;
@@ -69,13 +70,13 @@ static void say(struct world *w, const char *what, uint32_t node, int64_t ms)
         judge_disturbed(w, node);
     }
     for (uint32_t job = 0; node == NAMES_NONE && job < jobs_count(w); job++) {
-        judge_waits(w, job); /* for the disk, or the server */
+        judge_waits(w, job); /* waits for the disk, or the server */
     }
     world_trace(w, "--", what, "%s %lld ms", node == NAMES_NONE ? "" : w->nodes[node].name,
                 (long long)ms);
 }
 
-/* --- the ends of faults --- */
+/* --- ends of faults --- */
 
 static void heal_link(struct world *w, uint32_t node)
 {
@@ -140,7 +141,7 @@ void faults_start_idle(struct world *w, uint32_t percent)
     }
 }
 
-/* A machine that lost its agent has another one some time later, mostly. */
+/* Usually starts another agent some time later on a machine that has lost its agent. */
 static void start_again(struct world *w, uint32_t node)
 {
     if (roll(w, 0, 3) > 0) {
@@ -148,7 +149,7 @@ static void start_again(struct world *w, uint32_t node)
     }
 }
 
-/* --- the faults --- */
+/* --- faults --- */
 
 static void fault_kill_agent(struct world *w, uint32_t node, int64_t ms)
 {
@@ -177,7 +178,8 @@ static void fault_vanish(struct world *w, uint32_t node, int64_t ms)
     start_again(w, node);
 }
 
-/* … and the next machine has its address, as in a cloud's network, or one that is there already. */
+/* The machine vanishes, and the next machine (or an existing one) gets its address, as in a cloud's
+ * network. */
 static void fault_give_address(struct world *w, uint32_t node, int64_t ms)
 {
     uint32_t other = (uint32_t)roll(w, 0, w->n_nodes - 1);
@@ -193,7 +195,7 @@ static void fault_end_trainer(struct world *w, uint32_t node, int64_t ms)
     static const uint32_t codes[] = {1, 1, 1, 2, 42, 143};
     uint32_t code = codes[roll(w, 0, 5)];
     if (w->nodes[node].job != NAMES_NONE && job_has_roles(jobs_get(w, w->nodes[node].job))) {
-        code = roll(w, 0, 3) ? code : 0; /* a script for workers that knows no ps */
+        code = roll(w, 0, 3) ? code : 0; /* a worker's script that does not support ps */
     }
     bool by_signal = roll(w, 0, 2) == 0;
     say(w, "end_trainer", node, ms);
@@ -240,7 +242,7 @@ static void fault_stall(struct world *w, uint32_t node, int64_t ms)
     world_at(w, w->now + ms, on_heal, node, 0, 0);
 }
 
-/* The server's own network is gone: everybody is silent at once. */
+/* The server's own network fails: all nodes fall silent at once. */
 static void fault_isolate(struct world *w, uint32_t node, int64_t ms)
 {
     (void)node;
@@ -267,7 +269,7 @@ static void fault_cut(struct world *w, uint32_t node, int64_t ms)
     world_at(w, w->now + ms, on_heal, node, 0, 0);
 }
 
-/* Two machines do not reach each other, mostly of one job; everybody else reaches both. */
+/* Separates two machines, usually of one job; all others reach both. */
 static void fault_part(struct world *w, uint32_t node, int64_t ms)
 {
     uint32_t other = victim(w);
@@ -311,8 +313,8 @@ static void fault_stuck(struct world *w, uint32_t node, int64_t ms)
     w->nodes[node].kill_stuck_until = w->now + ms;
 }
 
-/* Who trains does not hear that it is to stop, or cannot, or is not heard of at all; others would
- * form the next epoch. */
+/* Makes some training nodes unable to receive STOP, or to act on it, or unreachable, while others
+ * would form the next epoch. */
 static void deafen_some(struct world *w, int64_t ms)
 {
     enum { STUCK, DEAF, DEAF_OR_CUT, WAYS } way = (int)roll(w, 0, WAYS - 1);
@@ -340,7 +342,7 @@ static void deafen_some(struct world *w, int64_t ms)
     faults_start_idle(w, 50);
 }
 
-/* Its machine's successor starts without its records. */
+/* The server's machine is replaced by one without its records. */
 static void fault_disk_lost(struct world *w, uint32_t node, int64_t ms)
 {
     (void)node;
@@ -358,7 +360,7 @@ static void fault_server_late(struct world *w, uint32_t node, int64_t ms)
     server_be_late(w, ms);
 }
 
-/* Its machine sleeps, for longer than most leases and fences. */
+/* The server's machine sleeps for longer than most leases and fences. */
 static void fault_server_sleep(struct world *w, uint32_t node, int64_t ms)
 {
     (void)node;
@@ -424,7 +426,7 @@ static void on_preempt(struct world *w, const struct sim_event *event)
     }
 }
 
-/* A machine is about to go away, or may be: it does, or is spared; sometimes it is told so. */
+/* A machine will go away, or may: it does, or stays; sometimes its agent gets a notice. */
 static void fault_notice(struct world *w, uint32_t node, int64_t ms)
 {
     const struct node *n = &w->nodes[node];
@@ -476,7 +478,7 @@ static void fault_stop_job(struct world *w, uint32_t node, int64_t ms)
     }
 }
 
-/* What the disk has of one job is older than what was written last, or cannot be read. */
+/* Makes the stored record of one job older than the last write, or unreadable. */
 static void damage_record(struct world *w, uint32_t index, uint32_t epochs)
 {
     if (roll(w, 0, 1)) {
@@ -489,8 +491,8 @@ static void damage_record(struct world *w, uint32_t index, uint32_t epochs)
     }
 }
 
-/* The server comes back to an older image of its disk, or to one that has not kept all of it, or to
- * none. */
+/* The server restarts with an older copy of its disk, with an incomplete one, or with an empty
+ * one. */
 static void fault_roll_back(struct world *w, uint32_t node, int64_t ms)
 {
     (void)node;
@@ -534,7 +536,7 @@ static void fault_memory(struct world *w, uint32_t node, int64_t ms)
     }
 }
 
-/* Two processes of one id. */
+/* Starts two processes with one id. */
 static void fault_duplicate(struct world *w, uint32_t node, int64_t ms)
 {
     uint32_t other = (uint32_t)roll(w, 0, w->n_nodes - 1);
@@ -608,7 +610,7 @@ static void on_fault(struct world *w, const struct sim_event *event)
     } else {
         kinds[kind].act(w, node, ms);
     }
-    /* Some come in a row, some far apart. */
+    /* Some faults come in quick succession, some far apart. */
     uint32_t next = roll(w, 0, 3) == 0 ? 20 : 2 * f->mean_ms;
     world_at(w, w->now + (int64_t)roll(w, 0, next), on_fault, 0, f->tag, 0);
 }
@@ -634,7 +636,7 @@ void faults_begin(struct world *w)
 {
     w->faults->on = true;
     w->faults->tag++;
-    /* What one fault does shows where no other comes upon it. */
+    /* The effect of one kind of fault shows best without others. */
     bool is_one_kind = roll(w, 0, 3) == 0;
     w->faults->only = is_one_kind ? some_kind(w) : KINDS;
     w->faults->left = is_one_kind ? (uint32_t)roll(w, 1, 12) : UINT32_MAX;
@@ -653,10 +655,10 @@ static void warn(struct world *w, uint32_t node, bool goes)
     }
 }
 
-/* One is warned just when all is well again, or some are: that is to be followed in time. */
+/* Warns a node, or some, just when all is well again: the job must react in time. */
 static void warn_some(struct world *w)
 {
-    bool goes = roll(w, 0, 2) == 0; /* where the first one does, the others are out with it */
+    bool goes = roll(w, 0, 2) == 0; /* if the first one's machine goes away, the others do too */
     switch (roll(w, 0, 3)) {
     case 0:
         return;
@@ -688,8 +690,8 @@ void faults_end(struct world *w)
         heal_link(w, node);
         node_resume(w, node);
         node_freeze_agent(w, node, false);
-        /* Of most that were warned the warning stands: their machines go in time, or stay after
-         * all. Behind the notices that it finds now. */
+        /* Most warnings stay in force: the machines go away in time, or stay after all. Handled
+         * after the notices that exist now. */
         bool stands = roll(w, 0, 3) > 0;
         for (unsigned kind = NOTICE_REBALANCE; kind <= NOTICE_OPERATOR; kind++) {
             if (n->agent && n->noticed & 1u << kind && !stands) {

@@ -1,4 +1,4 @@
-/* tests/sim/hostile.c: a member with a key among honest ones. */
+/* tests/sim/hostile.c: a hostile member with a valid key. */
 #include "tests/sim/hostile.h"
 
 #include <stdio.h>
@@ -27,7 +27,7 @@ static uint64_t roll(struct rng *rng, uint64_t low, uint64_t high)
     return rng_between(rng, low, high);
 }
 
-/* Mostly one that means something near there, or the last of some kind. */
+/* Returns a number: usually one near a meaningful value, or an extreme one. */
 static uint64_t number(struct rng *rng, uint64_t near)
 {
     const uint64_t v[] = {near,
@@ -45,7 +45,7 @@ static uint64_t number(struct rng *rng, uint64_t near)
     return v[roll(rng, 0, roll(rng, 0, 1) ? 1 : sizeof(v) / sizeof(v[0]) - 1)];
 }
 
-/* One after the other: what was said of a job once is remembered. */
+/* Chooses jobs in turn, because the server remembers what was reported of a job. */
 static void some_job(const struct world *w, char job[8])
 {
     (void)snprintf(job, 8, OWN "%u", (unsigned)(w->now / JOB_MS % JOBS));
@@ -58,7 +58,7 @@ static void know_job(struct world *w, const char *job)
     }
 }
 
-/* Of its own, or of an honest machine's agent. */
+/* Returns an id of its own, or of an honest machine's agent. */
 static const char *some_id(struct world *w, struct rng *rng, char own[8])
 {
     const struct node *node = &w->nodes[roll(rng, 0, w->n_nodes - 1)];
@@ -144,7 +144,8 @@ static void say_other(struct world *w, struct rng *rng, uint32_t place)
     server_hostile(w, place, &all[roll(rng, 0, sizeof(all) / sizeof(all[0]) - 1)]);
 }
 
-/* A job of one node with a past of its own making: it runs, ends well, is stopped, begins anew. */
+/* Simulates a job of one node with an invented history: it runs, ends well, is stopped, starts
+ * anew. */
 static void say_life(struct world *w, struct rng *rng, uint32_t place)
 {
     char job[8];

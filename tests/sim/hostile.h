@@ -1,5 +1,5 @@
-/* tests/sim/hostile.h: a member with a key among honest ones: says whatever is legal, at any time,
- * with any numbers, about jobs of its own, in its own name and in others'. */
+/* tests/sim/hostile.h: a hostile member with a valid key: sends any legal message at any time, with
+ * any numbers, about its own jobs, in its own name and in other nodes' names. */
 #ifndef TFE_TESTS_SIM_HOSTILE_H
 #define TFE_TESTS_SIM_HOSTILE_H
 
@@ -7,9 +7,9 @@
 
 #include "tests/sim/world.h"
 
-/* Says a few things, on some connections. rng decides all of it. */
+/* Sends a few random messages on some connections. */
 void hostile_speak(struct world *w, struct rng *rng);
-/* Whether the job is one of its own: of these nothing is judged. */
+/* Returns true if the job belongs to the hostile member; nothing is checked for such jobs. */
 bool hostile_owns(const char *job);
 
 #endif

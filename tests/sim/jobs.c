@@ -7,12 +7,12 @@
 #include "tests/sim/check.h"
 
 #define MEMORY_PER_JOB 12288u
-/* Three copies of a table and what has changed in it, with half as much room again. */
+/* Memory for three copies of a table and its changes, plus half as much for growth. */
 #define MEMORY_PER_SEAT 1536u
 #define MEMORY_PER_ROW 160u
 
 struct jobs {
-    struct job **v; /* stay where they are: names are borrowed */
+    struct job **v; /* jobs do not move, because their names are borrowed */
     uint32_t n;
     size_t cap;
     struct names names;

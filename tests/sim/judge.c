@@ -1,5 +1,5 @@
-/* tests/sim/judge.c: judges the server's choices by the truth about machines and time: whom it
- * stops, who leads, what its ledger says. */
+/* tests/sim/judge.c: oracle: checks the server's decisions against the true state of machines and
+ * time: which epochs it stops, which node leads, what its ledger contains. */
 #include "tests/sim/judge.h"
 
 #include <stdlib.h>
@@ -11,61 +11,65 @@
 #include "tests/sim/probing.h"
 #include "tests/sim/server.h"
 
-/* What was disturbed has settled: messages under way have come, connections are made again. */
+/* Time after a disturbance within which messages under way arrive and connections are made
+ * again. */
 #define CALM_MS 3000
-/* Of a planned switch, beside the grace, the disk and the ways: kills, probes' letting go. */
+/* Duration of a planned switch besides the grace, the disk and the latencies: kills, the end of
+ * probing. */
 #define SWITCH_MS 2500
-/* What is told so long before can be answered by a plan; so long before the end it is done. */
+/* A notice with this much warning can be answered by a planned switch; it is done this long before
+ * the deadline. */
 #define NOTICE_MS 15000
 #define DEADLINE_MS 500
-/* As the core has it: fewer members are no mass. */
+/* As in the core: fewer silent members are no mass loss. */
 #define MASS_MIN 3
 #define NEVER INT64_MIN
 
-/* What is known of a job's epochs, of the present server process. */
+/* What is known of a job's epochs under the present server process. */
 struct times {
     uint64_t epoch;
     int64_t gathered;
-    int64_t at[EPOCH__TIMES]; /* as the ledger has said; NEVER: it has not */
+    int64_t at[EPOCH__TIMES]; /* times in the ledger; NEVER if not reported */
 };
 
 struct job_judge {
     int64_t disturbed_at;
-    /* The last planned STOP of a calm cluster: who was in it. */
+    /* The last planned STOP of a calm cluster: its members. */
     bool is_planned;
     int64_t stopped_at;
     uint64_t stopped;
     uint64_t members;
-    /* The last epoch that began, and who leads it. */
+    /* The last epoch that has started, and its leader. */
     uint64_t epoch;
     uint32_t led_era;
     int64_t began_at;
-    int64_t waited_at; /* what may have a switch wanted has happened */
+    int64_t waited_at; /* when something happened that may cause a switch */
     uint32_t leader;
     uint32_t leader_process;
     struct times now, before;
-    uint32_t era; /* of the highest … */
+    uint32_t era; /* era of the highest epoch */
     uint64_t highest;
-    int64_t chosen_at;     /* … and when the server gave out its places */
-    uint64_t told_to_stop; /* the last epoch */
-    uint64_t massed;       /* the epoch in which the server has doubted itself */
-    uint64_t switched;     /* the epoch that it is about to end: nobody waits for who is silent */
-    int64_t unknown_until; /* somebody may run what the server's record does not know */
+    int64_t chosen_at;     /* when the server assigned the slots of the highest epoch */
+    uint64_t told_to_stop; /* last epoch that was told to stop */
+    uint64_t massed;       /* epoch in which the server held leases for a mass loss */
+    uint64_t switched; /* epoch that the server is about to end: silent nodes are not waited for */
+    /* until when nodes may run an epoch that the server's record does not know */
+    int64_t unknown_until;
 };
 
-/* Probes of one server that are remembered. */
+/* Number of probes of one server that are remembered. */
 #define PROBES 65536
 
 struct judge {
     int64_t server_since;
-    uint32_t server; /* processes so far */
+    uint32_t server; /* number of server processes so far */
     struct asked {
         uint64_t id;
-        uint64_t asked;  /* the event … */
-        uint32_t about;  /* … the machine … */
-        uint32_t server; /* … and the process that has: numbers come again */
+        uint64_t asked;  /* event in which the probe was sent */
+        uint32_t about;  /* machine that is probed */
+        uint32_t server; /* server process that sent the probe, because probe numbers repeat */
     } probes[PROBES];
-    uint64_t buried; /* the event in which a certificate came last */
+    uint64_t buried; /* event in which a proof of termination came last */
     struct job_judge *jobs;
     size_t n, cap;
 };
@@ -112,7 +116,7 @@ void judge_disturbed(struct world *w, uint32_t node)
     }
 }
 
-/* --- who is stopped --------------------------------------------------------------------------- */
+/* --- which epochs are stopped ----------------------------------------------------------------- */
 
 static bool is_sound(struct world *w, const struct cluster *c, const struct member *m)
 {
@@ -123,7 +127,8 @@ static bool is_sound(struct world *w, const struct cluster *c, const struct memb
             clock_when(&n->clock, n->fence) > w->now + server_config(w)->ttl_ms);
 }
 
-/* Nothing is wrong with any of its machines, and nothing that was has consequences any more. */
+/* Returns true if all machines of the cluster are healthy and no earlier disturbance has
+ * consequences any more. */
 static bool is_calm(struct world *w, const struct cluster *c)
 {
     bool calm = c->state == CLUSTER_TRAINING && c->n_blocked == 0 && !c->hangs && !c->stop_sent &&
@@ -136,7 +141,7 @@ static bool is_calm(struct world *w, const struct cluster *c)
 
 void judge_trains(struct world *w, struct cluster *c)
 {
-    /* What a server's record does not know, it stops. */
+    /* A server stops an epoch that its record does not know. */
     c->calm = c->era == check_era(w->check, c->job) &&
               judge_of(w, c->job)->told_to_stop != c->epoch && !server_is_disturbed(w) &&
               is_calm(w, c);
@@ -178,7 +183,7 @@ static uint64_t mix(uint64_t sum, uint32_t node)
     return sum + (node + 1) * UINT64_C(0x9e3779b97f4a7c15) * (node + 7);
 }
 
-/* What the node's trainers of this epoch are in; NULL: it has none. */
+/* Returns the cluster of the node's trainers of this epoch, or NULL. */
 static struct cluster *cluster_on(struct world *w, uint32_t node, uint64_t epoch)
 {
     const struct node *n = &w->nodes[node];
@@ -198,8 +203,8 @@ bool judge_drains(struct world *w, uint32_t node, uint64_t epoch)
     return drains;
 }
 
-/* The server knows that the chief has begun, and nothing that was has consequences any more but the
- * loss of workers; another one is left. */
+/* Returns true if the server knows that the chief has started, only losses of workers have
+ * happened, and another worker is left. */
 static bool can_go_on(struct world *w, const struct cluster *c)
 {
     const struct job_judge *j = judge_of(w, c->job);
@@ -239,7 +244,8 @@ void judge_stop(struct world *w, uint32_t node, uint64_t epoch, bool planned)
 {
     struct cluster *c = cluster_on(w, node, epoch);
     if (w->nodes[node].job != NAMES_NONE) {
-        judge_of(w, w->nodes[node].job)->told_to_stop = epoch; /* it may not have begun yet */
+        /* the epoch may not have started yet */
+        judge_of(w, w->nodes[node].job)->told_to_stop = epoch;
     }
     if (!c) {
         return;
@@ -248,7 +254,7 @@ void judge_stop(struct world *w, uint32_t node, uint64_t epoch, bool planned)
     if (c->calm && !planned && c->state == CLUSTER_TRAINING) {
         check_needless(w->check, c->epoch, c->carried, "is stopped");
     }
-    /* Who was to come in may just have been disturbed, and comes too late. */
+    /* A node that was to be added may just have been disturbed, and comes too late. */
     if (c->calm && planned && !j->is_planned && disk_is_well(w) &&
         w->now - j->disturbed_at >= CALM_MS) {
         j->is_planned = true;
@@ -278,8 +284,7 @@ void judge_breaks(struct world *w, const struct cluster *c, const char *reason)
     }
 }
 
-/* --- who is lost, and when -----------------------------------------------------------------------
- */
+/* --- which nodes are lost, and when ----------------------------------------------------------- */
 
 static bool is_long_silent(const struct world *w, const struct node *n)
 {
@@ -290,7 +295,8 @@ void judge_lost(struct world *w, uint32_t job, uint64_t epoch, uint32_t node)
 {
     const struct node *lost = &w->nodes[node];
     const struct cluster *c = cluster_on(w, node, epoch);
-    /* Whose id two processes had may have been heard of as the other one, since it was itself. */
+    /* If two processes had the node's id, the server may have received messages of the other one
+     * since. */
     if (!lost->is_twin && server_late_for(w, lost)) {
         check_spared(w->check, CHECK_LATE_FREE, node, "late itself");
     }
@@ -306,8 +312,8 @@ void judge_lost(struct world *w, uint32_t job, uint64_t epoch, uint32_t node)
         if (!m->lives || n->is_twin || w->now - n->heard_at < (int64_t)n->ttl_ms * 9 / 10) {
             return;
         }
-        /* A served worker of whom nobody has heard for long is lost already, wherever it lives, or
-         * whom an operator has evicted. */
+        /* A served worker that was silent for long, or evicted, is lost already, wherever its
+         * process lives. */
         bool is_lost = cluster_can_miss(c, rank) && (n->evicted == epoch || is_long_silent(w, n));
         nodes += m->local == 0 && !is_lost;
     }
@@ -322,18 +328,19 @@ void judge_massed(struct world *w, uint32_t job, uint64_t epoch)
     judge_of(w, job)->massed = epoch;
 }
 
-/* A notice says what is left of the time: by so much the server may be later for the way of it. */
+/* A notice contains the remaining time, so the server's deadline is later by the latency of the
+ * message. */
 #define HEARD_MS 100
 
-/* It was warned, and nothing has come over it since this time. */
+/* Returns true if the cluster was warned and nothing has disturbed it since this time. */
 static bool is_warned(const struct cluster *c, int64_t since)
 {
     return c->warned && c->warned_since <= since;
 }
 
-/* Half a second before its machine goes, of which it was told long before; or when the server's
- * clock says that it goes, if that is later: a server's clock may run slow, and a switch may be so
- * short that it begins at the last moment. */
+/* Checks half a second before a machine goes away of which the agent was warned long before; or
+ * when the machine goes away by the server's clock, if that is later: that clock may run slow, and
+ * a switch may be so short that it starts at the last moment. */
 static void on_deadline(struct world *w, const struct sim_event *event)
 {
     const struct node *n = &w->nodes[event->who];
@@ -375,10 +382,10 @@ void judge_notice(struct world *w, uint32_t node, int64_t ms)
     world_at(w, c->leave_by, on_deadline, node, n->process, n->epoch);
 }
 
-/* What a deadline may be late by on a server's clock that runs slow, and another agent's. */
+/* Tolerance for a deadline, with a slow clock of the server and of another agent. */
 #define CLOCKS_PERCENT 111
 
-/* The node's trainers of its last epoch, or its evaluator, while they train; NULL: they do not. */
+/* Returns the cluster of the node's last epoch, or its evaluator, while it trains; else NULL. */
 static struct cluster *training_on(struct world *w, uint32_t node)
 {
     const struct node *n = &w->nodes[node];
@@ -387,7 +394,8 @@ static struct cluster *training_on(struct world *w, uint32_t node)
     return c && c->epoch == n->epoch && c->state == CLUSTER_TRAINING && !c->stop_sent ? c : NULL;
 }
 
-/* Nothing keeps the server from hearing of it, and them from hearing of the end. */
+/* Returns true if nothing prevents the server from learning of the notice and the nodes from
+ * learning of the end. */
 static bool can_leave(struct world *w, const struct cluster *c)
 {
     bool can = c->n_blocked == 0 && !c->hangs && c->era == check_era(w->check, c->job) &&
@@ -403,7 +411,7 @@ static bool can_leave(struct world *w, const struct cluster *c)
     return can;
 }
 
-/* It had to be out by its deadline, whatever the clocks say of that. */
+/* Checks that the node has left by its deadline, on every clock. */
 static void on_left(struct world *w, const struct sim_event *event)
 {
     const struct node *n = &w->nodes[event->who];
@@ -443,9 +451,9 @@ bool judge_leaving(struct world *w)
     return is_in;
 }
 
-/* --- who leads -------------------------------------------------------------------------------- */
+/* --- which node leads ------------------------------------------------------------------------- */
 
-/* The machine of this row; NULL: another process is there now than the one that was chosen. */
+/* Returns the machine of this row, or NULL if another process than the chosen one is there now. */
 static const struct node *member_of(struct world *w, const struct cluster *c,
                                     const struct msg_row *row)
 {
@@ -454,8 +462,8 @@ static const struct node *member_of(struct world *w, const struct cluster *c,
     return n && n->agent && n->ports[c->epoch & 1][0] == row->port ? n : NULL;
 }
 
-/* Nobody has ever said that its machine goes away, and it is the only process with its id: the
- * server counts the other one's time in the job, too. */
+/* Returns true if the node's machine was never announced to go away and no other process has its
+ * id: the server counts the other process's seniority too. */
 static bool stays(const struct node *n)
 {
     return n && !n->was_noticed && !n->signalled && !n->is_twin;
@@ -479,7 +487,7 @@ static void judge_leader(struct world *w, const struct cluster *c, const struct 
                    (j->epoch == 0 || j->leader != NAMES_NONE);
     for (uint32_t rank = 1; stays(leader) && rank < c->world; rank++) {
         const struct node *n = place->rows[rank].role == TASK_PS
-                                   ? NULL /* one is not torn from its variables to lead */
+                                   ? NULL /* a ps is not moved to lead */
                                    : member_of(w, c, &place->rows[rank]);
         if (!stays(n) || (!n->durable && leader->durable)) {
             continue;
@@ -487,7 +495,7 @@ static void judge_leader(struct world *w, const struct cluster *c, const struct 
         if (n->durable && !leader->durable) {
             check_leads(w->check, c->epoch, leader->index, n->index, "is durable");
         } else if (has_roles) {
-            continue; /* age decides who is in, and ps are asked first */
+            continue; /* seniority decides about membership, and ps are chosen first */
         } else if (follows && has_led(j, n) && n->joined_at < j->began_at) {
             check_leads(w->check, c->epoch, leader->index, n->index, "has led the one before");
         } else if (follows && !has_led(j, leader) && n->joined_at > w->judge->server_since &&
@@ -502,15 +510,15 @@ static void judge_leader(struct world *w, const struct cluster *c, const struct 
     j->leader_process = leader ? leader->process : 0;
 }
 
-/* What the server has heard before it gave the places out counts, and whoever is durable by its own
- * word is no spot machine. */
+/* Checks what the server knew of spot machines before it assigned the slots; a node that declares
+ * itself durable is no spot machine. */
 static void judge_spot(struct world *w, const struct cluster *c, const struct agent_place *place)
 {
     struct job_judge *j = judge_of(w, c->job);
     const struct msg_row *rows = place->rows;
     bool has_roles = rows[0].role == TASK_CHIEF || rows[c->world - 1].role == TASK_PS;
     if (!has_roles || j->highest != c->epoch || j->era != c->era) {
-        return; /* the latter: adopted, and chosen by a server that is gone */
+        return; /* second case: adopted, and chosen by a server that is gone */
     }
     const struct node *spot = NULL;
     const struct node *worker = NULL;
@@ -556,13 +564,13 @@ void judge_forms(struct world *w, const struct cluster *c, const struct agent_pl
     j->is_planned = false;
 }
 
-/* --- when ------------------------------------------------------------------------------------- */
+/* --- times ------------------------------------------------------------------------------------ */
 
 void judge_chosen(struct world *w, uint32_t job, uint64_t epoch, int64_t now)
 {
     struct job_judge *j = judge_of(w, job);
     uint32_t era = check_era(w->check, job);
-    if (era != j->era || epoch > j->highest) { /* else the job's end */
+    if (era != j->era || epoch > j->highest) { /* otherwise the job's end */
         j->era = era;
         j->highest = epoch;
         j->chosen_at = w->now;
@@ -587,11 +595,11 @@ void judge_joins(struct world *w, uint32_t node, const struct msg_join *join)
     }
 }
 
-/* More of one number than this no run has: each is of a history that a disk has lost. */
+/* Maximum number of epochs with one number in a run; each belongs to a history that was lost. */
 #define HISTORIES 16
 
-/* Whoever has spoken for it to this server, also where it does so no more. Of several epochs of
- * this number the one that most have. */
+/* Counts every node that has reported the epoch to this server, even if it no longer does. Of
+ * several epochs with this number, the one with most nodes. */
 void judge_rebuilt(struct world *w, uint32_t job, uint64_t epoch)
 {
     struct {
@@ -631,7 +639,8 @@ void judge_asks(struct world *w, const struct msg_probe *probe)
         .id = probe->probe, .asked = w->events, .about = node, .server = all->server};
     if (node != NAMES_NONE && w->nodes[node].probe != probe->probe) {
         w->nodes[node].probe = probe->probe;
-        w->nodes[node].refused = 0; /* what came of the last one says nothing of this */
+        /* the result of the last probe says nothing about this process */
+        w->nodes[node].refused = 0;
     }
 }
 
@@ -647,7 +656,7 @@ void judge_answered(struct world *w, const struct msg_probed *probed)
 
 void judge_buries(struct world *w)
 {
-    the_judge(w)->buried = w->events + 1; /* the step that takes it in */
+    the_judge(w)->buried = w->events + 1; /* the step that handles it */
 }
 
 void judge_dead(struct world *w, const char *id)
@@ -665,8 +674,8 @@ void judge_adopted(struct world *w, uint32_t job, uint64_t epoch)
     j->highest = epoch;
 }
 
-/* Until one fence has passed a member may say that it runs a later epoch than the record's, and
- * then until its own has passed. */
+/* Until one fence has passed a member may report a later epoch than the record's, and then until
+ * its own fence has passed. */
 void judge_record_lost(struct world *w, uint32_t job)
 {
     judge_of(w, job)->unknown_until = w->now + 2 * server_longest_fence_ms(w);
@@ -678,7 +687,8 @@ void judge_fence(struct world *w, uint32_t job)
     j->is_planned = j->is_planned && w->now >= j->unknown_until;
 }
 
-/* Somebody else has gone or stays, or fewer are left than it needs: no switch as planned. */
+/* Another node goes away or stays, or fewer are left than needed: the planned switch does not take
+ * place. */
 void judge_waits(struct world *w, uint32_t job)
 {
     judge_of(w, job)->waited_at = w->now;
@@ -699,7 +709,7 @@ void judge_ledger(struct world *w, uint32_t job, const struct rdzv_ledger *ledge
 {
     struct job_judge *j = judge_of(w, job);
     if (ledger->row.epoch != j->now.epoch) {
-        return; /* adopted: nothing of its beginning was seen */
+        return; /* adopted: its start was not seen */
     }
     for (size_t i = 0; i < EPOCH__TIMES; i++) {
         if (tfe_mono_is_never(ledger->at[i])) {

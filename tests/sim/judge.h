@@ -1,5 +1,5 @@
-/* tests/sim/judge.h: judges the server's choices by the truth about machines and time: whom it
- * stops, who leads, what its ledger says. */
+/* tests/sim/judge.h: oracle: checks the server's decisions against the true state of machines and
+ * time: which epochs it stops, which node leads, what its ledger contains. */
 #ifndef TFE_TESTS_SIM_JUDGE_H
 #define TFE_TESTS_SIM_JUDGE_H
 
@@ -9,52 +9,52 @@
 
 void judge_free(struct world *w);
 
-/* Something has come over the machine, or has gone again, from which more may follow for a while.
- */
+/* Something has disturbed the machine, or has ended, and may have consequences for a while. */
 void judge_disturbed(struct world *w, uint32_t node);
 /* The cluster makes its first step now. */
 void judge_trains(struct world *w, struct cluster *c);
-/* … with a worker that is back, or without it, and nothing but ends of trainers came over it. */
+/* The cluster makes a step again, with a restarted worker or without it, and only ends of trainers
+ * came before. */
 void judge_trains_again(struct world *w, struct cluster *c);
-/* A server has begun with what is on the disk. */
+/* A server has started with what is on the disk. */
 void judge_restart(struct world *w);
-/* The server stops the epoch on this node. */
+/* The server sends STOP of the epoch to this node. */
 void judge_stop(struct world *w, uint32_t node, uint64_t epoch, bool planned);
-/* Whether that is for the place of one whom the others do without. */
+/* Returns true if that STOP only drains a worker without which the epoch goes on. */
 bool judge_drains(struct world *w, uint32_t node, uint64_t epoch);
-/* It ends the epoch; if planned, who is not here hears of it when it is back. by_loss: for a node
- * that was lost. */
+/* The server ends the epoch. If planned, a disconnected node learns of it when it reconnects.
+ * by_loss: because a node was lost. */
 void judge_switch(struct world *w, uint32_t job, uint64_t epoch, bool planned, bool by_loss);
-/* An operator ends the job, which is in this epoch. */
+/* An operator cancels the job, which is in this epoch. */
 void judge_stopping(struct world *w, uint32_t job, uint64_t epoch);
 /* The cluster breaks. */
 void judge_breaks(struct world *w, const struct cluster *c, const char *reason);
-/* The server takes a lease for over; says that it waits once more in this epoch. */
+/* The server ends a lease; reports that it waits once more in this epoch. */
 void judge_lost(struct world *w, uint32_t job, uint64_t epoch, uint32_t node);
 void judge_massed(struct world *w, uint32_t job, uint64_t epoch);
-/* Whether nothing would be in the way of a notice with so much time. */
+/* Returns true if nothing would prevent the node from following a notice with this much time. */
 bool judge_can_follow(struct world *w, uint32_t node, int64_t ms);
-/* … and the node is told. */
+/* The node is told a notice with this much time. */
 void judge_notice(struct world *w, uint32_t node, int64_t ms);
-/* While no fault comes: of all who are still to go, and whose epoch nothing disturbs. Whether any
- * of them trains. */
+/* Checks, while there are no faults, all nodes that still have to leave and whose epoch nothing
+ * disturbs. Returns true if any of them trains. */
 bool judge_leaving(struct world *w);
-/* The first trainer of an epoch begins, and knows its table. */
+/* The first trainer of an epoch starts and knows its table. */
 void judge_forms(struct world *w, const struct cluster *c, const struct agent_place *place);
 
-/* The server says that it forms the epoch; now: on its clock. */
+/* The server forms the epoch; now: time on its clock. */
 void judge_chosen(struct world *w, uint32_t job, uint64_t epoch, int64_t now);
 void judge_adopted(struct world *w, uint32_t job, uint64_t epoch);
-/* … of a job whose record is lost, by what those say who were in it. */
+/* The server rebuilds the epoch of a job whose record is lost from its members' reports. */
 void judge_rebuilt(struct world *w, uint32_t job, uint64_t epoch);
-/* The server has come back without the job's newest record: somebody may run what it does not know.
- */
+/* The server has come back without the job's newest record: nodes may run an epoch that it does not
+ * know. */
 void judge_record_lost(struct world *w, uint32_t job);
-/* The server has its JOIN; has let it in. */
+/* The server has received the JOIN of the node; has admitted it. */
 void judge_joins(struct world *w, uint32_t node, const struct msg_join *join);
 void judge_welcomed(struct world *w, uint32_t node);
-/* The server asks somebody about another one; hears what came of it, or a certificate; takes the
- * node with this id for dead. */
+/* The server probes a node; receives a result or a proof of termination; considers the node with
+ * this id dead. */
 void judge_asks(struct world *w, const struct msg_probe *probe);
 void judge_answered(struct world *w, const struct msg_probed *probed);
 void judge_buries(struct world *w);

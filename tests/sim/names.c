@@ -1,4 +1,4 @@
-/* tests/sim/names.c: from a name to a small index. */
+/* tests/sim/names.c: hash table from a name to a small index. */
 #include "tests/sim/names.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* tests/sim/names.h: from a name to a small index. */
+/* tests/sim/names.h: hash table from a name to a small index. */
 #ifndef TFE_TESTS_SIM_NAMES_H
 #define TFE_TESTS_SIM_NAMES_H
 
@@ -7,7 +7,7 @@
 
 #define NAMES_NONE UINT32_MAX
 
-/* Open addressing; all zero is empty. The names are borrowed. */
+/* Hash table with open addressing; all zero means empty. The names are borrowed. */
 struct names {
     const char **keys;
     uint32_t *values;
@@ -15,9 +15,9 @@ struct names {
     size_t cap;
 };
 
-/* Precondition: the name is not in it yet. */
+/* Adds a name. Precondition: the name is not in the table. */
 void names_add(struct names *names, const char *name, uint32_t value);
-/* NAMES_NONE: not there. Looks at the first n characters of name only. */
+/* Returns the index of the name, of which only the first n characters count, or NAMES_NONE. */
 uint32_t names_find(const struct names *names, const char *name, size_t n);
 void names_done(struct names *names);
 

@@ -1,5 +1,5 @@
-/* tests/sim/net.c: connections between agents and the server: FIFO, late, stalled, cut, reset,
- * gone. */
+/* tests/sim/net.c: simulated connections between agents and the server: FIFO; they can be slow,
+ * stalled, cut, reset or gone. */
 #include "tests/sim/net.h"
 
 #include <stdlib.h>
@@ -13,10 +13,10 @@
 #include "tests/sim/node.h"
 #include "tests/sim/server.h"
 
-/* What a kernel gives a connect that nobody answers, roughly; and how often the simulator looks. */
+/* Approximate time for which a kernel retries a connect; interval at which the simulator checks. */
 #define CONNECT_MS 5000
 #define CONNECT_LOOK_MS 100
-/* Where frames come in pieces, one of so many does, and one of so many of its rests. */
+/* If frames come in pieces, one frame of so many is cut, and so is one of so many remainders. */
 #define PIECES_EACH 4
 
 enum item_kind { ITEM_DATA, ITEM_TABLE, ITEM_FIN, ITEM_RST };
@@ -26,30 +26,30 @@ struct item {
     int64_t at;
     enum item_kind kind;
     struct net_bytes *bytes;
-    uint32_t n;    /* so many bytes come with it */
-    uint32_t upto; /* … and there are so many of the message then */
+    uint32_t n;    /* number of bytes that arrive with this item */
+    uint32_t upto; /* number of bytes of the message that have arrived with this item */
 };
 
 struct way {
     struct item *head;
     struct item **tail;
-    size_t bytes; /* of ITEM_DATA: the server's shell streams tables */
+    size_t bytes; /* bytes of ITEM_DATA, because the server's I/O layer streams tables */
     int64_t last_at;
-    bool scheduled; /* an event for the head is in the heap */
+    bool scheduled; /* an event for the first item is in the heap */
 };
 
 struct conn {
     bool used;
     uint32_t tag;
     uint32_t node;
-    uint32_t next; /* of the same node; or in the free list */
+    uint32_t next; /* next connection of the same node, or next in the free list */
     uint32_t session;
     uint32_t era;
-    uint32_t job; /* of the agent that opened it: its machine may have another one since */
+    uint32_t job; /* job of the agent that opened it, whose machine may have another agent since */
     uint32_t known_as;
     bool agent_open;
     bool server_open;
-    bool is_half; /* one end has been told of a reset that the other did not make */
+    bool is_half; /* one end has received a reset that the other did not send */
     struct way up;
     struct way down;
     struct seal_session agent_keys;
@@ -65,7 +65,7 @@ struct net {
     uint32_t free;
     struct item *spare_items;
     struct arena arena;
-    uint64_t n_cut; /* looks for where to cut a frame */
+    uint64_t n_cut; /* counter, source of the positions at which frames are cut */
     uint8_t plain[SEAL_PLAIN_MAX];
     uint8_t frame[SEAL_FRAME_MAX + SEAL_HEADER_BYTES];
 };
@@ -230,7 +230,7 @@ static void way_add(struct world *w, uint32_t id, bool up, enum item_kind kind,
     way_add_piece(w, id, up, (struct item){NULL, 0, kind, bytes, n - at + SEAL_HEADER_BYTES, n});
 }
 
-/* Takes the head out; the caller owns its bytes. */
+/* Removes the first item; the caller owns its bytes. */
 static struct item way_take(struct net *net, struct way *way)
 {
     struct item *item = way->head;
@@ -408,7 +408,7 @@ void net_connect(struct world *w, uint32_t node)
 
 /* --- sending --- */
 
-/* plain is n bytes of net->plain. */
+/* Seals n bytes of net->plain. */
 static struct net_bytes *seal(struct world *w, struct seal_key *key, const uint8_t *plain, size_t n)
 {
     size_t sealed;
@@ -436,7 +436,8 @@ static void send(struct world *w, uint32_t id, bool up, const struct tfe_msg *ms
     way_add(w, id, up, ITEM_DATA, seal(w, key, w->net->plain, n));
 }
 
-/* Something was said to an end that is no more, on the way that up says: its kernel answers. */
+/* Data was sent to an end that no longer exists, in direction `up`: its kernel answers with a
+ * reset. */
 static void answer_half(struct world *w, uint32_t id, bool up)
 {
     struct conn *c = w->net->conns[id];
@@ -458,7 +459,7 @@ void net_agent_send(struct world *w, uint32_t node, const struct tfe_msg *msg)
     }
 }
 
-/* Whether anything that the server says there is on its way. */
+/* Returns true if anything from the server to the agent is on its way on this connection. */
 static bool is_way_down(struct world *w, uint32_t conn)
 {
     const struct conn *c = w->net->conns[conn];
@@ -593,7 +594,7 @@ void net_server_down(struct world *w)
 
 /* --- delivering --- */
 
-/* False: the rest of it is still to come, or it is none. */
+/* Returns false if the rest of the message is still to come, or it is no message. */
 static bool open_message(struct world *w, struct seal_key *key, const struct item *item,
                          struct tfe_msg *ret)
 {
@@ -629,7 +630,7 @@ static void on_up(struct world *w, const struct sim_event *event)
     c->up.scheduled = false;
     const struct link *link = &w->net->links[c->node];
     if (!c->up.head || link->stalled || link->cut_up || link->gone) {
-        return; /* net_kick */
+        return; /* net_kick continues */
     }
     if (server_late_until(w) > w->now) {
         c->up.scheduled = true;
@@ -651,7 +652,7 @@ static void on_up(struct world *w, const struct sim_event *event)
     case ITEM_RST:
         server_hung_up(w, id);
         if (c->tag == event->tag) {
-            if (c->up.head) { /* said behind it */
+            if (c->up.head) { /* data sent after it */
                 answer_half(w, id, true);
             }
             close_server_end(w, id);
@@ -669,13 +670,13 @@ static void on_down(struct world *w, const struct sim_event *event)
     }
     c->down.scheduled = false;
     if (!c->agent_open) {
-        way_clear(w->net, &c->down); /* of a machine that has vanished, and may have a successor */
+        way_clear(w->net, &c->down); /* of a machine that has vanished and may have a successor */
         return;
     }
     const struct link *link = &w->net->links[c->node];
     if (!c->down.head || link->stalled || link->cut_down || link->gone ||
         !node_can_run(w, c->node)) {
-        return; /* net_kick */
+        return; /* net_kick continues */
     }
     struct item item = way_take(w->net, &c->down);
     way_schedule(w, id, false);

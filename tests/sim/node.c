@@ -1,5 +1,5 @@
-/* tests/sim/node.c: a worker machine: clocks, freezing and thawing, and the guard's work. The shell
- * of the agent's core is node_agent.c. */
+/* tests/sim/node.c: a simulated worker machine: clocks, freezing and thawing, and the guard's work.
+ * The I/O layer of the agent's core is in node_agent.c. */
 #include "tests/sim/node.h"
 
 #include <stdio.h>
@@ -13,14 +13,14 @@
 #include "tests/sim/node_agent.h"
 #include "tests/sim/script.h"
 
-/* From the fence to the grave of the last trainer, at most: the guard's turn and the kernel's work.
- */
+/* Maximum time from the fence until the last trainer is reaped: the guard's reaction and the
+ * kernel's work. */
 #define FENCE_GRACE_MS 500
-/* The agent sees its guard's end and has another. */
+/* Time until the agent notices its guard's end and starts another one. */
 #define GUARD_AGAIN_MS 5
-/* The guard sees the agent's end, or tells it of a trainer's. */
+/* Time until the guard notices the agent's end, or reports a trainer's end. */
 #define GUARD_TURN_MS 1
-/* Another look whether the trainers of an earlier process are gone. */
+/* Interval for checking whether the trainers of an earlier process are gone. */
 #define START_LOOK_MS 100
 
 void nodes_new(struct world *w, uint32_t n)
@@ -66,7 +66,7 @@ uint32_t node_find(const struct world *w, const char *name)
     return names_find(w->node_names, name, strlen(name));
 }
 
-/* The processes of this id, from one machine to the next: two where an image has one baked in. */
+/* Iterates over the machines with a process of this id: two if a machine image contains the id. */
 static uint32_t next_of_id(const struct world *w, const char *id, uint32_t node)
 {
     while (node < w->n_nodes && strcmp(w->nodes[node].id, id) != 0) {
@@ -75,7 +75,7 @@ static uint32_t next_of_id(const struct world *w, const char *id, uint32_t node)
     return node;
 }
 
-/* Ids are the machine's name, and from the second process on a dot and its number. */
+/* An id is the machine's name, and from the second process on a dot and its number. */
 static uint32_t first_of_id(const struct world *w, const char *id)
 {
     const char *dot = strrchr(id, '.');
@@ -84,7 +84,7 @@ static uint32_t first_of_id(const struct world *w, const char *id)
     return w->has_twins || !is_there ? next_of_id(w, id, 0) : node;
 }
 
-/* w->n_nodes: none. */
+/* returns w->n_nodes after the last one */
 static uint32_t following_of_id(const struct world *w, const char *id, uint32_t node)
 {
     return w->has_twins ? next_of_id(w, id, node + 1) : w->n_nodes;
@@ -127,7 +127,7 @@ void node_check_dead(struct world *w, uint32_t job, uint64_t epoch, const char *
 {
     for (uint32_t node = first_of_id(w, id); node < w->n_nodes;
          node = following_of_id(w, id, node)) {
-        if (w->nodes[node].heard) { /* else what lives there is an earlier process's */
+        if (w->nodes[node].heard) { /* otherwise the trainers there belong to an earlier process */
             check_dead(w->check, job, epoch, node);
         }
     }
@@ -139,7 +139,8 @@ bool node_can_run(const struct world *w, uint32_t node)
     return machine_runs(n) && n->agent && !n->frozen;
 }
 
-/* One of them will be told that it was replaced. */
+/* Returns true if another process with this id exists: one of them will be told that it was
+ * replaced. */
 static bool has_twin(const struct world *w, uint32_t node)
 {
     const char *id = w->nodes[node].id;
@@ -161,7 +162,7 @@ bool node_is_well(struct world *w, uint32_t node)
     return node_is_sound(w, node) && net_is_connected(w, node);
 }
 
-/* --- what waits --- */
+/* --- waiting events --- */
 
 void node_wait(struct node *n, const struct sim_event *event)
 {
@@ -185,14 +186,14 @@ static void arm_fence(struct world *w, struct node *n);
 static void on_fence(struct world *w, const struct sim_event *event);
 static void on_fence_check(struct world *w, const struct sim_event *event);
 
-/* Something runs again, or runs at another rate: timers by its clock, what waited, its connections.
- */
+/* The machine runs again, or at another rate: sets timers by its clock and delivers what has
+ * waited. */
 static void go_on(struct world *w, struct node *n)
 {
     size_t waited = n->n_backlog;
     n->n_backlog = 0;
     for (size_t i = 0; i < waited; i++) {
-        world_first(w, &n->backlog[i]); /* a guard's reports come in order, on one pipe */
+        world_first(w, &n->backlog[i]); /* a guard's reports arrive in order, on one pipe */
     }
     node_agent_arm(w, n);
     arm_fence(w, n);
@@ -234,7 +235,7 @@ static void on_fence(struct world *w, const struct sim_event *event)
 {
     struct node *n = &w->nodes[event->who];
     if (!timer_is_due(w, &n->fence_timer, event) || !n->guard || !machine_runs(n)) {
-        return; /* go_on arms it again */
+        return; /* go_on sets the timer again */
     }
     if (tfe_mono_before(node_clock(w, n->index), n->fence)) {
         arm_fence(w, n);
@@ -249,7 +250,7 @@ static void on_fence(struct world *w, const struct sim_event *event)
     node_agent_later(w, n, GUARD_TURN_MS, (struct node_report){.type = AGENT_FENCED});
 }
 
-/* Once what was granted has passed for so long, nothing may be left. */
+/* Checks that no trainer is left once the fence has passed by this much time. */
 void node_check_fence(struct world *w, struct node *n)
 {
     int64_t end = check_fence_end(w->check, n->index);
@@ -301,8 +302,8 @@ static void on_guard_again(struct world *w, const struct sim_event *event)
     }
 }
 
-/* The agent was killed. Where its guard had been killed before, the agent may have had another by
- * then, which finds nobody below itself at once. */
+/* The agent was killed. If its guard had been killed before, the agent may have started another
+ * guard, which finds no process below itself. */
 static void bury(struct world *w, struct node *n)
 {
     const struct proof_condition condition = {.is_first = n->buries && n->n_guards == 1,
@@ -325,7 +326,7 @@ static void guard_end(struct world *w, struct node *n)
         bury(w, n);
     }
     if (n->n_alive > 0) {
-        return; /* it, or who comes after it, waits for the last one */
+        return; /* the guard, or its successor, waits for the last trainer */
     }
     if (!n->guard && n->agent) {
         world_at(w, w->now + GUARD_AGAIN_MS, on_guard_again, n->index, n->process, 0);
@@ -351,7 +352,7 @@ void node_kill_guard(struct world *w, uint32_t node)
 void node_sweep(struct world *w, struct node *n, uint32_t grace_ms, bool in_memory)
 {
     if (!n->guard) {
-        return; /* its end is the sweep */
+        return; /* its end triggers the cleanup */
     }
     n->sweeping = true;
     if (grace_ms) {
@@ -376,7 +377,7 @@ static void on_agent_gone(struct world *w, const struct sim_event *event)
     }
 }
 
-/* The pipe to the guard is at its end: it kills everything, and goes. */
+/* The guard's pipe has closed: it kills everything and ends. */
 void node_guard_orphaned(struct world *w, struct node *n)
 {
     n->sweeping = false;
@@ -414,7 +415,7 @@ void node_trainer_gone(struct world *w, uint32_t node, uint32_t local, uint32_t 
 
 /* --- starting an agent --- */
 
-/* Precondition: no trainer lives. */
+/* Allocates the trainers. Precondition: no trainer lives. */
 static void make_places(struct node *n, uint32_t nproc)
 {
     if (nproc <= n->cap_trainers) {
@@ -486,7 +487,7 @@ void node_start(struct world *w, uint32_t node, uint32_t job, const char *id)
     }
     w->has_twins = w->has_twins || id;
     id = id ? id : own;
-    uint32_t twin = w->has_twins ? first_of_id(w, id) : node; /* itself, the second time */
+    uint32_t twin = w->has_twins ? first_of_id(w, id) : node; /* the second process with this id */
     n->known_as = w->has_twins && twin < w->n_nodes ? w->nodes[twin].known_as : node;
     snprintf(n->id, sizeof(n->id), "%s", id);
     world_at(w, w->now, on_start, node, n->process, job);
@@ -547,7 +548,7 @@ void node_silence(struct world *w, uint32_t node)
 {
     struct node *n = &w->nodes[node];
     if (n->job != NAMES_NONE && n->epoch) {
-        /* Its trainers may be gone by now, and word of that still be on its way. */
+        /* Its trainers may be gone by now, and the report of that still on its way. */
         check_silence(w->check, check_era(w->check, n->job), n->job, n->epoch);
     }
     for (uint32_t local = 0; local < n->cap_trainers; local++) {

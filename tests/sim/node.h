@@ -1,4 +1,4 @@
-/* tests/sim/node.h: a worker machine: its clock, the agent process, the guard, the trainers. */
+/* tests/sim/node.h: a simulated worker machine: its clock, agent process, guard and trainers. */
 #ifndef TFE_TESTS_SIM_NODE_H
 #define TFE_TESTS_SIM_NODE_H
 
@@ -10,194 +10,204 @@
 #define NODE_NAME_MAX 32
 #define NODE_RENEWALS 16
 #define NODE_DEATH_CHARS 64
-#define NODE_GUARD_PORT 9999 /* of a guard that has something to give */
+#define NODE_GUARD_PORT 9999 /* port of a guard that has a proof of termination */
 
-/* Reports on their way to the agent's core while it is being stepped. */
+/* Maximum number of reports queued for the agent's core while it is being stepped. */
 #define NODE_PENDING_MAX (MSG_NPROC_MAX + 8)
 
 struct node {
     char name[NODE_NAME_MAX];
     uint32_t index;
-    uint32_t job; /* NAMES_NONE: no agent ever ran here */
+    uint32_t job; /* job of the agent; NAMES_NONE if no agent ever ran here */
 
-    /* The machine. */
+    /* State of the machine: */
     bool on;
-    bool suspended;       /* nothing runs; the clock goes on, or stands (clock.stopped) */
-    bool durable;         /* its machine is not one of those that go away */
-    bool spot;            /* the cloud may take it back, which its agent knows … */
-    int64_t spot_after;   /* … so long after it has begun */
-    bool plain;           /* asks for no run of its own, whatever its job's other agents do */
-    bool fixed;           /* its trainers have the same ports in every epoch */
-    bool peers_cut;       /* its trainers do not reach the others */
-    uint32_t parted_from; /* it and this machine do not reach each other; NAMES_NONE */
-    uint32_t taken_by;    /* it is gone, and its address is this machine's now; NAMES_NONE */
+    bool suspended; /* nothing runs; the clock goes on, or stands still (clock.stopped) */
+    bool durable;   /* the machine is not preemptible */
+    bool spot;      /* a spot machine; its agent learns that after spot_after */
+    /* time after its start until the agent knows that the machine is a spot machine */
+    int64_t spot_after;
+    bool plain;           /* the agent uses no run key, whatever the job's other agents do */
+    bool fixed;           /* trainers have the same ports in every epoch */
+    bool peers_cut;       /* trainers cannot reach other machines */
+    uint32_t parted_from; /* machine with which this one has no connection; NAMES_NONE if none */
+    /* machine that now has this one's address, after this one is gone; NAMES_NONE if none */
+    uint32_t taken_by;
     struct sim_clock clock;
-    int64_t runs_since;        /* virtual time of the last resume */
-    int64_t kill_stuck_until;  /* its trainers are stuck in the kernel until then */
-    struct sim_event *backlog; /* what waits for the machine or the agent to run */
+    int64_t runs_since;       /* virtual time of the last resume */
+    int64_t kill_stuck_until; /* until when trainers are stuck in the kernel and cannot be killed */
+    struct sim_event *backlog; /* events that wait for the machine or the agent to run */
     size_t n_backlog, cap_backlog;
 
-    /* The agent process. */
+    /* the agent process exists */
     bool agent;
     bool frozen;
-    bool over; /* it has ended by itself: exit_code */
+    bool over; /* the agent has ended by itself, with exit_code */
     bool stepping;
     int exit_code;
-    uint32_t process; /* counts up */
+    uint32_t process; /* number of agent processes so far */
     char id[TFE_ID_MAX + 1];
-    uint32_t known_as; /* machine on which the first process of this id ran */
-    bool is_twin;      /* there is, or was, another process of this id */
-    int64_t heard_at;  /* its last RENEW or JOIN, by the server; what it was granted then */
+    uint32_t known_as; /* machine on which the first process with this id ran */
+    bool is_twin;      /* another process with this id exists or existed */
+    int64_t heard_at;  /* when the server received the agent's last RENEW or JOIN */
     uint32_t ttl_ms;
-    int64_t lease_until; /* … and by when all that it was granted is over on any clock */
-    int64_t joined_at;   /* as the server says */
-    uint64_t heard;      /* … and the order in which the server heard of them last */
-    uint64_t welcomed;   /* … and let them in … */
-    uint64_t probe;      /* … and asked about it last … */
-    uint64_t refused;    /* … whoever has found its ports closed then; 0: nobody has */
+    int64_t lease_until; /* when everything that the agent was granted has ended on any clock */
+    int64_t joined_at;   /* join order, as the server counts it */
+    uint64_t heard;      /* order of events: when the server last received a message of the agent */
+    uint64_t welcomed;   /* order of events: when the server last admitted the agent */
+    uint64_t probe;      /* order of events: when the server last had the agent probed */
+    /* order of events: of the probe in which its ports were found closed; 0 if none */
+    uint64_t refused;
     struct spoken {
-        uint32_t server; /* process that it has told … */
-        uint32_t job;    /* … of this, whichever it is in now, … */
-        uint64_t epoch;  /* … that it is in this, or was, … */
-        uint32_t nodes;  /* … of so many nodes … */
-        uint64_t digest; /* … with this table */
+        uint32_t server; /* server process to which the agent has reported the following fields */
+        uint32_t job;    /* job that the agent has reported, whichever it is in now */
+        uint64_t epoch;  /* epoch in which it reported to be, or to have been */
+        uint32_t nodes;  /* number of nodes of the reported epoch */
+        uint64_t digest; /* digest of the reported epoch's table */
     } spoken;
-    bool is_welcome;       /* on this connection */
-    uint64_t evicted;      /* in this epoch, whether it has heard of it or not; 0 */
-    bool knows_spot;       /* the cloud has told it, … */
-    int64_t spot_heard_at; /* … and it the server, for the first time; SIM_NEVER */
+    bool is_welcome;  /* WELCOME was received on this connection */
+    uint64_t evicted; /* epoch in which the node was evicted, whether it knows or not; 0 if none */
+    bool knows_spot;  /* the agent knows that its machine is a spot machine */
+    /* when the server first learned that the machine is a spot machine; SIM_NEVER if it has not */
+    int64_t spot_heard_at;
     char run_key[16];
-    bool outsider; /* its run has no room in the job that is there; it asks again */
+    bool outsider; /* its run is refused by the job's present run, and the agent tries again */
     struct agent *core;
     struct sim_mem mem;
     struct sim_timer timer;
     struct tfe_mono deadline;
     uint32_t spin;
     int64_t spin_at;
-    struct msg_memory memory, told_memory; /* that it lends its trainers; as its agent knows it */
+    /* memory that the agent lends its trainers: actual, and as reported */
+    struct msg_memory memory, told_memory;
     struct agent_event pending[NODE_PENDING_MAX];
     size_t n_pending;
-    int64_t join_sent; /* on its own clock */
+    int64_t join_sent; /* when JOIN was sent, on the node's own clock */
     int64_t renew_sent[NODE_RENEWALS];
-    int64_t granted_from; /* the sending of what was last answered */
+    int64_t granted_from; /* when the message was sent that was answered last */
     struct sim_timer fence_check;
 
-    /* The guard. */
+    /* the guard process exists */
     bool guard;
     bool fence_passed;
     bool sweeping;
     uint32_t guard_pid;
-    uint32_t n_guards; /* in the life of the agent */
-    bool buries;       /* its agent is gone: it waits for the last trainer's end */
+    uint32_t n_guards; /* number of guards in the agent's life */
+    bool buries;       /* the agent is gone, and the guard waits for the last trainer's end */
     struct tfe_mono fence;
     struct sim_timer fence_timer;
 
-    /* What its guard knows, and what one before it left: on its port until the fence, in a file. */
+    /* Proof of termination of the present guard, and that of an earlier one, which is on its port
+     * until the fence, or in a file. */
     char death[NODE_DEATH_CHARS + 1];
     char left[NODE_DEATH_CHARS + 1];
     uint32_t left_job;
     struct tfe_mono left_fence;
 
-    uint16_t ports[2][MSG_NPROC_MAX];      /* by parity of the epoch */
-    uint16_t next_ports[2][MSG_NPROC_MAX]; /* 0: none */
-    uint16_t answers[MSG_NPROC_MAX];       /* the agent says who it is on these */
+    uint16_t ports[2][MSG_NPROC_MAX];      /* ports by parity of the epoch */
+    uint16_t next_ports[2][MSG_NPROC_MAX]; /* next ports by parity of the epoch; 0 if none */
+    uint16_t answers[MSG_NPROC_MAX];       /* ports on which the agent answers probes with its id */
     size_t n_answers;
     uint16_t next_port;
-    uint64_t epoch;   /* of the last spawn */
-    uint32_t n_alive; /* trainer processes */
+    uint64_t epoch;   /* epoch of the last spawn */
+    uint32_t n_alive; /* number of trainer processes */
     uint32_t n_up;
-    uint32_t n_placed;   /* trainers that the last spawn was about */
-    uint32_t spawns;     /* so far */
-    uint64_t done_epoch; /* last epoch whose trainers all ended with 0, as its agent reported; 0 if
-                            none */
-    uint32_t done_process; /* the agent process that reported it */
-    uint64_t ready_for;    /* the highest epoch of its job that this machine has said READY for */
-    bool signalled;        /* its agent will be out by a moment of its own … */
-    int64_t out_by;        /* … this, at the earliest */
-    uint32_t noticed;      /* kinds of notices that stand, a bit each */
-    struct tfe_mono noticed_until[NOTICE_OPERATOR + 1]; /* … and by when its agent drops them */
-    bool was_noticed;                                   /* or drained */
-    uint32_t heeded; /* … and those that its agent has heard, the last then, with their deadlines */
+    uint32_t n_placed; /* number of trainers of the last spawn */
+    uint32_t spawns;   /* number of spawns so far */
+    /* last epoch whose trainers all ended with 0, as its agent reported; 0 if none */
+    uint64_t done_epoch;
+    uint32_t done_process; /* number of the agent process that reported done_epoch */
+    uint64_t ready_for;    /* highest epoch of its job for which this machine was READY */
+    bool signalled;        /* the agent got a signal and ends by itself at out_by or later */
+    int64_t out_by;        /* earliest end of an agent that got a signal */
+    uint32_t noticed;      /* bit set of the kinds of notices in force */
+    struct tfe_mono noticed_until[NOTICE_OPERATOR + 1]; /* when the agent drops each notice */
+    bool was_noticed; /* a notice was given, or the node is drained */
+    /* bit set of notices that the agent has received, with the last one's time and deadline */
+    uint32_t heeded;
     int64_t heeded_at;
-    int64_t known_at, known_ms; /* the server has heard of that then, and that so much was left */
+    /* when the server learned of the notice, and how much time was left then */
+    int64_t known_at, known_ms;
     struct tfe_mono goes_by[NOTICE_OPERATOR + 1];
-    int64_t leave_by;         /* the judge looks then whether it is out … */
-    int64_t told_at;          /* … of a notice that came then */
-    int64_t judged_since;     /* … of a cluster that is as it was then */
-    int64_t warned_at;        /* … by one of these, last */
-    struct trainer *trainers; /* cap_trainers places: nproc of its jobs, all the same */
+    int64_t leave_by;     /* when the oracle checks that the node has left */
+    int64_t told_at;      /* when the notice was given that leave_by belongs to */
+    int64_t judged_since; /* start of the cluster state that leave_by belongs to */
+    int64_t warned_at;    /* time of the last warning of either kind */
+    /* cap_trainers entries: nproc of its jobs, which is the same for all */
+    struct trainer *trainers;
     uint32_t cap_trainers;
 };
 
-/* Makes w->nodes; names are given by node_name afterwards. */
+/* Creates w->nodes; names are set later by node_name. */
 void nodes_new(struct world *w, uint32_t n);
 void nodes_free(struct world *w);
 void node_name(struct world *w, uint32_t node, const char *name);
-/* NAMES_NONE: no such machine. */
+/* Returns the index of the machine, or NAMES_NONE. */
 uint32_t node_find(const struct world *w, const char *name);
-/* The machine on which the process with this node id runs that the server heard of last
- * (node_heard): what it says of the id is about that one. NAMES_NONE: that has ended, or it has
- * heard of none. */
+/* Returns the machine of the process with this node id from which the server received a message
+ * last (node_heard): the server's statements about the id refer to that process. NAMES_NONE if it
+ * has ended or there is none. */
 uint32_t node_find_process(const struct world *w, const char *id);
 
-/* Starts an agent of the job; id NULL makes one. Nothing happens where one runs; while trainers of
- * an earlier one are still dying it starts after them. */
+/* Starts an agent of the job; id NULL generates an id. Does nothing if an agent runs; starts it
+ * later if trainers of an earlier agent are still dying. */
 void node_start(struct world *w, uint32_t node, uint32_t job, const char *id);
-/* The server takes the trainers of the member with this id for dead: those of every process that
- * has come with it have to be. */
+/* The server considers the trainers of the member with this id dead: checks that those of every
+ * process with that id are. */
 void node_check_dead(struct world *w, uint32_t job, uint64_t epoch, const char *id);
-/* The server has its JOIN. */
+/* The server has received the node's JOIN. */
 void node_heard(struct world *w, uint32_t node);
-/* Nothing is wrong with the machine, the way to it, or the agent process. */
+/* Returns true if the machine, its link and its agent process are healthy. */
 bool node_is_sound(struct world *w, uint32_t node);
-/* … which is connected as well. */
+/* Returns true if the node is healthy and connected. */
 bool node_is_well(struct world *w, uint32_t node);
 uint32_t node_job(const struct world *w, uint32_t node);
 struct tfe_mono node_clock(const struct world *w, uint32_t node);
-/* The machine runs and the agent process on it is there and not frozen. */
+/* Returns true if the machine runs and its agent process exists and is not frozen. */
 bool node_can_run(const struct world *w, uint32_t node);
 
 /* --- faults --- */
 void node_kill_agent(struct world *w, uint32_t node);
 void node_kill_guard(struct world *w, uint32_t node);
-/* All its processes are killed, its kernel lives: FINs and resets go out. */
+/* Kills all processes; the kernel lives, so FINs and resets are sent. */
 void node_kill_all(struct world *w, uint32_t node);
-/* The machine is gone without a word; node_start brings a new one of this name. */
+/* The machine vanishes without sending anything; node_start brings a new one of this name. */
 void node_vanish(struct world *w, uint32_t node);
 void node_freeze_agent(struct world *w, uint32_t node, bool frozen);
-/* Nothing runs; the clock goes on (suspend) or stands still (clock_stops, hypervisor). */
+/* Suspends the machine; the clock goes on, or stands still (clock_stops: by a hypervisor). */
 void node_suspend(struct world *w, uint32_t node, bool clock_stops);
 void node_resume(struct world *w, uint32_t node);
-/* The server, or its peers, may miss a sign of it: not to be judged as if they had it. */
+/* Notes that the server or the peers may miss signs of life of the node. */
 void node_silence(struct world *w, uint32_t node);
 void node_cut_peers(struct world *w, uint32_t node, bool cut);
-/* It and this one alone do not reach each other; NAMES_NONE ends that. */
+/* Separates the node from one other node; NAMES_NONE ends that. */
 void node_part(struct world *w, uint32_t node, uint32_t from);
-/* It vanishes, and whoever tries its address meets this one, until there is another of its name. */
+/* The node vanishes, and its address belongs to `to` until a machine of its name exists again. */
 void node_give_address(struct world *w, uint32_t node, uint32_t to);
 void node_set_rate(struct world *w, uint32_t node, int64_t ppm);
 void node_signal(struct world *w, uint32_t node, uint32_t signo);
-/* Whether its machine was said to go away, by whoever, and its agent still believes it. */
+/* Returns true if the machine was announced to go away, by any source, and its agent still believes
+ * that. */
 bool node_may_go(const struct world *w, const struct node *n);
-/* Whether its agent says that its machine goes: it is in no epoch to come. By when that is, where
- * it is known, on its own clock. */
+/* Returns true if the agent reports that its machine goes away, so that it is in no later epoch;
+ * sets the deadline on its own clock, if known. */
 bool node_leaves(const struct world *w, uint32_t node);
 struct tfe_mono node_goes_by(const struct world *w, uint32_t node);
-/* Somebody tells its agent that the machine will go away: deadline_ms from now, MSG_UNSET none; or
- * that it will not after all. */
+/* Gives the agent a notice that the machine will go away deadline_ms from now (MSG_UNSET: unknown),
+ * or that it will not. */
 void node_notice(struct world *w, uint32_t node, enum tfe_notice kind, uint32_t deadline_ms,
                  bool withdrawn);
-/* The cloud tells its agent that it may take the machine back. */
+/* The cloud tells the agent that the machine is a spot machine. */
 void node_told_spot(struct world *w, uint32_t node);
 void node_fail_memory(struct world *w, uint32_t node, uint64_t k);
 
-/* --- from the net --- */
+/* --- events from the net --- */
 void node_connected(struct world *w, uint32_t node);
 void node_receive(struct world *w, uint32_t node, const struct tfe_msg *msg);
 void node_disconnected(struct world *w, uint32_t node, enum agent_link link, const char *text);
 
-/* --- from the trainers --- */
-/* event waits until the machine runs again; whether it has to. */
+/* --- events from the trainers --- */
+/* Defers the event until the machine runs again. Returns true if it was deferred. */
 bool node_defers(struct world *w, uint32_t node, const struct sim_event *event);
 void node_trainer_up(struct world *w, uint32_t node);
 /* The process is gone and reaped. */

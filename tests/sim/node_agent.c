@@ -1,4 +1,4 @@
-/* tests/sim/node_agent.c: the shell of the agent's core in the simulator. */
+/* tests/sim/node_agent.c: I/O layer of the agent's core in the simulator. */
 #include "tests/sim/node_agent.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "tests/wishes.h"
 
 #define SPIN_MAX 10000
-/* What a core may hold: itself, and the table. */
+/* Memory that a core may use: for itself and the table. */
 #define MEMORY_BASE (64u * 1024)
 #define MEMORY_PER_ROW 512u
 #define SIGTERM_NUMBER 15
@@ -34,7 +34,7 @@ static void on_timer(struct world *w, const struct sim_event *event)
 {
     struct node *n = &w->nodes[event->who];
     if (!timer_is_due(w, &n->timer, event) || !node_can_run(w, event->who)) {
-        return; /* armed again when it goes on */
+        return; /* the timer is set again when the machine goes on */
     }
     if (tfe_mono_before(node_clock(w, n->index), n->deadline)) {
         node_agent_arm(w, n);
@@ -49,7 +49,8 @@ static void on_timer(struct world *w, const struct sim_event *event)
     node_agent_event(w, n, &(struct agent_event){.type = AGENT_TICK});
 }
 
-/* The agent process that this is for, if it takes it now; NULL: it has ended, or takes it later. */
+/* Returns the agent process for which the event is meant, if it can handle it now; NULL if it has
+ * ended or handles it later. */
 static struct node *receiver(struct world *w, const struct sim_event *event)
 {
     struct node *n = &w->nodes[event->who];
@@ -63,7 +64,7 @@ static struct node *receiver(struct world *w, const struct sim_event *event)
     return n;
 }
 
-/* --- reports that take a while --- */
+/* --- delayed reports --- */
 
 #define LATER_LOCAL_SHIFT 8
 #define LATER_CODE_SHIFT 16
@@ -90,7 +91,7 @@ static void on_later(struct world *w, const struct sim_event *event)
         }
     } else if (e.type == AGENT_PROGRESS) {
         if (epoch != n->epoch || local >= n->cap_trainers) {
-            return; /* of a process that is not there any more */
+            return; /* of a process that no longer exists */
         }
         e.progress.local = local;
         e.progress.report = n->trainers[local].told;
@@ -107,7 +108,7 @@ static void on_later(struct world *w, const struct sim_event *event)
         e.idle_since = is_idle ? node_clock(w, n->index) : TFE_MONO_NEVER;
     } else if (e.type == AGENT_LISTENING) {
         if (local != (n->spawns & 0xff)) {
-            return; /* others are to listen there now */
+            return; /* trainers are to listen there now */
         }
         e.epoch = epoch;
     }
@@ -123,7 +124,7 @@ void node_agent_later(struct world *w, struct node *n, int64_t ms, struct node_r
     world_at(w, w->now + ms, on_later, n->index, n->process, arg);
 }
 
-/* A report that comes up in the middle of a step: for its end. */
+/* Queues a report that occurs in the middle of a step until its end. */
 static void pend(struct node *n, const struct agent_event *event)
 {
     if (n->n_pending < NODE_PENDING_MAX) {
@@ -139,8 +140,8 @@ static void hold_ports(struct world *w, struct node *n, uint64_t epoch, bool fre
     uint32_t k = n->fixed ? 0 : epoch & 1;
     uint16_t *ports = n->ports[k];
     fresh = fresh && !n->fixed;
-    /* As agent/os/ports.c: new ones come in pairs, whose other halves serve the other parity
-     * when it is next held. */
+    /* As in agent/os/ports.c: new ports come in pairs, whose other halves serve the other parity
+     * when they are next reserved. */
     for (uint32_t i = 0; i < nproc; i++) {
         if (fresh || ports[i] == 0) {
             n->next_port = n->next_port >= 60000 || n->next_port < 10000
@@ -157,7 +158,7 @@ static void hold_ports(struct world *w, struct node *n, uint64_t epoch, bool fre
     pend(n, &(struct agent_event){.type = AGENT_PORTS_HELD, .ports = {epoch, ports, nproc}});
 }
 
-/* As take_ports_back of agent/trainers: who starts again has the ports that the epoch knows, or
+/* As take_ports_back in agent/trainer: a restarted trainer gets the ports that the epoch knows, or
  * does not start. */
 static bool has_ports(const struct node *n, const struct agent_place *place, uint32_t local)
 {
@@ -195,8 +196,8 @@ static void spawn(struct world *w, struct node *n, const struct agent_place *pla
     }
 }
 
-/* What the message says of the trainers is compared with what lives; what it will be answered with
- * counts from now. */
+/* Checks what the message reports of the trainers against those that live; the reply's grants count
+ * from now. */
 static void judge_send(struct world *w, struct node *n, const struct tfe_msg *msg)
 {
     int64_t clock = node_clock(w, n->index).ms;
@@ -356,7 +357,7 @@ void node_agent_end(struct world *w, struct node *n)
     n->timer.due = SIM_NEVER;
 }
 
-/* As agent/server_report.c: behind each WELCOME, and when it is news. */
+/* As in agent/server_report.c: after each WELCOME, and when it changes. */
 static void say_spot(struct world *w, const struct node *n)
 {
     if (n->agent && n->is_welcome && n->knows_spot) {
@@ -413,13 +414,13 @@ void node_agent_begin(struct world *w, struct node *n, uint32_t job)
     config.spec.linger = j->linger;
     config.spec.script_digest = j->script;
     config.job = j->name;
-    memset(config.node_secret, '0', MSG_NODE_SECRET_CHARS); /* the shell's business */
+    memset(config.node_secret, '0', MSG_NODE_SECRET_CHARS); /* generated by the I/O layer */
     if (id_set(&config.node, n->id)) {
         check_honest(w->check, "the simulator", "the id of a node", 0);
     }
     if (w->options.deaths) {
         snprintf(n->death, sizeof(n->death), "%032x%032x", n->index + 1, n->process);
-        (void)id_set(&config.proof_hash, n->death); /* hashing is the shell's business, too */
+        (void)id_set(&config.proof_hash, n->death); /* hashed by the I/O layer */
         config.guard_port = NODE_GUARD_PORT;
         if (n->left[0] && n->left_job == job) {
             config.proofs[0] = n->left;
@@ -440,7 +441,7 @@ void node_agent_begin(struct world *w, struct node *n, uint32_t job)
     n->epoch = 0;
     n->stepping = false;
     n->deadline = TFE_MONO_NEVER;
-    memset(n->ports, 0, sizeof(n->ports)); /* the kernel gives a new process others */
+    memset(n->ports, 0, sizeof(n->ports)); /* the kernel gives a new process other ports */
     memset(n->next_ports, 0, sizeof(n->next_ports));
     mem_init(&n->mem, w, n->name,
              MEMORY_BASE +
@@ -460,7 +461,7 @@ void node_agent_begin(struct world *w, struct node *n, uint32_t job)
     }
 }
 
-/* --- from the net --- */
+/* --- events from the net --- */
 
 static void on_signal(struct world *w, const struct sim_event *event)
 {
@@ -472,7 +473,7 @@ static void on_signal(struct world *w, const struct sim_event *event)
                      &(struct agent_event){.type = AGENT_SIGNAL, .signo = (uint32_t)event->arg});
 }
 
-/* Kept of the grace, as in agent/core/notices.c. */
+/* Part of the grace that is reserved, as in agent/core/notices.c. */
 #define OUT_MS 2000
 
 void node_signal(struct world *w, uint32_t node, uint32_t signo)
@@ -487,13 +488,13 @@ void node_signal(struct world *w, uint32_t node, uint32_t signo)
 }
 
 #define NOTICE_WITHDRAWN_SHIFT 8
-/* design 4.9: a machine that still lives so long after its deadline stays. */
+/* design 4.9: a machine that is still there this long after its deadline stays. */
 #define BACK_MS 120000
 #define NOTICE_DEADLINE_SHIFT 32
-/* Its source looks again. */
+/* Interval at which a source of notices is checked again. */
 #define NOTICE_AGAIN_MS 1000
 
-/* As agent/core/notices.c has it. */
+/* As in agent/core/notices.c. */
 static void heed(struct world *w, struct node *n, enum tfe_notice kind, uint32_t ms, bool withdrawn)
 {
     struct tfe_mono clock = node_clock(w, n->index);
@@ -526,7 +527,7 @@ static void on_notice(struct world *w, const struct sim_event *event)
                                                    : tfe_mono_add(node_clock(w, event->who), ms),
                        .withdrawn = event->arg >> NOTICE_WITHDRAWN_SHIFT & 1}});
     if (may_fail && n->mem.fail_in == 0) {
-        world_again(w, event, w->now + NOTICE_AGAIN_MS); /* it had no memory to hear it */
+        world_again(w, event, w->now + NOTICE_AGAIN_MS); /* it had no memory to handle the notice */
     }
 }
 
@@ -583,7 +584,7 @@ void node_notice(struct world *w, uint32_t node, enum tfe_notice kind, uint32_t 
                               (deadline_ms == MSG_UNSET ? 0 : (int64_t)deadline_ms) + BACK_MS);
     }
     if (!w->nodes[node].agent) {
-        return; /* whoever begins there in this moment was not told */
+        return; /* a process that starts at this moment was not told */
     }
     world_at(w, w->now, on_notice, node, w->nodes[node].process,
              (uint64_t)kind | (uint64_t)withdrawn << NOTICE_WITHDRAWN_SHIFT |
@@ -623,7 +624,8 @@ static void judge_receive(struct world *w, struct node *n, const struct tfe_msg 
     }
     n->granted_from = sent;
     if (net_agent_era(w, n->index) != check_era(w->check, n->job)) {
-        check_lease_forgotten(w->check, n->index); /* said before the disk was lost, heard after */
+        /* sent before the database was lost, received after */
+        check_lease_forgotten(w->check, n->index);
     }
     node_check_fence(w, n);
 }

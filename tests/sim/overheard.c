@@ -1,4 +1,4 @@
-/* tests/sim/overheard.c: what the simulator's judges take from the trace of the rendezvous core. */
+/* tests/sim/overheard.c: passes traces of the rendezvous core to the simulator's checks. */
 #include "tests/sim/overheard.h"
 
 #include <string.h>
@@ -12,10 +12,10 @@
 #include "tests/sim/server.h"
 #include "tests/sim/trainer.h"
 
-/* A charge may be taken back within a lease, on the slowest clock. */
+/* A charge may be taken back within one lease, on the slowest clock. */
 #define VERDICT_PERCENT 125
 
-/* The machine with the process that this is about; NULL: there is none. */
+/* Returns the machine with the process that the trace is about, or NULL. */
 static struct node *node_of(struct world *w, const struct rdzv_trace *t)
 {
     uint32_t node = t->node ? node_find_process(w, t->node) : NAMES_NONE;
@@ -37,7 +37,7 @@ void overheard_trace(struct world *w, const struct rdzv_trace *t)
     if (t->kind == TRACE_EPOCH) {
         check_epoch(w->check, job, t->epoch, t->number);
     } else if (t->kind == TRACE_RESTARTS && jobs_get(w, job)->n_ps > 0) {
-        /* Each worker that is served is charged by itself. */
+        /* Each served worker is charged separately. */
     } else if (t->kind == TRACE_RESTARTS && !t->text) {
         check_charged(w->check, job, t->epoch,
                       w->now + (int64_t)server_longest_lease_ms(w) * VERDICT_PERCENT / 100);
@@ -66,7 +66,7 @@ void overheard_trace(struct world *w, const struct rdzv_trace *t)
         }
         jobs_get(w, job)->over = true;
         check_over(w->check, job);
-        judge_waits(w, job); /* what comes next is another run's first start */
+        judge_waits(w, job); /* what follows is another run's first start */
     } else if (t->kind == TRACE_WAIT_FENCE) {
         judge_fence(w, job);
     } else if (t->kind == TRACE_REBUILT) {
@@ -76,7 +76,7 @@ void overheard_trace(struct world *w, const struct rdzv_trace *t)
         judge_adopted(w, job, t->epoch);
     } else if (t->kind == TRACE_NODE_JOINED && (n = node_of(w, t)) != NULL) {
         n->joined_at = w->now;
-        /* A newcomer to this server, who comes back to the job. */
+        /* A node that is new to this server returns to the job. */
         check_lease_forgotten(w->check, n->index);
     } else if (t->kind == TRACE_SWITCH) {
         judge_switch(w, job, t->epoch,

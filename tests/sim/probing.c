@@ -1,9 +1,9 @@
-/* tests/sim/probing.c: one machine tries another one's ports: who answers, accepts, refuses, or is
- * not there.
+/* tests/sim/probing.c: probes of one machine's ports by another: answered, accepted, refused or
+ * unreachable.
  *
- * A port is a trainer's from its start to listen to its grave (one that is frozen or stuck in the
- * kernel still has its connections accepted), the agent's while it answers there, and else
- * nobody's. */
+ * A port belongs to a trainer from the start of listening until it is reaped (a frozen or stuck
+ * trainer's kernel still accepts connections), to the agent while it answers there, and else to no
+ * process. */
 #include "tests/sim/probing.h"
 
 #include <stdio.h>
@@ -13,16 +13,16 @@
 #include "tests/sim/net.h"
 #include "tests/sim/node_agent.h"
 
-/* agent/os/prober.h: no longer is waited for an answer. */
+/* Time limit of a probe, as in agent/os/prober.h. */
 #define PROBE_LIMIT_MS 1000
 
-/* A probe under way. The slots are used again. */
+/* A probe under way. The entries are reused. */
 struct attempt {
     bool used;
     uint32_t tag;
     uint32_t prober;
-    uint32_t process; /* of the prober */
-    uint32_t target;  /* NAMES_NONE: nobody has the address */
+    uint32_t process; /* process number of the prober */
+    uint32_t target;  /* machine at the address; NAMES_NONE if there is none */
     uint64_t probe;
     enum tfe_probe_kind kind;
     enum tfe_probe_result result;
@@ -30,7 +30,7 @@ struct attempt {
     uint16_t ports[MSG_NPROC_MAX];
     size_t n_ports;
     uint16_t guard_port;
-    char death[NODE_DEATH_CHARS + 1]; /* what it gave */
+    char death[NODE_DEATH_CHARS + 1]; /* proof of termination that was received */
 };
 
 struct probing {
@@ -103,7 +103,8 @@ static enum tfe_probe_result try_port(const struct node *target, uint16_t port,
             continue;
         }
         if (target->frozen || a->kind == PROBE_SUSPECT) {
-            return PROBE_ACCEPTED; /* the kernel's word; nobody's line, or none was waited for */
+            /* accepted by the kernel; no id was sent, or none was waited for */
+            return PROBE_ACCEPTED;
         }
         return strcmp(target->id, a->id) == 0 ? PROBE_ANSWERED_OURS : PROBE_ANSWERED_OTHER;
     }
@@ -115,7 +116,7 @@ static bool is_parted(const struct node *one, const struct node *other)
     return one->peers_cut || one->parted_from == other->index;
 }
 
-/* The machine at the address that is tried; NULL: none is reached there. */
+/* Returns the machine at the probed address, or NULL if none is reached there. */
 static const struct node *reached(const struct world *w, const struct attempt *a)
 {
     if (a->target == NAMES_NONE) {
@@ -128,8 +129,8 @@ static const struct node *reached(const struct world *w, const struct attempt *a
     return target->on && !target->suspended && prober->on && is_near ? target : NULL;
 }
 
-/* As agent/os/prober.c: its own answer only if every port gave it, else the first in the list.
- */
+/* As in agent/os/prober.c: the agent's own answer only if every port gave it, else the first in the
+ * list. */
 static enum tfe_probe_result try_all(const struct node *target, const struct attempt *a)
 {
     enum tfe_probe_result worst = PROBE_REFUSED;
@@ -187,7 +188,7 @@ static void on_arrival(struct world *w, const struct sim_event *event)
             memcpy(a->death, target->left, sizeof(a->death));
         }
         back = way_there(w, a);
-        /* A connection on which nobody speaks is waited on. */
+        /* A connection on which nothing is sent is waited for. */
         back = a->kind == PROBE_ADDRESS && a->result == PROBE_ACCEPTED ? PROBE_LIMIT_MS : back;
     } else {
         a->result = PROBE_NO_ANSWER;

@@ -1,4 +1,4 @@
-/* tests/sim/scenario.c: a short text in, a trace with virtual times out. */
+/* tests/sim/scenario.c: runs a scenario: a short text in, a trace with virtual times out. */
 #include "tests/sim/scenario.h"
 
 #include <stdio.h>
@@ -16,10 +16,10 @@
 #include "tests/sim/server.h"
 #include "tests/wishes.h"
 
-/* Between commands and expectation. */
+/* Separator between commands and expected trace. */
 #define MARK "---"
 
-/* Lines that say little and come often; `show` brings them back. */
+/* Kinds of frequent trace lines that are hidden unless `show` names them. */
 static const char *const hidden_at_first[] = {
     "node_ready",     "node_listening",  "ready",         "joined",
     "trainer_exited", "connection_lost", "node_verified", "node_unverified",
@@ -180,7 +180,7 @@ static int read_commands(struct scenario *s, struct scenario_world *sw)
             sw->n_lines++;
         }
     }
-    /* The words point into their own lines, which have moved while there were more to come. */
+    /* The words point into their own lines, which have moved while lines were added. */
     for (size_t i = 0; i < sw->n_lines; i++) {
         struct words *words = &sw->lines[i];
         char *at = words->text;
@@ -225,7 +225,7 @@ static int build(struct scenario_world *sw)
     return 0;
 }
 
-/* What the world has come to. */
+/* Writes the final state. */
 static void sum_up(struct world *w)
 {
     for (uint32_t i = 0; i < jobs_count(w); i++) {

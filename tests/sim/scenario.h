@@ -28,17 +28,17 @@ void lines_add(struct scenario_lines *lines, const char *text, size_t n);
 void lines_done(struct scenario_lines *lines);
 
 struct scenario {
-    char *text; /* the commands, as they stand in the file */
+    char *text; /* the commands as in the file */
     size_t text_n;
     struct scenario_lines expected;
     struct scenario_lines got;
-    bool violated; /* an invariant: told in the last line of got */
+    bool violated; /* an invariant was violated; the last line of got says which */
 };
 
-/* 0, or -1 with a sentence on stderr: the file cannot be read, or a command of it not. */
+/* Loads a scenario. Returns 0, or -1 after printing why the file or a command cannot be read. */
 int scenario_load(struct scenario *s, const char *path);
 int scenario_run(struct scenario *s, const char *path, bool verbose);
-/* Writes the commands and what was got. */
+/* Writes the commands and the actual trace to the file. */
 int scenario_accept(const struct scenario *s, const char *path);
 void scenario_done(struct scenario *s);
 
@@ -48,15 +48,16 @@ struct scenario_world {
     struct world world;
     const char *path;
     int64_t run_ms;
-    bool is_wrong;       /* a command was not understood when its time came */
-    struct words *lines; /* of the commands */
+    bool is_wrong;       /* a command turned out to be invalid when its time came */
+    struct words *lines; /* lines of commands */
     size_t n_lines, cap_lines;
-    struct scenario_lines names; /* of the machines */
-    struct scenario_lines shown; /* of `show` and `hide`; later ones count */
+    struct scenario_lines names; /* names of the machines */
+    struct scenario_lines shown; /* patterns of `show` and `hide`; later ones take precedence */
     struct scenario_lines hidden;
 };
 
-/* First pass: machines. Second: settings and jobs, and an event for each `at`. -1: said why. */
+/* First pass: machines. Second pass: settings, jobs, and an event for each `at`. Returns -1 after
+ * printing why. */
 int commands_collect(struct scenario_world *sw, struct words *words);
 int commands_set_up(struct scenario_world *sw, size_t line);
 

@@ -22,7 +22,7 @@
 #include "tests/sim/scenario.h"
 #include "tests/sim/server.h"
 
-/* Words of an `at` line before those of its command: at, TIME, COMMAND. */
+/* Number of words of an `at` line before those of its command: at, TIME, COMMAND. */
 #define AT_WORDS 3
 
 static struct scenario_world *scenario_of(struct world *w)
@@ -36,7 +36,7 @@ static int wrong(const struct scenario_world *sw, const struct words *words, con
     return -1;
 }
 
-/* -1: there is a setting in the line that its command does not know. */
+/* Returns -1 if the line contains a setting that its command does not know. */
 static int all_asked(const struct scenario_world *sw, const struct words *words)
 {
     const char *word = words_unasked(words);
@@ -47,7 +47,7 @@ static int all_asked(const struct scenario_world *sw, const struct words *words)
     return -1;
 }
 
-/* --- before the world begins --- */
+/* --- before the simulation begins --- */
 
 static int set_ms(struct words *words, const char *key, uint32_t *ret)
 {
@@ -177,8 +177,8 @@ static int set_job(struct world *w, struct words *words)
 
 /* --- at a time --- */
 
-/* A command for each machine that its words name (those without =), behind `skip` words of its own.
- */
+/* Runs a command for each machine that its words name (those without =), after `skip` words of its
+ * own. */
 #define NODES_FROM(n) (AT_WORDS + (n))
 
 static int local_of(struct words *words, uint32_t *ret)
@@ -390,15 +390,16 @@ static void do_spot(struct world *w, struct words *words, uint32_t node)
 }
 
 static const struct command {
-    const char *words; /* of the command */
-    size_t own;        /* words of its own behind them */
+    const char *words; /* name of the command */
+    size_t own;        /* number of its own words after the name */
     void (*act)(struct world *w, struct words *words, uint32_t node);
 } commands[] = {
-    {"join", 0, do_join}, /* job= id= durable=1 spot=1 fixed=1; plain=1: not the job's new_run */
+    /* job= id= durable=1 spot=1 fixed=1; plain=1: without the job's new_run */
+    {"join", 0, do_join},
     {"kill node", 0, do_kill_node},
     {"kill agent", 0, do_kill_agent},
     {"kill guard", 0, do_kill_guard},
-    {"end", 0, do_end}, /* its trainer by itself: code= signal= local= */
+    {"end", 0, do_end}, /* its trainer ends by itself: code= signal= local= */
     {"vanish", 0, do_vanish},
     {"freeze agent", 0, do_freeze_agent},
     {"thaw agent", 0, do_freeze_agent},
@@ -408,22 +409,22 @@ static const struct command {
     {"pause", 0, do_suspend},   /* its clock stands still */
     {"resume", 0, do_resume},
     {"stall", 0, do_stall},
-    {"cut", 1, do_cut},   /* up, down, server (both), peers; answers: down, once a JOIN is up */
-    {"part", 1, do_part}, /* from that machine alone */
+    {"cut", 1, do_cut}, /* up, down, server (both), peers; answers: down, once a JOIN has arrived */
+    {"part", 1, do_part}, /* from that machine only */
     {"heal", 0, do_heal},
-    {"give_address", 1, do_give_address}, /* to that machine: it vanishes */
+    {"give_address", 1, do_give_address}, /* to that machine; the node vanishes */
     {"reset", 0, do_reset},
-    {"false_reset", 1, do_false_reset}, /* server, agent: who is told of it */
+    {"false_reset", 1, do_false_reset}, /* server, agent: which end sees it */
     {"term", 0, do_signal},
     {"int", 0, do_signal},
-    {"drain", 0, do_order}, /* an operator's: within=10s */
+    {"drain", 0, do_order}, /* operator's command: within=10s */
     {"evict", 0, do_order},
     {"notice", 1, do_notice}, /* rebalance, preempt …: deadline=30s withdrawn=1 */
     {"rate", 1, do_rate},     /* +5% */
-    {"stuck", 1, do_stuck},   /* for so long nothing can be killed there */
+    {"stuck", 1, do_stuck},   /* time for which no trainer can be killed there */
     {"hang", 0, do_hang},
-    {"spot", 0, do_spot},   /* the cloud says so only now */
-    {"nomem", 1, do_nomem}, /* the k-th allocation from now on */
+    {"spot", 0, do_spot},   /* the cloud reports it only now */
+    {"nomem", 1, do_nomem}, /* number of the allocation from now on that fails */
 };
 
 static const struct command *command_of(struct words *words, size_t *ret_from)

@@ -1,4 +1,4 @@
-/* tests/sim/scenario_words.c: a line of a scenario as words. */
+/* tests/sim/scenario_words.c: splits a line of a scenario into words. */
 #include "tests/sim/scenario_words.h"
 
 #include <stdlib.h>
@@ -47,7 +47,7 @@ const char *words_unasked(const struct words *words)
     return NULL;
 }
 
-/* The number at the front of text; *ret_end behind it. */
+/* Parses the number at the start of text; sets *ret_end behind it. */
 static int decimal(const char *text, double *ret, const char **ret_end)
 {
     char *end;

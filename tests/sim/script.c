@@ -1,10 +1,10 @@
-/* tests/sim/script.c: scripts that are on the agent's channel: they tell how far they are, save
- * when asked to, and may use the grace of a planned stop.
+/* tests/sim/script.c: scripts on the agent's channel: they report progress, save on request, and
+ * may use the grace of a planned stop.
  *
  * A checkpoint needs all ranks, as one of a MultiWorkerMirroredStrategy does: it begins between two
- * steps, takes its time, in which no step is made, and comes to nothing if somebody is lost
- * meanwhile. After one that was asked for the scripts stand still, as tfe.Checkpointer's do, until
- * they are stopped or it is clear that they will not be. */
+ * steps, takes some time in which no step is made, and is lost if a rank is lost meanwhile. After a
+ * requested checkpoint the scripts stand still, as tfe.Checkpointer's do, until they are stopped or
+ * it is clear that they will not be. */
 #include "tests/sim/script.h"
 
 #include "tests/sim/check.h"
@@ -12,18 +12,18 @@
 #include "tests/sim/node_agent.h"
 #include "tests/sim/server.h"
 
-/* Another look whether somebody who did not answer does so again. */
+/* Interval for checking whether a trainer that did not respond does so again. */
 #define BLOCKED_LOOK_MS 100
-/* From a saved `stop` to the end of the process. */
+/* Time from a `stop` after saving to the end of the process. */
 #define STOPPED_MS 5
 /* tfe.Checkpointer's stand_still_s. */
 #define STAND_MS 10000
-/* From an answer to its STOP's being heard, where nothing is in the way: the server collects
- * notices for 2 s, and writes a record. */
+/* Time from an answer until its STOP is received, if undisturbed: the server collects notices for 2
+ * s and writes a record. */
 #define HEED_MS 5000
-/* Of that, from the server's word to its STOP. */
+/* Part of HEED_MS from the server's decision to its STOP. */
 #define RECORD_MS 1500
-/* Between two members' hearing of a stop, at most. */
+/* Maximum time between the receipt of a stop by two members. */
 #define HEARD_MS 700
 
 static void on_saved(struct world *w, const struct sim_event *event);
@@ -40,13 +40,13 @@ static void tell(struct world *w, struct node *node, uint32_t local)
     }
 }
 
-/* A chief that is served knows alone what its cluster does. */
+/* In a cluster with ps only the chief knows its progress. */
 static uint32_t n_tell(const struct cluster *c)
 {
     return cluster_is_served(c) ? 1 : c->world;
 }
 
-/* What the script of each rank knows, to the agents of all of them. */
+/* Reports what the script of each rank knows to the rank's agent. */
 static void tell_all(struct world *w, struct cluster *c)
 {
     c->told_at = w->now;
@@ -77,7 +77,7 @@ void script_up(struct world *w, struct node *node, uint32_t local)
     }
 }
 
-/* answers: every rank's script says of this checkpoint what it has been asked for. */
+/* Counts a checkpoint. answers: every rank's script reports it as the answer to the request. */
 static void count_save(struct world *w, struct cluster *c, bool answers)
 {
     c->n_saves++;
@@ -92,15 +92,15 @@ static void count_save(struct world *w, struct cluster *c, bool answers)
     }
 }
 
-/* A machine that was suspended may come back to a fence that is almost over: it ends its trainers.
- */
+/* Returns true if the fence is almost over, so that the node ends its trainers: its machine may
+ * have been suspended. */
 static bool fence_leaves(const struct world *w, const struct node *n, int64_t ms)
 {
     return tfe_mono_is_never(n->fence) || clock_when(&n->clock, n->fence) > w->now + ms;
 }
 
-/* Whether the cluster trains, and nothing is in the way between its scripts and the server, nor
- * will be for so long if no fault comes. */
+/* Returns true if the cluster trains, and nothing disturbs the messages between its scripts and the
+ * server, nor will within this time without a new fault. */
 static bool is_calm(struct world *w, const struct cluster *c, int64_t ms)
 {
     bool calm =
@@ -113,7 +113,7 @@ static bool is_calm(struct world *w, const struct cluster *c, int64_t ms)
     return calm;
 }
 
-/* A snapshot, on all ranks alike. */
+/* Takes a snapshot in memory, on all ranks alike. */
 static void keep(struct world *w, const struct cluster *c)
 {
     for (uint32_t rank = 0; rank < c->world; rank++) {
@@ -139,7 +139,7 @@ static void save(struct world *w, const struct cluster *c)
     job->checkpoint = c->step > job->checkpoint ? c->step : job->checkpoint;
 }
 
-/* Precondition: it stands where it was asked to save. */
+/* Answers a SAVE. Precondition: the cluster stands still after it. */
 static void answer(struct world *w, struct cluster *c)
 {
     if (c->in_memory) {
@@ -152,8 +152,8 @@ static void answer(struct world *w, struct cluster *c)
     c->frail = c->stands_until < w->now + HEED_MS || !is_calm(w, c, HEED_MS);
 }
 
-/* Each rank goes on when the switch should have come for all it has heard; the others wait for it
- * in the next step. */
+/* Each rank goes on when the switch should have come by what it has received; the others wait for
+ * it in the next step. */
 static int64_t end_of_standing(struct world *w, const struct cluster *c)
 {
     int64_t end = w->now;
@@ -180,7 +180,8 @@ static void stand(struct world *w, struct cluster *c)
 {
     c->saves = false;
     c->save_wanted =
-        false; /* what was asked meanwhile is answered by this one too: no step was made */
+        /* a request that came meanwhile is answered by this one too, because no step was made */
+        false;
     c->stands = true;
     c->stands_until = end_of_standing(w, c);
     cluster_say(w, c, c->in_memory ? "keeps" : "saves", "");
@@ -272,7 +273,7 @@ static void on_stood(struct world *w, const struct sim_event *event)
     }
 }
 
-/* A script that listens, and is able to. */
+/* Returns true if the script listens and can respond. */
 static bool hears(struct world *w, const struct trainer *t)
 {
     return t->state == TRAINER_UP && !t->frozen && !t->stopping && t->told.listens &&
@@ -333,7 +334,7 @@ static void on_stop_saved(struct world *w, const struct sim_event *event)
 {
     struct cluster *c = cluster_by_id(w, event->who);
     if (!c || c->state != CLUSTER_TRAINING || c->n_stopping < n_tell(c) || c->n_blocked > 0) {
-        return; /* somebody is gone, or does not answer: the grace will be over */
+        return; /* a rank is gone or does not respond: the grace will run out */
     }
     if (c->in_memory) {
         keep(w, c);
@@ -345,7 +346,7 @@ static void on_stop_saved(struct world *w, const struct sim_event *event)
     cluster_finish(w, c, "stops", STOPPED_MS);
 }
 
-/* Whether its scripts have what they need to save at a planned stop: time, and all of them. */
+/* Returns true if the scripts can save at a planned stop: they have time, and all ranks. */
 static bool can_save(struct world *w, const struct cluster *c)
 {
     const struct trainer_spec *spec = cluster_spec(w, c);
@@ -365,8 +366,8 @@ void script_confirmed(struct world *w, uint32_t job, uint64_t epoch)
     if (!c) {
         return;
     }
-    /* Who goes on before it can hear of the switch loses what it does then; and what a late turn of
-     * the server's loop reads after this was said before it. */
+    /* A cluster that goes on before it can know of the switch loses the work that follows. And a
+     * late iteration of the server's loop reads reports that were sent earlier. */
     bool is_late = (c->stands ? c->stands_until < w->now + HEED_MS : c->frail) ||
                    server_late_until(w) >= w->now;
     c->confirmed_at = !is_late && is_calm(w, c, HEED_MS) ? w->now : 0;

@@ -1,4 +1,4 @@
-/* tests/sim/server.c: the shell of the rendezvous core in the simulator. */
+/* tests/sim/server.c: I/O layer of the rendezvous core in the simulator. */
 #include "tests/sim/server.h"
 
 #include <stdio.h>
@@ -16,25 +16,25 @@
 #include "tests/sim/overheard.h"
 #include "tests/sim/script.h"
 
-/* As server/driver.c: after a step that found no memory. */
+/* As in server/driver.c: retry interval after a step without memory. */
 #define RETRY_MS 100
-/* Steps at one moment after which a deadline in the past counts as a loop. */
+/* Number of steps at one moment after which a deadline in the past counts as a loop. */
 #define SPIN_MAX 100000
 
-/* In place of a connection: nobody reads what is sent there. */
+/* Stands for a connection whose output is ignored. */
 #define HOSTILE_CONN (NO_CONN - 1)
 
-/* What the core may hold: so much, and so much for each machine, job and seat. A machine's earlier
- * agents are suspects for a lease each, and leases grow where there are many: three nodes a
- * machine, of some 1.1 KiB, and room for six actions each and half as many again as the list grows.
- */
+/* Memory that the core may use: a base, and an amount for each machine, job and slot. A machine's
+ * earlier agents are suspects for a lease each, and leases get longer if there are many: three
+ * nodes per machine, of about 1.1 KiB, and six actions each plus half as many for growth of the
+ * list. */
 #define MEMORY_BASE (192u * 1024)
 #define MEMORY_PER_NODE (3u * (1152u + 9u * sizeof(struct rdzv_action)))
 #define MEMORY_PER_SESSION 16u
 
 struct server {
     bool up;
-    uint32_t process; /* counts up */
+    uint32_t process; /* number of server processes so far */
     struct rdzv_config config;
     struct rdzv *core;
     struct sim_mem mem;
@@ -43,20 +43,20 @@ struct server {
     struct tfe_mono deadline;
     int64_t began_at;
     int64_t late_until;
-    int64_t late_from; /* of the last time, or before it: since then it was late all the time */
+    int64_t late_from; /* start of the last late period */
     int64_t late_end;
-    int64_t late_before; /* until when it was late before */
+    int64_t late_before; /* end of the late period before */
     uint32_t ttl_max;
     uint32_t spin;
     int64_t spin_at;
-    uint32_t *conn_of; /* by session */
+    uint32_t *conn_of; /* connection by session */
     uint32_t *free_sessions;
     uint32_t n_free;
-    uint32_t hostile[SERVER_HOSTILE_MAX]; /* sessions, or NO_CONN */
-    uint64_t joins_seen;                  /* of the JOIN that is being taken */
+    uint32_t hostile[SERVER_HOSTILE_MAX]; /* sessions of the hostile member, or NO_CONN */
+    uint64_t joins_seen;                  /* epoch in the JOIN that is being handled */
     uint64_t joins_running;
     uint64_t joins_digest;
-    uint32_t n_untold; /* closed, and the core had no memory to hear of it */
+    uint32_t n_untold; /* number of closed sessions that the core had no memory to handle */
     /* Chunks of the table that was sent last. */
     const struct msg_row *chunk_rows;
     uint64_t chunk_epoch;
@@ -126,13 +126,13 @@ bool server_is_disturbed(const struct world *w)
     return !s->up || s->late_until > w->now || s->mem.fail_in != 0;
 }
 
-/* When a lease that is granted then is over, on any clock. */
+/* Returns when a lease that is granted at this time is over on any clock. */
 static int64_t longest_end(int64_t at, uint32_t ttl_ms)
 {
     return at + (int64_t)ttl_ms * 120 / 100 + 100;
 }
 
-/* More than its core takes for late, on any clock. */
+/* More than what the core considers late, on any clock. */
 #define LATE_MS 700
 
 bool server_late_for(const struct world *w, const struct node *node)
@@ -141,7 +141,8 @@ bool server_late_for(const struct world *w, const struct node *node)
     int64_t heard_at = node->heard_at;
     uint32_t ttl_ms = node->ttl_ms;
     int64_t restored = longest_end(s->began_at, s->ttl_max);
-    int64_t spared = ttl_ms < s->config.ttl_ms ? ttl_ms : s->config.ttl_ms; /* leases may shrink */
+    /* leases may get shorter */
+    int64_t spared = ttl_ms < s->config.ttl_ms ? ttl_ms : s->config.ttl_ms;
     int64_t soonest = heard_at + (int64_t)ttl_ms * 105 / 100;
     int64_t latest = node->lease_until > restored ? node->lease_until : restored;
     return ttl_ms && heard_at > s->late_before && heard_at < s->late_from &&
@@ -161,7 +162,7 @@ int64_t server_longest_fence_ms(const struct world *w)
     int64_t nodes = c->max_nodes ? c->max_nodes : c->max_sessions;
     int64_t ttl = c->ttl_ms;
     ttl +=
-        c->renew_rate ? nodes * 3000 / c->renew_rate : 0; /* it is lengthened where they are many */
+        c->renew_rate ? nodes * 3000 / c->renew_rate : 0; /* leases get longer if there are many */
     int64_t fence = c->fence_ms ? c->fence_ms : 300000;
     fence = fence < 3 * ttl ? 3 * ttl : fence;
     return fence * 120 / 100 + 100; /* on any clock, as the server waits for it */
@@ -200,7 +201,7 @@ static void free_session(struct world *w, uint32_t session)
     s->free_sessions[s->n_free++] = session;
 }
 
-/* Its session is not its own any more. */
+/* The session no longer belongs to the hostile member. */
 static void hostile_gone(struct server *s, uint32_t session)
 {
     s->conn_of[session] = NO_CONN;
@@ -217,7 +218,7 @@ static void send_table(struct world *w, uint32_t conn, const struct msg_table *t
         s->chunk_rows = table->rows;
         s->chunk_epoch = table->epoch;
         size_t first = 0;
-        do { /* a table without rows, of which nothing has changed, is a chunk too */
+        do { /* a table without changed rows is one chunk too */
             size_t rows = 0;
             struct net_bytes *bytes = net_encode_chunk(w, table, first, &rows);
             if (!bytes) {
@@ -245,9 +246,9 @@ static void judge_send_stop(struct world *w, uint32_t conn, const struct msg_sto
 {
     uint32_t job = net_conn_job(w, conn);
     uint32_t node = net_conn_node(w, conn);
-    bool is_own = job == node_job(w, node); /* no successor's */
+    bool is_own = job == node_job(w, node); /* not the one of a successor */
     if (is_own && stop->planned && judge_drains(w, node, stop->epoch)) {
-        return; /* its place alone */
+        return; /* only its own worker */
     }
     if (is_own) {
         judge_stop(w, node, stop->epoch, stop->planned);
@@ -277,7 +278,7 @@ static void carry_out_send(struct world *w, uint32_t session, const struct tfe_m
     if (msg->type == MSG_RENEWED) {
         note_granted(w, conn, msg->u.renewed.ttl_ms);
     }
-    if (msg->type == MSG_WELCOME) { /* its JOIN is what this step is about */
+    if (msg->type == MSG_WELCOME) { /* this step handles its JOIN */
         note_granted(w, conn, msg->u.welcome.ttl_ms);
         judge_welcomed(w, net_conn_node(w, conn));
         check_heard(w->check, net_conn_job(w, conn), w->server->joins_seen,
@@ -294,7 +295,8 @@ static void carry_out_send(struct world *w, uint32_t session, const struct tfe_m
     }
     if (msg->type == MSG_START && !msg->u.start.evaluates) {
         const struct msg_start *start = &msg->u.start;
-        uint32_t node = net_conn_known_as(w, conn); /* a twin is not ready for it */
+        /* another process with the id is not READY for it */
+        uint32_t node = net_conn_known_as(w, conn);
         uint32_t job = net_conn_job(w, conn);
         check_start(w->check, job, start->epoch, node,
                     &(struct check_part){start->rank,
@@ -316,7 +318,7 @@ static void carry_out_trace(struct world *w, const struct rdzv_trace *t)
                 t->text ? " \"" : "", t->text ? t->text : "", t->text ? "\"" : "");
 }
 
-/* Whatever is written, a server that comes next can read it. */
+/* Checks that a later server can read every record that is written. */
 static void judge_record(struct world *w, const struct rdzv_record *record)
 {
     struct sim_mem mem;
@@ -354,7 +356,7 @@ static void carry_out(struct world *w, const struct rdzv_action *action)
         judge_record(w, action->record);
         disk_write(w, action->record);
         return;
-    case RDZV_EXIT: /* there is no other server in here */
+    case RDZV_EXIT: /* no other server exists in the simulation */
         check_honest(w->check, "the server", "its own records by ending itself,", 0);
         return;
     case RDZV_LEDGER:
@@ -368,7 +370,7 @@ static void carry_out(struct world *w, const struct rdzv_action *action)
     }
 }
 
-/* Who speaks in this world: agents with the agents' token, and one operator. */
+/* Principals of the simulation: agents with the agents' token, and one operator. */
 static const struct principal agent = {
     .kind = PRINCIPAL_BY_TOKEN, .role = PRINCIPAL_AGENT, .scope = PRINCIPAL_EVERY_JOB};
 static const struct principal operator= {
@@ -434,7 +436,7 @@ static void on_retry_closed(struct world *w, const struct sim_event *event)
     }
 }
 
-/* The session's number stays taken until the core has understood. */
+/* The number of the session stays in use until the core has handled its end. */
 static void tell_closed(struct world *w, uint32_t session)
 {
     int rc = step(w, &(struct rdzv_event){.type = RDZV_CLOSED, .session = session});
@@ -452,7 +454,7 @@ static void tell_closed(struct world *w, uint32_t session)
 static void order(struct world *w, struct rdzv_event *event)
 {
     if (!w->server->up || w->server->late_until > w->now) {
-        return; /* he sees no answer */
+        return; /* the operator sees no reply */
     }
     event->by = &operator;
     int rc = step(w, event);
@@ -488,8 +490,7 @@ void server_order(struct world *w, enum rdzv_event_type type, const char *job, c
     order(w, &(struct rdzv_event){.type = type, .job = job, .node = node});
 }
 
-/* arg: the job; tag: the process; who: the record, or its failure. Numbers of records count from 1.
- */
+/* arg: the job; tag: the process; who: number of the record (from 1), or WRITTEN_FAILED. */
 #define WRITTEN_FAILED 0x80000000u
 
 static void on_written(struct world *w, const struct sim_event *event)
@@ -583,7 +584,7 @@ void server_receive(struct world *w, uint32_t conn, const struct tfe_msg *msg)
         }
         return;
     }
-    /* As server/session.c: refused, closed, and the core told. */
+    /* As in server/session.c: send REFUSED, close, and tell the core. */
     struct tfe_msg refused = {.type = MSG_REFUSED};
     refused.u.refused.code = rc == TFE_ENOMEM ? REFUSAL_LIMIT_REACHED : REFUSAL_BAD_REQUEST;
     refused.u.refused.sentence = "the server cannot take this message";
@@ -634,7 +635,7 @@ void server_hostile(struct world *w, uint32_t place, const struct tfe_msg *msg)
     arena_reset(&arena);
     if (codec_encode(msg, bytes, sizeof(bytes), &n) != 0 ||
         codec_decode(&arena, bytes, n, &heard) != 0) {
-        return; /* no codec lets it through */
+        return; /* no codec accepts it */
     }
     if (s->hostile[place] == NO_CONN) {
         s->hostile[place] = s->free_sessions[--s->n_free];
@@ -676,7 +677,7 @@ void server_start(struct world *w)
     }
     s->config.incarnation = world_draw(w, 77, ++s->process, 0);
     s->n_free = 0;
-    memset(s->hostile, 0xff, sizeof(s->hostile)); /* NO_CONN */
+    memset(s->hostile, 0xff, sizeof(s->hostile)); /* sets NO_CONN */
     s->n_untold = 0;
     for (uint32_t i = s->config.max_sessions; i > 0; i--) {
         s->conn_of[i - 1] = NO_CONN;
@@ -692,7 +693,8 @@ void server_start(struct world *w)
     const struct rdzv_record *record;
     for (uint32_t i = 0; (record = disk_record(w, i)) != NULL; i++) {
         uint32_t job = jobs_find(w, record->job);
-        if (disk_is_torn(w, i)) { /* as server/driver.c: the job's agents speak for it */
+        /* as in server/driver.c: the job is rebuilt from its agents' reports */
+        if (disk_is_torn(w, i)) {
             rc = rdzv_set_aside(s->core, record->job);
         } else {
             if (job != NAMES_NONE && disk_has_lost(w, record->job)) {
@@ -711,7 +713,7 @@ void server_start(struct world *w)
     s->deadline = now_there;
     s->late_until = 0;
     world_trace(w, "server", "up", "%s", "");
-    timer_set(w, &s->timer, on_timer, 0, w->now); /* when to come back is said by a step only */
+    timer_set(w, &s->timer, on_timer, 0, w->now); /* only a step returns the next deadline */
 }
 
 void server_kill(struct world *w, uint32_t kept)
@@ -733,7 +735,7 @@ void server_kill(struct world *w, uint32_t kept)
 void server_be_late(struct world *w, int64_t ms)
 {
     struct server *s = w->server;
-    /* What it then finds on many connections it reads in any order. */
+    /* After a late iteration the server reads its connections in any order. */
     for (uint32_t node = 0; node < w->n_nodes; node++) {
         node_silence(w, node);
     }

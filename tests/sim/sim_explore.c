@@ -1,5 +1,5 @@
-/* tests/sim/sim_explore.c: random faults and workloads from seeds; exits 1 when an invariant
- * breaks. */
+/* tests/sim/sim_explore.c: random faults and workloads from seeds; exits 1 if an invariant is
+ * violated. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,7 +107,7 @@ static void run_seeds(const struct wish *wish, struct sum *sum)
     double end = seconds_now() + wish->seconds;
     struct explore_wish one = wish->one;
     do {
-        /* Every eighth seed through sealed frames as well. */
+        /* Every eighth seed also uses sealed frames. */
         one.wire = wish->one.wire || ((wish->seconds > 0 || wish->count > 1) && one.seed % 8 == 7);
         add(sum, &one);
         one.seed++;

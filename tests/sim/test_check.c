@@ -1,9 +1,9 @@
-/* tests/sim/test_check.c: each invariant of the simulator can fail: histories that break it, and
- * those beside them that do not. */
+/* tests/sim/test_check.c: shows that each invariant of the simulator can fail: histories that
+ * violate it, and similar ones that do not. */
 #include "tests/sim/check.h"
 #include "tests/unit/test_runner.h"
 
-/* One job of 2 to 3 nodes with one trainer each. */
+/* Sets up one job of 2 to 3 nodes with one trainer each. */
 static int set_up(void **state)
 {
     struct check *c = check_new();
@@ -87,20 +87,19 @@ TEST_IN(over_restarts, a_rebuilt_job_goes_on_with_its_numbers)
 
 TEST_IN(over_restarts, what_was_true_of_a_rebuilt_epoch_before_stays_true)
 {
-    /* Where something was seen of it between the loss and the rebuilding as well, only that
-     * counted. */
+    /* If something was seen of the epoch between the loss and the rebuilding, only that counts. */
     begin_epoch(*state, 5);
     check_forgotten(*state, 0);
-    check_own_fault(*state, 0, 0, 5); /* its cluster still has the era that it began in */
+    check_own_fault(*state, 0, 0, 5); /* its cluster still belongs to the era in which it started */
     check_silence(*state, 1, 0, 5);
-    check_forgotten(*state, 0); /* once more, before it was rebuilt */
+    check_forgotten(*state, 0); /* forgotten again before it was rebuilt */
     check_silence(*state, 2, 0, 5);
     check_rebuilt(*state, 0, 5);
     check_charged(*state, 0, 5, 100);
     check_time(*state, 0, 100);
     assert_false(check_failed(*state));
     check_trainer_begins(*state, 2, 0, 5, 1, 0, 2, 105);
-    assert_broken(*state, "one_rank"); /* it is that epoch, with who lives in it */
+    assert_broken(*state, "one_rank"); /* it is that epoch, with its living trainers */
 }
 
 TEST_IN(over_restarts, numbers_rise_above_what_a_node_has_seen)
@@ -109,7 +108,7 @@ TEST_IN(over_restarts, numbers_rise_above_what_a_node_has_seen)
     check_forgotten(*state, 0);
     check_heard(*state, 0, 5, 0, 0);
     check_chosen(*state, 0, 6);
-    check_heard(*state, 0, 7, 0, 0); /* too late for that one */
+    check_heard(*state, 0, 7, 0, 0); /* too late for that epoch */
     check_chosen(*state, 0, 6);
     assert_false(check_failed(*state));
     check_chosen(*state, 0, 7);
@@ -122,7 +121,7 @@ TEST_IN(one_progress, of_an_epoch_whose_record_is_lost_the_server_was_told)
     check_step(*state, 0, 0, 5);
     check_forgotten(*state, 0);
     check_chosen(*state, 0, 1);
-    check_heard(*state, 0, 5, 5, 105); /* while it is written */
+    check_heard(*state, 0, 5, 5, 105); /* while its record is being written */
     check_epoch(*state, 0, 1, 2);
     check_step(*state, 0, 0, 5);
     assert_false(check_failed(*state));
@@ -141,7 +140,7 @@ TEST_IN(one_progress, nobody_told_the_server_before_it_began)
     check_step(*state, 1, 0, 1);
     check_step(*state, 0, 0, 5);
     assert_false(check_failed(*state));
-    check_step(*state, 0, 0, 4); /* but it is not judged with less than it was */
+    check_step(*state, 0, 0, 4); /* but no lower number is checked than before */
     assert_broken(*state, "one_progress");
 }
 
@@ -174,7 +173,7 @@ TEST_IN(one_rank, a_rank_is_given_to_two_nodes)
 {
     check_epoch(*state, 0, 1, 2);
     check_start(*state, 0, 1, 0, &(struct check_part){0, 1, 2, 7});
-    check_start(*state, 0, 1, 0, &(struct check_part){0, 1, 2, 7}); /* told again */
+    check_start(*state, 0, 1, 0, &(struct check_part){0, 1, 2, 7}); /* the same START again */
     assert_false(check_failed(*state));
     check_start(*state, 0, 1, 1, &(struct check_part){0, 1, 2, 7});
     assert_broken(*state, "one_rank");
@@ -225,7 +224,7 @@ TEST_IN(lease_kept, a_clock_that_stood_still_is_excused_until_it_is_granted_anew
 {
     check_granted(*state, 0, 1000, 10000, 30000);
     check_clock_stood(*state, 0, 2000);
-    check_granted(*state, 0, 1500, 10000, 30000); /* asked before it stood */
+    check_granted(*state, 0, 1500, 10000, 30000); /* asked before the clock stood still */
     assert_true(check_lease_stood(*state, 0));
     check_lease_over(*state, 0, 5000);
     assert_false(check_failed(*state));
@@ -496,7 +495,7 @@ TEST_IN(one_write, a_record_that_is_under_way)
 TEST_IN(leased, a_trainer_begins_after_the_lease)
 {
     check_node_begins(*state, 1);
-    check_leased(*state, 1, 100); /* nothing is known of a lease */
+    check_leased(*state, 1, 100); /* no lease is known */
     check_granted(*state, 1, 0, 100, 1000);
     check_leased(*state, 1, 100);
     assert_false(check_failed(*state));

@@ -1,8 +1,8 @@
-/* tests/sim/trainer.c: trainers and the clusters they form: steps in lock-step, failures together.
+/* tests/sim/trainer.c: simulated trainers and their clusters.
  *
  * A cluster is what TensorFlow makes of one epoch: all trainers that were given the same table. It
- * trains once all of them are up, makes a step only while all of them answer, and ends for all when
- * one is gone: quickly where a kernel says so, late where only heartbeats are missed. */
+ * trains once all of them are up, makes a step only while all of them respond, and ends for all
+ * when one is gone: quickly if a kernel reports that, late if only heartbeats are missed. */
 #include "tests/sim/trainer.h"
 
 #include <stdio.h>
@@ -20,11 +20,11 @@
 #include "tests/sim/script.h"
 #include "tests/sim/server.h"
 
-/* Between two looks of an event that a frozen process cannot take. */
+/* Interval for retrying an event that a frozen process cannot handle. */
 #define FROZEN_LOOK_MS 100
-/* … and of one that is stuck in the kernel. */
+/* Interval for retrying an event of a process that is stuck in the kernel. */
 #define STUCK_LOOK_MS 100
-/* A chief goes on without workers: from step to step it is seen whether all is well again. */
+/* A chief goes on without workers: every so many steps it is checked whether all is well again. */
 #define CALM_STEPS 16
 
 /* Clusters of all jobs, by id, for the events that name one. */
@@ -133,7 +133,7 @@ void cluster_say(struct world *w, const struct cluster *c, const char *what, con
                 (unsigned long long)c->step, reason[0] ? " " : "", reason);
 }
 
-/* --- a cluster's life --- */
+/* --- clusters --- */
 
 bool cluster_is_served(const struct cluster *c)
 {
@@ -150,7 +150,8 @@ bool cluster_can_miss(const struct cluster *c, uint32_t rank)
     return c->has_trained && is_worker(c, rank);
 }
 
-/* A chief without any worker waits for one, unless the script ends its workers itself. */
+/* Returns true if the cluster can work: a chief without any worker waits for one, unless the script
+ * ends its workers itself. */
 static bool has_hands(struct world *w, const struct cluster *c)
 {
     /* A first worker works itself, and a script whose workers end needs none of them. */
@@ -161,14 +162,15 @@ static bool has_hands(struct world *w, const struct cluster *c)
     return has;
 }
 
-/* The first of its trainers begins: whom it may connect to must not take it for a prober. */
+/* The first trainer of the cluster starts: checks that no agent answers probes on a port to which
+ * it may connect. */
 static void check_nobody_answers(struct world *w, const struct node *first, uint32_t era,
                                  const struct agent_place *place)
 {
     for (size_t i = 0; i < place->n_rows; i++) {
         uint32_t node = probing_machine(w, place->rows[i].host);
         const struct node *n = node == NAMES_NONE ? NULL : &w->nodes[node];
-        /* Where ports are fixed, who was stopped is READY for the next epoch on those of this. */
+        /* With fixed ports a stopped node is READY for the next epoch on the same ports. */
         for (size_t p = 0; n && !n->fixed && p < n->n_answers; p++) {
             if (n->answers[p] == place->rows[i].port && era == check_era(w->check, first->job)) {
                 check_answers(w->check, first->job, place->epoch, first->index, node);
@@ -187,7 +189,7 @@ static bool is_in(const struct cluster *c, struct address at)
     return false;
 }
 
-/* NULL, or a machine on which a trainer of the cluster runs. */
+/* Returns the machine at the address if a trainer of the cluster runs there, or NULL. */
 static const struct node *runs_on(const struct world *w, const struct cluster *c)
 {
     for (uint32_t rank = 0; rank < c->world; rank++) {
@@ -200,8 +202,9 @@ static const struct node *runs_on(const struct world *w, const struct cluster *c
     return NULL;
 }
 
-/* The first trainer of a cluster begins: whoever is in TensorFlow's constructor since an earlier
- * epoch may not find it, or another of its cluster, where it looks for a peer of its own. */
+/* The first trainer of a cluster starts: checks that no trainer of an earlier epoch that is still
+ * in TensorFlow's constructor finds it, or another one of its cluster, at the address of a peer of
+ * its own. */
 static void check_nobody_looks(struct world *w, const struct cluster *c)
 {
     for (const struct cluster *old = c->next; old; old = old->next) {
@@ -237,8 +240,8 @@ static struct cluster *cluster_new(struct world *w, uint32_t job, uint32_t era, 
     return c;
 }
 
-/* The cluster of this table; NULL: there is none yet. A served worker that starts again does so in
- * the one that lives, though an older disk has begun another era since. */
+/* Returns the cluster of this table, or NULL. A restarted served worker belongs to the living
+ * cluster, even if an older disk has begun another era since. */
 static struct cluster *cluster_of_table(struct world *w, uint32_t job, uint32_t era, uint64_t epoch,
                                         uint64_t digest)
 {
@@ -285,8 +288,7 @@ void cluster_go_on(struct world *w, struct cluster *c)
     }
 }
 
-/* Whatever the server will hear of this end from a member whose connection stalls, it hears late.
- */
+/* Notes that the server learns late of this end from a member whose connection stalls. */
 static void note_silence(struct world *w, const struct cluster *c)
 {
     for (uint32_t rank = 0; rank < c->world; rank++) {
@@ -298,7 +300,7 @@ static void note_silence(struct world *w, const struct cluster *c)
     }
 }
 
-/* All that are up notice between lo and hi from now on. */
+/* All trainers that are up notice the failure between lo and hi from now on. */
 static void cluster_break(struct world *w, struct cluster *c, uint32_t lo, uint32_t hi,
                           const char *reason)
 {
@@ -325,7 +327,7 @@ static void cluster_break(struct world *w, struct cluster *c, uint32_t lo, uint3
     }
 }
 
-/* A member's process is there no more. */
+/* Handles the end of a member's process. */
 static void cluster_lose(struct world *w, struct trainer *t, uint32_t lo, uint32_t hi,
                          const char *reason)
 {
@@ -345,13 +347,13 @@ static void cluster_lose(struct world *w, struct trainer *t, uint32_t lo, uint32
         return;
     }
     if (c->state == CLUSTER_FORMING) {
-        /* Who waits in TensorFlow's constructor has only heartbeats to go by. */
+        /* A trainer that waits in TensorFlow's constructor notices only missing heartbeats. */
         lo = hi = spec->vanished_ms;
     }
     cluster_break(w, c, lo, hi, reason);
 }
 
-/* The process has been reaped, or its machine is gone: the place is empty. */
+/* The process has been reaped, or its machine is gone: the entry is free. */
 static void trainer_forget(struct world *w, struct trainer *t)
 {
     struct cluster *c = t->cluster;
@@ -381,7 +383,7 @@ void cluster_finish(struct world *w, struct cluster *c, const char *what, uint32
     }
 }
 
-/* Whether the script of this job ends itself here. */
+/* Returns true if the script of this job ends itself here. */
 static bool script_fails(struct world *w, struct cluster *c)
 {
     struct job *job = jobs_get(w, c->job);
@@ -414,7 +416,9 @@ static void on_step(struct world *w, const struct sim_event *event)
     c->step++;
     if (c->n_stood < c->world) {
         check_step(w->check, c->era, c->job, c->epoch);
-    } /* else no clock of the cluster can have held its fence: design 5 knows rates, not stops */
+        /* otherwise no clock of the cluster can have kept its fence: design 5 covers rates, not
+         * stops */
+    }
     job->reached = c->step > job->reached ? c->step : job->reached;
     bool saved = job->spec.checkpoint_every && c->step % job->spec.checkpoint_every == 0 &&
                  c->step > job->checkpoint;
@@ -426,7 +430,7 @@ static void on_step(struct world *w, const struct sim_event *event)
     }
     script_stepped(w, c, saved);
     if (cluster_is_served(c) && !c->calm && c->step % CALM_STEPS == 0) {
-        judge_trains_again(w, c); /* a worker that is back stays no excuse */
+        judge_trains_again(w, c); /* a worker that is back is no longer an excuse */
     }
     if (job->spec.steps && c->step >= job->spec.steps) {
         check_finished(w->check, c->era, c->job, c->epoch);
@@ -437,8 +441,8 @@ static void on_step(struct world *w, const struct sim_event *event)
     cluster_go_on(w, c);
 }
 
-/* What tfe.Checkpointer's ranks agree on: the newest state that one of them keeps, or, where that
- * is newer, the disk's. */
+/* Returns where tfe.Checkpointer's ranks continue: at the newest state that one of them keeps in
+ * memory or, if that is newer, on the disk. */
 static uint64_t begins_at(struct world *w, const struct cluster *c)
 {
     struct msg_memory best = {.has_kept = false};
@@ -451,7 +455,7 @@ static uint64_t begins_at(struct world *w, const struct cluster *c)
     return best.step > saved ? best.step : saved;
 }
 
-/* Who does not answer is one worker less from now on. */
+/* A trainer that does not respond no longer counts as a worker. */
 static void let_go(struct world *w, struct cluster *c)
 {
     for (uint32_t rank = 1; rank < c->ps_from && cluster_is_served(c); rank++) {
@@ -477,19 +481,19 @@ static void begin_training(struct world *w, struct cluster *c)
     }
 }
 
-/* All that the chief, or the first, waits for are up. */
+/* Returns true if all trainers for which the chief, or the first one, waits are up. */
 static bool is_there(const struct cluster *c)
 {
     return c->state == CLUSTER_FORMING && c->n_up + c->n_done == c->world;
 }
 
-/* On more than one machine. */
+/* Returns true if the cluster is on more than one machine. */
 static bool has_peers(struct world *w, const struct cluster *c)
 {
     return c->world > job_trainers(jobs_get(w, c->job), 0, c->world);
 }
 
-/* Whether there is anybody to miss the others: that runs and waits for an answer. */
+/* Returns true if some trainer runs and waits for a response, so that it misses the others. */
 static bool somebody_runs(struct world *w, const struct cluster *c)
 {
     for (uint32_t rank = 0; rank < c->world; rank++) {
@@ -502,7 +506,7 @@ static bool somebody_runs(struct world *w, const struct cluster *c)
     return false;
 }
 
-/* Somebody has not answered for so long that heartbeats count it as gone. */
+/* A trainer has not responded for so long that heartbeats count it as gone. */
 static void on_no_answer(struct world *w, const struct sim_event *event)
 {
     struct cluster *c = w->clusters->by_id[event->who];
@@ -511,9 +515,9 @@ static void on_no_answer(struct world *w, const struct sim_event *event)
     }
 }
 
-/* --- a trainer's life --- */
+/* --- trainers --- */
 
-/* It could write over what the new one saves, though it finds no ps any more. */
+/* An earlier chief could overwrite what the new one saves, even if it finds no ps any more. */
 static void check_earlier_chiefs(struct world *w, const struct cluster *c)
 {
     for (const struct cluster *old = c->next; old; old = old->next) {
@@ -547,14 +551,14 @@ void trainer_start(struct world *w, struct node *node, uint32_t local,
     uint32_t rank = evaluates ? 0 : place->rank + local;
     c->evaluates = evaluates;
     era = c->era;
-    if (!evaluates) { /* its number is its own, and in no record */
+    if (!evaluates) { /* an evaluator's number is its own and in no record */
         check_trainer_begins(w->check, era, node->job, place->epoch, node->index, rank, c->world,
                              digest);
         check_own_place(w->check, place->epoch, node->index, rank,
                         is_listed(w, node, local, place));
     }
     if (check_failed(w->check) || c->members[rank].lives) {
-        w->stop = true; /* two of one rank: nothing sensible can follow */
+        w->stop = true; /* two trainers of one rank: nothing sensible can follow */
         return;
     }
     c->n_done -= c->members[rank].is_done;
@@ -570,7 +574,7 @@ void trainer_start(struct world *w, struct node *node, uint32_t local,
                           .rank = rank,
                           .cluster = c};
     if (check_lease_stood(w->check, node->index)) {
-        trainer_clock_stood(node, local); /* and what holds its end back may come late */
+        trainer_clock_stood(node, local); /* and events that delay its end may come late */
     }
     const struct trainer_spec *spec = cluster_spec(w, c);
     world_at(w, w->now + (int64_t)cluster_draw(w, c, rank, 3, spec->start_lo, spec->start_hi),
@@ -591,7 +595,7 @@ static struct trainer *event_trainer(struct world *w, const struct sim_event *ev
     return t;
 }
 
-/* A frozen process does nothing of its own accord. */
+/* Returns the trainer, unless its process is frozen and cannot act by itself. */
 static struct trainer *running_trainer(struct world *w, const struct sim_event *event)
 {
     struct trainer *t = event_trainer(w, event);
@@ -631,7 +635,7 @@ static void on_up(struct world *w, const struct sim_event *event)
     }
 }
 
-/* The process is gone at once; who started it reads its end. */
+/* The process ends at once; its parent reads its exit status. */
 static void leave(struct world *w, struct node *node, uint32_t local, uint32_t code,
                   uint32_t signal, bool is_own)
 {
@@ -639,7 +643,7 @@ static void leave(struct world *w, struct node *node, uint32_t local, uint32_t c
     node_trainer_gone(w, node->index, local, code, signal, is_own);
 }
 
-/* The epoch has succeeded with its chief, or with the last of all. */
+/* The epoch has succeeded with its chief, or with the last of all workers. */
 static void note_well(struct world *w, const struct trainer *t)
 {
     struct cluster *c = t->cluster;
@@ -658,7 +662,7 @@ void trainer_end(struct world *w, struct node *node, uint32_t local, uint32_t co
     }
     struct cluster *c = t->cluster;
     const struct trainer_spec *spec = cluster_spec(w, c);
-    c->planned = c->calm = false; /* this end is its own */
+    c->planned = c->calm = false; /* this end was the trainer's own */
     if (code == 0 && signal == 0) {
         note_well(w, t);
     }
@@ -674,7 +678,7 @@ void trainer_end(struct world *w, struct node *node, uint32_t local, uint32_t co
     leave(w, node, local, code, signal, true);
 }
 
-/* The last step is made. */
+/* The last step has been made. */
 static void on_own_end(struct world *w, const struct sim_event *event)
 {
     struct trainer *t = running_trainer(w, event);
@@ -688,7 +692,7 @@ static void on_own_end(struct world *w, const struct sim_event *event)
     }
 }
 
-/* The cluster has failed; this one has noticed. */
+/* The cluster has failed, and this trainer has noticed. */
 static void on_peers_end(struct world *w, const struct sim_event *event)
 {
     struct trainer *t = running_trainer(w, event);
@@ -722,7 +726,7 @@ static void on_reaped(struct world *w, const struct sim_event *event)
     struct trainer *t = event_trainer(w, event);
     struct node *node = &w->nodes[event->who];
     if (t && node->kill_stuck_until > w->now) {
-        trainer_silence(w, node, (uint32_t)event->arg); /* its peers tell before it can */
+        trainer_silence(w, node, (uint32_t)event->arg); /* its peers may report before it can */
         world_again(w, event, w->now + STUCK_LOOK_MS);
     } else if (t) {
         leave(w, node, (uint32_t)event->arg, 0, 9, false);
@@ -755,7 +759,7 @@ uint32_t trainers_not_killed(const struct node *node)
     return n;
 }
 
-/* Whether there is somebody in the cluster whom the node does not reach. */
+/* Returns true if the cluster has a trainer that the node cannot reach. */
 static bool misses_peers(struct world *w, const struct node *node, const struct cluster *c)
 {
     bool misses = node->peers_cut && has_peers(w, c);
@@ -779,7 +783,7 @@ void trainer_look(struct world *w, struct node *node, uint32_t local)
     }
     t->blocked = blocked;
     check_silence(w->check, c->era, c->job, c->epoch);
-    c->n_blocked += blocked ? 1u : UINT32_MAX; /* less one */
+    c->n_blocked += blocked ? 1u : UINT32_MAX; /* subtracts one */
     if (c->n_blocked == 0) {
         cluster_go_on(w, c);
     } else if (!blocked || c->n_blocked == 1) {
@@ -789,7 +793,7 @@ void trainer_look(struct world *w, struct node *node, uint32_t local)
     }
 }
 
-/* The agent sees whether its trainers show a sign of life. */
+/* Reports to the agent whether its trainers show signs of life. */
 static void tell_idle(struct world *w, struct node *node, bool is_idle)
 {
     if (node->agent) {
@@ -808,7 +812,7 @@ void trainer_freeze(struct world *w, struct node *node, uint32_t local, bool fro
             tell_idle(w, node, frozen);
         }
         if (frozen && t->cluster && !has_peers(w, t->cluster)) {
-            /* No other node has a part in it. */
+            /* No other node is in the epoch. */
             check_own_fault(w->check, t->cluster->era, t->cluster->job, t->cluster->epoch);
         }
         trainer_look(w, node, local);

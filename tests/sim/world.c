@@ -1,5 +1,5 @@
-/* tests/sim/world.c: virtual time: one heap of events, one random source, counted memory, the
- * trace. */
+/* tests/sim/world.c: a simulation in virtual time: one heap of events, one random source, counted
+ * memory, the trace. */
 #include "tests/sim/world.h"
 
 #include <stdarg.h>
@@ -9,10 +9,10 @@
 
 #include "tests/sim/check.h"
 
-/* Events at one moment of virtual time; more than any storm makes. */
+/* Maximum number of events at one moment of virtual time; more than any storm causes. */
 #define IDLE_TURNS_MAX 5000000
 #define HASH_PRIME UINT64_C(0x100000001b3)
-/* More than a run makes events. */
+/* More than the number of events of any run. */
 #define SEQ_FIRST (UINT64_C(1) << 40)
 
 int world_init(struct world *w, const struct sim_options *options)
@@ -222,7 +222,7 @@ uint64_t world_draw(const struct world *w, uint64_t a, uint64_t b, uint64_t c)
 
 /* --- memory --- */
 
-/* In front of each block; keeps the alignment of malloc. */
+/* Header of each block; keeps malloc's alignment. */
 struct block {
     size_t n;
     size_t unused;
