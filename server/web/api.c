@@ -17,7 +17,7 @@
 #include "server/web/reply.h"
 #include "server/web/streams.h"
 
-/* Events of one answer, where the question does not say. */
+/* Number of events in a response if the query does not name one. */
 #define EVENTS_SHOWN 100
 
 static void answer(struct call *call, json_t *value)
@@ -25,7 +25,7 @@ static void answer(struct call *call, json_t *value)
     reply_json(call_end(call), 200, value);
 }
 
-/* The id in name, or an answer that says that it is none. */
+/* Returns true if name is a valid job id. Otherwise responds with 400. */
 static bool is_job(struct http_request *req, const char *name)
 {
     if (!id_is_valid(name)) {
@@ -42,7 +42,8 @@ bool api_is_job(struct request *r)
 
 /* --- what is seen --- */
 
-/* Rows as people look for them; those that make no sense together are answered with an error. */
+/* Puts the rows into the order of the response. Returns false, after a response with an error, if
+ * the rows do not fit together. */
 static bool is_in_order(struct call *call)
 {
     int rc = order_status(&call->ask.list);
@@ -99,14 +100,14 @@ static void answer_with_audit(struct call *call)
     answer(call, json_pack("{s:o}", "audit", row_list_json(&call->ask.list, &kind_audit_row)));
 }
 
-/* The job that is asked for; "": all. */
+/* Returns the job that the query names, or "" for all jobs. */
 static const char *job_of(struct request *r)
 {
     const char *job = request_query(r, "job");
     return job ? job : "";
 }
 
-/* job: "": all. */
+/* Requests the status of a job, or of all jobs if job is "". */
 static void ask_status(struct request *r, const char *job, bool jobs_only,
                        void (*then)(struct call *call))
 {
@@ -213,7 +214,7 @@ void api_audit(struct request *r)
     ask_simple(r, MSG_AUDIT, MSG_AUDIT_ROW, answer_with_audit);
 }
 
-/* NULL: it is answered. */
+/* Starts an event stream. Returns NULL after a response with an error. */
 static struct stream *begin_stream(struct request *r)
 {
     struct stream *stream = stream_new(r);
@@ -319,7 +320,8 @@ void api_stream(struct request *r)
 
 /* --- who sees it --- */
 
-/* view: what the caller may see; NULL for a stranger, who learns nothing of the server. */
+/* Makes the response of /api/v1/session. view is NULL for a caller without rights, who learns
+ * nothing about the server. */
 static json_t *session_json(const struct web *web, const struct view *view, bool is_logged_in)
 {
     char at[ENDPOINT_TEXT_MAX];
@@ -335,8 +337,8 @@ void api_session(struct request *r)
     reply_json(r->req, 200, session_json(r->web, r->view, r->login != NULL));
 }
 
-/* The only answer that has the mark: a cookie alone, which a browser sends to every port of this
- * host, does not lead to it. */
+/* This is the only response with the CSRF token. Browsers send the cookie to every port of this
+ * host, so the cookie alone must not lead to the token. */
 static void answer_login(struct call *call)
 {
     struct web *web = call->web;
@@ -380,7 +382,7 @@ void api_login(struct request *r)
                           : "this is no token: they begin with tfe1_");
         return;
     }
-    /* Whether the server takes it is known once it has answered something. */
+    /* The server accepts or rejects the token with its first response. */
     struct call *call = call_new(r, view);
     if (call) {
         call->message = (struct tfe_msg){.type = MSG_STATUS, .u.status.jobs_only = true};
@@ -411,7 +413,8 @@ void api_healthz(struct request *r)
     reply_json(r->req, 200, json_pack("{s:s}", "status", "ok"));
 }
 
-/* From what the probe has found: a stranger does not make the server work. */
+/* Responds with the last result of the probe, so that a caller without a token cannot cause
+ * requests to the server. */
 void api_readyz(struct request *r)
 {
     char reason[PROBE_WHY_MAX];

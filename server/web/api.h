@@ -1,10 +1,10 @@
-/* server/web/api.h: the handlers of /api/v1: what is seen, and what is ordered. Each answers. */
+/* server/web/api.h: the handlers of /api/v1. Each sends the response, now or later. */
 #ifndef TFE_SERVER_WEB_API_H
 #define TFE_SERVER_WEB_API_H
 
 #include "server/web/request.h"
 
-/* The path names a job; false: it does not, and that is answered. */
+/* Returns true if the path names a valid job id. Otherwise responds with 400. */
 bool api_is_job(struct request *r);
 
 void api_status(struct request *r);
@@ -20,7 +20,7 @@ void api_events(struct request *r);
 void api_series(struct request *r);
 void api_stream(struct request *r);
 
-/* orders.c, submit.c, bundle_upload.c */
+/* Defined in orders.c, submit.c and bundle_upload.c. */
 void api_drain(struct request *r);
 void api_evict(struct request *r);
 void api_grow(struct request *r);

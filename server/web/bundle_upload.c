@@ -1,5 +1,5 @@
-/* server/web/bundle_upload.c: PUT /api/v1/bundles/DIGEST: the files of a job, which go to the
- * server as they come and are never whole in memory. */
+/* server/web/bundle_upload.c: PUT /api/v1/bundles/DIGEST. Forwards a bundle to the server chunk by
+ * chunk; the bundle is never in memory as a whole. */
 #include <event2/event.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,29 +12,30 @@
 #include "server/web/calls.h"
 #include "server/web/reply.h"
 
-/* A slot is not held for longer than this, nor by a client that sends less than RATE_MIN bytes a
- * second once HTTP_REQUEST_MS have passed. */
+/* Maximum duration of an upload, and the minimum rate in bytes per second once HTTP_REQUEST_MS have
+ * passed. They bound how long a client holds a slot. */
 #define UPLOAD_MS (INT64_C(1800) * 1000)
 #define RATE_MIN 1024
 
 #define TOO_MANY "too many bundles come at a time, with this token or in all: try again"
 
-/* A chunk that is not full is sent after this time, if more has come: the server drops an upload
- * that is silent for 20 s, and here a client may be silent for HTTP_REQUEST_MS. */
+/* A partial chunk is sent after this time if more bytes have come: the server drops an upload that
+ * is silent for 20 s, and a client may be silent for HTTP_REQUEST_MS. */
 #define CHUNK_MS 2000
 _Static_assert(CHUNK_MS + HTTP_REQUEST_MS < 20000, "");
 
 struct upload {
     struct call *call;
     struct share share;
-    struct event *wake;  /* there may be something to do */
-    struct event *stall; /* nothing has happened for too long */
+    struct event *wake;  /* active if bytes may have come or may be sent */
+    struct event *stall; /* fires if no bytes come */
     struct tfe_mono since;
-    struct tfe_mono sent; /* the last chunk, or the beginning */
+    struct tfe_mono sent; /* when the last chunk was sent, or the upload started */
     uint32_t total;
-    uint32_t at;    /* bytes sent to the server */
-    uint32_t until; /* bytes that it takes by now; 0 until it has answered */
-    bool is_lost;   /* the connection to the server was lost, and what it had of the bundle */
+    uint32_t at;    /* offset of the next byte to send to the server */
+    uint32_t until; /* the server accepts bytes below this offset; 0 until its first response */
+    bool is_lost;   /* the connection to the server ended, and the server dropped its part of the
+                       bundle */
     uint32_t n_chunk;
     uint8_t chunk[MSG_CHUNK_MAX];
 };
@@ -53,7 +54,7 @@ static void fail(struct upload *u, int status, const char *code, const char *sen
     reply_problem(call_end(u->call), status, code, sentence);
 }
 
-/* The server has the bundle: by this upload, or from before. */
+/* Responds that the server has the bundle, from this upload or from an earlier one. */
 static void answer_stored(struct call *call)
 {
     const struct upload *u = call->own;
@@ -61,7 +62,8 @@ static void answer_stored(struct call *call)
     json_t *done = json_pack("{s:s, s:b}", "bundle", call->name, "created", is_new);
     struct http_request *req = call_end(call);
     if (is_new) {
-        http_set_header(req, "Location", strrchr(http_path(req), '/') + 1); /* relative */
+        http_set_header(req, "Location",
+                        strrchr(http_path(req), '/') + 1); /* relative to the request's path */
     }
     reply_json(req, is_new ? 201 : 200, done);
 }
@@ -76,8 +78,8 @@ static void on_want(struct client_ask *ask, const struct tfe_msg *row)
     }
 }
 
-/* The connection to the server is down. Before it has accepted anything, the question is repeated
- * by itself. */
+/* The connection to the server has ended. Before the server has accepted bytes, the client repeats
+ * the request by itself. */
 static void on_waiting(void *ctx, const char *reason)
 {
     struct upload *u = ctx;
@@ -87,7 +89,8 @@ static void on_waiting(void *ctx, const char *reason)
     }
 }
 
-/* Returns an error that the client of the server does not report itself. */
+/* Returns an error that client_say's caller has to report, or 0. The client reports other errors
+ * through on_ended. */
 static int send_chunk(struct upload *u)
 {
     const struct tfe_msg put = {.type = MSG_BUNDLE_PUT,
@@ -103,7 +106,7 @@ static int send_chunk(struct upload *u)
     return rc && !channel_ends_itself(rc) ? rc : 0;
 }
 
-/* Bytes that may be read now: the rest waits in the kernel, or at the client. */
+/* Returns how many bytes may be read now. Others stay in the kernel or at the client. */
 static uint32_t allowance(const struct upload *u)
 {
     const uint32_t window = u->until > u->at + u->n_chunk ? u->until - u->at - u->n_chunk : 0;
@@ -154,7 +157,8 @@ static void on_stall(evutil_socket_t fd, short what, void *ctx)
     }
 }
 
-/* The upload is the call's from now on. False: no memory; call_end frees what there is. */
+/* Starts the upload and hands u over to the call. Returns false without memory; call_end frees u
+ * then as well. */
 static bool begin(struct upload *u, struct call *call, const struct request *r)
 {
     u->call = call;
@@ -171,18 +175,18 @@ static bool begin(struct upload *u, struct call *call, const struct request *r)
     call->ask.rows[0] = MSG_BUNDLE_WANT;
     call->ask.row = on_want;
     call->answer = answer_stored;
-    (void)event_del(call->deadline); /* the upload has its own */
+    (void)event_del(call->deadline); /* the upload has its own time limits */
     return u->wake && u->stall && timer_after(u->stall, HTTP_REQUEST_MS) == 0 &&
            view_dial(r->view, on_waiting, NULL, u, &call->client) == 0;
 }
 
-/* Makes room for another caller's. */
+/* Ends this upload in favour of another caller's. */
 static void evict(void *owner)
 {
     fail(owner, 503, "limit_reached", TOO_MANY);
 }
 
-/* NULL: the request can be tried. Otherwise what is wrong with it, and *ret_status. */
+/* Checks the request. Returns NULL if it is valid, or a sentence with *ret_status. */
 static const char *find_fault(const struct request *r, int *ret_status)
 {
     const uint64_t n = http_body_left(r->req);

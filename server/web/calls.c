@@ -96,7 +96,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *ctx)
     reply_problem(call_end(call), 504, "no_answer", sentence);
 }
 
-/* Makes room for another caller's. */
+/* Ends this call in favour of another caller's. */
 static void evict(void *owner)
 {
     reply_problem(call_end(owner), 503, "limit_reached", TOO_MANY);
@@ -131,6 +131,6 @@ struct call *call_new(const struct request *r, struct view *view)
 
 void call_ask(struct call *call)
 {
-    call->share.is_fixed = call->ask.is_order; /* the server may have carried it out already */
+    call->share.is_fixed = call->ask.is_order; /* the server may have executed the order already */
     client_ask(client_of(call), &call->ask);
 }

@@ -1,5 +1,4 @@
-/* server/web/calls.h: a request that is one question, or order, to the server: asked, and answered
- * with what came of it. */
+/* server/web/calls.h: an HTTP request that needs one query or order to the server. */
 #ifndef TFE_SERVER_WEB_CALLS_H
 #define TFE_SERVER_WEB_CALLS_H
 
@@ -8,7 +7,7 @@
 #include "server/web/request.h"
 #include "server/web/shares.h"
 
-/* A server that is not there is waited for so long. */
+/* Time limit for the server's response, connecting included. */
 #define CALL_MS 8000
 
 struct call {
@@ -16,35 +15,38 @@ struct call {
     struct view *view;
     struct http_request *req;
     struct share share;
-    struct client *client; /* its own, for what takes long; NULL: the view's */
+    struct client *client; /* own connection for long queries; NULL to use the view's */
     struct client_ask ask;
     struct tfe_msg message;
-    /* Answers the request with the rows of ask.list; the call is gone behind it. */
+    /* Sends the response from the rows of ask.list and ends the call. */
     void (*answer)(struct call *call);
-    /* … or says that there are none, as end tells; NULL: as a problem. */
+    /* Sends the response if the query failed as end says, and ends the call. If NULL, the response
+     * is a problem document. */
     void (*failed)(struct call *call);
-    /* Whether it asks anew, though the server has refused that; NULL: never. */
+    /* Returns true if it has repeated a query that the server refused. If NULL, a refused query is
+     * never repeated. */
     bool (*again)(struct call *call, enum tfe_refusal code);
-    enum client_end end; /* of the question */
-    bool is_late;        /* its time is up: it asks no more */
-    void *own;           /* the asker's; freed with the call by: */
+    enum client_end end; /* how the query ended; valid in failed */
+    bool is_late;        /* the time limit has passed; no further query is allowed */
+    void *own;           /* data of the handler, freed by own_free with the call */
     void (*own_free)(void *own);
-    char name[TFE_LABEL_MAX + 1]; /* of job or node, which message may point to */
+    char name[TFE_LABEL_MAX + 1]; /* name of a job or node that message points to */
     char other[TFE_LABEL_MAX + 1];
     struct event *deadline;
 };
 
-/* Whose question it is. */
+/* Returns the call of this query. */
 static inline struct call *call_of(struct client_ask *ask)
 {
     return (struct call *)((char *)ask - offsetof(struct call, ask));
 }
 
-/* A call without its question; uses the view. NULL: too many, or no memory: it has answered. */
+/* Makes a call, counts it for the caller's share, and counts one more user of the view. Returns
+ * NULL after a response with 503 if the share is used up or without memory. */
 struct call *call_new(const struct request *r, struct view *view);
-/* Asks; the call ends by itself. */
+/* Sends the query. The call ends by itself. */
 void call_ask(struct call *call);
-/* Ends it; the request is the caller's to answer. Rows are gone behind it. */
+/* Ends the call and frees its rows. Returns the request, to which the caller has to respond. */
 struct http_request *call_end(struct call *call);
 
 #endif

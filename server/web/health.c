@@ -1,4 +1,4 @@
-/* server/web/health.c: see probe.h. */
+/* server/web/health.c: see health.h. */
 #include "server/web/health.h"
 
 #include <event2/event.h>
@@ -12,17 +12,17 @@
 
 #define PROBE_MS 1000
 
-/* A server that has not answered a question for so long is not ready. */
+/* The server is not ready if a probe takes longer. */
 #define LATE_MS 3000
 
 struct probe {
     struct web *web;
-    struct view *view; /* that is asked; NULL: none */
+    struct view *view; /* the view of the probe that is running; NULL if none is */
     struct client_ask ask;
     struct tfe_msg message;
     struct event *timer;
     struct tfe_mono asked;
-    bool is_ready; /* by the last answer */
+    bool is_ready; /* result of the last probe */
     char reason[128];
 };
 
@@ -44,7 +44,7 @@ static void on_ended(struct client_ask *ask, enum client_end end, enum tfe_refus
     (void)timer_after(p->timer, PROBE_MS);
 }
 
-/* Events behind the last one that can be: an answer without rows, the cheapest there is. */
+/* Queries events after the largest possible number: a response without rows, the cheapest one. */
 static void on_timer(evutil_socket_t fd, short what, void *ctx)
 {
     struct probe *p = ctx;

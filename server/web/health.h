@@ -1,4 +1,4 @@
-/* server/web/health.h: asks the server once a second whether it answers, for /readyz. */
+/* server/web/health.h: probes the server once a second for /readyz. */
 #ifndef TFE_SERVER_WEB_HEALTH_H
 #define TFE_SERVER_WEB_HEALTH_H
 
@@ -13,10 +13,10 @@ struct web;
 
 /* TFE_ENOMEM. */
 int probe_new(struct web *web, struct probe **ret) TFE_MUST_CHECK;
-/* Before the views; NULL is allowed. */
+/* Call before views_free. NULL is allowed. */
 void probe_free(struct probe *probe);
 
-/* Whether the server answers our own token. False: why is a sentence. */
+/* Returns true if the server responds to tfe-web's own token. Otherwise reason is a sentence. */
 bool probe_is_ready(const struct probe *probe, char reason[PROBE_WHY_MAX]);
 
 #endif

@@ -23,20 +23,22 @@
 #include "common/cli/log.h"
 #include "server/web/web_settings.h"
 
-/* Between two checks of the connections' times. */
+/* Time between two checks of the connections' time limits. */
 #define SWEEP_MS 100
 
-/* After accept(2) failed for want of descriptors. */
+/* Pause after accept(2) has failed, as without free descriptors. */
 #define PAUSE_MS 100
 
 #define BACKLOG 256
 
-/* What a connection does. In each phase the one that entered it first is the first to be late. */
+/* State of a connection. Each phase has a list in order of entry, so the first connection is the
+ * first to exceed its time limit. */
 enum phase {
     PHASE_REQUEST,  /* reads a request, or waits for one */
     PHASE_RESPONSE, /* waits for the handler, or for the client to read the response */
-    PHASE_OPEN,     /* a body that the handler takes, or a response in pieces: it limits the time */
-    PHASE_LINGER,   /* closing: reads on, else the kernel resets it and drops the response */
+    PHASE_OPEN,     /* streams a body or a response; the handler limits the time */
+    PHASE_LINGER, /* closing: reads on, because the kernel would otherwise reset the connection and
+                     drop the response */
     PHASE__COUNT
 };
 
@@ -52,24 +54,24 @@ struct http_request {
     struct evkeyvalq out; /* headers of the response */
     struct evbuffer *body;
     struct http_chunks chunks;
-    uint64_t left;      /* of a body that says its length */
-    struct event *wake; /* of the handler that takes the body */
-    bool is_chunked;    /* the response is */
+    uint64_t left;      /* bytes of a body with Content-Length that are still to come */
+    struct event *wake; /* event of the handler that reads the body */
+    bool is_chunked;    /* the response uses the chunked coding */
     bool is_answered;   /* the response is complete */
-    bool is_closing;    /* the connection ends with it */
+    bool is_closing;    /* the connection ends after this response */
     void (*closed)(void *ctx);
     void *closed_ctx;
-    char text[]; /* the head, which the fields point into */
+    char text[]; /* text of the head; head points into it */
 };
 
 struct connection {
     struct http *http;
     struct bufferevent *bev;
-    struct http_request *req; /* NULL while there is no whole head */
-    size_t scanned;           /* bytes of a head without its end */
+    struct http_request *req; /* NULL until a complete head has come */
+    size_t scanned;           /* bytes in which http_head_end has found no end */
     uint8_t source[HTTP_SOURCE_BYTES];
     enum phase phase;
-    struct tfe_mono since; /* it entered the phase */
+    struct tfe_mono since; /* when the connection entered its phase */
     TAILQ_ENTRY(connection) link;
 };
 
@@ -129,7 +131,8 @@ static void shut(struct connection *c)
     connection_free(c);
 }
 
-/* Stops reading requests; the client gets what was written, and then its end. */
+/* Ends a connection: sends what was written, then the end of the stream, and reads on until the
+ * client closes. */
 static void linger(struct connection *c)
 {
     struct bufferevent *bev = c->bev;
@@ -144,10 +147,11 @@ static void linger(struct connection *c)
     if (bufferevent_get_enabled(bev) & EV_READ) {
         return;
     }
-    connection_free(c); /* the client has closed its side before */
+    connection_free(c); /* the client has closed its side already */
 }
 
-/* Closes the oldest connections whose responses wait to be read, while they are too many bytes. */
+/* Closes the oldest connections with unread responses while those responses exceed
+ * HTTP_RESPONSES_BYTES. */
 static void limit_unsent(struct http *h)
 {
     struct connection *c;
@@ -237,7 +241,7 @@ bool http_has_length(const struct http_request *req)
     return req->head.has_length;
 }
 
-/* Moves what has come of a body into req->body. TFE_EINVAL, TFE_ETOOBIG. */
+/* Moves the bytes of a body that have come into req->body. TFE_EINVAL, TFE_ETOOBIG. */
 static int collect_body(struct http_request *req)
 {
     struct evbuffer *in = bufferevent_get_input(req->connection->bev);
@@ -265,7 +269,7 @@ static int collect_body(struct http_request *req)
     return 0;
 }
 
-/* Hands the request over; the connection may be gone behind it. */
+/* Calls the handler. The connection may be gone afterwards. */
 static void handle(struct connection *c)
 {
     const struct http_handler *handler = &c->http->handler;
@@ -357,7 +361,7 @@ static void on_readable(struct bufferevent *bev, void *ctx)
     }
 }
 
-/* All of the output was sent. */
+/* The kernel has taken all output. */
 static void on_writable(struct bufferevent *bev, void *ctx)
 {
     struct connection *c = ctx;
@@ -380,10 +384,10 @@ static void on_event(struct bufferevent *bev, short what, void *ctx)
 {
     struct connection *c = ctx;
     if (what & BEV_EVENT_CONNECTED) {
-        return; /* TLS is set up */
+        return; /* the TLS handshake is complete */
     }
     if ((what & BEV_EVENT_EOF) && c->req && c->req->is_answered) {
-        c->req->is_closing = true; /* it may still read the response */
+        c->req->is_closing = true; /* the client may still read the response */
         (void)bufferevent_disable(bev, EV_READ);
         return;
     }
@@ -482,7 +486,8 @@ void http_set_header(struct http_request *req, const char *name, const char *val
     (void)evhttp_add_header(&req->out, name, value);
 }
 
-/* n: bytes of the body; SIZE_MAX: in chunks, or until the connection ends. */
+/* Writes status line and headers. n is the length of the body, or SIZE_MAX if the body is chunked
+ * or ends with the connection. */
 static void write_head(struct http_request *req, int status, size_t n)
 {
     struct evbuffer *out = bufferevent_get_output(req->connection->bev);
@@ -526,7 +531,7 @@ void http_begin(struct http_request *req, int status)
     int bytes = HTTP_STREAM_BYTES;
     (void)setsockopt(bufferevent_getfd(c->bev), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
     req->is_chunked = !req->head.is_1_0;
-    req->is_closing = true; /* the small buffer stays */
+    req->is_closing = true; /* because the small send buffer stays */
     enter(c, PHASE_OPEN);
     write_head(req, status, SIZE_MAX);
 }
@@ -571,8 +576,7 @@ void http_abort(struct http_request *req)
 
 /* --- listening -------------------------------------------------------------------------------- */
 
-/* The oldest connection whose client has yet to read its complete response. NULL if there is none.
- */
+/* Returns the oldest connection whose client has yet to read its complete response, or NULL. */
 static struct connection *oldest_unread(const struct http *h)
 {
     struct connection *c;
@@ -585,9 +589,9 @@ static struct connection *oldest_unread(const struct http *h)
     return c;
 }
 
-/* Makes room for the next connection, now that c is the last one that is allowed: closes the oldest
- * one that is closing, waits for a request, or whose response is not read, in that order. If there
- * is none of them besides c, new connections wait in the kernel. */
+/* Makes room for the next connection, because c is the last one that is allowed. Closes the oldest
+ * connection that is closing, waits for a request, or whose response is not read, in that order of
+ * preference. If there is none besides c, new connections wait in the kernel. */
 static void make_room(struct http *h, const struct connection *c)
 {
     struct connection *oldest = TAILQ_FIRST(&h->phases[PHASE_LINGER]);
@@ -674,7 +678,7 @@ static int check_key_file(const char *path, struct tfe_reason *reason)
         reason_set(reason, "--tls-key %s: other users can open it (chmod o=,g-w %s)", path, path);
         return TFE_EINVAL;
     }
-    return 0; /* what else is wrong OpenSSL says */
+    return 0; /* OpenSSL reports other errors */
 }
 
 static int load_tls(struct http *h, const struct web_settings *s, struct tfe_reason *reason)
@@ -687,7 +691,8 @@ static int load_tls(struct http *h, const struct web_settings *s, struct tfe_rea
     if (check_key_file(s->tls_key, reason) != 0) {
         return TFE_EINVAL;
     }
-    (void)SSL_CTX_set_mode(h->tls, SSL_MODE_RELEASE_BUFFERS); /* 34 KiB of each that waits */
+    (void)SSL_CTX_set_mode(h->tls,
+                           SSL_MODE_RELEASE_BUFFERS); /* saves 34 KiB for each idle connection */
     if (SSL_CTX_use_certificate_chain_file(h->tls, s->tls_cert) != 1 ||
         SSL_CTX_use_PrivateKey_file(h->tls, s->tls_key, SSL_FILETYPE_PEM) != 1 ||
         SSL_CTX_check_private_key(h->tls) != 1) {

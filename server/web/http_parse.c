@@ -4,11 +4,13 @@
 #include <string.h>
 #include <strings.h>
 
-/* 18 digits fit into 63 bits; 8 of a chunk into 32. */
+/* Maximum digits of lengths: 18 decimal digits fit into 63 bits, 8 hexadecimal digits into 32 bits.
+ */
 #define LENGTH_DIGITS_MAX 18
 #define CHUNK_DIGITS_MAX 8
 
-/* Fields that the server acts on. A second one could be the one that a proxy looks at. */
+/* Fields that this server interprets. A proxy could interpret another occurrence of the same field,
+ * so repeated ones are rejected. */
 static const char *const singletons[] = {"Host",          "Content-Length", "Transfer-Encoding",
                                          "Authorization", "Content-Type",   "Cookie",
                                          "X-CSRF-Token",  "Expect"};
@@ -23,7 +25,7 @@ static bool is_alpha(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* RFC 9110, 5.6.2. */
+/* Returns true for tchar of RFC 9110, 5.6.2. */
 static bool is_token(char c)
 {
     return is_digit(c) || is_alpha(c) || (c != '\0' && strchr("!#$%&'*+-.^_`|~", c));
@@ -62,7 +64,8 @@ static enum http_method method_of(const char *word)
     return HTTP_OTHER;
 }
 
-/* "GET /path?query HTTP/1.1", one blank between two words. */
+/* Parses "GET /path?query HTTP/1.1", with one space between two words. Returns NULL, or a phrase
+ * that says what is wrong. */
 static const char *parse_request_line(char *line, struct http_head *ret)
 {
     char *target = strchr(line, ' ');
@@ -139,7 +142,7 @@ const char *http_head_field(const struct http_head *head, const char *name)
     return NULL;
 }
 
-/* Whether a list "a, b" of this field, which may be repeated, has the word. */
+/* Returns true if a list field as "a, b", which may be repeated, contains the word. */
 static bool has_word(const struct http_head *head, const char *name, const char *word)
 {
     const size_t n = strlen(word);
@@ -169,7 +172,8 @@ static const char *parse_length(const char *text, struct http_head *ret)
     return n > 0 && text[n] == '\0' ? NULL : "Content-Length is not a number";
 }
 
-/* What the fields say of the message itself. */
+/* Sets the properties of the message that its fields define. Returns NULL, or a phrase that says
+ * what is wrong. */
 static const char *apply_fields(struct http_head *ret)
 {
     const char *length = http_head_field(ret, "Content-Length");
@@ -196,7 +200,8 @@ int http_head_parse(char *text, size_t n, struct http_head *ret, const char **re
     char *line = text;
     *ret = (struct http_head){.path = ""};
     while (!reason && line < text + n - 2) {
-        char *end = memchr(line, '\r', (size_t)(text + n - line)); /* CRLF: http_head_end saw it */
+        char *end =
+            memchr(line, '\r', (size_t)(text + n - line)); /* http_head_end has found the CRLF */
         *end = '\0';
         reason = line == text ? parse_request_line(line, ret) : parse_field(line, ret);
         line = end + 2;
@@ -223,7 +228,7 @@ static int hex_of(uint8_t c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* A byte of a chunk's size or its CR. */
+/* Reads one byte of a chunk's size, or the CR after it. */
 static int read_size(struct http_chunks *c, uint8_t byte)
 {
     const int digit = hex_of(byte);
@@ -235,7 +240,7 @@ static int read_size(struct http_chunks *c, uint8_t byte)
     return byte == '\r' && c->n_digits > 0 ? CHUNK_SIZE_LF : TFE_EINVAL;
 }
 
-/* The state behind a byte that is no data. */
+/* Returns the state after a byte that is not data. */
 static int next_state(struct http_chunks *c, uint8_t byte)
 {
     switch (c->state) {

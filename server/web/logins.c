@@ -11,12 +11,12 @@
 #include "server/web/views.h"
 #include "server/web/web_settings.h"
 
-/* Over TLS the prefix has browsers take the cookie only from this host, by TLS and for all paths.
- */
+/* With the prefix __Host- browsers accept the cookie only from this host, over TLS, and for all
+ * paths. */
 #define COOKIE "tfe_login"
 #define COOKIE_TLS "__Host-" COOKIE
 
-/* The newest login enters its share before the one that makes room ends. */
+/* One more than are counted: a new login enters its share before another one is evicted. */
 #define LOGINS (SHARE_LOGINS_MAX + 1)
 
 struct login {
@@ -24,7 +24,7 @@ struct login {
     struct share share;
     uint8_t key[LOGIN_KEY_BYTES];
     struct tfe_mono until;
-    uint64_t number; /* from 1, never given twice */
+    uint64_t number; /* starts at 1 and is never reused */
 };
 
 struct logins {
@@ -67,7 +67,7 @@ static const char *cookie_name(const struct logins *all)
     return all->web->settings->tls_cert ? COOKIE_TLS : COOKIE;
 }
 
-/* The value of the cookie in "a=b; tfe_login=…"; NULL if it is not there. */
+/* Returns the value of the login cookie in "a=b; tfe_login=…", or NULL. */
 static const char *cookie_of(const struct logins *all, const struct http_request *req)
 {
     const char *name = cookie_name(all);

@@ -1,4 +1,4 @@
-/* server/web/logins.h: people who have shown a token in the browser, for some hours. */
+/* server/web/logins.h: browser sessions, each authenticated by a token for some hours. */
 #ifndef TFE_SERVER_WEB_LOGINS_H
 #define TFE_SERVER_WEB_LOGINS_H
 
@@ -19,25 +19,26 @@ struct web;
 
 /* TFE_ENOMEM. */
 int logins_new(struct web *web, struct logins **ret) TFE_MUST_CHECK;
-/* NULL is allowed. */
+/* Ends all logins. NULL is allowed. */
 void logins_free(struct logins *all);
 
-/* The login that the request's cookie names; NULL: none. */
+/* Returns the login of the request's cookie, or NULL. */
 struct login *logins_find(struct logins *all, struct http_request *req);
 
-/* Begins a login of this view and sets its cookie in the response. If all are in use, the oldest
- * one of the token that has most of them ends. Returns NULL if none may end, or without memory. */
+/* Starts a login for this view and sets its cookie in the response. If all logins are in use, the
+ * oldest one of the token that has most of them ends. Returns NULL if none may end, or without
+ * memory. */
 struct login *logins_begin(struct logins *all, struct view *view, struct http_request *req);
-/* … and the cookie goes. */
+/* Ends a login and deletes its cookie in the response. */
 void logins_end(struct logins *all, struct login *login, struct http_request *req);
 void logins_end_view(struct logins *all, const struct view *view);
 
-/* Which one it is, and whether that one still lasts. */
+/* The number of a login, and whether the login of this number still exists. */
 uint64_t login_number(const struct login *login);
 bool logins_has(const struct logins *all, uint64_t number);
 
 struct view *login_view(const struct login *login);
-/* What each order of this login has to carry in X-CSRF-Token. */
+/* Computes the CSRF token that each order of this login needs in X-CSRF-Token. */
 void login_csrf(const struct login *login, char ret[LOGIN_TEXT_MAX]);
 bool login_is_csrf(const struct login *login, const char *text);
 

@@ -17,7 +17,7 @@
 
 #define RANKS_MAX (MSG_NODES_MAX * MSG_NPROC_MAX)
 
-/* What is wanted, as the query says. False: it makes no sense; answered. */
+/* Reads the query into *ret. Returns false, after a response with 400, if the query is invalid. */
 static bool read_wish(struct request *r, struct msg_logs *ret)
 {
     uint64_t rank = UINT64_MAX;
@@ -62,14 +62,14 @@ static void on_page_row(struct client_ask *ask, const struct tfe_msg *msg)
 {
     struct call *call = call_of(ask);
     struct page *page = call->own;
-    if (ask->list.n == 0) { /* also anew, by another connection */
+    if (ask->list.n == 0) { /* true also for a repeated query on a new connection */
         page->bytes = 0;
         page->is_cut = false;
     }
     size_t n = sizeof(struct msg_log_lines) + strlen(msg->u.log_lines.text);
     if (page->is_cut || page->bytes + n > LOGS_BYTES_MAX ||
         row_list_add(&ask->list, &kind_log_lines, &msg->u.log_lines) != 0) {
-        page->is_cut = true; /* from here on: a shorter one behind it would hide a gap */
+        page->is_cut = true; /* later rows are left out as well: a shorter row would hide the gap */
         return;
     }
     page->bytes += n;
@@ -83,7 +83,7 @@ static void answer_page(struct call *call)
     reply_json(call_end(call), 200, value);
 }
 
-/* Makes room for another caller's. */
+/* Ends this reader in favour of another caller's. */
 static void evict_page(void *owner)
 {
     struct page *page = owner;
@@ -130,8 +130,9 @@ struct tail {
     struct client *client;
     struct client_ask ask;
     struct tfe_msg message;
-    uint64_t lost;  /* lines that the page did not keep up with; it was not told of them yet */
-    bool has_begun; /* something was told */
+    uint64_t
+        lost; /* lines that were dropped because the page is too slow, and not reported to it yet */
+    bool has_begun; /* a row was sent to the page */
     struct tfe_id job;
     char node[TFE_LABEL_MAX + 1];
 };
@@ -166,7 +167,7 @@ static void on_caught_up(void *own)
     }
 }
 
-/* The server is asked from the beginning by each connection. */
+/* Each new connection repeats the query from the start. */
 static void on_waiting(void *ctx, const char *reason)
 {
     struct tail *t = ctx;
@@ -189,7 +190,7 @@ static void on_ended(struct client_ask *ask, enum client_end how, enum tfe_refus
 {
     struct tail *t = (struct tail *)((char *)ask - offsetof(struct tail, ask));
     if (how == CLIENT_UNAUTHORISED) {
-        view_reject(t->view); /* which ends it */
+        view_reject(t->view); /* ends this stream */
         return;
     }
     on_caught_up(t);
@@ -211,7 +212,7 @@ static void tail_free(void *own)
     free(t);
 }
 
-/* Makes room for another caller's. */
+/* Ends this reader in favour of another caller's. */
 static void evict_tail(void *owner)
 {
     struct tail *t = owner;
@@ -239,7 +240,7 @@ static void follow(struct request *r, const struct msg_logs *wish)
         return;
     }
     t->view = r->view;
-    (void)id_set(&t->job, r->name); /* it was checked */
+    (void)id_set(&t->job, r->name); /* api_is_job has checked the id */
     (void)snprintf(t->node, sizeof(t->node), "%s", node ? node : "");
     t->message = (struct tfe_msg){.type = MSG_LOGS, .u.logs = *wish};
     t->message.u.logs.job = t->job.text;

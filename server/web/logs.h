@@ -1,18 +1,18 @@
-/* server/web/logs.h: what a job's trainers print, as one answer or for as long as the page is
- * there.
+/* server/web/logs.h: the output of a job's trainers, as one response or as an event stream.
  *
- * A question that goes on would hold up all others of its connection, so each has one of its own.
- */
+ * A query that follows the logs blocks all others of its connection, so each uses its own
+ * connection. */
 #ifndef TFE_SERVER_WEB_LOGS_H
 #define TFE_SERVER_WEB_LOGS_H
 
 #include "server/web/request.h"
 
-/* Lines that one answer begins with, of each stream of a rank. */
+/* Number of lines at the start of a response for each stream of a rank: default and maximum. */
 #define LOGS_LINES 100
 #define LOGS_LINES_MAX 10000
 
-/* Text of one answer that does not follow; all behind it is left out, and that is said. */
+/* Maximum size of a response that is not a stream. Further lines are left out, and "cut" is true.
+ */
 #define LOGS_BYTES_MAX (4u << 20)
 
 void api_logs(struct request *r);

@@ -1,4 +1,4 @@
-/* server/web/main.c: tfe-web from start to end: a gateway between HTTP and a tfe-rdzv. */
+/* server/web/main.c: main program of tfe-web, the gateway between HTTP and tfe-rdzv. */
 #include <event2/event.h>
 #include <signal.h>
 #include <sodium.h>
@@ -27,20 +27,20 @@
 #include "server/web/views.h"
 #include "server/web/web_settings.h"
 
-/* 77 is sysexits(3)'s, as tfe-ctl has it. */
+/* 77 is EX_NOPERM of sysexits(3), as in tfe-ctl. */
 enum { EXIT_USAGE = 2, EXIT_UNAUTHORISED = 77 };
 
-/* Whom root becomes if --user names nobody. */
+/* The user that root becomes without --user. */
 #define DEFAULT_USER "tfe-web"
 
-/* A sanitizer makes calls of its own. */
+/* Sanitizers use system calls that the filter does not allow. */
 #if defined(__SANITIZE_ADDRESS__)
 #define SANITIZED true
 #else
 #define SANITIZED false
 #endif
 
-/* Descriptors besides those of HTTP. */
+/* Descriptors that are not HTTP connections. */
 #define FILES_OWN 64
 
 struct program {
@@ -58,7 +58,7 @@ static void on_signal(evutil_socket_t number, short what, void *ctx)
     (void)event_base_loopbreak(p->web.base);
 }
 
-/* As many descriptors as connections may be there. */
+/* Raises the limit of open files for the configured number of connections. */
 static void raise_files(const struct web_settings *s)
 {
     struct rlimit files;
@@ -102,11 +102,13 @@ static void announce(const struct program *p)
     notify_say("READY=1");
 }
 
-/* Gives up what it does not need any more: it listens, and has read token, certificate and key. */
+/* Drops root and enters the sandbox. Token, certificate and key are read and the socket listens by
+ * now. */
 static int confine(const struct web_settings *s, const struct rights *rights,
                    const struct join_info *server, struct tfe_reason *reason)
 {
-    /* The metrics read the first; the others lead from a name to an address (resolver(3)). */
+    /* The metrics read /proc/self. The other files are needed to resolve host names (resolver(3)).
+     */
     static const char *const readable[] = {
         "/proc/self",     "/etc/hosts",    "/etc/resolv.conf",  "/run/systemd/resolve",
         "/etc/host.conf", "/etc/gai.conf", "/etc/nsswitch.conf"};
@@ -169,7 +171,7 @@ static int run(struct program *p)
 static void finish(struct program *p)
 {
     struct web *web = &p->web;
-    http_free(web->http); /* and with its connections calls and streams */
+    http_free(web->http); /* also ends calls and streams */
     probe_free(web->probe);
     logins_free(web->logins);
     metrics_free(web->metrics);

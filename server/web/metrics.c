@@ -1,5 +1,5 @@
-/* server/web/metrics.c: see metrics.h. One scrape asks for the numbers, then for the jobs, then for
- * the ledgers of a few jobs that have changed. */
+/* server/web/metrics.c: see metrics.h. One scrape queries gauges, then jobs, then the epochs of a
+ * few jobs that have changed. */
 #include "server/web/metrics.h"
 
 #include <dirent.h>
@@ -22,19 +22,20 @@
 #include "server/web/request.h"
 #include "server/web/shares.h"
 
-/* Ledgers that one scrape reads; the others are as they were. */
+/* Maximum number of epoch ledgers that one scrape queries. For other jobs the sums of an earlier
+ * scrape are used. */
 #define LEDGERS_PER_SCRAPE 10
-/* That of a job that trains is read again after so long. */
+/* Age at which the ledger of a running job is queried again. */
 #define LEDGER_OLD_MS 60000
 
-/* What a job's ledger came to, when it was read. */
+/* Sums of a job's ledger. */
 struct ledger_sum {
     struct tfe_id job;
     uint64_t epoch;
     struct tfe_mono at;
     bool is_known;
     int64_t running_ms, standstill_ms;
-    double useful; /* percent, below 0: not known */
+    double useful; /* percent; negative if unknown */
 };
 
 struct metrics {
@@ -47,9 +48,9 @@ struct scrape {
     struct metrics *metrics;
     struct row_list gauges;
     struct row_list jobs;
-    size_t next;      /* job whose ledger may be asked for */
-    unsigned ledgers; /* so many were */
-    bool is_open;     /* OpenMetrics, else the text format of before */
+    size_t next;      /* index of the job to check next */
+    unsigned ledgers; /* ledgers queried by this scrape */
+    bool is_open;     /* OpenMetrics; otherwise Prometheus' text format */
     bool is_up;
 };
 
@@ -77,7 +78,7 @@ static void put_label(struct evbuffer *to, const char *value)
     }
 }
 
-/* job NULL: no label. */
+/* Writes one line; without a label if job is NULL. */
 static void job_line(const struct out *out, const char *family, const char *job, double value)
 {
     (void)evbuffer_add_printf(out->to, "%s{job=\"", family);
@@ -102,10 +103,10 @@ static void one(const struct out *out, const char *family, enum type type, const
 /* --- the server's numbers --- */
 
 static const struct family {
-    const char *gauge; /* as the server has it, without _total, _bucket, _sum */
+    const char *gauge; /* name of the server's gauge, without _total, _bucket, _sum */
     const char *name;
     enum type type;
-    double scale; /* ours is so many of its */
+    double scale; /* factor from the gauge to the metric */
     const char *help;
 } families[] = {
     {"build_info", "tfe_build_info", TYPE_GAUGE, 1, "Version and commit of the server."},
@@ -139,7 +140,8 @@ static const struct family {
      "Most memory that the server has had."},
 };
 
-/* The family of a number, and what its name has behind it ("_bucket"); NULL: not one of ours. */
+/* Returns the family of a gauge and, in *ret, the suffix of its name, as "_bucket". NULL if tfe-web
+ * does not know it. */
 static const struct family *family_of(const char *gauge, const char **ret_rest)
 {
     static const char *const rests[] = {"", "_total", "_bucket", "_sum"};
@@ -155,7 +157,8 @@ static const struct family *family_of(const char *gauge, const char **ret_rest)
     return NULL;
 }
 
-/* "phase=stop,le=100" as {phase="stop",le="0.1"}; without_le: a sum or a count has none. */
+/* Writes "phase=stop,le=100" as {phase="stop",le="0.1"}. without_le: omits the label le, which sums
+ * and counts do not have. */
 static void put_labels(struct evbuffer *to, const char *labels, double scale, bool without_le)
 {
     const char *before = "{";
@@ -191,7 +194,7 @@ static void put_gauges(const struct out *out, const struct row_list *gauges)
         const char *rest;
         const struct family *family = family_of(gauge->name, &rest);
         if (!family) {
-            continue; /* of a later server */
+            continue; /* from a newer server */
         }
         if (family != at) {
             head(out, family->name, family->type, family->help);
@@ -249,7 +252,7 @@ enum of_job {
 
 static const struct {
     const char *name, *help;
-    bool is_of_one; /* adding it up over jobs means nothing */
+    bool is_of_one; /* a sum over jobs has no meaning */
 } job_families[JOB__COUNT] = {
     [JOB_MEMBERS] = {"tfe_job_members", "Nodes of the job's epoch.", false},
     [JOB_NODES] = {"tfe_job_nodes", "Nodes that the job has, spares among them.", false},
@@ -272,7 +275,7 @@ static const struct {
     [JOB_USEFUL] = {"tfe_job_useful_ratio", "Part of its time in which it trained.", true},
 };
 
-/* False: not known. */
+/* Returns false if the value is unknown. */
 static bool value_of(struct metrics *metrics, const struct msg_status_job *job, enum of_job what,
                      double *ret)
 {
@@ -450,7 +453,7 @@ static bool is_old(const struct ledger_sum *sum, const struct msg_status_job *jo
            (is_running(job) && tfe_mono_sub(now, sum->at) > LEDGER_OLD_MS);
 }
 
-/* A place for the job: its own, a free one, or the one that was read longest ago. */
+/* Returns the entry for the job: its own, a free one, or the one that was read longest ago. */
 static struct ledger_sum *place_of(struct metrics *metrics, const char *job)
 {
     struct ledger_sum *place = sum_of(metrics, job);
@@ -488,7 +491,7 @@ static void on_ledger(struct call *call)
     next_ledger(call);
 }
 
-/* A job that was forgotten meanwhile, or a server that went away. */
+/* The job was forgotten meanwhile, or the server is not reachable. */
 static void on_no_ledger(struct call *call)
 {
     if (call->is_late) {
@@ -554,7 +557,7 @@ static void on_gauges(struct call *call)
     ask_jobs(call);
 }
 
-/* A token for some jobs sees those, and not the server's own numbers. */
+/* A token for some jobs may not see the server's gauges. */
 static void on_no_gauges(struct call *call)
 {
     if (call->end == CLIENT_REFUSED) {
@@ -564,8 +567,8 @@ static void on_no_gauges(struct call *call)
     }
 }
 
-/* Prometheus says how long it waits. A server that does not answer has to be told of by then: what
- * comes later is thrown away, and only tfe-web would look as if it were down. */
+/* Prometheus sends its time limit. The response has to come before it, even if the server is
+ * silent: Prometheus discards a late response, and tfe-web would seem to be down. */
 static void heed_patience(struct call *call)
 {
     const char *said = http_header(call->req, "X-Prometheus-Scrape-Timeout-Seconds");

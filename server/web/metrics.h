@@ -1,6 +1,6 @@
-/* server/web/metrics.h: /metrics, in OpenMetrics' text: the server's numbers, those of its jobs,
- * and this program's own. Labels are bounded: no node is one, and of jobs the first
- * METRICS_JOBS_MAX; the others are added up as job="". */
+/* server/web/metrics.h: /metrics in OpenMetrics or Prometheus format: gauges of the server, its
+ * jobs and tfe-web itself. Labels are bounded: nodes are never labels, and jobs beyond
+ * METRICS_JOBS_MAX are added up as job="". */
 #ifndef TFE_SERVER_WEB_METRICS_H
 #define TFE_SERVER_WEB_METRICS_H
 

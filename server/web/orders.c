@@ -13,7 +13,7 @@ static void answer_done(struct call *call)
     reply_json(call_end(call), 200, done);
 }
 
-/* word: what JSON says was done. The order's operand is name. */
+/* Makes a call for an order on r->name. word: the value of "done" in the response. */
 static struct call *order_new(struct request *r, enum tfe_msg_type type, const char *word)
 {
     struct call *call = call_new(r, r->view);
@@ -27,7 +27,8 @@ static struct call *order_new(struct request *r, enum tfe_msg_type type, const c
     return call;
 }
 
-/* A number of the body. False: it is none of the range; answered. It stays as it is if absent. */
+/* Reads a number of the body. Returns false, after a response with 400, if the value is out of
+ * range. *ret is unchanged if the key is absent. */
 static bool read_number(struct request *r, const char *key, uint32_t least, uint32_t most,
                         uint32_t *ret)
 {
@@ -73,7 +74,7 @@ void api_evict(struct request *r)
     }
 }
 
-/* Of one that names its job and nothing else. job: where the message has it. */
+/* Sends an order whose only operand is a job. job: offset of the job's name in struct tfe_msg. */
 static void order_job(struct request *r, enum tfe_msg_type type, const char *word, size_t job)
 {
     struct call *call = api_is_job(r) ? order_new(r, type, word) : NULL;
@@ -96,7 +97,7 @@ ORDER_JOB(cancel, MSG_CANCEL, cancel)
 ORDER_JOB(restart, MSG_RERUN, rerun)
 #undef ORDER_JOB
 
-/* min and max of the body. False: answered. */
+/* Reads min and max of the body. Returns false after a response with 400. */
 static bool read_sizes(struct request *r, uint32_t *ret_min, uint32_t *ret_max)
 {
     *ret_min = *ret_max = 0;

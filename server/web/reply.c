@@ -35,7 +35,7 @@ static void free_text(const void *data, size_t n, void *text)
     free(text);
 }
 
-/* Takes text; NULL: there was no memory for it. */
+/* Sends text and frees it. text NULL: allocation failed; responds with 503. */
 static void send_text(struct http_request *req, int status, const char *type, char *text)
 {
     struct evbuffer *body = evbuffer_new();

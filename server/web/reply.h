@@ -1,4 +1,4 @@
-/* server/web/reply.h: how a request is answered: JSON, problems (RFC 9457), bytes. */
+/* server/web/reply.h: responses: JSON, problem documents (RFC 9457), bytes. */
 #ifndef TFE_SERVER_WEB_REPLY_H
 #define TFE_SERVER_WEB_REPLY_H
 
@@ -10,20 +10,21 @@
 struct evbuffer;
 struct http_request;
 
-/* The headers that every answer of ours has. */
+/* Sets the security headers that every response has. */
 void reply_guard(struct http_request *req, bool has_tls);
 
-/* Each ends the request. Takes value, NULL: there was no memory for it. */
+/* Each of these ends the request. Takes ownership of value; NULL: allocation failed, which is
+ * reported as 503. */
 void reply_json(struct http_request *req, int code, json_t *value);
-/* detail is a sentence; what: a word of ours ("no_such_job"). */
+/* detail is a sentence, what an error code of the API, as "no_such_job". */
 void reply_problem(struct http_request *req, int code, const char *what, const char *detail);
-/* Bytes that live for ever. */
+/* Sends bytes of static storage, or 304 if the client has this ETag. */
 void reply_static(struct http_request *req, const char *type, const void *bytes, size_t n,
                   const char *etag);
-/* Takes what is in the buffer. */
+/* Sends and empties the buffer. */
 void reply_buffer(struct http_request *req, const char *type, struct evbuffer *buffer);
 
-/* HTTP's number for a refusal of the server's. */
+/* Returns the HTTP status for a refusal by the server. */
 int reply_code_of(enum tfe_refusal code);
 
 #endif

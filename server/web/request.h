@@ -1,4 +1,4 @@
-/* server/web/request.h: what a handler is given of a request. */
+/* server/web/request.h: a routed HTTP request, as handlers get it. */
 #ifndef TFE_SERVER_WEB_REQUEST_H
 #define TFE_SERVER_WEB_REQUEST_H
 
@@ -12,30 +12,30 @@
 
 struct login;
 
-/* A part of a path, decoded: a job's id or a node's id or label. */
+/* Maximum length of a decoded path segment: a job's id, or a node's id or label. */
 #define REQUEST_NAME_MAX TFE_LABEL_MAX
 
 struct request {
     struct web *web;
     struct http_request *req;
-    struct view *view;   /* who asks; NULL: nobody, where that is allowed */
-    struct login *login; /* NULL: by another way */
-    bool is_known; /* the server has accepted the token of view, and the caller has shown it */
-    char name[REQUEST_NAME_MAX + 1]; /* the part of the path that stands for {name} */
+    struct view *view;   /* view of the caller; NULL without a token, on public paths only */
+    struct login *login; /* NULL if the caller has no login cookie */
+    bool is_known; /* the caller has shown the token of view, and the server has accepted it */
+    char name[REQUEST_NAME_MAX + 1]; /* decoded value of {} in the route's path */
     struct evkeyvalq query;
-    json_t *body; /* of an order: an object; NULL without one */
+    json_t *body; /* JSON object of a POST; NULL without a body */
 };
 
-/* NULL: it is not there. */
-/* Who an entry of shares.h counts for if this request causes it. Borrows from r. */
+/* Returns a value of the query, or NULL. */
+/* Returns whom an entry of shares.h counts for if this request causes it. Borrows from r. */
 struct share_holder request_holder(const struct request *r);
 
 const char *request_query(const struct request *r, const char *key);
-/* A number of the query. False: it is none from least to most; answered. It stays as it is if
- * absent. */
+/* Reads a number of the query. Returns false, after a response with 400, if the value is not a
+ * number from least to most. *ret is unchanged if the key is absent. */
 bool request_number(struct request *r, const char *key, uint64_t least, uint64_t most,
                     uint64_t *ret);
-/* It asks for server-sent events: by follow in its query, or by its Accept. */
+/* Returns true if the client wants server-sent events: by follow in the query, or by Accept. */
 bool request_follows(const struct request *r);
 
 #endif

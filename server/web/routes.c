@@ -19,17 +19,17 @@
 #include "server/web/reply.h"
 #include "server/web/web_settings.h"
 
-/* Bodies below this path go to their handler as they come. */
+/* Path of uploads, whose bodies the handler reads in pieces. */
 #define BUNDLES "/api/v1/bundles/"
 
 enum who {
-    WHO_ANYBODY, /* it tells nothing of the server */
-    WHO_READER,  /* whoever may see */
-    WHO_ADMIN    /* an order: an admin's token, shown by whoever gives it */
+    WHO_ANYBODY, /* public: the response has no information about the server */
+    WHO_READER,  /* callers that may see the server's state */
+    WHO_ADMIN    /* orders: callers with an admin's token */
 };
 
 static const struct route {
-    const char *path; /* {} stands for one part */
+    const char *path; /* {} matches one segment */
     enum http_method method;
     enum who who;
     void (*handle)(struct request *r);
@@ -66,7 +66,7 @@ static const struct route {
     {"/api/v1/nodes/{}/evict", HTTP_POST, WHO_ADMIN, api_evict},
 };
 
-/* As Allow names them: whoever may GET may HEAD. */
+/* Values of the Allow header. A path with GET allows HEAD as well. */
 static const char *const method_names[] = {
     [HTTP_GET] = "GET, HEAD", [HTTP_POST] = "POST", [HTTP_PUT] = "PUT", [HTTP_DELETE] = "DELETE"};
 #define ALLOW_MAX 64
@@ -111,8 +111,9 @@ bool request_follows(const struct request *r)
 
 /* --- who asks --- */
 
-/* A page of another site that leads a browser here by a name of its own sees nothing: where there
- * is no login, only names of this machine are answered. */
+/* Returns true if the Host header is acceptable. Without login, only names of this machine are:
+ * this prevents DNS rebinding, by which a page of another site would read this server's responses.
+ */
 static bool is_host_sound(const struct web *web, struct http_request *req)
 {
     static const char *const names[] = {"localhost", "[::1]"};
@@ -133,7 +134,7 @@ static bool is_host_sound(const struct web *web, struct http_request *req)
     return n >= 7 && strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") == n;
 }
 
-/* The view of a token that the request carries. False: it was refused, and is answered. */
+/* Finds the view of a bearer token. Returns false after a response with an error. */
 static bool find_bearer(struct request *r, const char *text)
 {
     struct token token;
@@ -154,7 +155,8 @@ static bool find_bearer(struct request *r, const char *text)
     return false;
 }
 
-/* Fills in view and login; uses the view. False: answered. */
+/* Sets view and login of r, and counts one more user of the view. Returns false after a response
+ * with 401. */
 static bool find_asker(struct request *r, enum who who)
 {
     const char *bearer = http_header(r->req, "Authorization");
@@ -179,7 +181,7 @@ static bool find_asker(struct request *r, enum who who)
     return true;
 }
 
-/* False: answered. */
+/* Returns true if the caller may give orders. Otherwise responds with 403. */
 static bool may_order(struct request *r)
 {
     const char *csrf = http_header(r->req, "X-CSRF-Token");
@@ -197,7 +199,7 @@ static bool may_order(struct request *r)
 
 /* --- which path --- */
 
-/* Whether the path is the route's; {} goes into name, decoded. */
+/* Returns true if the path matches the pattern. Stores the decoded value of {} in name. */
 static bool matches(const char *pattern, const char *path, char name[REQUEST_NAME_MAX + 1])
 {
     const char *hole = strstr(pattern, "{}");
@@ -227,7 +229,8 @@ static bool matches(const char *pattern, const char *path, char name[REQUEST_NAM
     return fits;
 }
 
-/* allow: the methods that the path takes, "" for no path of ours. */
+/* Returns the route of path and method, or NULL. allow gets the methods of the path, "" for an
+ * unknown path. */
 static const struct route *find_route(struct request *r, const char *path, enum http_method method,
                                       char allow[ALLOW_MAX])
 {
@@ -244,8 +247,8 @@ static const struct route *find_route(struct request *r, const char *path, enum 
     return found;
 }
 
-/* The body of an order, if it has one. False: it is not a JSON object, and that is answered. A form
- * of another site cannot say that it is JSON. */
+/* Parses the body of an order, if there is one. Returns false, after a response with 400, if the
+ * body is not a JSON object. The required Content-Type keeps forms of other sites out. */
 static bool read_body(struct request *r)
 {
     struct evbuffer *in = http_body(r->req);
@@ -259,7 +262,7 @@ static bool read_body(struct request *r)
     if (type && evutil_ascii_strncasecmp(type, "application/json", 16) == 0 && bytes) {
         r->body = json_loadb(bytes, n, JSON_REJECT_DUPLICATES, &error);
     }
-    sodium_memzero((void *)(uintptr_t)bytes, bytes ? n : 0); /* it may hold a token */
+    sodium_memzero((void *)(uintptr_t)bytes, bytes ? n : 0); /* the body may contain a token */
     if (!json_is_object(r->body)) {
         reply_problem(r->req, 400, "bad_request",
                       "the body of an order is a JSON object (Content-Type: application/json)");

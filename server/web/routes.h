@@ -1,4 +1,4 @@
-/* server/web/routes.h: which path is what, and who may ask for it. */
+/* server/web/routes.h: the table of paths, and the rights that each one needs. */
 #ifndef TFE_SERVER_WEB_ROUTES_H
 #define TFE_SERVER_WEB_ROUTES_H
 
@@ -6,7 +6,7 @@
 
 struct web;
 
-/* What http_new is given to answer for this web. */
+/* Returns the handler for http_new. */
 struct http_handler routes_handler(struct web *web);
 
 #endif

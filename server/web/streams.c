@@ -15,7 +15,7 @@
 #include "server/web/logins.h"
 #include "server/web/shares.h"
 
-/* A comment so often, so that both ends find out when the other is gone. */
+/* Interval of comments, by which both ends notice that the other one is gone. */
 #define BEAT_MS 5000
 #define LOOK_MS 500
 
@@ -29,14 +29,14 @@ struct stream {
     struct event *timer;
     struct part {
         struct topic *topic;
-        bool is_missed; /* it changed while the page was behind */
+        bool is_missed; /* the topic has changed while the client was behind */
     } parts[TOPICS_MAX];
     size_t n_parts;
-    size_t waiting;          /* bytes, at the last look */
-    struct tfe_mono moved;   /* when it had fewer than before, or none */
-    struct tfe_mono kept_up; /* when it had missed nothing */
+    size_t waiting;          /* unread bytes at the last check */
+    struct tfe_mono moved;   /* when the client last read something, or had read all */
+    struct tfe_mono kept_up; /* when the client had last missed nothing */
     struct tfe_mono beat;
-    uint64_t login; /* its number; 0: by another way */
+    uint64_t login; /* number of the login; 0 without login cookie */
     void *own;
     void (*caught_up)(void *own);
     void (*own_free)(void *own);
@@ -185,7 +185,7 @@ void stream_own(struct stream *stream, void *own, void (*caught_up)(void *own),
     stream->own_free = own_free;
 }
 
-/* Makes room for another caller's. The page opens it anew. */
+/* Closes this stream in favour of another caller's. The page opens it again. */
 static void evict(void *owner)
 {
     struct stream *stream = owner;
@@ -219,7 +219,7 @@ struct stream *stream_new(struct request *r)
     LIST_INSERT_HEAD(&r->view->streams, stream, link);
     http_on_closed(r->req, on_closed, stream);
     http_set_header(r->req, "Content-Type", "text/event-stream");
-    http_set_header(r->req, "X-Accel-Buffering", "no"); /* a proxy in front passes it on */
+    http_set_header(r->req, "X-Accel-Buffering", "no"); /* tells nginx not to buffer the stream */
     http_begin(r->req, 200);
     tell_state(stream);
     return stream;

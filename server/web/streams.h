@@ -1,7 +1,8 @@
-/* server/web/streams.h: pages that listen: server-sent events, one connection a page.
+/* server/web/streams.h: server-sent events, one connection for each page.
  *
- * What a page has not read yet is bounded: behind BEHIND bytes it gets no changes, and all of it
- * anew once it has caught up; one that reads nothing for CUT_MS is cut. */
+ * Unread data is bounded. Beyond STREAM_BEHIND_BYTES a stream gets no changes; it gets whole topics
+ * after its client has caught up. A stream whose client reads nothing for STREAM_CUT_MS is closed.
+ */
 #ifndef TFE_SERVER_WEB_STREAMS_H
 #define TFE_SERVER_WEB_STREAMS_H
 
@@ -18,34 +19,36 @@ struct web;
 
 #define STREAM_BEHIND_BYTES (256 * 1024)
 #define STREAM_CUT_MS 15000
-/* One that reads, but is behind for so long, is cut, too. */
+/* A stream whose client reads too slowly is closed after this time. */
 #define STREAM_LATE_MS 60000
 
-/* Answers the request for as long as its page is there, and no longer than its login lasts. NULL:
- * no memory, or too many; nothing was answered. */
+/* Starts an event stream as the response; it ends with the client's connection or login. Returns
+ * NULL, without a response, if the caller's share is used up or without memory. */
 struct stream *stream_new(struct request *r);
-/* … with what changes of this. job: "" all. */
+/* Sends the changes of a topic. job is "" for all jobs. */
 void stream_join(struct stream *stream, enum topic_kind kind, const char *job);
-/* … with what somebody else tells it. own is freed with it; caught_up: all was read. */
+/* Sets callbacks of a source other than topics. own_free(own) runs when the stream ends; caught_up
+ * after the client has read everything. */
 void stream_own(struct stream *stream, void *own, void (*caught_up)(void *own),
                 void (*own_free)(void *own));
-/* One event; takes value. */
+/* Sends one event. Takes ownership of value. */
 void stream_tell(struct stream *stream, const char *event, json_t *value);
-/* The page has that much unread that it is told nothing more for now. */
+/* Returns true if the client has so much unread data that further events must be dropped for now.
+ */
 bool stream_is_behind(const struct stream *stream);
-/* Ends the answer; it is gone, and its own. */
+/* Ends the response and frees the stream with its own data. */
 void stream_end(struct stream *stream);
 
 struct stream *stream_next(struct stream *stream);
 bool stream_has(const struct stream *stream, const struct topic *topic);
 
-/* Copies what is in the buffer. */
+/* Sends a copy of the buffer. */
 void stream_write(struct stream *stream, struct evbuffer *event);
-/* … unless it is behind: it gets the whole topic later. */
+/* Sends a change of a topic, unless the client is behind: it gets the whole topic later. */
 void stream_write_change(struct stream *stream, struct topic *topic, struct evbuffer *event,
                          bool is_whole);
 
-/* All of a view: that the server is reached or not, that they are over. */
+/* Sends whether the server is reachable to all streams of a view; closes all streams of a view. */
 void streams_tell_state(struct view *view);
 void streams_end_view(struct view *view);
 

@@ -1,4 +1,4 @@
-/* server/web/submit.c: POST /api/v1/jobs: submits a job file that is JSON. */
+/* server/web/submit.c: POST /api/v1/jobs: submits a job file in JSON. */
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,12 +12,12 @@
 #include "server/web/calls.h"
 #include "server/web/reply.h"
 
-/* What the message points to, and what is to be said of it. */
+/* A submission: the job that the message points to, and a warning for the response. */
 struct handed_in {
     json_t *job;
     struct msg_spec spec;
     struct tfe_reason warning;
-    unsigned n_made; /* names for it */
+    unsigned n_made; /* names generated so far */
 };
 
 static void handed_in_done(struct handed_in *in)
@@ -40,7 +40,7 @@ static int make_name(struct handed_in *in, struct tfe_reason *reason)
     return job_name_make(in->job, random, reason);
 }
 
-/* As job_file_take. */
+/* Reads the job file, and generates a name if it has none. Errors as of job_file_take. */
 static int take_job(struct handed_in *in, const json_t *tree, struct tfe_reason *reason)
 {
     int rc = job_file_take(tree, &in->job, &in->warning, reason);
@@ -48,7 +48,7 @@ static int take_job(struct handed_in *in, const json_t *tree, struct tfe_reason 
     return rc ? rc : job_message_make(in->job, &in->spec, reason);
 }
 
-/* in: what call->own begins with. */
+/* Responds that the server has accepted the job. */
 static void answer_handed_in(struct call *call)
 {
     const struct handed_in *in = call->own;
@@ -67,7 +67,7 @@ static void answer_handed_in(struct call *call)
 
 static bool make_anew(struct call *call, enum tfe_refusal code);
 
-/* Asks the server to take it; call->own begins with a handed_in. */
+/* Sends the submission, which call->own points to. */
 static void hand_in(struct call *call)
 {
     const struct handed_in *in = call->own;
@@ -80,7 +80,7 @@ static void hand_in(struct call *call)
     call_ask(call);
 }
 
-/* Another job has the name that was made. */
+/* Submits again under another generated name if the first one is in use. */
 static bool make_anew(struct call *call, enum tfe_refusal code)
 {
     struct handed_in *in = call->own;

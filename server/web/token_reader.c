@@ -14,14 +14,14 @@
 #include "server/sandbox/drop_privileges.h"
 #include "server/web/web_settings.h"
 
-/* A file system that does not answer holds tfe-web up for no longer. */
+/* Maximum time for which a slow file system blocks tfe-web. */
 #define ANSWER_S 2
 
 struct token_reader {
     int fd;
 };
 
-/* What the process answers with; both ends are the same program. */
+/* Message from the process. Both ends are the same program, so a struct is sufficient. */
 struct answer {
     int rc;
     char host[TFE_HOST_MAX + 1];
@@ -54,7 +54,7 @@ static _Noreturn void serve(int fd, const struct web_settings *settings,
     (void)prctl(PR_SET_NAME, "tfe-web-token", 0, 0, 0);
     if (!answer || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 ||
         rights_become(rights, &reason) != 0 ||
-        prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) { /* a change of user undoes it */
+        prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) { /* a change of the user resets it */
         _exit(EXIT_FAILURE);
     }
     while (recv(fd, &question, 1, 0) == 1) {
@@ -93,12 +93,12 @@ int token_reader_new(const struct web_settings *settings, const struct rights *r
 void token_reader_free(struct token_reader *reader)
 {
     if (reader) {
-        fd_drop(&reader->fd); /* which ends it */
+        fd_drop(&reader->fd); /* the process ends at the end of its socket */
         free(reader);
     }
 }
 
-/* Answers that came too late for an earlier question. */
+/* Discards responses to earlier requests that came too late. */
 static void discard_late(int fd, struct answer *answer)
 {
     while (recv(fd, answer, sizeof(*answer), MSG_DONTWAIT) > 0) {

@@ -1,5 +1,5 @@
-/* server/web/token_reader.h: reads the server's endpoint and our token again, when the server does
- * not take the old one. A process of its own does that, so that the one that speaks HTTP needs no
+/* server/web/token_reader.h: reads the server's endpoint and tfe-web's token again after the server
+ * has rejected the token. A separate process does so, because the one that serves HTTP has no
  * access to files. */
 #ifndef TFE_SERVER_WEB_TOKEN_READER_H
 #define TFE_SERVER_WEB_TOKEN_READER_H
@@ -12,15 +12,15 @@ struct rights;
 struct token_reader;
 struct web_settings;
 
-/* Starts the process, which becomes the user of rights and ends with this one. Before there is a
- * second thread. settings are borrowed. TFE_ENOMEM, TFE_ESYS. */
+/* Starts the process, which becomes the user of rights and ends with its parent. Call it before
+ * other threads exist. Borrows settings. TFE_ENOMEM, TFE_ESYS. */
 int token_reader_new(const struct web_settings *settings, const struct rights *rights,
                      struct token_reader **ret, struct tfe_reason *reason) TFE_MUST_CHECK;
 /* NULL is allowed. */
 void token_reader_free(struct token_reader *reader);
 
-/* As web_settings_find does now; the caller ends *ret with join_done. TFE_EAUTH: there is no token,
- * or reader is NULL. TFE_ENOMEM, TFE_ESYS. */
+/* Returns the result of web_settings_find in the process; the caller ends *ret with join_done.
+ * TFE_EAUTH if there is no token or reader is NULL. TFE_ENOMEM, TFE_ESYS. */
 int token_reader_read(struct token_reader *reader, struct join_info *ret) TFE_MUST_CHECK;
 
 #endif

@@ -16,16 +16,17 @@
 #include "common/records/schemas.h"
 #include "server/web/streams.h"
 
-/* More than one question a topic in so long is never needed for a person. */
+/* Minimum interval of queries that a change elsewhere triggers. */
 #define NUDGED_MS 50
 
-/* A thousand rows are compared once a second, ten thousand each ten. */
+/* Interval for each row: a thousand rows are compared once a second, ten thousand rows every ten
+ * seconds. */
 #define MS_PER_ROW 1
 
 struct item {
     char *key;
-    char *text;    /* JSON */
-    uint64_t mark; /* of what does not change by itself */
+    char *text;    /* JSON text */
+    uint64_t mark; /* hash without the values that change by themselves */
 };
 
 struct items {
@@ -41,9 +42,9 @@ struct topic {
     struct tfe_msg message;
     struct event *timer;
     struct items items;
-    size_t n_rows; /* before the rest was cut off */
+    size_t n_rows; /* number of rows, including those beyond TOPIC_ROWS_MAX */
     struct tfe_wall at;
-    bool is_known; /* it was answered once */
+    bool is_known; /* a query has succeeded */
     bool is_asked;
     bool is_nudged;
     unsigned n_streams;
@@ -83,7 +84,7 @@ static uint64_t mark_of(const char *text)
     return mark;
 }
 
-/* What is "so long ago": the page goes on counting by itself. */
+/* Removes ages from what is compared: the page counts them by itself. */
 static void drop_ages(json_t *object, bool is_over)
 {
     static const char *const ages[] = {"waits_since_ms", "waits_until_ms", "retry_in_ms"};
@@ -122,8 +123,8 @@ static void key_of(const struct row *row, char ret[TFE_ID_MAX + 32])
     }
 }
 
-/* Of a job with the newest point of each of its curves, which are the rows behind it. TFE_ENOMEM.
- */
+/* Makes the item of a row. For a job the rows after it, the newest points of its metrics, are
+ * included. TFE_ENOMEM. */
 static int make_item(const struct row *row, const struct row *end, struct item *ret)
 {
     char key[TFE_ID_MAX + 32];
@@ -142,7 +143,7 @@ static int make_item(const struct row *row, const struct row *end, struct item *
     ret->key = strdup(key);
     ret->text = object ? json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
     if (object && row->kind != &kind_job && row->kind != &kind_pool_node) {
-        (void)json_object_del(object, "since_ms"); /* theirs are moments */
+        (void)json_object_del(object, "since_ms"); /* these rows have absolute times */
     }
     if (object) {
         drop_ages(object, is_over);
@@ -190,7 +191,7 @@ static bool is_shown(const struct topic *topic, const struct row *row)
     return false;
 }
 
-/* Ledgers are cut at the old end. */
+/* Makes items of all rows. Of too many epochs the newest ones are used. */
 static int make_items(struct topic *topic, struct items *ret)
 {
     const struct row_list *rows = &topic->ask.list;
@@ -242,7 +243,7 @@ void topic_tell_all(struct topic *topic, struct stream *stream)
 {
     struct evbuffer *out = topic->is_known ? evbuffer_new() : NULL;
     if (!out) {
-        return; /* it comes with the first answer */
+        return; /* the first response sends everything */
     }
     begin(topic, out, true);
     for (size_t i = 0; i < topic->items.n; i++) {
@@ -265,7 +266,7 @@ static void tell(struct topic *topic, struct evbuffer *out, bool is_whole)
     }
 }
 
-/* A job has changed: who looks at its nodes wants to know now. key: "job/NAME". */
+/* Queries the topics of a job that has changed soon. key: "job/NAME". */
 static void on_changed(struct topic *topic, const char *key)
 {
     if (topic->kind == TOPIC_FLEET && strncmp(key, "job/", 4) == 0) {
@@ -273,7 +274,7 @@ static void on_changed(struct topic *topic, const char *key)
     }
 }
 
-/* What is new, changed or gone between the two, both by key. Returns how much that is. */
+/* Writes the differences of two lists in order of keys as an event. Returns their number. */
 static size_t compare(struct topic *topic, const struct items *now, struct evbuffer *out)
 {
     const struct items *was = &topic->items;
@@ -328,7 +329,7 @@ static int64_t period_of(const struct topic *topic)
                                                       : (int64_t)least_ms[topic->kind];
 }
 
-/* The newest of them, which come behind those that were told. */
+/* Appends new events and drops the oldest ones above the limit. Takes more. */
 static int append(struct items *items, struct items *more)
 {
     size_t n = items->n + more->n;
@@ -353,7 +354,8 @@ static int append(struct items *items, struct items *more)
     return 0;
 }
 
-/* Only what is new was asked for; a server without its history tells what it has. */
+/* Handles events, of which only new ones were queried. A server without its history sends all
+ * events that it has. */
 static void take_in_events(struct topic *topic, struct items *now)
 {
     struct items *has = &topic->items;
@@ -391,7 +393,7 @@ static void take_in(struct topic *topic)
         epochs_work_out(&topic->ask.list, clock_wall());
     }
     if (make_items(topic, &now) != 0) {
-        return; /* as it was; the next answer may find memory */
+        return; /* keeps the old state; the next response may find memory */
     }
     topic->at = clock_wall();
     if (topic->kind == TOPIC_EVENTS) {
@@ -421,7 +423,7 @@ static void on_ended(struct client_ask *ask, enum client_end end, enum tfe_refus
     struct topic *topic = (struct topic *)((char *)ask - offsetof(struct topic, ask));
     topic->is_asked = false;
     if (end == CLIENT_UNAUTHORISED) {
-        view_reject(topic->view); /* which ends the topic */
+        view_reject(topic->view); /* ends the topic */
         return;
     }
     if (end == CLIENT_ANSWERED || (end == CLIENT_REFUSED && code == REFUSAL_NO_SUCH_JOB)) {

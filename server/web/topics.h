@@ -1,8 +1,8 @@
-/* server/web/topics.h: something that pages look at, asked for once for all of them.
+/* server/web/topics.h: data that pages show, queried once for all of them.
  *
- * A topic asks its question at its own pace while a stream has it, compares the rows with those of
- * the last time and tells its streams what is new, changed and gone. Whoever comes later gets all.
- * The period grows with what there is to compare, so that looking costs the server the same. */
+ * While a topic has streams, it queries the server periodically, compares the rows with the
+ * previous ones, and sends new, changed and removed rows to its streams. A new stream gets all
+ * rows. The period grows with the number of rows, so that the load is bounded. */
 #ifndef TFE_SERVER_WEB_TOPICS_H
 #define TFE_SERVER_WEB_TOPICS_H
 
@@ -13,15 +13,15 @@
 
 struct stream;
 
-/* Name of the event, the least time between two questions. */
+/* Kind, name of its event, minimum time between two queries in ms. */
 #define TOPIC_KINDS(X)                                                                             \
-    X(FLEET, "fleet", 400)            /* all jobs, and what is not well with the server */         \
+    X(FLEET, "fleet", 400)            /* all jobs, and health problems of the server */            \
     X(NODES, "nodes", 1000)           /* of a job */                                               \
     X(EPOCHS, "epochs", 5000)         /* of a job */                                               \
-    X(EVENTS, "events", 400)          /* of a job, or of all */                                    \
-    X(POINTS, "points", 1000)         /* of a job: the newest of each of its curves */             \
-    X(CONDITIONS, "conditions", 1000) /* of one job, and its row */                                \
-    X(QUEUE, "queue", 1000)           /* jobs that were submitted */                               \
+    X(EVENTS, "events", 400)          /* events of a job, or of all jobs */                        \
+    X(POINTS, "points", 1000)         /* the newest point of each metric of a job */               \
+    X(CONDITIONS, "conditions", 1000) /* conditions of a job, and its row */                       \
+    X(QUEUE, "queue", 1000)           /* submitted jobs */                                         \
     X(POOL, "pool", 2000)             /* nodes of the pool */
 
 enum topic_kind {
@@ -31,22 +31,22 @@ enum topic_kind {
         TOPIC__COUNT
 };
 
-/* Rows of a topic that pages get; what is more is only counted. */
+/* Maximum number of rows that pages get. Further rows are counted only. */
 #define TOPIC_ROWS_MAX 2000
 
-/* Events that are kept for pages that come. */
+/* Number of events retained for new streams. */
 #define TOPIC_EVENTS_MAX 200
 
-/* The view's topic of this kind and job ("" none), for this stream, which gets all of it soon.
- * NULL: no memory. */
+/* Returns the view's topic of this kind and job ("" for none), and counts one more stream. The
+ * stream gets all rows soon. NULL without memory. */
 struct topic *topic_join(struct view *view, enum topic_kind kind, const char *job,
                          struct stream *stream);
 void topic_quit(struct topic *topic, struct stream *stream);
 
-/* Writes an event with everything that is known to the stream. */
+/* Sends all rows to the stream. */
 void topic_tell_all(struct topic *topic, struct stream *stream);
 
-/* Asks again soon, if a page looks at it: something has changed that it depends on. */
+/* Queries soon again the topics of this job that have streams, because something has changed. */
 void topics_nudge(struct view *view, const char *job);
 
 #endif

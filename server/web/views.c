@@ -16,8 +16,8 @@
 #include "server/web/streams.h"
 #include "server/web/token_reader.h"
 
-/* Sources whose rate is remembered. One more, and the one that has shown a new token least lately
- * is forgotten. */
+/* Number of sources whose rate is remembered. Above it the one with the oldest rate is forgotten.
+ */
 #define SOURCES_MAX 64
 
 #define RETRY_MAX_MS 2000
@@ -32,7 +32,7 @@ struct views {
     struct web *web;
     LIST_HEAD(, view) list;
     unsigned n;
-    struct rate rate; /* of new tokens from all sources */
+    struct rate rate; /* rate of new tokens from all sources */
     struct source sources[SOURCES_MAX];
     struct event *look;
 };
@@ -152,8 +152,7 @@ static bool is_same(const struct token *a, const struct token *b)
            sodium_memcmp(a->secret, b->secret, TOKEN_SECRET_BYTES) == 0;
 }
 
-/* The remembered source of this address, which takes the place of the oldest one if there is none.
- */
+/* Returns the entry of this address. A new one replaces the oldest entry. */
 static struct source *source_of(struct views *all, const uint8_t *address)
 {
     struct source *oldest = &all->sources[0];
@@ -171,7 +170,7 @@ static struct source *source_of(struct views *all, const uint8_t *address)
     return oldest;
 }
 
-/* Returns true if a token that no view has may be shown to the server now. */
+/* Returns true if a token without a view may be shown to the server now. */
 static bool may_be_new(struct views *all, const uint8_t *source)
 {
     const struct tfe_mono now = clock_mono();
@@ -183,7 +182,7 @@ static bool may_be_new(struct views *all, const uint8_t *source)
                      VIEWS_NEW_BURST * VIEWS_NEW_SOURCES);
 }
 
-/* Frees the view that has been unused for longest, if all are taken. Returns false if all are in
+/* Frees the view that has been unused for longest if all views exist. Returns false if all are in
  * use. */
 static bool make_room(struct views *all)
 {
@@ -243,22 +242,23 @@ void view_leave(struct view *view)
 {
     if (--view->users == 0) {
         view->idle_since = clock_mono();
-        if (view->is_rejected) { /* it holds no place */
+        if (view->is_rejected) { /* a rejected view is freed at once */
             (void)timer_after(view->all->look, 0);
         }
     }
 }
 
-/* The file that our own token came from may have another one by now: tfe-ctl token rotate writes
- * it. Where it has not, the next refusal looks again. One of another role is none of ours: without
- * observer.token it would be the admin's, and everybody who looks would see as much as he. */
+/* Reads tfe-web's own token again: tfe-ctl token rotate may have written a new one. If the token is
+ * the old one, the next rejection causes another attempt. A token with another role is ignored:
+ * without observer.token it would be the admin's, and every caller would see as much as the admin.
+ */
 static void renew_own(struct views *all)
 {
     struct web *web = all->web;
     struct view *old = web->own;
     struct join_info found = {.port = 0};
     if (token_reader_read(web->reader, &found) != 0) {
-        return; /* it is gone, for now or for good */
+        return; /* no token can be read now */
     }
     if (found.token->role == view_role(old) && !is_same(found.token, web->server.token)) {
         const struct join_info before = web->server;
@@ -282,7 +282,7 @@ void view_reject(struct view *view)
         log_info("token_refused", LOG_S("role", principal_role_name(view_role(view))));
     }
     logins_end_view(view->all->web->logins, view);
-    streams_end_view(view); /* also those that came since */
+    streams_end_view(view); /* also streams that were opened since */
     if (view == view->all->web->own) {
         renew_own(view->all);
     }

@@ -1,10 +1,10 @@
-/* server/web/web.h: what the parts of tfe-web share.
+/* server/web/web.h: state that the modules of tfe-web share.
  *
- *   browser, curl,    http.c ──► routes.c ──► calls.c: one question ──► views.c: one connection to
- *   Prometheus                        │                                 the server for each token
+ *   browser, curl,    http.c ──► routes.c ──► calls.c: one query ──► views.c: one connection to
+ *   Prometheus                        │                               the server for each token
  *                                     └─────► streams.c ──► topics.c: one poll for all pages ─┘
  *
- * Everything runs on one loop; nothing is kept but what pages look at now. */
+ * Everything runs on one event loop. Nothing is retained except what pages show now. */
 #ifndef TFE_SERVER_WEB_WEB_H
 #define TFE_SERVER_WEB_WEB_H
 
@@ -27,16 +27,16 @@ struct web_settings;
 struct web {
     struct event_base *base;
     const struct web_settings *settings;
-    struct join_info server; /* … and our own token: the one that we came with, or a later one */
+    struct join_info server; /* endpoint of the server, and tfe-web's own token */
     struct http *http;
     struct views *views;
     struct logins *logins;
     struct metrics *metrics;
     struct probe *probe;
     struct shares *shares;
-    struct token_reader *reader; /* NULL: the token cannot be read again */
-    struct view *own;            /* of that token */
-    bool asks_login;             /* nobody sees anything without a token of his own */
+    struct token_reader *reader; /* NULL if the token cannot be read again */
+    struct view *own;            /* view of tfe-web's own token */
+    bool asks_login;             /* every caller needs a token or a login */
     uint64_t n_cut; /* streams that were closed because their clients did not read them */
     uint64_t n_requests;
 };

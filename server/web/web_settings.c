@@ -1,4 +1,4 @@
-/* server/web/web_settings.c: the options of tfe-web, as one struct filled by one table. */
+/* server/web/web_settings.c: the table of tfe-web's options. */
 #include "server/web/web_settings.h"
 
 #include <netinet/in.h>

@@ -1,4 +1,4 @@
-/* server/web/web_settings.h: the options of tfe-web, as one struct filled by one table. */
+/* server/web/web_settings.h: options of tfe-web. */
 #ifndef TFE_SERVER_WEB_WEB_SETTINGS_H
 #define TFE_SERVER_WEB_WEB_SETTINGS_H
 
@@ -9,19 +9,19 @@
 #include "common/cli/options.h"
 #include "common/credentials/join.h"
 
-/* Texts are borrowed from argv and the environment. */
+/* Strings are borrowed from argv and the environment. */
 struct web_settings {
-    /* The server, as tfe-ctl finds it. */
+    /* How to find the server, as in tfe-ctl. */
     const char *endpoint;
     char *token;
     const char *token_file;
     const char *state_dir;
-    /* Where pages and scripts find us. */
+    /* Where tfe-web listens. */
     const char *bind;
     uint32_t port;
-    const char *tls_cert, *tls_key; /* NULL: no TLS */
+    const char *tls_cert, *tls_key; /* NULL without TLS */
     bool insecure_http;
-    const char *user; /* NULL: rights_find decides */
+    const char *user; /* NULL for the default of rights_find */
     bool no_sandbox;
     uint32_t max_connections;
     enum log_level log_level;
@@ -30,19 +30,20 @@ struct web_settings {
 
 extern const struct option_table web_settings_table;
 
-/* TFE_EINVAL: why is one sentence. */
+/* TFE_EINVAL with a reason. */
 int web_settings_parse(int argc, char **argv, struct web_settings *ret,
                        enum options_result *ret_result, struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* The server and our own token, as join_find does; again only where the token is_lasting. */
+/* Finds the server and tfe-web's own token, as join_find does. Call it again only if
+ * web_settings_is_lasting. */
 int web_settings_find(const struct web_settings *settings, struct join_info *ret,
                       struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* Whether where the token came from can be read again: no text of argv or the environment, no pipe
- * or terminal, which would have us wait for a second one. */
+/* Returns true if the source of the token can be read again. The command line, the environment,
+ * pipes and terminals cannot. */
 bool web_settings_is_lasting(const struct web_settings *settings);
 
-/* Whether only this machine can reach the address. */
+/* Returns true if only this machine can reach the listening address. */
 bool web_settings_is_local(const struct web_settings *settings);
 
 #endif
