@@ -116,7 +116,7 @@ make_deb() {
     rm -rf "$out/deb"
     mkdir -p "$out/deb"
     git -C "$root" archive --format=tar --prefix="deb/tf-elastic-$version/" HEAD | tar -x -C "$out"
-    (cd "$out/deb/tf-elastic-$version" && dpkg-buildpackage -b -us -uc)
+    (cd "$out/deb/tf-elastic-$version" && DEB_BUILD_OPTIONS=noautodbgsym dpkg-buildpackage -b -us -uc)
     rm -rf "$out/deb/tf-elastic-$version"
 }
 

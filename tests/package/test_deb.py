@@ -18,7 +18,7 @@ TRAINER = """
 import os, time, tfe
 for step in range(1, 100000):
     tfe.progress(step)
-    with open("/var/tmp/steps", "a") as file:
+    with open("/srv/steps", "a") as file:
         file.write(f"{os.getpid()} {step}\\n")
     time.sleep(0.1)
 """
@@ -27,9 +27,9 @@ for step in range(1, 100000):
 LIFE = """#!/bin/bash
 exec >/root/log 2>&1
 set -ex
-trap 'systemctl --no-block poweroff' EXIT
-comes() { for _ in $(seq 300); do if "$@"; then return 0; fi; sleep 0.1; done; "$@"; }
-steps() { [ "$(wc -l </var/tmp/steps)" -ge "$1" ]; }
+trap 'journalctl --no-pager -n 60 -u tfe-rdzv -u tfe-agent; systemctl --no-block poweroff' EXIT
+comes() { { set +x; } 2>/dev/null; local n=0; until "$@" || [ $((n += 1)) = 300 ]; do sleep 0.1; done; set -x; "$@"; }
+steps() { [ "$(wc -l </srv/steps)" -ge "$1" ]; }
 
 dpkg -i /root/old/*.deb
 systemctl start tfe-rdzv
@@ -37,7 +37,7 @@ comes test -s /var/lib/tfe/agent.token
 mkdir -p /etc/tfe
 install -m 600 /var/lib/tfe/agent.token /etc/tfe/agent.token
 printf 'TFE_RDZV_ENDPOINT=127.0.0.1:5556\\nTFE_NNODES=1:1\\nTRAINING=/srv/train.py\\n' >/etc/tfe/agent.env
-touch /var/tmp/steps && chmod 666 /var/tmp/steps
+touch /srv/steps && chmod 666 /srv/steps
 systemctl start tfe-agent
 comes steps 10
 server=$(systemctl show -P MainPID tfe-rdzv)
@@ -45,9 +45,9 @@ server=$(systemctl show -P MainPID tfe-rdzv)
 dpkg -i /root/new/*.deb
 [ "$(systemctl show -P MainPID tfe-rdzv)" != "$server" ]
 systemctl is-active tfe-rdzv tfe-agent
-seen=$(wc -l </var/tmp/steps)
+seen=$(wc -l </srv/steps)
 comes steps $((seen + 20))
-[ "$(cut -d' ' -f1 /var/tmp/steps | sort -u | wc -l)" = 1 ]
+[ "$(cut -d' ' -f1 /srv/steps | sort -u | wc -l)" = 1 ]
 sleep 2
 tfe-ctl status --json
 tfe-ctl epochs --csv default
@@ -58,7 +58,7 @@ systemctl stop tfe-agent
 dpkg --remove tfe-agent tfe-rdzv python3-tf-elastic
 test -e /var/lib/tfe
 dpkg --purge tfe-agent tfe-rdzv python3-tf-elastic
-! find /etc /usr /lib /var /run -name '*tfe*' -not -path '/var/tmp/*' -not -path '/run/systemd/*' -not -path '/var/log/*' | grep .
+! find /etc /usr /lib /var /run -name '*tfe*' -not -path '/run/systemd/*' -not -path '/var/log/*' | grep .
 ! getent passwd tfe tfe-web tfe-train
 : finished
 """
@@ -97,7 +97,7 @@ def test_life_in_a_booted_system(debs, tmp_path):
     if not (base / "sbin/init").exists():
         run("debootstrap", "--variant=minbase", f"--include={INCLUDE}", "bookworm", base, "http://deb.debian.org/debian", timeout=1200)
     tree = tmp_path / "root"
-    run("cp", "-a", base, tree, timeout=300)
+    run("cp", "-a", f"{base}/.", tree, timeout=300)
     (tree / "root/old").mkdir()
     for deb in debs:
         shutil.copy(deb, tree / "root/old")
@@ -110,7 +110,7 @@ def test_life_in_a_booted_system(debs, tmp_path):
     wants = tree / "etc/systemd/system/default.target.wants"
     wants.mkdir(exist_ok=True)
     (wants / "life.service").symlink_to("../life.service")
-    done = subprocess.run(["systemd-nspawn", "--quiet", "--register=no", "--private-network", "--boot", "-D", tree],
+    done = subprocess.run(["systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--private-network", "--boot", "-D", tree],
                           capture_output=True, text=True, timeout=400, stdin=subprocess.DEVNULL)
     log = tree / "root/log"
     if not log.exists():
