@@ -132,7 +132,7 @@ static void ask_status(struct request *r, const char *job, bool jobs_only,
     call->ask.rows[4] = MSG_CONDITION_ROW;
     call->ask.rows[5] = MSG_POOL_ROW;
     call->answer = then;
-    call_ask(call);
+    call_send(call);
 }
 
 void api_status(struct request *r)
@@ -163,7 +163,7 @@ static void ask_simple(struct request *r, enum tfe_msg_type type, enum tfe_msg_t
         call->message = (struct tfe_msg){.type = type};
         call->ask.rows[0] = row;
         call->answer = then;
-        call_ask(call);
+        call_send(call);
     }
 }
 
@@ -176,7 +176,7 @@ void api_epochs(struct request *r)
         call->ask.rows[0] = MSG_EPOCH_ROW;
         call->ask.rows[1] = MSG_STATUS_JOB;
         call->answer = answer_with_epochs;
-        call_ask(call);
+        call_send(call);
     }
 }
 
@@ -256,7 +256,7 @@ void api_events(struct request *r)
                                                       .last = (uint32_t)last}};
         call->ask.rows[0] = MSG_EVENT_ROW;
         call->answer = answer_with_events;
-        call_ask(call);
+        call_send(call);
     }
 }
 
@@ -290,7 +290,7 @@ void api_series(struct request *r)
                                                       .after = after}};
         call->ask.rows[0] = MSG_SERIES_ROW;
         call->answer = answer_with_series;
-        call_ask(call);
+        call_send(call);
     }
 }
 
@@ -325,7 +325,7 @@ void api_stream(struct request *r)
 static json_t *session_json(const struct web *web, const struct view *view, bool is_logged_in)
 {
     char at[ENDPOINT_TEXT_MAX];
-    return json_pack("{s:b, s:b, s:s?, s:s?, s:s?}", "asks_login", web->asks_login, "logged_in",
+    return json_pack("{s:b, s:b, s:s?, s:s?, s:s?}", "asks_login", web->requires_login, "logged_in",
                      is_logged_in, "role", view ? principal_role_name(view_role(view)) : NULL,
                      "server",
                      view ? endpoint_format(at, web->server.host, web->server.port) : NULL,
@@ -390,7 +390,7 @@ void api_login(struct request *r)
         call->ask.rows[1] = MSG_HEALTH;
         call->ask.rows[2] = MSG_SERIES_ROW;
         call->answer = answer_login;
-        call_ask(call);
+        call_send(call);
     }
     view_leave(view);
 }
@@ -403,7 +403,8 @@ void api_logout(struct request *r)
         return;
     }
     logins_end(r->web->logins, r->login, r->req);
-    reply_json(r->req, 200, session_json(r->web, r->web->asks_login ? NULL : r->web->own, false));
+    reply_json(r->req, 200,
+               session_json(r->web, r->web->requires_login ? NULL : r->web->own, false));
 }
 
 /* --- whether it is well --- */

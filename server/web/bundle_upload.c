@@ -229,6 +229,6 @@ void api_put_bundle(struct request *r)
         reply_problem(call_end(call), 503, "no_memory", "out of memory");
         return;
     }
-    http_take_body(r->req, u->wake);
-    call_ask(call);
+    http_stream_body(r->req, u->wake);
+    call_send(call);
 }

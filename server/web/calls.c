@@ -129,7 +129,7 @@ struct call *call_new(const struct request *r, struct view *view)
     return call;
 }
 
-void call_ask(struct call *call)
+void call_send(struct call *call)
 {
     call->share.is_fixed = call->ask.is_order; /* the server may have executed the order already */
     client_ask(client_of(call), &call->ask);

@@ -45,7 +45,7 @@ static inline struct call *call_of(struct client_ask *ask)
  * NULL after a response with 503 if the share is used up or without memory. */
 struct call *call_new(const struct request *r, struct view *view);
 /* Sends the query. The call ends by itself. */
-void call_ask(struct call *call);
+void call_send(struct call *call);
 /* Ends the call and frees its rows. Returns the request, to which the caller has to respond. */
 struct http_request *call_end(struct call *call);
 

@@ -306,7 +306,7 @@ static void begin_request(struct connection *c, size_t n)
     }
     req->left = req->head.length;
     req->is_closing = !req->head.keeps_alive;
-    if (h->handler.takes_body(h->handler.ctx, req)) {
+    if (h->handler.streams_body(h->handler.ctx, req)) {
         handle(c);
     } else if (req->left > HTTP_BODY_MAX) {
         refuse(c, 413, "the body is larger than 64 KiB");
@@ -430,7 +430,7 @@ void http_on_closed(struct http_request *req, void (*closed)(void *ctx), void *c
     req->closed_ctx = ctx;
 }
 
-void http_take_body(struct http_request *req, struct event *wake)
+void http_stream_body(struct http_request *req, struct event *wake)
 {
     req->wake = wake;
     enter(req->connection, PHASE_OPEN);

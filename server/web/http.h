@@ -48,9 +48,9 @@ struct web_settings;
 
 struct http_handler {
     void *ctx;
-    /* Returns true if the handler reads the body in pieces (http_take_body), of any length.
+    /* Returns true if the handler reads the body in pieces (http_stream_body), of any length.
      * Otherwise handle is called when the body, of at most HTTP_BODY_MAX bytes, is complete. */
-    bool (*takes_body)(void *ctx, const struct http_request *req);
+    bool (*streams_body)(void *ctx, const struct http_request *req);
     /* Responds now or later, exactly once. */
     void (*handle)(void *ctx, struct http_request *req);
     /* Responds at once to a malformed or too large request, whose fields may be empty. */
@@ -80,16 +80,16 @@ const char *http_header(const struct http_request *req,
 /* Returns the source address, HTTP_SOURCE_BYTES: an IPv4 address as ::ffff:a.b.c.d, or the 64-bit
  * network of an IPv6 address. */
 const uint8_t *http_source(const struct http_request *req);
-/* Returns the collected body; empty if takes_body returned true. */
+/* Returns the collected body; empty if streams_body returned true. */
 struct evbuffer *http_body(const struct http_request *req);
 
 /* Sets the callback for a connection that ends before the response is complete; the request is gone
  * then. A later call replaces the callback; NULL removes it. */
 void http_on_closed(struct http_request *req, void (*closed)(void *ctx), void *ctx);
 
-/* Starts to read a body for which takes_body returned true. wake becomes active when bytes have
+/* Starts to read a body for which streams_body returned true. wake becomes active when bytes have
  * come. The handler limits the time. */
-void http_take_body(struct http_request *req, struct event *wake);
+void http_stream_body(struct http_request *req, struct event *wake);
 /* Reads up to n bytes of the body. Returns their number, 0 if none have come. */
 size_t http_body_read(struct http_request *req, uint8_t *ret, size_t n);
 /* Returns how many bytes of the body were not read yet, whether or not they have come. For a

@@ -18,7 +18,7 @@
 #define RANKS_MAX (MSG_NODES_MAX * MSG_NPROC_MAX)
 
 /* Reads the query into *ret. Returns false, after a response with 400, if the query is invalid. */
-static bool read_wish(struct request *r, struct msg_logs *ret)
+static bool read_query(struct request *r, struct msg_logs *ret)
 {
     uint64_t rank = UINT64_MAX;
     uint64_t lines = LOGS_LINES;
@@ -90,7 +90,7 @@ static void evict_page(void *owner)
     reply_problem(call_end(page->call), 503, "limit_reached", TOO_MANY);
 }
 
-static void show_page(struct request *r, const struct msg_logs *wish)
+static void show_page(struct request *r, const struct msg_logs *query)
 {
     struct call *call = call_new(r, r->view);
     if (!call) {
@@ -112,13 +112,13 @@ static void show_page(struct request *r, const struct msg_logs *wish)
     const char *node = request_query(r, "node");
     (void)snprintf(call->name, sizeof(call->name), "%s", r->name);
     (void)snprintf(call->other, sizeof(call->other), "%s", node ? node : "");
-    call->message = (struct tfe_msg){.type = MSG_LOGS, .u.logs = *wish};
+    call->message = (struct tfe_msg){.type = MSG_LOGS, .u.logs = *query};
     call->message.u.logs.job = call->name;
     call->message.u.logs.node = node ? call->other : NULL;
     call->ask.rows[0] = MSG_LOG_LINES;
     call->ask.row = on_page_row;
     call->answer = answer_page;
-    call_ask(call);
+    call_send(call);
 }
 
 /* --- as they come --- */
@@ -155,14 +155,14 @@ static void on_tail_row(struct client_ask *ask, const struct tfe_msg *msg)
         return;
     }
     t->has_begun = true;
-    stream_tell(t->stream, "lines", row_json(&kind_log_lines, row));
+    stream_send(t->stream, "lines", row_json(&kind_log_lines, row));
 }
 
 static void on_caught_up(void *own)
 {
     struct tail *t = own;
     if (t->lost > 0) {
-        stream_tell(t->stream, "lost", json_pack("{s:I}", "lines", (json_int_t)t->lost));
+        stream_send(t->stream, "lost", json_pack("{s:I}", "lines", (json_int_t)t->lost));
         t->lost = 0;
     }
 }
@@ -171,7 +171,7 @@ static void on_caught_up(void *own)
 static void on_waiting(void *ctx, const char *reason)
 {
     struct tail *t = ctx;
-    stream_tell(t->stream, "state", json_pack("{s:b, s:o}", "up", 0, "why", row_json_text(reason)));
+    stream_send(t->stream, "state", json_pack("{s:b, s:o}", "up", 0, "why", row_json_text(reason)));
 }
 
 static void on_connected(void *ctx)
@@ -180,9 +180,9 @@ static void on_connected(void *ctx)
     if (t->has_begun || t->lost > 0) {
         t->has_begun = false;
         t->lost = 0;
-        stream_tell(t->stream, "again", json_object());
+        stream_send(t->stream, "again", json_object());
     }
-    stream_tell(t->stream, "state", json_pack("{s:b, s:n}", "up", 1, "why"));
+    stream_send(t->stream, "state", json_pack("{s:b, s:n}", "up", 1, "why"));
 }
 
 static void on_ended(struct client_ask *ask, enum client_end how, enum tfe_refusal code,
@@ -197,7 +197,7 @@ static void on_ended(struct client_ask *ask, enum client_end how, enum tfe_refus
     const char *word = how == CLIENT_ANSWERED  ? NULL
                        : how == CLIENT_REFUSED ? msg_refusal_name(code)
                                                : "failed";
-    stream_tell(t->stream, "end",
+    stream_send(t->stream, "end",
                 json_pack("{s:s?, s:o}", "code", word, "detail",
                           how == CLIENT_ANSWERED ? json_null() : row_json_text(sentence)));
     stream_end(t->stream);
@@ -216,12 +216,12 @@ static void tail_free(void *own)
 static void evict_tail(void *owner)
 {
     struct tail *t = owner;
-    stream_tell(t->stream, "end",
+    stream_send(t->stream, "end",
                 json_pack("{s:s, s:s}", "code", "limit_reached", "detail", TOO_MANY));
     stream_end(t->stream);
 }
 
-static void follow(struct request *r, const struct msg_logs *wish)
+static void follow(struct request *r, const struct msg_logs *query)
 {
     struct tail *t = calloc(1, sizeof(*t));
     const struct share_holder holder = request_holder(r);
@@ -242,25 +242,25 @@ static void follow(struct request *r, const struct msg_logs *wish)
     t->view = r->view;
     (void)id_set(&t->job, r->name); /* api_is_job has checked the id */
     (void)snprintf(t->node, sizeof(t->node), "%s", node ? node : "");
-    t->message = (struct tfe_msg){.type = MSG_LOGS, .u.logs = *wish};
+    t->message = (struct tfe_msg){.type = MSG_LOGS, .u.logs = *query};
     t->message.u.logs.job = t->job.text;
     t->message.u.logs.node = node ? t->node : NULL;
     t->message.u.logs.follow = true;
     t->ask = (struct client_ask){
         .message = &t->message, .rows = {MSG_LOG_LINES}, .row = on_tail_row, .ended = on_ended};
-    stream_own(t->stream, t, on_caught_up, tail_free);
+    stream_attach(t->stream, t, on_caught_up, tail_free);
     client_ask(t->client, &t->ask);
 }
 
 void api_logs(struct request *r)
 {
-    struct msg_logs wish;
-    if (!api_is_job(r) || !read_wish(r, &wish)) {
+    struct msg_logs query;
+    if (!api_is_job(r) || !read_query(r, &query)) {
         return;
     }
     if (request_follows(r)) {
-        follow(r, &wish);
+        follow(r, &query);
     } else {
-        show_page(r, &wish);
+        show_page(r, &query);
     }
 }

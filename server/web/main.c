@@ -95,7 +95,7 @@ static void announce(const struct program *p)
     endpoint_format(server, p->web.server.host, p->web.server.port);
     (void)printf("%s://%s/\n", s->tls_cert ? "https" : "http", at);
     log_info("listening", LOG_S("address", at), LOG_S("server", server),
-             LOG_B("asks_login", p->web.asks_login));
+             LOG_B("asks_login", p->web.requires_login));
     if (fflush(stdout) != 0) {
         log_warn("stdout_closed");
     }
@@ -141,7 +141,7 @@ static int start(struct program *p, struct tfe_reason *reason)
     }
     raise_files(&p->settings);
     web->settings = &p->settings;
-    web->asks_login = !web_settings_is_local(&p->settings);
+    web->requires_login = !web_settings_is_local(&p->settings);
     web->base = event_base_new();
     if (!web->base) {
         reason_set(reason, "the event loop cannot be set up");

@@ -523,7 +523,7 @@ static void next_ledger(struct call *call)
         call->ask.rows[1] = MSG_STATUS_JOB;
         call->answer = on_ledger;
         call->failed = on_no_ledger;
-        call_ask(call);
+        call_send(call);
         return;
     }
     show(call);
@@ -546,7 +546,7 @@ static void ask_jobs(struct call *call)
     call->ask.rows[2] = MSG_SERIES_ROW;
     call->answer = on_jobs;
     call->failed = show;
-    call_ask(call);
+    call_send(call);
 }
 
 static void on_gauges(struct call *call)
@@ -599,7 +599,7 @@ void metrics_show(struct request *r)
     call->ask.rows[0] = MSG_GAUGE;
     call->answer = on_gauges;
     call->failed = on_no_gauges;
-    call_ask(call);
+    call_send(call);
 }
 
 int metrics_new(struct web *web, struct metrics **ret)

@@ -29,7 +29,7 @@ static struct call *order_new(struct request *r, enum tfe_msg_type type, const c
 
 /* Reads a number of the body. Returns false, after a response with 400, if the value is out of
  * range. *ret is unchanged if the key is absent. */
-static bool read_number(struct request *r, const char *key, uint32_t least, uint32_t most,
+static bool read_number(struct request *r, const char *key, uint32_t min, uint32_t max,
                         uint32_t *ret)
 {
     json_t *value = json_object_get(r->body, key);
@@ -38,9 +38,9 @@ static bool read_number(struct request *r, const char *key, uint32_t least, uint
     if (!value || json_is_null(value)) {
         return true;
     }
-    if (!json_is_integer(value) || number < (json_int_t)least || number > (json_int_t)most) {
+    if (!json_is_integer(value) || number < (json_int_t)min || number > (json_int_t)max) {
         (void)snprintf(sentence, sizeof(sentence), "%s is a number from %u to %u", key,
-                       (unsigned)least, (unsigned)most);
+                       (unsigned)min, (unsigned)max);
         reply_problem(r->req, 400, "bad_request", sentence);
         return false;
     }
@@ -57,7 +57,7 @@ void api_drain(struct request *r)
     struct call *call = order_new(r, MSG_DRAIN, "drain");
     if (call) {
         call->message.u.drain = (struct msg_drain){.node = call->name, .within_ms = within_ms};
-        call_ask(call);
+        call_send(call);
     }
 }
 
@@ -70,7 +70,7 @@ void api_evict(struct request *r)
     struct call *call = order_new(r, MSG_EVICT, "evict");
     if (call) {
         call->message.u.evict = (struct msg_evict){.node = call->name, .for_ms = for_ms};
-        call_ask(call);
+        call_send(call);
     }
 }
 
@@ -81,7 +81,7 @@ static void order_job(struct request *r, enum tfe_msg_type type, const char *wor
     if (call) {
         const char *name = call->name;
         memcpy((char *)&call->message + job, &name, sizeof(name));
-        call_ask(call);
+        call_send(call);
     }
 }
 
@@ -126,6 +126,6 @@ void api_scale(struct request *r)
     if (call) {
         call->message.u.scale =
             (struct msg_scale){.job = call->name, .min_nodes = min, .max_nodes = max, .n_ps = n_ps};
-        call_ask(call);
+        call_send(call);
     }
 }

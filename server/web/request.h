@@ -32,9 +32,8 @@ struct share_holder request_holder(const struct request *r);
 
 const char *request_query(const struct request *r, const char *key);
 /* Reads a number of the query. Returns false, after a response with 400, if the value is not a
- * number from least to most. *ret is unchanged if the key is absent. */
-bool request_number(struct request *r, const char *key, uint64_t least, uint64_t most,
-                    uint64_t *ret);
+ * number from min to max. *ret is unchanged if the key is absent. */
+bool request_number(struct request *r, const char *key, uint64_t min, uint64_t max, uint64_t *ret);
 /* Returns true if the client wants server-sent events: by follow in the query, or by Accept. */
 bool request_follows(const struct request *r);
 

@@ -22,48 +22,48 @@
 /* Path of uploads, whose bodies the handler reads in pieces. */
 #define BUNDLES "/api/v1/bundles/"
 
-enum who {
-    WHO_ANYBODY, /* public: the response has no information about the server */
-    WHO_READER,  /* callers that may see the server's state */
-    WHO_ADMIN    /* orders: callers with an admin's token */
+enum access {
+    ACCESS_PUBLIC,   /* public: the response has no information about the server */
+    ACCESS_OBSERVER, /* callers that may see the server's state */
+    ACCESS_ADMIN     /* orders: callers with an admin's token */
 };
 
 static const struct route {
     const char *path; /* {} matches one segment */
     enum http_method method;
-    enum who who;
+    enum access access;
     void (*handle)(struct request *r);
 } routes[] = {
-    {"/healthz", HTTP_GET, WHO_ANYBODY, api_healthz},
-    {"/readyz", HTTP_GET, WHO_ANYBODY, api_readyz},
-    {"/metrics", HTTP_GET, WHO_READER, metrics_show},
-    {"/api/v1/session", HTTP_GET, WHO_ANYBODY, api_session},
-    {"/api/v1/login", HTTP_POST, WHO_ANYBODY, api_login},
-    {"/api/v1/logout", HTTP_POST, WHO_ANYBODY, api_logout},
-    {"/api/v1/status", HTTP_GET, WHO_READER, api_status},
-    {"/api/v1/jobs", HTTP_GET, WHO_READER, api_jobs},
-    {"/api/v1/jobs/{}", HTTP_GET, WHO_READER, api_job},
-    {"/api/v1/jobs/{}/epochs", HTTP_GET, WHO_READER, api_epochs},
-    {"/api/v1/pool", HTTP_GET, WHO_READER, api_pool},
-    {"/api/v1/demand", HTTP_GET, WHO_READER, api_demand},
-    {"/api/v1/nodes", HTTP_GET, WHO_READER, api_nodes},
-    {"/api/v1/gauges", HTTP_GET, WHO_READER, api_gauges},
-    {"/api/v1/stream", HTTP_GET, WHO_READER, api_stream},
-    {"/api/v1/events", HTTP_GET, WHO_READER, api_events},
-    {"/api/v1/jobs/{}/series", HTTP_GET, WHO_READER, api_series},
-    {"/api/v1/jobs/{}/logs", HTTP_GET, WHO_READER, api_logs},
-    {"/api/v1/audit", HTTP_GET, WHO_READER, api_audit},
-    {"/api/v1/jobs", HTTP_POST, WHO_ADMIN, api_submit},
-    {"/api/v1/jobs/{}", HTTP_DELETE, WHO_ADMIN, api_cancel},
-    {BUNDLES "{}", HTTP_PUT, WHO_ADMIN, api_put_bundle},
-    {"/api/v1/jobs/{}/scale", HTTP_POST, WHO_ADMIN, api_scale},
-    {"/api/v1/jobs/{}/suspend", HTTP_POST, WHO_ADMIN, api_suspend},
-    {"/api/v1/jobs/{}/resume", HTTP_POST, WHO_ADMIN, api_resume},
-    {"/api/v1/jobs/{}/cancel", HTTP_POST, WHO_ADMIN, api_cancel},
-    {"/api/v1/jobs/{}/restart", HTTP_POST, WHO_ADMIN, api_restart},
-    {"/api/v1/jobs/{}/grow", HTTP_POST, WHO_ADMIN, api_grow},
-    {"/api/v1/nodes/{}/drain", HTTP_POST, WHO_ADMIN, api_drain},
-    {"/api/v1/nodes/{}/evict", HTTP_POST, WHO_ADMIN, api_evict},
+    {"/healthz", HTTP_GET, ACCESS_PUBLIC, api_healthz},
+    {"/readyz", HTTP_GET, ACCESS_PUBLIC, api_readyz},
+    {"/metrics", HTTP_GET, ACCESS_OBSERVER, metrics_show},
+    {"/api/v1/session", HTTP_GET, ACCESS_PUBLIC, api_session},
+    {"/api/v1/login", HTTP_POST, ACCESS_PUBLIC, api_login},
+    {"/api/v1/logout", HTTP_POST, ACCESS_PUBLIC, api_logout},
+    {"/api/v1/status", HTTP_GET, ACCESS_OBSERVER, api_status},
+    {"/api/v1/jobs", HTTP_GET, ACCESS_OBSERVER, api_jobs},
+    {"/api/v1/jobs/{}", HTTP_GET, ACCESS_OBSERVER, api_job},
+    {"/api/v1/jobs/{}/epochs", HTTP_GET, ACCESS_OBSERVER, api_epochs},
+    {"/api/v1/pool", HTTP_GET, ACCESS_OBSERVER, api_pool},
+    {"/api/v1/demand", HTTP_GET, ACCESS_OBSERVER, api_demand},
+    {"/api/v1/nodes", HTTP_GET, ACCESS_OBSERVER, api_nodes},
+    {"/api/v1/gauges", HTTP_GET, ACCESS_OBSERVER, api_gauges},
+    {"/api/v1/stream", HTTP_GET, ACCESS_OBSERVER, api_stream},
+    {"/api/v1/events", HTTP_GET, ACCESS_OBSERVER, api_events},
+    {"/api/v1/jobs/{}/series", HTTP_GET, ACCESS_OBSERVER, api_series},
+    {"/api/v1/jobs/{}/logs", HTTP_GET, ACCESS_OBSERVER, api_logs},
+    {"/api/v1/audit", HTTP_GET, ACCESS_OBSERVER, api_audit},
+    {"/api/v1/jobs", HTTP_POST, ACCESS_ADMIN, api_submit},
+    {"/api/v1/jobs/{}", HTTP_DELETE, ACCESS_ADMIN, api_cancel},
+    {BUNDLES "{}", HTTP_PUT, ACCESS_ADMIN, api_put_bundle},
+    {"/api/v1/jobs/{}/scale", HTTP_POST, ACCESS_ADMIN, api_scale},
+    {"/api/v1/jobs/{}/suspend", HTTP_POST, ACCESS_ADMIN, api_suspend},
+    {"/api/v1/jobs/{}/resume", HTTP_POST, ACCESS_ADMIN, api_resume},
+    {"/api/v1/jobs/{}/cancel", HTTP_POST, ACCESS_ADMIN, api_cancel},
+    {"/api/v1/jobs/{}/restart", HTTP_POST, ACCESS_ADMIN, api_restart},
+    {"/api/v1/jobs/{}/grow", HTTP_POST, ACCESS_ADMIN, api_grow},
+    {"/api/v1/nodes/{}/drain", HTTP_POST, ACCESS_ADMIN, api_drain},
+    {"/api/v1/nodes/{}/evict", HTTP_POST, ACCESS_ADMIN, api_evict},
 };
 
 /* Values of the Allow header. A path with GET allows HEAD as well. */
@@ -82,8 +82,7 @@ struct share_holder request_holder(const struct request *r)
                                  .source = http_source(r->req)};
 }
 
-bool request_number(struct request *r, const char *key, uint64_t least, uint64_t most,
-                    uint64_t *ret)
+bool request_number(struct request *r, const char *key, uint64_t min, uint64_t max, uint64_t *ret)
 {
     const char *text = request_query(r, key);
     const char *at = text;
@@ -92,9 +91,9 @@ bool request_number(struct request *r, const char *key, uint64_t least, uint64_t
     if (!text) {
         return true;
     }
-    if (!options_digits(&at, most, &number) || *at != '\0' || number < least) {
+    if (!options_digits(&at, max, &number) || *at != '\0' || number < min) {
         (void)snprintf(sentence, sizeof(sentence), "%s is a number from %llu to %llu", key,
-                       (unsigned long long)least, (unsigned long long)most);
+                       (unsigned long long)min, (unsigned long long)max);
         reply_problem(r->req, 400, "bad_request", sentence);
         return false;
     }
@@ -114,12 +113,12 @@ bool request_follows(const struct request *r)
 /* Returns true if the Host header is acceptable. Without login, only names of this machine are:
  * this prevents DNS rebinding, by which a page of another site would read this server's responses.
  */
-static bool is_host_sound(const struct web *web, struct http_request *req)
+static bool is_host_valid(const struct web *web, struct http_request *req)
 {
     static const char *const names[] = {"localhost", "[::1]"};
     const char *host = http_header(req, "Host");
     size_t n;
-    if (web->asks_login) {
+    if (web->requires_login) {
         return true;
     }
     if (!host) {
@@ -157,7 +156,7 @@ static bool find_bearer(struct request *r, const char *text)
 
 /* Sets view and login of r, and counts one more user of the view. Returns false after a response
  * with 401. */
-static bool find_asker(struct request *r, enum who who)
+static bool find_caller(struct request *r, enum access access)
 {
     const char *bearer = http_header(r->req, "Authorization");
     if (bearer && evutil_ascii_strncasecmp(bearer, "Bearer ", 7) == 0) {
@@ -167,15 +166,15 @@ static bool find_asker(struct request *r, enum who who)
     if (r->login) {
         r->view = login_view(r->login);
         r->is_known = true;
-    } else if (!r->web->asks_login && who != WHO_ADMIN) {
+    } else if (!r->web->requires_login && access != ACCESS_ADMIN) {
         r->view = r->web->own;
     }
     if (r->view) {
         view_use(r->view);
-    } else if (who != WHO_ANYBODY) {
+    } else if (access != ACCESS_PUBLIC) {
         reply_problem(r->req, 401, "not_authorised",
-                      who == WHO_ADMIN ? "orders take an admin's token: log in with one"
-                                       : "log in with an observer's or admin's token");
+                      access == ACCESS_ADMIN ? "orders take an admin's token: log in with one"
+                                             : "log in with an observer's or admin's token");
         return false;
     }
     return true;
@@ -202,16 +201,16 @@ static bool may_order(struct request *r)
 /* Returns true if the path matches the pattern. Stores the decoded value of {} in name. */
 static bool matches(const char *pattern, const char *path, char name[REQUEST_NAME_MAX + 1])
 {
-    const char *hole = strstr(pattern, "{}");
-    if (!hole) {
+    const char *placeholder = strstr(pattern, "{}");
+    if (!placeholder) {
         return strcmp(pattern, path) == 0;
     }
-    size_t before = (size_t)(hole - pattern);
+    size_t before = (size_t)(placeholder - pattern);
     if (strncmp(pattern, path, before) != 0) {
         return false;
     }
     size_t part = strcspn(path + before, "/");
-    if (part == 0 || strcmp(path + before + part, hole + 2) != 0) {
+    if (part == 0 || strcmp(path + before + part, placeholder + 2) != 0) {
         return false;
     }
     char *copy = strndup(path + before, part);
@@ -273,10 +272,10 @@ static bool read_body(struct request *r)
 
 static void handle(struct request *r, const struct route *route)
 {
-    if (!find_asker(r, route->who)) {
+    if (!find_caller(r, route->access)) {
         return;
     }
-    if ((route->who != WHO_ADMIN || may_order(r)) &&
+    if ((route->access != ACCESS_ADMIN || may_order(r)) &&
         (route->method == HTTP_GET || route->method == HTTP_PUT || read_body(r))) {
         route->handle(r);
     }
@@ -313,7 +312,7 @@ static void on_request(void *ctx, struct http_request *req)
     web->n_requests++;
     reply_guard(req, web->settings->tls_cert != NULL);
     TAILQ_INIT(&r.query);
-    if (!is_host_sound(web, req)) {
+    if (!is_host_valid(web, req)) {
         reply_problem(req, 421, "wrong_host",
                       "this address is for this machine alone: ask for localhost");
     } else if (query && evhttp_parse_query_str(query, &r.query) != 0) {
@@ -325,7 +324,7 @@ static void on_request(void *ctx, struct http_request *req)
     evhttp_clear_headers(&r.query);
 }
 
-static bool takes_body(void *ctx, const struct http_request *req)
+static bool streams_body(void *ctx, const struct http_request *req)
 {
     return http_method(req) == HTTP_PUT &&
            strncmp(http_path(req), BUNDLES, sizeof(BUNDLES) - 1) == 0;
@@ -341,5 +340,5 @@ static void refuse(void *ctx, struct http_request *req, int status, const char *
 struct http_handler routes_handler(struct web *web)
 {
     return (struct http_handler){
-        .ctx = web, .takes_body = takes_body, .handle = on_request, .refuse = refuse};
+        .ctx = web, .streams_body = streams_body, .handle = on_request, .refuse = refuse};
 }

@@ -16,8 +16,8 @@
 #include "server/web/shares.h"
 
 /* Interval of comments, by which both ends notice that the other one is gone. */
-#define BEAT_MS 5000
-#define LOOK_MS 500
+#define HEARTBEAT_MS 5000
+#define CHECK_MS 500
 
 #define TOPICS_MAX TOPIC__COUNT
 
@@ -49,7 +49,7 @@ static void stream_free(struct stream *stream)
 {
     struct view *view = stream->view;
     for (size_t i = 0; i < stream->n_parts; i++) {
-        topic_quit(stream->parts[i].topic, stream);
+        topic_leave(stream->parts[i].topic, stream);
     }
     if (stream->own_free) {
         stream->own_free(stream->own);
@@ -99,7 +99,7 @@ void stream_write_change(struct stream *stream, struct topic *topic, struct evbu
     }
 }
 
-void stream_tell(struct stream *stream, const char *event, json_t *value)
+void stream_send(struct stream *stream, const char *event, json_t *value)
 {
     char *text = value ? json_dumps(value, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
     struct evbuffer *out = text ? evbuffer_new() : NULL;
@@ -112,15 +112,15 @@ void stream_tell(struct stream *stream, const char *event, json_t *value)
     json_decref(value);
 }
 
-static void tell_state(struct stream *stream)
+static void send_state(struct stream *stream)
 {
     const struct view *view = stream->view;
-    stream_tell(stream, "state",
+    stream_send(stream, "state",
                 json_pack("{s:b, s:o}", "up", !view->is_down, "why",
                           view->is_down ? row_json_text(view->reason) : json_null()));
 }
 
-static void on_look(evutil_socket_t fd, short what, void *ctx)
+static void on_check(evutil_socket_t fd, short what, void *ctx)
 {
     struct stream *stream = ctx;
     struct tfe_mono now = clock_mono();
@@ -149,13 +149,13 @@ static void on_look(evutil_socket_t fd, short what, void *ctx)
     for (size_t i = 0; waiting == 0 && i < stream->n_parts; i++) {
         if (stream->parts[i].is_missed) {
             stream->parts[i].is_missed = false;
-            topic_tell_all(stream->parts[i].topic, stream);
+            topic_send_all(stream->parts[i].topic, stream);
         }
     }
     if (waiting == 0 && stream->caught_up) {
         stream->caught_up(stream->own);
     }
-    if (tfe_mono_sub(now, stream->beat) > BEAT_MS) {
+    if (tfe_mono_sub(now, stream->beat) > HEARTBEAT_MS) {
         struct evbuffer *out = evbuffer_new();
         if (out) {
             (void)evbuffer_add(out, ":\n\n", 3);
@@ -163,7 +163,7 @@ static void on_look(evutil_socket_t fd, short what, void *ctx)
             evbuffer_free(out);
         }
     }
-    (void)timer_after(stream->timer, LOOK_MS);
+    (void)timer_after(stream->timer, CHECK_MS);
 }
 
 /* --- the beginning --- */
@@ -173,12 +173,12 @@ void stream_join(struct stream *stream, enum topic_kind kind, const char *job)
     struct topic *topic = topic_join(stream->view, kind, job, stream);
     if (topic) {
         stream->parts[stream->n_parts++].topic = topic;
-        topic_tell_all(topic, stream);
+        topic_send_all(topic, stream);
     }
 }
 
-void stream_own(struct stream *stream, void *own, void (*caught_up)(void *own),
-                void (*own_free)(void *own))
+void stream_attach(struct stream *stream, void *own, void (*caught_up)(void *own),
+                   void (*own_free)(void *own))
 {
     stream->own = own;
     stream->caught_up = caught_up;
@@ -208,8 +208,8 @@ struct stream *stream_new(struct request *r)
                               .kept_up = clock_mono(),
                               .beat = clock_mono(),
                               .login = r->login ? login_number(r->login) : 0};
-    stream->timer = evtimer_new(web->base, on_look, stream);
-    if (!stream->timer || timer_after(stream->timer, LOOK_MS) != 0 ||
+    stream->timer = evtimer_new(web->base, on_check, stream);
+    if (!stream->timer || timer_after(stream->timer, CHECK_MS) != 0 ||
         !share_enter(web->shares, SHARE_STREAMS, &holder, stream, evict, &stream->share)) {
         event_drop(&stream->timer);
         free(stream);
@@ -221,7 +221,7 @@ struct stream *stream_new(struct request *r)
     http_set_header(r->req, "Content-Type", "text/event-stream");
     http_set_header(r->req, "X-Accel-Buffering", "no"); /* tells nginx not to buffer the stream */
     http_begin(r->req, 200);
-    tell_state(stream);
+    send_state(stream);
     return stream;
 }
 
@@ -248,12 +248,12 @@ bool stream_has(const struct stream *stream, const struct topic *topic)
     return false;
 }
 
-void streams_tell_state(struct view *view)
+void streams_send_state(struct view *view)
 {
     struct stream *stream;
     LIST_FOREACH(stream, &view->streams, link)
     {
-        tell_state(stream);
+        send_state(stream);
     }
 }
 

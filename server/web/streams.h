@@ -29,10 +29,10 @@ struct stream *stream_new(struct request *r);
 void stream_join(struct stream *stream, enum topic_kind kind, const char *job);
 /* Sets callbacks of a source other than topics. own_free(own) runs when the stream ends; caught_up
  * after the client has read everything. */
-void stream_own(struct stream *stream, void *own, void (*caught_up)(void *own),
-                void (*own_free)(void *own));
+void stream_attach(struct stream *stream, void *own, void (*caught_up)(void *own),
+                   void (*own_free)(void *own));
 /* Sends one event. Takes ownership of value. */
-void stream_tell(struct stream *stream, const char *event, json_t *value);
+void stream_send(struct stream *stream, const char *event, json_t *value);
 /* Returns true if the client has so much unread data that further events must be dropped for now.
  */
 bool stream_is_behind(const struct stream *stream);
@@ -49,7 +49,7 @@ void stream_write_change(struct stream *stream, struct topic *topic, struct evbu
                          bool is_whole);
 
 /* Sends whether the server is reachable to all streams of a view; closes all streams of a view. */
-void streams_tell_state(struct view *view);
+void streams_send_state(struct view *view);
 void streams_end_view(struct view *view);
 
 #endif

@@ -13,35 +13,35 @@
 #include "server/web/reply.h"
 
 /* A submission: the job that the message points to, and a warning for the response. */
-struct handed_in {
+struct submission {
     json_t *job;
     struct msg_spec spec;
     struct tfe_reason warning;
-    unsigned n_made; /* names generated so far */
+    unsigned n_names; /* names generated so far */
 };
 
-static void handed_in_done(struct handed_in *in)
+static void submission_done(struct submission *in)
 {
     job_message_done(&in->spec);
     json_decref(in->job);
 }
 
-static void handed_in_free(void *own)
+static void submission_free(void *own)
 {
-    handed_in_done(own);
+    submission_done(own);
     free(own);
 }
 
-static int make_name(struct handed_in *in, struct tfe_reason *reason)
+static int make_name(struct submission *in, struct tfe_reason *reason)
 {
     uint8_t random[JOB_NAME_RANDOM];
     randombytes_buf(random, sizeof(random));
-    in->n_made++;
+    in->n_names++;
     return job_name_make(in->job, random, reason);
 }
 
 /* Reads the job file, and generates a name if it has none. Errors as of job_file_take. */
-static int take_job(struct handed_in *in, const json_t *tree, struct tfe_reason *reason)
+static int read_job(struct submission *in, const json_t *tree, struct tfe_reason *reason)
 {
     int rc = job_file_take(tree, &in->job, &in->warning, reason);
     rc = rc == 0 && job_name_is_wanted(in->job) ? make_name(in, reason) : rc;
@@ -49,9 +49,9 @@ static int take_job(struct handed_in *in, const json_t *tree, struct tfe_reason 
 }
 
 /* Responds that the server has accepted the job. */
-static void answer_handed_in(struct call *call)
+static void respond_submitted(struct call *call)
 {
-    const struct handed_in *in = call->own;
+    const struct submission *in = call->own;
     const char *warning = in->warning.text[0] != '\0' ? in->warning.text : NULL;
     json_t *done = json_pack("{s:s, s:s}", "done", "submit", "name", call->name);
     if (done && warning && json_object_set_new(done, "warning", row_json_text(warning)) != 0) {
@@ -65,27 +65,27 @@ static void answer_handed_in(struct call *call)
     reply_json(req, 201, done);
 }
 
-static bool make_anew(struct call *call, enum tfe_refusal code);
+static bool retry_name(struct call *call, enum tfe_refusal code);
 
 /* Sends the submission, which call->own points to. */
-static void hand_in(struct call *call)
+static void submit(struct call *call)
 {
-    const struct handed_in *in = call->own;
+    const struct submission *in = call->own;
     (void)snprintf(call->name, sizeof(call->name), "%s", in->spec.name);
     call->message = (struct tfe_msg){.type = MSG_SUBMIT, .u.submit.spec = in->spec};
     call->ask =
         (struct client_ask){.message = &call->message, .is_order = true, .ended = call->ask.ended};
-    call->answer = answer_handed_in;
-    call->again = make_anew;
-    call_ask(call);
+    call->answer = respond_submitted;
+    call->again = retry_name;
+    call_send(call);
 }
 
 /* Submits again under another generated name if the first one is in use. */
-static bool make_anew(struct call *call, enum tfe_refusal code)
+static bool retry_name(struct call *call, enum tfe_refusal code)
 {
-    struct handed_in *in = call->own;
+    struct submission *in = call->own;
     struct tfe_reason reason;
-    if (code != REFUSAL_CONFLICT || in->n_made == 0 || in->n_made >= JOB_NAME_TRIES) {
+    if (code != REFUSAL_CONFLICT || in->n_names == 0 || in->n_names >= JOB_NAME_TRIES) {
         return false;
     }
     job_message_done(&in->spec);
@@ -93,7 +93,7 @@ static bool make_anew(struct call *call, enum tfe_refusal code)
     if (make_name(in, &reason) != 0 || job_message_make(in->job, &in->spec, &reason) != 0) {
         return false;
     }
-    hand_in(call);
+    submit(call);
     return true;
 }
 
@@ -118,17 +118,17 @@ static void refuse(struct http_request *req, int rc, const char *sentence)
 void api_submit(struct request *r)
 {
     struct tfe_reason reason = {.text = ""};
-    struct handed_in *in = calloc(1, sizeof(*in));
-    int rc = in ? take_job(in, r->body, &reason) : TFE_ENOMEM;
+    struct submission *in = calloc(1, sizeof(*in));
+    int rc = in ? read_job(in, r->body, &reason) : TFE_ENOMEM;
     if (rc) {
         refuse(r->req, rc, reason.text);
     }
     struct call *call = rc ? NULL : call_new(r, r->view);
     if (call) {
         call->own = in;
-        call->own_free = handed_in_free;
-        hand_in(call);
+        call->own_free = submission_free;
+        submit(call);
     } else if (in) {
-        handed_in_free(in);
+        submission_free(in);
     }
 }

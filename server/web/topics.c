@@ -239,7 +239,7 @@ static void add_set(struct evbuffer *out, const struct item *item, size_t nth)
     (void)evbuffer_add(out, item->text, strlen(item->text));
 }
 
-void topic_tell_all(struct topic *topic, struct stream *stream)
+void topic_send_all(struct topic *topic, struct stream *stream)
 {
     struct evbuffer *out = topic->is_known ? evbuffer_new() : NULL;
     if (!out) {
@@ -270,7 +270,7 @@ static void tell(struct topic *topic, struct evbuffer *out, bool is_whole)
 static void on_changed(struct topic *topic, const char *key)
 {
     if (topic->kind == TOPIC_FLEET && strncmp(key, "job/", 4) == 0) {
-        topics_nudge(topic->view, key + 4);
+        topics_refresh(topic->view, key + 4);
     }
 }
 
@@ -356,7 +356,7 @@ static int append(struct items *items, struct items *more)
 
 /* Handles events, of which only new ones were queried. A server without its history sends all
  * events that it has. */
-static void take_in_events(struct topic *topic, struct items *now)
+static void apply_events(struct topic *topic, struct items *now)
 {
     struct items *has = &topic->items;
     const bool is_first = !topic->is_known;
@@ -386,7 +386,7 @@ static void take_in_events(struct topic *topic, struct items *now)
     }
 }
 
-static void take_in(struct topic *topic)
+static void apply_rows(struct topic *topic)
 {
     struct items now;
     if (topic->kind == TOPIC_EPOCHS) {
@@ -397,7 +397,7 @@ static void take_in(struct topic *topic)
     }
     topic->at = clock_wall();
     if (topic->kind == TOPIC_EVENTS) {
-        take_in_events(topic, &now);
+        apply_events(topic, &now);
         return;
     }
     const bool is_first = !topic->is_known;
@@ -427,7 +427,7 @@ static void on_ended(struct client_ask *ask, enum client_end end, enum tfe_refus
         return;
     }
     if (end == CLIENT_ANSWERED || (end == CLIENT_REFUSED && code == REFUSAL_NO_SUCH_JOB)) {
-        take_in(topic);
+        apply_rows(topic);
     }
     row_list_done(&ask->list);
     int64_t ms = period_of(topic);
@@ -519,7 +519,7 @@ struct topic *topic_join(struct view *view, enum topic_kind kind, const char *jo
     return topic;
 }
 
-void topic_quit(struct topic *topic, struct stream *stream)
+void topic_leave(struct topic *topic, struct stream *stream)
 {
     if (--topic->n_streams > 0) {
         return;
@@ -531,7 +531,7 @@ void topic_quit(struct topic *topic, struct stream *stream)
     free(topic);
 }
 
-void topics_nudge(struct view *view, const char *job)
+void topics_refresh(struct view *view, const char *job)
 {
     struct topic *topic;
     LIST_FOREACH(topic, &view->topics, link)

@@ -41,12 +41,12 @@ enum topic_kind {
  * stream gets all rows soon. NULL without memory. */
 struct topic *topic_join(struct view *view, enum topic_kind kind, const char *job,
                          struct stream *stream);
-void topic_quit(struct topic *topic, struct stream *stream);
+void topic_leave(struct topic *topic, struct stream *stream);
 
 /* Sends all rows to the stream. */
-void topic_tell_all(struct topic *topic, struct stream *stream);
+void topic_send_all(struct topic *topic, struct stream *stream);
 
 /* Queries soon again the topics of this job that have streams, because something has changed. */
-void topics_nudge(struct view *view, const char *job);
+void topics_refresh(struct view *view, const char *job);
 
 #endif

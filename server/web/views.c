@@ -46,7 +46,7 @@ static void view_free(struct view *view)
     free(view);
 }
 
-static void on_look(evutil_socket_t fd, short what, void *ctx)
+static void on_check(evutil_socket_t fd, short what, void *ctx)
 {
     struct views *all = ctx;
     struct tfe_mono now = clock_mono();
@@ -69,7 +69,7 @@ int views_new(struct web *web, struct views **ret)
         return TFE_ENOMEM;
     }
     all->web = web;
-    all->look = evtimer_new(web->base, on_look, all);
+    all->look = evtimer_new(web->base, on_check, all);
     if (!all->look || timer_after(all->look, VIEWS_IDLE_MS) != 0) {
         views_free(all);
         return TFE_ENOMEM;
@@ -99,7 +99,7 @@ static void on_waiting(void *ctx, const char *reason)
     (void)snprintf(view->reason, sizeof(view->reason), "%s", reason);
     if (!view->is_down) {
         view->is_down = true;
-        streams_tell_state(view);
+        streams_send_state(view);
     }
 }
 
@@ -110,7 +110,7 @@ static void on_connected(void *ctx)
     view->is_rejected = false;
     if (view->is_down) {
         view->is_down = false;
-        streams_tell_state(view);
+        streams_send_state(view);
     }
 }
 

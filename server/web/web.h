@@ -36,7 +36,7 @@ struct web {
     struct shares *shares;
     struct token_reader *reader; /* NULL if the token cannot be read again */
     struct view *own;            /* view of tfe-web's own token */
-    bool asks_login;             /* every caller needs a token or a login */
+    bool requires_login;         /* every caller needs a token or a login */
     uint64_t n_cut; /* streams that were closed because their clients did not read them */
     uint64_t n_requests;
 };

@@ -1,6 +1,6 @@
-/* tests/fuzz/fuzz_http.c: what whoever reaches tfe-web's port says, from the first byte to the
- * question that would go to the server, which is not there. The first byte: so many bytes come at a
- * time, 0: all; its highest bit: who asks has to log in. */
+/* tests/fuzz/fuzz_http.c: HTTP requests to tfe-web, from the first byte to the query for the
+ * server, which does not exist. First byte: number of bytes sent at a time, 0 for all; highest bit:
+ * login is required. */
 #include <errno.h>
 #include <event2/event.h>
 #include <netinet/in.h>
@@ -21,13 +21,14 @@
 #include "server/web/web_settings.h"
 #include "tests/fuzz/fuzz.h"
 
-/* An admin's of a server that never was; the corpus shows it, too. */
+/* Admin's token of a server that does not exist. The corpus contains it. */
 #define TOKEN                                                                                      \
     "tfe1_admin_"                                                                                  \
     "AQADAAAAAADuGThLMvL92a5Kr7PH2GFrc58Fow0GtOIjb96nEhaBWfNG"                                     \
     "6KPv1X2eow2fS40wnOXPfO22kR6Ki-ImVqCxn5z95e3MvfCPBG-WeHMc"
 
-/* Turns of the loop in which nothing comes: the answer is over, or waits for the server. */
+/* Turns of the loop without output after which the response is complete, or waits for the server.
+ */
 #define QUIET_TURNS 4
 
 static struct web_settings settings = {.bind = "127.0.0.1", .max_connections = 8};
@@ -39,7 +40,7 @@ static struct sockaddr_in here(uint16_t port)
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
 }
 
-/* A port at which nobody listens, as long as this process lives. */
+/* Returns a port without a listener, reserved for the life of this process. */
 static uint16_t dead_port(void)
 {
     struct sockaddr_in at = here(0);
@@ -76,47 +77,47 @@ static void turn(void)
     (void)event_base_loop(web.base, EVLOOP_NONBLOCK);
 }
 
-/* What has come; false: nothing more will. */
-static bool hear(int fd, char *said, size_t room, size_t *n)
+/* Reads what has come. Returns false at the end of the connection. */
+static bool read_response(int fd, char *response, size_t room, size_t *n)
 {
     char rest[4096];
     const bool is_full = *n == room;
     ssize_t got =
-        recv(fd, is_full ? rest : said + *n, is_full ? sizeof(rest) : room - *n, MSG_DONTWAIT);
+        recv(fd, is_full ? rest : response + *n, is_full ? sizeof(rest) : room - *n, MSG_DONTWAIT);
     *n += got > 0 && !is_full ? (size_t)got : 0;
     return got > 0 || (got < 0 && errno == EAGAIN);
 }
 
-static void say(int fd, const uint8_t *bytes, size_t size, size_t each)
+static void send_request(int fd, const uint8_t *bytes, size_t size, size_t each)
 {
     while (size > 0) {
         const size_t n = each > 0 && each < size ? each : size;
         const ssize_t sent = send(fd, bytes, n, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent <= 0 && errno != EAGAIN) {
-            return; /* it does not want to hear more */
+            return; /* tfe-web has closed the connection */
         }
         bytes += sent > 0 ? sent : 0;
         size -= sent > 0 ? (size_t)sent : 0;
         turn();
         if (sent <= 0) {
-            return; /* … nor does it read */
+            return; /* tfe-web does not read */
         }
     }
 }
 
-/* Every response has the headers that guard a browser, whatever was asked. */
-static void check(const char *said, size_t n)
+/* Every response has the security headers. */
+static void check(const char *response, size_t n)
 {
-    const char *code = strchr(said, ' ');
-    MUST(n == 0 || (n > 8 && memcmp(said, "HTTP/", 5) == 0 && code));
-    MUST(n == 0 || strncmp(code, " 100 ", 5) == 0 || strstr(said, "Content-Security-Policy: "));
+    const char *code = strchr(response, ' ');
+    MUST(n == 0 || (n > 8 && memcmp(response, "HTTP/", 5) == 0 && code));
+    MUST(n == 0 || strncmp(code, " 100 ", 5) == 0 || strstr(response, "Content-Security-Policy: "));
     MUST(count(SHARE_CALLS) <= settings.max_connections &&
          count(SHARE_STREAMS) <= settings.max_connections);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static char said[16384 + 1];
+    static char response[16384 + 1];
     struct tfe_reason reason = {.text = ""};
     size_t n = 0;
     if (!web.base) {
@@ -125,29 +126,29 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0) {
         return 0;
     }
-    web.asks_login = (data[0] & 0x80) != 0;
+    web.requires_login = (data[0] & 0x80) != 0;
     const struct http_handler handler = routes_handler(&web);
     MUST(http_new(web.base, &settings, &handler, &web.http, &reason) == 0);
     const struct sockaddr_in at = here(http_port(web.http));
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     MUST(fd >= 0 && connect(fd, (const struct sockaddr *)&at, sizeof(at)) == 0);
     turn();
-    say(fd, data + 1, size - 1, data[0] & 0x7f);
+    send_request(fd, data + 1, size - 1, data[0] & 0x7f);
     (void)shutdown(fd, SHUT_WR);
     for (int quiet = 0; quiet < QUIET_TURNS; quiet++) {
         const size_t before = n;
         turn();
-        if (!hear(fd, said, sizeof(said) - 1, &n)) {
+        if (!read_response(fd, response, sizeof(response) - 1, &n)) {
             break;
         }
         quiet = n > before ? 0 : quiet;
     }
-    said[n] = '\0';
-    check(said, n);
+    response[n] = '\0';
+    check(response, n);
     close(fd);
     http_free(web.http);
     web.http = NULL;
-    turn(); /* what was put off until it is over */
+    turn(); /* deferred callbacks */
     MUST(count(SHARE_CALLS) == 0 && count(SHARE_STREAMS) == 0 && count(SHARE_LOGS) == 0 &&
          count(SHARE_UPLOADS) == 0);
     return 0;

@@ -1,6 +1,6 @@
-/* tests/fuzz/fuzz_http_parse.c: the parser of HTTP heads and chunks, without a socket. However the
- * input is cut, the result is the same, and what is accepted has only what RFC 9112 allows. The
- * first byte: bytes that come at a time, 0 for all; its highest bit: chunks, otherwise a head. */
+/* tests/fuzz/fuzz_http_parse.c: http_parse.c: the result does not depend on how the input is split,
+ * and accepted requests satisfy RFC 9112. First byte: number of bytes at a time, 0 for all; highest
+ * bit: a chunked body, otherwise a head. */
 #include <string.h>
 
 #include "server/web/http_parse.h"
@@ -52,7 +52,7 @@ static void read_head(const uint8_t *data, size_t size, size_t each)
     }
 }
 
-/* Returns bytes used, or an error; what the body comes to is added up in *ret_sum. */
+/* Returns the number of bytes used, or an error. *ret_sum: checksum of the body. */
 static long read_chunks(const uint8_t *data, size_t size, size_t each, uint32_t *ret_sum)
 {
     struct http_chunks chunks = {.state = 0};

@@ -1,4 +1,5 @@
-/* tests/unit/web/test_http_parse.c: which requests are well-formed, and how chunks are read. */
+/* tests/unit/web/test_http_parse.c: http_parse.c: accepted and rejected heads, and chunked bodies.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -176,8 +177,8 @@ TEST(http_parse, fields_are_bounded)
     assert_int_equal(parse_only(text, strlen(text)), TFE_EINVAL);
 }
 
-/* Reads a chunked body that comes in pieces of `each` bytes. Returns its data, or NULL if it is
- * malformed; *ret_left: bytes behind its end, or SIZE_MAX if that has not come. */
+/* Reads a chunked body in pieces of `each` bytes. Returns its data, or NULL if it is malformed.
+ * *ret_left: bytes after its end, or SIZE_MAX if the end has not come. */
 static const char *read_chunks(const char *text, size_t n, size_t each, size_t *ret_left)
 {
     static char data[256];

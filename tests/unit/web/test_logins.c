@@ -1,5 +1,5 @@
-/* tests/unit/web/test_logins.c: who is known by a cookie, for how long, and by which mark orders
- * are told from forged ones. Time is the story's, and so are the views (__wrap_view_use). */
+/* tests/unit/web/test_logins.c: logins.c: cookies, their lifetime, and CSRF tokens. The clock and
+ * the views (__wrap_view_use) are fakes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ void __wrap_view_leave(struct view *view)
     view->users--;
 }
 
-/* The one request: the cookie that it sends, and the one that its response sets. */
+/* The cookie of the request, and the one that the response sets. */
 static const char *cookie_sent;
 static char cookie_line[512];
 
@@ -83,7 +83,7 @@ static struct login *find(const char *cookie)
     return logins_find(all, NULL);
 }
 
-TEST_IN(logins, are_found_by_their_cookie_among_others)
+TEST_IN(logins, cookie_finds_its_login_among_others)
 {
     struct login *a;
     struct login *b;
@@ -99,13 +99,13 @@ TEST_IN(logins, are_found_by_their_cookie_among_others)
     assert_null(find("tfe_login="));
     first[strlen(first) - 2] = first[strlen(first) - 2] == '0' ? '1' : '0';
     assert_null(find(first));
-    second[strlen(second) - 2] = '\0'; /* a byte short */
+    second[strlen(second) - 2] = '\0'; /* one byte too short */
     assert_null(find(second));
     free(first);
     free(second);
 }
 
-TEST_IN(logins, end_after_some_hours)
+TEST_IN(logins, login_ends_after_its_time)
 {
     struct login *login;
     char *cookie = log_in(&one, &login);
@@ -121,13 +121,13 @@ TEST_IN(logins, end_after_some_hours)
     free(cookie);
 }
 
-TEST_IN(logins, that_end_are_nobodys_and_leave_their_view)
+TEST_IN(logins, ended_login_releases_its_view_and_deletes_its_cookie)
 {
     struct login *login;
     char *cookie = log_in(&one, &login);
     const uint64_t number = login_number(login);
     logins_end(all, login, NULL);
-    assert_non_null(strstr(cookie_line, "tfe_login=; ")); /* the browser forgets it, too */
+    assert_non_null(strstr(cookie_line, "tfe_login=; ")); /* the browser deletes the cookie */
     assert_non_null(strstr(cookie_line, "Max-Age=0"));
     assert_null(find(cookie));
     assert_false(logins_has(all, number));
@@ -135,7 +135,7 @@ TEST_IN(logins, that_end_are_nobodys_and_leave_their_view)
     free(cookie);
 }
 
-TEST_IN(logins, of_a_view_that_is_rejected_end_and_no_others)
+TEST_IN(logins, rejected_view_ends_its_logins_only)
 {
     struct login *a;
     struct login *b;
@@ -148,7 +148,7 @@ TEST_IN(logins, of_a_view_that_is_rejected_end_and_no_others)
     free(second);
 }
 
-TEST_IN(logins, above_the_share_of_a_token_its_oldest_ends_and_its_number_is_not_reused)
+TEST_IN(logins, login_above_the_share_ends_the_oldest_and_reuses_no_number)
 {
     enum { SHARE = SHARE_LOGINS_MAX / 4 };
     struct login *login;
@@ -176,7 +176,7 @@ TEST_IN(logins, above_the_share_of_a_token_its_oldest_ends_and_its_number_is_not
     free(second);
 }
 
-TEST_IN(logins, of_many_tokens_take_none_from_a_token_with_one_login)
+TEST_IN(logins, logins_of_many_tokens_end_none_of_a_token_with_one)
 {
     static struct token crowd[SHARE_LOGINS_MAX * 2];
     static struct view views[SHARE_LOGINS_MAX * 2];
@@ -184,7 +184,7 @@ TEST_IN(logins, of_many_tokens_take_none_from_a_token_with_one_login)
     char *honest = log_in(&other, &login);
     for (int i = 0; i < SHARE_LOGINS_MAX; i++) {
         fake_clock_pass(NULL, 1);
-        free(log_in(&one, &login)); /* the attacker's, who has one share */
+        free(log_in(&one, &login)); /* the attacker has one token */
     }
     assert_int_equal(one.users, (SHARE_LOGINS_MAX - 1) / 4);
     for (size_t i = 0; i < SHARE_LOGINS_MAX - 2; i++) {
@@ -192,14 +192,15 @@ TEST_IN(logins, of_many_tokens_take_none_from_a_token_with_one_login)
         memcpy(crowd[i].key_id + 1, &i, sizeof i);
         views[i].join.token = &crowd[i];
         fake_clock_pass(NULL, 1);
-        free(log_in(&views[i], &login)); /* all are in use: each takes one of the attacker's */
+        free(log_in(&views[i],
+                    &login)); /* all logins are in use: each new one evicts one of the attacker's */
     }
     assert_non_null(find(honest));
     assert_int_equal(one.users, 1);
     free(honest);
 }
 
-TEST_IN(logins, tell_their_orders_by_a_mark_that_is_not_the_cookie)
+TEST_IN(logins, csrf_token_differs_from_the_cookie)
 {
     struct login *a;
     struct login *b;
@@ -215,21 +216,22 @@ TEST_IN(logins, tell_their_orders_by_a_mark_that_is_not_the_cookie)
     assert_false(login_is_csrf(a, ""));
     assert_false(login_is_csrf(a, strchr(cookie, '=') + 1));
     mark[LOGIN_TEXT_MAX - 2] ^= 1;
-    assert_false(login_is_csrf(a, mark)); /* its last letter counts, too */
+    assert_false(login_is_csrf(a, mark)); /* the last character is compared as well */
     free(cookie);
 }
 
-TEST_IN(logins, over_tls_are_not_found_by_a_cookie_without_the_prefix)
+TEST_IN(logins, cookie_without_host_prefix_is_ignored_over_tls)
 {
     struct login *login;
     settings.tls_cert = "cert.pem";
     char *cookie = log_in(&one, &login);
     assert_ptr_equal(find(cookie), login);
-    assert_null(find(strstr(cookie, "tfe_login="))); /* any page of the host's domain may set it */
+    assert_null(
+        find(strstr(cookie, "tfe_login="))); /* any page of the host's domain can set this cookie */
     free(cookie);
 }
 
-TEST_IN(logins, go_over_tls_only_where_there_is_tls)
+TEST_IN(logins, cookie_is_secure_if_there_is_tls)
 {
     for (int tls = 0; tls < 2; tls++) {
         settings.tls_cert = tls ? "cert.pem" : NULL;

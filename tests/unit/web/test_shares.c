@@ -1,5 +1,4 @@
-/* tests/unit/web/test_shares.c: shares.c: which caller an entry counts for, who has a reserve, and
- * what makes room. */
+/* tests/unit/web/test_shares.c: shares.c: the holder of an entry, the reserve, and evictions. */
 #include <string.h>
 
 #include "common/handshake/token.h"
@@ -9,7 +8,7 @@
 static struct shares *all;
 static struct token root_admin, made_admin, observer;
 
-/* Entries of tests, and how often each was evicted. */
+/* Entries of the tests, with the number of evictions of each. */
 static struct entry {
     struct share share;
     int n_evicted;
@@ -64,7 +63,7 @@ static size_t fill(enum share_kind kind, const struct token *token, const uint8_
     return n;
 }
 
-TEST_IN(shares, a_token_and_a_source_get_a_quarter_of_what_is_free)
+TEST_IN(shares, holder_gets_a_quarter_of_what_is_free)
 {
     const uint8_t here[SHARE_SOURCE_BYTES] = {127};
     const uint8_t there[SHARE_SOURCE_BYTES] = {10};
@@ -76,25 +75,25 @@ TEST_IN(shares, a_token_and_a_source_get_a_quarter_of_what_is_free)
     const size_t before = n;
     n += fill(SHARE_CALLS, NULL, here, n);
     assert_in_range(n, before + 1, capacity);
-    assert_true(enter(SHARE_CALLS, NULL, there, n)); /* another stranger */
+    assert_true(enter(SHARE_CALLS, NULL, there, n)); /* a caller with another address */
     assert_false(enter(SHARE_CALLS, NULL, here, n + 1));
 }
 
-TEST_IN(shares, an_admin_by_the_root_has_no_share_and_uses_the_reserve)
+TEST_IN(shares, unscoped_admin_has_no_share_and_uses_the_reserve)
 {
     assert_int_equal(fill(SHARE_UPLOADS, &made_admin, NULL, 0), 3);
     for (size_t i = 3; i < SHARE_UPLOADS_MAX; i++) {
         assert_true(enter(SHARE_UPLOADS, &root_admin, NULL, i));
     }
     assert_int_equal(entries[0].n_evicted, 0);
-    /* The reserve is used up, too: another token is refused, and evicts none in vain. */
+    /* The reserve is used up as well: another token is refused and evicts no entry in vain. */
     assert_false(enter(SHARE_UPLOADS, &observer, NULL, SHARE_UPLOADS_MAX));
     assert_int_equal(entries[0].n_evicted, 0);
     assert_true(enter(SHARE_UPLOADS, &root_admin, NULL, SHARE_UPLOADS_MAX));
     assert_int_equal(shares_count(all, SHARE_UPLOADS), SHARE_UPLOADS_MAX);
 }
 
-TEST_IN(shares, a_fixed_entry_stays_when_another_has_to_go)
+TEST_IN(shares, fixed_entry_is_not_evicted)
 {
     struct token crowd[SHARE_CALLS_MAX];
     size_t n = fill(SHARE_CALLS, &made_admin, NULL, 0);
@@ -108,5 +107,5 @@ TEST_IN(shares, a_fixed_entry_stays_when_another_has_to_go)
     late.key_id[TOKEN_KEY_ID_BYTES - 2] ^= 1;
     assert_true(enter(SHARE_CALLS, &late, NULL, n));
     assert_int_equal(entries[0].n_evicted, 0);
-    assert_int_equal(entries[1].n_evicted, 1); /* the next oldest of the largest holder */
+    assert_int_equal(entries[1].n_evicted, 1); /* the next oldest entry of the largest holder */
 }

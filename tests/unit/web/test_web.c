@@ -1,10 +1,10 @@
-/* tests/unit/web/test_web.c: who is let in by tfe-web to what, and what every answer carries. */
+/* tests/unit/web/test_web.c: routes.c: access rights, paths, queries and headers. */
 #include <stdio.h>
 #include <string.h>
 
 #include "server/web/logins.h"
 #include "server/web/request.h"
-#include "tests/unit/web/web_bench.h"
+#include "tests/unit/web/web_harness.h"
 
 #define FIXTURE web_begin, web_end
 
@@ -12,7 +12,7 @@
 
 /* --- who is let in ---------------------------------------------------------------------------- */
 
-TEST_IN(web, without_logins_only_names_of_this_machine_are_answered)
+TEST_IN(web, host_without_login_must_name_this_machine)
 {
     static const char *const names[] = {"localhost",    "LocalHost:8080", "127.0.0.1",
                                         "127.1.2.3:80", "[::1]",          "[::1]:8080"};
@@ -30,52 +30,52 @@ TEST_IN(web, without_logins_only_names_of_this_machine_are_answered)
     }
     assert_int_equal(web_get_as("GET", "/api/v1/status", "Host: \r\n"), 421);
     assert_int_equal(web_get_as("GET", "/api/v1/status", ""), 400);
-    bench.web.asks_login = true;
+    harness.web.requires_login = true;
     assert_int_equal(web_get_as("GET", "/api/v1/status", "Host: example.com\r\n"), 401);
 }
 
-TEST_IN(web, whoever_is_to_log_in_sees_nothing_without_a_token_of_this_server)
+TEST_IN(web, caller_without_a_token_of_this_server_is_rejected_if_login_is_required)
 {
     assert_int_equal(web_get("/api/v1/status"), 200);
-    assert_true(web_has("{\"role\":\"observer\"}")); /* by our own */
-    bench.web.asks_login = true;
+    assert_true(web_has("{\"role\":\"observer\"}")); /* with tfe-web's own token */
+    harness.web.requires_login = true;
     assert_int_equal(web_get("/api/v1/status"), 401);
     assert_true(web_has("WWW-Authenticate: Bearer realm=\"tfe\""));
     assert_true(web_has("application/problem+json"));
-    assert_int_equal(web_get_as("GET", "/api/v1/status", web_bearer(&bench.observer)), 200);
+    assert_int_equal(web_get_as("GET", "/api/v1/status", web_bearer(&harness.observer)), 200);
     assert_true(web_has("{\"role\":\"observer\"}"));
-    assert_int_equal(web_get_as("GET", "/api/v1/status", web_bearer(&bench.admin)), 200);
+    assert_int_equal(web_get_as("GET", "/api/v1/status", web_bearer(&harness.admin)), 200);
     assert_true(web_has("{\"role\":\"admin\"}"));
-    assert_int_equal(web_get_as("GET", "/api/v1/status", web_bearer(&bench.agent)), 401);
-    assert_int_equal(web_get_as("GET", "/api/v1/status", web_bearer(&bench.foreign)), 401);
+    assert_int_equal(web_get_as("GET", "/api/v1/status", web_bearer(&harness.agent)), 401);
+    assert_int_equal(web_get_as("GET", "/api/v1/status", web_bearer(&harness.foreign)), 401);
     assert_int_equal(web_get_as("GET", "/api/v1/status", LOCAL "Authorization: Bearer x\r\n"), 401);
-    struct token forged = bench.admin; /* who knows the id of a token does not have it */
+    struct token forged = harness.admin; /* the key id alone is not a token */
     forged.secret[0] ^= 1;
     assert_int_equal(web_get_as("GET", "/api/v1/status", web_bearer(&forged)), 200);
-    /* It is shown to the server as what it is. */
-    assert_memory_equal(bench.client.join->token->secret, forged.secret, TOKEN_SECRET_BYTES);
+    /* The server gets the token as it was sent. */
+    assert_memory_equal(harness.client.join->token->secret, forged.secret, TOKEN_SECRET_BYTES);
 }
 
-TEST_IN(web, orders_take_an_admins_token)
+TEST_IN(web, order_without_an_admins_token_is_rejected)
 {
-    assert_int_equal(web_order_as(LOCAL, NULL, ""), 401); /* who only looks has shown none */
+    assert_int_equal(web_order_as(LOCAL, NULL, ""), 401); /* a caller without a token */
     assert_true(web_has("orders take an admin's token: log in with one"));
-    assert_int_equal(web_order_as(web_bearer(&bench.observer), NULL, ""), 403);
-    assert_int_equal(bench.orders, 0);
-    assert_int_equal(web_order_as(web_bearer(&bench.admin), NULL, ""), 200);
-    assert_int_equal(bench.orders, 1);
+    assert_int_equal(web_order_as(web_bearer(&harness.observer), NULL, ""), 403);
+    assert_int_equal(harness.orders, 0);
+    assert_int_equal(web_order_as(web_bearer(&harness.admin), NULL, ""), 200);
+    assert_int_equal(harness.orders, 1);
     assert_true(web_has("{\"node\":\"n\"}"));
 }
 
-TEST_IN(web, orders_of_a_login_carry_its_mark)
+TEST_IN(web, order_of_a_login_needs_its_csrf_token)
 {
     char csrf[LOGIN_TEXT_MAX];
     char cookie[128];
     char headers[512];
-    assert_int_equal(web_get_as("GET", "/api/v1/session", web_bearer(&bench.admin)), 200);
-    assert_int_equal(sscanf(strstr(bench.answer, "Set-Cookie: "), "Set-Cookie: %127[^;]", cookie),
+    assert_int_equal(web_get_as("GET", "/api/v1/session", web_bearer(&harness.admin)), 200);
+    assert_int_equal(sscanf(strstr(harness.answer, "Set-Cookie: "), "Set-Cookie: %127[^;]", cookie),
                      1);
-    assert_int_equal(sscanf(strstr(bench.answer, "\"csrf\":\""), "\"csrf\":\"%64[0-9a-f]", csrf),
+    assert_int_equal(sscanf(strstr(harness.answer, "\"csrf\":\""), "\"csrf\":\"%64[0-9a-f]", csrf),
                      1);
     (void)snprintf(headers, sizeof headers, LOCAL "Cookie: %s\r\n", cookie);
     assert_int_equal(web_get_as("GET", "/api/v1/status", headers), 200);
@@ -85,54 +85,54 @@ TEST_IN(web, orders_of_a_login_carry_its_mark)
                    csrf);
     assert_int_equal(web_order_as(headers, NULL, ""), 403);
     assert_true(web_has("\"csrf\""));
-    assert_int_equal(bench.orders, 0);
+    assert_int_equal(harness.orders, 0);
     (void)snprintf(headers, sizeof headers, LOCAL "Cookie: %s\r\nX-CSRF-Token: %s\r\n", cookie,
                    csrf);
     assert_int_equal(web_order_as(headers, NULL, ""), 200);
-    assert_int_equal(bench.orders, 1);
-    /* Its token is taken back: so is the login, and it is asked for again. */
+    assert_int_equal(harness.orders, 1);
+    /* If the token is revoked, its login ends, and a new one is required. */
     struct view *view;
-    assert_int_equal(views_use(bench.web.views, &bench.admin, NULL, &view), 0);
+    assert_int_equal(views_use(harness.web.views, &harness.admin, NULL, &view), 0);
     view_reject(view);
     view_leave(view);
-    bench.web.asks_login = true;
+    harness.web.requires_login = true;
     assert_int_equal(web_get_as("GET", "/api/v1/status", headers), 401);
 }
 
-TEST_IN(web, the_body_of_an_order_is_json_and_says_so)
+TEST_IN(web, order_with_a_body_that_is_not_json_is_rejected)
 {
-    const char *headers = web_bearer(&bench.admin);
+    const char *headers = web_bearer(&harness.admin);
     char own[512];
     (void)snprintf(own, sizeof own, "%s", headers);
     assert_int_equal(web_order_as(own, "application/json\r\n", "{\"within\":\"1m\"}"), 200);
-    assert_string_equal(bench.body, "{\"within\":\"1m\"}");
+    assert_string_equal(harness.body, "{\"within\":\"1m\"}");
     assert_int_equal(web_order_as(own, "text/plain\r\n", "{\"within\":\"1m\"}"), 400);
     assert_int_equal(web_order_as(own, NULL, "{\"within\":\"1m\"}"), 400);
     assert_int_equal(web_order_as(own, "application/json\r\n", "[1]"), 400);
     assert_int_equal(web_order_as(own, "application/json\r\n", "{\"a\":1,\"a\":2}"), 400);
     assert_int_equal(web_order_as(own, "application/json\r\n", "{"), 400);
-    assert_int_equal(bench.orders, 1);
+    assert_int_equal(harness.orders, 1);
 }
 
-TEST_IN(web, tokens_that_were_not_seen_before_are_so_many_at_once)
+TEST_IN(web, new_tokens_of_a_source_are_limited_in_rate)
 {
     unsigned n = 0;
-    bench.web.asks_login = true;
+    harness.web.requires_login = true;
     for (unsigned i = 0; i < 20; i++) {
-        struct token token = bench.observer;
+        struct token token = harness.observer;
         token.key_id[TOKEN_KEY_ID_BYTES - 1] = (uint8_t)i;
         const int answer = web_get_as("GET", "/api/v1/status", web_bearer(&token));
         assert_true(answer == 200 || answer == 429);
         n += answer == 200;
     }
-    assert_in_range(n, 7, 13); /* our own was one of eight; 100 ms pass with each */
+    assert_in_range(n, 7, 13); /* the rate allows eight at once; 100 ms pass with each request */
     web_pass(500);
-    assert_int_equal(web_get_as("GET", "/api/v1/status", web_bearer(&bench.observer)), 200);
+    assert_int_equal(web_get_as("GET", "/api/v1/status", web_bearer(&harness.observer)), 200);
 }
 
 /* --- paths ------------------------------------------------------------------------------------ */
 
-TEST_IN(web, a_path_is_a_route_or_nothing)
+TEST_IN(web, unknown_path_or_method_is_rejected)
 {
     static const struct {
         const char *method, *path;
@@ -171,7 +171,7 @@ TEST_IN(web, a_path_is_a_route_or_nothing)
     assert_int_equal(web_get(path), 404);
 }
 
-TEST_IN(web, numbers_of_a_query_are_numbers_within_their_bounds)
+TEST_IN(web, query_number_out_of_range_is_rejected)
 {
     assert_int_equal(web_get("/api/v1/gauges?bytes=2"), 200);
     assert_true(web_has("\r\n\r\nxx"));
@@ -182,7 +182,7 @@ TEST_IN(web, numbers_of_a_query_are_numbers_within_their_bounds)
     assert_int_equal(web_get("/api/v1/gauges"), 200);
 }
 
-TEST_IN(web, every_answer_guards_its_page)
+TEST_IN(web, every_response_has_security_headers)
 {
     static const char *const headers[] = {
         "Content-Security-Policy: default-src 'none'",
@@ -213,12 +213,12 @@ TEST_IN(web, every_answer_guards_its_page)
         }
         assert_false(web_has("Strict-Transport-Security"));
     }
-    bench.settings.tls_cert = "it has one";
+    harness.settings.tls_cert = "it has one";
     (void)web_get("/api/v1/status");
     assert_true(web_has("Strict-Transport-Security: max-age=31536000"));
 }
 
-TEST_IN(web, the_page_is_the_same_until_it_is_another)
+TEST_IN(web, page_with_a_known_etag_is_not_sent_again)
 {
     char etag[128];
     char headers[256];
@@ -226,7 +226,7 @@ TEST_IN(web, the_page_is_the_same_until_it_is_another)
     assert_true(web_has("<html"));
     assert_true(web_has("Cache-Control: no-cache"));
     assert_false(web_has("no-store"));
-    assert_int_equal(sscanf(strstr(bench.answer, "ETag: "), "ETag: %127[^\r]", etag), 1);
+    assert_int_equal(sscanf(strstr(harness.answer, "ETag: "), "ETag: %127[^\r]", etag), 1);
     (void)snprintf(headers, sizeof headers, LOCAL "If-None-Match: %s\r\n", etag);
     assert_int_equal(web_get_as("GET", "/", headers), 304);
     assert_false(web_has("<html"));

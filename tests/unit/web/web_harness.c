@@ -1,5 +1,5 @@
-/* tests/unit/web/web_bench.c: see web_bench.h. */
-#include "tests/unit/web/web_bench.h"
+/* tests/unit/web/web_harness.c: see web_harness.h. */
+#include "tests/unit/web/web_harness.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -22,13 +22,13 @@
 #include "server/web/token_reader.h"
 #include "tests/unit/fake_clock.h"
 
-struct web_bench bench;
+struct web_harness harness;
 
-struct topic *const web_topic = (struct topic *)&bench;
+struct topic *const web_topic = (struct topic *)&harness;
 
 uint32_t web_streams(void)
 {
-    return shares_count(bench.web.shares, SHARE_STREAMS);
+    return shares_count(harness.web.shares, SHARE_STREAMS);
 }
 
 /* --- no server -------------------------------------------------------------------------------- */
@@ -36,7 +36,7 @@ uint32_t web_streams(void)
 int __wrap_client_new(const struct client_config *config, struct client **ret);
 int __wrap_client_new(const struct client_config *config, struct client **ret)
 {
-    bench.client = *config;
+    harness.client = *config;
     *ret = NULL;
     return 0;
 }
@@ -47,11 +47,11 @@ void __wrap_client_free(struct client *c) {}
 int __wrap_token_reader_read(struct token_reader *reader, struct join_info *ret);
 int __wrap_token_reader_read(struct token_reader *reader, struct join_info *ret)
 {
-    if (!bench.found) {
+    if (!harness.found) {
         return TFE_EAUTH;
     }
     *ret = (struct join_info){.port = 1, .token = sodium_malloc(sizeof *ret->token)};
-    *ret->token = *bench.found;
+    *ret->token = *harness.found;
     return 0;
 }
 
@@ -63,16 +63,16 @@ struct topic *__wrap_topic_join(struct view *view, enum topic_kind kind, const c
     return web_topic;
 }
 
-void __wrap_topic_quit(struct topic *topic, struct stream *stream);
-void __wrap_topic_quit(struct topic *topic, struct stream *stream)
+void __wrap_topic_leave(struct topic *topic, struct stream *stream);
+void __wrap_topic_leave(struct topic *topic, struct stream *stream)
 {
-    bench.quits++;
+    harness.quits++;
 }
 
-void __wrap_topic_tell_all(struct topic *topic, struct stream *stream);
-void __wrap_topic_tell_all(struct topic *topic, struct stream *stream)
+void __wrap_topic_send_all(struct topic *topic, struct stream *stream);
+void __wrap_topic_send_all(struct topic *topic, struct stream *stream)
 {
-    bench.told_all++;
+    harness.sent_all++;
 }
 
 /* --- paths ------------------------------------------------------------------------------------ */
@@ -94,7 +94,7 @@ void __wrap_api_job(struct request *r)
     reply_json(r->req, 200, json_pack("{s:s}", "job", r->name));
 }
 
-/* A login of whoever asks, and its mark. */
+/* Starts a login of the caller's view and responds with its CSRF token. */
 void __wrap_api_session(struct request *r);
 void __wrap_api_session(struct request *r)
 {
@@ -107,8 +107,8 @@ void __wrap_api_drain(struct request *r);
 void __wrap_api_drain(struct request *r)
 {
     char *body = r->body ? json_dumps(r->body, JSON_COMPACT) : NULL;
-    bench.orders++;
-    (void)snprintf(bench.body, sizeof bench.body, "%s", body ? body : "");
+    harness.orders++;
+    (void)snprintf(harness.body, sizeof harness.body, "%s", body ? body : "");
     free(body);
     reply_json(r->req, 200, json_pack("{s:s}", "node", r->name));
 }
@@ -121,11 +121,11 @@ void __wrap_api_stream(struct request *r)
         reply_problem(r->req, 503, "limit_reached", "too many pages are open");
         return;
     }
-    bench.stream = stream;
+    harness.stream = stream;
     stream_join(stream, TOPIC_FLEET, "");
 }
 
-/* An answer of these bytes. */
+/* Responds with the number of bytes that the query names. */
 void __wrap_api_gauges(struct request *r);
 void __wrap_api_gauges(struct request *r)
 {
@@ -142,11 +142,11 @@ void __wrap_api_gauges(struct request *r)
     }
 }
 
-/* Asked, and not answered: the server has the question. */
+/* Keeps the request without a response, as if the server had the query. */
 void __wrap_api_pool(struct request *r);
 void __wrap_api_pool(struct request *r)
 {
-    bench.waiting = r->req;
+    harness.waiting = r->req;
 }
 
 /* --- a browser -------------------------------------------------------------------------------- */
@@ -154,20 +154,20 @@ void __wrap_api_pool(struct request *r)
 void web_turn(void)
 {
     for (int i = 0; i < 8; i++) {
-        (void)event_base_loop(bench.web.base, EVLOOP_NONBLOCK);
+        (void)event_base_loop(harness.web.base, EVLOOP_NONBLOCK);
     }
 }
 
 void web_pass(int64_t ms)
 {
-    fake_clock_pass(bench.web.base, ms);
+    fake_clock_pass(harness.web.base, ms);
     web_turn();
 }
 
 int web_dial(void)
 {
     const struct sockaddr_in at = {.sin_family = AF_INET,
-                                   .sin_port = htons(http_port(bench.web.http)),
+                                   .sin_port = htons(http_port(harness.web.http)),
                                    .sin_addr = {htonl(INADDR_LOOPBACK)}};
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     const int small = 4096;
@@ -179,13 +179,13 @@ int web_dial(void)
 
 int web_dialled(void)
 {
-    const uint32_t before = http_connections(bench.web.http);
+    const uint32_t before = http_connections(harness.web.http);
     const int fd = web_dial();
-    TURN_UNTIL(bench.web.base, http_connections(bench.web.http) == before + 1);
+    TURN_UNTIL(harness.web.base, http_connections(harness.web.http) == before + 1);
     return fd;
 }
 
-void web_say(int fd, const char *text)
+void web_send(int fd, const char *text)
 {
     size_t n = strlen(text);
     while (n > 0) {
@@ -197,17 +197,17 @@ void web_say(int fd, const char *text)
     }
 }
 
-/* Reads on; false: it is over. */
-bool web_hear(int fd)
+/* Appends to the response. Returns false at the end of the connection. */
+bool web_receive(int fd)
 {
     char rest[65536];
     const ssize_t n = recv(fd, rest, sizeof rest, 0);
     if (n > 0) {
-        const size_t room = ANSWER_MAX - 1 - bench.n_answer;
+        const size_t room = ANSWER_MAX - 1 - harness.n_answer;
         const size_t some = (size_t)n < room ? (size_t)n : room;
-        memcpy(bench.answer + bench.n_answer, rest, some);
-        bench.n_answer += some;
-        bench.answer[bench.n_answer] = '\0';
+        memcpy(harness.answer + harness.n_answer, rest, some);
+        harness.n_answer += some;
+        harness.answer[harness.n_answer] = '\0';
     }
     web_turn();
     return n > 0 || (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK));
@@ -219,29 +219,29 @@ bool web_is_shut(int fd)
     return recv(fd, &byte, 1, MSG_PEEK) == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
 }
 
-void web_hear_nothing(void)
+void web_reset_response(void)
 {
-    bench.n_answer = 0;
-    bench.answer[0] = '\0';
+    harness.n_answer = 0;
+    harness.answer[0] = '\0';
 }
 
-/* Its code; 0: none came. */
+/* Returns the status of the response, or 0 if none has come. */
 int web_code(void)
 {
     int number = 0;
-    return sscanf(bench.answer, "HTTP/1.1 %d ", &number) == 1 ? number : 0;
+    return sscanf(harness.answer, "HTTP/1.1 %d ", &number) == 1 ? number : 0;
 }
 
-/* The answer to what is asked on a connection of its own. */
+/* Sends a request on a new connection. Returns the status of the response. */
 int web_ask(const char *text)
 {
     const int fd = web_dial();
-    web_hear_nothing();
-    TURN_UNTIL(bench.web.base, http_connections(bench.web.http) > 0);
-    web_say(fd, text);
-    TURN_UNTIL(bench.web.base, !web_hear(fd));
+    web_reset_response();
+    TURN_UNTIL(harness.web.base, http_connections(harness.web.http) > 0);
+    web_send(fd, text);
+    TURN_UNTIL(harness.web.base, !web_receive(fd));
     close(fd);
-    web_pass(100); /* its place is free */
+    web_pass(100); /* the connection is closed */
     return web_code();
 }
 
@@ -279,7 +279,7 @@ int web_order_as(const char *headers, const char *type, const char *body)
 
 bool web_has(const char *text)
 {
-    return strstr(bench.answer, text) != NULL;
+    return strstr(harness.answer, text) != NULL;
 }
 
 /* --- its life --------------------------------------------------------------------------------- */
@@ -288,44 +288,44 @@ int web_begin(void **state)
 {
     static uint8_t root[TOKEN_ROOT_BYTES], key[TOKEN_PUBLIC_KEY_BYTES], other[sizeof key];
     struct tfe_reason reason;
-    memset(&bench, 0, sizeof bench);
+    memset(&harness, 0, sizeof harness);
     assert_true(sodium_init() >= 0);
     randombytes_buf(root, sizeof root);
     randombytes_buf(key, sizeof key);
     randombytes_buf(other, sizeof other);
-    token_mint(&bench.own, &(struct token_wish){.role = PRINCIPAL_OBSERVER}, root, key);
-    token_mint(&bench.observer, &(struct token_wish){.role = PRINCIPAL_OBSERVER}, root, key);
-    token_mint(&bench.admin, &(struct token_wish){.role = PRINCIPAL_ADMIN}, root, key);
-    token_mint(&bench.agent, &(struct token_wish){.role = PRINCIPAL_AGENT}, root, key);
-    token_mint(&bench.foreign, &(struct token_wish){.role = PRINCIPAL_ADMIN}, root, other);
-    (void)signal(SIGPIPE, SIG_IGN); /* as the program does */
+    token_mint(&harness.own, &(struct token_wish){.role = PRINCIPAL_OBSERVER}, root, key);
+    token_mint(&harness.observer, &(struct token_wish){.role = PRINCIPAL_OBSERVER}, root, key);
+    token_mint(&harness.admin, &(struct token_wish){.role = PRINCIPAL_ADMIN}, root, key);
+    token_mint(&harness.agent, &(struct token_wish){.role = PRINCIPAL_AGENT}, root, key);
+    token_mint(&harness.foreign, &(struct token_wish){.role = PRINCIPAL_ADMIN}, root, other);
+    (void)signal(SIGPIPE, SIG_IGN); /* as tfe-web does */
     fake_clock_init();
-    bench.settings = (struct web_settings){.bind = "127.0.0.1", .max_connections = PLACES};
-    bench.web.settings = &bench.settings;
-    bench.web.base = event_base_new();
-    bench.web.server.token = sodium_malloc(sizeof bench.own);
-    *bench.web.server.token = bench.own;
-    assert_int_equal(shares_new(&bench.web.shares), 0);
-    assert_int_equal(views_new(&bench.web, &bench.web.views), 0);
-    assert_int_equal(logins_new(&bench.web, &bench.web.logins), 0);
-    assert_int_equal(views_use(bench.web.views, &bench.own, NULL, &bench.web.own), 0);
-    const struct http_handler handler = routes_handler(&bench.web);
-    assert_int_equal(http_new(bench.web.base, &bench.settings, &handler, &bench.web.http, &reason),
-                     0);
+    harness.settings = (struct web_settings){.bind = "127.0.0.1", .max_connections = PLACES};
+    harness.web.settings = &harness.settings;
+    harness.web.base = event_base_new();
+    harness.web.server.token = sodium_malloc(sizeof harness.own);
+    *harness.web.server.token = harness.own;
+    assert_int_equal(shares_new(&harness.web.shares), 0);
+    assert_int_equal(views_new(&harness.web, &harness.web.views), 0);
+    assert_int_equal(logins_new(&harness.web, &harness.web.logins), 0);
+    assert_int_equal(views_use(harness.web.views, &harness.own, NULL, &harness.web.own), 0);
+    const struct http_handler handler = routes_handler(&harness.web);
+    assert_int_equal(
+        http_new(harness.web.base, &harness.settings, &handler, &harness.web.http, &reason), 0);
     return 0;
 }
 
 int web_end(void **state)
 {
-    http_free(bench.web.http);
+    http_free(harness.web.http);
     web_turn();
     assert_int_equal(web_streams(), 0);
-    assert_int_equal(bench.web.own->users, 1);
-    logins_free(bench.web.logins);
-    view_leave(bench.web.own);
-    views_free(bench.web.views);
-    shares_free(bench.web.shares);
-    join_done(&bench.web.server);
-    event_base_free(bench.web.base);
+    assert_int_equal(harness.web.own->users, 1);
+    logins_free(harness.web.logins);
+    view_leave(harness.web.own);
+    views_free(harness.web.views);
+    shares_free(harness.web.shares);
+    join_done(&harness.web.server);
+    event_base_free(harness.web.base);
     return 0;
 }
