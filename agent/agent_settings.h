@@ -60,8 +60,8 @@ struct agent_settings {
     uint64_t state_memory;      /* see script_channel/state_memory.h */
     struct watch_settings watch;
     struct standby_settings standby;
-    struct log_wish logs;    /* root NULL: there are no log files */
-    struct output_show show; /* without log files only its ranks count */
+    struct log_writer_options logs; /* root NULL: there are no log files */
+    struct output_show show;        /* without log files only its ranks count */
     enum log_level log_level;
     enum log_format log_format;
 };

@@ -17,7 +17,6 @@
 #include "agent/os/ports.h"
 #include "agent/os/proc.h"
 #include "agent/os/trainer_user.h"
-#include "agent/pool/check.h"
 #include "agent/pool/handover.h"
 #include "agent/pool/pool_node.h"
 #include "agent/pool/slots.h"
@@ -219,13 +218,13 @@ static int run(const struct agent_settings *settings, const struct command *comm
         join_done(&info);
         return fail(AGENT_EXIT_FAILED, &reason);
     }
-    struct runner_wish wish = {.settings = settings,
-                               .command = command,
-                               .info = &info,
-                               .guard = guard,
-                               .ports = ports,
-                               .standalone = standalone};
-    int code = runner_run(&wish);
+    struct runner_options options = {.settings = settings,
+                                     .command = command,
+                                     .info = &info,
+                                     .guard = guard,
+                                     .ports = ports,
+                                     .standalone = standalone};
+    int code = runner_run(&options);
     ports_free(ports);
     join_done(&info);
     return code;

@@ -49,7 +49,7 @@
 #define ONE_SIGNAL_MS 1000
 
 struct runner {
-    const struct runner_wish *wish;
+    const struct runner_options *options;
     struct event_base *base;
     struct event *timer;
     struct event *watchdog, *pool;
@@ -94,7 +94,7 @@ struct runner {
 
 static void log_trace(struct runner *r, const struct agent_trace *trace)
 {
-    const struct join_info *server = r->wish->info;
+    const struct join_info *server = r->options->info;
     _Static_assert((int)AGENT_LEVEL_DEBUG == LOG_DEBUG_ && (int)AGENT_LEVEL_ERROR == LOG_ERROR_,
                    "the core's levels are the log's");
     const struct agent_trace_format *words = agent_trace_format(trace->kind);
@@ -126,7 +126,7 @@ static void hold_ports_now(struct runner *r)
     struct tfe_reason reason;
     const uint16_t *ports;
     r->hold_pending = false;
-    if (ports_hold(r->wish->ports, r->hold_epoch, r->hold_fresh, &ports, &reason)) {
+    if (ports_hold(r->options->ports, r->hold_epoch, r->hold_fresh, &ports, &reason)) {
         event.type = AGENT_PORTS_FAILED;
         event.reason = reason.text;
     } else {
@@ -157,7 +157,7 @@ static void on_import_timer(evutil_socket_t fd, short what, void *ctx)
 {
     struct runner *r = ctx;
     if (r->hold_pending) {
-        const char *modules = r->wish->settings->standby.preload;
+        const char *modules = r->options->settings->standby.preload;
         char sentence[MSG_SENTENCE_MAX];
         snprintf(sentence, sizeof sentence, "importing %s",
                  modules ? modules : "what the script needs, which takes seconds with TensorFlow");
@@ -219,7 +219,7 @@ static void end(struct runner *r, int code, const char *sentence)
     if (sentence) {
         char words[MSG_SENTENCE_MAX];
         end_sentence(sentence, r->shown, words);
-        endpoint_format(endpoint, r->wish->info->host, r->wish->info->port);
+        endpoint_format(endpoint, r->options->info->host, r->options->info->port);
         (void)snprintf(text, sizeof text, "%s%s%s", unreached ? endpoint : "",
                        unreached ? ": " : "", words);
         stdio_say("tfe-agent", text);
@@ -330,7 +330,7 @@ static void log_event(struct runner *r, const struct agent_event *event)
         !r->server_spoke) {
         char endpoint[ENDPOINT_TEXT_MAX];
         char sentence[MSG_SENTENCE_MAX];
-        endpoint_format(endpoint, r->wish->info->host, r->wish->info->port);
+        endpoint_format(endpoint, r->options->info->host, r->options->info->port);
         snprintf(sentence, sizeof sentence, "no server at %s yet: %s", endpoint,
                  event->lost.reason ? event->lost.reason : "no answer");
         waiting_log(&r->waiting, sentence, 0, r->config.join_timeout_ms);
@@ -541,19 +541,19 @@ static void on_signal(evutil_socket_t signo, short what, void *ctx)
 
 static void make_config(struct runner *r)
 {
-    const struct agent_settings *s = r->wish->settings;
+    const struct agent_settings *s = r->options->settings;
     r->config = s->agent;
     node_label(s->agent.node_name, &r->node_name);
     r->config.node_name = r->node_name.text;
-    r->config.spec.script_digest = r->wish->command->digest;
+    r->config.spec.script_digest = r->options->command->digest;
     r->config.highest_epoch = s->checkpoint_dir ? checkpoints_epoch(s->checkpoint_dir) : 0;
     r->config.pid = (uint32_t)getpid();
     /* Per process, never read from disk: images get baked. */
     node_secret_make(r->config.node_secret);
     (void)node_id_of(r->config.node_secret, &r->config.node);
     randombytes_buf(&r->config.seed, sizeof(r->config.seed));
-    r->config.proof_hash = r->wish->guard->proof_hash;
-    r->config.guard_port = r->wish->guard->proof_port;
+    r->config.proof_hash = r->options->guard->proof_hash;
+    r->config.guard_port = r->options->guard->proof_port;
     _Static_assert(TERMINATION_FILES_MAX == AGENT_PROOFS_MAX, "what is found is brought");
     size_t n = s->standalone ? 0 : termination_files_find(s->agent.job.text, r->proofs);
     for (size_t i = 0; i < n; i++) {
@@ -564,15 +564,15 @@ static void make_config(struct runner *r)
 /* With why where a person can do something about it. */
 static int make_logs(struct runner *r, struct tfe_reason *reason)
 {
-    const struct agent_settings *s = r->wish->settings;
+    const struct agent_settings *s = r->options->settings;
     r->show = s->show;
     if (!s->logs.root) {
         memset(r->show.tee, 3, sizeof(r->show.tee)); /* what is not shown would be nowhere */
         return 0;
     }
-    struct log_wish wish = s->logs;
-    wish.base = r->base;
-    return log_writer_new(&wish, &r->logs, reason);
+    struct log_writer_options options = s->logs;
+    options.base = r->base;
+    return log_writer_new(&options, &r->logs, reason);
 }
 
 static void send_logs(void *ctx, const struct tfe_msg *msg)
@@ -590,7 +590,7 @@ static void on_pool_gone(evutil_socket_t fd, short what, void *ctx)
 /* TFE_EINVAL, TFE_ENOMEM: the core cannot be made. */
 static int make_parts(struct runner *r)
 {
-    const struct agent_settings *s = r->wish->settings;
+    const struct agent_settings *s = r->options->settings;
     r->timer = evtimer_new(r->base, on_timer, r);
     r->import_timer = evtimer_new(r->base, on_import_timer, r);
     part_must(r->timer && r->import_timer);
@@ -600,28 +600,28 @@ static int make_parts(struct runner *r)
         r->pool = event_new(r->base, s->pool_fd, EV_READ, on_pool_gone, NULL);
         part_must(r->pool && event_add(r->pool, NULL) == 0);
     }
-    if (r->wish->standalone) {
-        standalone_watch(r->wish->standalone, r->base);
+    if (r->options->standalone) {
+        standalone_watch(r->options->standalone, r->base);
     }
     const bool is_container = s->handover && s->handover->is_container;
     const char *base = is_container ? s->handover->base : NULL;
-    r->scripts = scripts_new(&(struct scripts_wish){.base = r->base,
-                                                    .nproc = r->config.spec.nproc,
-                                                    .private_base = base,
-                                                    .checkpoint_dir = s->checkpoint_dir,
-                                                    .state_memory = s->state_memory,
-                                                    .on_progress = on_script_progress,
-                                                    .on_metrics = on_script_metrics,
-                                                    .on_ends = on_script_ends,
-                                                    .on_strategy = on_strategy_made,
-                                                    .on_import = on_script_import,
-                                                    .ctx = r});
-    r->trainers = trainers_new(&(struct trainers_wish){
+    r->scripts = scripts_new(&(struct scripts_options){.base = r->base,
+                                                       .nproc = r->config.spec.nproc,
+                                                       .private_base = base,
+                                                       .checkpoint_dir = s->checkpoint_dir,
+                                                       .state_memory = s->state_memory,
+                                                       .on_progress = on_script_progress,
+                                                       .on_metrics = on_script_metrics,
+                                                       .on_ends = on_script_ends,
+                                                       .on_strategy = on_strategy_made,
+                                                       .on_import = on_script_import,
+                                                       .ctx = r});
+    r->trainers = trainers_new(&(struct trainers_options){
         .base = r->base,
-        .guard = r->wish->guard,
-        .command = r->wish->command,
+        .guard = r->options->guard,
+        .command = r->options->command,
         .default_ps = s->default_ps,
-        .ports = r->wish->ports,
+        .ports = r->options->ports,
         .job = &r->config.job,
         .node = r->config.node.text,
         .nproc = r->config.spec.nproc,
@@ -640,24 +640,24 @@ static int make_parts(struct runner *r)
         .on_event = on_event,
         .ctx = r,
     });
-    r->report = report_new(&(struct report_wish){.base = r->base,
-                                                 .nproc = r->config.spec.nproc,
-                                                 .send = send_report,
-                                                 .standby = standby_state,
-                                                 .printed = printed_bytes,
-                                                 .idle = report_idle,
-                                                 .ctx = r});
-    r->uplink = uplink_new(r->base, r->wish->info, agent_settings_state_dir(s), s->address_host,
+    r->report = report_new(&(struct report_options){.base = r->base,
+                                                    .nproc = r->config.spec.nproc,
+                                                    .send = send_report,
+                                                    .standby = standby_state,
+                                                    .printed = printed_bytes,
+                                                    .idle = report_idle,
+                                                    .ctx = r});
+    r->uplink = uplink_new(r->base, r->options->info, agent_settings_state_dir(s), s->address_host,
                            on_event, r);
-    r->serve = log_serve_new(&(struct log_serve_wish){.base = r->base,
-                                                      .retained = &r->retained,
-                                                      .logs = r->logs,
-                                                      .job = &r->config.job,
-                                                      .has_room = uplink_accepts,
-                                                      .send = send_logs,
-                                                      .ctx = r->uplink});
+    r->serve = log_serve_new(&(struct log_serve_options){.base = r->base,
+                                                         .retained = &r->retained,
+                                                         .logs = r->logs,
+                                                         .job = &r->config.job,
+                                                         .has_room = uplink_accepts,
+                                                         .send = send_logs,
+                                                         .ctx = r->uplink});
     uplink_serve(r->uplink, r->serve);
-    const struct notice_wish notice = {
+    const struct notice_watch_options notice = {
         .choice = &s->notice,
         .intervals = &notice_intervals_default,
         .options = &agent_options,
@@ -672,7 +672,7 @@ static int make_parts(struct runner *r)
 
 static void free_parts(struct runner *r)
 {
-    standalone_unwatch(r->wish->standalone);
+    standalone_unwatch(r->options->standalone);
     notice_watch_free(r->notices);
     report_free(r->report);
     if (r->uplink) {
@@ -708,21 +708,21 @@ static void print_begun(const struct runner *r)
                        "%s asks %s for a place in job %s; Ctrl-C leaves it again, tfe-ctl watch "
                        "shows it",
                        r->node_name.text,
-                       endpoint_format(endpoint, r->wish->info->host, r->wish->info->port),
+                       endpoint_format(endpoint, r->options->info->host, r->options->info->port),
                        r->config.job.text);
         stdio_say("tfe-agent", text);
     }
 }
 
-int runner_run(const struct runner_wish *wish)
+int runner_run(const struct runner_options *options)
 {
-    struct runner r = {.wish = wish, .exit_code = AGENT_EXIT_FAILED};
+    struct runner r = {.options = options, .exit_code = AGENT_EXIT_FAILED};
     make_config(&r);
     struct tfe_reason reason = {.text = ""};
     retained_output_init(&r.retained, RETAINED_BYTES_MAX);
     r.base = event_base_new();
     part_must(r.base);
-    int rc = script_line_new(wish->settings->progress_regex, &r.lines, &reason);
+    int rc = script_line_new(options->settings->progress_regex, &r.lines, &reason);
     if (rc) {
         reason_prefix(&reason, "--progress-regex");
     }

@@ -12,7 +12,7 @@
 #include "common/credentials/join.h"
 
 /* All borrowed for the call; guard's descriptor is taken over. */
-struct runner_wish {
+struct runner_options {
     const struct agent_settings *settings;
     const struct command *command;
     const struct join_info *info;
@@ -23,6 +23,6 @@ struct runner_wish {
 
 /* Runs the agent to its end; nothing it has started is left then. Returns the exit code of design 9
  * after having said on stderr why, where that is not plain. */
-int runner_run(const struct runner_wish *wish);
+int runner_run(const struct runner_options *options);
 
 #endif

@@ -43,7 +43,7 @@ struct sample {
 };
 
 struct report {
-    struct report_wish wish;
+    struct report_options options;
     struct event *sample_timer, *metrics_due, *settle;
     bool is_up;
 
@@ -139,7 +139,7 @@ static void send_facts(struct report *r)
     msg.u.facts.cloud = r->cloud.cloud;
     msg.u.facts.zone = known(r->cloud.zone);
     msg.u.facts.instance = known(r->cloud.instance);
-    r->wish.send(r->wish.ctx, &msg);
+    r->options.send(r->options.ctx, &msg);
 }
 
 static void set_machine(struct report *r)
@@ -170,7 +170,7 @@ static bool differs(uint64_t a, uint64_t b)
 
 static void send_vitals(struct report *r)
 {
-    r->now.standby = r->wish.standby ? r->wish.standby(r->wish.ctx) : WARMTH_NONE;
+    r->now.standby = r->options.standby ? r->options.standby(r->options.ctx) : WARMTH_NONE;
     const struct msg_vitals *a = &r->now;
     const struct msg_vitals *b = &r->sent;
     if (r->is_up && (a->standby != b->standby || differs(a->step_us, b->step_us) ||
@@ -178,7 +178,7 @@ static void send_vitals(struct report *r)
                      differs(a->load_milli + 250, b->load_milli + 250))) {
         const struct tfe_msg msg = {.type = MSG_VITALS, .u.vitals = r->now};
         r->sent = r->now;
-        r->wish.send(r->wish.ctx, &msg);
+        r->options.send(r->options.ctx, &msg);
     }
 }
 
@@ -211,7 +211,7 @@ static void set_active(struct report *r, struct tfe_mono at)
     r->active_at = at;
     if (r->is_idle) {
         r->is_idle = false;
-        r->wish.idle(r->wish.ctx, TFE_MONO_NEVER);
+        r->options.idle(r->options.ctx, TFE_MONO_NEVER);
     }
 }
 
@@ -219,7 +219,7 @@ static void set_active(struct report *r, struct tfe_mono at)
 static void check_activity(struct report *r, const struct sample *sample)
 {
     const struct sample *before = &r->activity_mark;
-    const uint64_t printed = r->wish.printed(r->wish.ctx);
+    const uint64_t printed = r->options.printed(r->options.ctx);
     const int64_t ms = tfe_mono_sub(sample->at, before->at);
     /* The sums may shrink, because ended processes no longer count. */
     bool is_active = !r->has_activity_mark || printed != r->printed ||
@@ -233,7 +233,7 @@ static void check_activity(struct report *r, const struct sample *sample)
         set_active(r, sample->at);
     } else if (!r->is_idle && tfe_mono_sub(sample->at, r->active_at) >= IDLE_AFTER_MS) {
         r->is_idle = true;
-        r->wish.idle(r->wish.ctx, r->active_at);
+        r->options.idle(r->options.ctx, r->active_at);
     }
 }
 
@@ -307,7 +307,7 @@ static void send_metrics(struct report *r)
                                               .total = m->total,
                                               .metrics = metrics,
                                               .n_metrics = m->metrics.n}};
-    r->wish.send(r->wish.ctx, &msg);
+    r->options.send(r->options.ctx, &msg);
     r->unsent_metrics.epoch = 0;
 }
 
@@ -404,18 +404,18 @@ void report_step(struct report *r, uint64_t step)
     }
 }
 
-struct report *report_new(const struct report_wish *wish)
+struct report *report_new(const struct report_options *options)
 {
     struct report *r = part_new(sizeof(*r));
-    r->wish = *wish;
-    r->sample_timer = evtimer_new(wish->base, on_sample_timer, r);
-    r->metrics_due = evtimer_new(wish->base, on_metrics_due, r);
-    r->settle = evtimer_new(wish->base, on_settle, r);
+    r->options = *options;
+    r->sample_timer = evtimer_new(options->base, on_sample_timer, r);
+    r->metrics_due = evtimer_new(options->base, on_metrics_due, r);
+    r->settle = evtimer_new(options->base, on_settle, r);
     part_must(r->sample_timer && r->metrics_due && r->settle);
     const struct worker_config config = {.name = "tfe-report",
                                          .stack = 128 * 1024,
                                          .work = work,
-                                         .base = wish->base,
+                                         .base = options->base,
                                          .on_told = on_sample,
                                          .done = free,
                                          .ctx = r};

@@ -15,7 +15,7 @@ struct cloud_facts;
 struct event_base;
 struct report;
 
-struct report_wish {
+struct report_options {
     struct event_base *base;
     uint32_t nproc;
     /* Sends a message to the server; called only between report_up and report_down. */
@@ -31,7 +31,7 @@ struct report_wish {
 };
 
 /* Creates the reporter. If the thread cannot be started, which is logged, less is reported. */
-struct report *report_new(const struct report_wish *wish);
+struct report *report_new(const struct report_options *options);
 /* Frees the reporter. Accepts NULL. */
 void report_free(struct report *r);
 

@@ -118,15 +118,15 @@ static void on_ended(void *ctx, int fd)
 
 static void on_assign(struct node *node, const struct msg_assign *assign)
 {
-    const struct fetch_wish wish = {.base = node->load->base,
-                                    .digest = node->digest,
-                                    .send = say,
-                                    .send_ctx = node,
-                                    .ended = on_ended,
-                                    .ctx = node};
+    const struct fetch_options options = {.base = node->load->base,
+                                          .digest = node->digest,
+                                          .send = say,
+                                          .send_ctx = node,
+                                          .ended = on_ended,
+                                          .ctx = node};
     (void)snprintf(node->digest, sizeof(node->digest), "%s", assign->spec.source);
     node->load->began_us = node->load->began_us ? node->load->began_us : machine_us();
-    node->fetch = fetch_new(&wish);
+    node->fetch = fetch_new(&options);
 }
 
 static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)

@@ -54,7 +54,7 @@ static void empty(int fd)
 {
     entries_each(fd, PRIVATE_DIR_GONE, remove_tree);
     remove_tree(fd, PRIVATE_DIR_TMP);
-    /* directory of an agent that runs a pool's job, see inside_wish */
+    /* directory of an agent that runs a pool's job */
     entries_each(fd, NAME_PREFIX, remove_tree);
     entries_each(fd, PRIVATE_DIR_SOCKET, remove_one);
     entries_each(fd, PRIVATE_DIR_PREEMPT, remove_one);

@@ -36,7 +36,7 @@ struct log_request {
 };
 
 struct log_serve {
-    struct log_serve_wish wish;
+    struct log_serve_options options;
     struct event *gather;
     LIST_HEAD(, log_request) requests;
     uint32_t n_requests;
@@ -76,7 +76,7 @@ static bool count(struct log_request *a)
 {
     const struct retained_piece *piece;
     bool is_enough = a->spec.lines != MSG_UNSET;
-    STAILQ_FOREACH(piece, &a->serve->wish.retained->pieces, link)
+    STAILQ_FOREACH(piece, &a->serve->options.retained->pieces, link)
     {
         uint64_t *lines = is_of(a, piece) ? skip_of(a, &piece->of, true) : NULL;
         if (lines) {
@@ -94,7 +94,7 @@ static bool count(struct log_request *a)
 /* Returns true if the buffer holds all requested lines. */
 static bool has_all_retained(struct log_request *a, uint64_t epoch)
 {
-    const struct retained_output *k = a->serve->wish.retained;
+    const struct retained_output *k = a->serve->options.retained;
     const struct retained_piece *oldest = STAILQ_FIRST(&k->pieces);
     bool is_enough = count(a);
     bool is_whole = k->first > 0 && epoch >= k->first && epoch > k->dropped;
@@ -125,20 +125,21 @@ static void reading_begin(struct log_request *a, uint64_t epoch)
     if (!a->reader) {
         return;
     }
-    a->reader->job = *serve->wish.job;
+    a->reader->job = *serve->options.job;
     a->reader->epoch = epoch;
     a->reader->has_rank = a->spec.has_rank;
     a->reader->rank = a->spec.rank;
     a->reader->lines = a->spec.lines;
     a->reader->since = a->spec.since;
-    a->reader->is_live = serve->wish.retained->open > 0 && epoch == serve->wish.retained->newest;
-    copy_names(a->reader, serve->wish.retained);
+    a->reader->is_live =
+        serve->options.retained->open > 0 && epoch == serve->options.retained->newest;
+    copy_names(a->reader, serve->options.retained);
     a->reader->on_read = on_read;
     a->reader->ctx = a;
     a->next = NULL;
-    serve->wish.retained->sealed = true; /* output that arrives from now on starts a new piece */
+    serve->options.retained->sealed = true; /* output that arrives from now on starts a new piece */
     a->n_skips = 0;
-    log_writer_read(serve->wish.logs, a->reader);
+    log_writer_read(serve->options.logs, a->reader);
 }
 
 /* --- sending --- */
@@ -233,7 +234,7 @@ static void send_lines(struct log_request *a, const struct output_source *of, st
         .u.log_chunk = {a->spec.ask, of->epoch, of->rank, of->stream, at, text, a->lost, 0}};
     a->lost = 0;
     a->credit -= MSG_LOG_COST + strlen(text);
-    a->serve->wish.send(a->serve->wish.ctx, &msg);
+    a->serve->options.send(a->serve->options.ctx, &msg);
 }
 
 /* Returns the end of the next lines that fit into one message. */
@@ -265,13 +266,13 @@ static bool send_from_files(struct log_request *a)
         return true;
     }
     a->read_at = 0;
-    log_writer_read(a->serve->wish.logs, reader);
+    log_writer_read(a->serve->options.logs, reader);
     return false;
 }
 
 static bool send_retained(struct log_request *a)
 {
-    struct retained_output *k = a->serve->wish.retained;
+    struct retained_output *k = a->serve->options.retained;
     const struct retained_piece *piece = a->next;
     if (!piece) {
         return false;
@@ -299,16 +300,16 @@ static void send_leave(struct log_serve *serve)
 static void pump(struct log_request *a)
 {
     struct log_serve *serve = a->serve;
-    const struct log_serve_wish *wish = &serve->wish;
+    const struct log_serve_options *options = &serve->options;
     bool continues = true;
     send_enter(serve);
     while (continues && a->credit >= MSG_LOG_COST + MSG_LOG_TEXT_MAX && !serve->is_disconnected &&
-           wish->has_room(wish->ctx)) {
+           options->has_room(options->ctx)) {
         continues = a->reader ? send_from_files(a) : send_retained(a);
     }
     if (!continues && !a->reader && !a->spec.follow) {
         const struct tfe_msg done = {.type = MSG_LOG_DONE, .u.log_done = {a->spec.ask}};
-        wish->send(wish->ctx, &done);
+        options->send(options->ctx, &done);
         request_end(a);
     }
     send_leave(serve);
@@ -347,7 +348,7 @@ static void send_remaining_count(struct log_request *a)
                                                 .text = "",
                                                 .behind = behind}};
     if (behind > 0) {
-        a->serve->wish.send(a->serve->wish.ctx, &msg);
+        a->serve->options.send(a->serve->options.ctx, &msg);
     }
 }
 
@@ -417,7 +418,7 @@ static void ask_begin(struct log_serve *serve, const struct msg_log_ask *spec)
     struct log_request *a = request_of(serve, spec->ask);
     if (!a && (serve->n_requests == LIMIT_LOG_ASKS || !(a = calloc(1, sizeof(*a))))) {
         const struct tfe_msg done = {.type = MSG_LOG_DONE, .u.log_done = {spec->ask}};
-        serve->wish.send(serve->wish.ctx, &done);
+        serve->options.send(serve->options.ctx, &done);
         return;
     }
     if (a->serve) {
@@ -426,10 +427,10 @@ static void ask_begin(struct log_serve *serve, const struct msg_log_ask *spec)
     *a = (struct log_request){.serve = serve, .spec = *spec, .credit = spec->window};
     LIST_INSERT_HEAD(&serve->requests, a, link);
     serve->n_requests++;
-    const struct retained_output *k = serve->wish.retained;
+    const struct retained_output *k = serve->options.retained;
     uint64_t epoch = spec->epoch ? spec->epoch : k->newest;
     a->next = STAILQ_FIRST(&k->pieces);
-    if (!has_all_retained(a, epoch) && serve->wish.logs && epoch > 0) {
+    if (!has_all_retained(a, epoch) && serve->options.logs && epoch > 0) {
         reading_begin(a, epoch);
     }
     pump(a);
@@ -454,16 +455,16 @@ void log_serve_handle(struct log_serve *serve, const struct tfe_msg *msg)
 
 /* --- creation and destruction --- */
 
-struct log_serve *log_serve_new(const struct log_serve_wish *wish)
+struct log_serve *log_serve_new(const struct log_serve_options *options)
 {
     struct log_serve *serve = part_new(sizeof(*serve));
-    serve->wish = *wish;
+    serve->options = *options;
     LIST_INIT(&serve->requests);
-    serve->gather = evtimer_new(wish->base, on_gather, serve);
+    serve->gather = evtimer_new(options->base, on_gather, serve);
     part_must(serve->gather);
-    wish->retained->on_more = on_more;
-    wish->retained->on_drop = on_drop;
-    wish->retained->ctx = serve;
+    options->retained->on_more = on_more;
+    options->retained->on_drop = on_drop;
+    options->retained->ctx = serve;
     return serve;
 }
 
@@ -483,8 +484,8 @@ void log_serve_free(struct log_serve *serve)
 {
     if (serve) {
         log_serve_drop_requests(serve);
-        serve->wish.retained->on_more = NULL;
-        serve->wish.retained->on_drop = NULL;
+        serve->options.retained->on_more = NULL;
+        serve->options.retained->on_drop = NULL;
         event_drop(&serve->gather);
         free(serve);
     }

@@ -12,7 +12,7 @@ struct log_serve;
 struct log_writer;
 
 /* Dependencies of a log server. Pointers are borrowed. */
-struct log_serve_wish {
+struct log_serve_options {
     struct event_base *base;
     struct retained_output *retained;
     struct log_writer *logs; /* NULL if there are no log files */
@@ -24,7 +24,7 @@ struct log_serve_wish {
     void *ctx;
 };
 
-struct log_serve *log_serve_new(const struct log_serve_wish *wish);
+struct log_serve *log_serve_new(const struct log_serve_options *options);
 /* Frees a log server; call before log_writer_free. Accepts NULL. */
 void log_serve_free(struct log_serve *serve);
 

@@ -378,10 +378,11 @@ static void destroy(void *ctx)
     free(w);
 }
 
-int log_writer_new(const struct log_wish *wish, struct log_writer **ret, struct tfe_reason *reason)
+int log_writer_new(const struct log_writer_options *options, struct log_writer **ret,
+                   struct tfe_reason *reason)
 {
     struct log_writer *w = calloc(1, sizeof(*w));
-    if (!w || !(w->root = strdup(wish->root))) {
+    if (!w || !(w->root = strdup(options->root))) {
         free(w);
         reason_set(reason, "--log-dir: %s", tfe_error_sentence(TFE_ENOMEM));
         return TFE_ENOMEM;
@@ -389,17 +390,17 @@ int log_writer_new(const struct log_wish *wish, struct log_writer **ret, struct 
     LIST_INIT(&w->targets);
     TAILQ_INIT(&w->chunks);
     TAILQ_INIT(&w->read);
-    w->reads = wish->base != NULL;
-    w->max_bytes = wish->max_bytes;
-    w->keep_ms = wish->keep_ms;
-    w->prune_at = wish->keep_ms ? clock_mono() : TFE_MONO_NEVER;
+    w->reads = options->base != NULL;
+    w->max_bytes = options->max_bytes;
+    w->keep_ms = options->keep_ms;
+    w->prune_at = options->keep_ms ? clock_mono() : TFE_MONO_NEVER;
     w->moved = clock_mono();
     int rc = make_root(w->root, reason);
     if (rc == 0) {
         const struct worker_config config = {.stack = STACK_BYTES,
                                              .work = run,
-                                             .base = wish->base,
-                                             .on_told = wish->base ? on_steps_done : NULL,
+                                             .base = options->base,
+                                             .on_told = options->base ? on_steps_done : NULL,
                                              .done = destroy,
                                              .ctx = w};
         rc = worker_start(&config, &w->worker);

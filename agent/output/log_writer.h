@@ -24,7 +24,7 @@ struct log_writer;
 struct log_target;
 
 /* Options of a log writer. root is copied. */
-struct log_wish {
+struct log_writer_options {
     const char *root;        /* value of --log-dir */
     uint64_t max_bytes;      /* size limit of a file; 0 for no limit */
     uint32_t keep_ms;        /* age at which files are removed; 0 to keep them */
@@ -33,7 +33,7 @@ struct log_wish {
 
 /* Creates the directory root and the thread. Returns TFE_ESYS with reason if root is not
  * writable, or TFE_ENOMEM. */
-int log_writer_new(const struct log_wish *wish, struct log_writer **ret,
+int log_writer_new(const struct log_writer_options *options, struct log_writer **ret,
                    struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Waits up to timeout_ms for queued data, then abandons the thread if the disk hangs.

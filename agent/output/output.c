@@ -50,7 +50,7 @@
 #define BAR_MS 1000
 
 struct output_sink {
-    struct output_wish wish;
+    struct output_options options;
     struct event *again; /* timer for sources that rest or are paused */
     struct drain *drains[LOG_STREAMS];
     LIST_HEAD(, output) outputs; /* all existing outputs */
@@ -201,7 +201,7 @@ static void stderr_add(struct output *output, const char *line, size_t n)
 
 static void retain_lines(const struct source *source, const char *lines, size_t n)
 {
-    struct retained_output *retained = source->output->sink->wish.retained;
+    struct retained_output *retained = source->output->sink->options.retained;
     if (retained) {
         retained_output_add(retained, &source->of, source->read_at, lines, n);
     }
@@ -209,7 +209,7 @@ static void retain_lines(const struct source *source, const char *lines, size_t 
 
 static bool has_line_reader(const struct source *source)
 {
-    return source->output->is_first && source->output->sink->wish.on_line;
+    return source->output->is_first && source->output->sink->options.on_line;
 }
 
 /* Processes the first n bytes as a line and skips `skip` more (the newline). Returns false if
@@ -229,8 +229,8 @@ static bool line_move(struct source *source, size_t n, size_t skip, size_t limit
     }
     retain_lines(source, line, seen);
     if (has_line_reader(source)) {
-        const struct output_wish *wish = &source->output->sink->wish;
-        wish->on_line(wish->on_line_ctx, line, seen);
+        const struct output_options *options = &source->output->sink->options;
+        options->on_line(options->on_line_ctx, line, seen);
     }
     source->at += n + skip;
     source->n -= n + skip;
@@ -355,7 +355,7 @@ static void wait_for_more(struct source *source)
 
 static size_t limit_of(const struct output_sink *sink)
 {
-    return sink->wish.logs ? DRAIN_QUEUE_HARD_MAX / 2 : DRAIN_QUEUE_MAX;
+    return sink->options.logs ? DRAIN_QUEUE_HARD_MAX / 2 : DRAIN_QUEUE_MAX;
 }
 
 /* Processes buffered data and waits for more; stops reading the pipe while the queue is full. */
@@ -438,22 +438,22 @@ static void on_space(void *ctx, struct drain *drain)
 
 /* --- the agent's streams --- */
 
-struct output_sink *output_sink_new(const struct output_wish *wish)
+struct output_sink *output_sink_new(const struct output_options *options)
 {
     struct output_sink *sink = part_new(sizeof *sink);
-    int pipes = LOG_STREAMS * (wish->nproc ? (int)wish->nproc : 1);
-    uint32_t patience = wish->patience_ms;
-    if (!patience && !wish->logs) {
+    int pipes = LOG_STREAMS * (options->nproc ? (int)options->nproc : 1);
+    uint32_t patience = options->patience_ms;
+    if (!patience && !options->logs) {
         patience = DRAIN_PATIENCE_MS;
     }
-    sink->wish = *wish;
+    sink->options = *options;
     sink->pipe_bytes = PIPES_BYTES / pipes < PIPE_BYTES ? PIPES_BYTES / pipes : PIPE_BYTES;
-    sink->again = evtimer_new(wish->base, on_again, sink);
+    sink->again = evtimer_new(options->base, on_again, sink);
     part_must(sink->again);
-    const int fds[LOG_STREAMS] = {wish->stdout_fd, wish->stderr_fd};
+    const int fds[LOG_STREAMS] = {options->stdout_fd, options->stderr_fd};
     static const char *const names[LOG_STREAMS] = {"stdout", "stderr"};
     for (int i = 0; i < LOG_STREAMS; i++) {
-        sink->drains[i] = drain_new(wish->base, fds[i], names[i], patience, on_space, sink);
+        sink->drains[i] = drain_new(options->base, fds[i], names[i], patience, on_space, sink);
     }
     return sink;
 }
@@ -492,7 +492,7 @@ static int source_open(struct source *source, int *ret_writer)
     }
     source->may_rest =
         fcntl(ends[0], F_SETPIPE_SZ, source->output->sink->pipe_bytes) >= REST_PIPE_BYTES;
-    source->readable = event_new(source->output->sink->wish.base, ends[0], EV_READ | EV_PERSIST,
+    source->readable = event_new(source->output->sink->options.base, ends[0], EV_READ | EV_PERSIST,
                                  on_readable, source);
     return source->readable && event_add(source->readable, NULL) == 0 ? 0 : TFE_ENOMEM;
 }
@@ -507,21 +507,22 @@ static void source_init(struct source *source, struct output *output,
     source->has_tail = stream == LOG_STDERR;
     source->of = (struct output_source){place->epoch, place->rank,
                                         stream == LOG_STDERR ? STREAM_STDERR : STREAM_STDOUT};
-    if (sink->wish.retained) {
+    if (sink->options.retained) {
         source->is_retained = true;
-        retained_output_open(sink->wish.retained, &source->of, place->name);
+        retained_output_open(sink->options.retained, &source->of, place->name);
     }
-    if (sink->wish.logs) {
-        struct log_place where = {.job = *sink->wish.job,
+    if (sink->options.logs) {
+        struct log_place where = {.job = *sink->options.job,
                                   .run = place->run,
                                   .epoch = place->epoch,
                                   .rank = place->rank,
                                   .stream = stream};
         snprintf(where.name, sizeof where.name, "%s", place->name ? place->name : "");
-        source->file = log_writer_open(sink->wish.logs, &where);
+        source->file = log_writer_open(sink->options.logs, &where);
     }
-    bool is_homeless = sink->wish.logs && !source->file;
-    if (is_homeless || output_is_shown(sink->wish.show, place->local_rank, place->rank, stream)) {
+    bool is_homeless = sink->options.logs && !source->file;
+    if (is_homeless ||
+        output_is_shown(sink->options.show, place->local_rank, place->rank, stream)) {
         source->drain = sink->drains[stream];
     }
 }
@@ -584,7 +585,7 @@ void output_close(struct output *output)
         source->file = NULL;
         if (source->is_retained) {
             source->is_retained = false;
-            retained_output_close(output->sink->wish.retained);
+            retained_output_close(output->sink->options.retained);
         }
     }
 }

@@ -21,7 +21,7 @@ struct output_sink; /* the agent's stdout, stderr and log files */
 typedef void output_line_fn(void *ctx, const char *line, size_t n);
 
 /* Options of a sink. Pointers are borrowed for its lifetime. */
-struct output_wish {
+struct output_options {
     struct event_base *base;
     int stdout_fd, stderr_fd;
     uint32_t nproc; /* maximum number of concurrent trainers; 0 means 1 */
@@ -41,7 +41,7 @@ struct output_wish {
  * counted and reported in the stream. Up to 1 MiB per stream left in the pipes of ended trainers
  * is always read. The flags of the two descriptors do not change, because other processes share
  * them. Precondition: SIGPIPE is ignored. */
-struct output_sink *output_sink_new(const struct output_wish *wish);
+struct output_sink *output_sink_new(const struct output_options *options);
 /* Frees a sink after writing queued lines for up to timeout_ms per stream. Precondition:
  * every output is freed. */
 void output_sink_free(struct output_sink *sink, uint32_t timeout_ms);

@@ -139,40 +139,40 @@ static void add_command(struct strings *s, const struct msg_spec *spec, bool say
     add_all(s, v + at, n - at);
 }
 
-static int make_argv(const struct agent_args_wish *wish, struct strings *s,
+static int make_argv(const struct agent_args_options *options, struct strings *s,
                      struct tfe_reason *reason)
 {
-    const struct msg_assign *assign = wish->assign;
+    const struct msg_assign *assign = options->assign;
     bool says_kind = false;
-    add(s, "%s", wish->program);
-    for (char *const *option = wish->options; *option; option++) {
+    add(s, "%s", options->program);
+    for (char *const *option = options->options; *option; option++) {
         add(s, "%s", *option);
     }
-    add(s, "--rdzv-endpoint=%s", wish->endpoint);
-    add(s, "--node-name=%s", wish->node_name);
+    add(s, "--rdzv-endpoint=%s", options->endpoint);
+    add(s, "--node-name=%s", options->node_name);
     add(s, "--job=%s", assign->spec.name);
     add(s, "--run=%s", assign->run_key);
     add_policies(s, &assign->spec);
     add_sizes(s, assign);
     int rc = add_options(s, &assign->spec, &says_kind, reason);
-    if (wish->has_image) {
+    if (options->has_image) {
         add(s, "--python=python3"); /* the machine's is not there */
     }
     if (rc == 0) {
-        add_command(s, &assign->spec, says_kind, wish->has_image);
+        add_command(s, &assign->spec, says_kind, options->has_image);
     }
     return rc;
 }
 
 /* --- environment and directory ---------------------------------------------------------------- */
 
-static void make_envp(const struct agent_args_wish *wish, struct strings *s)
+static void make_envp(const struct agent_args_options *options, struct strings *s)
 {
-    const struct msg_spec *spec = &wish->assign->spec;
+    const struct msg_spec *spec = &options->assign->spec;
     /* For good: an epoch of one, in a job that may have more, is a cluster. */
     const bool is_alone = spec->max_nodes == 1 && spec->nproc == 1 && spec->n_ps == 0 &&
                           !spec->chief && !spec->evaluator;
-    for (const char *const *entry = wish->environment; *entry; entry++) {
+    for (const char *const *entry = options->environment; *entry; entry++) {
         add(s, "%s", *entry);
     }
     for (size_t i = 0; i < spec->n_env; i++) {
@@ -184,13 +184,14 @@ static void make_envp(const struct agent_args_wish *wish, struct strings *s)
     }
 }
 
-static int find_directory(const struct agent_args_wish *wish, char **ret, struct tfe_reason *reason)
+static int find_directory(const struct agent_args_options *options, char **ret,
+                          struct tfe_reason *reason)
 {
-    const struct msg_spec *spec = &wish->assign->spec;
-    const char *files = spec->source_kind == SOURCE_PATH ? spec->source : wish->directory;
+    const struct msg_spec *spec = &options->assign->spec;
+    const char *files = spec->source_kind == SOURCE_PATH ? spec->source : options->directory;
     const char *below = spec->work_dir ? spec->work_dir : "";
     bool is_whole = below[0] == '/';
-    if (wish->has_image && is_whole) { /* which the machine need not have */
+    if (options->has_image && is_whole) { /* which the machine need not have */
         below = "";
         is_whole = false;
     }
@@ -204,12 +205,12 @@ static int find_directory(const struct agent_args_wish *wish, char **ret, struct
 }
 
 /* Of an image; what brings files, or names a directory, says so itself. */
-static int find_inside(const struct agent_args_wish *wish, const char *directory, char **ret,
+static int find_inside(const struct agent_args_options *options, const char *directory, char **ret,
                        struct tfe_reason *reason)
 {
-    const struct msg_spec *spec = &wish->assign->spec;
+    const struct msg_spec *spec = &options->assign->spec;
     const bool is_whole = spec->work_dir && spec->work_dir[0] == '/';
-    if (!wish->has_image || (spec->source_kind == SOURCE_NONE && !spec->work_dir)) {
+    if (!options->has_image || (spec->source_kind == SOURCE_NONE && !spec->work_dir)) {
         return 0;
     }
     *ret = strdup(is_whole ? spec->work_dir : directory);
@@ -219,17 +220,17 @@ static int find_inside(const struct agent_args_wish *wish, const char *directory
     return *ret ? 0 : TFE_ENOMEM;
 }
 
-int agent_args_make(const struct agent_args_wish *wish, struct agent_args *ret,
+int agent_args_make(const struct agent_args_options *options, struct agent_args *ret,
                     struct tfe_reason *reason)
 {
     struct strings argv = {.v = NULL};
     struct strings envp = {.v = NULL};
     struct agent_args line = {.argv = NULL};
-    int rc = find_directory(wish, &line.directory, reason);
-    rc = rc ? rc : find_inside(wish, line.directory, &line.inside, reason);
-    rc = rc ? rc : make_argv(wish, &argv, reason);
+    int rc = find_directory(options, &line.directory, reason);
+    rc = rc ? rc : find_inside(options, line.directory, &line.inside, reason);
+    rc = rc ? rc : make_argv(options, &argv, reason);
     if (rc == 0) {
-        make_envp(wish, &envp);
+        make_envp(options, &envp);
     }
     if (rc == 0 && (argv.failed || envp.failed)) {
         reason_set(reason, "out of memory");

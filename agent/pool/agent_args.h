@@ -8,7 +8,7 @@
 #include "common/text/reason.h"
 
 /* All is borrowed for the call. */
-struct agent_args_wish {
+struct agent_args_options {
     const char *program;            /* path of tfe-agent */
     char *const *options;           /* those that the pool was started with; NULL ends them */
     const char *const *environment; /* … and its environment; likewise */
@@ -29,7 +29,7 @@ struct agent_args {
 
 /* TFE_EINVAL: the job wants what an agent of the pool does not do; why is one sentence. TFE_ENOMEM
  * with why. *ret is the caller's to end. */
-int agent_args_make(const struct agent_args_wish *wish, struct agent_args *ret,
+int agent_args_make(const struct agent_args_options *options, struct agent_args *ret,
                     struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Wipes the environment, as a job's may have secrets. A zeroed one is allowed. */

@@ -38,7 +38,7 @@
 #define REMOVE_MS 60000
 
 struct pool_child {
-    struct pool_child_wish wish;
+    struct pool_child_options options;
     pid_t pid;                      /* 0: reaped */
     bool is_clearing;               /* that is a process that clears away behind the agent */
     int output_fd;                  /* what it says at its end comes here */
@@ -57,24 +57,24 @@ struct pool_child {
 
 /* --- starting --------------------------------------------------------------------------------- */
 
-static _Noreturn void exec_failed(const struct pool_child_wish *wish, int output_fd,
+static _Noreturn void exec_failed(const struct pool_child_options *options, int output_fd,
                                   const char *what, const char *name)
 {
     struct tfe_reason reason;
-    reason_errno(&reason, "%s%s %s", wish->engine ? "Error: " : "", what, name);
+    reason_errno(&reason, "%s%s %s", options->engine ? "Error: " : "", what, name);
     (void)!write(output_fd, reason.text, strlen(reason.text));
     _exit(POOL_NOT_STARTED);
 }
 
 /* In the child. Its stdin is the handover; words becomes stderr for an engine, and is inherited
  * by an agent. */
-static _Noreturn void exec_agent(const struct pool_child_wish *wish, int in, int output_fd,
+static _Noreturn void exec_agent(const struct pool_child_options *options, int in, int output_fd,
                                  pid_t parent)
 {
     static const int handled[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGCHLD};
     sigset_t none;
-    if (!wish->engine && trainer_user_enter(wish->directory)) {
-        exec_failed(wish, output_fd, "enter", wish->directory);
+    if (!options->engine && trainer_user_enter(options->directory)) {
+        exec_failed(options, output_fd, "enter", options->directory);
     }
     setsid(); /* the terminal's Ctrl-C is for the pool, which hands it on */
     if (prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) != 0 || getppid() != parent) {
@@ -86,15 +86,15 @@ static _Noreturn void exec_agent(const struct pool_child_wish *wish, int in, int
     sigemptyset(&none);
     const bool is_arranged = dup2(in, STDIN_FILENO) == STDIN_FILENO &&
                              sigprocmask(SIG_SETMASK, &none, NULL) == 0 &&
-                             (wish->engine ? dup2(output_fd, STDERR_FILENO) == STDERR_FILENO
-                                           : fcntl(output_fd, F_SETFD, 0) == 0) &&
-                             fcntl(scratch_fd(wish->scratch), F_SETFD, 0) == 0;
+                             (options->engine ? dup2(output_fd, STDERR_FILENO) == STDERR_FILENO
+                                              : fcntl(output_fd, F_SETFD, 0) == 0) &&
+                             fcntl(scratch_fd(options->scratch), F_SETFD, 0) == 0;
     if (is_arranged) {
-        (void)setrlimit(RLIMIT_CORE, wish->cores);
-        (void)!chdir(wish->engine ? "/" : ".");
-        execvpe(wish->argv[0], wish->argv, wish->envp);
+        (void)setrlimit(RLIMIT_CORE, options->cores);
+        (void)!chdir(options->engine ? "/" : ".");
+        execvpe(options->argv[0], options->argv, options->envp);
     }
-    exec_failed(wish, output_fd, "start", wish->argv[0]);
+    exec_failed(options, output_fd, "start", options->argv[0]);
 }
 
 /* The list and two more. */
@@ -151,7 +151,7 @@ static void on_output(evutil_socket_t fd, short what, void *ctx)
 
 static void read_last_message(struct pool_child *c)
 {
-    if (c->wish.engine) {
+    if (c->options.engine) {
         for (int i = 0; c->output_event && i < 64; i++) { /* 256 KiB: more than a pipe holds */
             on_output(-1, 0, c);
         }
@@ -197,12 +197,12 @@ static void clear_away(struct pool_child *c)
         if (c->log_root && (c->is_over || c->end.code <= AGENT_EXIT_FAILED)) { /* the job is over */
             log_prune_job(c->log_root, c->log_job);
         }
-        scratch_clear(c->wish.scratch);
+        scratch_clear(c->options.scratch);
         _exit(0);
     }
     if (c->pid < 0) {
         c->pid = 0;
-        c->wish.ended(c->wish.ctx, &c->end);
+        c->options.ended(c->options.ctx, &c->end);
     }
 }
 
@@ -210,8 +210,8 @@ static void clear_away(struct pool_child *c)
 static bool remove_container(struct pool_child *c)
 {
     extern char **environ;
-    char *const argv[] = {(char *)(uintptr_t)c->wish.engine, (char *)(uintptr_t) "rm",
-                          (char *)(uintptr_t) "--force", (char *)(uintptr_t)c->wish.container,
+    char *const argv[] = {(char *)(uintptr_t)c->options.engine, (char *)(uintptr_t) "rm",
+                          (char *)(uintptr_t) "--force", (char *)(uintptr_t)c->options.container,
                           NULL};
     c->pid = proc_fork_blocked();
     if (c->pid == 0) {
@@ -252,7 +252,7 @@ static void on_poll(evutil_socket_t fd, short what, void *ctx)
     if (c->n_polls == POLLS_BEFORE_WARNING) {
         log_warn("descendants_left", LOG_S("of", "an agent that has ended"), LOG_U("n", n),
                  LOG_I("stuck", stuck));
-        c->wish.stuck(c->wish.ctx);
+        c->options.stuck(c->options.ctx);
     }
     c->poll_ms = backoff_next(c->poll_ms, POLL_FIRST_MS, POLL_LAST_MS);
     timer_after(c->poll_timer, c->poll_ms);
@@ -267,7 +267,7 @@ static void on_died(evutil_socket_t fd, short what, void *ctx)
     }
     if (c->is_clearing) {
         c->pid = 0;
-        c->wish.ended(c->wish.ctx, &c->end);
+        c->options.ended(c->options.ctx, &c->end);
         return;
     }
     if (c->is_removing) {
@@ -282,7 +282,7 @@ static void on_died(evutil_socket_t fd, short what, void *ctx)
     c->pid = 0;
     evtimer_del(c->stop);
     read_last_message(c);
-    if (!c->wish.engine || !remove_container(c)) {
+    if (!c->options.engine || !remove_container(c)) {
         on_poll(-1, 0, c);
     }
 }
@@ -313,31 +313,31 @@ void pool_child_stop(struct pool_child *c, uint32_t within_ms)
 
 /* --- from start to end ------------------------------------------------------------------------ */
 
-int pool_child_start(const struct pool_child_wish *wish, struct pool_child **ret,
+int pool_child_start(const struct pool_child_options *options, struct pool_child **ret,
                      struct tfe_reason *reason)
 {
     struct pool_child *c = part_new(sizeof *c);
     int output_fd[2] = {-1, -1};
     int in[2] = {-1, -1};
     char words_variable[40];
-    *c = (struct pool_child){.wish = *wish,
+    *c = (struct pool_child){.options = *options,
                              .output_fd = -1,
                              .lifeline = -1,
-                             .stop = evtimer_new(wish->base, on_stop, c),
-                             .poll_timer = evtimer_new(wish->base, on_poll, c),
-                             .died = evsignal_new(wish->base, SIGCHLD, on_died, c)};
+                             .stop = evtimer_new(options->base, on_stop, c),
+                             .poll_timer = evtimer_new(options->base, on_poll, c),
+                             .died = evsignal_new(options->base, SIGCHLD, on_died, c)};
     part_must(c->stop && c->poll_timer && c->died && event_add(c->died, NULL) == 0);
     const bool is_open = pipe2(output_fd, O_CLOEXEC) == 0 && pipe2(in, O_CLOEXEC) == 0 &&
                          fcntl(output_fd[0], F_SETFL, O_NONBLOCK) == 0 &&
-                         handover_write(in[1], wish->handover) == 0;
+                         handover_write(in[1], options->handover) == 0;
     snprintf(words_variable, sizeof words_variable, STDIO_WORDS "=%d", output_fd[1]);
-    char **envp =
-        with_two_more(wish->envp, HANDOVER_VARIABLE "=0", wish->engine ? NULL : words_variable);
+    char **envp = with_two_more(options->envp, HANDOVER_VARIABLE "=0",
+                                options->engine ? NULL : words_variable);
     pid_t parent = getpid();
-    c->wish.envp = envp;
+    c->options.envp = envp;
     c->pid = is_open ? proc_fork_blocked() : -1;
     if (c->pid == 0) {
-        exec_agent(&c->wish, in[0], output_fd[1], parent);
+        exec_agent(&c->options, in[0], output_fd[1], parent);
     }
     free(envp);
     c->output_fd = output_fd[0];
@@ -349,8 +349,9 @@ int pool_child_start(const struct pool_child_wish *wish, struct pool_child **ret
         pool_child_free(c);
         return TFE_ESYS;
     }
-    if (wish->engine) {
-        c->output_event = event_new(wish->base, c->output_fd, EV_READ | EV_PERSIST, on_output, c);
+    if (options->engine) {
+        c->output_event =
+            event_new(options->base, c->output_fd, EV_READ | EV_PERSIST, on_output, c);
         part_must(c->output_event && event_add(c->output_event, NULL) == 0);
     }
     *ret = c;

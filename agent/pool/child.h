@@ -27,7 +27,7 @@ struct pool_end {
 #define POOL_NOT_STARTED 126
 
 /* All is borrowed, for the call if nothing else is said. */
-struct pool_child_wish {
+struct pool_child_options {
     struct event_base *base;
     char *const *argv;     /* NULL ends them; argv[0] is the program, by path or PATH */
     char *const *envp;     /* likewise */
@@ -48,7 +48,7 @@ struct pool_child_wish {
 
 /* Starts it. It gets SIGTERM when this process dies, whatever ends that: it leaves its job then.
  * One child at a time. TFE_ESYS with why. */
-int pool_child_start(const struct pool_child_wish *wish, struct pool_child **ret,
+int pool_child_start(const struct pool_child_options *options, struct pool_child **ret,
                      struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* The end of its job takes its logs along (clean_policy All): --log-dir, NULL: they stay; and the

@@ -38,7 +38,7 @@
 #define PART_OLD_S 3600
 
 struct fetch {
-    struct fetch_wish wish;
+    struct fetch_options options;
     enum { ASKING, RETRYING, ENDED } state;
     char path[PATH_MAX]; /* path of the partial file, or "" if it has no name */
     char
@@ -65,7 +65,7 @@ static bool is_expected_hash(struct fetch *f)
     char hex[MSG_BUNDLE_HEX + 1];
     (void)crypto_generichash_final(&f->hash, sum, sizeof sum);
     (void)sodium_bin2hex(hex, sizeof hex, sum, sizeof sum);
-    return strcmp(hex, f->wish.digest) == 0;
+    return strcmp(hex, f->options.digest) == 0;
 }
 
 /* --- bundle cache --- */
@@ -162,10 +162,10 @@ static int find_cached(struct fetch *f)
     char directory[PATH_MAX];
     struct tfe_reason reason;
     bool is_new;
-    int rc = state_dir_find(f->wish.state_dir, f->path, &reason);
+    int rc = state_dir_find(f->options.state_dir, f->path, &reason);
     rc = rc ? rc : state_dir_path(directory, f->path, "agent-" STATE_DIR_BUNDLES, &reason);
     rc = rc ? rc : state_dir_make(directory, &is_new, &reason);
-    rc = rc ? rc : state_dir_path(f->cached, directory, f->wish.digest, &reason);
+    rc = rc ? rc : state_dir_path(f->cached, directory, f->options.digest, &reason);
     rc = rc ? rc : state_dir_path(f->path, directory, PART "XXXXXX", &reason);
     int fd = rc ? -1 : open_cached(f);
     if (rc == 0 && fd < 0) {
@@ -189,11 +189,11 @@ static int find_cached(struct fetch *f)
 
 static void request_range(struct fetch *f, uint32_t length, const char *error)
 {
-    f->wish.send(f->wish.send_ctx, &(struct tfe_msg){.type = MSG_FETCH,
-                                                     .u.fetch = {.digest = f->wish.digest,
-                                                                 .offset = f->requested,
-                                                                 .length = length,
-                                                                 .error = error}});
+    f->options.send(f->options.send_ctx, &(struct tfe_msg){.type = MSG_FETCH,
+                                                           .u.fetch = {.digest = f->options.digest,
+                                                                       .offset = f->requested,
+                                                                       .length = length,
+                                                                       .error = error}});
     f->requested += length;
 }
 
@@ -216,7 +216,7 @@ static void request_first(struct fetch *f)
 static void end(struct fetch *f)
 {
     f->state = ENDED;
-    f->wish.ended(f->wish.ctx, f->fd);
+    f->options.ended(f->options.ctx, f->fd);
 }
 
 /* Handles an error of the server or of this machine, which ends the attempt
@@ -304,7 +304,7 @@ static void store_chunk(struct fetch *f, const struct msg_chunk *chunk)
 
 void fetch_handle_chunk(struct fetch *f, const struct msg_chunk *chunk)
 {
-    if (f->state != ASKING || strcmp(chunk->digest, f->wish.digest) != 0) {
+    if (f->state != ASKING || strcmp(chunk->digest, f->options.digest) != 0) {
         return;
     }
     if (chunk->n_data > 0) {
@@ -316,13 +316,14 @@ void fetch_handle_chunk(struct fetch *f, const struct msg_chunk *chunk)
 
 /* --- lifetime --- */
 
-struct fetch *fetch_new(const struct fetch_wish *wish)
+struct fetch *fetch_new(const struct fetch_options *options)
 {
     struct fetch *f = part_new(sizeof *f);
-    *f = (struct fetch){.wish = *wish, .fd = -1, .timer = evtimer_new(wish->base, on_timer, f)};
+    *f = (struct fetch){
+        .options = *options, .fd = -1, .timer = evtimer_new(options->base, on_timer, f)};
     part_must(f->timer);
     begin_anew(f);
-    int cached = f->wish.state_dir ? find_cached(f) : -1;
+    int cached = f->options.state_dir ? find_cached(f) : -1;
     if (cached >= 0) {
         f->fd = cached;
         f->state = ENDED;

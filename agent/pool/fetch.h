@@ -10,7 +10,7 @@ struct event_base;
 struct fetch;
 
 /* Options of a download. Pointers are borrowed for its lifetime. */
-struct fetch_wish {
+struct fetch_options {
     struct event_base *base;
     const char *digest;
     /* directory of the cache; NULL to hold the bundle in memory for the lifetime of the fetch */
@@ -24,7 +24,7 @@ struct fetch_wish {
 };
 
 /* Starts a download. */
-struct fetch *fetch_new(const struct fetch_wish *wish);
+struct fetch *fetch_new(const struct fetch_options *options);
 /* Cancels or frees a download. Accepts NULL. */
 void fetch_free(struct fetch *f);
 

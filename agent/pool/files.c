@@ -33,7 +33,7 @@
 #define WORDS_MAX 512
 
 struct files {
-    struct files_wish wish;
+    struct files_options options;
     uint8_t *assign; /* as it came */
     size_t n_assign;
     char digest[MSG_BUNDLE_HEX + 1];
@@ -121,7 +121,7 @@ static _Noreturn void lay_out(const struct files *f, const struct msg_spec *spec
     static const int handled[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD};
     sigset_t signals;
     setsid();
-    if (trainer_user_enter(scratch_path(f->wish.scratch)) || trainer_user_become() ||
+    if (trainer_user_enter(scratch_path(f->options.scratch)) || trainer_user_become() ||
         prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != parent) {
         reason_errno(&reason, "enter the job's directory");
         (void)!write(error_fd, reason.text, strlen(reason.text));
@@ -152,7 +152,7 @@ static _Noreturn void lay_out(const struct files *f, const struct msg_spec *spec
 
 static void finish_failed(struct files *f)
 {
-    f->wish.failed(f->wish.ctx, f->reason.text);
+    f->options.failed(f->options.ctx, f->reason.text);
 }
 
 /* In a process of its own, as files may be many. */
@@ -163,7 +163,7 @@ static void fail(struct files *f)
     f->is_clearing = true;
     f->pid = proc_fork_blocked();
     if (f->pid == 0) {
-        scratch_clear(f->wish.scratch);
+        scratch_clear(f->options.scratch);
         _exit(0);
     }
     if (f->pid < 0) {
@@ -212,7 +212,7 @@ static void finish_ready(struct files *f)
     fetch_free(f->fetch);
     f->fetch = NULL;
     if (read_assign(f, &arena, &msg)) {
-        f->wish.ready(f->wish.ctx, &msg.u.assign);
+        f->options.ready(f->options.ctx, &msg.u.assign);
     } else {
         reason_set(&f->reason, "out of memory");
         fail(f);
@@ -322,23 +322,23 @@ static int store_assign(struct files *f, const struct msg_assign *assign, struct
     return 0;
 }
 
-int files_new(const struct files_wish *wish, struct files **ret, struct tfe_reason *reason)
+int files_new(const struct files_options *options, struct files **ret, struct tfe_reason *reason)
 {
     struct files *f = part_new(sizeof *f);
-    *f = (struct files){.wish = *wish, .error_fd = -1};
-    f->died = evsignal_new(wish->base, SIGCHLD, on_died, f);
-    f->late = evtimer_new(wish->base, on_late, f);
+    *f = (struct files){.options = *options, .error_fd = -1};
+    f->died = evsignal_new(options->base, SIGCHLD, on_died, f);
+    f->late = evtimer_new(options->base, on_late, f);
     part_must(f->died && f->late && event_add(f->died, NULL) == 0);
-    int rc = store_assign(f, wish->assign, reason);
-    f->wish.assign = NULL;
+    int rc = store_assign(f, options->assign, reason);
+    f->options.assign = NULL;
     if (rc == 0 && f->digest[0]) {
-        const struct fetch_wish fetch = {.base = wish->base,
-                                         .digest = f->digest,
-                                         .state_dir = wish->state_dir,
-                                         .send = wish->send,
-                                         .send_ctx = wish->ctx,
-                                         .ended = on_fetched,
-                                         .ctx = f};
+        const struct fetch_options fetch = {.base = options->base,
+                                            .digest = f->digest,
+                                            .state_dir = options->state_dir,
+                                            .send = options->send,
+                                            .send_ctx = options->ctx,
+                                            .ended = on_fetched,
+                                            .ctx = f};
         f->fetch = fetch_new(&fetch);
     }
     if (rc) {

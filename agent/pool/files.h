@@ -20,7 +20,7 @@ struct files;
 struct scratch;
 
 /* Borrowed for the files' life, but for assign. */
-struct files_wish {
+struct files_options {
     struct event_base *base;
     const struct msg_assign *assign;
     const struct scratch *scratch; /* empty */
@@ -38,7 +38,7 @@ struct files_wish {
 bool files_are_wanted(const struct msg_spec *spec);
 
 /* TFE_EINVAL, TFE_ESYS with why: no callback comes. */
-int files_new(const struct files_wish *wish, struct files **ret,
+int files_new(const struct files_options *options, struct files **ret,
               struct tfe_reason *reason) TFE_MUST_CHECK;
 /* After ready or failed, or as the whole process ends. NULL is allowed. */
 void files_free(struct files *f);

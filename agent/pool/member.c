@@ -22,7 +22,7 @@
 #define LOG_INTERVAL_MS 10000
 
 struct member {
-    struct member_wish wish;
+    struct member_options options;
     struct tfe_id node;
     char node_secret[MSG_NODE_SECRET_CHARS + 1];
     struct event *due; /* next RENEW while connected, otherwise next connection attempt */
@@ -47,7 +47,7 @@ static uint32_t between(struct member *m, uint32_t low, uint32_t high)
 static void renew_later(struct member *m)
 {
     uint32_t every = m->renew_ms;
-    const uint32_t most = m->wish.settings->agent.monitor_interval_ms;
+    const uint32_t most = m->options.settings->agent.monitor_interval_ms;
     every = most && most < every ? most : every;
     timer_after(m->due, between(m, every * 8 / 10, every));
 }
@@ -55,20 +55,20 @@ static void renew_later(struct member *m)
 static void on_connected(struct member *m, const char *host)
 {
     struct tfe_msg msg = {.type = MSG_POOL,
-                          .u.pool = {.labels = m->wish.settings->labels.v,
-                                     .n_labels = m->wish.settings->labels.n,
-                                     .slot = m->wish.slot,
-                                     .assignment = m->wish.assignment(m->wish.ctx),
-                                     .idle_exit_ms = m->wish.settings->idle_exit_ms,
-                                     .floor = m->wish.settings->floor,
-                                     .node_name = m->wish.node_name,
+                          .u.pool = {.labels = m->options.settings->labels.v,
+                                     .n_labels = m->options.settings->labels.n,
+                                     .slot = m->options.slot,
+                                     .assignment = m->options.assignment(m->options.ctx),
+                                     .idle_exit_ms = m->options.settings->idle_exit_ms,
+                                     .floor = m->options.settings->floor,
+                                     .node_name = m->options.node_name,
                                      .host = host,
                                      .node = m->node.text,
                                      .node_secret = m->node_secret}};
     m->token_worked = true;
     uplink_send(m->uplink, &msg);
     timer_after(m->silent, WELCOME_WAIT_MS);
-    m->wish.connected(m->wish.ctx);
+    m->options.connected(m->options.ctx);
 }
 
 static void on_welcome(struct member *m, const struct msg_welcome *welcome)
@@ -80,16 +80,16 @@ static void on_welcome(struct member *m, const struct msg_welcome *welcome)
     m->retry_ms = 0;
     m->reason[0] = '\0';
     log_info("joined", LOG_S("pool", "yes"), LOG_S("node", m->node.text),
-             LOG_S("name", m->wish.node_name), LOG_U("ttl_ms", welcome->ttl_ms));
+             LOG_S("name", m->options.node_name), LOG_U("ttl_ms", welcome->ttl_ms));
     timer_after(m->silent, m->ttl_ms);
     renew_later(m);
-    m->wish.welcome(m->wish.ctx);
+    m->options.welcome(m->options.ctx);
 }
 
 static void on_disconnected(struct member *m, enum agent_link how, const char *reason)
 {
     evtimer_del(m->silent);
-    if (!m->wish.down(m->wish.ctx)) {
+    if (!m->options.down(m->options.ctx)) {
         return;
     }
     if (!m->reason[0]) {
@@ -107,18 +107,18 @@ static void on_disconnected(struct member *m, enum agent_link how, const char *r
     }
     if (how == AGENT_LINK_UNAUTHORISED && !m->token_worked) {
         if (++m->unauthorised >= UNAUTHORISED_TRIES) {
-            m->wish.lost(m->wish.ctx, AGENT_EXIT_UNAUTHORISED,
-                         "the server does not accept this token, or is of another version");
+            m->options.lost(m->options.ctx, AGENT_EXIT_UNAUTHORISED,
+                            "the server does not accept this token, or is of another version");
             return;
         }
         wait = UNAUTHORISED_GAP_MS;
     }
     int64_t waited = tfe_mono_sub(clock_mono(), m->since);
-    if (!m->wish.works(m->wish.ctx) && waited >= m->wish.settings->agent.join_timeout_ms) {
+    if (!m->options.works(m->options.ctx) && waited >= m->options.settings->agent.join_timeout_ms) {
         char sentence[MSG_SENTENCE_MAX + 64];
         snprintf(sentence, sizeof sentence, "the server was not reached within --join-timeout: %s",
                  m->reason);
-        m->wish.lost(m->wish.ctx, AGENT_EXIT_UNREACHED, sentence);
+        m->options.lost(m->options.ctx, AGENT_EXIT_UNREACHED, sentence);
         return;
     }
     if (tfe_mono_sub(clock_mono(), m->logged_at) >= LOG_INTERVAL_MS) {
@@ -172,7 +172,7 @@ static void on_message(struct member *m, const struct tfe_msg *msg)
         snprintf(m->reason, sizeof m->reason, "the lease has ended");
         break;
     default:
-        m->wish.message(m->wish.ctx, msg);
+        m->options.message(m->options.ctx, msg);
         break;
     }
 }
@@ -197,21 +197,21 @@ static void on_event(void *ctx, const struct agent_event *event)
 
 /* --- lifetime --- */
 
-struct member *member_new(const struct member_wish *wish)
+struct member *member_new(const struct member_options *options)
 {
-    const struct agent_settings *s = wish->settings;
+    const struct agent_settings *s = options->settings;
     struct member *m = part_new(sizeof *m);
     uint64_t seed;
-    *m = (struct member){.wish = *wish, .since = clock_mono(), .logged_at = clock_mono()};
+    *m = (struct member){.options = *options, .since = clock_mono(), .logged_at = clock_mono()};
     randombytes_buf(&seed, sizeof seed);
     rng_init(&m->rng, seed);
     node_secret_make(m->node_secret);
     (void)node_id_of(m->node_secret, &m->node);
-    m->due = evtimer_new(wish->base, on_due, m);
-    m->silent = evtimer_new(wish->base, on_silent, m);
+    m->due = evtimer_new(options->base, on_due, m);
+    m->silent = evtimer_new(options->base, on_silent, m);
     part_must(m->due && m->silent);
-    m->uplink = uplink_new(wish->base, wish->info, agent_settings_state_dir(s), s->address_host,
-                           on_event, m);
+    m->uplink = uplink_new(options->base, options->info, agent_settings_state_dir(s),
+                           s->address_host, on_event, m);
     timer_after(m->due, 0);
     return m;
 }

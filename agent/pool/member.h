@@ -15,7 +15,7 @@ struct event_base;
 struct member;
 
 /* Options. Pointers are borrowed for the lifetime. Callbacks are called from the event loop. */
-struct member_wish {
+struct member_options {
     struct event_base *base;
     const struct agent_settings *settings;
     const struct join_info *info;
@@ -40,7 +40,7 @@ struct member_wish {
 };
 
 /* Creates a member; the first connection attempt starts from the event loop. */
-struct member *member_new(const struct member_wish *wish);
+struct member *member_new(const struct member_options *options);
 /* Frees a member. Accepts NULL. */
 void member_free(struct member *m);
 

@@ -9,6 +9,7 @@
 #include "agent/pool/pool_node.h"
 
 #include <event2/event.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,7 +18,6 @@
 #include <unistd.h>
 
 #include "agent/pool/agent_args.h"
-#include "agent/pool/check.h"
 #include "agent/pool/child.h"
 #include "agent/pool/files.h"
 #include "agent/pool/finish.h"
@@ -37,6 +37,7 @@
 #include "common/cli/signals.h"
 #include "common/cli/stdio.h"
 #include "common/credentials/enrollment.h"
+#include "common/credentials/node_secrets.h"
 
 /* What an agent has to leave its job in, where nobody says: its machine's grace and the kill's. */
 #define LEAVE_MORE_MS 15000
@@ -219,13 +220,13 @@ static void make_handover(struct pool *p, struct handover *ret)
 static int start_agent(struct pool *p, const struct msg_assign *assign, struct agent_args *line,
                        struct handover *handover, struct tfe_reason *reason)
 {
-    struct pool_child_wish wish = {.base = p->base,
-                                   .cores = p->cores,
-                                   .handover = handover,
-                                   .scratch = p->scratch,
-                                   .ended = on_ended,
-                                   .stuck = on_stuck,
-                                   .ctx = p};
+    struct pool_child_options options = {.base = p->base,
+                                         .cores = p->cores,
+                                         .handover = handover,
+                                         .scratch = p->scratch,
+                                         .ended = on_ended,
+                                         .stuck = on_stuck,
+                                         .ctx = p};
     if (image_is_run(p->settings, &assign->spec)) {
         int rc =
             image_enter(p->settings, &assign->spec, p->scratch, p->toolbox, line, handover, reason);
@@ -233,13 +234,13 @@ static int start_agent(struct pool *p, const struct msg_assign *assign, struct a
             reason_prefix(reason, "image %.64s", assign->spec.image);
             return rc;
         }
-        wish.engine = runtimes[p->settings->runtime];
-        wish.container = image_container(p->scratch);
+        options.engine = runtimes[p->settings->runtime];
+        options.container = image_container(p->scratch);
     }
-    wish.argv = line->argv;
-    wish.envp = line->envp;
-    wish.directory = line->directory;
-    return pool_child_start(&wish, &p->child, reason);
+    options.argv = line->argv;
+    options.envp = line->envp;
+    options.directory = line->directory;
+    return pool_child_start(&options, &p->child, reason);
 }
 
 /* Its files are there, if it brings any. */
@@ -249,7 +250,7 @@ static int begin(struct pool *p, const struct msg_assign *assign, struct tfe_rea
     extern char **environ;
     struct handover handover;
     struct agent_args line;
-    const struct agent_args_wish wish = {
+    const struct agent_args_options options = {
         .program = p->program,
         .options = p->options,
         .environment = (const char *const *)environ,
@@ -259,7 +260,7 @@ static int begin(struct pool *p, const struct msg_assign *assign, struct tfe_rea
         .has_image = assign->spec.image && p->settings->runtime != RUNTIME_NONE,
         .assign = assign,
     };
-    int rc = agent_args_make(&wish, &line, reason);
+    int rc = agent_args_make(&options, &line, reason);
     if (rc) {
         return rc;
     }
@@ -312,16 +313,16 @@ static void send_for_files(void *ctx, const struct tfe_msg *msg)
 
 static int prepare_files(struct pool *p, const struct msg_assign *assign, struct tfe_reason *reason)
 {
-    const struct files_wish wish = {.base = p->base,
-                                    .assign = assign,
-                                    .scratch = p->scratch,
-                                    .state_dir = agent_settings_state_dir(p->settings),
-                                    .send = send_for_files,
-                                    .ready = on_files,
-                                    .failed = on_no_files,
-                                    .ctx = p};
+    const struct files_options options = {.base = p->base,
+                                          .assign = assign,
+                                          .scratch = p->scratch,
+                                          .state_dir = agent_settings_state_dir(p->settings),
+                                          .send = send_for_files,
+                                          .ready = on_files,
+                                          .failed = on_no_files,
+                                          .ctx = p};
     p->files_ready = false;
-    return files_new(&wish, &p->files, reason);
+    return files_new(&options, &p->files, reason);
 }
 
 static void on_assign(struct pool *p, const struct msg_assign *assign)
@@ -478,26 +479,66 @@ static void make_parts(struct pool *p)
     signals_watch_termination(p->base, on_signal, p, 0, p->quit);
     p->watchdog = notify_watchdog(p->base);
     p->report = report_new(
-        &(struct report_wish){.base = p->base, .nproc = 1, .send = send_report, .ctx = p});
-    p->notices = pool_notices_new(&(struct pool_notices_wish){.base = p->base,
-                                                              .choice = &s->notice,
-                                                              .grace_ms = s->agent.preempt_grace_ms,
-                                                              .on_cloud = on_cloud,
-                                                              .send = send_notice,
-                                                              .ctx = p});
-    p->member = member_new(&(struct member_wish){.base = p->base,
-                                                 .settings = s,
-                                                 .info = p->info,
-                                                 .node_name = p->node_name.text,
-                                                 .slot = p->slot,
-                                                 .assignment = assignment_of,
-                                                 .works = works,
-                                                 .connected = on_connected,
-                                                 .welcome = on_welcome,
-                                                 .message = on_message,
-                                                 .down = on_down,
-                                                 .lost = on_lost,
-                                                 .ctx = p});
+        &(struct report_options){.base = p->base, .nproc = 1, .send = send_report, .ctx = p});
+    p->notices =
+        pool_notices_new(&(struct pool_notices_options){.base = p->base,
+                                                        .choice = &s->notice,
+                                                        .grace_ms = s->agent.preempt_grace_ms,
+                                                        .on_cloud = on_cloud,
+                                                        .send = send_notice,
+                                                        .ctx = p});
+    p->member = member_new(&(struct member_options){.base = p->base,
+                                                    .settings = s,
+                                                    .info = p->info,
+                                                    .node_name = p->node_name.text,
+                                                    .slot = p->slot,
+                                                    .assignment = assignment_of,
+                                                    .works = works,
+                                                    .connected = on_connected,
+                                                    .welcome = on_welcome,
+                                                    .message = on_message,
+                                                    .down = on_down,
+                                                    .lost = on_lost,
+                                                    .ctx = p});
+}
+
+int pool_check(const struct agent_settings *settings, int n_operands, struct tfe_reason *reason)
+{
+    const char *other = settings->standalone       ? "--standalone"
+                        : settings->agent.run_key  ? "--run"
+                        : settings->agent.new_run  ? "--new-run"
+                        : settings->agent.has_role ? "--role"
+                        : settings->no_python      ? "--no-python"
+                        : settings->module         ? "--module"
+                        : n_operands > 0           ? "a script, which its jobs bring"
+                        : settings->slots > 1 && settings->address_port
+                            ? "--slots and a port in --address"
+                        : settings->slots > 1 && settings->on_finish
+                            ? "--slots and --on-finish, as each of them leaves by itself"
+                            : NULL;
+    if (other) {
+        reason_set(reason, "--pool waits for jobs that are handed in: it does not go with %s",
+                   other);
+        return TFE_EINVAL;
+    }
+    if (settings->runtime != RUNTIME_NONE && !settings->trainer_user) {
+        reason_set(reason, "--runtime: name the user whom containers run as, by --trainer-user");
+        return TFE_EINVAL;
+    }
+    return 0;
+}
+
+/* Makes the label of the node from its name and slot. */
+static void pool_name(const struct agent_settings *settings, uint32_t slot, struct tfe_id *ret)
+{
+    node_label(settings->agent.node_name, ret);
+    if (slot > 0) {
+        char suffix[12];
+        const int n = snprintf(suffix, sizeof suffix, "-%" PRIu32, slot);
+        const size_t end = strlen(ret->text);
+        const size_t offset = end + (size_t)n > TFE_ID_MAX ? TFE_ID_MAX - (size_t)n : end;
+        memcpy(ret->text + offset, suffix, (size_t)n + 1);
+    }
 }
 
 int pool_run(const struct agent_settings *settings, const struct join_info *info,

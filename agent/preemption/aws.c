@@ -50,7 +50,7 @@ static void go_on(struct source *s)
     if (!aws->went_wrong) {
         source_works(s);
     }
-    source_poll_after(&s->poll, s->wish->intervals->aws_ms);
+    source_poll_after(&s->poll, s->options->intervals->aws_ms);
 }
 
 /* Continues after a useless response. */
@@ -61,7 +61,7 @@ static void go_on_after_failure(struct source *s)
     if (aws->step == STEP_ACTION) {
         go_on(s); /* the other request may succeed */
     } else {
-        source_poll_after(&s->poll, s->wish->intervals->aws_ms);
+        source_poll_after(&s->poll, s->options->intervals->aws_ms);
     }
 }
 

@@ -44,7 +44,7 @@ struct azure {
 
 static void ask_later(struct source *s)
 {
-    source_poll_after(&s->poll, s->wish->intervals->azure_ms);
+    source_poll_after(&s->poll, s->options->intervals->azure_ms);
 }
 
 static void failed(struct source *s, const char *reason)
@@ -291,7 +291,7 @@ static void turn(struct source_poll *poll)
         question.body = body;
         question.body_n = strlen(body);
     } else if (azure->name[0] && !azure->has_listed) {
-        question.within_ms = s->wish->intervals->azure_first_ms;
+        question.within_ms = s->options->intervals->azure_first_ms;
     }
     source_request(poll, azure->asked, &question, body ? on_acknowledged : handle);
     free(body);

@@ -40,7 +40,7 @@ static void handle(struct source_poll *poll, const struct http_answer *answer, c
     if (++ask->failures == TRIES) {
         next(ask);
     } else {
-        source_poll_after(poll, poll->source->wish->intervals->facts_ms);
+        source_poll_after(poll, poll->source->options->intervals->facts_ms);
     }
 }
 

@@ -76,7 +76,7 @@ static void failed(struct gce_question *q, const char *reason)
     struct source *s = q->poll.source;
     q->waits = false; /* a change may have been missed */
     if (source_failed(s, q->path, reason)) {
-        source_poll_after(&q->poll, s->wish->intervals->gce_ms);
+        source_poll_after(&q->poll, s->options->intervals->gce_ms);
     }
 }
 
@@ -88,7 +88,7 @@ static void handle(struct source_poll *poll, const struct http_answer *answer, c
     if (!answer) {
         q->waits = false; /* a change may have been missed */
         source_unanswered(s, q->path, error);
-        source_poll_after(poll, s->wish->intervals->gce_ms);
+        source_poll_after(poll, s->options->intervals->gce_ms);
         return;
     }
     const char *flavor = http_answer_header(answer, "Metadata-Flavor");
@@ -108,7 +108,7 @@ static void handle(struct source_poll *poll, const struct http_answer *answer, c
     source_works(s);
     q->handle(s, value, is_change);
     /* A minimum interval protects a server that does not wait. */
-    source_poll_after(poll, s->wish->intervals->gce_ms);
+    source_poll_after(poll, s->options->intervals->gce_ms);
 }
 
 /* Requests the current value first, then its next change from the etag on, so that no change is
@@ -117,7 +117,7 @@ static void turn(struct source_poll *poll)
 {
     static const char *const headers[] = {HEADER, NULL};
     struct gce_question *q = (struct gce_question *)poll;
-    const uint32_t wait_s = poll->source->wish->intervals->gce_wait_s;
+    const uint32_t wait_s = poll->source->options->intervals->gce_wait_s;
     struct http_question question = {.method = "GET", .headers = headers};
     if (q->waits) {
         snprintf(q->path, sizeof q->path, PATH "%s?wait_for_change=true&timeout_sec=%u%s%s",

@@ -96,12 +96,12 @@ static void judge(struct source *s, int status)
     char reason[64];
     const struct command_source *own = s->own;
     if (own->is_late) {
-        source_failed(s, s->wish->choice->command, "it did not end in time and was killed");
+        source_failed(s, s->options->choice->command, "it did not end in time and was killed");
     } else if (!WIFEXITED(status) || WEXITSTATUS(status) == 126 || WEXITSTATUS(status) == 127) {
         snprintf(reason, sizeof reason,
                  WIFEXITED(status) ? "exit %d: it cannot be run" : "signal %d",
                  WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
-        source_failed(s, s->wish->choice->command, reason);
+        source_failed(s, s->options->choice->command, reason);
     } else if (WEXITSTATUS(status) != 0) {
         source_works(s);
         source_withdraw(s, NOTICE_PREEMPT);
@@ -141,7 +141,7 @@ static void finish(struct source *s)
     if (status >= 0 || own->is_late) {
         judge(s, status);
     }
-    source_poll_after(&s->poll, s->wish->intervals->command_ms);
+    source_poll_after(&s->poll, s->options->intervals->command_ms);
 }
 
 static void on_ended(evutil_socket_t fd, short what, void *ctx)
@@ -157,7 +157,7 @@ static void on_ended(evutil_socket_t fd, short what, void *ctx)
 static void become_command(const struct source *s, int out)
 {
     const struct command_source *own = s->own;
-    const char *const argv[] = {"sh", "-c", s->wish->choice->command, NULL};
+    const char *const argv[] = {"sh", "-c", s->options->choice->command, NULL};
     const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     sigset_t none;
     sigemptyset(&none);
@@ -199,7 +199,7 @@ static bool run(struct source *s)
     own->ended = own->pid_fd < 0 ? NULL : event_new(s->base, own->pid_fd, EV_READ, on_ended, s);
     own->heard = event_new(s->base, own->out, EV_READ | EV_PERSIST, hear, own);
     if (!own->ended || !own->heard ||
-        timer_after(own->ended, s->wish->intervals->command_within_ms) ||
+        timer_after(own->ended, s->options->intervals->command_within_ms) ||
         event_add(own->heard, NULL)) {
         end(own);
         return false;
@@ -214,18 +214,18 @@ static void turn(struct source_poll *poll)
     reap_strays(own);
     if (own->has_strays) {
         kill(-own->group, SIGKILL);
-        source_failed(s, s->wish->choice->command, "what it started before cannot be ended yet");
+        source_failed(s, s->options->choice->command, "what it started before cannot be ended yet");
     } else if (run(s)) {
         return;
     } else {
-        source_failed(s, s->wish->choice->command, strerror(errno));
+        source_failed(s, s->options->choice->command, strerror(errno));
     }
-    source_poll_after(poll, s->wish->intervals->command_ms);
+    source_poll_after(poll, s->options->intervals->command_ms);
 }
 
 static void start(struct source *s)
 {
-    ((struct command_source *)s->own)->env = make_environment(s->wish->options);
+    ((struct command_source *)s->own)->env = make_environment(s->options->options);
 }
 
 static void stop(struct source *s)

@@ -15,7 +15,7 @@
 #define AZURE_MS 5000
 
 struct pool_notices {
-    struct pool_notices_wish wish;
+    struct pool_notices_options options;
     struct notice_selection choice;
     struct notice_intervals intervals;
     struct notice_watch *notices;
@@ -33,7 +33,7 @@ static void send_strongest(struct pool_notices *w, bool again)
         timer_after(w->expiry_timer, tfe_mono_sub(when, now));
     }
     if (w->is_up && active_notices_next_message(&w->all, now, again, &notice)) {
-        w->wish.send(w->wish.ctx, &notice);
+        w->options.send(w->options.ctx, &notice);
     }
 }
 
@@ -54,25 +54,25 @@ static void on_notice(void *ctx, const struct agent_notice *notice, const char *
 static void on_cloud(void *ctx, const struct cloud_facts *facts)
 {
     const struct pool_notices *w = ctx;
-    w->wish.on_cloud(w->wish.ctx, facts);
+    w->options.on_cloud(w->options.ctx, facts);
 }
 
-struct pool_notices *pool_notices_new(const struct pool_notices_wish *wish)
+struct pool_notices *pool_notices_new(const struct pool_notices_options *options)
 {
     struct pool_notices *w = part_new(sizeof *w);
     *w = (struct pool_notices){
-        .wish = *wish, .choice = *wish->choice, .intervals = notice_intervals_default};
+        .options = *options, .choice = *options->choice, .intervals = notice_intervals_default};
     w->intervals.azure_ms = AZURE_MS;
-    w->expiry_timer = evtimer_new(wish->base, on_expiry, w);
+    w->expiry_timer = evtimer_new(options->base, on_expiry, w);
     part_must(w->expiry_timer);
     notice_selection_complete(&w->choice, "/sys");
     w->choice.wanted[FROM_COMMAND] = WANTED_NEVER;
     w->choice.wanted[FROM_SIGNAL] = WANTED_NEVER;
-    const struct notice_wish notice = {.choice = &w->choice,
-                                       .intervals = &w->intervals,
-                                       .grace_ms = wish->grace_ms,
-                                       .on_cloud = on_cloud};
-    w->notices = notice_watch_new(wish->base, &notice, on_notice, w);
+    const struct notice_watch_options notice = {.choice = &w->choice,
+                                                .intervals = &w->intervals,
+                                                .grace_ms = options->grace_ms,
+                                                .on_cloud = on_cloud};
+    w->notices = notice_watch_new(options->base, &notice, on_notice, w);
     notice_watch_set_running(w->notices, true); /* prevents acknowledgements to the cloud */
     return w;
 }

@@ -14,7 +14,7 @@ struct event_base;
 struct pool_notices;
 
 /* Options. Callbacks are called from the event loop, say also from within pool_notices_up. */
-struct pool_notices_wish {
+struct pool_notices_options {
     struct event_base *base;
     const struct notice_selection *choice; /* copied */
     uint32_t grace_ms;                     /* deadline of a notice that names none */
@@ -28,7 +28,7 @@ struct pool_notices_wish {
 /* Watches the selected clouds and file. A command or signal is left to the agents of jobs,
  * because processes below a pool node end with each job. Never acknowledges to a cloud that
  * the node is drained. */
-struct pool_notices *pool_notices_new(const struct pool_notices_wish *wish);
+struct pool_notices *pool_notices_new(const struct pool_notices_options *options);
 /* Frees the watcher. Accepts NULL. */
 void pool_notices_free(struct pool_notices *w);
 

@@ -32,7 +32,7 @@ static const struct source_ops *const table[FROM__COUNT] = {
 };
 
 struct notice_watch {
-    struct notice_wish wish;
+    struct notice_watch_options options;
     notice_fn *on_notice;
     void *ctx;
     struct event *quiet;
@@ -96,12 +96,12 @@ static void update_kind(struct notice_watch *all, enum tfe_notice kind)
 static void on_cloud(void *ctx, const struct cloud_facts *facts)
 {
     const struct notice_watch *all = ctx;
-    all->wish.on_cloud(all->ctx, facts);
+    all->options.on_cloud(all->ctx, facts);
 }
 
 static void found(struct notice_watch *all, struct source *s)
 {
-    if (all->wish.on_cloud && s->ops->facts && !all->cloud.poll.source) {
+    if (all->options.on_cloud && s->ops->facts && !all->cloud.poll.source) {
         cloud_ask_start(&all->cloud, s, on_cloud, all);
     }
 }
@@ -143,7 +143,7 @@ static void update_drained(struct notice_watch *all)
         evtimer_del(all->quiet);
         set_drained(all, false);
     } else if (!all->is_drained && !evtimer_pending(all->quiet, NULL)) {
-        timer_after(all->quiet, all->wish.intervals->quiet_ms);
+        timer_after(all->quiet, all->options.intervals->quiet_ms);
     }
 }
 
@@ -157,7 +157,7 @@ void notice_watch_set_running(struct notice_watch *all, bool is_running)
 
 static void start(struct notice_watch *all, struct event_base *base, enum notice_from from)
 {
-    const enum notice_wanted wanted = all->wish.choice->wanted[from];
+    const enum notice_wanted wanted = all->options.choice->wanted[from];
     struct source *s = &all->sources[from];
     if (wanted == WANTED_NEVER) {
         return;
@@ -168,19 +168,20 @@ static void start(struct notice_watch *all, struct event_base *base, enum notice
     s->found = found;
     s->silence_logged = &all->silence_logged;
     s->base = base;
-    s->wish = &all->wish;
+    s->options = &all->options;
     if (from <= FROM_AZURE) {
-        s->place = all->wish.choice->place;
+        s->place = all->options.choice->place;
     }
     s->is_found = wanted == WANTED_ASKED;
     source_start(s);
 }
 
-struct notice_watch *notice_watch_new(struct event_base *base, const struct notice_wish *wish,
+struct notice_watch *notice_watch_new(struct event_base *base,
+                                      const struct notice_watch_options *options,
                                       notice_fn *on_notice, void *ctx)
 {
     struct notice_watch *all = part_new(sizeof *all);
-    all->wish = *wish;
+    all->options = *options;
     all->on_notice = on_notice;
     all->ctx = ctx;
     all->quiet = evtimer_new(base, on_quiet, all);

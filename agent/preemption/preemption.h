@@ -32,7 +32,7 @@ struct notice_intervals {
 extern const struct notice_intervals notice_intervals_default;
 
 /* Options of the sources. Pointers are borrowed for their lifetime. */
-struct notice_wish {
+struct notice_watch_options {
     const struct notice_selection *choice;
     const struct notice_intervals *intervals;
     /* environment variables of these options are hidden from the command */
@@ -49,7 +49,8 @@ typedef void notice_fn(void *ctx, const struct agent_notice *notice, const char 
 
 /* Starts the selected sources without waiting for their services. Failures of a source are
  * logged and have no other effect. */
-struct notice_watch *notice_watch_new(struct event_base *base, const struct notice_wish *wish,
+struct notice_watch *notice_watch_new(struct event_base *base,
+                                      const struct notice_watch_options *options,
                                       notice_fn *on_notice, void *ctx);
 void notice_watch_free(struct notice_watch *notices);
 

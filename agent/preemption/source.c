@@ -134,7 +134,7 @@ void source_poll_stop(struct source_poll *poll)
 void source_poll_after(struct source_poll *poll, uint32_t ms)
 {
     const struct source *s = poll->source;
-    timer_after(poll->timer, !s->is_found && s->is_silent ? s->wish->intervals->facts_ms : ms);
+    timer_after(poll->timer, !s->is_found && s->is_silent ? s->options->intervals->facts_ms : ms);
 }
 
 void source_start(struct source *s)
@@ -172,8 +172,8 @@ void source_request(struct source_poll *poll, const char *path,
     q.url = url;
     q.most = ANSWER_MAX;
     if (q.within_ms == 0) {
-        q.within_ms = s->is_found || s->is_silent ? s->wish->intervals->answer_ms
-                                                  : s->wish->intervals->auto_ms;
+        q.within_ms = s->is_found || s->is_silent ? s->options->intervals->answer_ms
+                                                  : s->options->intervals->auto_ms;
     }
     poll->handle = handle;
     int rc = http_ask(s->base, &q, on_answer, poll, &poll->ask);
@@ -186,7 +186,7 @@ void source_request(struct source_poll *poll, const char *path,
 
 struct tfe_mono source_grace(const struct source *s)
 {
-    return tfe_mono_add(clock_mono(), s->wish->grace_ms);
+    return tfe_mono_add(clock_mono(), s->options->grace_ms);
 }
 
 static bool read_time(const char *text, struct tfe_wall *ret)

@@ -73,7 +73,7 @@ struct source {
     /* Called each time the service has responded properly. */
     void (*found)(struct notice_watch *all, struct source *s);
     struct event_base *base;
-    const struct notice_wish *wish;
+    const struct notice_watch_options *options;
     const struct source_ops *ops;
     const char *place; /* address of the service; clouds only */
     struct source_poll poll;

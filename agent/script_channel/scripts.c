@@ -61,7 +61,7 @@ struct script {
 };
 
 struct scripts {
-    struct scripts_wish wish;
+    struct scripts_options options;
     struct private_dir dir;
     char socket_path[PATH_BYTES], preempt_path[PATH_BYTES], tmp_path[PATH_BYTES];
     /* Temporary directories of ended trainers still to be removed: numbers
@@ -116,7 +116,7 @@ static void mark_changed(struct scripts *s, uint32_t local)
 static struct msg_memory memory_of_node(const struct scripts *s)
 {
     struct msg_memory all = {.bytes = 0};
-    for (uint32_t local = 0; local < s->wish.nproc; local++) {
+    for (uint32_t local = 0; local < s->options.nproc; local++) {
         const struct msg_memory *m = &s->kept[local];
         bool is_newer = m->epoch > all.epoch || (m->epoch == all.epoch && m->step > all.step);
         uint64_t bytes =
@@ -134,7 +134,7 @@ static void report_changes(struct scripts *s)
 {
     uint64_t changed = s->changed;
     s->changed = 0;
-    for (uint32_t local = 0; local < s->wish.nproc && s->epoch; local++) {
+    for (uint32_t local = 0; local < s->options.nproc && s->epoch; local++) {
         if (!(changed >> local & 1)) {
             continue;
         }
@@ -153,7 +153,7 @@ static void report_changes(struct scripts *s)
                                     .from_step = s->from_step,
                                     .ends = script->ends,
                                     .partitioned = script->partitioned};
-        s->wish.on_progress(s->wish.ctx, local, script->has_trained, &told);
+        s->options.on_progress(s->options.ctx, local, script->has_trained, &told);
     }
 }
 
@@ -254,7 +254,7 @@ static bool send_pending(struct scripts *s, uint32_t local)
 static void send_all_pending(struct scripts *s)
 {
     bool all = true;
-    for (uint32_t local = 0; local < s->wish.nproc; local++) {
+    for (uint32_t local = 0; local < s->options.nproc; local++) {
         all = send_pending(s, local) && all;
     }
     if (!all) {
@@ -320,10 +320,10 @@ static void handle_progress(struct scripts *s, uint32_t local, const struct scri
         script->step = m->step;
         script->has_trained |= !m->restored;
     }
-    if (s->wish.on_metrics && (m->metrics.n > 0 || m->samples > 0 || m->total > 0)) {
+    if (s->options.on_metrics && (m->metrics.n > 0 || m->samples > 0 || m->total > 0)) {
         struct script_message told = *m;
         told.step = script->step;
-        s->wish.on_metrics(s->wish.ctx, local, &told);
+        s->options.on_metrics(s->options.ctx, local, &told);
     }
     if (m->restored && !m->seen) { /* a hook may have seen another model being restored */
         s->has_from = true;
@@ -366,10 +366,10 @@ static void handle_remark(struct scripts *s, uint32_t local, const struct script
     if (m->remark == REMARK_HOOK_FAILED) {
         char shown[SCRIPT_REASON_MAX + 1];
         log_debug("hook_failed", LOG_S("reason", escape_text(m->reason, shown, sizeof shown)));
-    } else if (m->remark == REMARK_STRATEGY_MADE && s->wish.on_strategy) {
-        s->wish.on_strategy(s->wish.ctx, local);
-    } else if (m->remark == REMARK_IMPORTED && s->wish.on_import) {
-        s->wish.on_import(s->wish.ctx, m->reason);
+    } else if (m->remark == REMARK_STRATEGY_MADE && s->options.on_strategy) {
+        s->options.on_strategy(s->options.ctx, local);
+    } else if (m->remark == REMARK_IMPORTED && s->options.on_import) {
+        s->options.on_import(s->options.ctx, m->reason);
     } else if (m->remark == REMARK_KERAS3_FIT && !s->keras3_logged) {
         s->keras3_logged = true;
         log_warn("keras3_fit",
@@ -384,7 +384,7 @@ static void handle_message(struct scripts *s, const struct script_message *m, pi
     if (!s->epoch || m->epoch < s->epoch) {
         return; /* late message of an ended epoch */
     }
-    if (m->epoch != s->epoch || m->rank < s->rank || m->rank - s->rank >= s->wish.nproc) {
+    if (m->epoch != s->epoch || m->rank < s->rank || m->rank - s->rank >= s->options.nproc) {
         reject_message(s, "its epoch or rank is not of this node", pid);
         return;
     }
@@ -419,8 +419,8 @@ static void handle_message(struct scripts *s, const struct script_message *m, pi
     case SCRIPT_ENDS:
         s->scripts[local].ends = s->scripts[local].ends || m->code == 0;
         mark_changed(s, local);
-        if (s->wish.on_ends) {
-            s->wish.on_ends(s->wish.ctx, local, m->code);
+        if (s->options.on_ends) {
+            s->options.on_ends(s->options.ctx, local, m->code);
         }
         return;
     }
@@ -650,7 +650,7 @@ void scripts_end(struct scripts *s)
 void scripts_trainer_ended(struct scripts *s, uint32_t local)
 {
     catch_up(s);
-    if (local < s->wish.nproc && s->scripts[local].pid) {
+    if (local < s->options.nproc && s->scripts[local].pid) {
         s->scripts[local].pid = 0;
         mark_changed(s, local);
         report_changes(s);
@@ -686,7 +686,7 @@ void scripts_save(struct scripts *s, uint64_t epoch, uint64_t number, struct tfe
     s->save_by = deadline;
     s->save_in_memory = in_memory;
     create_preempt_file(s);
-    for (uint32_t local = 0; local < s->wish.nproc; local++) {
+    for (uint32_t local = 0; local < s->options.nproc; local++) {
         s->scripts[local].save_pending = true;
     }
     send_all_pending(s);
@@ -703,13 +703,13 @@ uint32_t scripts_stop(struct scripts *s, uint64_t epoch, uint32_t grace_ms, bool
     catch_up(s);
     s->stop_by = tfe_mono_add(clock_mono(), grace_ms);
     s->stop_in_memory = in_memory;
-    for (uint32_t local = 0; local < s->wish.nproc; local++) {
+    for (uint32_t local = 0; local < s->options.nproc; local++) {
         s->scripts[local].stop_pending = true;
     }
     send_all_pending(s);
     report_changes(s);
     uint32_t listeners = 0;
-    for (uint32_t local = 0; local < s->wish.nproc; local++) {
+    for (uint32_t local = 0; local < s->options.nproc; local++) {
         bool listens = s->scripts[local].pid != 0;
         listeners += listens;
         *ret_handlers |= (uint64_t)(!listens && s->scripts[local].handles) << local;
@@ -737,7 +737,7 @@ const char *scripts_preempt_file(const struct scripts *s)
 /* Creates the directory and the socket. Returns TFE_ESYS or TFE_ETOOBIG with reason set. */
 static int open_socket(struct scripts *s, struct tfe_reason *reason)
 {
-    int rc = private_dir_new(s->wish.private_base, &s->dir, reason);
+    int rc = private_dir_new(s->options.private_base, &s->dir, reason);
     if (rc) {
         return rc;
     }
@@ -759,29 +759,29 @@ static int open_socket(struct scripts *s, struct tfe_reason *reason)
         return TFE_ESYS;
     }
     s->fd = fd;
-    s->readable = event_new(s->wish.base, fd, EV_READ | EV_PERSIST, on_readable, s);
+    s->readable = event_new(s->options.base, fd, EV_READ | EV_PERSIST, on_readable, s);
     part_must(s->readable && event_add(s->readable, NULL) == 0);
     return 0;
 }
 
-struct scripts *scripts_new(const struct scripts_wish *wish)
+struct scripts *scripts_new(const struct scripts_options *options)
 {
     struct scripts *s = part_new(sizeof(*s));
     struct tfe_reason reason;
-    s->wish = *wish;
+    s->options = *options;
     s->fd = -1;
     s->dir.fd = -1;
-    s->pause = evtimer_new(wish->base, on_pause_over, s);
-    s->retry = evtimer_new(wish->base, on_retry, s);
-    s->clear = evtimer_new(wish->base, on_clear, s);
+    s->pause = evtimer_new(options->base, on_pause_over, s);
+    s->retry = evtimer_new(options->base, on_retry, s);
+    s->clear = evtimer_new(options->base, on_clear, s);
     part_must(s->pause && s->retry && s->clear);
-    s->memory = state_memory_new(wish->base, wish->state_memory, on_memory, s);
+    s->memory = state_memory_new(options->base, options->state_memory, on_memory, s);
     forget_epoch(s);
     if (open_socket(s, &reason)) {
         log_warn("no_script_channel", LOG_S("reason", reason.text));
     }
-    if (wish->checkpoint_dir) {
-        s->watch = checkpoints_new(wish->base, wish->checkpoint_dir, on_checkpoint, s);
+    if (options->checkpoint_dir) {
+        s->watch = checkpoints_new(options->base, options->checkpoint_dir, on_checkpoint, s);
     }
     return s;
 }

@@ -36,7 +36,7 @@ typedef void scripts_strategy_fn(void *ctx, uint32_t local);
 typedef void scripts_import_fn(void *ctx, const char *module);
 
 /* Options of a channel. Pointers except base and ctx are borrowed for the call. */
-struct scripts_wish {
+struct scripts_options {
     struct event_base *base;
     uint32_t nproc;
     /* parent of the private directory, or NULL for the default (private_dir.h) */
@@ -53,7 +53,7 @@ struct scripts_wish {
 
 /* Creates the channel. If its directory or socket cannot be created, logs a warning; the
  * functions below then do nothing. */
-struct scripts *scripts_new(const struct scripts_wish *wish);
+struct scripts *scripts_new(const struct scripts_options *options);
 
 /* Removes the socket and the directory. Accepts NULL. */
 void scripts_free(struct scripts *s);

@@ -68,7 +68,7 @@ struct standby {
 };
 
 struct standbys {
-    struct standbys_wish wish;
+    struct standbys_options options;
     struct guard_link *guard;
     char bootstrap[PATH_MAX]; /* "": none */
     bool is_off;              /* for good */
@@ -112,7 +112,7 @@ static void report_settled(struct standbys *s)
     bool settled = standbys_are_settled(s);
     if (settled && !s->was_settled) {
         s->was_settled = true;
-        s->wish.settled(s->wish.ctx);
+        s->options.settled(s->options.ctx);
     }
     s->was_settled = settled;
 }
@@ -125,7 +125,7 @@ static void standby_gone(struct standbys *s, uint32_t local)
     standby->pid = 0;
     standby->is_ending = false;
     if (was_warm) {
-        s->wish.changed(s->wish.ctx, local, 0, NULL);
+        s->options.changed(s->options.ctx, local, 0, NULL);
     }
 }
 
@@ -144,7 +144,7 @@ static void disable(struct standbys *s, const char *reason)
 static bool memory_is_low(struct standbys *s)
 {
     uint32_t free_percent = memory_free_percent();
-    bool is_low = free_percent < s->wish.settings->min_free_percent;
+    bool is_low = free_percent < s->options.settings->min_free_percent;
     if (is_low && !s->memory_logged) {
         log_warn("no_standby", LOG_S("reason", "memory is low"),
                  LOG_U("free_percent", free_percent));
@@ -168,13 +168,13 @@ enum bootstrap_way { BOOTSTRAP_NEW, BOOTSTRAP_IN_BACKGROUND };
  * what the script has imported so far. */
 static const char *preload_text(const struct standbys *s, char ret[PRELOAD_MAX])
 {
-    if (s->wish.settings->preload) {
-        return s->wish.settings->preload;
+    if (s->options.settings->preload) {
+        return s->options.settings->preload;
     }
     struct text text;
     const char *before = "+";
     text_init(&text, ret, PRELOAD_MAX);
-    text_addf(&text, ":%s", framework_names[s->wish.settings->framework]);
+    text_addf(&text, ":%s", framework_names[s->options.settings->framework]);
     for (size_t i = 0; i < N_FRAMEWORK_MODULES; i++) {
         if (s->imported >> i & 1) {
             text_addf(&text, "%s%s", before, framework_modules[i]);
@@ -188,7 +188,7 @@ static const char *preload_text(const struct standbys *s, char ret[PRELOAD_MAX])
 static int bootstrap_spawn(struct standbys *s, uint32_t local, const char *mode,
                            enum bootstrap_way way)
 {
-    const struct command *command = s->wish.command;
+    const struct command *command = s->options.command;
     size_t n = 0;
     while (command->argv[n]) {
         n++;
@@ -201,7 +201,7 @@ static int bootstrap_spawn(struct standbys *s, uint32_t local, const char *mode,
     if (rc == 0) {
         argv[0] = command->argv[0];
         argv[1] = s->bootstrap;
-        snprintf(how, sizeof how, "%s%s", mode, s->wish.settings->no_hooks ? "" : "+hooks");
+        snprintf(how, sizeof how, "%s%s", mode, s->options.settings->no_hooks ? "" : "+hooks");
         argv[2] = how;
         argv[3] = preload_text(s, preload);
         memcpy(argv + 4, command->argv, n * sizeof *argv);
@@ -234,13 +234,13 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
     struct standbys *s = ctx;
     struct tfe_mono now = clock_mono();
     bool has_one = false;
-    for (uint32_t i = 0; i < s->wish.nproc && s->guard && !s->is_off; i++) {
+    for (uint32_t i = 0; i < s->options.nproc && s->guard && !s->is_off; i++) {
         if (s->of[i].state == STANDBY_NONE && !tfe_mono_before(now, s->of[i].due)) {
             standby_start(s, i);
         }
         has_one = has_one || s->of[i].state != STANDBY_NONE;
     }
-    for (uint32_t i = 0; has_one && i < s->wish.nproc && memory_is_low(s); i++) {
+    for (uint32_t i = 0; has_one && i < s->options.nproc && memory_is_low(s); i++) {
         if (s->of[i].state != STANDBY_NONE && !s->of[i].is_ending) {
             standby_kill(s, i);
         }
@@ -254,7 +254,7 @@ static void standby_schedule(struct standbys *s)
 {
     struct tfe_mono next = TFE_MONO_NEVER;
     struct tfe_mono now = clock_mono();
-    for (uint32_t i = 0; i < s->wish.nproc && s->guard && !s->is_off; i++) {
+    for (uint32_t i = 0; i < s->options.nproc && s->guard && !s->is_off; i++) {
         if (s->of[i].state == STANDBY_NONE) {
             next = tfe_mono_min(next, s->of[i].due);
         } else {
@@ -270,7 +270,7 @@ static void standby_schedule(struct standbys *s)
 
 static void all_due(struct standbys *s, struct tfe_mono when)
 {
-    for (uint32_t i = 0; i < s->wish.nproc; i++) {
+    for (uint32_t i = 0; i < s->options.nproc; i++) {
         if (s->of[i].state == STANDBY_NONE) {
             s->of[i].due = when;
         }
@@ -280,24 +280,24 @@ static void all_due(struct standbys *s, struct tfe_mono when)
 
 /* --- from outside ----------------------------------------------------------------------------- */
 
-struct standbys *standbys_new(const struct standbys_wish *wish)
+struct standbys *standbys_new(const struct standbys_options *options)
 {
     struct standbys *s = part_new(sizeof *s);
-    s->wish = *wish;
+    s->options = *options;
     s->settle_by = TFE_MONO_NEVER;
     s->was_settled = true;
     for (uint32_t i = 0; i < MSG_NPROC_MAX; i++) {
         s->of[i].due = TFE_MONO_NEVER;
         s->of[i].again_ms = AGAIN_FIRST_MS;
     }
-    s->timer = evtimer_new(wish->base, on_timer, s);
+    s->timer = evtimer_new(options->base, on_timer, s);
     part_must(s->timer);
-    bool is_found = wish->command->is_python && standby_bootstrap(s->bootstrap);
-    if (wish->command->is_python && !is_found) {
+    bool is_found = options->command->is_python && standby_bootstrap(s->bootstrap);
+    if (options->command->is_python && !is_found) {
         log_warn("no_standby",
                  LOG_S("reason", "tfe_bootstrap.py was not found beside the program"));
     }
-    s->is_off = !is_found || wish->settings->is_off;
+    s->is_off = !is_found || options->settings->is_off;
     return s;
 }
 
@@ -312,7 +312,7 @@ void standbys_free(struct standbys *s)
 void standbys_guard(struct standbys *s, struct guard_link *link)
 {
     s->guard = link;
-    for (uint32_t i = 0; i < s->wish.nproc && !link; i++) {
+    for (uint32_t i = 0; i < s->options.nproc && !link; i++) {
         if (s->of[i].state != STANDBY_NONE) {
             standby_gone(s, i);
             s->of[i].due = tfe_mono_add(clock_mono(), AGAIN_FIRST_MS);
@@ -339,7 +339,7 @@ void standbys_trainers_stepped(struct standbys *s)
 {
     struct tfe_mono now = clock_mono();
     bool is_new = false;
-    for (uint32_t i = 0; i < s->wish.nproc; i++) {
+    for (uint32_t i = 0; i < s->options.nproc; i++) {
         struct standby *standby = &s->of[i];
         /* One that died waits for its own time. */
         if (standby->state == STANDBY_NONE && standby->again_ms == AGAIN_FIRST_MS &&
@@ -357,7 +357,7 @@ void standbys_trainers_ended(struct standbys *s)
 {
     struct tfe_mono soon = tfe_mono_add(clock_mono(), ENDED_MS);
     s->trainers_run = false;
-    for (uint32_t i = 0; i < s->wish.nproc; i++) {
+    for (uint32_t i = 0; i < s->options.nproc; i++) {
         struct standby *standby = &s->of[i];
         if (standby->state == STANDBY_NONE && standby->again_ms == AGAIN_FIRST_MS) {
             standby->due = tfe_mono_min(standby->due, soon);
@@ -372,7 +372,7 @@ bool standbys_are_settled(const struct standbys *s)
         !tfe_mono_before(clock_mono(), s->settle_by)) {
         return true;
     }
-    for (uint32_t i = 0; i < s->wish.nproc; i++) {
+    for (uint32_t i = 0; i < s->options.nproc; i++) {
         if (s->of[i].state != STANDBY_WARM && s->of[i].again_ms == AGAIN_FIRST_MS) {
             return false;
         }
@@ -397,7 +397,7 @@ int standbys_spawn(struct standbys *s, uint32_t local, const struct spawn_spec *
     bool has_one = standby->state != STANDBY_NONE && !standby->is_ending;
     bool can_hand_over = has_one;
     if (standby->state == STANDBY_NONE && s->bootstrap[0] &&
-        (!s->wish.settings->no_hooks || is_too_long(spec))) {
+        (!s->options.settings->no_hooks || is_too_long(spec))) {
         can_hand_over = bootstrap_spawn(s, local, "cold", BOOTSTRAP_NEW) == 0;
     }
     *ret_how = has_one ? "standby" : can_hand_over ? "bootstrap" : "exec";
@@ -422,7 +422,7 @@ static void on_spawn_failed(struct standbys *s, uint32_t local, int error)
     }
     struct tfe_reason reason;
     errno = error;
-    reason_errno(&reason, "cannot start %s", s->wish.command->argv[0]);
+    reason_errno(&reason, "cannot start %s", s->options.command->argv[0]);
     disable(s, reason.text);
 }
 
@@ -452,14 +452,14 @@ static void on_warm(struct standbys *s, uint32_t local, const char *tensorflow)
     s->of[local].state = STANDBY_WARM;
     s->of[local].again_ms = AGAIN_FIRST_MS;
     log_debug("standby_warm", LOG_U("local_rank", local), LOG_I("pid", s->of[local].pid));
-    s->wish.changed(s->wish.ctx, local, (uint32_t)s->of[local].pid, tensorflow);
+    s->options.changed(s->options.ctx, local, (uint32_t)s->of[local].pid, tensorflow);
     report_settled(s);
 }
 
 void standbys_event(struct standbys *s, const struct guard_event *event)
 {
     uint32_t local = event->slot - GUARD_STANDBY_SLOT;
-    enum standby_state state = local < s->wish.nproc ? s->of[local].state : STANDBY_NONE;
+    enum standby_state state = local < s->options.nproc ? s->of[local].state : STANDBY_NONE;
     if (event->type == GUARD_COLD) {
         disable(s, event->reason);
     } else if (state == STANDBY_NONE) {
@@ -484,20 +484,20 @@ void standbys_note_import(struct standbys *s, const char *module)
 
 bool standbys_can_share_ports(const struct standbys *s)
 {
-    return s->bootstrap[0] && !s->wish.settings->no_hooks;
+    return s->bootstrap[0] && !s->options.settings->no_hooks;
 }
 
 enum tfe_standby standbys_state(const struct standbys *s)
 {
     uint32_t warm = 0;
     uint32_t starting = 0;
-    for (uint32_t local = 0; local < s->wish.nproc; local++) {
+    for (uint32_t local = 0; local < s->options.nproc; local++) {
         warm += s->of[local].state == STANDBY_WARM;
         starting += s->of[local].state == STANDBY_STARTING;
     }
-    return s->wish.settings->is_off ? WARMTH_NONE
-           : s->is_off              ? WARMTH_COLD
-           : starting > 0           ? WARMTH_IMPORTING
-           : warm > 0               ? WARMTH_WARM
-                                    : WARMTH_NONE;
+    return s->options.settings->is_off ? WARMTH_NONE
+           : s->is_off                 ? WARMTH_COLD
+           : starting > 0              ? WARMTH_IMPORTING
+           : warm > 0                  ? WARMTH_WARM
+                                       : WARMTH_NONE;
 }

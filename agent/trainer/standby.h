@@ -34,7 +34,7 @@ struct standby_settings {
 };
 
 /* Callbacks come from the loop or from inside a standbys_* call. */
-struct standbys_wish {
+struct standbys_options {
     struct event_base *base;
     const struct command *command;
     const struct standby_settings *settings;
@@ -51,9 +51,9 @@ struct standbys_wish {
  * is none. */
 bool standby_bootstrap(char ret[PATH_MAX]);
 
-/* Copies the wish, borrows what it points to. Finds the bootstrap; without it (said once), or for
+/* Copies the options, borrows what it points to. Finds the bootstrap; without it (said once), or for
  * what is no Python, there never is a standby. */
-struct standbys *standbys_new(const struct standbys_wish *wish);
+struct standbys *standbys_new(const struct standbys_options *options);
 void standbys_free(struct standbys *s);
 
 /* The guard to start them with; NULL: it is gone, and they with it. */

@@ -39,7 +39,7 @@
 extern char **environ;
 
 struct trainers {
-    struct trainers_wish wish;
+    struct trainers_options options;
     struct guard_link *guard;
     struct standbys *standbys;
     struct watch *watch;
@@ -75,7 +75,7 @@ struct trainers {
 static void report_event(struct trainers *t, struct agent_event event)
 {
     event.now = clock_mono();
-    t->wish.on_event(t->wish.ctx, &event);
+    t->options.on_event(t->options.ctx, &event);
 }
 
 static void end_output(struct trainers *t, uint32_t local)
@@ -86,7 +86,7 @@ static void end_output(struct trainers *t, uint32_t local)
 
 static void end_outputs(struct trainers *t)
 {
-    for (uint32_t local = 0; local < t->wish.nproc; local++) {
+    for (uint32_t local = 0; local < t->options.nproc; local++) {
         end_output(t, local);
     }
 }
@@ -107,7 +107,7 @@ static void spawn_failed(struct trainers *t, uint32_t slot, int error)
 {
     struct tfe_reason reason;
     errno = error;
-    reason_errno(&reason, "cannot start %s", t->wish.command->argv[0]);
+    reason_errno(&reason, "cannot start %s", t->options.command->argv[0]);
     log_error("spawn_failed", LOG_U("local_rank", slot), LOG_S("reason", reason.text));
     report_event(t, (struct agent_event){.type = AGENT_SPAWN_FAILED,
                                          .end = {.local_rank = slot,
@@ -155,7 +155,7 @@ void trainers_main_ended(struct trainers *t, uint32_t local, uint32_t code)
 {
     if (local < t->n && t->output[local] && !t->sweeping) {
         t->main_ends[local].code = code;
-        timer_after(t->main_ends[local].timer, t->wish.exit_grace_ms);
+        timer_after(t->main_ends[local].timer, t->options.exit_grace_ms);
     }
 }
 
@@ -198,7 +198,7 @@ static void on_exited(struct trainers *t, uint32_t slot, int wait_status)
 static void check_quiet(struct trainers *t)
 {
     uint16_t port;
-    if (t->epoch && ports_still_accepting(t->wish.ports, t->epoch, &port)) {
+    if (t->epoch && ports_still_accepting(t->options.ports, t->epoch, &port)) {
         if (!t->stuck_logged) {
             t->stuck_logged = true;
             log_warn("port_still_accepts", LOG_U("port", port), LOG_U("epoch", t->epoch));
@@ -266,7 +266,7 @@ static void on_standby_changed(void *ctx, uint32_t local, uint32_t pid, const ch
 static void on_standbys_settled(void *ctx)
 {
     struct trainers *t = ctx;
-    t->wish.settled(t->wish.ctx);
+    t->options.settled(t->options.ctx);
 }
 
 static void on_guard_event(void *ctx, const struct guard_event *event);
@@ -293,7 +293,7 @@ static void on_lost(struct trainers *t)
         log_error("no_guard", LOG_S("reason", reason.text));
         return;
     }
-    t->guard = guard_link_new(t->wish.base, &process, on_guard_event, t);
+    t->guard = guard_link_new(t->options.base, &process, on_guard_event, t);
     guard_link_fence(t->guard, t->fence);
     standbys_guard(t->standbys, t->guard);
     report_event(t, (struct agent_event){.type = AGENT_GUARD, .guard_pid = (uint32_t)process.pid});
@@ -367,7 +367,7 @@ static void on_listen_timer(evutil_socket_t fd, short what, void *ctx)
         return;
     }
     listen_checks_end(t);
-    ports_release(t->wish.ports, t->epoch);
+    ports_release(t->options.ports, t->epoch);
     report_event(t, (struct agent_event){.type = AGENT_LISTENING, .epoch = t->epoch});
 }
 
@@ -388,7 +388,7 @@ static bool rebind_ports(struct trainers *t, const struct agent_place *place)
 {
     struct tfe_reason reason;
     const uint16_t *ports;
-    if (ports_hold(t->wish.ports, place->epoch, false, &ports, &reason)) {
+    if (ports_hold(t->options.ports, place->epoch, false, &ports, &reason)) {
         log_error("ports_lost", LOG_S("reason", reason.text));
         return false;
     }
@@ -410,11 +410,11 @@ static int spawn_one(struct trainers *t, const struct agent_place *place, uint32
         .node = place,
         .local_rank = local,
         .nproc = place->n,
-        .job = t->wish.job->text,
-        .node_id = t->wish.node,
-        .socket = t->wish.socket,
-        .preempt_file = t->wish.preempt_file,
-        .tmp_dir = t->wish.tmp_dir,
+        .job = t->options.job->text,
+        .node_id = t->options.node,
+        .socket = t->options.socket,
+        .preempt_file = t->options.preempt_file,
+        .tmp_dir = t->options.tmp_dir,
     };
     char **env;
     if (environment_new((const char *const *)environ, &where, &env)) {
@@ -434,12 +434,12 @@ static int spawn_one(struct trainers *t, const struct agent_place *place, uint32
         return rc == TFE_ENOMEM ? ENOMEM : EMFILE;
     }
     struct spawn_spec spec = {
-        .argv = (const char *const *)t->wish.command->argv,
+        .argv = (const char *const *)t->options.command->argv,
         .envp = (const char *const *)env,
-        .directory = t->wish.command->directory,
+        .directory = t->options.command->directory,
     };
-    if (t->wish.default_ps && place->own.role == TASK_PS) {
-        const char *const argv[] = {t->wish.command->argv[0], "-c", default_ps, NULL};
+    if (t->options.default_ps && place->own.role == TASK_PS) {
+        const char *const argv[] = {t->options.command->argv[0], "-c", default_ps, NULL};
         spec.argv = argv;
         t->how[local] = "exec";
         rc = guard_link_spawn(t->guard, local, &spec, out, err);
@@ -460,8 +460,9 @@ void trainers_spawn(struct trainers *t, const struct agent_place *place, int64_t
     t->n = place->n;
     bool has_ports = !place->is_again || rebind_ports(t, place);
     /* PyTorch's store binds without SO_REUSEPORT, which fails while the agent holds the port. */
-    if (t->wish.standby->framework == FRAMEWORK_TORCH && !standbys_can_share_ports(t->standbys)) {
-        ports_release(t->wish.ports, place->epoch);
+    if (t->options.standby->framework == FRAMEWORK_TORCH &&
+        !standbys_can_share_ports(t->standbys)) {
+        ports_release(t->options.ports, place->epoch);
     }
     for (uint32_t local = 0; local < place->n; local++) {
         const struct msg_row *row = local == 0 ? &place->own : &place->rows[place->rank + local];
@@ -473,7 +474,7 @@ void trainers_spawn(struct trainers *t, const struct agent_place *place, int64_t
     }
     standbys_trainers_began(t->standbys);
     memset(t->late, 0, sizeof t->late);
-    for (uint32_t local = 0; local < t->wish.nproc; local++) {
+    for (uint32_t local = 0; local < t->options.nproc; local++) {
         main_end_forget(t, local);
     }
     memset(t->listens, 0, sizeof t->listens);
@@ -513,7 +514,7 @@ static void on_grace_timer(evutil_socket_t fd, short what, void *ctx)
 
 static bool any_alive(const struct trainers *t)
 {
-    for (uint32_t local = 0; local < t->wish.nproc; local++) {
+    for (uint32_t local = 0; local < t->options.nproc; local++) {
         if (t->output[local]) {
             return true;
         }
@@ -542,7 +543,7 @@ void trainers_sweep(struct trainers *t, uint32_t grace_ms, uint64_t handlers)
     if (begins && grace_ms && any_alive(t)) {
         t->has_grace = true;
         timer_after(t->grace_timer, grace_ms);
-        for (uint32_t local = 0; local < t->wish.nproc; local++) {
+        for (uint32_t local = 0; local < t->options.nproc; local++) {
             if (handlers >> local & 1 && t->output[local]) {
                 guard_link_signal(t->guard, local, SIGTERM);
             }
@@ -594,50 +595,50 @@ enum tfe_standby trainers_standby(const struct trainers *t)
     return standbys_state(t->standbys);
 }
 
-struct trainers *trainers_new(const struct trainers_wish *wish)
+struct trainers *trainers_new(const struct trainers_options *options)
 {
     struct trainers *t = part_new(sizeof(*t));
-    t->wish = *wish;
+    t->options = *options;
     t->fence = TFE_MONO_NEVER;
     t->listen_diag = -1;
-    t->listen_timer = evtimer_new(wish->base, on_listen_timer, t);
-    t->quiet_timer = evtimer_new(wish->base, on_quiet_timer, t);
-    t->grace_timer = evtimer_new(wish->base, on_grace_timer, t);
+    t->listen_timer = evtimer_new(options->base, on_listen_timer, t);
+    t->quiet_timer = evtimer_new(options->base, on_quiet_timer, t);
+    t->grace_timer = evtimer_new(options->base, on_grace_timer, t);
     part_must(t->listen_timer && t->quiet_timer && t->grace_timer);
-    for (uint32_t local = 0; local < wish->nproc; local++) {
+    for (uint32_t local = 0; local < options->nproc; local++) {
         struct main_end *end = &t->main_ends[local];
         *end = (struct main_end){.of = t, .local = local};
-        end->timer = evtimer_new(wish->base, on_main_timer, end);
+        end->timer = evtimer_new(options->base, on_main_timer, end);
         part_must(end->timer);
     }
-    t->sink = output_sink_new(&(struct output_wish){.base = wish->base,
-                                                    .stdout_fd = STDOUT_FILENO,
-                                                    .stderr_fd = STDERR_FILENO,
-                                                    .nproc = wish->nproc,
-                                                    .show = wish->show,
-                                                    .logs = wish->logs,
-                                                    .retained = wish->retained,
-                                                    .on_line = wish->on_line,
-                                                    .on_line_ctx = wish->ctx,
-                                                    .job = wish->job});
-    const struct standbys_wish standbys = {.base = wish->base,
-                                           .command = wish->command,
-                                           .settings = wish->standby,
-                                           .nproc = wish->nproc,
-                                           .changed = on_standby_changed,
-                                           .settled = on_standbys_settled,
-                                           .ctx = t};
-    t->guard = guard_link_new(wish->base, wish->guard, on_guard_event, t);
+    t->sink = output_sink_new(&(struct output_options){.base = options->base,
+                                                       .stdout_fd = STDOUT_FILENO,
+                                                       .stderr_fd = STDERR_FILENO,
+                                                       .nproc = options->nproc,
+                                                       .show = options->show,
+                                                       .logs = options->logs,
+                                                       .retained = options->retained,
+                                                       .on_line = options->on_line,
+                                                       .on_line_ctx = options->ctx,
+                                                       .job = options->job});
+    const struct standbys_options standbys = {.base = options->base,
+                                              .command = options->command,
+                                              .settings = options->standby,
+                                              .nproc = options->nproc,
+                                              .changed = on_standby_changed,
+                                              .settled = on_standbys_settled,
+                                              .ctx = t};
+    t->guard = guard_link_new(options->base, options->guard, on_guard_event, t);
     t->standbys = standbys_new(&standbys);
     standbys_guard(t->standbys, t->guard);
-    t->watch = watch_new(&(struct watch_wish){.base = wish->base,
-                                              .settings = wish->watch,
-                                              .nproc = wish->nproc,
-                                              .printed = printed,
-                                              .late = on_late,
-                                              .alone = on_alone,
-                                              .require_cluster = wish->require_cluster,
-                                              .ctx = t});
+    t->watch = watch_new(&(struct watch_options){.base = options->base,
+                                                 .settings = options->watch,
+                                                 .nproc = options->nproc,
+                                                 .printed = printed,
+                                                 .late = on_late,
+                                                 .alone = on_alone,
+                                                 .require_cluster = options->require_cluster,
+                                                 .ctx = t});
     return t;
 }
 
@@ -671,7 +672,7 @@ void trainers_free(struct trainers *t)
     event_drop(&t->listen_timer);
     event_drop(&t->quiet_timer);
     event_drop(&t->grace_timer);
-    for (uint32_t local = 0; local < t->wish.nproc; local++) {
+    for (uint32_t local = 0; local < t->options.nproc; local++) {
         event_drop(&t->main_ends[local].timer);
     }
     free(t);

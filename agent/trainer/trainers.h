@@ -24,7 +24,7 @@ struct trainers;
 typedef void trainers_event_fn(void *ctx, const struct agent_event *event);
 
 /* Options. Pointers are borrowed for the lifetime; the guard's descriptor is taken over. */
-struct trainers_wish {
+struct trainers_options {
     struct event_base *base;
     const struct guard_process *guard;
     const struct command *command;
@@ -53,7 +53,7 @@ struct trainers_wish {
     trainers_event_fn *on_event;
     void *ctx;
 };
-struct trainers *trainers_new(const struct trainers_wish *wish);
+struct trainers *trainers_new(const struct trainers_options *options);
 
 /* Has everything killed, waits up to 5 s for the guard to end, and writes the remaining output. */
 void trainers_free(struct trainers *t);

@@ -56,7 +56,7 @@ enum watch_kind {
 };
 
 struct watch {
-    struct watch_wish wish;
+    struct watch_options options;
     struct event *start_timer;
     struct event *silence_timer;
     struct event *alone_timer;
@@ -254,7 +254,7 @@ static void report_late(struct watch *w)
         text_add(&text, "no chief has connected to it within --start-timeout: this seems to be no "
                         "script for --ps, whose chief makes a ParameterServerStrategy, or the "
                         "chief cannot reach this node");
-        w->wish.late(w->wish.ctx, 0, ENDING_START_TIMEOUT, reason);
+        w->options.late(w->options.ctx, 0, ENDING_START_TIMEOUT, reason);
         return;
     }
     if (absent < w->n) {
@@ -265,7 +265,7 @@ static void report_late(struct watch *w)
     } else {
         text_addf(&text, "rank %u has no connection to rank 0", w->rank);
     }
-    w->wish.late(w->wish.ctx, absent < w->n ? absent : 0, ENDING_START_TIMEOUT, reason);
+    w->options.late(w->options.ctx, absent < w->n ? absent : 0, ENDING_START_TIMEOUT, reason);
 }
 
 /* --- training outside the cluster --- */
@@ -290,7 +290,7 @@ static void report_alone(struct watch *w, uint32_t local)
         "script does not use the cluster that TF_CONFIG gives it (a strategy for one machine, "
         "a TF_CONFIG that is removed or replaced)",
         (unsigned)(w->rank + local));
-    w->wish.alone(w->wish.ctx, local, reason);
+    w->options.alone(w->options.ctx, local, reason);
 }
 
 /* Checks the connections some time after the first step or strategy. */
@@ -303,10 +303,10 @@ static void on_alone_timer(evutil_socket_t fd, short what, void *ctx)
         return;
     }
     report_alone(w, absent);
-    if (w->wish.require_cluster) {
-        w->wish.late(w->wish.ctx, absent, ENDING_START_TIMEOUT,
-                     "it trains, and does not use the cluster that TF_CONFIG gives it "
-                     "(--require-cluster)");
+    if (w->options.require_cluster) {
+        w->options.late(w->options.ctx, absent, ENDING_START_TIMEOUT,
+                        "it trains, and does not use the cluster that TF_CONFIG gives it "
+                        "(--require-cluster)");
     }
 }
 
@@ -338,7 +338,7 @@ static bool may_start_later(struct watch *w)
         w->is_met = true;
         return true;
     }
-    return !w->is_idle && !w->wish.require_cluster;
+    return !w->is_idle && !w->options.require_cluster;
 }
 
 /* Checks whether the cluster is complete. All TensorFlow workers connect to worker 0 and block
@@ -376,11 +376,11 @@ static void on_start_timer(evutil_socket_t fd, short what, void *ctx)
 static void on_silence_timer(evutil_socket_t fd, short what, void *ctx)
 {
     struct watch *w = ctx;
-    uint32_t limit = w->wish.settings->progress_timeout_ms;
+    uint32_t limit = w->options.settings->progress_timeout_ms;
     struct tfe_mono now = clock_mono();
     uint32_t longest = 0;
     for (uint32_t i = 0; i < w->n; i++) {
-        uint64_t printed = w->wish.printed(w->wish.ctx, i);
+        uint64_t printed = w->options.printed(w->options.ctx, i);
         if (printed != w->trainers[i].printed) {
             w->trainers[i].printed = printed;
             w->trainers[i].heard = now;
@@ -393,21 +393,21 @@ static void on_silence_timer(evutil_socket_t fd, short what, void *ctx)
     if (tfe_mono_sub(now, w->trainers[longest].heard) >= (int64_t)limit) {
         /* it may have exited successfully; check the others next */
         w->trainers[longest].heard = now;
-        w->wish.late(w->wish.ctx, longest, ENDING_PROGRESS_TIMEOUT,
-                     "no step was told and nothing was printed within --progress-timeout");
+        w->options.late(w->options.ctx, longest, ENDING_PROGRESS_TIMEOUT,
+                        "no step was told and nothing was printed within --progress-timeout");
     }
     timer_after(w->silence_timer, limit / CHECKS > CHECK_MIN_MS ? limit / CHECKS : CHECK_MIN_MS);
 }
 
 /* --- interface --- */
 
-struct watch *watch_new(const struct watch_wish *wish)
+struct watch *watch_new(const struct watch_options *options)
 {
     struct watch *w = part_new(sizeof *w);
-    w->wish = *wish;
-    w->start_timer = evtimer_new(wish->base, on_start_timer, w);
-    w->silence_timer = evtimer_new(wish->base, on_silence_timer, w);
-    w->alone_timer = evtimer_new(wish->base, on_alone_timer, w);
+    w->options = *options;
+    w->start_timer = evtimer_new(options->base, on_start_timer, w);
+    w->silence_timer = evtimer_new(options->base, on_silence_timer, w);
+    w->alone_timer = evtimer_new(options->base, on_alone_timer, w);
     part_must(w->start_timer && w->silence_timer && w->alone_timer);
     return w;
 }
@@ -453,8 +453,8 @@ void watch_begin(struct watch *w, const struct agent_place *place)
     w->whole = w->kind == WATCH_SERVER && place->is_again;
     w->is_idle = w->has_listened = w->alone_reported = w->is_met = false;
     w->began = clock_mono();
-    if (w->wish.settings->start_timeout_ms && has_others(w) && !w->whole) {
-        uint32_t limit = w->wish.settings->start_timeout_ms;
+    if (w->options.settings->start_timeout_ms && has_others(w) && !w->whole) {
+        uint32_t limit = w->options.settings->start_timeout_ms;
         w->late_at = tfe_mono_add(w->began, limit);
         timer_after(w->start_timer, limit < ABSENT_CHECK_MS ? limit : ABSENT_CHECK_MS);
     }
@@ -463,7 +463,7 @@ void watch_begin(struct watch *w, const struct agent_place *place)
     for (uint32_t i = 0; i < w->n; i++) {
         w->trainers[i].heard = clock_mono();
     }
-    if (w->wish.settings->progress_timeout_ms && w->kind != WATCH_SERVER) {
+    if (w->options.settings->progress_timeout_ms && w->kind != WATCH_SERVER) {
         timer_after(w->silence_timer, CHECK_MIN_MS);
     }
 }
@@ -483,7 +483,7 @@ void watch_stepped(struct watch *w, uint32_t local)
 /* Restarts the start timeout: from now on the trainer waits for its peers. */
 void watch_listens(struct watch *w, uint32_t local)
 {
-    uint32_t limit = w->wish.settings->start_timeout_ms;
+    uint32_t limit = w->options.settings->start_timeout_ms;
     w->trainers[local].listens = true;
     w->has_listened = w->is_met = true;
     w->late_at = limit == 0     ? TFE_MONO_NEVER

@@ -19,7 +19,7 @@ struct watch_settings {
     uint32_t progress_timeout_ms;
 };
 
-struct watch_wish {
+struct watch_options {
     struct event_base *base;
     const struct watch_settings *settings;
     uint32_t nproc;
@@ -34,8 +34,8 @@ struct watch_wish {
     void *ctx;
 };
 
-/* Creates the watchdogs. Copies wish and borrows its settings. */
-struct watch *watch_new(const struct watch_wish *wish);
+/* Creates the watchdogs. Copies options and borrows its settings. */
+struct watch *watch_new(const struct watch_options *options);
 void watch_free(struct watch *w);
 
 /* Starts watching the place->n trainers of an epoch. Copies the table; without memory for that

@@ -189,8 +189,8 @@ void node_released(uint64_t assignment, uint32_t within_ms, enum tfe_out out, bo
 
 /* --- what people are told --------------------------------------------------------------------- */
 
-struct report *__wrap_report_new(const struct report_wish *wish);
-struct report *__wrap_report_new(const struct report_wish *wish)
+struct report *__wrap_report_new(const struct report_options *options);
+struct report *__wrap_report_new(const struct report_options *options)
 {
     return NULL;
 }
@@ -213,26 +213,26 @@ void __wrap_notice_watch_set_running(struct notice_watch *notices, bool is_runni
 }
 
 struct notice_watch *__real_notice_watch_new(struct event_base *base,
-                                             const struct notice_wish *wish, notice_fn *on_notice,
-                                             void *ctx);
+                                             const struct notice_watch_options *options,
+                                             notice_fn *on_notice, void *ctx);
 struct notice_watch *__wrap_notice_watch_new(struct event_base *base,
-                                             const struct notice_wish *wish, notice_fn *on_notice,
-                                             void *ctx);
+                                             const struct notice_watch_options *options,
+                                             notice_fn *on_notice, void *ctx);
 struct notice_watch *__wrap_notice_watch_new(struct event_base *base,
-                                             const struct notice_wish *wish, notice_fn *on_notice,
-                                             void *ctx)
+                                             const struct notice_watch_options *options,
+                                             notice_fn *on_notice, void *ctx)
 {
-    node.azure_ms = wish->intervals->azure_ms;
-    return __real_notice_watch_new(base, wish, on_notice, ctx);
+    node.azure_ms = options->intervals->azure_ms;
+    return __real_notice_watch_new(base, options, on_notice, ctx);
 }
 
 /* --- agents below it -------------------------------------------------------------------------- */
 
 static struct pool_child *const the_child = (struct pool_child *)&node.child;
 
-int __wrap_pool_child_start(const struct pool_child_wish *wish, struct pool_child **ret,
+int __wrap_pool_child_start(const struct pool_child_options *options, struct pool_child **ret,
                             struct tfe_reason *reason);
-int __wrap_pool_child_start(const struct pool_child_wish *wish, struct pool_child **ret,
+int __wrap_pool_child_start(const struct pool_child_options *options, struct pool_child **ret,
                             struct tfe_reason *reason)
 {
     assert_false(node.has_child);
@@ -240,14 +240,14 @@ int __wrap_pool_child_start(const struct pool_child_wish *wish, struct pool_chil
         reason_set(reason, "no process can be started");
         return TFE_ESYS;
     }
-    node.child = *wish;
+    node.child = *options;
     node.has_child = true;
     node.is_dead = node.is_stuck = false;
-    assert_int_equal(wish->handover->assignment != 0, 1);
-    if (wish->engine) {
-        assert_string_equal(wish->container, "its-container");
+    assert_int_equal(options->handover->assignment != 0, 1);
+    if (options->engine) {
+        assert_string_equal(options->container, "its-container");
     }
-    say(wish->engine ? "run; " : "start; ");
+    say(options->engine ? "run; " : "start; ");
     *ret = the_child;
     return 0;
 }
@@ -293,17 +293,17 @@ void node_ended(uint32_t code)
     node.child.ended(node.child.ctx, &(struct pool_end){.code = code, .says = "it ended"});
 }
 
-int __wrap_agent_args_make(const struct agent_args_wish *wish, struct agent_args *ret,
+int __wrap_agent_args_make(const struct agent_args_options *options, struct agent_args *ret,
                            struct tfe_reason *reason);
-int __wrap_agent_args_make(const struct agent_args_wish *wish, struct agent_args *ret,
+int __wrap_agent_args_make(const struct agent_args_options *options, struct agent_args *ret,
                            struct tfe_reason *reason)
 {
     static char *words[] = {"agent", NULL};
-    if (wish->assign->spec.chief) { /* as if it could not be */
+    if (options->assign->spec.chief) { /* as if it could not be */
         reason_set(reason, "it wants what cannot be");
         return TFE_EINVAL;
     }
-    assert_string_equal(wish->directory, "/its/own");
+    assert_string_equal(options->directory, "/its/own");
     ret->argv = words;
     return 0;
 }
@@ -338,15 +338,17 @@ void __wrap_scratch_free(struct scratch *s)
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-int __wrap_files_new(const struct files_wish *wish, struct files **ret, struct tfe_reason *reason);
-int __wrap_files_new(const struct files_wish *wish, struct files **ret, struct tfe_reason *reason)
+int __wrap_files_new(const struct files_options *options, struct files **ret,
+                     struct tfe_reason *reason);
+int __wrap_files_new(const struct files_options *options, struct files **ret,
+                     struct tfe_reason *reason)
 {
     if (!node.lays) {
         reason_set(reason, "no room for them");
         return TFE_ESYS;
     }
     assert_false(node.has_files);
-    node.files = *wish;
+    node.files = *options;
     node.has_files = true;
     say("lay; ");
     *ret = (struct files *)&node.files;

@@ -24,12 +24,12 @@ extern struct pool_node_bench {
     void *ctx;
     event_callback_fn on_signal;
     void *signal_ctx;
-    struct pool_child_wish child; /* options of the running child */
+    struct pool_child_options child; /* options of the running child */
     bool has_child;
     bool is_dead, is_stuck; /* the child has ended; its descendants have not, or cannot */
     bool starts, lays;      /* whether that can be done */
     bool has_scratch, has_files;
-    struct files_wish files;
+    struct files_options files;
     bool enters;         /* whether a container can be described */
     unsigned neighbours; /* of the last scratch */
     bool is_running;     /* what clouds are told of: whether trainers do */

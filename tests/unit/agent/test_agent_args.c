@@ -28,14 +28,14 @@ static int make(const struct msg_assign *assign, struct agent_args *ret, struct 
 {
     static char *const own[] = {"--pool", "--log-dir=/logs", NULL};
     static const char *const environment[] = {"PATH=/bin", "A=machine", NULL};
-    const struct agent_args_wish wish = {.program = "/bin/tfe-agent",
-                                         .options = own,
-                                         .environment = environment,
-                                         .endpoint = "10.0.0.1:5556",
-                                         .node_name = "host-1",
-                                         .directory = "/tmp/fresh",
-                                         .assign = assign};
-    return agent_args_make(&wish, ret, reason);
+    const struct agent_args_options options = {.program = "/bin/tfe-agent",
+                                               .options = own,
+                                               .environment = environment,
+                                               .endpoint = "10.0.0.1:5556",
+                                               .node_name = "host-1",
+                                               .directory = "/tmp/fresh",
+                                               .assign = assign};
+    return agent_args_make(&options, ret, reason);
 }
 
 static struct agent_args made(const struct msg_assign *assign)
@@ -204,17 +204,17 @@ static struct agent_args made_for_image(const struct msg_assign *assign)
 {
     static char *const own[] = {"--pool", NULL};
     static const char *const environment[] = {"PATH=/bin", NULL};
-    const struct agent_args_wish wish = {.program = "/bin/tfe-agent",
-                                         .options = own,
-                                         .environment = environment,
-                                         .endpoint = "10.0.0.1:5556",
-                                         .node_name = "host-1",
-                                         .directory = "/tmp/fresh/tmp",
-                                         .has_image = true,
-                                         .assign = assign};
+    const struct agent_args_options options = {.program = "/bin/tfe-agent",
+                                               .options = own,
+                                               .environment = environment,
+                                               .endpoint = "10.0.0.1:5556",
+                                               .node_name = "host-1",
+                                               .directory = "/tmp/fresh/tmp",
+                                               .has_image = true,
+                                               .assign = assign};
     struct agent_args line;
     struct tfe_reason reason;
-    assert_int_equal(agent_args_make(&wish, &line, &reason), 0);
+    assert_int_equal(agent_args_make(&options, &line, &reason), 0);
     return line;
 }
 

@@ -70,9 +70,9 @@ static void on_ended(void *ctx, int fd)
 
 static struct fetch *begin(const char *digest)
 {
-    const struct fetch_wish wish = {
+    const struct fetch_options options = {
         .base = base, .digest = digest, .state_dir = dir, .send = on_send, .ended = on_ended};
-    return fetch_new(&wish);
+    return fetch_new(&options);
 }
 
 /* The bundle of one byte that keep() makes. */

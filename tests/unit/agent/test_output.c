@@ -33,7 +33,7 @@ static void stage_sink(struct stage *stage)
 {
     static struct tfe_id job;
     assert_int_equal(id_set(&job, "mnist"), 0);
-    struct output_wish wish = {
+    struct output_options options = {
         .base = stage->base,
         .stdout_fd = stage->fds[OUT][1],
         .stderr_fd = stage->fds[ERR][1],
@@ -42,7 +42,7 @@ static void stage_sink(struct stage *stage)
         .job = &job,
         .patience_ms = stage->patience_ms,
     };
-    stage->sink = output_sink_new(&wish);
+    stage->sink = output_sink_new(&options);
 }
 
 static int setup(void **state)
@@ -530,9 +530,9 @@ TEST_IN(output, files_and_sockets_take_lines_too)
     int file = mkostemp(name, O_CLOEXEC);
     int pair[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-    struct output_wish wish = {
+    struct output_options options = {
         .base = stage->base, .stdout_fd = file, .stderr_fd = pair[1], .show = &stage->show};
-    struct output_sink *sink = output_sink_new(&wish);
+    struct output_sink *sink = output_sink_new(&options);
     struct output_sink *kept = stage->sink;
     stage->sink = sink;
     struct trainer a = trainer_new(stage, 2);

@@ -96,18 +96,18 @@ static int start_in(const char *engine, char *const *argv, const char *directory
     struct tfe_reason reason;
     char *envp[] = {(char *)(uintptr_t) "PATH=/usr/bin:/bin", variable, NULL};
     (void)snprintf(variable, sizeof variable, "D=%s", f.dir);
-    const struct pool_child_wish wish = {.base = f.base,
-                                         .argv = argv,
-                                         .envp = envp,
-                                         .directory = directory,
-                                         .handover = &handover,
-                                         .scratch = f.scratch,
-                                         .engine = engine,
-                                         .container = "its-container",
-                                         .cores = &f.cores,
-                                         .ended = on_ended,
-                                         .stuck = on_stuck};
-    return pool_child_start(&wish, &f.child, &reason);
+    const struct pool_child_options options = {.base = f.base,
+                                               .argv = argv,
+                                               .envp = envp,
+                                               .directory = directory,
+                                               .handover = &handover,
+                                               .scratch = f.scratch,
+                                               .engine = engine,
+                                               .container = "its-container",
+                                               .cores = &f.cores,
+                                               .ended = on_ended,
+                                               .stuck = on_stuck};
+    return pool_child_start(&options, &f.child, &reason);
 }
 
 static int start_with(char *const *argv, const char *directory)

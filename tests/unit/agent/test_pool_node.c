@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "agent/pool/check.h"
 #include "agent/pool/pool_node.h"
 #include "common/base/clock.h"
 #include "tests/unit/agent/pool_node.h"

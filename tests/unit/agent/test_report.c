@@ -31,8 +31,9 @@ static int agent(void **state)
 {
     (void)state;
     base = event_base_new();
-    const struct report_wish wish = {.base = base, .nproc = 1, .send = keep, .standby = no_standby};
-    r = report_new(&wish);
+    const struct report_options options = {
+        .base = base, .nproc = 1, .send = keep, .standby = no_standby};
+    r = report_new(&options);
     n_facts = 0;
     said = (struct tfe_msg){.type = MSG_FACTS};
     return 0;

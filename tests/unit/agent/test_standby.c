@@ -271,13 +271,13 @@ TEST_IN(standby, tf_config_of_ten_thousand_members_reaches_the_script)
     struct tfe_reason reason;
     assert_int_equal(command_new(operands, 1, NULL, false, false, &command, &reason), 0);
     struct standby_settings settings = {.is_off = true};
-    struct standbys_wish wish = {.base = rig->base,
-                                 .command = &command,
-                                 .settings = &settings,
-                                 .nproc = 1,
-                                 .changed = nothing_changed,
-                                 .settled = nothing_settled};
-    struct standbys *standbys = standbys_new(&wish);
+    struct standbys_options options = {.base = rig->base,
+                                       .command = &command,
+                                       .settings = &settings,
+                                       .nproc = 1,
+                                       .changed = nothing_changed,
+                                       .settled = nothing_settled};
+    struct standbys *standbys = standbys_new(&options);
     standbys_guard(standbys, rig->link);
     struct msg_row *rows = calloc(MEMBERS, sizeof *rows);
     for (uint32_t i = 0; i < MEMBERS; i++) {

@@ -89,12 +89,12 @@ static int setup(void **state)
     assert_int_equal(guard_fork(&now.guard, NULL, &reason), 0);
     now.rig.base = event_base_new();
     now.link = guard_link_new(now.rig.base, &now.guard, on_event, NULL);
-    now.standbys = standbys_new(&(struct standbys_wish){.base = now.rig.base,
-                                                        .command = &command,
-                                                        .settings = &settings,
-                                                        .nproc = 1,
-                                                        .changed = on_changed,
-                                                        .settled = on_settled});
+    now.standbys = standbys_new(&(struct standbys_options){.base = now.rig.base,
+                                                           .command = &command,
+                                                           .settings = &settings,
+                                                           .nproc = 1,
+                                                           .changed = on_changed,
+                                                           .settled = on_settled});
     standbys_guard(now.standbys, now.link);
     return 0;
 }

@@ -96,12 +96,12 @@ static void begin(uint32_t nproc)
     static const struct msg_row rows[] = {{.host = "10.0.0.1", .port = 4000},
                                           {.host = "10.0.0.2", .port = 4000},
                                           {.host = "10.0.0.3", .port = 4000}};
-    now.watch = watch_new(&(struct watch_wish){.base = now.base,
-                                               .settings = &now.settings,
-                                               .nproc = nproc,
-                                               .printed = on_printed,
-                                               .late = on_late,
-                                               .alone = on_alone});
+    now.watch = watch_new(&(struct watch_options){.base = now.base,
+                                                  .settings = &now.settings,
+                                                  .nproc = nproc,
+                                                  .printed = on_printed,
+                                                  .late = on_late,
+                                                  .alone = on_alone});
     watch_begin(now.watch, &(struct agent_place){.n = nproc, .rows = rows, .n_rows = NODES});
     for (uint32_t i = 0; i < nproc; i++) {
         watch_spawned(now.watch, i, getpid());
@@ -229,11 +229,11 @@ static void serve(bool is_again)
         {.rank = 1, .host = "10.0.0.2", .port = 4000, .role = TASK_WORKER, .first = 1},
         {.rank = 2, .host = "10.0.0.3", .port = 4000, .role = TASK_PS, .first = 2}};
     now.settings.start_timeout_ms = 1000;
-    now.watch = watch_new(&(struct watch_wish){.base = now.base,
-                                               .settings = &now.settings,
-                                               .nproc = 1,
-                                               .printed = on_printed,
-                                               .late = on_late});
+    now.watch = watch_new(&(struct watch_options){.base = now.base,
+                                                  .settings = &now.settings,
+                                                  .nproc = 1,
+                                                  .printed = on_printed,
+                                                  .late = on_late});
     watch_begin(now.watch, &(struct agent_place){.rank = 1,
                                                  .n = 1,
                                                  .rows = rows,

@@ -45,16 +45,16 @@ void watch_init(struct watch *w)
 void watch_start(struct watch *w, const char *notice)
 {
     struct tfe_reason reason;
-    const struct notice_wish wish = {.choice = &w->choice,
-                                     .intervals = &w->intervals,
-                                     .options = &agent_options,
-                                     .grace_ms = GRACE_MS,
-                                     .on_cloud = watch_on_cloud};
+    const struct notice_watch_options options = {.choice = &w->choice,
+                                                 .intervals = &w->intervals,
+                                                 .options = &agent_options,
+                                                 .grace_ms = GRACE_MS,
+                                                 .on_cloud = watch_on_cloud};
     if (notice_selection_parse(&w->choice, notice, &reason)) {
         fail_msg("%s", reason.text);
     }
     notice_selection_complete(&w->choice, "/");
-    w->notices = notice_watch_new(w->base, &wish, watch_on_notice, w);
+    w->notices = notice_watch_new(w->base, &options, watch_on_notice, w);
 }
 
 void watch_done(struct watch *w)

@@ -83,8 +83,8 @@ static struct log_writer *writer(uint64_t max_bytes)
 {
     struct log_writer *w;
     struct tfe_reason reason;
-    struct log_wish wish = {.root = root, .max_bytes = max_bytes};
-    assert_int_equal(log_writer_new(&wish, &w, &reason), 0);
+    struct log_writer_options options = {.root = root, .max_bytes = max_bytes};
+    assert_int_equal(log_writer_new(&options, &w, &reason), 0);
     return w;
 }
 
@@ -249,13 +249,13 @@ TEST_IN(logs, a_directory_that_cannot_be_written_is_named_at_once)
     struct log_writer *w;
     struct tfe_reason reason;
     folder_write(folder_path(root, "file"), "");
-    struct log_wish wish = {.root = folder_path(root, "file")};
-    assert_int_equal(log_writer_new(&wish, &w, &reason), TFE_ESYS);
+    struct log_writer_options options = {.root = folder_path(root, "file")};
+    assert_int_equal(log_writer_new(&options, &w, &reason), TFE_ESYS);
     assert_non_null(strstr(reason.text, "--log-dir"));
-    wish.root = folder_path(root, "file/below");
-    assert_int_equal(log_writer_new(&wish, &w, &reason), TFE_ESYS);
-    wish.root = folder_path(root, "a/b/c/"); /* made with all above it */
-    assert_int_equal(log_writer_new(&wish, &w, &reason), 0);
+    options.root = folder_path(root, "file/below");
+    assert_int_equal(log_writer_new(&options, &w, &reason), TFE_ESYS);
+    options.root = folder_path(root, "a/b/c/"); /* made with all above it */
+    assert_int_equal(log_writer_new(&options, &w, &reason), 0);
     log_writer_free(w, PATIENCE_MS);
     assert_int_equal(access(folder_path(root, "a/b/c"), W_OK), 0);
 }
@@ -274,8 +274,8 @@ TEST_IN(logs, a_link_is_not_followed_and_others_read_nothing)
     snprintf(at, sizeof(at), "%s/logs", root);
     assert_int_equal(mkdir(folder_path(root, "elsewhere"), 0700), 0);
     assert_int_equal(symlink(folder_path(root, "elsewhere"), link), 0);
-    struct log_wish wish = {.root = link};
-    assert_int_equal(log_writer_new(&wish, &w, &reason), TFE_ESYS);
+    struct log_writer_options options = {.root = link};
+    assert_int_equal(log_writer_new(&options, &w, &reason), TFE_ESYS);
     assert_non_null(strstr(reason.text, "without following a link"));
     log_file_init(&file);
     assert_true(log_file_write(&file, at, &place, 0, 0, "x\n", 2, &reason));
@@ -542,8 +542,8 @@ TEST_IN(logs, the_writer_removes_old_ones_when_it_starts)
     make_old("mnist/run-1/epoch-1", "rank-0.stdout", 8);
     struct log_writer *w;
     struct tfe_reason reason;
-    struct log_wish wish = {.root = root, .keep_ms = 7u * 86400000u};
-    assert_int_equal(log_writer_new(&wish, &w, &reason), 0);
+    struct log_writer_options options = {.root = root, .keep_ms = 7u * 86400000u};
+    assert_int_equal(log_writer_new(&options, &w, &reason), 0);
     long give_up = folder_ms() + PATIENCE_MS;
     while (access(folder_path(root, "mnist/run-1"), F_OK) == 0) {
         assert_true(folder_ms() < give_up);
@@ -557,8 +557,9 @@ TEST_IN(logs, a_file_in_use_is_never_old)
 {
     struct log_writer *w;
     struct tfe_reason reason;
-    struct log_wish wish = {.root = root, .keep_ms = 4000}; /* looked at four times as often */
-    assert_int_equal(log_writer_new(&wish, &w, &reason), 0);
+    struct log_writer_options options = {.root = root,
+                                         .keep_ms = 4000}; /* looked at four times as often */
+    assert_int_equal(log_writer_new(&options, &w, &reason), 0);
     struct log_place place = place_of(1, 0, LOG_STDOUT);
     struct log_target *silent = log_writer_open(w, &place);
     place.rank = 1;

@@ -60,12 +60,12 @@ static struct stage *stage_new(size_t max)
     retained_output_init(&s->retained, max);
     s->base = event_base_new();
     (void)id_set(&s->job, "j");
-    s->serve = log_serve_new(&(struct log_serve_wish){.base = s->base,
-                                                      .retained = &s->retained,
-                                                      .job = &s->job,
-                                                      .has_room = has_room,
-                                                      .send = on_send,
-                                                      .ctx = s});
+    s->serve = log_serve_new(&(struct log_serve_options){.base = s->base,
+                                                         .retained = &s->retained,
+                                                         .job = &s->job,
+                                                         .has_room = has_room,
+                                                         .send = on_send,
+                                                         .ctx = s});
     return s;
 }
 

@@ -47,14 +47,14 @@ static inline int setup(void **state)
     struct stage *stage = calloc(1, sizeof(*stage));
     stage->base = event_base_new();
     folder_make(stage->folder);
-    struct scripts_wish wish = {.base = stage->base,
-                                .nproc = NPROC,
-                                .private_base = stage->folder,
-                                .checkpoint_dir = folder_path(stage->folder, "model"),
-                                .state_memory = STATE_MEMORY_AUTO,
-                                .on_progress = on_progress,
-                                .ctx = stage};
-    stage->scripts = scripts_new(&wish);
+    struct scripts_options options = {.base = stage->base,
+                                      .nproc = NPROC,
+                                      .private_base = stage->folder,
+                                      .checkpoint_dir = folder_path(stage->folder, "model"),
+                                      .state_memory = STATE_MEMORY_AUTO,
+                                      .on_progress = on_progress,
+                                      .ctx = stage};
+    stage->scripts = scripts_new(&options);
     scripts_begin(stage->scripts, EPOCH, RANK);
     *state = stage;
     return 0;

@@ -423,12 +423,12 @@ TEST_IN(scripts, memory_that_is_not_there_is_refused_in_a_sentence)
 TEST_IN(scripts, without_a_directory_there_is_no_channel_and_no_harm)
 {
     struct stage *stage = *state;
-    struct scripts_wish wish = {.base = stage->base,
-                                .nproc = NPROC,
-                                .private_base = "/proc/nowhere",
-                                .on_progress = on_progress,
-                                .ctx = stage};
-    struct scripts *none = scripts_new(&wish);
+    struct scripts_options options = {.base = stage->base,
+                                      .nproc = NPROC,
+                                      .private_base = "/proc/nowhere",
+                                      .on_progress = on_progress,
+                                      .ctx = stage};
+    struct scripts *none = scripts_new(&options);
     assert_null(scripts_socket(none));
     assert_null(scripts_preempt_file(none));
     scripts_begin(none, EPOCH, RANK);
