@@ -16,7 +16,7 @@
 #include "common/text/escape.h"
 
 #define FIELD(name) offsetof(struct agent_settings, name)
-/* A line or two, and what no disk holds. */
+/* Range of --log-max-bytes: a line or two, up to more than any disk. */
 #define LOG_BYTES_MIN 4096u
 #define LOG_BYTES_MAX (UINT64_C(1) << 50)
 
@@ -44,7 +44,8 @@ static int parse_nnodes(void *spec, const char *value, struct tfe_reason *reason
     return options_nodes(value, &ret->min_nodes, &ret->max_nodes, reason);
 }
 
-/* A number, or what torchrun calls one: TensorFlow uses all processors in one process. */
+/* Parses a number or torchrun's words gpu, cpu and auto. On CPUs auto means 1, because
+ * TensorFlow uses all processors in one process. */
 static int parse_nproc(void *nproc, const char *value, struct tfe_reason *reason)
 {
     static const struct option_spec number = {
@@ -100,7 +101,7 @@ static int parse_role(void *config, const char *value, struct tfe_reason *reason
     return 0;
 }
 
-/* POLICY of all roles, or ROLE:POLICY of one, and others behind commas. */
+/* Parses POLICY for all roles, or a comma-separated list of ROLE:POLICY. */
 static int parse_restart_policy(void *policies, const char *value, struct tfe_reason *reason)
 {
     uint32_t ret = 0;
@@ -171,8 +172,7 @@ static int parse_address(void *settings, const char *value, struct tfe_reason *r
     return 0;
 }
 
-/* Watched by inotify, so it must be a folder of this machine's file system. */
-/* Read again where it is used. */
+/* Checks the pattern; it is compiled again where it is used. */
 static int parse_progress_regex(void *field, const char *value, struct tfe_reason *reason)
 {
     struct script_line *line;
@@ -201,7 +201,7 @@ static int parse_checkpoint_dir(void *dir, const char *value, struct tfe_reason 
     return 0;
 }
 
-/* K=V of visible characters; several with commas between them, as a variable holds them. */
+/* Parses K=V of visible characters; a comma separates several, as in an environment variable. */
 static int parse_label(void *labels, const char *value, struct tfe_reason *reason)
 {
     struct pool_labels *ret = labels;
@@ -228,7 +228,8 @@ static int parse_label(void *labels, const char *value, struct tfe_reason *reaso
     return 0;
 }
 
-/* A number of bytes, with K, M or G for powers of 1024. False: it is none, or more than most. */
+/* Parses a number of bytes with optional K, M or G (powers of 1024). Returns false if it is
+ * malformed or exceeds most. */
 static bool read_size(const char *value, uint64_t most, uint64_t *ret)
 {
     static const char units[] = "KMG";
@@ -267,7 +268,7 @@ static int parse_state_memory(void *limit, const char *value, struct tfe_reason 
     return 0;
 }
 
-/* What the job wants, by the table of job_spec.h. */
+/* Options of the job, from the table in job_spec.h. */
 #define SPEC_DEFAULT_WISH(text) NULL
 #define SPEC_DEFAULT_SAME(text) text
 #define SPEC_DEFAULT_FIRST(text) text
@@ -284,7 +285,7 @@ static int parse_state_memory(void *limit, const char *value, struct tfe_reason 
     }
 
 static const struct option_spec specs[] = {
-    /* Reads it; the row of the table below has the rest. */
+    /* Parser of an option whose row in the table below has the help text. */
     {.name = "nproc-per-node",
      .kind = OPTION_PARSE,
      .hidden = true,
@@ -292,7 +293,7 @@ static const struct option_spec specs[] = {
      .offset = FIELD(agent.spec.nproc)},
     PARSE_FIELD("nnodes", agent.spec, parse_nnodes, "MIN:MAX", "1:1",
                 "minimum and maximum number of worker nodes; N means N:N"),
-    JOB_SPEC_OPTIONS(SPEC_ROW) /**/
+    JOB_SPEC_OPTIONS(SPEC_ROW) /* * */
     PARSE_FIELD("role", agent, parse_role, "ROLE", "any",
                 "role of this node: any, chief, worker, ps or evaluator"),
     PARSE_FIELD("grow", agent.spec, parse_grow, "WHEN", NULL,
@@ -399,7 +400,7 @@ static const struct option_spec specs[] = {
     WORD("log-level", log_level, log_levels, "LEVEL", "info", "debug, info, warn or error"),
     WORD("log-format", log_format, log_formats, "FORMAT", "auto",
          "logfmt, json, pretty, or auto: pretty on a terminal, else logfmt"),
-    /* What torchrun's users have in their scripts. */
+    /* Options that torchrun users have in their scripts. */
     {.name = "local-addr", .alias_of = "address"},
     IGNORED("rdzv-backend", "VALUE", 0),
     IGNORED("rdzv-conf", "VALUE", 0),

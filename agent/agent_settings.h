@@ -1,4 +1,4 @@
-/* agent/agent_settings.h: the options of tfe-agent, as one struct filled by one table. */
+/* agent/agent_settings.h: the options of tfe-agent, filled from one table. */
 #ifndef TFE_AGENT_AGENT_SETTINGS_H
 #define TFE_AGENT_AGENT_SETTINGS_H
 
@@ -17,7 +17,7 @@
 
 struct handover;
 
-/* Labels of a node of the pool, each K=V. */
+/* Labels of a pool node, each "K=V". */
 struct pool_labels {
     const char *v[MSG_POOL_LABELS_MAX];
     size_t n;
@@ -25,51 +25,53 @@ struct pool_labels {
 };
 
 enum runtime { RUNTIME_NONE, RUNTIME_PODMAN, RUNTIME_DOCKER };
-extern const char *const runtimes[]; /* their words; NULL ends them */
+extern const char *const runtimes[]; /* names by enum runtime, NULL-terminated */
 
-/* Texts are borrowed from argv and the environment. Durations in ms; MSG_UNSET: the server decides.
- */
+/* Values of all options. Texts are borrowed from argv and the environment. Durations are in ms;
+ * MSG_UNSET leaves a value to the server. */
 struct agent_settings {
-    struct agent_config agent; /* what the core has to know, as far as options say it */
+    struct agent_config agent; /* configuration of the core, as far as options define it */
     bool standalone;
-    bool pool; /* wait for jobs that are handed in … */
+    bool pool; /* wait for submitted jobs instead of running a script */
     struct pool_labels labels;
     uint32_t slots;
-    uint32_t idle_exit_ms;           /* 0: an idle node stays */
-    uint32_t floor;                  /* an idle node also stays if no more nodes are left */
-    const char *on_finish;           /* what is run then; NULL: nothing */
-    uint32_t runtime;                /* enum runtime: what runs images */
-    const char *runtime_options;     /* options for the container engine; NULL: none */
-    const struct handover *handover; /* of the pool that started this agent; NULL: none did */
-    int pool_fd;                     /* ends with that pool; -1 */
+    uint32_t idle_exit_ms; /* 0 to keep an idle node */
+    uint32_t floor; /* minimum number of pool nodes; an idle node stays if fewer would remain */
+    const char *on_finish;       /* command run when the node leaves the pool, or NULL */
+    uint32_t runtime;            /* enum runtime: container engine for images */
+    const char *runtime_options; /* options for the container engine, or NULL */
+    /* settings from the pool node that started this agent, or NULL */
+    const struct handover *handover;
+    int pool_fd; /* reaches EOF when that pool node ends; -1 if there is none */
     const char *endpoint;
     char *token;
     const char *token_file;
-    bool no_persist; /* the agent's own key */
+    bool no_persist; /* keep the agent's own key in memory only */
     const char *state_dir;
-    char address_host[TFE_HOST_MAX + 1]; /* "": as the connection says */
-    uint16_t address_port;               /* 0: any */
+    char address_host[TFE_HOST_MAX + 1]; /* "" to use the connection's local address */
+    uint16_t address_port;               /* 0 for any port */
     struct notice_selection notice;
     const char *python;
     bool module;
     bool no_python;
     bool default_ps;
-    const char *trainer_user;   /* NULL: the agent's */
-    const char *progress_regex; /* NULL: only lines that begin with "tfe: " tell something */
-    const char *checkpoint_dir; /* NULL: none is watched */
-    uint64_t state_memory;      /* see script_channel/state_memory.h */
+    const char *trainer_user;   /* NULL to run trainers as the agent's user */
+    const char *progress_regex; /* NULL to parse only lines that begin with "tfe: " */
+    const char *checkpoint_dir; /* NULL to watch none */
+    uint64_t state_memory;      /* limit for snapshots, see script_channel/state_memory.h */
     struct watch_settings watch;
     struct standby_settings standby;
-    struct log_writer_options logs; /* root NULL: there are no log files */
-    struct output_show show;        /* without log files only its ranks count */
+    struct log_writer_options logs; /* root is NULL if there are no log files */
+    struct output_show show;        /* without log files only the selected ranks apply */
     enum log_level log_level;
     enum log_format log_format;
 };
 
-/* Before options_parse. */
+/* Initialises settings before options_parse. */
 void agent_settings_init(struct agent_settings *settings);
 
-/* Where the agent's own key and bundles are kept; "": the usual directory; NULL: in memory. */
+/* Returns the directory of the agent's own key and bundles: "" for the default, NULL to keep
+ * the key in memory. */
 const char *agent_settings_state_dir(const struct agent_settings *settings);
 
 extern const struct option_table agent_options;

@@ -1,5 +1,5 @@
-/* agent/main.c: tfe-agent: options, what must be right before anybody is asked to join, then the
- * loop. */
+/* agent/main.c: tfe-agent: parses options, checks what must be correct before the node joins,
+ * and runs the event loop. */
 #include <netdb.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -40,8 +40,8 @@ static void on_early_signal(int signo)
     _exit(128 + signo);
 }
 
-/* Until the loop takes these signals there is nobody to say goodbye to. As PID 1 of a container a
- * process without handlers does not even get them. */
+/* Exits at once on a signal before the event loop handles it. The handler also matters for PID 1
+ * of a container, which ignores signals without a handler. */
 static void signals_set_up(void)
 {
     const struct sigaction leave = {.sa_handler = on_early_signal};
@@ -49,7 +49,7 @@ static void signals_set_up(void)
     sigaction(SIGINT, &leave, NULL);
 }
 
-/* --address must mean something, or peers wait an hour for this node. */
+/* Checks that --address resolves to IPv4; otherwise peers would wait for this node in vain. */
 static int check_address(const struct agent_settings *settings, struct tfe_reason *reason)
 {
     if (!settings->address_host[0]) {
@@ -75,7 +75,7 @@ static int check_address(const struct agent_settings *settings, struct tfe_reaso
     return is_v4 ? 0 : TFE_EINVAL;
 }
 
-/* Whether the job that the options tell of has such a place. */
+/* Checks that the job described by the options has a replica of this role. */
 static int check_role(const struct agent_settings *settings, struct tfe_reason *reason)
 {
     const struct agent_config *c = &settings->agent;
@@ -97,7 +97,7 @@ static int check_role(const struct agent_settings *settings, struct tfe_reason *
     return 0;
 }
 
-/* A limit that no epoch could keep. */
+/* Rejects a limit that no epoch could keep. */
 static int check_min_running(const struct agent_settings *settings, struct tfe_reason *reason)
 {
     const struct job_spec *spec = &settings->agent.spec;
@@ -115,7 +115,7 @@ static int check_min_running(const struct agent_settings *settings, struct tfe_r
     return 0;
 }
 
-/* What a trainer of another user needs fails here, rather than at each of its starts. */
+/* Checks the access rights of another user's trainers once, instead of failing at each start. */
 static int check_trainer_user(const struct agent_settings *settings, const struct command *command,
                               struct tfe_reason *reason)
 {
@@ -138,11 +138,11 @@ static int find_server(const struct agent_settings *settings, struct standalone 
                        struct join_info *ret, struct tfe_reason *reason)
 {
     if (standalone) {
-        join_forget(settings->token); /* it is for no server of ours */
+        join_forget(settings->token); /* the private server does not need it */
         int rc = standalone_start(standalone, reason);
         return rc ? rc : standalone_find(standalone, ret, reason);
     }
-    const bool is_of_pool = settings->handover; /* its token is in TFE_TOKEN */
+    const bool is_of_pool = settings->handover; /* the agent's token is in TFE_TOKEN */
     struct join_wish wish = {
         .endpoint = settings->endpoint,
         .token = is_of_pool ? NULL : settings->token,
@@ -154,7 +154,7 @@ static int find_server(const struct agent_settings *settings, struct standalone 
     return join_find(&wish, ret, reason);
 }
 
-/* Of a server that was not found. */
+/* Returns the exit code if no server was found. */
 static int code_of(int rc)
 {
     return rc == TFE_EAUTH  ? AGENT_EXIT_UNAUTHORISED
@@ -162,7 +162,7 @@ static int code_of(int rc)
                             : AGENT_EXIT_USAGE;
 }
 
-/* --pool; the n options are all that was said. */
+/* Runs a pool node. options holds all n options of the command line. */
 static int run_pool(const struct agent_settings *settings, char **options, int n, int n_operands)
 {
     struct tfe_reason reason;
@@ -176,7 +176,7 @@ static int run_pool(const struct agent_settings *settings, char **options, int n
         return fail(AGENT_EXIT_USAGE, &reason);
     }
     if (n > 0 && strcmp(options[n - 1], "--") == 0) {
-        options[n - 1] = NULL; /* more options follow for its agents */
+        options[n - 1] = NULL; /* more options for its agents are appended */
     }
     signal(SIGPIPE, SIG_IGN);
     if (getrlimit(RLIMIT_CORE, &cores) != 0) {
@@ -184,7 +184,8 @@ static int run_pool(const struct agent_settings *settings, char **options, int n
         return fail(AGENT_EXIT_FAILED, &reason);
     }
     setrlimit(RLIMIT_CORE, &(struct rlimit){.rlim_max = cores.rlim_max});
-    /* Before the slots: their keeper has the token on its command line, too, until it is read. */
+    /* Read the token before forking the slots, so that their parent process no longer has it
+     * on its command line. */
     int rc = sodium_init() >= 0 ? find_server(settings, NULL, &info, &reason) : TFE_ESYS;
     if (rc) {
         return fail(code_of(rc), &reason);
@@ -203,7 +204,7 @@ static int run_pool(const struct agent_settings *settings, char **options, int n
     return code;
 }
 
-/* With the guard forked and the server known: ports, then the loop. */
+/* Runs the agent after the guard is forked: finds the server, reserves ports, runs the loop. */
 static int run(const struct agent_settings *settings, const struct command *command,
                const struct guard_process *guard, struct standalone *standalone)
 {
@@ -230,7 +231,7 @@ static int run(const struct agent_settings *settings, const struct command *comm
     return code;
 }
 
-/* An agent of one job. */
+/* Runs an agent of one job. */
 static int run_job(struct agent_settings *settings, char **operands, int n_operands)
 {
     struct tfe_reason reason;
@@ -251,7 +252,8 @@ static int run_job(struct agent_settings *settings, char **operands, int n_opera
     struct standalone *standalone = NULL;
     const bool has_sodium = sodium_init() >= 0;
     struct guard_proof proof;
-    const bool has_proof = has_sodium && !settings->standalone; /* its server is gone with it */
+    /* a private server ends together with this node, so nobody could use the proof */
+    const bool has_proof = has_sodium && !settings->standalone;
     if (has_proof) {
         guard_proof_make(&proof, settings->agent.job.text);
     }
@@ -265,8 +267,8 @@ static int run_job(struct agent_settings *settings, char **operands, int n_opera
                guard_fork(&guard, has_proof ? &proof : NULL, &reason)) {
         code = fail(AGENT_EXIT_FAILED, &reason);
     } else {
-        /* The token is in this process's memory from here on: no core dump of it, by this limit
-         * either. The guard was forked before, trainers keep the user's limits. */
+        /* From here on the token is in this process's memory, so core dumps are disabled. The
+         * guard was forked before, so trainers keep the user's limits. */
         setrlimit(RLIMIT_CORE, &(struct rlimit){0});
         signal(SIGPIPE, SIG_IGN);
         code = has_sodium ? run(settings, &command, &guard, standalone) : AGENT_EXIT_FAILED;
@@ -276,12 +278,12 @@ static int run_job(struct agent_settings *settings, char **operands, int n_opera
     return code;
 }
 
-/* In a container: what the options say of the machine is not there. */
+/* Adapts the settings to a container, where options about the machine do not apply. */
 static int enter_image(struct agent_settings *settings, const struct handover *handover,
                        struct tfe_reason *reason)
 {
     char directory[PATH_MAX];
-    settings->trainer_user = NULL; /* this process is that user's */
+    settings->trainer_user = NULL; /* this process already runs as that user */
     settings->no_persist = true;
     settings->notice.wanted[FROM_FILE] = settings->notice.wanted[FROM_COMMAND] = WANTED_NEVER;
     if (!handover->has_logs) {
@@ -304,7 +306,7 @@ int main(int argc, char **argv)
     char ignored[256];
     signals_set_up();
     agent_settings_init(&settings);
-    /* Whoever started us may have blocked SIGTERM: that is no wish to die without a word. */
+    /* The parent may have blocked SIGTERM; the agent must handle it. */
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);

@@ -1,4 +1,4 @@
-/* agent/runner.c: one libevent loop around the agent's core. */
+/* agent/runner.c: implementation of runner.h: one libevent loop around the core. */
 #include "agent/runner.h"
 
 #include <event2/event.h>
@@ -38,14 +38,14 @@
 #include "common/cli/stdio.h"
 #include "common/credentials/node_secrets.h"
 
-/* What log files that are still to be written get in the end. */
+/* Time to write queued log data at the end. */
 #define LOGS_END_MS 2000
-/* Lines of a script that tell of progress. */
+/* Rate limit of printed lines that report progress: interval and burst. */
 #define PRINTED_EACH_MS 50
 #define PRINTED_AT_ONCE 20
-/* An import that takes longer is said, and again. */
+/* Interval of log entries about a slow import. */
 #define IMPORT_SAY_MS 1000
-/* A program that is killed is gone, with all its threads, within this. */
+/* Upper bound of the time until all threads of a killed program are gone. */
 #define ONE_SIGNAL_MS 1000
 
 struct runner {
@@ -54,13 +54,13 @@ struct runner {
     struct event *timer;
     struct event *watchdog, *pool;
     struct event *quit[TERMINATION_SIGNALS];
-    struct tfe_mono repeat_until; /* another SIGTERM is the same one */
+    struct tfe_mono repeat_until; /* until then another SIGTERM counts as the same one */
     struct agent *core;
     struct uplink *uplink;
     struct trainers *trainers;
     struct scripts *scripts;
     struct script_line *lines;
-    struct rate printed; /* lines that told something */
+    struct rate printed; /* rate limiter of lines that report progress */
     struct report *report;
     struct log_writer *logs;
     struct retained_output retained;
@@ -71,23 +71,26 @@ struct runner {
     struct notice_watch *notices;
     struct tfe_id node_name;
     struct agent_config config;
-    char proofs[TERMINATION_FILES_MAX][PROOF_CHARS + 1]; /* certificates that were found here */
+    /* proofs of termination found on this machine */
+    char proofs[TERMINATION_FILES_MAX][PROOF_CHARS + 1];
     bool stepping;
     struct pending pending;
-    bool hold_pending; /* for the standby of a node that is not needed yet */
+    /* ports are reserved once the standby of a node that is not needed yet is warm */
+    bool hold_pending;
     uint64_t hold_epoch;
     bool hold_fresh;
-    int64_t start_us; /* when the last START came */
+    int64_t start_us; /* when the last START arrived */
     struct waiting waiting;
     struct event *import_timer;
     int64_t import_since_us;
-    char stop_reason[MSG_SENTENCE_MAX]; /* of the STOP that is being taken in; "" */
-    char shown[MSG_TAIL_MAX + 1]; /* last lines of the trainer that failed here, if they were */
-    uint32_t rank;                /* of the first trainer */
-    bool job_was_over;            /* the first that it heard is how the job has ended */
-    bool server_spoke;            /* a server has said something */
-    bool trainers_ended;          /* the trainers have, before the server said so */
-    bool is_sweeping;             /* trainers end because we end them */
+    char stop_reason[MSG_SENTENCE_MAX]; /* reason of the STOP being handled, or "" */
+    /* last lines of the trainer that failed on this node, if they were shown */
+    char shown[MSG_TAIL_MAX + 1];
+    uint32_t rank;       /* rank of the first trainer */
+    bool job_was_over;   /* the first message of the server was that the job is over */
+    bool server_spoke;   /* a server has sent a message */
+    bool trainers_ended; /* the trainers ended before the server stopped them */
+    bool is_sweeping;    /* trainers are ending because the agent kills them */
     bool over;
     int exit_code;
 };
@@ -101,7 +104,7 @@ static void log_trace(struct runner *r, const struct agent_trace *trace)
     bool is_of_link = trace->kind == AGENT_TRACE_CONNECTING || trace->kind == AGENT_TRACE_JOINED;
     char endpoint[ENDPOINT_TEXT_MAX];
     endpoint_format(endpoint, server->host, server->port);
-    /* A failure of a script is an error, what we do to its trainer is none. */
+    /* A trainer's failure is an error, but not if the agent killed the trainer. */
     bool is_of_trainer = trace->kind == AGENT_TRACE_TRAINER_EXITED;
     bool is_failure = is_of_trainer && trace->number != 0 && !r->is_sweeping;
     bool is_end = is_of_trainer || trace->kind == AGENT_TRACE_EXITED;
@@ -138,8 +141,8 @@ static void hold_ports_now(struct runner *r)
     on_event(r, &event);
 }
 
-/* READY follows from the held ports. A newcomer says it once its standby is warm, so that those who
- * train stand still for its start, and not for its import. */
+/* Reserves ports, after which the core sends READY. A new node does so once its standby is warm,
+ * so that running trainers wait only for its start and not for its import. */
 static void hold_ports(struct runner *r, const struct agent_action *action)
 {
     r->hold_epoch = action->hold.epoch;
@@ -182,7 +185,7 @@ static void answer(struct runner *r, const struct agent_action *action)
     } else if (responder_open(r->responder, action->respond.ports, action->respond.n_ports,
                               &reason)) {
         log_error("no_answer_to_probes",
-                  LOG_S("reason", reason.text)); /* the server will say so too */
+                  LOG_S("reason", reason.text)); /* the server reports it as well */
     }
 }
 
@@ -197,8 +200,8 @@ static void try_ports(struct runner *r, const struct msg_probe *probe)
     }
 }
 
-/* Only scripts that listen, or have a handler of SIGTERM, can use a grace: TensorFlow swallows the
- * signal, so waiting for others costs and brings nothing. */
+/* Only scripts that listen or handle SIGTERM can use a grace period. TensorFlow swallows the
+ * signal, so waiting for others gains nothing. */
 static void sweep(struct runner *r, const struct agent_action *action)
 {
     uint32_t grace_ms = action->sweep.grace_ms;
@@ -297,7 +300,7 @@ static void set_timer(struct runner *r, struct tfe_mono deadline)
     timer_after(r->timer, tfe_mono_sub(deadline, clock_mono()));
 }
 
-/* What the channel to the scripts must know of what happens to the trainers. */
+/* Passes events of trainers to the script channel. */
 static void notify_scripts(struct runner *r, const struct agent_event *event)
 {
     if (event->type == AGENT_TRAINER_EXITED) {
@@ -308,7 +311,7 @@ static void notify_scripts(struct runner *r, const struct agent_event *event)
     }
 }
 
-/* … and what people are told of it. */
+/* Passes events to the report for operators. */
 static void notify_report(struct runner *r, const struct agent_event *event)
 {
     if (event->type == AGENT_MESSAGE && event->msg->type == MSG_WELCOME) {
@@ -322,7 +325,7 @@ static void notify_report(struct runner *r, const struct agent_event *event)
     }
 }
 
-/* What of an event is for people and nobody else. */
+/* Logs the parts of an event that only users need. */
 static void log_event(struct runner *r, const struct agent_event *event)
 {
     r->stop_reason[0] = '\0';
@@ -335,14 +338,15 @@ static void log_event(struct runner *r, const struct agent_event *event)
                  event->lost.reason ? event->lost.reason : "no answer");
         waiting_log(&r->waiting, sentence, 0, r->config.join_timeout_ms);
     } else if (event->type == AGENT_TRAINER_EXITED && !r->is_sweeping && event->end.tail &&
-               event->end.end == ENDING_EXITED && /* else this agent has added to it */
+               event->end.end ==
+                   ENDING_EXITED && /* without such text, this agent has added its own */
                output_is_shown(&r->show, event->end.local_rank, r->rank + event->end.local_rank,
                                LOG_STDERR)) {
         snprintf(r->shown, sizeof r->shown, "%s", event->end.tail);
     } else if (event->type == AGENT_MESSAGE && event->msg->type == MSG_STOP) {
         stop_sentence(&event->msg->u.stop, r->stop_reason);
         if (r->trainers_ended && event->msg->u.stop.says) {
-            log_info("told", LOG_S("reason", r->stop_reason)); /* there is nothing to stop */
+            log_info("told", LOG_S("reason", r->stop_reason)); /* nothing is left to stop */
         }
     } else if (event->type == AGENT_MESSAGE && event->msg->type == MSG_RENEWED &&
                !r->hold_pending) {
@@ -365,7 +369,7 @@ static void step(struct runner *r, const struct agent_event *event)
     log_event(r, event);
     notify_scripts(r, event);
     if (event->type == AGENT_TRAINER_EXITED || event->type == AGENT_SWEPT) {
-        log_serve_flush(r->serve); /* before the server hears of it */
+        log_serve_flush(r->serve); /* before the server learns of the end */
     }
     struct agent_actions actions;
     int rc = agent_step(r->core, event, &actions);
@@ -444,7 +448,7 @@ static void on_script_metrics(void *ctx, uint32_t local, const struct script_mes
     report_metrics(r->report, local, told);
 }
 
-/* However much it prints, that it tells something is looked at now and then. */
+/* Rate-limits the progress of a script that prints a lot. */
 static void on_line(void *ctx, const char *line, size_t n)
 {
     struct runner *r = ctx;
@@ -517,8 +521,8 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
     on_event(ctx, &(struct agent_event){.type = AGENT_TICK, .now = clock_mono()});
 }
 
-/* An agent of the pool gets its signal once for each thread of the program that started it, when
- * that dies: it is asked to leave, and not twice. */
+/* Returns true for repeated signals. PDEATHSIG arrives once per thread of the pool's program
+ * when it dies, which is one request to leave. */
 static bool is_repeated_signal(struct runner *r, int signo)
 {
     const struct tfe_mono now = clock_mono();
@@ -548,7 +552,7 @@ static void make_config(struct runner *r)
     r->config.spec.script_digest = r->options->command->digest;
     r->config.highest_epoch = s->checkpoint_dir ? checkpoints_epoch(s->checkpoint_dir) : 0;
     r->config.pid = (uint32_t)getpid();
-    /* Per process, never read from disk: images get baked. */
+    /* A new secret per process, never read from disk, because machine images may be cloned. */
     node_secret_make(r->config.node_secret);
     (void)node_id_of(r->config.node_secret, &r->config.node);
     randombytes_buf(&r->config.seed, sizeof(r->config.seed));
@@ -561,13 +565,14 @@ static void make_config(struct runner *r)
     }
 }
 
-/* With why where a person can do something about it. */
+/* Creates the log writer. Sets reason if the user can fix the failure. */
 static int make_logs(struct runner *r, struct tfe_reason *reason)
 {
     const struct agent_settings *s = r->options->settings;
     r->show = s->show;
     if (!s->logs.root) {
-        memset(r->show.tee, 3, sizeof(r->show.tee)); /* what is not shown would be nowhere */
+        /* without log files all output must be shown */
+        memset(r->show.tee, 3, sizeof(r->show.tee));
         return 0;
     }
     struct log_writer_options options = s->logs;
@@ -580,14 +585,14 @@ static void send_logs(void *ctx, const struct tfe_msg *msg)
     uplink_offer(ctx, msg);
 }
 
-/* The end of the pool that has started this agent in a container, where no signal of its death
- * arrives. */
+/* Handles the end of the pool node that started this agent in a container, where
+ * PDEATHSIG does not arrive. */
 static void on_pool_gone(evutil_socket_t fd, short what, void *ctx)
 {
     (void)kill(getpid(), SIGTERM);
 }
 
-/* TFE_EINVAL, TFE_ENOMEM: the core cannot be made. */
+/* Creates all parts. Returns TFE_EINVAL or TFE_ENOMEM if the core cannot be created. */
 static int make_parts(struct runner *r)
 {
     const struct agent_settings *s = r->options->settings;
@@ -698,7 +703,7 @@ static void free_parts(struct runner *r)
     }
 }
 
-/* For who has started it at a terminal, and sees nothing happen yet. */
+/* Tells a user at a terminal that the agent is connecting. */
 static void print_begun(const struct runner *r)
 {
     char endpoint[ENDPOINT_TEXT_MAX];
@@ -747,7 +752,7 @@ int runner_run(const struct runner_options *options)
     on_event(&r, &(struct agent_event){.type = AGENT_BEGIN, .now = clock_mono()});
     if (!r.over) {
         print_begun(&r);
-        notify_say("READY=1"); /* to wait for a server is its work, too */
+        notify_say("READY=1"); /* waiting for a server counts as ready */
         event_base_dispatch(r.base);
     }
     notify_say("STOPPING=1");

@@ -1,5 +1,4 @@
-/* agent/runner.h: the agent's loop: events to the core, its actions to uplink, ports and trainers.
- */
+/* agent/runner.h: the agent's event loop: passes events to the core and carries out its actions. */
 #ifndef TFE_AGENT_RUNNER_H
 #define TFE_AGENT_RUNNER_H
 
@@ -11,18 +10,19 @@
 #include "agent/trainer/trainers.h"
 #include "common/credentials/join.h"
 
-/* All borrowed for the call; guard's descriptor is taken over. */
+/* Arguments of runner_run. Pointers are borrowed for the call; the guard's
+ * descriptor is taken over. */
 struct runner_options {
     const struct agent_settings *settings;
     const struct command *command;
     const struct join_info *info;
     const struct guard_process *guard;
     struct ports *ports;
-    struct standalone *standalone; /* NULL: the server is not ours */
+    struct standalone *standalone; /* NULL unless this process runs the server */
 };
 
-/* Runs the agent to its end; nothing it has started is left then. Returns the exit code of design 9
- * after having said on stderr why, where that is not plain. */
+/* Runs the agent until it ends, when no process that it started is left. Prints the reason on
+ * stderr unless it is obvious. Returns an exit code of design 9. */
 int runner_run(const struct runner_options *options);
 
 #endif

@@ -1,4 +1,4 @@
-/* agent/pool/agent_args.c: see agent_args.h. */
+/* agent/pool/agent_args.c: implementation of agent_args.h. */
 #include "agent/pool/agent_args.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 
 #include "common/cli/secret_mem.h"
 
-/* Strings of its own, with a NULL behind them. */
+/* Growing NULL-terminated array of owned strings. */
 struct strings {
     char **v;
     size_t n, cap;
@@ -43,7 +43,7 @@ static void add_all(struct strings *s, const char *const *v, size_t n)
     }
 }
 
-/* --- the command line ------------------------------------------------------------------------- */
+/* --- command line --- */
 
 static void add_sizes(struct strings *s, const struct msg_assign *assign)
 {
@@ -63,7 +63,7 @@ static const char *policy_name(uint32_t policies, enum tfe_task task)
     return msg_restart_policy_name((enum tfe_restart_policy)job_restart_policy(policies, task));
 }
 
-/* Also where nobody has wished anything: the machine's owner wishes nothing for a job. */
+/* Always sets all policies, because options of the pool node must not apply to jobs. */
 static void add_policies(struct strings *s, const struct msg_spec *spec)
 {
     const uint32_t policies = spec->restart_policies != MSG_UNSET
@@ -85,7 +85,8 @@ static bool is_option(const char *text, const char *name)
     return strncmp(text, name, n) == 0 && (text[n] == '\0' || text[n] == '=');
 }
 
-/* What a job may not set is the machine's owner's business: under whom trainers run, above all. */
+/* Adds the job's options. Rejects those reserved to the machine's owner, above all
+ * the trainers' user. */
 static int add_options(struct strings *s, const struct msg_spec *spec, bool *ret_says_kind,
                        struct tfe_reason *reason)
 {
@@ -109,8 +110,8 @@ static bool is_python(const char *word)
     return strncmp(name, "python", 6) == 0 && name[6 + strspn(name + 6, "0123456789.")] == '\0';
 }
 
-/* "python train.py" is the script train.py, so that it starts warm. Words that mean something else
- * to Python are left to it. */
+/* Converts "python train.py" to the script train.py, so that it can use a standby. Commands with
+ * other Python options are passed on unchanged. */
 static void add_command(struct strings *s, const struct msg_spec *spec, bool says_kind,
                         bool has_image)
 {
@@ -156,7 +157,7 @@ static int make_argv(const struct agent_args_options *options, struct strings *s
     add_sizes(s, assign);
     int rc = add_options(s, &assign->spec, &says_kind, reason);
     if (options->has_image) {
-        add(s, "--python=python3"); /* the machine's is not there */
+        add(s, "--python=python3"); /* the machine's interpreter does not exist in the image */
     }
     if (rc == 0) {
         add_command(s, &assign->spec, says_kind, options->has_image);
@@ -164,12 +165,13 @@ static int make_argv(const struct agent_args_options *options, struct strings *s
     return rc;
 }
 
-/* --- environment and directory ---------------------------------------------------------------- */
+/* --- environment and directory --- */
 
 static void make_envp(const struct agent_args_options *options, struct strings *s)
 {
     const struct msg_spec *spec = &options->assign->spec;
-    /* For good: an epoch of one, in a job that may have more, is a cluster. */
+    /* Permanently a single trainer; an epoch with one member of a larger job
+     * still forms a cluster. */
     const bool is_alone = spec->max_nodes == 1 && spec->nproc == 1 && spec->n_ps == 0 &&
                           !spec->chief && !spec->evaluator;
     for (const char *const *entry = options->environment; *entry; entry++) {
@@ -191,7 +193,7 @@ static int find_directory(const struct agent_args_options *options, char **ret,
     const char *files = spec->source_kind == SOURCE_PATH ? spec->source : options->directory;
     const char *below = spec->work_dir ? spec->work_dir : "";
     bool is_whole = below[0] == '/';
-    if (options->has_image && is_whole) { /* which the machine need not have */
+    if (options->has_image && is_whole) { /* the machine need not have this directory */
         below = "";
         is_whole = false;
     }
@@ -204,7 +206,7 @@ static int find_directory(const struct agent_args_options *options, char **ret,
     return 0;
 }
 
-/* Of an image; what brings files, or names a directory, says so itself. */
+/* Determines the directory in the image, if the job brings files or names a directory. */
 static int find_inside(const struct agent_args_options *options, const char *directory, char **ret,
                        struct tfe_reason *reason)
 {

@@ -1,4 +1,4 @@
-/* agent/pool/child.c: see child.h. */
+/* agent/pool/child.c: implementation of child.h. */
 #include "agent/pool/child.h"
 
 #include <errno.h>
@@ -27,35 +27,35 @@
 #include "common/cli/stdio.h"
 #include "common/text/escape.h"
 
-/* An agent that is told to end at once kills what it has and says goodbye: two seconds, design 9;
- * its guard ends by itself when this one is killed. */
+/* Time for an agent to kill its trainers and send GOODBYE after SIGINT; it needs two seconds
+ * (design 9). If the agent is killed afterwards, its guard ends by itself. */
 #define AT_ONCE_MS 10000
-/* What an agent that was killed has left is looked for so often. */
+/* Intervals of the search for processes of a killed agent. */
 #define POLL_FIRST_MS 10
 #define POLL_LAST_MS 500
-#define POLLS_BEFORE_WARNING 16 /* some five seconds */
-/* An engine that takes longer to remove a container hangs. */
+#define POLLS_BEFORE_WARNING 16 /* about five seconds */
+/* Timeout of the engine's removal of a container. */
 #define REMOVE_MS 60000
 
 struct pool_child {
     struct pool_child_options options;
-    pid_t pid;                      /* 0: reaped */
-    bool is_clearing;               /* that is a process that clears away behind the agent */
-    int output_fd;                  /* what it says at its end comes here */
-    const char *log_root, *log_job; /* NULL: see pool_child_log */
-    bool is_over;                   /* the job, by the server's word */
-    int lifeline;                   /* its end means to a container that this process is gone */
-    bool is_removing;               /* that is the engine, which removes the container */
+    pid_t pid;        /* 0 if reaped */
+    bool is_clearing; /* pid is the process that clears the scratch directory */
+    int output_fd;    /* read end of the pipe for the child's last message or stderr */
+    const char *log_root, *log_job; /* see pool_child_log; NULL to keep the log files */
+    bool is_over;                   /* the server has reported the end of the job */
+    int lifeline;     /* write end whose closing tells a container that this process is gone */
+    bool is_removing; /* pid is the engine, which removes the container */
     struct event *died, *stop, *poll_timer;
-    struct event *output_event;  /* of words, if there is a container */
-    char line[MSG_SENTENCE_MAX]; /* that it has begun on stderr */
+    struct event *output_event;  /* event on output_fd, for a container only */
+    char line[MSG_SENTENCE_MAX]; /* unfinished line of the container's stderr */
     size_t n_line;
     uint32_t poll_ms, n_polls;
-    bool term_sent, int_sent; /* SIGTERM, SIGINT are sent */
+    bool term_sent, int_sent; /* SIGTERM and SIGINT have been sent */
     struct pool_end end;
 };
 
-/* --- starting --------------------------------------------------------------------------------- */
+/* --- start --- */
 
 static _Noreturn void exec_failed(const struct pool_child_options *options, int output_fd,
                                   const char *what, const char *name)
@@ -66,8 +66,8 @@ static _Noreturn void exec_failed(const struct pool_child_options *options, int 
     _exit(POOL_NOT_STARTED);
 }
 
-/* In the child. Its stdin is the handover; words becomes stderr for an engine, and is inherited
- * by an agent. */
+/* Sets up the child and executes the program. stdin is the handover; output_fd becomes an
+ * engine's stderr, or is inherited by an agent. */
 static _Noreturn void exec_agent(const struct pool_child_options *options, int in, int output_fd,
                                  pid_t parent)
 {
@@ -76,7 +76,7 @@ static _Noreturn void exec_agent(const struct pool_child_options *options, int i
     if (!options->engine && trainer_user_enter(options->directory)) {
         exec_failed(options, output_fd, "enter", options->directory);
     }
-    setsid(); /* the terminal's Ctrl-C is for the pool, which hands it on */
+    setsid(); /* terminal signals such as Ctrl-C go to the pool, which forwards them */
     if (prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) != 0 || getppid() != parent) {
         _exit(POOL_NOT_STARTED);
     }
@@ -97,7 +97,7 @@ static _Noreturn void exec_agent(const struct pool_child_options *options, int i
     exec_failed(options, output_fd, "start", options->argv[0]);
 }
 
-/* The list and two more. */
+/* Returns a copy of the list with two more elements. */
 static char **with_two_more(char *const *list, char *one, char *other)
 {
     size_t n = 0;
@@ -111,9 +111,10 @@ static char **with_two_more(char *const *list, char *one, char *other)
     return all;
 }
 
-/* --- ending ----------------------------------------------------------------------------------- */
+/* --- end --- */
 
-/* Of an engine, and of the agent in its container, the last line that names an error. */
+/* Handles a complete line of stderr. Stores the last line that reports an error of the engine or
+ * of the agent in the container. */
 static void end_line(struct pool_child *c)
 {
     static const char *const fronts[] = {"Error: ", "docker: ", "tfe-agent: "};
@@ -127,7 +128,7 @@ static void end_line(struct pool_child *c)
     }
 }
 
-/* Shows what came on stderr, and remembers an error. */
+/* Copies the container's stderr to this process's, and collects its lines. */
 static void on_output(evutil_socket_t fd, short what, void *ctx)
 {
     struct pool_child *c = ctx;
@@ -141,7 +142,8 @@ static void on_output(evutil_socket_t fd, short what, void *ctx)
         }
     }
     struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
-    if (n > 0 && poll(&out, 1, 0) > 0) { /* else the lines are lost: this loop waits for nobody */
+    /* otherwise the data is lost, because the event loop must not block */
+    if (n > 0 && poll(&out, 1, 0) > 0) {
         (void)!write(STDERR_FILENO, bytes, (size_t)n);
     }
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
@@ -152,7 +154,7 @@ static void on_output(evutil_socket_t fd, short what, void *ctx)
 static void read_last_message(struct pool_child *c)
 {
     if (c->options.engine) {
-        for (int i = 0; c->output_event && i < 64; i++) { /* 256 KiB: more than a pipe holds */
+        for (int i = 0; c->output_event && i < 64; i++) { /* 256 KiB, more than a pipe holds */
             on_output(-1, 0, c);
         }
         end_line(c);
@@ -181,20 +183,21 @@ static bool is_left(void *ctx, pid_t pid, pid_t session)
     return !is_guard(pid);
 }
 
-/* What an agent and its guard, both killed, have left: it is this process's now. A guard that
- * lives ends what is below it by itself. */
+/* Selects children that a killed agent and guard have left to this process. A living guard kills
+ * its own descendants. */
 static bool is_orphan(void *ctx, pid_t pid, pid_t session)
 {
     return is_left(ctx, pid, session) && proc_parent(pid) == getpid();
 }
 
-/* In a process of its own, as files may be many. */
+/* Clears up in a child process, because there may be many files. */
 static void clear_away(struct pool_child *c)
 {
     c->is_clearing = true;
     c->pid = proc_fork_blocked();
     if (c->pid == 0) {
-        if (c->log_root && (c->is_over || c->end.code <= AGENT_EXIT_FAILED)) { /* the job is over */
+        /* the job has finished */
+        if (c->log_root && (c->is_over || c->end.code <= AGENT_EXIT_FAILED)) {
             log_prune_job(c->log_root, c->log_job);
         }
         scratch_clear(c->options.scratch);
@@ -206,7 +209,7 @@ static void clear_away(struct pool_child *c)
     }
 }
 
-/* Ends and removes the container, whatever has become of the engine's other process. */
+/* Terminates and removes the container, whatever happened to the engine's `run` process. */
 static bool remove_container(struct pool_child *c)
 {
     extern char **environ;
@@ -219,7 +222,7 @@ static bool remove_container(struct pool_child *c)
         sigemptyset(&none);
         int null = open("/dev/null", O_RDWR | O_CLOEXEC);
         (void)dup2(null, STDOUT_FILENO);
-        (void)dup2(null, STDERR_FILENO); /* that there is none any more is as it should be */
+        (void)dup2(null, STDERR_FILENO); /* hides the error for a container that no longer exists */
         (void)sigprocmask(SIG_SETMASK, &none, NULL);
         execvpe(argv[0], argv, environ);
         _exit(127);
@@ -311,7 +314,7 @@ void pool_child_stop(struct pool_child *c, uint32_t within_ms)
     c->term_sent = true;
 }
 
-/* --- from start to end ------------------------------------------------------------------------ */
+/* --- lifetime --- */
 
 int pool_child_start(const struct pool_child_options *options, struct pool_child **ret,
                      struct tfe_reason *reason)

@@ -1,4 +1,4 @@
-/* agent/pool/child.h: the agent that works for an assignment: a tfe-agent as by hand, below this
+/* agent/pool/child.h: the agent process of an assignment: a tfe-agent that runs as a child
  * process or in a container. */
 #ifndef TFE_AGENT_POOL_CHILD_H
 #define TFE_AGENT_POOL_CHILD_H
@@ -16,57 +16,56 @@ struct event_base;
 struct pool_child;
 struct scratch;
 
-/* How it ended: its exit status, 128 and the number where a signal killed it, and what it said of
- * it, "" nothing. */
+/* How the agent ended: exit status, or 128 plus the signal number, and its last
+ * message, "" if none. */
 struct pool_end {
     uint32_t code;
     char says[MSG_SENTENCE_MAX];
 };
 
-/* … of an assignment that no agent could be started for, as a shell says it. */
+/* Code of an assignment whose agent could not be started, as in POSIX shells. */
 #define POOL_NOT_STARTED 126
 
-/* All is borrowed, for the call if nothing else is said. */
+/* Options of a child. Pointers are borrowed for the call unless stated otherwise. */
 struct pool_child_options {
     struct event_base *base;
-    char *const *argv;     /* NULL ends them; argv[0] is the program, by path or PATH */
-    char *const *envp;     /* likewise */
-    const char *directory; /* to work in */
+    char *const *argv;     /* NULL-terminated; argv[0] is a path or is looked up in PATH */
+    char *const *envp;     /* NULL-terminated */
+    const char *directory; /* working directory */
     const struct handover *handover;
-    const struct scratch *scratch; /* the child's directories; borrowed for its life */
-    const char *engine;            /* runs argv in a container; NULL: no container */
-    const char *container;         /* the container's name; both borrowed */
-    const struct rlimit *cores;    /* its limit of core dumps, which its trainers have */
-    /* From the loop, once it has ended, nothing that it has started lives any more, but a guard
-     * that has its death certificate to give, and scratch is cleared: the child may be freed then.
-     */
+    const struct scratch *scratch; /* the child's directories; borrowed for its lifetime */
+    const char *engine;            /* container engine that runs argv, or NULL for no container */
+    const char *container;         /* name of the container; borrowed like engine */
+    const struct rlimit *cores;    /* core dump limit of the child and its trainers */
+    /* Called from the event loop after the child has ended, all its descendants are gone except
+     * a guard that serves a proof of termination, and scratch is cleared. May free the child. */
     void (*ended)(void *ctx, const struct pool_end *end);
-    /* From the loop, once, where something that it has started does not die: it was named. */
+    /* Called once from the event loop if a descendant cannot be killed; its pid has been logged. */
     void (*stuck)(void *ctx);
     void *ctx;
 };
 
-/* Starts it. It gets SIGTERM when this process dies, whatever ends that: it leaves its job then.
- * One child at a time. TFE_ESYS with why. */
+/* Starts the child. It receives SIGTERM when this process dies, and then leaves its job. Only
+ * one child may exist at a time. Returns TFE_ESYS with reason set. */
 int pool_child_start(const struct pool_child_options *options, struct pool_child **ret,
                      struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* The end of its job takes its logs along (clean_policy All): --log-dir, NULL: they stay; and the
- * job. Borrowed for the child's life. */
+/* Removes the job's log files below root when the job ends (clean_policy All); root NULL keeps
+ * them. Borrows both strings for the child's lifetime. */
 void pool_child_log(struct pool_child *c, const char *root, const char *job);
 
-/* 0: it has ended, and something that it has started lives yet. */
+/* Returns the pid, or 0 if the child has ended but descendants are alive. */
 pid_t pool_child_pid(const struct pool_child *c);
-/* … and that does not die, and was named. */
+/* Returns true if the child has ended and a descendant cannot be killed. */
 bool pool_child_is_stuck(const struct pool_child *c);
-/* Its job is over, even where it is ended before it has heard so. */
+/* Marks the job as finished, even if the child is terminated before it learns that. */
 void pool_child_over(struct pool_child *c);
 
-/* SIGTERM, by which it leaves its job in an orderly way; the signal for at once in within_ms (0:
- * with it), and SIGKILL where that has not helped. Called again, it is at once. */
+/* Sends SIGTERM so that the agent leaves its job in an orderly way, SIGINT (leave at once) after
+ * within_ms, and SIGKILL if that does not help. A second call skips the wait. */
 void pool_child_stop(struct pool_child *c, uint32_t within_ms);
 
-/* It must have ended. NULL is allowed. */
+/* Frees a child that has ended. Accepts NULL. */
 void pool_child_free(struct pool_child *c);
 
 #endif

@@ -1,4 +1,4 @@
-/* agent/pool/files.c: see files.h. */
+/* agent/pool/files.c: implementation of files.h. */
 #include "agent/pool/files.h"
 
 #include <event2/event.h>
@@ -27,36 +27,37 @@
 #include "common/handshake/seal.h"
 #include "common/message/codec.h"
 
-/* A clone of a large repository over a slow line; what takes longer hangs. */
+/* Timeouts for a clone of a large repository over a slow line, and for unpacking. */
 #define GIT_MS 600000
 #define UNPACK_MS 300000
 #define WORDS_MAX 512
 
 struct files {
     struct files_options options;
-    uint8_t *assign; /* as it came */
+    uint8_t *assign; /* the encoded ASSIGN */
     size_t n_assign;
     char digest[MSG_BUNDLE_HEX + 1];
-    struct fetch *fetch; /* NULL: no bundle */
-    pid_t pid;           /* 0: no process */
-    int error_fd;        /* what it has to say comes here */
+    struct fetch *fetch; /* NULL if the job has no bundle */
+    pid_t pid;           /* 0 if no process runs */
+    int error_fd;        /* read end of the pipe for the process's error message */
     struct event *died, *late;
-    bool is_clearing; /* the process does */
+    bool is_clearing; /* the process clears the directory */
     bool is_ready;
-    struct tfe_reason reason; /* it has failed; "": not yet */
+    struct tfe_reason reason; /* error, or "" if none so far */
 };
 
-/* --- in the process ----------------------------------------------------------------------------
- */
+/* --- child process --- */
 
-/* $1 is the repository, $2 the commit. A server that gives no single commit gives all. */
+/* $1 is the repository, $2 the commit. Fetches everything if the server does not support
+ * fetching a single commit. */
 static const char git_script[] =
     "git init -q --template= . && "
     "{ git fetch -q --depth 1 --no-tags --no-recurse-submodules -- \"$1\" \"$2\" || "
     "git fetch -q --no-tags --no-recurse-submodules -- \"$1\" '+refs/*:refs/origin/*'; } && "
     "git checkout -q --detach \"$2\" --";
 
-/* The machine's own way to repositories, and nothing of this agent's. */
+/* Returns true for variables by which this machine reaches repositories; nothing of the agent's
+ * own environment is passed on. */
 static bool is_for_git(const char *entry)
 {
     static const char *const fronts[] = {
@@ -148,14 +149,14 @@ static _Noreturn void lay_out(const struct files *f, const struct msg_spec *spec
     _exit(rc ? 1 : 0);
 }
 
-/* --- its life --------------------------------------------------------------------------------- */
+/* --- lifetime --- */
 
 static void finish_failed(struct files *f)
 {
     f->options.failed(f->options.ctx, f->reason.text);
 }
 
-/* In a process of its own, as files may be many. */
+/* Clears the directory in a child process, because there may be many files. */
 static void fail(struct files *f)
 {
     fetch_free(f->fetch);
@@ -172,7 +173,7 @@ static void fail(struct files *f)
     }
 }
 
-/* What it was told. The arena is the caller's to end. */
+/* Decodes the assignment. The caller ends the arena. */
 static bool read_assign(const struct files *f, struct arena *arena, struct tfe_msg *ret)
 {
     if (arena_init(arena, ARENA_CAP) != 0) {
@@ -220,7 +221,8 @@ static void finish_ready(struct files *f)
     arena_done(&arena);
 }
 
-/* What it had to say last, of git its last complaint: good advice follows that. */
+/* Reads the child's error message: for git its last "fatal: " line, because
+ * advice may follow that. */
 static void read_error(struct files *f, int status)
 {
     char text[WORDS_MAX] = "";
@@ -261,9 +263,9 @@ static void on_died(evutil_socket_t fd, short what, void *ctx)
         return;
     }
     const pid_t group = f->pid;
-    kill(-group, SIGKILL); /* what it has started, while its number is still its own */
+    kill(-group, SIGKILL); /* kill its descendants while its pid is still reserved */
     if (waitpid(f->pid, &status, 0) != f->pid) {
-        status = SIGKILL; /* somebody else has reaped it: how it ended nobody knows */
+        status = SIGKILL; /* another part has reaped it, so the status is unknown */
     }
     while (waitpid(-group, NULL, WNOHANG) > 0) {
     }

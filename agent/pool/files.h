@@ -1,10 +1,9 @@
-/* agent/pool/files.h: what a job brings along, laid out in its directory before its agent starts: a
- * bundle, or a commit of a repository. A process of its own does it, as the trainers' user.
+/* agent/pool/files.h: prepares a job's files (a bundle or a commit of a repository) in its
+ * directory before its agent starts. The work is done in a child process, as the trainers' user.
  *
- *   bundle ──► cached, or fetched (fetch.h) ──► unpacked ──► ready
- *   git ─────────────────────────────► fetched, checked out ──► ready
- *                     what fails, or is stopped, is cleared away ──► failed
- */
+ *   bundle --> cached, or downloaded (fetch.h) --> unpacked --> ready
+ *   git -----------------------------> fetched, checked out --> ready
+ *                  on an error or a stop: directory cleared --> failed */
 #ifndef TFE_AGENT_POOL_FILES_H
 #define TFE_AGENT_POOL_FILES_H
 
@@ -19,35 +18,36 @@ struct event_base;
 struct files;
 struct scratch;
 
-/* Borrowed for the files' life, but for assign. */
+/* Options. Pointers except assign are borrowed for the lifetime of the files. */
 struct files_options {
     struct event_base *base;
     const struct msg_assign *assign;
     const struct scratch *scratch; /* empty */
-    const char *state_dir;         /* bundles are kept there; NULL: in memory, for this job */
-    /* To the server. */
+    const char *state_dir; /* directory of the bundle cache; NULL to hold the bundle in memory */
+    /* Sends a message to the server. */
     void (*send)(void *ctx, const struct tfe_msg *msg);
-    /* Once, from the loop. The agent may start, as assign has it … */
+    /* Called once from the event loop when the agent can start with this assignment. */
     void (*ready)(void *ctx, const struct msg_assign *assign);
-    /* … or not, for that reason; nothing runs, and scratch is cleared. */
+    /* Called once from the event loop instead of ready on failure; nothing runs and
+     * scratch is cleared. */
     void (*failed)(void *ctx, const char *reason);
     void *ctx;
 };
 
-/* Whether a job brings any. */
+/* Returns true if the job has files to prepare. */
 bool files_are_wanted(const struct msg_spec *spec);
 
-/* TFE_EINVAL, TFE_ESYS with why: no callback comes. */
+/* Starts the preparation. Returns TFE_EINVAL or TFE_ESYS with reason; then no callback follows. */
 int files_new(const struct files_options *options, struct files **ret,
               struct tfe_reason *reason) TFE_MUST_CHECK;
-/* After ready or failed, or as the whole process ends. NULL is allowed. */
+/* Frees after ready or failed, or when the process ends. Accepts NULL. */
 void files_free(struct files *f);
 
-/* The connection to the server is there again. */
+/* Handles a reconnect to the server. */
 void files_welcome(struct files *f);
-/* A CHUNK of the server's. */
+/* Handles a CHUNK from the server. */
 void files_handle_chunk(struct files *f, const struct msg_chunk *chunk);
-/* Not ready yet: it ends, and failed() comes. */
+/* Cancels the preparation; failed follows. Precondition: ready has not been called. */
 void files_stop(struct files *f);
 
 #endif

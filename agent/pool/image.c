@@ -1,4 +1,4 @@
-/* agent/pool/image.c: see image.h. */
+/* agent/pool/image.c: implementation of image.h. */
 #include "agent/pool/image.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "agent/pool/toolbox.h"
 #include "common/cli/log.h"
 
-/* Words of the engine's command line that are no arguments of the agent. */
+/* Maximum number of words of the engine's command line besides the agent's arguments. */
 #define WORDS_MAX 512
 #define OPTIONS_MAX 4096
 
@@ -54,15 +54,16 @@ const char *image_container(const struct scratch *scratch)
     return strrchr(scratch_base(scratch), '/') + 1;
 }
 
-/* --- mounts ----------------------------------------------------------------------------------- */
+/* --- mounts --- */
 
-/* What a directory is for the trainers' user. */
+/* Access of the trainers' user to a directory. */
 struct found {
     bool is_writable;
-    char path[PATH_MAX]; /* without a link in it */
+    char path[PATH_MAX]; /* canonical path */
 };
 
-/* Looks as the trainers' user, in a process of its own. False with errno: he cannot enter it. */
+/* Checks the directory in a child process as the trainers' user. Returns false with errno set if
+ * the user cannot enter it. */
 static bool find(const char *path, struct found *ret)
 {
     struct found *found =
@@ -87,7 +88,7 @@ static bool find(const char *path, struct found *ret)
     return is_found;
 }
 
-/* Both engines take the value for a line of CSV. */
+/* Returns false for paths that the engines' CSV syntax of --mount cannot express. */
 static bool is_plain(const char *path)
 {
     return !strpbrk(path, ",\"\n");
@@ -99,8 +100,8 @@ static void mount(struct run *run, const char *source, const char *target, bool 
     add(run, "type=bind,source=%s,target=%s%s", source, target, is_writable ? "" : ",readonly");
 }
 
-/* Shares a directory, with the rights that the trainers' user has there. Returns whether he may
- * write into it. */
+/* Mounts a directory with the rights that the trainers' user has there. Returns true
+ * if it is writable. */
 static bool share(struct run *run, const char *path)
 {
     struct found found;
@@ -132,13 +133,13 @@ static const char *checkpoints_of(const struct agent_settings *settings,
     return directory;
 }
 
-/* A relative one is below the job's own. */
+/* Returns false for a relative path, which lies below the job's own directory. */
 static bool is_absolute(const char *path)
 {
     return path && path[0] == '/';
 }
 
-/* Once each: an engine refuses a target that it has already. */
+/* Mounts each directory once, because engines reject duplicate targets. */
 static void add_shared(struct run *run, const struct agent_settings *settings,
                        const struct msg_spec *spec, const struct scratch *scratch,
                        struct handover *handover)
@@ -174,9 +175,9 @@ static void add_toolbox(struct run *run, const struct toolbox *toolbox)
     mount(run, path, "/etc/nsswitch.conf", false);
 }
 
-/* --- the command line ------------------------------------------------------------------------- */
+/* --- command line --- */
 
-/* No process of the image runs before, or as anybody but, the trainers' user. */
+/* Adds the options that confine every process of the image to the trainers' user. */
 static void add_confinement(struct run *run, const struct scratch *scratch)
 {
     static const char *const words[] = {"run",
@@ -202,8 +203,8 @@ static void add_confinement(struct run *run, const struct scratch *scratch)
     add(run, "%s", image_container(scratch));
 }
 
-/* By name: the engine finds the value in its own environment, and no command line shows it. What
- * would load code of the image into the agent is unset. */
+/* Passes variables by name, so that no value is on a command line, and unsets those that would
+ * load code of the image into the agent. */
 static void add_environment(struct run *run, char *const *envp)
 {
     static const char *const unset[] = {"LD_PRELOAD=", "LD_AUDIT="};
@@ -240,7 +241,7 @@ static void run_done(struct run *run)
     }
 }
 
-/* The engine's words take the place of the program's name. */
+/* Replaces the program's name by the engine's words. */
 static int put_before(struct run *run, struct agent_args *line)
 {
     size_t n = 0;
@@ -252,7 +253,7 @@ static int put_before(struct run *run, struct agent_args *line)
         return TFE_ENOMEM;
     }
     memcpy(argv, run->v, run->n * sizeof *argv);
-    memcpy(argv + run->n, line->argv + 1, n * sizeof *argv); /* with the NULL */
+    memcpy(argv + run->n, line->argv + 1, n * sizeof *argv); /* includes the final NULL */
     free(line->argv[0]);
     free(line->argv);
     line->argv = argv;

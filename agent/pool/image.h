@@ -1,5 +1,5 @@
-/* agent/pool/image.h: the command line that runs an agent in the image of its job: the engine's
- * `run`, as the trainers' user from the first process on, without capabilities. */
+/* agent/pool/image.h: builds the container engine's `run` command line for an agent in the image
+ * of its job: as the trainers' user from the first process on, without capabilities. */
 #ifndef TFE_AGENT_POOL_IMAGE_H
 #define TFE_AGENT_POOL_IMAGE_H
 
@@ -13,14 +13,16 @@
 struct scratch;
 struct toolbox;
 
-/* Whether the job names an image, and this node runs it. One that it leaves out is logged. */
+/* Returns true if the job names an image and this node runs images. Logs an
+ * image that is ignored. */
 bool image_is_run(const struct agent_settings *settings, const struct msg_spec *spec);
 
-/* The container's name: the engine of settings removes it by that. */
+/* Returns the container's name, by which the engine can remove it. */
 const char *image_container(const struct scratch *scratch);
 
-/* Turns the line of an agent into the engine's, and completes the handover. Precondition:
- * image_is_run. TFE_EINVAL, TFE_ESYS, TFE_ENOMEM with why: the line is as before. */
+/* Converts an agent's command line to one of the engine and completes the handover.
+ * Precondition: image_is_run. Returns TFE_EINVAL, TFE_ESYS or TFE_ENOMEM with reason; the line
+ * is then unchanged. */
 int image_enter(const struct agent_settings *settings, const struct msg_spec *spec,
                 const struct scratch *scratch, const struct toolbox *toolbox,
                 struct agent_args *line, struct handover *handover,

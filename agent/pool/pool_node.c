@@ -1,10 +1,10 @@
-/* agent/pool/pool_node.c: see pool.h.
+/* agent/pool/pool_node.c: implementation of pool_node.h. States:
  *
- *   IDLE ──ASSIGN──► files (files.c) ──► WORKING: an agent, in its image's container if it has one
- *     ▲                                      │ it has ended, and is cleared away
- *     └──────────── FREED is sent ───────────┘
+ *   IDLE --ASSIGN--> files (files.c) --> WORKING: an agent, in a container if the job has an image
+ *     ^                                      | the agent has ended and its files are removed
+ *     '------------ FREED is sent -----------'
  *
- * The connection comes and goes meanwhile: POOL says what this node works for, and its agent has a
+ * The connection may break meanwhile: POOL reports the assignment again, and the agent has a
  * connection of its own. */
 #include "agent/pool/pool_node.h"
 
@@ -39,7 +39,7 @@
 #include "common/credentials/enrollment.h"
 #include "common/credentials/node_secrets.h"
 
-/* What an agent has to leave its job in, where nobody says: its machine's grace and the kill's. */
+/* Added to the preemption grace: time for an agent to leave its job, including the final kill. */
 #define LEAVE_MORE_MS 15000
 
 struct pool {
@@ -58,29 +58,29 @@ struct pool {
     struct report *report;
     struct pool_notices *notices;
 
-    uint64_t assignment; /* 0: idle */
+    uint64_t assignment; /* 0 if idle */
     struct tfe_id job;
     struct scratch *scratch;
-    struct files *files;      /* the job's files; NULL: none */
-    bool files_ready;         /* the job's files are unpacked */
-    struct toolbox *toolbox;  /* of containers; NULL: it runs no images */
-    struct pool_child *child; /* its agent; NULL: there is none */
+    struct files *files;      /* the job's files, or NULL if it has none */
+    bool files_ready;         /* the job's files are ready */
+    struct toolbox *toolbox;  /* program for containers; NULL if this node runs no images */
+    struct pool_child *child; /* the job's agent, or NULL */
     bool is_stopped;          /* the child was told to end */
-    bool is_hurried;          /* by a second signal: it waits for nobody that does not die */
-    struct pool_end end;      /* once there is no child, and FREED is still to be said */
-    int leaves;               /* signal to leave by; SIGTERM if the server asked for it */
-    enum tfe_out out;         /* why the server sends the node away */
-    int given_up;             /* exit code once no server accepts the node; 0 if unset */
+    bool is_hurried; /* a second signal arrived: do not wait for processes that cannot be killed */
+    struct pool_end end; /* result to report in FREED once there is no child */
+    int leaves;          /* signal that ends the node, SIGTERM on the server's request; 0 if none */
+    enum tfe_out out;    /* reason why the server released the node */
+    int given_up;        /* exit code once no server accepts the node; 0 if unset */
     int exit_code;
 };
 
-/* The files of its job are on their way: nothing of it runs. */
+/* Returns true while the job's files are being prepared and no agent runs. */
 static bool is_preparing(const struct pool *p)
 {
     return p->files && !p->files_ready;
 }
 
-/* --- out of the pool -------------------------------------------------------------------------- */
+/* --- leaving the pool --- */
 
 static void leave(struct pool *p, int code)
 {
@@ -158,7 +158,7 @@ static bool on_down(void *ctx)
     return true;
 }
 
-/* --- assignments ------------------------------------------------------------------------------ */
+/* --- assignments --- */
 
 static void job_drop(struct pool *p)
 {
@@ -168,7 +168,7 @@ static void job_drop(struct pool *p)
     p->scratch = NULL;
 }
 
-/* As p->end says. */
+/* Ends the assignment with the result in p->end. */
 static void free_now(struct pool *p)
 {
     job_drop(p);
@@ -180,7 +180,7 @@ static void free_now(struct pool *p)
 static void on_ended(void *ctx, const struct pool_end *how)
 {
     struct pool *p = ctx;
-    p->end = *how; /* it is the child's */
+    p->end = *how; /* copied, because it belongs to the child */
     pool_child_free(p->child);
     p->child = NULL;
     p->is_stopped = false;
@@ -198,7 +198,8 @@ static void on_stuck(void *ctx)
     }
 }
 
-/* What ended for a signal's sake, or did not begin for one, has not failed: LEFT. */
+/* Code of an assignment that was ended or not started because of a signal,
+ * which is not a failure. */
 #define CODE_LEFT (128 + SIGTERM)
 
 static void fail_assignment(struct pool *p, uint32_t code, const struct tfe_reason *reason)
@@ -216,7 +217,7 @@ static void make_handover(struct pool *p, struct handover *ret)
     uplink_key(member_uplink(p->member), ret->key);
 }
 
-/* Starts the agent: as a process below this one, or in the container of its job's image. */
+/* Starts the agent as a child process, or in a container with the job's image. */
 static int start_agent(struct pool *p, const struct msg_assign *assign, struct agent_args *line,
                        struct handover *handover, struct tfe_reason *reason)
 {
@@ -243,7 +244,7 @@ static int start_agent(struct pool *p, const struct msg_assign *assign, struct a
     return pool_child_start(&options, &p->child, reason);
 }
 
-/* Its files are there, if it brings any. */
+/* Starts the agent once the job's files are ready. */
 static int begin(struct pool *p, const struct msg_assign *assign, struct tfe_reason *reason)
 {
     char endpoint[ENDPOINT_TEXT_MAX];
@@ -306,7 +307,7 @@ static void on_no_files(void *ctx, const char *sentence)
 static void send_for_files(void *ctx, const struct tfe_msg *msg)
 {
     struct pool *p = ctx;
-    if (member_is_up(p->member)) { /* else it is said again once it is */
+    if (member_is_up(p->member)) { /* otherwise repeated after the next WELCOME */
         uplink_send(member_uplink(p->member), msg);
     }
 }
@@ -362,7 +363,7 @@ static uint32_t leave_ms(const struct pool *p)
     return grace_ms < UINT32_MAX - LEAVE_MORE_MS ? grace_ms + LEAVE_MORE_MS : UINT32_MAX;
 }
 
-/* What is said again, or of two sides, hurries nobody: a second signal alone does. */
+/* Repeated stop requests do not shorten the grace period; a second signal does. */
 static void stop(struct pool *p, uint32_t within_ms, bool hurries)
 {
     const bool is_told = p->is_stopped;
@@ -374,7 +375,7 @@ static void stop(struct pool *p, uint32_t within_ms, bool hurries)
     }
 }
 
-/* Once nothing runs below it. */
+/* Leaves the pool once no child runs. */
 static void leave_pool(struct pool *p, uint32_t within_ms, bool hurries)
 {
     if (p->child || is_preparing(p)) {
@@ -386,7 +387,7 @@ static void leave_pool(struct pool *p, uint32_t within_ms, bool hurries)
     }
 }
 
-/* Nothing is left of an assignment that this node does not have, whether it had it or not. */
+/* Handles RELEASE. FREED for an unknown assignment tells the server that nothing is left of it. */
 static void on_release(struct pool *p, const struct msg_release *release)
 {
     const uint32_t within_ms = release->within_ms ? release->within_ms : leave_ms(p);
@@ -413,7 +414,7 @@ static void on_release(struct pool *p, const struct msg_release *release)
     }
 }
 
-/* --- events ----------------------------------------------------------------------------------- */
+/* --- events --- */
 
 static void on_message(void *ctx, const struct tfe_msg *msg)
 {
@@ -430,7 +431,7 @@ static void on_message(void *ctx, const struct tfe_msg *msg)
             files_handle_chunk(p->files, &msg->u.chunk);
         }
         break;
-    default: /* of other agents */
+    default: /* messages for job agents */
         break;
     }
 }
@@ -469,7 +470,7 @@ static void send_notice(void *ctx, const struct msg_notice *notice)
                 &(struct tfe_msg){.type = MSG_NOTICE, .u.notice = *notice});
 }
 
-/* --- from start to end ------------------------------------------------------------------------ */
+/* --- lifetime --- */
 
 static void make_parts(struct pool *p)
 {
@@ -559,10 +560,11 @@ int pool_run(const struct agent_settings *settings, const struct join_info *info
         return AGENT_EXIT_FAILED;
     }
     make_parts(&p);
-    notify_say("READY=1"); /* to wait for a server is its work, too */
+    notify_say("READY=1"); /* waiting for a server counts as ready */
     event_base_dispatch(p.base);
     notify_say("STOPPING=1");
-    pool_child_free(p.child); /* it is stuck: what it has left stays, but no file */
+    /* the child is stuck: its processes remain, but its files are removed */
+    pool_child_free(p.child);
     toolbox_free(p.toolbox);
     job_drop(&p);
     pool_notices_free(p.notices);

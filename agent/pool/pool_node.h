@@ -1,5 +1,5 @@
-/* agent/pool/pool_node.h: --pool: this machine works for jobs that are handed in, one after the
- * other; for each an agent is started below this process. */
+/* agent/pool/pool_node.h: runs --pool: this machine works for submitted jobs one after the
+ * other, with one child agent per job. */
 #ifndef TFE_AGENT_POOL_POOL_NODE_H
 #define TFE_AGENT_POOL_POOL_NODE_H
 
@@ -10,9 +10,10 @@
 #include "common/credentials/join.h"
 #include "common/text/reason.h"
 
-/* Waits for work and does it until a signal ends that. options: the command line that settings are
- * of, without the program; NULL ends it. slot: of several on this machine, from 0. cores: the limit
- * of core dumps that its agents get. Everything is borrowed. Exit code of the program. */
+/* Waits for assignments and runs them until a signal. options is the command line that settings
+ * were parsed from, without the program name, NULL-terminated; slot is the number of this node
+ * on the machine, from 0; cores is the core dump limit of its agents. All pointers are borrowed.
+ * Returns the exit code. */
 int pool_run(const struct agent_settings *settings, const struct join_info *info,
              char *const *options, uint32_t slot, const struct rlimit *cores);
 

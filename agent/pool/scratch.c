@@ -1,4 +1,4 @@
-/* agent/pool/scratch.c: see scratch.h. */
+/* agent/pool/scratch.c: implementation of scratch.h. */
 #include "agent/pool/scratch.h"
 
 #include <fcntl.h>
@@ -17,10 +17,10 @@
 #include "common/cli/log.h"
 
 #define SHARED_MEMORY "/dev/shm"
-/* More of either kind, and what is new is not known: it stays then. */
+/* If there are more items of a kind, new ones cannot be recognised and none is removed. */
 #define SEEN_MAX 4096
 
-/* What there was: files of shared memory by their inodes, segments by their ids. */
+/* Existing items: inodes of shared memory files, or ids of segments. */
 struct seen {
     uint64_t v[SEEN_MAX];
     size_t n;
@@ -48,7 +48,8 @@ static void see(struct seen *seen, uint64_t id)
     }
 }
 
-/* Removes it if nobody has it open or mapped: the kernel gives a lease for writing then only. */
+/* Removes the file unless a process has it open or mapped; the kernel grants a
+ * write lease only then. */
 static void file_remove(int dir, const char *name)
 {
     int fd = openat(dir, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -59,7 +60,8 @@ static void file_remove(int dir, const char *name)
     fd_drop(&fd);
 }
 
-/* Of the trainers' user. What was not seen goes; with a place to note it, it is seen now. */
+/* Records the files of the trainers' user in `now`, or removes those missing in
+ * `before` if `now` is NULL. */
 static void files_each(const struct seen *before, struct seen *now)
 {
     struct stat st;
@@ -144,7 +146,7 @@ int scratch_fd(const struct scratch *s)
     return s->dir.fd;
 }
 
-/* Whatever a job has called it: the directory above its own is its user's, too. */
+/* Removes any name, because the job can also write to the parent of its working directory. */
 static void entry_remove(int dir, const char *name)
 {
     size_t all = SIZE_MAX;
@@ -156,8 +158,8 @@ static void entry_remove(int dir, const char *name)
 void scratch_clear(const struct scratch *s)
 {
     entries_each(s->dir.fd, "", entry_remove);
-    private_dir_clean_up();           /* of an agent that was killed */
-    if (trainer_user_become() == 0) { /* who may remove what is theirs */
+    private_dir_clean_up();           /* directory of a killed agent */
+    if (trainer_user_become() == 0) { /* only this user may remove its own shared memory */
         files_each(&s->files, NULL);
         segments_each(&s->segments, NULL);
     }

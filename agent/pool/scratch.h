@@ -1,5 +1,5 @@
-/* agent/pool/scratch.h: the place that a job has on a machine of the pool: a working directory of
- * its own, and the end of what it has left behind. */
+/* agent/pool/scratch.h: temporary working directory of a job on a pool machine, and cleanup of
+ * everything the job leaves behind. */
 #ifndef TFE_AGENT_POOL_SCRATCH_H
 #define TFE_AGENT_POOL_SCRATCH_H
 
@@ -10,27 +10,28 @@
 
 struct scratch;
 
-/* Makes the directory, empty and of the trainers' user, and notes which shared memory there is:
- * with has_neighbours none is cleared away, as it may be that of others like this one on the
- * machine. TFE_ESYS, TFE_ETOOBIG with why; *ret is the caller's. */
+/* Creates an empty directory owned by the trainers' user and records the existing shared memory.
+ * With has_neighbours shared memory is never removed, because it may belong to another node on
+ * the machine. Returns TFE_ESYS or TFE_ETOOBIG with reason; the caller owns *ret. */
 int scratch_new(bool has_neighbours, struct scratch **ret,
                 struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* The working directory. */
+/* Returns the path of the working directory. */
 const char *scratch_path(const struct scratch *s);
 
-/* … and the one above it, which holds all that is of the job. */
+/* Returns the path of its parent, which holds all of the job's files. */
 const char *scratch_base(const struct scratch *s);
 
-/* Borrowed: for as long as a process has it, nobody takes the directory for a dead agent's. */
+/* Returns a borrowed descriptor. While a process holds it, the directory is
+ * not treated as stale. */
 int scratch_fd(const struct scratch *s);
 
-/* Removes all that is in the directory, what agents that were killed have left, and the shared
- * memory (POSIX and System V) of the trainers' user that was not there before and that no process
- * has open. For a process of its own: it may take its time, and it becomes the trainers' user. */
+/* Removes the contents of the directory, the directories of killed agents, and shared memory
+ * (POSIX and System V) of the trainers' user that is new and not in use. Call it in a separate
+ * process: it may take long and switches to the trainers' user. */
 void scratch_clear(const struct scratch *s);
 
-/* Removes the directory, and what is in it still. NULL is allowed. */
+/* Removes the directory with its contents. Accepts NULL. */
 void scratch_free(struct scratch *s);
 
 #endif

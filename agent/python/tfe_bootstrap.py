@@ -1,45 +1,48 @@
-"""agent/python/tfe_bootstrap.py: the interpreter that tfe-agent starts early, and the script it turns into.
+"""agent/python/tfe_bootstrap.py: the interpreter that tfe-agent starts early, and that becomes the trainer.
 
-    python tfe_bootstrap.py standby|cold[+hooks] PRELOAD PYTHON [-m] SCRIPT ARGUMENTS…
+    python tfe_bootstrap.py standby|cold[+hooks] PRELOAD PYTHON [-m] SCRIPT ARGUMENTS...
 
-Descriptor 3 is a SOCK_SEQPACKET socket to tfe-guard (agent/guard/guard_proto.h: keep the two equal). A standby imports
-the modules of PRELOAD, says W, and waits. PRELOAD is a list separated by commas; or ":FRAMEWORK+MODULES", for those
-modules of the framework that the script imports, and MODULES, which it imported at its last start. `cold` waits at once; with +hooks the agent sees what the script does (tfe_hooks.py). What comes then is one packet with three
-descriptors: a file with the trainer's arguments and environment, its stdout and its stderr. From there on this process
-is, as far as the script can tell, the plain `python SCRIPT`.
+Descriptor 3 is a SOCK_SEQPACKET socket to tfe-guard (same format as agent/guard/guard_proto.h). A standby imports
+the modules of PRELOAD, sends W, and waits; `cold` waits at once. PRELOAD is a comma-separated list, or
+":FRAMEWORK+MODULES": the modules of the framework that the script imports, and MODULES, which it imported at
+its last start. With +hooks the agent observes the script (tfe_hooks.py).
 
-What cannot be done this way (a setting of the environment that cannot be foreseen, an import that fails) is said in one
-packet C; the guard then starts the script the plain way.
+The start arrives as one packet with three descriptors: a file with the trainer's arguments and environment, its
+stdout and its stderr. From then on the script cannot distinguish this process from a plain `python SCRIPT`. If
+that is impossible (e.g. an unpredictable change of the environment, or an import that fails), this process sends
+the reason in one packet C, and the guard starts the script directly.
 
-Only what a plain interpreter has imported anyway is imported at the top: the script must not find more.
+Import at the top only what a plain interpreter has imported anyway: the script must not find more.
 """
 import os
 import sys
 
-CONTROL = 3                       # the socket
-FRAMEWORKS = {                    # --framework: what a standby may import. The first is imported in any case, except by auto.
+CONTROL = 3                       # socket to the guard
+FRAMEWORKS = {                    # modules by --framework; the first is always imported, except for auto
     "auto": ("tensorflow", "tf_keras", "keras", "numpy", "jax", "torch"),
     "tensorflow": ("tensorflow", "tf_keras", "keras", "numpy"),
     "jax": ("jax", "keras", "numpy"),
     "torch": ("torch", "keras", "numpy"),
     "none": (),
 }
-OURS = ("tfe.checkpoint", "tfe.data", "tfe.distribute")  # after TensorFlow, where the script imports both
-OURS_JAX = ("tfe.jax",)           # after JAX, likewise
-PACKET = 24                       # struct guard_words
-SAID_MAX = 1 << 16                # of what the imports printed, per stream
+OURS = ("tfe.checkpoint", "tfe.data", "tfe.distribute")  # imported after TensorFlow if the script imports both
+OURS_JAX = ("tfe.jax",)           # the same after JAX
+PACKET = 24                       # size of struct guard_words
+SAID_MAX = 1 << 16                # maximum output of the imports per stream that is repeated
 OPTION_M = "-m"
 
 
 class Cold(Exception):
-    """This script has to be started the plain way; the text says why."""
+    """The script has to be started directly; the message gives the reason."""
 
 
-# --- how others see this process -----------------------------------------------------------------
+# --- process title ---
 
 
 def title_set(words, name):
-    """Lets ps and pgrep show these words in place of the command line, as far as they fit; and the short name."""
+    """Shows these words instead of the command line in ps and pgrep, as far as they fit, and sets
+    the short name.
+    """
     try:
         with open("/proc/self/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
@@ -51,7 +54,7 @@ def title_set(words, name):
         with open("/proc/self/comm", "w") as file:
             file.write(name)
     except (OSError, IndexError, ValueError):
-        pass  # a name, no more
+        pass  # only the display name is affected
 
 
 def name_get():
@@ -62,11 +65,11 @@ def name_get():
         return "python"
 
 
-# --- what the script will do first ---------------------------------------------------------------
+# --- analysis of the script ---
 
 
 def source_of(script, is_module):
-    """Path of the script, and of the packages above it, whose __init__ comes before."""
+    """Returns the path of the script, and of the packages whose __init__ runs before it."""
     if not is_module:
         return script, []
     words = script.split(".")
@@ -81,14 +84,16 @@ def source_of(script, is_module):
 
 
 class Reader:
-    """Reads from a script's source which environment it will have set when it imports a preloaded module."""
+    """Determines from a script's source which environment variables it sets before it imports a
+    preloaded module.
+    """
 
     def __init__(self, wanted):
         import ast
         self.ast, self.wanted, self.seen = ast, wanted, set()
-        self.settings = []        # (how, name, value), in order
+        self.settings = []        # (operation, name, value), in order
         self.found = []           # modules of `wanted` that are imported anywhere, in order
-        self.has_ours = False     # whether `tfe` is, too
+        self.has_ours = False     # True if `tfe` is imported
         self.reaches = False      # a local file imports one of `wanted`
 
     def parse(self, path):
@@ -99,7 +104,7 @@ class Reader:
             raise Cold(f"{os.path.basename(path)} cannot be read: {error}") from None
 
     def imports(self, node):
-        """Full names of the modules that this statement itself imports."""
+        """Returns the full names of the modules that this statement itself imports."""
         if isinstance(node, self.ast.Import):
             return [alias.name for alias in node.names]
         if isinstance(node, self.ast.ImportFrom) and not node.level and node.module:
@@ -107,7 +112,9 @@ class Reader:
         return []
 
     def aliases(self, tree):
-        """Names under which os and os.environ are known."""
+        """Returns the names under which os, os.environ and functions that change the environment
+        are known.
+        """
         modules, mappings, functions = {"os"}, set(), set()
         for node in self.ast.walk(tree):
             if isinstance(node, self.ast.Import):
@@ -128,7 +135,7 @@ class Reader:
                 and isinstance(node.value, ast.Name) and node.value.id in modules)
 
     def changes(self, node):
-        """Whether something in here changes the environment, now or when it is called."""
+        """Returns True if the node changes the environment, when executed or when called later."""
         ast, (modules, _, functions) = self.ast, self.names
         for part in ast.walk(node):
             if isinstance(part, ast.Subscript) and self.is_environ(part.value):
@@ -149,13 +156,13 @@ class Reader:
         return False
 
     def text(self, node):
-        """The constant string that this expression is, or None."""
+        """Returns the constant string of the expression, or None."""
         if isinstance(node, self.ast.Constant) and isinstance(node.value, str):
             return node.value
         return None
 
     def take_simple(self, statement):
-        """Takes a statement that sets constants; False: it is none of that kind."""
+        """Handles a statement that sets constants. Returns False for any other statement."""
         ast = self.ast
         if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
             target = statement.targets[0]
@@ -190,7 +197,7 @@ class Reader:
         return False
 
     def check_opaque(self, path):
-        """A file that runs before: it may do anything but change the environment."""
+        """Checks a file that runs before: it must not change the environment."""
         path = os.path.realpath(path)
         if path in self.seen or not os.path.isfile(path):
             return
@@ -211,7 +218,9 @@ class Reader:
         self.check_opaque(os.path.join(base, "__init__.py"))
 
     def read(self, path, is_certain=False):
-        """is_certain: one of `wanted` is imported before the script runs, whether its source shows that or not."""
+        """Reads the script or a local module. is_certain means that one of `wanted` is imported in any case, even if
+        the source does not show it.
+        """
         ast, tree = self.ast, self.parse(path)
         self.names = self.aliases(tree)
         for node in ast.walk(tree):
@@ -221,7 +230,7 @@ class Reader:
                 if first in self.wanted and first not in self.found:
                     self.found.append(first)
         if not self.found and not is_certain:
-            return                # nothing it sets comes too late
+            return                # no preloaded module is imported, so the order does not matter
         for statement in tree.body:
             if self.take_simple(statement):
                 continue
@@ -249,11 +258,13 @@ def settings_apply(settings):
             os.environ.pop(name, None)
 
 
-# --- importing -----------------------------------------------------------------------------------
+# --- importing ---
 
 
 def check_untouched():
-    """Nothing may be open that only the trainer may hold: no device, no TensorFlow context."""
+    """Raises Cold if a resource is open that only the trainer may open: a device or a TensorFlow
+    context.
+    """
     context = sys.modules.get("tensorflow.python.eager.context")
     made = getattr(context, "_context", None)
     if made is not None and getattr(made, "_context_handle", None) is not None:
@@ -268,7 +279,8 @@ def check_untouched():
 
 
 def hooks_install():
-    """tfe_hooks.py, as a module that nobody finds by its name. A script runs without it, too."""
+    """Loads tfe_hooks.py as a module that cannot be found by its name. Scripts run without it, too.
+    """
     import importlib.util
     spec = importlib.util.spec_from_file_location("tfe_hooks", os.path.join(os.path.dirname(__file__), "tfe_hooks.py"))
     module = importlib.util.module_from_spec(spec)
@@ -285,7 +297,7 @@ def hooks_install():
 
 
 def ours_import(importlib, names):
-    """What `tfe` imports at its first use. One that cannot be imported is the script's to complain about."""
+    """Imports the modules that `tfe` imports at its first use. The script reports errors itself."""
     for name in names:
         try:
             importlib.import_module(name)
@@ -294,7 +306,7 @@ def ours_import(importlib, names):
 
 
 class Preload:
-    """What the argument PRELOAD says."""
+    """The parsed argument PRELOAD."""
 
     def __init__(self, text):
         framework, _, known = text[1:].partition("+")
@@ -317,7 +329,9 @@ class Preload:
 
 
 def modules_import(names, ours=()):
-    """Returns what that changed in the environment: what was set, and what was taken out."""
+    """Imports the modules. Returns the variables that this set in the environment, and those that
+    it removed.
+    """
     import importlib
     before = dict(os.environ)
     for name in names:
@@ -333,7 +347,7 @@ def modules_import(names, ours=()):
 
 
 def preload(text, script, is_module):
-    """Imports what the script will import; returns as modules_import. text: the argument PRELOAD."""
+    """Imports what the script will import. text is the argument PRELOAD. Returns the same as modules_import."""
     wanted = Preload(text)
     reader = wanted.read(script, is_module)
     settings_apply(reader.settings)
@@ -341,11 +355,13 @@ def preload(text, script, is_module):
     return modules_import(wanted.listed or reader.found, ours if not wanted.listed and reader.has_ours else ())
 
 
-# --- the start -----------------------------------------------------------------------------------
+# --- start of the script ---
 
 
 def receive(control):
-    """Waits for the start; arguments, environment, directory or None, stdout, stderr. None: the guard is gone."""
+    """Waits for the start. Returns arguments, environment, directory or None, stdout and stderr;
+    None if the guard is gone.
+    """
     packet, rights, _, _ = control.recvmsg(PACKET, 64)
     if len(packet) != PACKET or not rights:
         return None
@@ -361,14 +377,14 @@ def receive(control):
 
 
 def said_keep(fd):
-    """From now on what is written to fd is kept."""
+    """Redirects output to fd into a buffer, and returns the buffer."""
     kept = os.memfd_create("tfe-standby", os.MFD_CLOEXEC)
     os.dup2(kept, fd)
     return kept
 
 
 def said_repeat(kept, source, fd):
-    """Lets fd be source, and writes there what was kept."""
+    """Replaces fd by source and writes the buffered output to it."""
     text = os.pread(kept, SAID_MAX, 0)
     os.close(kept)
     os.dup2(source, fd)
@@ -381,7 +397,7 @@ def said_repeat(kept, source, fd):
 
 
 def environment_become(entries, added, removed):
-    """The trainer's environment, and in it what the imports would have changed."""
+    """Sets the trainer's environment, with the changes that the imports would have made to it."""
     new = {}
     for entry in entries:
         name, _, value = entry.partition(b"=")
@@ -395,14 +411,14 @@ def environment_become(entries, added, removed):
         if os.environ.get(name) != value:
             os.environ[name] = value
     if "tempfile" in sys.modules:
-        sys.modules["tempfile"].tempdir = None  # what an import looked up was of before
+        sys.modules["tempfile"].tempdir = None  # may be cached from the old environment
     import posix
     posix.environ.clear()
     posix.environ.update({os.fsencode(name): os.fsencode(value) for name, value in new.items()})
 
 
 def main_empty():
-    """Makes of __main__ what a plain interpreter has before it runs anything."""
+    """Resets __main__ to the state of a plain interpreter, and returns its namespace."""
     import builtins
     names = sys.modules["__main__"].__dict__
     had_annotations = "__annotations__" in names
@@ -435,7 +451,7 @@ def run_module(name):
 
 
 def own_frames_hide(error):
-    """The traceback begins in the script, for whoever prints it."""
+    """Hides the frames of this file in tracebacks, whatever prints them."""
     hook = sys.excepthook
 
     def hide(value):
@@ -451,7 +467,7 @@ def own_frames_hide(error):
             hook(*parts)
         except SystemExit:
             raise
-        except BaseException as second:  # as the interpreter says it
+        except BaseException as second:  # same output as the interpreter's
             print("Error in sys.excepthook:", file=sys.stderr)
             second.__context__ = None
             sys.__excepthook__(*hide(second))
@@ -483,7 +499,7 @@ def become(start, kept, changes, name):
 
 
 def exit_status(error):
-    """What the interpreter ends with after this exception."""
+    """Returns the interpreter's exit status after this exception."""
     if not isinstance(error, SystemExit):
         return 130 if isinstance(error, KeyboardInterrupt) else 1
     if error.code is None:
@@ -492,14 +508,16 @@ def exit_status(error):
 
 
 def path_first(script, is_module):
-    """sys.path[0] as the interpreter makes it; nothing where it is told to make none."""
+    """Returns sys.path[0] as the interpreter sets it, in a list; empty in safe-path mode."""
     if getattr(sys.flags, "safe_path", False) or sys.flags.isolated:
         return []
     return [os.getcwd() if is_module else os.path.dirname(os.path.realpath(script))]
 
 
 def tensorflow_version():
-    """Of what was imported, in the characters of an id: all nodes of a job have to have the same."""
+    """Returns the imported version of TensorFlow in the characters of an id. It must be the same on
+    all nodes of a job.
+    """
     version = str(getattr(sys.modules.get("tensorflow"), "__version__", ""))[:64]
     return "".join(one if one.isascii() and (one.isalnum() or one in "._-") else "-" for one in version).encode()
 
@@ -544,7 +562,7 @@ def main():
     try:
         control.send(b"T")
     except OSError:
-        os._exit(0)               # the guard is gone: nobody would fence what begins here
+        os._exit(0)               # the guard is gone, so the script would run without a fence
     control.close()
     sys.modules.pop("tfe_bootstrap", None)
     if hooks:
@@ -561,7 +579,7 @@ def main():
 
 
 if __name__ == "__main__":
-    # Once more as a module of its own: the script gets __main__, and what runs here must outlive that.
+    # Load this file again as a module: the script gets __main__, and this code must survive that.
     import importlib.util
     spec = importlib.util.spec_from_file_location("tfe_bootstrap", __file__)
     module = importlib.util.module_from_spec(spec)

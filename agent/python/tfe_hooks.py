@@ -1,11 +1,12 @@
-"""agent/python/tfe_hooks.py: what tfe-agent sees of a script that knows nothing of it (PROTOCOL.md, section 10).
+"""agent/python/tfe_hooks.py: lets tfe-agent observe scripts that do not use tfe (PROTOCOL.md, section 10).
 
-Loaded by tfe_bootstrap.py, unless --no-hooks: checkpoints at the one place where TensorFlow, Orbax or Keras 3 writes
-them, the counter of steps that optimizers keep, a handler of SIGTERM that the script sets, its end, and a fit of Keras 3
-that cannot work. One hook helps: PyTorch's store gets a socket that shares the port which the agent holds.
+Loaded by tfe_bootstrap.py, unless --no-hooks. Observes checkpoints where TensorFlow, Orbax or Keras 3 writes
+them, the step counter of optimizers, the script's SIGTERM handler, its end, and a fit() of Keras 3 that
+cannot work. One hook changes behaviour: PyTorch's store gets a socket that shares the port held by the agent.
 
-The script sees nothing of it: what is hooked returns and raises what it did, no descriptor stays open, and a hook that
-fails says so to the agent once, which logs it as debug. What the script tells by itself goes before all of this.
+Hooks are invisible to the script: hooked functions return and raise as before, no descriptor stays open, and a
+hook that fails is reported once to the agent, which logs it at level debug. What the script itself reports
+takes precedence.
 """
 import _signal
 import _socket
@@ -14,9 +15,9 @@ import os
 import sys
 
 SIGTERM = 15
-LOOK_FIRST_S, LOOK_S = 0.05, 0.2  # between two looks at the steps: until the first is seen, and then
-END_S = 2.0                       # the interpreter's end waits so long for a look that is on
-PATH_MAX, WHY_MAX = 4096, 200     # bytes
+LOOK_FIRST_S, LOOK_S = 0.05, 0.2  # intervals of reading the step: until the first step is seen, and afterwards
+END_S = 2.0                       # maximum time that the interpreter's exit waits for a read in progress
+PATH_MAX, WHY_MAX = 4096, 200     # in bytes
 
 # A standby imports these in advance if the script has imported them before: tell the agent.
 FRAMEWORKS = ("tensorflow", "tf_keras", "keras", "numpy", "jax", "torch")
@@ -29,7 +30,7 @@ PLACES = {
     "tensorflow.python.distribute.collective_all_reduce_strategy": [
         ("CollectiveAllReduceExtended", ["_initialize_multi_worker"], "rearm")],
     "tensorflow.python.distribute.distribute_lib": [("StrategyBase", ["__init__"], "strategy")],
-    # It writes the file that names the newest checkpoint after _write has returned.
+    # These write the file that names the newest checkpoint after _write has returned.
     "tf_keras.src.engine.training": [("Model", ["save_weights"], "save")],
     "keras.src.engine.training": [("Model", ["save_weights"], "save")],
     "keras.src.backend.tensorflow.trainer": [("TensorFlowTrainer", ["fit"], "fit")],
@@ -43,18 +44,20 @@ PLACES = {
 
 
 class Hooks:
-    """All that is known of the one process that is the trainer. Before begin(), and in its children, nothing is told."""
+    """State of the hooks in the trainer process. Nothing is reported before begin() or in child
+    processes.
+    """
 
     def __init__(self):
-        self.pid = 0              # 0: not begun
+        self.pid = 0              # 0 before begin()
         self.socket, self.epoch, self.rank, self.world = None, 0, 0, 1
-        self.failed = set()       # what has been said
-        self.unsent = {}          # by type: the agent's queue was full
-        self.more = False         # has come to it while another thread sent
+        self.failed = set()       # hooks whose failure was reported
+        self.unsent = {}          # messages by type that did not fit into the agent's queue
+        self.more = False         # set if messages were added while another thread was sending
         self.flushing = _thread.allocate_lock()
-        self.saving = {}          # by thread: the path that the save that is on has written, or None
-        self.optimizers = []      # weak
-        self.step = 0             # the last that was seen
+        self.saving = {}          # by thread: path written by the save in progress, or None
+        self.optimizers = []      # weak references
+        self.step = 0             # last step that was seen
         self.has_strategy = False
         self.ticks = False
         self.over = False
@@ -63,7 +66,7 @@ class Hooks:
         self.nap = _thread.allocate_lock()
 
     def begin(self):
-        """The script is about to begin, in the trainer's environment."""
+        """Called before the script starts, in the trainer's environment."""
         get = os.environ.get
         self.socket = get("TFE_SOCKET")
         if not self.socket:
@@ -86,10 +89,10 @@ class Hooks:
         if callable(_signal.getsignal(SIGTERM)):
             self.tell_handler(_signal.getsignal(SIGTERM))
 
-    # --- to the agent ------------------------------------------------------------------------------------
+    # --- messages to the agent ---
 
     def quietly(self, what, function, *arguments):
-        """What a hook does, without the script ever seeing it fail."""
+        """Runs a hook without letting the script see a failure."""
         try:
             return function(*arguments)
         except Exception as error:
@@ -112,8 +115,9 @@ class Hooks:
             self.tick_start()
 
     def flush(self):
-        """Sends what is unsent, each once: while one thread does, another one only says that there is more. Nobody waits,
-        for a signal's handler may tell, too."""
+        """Sends pending messages. If another thread is sending, it only signals that there are
+        more; nothing blocks, because a signal handler may send as well.
+        """
         self.more = True
         while self.more and self.flushing.acquire(False):
             try:
@@ -124,23 +128,25 @@ class Hooks:
 
     def send_all(self):
         for kind in list(self.unsent):
-            text = self.unsent.pop(kind)      # what is told meanwhile is another one
+            text = self.unsent.pop(kind)      # a message added meanwhile is a new one
             try:
                 with _Datagram() as sock:
                     sock.sendto(text, _socket.MSG_DONTWAIT, self.socket)
             except (BlockingIOError, InterruptedError):
                 self.unsent.setdefault(kind, text)
-                return            # its queue is full: with the next one, or the next look
+                return            # the queue is full: retried with the next message or check
             except OSError:
-                pass              # it is not there: nobody to tell
+                pass              # the agent is gone
 
-    # --- a handler of SIGTERM ----------------------------------------------------------------------------
+    # --- SIGTERM handler ---
 
     def tell_handler(self, handler):
         self.tell("handler", f'"pid":{self.pid},"term":{"true" if callable(handler) else "false"}')
 
     def rearm(self, real):
-        """TensorFlow's coordination service puts a handler of its own, which does nothing with it, over the script's."""
+        """TensorFlow's coordination service replaces the script's SIGTERM handler by one without
+        effect; restores it.
+        """
         def hooked(*args, **kwargs):
             result = real(*args, **kwargs)
             if self.pid == os.getpid():
@@ -153,10 +159,12 @@ class Hooks:
         if callable(handler):
             self.signal(SIGTERM, handler)
 
-    # --- checkpoints -------------------------------------------------------------------------------------
+    # --- checkpoints ---
 
     def save(self, real):
-        """The outermost save tells what the innermost has written: from then on a restart finds it."""
+        """Reports what the innermost save has written when the outermost one is complete, because
+        only then a restart finds the checkpoint.
+        """
         def hooked(*args, **kwargs):
             me = _thread.get_ident()
             is_outer = me not in self.saving
@@ -178,7 +186,7 @@ class Hooks:
         return hooked
 
     def save_keras(self, real):
-        """keras.saving, also when Model.save() or save_weights() calls it."""
+        """Hooks keras.saving, which Model.save() and save_weights() call too."""
         def hooked(*args, **kwargs):
             step = self.quietly("steps", self.step_now)
             result = real(*args, **kwargs)
@@ -198,7 +206,7 @@ class Hooks:
         return hooked
 
     def tell_checkpoint(self, path, step):
-        import json               # each framework has imported it
+        import json               # already imported by each framework
         if step is None:
             digits = path.rpartition("/")[2].rpartition("-")[2]
             step = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 19 else None
@@ -207,7 +215,7 @@ class Hooks:
             members.append(f'"path":{json.dumps(path)}')
         self.tell("checkpoint", ",".join(members))
 
-    # --- steps -------------------------------------------------------------------------------------------
+    # --- steps ---
 
     def optimizer(self, real):
         def hooked(*args, **kwargs):
@@ -218,12 +226,12 @@ class Hooks:
         return hooked
 
     def optimizer_made(self, optimizer):
-        import weakref            # TensorFlow has imported it
+        import weakref            # already imported by TensorFlow
         self.optimizers = [one for one in self.optimizers if one() is not None] + [weakref.ref(optimizer)]
         self.tick_start()
 
     def step_now(self, step_of=None):
-        """The most steps that one of the optimizers has done; None: nothing is known."""
+        """Returns the highest step count of all optimizers, or None if unknown."""
         if self.pid != os.getpid():
             return None
         step_of = step_of or _step_of
@@ -239,7 +247,7 @@ class Hooks:
             _thread.start_new_thread(self.tick, ())
 
     def tick(self):
-        """A thread of its own, so that no step takes longer: it reads the counters now and then."""
+        """Reads the counters from time to time in a separate thread, so that no step is delayed."""
         while not self.nap.acquire(True, LOOK_S if self.step else LOOK_FIRST_S):
             with self.looking:
                 if self.over:
@@ -251,38 +259,42 @@ class Hooks:
             self.flush()
         step = self.step_now(_tensorflow_step_of)
         if step is not None and step != self.step:
-            # The first that is seen may be a checkpoint's.
+            # The first step that is seen may come from a checkpoint.
             restored = "false" if 0 < self.step < step else "true"
             self.step = step
             self.tell("progress", f'"seen":true,"step":{step},"restored":{restored}')
 
     def end(self):
-        """Nothing may be in TensorFlow when it is taken down."""
+        """Stops the thread, which must not call TensorFlow during its shutdown."""
         if self.pid == os.getpid():
             self.over = True
             if self.looking.acquire(True, END_S):
                 self.looking.release()
             self.nap.release()
 
-    # --- PyTorch's store ---------------------------------------------------------------------------------
+    # --- PyTorch's store ---
 
     def store(self, real):
-        """Its server binds without SO_REUSEPORT, which fails while the agent holds the port, but it takes a socket."""
+        """Hooks the constructor of the store. Its server binds without SO_REUSEPORT, which would fail while the
+        agent holds the port, but it accepts a listening socket.
+        """
         def hooked(*args, **kwargs):
             listener = self.quietly("store", self.store_listener, kwargs) if self.pid == os.getpid() else None
             if listener is None:
                 return real(*args, **kwargs)
             try:
                 made = real(*args, **kwargs, master_listen_fd=listener.fileno())
-            except TypeError:     # before PyTorch 2.1
+            except TypeError:     # PyTorch before 2.1 lacks the argument
                 listener.close()
                 return real(*args, **kwargs)
-            listener.detach()     # it belongs to the store
+            listener.detach()     # the store owns it now
             return made
         return hooked
 
     def store_listener(self, kwargs):
-        """None: not on a port of the agent, or this process has a store there."""
+        """Returns a listening socket for the store; None if its port is not one that the agent holds, or if this
+        process already has a store on it.
+        """
         import json
         port = kwargs.get("port")
         cluster = json.loads(os.environ.get("TF_CONFIG", "{}")).get("cluster", {})
@@ -307,14 +319,15 @@ class Hooks:
             return listener
         return None
 
-    # --- its end -----------------------------------------------------------------------------------------
+    # --- end of the script ---
 
     def ends(self, code):
-        """The main thread is through, with the exit status that follows if nothing fails on the way out: threads and atexit
-        handlers may keep the process."""
+        """Reports the end of the main thread and the exit status that follows if nothing fails.
+        Threads and atexit handlers may keep the process alive.
+        """
         self.tell("ends", f'"code":{code}' if code else "")
 
-    # --- what cannot work --------------------------------------------------------------------------------
+    # --- unsupported use ---
 
     def fit(self, real):
         def hooked(*args, **kwargs):
@@ -327,10 +340,12 @@ class Hooks:
         if "Collective" in type(model.distribute_strategy.extended).__name__:
             self.tell("remark", '"what":"keras3_fit"')
 
-    # --- that it trains ----------------------------------------------------------------------------------
+    # --- start of training ---
 
     def strategy(self, real):
-        """The first strategy that the script makes: its cluster is formed by then, or it uses none."""
+        """Reports the first strategy of the script. Its cluster is connected by then, or it uses
+        none.
+        """
         def hooked(*args, **kwargs):
             result = real(*args, **kwargs)
             if self.world > 1 and not self.has_strategy and self.pid == os.getpid():
@@ -339,14 +354,14 @@ class Hooks:
         return hooked
 
     def strategy_made(self, strategy):
-        if "Default" not in type(strategy).__name__:  # TensorFlow's own, outside of any
+        if "Default" not in type(strategy).__name__:  # TensorFlow's default strategy
             self.has_strategy = True
             self.tell("remark", '"what":"strategy_made"')
 
-    # --- where -------------------------------------------------------------------------------------------
+    # --- installation ---
 
     def install(self):
-        """Hooks what is imported by now, and the rest when it will be."""
+        """Hooks modules that are already imported, and the others when they are imported."""
         for name in PLACES:
             if name in sys.modules:
                 self.quietly("install", self.patch, sys.modules[name])
@@ -354,7 +369,7 @@ class Hooks:
             sys.meta_path.insert(0, Finder(self))
 
     def patch(self, module):
-        import functools          # each framework has imported it
+        import functools          # already imported by each framework
         if module.__name__ in FRAMEWORKS:
             self.tell("remark", f'"what":"imported","why":"{module.__name__}"')
         for owner_name, methods, how in PLACES[module.__name__]:
@@ -368,7 +383,9 @@ class Hooks:
 
 
 class Finder:
-    """Finds nothing by itself: a module to hook is found by the others, and hooked once it has run."""
+    """Import finder that hooks a module after it has been loaded; leaves finding it to the other
+    finders.
+    """
 
     def __init__(self, hooks):
         self.hooks = hooks
@@ -407,20 +424,24 @@ def _plain(text):
 
 
 def _is_async(args, kwargs):
-    """Whether this save goes on after it has returned: the thread that does it comes by, too."""
+    """Returns True if the save continues after it has returned. The thread that completes it calls
+    the hook as well.
+    """
     options = kwargs.get("options") or next((one for one in args[2:] if hasattr(one, "experimental_io_device")), None)
     return bool(getattr(options, "experimental_enable_async_checkpoint", False))
 
 
 def _counter_of(optimizer):
-    """Never by the property, which may make the variable."""
+    """Reads the step without the property, which could create the variable."""
     counter = getattr(optimizer, "_iterations", None)
     counter = getattr(counter, "_value", counter)     # Keras 3
-    return getattr(counter, "_primary", counter)      # of a strategy
+    return getattr(counter, "_primary", counter)      # under a strategy
 
 
 def _tensorflow_step_of(optimizer):
-    """From any thread. None for JAX and PyTorch, whose counter is out of date during fit() or in use by a step."""
+    """Returns the step of an optimizer of TensorFlow. Thread-safe. Returns None for JAX and PyTorch, whose counter
+    is out of date during fit() or in use by a step.
+    """
     counter = _counter_of(optimizer)
     device = getattr(counter, "device", None)
     if not isinstance(device, str) or "/job:ps" in device:
@@ -429,7 +450,7 @@ def _tensorflow_step_of(optimizer):
 
 
 def _step_of(optimizer):
-    """Where the script saves."""
+    """Returns the step of any optimizer. Call it only where the script saves."""
     counter = _counter_of(optimizer)
     if counter is None or isinstance(getattr(counter, "device", None), str):
         return _tensorflow_step_of(optimizer)

@@ -1,5 +1,4 @@
-/* agent/trainer/command.c: checks and completes the command line of a trainer, and names it by a
- * digest. */
+/* agent/trainer/command.c: implementation of command.h. */
 #include "agent/trainer/command.h"
 
 #include <endian.h>
@@ -16,11 +15,11 @@
 #include "common/base/fd.h"
 #include "common/cli/find_program.h"
 
-/* What the digest says first, so that a script, a module and a command of one name differ. */
+/* First part of the digest, so that a script, a module and a command with the same name differ. */
 enum kind { KIND_SCRIPT = 1, KIND_MODULE, KIND_COMMAND };
 
-/* Programs that ask a daemon or another machine to do the work: what they start is no descendant of
- * ours, a kill reaches only the messenger, and the old epoch would go on training. */
+/* Programs that pass their work to a daemon or another machine. Their processes are no
+ * descendants of the agent, so killing the client would leave the old epoch training. */
 static const char *const delegating[] = {
     "docker", "podman", "nerdctl",    "ctr",         "crictl", "kubectl", "oc",
     "lxc",    "incus",  "machinectl", "systemd-run", "srun",   "sbatch",  "salloc",
@@ -39,7 +38,8 @@ static bool is_program(const char *path)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
 }
 
-/* As execvp(3) would: NULL with errno ENOENT, EACCES or ENOMEM. Freed by the caller. */
+/* Searches as execvp(3) does; the caller frees the path. Returns NULL with errno
+ * ENOENT, EACCES or ENOMEM. */
 static char *search_path(const char *name)
 {
     if (strchr(name, '/')) {
@@ -68,7 +68,7 @@ static char *search_path(const char *name)
     return NULL;
 }
 
-/* Every part with its length, so that no two lists of parts look alike. */
+/* Hashes each part with its length, so that different lists of parts never give the same input. */
 static void digest_part(crypto_generichash_state *state, const char *bytes, size_t n)
 {
     uint64_t length = htole64(n);
@@ -76,7 +76,7 @@ static void digest_part(crypto_generichash_state *state, const char *bytes, size
     crypto_generichash_update(state, (const unsigned char *)bytes, n);
 }
 
-/* Hashes what fd holds; *ret_n its size. -1 with errno. */
+/* Hashes the contents of fd. Returns 0, or -1 with errno set. */
 static int digest_file(int fd, unsigned char ret[crypto_generichash_BYTES])
 {
     crypto_generichash_state state;
@@ -95,13 +95,13 @@ static int digest_file(int fd, unsigned char ret[crypto_generichash_BYTES])
     }
 }
 
-/* Adds the script's content. TFE_EINVAL with why. */
+/* Hashes the script's contents. Returns TFE_EINVAL with reason set. */
 static int digest_script(crypto_generichash_state *state, const char *path,
                          struct tfe_reason *reason)
 {
     unsigned char content[crypto_generichash_BYTES];
     struct stat st;
-    /* Not to hang on a pipe that somebody gave for a script. */
+    /* O_NONBLOCK: do not hang if the script is a pipe. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
         reason_errno(reason, "script %s", path);
@@ -122,8 +122,8 @@ static int digest_script(crypto_generichash_state *state, const char *path,
     return rc;
 }
 
-/* A command that is itself a script (./run.sh) is known by what it says; any other by its name,
- * because the same bash or python differs from machine to machine. */
+/* Hashes a command that is itself a script (./run.sh) by its contents, and any other by its
+ * name, because the bash or python binary differs between machines. */
 static int digest_command(crypto_generichash_state *state, const char *path,
                           struct tfe_reason *reason)
 {
@@ -152,7 +152,7 @@ static int check_delegation(const char *name, struct tfe_reason *reason)
     return 0;
 }
 
-/* The program that comes first. TFE_ENOENT with why: exit 127. */
+/* Finds the program to run. Returns TFE_ENOENT with reason set (exit 127). */
 static int program_find(const char *name, const char *what, char **ret, struct tfe_reason *reason)
 {
     *ret = search_path(name);
@@ -168,7 +168,7 @@ static int program_find(const char *name, const char *what, char **ret, struct t
     return TFE_ENOENT;
 }
 
-/* program, which is taken over, then the n rest. */
+/* Builds argv from program, which is taken over, an optional option and n further arguments. */
 static int argv_make(struct command *command, char *program, char *option, char **rest, size_t n)
 {
     size_t at = 0;
@@ -221,12 +221,12 @@ static const char *python_name(const char *python, char buf[PATH_MAX])
     return access(config, F_OK) == 0 ? buf : "python3";
 }
 
-/* program is taken over, except after an error; digest is 0. TFE_ENOMEM. */
+/* Fills *ret except for digest. Takes program over, except after an error. Returns TFE_ENOMEM. */
 static int make(char **operands, int count, bool module, bool no_python, char *program,
                 struct command *ret, struct tfe_reason *reason)
 {
     struct command command = {.is_python = !no_python};
-    /* A command's own name is replaced by the path it was found at. */
+    /* a command's name is replaced by the path where it was found */
     size_t skip = no_python ? 1 : 0;
     int rc = argv_make(&command, program, module && !no_python ? "-m" : NULL, operands + skip,
                        (size_t)count - skip);
@@ -257,7 +257,8 @@ int command_new(char **operands, int count, const char *python, bool module, boo
     } else {
         name = python_name(python, buf);
     }
-    /* The script first: a mistyped name is the likelier mistake, and has the clearer sentence. */
+    /* Check the script first: a mistyped name is the most likely mistake and has
+     * the clearest message. */
     struct stat st;
     if (kind == KIND_SCRIPT && stat(operands[0], &st) != 0) {
         reason_errno(reason, "script %s", operands[0]);

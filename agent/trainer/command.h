@@ -1,5 +1,5 @@
-/* agent/trainer/command.h: from the command line to the argv of a trainer, checked before it
- * joins. */
+/* agent/trainer/command.h: builds the argv of trainers from the command line, with checks
+ * before the node joins. */
 #ifndef TFE_AGENT_TRAINER_COMMAND_H
 #define TFE_AGENT_TRAINER_COMMAND_H
 
@@ -11,17 +11,19 @@
 
 struct command {
     char **argv;           /* NULL-terminated */
-    const char *directory; /* to work in; NULL: the agent's own. Borrowed */
-    bool is_python;        /* argv is python, then a script or -m and a module */
-    uint64_t digest; /* of the script's bytes and the arguments (BLAKE2b, first 8 bytes); same on
-                        every node that runs the same thing, so no absolute path goes into it */
+    const char *directory; /* working directory, borrowed; NULL to use the agent's */
+    bool is_python;        /* argv is python followed by a script, or by -m and a module */
+    /* hash of the script's contents and the arguments (first 8 bytes of BLAKE2b). It contains no
+     * absolute path, so that it is the same on all nodes that run the same program. */
+    uint64_t digest;
 };
 
-/* operands: what followed the options, count of them; the words are borrowed. python: --python or
- * NULL ($PYTHON_EXEC, else python3 of the agent's venv or of PATH). module: -m. no_python: run
- * operands[0] as a command. TFE_EINVAL: no script, or it is missing, a directory, not readable; or
- * the command hands the work to another daemon (docker run, srun, ssh …), where no kill would reach
- * it: exit 2. TFE_ENOENT: command (or python) not found: exit 127. why is one sentence. */
+/* Builds a command from the `count` operands after the options, which are borrowed. python is
+ * --python; if it is NULL, uses $PYTHON_EXEC or else python3 of the virtual environment of
+ * tfe-agent or from PATH. module means -m; no_python runs operands[0] directly. Sets reason to a
+ * sentence and returns TFE_EINVAL if the script is missing, unreadable or a directory, or if the
+ * command passes its work to another daemon (docker run, srun, ssh), whose processes could not
+ * be killed: exit 2; TFE_ENOENT if the command or python is not found: exit 127. */
 int command_new(char **operands, int count, const char *python, bool module, bool no_python,
                 struct command *ret, struct tfe_reason *reason) TFE_MUST_CHECK;
 void command_done(struct command *command);

@@ -1,4 +1,4 @@
-/* agent/trainer/environment.c: what a trainer finds in its environment. */
+/* agent/trainer/environment.c: implementation of environment.h. */
 #include "agent/trainer/environment.h"
 
 #include <inttypes.h>
@@ -11,9 +11,8 @@
 #include "agent/os/trainer_user.h"
 #include "common/channel/endpoint.h"
 
-/* Variables that are set below, and so not taken over. Everything that begins with TFE_ is an
- * option (a token, perhaps) or left over from an agent that this one runs under; neither is the
- * trainer's business. */
+/* Variables that are not inherited. TFE_* variables are options, possibly tokens, or come from
+ * an outer agent. The others are set below. */
 static const char *const replaced[] = {
     "TFE_*",
     "TF_CONFIG",
@@ -23,13 +22,13 @@ static const char *const replaced[] = {
     "WORLD_SIZE",
     "LOCAL_WORLD_SIZE",
     "NUM_WORKERS",
-    /* Between systemd and the agent. */
+    /* belong to the interface between systemd and the agent */
     "NOTIFY_SOCKET",
     "WATCHDOG_*",
     "CREDENTIALS_DIRECTORY",
 };
-/* What another user's trainers take over of root's environment: how programs, libraries and devices
- * are found and tuned. Whatever else root has may be a secret; TFE_SET_NAME passes it on. */
+/* Variables that trainers of another user inherit from root: paths and settings of programs,
+ * libraries and devices. Any other may be a secret; TFE_SET_NAME passes it on. */
 static const char *const shared[] = {"PATH",
                                      "LD_LIBRARY_PATH",
                                      "LD_PRELOAD",
@@ -76,8 +75,8 @@ static const char *const shared[] = {"PATH",
                                      "HTTP_PROXY",
                                      "HTTPS_PROXY",
                                      "NO_PROXY"};
-/* Where other frameworks find their coordinator. The user's own values win, see
- * list_add_frameworks(). */
+/* Variables where other frameworks look for their coordinator. The user's own values take
+ * precedence, see list_add_frameworks(). */
 static const char *const coordinates[] = {
     "JAX_COORDINATOR_ADDRESS",
     "JAX_NUM_PROCESSES",
@@ -89,7 +88,7 @@ static const char *const coordinates[] = {
     "MASTER_PORT",
 };
 #define OWN_MAX 40
-/* TFE_SET_NAME=value: NAME=value for trainers, and not for the agent itself. */
+/* TFE_SET_NAME=value sets NAME=value for trainers but not for the agent itself. */
 #define SET_PREFIX "TFE_SET_"
 
 struct list {
@@ -112,7 +111,7 @@ __attribute__((format(printf, 2, 3))) static void list_add(struct list *list, co
     va_end(values);
 }
 
-/* Whether entry ("NAME=value") is the variable, or begins as "NAME_*" says. */
+/* Returns true if entry ("NAME=value") has this name, or a name matching the pattern "NAME_*". */
 static bool entry_is(const char *entry, const char *name)
 {
     size_t n = strlen(name);
@@ -130,14 +129,14 @@ static bool entry_is_one_of(const char *entry, const char *const *names, size_t 
     return is;
 }
 
-/* NAME=value of an entry with this prefix; NULL: it is none. */
+/* Returns NAME=value of an entry with this prefix, or NULL for other entries. */
 static const char *entry_behind(const char *entry, const char *prefix)
 {
     const size_t n = strlen(prefix);
     return strncmp(entry, prefix, n) == 0 && entry[n] != '=' ? entry + n : NULL;
 }
 
-/* Whether another entry of base takes its place. */
+/* Returns true if a TFE_SET_ entry of base replaces this entry. */
 static bool entry_is_overruled(const char *const *base, const char *entry)
 {
     const size_t n = strcspn(entry, "=") + 1;
@@ -149,8 +148,8 @@ static bool entry_is_overruled(const char *const *base, const char *entry)
     return is;
 }
 
-/* True if this agent is itself a trainer of another agent: coordinates in its environment belong to
- * the outer job. */
+/* Returns true if this agent is itself a trainer of another agent, so that coordinates in its
+ * environment belong to the outer job. */
 static bool is_nested(const char *const *base)
 {
     bool is = false;
@@ -160,9 +159,9 @@ static bool is_nested(const char *const *base)
     return is;
 }
 
-/* Whose habits TF_CONFIG follows: TFE_ENVIRONMENT says it. */
+/* Variable that selects the conventions of TF_CONFIG. */
 #define ENVIRONMENT_VARIABLE "TFE_ENVIRONMENT="
-/* … and a job that is one trainer for good has none, which is Kubeflow's habit, too. */
+/* Kubeflow's convention for a job with a single trainer: no TF_CONFIG. */
 #define ENVIRONMENT_ALONE "kubeflow-alone"
 
 static const char *habit_of(const char *const *base)
@@ -180,7 +179,7 @@ static bool is_habit(const char *habit, enum tfe_environment environment)
     return strcmp(habit, msg_environment_name(environment)) == 0;
 }
 
-/* What a role is called in TF_CONFIG. Where there is no chief, the worker may have its name. */
+/* Returns a role's name in TF_CONFIG. Without a chief, the worker may have the chief's name. */
 static const char *task_name(enum tfe_task task, bool has_chief, const char *habit)
 {
     if (task == (has_chief ? TASK_CHIEF : TASK_WORKER)) {
@@ -203,7 +202,8 @@ static bool has_chief(const struct msg_row *rows, size_t n)
     return has;
 }
 
-/* {"ps":["host:port",…],"worker":[…]}, its keys sorted, as Kubeflow has them. NULL: no memory. */
+/* Returns {"ps":["host:port",...],"worker":[...]} with sorted keys, as Kubeflow does. Returns
+ * NULL if out of memory. */
 static json_t *cluster_new(const struct msg_row *rows, size_t n, const char *habit)
 {
     static const char *const names[] = {"chief", "evaluator", "master", "ps", "worker"};
@@ -249,8 +249,8 @@ static char *tf_config_text(const struct msg_row *rows, size_t n, const struct m
     return text;
 }
 
-/* As the others have it; an evaluator is alone in its own (tf.estimator's rule), but for Kubeflow:
- * there it sees the cluster, which it is no part of. */
+/* Returns TF_CONFIG of a trainer. An evaluator has a cluster of its own, as tf.estimator
+ * requires; with Kubeflow's conventions it sees the cluster without being part of it. */
 static char *tf_config_of(const struct agent_place *node, uint32_t local_rank, const char *habit)
 {
     struct msg_row own = node->own;
@@ -292,7 +292,7 @@ static void list_add_tf_config(struct list *list, const struct trainer_place *pl
     }
 }
 
-/* True if the user has set the variable, under its own name or with TFE_SET_. */
+/* Returns true if the user has set the variable, under its own name or with TFE_SET_. */
 static bool user_has_set(const char *const *base, bool is_nested, const char *name)
 {
     bool has = false;
@@ -303,8 +303,8 @@ static bool user_has_set(const char *const *base, bool is_nested, const char *na
     return has;
 }
 
-/* What JAX, Keras 3 and PyTorch read to find their coordinator, which is rank 0. An evaluator forms
- * a cluster of its own, as in TF_CONFIG. */
+/* Adds the variables by which JAX, Keras 3 and PyTorch find their coordinator, which is rank 0.
+ * An evaluator forms a cluster of its own, as in TF_CONFIG. */
 static void list_add_frameworks(struct list *list, const struct trainer_place *place,
                                 const char *const *base)
 {
@@ -319,7 +319,7 @@ static void list_add_frameworks(struct list *list, const struct trainer_place *p
     snprintf(port, sizeof port, "%u", (unsigned)leader->port);
     snprintf(count, sizeof count, "%zu", is_alone ? (size_t)1 : node->n_rows);
     snprintf(rank, sizeof rank, "%" PRIu32, is_alone ? 0 : node->rank + place->local_rank);
-    /* In the order of coordinates[]. */
+    /* in the order of coordinates[] */
     const char *const values[] = {address, count, rank, address, count, rank, leader->host, port};
     const bool nested = is_nested(base);
     for (size_t i = 0; i < sizeof coordinates / sizeof coordinates[0]; i++) {
@@ -333,7 +333,7 @@ static void list_add_place(struct list *list, const struct trainer_place *place)
 {
     const struct agent_place *node = place->node;
     uint32_t rank = node->rank + place->local_rank;
-    /* The agent holds the port with SO_REUSEPORT until TensorFlow listens on it. */
+    /* The agent reserves the port with SO_REUSEPORT until TensorFlow listens on it. */
     list_add(list, "TF_GRPC_REUSE_PORT=true");
     list_add(list, "TFE_JOB=%s", place->job);
     list_add(list, "TFE_NODE=%s", place->node_id);

@@ -1,5 +1,4 @@
-/* agent/trainer/standby.c: starts standbys when that disturbs nobody, and hands trainers' starts
- * to them. */
+/* agent/trainer/standby.c: implementation of standby.h. */
 #include "agent/trainer/standby.h"
 
 #include <errno.h>
@@ -20,23 +19,23 @@
 #include "common/cli/log.h"
 #include "common/text/text.h"
 
-/* A trainer that tells no step is taken for busy starting for so long. */
+/* Time that a starting trainer without a reported step is left undisturbed. */
 #define BEGIN_MS 5000
 
-/* After an end the next start comes at once, or the node waits and nobody is disturbed. */
+/* Delay after the trainers' end: the next start follows within it, or the node is idle. */
 #define ENDED_MS 100
 
-/* How often memory is looked at while there is, or should be, a standby. */
+/* Interval of memory checks while there is or should be a standby. */
 #define MEMORY_CHECK_MS 5000
 
-/* One that died is replaced after this long, doubling up to the longest. */
+/* Delay before a dead standby is replaced; it doubles up to the maximum. */
 #define AGAIN_FIRST_MS 1000
 #define AGAIN_LONGEST_MS 60000
 
-/* A newcomer's import that takes longer no longer keeps the node from being ready. */
+/* A new node becomes ready after this time even if its standbys are still importing. */
 #define SETTLE_MS 120000
 
-/* Linux' MAX_ARG_STRLEN: one string of argv or the environment, with its NUL. */
+/* Linux MAX_ARG_STRLEN: maximum length of one string of argv or the environment, with NUL. */
 #define STRING_MAX 131072
 
 extern char **environ;
@@ -46,32 +45,32 @@ const char *const framework_names[] = {
     [FRAMEWORK_JAX] = "jax",   [FRAMEWORK_TORCH] = "torch",
     [FRAMEWORK_NONE] = "none", NULL};
 
-/* Modules that a standby may import without being asked by --preload. */
+/* Modules that a standby may import without --preload. */
 static const char *const framework_modules[] = {"tensorflow", "tf_keras", "keras",
                                                 "numpy",      "jax",      "torch"};
 #define N_FRAMEWORK_MODULES (sizeof framework_modules / sizeof framework_modules[0])
-/* ":tensorflow" and all modules, each behind '+' or ','. */
+/* Size of ":tensorflow" and all modules, each preceded by '+' or ','. */
 #define PRELOAD_MAX 80
 
-/*  NONE --(due)--> STARTING --spawned, W--> WARM --(a trainer's start)--> NONE
+/* States of a standby; one that is STARTING can also take over a trainer's start.
+ *  NONE --(due)--> STARTING --spawned, W--> WARM --(a trainer's start)--> NONE
  *   ^                 |                      |
- *   '-----------------'----- died -----------'
- * One that is still STARTING takes a trainer's start too: it only has less of it behind it. */
+ *   '-----------------'----- died -----------' */
 enum standby_state { STANDBY_NONE, STANDBY_STARTING, STANDBY_WARM };
 
 struct standby {
     enum standby_state state;
     pid_t pid;
-    bool is_ending;      /* killed by us: memory ran low */
-    struct tfe_mono due; /* NEVER: not before something else happens */
-    uint32_t again_ms;   /* above the first: the last one died before it was warm */
+    bool is_ending;      /* killed by the agent because memory is low */
+    struct tfe_mono due; /* time of the next start; NEVER if it waits for an event */
+    uint32_t again_ms; /* longer than AGAIN_FIRST_MS if the last standby died before it was warm */
 };
 
 struct standbys {
     struct standbys_options options;
     struct guard_link *guard;
-    char bootstrap[PATH_MAX]; /* "": none */
-    bool is_off;              /* for good */
+    char bootstrap[PATH_MAX]; /* path of the bootstrap, or "" if missing */
+    bool is_off;              /* disabled permanently */
     bool memory_logged;
     bool trainers_run;
     bool was_settled;
@@ -105,7 +104,7 @@ bool standby_bootstrap(char ret[PATH_MAX])
     return false;
 }
 
-/* --- having none ------------------------------------------------------------------------------ */
+/* --- removal --- */
 
 static void report_settled(struct standbys *s)
 {
@@ -129,7 +128,7 @@ static void standby_gone(struct standbys *s, uint32_t local)
     }
 }
 
-/* No more standbys in this process's life; said once. */
+/* Disables standbys for the lifetime of this process; logged once. */
 static void disable(struct standbys *s, const char *reason)
 {
     if (s->is_off) {
@@ -159,13 +158,13 @@ static void standby_kill(struct standbys *s, uint32_t local)
     guard_link_signal(s->guard, GUARD_STANDBY_SLOT + local, SIGKILL);
 }
 
-/* --- having one ------------------------------------------------------------------------------- */
+/* --- start --- */
 
-/* How a bootstrap gets to its process. */
+/* Priority of a new bootstrap. */
 enum bootstrap_way { BOOTSTRAP_NEW, BOOTSTRAP_IN_BACKGROUND };
 
-/* What a standby imports, as tfe_bootstrap.py reads it: the list of --preload, or the framework and
- * what the script has imported so far. */
+/* Stores the modules that a standby imports, in the format of tfe_bootstrap.py: the list of
+ * --preload, or the framework and the modules that the script has imported so far. */
 static const char *preload_text(const struct standbys *s, char ret[PRELOAD_MAX])
 {
     if (s->options.settings->preload) {
@@ -184,7 +183,7 @@ static const char *preload_text(const struct standbys *s, char ret[PRELOAD_MAX])
     return ret;
 }
 
-/* TFE_ENOMEM, TFE_ESYS, TFE_ESTATE. mode: see tfe_bootstrap.py. */
+/* Starts a bootstrap; for mode see tfe_bootstrap.py. Returns TFE_ENOMEM, TFE_ESYS or TFE_ESTATE. */
 static int bootstrap_spawn(struct standbys *s, uint32_t local, const char *mode,
                            enum bootstrap_way way)
 {
@@ -222,7 +221,7 @@ static void standby_start(struct standbys *s, uint32_t local)
         standby->due = tfe_mono_add(clock_mono(), MEMORY_CHECK_MS);
     } else if (bootstrap_spawn(s, local, "standby",
                                s->trainers_run ? BOOTSTRAP_IN_BACKGROUND : BOOTSTRAP_NEW)) {
-        standby->due = tfe_mono_add(clock_mono(), AGAIN_FIRST_MS); /* a sweep goes on, say */
+        standby->due = tfe_mono_add(clock_mono(), AGAIN_FIRST_MS); /* e.g. a sweep is in progress */
     } else {
         standby->state = STANDBY_STARTING;
         standby->due = TFE_MONO_NEVER;
@@ -249,7 +248,7 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
     report_settled(s);
 }
 
-/* Sets the timer to what is next: a start that is due, or the next look at memory. */
+/* Sets the timer for the next start or memory check. */
 static void standby_schedule(struct standbys *s)
 {
     struct tfe_mono next = TFE_MONO_NEVER;
@@ -278,7 +277,7 @@ static void all_due(struct standbys *s, struct tfe_mono when)
     standby_schedule(s);
 }
 
-/* --- from outside ----------------------------------------------------------------------------- */
+/* --- interface --- */
 
 struct standbys *standbys_new(const struct standbys_options *options)
 {
@@ -341,7 +340,7 @@ void standbys_trainers_stepped(struct standbys *s)
     bool is_new = false;
     for (uint32_t i = 0; i < s->options.nproc; i++) {
         struct standby *standby = &s->of[i];
-        /* One that died waits for its own time. */
+        /* a standby that died keeps its own delay */
         if (standby->state == STANDBY_NONE && standby->again_ms == AGAIN_FIRST_MS &&
             tfe_mono_before(now, standby->due)) {
             standby->due = now;
@@ -415,7 +414,7 @@ int standbys_spawn(struct standbys *s, uint32_t local, const struct spawn_spec *
 static void on_spawn_failed(struct standbys *s, uint32_t local, int error)
 {
     standby_gone(s, local);
-    if (error == EBUSY) { /* a sweep was on */
+    if (error == EBUSY) { /* a sweep was in progress */
         s->of[local].due = tfe_mono_add(clock_mono(), AGAIN_FIRST_MS);
         standby_schedule(s);
         return;
@@ -439,7 +438,7 @@ static void on_exited(struct standbys *s, uint32_t local, int wait_status)
     if (!was_ours) {
         log_info("standby_died", LOG_U("local_rank", local), LOG_I("status", wait_status));
     }
-    /* Also for one killed under memory pressure: not again at once. */
+    /* also delays the replacement of one that was killed for lack of memory */
     standby->due = tfe_mono_add(clock_mono(), standby->again_ms);
     standby->again_ms =
         backoff_next(was_warm ? 0 : standby->again_ms, AGAIN_FIRST_MS, AGAIN_LONGEST_MS);

@@ -38,7 +38,7 @@ _lazy = {"CheckpointManager": "checkpoint", "Checkpointer": "checkpoint", "new_c
                      "data": None, "jax": None, "keras": None}
 
 
-if not TYPE_CHECKING:  # with it, a type checker would know every name, misspelt ones too
+if not TYPE_CHECKING:  # otherwise a type checker would accept every name, even misspelt ones
 
     def __getattr__(name):
         """Imports what needs TensorFlow, Keras or JAX at its first use."""
@@ -65,10 +65,10 @@ def _warn_of_namesake() -> None:
 _warn_of_namesake()
 
 METRICS_MAX = 16
-"""Metrics of one call of progress()."""
+"""Maximum number of metrics per call of progress()."""
 
 Count = Union[SupportsIndex, SupportsInt]
-"""A whole number: int, NumPy's, or a scalar tf.Variable or tensor."""
+"""An integer: int, a NumPy integer, or a scalar tf.Variable or tensor."""
 
 
 def _count(value: Count, what: str) -> int:
@@ -91,7 +91,7 @@ def _number(value: SupportsFloat, name: str) -> float:
 
 
 def _finite(metrics: Mapping[str, SupportsFloat]) -> dict[str, float]:
-    """As plain numbers. What is NaN or infinite is left out: it cannot be drawn."""
+    """Returns the metrics as plain numbers, without NaN and infinite values."""
     if len(metrics) > METRICS_MAX:
         raise ValueError(f"metrics has {len(metrics)} entries; at most {METRICS_MAX} are told")
     numbers = {str(name): _number(value, name) for name, value in metrics.items()}
@@ -100,14 +100,17 @@ def _finite(metrics: Mapping[str, SupportsFloat]) -> dict[str, float]:
 
 def progress(step: Count, samples: Optional[Count] = None, total: Optional[Count] = None,
              metrics: Optional[Mapping[str, SupportsFloat]] = None) -> None:
-    """Tells the agent that so many steps (and samples, of all workers together) of the whole training are done.
+    """Reports how many steps, and samples of all workers together, of the whole training are
+    complete.
 
-    total: how many steps the whole training has. metrics: up to 16 named numbers of this step, {"loss": loss}; tensors are
-    read, which waits for them, so tell those now and then rather than at each step. Names are cut to 32 characters of
-    A-Z a-z 0-9 . _ / -, others become _. Rank 0's are kept, one a second and name at most.
+    total is the number of steps of the whole training. metrics holds up to 16 named numbers of
+    this step, e.g. {"loss": loss}. Tensors are read, which waits for the step, so report them
+    only from time to time. Names are truncated to 32 characters of A-Z a-z 0-9 . _ / -, others
+    become _. The server stores those of rank 0, at most one value per second and name.
 
-    Cheap enough for every step: it is passed on at most 20 times a second. Never waits except for tensors. ValueError: a
-    negative number, or more than 16 metrics. TypeError: no number.
+    Cheap enough for every step: at most 20 messages per second are sent. Never blocks except to
+    read tensors. Raises ValueError for a negative number or more than 16 metrics, TypeError for
+    a value that is no number.
     """
     _channel_now().progress(_count(step, "step"), None if samples is None else _count(samples, "samples"),
                             total=None if total is None else _count(total, "total"),
@@ -115,11 +118,12 @@ def progress(step: Count, samples: Optional[Count] = None, total: Optional[Count
 
 
 def stop_requested() -> bool:
-    """Whether the agent wants a checkpoint now, because this cluster is going to end.
+    """Returns True if the agent requests a checkpoint now because the cluster is about to end.
 
-    True until checkpoint_saved() was called for a checkpoint begun after that. Ask once a step: from the first call on
-    the agent counts on an answer. Each rank hears it by itself, perhaps not before the same step as the others; where
-    a save needs all ranks at one step, use tfe.Checkpointer, which agrees on one.
+    Stays True until checkpoint_saved() is called for a checkpoint that was started afterwards.
+    Call it once per step; after the first call the agent expects responses. Each rank is
+    notified separately, possibly at different steps; if a save needs all ranks at the same step,
+    use tfe.Checkpointer, which agrees on one.
     """
     here = _channel_now()
     here.listen()
@@ -131,10 +135,11 @@ def stop_requested() -> bool:
 
 
 def checkpoint_saved(step: Count, path: Union[str, "os.PathLike[str]"]) -> None:
-    """Tells the agent that a checkpoint of this step is whole, and where. Rank 0, which writes it, is the one to say so.
+    """Reports that the checkpoint of this step is complete. Call it on rank 0, which writes the
+    checkpoint.
 
-    It answers what stop_requested() had said True to by now. ValueError: a negative step. TypeError: step is no number, or path no
-    path.
+    It answers the request that stop_requested() has reported. Raises ValueError for a negative
+    step, TypeError if step is no number or path no path.
     """
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"path is {path!r}; it must be a text or a path")

@@ -67,7 +67,7 @@ class Channel:
         consumer sets it to None.
         """
 
-    # --- messages to the agent -----------------------------------------------------------------------
+    # --- messages to the agent ---
 
     def progress(self, step: int, samples: Optional[int] = None, *, restored: bool = False, total: Optional[int] = None,
                  metrics: Optional[Mapping[str, float]] = None) -> None:
@@ -164,7 +164,7 @@ class Channel:
             if kind == "progress":
                 self._metrics = {}
 
-    # --- messages from the agent ---------------------------------------------------------------------
+    # --- messages from the agent ---
 
     def poll(self) -> None:
         """Handles messages that have arrived and sends those that are pending."""
@@ -226,7 +226,7 @@ class Channel:
             has_file = bool(descriptors) and message["bytes"] > 0
             self.memory = (descriptors.pop(), message["bytes"], "") if has_file else (-1, 0, str(message.get("why", "")))
 
-    # --- the socket -----------------------------------------------------------------------------------
+    # --- the socket ---
 
     def _open(self) -> bool:
         if not self._path:

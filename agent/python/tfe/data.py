@@ -101,7 +101,7 @@ class Elastic(tf.train.experimental.PythonState):  # type: ignore[misc]
         self._epoch = 0
         self._samples = 0
 
-    # --- position --------------------------------------------------------------------------------------
+    # --- position ---
 
     @property
     def epoch(self) -> int:
@@ -152,7 +152,7 @@ class Elastic(tf.train.experimental.PythonState):  # type: ignore[misc]
                              f"here are {self._size}, seed {self._seed}, and its position means nothing in them")
         self._epoch, self._samples = position["epoch"], position["samples"]
 
-    # --- iteration -------------------------------------------------------------------------------------
+    # --- iteration ---
 
     def __iter__(self) -> Iterator[Share]:
         """Yields the remaining shares of the current pass. A share counts as seen when it is handed

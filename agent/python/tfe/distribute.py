@@ -184,7 +184,7 @@ def join_steps(variable: Any) -> None:
         busy.join()
 
 
-# --- detection of lost machines ------------------------------------------------------------------
+# --- detection of lost machines ---
 
 _made: "list[tf.distribute.Strategy]" = []
 
