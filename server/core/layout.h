@@ -19,7 +19,8 @@ struct text;
 /* layout_extra: nodes that an epoch has besides its workers. layout_max_nodes: nodes that the job
  * has at most, the evaluator included. */
 uint32_t layout_extra(const struct job_spec *spec);
-uint32_t layout_extra_now(const struct job *job); /* like layout_extra, for the current epoch */
+uint32_t layout_extra_now(
+    const struct job *job); /* number of nodes besides its workers that the current epoch has */
 uint32_t layout_max_nodes(const struct job_spec *spec);
 /* layout_world_of: trainers in an epoch of n_slots nodes with this spec. layout_slot_of: slot whose
  * first rank this is, or n_slots if no slot begins there. */

@@ -112,11 +112,11 @@ enum rdzv_action_type {
     X(NODE_LOST, "node_lost", WARN, NULL, "reason")              /* lease over, or left out */     \
     X(NODE_LEFT, "node_left", INFO, NULL, NULL)                  /* GOODBYE, or drained */         \
     X(NODE_EXITED, "node_exited", INFO, "code", "tail")          /* or 128 + signal */             \
-    X(PLACE_RESTART, "place_restart", INFO, "number", NULL)      /* the epoch goes on */           \
-    X(PLACE_EMPTY, "place_empty", WARN, "workers", "reason")     /* number: remaining workers */   \
-    X(PLACE_DONE, "place_done", INFO, "workers", NULL)           /* exit status 0: final */        \
-    X(EVALUATOR, "evaluator", INFO, "number", "how")             /* number of the restart */       \
-    X(NODE_QUARANTINED, "node_quarantined", WARN, "ms", "how")   /* text: verdict's name */        \
+    X(WORKER_RESTART, "worker_restart", INFO, "number", NULL)    /* the epoch goes on */           \
+    X(WORKER_MISSING, "worker_missing", WARN, "workers", "reason") /* number: remaining workers */ \
+    X(WORKER_DONE, "worker_done", INFO, "workers", NULL)           /* exit status 0: final */      \
+    X(EVALUATOR, "evaluator", INFO, "number", "state")             /* number of the restart */     \
+    X(NODE_QUARANTINED, "node_quarantined", WARN, "ms", "verdict") /* text: verdict's name */      \
     X(NODE_REFUSED, "node_refused", WARN, NULL, "reason")                                          \
     X(LISTENING, "node_listening", DEBUG, "ms", NULL)     /* ms since START; 0 if unknown */       \
     X(SWITCH, "switch", INFO, NULL, "cause")              /* old epoch; cause of the next */       \
@@ -124,7 +124,7 @@ enum rdzv_action_type {
     X(REBUILT, "rebuilt", WARN, "members", NULL)          /* number: nodes that reported */        \
     X(WAIT_FENCE, "wait_fence", WARN, "ms", NULL)         /* time the switch waits */              \
     X(MASS_LOSS, "mass_loss", ERROR, "held_ms", "reason") /* time the leases are held */           \
-    X(END, "end", INFO, "fruitless", "how")               /* consecutive epochs */                 \
+    X(END, "end", INFO, "fruitless", "verdict")           /* consecutive epochs */                 \
     X(RESTARTS, "restarts", INFO, "used", "reason")       /* text: why it decreased */             \
     X(WRITE_FAILED, "write_failed", ERROR, "again_in_ms", NULL)                                    \
     X(LINGERS, "lingers", INFO, NULL, NULL) /* succeeded; trainers go on */                        \
@@ -335,7 +335,7 @@ int rdzv_view_node(const struct rdzv *r, const char *job, const char *after,
  * stopped. */
 bool rdzv_is_member(const struct rdzv *r, const char *job, const char *node);
 /* The node behind a session and its state. Borrowed until the next rdzv_step. */
-struct rdzv_place {
+struct rdzv_session_node {
     const char *job, *node, *name;
     uint32_t run;
     uint64_t epoch; /* number of the job's current epoch */
@@ -345,7 +345,8 @@ struct rdzv_place {
 };
 /* Fills *ret with the node that has joined in this session. Returns TFE_ENOENT if there is none.
  * O(1). */
-int rdzv_place_of(const struct rdzv *r, uint32_t session, struct rdzv_place *ret) TFE_MUST_CHECK;
+int rdzv_get_session_node(const struct rdzv *r, uint32_t session,
+                          struct rdzv_session_node *ret) TFE_MUST_CHECK;
 /* Returns the session of the node, or UINT32_MAX if it is not connected. */
 uint32_t rdzv_session_of(const struct rdzv *r, const char *job, const char *node);
 

@@ -234,7 +234,7 @@ uint32_t rdzv_session_of(const struct rdzv *r, const char *job_name, const char 
     return node ? node->session.number : NO_SESSION;
 }
 
-int rdzv_place_of(const struct rdzv *r, uint32_t session, struct rdzv_place *ret)
+int rdzv_get_session_node(const struct rdzv *r, uint32_t session, struct rdzv_session_node *ret)
 {
     const struct node *node = session < r->config.max_sessions ? r->by_session[session] : NULL;
     if (!node) {
@@ -242,14 +242,14 @@ int rdzv_place_of(const struct rdzv *r, uint32_t session, struct rdzv_place *ret
     }
     const struct job *job = node->job;
     const bool has_rank = node_is_member(node) && has_epoch(job);
-    *ret = (struct rdzv_place){.job = job->name.text,
-                               .node = node->id.text,
-                               .name = node->name,
-                               .run = job->run.number,
-                               .epoch = job->epoch.number,
-                               .has_rank = has_rank,
-                               .rank = has_rank ? layout_rank(job, node->slot.index) : 0,
-                               .n_members = job->epoch.n_slots};
+    *ret = (struct rdzv_session_node){.job = job->name.text,
+                                      .node = node->id.text,
+                                      .name = node->name,
+                                      .run = job->run.number,
+                                      .epoch = job->epoch.number,
+                                      .has_rank = has_rank,
+                                      .rank = has_rank ? layout_rank(job, node->slot.index) : 0,
+                                      .n_members = job->epoch.n_slots};
     return 0;
 }
 

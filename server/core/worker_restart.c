@@ -140,7 +140,7 @@ static uint32_t futile_restarts(const struct node *node)
 static void leave_empty(struct rdzv *r, struct node *node, const char *reason)
 {
     slot_leave_empty(node, futile_restarts(node));
-    send_trace(r, TRACE_PLACE_EMPTY, node->job, node, workers_running(node->job), reason);
+    send_trace(r, TRACE_WORKER_MISSING, node->job, node, workers_running(node->job), reason);
     job_touch(node->job);
 }
 
@@ -148,7 +148,7 @@ void worker_finish(struct rdzv *r, struct node *node)
 {
     slot_finish(node);
     success_begin(r, node->job);
-    send_trace(r, TRACE_PLACE_DONE, node->job, node, workers_running(node->job), NULL);
+    send_trace(r, TRACE_WORKER_DONE, node->job, node, workers_running(node->job), NULL);
     job_touch(node->job);
 }
 
@@ -317,7 +317,7 @@ static void start_again(struct rdzv *r, struct node *node)
 {
     struct job *job = node->job;
     slot_restart(node, job->progress.step);
-    send_trace(r, TRACE_PLACE_RESTART, job, node, node->slot.n_restarts, NULL);
+    send_trace(r, TRACE_WORKER_RESTART, job, node, node->slot.n_restarts, NULL);
     ledger_count_restart(r, job);
     send_restart(r, node);
 }

@@ -109,7 +109,7 @@ static struct job_report *job_of(struct reports *all, const char *name)
     return job;
 }
 
-static struct report *report_new(struct reports *all, const struct rdzv_place *place)
+static struct report *report_new(struct reports *all, const struct rdzv_session_node *place)
 {
     struct report *r = calloc(1, sizeof(*r));
     struct job_report *job = r ? job_of(all, place->job) : NULL;
@@ -144,7 +144,7 @@ void reports_drop(struct reports *all, struct report **at)
 }
 
 /* Resets what belongs to the previous epoch or run. */
-static void enter(struct job_report *job, const struct rdzv_place *place)
+static void enter(struct job_report *job, const struct rdzv_session_node *place)
 {
     if (job->epoch == place->epoch && job->run == place->run) {
         return;
@@ -263,7 +263,7 @@ static void judge(struct reports *all, struct job_report *job, struct tfe_mono n
 }
 
 static void take_vitals(struct reports *all, struct report *r, const struct msg_vitals *vitals,
-                        const struct rdzv_place *place)
+                        const struct rdzv_session_node *place)
 {
     r->vitals = *vitals;
     r->vitals_at = clock_mono();
@@ -302,7 +302,8 @@ static void add_own_points(struct reports *all, struct job_report *job, struct t
 
 /* True if a report's metrics are stored. All workers report nearly the same, so only the lowest
  * rank's are. */
-static bool counts(struct job_report *job, const struct rdzv_place *place, struct tfe_mono now)
+static bool counts(struct job_report *job, const struct rdzv_session_node *place,
+                   struct tfe_mono now)
 {
     if (place->rank > job->teller && tfe_mono_sub(now, job->told_at) < TELLER_MS) {
         return false;
@@ -316,7 +317,7 @@ static bool counts(struct job_report *job, const struct rdzv_place *place, struc
 }
 
 static void take_metrics(struct reports *all, struct job_report *job, const struct msg_metrics *m,
-                         const struct rdzv_place *place)
+                         const struct rdzv_session_node *place)
 {
     const struct tfe_mono now = clock_mono();
     if (!place->has_rank || m->epoch != place->epoch) {
@@ -366,7 +367,7 @@ static void tell_checkpoint(struct reports *all, struct job_report *job, const s
 }
 
 static void take_progress(struct reports *all, struct report *r, const struct msg_progress *p,
-                          const struct rdzv_place *place)
+                          const struct rdzv_session_node *place)
 {
     struct job_report *job = r->job;
     if (!place->has_rank || p->epoch != place->epoch) {
@@ -391,12 +392,12 @@ static void take_progress(struct reports *all, struct report *r, const struct ms
 void reports_take(struct reports *all, uint32_t session, struct report **at,
                   const struct tfe_msg *msg)
 {
-    struct rdzv_place place;
+    struct rdzv_session_node place;
     if (!reports_own(msg->type) && msg->type != MSG_FACTS && msg->type != MSG_PROGRESS &&
         msg->type != MSG_NOTICE) {
         return;
     }
-    if (rdzv_place_of(all->core, session, &place) != 0) {
+    if (rdzv_get_session_node(all->core, session, &place) != 0) {
         return;
     }
     struct report *r = *at = *at ? *at : report_new(all, &place);

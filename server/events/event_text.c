@@ -28,9 +28,9 @@ static const struct words {
                                 "%N is kept out for %d, its trainers fail while others' do not "
                                 "(%T)"},
     [TRACE_NODE_REFUSED] = {"refused", EVENT_WARN, "%N was refused: %T"},
-    [TRACE_PLACE_RESTART] = {"place_restart", EVENT_INFO,
-                             "the trainer of %N is started again, time %n in epoch %E, which goes "
-                             "on"},
+    [TRACE_WORKER_RESTART] = {"worker_restart", EVENT_INFO,
+                              "the trainer of %N is started again, time %n in epoch %E, which goes "
+                              "on"},
     [TRACE_EVALUATOR] = {"evaluator", EVENT_INFO, "the evaluator, at %N, %T"},
     [TRACE_SWITCH] = {"switch", EVENT_INFO, "epoch %E ends (%T)"},
     [TRACE_EPOCH] = {"epoch", EVENT_INFO, "epoch %E begins with %n nodes (%T)"},
@@ -238,7 +238,7 @@ static const char *workers_left(const struct events *e, const struct rdzv_trace 
 static void worker_done(struct events *e, const struct rdzv_trace *trace)
 {
     char left[64];
-    const struct msg_event_row row = row_of(trace, "place_done", EVENT_INFO);
+    const struct msg_event_row row = row_of(trace, "worker_done", EVENT_INFO);
     events_addf(e, &row, "the worker on %s has ended with exit status 0%s", name_of(trace),
                 workers_left(e, trace, left));
 }
@@ -246,7 +246,7 @@ static void worker_done(struct events *e, const struct rdzv_trace *trace)
 static void worker_lost(struct events *e, const struct rdzv_trace *trace)
 {
     char left[64];
-    const struct msg_event_row row = row_of(trace, "place_empty", EVENT_WARN);
+    const struct msg_event_row row = row_of(trace, "worker_missing", EVENT_WARN);
     events_addf(e, &row, "epoch %llu goes on without the worker on %s (%s)%s",
                 (unsigned long long)trace->epoch, name_of(trace), trace->text,
                 workers_left(e, trace, left));
@@ -283,10 +283,10 @@ void event_of_trace(void *ctx, const struct rdzv_trace *trace)
     case TRACE_END:
         verdict(e, trace);
         return;
-    case TRACE_PLACE_DONE:
+    case TRACE_WORKER_DONE:
         worker_done(e, trace);
         return;
-    case TRACE_PLACE_EMPTY:
+    case TRACE_WORKER_MISSING:
         worker_lost(e, trace);
         return;
     case TRACE_RESTARTS:

@@ -167,7 +167,7 @@ def test_a_worker_whose_policy_is_always_starts_again_after_exit_0(server, fleet
         job.wait_step()
         job.order("worker-0", "exit 0")
         wait_until(lambda: job.starts("worker-0")[n:], what="another start")  # noqa: B023
-    assert not s.events("place_done")
+    assert not s.events("worker_done")
 
 
 @pytest.mark.parametrize("how", ["agent", "machine", "trainer"])
@@ -184,7 +184,7 @@ def test_at_min_the_loss_of_a_worker_costs_no_step_and_no_epoch(server, fleet, s
         wait_until(lambda: job.starts("worker-0")[1:], what="another start")
     else:
         lost.send(signal.SIGKILL if how == "agent" else signal.SIGSTOP)
-        wait_until(lambda: s.events("place_empty"), what="its place to be empty")
+        wait_until(lambda: s.events("worker_missing"), what="its place to be empty")
         assert "  1 of 2 workers\n" in ctl("status").stdout
         assert "(node_lost): 1 of 2 workers" in ctl("events", "default").stdout
     job.wait_step()
@@ -211,7 +211,7 @@ def test_with_min_running_an_epoch_ends_with_too_few_workers(server, fleet, stat
     job.wait_begun(epoch)
     job.agent_of("worker-0").send(signal.SIGKILL)
     wait_until(lambda: status()[0]["state"] == "waiting", what="the epoch's end")
-    assert not s.events("place_empty")
+    assert not s.events("worker_missing")
 
 
 @pytest.mark.parametrize("by", ["operator", "machine"])
@@ -254,7 +254,7 @@ def test_a_killed_machine_of_any_role_is_known_dead_at_once(server, fleet, statu
     for place in ("worker-1", "ps-0", "chief-0"):
         job.wait_begun(epoch)
         wait_until(lambda: all(n["trainer_pids"] for n in job.places().values()), what="all trainers")
-        node, killed, told = job.places()[place]["node"], job.agent_of(place), "place_empty" if place == "worker-1" else "switch"
+        node, killed, told = job.places()[place]["node"], job.agent_of(place), "worker_missing" if place == "worker-1" else "switch"
         before, began = len(s.events(told)), time.monotonic()
         killed.send(signal.SIGKILL)
         killed.wait()
@@ -263,7 +263,7 @@ def test_a_killed_machine_of_any_role_is_known_dead_at_once(server, fleet, statu
         assert time.monotonic() - began < noise.bound(2.0)
         epoch = job.wait_starts(places, above=epoch)  # of the worker at the next checkpoint: there are spares
     assert not s.events("wait_fence")
-    assert len(s.events("place_empty")) == 1
+    assert len(s.events("worker_missing")) == 1
     job.wait_step(lambda s: s["epoch"] == epoch and s["used"] == [0, 1])
 
 

@@ -57,8 +57,8 @@ void overheard_trace(struct world *w, const struct rdzv_trace *t)
         n->known_ms = (int64_t)t->number;
     } else if (t->kind == TRACE_NODE_EVICTED && (n = node_of(w, t)) != NULL) {
         n->evicted = t->epoch;
-    } else if (t->kind == TRACE_PLACE_DONE ||
-               (t->kind == TRACE_PLACE_EMPTY && strstr(t->text, "in vain"))) {
+    } else if (t->kind == TRACE_WORKER_DONE ||
+               (t->kind == TRACE_WORKER_MISSING && strstr(t->text, "in vain"))) {
         jobs_get(w, job)->left_epoch = t->epoch;
     } else if (t->kind == TRACE_JOB_FINISHED) {
         if (strstr(t->text, "succeeded")) {

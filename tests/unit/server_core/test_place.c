@@ -37,7 +37,7 @@ TEST(place, of_a_lost_machine_stays_empty_also_where_fewer_than_min_are_left)
             assert_saw(w, "2:STOP epoch=1 planned\n");
             trainers_stop(w, 2, 1);
         }
-        assert_saw(w, "~place_empty job=j node=c epoch=1 number=1");
+        assert_saw(w, "~worker_missing job=j node=c epoch=1 number=1");
         assert_not_saw(w, "0:STOP");
         join(w, 5, "f"); /* the next machine comes in at a checkpoint */
         ready(w, 5, 2);
@@ -86,7 +86,7 @@ TEST(place, is_missed_as_far_as_the_job_says)
     progress(w, 0, 1, 1);
     cut(w, 2);
     pass(w, TTL_HELD_MS);
-    assert_saw(w, "~place_empty job=j node=c epoch=1 number=2 node_lost");
+    assert_saw(w, "~worker_missing job=j node=c epoch=1 number=2 node_lost");
     cut(w, 3);
     pass(w, TTL_HELD_MS);
     assert_saw(w, "0:STOP epoch=1\n");
@@ -166,7 +166,7 @@ TEST(place, of_a_process_that_another_has_replaced_is_nobodys)
     w->join.pid = 5; /* an image with a baked id */
     join(w, 7, "c");
     assert_not_saw(w, "START");
-    assert_saw(w, "~place_empty");
+    assert_saw(w, "~worker_missing");
     pass(w, 100000);
     assert_not_saw(w, "START"); /* the first one may run there until its fence */
     world_free(w);
@@ -179,7 +179,7 @@ TEST(place, of_a_process_that_another_has_replaced_is_that_ones_from_the_next_ch
     w->join.pid = 5;
     join(w, 7, "c");
     assert_saw(w, "2:REFUSED node_replaced");
-    assert_saw(w, "~place_empty");
+    assert_saw(w, "~worker_missing");
     assert_not_saw(w, "STOP");
     pass(w, 5000);
     progress(w, 0, 1, 2);
@@ -202,7 +202,7 @@ TEST(place, that_waits_is_not_started_again_in_a_process_that_has_replaced_its_o
     exited_as(w, 2, (struct msg_exited){.epoch = 1, .code = 143, .restart = 1}); /* it waits */
     w->join.pid = 5;
     join(w, 7, "c");
-    assert_saw(w, "~place_empty job=j node=c");
+    assert_saw(w, "~worker_missing job=j node=c");
     pass(w, 5000);
     assert_not_saw(w, "START"); /* nor RESTART */
     assert_not_saw(w, "STOP");
@@ -248,7 +248,7 @@ TEST(place, whose_worker_always_starts_again_waits_longer_each_time)
             pass(w, 1);
         }
         assert_saw(w, "2:RESTART epoch=1");
-        assert_not_saw(w, "place_done");
+        assert_not_saw(w, "worker_done");
     }
     pass(w, 60000); /* it has run for a minute */
     exited_as(w, 2, (struct msg_exited){.epoch = 1, .restart = 6});
@@ -270,7 +270,7 @@ TEST(place, whose_worker_ends_well_is_done_and_the_chief_goes_on)
         progress(w, 0, 1, 1);
         exited_as(w, 2, (struct msg_exited){.epoch = 1});
         assert_saw(w, "2:NOTED epoch=1\n");
-        assert_saw(w, "~place_done job=j node=c epoch=1 number=1 -");
+        assert_saw(w, "~worker_done job=j node=c epoch=1 number=1 -");
         pass(w, 600000);
         progress(w, 0, 1, 2);
         pass(w, 600000);
@@ -290,7 +290,7 @@ TEST(place, that_is_done_is_so_before_the_chief_has_begun_and_where_no_other_is_
     all_listen(w, 4, 1);
     exited_as(w, 2, (struct msg_exited){.epoch = 1}); /* it tells no steps */
     exited_as(w, 3, (struct msg_exited){.epoch = 1});
-    assert_saw(w, "~place_done job=j node=d epoch=1 number=0 -");
+    assert_saw(w, "~worker_done job=j node=d epoch=1 number=0 -");
     pass(w, 600000);
     assert_not_saw(w, "START");
     assert_not_saw(w, "STOP");
@@ -328,7 +328,7 @@ TEST(place, that_is_done_is_so_on_a_new_connection_and_no_spare_comes_in)
     assert_not_saw(w, "STOP");
     cut(w, 7); /* nor is its machine needed any more */
     pass(w, TTL_HELD_MS);
-    assert_not_saw(w, "~place_empty");
+    assert_not_saw(w, "~worker_missing");
     assert_not_saw(w, "STOP");
     world_free(w);
 }
@@ -339,7 +339,7 @@ TEST(place, that_is_done_counts_as_one_that_works_where_another_is_lost)
     exited_as(w, 2, (struct msg_exited){.epoch = 1});
     cut(w, 3);
     pass(w, TTL_HELD_MS);
-    assert_saw(w, "~place_empty job=j node=d epoch=1 number=0 node_lost");
+    assert_saw(w, "~worker_missing job=j node=d epoch=1 number=0 node_lost");
     assert_not_saw(w, "STOP");
     world_free(w);
 }
@@ -410,7 +410,7 @@ TEST(place, that_waits_for_its_restart_on_a_machine_that_goes_stays_empty)
     crashes(w, 2, 0); /* before any progress: it waits a second */
     progress(w, 0, 1, 1);
     noticed(w, 2, NOTICE_PREEMPT, 60000);
-    assert_saw(w, "~place_empty job=j node=c epoch=1 number=1 it leaves");
+    assert_saw(w, "~worker_missing job=j node=c epoch=1 number=1 it leaves");
     pass(w, 50000);
     assert_not_saw(w, "RESTART");
     assert_not_saw(w, "STOP");

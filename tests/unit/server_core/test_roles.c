@@ -189,7 +189,7 @@ TEST(served, a_server_that_comes_back_adopts_an_epoch_with_an_empty_place)
     join(later, 3, "d");
     progress(later, 0, 1, 5);
     pass(later, 2 * TTL_HELD_MS);
-    assert_saw(later, "~place_empty job=j node=c");
+    assert_saw(later, "~worker_missing job=j node=c");
     assert_not_saw(later, "STOP");
     assert_string_equal(job_state(later), "running");
     world_free(later);

@@ -7,8 +7,8 @@
 TEST(view, says_who_is_on_a_session_and_which_place_it_has)
 {
     struct world *w = a_running_world(1, 2, 2);
-    struct rdzv_place place;
-    assert_int_equal(rdzv_place_of(w->r, 1, &place), 0);
+    struct rdzv_session_node place;
+    assert_int_equal(rdzv_get_session_node(w->r, 1, &place), 0);
     assert_string_equal(place.job, "j");
     assert_string_equal(place.node, "b");
     assert_int_equal(place.epoch, 1);
@@ -25,8 +25,8 @@ TEST(view, says_who_is_on_a_session_and_which_place_it_has)
     assert_false(rdzv_is_member(w->r, "k", "b"));
     assert_int_equal(rdzv_session_of(w->r, "j", "b"), 1);
     goodbye(w, 1);
-    assert_int_equal(rdzv_place_of(w->r, 1, &place), TFE_ENOENT);
-    assert_int_equal(rdzv_place_of(w->r, UINT32_MAX, &place), TFE_ENOENT);
+    assert_int_equal(rdzv_get_session_node(w->r, 1, &place), TFE_ENOENT);
+    assert_int_equal(rdzv_get_session_node(w->r, UINT32_MAX, &place), TFE_ENOENT);
     assert_int_equal(rdzv_node_of(w->r, 1, &found), TFE_ENOENT);
     assert_int_equal(found.n, 0);
     assert_int_equal(rdzv_session_of(w->r, "k", "b"), rdzv_session_of(w->r, "j", "nobody"));
