@@ -99,6 +99,12 @@ void stop_sentence(const struct msg_stop *stop, char ret[MSG_SENTENCE_MAX])
     case CAUSE_INTERRUPTED:
         what = "was ended by somebody at its terminal (Ctrl-C)";
         break;
+    case CAUSE_SUSPENDED:
+        snprintf(ret, MSG_SENTENCE_MAX, "an operator has suspended the job");
+        return;
+    case CAUSE_REASSIGNED:
+        what = "is given to another job";
+        break;
     case CAUSE_START:
         break;
     }

@@ -159,6 +159,17 @@ static bool is_refused(struct session *s, const char *node, const char *secret,
     return fault != NULL;
 }
 
+/* The pool ends an agent by a signal. Returns why it takes the node from its job, 0 if it does
+ * not. */
+static enum tfe_cause release_cause_of(const struct session *s)
+{
+    struct rdzv_found found;
+    if (rdzv_node_of(s->all->rdzv, s->number, &found) != 0) {
+        return (enum tfe_cause)0;
+    }
+    return pool_release_cause(s->all->pool, found.v[0].job, found.v[0].name);
+}
+
 static void on_agent_message(struct session *s, const struct tfe_msg *msg)
 {
     bool known = s->known;
@@ -192,6 +203,12 @@ static void on_agent_message(struct session *s, const struct tfe_msg *msg)
     if (reports_own(msg->type) && known) {
         reports_take(s->all->reports, s->number, &s->report, msg);
         return;
+    }
+    struct tfe_msg noticed;
+    if (msg->type == MSG_NOTICE && msg->u.notice.kind == NOTICE_SIGNAL && known) {
+        noticed = *msg;
+        noticed.u.notice.released_for = release_cause_of(s);
+        msg = &noticed;
     }
     if (refused_for_address(s, msg) ||
         (msg->type == MSG_JOIN &&

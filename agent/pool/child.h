@@ -25,6 +25,8 @@ struct pool_end {
 
 /* Code of an assignment whose agent could not be started, as in POSIX shells. */
 #define POOL_NOT_STARTED 126
+/* Exit code of a job whose files could not be brought, which a later try may (EX_TEMPFAIL). */
+#define POOL_NOT_READY 75
 
 /* Options of a child. Pointers are borrowed for the call unless stated otherwise. */
 struct pool_child_options {

@@ -294,7 +294,7 @@ static void on_files(void *ctx, const struct msg_assign *assign)
 static void on_no_files(void *ctx, const char *sentence)
 {
     struct pool *p = ctx;
-    const uint32_t code = p->is_stopped ? CODE_LEFT : POOL_NOT_STARTED;
+    const uint32_t code = p->is_stopped ? CODE_LEFT : POOL_NOT_READY;
     struct tfe_reason reason;
     reason_set(&reason, "%s", sentence);
     p->is_stopped = false;

@@ -452,6 +452,7 @@ FIELDS(epoch_row) = {
     FIELD(epoch_row, 16, lost_steps, STEP, TOLD_BY(epoch_row, has_lost)),
     FIELD(epoch_row, 17, over, FLAG),
     FIELD(epoch_row, 30, restarts, NUMBER),
+    FIELD(epoch_row, 31, failed, FLAG),
 };
 
 #define SCOPE TEXT(1, MSG_SCOPE_MAX, is_scope)

@@ -196,6 +196,9 @@ struct msg_notice {
     bool withdrawn;
     bool uncertain;   /* the node may stay after all, or go sooner */
     bool interrupted; /* a user ended the agent at its terminal; the machine stays */
+    /* Set by the server, never sent: the pool takes the node from its job, and this is the cause of
+     * the next epoch. 0 if the notice is about the machine. */
+    enum tfe_cause released_for;
 };
 
 /* PROBED: the result of a PROBE. */
@@ -553,6 +556,7 @@ struct msg_epoch_row {
     uint64_t lost_steps;
     bool over;         /* the row is final */
     uint32_t restarts; /* restarts of single workers, during which all other nodes continued */
+    bool failed;       /* the run failed with this epoch */
 };
 
 /* BACKUP: copies the server's database into a new file of this name in its backup directory. */

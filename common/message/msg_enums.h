@@ -136,7 +136,9 @@ enum tfe_refusal { TFE_REFUSALS(TFE_ENUMERATOR) };
     X(CAUSE_PREEMPTED, 6, "preempted")                                                             \
     X(CAUSE_RESIZED, 7, "resized")                                                                 \
     X(CAUSE_SERVER_LOST, 8, "server_lost")                                                         \
-    X(CAUSE_INTERRUPTED, 9, "interrupted")
+    X(CAUSE_INTERRUPTED, 9, "interrupted")                                                         \
+    X(CAUSE_SUSPENDED, 10, "suspended")                                                            \
+    X(CAUSE_REASSIGNED, 11, "reassigned")
 
 enum tfe_cause { TFE_CAUSES(TFE_ENUMERATOR) };
 

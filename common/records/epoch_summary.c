@@ -132,8 +132,8 @@ void epochs_work_out(struct row_list *ledger, struct tfe_wall now)
             r->ended = first_known(&next->row, due, COUNT(due));
         }
         bool runs = !next && !r->row.over && job && is_on(job);
-        bool failed = next ? next->row.run == r->row.run && next->row.cause == CAUSE_TRAINER_FAILED
-                           : job && job->state == STATE_FAILED;
+        bool failed = r->row.failed || (next && next->row.run == r->row.run &&
+                                        next->row.cause == CAUSE_TRAINER_FAILED);
         work_out(r, before,
                  r->ended >= 0 ? r->ended
                  : runs        ? now.ms

@@ -123,6 +123,7 @@ void ledger_close(struct rdzv *r, struct job *job)
         row->lost_steps = progress->step > safe ? progress->step - safe : 0;
     }
     row->over = true;
+    row->failed = job->persist.is_over && job->persist.ending == JOB_FAILED;
     emit_row(r, job);
 }
 

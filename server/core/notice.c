@@ -30,6 +30,7 @@ void notice_forget(struct node *node)
         node->notice.kind = 0;
         node->notice.is_leaving = false;
         node->notice.is_interrupted = false;
+        node->notice.released_for = (enum tfe_cause)0;
         slot_cancel_drain(node);
         plan_recount(node->job);
     }
@@ -46,6 +47,11 @@ void notice_withdraw(struct rdzv *r, struct node *node)
 void notice_set_interrupted(struct node *node, bool is_interrupted)
 {
     node->notice.is_interrupted = is_interrupted;
+}
+
+void notice_set_released(struct node *node, enum tfe_cause cause)
+{
+    node->notice.released_for = cause;
 }
 
 void notice_set_drained(struct node *node)

@@ -16,16 +16,20 @@ struct rdzv;
 struct notice {
     /* kind of the notice; 0 if there is none. REBALANCE does not make the node leave */
     enum tfe_notice kind;
-    bool is_leaving;          /* the node will be in no later epoch */
-    bool is_drained;          /* drained by an operator: released as soon as it is not needed */
-    bool is_interrupted;      /* its agent was stopped by hand, and the machine stays */
-    struct tfe_mono since;    /* when the first notice came */
-    struct tfe_mono deadline; /* when the machine goes away; NEVER if unknown */
+    bool is_leaving;             /* the node will be in no later epoch */
+    bool is_drained;             /* drained by an operator: released as soon as it is not needed */
+    bool is_interrupted;         /* its agent was stopped by hand, and the machine stays */
+    enum tfe_cause released_for; /* why the pool takes the node away; 0 if it does not */
+    struct tfe_mono since;       /* when the first notice came */
+    struct tfe_mono deadline;    /* when the machine goes away; NEVER if unknown */
 };
 
 /* Returns the cause of an epoch without this node, which is leaving. */
 static inline enum tfe_cause notice_cause(const struct notice *notice)
 {
+    if (notice->released_for != 0) {
+        return notice->released_for;
+    }
     return notice->is_drained       ? CAUSE_DRAINED
            : notice->is_interrupted ? CAUSE_INTERRUPTED
                                     : CAUSE_PREEMPTED;
@@ -37,6 +41,8 @@ void notice_apply(struct rdzv *r, struct node *node, enum tfe_notice kind, uint3
 /* Sets whether the node's agent is being stopped by hand. notice_apply follows, or the node leaves
  * at once. */
 void notice_set_interrupted(struct node *node, bool is_interrupted);
+/* Sets why the pool takes the node away, 0 if it does not. notice_apply follows. */
+void notice_set_released(struct node *node, enum tfe_cause cause);
 /* Marks the node as drained by an operator. notice_apply follows. */
 void notice_set_drained(struct node *node);
 /* Drains the node as its record says. The record has no deadline, so that the node leaves at a

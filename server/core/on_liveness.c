@@ -77,7 +77,7 @@ void on_goodbye(struct rdzv *r, struct node *node, const struct msg_goodbye *goo
     if (ran && !job->success.is_here) {
         worker_lose(r, node,
                     goodbye->interrupted     ? CAUSE_INTERRUPTED
-                    : node->notice.kind != 0 ? CAUSE_PREEMPTED
+                    : node->notice.kind != 0 ? notice_cause(&node->notice)
                                              : CAUSE_DRAINED);
     }
     job_touch(job);
@@ -136,12 +136,14 @@ int on_notice(struct rdzv *r, struct node *node, const struct msg_notice *notice
         notice_withdraw(r, node);
         return 0;
     }
-    if (node->notice.kind != notice->kind) {
+    /* The pool reports a release itself: nobody is to take it for a machine that goes away. */
+    if (node->notice.kind != notice->kind && notice->released_for == 0) {
         send_trace(r, TRACE_NODE_NOTICED, node->job, node, has_deadline ? notice->deadline_ms : 0,
                    msg_notice_name(notice->kind))
             ->uncertain = notice->uncertain;
     }
     notice_set_interrupted(node, notice->interrupted);
+    notice_set_released(node, notice->released_for);
     notice_apply(r, node, notice->kind, notice->deadline_ms);
     return 0;
 }

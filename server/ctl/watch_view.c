@@ -294,7 +294,7 @@ static int draw_job(const struct watch_model *m, struct watch_screen *s, int y)
 /* Returns one letter for each cause, for screens without colours. */
 static char letter_of(enum tfe_cause cause)
 {
-    static const char letters[] = "?SLFJDPRVI";
+    static const char letters[] = "?SLFJDPRVIUA";
     return (size_t)cause < sizeof(letters) - 1 ? letters[cause] : '?';
 }
 

@@ -68,6 +68,9 @@ void pool_handle_message(struct pool *p, struct session *s, const struct tfe_msg
 /* Returns the id, borrowed from the node. */
 const char *pool_node_id(const struct pool_node *node);
 /* The session of a pool node has ended. Nothing follows before the next turn of the loop. */
+/* Returns why the pool takes the node of this label from its job, as the cause of the job's next
+ * epoch; 0 if it does not. */
+enum tfe_cause pool_release_cause(struct pool *p, const char *job, const char *label);
 void pool_left(struct session *s);
 
 /* Handles BUNDLE_PUT. Returns false if no upload requested these bytes. */

@@ -9,6 +9,7 @@
 #include "common/cli/log.h"
 #include "common/handshake/seal.h"
 #include "common/message/codec.h"
+#include "common/text/text.h"
 #include "server/jobs/pool_private.h"
 
 /* Delay before a failed write is retried. */
@@ -100,6 +101,7 @@ int pool_job_begin(struct pool *p, const char *name, struct pool_job **ret)
     job->is_placed = false;
     job->started.ms = 0;
     job->failures = 0;
+    job->start_error[0] = '\0';
     job->gain = (struct gain){.now.workers = 0};
     job->gain_told = GAIN_WHOLE_MILLI;
     job->ends = TFE_MONO_NEVER;
@@ -246,51 +248,126 @@ bool pool_job_in_core(const struct pool_job *job, struct msg_status_job *ret)
 static void say_quota(const struct placement_view *view, char room[MSG_SENTENCE_MAX])
 {
     if (view->quota_lacks == 0) {
-        (void)snprintf(room, MSG_SENTENCE_MAX,
-                       "a larger quota: its minimum is above that of jobs %s, which is %u",
-                       view->quota, (unsigned)view->quota_nodes);
+        (void)snprintf(
+            room, MSG_SENTENCE_MAX,
+            "waiting for a larger quota: its minimum is above that of jobs %s, which is %u",
+            view->quota, (unsigned)view->quota_nodes);
     } else {
-        (void)snprintf(room, MSG_SENTENCE_MAX, "%u more %s of the quota of jobs %s, which is %u",
+        (void)snprintf(room, MSG_SENTENCE_MAX,
+                       "waiting for %u more %s of the quota of jobs %s, which is %u",
                        (unsigned)view->quota_lacks, view->quota_lacks == 1 ? "node" : "nodes",
                        view->quota, (unsigned)view->quota_nodes);
     }
 }
 
-const char *pool_job_waits(const struct pool_job *job, char room[MSG_SENTENCE_MAX])
+/* Appends how many nodes of the pool carry these labels, and `other` if it is not NULL:
+ * "; 0 of 3 nodes have gpu=a100". */
+static void add_count(const struct pool *p, const char *const *labels, size_t n_labels,
+                      const char *other, struct text *text)
+{
+    struct pool_node *node;
+    uint32_t n = 0;
+    uint32_t n_have = 0;
+    RB_FOREACH(node, pool_tree, (struct pool_tree *)(uintptr_t)&p->nodes)
+    {
+        bool has = !other || pool_node_has_label(node, other);
+        for (size_t i = 0; i < n_labels && has; i++) {
+            has = pool_node_has_label(node, labels[i]);
+        }
+        n += node->session && node->out == OUT_NOT;
+        n_have += node->session && node->out == OUT_NOT && has;
+    }
+    text_addf(text, "; %u of %u %s ", (unsigned)n_have, (unsigned)n, n == 1 ? "node" : "nodes");
+    text_add(text, n == 1 ? "has " : "have ");
+    for (size_t i = 0; i < n_labels; i++) {
+        text_addf(text, "%s%s", i > 0 ? " and " : "", labels[i]);
+    }
+    text_addf(text, "%s%s", other && n_labels > 0 ? " and " : "", other ? other : "");
+}
+
+/* Appends the labels that the job wants. */
+static void add_labels(struct pool_job *job, struct text *text)
+{
+    struct msg_spec spec;
+    if (pool_job_spec(job, &spec) != 0) {
+        return; /* out of memory: the sentence stays without them */
+    }
+    if (spec.n_labels > 0) {
+        add_count(job->pool, spec.labels, spec.n_labels, NULL, text);
+    }
+    for (size_t i = 0; i < spec.n_role_labels; i++) {
+        const char *label = spec.role_labels[i];
+        const size_t n = strcspn(label, ":");
+        add_count(job->pool, spec.labels, spec.n_labels, label + n + 1, text);
+        text_addf(text, " (for its %.*s)", (int)n, label);
+    }
+}
+
+static void say_lacks(struct pool_job *job, const struct placement_view *view,
+                      char room[MSG_SENTENCE_MAX])
+{
+    const char *nodes = view->lacks == 1 ? "node" : "nodes";
+    struct text text;
+    text_init(&text, room, MSG_SENTENCE_MAX);
+    if (view->lacks == 0) {
+        text_add(&text, "waiting for nodes that are about to be free");
+    } else if (view->is_too_large) {
+        text_addf(&text, "waiting for %u more %s: the pool has too few that may work for it",
+                  (unsigned)view->lacks, nodes);
+    } else {
+        text_addf(&text, "waiting for %u more %s: other jobs have them, or nobody",
+                  (unsigned)view->lacks, nodes);
+    }
+    add_labels(job, &text);
+}
+
+uint32_t pool_job_retry_ms(const struct pool_job *job)
+{
+    const struct tfe_mono now = clock_mono();
+    struct tfe_mono first = TFE_MONO_NEVER;
+    const struct pool_node *node;
+    TAILQ_FOREACH(node, &job->nodes, of_job)
+    {
+        first = tfe_mono_min(first, node->rests);
+    }
+    if (job->is_over || tfe_mono_is_never(first) || !tfe_mono_before(now, first)) {
+        return 0;
+    }
+    return (uint32_t)tfe_mono_sub(first, now);
+}
+
+const char *pool_job_waits(struct pool_job *job, char room[MSG_SENTENCE_MAX])
 {
     struct placement_view view;
     struct msg_status_job row = {.job = job->name.text};
     const char *node;
     const char *error;
     if (job->is_over || !pool_job_view(job, &view)) {
-        return job->is_over ? NULL : "until it is on the disk";
+        return job->is_over ? NULL : "waiting until it is on the disk";
     }
     switch (view.state) {
     case PLACEMENT_JOB_PAUSED:
-        return "to be resumed";
+        return "waiting to be resumed (tfe-ctl resume)";
     case PLACEMENT_JOB_QUEUED:
     case PLACEMENT_JOB_SHORT:
         if (view.quota) {
             say_quota(&view, room);
-            return room;
+        } else {
+            say_lacks(job, &view, room);
         }
-        (void)snprintf(room, MSG_SENTENCE_MAX,
-                       view.is_too_large
-                           ? "%u more nodes: the pool has too few that may work for it"
-                       : view.lacks > 0 ? "%u more nodes, which others have or nobody"
-                                        : "nodes that are about to be free",
-                       (unsigned)view.lacks);
         return room;
     case PLACEMENT_JOB_PLACED:
         error = pool_files_error(job, &node);
         if (error) {
-            (void)snprintf(room, MSG_SENTENCE_MAX, "its files on %.64s: %.700s", node, error);
+            (void)snprintf(room, MSG_SENTENCE_MAX, "waiting for its files on %.64s: %.700s", node,
+                           error);
             return room;
         }
         rdzv_view_waits(job->pool->config.core, &row, room);
-        return row.waits                              ? row.waits
-               : pool_job_state(job) == STATE_RUNNING ? NULL
-                                                      : "its nodes to come in and be ready";
+        return row.waits ? row.waits
+               : pool_job_state(job) == STATE_RUNNING
+                   ? NULL
+                   : "waiting for its nodes to join and be ready";
     case PLACEMENT_JOB_IS_OVER:
         break;
     }

@@ -59,6 +59,24 @@ struct pool_node *pool_node_new(struct pool *p, const char *id)
     return node;
 }
 
+bool pool_node_has_label(const struct pool_node *node, const char *label)
+{
+    const char *at = node->row ? node->row->labels : "";
+    const size_t n = strlen(label);
+    const struct msg_facts *facts = node->row ? &node->row->facts : NULL;
+    if (facts && facts->has_spot && !node->says_spot && strncmp(label, "spot=", 5) == 0) {
+        return strcmp(label + 5, facts->is_spot ? "true" : "false") == 0;
+    }
+    while (*at != '\0') {
+        const size_t n_at = strcspn(at, ",");
+        if (n_at == n && strncmp(at, label, n) == 0) {
+            return true;
+        }
+        at += n_at + (at[n_at] == ',');
+    }
+    return false;
+}
+
 const char *pool_node_label(const struct pool_node *node)
 {
     return node->row && node->row->name[0] != '\0' ? node->row->name : node->id.text;
@@ -75,6 +93,7 @@ void pool_node_detach(struct pool *p, struct pool_node *node)
     node->job = NULL;
     node->assignment = 0;
     node->is_leaving = false;
+    node->release_cause = (enum tfe_cause)0;
     node->rests = TFE_MONO_NEVER;
     node->since = clock_wall();
 }

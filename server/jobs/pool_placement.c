@@ -85,6 +85,28 @@ static void tell_moves(struct pool *p)
     }
 }
 
+/* Returns the cause of the epoch that the job begins without the node. */
+static enum tfe_cause cause_of(const struct pool_node *node, enum placement_reason reason)
+{
+    switch (reason) {
+    case PLACEMENT_TOO_MANY:
+        return CAUSE_RESIZED;
+    case PLACEMENT_TAKEN:
+    case PLACEMENT_TOO_FEW:
+    case PLACEMENT_ABOVE_QUOTA:
+        return CAUSE_REASSIGNED;
+    case PLACEMENT_SUSPENDED:
+        return CAUSE_SUSPENDED;
+    case PLACEMENT_REMOVED:
+        return CAUSE_DRAINED;
+    case PLACEMENT_NO_REASON:
+    case PLACEMENT_UNKNOWN:
+    case PLACEMENT_OVER:
+        break;
+    }
+    return node->release_cause;
+}
+
 static void release(struct pool *p, struct pool_node *node, uint64_t assignment,
                     enum placement_reason reason)
 {
@@ -97,6 +119,7 @@ static void release(struct pool *p, struct pool_node *node, uint64_t assignment,
     const bool is_unheard = node->session && !node->is_told && assignment == node->assignment;
     if (assignment == node->assignment && !node->is_leaving) {
         node->is_leaving = true;
+        node->release_cause = cause_of(node, reason);
         node->since = clock_wall();
         p->n_released++;
         if (node->job) {
@@ -316,6 +339,7 @@ static void set_running(struct pool_job *job)
 {
     pool_job_is(job, STATE_RUNNING, "JobRunning", "an epoch runs");
     job->failures = 0;
+    job->start_error[0] = '\0';
     if (job->started.ms == 0) {
         job->started = clock_wall();
         pool_job_touch(job);

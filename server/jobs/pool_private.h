@@ -78,6 +78,7 @@ struct pool_job {
     uint32_t n_given, n_taken; /* number of nodes assigned and taken in this step */
     const char *taken_for;     /* job that the last taken node goes to */
     uint32_t failures;         /* failed starts of nodes since the job last ran */
+    char start_error[256];     /* the last of them in one line; "" if there is none */
     bool is_over;
     bool lingers;     /* the job is over and its remaining trainers go on (clean_policy None) */
     bool is_placed;   /* the scheduler knows the job, because it has been durable */
@@ -139,13 +140,15 @@ struct pool_node {
     enum tfe_task task;
     bool is_told;
     bool is_leaving;
-    bool is_warned;          /* under notice: the node is assigned to no job */
-    struct tfe_wall goes_at; /* deadline of the notice; 0 if unknown */
+    enum tfe_cause release_cause; /* of the epoch after the node is_leaving; 0 if the job is over */
+    bool is_warned;               /* under notice: the node is assigned to no job */
+    struct tfe_wall goes_at;      /* deadline of the notice; 0 if unknown */
     bool says_spot; /* the node has a spot label of its own, which overrides what the cloud reports
                      */
-    enum tfe_out out;  /* reason why the node must leave the pool */
-    uint32_t failures; /* consecutive agents of the node that failed at once */
-    uint64_t version;  /* version of the job at which the assignment is sent */
+    enum tfe_out out;    /* reason why the node must leave the pool */
+    uint32_t failures;   /* consecutive agents of one job that failed at once on the node */
+    uint64_t failed_job; /* number of that job; 0 if none */
+    uint64_t version;    /* version of the job at which the assignment is sent */
 };
 RB_HEAD(pool_tree, pool_node);
 TAILQ_HEAD(pool_leases, pool_node);
@@ -240,6 +243,8 @@ void pool_node_attach(struct pool *p, struct pool_node *node, struct pool_job *j
 void pool_node_drop(struct pool *p, struct pool_node *node);
 /* Returns the node's name, or its id if it has none. */
 const char *pool_node_label(const struct pool_node *node);
+/* Returns true if the node carries the label K=V, of its own or by what its cloud reports. */
+bool pool_node_has_label(const struct pool_node *node, const char *label);
 /* Sends msg if the node is connected. */
 static inline void pool_node_send(struct pool_node *node, const struct tfe_msg *msg)
 {
@@ -284,7 +289,9 @@ void pool_job_settle(struct pool_job *job, int rc, const char *reason);
 /* Returns the scheduler's view of the job. False if the scheduler does not know it. */
 bool pool_job_view(const struct pool_job *job, struct placement_view *ret);
 /* Returns what the job waits for, written to room, or NULL. */
-const char *pool_job_waits(const struct pool_job *job, char room[MSG_SENTENCE_MAX]);
+/* Returns in how many ms a node that failed to start the job tries again; 0 if none does. */
+uint32_t pool_job_retry_ms(const struct pool_job *job);
+const char *pool_job_waits(struct pool_job *job, char room[MSG_SENTENCE_MAX]);
 /* Returns true if the core's job of that name is this run; *ret is its row, valid until the next
  * step of the core. */
 bool pool_job_in_core(const struct pool_job *job, struct msg_status_job *ret);

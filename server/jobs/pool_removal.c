@@ -64,6 +64,17 @@ struct pool_node *pool_find_target(struct pool *p, const struct principal *by, c
     return n == 1 && !*ret_is_unclear ? node : NULL;
 }
 
+enum tfe_cause pool_release_cause(struct pool *p, const char *job, const char *label)
+{
+    size_t n;
+    const struct pool_node *node = find_name(p, label, job, &n);
+    if (n != 1) {
+        return (enum tfe_cause)0;
+    }
+    return node->out == OUT_DRAINED || node->out == OUT_EVICTED ? CAUSE_DRAINED
+                                                                : node->release_cause;
+}
+
 const struct session *pool_node_session(const struct pool_node *node)
 {
     return node->session;

@@ -180,6 +180,14 @@ static bool is_failed_start(const struct pool_node *node, uint32_t code)
            code != 143;
 }
 
+/* Returns true if another try would fail alike: wrong usage, or a command that is missing or may
+ * not be executed. Once an agent of the job has started, the fault may be the node's. */
+static bool is_permanent_failure(const struct pool_job *job, uint32_t code)
+{
+    struct msg_status_job row;
+    return (code == 2 || code == 126 || code == 127) && !pool_job_in_core(job, &row);
+}
+
 static void freed(struct pool *p, struct pool_node *node)
 {
     const uint64_t assignment = node->assignment;
@@ -199,7 +207,6 @@ static void freed(struct pool *p, struct pool_node *node)
 static void take_freed(struct pool *p, struct pool_node *node, const struct msg_freed *msg)
 {
     struct pool_job *job = node->job;
-    char says[256];
     if (msg->assignment != node->assignment || !tfe_mono_is_never(node->rests)) {
         return;
     }
@@ -213,15 +220,18 @@ static void take_freed(struct pool *p, struct pool_node *node, const struct msg_
         freed(p, node);
         return;
     }
+    const bool is_permanent = is_permanent_failure(job, msg->code);
+    node->failures = node->failed_job == job->number ? node->failures : 0;
+    node->failed_job = job->number;
     const uint32_t n = node->failures++;
-    (void)snprintf(says, sizeof(says), "%.60s ended with code %u at once%s%.130s",
-                   pool_node_label(node), (unsigned)msg->code, msg->says[0] != '\0' ? ": " : "",
-                   msg->says);
+    (void)snprintf(job->start_error, sizeof(job->start_error), "%.170s (exit code %u on %.60s)",
+                   msg->says[0] != '\0' ? msg->says : "its agent failed to start",
+                   (unsigned)msg->code, pool_node_label(node));
     node->rests = tfe_mono_add(clock_mono(), n < 6 ? (int64_t)REST_MS << n : (int64_t)REST_MAX_MS);
     node->since = clock_wall();
     pool_wake(p, node->rests);
-    if (job->started.ms == 0 && ++job->failures > job->limit) {
-        pool_fail(p, job, "BackoffLimitExceeded", says);
+    if (job->started.ms == 0 && (is_permanent || ++job->failures > job->limit)) {
+        pool_fail(p, job, is_permanent ? "CannotStart" : "BackoffLimitExceeded", job->start_error);
     }
 }
 

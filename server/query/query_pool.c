@@ -107,6 +107,9 @@ bool pool_show_job(struct pool *p, const char *name, bool is_in_core, struct poo
     row->ended.ms = job->is_over ? is->at.ms : 0;
     if (row->state == STATE_FAILED || row->state == STATE_CANCELLED) {
         row->reason = is->says;
+    } else if (job->start_error[0] != '\0') {
+        row->reason = job->start_error;
+        row->retry_ms = pool_job_retry_ms(job);
     }
     show_spec(job, texts, row);
     return true;

@@ -37,6 +37,7 @@ static int read_row(void *ctx, struct sqlite_row *at)
     row.lost_steps = (uint64_t)row_int_if(at, &row.has_lost);
     row.over = row_int(at) != 0;
     row.restarts = (uint32_t)row_int(at);
+    row.failed = row_int(at) != 0;
     return at->is_bad || at->failed || row.epoch == 0 || row.run == 0 ? 0 : to->fn(to->ctx, &row);
 }
 
@@ -73,6 +74,7 @@ static void fill(struct msg_epoch_row *row, const struct msg_epoch_row *kept)
     row->restarts = row->restarts > kept->restarts ? row->restarts : kept->restarts;
     row->planned = row->planned || kept->planned;
     row->over = row->over || kept->over;
+    row->failed = row->failed || kept->failed;
 }
 
 /* The row to be written, completed from the stored row. */
@@ -110,7 +112,7 @@ int store_put_row(struct store *s, const char *job, const struct msg_epoch_row *
                              TFE_EPOCH_TIMES(TIME_VALUE) /**/
                              V_INT_IF(r->has_saved, r->saved_step),
                              V_INT_IF(r->has_lost, r->lost_steps), V_INT(r->over),
-                             V_INT(r->restarts)),
+                             V_INT(r->restarts), V_INT(r->failed)),
                         reason);
 #undef TIME_VALUE
     }

@@ -19,6 +19,7 @@ const char sqlite_schema[] =
     " gathered INTEGER NOT NULL, committed INTEGER NOT NULL, started INTEGER NOT NULL,"
     " listening INTEGER NOT NULL, progressed INTEGER NOT NULL, ended INTEGER NOT NULL,"
     " saved_step INTEGER, lost_steps INTEGER, over INTEGER NOT NULL, restarts INTEGER NOT NULL,"
+    " failed INTEGER NOT NULL,"
     " touched_ms INTEGER NOT NULL, PRIMARY KEY(job, epoch)) WITHOUT ROWID;"
     "CREATE INDEX ledger_by_age ON ledger(touched_ms);"
     "CREATE TABLE events(number INTEGER PRIMARY KEY, at INTEGER NOT NULL, kind TEXT NOT NULL,"
@@ -46,7 +47,7 @@ const char sqlite_schema[] =
 
 #define LEDGER                                                                                     \
     "epoch, run, cause, blamed, planned, members, detected, stopped, gathered, committed,"         \
-    " started, listening, progressed, ended, saved_step, lost_steps, over, restarts"
+    " started, listening, progressed, ended, saved_step, lost_steps, over, restarts, failed"
 #define EVENTS "number, at, kind, level, job, run, epoch, node, name, says"
 #define KEYS "key, role, scope, label, generation, uses, used_by, made, expires, revoked, quota"
 #define BANS "node, job, key, token, name, until"
@@ -73,7 +74,7 @@ const char *const sqlite_statements[STATEMENT__COUNT] = {
     [STATEMENT_FORGET_SUBMISSION] = "DELETE FROM submissions WHERE job = ?1",
     [STATEMENT_SUBMISSIONS] = "SELECT job, number, record FROM submissions ORDER BY number",
     [STATEMENT_PUT_ROW] = "INSERT OR REPLACE INTO ledger(job, touched_ms, " LEDGER ")"
-                          " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                          " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
     [STATEMENT_ROWS] =
         "SELECT " LEDGER " FROM ledger WHERE job = ?1 AND epoch > ?2 ORDER BY epoch LIMIT ?3",
     /* retains the current epoch of each job, however old */

@@ -488,7 +488,7 @@ def test_an_error_of_a_node_is_what_the_job_waits_for(server, ctl):
         gets(nodes[1], 1000)
         fetch(nodes[1], offset=9000, length=1000, f8="No space left on device")  # no such bytes: the error stands
         nodes[1].receive_until("CHUNK")
-        assert pool.job("job")["waits"] == "its files on label-job1: No space left on device"
+        assert pool.job("job")["waits"] == "waiting for its files on label-job1: No space left on device"
 
 
 def test_more_than_two_pieces_at_a_time_are_ignored(server):

@@ -59,6 +59,12 @@ class Pool:
     def __init__(self, fleet, ctl):
         self.fleet, self.ctl = fleet, ctl
 
+    def causes(self, job):
+        return [row["cause"] for row in json.loads(self.ctl("epochs", job, "--json").stdout)["epochs"]]
+
+    def kinds(self, job):
+        return {row["kind"] for row in json.loads(self.ctl("events", job, "--json").stdout)["events"]}
+
     def start(self, n, *options, env=None):
         return [self.fleet.start_program([program("tfe-agent"), "--pool", "--python", sys.executable, "--preempt-grace=2s", "--preload=json",
                                           f"--node-name=m{len(self.fleet.agents)}", *options], env=env) for _ in range(n)]
@@ -279,6 +285,20 @@ def test_a_suspended_job_gives_its_nodes_to_another_and_goes_on_later(pool):
     pool.wait_state("first", "succeeded")
     pool.wait_free(2)
     assert {start["env"]["TFE_RUN"] for start in pool.fleet.starts(folder=pool.folder("first"))} == {"1"}
+    assert pool.causes("first") == ["start", "suspended"]
+    assert "notice" not in pool.kinds("first"), "an operator's order is no machine that goes away"
+
+
+def test_a_more_urgent_job_is_the_cause_of_the_epoch_without_its_nodes(pool):
+    pool.start(2)
+    pool.wait_free(2)
+    pool.submit("low", "--workers=1:2", "--priority=100")
+    epoch = pool.fleet.wait_world(2, folder=pool.folder("low"))
+    pool.submit("high", "--workers=1", "--priority=900", "--preempt")
+    pool.fleet.wait_world(1, above=epoch, folder=pool.folder("low"))
+    pool.fleet.wait_world(1, folder=pool.folder("high"))
+    assert pool.causes("low") == ["start", "reassigned"]
+    assert "notice" not in pool.kinds("low")
 
 
 def test_a_server_that_is_killed_finds_its_jobs_and_nodes_as_they_were(server, fleet, ctl, state_dir):
@@ -515,6 +535,7 @@ def test_a_machine_that_is_taken_out_leaves_its_job_and_stays_out(pool, verb):
     assert leaver.wait() == 0
     wait_until(lambda: [node["name"] for node in pool.nodes()] == ["m1"], what="the node to be gone")
     pool.fleet.wait_world(1, above=epoch, folder=pool.folder("job"))
+    assert pool.causes("job") == ["start", "drained"] and "notice" not in pool.kinds("job")
     pool.fleet.order("exit 0", folder=pool.folder("job"))
     pool.wait_state("job", "succeeded")
     pool.wait_free(1)

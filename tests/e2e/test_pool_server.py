@@ -220,10 +220,10 @@ def test_starts_that_fail_at_once_rest_their_node_and_fail_the_job(server):
         assert order(server, "SUBMIT", {1: spec("train", f18=1)}) == "DONE"
         first = node.assigned()[0]
         began = time.monotonic()
-        node.freed(first, 127, "no command of that name")
+        node.freed(first, 1, "no room")
         second = node.assigned()[0]
         assert time.monotonic() - began > 0.9
-        node.freed(second, 127, "no command of that name")
+        node.freed(second, 1, "no room")
         wait_until(lambda: jobs(server)["train"][0] == "failed", what="its failure")
         assert conditions(server, "train")["Failed"] == (True, "BackoffLimitExceeded")
         wait_until(lambda: pool(server) == {"a": ("free", "")}, what="a free node")

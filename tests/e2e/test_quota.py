@@ -58,7 +58,7 @@ def test_jobs_of_a_pattern_have_it_together_and_those_of_others_what_is_left(ser
         all_nodes.work_for("", "other", "team-a", "team-b")
         assert order(server, "SUBMIT", {1: spec("team-c", sizes=(2, 2), f2=600)}) == "DONE"
         wait_until(lambda: conditions(server, "team-c")["Waiting"] == (True, "WaitsForQuota"), what="the reason")
-        assert waits(server, "team-c") == "2 more nodes of the quota of jobs team-*, which is 2"
+        assert waits(server, "team-c") == "waiting for 2 more nodes of the quota of jobs team-*, which is 2"
         assert order(server, "CANCEL", {1: "team-a"}) == "DONE"
         assert order(server, "CANCEL", {1: "team-b"}) == "DONE"
         wait_until(lambda: conditions(server, "team-c")["Waiting"] == (True, "WaitsForNodes"), what="its share to be on its way")
@@ -112,7 +112,7 @@ def test_it_is_lowered_and_takes_nothing_and_outlives_its_token_and_the_server(s
         wait_until(lambda: conditions(first, "team-big")["Waiting"] == (True, "WaitsForQuota"), what="its reason")
         token("--role=admin", "--job=team-*", "--quota=1", "--label=second")
         wait_until(lambda: conditions(first, "team-big")["Waiting"] == (True, "AboveQuota"), what="its other reason")
-        assert waits(first, "team-big") == "a larger quota: its minimum is above that of jobs team-*, which is 1"
+        assert waits(first, "team-big") == "waiting for a larger quota: its minimum is above that of jobs team-*, which is 1"
         assert order(first, "SUBMIT", {1: spec("team-b", sizes=(1, 1))}) == "DONE"
         wait_until(lambda: conditions(first, "team-b")["Waiting"] == (True, "WaitsForQuota"), what="the reason")
         all_nodes.work_for(*["team-a"] * 3)
@@ -122,7 +122,7 @@ def test_it_is_lowered_and_takes_nothing_and_outlives_its_token_and_the_server(s
     assert "quota of jobs team-* is 1" in order(again, "SUBMIT", {1: spec("team-c", sizes=(2, 2))})
     assert "quota of jobs *-x is 5" in order(again, "SUBMIT", {1: spec("some-x", sizes=(6, 6))})
     assert jobs(again)["team-a"] == ("starting", 3) and jobs(again)["team-b"] == ("waiting", 0)
-    assert waits(again, "team-b") == "3 more nodes of the quota of jobs team-*, which is 1"
+    assert waits(again, "team-b") == "waiting for 3 more nodes of the quota of jobs team-*, which is 1"
     told = {key["label"]: (key["quota"], key["state"]) for key in json.loads(ctl("token", "list", "--json").stdout)["keys"]}
     assert told["first"] == (3, "good") and told["second"] == (1, "revoked")
     token("--role=admin", "--job=team-*", "--quota=65536", "--label=any")

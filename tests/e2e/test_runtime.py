@@ -231,8 +231,8 @@ def test_what_is_not_there_is_said_of_the_job(pool, engine, nodes, commons, what
     engine.image()
     node, = nodes()
     options, sentence = {
-        "image": ([], "ended with code 125 at once: Error: "),
-        "command": ([], "ended with code 127 at once: command no-such-program was not found"),
+        "image": ([], "(exit code 125 on "),
+        "command": ([], "command no-such-program was not found (exit code 127 on "),
         "directory": (["--work-dir=/no/such"], "/no/such"),
         "files": ([f"--path={commons}/none"], f"image {IMAGE}: share {commons}/none with the container: no such file or directory")}[what]
     command = ["no-such-program"] if what == "command" else ["sh", "-c", "exit 0"]

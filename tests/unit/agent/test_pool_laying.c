@@ -41,7 +41,7 @@ static void lays_files(void)
     node_message(assign_bundle(4));
     node_quiet();
     node.files.failed(node.files.ctx, "nobody has it");
-    node_said_is("FREED 4 126 nobody has it; ");
+    node_said_is("FREED 4 75 nobody has it; ");
 
     node_message(assign_bundle(5));
     node_quiet();

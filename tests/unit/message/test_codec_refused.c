@@ -170,7 +170,7 @@ static const struct tfe_msg out_of_range[] = {
     M(START, start, 1, 1, 0, 1, 0, CAUSE_START, 0),
     M(START, start, 1, 1, 0, 1, 2, CAUSE_START, 0),
     M(START, start, 1, 1, 0, 1, 1, (enum tfe_cause)0, 0),
-    M(START, start, 1, 1, 0, 1, 1, (enum tfe_cause)10, 0),
+    M(START, start, 1, 1, 0, 1, 1, (enum tfe_cause)12, 0),
     M(START, start, 1, 1, 0, 1, 1, CAUSE_START, 0, D + 1),
     M(NOTED, noted, 0),
     M(PROBE, probe, 1, (enum tfe_probe_kind)0, "n", "h", many_ports, 1),

@@ -459,6 +459,7 @@ TEST(epochs, of_a_script_that_fails_each_time_are_of_no_use)
     add_epoch(&ledger, 1, 2, 8000, 13000);
     add_epoch(&ledger, 1, 3, 15000, 20000);
     epoch_at(&ledger, 1)->row.cause = epoch_at(&ledger, 2)->row.cause = CAUSE_TRAINER_FAILED;
+    epoch_at(&ledger, 2)->row.failed = true;
     add_job(&ledger, 1, STATE_FAILED, NULL);
     epochs_work_out(&ledger, now);
     assert_span(&ledger, 0, 5000, false, 0);
@@ -475,6 +476,26 @@ TEST(epochs, of_a_script_that_fails_each_time_are_of_no_use)
     assert_span(&ledger, 1, 7000, false, 0);
     assert_span(&ledger, 2, 2000, true, 60000);
     row_list_done(&ledger);
+}
+
+TEST(epochs, of_a_failed_run_stay_as_they_are_when_the_next_run_begins)
+{
+    struct row_list alone = {.v = NULL};
+    struct row_list both = {.v = NULL};
+    const struct tfe_wall now = {.ms = 300000};
+    add_epoch(&alone, 1, 1, 1000, 11000);
+    epoch_at(&alone, 0)->row.failed = true;
+    add_job(&alone, 1, STATE_FAILED, NULL);
+    add_epoch(&both, 1, 1, 1000, 11000);
+    epoch_at(&both, 0)->row.failed = true;
+    add_epoch(&both, 2, 2, 20000, 0);
+    add_job(&both, 2, STATE_RUNNING, NULL);
+    epochs_work_out(&alone, now);
+    epochs_work_out(&both, now);
+    assert_span(&alone, 0, 10000, false, 0);
+    assert_span(&both, 0, 10000, false, 0);
+    row_list_done(&alone);
+    row_list_done(&both);
 }
 
 TEST(epochs, of_a_ledger_tell_how_long_training_ran_and_stood_still)

@@ -354,7 +354,7 @@ TEST_IN(pool, a_node_that_was_told_to_leave_or_left_in_order_does_not_rest)
         bench_durable();
         assert_non_null(strstr(bench_said(), "0:assign "));
     }
-    bench_freed(0, 4, 127);
+    bench_freed(0, 4, 69);
     bench_durable();
     bench_said_is("");
 }
@@ -364,7 +364,7 @@ TEST_IN(pool, a_job_whose_agents_cannot_start_fails_after_its_limit)
     struct msg_spec spec = bench_spec("j", 1, 1);
     bench_placed(spec); /* backoff_limit: the server's */
     for (uint64_t i = 1; i <= BENCH_RESTARTS; i++) {
-        bench_freed(0, i, 127);
+        bench_freed(0, i, 1);
         bench_durable();
         bench_pass(4000);
         bench_durable();
@@ -373,14 +373,80 @@ TEST_IN(pool, a_job_whose_agents_cannot_start_fails_after_its_limit)
     }
     assert_string_equal(bench_state("j"), "starting");
     bench_quiet();
-    bench_freed(0, BENCH_RESTARTS + 1, 127);
+    bench_freed(0, BENCH_RESTARTS + 1, 1);
     bench_durable();
     assert_string_equal(bench_state("j"), "failed");
     assert_non_null(strstr(bench_row("j")->conditions,
-                           "BackoffLimitExceeded host-0 ended with code 127 at once: it said so"));
-    assert_string_equal(bench_events(), "j finished: the job has failed: host-0 ended with code "
-                                        "127 at once: it said so; j released: 1 node of the job "
-                                        "is released: the job is over; ");
+                           "BackoffLimitExceeded it said so (exit code 1 on host-0)"));
+    assert_string_equal(bench_events(), "j finished: the job has failed: it said so (exit code 1 "
+                                        "on host-0); j released: 1 node of the job is released: "
+                                        "the job is over; ");
+}
+
+static struct msg_status_job shown(const char *job)
+{
+    static struct pool_texts texts;
+    struct msg_status_job row = {0};
+    assert_true(pool_show_job(bench.p, job, false, &texts, &row));
+    return row;
+}
+
+TEST_IN(pool, start_that_would_fail_again_fails_the_job_at_once)
+{
+    static const uint32_t codes[] = {2, 126, 127};
+    for (size_t i = 0; i < 3; i++) {
+        const char *const name = (const char *const[]){"a", "b", "c"}[i];
+        if (i == 0) {
+            bench_placed(bench_spec(name, 1, 1));
+        } else {
+            assert_string_equal(bench_submit(bench_spec(name, 1, 1)), "done");
+            bench_durable();
+        }
+        bench_freed(0, i + 1, codes[i]);
+        bench_durable();
+        assert_string_equal(bench_state(name), "failed");
+        assert_non_null(strstr(bench_row(name)->conditions, " CannotStart it said so (exit code "));
+        assert_non_null(strstr(shown(name).reason, "it said so (exit code "));
+        assert_int_equal(shown(name).retry_ms, 0);
+    }
+}
+
+TEST_IN(pool, start_that_failed_is_shown_with_the_time_of_the_next_try)
+{
+    bench_placed(bench_spec("j", 1, 1));
+    assert_null(shown("j").reason);
+    bench_freed(0, 1, 69);
+    bench_durable();
+    assert_string_equal(shown("j").reason, "it said so (exit code 69 on host-0)");
+    assert_int_equal(shown("j").retry_ms, 1000);
+    bench_pass(400);
+    assert_int_equal(shown("j").retry_ms, 600);
+    bench_pass(600);
+    bench_durable();
+    assert_int_equal(shown("j").retry_ms, 0);
+    bench_core_is("j", "running");
+    bench_durable();
+    assert_null(shown("j").reason);
+}
+
+TEST_IN(pool, back_off_of_a_node_is_not_inherited_by_another_job)
+{
+    struct msg_spec spec = bench_spec("j", 1, 1);
+    spec.backoff_limit = 2;
+    bench_placed(spec);
+    for (uint64_t i = 1; i <= 3; i++) { /* rests of 1, 2 and, but for the job's end, 4 s */
+        bench_freed(0, i, 1);
+        bench_durable();
+        bench_pass(4000);
+        bench_renews(0);
+        bench_durable();
+    }
+    assert_string_equal(bench_state("j"), "failed");
+    assert_string_equal(bench_submit(bench_spec("k", 1, 1)), "done");
+    bench_durable();
+    bench_freed(0, 4, 1);
+    bench_durable();
+    assert_int_equal(shown("k").retry_ms, 1000);
 }
 
 TEST_IN(pool, a_job_that_never_restarts_fails_by_its_first_agent_that_cannot_start)

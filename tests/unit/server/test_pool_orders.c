@@ -90,8 +90,9 @@ TEST_IN(pool_orders, a_name_is_one_jobs_until_that_is_over)
     assert_string_not_equal(pool_job_find(bench.p, "j")->run_key.text, run_key.text);
     assert_int_equal(pool_job_find(bench.p, "j")->number, number + 1);
     assert_string_equal(
-        bench_jobs(), "job j waiting p500 2:3 nodes 0 cmd python train.py waits 2 more nodes: the "
-                      "pool has too few that may work for it\n");
+        bench_jobs(),
+        "job j waiting p500 2:3 nodes 0 cmd python train.py waits waiting for 2 more nodes: the "
+        "pool has too few that may work for it\n");
     assert_null(strstr(bench_row("j")->conditions, "Failed"));
     assert_int_equal(bench.p->n_jobs, 1);
 }
@@ -299,8 +300,8 @@ TEST_IN(pool_orders, a_suspended_job_is_resumed_and_the_same_twice_is_done)
     bench_durable();
     bench_said_is("0:release 1 60000ms the job is suspended; ");
     assert_string_equal(bench_jobs(),
-                        "job j suspended p500 1:1 nodes 0 cmd python train.py waits to be "
-                        "resumed\n");
+                        "job j suspended p500 1:1 nodes 0 cmd python train.py waits waiting to be "
+                        "resumed (tfe-ctl resume)\n");
     assert_string_equal(order(MSG_RESUME, "j"), "done");
     bench_durable();
     bench_said_is("0:assign 2 j any; ");
@@ -470,12 +471,41 @@ TEST_IN(pool_orders, jobs_are_listed_by_name_with_what_they_wait_for)
     bench_durable();
     assert_string_equal(
         bench_jobs(),
-        "job a-1 starting p500 1:1 nodes 1 cmd python train.py waits its nodes to come in and be "
+        "job a-1 starting p500 1:1 nodes 1 cmd python train.py waits waiting for its nodes to join "
+        "and be "
         "ready\n"
-        "job a-2 waiting p500 2:2 nodes 0 cmd python train.py waits 2 more nodes, which others "
-        "have or nobody\n"
-        "job b starting p700 1:1 nodes 1 cmd python train.py waits its nodes to come in and be "
+        "job a-2 waiting p500 2:2 nodes 0 cmd python train.py waits waiting for 2 more nodes: "
+        "other jobs have them, or nobody\n"
+        "job b starting p700 1:1 nodes 1 cmd python train.py waits waiting for its nodes to join "
+        "and be "
         "ready\n");
+}
+
+TEST_IN(pool_orders, waiting_job_says_how_many_nodes_have_its_labels)
+{
+    static const char *const wanted[] = {"gpu=a100", "zone=b"};
+    static const char *const of_ps[] = {"ps:disk=ssd"};
+    struct msg_spec spec = bench_spec("j", 1, 1);
+    spec.labels = wanted;
+    spec.n_labels = 1;
+    bench_came(0, NULL, 0);
+    bench_came(1, NULL, 0);
+    bench_came(2, NULL, 0);
+    assert_string_equal(bench_submit(spec), "done");
+    bench_durable();
+    assert_non_null(strstr(bench_jobs(), "; 0 of 3 nodes have gpu=a100\n"));
+    spec = bench_spec("k", 1, 1);
+    spec.labels = wanted;
+    spec.n_labels = 2;
+    spec.role_labels = of_ps;
+    spec.n_role_labels = 1;
+    spec.n_ps = 1;
+    bench_came(3, "gpu=a100", 0);
+    bench_durable();
+    assert_string_equal(bench_submit(spec), "done");
+    bench_durable();
+    assert_non_null(strstr(bench_jobs(), "; 0 of 4 nodes have gpu=a100 and zone=b; 0 of 4 nodes "
+                                         "have gpu=a100 and zone=b and disk=ssd (for its ps)\n"));
 }
 
 TEST_IN(pool_orders, job_of_agents_is_not_shown_as_submitted)

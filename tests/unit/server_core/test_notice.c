@@ -14,6 +14,26 @@ TEST(notice, says_in_the_log_how_sure_it_is)
     world_free(w);
 }
 
+TEST(notice, of_a_node_that_the_pool_releases_is_no_preemption)
+{
+    static const enum tfe_cause causes[] = {CAUSE_DRAINED, CAUSE_SUSPENDED, CAUSE_REASSIGNED,
+                                            CAUSE_RESIZED};
+    for (size_t i = 0; i < 4; i++) {
+        struct world *w = a_running_world(1, 2, 2);
+        char words[64];
+        const struct tfe_msg msg = {
+            .type = MSG_NOTICE,
+            .u.notice = {.kind = NOTICE_SIGNAL, .deadline_ms = 30000, .released_for = causes[i]}};
+        assert_int_equal(say(w, 1, &msg), 0);
+        assert_not_saw(w, "~node_noticed");
+        pass(w, 3000);
+        (void)snprintf(words, sizeof(words), "~switch job=j node=- epoch=1 number=0 %s\n",
+                       msg_cause_name(causes[i]));
+        assert_saw(w, words);
+        world_free(w);
+    }
+}
+
 TEST(notice, several_within_2_s_are_one_change)
 {
     struct world *w = a_running_world(1, 4, 4);
