@@ -12,6 +12,7 @@
 #include "common/channel/channel.h"
 #include "common/cli/log.h"
 #include "common/credentials/node_secrets.h"
+#include "common/text/text.h"
 #include "server/events/counters.h"
 #include "server/node_address.h"
 
@@ -61,17 +62,37 @@ static bool refused_for_address(struct session *s, const struct tfe_msg *msg)
     return msg->type == MSG_READY && refused_host(s, msg->u.ready.host);
 }
 
-/* Returns true if a deny-list entry matches the node. A node that has joined already stays if it
- * only shares token and label with the evicted one. */
-static bool is_banned(const struct session *s, const struct msg_join *join)
+/* Returns the deny-list entry that matches the node, or NULL. A node that has joined already stays
+ * if it only shares token and label with the evicted one. */
+static const struct msg_ban_row *ban_of(const struct session *s, const struct msg_join *join)
 {
     const struct principal of_job = {.role = PRINCIPAL_ADMIN, .scope = join->job};
     struct rdzv_found found;
     const struct msg_ban_row *row =
         bans_find(s->all->bans, s->by, join->job, join->node, join->node_name, clock_wall());
-    return row && (strcmp(row->node, join->node) == 0 ||
-                   rdzv_find_node(s->all->rdzv, &of_job, join->node, &found) != 0 ||
-                   strcmp(found.v[0].node, join->node) != 0);
+    const bool is_it = row && (strcmp(row->node, join->node) == 0 ||
+                               rdzv_find_node(s->all->rdzv, &of_job, join->node, &found) != 0 ||
+                               strcmp(found.v[0].node, join->node) != 0);
+    return is_it ? row : NULL;
+}
+
+static void refuse_evicted(struct session *s, const struct msg_ban_row *ban)
+{
+    char sentence[MSG_SENTENCE_MAX];
+    struct text text;
+    text_init(&text, sentence, sizeof(sentence));
+    text_add(&text, "an operator has evicted this node, and keeps it out until ");
+    text_add_wall(&text, ban->until);
+    text_addf(&text, " (tfe-ctl unban %s lets it in)",
+              ban->name[0] != '\0' ? ban->name : ban->node);
+    session_refuse(s, REFUSAL_EVICTED, sentence);
+}
+
+/* True if the job was submitted and is not over, and the node is not given to it by the pool. */
+static bool is_of_pool(const struct session *s, const struct msg_join *join)
+{
+    const char *run_key = pool_run_key(s->all->pool, join->job);
+    return run_key && (!join->run_key || strcmp(join->run_key, run_key) != 0);
 }
 
 /* Returns true if a pool node uses the same counted token as s, and so may start agents with it. */
@@ -139,10 +160,18 @@ static bool is_refused(struct session *s, const char *node, const char *secret,
                        const struct msg_join *join)
 {
     const char *fault = NULL;
+    const struct msg_ban_row *ban = join ? ban_of(s, join) : NULL;
     if (!node_id_is_proved(node, secret)) {
         fault = "it does not prove its node's id";
-    } else if (join && is_banned(s, join)) {
-        session_refuse(s, REFUSAL_EVICTED, "an operator has evicted this node, and keeps it out");
+    } else if (ban) {
+        refuse_evicted(s, ban);
+        session_finish(s);
+        return true;
+    } else if (join && is_of_pool(s, join)) {
+        session_refuse(
+            s, REFUSAL_CONFLICT,
+            "the job of this name was submitted, and takes nodes of the pool only: start "
+            "tfe-agent --pool, or choose another --job");
         session_finish(s);
         return true;
     } else if (!join ||

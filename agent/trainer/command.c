@@ -238,6 +238,32 @@ static int make(char **operands, int count, bool module, bool no_python, char *p
     return 0;
 }
 
+/* True if the file names a shell behind "#!". */
+static bool is_shell_script(const char *path)
+{
+    static const char *const shells[] = {"sh", "bash", "dash", "ksh", "zsh"};
+    char line[128] = "";
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t n = fd >= 0 ? read(fd, line, sizeof line - 1) : -1;
+    fd_drop(&fd);
+    if (n < 2 || line[0] != '#' || line[1] != '!') {
+        return false;
+    }
+    line[n] = '\0';
+    line[strcspn(line, "\n")] = '\0';
+    char *save = NULL;
+    const char *word = strtok_r(line + 2, " \t", &save);
+    if (word && strcmp(base_name(word), "env") == 0) {
+        word = strtok_r(NULL, " \t", &save);
+    }
+    for (size_t i = 0; word && i < sizeof shells / sizeof shells[0]; i++) {
+        if (strcmp(base_name(word), shells[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 int command_new(char **operands, int count, const char *python, bool module, bool no_python,
                 struct command *ret, struct tfe_reason *reason)
 {
@@ -262,6 +288,20 @@ int command_new(char **operands, int count, const char *python, bool module, boo
     struct stat st;
     if (kind == KIND_SCRIPT && stat(operands[0], &st) != 0) {
         reason_errno(reason, "script %s", operands[0]);
+        if (strncmp(base_name(operands[0]), "python", 6) == 0 && count > 1) {
+            reason_set(reason,
+                       "%s is no script: name the script alone, as in tfe-agent [OPTIONS] %s "
+                       "(--python chooses the interpreter)",
+                       operands[0], operands[1]);
+        }
+        return TFE_EINVAL;
+    }
+    if (kind == KIND_SCRIPT && is_shell_script(operands[0])) {
+        reason_set(
+            reason,
+            "script %s is a shell script, and Python would run it: --no-python runs it as it "
+            "is",
+            operands[0]);
         return TFE_EINVAL;
     }
     char *program = NULL;

@@ -361,6 +361,11 @@ FIELDS(backup) = {FIELD(backup, 1, name, ID)};
     FIELD_AS(message, number, member.ms, /* NOLINT(bugprone-macro-parentheses) */                  \
              #member "_ms", UP_TO(INT64_MAX))
 
+#define WORDS(message, number, member, few)                                                        \
+    LIST(message, number, member, few, MSG_WORDS_MAX, TEXT_OF(0, MSG_WORD_MAX, is_any))
+#define LABELS(message, number, member, most, is_legal_)                                           \
+    LIST(message, number, member, 0, MSG_POOL_LABELS_MAX, TEXT_OF(1, most, is_legal_))
+
 FIELDS(status_job) = {
     FIELD(status_job, 1, job, ID),
     FIELD(status_job, 2, phase, TEXT(0, STATE_MAX, is_line)),
@@ -404,8 +409,24 @@ FIELDS(status_job) = {
     FIELD(status_job, 87, n_assigned, NUMBER_32),
     MOMENT(status_job, 88, created),
     FIELD(status_job, 89, source, TEXT(1, MSG_WORD_MAX, is_line), OR_NULL),
-    FIELD(status_job, 90, command, TEXT(1, MSG_SENTENCE_MAX, NULL), OR_NULL),
     FIELD(status_job, 91, lingers, FLAG),
+    WORDS(status_job, 92, argv, 0),
+    LIST(status_job, 93, labels, 0, 2 * MSG_POOL_LABELS_MAX,
+         TEXT_OF(1, MSG_ROLE_LABEL_MAX, is_line)),
+    WORDS(status_job, 94, env, 0),
+    LABELS(status_job, 95, options, MSG_WORD_MAX, is_line),
+    FIELD(status_job, 96, work_dir, TEXT(1, MSG_WORD_MAX, is_line), OR_NULL),
+    FIELD(status_job, 97, image, TEXT(1, MSG_IMAGE_MAX, is_line), OR_NULL),
+    FIELD(status_job, 98, preempt, FLAG),
+    FIELD(status_job, 99, restart_policies, UP_TO(JOB_RESTART_MAX)),
+    FIELD(status_job, 33, backoff_limit, UP_TO(MSG_BACKOFF_MAX),
+          TOLD_BY(status_job, has_backoff_limit)),
+    FIELD(status_job, 34, active_deadline_ms, DURATION),
+    FIELD(status_job, 35, ttl_after_finished_ms, DURATION, TOLD_BY(status_job, has_ttl)),
+    FIELD(status_job, 36, clean_policy, ENUM),
+    FIELD(status_job, 37, success_policy, ENUM),
+    FIELD(status_job, 38, saved_step, STEP, TOLD_BY(status_job, has_saved)),
+    MOMENT(status_job, 39, saved),
 };
 
 FIELDS(health) = {
@@ -629,10 +650,6 @@ FIELDS(series_row) = {
 
 /* --- messages of the pool --------------------------------------------------------------------- */
 
-#define WORDS(message, number, member, few)                                                        \
-    LIST(message, number, member, few, MSG_WORDS_MAX, TEXT_OF(0, MSG_WORD_MAX, is_any))
-#define LABELS(message, number, member, most, is_legal_)                                           \
-    LIST(message, number, member, 0, MSG_POOL_LABELS_MAX, TEXT_OF(1, most, is_legal_))
 FIELDS(spec) = {
     FIELD(spec, 1, name, ID),
     FIELD(spec, 2, priority, UP_TO(MSG_PRIORITY_MAX), OR_UNSET),

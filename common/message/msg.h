@@ -395,8 +395,31 @@ struct msg_status_job {
     uint32_t n_assigned;     /* pool nodes assigned to the job */
     struct tfe_wall created; /* when the job was submitted */
     const char *source;      /* source of the job's files; NULL if none */
-    const char *command;     /* the job's command, truncated to the length of a sentence */
     bool lingers;            /* the job has succeeded and its remaining trainers continue to run */
+    /* What was submitted (struct msg_spec). Observers see argv only up to the script; labels are
+     * K=V or ROLE:K=V; env has the names alone. */
+    const char *const *argv;
+    size_t n_argv;
+    const char *const *labels;
+    size_t n_labels;
+    const char *const *env;
+    size_t n_env;
+    const char *const *options;
+    size_t n_options;
+    const char *work_dir; /* NULL if none */
+    const char *image;    /* NULL if none */
+    bool preempt;
+    uint32_t restart_policies; /* two bits for each role */
+    bool has_backoff_limit;    /* backoff_limit is not the server's setting */
+    uint32_t backoff_limit;
+    uint32_t active_deadline_ms; /* 0 if none */
+    bool has_ttl;                /* the job is forgotten ttl_after_finished_ms after its end */
+    uint32_t ttl_after_finished_ms;
+    enum tfe_clean_policy clean_policy;
+    enum tfe_success_policy success_policy;
+    bool has_saved; /* the step of the newest checkpoint is known */
+    uint64_t saved_step;
+    struct tfe_wall saved; /* when the newest checkpoint was reported; 0 if none was */
 };
 
 /* STATUS_NODE: a node of the preceding STATUS_JOB. */

@@ -51,6 +51,35 @@ static json_t *labels_json(const char *text)
     return object;
 }
 
+static json_t *texts_json(const struct row_value *value)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; list && i < value->n_list; i++) {
+        if (json_array_append_new(list, row_json_text(value->texts[i])) != 0) {
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+static json_t *pairs_json(const struct row_value *value)
+{
+    json_t *object = json_object();
+    for (size_t i = 0; object && i < value->n_list; i++) {
+        const char *pair = value->texts[i];
+        const size_t n = strcspn(pair, "=");
+        char *key = strndup(pair, n);
+        json_t *json = pair[n] == '=' ? row_json_text(pair + n + 1) : json_true();
+        if (!key || json_object_set_new(object, key, json) != 0) {
+            json_decref(object);
+            object = NULL;
+        }
+        free(key);
+    }
+    return object;
+}
+
 static json_t *value_json(const struct row_value *value)
 {
     switch (value->form) {
@@ -66,6 +95,8 @@ static json_t *value_json(const struct row_value *value)
         return json_boolean(value->number);
     case ROW_IS_LIST:
         return list_json(value);
+    case ROW_IS_TEXTS:
+        return texts_json(value);
     }
     return json_null();
 }
@@ -79,7 +110,10 @@ json_t *row_json(const struct row_kind *kind, const void *row)
         char room[ROW_ROOM];
         struct row_value value = row_value(f, at, room);
         const bool is_labels = f->type == ROW_LABELS && value.form == ROW_IS_TEXT;
-        json_t *json = !f->key ? NULL : is_labels ? labels_json(value.text) : value_json(&value);
+        json_t *json = !f->key                ? NULL
+                       : is_labels            ? labels_json(value.text)
+                       : f->type == ROW_PAIRS ? pairs_json(&value)
+                                              : value_json(&value);
         if (f->key && json_object_set_new(object, f->key, json) != 0) {
             json_decref(object);
             return NULL;

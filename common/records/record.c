@@ -100,6 +100,12 @@ struct row_value row_value(const struct row_field *field, const void *row, char 
         value.list = *(const uint32_t *const *)p;
         value.n_list = *(const size_t *)at(row, field->n);
         break;
+    case ROW_TEXTS:
+    case ROW_PAIRS:
+        value.form = ROW_IS_TEXTS;
+        value.texts = *(const char *const *const *)p;
+        value.n_list = *(const size_t *)at(row, field->n);
+        break;
     case ROW_MOMENT:
         return number(*(const int64_t *)p, *(const int64_t *)p > 0);
     case ROW_SPAN:
@@ -110,6 +116,11 @@ struct row_value row_value(const struct row_field *field, const void *row, char 
     return value;
 }
 
+static bool is_texts(const struct row_field *f)
+{
+    return f->type == ROW_TEXTS || f->type == ROW_PAIRS;
+}
+
 /* Returns the data that the field points to, with its size in *ret_n, or NULL if none. */
 static const void *pointed_to(const struct row_field *f, const void *row, size_t *ret_n)
 {
@@ -118,6 +129,10 @@ static const void *pointed_to(const struct row_field *f, const void *row, size_t
         *ret_n = *(const size_t *)at(row, f->n) * sizeof(uint32_t);
         return *p;
     }
+    if (is_texts(f)) {
+        *ret_n = *(const size_t *)at(row, f->n) * sizeof(char *);
+        return *ret_n > 0 ? *p : NULL;
+    }
     if ((f->type != ROW_TEXT && f->type != ROW_WORD && f->type != ROW_LABELS) || f->text || !*p) {
         return NULL;
     }
@@ -125,10 +140,34 @@ static const void *pointed_to(const struct row_field *f, const void *row, size_t
     return *p;
 }
 
-/* Copies number lists first, because they need alignment. */
+/* Copies lists first, those of pointers before those of numbers, because they need alignment. */
 static bool is_turn(const struct row_field *f, int turn)
 {
-    return (f->type == ROW_PIDS) == (turn == 0);
+    return turn == (is_texts(f) ? 0 : f->type == ROW_PIDS ? 1 : 2);
+}
+
+/* Returns the size of the texts of a list. */
+static size_t texts_size(const struct row_field *f, const void *row)
+{
+    const char *const *texts = *(const char *const *const *)at(row, f->offset);
+    const size_t n = *(const size_t *)at(row, f->n);
+    size_t size = 0;
+    for (size_t i = 0; i < n; i++) {
+        size += strlen(texts[i]) + 1;
+    }
+    return size;
+}
+
+/* Moves the texts that a copied list points to behind the copy. Returns its new end. */
+static char *move_texts(char *list, size_t n, char *end)
+{
+    for (size_t i = 0; i < n; i++) {
+        const char *text;
+        memcpy(&text, list + i * sizeof(text), sizeof(text));
+        memcpy(list + i * sizeof(text), &end, sizeof(end));
+        end = stpcpy(end, text) + 1;
+    }
+    return end;
 }
 
 void *row_copy(const struct row_kind *kind, const void *row)
@@ -139,6 +178,7 @@ void *row_copy(const struct row_kind *kind, const void *row)
     size_t bytes;
     for (size_t i = 0; (f = row_field(kind, i, &from)) != NULL; i++, from = row) {
         n += pointed_to(f, from, &bytes) ? bytes : 0;
+        n += is_texts(f) ? texts_size(f, from) : 0;
     }
     char *copy = calloc(1, n);
     if (!copy) {
@@ -146,7 +186,7 @@ void *row_copy(const struct row_kind *kind, const void *row)
     }
     memcpy(copy, row, kind->given);
     char *end = copy + kind->size;
-    for (int turn = 0; turn < 2; turn++) {
+    for (int turn = 0; turn < 3; turn++) {
         for (size_t i = 0; (f = row_field(kind, i, &from)) != NULL; i++, from = row) {
             const void *p = pointed_to(f, from, &bytes);
             if (p && is_turn(f, turn)) {
@@ -155,6 +195,14 @@ void *row_copy(const struct row_kind *kind, const void *row)
                 memcpy(copy + offset, &end, sizeof(end));
                 end += bytes;
             }
+        }
+    }
+    for (size_t i = 0; (f = row_field(kind, i, &from)) != NULL; i++, from = row) {
+        const size_t offset = (size_t)((const char *)from - (const char *)row) + f->offset;
+        if (is_texts(f)) {
+            char *list;
+            memcpy(&list, copy + offset, sizeof(list));
+            end = move_texts(list, *(const size_t *)at(from, f->n), end);
         }
     }
     return copy;

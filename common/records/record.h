@@ -27,6 +27,8 @@ enum row_type {
     ROW_REAL,   /* double, finite */
     ROW_PID,    /* uint32_t; 0 is shown as unknown in tables */
     ROW_PIDS,   /* const uint32_t *, with a size_t count at offset n */
+    ROW_TEXTS,  /* const char *const *, with a size_t count at offset n */
+    ROW_PAIRS,  /* as TEXTS, each "K=V" or "K": an object in JSON, in which K alone is true */
     ROW_MOMENT, /* int64_t (struct tfe_wall), ms since 1970; 0 or less if unknown */
     ROW_AGE,    /* uint32_t, ms; 0 if unknown */
     ROW_SPAN,   /* int64_t, ms; below 0 if unknown */
@@ -71,11 +73,20 @@ const struct row_field *row_find(const struct row_kind *kind, const char *key, c
 
 /* The value of a field in one of a few forms. */
 struct row_value {
-    enum { ROW_NONE, ROW_IS_TEXT, ROW_IS_NUMBER, ROW_IS_REAL, ROW_IS_BOOL, ROW_IS_LIST } form;
+    enum {
+        ROW_NONE,
+        ROW_IS_TEXT,
+        ROW_IS_NUMBER,
+        ROW_IS_REAL,
+        ROW_IS_BOOL,
+        ROW_IS_LIST,
+        ROW_IS_TEXTS
+    } form;
     const char *text; /* text, borrowed from the record or in room */
     double real;
-    int64_t number;       /* number, capped at INT64_MAX; 0 or 1 for a BOOL */
-    const uint32_t *list; /* n_list numbers, borrowed */
+    int64_t number;           /* number, capped at INT64_MAX; 0 or 1 for a BOOL */
+    const uint32_t *list;     /* n_list numbers, borrowed */
+    const char *const *texts; /* n_list texts, borrowed */
     size_t n_list;
 };
 

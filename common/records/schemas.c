@@ -60,6 +60,49 @@ static const char *job_reason(const void *row, char *room)
     return n < ROW_ROOM ? room : job->reason;
 }
 
+static const char *policy_name(const struct msg_status_job *job, enum tfe_task task)
+{
+    return msg_restart_policy_name(
+        (enum tfe_restart_policy)job_restart_policy(job->restart_policies, task));
+}
+
+/* "OnFailure", or "worker:Never,chief:OnFailure,..." if it differs between roles. */
+static const char *job_restart_policies(const void *row, char *room)
+{
+    const struct msg_status_job *job = row;
+    static const enum tfe_task tasks[] = {TASK_CHIEF, TASK_PS, TASK_EVALUATOR};
+    size_t n = 0;
+    bool is_same = true;
+    for (size_t i = 0; i < COUNT(tasks); i++) {
+        is_same = is_same && job_restart_policy(job->restart_policies, tasks[i]) ==
+                                 job_restart_policy(job->restart_policies, TASK_WORKER);
+    }
+    if (!job->is_submitted || is_same) {
+        return job->is_submitted ? policy_name(job, TASK_WORKER) : NULL;
+    }
+    n += (size_t)snprintf(room, ROW_ROOM, "worker:%s", policy_name(job, TASK_WORKER));
+    for (size_t i = 0; i < COUNT(tasks); i++) {
+        n += (size_t)snprintf(room + n, ROW_ROOM - n, ",%s:%s", msg_task_name(tasks[i]),
+                              policy_name(job, tasks[i]));
+    }
+    return room;
+}
+
+static const char *job_clean_policy(const void *row, char *room)
+{
+    const struct msg_status_job *job = row;
+    return job->is_submitted ? msg_clean_policy_name(job->clean_policy) : NULL;
+}
+
+static const char *job_success_policy(const void *row, char *room)
+{
+    const struct msg_status_job *job = row;
+    return job->is_submitted ? msg_success_policy_name(job->success_policy) : NULL;
+}
+
+#define TEXTS(member, type_, key_)                                                                 \
+    JOB(member, type_, key_, NULL), .n = offsetof(struct msg_status_job, n_##member)
+
 static const struct row_field job_fields[] = {
     {JOB(job, ROW_TEXT, "job", "JOB")},
     {.key = "origin", .type = ROW_WORD, .text = job_origin},
@@ -104,7 +147,22 @@ static const struct row_field job_fields[] = {
     {JOB(n_assigned, ROW_U32, "nodes_assigned", NULL), HAS(msg_status_job, is_submitted)},
     {JOB(created, ROW_MOMENT, "created_ms", "CREATED")},
     {JOB(source, ROW_TEXT, "source", "SOURCE")},
-    {JOB(command, ROW_TEXT, "command", "COMMAND")},
+    {TEXTS(argv, ROW_TEXTS, "command")},
+    {TEXTS(labels, ROW_PAIRS, "labels")},
+    {TEXTS(env, ROW_TEXTS, "env")},
+    {TEXTS(options, ROW_PAIRS, "options")},
+    {JOB(work_dir, ROW_TEXT, "work_dir", NULL)},
+    {JOB(image, ROW_TEXT, "image", NULL)},
+    {JOB(preempt, ROW_BOOL, "preempt", NULL), HAS(msg_status_job, is_submitted)},
+    {.key = "restart_policy", .type = ROW_WORD, .text = job_restart_policies},
+    {JOB(backoff_limit, ROW_U32, "backoff_limit", NULL), HAS(msg_status_job, has_backoff_limit)},
+    {JOB(active_deadline_ms, ROW_AGE, "active_deadline_ms", NULL)},
+    {JOB(ttl_after_finished_ms, ROW_U32, "ttl_after_finished_ms", NULL),
+     HAS(msg_status_job, has_ttl)},
+    {.key = "clean_policy", .type = ROW_WORD, .text = job_clean_policy},
+    {.key = "success_policy", .type = ROW_WORD, .text = job_success_policy},
+    {JOB(saved_step, ROW_U64, "saved_step", NULL), HAS(msg_status_job, has_saved)},
+    {JOB(saved, ROW_MOMENT, "saved_ms", NULL)},
     {JOB(lingers, ROW_BOOL, "lingers", NULL)},
     {.head = "NODES", .type = ROW_WORD, .text = job_nodes},
     {.head = "WHY", .type = ROW_TEXT, .text = job_reason},

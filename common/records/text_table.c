@@ -50,6 +50,7 @@ static const char *cell_text(const struct row_field *f, const void *row, char ro
         (void)snprintf(room, ROW_ROOM, "%.4g", value.real);
         return room;
     case ROW_IS_LIST: /* no table shows lists */
+    case ROW_IS_TEXTS:
     case ROW_IS_NUMBER:
         break;
     }

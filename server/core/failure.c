@@ -67,6 +67,11 @@ static void set_error(struct failure *f, const struct job *job, const struct msg
     }
     if (f->error[0] != '\0') {
         last_words_source(tail, f->source, sizeof(f->source));
+        if (strcmp(f->error, "ModuleNotFoundError: No module named 'tensorflow'") == 0) {
+            text_setf(f->error, sizeof(f->error),
+                      "ModuleNotFoundError: No module named 'tensorflow': activate its environment "
+                      "before tfe-agent starts, or use --python");
+        }
         struct text end;
         text_init(&end, f->end, sizeof(f->end));
         if (exited->signal || exited->code != 1) {

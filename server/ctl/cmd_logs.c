@@ -291,6 +291,48 @@ static bool goes_on(void *ctx)
     return !(was_quiet && l->is_quiet);
 }
 
+/* Cuts text to its last n lines. Returns how many it has then. */
+static uint32_t cut_lines(struct msg_log_lines *row, uint32_t n)
+{
+    const char *end = row->text + strlen(row->text);
+    uint32_t lines = 1;
+    for (const char *at = end; at > row->text; at--) {
+        if (at[-1] == '\n' && lines++ == n) {
+            row->text = at;
+            return n;
+        }
+    }
+    return lines;
+}
+
+/* Keeps the last lines of each stream of a rank, from whatever node and epoch: agents and the
+ * server know only their own ends. */
+static void keep_last(struct logs *l)
+{
+    uint32_t n_ranks = 0;
+    for (size_t i = 0; i < l->rows.n; i++) {
+        const struct msg_log_lines *row = l->rows.v[i].at;
+        n_ranks = row->rank >= n_ranks ? row->rank + 1 : n_ranks;
+    }
+    uint32_t *left = calloc(2 * (size_t)n_ranks + 1, sizeof(*left));
+    for (size_t i = 0; left && i < 2 * (size_t)n_ranks; i++) {
+        left[i] = l->settings->lines;
+    }
+    for (size_t i = l->rows.n; left && i-- > 0;) {
+        struct msg_log_lines *row = l->rows.v[i].at;
+        uint32_t *n = &left[2 * (size_t)row->rank + (row->stream == STREAM_STDERR)];
+        if (row->silent) {
+            continue;
+        }
+        if (*n == 0) {
+            l->rows.v[i].kind = NULL;
+        } else {
+            *n -= cut_lines(row, *n);
+        }
+    }
+    free(left);
+}
+
 static int show(struct logs *l, const char *job)
 {
     const struct ctl_settings *settings = l->settings;
@@ -311,8 +353,11 @@ static int show(struct logs *l, const char *job)
     l->sorts = !settings->follow && settings->lines != MSG_UNSET;
     int status = request_stream(settings, &ctl_verb_logs, &l->message, &stream);
     sort_rows(&l->rows);
+    keep_last(l);
     for (size_t i = 0; i < l->rows.n; i++) {
-        put_row(l, l->rows.v[i].at);
+        if (l->rows.v[i].kind) {
+            put_row(l, l->rows.v[i].at);
+        }
     }
     row_list_done(&l->rows);
     free(l->heard);

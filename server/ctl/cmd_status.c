@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/clock.h"
 #include "common/cli/option_table.h"
 #include "common/cli/stdio.h"
 #include "common/records/record_order.h"
@@ -50,6 +51,21 @@ static void print_job(const struct msg_status_job *job)
     if (job->retry_ms > 0) {
         (void)printf("  next try in %s\n", row_span_text(job->retry_ms, span));
     }
+}
+
+/* "last checkpoint: step 120, 35s ago"; nothing if none was reported. */
+static void print_saved(const struct msg_status_job *job)
+{
+    char room[ROW_ROOM];
+    const int64_t ago = clock_wall().ms - job->saved.ms;
+    if (job->saved.ms == 0) {
+        return;
+    }
+    (void)fputs("  last checkpoint: ", stdout);
+    if (job->has_saved) {
+        (void)printf("step %llu, ", (unsigned long long)job->saved_step);
+    }
+    (void)printf("%s ago\n", row_span_text(ago > 0 ? ago : 0, room));
 }
 
 /* "step 120 of 1000, 12.5 steps/s, 800 samples/s, loss 0.31", and who is slow. */
@@ -144,6 +160,7 @@ static void print_table(const struct row_list *rows, bool hides)
         (void)printf("%s", i > 0 ? "\n" : ""); /* behind a job, or the server's own lines */
         print_job(job);
         print_progress(job, &rows->v[i + 1], next - i - 1);
+        print_saved(job);
         print_nodes(&rows->v[i + 1], next - i - 1);
         print_waits(rows, i + 1, next);
     }
@@ -151,6 +168,44 @@ static void print_table(const struct row_list *rows, bool hides)
         (void)printf("%s%u job%s over (--all shows %s)\n", over < rows->n - first ? "\n" : "", over,
                      over == 1 ? " is" : "s are", over == 1 ? "it" : "them");
     }
+}
+
+/* "labels gpu=a100, ps:disk=ssd"; nothing if there are none. */
+static void print_words(const char *what, const char *const *words, size_t n, const char *between)
+{
+    char text[MSG_SENTENCE_MAX];
+    for (size_t i = 0; i < n; i++) {
+        (void)printf("%s%s", i > 0 ? between : "  ", i > 0 ? "" : what);
+        (void)printf("%s%s", i > 0 ? "" : " ", escape_text(words[i], text, sizeof(text)));
+    }
+    if (n > 0) {
+        (void)putchar('\n');
+    }
+}
+
+/* What decides how the job ends and starts again. */
+static void print_policies(const struct msg_status_job *job)
+{
+    static const char *const keys[] = {"restart_policy", "clean_policy", "success_policy"};
+    char room[ROW_ROOM];
+    (void)fputs("  policies", stdout);
+    for (size_t i = 0; i < COUNT(keys); i++) {
+        const void *row = job;
+        const struct row_field *field = row_find(&kind_job, keys[i], NULL, &row);
+        const struct row_value value = row_value(field, row, room);
+        (void)printf("%s %s %s", i > 0 ? "," : "", keys[i], value.text);
+    }
+    (void)printf("%s", job->preempt ? ", preempt" : "");
+    if (job->has_backoff_limit) {
+        (void)printf(", backoff_limit %u", (unsigned)job->backoff_limit);
+    }
+    if (job->active_deadline_ms > 0) {
+        (void)printf(", active_deadline %s", row_span_text(job->active_deadline_ms, room));
+    }
+    if (job->has_ttl) {
+        (void)printf(", ttl_after_finished %s", row_span_text(job->ttl_after_finished_ms, room));
+    }
+    (void)putchar('\n');
 }
 
 static void print_submission(const struct msg_status_job *job)
@@ -164,12 +219,20 @@ static void print_submission(const struct msg_status_job *job)
     (void)printf("\n  submitted %s, priority %u, %u %s of the pool\n",
                  row_moment_text(job->created.ms, room), (unsigned)job->priority,
                  (unsigned)job->n_assigned, job->n_assigned == 1 ? "node" : "nodes");
-    if (job->command) {
-        (void)printf("  runs %s\n", escape_text(job->command, text, sizeof(text)));
-    }
+    print_words("runs", job->argv, job->n_argv, " ");
     if (job->source) {
         (void)printf("  in %s\n", escape_text(job->source, text, sizeof(text)));
     }
+    if (job->work_dir) {
+        (void)printf("  work directory %s\n", escape_text(job->work_dir, text, sizeof(text)));
+    }
+    if (job->image) {
+        (void)printf("  image %s\n", escape_text(job->image, text, sizeof(text)));
+    }
+    print_words("labels", job->labels, job->n_labels, ", ");
+    print_words("variables", job->env, job->n_env, ", ");
+    print_words("options", job->options, job->n_options, ", ");
+    print_policies(job);
 }
 
 /* What else is known of the job that was asked for. */

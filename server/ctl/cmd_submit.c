@@ -340,7 +340,9 @@ static int submit(const struct ctl_verb *verb, struct ctl_settings *settings, js
     if (status == EXIT_SUCCESS && !settings->json) {
         (void)printf("job %s is submitted\n", name);
         if (json_object_size(json_object_get(job, "source")) == 0) {
-            (void)puts("  it runs in an empty directory: no --bundle, --path or --git was given");
+            (void)fputs("tfe-ctl: warning: no --bundle, --path or --git: the job runs in an empty "
+                        "directory\n",
+                        stderr);
         }
     } else if (status == EXIT_SUCCESS && !settings->wait &&
                verb_print_json(json_pack("{ssss}", "done", verb->name, "job", name)) != 0) {

@@ -455,6 +455,8 @@ static void field_text(const struct row_field *field, const void *row, char ret[
     case ROW_IS_BOOL:
         (void)snprintf(ret, ROW_ROOM, "%s", value.number ? "yes" : "no");
         return;
+    case ROW_IS_TEXTS: /* no node has such a field */
+        return;
     case ROW_IS_LIST:
         for (size_t i = 0; i < value.n_list && n + 12 < ROW_ROOM; i++) {
             n += (size_t)snprintf(ret + n, ROW_ROOM - n, "%s%u", i > 0 ? " " : "",

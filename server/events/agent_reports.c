@@ -58,7 +58,8 @@ struct job_report {
     uint32_t saves;
     bool has_saved;
     uint64_t saved_step;
-    struct report *slowest; /* slowest straggler; NULL if there is none */
+    struct tfe_wall saved_at; /* when the newest checkpoint was reported; 0 if none was */
+    struct report *slowest;   /* slowest straggler; NULL if there is none */
 };
 RB_HEAD(job_report_tree, job_report);
 
@@ -152,6 +153,7 @@ static void enter(struct job_report *job, const struct rdzv_session_node *place)
     if (job->run != place->run) {
         job->total = job->samples = 0;
         job->has_saved = false;
+        job->saved_at.ms = 0;
     }
     job->run = place->run;
     job->epoch = place->epoch;
@@ -383,6 +385,9 @@ static void take_progress(struct reports *all, struct report *r, const struct ms
         job->has_saved = true;
         job->saved_step = p->saved_step;
     }
+    if (is_later || p->saves > job->saves) {
+        job->saved_at = clock_wall();
+    }
     if (p->saves > job->saves) {
         job->saves = p->saves;
         tell_checkpoint(all, job, r);
@@ -440,6 +445,9 @@ void reports_show_job(const struct reports *all, struct msg_status_job *row)
     row->step = job->throughput.step;
     row->total = job->total;
     row->samples = job->samples;
+    row->has_saved = job->has_saved;
+    row->saved_step = job->saved_step;
+    row->saved = job->saved_at;
     if (job->epoch != row->epoch || row->state != STATE_RUNNING) {
         return;
     }

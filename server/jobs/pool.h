@@ -68,6 +68,9 @@ void pool_handle_message(struct pool *p, struct session *s, const struct tfe_msg
 /* Returns the id, borrowed from the node. */
 const char *pool_node_id(const struct pool_node *node);
 /* The session of a pool node has ended. Nothing follows before the next turn of the loop. */
+/* Returns the run key that the nodes of a submitted job bring, or NULL if no job of that name was
+ * submitted or it is over. */
+const char *pool_run_key(const struct pool *p, const char *job);
 /* Returns why the pool takes the node of this label from its job, as the cause of the job's next
  * epoch; 0 if it does not. */
 enum tfe_cause pool_release_cause(struct pool *p, const char *job, const char *label);
@@ -88,7 +91,6 @@ int rows_pool(struct pool *p, struct rows **ret) TFE_MUST_CHECK;
 /* Buffers for the texts of a job's row. */
 struct pool_texts {
     char waits[MSG_SENTENCE_MAX];
-    char command[MSG_SENTENCE_MAX];
     char source[MSG_WORD_MAX + 1];
     bool shows_arguments; /* if false, the command is shown without its arguments */
 };

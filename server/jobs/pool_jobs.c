@@ -37,6 +37,12 @@ struct pool_job *pool_job_find(const struct pool *p, const char *name)
     return NULL;
 }
 
+const char *pool_run_key(const struct pool *p, const char *name)
+{
+    const struct pool_job *job = pool_job_find(p, name);
+    return job && (!job->is_over || job->lingers) ? job->run_key.text : NULL;
+}
+
 static struct pool_job *job_new(struct pool *p, const char *name)
 {
     struct pool_job *job = calloc(1, sizeof(*job));

@@ -50,38 +50,22 @@ void mask_source(char *ret, size_t cap, const char *source)
     }
 }
 
-static bool is_python(const char *word, size_t n)
+static bool is_python(const char *word)
 {
-    const char *name = word;
-    for (const char *at = word; at < word + n; at++) {
-        name = *at == '/' ? at + 1 : name;
-    }
-    return strncmp(name, "python", 6) == 0;
+    const char *slash = strrchr(word, '/');
+    return strncmp(slash ? slash + 1 : word, "python", 6) == 0;
 }
 
-static char *next_word(char *word)
+size_t masked_words(const char *const *argv, size_t n)
 {
-    char *end = word + strcspn(word, " ");
-    return *end == ' ' ? end + 1 : end;
-}
-
-void mask_command(char *command, size_t cap)
-{
-    const size_t n = strcspn(command, " ");
-    char *shown = command + n; /* end of the part that stays visible */
-    if (is_python(command, n)) {
-        char *word = next_word(command);
-        if (strncmp(word, "-u ", 3) == 0) {
-            word = next_word(word);
-        }
-        if (strncmp(word, "-m ", 3) == 0) {
-            word = next_word(word);
-        }
-        if (*word != '-' && *word != '\0') {
-            shown = word + strcspn(word, " ");
+    size_t shown = n > 0 ? 1 : 0;
+    size_t at = 1;
+    if (n > 1 && is_python(argv[0])) {
+        at += strcmp(argv[at], "-u") == 0;
+        at += at < n && strcmp(argv[at], "-m") == 0;
+        if (at < n && argv[at][0] != '-' && argv[at][0] != '\0') {
+            shown = at + 1;
         }
     }
-    if (*shown != '\0') {
-        (void)snprintf(shown, cap - (size_t)(shown - command), " …");
-    }
+    return shown;
 }

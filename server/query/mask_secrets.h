@@ -9,8 +9,8 @@
  * ssh only if there is a password) and the query string. */
 void mask_source(char *ret, size_t cap, const char *source);
 
-/* Cuts the arguments off a command whose words are separated by blanks, in a buffer of cap bytes:
- * "python train.py …". The script or module that Python runs stays. */
-void mask_command(char *command, size_t cap);
+/* Returns how many words of a command are shown to those who may not see its arguments: the program
+ * and, behind Python, the script or module that it runs. */
+size_t masked_words(const char *const *argv, size_t n);
 
 #endif

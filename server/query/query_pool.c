@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "common/base/clock.h"
-#include "common/text/text.h"
 #include "server/jobs/pool_private.h"
 #include "server/query/mask_secrets.h"
 
@@ -41,26 +40,85 @@ static uint32_t n_nodes(const struct pool_job *job)
     return n;
 }
 
+/* Returns the words that are shown of the command, in memory of the pool's arena. */
+static const char *const *shown_argv(struct pool *p, const struct msg_spec *spec, bool is_masked,
+                                     size_t *ret_n)
+{
+    const size_t n = is_masked ? masked_words(spec->argv, spec->n_argv) : spec->n_argv;
+    if (n == spec->n_argv) {
+        *ret_n = n;
+        return spec->argv;
+    }
+    const char **words = arena_take(&p->arena, (n + 1) * sizeof(*words));
+    *ret_n = words ? n + 1 : 0;
+    for (size_t i = 0; words && i <= n; i++) {
+        words[i] = i < n ? spec->argv[i] : "…";
+    }
+    return words;
+}
+
+/* Returns the names of the variables, without their values, or NULL if out of memory. */
+static const char *const *env_names(struct pool *p, const struct msg_spec *spec)
+{
+    const char **names = arena_take(&p->arena, (spec->n_env + 1) * sizeof(*names));
+    for (size_t i = 0; names && i < spec->n_env; i++) {
+        const size_t n = strcspn(spec->env[i], "=");
+        char *name = arena_take(&p->arena, n + 1);
+        if (!name) {
+            return NULL;
+        }
+        memcpy(name, spec->env[i], n);
+        name[n] = '\0';
+        names[i] = name;
+    }
+    return names;
+}
+
+/* Returns the labels of all roles, or NULL if out of memory. */
+static const char *const *all_labels(struct pool *p, const struct msg_spec *spec, size_t *ret_n)
+{
+    const char **labels =
+        arena_take(&p->arena, (spec->n_labels + spec->n_role_labels + 1) * sizeof(*labels));
+    *ret_n = 0;
+    for (size_t i = 0; labels && i < spec->n_labels; i++) {
+        labels[(*ret_n)++] = spec->labels[i];
+    }
+    for (size_t i = 0; labels && i < spec->n_role_labels; i++) {
+        labels[(*ret_n)++] = spec->role_labels[i];
+    }
+    return labels;
+}
+
 /* Adds the fields of the submission to the row. Its texts are valid until the next call of
  * pool_job_spec(). */
 static void show_spec(struct pool_job *job, struct pool_texts *texts, struct msg_status_job *row)
 {
+    struct pool *p = job->pool;
     struct msg_spec spec;
-    struct text command;
     if (pool_job_spec(job, &spec) != 0) {
         return; /* out of memory: the other fields are shown */
     }
-    text_init(&command, texts->command, sizeof(texts->command));
-    for (size_t i = 0; i < spec.n_argv; i++) {
-        text_add(&command, i > 0 ? " " : "");
-        text_add(&command, spec.argv[i]);
-    }
-    if (!texts->shows_arguments) {
-        mask_command(texts->command, sizeof(texts->command));
-    }
     mask_source(texts->source, sizeof(texts->source), spec.source);
-    row->command = texts->command[0] != '\0' ? texts->command : NULL;
     row->source = texts->source[0] != '\0' ? texts->source : NULL;
+    row->argv = shown_argv(p, &spec, !texts->shows_arguments, &row->n_argv);
+    row->labels = all_labels(p, &spec, &row->n_labels);
+    row->env = env_names(p, &spec);
+    row->n_env = row->env ? spec.n_env : 0;
+    row->options = spec.options;
+    row->n_options = spec.n_options;
+    row->work_dir = spec.work_dir;
+    row->image = spec.image;
+    row->preempt = spec.preempt;
+    row->restart_policies = spec.restart_policies != MSG_UNSET
+                                ? spec.restart_policies
+                                : JOB_RESTART_ALL(spec.restart_policy);
+    row->has_backoff_limit = spec.backoff_limit != MSG_UNSET;
+    row->backoff_limit = row->has_backoff_limit ? spec.backoff_limit : 0;
+    row->active_deadline_ms = spec.active_deadline_ms;
+    row->has_ttl = spec.ttl_after_finished_ms != MSG_UNSET;
+    row->ttl_after_finished_ms = row->has_ttl ? spec.ttl_after_finished_ms : 0;
+    row->clean_policy = spec.clean_policy;
+    row->success_policy = spec.success_policy;
     row->nproc = spec.nproc > 0 ? spec.nproc : 1;
 }
 

@@ -100,6 +100,18 @@ def test_an_unreadable_environment_value_names_its_variable(tmp_path):
     assert "TFE_NNODES" in done.stderr
 
 
+@pytest.mark.parametrize("words, hint", [
+    (["python3", "train.py"], "name the script alone, as in tfe-agent [OPTIONS] train.py (--python chooses the interpreter)"),
+    (["run.sh"], "script run.sh is a shell script, and Python would run it: --no-python runs it as it is"),
+    (["env.sh"], "script env.sh is a shell script, and Python would run it: --no-python runs it as it is"),
+])
+def test_what_is_no_python_script_is_refused_with_a_hint(tmp_path, words, hint):
+    (tmp_path / "run.sh").write_text("#!/bin/bash\nexit 0\n")
+    (tmp_path / "env.sh").write_text("#!/usr/bin/env bash\nexit 0\n")
+    done = subprocess.run([program("tfe-agent"), "--standalone", *words], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and hint in done.stderr, done.stderr
+
+
 def test_command_not_found_is_127(tmp_path):
     done = run_agent("--no-python", "no-such-command-here", env={"TFE_STATE_DIR": str(tmp_path)})
     assert done.returncode == 127

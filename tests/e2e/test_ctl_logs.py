@@ -53,6 +53,16 @@ def told(found):
     return len(lines(found)) + len(lines(found, "stderr")) + sum(row["lost"] for row in found)
 
 
+def test_the_last_lines_are_those_of_the_newest_epoch(server, fleet, ctl):
+    server(*CALM)
+    talkers(fleet, 1, then="sys.exit(3 if epoch == '1' else 0)", lines=30)
+    (fleet.folder / "end.1").touch()
+    wait_until(lambda: (fleet.folder / "said.2.0").exists(), what="a second epoch")
+    found = wait_until(lambda: (found := lines(rows(ctl, "-n", "3"))) and found[-1] == "0 says 29 in 2" and found, what="the newest lines")
+    assert found == [f"0 says {i} in 2" for i in (27, 28, 29)]
+    assert len(lines(rows(ctl, "-n", "3"), "stderr")) <= 3
+
+
 def heard(ctl, n, *options, stream="stdout"):
     """Rows that have n lines of the stream: what a trainer has printed may be on its way to its agent still."""
     return wait_until(lambda: (found := rows(ctl, *options)) and len(lines(found, stream)) == n and found, what=f"{n} lines")

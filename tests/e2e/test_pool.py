@@ -289,6 +289,33 @@ def test_a_suspended_job_gives_its_nodes_to_another_and_goes_on_later(pool):
     assert "notice" not in pool.kinds("first"), "an operator's order is no machine that goes away"
 
 
+def test_describe_shows_what_a_waiting_job_wants(pool):
+    pool.start(1)
+    pool.wait_free(1)
+    pool.submit("picky", "--workers=1", "--label=gpu=a100", "--env=API_KEY=s3cr3t", "--option=no-hooks", command=["python", "x.py", "--lr=1"])
+    job = wait_until(lambda: (job := pool.job("picky"))["waits"] and "gpu=a100" in job["waits"] and job, what="a reason")
+    assert job["waits"].endswith("; 0 of 1 node has gpu=a100"), job["waits"]
+    assert (job["labels"], job["env"], job["command"]) == ({"gpu": "a100"}, ["API_KEY"], ["python", "x.py", "…"])
+    assert job["options"]["no-hooks"] is True and job["options"]["gather"] == "10s"
+    assert (job["restart_policy"], job["clean_policy"], job["preempt"]) == ("OnFailure", "Running", False)
+    said = pool.ctl("describe", "picky").stdout
+    for words in ("labels gpu=a100\n", "variables API_KEY\n", "runs python x.py …\n", "restart_policy OnFailure"):
+        assert words in said, said
+    assert "s3cr3t" not in said
+
+
+def test_an_agent_started_by_hand_has_no_place_in_a_submitted_job(pool):
+    pool.submit("waits", "--workers=1")
+    for words in (["--job=waits"], ["--job=waits", "--run=other"]):
+        agent = pool.fleet.start(*words)
+        assert agent.wait() == 1
+        assert ('the job of this name was submitted, and takes nodes of the pool only: start tfe-agent --pool, or choose another --job'
+                in agent.stderr()), agent.stderr()
+    pool.order("cancel", "waits")
+    pool.wait_state("waits", "cancelled")
+    assert pool.fleet.start("--job=waits") and pool.fleet.wait_world(1)
+
+
 def test_a_more_urgent_job_is_the_cause_of_the_epoch_without_its_nodes(pool):
     pool.start(2)
     pool.wait_free(2)

@@ -58,7 +58,7 @@ def test_a_job_s_life_over_http(web, ctl):
     rows = page.wait(lambda rows: rows["queue"] and rows["queue"]["job/train"]["waits"] and "Waiting" in rows["conditions"], "a job that waits")
     row = rows["queue"]["job/train"]
     assert row["priority"] == 500 and abs(row["since_ms"] - time.time() * 1000) < 60000
-    assert rows["conditions"]["job/train"]["command"] == "python train.py" and rows["conditions"]["Created"]["status"]
+    assert rows["conditions"]["job/train"]["command"] == ["python", "train.py"] and rows["conditions"]["Created"]["status"]
     wait_until(lambda: 0 < web.gauges()["tfe_pool_queue_oldest_seconds"] < 60, what="the age of the queue")
 
     taken = web.order("/api/v1/jobs", JOB)
@@ -143,7 +143,7 @@ def test_a_manifest_of_kubeflow_s_is_taken_as_json(web):
     assert done.json == {"done": "submit", "name": "dist-mnist",
                          "warning": "image org/mnist:1 is run on nodes with --runtime; on others the command finds what each has"}
     row = web.get("/api/v1/jobs")["jobs"][0]
-    assert (row["job"], row["min"], row["ps"], row["command"]) == ("dist-mnist", 4, 2, "python mnist.py")
+    assert (row["job"], row["min"], row["ps"], row["command"]) == ("dist-mnist", 4, 2, ["python", "mnist.py"])
 
 
 def test_only_who_may_give_orders_hands_jobs_in(web, token):

@@ -77,6 +77,8 @@ static const char *const options[] = {"gather=1s", "no-hooks"};
         .restart_policies = U                                                                      \
     }
 
+static const char *const words_of_a_job[] = {"K=V", "python train.py"};
+
 static const struct tfe_msg samples[] = {
     M(JOIN, join, long_id, long_id, long_id,
       {65536, 65536, 64, 1000000, D, 0, 1, D, D, true, 6, 65536, true, true, true, true, true,
@@ -150,7 +152,9 @@ static const struct tfe_msg samples[] = {
       65536, 64, UINT32_MAX, long_sentence, D, 65536, 65536, 65536, 65536, UINT32_MAX, 65536, true,
       true, true, MSG_STEP_MAX, true, 12.5, true, 1e9, MSG_STEP_MAX, MSG_STEP_MAX, D, long_label,
       UINT32_MAX, UINT64_MAX, 65536, 65536, 65536, 65536, {INT64_MAX}, {INT64_MAX}, long_sentence,
-      D, true, 1000, UINT32_MAX, {INT64_MAX}, "/a", long_sentence, true),
+      D, true, 1000, UINT32_MAX, {INT64_MAX}, "/a", true, words_of_a_job, 2, words_of_a_job, 2,
+      words_of_a_job, 1, words_of_a_job, 1, "/d", "image", true, 255, true, 7, D, true, D,
+      CLEAN_ALL, SUCCESS_ALL_WORKERS, true, MSG_STEP_MAX, {INT64_MAX}),
     M(STATUS_JOB, status_job, "j", STATE_WAITING, "", 0, 0, 1, 1, 1, 0),
     M(STATUS_NODE, status_node, long_id, long_id, ROLE_LEAVING, true, 0, long_host, 65535,
       INT32_MAX, {1, many_pids, MSG_PIDS_MAX, many_pids, MSG_PIDS_MAX}, long_sentence,

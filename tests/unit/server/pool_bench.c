@@ -639,9 +639,9 @@ static void add_job(const char *name)
     struct msg_status_job row;
     const bool is_in_core = __wrap_rdzv_find_job(NULL, name, &row) == 0;
     if (pool_show_job(bench.p, name, is_in_core, &texts, &row)) {
-        add_line("job %s %s p%u %u:%u nodes %u cmd %s waits %s\n", row.job,
+        add_line("job %s %s p%u %u:%u nodes %u cmd %s %s waits %s\n", row.job,
                  msg_job_state_name(row.state), (unsigned)row.priority, (unsigned)row.min_nodes,
-                 (unsigned)row.max_nodes, (unsigned)row.n_assigned, row.command,
+                 (unsigned)row.max_nodes, (unsigned)row.n_assigned, row.argv[0], row.argv[1],
                  row.waits ? row.waits : "-");
     } else {
         add_line("not the pool's\n");

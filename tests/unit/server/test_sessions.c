@@ -379,6 +379,16 @@ static void refused(enum tfe_refusal code, const char *sentence)
     assert_string_equal(seen.sentence, sentence);
 }
 
+static void refused_evicted(void)
+{
+    static const char head[] = "an operator has evicted this node, and keeps it out until 20";
+    static const char tail[] = " UTC (tfe-ctl unban host lets it in)";
+    RUN_UNTIL(&f.world, f.world.client.closed == 1);
+    assert_int_equal(seen.refused, REFUSAL_EVICTED);
+    assert_memory_equal(seen.sentence, head, sizeof(head) - 1);
+    assert_non_null(strstr(seen.sentence, tail));
+}
+
 TEST_IN(sessions, of_agents_give_no_orders)
 {
     static const struct tfe_msg orders[] = {
@@ -511,7 +521,7 @@ TEST_IN(sessions, of_who_was_evicted_come_in_no_more_but_who_is_in_stays)
     assert_int_equal(bans_take(f.bans, &ban), 0);
     dial();
     join();
-    refused(REFUSAL_EVICTED, "an operator has evicted this node, and keeps it out");
+    refused_evicted();
     assert_int_equal(seen.joins, 1);
     f.world.client = (struct side){.on_message = on_client_message};
     dial();
@@ -523,7 +533,7 @@ TEST_IN(sessions, of_who_was_evicted_come_in_no_more_but_who_is_in_stays)
     assert_int_equal(bans_take(f.bans, &ban), 0);
     dial();
     assert_int_equal(side_send(&f.world.client, msg), 0);
-    refused(REFUSAL_EVICTED, "an operator has evicted this node, and keeps it out");
+    refused_evicted();
 }
 
 /* A node of the pool has come with a token for one node: its agents need no use of their own. */
