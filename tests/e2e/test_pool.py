@@ -53,6 +53,9 @@ while not (folder / "go").exists():
 """
 
 
+SERVED = str(pathlib.Path(__file__).with_name("served.py"))
+
+
 class Pool:
     """Agents of a pool, and what is handed in for them."""
 
@@ -287,6 +290,43 @@ def test_a_suspended_job_gives_its_nodes_to_another_and_goes_on_later(pool):
     assert {start["env"]["TFE_RUN"] for start in pool.fleet.starts(folder=pool.folder("first"))} == {"1"}
     assert pool.causes("first") == ["start", "suspended"]
     assert "notice" not in pool.kinds("first"), "an operator's order is no machine that goes away"
+
+
+TFJOB = """
+apiVersion: kubeflow.org/v1
+kind: TFJob
+metadata: {{name: tj, annotations: {{tfe/path: {folder}}}}}
+spec:
+  tfReplicaSpecs:
+    Chief: {{replicas: 1, template: {pod}}}
+    Worker: {{replicas: 2, template: {pod}}}
+    PS: {{replicas: 1, template: {pod}}}
+"""
+
+
+def test_a_tfjob_goes_on_without_the_machine_of_a_worker(pool):
+    """Its number of workers is fixed, min = max, and no other machine waits: no step is lost, and no epoch begins."""
+    machines = pool.start(4)
+    pool.wait_free(4)
+    folder = pool.folder("tj")
+    pod = json.dumps({"spec": {"containers": [{"name": "tensorflow", "image": "tf", "command": [sys.executable, SERVED, str(folder)]}]}})
+    manifest = folder / "tj.yaml"
+    manifest.write_text(TFJOB.format(folder=folder, pod=pod))
+    assert pool.ctl("submit", f"--file={manifest}").returncode == 0
+    job = wait_until(lambda: (job := pool.job("tj"))["workers_working"] == 2 and (job["step"] or 0) > 0 and job, what="two workers at work")
+    assert (job["min"], job["max"], job["workers"], job["epoch"]) == (2, 2, 2, 1)
+    lost = next(node["name"] for node in job["nodes"] if node["place"] == "worker-1")
+    machine = machines[[f"m{i}" for i in range(4)].index(lost)]
+    for pid in descendants(machine.pid):
+        os.kill(pid, signal.SIGKILL)
+    machine.send(signal.SIGKILL)
+    job = wait_until(lambda: (job := pool.job("tj"))["workers_working"] == 1 and job, deadline=60, what="the loss")
+    assert "  1 of 2 workers\n" in pool.ctl("status", "tj").stdout
+    step = job["step"]
+    wait_until(lambda: (pool.job("tj")["step"] or 0) > step, what="another step")
+    assert (pool.job("tj")["epoch"], pool.job("tj")["state"]) == (1, "running")
+    steps = [row["step"] for row in pool.fleet.lines("step", folder=folder)]
+    assert steps == list(range(steps[0], steps[0] + len(steps)))
 
 
 def test_describe_shows_what_a_waiting_job_wants(pool):
