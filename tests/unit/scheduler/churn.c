@@ -1,4 +1,4 @@
-/* tests/unit/scheduler/churn.c: see churn.h. */
+/* tests/unit/scheduler/churn.c: simulated days of a pool. */
 #include "tests/unit/scheduler/churn.h"
 
 #include <stdio.h>
@@ -15,21 +15,21 @@
 #define SECOND INT64_C(1000)
 #define MINUTE (60 * SECOND)
 #define GANG_WAIT_MS MINUTE
-/* What a lease and its fence take, for a machine that says nothing more. */
+/* Time that a lease and its fence take for a machine that sends nothing more. */
 #define FENCE_MS (21 * SECOND)
 #define NEVER INT64_MAX
-/* Books are walked once in so many steps. */
+/* Number of steps after which the accounts are read once, for comparison. */
 #define WALK_EACH 512
-/* Nobody comes or goes for so long at the end: who can be served is. */
+/* Time at the end in which nodes neither come nor go: every job that can be served is. */
 #define QUIET_MS (120 * MINUTE)
 
-/* What the judge does not need to know. */
+/* State that the oracle does not need. */
 static struct {
     struct rng rng;
     uint64_t last_age;
     int64_t tick;
     bool is_quiet;
-    /* Nodes, then jobs: what is due first is first. */
+    /* Heap of nodes, then jobs, by the time of their next event. */
     uint32_t heap[DAYS_NODES_MAX + DAYS_JOBS_MAX];
     uint32_t where[DAYS_NODES_MAX + DAYS_JOBS_MAX];
     uint32_t n_heap;
@@ -53,7 +53,7 @@ static bool once_in(uint64_t n)
     return rng_between(&w.rng, 1, n) == 1;
 }
 
-/* --- what is due ------------------------------------------------------------------------------ */
+/* --- due events ------------------------------------------------------------------------------- */
 
 static int64_t due_of(uint32_t who)
 {
@@ -96,10 +96,11 @@ static void set_due(uint32_t who, int64_t due)
 
 /* --- steps ------------------------------------------------------------------------------------ */
 
-/* The floor: what reading each node and each job once costs, in an order that is not memory's. */
+/* Reads each node and each job once, in an order other than that of memory: the minimum cost of a
+ * step. */
 static void walk(void)
 {
-    static volatile uint64_t sum; /* read, so that the compiler reads all */
+    static volatile uint64_t sum; /* read, so that the compiler does not remove the reads */
     const double began = cpu_us();
     uint64_t all = 0;
     uint32_t at = 0;
@@ -114,7 +115,7 @@ static void walk(void)
     books.told->walk_us[books.told->n_walks++] = cpu_us() - began;
 }
 
-/* It was asked to leave its job, and takes a while. */
+/* The node was released from its job, and takes a while to leave it. */
 static void leave(uint32_t n)
 {
     const struct node *node = &books.nodes[n];
@@ -122,7 +123,7 @@ static void leave(uint32_t n)
     set_due(n, node->is_here && freed < node->dies ? freed : node->due);
 }
 
-/* Whether nothing is going to happen but what comes from outside. */
+/* Returns true if nothing is due except external events. */
 static bool is_at_rest(struct tfe_mono deadline)
 {
     const uint32_t n_leaving = books.n_leaving[ANY] + books.n_leaving[GPU_A] +
@@ -182,7 +183,7 @@ static void come(uint32_t n, uint64_t assignment)
                              label_texts[node->label]};
     (void)snprintf(name, sizeof(name), "n%05u", n);
     books_set(node, node->state == AWAY ? IDLE : node->state, true);
-    const bool is_told = node->is_told; /* its cloud says it, once it is there */
+    const bool is_told = node->is_told; /* its cloud reports it, once the machine is there */
     step((struct placement_event){.type = PLACEMENT_NODE_CONNECTED,
                                   .node = name,
                                   .labels = labels + is_told,
@@ -214,7 +215,7 @@ static void machine(uint32_t n)
         return;
     }
     if (!node->is_here) {
-        if (books.now < node->dies && !once_in(8)) { /* its connection was cut, no more */
+        if (books.now < node->dies && !once_in(8)) { /* only its connection was cut */
             set_due(n, node->state == LEAVING ? books.now + about(20 * SECOND) : node->dies);
             come(n, node->assignment);
             return;
@@ -235,7 +236,7 @@ static void machine(uint32_t n)
         set_due(n, NEVER);
         return;
     }
-    /* It dies, or its connection is cut for a while. */
+    /* The machine dies, or its connection is cut for a while. */
     const bool is_cut = once_in(6);
     node->dies = is_cut ? books.now + about(books.days.life_ms) : books.now;
     books_set(node, has_work ? node->state : AWAY, false);
@@ -254,8 +255,8 @@ static void change_quota(void)
         .type = PLACEMENT_QUOTA, .pattern = quota_patterns[q], .nodes = books.quotas[q].nodes});
 }
 
-/* The cloud has another word of a machine, whatever that does at the moment: its job and its quotas
- * count it as before. */
+/* The cloud changes its report of a machine, whatever the machine does at the moment: its job and
+ * its quotas count it as before. */
 static void change_cloud(void)
 {
     char name[16];
@@ -282,7 +283,7 @@ static void warn(uint32_t n, bool is_warned)
                                   .is_more_to_come = !w.is_quiet && once_in(2)});
 }
 
-/* A machine is warned, or is not after all, whatever it does at the moment. */
+/* A machine is warned, or its warning is withdrawn, whatever it does at the moment. */
 static void change_warning(void)
 {
     const uint32_t n = (uint32_t)rng_between(&w.rng, 0, books.days.n_nodes - 1);
@@ -416,7 +417,8 @@ void days_run(const struct days *days, struct days_told *ret)
         set_due(i, about(5 * MINUTE));
     }
     go_on(days->ms);
-    /* Then nobody dies any more: who has to wait does so because others have what he needs. */
+    /* From now on no machine dies: a job that has to wait does so because others have what it
+     * needs. */
     w.is_quiet = true;
     for (uint32_t n = 0; n < days->n_nodes; n++) {
         books.nodes[n].dies = NEVER;

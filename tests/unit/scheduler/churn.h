@@ -1,6 +1,6 @@
-/* tests/unit/scheduler/churn.h: virtual days of a pool in which machines come and go and jobs are
- * handed in, changed and over; a judge with books of its own, made from the actions alone, sees
- * that no rule of placement.h is broken at any step. */
+/* tests/unit/scheduler/churn.h: simulated days of a pool in which machines come and go and jobs are
+ * submitted, changed and end. An oracle, which keeps its own accounts from the actions alone,
+ * checks after every step that no rule of placement.h is broken. */
 #ifndef TFE_TESTS_UNIT_SCHEDULER_CHURN_H
 #define TFE_TESTS_UNIT_SCHEDULER_CHURN_H
 
@@ -14,23 +14,25 @@
 struct days {
     uint64_t seed;
     uint32_t n_nodes, n_jobs;
-    int64_t ms;       /* virtual */
-    int64_t life_ms;  /* of a spot machine, on average */
-    uint32_t largest; /* minimum of a job, in nodes */
-    bool has_quotas; /* of all jobs, of two teams and of two kinds, which come, change and go, while
-                      * the cloud's word of machines changes */
-    bool has_warnings; /* of machines that then go, or do not */
+    int64_t ms;       /* virtual duration */
+    int64_t life_ms;  /* average lifetime of a spot machine */
+    uint32_t largest; /* largest minimum of a job, in nodes */
+    /* there are quotas: of all jobs, of two teams and of two kinds. They come, change and go, while
+     * the cloud's reports of machines change */
+    bool has_quotas;
+    bool has_warnings; /* machines are warned; some then go away, and some do not */
 };
 
 struct days_told {
     size_t n_steps;
-    double *step_us; /* of processor time, by size; the caller's to free */
-    double *walk_us; /* … that reading each node and job once took, now and then */
+    double *step_us; /* processor time of each step, by size; the caller frees it */
+    double *walk_us; /* processor time of reading each node and job once, now and then */
     size_t n_walks;
-    uint64_t assigned, taken, ended; /* nodes given; taken for others; jobs that were over */
+    /* number of nodes assigned; taken from other jobs; of jobs that have ended */
+    uint64_t assigned, taken, ended;
 };
 
-/* A broken rule fails the story, and says at which step of the seed. */
+/* Simulates the days. A broken rule fails the test and reports the step and the seed. */
 void days_run(const struct days *days, struct days_told *ret);
 
 #endif

@@ -1,4 +1,4 @@
-/* tests/unit/scheduler/manual_pool.c: see manual_pool.h. */
+/* tests/unit/scheduler/manual_pool.c: a pool whose nodes and jobs a test controls. */
 #include "tests/unit/scheduler/manual_pool.h"
 
 #include <stdio.h>
@@ -43,7 +43,7 @@ size_t find(uint64_t assignment)
     return i;
 }
 
-/* No node is given away twice: it must be nobody's. */
+/* Checks that no node is assigned twice: it must belong to no job. */
 static void take_in(const struct placement_action *a)
 {
     if (a->type == PLACEMENT_LEAVE || a->type == PLACEMENT_WAITS) {

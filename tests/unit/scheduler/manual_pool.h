@@ -1,5 +1,5 @@
-/* tests/unit/scheduler/manual_pool.h: a pool by hand: its nodes and jobs do what the story says,
- * and who has which node is written down, from placement's actions alone. */
+/* tests/unit/scheduler/manual_pool.h: a pool whose nodes and jobs a test controls. It records which
+ * job has which node, from placement's actions alone. */
 #ifndef TFE_TESTS_UNIT_SCHEDULER_MANUAL_POOL_H
 #define TFE_TESTS_UNIT_SCHEDULER_MANUAL_POOL_H
 
@@ -12,10 +12,10 @@
 
 enum { HAND_POOL_MANY = 64 };
 
-/* A pool whose nodes do what they are told, when the story says so. */
+/* A pool whose nodes do what they are told, when the test says so. */
 extern struct pool {
     struct tfe_mem mem;
-    unsigned fail_in; /* 0: never */
+    unsigned fail_in; /* number of the allocation that fails; 0: none */
     struct placement *p;
     struct placement_actions last;
     int64_t now;
@@ -33,35 +33,36 @@ int hand_pool_begin(void **state);
 int hand_pool_end(void **state);
 #define FIXTURE hand_pool_begin, hand_pool_end
 
-/* --- what happens: but for step, what placement refuses fails the story ----------------------- */
+/* --- events: except for step, an event that placement refuses fails the test
+ * ------------------- */
 
-/* What placement answers. */
+/* Passes an event to placement and returns its result. */
 int step(struct placement_event event);
-/* A node comes, with this label (NULL: none). */
+/* A node connects, with this label (NULL: none). */
 void came(const char *node, const char *label);
-/* n nodes come, without labels: n00 is the one of the number 0. */
+/* n nodes without labels connect; n00 is the one with number 0. */
 void come(unsigned from, unsigned n);
 void about(enum placement_event_type type, const char *node, const char *job);
 void warned(const char *node, bool is_warned);
-/* What is held at this place is so no more; placement is told … */
+/* The assignment at this index has ended, and placement is told. */
 void freed(size_t at);
-/* … and is not told. */
+/* The assignment at this index has ended, and placement is not told. */
 void forget(size_t at);
-/* All that were released are freed. */
+/* All released nodes are freed. */
 void free_released(void);
 
 struct placement_options workers(uint32_t min, uint32_t max, uint32_t priority);
 void submit(const char *job, struct placement_options w);
 void change(const char *job, struct placement_options w);
 
-/* --- what is seen of it ----------------------------------------------------------------------- */
+/* --- observations ----------------------------------------------------------------------------- */
 
-/* Where in held it is; n_held: nowhere. */
+/* Returns the index in held of the assignment, or n_held. */
 size_t find(uint64_t assignment);
-/* Nodes that work for a job and were not asked to leave. */
+/* Returns the number of nodes that work for the job and were not released. */
 unsigned has(const char *job);
 bool is_of(const char *job, const char *node);
-/* Nodes that were asked to, of all jobs. */
+/* Returns the number of released nodes of all jobs. */
 unsigned leaving(void);
 struct placement_view view(const char *job);
 

@@ -1,4 +1,4 @@
-/* tests/unit/scheduler/oracle.c: see judge.h. */
+/* tests/unit/scheduler/oracle.c: oracle of churn.h. */
 #include "tests/unit/scheduler/oracle.h"
 
 #include <stdio.h>
@@ -53,7 +53,7 @@ static void count_quotas(const struct node *n, uint32_t by)
     }
 }
 
-/* What its job counts on, or (by -1 as unsigned) does no more. */
+/* Adds the node to what its job counts on, or (by is -1 as unsigned) removes it. */
 static void count_held(const struct node *n, uint32_t by)
 {
     if (n->state == BUSY && !n->is_warned) {
@@ -116,7 +116,7 @@ static bool is_too_large(const struct job *job)
     return usable(job, books.n_here) < least(job);
 }
 
-/* Its quotas: bit 1 << quota. */
+/* Returns the job's quotas as a bit set (1 << quota). */
 static unsigned quotas_of(const struct job *job)
 {
     unsigned set = 0;
@@ -126,7 +126,7 @@ static unsigned quotas_of(const struct job *job)
     return set;
 }
 
-/* Whether a quota is less than its minimum, whoever has what. */
+/* Returns true if a quota is less than the job's minimum, whichever jobs have nodes now. */
 static bool is_above(const struct job *job)
 {
     unsigned set = 0;
@@ -136,7 +136,7 @@ static bool is_above(const struct job *job)
     return (set & quotas_of(job)) != 0;
 }
 
-/* Its quotas that have less left than it needs. */
+/* Returns the job's quotas that have less left than it needs. */
 static unsigned short_of(const struct job *job, bool soon)
 {
     unsigned set = 0;
@@ -187,7 +187,7 @@ bool judge_release(const struct placement_action *a)
     struct node *n = &books.nodes[number_of(a->node)];
     JUDGE(n->assignment == a->assignment, "release of %s", a->node);
     if (n->state != BUSY) {
-        return false; /* said again */
+        return false; /* the same release again */
     }
     struct job *job = &books.jobs[n->job];
     JUDGE(a->job[0] == '\0' || number_of(a->job) == n->job, "%s is not of %s", a->node, a->job);
@@ -203,7 +203,7 @@ bool judge_release(const struct placement_action *a)
     return true;
 }
 
-/* A job that was given nodes has all its minimum, and not more than its maximum. */
+/* Checks that a job that was assigned nodes has its whole minimum, and at most its maximum. */
 static void judge_gang(uint32_t j)
 {
     const struct job *job = &books.jobs[j];
@@ -214,8 +214,9 @@ static void judge_gang(uint32_t j)
     }
 }
 
-/* Taken is for a minimum that waits and then has enough, of its quotas, too: of the same priority
- * or below, down to the minimum; below that of a lower priority, by one with preempt. */
+/* Checks that nodes are taken only for a minimum that waits and is then met, quotas included: from
+ * jobs of the same priority or below, down to their minimum; below that only from jobs of a lower
+ * priority, by one with preempt. */
 static void judge_taken(uint32_t from)
 {
     const struct job *loser = &books.jobs[from];
@@ -233,13 +234,13 @@ static void judge_taken(uint32_t from)
     JUDGE(has_reason, "nodes of j%u are taken for nobody who may", from);
 }
 
-/* Of one job, what nobody that waits before it should have missed. */
+/* Returns what another job got that no job waiting before it should have missed. */
 static const uint32_t *got_before(const struct job *other, const struct job *job)
 {
     return is_before(other, job) ? other->grown : other->given;
 }
 
-/* One before it waits, and may keep hold of a quota of both. */
+/* Returns true if a job before it waits and may reserve a quota of both. */
 static bool is_held_up(const struct job *job)
 {
     const unsigned its = quotas_of(job);
@@ -251,13 +252,13 @@ static bool is_held_up(const struct job *job)
     return is_so;
 }
 
-/* Nobody who comes later, and no growth, gets of a quota that one waits for; nor so much of another
- * one that it would have to wait for that. */
+/* Checks that no later job, and no growth, gets a part of a quota for which a job waits, nor so
+ * much of another quota that the job would have to wait for that one. */
 static void judge_overtaken_in_quotas(const struct job *job)
 {
     const unsigned after = short_of(job, true);
-    unsigned before = 0; /* they got it */
-    unsigned used = 0;   /* by them */
+    unsigned before = 0; /* the later jobs got it */
+    unsigned used = 0;   /* used by the later jobs */
     for (int q = 0; q < QUOTAS; q++) {
         uint32_t n = 0;
         for (uint32_t i = 0; i < books.n_given; i++) {
@@ -274,8 +275,8 @@ static void judge_overtaken_in_quotas(const struct job *job)
           "j%u has to wait for quotas %x now", (unsigned)(job - books.jobs), after);
 }
 
-/* Nobody who comes later, and no growth, gets what one that waits could use, unless enough of it
- * is left for that one; nor one that waits for a quota. */
+/* Checks that no later job, and no growth, gets nodes that a waiting job could use, unless enough
+ * of them are left for it or it waits for a quota. */
 static void judge_overtaken(uint32_t first)
 {
     const struct job *job = &books.jobs[first];
@@ -316,8 +317,8 @@ static uint32_t gather_waiting(const struct job *ret[DAYS_JOBS_MAX])
     return n;
 }
 
-/* The first that waits, but for those who wait for a quota, does not find what it needs: they hold
- * up nobody but jobs of that quota. */
+/* Checks that the first waiting job does not find what it needs; jobs that wait for a quota delay
+ * only jobs of that quota. */
 static void judge_next(void)
 {
     const struct job *waiting[DAYS_JOBS_MAX];
@@ -326,7 +327,7 @@ static void judge_next(void)
     for (uint32_t i = 0; i < n; i++) {
         const struct job *job = waiting[i];
         const unsigned lacking = short_of(job, true);
-        /* What it has counts, also where that is not here. */
+        /* the nodes that it has count, even disconnected ones */
         const uint32_t soon = usable(job, books.n_idle) + usable(job, books.n_leaving);
         if (is_above(job) || (is_too_large(job) && soon < needs(job))) {
             continue;
@@ -376,7 +377,7 @@ void judge_rest(const struct placement_actions *again, struct tfe_mono due)
 
 /* --- at the end ------------------------------------------------------------------------------- */
 
-/* What a job keeps, whoever of its priority needs nodes. */
+/* Returns how many nodes the job keeps, whichever job of its priority needs nodes. */
 static uint32_t firm_of(const struct job *job)
 {
     return least(job) - needs(job);

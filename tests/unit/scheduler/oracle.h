@@ -1,5 +1,5 @@
-/* tests/unit/scheduler/oracle.h: the judge of churn.h: the books, and what sees in them that no
- * rule of placement.h is broken. A broken one fails the story. */
+/* tests/unit/scheduler/oracle.h: oracle of churn.h: keeps accounts and checks that no rule of
+ * placement.h is broken. A broken rule fails the test. */
 #ifndef TFE_TESTS_UNIT_SCHEDULER_ORACLE_H
 #define TFE_TESTS_UNIT_SCHEDULER_ORACLE_H
 

@@ -1,6 +1,6 @@
 /* tests/unit/scheduler/test_churn.c: days of pools in which machines come and go: no rule of
- * placement.h is broken at any step (churn.h). Two whole days of the large one, with its figures,
- * are bench/placement.py's. */
+ * placement.h is broken at any step (churn.h). bench/placement.py runs two whole days of the large
+ * pool and reports figures. */
 #include <stdlib.h>
 
 #include "tests/unit/scheduler/churn.h"

@@ -1,4 +1,5 @@
-/* tests/unit/scheduler/test_demand.c: what jobs want and what there is, for who orders machines. */
+/* tests/unit/scheduler/test_demand.c: demand of the jobs and supply of the pool, for programs that
+ * start machines. */
 #include <string.h>
 
 #include "common/base/heap.h"

@@ -1,4 +1,4 @@
-/* tests/unit/scheduler/test_gain.c: what one more worker was seen to bring. */
+/* tests/unit/scheduler/test_gain.c: estimate of what one more worker contributes. */
 #include "server/scheduler/gain.h"
 #include "tests/unit/test_runner.h"
 

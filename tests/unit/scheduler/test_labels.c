@@ -1,5 +1,4 @@
-/* tests/unit/scheduler/test_labels.c: nodes of which the server is told something after they came.
- */
+/* tests/unit/scheduler/test_labels.c: labels that become known after a node has connected. */
 #include <stdio.h>
 #include <string.h>
 

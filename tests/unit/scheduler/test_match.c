@@ -1,4 +1,4 @@
-/* tests/unit/scheduler/test_match.c: the sums agree with trying everything. */
+/* tests/unit/scheduler/test_match.c: the sums agree with an exhaustive search. */
 #include "server/scheduler/match.h"
 #include "tests/unit/test_runner.h"
 

@@ -1,4 +1,4 @@
-/* tests/unit/scheduler/test_placement.c: who gets which node, and who has to give it back. */
+/* tests/unit/scheduler/test_placement.c: which job gets which node, and which one is released. */
 #include <stdio.h>
 
 #include "tests/unit/scheduler/manual_pool.h"

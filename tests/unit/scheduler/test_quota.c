@@ -1,4 +1,4 @@
-/* tests/unit/scheduler/test_quota.c: jobs of a pattern that may have so many nodes together. */
+/* tests/unit/scheduler/test_quota.c: quotas of the jobs that match a pattern. */
 #include <stdio.h>
 #include <string.h>
 

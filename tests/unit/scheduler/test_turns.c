@@ -1,5 +1,5 @@
-/* tests/unit/scheduler/test_turns.c: what a turn gives to some can change what others wait for:
- * then there is another turn, at once, and no more than that. */
+/* tests/unit/scheduler/test_turns.c: a step that assigns nodes can change what other jobs wait for:
+ * another step follows at once, and no more than needed. */
 #include "tests/unit/scheduler/manual_pool.h"
 
 static void quota(const char *pattern, uint32_t nodes)

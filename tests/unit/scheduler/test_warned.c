@@ -1,5 +1,4 @@
-/* tests/unit/scheduler/test_warned.c: jobs of whose nodes some are warned that their machines go:
- * they keep them, and get others in their place. */
+/* tests/unit/scheduler/test_warned.c: jobs with warned nodes keep them and get replacements. */
 #include <string.h>
 
 #include "tests/unit/scheduler/manual_pool.h"

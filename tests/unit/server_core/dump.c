@@ -1,4 +1,4 @@
-/* tests/unit/server_core/dump.c: see dump.h. */
+/* tests/unit/server_core/dump.c: writes the state of a rendezvous core as text. */
 #include "tests/unit/server_core/dump.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* tests/unit/server_core/operator.c: see operator.h. */
+/* tests/unit/server_core/operator.c: commands of an operator, for tests. */
 #include "tests/unit/server_core/operator.h"
 
 int order(struct world *w, enum rdzv_event_type what, const char *job, const char *node)

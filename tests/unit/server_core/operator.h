@@ -1,4 +1,4 @@
-/* tests/unit/server_core/operator.h: an operator's orders, for the stories about them. */
+/* tests/unit/server_core/operator.h: commands of an operator, for tests. */
 #ifndef TFE_TESTS_UNIT_SERVER_CORE_OPERATOR_H
 #define TFE_TESTS_UNIT_SERVER_CORE_OPERATOR_H
 

@@ -1,4 +1,4 @@
-/* tests/unit/server_core/plan.c: see plan.h. */
+/* tests/unit/server_core/plan.c: progress reports and notices, for tests of planned switches. */
 #include "tests/unit/server_core/plan.h"
 
 void tells(struct world *w, uint32_t session, struct msg_progress progress)

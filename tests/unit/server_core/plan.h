@@ -1,5 +1,4 @@
-/* tests/unit/server_core/plan.h: what scripts tell and machines warn of, for stories about planned
- * switches. */
+/* tests/unit/server_core/plan.h: progress reports and notices, for tests of planned switches. */
 #ifndef TFE_TESTS_UNIT_SERVER_CORE_PLAN_H
 #define TFE_TESTS_UNIT_SERVER_CORE_PLAN_H
 
@@ -7,19 +6,20 @@
 
 void tells(struct world *w, uint32_t session, struct msg_progress progress);
 
-/* Its script is there and can be asked, and has done so many steps. */
+/* Reports that the node's script listens and has made this many steps. */
 void listens(struct world *w, uint32_t session, uint64_t epoch, uint64_t step);
 
-/* It has saved at that step, for the n-th time in the epoch, having heard of SAVE number `answers`.
- */
+/* Reports the n-th checkpoint of the epoch, at this step; `answers` is the number of the last SAVE
+ * that the script has received. */
 void saved(struct world *w, uint32_t session, uint64_t epoch, uint64_t step, uint32_t n,
            uint64_t answers);
-/* Its memory keeps the state after that step, for SAVE number `answers`. */
+/* Reports that the node's memory keeps the state after this step, for the SAVE with number
+ * `answers`. */
 void keeps(struct world *w, uint32_t session, uint64_t epoch, uint64_t step, uint64_t answers);
 void noticed(struct world *w, uint32_t session, enum tfe_notice kind, uint32_t within_ms);
 void notice_withdrawn(struct world *w, uint32_t session, enum tfe_notice kind);
 
-/* All of the epoch's trainers are told to stop, end, and are ready again. */
+/* All members of the epoch receive STOP, end, and are READY again. */
 void switch_over(struct world *w, uint32_t first, uint32_t n, uint64_t epoch);
 
 #endif

@@ -1,4 +1,4 @@
-/* tests/unit/server_core/served.c: see served.h. */
+/* tests/unit/server_core/served.c: fixtures of jobs with chief and ps. */
 #include "tests/unit/server_core/served.h"
 
 struct world *a_served_job(uint32_t min, uint32_t max)
@@ -58,7 +58,7 @@ struct world *an_evaluated_job(void)
 {
     struct world *w = a_served_job(1, 1);
     w->join.spec.evaluator = true;
-    come(w, 4); /* a chief, b ps, c worker */
+    come(w, 4); /* chief a, ps b, worker c */
     ready(w, 3, 2);
     assert_saw(w, "3:START epoch=2 rank=3 world=3 nodes=3 cause=start run=1 fence=0");
     assert_saw(w, " evaluates\n");

@@ -1,4 +1,4 @@
-/* tests/unit/server_core/server_fixture.c: see world.h. */
+/* tests/unit/server_core/server_fixture.c: a rendezvous core with simulated agents. */
 #include "tests/unit/server_core/server_fixture.h"
 
 static void disk_keep(struct disk *d, const struct rdzv_record *record)
@@ -284,7 +284,7 @@ void forget(struct world *w)
     put(w, "%s", "");
 }
 
-/* --- acts: each forgets what the one before has shown ----------------------------------------- */
+/* --- acts: each clears the log of the previous one -------------------------------------------- */
 
 int say(struct world *w, uint32_t session, const struct tfe_msg *msg)
 {
@@ -424,7 +424,7 @@ void pass(struct world *w, int64_t ms)
     pass_until(w, w->now + ms);
 }
 
-/* --- what was seen ---------------------------------------------------------------------------- */
+/* --- observations ----------------------------------------------------------------------------- */
 
 int times_seen(const struct world *w, const char *part)
 {
@@ -441,7 +441,7 @@ const char *job_state(const struct world *w)
     return rdzv_view_job(w->r, NULL, &job) ? "none" : job.phase;
 }
 
-/* --- a world's beginning and end -------------------------------------------------------------- */
+/* --- set-up and tear-down --------------------------------------------------------------------- */
 
 struct rdzv_config usual_config(void)
 {
@@ -457,7 +457,7 @@ struct msg_join usual_join(uint32_t min, uint32_t max)
 {
     struct msg_join join = {.job = "j", .spec = no_wishes(min, max, 1), .pid = 4711};
     join.spec.script_digest = 99;
-    join.spec.retry_start = true; /* what ends at once in most stories is to be started again */
+    join.spec.retry_start = true; /* in most tests a trainer that ends at once is to be restarted */
     return join;
 }
 

@@ -24,7 +24,7 @@
 
 #define SESSIONS 64u
 #define TTL_MS 10000
-/* What the server holds of a ttl, and of the fences of one and of several members. */
+/* End of the ttl, and of the fences of one and of several members, as the server computes them. */
 #define TTL_HELD_MS 11110
 #define FENCE_ONE_HELD_MS 132770
 #define FENCE_HELD_MS 331850
@@ -49,68 +49,69 @@ struct world {
     struct tfe_mem mem;
     struct rdzv *r;
     int64_t now;
-    int64_t wall; /* civil time; 0: the core is not told */
+    int64_t wall; /* wall-clock time; 0: the core is not told */
     int64_t deadline;
-    struct msg_join join;                /* what the next join() says, but for the node's id */
-    char node[SESSIONS][TFE_ID_MAX + 1]; /* on each session */
-    bool renews[SESSIONS];               /* while time passes */
+    struct msg_join join;                /* contents of the next JOIN, except the node's id */
+    char node[SESSIONS][TFE_ID_MAX + 1]; /* node of each session */
+    bool renews[SESSIONS];               /* the node renews while time passes */
     int64_t renew_at[SESSIONS];
     uint64_t renewals;
-    bool holds_writes; /* records stay unanswered until write_ends() */
-    bool holds_leader; /* rank 0 does not say LISTENING by itself */
-    uint64_t write;    /* sequence of the last record asked for */
+    bool holds_writes; /* records are not confirmed until write_ends() */
+    bool holds_leader; /* rank 0 does not report LISTENING by itself */
+    uint64_t write;    /* sequence number of the last record to be written */
     char write_job[TFE_ID_MAX + 1];
-    struct disk *disk; /* where the last record that was written lies, if somebody gave one */
-    bool retries;      /* after TFE_ENOMEM the same event comes again, as from a shell */
-    /* Nodes answer on their ports when told to, as agents do; else they are READY without. */
+    struct disk *disk; /* where the last written record is copied to, or NULL */
+    bool retries;      /* after TFE_ENOMEM the same event is passed again, as the I/O layer does */
+    /* nodes answer probes when they are told to, as agents do; otherwise they are READY without */
     bool answers;
-    bool asked[SESSIONS];               /* … and this one was told to */
-    bool answering[SESSIONS];           /* so its last READY said */
-    struct msg_memory memory[SESSIONS]; /* as READY says */
-    uint64_t probe[SESSIONS];           /* the last PROBE that it has not answered; 0 none */
-    bool quiet;                         /* do not keep the log of renewals */
-    char *log;                          /* of the last act */
+    bool asked[SESSIONS];               /* the node was told to answer probes */
+    bool answering[SESSIONS];           /* the node still answers probes, by its last READY */
+    struct msg_memory memory[SESSIONS]; /* state kept in memory, as READY reports it */
+    /* number of the last PROBE that the node has not answered; 0 if none */
+    uint64_t probe[SESSIONS];
+    bool quiet; /* renewals are not logged */
+    char *log;  /* log of the last act */
     size_t n_log;
     size_t cap_log;
-    uint64_t history; /* FNV-1a of everything that was ever logged */
-    uint64_t failed;  /* steps that ran out of memory */
+    uint64_t history; /* FNV-1a hash of everything that was ever logged */
+    uint64_t failed;  /* number of steps that ran out of memory */
 };
 
-/* The disk answers for the newest record. */
+/* The disk confirms the newest record, or reports a failure. */
 int write_ends(struct world *w, enum rdzv_event_type how);
 
-/* A disk that is done at once and a rank 0 that listens at once, unless they are held. */
+/* Confirms records and reports rank 0's LISTENING at once, unless the test holds them. */
 int follow(struct world *w, bool wrote, uint32_t leader, uint64_t epoch);
 int step(struct world *w, const struct rdzv_event *event);
 void forget(struct world *w);
 
-/* --- acts: each forgets what the one before has shown ----------------------------------------- */
+/* --- acts: each clears the log of the previous one -------------------------------------------- */
 
 int say(struct world *w, uint32_t session, const struct tfe_msg *msg);
 int try_join(struct world *w, uint32_t session, const char *node);
 void join(struct world *w, uint32_t session, const char *node);
 
-/* The node's address is its id, and the epoch's parity unless it answers there; its ports count up
- * from 1000 + 100 x session. */
+/* Sends READY. The node's address is its id, followed by the epoch's parity unless it answers
+ * probes; its ports count up from 1000 + 100 × session. */
 int try_ready(struct world *w, uint32_t session, uint64_t epoch);
 void ready(struct world *w, uint32_t session, uint64_t epoch);
 
-/* The node on the session says what came of the last PROBE it was sent. */
+/* The node of the session reports the result of the last PROBE that it was sent. */
 void probed(struct world *w, uint32_t session, enum tfe_probe_result result);
 void exited_as(struct world *w, uint32_t session, struct msg_exited exited);
 void exited(struct world *w, uint32_t session, uint64_t epoch, uint32_t code);
 void trainer_listens(struct world *w, uint32_t session, uint64_t epoch);
 
-/* What an agent does on STOP and PREPARE: its trainers are gone, and it is ready. */
+/* Does what an agent does on STOP and PREPARE: its trainers have ended, and it is READY. */
 void stopped_and_ready(struct world *w, uint32_t session, uint64_t epoch);
 void goodbye(struct world *w, uint32_t session);
 void cut(struct world *w, uint32_t session);
 
-/* Lets time pass: ticks when the core asked for one, renewals of those who renew. */
+/* Lets time pass: ticks when the core asks for one, and renewals of nodes with renews set. */
 void pass_until(struct world *w, int64_t until);
 void pass(struct world *w, int64_t ms);
 
-/* --- what was seen ---------------------------------------------------------------------------- */
+/* --- observations ----------------------------------------------------------------------------- */
 
 #define assert_saw(w, part)                                                                        \
     do {                                                                                           \
@@ -128,10 +129,10 @@ void pass(struct world *w, int64_t ms);
 
 int times_seen(const struct world *w, const char *part);
 
-/* "waiting", … of the first job. */
+/* Returns the state of the first job, such as "waiting". */
 const char *job_state(const struct world *w);
 
-/* --- a world's beginning and end -------------------------------------------------------------- */
+/* --- set-up and tear-down --------------------------------------------------------------------- */
 
 struct rdzv_config usual_config(void);
 struct msg_join usual_join(uint32_t min, uint32_t max);
@@ -140,13 +141,13 @@ struct world *a_world(uint32_t min, uint32_t max);
 void world_free(struct world *w);
 const char *name_of(uint32_t i);
 
-/* The nodes a, b, … on the sessions 0 … n-1, each READY for epoch 1 before the next one comes. */
+/* Nodes a, b, … join on sessions 0 … n-1, each READY for epoch 1 before the next one joins. */
 void come(struct world *w, uint32_t n);
 
-/* … and in it, a with rank 0. */
+/* Creates n nodes in epoch 1, a with rank 0. */
 struct world *a_running_world(uint32_t min, uint32_t max, uint32_t n);
 
-/* A server that was away has read that the node a alone is in epoch 4, and has it back on session
+/* Creates a restarted server whose record has node a alone in epoch 4; a has rejoined on session
  * 0. */
 struct world *an_adopted_world(uint32_t max);
 

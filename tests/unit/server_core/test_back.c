@@ -1,5 +1,5 @@
-/* tests/unit/server_core/test_back.c: workers that can be missed, and evaluators, whose connection
- * broke while something happened to them; and who is who on a session. */
+/* tests/unit/server_core/test_back.c: served workers and evaluators whose connection breaks while
+ * something happens to them. */
 #include "tests/unit/server_core/operator.h"
 #include "tests/unit/server_core/plan.h"
 

@@ -1,4 +1,4 @@
-/* tests/unit/server_core/test_cast.c: who gets which place where several could have it. */
+/* tests/unit/server_core/test_cast.c: rank assignment in jobs with roles. */
 #include "tests/unit/server_core/operator.h"
 #include "tests/unit/server_core/plan.h"
 #include "tests/unit/server_core/served.h"

@@ -1,5 +1,5 @@
-/* tests/unit/server_core/test_claims.c: what one member says of numbers is believed as far as it
- * can be true, and whatever it says, the job can be read back. */
+/* tests/unit/server_core/test_claims.c: epoch and run numbers that one member reports are accepted
+ * only if credible, and never make the job's record unreadable. */
 #include "server/core/job.h"
 #include "tests/unit/server_core/plan.h"
 
@@ -115,8 +115,8 @@ TEST(claims, that_can_be_true_are_believed)
 
 TEST(claims, that_most_members_share_are_believed_however_high)
 {
-    /* A lie has lifted the job before the disk was lost: those who run it come back all the same.
-     */
+    /* A lie has lifted the job before the disk was lost: those who run it come back all the
+     * same. */
     struct world *w = a_world(2, 2);
     uint64_t epoch = (UINT64_C(1) << 52) - 2;
     struct msg_row rows[2] = {{0, "a", 1000, TASK_WORKER, 0}, {1, "b", 1100, TASK_WORKER, 0}};

@@ -1,5 +1,5 @@
-/* tests/unit/server_core/test_death.c: death certificates: who looks for them, and what one proves.
- */
+/* tests/unit/server_core/test_death.c: proofs of termination: which nodes look for them, and what
+ * they prove. */
 #include "tests/unit/server_core/server_fixture.h"
 
 #define GUARD_PORT 777

@@ -1,5 +1,5 @@
-/* tests/unit/server_core/test_door.c: what no shell should pass in, memory that runs out, clocks
- * that jump, and replay. */
+/* tests/unit/server_core/test_door.c: invalid events, exhausted memory, clocks that jump, and
+ * replay. */
 #include "common/base/rng.h"
 #include "tests/unit/server_core/server_fixture.h"
 

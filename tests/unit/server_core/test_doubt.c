@@ -1,4 +1,5 @@
-/* tests/unit/server_core/test_doubt.c: silence that is more likely the server's own fault. */
+/* tests/unit/server_core/test_doubt.c: mass loss: silence that is more likely the server's own
+ * fault. */
 #include "tests/unit/server_core/server_fixture.h"
 
 static int tick(struct world *w)

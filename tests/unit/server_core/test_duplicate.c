@@ -1,4 +1,4 @@
-/* tests/unit/server_core/test_duplicate.c: two processes with one node id, and STARTs that nobody
+/* tests/unit/server_core/test_duplicate.c: two processes with one node id, and STARTs that no node
  * can follow. */
 #include "tests/unit/server_core/server_fixture.h"
 

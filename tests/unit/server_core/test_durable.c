@@ -1,5 +1,5 @@
 /* tests/unit/server_core/test_durable.c: durable before visible, rank 0 before the others, and a
- * server that comes back. */
+ * restarted server. */
 #include "tests/unit/server_core/server_fixture.h"
 
 /* Two nodes are ready, the disk has not answered yet. */

@@ -1,5 +1,5 @@
-/* tests/unit/server_core/test_end.c: how a job ends, what the nodes are told, and what those are
- * told who come late. */
+/* tests/unit/server_core/test_end.c: how a job ends, what its nodes are told, and what nodes are
+ * told that come late. */
 #include "tests/unit/server_core/server_fixture.h"
 
 TEST(failure, tells_the_beginning_of_an_exception_with_a_tensor_in_it)

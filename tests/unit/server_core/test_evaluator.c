@@ -1,5 +1,5 @@
-/* tests/unit/server_core/test_evaluator.c: the evaluator's machine goes, or may: who goes on in its
- * place, and when. */
+/* tests/unit/server_core/test_evaluator.c: which node replaces an evaluator whose machine will go
+ * away, or may, and when. */
 #include "tests/unit/server_core/operator.h"
 #include "tests/unit/server_core/plan.h"
 #include "tests/unit/server_core/served.h"

@@ -1,4 +1,4 @@
-/* tests/unit/server_core/test_fault.c: who pays for the end of an epoch, and when it is enough. */
+/* tests/unit/server_core/test_fault.c: charges for the end of an epoch, and when the job fails. */
 #include "tests/unit/server_core/operator.h"
 #include "tests/unit/server_core/plan.h"
 

@@ -1,4 +1,5 @@
-/* tests/unit/server_core/test_forget.c: jobs that are over make room: by order, by age, by need. */
+/* tests/unit/server_core/test_forget.c: jobs that are over are forgotten: by command, by age, to
+ * make room. */
 #include "tests/unit/server_core/plan.h"
 
 #define DAY_MS 86400000

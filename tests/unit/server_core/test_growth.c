@@ -1,4 +1,5 @@
-/* tests/unit/server_core/test_growth.c: newcomers are taken in when it is worth it (design 4.8). */
+/* tests/unit/server_core/test_growth.c: newcomers are added when it is worth its cost (design
+ * 4.8). */
 #include "tests/unit/server_core/operator.h"
 #include "tests/unit/server_core/plan.h"
 

@@ -1,4 +1,5 @@
-/* tests/unit/server_core/test_last_words.c: what is read from the last lines of a trainer. */
+/* tests/unit/server_core/test_last_words.c: what is read from the last lines of a trainer's
+ * output. */
 #include "server/core/last_words.h"
 #include "tests/unit/server_core/server_fixture.h"
 

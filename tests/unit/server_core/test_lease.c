@@ -1,4 +1,4 @@
-/* tests/unit/server_core/test_lease.c: how long leases are, and what renewing them costs. */
+/* tests/unit/server_core/test_lease.c: how long leases are, and what renewals cost. */
 #include "tests/unit/server_core/server_fixture.h"
 
 /* Bears one renewal per second: with ttl 10 s three nodes. */

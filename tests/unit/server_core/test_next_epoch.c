@@ -1,5 +1,5 @@
-/* tests/unit/server_core/test_next_epoch.c: what an epoch does not inherit from the one before it.
- */
+/* tests/unit/server_core/test_next_epoch.c: state that an epoch does not inherit from the previous
+ * one. */
 #include "tests/unit/server_core/plan.h"
 
 /* All members of epoch 1 fail with the one on the session and are in the next. */

@@ -1,4 +1,5 @@
-/* tests/unit/server_core/test_notice.c: machines that will go away leave by a plan (design 4.9). */
+/* tests/unit/server_core/test_notice.c: machines that will go away leave by a planned switch
+ * (design 4.9). */
 #include "tests/unit/server_core/plan.h"
 
 TEST(notice, says_in_the_log_how_sure_it_is)

@@ -1,6 +1,4 @@
-/* tests/unit/server_core/test_operator.c: an operator evicts nodes, stops jobs, and names whom he
- * means.
- */
+/* tests/unit/server_core/test_operator.c: an operator evicts nodes, stops jobs, and names nodes. */
 #include "tests/unit/server_core/plan.h"
 
 /* --- evict ------------------------------------------------------------------------------------ */

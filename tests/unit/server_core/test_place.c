@@ -1,5 +1,5 @@
-/* tests/unit/server_core/test_place.c: a served worker's place: its loss, its warning and its drain
- * begin no epoch, and who comes takes it. */
+/* tests/unit/server_core/test_place.c: served workers: loss, notice and drain start no epoch, and a
+ * newcomer fills the slot. */
 #include "tests/unit/server_core/operator.h"
 #include "tests/unit/server_core/plan.h"
 #include "tests/unit/server_core/served.h"
@@ -256,8 +256,8 @@ TEST(place, whose_worker_always_starts_again_waits_longer_each_time)
     world_free(w);
 }
 
-/* A worker with its share of the data was started three times, and then all of the job, for ever.
- */
+/* A worker with its share of the data was started three times, and then all of the job, for
+ * ever. */
 TEST(place, whose_worker_ends_well_is_done_and_the_chief_goes_on)
 {
     static const enum tfe_restart_policy policies[] = {RESTART_ON_FAILURE, RESTART_NEVER,

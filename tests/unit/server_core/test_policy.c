@@ -1,5 +1,5 @@
-/* tests/unit/server_core/test_policy.c: what a job wishes about its ends: whose success it is, who
- * is let run after it, and who starts again after which end. */
+/* tests/unit/server_core/test_policy.c: job options about endings: which success counts, which
+ * trainers may linger after it, and which are restarted after which ending. */
 #include "tests/unit/server_core/operator.h"
 #include "tests/unit/server_core/served.h"
 

@@ -1,5 +1,5 @@
 /* tests/unit/server_core/test_ps.c: jobs with ps: another number of them, nodes that are pinned to
- * a role, and what a machine's death means by role. */
+ * a role, and what the loss of a machine means by role. */
 #include "tests/unit/server_core/operator.h"
 #include "tests/unit/server_core/plan.h"
 #include "tests/unit/server_core/served.h"

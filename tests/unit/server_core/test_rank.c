@@ -1,4 +1,4 @@
-/* tests/unit/server_core/test_rank.c: who has rank 0, and how long it is waited for. */
+/* tests/unit/server_core/test_rank.c: which node has rank 0, and how long it is waited for. */
 #include "tests/unit/server_core/server_fixture.h"
 
 TEST(rank, of_a_lost_leader_goes_to_the_node_whose_memory_keeps_the_newest_state)

@@ -1,5 +1,5 @@
-/* tests/unit/server_core/test_roles.c: jobs with chief, ps and evaluator: who sits where, what a
- * loss means, and what is started again within an epoch. */
+/* tests/unit/server_core/test_roles.c: jobs with chief, ps and evaluator: rank assignment, what a
+ * loss means, and what is restarted within an epoch. */
 #include "tests/unit/server_core/operator.h"
 #include "tests/unit/server_core/plan.h"
 #include "tests/unit/server_core/served.h"

@@ -1,4 +1,4 @@
-/* tests/unit/server_core/test_run.c: runs that have names, and who comes late to them. */
+/* tests/unit/server_core/test_run.c: named runs, and nodes that come late to them. */
 #include "tests/unit/server_core/server_fixture.h"
 
 /* Run `key` of the job has ended well: node `node` was alone in it. */
@@ -13,8 +13,8 @@ static void a_run(struct world *w, const char *key, const char *node, uint64_t e
     assert_saw(w, "0:FINISH succeeded");
 }
 
-/* The only member of epoch 3 of this run, which trains there; others of run 2 were in it, or not.
- */
+/* The only member of epoch 3 of this run, which trains there; others of run 2 were in it, or
+ * not. */
 static void runs_in(struct world *w, uint32_t session, const char *node, uint32_t run)
 {
     uint16_t port = 1000;

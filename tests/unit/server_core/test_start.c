@@ -1,6 +1,5 @@
-/* tests/unit/server_core/test_start.c: how a job comes to its first epoch, who is in it, and how it
- * grows.
- */
+/* tests/unit/server_core/test_start.c: how a job gets to its first epoch, which nodes are in it,
+ * and how it grows. */
 #include "tests/unit/server_core/server_fixture.h"
 
 TEST(growth, does_not_come_when_a_rank_has_ended_well_already)

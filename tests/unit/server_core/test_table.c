@@ -1,5 +1,5 @@
-/* tests/unit/server_core/test_table.c: who is told the whole table, and who only what has changed
- * since the one it holds. */
+/* tests/unit/server_core/test_table.c: which nodes receive the whole table, and which only the
+ * changes since the one that they hold. */
 #include "tests/unit/server_core/server_fixture.h"
 
 /* READY with the digest of a table that the node still holds. */
@@ -29,8 +29,8 @@ static uint64_t digest_of_table(uint32_t n, unsigned parity, const char *const *
 static const char *const abcdef[] = {"a", "b", "c", "d", "e", "f"};
 static const uint32_t first_six[] = {0, 1, 2, 3, 4, 5};
 
-/* Epochs 1 and 2 of six nodes; then b leaves, and those named in `hold` hold the table of epoch 1.
- */
+/* Epochs 1 and 2 of six nodes; then b leaves, and those named in `hold` hold the table of epoch
+ * 1. */
 static struct world *a_world_in_epoch_3(uint64_t held, unsigned hold)
 {
     struct world *w = a_running_world(2, 6, 6);

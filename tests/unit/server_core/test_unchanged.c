@@ -1,5 +1,5 @@
-/* tests/unit/server_core/test_unchanged.c: an event that is refused, for want of memory or of
- * sense, has changed nothing: every entry point of the core, in every state of a job. */
+/* tests/unit/server_core/test_unchanged.c: an event that is refused, because it is invalid or
+ * memory is exhausted, changes nothing: every entry point of the core, in every state of a job. */
 #include "tests/unit/server_core/dump.h"
 #include "tests/unit/server_core/operator.h"
 
@@ -96,8 +96,8 @@ static char long_text[5000]; /* filled by whoever needs it */
 static const uint32_t two_pids[] = {7, 8};
 static const struct msg_exited some_exited = {.epoch = 1, .code = 1, .tail = "the end"};
 
-/* What an agent may say, and a shell. The job in world's moments has sizes of its own, filled in.
- */
+/* What an agent may say, and a shell. The job in world's moments has sizes of its own, filled
+ * in. */
 static const struct tfe_msg said[] = {
     {.type = MSG_RENEW, .u.renew = {.number = 1}},
     {.type = MSG_READY, .u.ready = {.epoch = 1, .host = "h", .ports = some_ports, .n_ports = 1}},

@@ -1,4 +1,4 @@
-/* tests/unit/server_core/test_version.c: a job of two versions of TensorFlow. */
+/* tests/unit/server_core/test_version.c: a job with two versions of TensorFlow. */
 #include "tests/unit/server_core/server_fixture.h"
 
 static const char *const refused = "REFUSED version_mismatch: job j has TensorFlow 2.21.0 on its "

@@ -1,6 +1,5 @@
-/* tests/unit/server_core/test_view.c: what the shell may ask: who is on a session, since when a job
- * waits.
- */
+/* tests/unit/server_core/test_view.c: views for the I/O layer: the node of a session, since when a
+ * job waits. */
 #include "tests/unit/server_core/operator.h"
 #include "tests/unit/server_core/plan.h"
 

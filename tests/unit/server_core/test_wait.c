@@ -1,4 +1,4 @@
-/* tests/unit/server_core/test_wait.c: what a node is told that it waits for, when it renews. */
+/* tests/unit/server_core/test_wait.c: the text in RENEWED that says what a node waits for. */
 #include "tests/unit/server_core/plan.h"
 
 /* The sentence of the node's next RENEWED, "" none; *ret_ms: until when. */
