@@ -127,7 +127,7 @@ static void scan_later(struct guard *g, bool trainers_left)
     g->pause_us = backoff_next(g->pause_us, PAUSE_FIRST_US, longest);
 }
 
-/* Longer than the list of a guard's children; a longer list disables the shortcut. */
+/* Buffer size for the list of a guard's children; with a longer list the shortcut is not used. */
 #define CHILDREN_TEXT_MAX 512
 
 static bool is_standby(const struct guard *g, long pid)

@@ -96,7 +96,7 @@ static void slot_ended(struct guard *g, pid_t pid, int status)
         if (slot->state == SLOT_STARTING) {
             exec_report_read(slot, true);
         }
-        standby_read_messages(slot); /* messages of the process come before its end */
+        standby_read_messages(slot); /* handle what the process sent before it ended */
         if (standby_retry(g, slot)) {
             return;
         }

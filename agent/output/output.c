@@ -67,7 +67,7 @@ struct source {
     struct event *readable;
     bool may_rest; /* the pipe is large enough for a pause in reading */
     bool resting;  /* not read until the next timer */
-    bool paused;   /* not read because drain or file is full */
+    bool paused;   /* reading is paused while the terminal or the log queue is full */
     char *text;    /* buffer of LINE_BYTES_MAX; unprocessed data is at at .. at + n */
     size_t at;
     size_t n;

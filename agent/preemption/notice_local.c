@@ -15,7 +15,7 @@
  * File: its existence is a notice; it may contain the number of seconds left.
  */
 
-/* Fits a number of seconds and some blanks. */
+/* Bytes read from the file: enough for a number of seconds and some blanks. */
 #define HOLDS_MAX 32
 
 /* Reads the beginning of the file; "" if it is empty or unreadable, or a pipe or directory. */

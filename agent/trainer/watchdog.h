@@ -30,7 +30,7 @@ struct watch_options {
     void (*late)(void *ctx, uint32_t local, enum tfe_ending how, const char *reason);
     /* Called once per epoch when a trainer trains without the cluster assigned to it. Like late. */
     void (*alone)(void *ctx, uint32_t local, const char *reason);
-    bool require_cluster; /* also kill such a trainer */
+    bool require_cluster; /* kill a trainer that trains without its cluster */
     void *ctx;
 };
 

@@ -1,4 +1,4 @@
-/* tests/unit/agent/agent_fixture.c: see agent_fixture.h. */
+/* tests/unit/agent/agent_fixture.c: implementation of agent_fixture.h. */
 #include "tests/unit/agent/agent_fixture.h"
 
 #include <errno.h>

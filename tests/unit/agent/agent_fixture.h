@@ -1,5 +1,5 @@
-/* tests/unit/agent/agent_fixture.h: an event loop with a guard on it, and ways to wait for what
- * really happened. */
+/* tests/unit/agent/agent_fixture.h: an event loop with a real guard, and functions that wait for
+ * events and processes. */
 #ifndef TFE_TESTS_UNIT_AGENT_AGENT_FIXTURE_H
 #define TFE_TESTS_UNIT_AGENT_AGENT_FIXTURE_H
 
@@ -11,11 +11,11 @@
 #include "agent/guard/guard_link.h"
 #include "tests/unit/test_runner.h"
 
-/* Nothing here takes a second; a machine that needs this long has a bug. */
+/* Timeout: no test takes a second, so a machine that needs this long has a bug. */
 #define RIG_PATIENCE_MS 30000
 
 struct rig_slot {
-    int spawned; /* how often each was told */
+    int spawned; /* number of events by type */
     int failed;
     int exited;
     int warm;
@@ -30,29 +30,29 @@ struct rig {
     struct event_base *base;
     struct guard_link *link;
     pid_t guard;
-    int pair; /* the link's descriptor: to look at, not to use */
+    int pair; /* the link's descriptor, for inspection only */
     struct rig_slot slots[GUARD_SLOTS];
-    int swept; /* answers that nothing is left */
+    int swept; /* sweeps that reported that no process is left */
     int stuck_told;
     pid_t stuck;
     int fenced;
     int lost;
-    int out[2];     /* stdout of what rig_run starts: read here, line by line */
+    int out[2];     /* pipe with the stdout of processes started by rig_run */
     char order[32]; /* one letter per event, in the order they came */
     size_t n_order;
 };
 
 void rig_init(struct rig *rig);
-/* Closes the link, waits for the guard, and sees that it left nothing. */
+/* Closes the link, waits for the guard, and checks that it left nothing. */
 void rig_done(struct rig *rig);
 
-/* Turns the loop once, for some milliseconds at most. */
+/* Runs the event loop once, for at most some milliseconds. */
 void rig_turn(struct rig *rig);
 
-/* Milliseconds on a steady clock. */
+/* Returns milliseconds on a monotonic clock. */
 int64_t rig_ms(void);
 
-/* Turns the loop until condition holds; fails the test if it never does. */
+/* Runs the event loop until the condition is true; fails the test on timeout. */
 #define RIG_UNTIL(rig, condition)                                                                  \
     do {                                                                                           \
         int64_t rig_give_up = rig_ms() + RIG_PATIENCE_MS;                                          \
@@ -64,19 +64,19 @@ int64_t rig_ms(void);
         }                                                                                          \
     } while (0)
 
-/* Starts argv in slot with this process's environment, stdout into rig->out, stderr here. */
+/* Starts argv in a slot with this process's environment and stderr; stdout is rig->out. */
 int rig_run(struct rig *rig, uint32_t slot, const char *const *argv);
 #define RIG_RUN(rig, slot, ...)                                                                    \
     assert_int_equal(rig_run((rig), (slot), (const char *const[]){__VA_ARGS__, NULL}), 0)
 
-/* The next line of rig->out, without newline. */
+/* Reads the next line of rig->out, without newline. */
 void rig_line(struct rig *rig, char *ret, size_t cap);
-/* The next line, as a process id. */
+/* Reads the next line as a process id. */
 pid_t rig_pid(struct rig *rig);
 
-/* Whether the process is no more, or only waits to be reaped. */
+/* Returns true if the process does not exist, or is a zombie. */
 bool rig_is_gone(pid_t pid);
-/* Whether /proc says that the process is in this state ('T', 'S', …). */
+/* Returns true if /proc shows this state of the process ('T', 'S', ...). */
 bool rig_has_state(pid_t pid, char state);
 
 #endif

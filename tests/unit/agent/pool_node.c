@@ -1,4 +1,4 @@
-/* tests/unit/agent/pool_node.c: see pool_node.h. */
+/* tests/unit/agent/pool_node.c: implementation of pool_node.h. */
 #include "tests/unit/agent/pool_node.h"
 
 #include <signal.h>
@@ -28,8 +28,7 @@ static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
     va_end(args);
 }
 
-/* --- the loop ----------------------------------------------------------------------------------
- */
+/* --- event loop --- */
 
 int __wrap_event_base_dispatch(struct event_base *base);
 int __wrap_event_base_dispatch(struct event_base *base)
@@ -65,7 +64,7 @@ void node_signal_comes(int signo)
     node.on_signal(signo, EV_SIGNAL, node.signal_ctx);
 }
 
-/* --- the connection --------------------------------------------------------------------------- */
+/* --- connection --- */
 
 struct uplink *__wrap_uplink_new(struct event_base *base, const struct join_info *info,
                                  const char *state_dir, const char *address_host,
@@ -187,7 +186,7 @@ void node_released(uint64_t assignment, uint32_t within_ms, enum tfe_out out, bo
                                                 .over = is_over}});
 }
 
-/* --- what people are told --------------------------------------------------------------------- */
+/* --- log --- */
 
 struct report *__wrap_report_new(const struct report_options *options);
 struct report *__wrap_report_new(const struct report_options *options)
@@ -226,7 +225,7 @@ struct notice_watch *__wrap_notice_watch_new(struct event_base *base,
     return __real_notice_watch_new(base, options, on_notice, ctx);
 }
 
-/* --- agents below it -------------------------------------------------------------------------- */
+/* --- child agents --- */
 
 static struct pool_child *const the_child = (struct pool_child *)&node.child;
 
@@ -299,7 +298,7 @@ int __wrap_agent_args_make(const struct agent_args_options *options, struct agen
                            struct tfe_reason *reason)
 {
     static char *words[] = {"agent", NULL};
-    if (options->assign->spec.chief) { /* as if it could not be */
+    if (options->assign->spec.chief) { /* simulates an assignment that cannot be started */
         reason_set(reason, "it wants what cannot be");
         return TFE_EINVAL;
     }
@@ -336,7 +335,7 @@ void __wrap_scratch_free(struct scratch *s)
     node.has_scratch = node.has_scratch && !s;
 }
 
-/* --- files ------------------------------------------------------------------------------------ */
+/* --- files --- */
 
 int __wrap_files_new(const struct files_options *options, struct files **ret,
                      struct tfe_reason *reason);
@@ -385,7 +384,7 @@ void __wrap_finish_run(const char *command, const char *node_name, const char *r
     say("finish %s for %s: %s; ", command, node_name, reason);
 }
 
-/* --- the container of an image ---------------------------------------------------------------- */
+/* --- containers --- */
 
 bool __wrap_image_is_run(const struct agent_settings *settings, const struct msg_spec *spec);
 bool __wrap_image_is_run(const struct agent_settings *settings, const struct msg_spec *spec)
@@ -412,7 +411,7 @@ int __wrap_image_enter(const struct agent_settings *settings, const struct msg_s
     return node.enters ? 0 : TFE_EINVAL;
 }
 
-/* --- its life --- */
+/* --- lifetime --- */
 
 int node_begin(void **state)
 {

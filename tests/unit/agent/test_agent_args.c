@@ -1,5 +1,4 @@
-/* tests/unit/agent/test_agent_args.c: an assignment becomes the command line that somebody would
- * have typed. */
+/* tests/unit/agent/test_agent_args.c: conversion of an assignment to a command line. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +45,7 @@ static struct agent_args made(const struct msg_assign *assign)
     return line;
 }
 
-/* All words with blanks between them. */
+/* Returns all strings, separated by blanks. */
 static const char *joined(char **v)
 {
     static char text[4096];
@@ -134,7 +133,7 @@ TEST(agent_args, a_kubeflow_job_of_one_trainer_has_no_cluster)
     line = made(&assign);
     assert_non_null(strstr(joined(line.envp), " TFE_ENVIRONMENT=kubeflow-master"));
     agent_args_done(&line);
-    for (int i = 0; i < 4; i++) { /* whatever there is besides */
+    for (int i = 0; i < 4; i++) { /* in addition to other options */
         assign.spec.max_nodes = 1;
         assign.spec.nproc = i == 0 ? 2 : 1;
         assign.spec.n_ps = i == 1;
@@ -199,7 +198,7 @@ TEST(agent_args, an_option_that_says_what_the_command_is_says_it_alone)
     agent_args_done(&line);
 }
 
-/* Made for a node that runs images, and then with a container that says this. */
+/* Builds the arguments for a node that runs images, as they are used in the container. */
 static struct agent_args made_for_image(const struct msg_assign *assign)
 {
     static char *const own[] = {"--pool", NULL};
@@ -268,7 +267,7 @@ TEST(agent_args, it_works_where_the_jobs_files_are)
         {"/shared/code", "src/a", "/shared/code/src/a"},
         {"/shared/code", "/data", "/data"},
         {NULL, "out", "/tmp/fresh/out"},
-        {"https://example.org/x.git@1", NULL, "/tmp/fresh"}, /* laid out there */
+        {"https://example.org/x.git@1", NULL, "/tmp/fresh"}, /* prepared there */
     };
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         struct msg_assign assign = assignment(python, 2);

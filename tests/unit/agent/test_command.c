@@ -1,4 +1,5 @@
-/* tests/unit/agent/test_command.c: what is refused before anybody joins, and the digest. */
+/* tests/unit/agent/test_command.c: commands that are rejected before the node
+ * joins, and the digest. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -161,8 +162,7 @@ TEST_IN(command, what_cannot_be_run_is_named)
     assert_int_equal(try(&command, &reason, NULL, SCRIPT, (const char *const[]){NULL}), TFE_EINVAL);
     assert_int_equal(TRY(&command, &reason, NULL, SCRIPT, ""), TFE_EINVAL);
     assert_int_equal(TRY(&command, &reason, NULL, COMMAND, ""), TFE_EINVAL);
-    /* Not a directory on the way: an error from the file system that is no ENOENT, also for root.
-     */
+    /* A path through a file: an error other than ENOENT, also for root. */
     snprintf(wanted, sizeof wanted, "%s/x.py", place->script);
     assert_int_equal(TRY(&command, &reason, place->python, SCRIPT, wanted), TFE_EINVAL);
     assert_non_null(strstr(reason.text, "x.py: "));
@@ -209,7 +209,7 @@ TEST_IN(command, handing_the_work_to_another_daemon_is_refused)
                          TFE_EINVAL);
         assert_non_null(strstr(reason.text, "run tfe-agent inside"));
     }
-    /* As an argument, or as a script, they are only words. */
+    /* As an argument or a script, the same names are accepted. */
     assert_int_equal(TRY(&command, &reason, NULL, COMMAND, "sh", "docker"), 0);
     command_done(&command);
     assert_int_equal(TRY(&command, &reason, place->python, SCRIPT, place->script, "ssh"), 0);
@@ -231,7 +231,7 @@ TEST_IN(command, the_digest_is_of_content_and_arguments_not_of_places)
     assert_true(DIGEST(place->python, MODULE, "m", "a") != DIGEST(place->python, MODULE, "n", "a"));
     assert_true(DIGEST(NULL, COMMAND, "sh") == DIGEST(NULL, COMMAND, "/bin/sh"));
     assert_true(DIGEST(NULL, COMMAND, "sh") != DIGEST(NULL, COMMAND, "ls"));
-    /* A command that is a script is known by what it says. */
+    /* A command that is itself a script is identified by its contents. */
     uint64_t before = DIGEST(NULL, COMMAND, place->tool);
     file_write(place->tool, "#!/bin/sh\nexit 1\n", 0755);
     assert_true(before != DIGEST(NULL, COMMAND, place->tool));

@@ -1,4 +1,5 @@
-/* tests/unit/agent/test_environment.c: what a trainer finds, and what it never finds. */
+/* tests/unit/agent/test_environment.c: variables that a trainer gets, and
+ * those that are removed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@ static const struct msg_row rows[] = {
     {.rank = 2, .host = "fd00::3", .port = 65535},
 };
 
-/* Where the node stands, and one of its trainers there: the second one, if it is not rank 0. */
+/* Position of the node and of one of its trainers, the second unless it is rank 0. */
 struct seat {
     struct agent_place node;
     struct trainer_place place;
@@ -34,7 +35,7 @@ static struct seat *seat_of(struct seat *seat, uint32_t rank)
     return seat;
 }
 
-/* The value, or NULL; fails if there are two. */
+/* Returns the value or NULL; fails if the variable occurs twice. */
 static const char *value_of(char **env, const char *name)
 {
     const char *found = NULL;
@@ -96,7 +97,7 @@ TEST(environment, a_trainer_finds_its_place)
         assert_non_null(value);
         assert_string_equal(value, wanted[n][1]);
     }
-    assert_null(env[n]); /* and nothing else */
+    assert_null(env[n]); /* no other variable */
     environment_free(env);
 }
 
@@ -129,7 +130,7 @@ TEST(environment, options_and_above_all_tokens_stay_with_the_agent)
     }
     assert_null(value_of(env, "TFE_NNODES"));
     assert_null(value_of(env, "TFE_MAX_RESTARTS"));
-    assert_null(value_of(env, "TFE_SOCKET")); /* there is no channel */
+    assert_null(value_of(env, "TFE_SOCKET")); /* without a script channel */
     assert_string_equal(value_of(env, "RANK"), "0");
     assert_string_equal(value_of(env, "TF_GRPC_REUSE_PORT"), "true");
     environment_free(env);
@@ -244,7 +245,7 @@ TEST(environment, a_cluster_of_one_has_a_tf_config_too)
     environment_free(env);
 }
 
-/* What Kubeflow's training operator makes of the same cluster. */
+/* The same as Kubeflow's training operator sets for this cluster. */
 TEST(environment, where_kubeflows_habits_count_tf_config_follows_them)
 {
     static const struct msg_row places[] = {

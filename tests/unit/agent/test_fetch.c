@@ -1,5 +1,5 @@
-/* tests/unit/agent/test_fetch.c: bundles that a machine keeps: so many, those that were used last.
- */
+/* tests/unit/agent/test_fetch.c: the cache of bundles: its size, and removal of the
+ * least recently used. */
 #include <sodium.h>
 
 #include "agent/pool/fetch.h"
@@ -45,7 +45,7 @@ static const char *kept(const char *name)
     return folder_path(dir, path);
 }
 
-/* Used so many seconds ago. */
+/* Creates a cached bundle that was last used this many seconds ago. */
 static void keep(const char *name, time_t ago)
 {
     const struct timespec at = {.tv_sec = time(NULL) - ago};
@@ -75,7 +75,7 @@ static struct fetch *begin(const char *digest)
     return fetch_new(&options);
 }
 
-/* The bundle of one byte that keep() makes. */
+/* Returns the digest of the one-byte bundle that keep() makes. */
 static const char *digest_of_x(void)
 {
     static char hex[MSG_BUNDLE_HEX + 1];
@@ -102,7 +102,7 @@ TEST_IN(fetch, leaves_those_that_were_used_last_and_room_for_what_comes)
     keep("part-killed", 2 * 3600);
     keep("part-others", 10);
     keep("no-bundle", 2 * 3600);
-    /* The one that was there for longest is there, and used now. */
+    /* The oldest bundle is found, and its time of use is updated. */
     struct fetch *f = begin(digest_of_x());
     TURN_UNTIL(base, ended == 1);
     assert_int_equal(asked, 0);
@@ -140,13 +140,13 @@ TEST_IN(fetch, error_is_reported_with_the_next_attempt_and_ends_nothing)
     struct fetch *f = begin(digest);
     assert_string_equal(error, "");
     fetch_handle_chunk(f, &(struct msg_chunk){.digest = digest, .says = "the disk is gone"});
-    fetch_welcome(f); /* waits all the same */
+    fetch_welcome(f); /* still waits for the retry interval */
     assert_int_equal(asked, 1);
     TURN_UNTIL(base, asked == 2);
     assert_string_equal(error, "the disk is gone");
     give(f, digest, "y");
     assert_int_equal(ended, 0);
-    TURN_UNTIL(base, asked == 3); /* two seconds later */
+    TURN_UNTIL(base, asked == 3); /* after two seconds */
     assert_string_equal(error, "the bytes that came do not match the digest");
     give(f, digest, "x");
     assert_int_equal(ended, 1);

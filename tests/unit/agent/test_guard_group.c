@@ -1,4 +1,5 @@
-/* tests/unit/agent/test_guard_group.c: control groups of trainers, where they can be made. */
+/* tests/unit/agent/test_guard_group.c: control groups of trainers, on machines where
+ * they can be created. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +20,7 @@
 #include "agent/os/proc.h"
 #include "tests/unit/agent/agent_fixture.h"
 
-/* A group of this test's own, in which every process of a test begins. */
+/* Group of this test, in which every process of a test starts. */
 static char home[PATH_MAX];
 static char before[PATH_MAX];
 
@@ -55,7 +56,7 @@ static bool home_make(void)
     return true;
 }
 
-/* How many directories there are below the group: of guards, or of one guard's processes. */
+/* Counts the directories below a group: those of guards, or of one guard's processes. */
 static int count_below(const char *directory, char ret_last[NAME_MAX + 1])
 {
     DIR *entries = opendir(directory);
@@ -72,7 +73,8 @@ static int count_below(const char *directory, char ret_last[NAME_MAX + 1])
     return n;
 }
 
-/* Groups of the only guard's processes; -1: there is not one guard with groups. */
+/* Returns the number of groups of the only guard, or -1 if there is not exactly one
+ * guard with groups. */
 static int groups_of_guard(void)
 {
     char name[NAME_MAX + 1];
@@ -84,7 +86,7 @@ static int groups_of_guard(void)
     return count_below(path, name);
 }
 
-/* The process's group of version 2, as the kernel writes it. */
+/* Stores the process's group of version 2 as the kernel writes it. */
 static void group_of(pid_t pid, char *ret, size_t cap)
 {
     char path[64];
@@ -172,7 +174,7 @@ TEST_IN(group, a_standby_is_in_one_and_takes_it_along_when_it_becomes_a_trainer)
     RIG_UNTIL(rig, rig->slots[1].spawned);
     guard_link_sweep(rig->link);
     RIG_UNTIL(rig, rig->swept == 1);
-    assert_false(rig_is_gone(pid)); /* a sweep is not about standbys */
+    assert_false(rig_is_gone(pid)); /* a sweep does not affect standbys */
     assert_int_equal(
         guard_link_hand_over(rig->link, 0, GUARD_STANDBY_SLOT, &spec, rig->out[1], STDERR_FILENO),
         0);
@@ -193,7 +195,7 @@ static bool count_one(void *ctx, int number)
     return true;
 }
 
-/* Its group outlives the trainer as long as what it left there, and costs the guard nothing. */
+/* The group is removed when the last process that the trainer left in it ends. */
 TEST_IN(group, it_goes_with_the_last_that_a_trainer_left)
 {
     struct rig *rig = *state;
@@ -231,8 +233,8 @@ TEST(group, there_is_one_for_each_slot_and_as_many_that_were_left)
     guard_groups_close(&groups);
 }
 
-/* Guard and agent are killed at once: of what the trainer has started the kernel knows nobody that
- * would end it. The next guard in the same group does. */
+/* Guard and agent are killed together, so the kernel kills none of the trainer's descendants.
+ * The next guard in the same group kills them. */
 TEST_IN(group, what_a_dead_guard_left_is_killed_by_the_next)
 {
     struct rig *rig = *state;
@@ -242,7 +244,7 @@ TEST_IN(group, what_a_dead_guard_left_is_killed_by_the_next)
     pid_t b = rig_pid(rig);
     kill(rig->guard, SIGKILL);
     RIG_UNTIL(rig, rig->lost);
-    /* Not what an agent that lives on would do first: proc_kill_all_descendants_and_reap(). */
+    /* Without proc_kill_all_descendants_and_reap(), which a surviving agent would call first. */
     RIG_UNTIL(rig, rig_is_gone(a) != rig_is_gone(b)); /* the trainer itself died with its guard */
     pid_t left = rig_is_gone(a) ? b : a;
     struct guard_process next;
@@ -280,7 +282,7 @@ TEST(group, without_the_right_to_make_any_a_trainer_is_in_the_agents)
         if (setgid(65534) != 0 || setuid(65534) != 0) {
             _exit(2);
         }
-        prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* or /proc/self is root's */
+        prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* otherwise /proc/self belongs to root */
         rig_init(&rig);
         RIG_RUN(&rig, 0, "sleep", "1000");
         RIG_UNTIL(&rig, rig.slots[0].spawned);
@@ -296,7 +298,7 @@ TEST(group, without_the_right_to_make_any_a_trainer_is_in_the_agents)
     assert_int_equal(status, 0);
 }
 
-/* In a group that was delegated to a user, as systemd does it. */
+/* Creates a group that is delegated to a user, as systemd does. */
 static bool delegate(const char *directory, uid_t user)
 {
     static const char *const files[] = {"", "/cgroup.procs", "/cgroup.subtree_control",
@@ -310,7 +312,7 @@ static bool delegate(const char *directory, uid_t user)
     return is_done;
 }
 
-/* A copy of this program that becomes root, whoever starts it. */
+/* Creates a set-user-ID copy of this program that becomes root. */
 static bool root_maker(const char *folder, char *ret, size_t cap)
 {
     char command[512];
@@ -324,8 +326,8 @@ static bool root_maker(const char *folder, char *ret, size_t cap)
            !(fs.f_flag & ST_NOSUID);
 }
 
-/* What has become another user's cannot be signalled by its guard: that was "a descendant that is
- * stuck", for ever. In a group the kernel kills it. */
+/* Bug: a descendant that had become another user's could not be killed by its guard. In a group
+ * the kernel kills it. */
 TEST(group, a_descendant_of_another_user_dies_with_it)
 {
     enum { NOBODY = 65534 };
@@ -356,7 +358,7 @@ TEST(group, a_descendant_of_another_user_dies_with_it)
         guard_link_sweep(rig.link);
         RIG_UNTIL(&rig, rig.swept || rig.stuck_told > 3);
         int code = rig.swept && rig_is_gone(other) ? 0 : 1;
-        /* Nor is it safe there once its trainer is over. */
+        /* Also if its trainer ended before. */
         RIG_RUN(&rig, 1, "sh", "-c", "setsid \"$0\" --become-root & exec sleep 1000", helper);
         other = rig_pid(&rig);
         guard_link_signal(rig.link, 1, SIGTERM);

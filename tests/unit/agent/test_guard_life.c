@@ -1,4 +1,4 @@
-/* tests/unit/agent/test_guard_life.c: what a trainer starts with, and how its end is told. */
+/* tests/unit/agent/test_guard_life.c: start of trainers and reports of their end. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -94,7 +94,7 @@ TEST_IN(guard, a_slot_is_free_again_once_its_end_was_told)
         RIG_UNTIL(rig, rig->slots[3].exited == round);
     }
     assert_int_equal(rig_run(rig, GUARD_SLOTS, (const char *const[]){"true", NULL}), TFE_EINVAL);
-    guard_link_signal(rig->link, 3, SIGTERM); /* an empty slot: ignored */
+    guard_link_signal(rig->link, 3, SIGTERM); /* an empty slot is ignored */
 }
 
 TEST_IN(guard, a_missing_command_is_an_error_and_no_exit_code)
@@ -113,7 +113,7 @@ TEST_IN(guard, a_missing_command_is_an_error_and_no_exit_code)
     for (int i = 0; i < 4; i++) {
         assert_int_equal(rig->slots[i].spawned + rig->slots[i].exited, 0);
     }
-    RIG_RUN(rig, 0, "/bin/true"); /* and the slot is free */
+    RIG_RUN(rig, 0, "/bin/true"); /* the slot is free again */
     RIG_UNTIL(rig, rig->slots[0].exited);
 }
 
@@ -187,7 +187,7 @@ TEST_IN(guard, two_megabytes_of_environment_arrive_whole)
     assert_string_equal(line, "99996 99996");
     RIG_UNTIL(rig, rig->slots[0].exited);
 
-    /* The kernel's own limit for one string, 128 KiB, comes back as what it is. */
+    /* The kernel's limit for one string, 128 KiB, is reported as such. */
     free(strings[0]);
     strings[0] = calloc(1, 140000);
     memset(strings[0], 'x', 139999);
@@ -248,7 +248,7 @@ TEST_IN(guard, a_signal_reaches_every_group_of_the_session_and_no_other_slot)
     assert_false(rig_is_gone(rig->slots[1].pid));
 }
 
-/* What a trainer forks inherits its handler, and would save what it saves. */
+/* A process forked by the trainer inherits the handler, and would save a second time. */
 TEST_IN(guard, sigterm_is_for_the_main_process_alone)
 {
     struct rig *rig = *state;
@@ -280,7 +280,7 @@ TEST_IN(guard, a_trainer_sees_three_descriptors_and_a_clean_signal_state)
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     assert_true(n > 0);
     self[n] = '\0';
-    /* A descriptor that an agent might have without O_CLOEXEC. */
+    /* A descriptor of the agent without O_CLOEXEC. */
     int leak = open("/dev/null", O_RDONLY);
     RIG_RUN(rig, 0, self, "--child-facts");
     char line[256];
@@ -299,7 +299,7 @@ TEST_IN(guard, a_trainer_sees_three_descriptors_and_a_clean_signal_state)
     close(leak);
 }
 
-/* The child lays its arguments over it, and must not be able to meet a SIGBUS there. */
+/* The child maps the arguments, so truncating them could cause SIGBUS. */
 TEST(guard, what_a_start_says_cannot_be_changed_any_more_nor_be_shorter_than_it_says)
 {
     const char *const argv[] = {"true", "once", NULL};
@@ -332,7 +332,7 @@ TEST_IN(guard, the_guard_keeps_no_descriptor_of_the_agent)
         char target[PATH_MAX] = "";
         ssize_t n = readlinkat(dirfd(dir), entry->d_name, target, sizeof target - 1);
         target[n > 0 ? n : 0] = '\0';
-        /* Where control groups can be made it holds the lock on its own; no other below it. */
+        /* The guard's group holds its lock; there is no other group below it. */
         const char *group = strstr(target, "/tfe-guard-");
         count += entry->d_name[0] != '.' && (!group || strchr(group + 1, '/'));
     }
@@ -356,7 +356,7 @@ TEST_IN(guard, it_goes_by_its_own_name_and_hides_the_command_line)
 {
     struct rig *rig = *state;
     char text[256];
-    RIG_RUN(rig, 0, "/bin/true"); /* once it has done this, it is set up */
+    RIG_RUN(rig, 0, "/bin/true"); /* the guard is initialised when it has done this */
     RIG_UNTIL(rig, rig->slots[0].exited);
     file_read(rig->guard, "comm", text, sizeof text);
     assert_string_equal(text, "tfe-guard\n");
@@ -368,7 +368,7 @@ TEST_IN(guard, it_goes_by_its_own_name_and_hides_the_command_line)
 
 #define TOKEN "tfe1_agent_secret"
 
-/* An agent that was given a token in its environment: whether its guard has none to show. */
+/* Returns whether the guard of an agent with a token in its environment shows the token. */
 static int token_facts(void)
 {
     struct rig rig;
@@ -408,8 +408,8 @@ TEST_IN(guard, its_birth_leaves_the_agent_its_signals)
     }
 }
 
-/* A machine that slept past the fence must find its trainers gone: CLOCK_MONOTONIC stands still
- * meanwhile. */
+/* CLOCK_MONOTONIC stops during a suspend, but the trainers must be gone when the machine
+ * resumes after the fence. */
 TEST_IN(guard, its_fence_counts_the_time_of_a_suspend)
 {
     struct rig *rig = *state;
@@ -449,8 +449,7 @@ TEST_IN(guard, terminal_signals_and_sigterm_do_not_end_it)
     assert_int_equal(rig->slots[0].exited, 0);
 }
 
-/* More news than the pipe holds, and nobody takes them: the guard must go on, and forget nothing.
- */
+/* More events than the pipe holds, and no reader: the guard must continue and lose no event. */
 TEST_IN(guard, an_agent_that_does_not_read_holds_nothing_up)
 {
     enum { FENCES = 500 };
@@ -458,14 +457,14 @@ TEST_IN(guard, an_agent_that_does_not_read_holds_nothing_up)
     for (uint32_t i = 0; i < GUARD_SLOTS; i++) {
         RIG_RUN(rig, i, "/bin/sh", "-c", "echo; exit 9");
     }
-    /* Not one turn of the loop: this is read from the trainers' own pipe. */
+    /* Do not run the event loop: read from the trainers' own pipe. */
     for (uint32_t i = 0; i < GUARD_SLOTS; i++) {
         char c;
         assert_int_equal(read(rig->out[0], &c, 1), 1);
     }
-    /* Each passes at once, and is told: the pipe holds some 300. Each also costs a walk through
-     * /proc and two switches of process, on a busy machine tens of milliseconds: no more of them
-     * than it takes. */
+    /* Each fence expires at once and is reported; the pipe holds about 300 reports. Each also
+     * costs a scan of /proc and two context switches, tens of milliseconds on a busy machine, so
+     * use as few as needed. */
     for (int i = 0; i < FENCES; i++) {
         int unread = 1;
         guard_link_fence(rig->link, (struct tfe_mono){.ms = 1});
@@ -480,7 +479,7 @@ TEST_IN(guard, an_agent_that_does_not_read_holds_nothing_up)
     }
     guard_link_sweep(rig->link);
     RIG_UNTIL(rig, rig->swept);
-    assert_in_range(rig->fenced, 1, FENCES - 50); /* the pipe was full for the others */
+    assert_in_range(rig->fenced, 1, FENCES - 50); /* the pipe was full for the other reports */
     RIG_RUN(rig, 0, "/bin/true");
     RIG_UNTIL(rig, rig->slots[0].failed);
     assert_int_equal(rig->slots[0].error, ETIME);
@@ -496,7 +495,7 @@ TEST_IN(guard, orders_to_a_guard_that_does_not_run_wait_without_blocking)
     RIG_UNTIL(rig, rig->slots[0].spawned);
     kill(rig->guard, SIGSTOP);
     RIG_UNTIL(rig, rig_has_state(rig->guard, 'T'));
-    for (int i = 0; i < 5000; i++) { /* far more than the pipe takes */
+    for (int i = 0; i < 5000; i++) { /* far more than the pipe holds */
         guard_link_fence(rig->link, (struct tfe_mono){.ms = INT64_MAX - 1 - i});
     }
     guard_link_signal(rig->link, 0, SIGTERM);
@@ -508,13 +507,13 @@ TEST_IN(guard, orders_to_a_guard_that_does_not_run_wait_without_blocking)
     assert_int_equal(rig->fenced, 0);
 }
 
-/* Orders to a stopped guard until its pipe takes no more; slot 1 is in use, and does not mind. */
+/* Sends requests to a stopped guard until its pipe is full; slot 1 is in use and ignores them. */
 static void pipe_fill(struct rig *rig)
 {
     int was = -1;
     int unread = 0;
     kill(rig->guard, SIGSTOP);
-    while (!rig_has_state(rig->guard, 'T')) { /* not one turn of the loop */
+    while (!rig_has_state(rig->guard, 'T')) { /* without running the event loop */
         sched_yield();
     }
     while (unread > was) {
@@ -533,7 +532,7 @@ TEST_IN(guard, a_fence_that_the_pipe_did_not_take_comes_before_anything_starts)
     pipe_fill(rig);
     guard_link_fence(rig->link, (struct tfe_mono){.ms = 1});
     kill(rig->guard, SIGCONT);
-    while (unread) { /* not one turn of the loop: the fence is still here */
+    while (unread) { /* without running the event loop: the fence is still set */
         sched_yield();
         assert_int_equal(ioctl(rig->pair, SIOCOUTQ, &unread), 0);
     }
@@ -550,13 +549,14 @@ TEST_IN(guard, a_signal_that_the_pipe_did_not_take_is_not_for_the_next_trainer)
     pid_t first = rig_pid(rig);
     RIG_UNTIL(rig, rig->slots[0].spawned && rig->slots[1].spawned);
     kill(first, SIGKILL);
-    assert_int_equal(poll(&end, 1, RIG_PATIENCE_MS), 1); /* it has ended, and we do not know */
+    /* it has ended, and the agent has not read that yet */
+    assert_int_equal(poll(&end, 1, RIG_PATIENCE_MS), 1);
     pipe_fill(rig);
     guard_link_signal(rig->link, 0, SIGTERM);
     RIG_UNTIL(rig, rig->slots[0].exited);
     kill(rig->guard, SIGCONT);
     while (rig_run(rig, 0, (const char *const[]){"sleep", "1000", NULL}) != 0) {
-        sched_yield(); /* not one turn of the loop: whatever is still owed comes after it */
+        sched_yield(); /* without running the event loop: pending events come afterwards */
     }
     RIG_UNTIL(rig, rig->slots[0].spawned == 2);
     RIG_RUN(rig, 2, "true");
@@ -572,7 +572,7 @@ TEST_IN(guard, an_order_that_makes_no_sense_is_none)
         {.type = GUARD_SIGNAL, .slot = 0, .signo = 65},
         {.type = GUARD_SIGNAL, .slot = 0, .signo = 0},
         {.type = GUARD_SIGNAL, .slot = GUARD_SLOTS, .signo = SIGTERM},
-        {.type = GUARD_SPAWN, .slot = 2, .from = GUARD_NO_SLOT}, /* no descriptors */
+        {.type = GUARD_SPAWN, .slot = 2, .from = GUARD_NO_SLOT}, /* without descriptors */
         {.type = 99},
     };
     RIG_RUN(rig, 0, "sleep", "1000");
@@ -632,6 +632,6 @@ int main(int argc, char **argv)
         return token_facts();
     }
     guard_title_area(argc, argv);
-    signal(SIGPIPE, SIG_IGN); /* as an agent does: trainers must not inherit it */
+    signal(SIGPIPE, SIG_IGN); /* as the agent does; trainers must not inherit it */
     return stories_run(NULL, NULL);
 }

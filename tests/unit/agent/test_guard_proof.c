@@ -1,4 +1,5 @@
-/* tests/unit/agent/test_guard_proof.c: whoever dies, agent, guard or fence, no trainer is left. */
+/* tests/unit/agent/test_guard_proof.c: no trainer survives the death of the agent or the
+ * guard, or the fence. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -32,12 +33,11 @@ static int teardown(void **state)
     return 0;
 }
 
-/* The families that a kill of one process does not reach. Each prints the ids of all its processes.
- */
+/* Process trees that killing a single process does not end. Each prints all its process ids. */
 #define FAMILY_BACKGROUND "sleep 1000 & echo $!; sleep 1000 & echo $!; echo $$; wait"
 #define FAMILY_DEAF                                                                                \
     "trap '' TERM INT HUP; sleep 1000 & echo $!; sleep 1000 & echo $!; echo $$; wait"
-/* A daemon: a new session, its parents gone. */
+/* A daemon: a new session whose parents have ended. */
 #define FAMILY_DAEMON                                                                              \
     "(setsid sh -c 'echo $$; exec sleep 1000' &); (setsid sh -c 'trap \"\" TERM; echo $$; sleep "  \
     "1000; :' &); echo $$; sleep 1000; :"
@@ -90,10 +90,10 @@ TEST_IN(guard, a_sweep_kills_every_descendant_and_says_so_after_their_ends)
     assert_all_gone(pids);
     assert_string_equal(rig->order, "SSSEEEW");
     for (int f = 0; f < FAMILIES; f++) {
-        /* TERM and KILL come at once: which of them it died of is the kernel's choice. */
+        /* TERM and KILL arrive together, and the kernel chooses which one ends it. */
         assert_true(rig->slots[f].status == SIGKILL || rig->slots[f].status == SIGTERM);
     }
-    RIG_RUN(rig, 0, "/bin/true"); /* and it goes on */
+    RIG_RUN(rig, 0, "/bin/true"); /* and the guard continues */
     RIG_UNTIL(rig, rig->slots[0].exited == 2);
 }
 
@@ -114,8 +114,7 @@ TEST_IN(guard, sweeps_that_overlap_get_one_answer_and_an_empty_one_gets_it_at_on
     assert_int_equal(rig->slots[0].status, 0);
 }
 
-/* The answer to the first sweep is on its way when the second is asked for: what was asked last
- * counts. */
+/* The response to the first sweep arrives after the second request, so it does not count. */
 TEST_IN(guard, an_answer_that_crossed_with_a_new_sweep_is_not_taken_for_its_answer)
 {
     struct rig *rig = *state;
@@ -129,8 +128,8 @@ TEST_IN(guard, an_answer_that_crossed_with_a_new_sweep_is_not_taken_for_its_answ
     assert_string_equal(rig->order, "WSE");
 }
 
-/* Each process lives for an instant only and starts the next: killing what one look found never
- * ends. */
+/* Each process starts the next one and ends at once, so killing those found by
+ * one scan never ends. */
 TEST_IN(guard, a_sweep_ends_a_chain_of_processes_that_keep_forking)
 {
     struct rig *rig = *state;
@@ -153,7 +152,7 @@ TEST_IN(guard, the_pipe_closing_kills_everything_and_ends_the_guard)
     assert_int_equal(waitpid(rig->guard, &status, 0), rig->guard);
     assert_int_equal(status, 0);
     assert_all_gone(pids);
-    rig->lost = 1; /* for rig_done: it is reaped */
+    rig->lost = 1; /* rig_done: the guard is reaped already */
 }
 
 TEST_IN(guard, an_order_of_an_agent_that_is_gone_starts_nothing)
@@ -162,14 +161,14 @@ TEST_IN(guard, an_order_of_an_agent_that_is_gone_starts_nothing)
     struct pollfd out = {.fd = rig->out[0], .events = POLLIN};
     kill(rig->guard, SIGSTOP);
     RIG_UNTIL(rig, rig_has_state(rig->guard, 'T'));
-    for (uint32_t i = 0; i < 64; i++) { /* so many that the first would have time to speak */
+    for (uint32_t i = 0; i < 64; i++) { /* so many that the first would have time to print */
         RIG_RUN(rig, i, "/bin/echo", "started");
     }
     guard_link_free(rig->link);
     rig->link = NULL;
     kill(rig->guard, SIGCONT);
     assert_int_equal(waitpid(rig->guard, NULL, 0), rig->guard);
-    rig->lost = 1; /* for rig_done: it is reaped */
+    rig->lost = 1; /* rig_done: the guard is reaped already */
     assert_int_equal(poll(&out, 1, 0), 0);
 }
 
@@ -203,7 +202,7 @@ TEST_IN(guard, a_fence_moved_or_disarmed_does_not_kill)
     struct tfe_mono old = tfe_mono_add(clock_mono(), 100);
     guard_link_fence(rig->link, old);
     guard_link_fence(rig->link, TFE_MONO_NEVER);
-    RIG_UNTIL(rig, tfe_mono_sub(clock_mono(), old) > 50); /* the old deadline is well past */
+    RIG_UNTIL(rig, tfe_mono_sub(clock_mono(), old) > 50); /* the old deadline is long past */
     guard_link_fence(rig->link, tfe_mono_add(clock_mono(), 3600000));
     RIG_RUN(rig, 1, "/bin/true");
     RIG_UNTIL(rig, rig->slots[1].exited);
@@ -211,8 +210,8 @@ TEST_IN(guard, a_fence_moved_or_disarmed_does_not_kill)
     assert_int_equal(rig->slots[0].exited, 0);
 }
 
-/* An agent in a process of its own; the pids of its families come through rig->out. The guard's
- * comes first. how: what the agent does once all run. */
+/* Starts an agent in a separate process and calls `how` when its process trees run. The pids
+ * arrive through rig->out, the guard's first. */
 static pid_t agent_fork(struct rig *rig, void (*how)(struct rig *agent), pid_t *ret_guard,
                         pid_t pids[FAMILIES * MEMBERS])
 {
@@ -220,7 +219,7 @@ static pid_t agent_fork(struct rig *rig, void (*how)(struct rig *agent), pid_t *
     if (pid == 0) {
         struct rig agent;
         char line[32];
-        guard_link_free(rig->link); /* our copy of the other guard's pipe */
+        guard_link_free(rig->link); /* this process's copy of the other guard's pipe */
         rig_init(&agent);
         snprintf(line, sizeof line, "%d\n", (int)agent.guard);
         assert_true(write(rig->out[1], line, strlen(line)) > 0);
@@ -274,7 +273,8 @@ TEST_IN(guard, kill_9_of_the_agent_leaves_no_trainer_and_no_guard)
     struct rig *rig = *state;
     pid_t pids[FAMILIES * MEMBERS];
     pid_t guard;
-    char own[] = "/tmp/tfe-agent-XXXXXX"; /* the agent's, which cannot remove it any more */
+    /* the agent's directory, which it cannot remove any more */
+    char own[] = "/tmp/tfe-agent-XXXXXX";
     assert_non_null(mkdtemp(own));
     guard_remove_at_end(own);
     pid_t agent = agent_fork(rig, agent_waits, &guard, pids);
@@ -297,7 +297,7 @@ TEST_IN(guard, the_fence_passes_for_a_stopped_agent)
     pid_t guard;
     pid_t agent = agent_fork(rig, agent_stops_behind_a_fence, &guard, pids);
     RIG_UNTIL(rig, all_gone(pids));
-    RIG_UNTIL(rig, rig_has_state(agent, 'T')); /* the fence may have been faster */
+    RIG_UNTIL(rig, rig_has_state(agent, 'T')); /* the fence may have come first */
     assert_false(rig_is_gone(guard));
     kill(agent, SIGKILL);
     RIG_UNTIL(rig, rig_is_gone(guard));
@@ -329,7 +329,7 @@ TEST_IN(guard, kill_9_of_the_guard_takes_its_children_and_the_agent_takes_the_re
     assert_none_gone(pids);
     kill(rig->guard, SIGKILL);
     RIG_UNTIL(rig, rig->lost);
-    /* PDEATHSIG reaches its children alone: those that these started are ours now. */
+    /* PDEATHSIG reaches only the direct children; their descendants now belong to this process. */
     assert_int_equal(waitpid(rig->guard, NULL, WNOHANG), -1);
     const char *const argv[] = {"true", NULL};
     assert_int_equal(rig_run(rig, 5, argv), TFE_ESYS);
@@ -345,7 +345,7 @@ TEST_IN(guard, kill_9_of_the_guard_takes_its_children_and_the_agent_takes_the_re
     assert_int_equal(rig->lost, 1);
 }
 
-/* The callback may free the link, and what was still unread goes with it. */
+/* The callback may free the link together with unread events. */
 static void on_first(void *ctx, const struct guard_event *event)
 {
     struct guard_link **link = ctx;
@@ -373,8 +373,8 @@ TEST(guard, a_callback_may_free_the_link)
     assert_int_equal(waitpid(process.pid, NULL, 0), process.pid);
 }
 
-/* An agent that has left needs no certificate, and its guard nothing to wait for. The kernel tells
- * of what was left unread before it gives out what was sent. */
+/* An agent that has left needs no proof, so its guard must not wait. The kernel reports the
+ * unread data before it delivers what was sent. */
 TEST(guard, an_agent_that_leaves_with_events_unread_has_left_in_order)
 {
     struct guard_process process;
@@ -401,14 +401,14 @@ TEST(guard, an_agent_that_leaves_with_events_unread_has_left_in_order)
         poll(NULL, 0, 1);
     }
     if (ended == 0) {
-        kill(process.pid, SIGTERM); /* it would serve for an hour */
+        kill(process.pid, SIGTERM); /* otherwise it would serve for an hour */
         fail_msg("the guard gives a certificate of one that has left");
     }
     assert_int_equal(ended, process.pid);
     guard_proof_erase(&death);
 }
 
-/* A set-user-ID program that an agent without privileges may not kill. */
+/* A set-user-ID program, which an unprivileged agent may not kill. */
 static int become_root_and_wait(void)
 {
     if (setresuid(0, 0, 0) != 0) {
@@ -437,10 +437,10 @@ static int unprivileged_agent(const char *helper)
     RIG_UNTIL(&rig, rig.stuck_told == 1);
     assert_int_equal(rig.stuck, pid);
     RIG_UNTIL(&rig, rig.stuck_told == 3);
-    assert_in_range(rig_ms() - begin, 1900, RIG_PATIENCE_MS); /* once a second, not more */
+    assert_in_range(rig_ms() - begin, 1900, RIG_PATIENCE_MS); /* once per second and no more */
     assert_int_equal(rig.swept, 0);
     assert_int_equal(rig.slots[1].exited, 1);
-    printf("%d\n", (int)pid); /* to be killed by somebody who may */
+    printf("%d\n", (int)pid); /* to be killed by a privileged process */
     fflush(stdout);
     RIG_UNTIL(&rig, rig.swept == 1);
     rig_done(&rig);

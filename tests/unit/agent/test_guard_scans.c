@@ -1,6 +1,6 @@
-/* tests/unit/agent/test_guard_scans.c: the guard where the kernel, the clock or a look through
- * /proc goes against it, in ways that real processes hit once in a thousand runs. No control groups
- * here: what the walks through /proc miss nothing else kills. */
+/* tests/unit/agent/test_guard_scans.c: the guard with simulated failures of the kernel, the
+ * clock or scans of /proc, which real processes cause once in a thousand runs. Control groups
+ * are off, so that a process missed by a scan survives. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -21,19 +21,20 @@
 #define STANDBY GUARD_STANDBY_SLOT
 extern char **environ;
 
-/* Shared with the guard. All zero: it meets what there is. */
+/* Shared with the guard. With all fields zero nothing is simulated. */
 static struct {
-    atomic_int walks[NSIG];      /* walks through /proc so far, by signal */
-    atomic_int blind;            /* so many of them meet nobody */
-    atomic_bool walks_in_vain;   /* none of them kills */
-    atomic_bool kills_in_vain;   /* nor does kill(2) */
-    atomic_llong later_us;       /* what CLOCK_MONOTONIC is ahead by */
-    atomic_llong later_ms;       /* what CLOCK_BOOTTIME is ahead by … */
-    atomic_llong step_ms;        /* … and by how much more after each time it is asked */
-    atomic_bool fork_fails;      /* (EAGAIN) */
-    atomic_bool is_orphaned;     /* its next child loses it before it can ask to die with it */
-    atomic_int orphan;           /* that child */
-    atomic_int ends_before_reap; /* takes SIGUSR1, and ends, just before the next waitpid(2) */
+    atomic_int walks[NSIG];    /* scans of /proc so far, by signal */
+    atomic_int blind;          /* so many of them meet nobody */
+    atomic_bool walks_in_vain; /* scans kill no process */
+    atomic_bool kills_in_vain; /* nor does kill(2) */
+    atomic_llong later_us;     /* offset of CLOCK_MONOTONIC */
+    atomic_llong later_ms;     /* what CLOCK_BOOTTIME is ahead by … */
+    atomic_llong step_ms;      /* added to the offset after each call */
+    atomic_bool fork_fails;    /* (EAGAIN) */
+    atomic_bool is_orphaned;   /* the next child is orphaned before it can set PDEATHSIG */
+    atomic_int orphan;         /* that child */
+    /* process that receives SIGUSR1, and ends, just before the next waitpid(2) */
+    atomic_int ends_before_reap;
 } * fate;
 
 int __real_proc_signal_descendants(pid_t root, int signo, proc_pick_fn *pick, void *ctx,
@@ -127,7 +128,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    memset(fate, 0, sizeof *fate); /* or the guard would not end where a story failed */
+    memset(fate, 0, sizeof *fate); /* otherwise the guard would not end after a failed test */
     rig_done(*state);
     free(*state);
     return 0;
@@ -143,7 +144,7 @@ static void start_standby(struct rig *rig, const char *script)
     RIG_UNTIL(rig, rig->slots[STANDBY].warm);
 }
 
-/* A process of a session of its own, whose trainer is over. */
+/* Starts a process in its own session, whose trainer has ended. */
 static pid_t start_daemon(struct rig *rig)
 {
     rig->slots[0] = (struct rig_slot){0};
@@ -154,7 +155,7 @@ static pid_t start_daemon(struct rig *rig)
     return pid;
 }
 
-/* Turns the loop until the guard has taken all orders so far. */
+/* Runs the event loop until the guard has handled all requests so far. */
 static void orders_taken(struct rig *rig)
 {
     int n = rig->slots[9].exited;
@@ -162,13 +163,14 @@ static void orders_taken(struct rig *rig)
     RIG_UNTIL(rig, rig->slots[9].exited > n);
 }
 
-/* One walk may miss what is forked behind its back, and with a standby there the kernel never says
- * that nobody is left. */
+/* One scan may miss processes that are forked meanwhile, and while a standby exists the kernel
+ * never reports ECHILD. */
 TEST_IN(guard, a_walk_that_meets_nobody_does_not_end_a_sweep_alone)
 {
     struct rig *rig = *state;
     start_standby(rig, "printf W >&3; sleep 1000; :");
-    for (int round = 1; round <= 2; round++) { /* what the first has counted is not the second's */
+    /* the counts of the first sweep do not apply to the second */
+    for (int round = 1; round <= 2; round++) {
         pid_t daemon = start_daemon(rig);
         fate->blind = 1;
         guard_link_sweep(rig->link);
@@ -178,12 +180,12 @@ TEST_IN(guard, a_walk_that_meets_nobody_does_not_end_a_sweep_alone)
     assert_false(rig_is_gone(rig->slots[STANDBY].pid));
 }
 
-/* The next epoch waits for the answer, and each walk asks every process of the machine. */
+/* The next epoch waits for the response, and each scan reads every process of the machine. */
 TEST_IN(guard, where_standbys_alone_are_left_a_sweep_ends_without_a_walk)
 {
     struct rig *rig = *state;
     if (access("/proc/thread-self/children", R_OK) != 0) {
-        skip(); /* this kernel does not tell */
+        skip(); /* not supported by this kernel */
     }
     start_standby(rig, "printf W >&3; sleep 1000; :");
     orders_taken(rig);
@@ -207,7 +209,7 @@ TEST_IN(guard, a_sweep_beside_a_standby_is_answered_after_the_end_of_every_train
     assert_int_equal(rig->slots[0].exited, 1);
 }
 
-/* Whoever asks again meanwhile asks about the same process, not for another five seconds. */
+/* A repeated request concerns the same process, and does not wait for another five seconds. */
 TEST_IN(guard, what_outlives_its_kill_by_five_seconds_is_named_however_often_it_is_swept)
 {
     struct rig *rig = *state;
@@ -247,7 +249,7 @@ TEST_IN(guard, an_end_is_told_at_once_where_nobody_else_is_in_the_session)
 {
     struct rig *rig = *state;
     int64_t shortest = RIG_PATIENCE_MS;
-    for (int i = 0; i < 20 && shortest >= 150; i++) { /* a machine may be busy, not for so long */
+    for (int i = 0; i < 20 && shortest >= 150; i++) { /* a busy machine may need several attempts */
         int64_t begin = rig_ms();
         orders_taken(rig);
         shortest = rig_ms() - begin < shortest ? rig_ms() - begin : shortest;
@@ -259,12 +261,12 @@ TEST_IN(guard, with_nothing_to_kill_it_walks_no_more_and_sends_a_signal_once)
 {
     struct rig *rig = *state;
     RIG_RUN(rig, 0, "sleep", "1000");
-    orders_taken(rig); /* its end calls for a walk */
+    orders_taken(rig); /* its end causes a scan */
     guard_link_signal(rig->link, 0, SIGCONT);
     RIG_UNTIL(rig, fate->walks[SIGCONT]);
     int walks = fate->walks[SIGKILL];
     for (int i = 0; i < 20; i++) {
-        guard_link_fence(rig->link, TFE_MONO_NEVER); /* it has a turn */
+        guard_link_fence(rig->link, TFE_MONO_NEVER); /* one iteration of the guard's loop */
         rig_turn(rig);
     }
     assert_int_equal(fate->walks[SIGKILL], walks);
@@ -272,7 +274,7 @@ TEST_IN(guard, with_nothing_to_kill_it_walks_no_more_and_sends_a_signal_once)
     assert_int_equal(fate->walks[SIGCONT], 1);
 }
 
-/* A fence that was moved on does not end the killing that the last one began. */
+/* A later fence does not stop a kill that the previous one began. */
 TEST_IN(guard, nothing_starts_while_it_kills)
 {
     struct rig *rig = *state;
@@ -302,7 +304,7 @@ TEST_IN(guard, a_fence_that_passes_between_two_orders_is_seen_before_the_second)
     assert_int_equal(rig->slots[0].spawned, 0);
 }
 
-/* What it says last it says between two looks of the guard, and is over before the second. */
+/* The standby sends its last message and ends between two polls of the guard. */
 TEST_IN(guard, a_standby_that_takes_the_start_and_ends_at_once_is_not_replaced)
 {
     struct rig *rig = *state;
@@ -313,13 +315,13 @@ TEST_IN(guard, a_standby_that_takes_the_start_and_ends_at_once_is_not_replaced)
     assert_int_equal(guard_link_hand_over(rig->link, 0, STANDBY, &spec, rig->out[1], 2), 0);
     RIG_UNTIL(rig, rig->slots[0].spawned);
     fate->ends_before_reap = standby;
-    guard_link_fence(rig->link, TFE_MONO_NEVER); /* it has a turn */
+    guard_link_fence(rig->link, TFE_MONO_NEVER); /* one iteration of the guard's loop */
     RIG_UNTIL(rig, rig->slots[0].exited);
     assert_int_equal(WEXITSTATUS(rig->slots[0].status), 9);
     assert_int_equal(rig->slots[0].spawned, 1);
 }
 
-/* In a control group the next guard would do it, whoever starts that. */
+/* In a control group, the next guard would kill them as well. */
 TEST_IN(guard, pdeathsig_alone_kills_the_main_processes)
 {
     struct rig *rig = *state;

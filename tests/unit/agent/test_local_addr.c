@@ -1,5 +1,5 @@
-/* tests/unit/agent/test_local_addr.c: trainers' addresses are IPv4, however the server is reached.
- */
+/* tests/unit/agent/test_local_addr.c: a trainer's address is IPv4, even if the server is
+ * reached over IPv6. */
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 #define MOST 8
 
-/* What getifaddrs(3) would give. */
+/* Simulated result of getifaddrs(3). */
 struct machine {
     struct ifaddrs list[MOST];
     struct sockaddr_storage addresses[MOST];
@@ -30,7 +30,7 @@ static void has(struct machine *m, const char *interface, const char *address, u
     }
 }
 
-/* For an end of a connection here; "": there is none. */
+/* Returns the address chosen for this local end of a connection, "" if there is none. */
 static const char *picked(const struct machine *m, const char *end)
 {
     static char host[TFE_HOST_MAX + 1];
@@ -60,5 +60,6 @@ TEST(own_address, of_ipv6_is_one_of_the_same_interface_else_of_another_that_lead
     assert_string_equal(picked(&m, "2001:db8::7"), "10.0.3.7");
     has(&m, "eth0", "10.0.0.7", IFF_UP);
     assert_string_equal(picked(&m, "2001:db8::7"), "10.0.0.7");
-    assert_string_equal(picked(&m, "2001:db8::8"), "10.0.3.7"); /* of no interface here */
+    /* of no interface of this machine */
+    assert_string_equal(picked(&m, "2001:db8::8"), "10.0.3.7");
 }

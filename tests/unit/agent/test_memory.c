@@ -1,5 +1,5 @@
-/* tests/unit/agent/test_memory.c: how much memory is free, by a /proc of the tests' own: whatever
- * is opened below /proc is in a folder (__wrap_fopen), and so are the control groups. */
+/* tests/unit/agent/test_memory.c: free memory, computed from simulated files: paths below /proc
+ * and control groups are opened in the test's own directory (__wrap_fopen). */
 #include <string.h>
 
 #include "agent/os/cgroup.h"
@@ -24,7 +24,8 @@ static void say(const char *name, const char *text)
     folder_write(folder_path(folder, name), text);
 }
 
-/* The machine, and a group of version 2 below another one: files "group/…" and "group/own/…". */
+/* Creates a machine whose process is in a group of version 2 with a parent: files "group/..."
+ * and "group/own/...". */
 static int machine(void **state)
 {
     char text[200];
@@ -67,15 +68,15 @@ TEST_IN(memory, is_what_the_tightest_group_leaves_and_caches_are_given_back)
     say("group/memory.current", "83886080\n"); /* 80 */
     assert_int_equal(memory_free_bytes(), 20 * MIB);
     assert_in_range(memory_free_percent(), 19, 20);
-    say("group/memory.stat", "anon 5\ninactive_file 31457280\n"); /* 30 */
+    say("group/memory.stat", "anon 5\ninactive_file 31457280\n"); /* 30 MiB */
     assert_int_equal(memory_free_bytes(), 50 * MIB);
     assert_in_range(memory_free_percent(), 49, 50);
-    /* The own group has more left, and a larger part of it used. */
+    /* The process's own group has more memory left, but a larger part of it is used. */
     say("group/own/memory.max", "1073741824\n");
     say("group/own/memory.current", "1020054732\n");
     assert_int_equal(memory_free_bytes(), 50 * MIB);
     assert_in_range(memory_free_percent(), 4, 5);
-    say("group/own/memory.current", "1073741825\n"); /* for a moment */
+    say("group/own/memory.current", "1073741825\n"); /* temporarily above the limit */
     assert_int_equal(memory_free_bytes(), 0);
     assert_int_equal(memory_free_percent(), 0);
 }
@@ -86,7 +87,7 @@ TEST_IN(memory, kills_are_counted_by_the_group_else_by_the_machine)
     say("group/own/memory.events", "low 0\noom 7\noom_kill 5\noom_kill_group 9\n");
     assert_int_equal(memory_kills(), 5);
     say("cgroup", "4:cpu,memory:/own\n");
-    assert_int_equal(memory_kills(), 3); /* nothing is mounted of version 1 */
+    assert_int_equal(memory_kills(), 3); /* no hierarchy of version 1 is mounted */
     char text[200];
     snprintf(text, sizeof text, "31 1 0:27 /own %s/group rw - cgroup cgroup rw,cpu,memory\n",
              folder);
@@ -108,5 +109,5 @@ TEST_IN(memory, of_a_container_is_found_where_its_part_of_the_tree_is_mounted)
     say("cgroup", "0::/not/shown/here\n");
     assert_true(cgroup_own(NULL, own));
     assert_string_equal(own, folder_path(folder, "group"));
-    assert_false(cgroup_up(own)); /* above it is no group */
+    assert_false(cgroup_up(own)); /* it is the root group */
 }

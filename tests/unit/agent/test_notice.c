@@ -1,5 +1,5 @@
-/* tests/unit/agent/test_notice.c: which sources are watched; files, commands and signals; several
- * at once. */
+/* tests/unit/agent/test_notice.c: selection of the sources of notices; files, commands and
+ * signals; several sources. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -34,7 +34,7 @@ static int end(void **state)
     return rmdir(folder);
 }
 
-/* Appears whole, as a rename does. */
+/* Writes the file atomically, by a rename. */
 static void put(const char *text)
 {
     char hidden[160];
@@ -51,7 +51,7 @@ static const struct agent_notice *preempt(void)
     return &watch.last[NOTICE_PREEMPT];
 }
 
-/* --- the choice ------------------------------------------------------------------------------- */
+/* --- selection --- */
 
 static int parse(const char *text)
 {
@@ -98,7 +98,7 @@ TEST_IN(choice, of_a_signal_is_one_that_means_nothing_else)
     struct tfe_reason reason;
     assert_int_equal(notice_selection_signal(&watch.choice, "SIGUSR1", &reason), 0);
     assert_int_equal(watch.choice.signo, SIGUSR1);
-    /* Whatever the order of the options. */
+    /* Independent of the order of the options. */
     assert_int_equal(parse("none"), 0);
     assert_int_equal(watch.choice.wanted[FROM_SIGNAL], WANTED_ASKED);
     static const char *const bad[] = {"TERM", "SIGKILL", "CHLD", "10", "", "usr1"};
@@ -130,7 +130,8 @@ TEST_IN(choice, of_auto_with_a_place_asks_all_clouds_there)
     assert_string_equal(watch.choice.place, "http://127.0.0.1:1338");
 }
 
-/* On a rented or foreign network the address of the others' services is anybody's. */
+/* On a rented or foreign network, any machine may have the addresses of the
+ * other clouds' services. */
 TEST_IN(choice, of_auto_is_the_cloud_that_the_machine_tells_of)
 {
     static const struct {
@@ -187,7 +188,7 @@ TEST_IN(choice, of_a_place_is_a_host_and_perhaps_a_port)
     }
 }
 
-/* --- a file ----------------------------------------------------------------------------------- */
+/* --- file --- */
 
 static void watch_file(void)
 {
@@ -264,7 +265,7 @@ TEST_IN(file, may_hold_a_huge_number)
     assert_true(watch_is_ahead(preempt()->deadline, 86400000));
 }
 
-/* How often the log, which is behind stderr meanwhile, has this event. */
+/* Returns how often the event occurs in the log, to which stderr is redirected. */
 static unsigned times_logged(FILE *log, const char *event)
 {
     char line[1024];
@@ -294,12 +295,12 @@ TEST_IN(file, that_makes_sense_again_is_said_to_once)
     close(was);
 }
 
-/* --- a command -------------------------------------------------------------------------------- */
+/* --- command --- */
 
 static void watch_command(const char *format)
 {
     char command[256];
-    /* The path for each %s, of which there are two at most. */
+    /* The path replaces each %s, at most two. */
     (void)snprintf(command, sizeof command, "%.*s%s%s", (int)strcspn(format, "@"), format,
                    strchr(format, '@') ? path : "",
                    strchr(format, '@') ? strchr(format, '@') + 1 : "");
@@ -343,7 +344,7 @@ TEST_IN(command, that_hangs_or_cannot_run_is_no_warning)
         watch.notices = NULL;
     }
     assert_int_equal(watch.told, 0);
-    /* Not one of them is left; the one that was killed last may still be on its way. */
+    /* None of them is left; the last killed one may still have to be reaped. */
     watch_until(&watch, waitpid(-1, NULL, WNOHANG) == -1);
 }
 
@@ -384,7 +385,7 @@ TEST_IN(command, may_print_a_lot)
     assert_true(preempt()->uncertain);
 }
 
-/* --- a signal, several sources, the end ------------------------------------------------------- */
+/* --- signal, several sources, end --- */
 
 TEST_IN(signal, warns_anew_each_time)
 {
@@ -409,7 +410,7 @@ TEST_IN(notices, of_several_sources_are_told_with_the_earliest_deadline)
     watch_until(&watch, watch.told && watch_is_ahead(preempt()->deadline, 100000));
     watch_for(&watch, 100);
     const unsigned told = watch.told;
-    assert_in_range(told, 1, 2); /* whichever looked first */
+    assert_in_range(told, 1, 2); /* depends on which source is polled first */
     assert_string_equal(watch.from, "file");
     put("600");
     watch_until(&watch, watch_is_ahead(preempt()->deadline, 500000));

@@ -1,5 +1,5 @@
-/* tests/unit/agent/test_notice_clouds.c: the three clouds' metadata services, as their pages
- * describe them, well and ill. */
+/* tests/unit/agent/test_notice_clouds.c: the metadata services of the three clouds as they are
+ * documented, with valid and invalid responses. */
 #include <event2/buffer.h>
 #include <event2/http.h>
 #include <event2/keyvalq_struct.h>
@@ -13,27 +13,27 @@
 
 static struct watch watch;
 
-/* What the service answers, and what it has been asked. */
+/* The service's responses, and what was requested. */
 static struct {
     struct evhttp *http;
-    const char *token; /* AWS: the one that is good; "" gives none */
+    const char *token; /* AWS: the valid token; "" to return none */
     const char *action;
     const char *rebalance;
-    const char *preempted; /* GCE; NULL: hangs until it is set */
+    const char *preempted; /* GCE; NULL to delay the response until it is set */
     const char *maintenance;
     const char *name; /* Azure */
     const char *events;
     const char *etag;
-    const char *document; /* AWS; NULL: not there, as the following */
+    const char *document; /* AWS; NULL for 404, also below */
     const char *life;
     const char *zone; /* GCE */
     const char *type;
     const char *preemptible;
-    int broken;      /* this status to everything */
+    int broken;      /* status of all responses, or 0 */
     int dull;        /* … to what is not of warnings; so often */
-    unsigned abouts; /* questions of that */
+    unsigned abouts; /* number of requests for facts about the machine */
     bool is_mute;    /* never answers */
-    int clock_off_s; /* the service's clock against ours */
+    int clock_off_s; /* the service's clock relative to ours */
     unsigned tokens, asked, acknowledged;
     char body[1024]; /* of the last POST */
     char uri[512];   /* of the last long poll */
@@ -70,7 +70,7 @@ static void reply_or_404(struct evhttp_request *request, const char *text)
     reply(request, text ? 200 : 404, text ? text : "");
 }
 
-/* What machine it is. */
+/* Sends a fact about the machine. */
 static void reply_about(struct evhttp_request *request, const char *text)
 {
     cloud.abouts++;
@@ -109,7 +109,7 @@ static void on_aws(struct evhttp_request *request, const char *uri)
     } else if (strstr(uri, "rebalance")) {
         reply_or_404(request, cloud.rebalance);
     } else if (cloud.action && cloud.action[0] != '{' && cloud.action[0] != '[') {
-        /* As the public mock does: the time moves on with every answer. */
+        /* As AWS's public mock does, the time is later in each response. */
         clock_text(time_text, 120 + 7 * moves++, false);
         (void)snprintf(body, sizeof body, "{\"action\":\"%s\",\"time\":\"%s\"}", cloud.action,
                        time_text);
@@ -203,7 +203,7 @@ static void ask_some_more(void)
     watch_until(&watch, cloud.asked >= asked + 6);
 }
 
-/* --- AWS -------------------------------------------------------------------------------------- */
+/* --- AWS --- */
 
 #define FIXTURE make, end
 
@@ -244,7 +244,7 @@ TEST_IN(aws, rebalance_is_a_hint)
     assert_true(tfe_mono_is_never(watch.last[NOTICE_REBALANCE].deadline));
     cloud.rebalance = NULL;
     watch_until(&watch, watch.last[NOTICE_REBALANCE].withdrawn);
-    cloud.rebalance = REBALANCE; /* and it may come again, as it was */
+    cloud.rebalance = REBALANCE; /* it may be repeated unchanged */
     watch_until(&watch, !watch.last[NOTICE_REBALANCE].withdrawn);
     assert_int_equal(watch.n[NOTICE_PREEMPT], 0);
 }
@@ -301,7 +301,7 @@ TEST_IN(aws, answers_that_make_no_sense_are_no_warning)
 
 TEST_IN(aws, answers_that_make_no_sense_are_no_hint)
 {
-    /* Any 200 was one: of a captive portal, or of a proxy that answers for the service. */
+    /* Bug: any response with status 200 counted, even of a captive portal or a proxy. */
     static const char *const answers[] = {
         "",
         "<html>",
@@ -322,10 +322,10 @@ TEST_IN(aws, answers_that_make_no_sense_are_no_hint)
     watch_until(&watch, watch.told == 1);
     cloud.rebalance = "";
     ask_some_more();
-    assert_int_equal(watch.told, 1); /* what is known stays as it is */
+    assert_int_equal(watch.told, 1); /* the active notice is unchanged */
 }
 
-/* --- GCE -------------------------------------------------------------------------------------- */
+/* --- GCE --- */
 
 TEST_IN(gce, preemption_leaves_30_seconds)
 {
@@ -343,7 +343,7 @@ TEST_IN(gce, preemption_leaves_30_seconds)
 
 TEST_IN(gce, preemption_that_has_begun_leaves_nobody_knows_how_much)
 {
-    /* An agent that was started on a machine in its last seconds counted on 30 of them. */
+    /* Bug: an agent started in the last seconds of a machine expected 30 more. */
     cloud.preempted = "TRUE";
     watch_start(&watch, "gce");
     watch_until(&watch, watch.told == 1);
@@ -351,7 +351,7 @@ TEST_IN(gce, preemption_that_has_begun_leaves_nobody_knows_how_much)
     assert_true(watch.last[NOTICE_PREEMPT].uncertain);
     watch_until(&watch, strstr(cloud.uri, "wait_for_change=true"));
     ask_some_more();
-    assert_int_equal(watch.told, 1); /* the same one, heard again */
+    assert_int_equal(watch.told, 1); /* the same notice again */
     assert_true(watch.last[NOTICE_PREEMPT].uncertain);
 }
 
@@ -386,7 +386,7 @@ TEST_IN(gce, long_poll_that_is_cut_is_asked_again)
     watch_until(&watch, watch.told == 1);
 }
 
-/* --- Azure ------------------------------------------------------------------------------------ */
+/* --- Azure --- */
 
 #define EVENT(id, type, status, resource, time)                                                    \
     "{\"EventId\":\"" id "\",\"EventType\":\"" type "\",\"ResourceType\":\"VirtualMachine\","      \
@@ -394,7 +394,7 @@ TEST_IN(gce, long_poll_that_is_cut_is_asked_again)
     "\"NotBefore\":\"" time "\"}"
 #define LIST(events) "{\"DocumentIncarnation\":1,\"Events\":[" events "]}"
 
-/* Forty seconds ahead of the service's clock, which stands at a time of its own. */
+/* Sets an event 40 s ahead of the service's clock, which differs from ours. */
 static void set_clock_to_2016(void)
 {
     struct tm parts = {.tm_year = 116, .tm_mon = 8, .tm_mday = 19, .tm_hour = 18, .tm_min = 29};
@@ -441,7 +441,7 @@ TEST_IN(azure, maintenance_of_every_kind_is_told)
     watch_until(&watch, watch.n[NOTICE_PREEMPT] == 1);
 }
 
-/* The machine stands still for seconds and lives on. */
+/* The machine stops for seconds and continues. */
 TEST_IN(azure, freeze_is_a_hint)
 {
     set_clock_to_2016();
@@ -460,7 +460,7 @@ TEST_IN(azure, freeze_is_a_hint)
     assert_int_equal(cloud.acknowledged, 0);
 }
 
-/* Documents as clouds and their mocks write them. */
+/* Responses as the clouds and their mocks write them. */
 TEST_IN(azure, document_may_lack_what_is_empty)
 {
     static const char null_time[] =
@@ -500,7 +500,7 @@ TEST_IN(azure, event_is_acknowledged_only_when_the_node_is_drained)
     assert_int_equal(cloud.acknowledged, 1);
 }
 
-/* An acknowledgement began it for all of them, whatever still ran there. */
+/* Bug: an acknowledgement started the event on all of these machines, whatever ran there. */
 TEST_IN(azure, event_that_names_other_machines_too_is_told_and_never_acknowledged)
 {
     set_clock_to_2016();
@@ -529,7 +529,7 @@ TEST_IN(azure, an_epoch_that_begins_after_all_holds_the_acknowledgement)
     assert_int_equal(cloud.acknowledged, 0);
 }
 
-/* A hint drains nobody: what is warned of later has its quiet time before it. */
+/* A hint does not drain a node, so a later notice is followed by its own quiet time. */
 TEST_IN(azure, event_behind_a_hint_waits_for_the_node_to_be_quiet)
 {
     set_clock_to_2016();
@@ -570,7 +570,7 @@ TEST_IN(azure, answers_that_make_no_sense_change_nothing)
     assert_int_equal(watch.told, 1);
 }
 
-/* --- all of them ------------------------------------------------------------------------------ */
+/* --- all clouds --- */
 
 TEST_IN(clouds, that_fail_are_asked_again_and_again)
 {
@@ -594,7 +594,7 @@ TEST_IN(clouds, are_asked_once_by_auto)
 {
     cloud.broken = 404;
     watch_start(&watch, "auto");
-    watch_until(&watch, cloud.asked == 4); /* GCE's two questions */
+    watch_until(&watch, cloud.asked == 4); /* both requests for GCE */
     watch_for(&watch, 300);
     assert_int_equal(cloud.asked, 4);
     assert_int_equal(watch.told, 0);
@@ -613,7 +613,7 @@ TEST_IN(clouds, that_auto_finds_are_watched)
     assert_int_equal(cloud.tokens, 1);
 }
 
-/* At a place that was named: no answer in time is no proof of another cloud. */
+/* With --metadata-endpoint, a timeout does not prove that it is another cloud. */
 TEST_IN(clouds, that_do_not_answer_auto_in_time_are_asked_again)
 {
     cloud.is_mute = true;
@@ -627,7 +627,7 @@ TEST_IN(clouds, that_do_not_answer_auto_in_time_are_asked_again)
     watch_until(&watch, watch.n[NOTICE_PREEMPT] == 1);
 }
 
-/* A slow service answers later than what is waited for at first, each time. */
+/* A slow service responds after the first timeout each time. */
 TEST_IN(clouds, that_answer_auto_slowly_are_found)
 {
     cloud.token = "";
@@ -642,11 +642,11 @@ TEST_IN(clouds, that_answer_auto_slowly_are_found)
     cloud.is_mute = false;
     watch_until(&watch, watch.told == 1);
     assert_string_equal(watch.from, "gce");
-    /* The others have answered now, and that they are not there. */
+    /* The other clouds have returned 404. */
     assert_int_equal(cloud.tokens, 1);
 }
 
-/* --- what the machine is ---------------------------------------------------------------------- */
+/* --- facts about the machine --- */
 
 #define DOCUMENT                                                                                   \
     "{\"region\":\"eu-west-1\",\"availabilityZone\":\"eu-west-1b\",\"instanceType\":\"p4d."        \
@@ -751,7 +751,7 @@ TEST_IN(machine, of_a_cloud_that_says_nothing_of_it_is_in_that_cloud)
 {
     until_told("aws");
     check_cloud("aws", "", "");
-    assert_int_equal(cloud.abouts, 2); /* 404 is an answer */
+    assert_int_equal(cloud.abouts, 2); /* 404 is final */
 }
 
 TEST_IN(machine, has_a_warning_told_while_its_cloud_keeps_it_waiting)

@@ -1,4 +1,5 @@
-/* tests/unit/agent/test_output.c: whole lines out, and an agent that waits for no terminal. */
+/* tests/unit/agent/test_output.c: output in whole lines, and an agent that is not blocked
+ * by a slow terminal. */
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
@@ -17,7 +18,7 @@
 
 enum { OUT, ERR };
 
-/* A sink whose two streams are pipes that the test reads, and what came out of them. */
+/* A sink whose two streams are pipes read by the test, and the data read. */
 struct stage {
     struct event_base *base;
     struct output_sink *sink;
@@ -55,7 +56,7 @@ static int setup(void **state)
         stage->text[i] = calloc(1, 1);
     }
     output_show_init(&stage->show);
-    stage->patience_ms = 60000; /* so that a slow machine loses no line */
+    stage->patience_ms = 60000; /* so that no line is lost on a slow machine */
     stage_sink(stage);
     *state = stage;
     return 0;
@@ -66,7 +67,7 @@ static int teardown(void **state)
     struct stage *stage = *state;
     output_sink_free(stage->sink, 0);
     for (int i = 0; i < 2; i++) {
-        /* The flags of a shared descriptor are not the agent's to change. */
+        /* The descriptor is shared, so its flags must not change. */
         assert_int_equal(fcntl(stage->fds[i][1], F_GETFL) & O_NONBLOCK, 0);
         close(stage->fds[i][0]);
         close(stage->fds[i][1]);
@@ -77,7 +78,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Takes what has come out. */
+/* Reads the available output. */
 static void stage_read(struct stage *stage, int stream)
 {
     char bytes[65536];
@@ -97,7 +98,7 @@ static long ms(void)
     return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Turns the loop until nothing has moved for longer than a talkative trainer is left alone. */
+/* Runs the event loop until no data has moved for longer than a busy trainer is paused. */
 static void stage_settle(struct stage *stage, bool reading)
 {
     long moved = ms();
@@ -246,7 +247,7 @@ TEST_IN(output, a_line_over_64_kib_is_cut_into_several)
     output_free(a.output);
 }
 
-/* Writes numbered lines into a trainer's pipe until it is full and the agent reads no more. */
+/* Writes numbered lines to a trainer's pipe until it is full and the agent stops reading. */
 static int fill(struct stage *stage, struct trainer *a, int from)
 {
     int n = from;
@@ -282,8 +283,8 @@ TEST_IN(output, a_blocked_stdout_blocks_the_trainer_not_the_agent_and_resumes)
     struct trainer a = trainer_new(stage, 3);
     struct trainer b = trainer_new(stage, 4);
     int count = fill(stage, &a, 0);
-    /* The trainer's pipe (1 MiB, or 64 KiB where that is not allowed), ours (64 KiB), the queue
-     * (256 KiB) and a begun text (64 KiB). */
+    /* Capacity: the trainer's pipe (1 MiB, or 64 KiB if that is not allowed), the test's pipe
+     * (64 KiB), the queue (256 KiB) and a partial write (64 KiB). */
     size_t size = strlen("line 000000000 of a talkative trainer\n");
     assert_in_range((size_t)count * size, 300 * 1024, 1536 * 1024);
     say(&b, ERR, "another stream goes on\n");
@@ -293,7 +294,7 @@ TEST_IN(output, a_blocked_stdout_blocks_the_trainer_not_the_agent_and_resumes)
     assert_string_equal(stage->text[ERR], "[4] another stream goes on\n");
     stage_settle(stage, true);
     assert_numbered(stage->text[OUT], count);
-    count = fill(stage, &a, count); /* and once more from the start */
+    count = fill(stage, &a, count); /* from the start again */
     stage_settle(stage, true);
     assert_numbered(stage->text[OUT], count);
     trainer_end(&a);
@@ -318,7 +319,7 @@ TEST_IN(output, what_an_ended_trainer_left_comes_out_although_stdout_is_blocked)
 TEST_IN(output, what_is_lost_in_the_end_is_counted)
 {
     struct stage *stage = *state;
-    for (int i = 0; i < 20; i++) { /* of each, its pipe's 64 KiB and more: over the last limit */
+    for (int i = 0; i < 20; i++) { /* 64 KiB and more of each, so together above the total limit */
         struct trainer a = trainer_new(stage, 3);
         fill(stage, &a, 0);
         trainer_end(&a);
@@ -343,7 +344,7 @@ TEST_IN(output, a_descendant_that_keeps_the_pipe_does_not_delay_the_end)
     struct trainer a = trainer_new(stage, 0);
     say(&a, OUT, "said");
     say(&a, ERR, "why\n");
-    output_close(a.output); /* the writing ends are still open */
+    output_close(a.output); /* the write ends are still open */
     stage_settle(stage, true);
     assert_string_equal(stage->text[OUT], "[0] said\n");
     assert_string_equal(output_tail(a.output, true), "why");
@@ -395,11 +396,11 @@ TEST_IN(output, the_tail_is_cut_at_its_limit_and_keeps_its_end)
     output_free(a.output);
 }
 
-/* Prints an exception, and n lines behind it of which each has many bytes. */
+/* Prints an exception and n lines after it, each with this many bytes. */
 static const char *tail_behind_exception(struct stage *stage, const char *exception, int n,
                                          size_t bytes, bool was_raised)
 {
-    static struct trainer a; /* until the next */
+    static struct trainer a; /* used until the next call */
     static char tail[MSG_TAIL_MAX];
     char line[5000];
     a = trainer_new(stage, 0);
@@ -422,7 +423,7 @@ static const char *tail_behind_exception(struct stage *stage, const char *except
 
 #define RAISED "Traceback (most recent call last):\nerrors.InvalidArgumentError: no\n"
 
-/* The last words of a failed trainer were numbers, and its exception nowhere. */
+/* Bug: the last lines of a failed trainer were numbers and did not contain its exception. */
 TEST_IN(output, the_tail_has_the_exception_where_a_tensor_is_printed_behind_it)
 {
     struct stage *stage = *state;
@@ -431,14 +432,16 @@ TEST_IN(output, the_tail_has_the_exception_where_a_tensor_is_printed_behind_it)
     assert_memory_equal(tail, RAISED "7777777777\n7", strlen(RAISED) + 12);
     assert_string_equal(tail + strlen(tail) - 8, "\nthe end");
     tail = tail_behind_exception(stage, no, 9, 4090, true);
-    assert_memory_equal(tail, RAISED "the end", strlen(RAISED) + 7); /* no piece of a line */
+    /* the tail does not begin within a line */
+    assert_memory_equal(tail, RAISED "the end", strlen(RAISED) + 7);
     tail = tail_behind_exception(stage, no, 1, 10, true);
-    assert_memory_equal(tail, "before\nTraceback", 16); /* all is there */
+    assert_memory_equal(tail, "before\nTraceback", 16); /* everything is included */
     for (int i = 17; i <= 18; i++) {                    /* all but its head, or its frames */
         tail = tail_behind_exception(stage, no, i, 10, true);
         assert_memory_equal(tail, RAISED "7777777777\n7", strlen(RAISED) + 12);
     }
-    tail = tail_behind_exception(stage, no, 17, 4090, true); /* too far away to be why */
+    /* too far from the end to be the reason */
+    tail = tail_behind_exception(stage, no, 17, 4090, true);
     assert_null(strstr(tail, "Error"));
     tail = tail_behind_exception(stage, no, 30, 10, false);
     assert_null(strstr(tail, "Error"));
@@ -515,7 +518,7 @@ TEST_IN(output, a_reader_that_goes_away_stops_nobody)
         memset(text, 'x', sizeof text - 1);
         text[8191] = '\n';
         text[8192] = '\0';
-        say(&a, OUT, text); /* would block for ever if nobody read */
+        say(&a, OUT, text); /* would block forever without a reader */
         stage_settle(stage, false);
     }
     trainer_end(&a);
@@ -545,7 +548,7 @@ TEST_IN(output, files_and_sockets_take_lines_too)
     memset(text, 0, sizeof text);
     assert_int_equal(read(pair[0], text, sizeof text - 1), 18);
     assert_string_equal(text, "[2] into a socket\n");
-    /* A socket whose peer does not read blocks nobody either. */
+    /* A socket whose peer does not read must not block either. */
     int count = 0;
     fcntl(a.fds[ERR], F_SETFL, O_NONBLOCK);
     for (int refused = 0; refused < 5;) {
@@ -577,7 +580,7 @@ TEST_IN(output, freeing_the_sink_writes_what_is_queued_but_not_for_ever)
     output_free(a.output);
     int reader = dup(stage->fds[OUT][0]);
     pid_t pid = fork();
-    if (pid == 0) { /* somebody who reads, after all */
+    if (pid == 0) { /* a reader that starts late */
         fcntl(reader, F_SETFL, 0);
         close(stage->fds[OUT][1]);
         ssize_t n;
@@ -599,7 +602,7 @@ TEST_IN(output, freeing_the_sink_writes_what_is_queued_but_not_for_ever)
     fill(stage, &a, 0);
     trainer_end(&a);
     output_free(a.output);
-    output_sink_free(stage->sink, 50); /* nobody reads: comes back all the same */
+    output_sink_free(stage->sink, 50); /* without a reader it returns after the timeout */
     stage_sink(stage);
 }
 
@@ -616,13 +619,15 @@ TEST_IN(output, a_stream_that_takes_nothing_is_waited_for_only_so_long)
     static char line[8192];
     memset(line, 'x', sizeof line);
     line[sizeof line - 1] = '\n';
-    while (written < 8 * 1024 * 1024) { /* nobody reads, and the trainer goes on all the same */
+    while (written < 8 * 1024 * 1024) { /* the trainer continues without a reader */
         ssize_t n = write(a.fds[OUT], line, sizeof line);
         written += n > 0 ? (size_t)n : 0;
         event_base_loop(stage->base, EVLOOP_NONBLOCK);
         assert_true(ms() - began < 20000);
     }
-    do { /* a machine that stood still may seem settled while the trainer's pipe is full */
+    /* after a stall of the machine, the output may seem complete while the
+     * trainer's pipe is full */
+    do {
         stage_settle(stage, true);
         assert_true(ms() - began < 40000);
     } while (write(a.fds[OUT], "back\n", 5) != 5);
@@ -641,8 +646,9 @@ TEST_IN(output, of_a_progress_bar_the_newest_is_shown)
     say(&a, ERR, "\r 10%");
     say(&a, ERR, "\r 20%");
     stage_settle(stage, true);
-    assert_string_equal(stage->text[ERR], "[0]  20%\n"); /* at once, the first time */
-    for (int i = 0; i < 40000; i++) {                    /* more than a line may hold */
+    /* the first progress line is shown at once */
+    assert_string_equal(stage->text[ERR], "[0]  20%\n");
+    for (int i = 0; i < 40000; i++) { /* more than a line may hold */
         say(&a, ERR, "\r 30%");
         if (i % 1000 == 0) {
             stage_settle(stage, true);
@@ -655,7 +661,7 @@ TEST_IN(output, of_a_progress_bar_the_newest_is_shown)
     assert_in_range(stage->n[ERR], 30, 1000);
     assert_string_equal(stage->text[OUT], "[0] other style 2%\n");
     trainer_end(&a);
-    assert_null(strchr(output_tail(a.output, true), '3')); /* nor does it fill the tail */
+    assert_null(strchr(output_tail(a.output, true), '3')); /* and does not fill the tail */
     assert_non_null(strstr(output_tail(a.output, true), "100%\nand on"));
     output_free(a.output);
 }
@@ -702,7 +708,7 @@ TEST(output_show, takes_what_torchrun_takes_and_nothing_else)
     for (size_t i = 0; i < sizeof(tees) / sizeof(tees[0]); i++) {
         assert_int_equal(output_show_tee(&show, tees[i], &reason), TFE_EINVAL);
     }
-    assert_true(output_is_shown(&show, 63, 63, LOG_STDERR)); /* as it was */
+    assert_true(output_is_shown(&show, 63, 63, LOG_STDERR)); /* unchanged */
     static const char *const ranks[] = {"", "x", "1-", "-1", "2-1", "1,,2", "1,", "5000000000"};
     for (size_t i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
         assert_int_equal(output_show_ranks(&show, ranks[i], &reason), TFE_EINVAL);

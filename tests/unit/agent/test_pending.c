@@ -1,4 +1,4 @@
-/* tests/unit/agent/test_pending.c: events that wait for the end of a step. */
+/* tests/unit/agent/test_pending.c: events queued until the end of a step. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 TEST(pending, each_event_has_a_text_of_its_own)
 {
-    /* All of them once shared one buffer: two trainers that could not be started both told the
+    /* Bug: all events shared one buffer, so two trainers that could not be started both got the
      * reason of the second. */
     static struct pending p;
     char text[32];

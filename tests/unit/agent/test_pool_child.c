@@ -1,5 +1,5 @@
-/* tests/unit/agent/test_pool_child.c: an agent below the pool, as a shell in its place: how it is
- * started, how it is told to end, and what is left of it. */
+/* tests/unit/agent/test_pool_child.c: the pool's child agent, with a shell in its place: its
+ * start, its end, and its cleanup. */
 #include <event2/event.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -14,13 +14,13 @@
 #include "tests/unit/folder.h"
 
 static struct {
-    char dir[FOLDER_BYTES]; /* scripts say there what they do */
+    char dir[FOLDER_BYTES]; /* where scripts record their actions */
     struct event_base *base;
     struct scratch *scratch;
     struct pool_child *child;
     unsigned ended;
     struct pool_end end;
-    bool has_children; /* at its end */
+    bool has_children; /* when it ended */
     unsigned stuck;
     struct rlimit cores;
 } f;
@@ -72,7 +72,7 @@ static bool is_there(const char *name)
     return access(at(name), F_OK) == 0;
 }
 
-/* The first line of what a script has written; "" nothing yet. */
+/* Returns the first line that a script wrote to the file, or "". */
 static const char *line_of(const char *name)
 {
     static char line[128];
@@ -115,7 +115,7 @@ static int start_with(char *const *argv, const char *directory)
     return start_in(NULL, argv, directory);
 }
 
-/* A shell in the job's directory; $D is where it says what it does. */
+/* Starts a shell in the job's directory; $D is the directory for its records. */
 static int start_as(const char *program, const char *script, const char *directory)
 {
     return start_with((char *[]){(char *)(uintptr_t)program, (char *)(uintptr_t) "-c",
@@ -128,7 +128,7 @@ static void start(const char *script)
     assert_int_equal(start_as("/bin/sh", script, scratch_path(f.scratch)), 0);
 }
 
-/* After one that has ended: its directory is gone with it. */
+/* Prepares another job, because the directory of the last one is removed. */
 static void next_job(void)
 {
     struct tfe_reason reason;
@@ -142,10 +142,10 @@ static void next_job(void)
 static void until_ended(void)
 {
     TURN_UNTIL(f.base, f.ended == 1);
-    assert_false(f.has_children); /* nor anything that nobody asks for any more */
+    assert_false(f.has_children); /* no process is left, not even an unreaped one */
 }
 
-/* --- start ------------------------------------------------------------------------------------ */
+/* --- start --- */
 
 TEST_IN(pool_child, is_told_by_its_status_and_the_first_line_of_its_words)
 {
@@ -176,7 +176,7 @@ TEST_IN(pool_child, works_in_its_directory_without_a_terminal_and_with_its_cores
     assert_true(cores == f.cores.rlim_cur);
 }
 
-/* Its token is neither in its environment nor on its command line. */
+/* Its token is neither in the environment nor on the command line. */
 TEST_IN(pool_child, inherits_its_assignment_by_a_descriptor)
 {
     struct handover got;
@@ -207,7 +207,8 @@ TEST_IN(pool_child, begins_with_no_signal_blocked_and_no_pipe_ignored)
     static const char *const lines[] = {"^SigBlk:.0*$", "^SigIgn:.{13}[02468ace]...$"};
     sigset_t blocked;
     sigset_t unblocked;
-    void (*before)(int) = signal(SIGPIPE, SIG_IGN); /* which are the pool's alone */
+    /* settings of the pool's process, which a child must not inherit */
+    void (*before)(int) = signal(SIGPIPE, SIG_IGN);
     sigemptyset(&blocked);
     sigaddset(&blocked, SIGTERM);
     assert_int_equal(sigprocmask(SIG_BLOCK, &blocked, &unblocked), 0);
@@ -262,7 +263,7 @@ TEST_IN(pool_child, is_told_to_leave_when_the_pool_dies)
     TURN_UNTIL(f.base, waitpid(pid, NULL, WNOHANG) != 0);
 }
 
-/* --- end -------------------------------------------------------------------------------------- */
+/* --- end --- */
 
 TEST_IN(pool_child, leaves_in_an_orderly_way_where_it_can)
 {
@@ -273,7 +274,7 @@ TEST_IN(pool_child, leaves_in_an_orderly_way_where_it_can)
     until_ended();
     assert_int_equal(f.end.code, 7);
     assert_int_equal(pool_child_pid(f.child), 0);
-    pool_child_stop(f.child, 0); /* it is over: nothing */
+    pool_child_stop(f.child, 0); /* no effect on a child that has ended */
 }
 
 TEST_IN(pool_child, is_hurried_when_it_is_told_again)
@@ -285,7 +286,7 @@ TEST_IN(pool_child, is_hurried_when_it_is_told_again)
     TURN_UNTIL(f.base, strcmp(line_of("terms"), "1") == 0);
     pool_child_stop(f.child, 1000000);
     until_ended();
-    assert_int_equal(f.end.code, 11); /* SIGTERM once */
+    assert_int_equal(f.end.code, 11); /* only one SIGTERM */
 }
 
 TEST_IN(pool_child, is_hurried_when_its_time_is_over)
@@ -321,12 +322,12 @@ TEST_IN(pool_child, leaves_nobody_that_waits_to_be_reaped)
 
 TEST_IN(pool_child, leaves_to_a_guard_what_is_below_that)
 {
-    /* The guard of an agent that died: what it has started ends by itself, and so does it. */
+    /* The guard of a dead agent ends its processes and then itself. */
     start("ln -s /bin/sh $D/tfe-guard; setsid $D/tfe-guard -c 'sh -c \": >$D/up; "
           "while [ ! -e $D/go ]; do sleep 0.02; done\"; echo $? >$D/end' &"
           "while [ ! -e $D/up ]; do sleep 0.02; done; exit 4");
     TURN_UNTIL(f.base, is_there("up") && pool_child_pid(f.child) == 0);
-    pool_child_stop(f.child, 0); /* there is nobody to be told */
+    pool_child_stop(f.child, 0); /* no effect */
     turn_a_while(f.base);        /* some looks more */
     assert_false(pool_child_is_stuck(f.child) || f.stuck);
     TURN_UNTIL(f.base, f.stuck == 1);
@@ -341,7 +342,7 @@ TEST_IN(pool_child, leaves_to_a_guard_what_is_below_that)
     }
 }
 
-/* --- its logs --------------------------------------------------------------------------------- */
+/* --- log files --- */
 
 static void make_log(void)
 {
@@ -354,14 +355,14 @@ static void make_log(void)
 TEST_IN(pool_child, takes_its_logs_along_where_its_job_is_over)
 {
     make_log();
-    start("exit 130"); /* it was told to leave … */
+    start("exit 130"); /* the agent was told to leave */
     pool_child_log(f.child, f.dir, "j");
     until_ended();
-    assert_true(is_there("j/run-1/epoch-1/rank-0.stdout")); /* … a job that goes on elsewhere */
+    assert_true(is_there("j/run-1/epoch-1/rank-0.stdout")); /* the job continues on other nodes */
     next_job();
     start("exit 130");
     pool_child_log(f.child, f.dir, "j");
-    pool_child_over(f.child); /* by the server's word */
+    pool_child_over(f.child); /* the server has reported the end of the job */
     until_ended();
     assert_false(is_there("j/run-1/epoch-1/rank-0.stdout"));
     next_job();
@@ -374,9 +375,10 @@ TEST_IN(pool_child, takes_its_logs_along_where_its_job_is_over)
     assert_false(is_there("j/run-1/epoch-1/rank-0.stdout"));
 }
 
-/* --- in a container --------------------------------------------------------------------------- */
+/* --- container --- */
 
-/* A script in the place of an engine: `run` does that, `rm` writes its words down. */
+/* Creates a script in place of an engine: `run` executes the given commands, `rm`
+ * records its arguments. */
 static const char *engine_that(const char *run)
 {
     static char path[FOLDER_BYTES + 16];

@@ -1,5 +1,5 @@
-/* tests/unit/agent/test_pool_laying.c: a job's files, and its container, are on their way to a node
- * of the pool. */
+/* tests/unit/agent/test_pool_laying.c: a pool node that prepares the files or the
+ * container of a job. */
 #include <signal.h>
 
 #include "tests/unit/agent/pool_node.h"

@@ -1,5 +1,4 @@
-/* tests/unit/agent/test_pool_node.c: what a node of the pool says and does, from its start to its
- * end. */
+/* tests/unit/agent/test_pool_node.c: messages and actions of a pool node from start to end. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,32 +21,32 @@ static void comes_and_works(void)
     node_welcome();
     node_assigned(5);
     node_said_is("start; ");
-    node_assigned(5); /* again */
+    node_assigned(5); /* repeated */
     node_assigned(6); /* and what it cannot be: it works for one */
     node_said_is("");
     assert_string_equal(node.job_root, "- of j");
-    node_ended(POOL_NOT_STARTED); /* by what the job is: another may well begin */
+    node_ended(POOL_NOT_STARTED); /* caused by the job, so another one may start */
     node_said_is("FREED 5 126 it ended; ");
     assert_false(node.has_scratch);
     node_pass(0);
-    node_assigned(7); /* the next one, as the first */
+    node_assigned(7); /* the next assignment works like the first */
     node_said_is("start; ");
     node_released(9, 500, OUT_NOT, false);
-    node_said_is("FREED 9 0 ; "); /* that it never had */
+    node_said_is("FREED 9 0 ; "); /* an assignment that it never had */
     node_released(7, 500, OUT_NOT, true);
     node_said_is("over; stop 500; ");
-    node_released(7, 500, OUT_NOT, true); /* said again it hurries nobody */
+    node_released(7, 500, OUT_NOT, true); /* a repeated release does not shorten the grace */
     node_said_is("over; ");
     node_ended(143);
     node_said_is("FREED 7 143 it ended; ");
     node_released(7, 500, OUT_NOT, false);
-    node_said_is("FREED 7 0 ; "); /* whether it had it or not */
+    node_said_is("FREED 7 0 ; "); /* sent whether it had the assignment or not */
     node_leaves();
 }
 
 TEST_IN(pool_node, works_for_one_assignment_after_the_other)
 {
-    node.settings.logs.root = "/logs"; /* where they stay */
+    node.settings.logs.root = "/logs"; /* of the log files that stay */
     assert_int_equal(node_run(comes_and_works), 128 + SIGTERM);
 }
 
@@ -55,13 +54,13 @@ static void is_stopped_once(void)
 {
     node_works(1);
     node_released(1, 0, OUT_NOT, false);
-    node_said_is("stop 45000; "); /* the machine's grace and what a kill takes */
+    node_said_is("stop 45000; "); /* the machine's grace and the time of a kill */
     node_ended(143);
     node_pass(0);
     node_quiet();
     node_assigned(2);
     node_said_is("start; ");
-    node_released(2, 500, OUT_NOT, false); /* the stop of the one before is of the past */
+    node_released(2, 500, OUT_NOT, false); /* the stop of the previous assignment does not apply */
     node_said_is("stop 500; ");
     node_ended(143);
     node_leaves();
@@ -77,14 +76,14 @@ static void is_away(void)
     node_works(5);
     node_disconnected();
     node_quiet();
-    node_ended(1); /* nobody hears of it now … */
+    node_ended(1); /* the connection is down ... */
     node_said_is("");
     node_pass(1000);
     node_quiet();
     node_connected();
     node_said_is("POOL host has 5 idle 0 floor 0; ");
     node_welcome();
-    node_said_is("FREED 5 1 it ended; "); /* … but then */
+    node_said_is("FREED 5 1 it ended; "); /* ... so the message is sent later */
     node_disconnected();
     node_pass(1000);
     node_quiet();
@@ -119,12 +118,12 @@ static void renews(void)
     node_pass(8999);
     assert_null(strstr(node.said, "hang up"));
     node_pass(1);
-    assert_non_null(strstr(node.said, "hang up; ")); /* it is silent */
+    assert_non_null(strstr(node.said, "hang up; ")); /* the server sends nothing */
     node_quiet();
     node_disconnected();
     node_pass(699);
     node_said_is("");
-    node_pass(1); /* the server's word by which many come back one by one */
+    node_pass(1); /* the server tells nodes to reconnect one by one */
     node_said_is("connect; ");
     node_leaves();
 }
@@ -168,17 +167,17 @@ static void comes_back_at_once(void)
     node_connected();
     node_disconnected();
     node_pass(9999);
-    for (int i = 0; i < 8; i++) { /* later and later */
+    for (int i = 0; i < 8; i++) { /* with increasing delays */
         node_disconnected();
         node_pass(5000);
     }
-    assert_null(strstr(node.said, "hang up")); /* on what is no more */
+    assert_null(strstr(node.said, "hang up")); /* the connection is already closed */
     node_connected();
     node_welcome();
     node_disconnected();
     node_pass(700);
     node_quiet();
-    node_disconnected(); /* the first try fails: the next one is soon */
+    node_disconnected(); /* if the first attempt fails, the next follows soon */
     node_pass(100);
     node_said_is("connect; ");
     node_leaves();
@@ -194,10 +193,10 @@ static void gives_up(void)
     const struct tfe_mono began = clock_mono();
     node_pass(0);
     node_connected();
-    node_pass(9999); /* no WELCOME … */
+    node_pass(9999); /* no WELCOME ... */
     node_quiet();
     node_pass(1);
-    node_said_is("hang up; "); /* … in time */
+    node_said_is("hang up; "); /* ... within the timeout */
     for (int i = 0; i < 1000 && !node.is_over; i++) {
         node_disconnected();
         node_quiet();
@@ -249,7 +248,8 @@ TEST_IN(pool_node, gives_up_once_its_job_is_over)
 static void is_welcome_again(void)
 {
     node_up();
-    for (int i = 0; i < 12; i++) { /* each time for a while, together for longer than it may be */
+    /* each failure is shorter than the limit, but together they are longer */
+    for (int i = 0; i < 12; i++) {
         node_disconnected();
         node_pass(10000);
         node_connected();
@@ -289,7 +289,7 @@ static void was_authorised(void)
         node_pass(1000);
     }
     assert_false(
-        node.is_over); /* the token has opened it before: the server is about to be there */
+        node.is_over); /* the token was valid before, so the server may be about to start */
     node_leaves();
 }
 
@@ -334,15 +334,15 @@ TEST_IN(pool_node, says_why_a_job_cannot_be)
 static void is_drained(void)
 {
     node_works(5);
-    node_released(9, 100, OUT_DRAINED, false); /* of something else: an old word */
+    node_released(9, 100, OUT_DRAINED, false); /* stale, because it names another assignment */
     node_said_is("FREED 9 0 ; ");
     node_released(5, 100, OUT_DRAINED, false);
     node_said_is("stop 100; ");
     node_assigned(6);
-    node_said_is(""); /* it has one still */
+    node_said_is(""); /* it still has an assignment */
     node_ended(143);
     node_said_is("FREED 5 143 it ended; GOODBYE; finish; ");
-    node_assigned(7); /* that was on its way */
+    node_assigned(7); /* it was sent before the server knew */
     node_said_is("FREED 7 143 this node leaves the pool; ");
     node_disconnected();
     assert_true(node.is_over);
@@ -393,15 +393,15 @@ static void by_two_signals(void)
     node_works(5);
     node_signal_comes(SIGINT);
     node_said_is("stop 45000; ");
-    node_released(5, 45000, OUT_NOT, false); /* which is nobody's second signal */
+    node_released(5, 45000, OUT_NOT, false); /* which does not count as a second signal */
     node_said_is("");
     node_signal_comes(SIGTERM);
     node_said_is("stop 45000; ");
     assert_false(node.is_over);
-    node.is_dead = true; /* what it has left ends in a moment */
+    node.is_dead = true; /* its descendants end a moment later */
     node_signal_comes(SIGTERM);
     assert_false(node.is_over);
-    node.child.stuck(node.child.ctx); /* … or does not */
+    node.child.stuck(node.child.ctx); /* or never */
     assert_true(node.is_over);        /* with nothing that it had for the job */
 }
 
@@ -416,7 +416,7 @@ static void by_a_late_signal(void)
     node_signal_comes(SIGINT);
     node.is_dead = node.is_stuck = true;
     node.child.stuck(node.child.ctx);
-    assert_false(node.is_over); /* it waits, as it was told to leave in an orderly way */
+    assert_false(node.is_over); /* it waits, because it was told to leave in an orderly way */
     node_signal_comes(SIGTERM);
     assert_true(node.is_over);
 }
@@ -430,7 +430,7 @@ static void ends_alone(void)
 {
     node_pass(0);
     node_signal_comes(SIGHUP);
-    assert_true(node.is_over); /* to no server there is nothing to say */
+    assert_true(node.is_over); /* without a connection there is nothing to send */
     assert_null(strstr(node.said, "GOODBYE"));
 }
 
@@ -482,12 +482,12 @@ TEST_IN(pool_node, the_pool_goes_with_no_option_of_a_job)
     assert_non_null(strstr(reason.text, "--standalone"));
 }
 
-/* --- warnings --------------------------------------------------------------------------------- */
+/* --- notices --- */
 
 static char folder[FOLDER_BYTES];
-static const char *file; /* that it is warned by */
+static const char *file; /* whose existence is a notice */
 
-/* A node that looks for a file. */
+/* Runs a node that watches a file. */
 static void run_warned(void (*story)(void))
 {
     folder_make(folder);
@@ -501,7 +501,7 @@ static void run_warned(void (*story)(void))
 static void says_warnings(void)
 {
     node_up();
-    assert_int_equal(node.azure_ms, 5000); /* beside others here that ask, too */
+    assert_int_equal(node.azure_ms, 5000); /* other processes of the machine poll too */
     folder_write(file, "60\n");
     node_pass(500);
     node_said_is("NOTICE preempt in 60000; ");
@@ -546,10 +546,10 @@ static void says_warnings_again(void)
     node_quiet();
     node_disconnected();
     node_pass(700);
-    node_said_is("connect; "); /* nothing to who is not there */
+    node_said_is("connect; "); /* nothing is sent before WELCOME */
     node_connected();
     node_said_is(
-        "POOL host has 0 idle 0 floor 0; NOTICE preempt in 59300; "); /* before its WELCOME */
+        "POOL host has 0 idle 0 floor 0; NOTICE preempt in 59300; "); /* sent before WELCOME */
     node_welcome();
     node_said_is("");
     node_disconnected();
@@ -588,10 +588,11 @@ static void leaves_the_rest_to_agents(void)
 {
     struct sigaction now;
     node_up();
-    assert_true(node.is_running); /* no cloud hears that all has ended, for it may go on below */
+    /* no cloud is told that the node is drained, because an agent may run */
+    assert_true(node.is_running);
     assert_int_equal(sigaction(SIGUSR1, NULL, &now), 0);
     assert_ptr_equal(now.sa_handler, SIG_DFL);
-    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* nothing runs below it */
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child process exists */
     assert_int_equal(errno, ECHILD);
     node_leaves();
 }

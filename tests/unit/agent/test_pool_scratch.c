@@ -1,5 +1,5 @@
-/* tests/unit/agent/test_pool_scratch.c: what a job may leave on a machine of the pool, and what
- * goes with it. /dev/shm is a folder of the story's, and so are System V's segments. */
+/* tests/unit/agent/test_pool_scratch.c: files and shared memory that a job leaves on a pool
+ * machine, and their removal. /dev/shm and System V segments are simulated. */
 #include <dirent.h>
 #include <sys/shm.h>
 #include <sys/wait.h>
@@ -19,7 +19,7 @@ static struct {
         shmatt_t attached;
     } v[SEGMENTS_MAX];
 } segments;
-static FILE *removed; /* ids, one a line */
+static FILE *removed; /* ids, one per line */
 
 DIR *__real_opendir(const char *name);
 DIR *__wrap_opendir(const char *name);
@@ -77,7 +77,7 @@ static void add_segment(int id, uid_t of, shmatt_t attached)
     segments.n++;
 }
 
-/* In a process of its own, as it is meant. */
+/* In a separate process, as intended. */
 static void clear(void)
 {
     int status;
@@ -116,7 +116,8 @@ TEST_IN(scratch, is_an_empty_directory_that_goes_with_all_that_is_in_it)
     folder_write(folder_path(path, "file"), "x");
     char above[256];
     (void)snprintf(above, sizeof above, "%s/..", path);
-    folder_write(folder_path(above, "beside"), "x"); /* that is its user's, too */
+    /* the parent directory belongs to the trainers' user as well */
+    folder_write(folder_path(above, "beside"), "x");
     assert_true(scratch_fd(scratch) >= 0);
     clear();
     assert_int_not_equal(access(path, F_OK), 0);
@@ -154,12 +155,12 @@ TEST_IN(scratch, takes_the_shared_memory_that_its_job_made_along)
 
 TEST_IN(scratch, takes_the_segments_that_its_job_made_along)
 {
-    add_segment(7, getuid(), 0); /* from before */
+    add_segment(7, getuid(), 0); /* existed before the job */
     make(false);
     add_segment(8, getuid(), 0);
-    add_segment(9, getuid(), 1);      /* somebody has it */
+    add_segment(9, getuid(), 1);      /* attached by a process */
     add_segment(10, getuid() + 1, 0); /* of others */
-    add_segment(-1, getuid(), 0);     /* it is no more */
+    add_segment(-1, getuid(), 0);     /* removed meanwhile */
     add_segment(11, getuid(), 0);
     clear();
     assert_string_equal(removed_ids(), "8\n11\n");
@@ -185,7 +186,7 @@ TEST_IN(scratch, takes_nothing_where_it_cannot_know_what_there_was)
     clear();
     assert_string_equal(removed_ids(), "");
     scratch_free(scratch);
-    segments.n = 4095; /* one less is known */
+    segments.n = 4095; /* one entry below the limit */
     make(false);
     add_segment(5000, getuid(), 0);
     clear();

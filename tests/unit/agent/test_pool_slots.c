@@ -1,5 +1,5 @@
-/* tests/unit/agent/test_pool_slots.c: several nodes of the pool on one machine, each a process of
- * its own below the one that keeps them. */
+/* tests/unit/agent/test_pool_slots.c: several pool nodes on one machine, each in a process
+ * below a common parent. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -17,7 +17,7 @@
 
 static struct {
     pid_t keeper;
-    int words[2]; /* what slots say: "SLOT PID\n" */
+    int words[2]; /* pipe with messages of the slots: "SLOT PID\n" */
 } f;
 
 static int begin(void **state)
@@ -30,7 +30,7 @@ static int begin(void **state)
 static int end(void **state)
 {
     if (f.keeper > 0) {
-        (void)kill(f.keeper, SIGKILL); /* its slots end by that */
+        (void)kill(f.keeper, SIGKILL); /* its slots die with it */
     }
     fd_drop(&f.words[0]);
     fd_drop(&f.words[1]);
@@ -44,7 +44,7 @@ static void on_signal(int signo)
     _exit(128 + signo);
 }
 
-/* Keeps two slots, each of which says that it is there and does as the story wants. */
+/* Starts the parent with two slots, each of which reports its start and then calls the function. */
 static void keep(void (*slot_does)(uint32_t slot))
 {
     f.keeper = fork();
@@ -63,7 +63,7 @@ static void keep(void (*slot_does)(uint32_t slot))
     }
 }
 
-/* The next slot that is there. */
+/* Returns the next slot that reports its start. */
 static uint32_t next(pid_t *ret_pid)
 {
     char line[32] = "";
@@ -79,7 +79,7 @@ static uint32_t next(pid_t *ret_pid)
     return slot;
 }
 
-/* Both of them, in whatever order they come. */
+/* Stores the pids of both slots, which may start in any order. */
 static void both(pid_t pids[2])
 {
     for (int i = 0; i < 2; i++) {
@@ -91,7 +91,7 @@ static void both(pid_t pids[2])
     assert_true(pids[0] > 0 && pids[1] > 0);
 }
 
-/* The keeper's exit code. */
+/* Returns the parent's exit code. */
 static int ends(void)
 {
     int status = 0;
@@ -125,7 +125,8 @@ TEST_IN(pool_slots, all_end_by_the_signal_that_the_keeper_gets)
     pid_t pids[2] = {0};
     keep(waits);
     both(pids);
-    assert_int_not_equal(getsid(pids[0]), getsid(0)); /* the terminal's signals come once */
+    /* so that signals of the terminal arrive once */
+    assert_int_not_equal(getsid(pids[0]), getsid(0));
     assert_int_equal(kill(f.keeper, SIGINT), 0);
     assert_int_equal(ends(), 128 + SIGINT);
     goes(pids[0]);
@@ -164,9 +165,9 @@ TEST_IN(pool_slots, what_one_exits_with_is_what_they_exit_with)
     both(pids);
     goes(pids[0]);
     assert_int_equal(kill(pids[1], SIGKILL), 0);
-    assert_int_equal(next(&again), 1); /* and not the first: that is over */
+    assert_int_equal(next(&again), 1); /* not slot 0, which has ended */
     assert_int_equal(kill(f.keeper, SIGTERM), 0);
-    assert_int_equal(ends(), 3); /* a signal's number says less */
+    assert_int_equal(ends(), 3); /* more specific than a signal's number */
     goes(again);
 }
 

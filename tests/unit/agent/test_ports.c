@@ -1,4 +1,4 @@
-/* tests/unit/agent/test_ports.c: numbers that stay ours while nobody listens on them. */
+/* tests/unit/agent/test_ports.c: reserving port numbers on which nothing listens. */
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
@@ -21,7 +21,7 @@ static struct sockaddr_in address(uint32_t host, uint16_t port)
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(host)};
 }
 
-/* A socket bound to the port with these options, or -1 with errno. */
+/* Returns a socket bound to the port with these options, or -1 with errno. */
 static int bound(uint16_t port, bool share, bool listening)
 {
     int on = 1;
@@ -65,7 +65,8 @@ static void hold(struct ports *ports, uint64_t epoch, bool fresh, uint16_t *ret,
     memcpy(ret, numbers, nproc * sizeof *ret);
 }
 
-/* A run of free numbers, as far as one can know: not where another run of this program looks. */
+/* Returns the first of n consecutive numbers that seem free, in a range that other runs of this
+ * program do not use. */
 static uint16_t free_run(uint32_t n)
 {
     uint16_t first = (uint16_t)(21000 + (uint32_t)getpid() % 500 * 16);
@@ -110,7 +111,7 @@ TEST(ports, a_trainer_in_another_process_listens_on_a_held_port)
     assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
     pid_t pid = fork();
     if (pid == 0) {
-        ports_free(ports); /* a trainer has none of the agent's descriptors */
+        ports_free(ports); /* trainers do not inherit the agent's descriptors */
         char ok = bound(number, true, true) >= 0 ? 'y' : 'n';
         (void)!write(ready[1], &ok, 1);
         for (;;) {
@@ -120,7 +121,7 @@ TEST(ports, a_trainer_in_another_process_listens_on_a_held_port)
     char ok;
     assert_int_equal(read(ready[0], &ok, 1), 1);
     assert_int_equal(ok, 'y');
-    /* The held socket must not swallow a share of the connections. */
+    /* The reserving socket must not receive any of the connections. */
     for (int i = 0; i < 32; i++) {
         assert_int_equal(dial(number), 0);
     }
@@ -137,7 +138,7 @@ TEST(ports, a_trainer_in_another_process_listens_on_a_held_port)
     close(ready[1]);
 }
 
-/* Odd epochs' and even epochs' differ in the last bit. */
+/* Checks that the numbers for odd and even epochs differ in the last bit only. */
 static void assert_pairs(const uint16_t *odd, const uint16_t *even, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -174,8 +175,8 @@ TEST(ports, odd_and_even_epochs_take_turns_and_fresh_ones_are_new)
             assert_int_not_equal(fresh[i], even[k]);
         }
     }
-    /* Epoch 4 goes on on its own until the other parity is wanted again: those are the other
-     * halves. */
+    /* Epoch 4 keeps its own numbers until the other parity is needed again: the other
+     * halves of the pairs. */
     assert_int_equal(bound(even[0], false, false), -1);
     ports_release(ports, 4);
     hold(ports, 6, false, now, 3);
@@ -185,7 +186,7 @@ TEST(ports, odd_and_even_epochs_take_turns_and_fresh_ones_are_new)
     ports_free(ports);
 }
 
-/* The other halves are taken over once: later the set is held as ever. */
+/* Halves of the other parity are taken over once; later the set is reserved as usual. */
 TEST(ports, of_another_parity_that_has_taken_its_halves_are_held_again)
 {
     uint16_t fresh[2];
@@ -211,7 +212,7 @@ TEST(ports, that_were_fresh_for_both_parities_are_those_of_the_newer_choice)
     uint16_t now[2];
     struct ports *ports = make(2, 0);
     hold(ports, 5, true, odd, 2);
-    hold(ports, 6, true, even, 2); /* the halves that 5 had picked for it are of no use any more */
+    hold(ports, 6, true, even, 2); /* the halves that 5 chose for it are not needed any more */
     ports_release(ports, 6);
     hold(ports, 8, false, now, 2);
     assert_memory_equal(now, even, sizeof even);
@@ -221,7 +222,7 @@ TEST(ports, that_were_fresh_for_both_parities_are_those_of_the_newer_choice)
     ports_free(ports);
 }
 
-/* Two agents of one user on a machine: each other's sockets would share. */
+/* Two agents of one user could share each other's sockets by SO_REUSEPORT. */
 TEST(ports, no_two_agents_hold_the_same)
 {
     struct ports *all[40];
@@ -244,7 +245,7 @@ TEST(ports, no_two_agents_hold_the_same)
     }
 }
 
-/* While the other parity trains, nobody holds what was let go. */
+/* Released numbers are not reserved while the other parity trains. */
 TEST(ports, one_that_another_agent_has_taken_meanwhile_is_not_shared)
 {
     uint16_t before;
@@ -259,7 +260,7 @@ TEST(ports, one_that_another_agent_has_taken_meanwhile_is_not_shared)
     ports_free(ports);
 }
 
-/* main sees that no descriptor is left. */
+/* main checks that no descriptor is left open. */
 TEST(ports, held_and_let_go_again_and_again_keep_no_descriptor)
 {
     uint16_t numbers[2];
@@ -312,7 +313,7 @@ TEST(ports, a_fixed_number_in_use_is_named)
     uint16_t first = free_run(3);
     char wanted[64];
     snprintf(wanted, sizeof wanted, "port %d is in use", first + 2);
-    /* A listener, one that shares, and one that is only bound: an agent that holds it. */
+    /* A listener, a socket that shares, and one that is only bound, as another agent's. */
     for (int how = 0; how < 2; how++) {
         int other = bound((uint16_t)(first + 2), how == 1, true);
         assert_true(other >= 0);
@@ -325,7 +326,7 @@ TEST(ports, a_fixed_number_in_use_is_named)
     assert_string_equal(reason.text, wanted);
     ports_free(agent);
     ports = make(3, first);
-    /* Taken while it was let go. */
+    /* Taken by another process after the release. */
     const uint16_t *numbers;
     ports_release(ports, 1);
     int thief = bound((uint16_t)(first + 2), false, true);
@@ -337,7 +338,7 @@ TEST(ports, a_fixed_number_in_use_is_named)
     assert_int_equal(ports_new(2, 65535, &ports, &reason), TFE_EINVAL);
 }
 
-/* A connection that the server closed first lingers on the server's port for a minute. */
+/* A connection closed first by the server stays on the server's port for a minute. */
 TEST(ports, a_fixed_number_is_free_although_a_connection_lingers)
 {
     uint16_t port = free_run(1);
@@ -374,7 +375,7 @@ TEST(ports, a_survivor_that_accepts_is_found)
     ports_free(ports);
 }
 
-/* In a network of its own: which numbers the kernel can choose. */
+/* Limits the kernel's choice of numbers, in a separate network namespace. */
 static bool choose_from(uint16_t first, uint16_t last)
 {
     char range[32];
@@ -385,7 +386,7 @@ static bool choose_from(uint16_t first, uint16_t last)
     return is_written;
 }
 
-/* The kernel can choose but one number for the near end of a connection. */
+/* The kernel can choose only one number for the local end of a connection. */
 static int connect_to_itself(void)
 {
     struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
@@ -405,18 +406,18 @@ static int connect_to_itself(void)
     }
     int rc = ports_still_accepting(ports, 1, &found) ? 1 : 0;
     if (rc == 0 && dial(number) != 0) {
-        rc = 2; /* the scene is not what it should be */
+        rc = 2; /* the test's preparation failed */
     }
     ports_free(ports);
     close(fd);
     return rc;
 }
 
-/* All neighbours are taken, and there is no number left for a second choice: an error that leaves
- * no descriptor open. */
+/* All neighbouring numbers are taken and no number is left for a second attempt: the error must
+ * leave no descriptor open. */
 static int run_out_of_numbers(void)
 {
-    enum { PAIRS = 33, FIRST = 40000 }; /* one more than are tried */
+    enum { PAIRS = 33, FIRST = 40000 }; /* one more than the maximum number of attempts */
     struct ports *ports;
     struct tfe_reason reason;
     int open = 0;
@@ -432,7 +433,7 @@ static int run_out_of_numbers(void)
         open -= fcntl(fd, F_GETFD) >= 0;
     }
     if (ports_new(1, 0, &ports, &reason) != TFE_ESYS) {
-        return 2; /* the scene is not what it should be */
+        return 2; /* the test's preparation failed */
     }
     for (int fd = 0; fd < 256; fd++) {
         open += fcntl(fd, F_GETFD) >= 0;
@@ -473,7 +474,7 @@ TEST(ports, a_survivor_too_busy_to_answer_is_found)
     hold(ports, 1, false, &number, 1);
     int survivor = bound(number, true, false);
     assert_int_equal(listen(survivor, 0), 0);
-    /* Fills the accept queue: from then on the kernel drops what comes. */
+    /* Fill the accept queue, so that the kernel drops further connections. */
     struct sockaddr_in here = address(INADDR_LOOPBACK, number);
     for (int i = 0; i < 32; i++) {
         clients[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -1,5 +1,5 @@
-/* tests/unit/agent/test_probe.c: the prober against the responder, against trainers, and against
- * whatever else can be on a port. Real sockets. */
+/* tests/unit/agent/test_probe.c: the prober against the responder, trainers, and other
+ * listeners, with real sockets. */
 #include <errno.h>
 #include <event2/event.h>
 #include <netinet/in.h>
@@ -15,9 +15,9 @@
 
 #define RESULTS_MAX 64
 
-/* How often something was connected to, and what becomes of it. */
+/* Number of connect(2) calls, and their simulated result. */
 static int connects;
-static int connects_fail;       /* errno; 0: they do not */
+static int connects_fail;       /* errno, or 0 to succeed */
 static bool connects_to_itself; /* as where the kernel chooses the same number for both ends */
 
 int __real_connect(int fd, const struct sockaddr *to, socklen_t n);
@@ -48,7 +48,7 @@ struct scene {
         enum tfe_probe_result result;
     } results[RESULTS_MAX];
     int n_results;
-    bool is_remote; /* the server is no process of this machine */
+    bool is_remote; /* the address is not one of this machine */
     char death[PROOF_CHARS + 1];
     int n_deaths;
 };
@@ -68,7 +68,7 @@ static void on_done(void *ctx, uint64_t probe, enum tfe_probe_result result)
     s->results[s->n_results++].result = result;
 }
 
-/* Ports held for epoch 1, nobody answers. */
+/* Reserves ports for epoch 1 that no process answers on. */
 static void scene_init(struct scene *s, uint32_t n)
 {
     struct tfe_reason reason;
@@ -121,7 +121,7 @@ static enum tfe_probe_result probe_at(struct scene *s, enum tfe_probe_kind kind,
 {
     s->n_results = 0;
     start(s, 7, kind, node, host);
-    assert_int_equal(s->n_results, 0); /* never from inside */
+    assert_int_equal(s->n_results, 0); /* never during the call */
     turn_until(s, 1);
     assert_int_equal(s->results[0].probe, 7);
     return s->results[0].result;
@@ -132,7 +132,7 @@ static enum tfe_probe_result probe(struct scene *s, enum tfe_probe_kind kind)
     return probe_at(s, kind, "node-1", "127.0.0.1");
 }
 
-/* As a trainer has it. */
+/* Returns a listening socket like a trainer's. */
 static int trainer(uint16_t port, int backlog)
 {
     int on = 1;
@@ -151,14 +151,14 @@ TEST(probe, a_node_that_answers_is_known)
     answer(&s);
     assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_ANSWERED_OURS);
     assert_int_equal(probe_at(&s, PROBE_ADDRESS, "node-1", "localhost"), PROBE_ANSWERED_OURS);
-    /* For a suspect it is enough that something is there. */
+    /* PROBE_SUSPECT needs only an accepted connection. */
     assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_ACCEPTED);
     scene_done(&s);
 }
 
 TEST(probe, never_goes_where_a_member_could_aim_the_fleet)
 {
-    /* Whatever a READY named was connected to: metadata services, the machine's own services. */
+    /* Bug: any address in READY was connected to, even of metadata services or local services. */
     static const char *const never[] = {"0.0.0.0", "::", "[::ffff:0.0.0.0]"};
     static const char *const local[] = {"127.0.0.1", "localhost", "::1", "::ffff:127.0.0.1",
                                         "127.1.2.3"};
@@ -181,7 +181,7 @@ TEST(probe, never_goes_where_a_member_could_aim_the_fleet)
 
 TEST(probe, addresses_of_neighbours_and_groups_are_not_tried)
 {
-    /* Not even a packet leaves. */
+    /* Not a single packet is sent. */
     static const char *const never[] = {"169.254.169.254", "fe80::1", "224.0.0.1",
                                         "255.255.255.255", "ff02::1", "::ffff:169.254.169.254"};
     struct scene s;
@@ -226,9 +226,10 @@ TEST(probe, the_least_of_all_ports_counts)
     assert_int_equal(responder_open(s.responder, s.numbers, 2, &reason), 0);
     assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_REFUSED);
     int last = trainer(s.numbers[2], 8);
-    assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_ACCEPTED); /* silent, for a whole second */
+    assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_ACCEPTED); /* silent for a whole second */
     responder_close(s.responder);
-    assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_ACCEPTED); /* two refuse, one lives */
+    /* two ports refuse and one accepts */
+    assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_ACCEPTED);
     close(last);
     assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_REFUSED);
     scene_done(&s);
@@ -250,7 +251,8 @@ TEST(probe, a_trainer_alone_has_its_port_once_the_responder_is_closed)
                                        .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
             assert_int_equal(connect(peer, (struct sockaddr *)&here, sizeof here), 0);
             int conn =
-                accept4(fd, NULL, NULL, SOCK_CLOEXEC); /* blocks for ever if it is not ours */
+                accept4(fd, NULL, NULL,
+                        SOCK_CLOEXEC); /* blocks forever without a connection of the prober */
             assert_true(conn >= 0);
             close(conn);
             close(peer);
@@ -260,7 +262,7 @@ TEST(probe, a_trainer_alone_has_its_port_once_the_responder_is_closed)
     scene_done(&s);
 }
 
-/* Nothing lingers where a trainer without SO_REUSEPORT may want to be next. */
+/* No connection remains on a port that a trainer without SO_REUSEPORT may bind next. */
 TEST(probe, leaves_the_port_free)
 {
     struct scene s;
@@ -322,7 +324,7 @@ TEST(probe, ours_in_pieces_is_ours)
     scene_done(&s);
 }
 
-/* One port's word is not all ports' word, however early it comes. */
+/* The result of one port does not end the probe, however early it arrives. */
 TEST(probe, ends_with_its_last_port)
 {
     struct scene s;
@@ -332,7 +334,7 @@ TEST(probe, ends_with_its_last_port)
     int fd = trainer(s.numbers[1], 8);
     start(&s, 1, PROBE_ADDRESS, "node-1", "127.0.0.1");
     int conn = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
-    for (int turn = 0; turn < 20; turn++) { /* the first one has answered long since */
+    for (int turn = 0; turn < 20; turn++) { /* the first port has answered long before */
         event_base_loop(s.base, EVLOOP_NONBLOCK);
         usleep(2000);
     }
@@ -378,7 +380,7 @@ TEST(probe, nothing_takes_longer_than_a_second)
     scene_init(&s, 1);
     int fd = trainer(s.numbers[0], 0);
     int clients[8];
-    /* Fills the accept queue: from then on the kernel drops what comes. */
+    /* Fill the accept queue, so that the kernel drops further connections. */
     struct sockaddr_in here = {.sin_family = AF_INET,
                                .sin_port = htons(s.numbers[0]),
                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -433,7 +435,7 @@ TEST(probe, more_than_the_server_asks_for_prove_nothing)
         }
     }
     assert_int_equal(refused, PROBER_MAX);
-    /* And some that are still under way at the end are dropped. */
+    /* Probes that are in progress at the end are dropped. */
     start(&s, 1, PROBE_SUSPECT, "node-1", "127.0.0.1");
     start(&s, 2, PROBE_SUSPECT, "node-1", "localhost");
     scene_done(&s);
@@ -441,7 +443,7 @@ TEST(probe, more_than_the_server_asks_for_prove_nothing)
 
 #define CERTIFICATE "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-/* Something listens on the port of a guard, and says that to the one who comes. */
+/* Probes a guard's port, on which a listener sends this text. */
 static void ask_guard_that_says(struct scene *s, const char *text)
 {
     struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -459,7 +461,7 @@ static void ask_guard_that_says(struct scene *s, const char *text)
                                     .guard_port = ntohs(here.sin_port)};
     assert_int_equal(prober_start(s->prober, &probe, true), 0);
     int peer = accept(listener, NULL, NULL);
-    turn_until(s, 1); /* what came of the ports, which wait for no guard */
+    turn_until(s, 1); /* the result of the ports, which does not wait for the guard */
     assert_int_equal(s->n_deaths, 0);
     assert_int_equal(s->results[0].result, PROBE_REFUSED);
     assert_int_equal(send(peer, text, strlen(text), MSG_NOSIGNAL), strlen(text));
@@ -528,7 +530,7 @@ TEST(responder, opened_anew_lets_go_of_the_ports_before)
     assert_int_equal(probe(&s, PROBE_SUSPECT), PROBE_REFUSED);
     s.numbers = numbers + 1;
     assert_int_equal(probe(&s, PROBE_ADDRESS), PROBE_ANSWERED_OURS);
-    /* Closed twice, it closes nobody else's. */
+    /* A second close does not close another descriptor. */
     responder_close(s.responder);
     int others = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     responder_close(s.responder);

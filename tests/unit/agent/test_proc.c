@@ -1,4 +1,4 @@
-/* tests/unit/agent/test_proc.c: who descends from whom, and who listens, as /proc tells it. */
+/* tests/unit/agent/test_proc.c: descendants and listeners of processes, read from /proc. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -21,20 +21,20 @@
 #include "agent/os/proc.h"
 #include "tests/unit/agent/agent_fixture.h"
 
-/* Below those that the kernel gives out (ip_local_port_range(7)). */
+/* Below the range of the kernel's own choice (ip_local_port_range(7)). */
 #define FIRST_PORT 12000
 #define PORTS 20000
 
-/* A process that listens on a port and says which; family AF_UNSPEC: on none. The port is none of
- * the kernel's choice: to others' sockets it gives the same one as their own end at that moment,
- * and their connections would be counted, too. */
+/* Starts a process that listens on a port, or on none with AF_UNSPEC, and reports the port. The
+ * port is chosen here, because the kernel would also give one of its own choice to connections
+ * of other processes, which would be counted. */
 static pid_t child(int family, uint16_t *ret_port, const char *name)
 {
     int pipe_fds[2];
     assert_int_equal(pipe2(pipe_fds, O_CLOEXEC), 0);
     pid_t pid = fork();
     if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failed test leaves nobody */
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* ends with a failed test */
         struct sockaddr_in6 any = {.sin6_family = (sa_family_t)family};
         socklen_t n = sizeof any;
         uint16_t port = 0;
@@ -47,7 +47,7 @@ static pid_t child(int family, uint16_t *ret_port, const char *name)
             uint16_t wanted = (uint16_t)(FIRST_PORT + getpid() % PORTS);
             for (int i = 0; i < PORTS && port == 0; i++) {
                 wanted = (uint16_t)(wanted == FIRST_PORT + PORTS - 1 ? FIRST_PORT : wanted + 1);
-                any.sin6_port = htons(wanted); /* both families have it in the same place */
+                any.sin6_port = htons(wanted); /* at the same offset in both families */
                 if (bind(fd, (struct sockaddr *)&any, n) == 0 && listen(fd, 4) == 0) {
                     port = wanted;
                 }
@@ -74,7 +74,7 @@ static void end(pid_t pid)
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-/* … asked with a socket of its own. */
+/* The same, with a netlink socket of its own. */
 static bool listens(pid_t root, uint16_t port)
 {
     int diag = -1;
@@ -102,7 +102,7 @@ TEST(proc, a_listening_descendant_is_found_and_a_stranger_is_not)
     assert_false(listens(root, strange));
     assert_true(proc_port_listens(v4));
     assert_true(proc_port_listens(strange));
-    if (v6) { /* else this machine has no IPv6 */
+    if (v6) { /* otherwise this machine has no IPv6 */
         assert_true(listens(getpid(), v6));
         assert_false(listens(root, v6));
         assert_true(proc_port_listens(v6));
@@ -151,7 +151,7 @@ TEST(proc, a_socket_that_is_bound_or_connected_does_not_listen)
     assert_int_equal(connect(client, (struct sockaddr *)&name, n), 0);
     int conn = accept(fd, NULL, NULL);
     close(fd);
-    assert_false(proc_port_listens(port)); /* established on that port, nobody listens */
+    assert_false(proc_port_listens(port)); /* a connection on the port, but no listener */
     close(conn);
     close(client);
 }
@@ -183,7 +183,7 @@ TEST(proc, a_hundred_listeners_do_not_hide_one)
     assert_false(listens(getpid(), ports[0]));
 }
 
-/* Its sockets are in another table, which only its own /proc shows. */
+/* Its sockets are in another table, which only its own /proc/PID/net shows. */
 TEST(proc, a_listener_in_a_network_namespace_of_its_own_is_found_there)
 {
     uint16_t port;
@@ -204,8 +204,8 @@ static void count_loopback(void *ctx, struct in_addr remote)
     *n += remote.s_addr == htonl(INADDR_LOOPBACK) ? 1 : 0;
 }
 
-/* A process that connects to the port of 127.0.0.host, by a socket of that family; it says when it
- * has. */
+/* Starts a process that connects to the port of 127.0.0.host by a socket of this
+ * family, and reports it. */
 static pid_t caller(int family, uint8_t host, uint16_t port)
 {
     int pipe_fds[2];
@@ -213,7 +213,7 @@ static pid_t caller(int family, uint8_t host, uint16_t port)
     assert_int_equal(pipe2(pipe_fds, O_CLOEXEC), 0);
     pid_t pid = fork();
     if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failed test leaves nobody */
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* ends with a failed test */
         struct sockaddr_in v4 = {.sin_family = AF_INET,
                                  .sin_port = htons(port),
                                  .sin_addr.s_addr = htonl(0x7F000000u + host)};
@@ -251,7 +251,7 @@ TEST(proc, connections_are_told_apart_by_their_ends_and_by_who_made_them)
     pid_t a = caller(AF_INET, 1, port);
     pid_t b = caller(AF_INET, 2, port);
     pid_t c = caller(AF_INET, 1, other);
-    /* Of 127.0.0.0/8 all that is connected to is connected to from 127.0.0.1. */
+    /* The local end of a connection to any address of 127.0.0.0/8 is 127.0.0.1. */
     size_t loopback = 0;
     assert_int_equal(proc_connections(&to_it, count_loopback, &loopback), 2);
     assert_int_equal(loopback, 2);
@@ -298,7 +298,7 @@ static bool collect(void *ctx, pid_t pid, pid_t session)
     return false;
 }
 
-/* Returns how many were found alive. */
+/* Returns the number of processes found alive. */
 static size_t kill_below(pid_t root, pid_t *ret_stuck)
 {
     size_t alive;
@@ -316,7 +316,7 @@ TEST(proc, names_with_blanks_and_parentheses_do_not_confuse_the_tree)
         pid_t stuck;
         assert_int_equal(proc_signal_descendants(getpid(), 0, collect, &wanted, &alive, &stuck), 0);
         assert_int_equal(wanted, 0);
-        assert_int_equal(alive, 0); /* nobody was picked */
+        assert_int_equal(alive, 0); /* no process was selected */
         assert_int_equal(kill_below(getpid(), &stuck), 1);
         assert_int_equal(stuck, 0);
         assert_int_equal(waitpid(pid, NULL, 0), pid);
@@ -333,13 +333,13 @@ TEST(proc, zombies_do_not_count_and_strangers_live)
     kill(root, SIGKILL);
     siginfo_t info;
     assert_int_equal(waitid(P_PID, (id_t)root, &info, WEXITED | WNOWAIT), 0);
-    assert_int_equal(kill_below(getpid(), &stuck), 1); /* the stranger */
+    assert_int_equal(kill_below(getpid(), &stuck), 1); /* the unrelated process */
     assert_int_equal(waitpid(root, NULL, 0), root);
     assert_int_equal(waitpid(stranger, NULL, 0), stranger);
     assert_int_equal(kill_below(getpid(), &stuck), 0);
 }
 
-/* What /proc lists in place of what is there: this process so many times. */
+/* Simulated contents of /proc: this process, repeated. */
 static struct {
     size_t left;
     pid_t pid;
@@ -375,7 +375,7 @@ TEST(proc, more_processes_than_there_is_room_for_at_hand_are_all_found)
     end(pid);
 }
 
-/* A child with this number, which waits; -1. */
+/* Returns a waiting child with this pid, or -1. */
 static pid_t child_numbered(pid_t pid)
 {
     struct clone_args args = {
@@ -390,7 +390,7 @@ static pid_t child_numbered(pid_t pid)
     return made;
 }
 
-/* Where the numbers have been used up once, a child may have a lower one than its parent. */
+/* After the pids have wrapped around, a child may have a lower pid than its parent. */
 TEST(proc, a_child_with_a_lower_number_than_its_parent_is_found)
 {
     int made[2];
@@ -419,13 +419,13 @@ TEST(proc, a_child_with_a_lower_number_than_its_parent_is_found)
     assert_int_equal(n, 2);
 }
 
-/* Its number has become another's by the time that the signal is sent. */
+/* The pid is reused by another process before the signal is sent. */
 static bool replace(void *ctx, pid_t pid, pid_t session)
 {
     (void)session;
     end(pid);
     nanosleep(&(struct timespec){.tv_nsec = 30000000},
-              NULL); /* starts are told by ticks of 10 ms */
+              NULL); /* start times have a resolution of 10 ms */
     *(pid_t *)ctx = child_numbered(pid);
     return true;
 }
@@ -456,7 +456,7 @@ static void *wait_for_ever(void *arg)
     return arg;
 }
 
-/* Its first thread has ended, and is shown as a zombie; the others run on. */
+/* The first thread has ended and is shown as a zombie, but other threads run. */
 TEST(proc, a_process_without_its_first_thread_is_alive)
 {
     pid_t stuck;
@@ -465,7 +465,7 @@ TEST(proc, a_process_without_its_first_thread_is_alive)
         pthread_t thread;
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         (void)pthread_create(&thread, NULL, wait_for_ever, NULL);
-        syscall(SYS_exit, 0); /* of this thread alone */
+        syscall(SYS_exit, 0); /* of this thread only */
     }
     int64_t give_up = rig_ms() + RIG_PATIENCE_MS;
     while (!rig_has_state(pid, 'Z') && rig_ms() < give_up) {
@@ -475,7 +475,7 @@ TEST(proc, a_process_without_its_first_thread_is_alive)
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-/* Ten sessions below each other, thirty processes in each. */
+/* Ten nested sessions with thirty processes each. */
 TEST(proc, a_deep_and_wide_tree_is_killed_whole)
 {
     struct tfe_reason reason;
@@ -485,7 +485,7 @@ TEST(proc, a_deep_and_wide_tree_is_killed_whole)
     pid_t pid = fork();
     if (pid == 0) {
         for (int level = 0; level < 10; level++) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failed test leaves nobody */
+            prctl(PR_SET_PDEATHSIG, SIGKILL); /* ends with a failed test */
             for (int i = 0; i < 30; i++) {
                 if (fork() == 0) {
                     prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -1,5 +1,5 @@
-/* tests/unit/agent/test_report.c: what an agent tells of its machine, and when: its loop does not
- * turn here, so that what its thread finds out is not known yet. */
+/* tests/unit/agent/test_report.c: reports about the machine and their times. The event loop does
+ * not run, so results of the module's thread are never available. */
 #include <event2/event.h>
 #include <string.h>
 
@@ -67,7 +67,7 @@ TEST_IN(report, of_what_the_cloud_says_waits_for_no_look_at_the_machine)
 TEST_IN(report, of_what_the_cloud_says_comes_with_each_connection)
 {
     report_cloud(r, &cloud);
-    assert_int_equal(n_facts, 0); /* to nobody yet */
+    assert_int_equal(n_facts, 0); /* there is no connection yet */
     report_up(r);
     assert_int_equal(n_facts, 1);
     report_down(r);

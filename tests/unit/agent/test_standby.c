@@ -1,4 +1,5 @@
-/* tests/unit/agent/test_standby.c: a trainer's start handed to a process that was there before. */
+/* tests/unit/agent/test_standby.c: handing a trainer's start over to a process that
+ * is already running. */
 #include <dirent.h>
 #include <errno.h>
 #include <event2/event.h>
@@ -35,7 +36,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* A shell stands in for the interpreter: it says what script has for it on descriptor 3. */
+/* Starts a shell in place of the interpreter; the script sends its messages on descriptor 3. */
 static void start_standby(struct rig *rig, const char *script)
 {
     const char *const argv[] = {"/bin/bash", "-c", script, NULL};
@@ -70,7 +71,7 @@ TEST_IN(standby, a_sweep_leaves_it_alone_and_ends_all_others)
     guard_link_fence(rig->link, (struct tfe_mono){.ms = 1});
     RIG_UNTIL(rig, rig->fenced);
     assert_false(rig_is_gone(rig->slots[STANDBY].pid));
-    /* The fence is about trainers: nothing can be handed over now. */
+    /* During a fence no start can be handed over. */
     assert_int_equal(give_start(rig, "echo started"), 0);
     RIG_UNTIL(rig, rig->slots[0].failed);
     assert_int_equal(rig->slots[0].error, ETIME);
@@ -115,7 +116,7 @@ TEST_IN(standby, the_next_may_warm_up_in_its_slot_and_while_the_fence_has_passed
         RIG_UNTIL(rig, rig->slots[0].exited == round);
     }
     guard_link_fence(rig->link, (struct tfe_mono){.ms = 1});
-    guard_link_sweep(rig->link); /* or it would start while the fence still kills */
+    guard_link_sweep(rig->link); /* otherwise it would start while the fence still kills */
     RIG_UNTIL(rig, rig->fenced && rig->swept);
     start_standby(rig, WARM_AND_WAIT);
     RIG_UNTIL(rig, rig->slots[STANDBY].warm == 3);
@@ -168,7 +169,7 @@ TEST_IN(standby, what_it_said_before_is_no_part_of_what_it_says)
     RIG_UNTIL(rig, rig->slots[STANDBY].cold && strcmp(rig->slots[STANDBY].reason, "no") == 0);
 }
 
-/* Or what it becomes would sit in a group that counts as left behind. */
+/* Otherwise the trainer would be in a group that counts as left behind. */
 TEST(standby, its_group_goes_along_and_is_not_left)
 {
     static struct guard g = {
@@ -199,7 +200,7 @@ TEST_IN(standby, one_that_took_the_start_and_fails_is_a_trainer_that_failed)
     assert_int_equal(WEXITSTATUS(rig->slots[0].status), 9);
 }
 
-/* Checks each thread's priorities, and returns how many there are. */
+/* Checks the priorities of all threads and returns their number. */
 static int check_threads(pid_t pid, int nice, bool is_idle)
 {
     char path[32];
@@ -232,7 +233,7 @@ TEST_IN(standby, it_stands_back_until_it_is_a_trainer_and_then_no_thread_of_it_d
                        "time.sleep(1000)'");
     RIG_UNTIL(rig, rig->slots[STANDBY].warm);
     pid_t pid = rig->slots[STANDBY].pid;
-    /* Who could not take it back does not give the processor away. */
+    /* A guard that could not restore the priority must not lower it. */
     assert_int_equal(check_threads(pid, guard_can_renice() ? nicer : own, true), 2);
     assert_int_equal(give_start(rig, "exit 0"), 0);
     RIG_UNTIL(rig, rig->slots[0].spawned);
@@ -240,7 +241,7 @@ TEST_IN(standby, it_stands_back_until_it_is_a_trainer_and_then_no_thread_of_it_d
     assert_int_equal(check_threads(pid, own, false), 2);
 }
 
-/* --- the whole way, with Python --------------------------------------------------------------- */
+/* --- with the real bootstrap and Python --- */
 
 static void nothing_changed(void *ctx, uint32_t local, uint32_t pid, const char *tensorflow)
 {

@@ -1,5 +1,5 @@
-/* tests/unit/agent/test_standbys.c: when there is a standby and when there is none, in the story's
- * time. The guard and the processes are real; a shell stands in for the interpreter. */
+/* tests/unit/agent/test_standbys.c: when standbys are started and stopped, with a simulated
+ * clock. The guard and the processes are real; a shell stands in for the interpreter. */
 #include <event2/event.h>
 #include <signal.h>
 #include <string.h>
@@ -17,16 +17,16 @@
 extern char **environ;
 
 static struct {
-    struct rig rig; /* its loop */
+    struct rig rig; /* its event loop */
     struct guard_process guard;
     struct guard_link *link;
     struct standbys *standbys;
-    const char *script; /* what the next one runs */
+    const char *script; /* script of the next standby */
     uint32_t pid;       /* of the warm one, as was told */
-    int gone;           /* told that there is none */
+    int gone;           /* number of reports that a standby is gone */
     int settled;
     int starts;
-    char preload[128];  /* what the last one was to import */
+    char preload[128];  /* argument PRELOAD of the last standby */
     bool in_background; /* the last */
 } now;
 
@@ -116,7 +116,7 @@ static void pass(int64_t ms)
     fake_clock_pass(now.rig.base, ms);
 }
 
-/* Gives trainer 0 its start, and returns how that went. */
+/* Starts trainer 0 and returns how it was started. */
 static const char *give_start(void)
 {
     const char *const argv[] = {"sleep", "1000", NULL};
@@ -192,7 +192,7 @@ TEST_IN(standbys, one_that_was_warm_clears_the_name_of_one_that_died)
     now.script = "kill -9 $$";
     standbys_begin(now.standbys);
     pass(0);
-    RIG_UNTIL(&now.rig, now.settled); /* nobody waits for it any more */
+    RIG_UNTIL(&now.rig, now.settled); /* no longer a reason to wait */
     now.script = WARM_AND_WAIT;
     pass(1000);
     RIG_UNTIL(&now.rig, now.pid);

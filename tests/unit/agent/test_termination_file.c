@@ -1,5 +1,5 @@
-/* tests/unit/agent/test_termination_file.c: certificates that guards leave in /tmp for the next
- * agent. */
+/* tests/unit/agent/test_termination_file.c: proofs of termination that guards leave in /tmp
+ * for the next agent. */
 #include <dirent.h>
 #include <errno.h>
 #include <sodium.h>
@@ -8,7 +8,7 @@
 #include "agent/os/termination_file.h"
 #include "tests/unit/folder.h"
 
-/* A job that no other run's files are about. */
+/* A job name that no other run of the test uses. */
 static char job[40];
 
 static void make(struct termination_file *file)
@@ -90,7 +90,7 @@ TEST(termination_file, is_never_written_over_something)
     assert_int_equal(stat(file.path, &st), 0);
     assert_int_equal(st.st_size, strlen("somebody's"));
     termination_file_remove(&file);
-    /* … nor through a link. */
+    /* Symbolic links are not followed. */
     char elsewhere[FOLDER_BYTES];
     folder_make(elsewhere);
     assert_int_equal(symlink(folder_path(elsewhere, "target"), file.path), 0);
@@ -113,7 +113,7 @@ TEST(termination_file, is_believed_only_as_a_guard_leaves_it)
         assert_int_equal(find(), 0);
         assert_int_equal(chown(file.path, 0, 0), 0);
     }
-    /* Of another name, or behind a link. */
+    /* A file with another name, or behind a symbolic link. */
     char longer[TERMINATION_FILE_PATH_MAX + 2];
     snprintf(longer, sizeof longer, "%s0", file.path);
     assert_int_equal(rename(file.path, longer), 0);
@@ -122,7 +122,7 @@ TEST(termination_file, is_believed_only_as_a_guard_leaves_it)
     assert_int_equal(find(), 0);
     assert_int_equal(unlink(file.path), 0);
     assert_int_equal(unlink(longer), 0);
-    /* Cut off, or with a line more. */
+    /* Truncated, or with an additional line. */
     char text[TERMINATION_FILE_TEXT_MAX + 8];
     snprintf(text, sizeof text, "%.40s", file.line);
     folder_write(file.path, text);
@@ -172,7 +172,7 @@ TEST(termination_file, in_the_users_own_directory_is_found_if_its_path_is_whole)
     assert_int_equal(rename(file.path, moved), 0);
     assert_int_equal(setenv("XDG_RUNTIME_DIR", folder, 1), 0);
     assert_int_equal(find(), 1);
-    /* The same folder as seen from /tmp. */
+    /* The same directory as a relative path from /tmp. */
     assert_int_equal(chdir("/tmp"), 0);
     assert_int_equal(setenv("XDG_RUNTIME_DIR", strrchr(folder, '/') + 1, 1), 0);
     assert_int_equal(find(), 0);

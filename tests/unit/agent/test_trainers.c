@@ -1,5 +1,5 @@
-/* tests/unit/agent/test_trainers.c: from the core's orders about trainers to its events, with a
- * real guard and real trainers; what listens is as the story says. */
+/* tests/unit/agent/test_trainers.c: from the core's actions to events about trainers, with a
+ * real guard and processes, and a simulated check for listeners. */
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
@@ -23,17 +23,17 @@
 #include "tests/unit/agent/agent_fixture.h"
 
 static struct {
-    struct rig rig; /* its loop */
+    struct rig rig; /* its event loop */
     struct trainers *trainers;
     struct ports *ports;
     const uint16_t *numbers; /* its ports */
     struct watch_settings watch;
     char words[4][256];
     char *argv[5];
-    bool listens;  /* what is found when it is looked */
+    bool listens;  /* result of the simulated check */
     int accepting; /* so many looks find an old port accepting */
     int accepting_told;
-    int n[AGENT_SIGNAL + 1]; /* events, by type */
+    int n[AGENT_SIGNAL + 1]; /* number of events by type */
     struct msg_exited end;   /* the last; its tail is gone */
 } now;
 
@@ -80,7 +80,7 @@ static void on_settled(void *ctx)
     (void)ctx;
 }
 
-/* One trainer, which runs this in a shell. */
+/* Starts one trainer that runs this script in a shell. */
 static void begin(const char *program, const char *script)
 {
     static const struct standby_settings no_standby = {.is_off = true};
@@ -184,7 +184,7 @@ TEST_IN(trainers, that_it_listens_is_said_of_each_anew_and_gives_its_port_away)
     int before = count_descriptors();
     now.listens = true;
     RIG_UNTIL(&now.rig, now.n[AGENT_LISTENING] == 1);
-    /* Neither the held port nor what was looked with is kept. */
+    /* Neither the reserved port nor the check keeps a descriptor open. */
     assert_int_equal(count_descriptors(), before - 1);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     at.sin_port = htons(now.numbers[0]);
@@ -194,7 +194,7 @@ TEST_IN(trainers, that_it_listens_is_said_of_each_anew_and_gives_its_port_away)
     now.listens = false;
     start(2);
     int64_t end = rig_ms() + 60;
-    while (rig_ms() < end) { /* the first look is after 25 ms */
+    while (rig_ms() < end) { /* the first check is after 25 ms */
         rig_turn(&now.rig);
     }
     assert_int_equal(now.n[AGENT_LISTENING], 1);
@@ -258,6 +258,6 @@ TEST_IN(trainers, a_missing_command_is_127)
 
 int main(void)
 {
-    signal(SIGPIPE, SIG_IGN); /* as an agent does */
+    signal(SIGPIPE, SIG_IGN); /* as the agent does */
     return stories_run(NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* tests/unit/agent/test_watchdogs.c: who is late for the cluster and who is silent, in the story's
- * time, with the connections that it says there are. */
+/* tests/unit/agent/test_watchdogs.c: trainers that join the cluster late or stop reporting, with
+ * a simulated clock and simulated connections. */
 #include <arpa/inet.h>
 #include <event2/event.h>
 #include <string.h>
@@ -18,9 +18,9 @@ static struct {
     struct watch *watch;
     struct watch_settings settings;
     uint64_t printed[2];
-    const char *from[NODES]; /* who is connected to rank 0, by address */
+    const char *from[NODES]; /* addresses connected to rank 0 */
     size_t n_from;
-    size_t n_own; /* so many of them are of this node */
+    size_t n_own; /* connections from this node */
     int late;
     uint32_t local;
     char reason[MSG_SENTENCE_MAX];
@@ -90,7 +90,7 @@ static int teardown(void **state)
 
 #define FIXTURE setup, teardown
 
-/* The node of rank 0, with nproc trainers, and two nodes of one each. */
+/* Creates the node of rank 0, with nproc trainers, and two nodes of one trainer each. */
 static void begin(uint32_t nproc)
 {
     static const struct msg_row rows[] = {{.host = "10.0.0.1", .port = 4000},
@@ -146,7 +146,7 @@ TEST_IN(watchdogs, who_has_met_once_is_not_late_when_a_connection_goes)
     assert_int_equal(now.late, 0);
 }
 
-/* A hang before it listened was never found. */
+/* Bug: a hang before the trainer listened was never detected. */
 TEST_IN(watchdogs, who_never_listens_and_does_nothing_is_late)
 {
     now.settings.start_timeout_ms = 10000;
@@ -182,7 +182,7 @@ TEST_IN(watchdogs, who_tells_steps_without_its_cluster_trains_alone)
     assert_int_equal(n_alone, 1);
     watch_stepped(now.watch, 0);
     pass(10000);
-    assert_int_equal(n_alone, 1); /* once */
+    assert_int_equal(n_alone, 1); /* only one report */
 }
 
 TEST_IN(watchdogs, who_has_listened_or_is_connected_does_not_train_alone)
@@ -199,7 +199,7 @@ TEST_IN(watchdogs, who_has_listened_or_is_connected_does_not_train_alone)
     assert_int_equal(n_alone, 0);
 }
 
-/* TensorFlow's worker 0 connects to itself, too. */
+/* TensorFlow's worker 0 also connects to itself. */
 TEST_IN(watchdogs, a_connection_of_its_own_stands_for_nobody)
 {
     now.settings.start_timeout_ms = 1000;
@@ -214,14 +214,14 @@ TEST_IN(watchdogs, a_connection_of_its_own_stands_for_nobody)
     pass(1);
     assert_int_equal(now.late, 1);
     assert_string_equal(now.reason, "rank 2 never connected to rank 0");
-    watch_listens(now.watch, 0); /* and once more, with another one missing */
+    watch_listens(now.watch, 0); /* another report for a different missing trainer */
     now.from[1] = "10.0.0.3";
     pass(1000);
     assert_int_equal(now.late, 2);
     assert_string_equal(now.reason, "rank 1 never connected to rank 0");
 }
 
-/* A worker of a job with ps, and its trainer listens. */
+/* Creates a worker of a job with ps whose trainer listens. */
 static void serve(bool is_again)
 {
     static const struct msg_row rows[] = {
@@ -247,7 +247,7 @@ static void serve(bool is_again)
 TEST_IN(watchdogs, a_server_to_which_no_chief_connects_is_late)
 {
     serve(false);
-    pass(2249); /* the others' time, and a quarter and a second of theirs */
+    pass(2249); /* the others' duration plus a quarter and one second */
     assert_int_equal(now.late, 0);
     pass(1);
     assert_int_equal(now.late, 1);
@@ -264,7 +264,8 @@ TEST_IN(watchdogs, a_server_to_which_a_chief_has_connected_is_not_late)
     assert_int_equal(now.late, 0);
 }
 
-/* The chief takes nobody back while another place is empty, and its agent killed it for that. */
+/* Bug: while another slot is empty the chief accepts no worker again, and the agent killed
+ * the worker for it. */
 TEST_IN(watchdogs, a_worker_that_was_started_again_waits_for_its_chief_as_long_as_it_takes)
 {
     serve(true);

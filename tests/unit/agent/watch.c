@@ -1,8 +1,7 @@
-/* tests/unit/agent/watch.c: see watch.h. */
+/* tests/unit/agent/watch.c: implementation of watch.h. */
 #include "tests/unit/agent/watch.h"
 
-/* Everything a hundred times as fast, but for what a busy machine may miss: a late answer is none,
- * and makes another question of it. */
+/* A hundred times faster than in production, except for timeouts that a busy machine may exceed. */
 static const struct notice_intervals watch_pace = {
     .aws_ms = 20,
     .gce_ms = 10,

@@ -1,4 +1,5 @@
-/* tests/unit/agent/watch.h: sources of notices on an event loop, and what they have told. */
+/* tests/unit/agent/watch.h: fixture: sources of notices on an event loop, and what
+ * they have reported. */
 #ifndef TFE_TESTS_UNIT_AGENT_WATCH_H
 #define TFE_TESTS_UNIT_AGENT_WATCH_H
 
@@ -21,22 +22,22 @@ struct watch {
     struct notice_watch *notices;
     struct notice_selection choice;
     struct notice_intervals intervals;
-    unsigned told; /* in all */
+    unsigned told; /* in total */
     struct agent_notice last[NOTICE_OPERATOR + 1];
     unsigned n[NOTICE_OPERATOR + 1];
     char from[64];
     struct cloud_facts cloud;
-    unsigned clouds; /* told */
+    unsigned clouds; /* number of reports */
 };
 
 void watch_init(struct watch *w);
 void watch_start(struct watch *w, const char *notice);
 void watch_done(struct watch *w);
 
-/* One turn of the loop, of two milliseconds at most. */
+/* Runs the event loop once, for at most 2 ms. */
 void watch_turn(struct watch *w);
 
-/* Runs the loop for so long: for what must not happen. */
+/* Runs the event loop for this time, to check that something does not happen. */
 void watch_for(struct watch *w, int64_t ms);
 
 #define watch_until(w, condition)                                                                  \
@@ -50,7 +51,7 @@ void watch_for(struct watch *w, int64_t ms);
         }                                                                                          \
     } while (0)
 
-/* Whether the deadline lies so far ahead, as seen now, give or take ten seconds. */
+/* Returns true if the deadline is this far ahead, within ten seconds. */
 bool watch_is_ahead(struct tfe_mono deadline, int64_t ms);
 
 #endif

@@ -1,4 +1,4 @@
-/* tests/unit/agent_core/bench.c: see bench.h. */
+/* tests/unit/agent_core/bench.c: implementation of bench.h. */
 #include "tests/unit/agent_core/bench.h"
 
 static void put(struct bench *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -253,7 +253,7 @@ int step(struct bench *b, struct agent_event event)
     return 0;
 }
 
-/* --- acts: each forgets what the one before has shown ----------------------------------------- */
+/* --- actions; each clears the log of the previous one --- */
 
 int act(struct bench *b, struct agent_event event)
 {
@@ -349,7 +349,7 @@ void ports_held(struct bench *b, uint64_t epoch)
                                  .ports = {epoch, ports, b->config.spec.nproc}});
 }
 
-/* Trainers of the other node, then this node's. */
+/* Trainers of the other node first, then this node's. */
 static const char *const hosts[] = {"p", "p", "p", "p", "me", "me", "me", "me"};
 
 size_t rows_of(const struct bench *b, struct msg_row rows[8])
@@ -414,7 +414,7 @@ void signalled(struct bench *b, uint32_t signo)
     does(b, (struct agent_event){.type = AGENT_SIGNAL, .signo = signo});
 }
 
-/* --- what was seen ---------------------------------------------------------------------------- */
+/* --- queries --- */
 
 int times_seen(const struct bench *b, const char *part)
 {
@@ -425,7 +425,7 @@ int times_seen(const struct bench *b, const char *part)
     return n;
 }
 
-/* --- a bench's beginning and end -------------------------------------------------------------- */
+/* --- lifetime --- */
 
 struct bench *bench_new(uint32_t nproc, uint64_t seed)
 {

@@ -1,5 +1,5 @@
-/* tests/unit/agent_core/bench.h: an agent's core on a bench: events by hand, virtual time, orders
- * written down as text:
+/* tests/unit/agent_core/bench.h: fixture: an agent's core with explicit events and virtual
+ * time. Its actions are logged as text:
  *
  *     CONNECT | DISCONNECT | HANG_UP | SWEEP | HOLD 3 fresh | FENCE 1120000 | EXIT 143 sentence
  *     ANSWER 7000 7001 | ANSWER no | PROBE 5 suspect x host 1 2
@@ -29,25 +29,25 @@ struct bench {
     struct agent_config config;
     int64_t now;
     int64_t deadline;
-    int spins; /* ticks in a row that asked for another at once */
+    int spins; /* consecutive ticks that requested another one immediately */
     bool retries;
     uint64_t failed;
-    char log[65536]; /* of the last act */
+    char log[65536]; /* result of the last action */
     size_t n_log;
     uint64_t history;
-    uint32_t fence_of_start; /* 0: START says none */
-    uint32_t nodes;          /* that START says; 0: two */
-    bool shows_running;      /* JOIN's RUNNING in the log, too */
-    /* Read from the orders. */
+    uint32_t fence_of_start; /* sent in START; 0 to omit it */
+    uint32_t nodes;          /* number of nodes sent in START; 0 for two */
+    bool shows_running;      /* also logs the running field of JOIN */
+    /* Values taken from the agent's actions. */
     uint64_t renewal;      /* number of the last RENEW */
-    uint64_t ready_digest; /* of the table that the last READY named */
+    uint64_t ready_digest; /* table named by the last READY */
     bool over;
     int exit_code;
 };
 
 int step(struct bench *b, struct agent_event event);
 
-/* --- acts: each forgets what the one before has shown ----------------------------------------- */
+/* --- actions; each clears the log of the previous one --- */
 
 int act(struct bench *b, struct agent_event event);
 void does(struct bench *b, struct agent_event event);
@@ -59,7 +59,7 @@ void lost(struct bench *b, enum agent_link how);
 void welcome(struct bench *b);
 void renewed(struct bench *b, uint64_t number);
 
-/* Time passes with a server that answers every renewal. */
+/* Advances the time; the server answers every renewal. */
 void pass_answered(struct bench *b, int64_t ms);
 void prepare(struct bench *b, uint64_t epoch);
 void ports_held(struct bench *b, uint64_t epoch);
@@ -72,7 +72,7 @@ void trainer_exited(struct bench *b, uint32_t local, uint32_t code, uint32_t sig
 void swept(struct bench *b);
 void signalled(struct bench *b, uint32_t signo);
 
-/* --- what was seen ---------------------------------------------------------------------------- */
+/* --- queries --- */
 
 #define assert_saw(b, part)                                                                        \
     do {                                                                                           \
@@ -90,14 +90,14 @@ void signalled(struct bench *b, uint32_t signo);
 
 int times_seen(const struct bench *b, const char *part);
 
-/* --- a bench's beginning and end -------------------------------------------------------------- */
+/* --- lifetime --- */
 
 struct bench *bench_new(uint32_t nproc, uint64_t seed);
 void begin(struct bench *b);
 struct bench *a_bench(void);
 void bench_free(struct bench *b);
 
-/* Welcomed, nothing asked of it yet. */
+/* Returns an agent that has received WELCOME and no request yet. */
 struct bench *a_joined_bench(uint32_t nproc);
 void run_epoch(struct bench *b, uint64_t epoch);
 struct bench *a_running_bench(uint32_t nproc);

@@ -1,4 +1,4 @@
-/* tests/unit/agent_core/dump.c: see dump.h. */
+/* tests/unit/agent_core/dump.c: implementation of dump.h. */
 #include "tests/unit/agent_core/dump.h"
 
 static void dump_table(FILE *f, struct table *t)

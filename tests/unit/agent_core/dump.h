@@ -1,6 +1,6 @@
-/* tests/unit/agent_core/dump.h: what an agent's core knows, kept to be compared: for stories in
- * which nothing may have changed. Left out is what may move without anybody noticing: room that was
- * reserved and where it lies, the time itself, and the last actions. */
+/* tests/unit/agent_core/dump.h: copies of an agent core's state, for tests that compare it
+ * before and after an event. Leaves out what may change invisibly: addresses and capacity of
+ * arrays, the time, and the last actions. */
 #ifndef TFE_TESTS_UNIT_AGENT_CORE_DUMP_H
 #define TFE_TESTS_UNIT_AGENT_CORE_DUMP_H
 
@@ -11,14 +11,14 @@
 #include "agent/core/state.h"
 
 struct dump {
-    struct agent a; /* bytes of every part, what may move cleared */
+    struct agent a; /* all parts as bytes, with the parts that may change set to zero */
     char *tables;
 };
 
-/* dump_free() it. */
+/* Free the result with dump_free(). */
 struct dump *dump_agent(const struct agent *a);
 
-/* What differs; NULL: nothing. Frees both. */
+/* Returns a description of the first difference, or NULL if the states are equal. Frees both. */
 const char *dump_difference(struct dump *one, struct dump *two);
 
 #endif

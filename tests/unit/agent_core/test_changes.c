@@ -1,9 +1,8 @@
-/* tests/unit/agent_core/test_changes.c: cluster tables that come as changes of one that the node
- * holds.
- */
+/* tests/unit/agent_core/test_changes.c: cluster tables received as changes to a table
+ * that the node has. */
 #include "tests/unit/agent_core/bench.h"
 
-/* This node has run in epochs 1 and 2; it is READY for 3 and names the table of epoch 2. */
+/* Returns a node that ran in epochs 1 and 2, and is ready for 3 with the table of epoch 2. */
 static struct bench *a_bench_between_tables(uint64_t *ret_digest)
 {
     struct bench *b = a_running_bench(1);
@@ -80,7 +79,8 @@ TEST(changes, of_a_table_that_is_not_here_are_refused)
     assert_int_equal(hears_changes(b, held + 1, 2, &row, 1), TFE_EINVAL);
     assert_int_equal(hears_changes(b, held, 2, twice, 2), TFE_EINVAL);
     assert_int_equal(hears_changes(b, held, 3, &outside, 1), TFE_EINVAL);
-    assert_int_equal(hears_changes(b, held, 2, &row, 1), 0); /* nothing had changed */
+    /* no state was changed by the rejected ones */
+    assert_int_equal(hears_changes(b, held, 2, &row, 1), 0);
     bench_free(b);
 }
 

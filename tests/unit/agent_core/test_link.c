@@ -1,5 +1,5 @@
-/* tests/unit/agent_core/test_link.c: connecting, joining, renewing, losing the server and finding
- * it again. */
+/* tests/unit/agent_core/test_link.c: connecting, joining, renewing, and
+ * reconnecting to the server. */
 #include "agent/core/link.h"
 #include "tests/unit/agent_core/bench.h"
 
@@ -81,7 +81,7 @@ TEST(connect, after_a_lost_connection_within_the_spread_of_the_job_as_it_was_las
                 .number = b->renewal, .ttl_ms = TTL_MS, .fence_ms = FENCE_MS, .spread_ms = 2000}};
         hears(b, grown);
         pass_until(b, b->deadline);
-        renewed(b, b->renewal); /* says nothing of it, and so it stands */
+        renewed(b, b->renewal); /* a renewal without a number of nodes leaves it unchanged */
         int64_t from = b->now;
         lost(b, AGENT_LINK_LOST);
         pass_until(b, b->deadline);
@@ -120,7 +120,7 @@ TEST(join, and_ready_tell_tensorflows_version_as_soon_as_a_standby_has_imported_
 
 TEST(join, asks_for_a_new_run_once)
 {
-    /* A run that ended while the server was away would have been begun again. */
+    /* Otherwise a run that ended while the server was unreachable would be started again. */
     struct bench *b = bench_new(1, 1);
     b->config.new_run = true;
     begin(b);
@@ -129,7 +129,7 @@ TEST(join, asks_for_a_new_run_once)
     lost(b, AGENT_LINK_LOST);
     pass(b, 400);
     connected(b);
-    assert_saw(b, "new_run"); /* it was not welcomed yet */
+    assert_saw(b, "new_run"); /* no WELCOME arrived before the connection was lost */
     welcome(b);
     lost(b, AGENT_LINK_LOST);
     pass(b, 400);
@@ -163,7 +163,9 @@ TEST(renew, an_answer_so_late_that_nobody_knows_when_it_was_asked_for_is_ignored
     while (b->renewal < RENEWALS_MAX + 1) {
         pass_until(b, b->deadline);
     }
-    renewed(b, 1); /* the sending of the last one is kept in its place: a fence too late */
+    /* its sending time was overwritten by that of the last renewal, which would set
+     * the fence too late */
+    renewed(b, 1);
     assert_string_equal(b->log, "");
     renewed(b, 2);
     assert_saw(b, "FENCE");
@@ -184,7 +186,7 @@ TEST(link, an_agent_that_trains_waits_for_the_server_longer_than_the_join_timeou
         assert_saw(b, "CONNECT");
         lost(b, AGENT_LINK_UNREACHABLE);
     }
-    /* Its guard ends the trainers at the fence; then there is nothing left to wait with. */
+    /* The guard kills the trainers at the fence; afterwards there is no reason to wait. */
     does(b, (struct agent_event){.type = AGENT_FENCED});
     assert_saw(b, "~fenced epoch=1");
     assert_saw(b, "SWEEP");
@@ -277,8 +279,8 @@ TEST(refused, a_running_trainer_is_ended_first)
 
 TEST(link, on_the_way_out_without_a_server_the_agent_does_not_spin)
 {
-    /* The time of the next try lay in the past while the trainers were ended: the shell's timer
-     * came back at once, for as long as that took. */
+    /* Bug: while trainers were being killed, the time of the next attempt was in the past, so
+     * the shell's timer fired continuously. */
     struct bench *b = a_running_bench(1);
     lost(b, AGENT_LINK_LOST);
     signalled(b, 15);
@@ -298,7 +300,7 @@ TEST(link, on_the_way_out_without_a_server_the_agent_does_not_spin)
 
 TEST(link, brings_the_size_of_what_it_runs_where_that_is_larger_than_it_was_told)
 {
-    struct bench *b = a_joined_bench(1); /* an operator has let the job grow since */
+    struct bench *b = a_joined_bench(1); /* an operator has increased the size of the job since */
     b->nodes = b->config.spec.max_nodes + 3;
     run_epoch(b, 1);
     lost(b, AGENT_LINK_LOST);

@@ -1,5 +1,4 @@
-/* tests/unit/agent_core/test_plan.c: progress that is told, scripts that are asked to save, and
- * planned ends. */
+/* tests/unit/agent_core/test_plan.c: reported progress, requested checkpoints, and planned ends. */
 #include "tests/unit/agent_core/bench.h"
 
 static void tells(struct bench *b, uint64_t epoch, uint32_t local, struct msg_progress told)
@@ -57,10 +56,10 @@ TEST(progress, of_several_trainers_is_that_of_the_node)
     tells(b, 1, 1, (struct msg_progress){.has_step = true, .step = 5, .saves = 2, .listens = true});
     assert_string_equal(b->log, "PROGRESS epoch=1 step=5 saves=2 answers=0 listens\n");
     tells(b, 1, 0, (struct msg_progress){.has_step = true, .step = 4, .saves = 2});
-    assert_string_equal(b->log, ""); /* behind the other: nothing new */
+    assert_string_equal(b->log, ""); /* another trainer has reported a higher step */
     tells(b, 1, 0, (struct msg_progress){.listens = true});
     tells(b, 1, 1, (struct msg_progress){.listens = false});
-    assert_string_equal(b->log, ""); /* the other still does */
+    assert_string_equal(b->log, ""); /* the other trainer still listens */
     tells(b, 1, 0, (struct msg_progress){.listens = false});
     assert_string_equal(b->log, "PROGRESS epoch=1 step=5 saves=2 answers=0\n");
     assert_int_equal(act(b, (struct agent_event){.type = AGENT_PROGRESS, .progress.local = 2}),
@@ -93,11 +92,11 @@ TEST(progress, of_what_memory_keeps_comes_with_the_steps_and_outlives_the_epoch)
                         "PROGRESS epoch=1 step=7 saves=0 answers=0 kept=1/6 in 64 from=5\n");
     told.memory.step = 7;
     tells(b, 1, 0, told);
-    assert_string_equal(b->log, ""); /* no more urgent than a step */
+    assert_string_equal(b->log, ""); /* sent with the next progress, at most every 200 ms */
     pass(b, 200);
     assert_saw(b, " step=7 saves=0 answers=0 kept=1/7 in 64 from=5\n");
     told.kept_answers = 3;
-    tells(b, 1, 0, told); /* a switch may wait for it */
+    tells(b, 1, 0, told); /* sent at once, because a switch may wait for it */
     assert_saw(b, " kept=1/7 in 64 from=5 kept_answers=3\n");
     told.kept_answers = 2;
     tells(b, 1, 0, told);
@@ -113,7 +112,7 @@ TEST(progress, of_what_memory_keeps_comes_with_the_steps_and_outlives_the_epoch)
     prepare(b, 3);
     swept(b);
     ports_held(b, 3);
-    assert_saw(b, " kept=1/7 in 64\n"); /* nothing was kept in epoch 2 */
+    assert_saw(b, " kept=1/7 in 64\n"); /* no snapshot was stored in epoch 2 */
     bench_free(b);
 }
 
@@ -163,7 +162,7 @@ TEST(stop, that_is_planned_has_no_grace_any_more_once_something_is_wrong)
     bench_free(b);
 
     b = a_running_bench(1);
-    stop_planned(b, 2); /* a later epoch's: nothing says that this one may go on so long */
+    stop_planned(b, 2); /* the plan is for a later epoch, so this one must end now */
     assert_saw(b, "SWEEP\n");
     bench_free(b);
 }
@@ -208,7 +207,7 @@ TEST(notice, that_says_most_is_told)
     warned(b, NOTICE_PREEMPT, 120000);
     assert_saw(b, "NOTICE preempt in=120000\n");
     warned(b, NOTICE_PREEMPT, 120000);
-    assert_not_saw(b, "NOTICE"); /* its source looks every few seconds */
+    assert_not_saw(b, "NOTICE"); /* the source repeats it every few seconds */
     taken_back(b, NOTICE_PREEMPT);
     assert_saw(b, "NOTICE maintenance in=900000\n");
     taken_back(b, NOTICE_MAINTENANCE);
@@ -218,8 +217,8 @@ TEST(notice, that_says_most_is_told)
     bench_free(b);
 }
 
-/* A machine that was suspended heard of it before its agent's clock was looked at: the next notice
- * went with the last one, and nobody was told. */
+/* Bug: after a suspend, the notice was processed before the clock was checked. The next notice
+ * then expired together with the last one, and nobody was notified. */
 TEST(notice, that_comes_as_the_last_one_is_over_counts)
 {
     struct bench *b = a_running_bench(1);
@@ -255,7 +254,7 @@ static struct bench *a_graceful_bench(void)
     return a_graceful_bench_of(30000);
 }
 
-/* What a person ends at a terminal is no machine that goes away. */
+/* Ctrl-C at a terminal does not mean that the machine will be preempted. */
 TEST(signal, of_a_terminal_is_told_as_an_interruption)
 {
     static const struct {
@@ -280,7 +279,7 @@ TEST(signal, of_a_terminal_is_told_as_an_interruption)
     }
 }
 
-/* Nobody is there to connect to, for so long. */
+/* No server is reachable for the whole time. */
 static void pass_alone(struct bench *b, int64_t ms)
 {
     const int64_t until = b->now + ms;
@@ -302,7 +301,7 @@ static void pass_alone(struct bench *b, int64_t ms)
 
 TEST(signal, while_the_server_is_away_is_told_when_it_is_back)
 {
-    /* The trainers were ended at once: a restart of the server in the moment of an eviction cost
+    /* Bug: trainers were killed at once. A restart of the server at the time of an eviction lost
      * all steps since the last checkpoint. */
     struct bench *b = a_graceful_bench();
     lost(b, AGENT_LINK_LOST);
@@ -318,7 +317,7 @@ TEST(signal, while_the_server_is_away_is_told_when_it_is_back)
     connected(b);
     welcome(b);
     assert_saw(b, told);
-    pass_answered(b, left - 2001); /* the whole grace, as if the server had been there */
+    pass_answered(b, left - 2001); /* the whole grace period, as with a server */
     assert_not_saw(b, "SWEEP");
     stop_planned(b, 1);
     assert_saw(b, "SWEEP planned grace=5000\n");

@@ -1,5 +1,5 @@
-/* tests/unit/agent_core/test_probe.c: answering others' probes before an epoch, and probing others.
- */
+/* tests/unit/agent_core/test_probe.c: answering other nodes' probes before an epoch,
+ * and probing others. */
 #include "tests/unit/agent_core/bench.h"
 
 static void prepare_answering(struct bench *b, uint64_t epoch, bool answer)
@@ -10,9 +10,9 @@ static void prepare_answering(struct bench *b, uint64_t epoch, bool answer)
 
 TEST(answer, is_not_refused_in_the_name_of_an_older_connection)
 {
-    /* A guard that came back between WELCOME and PREPARE made the node say READY as the connection
-     * before had wanted it; the epoch was formed of it, and then it heard that it should answer,
-     * and did. */
+    /* Bug: if the guard restarted between WELCOME and PREPARE, the node sent READY as requested
+     * on the previous connection. It became a member of the epoch before it learned that it
+     * should answer probes. */
     struct bench *b = a_joined_bench(1);
     prepare_answering(b, 1, false);
     ports_held(b, 1);
@@ -86,7 +86,7 @@ TEST(death, is_announced_until_the_guard_that_knows_it_is_lost)
     connected(b);
     assert_saw(b, " death=hash:99");
     welcome(b);
-    assert_saw(b, "DEATH found\n"); /* of an earlier agent of this machine */
+    assert_saw(b, "DEATH found\n"); /* probe of an earlier agent on this machine */
     does(b, (struct agent_event){.type = AGENT_GUARD_LOST});
     does(b, (struct agent_event){.type = AGENT_GUARD, .guard_pid = 51});
     lost(b, AGENT_LINK_LOST);

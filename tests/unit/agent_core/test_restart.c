@@ -1,5 +1,5 @@
-/* tests/unit/agent_core/test_restart.c: trainers that start again within their epoch, and an
- * evaluator, which is in none. */
+/* tests/unit/agent_core/test_restart.c: trainers restarted within their epoch, and evaluators,
+ * which belong to no epoch. */
 #include "tests/unit/agent_core/bench.h"
 
 static void restart(struct bench *b, uint64_t epoch, uint64_t number)
@@ -18,12 +18,12 @@ static void ends(struct bench *b, uint32_t signal)
 TEST(restart, is_followed_once_for_each_number)
 {
     struct bench *b = a_running_bench(1);
-    restart(b, 1, 1); /* nothing has ended */
+    restart(b, 1, 1); /* no trainer has ended */
     assert_not_saw(b, "SPAWN");
     ends(b, 9);
     restart(b, 1, 2);
     assert_saw(b, "SPAWN epoch=1");
-    restart(b, 1, 2); /* told twice, over a reconnect */
+    restart(b, 1, 2); /* repeated after a reconnect */
     assert_string_equal(b->log, "");
     ends(b, 9);
     restart(b, 1, 2);
@@ -39,7 +39,7 @@ TEST(restart, of_what_is_over_is_void_and_answered_with_what_is_so)
 {
     struct bench *b = a_running_bench(1);
     ends(b, 9);
-    stop(b, 2); /* a later one was told of */
+    stop(b, 2); /* a later epoch was announced */
     restart(b, 1, 1);
     assert_not_saw(b, "SPAWN");
     assert_saw(b, "~void_start epoch=1");
@@ -57,7 +57,7 @@ TEST(restart, after_the_end_of_the_lease_is_void)
     bench_free(b);
 }
 
-/* Outside of the table, whose last rank is 1. */
+/* The table's last rank is 1. */
 static void start_evaluator(struct bench *b)
 {
     struct msg_row rows[8];
@@ -91,7 +91,7 @@ TEST(evaluator, is_no_part_of_an_epoch_that_a_later_server_puts_together)
     bench_free(b);
 }
 
-/* The first of a job with a ps: its chief, or worker 0 and those beside it. */
+/* Returns the first node of a job with a ps: it runs the chief, or worker 0 and its neighbours. */
 static struct bench *a_served_bench(uint32_t nproc, bool all_workers)
 {
     struct bench *b = bench_new(nproc, 1);
@@ -129,8 +129,8 @@ static void comes_to_its_end(struct bench *b, uint32_t local)
                                  .progress = {local, {.epoch = 1, .ends = true}}});
 }
 
-/* The script of a chief that waits in its destructor for a worker that is missing. Or a thread of
- * it still writes the last checkpoint: that has all of the exit grace. */
+/* The chief's script may wait for a missing worker in its destructor, or one of its threads may
+ * still write the last checkpoint. It may use the whole exit grace. */
 TEST(chief, of_a_served_job_that_has_ended_but_for_its_exit_is_ended_well)
 {
     struct bench *b = a_served_bench(1, false);
@@ -145,7 +145,7 @@ TEST(chief, of_a_served_job_that_has_ended_but_for_its_exit_is_ended_well)
     bench_free(b);
 }
 
-/* Killed while it wrote the last checkpoint, it was taken for a success. */
+/* Bug: a chief that was killed while it wrote the last checkpoint was counted as successful. */
 TEST(chief, that_fails_on_its_way_out_has_failed)
 {
     struct bench *b = a_served_bench(1, false);
@@ -156,14 +156,14 @@ TEST(chief, that_fails_on_its_way_out_has_failed)
     bench_free(b);
 }
 
-/* The job ended well when a worker's script did that has its trainer beside the chief's. */
+/* Bug: the job ended as successful when the script of a worker on the chief's node did. */
 TEST(chief, is_not_who_works_beside_it)
 {
     struct bench *b = a_served_bench(2, false);
     comes_to_its_end(b, 1);
     trainer_exited(b, 1, 0, 0);
     pass_answered(b, 3600000);
-    assert_not_saw(b, "SWEEP"); /* it had a minute, and an exit code that was made up */
+    assert_not_saw(b, "SWEEP"); /* bug: it was killed after a minute, with an invented exit code */
     trainer_exited(b, 0, 7, 0);
     assert_saw(b, "SWEEP");
     swept(b);
@@ -183,7 +183,7 @@ TEST(chief, that_comes_to_its_end_is_not_asked_how_others_beside_it_end)
     bench_free(b);
 }
 
-/* They had the exit grace from then on, and were a success however they ended. */
+/* Bug: workers got only the exit grace, and counted as successful however they ended. */
 TEST(chief, is_nobody_where_all_workers_count)
 {
     struct bench *b = a_served_bench(2, true);

@@ -1,9 +1,9 @@
-/* tests/unit/agent_core/test_unchanged.c: an event that is refused, for want of memory or of sense,
- * has changed nothing: every entry point of the agent's core, in every state of an agent. */
+/* tests/unit/agent_core/test_unchanged.c: an event that is rejected, as invalid or for lack of
+ * memory, leaves the state unchanged: tested for every entry point in every state of an agent. */
 #include "tests/unit/agent_core/bench.h"
 #include "tests/unit/agent_core/dump.h"
 
-/* --- moments: an agent in each of its states --- */
+/* --- states of an agent --- */
 
 static struct bench *joining(void)
 {
@@ -33,7 +33,7 @@ static struct bench *answering(void)
     return b;
 }
 
-/* The first half of a table is here. */
+/* It has received the first half of a table. */
 static struct bench *being_told(void)
 {
     struct bench *b = is_ready();
@@ -85,7 +85,7 @@ static struct bench *noticed(void)
     return b;
 }
 
-/* Its GOODBYE is said, the close has not come. */
+/* It has sent GOODBYE, and the connection is not closed yet. */
 static struct bench *leaving(void)
 {
     struct bench *b = joined();
@@ -98,7 +98,7 @@ static struct bench *(*const moments[])(void) = {a_bench,    joining, joined,  i
                                                  guardless,  noticed, leaving};
 #define N_MOMENTS (sizeof(moments) / sizeof(moments[0]))
 
-/* --- events: each entry point --- */
+/* --- events, one per entry point --- */
 
 #define ROWS 40
 static struct msg_row many[ROWS];
@@ -115,7 +115,7 @@ static void fill(void)
     memset(long_text, 'x', sizeof(long_text) - 1);
 }
 
-/* What a server may say, and a shell; TABLE of the epochs 1 and 2 is what needs memory. */
+/* Events from a server and the shell. The TABLE of epochs 1 and 2 needs memory. */
 static const struct tfe_msg said[] = {
     {.type = MSG_TABLE, .u.table = {.epoch = 1, .world = ROWS, .rows = many, .n_rows = ROWS}},
     {.type = MSG_TABLE, .u.table = {.epoch = 2, .world = ROWS, .rows = many, .n_rows = ROWS / 2}},
@@ -176,9 +176,9 @@ static struct agent_event event_of(const struct bench *b, size_t i)
     return event;
 }
 
-/* --- the stories --- */
+/* --- tests --- */
 
-/* Whether the event needed so much memory in this moment. */
+/* Returns true if the event fails in this state when allocation number nth fails. */
 static bool fails_at(size_t moment, size_t i, uint64_t nth)
 {
     struct bench *b = moments[moment]();
@@ -202,7 +202,7 @@ static bool fails_at(size_t moment, size_t i, uint64_t nth)
     }
     if (rc == TFE_ENOMEM) {
         assert_int_equal(agent_step(b->a, &event, &actions),
-                         0); /* the same once more, with memory */
+                         0); /* succeeds when repeated with memory */
     }
     bench_free(b);
     return failed;
@@ -221,15 +221,14 @@ TEST(memory, each_allocation_of_each_event_in_each_state_may_fail)
             failures += nth - 1;
         }
     }
-    assert_true(failures >=
-                2 * 3 * N_MOMENTS); /* rows, hosts and where they begin, of two tables */
+    assert_true(failures >= 2 * 3 * N_MOMENTS); /* two tables with rows, hosts and offsets */
 }
 
 TEST(memory, changes_of_a_table_take_all_or_nothing)
 {
     fill();
     for (uint64_t nth = 1;; nth++) {
-        struct bench *b = a_running_bench(1); /* so its table of odd epochs is whole */
+        struct bench *b = a_running_bench(1); /* it already has a table for odd epochs */
         uint64_t held = table_digest(
             (struct msg_row[]){{0, "p", 7000, TASK_WORKER, 0}, {1, "me", 7000, TASK_WORKER, 0}}, 2);
         struct tfe_msg msg = {.type = MSG_TABLE,
@@ -267,7 +266,7 @@ TEST(memory, without_it_there_is_no_agent)
     bench_free(b);
 }
 
-/* Legal in no state. */
+/* Invalid in every state. */
 static const struct {
     struct agent_event event;
     struct tfe_msg msg;

@@ -1,9 +1,9 @@
-/* tests/unit/agent_core/test_ways.c: the ways out of an agent, and what must hold on every way:
- * memory, any event in any state. */
+/* tests/unit/agent_core/test_ways.c: exits of an agent, and properties of every path: lack of
+ * memory, and any event in any state. */
 #include "common/base/rng.h"
 #include "tests/unit/agent_core/bench.h"
 
-/* --- signals in every state ------------------------------------------------------------------- */
+/* --- signals in every state --- */
 
 TEST(signal, after_finish_keeps_the_jobs_code)
 {
@@ -16,7 +16,7 @@ TEST(signal, after_finish_keeps_the_jobs_code)
     bench_free(b);
 }
 
-/* --- memory, and anything at all -------------------------------------------------------------- */
+/* --- lack of memory and random events --- */
 
 static struct bench *a_life(uint64_t fail_at)
 {
@@ -59,7 +59,7 @@ TEST(memory, each_allocation_that_fails_leaves_everything_as_it_was)
 {
     struct bench *well = a_life(0);
     assert_true(well->flaky.asked > 8);
-    for (uint64_t i = 2; i <= well->flaky.asked; i++) { /* the first makes the core itself */
+    for (uint64_t i = 2; i <= well->flaky.asked; i++) { /* allocation 1 creates the core */
         struct bench *b = a_life(i);
         assert_int_equal(b->failed, 1);
         assert_true(b->history == well->history);
@@ -152,7 +152,7 @@ TEST(door, everything_in_every_state_is_survived)
             }
             int rc = act(b, event);
             assert_true(rc == 0 || rc == TFE_EINVAL);
-            /* At most once, and never one that is not above the last. */
+            /* At most one SPAWN, of an epoch above the last one. */
             const char *spawn = strstr(b->log, "SPAWN epoch=");
             if (spawn) {
                 uint64_t now = strtoull(spawn + strlen("SPAWN epoch="), NULL, 10);

@@ -1,5 +1,5 @@
-/* tests/unit/agent_core/test_work.c: epochs on a node: prepared, started, ended, accounted for; and
- * the way out. */
+/* tests/unit/agent_core/test_work.c: epochs on a node: preparation, start, end and exit codes;
+ * and the end of the agent. */
 #include "common/base/rng.h"
 #include "tests/unit/agent_core/bench.h"
 
@@ -8,7 +8,7 @@ TEST(ready, follows_the_ports)
     struct bench *b = a_joined_bench(2);
     hears(b, (struct tfe_msg){.type = MSG_PREPARE, .u.prepare = {.epoch = 3, .fresh_ports = true}});
     assert_string_equal(b->log, "HOLD 3 fresh\n");
-    ports_held(b, 2); /* of an epoch that was asked for before */
+    ports_held(b, 2); /* stale: an earlier epoch was requested */
     assert_string_equal(b->log, "");
     ports_held(b, 3);
     assert_string_equal(b->log, "READY epoch=3 me:7000:7001\n~ready epoch=3 number=0 -\n");
@@ -79,12 +79,13 @@ TEST(table, chunks_that_do_not_fit_are_refused_and_change_nothing)
     hears(b, (struct tfe_msg){.type = MSG_TABLE,
                               .u.table = {.epoch = 1, .world = 4, .rows = rows, .n_rows = 2}});
     const struct msg_table bad[] = {
-        {.epoch = 1, .world = 4, .rows = rows + 3, .n_rows = 1}, /* a hole */
-        {.epoch = 1, .world = 4, .rows = rows + 1, .n_rows = 1}, /* again */
-        {.epoch = 2, .world = 4, .rows = rows + 2, .n_rows = 2}, /* another's */
+        {.epoch = 1, .world = 4, .rows = rows + 3, .n_rows = 1}, /* a missing row */
+        {.epoch = 1, .world = 4, .rows = rows + 1, .n_rows = 1}, /* the same epoch again */
+        {.epoch = 2, .world = 4, .rows = rows + 2, .n_rows = 2}, /* table of another epoch */
         {.epoch = 1, .world = 5, .rows = rows + 2, .n_rows = 2}, /* another size */
-        {.epoch = 1, .world = 3, .rows = rows, .n_rows = n},     /* too many */
-        {.epoch = 1, .world = 4, .base_digest = 1, .rows = rows + 2, .n_rows = 2}, /* a diff */
+        {.epoch = 1, .world = 3, .rows = rows, .n_rows = n},     /* too many rows */
+        /* changes to an unknown table */
+        {.epoch = 1, .world = 4, .base_digest = 1, .rows = rows + 2, .n_rows = 2},
         {.epoch = 1, .world = UINT32_MAX, .rows = rows, .n_rows = 1},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -112,8 +113,8 @@ TEST(stop, of_an_older_epoch_does_not_touch_the_running_one)
 
 TEST(exited, that_came_up_between_join_and_welcome_is_said_then)
 {
-    /* It was in neither: the server waited for a trainer that had ended, until the next reconnect.
-     */
+    /* Bug: the exit was in neither message, so the server waited for the trainer until
+     * the next reconnect. */
     struct bench *b = a_running_bench(1);
     lost(b, AGENT_LINK_LOST);
     pass(b, 400);
@@ -131,8 +132,8 @@ TEST(exited, that_came_up_between_join_and_welcome_is_said_then)
     bench_free(b);
 }
 
-/* A server that has been started again knows nothing of it, and without it none of its probes prove
- * that the node's trainers are dead. */
+/* A restarted server does not know it, and without it cannot prove by probes that the node's
+ * trainers are dead. */
 TEST(exited, listening_is_said_with_every_welcome)
 {
     struct bench *b = a_running_bench(1);
@@ -153,7 +154,7 @@ TEST(exited, listening_is_said_with_every_welcome)
     pass(b, 400);
     connected(b);
     welcome(b);
-    assert_not_saw(b, "LISTENING"); /* they are being ended */
+    assert_not_saw(b, "LISTENING"); /* the trainers are being killed */
     bench_free(b);
 }
 
@@ -170,7 +171,7 @@ TEST(nproc, all_that_end_well_are_a_success)
     bench_free(b);
 }
 
-/* A share of the data that was a minute longer was cut off, and counted as done. */
+/* Bug: a data share that took a minute longer was cut off, and counted as complete. */
 TEST(nproc, after_the_first_ended_well_nobody_hurries_the_others_and_their_codes_do_not_matter)
 {
     struct bench *b = a_running_bench(3);
@@ -178,7 +179,7 @@ TEST(nproc, after_the_first_ended_well_nobody_hurries_the_others_and_their_codes
     pass_answered(b, 30000);
     trainer_exited(b, 1, 1, 0);
     pass_answered(b, 3600000);
-    assert_not_saw(b, "SWEEP"); /* the third is still at it */
+    assert_not_saw(b, "SWEEP"); /* the third trainer still runs */
     trainer_exited(b, 2, 0, 9);
     assert_saw(b, "SWEEP");
     swept(b);

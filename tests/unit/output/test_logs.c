@@ -1,5 +1,5 @@
-/* tests/unit/output/test_logs.c: log files that nobody overwrites, that never grow too long, and
- * that never hold anybody up. */
+/* tests/unit/output/test_logs.c: log files: nothing is overwritten, sizes are bounded, and
+ * writing never blocks. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -15,8 +15,8 @@
 
 static char root[FOLDER_BYTES];
 
-/* write(2) of the writer's thread (--wrap=write): on a disk that hangs it does not come back, on a
- * full one it fails. */
+/* Replaces write(2) of the writer's thread (--wrap=write): blocks on a hanging disk,
+ * fails on a full one. */
 static atomic_bool disk_hangs;
 static atomic_bool disk_is_full;
 static atomic_uint n_hanging;
@@ -63,7 +63,7 @@ static struct log_place place_of(uint64_t epoch, uint32_t rank, enum log_stream 
     return place;
 }
 
-/* The file's text; "?" if there is none. */
+/* Returns the file's text, or "?" if there is none. */
 static const char *text_of(const char *name)
 {
     static char text[200000];
@@ -93,7 +93,7 @@ static void say(struct log_target *file, const char *text)
     log_writer_write(file, text, strlen(text), false);
 }
 
-/* Until the writer's thread has come so far. */
+/* Waits until the writer's thread has reached this state. */
 #define WAIT_UNTIL(condition)                                                                      \
     do {                                                                                           \
         long give_up_ = folder_ms() + PATIENCE_MS;                                                 \
@@ -198,7 +198,7 @@ TEST_IN(logs, a_line_longer_than_a_file_is_cut)
     assert_int_equal(strlen(text_of("mnist/latest/rank-0.stdout")), sizeof(text) - 2 * 4096);
 }
 
-/* A full disk, as a limit on the size of files: writes fail, and succeed again later. */
+/* Simulates a full disk by a limit on the size of files: writes fail, and succeed again later. */
 TEST_IN(logs, a_full_disk_loses_whole_lines_and_counts_them)
 {
     struct log_file file;
@@ -217,7 +217,7 @@ TEST_IN(logs, a_full_disk_loses_whole_lines_and_counts_them)
     assert_false(log_file_write(&file, root, &place, 0, 0, " long\nlost", 10, &reason));
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_true(log_file_write(&file, root, &place, 0, 2, " end of it\nback\n", 16, &reason));
-    /* The line that was cut has ended: of what is lost now the next one is no rest. */
+    /* The truncated line has ended, so the next lost data does not continue it. */
     assert_true(log_file_write(&file, root, &place, 0, 3, "whole\n", 6, &reason));
     log_file_done(&file);
     assert_string_equal(text_of("mnist/latest/rank-0.stderr"),
@@ -230,7 +230,7 @@ TEST_IN(logs, a_folder_that_was_cleared_away_is_made_anew)
     struct log_file file;
     struct log_place place = place_of(1, 0, LOG_STDOUT);
     struct tfe_reason reason;
-    char text[3000]; /* a line that has not ended, and one that does */
+    char text[3000]; /* an unfinished line and a finished one */
     memset(text, 'x', sizeof(text));
     log_file_init(&file);
     assert_true(log_file_write(&file, root, &place, 4096, 0, text, sizeof(text), &reason));
@@ -239,7 +239,7 @@ TEST_IN(logs, a_folder_that_was_cleared_away_is_made_anew)
     assert_false(log_file_write(&file, root, &place, 4096, 0, text, sizeof(text), &reason));
     assert_true(log_file_write(&file, root, &place, 4096, 0, "here\n", 5, &reason));
     log_file_done(&file);
-    /* A new file begins with no line to be ended. */
+    /* The new file begins with a complete line. */
     assert_string_equal(text_of("mnist/latest/rank-0.stdout"),
                         "tfe-agent: 1 lines were lost here\nhere\n");
 }
@@ -254,13 +254,13 @@ TEST_IN(logs, a_directory_that_cannot_be_written_is_named_at_once)
     assert_non_null(strstr(reason.text, "--log-dir"));
     options.root = folder_path(root, "file/below");
     assert_int_equal(log_writer_new(&options, &w, &reason), TFE_ESYS);
-    options.root = folder_path(root, "a/b/c/"); /* made with all above it */
+    options.root = folder_path(root, "a/b/c/"); /* created with its parent directories */
     assert_int_equal(log_writer_new(&options, &w, &reason), 0);
     log_writer_free(w, PATIENCE_MS);
     assert_int_equal(access(folder_path(root, "a/b/c"), W_OK), 0);
 }
 
-/* Who could write there pointed it, or a folder in it, at files of somebody else. */
+/* Bug: a user with write access could redirect the log to foreign files by a symbolic link. */
 TEST_IN(logs, a_link_is_not_followed_and_others_read_nothing)
 {
     struct log_writer *w;
@@ -294,7 +294,7 @@ TEST_IN(logs, a_link_is_not_followed_and_others_read_nothing)
     assert_int_equal(rmdir(folder_path(root, "elsewhere")), 0); /* empty */
 }
 
-/* Faster than any disk: the writer says when it has enough, and nobody waits in a call. */
+/* Lines arrive faster than any disk writes; the queue is limited and no call blocks. */
 TEST_IN(logs, what_waits_for_the_disk_is_bounded)
 {
     struct log_writer *w = writer(0);
@@ -334,7 +334,7 @@ TEST_IN(logs, a_disk_that_hangs_is_waited_for_only_so_long_and_the_loss_is_count
     }
     assert_in_range(queued, LOG_QUEUE_MAX / sizeof(line), LOG_QUEUE_MAX / sizeof(line) + 2);
     long began = folder_ms();
-    while (!log_writer_accepts(file)) { /* until nobody waits for it any more */
+    while (!log_writer_accepts(file)) { /* until the writer has room again */
         assert_true(folder_ms() - began < PATIENCE_MS);
         usleep(1000);
     }
@@ -354,11 +354,11 @@ TEST_IN(logs, a_disk_that_hangs_is_waited_for_only_so_long_and_the_loss_is_count
     unsigned lost = 0;
     assert_non_null(strstr(end, "tfe-agent: "));
     assert_int_equal(sscanf(strstr(end, "tfe-agent: "), "tfe-agent: %u lines", &lost), 1);
-    assert_in_range(lost, 97, 100); /* a chunk more than the limit may find room */
+    assert_in_range(lost, 97, 100); /* the limit may be exceeded by one chunk */
     assert_string_equal(end + 47 - 5, "back\n");
 }
 
-/* What was written is out of the queue: any number of bytes go through it. */
+/* Written data leaves the queue, so the total is unlimited. */
 TEST_IN(logs, what_has_been_written_makes_room)
 {
     struct log_writer *w = writer(0);
@@ -372,13 +372,14 @@ TEST_IN(logs, what_has_been_written_makes_room)
         log_writer_write(file, line, sizeof(line), false);
         WAIT_UNTIL(stat(folder_path(root, "mnist/latest/rank-0.stdout"), &st) == 0 &&
                    (size_t)st.st_size >= n);
-        assert_int_equal(st.st_size, n); /* nothing was lost, or it would be said there */
+        assert_int_equal(st.st_size, n); /* lost lines would be reported in the file */
     }
     log_writer_close(file);
     log_writer_free(w, PATIENCE_MS);
 }
 
-/* The last lines may be those that say why a trainer ended: the file says that they are missing. */
+/* The last lines may give the reason of the trainer's end, so the file states
+ * that they are missing. */
 TEST_IN(logs, what_was_lost_last_is_counted_when_the_file_is_closed)
 {
     struct log_writer *w = writer(0);
@@ -414,7 +415,7 @@ static unsigned times_in(const char *text, const char *word)
     return n;
 }
 
-/* Of several files, one of which is closed before it is over. */
+/* Several files, one of which is closed while the disk is full. */
 TEST_IN(logs, a_full_disk_is_reported_once_and_so_is_its_end)
 {
     struct log_target *files[3];
@@ -432,7 +433,7 @@ TEST_IN(logs, a_full_disk_is_reported_once_and_so_is_its_end)
         say(files[i % 3], "lost\n");
     }
     log_writer_close(files[2]);
-    WAIT_UNTIL(n_failed == 10); /* its note, too */
+    WAIT_UNTIL(n_failed == 10); /* with its note */
     disk_is_full = false;
     for (int i = 0; i < 2; i++) {
         say(files[i], "good\n");
@@ -512,7 +513,7 @@ TEST_IN(logs, only_old_files_of_ours_are_removed_and_a_few_at_a_time)
     make_old("mnist/run-1/epoch-1", "rank-0.stdout", 8);
     make_old("mnist/run-1/epoch-1", "rank-0.stderr.old", 8);
     make_old("mnist/run-1/epoch-2", "rank-0.stdout", 8);
-    make_old("mnist/run-1/epoch-2", "rank-1.stdout", 6); /* still wanted */
+    make_old("mnist/run-1/epoch-2", "rank-1.stdout", 6); /* not yet too old */
     make_old("mnist/run-1/epoch-3", "rank-0.stdout", 8);
     make_old("mnist/run-1/epoch-3", "notes.txt", 800);
     make_old("mnist/thesis/epoch-3", "rank-0.stdout", 800);
@@ -532,7 +533,7 @@ TEST_IN(logs, only_old_files_of_ours_are_removed_and_a_few_at_a_time)
     assert_int_equal(access(folder_path(root, "mnist/thesis/epoch-3/rank-0.stdout"), F_OK), 0);
     assert_int_equal(access(folder_path(root, "other/run-9"), F_OK), -1);
     assert_int_equal(access(folder_path(root, "other"), F_OK),
-                     0); /* not a name that only we make */
+                     0); /* not a name that the agent creates */
     assert_int_equal(access(folder_path(elsewhere, "rank-0.stdout"), F_OK), 0);
     folder_remove(elsewhere);
 }
@@ -552,13 +553,13 @@ TEST_IN(logs, the_writer_removes_old_ones_when_it_starts)
     log_writer_free(w, PATIENCE_MS);
 }
 
-/* A trainer that has said nothing for as long as logs are kept still has its file. */
+/* A trainer that prints nothing for longer than the retention time keeps its file. */
 TEST_IN(logs, a_file_in_use_is_never_old)
 {
     struct log_writer *w;
     struct tfe_reason reason;
-    struct log_writer_options options = {.root = root,
-                                         .keep_ms = 4000}; /* looked at four times as often */
+    struct log_writer_options options = {
+        .root = root, .keep_ms = 4000}; /* files are checked four times as often */
     assert_int_equal(log_writer_new(&options, &w, &reason), 0);
     struct log_place place = place_of(1, 0, LOG_STDOUT);
     struct log_target *silent = log_writer_open(w, &place);
@@ -567,7 +568,7 @@ TEST_IN(logs, a_file_in_use_is_never_old)
     say(silent, "one\n");
     WAIT_UNTIL(strcmp(text_of("mnist/latest/rank-0.stdout"), "one\n") == 0);
     const unsigned hanging = n_hanging;
-    disk_hangs = true; /* nothing is removed while the two grow old */
+    disk_hangs = true; /* the hanging disk blocks the removal while the two files grow old */
     say(other, "two\n");
     WAIT_UNTIL(n_hanging > hanging);
     age("mnist/run-2/epoch-1/rank-0.stdout", 8);

@@ -1,6 +1,4 @@
-/* tests/unit/output/test_retained_output.c: what an agent keeps of its trainers' lines, and says to
- * who asks.
- */
+/* tests/unit/output/test_retained_output.c: retained lines of trainers and responses to readers. */
 #include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,14 +10,14 @@
 
 #define CHUNKS_MAX 4096
 
-/* Everything that was said. */
+/* The module under test, and everything that it has sent. */
 struct stage {
     struct retained_output retained;
     struct event_base *base;
     struct log_serve *serve;
     struct tfe_id job;
-    bool is_full; /* the connection */
-    bool breaks;  /* … ends with the next thing that is said */
+    bool is_full; /* the connection accepts no more data */
+    bool breaks;  /* the connection breaks at the next message */
     struct {
         struct msg_log_chunk says;
         char text[MSG_LOG_TEXT_MAX + 1];
@@ -177,10 +175,11 @@ TEST(serve, nothing_is_said_without_credit_and_what_goes_meanwhile_is_counted)
         print(s, 1, 0, 1000 + i, "a line that is not very long");
     }
     log_serve_resume(s->serve);
-    assert_int_equal(s->n_chunks, 1); /* what is left is too little for whatever may come */
+    /* the remaining credit is less than a chunk of maximum size */
+    assert_int_equal(s->n_chunks, 1);
     uint64_t lost = s->chunks[0].says.lost;
     assert_true(lost > 0);
-    credit(s, 8, 1 << 20); /* of somebody else */
+    credit(s, 8, 1 << 20); /* credit of another reader */
     assert_int_equal(s->n_chunks, 1);
     s->is_full = true;
     credit(s, 7, 1 << 20);
@@ -211,7 +210,7 @@ TEST(serve, as_trainers_end_a_slow_reader_is_told_how_much_it_has_not_got)
     stage_free(s);
 }
 
-/* Bug: whoever was being told something was freed under the hands of who told it. */
+/* Bug: a reader was freed while a message to it was being sent. */
 TEST(serve, a_connection_that_ends_while_something_is_said_takes_its_askers_along)
 {
     struct stage *s = stage_new(RETAINED_BYTES_MAX);
@@ -226,12 +225,12 @@ TEST(serve, a_connection_that_ends_while_something_is_said_takes_its_askers_alon
     s->breaks = false;
     credit(s, 1, 1 << 20);
     log_serve_resume(s->serve);
-    assert_int_equal(s->n_chunks, 0); /* nobody asks any more … */
+    assert_int_equal(s->n_chunks, 0); /* no reader is left */
     s->breaks = true;
     ASK(.follow = false);
     s->breaks = false;
     ASK(.follow = false);
-    assert_int_equal(s->n_chunks, 2); /* … but for who asks anew */
+    assert_int_equal(s->n_chunks, 2); /* only new readers get responses */
     assert_int_equal(s->n_done, 1);
     stage_free(s);
 }

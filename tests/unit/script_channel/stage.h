@@ -1,5 +1,5 @@
-/* tests/unit/script_channel/stage.h: an agent's end of the channel, and sockets as a script has
- * them. */
+/* tests/unit/script_channel/stage.h: the agent's end of the script channel, and sockets in
+ * the role of scripts. */
 #ifndef TFE_TESTS_UNIT_SCRIPT_CHANNEL_STAGE_H
 #define TFE_TESTS_UNIT_SCRIPT_CHANNEL_STAGE_H
 
@@ -65,14 +65,14 @@ static inline int teardown(void **state)
     struct stage *stage = *state;
     scripts_free(stage->scripts);
     event_base_free(stage->base);
-    /* Nothing is left of it. */
+    /* Checks that no file is left. */
     rmdir(folder_path(stage->folder, "model"));
     assert_int_equal(rmdir(stage->folder), 0);
     free(stage);
     return 0;
 }
 
-/* The name of a script's socket beside the agent's. */
+/* Stores the name of a script's socket in the agent's directory. */
 static inline struct sockaddr_un address_of(const struct stage *stage, int pid)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -82,7 +82,7 @@ static inline struct sockaddr_un address_of(const struct stage *stage, int pid)
     return at;
 }
 
-/* A script's socket, connected to the agent's, bound as script-PID. */
+/* Returns a script's socket, bound as script-PID and connected to the agent's. */
 static inline int script_open(const struct stage *stage, int pid)
 {
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -108,7 +108,7 @@ static inline void say_hello(int fd, int rank, int pid, bool listens)
     say(fd, text);
 }
 
-/* Tells a step, and waits until it and all that was said before have been taken in. */
+/* Sends a step, and waits until it and all earlier messages have been handled. */
 static inline void say_step(struct stage *stage, int fd, int step)
 {
     char text[96];
@@ -118,14 +118,14 @@ static inline void say_step(struct stage *stage, int fd, int step)
     TURN_UNTIL(stage->base, stage->news[0].has_step && stage->news[0].step == (uint64_t)step);
 }
 
-/* How many listen; whose handlers count is another test's. */
+/* Returns the number of scripts that listen, without their handlers. */
 static inline uint32_t stop(struct scripts *scripts, uint64_t epoch, uint32_t grace_ms)
 {
     uint64_t handlers;
     return scripts_stop(scripts, epoch, grace_ms, false, &handlers);
 }
 
-/* What the script was sent last, "" nothing. */
+/* Returns the last message sent to the script, or "". */
 static inline const char *heard(int fd)
 {
     static char text[512];
@@ -134,7 +134,7 @@ static inline const char *heard(int fd)
     return text;
 }
 
-/* Asks for memory; what comes with the answer, -1 nothing, and the answer through heard_text. */
+/* Requests memory. Returns the descriptor received, or -1; text receives the reply. */
 static inline int ask_memory(struct stage *stage, int fd, uint64_t bytes, char heard_text[512])
 {
     char text[96];
@@ -160,7 +160,7 @@ static inline int ask_memory(struct stage *stage, int fd, uint64_t bytes, char h
     return file;
 }
 
-/* The next trainer of the place, as after an epoch of its predecessor. */
+/* Opens the socket of the next trainer in the slot, as in a new epoch. */
 static inline int next_trainer(struct stage *stage, int pid)
 {
     int told = stage->told;

@@ -1,6 +1,5 @@
-/* tests/unit/script_channel/test_checkpoints.c: saves seen in a directory that comes, goes and
- * comes back.
- */
+/* tests/unit/script_channel/test_checkpoints.c: detecting saves in a directory that may be
+ * created, removed or replaced. */
 #include "agent/script_channel/checkpoint_name.h"
 #include "agent/script_channel/checkpoints.h"
 #include "tests/unit/folder.h"
@@ -72,7 +71,8 @@ int __wrap_inotify_add_watch(int fd, const char *path, uint32_t mask)
     return watch;
 }
 
-/* As TensorFlow does it: files first, then the state file under another name, renamed. */
+/* Saves as TensorFlow does: writes the files, then the state file under a temporary
+ * name, then renames it. */
 static void begin_save(struct stage *stage, const char *name)
 {
     char file[128];
@@ -166,14 +166,15 @@ TEST(checkpoint_name, an_epoch_is_in_names_that_tfe_has_given)
         {"tfe-epoch-7", 7},
         {"ckpt-12-345.index", 12},
         {"tfe-epoch-4503599627370495", UINT64_C(4503599627370495)},
-        {"tfe-epoch-4503599627370496", 0}, /* a server would refuse the JOIN */
+        /* larger than the protocol allows, so a server would reject the JOIN */
+        {"tfe-epoch-4503599627370496", 0},
         {"tfe-epoch-99999999999999999999999", 0},
         {"tfe-epoch-", 0},
         {"tfe-epoch-7x", 0},
         {"tfe-epoch--7", 0},
-        {"ckpt-12.index", 0}, /* TensorFlow's own: 12 is the step */
+        {"ckpt-12.index", 0}, /* TensorFlow's own name: 12 is the step */
         {"ckpt-12-.index", 0},
-        {"ckpt-12-3.data-00000-of-00001", 0}, /* half-written */
+        {"ckpt-12-3.data-00000-of-00001", 0}, /* incomplete */
         {"ckpt-x-3.index", 0},
         {"checkpoint", 0},
         {"", 0},
@@ -188,7 +189,7 @@ TEST(checkpoint_name, an_epoch_is_in_names_that_tfe_has_given)
 TEST_IN(checkpoints, the_highest_epoch_that_has_saved_is_found)
 {
     struct stage *stage = *state;
-    assert_int_equal(checkpoints_epoch(stage->dir), 0); /* not there yet */
+    assert_int_equal(checkpoints_epoch(stage->dir), 0); /* does not exist yet */
     make_dirs(stage);
     assert_int_equal(checkpoints_epoch(stage->dir), 0);
     static const char *const files[] = {"ckpt-3-9.index", "tfe-epoch-4",
@@ -207,7 +208,7 @@ TEST_IN(checkpoints, a_save_is_seen_with_its_step)
 {
     struct stage *stage = *state;
     make_dirs(stage);
-    save(stage, "ckpt-1"); /* before the agent: no news */
+    save(stage, "ckpt-1"); /* existed before the agent, so it is not reported */
     start(stage);
     turn_a_while(stage->base);
     assert_int_equal(stage->seen, 0);
@@ -216,7 +217,7 @@ TEST_IN(checkpoints, a_save_is_seen_with_its_step)
     assert_true(stage->has_step);
     assert_int_equal(stage->step, 20);
     assert_int_equal(stage->answers, 0);
-    save(stage, "best"); /* no step in it, a save all the same */
+    save(stage, "best"); /* counts as a save although the name contains no step */
     TURN_UNTIL(stage->base, stage->seen == 2);
     assert_false(stage->has_step);
 }
@@ -226,7 +227,7 @@ TEST_IN(checkpoints, a_directory_may_come_later_go_and_come_back)
     struct stage *stage = *state;
     start(stage);
     make_dirs(stage);
-    save(stage, "ckpt-1"); /* all of it before the loop turns */
+    save(stage, "ckpt-1"); /* all of it before the event loop handles an event */
     TURN_UNTIL(stage->base, stage->seen == 1);
     save(stage, "ckpt-2");
     TURN_UNTIL(stage->base, stage->seen == 2);
@@ -236,7 +237,8 @@ TEST_IN(checkpoints, a_directory_may_come_later_go_and_come_back)
     turn_a_while(stage->base);
     save(stage, "ckpt-3");
     TURN_UNTIL(stage->base, stage->seen == 3);
-    /* Renamed away, another one in its place: what happens in the old one is nobody's business. */
+    /* The directory was renamed and another one created in its place; changes in the
+     * old one are ignored. */
     char away[128];
     snprintf(away, sizeof(away), "%s", folder_path(stage->folder, "away"));
     assert_int_equal(rename(stage->dir, away), 0);
@@ -246,7 +248,7 @@ TEST_IN(checkpoints, a_directory_may_come_later_go_and_come_back)
     save(stage, "ckpt-4");
     TURN_UNTIL(stage->base, stage->seen == 4);
     assert_int_equal(stage->step, 4);
-    /* With everything above it. */
+    /* The directory and its parents are removed. */
     folder_remove(folder_path(stage->folder, "run"));
     turn_a_while(stage->base);
     make_dirs(stage);
@@ -262,7 +264,7 @@ TEST_IN(checkpoints, only_a_save_that_began_after_the_ask_answers_it)
     start(stage);
     begin_save(stage, "ckpt-1");
     checkpoints_request_save(stage->watch,
-                             7); /* the loop has not turned yet: it began before all the same */
+                             7); /* handled only after the request, but the save began before it */
     end_save(stage, "ckpt-1");
     TURN_UNTIL(stage->base, stage->seen == 1);
     assert_int_equal(stage->answers, 0);
@@ -272,11 +274,11 @@ TEST_IN(checkpoints, only_a_save_that_began_after_the_ask_answers_it)
     end_save(stage, "ckpt-2");
     TURN_UNTIL(stage->base, stage->seen == 2);
     assert_int_equal(stage->answers, 7);
-    /* A state file whose files were never seen to come. */
+    /* A state file whose data files were not seen being written. */
     end_save(stage, "ckpt-0");
     TURN_UNTIL(stage->base, stage->seen == 3);
     assert_int_equal(stage->answers, 0);
-    checkpoints_begin(stage->watch); /* in the next epoch nobody has asked */
+    checkpoints_begin(stage->watch); /* no save is requested in the next epoch */
     save(stage, "ckpt-9");
     TURN_UNTIL(stage->base, stage->seen == 4);
     assert_int_equal(stage->answers, 0);
@@ -287,8 +289,8 @@ TEST_IN(checkpoints, a_save_answers_what_was_asked_before_its_first_file)
     struct stage *stage = *state;
     make_dirs(stage);
     start(stage);
-    /* Of those that are remembered, the next but one takes the first one's place, if each file were
-     * one. */
+    /* If every file counted as a save, the next but one would replace the first in
+     * the fixed-size list. */
     folder_write(folder_path(stage->dir, "ckpt-0.index"), "index");
     for (int i = 1; i <= 3; i++) {
         char name[16];
@@ -301,13 +303,13 @@ TEST_IN(checkpoints, a_save_answers_what_was_asked_before_its_first_file)
     end_save(stage, "ckpt-8");
     TURN_UNTIL(stage->base, stage->seen == 1);
     assert_int_equal(stage->answers, 0);
-    /* The same name again: another save. */
+    /* The same name again is a new save. */
     unlink(folder_path(stage->dir, "ckpt-8.data-00000-of-00001"));
     unlink(folder_path(stage->dir, "ckpt-8.index"));
     save(stage, "ckpt-8");
     TURN_UNTIL(stage->base, stage->seen == 2);
     assert_int_equal(stage->answers, 7);
-    /* Begun in one epoch, and ended in the next. */
+    /* Begun in one epoch and ended in the next. */
     begin_save(stage, "ckpt-9");
     turn_a_while(stage->base);
     checkpoints_begin(stage->watch);
@@ -326,7 +328,7 @@ TEST_IN(checkpoints, what_has_not_changed_is_no_save)
     close(open(folder_path(stage->dir, "checkpoint"), O_WRONLY | O_CLOEXEC));
     turn_a_while(stage->base);
     assert_int_equal(stage->seen, 1);
-    /* Nor is a link, which may lead anywhere. */
+    /* Symbolic links are ignored too, because they may lead anywhere. */
     folder_write(folder_path(stage->folder, "elsewhere"), "model_checkpoint_path: \"ckpt-4\"\n");
     unlink(folder_path(stage->dir, "checkpoint"));
     assert_int_equal(symlink("../../elsewhere", folder_path(stage->dir, "checkpoint")), 0);
@@ -334,7 +336,7 @@ TEST_IN(checkpoints, what_has_not_changed_is_no_save)
     assert_int_equal(stage->seen, 1);
 }
 
-/* The kernel's queue is full, and the one event that counts was lost. */
+/* The kernel's queue overflows, and the relevant event is lost. */
 TEST_IN(checkpoints, a_save_amid_more_than_the_kernel_remembers_is_seen)
 {
     struct stage *stage = *state;
@@ -361,7 +363,7 @@ TEST_IN(checkpoints, a_save_amid_more_than_the_kernel_remembers_is_seen)
     assert_int_equal(stage->step, 3);
 }
 
-/* How many things this process watches. */
+/* Returns the number of inotify watches of this process. */
 static int count_watches(void)
 {
     int n = 0;
@@ -395,7 +397,7 @@ TEST_IN(checkpoints, one_thing_is_watched_at_a_time)
     }
 }
 
-/* Between the look for the directory and the watch on the one above it. */
+/* The directory is created after the check for it and before the watch on its parent. */
 TEST_IN(checkpoints, a_directory_that_comes_while_it_is_looked_for_is_found)
 {
     struct stage *stage = *state;
@@ -418,7 +420,7 @@ TEST_IN(checkpoints, a_half_written_state_file_is_read_again_when_it_is_whole)
     folder_write(path, "model_checkpoint_path: \"ckpt-6\"\n");
     TURN_UNTIL(stage->base, stage->seen == 1);
     assert_int_equal(stage->step, 6);
-    /* What is no file is no state file either. */
+    /* A state file must be a regular file. */
     unlink(path);
     assert_int_equal(mkfifo(path, 0600), 0);
     turn_a_while(stage->base);

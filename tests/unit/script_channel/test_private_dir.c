@@ -1,6 +1,5 @@
-/* tests/unit/script_channel/test_private_dir.c: a directory nobody else enters, and no litter of
- * the dead.
- */
+/* tests/unit/script_channel/test_private_dir.c: the private directory is inaccessible to others,
+ * and directories of killed agents are removed. */
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -46,11 +45,10 @@ TEST_IN(private_dir, it_is_closed_to_others_and_goes_with_what_is_in_it)
     memcpy(path, dir.path, sizeof(path));
     private_dir_done(&dir);
     assert_int_equal(access(path, F_OK), -1);
-    private_dir_done(&dir); /* twice is harmless */
+    private_dir_done(&dir); /* a second call is harmless */
 }
 
-/* A directory as an agent that is killed leaves it: made, filled, its lock gone with the process.
- */
+/* Creates what a killed agent leaves: a directory with files whose lock is released. */
 static void leave_one(char ret[PRIVATE_DIR_MAX + 1])
 {
     int told[2];

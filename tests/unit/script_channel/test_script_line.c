@@ -1,4 +1,4 @@
-/* tests/unit/script_channel/test_script_line.c: progress that a script only prints. */
+/* tests/unit/script_channel/test_script_line.c: progress parsed from printed lines. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -6,7 +6,7 @@
 #include "agent/script_channel/script_line.h"
 #include "tests/unit/test_runner.h"
 
-static char longest[1026]; /* a pattern of one byte too many */
+static char longest[1026]; /* a pattern that is one byte too long */
 
 static bool reads(const char *pattern, const char *line, struct script_message *ret)
 {
@@ -24,7 +24,7 @@ TEST(script_line, words_behind_tfe_tell_step_and_metrics)
     assert_true(reads(NULL, "tfe: step=120, total=1000 samples=7680 loss=3.1e-1 acc=nan", &m));
     assert_int_equal(m.type, SCRIPT_PROGRESS);
     assert_true(m.has_step && m.step == 120 && m.total == 1000 && m.samples == 7680);
-    assert_int_equal(m.metrics.n, 1); /* what is no number cannot be drawn */
+    assert_int_equal(m.metrics.n, 1); /* values that are no numbers are rejected */
     assert_string_equal(m.metrics.v[0].name, "loss");
     assert_true(m.metrics.v[0].value == 0.31);
 }
@@ -51,7 +51,7 @@ TEST(script_line, groups_of_a_pattern_have_names)
     assert_int_equal(m.metrics.n, 1);
     assert_true(m.metrics.v[0].value == 0.75);
     assert_false(reads(pattern, "step x", &m));
-    assert_true(reads(pattern, "tfe: step=3", &m)); /* in any case */
+    assert_true(reads(pattern, "tfe: step=3", &m)); /* case-insensitive */
 }
 
 TEST(script_line, a_pattern_that_makes_no_sense_or_is_too_large_is_refused)
@@ -98,10 +98,10 @@ TEST(script_line, no_pattern_holds_the_agent_up)
         struct script_message m;
         struct tfe_reason reason;
         if (script_line_new(patterns[i], &s, &reason) != 0) {
-            continue; /* refused is as good */
+            continue; /* may also be rejected */
         }
         const int64_t began = cpu_ms();
-        for (int k = 0; k < 10000; k++) { /* fewer than a second's */
+        for (int k = 0; k < 10000; k++) { /* too few for one second */
             (void)script_line_read(s, line, sizeof(line) - 1, &m);
         }
         if (cpu_ms() - began > 1000) {

@@ -1,5 +1,5 @@
-/* tests/unit/script_channel/test_script_message.c: what a script may say, and everything else that
- * may come. */
+/* tests/unit/script_channel/test_script_message.c: parsing valid and invalid
+ * messages of scripts. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* tests/unit/script_channel/test_scripts.c: the channel, with sockets as a script has them. */
+/* tests/unit/script_channel/test_scripts.c: the script channel, with sockets in
+ * the role of scripts. */
 #include "tests/unit/script_channel/stage.h"
 
 TEST_IN(scripts, hello_progress_and_checkpoint_reach_the_core)
@@ -63,7 +64,7 @@ TEST_IN(scripts, save_reaches_all_that_listen_and_those_that_come_later)
     TURN_UNTIL(stage->base, stage->told == 1);
     const char *file = scripts_preempt_file(stage->scripts);
     assert_int_equal(access(file, F_OK), -1);
-    scripts_save(stage->scripts, EPOCH + 1, 1, TFE_MONO_NEVER, false); /* not our epoch */
+    scripts_save(stage->scripts, EPOCH + 1, 1, TFE_MONO_NEVER, false); /* of another epoch */
     assert_string_equal(heard(fd), "");
     scripts_save(stage->scripts, EPOCH, 3, TFE_MONO_NEVER, true);
     assert_string_equal(heard(fd), "{\"type\":\"save\",\"epoch\":5,\"number\":3,\"within_ms\":null,"
@@ -79,11 +80,12 @@ TEST_IN(scripts, save_reaches_all_that_listen_and_those_that_come_later)
     TURN_UNTIL(stage->base, stage->news[0].answers == 3);
     say(fd, "{\"type\":\"checkpoint\",\"epoch\":5,\"rank\":4,\"step\":2,\"answers\":4}");
     say_step(stage, fd, 9);
-    assert_int_equal(stage->news[0].answers, 3); /* nobody asked for a fourth */
+    assert_int_equal(stage->news[0].answers, 3); /* answer to a request that was never made */
     scripts_end(stage->scripts);
     assert_int_equal(access(file, F_OK), -1);
     scripts_begin(stage->scripts, EPOCH + 1, RANK);
-    assert_int_equal(stop(stage->scripts, EPOCH + 1, 5000), 0); /* all are forgotten */
+    /* the listeners of the previous epoch are forgotten */
+    assert_int_equal(stop(stage->scripts, EPOCH + 1, 5000), 0);
     close(fd);
     close(late);
 }
@@ -133,7 +135,7 @@ TEST_IN(scripts, stop_names_who_handles_sigterm_and_does_not_listen)
     say(fd, "{\"type\":\"handler\",\"epoch\":5,\"rank\":5,\"pid\":78,\"term\":true}");
     say_hello(fd, RANK, 77, true);
     assert_int_equal(scripts_stop(stage->scripts, EPOCH, 5000, false, &handlers), 1);
-    assert_int_equal(handlers, 2); /* the listener is told in words */
+    assert_int_equal(handlers, 2); /* the listening script gets a message instead of a signal */
     say(fd, "{\"type\":\"handler\",\"epoch\":5,\"rank\":5,\"pid\":78,\"term\":false}");
     assert_int_equal(scripts_stop(stage->scripts, EPOCH, 5000, false, &handlers), 1);
     assert_int_equal(handlers, 0);
@@ -153,7 +155,7 @@ TEST_IN(scripts, what_a_hook_sees_counts_where_the_script_tells_nothing_itself)
     say(fd, "{\"type\":\"progress\",\"epoch\":5,\"rank\":4,\"step\":3,\"seen\":true}");
     TURN_UNTIL(stage->base, stage->news[0].step == 3);
     assert_int_equal(stage->news[0].saves, 1);
-    assert_false(stage->news[0].has_saved); /* nobody knows at which step */
+    assert_false(stage->news[0].has_saved); /* the step of an observed save is unknown */
     say(fd, "{\"type\":\"checkpoint\",\"epoch\":5,\"rank\":4,\"step\":4,\"answers\":0}");
     say(fd, "{\"type\":\"checkpoint\",\"epoch\":5,\"rank\":4,\"seen\":true,\"step\":5}");
     say_step(stage, fd, 6);
@@ -191,7 +193,7 @@ TEST_IN(scripts, a_listener_that_is_gone_is_found_out)
     assert_false(stage->news[0].listens);
 }
 
-/* Its queue is full, so what it is told waits; training goes on meanwhile. */
+/* The script's queue is full, so messages wait; training continues. */
 TEST_IN(scripts, a_listener_that_does_not_read_blocks_nobody_and_hears_it_later)
 {
     struct stage *stage = *state;
@@ -209,7 +211,7 @@ TEST_IN(scripts, a_listener_that_does_not_read_blocks_nobody_and_hears_it_later)
     }
     assert_null(strstr(last, "\"number\":3000,"));
     TURN_UNTIL(stage->base, *strcpy(last, heard(fd)));
-    assert_non_null(strstr(last, "\"number\":3000,")); /* the newest, and only that */
+    assert_non_null(strstr(last, "\"number\":3000,")); /* only the newest request */
     TURN_UNTIL(stage->base, *strcpy(last, heard(fd)));
     assert_non_null(strstr(last, "stop"));
     close(fd);
@@ -235,7 +237,8 @@ TEST_IN(scripts, what_makes_no_sense_changes_nothing)
         say(fd, wrong[i]);
         say_step(stage, fd, (int)i + 1);
         assert_false(stage->news[0].listens);
-        assert_int_equal(stage->news[0].saves, 0); /* of the node, whichever rank told it */
+        /* sum over the node, so messages of any rank would count */
+        assert_int_equal(stage->news[0].saves, 0);
     }
     close(fd);
 }
@@ -255,17 +258,17 @@ TEST_IN(scripts, a_flood_gets_a_small_share_of_the_loop)
             sent++;
         }
     }
-    /* 32 in 5 ms, and not one more. */
+    /* At most 32 messages per 5 ms are received. */
     assert_in_range(sent, 32, (folder_ms() - began) / 5 * 32 + 64);
     close(fd);
 }
 
-/* A process that is no descendant of the agent, although of the same user. */
+/* A process of the same user that is no descendant of the agent. */
 TEST_IN(scripts, strangers_of_the_same_user_are_refused)
 {
     struct stage *stage = *state;
     int fd = script_open(stage, 77);
-    int life[2]; /* ends with the test */
+    int life[2]; /* killed when the test ends */
     int told[2];
     assert_int_equal(pipe(life), 0);
     assert_int_equal(pipe(told), 0);
@@ -274,13 +277,13 @@ TEST_IN(scripts, strangers_of_the_same_user_are_refused)
         pid_t parent = getpid();
         close(life[1]);
         if (fork() == 0) {
-            while (getppid() == parent) { /* until it is an orphan */
+            while (getppid() == parent) { /* wait until it is an orphan */
                 usleep(1000);
             }
             const char *text = "{\"type\":\"checkpoint\",\"epoch\":5,\"rank\":4,\"step\":1}";
             (void)!send(fd, text, strlen(text), 0);
             (void)!write(told[1], "x", 1);
-            (void)!read(life[0], &(char){0}, 1); /* still there when its parents are looked at */
+            (void)!read(life[0], &(char){0}, 1); /* alive while the agent checks its parents */
         }
         _exit(0);
     }
@@ -302,7 +305,7 @@ TEST_IN(scripts, the_last_words_of_a_trainer_count_before_its_end)
     say_hello(fd, RANK, 77, true);
     say(fd, "{\"type\":\"checkpoint\",\"epoch\":5,\"rank\":4,\"step\":31}");
     close(fd);
-    scripts_trainer_ended(stage->scripts, 0); /* the loop did not turn in between */
+    scripts_trainer_ended(stage->scripts, 0); /* before the event loop has handled the message */
     assert_int_equal(stage->news[0].saved_step, 31);
     assert_false(stage->news[0].listens);
 }
@@ -318,7 +321,7 @@ TEST_IN(scripts, saves_in_the_watched_directory_count_until_a_script_tells_its_o
     int fd = script_open(stage, 77);
     say(fd, "{\"type\":\"checkpoint\",\"epoch\":5,\"rank\":4,\"step\":400}");
     TURN_UNTIL(stage->base, stage->told == 2);
-    see_save(stage, "ckpt-4"); /* numbered by saves, not by steps: the script knows better */
+    see_save(stage, "ckpt-4"); /* the number counts saves; the script has reported the step */
     turn_a_while(stage->base);
     assert_int_equal(stage->told, 2);
     assert_int_equal(stage->news[0].saved_step, 400);
@@ -329,7 +332,7 @@ TEST_IN(scripts, saves_in_the_watched_directory_count_until_a_script_tells_its_o
 TEST_IN(scripts, memory_outlives_the_trainer_and_cannot_be_resized)
 {
     struct stage *stage = *state;
-    enum { SIZE = 40 << 20 }; /* more than one piece */
+    enum { SIZE = 40 << 20 }; /* more than one chunk */
     char text[512];
     int fd = next_trainer(stage, 77);
     assert_int_equal(ask_memory(stage, fd, 0, text), -1);
@@ -352,7 +355,7 @@ TEST_IN(scripts, memory_outlives_the_trainer_and_cannot_be_resized)
     assert_int_equal(pread(file, left, 5, SIZE - 5), 5);
     assert_string_equal(left, "state");
     close(file);
-    /* A larger one takes its place. */
+    /* A larger memory replaces it. */
     file = ask_memory(stage, fd, SIZE + 1, text);
     assert_int_equal(pread(file, left, 5, SIZE - 5), 5);
     assert_memory_equal(left, "\0\0\0\0\0", 5);
@@ -365,7 +368,8 @@ TEST_IN(scripts, what_memory_keeps_is_told_over_all_places_and_epochs)
     struct stage *stage = *state;
     char text[512];
     int fd = next_trainer(stage, 77);
-    say(fd, "{\"type\":\"kept\",\"epoch\":5,\"rank\":4,\"step\":9}"); /* nobody has lent any */
+    /* no memory has been provided */
+    say(fd, "{\"type\":\"kept\",\"epoch\":5,\"rank\":4,\"step\":9}");
     close(ask_memory(stage, fd, 4096, text));
     say(fd, "{\"type\":\"progress\",\"epoch\":5,\"rank\":4,\"step\":7,\"restored\":true}");
     TURN_UNTIL(stage->base, stage->news[0].has_from);
@@ -377,7 +381,8 @@ TEST_IN(scripts, what_memory_keeps_is_told_over_all_places_and_epochs)
     assert_int_equal(stage->news[0].memory.epoch, 5);
     assert_int_equal(stage->news[0].memory.step, 8);
     say(fd,
-        "{\"type\":\"kept\",\"epoch\":5,\"rank\":4,\"step\":9,\"answers\":1}"); /* nobody asked */
+        "{\"type\":\"kept\",\"epoch\":5,\"rank\":4,\"step\":9,\"answers\":1}"); /* no such request
+                                                                                   was made */
     scripts_save(stage->scripts, EPOCH, 2, TFE_MONO_NEVER, true);
     assert_non_null(strstr(heard(fd), "\"number\":2"));
     say(fd, "{\"type\":\"kept\",\"epoch\":5,\"rank\":4,\"step\":8,\"answers\":2}");
@@ -393,12 +398,12 @@ TEST_IN(scripts, what_memory_keeps_is_told_over_all_places_and_epochs)
     assert_int_equal(stage->news[0].kept_answers, 0);
     assert_false(stage->news[0].has_from);
     assert_int_equal(stage->news[0].memory.step, 8);
-    close(ask_memory(stage, fd, 8192, text)); /* what was in the smaller is gone */
+    close(ask_memory(stage, fd, 8192, text)); /* the contents of the smaller one are lost */
     say(fd, "{\"type\":\"progress\",\"epoch\":5,\"rank\":4,\"step\":7,\"restored\":true,"
             "\"seen\":true}");
     TURN_UNTIL(stage->base, stage->news[0].memory.bytes == 8192);
     assert_false(stage->news[0].memory.has_kept);
-    assert_false(stage->news[0].has_from); /* a hook does not know of which model that is */
+    assert_false(stage->news[0].has_from); /* a hook cannot know which model it is */
     close(fd);
 }
 
@@ -410,7 +415,7 @@ TEST_IN(scripts, memory_that_is_not_there_is_refused_in_a_sentence)
     int file = ask_memory(stage, fd, 4096, text);
     assert_int_equal(ask_memory(stage, fd, UINT64_C(1) << 60, text), -1);
     assert_non_null(strstr(text, "the state needs 1099511627777 MiB of memory; "));
-    /* What it had it still has. */
+    /* The previous memory stays available. */
     int again = ask_memory(stage, fd, 0, text);
     struct stat st[2];
     assert_true(fstat(file, &st[0]) == 0 && fstat(again, &st[1]) == 0);
@@ -442,7 +447,7 @@ TEST_IN(scripts, without_a_directory_there_is_no_channel_and_no_harm)
 
 int main(void)
 {
-    (void)unsetenv("TMPDIR"); /* or trainers have that one */
+    (void)unsetenv("TMPDIR"); /* otherwise trainers would use that directory */
     log_init("unit", LOG_ERROR_, LOG_LOGFMT);
     return stories_run(NULL, NULL);
 }

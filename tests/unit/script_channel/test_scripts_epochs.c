@@ -1,5 +1,5 @@
-/* tests/unit/script_channel/test_scripts_epochs.c: what a second epoch inherits of the channel, and
- * who is not heard. */
+/* tests/unit/script_channel/test_scripts_epochs.c: state that a new epoch takes over, and
+ * senders that are ignored. */
 #include <sched.h>
 
 #include "tests/unit/script_channel/stage.h"
@@ -31,7 +31,7 @@ TEST_IN(scripts, nothing_that_was_told_in_one_epoch_is_told_of_the_next)
     assert_int_equal(stage->news[0].saves, 0);
     assert_int_equal(stage->news[0].answers, 0);
     assert_int_equal(stage->news[0].kept_answers, 0);
-    /* Here the script tells nothing of its saves, so what is seen of them counts. */
+    /* The script does not report its saves, so observed ones count. */
     say(fd, "{\"type\":\"checkpoint\",\"epoch\":5,\"rank\":4,\"seen\":true,\"step\":2}");
     say_step(stage, fd, 3);
     assert_int_equal(stage->news[0].saves, 1);
@@ -39,7 +39,7 @@ TEST_IN(scripts, nothing_that_was_told_in_one_epoch_is_told_of_the_next)
     scripts_end(stage->scripts);
     close(fd);
 
-    /* And here nothing but what is in the directory. */
+    /* Here only the directory gives information. */
     scripts_begin(stage->scripts, EPOCH, RANK);
     int told = stage->told;
     see_save(stage, "ckpt-30");
@@ -73,7 +73,7 @@ TEST_IN(scripts, words_that_come_late_take_nothing_back)
     say_step(stage, fd, 5);
     assert_int_equal(stage->news[0].answers, 4);
     assert_int_equal(stage->news[0].kept_answers, 4);
-    /* A step that is seen is behind one that was told. */
+    /* An observed step is lower than a reported one. */
     say(fd, "{\"type\":\"progress\",\"epoch\":5,\"rank\":4,\"step\":900,\"seen\":true}");
     say(fd, "{\"type\":\"checkpoint\",\"epoch\":5,\"rank\":4,\"step\":6}");
     TURN_UNTIL(stage->base, stage->news[0].saved_step == 6);
@@ -104,7 +104,7 @@ TEST_IN(scripts, a_state_is_kept_only_in_memory_that_was_lent)
     close(fd);
 }
 
-/* The newest of the node's places, whichever of them has it. */
+/* The newest save counts, whichever trainer of the node made it. */
 TEST_IN(scripts, a_node_keeps_the_newest_state_of_its_places)
 {
     struct stage *stage = *state;
@@ -128,7 +128,7 @@ TEST_IN(scripts, a_node_keeps_the_newest_state_of_its_places)
     close(other);
 }
 
-/* A trainer's user could lead an agent of root's to a socket of somebody else. */
+/* A trainer's user could redirect an agent of root to a foreign socket. */
 TEST_IN(scripts, nothing_is_sent_through_a_link)
 {
     struct stage *stage = *state;
@@ -181,7 +181,7 @@ TEST_IN(scripts, another_user_is_not_heard)
     close(fd);
 }
 
-/* Whose parents were looked at in one epoch may be an orphan, or another process, in the next. */
+/* A pid checked in one epoch may belong to an orphan or another process in the next. */
 TEST_IN(scripts, who_was_ours_in_one_epoch_is_looked_at_again_in_the_next)
 {
     static const char text[] = "{\"type\":\"checkpoint\",\"epoch\":5,\"rank\":4,\"step\":1}";
@@ -204,7 +204,7 @@ TEST_IN(scripts, who_was_ours_in_one_epoch_is_looked_at_again_in_the_next)
             }
             (void)!send(fd, text, strlen(text), 0);
             (void)!write(told[1], "x", 1);
-            (void)!read(go[0], &(char){0}, 1); /* still there when its parents are looked at */
+            (void)!read(go[0], &(char){0}, 1); /* alive while the agent checks its parents */
             _exit(0);
         }
         (void)!read(go[0], &(char){0}, 1);
@@ -229,7 +229,7 @@ TEST_IN(scripts, who_was_ours_in_one_epoch_is_looked_at_again_in_the_next)
     close(fd);
 }
 
-/* Where queues hold hundreds, as administrators may set it: 32 in a turn of the loop. */
+/* With queues of hundreds, as administrators may configure: 32 messages per event of the loop. */
 static int flood_of_hundreds(void)
 {
     enum { MANY = 200 };
@@ -283,7 +283,7 @@ TEST_IN(scripts, what_trainers_leave_in_their_tmp_is_removed_with_them)
     folder_write(file, "in a folder of its own");
 }
 
-/* The lines of this event in what is logged from now on. */
+/* Collects the lines of this event that are logged from now on. */
 static int log_file = -1;
 
 static void log_begin(void)
@@ -314,7 +314,7 @@ TEST_IN(scripts, a_warning_comes_once_and_last_words_are_none)
     for (int i = 0; i < 3; i++) {
         say(fd, "{\"type\":\"remark\",\"epoch\":5,\"rank\":4,\"what\":\"keras3_fit\"}");
     }
-    /* Of an epoch that is over: nobody's fault. */
+    /* A message of an earlier epoch is not an error. */
     say(fd, "{\"type\":\"progress\",\"epoch\":4,\"rank\":4,\"step\":1}");
     say_step(stage, fd, 1);
     int warned = log_count("event=keras3_fit ");
@@ -334,7 +334,7 @@ TEST_IN(scripts, a_warning_comes_once_and_last_words_are_none)
 
 int main(void)
 {
-    (void)unsetenv("TMPDIR"); /* or trainers have that one */
+    (void)unsetenv("TMPDIR"); /* otherwise trainers would use that directory */
     log_init("unit", LOG_ERROR_, LOG_LOGFMT);
     return stories_run(NULL, NULL);
 }

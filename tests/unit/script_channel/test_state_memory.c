@@ -1,5 +1,5 @@
-/* tests/unit/script_channel/test_state_memory.c: memory that is lent to trainers, of a machine that
- * has as much as a story says. */
+/* tests/unit/script_channel/test_state_memory.c: shared memory for trainers, on a machine with a
+ * simulated amount of memory. */
 #include <dirent.h>
 #include <sys/stat.h>
 
@@ -20,7 +20,7 @@ struct stage {
     struct event_base *base;
     struct state_memory *memory;
     int answers;
-    uint32_t place; /* … of the last one */
+    uint32_t place; /* of the last call */
     int fd;
     uint64_t bytes;
     char reason[400];
@@ -49,7 +49,8 @@ static void end(struct stage *s)
     event_base_free(s->base);
 }
 
-/* Asks, and turns the loop until there is nothing to do any more. Whether it has so many now. */
+/* Requests memory and runs the event loop until it is idle. Returns true if that many
+ * bytes are available. */
 static bool gets(struct stage *s, uint32_t place, uint64_t units)
 {
     int before = s->answers;
@@ -80,9 +81,9 @@ TEST(state_memory, of_all_places_together_is_at_most_what_somebody_has_set)
     assert_false(gets(&s, 1, 41));
     assert_non_null(strstr(s.reason, "--state-memory allows 6 MiB on this node"));
     assert_true(gets(&s, 1, 40));
-    assert_true(gets(&s, 0, 60)); /* which it has */
+    assert_true(gets(&s, 0, 60)); /* of which the trainer already has some */
     assert_false(gets(&s, 0, 61));
-    assert_false(gets(&s, 2, 101)); /* for one alone, too */
+    assert_false(gets(&s, 2, 101)); /* also for a single trainer */
     end(&s);
 }
 
@@ -109,7 +110,7 @@ TEST(state_memory, is_a_quarter_of_what_is_free_where_nobody_has_set_it)
     assert_false(gets(&s, 0, 101));
     assert_non_null(strstr(s.reason, "of which it may take 6"));
     assert_true(gets(&s, 0, 100));
-    /* What is promised and not filled yet is not free. */
+    /* Memory that is promised but not allocated yet is not free. */
     state_memory_ask(s.memory, 1, 100 * UNIT);
     state_memory_ask(s.memory, 2, 76 * UNIT);
     assert_int_equal(s.fd, -1);
@@ -120,7 +121,7 @@ TEST(state_memory, is_a_quarter_of_what_is_free_where_nobody_has_set_it)
     assert_true(s.fd >= 0);
     set_units_free(10);
     state_memory_ask(s.memory, 3, 2 * UNIT);
-    state_memory_ask(s.memory, 4, 3 * UNIT); /* less is free than what was promised */
+    state_memory_ask(s.memory, 4, 3 * UNIT); /* less is free than was promised */
     assert_int_equal(s.place, 4);
     assert_int_equal(s.fd, -1);
     end(&s);
@@ -155,7 +156,7 @@ TEST(state_memory, asked_for_twice_is_filled_once)
 
 TEST(state_memory, that_is_not_wanted_after_all_is_given_back)
 {
-    enum { LARGE = 640 }; /* 40 MiB: more than is filled in one turn of the loop */
+    enum { LARGE = 640 }; /* 40 MiB, more than is allocated per event of the loop */
     struct stage s;
     struct stat st;
     size_t open_before = count_open();
@@ -167,12 +168,12 @@ TEST(state_memory, that_is_not_wanted_after_all_is_given_back)
     int answers = s.answers;
     state_memory_ask(s.memory, 0, 10 * UNIT);
     assert_int_equal(s.answers, answers + 1);
-    assert_int_equal(s.bytes, 50 * UNIT); /* what it has */
+    assert_int_equal(s.bytes, 50 * UNIT); /* the memory it already has */
     event_base_dispatch(s.base);
     assert_int_equal(s.answers, answers + 1);
     assert_int_equal(count_open(), open_of_one);
-    assert_true(gets(&s, 1, 950)); /* nothing is held for it any more */
-    /* Begun anew, all of it is filled; and what it had goes. */
+    assert_true(gets(&s, 1, 950)); /* nothing is reserved for it any more */
+    /* After a restart everything is allocated anew, and the old memory is freed. */
     assert_true(gets(&s, 2, 0) == false);
     end(&s);
     begin(&s, 1000 * UNIT);
