@@ -13,37 +13,37 @@ KILLS = 20 if FULL else 3
 SEED = int(os.environ.get("TFE_TEST_SEED") or time.time())
 
 
-def digits(fleet, steps, *options, pause=0.02, **environment):
-    return Job(fleet, EXAMPLES / "jax_loop.py", "--directory", fleet.checkpoints, "--steps", steps, "--every-steps", 100,
+def digits(fleet, steps, *options, pause=0.02, script=EXAMPLES / "jax_loop.py", **environment):
+    return Job(fleet, script, "--directory", fleet.checkpoints, "--steps", steps, "--every-steps", 100,
                "--pause", pause, options=("--nnodes=1:3", *options), **environment)
 
 
-def test_kill_of_a_peer_of_process_0_and_of_an_agent_then_a_join_and_a_drain(make_fleet):
+def done_in(fleet, epoch):
+    """The last step that a rank has done in this epoch."""
+    lines = [line.split() for path in fleet.step_logs.iterdir() for line in path.read_text().splitlines()]
+    return max(int(step) for number, step in lines if int(number) == epoch)
+
+
+def test_kills_a_join_and_a_drain_which_costs_no_step(make_fleet):
     fleet = make_fleet()
-    job = digits(fleet, 100_000)
+    job = digits(fleet, 100_000, script=pathlib.Path(__file__).with_name("counted.py"), STEP_LOGS=str(fleet.step_logs))
     for _ in range(3):
         job.join()
     epoch = job.wait_trains(3)
     for rank in (2, 0):
         job.kill_trainer(rank)
         epoch = job.wait_trains(3, above_epoch=epoch)
-    victim = job.trainer(1)[1]
-    job.kill_agent(victim)
+    job.kill_agent(job.trainer(1)[1])
     epoch = job.wait_trains(2, above_epoch=epoch)
     job.join()
+    before = epoch
     epoch = job.wait_trains(3, above_epoch=epoch)
     assert [one["cause"] for one in fleet.epochs()] == ["start", "trainer_failed", "trainer_failed", "node_lost", "joined"]
-    before = job.step()
+    assert done_in(fleet, before) == max(start[2] for start in job.starts() if start[1] == 3)  # nor does a join
     fleet.ctl("drain", job.trainer(2)[1])
     job.wait_trains(2, above_epoch=epoch)
-    last = fleet.epochs()[-1]
-    assert last["cause"] in ("preempted", "drained", "left") and last["members"] == 2
-    told = [line for name in job.names for line in fleet.output(name, "err").splitlines() if '"event":"epoch"' in line]
-    assert told
-    # The epoch after the drain goes on from the very step at which the one before had ended.
-    first = max(start[2] for start in job.starts() if start[1] == 2)
-    assert first >= before
-    assert fleet.ctl("epochs", "default").splitlines()
+    assert fleet.epochs()[-1]["members"] == 2
+    assert done_in(fleet, epoch) == max(start[2] for start in job.starts() if start[1] == 2)
 
 
 def undisturbed(make_fleet, steps, world):
@@ -55,13 +55,12 @@ def undisturbed(make_fleet, steps, world):
     return job.final()
 
 
-@pytest.mark.parametrize("environment", [{}], ids=["memory"])
-def test_random_kills_leave_no_trace_in_the_weights(make_fleet, environment):
+def test_random_kills_leave_no_trace_in_the_weights(make_fleet):
     steps = 40 * KILLS + 100
     rng = random.Random(SEED)
     wanted = undisturbed(make_fleet, steps, 2)
     fleet = make_fleet()
-    job = digits(fleet, steps, "--nnodes=2:2", pause=0.05, **environment)
+    job = digits(fleet, steps, "--nnodes=2:2", pause=0.05)
     for _ in range(2):
         job.join()
     epoch = 0
