@@ -2,7 +2,8 @@
 
 Loaded by tfe_bootstrap.py, unless --no-hooks. Observes checkpoints where TensorFlow, Orbax or Keras 3 writes
 them, the step counter of optimizers, the script's SIGTERM handler, its end, and a fit() of Keras 3 that
-cannot work. One hook changes behaviour: PyTorch's store gets a socket that shares the port held by the agent.
+cannot work. Two hooks change behaviour: PyTorch's store gets a socket that shares the port held by the agent,
+and jax.distributed.initialize() needs no arguments.
 
 Hooks are invisible to the script: hooked functions return and raise as before, no descriptor stays open, and a
 hook that fails is reported once to the agent, which logs it at level debug. What the script itself reports
@@ -36,6 +37,7 @@ PLACES = {
     "keras.src.backend.tensorflow.trainer": [("TensorFlowTrainer", ["fit"], "fit")],
     "keras.src.saving.saving_lib": [(None, ["save_model", "save_weights_only"], "save_keras")],
     "orbax.checkpoint._src.path.atomicity": [(None, ["on_commit_callback"], "commit")],
+    "jax._src.clusters.cluster": [("ClusterEnv", ["auto_detect_unset_distributed_params"], "cluster")],
     "torch.distributed.rendezvous": [(None, ["TCPStore"], "store")],
     **{f"{keras}.{name}": [(owner, ["__init__"], "optimizer")]
        for keras in ("keras", "tf_keras") for name, owner in _KERAS},
@@ -272,6 +274,24 @@ class Hooks:
                 self.looking.release()
             self.nap.release()
 
+    # --- JAX's cluster ---
+
+    def cluster(self, real):
+        """Hooks JAX's search for a launcher. JAX reads the address itself; number and rank come from here, even if
+        another launcher, such as Slurm, has started the agent.
+        """
+        def hooked(cls, address, n_processes, process, devices, method, *more):
+            get = os.environ.get
+            if self.pid == os.getpid() and method is None and get("JAX_COORDINATOR_ADDRESS"):
+                address = address or get("JAX_COORDINATOR_ADDRESS")
+                n_processes = int(get("JAX_NUM_PROCESSES")) if n_processes is None else n_processes
+                process = int(get("JAX_PROCESS_ID")) if process is None else process
+                if devices is None and int(get("LOCAL_WORLD_SIZE", "1")) > 1:
+                    devices = [int(get("LOCAL_RANK"))]
+                return address, n_processes, process, devices
+            return real(cls, address, n_processes, process, devices, method, *more)
+        return hooked
+
     # --- PyTorch's store ---
 
     def store(self, real):
@@ -375,11 +395,12 @@ class Hooks:
         for owner_name, methods, how in PLACES[module.__name__]:
             owner = getattr(module, owner_name, None) if owner_name else module
             for method in methods:
-                real = owner and owner.__dict__.get(method)
+                found = owner and owner.__dict__.get(method)
+                real = found.__func__ if isinstance(found, classmethod) else found
                 if real and not hasattr(real, "_tfe_hook"):
                     hooked = functools.update_wrapper(getattr(self, how)(real), real)
                     hooked._tfe_hook = True
-                    setattr(owner, method, hooked)
+                    setattr(owner, method, hooked if found is real else classmethod(hooked))
 
 
 class Finder:

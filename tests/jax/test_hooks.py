@@ -46,3 +46,16 @@ def test_a_checkpoint_is_seen_with_its_step(make_fleet, case):
         return [line for line in lines if line["event"] == "checkpoint_told"]
     wait_for("the agent to know", lambda: [line for line in seen() if line["step"] == step and line["by"] == "hook"], 20)
     assert "hook_failed" not in fleet.output("a", "err")
+
+
+@pytest.mark.needs("jax")
+@pytest.mark.parametrize("options", [(), ("--framework=none",), ("--no-standby",)], ids=["standby", "imported later", "bootstrap"])
+def test_initialize_needs_no_arguments_in_a_script_without_tfe(make_fleet, options):
+    fleet = make_fleet()
+    script = fleet.directory / "train.py"
+    script.write_text("import jax\njax.distributed.initialize()\nprint('joined', jax.process_index(), jax.process_count(), flush=True)\n")
+    for name in "ab":
+        fleet.start_agent(name, script, options=("--nnodes=2:2", "--log-level=debug", *options), JAX_PLATFORMS="cpu", SLURM_JOB_ID="7")
+    wait_for("both to join", lambda: all("joined" in fleet.output(name) for name in "ab"), 240)
+    assert sorted(fleet.output(name).split("joined ")[1].strip() for name in "ab") == ["0 2", "1 2"]
+    assert not any("hook_failed" in fleet.output(name, "err") for name in "ab")
