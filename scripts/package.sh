@@ -64,7 +64,6 @@ EOF
     local deb
     for deb in "$apt"/debs/*.deb; do
         dpkg-deb -x "$deb" "$sysroot"
-        dpkg-deb -f "$deb" Source Package Version | tr '\n' ' ' | sed 's/[A-Z][a-z]*: //g; s/ $/\n/' >>"$sysroot/versions"
     done
     find "$sysroot" -name '*.so' -delete # the linker would prefer them
     touch "$sysroot/done"
@@ -105,7 +104,11 @@ make_source() {
 make_sbom() {
     get_libraries >/dev/null
     mkdir -p "$out/sbom"
-    /usr/bin/python3 "$root/scripts/package/sbom.py" "$cache/sysroot-$arch/versions" >"$out/sbom/tf-elastic-$version.cdx.json"
+    local deb
+    for deb in "$cache/apt-$arch"/debs/*.deb; do
+        dpkg-deb -W --showformat='${Package} ${source:Package} ${Version}\n' "$deb"
+    done >"$out/sbom/versions"
+    /usr/bin/python3 "$root/scripts/package/sbom.py" "$out/sbom/versions" >"$out/sbom/tf-elastic-$version.cdx.json"
     echo "$out/sbom/tf-elastic-$version.cdx.json"
 }
 
@@ -122,13 +125,17 @@ make_deb() {
 
 # $BASE replaces the base image of the Containerfile.
 make_image() {
-    local target
-    mkdir -p "$out/image"
+    local target context=$out/image/context
+    make_static
+    rm -rf "$out/image"
+    mkdir -p "$context"
+    cp -r "$out/static/$arch" "$context/static"
     for target in server agent; do
-        git -C "$root" archive --format=tar HEAD | podman build ${BASE:+--build-arg "BASE=$BASE"} --target "$target" \
-            --format docker -t "tfe-$target:$version" -f Containerfile -
+        podman build ${BASE:+--build-arg "BASE=$BASE"} --target "$target" --format docker --timestamp "$SOURCE_DATE_EPOCH" \
+            -t "tfe-$target:$version" -t "tfe-$target" -f "$root/Containerfile" "$context"
         podman save -q -o "$out/image/tfe-$target-$version.tar" "tfe-$target:$version"
     done
+    rm -rf "$context"
 }
 
 make_version() { # number

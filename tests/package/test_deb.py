@@ -5,14 +5,10 @@ import shutil
 import subprocess
 
 import pytest
-from conftest import FULL, OUT, package, run
+from conftest import FULL, OUT, debian12, package, run
 
 pytestmark = [pytest.mark.heavy, pytest.mark.skipif(not FULL, reason="builds packages and boots a system: TFE_TEST_FULL"),
               pytest.mark.skipif(os.getuid() != 0, reason="needs root")]
-
-# The dependencies of the packages, so that dpkg needs no network.
-INCLUDE = ("systemd,systemd-sysv,dbus,python3,libevent-core-2.1-7,libevent-extra-2.1-7,libevent-openssl-2.1-7,libsodium23,"
-           "libprotobuf-c1,libjansson4,libpcre2-8-0,libyaml-0-2,libsqlite3-0,libseccomp2,libncursesw6,libssl3,libzstd1")
 
 TRAINER = """
 import os, time, tfe
@@ -93,11 +89,8 @@ def newer(debs, folder):
 def test_life_in_a_booted_system(debs, tmp_path):
     if not shutil.which("systemd-nspawn") or not shutil.which("debootstrap"):
         pytest.skip("needs systemd-nspawn and debootstrap")
-    base = OUT / "cache" / "debian12"
-    if not (base / "sbin/init").exists():
-        run("debootstrap", "--variant=minbase", f"--include={INCLUDE}", "bookworm", base, "http://deb.debian.org/debian", timeout=1200)
     tree = tmp_path / "root"
-    run("cp", "-a", f"{base}/.", tree, timeout=300)
+    run("cp", "-a", f"{debian12()}/.", tree, timeout=300)
     (tree / "root/old").mkdir()
     for deb in debs:
         shutil.copy(deb, tree / "root/old")

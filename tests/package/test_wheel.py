@@ -3,14 +3,16 @@ import base64
 import csv
 import hashlib
 import io
+import json
 import os
+import pathlib
 import re
 import shutil
 import sys
 import zipfile
 
 import pytest
-from conftest import FULL, OUT, PROGRAMS, ROOT, VERSION, run
+from conftest import FULL, OUT, PROGRAMS, ROOT, VERSION, package, run
 
 SIZE_MAX = 5.5 * 2 ** 20
 GLIBC_MAX = (2, 31)
@@ -45,6 +47,15 @@ def test_programs_need_only_an_old_c_library(wheel, tmp_path):
             assert set(re.findall(r"\(NEEDED\).*\[(.*)\]", text)) <= SYSTEM_LIBRARIES
             versions = {tuple(map(int, version.split("."))) for version in re.findall(r"GLIBC_([\d.]+)", text)}
             assert max(versions) <= GLIBC_MAX, name
+
+
+def test_sbom_lists_the_static_libraries(wheel):
+    if not (OUT / "cache" / f"sysroot-{os.uname().machine}" / "done").exists():
+        pytest.skip("the libraries are not in build/package/cache (scripts/package.sh static)")
+    sbom = json.loads(pathlib.Path(package("sbom").split()[-1]).read_text())
+    assert sbom["bomFormat"] == "CycloneDX" and sbom["metadata"]["component"]["version"] == VERSION
+    assert {"libevent-dev", "libsodium-dev", "libssl-dev", "libsqlite3-dev"} <= {part["bom-ref"] for part in sbom["components"]}
+    assert all(part["version"] and part["purl"].startswith("pkg:deb/debian/") for part in sbom["components"])
 
 
 def test_auditwheel_confirms_the_tag(wheel):
