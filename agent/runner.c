@@ -708,7 +708,7 @@ static void print_begun(const struct runner *r)
 {
     char endpoint[ENDPOINT_TEXT_MAX];
     char text[ENDPOINT_TEXT_MAX + 2 * TFE_ID_MAX + 128];
-    if (!r->wish->settings->handover && isatty(STDERR_FILENO)) {
+    if (!r->options->settings->handover && isatty(STDERR_FILENO)) {
         (void)snprintf(text, sizeof text,
                        "%s asks %s for a place in job %s; Ctrl-C leaves it again, tfe-ctl watch "
                        "shows it",
