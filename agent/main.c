@@ -31,7 +31,7 @@
 
 static int fail(int code, const struct tfe_reason *reason)
 {
-    stdio_say("tfe-agent", reason->text);
+    stdio_print_message("tfe-agent", reason->text);
     return code;
 }
 
@@ -143,7 +143,7 @@ static int find_server(const struct agent_settings *settings, struct standalone 
         return rc ? rc : standalone_find(standalone, ret, reason);
     }
     const bool is_of_pool = settings->handover; /* the agent's token is in TFE_TOKEN */
-    struct join_wish wish = {
+    struct join_config wish = {
         .endpoint = settings->endpoint,
         .token = is_of_pool ? NULL : settings->token,
         .token_file = is_of_pool ? NULL : settings->token_file,
@@ -312,7 +312,7 @@ int main(int argc, char **argv)
     sigprocmask(SIG_SETMASK, &none, NULL);
     struct handover handover;
     int pool_fd;
-    if (stdio_hold(&reason) || secret_mem_protect_process(&reason)) {
+    if (stdio_open_missing(&reason) || secret_mem_protect_process(&reason)) {
         return AGENT_EXIT_FAILED;
     }
     if (handover_read(&handover, &pool_fd, &reason)) {

@@ -225,12 +225,13 @@ static void end(struct runner *r, int code, const char *sentence)
         endpoint_format(endpoint, r->options->info->host, r->options->info->port);
         (void)snprintf(text, sizeof text, "%s%s%s", unreached ? endpoint : "",
                        unreached ? ": " : "", words);
-        stdio_say("tfe-agent", text);
+        stdio_print_message("tfe-agent", text);
     }
     if (r->job_was_over && isatty(STDERR_FILENO)) {
-        stdio_say("tfe-agent", r->config.run_key
-                                   ? "nothing was run; another --run KEY begins the next run"
-                                   : "nothing was run; --new-run runs it again");
+        stdio_print_message("tfe-agent",
+                            r->config.run_key
+                                ? "nothing was run; another --run KEY begins the next run"
+                                : "nothing was run; --new-run runs it again");
     }
     event_base_loopbreak(r->base);
 }
@@ -598,12 +599,12 @@ static int make_parts(struct runner *r)
     const struct agent_settings *s = r->options->settings;
     r->timer = evtimer_new(r->base, on_timer, r);
     r->import_timer = evtimer_new(r->base, on_import_timer, r);
-    part_must(r->timer && r->import_timer);
+    must_succeed(r->timer && r->import_timer);
     signals_watch_termination(r->base, on_signal, r, s->notice.signo, r->quit);
-    r->watchdog = notify_watchdog(r->base);
+    r->watchdog = sd_notify_watchdog(r->base);
     if (s->pool_fd >= 0) {
         r->pool = event_new(r->base, s->pool_fd, EV_READ, on_pool_gone, NULL);
-        part_must(r->pool && event_add(r->pool, NULL) == 0);
+        must_succeed(r->pool && event_add(r->pool, NULL) == 0);
     }
     if (r->options->standalone) {
         standalone_watch(r->options->standalone, r->base);
@@ -715,7 +716,7 @@ static void print_begun(const struct runner *r)
                        r->node_name.text,
                        endpoint_format(endpoint, r->options->info->host, r->options->info->port),
                        r->config.job.text);
-        stdio_say("tfe-agent", text);
+        stdio_print_message("tfe-agent", text);
     }
 }
 
@@ -726,7 +727,7 @@ int runner_run(const struct runner_options *options)
     struct tfe_reason reason = {.text = ""};
     retained_output_init(&r.retained, RETAINED_BYTES_MAX);
     r.base = event_base_new();
-    part_must(r.base);
+    must_succeed(r.base);
     int rc = script_line_new(options->settings->progress_regex, &r.lines, &reason);
     if (rc) {
         reason_prefix(&reason, "--progress-regex");
@@ -739,7 +740,7 @@ int runner_run(const struct runner_options *options)
             reason_set(&reason, "%s", tfe_error_sentence(rc));
         }
         reason_prefix(&reason, "cannot start");
-        stdio_say("tfe-agent", reason.text);
+        stdio_print_message("tfe-agent", reason.text);
         free_parts(&r);
         return is_said ? AGENT_EXIT_USAGE : AGENT_EXIT_FAILED;
     }
@@ -752,10 +753,10 @@ int runner_run(const struct runner_options *options)
     on_event(&r, &(struct agent_event){.type = AGENT_BEGIN, .now = clock_mono()});
     if (!r.over) {
         print_begun(&r);
-        notify_say("READY=1"); /* waiting for a server counts as ready */
+        sd_notify_send("READY=1"); /* waiting for a server counts as ready */
         event_base_dispatch(r.base);
     }
-    notify_say("STOPPING=1");
+    sd_notify_send("STOPPING=1");
     int code = r.exit_code;
     free_parts(&r);
     return code;

@@ -37,7 +37,7 @@
 
 /* Result of one sample. */
 struct sample {
-    struct msg_vitals vitals; /* only load and memory are set */
+    struct msg_machine_stats machine_stats; /* only load and memory are set */
     uint64_t busy_us, io_bytes;
     struct tfe_mono at;
 };
@@ -56,8 +56,8 @@ struct report {
     pid_t pids[MSG_NPROC_MAX];
     struct sample sample;
 
-    struct msg_facts facts; /* its texts are stored elsewhere */
-    bool has_facts;         /* the numbers of the machine are set */
+    struct msg_machine_info machine_info; /* its texts are stored elsewhere */
+    bool has_facts;                       /* the numbers of the machine are set */
     struct tfe_id tensorflow;
     struct cloud_facts cloud;
 
@@ -71,7 +71,7 @@ struct report {
     struct sample mark;
     uint64_t mark_step;
     struct tfe_mono mark_step_at;
-    struct msg_vitals now, sent;
+    struct msg_machine_stats now, sent;
 
     /* Activity of the running epoch's trainers. */
     bool has_activity_mark;
@@ -94,7 +94,7 @@ static void work(void *ctx)
     worker_lock(r->worker);
     r->machine = machine;
     r->is_read = true;
-    worker_tell(r->worker);
+    worker_notify(r->worker);
     while (!r->stop) {
         if (!r->sample_requested) {
             worker_wait(r->worker, TFE_MONO_NEVER);
@@ -106,14 +106,14 @@ static void work(void *ctx)
         worker_unlock(r->worker);
         const uint64_t free_bytes = memory_free_bytes();
         struct sample sample = {
-            .vitals = {.load_milli = machine_load_milli(),
-                       .free_mib = free_bytes == UINT64_MAX ? 0 : free_bytes >> 20},
+            .machine_stats = {.load_milli = machine_load_milli(),
+                              .free_mib = free_bytes == UINT64_MAX ? 0 : free_bytes >> 20},
             .busy_us = machine_busy_us(pids, MSG_NPROC_MAX),
             .io_bytes = machine_io_bytes(pids, MSG_NPROC_MAX),
             .at = clock_mono()};
         worker_lock(r->worker);
         r->sample = sample;
-        worker_tell(r->worker);
+        worker_notify(r->worker);
     }
     worker_unlock(r->worker);
 }
@@ -132,22 +132,22 @@ static void send_facts(struct report *r)
          * may depend on them */
         return;
     }
-    struct tfe_msg msg = {.type = MSG_FACTS, .u.facts = r->facts};
+    struct tfe_msg msg = {.type = MSG_MACHINE_INFO, .u.machine_info = r->machine_info};
     /* the thread no longer writes to machine once has_facts is set */
-    msg.u.facts.gpu = r->has_facts ? known(r->machine.gpu) : NULL;
-    msg.u.facts.tensorflow = known(r->tensorflow.text);
-    msg.u.facts.cloud = r->cloud.cloud;
-    msg.u.facts.zone = known(r->cloud.zone);
-    msg.u.facts.instance = known(r->cloud.instance);
+    msg.u.machine_info.gpu = r->has_facts ? known(r->machine.gpu) : NULL;
+    msg.u.machine_info.tensorflow = known(r->tensorflow.text);
+    msg.u.machine_info.cloud = r->cloud.cloud;
+    msg.u.machine_info.zone = known(r->cloud.zone);
+    msg.u.machine_info.instance = known(r->cloud.instance);
     r->options.send(r->options.ctx, &msg);
 }
 
 static void set_machine(struct report *r)
 {
-    r->facts.cores = r->machine.cores;
-    r->facts.memory_mib = r->machine.memory_mib;
-    r->facts.gpus = r->machine.gpus;
-    r->facts.gpu_memory_mib = r->machine.gpu_memory_mib;
+    r->machine_info.cores = r->machine.cores;
+    r->machine_info.memory_mib = r->machine.memory_mib;
+    r->machine_info.gpus = r->machine.gpus;
+    r->machine_info.gpu_memory_mib = r->machine.gpu_memory_mib;
     r->has_facts = true;
     send_facts(r);
 }
@@ -155,8 +155,8 @@ static void set_machine(struct report *r)
 void report_cloud(struct report *r, const struct cloud_facts *cloud)
 {
     r->cloud = *cloud;
-    r->facts.has_spot = cloud->has_spot;
-    r->facts.is_spot = cloud->is_spot;
+    r->machine_info.has_spot = cloud->has_spot;
+    r->machine_info.is_spot = cloud->is_spot;
     send_facts(r);
 }
 
@@ -171,12 +171,12 @@ static bool differs(uint64_t a, uint64_t b)
 static void send_vitals(struct report *r)
 {
     r->now.standby = r->options.standby ? r->options.standby(r->options.ctx) : WARMTH_NONE;
-    const struct msg_vitals *a = &r->now;
-    const struct msg_vitals *b = &r->sent;
+    const struct msg_machine_stats *a = &r->now;
+    const struct msg_machine_stats *b = &r->sent;
     if (r->is_up && (a->standby != b->standby || differs(a->step_us, b->step_us) ||
                      differs(a->work_us, b->work_us) || differs(a->free_mib, b->free_mib) ||
                      differs(a->load_milli + 250, b->load_milli + 250))) {
-        const struct tfe_msg msg = {.type = MSG_VITALS, .u.vitals = r->now};
+        const struct tfe_msg msg = {.type = MSG_MACHINE_STATS, .u.machine_stats = r->now};
         r->sent = r->now;
         r->options.send(r->options.ctx, &msg);
     }
@@ -186,8 +186,8 @@ static void send_vitals(struct report *r)
 static void apply_sample(struct report *r, const struct sample *sample)
 {
     const uint64_t steps = r->has_mark && r->step > r->mark_step ? r->step - r->mark_step : 0;
-    r->now.load_milli = sample->vitals.load_milli;
-    r->now.free_mib = sample->vitals.free_mib;
+    r->now.load_milli = sample->machine_stats.load_milli;
+    r->now.free_mib = sample->machine_stats.free_mib;
     if (steps > 0) {
         const int64_t ms = tfe_mono_sub(r->step_at, r->mark_step_at);
         const uint64_t busy =
@@ -349,7 +349,7 @@ void report_metrics(struct report *r, uint32_t local, const struct script_messag
 void report_up(struct report *r)
 {
     r->is_up = true;
-    r->sent = (struct msg_vitals){.standby = WARMTH_NONE};
+    r->sent = (struct msg_machine_stats){.standby = WARMTH_NONE};
     send_facts(r);
     send_vitals(r);
     if (r->unsent_metrics.epoch != 0 && !evtimer_pending(r->metrics_due, NULL)) {
@@ -406,17 +406,17 @@ void report_step(struct report *r, uint64_t step)
 
 struct report *report_new(const struct report_options *options)
 {
-    struct report *r = part_new(sizeof(*r));
+    struct report *r = must_alloc(sizeof(*r));
     r->options = *options;
     r->sample_timer = evtimer_new(options->base, on_sample_timer, r);
     r->metrics_due = evtimer_new(options->base, on_metrics_due, r);
     r->settle = evtimer_new(options->base, on_settle, r);
-    part_must(r->sample_timer && r->metrics_due && r->settle);
+    must_succeed(r->sample_timer && r->metrics_due && r->settle);
     const struct worker_config config = {.name = "tfe-report",
                                          .stack = 128 * 1024,
                                          .work = work,
                                          .base = options->base,
-                                         .on_told = on_sample,
+                                         .on_notify = on_sample,
                                          .done = free,
                                          .ctx = r};
     if (worker_start(&config, &r->worker) != 0) {

@@ -149,9 +149,9 @@ static int process_start(struct standalone *s)
     if (pid == 0) {
         child_run(s, out[1], agent);
     }
-    fd_drop(&out[1]);
+    fd_close(&out[1]);
     if (pid < 0) {
-        fd_drop(&out[0]);
+        fd_close(&out[0]);
         return TFE_ESYS;
     }
     s->pid = pid;
@@ -161,7 +161,7 @@ static int process_start(struct standalone *s)
 
 static void process_forget(struct standalone *s)
 {
-    fd_drop(&s->stdout_fd);
+    fd_close(&s->stdout_fd);
     s->pid = 0;
 }
 
@@ -223,11 +223,11 @@ int standalone_start(struct standalone *s, struct tfe_reason *reason)
 
 int standalone_find(const struct standalone *s, struct join_info *ret, struct tfe_reason *reason)
 {
-    struct join_wish wish = {.endpoint = s->endpoint,
-                             .token_file = s->token_file,
-                             .state_dir = s->state_dir,
-                             .roles = {PRINCIPAL_AGENT},
-                             .n_roles = 1};
+    struct join_config wish = {.endpoint = s->endpoint,
+                               .token_file = s->token_file,
+                               .state_dir = s->state_dir,
+                               .roles = {PRINCIPAL_AGENT},
+                               .n_roles = 1};
     return join_find(&wish, ret, reason);
 }
 
@@ -285,14 +285,14 @@ static void server_watch(struct standalone *s)
 {
     s->readable = event_new(event_get_base(s->restart_timer), s->stdout_fd, EV_READ | EV_PERSIST,
                             on_readable, s);
-    part_must(s->readable && event_add(s->readable, NULL) == 0);
+    must_succeed(s->readable && event_add(s->readable, NULL) == 0);
 }
 
 void standalone_watch(struct standalone *s, struct event_base *base)
 {
     s->restart_ms = RESTART_FIRST_MS;
     s->restart_timer = evtimer_new(base, on_restart_timer, s);
-    part_must(s->restart_timer);
+    must_succeed(s->restart_timer);
     server_watch(s);
 }
 
@@ -310,7 +310,7 @@ void standalone_unwatch(struct standalone *s)
 int standalone_new(const struct agent_settings *settings, struct standalone **ret,
                    struct tfe_reason *reason)
 {
-    struct standalone *s = part_new(sizeof *s);
+    struct standalone *s = must_alloc(sizeof *s);
     s->settings = settings;
     s->stdout_fd = -1;
     int rc = private_dir_new(NULL, &s->dir, reason);

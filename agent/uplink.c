@@ -27,8 +27,8 @@ struct uplink {
     void *ctx;
     struct channel *channel;
     bool is_loopback;
-    struct enrolment *enrolment;
-    struct hello_facts facts;
+    struct enrollment *enrollment;
+    struct handshake_params params;
     struct event *hung_up;   /* reports DISCONNECTED in the next iteration of the event loop */
     const char *reason;      /* reason reported by hung_up */
     struct log_serve *serve; /* NULL if requests for output are ignored */
@@ -51,7 +51,7 @@ static void on_established(void *ctx, struct channel *ch, const struct principal
     if (!host[0]) {
         host = !is_known || local_addr_find(&address, local) ? local : NULL;
     }
-    enrolment_begin(u->enrolment);
+    enrollment_schedule(u->enrollment);
     report_event(u, (struct agent_event){.type = AGENT_CONNECTED, .host = host});
 }
 
@@ -61,7 +61,7 @@ static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
     bool is_of_logs =
         msg->type == MSG_LOG_ASK || msg->type == MSG_LOG_CREDIT || msg->type == MSG_LOG_STOP;
     if (msg->type == MSG_ENROLLED) {
-        enrolment_take(u->enrolment, &msg->u.enrolled);
+        enrollment_handle_answer(u->enrollment, &msg->u.enrolled);
     } else if (is_of_logs && u->serve) {
         log_serve_handle(u->serve, msg);
     } else if (!is_of_logs) {
@@ -82,7 +82,7 @@ static void on_closed(void *ctx, struct channel *ch, enum channel_end end, const
 {
     struct uplink *u = ctx;
     forget_channel(u);
-    if (end == CHANNEL_UNAUTHORISED && enrolment_is_refused(u->enrolment)) {
+    if (end == CHANNEL_UNAUTHORISED && enrollment_is_refused(u->enrollment)) {
         uplink_connect(u);
         return;
     }
@@ -119,7 +119,7 @@ static void on_enrolment_due(void *ctx)
 {
     struct uplink *u = ctx;
     if (u->channel) {
-        struct tfe_msg msg = enrolment_ask(u->enrolment);
+        struct tfe_msg msg = enrollment_request(u->enrollment);
         uplink_send(u, &msg);
     }
 }
@@ -128,18 +128,18 @@ struct uplink *uplink_new(struct event_base *base, const struct join_info *info,
                           const char *state_dir, const char *address_host,
                           uplink_event_fn *on_event, void *ctx)
 {
-    struct uplink *u = part_new(sizeof(*u));
-    *u =
-        (struct uplink){.base = base,
-                        .info = info,
-                        .address_host = address_host,
-                        .on_event = on_event,
-                        .ctx = ctx,
-                        .facts = {.version_min = PROTOCOL_VERSION, .version_max = PROTOCOL_VERSION},
-                        .hung_up = evtimer_new(base, on_hung_up, u)};
-    part_must(u->hung_up);
-    u->enrolment = enrolment_new(base, info->token, state_dir, on_enrolment_due, u);
-    randombytes_buf(&u->facts.boot_nonce, sizeof(u->facts.boot_nonce));
+    struct uplink *u = must_alloc(sizeof(*u));
+    *u = (struct uplink){
+        .base = base,
+        .info = info,
+        .address_host = address_host,
+        .on_event = on_event,
+        .ctx = ctx,
+        .params = {.version_min = PROTOCOL_VERSION, .version_max = PROTOCOL_VERSION},
+        .hung_up = evtimer_new(base, on_hung_up, u)};
+    must_succeed(u->hung_up);
+    u->enrollment = enrollment_new(base, info->token, state_dir, on_enrolment_due, u);
+    randombytes_buf(&u->params.boot_nonce, sizeof(u->params.boot_nonce));
     return u;
 }
 
@@ -147,7 +147,7 @@ void uplink_free(struct uplink *u)
 {
     if (u) {
         channel_free(u->channel);
-        enrolment_free(u->enrolment);
+        enrollment_free(u->enrollment);
         event_free(u->hung_up);
         free(u);
     }
@@ -166,9 +166,9 @@ void uplink_hang_up(struct uplink *u)
     hang_up(u, "no answer");
 }
 
-void uplink_key(struct uplink *u, char ret[ENROLMENT_TEXT_MAX])
+void uplink_key(struct uplink *u, char ret[ENROLLMENT_TEXT_MAX])
 {
-    (void)enrolment_text(u->enrolment, ret);
+    (void)enrollment_text(u->enrollment, ret);
 }
 
 bool uplink_is_loopback(const struct uplink *u)
@@ -178,8 +178,8 @@ bool uplink_is_loopback(const struct uplink *u)
 
 void uplink_connect(struct uplink *u)
 {
-    int rc = channel_connect(u->base, u->info->host, u->info->port, enrolment_token(u->enrolment),
-                             &u->facts, LIMIT_HANDSHAKE_MS, &ops, u, &u->channel);
+    int rc = channel_connect(u->base, u->info->host, u->info->port, enrollment_token(u->enrollment),
+                             &u->params, LIMIT_HANDSHAKE_MS, &ops, u, &u->channel);
     if (rc) {
         u->channel = NULL;
         hang_up(u, tfe_error_sentence(rc));

@@ -21,9 +21,9 @@ struct uplink *uplink_new(struct event_base *base, const struct join_info *info,
                           uplink_event_fn *on_event, void *ctx);
 void uplink_free(struct uplink *u);
 
-/* Returns the agent's own key as text (enrolment_text), or "" if it has none.
+/* Returns the agent's own key as text (enrollment_text), or "" if it has none.
  * The caller wipes it. */
-void uplink_key(struct uplink *u, char ret[ENROLMENT_TEXT_MAX]);
+void uplink_key(struct uplink *u, char ret[ENROLLMENT_TEXT_MAX]);
 
 /* Returns true if the last connection to the server used a loopback address; the job may
  * then be local as well. */

@@ -46,7 +46,7 @@ struct node {
 struct load {
     struct event_base *base;
     struct join_info info;
-    struct hello_facts facts;
+    struct handshake_params params;
     struct node *nodes;
     uint32_t n, n_in, n_done;
     uint64_t began_us;
@@ -181,13 +181,13 @@ static void begin(struct load *load, struct node *node, uint32_t number)
         .established = on_established, .message = on_message, .closed = on_closed};
     node->load = load;
     node->renew = evtimer_new(load->base, on_renew, node);
-    part_must(node->renew);
+    must_succeed(node->renew);
     node_secret_make(node->secret);
     (void)node_id_of(node->secret, &node->id);
     (void)snprintf(node->name, sizeof(node->name), "%s%" PRIu32, load->probe_ms ? "probe" : "n",
                    number);
     if (channel_connect(load->base, load->info.host, load->info.port, load->info.token,
-                        &load->facts, 60000, &ops, node, &node->channel) != 0) {
+                        &load->params, 60000, &ops, node, &node->channel) != 0) {
         die("no connection");
     }
 }
@@ -215,10 +215,10 @@ static void on_stdin(evutil_socket_t fd, short what, void *ctx)
 
 int main(int argc, char **argv)
 {
-    struct load load = {.facts = {.version_min = PROTOCOL_VERSION,
-                                  .version_max = PROTOCOL_VERSION,
-                                  .boot_nonce = 1}};
-    struct join_wish wish = {.roles = {PRINCIPAL_AGENT}, .n_roles = 1};
+    struct load load = {.params = {.version_min = PROTOCOL_VERSION,
+                                   .version_max = PROTOCOL_VERSION,
+                                   .boot_nonce = 1}};
+    struct join_config wish = {.roles = {PRINCIPAL_AGENT}, .n_roles = 1};
     struct tfe_reason reason;
     uint32_t first = 0;
     for (int i = 1; i + 1 < argc; i += 2) {
@@ -241,10 +241,10 @@ int main(int argc, char **argv)
         die(reason.text);
     }
     load.base = event_base_new();
-    load.nodes = part_new((load.n + 1) * sizeof(*load.nodes));
-    load.samples = part_new(SAMPLES_MAX * sizeof(*load.samples));
+    load.nodes = must_alloc((load.n + 1) * sizeof(*load.nodes));
+    load.samples = must_alloc(SAMPLES_MAX * sizeof(*load.samples));
     struct event *ended = event_new(load.base, STDIN_FILENO, EV_READ, on_stdin, &load);
-    part_must(load.base && ended && event_add(ended, NULL) == 0);
+    must_succeed(load.base && ended && event_add(ended, NULL) == 0);
     for (uint32_t i = 0; i < load.n; i++) {
         begin(&load, &load.nodes[i], first + i);
     }

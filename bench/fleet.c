@@ -71,7 +71,7 @@ struct reference {
 struct fleet {
     struct event_base *base;
     struct fleet_config config;
-    struct hello_facts facts;
+    struct handshake_params params;
     struct agent *agents;
     uint64_t *ids; /* the first bytes of each agent's node id, to find it by */
     struct agent_list to_connect;
@@ -469,7 +469,7 @@ static void connect_more(struct fleet *f)
         TAILQ_REMOVE(&f->to_connect, a, waiting);
         a->queued = false;
         if (channel_connect(f->base, f->config.info->host, f->config.info->port,
-                            f->config.info->token, &f->facts, 60000, &ops, a, &a->channel)) {
+                            f->config.info->token, &f->params, 60000, &ops, a, &a->channel)) {
             arm(a, 100000);
             return;
         }
@@ -524,9 +524,9 @@ int fleet_new(struct event_base *base, const struct fleet_config *config, struct
     }
     f->base = base;
     f->config = *config;
-    f->facts =
-        (struct hello_facts){.version_min = PROTOCOL_VERSION, .version_max = PROTOCOL_VERSION};
-    randombytes_buf(&f->facts.boot_nonce, sizeof f->facts.boot_nonce);
+    f->params =
+        (struct handshake_params){.version_min = PROTOCOL_VERSION, .version_max = PROTOCOL_VERSION};
+    randombytes_buf(&f->params.boot_nonce, sizeof f->params.boot_nonce);
     TAILQ_INIT(&f->to_connect);
     f->agents = calloc(config->n, sizeof *f->agents);
     f->ids = calloc(config->n, sizeof *f->ids);

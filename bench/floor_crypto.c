@@ -46,33 +46,34 @@ static double used_s(void)
 }
 
 /* One handshake; adds what the server and the client took. */
-static void shake_hands(struct hello_server *server, const struct token *token, double ret_s[2])
+static void exchange_keys(struct handshake_server *server, const struct token *token,
+                          double ret_s[2])
 {
-    static const struct hello_facts facts = {PROTOCOL_VERSION, PROTOCOL_VERSION, 1};
+    static const struct handshake_params params = {PROTOCOL_VERSION, PROTOCOL_VERSION, 1};
     static const struct tfe_wall now = {1};
-    uint8_t request[HELLO_REQUEST_MAX];
-    uint8_t response[HELLO_RESPONSE_MAX];
+    uint8_t request[HANDSHAKE_REQUEST_MAX];
+    uint8_t response[HANDSHAKE_RESPONSE_MAX];
     size_t n;
     size_t used;
     struct seal_session session;
     struct principal by;
-    struct hello_facts told;
-    struct hello_client *client;
+    struct handshake_params told;
+    struct handshake_client *client;
     const double began = used_s();
-    if (hello_client_start(token, &facts, request, &n, &client)) {
+    if (handshake_client_start(token, &params, request, &n, &client)) {
         abort();
     }
     const double asked = used_s();
-    if (hello_server_knock(server, now, request, n) ||
-        hello_server_answer(server, now, &facts, request, n, &used, response, &n, &session, &by,
-                            &told)) {
+    if (handshake_server_check_mac1(server, now, request, n) ||
+        handshake_server_answer(server, now, &params, request, n, &used, response, &n, &session,
+                                &by, &told)) {
         abort();
     }
     const double answered = used_s();
-    if (hello_client_finish(client, response, n, &used, &session, &told)) {
+    if (handshake_client_finish(client, response, n, &used, &session, &told)) {
         abort();
     }
-    hello_client_free(client);
+    handshake_client_free(client);
     ret_s[0] += answered - asked;
     ret_s[1] += used_s() - answered + asked - began;
 }
@@ -81,30 +82,30 @@ static int handshakes(unsigned long n)
 {
     uint8_t secrets[2][32];
     uint8_t public_key[32];
-    struct hello_server *server;
+    struct handshake_server *server;
     struct principal by = {.role = PRINCIPAL_AGENT, .scope = PRINCIPAL_EVERY_JOB};
     struct node_key node_key;
     struct token tokens[2];
     double s[2][2] = {{0}};
     randombytes_buf(secrets, sizeof secrets);
     randombytes_buf(node_key.secret, sizeof node_key.secret);
-    if (hello_server_new(secrets[0], secrets[1], &server) ||
+    if (handshake_server_new(secrets[0], secrets[1], &server) ||
         crypto_scalarmult_base(public_key, node_key.secret)) {
         return 1;
     }
-    hello_server_mint(server, &(struct token_wish){.role = PRINCIPAL_AGENT}, &tokens[0]);
-    hello_server_enrol(server, public_key, (struct tfe_wall){1000000}, &by, &tokens[1],
-                       &node_key.certificate);
+    handshake_server_mint(server, &(struct token_config){.role = PRINCIPAL_AGENT}, &tokens[0]);
+    handshake_server_issue_key(server, public_key, (struct tfe_wall){1000000}, &by, &tokens[1],
+                               &node_key.certificate);
     tokens[1].node_key = &node_key;
     machine_pin(0);
     for (unsigned long i = 0; i < 2 * n; i++) {
-        shake_hands(server, &tokens[i % 2], s[i % 2]);
+        exchange_keys(server, &tokens[i % 2], s[i % 2]);
     }
     const double us = 1e6 / (double)n;
     (void)printf("{\"token\": %.3f, \"key\": %.3f, \"token_client\": %.3f, "
                  "\"key_client\": %.3f}\n",
                  us * s[0][0], us * s[1][0], us * s[0][1], us * s[1][1]);
-    hello_server_free(server);
+    handshake_server_free(server);
     return 0;
 }
 

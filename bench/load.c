@@ -209,7 +209,7 @@ static void listen_to_commands(struct load *load)
 
 int main(int argc, char **argv)
 {
-    struct join_wish wish = {.roles = {PRINCIPAL_AGENT}, .n_roles = 1};
+    struct join_config wish = {.roles = {PRINCIPAL_AGENT}, .n_roles = 1};
     struct fleet_config config = {.job = "bench",
                                   .n = 1,
                                   .min_nodes = 1,

@@ -47,12 +47,12 @@ static void note(struct outlets *to, const struct rdzv_ledger *ledger)
         row.at[i] = wall_of(ledger->at[i], now, now_wall);
     }
     if (to->gauges) {
-        gauges_note_epoch(to->gauges, ledger->job, &row);
+        counters_add_epoch(to->gauges, ledger->job, &row);
     }
     if (to->events) {
         event_of_ledger(to->events, ledger->job, &row);
     }
-    if (writer_note(to->writer, ledger->job, &row) != 0) {
+    if (writer_put_ledger(to->writer, ledger->job, &row) != 0) {
         log_warn("ledger_row_lost", LOG_S("job", ledger->job), LOG_U("epoch", row.epoch));
     }
 }

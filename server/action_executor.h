@@ -17,7 +17,7 @@ typedef void (*trace_fn)(void *ctx, const struct rdzv_trace *trace);
 #define LISTENERS_MAX 4
 
 /* Destinations of the core's actions. */
-struct gauges;
+struct counters;
 
 struct outlets {
     struct sessions *sessions;
@@ -26,7 +26,7 @@ struct outlets {
         trace_fn fn; /* NULL ends the list */
         void *ctx;
     } listeners[LISTENERS_MAX]; /* called for each trace, in order of registration */
-    struct gauges *gauges;      /* counters for metrics; NULL if nothing is counted */
+    struct counters *gauges;    /* counters for metrics; NULL if nothing is counted */
     struct events *events;      /* receives ledger entries; NULL if there is no event log */
     const char *exit;           /* reason of an EXIT action; NULL if there was none */
     /* Records that could not be queued for the writer because memory ran out; the driver reports

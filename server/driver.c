@@ -349,10 +349,10 @@ void driver_listen(struct driver *driver, trace_fn fn, void *ctx)
     driver->to.listeners[n].ctx = ctx;
 }
 
-void driver_count(struct driver *driver, struct gauges *gauges)
+void driver_count(struct driver *driver, struct counters *gauges)
 {
     driver->to.gauges = gauges;
-    driver_listen(driver, gauges_trace, gauges);
+    driver_listen(driver, counters_trace, gauges);
 }
 
 const struct rdzv *driver_core(const struct driver *driver)

@@ -14,7 +14,7 @@
 
 struct event_base;
 struct driver;
-struct gauges;
+struct counters;
 struct store;
 
 /* Returns 0, TFE_EINVAL or TFE_ENOMEM as rdzv_new(). */
@@ -49,7 +49,7 @@ void driver_set_events(struct driver *driver, struct events *events);
 void driver_listen(struct driver *driver, trace_fn fn, void *ctx);
 
 /* Sets the counters to update. Call it before the first event. */
-void driver_count(struct driver *driver, struct gauges *gauges);
+void driver_count(struct driver *driver, struct counters *gauges);
 
 /* Callbacks for sessions_new() that feed the core. Their ctx is the driver. */
 extern const struct session_ops driver_session_ops;

@@ -59,7 +59,7 @@ struct server {
     struct state state;
     struct event_base *base;
     struct keys *keys;
-    struct bans *bans;
+    struct deny_list *bans;
     struct events *events;
     struct series *series;
     struct reports *reports;
@@ -72,7 +72,7 @@ struct server {
     struct event *watchdog;
     uint32_t max_agents;
     struct trace_log *traces;
-    struct gauges gauges;
+    struct counters gauges;
     bool stopping;
 };
 
@@ -98,7 +98,7 @@ static void on_signal(evutil_socket_t number, short what, void *ctx)
     }
     server->stopping = true;
     log_info("stopping", LOG_S("signal", signal_name(number, name)));
-    notify_say("STOPPING=1");
+    sd_notify_send("STOPPING=1");
     listener_free(server->listener);
     server->listener = NULL;
     driver_stop(server->driver);
@@ -130,16 +130,16 @@ static void configure(struct server *server)
 static int prepare(struct server *server, struct tfe_reason *reason)
 {
     const struct settings *s = &server->settings;
-    struct rights rights;
+    struct privileges rights;
     int rc = process_prepare(reason);
     if (rc == 0) {
-        rc = rights_find(s->user, DEFAULT_USER, &rights, reason);
+        rc = privileges_find(s->user, DEFAULT_USER, &rights, reason);
     }
     if (rc == 0) {
         rc = state_make(&server->state, s->state_dir, &rights, reason);
     }
     if (rc == 0) {
-        rc = rights_become(&rights, reason);
+        rc = privileges_drop(&rights, reason);
     }
     if (rc == 0) {
         rc = state_open(&server->state, s->backup_dir, reason);
@@ -159,8 +159,8 @@ static int prepare(struct server *server, struct tfe_reason *reason)
         if (s->backup_dir && s->backup_dir[0] != '\0') {
             folders[n++] = server->state.backup_dir;
         }
-        if (keys_lent_in()) {
-            folders[n++] = keys_lent_in();
+        if (keys_provided_dir()) {
+            folders[n++] = keys_provided_dir();
         }
         rc = sandbox_enter(&(struct sandbox){.writable = folders, .n_writable = n}, reason);
     }
@@ -185,9 +185,9 @@ static int start_loop(struct server *server, struct tfe_reason *reason)
     if (server->base) {
         signals_watch_termination(server->base, on_signal, server, 0, server->quit);
         server->on_late = evtimer_new(server->base, on_late, server);
-        server->watchdog = notify_watchdog(server->base);
+        server->watchdog = sd_notify_watchdog(server->base);
     }
-    if (!server->on_late || gauges_start(&server->gauges, server->base) != 0) {
+    if (!server->on_late || counters_start(&server->gauges, server->base) != 0) {
         reason_set(reason, "the event loop cannot be set up");
         return TFE_ESYS;
     }
@@ -208,17 +208,17 @@ static int open_store(struct server *server, struct store **ret, struct tfe_reas
 static int take_ban(void *ctx, const struct tfe_msg *row)
 {
     /* Expired entries stay in the store but are not loaded. */
-    return row->u.ban_row.until.ms > clock_wall().ms ? bans_take(ctx, &row->u.ban_row) : 0;
+    return row->u.ban_row.until.ms > clock_wall().ms ? deny_list_add(ctx, &row->u.ban_row) : 0;
 }
 
 static int load_bans(struct server *server, struct store *store, struct tfe_reason *reason)
 {
-    int rc = bans_new(&server->bans);
+    int rc = deny_list_new(&server->bans);
     if (rc != 0) {
         reason_set(reason, "no memory for who was evicted");
         return rc;
     }
-    return store_read_kept(store, MSG_BAN_ROW, take_ban, server->bans, reason);
+    return store_read_messages(store, MSG_BAN_ROW, take_ban, server->bans, reason);
 }
 
 /* Starts the event log and the statistics, with their state from the store. */
@@ -261,7 +261,7 @@ static int start_pool(struct server *server, struct store *store, struct tfe_rea
         return TFE_ENOMEM;
     }
     driver_listen(server->driver, pool_trace, server->pool);
-    events_own(server->events, pool_owner_of, server->pool);
+    events_set_owner_fn(server->events, pool_owner_of, server->pool);
     return pool_load(server->pool, store, reason);
 }
 
@@ -300,7 +300,7 @@ static int start_driver(struct server *server, struct tfe_reason *reason)
     if (rc != 0) {
         store_close(store);
     } else {
-        events_keep(server->events, driver_writer(server->driver));
+        events_attach_writer(server->events, driver_writer(server->driver));
         pool_keep(server->pool, driver_writer(server->driver));
     }
     return rc;
@@ -310,16 +310,16 @@ static int start_sessions(struct server *server, struct tfe_reason *reason)
 {
     struct sessions_config config = {
         .base = server->base,
-        .hello = keys_hello(server->keys),
+        .handshake = keys_handshake(server->keys),
         .keys = server->keys,
         .bans = server->bans,
         .events = server->events,
         .series = server->series,
         .reports = server->reports,
         .pool = server->pool,
-        .facts = {.version_min = PROTOCOL_VERSION,
-                  .version_max = PROTOCOL_VERSION,
-                  .boot_nonce = server->config.incarnation},
+        .params = {.version_min = PROTOCOL_VERSION,
+                   .version_max = PROTOCOL_VERSION,
+                   .boot_nonce = server->config.incarnation},
         .rdzv = driver_core(server->driver),
         .writer = driver_writer(server->driver),
         .backup_dir = server->state.backup_dir,
@@ -368,7 +368,7 @@ static int announce(struct server *server, struct tfe_reason *reason)
     if (fflush(stdout) != 0) {
         log_warn("stdout_closed");
     }
-    notify_say("READY=1");
+    sd_notify_send("READY=1");
     return 0;
 }
 
@@ -401,20 +401,20 @@ static void finish(struct server *server)
         log_warn("store_hangs", LOG_S("effect", "the last write was promised to nobody"));
     }
     if (server->events) {
-        events_own(server->events, NULL, NULL);
+        events_set_owner_fn(server->events, NULL, NULL);
     }
     pool_free(server->pool);
     series_free(server->series);
     events_free(server->events);
     trace_log_free(server->traces);
     signals_unwatch(server->quit);
-    gauges_done(&server->gauges);
+    counters_done(&server->gauges);
     event_drop(&server->on_late);
     event_drop(&server->watchdog);
     if (server->base) {
         event_base_free(server->base);
     }
-    bans_free(server->bans);
+    deny_list_free(server->bans);
     keys_free(server->keys);
     state_close(&server->state);
 }
@@ -425,7 +425,7 @@ int main(int argc, char **argv)
     enum options_result result;
     struct tfe_reason reason = {.text = ""};
     if (settings_parse(argc, argv, &server.settings, &result, &reason) != 0) {
-        stdio_say("tfe-rdzv", reason.text);
+        stdio_print_message("tfe-rdzv", reason.text);
         return EXIT_USAGE;
     }
     if (result == OPTIONS_HELP) {
@@ -447,7 +447,7 @@ int main(int argc, char **argv)
         status = over ? EXIT_FAILURE : status;
     }
     if (status != EXIT_SUCCESS) {
-        stdio_say("tfe-rdzv", reason.text);
+        stdio_print_message("tfe-rdzv", reason.text);
     } else {
         log_info("stopped");
     }

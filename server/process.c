@@ -17,7 +17,7 @@
 
 int process_prepare(struct tfe_reason *reason)
 {
-    if (stdio_hold(reason) != 0) {
+    if (stdio_open_missing(reason) != 0) {
         return TFE_ESYS;
     }
     struct sigaction ignore = {.sa_handler = SIG_IGN};

@@ -98,7 +98,7 @@ static const struct option_spec specs[] = {
          "time after which a node that no other node reaches is refused"),
     NUMBER("renew-rate", renew_rate, "N", 1, 1000000, "5000",
            "maximum renewals per second; with more nodes, leases become longer than --ttl"),
-    NUMBER("max-half-open-per-address", half_open_per_address, "N", 1, LIMIT_HALF_OPEN, "64",
+    NUMBER("max-half-open-per-address", half_open_per_address, "N", 1, LIMIT_UNAUTHENTICATED, "64",
            "unauthenticated connections per address; with one more, the oldest is closed"),
     PARSE(
         "allow-address", parse_allow_address, "CIDR,...", NULL,
@@ -114,7 +114,7 @@ static const struct option_spec specs[] = {
          "logfmt, json, pretty, or auto: pretty on a terminal, else logfmt"),
 };
 
-_Static_assert(LIMIT_HALF_OPEN_PER_ADDRESS == 64, "the default in the table above");
+_Static_assert(LIMIT_UNAUTHENTICATED_PER_ADDRESS == 64, "the default in the table above");
 
 const struct option_table settings_table = {
     .program = "tfe-rdzv",

@@ -16,7 +16,7 @@ struct settings {
     const char *bind;
     const char *state_dir;  /* NULL: chosen by state_dir_find() */
     const char *backup_dir; /* NULL: `backups` in the state directory */
-    const char *user;       /* NULL: chosen by rights_find() */
+    const char *user;       /* NULL: chosen by privileges_find() */
     const char *advertise;  /* NULL: chosen by advertise_find() */
     uint32_t port;
     uint32_t ttl_ms;

@@ -15,7 +15,7 @@
 
 /* Creates the directory and makes dir (PATH_MAX bytes) absolute, because other programs read the
  * printed path. */
-static int make_directory(char *dir, const struct rights *owner, struct tfe_reason *reason)
+static int make_directory(char *dir, const struct privileges *owner, struct tfe_reason *reason)
 {
     char path[PATH_MAX];
     bool is_new;
@@ -66,7 +66,7 @@ static int take_lock(struct state *state, struct tfe_reason *reason)
     return rc;
 }
 
-int state_make(struct state *ret, const char *chosen, const struct rights *owner,
+int state_make(struct state *ret, const char *chosen, const struct privileges *owner,
                struct tfe_reason *reason)
 {
     *ret = (struct state){.lock_fd = -1};

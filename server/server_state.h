@@ -21,7 +21,7 @@ struct state {
 
 /* Finds the directory (state_dir_find()) and creates it with mode 0700 for this owner if it is
  * missing. Returns 0, TFE_ESYS, TFE_ETOOBIG or TFE_ENOENT. */
-int state_make(struct state *ret, const char *chosen, const struct rights *owner,
+int state_make(struct state *ret, const char *chosen, const struct privileges *owner,
                struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Locks the directory, as its owner, and writes the pid to the lock file. Backups go to `backups`,

@@ -69,7 +69,7 @@ static const struct msg_ban_row *ban_of(const struct session *s, const struct ms
     const struct principal of_job = {.role = PRINCIPAL_ADMIN, .scope = join->job};
     struct rdzv_found found;
     const struct msg_ban_row *row =
-        bans_find(s->all->bans, s->by, join->job, join->node, join->node_name, clock_wall());
+        deny_list_find(s->all->bans, s->by, join->job, join->node, join->node_name, clock_wall());
     const bool is_it = row && (strcmp(row->node, join->node) == 0 ||
                                rdzv_find_node(s->all->rdzv, &of_job, join->node, &found) != 0 ||
                                strcmp(found.v[0].node, join->node) != 0);
@@ -118,7 +118,7 @@ static const char *count_token_use(struct session *s, const char *node)
     if (used) {
         session_audit(s, "JOIN", node, "token_used");
         const struct tfe_msg row = {.type = MSG_TOKEN_ROW, .u.token_row = *used};
-        if (writer_keep(s->all->writer, &row, NULL, NULL, NULL) != 0) {
+        if (writer_put(s->all->writer, &row, NULL, NULL, NULL) != 0) {
             log_warn("token_use_not_kept", LOG_S("key", used->key));
         }
     }
@@ -224,13 +224,13 @@ static void on_agent_message(struct session *s, const struct tfe_msg *msg)
         return;
     }
     if (msg->type == MSG_LOG_CHUNK || msg->type == MSG_LOG_DONE) {
-        return; /* from an agent whose log request has ended: log_relay_take() has ignored it */
+        return; /* from an agent whose log request has ended: log_relay_handle() has ignored it */
     }
     if (msg->type == MSG_EXITED) {
         log_relay_exited(s->all->logs, s->number, &msg->u.exited);
     }
-    if (reports_own(msg->type) && known) {
-        reports_take(s->all->reports, s->number, &s->report, msg);
+    if (reports_is_only_handler(msg->type) && known) {
+        reports_handle(s->all->reports, s->number, &s->report, msg);
         return;
     }
     struct tfe_msg noticed;
@@ -251,7 +251,7 @@ static void on_agent_message(struct session *s, const struct tfe_msg *msg)
     int rc = s->all->ops->message(s->all->ops_ctx, s->number, s->by, msg);
     if (rc == 0) {
         if (s->known && msg->type != MSG_RENEW) {
-            reports_take(s->all->reports, s->number, &s->report, msg);
+            reports_handle(s->all->reports, s->number, &s->report, msg);
         }
         if (!known) {
             channel_expect(s->channel, 0); /* the peer owes nothing between messages */
@@ -279,7 +279,8 @@ static bool admit_asking(struct session *s)
     if (admission_enter(asking, &claim, s, &s->asking) != 0) {
         return false;
     }
-    for (struct admission_place *place; (place = admission_surplus(asking, &s->asking, NULL));) {
+    for (struct admission_slot *place;
+         (place = admission_next_eviction(asking, &s->asking, NULL));) {
         admission_leave(asking, place);
         if (place == &s->asking) {
             return false;
@@ -315,7 +316,7 @@ static void on_established(void *ctx, struct channel *ch, const struct principal
     struct sessions *all = s->all;
     char peer[ENDPOINT_TEXT_MAX];
     (void)ch;
-    admission_leave(all->half_open, &s->half_open);
+    admission_leave(all->unauthenticated, &s->unauthenticated);
     s->by = by;
     s->phase = SESSION_OPEN;
     log_debug("session_opened", LOG_S("peer", peer_text(&s->peer, peer)),
@@ -344,7 +345,7 @@ static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
     s->busy = true;
     const char *fault = principal_fault(s->by, msg->type, msg_job(msg));
     all->gauges->renewals += msg->type == MSG_RENEW;
-    if (!fault && log_relay_take(s->all->logs, s->number, msg)) {
+    if (!fault && log_relay_handle(s->all->logs, s->number, msg)) {
         s->busy = false; /* requested log lines do not count against the message rate */
         return;
     }
@@ -489,9 +490,9 @@ struct session *session_begin(struct sessions *all, int fd, const struct peer *p
     const struct peer_key source = peer_key(peer);
     const struct admission_claim claim = {
         .by = {[ADMISSION_SOURCE] = {source.bytes, sizeof(source.bytes)}}, .cost = 1};
-    if (admission_enter(all->half_open, &claim, s, &s->half_open) != 0) {
+    if (admission_enter(all->unauthenticated, &claim, s, &s->unauthenticated) != 0) {
         (void)close(fd);
-    } else if (channel_accept(all->base, fd, all->hello, &all->facts, LIMIT_HANDSHAKE_MS,
+    } else if (channel_accept(all->base, fd, all->handshake, &all->params, LIMIT_HANDSHAKE_MS,
                               &channel_callbacks, s, &s->channel) == 0) {
         return s;
     }
@@ -502,8 +503,8 @@ struct session *session_begin(struct sessions *all, int fd, const struct peer *p
 
 void session_yield(struct session *s)
 {
-    admission_leave(s->all->half_open, &s->half_open);
-    if (channel_knocks(s->channel)) {
+    admission_leave(s->all->unauthenticated, &s->unauthenticated);
+    if (channel_has_request(s->channel)) {
         session_idle(s, true);
     } else {
         session_drop(s);

@@ -57,11 +57,11 @@ struct session {
     bool busy;                /* true while a callback of the session runs: it must not be freed */
     bool idles;               /* true while the session is in sessions.idle */
 
-    struct rate said;                 /* rate limit of messages other than renewals */
-    struct admission_place half_open; /* place among unauthenticated connections */
-    struct admission_place asking;    /* place among sessions of observers and admins */
-    struct answer *answer;            /* response that is being sent; NULL if none */
-    struct session_order *order;      /* order that is not acknowledged yet; NULL if none */
+    struct rate said;                      /* rate limit of messages other than renewals */
+    struct admission_slot unauthenticated; /* place among unauthenticated connections */
+    struct admission_slot asking;          /* place among sessions of observers and admins */
+    struct answer *answer;                 /* response that is being sent; NULL if none */
+    struct session_order *order;           /* order that is not acknowledged yet; NULL if none */
     struct report *report; /* what the agent has reported about its machine; NULL if nothing */
     TAILQ_ENTRY(session) link, idle_link;
     struct peer peer;
@@ -70,14 +70,14 @@ TAILQ_HEAD(session_list, session);
 
 struct sessions {
     struct event_base *base;
-    struct hello_server *hello;
-    struct hello_facts facts;
+    struct handshake_server *handshake;
+    struct handshake_params params;
     const struct rdzv *rdzv;
     struct writer *writer;
     const char *backup_dir;
     const struct addresses *allowed;
     struct keys *keys;
-    struct bans *bans;
+    struct deny_list *bans;
     struct log_relay *logs;
     struct events *events;
     struct series *series;
@@ -87,8 +87,8 @@ struct sessions {
     struct tfe_wall token_check_at; /* time of the next check; ms is 0 if no token in use expires */
     const struct session_ops *ops;
     void *ops_ctx;
-    struct admission *half_open; /* unauthenticated connections, by source */
-    struct admission *asking;    /* sessions of observers and admins, by token and scope */
+    struct admission *unauthenticated; /* unauthenticated connections, by source */
+    struct admission *asking;          /* sessions of observers and admins, by token and scope */
     struct batch batch;
     struct session_list list;
     /* Sessions with a token but without a JOIN, and sessions that are closing. If descriptors run
@@ -101,16 +101,16 @@ struct sessions {
     uint32_t n_free;
     uint32_t n_fresh; /* numbers from this one on have never been used */
     uint32_t max;
-    struct gauges *gauges;
+    struct counters *gauges;
     bool stopping;
     struct event empty; /* activated when a stopping server frees its last session */
     void (*on_empty)(void *ctx);
     void *on_empty_ctx;
     struct throttle *refusals; /* rate of log lines about refused requests */
     struct throttle *ends; /* rate of log lines about connections that end by the peer's fault */
-    struct throttle *enrolments; /* rate of enrollments per address */
-    struct throttle *orders;     /* rate of orders per token; each order is an audit row */
-    struct rate strangers;       /* rate of audit rows about unauthenticated peers */
+    struct throttle *enrollments; /* rate of enrollments per address */
+    struct throttle *orders;      /* rate of orders per token; each order is an audit row */
+    struct rate strangers;        /* rate of audit rows about unauthenticated peers */
 };
 
 /* Creates a session for an accepted connection and starts its handshake. Takes ownership of fd.
@@ -175,7 +175,7 @@ void sessions_check_done(struct sessions *all);
 /* Number of connections that are authenticated, or counted as such. */
 static inline uint32_t sessions_shown(const struct sessions *all)
 {
-    return all->n - admission_count(all->half_open);
+    return all->n - admission_count(all->unauthenticated);
 }
 
 #endif

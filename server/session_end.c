@@ -47,11 +47,11 @@ void session_release(struct session *s)
 
 void session_audit(const struct session *s, const char *what, const char *about, const char *result)
 {
-    const struct audit_who who = {
+    const struct audit_client who = {
         .by = s->by,
         .label = s->by ? keyring_label(keys_ring(s->all->keys), s->by->origin) : "",
         .from = &s->peer};
-    audit_note(s->all->writer, &who, what, about, result);
+    audit_record(s->all->writer, &who, what, about, result);
 }
 
 /* Adds an event with the order and who gave it: the role, and the label of the token. */
@@ -90,13 +90,13 @@ static void session_leave(struct session *s)
     admission_leave(all->asking, &s->asking);
     s->phase = SESSION_LEAVING;
     response_done(&s->answer);
-    log_relay_left(all->logs, s->number);
+    log_relay_agent_left(all->logs, s->number);
     if (s->order) {
         session_order_done(s, NULL);
     }
     table_stream_free(s->table);
     s->table = NULL;
-    admission_leave(all->half_open, &s->half_open);
+    admission_leave(all->unauthenticated, &s->unauthenticated);
     reports_drop(all->reports, &s->report);
     session_idle(s, s->channel != NULL);
     if (s->pooled) {
@@ -143,7 +143,7 @@ void session_refuse(struct session *s, enum tfe_refusal code, const char *senten
     struct tfe_msg msg = {.type = MSG_REFUSED, .u.refused = {.code = code, .sentence = sentence}};
     uint64_t hidden;
     char peer[ENDPOINT_TEXT_MAX];
-    s->all->gauges->refusals[(unsigned)code < GAUGES_CODES ? code : 0]++;
+    s->all->gauges->refusals[(unsigned)code < COUNTERS_CODES ? code : 0]++;
     if (throttle_pass(s->all->refusals, s->by->origin, sizeof(s->by->origin), &hidden)) {
         log_warn("refused", LOG_S("peer", peer_text(&s->peer, peer)),
                  LOG_S("role", principal_role_name(s->by->role)),

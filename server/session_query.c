@@ -17,7 +17,7 @@
 static void keep_ban(struct sessions *all, const struct msg_ban_row *row)
 {
     const struct tfe_msg msg = {.type = MSG_BAN_ROW, .u.ban_row = *row};
-    if (writer_keep(all->writer, &msg, NULL, NULL, NULL) != 0) {
+    if (writer_put(all->writer, &msg, NULL, NULL, NULL) != 0) {
         log_warn("ban_not_kept", LOG_S("node", row->node));
     }
 }
@@ -38,7 +38,7 @@ static void ban(struct sessions *all, const struct operator_response *who,
                                     .token = who->token,
                                     .name = who->name,
                                     .until.ms = clock_wall().ms + for_ms};
-    if (bans_take(all->bans, &row) != 0) {
+    if (deny_list_add(all->bans, &row) != 0) {
         log_warn("ban_not_kept", LOG_S("node", row.node));
         return;
     }
@@ -49,21 +49,21 @@ static void ban(struct sessions *all, const struct operator_response *who,
 static void unban(struct session *s, const char *node, struct operator_response *ret)
 {
     struct sessions *all = s->all;
-    const struct msg_ban_row *row = bans_named(all->bans, s->by, node, clock_wall());
+    const struct msg_ban_row *row = deny_list_find_named(all->bans, s->by, node, clock_wall());
     *ret = (struct operator_response){.msg = {.type = MSG_DONE}};
     if (!row) {
         ret->msg = (struct tfe_msg){
             .type = MSG_REFUSED,
             .u.refused = {REFUSAL_NO_SUCH_NODE, "nobody of that id or label is kept out"}};
     }
-    for (; row; row = bans_named(all->bans, s->by, node, clock_wall())) {
+    for (; row; row = deny_list_find_named(all->bans, s->by, node, clock_wall())) {
         struct msg_ban_row over = *row;
         over.until.ms = 0;
         keep_ban(all, &over);
         (void)all->ops->order(
             all->ops_ctx, &(struct rdzv_event){
                               .type = RDZV_UNBAN, .by = s->by, .job = row->job, .node = row->node});
-        bans_forget(all->bans, row);
+        deny_list_remove(all->bans, row);
     }
 }
 
@@ -317,7 +317,7 @@ static bool orders_too_often(struct session *s)
                        "this token gives too many orders a second; try again later");
         return true;
     }
-    refused = throttle_hidden(s->all->orders, key, sizeof(s->by->origin));
+    refused = throttle_suppressed(s->all->orders, key, sizeof(s->by->origin));
     if (refused > 0) {
         char about[64];
         (void)snprintf(about, sizeof(about), "%llu orders above its rate",

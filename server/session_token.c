@@ -37,7 +37,7 @@ static void store_report(void *ctx, const struct msg_token_row *row)
 {
     struct sessions *all = ctx;
     const struct tfe_msg msg = {.type = MSG_TOKEN_ROW, .u.token_row = *row};
-    if (writer_keep(all->writer, &msg, NULL, NULL, NULL) != 0) {
+    if (writer_put(all->writer, &msg, NULL, NULL, NULL) != 0) {
         log_warn("token_use_not_kept", LOG_S("key", row->key));
     }
 }
@@ -75,13 +75,13 @@ static void on_keys_changed(void *ctx)
 void sessions_check_init(struct sessions *all)
 {
     (void)evtimer_assign(&all->token_check, all->base, on_token_check, all);
-    keyring_listen(keys_ring(all->keys), on_keys_changed, all);
+    keyring_watch(keys_ring(all->keys), on_keys_changed, all);
     (void)timer_after(&all->token_check, TOKEN_CHECK_MS);
 }
 
 void sessions_check_done(struct sessions *all)
 {
-    keyring_listen(keys_ring(all->keys), NULL, NULL);
+    keyring_watch(keys_ring(all->keys), NULL, NULL);
     if (event_initialized(&all->token_check)) {
         (void)event_del(&all->token_check);
     }

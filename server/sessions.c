@@ -23,8 +23,8 @@ static uint32_t room(const struct sessions *all)
 {
     uint32_t shown = sessions_shown(all);
     uint32_t left = shown < all->n_max ? all->n_max - shown : 0;
-    left = left > LIMIT_HALF_OPEN_LEAST ? left : LIMIT_HALF_OPEN_LEAST;
-    return left < LIMIT_HALF_OPEN ? left : LIMIT_HALF_OPEN;
+    left = left > LIMIT_UNAUTHENTICATED_MIN ? left : LIMIT_UNAUTHENTICATED_MIN;
+    return left < LIMIT_UNAUTHENTICATED ? left : LIMIT_UNAUTHENTICATED;
 }
 
 void sessions_accept(void *ctx, int fd, const struct sockaddr *peer, socklen_t peer_len)
@@ -34,15 +34,16 @@ void sessions_accept(void *ctx, int fd, const struct sockaddr *peer, socklen_t p
     peer_set(&from, peer, peer_len);
     struct session *newest = session_begin(all, fd, &from);
     struct session *goes;
-    struct admission_place *place;
-    admission_resize(all->half_open, room(all));
-    while (newest && (place = admission_surplus(all->half_open, &newest->half_open, NULL))) {
+    struct admission_slot *place;
+    admission_resize(all->unauthenticated, room(all));
+    while (newest && (place = admission_next_eviction(all->unauthenticated,
+                                                      &newest->unauthenticated, NULL))) {
         goes = place->owner;
         newest = goes == newest ? NULL : newest;
         session_yield(goes);
-        admission_resize(all->half_open, room(all));
+        admission_resize(all->unauthenticated, room(all));
     }
-    while (sessions_shown(all) + LIMIT_ADMIN_SESSIONS + LIMIT_HALF_OPEN_LEAST > all->n_max &&
+    while (sessions_shown(all) + LIMIT_ADMIN_SESSIONS + LIMIT_UNAUTHENTICATED_MIN > all->n_max &&
            (goes = TAILQ_FIRST(&all->idle))) {
         session_drop(goes);
     }
@@ -73,7 +74,7 @@ void sessions_send(struct sessions *all, uint32_t session, const struct tfe_msg 
         return;
     }
     if (msg->type == MSG_START) {
-        log_relay_came(all->logs, session);
+        log_relay_agent_joined(all->logs, session);
     }
     if (s->table && msg->type == MSG_START) {
         table_stream_start(s->table, &msg->u.start);
@@ -88,7 +89,7 @@ void sessions_send(struct sessions *all, uint32_t session, const struct tfe_msg 
     }
     check_send(s, channel_send(s->channel, msg));
     if (msg->type == MSG_WELCOME) {
-        log_relay_came(all->logs, session);
+        log_relay_agent_joined(all->logs, session);
     }
 }
 
@@ -151,8 +152,9 @@ static void on_empty(evutil_socket_t fd, short what, void *ctx)
 
 int sessions_new(const struct sessions_config *config, struct sessions **ret)
 {
-    const struct admission_config half_open = {
-        .capacity = LIMIT_HALF_OPEN, .most = config->half_open_per_address, .oldest_goes = true};
+    const struct admission_config unauthenticated = {.capacity = LIMIT_UNAUTHENTICATED,
+                                                     .quota_max = config->half_open_per_address,
+                                                     .evicts_oldest = true};
     const struct admission_config asking = {.capacity = LIMIT_QUERY_SESSIONS,
                                             .reserve = LIMIT_ADMIN_SESSIONS};
     struct sessions *all = calloc(1, sizeof(*all));
@@ -163,8 +165,8 @@ int sessions_new(const struct sessions_config *config, struct sessions **ret)
     TAILQ_INIT(&all->idle);
     batch_init(&all->batch, config->base);
     all->base = config->base;
-    all->hello = config->hello;
-    all->facts = config->facts;
+    all->handshake = config->handshake;
+    all->params = config->params;
     all->rdzv = config->rdzv;
     all->writer = config->writer;
     all->backup_dir = config->backup_dir;
@@ -182,14 +184,14 @@ int sessions_new(const struct sessions_config *config, struct sessions **ret)
     all->gauges = config->gauges;
     all->refusals = throttle_new(PEERS_LOGGED, 1, PEER_LOG_MS);
     all->ends = throttle_new(PEERS_LOGGED, 1, PEER_LOG_MS);
-    all->enrolments = throttle_new(PEERS_LOGGED, LIMIT_ENROLMENTS, LIMIT_ENROLMENT_MS);
+    all->enrollments = throttle_new(PEERS_LOGGED, LIMIT_ENROLLMENTS, LIMIT_ENROLLMENT_MS);
     all->orders = throttle_new(KEYS_LIMITED, LIMIT_ORDERS, LIMIT_ORDER_MS);
     all->by_number = calloc(all->max, sizeof(struct session *));
     all->free_numbers = calloc(all->max, sizeof(uint32_t));
-    if (!all->by_number || !all->free_numbers || !all->refusals || !all->ends || !all->enrolments ||
-        !all->orders || log_relay_new(all, &all->logs) != 0 ||
+    if (!all->by_number || !all->free_numbers || !all->refusals || !all->ends ||
+        !all->enrollments || !all->orders || log_relay_new(all, &all->logs) != 0 ||
         event_assign(&all->empty, all->base, -1, 0, on_empty, all) != 0 ||
-        admission_new(&half_open, &all->half_open) != 0 ||
+        admission_new(&unauthenticated, &all->unauthenticated) != 0 ||
         admission_new(&asking, &all->asking) != 0) {
         sessions_free(all);
         return TFE_ENOMEM;
@@ -234,7 +236,7 @@ void sessions_free(struct sessions *all)
         session_drop(s);
     }
     log_relay_free(all->logs);
-    admission_free(all->half_open);
+    admission_free(all->unauthenticated);
     admission_free(all->asking);
     batch_done(&all->batch);
     sessions_check_done(all);
@@ -243,7 +245,7 @@ void sessions_free(struct sessions *all)
     }
     free(all->refusals);
     free(all->ends);
-    free(all->enrolments);
+    free(all->enrollments);
     free(all->orders);
     free(all->free_numbers);
     free(all->by_number);

@@ -11,7 +11,7 @@
 #include "common/handshake/handshake.h"
 #include "common/message/msg.h"
 
-struct bans;
+struct deny_list;
 struct event_base;
 struct keys;
 struct pool;
@@ -44,18 +44,18 @@ struct session_ops {
     int (*order)(void *ctx, const struct rdzv_event *event);
 };
 
-struct gauges;
+struct counters;
 
 struct sessions_config {
     struct event_base *base;
-    struct hello_server *hello; /* borrowed */
-    struct hello_facts facts;   /* properties of this server */
-    const struct rdzv *rdzv;    /* read by status queries; borrowed */
-    struct writer *writer;      /* for ledger queries and backups; borrowed */
-    const char *backup_dir;     /* borrowed */
-    struct keys *keys;          /* borrowed; a session ends when its token does */
-    struct bans *bans;          /* borrowed */
-    struct events *events;      /* borrowed, as are series and reports */
+    struct handshake_server *handshake; /* borrowed */
+    struct handshake_params params;     /* handshake parameters of this server */
+    const struct rdzv *rdzv;            /* read by status queries; borrowed */
+    struct writer *writer;              /* for ledger queries and backups; borrowed */
+    const char *backup_dir;             /* borrowed */
+    struct keys *keys;                  /* borrowed; a session ends when its token does */
+    struct deny_list *bans;             /* borrowed */
+    struct events *events;              /* borrowed, as are series and reports */
     struct series *series;
     struct reports *reports;
     struct pool *pool;               /* borrowed */
@@ -63,7 +63,7 @@ struct sessions_config {
     uint32_t max_connections;        /* maximum number of connections, by available descriptors */
     const struct addresses *allowed; /* addresses that agents may announce; borrowed */
     uint32_t half_open_per_address;
-    struct gauges *gauges; /* counters for metrics; borrowed */
+    struct counters *gauges; /* counters for metrics; borrowed */
     const struct session_ops *ops;
     void *ops_ctx;
 };

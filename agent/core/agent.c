@@ -23,7 +23,7 @@ const struct agent_trace_format *agent_trace_format(enum agent_trace_kind kind)
 int agent_new(const struct agent_config *config, const struct tfe_mem *mem, struct agent **ret)
 {
     if (!id_is_valid(config->job.text) || !id_is_valid(config->node.text) ||
-        !job_spec_is_sound(&config->spec) || config->highest_epoch >= MSG_EPOCH_LIMIT) {
+        !job_spec_is_valid(&config->spec) || config->highest_epoch >= MSG_EPOCH_LIMIT) {
         return TFE_EINVAL;
     }
     struct agent *a = mem_new(mem, 1, sizeof(*a));

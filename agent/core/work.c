@@ -236,7 +236,7 @@ bool work_trainer_exited(struct work *w, struct step_context *t, const struct ms
     if (w->state == WORK_SWEEPING) {
         return true;
     }
-    if (status == 0 && end->local_rank == 0 && !job_takes_all(&t->config.spec)) {
+    if (status == 0 && end->local_rank == 0 && !job_needs_all_workers(&t->config.spec)) {
         w->first_succeeded = true;
     }
     w->other_succeeded = w->other_succeeded || (status == 0 && !is_rank0(w, end->local_rank));
@@ -247,8 +247,8 @@ bool work_trainer_exited(struct work *w, struct step_context *t, const struct ms
         /* If only the first trainer counts, the exit codes of the others are ignored after its
          * success. */
         decide_exit(w, (struct msg_exited){.code = 0});
-    } else if (status == 0 && is_rank0(w, end->local_rank) && !job_takes_all(&t->config.spec) &&
-               tfe_mono_is_never(w->exit_deadline)) {
+    } else if (status == 0 && is_rank0(w, end->local_rank) &&
+               !job_needs_all_workers(&t->config.spec) && tfe_mono_is_never(w->exit_deadline)) {
         w->exit_deadline = step_deadline_in(t, t->config.exit_grace_ms);
     }
     if (w->is_decided) {
@@ -260,7 +260,7 @@ bool work_trainer_exited(struct work *w, struct step_context *t, const struct ms
 void work_script_ended(struct work *w, struct step_context *t, uint32_t local_rank)
 {
     /* Trainers that all count keep their full time, and their exit codes matter. */
-    const bool others_count = job_takes_all(&t->config.spec) && w->n > 1;
+    const bool others_count = job_needs_all_workers(&t->config.spec) && w->n > 1;
     if (w->state == WORK_RUNNING && w->is_ps_chief && local_rank == 0 && !w->script_succeeded &&
         !others_count) {
         w->script_succeeded = true;

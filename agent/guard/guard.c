@@ -150,7 +150,7 @@ static _Noreturn void guard_run(int pair, const struct guard_proof *proof, pid_t
     setsid();
     title_set("tfe-guard");
     join_forget(NULL);
-    secret_mem_wipe_variable(ENROLMENT_VARIABLE);
+    secret_mem_wipe_variable(ENROLLMENT_VARIABLE);
     signals_set_up();
     if (proc_become_subreaper(&reason) != 0) {
         fail("tfe-guard: cannot become a subreaper\n");

@@ -39,7 +39,7 @@ static bool kill_all(int dir, const char *name)
     snprintf(path, sizeof path, "%s/cgroup.kill", name);
     int fd = openat(dir, path, O_WRONLY | O_CLOEXEC);
     bool is_written = fd >= 0 && write(fd, "1", 1) == 1;
-    fd_drop(&fd);
+    fd_close(&fd);
     return is_written;
 }
 
@@ -181,7 +181,7 @@ static bool directory_make(struct guard_groups *groups, int own, const char *nam
         locked.st_ino == named.st_ino) {
         return true;
     }
-    fd_drop(&groups->dir);
+    fd_close(&groups->dir);
     return false;
 }
 
@@ -220,6 +220,6 @@ void guard_groups_close(struct guard_groups *groups)
     }
     entries_each(groups->dir, "", group_remove);
     (void)rmdir(groups->path);
-    fd_drop(&groups->dir);
+    fd_close(&groups->dir);
     memset(groups->state, GROUP_FREE, sizeof groups->state);
 }

@@ -89,7 +89,7 @@ void standby_read_messages(struct slot *slot)
             continue; /* the peer closed with unread data; its earlier messages follow */
         }
         if (n <= 0) {
-            fd_drop(&slot->control);
+            fd_close(&slot->control);
         } else if (message[0] == BOOTSTRAP_STARTED) {
             pending_handover_close(&slot->handover);
         } else if (message[0] == BOOTSTRAP_WARM || message[0] == BOOTSTRAP_COLD) {

@@ -148,7 +148,7 @@ static bool only_standbys_are_left(const struct guard *g)
     char text[CHILDREN_TEXT_MAX + 1];
     int fd = open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd < 0 ? -1 : read(fd, text, CHILDREN_TEXT_MAX);
-    fd_drop(&fd);
+    fd_close(&fd);
     if (n <= 0 || n == CHILDREN_TEXT_MAX) {
         return false;
     }

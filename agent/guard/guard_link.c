@@ -124,7 +124,7 @@ static void link_lost(struct guard_link *link)
 {
     event_del(link->readable);
     event_del(link->writable);
-    fd_drop(&link->guard.fd);
+    fd_close(&link->guard.fd);
     event_add(link->reaper, &(struct timeval){.tv_usec = 0});
 }
 
@@ -144,7 +144,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 struct guard_link *guard_link_new(struct event_base *base, const struct guard_process *process,
                                   guard_event_fn *on_event, void *ctx)
 {
-    struct guard_link *link = part_new(sizeof *link);
+    struct guard_link *link = must_alloc(sizeof *link);
     *link = (struct guard_link){
         .guard = *process,
         .on_event = on_event,
@@ -152,8 +152,8 @@ struct guard_link *guard_link_new(struct event_base *base, const struct guard_pr
         .readable = event_new(base, process->fd, EV_READ | EV_PERSIST, on_readable, link),
         .writable = event_new(base, process->fd, EV_WRITE, on_writable, link),
         .reaper = evtimer_new(base, on_reaper, link)};
-    part_must(link->readable && link->writable && link->reaper &&
-              event_add(link->readable, NULL) == 0);
+    must_succeed(link->readable && link->writable && link->reaper &&
+                 event_add(link->readable, NULL) == 0);
     return link;
 }
 
@@ -198,7 +198,7 @@ static int spawn_order(struct guard_link *link, const struct spawn_spec *spec,
         return rc;
     }
     rc = guard_send(link->guard.fd, order, sizeof *order, fds) ? 0 : TFE_ESYS;
-    fd_drop(&fds[GUARD_FD_BLOCK]);
+    fd_close(&fds[GUARD_FD_BLOCK]);
     link->used[order->slot] = rc == 0;
     return rc;
 }
@@ -225,8 +225,8 @@ int guard_link_spawn_standby(struct guard_link *link, uint32_t slot, const struc
         return TFE_ESYS;
     }
     int rc = spawn_order(link, spec, &order, nowhere[1], nowhere[1]);
-    fd_drop(&nowhere[0]);
-    fd_drop(&nowhere[1]);
+    fd_close(&nowhere[0]);
+    fd_close(&nowhere[1]);
     return rc;
 }
 

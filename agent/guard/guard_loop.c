@@ -62,7 +62,7 @@ static void exec_report_read(struct slot *slot, bool reaped)
     if (n < 0 && !reaped) {
         return;
     }
-    fd_drop(&slot->report);
+    fd_close(&slot->report);
     if (n == (ssize_t)sizeof error) {
         slot->state = SLOT_FAILED;
         slot->value = error;

@@ -49,7 +49,7 @@ static int bind_port(uint16_t *ret_port)
             *ret_port = ntohs(at.sin6_port); /* sin_port has the same offset in sockaddr_in */
             return fd;
         }
-        fd_drop(&fd);
+        fd_close(&fd);
     }
     return -1;
 }
@@ -62,7 +62,7 @@ void guard_proof_make(struct guard_proof *proof, const char *job)
     termination_file_plan(&proof->file, &proof->hash, certificate);
     proof->job =
         mmap(NULL, sizeof *proof->job, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    part_must(proof->job != MAP_FAILED);
+    must_succeed(proof->job != MAP_FAILED);
     (void)snprintf(proof->job->text, sizeof proof->job->text, "%s", job);
     sodium_memzero(certificate, sizeof certificate);
     proof->port = 0;
@@ -71,7 +71,7 @@ void guard_proof_make(struct guard_proof *proof, const char *job)
 
 void guard_proof_erase(struct guard_proof *proof)
 {
-    fd_drop(&proof->fd);
+    fd_close(&proof->fd);
     sodium_memzero(proof, sizeof *proof);
 }
 

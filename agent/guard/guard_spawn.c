@@ -140,8 +140,8 @@ static pid_t child_start(struct slot *slot, const struct guard_order *order,
         return -1;
     }
     if (slot->is_standby && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) != 0) {
-        fd_drop(&report[0]);
-        fd_drop(&report[1]);
+        fd_close(&report[0]);
+        fd_close(&report[1]);
         return -1;
     }
     pid_t guard = getpid();
@@ -153,11 +153,11 @@ static pid_t child_start(struct slot *slot, const struct guard_order *order,
         }
         _exit(127);
     }
-    fd_drop(&report[1]);
-    fd_drop(&control[1]);
+    fd_close(&report[1]);
+    fd_close(&control[1]);
     if (pid < 0) {
-        fd_drop(&report[0]);
-        fd_drop(&control[0]);
+        fd_close(&report[0]);
+        fd_close(&control[0]);
         return -1;
     }
     fcntl(report[0], F_SETFL, O_NONBLOCK);
@@ -176,7 +176,7 @@ void slot_spawn(struct guard *g, struct slot *slot, const struct guard_order *or
     slot->pid = child_start(slot, order, fds, g->may_renice, group_fd, &is_in_group);
     slot->state = slot->pid > 0 ? SLOT_STARTING : SLOT_FAILED;
     slot->value = slot->pid > 0 ? 0 : errno;
-    fd_drop(&group_fd);
+    fd_close(&group_fd);
     if (slot->group != GUARD_NO_GROUP && !is_in_group) {
         guard_group_release(&g->groups, slot->group);
         slot->group = GUARD_NO_GROUP;
@@ -194,15 +194,15 @@ bool slot_has_process(const struct slot *slot)
 void pending_handover_close(struct pending_handover *handover)
 {
     for (size_t i = 0; handover->is_open && i < GUARD_FDS; i++) {
-        fd_drop(&handover->fds[i]);
+        fd_close(&handover->fds[i]);
     }
     handover->is_open = false;
 }
 
 void slot_reset(struct guard *g, struct slot *slot)
 {
-    fd_drop(&slot->control);
-    fd_drop(&slot->report);
+    fd_close(&slot->control);
+    fd_close(&slot->report);
     guard_group_release(&g->groups, slot->group);
     pending_handover_close(
         &slot->handover); /* open if the process was killed before it confirmed a hand-over */

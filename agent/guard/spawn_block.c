@@ -71,7 +71,7 @@ int spawn_block_new(const struct spawn_spec *spec, struct spawn_block_header *he
     }
     int rc = block_write(fd, spec, bytes);
     if (rc != 0) {
-        fd_drop(&fd);
+        fd_close(&fd);
         return rc;
     }
     *header = (struct spawn_block_header){.block_bytes = bytes,

@@ -61,7 +61,7 @@ static int port_bind(uint16_t port, bool share, bool reuse)
         bind(fd, (const struct sockaddr *)&any, sizeof any) == 0) {
         return fd;
     }
-    fd_drop(&fd);
+    fd_close(&fd);
     return -1;
 }
 
@@ -103,7 +103,7 @@ static int port_pick(int *ret_fd, uint16_t *ret_number, struct tfe_reason *reaso
     int fd = ports_bind(0);
     if (fd < 0 || port_number(fd, ret_number) != 0) {
         reason_errno(reason, "reserve a port");
-        fd_drop(&fd);
+        fd_close(&fd);
         return TFE_ESYS;
     }
     *ret_fd = fd;
@@ -117,7 +117,7 @@ static int port_bind_exclusive(uint16_t port)
     int on = 1;
     int fd = port_bind(port, false, false);
     if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0) {
-        fd_drop(&fd);
+        fd_close(&fd);
     }
     return fd;
 }
@@ -146,7 +146,7 @@ static int pair_pick(int fds[SETS], uint16_t numbers[SETS], struct tfe_reason *r
     if (rc == 0 && other < 0) {
         rc = port_pick(&other, &numbers[!odd], reason);
         if (rc != 0) {
-            fd_drop(&fd);
+            fd_close(&fd);
         }
     }
     while (n > 0) {
@@ -160,7 +160,7 @@ static int pair_pick(int fds[SETS], uint16_t numbers[SETS], struct tfe_reason *r
 static void set_release(struct port_set *set, uint32_t nproc)
 {
     for (uint32_t i = 0; i < nproc; i++) {
-        fd_drop(&set->fds[i]);
+        fd_close(&set->fds[i]);
     }
 }
 
@@ -222,7 +222,7 @@ static bool port_is_free(uint16_t port)
         fd = port_bind(port, false, true);
     }
     bool is_free = fd >= 0;
-    fd_drop(&fd);
+    fd_close(&fd);
     return is_free;
 }
 
@@ -251,7 +251,7 @@ int ports_new(uint32_t nproc, uint16_t fixed, struct ports **ret, struct tfe_rea
                    (unsigned)fixed);
         return TFE_EINVAL;
     }
-    struct ports *ports = part_new(sizeof *ports);
+    struct ports *ports = must_alloc(sizeof *ports);
     ports->nproc = nproc;
     ports->fixed = fixed != 0;
     for (int k = 0; k < SETS; k++) {

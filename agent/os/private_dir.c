@@ -124,7 +124,7 @@ static int try_one(const char *base, struct private_dir *dir)
     if (flock(dir->fd, LOCK_EX | LOCK_NB) == 0 && fstat(dir->fd, &st) == 0 && st.st_nlink) {
         return 0;
     }
-    fd_drop(&dir->fd);
+    fd_close(&dir->fd);
     return TFE_ESTATE;
 }
 
@@ -190,5 +190,5 @@ void private_dir_done(struct private_dir *dir)
     }
     empty(dir->fd);
     (void)rmdir(dir->path);
-    fd_drop(&dir->fd);
+    fd_close(&dir->fd);
 }

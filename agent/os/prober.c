@@ -71,7 +71,7 @@ static void try_close(struct port_try *try)
     event_drop(&try->ready);
     if (try->fd >= 0) {
         setsockopt(try->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-        fd_drop(&try->fd);
+        fd_close(&try->fd);
     }
 }
 

@@ -28,7 +28,7 @@
 
 /* A process from /proc/PID/stat. start (clock ticks since boot) distinguishes processes that
  * have the same pid one after the other. */
-struct row {
+struct record {
     pid_t pid;
     pid_t parent;
     pid_t session;
@@ -40,7 +40,7 @@ struct row {
 /* All processes in ascending order of pid. */
 struct table {
     int proc; /* descriptor of /proc */
-    struct row *rows;
+    struct record *rows;
     size_t n;
     size_t cap;
     void *mapped; /* mapping of rows once they no longer fit on the stack, or NULL */
@@ -73,7 +73,7 @@ static uint64_t parse_number(const char **text)
 
 /* Parses "PID (comm) S PPID PGRP SESSION ..." (proc(5)). comm may contain blanks and
  * parentheses, but no later field does, so the last ')' ends it. */
-static bool row_parse(const char *text, size_t n, struct row *ret)
+static bool row_parse(const char *text, size_t n, struct record *ret)
 {
     enum { PARENT, SESSION = 2, THREADS = 16, START = 18, FIELDS };
     uint64_t fields[FIELDS] = {0};
@@ -113,7 +113,7 @@ static void stat_path(pid_t pid, char ret[24])
 }
 
 /* Returns false if the process no longer exists. */
-static bool row_read(int proc, pid_t pid, struct row *ret)
+static bool row_read(int proc, pid_t pid, struct record *ret)
 {
     char path[24];
     stat_path(pid, path);
@@ -160,7 +160,7 @@ static void table_done(struct table *t)
     }
 }
 
-static bool table_add(struct table *t, const struct row *row)
+static bool table_add(struct table *t, const struct record *row)
 {
     if (!table_reserve(t)) {
         return false;
@@ -203,11 +203,11 @@ static int numbers_each(int dir, bool (*each)(void *ctx, int number), void *ctx)
 static bool table_add_pid(void *ctx, int pid)
 {
     struct table *t = ctx;
-    struct row row;
+    struct record row;
     return !row_read(t->proc, pid, &row) || table_add(t, &row);
 }
 
-static struct row *table_find(const struct table *t, pid_t pid)
+static struct record *table_find(const struct table *t, pid_t pid)
 {
     size_t low = 0;
     size_t high = t->n;
@@ -230,11 +230,11 @@ static void table_mark(struct table *t, pid_t root)
     while (changed) {
         changed = false;
         for (size_t i = 0; i < t->n; i++) {
-            struct row *row = &t->rows[i];
+            struct record *row = &t->rows[i];
             if (row->below || row->pid == root) {
                 continue;
             }
-            const struct row *parent = table_find(t, row->parent);
+            const struct record *parent = table_find(t, row->parent);
             if (row->parent == root || (parent && parent->below)) {
                 row->below = true;
                 changed = true;
@@ -251,7 +251,7 @@ static bool signal_stops(int signo)
 /* Signals the process of the row, but no later process with the same pid: a pidfd pins the
  * current owner of the pid, and the start time tells whether it is the same process. Returns 0,
  * or -1 with errno set. */
-static int row_signal(int proc, const struct row *row, int signo)
+static int row_signal(int proc, const struct record *row, int signo)
 {
     bool wake = signo != SIGKILL && signo != SIGCONT && !signal_stops(signo);
     int fd = (int)syscall(SYS_pidfd_open, row->pid, 0);
@@ -266,7 +266,7 @@ static int row_signal(int proc, const struct row *row, int signo)
         }
         return rc;
     }
-    struct row now;
+    struct record now;
     int rc = -1;
     int error = ESRCH;
     if (row_read(proc, row->pid, &now) && now.start == row->start) {
@@ -284,7 +284,7 @@ static int row_signal(int proc, const struct row *row, int signo)
 int proc_signal_descendants(pid_t root, int signo, proc_pick_fn *pick, void *ctx, size_t *ret_alive,
                             pid_t *ret_stuck)
 {
-    struct row on_stack[ROWS_ON_STACK];
+    struct record on_stack[ROWS_ON_STACK];
     struct table t = {.proc = dir_open("/proc"), .rows = on_stack, .cap = ROWS_ON_STACK};
     *ret_alive = 0;
     *ret_stuck = 0;
@@ -295,7 +295,7 @@ int proc_signal_descendants(pid_t root, int signo, proc_pick_fn *pick, void *ctx
     if (rc == 0) {
         table_mark(&t, root);
         for (size_t i = 0; i < t.n; i++) {
-            const struct row *row = &t.rows[i];
+            const struct record *row = &t.rows[i];
             if (!row->below || row->dead || (pick && !pick(ctx, row->pid, row->session))) {
                 continue;
             }
@@ -327,10 +327,10 @@ pid_t proc_fork_blocked(void)
 
 pid_t proc_parent(pid_t pid)
 {
-    struct row row;
+    struct record row;
     int proc = dir_open("/proc");
     pid_t parent = proc >= 0 && row_read(proc, pid, &row) ? row.parent : -1;
-    fd_drop(&proc);
+    fd_close(&proc);
     return parent;
 }
 

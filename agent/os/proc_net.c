@@ -255,7 +255,7 @@ bool proc_port_listens(uint16_t port)
     struct inodes inodes;
     int diag = -1;
     inodes_of_port(&diag, "self", port, &inodes);
-    fd_drop(&diag);
+    fd_close(&diag);
     return inodes.n != 0;
 }
 

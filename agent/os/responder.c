@@ -70,7 +70,7 @@ int responder_open(struct responder *r, const uint16_t *ports, size_t n, struct 
     for (size_t i = 0; i < n; i++) {
         int fd = ports_bind(ports[i]);
         if (fd < 0 || listen(fd, BACKLOG) != 0) {
-            fd_drop(&fd);
+            fd_close(&fd);
             reason_errno(reason, "answer on port %u", (unsigned)ports[i]);
             responder_close(r);
             return TFE_ESYS;

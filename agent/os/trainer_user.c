@@ -38,9 +38,9 @@ int trainer_user_set(const char *name, struct tfe_reason *reason)
                                     .home = strdup(entry->pw_dir),
                                     .uid = entry->pw_uid,
                                     .gid = entry->pw_gid};
-        part_must(user.home);
+        must_succeed(user.home);
         (void)getgrouplist(name, user.gid, NULL, &user.n_groups);
-        user.groups = part_new((size_t)user.n_groups * sizeof *user.groups);
+        user.groups = must_alloc((size_t)user.n_groups * sizeof *user.groups);
         if (getgrouplist(name, user.gid, user.groups, &user.n_groups) >= 0) {
             other = user;
             return 0;
@@ -135,7 +135,7 @@ int trainer_user_try(const struct trainer_need *needs, size_t n, struct tfe_reas
         close(ends[0]);
         try_all(ends[1], needs, n);
     }
-    fd_drop(&ends[1]);
+    fd_close(&ends[1]);
     ssize_t got = pid > 0 ? read(ends[0], reason->text, sizeof reason->text) : -1;
     char path[40];
     char target[8];
@@ -148,7 +148,7 @@ int trainer_user_try(const struct trainer_need *needs, size_t n, struct tfe_reas
                      "the capability CAP_SYS_PTRACE",
                      other.name);
     }
-    fd_drop(&ends[0]);
+    fd_close(&ends[0]);
     if (pid > 0) {
         (void)waitpid(pid, NULL, 0);
     }

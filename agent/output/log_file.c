@@ -50,8 +50,8 @@ void log_file_init(struct log_file *file)
 
 void log_file_done(struct log_file *file)
 {
-    fd_drop(&file->fd);
-    fd_drop(&file->folder);
+    fd_close(&file->fd);
+    fd_close(&file->folder);
 }
 
 uint64_t log_file_lines(const char *bytes, size_t n)
@@ -157,7 +157,7 @@ static bool open_file(struct log_file *file, const char *root, const struct log_
         if (error) {
             errno = error;
             reason_errno(reason, "open %s below %s", file->name, root);
-            fd_drop(&file->folder);
+            fd_close(&file->folder);
         }
         if (error && error != ENOENT) {
             return false;

@@ -47,7 +47,7 @@ struct log_reader *log_reader_new(void)
 void log_reader_free(struct log_reader *reader)
 {
     if (reader) {
-        fd_drop(&reader->folder);
+        fd_close(&reader->folder);
         free(reader->files);
         free(reader->names);
         free(reader->bytes);
@@ -140,7 +140,7 @@ static int open_folder(const struct log_reader *reader, const char *root)
         (void)snprintf(path, sizeof(path), "run-%" PRIu64 "/epoch-%" PRIu64, run, reader->epoch);
         int found = openat(dirfd(runs), path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (found >= 0) {
-            fd_drop(&folder);
+            fd_close(&folder);
             folder = found;
             newest = run;
         }
@@ -148,7 +148,7 @@ static int open_folder(const struct log_reader *reader, const char *root)
     if (runs) {
         (void)closedir(runs);
     }
-    fd_drop(&above);
+    fd_close(&above);
     return folder;
 }
 
@@ -158,7 +158,7 @@ static int open_file(const struct log_reader *reader, const struct log_found *fi
     int fd = openat(reader->folder, file->name,
                     O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
     if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))) {
-        fd_drop(&fd);
+        fd_close(&fd);
     }
     return fd;
 }
@@ -210,7 +210,7 @@ static void measure(struct log_reader *reader)
             file->from =
                 reader->lines == MSG_UNSET ? 0 : tail_of(fd, st.st_size, &left, reader->bytes);
         }
-        fd_drop(&fd);
+        fd_close(&fd);
     }
 }
 
@@ -262,7 +262,7 @@ void log_reader_step(struct log_reader *reader, const char *root)
         size_t n = left < (off_t)LOG_READ_BYTES ? (size_t)left : LOG_READ_BYTES;
         int fd = n > 0 ? open_file(reader, file) : -1;
         ssize_t got = fd >= 0 ? pread(fd, reader->bytes, n, file->from) : 0;
-        fd_drop(&fd);
+        fd_close(&fd);
         if (got > 0) {
             reader->n = whole(reader, file, (size_t)got);
             file->from += (off_t)reader->n;

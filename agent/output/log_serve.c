@@ -416,7 +416,7 @@ static struct log_request *request_of(const struct log_serve *serve, uint64_t as
 static void ask_begin(struct log_serve *serve, const struct msg_log_ask *spec)
 {
     struct log_request *a = request_of(serve, spec->ask);
-    if (!a && (serve->n_requests == LIMIT_LOG_ASKS || !(a = calloc(1, sizeof(*a))))) {
+    if (!a && (serve->n_requests == LIMIT_LOG_REQUESTS || !(a = calloc(1, sizeof(*a))))) {
         const struct tfe_msg done = {.type = MSG_LOG_DONE, .u.log_done = {spec->ask}};
         serve->options.send(serve->options.ctx, &done);
         return;
@@ -457,11 +457,11 @@ void log_serve_handle(struct log_serve *serve, const struct tfe_msg *msg)
 
 struct log_serve *log_serve_new(const struct log_serve_options *options)
 {
-    struct log_serve *serve = part_new(sizeof(*serve));
+    struct log_serve *serve = must_alloc(sizeof(*serve));
     serve->options = *options;
     LIST_INIT(&serve->requests);
     serve->gather = evtimer_new(options->base, on_gather, serve);
-    part_must(serve->gather);
+    must_succeed(serve->gather);
     options->retained->on_more = on_more;
     options->retained->on_drop = on_drop;
     options->retained->ctx = serve;

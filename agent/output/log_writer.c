@@ -181,7 +181,7 @@ static void run(void *ctx)
         w->moved = clock_mono();
         if (chunk && chunk->reader) {
             TAILQ_INSERT_TAIL(&w->read, chunk->reader, link);
-            worker_tell(w->worker);
+            worker_notify(w->worker);
         }
         free(chunk);
     }
@@ -400,7 +400,7 @@ int log_writer_new(const struct log_writer_options *options, struct log_writer *
         const struct worker_config config = {.stack = STACK_BYTES,
                                              .work = run,
                                              .base = options->base,
-                                             .on_told = options->base ? on_steps_done : NULL,
+                                             .on_notify = options->base ? on_steps_done : NULL,
                                              .done = destroy,
                                              .ctx = w};
         rc = worker_start(&config, &w->worker);

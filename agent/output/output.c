@@ -330,7 +330,7 @@ static ssize_t source_read(struct source *source, bool at_end)
 static void source_end(struct source *source)
 {
     event_drop(&source->readable);
-    fd_drop(&source->fd);
+    fd_close(&source->fd);
 }
 
 static void schedule_retry(struct output_sink *sink)
@@ -440,7 +440,7 @@ static void on_space(void *ctx, struct drain *drain)
 
 struct output_sink *output_sink_new(const struct output_options *options)
 {
-    struct output_sink *sink = part_new(sizeof *sink);
+    struct output_sink *sink = must_alloc(sizeof *sink);
     int pipes = LOG_STREAMS * (options->nproc ? (int)options->nproc : 1);
     uint32_t patience = options->patience_ms;
     if (!patience && !options->logs) {
@@ -449,7 +449,7 @@ struct output_sink *output_sink_new(const struct output_options *options)
     sink->options = *options;
     sink->pipe_bytes = PIPES_BYTES / pipes < PIPE_BYTES ? PIPES_BYTES / pipes : PIPE_BYTES;
     sink->again = evtimer_new(options->base, on_again, sink);
-    part_must(sink->again);
+    must_succeed(sink->again);
     const int fds[LOG_STREAMS] = {options->stdout_fd, options->stderr_fd};
     static const char *const names[LOG_STREAMS] = {"stdout", "stderr"};
     for (int i = 0; i < LOG_STREAMS; i++) {
@@ -552,7 +552,7 @@ int output_new(struct output_sink *sink, const struct output_place *place, struc
     }
     if (rc != 0) {
         for (int i = 0; i < LOG_STREAMS; i++) {
-            fd_drop(&writers[i]);
+            fd_close(&writers[i]);
         }
         output_free(output);
         return rc;

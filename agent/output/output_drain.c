@@ -234,7 +234,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 struct drain *drain_new(struct event_base *base, int fd, const char *name, uint32_t patience_ms,
                         drain_space_fn *on_space, void *ctx)
 {
-    struct drain *drain = part_new(sizeof *drain);
+    struct drain *drain = must_alloc(sizeof *drain);
     drain->name = name;
     drain_reopen(drain, fd);
     drain->is_terminal = isatty(fd);
@@ -244,7 +244,7 @@ struct drain *drain_new(struct event_base *base, int fd, const char *name, uint3
     drain->ctx = ctx;
     drain->queue = evbuffer_new();
     drain->writable = event_new(base, drain->fd, EV_WRITE, on_writable, drain);
-    part_must(drain->queue && drain->writable);
+    must_succeed(drain->queue && drain->writable);
     return drain;
 }
 

@@ -104,7 +104,7 @@ static char **with_two_more(char *const *list, char *one, char *other)
     while (list[n]) {
         n++;
     }
-    char **all = part_new((n + 3) * sizeof *all);
+    char **all = must_alloc((n + 3) * sizeof *all);
     memcpy(all, list, n * sizeof *all);
     all[n] = one;
     all[n + 1] = other;
@@ -319,7 +319,7 @@ void pool_child_stop(struct pool_child *c, uint32_t within_ms)
 int pool_child_start(const struct pool_child_options *options, struct pool_child **ret,
                      struct tfe_reason *reason)
 {
-    struct pool_child *c = part_new(sizeof *c);
+    struct pool_child *c = must_alloc(sizeof *c);
     int output_fd[2] = {-1, -1};
     int in[2] = {-1, -1};
     char words_variable[40];
@@ -329,11 +329,11 @@ int pool_child_start(const struct pool_child_options *options, struct pool_child
                              .stop = evtimer_new(options->base, on_stop, c),
                              .poll_timer = evtimer_new(options->base, on_poll, c),
                              .died = evsignal_new(options->base, SIGCHLD, on_died, c)};
-    part_must(c->stop && c->poll_timer && c->died && event_add(c->died, NULL) == 0);
+    must_succeed(c->stop && c->poll_timer && c->died && event_add(c->died, NULL) == 0);
     const bool is_open = pipe2(output_fd, O_CLOEXEC) == 0 && pipe2(in, O_CLOEXEC) == 0 &&
                          fcntl(output_fd[0], F_SETFL, O_NONBLOCK) == 0 &&
                          handover_write(in[1], options->handover) == 0;
-    snprintf(words_variable, sizeof words_variable, STDIO_WORDS "=%d", output_fd[1]);
+    snprintf(words_variable, sizeof words_variable, STDIO_MESSAGES_FD "=%d", output_fd[1]);
     char **envp = with_two_more(options->envp, HANDOVER_VARIABLE "=0",
                                 options->engine ? NULL : words_variable);
     pid_t parent = getpid();
@@ -345,8 +345,8 @@ int pool_child_start(const struct pool_child_options *options, struct pool_child
     free(envp);
     c->output_fd = output_fd[0];
     c->lifeline = in[1];
-    fd_drop(&output_fd[1]);
-    fd_drop(&in[0]);
+    fd_close(&output_fd[1]);
+    fd_close(&in[0]);
     if (c->pid < 0) {
         reason_errno(reason, "start an agent");
         pool_child_free(c);
@@ -355,7 +355,7 @@ int pool_child_start(const struct pool_child_options *options, struct pool_child
     if (options->engine) {
         c->output_event =
             event_new(options->base, c->output_fd, EV_READ | EV_PERSIST, on_output, c);
-        part_must(c->output_event && event_add(c->output_event, NULL) == 0);
+        must_succeed(c->output_event && event_add(c->output_event, NULL) == 0);
     }
     *ret = c;
     return 0;
@@ -389,8 +389,8 @@ void pool_child_free(struct pool_child *c)
         event_drop(&c->poll_timer);
         event_drop(&c->died);
         event_drop(&c->output_event);
-        fd_drop(&c->lifeline);
-        fd_drop(&c->output_fd);
+        fd_close(&c->lifeline);
+        fd_close(&c->output_fd);
         free(c);
     }
 }

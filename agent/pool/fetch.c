@@ -318,10 +318,10 @@ void fetch_handle_chunk(struct fetch *f, const struct msg_chunk *chunk)
 
 struct fetch *fetch_new(const struct fetch_options *options)
 {
-    struct fetch *f = part_new(sizeof *f);
+    struct fetch *f = must_alloc(sizeof *f);
     *f = (struct fetch){
         .options = *options, .fd = -1, .timer = evtimer_new(options->base, on_timer, f)};
-    part_must(f->timer);
+    must_succeed(f->timer);
     begin_anew(f);
     int cached = f->options.state_dir ? find_cached(f) : -1;
     if (cached >= 0) {
@@ -338,7 +338,7 @@ void fetch_free(struct fetch *f)
 {
     if (f) {
         event_drop(&f->timer);
-        fd_drop(&f->fd);
+        fd_close(&f->fd);
         if (f->path[0]) {
             (void)unlink(f->path);
         }

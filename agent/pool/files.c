@@ -194,7 +194,7 @@ static void begin_process(struct files *f, int bundle)
         lay_out(f, &msg.u.assign.spec, bundle, ends[1], parent);
     }
     arena_done(&arena);
-    fd_drop(&ends[1]);
+    fd_close(&ends[1]);
     f->error_fd = ends[0];
     if (f->pid < 0) {
         reason_errno(&f->reason, "start a process");
@@ -276,7 +276,7 @@ static void on_died(evutil_socket_t fd, short what, void *ctx)
         return;
     }
     read_error(f, status);
-    fd_drop(&f->error_fd);
+    fd_close(&f->error_fd);
     if (f->reason.text[0]) {
         fail(f);
     } else {
@@ -316,7 +316,7 @@ static int store_assign(struct files *f, const struct msg_assign *assign, struct
         reason_set(reason, "the job's files have a name that makes no sense");
         return TFE_EINVAL;
     }
-    f->assign = part_new(f->n_assign);
+    f->assign = must_alloc(f->n_assign);
     memcpy(f->assign, bytes, f->n_assign);
     if (spec->source_kind == SOURCE_BUNDLE) {
         snprintf(f->digest, sizeof f->digest, "%s", spec->source);
@@ -326,11 +326,11 @@ static int store_assign(struct files *f, const struct msg_assign *assign, struct
 
 int files_new(const struct files_options *options, struct files **ret, struct tfe_reason *reason)
 {
-    struct files *f = part_new(sizeof *f);
+    struct files *f = must_alloc(sizeof *f);
     *f = (struct files){.options = *options, .error_fd = -1};
     f->died = evsignal_new(options->base, SIGCHLD, on_died, f);
     f->late = evtimer_new(options->base, on_late, f);
-    part_must(f->died && f->late && event_add(f->died, NULL) == 0);
+    must_succeed(f->died && f->late && event_add(f->died, NULL) == 0);
     int rc = store_assign(f, options->assign, reason);
     f->options.assign = NULL;
     if (rc == 0 && f->digest[0]) {
@@ -360,7 +360,7 @@ void files_free(struct files *f)
         fetch_free(f->fetch);
         event_drop(&f->died);
         event_drop(&f->late);
-        fd_drop(&f->error_fd);
+        fd_close(&f->error_fd);
         free(f->assign);
         free(f);
     }

@@ -40,7 +40,7 @@ void finish_run(const char *command, const char *node_name, const char *reason)
         log_error("on_finish", LOG_S("reason", "it did not end in time, and is killed"));
         (void)kill(-pid, SIGKILL);
     }
-    fd_drop(&fd);
+    fd_close(&fd);
     if (pid > 0) {
         (void)kill(pid, SIGKILL);
         (void)waitpid(pid, &status, 0);

@@ -56,7 +56,7 @@ int handover_read(struct handover *ret, int *ret_fd, struct tfe_reason *reason)
     }
     (void)unsetenv(HANDOVER_VARIABLE);
     if (setenv("TFE_TOKEN", ret->token, 1) != 0 ||
-        (ret->key[0] && setenv(ENROLMENT_VARIABLE, ret->key, 1) != 0)) {
+        (ret->key[0] && setenv(ENROLLMENT_VARIABLE, ret->key, 1) != 0)) {
         reason_set(reason, "out of memory");
         return TFE_ESYS;
     }

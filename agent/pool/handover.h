@@ -21,11 +21,11 @@
 struct handover {
     uint64_t assignment;
     char token[TOKEN_TEXT_MAX];
-    char key[ENROLMENT_TEXT_MAX]; /* the agent's own key, or "" if there is none */
-    bool is_container;            /* the agent runs in the job's image as the trainers' user */
-    bool has_logs;                /* the trainers' user may write to --log-dir */
-    char base[PATH_MAX];          /* parent of the agent's private directory in a container */
-    char directory[PATH_MAX];     /* working directory if the image defines none */
+    char key[ENROLLMENT_TEXT_MAX]; /* the agent's own key, or "" if there is none */
+    bool is_container;             /* the agent runs in the job's image as the trainers' user */
+    bool has_logs;                 /* the trainers' user may write to --log-dir */
+    char base[PATH_MAX];           /* parent of the agent's private directory in a container */
+    char directory[PATH_MAX];      /* working directory if the image defines none */
 };
 
 /* Writes the struct to a pipe, which has space for it. Returns TFE_ESYS with errno set. */

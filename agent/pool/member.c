@@ -200,7 +200,7 @@ static void on_event(void *ctx, const struct agent_event *event)
 struct member *member_new(const struct member_options *options)
 {
     const struct agent_settings *s = options->settings;
-    struct member *m = part_new(sizeof *m);
+    struct member *m = must_alloc(sizeof *m);
     uint64_t seed;
     *m = (struct member){.options = *options, .since = clock_mono(), .logged_at = clock_mono()};
     randombytes_buf(&seed, sizeof seed);
@@ -209,7 +209,7 @@ struct member *member_new(const struct member_options *options)
     (void)node_id_of(m->node_secret, &m->node);
     m->due = evtimer_new(options->base, on_due, m);
     m->silent = evtimer_new(options->base, on_silent, m);
-    part_must(m->due && m->silent);
+    must_succeed(m->due && m->silent);
     m->uplink = uplink_new(options->base, options->info, agent_settings_state_dir(s),
                            s->address_host, on_event, m);
     timer_after(m->due, 0);

@@ -99,7 +99,7 @@ static void leave_pool(struct pool *p, uint32_t within_ms, bool hurries);
 static void on_lost(void *ctx, int code, const char *sentence)
 {
     struct pool *p = ctx;
-    stdio_say("tfe-agent", sentence);
+    stdio_print_message("tfe-agent", sentence);
     p->given_up = code;
     p->leaves = p->leaves ? p->leaves : SIGTERM;
     leave_pool(p, 0, true);
@@ -457,10 +457,10 @@ static void send_report(void *ctx, const struct tfe_msg *msg)
     uplink_offer(member_uplink(p->member), msg);
 }
 
-static void on_cloud(void *ctx, const struct cloud_facts *facts)
+static void on_cloud(void *ctx, const struct cloud_facts *machine_info)
 {
     const struct pool *p = ctx;
-    report_cloud(p->report, facts);
+    report_cloud(p->report, machine_info);
 }
 
 static void send_notice(void *ctx, const struct msg_notice *notice)
@@ -476,9 +476,9 @@ static void make_parts(struct pool *p)
 {
     const struct agent_settings *s = p->settings;
     p->base = event_base_new();
-    part_must(p->base);
+    must_succeed(p->base);
     signals_watch_termination(p->base, on_signal, p, 0, p->quit);
-    p->watchdog = notify_watchdog(p->base);
+    p->watchdog = sd_notify_watchdog(p->base);
     p->report = report_new(
         &(struct report_options){.base = p->base, .nproc = 1, .send = send_report, .ctx = p});
     p->notices =
@@ -556,13 +556,13 @@ int pool_run(const struct agent_settings *settings, const struct join_info *info
     p.program[n > 0 ? n : 0] = '\0';
     pool_name(settings, slot, &p.node_name);
     if (settings->runtime != RUNTIME_NONE && toolbox_new(&p.toolbox, &reason)) {
-        stdio_say("tfe-agent", reason.text);
+        stdio_print_message("tfe-agent", reason.text);
         return AGENT_EXIT_FAILED;
     }
     make_parts(&p);
-    notify_say("READY=1"); /* waiting for a server counts as ready */
+    sd_notify_send("READY=1"); /* waiting for a server counts as ready */
     event_base_dispatch(p.base);
-    notify_say("STOPPING=1");
+    sd_notify_send("STOPPING=1");
     /* the child is stuck: its processes remain, but its files are removed */
     pool_child_free(p.child);
     toolbox_free(p.toolbox);

@@ -57,7 +57,7 @@ static void file_remove(int dir, const char *name)
         log_info("shared_memory_removed", LOG_S("name", name));
         (void)unlinkat(dir, name, 0);
     }
-    fd_drop(&fd);
+    fd_close(&fd);
 }
 
 /* Records the files of the trainers' user in `now`, or removes those missing in
@@ -102,7 +102,7 @@ static void segments_each(const struct seen *before, struct seen *now)
 
 int scratch_new(bool has_neighbours, struct scratch **ret, struct tfe_reason *reason)
 {
-    struct scratch *s = part_new(sizeof *s);
+    struct scratch *s = must_alloc(sizeof *s);
     int rc = private_dir_new(NULL, &s->dir, reason);
     if (rc) {
         free(s);
@@ -116,7 +116,7 @@ int scratch_new(bool has_neighbours, struct scratch **ret, struct tfe_reason *re
         reason_errno(reason, "make a working directory in %s", s->dir.path);
         rc = TFE_ESYS;
     }
-    fd_drop(&fd);
+    fd_close(&fd);
     if (rc) {
         private_dir_done(&s->dir);
         free(s);

@@ -93,7 +93,7 @@ bool slots_fork(uint32_t n, uint32_t *ret_slot, int *ret_code)
     sigaddset(&watched, SIGHUP);
     sigaddset(&watched, SIGCHLD);
     sigprocmask(SIG_BLOCK, &watched, NULL);
-    notify_say("READY=1");
+    sd_notify_send("READY=1");
     while (!all_are_over(&s)) {
         for (uint32_t i = 0; i < n; i++) {
             *ret_slot = i;
@@ -102,7 +102,7 @@ bool slots_fork(uint32_t n, uint32_t *ret_slot, int *ret_code)
             }
         }
         int signo = sigtimedwait(&watched, NULL, &(struct timespec){.tv_sec = TURN_S});
-        notify_say("WATCHDOG=1");
+        sd_notify_send("WATCHDOG=1");
         if (signo > 0 && signo != SIGCHLD) {
             s.signo = signo;
             for (uint32_t i = 0; i < n; i++) {

@@ -50,8 +50,8 @@ static void add_file(struct toolbox *t, const char *path, const char *name)
     if (from < 0 || to < 0 || copy_bytes(from, to) != 0 || fchmod(to, 0755) != 0) {
         reason_errno(&t->reason, "copy %.300s", path);
     }
-    fd_drop(&from);
-    fd_drop(&to);
+    fd_close(&from);
+    fd_close(&to);
 }
 
 static void add_text(struct toolbox *t, const char *name, const char *text)
@@ -61,7 +61,7 @@ static void add_text(struct toolbox *t, const char *name, const char *text)
     if (to < 0 || write(to, text, (size_t)n) != n || fchmod(to, 0644) != 0) {
         reason_errno(&t->reason, "write %s", name);
     }
-    fd_drop(&to);
+    fd_close(&to);
 }
 
 /* Copies a loaded library. The program itself has an empty name, and the vDSO has no file. */
@@ -90,7 +90,7 @@ static void add_scripts(struct toolbox *t)
 int toolbox_new(struct toolbox **ret, struct tfe_reason *reason)
 {
     char program[PATH_MAX];
-    struct toolbox *t = part_new(sizeof *t);
+    struct toolbox *t = must_alloc(sizeof *t);
     const ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
     program[n > 0 ? n : 0] = '\0';
     int rc = private_dir_new(NULL, &t->dir, reason);
@@ -128,7 +128,7 @@ int toolbox_new(struct toolbox **ret, struct tfe_reason *reason)
 void toolbox_free(struct toolbox *t)
 {
     if (t) {
-        fd_drop(&t->tools);
+        fd_close(&t->tools);
         private_dir_done(&t->dir);
         free(t);
     }

@@ -38,7 +38,7 @@ static int open_above(const char *name, const char **ret_leaf)
         int next = mkdirat(at, part, 0755) == 0 || errno == EEXIST
                        ? openat(at, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
                        : -1;
-        fd_drop(&at);
+        fd_close(&at);
         at = next;
     }
     *ret_leaf = name;
@@ -55,13 +55,13 @@ static int begin_file(void *ctx, const char *name, uint64_t size, bool is_execut
     u->file = above >= 0 ? openat(above, leaf, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
                                   is_executable ? 0755 : 0644)
                          : -1;
-    fd_drop(&above);
+    fd_close(&above);
     if (u->file < 0) {
         return failed(u, "make", reason);
     }
     u->left = size;
     if (size == 0) {
-        fd_drop(&u->file);
+        fd_close(&u->file);
     }
     return 0;
 }
@@ -79,7 +79,7 @@ static int add_bytes(void *ctx, const uint8_t *bytes, size_t n, struct tfe_reaso
         n -= some > 0 ? (size_t)some : 0;
     }
     if (u->left == 0) {
-        fd_drop(&u->file);
+        fd_close(&u->file);
     }
     return 0;
 }
@@ -114,7 +114,7 @@ static int read_through(int fd, struct archive_reader *reader, crypto_generichas
 int unpack(int fd, const char *digest, struct tfe_reason *reason)
 {
     struct unpacking u = {.file = -1};
-    const struct archive_sink sink = {.file = begin_file, .bytes = add_bytes, .ctx = &u};
+    const struct archive_writer sink = {.file = begin_file, .bytes = add_bytes, .ctx = &u};
     struct archive_reader *reader;
     crypto_generichash_state hash;
     uint8_t sum[MSG_BUNDLE_HEX / 2];
@@ -132,7 +132,7 @@ int unpack(int fd, const char *digest, struct tfe_reason *reason)
     (void)crypto_generichash_init(&hash, NULL, 0, sizeof sum);
     rc = read_through(fd, reader, &hash, reason);
     archive_reader_free(reader);
-    fd_drop(&u.file);
+    fd_close(&u.file);
     (void)crypto_generichash_final(&hash, sum, sizeof sum);
     (void)sodium_bin2hex(hex, sizeof hex, sum, sizeof sum);
     if (rc == 0 && strcmp(hex, digest) != 0) {

@@ -73,7 +73,7 @@ static void give_up(struct source *s, const char *reason)
     }
 }
 
-static void read_token(struct source *s, const struct http_answer *answer)
+static void read_token(struct source *s, const struct http_response *answer)
 {
     struct aws *aws = s->own;
     size_t n = 0;
@@ -93,7 +93,7 @@ static void read_token(struct source *s, const struct http_answer *answer)
     ask(s, aws->after);
 }
 
-static void read_action(struct source *s, const struct http_answer *answer)
+static void read_action(struct source *s, const struct http_response *answer)
 {
     json_t *root = json_loadb(answer->body, answer->body_n, 0, NULL);
     const char *action;
@@ -118,7 +118,7 @@ static void read_action(struct source *s, const struct http_answer *answer)
 }
 
 /* Rejects pages of other services: a hint can move a whole job if there is a spare. */
-static void read_rebalance(struct source *s, const struct http_answer *answer)
+static void read_rebalance(struct source *s, const struct http_response *answer)
 {
     json_t *root = json_loadb(answer->body, answer->body_n, 0, NULL);
     const bool is_hint = json_is_string(json_object_get(root, "noticeTime"));
@@ -131,7 +131,7 @@ static void read_rebalance(struct source *s, const struct http_answer *answer)
     go_on(s);
 }
 
-static void handle(struct source_poll *poll, const struct http_answer *answer, const char *error)
+static void handle(struct source_poll *poll, const struct http_response *answer, const char *error)
 {
     struct source *s = poll->source;
     struct aws *aws = s->own;
@@ -176,7 +176,7 @@ static void ask(struct source *s, enum aws_step step)
         head(s, line);
         aws->step = step;
     }
-    const struct http_question question = {.method = is_token ? "PUT" : "GET", .headers = headers};
+    const struct http_request question = {.method = is_token ? "PUT" : "GET", .headers = headers};
     source_request(&s->poll, paths[aws->step], &question, handle);
 }
 
@@ -189,7 +189,7 @@ static void turn(struct source_poll *poll)
 
 /* --- machine facts --- */
 
-static bool read_document(struct cloud_facts *facts, const struct http_answer *answer)
+static bool read_document(struct cloud_facts *facts, const struct http_response *answer)
 {
     json_t *root = json_loadb(answer->body, answer->body_n, 0, NULL);
     const char *zone;
@@ -203,7 +203,7 @@ static bool read_document(struct cloud_facts *facts, const struct http_answer *a
 }
 
 /* Parses "spot", "on-demand", "scheduled" or "capacity-block". */
-static bool read_life_cycle(struct cloud_facts *facts, const struct http_answer *answer)
+static bool read_life_cycle(struct cloud_facts *facts, const struct http_response *answer)
 {
     facts->has_spot = islower((unsigned char)answer->body[0]) != 0;
     facts->is_spot = strncmp(answer->body, "spot", 4) == 0;

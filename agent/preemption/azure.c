@@ -58,7 +58,7 @@ static void failed(struct source *s, const char *reason)
 /* --- list of events --- */
 
 /* Maps an event type to a kind of notice, or to 0 if it does not matter. */
-static enum tfe_notice kind_of(const char *type)
+static enum tfe_notice schema_of(const char *type)
 {
     static const struct {
         const char *type;
@@ -102,7 +102,7 @@ static struct azure_event *find(struct azure *azure, const char *id)
 }
 
 /* Adds or updates an event that affects this machine. Returns TFE_EINVAL for malformed JSON. */
-static int read_event(struct azure *azure, const struct http_answer *answer, json_t *event)
+static int read_event(struct azure *azure, const struct http_response *answer, json_t *event)
 {
     const char *id;
     const char *type;
@@ -119,7 +119,7 @@ static int read_event(struct azure *azure, const struct http_answer *answer, jso
     }
     const char *time = json_string_value(not_before); /* NULL or "" if the event has started */
     const bool is_scheduled = strcmp(status, "Scheduled") == 0;
-    const enum tfe_notice kind = kind_of(type);
+    const enum tfe_notice kind = schema_of(type);
     if (!names(resources, azure->name) || kind == 0 ||
         (!is_scheduled && strcmp(status, "Started") != 0)) {
         return 0;
@@ -174,7 +174,7 @@ static void report_earliest(struct source *s, enum tfe_notice kind)
     }
 }
 
-static void read_list(struct source *s, const struct http_answer *answer)
+static void read_list(struct source *s, const struct http_response *answer)
 {
     struct azure *azure = s->own;
     static const char mark[] = "\xef\xbb\xbf"; /* UTF-8 byte order mark */
@@ -211,7 +211,7 @@ static void read_list(struct source *s, const struct http_answer *answer)
 
 /* --- requests --- */
 
-static void read_name(struct source *s, const struct http_answer *answer)
+static void read_name(struct source *s, const struct http_response *answer)
 {
     struct azure *azure = s->own;
     json_t *root = json_loadb(answer->body, answer->body_n, 0, NULL);
@@ -227,7 +227,7 @@ static void read_name(struct source *s, const struct http_answer *answer)
     json_decref(root);
 }
 
-static void handle(struct source_poll *poll, const struct http_answer *answer, const char *error)
+static void handle(struct source_poll *poll, const struct http_response *answer, const char *error)
 {
     struct source *s = poll->source;
     const struct azure *azure = s->own;
@@ -243,7 +243,7 @@ static void handle(struct source_poll *poll, const struct http_answer *answer, c
     }
 }
 
-static void on_acknowledged(struct source_poll *poll, const struct http_answer *answer,
+static void on_acknowledged(struct source_poll *poll, const struct http_response *answer,
                             const char *error)
 {
     struct source *s = poll->source;
@@ -282,7 +282,7 @@ static void turn(struct source_poll *poll)
     static const char *const headers[] = {HEADER, NULL};
     const struct source *s = poll->source;
     struct azure *azure = s->own;
-    struct http_question question = {.method = "GET", .headers = headers};
+    struct http_request question = {.method = "GET", .headers = headers};
     char *body = azure->name[0] && azure->is_drained ? write_acknowledgement(azure) : NULL;
     azure->asked = azure->name[0] ? EVENTS_PATH : NAME_PATH;
     if (body) {
@@ -311,7 +311,7 @@ static void head(const struct source *s, char ret[SOURCE_HEADER_MAX + 1])
 
 /* Reads the zone as Kubernetes names it: region and zone number ("westeurope-2"), or the region
  * alone, because most machines have no zone. */
-static bool read_compute(struct cloud_facts *facts, const struct http_answer *answer)
+static bool read_compute(struct cloud_facts *facts, const struct http_response *answer)
 {
     json_t *root = json_loadb(answer->body, answer->body_n, 0, NULL);
     const char *region;

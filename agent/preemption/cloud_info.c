@@ -22,10 +22,10 @@ static void next(struct cloud_ask *ask)
     log_info("cloud", LOG_S("cloud", f->cloud), LOG_S("zone", f->zone[0] ? f->zone : NULL),
              LOG_S("instance", f->instance[0] ? f->instance : NULL),
              LOG_B(f->has_spot ? "spot" : NULL, f->is_spot));
-    ask->on_told(ask->ctx, f);
+    ask->on_notify(ask->ctx, f);
 }
 
-static void handle(struct source_poll *poll, const struct http_answer *answer, const char *error)
+static void handle(struct source_poll *poll, const struct http_response *answer, const char *error)
 {
     struct cloud_ask *ask = (struct cloud_ask *)poll;
     const char *reason = error ? error : "not 200";
@@ -50,14 +50,14 @@ static void turn(struct source_poll *poll)
     char line[SOURCE_HEADER_MAX + 1];
     const char *const headers[] = {line, NULL};
     poll->source->ops->head(poll->source, line);
-    source_request(poll, ask->at->path,
-                   &(struct http_question){.method = "GET", .headers = headers}, handle);
+    source_request(poll, ask->at->path, &(struct http_request){.method = "GET", .headers = headers},
+                   handle);
 }
 
 void cloud_ask_start(struct cloud_ask *ask, struct source *s,
-                     void (*on_told)(void *ctx, const struct cloud_facts *facts), void *ctx)
+                     void (*on_notify)(void *ctx, const struct cloud_facts *facts), void *ctx)
 {
-    *ask = (struct cloud_ask){.on_told = on_told, .ctx = ctx, .at = s->ops->facts};
+    *ask = (struct cloud_ask){.on_notify = on_notify, .ctx = ctx, .at = s->ops->facts};
     ask->facts.cloud = s->ops->name;
     source_poll_start(&ask->poll, s, turn);
 }

@@ -8,17 +8,17 @@
 /* Queries of one cloud, sent one after the other. */
 struct cloud_ask {
     struct source_poll poll; /* must be first: a poll is cast to its cloud_ask */
-    void (*on_told)(void *ctx, const struct cloud_facts *facts);
+    void (*on_notify)(void *ctx, const struct cloud_facts *facts);
     void *ctx;
     const struct source_fact *at; /* current query, or NULL if none is left */
     unsigned failures;            /* failures of the current query */
     struct cloud_facts facts;
 };
 
-/* Starts the queries of a working source. on_told is called once from the event loop with the
+/* Starts the queries of a working source. on_notify is called once from the event loop with the
  * available facts; unavailable ones stay "". */
 void cloud_ask_start(struct cloud_ask *ask, struct source *s,
-                     void (*on_told)(void *ctx, const struct cloud_facts *facts), void *ctx);
+                     void (*on_notify)(void *ctx, const struct cloud_facts *facts), void *ctx);
 /* Stops the queries. Accepts a zeroed or stopped struct. */
 void cloud_ask_stop(struct cloud_ask *ask);
 

@@ -80,7 +80,7 @@ static void failed(struct gce_question *q, const char *reason)
     }
 }
 
-static void handle(struct source_poll *poll, const struct http_answer *answer, const char *error)
+static void handle(struct source_poll *poll, const struct http_response *answer, const char *error)
 {
     struct gce_question *q = (struct gce_question *)poll;
     struct source *s = poll->source;
@@ -91,7 +91,7 @@ static void handle(struct source_poll *poll, const struct http_answer *answer, c
         source_poll_after(poll, s->options->intervals->gce_ms);
         return;
     }
-    const char *flavor = http_answer_header(answer, "Metadata-Flavor");
+    const char *flavor = http_response_header(answer, "Metadata-Flavor");
     if (!s->is_found && (!flavor || strcasecmp(flavor, "Google") != 0)) {
         failed(q, "it is not Google's");
         return;
@@ -101,7 +101,7 @@ static void handle(struct source_poll *poll, const struct http_answer *answer, c
         failed(q, answer->status == 200 ? "a value that it does not have" : "not 200");
         return;
     }
-    const char *etag = http_answer_header(answer, "ETag");
+    const char *etag = http_response_header(answer, "ETag");
     snprintf(q->etag, sizeof q->etag, "%s", etag && strlen(etag) <= ETAG_MAX ? etag : "");
     const bool is_change = q->waits;
     q->waits = true;
@@ -118,7 +118,7 @@ static void turn(struct source_poll *poll)
     static const char *const headers[] = {HEADER, NULL};
     struct gce_question *q = (struct gce_question *)poll;
     const uint32_t wait_s = poll->source->options->intervals->gce_wait_s;
-    struct http_question question = {.method = "GET", .headers = headers};
+    struct http_request question = {.method = "GET", .headers = headers};
     if (q->waits) {
         snprintf(q->path, sizeof q->path, PATH "%s?wait_for_change=true&timeout_sec=%u%s%s",
                  q->name, (unsigned)wait_s, q->etag[0] ? "&last_etag=" : "", q->etag);
@@ -154,25 +154,25 @@ static void head(const struct source *s, char ret[SOURCE_HEADER_MAX + 1])
 }
 
 /* Reads the last part of "projects/123/zones/us-central1-a". */
-static bool read_name(char ret[CLOUD_TEXT_MAX + 1], const struct http_answer *answer)
+static bool read_name(char ret[CLOUD_TEXT_MAX + 1], const struct http_response *answer)
 {
     const char *slash = strrchr(answer->body, '/');
     const char *name = slash ? slash + 1 : answer->body;
     return source_text(ret, name, strcspn(name, " \r\n"));
 }
 
-static bool read_zone(struct cloud_facts *facts, const struct http_answer *answer)
+static bool read_zone(struct cloud_facts *facts, const struct http_response *answer)
 {
     return read_name(facts->zone, answer);
 }
 
-static bool read_type(struct cloud_facts *facts, const struct http_answer *answer)
+static bool read_type(struct cloud_facts *facts, const struct http_response *answer)
 {
     return read_name(facts->instance, answer);
 }
 
 /* A spot machine is reported as preemptible. */
-static bool read_preemptible(struct cloud_facts *facts, const struct http_answer *answer)
+static bool read_preemptible(struct cloud_facts *facts, const struct http_response *answer)
 {
     facts->is_spot = strncasecmp(answer->body, "TRUE", 4) == 0;
     facts->has_spot = facts->is_spot || strncasecmp(answer->body, "FALSE", 5) == 0;

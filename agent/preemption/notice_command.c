@@ -46,7 +46,7 @@ static char **make_environment(const struct option_table *options)
     while (environ[n]) {
         n++;
     }
-    char **env = part_new((n + 1) * sizeof *env);
+    char **env = must_alloc((n + 1) * sizeof *env);
     for (size_t i = 0; i < n; i++) {
         char name[64];
         const size_t length = strcspn(environ[i], "=");
@@ -84,8 +84,8 @@ static int end(struct command_source *own)
     own->pid = 0;
     event_drop(&own->ended);
     event_drop(&own->heard);
-    fd_drop(&own->pid_fd);
-    fd_drop(&own->out);
+    fd_close(&own->pid_fd);
+    fd_close(&own->out);
     reap_strays(own);
     return status;
 }

@@ -91,7 +91,7 @@ static void signal_start(struct source *s)
 {
     struct signal_source *own = s->own;
     own->event = evsignal_new(s->base, s->options->choice->signo, on_signal, s);
-    part_must(own->event && evsignal_add(own->event, NULL) == 0);
+    must_succeed(own->event && evsignal_add(own->event, NULL) == 0);
 }
 
 static void signal_stop(struct source *s)

@@ -59,12 +59,12 @@ static void on_cloud(void *ctx, const struct cloud_facts *facts)
 
 struct pool_notices *pool_notices_new(const struct pool_notices_options *options)
 {
-    struct pool_notices *w = part_new(sizeof *w);
+    struct pool_notices *w = must_alloc(sizeof *w);
     *w = (struct pool_notices){
         .options = *options, .choice = *options->choice, .intervals = notice_intervals_default};
     w->intervals.azure_ms = AZURE_MS;
     w->expiry_timer = evtimer_new(options->base, on_expiry, w);
-    part_must(w->expiry_timer);
+    must_succeed(w->expiry_timer);
     notice_selection_complete(&w->choice, "/sys");
     w->choice.wanted[FROM_COMMAND] = WANTED_NEVER;
     w->choice.wanted[FROM_SIGNAL] = WANTED_NEVER;

@@ -162,7 +162,7 @@ static void start(struct notice_watch *all, struct event_base *base, enum notice
     if (wanted == WANTED_NEVER) {
         return;
     }
-    s->own = s->ops->size > 0 ? part_new(s->ops->size) : NULL;
+    s->own = s->ops->size > 0 ? must_alloc(s->ops->size) : NULL;
     s->all = all;
     s->update_kind = update_kind;
     s->found = found;
@@ -180,12 +180,12 @@ struct notice_watch *notice_watch_new(struct event_base *base,
                                       const struct notice_watch_options *options,
                                       notice_fn *on_notice, void *ctx)
 {
-    struct notice_watch *all = part_new(sizeof *all);
+    struct notice_watch *all = must_alloc(sizeof *all);
     all->options = *options;
     all->on_notice = on_notice;
     all->ctx = ctx;
     all->quiet = evtimer_new(base, on_quiet, all);
-    part_must(all->quiet);
+    must_succeed(all->quiet);
     for (size_t i = 0; i < FROM__COUNT; i++) {
         all->sources[i].ops = table[i];
     }

@@ -121,7 +121,7 @@ void source_poll_start(struct source_poll *poll, struct source *s,
 {
     *poll = (struct source_poll){.source = s, .turn = turn};
     poll->timer = evtimer_new(s->base, on_timer, poll);
-    part_must(poll->timer && timer_after(poll->timer, 0) == 0);
+    must_succeed(poll->timer && timer_after(poll->timer, 0) == 0);
 }
 
 void source_poll_stop(struct source_poll *poll)
@@ -155,20 +155,20 @@ void source_stop(struct source *s)
     }
 }
 
-static void on_answer(void *ctx, const struct http_answer *answer, const char *error)
+static void on_answer(void *ctx, const struct http_response *answer, const char *error)
 {
     struct source_poll *poll = ctx;
     poll->ask = NULL;
     poll->handle(poll, answer, error);
 }
 
-void source_request(struct source_poll *poll, const char *path,
-                    const struct http_question *question, source_response_fn *handle)
+void source_request(struct source_poll *poll, const char *path, const struct http_request *question,
+                    source_response_fn *handle)
 {
     const struct source *s = poll->source;
     char url[1024];
     snprintf(url, sizeof url, "%s%s", s->place, path);
-    struct http_question q = *question;
+    struct http_request q = *question;
     q.url = url;
     q.most = ANSWER_MAX;
     if (q.within_ms == 0) {
@@ -176,7 +176,7 @@ void source_request(struct source_poll *poll, const char *path,
                                                   : s->options->intervals->auto_ms;
     }
     poll->handle = handle;
-    int rc = http_ask(s->base, &q, on_answer, poll, &poll->ask);
+    int rc = http_call(s->base, &q, on_answer, poll, &poll->ask);
     if (rc) {
         handle(poll, NULL, tfe_error_sentence(rc));
     }
@@ -207,12 +207,12 @@ static bool read_time(const char *text, struct tfe_wall *ret)
     return false;
 }
 
-int source_deadline(const struct http_answer *answer, const char *text, uint32_t most_ms,
+int source_deadline(const struct http_response *answer, const char *text, uint32_t most_ms,
                     struct tfe_mono *ret)
 {
     struct tfe_wall then;
     struct tfe_wall now;
-    const char *date = http_answer_header(answer, "Date");
+    const char *date = http_response_header(answer, "Date");
     if (!read_time(text, &then)) {
         return TFE_EINVAL;
     }

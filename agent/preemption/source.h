@@ -22,7 +22,7 @@ struct source;
 struct source_poll;
 
 /* Receives the response of a cloud's service, like http_fn. */
-typedef void source_response_fn(struct source_poll *poll, const struct http_answer *answer,
+typedef void source_response_fn(struct source_poll *poll, const struct http_response *answer,
                                 const char *error);
 
 /* A repeated activity of a source. The first turn runs at once, each further one
@@ -32,14 +32,14 @@ struct source_poll {
     void (*turn)(struct source_poll *poll);
     source_response_fn *handle;
     struct event *timer;
-    struct http_ask *ask; /* request in progress, or NULL */
+    struct http_call *ask; /* request in progress, or NULL */
 };
 
 /* A query for one fact about the machine. */
 struct source_fact {
     const char *path; /* NULL ends the list */
     /* Reads a response with status 200. Returns false and changes nothing if it is malformed. */
-    bool (*handle)(struct cloud_facts *facts, const struct http_answer *answer);
+    bool (*handle)(struct cloud_facts *facts, const struct http_response *answer);
 };
 
 struct source_ops {
@@ -117,8 +117,8 @@ void source_poll_after(struct source_poll *poll, uint32_t ms);
 /* Requests a path with its query from the cloud's service. The fields url and most of the
  * question are ignored, and within_ms 0 selects the source's timeout. Calls take directly if the
  * request cannot be sent. */
-void source_request(struct source_poll *poll, const char *path,
-                    const struct http_question *question, source_response_fn *handle);
+void source_request(struct source_poll *poll, const char *path, const struct http_request *question,
+                    source_response_fn *handle);
 
 /* Returns the deadline of a notice that names none. */
 struct tfe_mono source_grace(const struct source *s);
@@ -126,7 +126,7 @@ struct tfe_mono source_grace(const struct source *s);
  * the monotonic clock, between now and most_ms from now. Uses the response's Date header as the
  * current time if there is one, because the local wall clock may be wrong. Returns TFE_EINVAL
  * for a malformed time. */
-int source_deadline(const struct http_answer *answer, const char *text, uint32_t most_ms,
+int source_deadline(const struct http_response *answer, const char *text, uint32_t most_ms,
                     struct tfe_mono *ret) TFE_MUST_CHECK;
 
 /* Copies n bytes of a name from a cloud. Returns false if it is empty, too long, or contains

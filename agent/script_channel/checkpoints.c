@@ -245,7 +245,7 @@ void checkpoints_request_save(struct checkpoints *c, uint64_t number)
 struct checkpoints *checkpoints_new(struct event_base *base, const char *dir, checkpoints_fn *fn,
                                     void *ctx)
 {
-    struct checkpoints *c = part_new(sizeof(*c));
+    struct checkpoints *c = must_alloc(sizeof(*c));
     size_t n = strlen(dir);
     while (n > 1 && dir[n - 1] == '/') {
         n--;
@@ -257,7 +257,7 @@ struct checkpoints *checkpoints_new(struct event_base *base, const char *dir, ch
     c->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (c->fd >= 0) {
         c->readable = event_new(base, c->fd, EV_READ | EV_PERSIST, on_readable, c);
-        part_must(c->readable && event_add(c->readable, NULL) == 0);
+        must_succeed(c->readable && event_add(c->readable, NULL) == 0);
         watch(c);
     }
     if (c->watch < 0) {
@@ -274,7 +274,7 @@ void checkpoints_free(struct checkpoints *c)
         return;
     }
     event_drop(&c->readable);
-    fd_drop(&c->fd);
+    fd_close(&c->fd);
     free(c);
 }
 

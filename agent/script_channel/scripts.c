@@ -218,7 +218,7 @@ static bool send_to(struct scripts *s, uint32_t local, const char *text, size_t 
     }
     ssize_t sent = there < 0 ? -1 : sendmsg(s->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     int error = errno;
-    fd_drop(&there);
+    fd_close(&there);
     errno = error;
     if (sent >= 0) {
         return true;
@@ -624,7 +624,7 @@ static void tmp_begin(const struct scripts *s)
     if (fd < 0 || trainer_user_give(fd)) {
         log_warn("no_tmp_dir", LOG_S("reason", strerror(errno)));
     }
-    fd_drop(&fd);
+    fd_close(&fd);
 }
 
 void scripts_begin(struct scripts *s, uint64_t epoch, uint32_t rank)
@@ -760,13 +760,13 @@ static int open_socket(struct scripts *s, struct tfe_reason *reason)
     }
     s->fd = fd;
     s->readable = event_new(s->options.base, fd, EV_READ | EV_PERSIST, on_readable, s);
-    part_must(s->readable && event_add(s->readable, NULL) == 0);
+    must_succeed(s->readable && event_add(s->readable, NULL) == 0);
     return 0;
 }
 
 struct scripts *scripts_new(const struct scripts_options *options)
 {
-    struct scripts *s = part_new(sizeof(*s));
+    struct scripts *s = must_alloc(sizeof(*s));
     struct tfe_reason reason;
     s->options = *options;
     s->fd = -1;
@@ -774,7 +774,7 @@ struct scripts *scripts_new(const struct scripts_options *options)
     s->pause = evtimer_new(options->base, on_pause_over, s);
     s->retry = evtimer_new(options->base, on_retry, s);
     s->clear = evtimer_new(options->base, on_clear, s);
-    part_must(s->pause && s->retry && s->clear);
+    must_succeed(s->pause && s->retry && s->clear);
     s->memory = state_memory_new(options->base, options->state_memory, on_memory, s);
     forget_epoch(s);
     if (open_socket(s, &reason)) {
@@ -800,7 +800,7 @@ void scripts_free(struct scripts *s)
     event_drop(&s->pause);
     event_drop(&s->retry);
     event_drop(&s->clear);
-    fd_drop(&s->fd);
+    fd_close(&s->fd);
     private_dir_done(&s->dir);
     free(s);
 }

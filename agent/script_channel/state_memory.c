@@ -93,14 +93,14 @@ static int file_new(uint64_t bytes, struct tfe_reason *reason)
     if (fd < 0 || ftruncate(fd, (off_t)bytes) || trainer_user_give(fd) ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
         reason_errno(reason, "memory for the state");
-        fd_drop(&fd);
+        fd_close(&fd);
     }
     return fd;
 }
 
 static void forget_next(struct place *p)
 {
-    fd_drop(&p->next_fd);
+    fd_close(&p->next_fd);
     p->next_bytes = 0;
     p->filled = 0;
 }
@@ -157,7 +157,7 @@ static bool fill_some(struct state_memory *m)
     if (p->filled < p->next_bytes) {
         return true;
     }
-    fd_drop(&p->fd);
+    fd_close(&p->fd);
     p->fd = p->next_fd;
     p->bytes = p->next_bytes;
     p->next_fd = -1;
@@ -178,12 +178,12 @@ static void on_fill(evutil_socket_t fd, short what, void *ctx)
 struct state_memory *state_memory_new(struct event_base *base, uint64_t limit,
                                       state_memory_fn *on_answer, void *ctx)
 {
-    struct state_memory *m = part_new(sizeof(*m));
+    struct state_memory *m = must_alloc(sizeof(*m));
     m->limit = limit;
     m->on_answer = on_answer;
     m->ctx = ctx;
     m->fill = evtimer_new(base, on_fill, m);
-    part_must(m->fill);
+    must_succeed(m->fill);
     for (uint32_t i = 0; i < MSG_NPROC_MAX; i++) {
         m->places[i].fd = -1;
         m->places[i].next_fd = -1;
@@ -198,8 +198,8 @@ void state_memory_free(struct state_memory *m)
     }
     event_drop(&m->fill);
     for (uint32_t i = 0; i < MSG_NPROC_MAX; i++) {
-        fd_drop(&m->places[i].fd);
-        fd_drop(&m->places[i].next_fd);
+        fd_close(&m->places[i].fd);
+        fd_close(&m->places[i].next_fd);
     }
     free(m);
 }

@@ -130,7 +130,7 @@ static int digest_command(crypto_generichash_state *state, const char *path,
     char start[2] = "";
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd >= 0 ? read(fd, start, sizeof start) : -1;
-    fd_drop(&fd);
+    fd_close(&fd);
     if (n == (ssize_t)sizeof start && memcmp(start, "#!", 2) == 0) {
         return digest_script(state, path, reason);
     }
@@ -245,7 +245,7 @@ static bool is_shell_script(const char *path)
     char line[128] = "";
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     ssize_t n = fd >= 0 ? read(fd, line, sizeof line - 1) : -1;
-    fd_drop(&fd);
+    fd_close(&fd);
     if (n < 2 || line[0] != '#' || line[1] != '!') {
         return false;
     }

@@ -281,7 +281,7 @@ static void all_due(struct standbys *s, struct tfe_mono when)
 
 struct standbys *standbys_new(const struct standbys_options *options)
 {
-    struct standbys *s = part_new(sizeof *s);
+    struct standbys *s = must_alloc(sizeof *s);
     s->options = *options;
     s->settle_by = TFE_MONO_NEVER;
     s->was_settled = true;
@@ -290,7 +290,7 @@ struct standbys *standbys_new(const struct standbys_options *options)
         s->of[i].again_ms = AGAIN_FIRST_MS;
     }
     s->timer = evtimer_new(options->base, on_timer, s);
-    part_must(s->timer);
+    must_succeed(s->timer);
     bool is_found = options->command->is_python && standby_bootstrap(s->bootstrap);
     if (options->command->is_python && !is_found) {
         log_warn("no_standby",

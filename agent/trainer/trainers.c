@@ -331,7 +331,7 @@ static void on_guard_event(void *ctx, const struct guard_event *event)
 static void listen_checks_end(struct trainers *t)
 {
     evtimer_del(t->listen_timer);
-    fd_drop(&t->listen_diag);
+    fd_close(&t->listen_diag);
 }
 
 /* Returns the time until the next check. */
@@ -597,19 +597,19 @@ enum tfe_standby trainers_standby(const struct trainers *t)
 
 struct trainers *trainers_new(const struct trainers_options *options)
 {
-    struct trainers *t = part_new(sizeof(*t));
+    struct trainers *t = must_alloc(sizeof(*t));
     t->options = *options;
     t->fence = TFE_MONO_NEVER;
     t->listen_diag = -1;
     t->listen_timer = evtimer_new(options->base, on_listen_timer, t);
     t->quiet_timer = evtimer_new(options->base, on_quiet_timer, t);
     t->grace_timer = evtimer_new(options->base, on_grace_timer, t);
-    part_must(t->listen_timer && t->quiet_timer && t->grace_timer);
+    must_succeed(t->listen_timer && t->quiet_timer && t->grace_timer);
     for (uint32_t local = 0; local < options->nproc; local++) {
         struct main_end *end = &t->main_ends[local];
         *end = (struct main_end){.of = t, .local = local};
         end->timer = evtimer_new(options->base, on_main_timer, end);
-        part_must(end->timer);
+        must_succeed(end->timer);
     }
     t->sink = output_sink_new(&(struct output_options){.base = options->base,
                                                        .stdout_fd = STDOUT_FILENO,

@@ -403,12 +403,12 @@ static void on_silence_timer(evutil_socket_t fd, short what, void *ctx)
 
 struct watch *watch_new(const struct watch_options *options)
 {
-    struct watch *w = part_new(sizeof *w);
+    struct watch *w = must_alloc(sizeof *w);
     w->options = *options;
     w->start_timer = evtimer_new(options->base, on_start_timer, w);
     w->silence_timer = evtimer_new(options->base, on_silence_timer, w);
     w->alone_timer = evtimer_new(options->base, on_alone_timer, w);
-    part_must(w->start_timer && w->silence_timer && w->alone_timer);
+    must_succeed(w->start_timer && w->silence_timer && w->alone_timer);
     return w;
 }
 
@@ -424,7 +424,7 @@ void watch_free(struct watch *w)
     free(w);
 }
 
-static enum watch_kind kind_of(const struct agent_place *place)
+static enum watch_kind schema_of(const struct agent_place *place)
 {
     bool is_served = place->n_rows > 0 && place->rows[place->n_rows - 1].role == TASK_PS;
     bool is_chief = place->rank == 0 && place->own.role != TASK_EVALUATOR;
@@ -447,7 +447,7 @@ void watch_begin(struct watch *w, const struct agent_place *place)
     }
     w->rank = place->rank;
     w->n = place->n;
-    w->kind = kind_of(place);
+    w->kind = schema_of(place);
     /* A running chief does not accept a restarted parameter server while another replica is
      * missing, so the restarted one may wait for an unlimited time. */
     w->whole = w->kind == WATCH_SERVER && place->is_again;

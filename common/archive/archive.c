@@ -14,7 +14,7 @@
 
 static const uint8_t zeros[2 * TAR_BLOCK];
 
-bool archive_name_is_sound(const char *name)
+bool archive_name_is_valid(const char *name)
 {
     const size_t n = strlen(name);
     if (n == 0 || n > ARCHIVE_NAME_MAX) {
@@ -93,7 +93,7 @@ int archive_pack_file(struct archive_packer *p, const char *name, uint64_t size,
 {
     struct tar_file file = {.size = size, .is_executable = is_executable};
     uint8_t header[TAR_BLOCK];
-    if (!archive_name_is_sound(name) || p->left > 0 ||
+    if (!archive_name_is_valid(name) || p->left > 0 ||
         (p->n_files > 0 && strcmp(p->file.name, name) >= 0)) {
         reason_set(reason,
                    "%.200s: no name that a bundle's file may have: up to %u bytes, and no "

@@ -27,7 +27,7 @@
 
 /* True if a file in a bundle may have this name: "a/b", but nothing absolute, no "..", no control
  * characters. */
-bool archive_name_is_sound(const char *name);
+bool archive_name_is_valid(const char *name);
 
 /* --- packing ---------------------------------------------------------------------------------- */
 
@@ -58,7 +58,7 @@ struct archive_reader;
 
 /* Callbacks that receive unpacked files. An error from one ends the unpacking and is returned, with
  * its reason. */
-struct archive_sink {
+struct archive_writer {
     /* Begins the next file, whose `size` bytes follow. The name is valid and after the previous
      * one. */
     int (*file)(void *ctx, const char *name, uint64_t size, bool is_executable,
@@ -69,7 +69,7 @@ struct archive_sink {
 
 /* Makes a reader for a bundle of `packed` bytes, which limits its unpacked size. Copies sink.
  * Returns 0 or TFE_ENOMEM. */
-int archive_reader_new(const struct archive_sink *sink, uint64_t packed,
+int archive_reader_new(const struct archive_writer *writer, uint64_t packed,
                        struct archive_reader **ret) TFE_MUST_CHECK;
 /* Reads the next packed bytes, in pieces of any length. Returns TFE_EPROTO if they are not a bundle
  * in canonical form, TFE_ETOOBIG if it unpacks to more than the limit, or TFE_ENOMEM. After an

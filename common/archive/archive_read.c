@@ -12,7 +12,7 @@
 #define OUT_BYTES (64u * 1024)
 
 struct archive_reader {
-    struct archive_sink sink;
+    struct archive_writer writer;
     ZSTD_DCtx *zstd;
     bool is_over;     /* the Zstandard frame has ended */
     uint64_t packed;  /* size of the bundle in bytes */
@@ -27,14 +27,14 @@ struct archive_reader {
     uint8_t out[OUT_BYTES];
 };
 
-int archive_reader_new(const struct archive_sink *sink, uint64_t packed,
+int archive_reader_new(const struct archive_writer *writer, uint64_t packed,
                        struct archive_reader **ret)
 {
     struct archive_reader *r = calloc(1, sizeof(*r));
     if (!r) {
         return TFE_ENOMEM;
     }
-    r->sink = *sink;
+    r->writer = *writer;
     r->packed = packed;
     r->zstd = ZSTD_createDCtx();
     if (!r->zstd ||
@@ -46,7 +46,7 @@ int archive_reader_new(const struct archive_sink *sink, uint64_t packed,
     return 0;
 }
 
-static int strange(struct tfe_reason *reason, const char *what)
+static int malformed(struct tfe_reason *reason, const char *what)
 {
     reason_set(reason, "this is no bundle: %s", what);
     return TFE_EPROTO;
@@ -61,19 +61,19 @@ static bool is_zeros(const uint8_t *bytes, size_t n)
     return i == n;
 }
 
-static int take_header(struct archive_reader *r, struct tfe_reason *reason)
+static int handle_header(struct archive_reader *r, struct tfe_reason *reason)
 {
     struct tar_file file;
     r->n_block = 0;
     if (is_zeros(r->block, TAR_BLOCK)) {
-        return ++r->n_ends > 2 ? strange(reason, "something stands behind its end") : 0;
+        return ++r->n_ends > 2 ? malformed(reason, "something stands behind its end") : 0;
     }
     if (r->n_ends > 0 || !tar_header_read(r->block, &file)) {
-        return strange(reason, "an entry is no regular file, or not as tfe-ctl packs it");
+        return malformed(reason, "an entry is no regular file, or not as tfe-ctl packs it");
     }
-    if (!archive_name_is_sound(file.name) ||
+    if (!archive_name_is_valid(file.name) ||
         (r->n_files > 0 && strcmp(r->file.name, file.name) >= 0)) {
-        return strange(reason, "a file has a name that leads elsewhere, or that comes too late");
+        return malformed(reason, "a file has a name that leads elsewhere, or that comes too late");
     }
     if (r->n_files == ARCHIVE_FILES_MAX || file.size > ARCHIVE_UNPACKED_MAX - r->written) {
         reason_set(reason, "the bundle has more than %u files, or than 1 GiB of them",
@@ -85,11 +85,12 @@ static int take_header(struct archive_reader *r, struct tfe_reason *reason)
     r->written += file.size;
     r->left = file.size;
     r->padding = tar_padding(file.size);
-    return r->sink.file(r->sink.ctx, file.name, file.size, file.is_executable, reason);
+    return r->writer.file(r->writer.ctx, file.name, file.size, file.is_executable, reason);
 }
 
 /* Processes unpacked bytes. */
-static int take(struct archive_reader *r, const uint8_t *bytes, size_t n, struct tfe_reason *reason)
+static int handle_bytes(struct archive_reader *r, const uint8_t *bytes, size_t n,
+                        struct tfe_reason *reason)
 {
     int rc = 0;
     while (rc == 0 && n > 0) {
@@ -97,17 +98,17 @@ static int take(struct archive_reader *r, const uint8_t *bytes, size_t n, struct
         if (r->left > 0) {
             some = some < r->left ? some : (size_t)r->left;
             r->left -= some;
-            rc = r->sink.bytes(r->sink.ctx, bytes, some, reason);
+            rc = r->writer.bytes(r->writer.ctx, bytes, some, reason);
         } else if (r->padding > 0) {
             some = some < r->padding ? some : r->padding;
             r->padding -= (uint32_t)some;
-            rc =
-                is_zeros(bytes, some) ? 0 : strange(reason, "there is something between two files");
+            rc = is_zeros(bytes, some) ? 0
+                                       : malformed(reason, "there is something between two files");
         } else {
             some = some < TAR_BLOCK - r->n_block ? some : TAR_BLOCK - r->n_block;
             memcpy(r->block + r->n_block, bytes, some);
             r->n_block += some;
-            rc = r->n_block == TAR_BLOCK ? take_header(r, reason) : 0;
+            rc = r->n_block == TAR_BLOCK ? handle_header(r, reason) : 0;
         }
         bytes += some;
         n -= some;
@@ -123,15 +124,15 @@ int archive_read(struct archive_reader *r, const uint8_t *bytes, size_t n,
     int rc = 0;
     while (rc == 0 && has_more) {
         if (r->is_over) {
-            return strange(reason, "something stands behind its end");
+            return malformed(reason, "something stands behind its end");
         }
         ZSTD_outBuffer out = {.dst = r->out, .size = sizeof(r->out)};
         const size_t left = ZSTD_decompressStream(r->zstd, &out, &in);
         if (ZSTD_isError(left)) {
-            return strange(reason, ZSTD_getErrorName(left));
+            return malformed(reason, ZSTD_getErrorName(left));
         }
         r->is_over = left == 0;
-        rc = take(r, r->out, out.pos, reason);
+        rc = handle_bytes(r, r->out, out.pos, reason);
         has_more = in.pos < in.size || (out.pos == out.size && !r->is_over);
         if (rc == 0 && r->written > ARCHIVE_RATIO_FREE &&
             (r->written - r->left) / ARCHIVE_RATIO_MAX > r->packed) {
@@ -145,7 +146,7 @@ int archive_read(struct archive_reader *r, const uint8_t *bytes, size_t n,
 
 int archive_read_end(struct archive_reader *r, struct tfe_reason *reason)
 {
-    return r->is_over && r->n_ends == 2 && r->n_block == 0 ? 0 : strange(reason, "it is cut off");
+    return r->is_over && r->n_ends == 2 && r->n_block == 0 ? 0 : malformed(reason, "it is cut off");
 }
 
 void archive_reader_free(struct archive_reader *r)

@@ -29,7 +29,7 @@ _Static_assert(sizeof(struct ustar) == TAR_BLOCK, "a block");
 
 /* Returns the index of the '/' at which a long name is split into prefix and name, or 0 if it needs
  * no split or cannot be split. */
-static size_t parting(const char *name, size_t n)
+static size_t split_index(const char *name, size_t n)
 {
     const size_t room = sizeof(((struct ustar *)0)->name);
     const size_t most = sizeof(((struct ustar *)0)->prefix);
@@ -47,7 +47,7 @@ bool tar_header_make(const struct tar_file *file, uint8_t ret[TAR_BLOCK])
 {
     struct ustar u = {.type = '0', .magic = "ustar", .version = {'0', '0'}};
     const size_t n = strlen(file->name);
-    const size_t at = parting(file->name, n);
+    const size_t at = split_index(file->name, n);
     const size_t rest = at > 0 ? at + 1 : 0;
     if (n - rest > sizeof(u.name) || file->size > ARCHIVE_UNPACKED_MAX) {
         return false;

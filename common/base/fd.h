@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 /* Closes *fd unless it is negative and sets it to -1. Preserves errno. */
-static inline void fd_drop(int *fd)
+static inline void fd_close(int *fd)
 {
     if (*fd >= 0) {
         int error = errno;

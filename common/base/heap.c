@@ -16,7 +16,7 @@ static void *resize(void *ctx, void *p, size_t n)
 
 const struct tfe_mem heap_mem = {.resize = resize};
 
-void part_must(bool is_made)
+void must_succeed(bool is_made)
 {
     if (!is_made) {
         (void)fprintf(stderr, "%s: cannot go on: out of memory\n", program_invocation_short_name);
@@ -24,9 +24,9 @@ void part_must(bool is_made)
     }
 }
 
-void *part_new(size_t n)
+void *must_alloc(size_t n)
 {
     void *part = calloc(1, n);
-    part_must(part);
+    must_succeed(part);
     return part;
 }

@@ -14,9 +14,9 @@ extern const struct tfe_mem heap_mem;
 
 /* Returns n zeroed bytes for free(3), never NULL. If no memory is left, prints an error to stderr
  * and exits with status 1. */
-void *part_new(size_t n) __attribute__((returns_nonnull, malloc));
+void *must_alloc(size_t n) __attribute__((returns_nonnull, malloc));
 
-/* Exits as part_new does if is_made is false, for objects that other allocators make. */
-void part_must(bool is_made);
+/* Exits as must_alloc does if is_made is false, for objects that other allocators make. */
+void must_succeed(bool is_made);
 
 #endif

@@ -9,20 +9,20 @@
 
 /* Handshakes per iteration of the event loop. Each takes about 0.15 ms of curve operations;
  * renewals of all other sessions are handled between iterations. */
-#define LIMIT_HANDSHAKES_PER_TURN 16
+#define LIMIT_HANDSHAKES_PER_ITERATION 16
 
 /* Unauthenticated connections, about 2 KB each. Beyond this limit the server closes the oldest
  * connection of the source that has most of them; a complete first handshake message with a valid
  * mac1 is processed before that. */
-#define LIMIT_HALF_OPEN 4096
+#define LIMIT_UNAUTHENTICATED 4096
 
 /* Unauthenticated connections of one source (an IPv4 address or an IPv6 /64 network). A client
  * sends its first message as soon as it is connected, so it needs its slot for one round trip. */
-#define LIMIT_HALF_OPEN_PER_ADDRESS 64
+#define LIMIT_UNAUTHENTICATED_PER_ADDRESS 64
 
 /* Minimum of unauthenticated connections, however many descriptors are in use: below this no client
  * could connect at all. */
-#define LIMIT_HALF_OPEN_LEAST 4
+#define LIMIT_UNAUTHENTICATED_MIN 4
 
 /* Time within which an authenticated client must send its first message. Agents send JOIN in their
  * first frame and tfe-ctl sends its request at once. */
@@ -47,8 +47,8 @@
 /* Keys issued to agents of one address: a burst, then one per 5 s. Each adds a row to the audit
  * log, which is never truncated. 10,000 agents behind one address have their keys after half a day;
  * until then they retry and use their token. */
-#define LIMIT_ENROLMENTS 1024
-#define LIMIT_ENROLMENT_MS 5000
+#define LIMIT_ENROLLMENTS 1024
+#define LIMIT_ENROLLMENT_MS 5000
 
 /* Messages of a session except renewals: a burst, then one per 50 ms. An agent sends a few per
  * epoch and one per second while it trains. A session that exceeds the limit is refused and
@@ -58,8 +58,8 @@
 
 /* Clients that read trainers' output through the server at a time, at about 200 KB each. Some slots
  * are reserved for admins without scope. */
-#define LIMIT_LOG_ASKS 128
-#define LIMIT_ADMIN_LOG_ASKS 4
+#define LIMIT_LOG_REQUESTS 128
+#define LIMIT_ADMIN_LOG_REQUESTS 4
 
 /* Nodes whose output one client can read at a time, a limit on the state that the server holds per
  * client. */
@@ -67,7 +67,7 @@
 
 /* Log credit of one client over all of its nodes, and its minimum per node: two messages. */
 #define LIMIT_LOG_WINDOW (128 * 1024)
-#define LIMIT_LOG_WINDOW_LEAST (8 * 1024)
+#define LIMIT_LOG_WINDOW_MIN (8 * 1024)
 
 /* Time after which the server no longer waits for a node that has credit but sends no log lines. */
 #define LIMIT_LOG_SILENCE_MS 5000

@@ -19,10 +19,10 @@ struct worker {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    bool is_over; /* config.work has returned */
-    bool is_left; /* the owner has detached the thread, which frees the worker itself */
-    int fd;       /* eventfd to the loop; -1 if the worker does not notify the loop */
-    struct event told;
+    bool has_ended;   /* config.work has returned */
+    bool is_detached; /* the owner has detached the thread, which frees the worker itself */
+    int fd;           /* eventfd to the loop; -1 if the worker does not notify the loop */
+    struct event notify_event;
 };
 
 static void clear_up(struct worker *w)
@@ -65,10 +65,10 @@ static void *thread_main(void *arg)
     }
     w->config.work(w->config.ctx);
     worker_lock(w);
-    w->is_over = true;
-    const bool is_left = w->is_left;
+    w->has_ended = true;
+    const bool is_detached = w->is_detached;
     worker_unlock(w);
-    if (is_left) {
+    if (is_detached) {
         end(w);
     }
     return NULL;
@@ -95,28 +95,29 @@ static int start_thread(struct worker *w)
     return error;
 }
 
-static void on_told(evutil_socket_t fd, short what, void *arg)
+static void on_notify(evutil_socket_t fd, short what, void *arg)
 {
     struct worker *w = arg;
     uint64_t count;
     if (read(fd, &count, sizeof count) == (ssize_t)sizeof count) {
-        w->config.on_told(w->config.ctx);
+        w->config.on_notify(w->config.ctx);
     }
 }
 
 /* Makes the loop watch the eventfd. Returns false with errno set if that fails. */
-static bool listen_to(struct worker *w)
+static bool watch_fd(struct worker *w)
 {
     w->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     return w->fd >= 0 &&
-           !event_assign(&w->told, w->config.base, w->fd, EV_READ | EV_PERSIST, on_told, w) &&
-           !event_add(&w->told, NULL);
+           !event_assign(&w->notify_event, w->config.base, w->fd, EV_READ | EV_PERSIST, on_notify,
+                         w) &&
+           !event_add(&w->notify_event, NULL);
 }
 
-static void stop_listening(struct worker *w)
+static void unwatch_fd(struct worker *w)
 {
-    if (w->fd >= 0 && event_initialized(&w->told)) {
-        (void)event_del(&w->told);
+    if (w->fd >= 0 && event_initialized(&w->notify_event)) {
+        (void)event_del(&w->notify_event);
     }
 }
 
@@ -132,13 +133,13 @@ int worker_start(const struct worker_config *config, struct worker **ret)
                              NULL); /* mutex and condition initialisation cannot fail on Linux */
     (void)pthread_cond_init(&w->wake, NULL);
     worker_lock(w);
-    const int error = config->base && !listen_to(w) ? errno : start_thread(w);
+    const int error = config->base && !watch_fd(w) ? errno : start_thread(w);
     if (!error) {
         *ret = w;
     }
     worker_unlock(w);
     if (error) {
-        stop_listening(w);
+        unwatch_fd(w);
         clear_up(w);
         errno = error;
     }
@@ -150,15 +151,15 @@ bool worker_free(struct worker *w, uint32_t wait_ms)
     if (!w) {
         return true;
     }
-    stop_listening(w);
+    unwatch_fd(w);
     const struct timespec until = steady_in(wait_ms);
     if (pthread_clockjoin_np(w->thread, NULL, CLOCK_MONOTONIC, &until)) {
         (void)pthread_detach(w->thread);
         worker_lock(w);
-        w->is_left = !w->is_over;
-        const bool is_left = w->is_left;
+        w->is_detached = !w->has_ended;
+        const bool is_detached = w->is_detached;
         worker_unlock(w);
-        if (is_left) {
+        if (is_detached) {
             return false;
         }
     }
@@ -194,7 +195,7 @@ void worker_wait(struct worker *w, struct tfe_mono until)
     }
 }
 
-void worker_tell(struct worker *w)
+void worker_notify(struct worker *w)
 {
     static const uint64_t one = 1;
     (void)!write(w->fd, &one, sizeof one); /* cannot fail: the counter does not overflow */

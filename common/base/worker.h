@@ -20,9 +20,9 @@ struct worker_config {
     /* Main function of the thread, which runs with all signals blocked. Starts after worker_start
      * has returned. */
     void (*work)(void *ctx);
-    struct event_base *base; /* event loop to notify; NULL if on_told is NULL */
-    void (*on_told)(
-        void *ctx); /* runs on the loop after worker_tell; several calls may be merged into one */
+    struct event_base *base; /* event loop to notify; NULL if on_notify is NULL */
+    void (*on_notify)(
+        void *ctx); /* runs on the loop after worker_notify; several calls may be merged into one */
     /* Called once ctx is no longer used: the thread has ended and the owner has called worker_free.
      * Runs on the thread if that ends last. May be NULL. */
     void (*done)(void *ctx);
@@ -50,6 +50,6 @@ void worker_wake(struct worker *w);
 void worker_wait(struct worker *w, struct tfe_mono until);
 
 /* Notifies the loop. Called by the thread, with or without the lock. */
-void worker_tell(struct worker *w);
+void worker_notify(struct worker *w);
 
 #endif

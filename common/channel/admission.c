@@ -20,7 +20,7 @@ struct admission_holder {
     uint64_t used;
     uint64_t since; /* turn in which `used` last changed; of holders with equal use the earlier is
                        evicted first */
-    TAILQ_HEAD(, admission_place) places; /* slots of the holder, oldest first */
+    TAILQ_HEAD(, admission_slot) slots; /* slots of the holder, oldest first */
 };
 RB_HEAD(name_tree, admission_holder);
 RB_HEAD(use_tree, admission_holder);
@@ -61,11 +61,11 @@ RB_GENERATE_INTERNAL(name_tree, admission_holder, by_name, compare_names,
 RB_GENERATE_INTERNAL(use_tree, admission_holder, by_use, compare_uses,
                      __attribute__((unused)) static)
 
-uint64_t admission_share(uint64_t capacity, uint64_t reserve, uint64_t used_by_others)
+uint64_t admission_quota(uint64_t capacity, uint64_t reserve, uint64_t used_by_others)
 {
     const uint64_t taken = reserve + used_by_others;
-    const uint64_t share = taken < capacity ? (capacity - taken) / ADMISSION_SHARE : 0;
-    return share > 0 ? share : 1;
+    const uint64_t quota = taken < capacity ? (capacity - taken) / ADMISSION_QUOTA_DIVISOR : 0;
+    return quota > 0 ? quota : 1;
 }
 
 struct admission_claim admission_claim_of(const struct principal *by, uint64_t cost)
@@ -114,7 +114,7 @@ static struct admission_holder *holder_get(struct admission *a, enum admission_k
     struct admission_holder *holder = RB_FIND(name_tree, &a->by_name, &key);
     if (!holder && (holder = malloc(sizeof(*holder))) != NULL) {
         *holder = key;
-        TAILQ_INIT(&holder->places);
+        TAILQ_INIT(&holder->slots);
         RB_INSERT(name_tree, &a->by_name, holder);
         RB_INSERT(use_tree, &a->by_use, holder);
     }
@@ -127,7 +127,7 @@ static void holder_set(struct admission *a, struct admission_holder *holder, uin
     RB_REMOVE(use_tree, &a->by_use, holder);
     holder->used = used;
     holder->since = ++a->turn;
-    if (TAILQ_EMPTY(&holder->places)) {
+    if (TAILQ_EMPTY(&holder->slots)) {
         RB_REMOVE(name_tree, &a->by_name, holder);
         free(holder);
     } else {
@@ -135,22 +135,22 @@ static void holder_set(struct admission *a, struct admission_holder *holder, uin
     }
 }
 
-static void leave_holders(struct admission *a, struct admission_place *place)
+static void leave_holders(struct admission *a, struct admission_slot *slot)
 {
     for (unsigned kind = 0; kind < ADMISSION_KINDS; kind++) {
-        struct admission_holder *holder = place->holders[kind];
+        struct admission_holder *holder = slot->holders[kind];
         if (holder) {
-            TAILQ_REMOVE(&holder->places, place, link[kind]);
-            holder_set(a, holder, holder->used - place->cost);
-            place->holders[kind] = NULL;
+            TAILQ_REMOVE(&holder->slots, slot, link[kind]);
+            holder_set(a, holder, holder->used - slot->cost);
+            slot->holders[kind] = NULL;
         }
     }
 }
 
 int admission_enter(struct admission *a, const struct admission_claim *claim, void *owner,
-                    struct admission_place *place)
+                    struct admission_slot *slot)
 {
-    *place = (struct admission_place){
+    *slot = (struct admission_slot){
         .owner = owner, .cost = claim->cost, .is_privileged = claim->is_privileged};
     for (unsigned kind = 0; kind < ADMISSION_KINDS; kind++) {
         const size_t n = claim->by[kind].n;
@@ -160,63 +160,64 @@ int admission_enter(struct admission *a, const struct admission_claim *claim, vo
         struct admission_holder *holder =
             holder_get(a, (enum admission_kind)kind, claim->by[kind].name, n);
         if (!holder) {
-            leave_holders(a, place);
+            leave_holders(a, slot);
             return TFE_ENOMEM;
         }
-        place->holders[kind] = holder;
-        TAILQ_INSERT_TAIL(&holder->places, place, link[kind]);
-        holder_set(a, holder, holder->used + place->cost);
+        slot->holders[kind] = holder;
+        TAILQ_INSERT_TAIL(&holder->slots, slot, link[kind]);
+        holder_set(a, holder, holder->used + slot->cost);
     }
-    place->is_in = true;
-    a->used += place->cost;
-    a->privileged_used += place->is_privileged ? place->cost : 0;
+    slot->is_in = true;
+    a->used += slot->cost;
+    a->privileged_used += slot->is_privileged ? slot->cost : 0;
     a->n++;
     return 0;
 }
 
-void admission_touch(struct admission_place *place)
+void admission_touch(struct admission_slot *slot)
 {
     for (unsigned kind = 0; kind < ADMISSION_KINDS; kind++) {
-        struct admission_holder *holder = place->holders[kind];
+        struct admission_holder *holder = slot->holders[kind];
         if (holder) {
-            TAILQ_REMOVE(&holder->places, place, link[kind]);
-            TAILQ_INSERT_TAIL(&holder->places, place, link[kind]);
+            TAILQ_REMOVE(&holder->slots, slot, link[kind]);
+            TAILQ_INSERT_TAIL(&holder->slots, slot, link[kind]);
         }
     }
 }
 
-void admission_leave(struct admission *a, struct admission_place *place)
+void admission_leave(struct admission *a, struct admission_slot *slot)
 {
-    if (place->is_in) {
-        leave_holders(a, place);
-        place->is_in = false;
-        a->used -= place->cost;
-        a->privileged_used -= place->is_privileged ? place->cost : 0;
+    if (slot->is_in) {
+        leave_holders(a, slot);
+        slot->is_in = false;
+        a->used -= slot->cost;
+        a->privileged_used -= slot->is_privileged ? slot->cost : 0;
         a->n--;
     }
 }
 
 /* True if the holder exceeds its quota. A single slot never does: a large one only has to fit the
  * capacity. */
-static bool is_above_share(const struct admission *a, const struct admission_holder *holder)
+static bool exceeds_quota(const struct admission *a, const struct admission_holder *holder)
 {
     const struct admission_config *c = &a->config;
-    const uint64_t share =
-        c->most ? c->most : admission_share(c->capacity, c->reserve, a->used - holder->used);
-    return holder->used > share && TAILQ_NEXT(TAILQ_FIRST(&holder->places), link[holder->kind]);
+    const uint64_t quota = c->quota_max
+                               ? c->quota_max
+                               : admission_quota(c->capacity, c->reserve, a->used - holder->used);
+    return holder->used > quota && TAILQ_NEXT(TAILQ_FIRST(&holder->slots), link[holder->kind]);
 }
 
 /* Returns the holder's oldest slot that may be evicted for `newest`, or NULL if there is none. */
-static struct admission_place *oldest_of(struct admission_holder *holder,
-                                         const struct admission_place *newest,
-                                         bool (*may_go)(const void *owner))
+static struct admission_slot *oldest_of(struct admission_holder *holder,
+                                        const struct admission_slot *newest,
+                                        bool (*may_evict)(const void *owner))
 {
-    struct admission_place *place;
-    TAILQ_FOREACH(place, &holder->places, link[holder->kind])
+    struct admission_slot *slot;
+    TAILQ_FOREACH(slot, &holder->slots, link[holder->kind])
     {
-        if (place == newest || ((!place->is_privileged || newest->is_privileged) &&
-                                (!may_go || may_go(place->owner)))) {
-            return place;
+        if (slot == newest || ((!slot->is_privileged || newest->is_privileged) &&
+                               (!may_evict || may_evict(slot->owner)))) {
+            return slot;
         }
     }
     return NULL;
@@ -224,11 +225,11 @@ static struct admission_place *oldest_of(struct admission_holder *holder,
 
 /* Returns the holder of `newest` that exceeds its quota, or NULL if none does. */
 static struct admission_holder *too_large(const struct admission *a,
-                                          const struct admission_place *newest)
+                                          const struct admission_slot *newest)
 {
     for (unsigned kind = 0; kind < ADMISSION_KINDS && !newest->is_privileged; kind++) {
         struct admission_holder *holder = newest->holders[kind];
-        if (holder && is_above_share(a, holder)) {
+        if (holder && exceeds_quota(a, holder)) {
             return holder;
         }
     }
@@ -236,26 +237,27 @@ static struct admission_holder *too_large(const struct admission *a,
 }
 
 /* Returns the use of the slot's largest holder. */
-static uint64_t largest_use(const struct admission_place *place)
+static uint64_t largest_use(const struct admission_slot *slot)
 {
-    uint64_t most = 0;
+    uint64_t quota_max = 0;
     for (unsigned kind = 0; kind < ADMISSION_KINDS; kind++) {
-        const struct admission_holder *holder = place->holders[kind];
-        most = holder && holder->used > most ? holder->used : most;
+        const struct admission_holder *holder = slot->holders[kind];
+        quota_max = holder && holder->used > quota_max ? holder->used : quota_max;
     }
-    return most;
+    return quota_max;
 }
 
-struct admission_place *admission_surplus(struct admission *a, struct admission_place *newest,
-                                          bool (*may_go)(const void *owner))
+struct admission_slot *admission_next_eviction(struct admission *a, struct admission_slot *newest,
+                                               bool (*may_evict)(const void *owner))
 {
     const struct admission_config *c = &a->config;
     const uint64_t reserve = newest->is_privileged ? 0 : c->reserve;
-    const bool gives_way = !newest->is_privileged && !c->oldest_goes;
+    const bool is_displaceable = !newest->is_privileged && !c->evicts_oldest;
     struct admission_holder *holder = too_large(a, newest);
     if (holder) {
-        struct admission_place *place = c->oldest_goes ? oldest_of(holder, newest, may_go) : newest;
-        return place ? place : newest;
+        struct admission_slot *slot =
+            c->evicts_oldest ? oldest_of(holder, newest, may_evict) : newest;
+        return slot ? slot : newest;
     }
     if (a->used + reserve <= c->capacity) {
         return NULL;
@@ -266,12 +268,12 @@ struct admission_place *admission_surplus(struct admission *a, struct admission_
     const uint64_t own = largest_use(newest);
     RB_FOREACH_REVERSE(holder, use_tree, &a->by_use)
     {
-        if (gives_way && holder->used <= own) {
+        if (is_displaceable && holder->used <= own) {
             break;
         }
-        struct admission_place *place = oldest_of(holder, newest, may_go);
-        if (place) {
-            return place;
+        struct admission_slot *slot = oldest_of(holder, newest, may_evict);
+        if (slot) {
+            return slot;
         }
     }
     return newest;

@@ -24,7 +24,7 @@
 #define ADMISSION_NAME_MAX 64
 
 /* A holder's quota is what the others leave free, divided by this. */
-#define ADMISSION_SHARE 4
+#define ADMISSION_QUOTA_DIVISOR 4
 
 enum admission_kind { ADMISSION_KEY, ADMISSION_SCOPE, ADMISSION_SOURCE, ADMISSION_KINDS };
 
@@ -33,11 +33,11 @@ struct admission_holder;
 
 struct admission_config {
     uint64_t capacity;
-    uint64_t reserve; /* part of the capacity reserved for privileged slots */
-    uint64_t most;    /* fixed quota of a holder; 0 for a quarter of what the others leave */
+    uint64_t reserve;   /* part of the capacity reserved for privileged slots */
+    uint64_t quota_max; /* fixed quota of a holder; 0 for a quarter of what the others leave */
     /* Above its quota the holder loses its oldest slot instead of the newest. For unauthenticated
      * peers, where the next one to connect may be legitimate. */
-    bool oldest_goes;
+    bool evicts_oldest;
 };
 
 /* The holders for which a slot counts. n is 0 if the slot counts for no holder of that kind. */
@@ -51,10 +51,10 @@ struct admission_claim {
 };
 
 /* A slot, embedded in the object that it stands for. Zeroed: not admitted. */
-struct admission_place {
+struct admission_slot {
     void *owner; /* object that embeds the slot */
     struct admission_holder *holders[ADMISSION_KINDS];
-    TAILQ_ENTRY(admission_place) link[ADMISSION_KINDS];
+    TAILQ_ENTRY(admission_slot) link[ADMISSION_KINDS];
     uint64_t cost;
     bool is_privileged, is_in;
 };
@@ -73,25 +73,25 @@ void admission_free(struct admission *a);
 /* Changes the capacity; the reserve is unchanged. */
 void admission_resize(struct admission *a, uint64_t capacity);
 
-/* Admits a slot even if the capacity is exceeded; admission_surplus then names the slot to evict.
- * The slot becomes the newest of its holders. Returns TFE_ENOMEM if the slot was not admitted.
- * Precondition: the slot is not admitted. */
+/* Admits a slot even if the capacity is exceeded; admission_next_eviction then names the slot to
+ * evict. The slot becomes the newest of its holders. Returns TFE_ENOMEM if the slot was not
+ * admitted. Precondition: the slot is not admitted. */
 int admission_enter(struct admission *a, const struct admission_claim *claim, void *owner,
-                    struct admission_place *place) TFE_MUST_CHECK;
+                    struct admission_slot *slot) TFE_MUST_CHECK;
 
 /* Makes an admitted slot the newest of its holders. */
-void admission_touch(struct admission_place *place);
+void admission_touch(struct admission_slot *slot);
 
 /* Removes a slot; does nothing if it is not admitted. */
-void admission_leave(struct admission *a, struct admission_place *place);
+void admission_leave(struct admission *a, struct admission_slot *slot);
 
 /* Returns the slot to evict because `newest` was admitted, or NULL if there is capacity: `newest`
- * itself (with oldest_goes: its holder's oldest) if one of its holders exceeds its quota, else the
- * oldest slot of the largest holder if the capacity is exceeded, or `newest` if no other may be
- * evicted. Call again after each eviction. may_go, unless NULL, says whether the slot of an owner
- * may be evicted; `newest` always may. */
-struct admission_place *admission_surplus(struct admission *a, struct admission_place *newest,
-                                          bool (*may_go)(const void *owner));
+ * itself (with evicts_oldest: its holder's oldest) if one of its holders exceeds its quota, else
+ * the oldest slot of the largest holder if the capacity is exceeded, or `newest` if no other may be
+ * evicted. Call again after each eviction. may_evict, unless NULL, says whether the slot of an
+ * owner may be evicted; `newest` always may. */
+struct admission_slot *admission_next_eviction(struct admission *a, struct admission_slot *newest,
+                                               bool (*may_evict)(const void *owner));
 
 /* Returns the units used by all slots. */
 uint64_t admission_used(const struct admission *a);
@@ -99,6 +99,6 @@ uint32_t admission_count(const struct admission *a);
 
 /* Returns the quota of one holder, given what others use; at least 1. For resources whose holders
  * are counted elsewhere. */
-uint64_t admission_share(uint64_t capacity, uint64_t reserve, uint64_t used_by_others);
+uint64_t admission_quota(uint64_t capacity, uint64_t reserve, uint64_t used_by_others);
 
 #endif

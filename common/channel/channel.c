@@ -12,11 +12,11 @@
  * with the first channel, freed with the last. */
 static _Thread_local struct channel_scratch *shared_scratch;
 
-static void scratch_let_go(struct channel_scratch *scratch)
+static void scratch_unref(struct channel_scratch *scratch)
 {
     if (--scratch->users == 0) {
         shared_scratch = NULL;
-        channel_gate_done(&scratch->gate);
+        channel_budget_done(&scratch->budget);
         arena_done(&scratch->arena);
         free(scratch);
     }
@@ -43,7 +43,7 @@ static void destroy(struct channel *ch)
     seal_done(&ch->seal);
     free(ch->scope);
     free(ch);
-    scratch_let_go(scratch);
+    scratch_unref(scratch);
 }
 
 void channel_free(struct channel *ch)
@@ -166,7 +166,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 }
 
 /* A channel that waited for the handshake budget continues. */
-static void on_gate(struct channel *ch)
+static void on_budget(struct channel *ch)
 {
     enter(ch);
     if (event_add(&ch->read_ev, NULL)) {
@@ -187,7 +187,7 @@ static void on_resolved(void *ctx, const struct resolve_addresses *addresses, co
 
 /* --- creation --------------------------------------------------------------------------------- */
 
-static struct channel_scratch *scratch_take(void)
+static struct channel_scratch *scratch_ref(void)
 {
     if (!shared_scratch) {
         struct channel_scratch *scratch = malloc(sizeof *scratch);
@@ -196,7 +196,7 @@ static struct channel_scratch *scratch_take(void)
         }
         scratch->users = 0;
         scratch->on_timer = on_timer;
-        channel_gate_init(&scratch->gate, on_gate);
+        channel_budget_init(&scratch->budget, on_budget);
         if (arena_init(&scratch->arena, ARENA_CAP)) {
             free(scratch);
             return NULL;
@@ -214,7 +214,7 @@ static struct channel *channel_new(struct event_base *base, const struct channel
     if (!ch) {
         return NULL;
     }
-    ch->scratch = scratch_take();
+    ch->scratch = scratch_ref();
     if (!ch->scratch) {
         free(ch);
         return NULL;
@@ -231,14 +231,15 @@ static struct channel *channel_new(struct event_base *base, const struct channel
 }
 
 int channel_connect(struct event_base *base, const char *host, uint16_t port,
-                    const struct token *token, const struct hello_facts *facts, uint32_t timeout_ms,
-                    const struct channel_ops *ops, void *ctx, struct channel **ret)
+                    const struct token *token, const struct handshake_params *params,
+                    uint32_t timeout_ms, const struct channel_ops *ops, void *ctx,
+                    struct channel **ret)
 {
     struct channel *ch = channel_new(base, ops, ctx, CHANNEL_S_RESOLVING);
     if (!ch) {
         return TFE_ENOMEM;
     }
-    int rc = dial_new(host, port, token, facts, timeout_ms, &ch->dial);
+    int rc = dial_new(host, port, token, params, timeout_ms, &ch->dial);
     if (rc == 0) {
         rc = dial_start(ch, on_resolved);
     }
@@ -250,8 +251,8 @@ int channel_connect(struct event_base *base, const char *host, uint16_t port,
     return 0;
 }
 
-int channel_accept(struct event_base *base, int fd, struct hello_server *hello,
-                   const struct hello_facts *facts, uint32_t timeout_ms,
+int channel_accept(struct event_base *base, int fd, struct handshake_server *handshake,
+                   const struct handshake_params *params, uint32_t timeout_ms,
                    const struct channel_ops *ops, void *ctx, struct channel **ret)
 {
     struct channel *ch = channel_new(base, ops, ctx, CHANNEL_S_REQUEST);
@@ -259,9 +260,9 @@ int channel_accept(struct event_base *base, int fd, struct hello_server *hello,
         (void)close(fd);
         return TFE_ENOMEM;
     }
-    ch->hello = hello;
-    ch->facts = facts;
-    channel_take_fd(ch, fd);
+    ch->handshake = handshake;
+    ch->params = params;
+    channel_adopt_fd(ch, fd);
     channel_set_orderly(ch, false);
     if (!channel_start_reading(ch) || !channel_set_timer(ch, timeout_ms)) {
         channel_free(ch);
@@ -301,12 +302,12 @@ void channel_expect(struct channel *ch, uint32_t ms)
     }
 }
 
-bool channel_knocks(struct channel *ch)
+bool channel_has_request(struct channel *ch)
 {
-    if (ch->state != CHANNEL_S_REQUEST || ch->is_gated) {
+    if (ch->state != CHANNEL_S_REQUEST || ch->waits_for_budget) {
         return channel_is_live(ch);
     }
-    return channel_is_live(ch) && channel_read_request(ch) && channel_gate_wait(ch);
+    return channel_is_live(ch) && channel_read_request(ch) && channel_budget_wait(ch);
 }
 
 bool channel_local_address(const struct channel *ch, struct sockaddr_storage *ret)

@@ -61,16 +61,17 @@ struct channel_ops {
  * (host empty or too long) or TFE_EPROTO (invalid server key in the token) if nothing was started;
  * no callback follows then. */
 int channel_connect(struct event_base *base, const char *host, uint16_t port,
-                    const struct token *token, const struct hello_facts *facts, uint32_t timeout_ms,
-                    const struct channel_ops *ops, void *ctx, struct channel **ret) TFE_MUST_CHECK;
+                    const struct token *token, const struct handshake_params *params,
+                    uint32_t timeout_ms, const struct channel_ops *ops, void *ctx,
+                    struct channel **ret) TFE_MUST_CHECK;
 
 /* Performs the server's handshake on an accepted non-blocking socket. Takes ownership of fd, also
  * on error. Borrows hello, facts and ops for the channel's life. Returns TFE_ENOMEM after closing
  * fd. Before message 1 is answered, closing resets the connection, except after a wrong token or
  * bytes of another protocol, because clients interpret an orderly close there as a rejected
  * token. */
-int channel_accept(struct event_base *base, int fd, struct hello_server *hello,
-                   const struct hello_facts *facts, uint32_t timeout_ms,
+int channel_accept(struct event_base *base, int fd, struct handshake_server *handshake,
+                   const struct handshake_params *params, uint32_t timeout_ms,
                    const struct channel_ops *ops, void *ctx, struct channel **ret) TFE_MUST_CHECK;
 
 /* Encodes, encrypts and queues a message. Messages sent within a callback of this channel are
@@ -104,7 +105,7 @@ void channel_free(struct channel *ch);
 
 /* Server: true if the client has sent a complete first message with a valid mac1, which the socket
  * may still hold; the server will answer it. Not to be called from a callback of ch. */
-bool channel_knocks(struct channel *ch);
+bool channel_has_request(struct channel *ch);
 
 /* Returns the local address of an established connection in *ret, or false if unknown. */
 bool channel_local_address(const struct channel *ch, struct sockaddr_storage *ret);

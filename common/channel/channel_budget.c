@@ -6,86 +6,86 @@
 
 static void on_turn(evutil_socket_t fd, short what, void *arg);
 
-static void gate_arm(struct channel_gate *gate, struct event_base *base)
+static void budget_arm(struct channel_budget *budget, struct event_base *base)
 {
     /* Due at once, but libevent runs timers after the sockets of the next iteration. */
     static const struct timeval next = {0};
-    if (!gate->armed) {
-        gate->base = base;
-        (void)evtimer_assign(&gate->turn, base, on_turn, gate);
-        gate->armed = evtimer_add(&gate->turn, &next) == 0;
+    if (!budget->armed) {
+        budget->base = base;
+        (void)evtimer_assign(&budget->turn, base, on_turn, budget);
+        budget->armed = evtimer_add(&budget->turn, &next) == 0;
     }
 }
 
 static void on_turn(evutil_socket_t fd, short what, void *arg)
 {
-    struct channel_gate *gate = arg;
-    gate->left = LIMIT_HANDSHAKES_PER_TURN;
-    gate->armed = false;
+    struct channel_budget *budget = arg;
+    budget->left = LIMIT_HANDSHAKES_PER_ITERATION;
+    budget->armed = false;
     struct channel *ch;
     /* Running the last waiting channel may free the scratch memory, which contains the budget. */
-    while (gate->left > 0 && (ch = TAILQ_FIRST(&gate->waiting)) != NULL) {
-        const bool last = !TAILQ_NEXT(ch, gated);
-        channel_gate_leave(ch);
-        gate->left--;
-        if (!last || gate->left == 0) {
-            gate_arm(gate, ch->base);
+    while (budget->left > 0 && (ch = TAILQ_FIRST(&budget->waiting)) != NULL) {
+        const bool last = !TAILQ_NEXT(ch, budget_link);
+        channel_budget_leave(ch);
+        budget->left--;
+        if (!last || budget->left == 0) {
+            budget_arm(budget, ch->base);
         }
-        gate->run(ch);
+        budget->run(ch);
         if (last) {
             return;
         }
     }
 }
 
-void channel_gate_init(struct channel_gate *gate, void (*run)(struct channel *ch))
+void channel_budget_init(struct channel_budget *budget, void (*run)(struct channel *ch))
 {
-    *gate = (struct channel_gate){.left = LIMIT_HANDSHAKES_PER_TURN, .run = run};
-    TAILQ_INIT(&gate->waiting);
+    *budget = (struct channel_budget){.left = LIMIT_HANDSHAKES_PER_ITERATION, .run = run};
+    TAILQ_INIT(&budget->waiting);
 }
 
-void channel_gate_done(struct channel_gate *gate)
+void channel_budget_done(struct channel_budget *budget)
 {
-    if (gate->armed) {
-        (void)evtimer_del(&gate->turn);
-        gate->armed = false;
+    if (budget->armed) {
+        (void)evtimer_del(&budget->turn);
+        budget->armed = false;
     }
 }
 
-bool channel_gate_pass(struct channel *ch)
+bool channel_budget_use(struct channel *ch)
 {
-    struct channel_gate *gate = &ch->scratch->gate;
-    if (gate->armed && gate->base != ch->base) {
+    struct channel_budget *budget = &ch->scratch->budget;
+    if (budget->armed && budget->base != ch->base) {
         return true; /* the thread has two loops; only one of them is limited */
     }
-    gate_arm(gate, ch->base);
-    if (!gate->armed) {
+    budget_arm(budget, ch->base);
+    if (!budget->armed) {
         return true;
     }
-    if (gate->left > 0) {
-        gate->left--;
+    if (budget->left > 0) {
+        budget->left--;
         return true;
     }
-    return !channel_gate_wait(ch);
+    return !channel_budget_wait(ch);
 }
 
-bool channel_gate_wait(struct channel *ch)
+bool channel_budget_wait(struct channel *ch)
 {
-    struct channel_gate *gate = &ch->scratch->gate;
-    gate_arm(gate, ch->base);
-    if (!gate->armed) {
+    struct channel_budget *budget = &ch->scratch->budget;
+    budget_arm(budget, ch->base);
+    if (!budget->armed) {
         return false;
     }
     (void)event_del(&ch->read_ev);
-    ch->is_gated = true;
-    TAILQ_INSERT_TAIL(&gate->waiting, ch, gated);
+    ch->waits_for_budget = true;
+    TAILQ_INSERT_TAIL(&budget->waiting, ch, budget_link);
     return true;
 }
 
-void channel_gate_leave(struct channel *ch)
+void channel_budget_leave(struct channel *ch)
 {
-    if (ch->is_gated) {
-        ch->is_gated = false;
-        TAILQ_REMOVE(&ch->scratch->gate.waiting, ch, gated);
+    if (ch->waits_for_budget) {
+        ch->waits_for_budget = false;
+        TAILQ_REMOVE(&ch->scratch->budget.waiting, ch, budget_link);
     }
 }

@@ -11,7 +11,7 @@
 #include "common/channel/endpoint.h"
 
 int dial_new(const char *host, uint16_t port, const struct token *token,
-             const struct hello_facts *facts, uint32_t timeout_ms, struct channel_dial **ret)
+             const struct handshake_params *params, uint32_t timeout_ms, struct channel_dial **ret)
 {
     const size_t n = strlen(host);
     if (n == 0 || n > TFE_HOST_MAX) {
@@ -24,7 +24,8 @@ int dial_new(const char *host, uint16_t port, const struct token *token,
     memcpy(dial->host, host, n + 1);
     dial->port = port;
     dial->deadline = tfe_mono_add(clock_mono(), timeout_ms);
-    int rc = hello_client_start(token, facts, dial->request, &dial->request_n, &dial->hello);
+    int rc =
+        handshake_client_start(token, params, dial->request, &dial->request_n, &dial->handshake);
     if (rc) {
         free(dial);
         return rc;
@@ -37,7 +38,7 @@ void dial_free(struct channel_dial *dial)
 {
     if (dial) {
         resolve_free(dial->resolve);
-        hello_client_free(dial->hello);
+        handshake_client_free(dial->handshake);
         free(dial);
     }
 }
@@ -48,7 +49,7 @@ static int64_t time_left(const struct channel_dial *dial)
 }
 
 /* Records why the address before `at` failed, unless an earlier one did. */
-static void note_failure(struct channel_dial *dial, int error)
+static void record_failure(struct channel_dial *dial, int error)
 {
     char host[TFE_HOST_MAX + 1];
     if (dial->reason.text[0] != '\0') {
@@ -70,16 +71,16 @@ static void try_next(struct channel *ch)
         const int fd =
             socket(address->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
         if (fd < 0) {
-            note_failure(dial, errno);
+            record_failure(dial, errno);
             continue;
         }
         if (connect(fd, (const struct sockaddr *)address, dial->addresses.length[i]) &&
             errno != EINPROGRESS && errno != EINTR) {
-            note_failure(dial, errno);
+            record_failure(dial, errno);
             (void)close(fd);
             continue;
         }
-        channel_take_fd(ch, fd);
+        channel_adopt_fd(ch, fd);
         channel_become(ch, CHANNEL_S_CONNECTING);
         if (event_add(&ch->write_ev, NULL)) {
             channel_end_later(ch, CHANNEL_NO_MEMORY, "no memory for an event", 0);
@@ -96,7 +97,7 @@ static void try_next(struct channel *ch)
 /* Abandons the current address and tries the next. */
 static void give_up_address(struct channel *ch, int error)
 {
-    note_failure(ch->dial, error);
+    record_failure(ch->dial, error);
     (void)event_del(&ch->write_ev);
     ch->want_write = false;
     (void)close(ch->fd);
@@ -113,7 +114,7 @@ void dial_on_slow(struct channel *ch)
 /* True if the socket is connected to itself. This can happen on a connect to a local port without a
  * listener, if the kernel chooses that same port as the source, and would keep the server from
  * binding the port. */
-static bool met_itself(int fd)
+static bool is_self_connected(int fd)
 {
     struct sockaddr_storage ends[2];
     socklen_t n[2] = {sizeof ends[0], sizeof ends[1]};
@@ -131,7 +132,7 @@ void dial_on_connected(struct channel *ch)
     if (getsockopt(ch->fd, SOL_SOCKET, SO_ERROR, &error, &n)) {
         error = errno;
     }
-    if (error == 0 && met_itself(ch->fd)) {
+    if (error == 0 && is_self_connected(ch->fd)) {
         error = ECONNREFUSED;
     }
     if (error) {

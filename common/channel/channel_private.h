@@ -53,7 +53,7 @@ enum channel_state {
 #define CHANNEL_READ_MAX (64 * 1024)
 
 /* Handshakes left in this iteration of the loop, and channels that wait for a later one. */
-struct channel_gate {
+struct channel_budget {
     void (*run)(struct channel *ch);
     unsigned left;
     bool armed; /* `turn` is scheduled for the next iteration of base */
@@ -66,7 +66,7 @@ struct channel_gate {
 struct channel_scratch {
     size_t users;
     struct arena arena;
-    struct channel_gate gate;
+    struct channel_budget budget;
     event_callback_fn on_timer;
     uint8_t in[CHANNEL_READ_MAX];
     uint8_t opened[SEAL_PLAIN_MAX];
@@ -84,8 +84,8 @@ struct channel_dial {
     bool timed_out;
     struct tfe_reason
         reason; /* failure of the first address, which is the most likely to be the intended one */
-    struct hello_client *hello;
-    uint8_t request[HELLO_REQUEST_MAX];
+    struct handshake_client *handshake;
+    uint8_t request[HANDSHAKE_REQUEST_MAX];
     size_t request_n;
 };
 
@@ -104,7 +104,7 @@ struct channel {
     bool shut;       /* the sending side is shut down */
     bool want_flush; /* messages sent while busy are written when the callback ends */
     bool want_drained;
-    bool is_gated; /* server: the handshake waits for a later iteration */
+    bool waits_for_budget; /* server: the handshake waits for a later iteration */
     enum channel_end end;
     int end_errno;        /* errno that follows end_text; 0 if none */
     const char *end_text; /* reason for the end; static, or in *dial */
@@ -126,11 +126,12 @@ struct channel {
     size_t part_n;
     size_t part_cap;
 
-    struct channel_dial *dial;       /* client: set-up state until established, then NULL */
-    struct hello_server *hello;      /* server: secrets for the handshake, borrowed */
-    const struct hello_facts *facts; /* server: facts that it reports about itself, borrowed */
+    struct channel_dial *dial;          /* client: set-up state until established, then NULL */
+    struct handshake_server *handshake; /* server: secrets for the handshake, borrowed */
+    const struct handshake_params
+        *params; /* server: facts that it reports about itself, borrowed */
     uint64_t unknown;
-    TAILQ_ENTRY(channel) gated;
+    TAILQ_ENTRY(channel) budget_link;
 };
 
 /* --- channel_receive.c: input ----------------------------------------------------------------- */
@@ -147,9 +148,9 @@ void channel_drop_part(struct channel *ch);
 /* --- channel_dial.c: a client's connection set-up --------------------------------------------- */
 
 /* Makes the set-up state, with copies of the arguments. Returns TFE_ENOMEM, or an error of
- * hello_client_start. */
+ * handshake_client_start. */
 int dial_new(const char *host, uint16_t port, const struct token *token,
-             const struct hello_facts *facts, uint32_t timeout_ms,
+             const struct handshake_params *params, uint32_t timeout_ms,
              struct channel_dial **ret) TFE_MUST_CHECK;
 
 /* Frees the set-up state. NULL is allowed. */
@@ -201,7 +202,7 @@ bool channel_set_timer(struct channel *ch, int64_t ms);
 void channel_stop_timer(struct channel *ch);
 
 /* Adopts fd: sets socket options and events. */
-void channel_take_fd(struct channel *ch, int fd);
+void channel_adopt_fd(struct channel *ch, int fd);
 
 /* Selects whether closing the socket ends the connection in an orderly way or resets it. */
 void channel_set_orderly(struct channel *ch, bool orderly);
@@ -212,16 +213,16 @@ bool channel_start_reading(struct channel *ch);
 /* --- channel_budget.c: handshakes per iteration ----------------------------------------------- */
 
 /* Initialises the budget. run continues a waiting channel, whose socket is not read meanwhile. */
-void channel_gate_init(struct channel_gate *gate, void (*run)(struct channel *ch));
-void channel_gate_done(struct channel_gate *gate);
+void channel_budget_init(struct channel_budget *budget, void (*run)(struct channel *ch));
+void channel_budget_done(struct channel_budget *budget);
 
 /* Returns true if ch may perform its curve operations now; otherwise it waits for a later
  * iteration. */
-bool channel_gate_pass(struct channel *ch);
+bool channel_budget_use(struct channel *ch);
 /* Makes ch wait for a later iteration. Returns false if out of memory. */
-bool channel_gate_wait(struct channel *ch);
+bool channel_budget_wait(struct channel *ch);
 
 /* Removes ch from the waiting channels. */
-void channel_gate_leave(struct channel *ch);
+void channel_budget_leave(struct channel *ch);
 
 #endif

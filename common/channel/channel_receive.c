@@ -83,7 +83,7 @@ static size_t receive(struct channel *ch, uint8_t *in, size_t cap)
 }
 
 /* Appends bytes to the stored part. Returns false, with ch ending, if out of memory. */
-static bool keep_part(struct channel *ch, const uint8_t *in, size_t n, size_t limit)
+static bool append_part(struct channel *ch, const uint8_t *in, size_t n, size_t limit)
 {
     const size_t need = ch->part_n + n;
     if (need > ch->part_cap) {
@@ -153,7 +153,7 @@ static size_t next_frame(struct channel *ch, const uint8_t *in, size_t n, size_t
     } else {
         /* The stored part was no complete frame, so a complete one ends within `in`. */
         take = n < FRAME_CAP - kept ? n : FRAME_CAP - kept;
-        if (!keep_part(ch, in, take, FRAME_CAP)) {
+        if (!append_part(ch, in, take, FRAME_CAP)) {
             return n;
         }
         rc = seal_open(&ch->seal.rx, ch->part, ch->part_n, &used, opened, ret_plain_n);
@@ -165,7 +165,7 @@ static size_t next_frame(struct channel *ch, const uint8_t *in, size_t n, size_t
     if (rc != TFE_EMORE || take == 0) {
         channel_end_later(ch, CHANNEL_PROTOCOL, "a frame that does not open", 0);
     } else if (kept == 0) {
-        (void)keep_part(ch, in, n, FRAME_CAP);
+        (void)append_part(ch, in, n, FRAME_CAP);
     }
     return take;
 }
@@ -184,7 +184,7 @@ static void feed(struct channel *ch, const uint8_t *in, size_t n)
 }
 
 /* Processes the bytes after a handshake message as frames. */
-static void feed_behind_flight(struct channel *ch, size_t flight_n)
+static void feed_after_flight(struct channel *ch, size_t flight_n)
 {
     uint8_t *bytes = ch->part;
     const size_t n = ch->part_n;
@@ -217,19 +217,19 @@ bool channel_read_request(struct channel *ch)
 {
     uint8_t *in = ch->scratch->in;
     /* Limit on what an unauthenticated client can make the server store. */
-    const size_t n = receive(ch, in, HELLO_REQUEST_MAX - ch->part_n);
-    if (n == 0 || !keep_part(ch, in, n, HELLO_REQUEST_MAX)) {
+    const size_t n = receive(ch, in, HANDSHAKE_REQUEST_MAX - ch->part_n);
+    if (n == 0 || !append_part(ch, in, n, HANDSHAKE_REQUEST_MAX)) {
         return false;
     }
-    int rc = hello_server_knock(ch->hello, clock_wall(), ch->part, ch->part_n);
-    if (rc && (rc != TFE_EMORE || ch->part_n == HELLO_REQUEST_MAX)) {
+    int rc = handshake_server_check_mac1(ch->handshake, clock_wall(), ch->part, ch->part_n);
+    if (rc && (rc != TFE_EMORE || ch->part_n == HANDSHAKE_REQUEST_MAX)) {
         end_request(ch, rc);
     }
     return rc == 0;
 }
 
 /* Copies the client's scope. Most clients have the scope of every job, which needs no memory. */
-static int keep_scope(struct channel *ch)
+static int copy_scope(struct channel *ch)
 {
     if (strcmp(ch->by.scope, PRINCIPAL_EVERY_JOB) == 0) {
         ch->by.scope = PRINCIPAL_EVERY_JOB;
@@ -242,14 +242,14 @@ static int keep_scope(struct channel *ch)
 
 void channel_answer_request(struct channel *ch)
 {
-    uint8_t response[HELLO_RESPONSE_MAX];
+    uint8_t response[HANDSHAKE_RESPONSE_MAX];
     size_t response_n = 0;
     size_t used = 0;
-    struct hello_facts client;
-    int rc = hello_server_answer(ch->hello, clock_wall(), ch->facts, ch->part, ch->part_n, &used,
-                                 response, &response_n, &ch->seal, &ch->by, &client);
+    struct handshake_params client;
+    int rc = handshake_server_answer(ch->handshake, clock_wall(), ch->params, ch->part, ch->part_n,
+                                     &used, response, &response_n, &ch->seal, &ch->by, &client);
     if (rc == 0) {
-        rc = keep_scope(ch);
+        rc = copy_scope(ch);
     }
     if (rc == 0) {
         rc = channel_queue_raw(ch, response, response_n);
@@ -260,15 +260,16 @@ void channel_answer_request(struct channel *ch)
     }
     channel_set_orderly(ch, true);
     channel_become(ch, CHANNEL_S_FIRST);
-    feed_behind_flight(ch, used);
+    feed_after_flight(ch, used);
 }
 
 static void finish_answer(struct channel *ch)
 {
     size_t used = 0;
-    struct hello_facts server;
-    int rc = hello_client_finish(ch->dial->hello, ch->part, ch->part_n, &used, &ch->seal, &server);
-    if (rc == TFE_EMORE && ch->part_n < HELLO_RESPONSE_MAX) {
+    struct handshake_params server;
+    int rc = handshake_client_finish(ch->dial->handshake, ch->part, ch->part_n, &used, &ch->seal,
+                                     &server);
+    if (rc == TFE_EMORE && ch->part_n < HANDSHAKE_RESPONSE_MAX) {
         return;
     }
     if (rc) {
@@ -282,7 +283,7 @@ static void finish_answer(struct channel *ch)
     /* The callback may finish or free ch, which drops the part; then nothing is left to process. */
     ch->ops->established(ch->ctx, ch, NULL);
     if (takes_frames(ch)) {
-        feed_behind_flight(ch, used);
+        feed_after_flight(ch, used);
     }
 }
 
@@ -297,20 +298,21 @@ void channel_on_readable(struct channel *ch)
     __builtin_prefetch(&ch->seal.rx);
     __builtin_prefetch(&ch->seal.tx);
     if (ch->state == CHANNEL_S_REQUEST) {
-        if (channel_read_request(ch) && channel_gate_pass(ch)) {
+        if (channel_read_request(ch) && channel_budget_use(ch)) {
             channel_answer_request(ch);
         }
         return;
     }
     uint8_t *in = ch->scratch->in;
     const bool flight = ch->state == CHANNEL_S_ANSWER;
-    const size_t n = receive(ch, in, flight ? HELLO_RESPONSE_MAX - ch->part_n : CHANNEL_READ_MAX);
+    const size_t n =
+        receive(ch, in, flight ? HANDSHAKE_RESPONSE_MAX - ch->part_n : CHANNEL_READ_MAX);
     if (n == 0 || ch->state == CHANNEL_S_FINISHING) {
         return;
     }
     if (!flight) {
         feed(ch, in, n);
-    } else if (keep_part(ch, in, n, HELLO_RESPONSE_MAX)) {
+    } else if (append_part(ch, in, n, HANDSHAKE_RESPONSE_MAX)) {
         finish_answer(ch);
     }
 }

@@ -71,7 +71,7 @@ void channel_flush(struct channel *ch)
 
 int channel_queue_raw(struct channel *ch, const uint8_t *bytes, size_t n)
 {
-    uint8_t *room = out_queue_room(&ch->out, n);
+    uint8_t *room = out_queue_reserve(&ch->out, n);
     if (!room) {
         return TFE_ENOMEM;
     }
@@ -112,7 +112,7 @@ int channel_send_encoded(struct channel *ch, const uint8_t *plain, size_t n)
          * follows. */
         return 0;
     }
-    uint8_t *room = out_queue_room(&ch->out, sealed_n);
+    uint8_t *room = out_queue_reserve(&ch->out, sealed_n);
     if (!room) {
         return TFE_ENOMEM;
     }

@@ -36,7 +36,7 @@ void channel_stop_timer(struct channel *ch)
 
 void channel_stop_events(struct channel *ch)
 {
-    channel_gate_leave(ch);
+    channel_budget_leave(ch);
     (void)event_del(&ch->read_ev);
     (void)event_del(&ch->write_ev);
     channel_stop_timer(ch);
@@ -70,7 +70,7 @@ bool channel_set_timer(struct channel *ch, int64_t ms)
     return true;
 }
 
-void channel_take_fd(struct channel *ch, int fd)
+void channel_adopt_fd(struct channel *ch, int fd)
 {
     /* Disable Nagle's algorithm, because frames are small and need a prompt answer. A failure only
      * costs speed. */

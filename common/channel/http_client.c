@@ -17,7 +17,7 @@
 
 #define HEADERS_MAX 16384
 
-struct http_ask {
+struct http_call {
     struct event_base *base;
     struct evhttp_uri *url;
     enum evhttp_cmd_type method;
@@ -32,13 +32,13 @@ struct http_ask {
     void *ctx;
 };
 
-const char *http_answer_header(const struct http_answer *answer, const char *name)
+const char *http_response_header(const struct http_response *answer, const char *name)
 {
     return evhttp_find_header(answer->headers, name);
 }
 
 /* Ends the request in the next turn of the loop: libevent may still use the connection now. */
-static void end_soon(struct http_ask *ask, const char *error)
+static void end_soon(struct http_call *ask, const char *error)
 {
     ask->is_over = true;
     ask->error = error;
@@ -47,8 +47,8 @@ static void end_soon(struct http_ask *ask, const char *error)
 
 static void on_end(evutil_socket_t fd, short what, void *ctx)
 {
-    struct http_ask *ask = ctx;
-    struct http_answer answer = {.body = NULL};
+    struct http_call *ask = ctx;
+    struct http_response answer = {.body = NULL};
     const char *error = ask->is_over ? ask->error : "timed out";
     if (!error) {
         struct evbuffer *body = evhttp_request_get_input_buffer(ask->request);
@@ -71,14 +71,14 @@ static void on_failed(enum evhttp_request_error error, void *ctx)
         [EVREQ_HTTP_BUFFER_ERROR] = "the response is not HTTP",
         [EVREQ_HTTP_REQUEST_CANCEL] = "cancelled",
         [EVREQ_HTTP_DATA_TOO_LONG] = "the response is too long"};
-    struct http_ask *ask = ctx;
+    struct http_call *ask = ctx;
     ask->error = texts[error];
 }
 
 /* Called with NULL after on_failed, and with an empty response if it cannot connect. */
 static void on_response(struct evhttp_request *response, void *ctx)
 {
-    struct http_ask *ask = ctx;
+    struct http_call *ask = ctx;
     if (response && evhttp_request_get_response_code(response) != 0) {
         evhttp_request_own(response);
         ask->request = response;
@@ -91,7 +91,7 @@ static void on_response(struct evhttp_request *response, void *ctx)
 /* --- sending ---------------------------------------------------------------------------------- */
 
 /* Sends the request over a connection to one numeric address. */
-static void send_to(struct http_ask *ask, const struct resolve_addresses *to)
+static void send_to(struct http_call *ask, const struct resolve_addresses *to)
 {
     char host[NI_MAXHOST];
     char port[NI_MAXSERV];
@@ -129,7 +129,7 @@ static void send_to(struct http_ask *ask, const struct resolve_addresses *to)
 
 static void on_resolved(void *ctx, const struct resolve_addresses *addresses, const char *error)
 {
-    struct http_ask *ask = ctx;
+    struct http_call *ask = ctx;
     ask->resolve = NULL;
     if (error) {
         end_soon(ask, "the host's name cannot be resolved");
@@ -139,7 +139,7 @@ static void on_resolved(void *ctx, const struct resolve_addresses *addresses, co
 }
 
 /* Finds the address of the URL's host. Errors are reported by on_end. */
-static void begin(struct http_ask *ask)
+static void begin(struct http_call *ask)
 {
     struct resolve_addresses to;
     char host[256] = "";
@@ -165,7 +165,7 @@ static void begin(struct http_ask *ask)
 }
 
 /* Adds a line "Name: value". Returns TFE_EINVAL for a control character, or TFE_ENOMEM. */
-static int add_header(struct http_ask *ask, const char *line)
+static int add_header(struct http_call *ask, const char *line)
 {
     for (const char *at = line; *at; at++) {
         if ((unsigned char)*at < ' ' || *at == 0x7f) {
@@ -183,7 +183,7 @@ static int add_header(struct http_ask *ask, const char *line)
     return rc;
 }
 
-static int fill(struct http_ask *ask, const struct http_question *q)
+static int fill(struct http_call *ask, const struct http_request *q)
 {
     char line[512];
     int rc = add_header(ask, "Connection: close");
@@ -210,10 +210,10 @@ static int fill(struct http_ask *ask, const struct http_question *q)
     return rc;
 }
 
-int http_ask(struct event_base *base, const struct http_question *question, http_fn *on_answer,
-             void *ctx, struct http_ask **ret)
+int http_call(struct event_base *base, const struct http_request *question, http_fn *on_answer,
+              void *ctx, struct http_call **ret)
 {
-    struct http_ask *ask = calloc(1, sizeof *ask);
+    struct http_call *ask = calloc(1, sizeof *ask);
     if (!ask) {
         return TFE_ENOMEM;
     }
@@ -240,7 +240,7 @@ int http_ask(struct event_base *base, const struct http_question *question, http
     return 0;
 }
 
-void http_cancel(struct http_ask *ask)
+void http_cancel(struct http_call *ask)
 {
     if (!ask) {
         return;

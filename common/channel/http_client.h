@@ -10,10 +10,10 @@
 
 struct event_base;
 struct evkeyvalq;
-struct http_ask; /* a request under way */
+struct http_call; /* a request under way */
 
 /* All pointers are borrowed for the call. */
-struct http_question {
+struct http_request {
     const char *method; /* "GET", "PUT" or "POST" */
     const char *url;
     const char *const *headers; /* "Name: value", ended by NULL; NULL: no headers of the caller */
@@ -24,7 +24,7 @@ struct http_question {
     uint32_t within_ms; /* limit from now to the last byte of the response */
 };
 
-struct http_answer {
+struct http_response {
     int status;
     const char *body; /* followed by a NUL, which is not counted */
     size_t body_n;
@@ -34,19 +34,19 @@ struct http_answer {
 /* Returns the value of a header, without blanks around it, or NULL if the response has no such
  * header. Of several headers with this name, the first one counts. Valid as long as the response.
  */
-const char *http_answer_header(const struct http_answer *answer, const char *name);
+const char *http_response_header(const struct http_response *answer, const char *name);
 
-/* Called once, from the loop and never from http_ask. Either answer is set, with any HTTP status,
+/* Called once, from the loop and never from http_call. Either answer is set, with any HTTP status,
  * or error says what failed ("cannot connect"). Both are valid until the function returns. The
  * request has ended by then. */
-typedef void http_fn(void *ctx, const struct http_answer *answer, const char *error);
+typedef void http_fn(void *ctx, const struct http_response *answer, const char *error);
 
 /* Sends a request. Returns TFE_EINVAL if a header contains a control character, which could begin a
  * header of its own, or TFE_ENOMEM. An invalid URL is reported to on_answer. */
-int http_ask(struct event_base *base, const struct http_question *question, http_fn *on_answer,
-             void *ctx, struct http_ask **ret) TFE_MUST_CHECK;
+int http_call(struct event_base *base, const struct http_request *question, http_fn *on_answer,
+              void *ctx, struct http_call **ret) TFE_MUST_CHECK;
 
 /* Ends a request without a callback. NULL is allowed. */
-void http_cancel(struct http_ask *ask);
+void http_cancel(struct http_call *ask);
 
 #endif

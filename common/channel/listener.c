@@ -18,10 +18,10 @@
 
 /* Connections accepted per iteration of the loop, so that a burst of clients does not delay
  * renewals. */
-#define ACCEPTS_PER_TURN 64
+#define ACCEPTS_PER_ITERATION 64
 
 /* Minimum interval between log lines about failing accepts. */
-#define LACK_LOG_MS 1000
+#define PAUSE_LOG_MS 1000
 
 struct listener {
     int fd;
@@ -30,10 +30,10 @@ struct listener {
     void *ctx;
     struct event readable;
     struct event retry;
-    bool lacking; /* accepting is paused until retry */
+    bool is_paused; /* accepting is paused until retry */
     bool busy;
     bool freed;
-    struct rate told;
+    struct rate log_rate;
     uint64_t hidden; /* log lines suppressed since the last one */
 };
 
@@ -42,10 +42,10 @@ static void destroy(struct listener *listener)
     free(listener);
 }
 
-static void lack(struct listener *listener, int error)
+static void pause_accepting(struct listener *listener, int error)
 {
     listener->hidden++;
-    if (rate_pass(&listener->told, clock_mono(), LACK_LOG_MS, 1)) {
+    if (rate_pass(&listener->log_rate, clock_mono(), PAUSE_LOG_MS, 1)) {
         struct tfe_reason reason;
         errno = error;
         reason_errno(&reason, "accept");
@@ -57,27 +57,27 @@ static void lack(struct listener *listener, int error)
     if (evtimer_add(&listener->retry, &in)) {
         return; /* no memory for the timer: the level-triggered event fires again at once */
     }
-    listener->lacking = true;
+    listener->is_paused = true;
     (void)event_del(&listener->readable);
 }
 
 static void on_retry(evutil_socket_t fd, short what, void *arg)
 {
     struct listener *listener = arg;
-    listener->lacking = false;
+    listener->is_paused = false;
     if (event_add(&listener->readable, NULL)) {
         log_error("listener cannot resume", LOG_U("port", listener->port));
     }
 }
 
 /* True if accept(2) failed because of one connection, which is then gone. */
-static bool is_passing(int error)
+static bool is_transient(int error)
 {
-    static const int passing[] = {
+    static const int transient[] = {
         EINTR,  ECONNABORTED, EPROTO,       ENETDOWN,    ENOPROTOOPT, EHOSTDOWN,
         ENONET, EOPNOTSUPP,   EHOSTUNREACH, ENETUNREACH, EPERM /* rejected by a firewall rule */};
-    for (size_t i = 0; i < sizeof passing / sizeof passing[0]; i++) {
-        if (passing[i] == error) {
+    for (size_t i = 0; i < sizeof transient / sizeof transient[0]; i++) {
+        if (transient[i] == error) {
             return true;
         }
     }
@@ -88,7 +88,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
     struct listener *listener = arg;
     listener->busy = true;
-    for (int i = 0; i < ACCEPTS_PER_TURN && !listener->freed && !listener->lacking; i++) {
+    for (int i = 0; i < ACCEPTS_PER_ITERATION && !listener->freed && !listener->is_paused; i++) {
         struct sockaddr_storage peer;
         socklen_t peer_n = sizeof peer;
         const int accepted =
@@ -97,8 +97,8 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
             listener->on_accept(listener->ctx, accepted, (const struct sockaddr *)&peer, peer_n);
         } else if (errno == EAGAIN) {
             break;
-        } else if (!is_passing(errno)) {
-            lack(listener, errno);
+        } else if (!is_transient(errno)) {
+            pause_accepting(listener, errno);
             break;
         }
     }

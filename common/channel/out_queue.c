@@ -22,7 +22,7 @@ struct out_block {
     uint8_t bytes[];
 };
 
-uint8_t *out_queue_room(struct out_queue *queue, size_t n)
+uint8_t *out_queue_reserve(struct out_queue *queue, size_t n)
 {
     struct out_block *block = queue->last;
     if (block && block->cap - block->n >= n) {

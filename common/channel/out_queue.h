@@ -24,9 +24,9 @@ static inline bool out_queue_is_empty(const struct out_queue *queue)
 
 /* Returns space for n contiguous bytes at the end of the queue, to be filled and then added, or
  * NULL if out of memory. */
-uint8_t *out_queue_room(struct out_queue *queue, size_t n);
+uint8_t *out_queue_reserve(struct out_queue *queue, size_t n);
 
-/* Adds the first n bytes of the space returned by the last out_queue_room. */
+/* Adds the first n bytes of the space returned by the last out_queue_reserve. */
 void out_queue_add(struct out_queue *queue, size_t n);
 
 /* Writes once, as much as the socket accepts. Returns 0 if the queue is empty, TFE_EMORE if bytes

@@ -24,7 +24,7 @@ struct resolve {
     void *ctx;
     char host[TFE_HOST_MAX + 1];
     char service[8];
-    int error; /* result of getaddrinfo; owned, like addresses, by the loop once on_told runs */
+    int error; /* result of getaddrinfo; owned, like addresses, by the loop once on_notify runs */
     struct resolve_addresses addresses;
 };
 
@@ -32,7 +32,7 @@ struct resolve {
 static atomic_int resolve_threads;
 
 /* Copies IPv4 addresses, then IPv6, in the system's order of preference. */
-static void take_addresses(const struct addrinfo *list, struct resolve_addresses *ret)
+static void copy_addresses(const struct addrinfo *list, struct resolve_addresses *ret)
 {
     ret->n = 0;
     for (int pass = 0; pass < 2; pass++) {
@@ -58,7 +58,7 @@ static int ask(const char *host, const char *service, int flags, struct resolve_
     if (error) {
         return error;
     }
-    take_addresses(list, ret);
+    copy_addresses(list, ret);
     freeaddrinfo(list);
     return ret->n > 0 ? 0 : EAI_NONAME;
 }
@@ -76,7 +76,7 @@ static void work(void *ctx)
 {
     struct resolve *r = ctx;
     r->error = ask(r->host, r->service, 0, &r->addresses);
-    worker_tell(r->worker);
+    worker_notify(r->worker);
 }
 
 static void done(void *ctx)
@@ -87,7 +87,7 @@ static void done(void *ctx)
 
 /* --- event loop ------------------------------------------------------------------------------- */
 
-static void on_told(void *ctx)
+static void on_notify(void *ctx)
 {
     struct resolve *r = ctx;
     r->on_done(r->ctx, &r->addresses, r->error ? gai_strerror(r->error) : NULL);
@@ -107,7 +107,7 @@ int resolve_start(struct event_base *base, const char *host, uint16_t port, reso
     const struct worker_config config = {.stack = RESOLVE_STACK,
                                          .work = work,
                                          .base = base,
-                                         .on_told = on_told,
+                                         .on_notify = on_notify,
                                          .done = done,
                                          .ctx = r};
     int rc = TFE_ESYS;

@@ -103,7 +103,7 @@ static size_t quoted_unit(const char *text, size_t left, char unit[ESCAPE_UNIT_M
 
 /* Appends text, truncated if it does not fit; reserves space for the closing quote. Returns false
  * if not even the quotes fit. */
-static bool text_put_shown(struct log_text *t, const char *text, bool quotes)
+static bool text_put_escaped(struct log_text *t, const char *text, bool quotes)
 {
     if (t->n + 2 > t->limit) {
         t->cut = true;
@@ -136,7 +136,7 @@ static bool text_put_shown(struct log_text *t, const char *text, bool quotes)
 
 static bool text_put_quoted(struct log_text *t, const char *text)
 {
-    return text_put_shown(t, text, true);
+    return text_put_escaped(t, text, true);
 }
 
 /* True if logfmt needs no quotes around the value. */
@@ -212,7 +212,7 @@ static bool is_span(const char *key)
 }
 
 /* Appends an event or key with spaces for underscores, without the suffix "_ms". */
-static void pretty_word(struct log_text *t, const char *word)
+static void pretty_label(struct log_text *t, const char *word)
 {
     const size_t n = strlen(word) - (is_span(word) ? 3 : 0);
     for (size_t i = 0; i < n; i++) {
@@ -232,7 +232,7 @@ static void pretty_value(struct log_text *t, const struct log_field *field)
     } else if (strspn(field->str, "0123456789abcdef") == NODE_ID && !field->str[NODE_ID]) {
         (void)text_put(t, field->str, NODE_SHOWN);
     } else {
-        (void)text_put_shown(t, field->str, false);
+        (void)text_put_escaped(t, field->str, false);
     }
 }
 
@@ -267,7 +267,7 @@ static void pretty_line(struct log_text *t, enum log_level level, const char *ev
     (void)text_puts(t, marks[level]);
     if (!reason || strcmp(event, "waiting") !=
                        0) { /* the reason of a "waiting" event already names the state */
-        pretty_word(t, event);
+        pretty_label(t, event);
         (void)text_puts(t, reason ? ": " : "");
     }
     if (reason) {
@@ -277,7 +277,7 @@ static void pretty_line(struct log_text *t, enum log_level level, const char *ev
     for (unsigned i = 0; i < n && !t->cut; i++) {
         if (is_given(&fields[i]) && &fields[i] != reason) {
             (void)text_puts(t, before);
-            pretty_word(t, fields[i].key);
+            pretty_label(t, fields[i].key);
             (void)text_puts(t, " ");
             pretty_value(t, &fields[i]);
             before = ", ";

@@ -39,7 +39,7 @@ bool throttle_pass(struct throttle *t, const void *cause, size_t n, uint64_t *re
     return true;
 }
 
-uint64_t throttle_hidden(struct throttle *t, const void *cause, size_t n)
+uint64_t throttle_suppressed(struct throttle *t, const void *cause, size_t n)
 {
     const uint32_t i = index_of(t, cause, n);
     const uint64_t hidden = t->causes[i].hidden;

@@ -16,7 +16,7 @@ struct throttle {
     uint64_t hidden; /* lines suppressed since the last line that passed */
     struct {
         struct rate rate;
-        uint64_t hidden; /* lines of this cause suppressed since the last throttle_hidden */
+        uint64_t hidden; /* lines of this cause suppressed since the last throttle_suppressed */
     } causes[];
 };
 
@@ -28,6 +28,6 @@ struct throttle *throttle_new(uint32_t entries, uint32_t burst, int64_t each_ms)
 bool throttle_pass(struct throttle *t, const void *cause, size_t n, uint64_t *ret_hidden);
 
 /* Returns how many lines of this cause were suppressed since the last call for it. */
-uint64_t throttle_hidden(struct throttle *t, const void *cause, size_t n);
+uint64_t throttle_suppressed(struct throttle *t, const void *cause, size_t n);
 
 #endif

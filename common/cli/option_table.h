@@ -13,7 +13,7 @@
         .kind = kind_, .name = name_, .argument = argument_, .fallback = fallback_, .help = help_, \
         __VA_ARGS__                                                                                \
     }
-#define OPTION_RANGE(field, least, most) .offset = FIELD(field), .min = (least), .max = (most)
+#define OPTION_RANGE(field, low, high) .offset = FIELD(field), .min = (low), .max = (high)
 #define FLAG(name, field, help)                                                                    \
     OPTION_ROW(OPTION_FLAG, name, NULL, NULL, help, .offset = FIELD(field))
 #define TEXT(name, field, argument, fallback, help)                                                \
@@ -26,10 +26,10 @@
 #define WORD(name, field, words_, argument, fallback, help)                                        \
     OPTION_ROW(OPTION_WORD, name, argument, fallback, help, .words = (words_),                     \
                .offset = FIELD(field))
-#define NUMBER(name, field, argument, least, most, fallback, help)                                 \
-    OPTION_ROW(OPTION_NUMBER, name, argument, fallback, help, OPTION_RANGE(field, least, most))
-#define TIME(name, field, least, most, fallback, help)                                             \
-    OPTION_ROW(OPTION_DURATION, name, "TIME", fallback, help, OPTION_RANGE(field, least, most))
+#define NUMBER(name, field, argument, low, high, fallback, help)                                   \
+    OPTION_ROW(OPTION_NUMBER, name, argument, fallback, help, OPTION_RANGE(field, low, high))
+#define TIME(name, field, low, high, fallback, help)                                               \
+    OPTION_ROW(OPTION_DURATION, name, "TIME", fallback, help, OPTION_RANGE(field, low, high))
 
 /* Maps the kind of a job_spec field to the kind of its option. */
 #define OPTION_OF_COUNT OPTION_NUMBER

@@ -140,8 +140,8 @@ static void walk_ignore(const struct walk *w, const char *name)
 }
 
 /* Sets the row's field to value, or "true" if value is NULL. `written` is the option as typed. */
-static int walk_take(const struct walk *w, const struct option_spec *row, const char *written,
-                     const char *value)
+static int walk_set(const struct walk *w, const struct option_spec *row, const char *written,
+                    const char *value)
 {
     if (!w->settings) {
         return 0;
@@ -214,7 +214,7 @@ static int walk_long(struct walk *w)
             return rc;
         }
     }
-    return walk_take(w, row, written.text, value);
+    return walk_set(w, row, written.text, value);
 }
 
 /* Parses "-n 4", "-n4", and combined flags such as "-qv". */
@@ -237,7 +237,7 @@ static int walk_short(struct walk *w)
         }
         const char written[3] = {'-', *at, '\0'};
         if (!takes_value(row)) {
-            int rc = walk_take(w, row, written, NULL);
+            int rc = walk_set(w, row, written, NULL);
             if (rc) {
                 return rc;
             }
@@ -250,7 +250,7 @@ static int walk_short(struct walk *w)
                 return rc;
             }
         }
-        return walk_take(w, row, written, value);
+        return walk_set(w, row, written, value);
     }
     return 0;
 }

@@ -8,7 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-void notify_say(const char *word)
+void sd_notify_send(const char *word)
 {
     const char *path = getenv("NOTIFY_SOCKET");
     struct sockaddr_un to = {.sun_family = AF_UNIX};
@@ -30,10 +30,10 @@ void notify_say(const char *word)
 
 static void on_turn(evutil_socket_t fd, short what, void *ctx)
 {
-    notify_say("WATCHDOG=1");
+    sd_notify_send("WATCHDOG=1");
 }
 
-struct event *notify_watchdog(struct event_base *base)
+struct event *sd_notify_watchdog(struct event_base *base)
 {
     const char *text = getenv("WATCHDOG_USEC");
     const unsigned long long half = text ? strtoull(text, NULL, 10) / 2 : 0;

@@ -6,10 +6,10 @@
 #include <event2/event.h>
 
 /* Sends a state such as "READY=1" or "STOPPING=1". Does nothing if $NOTIFY_SOCKET is not set. */
-void notify_say(const char *word);
+void sd_notify_send(const char *word);
 
 /* Sends watchdog notifications from the loop at twice the rate that $WATCHDOG_USEC demands, until
  * the event is freed. Returns NULL if no watchdog is enabled or memory is out. */
-struct event *notify_watchdog(struct event_base *base);
+struct event *sd_notify_watchdog(struct event_base *base);
 
 #endif

@@ -24,7 +24,7 @@ void signals_watch_termination(struct event_base *base, event_callback_fn fn, vo
             continue;
         }
         ret[i] = evsignal_new(base, signals[i], fn, ctx);
-        part_must(ret[i] && evsignal_add(ret[i], NULL) == 0);
+        must_succeed(ret[i] && evsignal_add(ret[i], NULL) == 0);
     }
 }
 

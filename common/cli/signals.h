@@ -10,7 +10,7 @@
 
 /* Calls fn for each termination signal, except not_this (0 for none), which has another meaning
  * here, and except SIGHUP if it is ignored (as under nohup). For program start: exits if out of
- * memory (part_must). */
+ * memory (must_succeed). */
 void signals_watch_termination(struct event_base *base, event_callback_fn fn, void *ctx,
                                int not_this, struct event *ret[TERMINATION_SIGNALS]);
 /* Removes the watches; any of them may be NULL. */

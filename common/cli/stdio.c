@@ -8,14 +8,14 @@
 
 #include "common/text/escape.h"
 
-/* Returns the descriptor named by STDIO_WORDS, or -1 if there is none. */
-static int words_fd(void)
+/* Returns the descriptor named by STDIO_MESSAGES_FD, or -1 if there is none. */
+static int messages_fd(void)
 {
-    const char *text = getenv(STDIO_WORDS);
+    const char *text = getenv(STDIO_MESSAGES_FD);
     return text && *text >= '0' && *text <= '9' ? (int)strtol(text, NULL, 10) : -1;
 }
 
-int stdio_hold(struct tfe_reason *reason)
+int stdio_open_missing(struct tfe_reason *reason)
 {
     for (int fd = 0; fd <= 2; fd++) {
         /* open(2) returns the lowest free number, which is fd, because all below are open. Child
@@ -25,13 +25,13 @@ int stdio_hold(struct tfe_reason *reason)
             return TFE_ESYS;
         }
     }
-    if (words_fd() >= 0) {
-        (void)fcntl(words_fd(), F_SETFD, FD_CLOEXEC);
+    if (messages_fd() >= 0) {
+        (void)fcntl(messages_fd(), F_SETFD, FD_CLOEXEC);
     }
     return 0;
 }
 
-void stdio_put(FILE *out, const char *text)
+void stdio_print_escaped(FILE *out, const char *text)
 {
     for (size_t used, left = strlen(text); left > 0; text += used, left -= used) {
         char unit[ESCAPE_UNIT_MAX];
@@ -45,13 +45,13 @@ void stdio_put(FILE *out, const char *text)
     }
 }
 
-void stdio_say(const char *program, const char *sentence)
+void stdio_print_message(const char *program, const char *sentence)
 {
-    if (words_fd() >= 0) {
-        (void)dprintf(words_fd(), "%s\n", sentence);
+    if (messages_fd() >= 0) {
+        (void)dprintf(messages_fd(), "%s\n", sentence);
     }
     (void)fprintf(stderr, "%s: ", program);
-    stdio_put(stderr, sentence);
+    stdio_print_escaped(stderr, sentence);
     (void)fputc('\n', stderr);
 }
 

@@ -13,7 +13,7 @@ static char plain(char c)
     return c == '_' ? '-' : c;
 }
 
-static size_t least_of(size_t a, size_t b)
+static size_t min_of(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
@@ -34,11 +34,11 @@ static size_t edit_distance(const char *a, size_t a_n, const char *b, size_t b_n
         row[0] = i;
         for (size_t j = 1; j <= b_n; j++) {
             const bool same = plain(a[i - 1]) == plain(b[j - 1]);
-            size_t best = least_of(above[j] + 1, row[j - 1] + 1);
-            best = least_of(best, above[j - 1] + (same ? 0u : 1u));
+            size_t best = min_of(above[j] + 1, row[j - 1] + 1);
+            best = min_of(best, above[j - 1] + (same ? 0u : 1u));
             if (i > 1 && j > 1 && plain(a[i - 1]) == plain(b[j - 2]) &&
                 plain(a[i - 2]) == plain(b[j - 1])) {
-                best = least_of(best, before[j - 2] + 1);
+                best = min_of(best, before[j - 2] + 1);
             }
             row[j] = best;
         }
@@ -70,8 +70,8 @@ static size_t word_distance(const char *typed, size_t n, const char *word)
 void suggest_init(struct suggestion *suggestion, const char *typed, size_t n)
 {
     /* A word at a distance above a third of its length is a different word. */
-    const size_t furthest = n / 3 > 1 ? n / 3 : 1;
-    *suggestion = (struct suggestion){.typed = typed, .n = n, .distance = furthest + 1};
+    const size_t max_distance = n / 3 > 1 ? n / 3 : 1;
+    *suggestion = (struct suggestion){.typed = typed, .n = n, .distance = max_distance + 1};
 }
 
 void suggest_try(struct suggestion *suggestion, const char *word)

@@ -21,10 +21,10 @@
 
 /* Random delay of the first request after a session began, so that a fleet that starts together
  * does not ask together. */
-#define ASK_FIRST_MS 1000
-#define ASK_LAST_MS 5000
+#define REQUEST_MIN_MS 1000
+#define REQUEST_MAX_MS 5000
 /* Interval of repeated requests while unanswered. */
-#define ASK_AGAIN_MS (10 * 60 * 1000)
+#define REPEAT_MS (10 * 60 * 1000)
 
 #define FILE_FORMAT "tfe-agent-key 1\n%s %s %s %s %s %lld\n"
 
@@ -32,12 +32,12 @@
 struct secrets {
     struct token key; /* the key; its node_key is NULL if there is none */
     struct node_key node_key;
-    uint8_t asked[32]; /* secret of the requested key */
-    char text[ENROLMENT_TEXT_MAX];
+    uint8_t requested[32]; /* secret of the requested key */
+    char text[ENROLLMENT_TEXT_MAX];
     char hex[5][2 * CERTIFICATE_MAX + 1];
 };
 
-struct enrolment {
+struct enrollment {
     const struct token *token;
     struct secrets *secrets;
     struct event *timer;
@@ -51,7 +51,7 @@ struct enrolment {
 
 static void on_timer(evutil_socket_t fd, short what, void *ctx)
 {
-    struct enrolment *e = ctx;
+    struct enrollment *e = ctx;
     e->due(e->ctx);
 }
 
@@ -64,7 +64,7 @@ static bool from_hex(uint8_t *ret, size_t n, const char *hex)
 }
 
 /* Sets the key from hexadecimal texts. Returns false if they are malformed. */
-static bool set_key(struct enrolment *e, const char *id, const char *secret, const char *own,
+static bool set_key(struct enrollment *e, const char *id, const char *secret, const char *own,
                     const char *certificate)
 {
     struct secrets *s = e->secrets;
@@ -86,7 +86,7 @@ static bool set_key(struct enrolment *e, const char *id, const char *secret, con
 
 /* Parses secrets->text. Keeps the key only if our token's server issued it. Returns false if the
  * text is no key. */
-static bool take_text(struct enrolment *e)
+static bool parse_key_text(struct enrollment *e)
 {
     struct secrets *s = e->secrets;
     char server[65];
@@ -106,14 +106,14 @@ static bool take_text(struct enrolment *e)
 
 /* Reads the key file. A damaged file, or one of another server, counts as absent: the token obtains
  * a new key. */
-static void read_file(struct enrolment *e)
+static void read_file(struct enrollment *e)
 {
     struct tfe_reason reason;
     int rc = state_dir_read_secret(e->path, e->secrets->text, sizeof(e->secrets->text), &reason);
     if (rc == TFE_ENOENT) {
         return;
     }
-    if (rc == 0 && !take_text(e)) {
+    if (rc == 0 && !parse_key_text(e)) {
         reason_set(&reason, "%s holds no key", e->path);
         rc = TFE_EINVAL;
     }
@@ -123,19 +123,19 @@ static void read_file(struct enrolment *e)
 }
 
 /* Reads the key from the environment, if a pool agent has passed it to this process. */
-static void read_variable(struct enrolment *e)
+static void read_variable(struct enrollment *e)
 {
-    const char *text = getenv(ENROLMENT_VARIABLE);
+    const char *text = getenv(ENROLLMENT_VARIABLE);
     if (text) {
         (void)snprintf(e->secrets->text, sizeof(e->secrets->text), "%s", text);
-        if (!take_text(e)) {
-            log_warn("agent_key_not_read", LOG_S("reason", ENROLMENT_VARIABLE " holds no key"));
+        if (!parse_key_text(e)) {
+            log_warn("agent_key_not_read", LOG_S("reason", ENROLLMENT_VARIABLE " holds no key"));
         }
-        secret_mem_wipe_variable(ENROLMENT_VARIABLE);
+        secret_mem_wipe_variable(ENROLLMENT_VARIABLE);
     }
 }
 
-size_t enrolment_text(struct enrolment *e, char ret[ENROLMENT_TEXT_MAX])
+size_t enrollment_text(struct enrollment *e, char ret[ENROLLMENT_TEXT_MAX])
 {
     struct secrets *s = e->secrets;
     if (!s->key.node_key) {
@@ -148,20 +148,20 @@ size_t enrolment_text(struct enrolment *e, char ret[ENROLMENT_TEXT_MAX])
     sodium_bin2hex(s->hex[3], 65, s->node_key.secret, sizeof(s->node_key.secret));
     sodium_bin2hex(s->hex[4], sizeof(s->hex[4]), s->node_key.certificate.bytes,
                    s->node_key.certificate.n);
-    int n = snprintf(ret, ENROLMENT_TEXT_MAX, FILE_FORMAT, s->hex[0], s->hex[1], s->hex[2],
+    int n = snprintf(ret, ENROLLMENT_TEXT_MAX, FILE_FORMAT, s->hex[0], s->hex[1], s->hex[2],
                      s->hex[3], s->hex[4], (long long)e->expires.ms);
     sodium_memzero(s->hex, sizeof(s->hex));
     return (size_t)n;
 }
 
-static void write_file(struct enrolment *e)
+static void write_file(struct enrollment *e)
 {
     struct tfe_reason reason;
     struct secrets *s = e->secrets;
     if (e->lock_fd < 0) {
         return;
     }
-    size_t n = enrolment_text(e, s->text);
+    size_t n = enrollment_text(e, s->text);
     if (state_dir_write(e->path, s->text, n, &reason)) {
         log_warn("agent_key_not_kept", LOG_S("reason", reason.text));
     }
@@ -169,7 +169,7 @@ static void write_file(struct enrolment *e)
 }
 
 /* Opens and locks the key file; only the first agent of a machine stores its key there. */
-static void open_file(struct enrolment *e, const char *chosen)
+static void open_file(struct enrollment *e, const char *chosen)
 {
     char dir[PATH_MAX];
     char lock[PATH_MAX];
@@ -195,17 +195,17 @@ static void open_file(struct enrolment *e, const char *chosen)
 
 /* --- life cycle ------------------------------------------------------------------------------- */
 
-struct enrolment *enrolment_new(struct event_base *base, const struct token *token,
-                                const char *state_dir, void (*due)(void *ctx), void *ctx)
+struct enrollment *enrollment_new(struct event_base *base, const struct token *token,
+                                  const char *state_dir, void (*due)(void *ctx), void *ctx)
 {
-    struct enrolment *e = part_new(sizeof(*e));
-    *e = (struct enrolment){.token = token,
-                            .secrets = sodium_malloc(sizeof(*e->secrets)),
-                            .timer = evtimer_new(base, on_timer, e),
-                            .due = due,
-                            .ctx = ctx,
-                            .lock_fd = -1};
-    part_must(e->secrets && e->timer);
+    struct enrollment *e = must_alloc(sizeof(*e));
+    *e = (struct enrollment){.token = token,
+                             .secrets = sodium_malloc(sizeof(*e->secrets)),
+                             .timer = evtimer_new(base, on_timer, e),
+                             .due = due,
+                             .ctx = ctx,
+                             .lock_fd = -1};
+    must_succeed(e->secrets && e->timer);
     if (e->secrets) {
         *e->secrets = (struct secrets){.key = {.node_key = NULL}};
         if (state_dir) {
@@ -216,7 +216,7 @@ struct enrolment *enrolment_new(struct event_base *base, const struct token *tok
     return e;
 }
 
-void enrolment_free(struct enrolment *e)
+void enrollment_free(struct enrollment *e)
 {
     if (e) {
         event_free(e->timer);
@@ -228,15 +228,15 @@ void enrolment_free(struct enrolment *e)
     }
 }
 
-const struct token *enrolment_token(const struct enrolment *e)
+const struct token *enrollment_token(const struct enrollment *e)
 {
     return e->secrets->key.node_key ? &e->secrets->key : e->token;
 }
 
-void enrolment_begin(struct enrolment *e)
+void enrollment_schedule(struct enrollment *e)
 {
-    int64_t spread = randombytes_uniform(ASK_LAST_MS - ASK_FIRST_MS);
-    int64_t ms = ASK_FIRST_MS + spread;
+    int64_t spread = randombytes_uniform(REQUEST_MAX_MS - REQUEST_MIN_MS);
+    int64_t ms = REQUEST_MIN_MS + spread;
     if (e->secrets->key.node_key) {
         /* Renew after 50 to 80 % of the key's lifetime. */
         int64_t left = LIMIT_NODE_KEY_MS / 10 * 2 +
@@ -247,26 +247,26 @@ void enrolment_begin(struct enrolment *e)
     timer_after(e->timer, ms);
 }
 
-struct tfe_msg enrolment_ask(struct enrolment *e)
+struct tfe_msg enrollment_request(struct enrollment *e)
 {
     uint8_t public_key[32];
-    randombytes_buf(e->secrets->asked, sizeof(e->secrets->asked));
-    crypto_scalarmult_base(public_key, e->secrets->asked);
+    randombytes_buf(e->secrets->requested, sizeof(e->secrets->requested));
+    crypto_scalarmult_base(public_key, e->secrets->requested);
     sodium_bin2hex(e->public_hex, sizeof(e->public_hex), public_key, sizeof(public_key));
-    timer_after(e->timer, ASK_AGAIN_MS);
+    timer_after(e->timer, REPEAT_MS);
     return (struct tfe_msg){.type = MSG_ENROL, .u.enrol = {.public_key = e->public_hex}};
 }
 
-void enrolment_take(struct enrolment *e, const struct msg_enrolled *enrolled)
+void enrollment_handle_answer(struct enrollment *e, const struct msg_enrolled *enrolled)
 {
     struct secrets *s = e->secrets;
     if (!e->public_hex[0]) {
         return; /* no request is pending */
     }
     e->public_hex[0] = '\0';
-    sodium_bin2hex(s->hex[0], 65, s->asked, sizeof(s->asked));
+    sodium_bin2hex(s->hex[0], 65, s->requested, sizeof(s->requested));
     bool is_good = set_key(e, enrolled->key, enrolled->secret, s->hex[0], enrolled->certificate);
-    sodium_memzero(s->asked, sizeof(s->asked));
+    sodium_memzero(s->requested, sizeof(s->requested));
     sodium_memzero(s->hex, sizeof(s->hex));
     if (!is_good) {
         log_warn("agent_key_not_understood");
@@ -274,11 +274,11 @@ void enrolment_take(struct enrolment *e, const struct msg_enrolled *enrolled)
     }
     e->expires = enrolled->expires;
     write_file(e);
-    enrolment_begin(e);
+    enrollment_schedule(e);
     log_debug("enrolled", LOG_S("key", enrolled->key));
 }
 
-bool enrolment_is_refused(struct enrolment *e)
+bool enrollment_is_refused(struct enrollment *e)
 {
     if (!e->secrets->key.node_key) {
         return false;

@@ -40,7 +40,7 @@ static const char *from_command_line(const char *value, const char *name)
 
 /* Adds a hint for secrets mounted by orchestrators: they belong to root with these modes, and chmod
  * fails on them. */
-static void hint_mounted(const char *path, struct tfe_reason *reason)
+static void add_mount_hint(const char *path, struct tfe_reason *reason)
 {
     struct stat st;
     if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == 0 &&
@@ -54,12 +54,12 @@ static void hint_mounted(const char *path, struct tfe_reason *reason)
 }
 
 /* Reads a token from its text, or from the file that holds it. */
-static int take(struct found *found, const char *value, const char *source, bool is_file,
-                struct tfe_reason *reason)
+static int read_token(struct found *found, const char *value, const char *source, bool is_file,
+                      struct tfe_reason *reason)
 {
     if (is_file) {
         if (state_dir_read_named_secret(value, found->text, sizeof found->text, reason)) {
-            hint_mounted(value, reason);
+            add_mount_hint(value, reason);
             reason_prefix(reason, "token from %s", source);
             return TFE_EAUTH;
         }
@@ -75,10 +75,10 @@ static int take(struct found *found, const char *value, const char *source, bool
     return 0;
 }
 
-static bool role_will_do(const struct join_wish *wish, enum principal_role role)
+static bool role_will_do(const struct join_config *config, enum principal_role role)
 {
-    for (unsigned i = 0; i < wish->n_roles; i++) {
-        if (wish->roles[i] == role) {
+    for (unsigned i = 0; i < config->n_roles; i++) {
+        if (config->roles[i] == role) {
             return true;
         }
     }
@@ -94,19 +94,19 @@ static void add_choice(struct tfe_reason *words, const char *word)
 
 /* Reads the token file of the first role that has one. If there is none, the reason lists all
  * places searched and how to get a token. */
-static int take_from_state_dir(const struct join_wish *wish, struct found *found,
-                               struct tfe_reason *reason)
+static int read_state_dir_token(const struct join_config *config, struct found *found,
+                                struct tfe_reason *reason)
 {
     static const char order[] = "--token, --token-file, TFE_TOKEN, TFE_TOKEN_FILE";
     char directory[PATH_MAX];
-    if (state_dir_find(wish->state_dir, directory, reason)) {
+    if (state_dir_find(config->state_dir, directory, reason)) {
         reason_prefix(reason, "no token: none in %s", order);
         return TFE_EAUTH;
     }
     struct tfe_reason unreadable = {.text = ""};
     struct tfe_reason names = {.text = ""};
-    for (unsigned i = 0; i < wish->n_roles; i++) {
-        const char *name = state_dir_token_name(wish->roles[i]);
+    for (unsigned i = 0; i < config->n_roles; i++) {
+        const char *name = state_dir_token_name(config->roles[i]);
         char path[PATH_MAX];
         struct tfe_reason detail;
         if (state_dir_path(path, directory, name, &detail)) {
@@ -134,30 +134,32 @@ static int take_from_state_dir(const struct join_wish *wish, struct found *found
     return TFE_EAUTH;
 }
 
-static int find_text(const struct join_wish *wish, struct found *found, struct tfe_reason *reason)
+static int find_text(const struct join_config *config, struct found *found,
+                     struct tfe_reason *reason)
 {
     const struct {
         const char *value;
         const char *source;
         bool is_file;
     } places[] = {
-        {from_command_line(wish->token, "TFE_TOKEN"), "--token", false},
-        {from_command_line(wish->token_file, "TFE_TOKEN_FILE"), "--token-file", true},
+        {from_command_line(config->token, "TFE_TOKEN"), "--token", false},
+        {from_command_line(config->token_file, "TFE_TOKEN_FILE"), "--token-file", true},
         {variable("TFE_TOKEN"), "TFE_TOKEN", false},
         {variable("TFE_TOKEN_FILE"), "TFE_TOKEN_FILE", true},
     };
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         if (places[i].value) {
-            return take(found, places[i].value, places[i].source, places[i].is_file, reason);
+            return read_token(found, places[i].value, places[i].source, places[i].is_file, reason);
         }
     }
-    return take_from_state_dir(wish, found, reason);
+    return read_state_dir_token(config, found, reason);
 }
 
-static int find_token(const struct join_wish *wish, struct token *ret, struct tfe_reason *reason)
+static int find_token(const struct join_config *config, struct token *ret,
+                      struct tfe_reason *reason)
 {
     struct found found;
-    int rc = find_text(wish, &found, reason);
+    int rc = find_text(config, &found, reason);
     if (rc) {
         goto wipe;
     }
@@ -168,15 +170,15 @@ static int find_token(const struct join_wish *wish, struct token *ret, struct tf
         goto wipe;
     }
     const struct tfe_wall expiry = token_expiry(ret->key_id);
-    if (!role_will_do(wish, ret->role)) {
+    if (!role_will_do(config, ret->role)) {
         struct tfe_reason words = {.text = ""};
-        for (unsigned i = 0; i < wish->n_roles; i++) {
-            add_choice(&words, principal_role_name(wish->roles[i]));
+        for (unsigned i = 0; i < config->n_roles; i++) {
+            add_choice(&words, principal_role_name(config->roles[i]));
         }
         reason_set(reason, "the token from %s is for the role %s; this needs %s", found.source.text,
                    principal_role_name(ret->role), words.text);
         rc = TFE_EAUTH;
-    } else if (expiry.ms != 0 && expiry.ms <= clock_wall().ms && !variable(ENROLMENT_VARIABLE)) {
+    } else if (expiry.ms != 0 && expiry.ms <= clock_wall().ms && !variable(ENROLLMENT_VARIABLE)) {
         char day[32];
         struct text text;
         text_init(&text, day, sizeof day);
@@ -207,17 +209,17 @@ static int read_endpoint(const char *text, const char *source, struct join_info 
     return 0;
 }
 
-static int find_endpoint(const struct join_wish *wish, struct join_info *ret,
+static int find_endpoint(const struct join_config *config, struct join_info *ret,
                          struct tfe_reason *reason)
 {
-    if (wish->endpoint && *wish->endpoint != '\0') {
-        return read_endpoint(wish->endpoint, "--rdzv-endpoint", ret, reason);
+    if (config->endpoint && *config->endpoint != '\0') {
+        return read_endpoint(config->endpoint, "--rdzv-endpoint", ret, reason);
     }
     char directory[PATH_MAX];
     char path[PATH_MAX];
     char text[TFE_HOST_MAX + 16];
     struct tfe_reason detail;
-    int rc = state_dir_find(wish->state_dir, directory, &detail);
+    int rc = state_dir_find(config->state_dir, directory, &detail);
     if (rc == 0) {
         rc = state_dir_path(path, directory, STATE_DIR_ENDPOINT, &detail);
     }
@@ -232,7 +234,7 @@ static int find_endpoint(const struct join_wish *wish, struct join_info *ret,
     return read_endpoint(JOIN_HOST_DEFAULT, "default", ret, reason);
 }
 
-int join_find(const struct join_wish *wish, struct join_info *ret, struct tfe_reason *reason)
+int join_find(const struct join_config *config, struct join_info *ret, struct tfe_reason *reason)
 {
     struct join_info info = {.token = sodium_malloc(sizeof *info.token)};
     int rc = 0;
@@ -241,17 +243,17 @@ int join_find(const struct join_wish *wish, struct join_info *ret, struct tfe_re
         rc = TFE_ENOMEM;
     }
     if (rc == 0) {
-        rc = find_endpoint(wish, &info, reason);
+        rc = find_endpoint(config, &info, reason);
     }
     if (rc == 0) {
-        rc = find_token(wish, info.token, reason);
+        rc = find_token(config, info.token, reason);
     }
     if (rc == 0) {
         *ret = info;
     } else {
         join_done(&info);
     }
-    join_forget(wish->token);
+    join_forget(config->token);
     return rc;
 }
 

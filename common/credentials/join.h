@@ -10,7 +10,7 @@
 #include "common/handshake/token.h"
 #include "common/text/reason.h"
 
-struct join_wish {
+struct join_config {
     const char *endpoint;   /* value of --rdzv-endpoint, or NULL */
     char *token;            /* value of --token, or NULL; points into argv or the environment */
     const char *token_file; /* value of --token-file, or NULL */
@@ -35,7 +35,7 @@ struct join_info {
  * agent's own key. reason is one sentence that says what to do. Precondition: sodium_init. In all
  * cases erases the token's text from argv and environment (join_forget), so call once per process.
  * Free the result with join_done. */
-int join_find(const struct join_wish *wish, struct join_info *ret,
+int join_find(const struct join_config *config, struct join_info *ret,
               struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Overwrites the token's text (that of --token, or NULL) in argv and the environment, and removes

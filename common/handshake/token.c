@@ -9,7 +9,7 @@
 
 /* Versions and layout of key_id (PROTOCOL.md, "Tokens"). */
 #define KEY_ID_PLAIN 1
-#define KEY_ID_KEPT 2
+#define KEY_ID_STORED 2
 #define KEY_ID_NODE 3
 #define KEY_ID_USES_ANY 0
 enum {
@@ -42,7 +42,7 @@ _Static_assert(TOKEN_SECRET_BYTES == crypto_generichash_BYTES, "secret");
 
 static bool is_version(unsigned version)
 {
-    return version == KEY_ID_PLAIN || version == KEY_ID_KEPT;
+    return version == KEY_ID_PLAIN || version == KEY_ID_STORED;
 }
 
 static bool is_role(unsigned role)
@@ -95,20 +95,20 @@ static uint32_t expiry_seconds(struct tfe_wall expires)
     return s > UINT32_MAX ? UINT32_MAX : (uint32_t)s;
 }
 
-void token_mint(struct token *ret, const struct token_wish *wish,
+void token_mint(struct token *ret, const struct token_config *config,
                 const uint8_t root[TOKEN_ROOT_BYTES],
                 const uint8_t server_public_key[TOKEN_PUBLIC_KEY_BYTES])
 {
-    *ret = (struct token){.role = wish->role};
-    ret->key_id[AT_VERSION] = wish->is_node_key ? KEY_ID_NODE
-                              : wish->is_kept   ? KEY_ID_KEPT
-                                                : KEY_ID_PLAIN;
-    ret->key_id[AT_GENERATION] = wish->generation;
-    ret->key_id[AT_ROLE] = (uint8_t)wish->role;
-    ret->key_id[AT_USES] = wish->uses;
-    be32_put(ret->key_id + AT_EXPIRY, expiry_seconds(wish->expires));
-    if (wish->renews) {
-        memcpy(ret->key_id + AT_RANDOM, wish->renews + AT_RANDOM, TOKEN_KEY_ID_BYTES - AT_RANDOM);
+    *ret = (struct token){.role = config->role};
+    ret->key_id[AT_VERSION] = config->is_node_key ? KEY_ID_NODE
+                              : config->is_stored ? KEY_ID_STORED
+                                                  : KEY_ID_PLAIN;
+    ret->key_id[AT_GENERATION] = config->generation;
+    ret->key_id[AT_ROLE] = (uint8_t)config->role;
+    ret->key_id[AT_USES] = config->uses;
+    be32_put(ret->key_id + AT_EXPIRY, expiry_seconds(config->expires));
+    if (config->renews) {
+        memcpy(ret->key_id + AT_RANDOM, config->renews + AT_RANDOM, TOKEN_KEY_ID_BYTES - AT_RANDOM);
     } else {
         randombytes_buf(ret->key_id + AT_RANDOM, TOKEN_KEY_ID_BYTES - AT_RANDOM);
     }
@@ -231,27 +231,27 @@ uint8_t token_generation(const uint8_t key_id[TOKEN_KEY_ID_BYTES])
     return key_id[AT_GENERATION];
 }
 
-bool token_is_kept(const uint8_t key_id[TOKEN_KEY_ID_BYTES])
+bool token_is_stored(const uint8_t key_id[TOKEN_KEY_ID_BYTES])
 {
-    return key_id[AT_VERSION] == KEY_ID_KEPT;
+    return key_id[AT_VERSION] == KEY_ID_STORED;
 }
 
 int token_derive(const uint8_t key_id[TOKEN_KEY_ID_BYTES], const uint8_t root[TOKEN_ROOT_BYTES],
                  uint8_t ret_secret[TOKEN_SECRET_BYTES], struct principal *ret)
 {
-    const bool is_kept = token_is_kept(key_id);
+    const bool is_stored = token_is_stored(key_id);
     const bool is_node_key = token_is_node_key(key_id);
     /* Uses are counted in the record of a stored token. Node keys are for agents only. */
     if ((!is_version(key_id[AT_VERSION]) && !is_node_key) || !is_role(key_id[AT_ROLE]) ||
         (is_node_key && key_id[AT_ROLE] != PRINCIPAL_AGENT) ||
-        (!is_kept && key_id[AT_USES] != KEY_ID_USES_ANY)) {
+        (!is_stored && key_id[AT_USES] != KEY_ID_USES_ANY)) {
         return TFE_EAUTH;
     }
     derive_secret(key_id, root, ret_secret);
     *ret = (struct principal){.kind = is_node_key ? PRINCIPAL_BY_NODE_KEY : PRINCIPAL_BY_TOKEN,
                               .role = (enum principal_role)key_id[AT_ROLE],
                               .generation = token_generation(key_id),
-                              .is_kept = is_kept,
+                              .is_stored = is_stored,
                               .expires = token_expiry(key_id),
                               .scope = PRINCIPAL_EVERY_JOB};
     memcpy(ret->key_id, key_id, sizeof(ret->key_id));

@@ -49,11 +49,11 @@ struct token {
 };
 
 /* Properties of a new token. */
-struct token_wish {
+struct token_config {
     enum principal_role role;
     uint8_t generation; /* generation of the root key */
     uint8_t uses;       /* number of nodes that may use the token; 0 for any number */
-    bool is_kept;       /* the token is valid only with a record on the server */
+    bool is_stored;     /* the token is valid only with a record on the server */
     bool
         is_node_key; /* the key is valid only with a certificate and the secret of its public key */
     const uint8_t *renews;   /* id of the node key that this key renews; NULL if none */
@@ -62,7 +62,7 @@ struct token_wish {
 
 /* Makes a token: key_id has the wished properties and a random part; secret = keyed BLAKE2b(root,
  * key_id) (design 3.1). */
-void token_mint(struct token *ret, const struct token_wish *wish,
+void token_mint(struct token *ret, const struct token_config *config,
                 const uint8_t root[TOKEN_ROOT_BYTES],
                 const uint8_t server_public_key[TOKEN_PUBLIC_KEY_BYTES]);
 
@@ -88,10 +88,10 @@ int token_compare(const uint8_t a[TOKEN_KEY_ID_BYTES], const uint8_t b[TOKEN_KEY
 /* Returns the number of nodes that may use the key; 0 for any number. */
 uint8_t token_uses(const uint8_t key_id[TOKEN_KEY_ID_BYTES]);
 
-/* token_generation: the generation of the root key that key_id names. token_is_kept: whether the
+/* token_generation: the generation of the root key that key_id names. token_is_stored: whether the
  * key needs a record on the server. */
 uint8_t token_generation(const uint8_t key_id[TOKEN_KEY_ID_BYTES]);
-bool token_is_kept(const uint8_t key_id[TOKEN_KEY_ID_BYTES]);
+bool token_is_stored(const uint8_t key_id[TOKEN_KEY_ID_BYTES]);
 
 /* Derives the secret of key_id from the root key of its generation, and the identity as far as
  * key_id encodes it: scope every job, no label. A node key's certificate adds the rest. Returns

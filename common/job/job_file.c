@@ -30,7 +30,7 @@ static int no_memory(struct tfe_reason *reason)
     return TFE_ENOMEM;
 }
 
-static int give(json_t *value, json_t **ret, struct tfe_reason *reason)
+static int set_result(json_t *value, json_t **ret, struct tfe_reason *reason)
 {
     *ret = value;
     return value ? 0 : no_memory(reason);
@@ -43,7 +43,7 @@ static int read_name(const struct field *field, const json_t *value, json_t **re
         reason_set(reason, TFE_ID_RULE " are a name");
         return TFE_EINVAL;
     }
-    return give(json_copy((json_t *)(uintptr_t)value), ret, reason);
+    return set_result(json_copy((json_t *)(uintptr_t)value), ret, reason);
 }
 
 /* Validates the beginning of a generated name, which leaves space for the random part. */
@@ -55,7 +55,7 @@ static int read_beginning(const struct field *field, const json_t *value, json_t
         reason_set(reason, TFE_ID_RULE " are a name, and at most %zu of them begin one", most);
         return TFE_EINVAL;
     }
-    return give(json_copy((json_t *)(uintptr_t)value), ret, reason);
+    return set_result(json_copy((json_t *)(uintptr_t)value), ret, reason);
 }
 
 static int read_count(const struct field *field, const json_t *value, json_t **ret,
@@ -66,7 +66,7 @@ static int read_count(const struct field *field, const json_t *value, json_t **r
         reason_set(reason, "a whole number from %u to %u is wanted", field->least, field->most);
         return TFE_EINVAL;
     }
-    return give(json_integer(n), ret, reason);
+    return set_result(json_integer(n), ret, reason);
 }
 
 static int read_flag(const struct field *field, const json_t *value, json_t **ret,
@@ -76,7 +76,7 @@ static int read_flag(const struct field *field, const json_t *value, json_t **re
         reason_set(reason, "true or false is wanted");
         return TFE_EINVAL;
     }
-    return give(json_boolean(json_is_true(value)), ret, reason);
+    return set_result(json_boolean(json_is_true(value)), ret, reason);
 }
 
 static int read_word(const struct field *field, const json_t *value, json_t **ret,
@@ -87,7 +87,7 @@ static int read_word(const struct field *field, const json_t *value, json_t **re
     for (size_t i = 0; field->words[i]; i++) {
         struct tfe_reason so_far = *reason;
         if (text && strcmp(text, field->words[i]) == 0) {
-            return give(json_string(text), ret, reason);
+            return set_result(json_string(text), ret, reason);
         }
         reason_set(reason, "%.400s%s %s", so_far.text, i > 0 ? "," : "", field->words[i]);
     }
@@ -128,7 +128,7 @@ static int read_work_dir(const struct field *field, const json_t *value, json_t 
             return TFE_EINVAL;
         }
     }
-    return give(json_string(text), ret, reason);
+    return set_result(json_string(text), ret, reason);
 }
 
 static int read_image(const struct field *field, const json_t *value, json_t **ret,
@@ -140,7 +140,7 @@ static int read_image(const struct field *field, const json_t *value, json_t **r
         reason_set(reason, "\"%.64s\" is no name of an image in a registry", text);
         rc = TFE_EINVAL;
     }
-    return rc ? rc : give(json_string(text), ret, reason);
+    return rc ? rc : set_result(json_string(text), ret, reason);
 }
 
 static int read_words(const struct field *field, const json_t *value, json_t **ret,
@@ -162,7 +162,7 @@ static int read_words(const struct field *field, const json_t *value, json_t **r
         reason_set(reason, "[0]: the program has no name");
         return TFE_EINVAL;
     }
-    return give(json_deep_copy(value), ret, reason);
+    return set_result(json_deep_copy(value), ret, reason);
 }
 
 static int check_variable(const char *key, const json_t *value, struct tfe_reason *reason)
@@ -242,7 +242,7 @@ static int read_map(const json_t *value, size_t most,
             return rc;
         }
     }
-    return give(json_deep_copy(value), ret, reason);
+    return set_result(json_deep_copy(value), ret, reason);
 }
 
 static int read_env(const struct field *field, const json_t *value, json_t **ret,
@@ -311,7 +311,7 @@ static int read_restart(const struct field *field, const json_t *value, json_t *
 }
 
 /* Reads an optional member of a mapping; *ret is borrowed, NULL if absent. */
-static int read_member(const json_t *value, const char *name, bool (*is_sound)(const char *text),
+static int read_member(const json_t *value, const char *name, bool (*is_valid)(const char *text),
                        const char *wanted, struct tfe_reason *reason, const json_t **ret)
 {
     const json_t *member = json_object_get(value, name);
@@ -320,7 +320,7 @@ static int read_member(const json_t *value, const char *name, bool (*is_sound)(c
         return 0;
     }
     int rc = check_text(member, MSG_WORD_MAX, reason);
-    if (rc == 0 && !is_sound(json_string_value(member))) {
+    if (rc == 0 && !is_valid(json_string_value(member))) {
         reason_set(reason, "%s is wanted", wanted);
         rc = TFE_EINVAL;
     }
@@ -332,7 +332,7 @@ static int read_member(const json_t *value, const char *name, bool (*is_sound)(c
     return 0;
 }
 
-static bool is_said(const char *text)
+static bool is_plain(const char *text)
 {
     return *text != '\0' && *text != '-'; /* a leading '-' would be an option of git */
 }
@@ -343,7 +343,7 @@ static bool is_absolute(const char *text)
 }
 
 /* Copies the named members that are present, and rejects any other member. */
-static int copy_members(const json_t *value, const json_t *const *said, const char *const *names,
+static int copy_members(const json_t *value, const json_t *const *given, const char *const *names,
                         size_t n, json_t **ret, struct tfe_reason *reason)
 {
     const char *key;
@@ -361,35 +361,36 @@ static int copy_members(const json_t *value, const json_t *const *said, const ch
     }
     json_t *copy = json_object();
     for (size_t i = 0; i < n; i++) {
-        if (said[i] && json_object_set_new(copy, names[i], json_deep_copy(said[i]))) {
+        if (given[i] && json_object_set_new(copy, names[i], json_deep_copy(given[i]))) {
             json_decref(copy);
             return no_memory(reason);
         }
     }
-    return give(copy, ret, reason);
+    return set_result(copy, ret, reason);
 }
 
 static int read_source(const struct field *field, const json_t *value, json_t **ret,
                        struct tfe_reason *reason)
 {
     static const char *const names[] = {"path", "bundle", "git", "ref"};
-    const json_t *said[4];
+    const json_t *given[4];
     int rc;
     if (!json_is_object(value)) {
         reason_set(reason, "a mapping with path, bundle, or git and ref is wanted");
         return TFE_EINVAL;
     }
-    if ((rc = read_member(value, names[0], is_absolute, "an absolute path", reason, &said[0])) ||
-        (rc = read_member(value, names[1], is_said, "a directory", reason, &said[1])) ||
-        (rc = read_member(value, names[2], is_said, "a repository's URL", reason, &said[2])) ||
-        (rc = read_member(value, names[3], is_said, "a branch, tag or commit", reason, &said[3]))) {
+    if ((rc = read_member(value, names[0], is_absolute, "an absolute path", reason, &given[0])) ||
+        (rc = read_member(value, names[1], is_plain, "a directory", reason, &given[1])) ||
+        (rc = read_member(value, names[2], is_plain, "a repository's URL", reason, &given[2])) ||
+        (rc = read_member(value, names[3], is_plain, "a branch, tag or commit", reason,
+                          &given[3]))) {
         return rc;
     }
-    if (!!said[0] + !!said[1] + !!said[2] != 1 || (said[3] && !said[2])) {
+    if (!!given[0] + !!given[1] + !!given[2] != 1 || (given[3] && !given[2])) {
         reason_set(reason, "one of path, bundle and git is wanted, and ref with git only");
         return TFE_EINVAL;
     }
-    return copy_members(value, said, names, 4, ret, reason);
+    return copy_members(value, given, names, 4, ret, reason);
 }
 
 /* Reads {min, max}, N for N:N, or the text "MIN:MAX". */
@@ -398,31 +399,31 @@ static int read_sizes(const struct field *field, const json_t *value, json_t **r
 {
     static const char *const names[] = {"min", "max"};
     json_int_t size[2] = {json_integer_value(value), json_integer_value(value)};
-    bool is_sound = json_is_integer(value);
+    bool is_valid = json_is_integer(value);
     if (json_is_object(value)) {
-        const json_t *said[2] = {json_object_get(value, "min"), json_object_get(value, "max")};
+        const json_t *given[2] = {json_object_get(value, "min"), json_object_get(value, "max")};
         json_t *copy;
-        int rc = copy_members(value, said, names, 2, &copy, reason);
+        int rc = copy_members(value, given, names, 2, &copy, reason);
         if (rc) {
             return rc;
         }
         json_decref(copy);
-        is_sound = json_is_integer(said[0]) && json_is_integer(said[1]);
-        size[0] = json_integer_value(said[0]);
-        size[1] = json_integer_value(said[1]);
+        is_valid = json_is_integer(given[0]) && json_is_integer(given[1]);
+        size[0] = json_integer_value(given[0]);
+        size[1] = json_integer_value(given[1]);
     } else if (json_is_string(value)) {
         const char *text = json_string_value(value);
         size_t low = strspn(text, "0123456789");
         size_t high = text[low] == ':' ? strspn(text + low + 1, "0123456789") : 0;
-        is_sound = low > 0 && low < 10 && high > 0 && high < 10 && text[low + 1 + high] == '\0';
-        size[0] = is_sound ? strtoll(text, NULL, 10) : 0;
-        size[1] = is_sound ? strtoll(text + low + 1, NULL, 10) : 0;
+        is_valid = low > 0 && low < 10 && high > 0 && high < 10 && text[low + 1 + high] == '\0';
+        size[0] = is_valid ? strtoll(text, NULL, 10) : 0;
+        size[1] = is_valid ? strtoll(text + low + 1, NULL, 10) : 0;
     }
-    if (!is_sound || size[0] < 1 || size[0] > size[1] || size[1] > MSG_NODES_MAX) {
+    if (!is_valid || size[0] < 1 || size[0] > size[1] || size[1] > MSG_NODES_MAX) {
         reason_set(reason, "N, \"MIN:MAX\" or min and max are wanted, from 1 to %u", MSG_NODES_MAX);
         return TFE_EINVAL;
     }
-    return give(json_pack("{sIsI}", "min", size[0], "max", size[1]), ret, reason);
+    return set_result(json_pack("{sIsI}", "min", size[0], "max", size[1]), ret, reason);
 }
 
 static const char *const clean_words[] = {"None", "Running", "All", NULL};
@@ -459,18 +460,18 @@ static const struct field fields[] = {
 };
 #define N_FIELDS (sizeof(fields) / sizeof(fields[0]))
 
-static int read_field(const struct field *field, const json_t *said, json_t **ret,
+static int read_field(const struct field *field, const json_t *given, json_t **ret,
                       struct tfe_reason *reason)
 {
     json_t *fallback = NULL;
-    if (!said || json_is_null(said)) {
+    if (!given || json_is_null(given)) {
         fallback = json_loads(field->fallback, JSON_DECODE_ANY, NULL);
         if (!fallback || json_is_null(fallback)) {
-            return give(fallback, ret, reason);
+            return set_result(fallback, ret, reason);
         }
-        said = fallback;
+        given = fallback;
     }
-    int rc = field->read(field, said, ret, reason);
+    int rc = field->read(field, given, ret, reason);
     json_decref(fallback);
     if (rc == TFE_EINVAL) {
         reason_prefix(reason, "%s", field->name);
@@ -622,8 +623,8 @@ static int find_item(const json_t **tree, struct tfe_reason *reason)
     return 0;
 }
 
-int job_file_take(const json_t *tree, json_t **ret, struct tfe_reason *warning,
-                  struct tfe_reason *reason)
+int job_file_read_any(const json_t *tree, json_t **ret, struct tfe_reason *warning,
+                      struct tfe_reason *reason)
 {
     json_t *own = NULL;
     int rc = find_item(&tree, reason);

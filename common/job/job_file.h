@@ -16,8 +16,8 @@ int job_file_read(const json_t *tree, json_t **ret, struct tfe_reason *reason) T
 
 /* Reads a job file or a TFJob manifest into the canonical form. warning is one sentence for the
  * user, or "". Returns errors as job_file_read. */
-int job_file_take(const json_t *tree, json_t **ret, struct tfe_reason *warning,
-                  struct tfe_reason *reason) TFE_MUST_CHECK;
+int job_file_read_any(const json_t *tree, json_t **ret, struct tfe_reason *warning,
+                      struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Sets warning to what the user of a canonical job should know: one sentence, or "". */
 void job_file_warn(const json_t *job, struct tfe_reason *warning);

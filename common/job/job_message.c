@@ -148,11 +148,11 @@ static int set_source(const json_t *job, struct msg_spec *spec, struct tfe_reaso
     const char *ref = json_string_value(json_object_get(source, "ref"));
     char *text = NULL;
     for (unsigned kind = SOURCE_PATH; kind <= SOURCE_GIT && !text; kind++) {
-        const char *said = json_string_value(json_object_get(source, names[kind]));
-        if (said && asprintf(&text, "%s%s%s", said, ref ? "@" : "", ref ? ref : "") < 0) {
+        const char *given = json_string_value(json_object_get(source, names[kind]));
+        if (given && asprintf(&text, "%s%s%s", given, ref ? "@" : "", ref ? ref : "") < 0) {
             return no_memory(reason);
         }
-        spec->source_kind = said ? (enum tfe_source)kind : SOURCE_NONE;
+        spec->source_kind = given ? (enum tfe_source)kind : SOURCE_NONE;
     }
     spec->source = text ? text : "";
     if ((spec->source_kind == SOURCE_BUNDLE && !submission_is_digest(text)) ||

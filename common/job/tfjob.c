@@ -146,7 +146,7 @@ static int find_role(const char *name, enum role *ret, struct tfe_reason *reason
 
 /* Records or compares the common fields of a role: a job has one command and one environment.
  * Borrows shape. */
-static int take_shape(struct manifest *m, enum role role, json_t *shape, struct tfe_reason *reason)
+static int merge_shape(struct manifest *m, enum role role, json_t *shape, struct tfe_reason *reason)
 {
     const char *key;
     json_t *value;
@@ -167,16 +167,16 @@ static int take_shape(struct manifest *m, enum role role, json_t *shape, struct 
 }
 
 /* Moves the restart policy out of shape, because it may differ by role. */
-static int take_restart(struct manifest *m, enum role role, json_t *shape,
-                        struct tfe_reason *reason)
+static int extract_restart(struct manifest *m, enum role role, json_t *shape,
+                           struct tfe_reason *reason)
 {
-    json_t *said = json_incref(json_object_get(shape, "restart_policy"));
+    json_t *given = json_incref(json_object_get(shape, "restart_policy"));
     (void)json_object_del(shape, "restart_policy");
-    if (json_is_null(said)) {
-        json_decref(said);
-        said = json_string(m->is_list ? "OnFailure" : "Never");
+    if (json_is_null(given)) {
+        json_decref(given);
+        given = json_string(m->is_list ? "OnFailure" : "Never");
     }
-    return tfjob_put(m->restarts, roles[role].ours, said, reason);
+    return tfjob_put(m->restarts, roles[role].ours, given, reason);
 }
 
 static int read_template(struct manifest *m, enum role role, const json_t *replica,
@@ -188,8 +188,8 @@ static int read_template(struct manifest *m, enum role role, const json_t *repli
     if (rc) {
         return rc;
     }
-    rc = take_restart(m, role, shape, reason);
-    rc = rc ? rc : take_shape(m, role, shape, reason);
+    rc = extract_restart(m, role, shape, reason);
+    rc = rc ? rc : merge_shape(m, role, shape, reason);
     json_decref(shape);
     if (rc || json_object_size(labels) == 0) {
         json_decref(labels);
@@ -206,7 +206,7 @@ static int read_default_ps(struct manifest *m, const json_t *replica, struct tfe
     int rc = tfjob_put(shape, "restart_policy",
                        restart && !tfjob_is_empty(restart) ? json_deep_copy(restart) : json_null(),
                        reason);
-    rc = rc ? rc : take_restart(m, PS, shape, reason);
+    rc = rc ? rc : extract_restart(m, PS, shape, reason);
     json_decref(shape);
     m->default_ps = true;
     return rc;
@@ -215,8 +215,8 @@ static int read_default_ps(struct manifest *m, const json_t *replica, struct tfe
 static int read_replica(struct manifest *m, enum role role, const json_t *replica,
                         struct tfe_reason *reason)
 {
-    const json_t *said = json_object_get(replica, "replicas");
-    json_int_t n = said ? json_integer_value(said) : 1;
+    const json_t *given = json_object_get(replica, "replicas");
+    json_int_t n = given ? json_integer_value(given) : 1;
     int rc = tfjob_keys(replica, "", m->is_list ? list_replica_keys : map_replica_keys, reason);
     if (rc) {
         return rc;
@@ -224,9 +224,10 @@ static int read_replica(struct manifest *m, enum role role, const json_t *replic
     if (m->is_there[role]) {
         return invalid(reason, "it is there twice");
     }
-    if ((said && !json_is_integer(said)) || n < 1 || n > roles[role].most) {
+    if ((given && !json_is_integer(given)) || n < 1 || n > roles[role].most) {
         reason_set(reason, "replicas: a whole number from 1 to %lld is wanted%s",
-                   (long long)roles[role].most, json_is_string(said) ? ", and this is a text" : "");
+                   (long long)roles[role].most,
+                   json_is_string(given) ? ", and this is a text" : "");
         return TFE_EINVAL;
     }
     m->is_there[role] = true;
@@ -566,16 +567,16 @@ int tfjob_read(const json_t *tree, json_t **ret, struct tfe_reason *reason)
 {
     struct manifest m = {
         .out = json_object(), .role_labels = json_object(), .restarts = json_object()};
-    json_t *said = json_deep_copy(tree);
-    int rc = m.out && m.role_labels && m.restarts && said ? 0 : TFE_ENOMEM;
+    json_t *given = json_deep_copy(tree);
+    int rc = m.out && m.role_labels && m.restarts && given ? 0 : TFE_ENOMEM;
     if (rc == 0) {
-        remove_empty(said);
-        rc = read_whole(&m, said, reason);
+        remove_empty(given);
+        rc = read_whole(&m, given, reason);
     }
     if (rc == 0) {
         rc = tfjob_put(m.out, "role_labels", json_incref(m.role_labels), reason);
     }
-    json_decref(said);
+    json_decref(given);
     json_decref(m.shape);
     json_decref(m.role_labels);
     json_decref(m.restarts);

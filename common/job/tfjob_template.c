@@ -365,7 +365,7 @@ static int read_selector(const json_t *selector, json_t *labels, struct tfe_reas
 }
 
 /* Returns a member that is present and not empty, or NULL. */
-static const json_t *said_in(const json_t *object, const char *key)
+static const json_t *member_of(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
     return value && !tfjob_is_empty(value) ? value : NULL;
@@ -387,8 +387,8 @@ static int read_container(const json_t *container, json_t *shape, json_t *labels
     if ((rc = tfjob_put(shape, "env", env, reason))) {
         return rc;
     }
-    const json_t *dir = said_in(container, "workingDir");
-    const json_t *image = said_in(container, "image");
+    const json_t *dir = member_of(container, "workingDir");
+    const json_t *image = member_of(container, "image");
     if ((rc = read_env(json_object_get(container, "env"), env, reason)) ||
         (rc = read_command(container, env, shape, reason)) ||
         (rc = tfjob_put(shape, "work_dir", dir ? json_deep_copy(dir) : json_null(), reason)) ||
@@ -401,14 +401,14 @@ static int read_container(const json_t *container, json_t *shape, json_t *labels
 static int read_restart(const json_t *replica, const json_t *pod, json_t *shape,
                         struct tfe_reason *reason)
 {
-    const json_t *outer = said_in(replica, "restartPolicy");
-    const json_t *inner = said_in(pod, "restartPolicy");
+    const json_t *outer = member_of(replica, "restartPolicy");
+    const json_t *inner = member_of(pod, "restartPolicy");
     if (outer && inner && !json_equal(outer, inner)) {
         reason_set(reason, "template.spec.restartPolicy: it is not the one of its replica");
         return TFE_EINVAL;
     }
-    const json_t *said = outer ? outer : inner;
-    return tfjob_put(shape, "restart_policy", said ? json_deep_copy(said) : json_null(), reason);
+    const json_t *given = outer ? outer : inner;
+    return tfjob_put(shape, "restart_policy", given ? json_deep_copy(given) : json_null(), reason);
 }
 
 static int read_grace(const json_t *pod, json_t *shape, struct tfe_reason *reason)

@@ -30,7 +30,7 @@ void arena_done(struct arena *arena)
 
 /* malloc aligns the base, so aligning the offset is enough. protobuf-c treats NULL as an error even
  * for a request of 0 bytes, so n == 0 is no special case. */
-void *arena_take(struct arena *arena, size_t n)
+void *arena_alloc(struct arena *arena, size_t n)
 {
     size_t start = (arena->used + (ARENA_ALIGN - 1)) / ARENA_ALIGN * ARENA_ALIGN;
     if (!arena->base || start > arena->cap || n > arena->cap - start) {

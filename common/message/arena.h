@@ -24,7 +24,7 @@ int arena_init(struct arena *arena, size_t cap) TFE_MUST_CHECK;
 void arena_done(struct arena *arena);
 
 /* Returns n bytes aligned for every object type and not zeroed, or NULL if the cap is reached. */
-void *arena_take(struct arena *arena, size_t n);
+void *arena_alloc(struct arena *arena, size_t n);
 
 static inline void arena_reset(struct arena *arena)
 {

@@ -141,10 +141,10 @@ static void end_length(struct out *out, size_t begin)
 static bool put_number(const struct codec_field *row, const ProtobufCFieldDescriptor *field,
                        const char *m, struct out *out)
 {
-    uint64_t number = number_at(m + row->at, row->size);
+    uint64_t number = number_at(m + row->offset, row->size);
     if (field->label == PROTOBUF_C_LABEL_OPTIONAL) {
         uint64_t absent = row->absent == CODEC_UNSET ? MSG_UNSET : 0;
-        if (row->beside ? !*(const bool *)(m + row->beside) : number == absent) {
+        if (row->companion ? !*(const bool *)(m + row->companion) : number == absent) {
             return true;
         }
     }
@@ -179,8 +179,8 @@ static bool put_text(const struct codec_field *row, const ProtobufCFieldDescript
 static bool put_blob(const struct codec_field *row, const ProtobufCFieldDescriptor *field,
                      const char *m, struct out *out)
 {
-    size_t n = *(const size_t *)(m + row->beside);
-    const void *bytes = pointer_at(m + row->at);
+    size_t n = *(const size_t *)(m + row->companion);
+    const void *bytes = pointer_at(m + row->offset);
     if (n < row->min || n > row->max || (n > 0 && !bytes)) {
         return false;
     }
@@ -206,9 +206,9 @@ static bool put_part(const struct codec_layout *part, const ProtobufCFieldDescri
 static bool put_list(const struct codec_field *row, const ProtobufCFieldDescriptor *field,
                      const char *m, struct out *out)
 {
-    size_t n = *(const size_t *)(m + row->beside);
-    const char *list = pointer_at(m + row->at);
-    if (n < row->few || n > row->many || (n && !list)) {
+    size_t n = *(const size_t *)(m + row->companion);
+    const char *list = pointer_at(m + row->offset);
+    if (n < row->n_min || n > row->n_max || (n && !list)) {
         return false;
     }
     bool is_legal = true;
@@ -237,7 +237,7 @@ static bool put_list(const struct codec_field *row, const ProtobufCFieldDescript
 static bool put_field(const struct codec_field *row, const ProtobufCFieldDescriptor *field,
                       const char *m, struct out *out)
 {
-    const char *from = m + row->at;
+    const char *from = m + row->offset;
     switch (row->kind) {
     case CODEC_NUMBER:
         return put_number(row, field, m, out);
@@ -283,7 +283,7 @@ static int encode(const struct tfe_msg *msg, uint8_t *out, size_t out_cap, size_
     const struct codec_layout *layout = codec_layout_of(msg->type);
     struct out to = {.at = out, .cap = out_cap};
     put_byte(&to, (uint8_t)msg->type);
-    if (!layout || !put(layout, (const char *)&msg->u, &to) || !codec_is_sound(msg)) {
+    if (!layout || !put(layout, (const char *)&msg->u, &to) || !codec_is_valid(msg)) {
         return TFE_EINVAL;
     }
     size_t n = to.n;
@@ -335,7 +335,7 @@ int codec_encode_table_chunk(const struct msg_table *whole, size_t first, uint8_
  * texts in place. */
 static void *pb_alloc(void *arena, size_t n)
 {
-    char *p = arena_take(arena, n + 1);
+    char *p = arena_alloc(arena, n + 1);
     if (p) {
         p[n] = '\0';
     }
@@ -347,35 +347,36 @@ static void pb_free(void *arena, void *p)
     (void)arena; /* arena_reset frees all allocations */
 }
 
-static int take(const struct codec_layout *layout, struct arena *arena, const char *pb, char *m);
+static int decode(const struct codec_layout *layout, struct arena *arena, const char *pb, char *m);
 
 /* True if an optional number or text was present on the wire. */
-static bool is_there(const ProtobufCFieldDescriptor *field, const char *pb)
+static bool is_present(const ProtobufCFieldDescriptor *field, const char *pb)
 {
     return *(const protobuf_c_boolean *)(pb + field->quantifier_offset);
 }
 
 /* Decodes a number. An absent one is 0 in protobuf-c's struct, whose members have at least 32
  * bits. */
-static bool take_number(const struct codec_field *row, const ProtobufCFieldDescriptor *field,
-                        const char *pb, char *m)
+static bool decode_number(const struct codec_field *row, const ProtobufCFieldDescriptor *field,
+                          const char *pb, char *m)
 {
     uint64_t number =
         number_at(pb + field->offset, row->size == sizeof(uint64_t) ? row->size : sizeof(uint32_t));
-    if (row->beside) {
-        *(bool *)(m + row->beside) = is_there(field, pb);
-    } else if (row->absent == CODEC_UNSET && !is_there(field, pb)) {
+    if (row->companion) {
+        *(bool *)(m + row->companion) = is_present(field, pb);
+    } else if (row->absent == CODEC_UNSET && !is_present(field, pb)) {
         number = MSG_UNSET;
     } else if (row->absent == CODEC_UNSET && number == MSG_UNSET) {
         return false; /* the sentinel for "absent" is invalid on the wire */
     }
-    set_number(m + row->at, row->size, number);
+    set_number(m + row->offset, row->size, number);
     return is_legal_number(row, field, number);
 }
 
 /* Sets *at to the text in bytes. Replaces control characters in prose. Returns false if the text is
  * invalid. */
-static bool take_bytes(const struct codec_field *row, const ProtobufCBinaryData *bytes, void *at)
+static bool decode_text_bytes(const struct codec_field *row, const ProtobufCBinaryData *bytes,
+                              void *at)
 {
     const char *text = bytes->len ? (const char *)bytes->data : "";
     set_pointer(at, text);
@@ -391,27 +392,27 @@ static bool take_bytes(const struct codec_field *row, const ProtobufCBinaryData 
 }
 
 /* Decodes a text. An absent one has length 0 in protobuf-c's struct. */
-static bool take_text(const struct codec_field *row, const ProtobufCFieldDescriptor *field,
-                      const char *pb, char *m)
+static bool decode_text(const struct codec_field *row, const ProtobufCFieldDescriptor *field,
+                        const char *pb, char *m)
 {
-    return (row->absent == CODEC_NULL && !is_there(field, pb)) ||
-           take_bytes(row, (const void *)(pb + field->offset), m + row->at);
+    return (row->absent == CODEC_NULL && !is_present(field, pb)) ||
+           decode_text_bytes(row, (const void *)(pb + field->offset), m + row->offset);
 }
 
-static bool take_blob(const struct codec_field *row, const ProtobufCFieldDescriptor *field,
-                      const char *pb, char *m)
+static bool decode_blob(const struct codec_field *row, const ProtobufCFieldDescriptor *field,
+                        const char *pb, char *m)
 {
     const ProtobufCBinaryData *bytes = (const void *)(pb + field->offset);
-    set_pointer(m + row->at, bytes->len > 0 ? bytes->data : NULL);
-    *(size_t *)(m + row->beside) = bytes->len;
+    set_pointer(m + row->offset, bytes->len > 0 ? bytes->data : NULL);
+    *(size_t *)(m + row->companion) = bytes->len;
     return bytes->len >= row->min && bytes->len <= row->max;
 }
 
 /* Decodes n protobuf-c structs, to which pbs points, into an array in the arena. */
-static int take_parts(const struct codec_layout *part, struct arena *arena, const char *pbs,
-                      size_t n, void *ret)
+static int decode_parts(const struct codec_layout *part, struct arena *arena, const char *pbs,
+                        size_t n, void *ret)
 {
-    char *parts = arena_take(arena, n * part->size);
+    char *parts = arena_alloc(arena, n * part->size);
     if (!parts) {
         return TFE_ENOMEM;
     }
@@ -419,70 +420,70 @@ static int take_parts(const struct codec_layout *part, struct arena *arena, cons
     set_pointer(ret, parts);
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < n; i++) {
-        rc = take(part, arena, pointer_at(pbs + i * sizeof(void *)), parts + i * part->size);
+        rc = decode(part, arena, pointer_at(pbs + i * sizeof(void *)), parts + i * part->size);
     }
     return rc;
 }
 
-static int take_list(const struct codec_field *row, const ProtobufCFieldDescriptor *field,
-                     struct arena *arena, const char *pb, char *m)
+static int decode_list(const struct codec_field *row, const ProtobufCFieldDescriptor *field,
+                       struct arena *arena, const char *pb, char *m)
 {
     const void *elements = pointer_at(pb + field->offset);
     const uint32_t *numbers = elements;
     const ProtobufCBinaryData *texts = elements;
     bool has_texts = field->type == PROTOBUF_C_TYPE_BYTES;
     size_t n = *(const size_t *)(pb + field->quantifier_offset);
-    if (n < row->few || n > row->many) {
+    if (n < row->n_min || n > row->n_max) {
         return TFE_EPROTO;
     }
-    *(size_t *)(m + row->beside) = n;
+    *(size_t *)(m + row->companion) = n;
     if (row->part) {
-        return take_parts(row->part, arena, elements, n, m + row->at);
+        return decode_parts(row->part, arena, elements, n, m + row->offset);
     }
-    char *list = arena_take(arena, n * row->size);
+    char *list = arena_alloc(arena, n * row->size);
     bool are_legal = true;
     for (size_t i = 0; list && has_texts && i < n; i++) {
-        are_legal &= take_bytes(row, &texts[i], list + i * row->size);
+        are_legal &= decode_text_bytes(row, &texts[i], list + i * row->size);
     }
     for (size_t i = 0; list && !has_texts && i < n; i++) {
         are_legal &= is_legal_number(row, field, numbers[i]);
         set_number(list + i * row->size, row->size, numbers[i]);
     }
-    set_pointer(m + row->at, list);
+    set_pointer(m + row->offset, list);
     return !list ? TFE_ENOMEM : are_legal ? 0 : TFE_EPROTO;
 }
 
-static int take_field(const struct codec_field *row, const ProtobufCFieldDescriptor *field,
-                      struct arena *arena, const char *pb, char *m)
+static int decode_field(const struct codec_field *row, const ProtobufCFieldDescriptor *field,
+                        struct arena *arena, const char *pb, char *m)
 {
     switch (row->kind) {
     case CODEC_NUMBER:
-        return take_number(row, field, pb, m) ? 0 : TFE_EPROTO;
+        return decode_number(row, field, pb, m) ? 0 : TFE_EPROTO;
     case CODEC_TEXT:
-        return take_text(row, field, pb, m) ? 0 : TFE_EPROTO;
+        return decode_text(row, field, pb, m) ? 0 : TFE_EPROTO;
     case CODEC_BYTES:
-        return take_blob(row, field, pb, m) ? 0 : TFE_EPROTO;
+        return decode_blob(row, field, pb, m) ? 0 : TFE_EPROTO;
     case CODEC_PART:
         if (!pointer_at(pb + field->offset)) {
             return 0;
         }
         return row->absent == CODEC_NULL
-                   ? take_parts(row->part, arena, pb + field->offset, 1, m + row->at)
-                   : take(row->part, arena, pointer_at(pb + field->offset), m + row->at);
+                   ? decode_parts(row->part, arena, pb + field->offset, 1, m + row->offset)
+                   : decode(row->part, arena, pointer_at(pb + field->offset), m + row->offset);
     case CODEC_LIST:
-        return take_list(row, field, arena, pb, m);
+        return decode_list(row, field, arena, pb, m);
     }
     return TFE_EPROTO;
 }
 
 /* Decodes all fields into m, which must be zeroed. */
-static int take(const struct codec_layout *layout, struct arena *arena, const char *pb, char *m)
+static int decode(const struct codec_layout *layout, struct arena *arena, const char *pb, char *m)
 {
     const ProtobufCFieldDescriptor *field = layout->descriptor->fields;
     const struct codec_field *rows = layout->fields;
     int rc = 0;
     for (unsigned left = layout->descriptor->n_fields; rc == 0 && left > 0; left--, field++) {
-        rc = take_field(&rows[field->id], field, arena, pb, m);
+        rc = decode_field(&rows[field->id], field, arena, pb, m);
     }
     return rc;
 }
@@ -504,8 +505,8 @@ int codec_decode(struct arena *arena, const uint8_t *in, size_t n, struct tfe_ms
         return arena->is_exhausted ? TFE_ENOMEM : TFE_EPROTO;
     }
     memset(&msg.u, 0, layout->size);
-    int rc = take(layout, arena, pb, (char *)&msg.u);
-    if (rc == 0 && !codec_is_sound(&msg)) {
+    int rc = decode(layout, arena, pb, (char *)&msg.u);
+    if (rc == 0 && !codec_is_valid(&msg)) {
         rc = TFE_EPROTO;
     }
     if (rc == 0) {

@@ -32,20 +32,20 @@
         .part = (&member##_layout), .absent = CODEC_NULL)
 
 /* LIST: the member points to n_MEMBER elements; the count is limited to FEW..MANY. */
-#define LIST(message, number, member, few_, many_, ...)                                            \
+#define LIST(message, number, member, n_min_, n_max_, ...)                                         \
     ROW(message, number, member, #member, sizeof(*MEMBER(message, member)), .kind = CODEC_LIST,    \
-        .beside = offsetof(struct msg_##message, n_##member), .few = (few_), .many = (many_),      \
-        __VA_ARGS__)
+        .companion = offsetof(struct msg_##message, n_##member), .n_min = (n_min_),                \
+        .n_max = (n_max_), __VA_ARGS__)
 
 #define MEMBER(message, member) (((struct msg_##message *)0)->member)
 #define ROW(message, number, member, name_, size_, ...)                                            \
     [number] = {.name = (name_),                                                                   \
-                .at = offsetof(struct msg_##message, member),                                      \
+                .offset = offsetof(struct msg_##message, member),                                  \
                 .size = (size_),                                                                   \
                 __VA_ARGS__}
 
-#define FROM_TO(least, most) .min = (least), .max = (most)
-#define UP_TO(most) .max = (most)
+#define FROM_TO(low, high) .min = (low), .max = (high)
+#define UP_TO(high) .max = (high)
 #define NUMBER UP_TO(UINT64_MAX)
 #define NUMBER_32 UP_TO(UINT32_MAX)
 #define COUNTED FROM_TO(1, MSG_NUMBER_MAX)
@@ -68,22 +68,21 @@
 #define REAL UP_TO(UINT64_MAX) /* is_legal_number rejects NaN and infinities */
 #define ENUM UP_TO(UINT32_MAX) /* the descriptor defines the valid values */
 
-#define TEXT(least, most, is_legal_)                                                               \
-    .kind = CODEC_TEXT, .is_legal = (is_legal_), FROM_TO(least, most)
+#define TEXT(low, high, is_legal_) .kind = CODEC_TEXT, .is_legal = (is_legal_), FROM_TO(low, high)
 /* Limits of each text in a list. */
-#define TEXT_OF(least, most, is_legal_) .is_legal = (is_legal_), FROM_TO(least, most)
+#define TEXT_OF(low, high, is_legal_) .is_legal = (is_legal_), FROM_TO(low, high)
 #define ID TEXT(1, TFE_ID_MAX, id_is_valid)
 #define HOST TEXT(1, TFE_HOST_MAX, is_host)
 #define LABEL TEXT(0, TFE_ID_MAX, is_id_or_empty)
 /* One or more node labels, formatted for display. */
-#define NODES_NAMED(least) TEXT(least, TFE_LABEL_MAX, is_line)
+#define NODES_NAMED(low) TEXT(low, TFE_LABEL_MAX, is_line)
 /* Id or label of a node. */
 #define NODE ID
 #define SENTENCE TEXT(0, MSG_SENTENCE_MAX, NULL)
 
 #define OR_UNSET .absent = CODEC_UNSET
 #define OR_NULL .absent = CODEC_NULL
-#define TOLD_BY(message, flag) .beside = offsetof(struct msg_##message, flag)
+#define PRESENT_IF(message, flag) .companion = offsetof(struct msg_##message, flag)
 
 #define PORTS(message, number) LIST(message, number, ports, 1, MSG_NPROC_MAX, PORT)
 #define PIDS(message, number, member) LIST(message, number, member, 0, MSG_PIDS_MAX, PID)
@@ -103,7 +102,7 @@ FIELDS(renew) = {FIELD(renew, 1, number, NUMBER), FIELD(renew, 2, idle_ms, DURAT
                  FIELD(renew, 3, others_ended, FLAG)};
 FIELDS(listening) = {FIELD(listening, 1, epoch, EPOCH)};
 
-#define HEX(least, most) TEXT(2 * (least), 2 * (most), is_hex)
+#define HEX(low, high) TEXT(2 * (low), 2 * (high), is_hex)
 #define PORT_OR_0 UP_TO(UINT16_MAX)
 FIELDS(enrol) = {FIELD(enrol, 1, public_key, HEX(32, 32))};
 FIELDS(death) = {FIELD(death, 1, certificate, HEX(32, 32))};
@@ -135,15 +134,15 @@ FIELDS(running) = {
 PART_LAYOUT(running);
 
 /* Rows of JOIN generated from the job settings (job_spec.h). */
-#define SPEC_COUNT(least, most) FROM_TO(least, most)
-#define SPEC_DURATION(least, most) FROM_TO(least, most)
-#define SPEC_FLAG(least, most) FLAG
-#define SPEC_DIGEST(least, most) NUMBER
+#define SPEC_COUNT(low, high) FROM_TO(low, high)
+#define SPEC_DURATION(low, high) FROM_TO(low, high)
+#define SPEC_FLAG(low, high) FLAG
+#define SPEC_DIGEST(low, high) NUMBER
 #define SPEC_SAME .absent = 0
 #define SPEC_FIRST .absent = 0
 #define SPEC_WISH OR_UNSET
-#define SPEC_ROW(name, type, kind, who, least, most, setting, tag, ...)                            \
-    FIELD_AS(join, tag, spec.name, #name, SPEC_##kind(least, most), SPEC_##who),
+#define SPEC_ROW(name, type, kind, who, low, high, setting, tag, ...)                              \
+    FIELD_AS(join, tag, spec.name, #name, SPEC_##kind(low, high), SPEC_##who),
 
 FIELDS(join) = {
     FIELD(join, 1, job, ID),
@@ -163,7 +162,7 @@ FIELDS(join) = {
     FIELD(join, 29, proof_hash, HEX(32, 32), OR_NULL),
     FIELD(join, 30, guard_port, PORT_OR_0),
     FIELD(join, 31, host, HOST, OR_NULL),
-    FIELD(join, 43, role, ENUM, TOLD_BY(join, has_role)),
+    FIELD(join, 43, role, ENUM, PRESENT_IF(join, has_role)),
     FIELD(join, 44, evaluates, FLAG),
     FIELD(join, 45, restart, COUNTED_OR_0),
     JOB_SPEC_FIELDS(SPEC_ROW)};
@@ -171,7 +170,7 @@ FIELDS(join) = {
 FIELDS(memory) = {
     FIELD(memory, 1, bytes, COUNTED_OR_0),
     FIELD(memory, 2, epoch, EPOCH_OR_0),
-    FIELD(memory, 3, step, STEP, TOLD_BY(memory, has_kept)),
+    FIELD(memory, 3, step, STEP, PRESENT_IF(memory, has_kept)),
 };
 PART_LAYOUT(memory);
 
@@ -195,13 +194,13 @@ PART_LAYOUT(processes);
 
 FIELDS(progress) = {
     FIELD(progress, 1, epoch, EPOCH),
-    FIELD(progress, 2, step, STEP, TOLD_BY(progress, has_step)),
-    FIELD(progress, 3, saved_step, STEP, TOLD_BY(progress, has_saved)),
+    FIELD(progress, 2, step, STEP, PRESENT_IF(progress, has_step)),
+    FIELD(progress, 3, saved_step, STEP, PRESENT_IF(progress, has_saved)),
     FIELD(progress, 4, saves, NUMBER),
     FIELD(progress, 5, answers, COUNTED_OR_0),
     FIELD(progress, 6, listens, FLAG),
     PART(progress, 7, memory),
-    FIELD(progress, 8, from_step, STEP, TOLD_BY(progress, has_from)),
+    FIELD(progress, 8, from_step, STEP, PRESENT_IF(progress, has_from)),
     FIELD(progress, 9, ends, FLAG),
     FIELD(progress, 10, kept_answers, COUNTED_OR_0),
     FIELD(progress, 30, partitioned, FLAG),
@@ -209,26 +208,26 @@ FIELDS(progress) = {
 };
 
 #define KNOWN_TEXT TEXT(1, TFE_LABEL_MAX, is_line), OR_NULL
-FIELDS(facts) = {
-    FIELD(facts, 1, cores, NUMBER_32),
-    FIELD(facts, 2, memory_mib, COUNTED_OR_0),
-    FIELD(facts, 3, gpus, NUMBER_32),
-    FIELD(facts, 4, gpu, KNOWN_TEXT),
-    FIELD(facts, 5, gpu_memory_mib, COUNTED_OR_0),
-    FIELD(facts, 6, tensorflow, ID, OR_NULL),
-    FIELD(facts, 7, cloud, KNOWN_TEXT),
-    FIELD(facts, 8, zone, KNOWN_TEXT),
-    FIELD(facts, 9, instance, KNOWN_TEXT),
-    FIELD(facts, 10, is_spot, FLAG, TOLD_BY(facts, has_spot)),
+FIELDS(machine_info) = {
+    FIELD(machine_info, 1, cores, NUMBER_32),
+    FIELD(machine_info, 2, memory_mib, COUNTED_OR_0),
+    FIELD(machine_info, 3, gpus, NUMBER_32),
+    FIELD(machine_info, 4, gpu, KNOWN_TEXT),
+    FIELD(machine_info, 5, gpu_memory_mib, COUNTED_OR_0),
+    FIELD(machine_info, 6, tensorflow, ID, OR_NULL),
+    FIELD(machine_info, 7, cloud, KNOWN_TEXT),
+    FIELD(machine_info, 8, zone, KNOWN_TEXT),
+    FIELD(machine_info, 9, instance, KNOWN_TEXT),
+    FIELD(machine_info, 10, is_spot, FLAG, PRESENT_IF(machine_info, has_spot)),
 };
-PART_LAYOUT(facts);
+PART_LAYOUT(machine_info);
 
-FIELDS(vitals) = {
-    FIELD(vitals, 1, load_milli, NUMBER_32), FIELD(vitals, 2, free_mib, COUNTED_OR_0),
-    FIELD(vitals, 3, step_us, COUNTED_OR_0), FIELD(vitals, 4, work_us, COUNTED_OR_0),
-    FIELD(vitals, 5, standby, ENUM),
+FIELDS(machine_stats) = {
+    FIELD(machine_stats, 1, load_milli, NUMBER_32), FIELD(machine_stats, 2, free_mib, COUNTED_OR_0),
+    FIELD(machine_stats, 3, step_us, COUNTED_OR_0), FIELD(machine_stats, 4, work_us, COUNTED_OR_0),
+    FIELD(machine_stats, 5, standby, ENUM),
 };
-PART_LAYOUT(vitals);
+PART_LAYOUT(machine_stats);
 
 #define METRIC_NAME TEXT(1, MSG_METRIC_NAME_MAX, is_metric_name)
 FIELDS(metric) = {FIELD(metric, 1, name, METRIC_NAME), FIELD(metric, 2, value, REAL)};
@@ -361,10 +360,10 @@ FIELDS(backup) = {FIELD(backup, 1, name, ID)};
     FIELD_AS(message, number, member.ms, /* NOLINT(bugprone-macro-parentheses) */                  \
              #member "_ms", UP_TO(INT64_MAX))
 
-#define WORDS(message, number, member, few)                                                        \
-    LIST(message, number, member, few, MSG_WORDS_MAX, TEXT_OF(0, MSG_WORD_MAX, is_any))
-#define LABELS(message, number, member, most, is_legal_)                                           \
-    LIST(message, number, member, 0, MSG_POOL_LABELS_MAX, TEXT_OF(1, most, is_legal_))
+#define WORDS(message, number, member, n_min)                                                      \
+    LIST(message, number, member, n_min, MSG_WORDS_MAX, TEXT_OF(0, MSG_WORD_MAX, is_any))
+#define LABELS(message, number, member, high, is_legal_)                                           \
+    LIST(message, number, member, 0, MSG_POOL_LABELS_MAX, TEXT_OF(1, high, is_legal_))
 
 FIELDS(status_job) = {
     FIELD(status_job, 1, job, ID),
@@ -386,9 +385,9 @@ FIELDS(status_job) = {
     FIELD(status_job, 30, n_ps, UP_TO(MSG_NODES_MAX)),
     FIELD(status_job, 31, chief, FLAG),
     FIELD(status_job, 32, evaluator, FLAG),
-    FIELD(status_job, 50, step, STEP, TOLD_BY(status_job, has_step)),
-    FIELD(status_job, 51, steps_per_s, REAL, TOLD_BY(status_job, has_steps_per_s)),
-    FIELD(status_job, 52, samples_per_s, REAL, TOLD_BY(status_job, has_samples_per_s)),
+    FIELD(status_job, 50, step, STEP, PRESENT_IF(status_job, has_step)),
+    FIELD(status_job, 51, steps_per_s, REAL, PRESENT_IF(status_job, has_steps_per_s)),
+    FIELD(status_job, 52, samples_per_s, REAL, PRESENT_IF(status_job, has_samples_per_s)),
     FIELD(status_job, 53, total, STEP),
     FIELD(status_job, 54, samples, STEP),
     FIELD(status_job, 55, waits_since_ms, DURATION),
@@ -420,12 +419,12 @@ FIELDS(status_job) = {
     FIELD(status_job, 98, preempt, FLAG),
     FIELD(status_job, 99, restart_policies, UP_TO(JOB_RESTART_MAX)),
     FIELD(status_job, 33, backoff_limit, UP_TO(MSG_BACKOFF_MAX),
-          TOLD_BY(status_job, has_backoff_limit)),
+          PRESENT_IF(status_job, has_backoff_limit)),
     FIELD(status_job, 34, active_deadline_ms, DURATION),
-    FIELD(status_job, 35, ttl_after_finished_ms, DURATION, TOLD_BY(status_job, has_ttl)),
+    FIELD(status_job, 35, ttl_after_finished_ms, DURATION, PRESENT_IF(status_job, has_ttl)),
     FIELD(status_job, 36, clean_policy, ENUM),
     FIELD(status_job, 37, success_policy, ENUM),
-    FIELD(status_job, 38, saved_step, STEP, TOLD_BY(status_job, has_saved)),
+    FIELD(status_job, 38, saved_step, STEP, PRESENT_IF(status_job, has_saved)),
     MOMENT(status_job, 39, saved),
 };
 
@@ -439,17 +438,17 @@ FIELDS(status_node) = {
     FIELD(status_node, 1, node, ID),
     FIELD(status_node, 2, name, LABEL),
     FIELD(status_node, 3, role, ENUM),
-    FIELD(status_node, 4, rank, UP_TO(WORLD_MAX - 1), TOLD_BY(status_node, has_rank)),
+    FIELD(status_node, 4, rank, UP_TO(WORLD_MAX - 1), PRESENT_IF(status_node, has_rank)),
     FIELD(status_node, 5, host, HOST, OR_NULL),
     FIELD(status_node, 6, port, UP_TO(UINT16_MAX)),
     FIELD(status_node, 7, pid, PID_OR_0),
     PART(status_node, 8, processes),
     FIELD(status_node, 9, waits, TEXT(1, MSG_SENTENCE_MAX, NULL), OR_NULL),
     PART(status_node, 10, memory),
-    FIELD(status_node, 30, task, ENUM, TOLD_BY(status_node, has_place)),
+    FIELD(status_node, 30, task, ENUM, PRESENT_IF(status_node, has_place)),
     FIELD(status_node, 31, index, UP_TO(WORLD_MAX - 1)),
-    PART(status_node, 50, facts),
-    PART(status_node, 51, vitals),
+    PART(status_node, 50, machine_info),
+    PART(status_node, 51, machine_stats),
     FIELD(status_node, 52, times_milli, NUMBER_32),
     FIELD(status_node, 53, slow, FLAG),
     FIELD(status_node, 54, notice, TEXT(1, STATE_MAX, is_line), OR_NULL),
@@ -469,8 +468,8 @@ FIELDS(epoch_row) = {
     TFE_EPOCH_TIMES(EPOCH_TIME)
 #undef EPOCH_TIME
     /* Absent if unknown or not yet known. */
-    FIELD(epoch_row, 15, saved_step, STEP, TOLD_BY(epoch_row, has_saved)),
-    FIELD(epoch_row, 16, lost_steps, STEP, TOLD_BY(epoch_row, has_lost)),
+    FIELD(epoch_row, 15, saved_step, STEP, PRESENT_IF(epoch_row, has_saved)),
+    FIELD(epoch_row, 16, lost_steps, STEP, PRESENT_IF(epoch_row, has_lost)),
     FIELD(epoch_row, 17, over, FLAG),
     FIELD(epoch_row, 30, restarts, NUMBER),
     FIELD(epoch_row, 31, failed, FLAG),
@@ -570,7 +569,7 @@ FIELDS(token_rotate) = {FIELD(token_rotate, 1, step, ENUM)};
 
 FIELDS(logs) = {
     FIELD(logs, 1, job, ID),
-    FIELD(logs, 2, rank, RANK, TOLD_BY(logs, has_rank)),
+    FIELD(logs, 2, rank, RANK, PRESENT_IF(logs, has_rank)),
     FIELD(logs, 3, node, NODE, OR_NULL),
     FIELD(logs, 4, epoch, EPOCH_OR_0),
     FIELD(logs, 5, follow, FLAG),
@@ -593,7 +592,7 @@ FIELDS(log_lines) = {
 
 FIELDS(log_ask) = {
     FIELD(log_ask, 1, ask, NUMBER),
-    FIELD(log_ask, 2, rank, RANK, TOLD_BY(log_ask, has_rank)),
+    FIELD(log_ask, 2, rank, RANK, PRESENT_IF(log_ask, has_rank)),
     FIELD(log_ask, 3, epoch, EPOCH_OR_0),
     FIELD(log_ask, 4, follow, FLAG),
     FIELD(log_ask, 5, lines, UP_TO(UINT32_MAX - 1), OR_UNSET),
@@ -700,7 +699,7 @@ FIELDS(freed) = {
 FIELDS(assign) = {
     FIELD(assign, 1, assignment, COUNTED),
     PART(assign, 3, spec),
-    FIELD(assign, 4, role, ENUM, TOLD_BY(assign, has_role)),
+    FIELD(assign, 4, role, ENUM, PRESENT_IF(assign, has_role)),
     FIELD(assign, 5, run_key, ID),
 };
 FIELDS(release) = {
@@ -713,9 +712,9 @@ FIELDS(release) = {
 
 #define DIGEST TEXT(MSG_BUNDLE_HEX, MSG_BUNDLE_HEX, is_hex)
 #define BUNDLE_OFFSET UP_TO(MSG_BUNDLE_MAX)
-#define BLOB(message, number, member, few, most)                                                   \
+#define BLOB(message, number, member, n_min, high)                                                 \
     ROW(message, number, member, #member, 0, .kind = CODEC_BYTES,                                  \
-        .beside = offsetof(struct msg_##message, n_##member), FROM_TO(few, most))
+        .companion = offsetof(struct msg_##message, n_##member), FROM_TO(n_min, high))
 FIELDS(fetch) = {
     FIELD(fetch, 1, digest, DIGEST),
     FIELD(fetch, 2, offset, BUNDLE_OFFSET),
@@ -755,7 +754,7 @@ FIELDS(pool_nodes) = {{.name = NULL}};
 FIELDS(demand) = {{.name = NULL}};
 FIELDS(demand_row) = {
     FIELD(demand_row, 1, labels, TEXT(0, MSG_DEMAND_LABELS_MAX, is_line)),
-    FIELD(demand_row, 2, role, ENUM, TOLD_BY(demand_row, has_role)),
+    FIELD(demand_row, 2, role, ENUM, PRESENT_IF(demand_row, has_role)),
     FIELD(demand_row, 3, min_nodes, NUMBER_32),
     FIELD(demand_row, 4, wanted, NUMBER_32),
     FIELD(demand_row, 5, assigned, NUMBER_32),
@@ -773,8 +772,8 @@ FIELDS(pool_row) = {
     MOMENT(pool_row, 6, since),
     FIELD(pool_row, 7, assignment, COUNTED_OR_0),
     FIELD(pool_row, 8, job, TEXT(0, TFE_ID_MAX, is_line)),
-    FIELD(pool_row, 9, role, ENUM, TOLD_BY(pool_row, has_role)),
-    PART(pool_row, 50, facts),
+    FIELD(pool_row, 9, role, ENUM, PRESENT_IF(pool_row, has_role)),
+    PART(pool_row, 50, machine_info),
 };
 FIELDS(scale) = {
     FIELD(scale, 1, job, ID),

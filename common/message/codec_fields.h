@@ -24,14 +24,15 @@ struct codec_field {
     const char *name; /* name in tfe.proto, compared by the test */
     enum codec_kind kind;
     enum codec_absent absent;
-    uint16_t at;     /* offset in the struct of msg.h */
-    uint16_t beside; /* offset of the element or byte count, or of the flag has_*; 0 if neither */
-    uint16_t size;   /* size of the number, part or list element in the struct */
-    uint16_t few;    /* minimum number of elements of a list */
-    uint16_t many;   /* maximum number of elements of a list */
-    bool is_late;    /* the elements of this list of messages are encoded after all other fields
-                        (put_row) */
-    uint64_t min;    /* minimum of a number, of a text's length, or of those of list elements */
+    uint16_t offset; /* offset in the struct of msg.h */
+    uint16_t
+        companion;  /* offset of the element or byte count, or of the flag has_*; 0 if neither */
+    uint16_t size;  /* size of the number, part or list element in the struct */
+    uint16_t n_min; /* minimum number of elements of a list */
+    uint16_t n_max; /* maximum number of elements of a list */
+    bool is_late;   /* the elements of this list of messages are encoded after all other fields
+                       (put_row) */
+    uint64_t min;   /* minimum of a number, of a text's length, or of those of list elements */
     uint64_t max;
     bool (*is_legal)(const char *text); /* validates a text; NULL for prose, which permits any
                                            characters (codec.h) */
@@ -52,6 +53,6 @@ struct codec_layout {
 const struct codec_layout *codec_layout_of(enum tfe_msg_type type);
 
 /* True if the fields of a message, each already validated, are consistent with each other. */
-bool codec_is_sound(const struct tfe_msg *msg);
+bool codec_is_valid(const struct tfe_msg *msg);
 
 #endif

@@ -1,7 +1,7 @@
 /* common/message/codec_validate.c: consistency checks between the fields of a message. */
 #include "common/message/codec_fields.h"
 
-static bool is_sound_join(const struct msg_join *m)
+static bool is_valid_join(const struct msg_join *m)
 {
     const struct msg_exited *exited = m->exited;
     const struct msg_running *running = m->running;
@@ -11,12 +11,12 @@ static bool is_sound_join(const struct msg_join *m)
                          running->nodes <= running->world && running->n_ports == m->spec.nproc));
 }
 
-static bool is_sound_spec(const struct msg_spec *m)
+static bool is_valid_spec(const struct msg_spec *m)
 {
     return m->min_nodes <= m->max_nodes && (m->source_kind == SOURCE_NONE) == (*m->source == '\0');
 }
 
-static bool is_sound_table(const struct msg_table *m)
+static bool is_valid_table(const struct msg_table *m)
 {
     size_t i = 0;
     while (i < m->n_rows && m->rows[i].rank < m->world) {
@@ -26,7 +26,7 @@ static bool is_sound_table(const struct msg_table *m)
 }
 
 /* A chunk has either bytes within the bundle or an error text. */
-static bool is_sound_chunk(const struct msg_chunk *m)
+static bool is_valid_chunk(const struct msg_chunk *m)
 {
     if (m->n_data == 0) {
         return *m->says != '\0';
@@ -34,25 +34,25 @@ static bool is_sound_chunk(const struct msg_chunk *m)
     return *m->says == '\0' && m->offset <= m->total && m->n_data <= m->total - m->offset;
 }
 
-bool codec_is_sound(const struct tfe_msg *msg)
+bool codec_is_valid(const struct tfe_msg *msg)
 {
     const struct msg_start *start = &msg->u.start;
     switch ((int)msg->type) {
     case MSG_JOIN:
-        return is_sound_join(&msg->u.join);
+        return is_valid_join(&msg->u.join);
     case MSG_EXITED:
         return msg->u.exited.signal == 0 || msg->u.exited.code == 0;
     case MSG_TABLE:
-        return is_sound_table(&msg->u.table);
+        return is_valid_table(&msg->u.table);
     case MSG_START:
         return (start->evaluates ? start->rank == start->world : start->rank < start->world) &&
                start->nodes <= start->world;
     case MSG_SUBMIT:
-        return is_sound_spec(&msg->u.submit.spec);
+        return is_valid_spec(&msg->u.submit.spec);
     case MSG_ASSIGN:
-        return is_sound_spec(&msg->u.assign.spec);
+        return is_valid_spec(&msg->u.assign.spec);
     case MSG_CHUNK:
-        return is_sound_chunk(&msg->u.chunk);
+        return is_valid_chunk(&msg->u.chunk);
     case MSG_BUNDLE_WANT:
         return msg->u.bundle_want.offset < msg->u.bundle_want.until;
     case MSG_SCALE:

@@ -4,18 +4,15 @@
 
 #include <string.h>
 
-#define JOB_SPEC_ROW(name, type, kind, who, least, most, setting, tag, ...)                        \
-    {                                                                                              \
-        #name,           offsetof(struct job_spec, name),                                          \
-        JOB_SPEC_##kind, JOB_SPEC_##who,                                                           \
-        least,           most,                                                                     \
-        setting,         tag},
+#define JOB_SPEC_ROW(name, type, kind, who, low, high, setting, tag, ...)                          \
+    {#name, offsetof(struct job_spec, name), JOB_SPEC_##kind, JOB_SPEC_##who, low, high, setting,  \
+     tag},
 const struct job_spec_field job_spec_fields[JOB_SPEC_N] = {JOB_SPEC_FIELDS(JOB_SPEC_ROW)};
 #undef JOB_SPEC_ROW
 
 bool job_option_is_free(const char *name, size_t n)
 {
-#define OPTION_NAME(member, type, kind, who, least, most, setting, tag, text, option, ...) option,
+#define OPTION_NAME(member, type, kind, who, low, high, setting, tag, text, option, ...) option,
     static const char *const names[] = {
         JOB_SPEC_OPTIONS(OPTION_NAME) "grow",
         "checkpoint-dir",
@@ -75,7 +72,7 @@ static bool is_number(const struct job_spec_field *field)
     return field->kind == JOB_SPEC_COUNT || field->kind == JOB_SPEC_DURATION;
 }
 
-bool job_takes_all(const struct job_spec *spec)
+bool job_needs_all_workers(const struct job_spec *spec)
 {
     return spec->all_workers && !spec->chief;
 }
@@ -101,7 +98,7 @@ void job_spec_fill(struct job_spec *spec, const struct job_spec *settings)
     }
 }
 
-bool job_spec_is_sound(const struct job_spec *spec)
+bool job_spec_is_valid(const struct job_spec *spec)
 {
     for (size_t i = 0; i < JOB_SPEC_N; i++) {
         const struct job_spec_field *field = &job_spec_fields[i];
@@ -110,7 +107,7 @@ bool job_spec_is_sound(const struct job_spec *spec)
         }
         uint32_t value = *number_of(spec, field);
         bool is_open = field->who == JOB_SPEC_WISH && value == MSG_UNSET;
-        if (!is_open && (value < field->least || value > field->most)) {
+        if (!is_open && (value < field->min || value > field->max)) {
             return false;
         }
     }

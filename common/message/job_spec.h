@@ -92,7 +92,7 @@ struct job_spec_field {
     size_t offset;
     enum job_spec_kind kind;
     enum job_spec_who who;
-    uint32_t least, most; /* range of a COUNT or DURATION */
+    uint32_t min, max; /* range of a COUNT or DURATION */
     uint32_t setting;
     uint8_t tag; /* field number in JOIN */
 };
@@ -113,7 +113,7 @@ uint32_t job_restart_set(uint32_t policies, uint32_t task, uint32_t policy);
 
 /* True if the job succeeds when all its workers have exited with status 0, not only its first
  * trainer. */
-bool job_takes_all(const struct job_spec *spec);
+bool job_needs_all_workers(const struct job_spec *spec);
 
 /* Initialises a job of one trainer on one node, with MSG_UNSET in every WISH field. */
 void job_spec_init(struct job_spec *spec);
@@ -121,7 +121,7 @@ void job_spec_init(struct job_spec *spec);
 void job_spec_fill(struct job_spec *spec, const struct job_spec *settings);
 /* True if each field is within its range (MSG_UNSET is, in a WISH field) and min_nodes <=
  * max_nodes. */
-bool job_spec_is_sound(const struct job_spec *spec);
+bool job_spec_is_valid(const struct job_spec *spec);
 /* True if both agree in all SAME fields. */
 bool job_spec_agrees(const struct job_spec *a, const struct job_spec *b);
 

@@ -7,8 +7,8 @@
 
 #include "common/message/msg_enums.h"
 
-/* FACTS: the hardware and platform of a node. NULL or 0 means unknown. */
-struct msg_facts {
+/* MACHINE_INFO: the hardware and platform of a node. NULL or 0 means unknown. */
+struct msg_machine_info {
     uint32_t cores; /* CPU cores that the node's trainers may use */
     uint64_t memory_mib;
     uint32_t gpus;
@@ -22,8 +22,8 @@ struct msg_facts {
     bool is_spot; /* the cloud may preempt the machine */
 };
 
-/* VITALS: current load and performance of a node. 0 means unknown. */
-struct msg_vitals {
+/* MACHINE_STATS: current load and performance of a node. 0 means unknown. */
+struct msg_machine_stats {
     uint32_t load_milli; /* load average of one minute, times 1000 */
     uint64_t free_mib;   /* available memory */
     uint64_t step_us;    /* duration of one step in the running epoch */

@@ -441,8 +441,8 @@ struct msg_status_node {
     bool has_place;
     enum tfe_task task;
     uint32_t index;
-    struct msg_facts facts;
-    struct msg_vitals vitals;
+    struct msg_machine_info machine_info;
+    struct msg_machine_stats machine_stats;
     uint32_t times_milli; /* ratio of the node's step time to the median of the others, times 1000;
                              0 if unknown */
     bool slow;

@@ -25,8 +25,8 @@
     X(DEATH, death, 12, A)                                                                         \
     X(LOG_CHUNK, log_chunk, 19, A)                                                                 \
     X(LOG_DONE, log_done, 20, A)                                                                   \
-    X(FACTS, facts, 16, A)                                                                         \
-    X(VITALS, vitals, 17, A)                                                                       \
+    X(MACHINE_INFO, machine_info, 16, A)                                                           \
+    X(MACHINE_STATS, machine_stats, 17, A)                                                         \
     X(METRICS, metrics, 18, A)                                                                     \
     X(POOL, pool, 21, A)                                                                           \
     X(FREED, freed, 22, A)                                                                         \

@@ -13,7 +13,8 @@
 #include "common/message/submission.h"
 
 /* POOL: first message of a node that has no job of its own and waits for one. Idempotent by node
- * id. Answered by WELCOME, whose run has no meaning; RENEW and FACTS follow, as after a JOIN. */
+ * id. Answered by WELCOME, whose run has no meaning; RENEW and MACHINE_INFO follow, as after a
+ * JOIN. */
 struct msg_pool {
     const char *const *labels; /* node labels, each K=V */
     size_t n_labels;
@@ -126,7 +127,7 @@ struct msg_pool_row {
     const char *job;     /* job of the assignment; "" if none */
     bool has_role;
     enum tfe_task role;
-    struct msg_facts facts;
+    struct msg_machine_info machine_info;
 };
 
 /* DEMAND: asks what the jobs want of the pool and what the pool has. Answered by DEMAND_ROWs and

@@ -30,7 +30,7 @@ struct principal {
     enum principal_kind kind;
     enum principal_role role;
     uint8_t generation;      /* generation of the root key from which its secret is derived */
-    bool is_kept;            /* valid only while the server stores a record of it */
+    bool is_stored;          /* valid only while the server stores a record of it */
     struct tfe_wall expires; /* expiry; ms 0 for never */
     const char *scope;       /* pattern of the permitted jobs; '*' matches any run of characters */
 };

@@ -25,27 +25,27 @@
 #define REJECTED_AGAIN_MS 5000
 
 /* Burst of requests; below the server's limit, beyond which the server closes the session. */
-#define ASKED_BURST (LIMIT_MESSAGE_BURST - 20)
+#define REQUEST_BURST (LIMIT_MESSAGE_BURST - 20)
 
 /* Time limit of connect and handshake. */
 #define DIAL_MS 10000
 
 struct client {
     struct client_config config;
-    struct hello_facts facts;
-    struct channel *channel;  /* the connection; NULL if there is none and none is being set up */
-    struct event *retry;      /* reconnect timer; while pending no connection is attempted */
-    struct event *turn;       /* processes the queue in the next iteration of the loop */
-    struct client_ask *first; /* head of the queue: the current or next request */
-    struct client_ask *last;
-    struct rate said;
+    struct handshake_params params;
+    struct channel *channel; /* the connection; NULL if there is none and none is being set up */
+    struct event *retry;     /* reconnect timer; while pending no connection is attempted */
+    struct event *turn;      /* processes the queue in the next iteration of the loop */
+    struct client_request *first; /* head of the queue: the current or next request */
+    struct client_request *last;
+    struct rate rate;
     uint32_t retry_ms;
     unsigned rejections;
     bool is_connected;
-    bool is_asked; /* the first request has been sent on this connection */
+    bool is_sent; /* the first request has been sent on this connection */
     enum {
         NO_ORPHAN,
-        ORPHAN_QUESTION,
+        ORPHAN_QUERY,
         ORPHAN_ORDER
     } orphan;         /* kind of a cancelled request whose response is being dropped */
     bool is_rejected; /* requests fail at once until rejected_at + REJECTED_AGAIN_MS */
@@ -65,26 +65,26 @@ static void turn_soon(struct client *c)
 static void end_first(struct client *c, enum client_end end, enum tfe_refusal code,
                       const char *sentence)
 {
-    struct client_ask *ask = c->first;
+    struct client_request *ask = c->first;
     c->first = ask->next;
     c->last = c->first ? c->last : NULL;
-    c->is_asked = false;
+    c->is_sent = false;
     ask->next = NULL;
     turn_soon(c);
     ask->ended(ask, end, code, sentence);
 }
 
 /* Drops the rest of the response to a cancelled request. */
-static void orphan(struct client *c, const struct client_ask *ask)
+static void orphan(struct client *c, const struct client_request *ask)
 {
-    c->orphan = ask->is_order ? ORPHAN_ORDER : ORPHAN_QUESTION;
+    c->orphan = ask->is_order ? ORPHAN_ORDER : ORPHAN_QUERY;
 }
 
 static void retry_in(struct client *c, uint32_t in_ms, const char *reason)
 {
     c->channel = NULL;
     c->is_connected = false;
-    c->is_asked = false;
+    c->is_sent = false;
     c->orphan = NO_ORPHAN;
     if (!c->first) {
         return; /* the next request will connect */
@@ -118,13 +118,13 @@ static void on_established(void *ctx, struct channel *ch, const struct principal
 }
 
 /* True if the message type may be part of the response. */
-static bool is_answer(const struct client_ask *ask, enum tfe_msg_type type)
+static bool is_answer(const struct client_request *ask, enum tfe_msg_type type)
 {
     size_t i = 0;
-    while (i < CLIENT_ASK_ROWS && ask->rows[i] != type) {
+    while (i < CLIENT_RESPONSE_TYPES && ask->rows[i] != type) {
         i++;
     }
-    return i < CLIENT_ASK_ROWS;
+    return i < CLIENT_RESPONSE_TYPES;
 }
 
 static bool is_end(bool is_order, enum tfe_msg_type type)
@@ -135,7 +135,7 @@ static bool is_end(bool is_order, enum tfe_msg_type type)
 static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
 {
     struct client *c = ctx;
-    struct client_ask *ask = c->is_asked ? c->first : NULL;
+    struct client_request *ask = c->is_sent ? c->first : NULL;
     if (c->orphan != NO_ORPHAN) {
         if (is_end(c->orphan == ORPHAN_ORDER, msg->type)) {
             c->orphan = NO_ORPHAN;
@@ -157,10 +157,10 @@ static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
     }
     if (!is_answer(ask, msg->type)) {
         orphan(c, ask);
-        end_first(c, CLIENT_STRANGE, 0, CLIENT_STRANGE_SENTENCE);
+        end_first(c, CLIENT_UNEXPECTED, 0, CLIENT_UNEXPECTED_SENTENCE);
     } else if (ask->row) {
         ask->row(ask, msg);
-    } else if (row_list_add(&ask->list, kind_of(msg->type), &msg->u) != 0) {
+    } else if (record_list_add(&ask->list, schema_of(msg->type), &msg->u) != 0) {
         orphan(c, ask);
         end_first(c, CLIENT_FAILED, 0, "out of memory");
     }
@@ -169,7 +169,7 @@ static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
 static void on_silent(void *ctx, struct channel *ch)
 {
     struct client *c = ctx;
-    if (c->is_asked || c->orphan != NO_ORPHAN) {
+    if (c->is_sent || c->orphan != NO_ORPHAN) {
         channel_free(ch);
         retry(c, "it does not answer");
     }
@@ -209,7 +209,7 @@ static const struct channel_ops channel_callbacks = {
 static void dial(struct client *c)
 {
     const struct join_info *join = c->config.join;
-    int rc = channel_connect(c->config.base, join->host, join->port, join->token, &c->facts,
+    int rc = channel_connect(c->config.base, join->host, join->port, join->token, &c->params,
                              DIAL_MS, &channel_callbacks, c, &c->channel);
     if (rc == TFE_EPROTO) {
         reject(c);
@@ -220,17 +220,17 @@ static void dial(struct client *c)
 }
 
 /* Sends the first request, within the server's rate limit. */
-static void put(struct client *c)
+static void send_first(struct client *c)
 {
-    if (!rate_pass(&c->said, clock_mono(), LIMIT_MESSAGE_MS, ASKED_BURST)) {
+    if (!rate_pass(&c->rate, clock_mono(), LIMIT_MESSAGE_MS, REQUEST_BURST)) {
         (void)timer_after(c->turn, LIMIT_MESSAGE_MS);
         return;
     }
-    row_list_done(&c->first->list);
+    record_list_done(&c->first->list);
     int rc = channel_send(c->channel, c->first->message);
     if (rc == 0) {
-        c->is_asked = true;
-        c->first->n_said++;
+        c->is_sent = true;
+        c->first->n_sent++;
         channel_expect(c->channel, c->config.silence_ms);
     } else if (rc == TFE_EINVAL) {
         end_first(c, CLIENT_REFUSED, REFUSAL_BAD_REQUEST,
@@ -257,8 +257,8 @@ static void on_turn(evutil_socket_t fd, short what, void *ctx)
         if (!event_pending(c->retry, EV_TIMEOUT, NULL)) {
             dial(c);
         }
-    } else if (c->is_connected && !c->is_asked && c->orphan == NO_ORPHAN) {
-        put(c);
+    } else if (c->is_connected && !c->is_sent && c->orphan == NO_ORPHAN) {
+        send_first(c);
     }
 }
 
@@ -272,9 +272,9 @@ int client_new(const struct client_config *config, struct client **ret)
     }
     c->config = *config;
     c->retry_ms = RETRY_MS;
-    c->facts =
-        (struct hello_facts){.version_min = PROTOCOL_VERSION, .version_max = PROTOCOL_VERSION};
-    randombytes_buf(&c->facts.boot_nonce, sizeof(c->facts.boot_nonce));
+    c->params =
+        (struct handshake_params){.version_min = PROTOCOL_VERSION, .version_max = PROTOCOL_VERSION};
+    randombytes_buf(&c->params.boot_nonce, sizeof(c->params.boot_nonce));
     c->retry = evtimer_new(config->base, on_turn, c);
     c->turn = evtimer_new(config->base, on_turn, c);
     if (!c->retry || !c->turn) {
@@ -285,10 +285,10 @@ int client_new(const struct client_config *config, struct client **ret)
     return 0;
 }
 
-void client_ask(struct client *c, struct client_ask *ask)
+void client_request(struct client *c, struct client_request *ask)
 {
     ask->next = NULL;
-    ask->n_said = 0;
+    ask->n_sent = 0;
     if (c->last) {
         c->last->next = ask;
     } else {
@@ -298,30 +298,30 @@ void client_ask(struct client *c, struct client_ask *ask)
     turn_soon(c);
 }
 
-void client_take_back(struct client *c, struct client_ask *ask)
+void client_cancel(struct client *c, struct client_request *ask)
 {
-    struct client_ask **at = &c->first;
-    struct client_ask *before = NULL;
+    struct client_request **at = &c->first;
+    struct client_request *before = NULL;
     while (*at && *at != ask) {
         before = *at;
         at = &before->next;
     }
     if (*at) {
-        if (!before && c->is_asked) {
+        if (!before && c->is_sent) {
             orphan(c, ask);
-            c->is_asked = false;
+            c->is_sent = false;
         }
         *at = ask->next;
         c->last = c->last == ask ? before : c->last;
         ask->next = NULL;
         turn_soon(c);
     }
-    row_list_done(&ask->list);
+    record_list_done(&ask->list);
 }
 
-int client_say(struct client *c, const struct tfe_msg *msg)
+int client_send_more(struct client *c, const struct tfe_msg *msg)
 {
-    return c->is_asked ? channel_send(c->channel, msg) : TFE_ESTATE;
+    return c->is_sent ? channel_send(c->channel, msg) : TFE_ESTATE;
 }
 
 bool client_is_connected(const struct client *c)

@@ -9,7 +9,7 @@
 
 struct event_base;
 struct client;
-struct client_ask;
+struct client_request;
 
 /* How a request ended. */
 enum client_end {
@@ -18,27 +18,27 @@ enum client_end {
                             sending, if a name or number in it is invalid */
     CLIENT_UNAUTHORISED, /* the server rejects the token; all further requests of the next 5 s end
                             the same way */
-    CLIENT_STRANGE,      /* the response does not match the request */
+    CLIENT_UNEXPECTED,   /* the response does not match the request */
     CLIENT_FAILED        /* out of memory, or the request cannot be sent */
 };
 
-#define CLIENT_ASK_ROWS 6
+#define CLIENT_RESPONSE_TYPES 6
 
 /* A request, owned by the caller until it has ended or was cancelled. Zeroed except: */
-struct client_ask {
-    const struct tfe_msg *message;           /* the message to send, with all that it points to */
-    bool is_order;                           /* DONE ends the response; otherwise STATUS_END does */
-    enum tfe_msg_type rows[CLIENT_ASK_ROWS]; /* message types of the response's records */
+struct client_request {
+    const struct tfe_msg *message; /* the message to send, with all that it points to */
+    bool is_order;                 /* DONE ends the response; otherwise STATUS_END does */
+    enum tfe_msg_type rows[CLIENT_RESPONSE_TYPES]; /* message types of the response's records */
     /* Receives a record, valid until it returns. If NULL, records are appended to list. */
-    void (*row)(struct client_ask *ask, const struct tfe_msg *row);
+    void (*row)(struct client_request *ask, const struct tfe_msg *row);
     /* The last callback. The list belongs to the caller until the request is queued and from now
      * on; it restarts with each connection. sentence is "" for ANSWERED. */
-    void (*ended)(struct client_ask *ask, enum client_end end, enum tfe_refusal code,
+    void (*ended)(struct client_request *ask, enum client_end end, enum tfe_refusal code,
                   const char *sentence);
-    struct row_list list;
-    unsigned n_said; /* number of connections on which the request was sent; above 1, the response
+    struct record_list list;
+    unsigned n_sent; /* number of connections on which the request was sent; above 1, the response
                         may concern an earlier one */
-    struct client_ask *next; /* queue link, private to the client */
+    struct client_request *next; /* queue link, private to the client */
 };
 
 struct client_config {
@@ -61,15 +61,15 @@ int client_new(const struct client_config *config, struct client **ret) TFE_MUST
 /* Appends a request to the queue. Callbacks run from the loop only, never from within this call. If
  * the connection is lost before the response is complete, the request is repeated on the next
  * one. */
-void client_ask(struct client *c, struct client_ask *ask);
+void client_request(struct client *c, struct client_request *ask);
 
 /* Cancels a request: no callback follows. Empties its list. Ignores one that is not queued. */
-void client_take_back(struct client *c, struct client_ask *ask);
+void client_cancel(struct client *c, struct client_request *ask);
 
 /* Sends a further message of the current request, such as upload data, between its first row() and
  * its end. Returns TFE_ESTATE if the request is not active, for instance after a lost connection;
  * other errors as channel_send. */
-int client_say(struct client *c, const struct tfe_msg *msg) TFE_MUST_CHECK;
+int client_send_more(struct client *c, const struct tfe_msg *msg) TFE_MUST_CHECK;
 
 bool client_is_connected(const struct client *c);
 
@@ -77,6 +77,6 @@ bool client_is_connected(const struct client *c);
 void client_free(struct client *c);
 
 /* Sentence for a response that does not match its request. */
-#define CLIENT_STRANGE_SENTENCE "the server answered with a message that makes no sense here"
+#define CLIENT_UNEXPECTED_SENTENCE "the server answered with a message that makes no sense here"
 
 #endif

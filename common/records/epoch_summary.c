@@ -28,17 +28,17 @@ static bool has_step(const struct msg_epoch_row *row)
 }
 
 /* Returns the i-th record, or NULL if it does not exist or is not an epoch. */
-static struct epoch_row *epoch_at(const struct row_list *ledger, size_t i)
+static struct epoch_record *epoch_at(const struct record_list *ledger, size_t i)
 {
-    return i < ledger->n && ledger->v[i].kind == &kind_epoch ? ledger->v[i].at : NULL;
+    return i < ledger->n && ledger->v[i].schema == &schema_epoch ? ledger->v[i].at : NULL;
 }
 
 /* True if the run reports steps at all. Then an epoch's training begins with its first step, and an
  * epoch without a step has not trained. */
-static bool tells_steps(const struct row_list *ledger, uint32_t run)
+static bool tells_steps(const struct record_list *ledger, uint32_t run)
 {
     for (size_t i = 0; i < ledger->n; i++) {
-        const struct epoch_row *r = epoch_at(ledger, i);
+        const struct epoch_record *r = epoch_at(ledger, i);
         if (r && r->row.run == run && has_step(&r->row)) {
             return true;
         }
@@ -46,7 +46,7 @@ static bool tells_steps(const struct row_list *ledger, uint32_t run)
     return false;
 }
 
-static bool has_new_checkpoint(const struct epoch_row *before, const struct epoch_row *r)
+static bool has_new_checkpoint(const struct epoch_record *before, const struct epoch_record *r)
 {
     return r->row.has_saved &&
            (!before || !before->row.has_saved || r->row.saved_step > before->row.saved_step);
@@ -54,7 +54,8 @@ static bool has_new_checkpoint(const struct epoch_row *before, const struct epoc
 
 /* True if the epoch's trainers failed before they made any progress. `failed` says that the epoch
  * ended by a failure of its trainers. */
-static bool is_fruitless(const struct epoch_row *before, const struct epoch_row *r, bool failed)
+static bool failed_early(const struct epoch_record *before, const struct epoch_record *r,
+                         bool failed)
 {
     return failed && r->began >= 0 && r->ended - r->began < PROGRESS_MS &&
            !has_new_checkpoint(before, r);
@@ -62,42 +63,43 @@ static bool is_fruitless(const struct epoch_row *before, const struct epoch_row 
 
 /* Marks an epoch that has not trained: its whole time is standstill, from the end of the previous
  * epoch to its own end. */
-static void stands(struct epoch_row *r, const struct epoch_row *before, int64_t until)
+static void mark_standstill(struct epoch_record *r, const struct epoch_record *before,
+                            int64_t until)
 {
     int64_t since = before ? before->ended : r->began;
     r->running = until >= 0 ? 0 : -1;
     if (before || r->ended >= 0) { /* a first epoch does not count as standstill until it ends */
         r->standstill = since >= 0 && until >= since ? until - since : -1;
-        r->is_least = r->ended < 0 && r->standstill >= 0;
+        r->is_lower_bound = r->ended < 0 && r->standstill >= 0;
     }
 }
 
 /* Computes an epoch's times. before: previous epoch of the same run, or NULL. until: end of the
  * epoch, or now while it runs; -1 if unknown. */
-static void work_out(struct epoch_row *r, const struct epoch_row *before, int64_t until,
-                     bool failed, bool has_steps)
+static void compute(struct epoch_record *r, const struct epoch_record *before, int64_t until,
+                    bool failed, bool has_steps)
 {
     static const enum tfe_epoch_time trained[] = {EPOCH_PROGRESSED, EPOCH_LISTENING, EPOCH_STARTED,
                                                   EPOCH_COMMITTED};
     r->began = first_known(&r->row, trained, COUNT(trained));
     r->standstill = 0;
-    r->is_least = false;
-    if (has_steps ? !has_step(&r->row) : is_fruitless(before, r, failed)) {
-        stands(r, before, until);
+    r->is_lower_bound = false;
+    if (has_steps ? !has_step(&r->row) : failed_early(before, r, failed)) {
+        mark_standstill(r, before, until);
         return;
     }
     r->running = r->began >= 0 && until >= r->began ? until - r->began : -1;
     if (before) {
         bool is_known = before->ended >= 0 && r->began >= before->ended;
         r->standstill = is_known ? r->began - before->ended : -1;
-        r->is_least = is_known && r->row.at[EPOCH_PROGRESSED].ms == 0;
+        r->is_lower_bound = is_known && r->row.at[EPOCH_PROGRESSED].ms == 0;
     }
 }
 
-static const struct msg_status_job *job_of(const struct row_list *ledger)
+static const struct msg_status_job *job_of(const struct record_list *ledger)
 {
     for (size_t i = ledger->n; i-- > 0;) {
-        if (ledger->v[i].kind == &kind_job) {
+        if (ledger->v[i].schema == &schema_job) {
             return ledger->v[i].at;
         }
     }
@@ -110,16 +112,16 @@ static bool is_on(const struct msg_status_job *job)
     return job->state == STATE_RUNNING || strcmp(job->phase, "committing") == 0;
 }
 
-void epochs_work_out(struct row_list *ledger, struct tfe_wall now)
+void epochs_compute(struct record_list *ledger, struct tfe_wall now)
 {
     static const enum tfe_epoch_time due[] = {EPOCH_STOPPED, EPOCH_DETECTED, EPOCH_GATHERED,
                                               EPOCH_COMMITTED};
     const struct msg_status_job *job = job_of(ledger);
-    const struct epoch_row *before = NULL;
+    const struct epoch_record *before = NULL;
     bool has_steps = false;
     for (size_t i = 0; i < ledger->n; i++) {
-        struct epoch_row *r = epoch_at(ledger, i);
-        const struct epoch_row *next = epoch_at(ledger, i + 1);
+        struct epoch_record *r = epoch_at(ledger, i);
+        const struct epoch_record *next = epoch_at(ledger, i + 1);
         if (!r) {
             continue;
         }
@@ -134,22 +136,22 @@ void epochs_work_out(struct row_list *ledger, struct tfe_wall now)
         bool runs = !next && !r->row.over && job && is_on(job);
         bool failed = r->row.failed || (next && next->row.run == r->row.run &&
                                         next->row.cause == CAUSE_TRAINER_FAILED);
-        work_out(r, before,
-                 r->ended >= 0 ? r->ended
-                 : runs        ? now.ms
-                               : -1,
-                 failed && r->ended >= 0, has_steps);
+        compute(r, before,
+                r->ended >= 0 ? r->ended
+                : runs        ? now.ms
+                              : -1,
+                failed && r->ended >= 0, has_steps);
         before = r;
     }
 }
 
 /* Returns the time since the end of the last epoch if the job is not training now, or -1. */
-static int64_t standstill_now(const struct row_list *ledger, struct tfe_wall now)
+static int64_t standstill_now(const struct record_list *ledger, struct tfe_wall now)
 {
     const struct msg_status_job *job = job_of(ledger);
-    const struct epoch_row *last = NULL;
+    const struct epoch_record *last = NULL;
     for (size_t i = 0; i < ledger->n; i++) {
-        const struct epoch_row *r = epoch_at(ledger, i);
+        const struct epoch_record *r = epoch_at(ledger, i);
         last = r ? r : last;
     }
     if (!job || !last || msg_job_is_over(job->state) || job->state == STATE_RUNNING ||
@@ -159,12 +161,12 @@ static int64_t standstill_now(const struct row_list *ledger, struct tfe_wall now
     return now.ms > last->ended ? now.ms - last->ended : 0;
 }
 
-void epochs_sum(const struct row_list *ledger, struct tfe_wall now, struct epochs_total *ret)
+void epochs_sum(const struct record_list *ledger, struct tfe_wall now, struct epochs_total *ret)
 {
     *ret = (struct epochs_total){.useful = -1, .job = job_of(ledger)};
     ret->now = standstill_now(ledger, now);
     for (size_t i = 0; i < ledger->n; i++) {
-        const struct epoch_row *r = epoch_at(ledger, i);
+        const struct epoch_record *r = epoch_at(ledger, i);
         if (!r) {
             continue;
         }
@@ -172,7 +174,7 @@ void epochs_sum(const struct row_list *ledger, struct tfe_wall now, struct epoch
         if (r->standstill > 0) {
             ret->standstill_all += r->standstill;
             ret->standstill[(unsigned)r->row.cause % EPOCHS_CAUSES] += r->standstill;
-            ret->is_least = ret->is_least || r->is_least;
+            ret->is_lower_bound = ret->is_lower_bound || r->is_lower_bound;
         }
         if (r->row.has_lost) {
             ret->has_lost = true;
@@ -181,7 +183,7 @@ void epochs_sum(const struct row_list *ledger, struct tfe_wall now, struct epoch
     }
     if (ret->now >= 0) {
         ret->standstill_all += ret->now;
-        ret->is_least = true;
+        ret->is_lower_bound = true;
     }
     int64_t all = ret->running + ret->standstill_all;
     if (all > 0) {

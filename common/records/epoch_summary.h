@@ -15,7 +15,8 @@ struct epochs_total {
     int64_t now; /* time since the end of the last epoch if the job has no epoch now; -1 if it has
                     one */
     int64_t standstill_all;
-    bool is_least; /* the standstill is a lower bound: it continues, or its end was not observed */
+    bool is_lower_bound; /* the standstill is a lower bound: it continues, or its end was not
+                            observed */
     uint64_t lost_steps;
     bool has_lost;
     double useful; /* percentage of running in running + standstill_all; -1 if unknown */
@@ -24,10 +25,10 @@ struct epochs_total {
 };
 
 /* Computes the derived fields of all epochs. Precondition: the list has all records of a job's
- * ledger (kind_epoch), followed by the job's own. */
-void epochs_work_out(struct row_list *ledger, struct tfe_wall now);
+ * ledger (schema_epoch), followed by the job's own. */
+void epochs_compute(struct record_list *ledger, struct tfe_wall now);
 
-/* Sums the epochs after epochs_work_out. */
-void epochs_sum(const struct row_list *ledger, struct tfe_wall now, struct epochs_total *ret);
+/* Sums the epochs after epochs_compute. */
+void epochs_sum(const struct record_list *ledger, struct tfe_wall now, struct epochs_total *ret);
 
 #endif

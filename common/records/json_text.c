@@ -7,7 +7,7 @@
 #include "common/text/escape.h"
 #include "common/text/utf8.h"
 
-json_t *row_json_text(const char *text)
+json_t *json_from_text(const char *text)
 {
     if (!text) {
         return json_null();
@@ -19,7 +19,7 @@ json_t *row_json_text(const char *text)
     return json;
 }
 
-static json_t *list_json(const struct row_value *value)
+static json_t *list_json(const struct record_value *value)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < value->n_list; i++) {
@@ -40,7 +40,7 @@ static json_t *labels_json(const char *text)
         const size_t n_key = strcspn(text, "=");
         char *key = n_key < n ? strndup(text, n_key) : NULL;
         char *value = key ? strndup(text + n_key + 1, n - n_key - 1) : NULL;
-        if (key && json_object_set_new(object, key, row_json_text(value)) != 0) {
+        if (key && json_object_set_new(object, key, json_from_text(value)) != 0) {
             json_decref(object);
             object = NULL;
         }
@@ -51,11 +51,11 @@ static json_t *labels_json(const char *text)
     return object;
 }
 
-static json_t *texts_json(const struct row_value *value)
+static json_t *texts_json(const struct record_value *value)
 {
     json_t *list = json_array();
     for (size_t i = 0; list && i < value->n_list; i++) {
-        if (json_array_append_new(list, row_json_text(value->texts[i])) != 0) {
+        if (json_array_append_new(list, json_from_text(value->texts[i])) != 0) {
             json_decref(list);
             return NULL;
         }
@@ -63,14 +63,14 @@ static json_t *texts_json(const struct row_value *value)
     return list;
 }
 
-static json_t *pairs_json(const struct row_value *value)
+static json_t *pairs_json(const struct record_value *value)
 {
     json_t *object = json_object();
     for (size_t i = 0; object && i < value->n_list; i++) {
         const char *pair = value->texts[i];
         const size_t n = strcspn(pair, "=");
         char *key = strndup(pair, n);
-        json_t *json = pair[n] == '=' ? row_json_text(pair + n + 1) : json_true();
+        json_t *json = pair[n] == '=' ? json_from_text(pair + n + 1) : json_true();
         if (!key || json_object_set_new(object, key, json) != 0) {
             json_decref(object);
             object = NULL;
@@ -80,20 +80,20 @@ static json_t *pairs_json(const struct row_value *value)
     return object;
 }
 
-static json_t *value_json(const struct row_value *value)
+static json_t *value_json(const struct record_value *value)
 {
     switch (value->form) {
-    case ROW_NONE:
+    case RECORD_NONE:
         break;
-    case ROW_IS_TEXT:
-        return row_json_text(value->text);
-    case ROW_IS_NUMBER:
+    case RECORD_IS_TEXT:
+        return json_from_text(value->text);
+    case RECORD_IS_NUMBER:
         return json_integer(value->number);
-    case ROW_IS_REAL:
+    case RECORD_IS_REAL:
         return json_real(value->real);
-    case ROW_IS_BOOL:
+    case RECORD_IS_BOOL:
         return json_boolean(value->number);
-    case ROW_IS_LIST:
+    case RECORD_IS_LIST:
         return list_json(value);
     case ROW_IS_TEXTS:
         return texts_json(value);
@@ -101,15 +101,15 @@ static json_t *value_json(const struct row_value *value)
     return json_null();
 }
 
-json_t *row_json(const struct row_kind *kind, const void *row)
+json_t *record_json(const struct record_schema *schema, const void *row)
 {
     json_t *object = json_object();
-    const struct row_field *f;
+    const struct record_field *f;
     const void *at = row;
-    for (size_t i = 0; (f = row_field(kind, i, &at)) != NULL; i++, at = row) {
-        char room[ROW_ROOM];
-        struct row_value value = row_value(f, at, room);
-        const bool is_labels = f->type == ROW_LABELS && value.form == ROW_IS_TEXT;
+    for (size_t i = 0; (f = record_field(schema, i, &at)) != NULL; i++, at = row) {
+        char buf[RECORD_TEXT_MAX];
+        struct record_value value = record_value(f, at, buf);
+        const bool is_labels = f->type == RECORD_LABELS && value.form == RECORD_IS_TEXT;
         json_t *json = !f->key                ? NULL
                        : is_labels            ? labels_json(value.text)
                        : f->type == ROW_PAIRS ? pairs_json(&value)
@@ -122,12 +122,13 @@ json_t *row_json(const struct row_kind *kind, const void *row)
     return object;
 }
 
-json_t *row_list_json(const struct row_list *list, const struct row_kind *kind)
+json_t *record_list_json(const struct record_list *list, const struct record_schema *schema)
 {
     json_t *array = json_array();
     for (size_t i = 0; i < list->n; i++) {
-        const struct row *row = &list->v[i];
-        if (row->kind == kind && json_array_append_new(array, row_json(kind, row->at)) != 0) {
+        const struct record *row = &list->v[i];
+        if (row->schema == schema &&
+            json_array_append_new(array, record_json(schema, row->at)) != 0) {
             json_decref(array);
             return NULL;
         }
@@ -135,7 +136,7 @@ json_t *row_list_json(const struct row_list *list, const struct row_kind *kind)
     return array;
 }
 
-void row_csv_head(const char *const *keys, size_t n, FILE *out)
+void record_csv_header(const char *const *keys, size_t n, FILE *out)
 {
     for (size_t i = 0; i < n; i++) {
         (void)fprintf(out, "%s%s", i > 0 ? "," : "", keys[i]);
@@ -157,27 +158,27 @@ static void put_quoted(const char *text, FILE *out)
     (void)fputc('"', out);
 }
 
-static void put_value(const struct row_field *f, const void *row, FILE *out)
+static void put_value(const struct record_field *f, const void *row, FILE *out)
 {
-    char room[ROW_ROOM];
-    struct row_value value = row_value(f, row, room);
-    if (f->type == ROW_TEXT || f->type == ROW_LABELS) {
+    char buf[RECORD_TEXT_MAX];
+    struct record_value value = record_value(f, row, buf);
+    if (f->type == RECORD_TEXT || f->type == RECORD_LABELS) {
         put_quoted(value.text ? value.text : "", out);
-    } else if (value.form == ROW_IS_TEXT) {
+    } else if (value.form == RECORD_IS_TEXT) {
         (void)fputs(value.text, out);
-    } else if (value.form == ROW_IS_REAL) {
+    } else if (value.form == RECORD_IS_REAL) {
         (void)fprintf(out, "%.17g", value.real);
-    } else if (value.form == ROW_IS_NUMBER || value.form == ROW_IS_BOOL) {
+    } else if (value.form == RECORD_IS_NUMBER || value.form == RECORD_IS_BOOL) {
         (void)fprintf(out, "%lld", (long long)value.number);
     }
 }
 
-void row_csv(const struct row_kind *kind, const void *row, const char *const *keys, size_t n,
-             FILE *out)
+void record_csv(const struct record_schema *schema, const void *row, const char *const *keys,
+                size_t n, FILE *out)
 {
     for (size_t i = 0; i < n; i++) {
         const void *at = row;
-        const struct row_field *f = row_find(kind, keys[i], NULL, &at);
+        const struct record_field *f = record_find_field(schema, keys[i], NULL, &at);
         (void)fputs(i > 0 ? "," : "", out);
         if (f) {
             put_value(f, at, out);

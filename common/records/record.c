@@ -12,12 +12,14 @@ static const void *at(const void *row, size_t offset)
 }
 
 /* Finds the field after *left others, including those of embedded records. */
-static const struct row_field *go_to(const struct row_kind *kind, size_t *left, const void **row)
+static const struct record_field *go_to(const struct record_schema *schema, size_t *left,
+                                        const void **row)
 {
-    for (const struct row_field *f = kind->fields; f < kind->fields + kind->n_fields; f++) {
+    for (const struct record_field *f = schema->fields; f < schema->fields + schema->n_fields;
+         f++) {
         const void *part = at(*row, f->offset);
-        const struct row_field *found = f;
-        if (f->type == ROW_PART) {
+        const struct record_field *found = f;
+        if (f->type == RECORD_PART) {
             found = go_to(f->part, left, &part);
             *row = found ? part : *row;
         } else if ((*left)-- > 0) {
@@ -30,17 +32,18 @@ static const struct row_field *go_to(const struct row_kind *kind, size_t *left, 
     return NULL;
 }
 
-const struct row_field *row_field(const struct row_kind *kind, size_t i, const void **row)
+const struct record_field *record_field(const struct record_schema *schema, size_t i,
+                                        const void **row)
 {
-    return go_to(kind, &i, row);
+    return go_to(schema, &i, row);
 }
 
-const struct row_field *row_find(const struct row_kind *kind, const char *key, const char *head,
-                                 const void **row)
+const struct record_field *record_find_field(const struct record_schema *schema, const char *key,
+                                             const char *head, const void **row)
 {
-    const struct row_field *f;
+    const struct record_field *f;
     const void *whole = *row;
-    for (size_t i = 0; (f = row_field(kind, i, row)) != NULL; i++, *row = whole) {
+    for (size_t i = 0; (f = record_field(schema, i, row)) != NULL; i++, *row = whole) {
         if ((key && f->key && strcmp(f->key, key) == 0) ||
             (head && f->head && strcmp(f->head, head) == 0)) {
             return f;
@@ -49,54 +52,55 @@ const struct row_field *row_find(const struct row_kind *kind, const char *key, c
     return NULL;
 }
 
-static struct row_value number(int64_t n, bool is_known)
+static struct record_value number(int64_t n, bool is_known)
 {
-    return (struct row_value){.form = is_known ? ROW_IS_NUMBER : ROW_NONE, .number = n};
+    return (struct record_value){.form = is_known ? RECORD_IS_NUMBER : RECORD_NONE, .number = n};
 }
 
-static struct row_value count(const struct row_field *field, uint64_t n)
+static struct record_value count(const struct record_field *field, uint64_t n)
 {
-    struct row_value value =
+    struct record_value value =
         number(n > INT64_MAX ? INT64_MAX : (int64_t)n, n != 0 || !field->is_0_unknown);
-    if (value.form == ROW_IS_NUMBER && field->scale > 0) {
-        value.form = ROW_IS_REAL;
+    if (value.form == RECORD_IS_NUMBER && field->scale > 0) {
+        value.form = RECORD_IS_REAL;
         value.real = (double)n * field->scale;
     }
     return value;
 }
 
-struct row_value row_value(const struct row_field *field, const void *row, char room[ROW_ROOM])
+struct record_value record_value(const struct record_field *field, const void *row,
+                                 char buf[RECORD_TEXT_MAX])
 {
     const void *p = at(row, field->offset);
-    struct row_value value = {.form = ROW_NONE};
+    struct record_value value = {.form = RECORD_NONE};
     if (field->has != 0 && !*(const bool *)at(row, field->has)) {
         return value;
     }
     switch (field->type) {
-    case ROW_TEXT:
-    case ROW_WORD:
-    case ROW_LABELS:
-        value.text = field->text ? field->text(row, room) : *(const char *const *)p;
-        value.form = value.text ? ROW_IS_TEXT : ROW_NONE;
+    case RECORD_TEXT:
+    case RECORD_WORD:
+    case RECORD_LABELS:
+        value.text = field->text ? field->text(row, buf) : *(const char *const *)p;
+        value.form = value.text ? RECORD_IS_TEXT : RECORD_NONE;
         break;
-    case ROW_PID:
+    case RECORD_PID:
         return number(*(const uint32_t *)p, true);
-    case ROW_U32:
+    case RECORD_U32:
         return count(field, *(const uint32_t *)p);
-    case ROW_U64:
+    case RECORD_U64:
         return count(field, *(const uint64_t *)p);
-    case ROW_AGE:
+    case RECORD_AGE:
         return number(*(const uint32_t *)p, *(const uint32_t *)p > 0);
-    case ROW_REAL:
-        value.form = ROW_IS_REAL;
+    case RECORD_REAL:
+        value.form = RECORD_IS_REAL;
         value.real = *(const double *)p;
         break;
-    case ROW_BOOL:
-        value.form = ROW_IS_BOOL;
+    case RECORD_BOOL:
+        value.form = RECORD_IS_BOOL;
         value.number = *(const bool *)p;
         break;
-    case ROW_PIDS:
-        value.form = ROW_IS_LIST;
+    case RECORD_PIDS:
+        value.form = RECORD_IS_LIST;
         value.list = *(const uint32_t *const *)p;
         value.n_list = *(const size_t *)at(row, field->n);
         break;
@@ -106,26 +110,26 @@ struct row_value row_value(const struct row_field *field, const void *row, char 
         value.texts = *(const char *const *const *)p;
         value.n_list = *(const size_t *)at(row, field->n);
         break;
-    case ROW_MOMENT:
+    case RECORD_TIME:
         return number(*(const int64_t *)p, *(const int64_t *)p > 0);
-    case ROW_SPAN:
+    case RECORD_DURATION:
         return number(*(const int64_t *)p, *(const int64_t *)p >= 0);
-    case ROW_PART:
+    case RECORD_PART:
         break;
     }
     return value;
 }
 
-static bool is_texts(const struct row_field *f)
+static bool is_texts(const struct record_field *f)
 {
     return f->type == ROW_TEXTS || f->type == ROW_PAIRS;
 }
 
 /* Returns the data that the field points to, with its size in *ret_n, or NULL if none. */
-static const void *pointed_to(const struct row_field *f, const void *row, size_t *ret_n)
+static const void *pointed_to(const struct record_field *f, const void *row, size_t *ret_n)
 {
     const void *const *p = at(row, f->offset);
-    if (f->type == ROW_PIDS) {
+    if (f->type == RECORD_PIDS) {
         *ret_n = *(const size_t *)at(row, f->n) * sizeof(uint32_t);
         return *p;
     }
@@ -133,7 +137,8 @@ static const void *pointed_to(const struct row_field *f, const void *row, size_t
         *ret_n = *(const size_t *)at(row, f->n) * sizeof(char *);
         return *ret_n > 0 ? *p : NULL;
     }
-    if ((f->type != ROW_TEXT && f->type != ROW_WORD && f->type != ROW_LABELS) || f->text || !*p) {
+    if ((f->type != RECORD_TEXT && f->type != RECORD_WORD && f->type != RECORD_LABELS) || f->text ||
+        !*p) {
         return NULL;
     }
     *ret_n = strlen(*p) + 1;
@@ -141,13 +146,13 @@ static const void *pointed_to(const struct row_field *f, const void *row, size_t
 }
 
 /* Copies lists first, those of pointers before those of numbers, because they need alignment. */
-static bool is_turn(const struct row_field *f, int turn)
+static bool is_turn(const struct record_field *f, int turn)
 {
-    return turn == (is_texts(f) ? 0 : f->type == ROW_PIDS ? 1 : 2);
+    return turn == (is_texts(f) ? 0 : f->type == RECORD_PIDS ? 1 : 2);
 }
 
 /* Returns the size of the texts of a list. */
-static size_t texts_size(const struct row_field *f, const void *row)
+static size_t texts_size(const struct record_field *f, const void *row)
 {
     const char *const *texts = *(const char *const *const *)at(row, f->offset);
     const size_t n = *(const size_t *)at(row, f->n);
@@ -170,13 +175,13 @@ static char *move_texts(char *list, size_t n, char *end)
     return end;
 }
 
-void *row_copy(const struct row_kind *kind, const void *row)
+void *record_copy(const struct record_schema *schema, const void *row)
 {
-    size_t n = kind->size;
-    const struct row_field *f;
+    size_t n = schema->size;
+    const struct record_field *f;
     const void *from = row;
     size_t bytes;
-    for (size_t i = 0; (f = row_field(kind, i, &from)) != NULL; i++, from = row) {
+    for (size_t i = 0; (f = record_field(schema, i, &from)) != NULL; i++, from = row) {
         n += pointed_to(f, from, &bytes) ? bytes : 0;
         n += is_texts(f) ? texts_size(f, from) : 0;
     }
@@ -184,10 +189,10 @@ void *row_copy(const struct row_kind *kind, const void *row)
     if (!copy) {
         return NULL;
     }
-    memcpy(copy, row, kind->given);
-    char *end = copy + kind->size;
+    memcpy(copy, row, schema->given);
+    char *end = copy + schema->size;
     for (int turn = 0; turn < 3; turn++) {
-        for (size_t i = 0; (f = row_field(kind, i, &from)) != NULL; i++, from = row) {
+        for (size_t i = 0; (f = record_field(schema, i, &from)) != NULL; i++, from = row) {
             const void *p = pointed_to(f, from, &bytes);
             if (p && is_turn(f, turn)) {
                 size_t offset = (size_t)((const char *)from - (const char *)row) + f->offset;
@@ -197,7 +202,7 @@ void *row_copy(const struct row_kind *kind, const void *row)
             }
         }
     }
-    for (size_t i = 0; (f = row_field(kind, i, &from)) != NULL; i++, from = row) {
+    for (size_t i = 0; (f = record_field(schema, i, &from)) != NULL; i++, from = row) {
         const size_t offset = (size_t)((const char *)from - (const char *)row) + f->offset;
         if (is_texts(f)) {
             char *list;
@@ -210,29 +215,29 @@ void *row_copy(const struct row_kind *kind, const void *row)
 
 /* --- lists ------------------------------------------------------------------------------------ */
 
-int row_list_add(struct row_list *list, const struct row_kind *kind, const void *row)
+int record_list_add(struct record_list *list, const struct record_schema *schema, const void *row)
 {
     if (mem_reserve(&heap_mem, &list->v, &list->cap, list->n + 1, sizeof(*list->v)) != 0) {
         return TFE_ENOMEM;
     }
-    void *copy = row_copy(kind, row);
+    void *copy = record_copy(schema, row);
     if (!copy) {
         return TFE_ENOMEM;
     }
-    list->v[list->n++] = (struct row){.kind = kind, .at = copy};
+    list->v[list->n++] = (struct record){.schema = schema, .at = copy};
     return 0;
 }
 
-const void *row_list_head(const struct row_list *list, const struct row_kind *kind)
+const void *record_list_first(const struct record_list *list, const struct record_schema *schema)
 {
-    return list->n > 0 && list->v[0].kind == kind ? list->v[0].at : NULL;
+    return list->n > 0 && list->v[0].schema == schema ? list->v[0].at : NULL;
 }
 
-void row_list_done(struct row_list *list)
+void record_list_done(struct record_list *list)
 {
     for (size_t i = 0; i < list->n; i++) {
         free(list->v[i].at);
     }
     free(list->v);
-    *list = (struct row_list){.v = NULL};
+    *list = (struct record_list){.v = NULL};
 }

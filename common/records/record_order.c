@@ -11,11 +11,11 @@ struct place {
     const struct msg_status_job *job;
     const struct msg_status_node
         *node; /* the node; NULL for the job's own record or a point of a series */
-    struct row row;
+    struct record row;
     size_t at; /* original index */
 };
 
-bool order_is_over(const struct msg_status_job *job)
+bool records_job_is_over(const struct msg_status_job *job)
 {
     return msg_job_is_over(job->state);
 }
@@ -23,7 +23,7 @@ bool order_is_over(const struct msg_status_job *job)
 static int liveliness(const struct msg_status_job *job)
 {
     return job->state == STATE_RUNNING                                    ? 0
-           : order_is_over(job)                                           ? 3
+           : records_job_is_over(job)                                     ? 3
            : job->state == STATE_WAITING || job->state == STATE_SUSPENDED ? 2
                                                                           : 1;
 }
@@ -62,18 +62,18 @@ static int compare(const void *left, const void *right)
     return by ? by : sign(a->at, b->at);
 }
 
-int order_status(struct row_list *rows)
+int records_sort_status(struct record_list *rows)
 {
     struct place *places = calloc(rows->n ? rows->n : 1, sizeof *places);
     const struct msg_status_job *job = NULL;
     int rc = places ? 0 : TFE_ENOMEM;
     size_t from = 0;
-    while (from < rows->n && rows->v[from].kind == &kind_health) {
+    while (from < rows->n && rows->v[from].schema == &schema_health) {
         from++;
     }
     for (size_t i = from; rc == 0 && i < rows->n; i++) {
-        bool is_job = rows->v[i].kind == &kind_job;
-        bool is_node = rows->v[i].kind == &kind_node;
+        bool is_job = rows->v[i].schema == &schema_job;
+        bool is_node = rows->v[i].schema == &schema_node;
         job = is_job ? rows->v[i].at : job;
         rc = job ? 0 : TFE_ESTATE;
         places[i] =

@@ -8,12 +8,12 @@
 
 /* Returns the name of the list, in the preceding job's object, that records of this schema belong
  * to; NULL if none. */
-static const char *list_of(const struct row_kind *kind)
+static const char *list_of(const struct record_schema *schema)
 {
-    return kind == &kind_node        ? "nodes"
-           : kind == &kind_condition ? "conditions"
-           : kind == &kind_pool_node ? "pool"
-                                     : NULL;
+    return schema == &schema_node        ? "nodes"
+           : schema == &schema_condition ? "conditions"
+           : schema == &schema_pool_node ? "pool"
+                                         : NULL;
 }
 
 static int begin_job(json_t *jobs, json_t *job, bool has_nodes, bool has_detail)
@@ -30,35 +30,35 @@ static int begin_job(json_t *jobs, json_t *job, bool has_nodes, bool has_detail)
 }
 
 /* True if the response was requested with detail: then every job has a condition. */
-static bool is_detailed(const struct row_list *rows)
+static bool is_detailed(const struct record_list *rows)
 {
     for (size_t i = 0; i < rows->n; i++) {
-        if (rows->v[i].kind == &kind_condition) {
+        if (rows->v[i].schema == &schema_condition) {
             return true;
         }
     }
     return false;
 }
 
-static json_t *jobs_json(const struct row_list *rows, bool has_nodes)
+static json_t *jobs_json(const struct record_list *rows, bool has_nodes)
 {
     const bool has_detail = is_detailed(rows);
     json_t *jobs = json_array();
     json_t *job = NULL;
     int failed = !jobs;
     for (size_t i = 0; i < rows->n && !failed; i++) {
-        const struct row *row = &rows->v[i];
-        const char *list = list_of(row->kind);
-        if (row->kind == &kind_job) {
-            job = row_json(row->kind, row->at);
+        const struct record *row = &rows->v[i];
+        const char *list = list_of(row->schema);
+        if (row->schema == &schema_job) {
+            job = record_json(row->schema, row->at);
             failed = begin_job(jobs, job, has_nodes, has_detail);
-        } else if (row->kind == &kind_point) {
+        } else if (row->schema == &schema_point) {
             const struct msg_series_row *point = row->at;
             failed = json_object_set_new(json_object_get(job, "metrics"), point->name,
                                          json_real(point->value));
         } else if (list) {
-            failed =
-                json_array_append_new(json_object_get(job, list), row_json(row->kind, row->at));
+            failed = json_array_append_new(json_object_get(job, list),
+                                           record_json(row->schema, row->at));
         }
     }
     if (failed) {
@@ -68,19 +68,19 @@ static json_t *jobs_json(const struct row_list *rows, bool has_nodes)
     return jobs;
 }
 
-json_t *answer_status(const struct row_list *rows)
+json_t *response_status(const struct record_list *rows)
 {
     return json_pack("{s:o, s:o}", "jobs", jobs_json(rows, true), "health",
-                     row_list_json(rows, &kind_health));
+                     record_list_json(rows, &schema_health));
 }
 
-json_t *answer_jobs(const struct row_list *rows)
+json_t *response_jobs(const struct record_list *rows)
 {
     return json_pack("{s:o, s:o}", "jobs", jobs_json(rows, false), "health",
-                     row_list_json(rows, &kind_health));
+                     record_list_json(rows, &schema_health));
 }
 
-json_t *answer_job(const struct row_list *rows)
+json_t *response_job(const struct record_list *rows)
 {
     json_t *jobs = jobs_json(rows, true);
     json_t *job = json_incref(json_array_get(jobs, 0));
@@ -113,7 +113,7 @@ static json_t *total_json(const struct epochs_total *total)
         total->has_lost ? json_integer((json_int_t)total->lost_steps) : json_null(),
         "useful_permille",
         total->useful < 0 ? json_null() : json_integer((json_int_t)(total->useful * 10 + 0.5)),
-        "standstill_at_least", total->is_least);
+        "standstill_at_least", total->is_lower_bound);
 }
 
 /* Returns the current standstill, which no epoch record contains, and its reason. */
@@ -125,37 +125,37 @@ static json_t *now_json(const struct epochs_total *total)
                            msg_job_state_name(total->job->state), "waits", total->job->waits);
 }
 
-json_t *answer_epochs(const struct row_list *ledger, const char *job)
+json_t *response_epochs(const struct record_list *ledger, const char *job)
 {
     struct epochs_total total;
     epochs_sum(ledger, clock_wall(), &total);
     return json_pack("{s:s, s:o, s:o, s:o}", "job", job, "epochs",
-                     row_list_json(ledger, &kind_epoch), "total", total_json(&total), "now",
+                     record_list_json(ledger, &schema_epoch), "total", total_json(&total), "now",
                      now_json(&total));
 }
 
 /* --- nodes ------------------------------------------------------------------------------------ */
 
-json_t *answer_nodes(struct row_list *rows)
+json_t *response_nodes(struct record_list *rows)
 {
     const struct msg_status_job *job = NULL;
     for (size_t i = 0; i < rows->n; i++) {
-        if (rows->v[i].kind == &kind_job) {
+        if (rows->v[i].schema == &schema_job) {
             job = rows->v[i].at;
-        } else if (rows->v[i].kind == &kind_node) {
+        } else if (rows->v[i].schema == &schema_node) {
             if (!job) {
                 return NULL;
             }
-            ((struct node_row *)rows->v[i].at)->job = job->job;
-            rows->v[i].kind = &kind_node_of_job;
+            ((struct node_record *)rows->v[i].at)->job = job->job;
+            rows->v[i].schema = &schema_node_of_job;
         }
     }
-    return json_pack("{s:o}", "nodes", row_list_json(rows, &kind_node_of_job));
+    return json_pack("{s:o}", "nodes", record_list_json(rows, &schema_node_of_job));
 }
 
-json_t *answer_events(const struct row_list *rows, uint64_t after)
+json_t *response_events(const struct record_list *rows, uint64_t after)
 {
     const struct msg_event_row *last = rows->n > 0 ? rows->v[rows->n - 1].at : NULL;
-    return json_pack("{s:o, s:I}", "events", row_list_json(rows, &kind_event), "newest",
+    return json_pack("{s:o, s:I}", "events", record_list_json(rows, &schema_event), "newest",
                      (json_int_t)(last ? last->number : after));
 }

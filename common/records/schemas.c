@@ -21,43 +21,43 @@
 
 #define JOB(...) FIELD(msg_status_job, __VA_ARGS__)
 
-static const char *job_state(const void *row, char *room)
+static const char *job_state(const void *row, char *buf)
 {
     return msg_job_state_name(((const struct msg_status_job *)row)->state);
 }
 
 /* Origin of the job's nodes: assigned from the pool, or agents started by a user. */
-static const char *job_origin(const void *row, char *room)
+static const char *job_origin(const void *row, char *buf)
 {
     return ((const struct msg_status_job *)row)->is_submitted ? "submitted" : "agents";
 }
 
-static const char *job_phase(const void *row, char *room)
+static const char *job_phase(const void *row, char *buf)
 {
     const char *phase = ((const struct msg_status_job *)row)->phase;
     return phase && phase[0] != '\0' ? phase : NULL;
 }
 
-static const char *job_nodes(const void *row, char *room)
+static const char *job_nodes(const void *row, char *buf)
 {
     const struct msg_status_job *job = row;
-    (void)snprintf(room, ROW_ROOM, "%u",
+    (void)snprintf(buf, RECORD_TEXT_MAX, "%u",
                    (unsigned)(job->is_submitted ? job->n_assigned : job->nodes));
-    return room;
+    return buf;
 }
 
 /* Returns why the job has failed, how it failed last and when the next try comes, or what it waits
  * for. */
-static const char *job_reason(const void *row, char *room)
+static const char *job_reason(const void *row, char *buf)
 {
     const struct msg_status_job *job = row;
-    char span[ROW_ROOM];
+    char span[RECORD_TEXT_MAX];
     if (!job->reason || msg_job_is_over(job->state) || job->retry_ms == 0) {
         return job->reason ? job->reason : job->waits;
     }
-    const int n = snprintf(room, ROW_ROOM, "%s; next try in %s", job->reason,
-                           row_span_text(job->retry_ms, span));
-    return n < ROW_ROOM ? room : job->reason;
+    const int n = snprintf(buf, RECORD_TEXT_MAX, "%s; next try in %s", job->reason,
+                           text_table_duration(job->retry_ms, span));
+    return n < RECORD_TEXT_MAX ? buf : job->reason;
 }
 
 static const char *policy_name(const struct msg_status_job *job, enum tfe_task task)
@@ -67,7 +67,7 @@ static const char *policy_name(const struct msg_status_job *job, enum tfe_task t
 }
 
 /* "OnFailure", or "worker:Never,chief:OnFailure,..." if it differs between roles. */
-static const char *job_restart_policies(const void *row, char *room)
+static const char *job_restart_policies(const void *row, char *buf)
 {
     const struct msg_status_job *job = row;
     static const enum tfe_task tasks[] = {TASK_CHIEF, TASK_PS, TASK_EVALUATOR};
@@ -80,21 +80,21 @@ static const char *job_restart_policies(const void *row, char *room)
     if (!job->is_submitted || is_same) {
         return job->is_submitted ? policy_name(job, TASK_WORKER) : NULL;
     }
-    n += (size_t)snprintf(room, ROW_ROOM, "worker:%s", policy_name(job, TASK_WORKER));
+    n += (size_t)snprintf(buf, RECORD_TEXT_MAX, "worker:%s", policy_name(job, TASK_WORKER));
     for (size_t i = 0; i < COUNT(tasks); i++) {
-        n += (size_t)snprintf(room + n, ROW_ROOM - n, ",%s:%s", msg_task_name(tasks[i]),
+        n += (size_t)snprintf(buf + n, RECORD_TEXT_MAX - n, ",%s:%s", msg_task_name(tasks[i]),
                               policy_name(job, tasks[i]));
     }
-    return room;
+    return buf;
 }
 
-static const char *job_clean_policy(const void *row, char *room)
+static const char *job_clean_policy(const void *row, char *buf)
 {
     const struct msg_status_job *job = row;
     return job->is_submitted ? msg_clean_policy_name(job->clean_policy) : NULL;
 }
 
-static const char *job_success_policy(const void *row, char *room)
+static const char *job_success_policy(const void *row, char *buf)
 {
     const struct msg_status_job *job = row;
     return job->is_submitted ? msg_success_policy_name(job->success_policy) : NULL;
@@ -103,442 +103,445 @@ static const char *job_success_policy(const void *row, char *room)
 #define TEXTS(member, type_, key_)                                                                 \
     JOB(member, type_, key_, NULL), .n = offsetof(struct msg_status_job, n_##member)
 
-static const struct row_field job_fields[] = {
-    {JOB(job, ROW_TEXT, "job", "JOB")},
-    {.key = "origin", .type = ROW_WORD, .text = job_origin},
-    {JOB(run, ROW_U32, "run", "RUN")},
-    {.key = "state", .head = "STATE", .type = ROW_WORD, .text = job_state},
-    {JOB(phase, ROW_TEXT, NULL,
-         NULL)}, /* declares the pointer for row_copy; shown by the next field */
-    {.key = "phase", .type = ROW_WORD, .text = job_phase},
-    {JOB(since, ROW_MOMENT, "since_ms", "SINCE")},
-    {JOB(ended, ROW_MOMENT, "ended_ms", NULL)},
-    {JOB(reason, ROW_TEXT, "reason", NULL)},
-    {JOB(retry_ms, ROW_AGE, "retry_in_ms", NULL)},
-    {JOB(epoch, ROW_U64, "epoch", "EPOCH")},
-    {JOB(min_nodes, ROW_U32, "min", "MIN")},
-    {JOB(max_nodes, ROW_U32, "max", "MAX")},
-    {JOB(waits, ROW_TEXT, "waits", NULL)},
-    {JOB(members, ROW_U32, "members", NULL)},
-    {JOB(nodes, ROW_U32, "nodes_known", NULL)},
-    {JOB(connected, ROW_U32, "connected", NULL)},
-    {JOB(ready, ROW_U32, "ready", NULL)},
-    {JOB(restarts, ROW_U32, "restarts", NULL)},
-    {JOB(restarts_left, ROW_U32, "restarts_left", NULL)},
-    {JOB(n_ps, ROW_U32, "ps", "PS")},
-    {JOB(chief, ROW_BOOL, "chief", NULL)},
-    {JOB(evaluator, ROW_BOOL, "evaluator", NULL)},
-    {JOB(waits_since_ms, ROW_AGE, "waits_since_ms", NULL)},
-    {JOB(waits_ms, ROW_AGE, "waits_until_ms", NULL)},
-    {JOB(step, ROW_U64, "step", "STEP"), HAS(msg_status_job, has_step)},
-    {JOB(total, ROW_U64, "total", "TOTAL"), OR_0},
-    {JOB(samples, ROW_U64, "samples", "SAMPLES"), OR_0},
-    {JOB(steps_per_s, ROW_REAL, "steps_per_s", "STEPS/S"), HAS(msg_status_job, has_steps_per_s)},
-    {JOB(samples_per_s, ROW_REAL, "samples_per_s", "SAMPLES/S"),
+static const struct record_field job_fields[] = {
+    {JOB(job, RECORD_TEXT, "job", "JOB")},
+    {.key = "origin", .type = RECORD_WORD, .text = job_origin},
+    {JOB(run, RECORD_U32, "run", "RUN")},
+    {.key = "state", .head = "STATE", .type = RECORD_WORD, .text = job_state},
+    {JOB(phase, RECORD_TEXT, NULL,
+         NULL)}, /* declares the pointer for record_copy; shown by the next field */
+    {.key = "phase", .type = RECORD_WORD, .text = job_phase},
+    {JOB(since, RECORD_TIME, "since_ms", "SINCE")},
+    {JOB(ended, RECORD_TIME, "ended_ms", NULL)},
+    {JOB(reason, RECORD_TEXT, "reason", NULL)},
+    {JOB(retry_ms, RECORD_AGE, "retry_in_ms", NULL)},
+    {JOB(epoch, RECORD_U64, "epoch", "EPOCH")},
+    {JOB(min_nodes, RECORD_U32, "min", "MIN")},
+    {JOB(max_nodes, RECORD_U32, "max", "MAX")},
+    {JOB(waits, RECORD_TEXT, "waits", NULL)},
+    {JOB(members, RECORD_U32, "members", NULL)},
+    {JOB(nodes, RECORD_U32, "nodes_known", NULL)},
+    {JOB(connected, RECORD_U32, "connected", NULL)},
+    {JOB(ready, RECORD_U32, "ready", NULL)},
+    {JOB(restarts, RECORD_U32, "restarts", NULL)},
+    {JOB(restarts_left, RECORD_U32, "restarts_left", NULL)},
+    {JOB(n_ps, RECORD_U32, "ps", "PS")},
+    {JOB(chief, RECORD_BOOL, "chief", NULL)},
+    {JOB(evaluator, RECORD_BOOL, "evaluator", NULL)},
+    {JOB(waits_since_ms, RECORD_AGE, "waits_since_ms", NULL)},
+    {JOB(waits_ms, RECORD_AGE, "waits_until_ms", NULL)},
+    {JOB(step, RECORD_U64, "step", "STEP"), HAS(msg_status_job, has_step)},
+    {JOB(total, RECORD_U64, "total", "TOTAL"), OR_0},
+    {JOB(samples, RECORD_U64, "samples", "SAMPLES"), OR_0},
+    {JOB(steps_per_s, RECORD_REAL, "steps_per_s", "STEPS/S"), HAS(msg_status_job, has_steps_per_s)},
+    {JOB(samples_per_s, RECORD_REAL, "samples_per_s", "SAMPLES/S"),
      HAS(msg_status_job, has_samples_per_s)},
-    {JOB(slow, ROW_TEXT, "slow", "SLOW")},
-    {JOB(straggler_times_milli, ROW_U32, "slow_times", NULL), TIMES(1e-3)},
-    {JOB(memory_bytes, ROW_U64, "memory_bytes", NULL)},
-    {JOB(workers, ROW_U32, "workers", NULL), OR_0},
-    {JOB(workers_working, ROW_U32, "workers_working", NULL)},
-    {JOB(workers_done, ROW_U32, "workers_done", NULL)},
-    {JOB(alone, ROW_U32, "alone", NULL)},
-    {JOB(priority, ROW_U32, "priority", "PRIORITY"), HAS(msg_status_job, is_submitted)},
-    {JOB(n_assigned, ROW_U32, "nodes_assigned", NULL), HAS(msg_status_job, is_submitted)},
-    {JOB(created, ROW_MOMENT, "created_ms", "CREATED")},
-    {JOB(source, ROW_TEXT, "source", "SOURCE")},
+    {JOB(slow, RECORD_TEXT, "slow", "SLOW")},
+    {JOB(straggler_times_milli, RECORD_U32, "slow_times", NULL), TIMES(1e-3)},
+    {JOB(memory_bytes, RECORD_U64, "memory_bytes", NULL)},
+    {JOB(workers, RECORD_U32, "workers", NULL), OR_0},
+    {JOB(workers_working, RECORD_U32, "workers_working", NULL)},
+    {JOB(workers_done, RECORD_U32, "workers_done", NULL)},
+    {JOB(alone, RECORD_U32, "alone", NULL)},
+    {JOB(priority, RECORD_U32, "priority", "PRIORITY"), HAS(msg_status_job, is_submitted)},
+    {JOB(n_assigned, RECORD_U32, "nodes_assigned", NULL), HAS(msg_status_job, is_submitted)},
+    {JOB(created, RECORD_TIME, "created_ms", "CREATED")},
+    {JOB(source, RECORD_TEXT, "source", "SOURCE")},
     {TEXTS(argv, ROW_TEXTS, "command")},
     {TEXTS(labels, ROW_PAIRS, "labels")},
     {TEXTS(env, ROW_TEXTS, "env")},
     {TEXTS(options, ROW_PAIRS, "options")},
-    {JOB(work_dir, ROW_TEXT, "work_dir", NULL)},
-    {JOB(image, ROW_TEXT, "image", NULL)},
-    {JOB(preempt, ROW_BOOL, "preempt", NULL), HAS(msg_status_job, is_submitted)},
-    {.key = "restart_policy", .type = ROW_WORD, .text = job_restart_policies},
-    {JOB(backoff_limit, ROW_U32, "backoff_limit", NULL), HAS(msg_status_job, has_backoff_limit)},
-    {JOB(active_deadline_ms, ROW_AGE, "active_deadline_ms", NULL)},
-    {JOB(ttl_after_finished_ms, ROW_U32, "ttl_after_finished_ms", NULL),
+    {JOB(work_dir, RECORD_TEXT, "work_dir", NULL)},
+    {JOB(image, RECORD_TEXT, "image", NULL)},
+    {JOB(preempt, RECORD_BOOL, "preempt", NULL), HAS(msg_status_job, is_submitted)},
+    {.key = "restart_policy", .type = RECORD_WORD, .text = job_restart_policies},
+    {JOB(backoff_limit, RECORD_U32, "backoff_limit", NULL), HAS(msg_status_job, has_backoff_limit)},
+    {JOB(active_deadline_ms, RECORD_AGE, "active_deadline_ms", NULL)},
+    {JOB(ttl_after_finished_ms, RECORD_U32, "ttl_after_finished_ms", NULL),
      HAS(msg_status_job, has_ttl)},
-    {.key = "clean_policy", .type = ROW_WORD, .text = job_clean_policy},
-    {.key = "success_policy", .type = ROW_WORD, .text = job_success_policy},
-    {JOB(saved_step, ROW_U64, "saved_step", NULL), HAS(msg_status_job, has_saved)},
-    {JOB(saved, ROW_MOMENT, "saved_ms", NULL)},
-    {JOB(lingers, ROW_BOOL, "lingers", NULL)},
-    {.head = "NODES", .type = ROW_WORD, .text = job_nodes},
-    {.head = "WHY", .type = ROW_TEXT, .text = job_reason},
+    {.key = "clean_policy", .type = RECORD_WORD, .text = job_clean_policy},
+    {.key = "success_policy", .type = RECORD_WORD, .text = job_success_policy},
+    {JOB(saved_step, RECORD_U64, "saved_step", NULL), HAS(msg_status_job, has_saved)},
+    {JOB(saved, RECORD_TIME, "saved_ms", NULL)},
+    {JOB(lingers, RECORD_BOOL, "lingers", NULL)},
+    {.head = "NODES", .type = RECORD_WORD, .text = job_nodes},
+    {.head = "WHY", .type = RECORD_TEXT, .text = job_reason},
 };
 
-const struct row_kind kind_job = {.name = "job",
-                                  .fields = job_fields,
-                                  .n_fields = COUNT(job_fields),
-                                  .size = sizeof(struct msg_status_job),
-                                  .given = sizeof(struct msg_status_job)};
+const struct record_schema schema_job = {.name = "job",
+                                         .fields = job_fields,
+                                         .n_fields = COUNT(job_fields),
+                                         .size = sizeof(struct msg_status_job),
+                                         .given = sizeof(struct msg_status_job)};
 
 /* --- server health ---------------------------------------------------------------------------- */
 
 #define HEALTH(...) FIELD(msg_health, __VA_ARGS__)
 
-static const struct row_field health_fields[] = {
-    {HEALTH(what, ROW_TEXT, "what", NULL)},
-    {HEALTH(says, ROW_TEXT, "says", NULL)},
-    {HEALTH(since_ms, ROW_U32, "since_ms", NULL)},
+static const struct record_field health_fields[] = {
+    {HEALTH(what, RECORD_TEXT, "what", NULL)},
+    {HEALTH(says, RECORD_TEXT, "says", NULL)},
+    {HEALTH(since_ms, RECORD_U32, "since_ms", NULL)},
 };
 
-const struct row_kind kind_health = {.name = "health",
-                                     .fields = health_fields,
-                                     .n_fields = COUNT(health_fields),
-                                     .size = sizeof(struct msg_health),
-                                     .given = sizeof(struct msg_health)};
+const struct record_schema schema_health = {.name = "health",
+                                            .fields = health_fields,
+                                            .n_fields = COUNT(health_fields),
+                                            .size = sizeof(struct msg_health),
+                                            .given = sizeof(struct msg_health)};
 
 /* --- nodes ------------------------------------------------------------------------------------ */
 
 #define NODE(...) FIELD(msg_status_node, __VA_ARGS__)
 #define MIB (1ULL << 20)
-_Static_assert(ENDPOINT_TEXT_MAX <= ROW_ROOM, "an address is made there");
+_Static_assert(ENDPOINT_TEXT_MAX <= RECORD_TEXT_MAX, "an address is made there");
 
 /* Returns role and index, as in the names of log files: "worker-0". */
-static const char *place(const void *row, char *room)
+static const char *place(const void *row, char *buf)
 {
     const struct msg_status_node *node = row;
-    (void)snprintf(room, ROW_ROOM, "%s-%u", msg_task_name(node->task), (unsigned)node->index);
-    return node->has_place ? room : NULL;
+    (void)snprintf(buf, RECORD_TEXT_MAX, "%s-%u", msg_task_name(node->task), (unsigned)node->index);
+    return node->has_place ? buf : NULL;
 }
 
-static const char *role(const void *row, char *room)
+static const char *role(const void *row, char *buf)
 {
     return msg_role_name(((const struct msg_status_node *)row)->role);
 }
 
 /* Returns the role for tables; a member of a job with roles is shown by role and index, such as
  * "chief-0". */
-static const char *shown_role(const void *row, char *room)
+static const char *shown_role(const void *row, char *buf)
 {
     const struct msg_status_node *node = row;
-    return node->role == ROLE_MEMBER && node->has_place ? place(row, room) : role(row, room);
+    return node->role == ROLE_MEMBER && node->has_place ? place(row, buf) : role(row, buf);
 }
 
-static const char *address(const void *row, char *room)
+static const char *address(const void *row, char *buf)
 {
     const struct msg_status_node *node = row;
     bool is_known = node->host && node->host[0] != '\0';
-    return is_known ? endpoint_format(room, node->host, node->port) : NULL;
+    return is_known ? endpoint_format(buf, node->host, node->port) : NULL;
 }
 
-static const char *memory(const void *row, char *room)
+static const char *memory(const void *row, char *buf)
 {
     uint64_t bytes = ((const struct msg_status_node *)row)->memory.bytes;
-    (void)snprintf(room, ROW_ROOM, "%llu MiB", (unsigned long long)(bytes + MIB - 1) / MIB);
-    return bytes > 0 ? room : NULL;
+    (void)snprintf(buf, RECORD_TEXT_MAX, "%llu MiB", (unsigned long long)(bytes + MIB - 1) / MIB);
+    return bytes > 0 ? buf : NULL;
 }
 
 /* Returns the ratio of step times, and marks a slow node. */
-static const char *times(const void *row, char room[ROW_ROOM])
+static const char *times(const void *row, char buf[RECORD_TEXT_MAX])
 {
     const struct msg_status_node *node = row;
-    (void)snprintf(room, ROW_ROOM, "%.2f%s", node->times_milli / 1000.0, node->slow ? " slow" : "");
-    return node->times_milli > 0 ? room : NULL;
+    (void)snprintf(buf, RECORD_TEXT_MAX, "%.2f%s", node->times_milli / 1000.0,
+                   node->slow ? " slow" : "");
+    return node->times_milli > 0 ? buf : NULL;
 }
 
-static const char *standby(const void *row, char *room)
+static const char *standby(const void *row, char *buf)
 {
-    return msg_standby_name(((const struct msg_status_node *)row)->vitals.standby);
+    return msg_standby_name(((const struct msg_status_node *)row)->machine_stats.standby);
 }
 
-static const char *standby_if_any(const void *row, char *room)
+static const char *standby_if_any(const void *row, char *buf)
 {
     const struct msg_status_node *node = row;
-    return node->vitals.standby != WARMTH_NONE ? standby(row, room) : NULL;
+    return node->machine_stats.standby != WARMTH_NONE ? standby(row, buf) : NULL;
 }
 
 #define PIDS(member, key)                                                                          \
-    NODE(processes.member, ROW_PIDS, key, NULL),                                                   \
+    NODE(processes.member, RECORD_PIDS, key, NULL),                                                \
         .n = offsetof(struct msg_status_node, processes.n_##member)
 
-static const struct row_field node_fields[] = {
-    {NODE(node, ROW_TEXT, "node", "NODE")},
-    {NODE(name, ROW_TEXT, "name", "NAME")},
-    {.key = "role", .type = ROW_WORD, .text = role},
-    {.head = "ROLE", .type = ROW_WORD, .text = shown_role},
-    {NODE(rank, ROW_U32, "rank", "RANK"), HAS(msg_status_node, has_rank)},
-    {.key = "place", .type = ROW_WORD, .text = place},
-    {NODE(host, ROW_TEXT, NULL, NULL)}, /* declares the pointer for row_copy; shown as address */
-    {.key = "address", .head = "ADDRESS", .type = ROW_TEXT, .text = address},
-    {NODE(pid, ROW_PID, "pid", "PID")},
-    {NODE(processes.guard_pid, ROW_PID, "guard_pid", NULL)},
+static const struct record_field node_fields[] = {
+    {NODE(node, RECORD_TEXT, "node", "NODE")},
+    {NODE(name, RECORD_TEXT, "name", "NAME")},
+    {.key = "role", .type = RECORD_WORD, .text = role},
+    {.head = "ROLE", .type = RECORD_WORD, .text = shown_role},
+    {NODE(rank, RECORD_U32, "rank", "RANK"), HAS(msg_status_node, has_rank)},
+    {.key = "place", .type = RECORD_WORD, .text = place},
+    {NODE(host, RECORD_TEXT, NULL,
+          NULL)}, /* declares the pointer for record_copy; shown as address */
+    {.key = "address", .head = "ADDRESS", .type = RECORD_TEXT, .text = address},
+    {NODE(pid, RECORD_PID, "pid", "PID")},
+    {NODE(processes.guard_pid, RECORD_PID, "guard_pid", NULL)},
     {PIDS(trainer_pids, "trainer_pids")},
     {PIDS(standby_pids, "standby_pids")},
-    {NODE(waits, ROW_TEXT, "waits", NULL)},
-    {NODE(memory.bytes, ROW_U64, "memory_bytes", NULL)},
-    {NODE(memory.epoch, ROW_U64, "kept_epoch", NULL), HAS(msg_status_node, memory.has_kept)},
-    {NODE(memory.step, ROW_U64, "kept_step", "KEPT"), HAS(msg_status_node, memory.has_kept)},
-    {.head = "MEMORY", .type = ROW_TEXT, .text = memory},
-    {NODE(facts.cores, ROW_U32, "cores", "CORES"), OR_0},
-    {NODE(facts.memory_mib, ROW_U64, "memory_mib", NULL), OR_0},
-    {NODE(facts.gpus, ROW_U32, "gpus", "GPUS"), OR_0},
-    {NODE(facts.gpu, ROW_TEXT, "gpu", "GPU")},
-    {NODE(facts.gpu_memory_mib, ROW_U64, "gpu_memory_mib", NULL), OR_0},
-    {NODE(facts.tensorflow, ROW_TEXT, "tensorflow", NULL)},
-    {NODE(facts.cloud, ROW_TEXT, "cloud", NULL)},
-    {NODE(facts.zone, ROW_TEXT, "zone", "ZONE")},
-    {NODE(facts.instance, ROW_TEXT, "instance", "TYPE")},
-    {NODE(facts.is_spot, ROW_BOOL, "spot", "SPOT"), HAS(msg_status_node, facts.has_spot)},
-    {NODE(vitals.load_milli, ROW_U32, "load", "LOAD"), TIMES(1e-3)},
-    {NODE(vitals.free_mib, ROW_U64, "free_mib", NULL), OR_0},
-    {NODE(vitals.step_us, ROW_U64, "step_ms", "STEP MS"), TIMES(1e-3)},
-    {NODE(vitals.work_us, ROW_U64, "work_ms", "WORK MS"), TIMES(1e-3)},
-    {.key = "standby", .type = ROW_WORD, .text = standby},
-    {.head = "STANDBY", .type = ROW_WORD, .text = standby_if_any},
-    {NODE(times_milli, ROW_U32, "times", NULL), TIMES(1e-3)},
-    {.head = "TIMES", .type = ROW_WORD, .text = times},
-    {NODE(slow, ROW_BOOL, "slow", NULL)},
-    {NODE(notice, ROW_TEXT, "notice", "NOTICE")},
-    {NODE(notice_at, ROW_MOMENT, "notice_at_ms", NULL)},
-    {NODE(notice_deadline, ROW_MOMENT, "notice_deadline_ms", NULL)},
+    {NODE(waits, RECORD_TEXT, "waits", NULL)},
+    {NODE(memory.bytes, RECORD_U64, "memory_bytes", NULL)},
+    {NODE(memory.epoch, RECORD_U64, "kept_epoch", NULL), HAS(msg_status_node, memory.has_kept)},
+    {NODE(memory.step, RECORD_U64, "kept_step", "KEPT"), HAS(msg_status_node, memory.has_kept)},
+    {.head = "MEMORY", .type = RECORD_TEXT, .text = memory},
+    {NODE(machine_info.cores, RECORD_U32, "cores", "CORES"), OR_0},
+    {NODE(machine_info.memory_mib, RECORD_U64, "memory_mib", NULL), OR_0},
+    {NODE(machine_info.gpus, RECORD_U32, "gpus", "GPUS"), OR_0},
+    {NODE(machine_info.gpu, RECORD_TEXT, "gpu", "GPU")},
+    {NODE(machine_info.gpu_memory_mib, RECORD_U64, "gpu_memory_mib", NULL), OR_0},
+    {NODE(machine_info.tensorflow, RECORD_TEXT, "tensorflow", NULL)},
+    {NODE(machine_info.cloud, RECORD_TEXT, "cloud", NULL)},
+    {NODE(machine_info.zone, RECORD_TEXT, "zone", "ZONE")},
+    {NODE(machine_info.instance, RECORD_TEXT, "instance", "TYPE")},
+    {NODE(machine_info.is_spot, RECORD_BOOL, "spot", "SPOT"),
+     HAS(msg_status_node, machine_info.has_spot)},
+    {NODE(machine_stats.load_milli, RECORD_U32, "load", "LOAD"), TIMES(1e-3)},
+    {NODE(machine_stats.free_mib, RECORD_U64, "free_mib", NULL), OR_0},
+    {NODE(machine_stats.step_us, RECORD_U64, "step_ms", "STEP MS"), TIMES(1e-3)},
+    {NODE(machine_stats.work_us, RECORD_U64, "work_ms", "WORK MS"), TIMES(1e-3)},
+    {.key = "standby", .type = RECORD_WORD, .text = standby},
+    {.head = "STANDBY", .type = RECORD_WORD, .text = standby_if_any},
+    {NODE(times_milli, RECORD_U32, "times", NULL), TIMES(1e-3)},
+    {.head = "TIMES", .type = RECORD_WORD, .text = times},
+    {NODE(slow, RECORD_BOOL, "slow", NULL)},
+    {NODE(notice, RECORD_TEXT, "notice", "NOTICE")},
+    {NODE(notice_at, RECORD_TIME, "notice_at_ms", NULL)},
+    {NODE(notice_deadline, RECORD_TIME, "notice_deadline_ms", NULL)},
 };
 
-const struct row_kind kind_node = {.name = "node",
-                                   .fields = node_fields,
-                                   .n_fields = COUNT(node_fields),
-                                   .size = sizeof(struct node_row),
-                                   .given = sizeof(struct msg_status_node)};
+const struct record_schema schema_node = {.name = "node",
+                                          .fields = node_fields,
+                                          .n_fields = COUNT(node_fields),
+                                          .size = sizeof(struct node_record),
+                                          .given = sizeof(struct msg_status_node)};
 
-static const struct row_field node_of_job_fields[] = {
-    {FIELD(node_row, job, ROW_TEXT, "job", "JOB")},
-    {.type = ROW_PART, .offset = offsetof(struct node_row, node), .part = &kind_node},
+static const struct record_field node_of_job_fields[] = {
+    {FIELD(node_record, job, RECORD_TEXT, "job", "JOB")},
+    {.type = RECORD_PART, .offset = offsetof(struct node_record, node), .part = &schema_node},
 };
 
-const struct row_kind kind_node_of_job = {.name = "node",
-                                          .fields = node_of_job_fields,
-                                          .n_fields = COUNT(node_of_job_fields),
-                                          .size = sizeof(struct node_row),
-                                          .given = sizeof(struct node_row)};
+const struct record_schema schema_node_of_job = {.name = "node",
+                                                 .fields = node_of_job_fields,
+                                                 .n_fields = COUNT(node_of_job_fields),
+                                                 .size = sizeof(struct node_record),
+                                                 .given = sizeof(struct node_record)};
 
 /* --- epochs ----------------------------------------------------------------------------------- */
 
-#define EPOCH(...) FIELD(epoch_row, __VA_ARGS__)
+#define EPOCH(...) FIELD(epoch_record, __VA_ARGS__)
 
-static const char *cause(const void *row, char *room)
+static const char *cause(const void *row, char *buf)
 {
     return msg_cause_name(((const struct msg_epoch_row *)row)->cause);
 }
 
-static const char *blamed(const void *row, char *room)
+static const char *blamed(const void *row, char *buf)
 {
     const struct msg_epoch_row *epoch = row;
     return epoch->blamed[0] != '\0' ? epoch->blamed : NULL;
 }
 
-static const char *cause_and_blamed(const void *row, char *room)
+static const char *cause_and_blamed(const void *row, char *buf)
 {
     const struct msg_epoch_row *epoch = row;
-    (void)snprintf(room, ROW_ROOM, epoch->blamed[0] != '\0' ? "%s (%s)" : "%s",
+    (void)snprintf(buf, RECORD_TEXT_MAX, epoch->blamed[0] != '\0' ? "%s (%s)" : "%s",
                    msg_cause_name(epoch->cause), epoch->blamed);
-    return room;
+    return buf;
 }
 
-#define EPOCH_TIME(NAME, name) {EPOCH(row.at[EPOCH_##NAME], ROW_MOMENT, #name "_ms", NULL)},
+#define EPOCH_TIME(NAME, name) {EPOCH(row.at[EPOCH_##NAME], RECORD_TIME, #name "_ms", NULL)},
 
-static const struct row_field epoch_fields[] = {
-    {EPOCH(row.run, ROW_U32, "run", "RUN")},
-    {EPOCH(row.epoch, ROW_U64, "epoch", "EPOCH")},
-    {EPOCH(began, ROW_MOMENT, NULL, "BEGAN")},
-    {.key = "cause", .type = ROW_WORD, .text = cause},
-    {EPOCH(row.blamed, ROW_TEXT, NULL,
-           NULL)}, /* declares the pointer for row_copy; shown by the next field */
-    {.key = "blamed", .type = ROW_TEXT, .text = blamed},
-    {EPOCH(row.planned, ROW_BOOL, "planned", NULL)},
-    {EPOCH(row.members, ROW_U32, "nodes", "NODES")},
-    {.head = "CAUSE", .type = ROW_TEXT, .text = cause_and_blamed},
+static const struct record_field epoch_fields[] = {
+    {EPOCH(row.run, RECORD_U32, "run", "RUN")},
+    {EPOCH(row.epoch, RECORD_U64, "epoch", "EPOCH")},
+    {EPOCH(began, RECORD_TIME, NULL, "BEGAN")},
+    {.key = "cause", .type = RECORD_WORD, .text = cause},
+    {EPOCH(row.blamed, RECORD_TEXT, NULL,
+           NULL)}, /* declares the pointer for record_copy; shown by the next field */
+    {.key = "blamed", .type = RECORD_TEXT, .text = blamed},
+    {EPOCH(row.planned, RECORD_BOOL, "planned", NULL)},
+    {EPOCH(row.members, RECORD_U32, "nodes", "NODES")},
+    {.head = "CAUSE", .type = RECORD_TEXT, .text = cause_and_blamed},
     TFE_EPOCH_TIMES(EPOCH_TIME) /**/
-    {EPOCH(standstill, ROW_SPAN, "standstill_ms", "STANDSTILL"),
-     .least = offsetof(struct epoch_row, is_least)},
-    {EPOCH(running, ROW_SPAN, "running_ms", "RUNNING")},
-    {EPOCH(row.saved_step, ROW_U64, "saved_step", "SAVED"), HAS(epoch_row, row.has_saved)},
-    {EPOCH(row.lost_steps, ROW_U64, "lost_steps", "LOST"), HAS(epoch_row, row.has_lost)},
-    {EPOCH(row.over, ROW_BOOL, "over", NULL)},
-    {EPOCH(row.restarts, ROW_U32, "restarts", "RESTARTS")},
-    {EPOCH(is_least, ROW_BOOL, "standstill_at_least", NULL)},
+    {EPOCH(standstill, RECORD_DURATION, "standstill_ms", "STANDSTILL"),
+     .least = offsetof(struct epoch_record, is_lower_bound)},
+    {EPOCH(running, RECORD_DURATION, "running_ms", "RUNNING")},
+    {EPOCH(row.saved_step, RECORD_U64, "saved_step", "SAVED"), HAS(epoch_record, row.has_saved)},
+    {EPOCH(row.lost_steps, RECORD_U64, "lost_steps", "LOST"), HAS(epoch_record, row.has_lost)},
+    {EPOCH(row.over, RECORD_BOOL, "over", NULL)},
+    {EPOCH(row.restarts, RECORD_U32, "restarts", "RESTARTS")},
+    {EPOCH(is_lower_bound, RECORD_BOOL, "standstill_at_least", NULL)},
 };
 _Static_assert(sizeof(struct tfe_wall) == sizeof(int64_t), "a MOMENT");
 
-const struct row_kind kind_epoch = {.name = "epoch",
-                                    .fields = epoch_fields,
-                                    .n_fields = COUNT(epoch_fields),
-                                    .size = sizeof(struct epoch_row),
-                                    .given = sizeof(struct msg_epoch_row)};
+const struct record_schema schema_epoch = {.name = "epoch",
+                                           .fields = epoch_fields,
+                                           .n_fields = COUNT(epoch_fields),
+                                           .size = sizeof(struct epoch_record),
+                                           .given = sizeof(struct msg_epoch_row)};
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
 #define KEY(name) offsetof(struct msg_token_row, name)
 
-static const char *key_role(const void *row, char *room)
+static const char *key_role(const void *row, char *buf)
 {
-    (void)room;
+    (void)buf;
     return principal_role_name((enum principal_role)((const struct msg_token_row *)row)->role);
 }
 
-static const char *key_uses(const void *row, char *room)
+static const char *key_uses(const void *row, char *buf)
 {
     const struct msg_token_row *key = row;
     unsigned used = key->used_by[0] != '\0';
     for (const char *c = key->used_by; *c != '\0'; c++) {
         used += *c == ',';
     }
-    (void)snprintf(room, ROW_ROOM, key->uses > 0 ? "%u/%u" : "-", used, (unsigned)key->uses);
-    return room;
+    (void)snprintf(buf, RECORD_TEXT_MAX, key->uses > 0 ? "%u/%u" : "-", used, (unsigned)key->uses);
+    return buf;
 }
 
-static const char *key_quota(const void *row, char *room)
+static const char *key_quota(const void *row, char *buf)
 {
     const struct msg_token_row *key = row;
-    (void)snprintf(room, ROW_ROOM, "%u", (unsigned)key->quota);
-    return key->quota == 0 ? "-" : key->quota == MSG_NODES_MAX ? "any" : room;
+    (void)snprintf(buf, RECORD_TEXT_MAX, "%u", (unsigned)key->quota);
+    return key->quota == 0 ? "-" : key->quota == MSG_NODES_MAX ? "any" : buf;
 }
 
-static const struct row_field token_row_fields[] = {
-    {.key = "key", .head = "KEY", .type = ROW_TEXT, .offset = KEY(key)},
-    {.key = "role", .head = "ROLE", .type = ROW_WORD, .text = key_role},
-    {.key = "jobs", .head = "JOBS", .type = ROW_TEXT, .offset = KEY(scope)},
-    {.key = "label", .head = "LABEL", .type = ROW_TEXT, .offset = KEY(label)},
-    {.key = "generation", .head = "ROOT", .type = ROW_U32, .offset = KEY(generation)},
-    {.key = "uses", .type = ROW_U32, .offset = KEY(uses)},
-    {.head = "USES", .type = ROW_WORD, .text = key_uses},
-    {.key = "quota", .type = ROW_U32, .offset = KEY(quota)},
-    {.head = "QUOTA", .type = ROW_WORD, .text = key_quota},
-    {.key = "used_by", .type = ROW_TEXT, .offset = KEY(used_by)},
-    {.key = "made_ms", .head = "MADE", .type = ROW_MOMENT, .offset = KEY(made)},
-    {.key = "expires_ms", .head = "EXPIRES", .type = ROW_MOMENT, .offset = KEY(expires)},
-    {.key = "revoked_ms", .type = ROW_MOMENT, .offset = KEY(revoked)},
-    {.key = "state", .head = "STATE", .type = ROW_TEXT, .offset = KEY(state)},
+static const struct record_field token_row_fields[] = {
+    {.key = "key", .head = "KEY", .type = RECORD_TEXT, .offset = KEY(key)},
+    {.key = "role", .head = "ROLE", .type = RECORD_WORD, .text = key_role},
+    {.key = "jobs", .head = "JOBS", .type = RECORD_TEXT, .offset = KEY(scope)},
+    {.key = "label", .head = "LABEL", .type = RECORD_TEXT, .offset = KEY(label)},
+    {.key = "generation", .head = "ROOT", .type = RECORD_U32, .offset = KEY(generation)},
+    {.key = "uses", .type = RECORD_U32, .offset = KEY(uses)},
+    {.head = "USES", .type = RECORD_WORD, .text = key_uses},
+    {.key = "quota", .type = RECORD_U32, .offset = KEY(quota)},
+    {.head = "QUOTA", .type = RECORD_WORD, .text = key_quota},
+    {.key = "used_by", .type = RECORD_TEXT, .offset = KEY(used_by)},
+    {.key = "made_ms", .head = "MADE", .type = RECORD_TIME, .offset = KEY(made)},
+    {.key = "expires_ms", .head = "EXPIRES", .type = RECORD_TIME, .offset = KEY(expires)},
+    {.key = "revoked_ms", .type = RECORD_TIME, .offset = KEY(revoked)},
+    {.key = "state", .head = "STATE", .type = RECORD_TEXT, .offset = KEY(state)},
 };
 
-const struct row_kind kind_token_row = {.name = "key",
-                                        .fields = token_row_fields,
-                                        .n_fields = COUNT(token_row_fields),
-                                        .size = sizeof(struct msg_token_row),
-                                        .given = sizeof(struct msg_token_row)};
+const struct record_schema schema_token_row = {.name = "key",
+                                               .fields = token_row_fields,
+                                               .n_fields = COUNT(token_row_fields),
+                                               .size = sizeof(struct msg_token_row),
+                                               .given = sizeof(struct msg_token_row)};
 
-static const struct row_field token_fields[] = {
-    {.key = "key", .type = ROW_TEXT, .offset = offsetof(struct msg_token, key)},
-    {.key = "token", .type = ROW_TEXT, .offset = offsetof(struct msg_token, text)},
+static const struct record_field token_fields[] = {
+    {.key = "key", .type = RECORD_TEXT, .offset = offsetof(struct msg_token, key)},
+    {.key = "token", .type = RECORD_TEXT, .offset = offsetof(struct msg_token, text)},
 };
 
-const struct row_kind kind_token = {.name = "token",
-                                    .fields = token_fields,
-                                    .n_fields = COUNT(token_fields),
-                                    .size = sizeof(struct msg_token),
-                                    .given = sizeof(struct msg_token)};
+const struct record_schema schema_token = {.name = "token",
+                                           .fields = token_fields,
+                                           .n_fields = COUNT(token_fields),
+                                           .size = sizeof(struct msg_token),
+                                           .given = sizeof(struct msg_token)};
 
 /* --- metrics of the server -------------------------------------------------------------------- */
 
-static const struct row_field gauge_fields[] = {
-    {.key = "name", .type = ROW_TEXT, .offset = offsetof(struct msg_gauge, name)},
-    {.key = "labels", .type = ROW_LABELS, .offset = offsetof(struct msg_gauge, labels)},
-    {.key = "value", .type = ROW_U64, .offset = offsetof(struct msg_gauge, value)},
+static const struct record_field gauge_fields[] = {
+    {.key = "name", .type = RECORD_TEXT, .offset = offsetof(struct msg_gauge, name)},
+    {.key = "labels", .type = RECORD_LABELS, .offset = offsetof(struct msg_gauge, labels)},
+    {.key = "value", .type = RECORD_U64, .offset = offsetof(struct msg_gauge, value)},
 };
 
-const struct row_kind kind_gauge = {.name = "gauge",
-                                    .fields = gauge_fields,
-                                    .n_fields = COUNT(gauge_fields),
-                                    .size = sizeof(struct msg_gauge),
-                                    .given = sizeof(struct msg_gauge)};
+const struct record_schema schema_gauge = {.name = "gauge",
+                                           .fields = gauge_fields,
+                                           .n_fields = COUNT(gauge_fields),
+                                           .size = sizeof(struct msg_gauge),
+                                           .given = sizeof(struct msg_gauge)};
 
 /* --- bans ------------------------------------------------------------------------------------- */
 
 #define BAN(name) offsetof(struct msg_ban_row, name)
 
-static const struct row_field ban_row_fields[] = {
-    {.key = "node", .head = "NODE", .type = ROW_TEXT, .offset = BAN(node)},
-    {.key = "job", .head = "JOB", .type = ROW_TEXT, .offset = BAN(job)},
-    {.key = "name", .head = "NAME", .type = ROW_TEXT, .offset = BAN(name)},
-    {.key = "key", .head = "KEY", .type = ROW_TEXT, .offset = BAN(key)},
-    {.key = "token", .type = ROW_TEXT, .offset = BAN(token)},
-    {.key = "until_ms", .head = "UNTIL", .type = ROW_MOMENT, .offset = BAN(until)},
+static const struct record_field ban_row_fields[] = {
+    {.key = "node", .head = "NODE", .type = RECORD_TEXT, .offset = BAN(node)},
+    {.key = "job", .head = "JOB", .type = RECORD_TEXT, .offset = BAN(job)},
+    {.key = "name", .head = "NAME", .type = RECORD_TEXT, .offset = BAN(name)},
+    {.key = "key", .head = "KEY", .type = RECORD_TEXT, .offset = BAN(key)},
+    {.key = "token", .type = RECORD_TEXT, .offset = BAN(token)},
+    {.key = "until_ms", .head = "UNTIL", .type = RECORD_TIME, .offset = BAN(until)},
 };
 
-const struct row_kind kind_ban_row = {.name = "ban",
-                                      .fields = ban_row_fields,
-                                      .n_fields = COUNT(ban_row_fields),
-                                      .size = sizeof(struct msg_ban_row),
-                                      .given = sizeof(struct msg_ban_row)};
+const struct record_schema schema_ban_row = {.name = "ban",
+                                             .fields = ban_row_fields,
+                                             .n_fields = COUNT(ban_row_fields),
+                                             .size = sizeof(struct msg_ban_row),
+                                             .given = sizeof(struct msg_ban_row)};
 
 /* --- agents' keys ----------------------------------------------------------------------------- */
 
 #define AGENT(name) offsetof(struct msg_agent_row, name)
 
-static const struct row_field agent_row_fields[] = {
-    {.key = "name", .head = "NAME", .type = ROW_TEXT, .offset = AGENT(name)},
-    {.key = "node", .head = "NODE", .type = ROW_TEXT, .offset = AGENT(node)},
-    {.key = "job", .head = "JOB", .type = ROW_TEXT, .offset = AGENT(job)},
-    {.key = "key", .head = "KEY", .type = ROW_TEXT, .offset = AGENT(key)},
-    {.key = "enrolled", .type = ROW_BOOL, .offset = AGENT(enrolled)},
-    {.key = "token", .head = "TOKEN", .type = ROW_TEXT, .offset = AGENT(token)},
-    {.key = "label", .head = "LABEL", .type = ROW_TEXT, .offset = AGENT(label)},
-    {.key = "jobs", .head = "JOBS", .type = ROW_TEXT, .offset = AGENT(jobs)},
-    {.key = "from", .head = "FROM", .type = ROW_TEXT, .offset = AGENT(from)},
-    {.key = "expires_ms", .head = "EXPIRES", .type = ROW_MOMENT, .offset = AGENT(expires)},
+static const struct record_field agent_row_fields[] = {
+    {.key = "name", .head = "NAME", .type = RECORD_TEXT, .offset = AGENT(name)},
+    {.key = "node", .head = "NODE", .type = RECORD_TEXT, .offset = AGENT(node)},
+    {.key = "job", .head = "JOB", .type = RECORD_TEXT, .offset = AGENT(job)},
+    {.key = "key", .head = "KEY", .type = RECORD_TEXT, .offset = AGENT(key)},
+    {.key = "enrolled", .type = RECORD_BOOL, .offset = AGENT(enrolled)},
+    {.key = "token", .head = "TOKEN", .type = RECORD_TEXT, .offset = AGENT(token)},
+    {.key = "label", .head = "LABEL", .type = RECORD_TEXT, .offset = AGENT(label)},
+    {.key = "jobs", .head = "JOBS", .type = RECORD_TEXT, .offset = AGENT(jobs)},
+    {.key = "from", .head = "FROM", .type = RECORD_TEXT, .offset = AGENT(from)},
+    {.key = "expires_ms", .head = "EXPIRES", .type = RECORD_TIME, .offset = AGENT(expires)},
 };
 
-const struct row_kind kind_agent_row = {.name = "agent",
-                                        .fields = agent_row_fields,
-                                        .n_fields = COUNT(agent_row_fields),
-                                        .size = sizeof(struct msg_agent_row),
-                                        .given = sizeof(struct msg_agent_row)};
+const struct record_schema schema_agent_row = {.name = "agent",
+                                               .fields = agent_row_fields,
+                                               .n_fields = COUNT(agent_row_fields),
+                                               .size = sizeof(struct msg_agent_row),
+                                               .given = sizeof(struct msg_agent_row)};
 
 /* --- audit log -------------------------------------------------------------------------------- */
 
 #define AUDIT(name) offsetof(struct msg_audit_row, name)
 
-static const struct row_field audit_row_fields[] = {
-    {.key = "number", .head = "NUMBER", .type = ROW_U64, .offset = AUDIT(number)},
-    {.key = "at_ms", .head = "AT", .type = ROW_MOMENT, .offset = AUDIT(at)},
-    {.key = "key", .head = "KEY", .type = ROW_TEXT, .offset = AUDIT(key)},
-    {.key = "label", .head = "LABEL", .type = ROW_TEXT, .offset = AUDIT(label)},
-    {.key = "from", .head = "FROM", .type = ROW_TEXT, .offset = AUDIT(from)},
-    {.key = "what", .head = "WHAT", .type = ROW_TEXT, .offset = AUDIT(what)},
-    {.key = "about", .head = "ABOUT", .type = ROW_TEXT, .offset = AUDIT(about)},
-    {.key = "result", .head = "RESULT", .type = ROW_TEXT, .offset = AUDIT(result)},
-    {.key = "hash", .type = ROW_TEXT, .offset = AUDIT(hash)},
+static const struct record_field audit_row_fields[] = {
+    {.key = "number", .head = "NUMBER", .type = RECORD_U64, .offset = AUDIT(number)},
+    {.key = "at_ms", .head = "AT", .type = RECORD_TIME, .offset = AUDIT(at)},
+    {.key = "key", .head = "KEY", .type = RECORD_TEXT, .offset = AUDIT(key)},
+    {.key = "label", .head = "LABEL", .type = RECORD_TEXT, .offset = AUDIT(label)},
+    {.key = "from", .head = "FROM", .type = RECORD_TEXT, .offset = AUDIT(from)},
+    {.key = "what", .head = "WHAT", .type = RECORD_TEXT, .offset = AUDIT(what)},
+    {.key = "about", .head = "ABOUT", .type = RECORD_TEXT, .offset = AUDIT(about)},
+    {.key = "result", .head = "RESULT", .type = RECORD_TEXT, .offset = AUDIT(result)},
+    {.key = "hash", .type = RECORD_TEXT, .offset = AUDIT(hash)},
 };
 
-const struct row_kind kind_audit_row = {.name = "audit",
-                                        .fields = audit_row_fields,
-                                        .n_fields = COUNT(audit_row_fields),
-                                        .size = sizeof(struct msg_audit_row),
-                                        .given = sizeof(struct msg_audit_row)};
+const struct record_schema schema_audit_row = {.name = "audit",
+                                               .fields = audit_row_fields,
+                                               .n_fields = COUNT(audit_row_fields),
+                                               .size = sizeof(struct msg_audit_row),
+                                               .given = sizeof(struct msg_audit_row)};
 
 /* --- trainer output --------------------------------------------------------------------------- */
 
 #define LINES(name) offsetof(struct msg_log_lines, name)
 
-static const char *stream_word(const void *row, char *room)
+static const char *stream_word(const void *row, char *buf)
 {
     return msg_stream_name(((const struct msg_log_lines *)row)->stream);
 }
 
-static const struct row_field log_lines_fields[] = {
-    {.key = "node", .type = ROW_TEXT, .offset = LINES(node)},
-    {.key = "name", .type = ROW_TEXT, .offset = LINES(name)},
-    {.key = "epoch", .type = ROW_U64, .offset = LINES(epoch)},
-    {.key = "rank", .type = ROW_U32, .offset = LINES(rank)},
-    {.key = "stream", .type = ROW_WORD, .text = stream_word},
-    {.key = "at_ms", .type = ROW_MOMENT, .offset = LINES(at)},
-    {.key = "text", .type = ROW_TEXT, .offset = LINES(text)},
-    {.key = "lost", .type = ROW_U64, .offset = LINES(lost)},
-    {.key = "tail", .type = ROW_BOOL, .offset = LINES(tail)},
-    {.key = "silent", .type = ROW_BOOL, .offset = LINES(silent)},
+static const struct record_field log_lines_fields[] = {
+    {.key = "node", .type = RECORD_TEXT, .offset = LINES(node)},
+    {.key = "name", .type = RECORD_TEXT, .offset = LINES(name)},
+    {.key = "epoch", .type = RECORD_U64, .offset = LINES(epoch)},
+    {.key = "rank", .type = RECORD_U32, .offset = LINES(rank)},
+    {.key = "stream", .type = RECORD_WORD, .text = stream_word},
+    {.key = "at_ms", .type = RECORD_TIME, .offset = LINES(at)},
+    {.key = "text", .type = RECORD_TEXT, .offset = LINES(text)},
+    {.key = "lost", .type = RECORD_U64, .offset = LINES(lost)},
+    {.key = "tail", .type = RECORD_BOOL, .offset = LINES(tail)},
+    {.key = "silent", .type = RECORD_BOOL, .offset = LINES(silent)},
 };
 
-const struct row_kind kind_log_lines = {.name = "lines",
-                                        .fields = log_lines_fields,
-                                        .n_fields = COUNT(log_lines_fields),
-                                        .size = sizeof(struct msg_log_lines),
-                                        .given = sizeof(struct msg_log_lines)};
+const struct record_schema schema_log_lines = {.name = "lines",
+                                               .fields = log_lines_fields,
+                                               .n_fields = COUNT(log_lines_fields),
+                                               .size = sizeof(struct msg_log_lines),
+                                               .given = sizeof(struct msg_log_lines)};
 /* --- events, and points of series ------------------------------------------------------------- */
 
 #define EVENT(...) FIELD(msg_event_row, __VA_ARGS__)
 
-static const char *level(const void *row, char room[ROW_ROOM])
+static const char *level(const void *row, char buf[RECORD_TEXT_MAX])
 {
     return msg_event_level_name(((const struct msg_event_row *)row)->level);
 }
@@ -548,168 +551,168 @@ static const char *text_or_null(const char *text)
     return text[0] != '\0' ? text : NULL;
 }
 
-static const char *event_job(const void *row, char room[ROW_ROOM])
+static const char *event_job(const void *row, char buf[RECORD_TEXT_MAX])
 {
     return text_or_null(((const struct msg_event_row *)row)->job);
 }
 
-static const char *event_node(const void *row, char room[ROW_ROOM])
+static const char *event_node(const void *row, char buf[RECORD_TEXT_MAX])
 {
     return text_or_null(((const struct msg_event_row *)row)->node);
 }
 
-static const char *event_name(const void *row, char room[ROW_ROOM])
+static const char *event_name(const void *row, char buf[RECORD_TEXT_MAX])
 {
     return text_or_null(((const struct msg_event_row *)row)->name);
 }
 
-static const struct row_field event_fields[] = {
-    {EVENT(number, ROW_U64, "number", "NUMBER")},
-    {EVENT(at, ROW_MOMENT, "at_ms", "AT")},
-    {EVENT(kind, ROW_TEXT, "kind", "KIND")},
-    {.key = "level", .type = ROW_WORD, .text = level},
-    {EVENT(
-        job, ROW_TEXT, NULL,
-        NULL)}, /* job, node and name: declare the pointers for row_copy; shown by fields below */
-    {EVENT(node, ROW_TEXT, NULL, NULL)},
-    {EVENT(name, ROW_TEXT, NULL, NULL)},
-    {.key = "job", .head = "JOB", .type = ROW_TEXT, .text = event_job},
-    {EVENT(run, ROW_U32, "run", NULL), OR_0},
-    {EVENT(epoch, ROW_U64, "epoch", "EPOCH"), OR_0},
-    {.key = "node", .type = ROW_TEXT, .text = event_node},
-    {.key = "name", .head = "NAME", .type = ROW_TEXT, .text = event_name},
-    {EVENT(says, ROW_TEXT, "says", "SAYS")},
+static const struct record_field event_fields[] = {
+    {EVENT(number, RECORD_U64, "number", "NUMBER")},
+    {EVENT(at, RECORD_TIME, "at_ms", "AT")},
+    {EVENT(kind, RECORD_TEXT, "kind", "KIND")},
+    {.key = "level", .type = RECORD_WORD, .text = level},
+    {EVENT(job, RECORD_TEXT, NULL, NULL)}, /* job, node and name: declare the pointers for
+                                              record_copy; shown by fields below */
+    {EVENT(node, RECORD_TEXT, NULL, NULL)},
+    {EVENT(name, RECORD_TEXT, NULL, NULL)},
+    {.key = "job", .head = "JOB", .type = RECORD_TEXT, .text = event_job},
+    {EVENT(run, RECORD_U32, "run", NULL), OR_0},
+    {EVENT(epoch, RECORD_U64, "epoch", "EPOCH"), OR_0},
+    {.key = "node", .type = RECORD_TEXT, .text = event_node},
+    {.key = "name", .head = "NAME", .type = RECORD_TEXT, .text = event_name},
+    {EVENT(says, RECORD_TEXT, "says", "SAYS")},
 };
 
-const struct row_kind kind_event = {.name = "event",
-                                    .fields = event_fields,
-                                    .n_fields = COUNT(event_fields),
-                                    .size = sizeof(struct msg_event_row),
-                                    .given = sizeof(struct msg_event_row)};
+const struct record_schema schema_event = {.name = "event",
+                                           .fields = event_fields,
+                                           .n_fields = COUNT(event_fields),
+                                           .size = sizeof(struct msg_event_row),
+                                           .given = sizeof(struct msg_event_row)};
 
 #define POINT(...) FIELD(msg_series_row, __VA_ARGS__)
 
-static const struct row_field point_fields[] = {
-    {POINT(job, ROW_TEXT, "job", "JOB")},
-    {POINT(run, ROW_U32, "run", "RUN")},
-    {POINT(name, ROW_TEXT, "name", "NAME")},
-    {POINT(ord, ROW_U64, "ord", NULL)},
-    {POINT(epoch, ROW_U64, "epoch", "EPOCH"), OR_0},
-    {POINT(step, ROW_U64, "step", "STEP")},
-    {POINT(at, ROW_MOMENT, "at_ms", "AT")},
-    {POINT(value, ROW_REAL, "value", "VALUE")},
+static const struct record_field point_fields[] = {
+    {POINT(job, RECORD_TEXT, "job", "JOB")},
+    {POINT(run, RECORD_U32, "run", "RUN")},
+    {POINT(name, RECORD_TEXT, "name", "NAME")},
+    {POINT(ord, RECORD_U64, "ord", NULL)},
+    {POINT(epoch, RECORD_U64, "epoch", "EPOCH"), OR_0},
+    {POINT(step, RECORD_U64, "step", "STEP")},
+    {POINT(at, RECORD_TIME, "at_ms", "AT")},
+    {POINT(value, RECORD_REAL, "value", "VALUE")},
 };
 
-const struct row_kind kind_point = {.name = "point",
-                                    .fields = point_fields,
-                                    .n_fields = COUNT(point_fields),
-                                    .size = sizeof(struct msg_series_row),
-                                    .given = sizeof(struct msg_series_row)};
+const struct record_schema schema_point = {.name = "point",
+                                           .fields = point_fields,
+                                           .n_fields = COUNT(point_fields),
+                                           .size = sizeof(struct msg_series_row),
+                                           .given = sizeof(struct msg_series_row)};
 
 /* --- conditions, pool nodes and demand -------------------------------------------------------- */
 
 #define CONDITION(...) FIELD(msg_condition_row, __VA_ARGS__)
 
-static const struct row_field condition_fields[] = {
-    {CONDITION(name, ROW_TEXT, "condition", "CONDITION")},
-    {CONDITION(status, ROW_BOOL, "status", "STATUS")},
-    {CONDITION(reason, ROW_TEXT, "reason", "REASON")},
-    {CONDITION(at, ROW_MOMENT, "at_ms", "AT")},
-    {CONDITION(says, ROW_TEXT, "says", "SAYS")},
+static const struct record_field condition_fields[] = {
+    {CONDITION(name, RECORD_TEXT, "condition", "CONDITION")},
+    {CONDITION(status, RECORD_BOOL, "status", "STATUS")},
+    {CONDITION(reason, RECORD_TEXT, "reason", "REASON")},
+    {CONDITION(at, RECORD_TIME, "at_ms", "AT")},
+    {CONDITION(says, RECORD_TEXT, "says", "SAYS")},
 };
 
-const struct row_kind kind_condition = {.name = "condition",
-                                        .fields = condition_fields,
-                                        .n_fields = COUNT(condition_fields),
-                                        .size = sizeof(struct msg_condition_row),
-                                        .given = sizeof(struct msg_condition_row)};
+const struct record_schema schema_condition = {.name = "condition",
+                                               .fields = condition_fields,
+                                               .n_fields = COUNT(condition_fields),
+                                               .size = sizeof(struct msg_condition_row),
+                                               .given = sizeof(struct msg_condition_row)};
 
 #define POOLED(...) FIELD(msg_pool_row, __VA_ARGS__)
 
-static const char *pool_task(const void *row, char *room)
+static const char *pool_task(const void *row, char *buf)
 {
     const struct msg_pool_row *node = row;
     return node->has_role ? msg_task_name(node->role) : NULL;
 }
 
-static const char *pool_job(const void *row, char room[ROW_ROOM])
+static const char *pool_job(const void *row, char buf[RECORD_TEXT_MAX])
 {
     return text_or_null(((const struct msg_pool_row *)row)->job);
 }
 
-static const struct row_field pool_node_fields[] = {
-    {POOLED(node, ROW_TEXT, "node", "NODE")},
-    {POOLED(name, ROW_TEXT, "name", "NAME")},
-    {POOLED(state, ROW_TEXT, "state", "STATE")},
-    {POOLED(job, ROW_TEXT, NULL,
-            NULL)}, /* declares the pointer for row_copy; shown by the next field */
-    {.key = "job", .head = "JOB", .type = ROW_TEXT, .text = pool_job},
-    {.key = "role", .head = "ROLE", .type = ROW_WORD, .text = pool_task},
-    {POOLED(assignment, ROW_U64, "assignment", NULL), OR_0},
-    {POOLED(since, ROW_MOMENT, "since_ms", "SINCE")},
-    {POOLED(labels, ROW_LABELS, "labels", "LABELS")},
-    {POOLED(host, ROW_TEXT, "host", "HOST")},
-    {POOLED(facts.cores, ROW_U32, "cores", "CORES"), OR_0},
-    {POOLED(facts.memory_mib, ROW_U64, "memory_mib", NULL), OR_0},
-    {POOLED(facts.gpus, ROW_U32, "gpus", "GPUS"), OR_0},
-    {POOLED(facts.gpu, ROW_TEXT, "gpu", "GPU")},
-    {POOLED(facts.gpu_memory_mib, ROW_U64, "gpu_memory_mib", NULL), OR_0},
-    {POOLED(facts.tensorflow, ROW_TEXT, "tensorflow", NULL)},
-    {POOLED(facts.cloud, ROW_TEXT, "cloud", NULL)},
-    {POOLED(facts.zone, ROW_TEXT, "zone", "ZONE")},
-    {POOLED(facts.instance, ROW_TEXT, "instance", "TYPE")},
-    {POOLED(facts.is_spot, ROW_BOOL, "spot", "SPOT"), HAS(msg_pool_row, facts.has_spot)},
+static const struct record_field pool_node_fields[] = {
+    {POOLED(node, RECORD_TEXT, "node", "NODE")},
+    {POOLED(name, RECORD_TEXT, "name", "NAME")},
+    {POOLED(state, RECORD_TEXT, "state", "STATE")},
+    {POOLED(job, RECORD_TEXT, NULL,
+            NULL)}, /* declares the pointer for record_copy; shown by the next field */
+    {.key = "job", .head = "JOB", .type = RECORD_TEXT, .text = pool_job},
+    {.key = "role", .head = "ROLE", .type = RECORD_WORD, .text = pool_task},
+    {POOLED(assignment, RECORD_U64, "assignment", NULL), OR_0},
+    {POOLED(since, RECORD_TIME, "since_ms", "SINCE")},
+    {POOLED(labels, RECORD_LABELS, "labels", "LABELS")},
+    {POOLED(host, RECORD_TEXT, "host", "HOST")},
+    {POOLED(machine_info.cores, RECORD_U32, "cores", "CORES"), OR_0},
+    {POOLED(machine_info.memory_mib, RECORD_U64, "memory_mib", NULL), OR_0},
+    {POOLED(machine_info.gpus, RECORD_U32, "gpus", "GPUS"), OR_0},
+    {POOLED(machine_info.gpu, RECORD_TEXT, "gpu", "GPU")},
+    {POOLED(machine_info.gpu_memory_mib, RECORD_U64, "gpu_memory_mib", NULL), OR_0},
+    {POOLED(machine_info.tensorflow, RECORD_TEXT, "tensorflow", NULL)},
+    {POOLED(machine_info.cloud, RECORD_TEXT, "cloud", NULL)},
+    {POOLED(machine_info.zone, RECORD_TEXT, "zone", "ZONE")},
+    {POOLED(machine_info.instance, RECORD_TEXT, "instance", "TYPE")},
+    {POOLED(machine_info.is_spot, RECORD_BOOL, "spot", "SPOT"),
+     HAS(msg_pool_row, machine_info.has_spot)},
 };
 
-const struct row_kind kind_pool_node = {.name = "pool_node",
-                                        .fields = pool_node_fields,
-                                        .n_fields = COUNT(pool_node_fields),
-                                        .size = sizeof(struct msg_pool_row),
-                                        .given = sizeof(struct msg_pool_row)};
+const struct record_schema schema_pool_node = {.name = "pool_node",
+                                               .fields = pool_node_fields,
+                                               .n_fields = COUNT(pool_node_fields),
+                                               .size = sizeof(struct msg_pool_row),
+                                               .given = sizeof(struct msg_pool_row)};
 
 #define DEMAND(...) FIELD(msg_demand_row, __VA_ARGS__)
 
-static const char *demand_role(const void *row, char *room)
+static const char *demand_role(const void *row, char *buf)
 {
     const struct msg_demand_row *demand = row;
     return demand->has_role ? msg_task_name(demand->role) : NULL;
 }
 
-static const struct row_field demand_fields[] = {
-    {DEMAND(labels, ROW_LABELS, "labels", "LABELS")},
-    {.key = "role", .head = "ROLE", .type = ROW_WORD, .text = demand_role},
-    {DEMAND(min_nodes, ROW_U32, "min", "MIN"), HAS(msg_demand_row, has_role)},
-    {DEMAND(wanted, ROW_U32, "wanted", "WANTED"), HAS(msg_demand_row, has_role)},
-    {DEMAND(assigned, ROW_U32, "assigned", "ASSIGNED"), HAS(msg_demand_row, has_role)},
-    {DEMAND(pending, ROW_U32, "pending", "PENDING"), HAS(msg_demand_row, has_role)},
-    {DEMAND(deadline, ROW_MOMENT, "deadline_ms", "DEADLINE")},
-    {DEMAND(nodes, ROW_U32, "nodes", "NODES"), OR_0},
-    {DEMAND(idle, ROW_U32, "idle", "IDLE")},
+static const struct record_field demand_fields[] = {
+    {DEMAND(labels, RECORD_LABELS, "labels", "LABELS")},
+    {.key = "role", .head = "ROLE", .type = RECORD_WORD, .text = demand_role},
+    {DEMAND(min_nodes, RECORD_U32, "min", "MIN"), HAS(msg_demand_row, has_role)},
+    {DEMAND(wanted, RECORD_U32, "wanted", "WANTED"), HAS(msg_demand_row, has_role)},
+    {DEMAND(assigned, RECORD_U32, "assigned", "ASSIGNED"), HAS(msg_demand_row, has_role)},
+    {DEMAND(pending, RECORD_U32, "pending", "PENDING"), HAS(msg_demand_row, has_role)},
+    {DEMAND(deadline, RECORD_TIME, "deadline_ms", "DEADLINE")},
+    {DEMAND(nodes, RECORD_U32, "nodes", "NODES"), OR_0},
+    {DEMAND(idle, RECORD_U32, "idle", "IDLE")},
 };
 
-const struct row_kind kind_demand = {.name = "demand",
-                                     .fields = demand_fields,
-                                     .n_fields = COUNT(demand_fields),
-                                     .size = sizeof(struct msg_demand_row),
-                                     .given = sizeof(struct msg_demand_row)};
+const struct record_schema schema_demand = {.name = "demand",
+                                            .fields = demand_fields,
+                                            .n_fields = COUNT(demand_fields),
+                                            .size = sizeof(struct msg_demand_row),
+                                            .given = sizeof(struct msg_demand_row)};
 
 /* --- lookup by message type ------------------------------------------------------------------- */
 
-const struct row_kind *kind_of(enum tfe_msg_type type)
+const struct record_schema *schema_of(enum tfe_msg_type type)
 {
     static const struct {
         enum tfe_msg_type type;
-        const struct row_kind *kind;
+        const struct record_schema *kind;
     } kinds[] = {
-        {MSG_STATUS_JOB, &kind_job},          {MSG_STATUS_NODE, &kind_node},
-        {MSG_EPOCH_ROW, &kind_epoch},         {MSG_TOKEN, &kind_token},
-        {MSG_AUDIT_ROW, &kind_audit_row},     {MSG_BAN_ROW, &kind_ban_row},
-        {MSG_TOKEN_ROW, &kind_token_row},     {MSG_AGENT_ROW, &kind_agent_row},
-        {MSG_HEALTH, &kind_health},           {MSG_GAUGE, &kind_gauge},
-        {MSG_LOG_LINES, &kind_log_lines},     {MSG_HEALTH, &kind_health},
-        {MSG_EVENT_ROW, &kind_event},         {MSG_SERIES_ROW, &kind_point},
-        {MSG_CONDITION_ROW, &kind_condition}, {MSG_POOL_ROW, &kind_pool_node},
-        {MSG_DEMAND_ROW, &kind_demand},
+        {MSG_STATUS_JOB, &schema_job},          {MSG_STATUS_NODE, &schema_node},
+        {MSG_EPOCH_ROW, &schema_epoch},         {MSG_TOKEN, &schema_token},
+        {MSG_AUDIT_ROW, &schema_audit_row},     {MSG_BAN_ROW, &schema_ban_row},
+        {MSG_TOKEN_ROW, &schema_token_row},     {MSG_AGENT_ROW, &schema_agent_row},
+        {MSG_HEALTH, &schema_health},           {MSG_GAUGE, &schema_gauge},
+        {MSG_LOG_LINES, &schema_log_lines},     {MSG_HEALTH, &schema_health},
+        {MSG_EVENT_ROW, &schema_event},         {MSG_SERIES_ROW, &schema_point},
+        {MSG_CONDITION_ROW, &schema_condition}, {MSG_POOL_ROW, &schema_pool_node},
+        {MSG_DEMAND_ROW, &schema_demand},
     };
     for (size_t i = 0; i < COUNT(kinds); i++) {
         if (kinds[i].type == type) {

@@ -8,70 +8,72 @@
 
 /* --- cells ------------------------------------------------------------------------------------ */
 
-const char *row_span_text(int64_t ms, char room[ROW_ROOM])
+const char *text_table_duration(int64_t ms, char buf[RECORD_TEXT_MAX])
 {
     long long s = ms / 1000;
     if (ms < 0) {
-        (void)snprintf(room, ROW_ROOM, "-");
+        (void)snprintf(buf, RECORD_TEXT_MAX, "-");
     } else if (ms < 10000) {
-        (void)snprintf(room, ROW_ROOM, "%lld.%llds", s, (long long)(ms % 1000 / 100));
+        (void)snprintf(buf, RECORD_TEXT_MAX, "%lld.%llds", s, (long long)(ms % 1000 / 100));
     } else if (s < 60) {
-        (void)snprintf(room, ROW_ROOM, "%llds", s);
+        (void)snprintf(buf, RECORD_TEXT_MAX, "%llds", s);
     } else if (s < 3600) {
-        (void)snprintf(room, ROW_ROOM, "%lldm%02llds", s / 60, s % 60);
+        (void)snprintf(buf, RECORD_TEXT_MAX, "%lldm%02llds", s / 60, s % 60);
     } else if (s < 86400) {
-        (void)snprintf(room, ROW_ROOM, "%lldh%02lldm", s / 3600, s / 60 % 60);
+        (void)snprintf(buf, RECORD_TEXT_MAX, "%lldh%02lldm", s / 3600, s / 60 % 60);
     } else {
-        (void)snprintf(room, ROW_ROOM, "%lldd%02lldh", s / 86400, s / 3600 % 24);
+        (void)snprintf(buf, RECORD_TEXT_MAX, "%lldd%02lldh", s / 86400, s / 3600 % 24);
     }
-    return room;
+    return buf;
 }
 
-const char *row_moment_text(int64_t ms, char room[ROW_ROOM])
+const char *text_table_time(int64_t ms, char buf[RECORD_TEXT_MAX])
 {
     time_t seconds = (time_t)(ms / 1000);
     struct tm tm;
-    return localtime_r(&seconds, &tm) && strftime(room, ROW_ROOM, "%Y-%m-%d %H:%M:%S", &tm) > 0
-               ? room
+    return localtime_r(&seconds, &tm) &&
+                   strftime(buf, RECORD_TEXT_MAX, "%Y-%m-%d %H:%M:%S", &tm) > 0
+               ? buf
                : "-";
 }
 
-static const char *cell_text(const struct row_field *f, const void *row, char room[ROW_ROOM])
+static const char *cell_text(const struct record_field *f, const void *row,
+                             char buf[RECORD_TEXT_MAX])
 {
-    struct row_value value = row_value(f, row, room);
+    struct record_value value = record_value(f, row, buf);
     switch (value.form) {
-    case ROW_NONE:
+    case RECORD_NONE:
         return "-";
-    case ROW_IS_TEXT:
+    case RECORD_IS_TEXT:
         return value.text;
-    case ROW_IS_BOOL:
+    case RECORD_IS_BOOL:
         return value.number ? "yes" : "no";
-    case ROW_IS_REAL:
-        (void)snprintf(room, ROW_ROOM, "%.4g", value.real);
-        return room;
-    case ROW_IS_LIST: /* no table shows lists */
+    case RECORD_IS_REAL:
+        (void)snprintf(buf, RECORD_TEXT_MAX, "%.4g", value.real);
+        return buf;
+    case RECORD_IS_LIST: /* no table shows lists */
     case ROW_IS_TEXTS:
-    case ROW_IS_NUMBER:
+    case RECORD_IS_NUMBER:
         break;
     }
-    if (f->type == ROW_AGE) {
-        return row_span_text(value.number, room);
+    if (f->type == RECORD_AGE) {
+        return text_table_duration(value.number, buf);
     }
-    if (f->type == ROW_SPAN) {
-        char span[ROW_ROOM];
-        bool is_least = f->least != 0 && *(const bool *)((const char *)row + f->least);
-        (void)snprintf(room, ROW_ROOM, "%s%.300s", is_least ? ">= " : "",
-                       row_span_text(value.number, span));
-        return room;
+    if (f->type == RECORD_DURATION) {
+        char span[RECORD_TEXT_MAX];
+        bool is_lower_bound = f->least != 0 && *(const bool *)((const char *)row + f->least);
+        (void)snprintf(buf, RECORD_TEXT_MAX, "%s%.300s", is_lower_bound ? ">= " : "",
+                       text_table_duration(value.number, span));
+        return buf;
     }
-    if (f->type == ROW_MOMENT) {
-        return row_moment_text(value.number, room);
+    if (f->type == RECORD_TIME) {
+        return text_table_time(value.number, buf);
     }
-    if (f->type == ROW_PID && value.number == 0) {
+    if (f->type == RECORD_PID && value.number == 0) {
         return "-";
     }
-    (void)snprintf(room, ROW_ROOM, "%lld", (long long)value.number);
-    return room;
+    (void)snprintf(buf, RECORD_TEXT_MAX, "%lld", (long long)value.number);
+    return buf;
 }
 
 /* Returns the width in characters: UTF-8 continuation bytes do not count. */
@@ -84,49 +86,49 @@ static size_t width(const char *text)
     return n;
 }
 
-static const char *cell(const struct row_table *t, const void *row, size_t column,
-                        char ret[ROW_ROOM])
+static const char *cell(const struct text_table *t, const void *row, size_t column,
+                        char ret[RECORD_TEXT_MAX])
 {
-    char room[ROW_ROOM];
-    const struct row_field *f = row_find(t->kind, NULL, t->heads[column], &row);
-    return escape_text(f ? cell_text(f, row, room) : "", ret, ROW_ROOM);
+    char buf[RECORD_TEXT_MAX];
+    const struct record_field *f = record_find_field(t->schema, NULL, t->heads[column], &row);
+    return escape_text(f ? cell_text(f, row, buf) : "", ret, RECORD_TEXT_MAX);
 }
 
 /* Prints one line; the headings if row is NULL. */
-static void print_line(const struct row_table *t, const void *row, const size_t *widths, int indent,
-                       FILE *out)
+static void print_line(const struct text_table *t, const void *row, const size_t *widths,
+                       int indent, FILE *out)
 {
     (void)fprintf(out, "%*s", indent, "");
     for (size_t c = 0; c < t->n_columns; c++) {
-        char room[ROW_ROOM];
-        const char *text = row ? cell(t, row, c, room) : t->heads[c];
+        char buf[RECORD_TEXT_MAX];
+        const char *text = row ? cell(t, row, c, buf) : t->heads[c];
         int fill = c + 1 < t->n_columns ? (int)(widths[c] - width(text) + 2) : 0;
         (void)fprintf(out, "%s%*s", text, fill, "");
     }
     (void)fputc('\n', out);
 }
 
-size_t row_table_print(const struct row_table *t, const struct row *rows, size_t n, int indent,
-                       FILE *out)
+size_t text_table_print(const struct text_table *t, const struct record *rows, size_t n, int indent,
+                        FILE *out)
 {
-    size_t widths[ROW_TABLE_COLUMNS_MAX];
+    size_t widths[TEXT_TABLE_COLUMNS_MAX];
     size_t n_shown = 0;
-    char room[ROW_ROOM];
+    char buf[RECORD_TEXT_MAX];
     for (size_t c = 0; c < t->n_columns; c++) {
         widths[c] = width(t->heads[c]);
     }
     for (size_t i = 0; i < n; i++) {
-        for (size_t c = 0; rows[i].kind == t->kind && c < t->n_columns; c++) {
-            size_t w = width(cell(t, rows[i].at, c, room));
+        for (size_t c = 0; rows[i].schema == t->schema && c < t->n_columns; c++) {
+            size_t w = width(cell(t, rows[i].at, c, buf));
             widths[c] = w > widths[c] ? w : widths[c];
         }
-        n_shown += rows[i].kind == t->kind;
+        n_shown += rows[i].schema == t->schema;
     }
     if (n_shown > 0) {
         print_line(t, NULL, widths, indent, out);
     }
     for (size_t i = 0; i < n; i++) {
-        if (rows[i].kind == t->kind) {
+        if (rows[i].schema == t->schema) {
             print_line(t, rows[i].at, widths, indent, out);
         }
     }

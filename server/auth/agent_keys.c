@@ -35,11 +35,12 @@ void session_enroll(struct session *s, const struct msg_enrol *enrol)
     if (is_too_early(&by, now) ||
         sodium_hex2bin(public_key, sizeof(public_key), enrol->public_key, strlen(enrol->public_key),
                        NULL, NULL, NULL) != 0 ||
-        !throttle_pass(s->all->enrolments, &from, sizeof(from), &unanswered)) {
+        !throttle_pass(s->all->enrollments, &from, sizeof(from), &unanswered)) {
         return;
     }
-    hello_server_enrol(s->all->hello, public_key, (struct tfe_wall){now.ms + LIMIT_NODE_KEY_MS},
-                       &by, &token, &certificate);
+    handshake_server_issue_key(s->all->handshake, public_key,
+                               (struct tfe_wall){now.ms + LIMIT_NODE_KEY_MS}, &by, &token,
+                               &certificate);
     token_id_text(token.key_id, text[0]);
     (void)sodium_bin2hex(text[1], sizeof(text[1]), token.secret, sizeof(token.secret));
     (void)sodium_bin2hex(text[2], sizeof(text[2]), certificate.bytes, certificate.n);

@@ -7,8 +7,8 @@
 #include "common/cli/log.h"
 #include "common/handshake/token.h"
 
-void audit_note(struct writer *writer, const struct audit_who *who, const char *what,
-                const char *about, const char *result)
+void audit_record(struct writer *writer, const struct audit_client *who, const char *what,
+                  const char *about, const char *result)
 {
     char peer[ENDPOINT_TEXT_MAX];
     char key[MSG_KEY_HEX + 1] = "";
@@ -29,7 +29,7 @@ void audit_note(struct writer *writer, const struct audit_who *who, const char *
                                                 .about = cut,
                                                 .result = result,
                                                 .hash = ""}};
-    if (writer_keep(writer, &row, NULL, NULL, NULL) != 0) {
+    if (writer_put(writer, &row, NULL, NULL, NULL) != 0) {
         log_warn("audit_lost", LOG_S("what", what));
     }
 }
@@ -68,13 +68,13 @@ const char *audit_about(const struct tfe_msg *order, char room[MSG_AUDIT_ABOUT_M
     case MSG_TOKEN_ROTATE:
         return msg_rotation_name(order->u.token_rotate.step);
     case MSG_TOKEN_CREATE: {
-        const struct msg_token_create *wish = &order->u.token_create;
+        const struct msg_token_create *request = &order->u.token_create;
         int n = snprintf(room, MSG_AUDIT_ABOUT_MAX, "%s for %s, label \"%s\"",
-                         principal_role_name((enum principal_role)wish->role), wish->scope,
-                         wish->label);
-        if (wish->quota > 0 && n > 0 && (size_t)n < MSG_AUDIT_ABOUT_MAX) {
+                         principal_role_name((enum principal_role)request->role), request->scope,
+                         request->label);
+        if (request->quota > 0 && n > 0 && (size_t)n < MSG_AUDIT_ABOUT_MAX) {
             (void)snprintf(room + n, MSG_AUDIT_ABOUT_MAX - (size_t)n, ", quota %u",
-                           (unsigned)wish->quota);
+                           (unsigned)request->quota);
         }
         return room;
     }

@@ -7,15 +7,15 @@
 #include "server/peer.h"
 #include "server/store/writer.h"
 
-struct audit_who {
+struct audit_client {
     const struct principal *by; /* identity of the client; NULL if it has shown no key */
     const char *label;          /* label of the token with which the client first connected */
     const struct peer *from;
 };
 
 /* Queues an audit row. Logs a warning if it is lost for lack of memory or queue space. */
-void audit_note(struct writer *writer, const struct audit_who *who, const char *what,
-                const char *about, const char *result);
+void audit_record(struct writer *writer, const struct audit_client *who, const char *what,
+                  const char *about, const char *result);
 
 /* Returns the subject of an order, in room or borrowed from the message, or NULL if the message is
  * not an order that changes anything. */

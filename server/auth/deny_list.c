@@ -8,18 +8,18 @@
 #include "common/handshake/token.h"
 #include "common/records/schemas.h"
 
-struct bans {
+struct deny_list {
     uint32_t n;
-    struct msg_ban_row *v[BANS_KEPT_MAX]; /* oldest first */
+    struct msg_ban_row *v[DENY_LIST_MAX]; /* oldest first */
 };
 
-int bans_new(struct bans **ret)
+int deny_list_new(struct deny_list **ret)
 {
     *ret = calloc(1, sizeof(**ret));
     return *ret ? 0 : TFE_ENOMEM;
 }
 
-void bans_free(struct bans *bans)
+void deny_list_free(struct deny_list *bans)
 {
     for (uint32_t i = 0; bans && i < bans->n; i++) {
         free(bans->v[i]);
@@ -27,7 +27,7 @@ void bans_free(struct bans *bans)
     free(bans);
 }
 
-void bans_forget(struct bans *bans, const struct msg_ban_row *row)
+void deny_list_remove(struct deny_list *bans, const struct msg_ban_row *row)
 {
     for (uint32_t i = 0; i < bans->n; i++) {
         if (bans->v[i] == row) {
@@ -41,7 +41,7 @@ void bans_forget(struct bans *bans, const struct msg_ban_row *row)
 
 /* Returns the oldest ban of this job or, if it has none, of all jobs: an operator of some jobs must
  * not be able to displace bans of others. */
-static uint32_t first_of(const struct bans *bans, const char *job)
+static uint32_t first_of(const struct deny_list *bans, const char *job)
 {
     uint32_t i = 0;
     while (i < bans->n && strcmp(bans->v[i]->job, job) != 0) {
@@ -50,26 +50,26 @@ static uint32_t first_of(const struct bans *bans, const char *job)
     return i < bans->n ? i : 0;
 }
 
-int bans_take(struct bans *bans, const struct msg_ban_row *row)
+int deny_list_add(struct deny_list *bans, const struct msg_ban_row *row)
 {
-    struct msg_ban_row *copy = row_copy(&kind_ban_row, row);
+    struct msg_ban_row *copy = record_copy(&schema_ban_row, row);
     if (!copy) {
         return TFE_ENOMEM;
     }
     for (uint32_t i = 0; i < bans->n; i++) {
         if (strcmp(bans->v[i]->job, row->job) == 0 && strcmp(bans->v[i]->node, row->node) == 0) {
-            bans_forget(bans, bans->v[i]);
+            deny_list_remove(bans, bans->v[i]);
             break;
         }
     }
-    if (bans->n == BANS_KEPT_MAX) {
-        bans_forget(bans, bans->v[first_of(bans, row->job)]);
+    if (bans->n == DENY_LIST_MAX) {
+        deny_list_remove(bans, bans->v[first_of(bans, row->job)]);
     }
     bans->v[bans->n++] = copy;
     return 0;
 }
 
-const struct msg_ban_row *bans_at(const struct bans *bans, uint32_t i)
+const struct msg_ban_row *deny_list_at(const struct deny_list *bans, uint32_t i)
 {
     return i < bans->n ? bans->v[bans->n - 1 - i] : NULL;
 }
@@ -87,15 +87,15 @@ static bool is_on(const struct msg_ban_row *row, struct tfe_wall now)
     return row->until.ms > now.ms;
 }
 
-const struct msg_ban_row *bans_find(const struct bans *bans, const struct principal *by,
-                                    const char *job, const char *node, const char *name,
-                                    struct tfe_wall now)
+const struct msg_ban_row *deny_list_find(const struct deny_list *bans, const struct principal *by,
+                                         const char *job, const char *node, const char *name,
+                                         struct tfe_wall now)
 {
     char token[MSG_KEY_HEX + 1];
     const bool has_own = by->kind == PRINCIPAL_BY_NODE_KEY;
     const struct msg_ban_row *row;
     token_id_text(by->origin, token);
-    for (uint32_t i = 0; (row = bans_at(bans, i)) != NULL; i++) {
+    for (uint32_t i = 0; (row = deny_list_at(bans, i)) != NULL; i++) {
         const bool is_same =
             row->name[0] != '\0' && strcmp(row->name, name) == 0 && strcmp(row->token, token) == 0;
         if (is_on(row, now) && strcmp(row->job, job) == 0 &&
@@ -107,11 +107,12 @@ const struct msg_ban_row *bans_find(const struct bans *bans, const struct princi
     return NULL;
 }
 
-const struct msg_ban_row *bans_named(const struct bans *bans, const struct principal *by,
-                                     const char *node, struct tfe_wall now)
+const struct msg_ban_row *deny_list_find_named(const struct deny_list *bans,
+                                               const struct principal *by, const char *node,
+                                               struct tfe_wall now)
 {
     const struct msg_ban_row *row;
-    for (uint32_t i = 0; (row = bans_at(bans, i)) != NULL; i++) {
+    for (uint32_t i = 0; (row = deny_list_at(bans, i)) != NULL; i++) {
         if (is_on(row, now) && (strcmp(row->node, node) == 0 || strcmp(row->name, node) == 0) &&
             !principal_fault(by, MSG_UNBAN, row->job)) {
             return row;

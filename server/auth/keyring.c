@@ -18,12 +18,12 @@ struct key {
     RB_ENTRY(key) link;
     uint8_t id[PRINCIPAL_KEY_ID_BYTES];
     struct msg_token_row *row;
-    bool has_word; /* this key's quota applies: it is the newest key of its scope with a quota */
+    bool sets_quota; /* this key's quota applies: it is the newest key of its scope with a quota */
 };
 RB_HEAD(key_tree, key);
 
 struct keyring {
-    struct hello_server *hello;
+    struct handshake_server *handshake;
     struct key_tree keys;
     uint32_t n;
     struct token_ring roots; /* root keys, generations only */
@@ -67,12 +67,12 @@ static bool read_id(const char *hex, uint8_t ret[PRINCIPAL_KEY_ID_BYTES])
 /* --- quotas ----------------------------------------------------------------------------------- */
 
 /* Returns the key whose quota applies to the scope, or NULL if none. */
-static struct key *word_of(struct keyring *ring, const char *scope)
+static struct key *quota_key_of(struct keyring *ring, const char *scope)
 {
     struct key *key;
     RB_FOREACH(key, key_tree, &ring->keys)
     {
-        if (key->has_word && strcmp(key->row->scope, scope) == 0) {
+        if (key->sets_quota && strcmp(key->row->scope, scope) == 0) {
             return key;
         }
     }
@@ -84,46 +84,46 @@ static uint32_t nodes_of(const struct key *key)
     return key && key->row->quota < MSG_NODES_MAX ? key->row->quota : 0;
 }
 
-static void tell_quota(struct keyring *ring, const char *scope)
+static void report_quota(struct keyring *ring, const char *scope)
 {
     if (ring->on_quota) {
-        ring->on_quota(ring->on_quota_ctx, scope, nodes_of(word_of(ring, scope)));
+        ring->on_quota(ring->on_quota_ctx, scope, nodes_of(quota_key_of(ring, scope)));
     }
 }
 
 /* Decides whether a new key's quota replaces that of its scope. */
-static void weigh(struct keyring *ring, struct key *key)
+static void update_quota(struct keyring *ring, struct key *key)
 {
-    struct key *word = key->row->quota > 0 ? word_of(ring, key->row->scope) : NULL;
-    if (key->row->quota > 0 && (!word || word->row->made.ms < key->row->made.ms)) {
-        key->has_word = true;
-        if (word) {
-            word->has_word = false;
+    struct key *quota_key = key->row->quota > 0 ? quota_key_of(ring, key->row->scope) : NULL;
+    if (key->row->quota > 0 && (!quota_key || quota_key->row->made.ms < key->row->made.ms)) {
+        key->sets_quota = true;
+        if (quota_key) {
+            quota_key->sets_quota = false;
         }
-        tell_quota(ring, key->row->scope);
+        report_quota(ring, key->row->scope);
     }
 }
 
-static bool has_room_for_quota(struct keyring *ring, const struct msg_token_create *wish)
+static bool can_add_quota(struct keyring *ring, const struct msg_token_create *request)
 {
     unsigned n = 0;
     struct key *key;
     RB_FOREACH(key, key_tree, &ring->keys)
     {
-        n += key->has_word && nodes_of(key) > 0;
+        n += key->sets_quota && nodes_of(key) > 0;
     }
-    return wish->quota == 0 || wish->quota == MSG_NODES_MAX || n < PLACEMENT_QUOTAS_MAX ||
-           nodes_of(word_of(ring, wish->scope)) > 0;
+    return request->quota == 0 || request->quota == MSG_NODES_MAX || n < PLACEMENT_QUOTAS_MAX ||
+           nodes_of(quota_key_of(ring, request->scope)) > 0;
 }
 
-void keyring_hear_quotas(struct keyring *ring, keyring_quota_fn *fn, void *ctx)
+void keyring_watch_quotas(struct keyring *ring, keyring_quota_fn *fn, void *ctx)
 {
     struct key *key;
     ring->on_quota = fn;
     ring->on_quota_ctx = ctx;
     RB_FOREACH(key, key_tree, &ring->keys)
     {
-        if (fn && key->has_word && nodes_of(key) > 0) {
+        if (fn && key->sets_quota && nodes_of(key) > 0) {
             fn(ctx, key->row->scope, nodes_of(key));
         }
     }
@@ -144,7 +144,7 @@ static int add(struct keyring *ring, const struct msg_token_row *row, struct key
         return 0;
     }
     struct key *key = calloc(1, sizeof(*key));
-    if (!key || !(key->row = row_copy(&kind_token_row, row))) {
+    if (!key || !(key->row = record_copy(&schema_token_row, row))) {
         free(key);
         return TFE_ENOMEM;
     }
@@ -152,7 +152,7 @@ static int add(struct keyring *ring, const struct msg_token_row *row, struct key
     const struct key *other = RB_INSERT(key_tree, &ring->keys, key);
     TFE_ASSERT(!other);
     ring->n++;
-    weigh(ring, key);
+    update_quota(ring, key);
     *ret_key = key;
     return 0;
 }
@@ -172,10 +172,10 @@ static void prune(struct keyring *ring, struct tfe_wall now)
     struct key *key, *next;
     RB_FOREACH_SAFE(key, key_tree, &ring->keys, next)
     {
-        const int64_t revoked = token_is_kept(key->id) ? key->row->revoked.ms : 0;
+        const int64_t revoked = token_is_stored(key->id) ? key->row->revoked.ms : 0;
         const int64_t expires = key->row->expires.ms;
         const int64_t before = now.ms - ring->keep_ms;
-        if (ring->keep_ms > 0 && !key->has_word &&
+        if (ring->keep_ms > 0 && !key->sets_quota &&
             ((revoked != 0 && revoked < before) || (expires != 0 && expires < before))) {
             drop(ring, key);
         }
@@ -237,10 +237,10 @@ const char *keyring_fault(struct keyring *ring, const struct principal *by, stru
     if (key && key->row->revoked.ms != 0) {
         return "this token was revoked by an operator";
     }
-    return !key && by->is_kept ? "the server does not know this token any more" : NULL;
+    return !key && by->is_stored ? "the server does not know this token any more" : NULL;
 }
 
-/* The judge of hello_server_set_judge. */
+/* The judge of handshake_server_set_judge. */
 static int judge(void *ctx, struct tfe_wall now, struct principal *by)
 {
     struct keyring *ring = ctx;
@@ -262,7 +262,7 @@ void keyring_expire(struct keyring *ring, struct tfe_wall now,
     RB_FOREACH(key, key_tree, &ring->keys)
     {
         struct msg_token_row *row = key->row;
-        if (token_is_kept(key->id) && row->expires.ms != 0 && row->revoked.ms == 0 &&
+        if (token_is_stored(key->id) && row->expires.ms != 0 && row->revoked.ms == 0 &&
             row->expires.ms <= judged.ms) {
             row->revoked = row->expires;
             keep(ctx, row);
@@ -270,16 +270,16 @@ void keyring_expire(struct keyring *ring, struct tfe_wall now,
     }
 }
 
-int keyring_new(struct hello_server *hello, int64_t keep_ms, struct keyring **ret)
+int keyring_new(struct handshake_server *handshake, int64_t keep_ms, struct keyring **ret)
 {
     struct keyring *ring = calloc(1, sizeof(*ring));
     if (!ring) {
         return TFE_ENOMEM;
     }
     RB_INIT(&ring->keys);
-    ring->hello = hello;
+    ring->handshake = handshake;
     ring->keep_ms = keep_ms;
-    hello_server_set_judge(hello, judge, ring);
+    handshake_server_set_judge(handshake, judge, ring);
     *ret = ring;
     return 0;
 }
@@ -290,7 +290,7 @@ void keyring_free(struct keyring *ring)
     if (!ring) {
         return;
     }
-    hello_server_set_judge(ring->hello, NULL, NULL);
+    handshake_server_set_judge(ring->handshake, NULL, NULL);
     while ((key = RB_MIN(key_tree, &ring->keys)) != NULL) {
         drop(ring, key);
     }
@@ -306,7 +306,7 @@ static void changed(const struct keyring *ring)
 
 void keyring_set_roots(struct keyring *ring, const struct token_ring *roots)
 {
-    hello_server_set_ring(ring->hello, roots);
+    handshake_server_set_ring(ring->handshake, roots);
     ring->roots = (struct token_ring){.n = roots->n, .used = roots->used};
     for (unsigned i = 0; i < roots->n; i++) {
         ring->roots.v[i].generation = roots->v[i].generation;
@@ -314,50 +314,51 @@ void keyring_set_roots(struct keyring *ring, const struct token_ring *roots)
     changed(ring);
 }
 
-void keyring_listen(struct keyring *ring, void (*on_change)(void *ctx), void *ctx)
+void keyring_watch(struct keyring *ring, void (*on_change)(void *ctx), void *ctx)
 {
     ring->on_change = on_change;
     ring->on_change_ctx = ctx;
 }
 
-int keyring_take(struct keyring *ring, const struct msg_token_row *row)
+int keyring_add(struct keyring *ring, const struct msg_token_row *row)
 {
     struct key *key;
     return add(ring, row, &key);
 }
 
-int keyring_make(struct keyring *ring, const struct msg_token_create *wish, struct tfe_wall now,
+int keyring_make(struct keyring *ring, const struct msg_token_create *request, struct tfe_wall now,
                  struct token *ret, const struct msg_token_row **ret_row)
 {
     char hex[MSG_KEY_HEX + 1];
     struct key *key;
-    const struct token_wish token = {.role = (enum principal_role)wish->role,
-                                     .uses = (uint8_t)wish->uses,
-                                     .is_kept = true,
-                                     .expires.ms = wish->ttl_ms ? now.ms + wish->ttl_ms : 0};
+    const struct token_config token = {.role = (enum principal_role)request->role,
+                                       .uses = (uint8_t)request->uses,
+                                       .is_stored = true,
+                                       .expires.ms =
+                                           request->ttl_ms ? now.ms + request->ttl_ms : 0};
     if (ring->n >= KEYRING_MAX) {
         prune(ring, now);
     }
     if (ring->n >= KEYRING_MAX) {
         return TFE_EFULL;
     }
-    if (!has_room_for_quota(ring, wish)) {
+    if (!can_add_quota(ring, request)) {
         return TFE_ETOOBIG;
     }
-    hello_server_mint(ring->hello, &token, ret);
+    handshake_server_mint(ring->handshake, &token, ret);
     token_id_text(ret->key_id, hex);
-    const struct key *word = wish->quota > 0 ? word_of(ring, wish->scope) : NULL;
+    const struct key *quota_key = request->quota > 0 ? quota_key_of(ring, request->scope) : NULL;
     /* Newest by definition, even if the clock went backwards. */
-    const bool is_newest = !word || word->row->made.ms < now.ms;
+    const bool is_newest = !quota_key || quota_key->row->made.ms < now.ms;
     const struct msg_token_row row = {.key = hex,
-                                      .role = wish->role,
-                                      .scope = wish->scope,
-                                      .label = wish->label,
+                                      .role = request->role,
+                                      .scope = request->scope,
+                                      .label = request->label,
                                       .generation = token_generation(ret->key_id),
-                                      .uses = wish->uses,
+                                      .uses = request->uses,
                                       .used_by = "",
-                                      .made.ms = is_newest ? now.ms : word->row->made.ms + 1,
-                                      .quota = wish->quota,
+                                      .made.ms = is_newest ? now.ms : quota_key->row->made.ms + 1,
+                                      .quota = request->quota,
                                       .expires = token_expiry(ret->key_id)};
     int rc = add(ring, &row, &key);
     if (rc != 0) {
@@ -368,7 +369,7 @@ int keyring_make(struct keyring *ring, const struct msg_token_create *wish, stru
     return 0;
 }
 
-void keyring_unmake(struct keyring *ring, const char *hex)
+void keyring_discard(struct keyring *ring, const char *hex)
 {
     uint8_t id[PRINCIPAL_KEY_ID_BYTES];
     char scope[MSG_SCOPE_MAX + 1];
@@ -377,10 +378,10 @@ void keyring_unmake(struct keyring *ring, const char *hex)
     if (!key) {
         return;
     }
-    const bool had_word = key->has_word;
+    const bool had_quota = key->sets_quota;
     (void)snprintf(scope, sizeof(scope), "%s", key->row->scope);
     drop(ring, key);
-    if (!had_word) {
+    if (!had_quota) {
         return;
     }
     RB_FOREACH(other, key_tree, &ring->keys)
@@ -391,9 +392,9 @@ void keyring_unmake(struct keyring *ring, const char *hex)
         }
     }
     if (newest) {
-        newest->has_word = true;
+        newest->sets_quota = true;
     }
-    tell_quota(ring, scope);
+    report_quota(ring, scope);
 }
 
 /* Returns until when to keep the record of a revoked token that had none. For node keys the record
@@ -433,7 +434,7 @@ int keyring_revoke(struct keyring *ring, const char *name, struct tfe_wall now,
     uint8_t id[PRINCIPAL_KEY_ID_BYTES];
     struct key *key;
     int rc = find_named(ring, name, now, &key);
-    if (rc == TFE_ENOENT && read_id(name, id) && !token_is_kept(id)) {
+    if (rc == TFE_ENOENT && read_id(name, id) && !token_is_stored(id)) {
         if (ring->n >= 2 * KEYRING_MAX) {
             return TFE_EFULL;
         }
@@ -483,7 +484,7 @@ const char *keyring_use(struct keyring *ring, const struct principal *by, const 
     (void)snprintf(used_by, sizeof(used_by), "%s%s%s", next.used_by,
                    next.used_by[0] != '\0' ? "," : "", node);
     next.used_by = used_by;
-    struct msg_token_row *row = row_copy(&kind_token_row, &next);
+    struct msg_token_row *row = record_copy(&schema_token_row, &next);
     if (!row) {
         return "the server is out of memory; try again later";
     }

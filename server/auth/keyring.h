@@ -18,7 +18,8 @@ struct keyring;
 
 /* Makes a keyring that judges clients of hello from now on; both must outlive that. Keys that ended
  * longer than keep_ms ago (0 for never) are removed occasionally. Returns 0 or TFE_ENOMEM. */
-int keyring_new(struct hello_server *hello, int64_t keep_ms, struct keyring **ret) TFE_MUST_CHECK;
+int keyring_new(struct handshake_server *handshake, int64_t keep_ms,
+                struct keyring **ret) TFE_MUST_CHECK;
 /* Frees the keyring. Precondition: no session is left. NULL is allowed. */
 void keyring_free(struct keyring *ring);
 
@@ -26,27 +27,27 @@ void keyring_free(struct keyring *ring);
 void keyring_set_roots(struct keyring *ring, const struct token_ring *roots);
 
 /* Sets a callback that runs after any change that may invalidate sessions (keyring_fault). */
-void keyring_listen(struct keyring *ring, void (*on_change)(void *ctx), void *ctx);
+void keyring_watch(struct keyring *ring, void (*on_change)(void *ctx), void *ctx);
 
 /* Adds a row from the store or for a token of the state directory; ignores a known key. Returns
  * TFE_ENOMEM, or TFE_EINVAL if the row is invalid. */
-int keyring_take(struct keyring *ring, const struct msg_token_row *row) TFE_MUST_CHECK;
+int keyring_add(struct keyring *ring, const struct msg_token_row *row) TFE_MUST_CHECK;
 
 /* Receives a quota: the number of pool nodes that all jobs of the scope may have together; 0 for
  * any number. */
 typedef void keyring_quota_fn(void *ctx, const char *scope, uint32_t nodes);
 /* Calls fn (NULL to stop) for each existing quota, and from then on for each change. The newest
  * token of a scope that has a quota determines it, even if that token is no longer valid. */
-void keyring_hear_quotas(struct keyring *ring, keyring_quota_fn *fn, void *ctx);
+void keyring_watch_quotas(struct keyring *ring, keyring_quota_fn *fn, void *ctx);
 
 /* Makes a token. *ret_row, like all rows, is valid until the next keyring_make or keyring_next.
  * Returns TFE_ENOMEM, TFE_EFULL if KEYRING_MAX keys exist, TFE_ETOOBIG if PLACEMENT_QUOTAS_MAX
  * scopes have a quota. */
-int keyring_make(struct keyring *ring, const struct msg_token_create *wish, struct tfe_wall now,
+int keyring_make(struct keyring *ring, const struct msg_token_create *request, struct tfe_wall now,
                  struct token *ret, const struct msg_token_row **ret_row) TFE_MUST_CHECK;
 
 /* Removes a token that was made but not handed out, because its row could not be stored. */
-void keyring_unmake(struct keyring *ring, const char *key);
+void keyring_discard(struct keyring *ring, const char *key);
 
 /* Revokes the key with this id or label; for an agent's own key also those it was renewed from and
  * to. Returns TFE_ENOENT, TFE_EEXIST if several keys have the label, TFE_ENOMEM, or TFE_EFULL if an

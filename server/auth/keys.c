@@ -29,12 +29,12 @@ _Static_assert(TOKEN_PUBLIC_KEY_BYTES == crypto_scalarmult_BYTES,
  * damage; it does not protect against a user who can write the file. */
 #define KEY_LINE_VERSION_1 "tfe-server-key 1\n"
 #define KEY_LINE_VERSION_2 "tfe-server-key 2\n"
-#define KEY_WORD_STATIC "static-secret "
-#define KEY_WORD_ROOT "token-root "
-#define KEY_WORD_GENERATIONS "token-root-"
-#define KEY_WORD_GENERATION KEY_WORD_GENERATIONS "%03u "
-#define KEY_WORD_USED "token-root-used "
-#define KEY_WORD_CHECK "check "
+#define KEY_LABEL_STATIC "static-secret "
+#define KEY_LABEL_ROOT "token-root "
+#define KEY_LABEL_GENERATIONS "token-root-"
+#define KEY_LABEL_GENERATION KEY_LABEL_GENERATIONS "%03u "
+#define KEY_LABEL_USED "token-root-used "
+#define KEY_LABEL_CHECK "check "
 #define KEY_FILE_MAX 1024
 
 /* Secrets in sodium_malloc memory: guarded, locked if limits permit, excluded from core dumps,
@@ -66,21 +66,21 @@ static size_t format_key(struct secrets *s, char out[KEY_FILE_MAX])
     const struct token_ring *ring = &s->ring;
     const bool is_first = ring->n == 1 && ring->v[0].generation == 0;
     (void)snprintf(out, KEY_FILE_MAX, "%s", is_first ? KEY_LINE_VERSION_1 : KEY_LINE_VERSION_2);
-    add_secret(s, out, KEY_WORD_STATIC, s->static_secret);
+    add_secret(s, out, KEY_LABEL_STATIC, s->static_secret);
     for (unsigned i = 0; i < ring->n; i++) {
         char word[32];
-        (void)snprintf(word, sizeof(word), is_first ? KEY_WORD_ROOT : KEY_WORD_GENERATION,
+        (void)snprintf(word, sizeof(word), is_first ? KEY_LABEL_ROOT : KEY_LABEL_GENERATION,
                        (unsigned)ring->v[i].generation);
         add_secret(s, out, word, ring->v[i].root);
     }
     size_t n = strlen(out);
     if (!is_first) {
-        n += (size_t)snprintf(out + n, KEY_FILE_MAX - n, KEY_WORD_USED "%03u\n",
+        n += (size_t)snprintf(out + n, KEY_FILE_MAX - n, KEY_LABEL_USED "%03u\n",
                               (unsigned)ring->v[ring->used].generation);
     }
     (void)crypto_generichash(s->check, CHECK_BYTES, (const uint8_t *)out, n, NULL, 0);
     (void)sodium_bin2hex(s->check_hex, sizeof(s->check_hex), s->check, CHECK_BYTES);
-    (void)snprintf(out + n, KEY_FILE_MAX - n, KEY_WORD_CHECK "%s", s->check_hex);
+    (void)snprintf(out + n, KEY_FILE_MAX - n, KEY_LABEL_CHECK "%s", s->check_hex);
     return strlen(out);
 }
 
@@ -118,15 +118,15 @@ static bool scan_ring(const char *at, struct token_ring *ring)
 {
     unsigned long generation;
     *ring = (struct token_ring){.n = 0};
-    while (ring->n < TOKEN_RING_MAX && scan_number(at, KEY_WORD_GENERATIONS, &generation)) {
+    while (ring->n < TOKEN_RING_MAX && scan_number(at, KEY_LABEL_GENERATIONS, &generation)) {
         char word[32];
-        (void)snprintf(word, sizeof(word), KEY_WORD_GENERATION, (unsigned)(generation % 1000));
+        (void)snprintf(word, sizeof(word), KEY_LABEL_GENERATION, (unsigned)(generation % 1000));
         ring->v[ring->n].generation = (uint8_t)generation;
         if (!scan_secret(&at, word, ring->v[ring->n++].root)) {
             return false;
         }
     }
-    bool is_there = scan_number(at, KEY_WORD_USED, &generation);
+    bool is_there = scan_number(at, KEY_LABEL_USED, &generation);
     while (is_there && ring->used < ring->n && ring->v[ring->used].generation != generation) {
         ring->used++;
     }
@@ -149,8 +149,9 @@ static int scan_key(struct secrets *s, const char *path, struct tfe_reason *reas
     if (is_1 || is_2) {
         at += n;
         s->ring = (struct token_ring){.n = 1};
-        if (scan_secret(&at, KEY_WORD_STATIC, s->static_secret) &&
-            (is_1 ? scan_secret(&at, KEY_WORD_ROOT, s->ring.v[0].root) : scan_ring(at, &s->ring))) {
+        if (scan_secret(&at, KEY_LABEL_STATIC, s->static_secret) &&
+            (is_1 ? scan_secret(&at, KEY_LABEL_ROOT, s->ring.v[0].root)
+                  : scan_ring(at, &s->ring))) {
             (void)format_key(s, s->again);
             if (strcmp(s->again, s->text) == 0) {
                 return 0;
@@ -184,7 +185,7 @@ static int make_key(struct secrets *s, const char *path, struct tfe_reason *reas
     return rc;
 }
 
-const char *keys_lent_in(void)
+const char *keys_provided_dir(void)
 {
     const char *folder = getenv("CREDENTIALS_DIRECTORY");
     char path[PATH_MAX];
@@ -200,7 +201,7 @@ static int open_key(struct secrets *s, const char *dir, const uint8_t *running,
                     struct tfe_reason *reason)
 {
     char path[PATH_MAX];
-    const char *lent = keys_lent_in();
+    const char *lent = keys_provided_dir();
     int rc = state_dir_path(path, lent ? lent : dir, STATE_DIR_KEY, reason);
     if (rc != 0) {
         return rc;
@@ -262,9 +263,9 @@ static int write_token(struct secrets *s, const char *path, enum principal_role 
                        uint8_t ret_key_id[TOKEN_KEY_ID_BYTES], struct tfe_reason *reason)
 {
     const struct token_root *root = &s->ring.v[s->ring.used];
-    const struct token_wish wish = {.role = role, .generation = root->generation};
+    const struct token_config config = {.role = role, .generation = root->generation};
     struct token token;
-    token_mint(&token, &wish, root->root, s->public_key);
+    token_mint(&token, &config, root->root, s->public_key);
     token_format(&token, s->token);
     memcpy(ret_key_id, token.key_id, TOKEN_KEY_ID_BYTES);
     token_done(&token);
@@ -320,14 +321,14 @@ struct rotation {
     struct token_files files;
     bool is_written;     /* server.key was written */
     bool is_renewed;     /* the token files were written */
-    writer_answer_fn fn; /* result callback; NULL if the result is not wanted */
+    writer_result_fn fn; /* result callback; NULL if the result is not wanted */
     void *ctx;
 };
 
 struct keys {
     char dir[PATH_MAX];
     uint8_t public_key[TOKEN_PUBLIC_KEY_BYTES];
-    struct hello_server *hello;
+    struct handshake_server *handshake;
     struct keyring *ring;
     struct token_files files;
     struct rotation *rotation; /* rotation in progress; NULL if none */
@@ -341,12 +342,12 @@ static int enter_files(struct keys *keys, const struct token_files *files)
         char hex[MSG_KEY_HEX + 1];
         const uint8_t *id = files->key_ids[i];
         token_id_text(id, hex);
-        rc = keyring_take(keys->ring, &(struct msg_token_row){.key = hex,
-                                                              .role = roles[i],
-                                                              .scope = PRINCIPAL_EVERY_JOB,
-                                                              .label = "state-directory",
-                                                              .generation = token_generation(id),
-                                                              .used_by = ""});
+        rc = keyring_add(keys->ring, &(struct msg_token_row){.key = hex,
+                                                             .role = roles[i],
+                                                             .scope = PRINCIPAL_EVERY_JOB,
+                                                             .label = "state-directory",
+                                                             .generation = token_generation(id),
+                                                             .used_by = ""});
     }
     return rc;
 }
@@ -366,10 +367,10 @@ int keys_open(const char *state_dir, int64_t keep_ms, struct keys **ret, struct 
         rc = open_tokens(s, state_dir, false, &keys->files, reason);
     }
     if (rc == 0) {
-        rc = hello_server_new(s->static_secret, s->ring.v[0].root, &keys->hello);
+        rc = handshake_server_new(s->static_secret, s->ring.v[0].root, &keys->handshake);
     }
     if (rc == 0) {
-        rc = keyring_new(keys->hello, keep_ms, &keys->ring);
+        rc = keyring_new(keys->handshake, keep_ms, &keys->ring);
     }
     if (rc == 0) {
         keyring_set_roots(keys->ring, &s->ring);
@@ -385,15 +386,15 @@ int keys_open(const char *state_dir, int64_t keep_ms, struct keys **ret, struct 
     return rc;
 }
 
-static int take_row(void *ctx, const struct tfe_msg *row)
+static int load_row(void *ctx, const struct tfe_msg *row)
 {
-    int rc = keyring_take(ctx, &row->u.token_row);
+    int rc = keyring_add(ctx, &row->u.token_row);
     return rc == TFE_EINVAL ? 0 : rc; /* skip an invalid row */
 }
 
 int keys_load(struct keys *keys, struct store *store, struct tfe_reason *reason)
 {
-    int rc = store_read_kept(store, MSG_TOKEN_ROW, take_row, keys->ring, reason);
+    int rc = store_read_messages(store, MSG_TOKEN_ROW, load_row, keys->ring, reason);
     if (rc == 0) {
         rc = enter_files(keys, &keys->files);
         if (rc != 0) {
@@ -403,9 +404,9 @@ int keys_load(struct keys *keys, struct store *store, struct tfe_reason *reason)
     return rc;
 }
 
-struct hello_server *keys_hello(const struct keys *keys)
+struct handshake_server *keys_handshake(const struct keys *keys)
 {
-    return keys->hello;
+    return keys->handshake;
 }
 
 struct keyring *keys_ring(const struct keys *keys)
@@ -417,7 +418,7 @@ void keys_free(struct keys *keys)
 {
     if (keys) {
         keyring_free(keys->ring);
-        hello_server_free(keys->hello);
+        handshake_server_free(keys->handshake);
         free(keys);
     }
 }
@@ -425,7 +426,7 @@ void keys_free(struct keys *keys)
 /* --- rotation --------------------------------------------------------------------------------- */
 
 /* Performs a step on a ring in memory. Returns why it is not possible, or NULL on success. */
-static const char *turn(struct token_ring *ring, enum tfe_rotation step)
+static const char *rotate_ring(struct token_ring *ring, enum tfe_rotation step)
 {
     switch (step) {
     case ROTATE_RENEW:
@@ -467,9 +468,10 @@ static int run_rotation(void *ctx, struct tfe_reason *reason)
     if (rc != 0) {
         return rc;
     }
-    const char *fault = keys_lent_in() ? "server.key is lent by the service manager: put one with "
-                                         "another root there, and start the server anew"
-                                       : turn(&s->ring, r->step);
+    const char *fault = keys_provided_dir()
+                            ? "server.key is lent by the service manager: put one with "
+                              "another root there, and start the server anew"
+                            : rotate_ring(&s->ring, r->step);
     if (fault) {
         reason_set(reason, "%s", fault);
         return TFE_EINVAL;
@@ -496,7 +498,7 @@ static void rotation_free(struct rotation *r)
 }
 
 /* Applies what was written, even if the result is no longer wanted. */
-static void on_rotated(void *ctx, int rc, struct row_list *page, const char *reason)
+static void on_rotated(void *ctx, int rc, struct record_list *page, const char *reason)
 {
     struct keys *keys = ctx;
     struct rotation *r = keys->rotation;
@@ -517,9 +519,9 @@ static void on_rotated(void *ctx, int rc, struct row_list *page, const char *rea
 }
 
 int keys_rotate(struct keys *keys, struct writer *writer, enum tfe_rotation step,
-                writer_answer_fn fn, void *ctx)
+                writer_result_fn fn, void *ctx)
 {
-    struct writer_ask *ask;
+    struct writer_request *ask;
     if (keys->rotation) {
         return TFE_EEXIST;
     }

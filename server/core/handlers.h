@@ -45,7 +45,7 @@ int on_probed(struct rdzv *r, struct node *prober, const struct msg_probed *prob
 int on_death(struct rdzv *r, struct node *by, const struct msg_death *death);
 /* Handles FACTS. One property of the machine has an effect: whether it is a spot machine, which
  * counts in the next rank assignment. No epoch ends because of it. */
-void on_facts(struct node *node, const struct msg_facts *facts);
+void on_machine_info(struct node *node, const struct msg_machine_info *machine_info);
 
 /* --- lost connections and timers --- */
 

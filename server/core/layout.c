@@ -186,13 +186,13 @@ bool layout_is_chief(const struct job *job, const struct node *node)
 
 bool layout_counts_for_success(const struct job *job, const struct node *node)
 {
-    return job_takes_all(&job->spec) ? layout_task(job, node->slot.index) == TASK_WORKER
-                                     : layout_is_chief(job, node);
+    return job_needs_all_workers(&job->spec) ? layout_task(job, node->slot.index) == TASK_WORKER
+                                             : layout_is_chief(job, node);
 }
 
 uint32_t layout_needed_successes(const struct job *job)
 {
-    return job_takes_all(&job->spec) ? shape_now(job).n_workers : 1;
+    return job_needs_all_workers(&job->spec) ? shape_now(job).n_workers : 1;
 }
 
 bool layout_is_awaited(const struct job *job, const struct node *node)
@@ -202,7 +202,7 @@ bool layout_is_awaited(const struct job *job, const struct node *node)
 
 bool layout_can_lose(const struct job *job, const struct node *node)
 {
-    return layout_has_ps(job) && !job_takes_all(&job->spec) && node_is_member(node) &&
+    return layout_has_ps(job) && !job_needs_all_workers(&job->spec) && node_is_member(node) &&
            !layout_is_chief(job, node) && layout_task(job, node->slot.index) == TASK_WORKER;
 }
 

@@ -53,7 +53,7 @@ static bool is_valid(const struct msg_join *join)
 {
     return id_is_valid(join->job) && id_is_valid(join->node) && join->node_name &&
            (join->node_name[0] == '\0' || id_is_valid(join->node_name)) &&
-           job_spec_is_sound(&join->spec) && role_is_valid(join) &&
+           job_spec_is_valid(&join->spec) && role_is_valid(join) &&
            join->running_epoch <= join->highest_epoch &&
            (!join->run_key || id_is_valid(join->run_key)) &&
            (!join->tensorflow || id_is_valid(join->tensorflow)) &&

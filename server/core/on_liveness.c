@@ -156,11 +156,11 @@ void on_quarantine_over(struct rdzv *r, struct node *node)
     job_touch(node->job);
 }
 
-void on_facts(struct node *node, const struct msg_facts *facts)
+void on_machine_info(struct node *node, const struct msg_machine_info *machine_info)
 {
     /* otherwise the message says nothing about it, and the earlier value stays */
-    if (facts->has_spot) {
-        node->is_spot = facts->is_spot;
+    if (machine_info->has_spot) {
+        node->is_spot = machine_info->is_spot;
     }
 }
 

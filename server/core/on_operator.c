@@ -95,7 +95,7 @@ int on_resize(struct rdzv *r, struct job *job, uint32_t min, uint32_t max, uint3
     }
     spec.min_nodes = min;
     spec.max_nodes = max;
-    if (!job_spec_is_sound(&spec)) {
+    if (!job_spec_is_valid(&spec)) {
         return TFE_EINVAL;
     }
     bool has_other_ps = n_ps != MSG_UNSET && n_ps != spec.n_ps;

@@ -277,7 +277,7 @@ static uint32_t epoch_extra(const struct rdzv_record *record)
 bool record_is_valid(const struct rdzv_record *record)
 {
     bool is =
-        id_is_valid(record->job) && job_spec_is_sound(&record->spec) && record->run >= 1 &&
+        id_is_valid(record->job) && job_spec_is_valid(&record->spec) && record->run >= 1 &&
         record->run <= MSG_RUN_MAX && record->epoch <= MSG_NUMBER_MAX &&
         record->epoch_ps <= MSG_NODES_MAX && (record->epoch_ps > 0) <= (record->spec.n_ps > 0) &&
         (record->resized || record->n_members <= layout_max_nodes(&record->spec)) &&

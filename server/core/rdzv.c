@@ -143,8 +143,8 @@ static int handle_message(struct rdzv *r, uint32_t session, const struct tfe_msg
         return on_probed(r, node, &msg->u.probed);
     case MSG_DEATH:
         return on_death(r, node, &msg->u.death);
-    case MSG_FACTS:
-        on_facts(node, &msg->u.facts);
+    case MSG_MACHINE_INFO:
+        on_machine_info(node, &msg->u.machine_info);
         return 0;
     }
     return TFE_EINVAL;

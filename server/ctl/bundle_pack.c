@@ -300,7 +300,7 @@ static int pack_file(struct archive_packer *p, int above, const struct entry *en
                                 reason);
     rc = rc ? rc : pack_bytes(p, fd, entry->name, reason);
     bundle->n_files += rc == 0;
-    fd_drop(&fd);
+    fd_close(&fd);
     return rc;
 }
 
@@ -340,7 +340,7 @@ static int pack_files(const char *directory, const char *listed, size_t n, struc
     int rc = find_entries(&entries, above, reason);
     rc = rc ? rc : pack_entries(&entries, above, bundle, reason);
     entries_free(&entries);
-    fd_drop(&above);
+    fd_close(&above);
     return rc;
 }
 

@@ -3,11 +3,11 @@
 #include "common/records/schemas.h"
 #include "server/ctl/verb.h"
 
-static int show(const struct ctl_settings *settings, const char *operand, struct row_list *rows)
+static int show(const struct ctl_settings *settings, const char *operand, struct record_list *rows)
 {
     static const char *const heads[] = {"JOB", "NAME", "NODE", "KEY", "LABEL", "FROM", "EXPIRES"};
-    static const struct row_table agents = {&kind_agent_row, heads,
-                                            sizeof(heads) / sizeof(heads[0])};
+    static const struct text_table agents = {&schema_agent_row, heads,
+                                             sizeof(heads) / sizeof(heads[0])};
     return verb_show_table(settings, "agents", &agents, rows, "no agent is connected");
 }
 

@@ -11,7 +11,7 @@
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
 /* Returns the number of the first row that does not match the chain; 0 if all do. */
-static uint64_t first_false(const struct row_list *rows)
+static uint64_t first_false(const struct record_list *rows)
 {
     const char *before = "";
     for (size_t i = 0; i < rows->n; i++) {
@@ -26,7 +26,7 @@ static uint64_t first_false(const struct row_list *rows)
     return 0;
 }
 
-static int verify(const struct row_list *rows)
+static int verify(const struct record_list *rows)
 {
     const uint64_t number = first_false(rows);
     if (number != 0) {
@@ -41,11 +41,11 @@ static int verify(const struct row_list *rows)
     return 0;
 }
 
-static int show(const struct ctl_settings *settings, const char *operand, struct row_list *rows)
+static int show(const struct ctl_settings *settings, const char *operand, struct record_list *rows)
 {
     static const char *const heads[] = {"NUMBER", "AT",   "KEY",   "LABEL",
                                         "FROM",   "WHAT", "ABOUT", "RESULT"};
-    static const struct row_table audit = {&kind_audit_row, heads, COUNT(heads)};
+    static const struct text_table audit = {&schema_audit_row, heads, COUNT(heads)};
     (void)operand;
     if (settings->verify) {
         return verify(rows);

@@ -14,9 +14,9 @@
 
 static const char *const heads[] = {"LABELS",  "ROLE",     "MIN",   "WANTED", "ASSIGNED",
                                     "PENDING", "DEADLINE", "NODES", "IDLE"};
-static const struct row_table table = {&kind_demand, heads, sizeof(heads) / sizeof(heads[0])};
+static const struct text_table table = {&schema_demand, heads, sizeof(heads) / sizeof(heads[0])};
 
-static int show(const struct ctl_settings *settings, const char *operand, struct row_list *rows)
+static int show(const struct ctl_settings *settings, const char *operand, struct record_list *rows)
 {
     (void)operand;
     return verb_show_table(settings, "demand", &table, rows, "no job wants nodes of the pool");
@@ -30,15 +30,15 @@ static int run(const struct ctl_verb *verb, const struct ctl_settings *settings,
     int status = EXIT_SUCCESS;
     bool goes_on = true;
     while (goes_on) {
-        struct row_list rows = {.v = NULL};
+        struct record_list rows = {.v = NULL};
         status = verb_ask(verb, settings, operand, &rows);
-        json_t *now = row_list_json(&rows, &kind_demand);
+        json_t *now = record_list_json(&rows, &schema_demand);
         goes_on =
             settings->wait && status == EXIT_SUCCESS && now && (!first || json_equal(first, now));
         if (!goes_on && status == EXIT_SUCCESS && show(settings, operand, &rows) != 0) {
             status = CTL_FAILED;
         }
-        row_list_done(&rows);
+        record_list_done(&rows);
         if (first) {
             json_decref(now);
         } else {

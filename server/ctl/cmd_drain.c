@@ -18,11 +18,11 @@ static void say_more(const struct ctl_settings *settings, struct tfe_msg *drain)
 }
 
 /* Returns true if a node with this id or label is still leaving. */
-static bool is_leaving(const struct row_list *rows, const char *name)
+static bool is_leaving(const struct record_list *rows, const char *name)
 {
     for (size_t i = 0; i < rows->n; i++) {
         const struct msg_status_node *node = rows->v[i].at;
-        if (rows->v[i].kind == &kind_node && node->role == ROLE_LEAVING &&
+        if (rows->v[i].schema == &schema_node && node->role == ROLE_LEAVING &&
             (strcmp(node->node, name) == 0 || strcmp(node->name, name) == 0)) {
             return true;
         }
@@ -36,10 +36,10 @@ static int after(const struct ctl_settings *settings, const char *name)
     bool goes_on = settings->wait;
     int status = EXIT_SUCCESS;
     while (goes_on) {
-        struct row_list rows = {.v = NULL};
+        struct record_list rows = {.v = NULL};
         status = verb_ask(&ctl_verb_status, settings, NULL, &rows);
         goes_on = status == EXIT_SUCCESS && is_leaving(&rows, name);
-        row_list_done(&rows);
+        record_list_done(&rows);
         if (goes_on) {
             (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
         }

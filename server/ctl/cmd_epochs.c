@@ -15,29 +15,29 @@
 
 /* --- output for people --- */
 
-static void print_total(const struct row_list *ledger)
+static void print_total(const struct record_list *ledger)
 {
-    char room[ROW_ROOM];
+    char room[RECORD_TEXT_MAX];
     const char *before = " (";
     struct epochs_total total;
     epochs_sum(ledger, clock_wall(), &total);
     if (total.now >= 0) {
         const char *waits = total.job->waits;
-        (void)printf("now: nobody trains, for %s: %s\n", row_span_text(total.now, room),
+        (void)printf("now: nobody trains, for %s: %s\n", text_table_duration(total.now, room),
                      waits ? waits : msg_job_state_name(total.job->state));
     }
-    (void)printf("total: running %s", row_span_text(total.running, room));
-    (void)printf(", standstill %s%s", total.is_least ? ">= " : "",
-                 row_span_text(total.standstill_all, room));
+    (void)printf("total: running %s", text_table_duration(total.running, room));
+    (void)printf(", standstill %s%s", total.is_lower_bound ? ">= " : "",
+                 text_table_duration(total.standstill_all, room));
     for (unsigned i = 0; i < EPOCHS_CAUSES; i++) {
         if (total.standstill[i] > 0) {
             (void)printf("%s%s %s", before, msg_cause_name((enum tfe_cause)i),
-                         row_span_text(total.standstill[i], room));
+                         text_table_duration(total.standstill[i], room));
             before = ", ";
         }
     }
     if (total.now > 0) {
-        (void)printf("%snow %s", before, row_span_text(total.now, room));
+        (void)printf("%snow %s", before, text_table_duration(total.now, room));
         before = ", ";
     }
     (void)printf("%s", before[0] == ',' ? ")" : "");
@@ -50,17 +50,17 @@ static void print_total(const struct row_list *ledger)
     (void)putchar('\n');
 }
 
-static void print_table(const struct row_list *ledger, const char *job)
+static void print_table(const struct record_list *ledger, const char *job)
 {
     static const char *const heads[] = {"RUN",        "EPOCH",   "BEGAN", "NODES", "CAUSE",
                                         "STANDSTILL", "RUNNING", "SAVED", "LOST",  "RESTARTS"};
-    struct row_table epochs = {&kind_epoch, heads, COUNT(heads) - 1};
+    struct text_table epochs = {&schema_epoch, heads, COUNT(heads) - 1};
     for (size_t i = 0; i < ledger->n; i++) {
-        const struct epoch_row *row = ledger->v[i].at;
-        bool has = ledger->v[i].kind == &kind_epoch && row->row.restarts > 0;
+        const struct epoch_record *row = ledger->v[i].at;
+        bool has = ledger->v[i].schema == &schema_epoch && row->row.restarts > 0;
         epochs.n_columns = has ? COUNT(heads) : epochs.n_columns;
     }
-    if (row_table_print(&epochs, ledger->v, ledger->n, 0, stdout) == 0) {
+    if (text_table_print(&epochs, ledger->v, ledger->n, 0, stdout) == 0) {
         (void)printf("job %s has had no epoch yet\n", job);
     } else {
         print_total(ledger);
@@ -69,7 +69,7 @@ static void print_table(const struct row_list *ledger, const char *job)
 
 /* --- output for programs --- */
 
-static void print_csv(const struct row_list *ledger)
+static void print_csv(const struct record_list *ledger)
 {
 #define TIME_KEY(NAME, name) #name "_ms",
     static const char *const keys[] = {"run",
@@ -87,19 +87,19 @@ static void print_csv(const struct row_list *ledger)
                                        "over",
                                        "standstill_at_least"};
 #undef TIME_KEY
-    row_csv_head(keys, COUNT(keys), stdout);
+    record_csv_header(keys, COUNT(keys), stdout);
     for (size_t i = 0; i < ledger->n; i++) {
-        if (ledger->v[i].kind == &kind_epoch) {
-            row_csv(&kind_epoch, ledger->v[i].at, keys, COUNT(keys), stdout);
+        if (ledger->v[i].schema == &schema_epoch) {
+            record_csv(&schema_epoch, ledger->v[i].at, keys, COUNT(keys), stdout);
         }
     }
 }
 
-static int show(const struct ctl_settings *settings, const char *job, struct row_list *ledger)
+static int show(const struct ctl_settings *settings, const char *job, struct record_list *ledger)
 {
-    epochs_work_out(ledger, clock_wall());
+    epochs_compute(ledger, clock_wall());
     if (settings->json) {
-        return verb_print_json(answer_epochs(ledger, job));
+        return verb_print_json(response_epochs(ledger, job));
     }
     if (settings->csv) {
         print_csv(ledger);

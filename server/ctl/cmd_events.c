@@ -31,14 +31,14 @@ static void say_more(const struct ctl_settings *settings, struct tfe_msg *messag
 /* Prints a line like the table's, but without knowing the widths of later rows. */
 static void print_line(const struct msg_event_row *row)
 {
-    char room[ROW_ROOM];
-    (void)printf("%s  %-12s  %-12s  ", row_moment_text(row->at.ms, room),
+    char room[RECORD_TEXT_MAX];
+    (void)printf("%s  %-12s  %-12s  ", text_table_time(row->at.ms, room),
                  row->job[0] != '\0' ? row->job : "-", row->kind);
-    stdio_put(stdout, row->says);
+    stdio_print_escaped(stdout, row->says);
     (void)putchar('\n');
 }
 
-static void print_all(const struct row_list *rows)
+static void print_all(const struct record_list *rows)
 {
     for (size_t i = 0; i < rows->n; i++) {
         print_line(rows->v[i].at);
@@ -52,7 +52,7 @@ struct follow {
     struct event_base *base;
     struct event *next;
     struct client *client;
-    struct client_ask ask;
+    struct client_request ask;
     struct tfe_msg message;
     int status;
 };
@@ -63,20 +63,20 @@ static void end(struct follow *f, int status)
     (void)event_base_loopbreak(f->base);
 }
 
-static struct follow *follow_of(struct client_ask *ask)
+static struct follow *follow_of(struct client_request *ask)
 {
     return (struct follow *)((char *)ask - offsetof(struct follow, ask));
 }
 
 /* Writes each row at once, because a reader of a pipe waits for it. */
-static void on_row(struct client_ask *ask, const struct tfe_msg *row)
+static void on_row(struct client_request *ask, const struct tfe_msg *row)
 {
     struct follow *f = follow_of(ask);
     const struct msg_event_row *event = &row->u.event_row;
     f->message.u.events.after = event->number;
     if (!f->settings->json) {
         print_line(event);
-    } else if (verb_print_json(row_json(&kind_event, event)) != 0) {
+    } else if (verb_print_json(record_json(&schema_event, event)) != 0) {
         end(f, CTL_FAILED);
     }
     if (fflush(stdout) != 0) {
@@ -84,7 +84,7 @@ static void on_row(struct client_ask *ask, const struct tfe_msg *row)
     }
 }
 
-static void on_ended(struct client_ask *ask, enum client_end how, enum tfe_refusal code,
+static void on_ended(struct client_request *ask, enum client_end how, enum tfe_refusal code,
                      const char *sentence)
 {
     struct follow *f = follow_of(ask);
@@ -92,7 +92,7 @@ static void on_ended(struct client_ask *ask, enum client_end how, enum tfe_refus
         (void)timer_after(f->next, ASK_MS);
         return;
     }
-    stdio_say("tfe-ctl", sentence);
+    stdio_print_message("tfe-ctl", sentence);
     end(f, how == CLIENT_UNAUTHORISED || code == REFUSAL_NOT_AUTHORISED ? CTL_UNAUTHORISED
                                                                         : CTL_FAILED);
 }
@@ -100,7 +100,7 @@ static void on_ended(struct client_ask *ask, enum client_end how, enum tfe_refus
 static void on_next(evutil_socket_t fd, short what, void *ctx)
 {
     struct follow *f = ctx;
-    client_ask(f->client, &f->ask);
+    client_request(f->client, &f->ask);
 }
 
 static int follow(const struct ctl_settings *settings, const char *job, uint64_t after)
@@ -109,13 +109,13 @@ static int follow(const struct ctl_settings *settings, const char *job, uint64_t
     const struct client_config config = {
         .base = f.base, .join = &settings->server, .retry_max_ms = RETRY_MAX_MS};
     f.message = (struct tfe_msg){.type = MSG_EVENTS, .u.events = {.job = job, .after = after}};
-    f.ask = (struct client_ask){
+    f.ask = (struct client_request){
         .message = &f.message, .rows = {MSG_EVENT_ROW}, .row = on_row, .ended = on_ended};
     f.next = f.base ? evtimer_new(f.base, on_next, &f) : NULL;
     if (!f.next || client_new(&config, &f.client) != 0) {
-        stdio_say("tfe-ctl", "the event loop cannot be set up");
+        stdio_print_message("tfe-ctl", "the event loop cannot be set up");
     } else {
-        client_ask(f.client, &f.ask);
+        client_request(f.client, &f.ask);
         (void)event_base_dispatch(f.base);
     }
     client_free(f.client);
@@ -131,16 +131,16 @@ static int follow(const struct ctl_settings *settings, const char *job, uint64_t
 
 /* --- the verb --- */
 
-static int print_each_json(const struct row_list *rows)
+static int print_each_json(const struct record_list *rows)
 {
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < rows->n; i++) {
-        rc = verb_print_json(row_json(&kind_event, rows->v[i].at));
+        rc = verb_print_json(record_json(&schema_event, rows->v[i].at));
     }
     return rc;
 }
 
-static int show(const struct ctl_settings *settings, const char *job, struct row_list *rows)
+static int show(const struct ctl_settings *settings, const char *job, struct record_list *rows)
 {
     const struct msg_event_row *last = rows->n > 0 ? rows->v[rows->n - 1].at : NULL;
     if (settings->follow) {
@@ -151,7 +151,7 @@ static int show(const struct ctl_settings *settings, const char *job, struct row
         return follow(settings, job, last ? last->number : 0);
     }
     if (settings->json) {
-        return verb_print_json(answer_events(rows, 0));
+        return verb_print_json(response_events(rows, 0));
     }
     print_all(rows);
     return 0;

@@ -30,10 +30,10 @@ struct logs {
     const struct ctl_settings *settings;
     struct tfe_msg message;
     bool has_colour;
-    bool resumes;         /* the connection was lost: some of it comes again */
-    bool is_doubted;      /* it was said that lines of files have no times */
-    uint64_t epoch;       /* that was printed last */
-    struct row_list rows; /* until all are there, and can be put in order */
+    bool resumes;            /* the connection was lost: some of it comes again */
+    bool is_doubted;         /* it was said that lines of files have no times */
+    uint64_t epoch;          /* that was printed last */
+    struct record_list rows; /* until all are there, and can be put in order */
     bool sorts;
     struct heard *heard;
     size_t n_heard, cap_heard;
@@ -138,9 +138,9 @@ static void put_shown(const char *text, size_t n)
     (void)fwrite(room, 1, escape_line(text, n, room), stdout);
 }
 
-static const char *name_of(const struct msg_log_lines *row, char room[ROW_ROOM])
+static const char *name_of(const struct msg_log_lines *row, char room[RECORD_TEXT_MAX])
 {
-    return escape_text(row->name[0] != '\0' ? row->name : row->node, room, ROW_ROOM);
+    return escape_text(row->name[0] != '\0' ? row->name : row->node, room, RECORD_TEXT_MAX);
 }
 
 static void put_lines(const struct logs *l, const struct msg_log_lines *row)
@@ -173,12 +173,12 @@ static void doubt(struct logs *l, const struct msg_log_lines *row)
 
 static void put_row(struct logs *l, const struct msg_log_lines *row)
 {
-    char room[ROW_ROOM];
+    char room[RECORD_TEXT_MAX];
     const char *faint = l->has_colour ? FAINT : "";
     const char *plain = l->has_colour ? PLAIN : "";
     doubt(l, row);
     if (l->settings->json) {
-        if (verb_print_json(row_json(&kind_log_lines, row)) != 0) {
+        if (verb_print_json(record_json(&schema_log_lines, row)) != 0) {
             (void)fprintf(stderr, "tfe-ctl: out of memory, a line is not shown\n");
         }
         return;
@@ -237,7 +237,7 @@ static bool on_row(void *ctx, const struct tfe_msg *msg)
         heard->last = row->at;
     }
     if (l->sorts) {
-        return row_list_add(&l->rows, &kind_log_lines, row) == 0;
+        return record_list_add(&l->rows, &schema_log_lines, row) == 0;
     }
     put_row(l, row);
     return fflush(stdout) == 0; /* who reads it has gone, or the disk is full */
@@ -250,7 +250,7 @@ static void on_lost(void *ctx)
     struct logs *l = ctx;
     struct tfe_wall since = l->settings->since;
     if (l->sorts) {
-        row_list_done(&l->rows);
+        record_list_done(&l->rows);
         l->n_heard = 0;
         return;
     }
@@ -266,15 +266,15 @@ static void on_lost(void *ctx)
 
 static int by_time(const void *va, const void *vb)
 {
-    const struct row *a = va;
-    const struct row *b = vb;
+    const struct record *a = va;
+    const struct record *b = vb;
     int64_t ta = ((const struct msg_log_lines *)a->at)->at.ms;
     int64_t tb = ((const struct msg_log_lines *)b->at)->at.ms;
     return ta != tb ? (ta < tb ? -1 : 1) : 0;
 }
 
 /* Equal ones stay as they came: glibc's qsort merges where it has memory, others need not. */
-static void sort_rows(struct row_list *rows)
+static void sort_rows(struct record_list *rows)
 {
     if (rows->n > 0) {
         qsort(rows->v, rows->n, sizeof(*rows->v), by_time);
@@ -325,7 +325,7 @@ static void keep_last(struct logs *l)
             continue;
         }
         if (*n == 0) {
-            l->rows.v[i].kind = NULL;
+            l->rows.v[i].schema = NULL;
         } else {
             *n -= cut_lines(row, *n);
         }
@@ -355,11 +355,11 @@ static int show(struct logs *l, const char *job)
     sort_rows(&l->rows);
     keep_last(l);
     for (size_t i = 0; i < l->rows.n; i++) {
-        if (l->rows.v[i].kind) {
+        if (l->rows.v[i].schema) {
             put_row(l, l->rows.v[i].at);
         }
     }
-    row_list_done(&l->rows);
+    record_list_done(&l->rows);
     free(l->heard);
     return status;
 }

@@ -18,7 +18,7 @@
 static const char *const heads[] = {"JOB",  "NAME",    "NODE",  "ROLE",    "RANK",  "ADDRESS",
                                     "PID",  "TYPE",    "SPOT",  "ZONE",    "CORES", "GPUS",
                                     "LOAD", "STEP MS", "TIMES", "STANDBY", "NOTICE"};
-_Static_assert(COUNT(heads) <= ROW_TABLE_COLUMNS_MAX, "as many as a table has");
+_Static_assert(COUNT(heads) <= TEXT_TABLE_COLUMNS_MAX, "as many as a table has");
 
 /* --- sorting --- */
 
@@ -28,7 +28,7 @@ static const char *const sort_keys[] = {NULL, "times", "step_ms", "load", "cores
 _Static_assert(COUNT(sorts) == COUNT(sort_keys) + 1, "one each");
 
 struct ranked {
-    struct row row;
+    struct record row;
     double by; /* below 0 if unknown */
     size_t at;
 };
@@ -40,18 +40,18 @@ static int compare(const void *left, const void *right)
     return a->by != b->by ? (a->by < b->by) - (a->by > b->by) : (a->at > b->at) - (a->at < b->at);
 }
 
-static double number_of(const struct row *row, const char *key)
+static double number_of(const struct record *row, const char *key)
 {
-    char room[ROW_ROOM];
+    char room[RECORD_TEXT_MAX];
     const void *at = row->at;
-    const struct row_field *f = row_find(row->kind, key, NULL, &at);
-    const struct row_value value = row_value(f, at, room);
-    return value.form == ROW_IS_REAL     ? value.real
-           : value.form == ROW_IS_NUMBER ? (double)value.number
-                                         : -1;
+    const struct record_field *f = record_find_field(row->schema, key, NULL, &at);
+    const struct record_value value = record_value(f, at, room);
+    return value.form == RECORD_IS_REAL     ? value.real
+           : value.form == RECORD_IS_NUMBER ? (double)value.number
+                                            : -1;
 }
 
-static int sort(struct row_list *rows, const char *key)
+static int sort(struct record_list *rows, const char *key)
 {
     struct ranked *all = calloc(rows->n + 1, sizeof(*all));
     size_t n = 0;
@@ -59,7 +59,7 @@ static int sort(struct row_list *rows, const char *key)
         return TFE_ENOMEM;
     }
     for (size_t i = 0; i < rows->n; i++) {
-        const bool is_node = rows->v[i].kind == &kind_node_of_job;
+        const bool is_node = rows->v[i].schema == &schema_node_of_job;
         all[n++] = (struct ranked){rows->v[i], is_node ? number_of(&rows->v[i], key) : -2, i};
     }
     qsort(all, n, sizeof(*all), compare);
@@ -72,49 +72,49 @@ static int sort(struct row_list *rows, const char *key)
 
 /* --- output for people --- */
 
-static bool says_something(const struct row_list *rows, const char *head)
+static bool says_something(const struct record_list *rows, const char *head)
 {
-    char room[ROW_ROOM];
+    char room[RECORD_TEXT_MAX];
     for (size_t i = 0; i < rows->n; i++) {
         const void *at = rows->v[i].at;
-        const struct row_field *f = rows->v[i].kind == &kind_node_of_job
-                                        ? row_find(&kind_node_of_job, NULL, head, &at)
-                                        : NULL;
-        if (f && row_value(f, at, room).form != ROW_NONE) {
+        const struct record_field *f = rows->v[i].schema == &schema_node_of_job
+                                           ? record_find_field(&schema_node_of_job, NULL, head, &at)
+                                           : NULL;
+        if (f && record_value(f, at, room).form != RECORD_NONE) {
             return true;
         }
     }
     return false;
 }
 
-static void print_table(const struct row_list *rows)
+static void print_table(const struct record_list *rows)
 {
     const char *shown[COUNT(heads)];
-    struct row_table nodes = {&kind_node_of_job, shown, 0};
+    struct text_table nodes = {&schema_node_of_job, shown, 0};
     for (size_t i = 0; i < COUNT(heads); i++) {
         if (i < HEADS_ALWAYS || says_something(rows, heads[i])) {
             shown[nodes.n_columns++] = heads[i];
         }
     }
-    if (row_table_print(&nodes, rows->v, rows->n, 0, stdout) == 0) {
+    if (text_table_print(&nodes, rows->v, rows->n, 0, stdout) == 0) {
         (void)puts("no nodes");
     }
 }
 
-static int show(const struct ctl_settings *settings, const char *operand, struct row_list *rows)
+static int show(const struct ctl_settings *settings, const char *operand, struct record_list *rows)
 {
     const struct msg_status_job *job = NULL;
-    int rc = order_status(rows);
+    int rc = records_sort_status(rows);
     (void)operand;
     if (rc != 0) {
         return rc;
     }
     for (size_t i = 0; i < rows->n; i++) {
-        if (rows->v[i].kind == &kind_job) {
+        if (rows->v[i].schema == &schema_job) {
             job = rows->v[i].at;
-        } else if (job && rows->v[i].kind == &kind_node) {
-            ((struct node_row *)rows->v[i].at)->job = job->job;
-            rows->v[i].kind = &kind_node_of_job;
+        } else if (job && rows->v[i].schema == &schema_node) {
+            ((struct node_record *)rows->v[i].at)->job = job->job;
+            rows->v[i].schema = &schema_node_of_job;
         }
     }
     if (settings->sort > 0) {
@@ -124,7 +124,8 @@ static int show(const struct ctl_settings *settings, const char *operand, struct
         }
     }
     if (settings->json) {
-        return verb_print_json(json_pack("{s:o}", "nodes", row_list_json(rows, &kind_node_of_job)));
+        return verb_print_json(
+            json_pack("{s:o}", "nodes", record_list_json(rows, &schema_node_of_job)));
     }
     print_table(rows);
     return 0;

@@ -6,9 +6,9 @@
 
 static const char *const heads[] = {"NAME", "NODE",  "STATE", "STANDBY", "SINCE", "JOB",  "ROLE",
                                     "HOST", "CORES", "GPUS",  "ZONE",    "TYPE",  "SPOT", "LABELS"};
-static const struct row_table table = {&kind_pool_node, heads, COUNT(heads)};
+static const struct text_table table = {&schema_pool_node, heads, COUNT(heads)};
 
-static int show(const struct ctl_settings *settings, const char *operand, struct row_list *rows)
+static int show(const struct ctl_settings *settings, const char *operand, struct record_list *rows)
 {
     return verb_show_table(settings, "pool", &table, rows,
                            "no node waits in the pool (tfe-agent --pool)");

@@ -18,7 +18,7 @@
 static void print_job(const struct msg_status_job *job)
 {
     char room[MSG_SENTENCE_MAX];
-    char span[ROW_ROOM];
+    char span[RECORD_TEXT_MAX];
     (void)printf("job %s: %s, run %u, epoch %llu, nodes %u:%u", job->job,
                  msg_job_state_name(job->state), (unsigned)job->run, (unsigned long long)job->epoch,
                  (unsigned)job->min_nodes, (unsigned)job->max_nodes);
@@ -44,19 +44,19 @@ static void print_job(const struct msg_status_job *job)
     }
     if (job->waits) {
         (void)fputs("  ", stdout);
-        stdio_put(stdout, job->waits);
+        stdio_print_escaped(stdout, job->waits);
         (void)printf("%s%s\n", job->waits_ms ? ", up to " : "",
-                     job->waits_ms ? row_span_text(job->waits_ms, span) : "");
+                     job->waits_ms ? text_table_duration(job->waits_ms, span) : "");
     }
     if (job->retry_ms > 0) {
-        (void)printf("  next try in %s\n", row_span_text(job->retry_ms, span));
+        (void)printf("  next try in %s\n", text_table_duration(job->retry_ms, span));
     }
 }
 
 /* "last checkpoint: step 120, 35s ago"; nothing if none was reported. */
 static void print_saved(const struct msg_status_job *job)
 {
-    char room[ROW_ROOM];
+    char room[RECORD_TEXT_MAX];
     const int64_t ago = clock_wall().ms - job->saved.ms;
     if (job->saved.ms == 0) {
         return;
@@ -65,13 +65,13 @@ static void print_saved(const struct msg_status_job *job)
     if (job->has_saved) {
         (void)printf("step %llu, ", (unsigned long long)job->saved_step);
     }
-    (void)printf("%s ago\n", row_span_text(ago > 0 ? ago : 0, room));
+    (void)printf("%s ago\n", text_table_duration(ago > 0 ? ago : 0, room));
 }
 
 /* "step 120 of 1000, 12.5 steps/s, 800 samples/s, loss 0.31", and who is slow. */
-static void print_progress(const struct msg_status_job *job, const struct row *rows, size_t n)
+static void print_progress(const struct msg_status_job *job, const struct record *rows, size_t n)
 {
-    char name[ROW_ROOM];
+    char name[RECORD_TEXT_MAX];
     if (!job->has_step) {
         return;
     }
@@ -85,7 +85,7 @@ static void print_progress(const struct msg_status_job *job, const struct row *r
     if (job->has_samples_per_s) {
         (void)printf(", %.4g samples/s", job->samples_per_s);
     }
-    for (size_t i = 0; i < n && rows[i].kind == &kind_point; i++) {
+    for (size_t i = 0; i < n && rows[i].schema == &schema_point; i++) {
         const struct msg_series_row *point = rows[i].at;
         if (strcmp(point->name, "steps_per_s") != 0 && strcmp(point->name, "samples_per_s") != 0) {
             (void)printf(", %s %.4g", point->name, point->value);
@@ -100,12 +100,12 @@ static void print_progress(const struct msg_status_job *job, const struct row *r
 }
 
 /* What nodes wait for, each by itself. */
-static void print_waits(const struct row_list *rows, size_t from, size_t to)
+static void print_waits(const struct record_list *rows, size_t from, size_t to)
 {
     for (size_t i = from; i < to; i++) {
         const struct msg_status_node *node = rows->v[i].at;
-        char room[ROW_ROOM];
-        if (rows->v[i].kind == &kind_node && node->waits) {
+        char room[RECORD_TEXT_MAX];
+        if (rows->v[i].schema == &schema_node && node->waits) {
             (void)printf("  %s: %s\n",
                          escape_text(node->name[0] ? node->name : node->node, room, sizeof room),
                          node->waits);
@@ -114,35 +114,35 @@ static void print_waits(const struct row_list *rows, size_t from, size_t to)
 }
 
 /* Memory has columns only where somebody was lent some. */
-static void print_nodes(const struct row *rows, size_t n)
+static void print_nodes(const struct record *rows, size_t n)
 {
     static const char *const heads[] = {"NAME",    "NODE", "ROLE", "RANK",
                                         "ADDRESS", "PID",  "KEPT", "MEMORY"};
     bool has_memory = false;
     for (size_t i = 0; i < n; i++) {
         const struct msg_status_node *node = rows[i].at;
-        has_memory |= rows[i].kind == &kind_node && node->memory.bytes > 0;
+        has_memory |= rows[i].schema == &schema_node && node->memory.bytes > 0;
     }
-    const struct row_table nodes = {&kind_node, heads, COUNT(heads) - (has_memory ? 0 : 2)};
-    (void)row_table_print(&nodes, rows, n, 2, stdout);
+    const struct text_table nodes = {&schema_node, heads, COUNT(heads) - (has_memory ? 0 : 2)};
+    (void)text_table_print(&nodes, rows, n, 2, stdout);
 }
 
 /* What is not well with the server; how many rows that are. */
-static size_t print_health(const struct row_list *rows)
+static size_t print_health(const struct record_list *rows)
 {
     size_t n = 0;
-    for (; n < rows->n && rows->v[n].kind == &kind_health; n++) {
+    for (; n < rows->n && rows->v[n].schema == &schema_health; n++) {
         const struct msg_health *health = rows->v[n].at;
-        char room[ROW_ROOM];
+        char room[RECORD_TEXT_MAX];
         (void)fputs("server: ", stdout);
-        stdio_put(stdout, health->says);
-        (void)printf(" (noticed %s ago)\n", row_span_text(health->since_ms, room));
+        stdio_print_escaped(stdout, health->says);
+        (void)printf(" (noticed %s ago)\n", text_table_duration(health->since_ms, room));
     }
     return n;
 }
 
 /* hides: jobs that are over are only counted. */
-static void print_table(const struct row_list *rows, bool hides)
+static void print_table(const struct record_list *rows, bool hides)
 {
     unsigned over = 0;
     size_t first = print_health(rows);
@@ -151,9 +151,9 @@ static void print_table(const struct row_list *rows, bool hides)
     }
     for (size_t i = first, next; i < rows->n; i = next) {
         const struct msg_status_job *job = rows->v[i].at;
-        for (next = i + 1; next < rows->n && rows->v[next].kind != &kind_job; next++) {
+        for (next = i + 1; next < rows->n && rows->v[next].schema != &schema_job; next++) {
         }
-        if (hides && order_is_over(job)) {
+        if (hides && records_job_is_over(job)) {
             over++;
             continue;
         }
@@ -187,12 +187,12 @@ static void print_words(const char *what, const char *const *words, size_t n, co
 static void print_policies(const struct msg_status_job *job)
 {
     static const char *const keys[] = {"restart_policy", "clean_policy", "success_policy"};
-    char room[ROW_ROOM];
+    char room[RECORD_TEXT_MAX];
     (void)fputs("  policies", stdout);
     for (size_t i = 0; i < COUNT(keys); i++) {
         const void *row = job;
-        const struct row_field *field = row_find(&kind_job, keys[i], NULL, &row);
-        const struct row_value value = row_value(field, row, room);
+        const struct record_field *field = record_find_field(&schema_job, keys[i], NULL, &row);
+        const struct record_value value = record_value(field, row, room);
         (void)printf("%s %s %s", i > 0 ? "," : "", keys[i], value.text);
     }
     (void)printf("%s", job->preempt ? ", preempt" : "");
@@ -200,24 +200,25 @@ static void print_policies(const struct msg_status_job *job)
         (void)printf(", backoff_limit %u", (unsigned)job->backoff_limit);
     }
     if (job->active_deadline_ms > 0) {
-        (void)printf(", active_deadline %s", row_span_text(job->active_deadline_ms, room));
+        (void)printf(", active_deadline %s", text_table_duration(job->active_deadline_ms, room));
     }
     if (job->has_ttl) {
-        (void)printf(", ttl_after_finished %s", row_span_text(job->ttl_after_finished_ms, room));
+        (void)printf(", ttl_after_finished %s",
+                     text_table_duration(job->ttl_after_finished_ms, room));
     }
     (void)putchar('\n');
 }
 
 static void print_submission(const struct msg_status_job *job)
 {
-    char room[ROW_ROOM];
+    char room[RECORD_TEXT_MAX];
     char text[MSG_SENTENCE_MAX];
     if (!job->is_submitted) {
         (void)puts("\n  opened by agents that were started by hand");
         return;
     }
     (void)printf("\n  submitted %s, priority %u, %u %s of the pool\n",
-                 row_moment_text(job->created.ms, room), (unsigned)job->priority,
+                 text_table_time(job->created.ms, room), (unsigned)job->priority,
                  (unsigned)job->n_assigned, job->n_assigned == 1 ? "node" : "nodes");
     print_words("runs", job->argv, job->n_argv, " ");
     if (job->source) {
@@ -236,55 +237,55 @@ static void print_submission(const struct msg_status_job *job)
 }
 
 /* What else is known of the job that was asked for. */
-static void print_detail(const struct row_list *rows)
+static void print_detail(const struct record_list *rows)
 {
     static const char *const condition_heads[] = {"CONDITION", "STATUS", "REASON", "AT", "SAYS"};
     static const char *const node_heads[] = {"NAME",  "NODE", "STATE", "SINCE", "ROLE",
                                              "CORES", "GPUS", "SPOT",  "LABELS"};
-    static const struct row_table conditions = {&kind_condition, condition_heads,
-                                                COUNT(condition_heads)};
-    static const struct row_table nodes = {&kind_pool_node, node_heads, COUNT(node_heads)};
+    static const struct text_table conditions = {&schema_condition, condition_heads,
+                                                 COUNT(condition_heads)};
+    static const struct text_table nodes = {&schema_pool_node, node_heads, COUNT(node_heads)};
     const struct msg_status_job *job = NULL;
     for (size_t i = 0; i < rows->n && !job; i++) {
-        job = rows->v[i].kind == &kind_job ? rows->v[i].at : NULL;
+        job = rows->v[i].schema == &schema_job ? rows->v[i].at : NULL;
     }
     if (!job) {
         return;
     }
     print_submission(job);
     (void)putchar('\n');
-    (void)row_table_print(&conditions, rows->v, rows->n, 2, stdout);
+    (void)text_table_print(&conditions, rows->v, rows->n, 2, stdout);
     if (job->n_assigned > 0) {
         (void)puts("\n  nodes of the pool:");
-        (void)row_table_print(&nodes, rows->v, rows->n, 2, stdout);
+        (void)text_table_print(&nodes, rows->v, rows->n, 2, stdout);
     }
 }
 
 static int show_jobs(const struct ctl_settings *settings, const char *operand,
-                     struct row_list *rows)
+                     struct record_list *rows)
 {
     static const char *const heads[] = {"JOB", "STATE", "PRIORITY", "MIN", "MAX",
                                         "PS",  "NODES", "SINCE",    "WHY"};
-    static const struct row_table jobs = {&kind_job, heads, COUNT(heads)};
-    int rc = order_status(rows);
+    static const struct text_table jobs = {&schema_job, heads, COUNT(heads)};
+    int rc = records_sort_status(rows);
     if (rc != 0) {
         return rc;
     }
     if (settings->json) {
-        return verb_print_json(answer_jobs(rows));
+        return verb_print_json(response_jobs(rows));
     }
     (void)print_health(rows);
     return verb_show_table(settings, "jobs", &jobs, rows, "no jobs");
 }
 
-static int show(const struct ctl_settings *settings, const char *job, struct row_list *rows)
+static int show(const struct ctl_settings *settings, const char *job, struct record_list *rows)
 {
-    int rc = order_status(rows);
+    int rc = records_sort_status(rows);
     if (rc != 0) {
         return rc;
     }
     if (settings->json) {
-        return verb_print_json(answer_status(rows));
+        return verb_print_json(response_status(rows));
     }
     print_table(rows, !settings->all && !job);
     if (job) {
@@ -293,13 +294,13 @@ static int show(const struct ctl_settings *settings, const char *job, struct row
     return 0;
 }
 
-static int describe(const struct ctl_settings *settings, const char *job, struct row_list *rows)
+static int describe(const struct ctl_settings *settings, const char *job, struct record_list *rows)
 {
     if (!settings->json) {
         return show(settings, job, rows);
     }
-    int rc = order_status(rows);
-    return rc != 0 ? rc : verb_print_json(answer_job(rows));
+    int rc = records_sort_status(rows);
+    return rc != 0 ? rc : verb_print_json(response_job(rows));
 }
 
 static void say_jobs_only(const struct ctl_settings *settings, struct tfe_msg *message)

@@ -197,7 +197,7 @@ static int make_job(const struct submit_wish *wish, json_t **ret, struct tfe_rea
         struct tfe_reason warning;
         job_file_warn(*ret, &warning);
         if (*warning.text) {
-            stdio_say("tfe-ctl", warning.text);
+            stdio_print_message("tfe-ctl", warning.text);
         }
     }
     return rc;
@@ -263,20 +263,20 @@ struct watched {
 static bool is_over(void *ctx)
 {
     struct watched *w = ctx;
-    struct row_list rows = {.v = NULL};
+    struct record_list rows = {.v = NULL};
     w->status = verb_ask(&ctl_verb_status, w->settings, w->name, &rows);
     w->is_known = false;
     for (size_t i = 0; i < rows.n; i++) {
         const struct msg_condition_row *c = rows.v[i].at;
         const struct msg_status_job *job = rows.v[i].at;
-        if (rows.v[i].kind == &kind_job) {
+        if (rows.v[i].schema == &schema_job) {
             w->is_known = true;
             w->is_over = msg_job_is_over(job->state);
-        } else if (rows.v[i].kind == &kind_condition) {
+        } else if (rows.v[i].schema == &schema_condition) {
             w->has_run = w->has_run || strcmp(c->name, "Running") == 0;
         }
     }
-    row_list_done(&rows);
+    record_list_done(&rows);
     return w->is_over || !w->is_known;
 }
 
@@ -308,18 +308,18 @@ static int say_submit(const struct ctl_verb *verb, const struct ctl_settings *se
     for (unsigned i = 0; i < JOB_NAME_TRIES && is_taken; i++) {
         struct tfe_reason reason;
         struct tfe_msg message = {.type = MSG_SUBMIT};
-        struct row_list rows = {.v = NULL};
+        struct record_list rows = {.v = NULL};
         uint8_t random[JOB_NAME_RANDOM];
         randombytes_buf(random, sizeof(random));
         if ((is_made && job_name_make(job, random, &reason)) ||
             job_message_make(job, &message.u.submit.spec, &reason)) {
-            stdio_say("tfe-ctl", reason.text);
+            stdio_print_message("tfe-ctl", reason.text);
             return CTL_FAILED;
         }
         const bool is_last = !is_made || i + 1 == JOB_NAME_TRIES;
         status = request_run_but(settings, verb, &message, &rows,
                                  is_last ? (enum tfe_refusal)0 : REFUSAL_CONFLICT, &is_taken);
-        row_list_done(&rows);
+        record_list_done(&rows);
         job_message_done(&message.u.submit.spec);
     }
     return status;
@@ -367,17 +367,18 @@ static int run(const struct ctl_verb *verb, const struct ctl_settings *settings,
     struct bundle bundle = {.bytes = NULL};
     json_t *job;
     if (!wish->file && !wish->command && !wish->bundle && !wish->git && !wish->path) {
-        stdio_say("tfe-ctl", "submit: which job? --file FILE names one, - is stdin; or say its "
-                             "command behind --, or where its files are");
+        stdio_print_message("tfe-ctl",
+                            "submit: which job? --file FILE names one, - is stdin; or say its "
+                            "command behind --, or where its files are");
         return CTL_USAGE;
     }
     int rc = make_job(wish, &job, &reason);
     if (rc) {
-        stdio_say("tfe-ctl", reason.text);
+        stdio_print_message("tfe-ctl", reason.text);
         return wish->file ? CTL_FAILED : CTL_USAGE;
     }
     if (sodium_init() < 0 || fix_source(job, wish, &bundle, &reason)) {
-        stdio_say("tfe-ctl", reason.text);
+        stdio_print_message("tfe-ctl", reason.text);
         json_decref(job);
         return CTL_FAILED;
     }
@@ -385,7 +386,7 @@ static int run(const struct ctl_verb *verb, const struct ctl_settings *settings,
     if (wish->dry_run || wish->bundle_out) {
         char *text = json_dumps(job, JSON_INDENT(2));
         if (text) {
-            stdio_put(stdout, text); /* its escapes are JSON's, too */
+            stdio_print_escaped(stdout, text); /* its escapes are JSON's, too */
         }
         status = text && putchar('\n') != EOF ? EXIT_SUCCESS : CTL_FAILED;
         free(text);

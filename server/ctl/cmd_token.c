@@ -37,7 +37,7 @@ static void create_say(const struct ctl_settings *settings, struct tfe_msg *mess
 }
 
 static int create_show(const struct ctl_settings *settings, const char *operand,
-                       struct row_list *rows)
+                       struct record_list *rows)
 {
     (void)operand;
     if (rows->n != 1) {
@@ -80,11 +80,11 @@ const struct ctl_verb ctl_verb_token_create = {
 /* --- list --- */
 
 static int list_show(const struct ctl_settings *settings, const char *operand,
-                     struct row_list *rows)
+                     struct record_list *rows)
 {
     static const char *const heads[] = {"KEY",  "ROLE",  "JOBS",    "LABEL", "ROOT",
                                         "USES", "QUOTA", "EXPIRES", "STATE"};
-    static const struct row_table keys = {&kind_token_row, heads, COUNT(heads)};
+    static const struct text_table keys = {&schema_token_row, heads, COUNT(heads)};
     (void)operand;
     return verb_show_table(settings, "keys", &keys, rows, NULL);
 }

@@ -13,10 +13,11 @@ const struct ctl_verb ctl_verb_unban = {
 };
 
 static int bans_show(const struct ctl_settings *settings, const char *operand,
-                     struct row_list *rows)
+                     struct record_list *rows)
 {
     static const char *const heads[] = {"JOB", "NAME", "NODE", "KEY", "UNTIL"};
-    static const struct row_table bans = {&kind_ban_row, heads, sizeof(heads) / sizeof(heads[0])};
+    static const struct text_table bans = {&schema_ban_row, heads,
+                                           sizeof(heads) / sizeof(heads[0])};
     (void)operand;
     return verb_show_table(settings, "bans", &bans, rows, "nobody is kept out");
 }

@@ -10,7 +10,7 @@
 
 /* Takes the labels of the gauge "build_info", "version=0.1.0,commit=4f3c". A server without that
  * gauge has an unknown version: it is older than this verb. */
-static int show(const struct ctl_settings *settings, const char *operand, struct row_list *rows)
+static int show(const struct ctl_settings *settings, const char *operand, struct record_list *rows)
 {
     const struct msg_gauge *build = NULL;
     for (size_t i = 0; i < rows->n && !build; i++) {
@@ -18,7 +18,7 @@ static int show(const struct ctl_settings *settings, const char *operand, struct
         build = strcmp(gauge->name, "build_info") == 0 ? gauge : NULL;
     }
     if (settings->json) {
-        json_t *row = build ? row_json(&kind_gauge, build) : NULL;
+        json_t *row = build ? record_json(&schema_gauge, build) : NULL;
         json_t *answer = json_pack("{s:{s:s, s:s}, s:O?}", "client", "version", TFE_VERSION,
                                    "commit", tfe_commit, "server", json_object_get(row, "labels"));
         json_decref(row);

@@ -21,10 +21,10 @@
 #define LOOK_NS 500000000L
 
 /* NULL: it is not there. */
-static const struct msg_status_job *job_of(const struct row_list *rows)
+static const struct msg_status_job *job_of(const struct record_list *rows)
 {
     for (size_t i = 0; i < rows->n; i++) {
-        if (rows->v[i].kind == &kind_job) {
+        if (rows->v[i].schema == &schema_job) {
             return rows->v[i].at;
         }
     }
@@ -33,10 +33,11 @@ static const struct msg_status_job *job_of(const struct row_list *rows)
 
 /* On a terminal the same line again and again; elsewhere a line where something has changed but how
  * far it is. */
-static void show_progress(const struct msg_status_job *job, bool is_terminal, char said[ROW_ROOM])
+static void show_progress(const struct msg_status_job *job, bool is_terminal,
+                          char said[RECORD_TEXT_MAX])
 {
     char line[PROGRESS_LINE_MAX];
-    char news[ROW_ROOM];
+    char news[RECORD_TEXT_MAX];
     struct progress p = progress_of(job);
     if (is_terminal) {
         progress_line(&p, terminal_width(), terminal_is_utf8(), line);
@@ -48,9 +49,9 @@ static void show_progress(const struct msg_status_job *job, bool is_terminal, ch
                    (unsigned long long)job->epoch, job->waits ? ": " : "",
                    job->waits ? job->waits : "");
     if (strcmp(news, said) != 0) {
-        stdio_put(stderr, news);
+        stdio_print_escaped(stderr, news);
         (void)fputc('\n', stderr);
-        (void)snprintf(said, ROW_ROOM, "%s", news);
+        (void)snprintf(said, RECORD_TEXT_MAX, "%s", news);
     }
 }
 
@@ -74,14 +75,14 @@ static int end(const struct ctl_settings *settings, const struct msg_status_job 
 int verb_wait(const struct ctl_settings *settings, const char *name)
 {
     const bool is_terminal = isatty(STDERR_FILENO);
-    char said[ROW_ROOM] = "";
+    char said[RECORD_TEXT_MAX] = "";
     int status = EXIT_SUCCESS;
     bool goes_on = true;
     while (goes_on) {
-        struct row_list rows = {.v = NULL};
+        struct record_list rows = {.v = NULL};
         status = verb_ask(&ctl_verb_status, settings, name, &rows);
         const struct msg_status_job *job = status == EXIT_SUCCESS ? job_of(&rows) : NULL;
-        goes_on = job && !order_is_over(job);
+        goes_on = job && !records_job_is_over(job);
         if (job && settings->progress) {
             show_progress(job, is_terminal, said);
         }
@@ -91,7 +92,7 @@ int verb_wait(const struct ctl_settings *settings, const char *name)
         if (job && !goes_on) {
             status = end(settings, job);
         }
-        row_list_done(&rows);
+        record_list_done(&rows);
         if (goes_on) {
             (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
         }

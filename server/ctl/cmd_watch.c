@@ -52,12 +52,12 @@ struct watch {
     SCREEN *terminal;
     struct watch_model model;
     struct tfe_msg message;
-    struct client_ask ask;
+    struct client_request ask;
     enum question at;
     struct tfe_id asked; /* job of the pending query */
     uint32_t run;        /* run of the selected job that the curves belong to */
     struct tfe_msg order;
-    struct client_ask order_ask;
+    struct client_request order_ask;
     struct tfe_id order_node;
     bool ordering;
     char question[TFE_LABEL_MAX + 64];
@@ -149,7 +149,7 @@ static void ask_next(struct watch *w);
 
 static void put_question(struct watch *w)
 {
-    struct client_ask *ask = &w->ask;
+    struct client_request *ask = &w->ask;
     const char *job = w->model.job.text[0] != '\0' ? w->model.job.text : NULL;
     w->asked = w->model.job;
     job = job ? w->asked.text : NULL;
@@ -191,15 +191,15 @@ static void put_question(struct watch *w)
     case ASK__N:
         return;
     }
-    client_ask(w->client, ask);
+    client_request(w->client, ask);
 }
 
 /* Moves the rows of the list into the model, in place of its old ones. */
-static void take_rows(struct watch *w, struct row_list *to)
+static void take_rows(struct watch *w, struct record_list *to)
 {
-    row_list_done(to);
+    record_list_done(to);
     *to = w->ask.list;
-    w->ask.list = (struct row_list){.v = NULL};
+    w->ask.list = (struct record_list){.v = NULL};
 }
 
 /* Selects the first (most active) job if none is selected or the selected one is gone. */
@@ -208,7 +208,7 @@ static void choose(struct watch *w)
     bool is_there = false;
     for (size_t i = 0; i < w->model.jobs.n; i++) {
         const struct msg_status_job *job = w->model.jobs.v[i].at;
-        is_there = is_there || (w->model.jobs.v[i].kind == &kind_job &&
+        is_there = is_there || (w->model.jobs.v[i].schema == &schema_job &&
                                 strcmp(job->job, w->model.job.text) == 0);
     }
     if (!is_there) {
@@ -218,7 +218,7 @@ static void choose(struct watch *w)
 }
 
 /* Appends points; the oldest are dropped. */
-static void add_points(struct watch_curve *curve, const struct row_list *points)
+static void add_points(struct watch_curve *curve, const struct record_list *points)
 {
     for (size_t i = 0; i < points->n; i++) {
         const struct msg_series_row *point = points->v[i].at;
@@ -254,7 +254,7 @@ static void take_answer(struct watch *w)
     case ASK_JOBS:
         take_rows(w, &w->model.jobs);
         w->model.has_answer = true;
-        if (order_status(&w->model.jobs) == 0) {
+        if (records_sort_status(&w->model.jobs) == 0) {
             choose(w);
         }
         follow_run(w);
@@ -267,7 +267,7 @@ static void take_answer(struct watch *w)
         return;
     case ASK_EPOCHS:
         take_rows(w, &w->model.ledger);
-        epochs_work_out(&w->model.ledger, clock_wall());
+        epochs_compute(&w->model.ledger, clock_wall());
         return;
     case ASK_EVENTS:
         take_rows(w, &w->model.events);
@@ -281,7 +281,7 @@ static void take_answer(struct watch *w)
     }
 }
 
-static void on_ended(struct client_ask *ask, enum client_end how, enum tfe_refusal code,
+static void on_ended(struct client_request *ask, enum client_end how, enum tfe_refusal code,
                      const char *sentence)
 {
     struct watch *w = (struct watch *)((char *)ask - offsetof(struct watch, ask));
@@ -294,7 +294,7 @@ static void on_ended(struct client_ask *ask, enum client_end how, enum tfe_refus
         (void)snprintf(w->trouble, sizeof(w->trouble), "%s", sentence);
         w->model.trouble = w->trouble;
     }
-    row_list_done(&ask->list);
+    record_list_done(&ask->list);
     w->at++;
     ask_next(w);
     show(w);
@@ -337,14 +337,14 @@ static void tell(struct watch *w, const char *before, const char *words)
     w->model.message = w->said;
 }
 
-static void on_ordered(struct client_ask *ask, enum client_end how, enum tfe_refusal code,
+static void on_ordered(struct client_request *ask, enum client_end how, enum tfe_refusal code,
                        const char *sentence)
 {
     struct watch *w = (struct watch *)((char *)ask - offsetof(struct watch, order_ask));
     w->ordering = false;
     tell(w, how == CLIENT_ANSWERED ? "it leaves its job; its agent will exit 0" : "not done: ",
          sentence);
-    row_list_done(&ask->list);
+    record_list_done(&ask->list);
     show(w);
 }
 
@@ -352,11 +352,11 @@ static void on_ordered(struct client_ask *ask, enum client_end how, enum tfe_ref
  * if there is no such token. */
 static struct client *order_client(struct watch *w)
 {
-    struct join_wish wish = {.endpoint = w->settings->endpoint,
-                             .token_file = w->settings->token_file,
-                             .state_dir = w->settings->state_dir,
-                             .roles = {PRINCIPAL_ADMIN},
-                             .n_roles = 1};
+    struct join_config wish = {.endpoint = w->settings->endpoint,
+                               .token_file = w->settings->token_file,
+                               .state_dir = w->settings->state_dir,
+                               .roles = {PRINCIPAL_ADMIN},
+                               .n_roles = 1};
     struct client_config config = {
         .base = w->base, .retry_max_ms = RETRY_MS, .silence_ms = SILENCE_MS};
     struct tfe_reason reason;
@@ -385,8 +385,9 @@ static void drain(struct watch *w)
     w->ordering = true;
     w->order = (struct tfe_msg){.type = MSG_DRAIN,
                                 .u.drain = {.node = w->order_node.text, .within_ms = MSG_UNSET}};
-    w->order_ask = (struct client_ask){.message = &w->order, .is_order = true, .ended = on_ordered};
-    client_ask(client, &w->order_ask);
+    w->order_ask =
+        (struct client_request){.message = &w->order, .is_order = true, .ended = on_ordered};
+    client_request(client, &w->order_ask);
 }
 
 static void ask_for_drain(struct watch *w)
@@ -409,9 +410,9 @@ static void on_job_key(struct watch *w, int by)
     struct tfe_id before = w->model.job;
     watch_choose_job(&w->model, by);
     if (strcmp(before.text, w->model.job.text) != 0) {
-        row_list_done(&w->model.status);
-        row_list_done(&w->model.ledger);
-        row_list_done(&w->model.events);
+        record_list_done(&w->model.status);
+        record_list_done(&w->model.ledger);
+        record_list_done(&w->model.events);
         forget_curves(w);
         w->model.node.text[0] = '\0';
         w->model.detail = false;
@@ -558,11 +559,11 @@ static void end(struct watch *w)
     if (w->base) {
         event_base_free(w->base);
     }
-    row_list_done(&w->ask.list);
-    row_list_done(&w->model.jobs);
-    row_list_done(&w->model.status);
-    row_list_done(&w->model.ledger);
-    row_list_done(&w->model.events);
+    record_list_done(&w->ask.list);
+    record_list_done(&w->model.jobs);
+    record_list_done(&w->model.status);
+    record_list_done(&w->model.ledger);
+    record_list_done(&w->model.events);
 }
 
 static int run(const struct ctl_verb *verb, const struct ctl_settings *settings, const char *job)

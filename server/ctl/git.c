@@ -118,7 +118,7 @@ static int run(const char *const *words, bool is_local, char **ret, size_t *ret_
     int error = said < 0 || pipe2(ends, O_CLOEXEC) != 0
                     ? errno
                     : spawn(argv, protocols, ends[1], said, &pid);
-    fd_drop(&ends[1]);
+    fd_close(&ends[1]);
     int rc = 0;
     if (error) {
         errno = error;
@@ -126,7 +126,7 @@ static int run(const char *const *words, bool is_local, char **ret, size_t *ret_
         rc = TFE_ESYS;
     } else {
         rc = read_all(ends[0], ret, ret_n, reason);
-        fd_drop(&ends[0]); /* a writer ends by SIGPIPE */
+        fd_close(&ends[0]); /* a writer ends by SIGPIPE */
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
         }
         if (rc == 0 && status != 0) {
@@ -135,8 +135,8 @@ static int run(const char *const *words, bool is_local, char **ret, size_t *ret_
             rc = TFE_ESYS;
         }
     }
-    fd_drop(&ends[0]);
-    fd_drop(&said);
+    fd_close(&ends[0]);
+    fd_close(&said);
     return rc;
 }
 

@@ -132,7 +132,7 @@ static const struct ctl_verb *find_verb(char **argv, int *ret_words)
 
 static int usage_error(const char *sentence)
 {
-    stdio_say("tfe-ctl", sentence);
+    stdio_print_message("tfe-ctl", sentence);
     return CTL_USAGE;
 }
 
@@ -196,7 +196,7 @@ static int run_verb(const struct ctl_verb *verb, int argc, char **argv)
             }
             if (verb->takes_sizes &&
                 options_nodes(operands[1], &settings.min_nodes, &settings.max_nodes, &reason)) {
-                stdio_say("tfe-ctl", reason.text);
+                stdio_print_message("tfe-ctl", reason.text);
                 return CTL_USAGE;
             }
             settings.submit.command = command;
@@ -292,7 +292,7 @@ int main(int argc, char **argv)
     (void)unsetenv("TFE_EPOCH");
     log_init("tfe-ctl", LOG_WARN_, LOG_LOGFMT);
     if (secret_mem_protect_process(&reason) != 0) {
-        stdio_say("tfe-ctl", reason.text);
+        stdio_print_message("tfe-ctl", reason.text);
         return CTL_FAILED;
     }
     int status = run(argc, argv);

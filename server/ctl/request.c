@@ -30,7 +30,7 @@ struct attempt {
     struct event *deadline;
     struct event *look; /* timer that asks whether a stream goes on; NULL if not used */
     struct client *client;
-    struct client_ask ask;
+    struct client_request ask;
     const struct request_stream *stream; /* NULL if rows are collected in a list */
     struct tfe_mono began;
     enum tfe_refusal but; /* refusal that is returned and not reported; 0 if none */
@@ -48,7 +48,7 @@ static void end(struct attempt *a, int status)
 
 static void fail(struct attempt *a, int status, const char *sentence)
 {
-    stdio_say("tfe-ctl", sentence);
+    stdio_print_message("tfe-ctl", sentence);
     end(a, status);
 }
 
@@ -80,7 +80,7 @@ static void on_connected(void *ctx)
     }
 }
 
-static void on_row(struct client_ask *ask, const struct tfe_msg *row)
+static void on_row(struct client_request *ask, const struct tfe_msg *row)
 {
     struct attempt *a = (struct attempt *)((char *)ask - offsetof(struct attempt, ask));
     struct tfe_msg reply;
@@ -88,7 +88,7 @@ static void on_row(struct client_ask *ask, const struct tfe_msg *row)
         end(a, CTL_FAILED);
     }
     while (a->status < 0 && a->stream->reply && a->stream->reply(a->stream->ctx, &reply)) {
-        const int rc = client_say(a->client, &reply);
+        const int rc = client_send_more(a->client, &reply);
         if (rc != 0 && !channel_ends_itself(rc)) {
             fail(a, CTL_FAILED, tfe_error_sentence(rc));
         }
@@ -106,19 +106,19 @@ static int status_of(enum client_end how, enum tfe_refusal code)
         return code == REFUSAL_NOT_AUTHORISED ? CTL_UNAUTHORISED
                : code == REFUSAL_BAD_REQUEST  ? CTL_USAGE
                                               : CTL_FAILED;
-    case CLIENT_STRANGE:
+    case CLIENT_UNEXPECTED:
     case CLIENT_FAILED:
         return CTL_FAILED;
     }
     return CTL_FAILED;
 }
 
-static void on_ended(struct client_ask *ask, enum client_end how, enum tfe_refusal code,
+static void on_ended(struct client_request *ask, enum client_end how, enum tfe_refusal code,
                      const char *sentence)
 {
     struct attempt *a = (struct attempt *)((char *)ask - offsetof(struct attempt, ask));
     int status = status_of(how, code);
-    a->is_but = how == CLIENT_REFUSED && code == a->but && ask->n_said == 1;
+    a->is_but = how == CLIENT_REFUSED && code == a->but && ask->n_sent == 1;
     if (status == EXIT_SUCCESS || a->is_but) {
         end(a, status);
     } else {
@@ -169,7 +169,7 @@ static int run_attempts(struct attempt *a)
         (void)fprintf(stderr, "tfe-ctl: the event loop cannot be set up\n");
         return CTL_FAILED;
     }
-    client_ask(a->client, &a->ask);
+    client_request(a->client, &a->ask);
     if (event_base_dispatch(a->base) != 0) {
         (void)fprintf(stderr, "tfe-ctl: the event loop failed\n");
         return CTL_FAILED;
@@ -179,10 +179,10 @@ static int run_attempts(struct attempt *a)
 
 int request_find_server(struct ctl_settings *settings, const struct ctl_verb *verb)
 {
-    struct join_wish wish = {.endpoint = settings->endpoint,
-                             .token = settings->token,
-                             .token_file = settings->token_file,
-                             .state_dir = settings->state_dir};
+    struct join_config wish = {.endpoint = settings->endpoint,
+                               .token = settings->token,
+                               .token_file = settings->token_file,
+                               .state_dir = settings->state_dir};
     struct tfe_reason reason;
     if (!verb_is_order(verb)) {
         wish.roles[wish.n_roles++] = PRINCIPAL_OBSERVER;
@@ -194,7 +194,7 @@ int request_find_server(struct ctl_settings *settings, const struct ctl_verb *ve
     }
     int rc = join_find(&wish, &settings->server, &reason);
     if (rc != 0) {
-        stdio_say("tfe-ctl", reason.text);
+        stdio_print_message("tfe-ctl", reason.text);
         return rc == TFE_EINVAL ? CTL_USAGE : CTL_UNAUTHORISED;
     }
     return EXIT_SUCCESS;
@@ -216,7 +216,7 @@ static int run(struct attempt *a, const struct ctl_verb *verb)
 }
 
 int request_run_but(const struct ctl_settings *settings, const struct ctl_verb *verb,
-                    const struct tfe_msg *message, struct row_list *rows, enum tfe_refusal but,
+                    const struct tfe_msg *message, struct record_list *rows, enum tfe_refusal but,
                     bool *ret_is_but)
 {
     struct attempt a = {
@@ -231,7 +231,7 @@ int request_run_but(const struct ctl_settings *settings, const struct ctl_verb *
 }
 
 int request_run(const struct ctl_settings *settings, const struct ctl_verb *verb,
-                const struct tfe_msg *message, struct row_list *rows)
+                const struct tfe_msg *message, struct record_list *rows)
 {
     bool is_but;
     return request_run_but(settings, verb, message, rows, (enum tfe_refusal)0, &is_but);

@@ -13,12 +13,12 @@ int request_find_server(struct ctl_settings *settings, const struct ctl_verb *ve
  * --timeout while the server is not reached. Returns EXIT_SUCCESS after the end of the response,
  * else an enum ctl_exit after printing the reason on stderr. */
 int request_run(const struct ctl_settings *settings, const struct ctl_verb *verb,
-                const struct tfe_msg *message, struct row_list *rows);
+                const struct tfe_msg *message, struct record_list *rows);
 
 /* As request_run(), but a refusal with the code `but` is not printed: *ret_is_but is true and the
  * result is CTL_FAILED. It is printed if the request was repeated after a lost response. */
 int request_run_but(const struct ctl_settings *settings, const struct ctl_verb *verb,
-                    const struct tfe_msg *message, struct row_list *rows, enum tfe_refusal but,
+                    const struct tfe_msg *message, struct record_list *rows, enum tfe_refusal but,
                     bool *ret_is_but);
 
 #define REQUEST_LOOK_MS 500

@@ -24,7 +24,7 @@ static const char *operand_name(enum ctl_operand kind)
 }
 
 /* Prints what is wrong on stderr if the operand is no id. */
-static bool is_sound(enum ctl_operand kind, const char *operand)
+static bool is_valid(enum ctl_operand kind, const char *operand)
 {
     static const char *const meanings[] = {
         [CTL_JOB] = "name of a job",
@@ -37,14 +37,14 @@ static bool is_sound(enum ctl_operand kind, const char *operand)
     }
     struct tfe_reason reason;
     reason_set(&reason, "\"%.128s\" is no %s: " TFE_ID_RULE, operand, meanings[kind]);
-    stdio_say("tfe-ctl", reason.text);
+    stdio_print_message("tfe-ctl", reason.text);
     return false;
 }
 
 /* --- asking --- */
 
 int verb_ask(const struct ctl_verb *verb, const struct ctl_settings *settings, const char *operand,
-             struct row_list *rows)
+             struct record_list *rows)
 {
     struct tfe_msg message = {.type = verb->says};
     if (verb->operand_at > 0) {
@@ -71,12 +71,13 @@ int verb_print_json(json_t *value)
 }
 
 int verb_show_table(const struct ctl_settings *settings, const char *name,
-                    const struct row_table *table, const struct row_list *rows, const char *nothing)
+                    const struct text_table *table, const struct record_list *rows,
+                    const char *nothing)
 {
     if (settings->json) {
-        return verb_print_json(json_pack("{s:o}", name, row_list_json(rows, table->kind)));
+        return verb_print_json(json_pack("{s:o}", name, record_list_json(rows, table->schema)));
     }
-    if (row_table_print(table, rows->v, rows->n, 0, stdout) == 0 && nothing) {
+    if (text_table_print(table, rows->v, rows->n, 0, stdout) == 0 && nothing) {
         (void)puts(nothing);
     }
     return 0;
@@ -91,7 +92,7 @@ static int confirm(const struct ctl_verb *verb, const struct ctl_settings *setti
         return EXIT_SUCCESS;
     }
     json_t *done = json_pack("{s:s}", "done", verb->name);
-    if (!done || (operand && json_object_set_new(done, key, row_json_text(operand)) != 0) ||
+    if (!done || (operand && json_object_set_new(done, key, json_from_text(operand)) != 0) ||
         verb_print_json(done) != 0) {
         (void)fprintf(stderr, "tfe-ctl: it is done, but there is no memory to say so\n");
         return CTL_FAILED;
@@ -100,12 +101,12 @@ static int confirm(const struct ctl_verb *verb, const struct ctl_settings *setti
 }
 
 static int show(const struct ctl_verb *verb, const struct ctl_settings *settings,
-                const char *operand, struct row_list *rows)
+                const char *operand, struct record_list *rows)
 {
     int rc = verb->show(settings, operand, rows);
     if (rc != 0 && rc != TFE_EAUTH) {
         (void)fprintf(stderr, "tfe-ctl: %s\n",
-                      rc == TFE_ENOMEM ? tfe_error_sentence(rc) : CLIENT_STRANGE_SENTENCE);
+                      rc == TFE_ENOMEM ? tfe_error_sentence(rc) : CLIENT_UNEXPECTED_SENTENCE);
     }
     return rc == 0 ? EXIT_SUCCESS : CTL_FAILED;
 }
@@ -113,35 +114,35 @@ static int show(const struct ctl_verb *verb, const struct ctl_settings *settings
 static int ask_and_show(const struct ctl_verb *verb, const struct ctl_settings *settings,
                         const char *operand)
 {
-    struct row_list rows = {.v = NULL};
+    struct record_list rows = {.v = NULL};
     int status = verb_ask(verb, settings, operand, &rows);
     if (status == EXIT_SUCCESS) {
         status =
             verb->show ? show(verb, settings, operand, &rows) : confirm(verb, settings, operand);
     }
-    row_list_done(&rows);
+    record_list_done(&rows);
     return status == EXIT_SUCCESS && verb->after ? verb->after(settings, operand) : status;
 }
 
 /* The only job, or the only one that is not over, into *ret, kept in room. As verb_run. */
 static int find_job(const struct ctl_settings *settings, struct tfe_id *room, const char **ret)
 {
-    struct row_list rows = {.v = NULL};
+    struct record_list rows = {.v = NULL};
     unsigned n = 0;
     unsigned alive = 0;
     int status = verb_ask(&ctl_verb_status, settings, NULL, &rows);
     for (size_t i = 0; i < rows.n; i++) {
         const struct msg_status_job *job = rows.v[i].at;
-        if (rows.v[i].kind != &kind_job) {
+        if (rows.v[i].schema != &schema_job) {
             continue;
         }
         n++;
-        alive += !order_is_over(job);
-        if (n == 1 || !order_is_over(job)) {
+        alive += !records_job_is_over(job);
+        if (n == 1 || !records_job_is_over(job)) {
             (void)id_set(room, job->job);
         }
     }
-    row_list_done(&rows);
+    record_list_done(&rows);
     *ret = room->text;
     if (status == EXIT_SUCCESS && n != 1 && alive != 1) {
         (void)fprintf(stderr, "tfe-ctl: %s\n",
@@ -158,7 +159,7 @@ int verb_run(const struct ctl_verb *verb, struct ctl_settings *settings, const c
         (void)fprintf(stderr, "tfe-ctl: --json and --csv are two forms, choose one\n");
         return CTL_USAGE;
     }
-    if (operand && !is_sound(verb->operand, operand)) {
+    if (operand && !is_valid(verb->operand, operand)) {
         return CTL_USAGE;
     }
     struct tfe_id only;

@@ -103,7 +103,7 @@ struct ctl_verb {
      * TFE_ESTATE: they make no sense together; TFE_EAUTH: they are not to be believed, it said so.
      */
     enum tfe_msg_type rows[6];
-    int (*show)(const struct ctl_settings *settings, const char *operand, struct row_list *rows);
+    int (*show)(const struct ctl_settings *settings, const char *operand, struct record_list *rows);
     /* … or what is done in place of asking once and showing; exit code of the program. */
     int (*run)(const struct ctl_verb *verb, const struct ctl_settings *settings,
                const char *operand);
@@ -173,7 +173,7 @@ int verb_run(const struct ctl_verb *verb, struct ctl_settings *settings, const c
 
 /* Asks for rows of the verb without printing them. As verb_run; rows are the caller's to end. */
 int verb_ask(const struct ctl_verb *verb, const struct ctl_settings *settings, const char *operand,
-             struct row_list *rows);
+             struct record_list *rows);
 
 /* Waits until the job is over, and prints how it ended. Exit code of the program: the job's. */
 int verb_wait(const struct ctl_settings *settings, const char *job);
@@ -185,7 +185,7 @@ int verb_print_json(json_t *value) TFE_MUST_CHECK;
 /* Shows the rows of the table's kind: as {name: [...]}, or as the table; nothing is said where
  * there are none, NULL: no word. TFE_ENOMEM. */
 int verb_show_table(const struct ctl_settings *settings, const char *name,
-                    const struct row_table *table, const struct row_list *rows,
+                    const struct text_table *table, const struct record_list *rows,
                     const char *nothing) TFE_MUST_CHECK;
 
 #endif

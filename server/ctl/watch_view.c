@@ -17,9 +17,9 @@
 
 /* --- rows --- */
 
-static const struct msg_status_job *job_at(const struct row_list *rows, size_t i)
+static const struct msg_status_job *job_at(const struct record_list *rows, size_t i)
 {
-    return rows->v[i].kind == &kind_job ? rows->v[i].at : NULL;
+    return rows->v[i].schema == &schema_job ? rows->v[i].at : NULL;
 }
 
 static const struct msg_status_job *chosen_job(const struct watch_model *m)
@@ -79,7 +79,7 @@ static const struct msg_status_node **sorted_nodes(const struct watch_model *m, 
         calloc(m->status.n + 1, sizeof(struct msg_status_node *));
     *ret_n = 0;
     for (size_t i = 0; nodes && i < m->status.n; i++) {
-        if (m->status.v[i].kind == &kind_node) {
+        if (m->status.v[i].schema == &schema_node) {
             nodes[(*ret_n)++] = m->status.v[i].at;
         }
     }
@@ -102,7 +102,7 @@ const struct msg_status_node *watch_node(const struct watch_model *m)
 {
     for (size_t i = 0; i < m->status.n; i++) {
         const struct msg_status_node *node = m->status.v[i].at;
-        if (m->status.v[i].kind == &kind_node && strcmp(node->node, m->node.text) == 0) {
+        if (m->status.v[i].schema == &schema_node && strcmp(node->node, m->node.text) == 0) {
             return node;
         }
     }
@@ -145,11 +145,11 @@ void watch_choose_job(struct watch_model *m, int by)
 
 /* --- parts --- */
 
-static const char *clock_text(struct tfe_wall at, char room[ROW_ROOM])
+static const char *clock_text(struct tfe_wall at, char room[RECORD_TEXT_MAX])
 {
     time_t seconds = (time_t)(at.ms / 1000);
     struct tm tm;
-    if (!localtime_r(&seconds, &tm) || strftime(room, ROW_ROOM, "%H:%M:%S", &tm) == 0) {
+    if (!localtime_r(&seconds, &tm) || strftime(room, RECORD_TEXT_MAX, "%H:%M:%S", &tm) == 0) {
         room[0] = '\0';
     }
     return room;
@@ -179,8 +179,8 @@ static enum watch_style style_of_role(enum tfe_node_role role)
 
 static void draw_top(const struct watch_model *m, struct watch_screen *s)
 {
-    char room[ROW_ROOM];
-    char line[2 * ROW_ROOM];
+    char room[RECORD_TEXT_MAX];
+    char line[2 * RECORD_TEXT_MAX];
     (void)snprintf(line, sizeof(line), " tfe-ctl watch  %.200s", m->server);
     (void)watch_put(s, 0, 0, s->width, WATCH_BAR, line);
     (void)watch_put(s, 0, s->width - 10, 9, WATCH_BAR, clock_text(m->now, room));
@@ -189,7 +189,7 @@ static void draw_top(const struct watch_model *m, struct watch_screen *s)
 static void draw_last(const struct watch_model *m, struct watch_screen *s)
 {
     static const char *const sorts[WATCH__SORTS] = {"rank", "name", "role"};
-    char line[ROW_ROOM];
+    char line[RECORD_TEXT_MAX];
     (void)snprintf(line, sizeof(line),
                    " q quit  tab job  %s node  enter detail  d drain  s sort (%s)",
                    m->utf8 ? "\xe2\x86\x91\xe2\x86\x93" : "j/k", sorts[m->sort]);
@@ -209,7 +209,7 @@ static int draw_health(const struct watch_model *m, struct watch_screen *s, int 
     }
     for (size_t i = 0; i < m->jobs.n; i++) {
         const struct msg_health *health = m->jobs.v[i].at;
-        if (m->jobs.v[i].kind == &kind_health) {
+        if (m->jobs.v[i].schema == &schema_health) {
             (void)snprintf(line, sizeof(line), "server: %s", health->says);
             (void)watch_put(s, y++, 0, s->width, WATCH_BAD, line);
         }
@@ -222,7 +222,7 @@ static int draw_jobs(const struct watch_model *m, struct watch_screen *s, int y,
 {
     int n = 0;
     int at = 0;
-    char line[ROW_ROOM];
+    char line[RECORD_TEXT_MAX];
     for (size_t i = 0; i < m->jobs.n; i++) {
         const struct msg_status_job *job = job_at(&m->jobs, i);
         at = job && strcmp(job->job, m->job.text) == 0 ? n : at;
@@ -259,8 +259,8 @@ static int draw_jobs(const struct watch_model *m, struct watch_screen *s, int y,
 static int draw_job(const struct watch_model *m, struct watch_screen *s, int y)
 {
     const struct msg_status_job *job = chosen_job(m);
-    char span[ROW_ROOM];
-    char line[MSG_SENTENCE_MAX + 2 * ROW_ROOM];
+    char span[RECORD_TEXT_MAX];
+    char line[MSG_SENTENCE_MAX + 2 * RECORD_TEXT_MAX];
     if (!job) {
         return y;
     }
@@ -269,11 +269,11 @@ static int draw_job(const struct watch_model *m, struct watch_screen *s, int y)
     const char *reason = why_of(job);
     const int64_t since = job->since.ms > 0 ? m->now.ms - job->since.ms : -1;
     (void)snprintf(line, sizeof(line), "%s for %s%s%s%s", msg_job_state_name(job->state),
-                   row_span_text(since, span), reason ? ": " : "", reason ? reason : "",
+                   text_table_duration(since, span), reason ? ": " : "", reason ? reason : "",
                    job->waits && job->waits_ms > 0 ? ", up to " : "");
     if (job->waits && job->waits_ms > 0) {
         size_t n = strlen(line);
-        (void)snprintf(line + n, sizeof(line) - n, "%s", row_span_text(job->waits_ms, span));
+        (void)snprintf(line + n, sizeof(line) - n, "%s", text_table_duration(job->waits_ms, span));
     }
     if (job->slow) {
         size_t n = strlen(line);
@@ -314,8 +314,8 @@ static int draw_ribbon(const struct watch_model *m, struct watch_screen *s, int 
     const int width = s->width - label;
     int64_t from = 0;
     for (size_t i = 0; i < m->ledger.n && from <= 0; i++) {
-        const struct epoch_row *epoch = m->ledger.v[i].at;
-        from = m->ledger.v[i].kind == &kind_epoch ? epoch->began : 0;
+        const struct epoch_record *epoch = m->ledger.v[i].at;
+        from = m->ledger.v[i].schema == &schema_epoch ? epoch->began : 0;
     }
     if (from <= 0 || m->now.ms <= from || width < 8) {
         return y;
@@ -326,8 +326,8 @@ static int draw_ribbon(const struct watch_model *m, struct watch_screen *s, int 
         (void)watch_put(s, y, label + x, 1, WATCH_FAINT, m->utf8 ? "\xc2\xb7" : ".");
     }
     for (size_t i = 0; i < m->ledger.n; i++) {
-        const struct epoch_row *epoch = m->ledger.v[i].at;
-        if (m->ledger.v[i].kind != &kind_epoch || epoch->began <= 0) {
+        const struct epoch_record *epoch = m->ledger.v[i].at;
+        if (m->ledger.v[i].schema != &schema_epoch || epoch->began <= 0) {
             continue;
         }
         char letter[2] = {letter_of(epoch->row.cause), '\0'};
@@ -382,24 +382,24 @@ static int draw_curve(const struct watch_model *m, struct watch_screen *s, int y
 static void draw_node(struct watch_screen *s, int y, const struct msg_status_node *node,
                       bool is_chosen)
 {
-    char room[ROW_ROOM];
-    char line[ROW_ROOM];
+    char room[RECORD_TEXT_MAX];
+    char line[RECORD_TEXT_MAX];
     enum watch_style style = is_chosen ? WATCH_CHOSEN : WATCH_PLAIN;
     const void *row = node;
-    const struct row_field *address = row_find(&kind_node, "address", NULL, &row);
-    const char *where = address ? row_value(address, row, room).text : NULL;
+    const struct record_field *address = record_find_field(&schema_node, "address", NULL, &row);
+    const char *where = address ? record_value(address, row, room).text : NULL;
     (void)snprintf(line, sizeof(line), "%5s ", "-");
     if (node->has_rank) {
         (void)snprintf(line, sizeof(line), "%5u ", (unsigned)node->rank);
     }
-    char role_room[ROW_ROOM];
+    char role_room[RECORD_TEXT_MAX];
     const void *role_row = node;
-    const struct row_field *role = row_find(&kind_node, NULL, "ROLE", &role_row);
+    const struct record_field *role = record_find_field(&schema_node, NULL, "ROLE", &role_row);
     int x = watch_put(s, y, 0, 6, style, line);
     x = watch_put(s, y, x, 23, style, node->name[0] != '\0' ? node->name : node->node);
     x = watch_put(s, y, x, 1, style, "");
     x = watch_put(s, y, x, 11, is_chosen ? style : style_of_role(node->role),
-                  role ? row_value(role, role_row, role_room).text : "-");
+                  role ? record_value(role, role_row, role_room).text : "-");
     x = watch_put(s, y, x, 22, style, where ? where : "-");
     (void)watch_put(s, y, x, s->width - x, style, node->waits ? node->waits : "");
 }
@@ -408,7 +408,7 @@ static void draw_nodes(const struct watch_model *m, struct watch_screen *s, int 
 {
     size_t n;
     const struct msg_status_node **nodes = sorted_nodes(m, &n);
-    char line[ROW_ROOM];
+    char line[RECORD_TEXT_MAX];
     int room = bottom - y - 1;
     size_t at = place_of(nodes, n, m->node.text);
     size_t first = room > 0 && at >= (size_t)room ? at - (size_t)room + 1 : 0;
@@ -429,37 +429,37 @@ static void draw_nodes(const struct watch_model *m, struct watch_screen *s, int 
 }
 
 /* Formats the value of a field for people. */
-static void field_text(const struct row_field *field, const void *row, char ret[ROW_ROOM])
+static void field_text(const struct record_field *field, const void *row, char ret[RECORD_TEXT_MAX])
 {
-    char room[ROW_ROOM];
-    struct row_value value = row_value(field, row, room);
+    char room[RECORD_TEXT_MAX];
+    struct record_value value = record_value(field, row, room);
     size_t n = 0;
     ret[0] = '\0';
     switch (value.form) {
-    case ROW_NONE:
-        (void)snprintf(ret, ROW_ROOM, "-");
+    case RECORD_NONE:
+        (void)snprintf(ret, RECORD_TEXT_MAX, "-");
         return;
-    case ROW_IS_TEXT:
-        (void)snprintf(ret, ROW_ROOM, "%s", value.text);
+    case RECORD_IS_TEXT:
+        (void)snprintf(ret, RECORD_TEXT_MAX, "%s", value.text);
         return;
-    case ROW_IS_NUMBER:
-        if (field->type == ROW_MOMENT) {
+    case RECORD_IS_NUMBER:
+        if (field->type == RECORD_TIME) {
             (void)clock_text((struct tfe_wall){value.number}, ret);
         } else {
-            (void)snprintf(ret, ROW_ROOM, "%lld", (long long)value.number);
+            (void)snprintf(ret, RECORD_TEXT_MAX, "%lld", (long long)value.number);
         }
         return;
-    case ROW_IS_REAL:
-        (void)snprintf(ret, ROW_ROOM, "%.4g", value.real);
+    case RECORD_IS_REAL:
+        (void)snprintf(ret, RECORD_TEXT_MAX, "%.4g", value.real);
         return;
-    case ROW_IS_BOOL:
-        (void)snprintf(ret, ROW_ROOM, "%s", value.number ? "yes" : "no");
+    case RECORD_IS_BOOL:
+        (void)snprintf(ret, RECORD_TEXT_MAX, "%s", value.number ? "yes" : "no");
         return;
     case ROW_IS_TEXTS: /* no node has such a field */
         return;
-    case ROW_IS_LIST:
-        for (size_t i = 0; i < value.n_list && n + 12 < ROW_ROOM; i++) {
-            n += (size_t)snprintf(ret + n, ROW_ROOM - n, "%s%u", i > 0 ? " " : "",
+    case RECORD_IS_LIST:
+        for (size_t i = 0; i < value.n_list && n + 12 < RECORD_TEXT_MAX; i++) {
+            n += (size_t)snprintf(ret + n, RECORD_TEXT_MAX - n, "%s%u", i > 0 ? " " : "",
                                   (unsigned)value.list[i]);
         }
         return;
@@ -478,9 +478,9 @@ static void draw_detail(const struct watch_model *m, struct watch_screen *s, int
         return;
     }
     for (size_t i = 0;; i++) {
-        char text[ROW_ROOM];
+        char text[RECORD_TEXT_MAX];
         const void *row = node;
-        const struct row_field *field = row_field(&kind_node, i, &row);
+        const struct record_field *field = record_field(&schema_node, i, &row);
         if (!field) {
             return;
         }
@@ -512,7 +512,7 @@ static void draw_events(const struct watch_model *m, struct watch_screen *s, int
 {
     for (size_t i = m->events.n; i-- > 0 && y < bottom;) {
         const struct msg_event_row *event = m->events.v[i].at;
-        char room[ROW_ROOM];
+        char room[RECORD_TEXT_MAX];
         int x = watch_put(s, --bottom, 0, 9, WATCH_FAINT, clock_text(event->at, room));
         (void)watch_put(s, bottom, x, s->width - x, style_of_level(event->level), event->says);
     }
@@ -522,10 +522,10 @@ static void draw_events(const struct watch_model *m, struct watch_screen *s, int
 static void draw_epochs(const struct watch_model *m, struct watch_screen *s, int y, int bottom)
 {
     for (size_t i = m->ledger.n; i-- > 0 && y < bottom;) {
-        const struct epoch_row *epoch = m->ledger.v[i].at;
-        char room[ROW_ROOM];
-        char line[2 * ROW_ROOM];
-        if (m->ledger.v[i].kind != &kind_epoch || epoch->began <= 0) {
+        const struct epoch_record *epoch = m->ledger.v[i].at;
+        char room[RECORD_TEXT_MAX];
+        char line[2 * RECORD_TEXT_MAX];
+        if (m->ledger.v[i].schema != &schema_epoch || epoch->began <= 0) {
             continue;
         }
         int x = watch_put(s, bottom - 1, 0, 9, WATCH_FAINT,
@@ -537,7 +537,7 @@ static void draw_epochs(const struct watch_model *m, struct watch_screen *s, int
         if (epoch->standstill >= 100) {
             size_t n = strlen(line);
             (void)snprintf(line + n, sizeof(line) - n, "; stood still for %s",
-                           row_span_text(epoch->standstill, room));
+                           text_table_duration(epoch->standstill, room));
         }
         (void)watch_put(s, bottom - 1, x, s->width - x, style_of_cause(epoch->row.cause), line);
         bottom--;

@@ -27,11 +27,11 @@ struct watch_model {
     const char *trouble; /* why there is no connection; NULL while there is one */
     struct tfe_wall now;
     bool utf8;
-    bool has_answer;        /* true once a response has arrived */
-    struct row_list jobs;   /* HEALTH and STATUS_JOB records */
-    struct row_list status; /* STATUS_JOB and STATUS_NODE records of the selected job */
-    struct row_list ledger; /* epochs of the selected job, with computed fields */
-    struct row_list events; /* events of the selected job, the oldest first */
+    bool has_answer;           /* true once a response has arrived */
+    struct record_list jobs;   /* HEALTH and STATUS_JOB records */
+    struct record_list status; /* STATUS_JOB and STATUS_NODE records of the selected job */
+    struct record_list ledger; /* epochs of the selected job, with computed fields */
+    struct record_list events; /* events of the selected job, the oldest first */
     struct watch_curve curves[2];
     struct tfe_id job;  /* selected job; "" before the first */
     struct tfe_id node; /* selected node; "" before the first */

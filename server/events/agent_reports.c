@@ -17,7 +17,7 @@
 #define OWN_POINT_MS 5000
 #define POINT_MS 900
 /* Time after the last metrics of a rank during which other ranks' metrics are ignored. */
-#define TELLER_MS 10000
+#define REPORTER_MS 10000
 /* Minimum interval between checkpoint events, because scripts may save every second. */
 #define CHECKPOINT_MS 10000
 /* Interval of straggler detection, longer in a large job, because it sorts all reports. */
@@ -30,11 +30,12 @@ struct report {
     LIST_ENTRY(report) link;
     struct job_report *job;
     struct tfe_id node;
-    struct msg_facts *facts; /* machine info in one block with its texts; NULL if unknown */
-    struct msg_vitals vitals;
-    struct tfe_mono vitals_at;
-    uint64_t vitals_epoch;
-    struct slow slow;
+    struct msg_machine_info
+        *machine_info; /* machine info in one block with its texts; NULL if unknown */
+    struct msg_machine_stats machine_stats;
+    struct tfe_mono stats_at;
+    uint64_t stats_epoch;
+    struct straggler slow;
     enum tfe_notice notice; /* last notice; 0 if none */
     struct tfe_wall notice_at, notice_deadline;
     char name[TFE_LABEL_MAX + 1];
@@ -50,9 +51,9 @@ struct job_report {
     uint64_t epoch;
     struct throughput throughput;
     uint64_t total, samples;
-    uint32_t teller;         /* rank whose metrics are stored */
-    struct tfe_mono told_at; /* time of the last stored metrics */
-    struct tfe_mono own_at;  /* time when the server's own points are due */
+    uint32_t reporter;           /* rank whose metrics are stored */
+    struct tfe_mono reported_at; /* time of the last stored metrics */
+    struct tfe_mono own_at;      /* time when the server's own points are due */
     struct tfe_mono judge_at;
     struct tfe_mono checkpoint_at; /* time before which no checkpoint event is due */
     uint32_t saves;
@@ -140,7 +141,7 @@ void reports_drop(struct reports *all, struct report **at)
         RB_REMOVE(job_report_tree, &all->jobs, job);
         free(job);
     }
-    free(r->facts);
+    free(r->machine_info);
     free(r);
 }
 
@@ -158,14 +159,14 @@ static void enter(struct job_report *job, const struct rdzv_session_node *place)
     job->run = place->run;
     job->epoch = place->epoch;
     job->saves = 0;
-    job->teller = UINT32_MAX;
+    job->reporter = UINT32_MAX;
     job->slowest = NULL;
     throughput_begin(&job->throughput);
 }
 
 /* --- machine info and notices ----------------------------------------------------------------- */
 
-static size_t room_for(const char *text)
+static size_t text_size(const char *text)
 {
     return text ? strlen(text) + 1 : 0;
 }
@@ -180,11 +181,11 @@ static const char *put(char **end, const char *text)
     return at;
 }
 
-static void take_facts(struct report *r, const struct msg_facts *f)
+static void handle_machine_info(struct report *r, const struct msg_machine_info *f)
 {
-    const size_t n = sizeof(*f) + room_for(f->gpu) + room_for(f->tensorflow) + room_for(f->cloud) +
-                     room_for(f->zone) + room_for(f->instance);
-    struct msg_facts *copy = malloc(n);
+    const size_t n = sizeof(*f) + text_size(f->gpu) + text_size(f->tensorflow) +
+                     text_size(f->cloud) + text_size(f->zone) + text_size(f->instance);
+    struct msg_machine_info *copy = malloc(n);
     if (!copy) {
         return;
     }
@@ -195,11 +196,11 @@ static void take_facts(struct report *r, const struct msg_facts *f)
     copy->cloud = put(&end, f->cloud);
     copy->zone = put(&end, f->zone);
     copy->instance = put(&end, f->instance);
-    free(r->facts);
-    r->facts = copy;
+    free(r->machine_info);
+    r->machine_info = copy;
 }
 
-static void take_notice(struct report *r, const struct msg_notice *notice)
+static void handle_notice(struct report *r, const struct msg_notice *notice)
 {
     r->notice = notice->withdrawn ? (enum tfe_notice)0 : notice->kind;
     r->notice_at = clock_wall();
@@ -210,8 +211,8 @@ static void take_notice(struct report *r, const struct msg_notice *notice)
 
 /* --- stragglers ------------------------------------------------------------------------------- */
 
-static void tell_slow(struct reports *all, const struct job_report *job, const struct report *r,
-                      bool is_slow)
+static void report_straggler(struct reports *all, const struct job_report *job,
+                             const struct report *r, bool is_slow)
 {
     char ours[32];
     char others[32];
@@ -242,19 +243,19 @@ static void judge(struct reports *all, struct job_report *job, struct tfe_mono n
     job->judge_at = tfe_mono_add(now, TOKEN_CHECK_MS + (int64_t)job->n_nodes * JUDGE_EACH_MS);
     LIST_FOREACH(r, &job->nodes, link)
     {
-        if (r->vitals_epoch == job->epoch) {
-            straggler_add(&token_check, &r->vitals);
+        if (r->stats_epoch == job->epoch) {
+            straggler_add(&token_check, &r->machine_stats);
         }
     }
     straggler_sort(&token_check);
     job->slowest = NULL;
     LIST_FOREACH(r, &job->nodes, link)
     {
-        const struct slow was = r->slow;
-        straggler_detector(&token_check, r->vitals_epoch == job->epoch ? &r->vitals : NULL,
-                           &r->slow);
+        const struct straggler was = r->slow;
+        straggler_update(&token_check, r->stats_epoch == job->epoch ? &r->machine_stats : NULL,
+                         &r->slow);
         if (straggler_changed(&was, &r->slow)) {
-            tell_slow(all, job, r, r->slow.is_slow);
+            report_straggler(all, job, r, r->slow.is_slow);
         }
         if (r->slow.is_slow &&
             (!job->slowest || r->slow.times_milli > job->slowest->slow.times_milli)) {
@@ -264,13 +265,14 @@ static void judge(struct reports *all, struct job_report *job, struct tfe_mono n
     straggler_end(&token_check);
 }
 
-static void take_vitals(struct reports *all, struct report *r, const struct msg_vitals *vitals,
-                        const struct rdzv_session_node *place)
+static void handle_machine_stats(struct reports *all, struct report *r,
+                                 const struct msg_machine_stats *machine_stats,
+                                 const struct rdzv_session_node *place)
 {
-    r->vitals = *vitals;
-    r->vitals_at = clock_mono();
-    r->vitals_epoch = place->has_rank ? place->epoch : 0;
-    judge(all, r->job, r->vitals_at);
+    r->machine_stats = *machine_stats;
+    r->stats_at = clock_mono();
+    r->stats_epoch = place->has_rank ? place->epoch : 0;
+    judge(all, r->job, r->stats_at);
 }
 
 /* --- progress and metrics of scripts ---------------------------------------------------------- */
@@ -304,22 +306,22 @@ static void add_own_points(struct reports *all, struct job_report *job, struct t
 
 /* True if a report's metrics are stored. All workers report nearly the same, so only the lowest
  * rank's are. */
-static bool counts(struct job_report *job, const struct rdzv_session_node *place,
-                   struct tfe_mono now)
+static bool is_counted(struct job_report *job, const struct rdzv_session_node *place,
+                       struct tfe_mono now)
 {
-    if (place->rank > job->teller && tfe_mono_sub(now, job->told_at) < TELLER_MS) {
+    if (place->rank > job->reporter && tfe_mono_sub(now, job->reported_at) < REPORTER_MS) {
         return false;
     }
-    if (place->rank == job->teller && tfe_mono_sub(now, job->told_at) < POINT_MS) {
+    if (place->rank == job->reporter && tfe_mono_sub(now, job->reported_at) < POINT_MS) {
         return false;
     }
-    job->teller = place->rank;
-    job->told_at = now;
+    job->reporter = place->rank;
+    job->reported_at = now;
     return true;
 }
 
-static void take_metrics(struct reports *all, struct job_report *job, const struct msg_metrics *m,
-                         const struct rdzv_session_node *place)
+static void handle_metrics(struct reports *all, struct job_report *job, const struct msg_metrics *m,
+                           const struct rdzv_session_node *place)
 {
     const struct tfe_mono now = clock_mono();
     if (!place->has_rank || m->epoch != place->epoch) {
@@ -332,7 +334,7 @@ static void take_metrics(struct reports *all, struct job_report *job, const stru
         job->samples = m->samples;
     }
     throughput_add(&job->throughput, now, m->step, m->samples);
-    if (!counts(job, place, now)) {
+    if (!is_counted(job, place, now)) {
         return;
     }
     for (size_t i = 0; i < m->n_metrics; i++) {
@@ -347,7 +349,7 @@ static void take_metrics(struct reports *all, struct job_report *job, const stru
     add_own_points(all, job, now);
 }
 
-static void tell_checkpoint(struct reports *all, struct job_report *job, const struct report *r)
+static void report_checkpoint(struct reports *all, struct job_report *job, const struct report *r)
 {
     const struct tfe_mono now = clock_mono();
     const struct msg_event_row row = {.kind = "checkpoint",
@@ -368,8 +370,8 @@ static void tell_checkpoint(struct reports *all, struct job_report *job, const s
     }
 }
 
-static void take_progress(struct reports *all, struct report *r, const struct msg_progress *p,
-                          const struct rdzv_session_node *place)
+static void handle_progress(struct reports *all, struct report *r, const struct msg_progress *p,
+                            const struct rdzv_session_node *place)
 {
     struct job_report *job = r->job;
     if (!place->has_rank || p->epoch != place->epoch) {
@@ -390,16 +392,16 @@ static void take_progress(struct reports *all, struct report *r, const struct ms
     }
     if (p->saves > job->saves) {
         job->saves = p->saves;
-        tell_checkpoint(all, job, r);
+        report_checkpoint(all, job, r);
     }
 }
 
-void reports_take(struct reports *all, uint32_t session, struct report **at,
-                  const struct tfe_msg *msg)
+void reports_handle(struct reports *all, uint32_t session, struct report **at,
+                    const struct tfe_msg *msg)
 {
     struct rdzv_session_node place;
-    if (!reports_own(msg->type) && msg->type != MSG_FACTS && msg->type != MSG_PROGRESS &&
-        msg->type != MSG_NOTICE) {
+    if (!reports_is_only_handler(msg->type) && msg->type != MSG_MACHINE_INFO &&
+        msg->type != MSG_PROGRESS && msg->type != MSG_NOTICE) {
         return;
     }
     if (rdzv_get_session_node(all->core, session, &place) != 0) {
@@ -411,20 +413,20 @@ void reports_take(struct reports *all, uint32_t session, struct report **at,
     }
     enter(r->job, &place);
     switch ((int)msg->type) {
-    case MSG_FACTS:
-        take_facts(r, &msg->u.facts);
+    case MSG_MACHINE_INFO:
+        handle_machine_info(r, &msg->u.machine_info);
         break;
-    case MSG_VITALS:
-        take_vitals(all, r, &msg->u.vitals, &place);
+    case MSG_MACHINE_STATS:
+        handle_machine_stats(all, r, &msg->u.machine_stats, &place);
         break;
     case MSG_METRICS:
-        take_metrics(all, r->job, &msg->u.metrics, &place);
+        handle_metrics(all, r->job, &msg->u.metrics, &place);
         break;
     case MSG_PROGRESS:
-        take_progress(all, r, &msg->u.progress, &place);
+        handle_progress(all, r, &msg->u.progress, &place);
         break;
     case MSG_NOTICE:
-        take_notice(r, &msg->u.notice);
+        handle_notice(r, &msg->u.notice);
         break;
     }
 }
@@ -464,15 +466,15 @@ void reports_show_node(const struct report *r, struct msg_status_node *row)
     if (!r) {
         return;
     }
-    if (r->facts) {
-        row->facts = *r->facts;
+    if (r->machine_info) {
+        row->machine_info = *r->machine_info;
     }
-    row->vitals = r->vitals;
-    if (r->vitals_epoch == r->job->epoch) {
+    row->machine_stats = r->machine_stats;
+    if (r->stats_epoch == r->job->epoch) {
         row->times_milli = r->slow.times_milli;
         row->slow = r->slow.is_slow;
     } else {
-        row->vitals.step_us = row->vitals.work_us = 0;
+        row->machine_stats.step_us = row->machine_stats.work_us = 0;
     }
     row->notice = r->notice != 0 ? msg_notice_name(r->notice) : NULL;
     row->notice_at = r->notice_at;

@@ -20,16 +20,16 @@ int reports_new(const struct rdzv *core, struct events *events, struct series *s
 void reports_free(struct reports *all);
 
 /* True for messages that only this module handles, not the core. */
-static inline bool reports_own(enum tfe_msg_type type)
+static inline bool reports_is_only_handler(enum tfe_msg_type type)
 {
-    return type == MSG_VITALS || type == MSG_METRICS;
+    return type == MSG_MACHINE_STATS || type == MSG_METRICS;
 }
 
-/* Handles a message of a session whose node the core knows: those of reports_own, FACTS, PROGRESS
- * and NOTICE (after the core has handled them); ignores others. *at belongs to the session. Drops
- * data if out of memory. */
-void reports_take(struct reports *all, uint32_t session, struct report **at,
-                  const struct tfe_msg *msg);
+/* Handles a message of a session whose node the core knows: those of reports_is_only_handler,
+ * FACTS, PROGRESS and NOTICE (after the core has handled them); ignores others. *at belongs to the
+ * session. Drops data if out of memory. */
+void reports_handle(struct reports *all, uint32_t session, struct report **at,
+                    const struct tfe_msg *msg);
 /* Drops the reports of a session that ends; sets *at to NULL. */
 void reports_drop(struct reports *all, struct report **at);
 

@@ -12,22 +12,22 @@
 
 static void on_timer(evutil_socket_t fd, short what, void *ctx)
 {
-    struct gauges *g = ctx;
+    struct counters *g = ctx;
     struct tfe_mono now = clock_mono();
     int64_t late = tfe_mono_sub(now, g->due);
-    spread_add(&g->loop, late < 0 ? 0 : late);
+    histogram_add(&g->loop, late < 0 ? 0 : late);
     g->due = tfe_mono_add(now, CHECK_MS);
     (void)timer_after(g->timer, CHECK_MS);
 }
 
-int gauges_start(struct gauges *g, struct event_base *base)
+int counters_start(struct counters *g, struct event_base *base)
 {
     g->timer = evtimer_new(base, on_timer, g);
     g->due = tfe_mono_add(clock_mono(), CHECK_MS);
     return g->timer && timer_after(g->timer, CHECK_MS) == 0 ? 0 : TFE_ENOMEM;
 }
 
-void gauges_done(struct gauges *g)
+void counters_done(struct counters *g)
 {
     event_drop(&g->timer);
 }
@@ -49,24 +49,24 @@ static int64_t between(const struct msg_epoch_row *row, enum tfe_epoch_time from
     return is_known ? row->at[to].ms - row->at[from].ms : -1;
 }
 
-void gauges_note_epoch(struct gauges *g, const char *job, const struct msg_epoch_row *row)
+void counters_add_epoch(struct counters *g, const char *job, const struct msg_epoch_row *row)
 {
     const uint64_t mark = mark_of(job, row->epoch);
-    uint64_t *seen = &g->seen[(mark >> 1) % GAUGES_SEEN];
+    uint64_t *seen = &g->seen[(mark >> 1) % COUNTERS_SEEN];
     if (!row->over || *seen == mark) {
         return;
     }
     *seen = mark;
-#define GAUGES_PHASE_ADD(from, to, name)                                                           \
-    spread_add(&g->phases[PHASE_##from##_##to], between(row, EPOCH_##from, EPOCH_##to));
-    GAUGES_PHASES(GAUGES_PHASE_ADD)
-#undef GAUGES_PHASE_ADD
+#define COUNTERS_PHASE_ADD(from, to, name)                                                         \
+    histogram_add(&g->phases[PHASE_##from##_##to], between(row, EPOCH_##from, EPOCH_##to));
+    COUNTERS_PHASES(COUNTERS_PHASE_ADD)
+#undef COUNTERS_PHASE_ADD
 }
 
-void gauges_trace(void *ctx, const struct rdzv_trace *trace)
+void counters_trace(void *ctx, const struct rdzv_trace *trace)
 {
-    struct gauges *g = ctx;
-    for (unsigned i = 0; trace->kind == TRACE_EPOCH && trace->text && i < GAUGES_CAUSES; i++) {
+    struct counters *g = ctx;
+    for (unsigned i = 0; trace->kind == TRACE_EPOCH && trace->text && i < COUNTERS_CAUSES; i++) {
         if (strcmp(msg_cause_name((enum tfe_cause)i), trace->text) == 0) {
             g->epochs[i]++;
             return;

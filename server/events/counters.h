@@ -9,11 +9,11 @@
 
 struct event_base;
 
-#define GAUGES_CODES 32  /* number of refusal codes; higher codes count as 0 */
-#define GAUGES_CAUSES 32 /* number of epoch causes */
+#define COUNTERS_CODES 32  /* number of refusal codes; higher codes count as 0 */
+#define COUNTERS_CAUSES 32 /* number of epoch causes */
 
 /* Phases of an epoch's start, each between two timestamps of its row. */
-#define GAUGES_PHASES(X)                                                                           \
+#define COUNTERS_PHASES(X)                                                                         \
     X(DETECTED, STOPPED, "decide")  /* from the detection of the reason to STOP */                 \
     X(STOPPED, GATHERED, "stop")    /* until all members were ready */                             \
     X(GATHERED, COMMITTED, "write") /* until the epoch was durable */                              \
@@ -22,36 +22,36 @@ struct event_base;
     X(STARTED, PROGRESSED, "step")  /* from START to the first reported step */                    \
     X(DETECTED, PROGRESSED, "whole")
 
-enum gauges_phase {
-#define GAUGES_PHASE_ENUM(from, to, name) PHASE_##from##_##to,
-    GAUGES_PHASES(GAUGES_PHASE_ENUM)
-#undef GAUGES_PHASE_ENUM
+enum counters_phase {
+#define COUNTERS_PHASE_ENUM(from, to, name) PHASE_##from##_##to,
+    COUNTERS_PHASES(COUNTERS_PHASE_ENUM)
+#undef COUNTERS_PHASE_ENUM
         PHASE__COUNT
 };
 
 /* Number of recently counted epochs to remember, because their rows may be written again. */
-#define GAUGES_SEEN 1024
+#define COUNTERS_SEEN 1024
 
-struct gauges {
+struct counters {
     uint64_t renewals;
-    uint64_t refusals[GAUGES_CODES];
-    uint64_t epochs[GAUGES_CAUSES];
-    struct spread phases[PHASE__COUNT];
-    struct spread loop; /* lateness of timers of the event loop */
-    uint64_t seen[GAUGES_SEEN];
+    uint64_t refusals[COUNTERS_CODES];
+    uint64_t epochs[COUNTERS_CAUSES];
+    struct histogram phases[PHASE__COUNT];
+    struct histogram loop; /* lateness of timers of the event loop */
+    uint64_t seen[COUNTERS_SEEN];
     struct event *timer;
     struct tfe_mono due;
 };
 
 /* Starts the measurement of the loop. Returns 0 or TFE_ENOMEM. */
-int gauges_start(struct gauges *g, struct event_base *base) TFE_MUST_CHECK;
+int counters_start(struct counters *g, struct event_base *base) TFE_MUST_CHECK;
 /* Stops the measurement. Zeroed gauges are allowed. */
-void gauges_done(struct gauges *g);
+void counters_done(struct counters *g);
 
 /* Counts the phases of an epoch once its ledger row is final. */
-void gauges_note_epoch(struct gauges *g, const char *job, const struct msg_epoch_row *row);
+void counters_add_epoch(struct counters *g, const char *job, const struct msg_epoch_row *row);
 
 /* Counts an epoch; a trace_fn. */
-void gauges_trace(void *ctx, const struct rdzv_trace *trace);
+void counters_trace(void *ctx, const struct rdzv_trace *trace);
 
 #endif

@@ -17,25 +17,25 @@
 #define RING 1000
 /* Gap in the numbers after a restart, larger than the number of events that can wait for the disk:
  * a number that a killed server has shown but not stored is never reused. */
-#define LEAP 20000
+#define NUMBER_GAP 20000
 /* Rate limit per kind and job: of a fleet that comes or goes at once, only the first events are
  * stored. */
-#define AT_ONCE 100
-#define ONE_EACH_MS 1000
+#define CAUSE_BURST 100
+#define CAUSE_INTERVAL_MS 1000
 #define CAUSES 4096
 /* Rate limit of all events: fifty per second to the disk. */
-#define ALL_AT_ONCE 2000
-#define ALL_EACH_MS 20
+#define TOTAL_BURST 2000
+#define TOTAL_INTERVAL_MS 20
 /* Rate limit per owner of jobs, a quarter of the total, so that no key uses up what others need. */
 #define OWNERS 1024
-#define OWNER_AT_ONCE (ALL_AT_ONCE / 4)
-#define OWNER_EACH_MS (ALL_EACH_MS * 4)
+#define OWNER_BURST (TOTAL_BURST / 4)
+#define OWNER_INTERVAL_MS (TOTAL_INTERVAL_MS * 4)
 /* Number of queued rows above which events are not stored, because ledger rows have priority. */
 #define WAITING_MAX 5000
 
 struct entry {
     struct msg_event_row *row;
-    struct admission_place place;
+    struct admission_slot place;
 };
 
 struct events {
@@ -60,9 +60,10 @@ int events_new(const struct rdzv *core, struct events **ret)
         return TFE_ENOMEM;
     }
     e->core = core;
-    e->each = throttle_new(CAUSES, AT_ONCE, ONE_EACH_MS);
-    e->of_owner = throttle_new(OWNERS, OWNER_AT_ONCE, OWNER_EACH_MS);
-    const struct admission_config config = {.capacity = RING, .most = RING, .oldest_goes = true};
+    e->each = throttle_new(CAUSES, CAUSE_BURST, CAUSE_INTERVAL_MS);
+    e->of_owner = throttle_new(OWNERS, OWNER_BURST, OWNER_INTERVAL_MS);
+    const struct admission_config config = {
+        .capacity = RING, .quota_max = RING, .evicts_oldest = true};
     if (!e->each || !e->of_owner || admission_new(&config, &e->places) != 0) {
         events_free(e);
         return TFE_ENOMEM;
@@ -95,7 +96,7 @@ void events_free(struct events *e)
     free(e);
 }
 
-void events_own(struct events *e, events_owner_fn *owner_of, const void *ctx)
+void events_set_owner_fn(struct events *e, events_owner_fn *owner_of, const void *ctx)
 {
     e->owner_of = owner_of;
     e->owner_ctx = ctx;
@@ -128,7 +129,7 @@ static uint32_t index_of(const struct events *e, const struct entry *entry)
     return i;
 }
 
-static void make_room(struct events *e, uint32_t i)
+static void remove_event(struct events *e, uint32_t i)
 {
     const uint64_t number = at(e, i)->number;
     e->last_gone = number > e->last_gone ? number : e->last_gone;
@@ -143,41 +144,42 @@ static int put(struct events *e, struct msg_event_row *row)
     const struct admission_claim claim = {
         .by = {[ADMISSION_KEY] = {owner, owner_of(e, row->job, owner)}}, .cost = 1};
     struct entry *entry = calloc(1, sizeof(*entry));
-    struct admission_place *goes;
+    struct admission_slot *goes;
     if (!entry || admission_enter(e->places, &claim, entry, &entry->place) != 0) {
         free(entry);
         free(row);
         return TFE_ENOMEM;
     }
     entry->row = row;
-    while ((goes = admission_surplus(e->places, &entry->place, NULL)) && goes != &entry->place) {
-        make_room(e, index_of(e, goes->owner));
+    while ((goes = admission_next_eviction(e->places, &entry->place, NULL)) &&
+           goes != &entry->place) {
+        remove_event(e, index_of(e, goes->owner));
     }
     if (e->n == RING) { /* full of the server's own events, which have no owner */
-        make_room(e, 0);
+        remove_event(e, 0);
     }
     e->newest = row->number;
     e->ring[e->n++] = entry;
     return 0;
 }
 
-static int take(void *ctx, const struct tfe_msg *row)
+static int load_event(void *ctx, const struct tfe_msg *row)
 {
-    struct msg_event_row *copy = row_copy(&kind_event, &row->u.event_row);
+    struct msg_event_row *copy = record_copy(&schema_event, &row->u.event_row);
     return copy ? put(ctx, copy) : TFE_ENOMEM;
 }
 
 int events_load(struct events *e, struct store *store, struct tfe_reason *reason)
 {
     const struct store_page page = {.last = RING, .max = RING};
-    int rc = store_read_events(store, &page, take, e, reason);
+    int rc = store_read_events(store, &page, load_event, e, reason);
     e->has_more = e->n == RING;
     e->last_gone = e->has_more ? at(e, 0)->number - 1 : 0;
-    e->newest += e->newest > 0 ? LEAP : 0;
+    e->newest += e->newest > 0 ? NUMBER_GAP : 0;
     return rc;
 }
 
-void events_keep(struct events *e, struct writer *writer)
+void events_attach_writer(struct events *e, struct writer *writer)
 {
     e->writer = writer;
 }
@@ -200,7 +202,7 @@ static bool passes(struct events *e, const struct msg_event_row *row, uint64_t *
         return false;
     }
     *ret_hidden = of_cause + of_owner;
-    return rate_pass(&e->all, clock_mono(), ALL_EACH_MS, ALL_AT_ONCE);
+    return rate_pass(&e->all, clock_mono(), TOTAL_INTERVAL_MS, TOTAL_BURST);
 }
 
 static const char *text(const char *text)
@@ -208,11 +210,11 @@ static const char *text(const char *text)
     return text ? text : "";
 }
 
-static void keep(struct events *e, const struct msg_event_row *row)
+static void store_event(struct events *e, const struct msg_event_row *row)
 {
     const struct tfe_msg msg = {.type = MSG_EVENT_ROW, .u.event_row = *row};
     if (e->writer && (writer_n_rows(e->writer) >= WAITING_MAX ||
-                      writer_keep(e->writer, &msg, NULL, NULL, NULL) != 0)) {
+                      writer_put(e->writer, &msg, NULL, NULL, NULL) != 0)) {
         log_warn("event_not_kept", LOG_S("kind", row->kind), LOG_U("number", row->number));
     }
 }
@@ -239,12 +241,12 @@ void events_add(struct events *e, const struct msg_event_row *said)
                        (unsigned long long)hidden);
         row.says = says;
     }
-    struct msg_event_row *copy = row_copy(&kind_event, &row);
+    struct msg_event_row *copy = record_copy(&schema_event, &row);
     if (!copy || put(e, copy) != 0) {
         log_warn("event_lost", LOG_S("kind", row.kind));
         return;
     }
-    keep(e, copy);
+    store_event(e, copy);
 }
 
 void events_addf(struct events *e, const struct msg_event_row *row, const char *format, ...)

@@ -27,12 +27,12 @@ void events_free(struct events *e);
  * store. Returns an error of store_read_events. */
 int events_load(struct events *e, struct store *store, struct tfe_reason *reason) TFE_MUST_CHECK;
 /* Stores further events through the writer, which must outlive the log. */
-void events_keep(struct events *e, struct writer *writer);
+void events_attach_writer(struct events *e, struct writer *writer);
 
 /* Sets the function that writes the owner of a job to ret and returns its length, 0 if unknown.
  * Ring and rate have a quota per owner; a full ring drops the oldest event of the largest owner. */
 typedef size_t events_owner_fn(const void *ctx, const char *job, uint8_t ret[ADMISSION_NAME_MAX]);
-void events_own(struct events *e, events_owner_fn *owner_of, const void *ctx);
+void events_set_owner_fn(struct events *e, events_owner_fn *owner_of, const void *ctx);
 
 /* Adds an event with kind, level, sentence, and the texts that are not NULL. Sets number, time and,
  * if the core knows the job, its run. Limits the rate per kind and job; the next event's sentence

@@ -76,7 +76,7 @@ static struct msg_event_row row_of(const struct rdzv_trace *trace, const char *k
 
 static void say(struct text *text, const char *form, const struct rdzv_trace *trace)
 {
-    char room[ROW_ROOM];
+    char room[RECORD_TEXT_MAX];
     for (; *form != '\0'; form++) {
         if (*form != '%') {
             text_add(text, (const char[]){*form, '\0'});
@@ -93,7 +93,7 @@ static void say(struct text *text, const char *form, const struct rdzv_trace *tr
             text_addf(text, "%llu", (unsigned long long)trace->number);
             break;
         case 'd':
-            text_add(text, row_span_text((int64_t)trace->number, room));
+            text_add(text, text_table_duration((int64_t)trace->number, room));
             break;
         case 'E':
             text_addf(text, "%llu", (unsigned long long)trace->epoch);
@@ -196,12 +196,12 @@ static void restarts(struct events *e, const struct rdzv_trace *trace)
 
 static void noticed(struct events *e, const struct rdzv_trace *trace)
 {
-    char room[ROW_ROOM];
+    char room[RECORD_TEXT_MAX];
     const struct msg_event_row row = row_of(trace, "notice", EVENT_WARN);
     const bool has_deadline = trace->number > 0;
     events_addf(e, &row, "%s %s go away%s%s (%s)", name_of(trace),
                 trace->uncertain ? "may" : "will", has_deadline ? " in " : "",
-                has_deadline ? row_span_text((int64_t)trace->number, room) : "", trace->text);
+                has_deadline ? text_table_duration((int64_t)trace->number, room) : "", trace->text);
 }
 
 /* Reports what a waiting job waits for. */
@@ -320,10 +320,10 @@ void event_of_trace(void *ctx, const struct rdzv_trace *trace)
 static void phase(struct text *text, const struct msg_epoch_row *row, enum tfe_epoch_time from,
                   enum tfe_epoch_time to, const char *what)
 {
-    char room[ROW_ROOM];
+    char room[RECORD_TEXT_MAX];
     int64_t ms = row->at[to].ms - row->at[from].ms;
     if (row->at[from].ms > 0 && row->at[to].ms > 0 && ms >= 0) {
-        const char *took = ms < 1000 ? room : row_span_text(ms, room);
+        const char *took = ms < 1000 ? room : text_table_duration(ms, room);
         if (ms < 1000) {
             (void)snprintf(room, sizeof(room), "%u ms", (unsigned)ms);
         }

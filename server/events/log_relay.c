@@ -26,13 +26,13 @@ struct log_source {
     uint32_t left;   /* credit that the agent has left, in bytes */
     uint32_t owed;   /* credit of consumed chunks that is to be granted again */
     uint64_t behind; /* lines that the agent still held when its trainers ended */
-    bool heard;      /* the agent has sent something since the last check */
+    bool has_sent;   /* the agent has sent something since the last check */
     bool done;
 };
 
 /* A row that waits to be read by the client. */
-struct held {
-    STAILQ_ENTRY(held) link;
+struct queued_row {
+    STAILQ_ENTRY(queued_row) link;
     struct log_source *of; /* source that gets credit for the row; NULL if none */
     uint32_t cost;
     struct tfe_id node;
@@ -44,7 +44,7 @@ struct log_ask {
     struct rows rows;
     struct log_relay *relay;
     LIST_ENTRY(log_ask) link;
-    struct admission_place place;
+    struct admission_slot place;
     uint64_t number;
     /* What the client asked for. */
     struct tfe_id job;
@@ -52,9 +52,10 @@ struct log_ask {
     struct msg_log_ask says;
     uint32_t nproc;
     uint32_t window;
-    struct event look; /* timer that checks for silent agents */
-    STAILQ_HEAD(, held) queue;
-    struct held *told; /* the row read last, which the client's message borrows; NULL if none */
+    struct event check_timer; /* timer that checks for silent agents */
+    STAILQ_HEAD(, queued_row) queue;
+    struct queued_row
+        *told; /* the row read last, which the client's message borrows; NULL if none */
     uint32_t n_sources;
     struct log_source sources[LIMIT_LOG_NODES];
     enum tfe_refusal refusal; /* reason to refuse the request; 0 if none */
@@ -72,7 +73,7 @@ struct log_relay {
 /* --- agents ----------------------------------------------------------------------------------- */
 
 /* Sends a message to an agent. A failure ends its channel without further handling here. */
-static void say(const struct log_relay *r, uint32_t session, const struct tfe_msg *msg)
+static void send_to_agent(const struct log_relay *r, uint32_t session, const struct tfe_msg *msg)
 {
     const struct session *s = session < r->all->max ? r->all->by_number[session] : NULL;
     if (s && s->phase == SESSION_OPEN && s->channel && channel_send(s->channel, msg) != 0) {
@@ -89,10 +90,10 @@ static void free_source(struct log_source *source)
 /* Removes a source; retains the rows that it has sent. */
 static void end_source(struct log_ask *ask, struct log_source *source)
 {
-    struct held *held;
-    STAILQ_FOREACH(held, &ask->queue, link)
+    struct queued_row *queued;
+    STAILQ_FOREACH(queued, &ask->queue, link)
     {
-        held->of = held->of == source ? NULL : held->of;
+        queued->of = queued->of == source ? NULL : queued->of;
     }
     if (ask->told && ask->told->of == source) {
         ask->told->of = NULL;
@@ -142,7 +143,7 @@ static bool add_source(struct log_ask *ask, uint32_t session, const struct rdzv_
     ask->n_sources++;
     struct tfe_msg msg = {.type = MSG_LOG_ASK, .u.log_ask = ask->says};
     msg.u.log_ask.window = ask->window;
-    say(ask->relay, session, &msg);
+    send_to_agent(ask->relay, session, &msg);
     return true;
 }
 
@@ -156,27 +157,27 @@ static void wake(const struct log_ask *ask)
 }
 
 /* Appends a row with copies of its texts. Returns 0 or TFE_ENOMEM. */
-static int hold(struct log_ask *ask, struct log_source *of, uint32_t cost,
-                const struct msg_log_lines *row)
+static int queue_row(struct log_ask *ask, struct log_source *of, uint32_t cost,
+                     const struct msg_log_lines *row)
 {
     size_t n_name = strlen(row->name) + 1;
     size_t n_text = strlen(row->text) + 1;
-    struct held *held = malloc(sizeof(*held) + n_name + n_text);
-    if (!held) {
+    struct queued_row *queued = malloc(sizeof(*queued) + n_name + n_text);
+    if (!queued) {
         return TFE_ENOMEM;
     }
-    *held = (struct held){.of = of, .cost = cost, .row = *row};
-    (void)id_set(&held->node, row->node);
-    held->row.node = held->node.text;
-    held->row.name = memcpy(held->texts, row->name, n_name);
-    held->row.text = memcpy(held->texts + n_name, row->text, n_text);
-    STAILQ_INSERT_TAIL(&ask->queue, held, link);
+    *queued = (struct queued_row){.of = of, .cost = cost, .row = *row};
+    (void)id_set(&queued->node, row->node);
+    queued->row.node = queued->node.text;
+    queued->row.name = memcpy(queued->texts, row->name, n_name);
+    queued->row.text = memcpy(queued->texts + n_name, row->text, n_text);
+    STAILQ_INSERT_TAIL(&ask->queue, queued, link);
     return 0;
 }
 
 /* Grants consumed credit again, a quarter of the window at a time: one message per row would cost
  * as much as the row itself. */
-static void give_back(struct log_ask *ask, struct log_source *source, uint32_t cost)
+static void grant_credit(struct log_ask *ask, struct log_source *source, uint32_t cost)
 {
     source->owed += cost;
     if (source->owed >= ask->window / 4) {
@@ -184,7 +185,7 @@ static void give_back(struct log_ask *ask, struct log_source *source, uint32_t c
                                     .u.log_credit = {ask->number, source->owed}};
         source->left += source->owed;
         source->owed = 0;
-        say(ask->relay, source->session, &msg);
+        send_to_agent(ask->relay, source->session, &msg);
     }
 }
 
@@ -208,7 +209,7 @@ static int logs_next(struct rows *rows, struct tfe_msg *ret)
         STAILQ_REMOVE_HEAD(&ask->queue, link);
         *ret = (struct tfe_msg){.type = MSG_LOG_LINES, .u.log_lines = ask->told->row};
         if (ask->told->of) {
-            give_back(ask, ask->told->of, ask->told->cost);
+            grant_credit(ask, ask->told->of, ask->told->cost);
         }
     } else if (is_over(ask)) {
         *ret = (struct tfe_msg){.type = MSG_STATUS_END};
@@ -221,20 +222,20 @@ static int logs_next(struct rows *rows, struct tfe_msg *ret)
 static void logs_free(struct rows *rows)
 {
     struct log_ask *ask = (struct log_ask *)rows;
-    struct held *held;
+    struct queued_row *queued;
     for (uint32_t i = 0; i < LIMIT_LOG_NODES; i++) {
         struct log_source *source = &ask->sources[i];
         const struct tfe_msg stop = {.type = MSG_LOG_STOP, .u.log_stop = {ask->number}};
         if (source->session != SESSION_NO_NUMBER && !source->done) {
-            say(ask->relay, source->session, &stop);
+            send_to_agent(ask->relay, source->session, &stop);
         }
         free_source(source);
     }
-    while ((held = STAILQ_FIRST(&ask->queue))) {
+    while ((queued = STAILQ_FIRST(&ask->queue))) {
         STAILQ_REMOVE_HEAD(&ask->queue, link);
-        free(held);
+        free(queued);
     }
-    (void)event_del(&ask->look);
+    (void)event_del(&ask->check_timer);
     LIST_REMOVE(ask, link);
     admission_leave(ask->relay->admission, &ask->place);
     free(ask->told);
@@ -250,14 +251,14 @@ static void give_up(struct log_ask *ask, struct log_source *source)
                                       .stream = STREAM_STDERR,
                                       .text = "",
                                       .silent = true};
-    if (hold(ask, NULL, 0, &row) != 0) {
+    if (queue_row(ask, NULL, 0, &row) != 0) {
         log_debug("log_row_lost", LOG_S("node", source->node.text));
     }
     end_source(ask, source);
 }
 
 /* Checks for silent agents. Not used for requests that follow, which wait indefinitely. */
-static void on_look(evutil_socket_t fd, short what, void *ctx)
+static void on_check(evutil_socket_t fd, short what, void *ctx)
 {
     struct log_ask *ask = ctx;
     (void)fd;
@@ -265,12 +266,12 @@ static void on_look(evutil_socket_t fd, short what, void *ctx)
     for (uint32_t i = 0; i < LIMIT_LOG_NODES; i++) {
         struct log_source *source = &ask->sources[i];
         bool may_speak = source->left >= ask->window / 2;
-        if (!source->done && !source->heard && may_speak) {
+        if (!source->done && !source->has_sent && may_speak) {
             give_up(ask, source);
         }
-        source->heard = source->heard && !may_speak; /* starts the next check period */
+        source->has_sent = source->has_sent && !may_speak; /* starts the next check period */
     }
-    (void)timer_after(&ask->look, LIMIT_LOG_SILENCE_MS);
+    (void)timer_after(&ask->check_timer, LIMIT_LOG_SILENCE_MS);
     wake(ask);
 }
 
@@ -288,7 +289,7 @@ static bool is_gone(const struct log_ask *ask, const struct log_tail *tail)
 }
 
 /* Appends the stored tails of nodes that are gone. Returns 0 or TFE_ENOMEM. */
-static int hold_tails(struct log_ask *ask)
+static int queue_tails(struct log_ask *ask)
 {
     const struct log_tail *tail;
     const struct msg_log_ask *says = &ask->says;
@@ -299,15 +300,15 @@ static int hold_tails(struct log_ask *ask)
         if (strcmp(tail->job.text, ask->job.text) == 0 && is_named && is_gone(ask, tail) &&
             (!says->has_rank || says->rank == tail->rank) &&
             (says->epoch == 0 || says->epoch == tail->epoch) && tail->at.ms >= says->since.ms) {
-            rc = hold(ask, NULL, 0,
-                      &(struct msg_log_lines){.node = tail->node.text,
-                                              .name = tail->name,
-                                              .epoch = tail->epoch,
-                                              .rank = tail->rank,
-                                              .stream = STREAM_STDERR,
-                                              .at = tail->at,
-                                              .text = tail->text,
-                                              .tail = true});
+            rc = queue_row(ask, NULL, 0,
+                           &(struct msg_log_lines){.node = tail->node.text,
+                                                   .name = tail->name,
+                                                   .epoch = tail->epoch,
+                                                   .rank = tail->rank,
+                                                   .stream = STREAM_STDERR,
+                                                   .at = tail->at,
+                                                   .text = tail->text,
+                                                   .tail = true});
         }
     }
     return rc;
@@ -322,10 +323,10 @@ static void refuse(struct log_ask *ask, enum tfe_refusal code, const char *befor
 
 /* Ends the requests that exceed a quota because of this one. Returns false if this one must end
  * itself. */
-static bool make_place(struct log_relay *r, struct log_ask *ask)
+static bool evict_requests(struct log_relay *r, struct log_ask *ask)
 {
-    for (struct admission_place *place;
-         (place = admission_surplus(r->admission, &ask->place, NULL));) {
+    for (struct admission_slot *place;
+         (place = admission_next_eviction(r->admission, &ask->place, NULL));) {
         struct log_ask *other = place->owner;
         admission_leave(r->admission, place);
         if (other == ask) {
@@ -359,10 +360,10 @@ static void find_sources(struct log_ask *ask)
         return;
     }
     ask->window = LIMIT_LOG_WINDOW / (n > 0 ? n : 1);
-    if (ask->window < LIMIT_LOG_WINDOW_LEAST ||
+    if (ask->window < LIMIT_LOG_WINDOW_MIN ||
         ask->says.follow) { /* nodes that join later need a share */
         ask->window =
-            ask->window < LIMIT_LOG_WINDOW / 4 ? LIMIT_LOG_WINDOW_LEAST : LIMIT_LOG_WINDOW / 4;
+            ask->window < LIMIT_LOG_WINDOW / 4 ? LIMIT_LOG_WINDOW_MIN : LIMIT_LOG_WINDOW / 4;
     }
     for (uint32_t i = 0; i < n; i++) {
         if (rdzv_node_of(all->rdzv, found[i], &who) == 0) {
@@ -373,13 +374,13 @@ static void find_sources(struct log_ask *ask)
 
 static const struct rows_ops logs_ops = {.next = logs_next, .free = logs_free};
 
-int rows_logs(struct log_relay *r, const struct principal *by, const struct msg_logs *wish,
+int rows_logs(struct log_relay *r, const struct principal *by, const struct msg_logs *request,
               struct rows **ret)
 {
     struct msg_status_job job;
     struct registry_texts texts = {.pool = {.shows_arguments = false}};
     struct log_ask *ask = calloc(1, sizeof(*ask));
-    if (!ask || (wish->node && !(ask->node = strdup(wish->node)))) {
+    if (!ask || (request->node && !(ask->node = strdup(request->node)))) {
         free(ask);
         return TFE_ENOMEM;
     }
@@ -387,13 +388,13 @@ int rows_logs(struct log_relay *r, const struct principal *by, const struct msg_
     ask->relay = r;
     ask->number = ++r->last_number;
     ask->says = (struct msg_log_ask){.ask = ask->number,
-                                     .has_rank = wish->has_rank,
-                                     .rank = wish->rank,
-                                     .epoch = wish->epoch,
-                                     .follow = wish->follow,
-                                     .lines = wish->lines,
-                                     .since = wish->since};
-    (void)id_set(&ask->job, wish->job); /* the codec has validated the id */
+                                     .has_rank = request->has_rank,
+                                     .rank = request->rank,
+                                     .epoch = request->epoch,
+                                     .follow = request->follow,
+                                     .lines = request->lines,
+                                     .since = request->since};
+    (void)id_set(&ask->job, request->job); /* the codec has validated the id */
     STAILQ_INIT(&ask->queue);
     for (uint32_t i = 0; i < LIMIT_LOG_NODES; i++) {
         free_source(&ask->sources[i]);
@@ -404,23 +405,24 @@ int rows_logs(struct log_relay *r, const struct principal *by, const struct msg_
         logs_free(&ask->rows);
         return TFE_ENOMEM;
     }
-    (void)evtimer_assign(&ask->look, r->all->base, on_look, ask);
-    if (!make_place(r, ask)) {
+    (void)evtimer_assign(&ask->check_timer, r->all->base, on_check, ask);
+    if (!evict_requests(r, ask)) {
         refuse(ask, REFUSAL_LIMIT_REACHED,
                "too many read logs through this server, with this token or in all; try again later",
                "", "");
-    } else if (registry_find(r->all, wish->job, &texts, &job) != 0) {
-        refuse(ask, REFUSAL_NO_SUCH_JOB, "there is no job \"", wish->job, "\" on this server");
+    } else if (registry_find(r->all, request->job, &texts, &job) != 0) {
+        refuse(ask, REFUSAL_NO_SUCH_JOB, "there is no job \"", request->job, "\" on this server");
     } else {
         ask->nproc = job.nproc;
         find_sources(ask);
-        int rc = ask->refusal ? 0 : hold_tails(ask);
+        int rc = ask->refusal ? 0 : queue_tails(ask);
         if (rc == 0 && !ask->refusal && ask->node && ask->n_sources == 0 &&
             STAILQ_EMPTY(&ask->queue) && !ask->says.follow) {
             refuse(ask, REFUSAL_NO_SUCH_NODE, "there is no node \"", ask->node,
                    "\" in this job, and nothing is known of its end");
         }
-        if (rc != 0 || (!ask->says.follow && timer_after(&ask->look, LIMIT_LOG_SILENCE_MS) != 0)) {
+        if (rc != 0 ||
+            (!ask->says.follow && timer_after(&ask->check_timer, LIMIT_LOG_SILENCE_MS) != 0)) {
             logs_free(&ask->rows);
             return TFE_ENOMEM;
         }
@@ -458,8 +460,8 @@ static uint64_t less(uint64_t from, uint64_t by)
 }
 
 /* Handles a chunk. Returns false if it exceeds the agent's credit. */
-static bool take_chunk(struct log_ask *ask, struct log_source *source,
-                       const struct msg_log_chunk *chunk)
+static bool handle_chunk(struct log_ask *ask, struct log_source *source,
+                         const struct msg_log_chunk *chunk)
 {
     uint32_t cost = MSG_LOG_COST + (uint32_t)strlen(chunk->text);
     const struct msg_log_lines row = {.node = source->node.text,
@@ -480,14 +482,14 @@ static bool take_chunk(struct log_ask *ask, struct log_source *source,
     /* These lines, and those reported as lost, are no longer held by the agent. */
     source->behind = less(less(source->behind, chunk->lost), count_lines(chunk->text));
     source->left -= cost;
-    if (hold(ask, source, cost, &row) != 0) {
+    if (queue_row(ask, source, cost, &row) != 0) {
         log_debug("log_row_lost", LOG_S("node", source->node.text));
-        give_back(ask, source, cost);
+        grant_credit(ask, source, cost);
     }
     return true;
 }
 
-bool log_relay_take(struct log_relay *r, uint32_t session, const struct tfe_msg *msg)
+bool log_relay_handle(struct log_relay *r, uint32_t session, const struct tfe_msg *msg)
 {
     bool is_chunk = msg->type == MSG_LOG_CHUNK;
     if (!is_chunk && msg->type != MSG_LOG_DONE) {
@@ -498,8 +500,8 @@ bool log_relay_take(struct log_relay *r, uint32_t session, const struct tfe_msg 
     if (!source || source->done) {
         return false;
     }
-    source->heard = true;
-    if (is_chunk && !take_chunk(ask, source, &msg->u.log_chunk)) {
+    source->has_sent = true;
+    if (is_chunk && !handle_chunk(ask, source, &msg->u.log_chunk)) {
         return false;
     }
     source->done = !is_chunk;
@@ -534,7 +536,7 @@ void log_relay_exited(struct log_relay *r, uint32_t session, const struct msg_ex
     log_tails_add(&r->tails, tail);
 }
 
-void log_relay_came(struct log_relay *r, uint32_t session)
+void log_relay_agent_joined(struct log_relay *r, uint32_t session)
 {
     struct rdzv_found who;
     struct log_ask *ask;
@@ -551,19 +553,19 @@ void log_relay_came(struct log_relay *r, uint32_t session)
 }
 
 /* Reports the lines that a disconnected agent still held as lost. */
-static void tell_behind(struct log_ask *ask, const struct log_source *source)
+static void report_lost(struct log_ask *ask, const struct log_source *source)
 {
     const struct msg_log_lines row = {.node = source->node.text,
                                       .name = source->name,
                                       .stream = STREAM_STDOUT,
                                       .text = "",
                                       .lost = source->behind};
-    if (source->behind > 0 && hold(ask, NULL, 0, &row) != 0) {
+    if (source->behind > 0 && queue_row(ask, NULL, 0, &row) != 0) {
         log_debug("log_row_lost", LOG_S("node", source->node.text));
     }
 }
 
-void log_relay_left(struct log_relay *r, uint32_t session)
+void log_relay_agent_left(struct log_relay *r, uint32_t session)
 {
     struct log_ask *ask;
     if (!r || session == SESSION_NO_NUMBER) {
@@ -573,7 +575,7 @@ void log_relay_left(struct log_relay *r, uint32_t session)
     {
         struct log_source *source = source_of(ask, session);
         if (source) {
-            tell_behind(ask, source);
+            report_lost(ask, source);
             end_source(ask, source);
             wake(ask);
         }
@@ -584,8 +586,8 @@ void log_relay_left(struct log_relay *r, uint32_t session)
 
 int log_relay_new(struct sessions *all, struct log_relay **ret)
 {
-    const struct admission_config config = {.capacity = LIMIT_LOG_ASKS,
-                                            .reserve = LIMIT_ADMIN_LOG_ASKS};
+    const struct admission_config config = {.capacity = LIMIT_LOG_REQUESTS,
+                                            .reserve = LIMIT_ADMIN_LOG_REQUESTS};
     struct log_relay *r = calloc(1, sizeof(*r));
     if (!r || admission_new(&config, &r->admission) != 0) {
         free(r);

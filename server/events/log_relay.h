@@ -29,20 +29,20 @@ void log_relay_free(struct log_relay *r);
 
 /* Makes the record source that answers LOGS about a job that `by` may see: LOG_LINES, then
  * STATUS_END or REFUSED. Returns 0 or TFE_ENOMEM. */
-int rows_logs(struct log_relay *r, const struct principal *by, const struct msg_logs *wish,
+int rows_logs(struct log_relay *r, const struct principal *by, const struct msg_logs *request,
               struct rows **ret) TFE_MUST_CHECK;
 
 /* Handles a message of an agent's session. Returns true if it was requested output. */
-bool log_relay_take(struct log_relay *r, uint32_t session, const struct tfe_msg *msg);
+bool log_relay_handle(struct log_relay *r, uint32_t session, const struct tfe_msg *msg);
 
 /* Stores the last lines of trainers that failed. Call before the core handles EXITED. */
 void log_relay_exited(struct log_relay *r, uint32_t session, const struct msg_exited *exited);
 
 /* Adds an agent that has connected or is about to start an epoch to the requests that follow its
  * job. */
-void log_relay_came(struct log_relay *r, uint32_t session);
+void log_relay_agent_joined(struct log_relay *r, uint32_t session);
 
 /* Removes a session that has ended; ignores SESSION_NO_NUMBER. */
-void log_relay_left(struct log_relay *r, uint32_t session);
+void log_relay_agent_left(struct log_relay *r, uint32_t session);
 
 #endif

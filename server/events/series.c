@@ -43,7 +43,7 @@ struct series {
     struct job_series_tree jobs;
     uint32_t n_jobs;
     uint32_t n_points; /* number of points for which memory is allocated */
-    bool is_full_told;
+    bool is_full_logged;
 };
 
 static int compare(const struct job_series *a, const struct job_series *b)
@@ -126,8 +126,8 @@ static struct job_series *find_or_make(struct series *s, const char *job, uint32
         RB_INSERT(job_series_tree, &s->jobs, of);
         s->n_jobs++;
     }
-    if (!of && !s->is_full_told) {
-        s->is_full_told = true;
+    if (!of && !s->is_full_logged) {
+        s->is_full_logged = true;
         log_warn("metrics_not_kept", LOG_S("job", job), LOG_U("jobs_max", SERIES_JOBS_MAX));
     }
     if (of && run > of->run) {

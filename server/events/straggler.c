@@ -12,9 +12,9 @@
  * below 1.25 times. */
 #define STRAGGLER_MILLI 1500
 #define GOOD_MILLI 1250
-#define IN_A_ROW 2
+#define SLOW_CHECKS 2
 /* Differences below this are noise. */
-#define LEAST_US 2000
+#define NOISE_US 2000
 
 int straggler_begin(struct straggler_detector *j, size_t n)
 {
@@ -34,13 +34,13 @@ void straggler_end(struct straggler_detector *j)
     free(j->works);
 }
 
-void straggler_add(struct straggler_detector *j, const struct msg_vitals *vitals)
+void straggler_add(struct straggler_detector *j, const struct msg_machine_stats *machine_stats)
 {
-    if (vitals->step_us > 0) {
-        j->steps[j->n_steps++] = vitals->step_us;
+    if (machine_stats->step_us > 0) {
+        j->steps[j->n_steps++] = machine_stats->step_us;
     }
-    if (vitals->work_us > 0) {
-        j->works[j->n_works++] = vitals->work_us;
+    if (machine_stats->work_us > 0) {
+        j->works[j->n_works++] = machine_stats->work_us;
     }
 }
 
@@ -65,15 +65,17 @@ static uint64_t median_of_others(const uint64_t *v, size_t n, uint64_t own)
     return v[middle] >= own ? v[middle + 1] : v[middle];
 }
 
-void straggler_detector(const struct straggler_detector *j, const struct msg_vitals *vitals,
-                        struct slow *at)
+void straggler_update(const struct straggler_detector *j,
+                      const struct msg_machine_stats *machine_stats, struct straggler *at)
 {
     const uint64_t *v = j->by_work ? j->works : j->steps;
     const size_t n = j->by_work ? j->n_works : j->n_steps;
-    const uint64_t own = !vitals ? 0 : j->by_work ? vitals->work_us : vitals->step_us;
+    const uint64_t own = !machine_stats ? 0
+                         : j->by_work   ? machine_stats->work_us
+                                        : machine_stats->step_us;
     at->times_milli = 0;
     if (own == 0 || n < 2) {
-        at->in_a_row = 0;
+        at->slow_checks = 0;
         at->is_slow = false;
         return;
     }
@@ -83,9 +85,9 @@ void straggler_detector(const struct straggler_detector *j, const struct msg_vit
     at->own_us = own;
     at->others_us = others;
     at->times_milli = times < UINT32_MAX ? (uint32_t)times : UINT32_MAX;
-    const bool seems_slow = times >= STRAGGLER_MILLI && own - others >= LEAST_US;
-    at->in_a_row = seems_slow ? (uint8_t)(at->in_a_row + (at->in_a_row < IN_A_ROW)) : 0;
-    at->is_slow = at->is_slow ? times > GOOD_MILLI : at->in_a_row == IN_A_ROW;
+    const bool seems_slow = times >= STRAGGLER_MILLI && own - others >= NOISE_US;
+    at->slow_checks = seems_slow ? (uint8_t)(at->slow_checks + (at->slow_checks < SLOW_CHECKS)) : 0;
+    at->is_slow = at->is_slow ? times > GOOD_MILLI : at->slow_checks == SLOW_CHECKS;
 }
 
 const char *straggler_duration_text(uint64_t us, char room[32])

@@ -11,10 +11,10 @@
 #include "common/message/msg.h"
 
 /* Result for one node. */
-struct slow {
+struct straggler {
     uint64_t own_us, others_us; /* compared times: the node's own, and the others' median */
     uint32_t times_milli;       /* ratio of both, times 1000; 0 if unknown */
-    uint8_t in_a_row;           /* consecutive checks that found the node slow */
+    uint8_t slow_checks;        /* consecutive checks that found the node slow */
     bool is_slow;
     bool by_work; /* CPU time was compared instead of step time */
 };
@@ -27,16 +27,16 @@ struct straggler_detector {
 
 /* Begins a check of at most n nodes. Returns 0 or TFE_ENOMEM. */
 int straggler_begin(struct straggler_detector *j, size_t n) TFE_MUST_CHECK;
-void straggler_add(struct straggler_detector *j, const struct msg_vitals *vitals);
+void straggler_add(struct straggler_detector *j, const struct msg_machine_stats *machine_stats);
 void straggler_sort(struct straggler_detector *j);
 /* Updates the result of a node that was added; vitals NULL if nothing is known of it any more. */
-void straggler_detector(const struct straggler_detector *j, const struct msg_vitals *vitals,
-                        struct slow *at);
+void straggler_update(const struct straggler_detector *j,
+                      const struct msg_machine_stats *machine_stats, struct straggler *at);
 void straggler_end(struct straggler_detector *j);
 
 /* True if a change is to be reported: the node became a straggler or recovered, and its ratio is
  * known. */
-static inline bool straggler_changed(const struct slow *was, const struct slow *is)
+static inline bool straggler_changed(const struct straggler *was, const struct straggler *is)
 {
     return is->is_slow != was->is_slow && is->times_milli > 0;
 }

@@ -10,13 +10,13 @@
 
 /* Rate limit per kind of trace and node (or job): every line of a real incident is logged, but
  * peers that provoke traces cannot fill the disk. */
-#define LINES_AT_ONCE 60
-#define LINE_EACH_MS 1000
+#define LINE_BURST 60
+#define LINE_INTERVAL_MS 1000
 #define LINE_ENTRIES 8192
 
 /* Rate limit per job, because peers can invent node names; jobs without an epoch share one limit.
  * The burst suffices for 50,000 nodes that connect at once. */
-#define JOB_LINE_EACH_MS 20
+#define JOB_LINE_INTERVAL_MS 20
 #define JOB_ENTRIES 1024
 
 struct trace_log {
@@ -38,8 +38,8 @@ struct trace_log *trace_log_new(uint32_t job_lines_at_once)
 {
     struct trace_log *log = calloc(1, sizeof(*log));
     if (log) {
-        log->of_job = throttle_new(JOB_ENTRIES, job_lines_at_once, JOB_LINE_EACH_MS);
-        log->each = throttle_new(LINE_ENTRIES, LINES_AT_ONCE, LINE_EACH_MS);
+        log->of_job = throttle_new(JOB_ENTRIES, job_lines_at_once, JOB_LINE_INTERVAL_MS);
+        log->each = throttle_new(LINE_ENTRIES, LINE_BURST, LINE_INTERVAL_MS);
     }
     if (log && (!log->of_job || !log->each)) {
         trace_log_free(log);

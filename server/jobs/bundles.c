@@ -50,7 +50,7 @@ struct upload {
     uint32_t told;    /* bytes that the client may send */
     uint32_t n_tasks; /* tasks pending at the disk worker */
     struct bundle_places places;
-    struct admission_place slot;
+    struct admission_slot slot;
     struct tfe_mono idle_since; /* time since which the disk worker has no task of this upload */
     int64_t waited_ms;          /* time waited for bytes before idle_since */
     bool is_open;               /* the worker thread has opened fd */
@@ -133,7 +133,7 @@ static bool sync_directory(const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const bool is_synced = fd >= 0 && fsync(fd) == 0;
-    fd_drop(&fd);
+    fd_close(&fd);
     return is_synced;
 }
 
@@ -291,13 +291,13 @@ static void admit(struct upload *u)
 {
     struct bundles *b = u->all;
     struct admission_claim claim = admission_claim_of(u->by, 1);
-    struct admission_place *place;
+    struct admission_slot *place;
     if (admission_enter(b->slots, &claim, u, &u->slot) != 0 ||
         bundle_enter(b, u->name, u->total, NULL, &u->places) != 0) {
         refuse(u, REFUSAL_LIMIT_REACHED, "the server is out of memory; try again later");
         return;
     }
-    while ((place = admission_surplus(b->slots, &u->slot, NULL))) {
+    while ((place = admission_next_eviction(b->slots, &u->slot, NULL))) {
         struct upload *other = place->owner;
         admission_leave(b->slots, place);
         refuse(other, REFUSAL_LIMIT_REACHED,
@@ -442,11 +442,12 @@ int bundles_new(const struct bundles_config *config, struct bundles **ret)
     /* Unnamed bundles are removed when space is needed, the oldest first, so a share is a fixed
      * part, not a part of what is free. */
     struct admission_config by_count = {
-        .capacity = LIMIT_BUNDLES, .reserve = LIMIT_BUNDLES / 16, .oldest_goes = true};
-    struct admission_config by_bytes = {
-        .capacity = LIMIT_BUNDLES_BYTES, .reserve = LIMIT_BUNDLES_BYTES / 16, .oldest_goes = true};
-    by_count.most = admission_share(by_count.capacity, by_count.reserve, 0);
-    by_bytes.most = admission_share(by_bytes.capacity, by_bytes.reserve, 0);
+        .capacity = LIMIT_BUNDLES, .reserve = LIMIT_BUNDLES / 16, .evicts_oldest = true};
+    struct admission_config by_bytes = {.capacity = LIMIT_BUNDLES_BYTES,
+                                        .reserve = LIMIT_BUNDLES_BYTES / 16,
+                                        .evicts_oldest = true};
+    by_count.quota_max = admission_quota(by_count.capacity, by_count.reserve, 0);
+    by_bytes.quota_max = admission_quota(by_bytes.capacity, by_bytes.reserve, 0);
     const struct admission_config slots = {.capacity = LIMIT_UPLOADS,
                                            .reserve = LIMIT_ADMIN_UPLOADS};
     if (admission_new(&by_count, &b->by_count) != 0 ||

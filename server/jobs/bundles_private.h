@@ -17,7 +17,7 @@
 
 /* Shares that a stored or uploaded bundle occupies, under the scope in its name. */
 struct bundle_places {
-    struct admission_place by_count, by_bytes;
+    struct admission_slot by_count, by_bytes;
 };
 
 struct stored {

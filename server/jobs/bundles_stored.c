@@ -82,7 +82,7 @@ void bundle_path(const struct bundles *b, const char *name, char ret[PATH_MAX])
 static void do_let_go(struct disk_task *task)
 {
     struct removal *r = (struct removal *)task;
-    fd_drop(&r->fd);
+    fd_close(&r->fd);
     if (r->path[0] != '\0') {
         (void)unlink(r->path);
     }
@@ -91,7 +91,7 @@ static void do_let_go(struct disk_task *task)
 static void have_let_go(struct disk_task *task)
 {
     struct removal *r = (struct removal *)task;
-    fd_drop(&r->fd); /* the reading was released before it was done */
+    fd_close(&r->fd); /* the reading was released before it was done */
     free(r);
 }
 
@@ -100,7 +100,7 @@ void bundle_release(struct bundles *b, int fd, const char *name)
 {
     struct removal *r = calloc(1, sizeof(*r));
     if (!r) {
-        fd_drop(&fd);
+        fd_close(&fd);
         return;
     }
     r->task = (struct disk_task){.work = do_let_go, .done = have_let_go};
@@ -204,8 +204,9 @@ bool bundle_make_room(struct bundles *b, struct bundle_places *newest)
 {
     bool has_looked = false;
     for (;;) {
-        struct admission_place *place = admission_surplus(b->by_count, &newest->by_count, may_go);
-        place = place ? place : admission_surplus(b->by_bytes, &newest->by_bytes, may_go);
+        struct admission_slot *place =
+            admission_next_eviction(b->by_count, &newest->by_count, may_go);
+        place = place ? place : admission_next_eviction(b->by_bytes, &newest->by_bytes, may_go);
         if (!place) {
             return true;
         }
@@ -238,7 +239,7 @@ static void do_read(struct disk_task *task)
             n += some > 0 ? (uint32_t)some : 0;
         }
     }
-    fd_drop(&fd);
+    fd_close(&fd);
     r->n = n;
 }
 

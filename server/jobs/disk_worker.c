@@ -32,7 +32,7 @@ static void work(void *ctx)
         task->work(task);
         worker_lock(d->worker);
         STAILQ_INSERT_TAIL(&d->done, task, link);
-        worker_tell(d->worker);
+        worker_notify(d->worker);
     }
     worker_unlock(d->worker);
 }
@@ -46,7 +46,7 @@ static void settle(struct tasks *tasks)
     }
 }
 
-static void on_told(void *ctx)
+static void on_notify(void *ctx)
 {
     struct disk *d = ctx;
     struct tasks done = STAILQ_HEAD_INITIALIZER(done);
@@ -65,7 +65,7 @@ int disk_new(struct event_base *base, struct disk **ret)
     STAILQ_INIT(&d->asked);
     STAILQ_INIT(&d->done);
     const struct worker_config config = {
-        .name = "disk", .work = work, .base = base, .on_told = on_told, .ctx = d};
+        .name = "disk", .work = work, .base = base, .on_notify = on_notify, .ctx = d};
     int rc = worker_start(&config, &d->worker);
     if (rc != 0) {
         free(d);

@@ -168,7 +168,7 @@ int pool_new(const struct pool_config *config, struct pool **ret)
         pool_free(p);
         return TFE_ENOMEM;
     }
-    keyring_hear_quotas(config->keys, apply_quota, p);
+    keyring_watch_quotas(config->keys, apply_quota, p);
     *ret = p;
     return 0;
 }
@@ -178,7 +178,7 @@ void pool_free(struct pool *p)
     if (!p) {
         return;
     }
-    keyring_hear_quotas(p->config.keys, NULL, NULL);
+    keyring_watch_quotas(p->config.keys, NULL, NULL);
     while (!RB_EMPTY(&p->nodes)) {
         pool_node_drop(p, RB_ROOT(&p->nodes));
     }

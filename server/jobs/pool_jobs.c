@@ -441,7 +441,7 @@ static void pack_job(struct pack *k, const struct pool_job *job)
     }
 }
 
-void pool_job_write(struct pool_job *job, writer_answer_fn done)
+void pool_job_write(struct pool_job *job, writer_result_fn done)
 {
     if (!job->pool->writer || job->ask || job->is_replaced || job->version == job->written ||
         tfe_mono_before(clock_mono(), job->again)) {
@@ -456,7 +456,7 @@ void pool_job_write(struct pool_job *job, writer_answer_fn done)
                                          .is_gone = job->is_gone};
     job->writing = job->version;
     if (packed.rc != 0 ||
-        writer_keep_submission(job->pool->writer, &row, done, job, &job->ask) != 0) {
+        writer_put_submission(job->pool->writer, &row, done, job, &job->ask) != 0) {
         job->again = tfe_mono_add(clock_mono(), WRITE_AGAIN_MS);
     }
     free(packed.out);

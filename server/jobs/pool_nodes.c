@@ -63,9 +63,10 @@ bool pool_node_has_label(const struct pool_node *node, const char *label)
 {
     const char *at = node->row ? node->row->labels : "";
     const size_t n = strlen(label);
-    const struct msg_facts *facts = node->row ? &node->row->facts : NULL;
-    if (facts && facts->has_spot && !node->says_spot && strncmp(label, "spot=", 5) == 0) {
-        return strcmp(label + 5, facts->is_spot ? "true" : "false") == 0;
+    const struct msg_machine_info *machine_info = node->row ? &node->row->machine_info : NULL;
+    if (machine_info && machine_info->has_spot && !node->says_spot &&
+        strncmp(label, "spot=", 5) == 0) {
+        return strcmp(label + 5, machine_info->is_spot ? "true" : "false") == 0;
     }
     while (*at != '\0') {
         const size_t n_at = strcspn(at, ",");

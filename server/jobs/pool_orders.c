@@ -153,7 +153,7 @@ static bool has_enough(const struct pool *p, const struct principal *by)
     {
         n += !job->is_gone && !principal_fault(by, MSG_SUBMIT, job->name.text);
     }
-    return n >= admission_share(POOL_JOBS_MAX, POOL_JOBS_RESERVE, p->n_jobs - n) ||
+    return n >= admission_quota(POOL_JOBS_MAX, POOL_JOBS_RESERVE, p->n_jobs - n) ||
            p->n_jobs + POOL_JOBS_RESERVE >= POOL_JOBS_MAX;
 }
 

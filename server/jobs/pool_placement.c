@@ -169,7 +169,7 @@ static void carry_out(struct pool *p, const struct placement_actions *actions)
     }
 }
 
-static void on_written(void *ctx, int rc, struct row_list *page, const char *reason);
+static void on_written(void *ctx, int rc, struct record_list *page, const char *reason);
 
 void pool_write(struct pool *p)
 {
@@ -416,7 +416,7 @@ void pool_trace(void *ctx, const struct rdzv_trace *trace)
 }
 
 /* The row of a job is durable, or is not. */
-static void on_written(void *ctx, int rc, struct row_list *page, const char *reason)
+static void on_written(void *ctx, int rc, struct record_list *page, const char *reason)
 {
     struct pool_job *job = ctx;
     struct pool *p = job->pool;

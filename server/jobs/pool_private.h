@@ -91,8 +91,8 @@ struct pool_job {
     bool by_samples;  /* the gain is in samples per second; otherwise in steps per second */
     uint32_t gain_told;
     struct tfe_mono gain_at;
-    struct writer_ask *ask; /* pending write; NULL if none */
-    struct tfe_mono again;  /* time of the retry after a failed write */
+    struct writer_request *ask; /* pending write; NULL if none */
+    struct tfe_mono again;      /* time of the retry after a failed write */
     struct pool_job_nodes nodes;
     struct pool_job_orders orders; /* orders that wait until the job is durable */
 };
@@ -282,7 +282,7 @@ bool pool_job_has_roles(const struct pool_job *job);
 /* Marks the job as changed; its row is written later. */
 void pool_job_touch(struct pool_job *job);
 /* Writes the row if it has changed and no write is pending. */
-void pool_job_write(struct pool_job *job, writer_answer_fn done);
+void pool_job_write(struct pool_job *job, writer_result_fn done);
 /* A write has ended: durable (rc 0) or failed. Acknowledges or refuses the orders that waited for
  * it. */
 void pool_job_settle(struct pool_job *job, int rc, const char *reason);

@@ -34,7 +34,7 @@ static void turn_away(struct session *s, enum tfe_refusal code, const char *sent
 /* Replaces what the node reported about itself. Returns false if out of memory. */
 static bool store_report(struct pool_node *node, const struct msg_pool_row *row)
 {
-    struct msg_pool_row *copy = row_copy(&kind_pool_node, row);
+    struct msg_pool_row *copy = record_copy(&schema_pool_node, row);
     if (copy) {
         free(node->row);
         node->row = copy;
@@ -58,7 +58,7 @@ static bool keep_pool(struct pool_node *node, const struct msg_pool *msg)
         text_add(&text, msg->labels[i]);
     }
     if (node->row) {
-        row.facts = node->row->facts;
+        row.machine_info = node->row->machine_info;
     }
     return store_report(node, &row);
 }
@@ -67,8 +67,10 @@ static bool keep_pool(struct pool_node *node, const struct msg_pool *msg)
  * has a label of its own. */
 static const char *spot_label(const struct pool_node *node)
 {
-    const struct msg_facts *facts = &node->row->facts;
-    return node->says_spot || !facts->has_spot ? NULL : facts->is_spot ? "spot=true" : "spot=false";
+    const struct msg_machine_info *machine_info = &node->row->machine_info;
+    return node->says_spot || !machine_info->has_spot ? NULL
+           : machine_info->is_spot                    ? "spot=true"
+                                                      : "spot=false";
 }
 
 /* Adds the node to the scheduler, with its labels, the cloud's report, and the jobs that its token
@@ -235,11 +237,12 @@ static void take_freed(struct pool *p, struct pool_node *node, const struct msg_
     }
 }
 
-static void take_facts(struct pool *p, struct pool_node *node, const struct msg_facts *facts)
+static void take_facts(struct pool *p, struct pool_node *node,
+                       const struct msg_machine_info *machine_info)
 {
     struct msg_pool_row row = *node->row;
     const char *before = spot_label(node);
-    row.facts = *facts;
+    row.machine_info = *machine_info;
     if (!store_report(node, &row)) { /* out of memory: the information is not stored */
         return;
     }
@@ -298,13 +301,13 @@ void pool_handle_message(struct pool *p, struct session *s, const struct tfe_msg
     case MSG_FETCH:
         pool_files_fetch(p, node, &msg->u.fetch);
         return;
-    case MSG_FACTS:
-        take_facts(p, node, &msg->u.facts);
+    case MSG_MACHINE_INFO:
+        take_facts(p, node, &msg->u.machine_info);
         return;
     case MSG_NOTICE:
         take_notice(p, node, &msg->u.notice);
         return;
-    case MSG_VITALS:
+    case MSG_MACHINE_STATS:
         return;
     case MSG_GOODBYE:
         session_finish(s);

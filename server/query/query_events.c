@@ -16,10 +16,10 @@ struct seen_rows {
     struct writer *writer;
     const struct events *events;
     const struct principal *by;
-    struct writer_ask *ask; /* pending read of the store; NULL if there is none */
+    struct writer_request *ask; /* pending read of the store; NULL if there is none */
     struct store_page want;
     struct tfe_id job;
-    struct row_list page;
+    struct record_list page;
     size_t told; /* rows of the page that have been sent */
     uint32_t left;
     bool last; /* true if the store has no rows after this page */
@@ -33,16 +33,16 @@ static void fail(struct seen_rows *s, enum tfe_refusal refusal, const char *sent
     (void)snprintf(s->sentence, sizeof(s->sentence), "%s", sentence);
 }
 
-static void on_page(void *ctx, int rc, struct row_list *page, const char *reason)
+static void on_page(void *ctx, int rc, struct record_list *page, const char *reason)
 {
     struct seen_rows *s = ctx;
     s->ask = NULL;
     if (rc != 0) {
         fail(s, REFUSAL_STORE, reason);
     } else {
-        row_list_done(&s->page);
+        record_list_done(&s->page);
         s->page = *page;
-        *page = (struct row_list){.v = NULL};
+        *page = (struct record_list){.v = NULL};
         s->told = 0;
         s->last = s->page.n < s->want.max || s->want.last > 0;
     }
@@ -136,9 +136,9 @@ static void seen_rows_free(struct rows *rows)
 {
     struct seen_rows *s = (struct seen_rows *)rows;
     if (s->ask) {
-        writer_forget(s->writer, s->ask);
+        writer_cancel(s->writer, s->ask);
     }
-    row_list_done(&s->page);
+    record_list_done(&s->page);
     free(s);
 }
 

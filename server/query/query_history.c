@@ -19,9 +19,9 @@ struct store_rows {
     struct rows rows;
     struct writer *writer;
     const struct sessions *all;
-    struct writer_ask *ask; /* pending read or write of the store; NULL if there is none */
+    struct writer_request *ask; /* pending read or write of the store; NULL if there is none */
     struct tfe_id job;
-    struct row_list page;
+    struct record_list page;
     size_t told; /* rows of the page that have been sent */
     uint64_t after;
     bool is_audit;
@@ -49,9 +49,9 @@ static void store_rows_free(struct rows *rows)
 {
     struct store_rows *s = (struct store_rows *)rows;
     if (s->ask) {
-        writer_forget(s->writer, s->ask);
+        writer_cancel(s->writer, s->ask);
     }
-    row_list_done(&s->page);
+    record_list_done(&s->page);
     free(s);
 }
 
@@ -67,16 +67,16 @@ static struct store_rows *store_rows_new(const struct rows_ops *ops, struct writ
 
 /* --- epochs of a job, and the audit log (which belongs to no job) --- */
 
-static void on_page(void *ctx, int rc, struct row_list *page, const char *reason)
+static void on_page(void *ctx, int rc, struct record_list *page, const char *reason)
 {
     struct store_rows *s = ctx;
     s->ask = NULL;
     if (rc != 0) {
         fail(s, REFUSAL_STORE, reason);
     } else {
-        row_list_done(&s->page);
+        record_list_done(&s->page);
         s->page = *page;
-        *page = (struct row_list){.v = NULL};
+        *page = (struct record_list){.v = NULL};
         s->told = 0;
         s->last = s->page.n < PAGE_ROWS;
     }
@@ -160,7 +160,7 @@ int rows_audit(struct writer *writer, struct rows **ret)
 
 /* --- backup --- */
 
-static void on_copied(void *ctx, int rc, struct row_list *page, const char *reason)
+static void on_copied(void *ctx, int rc, struct record_list *page, const char *reason)
 {
     struct store_rows *s = ctx;
     s->ask = NULL;

@@ -14,10 +14,10 @@ struct key_rows {
     struct rows rows;
     struct keys *keys;
     struct writer *writer;
-    struct writer_ask *ask;    /* pending write; NULL if there is none */
-    bool waits;                /* true while the peer waits for the response */
-    bool has_token;            /* true if the new token has not been sent yet */
-    char key[MSG_KEY_HEX + 1]; /* id of the new token, or of the last one listed; "" if none */
+    struct writer_request *ask; /* pending write; NULL if there is none */
+    bool waits;                 /* true while the peer waits for the response */
+    bool has_token;             /* true if the new token has not been sent yet */
+    char key[MSG_KEY_HEX + 1];  /* id of the new token, or of the last one listed; "" if none */
     char text[MSG_TOKEN_MAX];
     enum tfe_refusal refusal; /* 0 if the order succeeded */
     char sentence[sizeof(struct tfe_reason)];
@@ -27,7 +27,7 @@ static void key_rows_free(struct rows *rows)
 {
     struct key_rows *s = (struct key_rows *)rows;
     if (s->ask) {
-        writer_forget(s->writer, s->ask);
+        writer_cancel(s->writer, s->ask);
     }
     keys_forget_rotation(s->keys, s);
     sodium_memzero(s, sizeof(*s));
@@ -57,11 +57,11 @@ static void unmake(struct key_rows *s)
 {
     if (s->has_token) {
         s->has_token = false;
-        keyring_unmake(keys_ring(s->keys), s->key);
+        keyring_discard(keys_ring(s->keys), s->key);
     }
 }
 
-static void on_answer(void *ctx, int rc, struct row_list *page, const char *reason)
+static void on_answer(void *ctx, int rc, struct record_list *page, const char *reason)
 {
     struct key_rows *s = ctx;
     (void)page;
@@ -78,7 +78,7 @@ static void on_answer(void *ctx, int rc, struct row_list *page, const char *reas
 static void keep(struct key_rows *s, const struct msg_token_row *row)
 {
     const struct tfe_msg msg = {.type = MSG_TOKEN_ROW, .u.token_row = *row};
-    s->waits = writer_keep(s->writer, &msg, on_answer, s, &s->ask) == 0;
+    s->waits = writer_put(s->writer, &msg, on_answer, s, &s->ask) == 0;
     if (!s->waits) {
         fail(s, REFUSAL_LIMIT_REACHED, "the server is out of memory; try again later");
         unmake(s);

@@ -13,11 +13,11 @@
 #include "server/session.h"
 
 #define REFUSAL_FITS(NAME, number, name)                                                           \
-    _Static_assert((number) < GAUGES_CODES, "refusals are counted by code");
+    _Static_assert((number) < COUNTERS_CODES, "refusals are counted by code");
 TFE_REFUSALS(REFUSAL_FITS)
 #undef REFUSAL_FITS
 #define CAUSE_FITS(NAME, number, name)                                                             \
-    _Static_assert((number) < GAUGES_CAUSES, "epochs are counted by cause");
+    _Static_assert((number) < COUNTERS_CAUSES, "epochs are counted by cause");
 TFE_CAUSES(CAUSE_FITS)
 #undef CAUSE_FITS
 
@@ -57,14 +57,14 @@ static void add(void *ctx, const char *name, const char *key, const char *of, ui
 
 /* Adds cumulative buckets with the label `le`, after the other label if there is one. */
 static void add_spread(struct gauge_rows *s, const char *bucket, const char *sum, const char *key,
-                       const char *of, const struct spread *spread)
+                       const char *of, const struct histogram *spread)
 {
-    static const int bounds[SPREAD_BOUNDS] = SPREAD_BOUNDS_MS;
+    static const int bounds[HISTOGRAM_BOUNDS] = HISTOGRAM_BOUNDS_MS;
     uint64_t total = 0;
-    for (size_t i = 0; i <= SPREAD_BOUNDS; i++) {
+    for (size_t i = 0; i <= HISTOGRAM_BOUNDS; i++) {
         char le[64];
         char bound[16] = "inf";
-        if (i < SPREAD_BOUNDS) {
+        if (i < HISTOGRAM_BOUNDS) {
             (void)snprintf(bound, sizeof(bound), "%d", bounds[i]);
         }
         total += spread->n[i];
@@ -95,7 +95,7 @@ static void add_sessions(struct gauge_rows *s, const struct sessions *all)
     add(s, "sessions", "role", "agent", sessions_shown(all) - admission_count(all->asking));
     add(s, "sessions", "role", "operator", admission_count(all->asking));
     add(s, "sessions_max", NULL, NULL, all->n_max);
-    add(s, "half_open", NULL, NULL, admission_count(all->half_open));
+    add(s, "half_open", NULL, NULL, admission_count(all->unauthenticated));
     add(s, "queued_bytes", NULL, NULL, queued);
 }
 
@@ -116,11 +116,11 @@ static void add_jobs(struct gauge_rows *s, const struct sessions *all)
     add(s, "nodes_connected", NULL, NULL, connected);
 }
 
-static void add_counts(struct gauge_rows *s, const struct gauges *g)
+static void add_counts(struct gauge_rows *s, const struct counters *g)
 {
     static const char *const phases[] = {
 #define GAUGES_PHASE_NAME(from, to, name) name,
-        GAUGES_PHASES(GAUGES_PHASE_NAME)
+        COUNTERS_PHASES(GAUGES_PHASE_NAME)
 #undef GAUGES_PHASE_NAME
     };
     static const enum tfe_refusal codes[] = {

@@ -49,7 +49,7 @@ static const char *const *shown_argv(struct pool *p, const struct msg_spec *spec
         *ret_n = n;
         return spec->argv;
     }
-    const char **words = arena_take(&p->arena, (n + 1) * sizeof(*words));
+    const char **words = arena_alloc(&p->arena, (n + 1) * sizeof(*words));
     *ret_n = words ? n + 1 : 0;
     for (size_t i = 0; words && i <= n; i++) {
         words[i] = i < n ? spec->argv[i] : "…";
@@ -60,10 +60,10 @@ static const char *const *shown_argv(struct pool *p, const struct msg_spec *spec
 /* Returns the names of the variables, without their values, or NULL if out of memory. */
 static const char *const *env_names(struct pool *p, const struct msg_spec *spec)
 {
-    const char **names = arena_take(&p->arena, (spec->n_env + 1) * sizeof(*names));
+    const char **names = arena_alloc(&p->arena, (spec->n_env + 1) * sizeof(*names));
     for (size_t i = 0; names && i < spec->n_env; i++) {
         const size_t n = strcspn(spec->env[i], "=");
-        char *name = arena_take(&p->arena, n + 1);
+        char *name = arena_alloc(&p->arena, n + 1);
         if (!name) {
             return NULL;
         }
@@ -78,7 +78,7 @@ static const char *const *env_names(struct pool *p, const struct msg_spec *spec)
 static const char *const *all_labels(struct pool *p, const struct msg_spec *spec, size_t *ret_n)
 {
     const char **labels =
-        arena_take(&p->arena, (spec->n_labels + spec->n_role_labels + 1) * sizeof(*labels));
+        arena_alloc(&p->arena, (spec->n_labels + spec->n_role_labels + 1) * sizeof(*labels));
     *ret_n = 0;
     for (size_t i = 0; labels && i < spec->n_labels; i++) {
         labels[(*ret_n)++] = spec->labels[i];

@@ -11,7 +11,7 @@
 #include "common/base/error.h"
 #include "common/message/msg.h"
 
-struct bans;
+struct deny_list;
 struct keys;
 struct principal;
 struct rdzv;
@@ -106,7 +106,7 @@ int rows_tokens(struct keys *keys, struct rows **ret) TFE_MUST_CHECK;
 
 /* Lists the deny-list entries of jobs that `by` may see: BAN_ROW …, STATUS_END. Both arguments
  * outlive the source. Returns 0 or TFE_ENOMEM. */
-int rows_bans(const struct bans *bans, const struct principal *by,
+int rows_bans(const struct deny_list *bans, const struct principal *by,
               struct rows **ret) TFE_MUST_CHECK;
 
 /* Lists the server's metrics: GAUGE …, STATUS_END. Returns 0 or TFE_ENOMEM. */

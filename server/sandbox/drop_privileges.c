@@ -7,12 +7,12 @@
 #include "common/cli/log.h"
 #include "common/cli/user.h"
 
-int rights_find(const char *user, const char *fallback, struct rights *ret,
-                struct tfe_reason *reason)
+int privileges_find(const char *user, const char *fallback, struct privileges *ret,
+                    struct tfe_reason *reason)
 {
     const bool is_named = user && user[0] != '\0';
     const bool is_root = geteuid() == 0;
-    *ret = (struct rights){.uid = geteuid(), .gid = getegid()};
+    *ret = (struct privileges){.uid = geteuid(), .gid = getegid()};
     if (!is_named && !is_root) {
         return 0;
     }
@@ -29,12 +29,12 @@ int rights_find(const char *user, const char *fallback, struct rights *ret,
         reason_set(reason, "--user: only root can become \"%s\"", user);
         return TFE_EINVAL;
     }
-    *ret = (struct rights){
+    *ret = (struct privileges){
         .changes = entry->pw_uid != geteuid(), .uid = entry->pw_uid, .gid = entry->pw_gid};
     return 0;
 }
 
-int rights_become(const struct rights *rights, struct tfe_reason *reason)
+int privileges_drop(const struct privileges *rights, struct tfe_reason *reason)
 {
     if (!rights->changes) {
         if (user_drop_capabilities() != 0) {

@@ -9,7 +9,7 @@
 #include "common/base/error.h"
 #include "common/text/reason.h"
 
-struct rights {
+struct privileges {
     bool changes;
     uid_t uid; /* user to run as; the current one if unchanged */
     gid_t gid;
@@ -19,11 +19,11 @@ struct rights {
 /* Determines the user: `user` (the value of --user) or, if NULL or "", `fallback` if root starts
  * the program and that user exists, else the current user. Returns TFE_EINVAL if the user does not
  * exist or the process may not become it. */
-int rights_find(const char *user, const char *fallback, struct rights *ret,
-                struct tfe_reason *reason) TFE_MUST_CHECK;
+int privileges_find(const char *user, const char *fallback, struct privileges *ret,
+                    struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Changes to that user irreversibly, with its primary group only and "/" as the directory. Drops
  * all capabilities, also if the user does not change. Returns 0 or TFE_ESYS. */
-int rights_become(const struct rights *rights, struct tfe_reason *reason) TFE_MUST_CHECK;
+int privileges_drop(const struct privileges *rights, struct tfe_reason *reason) TFE_MUST_CHECK;
 
 #endif

@@ -123,7 +123,7 @@ static bool has_enough(const struct placement *p, const char *scope)
     return n >= PLACEMENT_CLASSES_OF_SCOPE;
 }
 
-static uint8_t kind_of(const struct place_job *job, const struct place_class *class)
+static uint8_t schema_of(const struct place_job *job, const struct place_class *class)
 {
     uint8_t kind = is_in_scope(class, job->name.text) ? (1u << PLACEMENT_TASKS) - 1 : 0;
     for (size_t at = 0; at < job->n_bytes; at += strlen(job->labels + at + 1) + 2) {
@@ -139,7 +139,7 @@ static void admit(const struct placement *p, struct place_job *job, uint32_t cla
 {
     const struct place_class *c = &p->classes[class];
     const uint64_t bit = (uint64_t)1 << class;
-    const uint8_t kind = c->labels ? kind_of(job, c) : 0;
+    const uint8_t kind = c->labels ? schema_of(job, c) : 0;
     job->kinds[class] = kind;
     job->for_workers =
         kind & (1u << TASK_WORKER) ? job->for_workers | bit : job->for_workers & ~bit;

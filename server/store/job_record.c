@@ -62,7 +62,7 @@ static void visit_member(struct pack *p, struct rdzv_member *m)
     pack_u32(p, &m->n_known_to);
 }
 
-struct store_record *record_pack(const struct rdzv_record *record)
+struct store_record *job_record_pack(const struct rdzv_record *record)
 {
     struct rdzv_record r = *record;
     struct pack p = {.n = 0};
@@ -133,7 +133,7 @@ static void read_member(struct pack *p, struct rdzv_member *m, uint16_t *ports, 
     m->known_to = known_to;
 }
 
-int record_unpack(const char *job, const uint8_t *bytes, size_t n, struct rdzv_record **ret)
+int job_record_unpack(const char *job, const uint8_t *bytes, size_t n, struct rdzv_record **ret)
 {
     struct pack p = {.in = bytes, .n = n};
     struct rdzv_record head = {.job = job};

@@ -17,11 +17,11 @@ struct store_record {
 };
 
 /* Serialises a record into one block for free(3). Returns NULL if out of memory. */
-struct store_record *record_pack(const struct rdzv_record *record);
+struct store_record *job_record_pack(const struct rdzv_record *record);
 
 /* Deserialises a record into one block for free(3), which borrows texts from job and bytes. Returns
  * TFE_EINVAL if the bytes are not a record, or TFE_ENOMEM, with *ret NULL. */
-int record_unpack(const char *job, const uint8_t *bytes, size_t n,
-                  struct rdzv_record **ret) TFE_MUST_CHECK;
+int job_record_unpack(const char *job, const uint8_t *bytes, size_t n,
+                      struct rdzv_record **ret) TFE_MUST_CHECK;
 
 #endif

@@ -88,23 +88,23 @@ static int next_column(struct sqlite_row *row, int type)
     return is_it ? i : -1;
 }
 
-int64_t row_int(struct sqlite_row *row)
+int64_t column_int(struct sqlite_row *row)
 {
     const int i = next_column(row, SQLITE_INTEGER);
     return i >= 0 ? sqlite3_column_int64(row->at, i) : 0;
 }
 
-int64_t row_int_if(struct sqlite_row *row, bool *ret_has)
+int64_t column_int_if(struct sqlite_row *row, bool *ret_has)
 {
     *ret_has = sqlite3_column_type(row->at, row->next) != SQLITE_NULL;
     if (*ret_has) {
-        return row_int(row);
+        return column_int(row);
     }
     row->next++;
     return 0;
 }
 
-const char *row_text(struct sqlite_row *row)
+const char *column_text(struct sqlite_row *row)
 {
     const int i = next_column(row, SQLITE_TEXT);
     const char *text = i >= 0 ? (const char *)sqlite3_column_text(row->at, i) : NULL;
@@ -112,7 +112,7 @@ const char *row_text(struct sqlite_row *row)
     return text ? text : "";
 }
 
-const void *row_bytes(struct sqlite_row *row, size_t *ret_n)
+const void *column_bytes(struct sqlite_row *row, size_t *ret_n)
 {
     const int i = next_column(row, SQLITE_BLOB);
     const void *bytes = i >= 0 ? sqlite3_column_blob(row->at, i) : NULL;

@@ -9,13 +9,13 @@
 
 /* Number of events to retain over all jobs, about 30 MB. Events are counted occasionally, because
  * their numbers skip values at each start of a server. */
-#define EVENTS_KEPT 100000
-#define EVENTS_COUNTED_EACH 1000
+#define EVENTS_MAX 100000
+#define EVENTS_PRUNE_INTERVAL 1000
 
 /* --- ledger ----------------------------------------------------------------------------------- */
 
 struct ledger_reading {
-    store_row_fn fn;
+    store_ledger_fn fn;
     void *ctx;
 };
 
@@ -23,26 +23,26 @@ struct ledger_reading {
 static int read_row(void *ctx, struct sqlite_row *at)
 {
     const struct ledger_reading *to = ctx;
-    struct msg_epoch_row row = {.epoch = (uint64_t)row_int(at)};
-    row.run = (uint32_t)row_int(at);
-    row.cause = (enum tfe_cause)row_int(at);
-    row.blamed = row_text(at);
-    row.planned = row_int(at) != 0;
-    row.members = (uint32_t)row_int(at);
+    struct msg_epoch_row row = {.epoch = (uint64_t)column_int(at)};
+    row.run = (uint32_t)column_int(at);
+    row.cause = (enum tfe_cause)column_int(at);
+    row.blamed = column_text(at);
+    row.planned = column_int(at) != 0;
+    row.members = (uint32_t)column_int(at);
     for (int i = 0; i < EPOCH__TIMES; i++) {
-        const int64_t ms = row_int(at);
+        const int64_t ms = column_int(at);
         row.at[i].ms = ms < 0 ? 0 : ms; /* a negative time comes from a wrong clock */
     }
-    row.saved_step = (uint64_t)row_int_if(at, &row.has_saved);
-    row.lost_steps = (uint64_t)row_int_if(at, &row.has_lost);
-    row.over = row_int(at) != 0;
-    row.restarts = (uint32_t)row_int(at);
-    row.failed = row_int(at) != 0;
+    row.saved_step = (uint64_t)column_int_if(at, &row.has_saved);
+    row.lost_steps = (uint64_t)column_int_if(at, &row.has_lost);
+    row.over = column_int(at) != 0;
+    row.restarts = (uint32_t)column_int(at);
+    row.failed = column_int(at) != 0;
     return at->is_bad || at->failed || row.epoch == 0 || row.run == 0 ? 0 : to->fn(to->ctx, &row);
 }
 
-int store_read_rows(struct store *s, const char *job, uint64_t after, uint32_t max, store_row_fn fn,
-                    void *ctx, struct tfe_reason *reason)
+int store_read_rows(struct store *s, const char *job, uint64_t after, uint32_t max,
+                    store_ledger_fn fn, void *ctx, struct tfe_reason *reason)
 {
     struct ledger_reading to = {fn, ctx};
     return sqlite_read(
@@ -89,7 +89,7 @@ static int merge(void *ctx, const struct msg_epoch_row *row)
     if (row->epoch != m->row.epoch) {
         return 0; /* the row of a later epoch */
     }
-    m->kept = row_copy(&kind_epoch, row);
+    m->kept = record_copy(&schema_epoch, row);
     if (!m->kept) {
         return TFE_ENOMEM;
     }
@@ -122,7 +122,7 @@ int store_put_row(struct store *s, const char *job, const struct msg_epoch_row *
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-int sqlite_keep_event(struct store *s, const struct msg_event_row *row, struct tfe_reason *reason)
+int sqlite_put_event(struct store *s, const struct msg_event_row *row, struct tfe_reason *reason)
 {
     int rc = sqlite_run(s,
                         CALL("write an event", STATEMENT_PUT_EVENT, V_INT(row->number),
@@ -130,14 +130,14 @@ int sqlite_keep_event(struct store *s, const struct msg_event_row *row, struct t
                              V_TEXT(row->job), V_INT(row->run), V_INT(row->epoch),
                              V_TEXT(row->node), V_TEXT(row->name), V_TEXT(row->says)),
                         reason);
-    return rc != 0 || row->number % EVENTS_COUNTED_EACH != 0
+    return rc != 0 || row->number % EVENTS_PRUNE_INTERVAL != 0
                ? rc
-               : sqlite_run(s, CALL("cut the events", STATEMENT_CUT_EVENTS, V_INT(EVENTS_KEPT)),
+               : sqlite_run(s, CALL("cut the events", STATEMENT_CUT_EVENTS, V_INT(EVENTS_MAX)),
                             reason);
 }
 
 struct event_reading {
-    store_kept_fn fn;
+    store_message_fn fn;
     void *ctx;
 };
 
@@ -146,21 +146,21 @@ static int read_event(void *ctx, struct sqlite_row *at)
     const struct event_reading *to = ctx;
     struct tfe_msg msg = {.type = MSG_EVENT_ROW};
     struct msg_event_row *row = &msg.u.event_row;
-    row->number = (uint64_t)row_int(at);
-    row->at.ms = row_int(at);
-    row->kind = row_text(at);
-    row->level = (enum tfe_event_level)row_int(at);
-    row->job = row_text(at);
-    row->run = (uint32_t)row_int(at);
-    row->epoch = (uint64_t)row_int(at);
-    row->node = row_text(at);
-    row->name = row_text(at);
-    row->says = row_text(at);
+    row->number = (uint64_t)column_int(at);
+    row->at.ms = column_int(at);
+    row->kind = column_text(at);
+    row->level = (enum tfe_event_level)column_int(at);
+    row->job = column_text(at);
+    row->run = (uint32_t)column_int(at);
+    row->epoch = (uint64_t)column_int(at);
+    row->node = column_text(at);
+    row->name = column_text(at);
+    row->says = column_text(at);
     return at->is_bad || at->failed ? 0 : to->fn(to->ctx, &msg);
 }
 
-int store_read_events(struct store *s, const struct store_page *page, store_kept_fn fn, void *ctx,
-                      struct tfe_reason *reason)
+int store_read_events(struct store *s, const struct store_page *page, store_message_fn fn,
+                      void *ctx, struct tfe_reason *reason)
 {
     struct event_reading to = {fn, ctx};
     enum statement which = page->job ? STATEMENT_EVENTS_OF_JOB : STATEMENT_EVENTS_AFTER;

@@ -7,17 +7,17 @@
 /* --- writing of job records ------------------------------------------------------------------- */
 
 /* The fields of a stored job that compare-and-set needs. */
-struct kept {
+struct stored_job {
     uint64_t epoch, sequence, incarnation;
     bool is_there;
 };
 
-static int read_kept(void *ctx, struct sqlite_row *row)
+static int read_stored_job(void *ctx, struct sqlite_row *row)
 {
-    struct kept *kept = ctx;
-    kept->epoch = (uint64_t)row_int(row);
-    kept->sequence = (uint64_t)row_int(row);
-    kept->incarnation = (uint64_t)row_int(row);
+    struct stored_job *kept = ctx;
+    kept->epoch = (uint64_t)column_int(row);
+    kept->sequence = (uint64_t)column_int(row);
+    kept->incarnation = (uint64_t)column_int(row);
     kept->is_there = true;
     return 0;
 }
@@ -25,7 +25,8 @@ static int read_kept(void *ctx, struct sqlite_row *row)
 /* True if the record may replace the stored one: that is the predecessor named by the record, or an
  * earlier record of the same server process whose result the core had not received when it
  * submitted this one. */
-static bool may_replace(const struct store_record *record, const struct kept *kept, bool is_ours)
+static bool can_replace(const struct store_record *record, const struct stored_job *kept,
+                        bool is_ours)
 {
     if (record->epoch < kept->epoch) {
         return false; /* epoch numbers never decrease */
@@ -36,11 +37,11 @@ static bool may_replace(const struct store_record *record, const struct kept *ke
 /* Compare-and-set: checks that the stored job is the one that the record follows. */
 static int compare(struct store *s, const struct store_record *record, struct tfe_reason *reason)
 {
-    struct kept kept = {.is_there = false};
-    int rc = sqlite_read(s, CALL("read a job", STATEMENT_KEPT, V_TEXT(record->job.text)), read_kept,
-                         &kept, reason);
+    struct stored_job kept = {.is_there = false};
+    int rc = sqlite_read(s, CALL("read a job", STATEMENT_CURRENT_JOB, V_TEXT(record->job.text)),
+                         read_stored_job, &kept, reason);
     if (rc != 0 || (record->gone && !kept.is_there) || /* already deleted */
-        may_replace(record, &kept, kept.is_there && kept.incarnation == s->incarnation)) {
+        can_replace(record, &kept, kept.is_there && kept.incarnation == s->incarnation)) {
         return rc;
     }
     reason_set(
@@ -104,7 +105,7 @@ static int load_record(struct loading *l, const char *job, const uint8_t *bytes,
                        const char **ret_fault)
 {
     struct rdzv_record *record;
-    int rc = record_unpack(job, bytes, n, &record);
+    int rc = job_record_unpack(job, bytes, n, &record);
     if (rc == TFE_EINVAL) {
         *ret_fault = "its record cannot be read";
         return 0;
@@ -123,8 +124,8 @@ static int load_row(void *ctx, struct sqlite_row *row)
     struct loading *l = ctx;
     const char *fault = NULL;
     size_t n;
-    const char *job = row_text(row);
-    const uint8_t *bytes = row_bytes(row, &n);
+    const char *job = column_text(row);
+    const uint8_t *bytes = column_bytes(row, &n);
     if (row->failed) {
         return TFE_ENOMEM;
     }
@@ -154,8 +155,8 @@ int store_load(struct store *s, store_load_fn fn, void *ctx, struct tfe_reason *
 
 /* --- submitted jobs --------------------------------------------------------------------------- */
 
-int sqlite_keep_submission(struct store *s, const struct store_submission *row,
-                           struct tfe_reason *reason)
+int sqlite_put_submission(struct store *s, const struct store_submission *row,
+                          struct tfe_reason *reason)
 {
     static const char what[] = "write a job that was submitted";
     return row->is_gone
@@ -174,9 +175,9 @@ struct submissions {
 static int read_submission(void *ctx, struct sqlite_row *row)
 {
     const struct submissions *to = ctx;
-    struct store_submission of = {.job = row_text(row)};
-    of.number = (uint64_t)row_int(row);
-    of.bytes = row_bytes(row, &of.n);
+    struct store_submission of = {.job = column_text(row)};
+    of.number = (uint64_t)column_int(row);
+    of.bytes = column_bytes(row, &of.n);
     return row->is_bad || row->failed ? 0 : to->fn(to->ctx, &of);
 }
 

@@ -60,7 +60,7 @@ static int advise(const struct store *s, int rc, struct tfe_reason *reason)
 }
 
 /* Checks that the file is a store of this program, or is empty (*ret_is_new). */
-static int look(struct store *s, bool *ret_is_new, struct tfe_reason *reason)
+static int check_file(struct store *s, bool *ret_is_new, struct tfe_reason *reason)
 {
     int64_t application = 0;
     int64_t schema = 0;
@@ -179,7 +179,7 @@ static int open_it(struct store *s, struct tfe_wall now, const char *vfs, struct
         rc = connect_file(s, vfs, reason);
     }
     if (rc == 0) {
-        rc = look(s, &is_new, reason);
+        rc = check_file(s, &is_new, reason);
     }
     if (rc == 0 && !s->in_memory) {
         rc = check_pages(s, reason);
@@ -210,7 +210,7 @@ void store_rollback(struct store *s)
 
 static int read_incarnation(void *ctx, struct sqlite_row *row)
 {
-    *(uint64_t *)ctx = (uint64_t)row_int(row);
+    *(uint64_t *)ctx = (uint64_t)column_int(row);
     return 0;
 }
 

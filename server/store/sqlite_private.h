@@ -25,7 +25,7 @@ enum statement {
     STATEMENT_COMMIT,
     STATEMENT_ROLLBACK,
     STATEMENT_INCARNATION, /* incarnation of the server that owns the store */
-    STATEMENT_KEPT,        /* fields of a job for compare-and-set */
+    STATEMENT_CURRENT_JOB, /* fields of a job for compare-and-set */
     STATEMENT_PUT_JOB,
     STATEMENT_JOBS,
     STATEMENT_SET_ASIDE,
@@ -126,11 +126,11 @@ struct sqlite_row {
     bool is_bad; /* a column had an unexpected type and was read as 0 or "" */
     bool failed; /* out of memory while reading a column */
 };
-int64_t row_int(struct sqlite_row *row);
+int64_t column_int(struct sqlite_row *row);
 /* Reads an integer; *ret_has is false if it is NULL. */
-int64_t row_int_if(struct sqlite_row *row, bool *ret_has);
-const char *row_text(struct sqlite_row *row);
-const void *row_bytes(struct sqlite_row *row, size_t *ret_n);
+int64_t column_int_if(struct sqlite_row *row, bool *ret_has);
+const char *column_text(struct sqlite_row *row);
+const void *column_bytes(struct sqlite_row *row, size_t *ret_n);
 
 /* Handles a row. A result other than 0 ends the query and is returned; unless a reason is set, the
  * error's text is used. */
@@ -149,11 +149,11 @@ int sqlite_text(struct store *s, const char *sql, const char *what, char ret[SQL
 int sqlite_number(struct store *s, const char *sql, int64_t *ret,
                   struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* Parts of store_keep and store_prune. */
-int sqlite_keep_submission(struct store *s, const struct store_submission *row,
-                           struct tfe_reason *reason) TFE_MUST_CHECK;
-int sqlite_keep_event(struct store *s, const struct msg_event_row *row,
-                      struct tfe_reason *reason) TFE_MUST_CHECK;
+/* Parts of store_put_message and store_prune. */
+int sqlite_put_submission(struct store *s, const struct store_submission *row,
+                          struct tfe_reason *reason) TFE_MUST_CHECK;
+int sqlite_put_event(struct store *s, const struct msg_event_row *row,
+                     struct tfe_reason *reason) TFE_MUST_CHECK;
 int sqlite_prune_trust(struct store *s, struct tfe_wall before,
                        struct tfe_reason *reason) TFE_MUST_CHECK;
 

@@ -60,7 +60,7 @@ const char *const sqlite_statements[STATEMENT__COUNT] = {
     [STATEMENT_COMMIT] = "COMMIT",
     [STATEMENT_ROLLBACK] = "ROLLBACK",
     [STATEMENT_INCARNATION] = "SELECT incarnation FROM server",
-    [STATEMENT_KEPT] = "SELECT epoch, sequence, incarnation FROM jobs WHERE name = ?1",
+    [STATEMENT_CURRENT_JOB] = "SELECT epoch, sequence, incarnation FROM jobs WHERE name = ?1",
     [STATEMENT_PUT_JOB] = "INSERT OR REPLACE INTO jobs(name, epoch, sequence, incarnation, record)"
                           " VALUES(?, ?, ?, ?, ?)",
     [STATEMENT_JOBS] = "SELECT name, record FROM jobs ORDER BY name",
@@ -104,8 +104,8 @@ const char *const sqlite_statements[STATEMENT__COUNT] = {
                           " ON CONFLICT(key) DO UPDATE SET used_by = excluded.used_by,"
                           " revoked = max(revoked, excluded.revoked)",
     [STATEMENT_KEYS] = "SELECT " KEYS " FROM keys ORDER BY key",
-    /* retains revoked keys that would be valid without a record (token_is_kept), and the newest key
-     * with a quota of each scope */
+    /* retains revoked keys that would be valid without a record (token_is_stored), and the newest
+     * key with a quota of each scope */
     [STATEMENT_PRUNE_KEYS] =
         "DELETE FROM keys WHERE ((expires > 0 AND expires < ?1) OR"
         " (revoked > 0 AND revoked < ?1 AND key LIKE '02%')) AND"

@@ -17,17 +17,17 @@ static int put_key(struct store *s, const struct msg_token_row *k, struct tfe_re
 
 static void read_key(struct sqlite_row *at, struct msg_token_row *k)
 {
-    k->key = row_text(at);
-    k->role = (uint32_t)row_int(at);
-    k->scope = row_text(at);
-    k->label = row_text(at);
-    k->generation = (uint32_t)row_int(at);
-    k->uses = (uint32_t)row_int(at);
-    k->used_by = row_text(at);
-    k->made.ms = row_int(at);
-    k->expires.ms = row_int(at);
-    k->revoked.ms = row_int(at);
-    k->quota = (uint32_t)row_int(at);
+    k->key = column_text(at);
+    k->role = (uint32_t)column_int(at);
+    k->scope = column_text(at);
+    k->label = column_text(at);
+    k->generation = (uint32_t)column_int(at);
+    k->uses = (uint32_t)column_int(at);
+    k->used_by = column_text(at);
+    k->made.ms = column_int(at);
+    k->expires.ms = column_int(at);
+    k->revoked.ms = column_int(at);
+    k->quota = (uint32_t)column_int(at);
 }
 
 static int put_ban(struct store *s, const struct msg_ban_row *b, struct tfe_reason *reason)
@@ -40,12 +40,12 @@ static int put_ban(struct store *s, const struct msg_ban_row *b, struct tfe_reas
 
 static void read_ban(struct sqlite_row *at, struct msg_ban_row *b)
 {
-    b->node = row_text(at);
-    b->job = row_text(at);
-    b->key = row_text(at);
-    b->token = row_text(at);
-    b->name = row_text(at);
-    b->until.ms = row_int(at);
+    b->node = column_text(at);
+    b->job = column_text(at);
+    b->key = column_text(at);
+    b->token = column_text(at);
+    b->name = column_text(at);
+    b->until.ms = column_int(at);
 }
 
 /* The last row of the audit log. */
@@ -57,8 +57,8 @@ struct last {
 static int read_last(void *ctx, struct sqlite_row *at)
 {
     struct last *last = ctx;
-    last->number = (uint64_t)row_int(at);
-    (void)snprintf(last->hash, sizeof(last->hash), "%s", row_text(at));
+    last->number = (uint64_t)column_int(at);
+    (void)snprintf(last->hash, sizeof(last->hash), "%s", column_text(at));
     return 0;
 }
 
@@ -83,23 +83,24 @@ static int append_audit(struct store *s, const struct msg_audit_row *row, struct
 
 static void read_audit(struct sqlite_row *at, struct msg_audit_row *a)
 {
-    a->number = (uint64_t)row_int(at);
-    a->at.ms = row_int(at);
-    a->key = row_text(at);
-    a->label = row_text(at);
-    a->from = row_text(at);
-    a->what = row_text(at);
-    a->about = row_text(at);
-    a->result = row_text(at);
-    a->hash = row_text(at);
+    a->number = (uint64_t)column_int(at);
+    a->at.ms = column_int(at);
+    a->key = column_text(at);
+    a->label = column_text(at);
+    a->from = column_text(at);
+    a->what = column_text(at);
+    a->about = column_text(at);
+    a->result = column_text(at);
+    a->hash = column_text(at);
 }
 
-int store_keep(struct store *s, enum tfe_msg_type type, const void *row, struct tfe_reason *reason)
+int store_put_message(struct store *s, enum tfe_msg_type type, const void *row,
+                      struct tfe_reason *reason)
 {
     TFE_ASSERT(type == STORE_SUBMISSION || type == MSG_EVENT_ROW || type == MSG_TOKEN_ROW ||
                type == MSG_BAN_ROW || type == MSG_AUDIT_ROW);
-    return type == STORE_SUBMISSION ? sqlite_keep_submission(s, row, reason)
-           : type == MSG_EVENT_ROW  ? sqlite_keep_event(s, row, reason)
+    return type == STORE_SUBMISSION ? sqlite_put_submission(s, row, reason)
+           : type == MSG_EVENT_ROW  ? sqlite_put_event(s, row, reason)
            : type == MSG_TOKEN_ROW  ? put_key(s, row, reason)
            : type == MSG_BAN_ROW    ? put_ban(s, row, reason)
                                     : append_audit(s, row, reason);
@@ -107,7 +108,7 @@ int store_keep(struct store *s, enum tfe_msg_type type, const void *row, struct 
 
 struct reading {
     enum tfe_msg_type type;
-    store_kept_fn fn;
+    store_message_fn fn;
     void *ctx;
 };
 
@@ -125,8 +126,8 @@ static int read_one(void *ctx, struct sqlite_row *at)
     return at->is_bad || at->failed ? 0 : to->fn(to->ctx, &msg);
 }
 
-int store_read_kept(struct store *s, enum tfe_msg_type type, store_kept_fn fn, void *ctx,
-                    struct tfe_reason *reason)
+int store_read_messages(struct store *s, enum tfe_msg_type type, store_message_fn fn, void *ctx,
+                        struct tfe_reason *reason)
 {
     struct reading to = {type, fn, ctx};
     TFE_ASSERT(type == MSG_TOKEN_ROW || type == MSG_BAN_ROW);
@@ -136,7 +137,7 @@ int store_read_kept(struct store *s, enum tfe_msg_type type, store_kept_fn fn, v
         read_one, &to, reason);
 }
 
-int store_read_audit(struct store *s, uint64_t after, uint32_t max, store_kept_fn fn, void *ctx,
+int store_read_audit(struct store *s, uint64_t after, uint32_t max, store_message_fn fn, void *ctx,
                      struct tfe_reason *reason)
 {
     struct reading to = {MSG_AUDIT_ROW, fn, ctx};

@@ -21,11 +21,11 @@ struct store;
 typedef int (*store_load_fn)(void *ctx, const struct rdzv_record *record, const char *fault);
 
 /* Receives one ledger row, borrowed for the call. A result other than 0 ends the reading. */
-typedef int (*store_row_fn)(void *ctx, const struct msg_epoch_row *row);
+typedef int (*store_ledger_fn)(void *ctx, const struct msg_epoch_row *row);
 
 /* Receives one row of another type, borrowed for the call. A result other than 0 ends the
  * reading. */
-typedef int (*store_kept_fn)(void *ctx, const struct tfe_msg *row);
+typedef int (*store_message_fn)(void *ctx, const struct tfe_msg *row);
 
 /* Opens or creates the file (mode 0600), checks it, and stores this server's incarnation, so that
  * an older server that still has the file open can no longer write. path NULL: in memory, without
@@ -67,7 +67,7 @@ void store_rollback(struct store *store);
 /* Reads at most max ledger rows of a job with epochs above `after`, in order. Returns an error of
  * fn, TFE_EDISK or TFE_ENOMEM. */
 int store_read_rows(struct store *store, const char *job, uint64_t after, uint32_t max,
-                    store_row_fn fn, void *ctx, struct tfe_reason *reason) TFE_MUST_CHECK;
+                    store_ledger_fn fn, void *ctx, struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Deletes at most max ledger rows unchanged since `before` (except of a job's current epoch), keys
  * and bans that ended before that, and at most max older events. *ret_n is the larger of the
@@ -79,17 +79,18 @@ int store_prune(struct store *store, struct tfe_wall before, uint32_t max, uint3
 /* Stores a row of type TOKEN_ROW, BAN_ROW or STORE_SUBMISSION in place of the one with the same key
  * (revoked keys stay revoked); appends an AUDIT_ROW with the next number and hash; stores an
  * EVENT_ROW unless it exists. Errors and precondition as store_put_row. */
-int store_keep(struct store *store, enum tfe_msg_type type, const void *row,
-               struct tfe_reason *reason) TFE_MUST_CHECK;
+int store_put_message(struct store *store, enum tfe_msg_type type, const void *row,
+                      struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Reads all TOKEN_ROWs or BAN_ROWs, ordered by key; skips invalid ones. Returns an error of fn,
  * TFE_EDISK or TFE_ENOMEM. */
-int store_read_kept(struct store *store, enum tfe_msg_type type, store_kept_fn fn, void *ctx,
-                    struct tfe_reason *reason) TFE_MUST_CHECK;
+int store_read_messages(struct store *store, enum tfe_msg_type type, store_message_fn fn, void *ctx,
+                        struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* Reads at most max audit rows with numbers above `after`. Returns errors as store_read_kept. */
-int store_read_audit(struct store *store, uint64_t after, uint32_t max, store_kept_fn fn, void *ctx,
-                     struct tfe_reason *reason) TFE_MUST_CHECK;
+/* Reads at most max audit rows with numbers above `after`. Returns errors as store_read_messages.
+ */
+int store_read_audit(struct store *store, uint64_t after, uint32_t max, store_message_fn fn,
+                     void *ctx, struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* A submitted job, as serialised by the pool (pack.h). */
 struct store_submission {
@@ -103,7 +104,7 @@ struct store_submission {
 #define STORE_SUBMISSION ((enum tfe_msg_type)256)
 
 /* Reads all submitted jobs, ordered by number, each borrowed for the call. Returns errors as
- * store_read_kept. */
+ * store_read_messages. */
 int store_read_submissions(struct store *store,
                            int (*fn)(void *ctx, const struct store_submission *row), void *ctx,
                            struct tfe_reason *reason) TFE_MUST_CHECK;
@@ -118,7 +119,7 @@ struct store_page {
 
 /* Reads the selected events as EVENT_ROWs, ordered by number. Returns an error of fn, TFE_EDISK or
  * TFE_ENOMEM. */
-int store_read_events(struct store *store, const struct store_page *page, store_kept_fn fn,
+int store_read_events(struct store *store, const struct store_page *page, store_message_fn fn,
                       void *ctx, struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Copies the store to a new file, which has a temporary name until it is complete and durable; an

@@ -15,17 +15,17 @@
 
 /* --- results ---------------------------------------------------------------------------------- */
 
-static void tell_conditions(struct writer *w)
+static void report_conditions(struct writer *w)
 {
     for (int i = 0; i < CONDITION__COUNT; i++) {
-        struct condition *told = &w->told[i];
+        struct condition *reported = &w->reported[i];
         worker_lock(w->worker);
         struct condition now = w->now[i];
         worker_unlock(w->worker);
-        if (now.rc != told->rc ||
-            (now.rc != 0 && strcmp(now.reason.text, told->reason.text) != 0)) {
-            now.since = told->rc != 0 ? told->since : clock_mono();
-            *told = now;
+        if (now.rc != reported->rc ||
+            (now.rc != 0 && strcmp(now.reason.text, reported->reason.text) != 0)) {
+            now.since = reported->rc != 0 ? reported->since : clock_mono();
+            *reported = now;
             w->config.ops->condition(w->config.ctx, now.rc, now.reason.text);
         }
     }
@@ -43,7 +43,7 @@ static struct work *first_done(struct writer *w, int list)
 static void drop_first(struct writer *w, int list)
 {
     worker_lock(w->worker);
-    struct work *work = work_take(&w->lists[list]);
+    struct work *work = work_pop(&w->lists[list]);
     worker_unlock(w->worker);
     work_free(work);
 }
@@ -65,7 +65,7 @@ static void deliver_answers(struct writer *w)
 {
     const struct work *work;
     while ((work = first_done(w, WORK_ANSWERED)) != NULL) {
-        struct writer_ask *ask = work->ask;
+        struct writer_request *ask = work->ask;
         if (ask->fn) {
             ask->fn(ask->ctx, work->rc, &ask->page, ask->reason.text);
         }
@@ -81,13 +81,13 @@ bool writer_deliver(struct writer *w)
     if (stop) {
         return true;
     }
-    tell_conditions(w);
+    report_conditions(w);
     bool all = deliver_records(w);
     deliver_answers(w);
     return all;
 }
 
-static void on_told(void *ctx)
+static void on_notify(void *ctx)
 {
     (void)writer_deliver(ctx); /* the driver's timer delivers what was not accepted */
 }
@@ -106,7 +106,7 @@ static void drop_rows(struct writer *w, const char *job)
 {
     struct work_list kept = STAILQ_HEAD_INITIALIZER(kept);
     while (!STAILQ_EMPTY(&w->lists[WORK_ROWS])) {
-        struct work *work = work_take(&w->lists[WORK_ROWS]);
+        struct work *work = work_pop(&w->lists[WORK_ROWS]);
         if (strcmp(work->job.text, job) == 0) {
             work_free(work);
             w->n_rows--;
@@ -120,7 +120,7 @@ static void drop_rows(struct writer *w, const char *job)
 int writer_submit(struct writer *w, const struct rdzv_record *record)
 {
     struct work *work = calloc(1, sizeof(*work));
-    struct store_record *packed = record_pack(record);
+    struct store_record *packed = job_record_pack(record);
     if (!work || !packed) {
         free(packed);
         free(work);
@@ -157,7 +157,7 @@ static int note(struct writer *w, enum tfe_msg_type type, const char *job, const
     struct work *dropped = NULL;
     if (work) {
         work->type = type;
-        work->row = row_copy(kind_of(type), row);
+        work->row = record_copy(schema_of(type), row);
     }
     if (!work || !work->row) {
         work_free(work);
@@ -170,7 +170,7 @@ static int note(struct writer *w, enum tfe_msg_type type, const char *job, const
     if (w->n_rows < ROWS_MAX) {
         w->n_rows++;
     } else {
-        dropped = work_take(&w->lists[WORK_ROWS]);
+        dropped = work_pop(&w->lists[WORK_ROWS]);
     }
     add(w, WORK_ROWS, work);
     worker_unlock(w->worker);
@@ -178,15 +178,15 @@ static int note(struct writer *w, enum tfe_msg_type type, const char *job, const
     return 0;
 }
 
-int writer_note(struct writer *w, const char *job, const struct msg_epoch_row *row)
+int writer_put_ledger(struct writer *w, const char *job, const struct msg_epoch_row *row)
 {
     return note(w, MSG_EPOCH_ROW, job, row);
 }
 
-static int ask_for(struct writer *w, const struct writer_ask *what, const char *job,
-                   struct writer_ask **ret)
+static int ask_for(struct writer *w, const struct writer_request *what, const char *job,
+                   struct writer_request **ret)
 {
-    struct writer_ask *ask = malloc(sizeof(*ask));
+    struct writer_request *ask = malloc(sizeof(*ask));
     if (!ask) {
         return TFE_ENOMEM;
     }
@@ -203,20 +203,20 @@ static int ask_for(struct writer *w, const struct writer_ask *what, const char *
 }
 
 int writer_read(struct writer *w, const char *job, uint64_t after, uint32_t max,
-                writer_answer_fn fn, void *ctx, struct writer_ask **ret)
+                writer_result_fn fn, void *ctx, struct writer_request **ret)
 {
-    const struct writer_ask ask = {.work.type = job ? MSG_EPOCH_ROW : MSG_AUDIT_ROW,
-                                   .fn = fn,
-                                   .ctx = ctx,
-                                   .after = after,
-                                   .max = max};
+    const struct writer_request ask = {.work.type = job ? MSG_EPOCH_ROW : MSG_AUDIT_ROW,
+                                       .fn = fn,
+                                       .ctx = ctx,
+                                       .after = after,
+                                       .max = max};
     return ask_for(w, &ask, job, ret);
 }
 
-int writer_read_events(struct writer *w, const struct store_page *page, writer_answer_fn fn,
-                       void *ctx, struct writer_ask **ret)
+int writer_read_events(struct writer *w, const struct store_page *page, writer_result_fn fn,
+                       void *ctx, struct writer_request **ret)
 {
-    struct writer_ask ask = {.work.type = MSG_EVENT_ROW, .fn = fn, .ctx = ctx, .of = *page};
+    struct writer_request ask = {.work.type = MSG_EVENT_ROW, .fn = fn, .ctx = ctx, .of = *page};
     return ask_for(w, &ask, page->job, ret);
 }
 
@@ -229,10 +229,10 @@ uint32_t writer_n_rows(struct writer *w)
 }
 
 /* Queues a row to be stored, one block whose ownership is taken; NULL if out of memory. */
-static int keep(struct writer *w, enum tfe_msg_type type, void *row, writer_answer_fn fn, void *ctx,
-                struct writer_ask **ret)
+static int keep(struct writer *w, enum tfe_msg_type type, void *row, writer_result_fn fn, void *ctx,
+                struct writer_request **ret)
 {
-    struct writer_ask ask = {.fn = fn, .ctx = ctx};
+    struct writer_request ask = {.fn = fn, .ctx = ctx};
     ask.work.type = type;
     ask.work.row = row;
     int rc = ask.work.row ? ask_for(w, &ask, NULL, ret) : TFE_ENOMEM;
@@ -242,8 +242,8 @@ static int keep(struct writer *w, enum tfe_msg_type type, void *row, writer_answ
     return rc;
 }
 
-int writer_keep_submission(struct writer *w, const struct store_submission *row,
-                           writer_answer_fn fn, void *ctx, struct writer_ask **ret)
+int writer_put_submission(struct writer *w, const struct store_submission *row, writer_result_fn fn,
+                          void *ctx, struct writer_request **ret)
 {
     const size_t n_job = strlen(row->job) + 1;
     struct store_submission *copy = malloc(sizeof(*copy) + row->n + n_job);
@@ -259,27 +259,27 @@ int writer_keep_submission(struct writer *w, const struct store_submission *row,
     return keep(w, STORE_SUBMISSION, copy, fn, ctx, ret);
 }
 
-int writer_keep(struct writer *w, const struct tfe_msg *row, writer_answer_fn fn, void *ctx,
-                struct writer_ask **ret)
+int writer_put(struct writer *w, const struct tfe_msg *row, writer_result_fn fn, void *ctx,
+               struct writer_request **ret)
 {
     if (!fn) {
         const char *job = row->type == MSG_EVENT_ROW ? row->u.event_row.job : NULL;
         return note(w, row->type, job, &row->u);
     }
-    return keep(w, row->type, row_copy(kind_of(row->type), &row->u), fn, ctx, ret);
+    return keep(w, row->type, record_copy(schema_of(row->type), &row->u), fn, ctx, ret);
 }
 
 int writer_run(struct writer *w, int (*run)(void *run_ctx, struct tfe_reason *reason),
-               void *run_ctx, writer_answer_fn fn, void *ctx, struct writer_ask **ret)
+               void *run_ctx, writer_result_fn fn, void *ctx, struct writer_request **ret)
 {
-    const struct writer_ask ask = {.fn = fn, .ctx = ctx, .run = run, .run_ctx = run_ctx};
+    const struct writer_request ask = {.fn = fn, .ctx = ctx, .run = run, .run_ctx = run_ctx};
     return ask_for(w, &ask, NULL, ret);
 }
 
-int writer_backup(struct writer *w, const char *path, writer_answer_fn fn, void *ctx,
-                  struct writer_ask **ret)
+int writer_backup(struct writer *w, const char *path, writer_result_fn fn, void *ctx,
+                  struct writer_request **ret)
 {
-    const struct writer_ask ask = {.fn = fn, .ctx = ctx, .path = strdup(path)};
+    const struct writer_request ask = {.fn = fn, .ctx = ctx, .path = strdup(path)};
     int rc = ask.path ? ask_for(w, &ask, NULL, ret) : TFE_ENOMEM;
     if (rc != 0) {
         free(ask.path);
@@ -287,7 +287,7 @@ int writer_backup(struct writer *w, const char *path, writer_answer_fn fn, void 
     return rc;
 }
 
-void writer_forget(struct writer *w, struct writer_ask *ask)
+void writer_cancel(struct writer *w, struct writer_request *ask)
 {
     ask->fn = NULL; /* the thread does not use fn */
 }
@@ -299,9 +299,9 @@ enum writer_health writer_health(struct writer *w, const char **ret_reason,
     struct tfe_mono busy = w->busy_since;
     worker_unlock(w->worker);
     for (int i = 0; i < CONDITION__COUNT; i++) {
-        if (w->told[i].rc != 0) {
-            *ret_reason = w->told[i].reason.text;
-            *ret_since = w->told[i].since;
+        if (w->reported[i].rc != 0) {
+            *ret_reason = w->reported[i].reason.text;
+            *ret_since = w->reported[i].since;
             return WRITER_FAILS;
         }
     }
@@ -325,7 +325,7 @@ static void destroy(void *ctx)
     struct writer *w = ctx;
     for (int i = 0; i < WORK__LISTS; i++) {
         while (!STAILQ_EMPTY(&w->lists[i])) {
-            work_free(work_take(&w->lists[i]));
+            work_free(work_pop(&w->lists[i]));
         }
     }
     free(w);
@@ -347,7 +347,7 @@ int writer_new(const struct writer_config *config, struct writer **ret, struct t
     const struct worker_config worker = {.name = "tfe-rdzv-store",
                                          .work = writer_work,
                                          .base = config->base,
-                                         .on_told = on_told,
+                                         .on_notify = on_notify,
                                          .done = destroy,
                                          .ctx = w};
     int rc = worker_start(&worker, &w->worker);

@@ -3,8 +3,8 @@
  *
  *     event loop                          writer thread, in this order
  *     writer_submit ──► records ──────► begin, put ..., commit: one transaction for all
- *     writer_note ────► rows ─────────► the same, after the records
- *     writer_keep ────► rows, or asks ► the same, or at once if the caller waits
+ *     writer_put_ledger ────► rows ─────────► the same, after the records
+ *     writer_put ────► rows, or asks ► the same, or at once if the caller waits
  *     writer_read ────► asks ─────────► a page of the ledger
  *     writer_backup ──► asks ─────────► a copy; everything else waits for its end
  *                                       periodically: prune the ledger in small steps
@@ -23,7 +23,7 @@
 
 struct event_base;
 struct writer;
-struct writer_ask;
+struct writer_request;
 
 struct writer_ops {
     /* The record of this job and sequence was written (rc 0), or was not. Returns false if out of
@@ -53,46 +53,47 @@ int writer_submit(struct writer *w, const struct rdzv_record *record) TFE_MUST_C
 
 /* Queues a copy of a ledger row to be merged. Repeats the write until it succeeds; drops rows if
  * thousands are queued. Returns TFE_ENOMEM if the row was not queued. */
-int writer_note(struct writer *w, const char *job, const struct msg_epoch_row *row) TFE_MUST_CHECK;
+int writer_put_ledger(struct writer *w, const char *job,
+                      const struct msg_epoch_row *row) TFE_MUST_CHECK;
 
 /* Delivers a result. rc 0: the requested page (the callee may take its content), or the operation
  * is complete. Otherwise reason is a sentence. Called once, on the loop; the request is freed
  * afterwards. */
-typedef void (*writer_answer_fn)(void *ctx, int rc, struct row_list *page, const char *reason);
+typedef void (*writer_result_fn)(void *ctx, int rc, struct record_list *page, const char *reason);
 
-/* Queues a copy of a row of a type that store_keep accepts. fn NULL: as writer_note; ret is not
- * set. Otherwise fn runs when the row is durable or has failed, which is not retried. Returns
- * TFE_ENOMEM if the row was not queued. */
-int writer_keep(struct writer *w, const struct tfe_msg *row, writer_answer_fn fn, void *ctx,
-                struct writer_ask **ret) TFE_MUST_CHECK;
+/* Queues a copy of a row of a type that store_put_message accepts. fn NULL: as writer_put_ledger;
+ * ret is not set. Otherwise fn runs when the row is durable or has failed, which is not retried.
+ * Returns TFE_ENOMEM if the row was not queued. */
+int writer_put(struct writer *w, const struct tfe_msg *row, writer_result_fn fn, void *ctx,
+               struct writer_request **ret) TFE_MUST_CHECK;
 
-/* Queues a submitted job to be stored, as writer_keep. Precondition: fn is not NULL. */
-int writer_keep_submission(struct writer *w, const struct store_submission *row,
-                           writer_answer_fn fn, void *ctx, struct writer_ask **ret) TFE_MUST_CHECK;
+/* Queues a submitted job to be stored, as writer_put. Precondition: fn is not NULL. */
+int writer_put_submission(struct writer *w, const struct store_submission *row, writer_result_fn fn,
+                          void *ctx, struct writer_request **ret) TFE_MUST_CHECK;
 
 /* Runs a blocking function on the thread; its result becomes rc. Returns 0 or TFE_ENOMEM. */
 int writer_run(struct writer *w, int (*run)(void *run_ctx, struct tfe_reason *reason),
-               void *run_ctx, writer_answer_fn fn, void *ctx,
-               struct writer_ask **ret) TFE_MUST_CHECK;
+               void *run_ctx, writer_result_fn fn, void *ctx,
+               struct writer_request **ret) TFE_MUST_CHECK;
 
 /* Requests a page of a job's ledger (store_read_rows) or, if job is NULL, of the audit log
  * (store_read_audit). Returns 0 or TFE_ENOMEM. */
 int writer_read(struct writer *w, const char *job, uint64_t after, uint32_t max,
-                writer_answer_fn fn, void *ctx, struct writer_ask **ret) TFE_MUST_CHECK;
+                writer_result_fn fn, void *ctx, struct writer_request **ret) TFE_MUST_CHECK;
 
 /* Requests events (store_read_events); copies page. Returns 0 or TFE_ENOMEM. */
-int writer_read_events(struct writer *w, const struct store_page *page, writer_answer_fn fn,
-                       void *ctx, struct writer_ask **ret) TFE_MUST_CHECK;
+int writer_read_events(struct writer *w, const struct store_page *page, writer_result_fn fn,
+                       void *ctx, struct writer_request **ret) TFE_MUST_CHECK;
 
 /* Returns the number of queued rows. */
 uint32_t writer_n_rows(struct writer *w);
 
 /* Requests a copy of the store in a new file (store_backup). Returns 0 or TFE_ENOMEM. */
-int writer_backup(struct writer *w, const char *path, writer_answer_fn fn, void *ctx,
-                  struct writer_ask **ret) TFE_MUST_CHECK;
+int writer_backup(struct writer *w, const char *path, writer_result_fn fn, void *ctx,
+                  struct writer_request **ret) TFE_MUST_CHECK;
 
 /* Drops the callback of a request; the operation may still be performed. */
-void writer_forget(struct writer *w, struct writer_ask *ask);
+void writer_cancel(struct writer *w, struct writer_request *ask);
 
 /* Health of the store, as last reported to the loop. */
 enum writer_health {
@@ -107,7 +108,7 @@ enum writer_health writer_health(struct writer *w, const char **ret_reason,
 /* Load of the writer: queued rows, and durations of transactions. */
 struct writer_load {
     uint32_t waiting; /* rows not yet written */
-    struct spread writes;
+    struct histogram writes;
 };
 void writer_measure(struct writer *w, struct writer_load *ret);
 

@@ -14,17 +14,17 @@
 struct work {
     STAILQ_ENTRY(work) link;
     struct store_record *record;
-    enum tfe_msg_type type; /* type of row */
-    void *row;              /* ledger row, or row to store */
-    struct writer_ask *ask; /* the request that contains this item as its first member */
-    struct tfe_id job;      /* job of row or ask */
+    enum tfe_msg_type type;     /* type of row */
+    void *row;                  /* ledger row, or row to store */
+    struct writer_request *ask; /* the request that contains this item as its first member */
+    struct tfe_id job;          /* job of row or ask */
     int rc;
 };
 STAILQ_HEAD(work_list, work);
 
-struct writer_ask {
+struct writer_request {
     struct work work;
-    writer_answer_fn fn; /* result callback of the loop; NULL if the result is not wanted */
+    writer_result_fn fn; /* result callback of the loop; NULL if the result is not wanted */
     void *ctx;
     int (*run)(void *run_ctx,
                struct tfe_reason *reason); /* function to run; NULL for an operation on the store */
@@ -34,7 +34,7 @@ struct writer_ask {
     uint32_t max;
     struct store_page
         of; /* selection of events; max 0 if no events are requested; the job name is in work.job */
-    struct row_list page;
+    struct record_list page;
     struct tfe_reason reason;
 };
 
@@ -53,14 +53,14 @@ enum { CONDITION_RECORDS, CONDITION_ROWS, CONDITION__COUNT };
 struct writer {
     struct writer_config config;
     struct worker *worker;
-    struct condition told[CONDITION__COUNT]; /* last reported to the loop */
+    struct condition reported[CONDITION__COUNT]; /* last reported to the loop */
 
     /* Members protected by the worker's lock. */
     struct work_list lists[WORK__LISTS];
     uint32_t n_rows;
     struct condition now[CONDITION__COUNT];
     struct tfe_mono busy_since; /* start of the current transaction; NEVER if none */
-    struct spread writes;       /* durations of completed transactions */
+    struct histogram writes;    /* durations of completed transactions */
     bool stop;
 
     /* Members that only the thread uses. */
@@ -70,7 +70,7 @@ struct writer {
 
 /* Removes and returns the first item, or NULL if the list is empty. The lock is held, or no other
  * thread exists. */
-static inline struct work *work_take(struct work_list *list)
+static inline struct work *work_pop(struct work_list *list)
 {
     struct work *work = STAILQ_FIRST(list);
     if (work) {

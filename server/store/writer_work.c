@@ -21,7 +21,7 @@ void work_free(struct work *work)
         return;
     }
     if (work->ask) {
-        row_list_done(&work->ask->page);
+        record_list_done(&work->ask->page);
         free(work->ask->path);
     }
     free(work->record);
@@ -53,7 +53,7 @@ static int put(struct writer *w, const struct work *work, struct tfe_wall now,
     if (work->row) {
         return work->type == MSG_EPOCH_ROW
                    ? store_put_row(w->config.store, work->job.text, work->row, now, reason)
-                   : store_keep(w->config.store, work->type, work->row, reason);
+                   : store_put_message(w->config.store, work->type, work->row, reason);
     }
     int rc = store_put(w->config.store, work->record, reason);
     return rc != 0 ? rc : put_outline(w, work->record, now, reason);
@@ -81,13 +81,13 @@ static int write_batch(struct writer *w, const struct work_list *batch, struct t
 }
 
 /* Moves the first items of a list to a batch, in order. The lock is held. */
-static void take_batch(struct work_list *list, struct work_list *ret)
+static void pop_batch(struct work_list *list, struct work_list *ret)
 {
     uint32_t n = 0;
     uint32_t members = 0;
     STAILQ_INIT(ret);
     while (!STAILQ_EMPTY(list) && n < BATCH_MAX && members < BATCH_MEMBERS_MAX) {
-        struct work *work = work_take(list);
+        struct work *work = work_pop(list);
         STAILQ_INSERT_TAIL(ret, work, link);
         members += work->record ? work->record->n_members : 0;
         n++;
@@ -98,12 +98,12 @@ static void take_batch(struct work_list *list, struct work_list *ret)
 static struct condition write_some(struct writer *w, int list, struct work_list *ret_batch)
 {
     struct condition condition = {.rc = 0};
-    take_batch(&w->lists[list], ret_batch);
+    pop_batch(&w->lists[list], ret_batch);
     w->busy_since = clock_mono();
     worker_unlock(w->worker);
     condition.rc = write_batch(w, ret_batch, &condition.reason);
     worker_lock(w->worker);
-    spread_add(&w->writes, tfe_mono_sub(clock_mono(), w->busy_since));
+    histogram_add(&w->writes, tfe_mono_sub(clock_mono(), w->busy_since));
     w->busy_since = TFE_MONO_NEVER;
     return condition;
 }
@@ -118,7 +118,7 @@ static void work_on_records(struct writer *w)
         work->rc = w->now[CONDITION_RECORDS].rc;
     }
     STAILQ_CONCAT(&w->lists[WORK_WRITTEN], &batch);
-    worker_tell(w->worker);
+    worker_notify(w->worker);
 }
 
 static void work_on_rows(struct writer *w)
@@ -133,33 +133,33 @@ static void work_on_rows(struct writer *w)
         w->rows_again = tfe_mono_add(clock_mono(), ROWS_AGAIN_MS);
     }
     while (!STAILQ_EMPTY(&batch)) {
-        work_free(work_take(&batch));
+        work_free(work_pop(&batch));
         w->n_rows--;
     }
     if (condition.rc != w->now[CONDITION_ROWS].rc) {
         w->now[CONDITION_ROWS] = condition;
-        worker_tell(w->worker);
+        worker_notify(w->worker);
     }
 }
 
 /* --- requests --------------------------------------------------------------------------------- */
 
-static void answer(struct writer *w, struct writer_ask *ask)
+static void answer(struct writer *w, struct writer_request *ask)
 {
     STAILQ_INSERT_TAIL(&w->lists[WORK_ANSWERED], &ask->work, link);
-    worker_tell(w->worker);
+    worker_notify(w->worker);
 }
 
-/* store_row_fn that appends to a struct row_list. */
-static int keep_row(void *ctx, const struct msg_epoch_row *row)
+/* store_ledger_fn that appends to a struct record_list. */
+static int append_row(void *ctx, const struct msg_epoch_row *row)
 {
-    return row_list_add(ctx, &kind_epoch, row);
+    return record_list_add(ctx, &schema_epoch, row);
 }
 
-/* store_kept_fn that appends to a struct row_list. */
-static int keep_kept(void *ctx, const struct tfe_msg *row)
+/* store_message_fn that appends to a struct record_list. */
+static int append_message(void *ctx, const struct tfe_msg *row)
 {
-    return row_list_add(ctx, kind_of(row->type), &row->u);
+    return record_list_add(ctx, schema_of(row->type), &row->u);
 }
 
 /* Called during a backup; returns false once the writer is to end. */
@@ -172,7 +172,7 @@ static bool goes_on(void *ctx)
     return !is_stopped;
 }
 
-static void work_on_ask(struct writer *w, struct writer_ask *ask)
+static void work_on_ask(struct writer *w, struct writer_request *ask)
 {
     struct work *work = &ask->work;
     worker_unlock(w->worker);
@@ -183,17 +183,18 @@ static void work_on_ask(struct writer *w, struct writer_ask *ask)
     } else if (ask->of.max > 0) {
         struct store_page page = ask->of;
         page.job = page.job ? work->job.text : NULL;
-        work->rc = store_read_events(w->config.store, &page, keep_kept, &ask->page, &ask->reason);
+        work->rc =
+            store_read_events(w->config.store, &page, append_message, &ask->page, &ask->reason);
     } else if (work->type == MSG_AUDIT_ROW && !work->row) {
-        work->rc = store_read_audit(w->config.store, ask->after, ask->max, keep_kept, &ask->page,
-                                    &ask->reason);
+        work->rc = store_read_audit(w->config.store, ask->after, ask->max, append_message,
+                                    &ask->page, &ask->reason);
     } else if (work->row) {
         struct work_list one = STAILQ_HEAD_INITIALIZER(one);
         STAILQ_INSERT_TAIL(&one, work, link);
         work->rc = write_batch(w, &one, &ask->reason);
     } else {
-        work->rc = store_read_rows(w->config.store, work->job.text, ask->after, ask->max, keep_row,
-                                   &ask->page, &ask->reason);
+        work->rc = store_read_rows(w->config.store, work->job.text, ask->after, ask->max,
+                                   append_row, &ask->page, &ask->reason);
     }
     worker_lock(w->worker);
     answer(w, ask);
@@ -253,7 +254,7 @@ void writer_work(void *ctx)
         if (rows_are_due(w)) {
             work_on_rows(w);
         }
-        const struct work *work = work_take(&w->lists[WORK_ASKS]);
+        const struct work *work = work_pop(&w->lists[WORK_ASKS]);
         if (work) {
             work_on_ask(w, work->ask);
         } else if (is_due(w->prune_next)) {

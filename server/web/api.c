@@ -46,10 +46,10 @@ bool api_is_job(struct request *r)
  * the rows do not fit together. */
 static bool is_in_order(struct call *call)
 {
-    int rc = order_status(&call->ask.list);
+    int rc = records_sort_status(&call->ask.list);
     if (rc != 0) {
         reply_problem(call_end(call), 502, "failed",
-                      rc == TFE_ENOMEM ? tfe_error_sentence(rc) : CLIENT_STRANGE_SENTENCE);
+                      rc == TFE_ENOMEM ? tfe_error_sentence(rc) : CLIENT_UNEXPECTED_SENTENCE);
     }
     return rc == 0;
 }
@@ -59,13 +59,13 @@ static void answer_with_status(struct call *call)
     if (!is_in_order(call)) {
         return;
     }
-    answer(call, answer_status(&call->ask.list));
+    answer(call, response_status(&call->ask.list));
 }
 
 static void answer_with_jobs(struct call *call)
 {
     if (is_in_order(call)) {
-        answer(call, answer_jobs(&call->ask.list));
+        answer(call, response_jobs(&call->ask.list));
     }
 }
 
@@ -74,30 +74,30 @@ static void answer_with_nodes(struct call *call)
     if (!is_in_order(call)) {
         return;
     }
-    answer(call, answer_nodes(&call->ask.list));
+    answer(call, response_nodes(&call->ask.list));
 }
 
 static void answer_with_job(struct call *call)
 {
     if (is_in_order(call)) {
-        answer(call, answer_job(&call->ask.list));
+        answer(call, response_job(&call->ask.list));
     }
 }
 
 static void answer_with_epochs(struct call *call)
 {
-    epochs_work_out(&call->ask.list, clock_wall());
-    answer(call, answer_epochs(&call->ask.list, call->name));
+    epochs_compute(&call->ask.list, clock_wall());
+    answer(call, response_epochs(&call->ask.list, call->name));
 }
 
 static void answer_with_gauges(struct call *call)
 {
-    answer(call, json_pack("{s:o}", "gauges", row_list_json(&call->ask.list, &kind_gauge)));
+    answer(call, json_pack("{s:o}", "gauges", record_list_json(&call->ask.list, &schema_gauge)));
 }
 
 static void answer_with_audit(struct call *call)
 {
-    answer(call, json_pack("{s:o}", "audit", row_list_json(&call->ask.list, &kind_audit_row)));
+    answer(call, json_pack("{s:o}", "audit", record_list_json(&call->ask.list, &schema_audit_row)));
 }
 
 /* Returns the job that the query names, or "" for all jobs. */
@@ -182,7 +182,7 @@ void api_epochs(struct request *r)
 
 static void answer_with_pool(struct call *call)
 {
-    answer(call, json_pack("{s:o}", "pool", row_list_json(&call->ask.list, &kind_pool_node)));
+    answer(call, json_pack("{s:o}", "pool", record_list_json(&call->ask.list, &schema_pool_node)));
 }
 
 void api_pool(struct request *r)
@@ -192,7 +192,7 @@ void api_pool(struct request *r)
 
 static void answer_with_demand(struct call *call)
 {
-    answer(call, json_pack("{s:o}", "demand", row_list_json(&call->ask.list, &kind_demand)));
+    answer(call, json_pack("{s:o}", "demand", record_list_json(&call->ask.list, &schema_demand)));
 }
 
 void api_demand(struct request *r)
@@ -227,7 +227,7 @@ static struct stream *begin_stream(struct request *r)
 
 static void answer_with_events(struct call *call)
 {
-    answer(call, answer_events(&call->ask.list, call->message.u.events.after));
+    answer(call, response_events(&call->ask.list, call->message.u.events.after));
 }
 
 void api_events(struct request *r)
@@ -263,7 +263,7 @@ void api_events(struct request *r)
 static void answer_with_series(struct call *call)
 {
     answer(call, json_pack("{s:s, s:o}", "job", call->name, "points",
-                           row_list_json(&call->ask.list, &kind_point)));
+                           record_list_json(&call->ask.list, &schema_point)));
 }
 
 void api_series(struct request *r)

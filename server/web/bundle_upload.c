@@ -68,7 +68,7 @@ static void answer_stored(struct call *call)
     reply_json(req, is_new ? 201 : 200, done);
 }
 
-static void on_want(struct client_ask *ask, const struct tfe_msg *row)
+static void on_want(struct client_request *ask, const struct tfe_msg *row)
 {
     struct upload *u = call_of(ask)->own;
     const struct msg_bundle_want *want = &row->u.bundle_want;
@@ -89,8 +89,8 @@ static void on_waiting(void *ctx, const char *reason)
     }
 }
 
-/* Returns an error that client_say's caller has to report, or 0. The client reports other errors
- * through on_ended. */
+/* Returns an error that client_send_more's caller has to report, or 0. The client reports other
+ * errors through on_ended. */
 static int send_chunk(struct upload *u)
 {
     const struct tfe_msg put = {.type = MSG_BUNDLE_PUT,
@@ -99,7 +99,7 @@ static int send_chunk(struct upload *u)
                                                  .data = u->chunk,
                                                  .n_data = u->n_chunk,
                                                  .is_last = u->at + u->n_chunk == u->total}};
-    const int rc = client_say(u->call->client, &put);
+    const int rc = client_send_more(u->call->client, &put);
     u->at += u->n_chunk;
     u->n_chunk = 0;
     u->sent = clock_mono();

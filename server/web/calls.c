@@ -19,7 +19,7 @@ static struct client *client_of(const struct call *call)
 static void call_free(struct call *call)
 {
     struct view *view = call->view;
-    client_take_back(client_of(call), &call->ask);
+    client_cancel(client_of(call), &call->ask);
     client_free(call->client);
     event_drop(&call->deadline);
     share_release(&call->share);
@@ -43,7 +43,7 @@ struct http_request *call_end(struct call *call)
     return req;
 }
 
-static void on_ended(struct client_ask *ask, enum client_end how, enum tfe_refusal code,
+static void on_ended(struct client_request *ask, enum client_end how, enum tfe_refusal code,
                      const char *sentence)
 {
     struct call *call = call_of(ask);
@@ -58,7 +58,7 @@ static void on_ended(struct client_ask *ask, enum client_end how, enum tfe_refus
         call->answer(call);
         return;
     case CLIENT_REFUSED: {
-        if (call->again && ask->n_said == 1 && call->again(call, code)) {
+        if (call->again && ask->n_sent == 1 && call->again(call, code)) {
             return;
         }
         char copy[MSG_SENTENCE_MAX];
@@ -73,7 +73,7 @@ static void on_ended(struct client_ask *ask, enum client_end how, enum tfe_refus
         view_reject(view);
         view_leave(view);
         return;
-    case CLIENT_STRANGE:
+    case CLIENT_UNEXPECTED:
     case CLIENT_FAILED:
         reply_problem(call_end(call), 502, "failed", sentence);
         return;
@@ -84,7 +84,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *ctx)
 {
     struct call *call = ctx;
     char sentence[256];
-    client_take_back(client_of(call), &call->ask);
+    client_cancel(client_of(call), &call->ask);
     call->end = CLIENT_FAILED;
     call->is_late = true;
     if (call->failed) {
@@ -132,5 +132,5 @@ struct call *call_new(const struct request *r, struct view *view)
 void call_send(struct call *call)
 {
     call->share.is_fixed = call->ask.is_order; /* the server may have executed the order already */
-    client_ask(client_of(call), &call->ask);
+    client_request(client_of(call), &call->ask);
 }

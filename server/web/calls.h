@@ -16,7 +16,7 @@ struct call {
     struct http_request *req;
     struct share share;
     struct client *client; /* own connection for long queries; NULL to use the view's */
-    struct client_ask ask;
+    struct client_request ask;
     struct tfe_msg message;
     /* Sends the response from the rows of ask.list and ends the call. */
     void (*answer)(struct call *call);
@@ -36,7 +36,7 @@ struct call {
 };
 
 /* Returns the call of this query. */
-static inline struct call *call_of(struct client_ask *ask)
+static inline struct call *call_of(struct client_request *ask)
 {
     return (struct call *)((char *)ask - offsetof(struct call, ask));
 }

@@ -18,7 +18,7 @@
 struct probe {
     struct web *web;
     struct view *view; /* the view of the probe that is running; NULL if none is */
-    struct client_ask ask;
+    struct client_request ask;
     struct tfe_msg message;
     struct event *timer;
     struct tfe_mono asked;
@@ -26,13 +26,13 @@ struct probe {
     char reason[128];
 };
 
-static void on_ended(struct client_ask *ask, enum client_end end, enum tfe_refusal code,
+static void on_ended(struct client_request *ask, enum client_end end, enum tfe_refusal code,
                      const char *sentence)
 {
     struct probe *p = (struct probe *)((char *)ask - offsetof(struct probe, ask));
     struct view *view = p->view;
     p->view = NULL;
-    row_list_done(&ask->list);
+    record_list_done(&ask->list);
     p->is_ready = end == CLIENT_ANSWERED || end == CLIENT_REFUSED;
     (void)snprintf(p->reason, sizeof(p->reason), "%s",
                    end == CLIENT_UNAUTHORISED ? "it does not accept the token of tfe-web"
@@ -54,8 +54,8 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
     p->message =
         (struct tfe_msg){.type = MSG_EVENTS, .u.events = {.after = MSG_NUMBER_MAX, .last = 1}};
     p->ask =
-        (struct client_ask){.message = &p->message, .rows = {MSG_EVENT_ROW}, .ended = on_ended};
-    client_ask(p->view->client, &p->ask);
+        (struct client_request){.message = &p->message, .rows = {MSG_EVENT_ROW}, .ended = on_ended};
+    client_request(p->view->client, &p->ask);
 }
 
 int probe_new(struct web *web, struct probe **ret)
@@ -80,8 +80,8 @@ void probe_free(struct probe *p)
         return;
     }
     if (p->view) {
-        client_take_back(p->view->client, &p->ask);
-        row_list_done(&p->ask.list);
+        client_cancel(p->view->client, &p->ask);
+        record_list_done(&p->ask.list);
         view_leave(p->view);
     }
     event_drop(&p->timer);

@@ -58,7 +58,7 @@ static void page_free(void *own)
     free(page);
 }
 
-static void on_page_row(struct client_ask *ask, const struct tfe_msg *msg)
+static void on_page_row(struct client_request *ask, const struct tfe_msg *msg)
 {
     struct call *call = call_of(ask);
     struct page *page = call->own;
@@ -68,7 +68,7 @@ static void on_page_row(struct client_ask *ask, const struct tfe_msg *msg)
     }
     size_t n = sizeof(struct msg_log_lines) + strlen(msg->u.log_lines.text);
     if (page->is_cut || page->bytes + n > LOGS_BYTES_MAX ||
-        row_list_add(&ask->list, &kind_log_lines, &msg->u.log_lines) != 0) {
+        record_list_add(&ask->list, &schema_log_lines, &msg->u.log_lines) != 0) {
         page->is_cut = true; /* later rows are left out as well: a shorter row would hide the gap */
         return;
     }
@@ -78,8 +78,9 @@ static void on_page_row(struct client_ask *ask, const struct tfe_msg *msg)
 static void answer_page(struct call *call)
 {
     const struct page *page = call->own;
-    json_t *value = json_pack("{s:s, s:o, s:b}", "job", call->name, "lines",
-                              row_list_json(&call->ask.list, &kind_log_lines), "cut", page->is_cut);
+    json_t *value =
+        json_pack("{s:s, s:o, s:b}", "job", call->name, "lines",
+                  record_list_json(&call->ask.list, &schema_log_lines), "cut", page->is_cut);
     reply_json(call_end(call), 200, value);
 }
 
@@ -128,7 +129,7 @@ struct tail {
     struct view *view;
     struct stream *stream;
     struct client *client;
-    struct client_ask ask;
+    struct client_request ask;
     struct tfe_msg message;
     uint64_t
         lost; /* lines that were dropped because the page is too slow, and not reported to it yet */
@@ -146,7 +147,7 @@ static uint64_t lines_of(const struct msg_log_lines *row)
     return n;
 }
 
-static void on_tail_row(struct client_ask *ask, const struct tfe_msg *msg)
+static void on_tail_row(struct client_request *ask, const struct tfe_msg *msg)
 {
     struct tail *t = (struct tail *)((char *)ask - offsetof(struct tail, ask));
     const struct msg_log_lines *row = &msg->u.log_lines;
@@ -155,7 +156,7 @@ static void on_tail_row(struct client_ask *ask, const struct tfe_msg *msg)
         return;
     }
     t->has_begun = true;
-    stream_send(t->stream, "lines", row_json(&kind_log_lines, row));
+    stream_send(t->stream, "lines", record_json(&schema_log_lines, row));
 }
 
 static void on_caught_up(void *own)
@@ -171,7 +172,8 @@ static void on_caught_up(void *own)
 static void on_waiting(void *ctx, const char *reason)
 {
     struct tail *t = ctx;
-    stream_send(t->stream, "state", json_pack("{s:b, s:o}", "up", 0, "why", row_json_text(reason)));
+    stream_send(t->stream, "state",
+                json_pack("{s:b, s:o}", "up", 0, "why", json_from_text(reason)));
 }
 
 static void on_connected(void *ctx)
@@ -185,7 +187,7 @@ static void on_connected(void *ctx)
     stream_send(t->stream, "state", json_pack("{s:b, s:n}", "up", 1, "why"));
 }
 
-static void on_ended(struct client_ask *ask, enum client_end how, enum tfe_refusal code,
+static void on_ended(struct client_request *ask, enum client_end how, enum tfe_refusal code,
                      const char *sentence)
 {
     struct tail *t = (struct tail *)((char *)ask - offsetof(struct tail, ask));
@@ -199,7 +201,7 @@ static void on_ended(struct client_ask *ask, enum client_end how, enum tfe_refus
                                                : "failed";
     stream_send(t->stream, "end",
                 json_pack("{s:s?, s:o}", "code", word, "detail",
-                          how == CLIENT_ANSWERED ? json_null() : row_json_text(sentence)));
+                          how == CLIENT_ANSWERED ? json_null() : json_from_text(sentence)));
     stream_end(t->stream);
 }
 
@@ -208,7 +210,7 @@ static void tail_free(void *own)
     struct tail *t = own;
     share_release(&t->share);
     client_free(t->client);
-    row_list_done(&t->ask.list);
+    record_list_done(&t->ask.list);
     free(t);
 }
 
@@ -246,10 +248,10 @@ static void follow(struct request *r, const struct msg_logs *query)
     t->message.u.logs.job = t->job.text;
     t->message.u.logs.node = node ? t->node : NULL;
     t->message.u.logs.follow = true;
-    t->ask = (struct client_ask){
+    t->ask = (struct client_request){
         .message = &t->message, .rows = {MSG_LOG_LINES}, .row = on_tail_row, .ended = on_ended};
     stream_attach(t->stream, t, on_caught_up, tail_free);
-    client_ask(t->client, &t->ask);
+    client_request(t->client, &t->ask);
 }
 
 void api_logs(struct request *r)

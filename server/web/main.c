@@ -54,7 +54,7 @@ static void on_signal(evutil_socket_t number, short what, void *ctx)
     struct program *p = ctx;
     char name[SIGNAL_NAME_MAX];
     log_info("stopping", LOG_S("signal", signal_name(number, name)));
-    notify_say("STOPPING=1");
+    sd_notify_send("STOPPING=1");
     (void)event_base_loopbreak(p->web.base);
 }
 
@@ -99,12 +99,12 @@ static void announce(const struct program *p)
     if (fflush(stdout) != 0) {
         log_warn("stdout_closed");
     }
-    notify_say("READY=1");
+    sd_notify_send("READY=1");
 }
 
 /* Drops root and enters the sandbox. Token, certificate and key are read and the socket listens by
  * now. */
-static int confine(const struct web_settings *s, const struct rights *rights,
+static int confine(const struct web_settings *s, const struct privileges *rights,
                    const struct join_info *server, struct tfe_reason *reason)
 {
     /* The metrics read /proc/self. The other files are needed to resolve host names (resolver(3)).
@@ -118,7 +118,7 @@ static int confine(const struct web_settings *s, const struct rights *rights,
     const struct sandbox sandbox = {.readable = readable,
                                     .n_readable =
                                         is_numeric ? 1 : sizeof(readable) / sizeof(readable[0])};
-    int rc = rights_become(rights, reason);
+    int rc = privileges_drop(rights, reason);
     if (rc == 0 && rights->stays_root) {
         log_warn("runs_as_root",
                  LOG_S("hint", "make a user " DEFAULT_USER ", or name one: --user"));
@@ -129,10 +129,10 @@ static int confine(const struct web_settings *s, const struct rights *rights,
 static int start(struct program *p, struct tfe_reason *reason)
 {
     struct web *web = &p->web;
-    struct rights rights;
+    struct privileges rights;
     int rc = sodium_init() < 0 ? TFE_ESYS : secret_mem_protect_process(reason);
     rc = rc == 0 ? web_settings_find(&p->settings, &web->server, reason) : rc;
-    rc = rc == 0 ? rights_find(p->settings.user, DEFAULT_USER, &rights, reason) : rc;
+    rc = rc == 0 ? privileges_find(p->settings.user, DEFAULT_USER, &rights, reason) : rc;
     if (rc == 0 && web_settings_is_lasting(&p->settings)) {
         rc = token_reader_new(&p->settings, &rights, &web->reader, reason);
     }
@@ -163,7 +163,7 @@ static int run(struct program *p)
         reason_set(&reason, "the event loop failed");
     }
     if (status != EXIT_SUCCESS) {
-        stdio_say("tfe-web", reason.text);
+        stdio_print_message("tfe-web", reason.text);
     }
     return status;
 }
@@ -193,7 +193,7 @@ int main(int argc, char **argv)
     struct tfe_reason reason;
     (void)sigaction(SIGPIPE, &ignore, NULL);
     if (web_settings_parse(argc, argv, &program.settings, &result, &reason) != 0) {
-        stdio_say("tfe-web", reason.text);
+        stdio_print_message("tfe-web", reason.text);
         return EXIT_USAGE;
     }
     if (result == OPTIONS_HELP) {

@@ -46,8 +46,8 @@ struct metrics {
 
 struct scrape {
     struct metrics *metrics;
-    struct row_list gauges;
-    struct row_list jobs;
+    struct record_list gauges;
+    struct record_list jobs;
     size_t next;      /* index of the job to check next */
     unsigned ledgers; /* ledgers queried by this scrape */
     bool is_open;     /* OpenMetrics; otherwise Prometheus' text format */
@@ -186,7 +186,7 @@ static void put_labels(struct evbuffer *to, const char *labels, double scale, bo
     (void)evbuffer_add_printf(to, "%s", before[0] == ',' ? "} " : " ");
 }
 
-static void put_gauges(const struct out *out, const struct row_list *gauges)
+static void put_gauges(const struct out *out, const struct record_list *gauges)
 {
     const struct family *at = NULL;
     for (size_t i = 0; i < gauges->n; i++) {
@@ -333,7 +333,7 @@ static bool value_of(struct metrics *metrics, const struct msg_status_job *job, 
     return false;
 }
 
-static void put_jobs(const struct out *out, struct metrics *metrics, const struct row_list *jobs)
+static void put_jobs(const struct out *out, struct metrics *metrics, const struct record_list *jobs)
 {
     for (unsigned what = 0; what < JOB__COUNT; what++) {
         unsigned n = 0;
@@ -343,7 +343,7 @@ static void put_jobs(const struct out *out, struct metrics *metrics, const struc
         for (size_t i = 0; i < jobs->n; i++) {
             const struct msg_status_job *job = jobs->v[i].at;
             double value;
-            if (jobs->v[i].kind != &kind_job || msg_job_is_over(job->state)) {
+            if (jobs->v[i].schema != &schema_job || msg_job_is_over(job->state)) {
                 continue;
             }
             bool is_known = value_of(metrics, job, (enum of_job)what, &value);
@@ -418,8 +418,8 @@ static void put_own(const struct out *out, const struct metrics *metrics)
 static void scrape_free(void *own)
 {
     struct scrape *scrape = own;
-    row_list_done(&scrape->gauges);
-    row_list_done(&scrape->jobs);
+    record_list_done(&scrape->gauges);
+    record_list_done(&scrape->jobs);
     free(scrape);
 }
 
@@ -478,7 +478,7 @@ static void on_ledger(struct call *call)
     struct ledger_sum *sum = place_of(scrape->metrics, call->name);
     const struct msg_status_job *job = scrape->jobs.v[scrape->next - 1].at;
     struct epochs_total total;
-    epochs_work_out(&call->ask.list, clock_wall());
+    epochs_compute(&call->ask.list, clock_wall());
     epochs_sum(&call->ask.list, clock_wall(), &total);
     *sum = (struct ledger_sum){.epoch = job->epoch,
                                .at = clock_mono(),
@@ -487,7 +487,7 @@ static void on_ledger(struct call *call)
                                .standstill_ms = total.standstill_all,
                                .useful = total.useful};
     (void)id_set(&sum->job, call->name);
-    row_list_done(&call->ask.list);
+    record_list_done(&call->ask.list);
     next_ledger(call);
 }
 
@@ -509,9 +509,9 @@ static void next_ledger(struct call *call)
     for (; scrape->next < scrape->jobs.n && scrape->ledgers < LEDGERS_PER_SCRAPE &&
            n < METRICS_JOBS_MAX;
          n++) {
-        const struct row *row = &scrape->jobs.v[scrape->next++];
+        const struct record *row = &scrape->jobs.v[scrape->next++];
         const struct msg_status_job *job = row->at;
-        if (row->kind != &kind_job || msg_job_is_over(job->state) || job->epoch == 0 ||
+        if (row->schema != &schema_job || msg_job_is_over(job->state) || job->epoch == 0 ||
             !is_old(sum_of(scrape->metrics, job->job), job, now)) {
             continue;
         }
@@ -533,7 +533,7 @@ static void on_jobs(struct call *call)
 {
     struct scrape *scrape = call->own;
     scrape->jobs = call->ask.list;
-    call->ask.list = (struct row_list){.v = NULL};
+    call->ask.list = (struct record_list){.v = NULL};
     next_ledger(call);
 }
 
@@ -553,7 +553,7 @@ static void on_gauges(struct call *call)
 {
     struct scrape *scrape = call->own;
     scrape->gauges = call->ask.list;
-    call->ask.list = (struct row_list){.v = NULL};
+    call->ask.list = (struct record_list){.v = NULL};
     ask_jobs(call);
 }
 

@@ -9,7 +9,7 @@
 
 static void answer_done(struct call *call)
 {
-    json_t *done = json_pack("{s:s, s:o}", "done", call->other, "name", row_json_text(call->name));
+    json_t *done = json_pack("{s:s, s:o}", "done", call->other, "name", json_from_text(call->name));
     reply_json(call_end(call), 200, done);
 }
 

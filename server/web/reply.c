@@ -61,7 +61,7 @@ void reply_problem(struct http_request *req, int code, const char *what, const c
 {
     json_t *problem =
         json_pack("{s:s, s:s, s:i, s:s, s:o}", "type", "about:blank", "title", http_phrase(code),
-                  "status", code, "code", what, "detail", row_json_text(detail));
+                  "status", code, "code", what, "detail", json_from_text(detail));
     char *text = problem ? json_dumps(problem, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
     json_decref(problem);
     if (code == 401) {

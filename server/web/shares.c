@@ -10,7 +10,7 @@ static const struct admission_config configs[SHARE__COUNT] = {
     [SHARE_STREAMS] = {.capacity = SHARE_STREAMS_MAX, .reserve = SHARE_STREAMS_RESERVE},
     /* A login lasts for hours, whether or not it is used, so the holder's oldest one goes. That
      * lets everybody in, without a reserve. */
-    [SHARE_LOGINS] = {.capacity = SHARE_LOGINS_MAX, .oldest_goes = true},
+    [SHARE_LOGINS] = {.capacity = SHARE_LOGINS_MAX, .evicts_oldest = true},
     [SHARE_UPLOADS] = {.capacity = SHARE_UPLOADS_MAX, .reserve = SHARE_UPLOADS_RESERVE},
     [SHARE_LOGS] = {.capacity = SHARE_LOGS_MAX, .reserve = SHARE_LOGS_RESERVE},
 };
@@ -45,7 +45,7 @@ void shares_free(struct shares *all)
 
 static bool is_unscoped_admin(const struct token *token)
 {
-    return token->role == PRINCIPAL_ADMIN && !token_is_kept(token->key_id);
+    return token->role == PRINCIPAL_ADMIN && !token_is_stored(token->key_id);
 }
 
 static struct admission_claim claim_of(const struct share_holder *holder, bool has_reserve)
@@ -74,7 +74,7 @@ bool share_enter(struct shares *all, enum share_kind kind, const struct share_ho
 {
     struct admission *a = all->kinds[kind];
     const struct admission_claim claim = claim_of(holder, configs[kind].reserve > 0);
-    struct admission_place *place;
+    struct admission_slot *place;
     if (admission_enter(a, &claim, share, &share->place) != 0) {
         return false;
     }
@@ -82,7 +82,7 @@ bool share_enter(struct shares *all, enum share_kind kind, const struct share_ho
     share->kind = kind;
     share->owner = owner;
     share->evict = evict;
-    while ((place = admission_surplus(a, &share->place, may_go)) != NULL) {
+    while ((place = admission_next_eviction(a, &share->place, may_go)) != NULL) {
         struct share *other = place->owner;
         if (other == share) {
             share_release(share);

@@ -52,7 +52,7 @@ struct share_holder {
 struct share {
     struct shares *all; /* NULL if it counts for nobody */
     enum share_kind kind;
-    struct admission_place place;
+    struct admission_slot place;
     void *owner;
     void (*evict)(void *owner);
     bool is_fixed; /* evict is never called */

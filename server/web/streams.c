@@ -117,7 +117,7 @@ static void send_state(struct stream *stream)
     const struct view *view = stream->view;
     stream_send(stream, "state",
                 json_pack("{s:b, s:o}", "up", !view->is_down, "why",
-                          view->is_down ? row_json_text(view->reason) : json_null()));
+                          view->is_down ? json_from_text(view->reason) : json_null()));
 }
 
 static void on_check(evutil_socket_t fd, short what, void *ctx)

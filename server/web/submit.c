@@ -40,10 +40,10 @@ static int make_name(struct submission *in, struct tfe_reason *reason)
     return job_name_make(in->job, random, reason);
 }
 
-/* Reads the job file, and generates a name if it has none. Errors as of job_file_take. */
+/* Reads the job file, and generates a name if it has none. Errors as of job_file_read_any. */
 static int read_job(struct submission *in, const json_t *tree, struct tfe_reason *reason)
 {
-    int rc = job_file_take(tree, &in->job, &in->warning, reason);
+    int rc = job_file_read_any(tree, &in->job, &in->warning, reason);
     rc = rc == 0 && job_name_is_wanted(in->job) ? make_name(in, reason) : rc;
     return rc ? rc : job_message_make(in->job, &in->spec, reason);
 }
@@ -54,7 +54,7 @@ static void respond_submitted(struct call *call)
     const struct submission *in = call->own;
     const char *warning = in->warning.text[0] != '\0' ? in->warning.text : NULL;
     json_t *done = json_pack("{s:s, s:s}", "done", "submit", "name", call->name);
-    if (done && warning && json_object_set_new(done, "warning", row_json_text(warning)) != 0) {
+    if (done && warning && json_object_set_new(done, "warning", json_from_text(warning)) != 0) {
         json_decref(done);
         done = NULL;
     }
@@ -73,8 +73,8 @@ static void submit(struct call *call)
     const struct submission *in = call->own;
     (void)snprintf(call->name, sizeof(call->name), "%s", in->spec.name);
     call->message = (struct tfe_msg){.type = MSG_SUBMIT, .u.submit.spec = in->spec};
-    call->ask =
-        (struct client_ask){.message = &call->message, .is_order = true, .ended = call->ask.ended};
+    call->ask = (struct client_request){
+        .message = &call->message, .is_order = true, .ended = call->ask.ended};
     call->answer = respond_submitted;
     call->again = retry_name;
     call_send(call);

@@ -46,14 +46,14 @@ static void answer_once(int fd, const struct web_settings *settings, struct answ
 }
 
 static _Noreturn void serve(int fd, const struct web_settings *settings,
-                            const struct rights *rights)
+                            const struct privileges *rights)
 {
     struct tfe_reason reason;
     struct answer *answer = sodium_malloc(sizeof(*answer));
     char question;
     (void)prctl(PR_SET_NAME, "tfe-web-token", 0, 0, 0);
     if (!answer || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 ||
-        rights_become(rights, &reason) != 0 ||
+        privileges_drop(rights, &reason) != 0 ||
         prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) { /* a change of the user resets it */
         _exit(EXIT_FAILURE);
     }
@@ -63,7 +63,7 @@ static _Noreturn void serve(int fd, const struct web_settings *settings,
     _exit(EXIT_SUCCESS);
 }
 
-int token_reader_new(const struct web_settings *settings, const struct rights *rights,
+int token_reader_new(const struct web_settings *settings, const struct privileges *rights,
                      struct token_reader **ret, struct tfe_reason *reason)
 {
     const struct timeval patience = {.tv_sec = ANSWER_S};
@@ -93,7 +93,7 @@ int token_reader_new(const struct web_settings *settings, const struct rights *r
 void token_reader_free(struct token_reader *reader)
 {
     if (reader) {
-        fd_drop(&reader->fd); /* the process ends at the end of its socket */
+        fd_close(&reader->fd); /* the process ends at the end of its socket */
         free(reader);
     }
 }

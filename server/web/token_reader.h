@@ -8,13 +8,13 @@
 #include "common/text/reason.h"
 
 struct join_info;
-struct rights;
+struct privileges;
 struct token_reader;
 struct web_settings;
 
 /* Starts the process, which becomes the user of rights and ends with its parent. Call it before
  * other threads exist. Borrows settings. TFE_ENOMEM, TFE_ESYS. */
-int token_reader_new(const struct web_settings *settings, const struct rights *rights,
+int token_reader_new(const struct web_settings *settings, const struct privileges *rights,
                      struct token_reader **ret, struct tfe_reason *reason) TFE_MUST_CHECK;
 /* NULL is allowed. */
 void token_reader_free(struct token_reader *reader);

@@ -38,7 +38,7 @@ struct topic {
     struct view *view;
     enum topic_kind kind;
     struct tfe_id job;
-    struct client_ask ask;
+    struct client_request ask;
     struct tfe_msg message;
     struct event *timer;
     struct items items;
@@ -97,52 +97,54 @@ static void drop_ages(json_t *object, bool is_over)
     }
 }
 
-static const char *name_of(const struct row *row)
+static const char *name_of(const struct record *row)
 {
-    return row->kind == &kind_job         ? ((const struct msg_status_job *)row->at)->job
-           : row->kind == &kind_health    ? ((const struct msg_health *)row->at)->what
-           : row->kind == &kind_node      ? ((const struct msg_status_node *)row->at)->node
-           : row->kind == &kind_pool_node ? ((const struct msg_pool_row *)row->at)->node
-           : row->kind == &kind_condition ? ((const struct msg_condition_row *)row->at)->name
-           : row->kind == &kind_point     ? ((const struct msg_series_row *)row->at)->name
-                                          : NULL;
+    return row->schema == &schema_job         ? ((const struct msg_status_job *)row->at)->job
+           : row->schema == &schema_health    ? ((const struct msg_health *)row->at)->what
+           : row->schema == &schema_node      ? ((const struct msg_status_node *)row->at)->node
+           : row->schema == &schema_pool_node ? ((const struct msg_pool_row *)row->at)->node
+           : row->schema == &schema_condition ? ((const struct msg_condition_row *)row->at)->name
+           : row->schema == &schema_point     ? ((const struct msg_series_row *)row->at)->name
+                                              : NULL;
 }
 
-static void key_of(const struct row *row, char ret[TFE_ID_MAX + 32])
+static void key_of(const struct record *row, char ret[TFE_ID_MAX + 32])
 {
     const char *name = name_of(row);
     if (name) {
-        const char *folder = row->kind == &kind_job      ? "job/"
-                             : row->kind == &kind_health ? "health/"
-                                                         : "";
+        const char *folder = row->schema == &schema_job      ? "job/"
+                             : row->schema == &schema_health ? "health/"
+                                                             : "";
         (void)snprintf(ret, TFE_ID_MAX + 32, "%s%s", folder, name);
     } else {
-        uint64_t number = row->kind == &kind_event ? ((const struct msg_event_row *)row->at)->number
-                                                   : ((const struct msg_epoch_row *)row->at)->epoch;
+        uint64_t number = row->schema == &schema_event
+                              ? ((const struct msg_event_row *)row->at)->number
+                              : ((const struct msg_epoch_row *)row->at)->epoch;
         (void)snprintf(ret, TFE_ID_MAX + 32, "%020llu", (unsigned long long)number);
     }
 }
 
 /* Makes the item of a row. For a job the rows after it, the newest points of its metrics, are
  * included. TFE_ENOMEM. */
-static int make_item(const struct row *row, const struct row *end, struct item *ret)
+static int make_item(const struct record *row, const struct record *end, struct item *ret)
 {
     char key[TFE_ID_MAX + 32];
-    json_t *object = row_json(row->kind, row->at);
-    json_t *metrics = row->kind == &kind_job ? json_object() : NULL;
-    for (const struct row *next = row + 1; metrics && next < end && next->kind == &kind_point;
-         next++) {
+    json_t *object = record_json(row->schema, row->at);
+    json_t *metrics = row->schema == &schema_job ? json_object() : NULL;
+    for (const struct record *next = row + 1;
+         metrics && next < end && next->schema == &schema_point; next++) {
         const struct msg_series_row *point = next->at;
         (void)json_object_set_new(metrics, point->name, json_real(point->value));
     }
     if (metrics) {
         (void)json_object_set_new(object, "metrics", metrics);
     }
-    const bool is_over = row->kind == &kind_epoch && ((const struct msg_epoch_row *)row->at)->over;
+    const bool is_over =
+        row->schema == &schema_epoch && ((const struct msg_epoch_row *)row->at)->over;
     key_of(row, key);
     ret->key = strdup(key);
     ret->text = object ? json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
-    if (object && row->kind != &kind_job && row->kind != &kind_pool_node) {
+    if (object && row->schema != &schema_job && row->schema != &schema_pool_node) {
         (void)json_object_del(object, "since_ms"); /* these rows have absolute times */
     }
     if (object) {
@@ -166,25 +168,25 @@ static int by_key(const void *a, const void *b)
     return strcmp(((const struct item *)a)->key, ((const struct item *)b)->key);
 }
 
-static bool is_shown(const struct topic *topic, const struct row *row)
+static bool is_shown(const struct topic *topic, const struct record *row)
 {
     switch (topic->kind) {
     case TOPIC_FLEET:
-        return row->kind == &kind_job || row->kind == &kind_health;
+        return row->schema == &schema_job || row->schema == &schema_health;
     case TOPIC_NODES:
-        return row->kind == &kind_node;
+        return row->schema == &schema_node;
     case TOPIC_EPOCHS:
-        return row->kind == &kind_epoch;
+        return row->schema == &schema_epoch;
     case TOPIC_EVENTS:
-        return row->kind == &kind_event;
+        return row->schema == &schema_event;
     case TOPIC_POINTS:
-        return row->kind == &kind_point;
+        return row->schema == &schema_point;
     case TOPIC_CONDITIONS:
-        return row->kind == &kind_job || row->kind == &kind_condition;
+        return row->schema == &schema_job || row->schema == &schema_condition;
     case TOPIC_QUEUE:
-        return row->kind == &kind_job && ((const struct msg_status_job *)row->at)->is_submitted;
+        return row->schema == &schema_job && ((const struct msg_status_job *)row->at)->is_submitted;
     case TOPIC_POOL:
-        return row->kind == &kind_pool_node;
+        return row->schema == &schema_pool_node;
     case TOPIC__COUNT:
         break;
     }
@@ -194,7 +196,7 @@ static bool is_shown(const struct topic *topic, const struct row *row)
 /* Makes items of all rows. Of too many epochs the newest ones are used. */
 static int make_items(struct topic *topic, struct items *ret)
 {
-    const struct row_list *rows = &topic->ask.list;
+    const struct record_list *rows = &topic->ask.list;
     size_t skip = 0;
     *ret = (struct items){.v = calloc(rows->n > 0 ? rows->n : 1, sizeof(*ret->v))};
     if (!ret->v) {
@@ -390,7 +392,7 @@ static void apply_rows(struct topic *topic)
 {
     struct items now;
     if (topic->kind == TOPIC_EPOCHS) {
-        epochs_work_out(&topic->ask.list, clock_wall());
+        epochs_compute(&topic->ask.list, clock_wall());
     }
     if (make_items(topic, &now) != 0) {
         return; /* keeps the old state; the next response may find memory */
@@ -417,7 +419,7 @@ static void apply_rows(struct topic *topic)
     }
 }
 
-static void on_ended(struct client_ask *ask, enum client_end end, enum tfe_refusal code,
+static void on_ended(struct client_request *ask, enum client_end end, enum tfe_refusal code,
                      const char *sentence)
 {
     struct topic *topic = (struct topic *)((char *)ask - offsetof(struct topic, ask));
@@ -429,7 +431,7 @@ static void on_ended(struct client_ask *ask, enum client_end end, enum tfe_refus
     if (end == CLIENT_ANSWERED || (end == CLIENT_REFUSED && code == REFUSAL_NO_SUCH_JOB)) {
         apply_rows(topic);
     }
-    row_list_done(&ask->list);
+    record_list_done(&ask->list);
     int64_t ms = period_of(topic);
     topic->is_nudged = false;
     ask_in(topic, ms);
@@ -439,12 +441,12 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
 {
     struct topic *topic = ctx;
     topic->is_asked = true;
-    client_ask(topic->view->client, &topic->ask);
+    client_request(topic->view->client, &topic->ask);
 }
 
 static void prepare(struct topic *topic)
 {
-    struct client_ask *ask = &topic->ask;
+    struct client_request *ask = &topic->ask;
     struct tfe_msg *msg = &topic->message;
     ask->message = msg;
     ask->ended = on_ended;
@@ -524,7 +526,7 @@ void topic_leave(struct topic *topic, struct stream *stream)
     if (--topic->n_streams > 0) {
         return;
     }
-    client_take_back(topic->view->client, &topic->ask);
+    client_cancel(topic->view->client, &topic->ask);
     LIST_REMOVE(topic, link);
     event_drop(&topic->timer);
     items_done(&topic->items);

@@ -64,12 +64,12 @@ const struct option_table web_settings_table = {
 int web_settings_find(const struct web_settings *settings, struct join_info *ret,
                       struct tfe_reason *reason)
 {
-    const struct join_wish wish = {.endpoint = settings->endpoint,
-                                   .token = settings->token,
-                                   .token_file = settings->token_file,
-                                   .state_dir = settings->state_dir,
-                                   .roles = {PRINCIPAL_OBSERVER, PRINCIPAL_ADMIN},
-                                   .n_roles = 2};
+    const struct join_config wish = {.endpoint = settings->endpoint,
+                                     .token = settings->token,
+                                     .token_file = settings->token_file,
+                                     .state_dir = settings->state_dir,
+                                     .roles = {PRINCIPAL_OBSERVER, PRINCIPAL_ADMIN},
+                                     .n_roles = 2};
     return join_find(&wish, ret, reason);
 }
 

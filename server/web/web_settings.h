@@ -21,7 +21,7 @@ struct web_settings {
     uint32_t port;
     const char *tls_cert, *tls_key; /* NULL without TLS */
     bool insecure_http;
-    const char *user; /* NULL for the default of rights_find */
+    const char *user; /* NULL for the default of privileges_find */
     bool no_sandbox;
     uint32_t max_connections;
     enum log_level log_level;

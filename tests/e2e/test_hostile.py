@@ -221,8 +221,8 @@ def test_whatever_a_member_says_it_hurts_only_itself(honest, ctl, noise):
             with h.client() as member:
                 if (got := answer_to(member, "JOIN", join("named", "named"))) != GOES_ON:
                     wrong.append(("JOIN", label, f"said {got}"))
-                if (got := answer_to(member, "FACTS", {1: 1, 2: 1, 3: 1, 4: label})) != GOES_ON:
-                    wrong.append(("FACTS", label, f"said {got}"))
+                if (got := answer_to(member, "MACHINE_INFO", {1: 1, 2: 1, 3: 1, 4: label})) != GOES_ON:
+                    wrong.append(("MACHINE_INFO", label, f"said {got}"))
                 for verb in ("nodes", "status"):
                     for form in ([], ["--json"]):
                         shown = ctl(verb, *form, "named")

@@ -66,7 +66,7 @@ def test_labels_say_who_may_work_for_what(server):
 
 
 def facts(node, spot):
-    node.send("FACTS", {7: "gce", 8: "us-central1-a", 10: spot})
+    node.send("MACHINE_INFO", {7: "gce", 8: "us-central1-a", 10: spot})
 
 
 def wait_spots(server, **expected):

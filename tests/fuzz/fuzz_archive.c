@@ -17,7 +17,7 @@ static int on_file(void *ctx, const char *name, uint64_t size, bool is_executabl
                    struct tfe_reason *reason)
 {
     struct seen *seen = ctx;
-    MUST(seen->left == 0 && archive_name_is_sound(name) && name[0] != '/' && !strstr(name, "/../"));
+    MUST(seen->left == 0 && archive_name_is_valid(name) && name[0] != '/' && !strstr(name, "/../"));
     MUST(seen->n == 0 || strcmp(seen->name, name) < 0);
     memcpy(seen->name, name, strlen(name) + 1);
     seen->left = size;
@@ -38,7 +38,7 @@ static void read_all(const uint8_t *data, size_t size, size_t piece)
 {
     struct seen seen = {.n = 0};
     struct tfe_reason reason = {""};
-    const struct archive_sink sink = {on_file, on_bytes, &seen};
+    const struct archive_writer sink = {on_file, on_bytes, &seen};
     struct archive_reader *r;
     int rc = 0;
     MUST(archive_reader_new(&sink, size, &r) == 0);

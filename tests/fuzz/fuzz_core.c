@@ -76,7 +76,7 @@ static uint64_t epoch_of(const struct server *s, uint32_t job)
 static void put_record(struct store *store, const struct rdzv_record *record)
 {
     struct tfe_reason reason;
-    struct store_record *packed = record_pack(record);
+    struct store_record *packed = job_record_pack(record);
     MUST(packed && store_put(store, packed, &reason) == 0);
     free(packed);
 }

@@ -52,20 +52,20 @@ int sodium_mprotect_readwrite(void *p)
 #pragma GCC visibility pop
 #endif
 
-static const struct hello_facts facts = {.version_min = 1, .version_max = 1, .boot_nonce = 7};
-static struct hello_server *server;
+static const struct handshake_params params = {.version_min = 1, .version_max = 1, .boot_nonce = 7};
+static struct handshake_server *server;
 /* Of both kinds: what opens a session, and a flight that nobody has answered. */
 static struct opener {
     struct token token;
-    uint8_t request[HELLO_REQUEST_MAX];
+    uint8_t request[HANDSHAKE_REQUEST_MAX];
     size_t request_n;
 } openers[2];
 
-static struct hello_client *start(const struct opener *by, uint8_t request[HELLO_REQUEST_MAX],
-                                  size_t *ret_n)
+static struct handshake_client *start(const struct opener *by,
+                                      uint8_t request[HANDSHAKE_REQUEST_MAX], size_t *ret_n)
 {
-    struct hello_client *client = NULL;
-    MUST(hello_client_start(&by->token, &facts, request, ret_n, &client) == 0);
+    struct handshake_client *client = NULL;
+    MUST(handshake_client_start(&by->token, &params, request, ret_n, &client) == 0);
     return client;
 }
 
@@ -76,28 +76,28 @@ static void set_up(void)
     uint8_t public[TOKEN_PUBLIC_KEY_BYTES];
     MUST(sodium_init() >= 0);
     MUST(crypto_scalarmult_base(public, key) == 0);
-    MUST(hello_server_new(key, root, &server) == 0);
-    token_mint(&openers[0].token, &(struct token_wish){.role = PRINCIPAL_AGENT}, root, public);
+    MUST(handshake_server_new(key, root, &server) == 0);
+    token_mint(&openers[0].token, &(struct token_config){.role = PRINCIPAL_AGENT}, root, public);
     static struct node_key own = {.secret = {7, 8, 9}};
     struct principal by = {.role = PRINCIPAL_AGENT, .scope = PRINCIPAL_EVERY_JOB};
     MUST(crypto_scalarmult_base(public, own.secret) == 0);
-    hello_server_enrol(server, public, (struct tfe_wall){1000000}, &by, &openers[1].token,
-                       &own.certificate);
+    handshake_server_issue_key(server, public, (struct tfe_wall){1000000}, &by, &openers[1].token,
+                               &own.certificate);
     openers[1].token.node_key = &own;
     for (size_t i = 0; i < 2; i++) {
-        hello_client_free(start(&openers[i], openers[i].request, &openers[i].request_n));
+        handshake_client_free(start(&openers[i], openers[i].request, &openers[i].request_n));
     }
 }
 
-static int answer(const uint8_t *in, size_t n, uint8_t out[HELLO_RESPONSE_MAX], size_t *ret_n)
+static int answer(const uint8_t *in, size_t n, uint8_t out[HANDSHAKE_RESPONSE_MAX], size_t *ret_n)
 {
     size_t used = 0;
     struct seal_session session;
     struct principal by;
-    struct hello_facts client;
-    int rc = hello_server_answer(server, (struct tfe_wall){1000}, &facts, in, n, &used, out, ret_n,
-                                 &session, &by, &client);
-    int knock = hello_server_knock(server, (struct tfe_wall){1000}, in, n);
+    struct handshake_params client;
+    int rc = handshake_server_answer(server, (struct tfe_wall){1000}, &params, in, n, &used, out,
+                                     ret_n, &session, &by, &client);
+    int knock = handshake_server_check_mac1(server, (struct tfe_wall){1000}, in, n);
     MUST(knock == rc || (knock == 0 && rc != TFE_EMORE));
     MUST(rc != 0 || (used <= n && by.role == PRINCIPAL_AGENT));
     return rc;
@@ -117,8 +117,8 @@ static bool change(uint8_t *flight, size_t n, const uint8_t *by, size_t by_n)
 /* The first flight, changed. What is refused costs the server no curve operation. */
 static void try_request(const struct opener *by, const uint8_t *change_by, size_t n)
 {
-    uint8_t request[HELLO_REQUEST_MAX];
-    uint8_t response[HELLO_RESPONSE_MAX];
+    uint8_t request[HANDSHAKE_REQUEST_MAX];
+    uint8_t response[HANDSHAKE_RESPONSE_MAX];
     size_t response_n = 0;
     memcpy(request, by->request, by->request_n);
     if (change(request, by->request_n, change_by, n)) {
@@ -130,27 +130,27 @@ static void try_request(const struct opener *by, const uint8_t *change_by, size_
 static void try_response(const struct opener *by, bool is_random, const uint8_t *rest,
                          size_t rest_n)
 {
-    uint8_t request[HELLO_REQUEST_MAX];
-    uint8_t response[HELLO_RESPONSE_MAX];
+    uint8_t request[HANDSHAKE_REQUEST_MAX];
+    uint8_t response[HANDSHAKE_RESPONSE_MAX];
     size_t n = 0;
     size_t used = 0;
     struct seal_session session;
-    struct hello_facts told;
-    struct hello_client *client = start(by, request, &n);
+    struct handshake_params told;
+    struct handshake_client *client = start(by, request, &n);
     bool wrong = true;
     if (!is_random) {
         MUST(answer(request, n, response, &n) == 0);
         wrong = change(response, n, rest, rest_n);
     }
-    int rc = hello_client_finish(client, is_random ? rest : response, is_random ? rest_n : n, &used,
-                                 &session, &told);
+    int rc = handshake_client_finish(client, is_random ? rest : response, is_random ? rest_n : n,
+                                     &used, &session, &told);
     MUST((rc == 0) == !wrong);
-    hello_client_free(client);
+    handshake_client_free(client);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    uint8_t response[HELLO_RESPONSE_MAX];
+    uint8_t response[HANDSHAKE_RESPONSE_MAX];
     size_t response_n = 0;
     if (!server) {
         set_up();

@@ -43,7 +43,7 @@ struct disk {
 static struct copy *copy_new(const struct rdzv_record *record)
 {
     struct copy *copy = sim_alloc(1, sizeof(*copy));
-    copy->packed = record_pack(record);
+    copy->packed = job_record_pack(record);
     if (!copy->packed) {
         abort();
     }
@@ -55,7 +55,7 @@ static struct copy *copy_new(const struct rdzv_record *record)
                                              .gone = true,
                                              .predecessor = packed->predecessor,
                                              .epoch = packed->epoch};
-    } else if (record_unpack(packed->job.text, packed->bytes, packed->n, &copy->record) != 0) {
+    } else if (job_record_unpack(packed->job.text, packed->bytes, packed->n, &copy->record) != 0) {
         abort();
     }
     return copy;

@@ -118,7 +118,7 @@ void judge_disturbed(struct world *w, uint32_t node)
 
 /* --- which epochs are stopped ----------------------------------------------------------------- */
 
-static bool is_sound(struct world *w, const struct cluster *c, const struct member *m)
+static bool is_valid(struct world *w, const struct cluster *c, const struct member *m)
 {
     const struct node *n = &w->nodes[m->node];
     return m->lives && node_is_sound(w, m->node) && n->noticed == 0 && !n->signalled &&
@@ -134,7 +134,7 @@ static bool is_calm(struct world *w, const struct cluster *c)
     bool calm = c->state == CLUSTER_TRAINING && c->n_blocked == 0 && !c->hangs && !c->stop_sent &&
                 w->now - judge_of(w, c->job)->disturbed_at >= CALM_MS;
     for (uint32_t rank = 0; calm && rank < c->world; rank++) {
-        calm = is_sound(w, c, &c->members[rank]);
+        calm = is_valid(w, c, &c->members[rank]);
     }
     return calm;
 }
@@ -218,7 +218,7 @@ static bool can_go_on(struct world *w, const struct cluster *c)
     }
     for (uint32_t rank = 0; rank < c->world; rank++) {
         const struct member *m = &c->members[rank];
-        bool is_well = m->lives && is_sound(w, c, m) && node_is_well(w, m->node) &&
+        bool is_well = m->lives && is_valid(w, c, m) && node_is_well(w, m->node) &&
                        w->nodes[m->node].evicted != c->epoch;
         if (!is_well && !cluster_can_miss(c, rank)) {
             return false;

@@ -361,9 +361,9 @@ void node_agent_end(struct world *w, struct node *n)
 static void say_spot(struct world *w, const struct node *n)
 {
     if (n->agent && n->is_welcome && n->knows_spot) {
-        net_agent_send(
-            w, n->index,
-            &(struct tfe_msg){.type = MSG_FACTS, .u.facts = {.has_spot = true, .is_spot = true}});
+        net_agent_send(w, n->index,
+                       &(struct tfe_msg){.type = MSG_MACHINE_INFO,
+                                         .u.machine_info = {.has_spot = true, .is_spot = true}});
     }
 }
 

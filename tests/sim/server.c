@@ -578,7 +578,7 @@ void server_receive(struct world *w, uint32_t conn, const struct tfe_msg *msg)
     int rc = step(w, &(struct rdzv_event){
                          .type = RDZV_MESSAGE, .by = &agent, .session = session, .msg = msg});
     if (rc == 0) {
-        if (msg->type == MSG_FACTS) {
+        if (msg->type == MSG_MACHINE_INFO) {
             int64_t *spot = &w->nodes[net_conn_node(w, conn)].spot_heard_at;
             *spot = w->now < *spot ? w->now : *spot;
         }

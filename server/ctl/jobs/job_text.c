@@ -32,7 +32,7 @@ int job_text_read(const char *text, size_t n, json_t **ret, struct tfe_reason *w
     json_t *tree;
     int rc = yaml_tree_read(text, n, &tree, reason);
     if (rc == 0) {
-        rc = job_file_take(tree, ret, warning, reason);
+        rc = job_file_read_any(tree, ret, warning, reason);
         json_decref(tree);
     }
     const size_t line = rc == TFE_EINVAL ? find_template(text, n) : 0;

@@ -81,8 +81,8 @@ struct uplink *__wrap_uplink_new(struct event_base *base, const struct join_info
 void __wrap_uplink_free(struct uplink *u);
 void __wrap_uplink_free(struct uplink *u) {}
 
-void __wrap_uplink_key(struct uplink *u, char ret[ENROLMENT_TEXT_MAX]);
-void __wrap_uplink_key(struct uplink *u, char ret[ENROLMENT_TEXT_MAX])
+void __wrap_uplink_key(struct uplink *u, char ret[ENROLLMENT_TEXT_MAX]);
+void __wrap_uplink_key(struct uplink *u, char ret[ENROLLMENT_TEXT_MAX])
 {
     ret[0] = '\0';
 }

@@ -32,8 +32,8 @@ static int end(void **state)
     if (f.keeper > 0) {
         (void)kill(f.keeper, SIGKILL); /* its slots die with it */
     }
-    fd_drop(&f.words[0]);
-    fd_drop(&f.words[1]);
+    fd_close(&f.words[0]);
+    fd_close(&f.words[1]);
     return 0;
 }
 

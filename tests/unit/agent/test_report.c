@@ -15,7 +15,7 @@ static unsigned n_facts;
 static void keep(void *ctx, const struct tfe_msg *msg)
 {
     (void)ctx;
-    if (msg->type == MSG_FACTS) {
+    if (msg->type == MSG_MACHINE_INFO) {
         said = *msg;
         n_facts++;
     }
@@ -35,7 +35,7 @@ static int agent(void **state)
         .base = base, .nproc = 1, .send = keep, .standby = no_standby};
     r = report_new(&options);
     n_facts = 0;
-    said = (struct tfe_msg){.type = MSG_FACTS};
+    said = (struct tfe_msg){.type = MSG_MACHINE_INFO};
     return 0;
 }
 
@@ -57,11 +57,11 @@ TEST_IN(report, of_what_the_cloud_says_waits_for_no_look_at_the_machine)
     assert_int_equal(n_facts, 0);
     report_cloud(r, &cloud);
     assert_int_equal(n_facts, 1);
-    assert_true(said.u.facts.has_spot && said.u.facts.is_spot);
-    assert_string_equal(said.u.facts.zone, "eu-west-1b");
-    assert_null(said.u.facts.instance);
-    assert_null(said.u.facts.gpu);
-    assert_int_equal(said.u.facts.cores, 0);
+    assert_true(said.u.machine_info.has_spot && said.u.machine_info.is_spot);
+    assert_string_equal(said.u.machine_info.zone, "eu-west-1b");
+    assert_null(said.u.machine_info.instance);
+    assert_null(said.u.machine_info.gpu);
+    assert_int_equal(said.u.machine_info.cores, 0);
 }
 
 TEST_IN(report, of_what_the_cloud_says_comes_with_each_connection)
@@ -75,16 +75,16 @@ TEST_IN(report, of_what_the_cloud_says_comes_with_each_connection)
     assert_int_equal(n_facts, 1);
     report_up(r);
     assert_int_equal(n_facts, 2);
-    assert_true(said.u.facts.has_spot && said.u.facts.is_spot);
+    assert_true(said.u.machine_info.has_spot && said.u.machine_info.is_spot);
 }
 
 TEST_IN(report, of_the_machine_comes_once_it_is_known_with_what_the_cloud_has_said)
 {
     report_cloud(r, &cloud);
     report_up(r);
-    while (said.u.facts.cores == 0) {
+    while (said.u.machine_info.cores == 0) {
         assert_true(event_base_loop(base, EVLOOP_ONCE) >= 0);
     }
     assert_int_equal(n_facts, 2);
-    assert_true(said.u.facts.has_spot && said.u.facts.is_spot);
+    assert_true(said.u.machine_info.has_spot && said.u.machine_info.is_spot);
 }

@@ -81,7 +81,7 @@ static int show_bytes(void *ctx, const uint8_t *bytes, size_t n, struct tfe_reas
 /* In pieces of so many bytes. */
 static int read_back(struct bytes in, size_t piece, struct shown *shown, struct tfe_reason *reason)
 {
-    const struct archive_sink sink = {show_file, show_bytes, shown};
+    const struct archive_writer sink = {show_file, show_bytes, shown};
     struct archive_reader *r;
     int rc = 0;
     *shown = (struct shown){.bytes = 0};
@@ -130,15 +130,15 @@ TEST(archive, a_name_leads_below_and_nowhere_else)
                                       "./a", "a/.", "../a", "a/..", "a/../b", "a\nb", "a\x7f"};
     char name[ARCHIVE_NAME_MAX + 2] = "";
     for (size_t i = 0; i < sizeof(sound) / sizeof(sound[0]); i++) {
-        assert_true(archive_name_is_sound(sound[i]));
+        assert_true(archive_name_is_valid(sound[i]));
     }
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        assert_false(archive_name_is_sound(bad[i]));
+        assert_false(archive_name_is_valid(bad[i]));
     }
     memset(name, 'a', ARCHIVE_NAME_MAX);
-    assert_true(archive_name_is_sound(name));
+    assert_true(archive_name_is_valid(name));
     name[ARCHIVE_NAME_MAX] = 'a';
-    assert_false(archive_name_is_sound(name));
+    assert_false(archive_name_is_valid(name));
 }
 
 TEST(archive, who_packs_is_told_what_nobody_would_unpack)

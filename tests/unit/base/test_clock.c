@@ -54,9 +54,9 @@ TEST(throttle, lets_a_burst_of_each_cause_pass_and_counts_what_it_hides_once)
     assert_true(passes(t, "b", &hidden));
     assert_int_equal(hidden, 0);
     assert_false(passes(t, "b", &hidden));
-    assert_int_equal(throttle_hidden(t, "a", 1), 3); /* its own */
-    assert_int_equal(throttle_hidden(t, "a", 1), 0);
-    assert_int_equal(throttle_hidden(t, "b", 1), 1);
+    assert_int_equal(throttle_suppressed(t, "a", 1), 3); /* its own */
+    assert_int_equal(throttle_suppressed(t, "a", 1), 0);
+    assert_int_equal(throttle_suppressed(t, "b", 1), 1);
     suspended_s = 61; /* one of each may be said again */
     assert_true(passes(t, "a", &hidden));
     assert_int_equal(hidden, 1);

@@ -30,7 +30,7 @@ static void done(void *ctx)
     assert_int_equal(sem_post(&job.done), 0);
 }
 
-static void on_told(void *ctx)
+static void on_notify(void *ctx)
 {
     struct job *j = ctx;
     worker_lock(j->worker);
@@ -50,7 +50,7 @@ static void begin(void (*work)(void *ctx))
                                          .stack = 64 * 1024,
                                          .work = work,
                                          .base = job.base,
-                                         .on_told = on_told,
+                                         .on_notify = on_notify,
                                          .done = done,
                                          .ctx = &job};
     assert_int_equal(worker_start(&config, &job.worker), 0);
@@ -84,7 +84,7 @@ static void obey(void *ctx)
             worker_wait(j->worker, TFE_MONO_NEVER);
         } else {
             seen = j->orders;
-            worker_tell(j->worker);
+            worker_notify(j->worker);
         }
     }
     worker_unlock(j->worker);
@@ -123,7 +123,7 @@ static void hang(void *ctx)
     struct job *j = ctx;
     char byte;
     assert_int_equal(read(j->gate[0], &byte, 1), 1);
-    worker_tell(j->worker);
+    worker_notify(j->worker);
 }
 
 TEST(worker, that_hangs_is_left_and_clears_up_when_it_ends)

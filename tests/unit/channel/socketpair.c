@@ -104,7 +104,7 @@ static void world_on_accept(void *ctx, int fd, const struct sockaddr *peer, sock
         return;
     }
     assert_int_equal(
-        INSIDE(channel_accept(w->base, fd, w->hello, &w->server_facts, w->server_timeout_ms,
+        INSIDE(channel_accept(w->base, fd, w->handshake, &w->server_params, w->server_timeout_ms,
                               &side_ops, &w->server, &w->server.ch)),
         0);
 }
@@ -129,10 +129,10 @@ void world_make(struct world *w)
     randombytes_buf(secret, sizeof secret);
     randombytes_buf(root, sizeof root);
     assert_int_equal(crypto_scalarmult_base(public_key, secret), 0);
-    assert_int_equal(hello_server_new(secret, root, &w->hello), 0);
-    token_mint(&w->token, &(struct token_wish){.role = PRINCIPAL_AGENT}, root, public_key);
-    w->client_facts = (struct hello_facts){1, 1, 0xc11e47};
-    w->server_facts = (struct hello_facts){1, 1, 0x5e4e4};
+    assert_int_equal(handshake_server_new(secret, root, &w->handshake), 0);
+    token_mint(&w->token, &(struct token_config){.role = PRINCIPAL_AGENT}, root, public_key);
+    w->client_params = (struct handshake_params){1, 1, 0xc11e47};
+    w->server_params = (struct handshake_params){1, 1, 0x5e4e4};
     w->server_timeout_ms = HANDSHAKE_MS;
     w->client.other = &w->server;
     w->server.other = &w->client;
@@ -146,7 +146,7 @@ void world_end(struct world *w)
     side_free(&w->client);
     side_free(&w->server);
     listener_free(w->listener);
-    hello_server_free(w->hello);
+    handshake_server_free(w->handshake);
     event_base_free(w->base);
     /* Whatever was opened is closed; a thread that asks a name server may take its time. */
     const time_t last = time(NULL) + DEADLINE_S;
@@ -158,7 +158,7 @@ void world_end(struct world *w)
 
 void world_dial(struct world *w, const char *host, uint16_t port)
 {
-    assert_int_equal(INSIDE(channel_connect(w->base, host, port, &w->token, &w->client_facts,
+    assert_int_equal(INSIDE(channel_connect(w->base, host, port, &w->token, &w->client_params,
                                             HANDSHAKE_MS, &side_ops, &w->client, &w->client.ch)),
                      0);
 }

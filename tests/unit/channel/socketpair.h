@@ -59,10 +59,10 @@ struct side {
 
 struct world {
     struct event_base *base;
-    struct hello_server *hello;
+    struct handshake_server *handshake;
     struct token token;
-    struct hello_facts client_facts;
-    struct hello_facts server_facts;
+    struct handshake_params client_params;
+    struct handshake_params server_params;
     struct listener *listener;
     uint32_t server_timeout_ms;
     struct side client;

@@ -9,7 +9,7 @@
 #define PLACES 512
 
 static struct admission *a;
-static struct admission_place places[PLACES];
+static struct admission_slot places[PLACES];
 static bool stays[PLACES];
 
 static int begin(void **state)
@@ -34,9 +34,9 @@ static int end(void **state)
 
 #define FIXTURE begin, end
 
-static void make(uint64_t capacity, uint64_t reserve, uint64_t most, bool oldest_goes)
+static void make(uint64_t capacity, uint64_t reserve, uint64_t most, bool evicts_oldest)
 {
-    const struct admission_config config = {capacity, reserve, most, oldest_goes};
+    const struct admission_config config = {capacity, reserve, most, evicts_oldest};
     assert_int_equal(admission_new(&config, &a), 0);
 }
 
@@ -57,7 +57,7 @@ static void enter(size_t i, const char *key)
 /* The number of the place that has to go; -1: none. */
 static int surplus(size_t newest)
 {
-    const struct admission_place *place = admission_surplus(a, &places[newest], NULL);
+    const struct admission_slot *place = admission_next_eviction(a, &places[newest], NULL);
     return place ? (int)(place - places) : -1;
 }
 
@@ -68,7 +68,7 @@ static bool may_go(const void *owner)
 
 static int surplus_that_may_go(size_t newest)
 {
-    const struct admission_place *place = admission_surplus(a, &places[newest], may_go);
+    const struct admission_slot *place = admission_next_eviction(a, &places[newest], may_go);
     return place ? (int)(place - places) : -1;
 }
 

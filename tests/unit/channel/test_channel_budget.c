@@ -4,7 +4,7 @@
 
 #include "tests/unit/channel/socketpair.h"
 
-#define STORM (LIMIT_HANDSHAKES_PER_TURN * 4)
+#define STORM (LIMIT_HANDSHAKES_PER_ITERATION * 4)
 
 static struct world world;
 static struct channel *server_side[STORM];
@@ -31,16 +31,16 @@ static int begin_storm(void **state)
     n_closed = 0;
     for (size_t i = 0; i < STORM; i++) {
         int ends[2];
-        uint8_t request[HELLO_REQUEST_MAX];
+        uint8_t request[HANDSHAKE_REQUEST_MAX];
         size_t n;
-        struct hello_client *client;
+        struct handshake_client *client;
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
         client_side[i] = ends[0];
         assert_int_equal(
-            hello_client_start(&world.token, &world.client_facts, request, &n, &client), 0);
-        hello_client_free(client);
+            handshake_client_start(&world.token, &world.client_params, request, &n, &client), 0);
+        handshake_client_free(client);
         assert_int_equal(write(ends[0], request, n), n);
-        assert_int_equal(channel_accept(world.base, ends[1], world.hello, &world.server_facts,
+        assert_int_equal(channel_accept(world.base, ends[1], world.handshake, &world.server_params,
                                         HANDSHAKE_MS, &storm_ops, &server_side[i], &server_side[i]),
                          0);
     }
@@ -80,11 +80,11 @@ TEST_IN(channel_gate, a_turn_takes_so_many_handshakes_and_the_next_ones_the_rest
     while (before < STORM) {
         assert_int_not_equal(event_base_loop(world.base, EVLOOP_ONCE), -1);
         const unsigned now = answered();
-        assert_true(now - before <= LIMIT_HANDSHAKES_PER_TURN);
+        assert_true(now - before <= LIMIT_HANDSHAKES_PER_ITERATION);
         before = now;
         assert_true(++turns < 10 * STORM);
     }
-    assert_true(turns >= STORM / LIMIT_HANDSHAKES_PER_TURN);
+    assert_true(turns >= STORM / LIMIT_HANDSHAKES_PER_ITERATION);
 }
 
 TEST_IN(channel_gate, who_is_freed_or_goes_while_waiting_is_forgotten)
@@ -108,18 +108,18 @@ TEST_IN(channel_gate, who_is_freed_or_goes_while_waiting_is_forgotten)
 TEST_IN(channel_gate, a_flight_that_lies_in_the_socket_is_seen_and_answered_in_its_turn)
 {
     for (size_t i = 0; i < STORM; i++) {
-        assert_true(channel_knocks(server_side[i]));
-        assert_true(channel_knocks(server_side[i]));
+        assert_true(channel_has_request(server_side[i]));
+        assert_true(channel_has_request(server_side[i]));
     }
     assert_int_equal(answered(), 0);
     unsigned before = 0;
     for (unsigned turns = 0; before < STORM; turns++) {
         assert_int_not_equal(event_base_loop(world.base, EVLOOP_ONCE), -1);
-        assert_true(answered() - before <= LIMIT_HANDSHAKES_PER_TURN);
+        assert_true(answered() - before <= LIMIT_HANDSHAKES_PER_ITERATION);
         before = answered();
         assert_true(turns < 10 * STORM);
     }
-    assert_true(channel_knocks(server_side[0]));
+    assert_true(channel_has_request(server_side[0]));
 }
 
 TEST_IN(channel_gate, who_has_not_said_all_of_it_does_not_knock)
@@ -128,21 +128,21 @@ TEST_IN(channel_gate, who_has_not_said_all_of_it_does_not_knock)
     channel_free(server_side[STORM - 1]);
     assert_int_equal(close(client_side[STORM - 1]), 0);
     int ends[2];
-    uint8_t request[HELLO_REQUEST_MAX];
+    uint8_t request[HANDSHAKE_REQUEST_MAX];
     size_t n;
-    struct hello_client *client;
+    struct handshake_client *client;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
     client_side[STORM - 1] = ends[0];
-    assert_int_equal(hello_client_start(&world.token, &world.client_facts, request, &n, &client),
-                     0);
-    hello_client_free(client);
+    assert_int_equal(
+        handshake_client_start(&world.token, &world.client_params, request, &n, &client), 0);
+    handshake_client_free(client);
     struct channel **late = &server_side[STORM - 1];
-    assert_int_equal(channel_accept(world.base, ends[1], world.hello, &world.server_facts,
+    assert_int_equal(channel_accept(world.base, ends[1], world.handshake, &world.server_params,
                                     HANDSHAKE_MS, &storm_ops, late, late),
                      0);
-    assert_false(channel_knocks(*late));
+    assert_false(channel_has_request(*late));
     assert_int_equal(write(ends[0], request, n - 1), n - 1);
-    assert_false(channel_knocks(*late));
+    assert_false(channel_has_request(*late));
     assert_int_equal(write(ends[0], request + n - 1, 1), 1);
-    assert_true(channel_knocks(*late));
+    assert_true(channel_has_request(*late));
 }

@@ -143,7 +143,7 @@ TEST_IN(channel_ends, an_orderly_close_after_an_answer_began_is_not_unauthorised
     const int fd = raw_accept(&world, listening);
     uint8_t request[32];
     raw_read(&world, fd, request, sizeof request);
-    uint8_t rest[HELLO_REQUEST_MAX];
+    uint8_t rest[HANDSHAKE_REQUEST_MAX];
     world_settle(&world);
     (void)recv(fd, rest, sizeof rest, 0);
     assert_int_equal(send(fd, "\0", 1, MSG_NOSIGNAL), 1);
@@ -188,7 +188,7 @@ TEST_IN(channel_ends, an_answer_of_another_service_breaks_the_protocol)
 static void dial_briefly(const char *host, uint16_t port, uint32_t timeout_ms)
 {
     assert_int_equal(
-        INSIDE(channel_connect(world.base, host, port, &world.token, &world.client_facts,
+        INSIDE(channel_connect(world.base, host, port, &world.token, &world.client_params,
                                timeout_ms, &side_ops, &world.client, &world.client.ch)),
         0);
 }
@@ -259,10 +259,10 @@ TEST_IN(channel_ends, hosts_that_no_name_can_be_are_refused_at_once)
     memset(host, 'a', sizeof host);
     host[254] = '\0';
     struct channel *ch = NULL;
-    assert_int_equal(INSIDE(channel_connect(world.base, host, 1, &world.token, &world.client_facts,
+    assert_int_equal(INSIDE(channel_connect(world.base, host, 1, &world.token, &world.client_params,
                                             10, &side_ops, &world.client, &ch)),
                      TFE_EINVAL);
-    assert_int_equal(INSIDE(channel_connect(world.base, "", 1, &world.token, &world.client_facts,
+    assert_int_equal(INSIDE(channel_connect(world.base, "", 1, &world.token, &world.client_params,
                                             10, &side_ops, &world.client, &ch)),
                      TFE_EINVAL);
     assert_null(ch);

@@ -97,7 +97,7 @@ static void dial(uint32_t timeout_ms)
 {
     assert_int_equal(
         INSIDE(channel_connect(world.base, "fleet.example", listener_port(world.listener),
-                               &world.token, &world.client_facts, timeout_ms, &side_ops,
+                               &world.token, &world.client_params, timeout_ms, &side_ops,
                                &world.client, &world.client.ch)),
         0);
 }
@@ -260,7 +260,7 @@ TEST_IN(dial, unanswered_questions_are_bounded)
     atomic_store(&zone.waits, true);
     for (size_t i = 0; i < 10; i++) {
         const int rc = INSIDE(channel_connect(world.base, "fleet.example", 1, &world.token,
-                                              &world.client_facts, HANDSHAKE_MS, &side_ops,
+                                              &world.client_params, HANDSHAKE_MS, &side_ops,
                                               &sides[i], &sides[i].ch));
         assert_int_equal(rc, i < 8 ? 0 : TFE_ESYS);
     }
@@ -301,9 +301,9 @@ TEST_IN(dial, a_failed_socket_is_closed_once)
 
 TEST_IN(dial, that_cannot_begin_leaves_nothing)
 {
-    world.client_facts.version_min = world.client_facts.version_max + 1;
+    world.client_params.version_min = world.client_params.version_max + 1;
     assert_int_equal(
-        INSIDE(channel_connect(world.base, "127.0.0.1", 1, &world.token, &world.client_facts,
+        INSIDE(channel_connect(world.base, "127.0.0.1", 1, &world.token, &world.client_params,
                                HANDSHAKE_MS, &side_ops, &world.client, &world.client.ch)),
         TFE_EINVAL);
 }
@@ -323,7 +323,7 @@ static int dial_itself(void)
         return 77;
     }
     assert_int_equal(channel_connect(world.base, "127.0.0.1", 40000, &world.token,
-                                     &world.client_facts, HANDSHAKE_MS, &side_ops, &world.client,
+                                     &world.client_params, HANDSHAKE_MS, &side_ops, &world.client,
                                      &world.client.ch),
                      0);
     RUN_UNTIL(&world, world.client.closed == 1);

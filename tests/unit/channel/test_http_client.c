@@ -10,7 +10,7 @@
 static struct event_base *base;
 static struct listener *listener;
 static char place[64]; /* "http://127.0.0.1:PORT" */
-static struct http_ask *ask;
+static struct http_call *ask;
 static unsigned open_before;
 
 /* A name server that says nothing about one name, until it is let go or after so long. */
@@ -137,7 +137,7 @@ static void on_accept(void *ctx, int fd, const struct sockaddr *peer, socklen_t 
     assert_int_equal(event_add(service.ready, NULL), 0);
 }
 
-static void on_answer(void *ctx, const struct http_answer *answer, const char *error)
+static void on_answer(void *ctx, const struct http_response *answer, const char *error)
 {
     assert_ptr_equal(ctx, &seen);
     assert_false(wires_inside);
@@ -145,7 +145,7 @@ static void on_answer(void *ctx, const struct http_answer *answer, const char *e
     ask = NULL;
     if (answer) {
         assert_null(error);
-        const char *header = http_answer_header(answer, "metadata-FLAVOR");
+        const char *header = http_response_header(answer, "metadata-FLAVOR");
         seen.status = answer->status;
         assert_int_equal(strlen(answer->body), answer->body_n);
         (void)snprintf(seen.body, sizeof seen.body, "%s", answer->body);
@@ -191,16 +191,16 @@ static int end(void **state)
 }
 
 /* At path, or at a URL. */
-static int begin(const char *path, const struct http_question *question)
+static int begin(const char *path, const struct http_request *question)
 {
     char url[256];
-    struct http_question q = *question;
+    struct http_request q = *question;
     (void)snprintf(url, sizeof url, "%s%s", path[0] == '/' ? place : "", path);
     q.url = url;
     q.method = q.method ? q.method : "GET";
     q.most = 65536;
     q.within_ms = q.within_ms ? q.within_ms : DEADLINE_S * 1000;
-    return INSIDE(http_ask(base, &q, on_answer, &seen, &ask));
+    return INSIDE(http_call(base, &q, on_answer, &seen, &ask));
 }
 
 static void run_for(int64_t ms)
@@ -211,7 +211,7 @@ static void run_for(int64_t ms)
     (void)event_base_dispatch(base);
 }
 
-static void ask_at(const char *path, const struct http_question *question)
+static void ask_at(const char *path, const struct http_request *question)
 {
     seen.told = 0;
     assert_int_equal(begin(path, question), 0);
@@ -219,7 +219,7 @@ static void ask_at(const char *path, const struct http_question *question)
     assert_int_equal(seen.told, 1);
 }
 
-#define ASK(...) ask_at("/", &(struct http_question){__VA_ARGS__})
+#define ASK(...) ask_at("/", &(struct http_request){__VA_ARGS__})
 
 static int64_t now_ms(void)
 {
@@ -234,7 +234,7 @@ TEST_IN(http, asks_and_is_answered)
 {
     static const char *const headers[] = {"Metadata: true", "X-More: a b", NULL};
     service.says = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
-    ask_at("/a?b=c", &(struct http_question){.headers = headers});
+    ask_at("/a?b=c", &(struct http_request){.headers = headers});
     assert_int_equal(seen.status, 200);
     assert_string_equal(seen.body, "hi");
     char host[128];
@@ -365,16 +365,16 @@ TEST_IN(http, names_are_resolved)
     char url[64];
     (void)snprintf(url, sizeof url, "http://localhost:%u/", listener_port(listener));
     service.says = "HTTP/1.1 204 No Content\r\n\r\n";
-    ask_at(url, &(struct http_question){0});
+    ask_at(url, &(struct http_request){0});
     assert_int_equal(seen.status, 204);
 }
 
 TEST_IN(http, a_silent_name_server_stops_neither_the_loop_nor_the_end)
 {
     const int64_t began = now_ms();
-    ask_at("http://silent.test/", &(struct http_question){.within_ms = 80});
+    ask_at("http://silent.test/", &(struct http_request){.within_ms = 80});
     assert_non_null(strstr(seen.error, "timed out"));
-    assert_int_equal(begin("http://silent.test/", &(struct http_question){0}), 0);
+    assert_int_equal(begin("http://silent.test/", &(struct http_request){0}), 0);
     run_for(20);
     http_cancel(ask);
     ask = NULL;
@@ -394,7 +394,7 @@ TEST_IN(http, v6_addresses_are_asked)
     }
     (void)snprintf(url, sizeof url, "http://[::1]:%u/", listener_port(listener));
     service.says = "HTTP/1.1 204 No Content\r\n\r\n";
-    ask_at(url, &(struct http_question){0});
+    ask_at(url, &(struct http_request){0});
     assert_int_equal(seen.status, 204);
 }
 
@@ -417,7 +417,7 @@ TEST_IN(http, other_schemes_and_nonsense_are_errors)
                                        "http://127.0.0.1/a b", "http://127.0.0.1:x/"};
     for (size_t i = 0; i < sizeof urls / sizeof urls[0]; i++) {
         seen.error[0] = '\0';
-        ask_at(urls[i], &(struct http_question){0});
+        ask_at(urls[i], &(struct http_request){0});
         assert_true(seen.error[0] != '\0');
     }
 }
@@ -425,7 +425,7 @@ TEST_IN(http, other_schemes_and_nonsense_are_errors)
 TEST_IN(http, what_a_service_said_breaks_no_line)
 {
     static const char *const evil[] = {"X-Token: a\r\nX-Evil: 1", NULL};
-    assert_int_equal(begin("/", &(struct http_question){.headers = evil}), TFE_EINVAL);
+    assert_int_equal(begin("/", &(struct http_request){.headers = evil}), TFE_EINVAL);
 }
 
 /* Of the connections to the service. */
@@ -445,7 +445,7 @@ static bool is_inherited(void)
 
 TEST_IN(http, cancelled_it_tells_nothing)
 {
-    assert_int_equal(begin("/", &(struct http_question){.within_ms = 20}), 0);
+    assert_int_equal(begin("/", &(struct http_request){.within_ms = 20}), 0);
     while (!service.heard[0]) {
         assert_int_equal(event_base_loop(base, EVLOOP_ONCE), 0);
     }

@@ -16,7 +16,7 @@ static uint8_t byte_at(size_t position)
 
 static void add(struct out_queue *queue, size_t *position, size_t n)
 {
-    uint8_t *room = out_queue_room(queue, n);
+    uint8_t *room = out_queue_reserve(queue, n);
     assert_non_null(room);
     for (size_t i = 0; i < n; i++) {
         room[i] = byte_at((*position)++);
@@ -91,7 +91,7 @@ TEST(out_queue, room_that_is_not_used_costs_nothing)
     int ends[2];
     make_pair(ends);
     struct out_queue queue = {0};
-    assert_non_null(out_queue_room(&queue, 100));
+    assert_non_null(out_queue_reserve(&queue, 100));
     assert_true(out_queue_is_empty(&queue));
     assert_int_equal(out_queue_write(&queue, ends[0]), 0);
     size_t in = 0;

@@ -13,21 +13,21 @@
 #include "common/handshake/handshake.h"
 #include "tests/unit/test_runner.h"
 
-static const struct hello_facts facts = {1, 1, 7};
+static const struct handshake_params params = {1, 1, 7};
 static const struct tfe_wall now = {1700000000000};
 
 struct fixture {
     struct event_base *base;
     uint8_t secret[32], public_key[32], root[TOKEN_ROOT_BYTES];
-    struct hello_server *server;
+    struct handshake_server *server;
     struct token token;
     char dir[32];
-    struct enrolment *e;
+    struct enrollment *e;
 };
 
-static struct enrolment *start(struct fixture *f, const char *dir)
+static struct enrollment *start(struct fixture *f, const char *dir)
 {
-    return enrolment_new(f->base, &f->token, dir, NULL, NULL);
+    return enrollment_new(f->base, &f->token, dir, NULL, NULL);
 }
 
 static int set_up(void **state)
@@ -39,9 +39,9 @@ static int set_up(void **state)
     randombytes_buf(f->secret, sizeof(f->secret));
     randombytes_buf(f->root, sizeof(f->root));
     crypto_scalarmult_base(f->public_key, f->secret);
-    assert_int_equal(hello_server_new(f->secret, f->root, &f->server), 0);
-    token_mint(&f->token, &(struct token_wish){.role = PRINCIPAL_AGENT}, f->root, f->public_key);
-    strcpy(f->dir, "/tmp/enrolment.XXXXXX");
+    assert_int_equal(handshake_server_new(f->secret, f->root, &f->server), 0);
+    token_mint(&f->token, &(struct token_config){.role = PRINCIPAL_AGENT}, f->root, f->public_key);
+    strcpy(f->dir, "/tmp/enrollment.XXXXXX");
     assert_non_null(mkdtemp(f->dir));
     f->e = start(f, f->dir);
     *state = f;
@@ -53,22 +53,22 @@ static int tear_down(void **state)
     struct fixture *f = *state;
     static const char *const names[] = {"agent.key", "agent.lock"};
     char path[64];
-    enrolment_free(f->e);
+    enrollment_free(f->e);
     for (int i = 0; i < 2; i++) {
         (void)snprintf(path, sizeof(path), "%s/%s", f->dir, names[i]);
         (void)unlink(path);
     }
     assert_int_equal(rmdir(f->dir), 0);
-    hello_server_free(f->server);
+    handshake_server_free(f->server);
     event_base_free(f->base);
     free(f);
     return 0;
 }
 
 /* The server's answer to what e asks. */
-static void answer(struct fixture *f, struct enrolment *e)
+static void answer(struct fixture *f, struct enrollment *e)
 {
-    struct tfe_msg asked = enrolment_ask(e);
+    struct tfe_msg asked = enrollment_request(e);
     uint8_t public_key[32];
     char text[3][2 * CERTIFICATE_MAX + 1];
     struct principal by = {.role = PRINCIPAL_AGENT, .scope = PRINCIPAL_EVERY_JOB};
@@ -77,122 +77,122 @@ static void answer(struct fixture *f, struct enrolment *e)
     assert_int_equal(asked.type, MSG_ENROL);
     assert_int_equal(sodium_hex2bin(public_key, 32, asked.u.enrol.public_key, 64, NULL, NULL, NULL),
                      0);
-    hello_server_enrol(f->server, public_key, (struct tfe_wall){now.ms + 1000}, &by, &key,
-                       &certificate);
+    handshake_server_issue_key(f->server, public_key, (struct tfe_wall){now.ms + 1000}, &by, &key,
+                               &certificate);
     sodium_bin2hex(text[0], sizeof(text[0]), key.key_id, sizeof(key.key_id));
     sodium_bin2hex(text[1], sizeof(text[1]), key.secret, sizeof(key.secret));
     sodium_bin2hex(text[2], sizeof(text[2]), certificate.bytes, certificate.n);
-    enrolment_take(e, &(struct msg_enrolled){text[0], text[1], text[2], by.expires});
+    enrollment_handle_answer(e, &(struct msg_enrolled){text[0], text[1], text[2], by.expires});
 }
 
 /* Whether what e gives opens the server, and is its own key. */
-static bool opens_by_its_own(struct fixture *f, const struct enrolment *e)
+static bool opens_by_its_own(struct fixture *f, const struct enrollment *e)
 {
-    uint8_t request[HELLO_REQUEST_MAX], response[HELLO_RESPONSE_MAX];
+    uint8_t request[HANDSHAKE_REQUEST_MAX], response[HANDSHAKE_RESPONSE_MAX];
     size_t n, response_n, used;
-    struct hello_client *client;
+    struct handshake_client *client;
     struct seal_session session;
     struct principal by;
-    struct hello_facts told;
-    assert_int_equal(hello_client_start(enrolment_token(e), &facts, request, &n, &client), 0);
-    hello_client_free(client);
-    assert_int_equal(hello_server_answer(f->server, now, &facts, request, n, &used, response,
-                                         &response_n, &session, &by, &told),
+    struct handshake_params told;
+    assert_int_equal(handshake_client_start(enrollment_token(e), &params, request, &n, &client), 0);
+    handshake_client_free(client);
+    assert_int_equal(handshake_server_answer(f->server, now, &params, request, n, &used, response,
+                                             &response_n, &session, &by, &told),
                      0);
     return by.kind == PRINCIPAL_BY_NODE_KEY;
 }
 
 #define FIXTURE set_up, tear_down
 
-TEST_IN(enrolment, the_key_opens_from_then_on_and_at_the_next_start)
+TEST_IN(enrollment, the_key_opens_from_then_on_and_at_the_next_start)
 {
     struct fixture *f = *state;
     assert_false(opens_by_its_own(f, f->e));
     answer(f, f->e);
     assert_true(opens_by_its_own(f, f->e));
     uint8_t key_id[TOKEN_KEY_ID_BYTES];
-    memcpy(key_id, enrolment_token(f->e)->key_id, sizeof(key_id));
-    enrolment_free(f->e);
+    memcpy(key_id, enrollment_token(f->e)->key_id, sizeof(key_id));
+    enrollment_free(f->e);
     f->e = start(f, f->dir);
     assert_true(opens_by_its_own(f, f->e));
-    assert_memory_equal(enrolment_token(f->e)->key_id, key_id, sizeof(key_id));
+    assert_memory_equal(enrollment_token(f->e)->key_id, key_id, sizeof(key_id));
     answer(f, f->e); /* renewed */
-    assert_memory_not_equal(enrolment_token(f->e)->key_id, key_id, sizeof(key_id));
+    assert_memory_not_equal(enrollment_token(f->e)->key_id, key_id, sizeof(key_id));
     assert_true(opens_by_its_own(f, f->e));
 }
 
-TEST_IN(enrolment, of_two_at_a_time_the_first_has_the_file)
+TEST_IN(enrollment, of_two_at_a_time_the_first_has_the_file)
 {
     struct fixture *f = *state;
-    struct enrolment *second = start(f, f->dir);
+    struct enrollment *second = start(f, f->dir);
     answer(f, f->e);
     answer(f, second);
     assert_true(opens_by_its_own(f, second));
     uint8_t key_id[TOKEN_KEY_ID_BYTES];
-    memcpy(key_id, enrolment_token(f->e)->key_id, sizeof(key_id));
-    enrolment_free(second);
-    enrolment_free(f->e);
+    memcpy(key_id, enrollment_token(f->e)->key_id, sizeof(key_id));
+    enrollment_free(second);
+    enrollment_free(f->e);
     f->e = start(f, f->dir);
-    assert_memory_equal(enrolment_token(f->e)->key_id, key_id, sizeof(key_id));
+    assert_memory_equal(enrollment_token(f->e)->key_id, key_id, sizeof(key_id));
 }
 
-TEST_IN(enrolment, in_memory_only_nothing_is_kept)
+TEST_IN(enrollment, in_memory_only_nothing_is_kept)
 {
     struct fixture *f = *state;
-    struct enrolment *e = start(f, NULL);
+    struct enrollment *e = start(f, NULL);
     answer(f, e);
     assert_true(opens_by_its_own(f, e));
-    enrolment_free(e);
-    enrolment_free(f->e);
+    enrollment_free(e);
+    enrollment_free(f->e);
     f->e = start(f, f->dir);
-    assert_ptr_equal(enrolment_token(f->e), &f->token);
+    assert_ptr_equal(enrollment_token(f->e), &f->token);
 }
 
-TEST_IN(enrolment, a_refused_key_gives_way_to_the_token_once)
+TEST_IN(enrollment, a_refused_key_gives_way_to_the_token_once)
 {
     struct fixture *f = *state;
-    assert_false(enrolment_is_refused(f->e)); /* it was the token */
+    assert_false(enrollment_is_refused(f->e)); /* it was the token */
     answer(f, f->e);
-    assert_true(enrolment_is_refused(f->e));
-    assert_ptr_equal(enrolment_token(f->e), &f->token);
-    assert_false(enrolment_is_refused(f->e));
+    assert_true(enrollment_is_refused(f->e));
+    assert_ptr_equal(enrollment_token(f->e), &f->token);
+    assert_false(enrollment_is_refused(f->e));
     answer(f, f->e);
     assert_true(opens_by_its_own(f, f->e));
 }
 
-TEST_IN(enrolment, an_answer_that_nobody_asked_for_or_that_makes_no_sense_changes_nothing)
+TEST_IN(enrollment, an_answer_that_nobody_asked_for_or_that_makes_no_sense_changes_nothing)
 {
     struct fixture *f = *state;
     static const char good[] = "03000100000000000000000000000000";
     char secret[65];
     memset(secret, 'a', 64);
     secret[64] = '\0';
-    enrolment_take(f->e, &(struct msg_enrolled){good, secret, "00", now});
-    assert_ptr_equal(enrolment_token(f->e), &f->token);
-    (void)enrolment_ask(f->e);
-    enrolment_take(f->e,
-                   &(struct msg_enrolled){"01000100000000000000000000000000", secret, "00", now});
-    assert_ptr_equal(enrolment_token(f->e), &f->token); /* no node key's id */
+    enrollment_handle_answer(f->e, &(struct msg_enrolled){good, secret, "00", now});
+    assert_ptr_equal(enrollment_token(f->e), &f->token);
+    (void)enrollment_request(f->e);
+    enrollment_handle_answer(
+        f->e, &(struct msg_enrolled){"01000100000000000000000000000000", secret, "00", now});
+    assert_ptr_equal(enrollment_token(f->e), &f->token); /* no node key's id */
 }
 
-TEST_IN(enrolment, the_key_of_another_server_is_not_shown_to_this_one)
+TEST_IN(enrollment, the_key_of_another_server_is_not_shown_to_this_one)
 {
     struct fixture *f = *state;
     answer(f, f->e);
-    enrolment_free(f->e);
+    enrollment_free(f->e);
     f->token.server_public_key[0] ^= 1;
     f->e = start(f, f->dir);
-    assert_ptr_equal(enrolment_token(f->e), &f->token);
+    assert_ptr_equal(enrollment_token(f->e), &f->token);
 }
 
-TEST_IN(enrolment, a_file_that_others_may_read_is_not_used)
+TEST_IN(enrollment, a_file_that_others_may_read_is_not_used)
 {
     struct fixture *f = *state;
     char path[64];
     answer(f, f->e);
-    enrolment_free(f->e);
+    enrollment_free(f->e);
     (void)snprintf(path, sizeof(path), "%s/agent.key", f->dir);
     assert_int_equal(chmod(path, 0644), 0);
     f->e = start(f, f->dir);
-    assert_ptr_equal(enrolment_token(f->e), &f->token);
+    assert_ptr_equal(enrollment_token(f->e), &f->token);
 }

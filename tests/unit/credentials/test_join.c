@@ -77,7 +77,7 @@ static const char *token_text(enum principal_role role, uint8_t mark, struct tfe
     uint8_t key[TOKEN_PUBLIC_KEY_BYTES];
     memset(key, mark, sizeof key);
     struct token token;
-    token_mint(&token, &(struct token_wish){.role = role, .expires = expires}, root, key);
+    token_mint(&token, &(struct token_config){.role = role, .expires = expires}, root, key);
     token_format(&token, text);
     return text;
 }
@@ -95,13 +95,13 @@ static void put(const char *name, const char *text)
     assert_int_equal(state_dir_write(path_of(name), line, (size_t)n, &reason), 0);
 }
 
-static struct join_wish agent_wish(void)
+static struct join_config agent_wish(void)
 {
-    return (struct join_wish){.state_dir = directory, .roles = {PRINCIPAL_AGENT}, .n_roles = 1};
+    return (struct join_config){.state_dir = directory, .roles = {PRINCIPAL_AGENT}, .n_roles = 1};
 }
 
 /* Finds a token and returns its mark. */
-static uint8_t found_mark(const struct join_wish *wish)
+static uint8_t found_mark(const struct join_config *wish)
 {
     struct join_info info;
     struct tfe_reason reason;
@@ -114,7 +114,7 @@ static uint8_t found_mark(const struct join_wish *wish)
     return mark;
 }
 
-static int refusal(const struct join_wish *wish, struct tfe_reason *reason)
+static int refusal(const struct join_config *wish, struct tfe_reason *reason)
 {
     struct join_info info;
     return join_find(wish, &info, reason);
@@ -124,7 +124,7 @@ static int refusal(const struct join_wish *wish, struct tfe_reason *reason)
 
 TEST_IN(join, each_place_for_a_token_stands_before_the_next)
 {
-    struct join_wish wish = agent_wish();
+    struct join_config wish = agent_wish();
     char given[TOKEN_TEXT_MAX];
     char file[PATH_MAX];
     put("agent.token", agent_token(5));
@@ -146,7 +146,7 @@ TEST_IN(join, each_place_for_a_token_stands_before_the_next)
 /* Training scripts and whatever they start inherited TFE_TOKEN; "ps e" showed it. */
 TEST_IN(join, a_token_is_left_neither_on_the_command_line_nor_in_the_environment)
 {
-    struct join_wish wish = agent_wish();
+    struct join_config wish = agent_wish();
     char given[TOKEN_TEXT_MAX];
     assert_int_equal(setenv("TFE_TOKEN", agent_token(3), 1), 0);
     const char *in_environment = getenv("TFE_TOKEN");
@@ -161,7 +161,7 @@ TEST_IN(join, a_token_is_left_neither_on_the_command_line_nor_in_the_environment
 
 TEST_IN(join, a_tokens_text_is_wiped_from_memory)
 {
-    struct join_wish wish = agent_wish();
+    struct join_config wish = agent_wish();
     char given[TOKEN_TEXT_MAX];
     wish.token = strcpy(given, agent_token(1));
     option = given;
@@ -193,7 +193,7 @@ TEST_IN(join, a_file_that_others_may_read_is_refused)
         {0444, 12345, "%s belongs to another user (uid 12345): chown it to uid 0"},
         {0600, 12345, "%s belongs to another user (uid 12345): chown it to uid 0"},
     };
-    struct join_wish wish = agent_wish();
+    struct join_config wish = agent_wish();
     if (geteuid() != 0) {
         SKIP("only root gives files away, and is not refused by an owner");
     }
@@ -221,7 +221,7 @@ TEST_IN(join, an_option_that_was_filled_from_the_environment_ranks_as_environmen
 {
     /* The option table reads TFE_TOKEN into the same field as --token; taken for --token it would
      * beat --token-file. */
-    struct join_wish wish = agent_wish();
+    struct join_config wish = agent_wish();
     char file[PATH_MAX];
     put("f1", agent_token(2));
     assert_int_equal(setenv("TFE_TOKEN", agent_token(3), 1), 0);
@@ -238,7 +238,7 @@ TEST_IN(join, an_option_that_was_filled_from_the_environment_ranks_as_environmen
 
 TEST_IN(join, empty_means_not_given)
 {
-    struct join_wish wish = agent_wish();
+    struct join_config wish = agent_wish();
     put("agent.token", agent_token(5));
     wish.token = (char[]){""};
     wish.token_file = "";
@@ -250,7 +250,7 @@ TEST_IN(join, empty_means_not_given)
 
 TEST_IN(join, the_best_role_in_the_state_directory_is_taken)
 {
-    struct join_wish wish = agent_wish();
+    struct join_config wish = agent_wish();
     wish.roles[0] = PRINCIPAL_ADMIN;
     wish.roles[1] = PRINCIPAL_OBSERVER;
     wish.n_roles = 2;
@@ -263,7 +263,7 @@ TEST_IN(join, the_best_role_in_the_state_directory_is_taken)
 
 TEST_IN(join, a_missing_token_says_where_it_looked_and_how_to_get_one)
 {
-    struct join_wish wish = agent_wish();
+    struct join_config wish = agent_wish();
     struct tfe_reason reason;
     char want[PATH_MAX];
     assert_int_equal(refusal(&wish, &reason), TFE_EAUTH);
@@ -282,7 +282,7 @@ TEST_IN(join, a_missing_token_says_where_it_looked_and_how_to_get_one)
 TEST_IN(join, a_place_that_was_named_and_is_bad_is_not_passed_over)
 {
     char given[TOKEN_TEXT_MAX];
-    struct join_wish wish = agent_wish();
+    struct join_config wish = agent_wish();
     struct tfe_reason reason;
     put("agent.token", agent_token(5));
     wish.token_file = "/nonexistent/token";
@@ -302,7 +302,7 @@ TEST_IN(join, a_place_that_was_named_and_is_bad_is_not_passed_over)
 
 TEST_IN(join, the_wrong_role_and_an_expired_token_are_told)
 {
-    struct join_wish wish = agent_wish();
+    struct join_config wish = agent_wish();
     struct tfe_reason reason;
     char given[TOKEN_TEXT_MAX];
     wish.token = strcpy(given, token_text(PRINCIPAL_OBSERVER, 1, (struct tfe_wall){0}));
@@ -321,7 +321,7 @@ TEST_IN(join, the_wrong_role_and_an_expired_token_are_told)
 
 TEST_IN(join, the_endpoint_comes_from_option_file_or_default)
 {
-    struct join_wish wish = agent_wish();
+    struct join_config wish = agent_wish();
     struct join_info info;
     struct tfe_reason reason;
     put("agent.token", agent_token(5));

@@ -45,11 +45,11 @@ int __wrap_event_add(struct event *event, const struct timeval *tv)
 }
 
 int __wrap_channel_connect(struct event_base *base, const char *host, uint16_t port,
-                           const struct token *token, const struct hello_facts *facts,
+                           const struct token *token, const struct handshake_params *params,
                            uint32_t timeout_ms, const struct channel_ops *ops, void *ctx,
                            struct channel **ret);
 int __wrap_channel_connect(struct event_base *base, const char *host, uint16_t port,
-                           const struct token *token, const struct hello_facts *facts,
+                           const struct token *token, const struct handshake_params *params,
                            uint32_t timeout_ms, const struct channel_ops *ops, void *ctx,
                            struct channel **ret)
 {
@@ -133,20 +133,20 @@ static void on_connected(void *ctx)
     f.connected++;
 }
 
-static void on_ended(struct client_ask *ask, enum client_end end, enum tfe_refusal code,
+static void on_ended(struct client_request *ask, enum client_end end, enum tfe_refusal code,
                      const char *sentence)
 {
     const size_t n = strlen(f.said);
     (void)snprintf(f.said + n, sizeof f.said - n, "%s:%d/%d/%zu ",
                    ask->is_order ? "order" : "question", (int)end, (int)code, ask->list.n);
-    row_list_done(&ask->list);
+    record_list_done(&ask->list);
 }
 
 static const struct tfe_msg question = {.type = MSG_POOL_NODES};
 
-static struct client_ask ask_of(bool is_order)
+static struct client_request ask_of(bool is_order)
 {
-    return (struct client_ask){
+    return (struct client_request){
         .message = &question, .is_order = is_order, .rows = {MSG_EVENT_ROW}, .ended = on_ended};
 }
 
@@ -183,13 +183,13 @@ static void said_is(const char *expected)
 
 TEST_IN(client, dials_once_there_is_a_question_and_puts_one_after_the_other)
 {
-    struct client_ask first = ask_of(false);
-    struct client_ask second = ask_of(true);
+    struct client_request first = ask_of(false);
+    struct client_request second = ask_of(true);
     turn();
     assert_int_equal(f.dials, 0);
-    client_ask(f.client, &first);
+    client_request(f.client, &first);
     turn();
-    client_ask(f.client, &second);
+    client_request(f.client, &second);
     turn();
     assert_int_equal(f.dials, 1);
     assert_int_equal(f.sent, 0); /* before there is a connection */
@@ -210,8 +210,8 @@ TEST_IN(client, dials_once_there_is_a_question_and_puts_one_after_the_other)
 
 TEST_IN(client, asks_again_what_was_not_answered_and_begins_its_list_anew)
 {
-    struct client_ask ask = ask_of(false);
-    client_ask(f.client, &ask);
+    struct client_request ask = ask_of(false);
+    client_request(f.client, &ask);
     turn();
     established();
     row();
@@ -233,8 +233,8 @@ TEST_IN(client, asks_again_what_was_not_answered_and_begins_its_list_anew)
 TEST_IN(client, tries_later_and_later_until_it_is_connected)
 {
     static const long waits[] = {250, 500, 1000, 1000};
-    struct client_ask ask = ask_of(false);
-    client_ask(f.client, &ask);
+    struct client_request ask = ask_of(false);
+    client_request(f.client, &ask);
     turn();
     for (size_t i = 0; i < 4; i++) {
         closed(CHANNEL_UNREACHABLE);
@@ -245,13 +245,13 @@ TEST_IN(client, tries_later_and_later_until_it_is_connected)
     established();
     closed(CHANNEL_EOF);
     assert_int_equal(f.timer_ms, 250);
-    client_take_back(f.client, &ask);
+    client_cancel(f.client, &ask);
 }
 
 TEST_IN(client, dials_anew_where_the_server_is_silent)
 {
-    struct client_ask ask = ask_of(false);
-    client_ask(f.client, &ask);
+    struct client_request ask = ask_of(false);
+    client_request(f.client, &ask);
     turn();
     established();
     f.ops->silent(f.ctx, the_channel);
@@ -266,8 +266,8 @@ TEST_IN(client, dials_anew_where_the_server_is_silent)
 
 TEST_IN(client, takes_a_token_for_rejected_after_two_tries_and_looks_again_later)
 {
-    struct client_ask ask = ask_of(false);
-    client_ask(f.client, &ask);
+    struct client_request ask = ask_of(false);
+    client_request(f.client, &ask);
     turn();
     unsigned n = 0;
     while (f.said[0] == '\0') {
@@ -281,37 +281,37 @@ TEST_IN(client, takes_a_token_for_rejected_after_two_tries_and_looks_again_later
     }
     assert_int_equal(n, 2);
     said_is("question:2/1/0 ");
-    client_ask(f.client, &ask); /* at once: it is as it was */
+    client_request(f.client, &ask); /* at once: it is as it was */
     turn();
     said_is("question:2/1/0 ");
     assert_int_equal(f.dials, 2);
     f.now = tfe_mono_add(f.now, 5001);
-    client_ask(f.client, &ask);
+    client_request(f.client, &ask);
     turn();
     said_is("");
     assert_int_equal(f.dials, 3);
     established();
     hears((struct tfe_msg){.type = MSG_STATUS_END});
     said_is("question:0/0/0 ");
-    client_ask(f.client, &ask);
+    client_request(f.client, &ask);
     turn();
     closed(CHANNEL_UNAUTHORISED); /* it was accepted since: one counts as one */
     said_is("");
-    client_take_back(f.client, &ask);
+    client_cancel(f.client, &ask);
 }
 
 TEST_IN(client, tells_refusals_and_what_does_not_fit)
 {
-    struct client_ask ask = ask_of(false);
-    struct client_ask next = ask_of(false);
-    client_ask(f.client, &ask);
+    struct client_request ask = ask_of(false);
+    struct client_request next = ask_of(false);
+    client_request(f.client, &ask);
     turn();
     established();
     hears((struct tfe_msg){.type = MSG_REFUSED,
                            .u.refused = {.code = REFUSAL_NO_SUCH_JOB, .sentence = "none"}});
     said_is("question:1/6/0 ");
-    client_ask(f.client, &ask);
-    client_ask(f.client, &next);
+    client_request(f.client, &ask);
+    client_request(f.client, &next);
     turn();
     hears((struct tfe_msg){.type = MSG_WELCOME});
     said_is("question:3/0/0 ");
@@ -323,30 +323,30 @@ TEST_IN(client, tells_refusals_and_what_does_not_fit)
     hears((struct tfe_msg){.type = MSG_STATUS_END});
     said_is("question:0/0/0 ");
     f.send_rc = TFE_EINVAL;
-    client_ask(f.client, &ask);
+    client_request(f.client, &ask);
     turn();
     said_is("question:1/2/0 ");
     f.send_rc = TFE_ETOOBIG;
-    client_ask(f.client, &ask);
+    client_request(f.client, &ask);
     turn();
     said_is("question:4/0/0 ");
 }
 
 TEST_IN(client, what_is_taken_back_is_answered_to_nobody)
 {
-    struct client_ask first = ask_of(true);
-    struct client_ask second = ask_of(false);
-    struct client_ask third = ask_of(false);
-    client_ask(f.client, &first);
-    client_ask(f.client, &second);
-    client_ask(f.client, &third);
+    struct client_request first = ask_of(true);
+    struct client_request second = ask_of(false);
+    struct client_request third = ask_of(false);
+    client_request(f.client, &first);
+    client_request(f.client, &second);
+    client_request(f.client, &third);
     turn();
     established();
-    row();                              /* which goes with it */
-    client_take_back(f.client, &third); /* the last one: others come behind the second */
-    client_take_back(f.client, &first); /* which is asked now */
-    client_take_back(f.client, &first); /* once more is nothing */
-    client_ask(f.client, &third);
+    row();                           /* which goes with it */
+    client_cancel(f.client, &third); /* the last one: others come behind the second */
+    client_cancel(f.client, &first); /* which is asked now */
+    client_cancel(f.client, &first); /* once more is nothing */
+    client_request(f.client, &third);
     hears((struct tfe_msg){.type = MSG_STATUS_END}); /* no end of an order's */
     assert_int_equal(f.sent, 1);
     hears((struct tfe_msg){.type = MSG_DONE});
@@ -359,16 +359,16 @@ TEST_IN(client, what_is_taken_back_is_answered_to_nobody)
 
 TEST_IN(client, asks_no_faster_than_the_server_likes)
 {
-    struct client_ask ask = ask_of(false);
+    struct client_request ask = ask_of(false);
     unsigned n = 0;
-    client_ask(f.client, &ask);
+    client_request(f.client, &ask);
     turn();
     established();
     while (f.sent == n + 1) {
         assert_in_range(n, 0, 300);
         hears((struct tfe_msg){.type = MSG_STATUS_END});
         n++;
-        client_ask(f.client, &ask);
+        client_request(f.client, &ask);
         turn();
     }
     assert_int_equal(f.timer_ms, 50);

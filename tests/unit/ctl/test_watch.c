@@ -12,15 +12,15 @@
 
 #define NOW 1700000100000
 
-static void add(struct row_list *list, const struct row_kind *kind, const void *row)
+static void add(struct record_list *list, const struct record_schema *kind, const void *row)
 {
-    assert_int_equal(row_list_add(list, kind, row), 0);
+    assert_int_equal(record_list_add(list, kind, row), 0);
 }
 
 static void add_node(struct watch_model *m, const char *id, const char *name, int rank,
                      enum tfe_node_role role)
 {
-    add(&m->status, &kind_node,
+    add(&m->status, &schema_node,
         &(struct msg_status_node){.node = id,
                                   .name = name,
                                   .role = role,
@@ -41,7 +41,7 @@ static void add_epoch(struct watch_model *m, uint64_t epoch, enum tfe_cause caus
     row.at[EPOCH_PROGRESSED].ms = NOW - began;
     row.at[EPOCH_ENDED].ms = ended > 0 ? NOW - ended : 0;
     row.over = ended > 0;
-    add(&m->ledger, &kind_epoch, &row);
+    add(&m->ledger, &schema_epoch, &row);
 }
 
 /* Two jobs, of which "train" is chosen; it has lost a node, and waits for another one. */
@@ -60,25 +60,25 @@ static void make(struct watch_model *m)
     *m = (struct watch_model){
         .server = "[::1]:5556", .now = {NOW}, .has_answer = true, .utf8 = false};
     (void)id_set(&m->job, "train");
-    add(&m->jobs, &kind_job, &train);
-    add(&m->jobs, &kind_job,
+    add(&m->jobs, &schema_job, &train);
+    add(&m->jobs, &schema_job,
         &(struct msg_status_job){
             .job = "old", .state = STATE_FAILED, .min_nodes = 1, .max_nodes = 1});
-    add(&m->status, &kind_job, &train);
+    add(&m->status, &schema_job, &train);
     add_node(m, "n2", "a", 1, ROLE_MEMBER);
     add_node(m, "n1", "z", 0, ROLE_MEMBER);
     add_node(m, "n3", "m\033[31m", -1, ROLE_SUSPECT);
     add_epoch(m, 1, CAUSE_START, 100000, 50000);
     add_epoch(m, 2, CAUSE_NODE_LOST, 25000, 0);
-    add(&m->ledger, &kind_job, &train);
-    epochs_work_out(&m->ledger, m->now);
+    add(&m->ledger, &schema_job, &train);
+    epochs_compute(&m->ledger, m->now);
 }
 
 static void done(struct watch_model *m)
 {
-    row_list_done(&m->jobs);
-    row_list_done(&m->status);
-    row_list_done(&m->ledger);
+    record_list_done(&m->jobs);
+    record_list_done(&m->status);
+    record_list_done(&m->ledger);
 }
 
 /* The lines of the screen; the last one drawn. */
@@ -188,7 +188,7 @@ TEST(watch, says_what_is_not_well_and_asks_before_it_does_something)
     make(&m);
     m.trouble = "connection refused";
     m.question = " drain z? (y/n)";
-    add(&m.jobs, &kind_health, &(struct msg_health){.what = "store", .says = "no room"});
+    add(&m.jobs, &schema_health, &(struct msg_health){.what = "store", .says = "no room"});
     draw(&m, 80, 24);
     assert_string_equal(lines[1], "no connection: connection refused");
     assert_string_equal(lines[2], "server: no room");

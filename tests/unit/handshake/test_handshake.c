@@ -14,32 +14,33 @@
 #define REQUEST_BYTES (CLEAR_BYTES + NOISE1_BYTES + 16)
 #define RESPONSE_BYTES (2 + 64)
 
-static const struct hello_facts client_facts = {1, 3, 0x1122334455667788};
-static const struct hello_facts server_facts = {2, 5, 0x99aabbccddeeff00};
+static const struct handshake_params client_params = {1, 3, 0x1122334455667788};
+static const struct handshake_params server_params = {2, 5, 0x99aabbccddeeff00};
 static const struct tfe_wall today = {1700000000000};
 
 /* A server, a token of its, and a client's first flight. */
 struct meeting {
     uint8_t secret[32], public_key[32], root[TOKEN_ROOT_BYTES];
-    struct hello_server *server;
+    struct handshake_server *server;
     struct token token;
-    struct hello_client *client;
-    uint8_t request[HELLO_REQUEST_MAX];
+    struct handshake_client *client;
+    uint8_t request[HANDSHAKE_REQUEST_MAX];
     size_t request_n;
-    /* What hello_server_answer gave. */
-    uint8_t response[HELLO_RESPONSE_MAX];
+    /* What handshake_server_answer gave. */
+    uint8_t response[HANDSHAKE_RESPONSE_MAX];
     size_t response_n;
     struct seal_session server_session;
     struct principal by;
-    struct hello_facts told;
+    struct handshake_params told;
 };
 
 static void knock(struct meeting *m)
 {
-    hello_client_free(m->client);
+    handshake_client_free(m->client);
     m->client = NULL;
     assert_int_equal(
-        hello_client_start(&m->token, &client_facts, m->request, &m->request_n, &m->client), 0);
+        handshake_client_start(&m->token, &client_params, m->request, &m->request_n, &m->client),
+        0);
     assert_int_equal(m->request_n, REQUEST_BYTES);
 }
 
@@ -50,8 +51,8 @@ static int set_up(void **state)
     randombytes_buf(m->secret, sizeof(m->secret));
     randombytes_buf(m->root, sizeof(m->root));
     crypto_scalarmult_base(m->public_key, m->secret);
-    assert_int_equal(hello_server_new(m->secret, m->root, &m->server), 0);
-    token_mint(&m->token, &(struct token_wish){.role = PRINCIPAL_AGENT}, m->root, m->public_key);
+    assert_int_equal(handshake_server_new(m->secret, m->root, &m->server), 0);
+    token_mint(&m->token, &(struct token_config){.role = PRINCIPAL_AGENT}, m->root, m->public_key);
     knock(m);
     *state = m;
     return 0;
@@ -60,8 +61,8 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct meeting *m = *state;
-    hello_client_free(m->client);
-    hello_server_free(m->server);
+    handshake_client_free(m->client);
+    handshake_server_free(m->server);
     free(m);
     return 0;
 }
@@ -69,9 +70,10 @@ static int tear_down(void **state)
 static int answer_n(struct meeting *m, struct tfe_wall now, size_t n)
 {
     size_t used = 0;
-    int knock = hello_server_knock(m->server, now, m->request, n);
-    int rc = hello_server_answer(m->server, now, &server_facts, m->request, n, &used, m->response,
-                                 &m->response_n, &m->server_session, &m->by, &m->told);
+    int knock = handshake_server_check_mac1(m->server, now, m->request, n);
+    int rc =
+        handshake_server_answer(m->server, now, &server_params, m->request, n, &used, m->response,
+                                &m->response_n, &m->server_session, &m->by, &m->told);
     /* Behind a good mac1 only a recording, or what its owner forged, is refused. */
     assert_true(knock == rc || (knock == 0 && rc != TFE_EMORE));
     if (rc == 0) {
@@ -87,10 +89,10 @@ static int answer(struct meeting *m)
 }
 
 static int finish_n(struct meeting *m, size_t n, struct seal_session *session,
-                    struct hello_facts *server)
+                    struct handshake_params *server)
 {
     size_t used = 0;
-    int rc = hello_client_finish(m->client, m->response, n, &used, session, server);
+    int rc = handshake_client_finish(m->client, m->response, n, &used, session, server);
     if (rc == 0) {
         assert_int_equal(used, RESPONSE_BYTES);
     }
@@ -110,18 +112,18 @@ static void assert_talks(struct seal_key *tx, struct seal_key *rx)
 
 #define FIXTURE set_up, tear_down
 
-TEST_IN(hello, both_sides_end_with_the_same_keys_and_know_each_other)
+TEST_IN(handshake, both_sides_end_with_the_same_keys_and_know_each_other)
 {
     struct meeting *m = *state;
     struct seal_session session;
-    struct hello_facts server;
+    struct handshake_params server;
     assert_int_equal(answer(m), 0);
     assert_int_equal(m->by.role, PRINCIPAL_AGENT);
-    assert_true(m->told.boot_nonce == client_facts.boot_nonce);
+    assert_true(m->told.boot_nonce == client_params.boot_nonce);
     assert_int_equal(m->told.version_min, 2);
     assert_int_equal(m->told.version_max, 3);
     assert_int_equal(finish_n(m, m->response_n, &session, &server), 0);
-    assert_true(server.boot_nonce == server_facts.boot_nonce);
+    assert_true(server.boot_nonce == server_params.boot_nonce);
     assert_int_equal(server.version_min, 2);
     assert_int_equal(server.version_max, 3);
     assert_talks(&session.tx, &m->server_session.rx);
@@ -130,29 +132,29 @@ TEST_IN(hello, both_sides_end_with_the_same_keys_and_know_each_other)
     assert_int_equal(finish_n(m, m->response_n, &session, &server), TFE_ESTATE);
 }
 
-TEST_IN(hello, bytes_behind_the_flight_are_left_alone)
+TEST_IN(handshake, bytes_behind_the_flight_are_left_alone)
 {
     struct meeting *m = *state;
     struct seal_session session;
-    struct hello_facts server;
+    struct handshake_params server;
     memset(m->request + m->request_n, 0xaa, 20);
     assert_int_equal(answer_n(m, today, m->request_n + 20), 0);
     assert_int_equal(finish_n(m, m->response_n + 20, &session, &server), 0);
 }
 
-TEST_IN(hello, every_prefix_asks_for_more)
+TEST_IN(handshake, every_prefix_asks_for_more)
 {
     struct meeting *m = *state;
     struct seal_session session;
-    struct hello_facts server;
+    struct handshake_params server;
     for (size_t n = 0; n < m->request_n; n++) {
         uint8_t *part = malloc(n + 1); /* exact, for the sanitizer */
         size_t used;
         memcpy(part, m->request, n);
-        assert_int_equal(hello_server_knock(m->server, today, part, n), TFE_EMORE);
-        assert_int_equal(hello_server_answer(m->server, today, &server_facts, part, n, &used,
-                                             m->response, &m->response_n, &m->server_session,
-                                             &m->by, &m->told),
+        assert_int_equal(handshake_server_check_mac1(m->server, today, part, n), TFE_EMORE);
+        assert_int_equal(handshake_server_answer(m->server, today, &server_params, part, n, &used,
+                                                 m->response, &m->response_n, &m->server_session,
+                                                 &m->by, &m->told),
                          TFE_EMORE);
         free(part);
     }
@@ -164,7 +166,7 @@ TEST_IN(hello, every_prefix_asks_for_more)
 }
 
 /* Behind the flight lies junk, so that a length made longer cannot hide in "more". */
-TEST_IN(hello, no_flipped_bit_of_the_request_gives_a_session)
+TEST_IN(handshake, no_flipped_bit_of_the_request_gives_a_session)
 {
     struct meeting *m = *state;
     for (size_t bit = 0; bit < m->request_n * 8; bit++) {
@@ -176,12 +178,12 @@ TEST_IN(hello, no_flipped_bit_of_the_request_gives_a_session)
     assert_int_equal(answer(m), 0); /* none of them was taken for a replay of this one */
 }
 
-TEST_IN(hello, no_flipped_bit_of_the_response_gives_a_session)
+TEST_IN(handshake, no_flipped_bit_of_the_response_gives_a_session)
 {
     struct meeting *m = *state;
     for (size_t bit = 0; bit < RESPONSE_BYTES * 8; bit++) {
         struct seal_session session;
-        struct hello_facts server;
+        struct handshake_params server;
         knock(m);
         assert_int_equal(answer(m), 0);
         m->response[bit / 8] ^= (uint8_t)(1u << bit % 8);
@@ -193,7 +195,7 @@ TEST_IN(hello, no_flipped_bit_of_the_response_gives_a_session)
 }
 
 /* Who can compute a right mac1 has the token's secret; the handshake itself must hold too. */
-TEST_IN(hello, a_forged_message_under_a_right_mac1_is_refused)
+TEST_IN(handshake, a_forged_message_under_a_right_mac1_is_refused)
 {
     struct meeting *m = *state;
     uint8_t mac1_key[32];
@@ -212,7 +214,7 @@ TEST_IN(hello, a_forged_message_under_a_right_mac1_is_refused)
 }
 
 /* The hint is looked at before any curve operation, which would say TFE_EPROTO here. */
-TEST_IN(hello, a_wrong_hint_costs_no_curve_operation)
+TEST_IN(handshake, a_wrong_hint_costs_no_curve_operation)
 {
     struct meeting *m = *state;
     uint8_t mac1_key[32];
@@ -224,7 +226,7 @@ TEST_IN(hello, a_wrong_hint_costs_no_curve_operation)
     assert_int_equal(answer(m), TFE_EAUTH);
 }
 
-TEST_IN(hello, a_wrong_secret_is_refused)
+TEST_IN(handshake, a_wrong_secret_is_refused)
 {
     struct meeting *m = *state;
     m->token.secret[31] ^= 1;
@@ -232,16 +234,16 @@ TEST_IN(hello, a_wrong_secret_is_refused)
     assert_int_equal(answer(m), TFE_EAUTH);
 }
 
-TEST_IN(hello, a_token_of_another_root_is_refused)
+TEST_IN(handshake, a_token_of_another_root_is_refused)
 {
     struct meeting *m = *state;
     m->root[0] ^= 1;
-    token_mint(&m->token, &(struct token_wish){.role = PRINCIPAL_AGENT}, m->root, m->public_key);
+    token_mint(&m->token, &(struct token_config){.role = PRINCIPAL_AGENT}, m->root, m->public_key);
     knock(m);
     assert_int_equal(answer(m), TFE_EAUTH);
 }
 
-TEST_IN(hello, an_agent_s_secret_does_not_open_the_admin_s_door)
+TEST_IN(handshake, an_agent_s_secret_does_not_open_the_admin_s_door)
 {
     struct meeting *m = *state;
     m->token.key_id[2] = PRINCIPAL_ADMIN;
@@ -249,7 +251,7 @@ TEST_IN(hello, an_agent_s_secret_does_not_open_the_admin_s_door)
     assert_int_equal(answer(m), TFE_EAUTH);
 }
 
-TEST_IN(hello, another_server_s_key_is_refused_by_its_hint)
+TEST_IN(handshake, another_server_s_key_is_refused_by_its_hint)
 {
     struct meeting *m = *state;
     uint8_t other[32];
@@ -260,14 +262,14 @@ TEST_IN(hello, another_server_s_key_is_refused_by_its_hint)
 }
 
 /* A fellow agent: has token and server's public key, lacks the server's secret key. */
-TEST_IN(hello, a_server_without_the_secret_key_fools_nobody)
+TEST_IN(handshake, a_server_without_the_secret_key_fools_nobody)
 {
     struct meeting *m = *state;
-    struct hello_server *impostor;
+    struct handshake_server *impostor;
     struct token bait = m->token;
     uint8_t secret[32];
     randombytes_buf(secret, sizeof(secret));
-    assert_int_equal(hello_server_new(secret, m->root, &impostor), 0);
+    assert_int_equal(handshake_server_new(secret, m->root, &impostor), 0);
     /* It cannot even read message 1; to get that far its hint has to be its own. */
     crypto_scalarmult_base(bait.server_public_key, secret);
     token_hint(bait.server_public_key, m->request + 6);
@@ -276,17 +278,17 @@ TEST_IN(hello, a_server_without_the_secret_key_fools_nobody)
     crypto_generichash(m->request + REQUEST_BYTES - 16, 16, m->request, REQUEST_BYTES - 16,
                        mac1_key, sizeof(mac1_key));
     size_t used;
-    assert_int_equal(hello_server_answer(impostor, today, &server_facts, m->request, m->request_n,
-                                         &used, m->response, &m->response_n, &m->server_session,
-                                         &m->by, &m->told),
+    assert_int_equal(handshake_server_answer(impostor, today, &server_params, m->request,
+                                             m->request_n, &used, m->response, &m->response_n,
+                                             &m->server_session, &m->by, &m->told),
                      TFE_EAUTH);
-    hello_server_free(impostor);
+    handshake_server_free(impostor);
 }
 
-TEST_IN(hello, a_token_opens_until_its_last_millisecond)
+TEST_IN(handshake, a_token_opens_until_its_last_millisecond)
 {
     struct meeting *m = *state;
-    token_mint(&m->token, &(struct token_wish){.role = PRINCIPAL_OBSERVER, .expires = today},
+    token_mint(&m->token, &(struct token_config){.role = PRINCIPAL_OBSERVER, .expires = today},
                m->root, m->public_key);
     knock(m);
     assert_int_equal(answer_n(m, today, m->request_n), TFE_EAUTH);
@@ -294,7 +296,7 @@ TEST_IN(hello, a_token_opens_until_its_last_millisecond)
     assert_int_equal(m->by.role, PRINCIPAL_OBSERVER);
 }
 
-TEST_IN(hello, a_recorded_request_is_refused)
+TEST_IN(handshake, a_recorded_request_is_refused)
 {
     struct meeting *m = *state;
     assert_int_equal(answer(m), 0);
@@ -303,7 +305,7 @@ TEST_IN(hello, a_recorded_request_is_refused)
     assert_int_equal(answer(m), 0);
 }
 
-TEST_IN(hello, what_is_not_this_protocol_is_refused_at_its_first_wrong_byte)
+TEST_IN(handshake, what_is_not_this_protocol_is_refused_at_its_first_wrong_byte)
 {
     struct meeting *m = *state;
     for (size_t at = 0; at < 6; at++) { /* magic, version, flags */
@@ -316,30 +318,32 @@ TEST_IN(hello, what_is_not_this_protocol_is_refused_at_its_first_wrong_byte)
     assert_int_equal(answer(m), TFE_EPROTO);
 }
 
-TEST_IN(hello, without_a_common_version_nobody_gets_a_session)
+TEST_IN(handshake, without_a_common_version_nobody_gets_a_session)
 {
     struct meeting *m = *state;
-    static const struct hello_facts ranges[] = {{0, 1, 0}, {6, 9, 0}};
+    static const struct handshake_params ranges[] = {{0, 1, 0}, {6, 9, 0}};
     for (size_t i = 0; i < 2; i++) {
-        hello_client_free(m->client);
+        handshake_client_free(m->client);
         assert_int_equal(
-            hello_client_start(&m->token, &ranges[i], m->request, &m->request_n, &m->client), 0);
+            handshake_client_start(&m->token, &ranges[i], m->request, &m->request_n, &m->client),
+            0);
         assert_int_equal(answer(m), TFE_EPROTO);
     }
-    struct hello_client *none = NULL;
-    static const struct hello_facts empty = {3, 2, 0};
-    assert_int_equal(hello_client_start(&m->token, &empty, m->request, &m->request_n, &none),
+    struct handshake_client *none = NULL;
+    static const struct handshake_params empty = {3, 2, 0};
+    assert_int_equal(handshake_client_start(&m->token, &empty, m->request, &m->request_n, &none),
                      TFE_EINVAL);
     assert_null(none);
 }
 
-TEST_IN(hello, a_server_key_of_small_order_is_noticed_by_the_client)
+TEST_IN(handshake, a_server_key_of_small_order_is_noticed_by_the_client)
 {
     struct meeting *m = *state;
-    struct hello_client *none = NULL;
+    struct handshake_client *none = NULL;
     memset(m->token.server_public_key, 0, sizeof(m->token.server_public_key));
-    assert_int_equal(hello_client_start(&m->token, &client_facts, m->request, &m->request_n, &none),
-                     TFE_EPROTO);
+    assert_int_equal(
+        handshake_client_start(&m->token, &client_params, m->request, &m->request_n, &none),
+        TFE_EPROTO);
     assert_null(none);
 }
 
@@ -375,53 +379,54 @@ static void answer_by_hand(struct meeting *m, uint32_t version_min, uint32_t ver
                               .prologue = prologue,
                               .prologue_n = sizeof(prologue)};
     struct noise_handshake hs;
-    uint8_t facts[64];
+    uint8_t params[64];
     size_t n;
     assert_int_equal(noise_init(&hs, &noise_nkpsk0, false, &keys), 0);
     assert_int_equal(
-        noise_read(&hs, m->request + CLEAR_BYTES, NOISE1_BYTES, facts, sizeof(facts), &n), 0);
+        noise_read(&hs, m->request + CLEAR_BYTES, NOISE1_BYTES, params, sizeof(params), &n), 0);
     static const uint8_t want[16] = {0,    0,    0,    1,    0,    0,    0,    3,
                                      0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88};
     assert_int_equal(n, sizeof(want));
-    assert_memory_equal(facts, want, sizeof(want));
+    assert_memory_equal(params, want, sizeof(want));
 
-    memset(facts, 0, sizeof(facts));
-    put_32(facts, version_min);
-    put_32(facts + 4, version_max);
+    memset(params, 0, sizeof(params));
+    put_32(params, version_min);
+    put_32(params + 4, version_max);
     /* Eight bytes more than this version knows: to be ignored. */
-    assert_int_equal(noise_write(&hs, facts, 24, m->response + 2, sizeof(m->response) - 2, &n), 0);
+    assert_int_equal(noise_write(&hs, params, 24, m->response + 2, sizeof(m->response) - 2, &n), 0);
     m->response[0] = 0;
     m->response[1] = (uint8_t)n;
     m->response_n = n + 2;
     assert_int_equal(noise_split(&hs, &m->server_session), 0);
 }
 
-TEST_IN(hello, bytes_are_what_protocol_md_says)
+TEST_IN(handshake, bytes_are_what_protocol_md_says)
 {
     struct meeting *m = *state;
     struct seal_session session;
-    struct hello_facts server;
+    struct handshake_params server;
     size_t used;
     answer_by_hand(m, 2, 3);
     assert_int_equal(
-        hello_client_finish(m->client, m->response, m->response_n, &used, &session, &server), 0);
+        handshake_client_finish(m->client, m->response, m->response_n, &used, &session, &server),
+        0);
     assert_int_equal(used, m->response_n);
     assert_talks(&session.tx, &m->server_session.rx);
 }
 
-TEST_IN(hello, a_range_that_was_not_offered_is_no_answer)
+TEST_IN(handshake, a_range_that_was_not_offered_is_no_answer)
 {
     struct meeting *m = *state;
     static const uint32_t ranges[][2] = {{0, 3}, {1, 4}, {3, 2}, {9, 9}};
     for (size_t i = 0; i < 4; i++) {
         struct seal_session session;
-        struct hello_facts server;
+        struct handshake_params server;
         size_t used;
         knock(m);
         answer_by_hand(m, ranges[i][0], ranges[i][1]);
-        assert_int_equal(
-            hello_client_finish(m->client, m->response, m->response_n, &used, &session, &server),
-            TFE_EPROTO);
+        assert_int_equal(handshake_client_finish(m->client, m->response, m->response_n, &used,
+                                                 &session, &server),
+                         TFE_EPROTO);
         assert_int_equal(finish_n(m, m->response_n, &session, &server), TFE_ESTATE);
     }
 }

@@ -10,14 +10,14 @@
 #define AT_FLAGS 5
 #define AT_KEY_ID 14
 
-static const struct hello_facts facts = {1, 1, 0x1122334455667788};
+static const struct handshake_params params = {1, 1, 0x1122334455667788};
 static const struct tfe_wall today = {1700000000000};
 static const struct tfe_wall in_a_week = {1700000000000 + 7 * 86400000ll};
 
 /* A server, who enrols, and the key that came of it. */
 struct meeting {
     uint8_t secret[32], root[TOKEN_ROOT_BYTES];
-    struct hello_server *server;
+    struct handshake_server *server;
     struct principal enrols;
     struct node_key key;
     struct token token;
@@ -31,11 +31,11 @@ static void enrol(struct meeting *m, const char *scope)
     randombytes_buf(m->key.secret, sizeof(m->key.secret));
     crypto_scalarmult_base(public_key, m->key.secret);
     m->enrols = (struct principal){
-        .kind = PRINCIPAL_BY_TOKEN, .role = PRINCIPAL_AGENT, .is_kept = true, .scope = scope};
+        .kind = PRINCIPAL_BY_TOKEN, .role = PRINCIPAL_AGENT, .is_stored = true, .scope = scope};
     memset(m->enrols.key_id, 7, sizeof(m->enrols.key_id));
     memset(m->enrols.origin, 7, sizeof(m->enrols.origin));
-    hello_server_enrol(m->server, public_key, in_a_week, &m->enrols, &m->token,
-                       &m->key.certificate);
+    handshake_server_issue_key(m->server, public_key, in_a_week, &m->enrols, &m->token,
+                               &m->key.certificate);
     m->token.node_key = &m->key;
 }
 
@@ -45,7 +45,7 @@ static int set_up(void **state)
     assert_non_null(m);
     randombytes_buf(m->secret, sizeof(m->secret));
     randombytes_buf(m->root, sizeof(m->root));
-    assert_int_equal(hello_server_new(m->secret, m->root, &m->server), 0);
+    assert_int_equal(handshake_server_new(m->secret, m->root, &m->server), 0);
     enrol(m, "team-a-*");
     *state = m;
     return 0;
@@ -54,25 +54,25 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct meeting *m = *state;
-    hello_server_free(m->server);
+    handshake_server_free(m->server);
     free(m);
     return 0;
 }
 
 /* What a server says to this first flight; the client takes its answer, if there is one. */
-static int answer(struct meeting *m, struct hello_client *client, const uint8_t *request, size_t n,
-                  struct tfe_wall now)
+static int answer(struct meeting *m, struct handshake_client *client, const uint8_t *request,
+                  size_t n, struct tfe_wall now)
 {
-    uint8_t response[HELLO_RESPONSE_MAX];
+    uint8_t response[HANDSHAKE_RESPONSE_MAX];
     size_t response_n, used;
     struct seal_session ours, theirs;
-    struct hello_facts told;
-    int rc = hello_server_answer(m->server, now, &facts, request, n, &used, response, &response_n,
-                                 &ours, &m->by, &told);
+    struct handshake_params told;
+    int rc = handshake_server_answer(m->server, now, &params, request, n, &used, response,
+                                     &response_n, &ours, &m->by, &told);
     if (rc == 0) {
         assert_int_equal(used, n);
-        assert_int_equal(hello_client_finish(client, response, response_n, &used, &theirs, &told),
-                         0);
+        assert_int_equal(
+            handshake_client_finish(client, response, response_n, &used, &theirs, &told), 0);
         assert_memory_equal(ours.tx.key, theirs.rx.key, SEAL_KEY_BYTES);
         assert_memory_equal(ours.rx.key, theirs.tx.key, SEAL_KEY_BYTES);
     }
@@ -81,12 +81,12 @@ static int answer(struct meeting *m, struct hello_client *client, const uint8_t 
 
 static int meet_at(struct meeting *m, struct tfe_wall now)
 {
-    uint8_t request[HELLO_REQUEST_MAX];
+    uint8_t request[HANDSHAKE_REQUEST_MAX];
     size_t n;
-    struct hello_client *client;
-    assert_int_equal(hello_client_start(&m->token, &facts, request, &n, &client), 0);
+    struct handshake_client *client;
+    assert_int_equal(handshake_client_start(&m->token, &params, request, &n, &client), 0);
     int rc = answer(m, client, request, n, now);
-    hello_client_free(client);
+    handshake_client_free(client);
     return rc;
 }
 
@@ -162,7 +162,7 @@ TEST_IN(node_key, it_is_no_token_and_a_token_is_none)
     assert_int_equal(meet(m), TFE_EAUTH);
     uint8_t public_key[32];
     crypto_scalarmult_base(public_key, m->secret);
-    token_mint(&m->token, &(struct token_wish){.role = PRINCIPAL_AGENT}, m->root, public_key);
+    token_mint(&m->token, &(struct token_config){.role = PRINCIPAL_AGENT}, m->root, public_key);
     m->token.node_key = &m->key;
     assert_int_equal(meet(m), TFE_EAUTH);
     m->token.node_key = NULL;
@@ -174,7 +174,7 @@ TEST_IN(node_key, it_makes_nobody_more_than_an_agent)
     struct meeting *m = *state;
     uint8_t public_key[32];
     crypto_scalarmult_base(public_key, m->secret);
-    token_mint(&m->token, &(struct token_wish){.role = PRINCIPAL_ADMIN, .is_node_key = true},
+    token_mint(&m->token, &(struct token_config){.role = PRINCIPAL_ADMIN, .is_node_key = true},
                m->root, public_key);
     m->token.node_key = &m->key;
     assert_int_equal(meet(m), TFE_EAUTH);
@@ -187,14 +187,14 @@ TEST_IN(node_key, it_ends_with_its_time_and_with_its_root)
     assert_int_equal(meet_at(m, in_a_week), TFE_EAUTH);
     struct token_ring ring = {.n = 2, .used = 1, .v = {{.generation = 0}, {.generation = 1}}};
     memcpy(ring.v[0].root, m->root, sizeof(m->root));
-    hello_server_set_ring(m->server, &ring);
+    handshake_server_set_ring(m->server, &ring);
     assert_int_equal(meet(m), 0);
     ring = (struct token_ring){.n = 1, .v = {{.generation = 1}}};
-    hello_server_set_ring(m->server, &ring);
+    handshake_server_set_ring(m->server, &ring);
     assert_int_equal(meet(m), TFE_EAUTH);
 }
 
-/* hello_judge_fn */
+/* handshake_judge_fn */
 static int judge(void *ctx, struct tfe_wall now, struct principal *by)
 {
     const struct meeting *m = ctx;
@@ -204,7 +204,7 @@ static int judge(void *ctx, struct tfe_wall now, struct principal *by)
 TEST_IN(node_key, the_judge_may_refuse_it)
 {
     struct meeting *m = *state;
-    hello_server_set_judge(m->server, judge, m);
+    handshake_server_set_judge(m->server, judge, m);
     assert_int_equal(meet(m), 0);
     memcpy(m->refused, m->token.key_id, sizeof(m->refused));
     assert_int_equal(meet(m), TFE_EAUTH);
@@ -219,7 +219,7 @@ TEST_IN(node_key, who_asked_for_it_is_told_who_speaks_with_it)
     assert_memory_equal(m->enrols.origin, m->by.origin, sizeof(m->by.origin));
     assert_string_equal(m->enrols.scope, m->by.scope);
     assert_int_equal(m->enrols.expires.ms, m->by.expires.ms);
-    assert_false(m->enrols.is_kept);
+    assert_false(m->enrols.is_stored);
 }
 
 /* Each was a key by itself: who was taken back, or kept out, went on with the one before. */
@@ -230,8 +230,8 @@ TEST_IN(node_key, one_that_is_renewed_and_what_it_is_renewed_to_are_one)
     struct token next;
     struct certificate certificate;
     uint8_t public_key[32] = {9};
-    hello_server_enrol(m->server, public_key, (struct tfe_wall){in_a_week.ms + 1000}, &by, &next,
-                       &certificate);
+    handshake_server_issue_key(m->server, public_key, (struct tfe_wall){in_a_week.ms + 1000}, &by,
+                               &next, &certificate);
     assert_memory_not_equal(next.key_id, m->token.key_id, sizeof(next.key_id));
     assert_memory_not_equal(next.secret, m->token.secret, sizeof(next.secret));
     assert_int_equal(token_compare(next.key_id, m->token.key_id), 0);
@@ -246,10 +246,10 @@ TEST_IN(node_key, one_that_is_renewed_and_what_it_is_renewed_to_are_one)
 TEST_IN(node_key, any_flipped_bit_of_the_first_flight_closes_the_door)
 {
     struct meeting *m = *state;
-    uint8_t request[HELLO_REQUEST_MAX];
+    uint8_t request[HANDSHAKE_REQUEST_MAX];
     size_t n;
-    struct hello_client *client;
-    assert_int_equal(hello_client_start(&m->token, &facts, request, &n, &client), 0);
+    struct handshake_client *client;
+    assert_int_equal(handshake_client_start(&m->token, &params, request, &n, &client), 0);
     assert_int_equal(request[AT_FLAGS], 1);
     assert_memory_equal(request + AT_KEY_ID, m->token.key_id, TOKEN_KEY_ID_BYTES);
     for (size_t bit = 0; bit < 8 * n; bit++) {
@@ -259,5 +259,5 @@ TEST_IN(node_key, any_flipped_bit_of_the_first_flight_closes_the_door)
     }
     assert_int_equal(answer(m, client, request, n, today), 0);
     assert_int_equal(answer(m, client, request, n, today), TFE_EAUTH); /* a recording */
-    hello_client_free(client);
+    handshake_client_free(client);
 }

@@ -24,7 +24,7 @@ TEST(token, survives_its_text_form_in_every_role)
     for (size_t i = 0; i < 3; i++) {
         struct token made, read = {0};
         char text[TOKEN_TEXT_MAX], spaced[TOKEN_TEXT_MAX + 8], prefix[32];
-        token_mint(&made, &(struct token_wish){.role = roles[i]}, root, server_key);
+        token_mint(&made, &(struct token_config){.role = roles[i]}, root, server_key);
         token_format(&made, text);
         (void)snprintf(prefix, sizeof(prefix), "tfe1_%s_", principal_role_name(roles[i]));
         assert_int_equal(strncmp(text, prefix, strlen(prefix)), 0);
@@ -52,7 +52,7 @@ TEST(token, every_edited_character_is_refused)
 {
     struct token made, read;
     char text[TOKEN_TEXT_MAX];
-    token_mint(&made, &(struct token_wish){.role = PRINCIPAL_AGENT}, root, server_key);
+    token_mint(&made, &(struct token_config){.role = PRINCIPAL_AGENT}, root, server_key);
     token_format(&made, text);
     size_t n = strlen(text);
     for (size_t i = 0; i < n; i++) {
@@ -77,7 +77,7 @@ TEST(token, another_role_s_word_is_refused)
 {
     struct token made, read;
     char text[TOKEN_TEXT_MAX], edited[TOKEN_TEXT_MAX];
-    token_mint(&made, &(struct token_wish){.role = PRINCIPAL_AGENT}, root, server_key);
+    token_mint(&made, &(struct token_config){.role = PRINCIPAL_AGENT}, root, server_key);
     token_format(&made, text);
     (void)snprintf(edited, sizeof(edited), "tfe1_admin_%s", text + strlen("tfe1_agent_"));
     assert_int_equal(token_parse(&read, edited), TFE_EINVAL);
@@ -95,7 +95,7 @@ TEST(token, another_role_s_word_is_refused)
 TEST(token, a_key_id_of_another_version_role_or_use_count_is_not_ours)
 {
     struct token made;
-    token_mint(&made, &(struct token_wish){.role = PRINCIPAL_ADMIN}, root, server_key);
+    token_mint(&made, &(struct token_config){.role = PRINCIPAL_ADMIN}, root, server_key);
     for (size_t at = 0; at < 4; at++) {
         for (unsigned value = 0; value < 256; value++) {
             uint8_t key_id[TOKEN_KEY_ID_BYTES], secret[TOKEN_SECRET_BYTES];
@@ -130,8 +130,8 @@ TEST(token, expiry_is_rounded_up_and_never_becomes_never)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct token made;
         token_mint(&made,
-                   &(struct token_wish){.role = PRINCIPAL_AGENT,
-                                        .expires = (struct tfe_wall){rows[i].asked}},
+                   &(struct token_config){.role = PRINCIPAL_AGENT,
+                                          .expires = (struct tfe_wall){rows[i].asked}},
                    root, server_key);
         assert_true(token_expiry(made.key_id).ms == rows[i].kept);
     }
@@ -141,8 +141,8 @@ TEST(token, bytes_are_what_protocol_md_says)
 {
     struct token made;
     token_mint(&made,
-               &(struct token_wish){.role = PRINCIPAL_OBSERVER,
-                                    .expires = (struct tfe_wall){0x01020304 * (int64_t)1000}},
+               &(struct token_config){.role = PRINCIPAL_OBSERVER,
+                                      .expires = (struct tfe_wall){0x01020304 * (int64_t)1000}},
                root, server_key);
     static const uint8_t head[8] = {1, 0, 2, 0, 1, 2, 3, 4};
     assert_memory_equal(made.key_id, head, sizeof(head));

@@ -179,11 +179,12 @@ static const struct tfe_msg samples[] = {
       {INT64_MAX}),
     M(AGENT_ROW, agent_row, "k", "k", "", "*", "a", false, "", "", "", {0}),
     M(REVOKE_AGENT, revoke_agent, long_id),
-    M(FACTS, facts, UINT32_MAX, MSG_NUMBER_MAX, 8, long_label, MSG_NUMBER_MAX, long_id, "aws",
-      "eu-west-1a", "p4d.24xlarge", true, true),
-    M(FACTS, facts, 0),
-    M(VITALS, vitals, UINT32_MAX, MSG_NUMBER_MAX, MSG_NUMBER_MAX, MSG_NUMBER_MAX, WARMTH_WARM),
-    M(VITALS, vitals, 0),
+    M(MACHINE_INFO, machine_info, UINT32_MAX, MSG_NUMBER_MAX, 8, long_label, MSG_NUMBER_MAX,
+      long_id, "aws", "eu-west-1a", "p4d.24xlarge", true, true),
+    M(MACHINE_INFO, machine_info, 0),
+    M(MACHINE_STATS, machine_stats, UINT32_MAX, MSG_NUMBER_MAX, MSG_NUMBER_MAX, MSG_NUMBER_MAX,
+      WARMTH_WARM),
+    M(MACHINE_STATS, machine_stats, 0),
     M(METRICS, metrics, MSG_NUMBER_MAX, MSG_STEP_MAX, 1, 2, many_metrics, COUNT(many_metrics)),
     M(METRICS, metrics, 1, 0),
     M(EVENTS, events, long_id, UINT64_MAX, UINT32_MAX),
@@ -306,25 +307,25 @@ static void assert_same_struct(const struct codec_layout *layout, const void *a,
         const struct codec_field *row = &layout->fields[i];
         size_t n = row->kind == CODEC_PART ? 1 : 0;
         bool is_pointer = row->kind != CODEC_NUMBER;
-        const char *x = pointer_at(left + row->at), *y = pointer_at(right + row->at);
+        const char *x = pointer_at(left + row->offset), *y = pointer_at(right + row->offset);
         if (row->kind == CODEC_TEXT) {
             assert_same_text(x, y);
         } else if (row->kind == CODEC_LIST) {
-            memcpy(&n, left + row->beside, sizeof(n));
-            assert_memory_equal(left + row->beside, right + row->beside, sizeof(n));
+            memcpy(&n, left + row->companion, sizeof(n));
+            assert_memory_equal(left + row->companion, right + row->companion, sizeof(n));
         } else if (row->kind == CODEC_BYTES) {
-            memcpy(&n, left + row->beside, sizeof(n));
-            assert_memory_equal(left + row->beside, right + row->beside, sizeof(n));
+            memcpy(&n, left + row->companion, sizeof(n));
+            assert_memory_equal(left + row->companion, right + row->companion, sizeof(n));
             assert_true(n == 0 || memcmp(x, y, n) == 0);
             n = 0;
         } else if (row->kind == CODEC_PART && row->absent == CODEC_NULL) {
             assert_int_equal(!x, !y);
             n = x ? 1 : 0;
         } else if (row->kind == CODEC_PART) {
-            x = (const char *)a + row->at, y = (const char *)b + row->at;
+            x = (const char *)a + row->offset, y = (const char *)b + row->offset;
             is_pointer = false;
-            memset(left + row->at, 0, row->size);
-            memset(right + row->at, 0, row->size);
+            memset(left + row->offset, 0, row->size);
+            memset(right + row->offset, 0, row->size);
         }
         for (size_t k = 0; k < n && row->part; k++) {
             assert_same_struct(row->part, x + k * row->part->size, y + k * row->part->size);
@@ -335,8 +336,8 @@ static void assert_same_struct(const struct codec_layout *layout, const void *a,
         if (n > 0 && !row->part && !row->is_legal) {
             assert_memory_equal(x, y, n * row->size);
         }
-        memset(left + row->at, 0, is_pointer ? sizeof(x) : 0);
-        memset(right + row->at, 0, is_pointer ? sizeof(y) : 0);
+        memset(left + row->offset, 0, is_pointer ? sizeof(x) : 0);
+        memset(right + row->offset, 0, is_pointer ? sizeof(y) : 0);
     }
     assert_memory_equal(left, right, layout->size);
 }

@@ -142,13 +142,13 @@ static void check_kind(const char *message, const struct codec_field *row,
         MUST(field->type == PROTOBUF_C_TYPE_BYTES);
         break;
     case CODEC_BYTES:
-        MUST(field->type == PROTOBUF_C_TYPE_BYTES && row->beside > 0 && row->size == 0);
+        MUST(field->type == PROTOBUF_C_TYPE_BYTES && row->companion > 0 && row->size == 0);
         break;
     case CODEC_PART:
         MUST(is_message);
         break;
     case CODEC_LIST:
-        MUST(row->few <= row->many && row->beside > 0);
+        MUST(row->n_min <= row->n_max && row->companion > 0);
         if (field->type == PROTOBUF_C_TYPE_BYTES) {
             MUST(row->size == sizeof(char *) && row->is_legal);
         } else if (!is_message) {
@@ -165,7 +165,7 @@ static void check_absence(const char *message, const struct codec_field *row,
     MUST(row->min <= row->max);
     if (field->label != PROTOBUF_C_LABEL_OPTIONAL) {
         MUST(row->absent == CODEC_ZERO &&
-             (row->beside == 0 || row->kind == CODEC_LIST || row->kind == CODEC_BYTES));
+             (row->companion == 0 || row->kind == CODEC_LIST || row->kind == CODEC_BYTES));
         return;
     }
     MUST(!field->default_value || *(const uint32_t *)field->default_value == 0);
@@ -174,7 +174,7 @@ static void check_absence(const char *message, const struct codec_field *row,
         MUST(row->min == 0);
         break;
     case CODEC_UNSET:
-        MUST(row->kind == CODEC_NUMBER && row->size == sizeof(uint32_t) && row->beside == 0);
+        MUST(row->kind == CODEC_NUMBER && row->size == sizeof(uint32_t) && row->companion == 0);
         break;
     case CODEC_NULL:
         MUST(row->kind == CODEC_PART || (row->kind == CODEC_TEXT && row->min > 0));

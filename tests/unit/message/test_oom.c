@@ -49,33 +49,33 @@ static void fail_allocation(long number)
 TEST(oom, a_server_or_client_is_whole_or_not_there)
 {
     const uint8_t secret[32] = {1}, root[32] = {2};
-    uint8_t public_key[32], request[HELLO_REQUEST_MAX];
+    uint8_t public_key[32], request[HANDSHAKE_REQUEST_MAX];
     size_t n;
-    const struct hello_facts facts = {1, 1, 0};
+    const struct handshake_params machine_info = {1, 1, 0};
     struct token token;
     crypto_scalarmult_base(public_key, secret);
-    token_mint(&token, &(struct token_wish){.role = PRINCIPAL_AGENT}, root, public_key);
+    token_mint(&token, &(struct token_config){.role = PRINCIPAL_AGENT}, root, public_key);
 
     long number = 0;
     int rc;
     do {
-        struct hello_server *server = NULL;
+        struct handshake_server *server = NULL;
         fail_allocation(number++);
-        rc = hello_server_new(secret, root, &server);
+        rc = handshake_server_new(secret, root, &server);
         assert_int_equal(rc, allocations > failing ? TFE_ENOMEM : 0);
         assert_true((server != NULL) == (rc == 0));
-        hello_server_free(server);
+        handshake_server_free(server);
     } while (rc);
     assert_int_equal(number - 1, 3);
 
     number = 0;
     do {
-        struct hello_client *client = NULL;
+        struct handshake_client *client = NULL;
         fail_allocation(number++);
-        rc = hello_client_start(&token, &facts, request, &n, &client);
+        rc = handshake_client_start(&token, &machine_info, request, &n, &client);
         assert_int_equal(rc, allocations > failing ? TFE_ENOMEM : 0);
         assert_true((client != NULL) == (rc == 0));
-        hello_client_free(client);
+        handshake_client_free(client);
     } while (rc);
     assert_int_equal(number - 1, 1);
     fail_allocation(-1);
@@ -87,7 +87,7 @@ TEST(oom, an_arena_that_cannot_be_had_is_empty)
     fail_allocation(0);
     assert_int_equal(arena_init(&arena, 1024), TFE_ENOMEM);
     fail_allocation(-1);
-    assert_null(arena_take(&arena, 1));
+    assert_null(arena_alloc(&arena, 1));
     arena_done(&arena);
     arena_done(NULL);
     assert_int_equal(arena_init(&arena, 0), TFE_EINVAL);
@@ -99,18 +99,18 @@ TEST(oom, an_arena_gives_aligned_memory_up_to_its_cap)
     struct arena arena;
     assert_int_equal(arena_init(&arena, 100), 0);
     for (int round = 0; round < 2; round++) {
-        uint8_t *one = arena_take(&arena, 1);
-        uint8_t *rest = arena_take(&arena, 84);
+        uint8_t *one = arena_alloc(&arena, 1);
+        uint8_t *rest = arena_alloc(&arena, 84);
         assert_non_null(one);
         assert_non_null(rest);
         assert_int_equal((uintptr_t)one % 16, 0);
         assert_int_equal((uintptr_t)rest % 16, 0);
         memset(rest, 1, 84);
-        assert_null(arena_take(&arena, 1));
-        assert_null(arena_take(&arena, SIZE_MAX));
+        assert_null(arena_alloc(&arena, 1));
+        assert_null(arena_alloc(&arena, SIZE_MAX));
         arena_reset(&arena);
     }
-    assert_non_null(arena_take(&arena, 100));
+    assert_non_null(arena_alloc(&arena, 100));
     arena_done(&arena);
 }
 

@@ -10,26 +10,26 @@
 
 static const uint32_t pids[] = {7, 8};
 
-static struct node_row a_node(void)
+static struct node_record a_node(void)
 {
-    return (struct node_row){.node = {.node = "n1",
-                                      .name = "host-a",
-                                      .role = ROLE_MEMBER,
-                                      .has_rank = true,
-                                      .rank = 3,
-                                      .host = "10.0.0.5",
-                                      .port = 4711,
-                                      .pid = 12,
-                                      .processes = {.guard_pid = 13,
-                                                    .trainer_pids = pids,
-                                                    .n_trainer_pids = 2,
-                                                    .standby_pids = NULL}},
-                             .job = "j"};
+    return (struct node_record){.node = {.node = "n1",
+                                         .name = "host-a",
+                                         .role = ROLE_MEMBER,
+                                         .has_rank = true,
+                                         .rank = 3,
+                                         .host = "10.0.0.5",
+                                         .port = 4711,
+                                         .pid = 12,
+                                         .processes = {.guard_pid = 13,
+                                                       .trainer_pids = pids,
+                                                       .n_trainer_pids = 2,
+                                                       .standby_pids = NULL}},
+                                .job = "j"};
 }
 
-static void assert_json(const struct row_kind *kind, const void *row, const char *expected)
+static void assert_json(const struct record_schema *kind, const void *row, const char *expected)
 {
-    json_t *object = row_json(kind, row);
+    json_t *object = record_json(kind, row);
     char *text = json_dumps(object, JSON_COMPACT);
     assert_string_equal(text, expected);
     free(text);
@@ -70,9 +70,9 @@ static char *written(void (*put)(FILE *out, const void *row), const void *row)
 
 TEST(rows, of_a_node_say_what_is_known_and_null_for_the_rest)
 {
-    struct node_row row = a_node();
+    struct node_record row = a_node();
     row.node.memory = (struct msg_memory){.bytes = 64, .has_kept = true, .epoch = 2, .step = 0};
-    assert_json(&kind_node_of_job, &row,
+    assert_json(&schema_node_of_job, &row,
                 "{\"job\":\"j\",\"node\":\"n1\",\"name\":\"host-a\",\"role\":\"member\",\"rank\":3,"
                 "\"place\":null,"
                 "\"address\":\"10.0.0.5:4711\",\"pid\":12,\"guard_pid\":13,\"trainer_pids\":[7,8],"
@@ -81,7 +81,7 @@ TEST(rows, of_a_node_say_what_is_known_and_null_for_the_rest)
     row.node =
         (struct msg_status_node){.node = "n1", .name = "", .role = ROLE_PREPARING, .rank = 9};
     assert_json(
-        &kind_node, &row,
+        &schema_node, &row,
         "{\"node\":\"n1\",\"name\":\"\",\"role\":\"preparing\",\"rank\":null,\"place\":null,"
         "\"address\":null,"
         "\"pid\":0,\"guard_pid\":0,\"trainer_pids\":[],\"standby_pids\":[],\"waits\":null,\"memory_"
@@ -91,14 +91,14 @@ TEST(rows, of_a_node_say_what_is_known_and_null_for_the_rest)
 
 TEST(rows, have_addresses_of_ipv6_in_brackets)
 {
-    struct node_row row = a_node();
-    char room[ROW_ROOM];
+    struct node_record row = a_node();
+    char room[RECORD_TEXT_MAX];
     const void *at = &row;
     row.node.host = "2001:db8::1";
-    const struct row_field *f = row_find(&kind_node_of_job, "address", NULL, &at);
+    const struct record_field *f = record_find_field(&schema_node_of_job, "address", NULL, &at);
     assert_ptr_equal(at, &row.node);
-    assert_string_equal(row_value(f, at, room).text, "[2001:db8::1]:4711");
-    assert_null(row_find(&kind_node_of_job, "colour", NULL, &at));
+    assert_string_equal(record_value(f, at, room).text, "[2001:db8::1]:4711");
+    assert_null(record_find_field(&schema_node_of_job, "colour", NULL, &at));
 }
 
 /* A job inside of something larger, with fields on both sides of its own. */
@@ -111,18 +111,18 @@ struct parcel {
 
 TEST(rows, have_the_fields_of_a_part_in_its_place)
 {
-    static const struct row_field fields[] = {
-        {.key = "before", .type = ROW_U32, .offset = offsetof(struct parcel, before)},
-        {.type = ROW_PART, .offset = offsetof(struct parcel, job), .part = &kind_job},
+    static const struct record_field fields[] = {
+        {.key = "before", .type = RECORD_U32, .offset = offsetof(struct parcel, before)},
+        {.type = RECORD_PART, .offset = offsetof(struct parcel, job), .part = &schema_job},
         {.key = "after",
-         .type = ROW_U64,
+         .type = RECORD_U64,
          .offset = offsetof(struct parcel, after),
          .has = offsetof(struct parcel, has_after)}};
-    static const struct row_kind kind = {.name = "parcel",
-                                         .fields = fields,
-                                         .n_fields = 3,
-                                         .size = sizeof(struct parcel),
-                                         .given = sizeof(struct parcel)};
+    static const struct record_schema kind = {.name = "parcel",
+                                              .fields = fields,
+                                              .n_fields = 3,
+                                              .size = sizeof(struct parcel),
+                                              .given = sizeof(struct parcel)};
     struct parcel row = {
         .before = 1, .job = {.job = "j", .state = STATE_RUNNING, .min_nodes = 2}, .after = 3};
     assert_json(&kind, &row,
@@ -130,7 +130,7 @@ TEST(rows, have_the_fields_of_a_part_in_its_place)
                 "\"phase\":null,\"since_ms\":null,\"ended_ms\":null,\"reason\":null,"
                 "\"retry_in_ms\":null,\"epoch\":0,\"min\":2,\"max\":0,\"waits\":null" NOTHING_TOLD
                 ",\"after\":null}");
-    struct parcel *copy = row_copy(&kind, &row);
+    struct parcel *copy = record_copy(&kind, &row);
     assert_string_equal(copy->job.job, "j");
     assert_ptr_not_equal(copy->job.job, row.job.job);
     free(copy);
@@ -140,7 +140,7 @@ TEST(rows, in_json_are_utf8_whatever_a_label_was)
 {
     struct msg_status_job row = {
         .job = "a\xff\xc3\xa4\xc3", .state = STATE_WAITING, .reason = "say \"x\"\\"};
-    assert_json(&kind_job, &row,
+    assert_json(&schema_job, &row,
                 "{\"job\":\"a\xef\xbf\xbd\xc3\xa4\xef\xbf\xbd\",\"origin\":\"agents\",\"run\":0,"
                 "\"state\":\"waiting\",\"phase\":null,\"since_ms\":null,\"ended_ms\":null,"
                 "\"reason\":\"say "
@@ -151,49 +151,49 @@ TEST(rows, in_json_are_utf8_whatever_a_label_was)
 /* The message that a row came in lives no longer than the call. */
 TEST(rows, that_are_kept_own_all_that_they_say)
 {
-    struct row_list list = {.v = NULL};
+    struct record_list list = {.v = NULL};
     for (int turn = 0; turn < 40; turn++) {
         char name[] = "host-a";
         char host[] = "10.0.0.5";
         uint32_t own[] = {7, 8};
-        struct node_row row = a_node();
+        struct node_record row = a_node();
         row.node.name = name;
         row.node.host = host;
         row.node.processes.trainer_pids = own;
-        assert_int_equal(row_list_add(&list, &kind_node, &row.node), 0);
+        assert_int_equal(record_list_add(&list, &schema_node, &row.node), 0);
         memset(name, 'x', sizeof(name) - 1);
         memset(host, 'x', sizeof(host) - 1);
         memset(own, 0, sizeof(own));
     }
     assert_int_equal(list.n, 40);
-    const struct node_row *kept = list.v[39].at;
+    const struct node_record *kept = list.v[39].at;
     assert_null(kept->job); /* not given: nobody has worked it out */
     assert_string_equal(kept->node.host, "10.0.0.5");
     assert_memory_equal(kept->node.processes.trainer_pids, pids, sizeof(pids));
-    assert_json(&kind_node, kept,
+    assert_json(&schema_node, kept,
                 "{\"node\":\"n1\",\"name\":\"host-a\",\"role\":\"member\",\"rank\":3,\"place\":"
                 "null,\"address\":"
                 "\"10.0.0.5:4711\",\"pid\":12,\"guard_pid\":13,\"trainer_pids\":[7,8],"
                 "\"standby_pids\":[],\"waits\":null,\"memory_bytes\":0,\"kept_epoch\":null,"
                 "\"kept_step\":null" NOTHING_REPORTED "}");
-    row_list_done(&list);
+    record_list_done(&list);
     assert_int_equal(list.n, 0);
 }
 
 static void put_table(FILE *out, const void *rows)
 {
     static const char *const heads[] = {"NAME", "RANK", "ADDRESS", "PID"};
-    static const struct row_table t = {&kind_node, heads, 4};
-    assert_int_equal(row_table_print(&t, rows, 3, 1, out), 2);
-    assert_int_equal(row_table_print(&t, rows, 0, 1, out), 0);
+    static const struct text_table t = {&schema_node, heads, 4};
+    assert_int_equal(text_table_print(&t, rows, 3, 1, out), 2);
+    assert_int_equal(text_table_print(&t, rows, 0, 1, out), 0);
 }
 
 TEST(rows, in_a_table_are_as_wide_as_what_is_seen_and_steer_no_terminal)
 {
-    struct node_row a = a_node();
-    struct node_row b = {.node = {.node = "n2", .name = "b"}};
+    struct node_record a = a_node();
+    struct node_record b = {.node = {.node = "n2", .name = "b"}};
     struct msg_status_job job = {.job = "a name that is wide, and not in this table"};
-    const struct row rows[] = {{&kind_node, &a}, {&kind_job, &job}, {&kind_node, &b}};
+    const struct record rows[] = {{&schema_node, &a}, {&schema_job, &job}, {&schema_node, &b}};
     a.node.name = "k\xc3\xa4\x1b[2J\xc2\x9b\xff";
     char *text = written(put_table, rows);
     assert_string_equal(text, " NAME                RANK  ADDRESS        PID\n"
@@ -211,24 +211,24 @@ TEST(rows, have_lengths_of_time_in_two_units_at_most)
                  {185000, "3m05s"},  {3599999, "59m59s"}, {8040000, "2h14m"}, {277200000, "3d05h"},
                  {59999, "59s"},     {60000, "1m00s"},    {3600000, "1h00m"}, {86399999, "23h59m"},
                  {86400000, "1d00h"}};
-    char room[ROW_ROOM];
+    char room[RECORD_TEXT_MAX];
     for (size_t i = 0; i < sizeof(spans) / sizeof(spans[0]); i++) {
-        assert_string_equal(row_span_text(spans[i].ms, room), spans[i].text);
+        assert_string_equal(text_table_duration(spans[i].ms, room), spans[i].text);
     }
 }
 
 static void put_span(FILE *out, const void *rows)
 {
     static const char *const heads[] = {"EPOCH", "STANDSTILL"};
-    static const struct row_table t = {&kind_epoch, heads, 2};
-    assert_int_equal(row_table_print(&t, rows, 2, 0, out), 2);
+    static const struct text_table t = {&schema_epoch, heads, 2};
+    assert_int_equal(text_table_print(&t, rows, 2, 0, out), 2);
 }
 
 TEST(rows, say_of_a_length_that_is_not_all_known_that_it_is_one_at_least)
 {
-    struct epoch_row a = {.row = {.epoch = 1}, .standstill = 1234};
-    struct epoch_row b = {.row = {.epoch = 2}, .standstill = 1234, .is_least = true};
-    const struct row rows[] = {{&kind_epoch, &a}, {&kind_epoch, &b}};
+    struct epoch_record a = {.row = {.epoch = 1}, .standstill = 1234};
+    struct epoch_record b = {.row = {.epoch = 2}, .standstill = 1234, .is_lower_bound = true};
+    const struct record rows[] = {{&schema_epoch, &a}, {&schema_epoch, &b}};
     char *text = written(put_span, rows);
     assert_string_equal(text, "EPOCH  STANDSTILL\n1      1.2s\n2      >= 1.2s\n");
     free(text);
@@ -237,19 +237,19 @@ TEST(rows, say_of_a_length_that_is_not_all_known_that_it_is_one_at_least)
 /* A list of rows has several kinds, and a moment that has not come yet is none. */
 TEST(rows, of_one_kind_alone_are_in_its_list_of_json)
 {
-    struct row_list list = {.v = NULL};
+    struct record_list list = {.v = NULL};
     struct msg_status_job job = {.job = "j", .state = STATE_RUNNING};
-    struct node_row node = a_node();
-    assert_int_equal(row_list_add(&list, &kind_node, &node.node), 0);
-    assert_int_equal(row_list_add(&list, &kind_job, &job), 0);
-    json_t *array = row_list_json(&list, &kind_job);
+    struct node_record node = a_node();
+    assert_int_equal(record_list_add(&list, &schema_node, &node.node), 0);
+    assert_int_equal(record_list_add(&list, &schema_job, &job), 0);
+    json_t *array = record_list_json(&list, &schema_job);
     assert_int_equal(json_array_size(array), 1);
     assert_string_equal(json_string_value(json_object_get(json_array_get(array, 0), "job")), "j");
     json_decref(array);
-    row_list_done(&list);
+    record_list_done(&list);
     struct msg_epoch_row epoch = {.epoch = 1, .blamed = ""};
-    struct epoch_row row = {.row = epoch, .standstill = 0, .running = -1};
-    json_t *object = row_json(&kind_epoch, &row);
+    struct epoch_record row = {.row = epoch, .standstill = 0, .running = -1};
+    json_t *object = record_json(&schema_epoch, &row);
     assert_true(json_is_null(json_object_get(object, "blamed")));
     assert_true(json_is_null(json_object_get(object, "started_ms")));
     assert_true(json_is_null(json_object_get(object, "running_ms")));
@@ -261,7 +261,7 @@ TEST(rows, of_one_kind_alone_are_in_its_list_of_json)
 static void put_blamed(FILE *out, const void *row)
 {
     static const char *const keys[] = {"blamed"};
-    row_csv(&kind_epoch, row, keys, 1, out);
+    record_csv(&schema_epoch, row, keys, 1, out);
 }
 
 TEST(rows, in_csv_begin_no_formula_in_any_sheet)
@@ -271,7 +271,7 @@ TEST(rows, in_csv_begin_no_formula_in_any_sheet)
     } rows[] = {{"=1", "\"'=1\"\n"}, {"+1", "\"'+1\"\n"}, {"-1", "\"'-1\"\n"},
                 {"@A", "\"'@A\"\n"}, {"a=", "\"a=\"\n"},  {"", "\"\"\n"}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct epoch_row row = {.row = {.epoch = 1, .blamed = rows[i].label}};
+        struct epoch_record row = {.row = {.epoch = 1, .blamed = rows[i].label}};
         char *text = written(put_blamed, &row);
         assert_string_equal(text, rows[i].cell);
         free(text);
@@ -282,11 +282,11 @@ TEST(rows, in_csv_begin_no_formula_in_any_sheet)
 TEST(rows, that_are_kept_have_their_numbers_at_even_places)
 {
     for (size_t n = 1; n < 9; n++) {
-        struct node_row row = a_node();
+        struct node_record row = a_node();
         char name[16];
         snprintf(name, sizeof(name), "%.*s", (int)n, "a-long-name");
         row.node.name = name;
-        struct msg_status_node *copy = row_copy(&kind_node, &row.node);
+        struct msg_status_node *copy = record_copy(&schema_node, &row.node);
         assert_int_equal((uintptr_t)copy->processes.trainer_pids % sizeof(uint32_t), 0);
         assert_string_equal(copy->name, name);
         free(copy);
@@ -297,19 +297,19 @@ static void put_csv(FILE *out, const void *row)
 {
     static const char *const keys[] = {"epoch",      "blamed",     "cause", "started_ms",
                                        "running_ms", "saved_step", "over",  "colour"};
-    row_csv_head(keys, 8, out);
-    row_csv(&kind_epoch, row, keys, 8, out);
+    record_csv_header(keys, 8, out);
+    record_csv(&schema_epoch, row, keys, 8, out);
 }
 
 TEST(rows, in_csv_quote_what_others_wrote_and_are_no_formula)
 {
-    struct epoch_row row = {.row = {.epoch = 5,
-                                    .blamed = "=a\",b",
-                                    .cause = CAUSE_JOINED,
-                                    .has_saved = true,
-                                    .saved_step = UINT64_MAX,
-                                    .over = true},
-                            .running = -1};
+    struct epoch_record row = {.row = {.epoch = 5,
+                                       .blamed = "=a\",b",
+                                       .cause = CAUSE_JOINED,
+                                       .has_saved = true,
+                                       .saved_step = UINT64_MAX,
+                                       .over = true},
+                               .running = -1};
     row.row.at[EPOCH_STARTED].ms = 1700000000123;
     char *text = written(put_csv, &row);
     assert_string_equal(text, "epoch,blamed,cause,started_ms,running_ms,saved_step,over,colour\n"
@@ -317,40 +317,40 @@ TEST(rows, in_csv_quote_what_others_wrote_and_are_no_formula)
     free(text);
 }
 
-static void add_epoch(struct row_list *ledger, uint32_t run, uint64_t epoch, int64_t started,
+static void add_epoch(struct record_list *ledger, uint32_t run, uint64_t epoch, int64_t started,
                       int64_t ended)
 {
     struct msg_epoch_row row = {
         .run = run, .epoch = epoch, .cause = CAUSE_NODE_LOST, .blamed = "", .over = ended > 0};
     row.at[EPOCH_STARTED].ms = started;
     row.at[EPOCH_ENDED].ms = ended;
-    assert_int_equal(row_list_add(ledger, &kind_epoch, &row), 0);
+    assert_int_equal(record_list_add(ledger, &schema_epoch, &row), 0);
 }
 
-static void add_job(struct row_list *ledger, uint32_t run, enum tfe_job_state state,
+static void add_job(struct record_list *ledger, uint32_t run, enum tfe_job_state state,
                     const char *waits)
 {
     struct msg_status_job job = {
         .job = "j", .run = run, .state = state, .phase = "", .waits = waits};
-    assert_int_equal(row_list_add(ledger, &kind_job, &job), 0);
+    assert_int_equal(record_list_add(ledger, &schema_job, &job), 0);
 }
 
-static struct epoch_row *epoch_at(struct row_list *ledger, size_t i)
+static struct epoch_record *epoch_at(struct record_list *ledger, size_t i)
 {
     return ledger->v[i].at;
 }
 
-static void assert_span(struct row_list *ledger, size_t i, int64_t standstill, bool is_least,
-                        int64_t running)
+static void assert_span(struct record_list *ledger, size_t i, int64_t standstill,
+                        bool is_lower_bound, int64_t running)
 {
     assert_int_equal(epoch_at(ledger, i)->standstill, standstill);
-    assert_int_equal(epoch_at(ledger, i)->is_least, is_least);
+    assert_int_equal(epoch_at(ledger, i)->is_lower_bound, is_lower_bound);
     assert_int_equal(epoch_at(ledger, i)->running, running);
 }
 
 TEST(epochs, whose_steps_are_seen_train_from_the_first_one_on)
 {
-    struct row_list ledger = {.v = NULL};
+    struct record_list ledger = {.v = NULL};
     struct epochs_total total;
     const struct tfe_wall now = {.ms = 30000};
     add_epoch(&ledger, 1, 1, 1000, 10000);
@@ -358,28 +358,28 @@ TEST(epochs, whose_steps_are_seen_train_from_the_first_one_on)
     add_epoch(&ledger, 1, 3, 12500, 0);
     epoch_at(&ledger, 0)->row.at[EPOCH_PROGRESSED].ms = 4000;
     add_job(&ledger, 1, STATE_RUNNING, NULL);
-    epochs_work_out(&ledger, now);
+    epochs_compute(&ledger, now);
     assert_span(&ledger, 0, 0, false, 6000);
     assert_span(&ledger, 1, 2000, false, 0);
     assert_span(&ledger, 2, 18000, true, 0); /* it has listened, and stands still yet */
     epoch_at(&ledger, 2)->row.at[EPOCH_PROGRESSED].ms = 20000;
-    epochs_work_out(&ledger, now);
+    epochs_compute(&ledger, now);
     assert_span(&ledger, 2, 8000, false, 10000);
     epochs_sum(&ledger, now, &total);
     assert_int_equal(total.standstill_all, 10000);
-    assert_false(total.is_least);
+    assert_false(total.is_lower_bound);
     assert_true(total.useful > 61.5 && total.useful < 61.6);
-    row_list_done(&ledger);
+    record_list_done(&ledger);
 }
 
 TEST(epochs, of_a_job_that_waits_stand_still_until_now)
 {
-    struct row_list ledger = {.v = NULL};
+    struct record_list ledger = {.v = NULL};
     struct epochs_total total;
     const struct tfe_wall now = {.ms = 30000};
     add_epoch(&ledger, 1, 1, 1000, 10000);
     add_job(&ledger, 1, STATE_WAITING, "waiting for 1 more node (1 of 2)");
-    epochs_work_out(&ledger, now);
+    epochs_compute(&ledger, now);
     epochs_sum(&ledger, now, &total);
     assert_int_equal(total.now, 20000);
     assert_int_equal(total.standstill_all, 20000);
@@ -392,13 +392,13 @@ TEST(epochs, of_a_job_that_waits_stand_still_until_now)
         epochs_sum(&ledger, now, &total);
         assert_int_equal(total.now, -1);
     }
-    row_list_done(&ledger);
+    record_list_done(&ledger);
 }
 
 /* What one run's script tells says nothing of another's. */
 TEST(epochs, of_another_run_are_judged_by_what_that_one_tells)
 {
-    struct row_list ledger = {.v = NULL};
+    struct record_list ledger = {.v = NULL};
     struct epochs_total total;
     const struct tfe_wall now = {.ms = 60000};
     add_epoch(&ledger, 1, 1, 1000, 10000);
@@ -410,53 +410,53 @@ TEST(epochs, of_another_run_are_judged_by_what_that_one_tells)
     epoch_at(&ledger, 0)->row.lost_steps = 3;
     epoch_at(&ledger, 2)->row.has_lost = true;
     epoch_at(&ledger, 2)->row.lost_steps = 4;
-    epochs_work_out(&ledger, now);
+    epochs_compute(&ledger, now);
     assert_span(&ledger, 0, 0, false, 9000);
     epochs_sum(&ledger, now, &total);
     assert_int_equal(total.lost_steps, 7);
-    assert_true(total.is_least); /* it stands still yet */
+    assert_true(total.is_lower_bound); /* it stands still yet */
     epoch_at(&ledger, 2)->row.has_lost = false;
-    epochs_work_out(&ledger, now);
+    epochs_compute(&ledger, now);
     assert_span(&ledger, 1, 0, false, 10000);
     assert_span(&ledger, 2, 1000, true, 9000);
     /* The next run failed at once: no fault of the last epoch of this one. */
     epoch_at(&ledger, 1)->row.cause = CAUSE_TRAINER_FAILED;
     epoch_at(&ledger, 0)->row.has_lost = false;
-    epochs_work_out(&ledger, now);
+    epochs_compute(&ledger, now);
     assert_span(&ledger, 0, 0, false, 9000);
     /* A job in its third run, of which nothing is in the ledger yet. */
     ((struct msg_status_job *)ledger.v[3].at)->run = 3;
     epochs_sum(&ledger, now, &total);
     assert_int_equal(total.now, -1);
-    row_list_done(&ledger);
+    record_list_done(&ledger);
 }
 
 TEST(epochs, that_are_over_do_not_run_until_now)
 {
-    struct row_list ledger = {.v = NULL};
+    struct record_list ledger = {.v = NULL};
     add_epoch(&ledger, 1, 1, 1000, 0);
     epoch_at(&ledger, 0)->row.over = true; /* and nobody knows when */
     add_job(&ledger, 1, STATE_RUNNING, NULL);
-    epochs_work_out(&ledger, (struct tfe_wall){.ms = 30000});
+    epochs_compute(&ledger, (struct tfe_wall){.ms = 30000});
     assert_span(&ledger, 0, 0, false, -1);
-    row_list_done(&ledger);
+    record_list_done(&ledger);
 }
 
 /* A server that was killed wrote down no end of it, and nobody came back: how long it ran nobody
  * knows. */
 TEST(epochs, that_nobody_saw_end_do_not_run_until_now)
 {
-    struct row_list ledger = {.v = NULL};
+    struct record_list ledger = {.v = NULL};
     add_epoch(&ledger, 1, 1, 1000, 0);
     add_job(&ledger, 1, STATE_WAITING, NULL);
-    epochs_work_out(&ledger, (struct tfe_wall){.ms = 30000});
+    epochs_compute(&ledger, (struct tfe_wall){.ms = 30000});
     assert_span(&ledger, 0, 0, false, -1);
-    row_list_done(&ledger);
+    record_list_done(&ledger);
 }
 
 TEST(epochs, of_a_script_that_fails_each_time_are_of_no_use)
 {
-    struct row_list ledger = {.v = NULL};
+    struct record_list ledger = {.v = NULL};
     struct epochs_total total;
     const struct tfe_wall now = {.ms = 300000};
     add_epoch(&ledger, 1, 1, 1000, 6000);
@@ -465,7 +465,7 @@ TEST(epochs, of_a_script_that_fails_each_time_are_of_no_use)
     epoch_at(&ledger, 1)->row.cause = epoch_at(&ledger, 2)->row.cause = CAUSE_TRAINER_FAILED;
     epoch_at(&ledger, 2)->row.failed = true;
     add_job(&ledger, 1, STATE_FAILED, NULL);
-    epochs_work_out(&ledger, now);
+    epochs_compute(&ledger, now);
     assert_span(&ledger, 0, 5000, false, 0);
     assert_span(&ledger, 1, 7000, false, 0);
     assert_span(&ledger, 2, 7000, false, 0);
@@ -475,11 +475,11 @@ TEST(epochs, of_a_script_that_fails_each_time_are_of_no_use)
     epoch_at(&ledger, 2)->row.at[EPOCH_ENDED].ms = 75000;
     epoch_at(&ledger, 0)->row.has_saved = epoch_at(&ledger, 1)->row.has_saved = true;
     epoch_at(&ledger, 0)->row.saved_step = epoch_at(&ledger, 1)->row.saved_step = 7;
-    epochs_work_out(&ledger, now);
+    epochs_compute(&ledger, now);
     assert_span(&ledger, 0, 0, false, 5000);
     assert_span(&ledger, 1, 7000, false, 0);
     assert_span(&ledger, 2, 2000, true, 60000);
-    row_list_done(&ledger);
+    record_list_done(&ledger);
 }
 
 TEST(rows, of_a_job_have_lists_and_pairs_also_when_copied)
@@ -500,10 +500,10 @@ TEST(rows, of_a_job_have_lists_and_pairs_also_when_copied)
         .n_options = 2,
         .restart_policies =
             job_restart_set(JOB_RESTART_ALL(RESTART_ON_FAILURE), TASK_WORKER, RESTART_NEVER)};
-    struct msg_status_job *copy = row_copy(&kind_job, &row);
+    struct msg_status_job *copy = record_copy(&schema_job, &row);
     row = (struct msg_status_job){.job = ""};
     assert_non_null(copy);
-    json_t *json = row_json(&kind_job, copy);
+    json_t *json = record_json(&schema_job, copy);
     free(copy);
     char *text = json_dumps(json, JSON_COMPACT);
     assert_non_null(strstr(text, "\"command\":[\"python\",\"train.py\",\"--lr=0.1\"],\"labels\":{"
@@ -517,8 +517,8 @@ TEST(rows, of_a_job_have_lists_and_pairs_also_when_copied)
 
 TEST(epochs, of_a_failed_run_stay_as_they_are_when_the_next_run_begins)
 {
-    struct row_list alone = {.v = NULL};
-    struct row_list both = {.v = NULL};
+    struct record_list alone = {.v = NULL};
+    struct record_list both = {.v = NULL};
     const struct tfe_wall now = {.ms = 300000};
     add_epoch(&alone, 1, 1, 1000, 11000);
     epoch_at(&alone, 0)->row.failed = true;
@@ -527,62 +527,62 @@ TEST(epochs, of_a_failed_run_stay_as_they_are_when_the_next_run_begins)
     epoch_at(&both, 0)->row.failed = true;
     add_epoch(&both, 2, 2, 20000, 0);
     add_job(&both, 2, STATE_RUNNING, NULL);
-    epochs_work_out(&alone, now);
-    epochs_work_out(&both, now);
+    epochs_compute(&alone, now);
+    epochs_compute(&both, now);
     assert_span(&alone, 0, 10000, false, 0);
     assert_span(&both, 0, 10000, false, 0);
-    row_list_done(&alone);
-    row_list_done(&both);
+    record_list_done(&alone);
+    record_list_done(&both);
 }
 
 TEST(epochs, of_a_ledger_tell_how_long_training_ran_and_stood_still)
 {
-    struct row_list ledger = {.v = NULL};
+    struct record_list ledger = {.v = NULL};
     struct epochs_total total;
     add_epoch(&ledger, 1, 1, 1000, 4000);
     add_epoch(&ledger, 1, 2, 4500, 0); /* nobody saw it end */
     add_epoch(&ledger, 1, 3, 0, 0);    /* nor this one begin */
     add_epoch(&ledger, 2, 4, 10000, 0);
     add_job(&ledger, 2, STATE_RUNNING, NULL);
-    ((struct epoch_row *)ledger.v[2].at)->row.at[EPOCH_STOPPED].ms = 6500;
-    epochs_work_out(&ledger, (struct tfe_wall){.ms = 13000});
+    ((struct epoch_record *)ledger.v[2].at)->row.at[EPOCH_STOPPED].ms = 6500;
+    epochs_compute(&ledger, (struct tfe_wall){.ms = 13000});
     static const struct {
         int64_t began, standstill, running;
     } expected[] = {{1000, 0, 3000}, {4500, 500, 2000}, {-1, -1, -1}, {10000, 0, 3000}};
     for (size_t i = 0; i < 4; i++) {
-        const struct epoch_row *row = ledger.v[i].at;
+        const struct epoch_record *row = ledger.v[i].at;
         assert_int_equal(row->began, expected[i].began);
         assert_int_equal(row->standstill, expected[i].standstill);
         assert_int_equal(row->running, expected[i].running);
     }
-    assert_true(((struct epoch_row *)ledger.v[1].at)->is_least); /* no step was seen */
+    assert_true(((struct epoch_record *)ledger.v[1].at)->is_lower_bound); /* no step was seen */
     epochs_sum(&ledger, (struct tfe_wall){.ms = 13000}, &total);
     assert_int_equal(total.running, 8000);
     assert_int_equal(total.now, -1);
-    assert_true(total.is_least);
+    assert_true(total.is_lower_bound);
     assert_int_equal(total.standstill_all, 500);
     assert_int_equal(total.standstill[CAUSE_NODE_LOST], 500);
     assert_false(total.has_lost);
     assert_true(total.useful > 94.1 && total.useful < 94.2);
-    row_list_done(&ledger);
+    record_list_done(&ledger);
 }
 
 /* Whoever reads our JSON finds a field by its key, and people a column by its head. */
 TEST(kinds, call_each_field_by_a_name_of_its_own)
 {
-    static const struct row_kind *const kinds[] = {&kind_job, &kind_node_of_job, &kind_epoch,
-                                                   &kind_health};
+    static const struct record_schema *const kinds[] = {&schema_job, &schema_node_of_job,
+                                                        &schema_epoch, &schema_health};
     for (size_t k = 0; k < 4; k++) {
-        struct node_row nothing = {.job = NULL};
+        struct node_record nothing = {.job = NULL};
         const void *at = &nothing;
-        const struct row_field *f;
-        for (size_t i = 0; (f = row_field(kinds[k], i, &at)) != NULL; i++, at = &nothing) {
+        const struct record_field *f;
+        for (size_t i = 0; (f = record_field(kinds[k], i, &at)) != NULL; i++, at = &nothing) {
             const void *found = &nothing;
-            assert_true(!f->key || row_find(kinds[k], f->key, NULL, &found) == f);
+            assert_true(!f->key || record_find_field(kinds[k], f->key, NULL, &found) == f);
             found = &nothing;
-            assert_true(!f->head || row_find(kinds[k], NULL, f->head, &found) == f);
+            assert_true(!f->head || record_find_field(kinds[k], NULL, f->head, &found) == f);
         }
     }
-    assert_ptr_equal(kind_of(MSG_STATUS_NODE), &kind_node);
-    assert_null(kind_of(MSG_JOIN));
+    assert_ptr_equal(schema_of(MSG_STATUS_NODE), &schema_node);
+    assert_null(schema_of(MSG_JOIN));
 }

@@ -24,7 +24,7 @@ static void start_parts(struct fixture *f, uint32_t max_agents)
     assert_int_equal(store_open(NULL, 7, clock_wall(), NULL, &store, &reason), 0);
     assert_int_equal(driver_new(f->world.base, &config, &f->driver), 0);
     const struct rdzv *core = driver_core(f->driver);
-    assert_int_equal(bans_new(&f->bans), 0);
+    assert_int_equal(deny_list_new(&f->bans), 0);
     assert_int_equal(events_new(core, &f->events), 0);
     assert_int_equal(series_new(core, &f->series), 0);
     assert_int_equal(reports_new(core, f->events, f->series, &f->reports), 0);
@@ -55,8 +55,8 @@ void fixture_begin(struct fixture *f, const struct session_ops *ops, uint32_t ma
     assert_int_equal(addresses_parse(&f->allowed, "192.0.2.0/26", &reason), 0);
     start_parts(f, max_agents);
     const struct sessions_config config = {.base = f->world.base,
-                                           .hello = keys_hello(f->keys),
-                                           .facts = f->world.server_facts,
+                                           .handshake = keys_handshake(f->keys),
+                                           .params = f->world.server_params,
                                            .rdzv = driver_core(f->driver),
                                            .writer = driver_writer(f->driver),
                                            .backup_dir = f->dir,
@@ -69,7 +69,7 @@ void fixture_begin(struct fixture *f, const struct session_ops *ops, uint32_t ma
                                            .max_sessions = max_agents,
                                            .max_connections = 100,
                                            .allowed = &f->allowed,
-                                           .half_open_per_address = LIMIT_HALF_OPEN_LEAST,
+                                           .half_open_per_address = LIMIT_UNAUTHENTICATED_MIN,
                                            .gauges = &f->gauges,
                                            .ops = ops ? ops : &driver_session_ops,
                                            .ops_ctx = f->driver};
@@ -92,7 +92,7 @@ void fixture_end(struct fixture *f)
     pool_free(f->pool);
     series_free(f->series);
     events_free(f->events);
-    bans_free(f->bans);
+    deny_list_free(f->bans);
     keys_free(f->keys);
     world_end(&f->world);
     folder_remove(f->dir);

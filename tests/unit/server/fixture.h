@@ -15,7 +15,7 @@ struct fixture {
     struct world world; /* its client has an agent's token */
     char dir[FOLDER_BYTES];
     struct keys *keys;
-    struct bans *bans;
+    struct deny_list *bans;
     struct events *events;
     struct series *series;
     struct reports *reports;
@@ -23,7 +23,7 @@ struct fixture {
     struct driver *driver;
     struct sessions *all;
     struct listener *listener;
-    struct gauges gauges;
+    struct counters gauges;
     struct addresses allowed;        /* 192.0.2.0/26 */
     char token_key[MSG_KEY_HEX + 1]; /* id of the client's token */
 };

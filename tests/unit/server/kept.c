@@ -12,7 +12,7 @@
 
 static struct {
     pthread_mutex_t hold;
-    struct row_list page;
+    struct record_list page;
     bool is_done;
     atomic_bool is_held; /* the thread waits for kept_release */
 } state = {.hold = PTHREAD_MUTEX_INITIALIZER};
@@ -27,14 +27,14 @@ static void on_condition(void *ctx, int rc, const char *reason)
     fail_msg("the store fails: %s", reason);
 }
 
-static void on_answer(void *ctx, int rc, struct row_list *page, const char *reason)
+static void on_answer(void *ctx, int rc, struct record_list *page, const char *reason)
 {
     state.is_done = true;
     assert_int_equal(rc, 0);
-    row_list_done(&state.page);
+    record_list_done(&state.page);
     if (page) {
         state.page = *page;
-        *page = (struct row_list){.n = 0};
+        *page = (struct record_list){.n = 0};
     }
 }
 
@@ -51,7 +51,7 @@ void kept_begin(struct kept *k, struct event_base *base)
 void kept_end(struct kept *k)
 {
     assert_true(writer_free(k->writer, 30000));
-    row_list_done(&state.page);
+    record_list_done(&state.page);
 }
 
 static void await(struct kept *k)
@@ -78,7 +78,7 @@ static int do_nothing(void *ctx, struct tfe_reason *reason)
 
 void kept_hold(struct kept *k)
 {
-    struct writer_ask *ask;
+    struct writer_request *ask;
     kept_settle(k);
     assert_int_equal(pthread_mutex_lock(&state.hold), 0);
     assert_int_equal(writer_run(k->writer, wait_for_release, NULL, on_answer, NULL, &ask), 0);
@@ -97,7 +97,7 @@ void kept_release(struct kept *k)
 void kept_settle(struct kept *k)
 {
     do {
-        struct writer_ask *ask;
+        struct writer_request *ask;
         assert_int_equal(writer_run(k->writer, do_nothing, NULL, on_answer, NULL, &ask), 0);
         await(k);
     } while (writer_n_rows(k->writer) > 0);
@@ -106,7 +106,7 @@ void kept_settle(struct kept *k)
 uint32_t kept_read(struct kept *k, enum tfe_msg_type type, uint32_t max, const void **ret_last)
 {
     const struct store_page events = {.max = max};
-    struct writer_ask *ask;
+    struct writer_request *ask;
     kept_settle(k);
     const int rc = type == MSG_AUDIT_ROW
                        ? writer_read(k->writer, NULL, 0, max, on_answer, NULL, &ask)

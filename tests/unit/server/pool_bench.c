@@ -19,7 +19,7 @@ struct pool_bench bench;
 static uint64_t first; /* assignments are told from this on */
 
 static struct {
-    writer_answer_fn fn;
+    writer_result_fn fn;
     void *ctx;
     struct bench_row row;
     bool is_gone;
@@ -73,8 +73,8 @@ void __wrap_session_send(struct session *s, const struct tfe_msg *msg)
 }
 
 /* No token says a quota here. */
-void __wrap_keyring_hear_quotas(struct keyring *ring, keyring_quota_fn *fn, void *ctx);
-void __wrap_keyring_hear_quotas(struct keyring *ring, keyring_quota_fn *fn, void *ctx) {}
+void __wrap_keyring_watch_quotas(struct keyring *ring, keyring_quota_fn *fn, void *ctx);
+void __wrap_keyring_watch_quotas(struct keyring *ring, keyring_quota_fn *fn, void *ctx) {}
 
 void __wrap_session_refuse(struct session *s, enum tfe_refusal code, const char *sentence);
 void __wrap_session_refuse(struct session *s, enum tfe_refusal code, const char *sentence)
@@ -314,10 +314,10 @@ static struct pack pack_row(const struct bench_row *row)
     return k;
 }
 
-int __wrap_writer_keep_submission(struct writer *w, const struct store_submission *row,
-                                  writer_answer_fn fn, void *ctx, struct writer_ask **ret);
-int __wrap_writer_keep_submission(struct writer *w, const struct store_submission *row,
-                                  writer_answer_fn fn, void *ctx, struct writer_ask **ret)
+int __wrap_writer_put_submission(struct writer *w, const struct store_submission *row,
+                                  writer_result_fn fn, void *ctx, struct writer_request **ret);
+int __wrap_writer_put_submission(struct writer *w, const struct store_submission *row,
+                                  writer_result_fn fn, void *ctx, struct writer_request **ret)
 {
     if (!bench.takes_row) {
         return TFE_ENOMEM;
@@ -331,7 +331,7 @@ int __wrap_writer_keep_submission(struct writer *w, const struct store_submissio
     copy->number = row->number;
     unpack_row(copy, row->bytes, row->n);
     bench.waiting++;
-    *ret = (struct writer_ask *)copy;
+    *ret = (struct writer_request *)copy;
     return 0;
 }
 
@@ -375,7 +375,7 @@ static void put(const struct bench_row *row, bool is_gone)
 
 void bench_durable_once(void)
 {
-    const writer_answer_fn fn = asks[0].fn;
+    const writer_result_fn fn = asks[0].fn;
     void *ctx = asks[0].ctx;
     const int rc = bench.disk;
     if (rc == 0) {

@@ -52,7 +52,7 @@ static int end(void **state)
 
 static void take(uint32_t session, struct tfe_msg msg)
 {
-    reports_take(all, session, &at[session], &msg);
+    reports_handle(all, session, &at[session], &msg);
 }
 
 static void loss(uint32_t session, uint64_t of_epoch, uint64_t step, double value)
@@ -243,22 +243,22 @@ TEST_IN(notices, are_shown_until_they_are_withdrawn)
     assert_null(row.notice);
 }
 
-static void vitals(uint32_t session, uint32_t step_us)
+static void machine_stats(uint32_t session, uint32_t step_us)
 {
-    take(session, (struct tfe_msg){.type = MSG_VITALS,
-                                   .u.vitals = {.step_us = step_us, .work_us = step_us}});
+    take(session, (struct tfe_msg){.type = MSG_MACHINE_STATS,
+                                   .u.machine_stats = {.step_us = step_us, .work_us = step_us}});
 }
 
 TEST_IN(slow, is_named_for_as_long_as_it_is_here)
 {
     for (int round = 0; round < 3; round++) {
         fake_clock_pass(NULL, 6000);
-        vitals(0, 100000);
-        vitals(1, 100000);
-        vitals(2, 900000);
+        machine_stats(0, 100000);
+        machine_stats(1, 100000);
+        machine_stats(2, 900000);
     }
     fake_clock_pass(NULL, 6000);
-    vitals(0, 100000);
+    machine_stats(0, 100000);
     assert_non_null(strstr(newest_event(), "is slow"));
     assert_non_null(shown().slow);
     reports_drop(all, &at[2]);

@@ -13,9 +13,9 @@ static struct kept kept;
 static const char *about_kept(const char *about)
 {
     const struct peer from = {.port = 1};
-    const struct audit_who who = {.label = "", .from = &from};
+    const struct audit_client who = {.label = "", .from = &from};
     const void *row;
-    audit_note(kept.writer, &who, "DRAIN", about, "done");
+    audit_record(kept.writer, &who, "DRAIN", about, "done");
     assert_true(kept_read(&kept, MSG_AUDIT_ROW, 100, &row) > 0);
     return ((const struct msg_audit_row *)row)->about;
 }

@@ -17,32 +17,32 @@ static const struct principal of_team_b = {.role = PRINCIPAL_ADMIN, .scope = "te
 
 static int set_up(void **state)
 {
-    return bans_new((struct bans **)state);
+    return deny_list_new((struct deny_list **)state);
 }
 
 static int tear_down(void **state)
 {
-    bans_free(*state);
+    deny_list_free(*state);
     return 0;
 }
 
 #define FIXTURE set_up, tear_down
 
-static void ban(struct bans *bans, const char *node, const char *job, const char *name,
+static void ban(struct deny_list *bans, const char *node, const char *job, const char *name,
                 int64_t until)
 {
     const struct msg_ban_row row = {
         .node = node, .job = job, .key = KEY, .token = KEY, .name = name, .until = {until}};
-    assert_int_equal(bans_take(bans, &row), 0);
+    assert_int_equal(deny_list_add(bans, &row), 0);
 }
 
-static bool is_out(const struct bans *bans, const char *job, const char *node, const uint8_t *of,
-                   const char *name)
+static bool is_out(const struct deny_list *bans, const char *job, const char *node,
+                   const uint8_t *of, const char *name)
 {
     struct principal by = {.kind = PRINCIPAL_BY_TOKEN};
     memcpy(by.key_id, of, sizeof(by.key_id));
     memcpy(by.origin, of, sizeof(by.origin));
-    return bans_find(bans, &by, job, node, name, now) != NULL;
+    return deny_list_find(bans, &by, job, node, name, now) != NULL;
 }
 
 TEST_IN(bans, key_and_label_are_out_of_that_job_whatever_the_node_is_called_now)
@@ -75,12 +75,12 @@ TEST_IN(bans, a_key_of_its_own_is_out_whatever_its_label_and_its_token_with_the_
     struct principal own = {.kind = PRINCIPAL_BY_NODE_KEY};
     memcpy(own.key_id, key, sizeof(own.key_id));
     memcpy(own.origin, other_key, sizeof(own.origin));
-    assert_int_equal(bans_take(*state, &row), 0);
-    assert_non_null(bans_find(*state, &own, "team-a", "n2", "tube", now));
-    assert_null(bans_find(*state, &own, "team-b", "n2", "tube", now));
+    assert_int_equal(deny_list_add(*state, &row), 0);
+    assert_non_null(deny_list_find(*state, &own, "team-a", "n2", "tube", now));
+    assert_null(deny_list_find(*state, &own, "team-b", "n2", "tube", now));
     own.key_id[0] ^= 1; /* another machine of that token */
-    assert_null(bans_find(*state, &own, "team-a", "n2", "tube", now));
-    assert_non_null(bans_find(*state, &own, "team-a", "n2", "box", now));
+    assert_null(deny_list_find(*state, &own, "team-a", "n2", "tube", now));
+    assert_non_null(deny_list_find(*state, &own, "team-a", "n2", "box", now));
     assert_true(is_out(*state, "team-a", "n2", other_key, "box"));
     assert_false(is_out(*state, "team-a", "n2", other_key, "tube"));
     assert_false(is_out(*state, "team-a", "n2", key, "tube")); /* a token is many machines' */
@@ -91,7 +91,7 @@ TEST_IN(bans, an_unknown_key_is_nobodys)
 {
     const struct msg_ban_row row = {
         .node = "n", .job = "team-a", .key = "", .token = "", .name = "box", .until = {2000}};
-    assert_int_equal(bans_take(*state, &row), 0);
+    assert_int_equal(deny_list_add(*state, &row), 0);
     assert_true(is_out(*state, "team-a", "n", other_key, "tube"));
     assert_false(is_out(*state, "team-a", "n2", other_key, "box"));
 }
@@ -102,7 +102,7 @@ TEST_IN(bans, a_ban_ends_at_its_time)
     ban(*state, "m", "team-a", "tube", 1000);
     assert_true(is_out(*state, "team-a", "n2", key, "box"));
     assert_false(is_out(*state, "team-a", "m", key, "tube"));
-    assert_null(bans_named(*state, &admin, "tube", now));
+    assert_null(deny_list_find_named(*state, &admin, "tube", now));
 }
 
 TEST_IN(bans, the_last_word_about_a_node_counts)
@@ -111,21 +111,21 @@ TEST_IN(bans, the_last_word_about_a_node_counts)
     ban(*state, "n", "team-a", "tube", 3000);
     assert_false(is_out(*state, "team-a", "n2", key, "box"));
     assert_true(is_out(*state, "team-a", "n2", key, "tube"));
-    assert_null(bans_at(*state, 1));
+    assert_null(deny_list_at(*state, 1));
 }
 
 TEST_IN(bans, whoever_may_lift_one_finds_it_by_id_or_label)
 {
     ban(*state, "n", "team-a", "box", 2000);
     ban(*state, "m", "team-b1", "box", 2000);
-    assert_string_equal(bans_named(*state, &of_team_b, "box", now)->node, "m");
-    assert_null(bans_named(*state, &of_team_b, "n", now));
-    const struct msg_ban_row *row = bans_named(*state, &admin, "n", now);
+    assert_string_equal(deny_list_find_named(*state, &of_team_b, "box", now)->node, "m");
+    assert_null(deny_list_find_named(*state, &of_team_b, "n", now));
+    const struct msg_ban_row *row = deny_list_find_named(*state, &admin, "n", now);
     assert_string_equal(row->node, "n");
-    bans_forget(*state, row);
+    deny_list_remove(*state, row);
     assert_false(is_out(*state, "team-a", "n", key, "box"));
     assert_true(is_out(*state, "team-b1", "n", key, "box"));
-    assert_null(bans_named(*state, &admin, "n", now));
+    assert_null(deny_list_find_named(*state, &admin, "n", now));
 }
 
 /* A renewed key was another one, and its holder was in again. */
@@ -140,11 +140,11 @@ TEST_IN(bans, who_renews_its_own_key_is_as_much_out)
                                     .token = "",
                                     .name = "",
                                     .until = {2000}};
-    assert_int_equal(bans_take(*state, &row), 0);
+    assert_int_equal(deny_list_add(*state, &row), 0);
     memcpy(by.key_id, renewed, sizeof(renewed));
-    assert_non_null(bans_find(*state, &by, "j", "n2", "other", now));
+    assert_non_null(deny_list_find(*state, &by, "j", "n2", "other", now));
     memcpy(by.key_id, another, sizeof(another));
-    assert_null(bans_find(*state, &by, "j", "n2", "other", now));
+    assert_null(deny_list_find(*state, &by, "j", "n2", "other", now));
 }
 
 /* Whoever may evict from one job only let those in again that others had evicted. */
@@ -152,7 +152,7 @@ TEST_IN(bans, those_of_one_job_push_out_none_of_another)
 {
     char name[8];
     ban(*state, "first", "team-a", "first", 2000);
-    for (unsigned i = 0; i <= BANS_KEPT_MAX; i++) {
+    for (unsigned i = 0; i <= DENY_LIST_MAX; i++) {
         (void)snprintf(name, sizeof(name), "n%u", i);
         ban(*state, name, "team-b", name, 2000);
     }
@@ -164,13 +164,13 @@ TEST_IN(bans, those_of_one_job_push_out_none_of_another)
 TEST_IN(bans, the_oldest_makes_room)
 {
     char name[8];
-    for (unsigned i = 0; i <= BANS_KEPT_MAX; i++) {
+    for (unsigned i = 0; i <= DENY_LIST_MAX; i++) {
         (void)snprintf(name, sizeof(name), "n%u", i);
         ban(*state, name, "j", name, 2000);
     }
     assert_false(is_out(*state, "j", "n0", key, "n0"));
     assert_true(is_out(*state, "j", "n1", key, "n1"));
-    assert_string_equal(bans_at(*state, 0)->node, "n1000");
-    assert_string_equal(bans_at(*state, BANS_KEPT_MAX - 1)->node, "n1");
-    assert_null(bans_at(*state, BANS_KEPT_MAX));
+    assert_string_equal(deny_list_at(*state, 0)->node, "n1000");
+    assert_string_equal(deny_list_at(*state, DENY_LIST_MAX - 1)->node, "n1");
+    assert_null(deny_list_at(*state, DENY_LIST_MAX));
 }

@@ -162,7 +162,7 @@ static size_t owner_is_key(const void *ctx, const char *job, uint8_t ret[ADMISSI
 TEST_IN(events, one_owner_takes_neither_the_ring_nor_the_rate_from_others)
 {
     char job[32];
-    events_own(e, owner_is_key, NULL);
+    events_set_owner_fn(e, owner_is_key, NULL);
     add("honest", "it trains");
     for (int i = 0; i < 5000; i++) { /* each of a job of its own */
         (void)snprintf(job, sizeof job, "x%d", i);
@@ -192,15 +192,15 @@ TEST_IN(events, are_kept_on_a_disk_that_takes_them)
 {
     enum { WAITING = 5000 }; /* more than event_log.c lets wait */
     add("j", "before there was one");
-    events_keep(e, kept.writer);
+    events_attach_writer(e, kept.writer);
     add("j", "");
     assert_int_equal(n_kept(), 1);
     kept_hold(&kept);
     for (int i = 0; i < WAITING; i++) {
-        assert_int_equal(
-            writer_note(kept.writer, "j",
-                        &(struct msg_epoch_row){.run = 1, .epoch = 1 + (uint64_t)i, .blamed = ""}),
-            0);
+        assert_int_equal(writer_put_ledger(kept.writer, "j",
+                                           &(struct msg_epoch_row){
+                                               .run = 1, .epoch = 1 + (uint64_t)i, .blamed = ""}),
+                         0);
     }
     add("j", ""); /* the ledger's rows go first */
     kept_release(&kept);

@@ -11,13 +11,13 @@
 
 #define DAY_MS INT64_C(86400000)
 
-static const struct hello_facts facts = {1, 1, 1};
+static const struct handshake_params params = {1, 1, 1};
 static const struct tfe_wall today = {1700000000000};
 
 struct fixture {
     uint8_t secret[32], public_key[32];
     struct token_ring roots;
-    struct hello_server *server;
+    struct handshake_server *server;
     struct keyring *ring;
     unsigned changes;
     struct principal by; /* who came in last */
@@ -36,10 +36,10 @@ static int set_up(void **state)
     crypto_scalarmult_base(f->public_key, f->secret);
     f->roots.n = 1;
     randombytes_buf(f->roots.v[0].root, TOKEN_ROOT_BYTES);
-    assert_int_equal(hello_server_new(f->secret, f->roots.v[0].root, &f->server), 0);
+    assert_int_equal(handshake_server_new(f->secret, f->roots.v[0].root, &f->server), 0);
     assert_int_equal(keyring_new(f->server, DAY_MS, &f->ring), 0);
     keyring_set_roots(f->ring, &f->roots);
-    keyring_listen(f->ring, on_change, f);
+    keyring_watch(f->ring, on_change, f);
     *state = f;
     return 0;
 }
@@ -48,7 +48,7 @@ static int tear_down(void **state)
 {
     struct fixture *f = *state;
     keyring_free(f->ring);
-    hello_server_free(f->server);
+    handshake_server_free(f->server);
     free(f);
     return 0;
 }
@@ -62,15 +62,15 @@ static struct tfe_wall later(int64_t ms)
 
 static int come(struct fixture *f, const struct token *token, struct tfe_wall now)
 {
-    uint8_t request[HELLO_REQUEST_MAX], response[HELLO_RESPONSE_MAX];
+    uint8_t request[HANDSHAKE_REQUEST_MAX], response[HANDSHAKE_RESPONSE_MAX];
     size_t n, used, response_n;
-    struct hello_client *client;
-    struct hello_facts told;
+    struct handshake_client *client;
+    struct handshake_params told;
     struct seal_session session;
-    assert_int_equal(hello_client_start(token, &facts, request, &n, &client), 0);
-    int rc = hello_server_answer(f->server, now, &facts, request, n, &used, response, &response_n,
-                                 &session, &f->by, &told);
-    hello_client_free(client);
+    assert_int_equal(handshake_client_start(token, &params, request, &n, &client), 0);
+    int rc = handshake_server_answer(f->server, now, &params, request, n, &used, response,
+                                     &response_n, &session, &f->by, &told);
+    handshake_client_free(client);
     return rc;
 }
 
@@ -180,7 +180,7 @@ TEST_IN(keyring, an_expired_token_stays_so_in_a_server_whose_clock_was_set_back)
     struct keyring *next;
     assert_int_equal(keyring_new(f->server, 0, &next), 0);
     keyring_set_roots(next, &f->roots);
-    assert_int_equal(keyring_take(next, &written), 0);
+    assert_int_equal(keyring_add(next, &written), 0);
     assert_string_equal(keyring_fault(next, &by, today),
                         "this token has expired; ask the server's operator for a new one");
     keyring_free(next);
@@ -223,7 +223,7 @@ TEST_IN(keyring, a_token_that_needs_no_row_is_revoked_by_the_row_it_gets)
     struct fixture *f = *state;
     struct token token;
     char id[MSG_KEY_HEX + 1];
-    token_mint(&token, &(struct token_wish){.role = PRINCIPAL_ADMIN}, f->roots.v[0].root,
+    token_mint(&token, &(struct token_config){.role = PRINCIPAL_ADMIN}, f->roots.v[0].root,
                f->public_key);
     assert_int_equal(come(f, &token, today), 0);
     (void)sodium_bin2hex(id, sizeof(id), token.key_id, sizeof(token.key_id));
@@ -247,10 +247,11 @@ TEST_IN(keyring, an_agents_own_key_is_revoked_with_all_that_it_was_renewed_from_
     char id[MSG_KEY_HEX + 1];
     struct principal by = {.role = PRINCIPAL_AGENT, .scope = "*"};
     struct principal before, stranger = by;
-    hello_server_enrol(f->server, public_key, later(DAY_MS), &by, &first, &certificate);
+    handshake_server_issue_key(f->server, public_key, later(DAY_MS), &by, &first, &certificate);
     before = by;
-    hello_server_enrol(f->server, public_key, later(7 * DAY_MS), &by, &next, &certificate);
-    hello_server_enrol(f->server, public_key, later(DAY_MS), &stranger, &other, &certificate);
+    handshake_server_issue_key(f->server, public_key, later(7 * DAY_MS), &by, &next, &certificate);
+    handshake_server_issue_key(f->server, public_key, later(DAY_MS), &stranger, &other,
+                               &certificate);
     token_id_text(first.key_id, id);
     assert_null(keyring_fault(f->ring, &by, today));
     assert_int_equal(revoke(f, id), 0);
@@ -288,7 +289,7 @@ TEST_IN(keyring, uses_are_counted_by_nodes_and_over_restarts)
 
     assert_int_equal(keyring_new(f->server, 0, &again), 0);
     keyring_set_roots(again, &f->roots);
-    assert_int_equal(keyring_take(again, keyring_next(f->ring, NULL, today)), 0);
+    assert_int_equal(keyring_add(again, keyring_next(f->ring, NULL, today)), 0);
     assert_non_null(keyring_use(again, &f->by, node_c, &row));
     assert_null(keyring_use(again, &f->by, node_a, &row));
     keyring_free(f->ring);
@@ -312,7 +313,7 @@ TEST_IN(keyring, the_ring_takes_a_new_root_uses_it_and_lets_the_old_one_go)
     struct fixture *f = *state;
     struct token old, new, plain;
     make(f, "*", "old", 0, 0, &old);
-    token_mint(&plain, &(struct token_wish){.role = PRINCIPAL_AGENT}, f->roots.v[0].root,
+    token_mint(&plain, &(struct token_config){.role = PRINCIPAL_AGENT}, f->roots.v[0].root,
                f->public_key);
     f->roots.v[f->roots.n++].generation = 1;
     randombytes_buf(f->roots.v[1].root, TOKEN_ROOT_BYTES);
@@ -401,14 +402,14 @@ TEST_IN(keyring, rows_that_are_longer_than_any_are_refused)
     longest[MSG_SCOPE_MAX + 1] = '\0';
     row.label = "";
     row.scope = longest;
-    assert_int_equal(keyring_take(f->ring, &row), TFE_EINVAL);
+    assert_int_equal(keyring_add(f->ring, &row), TFE_EINVAL);
     longest[MSG_SCOPE_MAX] = '\0';
-    assert_int_equal(keyring_take(f->ring, &row), 0);
+    assert_int_equal(keyring_add(f->ring, &row), 0);
     longest[MSG_SCOPE_MAX] = 'x';
     longest[MSG_KEY_LABEL_MAX + 1] = '\0';
     row.scope = "*";
     row.label = longest;
-    assert_int_equal(keyring_take(f->ring, &row), TFE_EINVAL);
+    assert_int_equal(keyring_add(f->ring, &row), TFE_EINVAL);
 }
 
 TEST_IN(keyring, a_node_whose_id_begins_anothers_has_not_used_that_ones_use)
@@ -428,9 +429,9 @@ TEST_IN(keyring, a_list_goes_on_behind_a_key_that_was_forgotten_meanwhile)
     static const char gone[] = "01000100000000000000000000000005";
     struct msg_token_row row = {.scope = "*", .label = "", .used_by = ""};
     row.key = "01000100000000000000000000000003";
-    assert_int_equal(keyring_take(f->ring, &row), 0);
+    assert_int_equal(keyring_add(f->ring, &row), 0);
     row.key = "01000100000000000000000000000007";
-    assert_int_equal(keyring_take(f->ring, &row), 0);
+    assert_int_equal(keyring_add(f->ring, &row), 0);
     assert_string_equal(keyring_next(f->ring, gone, today)->key, row.key);
     assert_null(keyring_next(f->ring, row.key, today));
 }
@@ -451,7 +452,7 @@ TEST_IN(keyring, the_limit_is_for_what_is_made_and_not_for_what_is_known)
                                       .scope = "*",
                                       .label = "",
                                       .used_by = ""};
-    assert_int_equal(keyring_take(f->ring, &own), 0);
+    assert_int_equal(keyring_add(f->ring, &own), 0);
     assert_int_equal(revoke(f, "01000300000000000000000000000002"), 0);
     /* Those that ended make room in time. */
     assert_int_equal(keyring_make(f->ring, &wish, later(DAY_MS + 2000), &token, &row), 0);
@@ -477,7 +478,7 @@ static void hear(void *ctx, const char *scope, uint32_t nodes)
 static void listen(struct fixture *f)
 {
     memset(&heard, 0, sizeof(heard));
-    keyring_hear_quotas(f->ring, hear, f);
+    keyring_watch_quotas(f->ring, hear, f);
 }
 
 static int grant(struct fixture *f, const char *scope, uint32_t quota, struct tfe_wall now,
@@ -516,7 +517,7 @@ TEST_IN(keyring, the_newest_quota_of_a_scope_counts_whatever_the_clock_does)
     assert_heard("b-*", 3, 1);
     listen(f);
     assert_int_equal(heard.n, 2);
-    keyring_hear_quotas(f->ring, NULL, NULL);
+    keyring_watch_quotas(f->ring, NULL, NULL);
     assert_int_equal(grant(f, "a-*", 9, later(3000), key), 0);
     assert_int_equal(heard.n, 2);
 }
@@ -547,11 +548,11 @@ TEST_IN(keyring, rows_that_are_kept_say_a_quota_in_any_order)
                                 .made = {20},
                                 .quota = 4};
     row.key = "02000300000000000000000000000001";
-    assert_int_equal(keyring_take(f->ring, &row), 0);
+    assert_int_equal(keyring_add(f->ring, &row), 0);
     row.key = "02000300000000000000000000000002";
     row.made.ms = 10;
     row.quota = 9;
-    assert_int_equal(keyring_take(f->ring, &row), 0);
+    assert_int_equal(keyring_add(f->ring, &row), 0);
     listen(f);
     assert_heard("a-*", 4, 1);
 }
@@ -571,15 +572,15 @@ TEST_IN(keyring, what_a_token_said_that_nobody_got_is_what_was_said_before)
     assert_int_equal(grant(f, "b-*", 3, later(9), last), 0);
     assert_int_equal(grant(f, "a-*", 8, today, last), 0);
     heard.n = 0;
-    keyring_unmake(f->ring, third);
+    keyring_discard(f->ring, third);
     assert_int_equal(heard.n, 0);
-    keyring_unmake(f->ring, last);
+    keyring_discard(f->ring, last);
     assert_heard("a-*", 6, 1);
-    keyring_unmake(f->ring, last);
+    keyring_discard(f->ring, last);
     assert_int_equal(heard.n, 0);
-    keyring_unmake(f->ring, second);
+    keyring_discard(f->ring, second);
     assert_heard("a-*", 5, 1);
-    keyring_unmake(f->ring, first);
+    keyring_discard(f->ring, first);
     assert_heard("a-*", 0, 1);
     assert_string_equal(keyring_next(f->ring, NULL, today)->scope, "b-*");
 }

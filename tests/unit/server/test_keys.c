@@ -17,7 +17,7 @@ struct answer {
     char reason[400];
 };
 
-static void on_answer(void *ctx, int rc, struct row_list *page, const char *reason)
+static void on_answer(void *ctx, int rc, struct record_list *page, const char *reason)
 {
     struct answer *a = ctx;
     a->n++;
@@ -137,8 +137,8 @@ static void forge(const char *name, bool of_other_server, bool has_expired)
     assert_int_equal(token_parse(&token, text_of(name)), 0);
     memcpy(public_key, token.server_public_key, sizeof public_key);
     public_key[0] ^= of_other_server;
-    const struct token_wish wish = {.role = token.role,
-                                    .expires.ms = has_expired ? clock_wall().ms - 3600000 : 0};
+    const struct token_config wish = {.role = token.role,
+                                      .expires.ms = has_expired ? clock_wall().ms - 3600000 : 0};
     token_mint(&token, &wish, root, public_key);
     char text[TOKEN_TEXT_MAX];
     token_format(&token, text);

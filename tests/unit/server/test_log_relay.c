@@ -66,7 +66,7 @@ static void came(uint32_t i)
     assert_int_equal(node_id_of(secret, &node), 0);
     (void)snprintf(agent->node, sizeof agent->node, "%s", node.text);
     assert_int_equal(INSIDE(channel_connect(f.world.base, "127.0.0.1", listener_port(f.listener),
-                                            &f.world.token, &f.world.client_facts, HANDSHAKE_MS,
+                                            &f.world.token, &f.world.client_params, HANDSHAKE_MS,
                                             &side_ops, &agent->side, &agent->side.ch)),
                      0);
     RUN_UNTIL(&f.world, agent->side.established == 1);
@@ -304,7 +304,7 @@ TEST_IN(logs, that_are_followed_are_asked_of_who_comes_and_of_nobody_twice)
     done(1);
     assert_string_equal(pull(rows), "…"); /* more may come */
     came(2);
-    log_relay_came(f.all->logs, 2); /* and is about to start an epoch */
+    log_relay_agent_joined(f.all->logs, 2); /* and is about to start an epoch */
     assert_string_equal(said(), "2:LOG_ASK 32768\n");
     rows_free(rows);
     assert_string_equal(said(), "2:LOG_STOP 0\n");
@@ -349,7 +349,7 @@ TEST_IN(logs, of_too_many_nodes_are_refused)
 
 TEST_IN(logs, are_read_by_one_key_so_often_at_a_time_and_others_have_their_places)
 {
-    enum { SHARE = (LIMIT_LOG_ASKS - LIMIT_ADMIN_LOG_ASKS) / 4 };
+    enum { SHARE = (LIMIT_LOG_REQUESTS - LIMIT_ADMIN_LOG_REQUESTS) / 4 };
     struct rows *readers[SHARE];
     for (int i = 0; i < SHARE; i++) {
         readers[i] = ask((struct msg_logs){.follow = true});

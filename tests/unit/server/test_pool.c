@@ -146,15 +146,16 @@ TEST_IN(pool, who_says_goodbye_is_gone_before_its_lease_is_over)
 TEST_IN(pool, what_a_node_says_of_itself_stays_when_it_says_more)
 {
     bench_came(0, "gpu=a100", 0);
-    const struct tfe_msg facts = {.type = MSG_FACTS, .u.facts = {.cores = 3}};
-    const struct tfe_msg vitals = {.type = MSG_VITALS, .u.vitals.standby = WARMTH_WARM};
-    pool_handle_message(bench.p, &bench.sessions[0], &facts);
-    pool_handle_message(bench.p, &bench.sessions[0], &vitals);
+    const struct tfe_msg machine_info = {.type = MSG_MACHINE_INFO, .u.machine_info = {.cores = 3}};
+    const struct tfe_msg machine_stats = {.type = MSG_MACHINE_STATS,
+                                          .u.machine_stats.standby = WARMTH_WARM};
+    pool_handle_message(bench.p, &bench.sessions[0], &machine_info);
+    pool_handle_message(bench.p, &bench.sessions[0], &machine_stats);
     assert_string_equal(bench_node(0)->row->labels, "gpu=a100");
-    assert_int_equal(bench_node(0)->row->facts.cores, 3);
+    assert_int_equal(bench_node(0)->row->machine_info.cores, 3);
     bench_came(0, "gpu=h100", 0);
     assert_string_equal(bench_node(0)->row->labels, "gpu=h100");
-    assert_int_equal(bench_node(0)->row->facts.cores, 3);
+    assert_int_equal(bench_node(0)->row->machine_info.cores, 3);
     assert_string_equal(bench_node(0)->row->name, "host-0");
 }
 

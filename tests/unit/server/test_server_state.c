@@ -21,7 +21,7 @@ static int tear_down(void **state)
 
 static int open_it(struct state *s, struct tfe_reason *reason)
 {
-    const struct rights nobody_else = {.changes = false};
+    const struct privileges nobody_else = {.changes = false};
     int rc = state_make(s, dir, &nobody_else, reason);
     return rc != 0 ? rc : state_open(s, NULL, reason);
 }

@@ -116,7 +116,7 @@ static void dial_other(struct side *side, struct tfe_msg first)
     side->on_message = on_client_message;
     assert_int_equal(
         INSIDE(channel_connect(f.world.base, "127.0.0.1", listener_port(f.listener), &f.world.token,
-                               &f.world.client_facts, HANDSHAKE_MS, &side_ops, side, &side->ch)),
+                               &f.world.client_params, HANDSHAKE_MS, &side_ops, side, &side->ch)),
         0);
     RUN_UNTIL(&f.world, side->established == 1);
     assert_int_equal(side_send(side, first), 0);
@@ -156,10 +156,10 @@ static void joined(void)
 TEST_IN(sessions, that_end_before_their_handshake_are_half_open_no_more)
 {
     int fd = raw_connect(listener_port(f.listener));
-    RUN_UNTIL(&f.world, admission_count(f.all->half_open) == 1);
+    RUN_UNTIL(&f.world, admission_count(f.all->unauthenticated) == 1);
     assert_int_equal(close(fd), 0);
     RUN_UNTIL(&f.world, f.all->n == 0);
-    assert_int_equal(admission_count(f.all->half_open), 0);
+    assert_int_equal(admission_count(f.all->unauthenticated), 0);
     assert_int_equal(seen.closed, 0); /* the core has never heard of it */
 }
 
@@ -210,7 +210,7 @@ TEST_IN(sessions, enrol_no_agent_that_has_not_joined)
 TEST_IN(sessions, that_have_joined_are_told_to_the_core_when_they_are_over)
 {
     joined();
-    assert_int_equal(admission_count(f.all->half_open), 0);
+    assert_int_equal(admission_count(f.all->unauthenticated), 0);
     side_free(&f.world.client);
     RUN_UNTIL(&f.world, f.all->n == 0);
     assert_int_equal(seen.closed, 1);
@@ -220,16 +220,17 @@ TEST_IN(sessions, that_have_joined_are_told_to_the_core_when_they_are_over)
 TEST_IN(sessions, tell_people_and_the_core_what_a_machine_is_and_people_alone_how_it_does)
 {
     joined();
-    const struct tfe_msg facts = {.type = MSG_FACTS,
-                                  .u.facts = {.has_spot = true, .is_spot = true}};
-    assert_int_equal(side_send(&f.world.client, facts), 0);
+    const struct tfe_msg machine_info = {.type = MSG_MACHINE_INFO,
+                                         .u.machine_info = {.has_spot = true, .is_spot = true}};
+    assert_int_equal(side_send(&f.world.client, machine_info), 0);
     RUN_UNTIL(&f.world, seen.messages == 2); /* JOIN was the first */
     struct msg_status_node row = {.node = ""};
     reports_show_node(f.all->by_number[seen.session]->report, &row);
-    assert_true(row.facts.is_spot);
-    const struct tfe_msg vitals = {.type = MSG_VITALS, .u.vitals = {.load_milli = 1}};
-    assert_int_equal(side_send(&f.world.client, vitals), 0);
-    while (row.vitals.load_milli != 1) {
+    assert_true(row.machine_info.is_spot);
+    const struct tfe_msg machine_stats = {.type = MSG_MACHINE_STATS,
+                                          .u.machine_stats = {.load_milli = 1}};
+    assert_int_equal(side_send(&f.world.client, machine_stats), 0);
+    while (row.machine_stats.load_milli != 1) {
         assert_true(event_base_loop(f.world.base, EVLOOP_ONCE) >= 0);
         reports_show_node(f.all->by_number[seen.session]->report, &row);
     }
@@ -357,13 +358,13 @@ TEST_IN(sessions, that_there_is_no_memory_for_are_closed)
 
 TEST_IN(sessions, without_a_token_have_some_places_however_short_descriptors_are)
 {
-    int fds[LIMIT_HALF_OPEN_LEAST];
+    int fds[LIMIT_UNAUTHENTICATED_MIN];
     f.all->n_max = 1;
-    for (uint32_t i = 0; i < LIMIT_HALF_OPEN_LEAST; i++) {
+    for (uint32_t i = 0; i < LIMIT_UNAUTHENTICATED_MIN; i++) {
         fds[i] = raw_connect(listener_port(f.listener));
-        RUN_UNTIL(&f.world, admission_count(f.all->half_open) == i + 1);
+        RUN_UNTIL(&f.world, admission_count(f.all->unauthenticated) == i + 1);
     }
-    for (uint32_t i = 0; i < LIMIT_HALF_OPEN_LEAST; i++) {
+    for (uint32_t i = 0; i < LIMIT_UNAUTHENTICATED_MIN; i++) {
         assert_int_equal(close(fds[i]), 0);
     }
     RUN_UNTIL(&f.world, f.all->n == 0);
@@ -518,7 +519,7 @@ TEST_IN(sessions, of_who_was_evicted_come_in_no_more_but_who_is_in_stays)
                               .until.ms = clock_wall().ms + 3600000};
     dial_other(&seen.others[0], msg);
     RUN_UNTIL(&f.world, seen.joins == 1);
-    assert_int_equal(bans_take(f.bans, &ban), 0);
+    assert_int_equal(deny_list_add(f.bans, &ban), 0);
     dial();
     join();
     refused_evicted();
@@ -530,7 +531,7 @@ TEST_IN(sessions, of_who_was_evicted_come_in_no_more_but_who_is_in_stays)
     side_free(&f.world.client);
     f.world.client = (struct side){.on_message = on_client_message};
     ban.node = msg.u.join.node; /* it itself: whether it is in or not */
-    assert_int_equal(bans_take(f.bans, &ban), 0);
+    assert_int_equal(deny_list_add(f.bans, &ban), 0);
     dial();
     assert_int_equal(side_send(&f.world.client, msg), 0);
     refused_evicted();
@@ -686,7 +687,7 @@ TEST_IN(sessions, that_are_stopped_end_without_the_core)
     RUN_UNTIL(&f.world, f.all->n == 2);
     empty = 0;
     sessions_stop(f.all, on_empty, NULL);
-    assert_int_equal(admission_count(f.all->half_open), 0); /* who is owed no goodbye */
+    assert_int_equal(admission_count(f.all->unauthenticated), 0); /* who is owed no goodbye */
     RUN_UNTIL(&f.world, empty == 1);
     assert_int_equal(seen.closed, 0);
     RUN_UNTIL(&f.world, f.world.client.closed == 1);

@@ -24,15 +24,15 @@ TEST(ps, is_on_a_machine_that_stays)
 
 /* --- what the cloud says ---------------------------------------------------------------------- */
 
-static void told(struct world *w, uint32_t session, struct msg_facts facts)
+static void told(struct world *w, uint32_t session, struct msg_machine_info machine_info)
 {
-    const struct tfe_msg msg = {.type = MSG_FACTS, .u.facts = facts};
+    const struct tfe_msg msg = {.type = MSG_MACHINE_INFO, .u.machine_info = machine_info};
     assert_int_equal(say(w, session, &msg), 0);
 }
 
 static void told_spot(struct world *w, uint32_t session, bool is_spot)
 {
-    told(w, session, (struct msg_facts){.has_spot = true, .is_spot = is_spot});
+    told(w, session, (struct msg_machine_info){.has_spot = true, .is_spot = is_spot});
 }
 
 /* As from an agent that knows it by then: behind its WELCOME, before it is READY. */
@@ -79,7 +79,7 @@ TEST(spot, stands_where_its_agent_is_back_and_has_not_said_it_again)
     told_spot(w, 0, true);
     cut(w, 0);
     join(w, 3, "a");
-    told(w, 3, (struct msg_facts){.cores = 8}); /* what the cloud says is not known yet */
+    told(w, 3, (struct msg_machine_info){.cores = 8}); /* what the cloud says is not known yet */
     ready(w, 3, 1);
     comes(w, 1, "b", false);
     comes(w, 2, "c", false);

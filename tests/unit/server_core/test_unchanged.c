@@ -115,7 +115,7 @@ static const struct tfe_msg said[] = {
     {.type = MSG_PROGRESS, .u.progress = {.epoch = 1, .has_step = true, .step = 4}},
     {.type = MSG_NOTICE, .u.notice = {.kind = NOTICE_PREEMPT, .deadline_ms = 30000}},
     {.type = MSG_NOTICE, .u.notice = {.kind = NOTICE_REBALANCE, .deadline_ms = MSG_UNSET}},
-    {.type = MSG_FACTS, .u.facts = {.has_spot = true, .is_spot = true}},
+    {.type = MSG_MACHINE_INFO, .u.machine_info = {.has_spot = true, .is_spot = true}},
 };
 #define N_SAID (sizeof(said) / sizeof(said[0]))
 

@@ -118,7 +118,7 @@ struct msg_epoch_row a_row(uint64_t epoch)
         .run = 1, .epoch = epoch, .cause = CAUSE_START, .blamed = "", .members = 3};
 }
 
-/* store_row_fn: one line a row. ctx is a struct heard. */
+/* store_ledger_fn: one line a row. ctx is a struct heard. */
 static int hear_row(void *ctx, const struct msg_epoch_row *row)
 {
     struct heard *heard = ctx;
@@ -181,7 +181,7 @@ bool to_its_end(void *ctx)
 
 int put_record(struct store *store, const struct rdzv_record *record, struct tfe_reason *reason)
 {
-    struct store_record *packed = record_pack(record);
+    struct store_record *packed = job_record_pack(record);
     if (!packed) {
         reason_set(reason, "out of memory");
         return TFE_ENOMEM;

@@ -448,18 +448,18 @@ TEST_IN(sqlite, a_record_that_is_not_whole_is_not_adopted)
 TEST_IN(sqlite, a_record_of_any_bytes_is_read_within_its_bounds)
 {
     struct fixture *f = *state;
-    struct store_record *packed = record_pack(a_record(&f->a, "j", 5, 0, 1));
+    struct store_record *packed = job_record_pack(a_record(&f->a, "j", 5, 0, 1));
     struct rdzv_record *record;
     uint32_t n_read = 0;
     assert_non_null(packed);
     for (size_t i = 0; i < packed->n; i++) {
         for (unsigned bit = 0; bit < 8; bit++) {
             packed->bytes[i] ^= (uint8_t)(1u << bit);
-            n_read += record_unpack("j", packed->bytes, packed->n, &record) == 0;
+            n_read += job_record_unpack("j", packed->bytes, packed->n, &record) == 0;
             free(record);
             packed->bytes[i] ^= (uint8_t)(1u << bit);
         }
-        assert_int_equal(record_unpack("j", packed->bytes, i, &record), TFE_EINVAL);
+        assert_int_equal(job_record_unpack("j", packed->bytes, i, &record), TFE_EINVAL);
     }
     assert_in_range(n_read, 1, 8 * packed->n - 1);
     free(packed);
@@ -499,7 +499,7 @@ static int hear_key(void *ctx, const struct tfe_msg *msg)
 static void keep_key(struct fixture *f, const struct msg_token_row *row)
 {
     assert_int_equal(store_begin(f->store, &f->reason), 0);
-    assert_int_equal(store_keep(f->store, MSG_TOKEN_ROW, row, &f->reason), 0);
+    assert_int_equal(store_put_message(f->store, MSG_TOKEN_ROW, row, &f->reason), 0);
     assert_int_equal(store_commit(f->store, &f->reason), 0);
 }
 
@@ -514,7 +514,7 @@ TEST_BOTH(keys, what_was_kept_last_of_a_key_is_what_is_read)
     one.used_by = "n1,n2";
     one.revoked.ms = 30;
     keep_key(f, &one);
-    assert_int_equal(store_read_kept(f->store, MSG_TOKEN_ROW, hear_key, said, &f->reason), 0);
+    assert_int_equal(store_read_messages(f->store, MSG_TOKEN_ROW, hear_key, said, &f->reason), 0);
     assert_string_equal(said, "aa 1 team-* label 2 3 n1,n2 10 20 30 4\nbb 3 *  0 0  11 0 0 0\n");
 }
 
@@ -527,7 +527,7 @@ TEST_BOTH(keys, what_was_revoked_stays_it)
     keep_key(f, &one);
     one.revoked.ms = 0;
     keep_key(f, &one);
-    assert_int_equal(store_read_kept(f->store, MSG_TOKEN_ROW, hear_key, said, &f->reason), 0);
+    assert_int_equal(store_read_messages(f->store, MSG_TOKEN_ROW, hear_key, said, &f->reason), 0);
     assert_string_equal(said, "aa 1 *  0 3 n1 10 0 30 0\n");
 }
 
@@ -552,7 +552,7 @@ TEST_BOTH(submissions, the_last_of_each_is_kept_in_their_order)
     };
     assert_int_equal(store_begin(f->store, &f->reason), 0);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        assert_int_equal(store_keep(f->store, STORE_SUBMISSION, &rows[i], &f->reason), 0);
+        assert_int_equal(store_put_message(f->store, STORE_SUBMISSION, &rows[i], &f->reason), 0);
     }
     assert_int_equal(store_commit(f->store, &f->reason), 0);
     assert_int_equal(store_read_submissions(f->store, hear_submission, said, &f->reason), 0);
@@ -588,11 +588,11 @@ TEST_BOTH(keys, keys_and_bans_that_ended_go_with_the_history)
     assert_int_equal(store_begin(f->store, &f->reason), 0);
     const struct msg_ban_row bans[] = {{"over", "j", "", "", "", {99}},
                                        {"on", "j", "", "", "", {101}}};
-    assert_int_equal(store_keep(f->store, MSG_BAN_ROW, &bans[0], &f->reason), 0);
-    assert_int_equal(store_keep(f->store, MSG_BAN_ROW, &bans[1], &f->reason), 0);
+    assert_int_equal(store_put_message(f->store, MSG_BAN_ROW, &bans[0], &f->reason), 0);
+    assert_int_equal(store_put_message(f->store, MSG_BAN_ROW, &bans[1], &f->reason), 0);
     assert_int_equal(store_commit(f->store, &f->reason), 0);
     assert_int_equal(store_prune(f->store, (struct tfe_wall){100}, 10, &n, &f->reason), 0);
-    assert_int_equal(store_read_kept(f->store, MSG_TOKEN_ROW, hear_key, said, &f->reason), 0);
+    assert_int_equal(store_read_messages(f->store, MSG_TOKEN_ROW, hear_key, said, &f->reason), 0);
     assert_string_equal(said, "0106 1 * good without a row 0 0  10 0 99 0\n"
                               "0201 1 * good 0 0  10 0 0 0\n"
                               "0202 1 * expires 0 0  10 101 0 0\n"
@@ -600,6 +600,6 @@ TEST_BOTH(keys, keys_and_bans_that_ended_go_with_the_history)
                               "0208 3 a-* said last 0 0  11 99 0 4\n"
                               "020a 3 b-* revoked 0 0  11 0 99 6\n");
     said[0] = '\0';
-    assert_int_equal(store_read_kept(f->store, MSG_BAN_ROW, hear_ban, said, &f->reason), 0);
+    assert_int_equal(store_read_messages(f->store, MSG_BAN_ROW, hear_ban, said, &f->reason), 0);
     assert_string_equal(said, "on");
 }

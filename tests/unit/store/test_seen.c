@@ -17,7 +17,7 @@ static struct store *fresh(void)
 static void keep(struct store *store, enum tfe_msg_type type, const void *row)
 {
     struct tfe_reason reason;
-    assert_int_equal(store_keep(store, type, row, &reason), 0);
+    assert_int_equal(store_put_message(store, type, row, &reason), 0);
 }
 
 /* What a page says. */

@@ -228,7 +228,7 @@ static void condition(void *ctx, int rc, const char *reason)
     tell(ctx, "store", rc, reason);
 }
 
-static void answered(void *ctx, int rc, struct row_list *page, const char *reason)
+static void answered(void *ctx, int rc, struct record_list *page, const char *reason)
 {
     char n[32];
     (void)snprintf(n, sizeof(n), "n=%zu", page->n);
@@ -344,7 +344,7 @@ static int prunes(void)
 static void put_forward(struct office *o, int64_t ms)
 {
     __atomic_add_fetch(&seen.ahead_ms, ms, __ATOMIC_SEQ_CST);
-    struct writer_ask *ask;
+    struct writer_request *ask;
     assert_int_equal(writer_read(o->w, "nobody", 0, 1, NULL, NULL, &ask), 0); /* wakes the thread */
 }
 
@@ -358,7 +358,7 @@ static void submit(struct office *o, const char *job, uint64_t epoch, uint64_t p
 static void note(struct office *o, const char *job, uint64_t epoch)
 {
     struct msg_epoch_row row = a_row(epoch);
-    assert_int_equal(writer_note(o->w, job, &row), 0);
+    assert_int_equal(writer_put_ledger(o->w, job, &row), 0);
 }
 
 #define AWAIT(o, part) TURN_UNTIL((o)->base, strstr((o)->told, (part)))
@@ -536,7 +536,7 @@ TEST(records, that_wait_when_the_writer_ends_are_not_told_nor_lost_in_memory)
     submit(o, "a", 1, 0, 1);
     await_held();
     submit(o, "b", 1, 0, 2);
-    struct writer_ask *ask;
+    struct writer_request *ask;
     assert_int_equal(writer_read(o->w, "a", 0, 9, answered, o, &ask), 0);
     writer_stop(o->w);
     let_go();
@@ -611,10 +611,10 @@ TEST(rows, that_are_not_written_are_tried_again_after_5_s_and_in_their_order)
     row.saved_step = 1;
     set_fails("a", "full");
     hold();
-    assert_int_equal(writer_note(o->w, "a", &row), 0);
+    assert_int_equal(writer_put_ledger(o->w, "a", &row), 0);
     await_held();
     row.saved_step = 2; /* of the same epoch, told while the first is written */
-    assert_int_equal(writer_note(o->w, "a", &row), 0);
+    assert_int_equal(writer_put_ledger(o->w, "a", &row), 0);
     let_go();
     AWAIT(o, "store=disk full");
     set_fails(NULL, NULL);
@@ -741,12 +741,12 @@ TEST(rows, that_are_to_be_kept_for_ever_are)
 TEST(asks, are_answered_but_not_to_who_has_left)
 {
     struct office *o = an_office(0);
-    struct writer_ask *asks[2];
+    struct writer_request *asks[2];
     note(o, "a", 1);
     note(o, "a", 2);
     TURN_UNTIL(o->base, rows_put() == 2);
     assert_int_equal(writer_read(o->w, "a", 0, 9, answered, o, &asks[0]), 0);
-    writer_forget(o->w, asks[0]);
+    writer_cancel(o->w, asks[0]);
     assert_int_equal(writer_read(o->w, "a", 1, 9, answered, o, &asks[1]), 0);
     AWAIT(o, "answer=0 n=1");
     assert_string_equal(o->told, "answer=0 n=1 ");
@@ -756,7 +756,7 @@ TEST(asks, are_answered_but_not_to_who_has_left)
 TEST(backups, are_made_one_after_the_other_and_one_that_fails_is_told)
 {
     struct office *o = an_office(0);
-    struct writer_ask *ask;
+    struct writer_request *ask;
     char one[512];
     char two[512];
     (void)snprintf(one, sizeof(one), "%s", folder_path(o->folder, "one"));
@@ -782,7 +782,7 @@ TEST(backups, are_made_one_after_the_other_and_one_that_fails_is_told)
 TEST(backups, that_the_end_of_the_writer_finds_leave_nothing)
 {
     struct office *o = an_office(0);
-    struct writer_ask *ask;
+    struct writer_request *ask;
     hold();
     assert_int_equal(writer_backup(o->w, folder_path(o->folder, "copy"), answered, o, &ask), 0);
     await_held();

@@ -46,7 +46,7 @@ static struct {
     struct event_base *base;
     struct writer *w;
     unsigned answers;
-    struct writer_ask *ask;
+    struct writer_request *ask;
 } f;
 
 static bool written(void *ctx, const char *job, uint64_t sequence, int rc)
@@ -56,7 +56,7 @@ static bool written(void *ctx, const char *job, uint64_t sequence, int rc)
 
 static void condition(void *ctx, int rc, const char *reason) {}
 
-static void answered(void *ctx, int rc, struct row_list *page, const char *reason)
+static void answered(void *ctx, int rc, struct record_list *page, const char *reason)
 {
     f.answers++;
 }
@@ -110,7 +110,7 @@ static int keep_submission(void)
 {
     const struct store_submission row = {
         .job = "j", .number = 1, .bytes = (const uint8_t *)"packed", .n = 6};
-    return writer_keep_submission(f.w, &row, answered, NULL, &f.ask);
+    return writer_put_submission(f.w, &row, answered, NULL, &f.ask);
 }
 
 static int read_rows(void)
@@ -121,7 +121,7 @@ static int read_rows(void)
 static int note_row(void)
 {
     const struct msg_epoch_row row = a_row(1);
-    return writer_note(f.w, "j", &row);
+    return writer_put_ledger(f.w, "j", &row);
 }
 
 static int submit_record(void)

@@ -26,10 +26,10 @@ static int begin(void **state)
     static const uint8_t root[TOKEN_ROOT_BYTES] = {1};
     static const uint8_t key[TOKEN_PUBLIC_KEY_BYTES] = {2};
     (void)state;
-    token_mint(&root_admin, &(struct token_wish){.role = PRINCIPAL_ADMIN}, root, key);
-    token_mint(&made_admin, &(struct token_wish){.role = PRINCIPAL_ADMIN, .is_kept = true}, root,
-               key);
-    token_mint(&observer, &(struct token_wish){.role = PRINCIPAL_OBSERVER}, root, key);
+    token_mint(&root_admin, &(struct token_config){.role = PRINCIPAL_ADMIN}, root, key);
+    token_mint(&made_admin, &(struct token_config){.role = PRINCIPAL_ADMIN, .is_stored = true},
+               root, key);
+    token_mint(&observer, &(struct token_config){.role = PRINCIPAL_OBSERVER}, root, key);
     memset(entries, 0, sizeof entries);
     return shares_new(&all);
 }

@@ -293,11 +293,11 @@ int web_begin(void **state)
     randombytes_buf(root, sizeof root);
     randombytes_buf(key, sizeof key);
     randombytes_buf(other, sizeof other);
-    token_mint(&harness.own, &(struct token_wish){.role = PRINCIPAL_OBSERVER}, root, key);
-    token_mint(&harness.observer, &(struct token_wish){.role = PRINCIPAL_OBSERVER}, root, key);
-    token_mint(&harness.admin, &(struct token_wish){.role = PRINCIPAL_ADMIN}, root, key);
-    token_mint(&harness.agent, &(struct token_wish){.role = PRINCIPAL_AGENT}, root, key);
-    token_mint(&harness.foreign, &(struct token_wish){.role = PRINCIPAL_ADMIN}, root, other);
+    token_mint(&harness.own, &(struct token_config){.role = PRINCIPAL_OBSERVER}, root, key);
+    token_mint(&harness.observer, &(struct token_config){.role = PRINCIPAL_OBSERVER}, root, key);
+    token_mint(&harness.admin, &(struct token_config){.role = PRINCIPAL_ADMIN}, root, key);
+    token_mint(&harness.agent, &(struct token_config){.role = PRINCIPAL_AGENT}, root, key);
+    token_mint(&harness.foreign, &(struct token_config){.role = PRINCIPAL_ADMIN}, root, other);
     (void)signal(SIGPIPE, SIG_IGN); /* as tfe-web does */
     fake_clock_init();
     harness.settings = (struct web_settings){.bind = "127.0.0.1", .max_connections = PLACES};
