@@ -234,7 +234,7 @@ def test_what_a_node_says_of_its_end_is_no_condition(server, state_dir):
     with Waiting(first.port, first.token("agent"), "a") as node:
         assert order(first, "SUBMIT", {1: spec("train", f18=0)}) == "DONE"
         node.freed(node.assigned()[0], 127, "no\nFailed 0 1 no no\nRunning 1 1 no no\n")
-        wait_until(lambda: b"Backoff" in b"".join(on_disk(state_dir, "SELECT record FROM submissions")), what="its failure")
+        wait_until(lambda: b"CannotStart" in b"".join(on_disk(state_dir, "SELECT record FROM submissions")), what="its failure")
     first.stop()
     again = server(port=first.port)
     assert jobs(again)["train"][0] == "failed"
