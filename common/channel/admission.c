@@ -18,8 +18,8 @@ struct admission_holder {
     size_t n;
     uint8_t name[ADMISSION_NAME_MAX];
     uint64_t used;
-    uint64_t since; /* turn in which `used` last changed; of holders with equal use the earlier is
-                       evicted first */
+    uint64_t since; /* time (a counter) of the last change of `used`; of holders with equal use the
+                       earlier is evicted first */
     TAILQ_HEAD(, admission_slot) slots; /* slots of the holder, oldest first */
 };
 RB_HEAD(name_tree, admission_holder);

@@ -66,10 +66,10 @@ int channel_connect(struct event_base *base, const char *host, uint16_t port,
                     struct channel **ret) TFE_MUST_CHECK;
 
 /* Performs the server's handshake on an accepted non-blocking socket. Takes ownership of fd, also
- * on error. Borrows hello, facts and ops for the channel's life. Returns TFE_ENOMEM after closing
- * fd. Before message 1 is answered, closing resets the connection, except after a wrong token or
- * bytes of another protocol, because clients interpret an orderly close there as a rejected
- * token. */
+ * on error. Borrows handshake, params and ops for the channel's life. Returns TFE_ENOMEM after
+ * closing fd. Before message 1 is answered, closing resets the connection, except after a wrong
+ * token or bytes of another protocol, because clients interpret an orderly close there as a
+ * rejected token. */
 int channel_accept(struct event_base *base, int fd, struct handshake_server *handshake,
                    const struct handshake_params *params, uint32_t timeout_ms,
                    const struct channel_ops *ops, void *ctx, struct channel **ret) TFE_MUST_CHECK;

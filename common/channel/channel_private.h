@@ -126,10 +126,9 @@ struct channel {
     size_t part_n;
     size_t part_cap;
 
-    struct channel_dial *dial;          /* client: set-up state until established, then NULL */
-    struct handshake_server *handshake; /* server: secrets for the handshake, borrowed */
-    const struct handshake_params
-        *params; /* server: facts that it reports about itself, borrowed */
+    struct channel_dial *dial;             /* client: set-up state until established, then NULL */
+    struct handshake_server *handshake;    /* server: secrets for the handshake, borrowed */
+    const struct handshake_params *params; /* server: handshake parameters, borrowed */
     uint64_t unknown;
     TAILQ_ENTRY(channel) budget_link;
 };

@@ -37,7 +37,7 @@ const char *http_response_header(const struct http_response *answer, const char 
     return evhttp_find_header(answer->headers, name);
 }
 
-/* Ends the request in the next turn of the loop: libevent may still use the connection now. */
+/* Ends the request in the next iteration of the loop: libevent may still use the connection now. */
 static void end_soon(struct http_call *ask, const char *error)
 {
     ask->is_over = true;

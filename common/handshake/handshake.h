@@ -73,7 +73,7 @@ typedef int (*handshake_judge_fn)(void *ctx, struct tfe_wall now, struct princip
 void handshake_server_set_judge(struct handshake_server *server, handshake_judge_fn judge,
                                 void *ctx);
 
-/* Makes a token with the current root key, whose generation overrides that in wish. */
+/* Makes a token with the current root key, whose generation overrides that in config. */
 void handshake_server_mint(const struct handshake_server *server, const struct token_config *config,
                            struct token *ret);
 

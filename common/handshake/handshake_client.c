@@ -84,7 +84,7 @@ int handshake_client_start(const struct token *token, const struct handshake_par
     return rc;
 }
 
-/* Decrypts message 2 and derives the session keys and the server's facts. */
+/* Decrypts message 2 and derives the session keys and the server's parameters. */
 static int read_response(struct handshake_client *client, const uint8_t *message, size_t n,
                          struct seal_session *ret_session, struct handshake_params *ret_server)
 {

@@ -28,15 +28,15 @@ enum {
 };
 
 /* Flag: key_id belongs to a node key. The handshake is Noise IK, and the certificate follows the
- * facts in message 1. */
+ * parameters in message 1. */
 #define HANDSHAKE_NODE_KEY 1
 
-/* Size of the facts in both noise messages: u32 version_min, u32 version_max, u64 boot_nonce. Later
- * versions may append data, which is ignored. */
+/* Size of the parameters in both noise messages: u32 version_min, u32 version_max, u64 boot_nonce.
+ * Later versions may append data, which is ignored. */
 #define HANDSHAKE_PARAMS_BYTES 16
 
-/* Sizes of the noise messages. Both consist of e, facts and tag; the first message with a node key
- * also has the public key and its tag. */
+/* Sizes of the noise messages. Both consist of e, parameters and tag; the first message with a node
+ * key also has the public key and its tag. */
 #define HANDSHAKE_NOISE_MIN (NOISE_DH_BYTES + HANDSHAKE_PARAMS_BYTES + CIPHER_TAG_BYTES)
 #define HANDSHAKE_NOISE1_MAX (HANDSHAKE_REQUEST_MAX - HANDSHAKE_CLEAR_BYTES - HANDSHAKE_MAC1_BYTES)
 #define HANDSHAKE_NOISE2_MAX (HANDSHAKE_RESPONSE_MAX - HANDSHAKE_LENGTH_BYTES)
@@ -65,7 +65,7 @@ int handshake_noise_init(struct noise_handshake *hs, const struct handshake_keys
 void handshake_params_put(const struct handshake_params *params,
                           uint8_t out[HANDSHAKE_PARAMS_BYTES]);
 
-/* Decodes the facts. Returns TFE_EPROTO if too short or the range of versions is empty. */
+/* Decodes the parameters. Returns TFE_EPROTO if too short or the range of versions is empty. */
 int handshake_params_get(const uint8_t *in, size_t n, struct handshake_params *ret) TFE_MUST_CHECK;
 
 #endif

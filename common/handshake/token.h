@@ -60,8 +60,8 @@ struct token_config {
     struct tfe_wall expires; /* expiry; ms 0 for never */
 };
 
-/* Makes a token: key_id has the wished properties and a random part; secret = keyed BLAKE2b(root,
- * key_id) (design 3.1). */
+/* Makes a token: key_id has the properties of config and a random part; secret = keyed
+ * BLAKE2b(root, key_id) (design 3.1). */
 void token_mint(struct token *ret, const struct token_config *config,
                 const uint8_t root[TOKEN_ROOT_BYTES],
                 const uint8_t server_public_key[TOKEN_PUBLIC_KEY_BYTES]);

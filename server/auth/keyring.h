@@ -16,8 +16,8 @@
 
 struct keyring;
 
-/* Makes a keyring that judges clients of hello from now on; both must outlive that. Keys that ended
- * longer than keep_ms ago (0 for never) are removed occasionally. Returns 0 or TFE_ENOMEM. */
+/* Makes a keyring that judges clients of `handshake` from now on; both must outlive that. Keys that
+ * ended longer than keep_ms ago (0 for never) are removed occasionally. Returns 0 or TFE_ENOMEM. */
 int keyring_new(struct handshake_server *handshake, int64_t keep_ms,
                 struct keyring **ret) TFE_MUST_CHECK;
 /* Frees the keyring. Precondition: no session is left. NULL is allowed. */

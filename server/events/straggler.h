@@ -29,7 +29,8 @@ struct straggler_detector {
 int straggler_begin(struct straggler_detector *j, size_t n) TFE_MUST_CHECK;
 void straggler_add(struct straggler_detector *j, const struct msg_machine_stats *machine_stats);
 void straggler_sort(struct straggler_detector *j);
-/* Updates the result of a node that was added; vitals NULL if nothing is known of it any more. */
+/* Updates the result of a node that was added; machine_stats is NULL if nothing is known of it any
+ * more. */
 void straggler_update(const struct straggler_detector *j,
                       const struct msg_machine_stats *machine_stats, struct straggler *at);
 void straggler_end(struct straggler_detector *j);

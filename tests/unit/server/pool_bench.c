@@ -315,9 +315,9 @@ static struct pack pack_row(const struct bench_row *row)
 }
 
 int __wrap_writer_put_submission(struct writer *w, const struct store_submission *row,
-                                  writer_result_fn fn, void *ctx, struct writer_request **ret);
+                                 writer_result_fn fn, void *ctx, struct writer_request **ret);
 int __wrap_writer_put_submission(struct writer *w, const struct store_submission *row,
-                                  writer_result_fn fn, void *ctx, struct writer_request **ret)
+                                 writer_result_fn fn, void *ctx, struct writer_request **ret)
 {
     if (!bench.takes_row) {
         return TFE_ENOMEM;
