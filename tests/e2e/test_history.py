@@ -147,9 +147,9 @@ def test_a_long_ledger_comes_whole(server, ctl, state_dir):
     assert s.stop() == 0
     with sqlite3.connect(state_dir / "rdzv.db") as db:
         names = ("job, epoch, run, cause, blamed, planned, members, detected, stopped, gathered, committed, started, listening, progressed,"
-                 " ended, saved_step, lost_steps, over, touched_ms, restarts")
+                 " ended, saved_step, lost_steps, over, touched_ms, restarts, failed")
         db.executemany(f"INSERT INTO ledger({names}) "
-                       "VALUES('long', ?, 1, 1, ?, 0, 2, 0, 0, 0, 1, 2, 3, 0, 0, NULL, 7, 1, 9, 0)",
+                       "VALUES('long', ?, 1, 1, ?, 0, 2, 0, 0, 0, 1, 2, 3, 0, 0, NULL, 7, 1, 9, 0, 0)",
                        [(epoch, "n" * 200) for epoch in range(1, 1001)])
     db.close()
     server("--keep-history", "0")

@@ -120,4 +120,5 @@ def test_one_trainer_alone_has_a_tf_config_where_it_is_asked_for(pool, tmp_path)
     job, warning, found = handed_in(pool, tmp_path, f"name: one\nenvironment: tfe\ncommand: [{sys.executable}, {FOLDER}/one.py, --here]\n", 1)
     config, = (one["TF_CONFIG"] for one in found)
     assert config == {"cluster": {"worker": config["cluster"]["worker"]}, "task": {"type": "worker", "index": 0}}
-    assert (job, warning, len(config["cluster"]["worker"]), found[0]["argv"]) == ("one", "", 1, ["--here"])
+    assert (job, len(config["cluster"]["worker"]), found[0]["argv"]) == ("one", 1, ["--here"])
+    assert warning == "tfe-ctl: warning: no --bundle, --path or --git: the job runs in an empty directory\n"
