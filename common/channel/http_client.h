@@ -34,19 +34,19 @@ struct http_response {
 /* Returns the value of a header, without blanks around it, or NULL if the response has no such
  * header. Of several headers with this name, the first one counts. Valid as long as the response.
  */
-const char *http_response_header(const struct http_response *answer, const char *name);
+const char *http_response_header(const struct http_response *response, const char *name);
 
-/* Called once, from the loop and never from http_call. Either answer is set, with any HTTP status,
- * or error says what failed ("cannot connect"). Both are valid until the function returns. The
- * request has ended by then. */
-typedef void http_fn(void *ctx, const struct http_response *answer, const char *error);
+/* Called once, from the loop and never from http_call. On failure, response is NULL and error says
+ * what failed ("cannot connect"); any HTTP status is a success. Both arguments are valid until the
+ * function returns. The call is over by then. */
+typedef void http_fn(void *ctx, const struct http_response *response, const char *error);
 
 /* Sends a request. Returns TFE_EINVAL if a header contains a control character, which could begin a
- * header of its own, or TFE_ENOMEM. An invalid URL is reported to on_answer. */
-int http_call(struct event_base *base, const struct http_request *question, http_fn *on_answer,
+ * header of its own, or TFE_ENOMEM. An invalid URL is reported to done. */
+int http_call(struct event_base *base, const struct http_request *request, http_fn *done,
               void *ctx, struct http_call **ret) TFE_MUST_CHECK;
 
 /* Ends a request without a callback. NULL is allowed. */
-void http_cancel(struct http_call *ask);
+void http_cancel(struct http_call *call);
 
 #endif
