@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Upper bound of the number of words in any enum of the protocol. */
-#define WORDS_AT_MOST 8u
+#define WORDS_MAX 8u
 
 /* A NULL-terminated list that owns its texts, freed by job_message_done. */
 struct texts {
@@ -120,7 +120,7 @@ static unsigned word_of(const json_t *job, const char *field, const char *(*name
 {
     const char *word = json_string_value(json_object_get(job, field));
     unsigned number = 0;
-    while (number < WORDS_AT_MOST && strcmp(word, name_at(number)) != 0) {
+    while (number < WORDS_MAX && strcmp(word, name_at(number)) != 0) {
         number++;
     }
     return number;

@@ -49,7 +49,7 @@ struct events {
     struct entry *ring[RING]; /* events by number, oldest first */
     uint32_t n;
     uint64_t newest;
-    uint64_t last_gone; /* highest number of a removed event */
+    uint64_t last_removed; /* highest number of a removed event */
     bool has_more;      /* the store has events that are not in the ring */
 };
 
@@ -132,7 +132,7 @@ static uint32_t index_of(const struct events *e, const struct entry *entry)
 static void remove_event(struct events *e, uint32_t i)
 {
     const uint64_t number = at(e, i)->number;
-    e->last_gone = number > e->last_gone ? number : e->last_gone;
+    e->last_removed = number > e->last_removed ? number : e->last_removed;
     e->has_more = true;
     remove_at(e, i);
 }
@@ -174,7 +174,7 @@ int events_load(struct events *e, struct store *store, struct tfe_reason *reason
     const struct store_page page = {.last = RING, .max = RING};
     int rc = store_read_events(store, &page, load_event, e, reason);
     e->has_more = e->n == RING;
-    e->last_gone = e->has_more ? at(e, 0)->number - 1 : 0;
+    e->last_removed = e->has_more ? at(e, 0)->number - 1 : 0;
     e->newest += e->newest > 0 ? NUMBER_GAP : 0;
     return rc;
 }
@@ -288,7 +288,7 @@ const struct msg_event_row *events_next(const struct events *e, const char *job,
 
 bool events_has_after(const struct events *e, uint64_t after)
 {
-    return !e->has_more || after >= e->last_gone;
+    return !e->has_more || after >= e->last_removed;
 }
 
 uint64_t events_before_last(const struct events *e, const char *job, uint32_t last, bool *ret_all)
