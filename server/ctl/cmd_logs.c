@@ -1,4 +1,4 @@
-/* server/ctl/cmd_logs.c: tfe-ctl logs: what the trainers of a job print, wherever they run. */
+/* server/ctl/cmd_logs.c: tfe-ctl logs: shows the output of a job's trainers, from all machines. */
 #include "server/ctl/cmd_logs.h"
 
 #include <stdio.h>
@@ -19,8 +19,8 @@
 #define FIELD(name) offsetof(struct ctl_settings, name)
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 
-/* A node, and when what it has said last was read there: where a connection ends in the middle, the
- * next one goes on behind it. */
+/* A node, and when its agent read the last line that has arrived: if a connection is lost, the
+ * next one continues from there. */
 struct heard {
     struct tfe_id node;
     struct tfe_wall last;
@@ -30,19 +30,19 @@ struct logs {
     const struct ctl_settings *settings;
     struct tfe_msg message;
     bool has_colour;
-    bool resumes;            /* the connection was lost: some of it comes again */
-    bool is_doubted;         /* it was said that lines of files have no times */
-    uint64_t epoch;          /* that was printed last */
-    struct record_list rows; /* until all are there, and can be put in order */
+    bool resumes;            /* the connection was lost, and some lines are sent again */
+    bool is_doubted;         /* the note that lines from files have no times was printed */
+    uint64_t epoch;          /* epoch that was printed last */
+    struct record_list rows; /* lines, collected until all have arrived and can be sorted */
     bool sorts;
     struct heard *heard;
     size_t n_heard, cap_heard;
-    bool (*is_over)(void *ctx); /* asked, with ctx, where somebody waits for that */
+    bool (*is_over)(void *ctx); /* asked whether the job is over, with ctx; NULL if not used */
     void *ctx;
-    bool is_quiet; /* nothing came since it said so */
+    bool is_quiet; /* no line has arrived since is_over returned true */
 };
 
-/* --- options ---------------------------------------------------------------------------------- */
+/* --- options --- */
 
 static int parse_lines(void *field, const char *value, struct tfe_reason *reason)
 {
@@ -72,7 +72,7 @@ static int parse_epoch(void *field, const char *value, struct tfe_reason *reason
     return 0;
 }
 
-/* "10m", or a time of today or of a day, local or UTC. */
+/* Parses "10m", or a time of today or of a date, local or UTC. */
 static int parse_since(void *field, const char *value, struct tfe_reason *reason)
 {
     static const char *const formats[] = {"%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S",
@@ -106,7 +106,7 @@ static int parse_since(void *field, const char *value, struct tfe_reason *reason
     return 0;
 }
 
-/* --- for people ------------------------------------------------------------------------------- */
+/* --- output for people --- */
 
 #define PLAIN "\033[0m"
 #define FAINT "\033[2m"
@@ -118,7 +118,7 @@ static const char *colour_of(const struct logs *l, uint32_t rank)
     return l->has_colour ? colours[rank % COUNT(colours)] : "";
 }
 
-/* "14:30:05.123"; one as wide where it is not known. */
+/* Prints "14:30:05.123", or blanks of the same width if the time is unknown. */
 static void put_time(struct tfe_wall at)
 {
     time_t seconds = (time_t)(at.ms / 1000);
@@ -160,8 +160,8 @@ static void put_lines(const struct logs *l, const struct msg_log_lines *row)
     }
 }
 
-/* Files hold what trainers print and nothing else: of those that were written to later some lines
- * may be from before. */
+/* Prints a note that files contain no times: of a file with later changes, some lines may be
+ * older. */
 static void doubt(struct logs *l, const struct msg_log_lines *row)
 {
     if (l->settings->since.ms > 0 && row->at.ms <= 0 && row->text[0] != '\0' && !l->is_doubted) {
@@ -200,14 +200,14 @@ static void put_row(struct logs *l, const struct msg_log_lines *row)
                      name_of(row, room), (unsigned)row->rank, (unsigned long long)row->epoch,
                      plain);
     }
-    if (row->text[0] != '\0' || !(row->lost > 0 || row->tail)) { /* an empty line is one, too */
+    if (row->text[0] != '\0' || !(row->lost > 0 || row->tail)) { /* an empty line is a line, too */
         put_lines(l, row);
     }
 }
 
-/* --- what comes ------------------------------------------------------------------------------- */
+/* --- responses --- */
 
-/* NULL: no memory; it is shown twice then, if a connection ends. */
+/* Returns NULL if out of memory; then lines may be shown twice after a lost connection. */
 static struct heard *heard_of(struct logs *l, const char *node)
 {
     for (size_t i = 0; i < l->n_heard; i++) {
@@ -220,7 +220,7 @@ static struct heard *heard_of(struct logs *l, const char *node)
     }
     struct heard *heard = &l->heard[l->n_heard++];
     *heard = (struct heard){.last = {0}};
-    (void)id_set(&heard->node, node); /* the codec has checked it */
+    (void)id_set(&heard->node, node); /* the codec has validated the id */
     return heard;
 }
 
@@ -240,11 +240,11 @@ static bool on_row(void *ctx, const struct tfe_msg *msg)
         return record_list_add(&l->rows, &schema_log_lines, row) == 0;
     }
     put_row(l, row);
-    return fflush(stdout) == 0; /* who reads it has gone, or the disk is full */
+    return fflush(stdout) == 0; /* the reader has ended, or the disk is full */
 }
 
-/* The next connection asks for what is newer than what every node has said; where nothing is shown
- * before all is there, it asks for all of it again. */
+/* The next connection asks for lines after the last one of each node; if nothing was printed yet
+ * because lines are collected, it asks for everything again. */
 static void on_lost(void *ctx)
 {
     struct logs *l = ctx;
@@ -273,7 +273,8 @@ static int by_time(const void *va, const void *vb)
     return ta != tb ? (ta < tb ? -1 : 1) : 0;
 }
 
-/* Equal ones stay as they came: glibc's qsort merges where it has memory, others need not. */
+/* Rows with equal times must keep their order; glibc's qsort() is stable only while it has memory,
+ * others never are. */
 static void sort_rows(struct record_list *rows)
 {
     if (rows->n > 0) {
@@ -281,8 +282,8 @@ static void sort_rows(struct record_list *rows)
     }
 }
 
-/* What was printed before a job's end was on its way to us before the end was told: once nothing
- * more comes, that was all. */
+/* Lines printed before the end of a job may arrive after its end was reported: the output is
+ * complete once no more lines arrive. */
 static bool goes_on(void *ctx)
 {
     struct logs *l = ctx;
@@ -291,7 +292,7 @@ static bool goes_on(void *ctx)
     return !(was_quiet && l->is_quiet);
 }
 
-/* Cuts text to its last n lines. Returns how many it has then. */
+/* Cuts text to its last n lines. Returns the number of lines that are left. */
 static uint32_t cut_lines(struct msg_log_lines *row, uint32_t n)
 {
     const char *end = row->text + strlen(row->text);
@@ -305,8 +306,8 @@ static uint32_t cut_lines(struct msg_log_lines *row, uint32_t n)
     return lines;
 }
 
-/* Keeps the last lines of each stream of a rank, from whatever node and epoch: agents and the
- * server know only their own ends. */
+/* Keeps the last lines of each stream of a rank, from all nodes and epochs: each agent cuts only
+ * its own lines. */
 static void keep_last(struct logs *l)
 {
     uint32_t n_ranks = 0;
@@ -349,7 +350,7 @@ static int show(struct logs *l, const char *job)
                                     .follow = settings->follow,
                                     .lines = settings->lines,
                                     .since = settings->since}};
-    /* All of a file may be more than memory holds. */
+    /* A whole file may be larger than memory. */
     l->sorts = !settings->follow && settings->lines != MSG_UNSET;
     int status = request_stream(settings, &ctl_verb_logs, &l->message, &stream);
     sort_rows(&l->rows);

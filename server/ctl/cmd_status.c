@@ -1,4 +1,5 @@
-/* server/ctl/cmd_status.c: tfe-ctl jobs, status, describe: jobs, and all that is known of one. */
+/* server/ctl/cmd_status.c: tfe-ctl jobs, status, describe: lists jobs, or shows everything about
+ * one. */
 #include <stdio.h>
 #include <string.h>
 
@@ -53,7 +54,7 @@ static void print_job(const struct msg_status_job *job)
     }
 }
 
-/* "last checkpoint: step 120, 35s ago"; nothing if none was reported. */
+/* Prints "last checkpoint: step 120, 35s ago"; nothing if none was reported. */
 static void print_saved(const struct msg_status_job *job)
 {
     char room[RECORD_TEXT_MAX];
@@ -68,7 +69,7 @@ static void print_saved(const struct msg_status_job *job)
     (void)printf("%s ago\n", text_table_duration(ago > 0 ? ago : 0, room));
 }
 
-/* "step 120 of 1000, 12.5 steps/s, 800 samples/s, loss 0.31", and who is slow. */
+/* Prints "step 120 of 1000, 12.5 steps/s, 800 samples/s, loss 0.31", and stragglers. */
 static void print_progress(const struct msg_status_job *job, const struct record *rows, size_t n)
 {
     char name[RECORD_TEXT_MAX];
@@ -99,7 +100,7 @@ static void print_progress(const struct msg_status_job *job, const struct record
     }
 }
 
-/* What nodes wait for, each by itself. */
+/* Prints what single nodes wait for. */
 static void print_waits(const struct record_list *rows, size_t from, size_t to)
 {
     for (size_t i = from; i < to; i++) {
@@ -113,7 +114,7 @@ static void print_waits(const struct record_list *rows, size_t from, size_t to)
     }
 }
 
-/* Memory has columns only where somebody was lent some. */
+/* Memory has columns only if an agent provides some. */
 static void print_nodes(const struct record *rows, size_t n)
 {
     static const char *const heads[] = {"NAME",    "NODE", "ROLE", "RANK",
@@ -127,7 +128,7 @@ static void print_nodes(const struct record *rows, size_t n)
     (void)text_table_print(&nodes, rows, n, 2, stdout);
 }
 
-/* What is not well with the server; how many rows that are. */
+/* Prints problems of the server. Returns the number of their records. */
 static size_t print_health(const struct record_list *rows)
 {
     size_t n = 0;
@@ -141,7 +142,7 @@ static size_t print_health(const struct record_list *rows)
     return n;
 }
 
-/* hides: jobs that are over are only counted. */
+/* With hides, finished jobs are only counted. */
 static void print_table(const struct record_list *rows, bool hides)
 {
     unsigned over = 0;
@@ -157,7 +158,8 @@ static void print_table(const struct record_list *rows, bool hides)
             over++;
             continue;
         }
-        (void)printf("%s", i > 0 ? "\n" : ""); /* behind a job, or the server's own lines */
+        (void)printf("%s",
+                     i > 0 ? "\n" : ""); /* an empty line after a job or the server's problems */
         print_job(job);
         print_progress(job, &rows->v[i + 1], next - i - 1);
         print_saved(job);
@@ -170,7 +172,7 @@ static void print_table(const struct record_list *rows, bool hides)
     }
 }
 
-/* "labels gpu=a100, ps:disk=ssd"; nothing if there are none. */
+/* Prints "labels gpu=a100, ps:disk=ssd"; nothing if there are none. */
 static void print_words(const char *what, const char *const *words, size_t n, const char *between)
 {
     char text[MSG_SENTENCE_MAX];
@@ -183,7 +185,7 @@ static void print_words(const char *what, const char *const *words, size_t n, co
     }
 }
 
-/* What decides how the job ends and starts again. */
+/* Prints the policies that decide when the job restarts and how it ends. */
 static void print_policies(const struct msg_status_job *job)
 {
     static const char *const keys[] = {"restart_policy", "clean_policy", "success_policy"};
@@ -236,7 +238,7 @@ static void print_submission(const struct msg_status_job *job)
     print_policies(job);
 }
 
-/* What else is known of the job that was asked for. */
+/* Prints the remaining details of the requested job. */
 static void print_detail(const struct record_list *rows)
 {
     static const char *const condition_heads[] = {"CONDITION", "STATUS", "REASON", "AT", "SAYS"};

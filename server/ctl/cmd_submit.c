@@ -1,5 +1,5 @@
-/* server/ctl/cmd_submit.c: tfe-ctl submit: hands a job in, as a job file or the command line say
- * it. */
+/* server/ctl/cmd_submit.c: tfe-ctl submit: submits a job described by a job file or the command
+ * line. */
 #include <errno.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -23,10 +23,11 @@
 #include "server/ctl/verb.h"
 
 #define FIELD(name) offsetof(struct ctl_settings, submit.name)
-/* Between two looks at the job. */
+/* Interval of checks whether the job is over. */
 #define LOOK_NS 200000000L
 
-/* The file's bytes, one more than a job file may have at most; the caller frees *ret. */
+/* Reads the file, up to one byte more than the maximum size of a job file. The caller frees *ret.
+ */
 static int read_file(const char *name, char **ret, size_t *ret_n, struct tfe_reason *reason)
 {
     const size_t room = YAML_TREE_BYTES_MAX + 1;
@@ -63,7 +64,7 @@ static int read_job(const char *name, json_t **ret, struct tfe_reason *reason)
 {
     char *text;
     size_t n;
-    struct tfe_reason warning; /* that comes once, of all that is said: make_job */
+    struct tfe_reason warning; /* make_job() produces the warnings of the complete job */
     int rc = read_file(name, &text, &n, reason);
     if (rc) {
         return rc;
@@ -76,8 +77,7 @@ static int read_job(const char *name, json_t **ret, struct tfe_reason *reason)
     return rc;
 }
 
-/* --- what the command line adds to the file ----------------------------------------------------
- */
+/* --- additions of the command line --- */
 
 static const char *const strategies[] = {"AllReduce", "ParameterServer", NULL};
 
@@ -87,7 +87,7 @@ static int no_memory(struct tfe_reason *reason)
     return TFE_ENOMEM;
 }
 
-/* Members of the job's field, over those that the file has. */
+/* Adds members to the job's field; they override those of the file. */
 static bool put_pairs(json_t *job, const char *field, const struct submit_pairs *pairs)
 {
     json_t *object = json_object_get(job, field);
@@ -124,7 +124,8 @@ static bool put_command(json_t *job, const struct submit_wish *wish)
     return put(job, "command", wish->command != NULL, words) && is_put;
 }
 
-/* Where "URL@REF" is parted: the '@' of "git@host:path" or "https://me@host/path" is the URL's. */
+/* Returns the length of URL in "URL@REF"; the '@' of "git@host:path" or "https://me@host/path"
+ * belongs to the URL. */
 static size_t url_length(const char *git)
 {
     const char *path = strstr(git, "://");
@@ -133,7 +134,7 @@ static size_t url_length(const char *git)
     return at ? (size_t)(at - git) : strlen(git);
 }
 
-/* Where the files are, as one of the three options says it. */
+/* Returns the source that --path, --bundle or --git gives. */
 static json_t *source_of(const struct submit_wish *wish)
 {
     if (wish->path || wish->bundle) {
@@ -146,7 +147,7 @@ static json_t *source_of(const struct submit_wish *wish)
                      git[n] != '\0' && git[n + 1] != '\0' ? git + n + 1 : NULL);
 }
 
-/* TFE_EINVAL: what is said does not go together. */
+/* Returns TFE_EINVAL if options contradict each other. */
 static int put_wish(json_t *job, const struct submit_wish *wish, struct tfe_reason *reason)
 {
     const bool is_ps = wish->strategy == 1;
@@ -179,7 +180,7 @@ static int put_wish(json_t *job, const struct submit_wish *wish, struct tfe_reas
     return is_put ? 0 : no_memory(reason);
 }
 
-/* The canonical form of what file and command line say together. */
+/* Makes the canonical form of the job from file and command line. */
 static int make_job(const struct submit_wish *wish, json_t **ret, struct tfe_reason *reason)
 {
     json_t *job = NULL;
@@ -214,8 +215,9 @@ static int write_bundle(const char *name, const struct bundle *bundle, struct tf
     return is_written ? 0 : TFE_ESYS;
 }
 
-/* What the files are now, whatever becomes of the directory or the branch: the job's source names a
- * digest or a commit then. A directory that was packed is in *ret. */
+/* Fixes the present state of the files: the job's source becomes a digest or a commit, so that
+ * later changes of the directory or branch have no effect. *ret is a packed directory, if there is
+ * one. */
 static int fix_source(json_t *job, const struct submit_wish *wish, struct bundle *ret,
                       struct tfe_reason *reason)
 {
@@ -247,19 +249,19 @@ static int fix_source(json_t *job, const struct submit_wish *wish, struct bundle
     return is_put ? rc : no_memory(reason);
 }
 
-/* --- submitting ------------------------------------------------------------------------------- */
+/* --- submission --- */
 
-/* A job whose output somebody follows. */
+/* A job whose output is shown. */
 struct watched {
     const struct ctl_settings *settings;
     const char *name;
     bool is_known;
     bool is_over;
     bool has_run;
-    int status; /* of the question */
+    int status; /* exit code of the last query */
 };
 
-/* Over, or nobody knows more of it. ctx is a struct watched, as of the next. */
+/* Returns true if the job is over or unknown. ctx is a struct watched. */
 static bool is_over(void *ctx)
 {
     struct watched *w = ctx;
@@ -286,7 +288,7 @@ static bool has_begun(void *ctx)
     return is_over(w) || w->has_run;
 }
 
-/* What its trainers print, from their first line to their last. */
+/* Shows the output of the job's trainers, from the first line to the last. */
 static int show_logs(const struct ctl_settings *settings, const char *name)
 {
     struct watched w = {.settings = settings, .name = name};
@@ -294,12 +296,12 @@ static int show_logs(const struct ctl_settings *settings, const char *name)
         (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
     }
     if (w.status != EXIT_SUCCESS || !w.has_run) {
-        return w.status; /* why it never ran is what wait prints */
+        return w.status; /* verb_wait() prints why it never ran */
     }
     return logs_follow(settings, name, is_over, &w);
 }
 
-/* Says SUBMIT; a name that is made, and that another job has, is made anew. Exit code. */
+/* Sends SUBMIT; if a generated name is in use, generates another one. Returns an exit code. */
 static int say_submit(const struct ctl_verb *verb, const struct ctl_settings *settings, json_t *job)
 {
     const bool is_made = job_name_is_wanted(job);
@@ -332,7 +334,7 @@ static int submit(const struct ctl_verb *verb, struct ctl_settings *settings, js
     if (status == EXIT_SUCCESS && bundle->n > 0) {
         status = bundle_put(settings, bundle);
     }
-    settings->since = clock_wall(); /* what an earlier job of that name printed is no business */
+    settings->since = clock_wall(); /* skip the output of an earlier job of this name */
     if (status == EXIT_SUCCESS) {
         status = say_submit(verb, settings, job);
     }
@@ -362,7 +364,8 @@ static int run(const struct ctl_verb *verb, const struct ctl_settings *settings,
                const char *operand)
 {
     struct tfe_reason reason;
-    struct ctl_settings own = *settings; /* the server is found here, for orders alone */
+    struct ctl_settings own =
+        *settings; /* orders need an admin's token, so the server is found here */
     const struct submit_wish *wish = &settings->submit;
     struct bundle bundle = {.bytes = NULL};
     json_t *job;
@@ -386,7 +389,7 @@ static int run(const struct ctl_verb *verb, const struct ctl_settings *settings,
     if (wish->dry_run || wish->bundle_out) {
         char *text = json_dumps(job, JSON_INDENT(2));
         if (text) {
-            stdio_print_escaped(stdout, text); /* its escapes are JSON's, too */
+            stdio_print_escaped(stdout, text); /* the escapes are those of JSON */
         }
         status = text && putchar('\n') != EOF ? EXIT_SUCCESS : CTL_FAILED;
         free(text);
@@ -399,9 +402,9 @@ static int run(const struct ctl_verb *verb, const struct ctl_settings *settings,
     return status;
 }
 
-/* --- options ---------------------------------------------------------------------------------- */
+/* --- options --- */
 
-/* What it means is the job file's business. */
+/* The job file's parser validates the value. */
 static int parse_pair(void *pairs, const char *value, struct tfe_reason *reason)
 {
     struct submit_pairs *ret = pairs;

@@ -1,4 +1,4 @@
-/* server/ctl/cmd_wait.c: tfe-ctl wait: until a job is over; its exit code is the job's. */
+/* server/ctl/cmd_wait.c: tfe-ctl wait: waits until a job is over; its exit code is the job's. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,10 +17,10 @@
 
 #define FIELD(name) offsetof(struct ctl_settings, name)
 
-/* Between two looks at the job. */
+/* Interval of queries. */
 #define LOOK_NS 500000000L
 
-/* NULL: it is not there. */
+/* Returns NULL if the job does not exist. */
 static const struct msg_status_job *job_of(const struct record_list *rows)
 {
     for (size_t i = 0; i < rows->n; i++) {
@@ -31,8 +31,8 @@ static const struct msg_status_job *job_of(const struct record_list *rows)
     return NULL;
 }
 
-/* On a terminal the same line again and again; elsewhere a line where something has changed but how
- * far it is. */
+/* On a terminal, overwrites one line; elsewhere prints a line when something other than the
+ * progress has changed. */
 static void show_progress(const struct msg_status_job *job, bool is_terminal,
                           char said[RECORD_TEXT_MAX])
 {

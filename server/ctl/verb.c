@@ -1,4 +1,5 @@
-/* server/ctl/verb.c: what all verbs do alike: check the operand, ask, show or confirm. */
+/* server/ctl/verb.c: what all verbs share: checks the operand, sends the request, shows or
+ * confirms the response. */
 #include "server/ctl/verb.h"
 
 #include <stdio.h>
@@ -23,7 +24,7 @@ static const char *operand_name(enum ctl_operand kind)
     return names[kind];
 }
 
-/* Prints what is wrong on stderr if the operand is no id. */
+/* Returns true if the operand is valid; otherwise prints the reason on stderr. */
 static bool is_valid(enum ctl_operand kind, const char *operand)
 {
     static const char *const meanings[] = {
@@ -41,7 +42,7 @@ static bool is_valid(enum ctl_operand kind, const char *operand)
     return false;
 }
 
-/* --- asking --- */
+/* --- requests --- */
 
 int verb_ask(const struct ctl_verb *verb, const struct ctl_settings *settings, const char *operand,
              struct record_list *rows)
@@ -56,7 +57,7 @@ int verb_ask(const struct ctl_verb *verb, const struct ctl_settings *settings, c
     return request_run(settings, verb, &message, rows);
 }
 
-/* --- showing --- */
+/* --- output --- */
 
 int verb_print_json(json_t *value)
 {
@@ -124,7 +125,8 @@ static int ask_and_show(const struct ctl_verb *verb, const struct ctl_settings *
     return status == EXIT_SUCCESS && verb->after ? verb->after(settings, operand) : status;
 }
 
-/* The only job, or the only one that is not over, into *ret, kept in room. As verb_run. */
+/* Finds the only job, or the only one that is not over: *ret is its name, stored in room. Returns
+ * as verb_run(). */
 static int find_job(const struct ctl_settings *settings, struct tfe_id *room, const char **ret)
 {
     struct record_list rows = {.v = NULL};

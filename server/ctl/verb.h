@@ -1,4 +1,4 @@
-/* server/ctl/verb.h: what a subcommand of tfe-ctl is; main.c has the table of them. */
+/* server/ctl/verb.h: a subcommand (verb) of tfe-ctl; main.c has their table. */
 #ifndef TFE_SERVER_CTL_VERB_H
 #define TFE_SERVER_CTL_VERB_H
 
@@ -10,7 +10,7 @@
 #include "common/records/record.h"
 #include "common/records/text_table.h"
 
-/* Texts are borrowed from argv and the environment. */
+/* Values of all options. Texts are borrowed from argv and the environment. */
 struct ctl_settings {
     const char *endpoint;
     char *token;
@@ -18,103 +18,103 @@ struct ctl_settings {
     const char *state_dir;
     uint32_t timeout_ms;
     bool json;
-    bool csv;                      /* epochs */
-    uint32_t in_ms;                /* drain; MSG_UNSET: no time was named */
-    bool wait;                     /* drain, demand */
-    bool all;                      /* status */
-    bool verify;                   /* audit */
-    uint32_t last;                 /* events */
-    uint32_t sort;                 /* nodes: which of its words */
-    uint32_t for_ms;               /* evict */
-    uint32_t min_nodes, max_nodes; /* scale */
-    uint32_t n_ps;                 /* scale; MSG_UNSET: as many as now */
-    /* token create */
-    uint32_t role; /* enum principal_role */
+    bool csv;                      /* verb epochs */
+    uint32_t in_ms;                /* verb drain; MSG_UNSET if no time is given */
+    bool wait;                     /* verbs drain and demand */
+    bool all;                      /* verb status */
+    bool verify;                   /* verb audit */
+    uint32_t last;                 /* verb events */
+    uint32_t sort;                 /* verb nodes: index of the sort key */
+    uint32_t for_ms;               /* verb evict */
+    uint32_t min_nodes, max_nodes; /* verb scale */
+    uint32_t n_ps;                 /* verb scale; MSG_UNSET to leave it unchanged */
+    /* options of token create */
+    uint32_t role; /* an enum principal_role */
     const char *job;
-    const char *label; /* NULL: none */
+    const char *label; /* NULL if none */
     uint32_t ttl_ms;
     uint32_t uses;
     uint32_t quota;
-    bool install, use, remove; /* token rotate */
-    /* logs */
-    uint32_t rank; /* MSG_UNSET: all */
+    bool install, use, remove; /* options of token rotate */
+    /* options of logs */
+    uint32_t rank; /* MSG_UNSET for all ranks */
     const char *node;
-    uint64_t of_epoch; /* 0: what is at hand */
+    uint64_t of_epoch; /* 0 for the newest epoch and what is available of earlier ones */
     bool follow;
-    uint32_t lines; /* MSG_UNSET: all */
+    uint32_t lines; /* MSG_UNSET for all lines */
     struct tfe_wall since;
-    bool progress;        /* wait */
-    struct submit_wish {  /* submit */
-        const char *file; /* NULL: none */
+    bool progress;        /* verb wait */
+    struct submit_wish {  /* options of submit */
+        const char *file; /* NULL if not given */
         bool dry_run;
-        const char *name, *path, *bundle, *git, *work_dir, *image; /* NULL: not said, as the next */
+        const char *name, *path, *bundle, *git, *work_dir, *image; /* each NULL if not given */
         const char *bundle_out;
-        uint32_t min_nodes, max_nodes; /* 0: not said, as the next */
+        uint32_t min_nodes, max_nodes; /* each 0 if not given */
         uint32_t n_ps, nproc;
-        uint32_t strategy; /* which of its words */
-        uint32_t priority; /* MSG_UNSET: not said */
+        uint32_t strategy; /* index of the strategy's name */
+        uint32_t priority; /* MSG_UNSET if not given */
         bool chief, evaluator, preempt, suspend;
         bool logs;
-        struct submit_pairs { /* K=V */
+        struct submit_pairs { /* options of the form K=V */
             const char *v[MSG_WORDS_MAX];
             size_t n;
         } env, labels, options;
-        char *const *command; /* of what stands behind "--"; NULL: nothing does */
+        char *const *command; /* arguments after "--"; NULL if there are none */
         size_t n_command;
     } submit;
     struct join_info server;
 };
 
-/* Exit codes of tfe-ctl, besides EXIT_SUCCESS. 69 and 77 are sysexits(3)'s. */
+/* Exit codes of tfe-ctl besides EXIT_SUCCESS; 69 and 77 are those of sysexits(3). */
 enum ctl_exit {
-    CTL_FAILED = 1, /* no such job or node, and all that has no code of its own */
+    CTL_FAILED = 1, /* no such job or node, and all errors without a code of their own */
     CTL_USAGE = 2,
     CTL_UNREACHED = 69,
     CTL_UNAUTHORISED = 77
 };
 
-/* What the operand names, NONE where there is none: it is checked before anybody is asked. */
+/* What the operand names (NONE: there is no operand); checked before a request is sent. */
 enum ctl_operand { CTL_NONE, CTL_JOB, CTL_NODE, CTL_FILE, CTL_KEY };
 
-/* A verb asks to see rows, or gives an order. */
+/* A verb: a query that shows records, or an order. */
 struct ctl_verb {
-    const char *name;  /* one word, or two: "token list" */
+    const char *name;  /* one word or two, as "token list" */
     const char *usage; /* "tfe-ctl status [OPTIONS] [JOB]" */
-    const char *about; /* one line, in both -h */
+    const char *about; /* one line for both help texts */
     /* Options of this verb alone; their fields are in struct ctl_settings. */
     const struct option_spec *options;
     size_t n_options;
-    bool needs_operand; /* else it may be left out */
-    bool takes_sizes;   /* MIN:MAX follow it */
-    bool takes_command; /* … behind "--", and there is nothing else that is no option */
-    bool finds_job;     /* … where the server has one job only, or one that is not over */
+    bool needs_operand; /* false if the operand may be left out */
+    bool takes_sizes;   /* MIN:MAX follow the operand */
+    bool takes_command; /* a command follows "--", and there are no other operands */
+    bool finds_job; /* without an operand, the only job or the only one that is not over is used */
     enum ctl_operand operand;
 
-    bool asks_nobody; /* it needs no server and no token; it has run */
-    bool is_order;    /* a question that takes an admin's token, too; without show: always */
+    bool asks_nobody; /* the verb needs no server and no token */
+    bool is_order;    /* a query that needs an admin's token (verbs without show always do) */
 
-    /* What is said to the server, where the operand stands in it (CTL_SAYS; 0: nowhere), and what
-     * else is said; NULL: nothing. */
+    /* Type of the request, the position of the operand in it (CTL_SAYS; 0 for none), and a
+     * function that fills in the rest, or NULL. */
     enum tfe_msg_type says;
     size_t operand_at;
     void (*say_more)(const struct ctl_settings *settings, struct tfe_msg *message);
 
-    /* Of a question: the rows that answer it, and what prints them once all are there. TFE_ENOMEM;
-     * TFE_ESTATE: they make no sense together; TFE_EAUTH: they are not to be believed, it said so.
-     */
+    /* Query: the records of the response, and the function that prints them when all have arrived.
+     * It returns 0, TFE_ENOMEM, TFE_ESTATE if the records are inconsistent, or TFE_EAUTH if they
+     * must not be trusted, after printing why. */
     enum tfe_msg_type rows[6];
     int (*show)(const struct ctl_settings *settings, const char *operand, struct record_list *rows);
-    /* … or what is done in place of asking once and showing; exit code of the program. */
+    /* Runs instead of one request and its output; returns an exit code. NULL for the default. */
     int (*run)(const struct ctl_verb *verb, const struct ctl_settings *settings,
                const char *operand);
 
-    /* Of an order: what is said, behind "node NAME ", once the server has taken it in; and what is
-     * waited for then, or NULL: as verb_run. */
+    /* Order: text printed after "node NAME " once the server has accepted it; and a function that
+     * then waits, or NULL, which returns as verb_run(). */
     const char *done;
     int (*after)(const struct ctl_settings *settings, const char *operand);
 };
 
-/* It takes an admin's token. */
+/* Returns true if the verb needs an admin's token. */
 static inline bool verb_is_order(const struct ctl_verb *verb)
 {
     return verb->is_order || !(verb->show || verb->run);
@@ -167,23 +167,24 @@ static inline bool verb_is_order(const struct ctl_verb *verb)
 CTL_VERBS(CTL_VERB_DECLARE)
 #undef CTL_VERB_DECLARE
 
-/* Asks and prints. Exit code of the program: results are on stdout, one sentence on stderr if it
- * fails. */
+/* Sends the request and prints the response. Returns an exit code: results are on stdout, an error
+ * is one sentence on stderr. */
 int verb_run(const struct ctl_verb *verb, struct ctl_settings *settings, const char *operand);
 
-/* Asks for rows of the verb without printing them. As verb_run; rows are the caller's to end. */
+/* Sends the verb's request and collects the records without printing them. Returns as verb_run();
+ * the caller ends *rows. */
 int verb_ask(const struct ctl_verb *verb, const struct ctl_settings *settings, const char *operand,
              struct record_list *rows);
 
-/* Waits until the job is over, and prints how it ended. Exit code of the program: the job's. */
+/* Waits until the job is over and prints how it ended. Returns the job's exit code. */
 int verb_wait(const struct ctl_settings *settings, const char *job);
 
-/* Prints one value, whose reference it takes, as a line. TFE_ENOMEM, also where value is NULL:
- * nothing was printed. */
+/* Prints one value as a line; takes ownership of the reference. Returns TFE_ENOMEM without
+ * printing, also if value is NULL. */
 int verb_print_json(json_t *value) TFE_MUST_CHECK;
 
-/* Shows the rows of the table's kind: as {name: [...]}, or as the table; nothing is said where
- * there are none, NULL: no word. TFE_ENOMEM. */
+/* Prints the records of the table's schema: as {name: [...]}, or as the table; if there are none,
+ * prints the text `nothing`, or nothing if it is NULL. Returns 0 or TFE_ENOMEM. */
 int verb_show_table(const struct ctl_settings *settings, const char *name,
                     const struct text_table *table, const struct record_list *rows,
                     const char *nothing) TFE_MUST_CHECK;

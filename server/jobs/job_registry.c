@@ -1,4 +1,4 @@
-/* server/jobs/job_registry.c: see job_registry.h. */
+/* server/jobs/job_registry.c: the registry of jobs, one per name. */
 #include "server/jobs/job_registry.h"
 
 #include <string.h>
@@ -30,6 +30,6 @@ int registry_next(const struct sessions *all, const char *after, struct registry
         return TFE_ENOENT;
     }
     const bool is_pooled = pooled && (!is_in_core || strcmp(pooled, ret->job) < 0);
-    (void)id_set(&name, is_pooled ? pooled : ret->job); /* both are ids */
+    (void)id_set(&name, is_pooled ? pooled : ret->job); /* both names are valid ids */
     return registry_find(all, name.text, texts, ret);
 }

@@ -1,4 +1,4 @@
-/* server/jobs/pool_placement.c: placement's steps, what follows of them, and the conditions of
+/* server/jobs/pool_placement.c: carries out the scheduler's decisions and sets the conditions of
  * jobs. */
 #include <stdio.h>
 #include <string.h>
@@ -9,9 +9,9 @@
 #include "server/jobs/pool_private.h"
 #include "server/session.h"
 
-/* A node that is released has so long to leave its job in an orderly way. */
+/* Time for a released node to leave its job by a planned switch. */
 #define RELEASE_MS 60000
-/* --- what placement has decided --------------------------------------------------------------- */
+/* --- decisions of the scheduler --- */
 
 static void tell_assign(struct pool_node *node)
 {
@@ -27,7 +27,7 @@ static void tell_assign(struct pool_node *node)
     }
 }
 
-/* Those of the job whose assignment is durable. */
+/* Sends ASSIGN to the nodes of the job whose assignment is durable. */
 static void tell_job(struct pool_job *job)
 {
     struct pool_node *node;
@@ -64,7 +64,7 @@ static const char *why_released(enum placement_reason reason)
     return "";
 }
 
-/* One event a job, of however many nodes. */
+/* Adds one event per job, for any number of nodes. */
 static void tell_moves(struct pool *p)
 {
     struct pool_job *job;
@@ -115,7 +115,8 @@ static void release(struct pool *p, struct pool_node *node, uint64_t assignment,
                                               .within_ms = RELEASE_MS,
                                               .says = why_released(reason),
                                               .over = reason == PLACEMENT_OVER}};
-    /* It was not durable yet: an agent does not answer for what it never heard of. */
+    /* The assignment was not durable yet: the agent never received it and does not acknowledge its
+     * end. */
     const bool is_unheard = node->session && !node->is_told && assignment == node->assignment;
     if (assignment == node->assignment && !node->is_leaving) {
         node->is_leaving = true;
@@ -128,9 +129,10 @@ static void release(struct pool *p, struct pool_node *node, uint64_t assignment,
         }
     }
     if (is_unheard || !tfe_mono_is_never(node->rests)) {
-        node->rests = clock_mono(); /* nothing of it is left there */
+        node->rests = clock_mono(); /* nothing of the assignment is left on the node */
         pool_wake(p, node->rests);
-    } else if (reason != PLACEMENT_REMOVED) { /* which is said by who wants it */
+    } else if (reason !=
+               PLACEMENT_REMOVED) { /* for a removed node, the removal has been sent already */
         pool_node_send(node, &msg);
     }
 }
@@ -140,12 +142,13 @@ static void carry_out(struct pool *p, const struct placement_actions *actions)
     struct pool_job *job = NULL;
     for (size_t i = 0; i < actions->n; i++) {
         const struct placement_action *a = &actions->v[i];
-        struct pool_node *node = pool_node_find(p, a->node); /* NULL where a job alone is meant */
-        if (!job || strcmp(job->name.text, a->job) != 0) {   /* those of a job come together */
+        struct pool_node *node =
+            pool_node_find(p, a->node); /* NULL if the action concerns only a job */
+        if (!job || strcmp(job->name.text, a->job) != 0) { /* actions of one job are consecutive */
             job = pool_job_find(p, a->job);
         }
         if (a->type == PLACEMENT_WAITS && job) {
-            job->is_stale = true; /* its condition says so */
+            job->is_stale = true; /* the condition must show it */
             pool_wake(p, clock_mono());
         }
         if (!node) {
@@ -159,7 +162,7 @@ static void carry_out(struct pool *p, const struct placement_actions *actions)
         } else if (job) {
             pool_node_attach(p, node, job, a->assignment, a->task);
             job->n_given++;
-            job->is_stale = true; /* it may have all of its minimum now */
+            job->is_stale = true; /* the job may have its whole minimum now */
             pool_wake(p, clock_mono());
             p->n_assigned++;
         }
@@ -199,7 +202,7 @@ int pool_step(struct pool *p, struct placement_event event)
     return rc;
 }
 
-/* --- jobs ------------------------------------------------------------------------------------- */
+/* --- jobs --- */
 
 static uint8_t task_of(const char *text, size_t n)
 {
@@ -294,7 +297,7 @@ static void end_as_failed(struct pool *p, struct pool_job *job, bool is_used_up)
     pool_end(p, job, STATE_FAILED, is_used_up ? "BackoffLimitExceeded" : "JobFailed", reason);
 }
 
-/* Ends what is there of it in the core. */
+/* Ends the job's run in the core. */
 void pool_stop_in_core(const struct pool *p, const struct pool_job *job)
 {
     struct msg_status_job row;
@@ -304,7 +307,7 @@ void pool_stop_in_core(const struct pool *p, const struct pool_job *job)
     }
 }
 
-/* By the server itself: its trainers end as by STOP_JOB. */
+/* Ends the job as failed on the server's own decision; its trainers end as by STOP_JOB. */
 void pool_fail(struct pool *p, struct pool_job *job, const char *reason, const char *says)
 {
     const struct msg_event_row row = {
@@ -314,7 +317,8 @@ void pool_fail(struct pool *p, struct pool_job *job, const char *reason, const c
     pool_end(p, job, STATE_FAILED, reason, says);
 }
 
-/* The job has no nodes, or too few: its condition says whether its quota is the reason. */
+/* The job has no nodes or too few: sets the condition, which says whether its quota is the reason.
+ */
 static void set_waiting(struct pool_job *job, const struct placement_view *view)
 {
     struct pool_condition *c = &job->conditions[STATE_WAITING];
@@ -329,7 +333,7 @@ static void set_waiting(struct pool_job *job, const struct placement_view *view)
                        view->quota);
     }
     pool_job_is(job, STATE_WAITING, reason, says);
-    if (strcmp(c->says, says) != 0) { /* of another pattern */
+    if (strcmp(c->says, says) != 0) { /* the quota of another pattern */
         memcpy(c->says, says, sizeof(says));
         pool_job_touch(job);
     }
@@ -347,7 +351,8 @@ static void set_running(struct pool_job *job)
     }
 }
 
-/* Neither over nor suspended, and no epoch runs. A job whose nodes are on their way starts. */
+/* The job is neither over nor suspended, and no epoch runs. If nodes are on their way, it is
+ * starting. */
 static void set_not_running(struct pool *p, struct pool_job *job, const struct msg_status_job *row)
 {
     const struct msg_event_row event = {.kind = "waiting", .job = job->name.text};
@@ -368,7 +373,7 @@ static void set_not_running(struct pool *p, struct pool_job *job, const struct m
     }
 }
 
-/* What the core knows of it becomes its condition. */
+/* Sets the condition of the job from its state in the core. */
 void pool_refresh(struct pool *p, struct pool_job *job)
 {
     struct msg_status_job row;
@@ -376,7 +381,7 @@ void pool_refresh(struct pool *p, struct pool_job *job)
     const struct rdzv_outcome outcome = rdzv_outcome(p->config.core, job->name.text);
     job->is_stale = false;
     if (job->lingers && (!is_there || row.state != STATE_RUNNING)) {
-        pool_end_lingering(p, job); /* all of it has ended, or would begin again */
+        pool_end_lingering(p, job); /* all trainers have ended, or would start again */
     }
     if (job->is_over || !job->is_placed) {
         return;
@@ -409,13 +414,13 @@ void pool_trace(void *ctx, const struct rdzv_trace *trace)
                        trace->kind == TRACE_LINGERS)) {
         struct pool_job *job = pool_job_find(p, trace->job);
         if (job) {
-            job->is_stale = true; /* the core is not to be asked, nor stepped, from here */
+            job->is_stale = true; /* do not query or step the core inside a trace callback */
             pool_wake(p, clock_mono());
         }
     }
 }
 
-/* The row of a job is durable, or is not. */
+/* The write of a job's row has ended. */
 static void on_written(void *ctx, int rc, struct record_list *page, const char *reason)
 {
     struct pool_job *job = ctx;
