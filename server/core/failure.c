@@ -5,8 +5,8 @@
 
 #include "common/text/text.h"
 #include "server/core/job.h"
-#include "server/core/last_words.h"
 #include "server/core/layout.h"
+#include "server/core/stderr_tail.h"
 #include "server/core/verdict.h"
 
 /* Returns the name of a Linux signal, or NULL for one that does not end a process by default. */
@@ -63,10 +63,10 @@ static void set_error(struct failure *f, const struct job *job, const struct msg
         return;
     }
     if (is_by_exception(exited) || (exited->end == ENDING_EXITED && exited->signal == 6)) {
-        last_words_error(tail, f->error, sizeof(f->error));
+        stderr_tail_error(tail, f->error, sizeof(f->error));
     }
     if (f->error[0] != '\0') {
-        last_words_source(tail, f->source, sizeof(f->source));
+        stderr_tail_source(tail, f->source, sizeof(f->source));
         if (strcmp(f->error, "ModuleNotFoundError: No module named 'tensorflow'") == 0) {
             text_setf(f->error, sizeof(f->error),
                       "ModuleNotFoundError: No module named 'tensorflow': activate its environment "
@@ -83,7 +83,7 @@ static void set_error(struct failure *f, const struct job *job, const struct msg
     text_add(&text, verdict_effects[verdict].detail);
     char line[FAILURE_ERROR_MAX];
     const size_t n_by_agent = sizeof(MSG_TAIL_BY_AGENT) - 1;
-    last_words_line(tail, line, sizeof(line));
+    stderr_tail_line(tail, line, sizeof(line));
     const bool is_by_agent = strncmp(line, MSG_TAIL_BY_AGENT, n_by_agent) == 0;
     if (line[0] != '\0' && (is_by_agent || (exited->end == ENDING_EXITED && !exited->signal))) {
         text_add(&text, ": ");
@@ -117,7 +117,7 @@ void failure_set(struct job *job, const struct node *node, const struct msg_exit
     set_error(f, job, exited, verdict);
     text_setf(f->outcome, sizeof(f->outcome), "%s", outcome);
     text_init(&tail, f->tail, sizeof(f->tail));
-    last_words_add(&tail, exited->tail ? exited->tail : "", FAILURE_TAIL_MAX);
+    stderr_tail_add(&tail, exited->tail ? exited->tail : "", FAILURE_TAIL_MAX);
 }
 
 /* Returns true if the type of the exception and the line that raised it are the same. The message

@@ -131,7 +131,7 @@ void job_free(struct rdzv *r, struct job *job)
         RB_REMOVE(node_tree, &job->nodes, node);
         node_free(r, node);
     }
-    node_free(r, job->rebuild.nobody);
+    node_free(r, job->rebuild.placeholder);
     mem_free(r->mem, job->chosen);
     mem_free(r->mem, job->epoch.slots);
     tables_done(r, job);

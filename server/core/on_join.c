@@ -279,11 +279,11 @@ static void check_unknown_epoch(const struct rdzv *r, struct node *node,
 /* Appends a warning if more nodes are pinned to a role than it has replicas. */
 static void add_pinned(struct text *text, struct job *job, const struct node *newcomer)
 {
-    uint32_t places = layout_replicas_of(&job->spec, newcomer->role);
+    uint32_t replicas = layout_replicas_of(&job->spec, newcomer->role);
     uint32_t n = 0;
     const struct node *other = NULL;
     struct node *node;
-    if (!newcomer->has_role || job->n_nodes <= places) {
+    if (!newcomer->has_role || job->n_nodes <= replicas) {
         return; /* avoids ten thousand × ten thousand checks when as many nodes join */
     }
     RB_FOREACH(node, node_tree, &job->nodes)
@@ -293,12 +293,12 @@ static void add_pinned(struct text *text, struct job *job, const struct node *ne
             other = node == newcomer ? other : node;
         }
     }
-    if (n > places && other) {
+    if (n > replicas && other) {
         const char *role = msg_task_name(newcomer->role);
         text_addf(text,
                   "%s--role %s: job %s has %u of them, and %u nodes are pinned to that, %s among "
                   "them: who has no place waits as a spare until one of the others is lost",
-                  text->n ? "; " : "", role, job->name.text, places, n, other->name);
+                  text->n ? "; " : "", role, job->name.text, replicas, n, other->name);
     }
 }
 

@@ -77,13 +77,13 @@ bool rebuild_wants(const struct rdzv *r, const struct job *job, const struct msg
 int rebuild_reserve(struct rdzv *r, struct job *job, const struct msg_join *join)
 {
     struct rebuild *rebuild = &job->rebuild;
-    if (!rebuild->nobody) {
-        rebuild->nobody = node_new(r, "unknown", "not heard of", join->spec.nproc);
-        if (!rebuild->nobody) {
+    if (!rebuild->placeholder) {
+        rebuild->placeholder = node_new(r, "unknown", "not heard of", join->spec.nproc);
+        if (!rebuild->placeholder) {
             return TFE_ENOMEM;
         }
-        rebuild->nobody->job = job;
-        rebuild->nobody->is_gone = true;
+        rebuild->placeholder->job = job;
+        rebuild->placeholder->is_gone = true;
     }
     /* Memory grows with the nodes that have joined, not with the number that one node reports: most
      * members will have joined before that number counts. */
@@ -144,7 +144,7 @@ bool rebuild_add_report(struct rdzv *r, struct node *node, const struct msg_join
             .digest = running->digest,
             .cause = running->cause,
             .until = rebuild->epoch == 0 ? lease_end_from(r, job, r->now) : rebuild->until,
-            .nobody = rebuild->nobody,
+            .placeholder = rebuild->placeholder,
         };
         run_restore(job, running->run, NULL, (struct tfe_wall){0});
     }
@@ -166,10 +166,10 @@ bool rebuild_add_report(struct rdzv *r, struct node *node, const struct msg_join
 static void fill_slots(struct job *job)
 {
     struct tfe_mono fenced = job->fence.unknown_until;
-    struct node *nobody = job->rebuild.nobody;
-    lease_extend_fence(nobody, fenced);
+    struct node *placeholder = job->rebuild.placeholder;
+    lease_extend_fence(placeholder, fenced);
     for (uint32_t slot = 0; slot < job->rebuild.nodes; slot++) {
-        epoch_set_slot(&job->epoch, slot, nobody);
+        epoch_set_slot(&job->epoch, slot, placeholder);
     }
     struct node *node;
     RB_FOREACH(node, node_tree, &job->nodes)
@@ -217,7 +217,7 @@ static bool adopt(struct rdzv *r, struct job *job)
 /* Ends the rebuilding. */
 static void clear(struct job *job)
 {
-    job->rebuild = (struct rebuild){.nobody = job->rebuild.nobody};
+    job->rebuild = (struct rebuild){.placeholder = job->rebuild.placeholder};
 }
 
 void rebuild_apply_endings(struct rdzv *r, struct job *job)

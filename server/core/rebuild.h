@@ -36,7 +36,7 @@ struct rebuild {
     struct tfe_mono until;
     /* until when trainers may run whose nodes have reported and have left since */
     struct tfe_mono left_until;
-    struct node *nobody; /* fills the slots of members that have not reported; in no tree */
+    struct node *placeholder; /* fills the slots of members that have not reported; in no tree */
 };
 
 /* Counts one node less that reports; its trainers end by `until`. */

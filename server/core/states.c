@@ -534,7 +534,7 @@ static bool all_members_done(struct job *job)
 
 /* Keeps the record up to date while the epoch runs: retries a failed write, and writes longer
  * leases. */
-static void keep_written(struct rdzv *r, struct job *job)
+static void retry_writes(struct rdzv *r, struct job *job)
 {
     persist_retry(r, job);
     if (!job->persist.is_open && lease_wanted_ms(r) > job->persist.durable_ttl_ms) {
@@ -542,9 +542,9 @@ static void keep_written(struct rdzv *r, struct job *job)
     }
 }
 
-static void keep_record(struct rdzv *r, struct job *job)
+static void update_record(struct rdzv *r, struct job *job)
 {
-    keep_written(r, job);
+    retry_writes(r, job);
     if (is_past(r, job->epoch.leader_until)) {
         epoch_start_rest(r, job);
     }
@@ -561,7 +561,7 @@ static bool settle_running(struct rdzv *r, struct job *job)
          * and their exit codes no longer matter. */
         if ((!all_members_done(job) || evaluator_is_awaited(job)) &&
             !is_past(r, job->success.until)) {
-            keep_written(r, job);
+            retry_writes(r, job);
             return wait_until(r, job, tfe_mono_min(job->success.until, job->persist.retry_at));
         }
         succeed(r, job);
@@ -577,7 +577,7 @@ static bool settle_running(struct rdzv *r, struct job *job)
     if (!job->pending_switch.is_set && layout_has_ps(job) && fails(r, job, &wait)) {
         return true; /* a restart of a single worker is charged to the budget too */
     }
-    struct tfe_mono places =
+    struct tfe_mono workers =
         tfe_mono_min(job->pending_switch.is_set ? TFE_MONO_NEVER : workers_settle(r, job),
                      evaluator_settle(r, job));
     struct tfe_mono plan = TFE_MONO_NEVER;
@@ -599,8 +599,8 @@ static bool settle_running(struct rdzv *r, struct job *job)
         ((!epoch_is_intact(job) && !epoch_has_duplicate(job)) || persist_is_proven(r, job))) {
         return begin_switch(r, job);
     }
-    keep_record(r, job);
-    struct tfe_mono when = tfe_mono_min(tfe_mono_min(verdict_earns_at(job), plan), places);
+    update_record(r, job);
+    struct tfe_mono when = tfe_mono_min(tfe_mono_min(verdict_earns_at(job), plan), workers);
     when = tfe_mono_min(when, success_hangs_at(job));
     when = tfe_mono_min(when, job->persist.retry_at);
     when = is_past(r, others) ? when : tfe_mono_min(when, others);

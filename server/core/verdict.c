@@ -15,7 +15,6 @@
 #include "server/core/failure.h"
 #include "server/core/job.h"
 #include "server/core/job_progress.h"
-#include "server/core/last_words.h"
 #include "server/core/layout.h"
 #include "server/core/lease.h"
 #include "server/core/node.h"
@@ -24,6 +23,7 @@
 #include "server/core/plan.h"
 #include "server/core/rebuild.h"
 #include "server/core/states.h"
+#include "server/core/stderr_tail.h"
 #include "server/core/worker_restart.h"
 
 #define BACKOFF_FIRST_MS 1000
@@ -38,21 +38,21 @@ static void back_off(struct rdzv *r, struct job *job)
     b->not_before = tfe_mono_add(r->now, b->backoff_ms);
 }
 
-/* Charges one restart or, if for_good, all that are left, because the trainer is never started
+/* Charges one restart or, if is_permanent, all that are left, because the trainer is never started
  * again. */
-static void use_up(struct job *job, bool for_good)
+static void use_up(struct job *job, bool is_permanent)
 {
     struct budget *b = &job->budget;
     b->used_was = b->used;
     b->used =
-        for_good && b->used < job->spec.max_restarts ? job->spec.max_restarts + 1 : b->used + 1;
-    b->is_used_up = !for_good && b->used > job->spec.max_restarts;
+        is_permanent && b->used < job->spec.max_restarts ? job->spec.max_restarts + 1 : b->used + 1;
+    b->is_used_up = !is_permanent && b->used > job->spec.max_restarts;
 }
 
-static void charge(struct rdzv *r, struct job *job, const struct node *node, bool for_good)
+static void charge(struct rdzv *r, struct job *job, const struct node *node, bool is_permanent)
 {
     struct budget *b = &job->budget;
-    use_up(job, for_good);
+    use_up(job, is_permanent);
     b->is_open = true;
     /* If a member was lost with it, the server knows that after one lease. In an epoch of one node
      * there is no other member. */
@@ -119,7 +119,7 @@ static bool is_settled(const struct job *job)
 
 /* Writes why the job is not tried again after a failure, as it follows the failure's line. */
 static void write_outcome(const struct job *job, const struct node *node, enum verdict verdict,
-                          bool for_good, char *ret, size_t cap)
+                          bool is_permanent, char *ret, size_t cap)
 {
     const uint32_t max = job->spec.max_restarts;
     ret[0] = '\0';
@@ -127,7 +127,7 @@ static void write_outcome(const struct job *job, const struct node *node, enum v
         text_setf(ret, cap,
                   "; not retried: %s failed before training began (--retry-start retries)",
                   job->epoch.n_slots > 1 ? "every rank" : "it");
-    } else if (for_good) {
+    } else if (is_permanent) {
         const enum tfe_task task = layout_task(job, node->slot.index);
         text_setf(ret, cap, "; a %s of this job does not start again (restart policy %s)",
                   msg_task_name(task),
@@ -140,13 +140,13 @@ static void write_outcome(const struct job *job, const struct node *node, enum v
 
 /* Notes the failure, and how the job would fail by it. */
 static void note_failure(struct job *job, const struct node *node, const struct msg_exited *exited,
-                         enum verdict verdict, bool for_good)
+                         enum verdict verdict, bool is_permanent)
 {
     char outcome[sizeof(job->failure.outcome)];
     const bool is_charged = verdict_effects[verdict].is_charged;
-    write_outcome(job, node, verdict, for_good, outcome, sizeof(outcome));
+    write_outcome(job, node, verdict, is_permanent, outcome, sizeof(outcome));
     failure_set(job, node, exited, verdict, outcome);
-    job->failure.is_last_of_row = !is_charged && !for_good && !first_start_has_failed(job);
+    job->failure.is_last_of_row = !is_charged && !is_permanent && !first_start_has_failed(job);
 }
 
 /* Returns the cause of the epoch after this ending. A peer that leaves breaks the collectives of
@@ -161,8 +161,8 @@ static enum tfe_cause cause_after(const struct node *node, const struct verdict_
                                                                   : effect->next;
 }
 
-static bool is_for_good(const struct node *node, const struct msg_exited *exited,
-                        enum verdict verdict)
+static bool is_permanent_fault(const struct node *node, const struct msg_exited *exited,
+                               enum verdict verdict)
 {
     const struct job *job = node->job;
     return verdict_is_permanent(job, layout_task(job, node->slot.index), exited, verdict);
@@ -196,10 +196,10 @@ static void apply_fault(struct rdzv *r, struct node *node, const struct msg_exit
         quarantine_begin(r, node, effect->name);
         return;
     }
-    bool for_good = is_for_good(node, exited, verdict);
-    note_failure(job, node, exited, verdict, for_good);
+    bool is_permanent = is_permanent_fault(node, exited, verdict);
+    note_failure(job, node, exited, verdict, is_permanent);
     if (effect->is_charged && !first_start_has_failed(job)) {
-        charge(r, job, node, for_good);
+        charge(r, job, node, is_permanent);
     }
     send_trace(r, TRACE_END, job, node, b->fruitless, effect->name);
 }
@@ -211,9 +211,9 @@ static void apply_worker_exit(struct rdzv *r, struct node *node, const struct ms
     struct job *job = node->job;
     bool is_charged = verdict_effects[verdict].is_charged;
     if (is_charged) {
-        bool for_good = is_for_good(node, exited, verdict);
-        use_up(job, for_good);
-        note_failure(job, node, exited, verdict, for_good);
+        bool is_permanent = is_permanent_fault(node, exited, verdict);
+        use_up(job, is_permanent);
+        note_failure(job, node, exited, verdict, is_permanent);
         send_trace(r, TRACE_RESTARTS, job, node, job->budget.used, NULL);
     }
     send_trace(r, TRACE_END, job, node, job->budget.fruitless, verdict_effects[verdict].name);
@@ -368,9 +368,9 @@ struct tfe_mono verdict_refill_at(const struct job *job)
     if (plan_knows_progress(&job->plan)) {
         /* Progress counts by the time between the first and the last report. */
         struct tfe_mono enough = tfe_mono_add(progress->first, REFILL_MS);
-        bool is_told =
+        bool is_reported =
             !tfe_mono_is_never(progress->first) && !tfe_mono_before(progress->last, enough);
-        return is_told ? enough : TFE_MONO_NEVER;
+        return is_reported ? enough : TFE_MONO_NEVER;
     }
     return tfe_mono_add(job->epoch.started, REFILL_MS);
 }
@@ -407,7 +407,7 @@ struct tfe_mono verdict_earns_at(const struct job *job)
 /* Copies the exception's name without its message, because paths and ports differ between ranks. */
 static void name_exception(char ret[FIRST_START_EXCEPTION_MAX], const char *tail)
 {
-    const char *line = last_words_exception(tail ? tail : "");
+    const char *line = stderr_tail_exception(tail ? tail : "");
     size_t n = line ? strcspn(line, ":\n") : 0;
     n = n < FIRST_START_EXCEPTION_MAX ? n : FIRST_START_EXCEPTION_MAX - 1;
     text_setf(ret, n + 1, "%s", line ? line : "");

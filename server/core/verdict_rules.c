@@ -4,11 +4,11 @@
 
 #include "server/core/job.h"
 #include "server/core/job_progress.h"
-#include "server/core/last_words.h"
 #include "server/core/layout.h"
 #include "server/core/lease.h"
 #include "server/core/node.h"
 #include "server/core/plan.h"
+#include "server/core/stderr_tail.h"
 #include "server/core/verdict.h"
 
 /* Evidence of an ending. */
@@ -143,7 +143,7 @@ static bool has_one_of(const char *text, size_t n_text, const char *const *error
 /* Returns the evidence in the last lines of output: SAW_EXCEPTION, SAW_COLLECTIVE or 0. */
 static unsigned read_tail(const char *tail)
 {
-    const char *exception = last_words_exception(tail);
+    const char *exception = stderr_tail_exception(tail);
     const char *output = exception ? exception : tail;
     const size_t n = exception ? strcspn(exception, "\n") : strlen(tail);
     const char *type = exception ? strstr(exception, "errors_impl.") : NULL;
@@ -212,7 +212,7 @@ static unsigned evidence_of(const struct node *node, const struct msg_exited *ex
     return saw;
 }
 
-static enum verdict judge(unsigned saw)
+static enum verdict apply_rules(unsigned saw)
 {
     size_t i = 0;
     while ((saw & rules[i].saw) != rules[i].saw) {
@@ -226,7 +226,7 @@ enum verdict verdict_find(const struct rdzv *r, const struct node *node,
 {
     const struct job *job = node->job;
     unsigned saw = evidence_of(node, exited, was_away);
-    enum verdict verdict = judge(saw);
+    enum verdict verdict = apply_rules(saw);
     /* If ten thousand trainers end, checking ten thousand peers for each takes seconds. Once the
      * reason for the epoch's end is known, peers can only excuse an ending that would be
      * charged. */
@@ -234,10 +234,10 @@ enum verdict verdict_find(const struct rdzv *r, const struct node *node,
     if ((saw & SAW_ENOUGH) || (!is_first && !verdict_effects[verdict].is_charged)) {
         return verdict;
     }
-    return judge(saw | evidence_of_peers(r, job, node));
+    return apply_rules(saw | evidence_of_peers(r, job, node));
 }
 
 enum verdict verdict_find_hang(const struct rdzv *r, const struct job *job)
 {
-    return judge(SAW_NO_PROGRESS | evidence_of_peers(r, job, NULL));
+    return apply_rules(SAW_NO_PROGRESS | evidence_of_peers(r, job, NULL));
 }

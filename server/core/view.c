@@ -265,7 +265,7 @@ void rdzv_view_node_waits(const struct rdzv *r, const char *job_name, struct msg
 }
 
 /* Sets the role and index of the node's first trainer, in jobs with roles. */
-static void show_place(const struct node *node, struct msg_status_node *ret)
+static void show_replica(const struct node *node, struct msg_status_node *ret)
 {
     const struct job *job = node->job;
     struct msg_row row;
@@ -321,7 +321,7 @@ int rdzv_view_node(const struct rdzv *r, const char *job_name, const char *after
                       .n_standby_pids = node->processes.n_standby_pids},
         .memory = node->ready.memory,
     };
-    show_place(node, ret_node);
+    show_replica(node, ret_node);
     return 0;
 }
 
@@ -474,8 +474,8 @@ static bool for_nodes(const struct job *job, struct text *text)
     return true;
 }
 
-static bool for_a_place(const struct rdzv *r, const struct job *job, const struct node *node,
-                        struct text *text, uint32_t *ret_ms)
+static bool for_a_slot(const struct rdzv *r, const struct job *job, const struct node *node,
+                       struct text *text, uint32_t *ret_ms)
 {
     uint32_t n = job->epoch.n_slots;
     uint32_t limit = job->spec.max_nodes + layout_extra(&job->spec);
@@ -488,11 +488,11 @@ static bool for_a_place(const struct rdzv *r, const struct job *job, const struc
         text_addf(text, "spare: %u ps serve, and %u from the job's next checkpoint on",
                   job->epoch.n_ps, job->spec.n_ps);
     } else if (node->has_role && node->role != TASK_WORKER) {
-        uint32_t places = layout_replicas_of(&job->spec, node->role);
+        uint32_t replicas = layout_replicas_of(&job->spec, node->role);
         text_addf(text,
                   "spare: the job has the %u %s that it wants, and this node (--role) is "
                   "nothing else: it has a place once one of them is lost",
-                  places, msg_task_name(node->role));
+                  replicas, msg_task_name(node->role));
     } else if (workers_running(job) >= job->spec.max_nodes) {
         text_addf(text, "spare: %u of %u are training", n, limit);
     } else if (job->spec.no_grow) {
@@ -575,7 +575,7 @@ bool wait_describe(const struct rdzv *r, const struct job *job, const struct nod
         if (for_the_end(r, job, &text, ret_ms)) {
             return true;
         }
-        return node ? !node_is_member(node) && for_a_place(r, job, node, &text, ret_ms)
+        return node ? !node_is_member(node) && for_a_slot(r, job, node, &text, ret_ms)
                     : plan_describe_hold(r, job, &text);
     case JOB_COMMITTING:
     case JOB_SUCCEEDED:

@@ -6,7 +6,7 @@
 
 #include "common/records/text_table.h"
 #include "common/text/text.h"
-#include "server/core/last_words.h"
+#include "server/core/stderr_tail.h"
 
 /* Kind, level and sentence for each trace: %N node, %T text, %n number, %d number as a duration, %E
  * epoch. Traces without a row are no events, or are handled below. */
@@ -122,12 +122,12 @@ static const char *error_line(const char *tail, char room[512])
 {
     char source[80];
     struct text text;
-    last_words_error(tail, room, 400);
+    stderr_tail_error(tail, room, 400);
     if (room[0] == '\0') {
-        last_words_line(tail, room, 400);
+        stderr_tail_line(tail, room, 400);
         return room;
     }
-    last_words_source(tail, source, sizeof(source));
+    stderr_tail_source(tail, source, sizeof(source));
     text = (struct text){.p = room, .n = strlen(room), .cap = 512};
     if (source[0] != '\0') {
         text_addf(&text, " (%s)", source);

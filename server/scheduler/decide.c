@@ -283,17 +283,17 @@ static bool take(struct placement *p, struct place_job *job, uint32_t n, struct 
  * and already replaced: no node is released because of it before it connects. */
 static void release_surplus(struct placement *p, struct place_job *job)
 {
-    uint32_t heard[PLACEMENT_TASKS] = {0};
+    uint32_t connected[PLACEMENT_TASKS] = {0};
     struct place_node *node;
     TAILQ_FOREACH(node, &job->nodes, entry)
     {
-        heard[node->task] += node_is_held(node) && node->class != CLASS_NONE;
+        connected[node->task] += node_is_held(node) && node->class != CLASS_NONE;
     }
     TAILQ_FOREACH_REVERSE(node, &job->nodes, place_list, entry)
     {
         if (node_is_held(node) && node->class != CLASS_NONE &&
-            heard[node->task] > job->max[node->task]) {
-            heard[node->task]--;
+            connected[node->task] > job->max[node->task]) {
+            connected[node->task]--;
             act_release(p, node, PLACEMENT_TOO_MANY);
         }
     }
@@ -343,8 +343,8 @@ static void fill_minimum(struct placement *p, struct place_job *job, struct supp
         assign(p, job, s);
         return;
     }
-    const struct place_quota *least = quota_smallest(p, job->quotas);
-    job->is_above = least && least->nodes < task_sum(job->min);
+    const struct place_quota *smallest = quota_smallest(p, job->quotas);
+    job->is_above = smallest && smallest->nodes < task_sum(job->min);
     if (job->is_above) {
         return; /* its minimum can never be met, so it reserves nothing */
     }

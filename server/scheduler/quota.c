@@ -105,12 +105,12 @@ void quotas_keep(struct placement *p, uint64_t set, uint32_t n)
 
 const struct place_quota *quota_smallest(const struct placement *p, uint64_t set)
 {
-    const struct place_quota *least = NULL;
+    const struct place_quota *smallest = NULL;
     for (; set != 0; set &= set - 1) {
         const struct place_quota *q = &p->quotas[__builtin_ctzll(set)];
-        least = least && least->nodes <= q->nodes ? least : q;
+        smallest = smallest && smallest->nodes <= q->nodes ? smallest : q;
     }
-    return least;
+    return smallest;
 }
 
 const struct place_quota *quota_of_wait(const struct placement *p, const struct place_job *job)

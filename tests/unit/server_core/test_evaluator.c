@@ -2,7 +2,7 @@
  * away, or may, and when. */
 #include "tests/unit/server_core/operator.h"
 #include "tests/unit/server_core/plan.h"
-#include "tests/unit/server_core/served.h"
+#include "tests/unit/server_core/served_fixture.h"
 
 static void comes(struct world *w, uint32_t session, const char *node, uint64_t epoch)
 {

@@ -1,7 +1,7 @@
 /* tests/unit/server_core/test_policy.c: job options about endings: which success counts, which
  * trainers may linger after it, and which are restarted after which ending. */
 #include "tests/unit/server_core/operator.h"
-#include "tests/unit/server_core/served.h"
+#include "tests/unit/server_core/served_fixture.h"
 
 /* --- success of all workers ------------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 /* tests/unit/server_core/test_probe.c: what other nodes find out about a newcomer's address. */
-#include "tests/unit/server_core/reached.h"
+#include "tests/unit/server_core/probe_fixture.h"
 
 TEST(newcomer, waits_its_turn_where_too_many_are_to_be_tried)
 {

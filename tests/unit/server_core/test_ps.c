@@ -2,7 +2,7 @@
  * a role, and what the loss of a machine means by role. */
 #include "tests/unit/server_core/operator.h"
 #include "tests/unit/server_core/plan.h"
-#include "tests/unit/server_core/served.h"
+#include "tests/unit/server_core/served_fixture.h"
 
 /* --- another number of ps --------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
  * loss means, and what is restarted within an epoch. */
 #include "tests/unit/server_core/operator.h"
 #include "tests/unit/server_core/plan.h"
-#include "tests/unit/server_core/served.h"
+#include "tests/unit/server_core/served_fixture.h"
 
 /* --- who sits where --------------------------------------------------------------------------- */
 

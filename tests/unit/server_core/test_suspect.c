@@ -1,5 +1,5 @@
 /* tests/unit/server_core/test_suspect.c: what other nodes find out about a suspect's trainers. */
-#include "tests/unit/server_core/reached.h"
+#include "tests/unit/server_core/probe_fixture.h"
 
 TEST(suspect, refused_to_those_who_know_it_is_dead_and_the_switch_is_at_once)
 {

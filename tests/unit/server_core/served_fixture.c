@@ -1,5 +1,5 @@
-/* tests/unit/server_core/served.c: fixtures of jobs with chief and ps. */
-#include "tests/unit/server_core/served.h"
+/* tests/unit/server_core/served_fixture.c: fixtures of jobs with chief and ps. */
+#include "tests/unit/server_core/served_fixture.h"
 
 struct world *a_served_job(uint32_t min, uint32_t max)
 {

@@ -1,6 +1,6 @@
-/* tests/unit/server_core/test_last_words.c: what is read from the last lines of a trainer's
+/* tests/unit/server_core/test_stderr_tail.c: what is read from the last lines of a trainer's
  * output. */
-#include "server/core/last_words.h"
+#include "server/core/stderr_tail.h"
 #include "tests/unit/server_core/server_fixture.h"
 
 #define RAISED                                                                                     \
@@ -12,15 +12,15 @@
 static void assert_read(const char *tail, const char *error, const char *source, const char *line)
 {
     char text[400];
-    last_words_error(tail, text, sizeof(text));
+    stderr_tail_error(tail, text, sizeof(text));
     assert_string_equal(text, error);
-    last_words_source(tail, text, sizeof(text));
+    stderr_tail_source(tail, text, sizeof(text));
     assert_string_equal(text, source);
-    last_words_line(tail, text, sizeof(text));
+    stderr_tail_line(tail, text, sizeof(text));
     assert_string_equal(text, line);
 }
 
-TEST(last_words, exception_is_one_line_with_the_users_file)
+TEST(stderr_tail, exception_is_one_line_with_the_users_file)
 {
     assert_read(RAISED "KeyError: 'learning_rate'\n", "KeyError: 'learning_rate'", "train.py:6",
                 "KeyError: 'learning_rate'");
@@ -31,7 +31,7 @@ TEST(last_words, exception_is_one_line_with_the_users_file)
                 "ImportError: no", "runpy.py:7", "ImportError: no");
 }
 
-TEST(last_words, chained_exception_is_the_last_one)
+TEST(stderr_tail, chained_exception_is_the_last_one)
 {
     assert_read(RAISED "KeyError: 'a'\n\nDuring handling of the above exception, another exception "
                        "occurred:\n\nTraceback (most recent call last):\n"
@@ -39,7 +39,7 @@ TEST(last_words, chained_exception_is_the_last_one)
                 "RuntimeError: b", "b.py:12", "RuntimeError: b");
 }
 
-TEST(last_words, syntax_error_needs_no_traceback)
+TEST(stderr_tail, syntax_error_needs_no_traceback)
 {
     assert_read(
         "  File \"/job/train.py\", line 3\n    x = (\n        ^\nSyntaxError: '(' was never "
@@ -48,7 +48,7 @@ TEST(last_words, syntax_error_needs_no_traceback)
     assert_read("SyntaxError: printed by hand", "", "", "SyntaxError: printed by hand");
 }
 
-TEST(last_words, error_of_a_graph_names_the_fault)
+TEST(stderr_tail, error_of_a_graph_names_the_fault)
 {
     assert_read(RAISED "tensorflow.python.framework.errors_impl.InvalidArgumentError: Graph "
                        "execution error:\n\nDetected at node add defined at (most recent call "
@@ -59,7 +59,7 @@ TEST(last_words, error_of_a_graph_names_the_fault)
                 "train.py:6", "[[{{node add}}]] [Op:f]");
 }
 
-TEST(last_words, log_lines_of_tensorflow_are_no_words)
+TEST(stderr_tail, log_lines_of_tensorflow_are_no_words)
 {
     char text[200];
     struct text out;
@@ -72,7 +72,7 @@ TEST(last_words, log_lines_of_tensorflow_are_no_words)
                        "To enable the following instructions: AVX2, rebuild TensorFlow\n\n";
     assert_read(tail, "", "", "2026-11-29 07:20:58.123456: E tensorflow/x.cc:1] an error");
     text_init(&out, text, sizeof(text));
-    last_words_add(&out, tail, 200);
+    stderr_tail_add(&out, tail, 200);
     assert_string_equal(text, "usage: x.py --a\n"
                               "2026-11-29 07:20:58.123456: E tensorflow/x.cc:1] an error\n\n");
     assert_read("", "", "", "");

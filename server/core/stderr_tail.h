@@ -1,7 +1,7 @@
-/* server/core/last_words.h: reads the last lines that a trainer printed on stderr: the exception
+/* server/core/stderr_tail.h: reads the last lines that a trainer printed on stderr: the exception
  * that ended it, where it was raised, and which lines are only TensorFlow's log. Pure. */
-#ifndef TFE_SERVER_CORE_LAST_WORDS_H
-#define TFE_SERVER_CORE_LAST_WORDS_H
+#ifndef TFE_SERVER_CORE_STDERR_TAIL_H
+#define TFE_SERVER_CORE_STDERR_TAIL_H
 
 #include <stddef.h>
 
@@ -10,19 +10,19 @@
 /* Returns the line of the exception that ended a Python program: the first unindented line after
  * the last traceback, or the line of a syntax error, which has no traceback. NULL if there is
  * none. */
-const char *last_words_exception(const char *tail);
+const char *stderr_tail_exception(const char *tail);
 /* Writes the exception in one line, "KeyError: 'learning_rate'", or "" if there is none. Omits the
  * module names of TensorFlow's own exceptions. "Graph execution error:" is followed by the line
  * that names the fault. */
-void last_words_error(const char *tail, char *ret, size_t cap);
+void stderr_tail_error(const char *tail, char *ret, size_t cap);
 /* Writes the file and line that raised the exception, "train.py:6", or "". Frames of installed
  * packages count only if there are no others. */
-void last_words_source(const char *tail, char *ret, size_t cap);
+void stderr_tail_source(const char *tail, char *ret, size_t cap);
 /* Writes the last line that is neither blank nor a TensorFlow log line of level INFO or WARNING, or
  * "". */
-void last_words_line(const char *tail, char *ret, size_t cap);
+void stderr_tail_line(const char *tail, char *ret, size_t cap);
 /* Appends the output without such log lines, at most max bytes: the beginning of a long exception,
  * else the end of the output. */
-void last_words_add(struct text *text, const char *tail, size_t max);
+void stderr_tail_add(struct text *text, const char *tail, size_t max);
 
 #endif

@@ -1,4 +1,4 @@
-/* tests/unit/server_core/test_door.c: invalid events, exhausted memory, clocks that jump, and
+/* tests/unit/server_core/test_robustness.c: invalid events, exhausted memory, clocks that jump, and
  * replay. */
 #include "common/base/rng.h"
 #include "tests/unit/server_core/server_fixture.h"

@@ -1,7 +1,7 @@
-/* tests/unit/server_core/test_cast.c: rank assignment in jobs with roles. */
+/* tests/unit/server_core/test_role_assignment.c: rank assignment in jobs with roles. */
 #include "tests/unit/server_core/operator.h"
 #include "tests/unit/server_core/plan.h"
-#include "tests/unit/server_core/served.h"
+#include "tests/unit/server_core/served_fixture.h"
 
 static void comes(struct world *w, uint32_t session, const char *node, bool durable)
 {

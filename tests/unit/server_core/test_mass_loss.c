@@ -1,4 +1,4 @@
-/* tests/unit/server_core/test_doubt.c: mass loss: silence that is more likely the server's own
+/* tests/unit/server_core/test_mass_loss.c: mass loss: silence that is more likely the server's own
  * fault. */
 #include "tests/unit/server_core/server_fixture.h"
 

@@ -1,8 +1,8 @@
-/* tests/unit/server_core/test_place.c: served workers: loss, notice and drain start no epoch, and a
- * newcomer fills the slot. */
+/* tests/unit/server_core/test_worker_restart.c: served workers: loss, notice and drain start no
+ * epoch, and a newcomer fills the slot. */
 #include "tests/unit/server_core/operator.h"
 #include "tests/unit/server_core/plan.h"
-#include "tests/unit/server_core/served.h"
+#include "tests/unit/server_core/served_fixture.h"
 
 TEST(place, whose_trainer_ends_starts_again_in_the_same_epoch_and_nobody_is_stopped)
 {

@@ -1,5 +1,5 @@
-/* tests/unit/server_core/test_claims.c: epoch and run numbers that one member reports are accepted
- * only if credible, and never make the job's record unreadable. */
+/* tests/unit/server_core/test_credibility.c: epoch and run numbers that one member reports are
+ * accepted only if credible, and never make the job's record unreadable. */
 #include "server/core/job.h"
 #include "tests/unit/server_core/plan.h"
 

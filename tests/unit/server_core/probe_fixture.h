@@ -1,6 +1,6 @@
-/* tests/unit/server_core/reached.h: fixtures whose agents probe each other's addresses. */
-#ifndef TFE_TESTS_UNIT_SERVER_CORE_REACHED_H
-#define TFE_TESTS_UNIT_SERVER_CORE_REACHED_H
+/* tests/unit/server_core/probe_fixture.h: fixtures whose agents probe each other's addresses. */
+#ifndef TFE_TESTS_UNIT_SERVER_CORE_PROBE_FIXTURE_H
+#define TFE_TESTS_UNIT_SERVER_CORE_PROBE_FIXTURE_H
 
 #include "tests/unit/server_core/server_fixture.h"
 

@@ -1,4 +1,4 @@
-#include "tests/unit/server_core/reached.h"
+#include "tests/unit/server_core/probe_fixture.h"
 
 struct world *an_answering_world(uint32_t min, uint32_t max)
 {

@@ -1,4 +1,4 @@
-/* tests/unit/server_core/test_unchanged.c: an event that is refused, because it is invalid or
+/* tests/unit/server_core/test_atomic_events.c: an event that is refused, because it is invalid or
  * memory is exhausted, changes nothing: every entry point of the core, in every state of a job. */
 #include "tests/unit/server_core/dump.h"
 #include "tests/unit/server_core/operator.h"

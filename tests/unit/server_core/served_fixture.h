@@ -1,6 +1,6 @@
-/* tests/unit/server_core/served.h: fixtures of jobs with chief and ps. */
-#ifndef TFE_TESTS_UNIT_SERVER_CORE_SERVED_H
-#define TFE_TESTS_UNIT_SERVER_CORE_SERVED_H
+/* tests/unit/server_core/served_fixture.h: fixtures of jobs with chief and ps. */
+#ifndef TFE_TESTS_UNIT_SERVER_CORE_SERVED_FIXTURE_H
+#define TFE_TESTS_UNIT_SERVER_CORE_SERVED_FIXTURE_H
 
 #include "tests/unit/server_core/server_fixture.h"
 

@@ -1,5 +1,5 @@
-/* tests/unit/server_core/test_back.c: served workers and evaluators whose connection breaks while
- * something happens to them. */
+/* tests/unit/server_core/test_reconnect.c: served workers and evaluators whose connection breaks
+ * while something happens to them. */
 #include "tests/unit/server_core/operator.h"
 #include "tests/unit/server_core/plan.h"
 

@@ -1,5 +1,5 @@
-/* server/core/last_words.c: reads the last lines that a trainer printed on stderr. */
-#include "server/core/last_words.h"
+/* server/core/stderr_tail.c: reads the last lines that a trainer printed on stderr. */
+#include "server/core/stderr_tail.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -54,7 +54,7 @@ static const char *last_head(const char *tail)
     return head;
 }
 
-const char *last_words_exception(const char *tail)
+const char *stderr_tail_exception(const char *tail)
 {
     const char *line = last_head(tail);
     if (!line) {
@@ -93,11 +93,11 @@ static void add_line(struct text *text, const char *line)
     text_addf(text, "%.*s", (int)n, line);
 }
 
-void last_words_error(const char *tail, char *ret, size_t cap)
+void stderr_tail_error(const char *tail, char *ret, size_t cap)
 {
     static const char module[] = "tensorflow.python.framework.errors_impl.";
     static const char graph[] = "Graph execution error:";
-    const char *line = last_words_exception(tail);
+    const char *line = stderr_tail_exception(tail);
     struct text text;
     text_init(&text, ret, cap);
     if (!line) {
@@ -123,9 +123,9 @@ static bool is_installed(const char *path, size_t n)
     return is;
 }
 
-void last_words_source(const char *tail, char *ret, size_t cap)
+void stderr_tail_source(const char *tail, char *ret, size_t cap)
 {
-    const char *exception = last_words_exception(tail);
+    const char *exception = stderr_tail_exception(tail);
     const char *head = last_head(tail);
     bool is_own = false;
     ret[0] = '\0';
@@ -186,7 +186,7 @@ static bool is_log_line(const char *line)
     return follows(line, "I0000 00:00:") || follows(line, "W0000 00:00:");
 }
 
-void last_words_line(const char *tail, char *ret, size_t cap)
+void stderr_tail_line(const char *tail, char *ret, size_t cap)
 {
     struct text text;
     const char *found = NULL;
@@ -201,7 +201,7 @@ void last_words_line(const char *tail, char *ret, size_t cap)
     }
 }
 
-void last_words_add(struct text *text, const char *tail, size_t max)
+void stderr_tail_add(struct text *text, const char *tail, size_t max)
 {
     char kept[KEPT_MAX + 1];
     struct text lines;
@@ -211,7 +211,7 @@ void last_words_add(struct text *text, const char *tail, size_t max)
             text_addf(&lines, "%.*s%s", (int)line_length(line), line, next_line(line) ? "\n" : "");
         }
     }
-    const char *raised = last_words_exception(kept);
+    const char *raised = stderr_tail_exception(kept);
     if (raised && strlen(raised) > max) {
         text_add_head(text, raised, max);
     } else {
