@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Usage: package.sh static | wheel | source | deb | image | sbom | version NUMBER
+# Usage: package.sh static [ARCH] | wheel [ARCH] | source | deb | image | sbom | version NUMBER
 # Makes what users install, in build/package/NAME/:
 #   static   the four programs for any Linux with glibc 2.31 (Debian 11, Ubuntu 20.04, RHEL 9), third-party libraries inside;
-#            TFE_ARCH=aarch64 builds for that architecture
+#            ARCH is x86_64 or aarch64, by default this machine's
 #   wheel    a wheel for pip with the static programs, the manual pages and the Python package
 #   source   the source as a tarball, which is also the sdist; the same commit gives the same bytes
 #   deb      Debian packages: tfe-rdzv, tfe-agent, python3-tf-elastic
@@ -15,10 +15,10 @@ set -euo pipefail
 
 out=$build_dir/package
 cache=$out/cache
-arch=${TFE_ARCH:-$(uname -m)}
+arch=$(uname -m)
 version=$(sed -n 's/^project(tfe VERSION \([0-9.]*\) .*/\1/p' "$root/CMakeLists.txt")
 glibc=2.31
-zig=ziglang==0.17.1
+tools=(ziglang==0.17.1 auditwheel==6.8.2)
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct 2>/dev/null || date +%s)}
 
 # The -dev packages whose static archives the programs contain.
@@ -29,20 +29,20 @@ libraries=(libevent-dev libsodium-dev libprotobuf-c-dev libjansson-dev libpcre2-
 
 # zig, a C compiler that links for any glibc version.
 get_compiler() {
-    local tools=$cache/tools-$arch compiler
-    if [ ! -e "$cache/zig/done" ]; then
+    local folder=$cache/tools-$arch compiler
+    if [ "$(cat "$cache/zig/done" 2>/dev/null)" != "${tools[*]}" ]; then
         rm -rf "$cache/zig"
         /usr/bin/python3 -m venv "$cache/zig"
-        "$cache/zig/bin/python" -m pip install --quiet --disable-pip-version-check "$zig" auditwheel==6.8.2
-        touch "$cache/zig/done"
+        "$cache/zig/bin/python" -m pip install --quiet --disable-pip-version-check "${tools[@]}"
+        echo "${tools[*]}" >"$cache/zig/done"
     fi
     compiler=$(echo "$cache"/zig/lib/python3*/site-packages/ziglang/zig)
-    mkdir -p "$tools"
-    printf '#!/bin/sh\nexec %s cc -target %s-linux-gnu.%s "$@"\n' "$compiler" "$arch" "$glibc" >"$tools/cc"
-    printf '#!/bin/sh\nexec %s ar "$@"\n' "$compiler" >"$tools/ar"
-    printf '#!/bin/sh\nexec %s ranlib "$@"\n' "$compiler" >"$tools/ranlib"
-    chmod +x "$tools"/cc "$tools"/ar "$tools"/ranlib
-    "$tools/cc" -O2 -c "$root/scripts/package/compat.c" -o "$tools/compat.o"
+    mkdir -p "$folder"
+    printf '#!/bin/sh\nexec %s cc -target %s-linux-gnu.%s "$@"\n' "$compiler" "$arch" "$glibc" >"$folder/cc"
+    printf '#!/bin/sh\nexec %s ar "$@"\n' "$compiler" >"$folder/ar"
+    printf '#!/bin/sh\nexec %s ranlib "$@"\n' "$compiler" >"$folder/ranlib"
+    chmod +x "$folder"/cc "$folder"/ar "$folder"/ranlib
+    "$folder/cc" -O2 -c "$root/scripts/package/compat.c" -o "$folder/compat.o"
 }
 
 # Debian 12's libraries, by an apt configuration that the system's does not see. Unpacked, not installed.
@@ -149,8 +149,8 @@ make_version() { # number
 }
 
 case ${1:-} in
-    static) make_static ;;
-    wheel) make_wheel ;;
+    static) arch=${2:-$arch} && make_static ;;
+    wheel) arch=${2:-$arch} && make_wheel ;;
     source) make_source ;;
     deb) make_deb ;;
     image) make_image ;;
