@@ -13,7 +13,7 @@
 struct event_base;
 struct pool_notices;
 
-/* Options. Callbacks are called from the event loop, say also from within pool_notices_up. */
+/* Options. Callbacks are called from the event loop, send also from within pool_notices_up. */
 struct pool_notices_options {
     struct event_base *base;
     const struct notice_selection *choice; /* copied */

@@ -26,7 +26,7 @@ struct watch_options {
     /* Returns the bytes that the trainer has printed; printing counts as activity. */
     uint64_t (*printed)(void *ctx, uint32_t local);
     /* Called when a trainer must be killed, with the reason, which is valid for the call.
-     * From the event loop. */
+     * Called from the event loop. */
     void (*late)(void *ctx, uint32_t local, enum tfe_ending how, const char *reason);
     /* Called once per epoch when a trainer trains without the cluster assigned to it. Like late. */
     void (*alone)(void *ctx, uint32_t local, const char *reason);

@@ -1,14 +1,14 @@
-"""For training scripts under tfe-agent. Every call works without an agent too, and then does nothing.
+"""Functions for training scripts under tfe-agent. Without an agent every call is valid and has no effect.
 
     import tfe
-    tfe.serve()                               # in a worker or ps of a ParameterServer job: does not return
-    strategy = tfe.strategy()                 # the one that the cluster is for, or a plain one without an agent
-    tfe.progress(step, samples=seen, metrics={"loss": loss})  # for the agent, and whoever asks it
-    if tfe.stop_requested():                  # this machine is about to go, or the cluster to change
+    tfe.serve()                               # in a worker or ps of a ParameterServer job; does not return
+    strategy = tfe.strategy()                 # matches the cluster; without an agent the default strategy
+    tfe.progress(step, samples=seen, metrics={"loss": loss})  # shown by tfe-ctl
+    if tfe.stop_requested():                  # the cluster is about to end
         path = save_a_checkpoint()
         tfe.checkpoint_saved(step, path)
 
-TensorFlow, Keras and JAX are imported only by what needs them, at its first use.
+TensorFlow, Keras and JAX are imported at the first use of a function that needs them.
 """
 from __future__ import annotations
 
