@@ -120,6 +120,7 @@ if [ "${1:-}" = --full ] && [ "$(id -u)" = 0 ] && grep -qx 'ID=debian' /etc/os-r
         install_optional packaging debootstrap systemd-container lintian dpkg-dev debhelper dh-python fakeroot zsh fish
     { command -v podman && command -v busybox; } >/dev/null ||
         install_optional podman podman crun uidmap fuse-overlayfs busybox-static
+    { command -v sshd && command -v cloud-init; } >/dev/null || install_optional recipes openssh-server cloud-init
     { command -v promtool || [ -x "$build_dir/tools/promtool" ]; } >/dev/null || install_prometheus
 fi
 

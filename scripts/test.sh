@@ -14,6 +14,7 @@
 #   unit-asan unit with address and undefined-behaviour sanitizers
 #   tidy      the fatal checks of clang-tidy over the product
 #   e2e-heavy the end-to-end tests that e2e leaves out
+#   deploy    the fleet recipes of scripts/deploy by their own checkers; with --full also the runs that take minutes (pytest)
 #   jax       JAX and Keras on JAX train, lose processes and gain machines (pytest)
 #   bugs      bugs planted in the cores: the simulator finds each of them by an expected rule
 #   explore   the simulator for another minute, from the commit's seed
@@ -44,7 +45,7 @@ set -euo pipefail
 # Stages joined by commas run at the same time: those that mostly wait beside those that compute. Nothing runs beside a
 # stage that measures time.
 quick=(unit sim,py,train e2e)
-gate=(install,package,unit-asan tidy,e2e-heavy jax bugs,explore)
+gate=(install,package,unit-asan tidy,e2e-heavy jax deploy bugs,explore)
 long=(e2e-asan,user crash,speed,chaos,soak bench,churn recovery preempt tf chaos-tf fuzz strict coverage)
 all=("${quick[@]}" "${gate[@]}" "${long[@]}")
 names=("${all[@]//,/ }")
@@ -328,6 +329,14 @@ stage_preempt() {
 }
 stage_train() { TFE_BIN_DIR=$build_dir/default as=as_people run_pytest train "$root/tests/tf/test_training.py"; }
 # PyTorch's tests are marked heavy.
+stage_deploy() {
+    local heavy=(-m "not heavy")
+    if [ -n "$full" ]; then
+        "$root/scripts/deploy/tools.sh"
+        heavy=()
+    fi
+    TFE_BIN_DIR=$build_dir/default run_pytest deploy "${heavy[@]}" "$root/tests/deploy"
+}
 stage_jax() {
     local options=()
     [ -n "$full" ] || options=(-m "not heavy")
