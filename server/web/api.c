@@ -29,7 +29,7 @@ static void answer(struct call *call, json_t *value)
 static bool is_job(struct http_request *req, const char *name)
 {
     if (!id_is_valid(name)) {
-        reply_problem(req, 400, "bad_request", "that is no name of a job");
+        reply_problem(req, 400, "bad_request", "the job's name is invalid");
         return false;
     }
     return true;
@@ -208,7 +208,7 @@ void api_gauges(struct request *r)
 void api_audit(struct request *r)
 {
     if (view_role(r->view) != PRINCIPAL_ADMIN) {
-        reply_problem(r->req, 403, "not_authorised", "the audit takes an admin's token");
+        reply_problem(r->req, 403, "not_authorised", "the audit needs an admin's token");
         return;
     }
     ask_simple(r, MSG_AUDIT, MSG_AUDIT_ROW, answer_with_audit);
@@ -276,7 +276,7 @@ void api_series(struct request *r)
         return;
     }
     if (name && (name[0] == '\0' || strlen(name) > MSG_METRIC_NAME_MAX)) {
-        reply_problem(r->req, 400, "bad_request", "that is no name of a curve");
+        reply_problem(r->req, 400, "bad_request", "the name of the metric is invalid");
         return;
     }
     struct call *call = call_new(r, r->view);
@@ -378,8 +378,8 @@ void api_login(struct request *r)
     if (rc != 0) {
         reply_problem(r->req, 401, "not_authorised",
                       rc == TFE_EAUTH
-                          ? "this is no observer's or admin's token of the server shown here"
-                          : "this is no token: they begin with tfe1_");
+                          ? "the token is not an observer's or admin's token of this server"
+                          : "this is not a token: tokens begin with tfe1_");
         return;
     }
     /* The server accepts or rejects the token with its first response. */
@@ -399,7 +399,7 @@ void api_logout(struct request *r)
 {
     const char *csrf = http_header(r->req, "X-CSRF-Token");
     if (!r->login || !login_is_csrf(r->login, csrf)) {
-        reply_problem(r->req, 403, "csrf", "X-CSRF-Token is missing, or not of this login");
+        reply_problem(r->req, 403, "csrf", "X-CSRF-Token is missing or belongs to another login");
         return;
     }
     logins_end(r->web->logins, r->login, r->req);

@@ -17,7 +17,7 @@
 #define UPLOAD_MS (INT64_C(1800) * 1000)
 #define RATE_MIN 1024
 
-#define TOO_MANY "too many bundles come at a time, with this token or in all: try again"
+#define TOO_MANY "too many uploads at a time, with this token or in all: try again"
 
 /* A partial chunk is sent after this time if more bytes have come: the server drops an upload that
  * is silent for 20 s, and a client may be silent for HTTP_REQUEST_MS. */
@@ -133,8 +133,9 @@ static void on_wake(evutil_socket_t fd, short what, void *ctx)
 {
     struct upload *u = ctx;
     if (u->is_lost) {
-        fail(u, 502, "failed",
-             "the server was lost while it took the bundle: send all of it again");
+        fail(
+            u, 502, "failed",
+            "the connection to the server was lost during the upload: send the whole bundle again");
         return;
     }
     const int rc = forward(u);
@@ -143,7 +144,7 @@ static void on_wake(evutil_socket_t fd, short what, void *ctx)
         fail(u, 502, "failed", tfe_error_sentence(rc));
     } else if (ms > UPLOAD_MS ||
                (ms - HTTP_REQUEST_MS) / 1000 * RATE_MIN > (int64_t)u->at + u->n_chunk) {
-        fail(u, 408, "too_slow", "the bundle comes too slowly");
+        fail(u, 408, "too_slow", "the upload is too slow");
     }
 }
 
@@ -151,9 +152,9 @@ static void on_stall(evutil_socket_t fd, short what, void *ctx)
 {
     struct upload *u = ctx;
     if (allowance(u) == 0) {
-        fail(u, 504, "no_answer", "the server does not take the bundle");
+        fail(u, 504, "no_answer", "the server does not accept the bundle");
     } else {
-        fail(u, 408, "too_slow", "the rest of the bundle has not come");
+        fail(u, 408, "too_slow", "the rest of the bundle is missing");
     }
 }
 

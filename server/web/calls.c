@@ -91,7 +91,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *ctx)
         call->failed(call);
         return;
     }
-    (void)snprintf(sentence, sizeof(sentence), "the server does not answer%s%s",
+    (void)snprintf(sentence, sizeof(sentence), "the server does not respond%s%s",
                    call->view->is_down ? ": " : "", call->view->is_down ? call->view->reason : "");
     reply_problem(call_end(call), 504, "no_answer", sentence);
 }

@@ -35,8 +35,7 @@ static void on_ended(struct client_request *ask, enum client_end end, enum tfe_r
     record_list_done(&ask->list);
     p->is_ready = end == CLIENT_ANSWERED || end == CLIENT_REFUSED;
     (void)snprintf(p->reason, sizeof(p->reason), "%s",
-                   end == CLIENT_UNAUTHORISED ? "it does not accept the token of tfe-web"
-                                              : sentence);
+                   end == CLIENT_UNAUTHORISED ? "it rejects the token of tfe-web" : sentence);
     if (end == CLIENT_UNAUTHORISED) {
         view_reject(view);
     }
@@ -64,7 +63,7 @@ int probe_new(struct web *web, struct probe **ret)
     if (!p) {
         return TFE_ENOMEM;
     }
-    *p = (struct probe){.web = web, .reason = "it was not asked yet"};
+    *p = (struct probe){.web = web, .reason = "no probe has completed yet"};
     p->timer = evtimer_new(web->base, on_timer, p);
     if (!p->timer || timer_after(p->timer, 0) != 0) {
         probe_free(p);

@@ -328,7 +328,7 @@ static void read_head(struct connection *c)
     }
     const long head = text ? http_head_end(text, n, &c->scanned) : 0;
     if (head < 0) {
-        refuse(c, 400, "a byte is not allowed where it stands: lines end with CR LF");
+        refuse(c, 400, "a byte is not allowed at its position: lines end with CR LF");
     } else if (head > 0) {
         begin_request(c, (size_t)head);
     } else if (n == HTTP_HEADERS_MAX) {

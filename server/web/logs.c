@@ -13,7 +13,7 @@
 #include "server/web/reply.h"
 #include "server/web/streams.h"
 
-#define TOO_MANY "too many read logs, with this token or in all; try again later"
+#define TOO_MANY "too many readers of logs, with this token or in all; try again later"
 
 #define RANKS_MAX (MSG_NODES_MAX * MSG_NPROC_MAX)
 
@@ -32,7 +32,7 @@ static bool read_query(struct request *r, struct msg_logs *ret)
     }
     const char *node = request_query(r, "node");
     if (node && !id_is_valid(node)) {
-        reply_problem(r->req, 400, "bad_request", "that is no node's id or label");
+        reply_problem(r->req, 400, "bad_request", "the node's id or label is invalid");
         return false;
     }
     ret->has_rank = rank != UINT64_MAX;

@@ -111,14 +111,14 @@ static const struct family {
 } families[] = {
     {"build_info", "tfe_build_info", TYPE_GAUGE, 1, "Version and commit of the server."},
     {"sessions", "tfe_sessions", TYPE_GAUGE, 1, "Connections that have shown a token."},
-    {"sessions_max", "tfe_sessions_max", TYPE_GAUGE, 1, "Connections that there is room for."},
+    {"sessions_max", "tfe_sessions_max", TYPE_GAUGE, 1, "Maximum number of connections."},
     {"half_open", "tfe_half_open", TYPE_GAUGE, 1, "Connections without a token yet."},
-    {"queued_bytes", "tfe_queued_bytes", TYPE_GAUGE, 1, "Bytes that wait for peers to read."},
+    {"queued_bytes", "tfe_queued_bytes", TYPE_GAUGE, 1, "Bytes queued for peers."},
     {"jobs", "tfe_jobs", TYPE_GAUGE, 1, "Jobs that the server knows."},
     {"leases", "tfe_leases", TYPE_GAUGE, 1, "Nodes that hold a lease."},
     {"nodes_connected", "tfe_nodes_connected", TYPE_GAUGE, 1, "Nodes with a connection."},
-    {"pool_nodes", "tfe_pool_nodes", TYPE_GAUGE, 1, "Nodes of the pool, by what they do."},
-    {"pool_jobs", "tfe_pool_jobs", TYPE_GAUGE, 1, "Jobs that were handed in, by their state."},
+    {"pool_nodes", "tfe_pool_nodes", TYPE_GAUGE, 1, "Nodes of the pool by state."},
+    {"pool_jobs", "tfe_pool_jobs", TYPE_GAUGE, 1, "Submitted jobs by state."},
     {"pool_queue_oldest_ms", "tfe_pool_queue_oldest_seconds", TYPE_GAUGE, 0.001,
      "How long the oldest job of the queue has waited for nodes."},
     {"pool_assigned", "tfe_pool_assigned", TYPE_COUNTER, 1, "Nodes that were given to a job."},
@@ -127,17 +127,17 @@ static const struct family {
     {"refusals", "tfe_refusals", TYPE_COUNTER, 1, "Messages that were refused."},
     {"epochs", "tfe_epochs", TYPE_COUNTER, 1, "Epochs that began."},
     {"standstill_ms", "tfe_epoch_phase_seconds", TYPE_HISTOGRAM, 0.001,
-     "What the phases of an epoch's beginning took; whole: from its reason to its first step."},
+     "Duration of the phases of an epoch's start; whole: from its cause to its first step."},
     {"loop_lag_ms", "tfe_loop_lag_seconds", TYPE_HISTOGRAM, 0.001,
-     "How late turns of the server's loop were."},
-    {"store_up", "tfe_store_up", TYPE_GAUGE, 1, "Whether the database takes what it is given."},
+     "Delay of the server's event loop."},
+    {"store_up", "tfe_store_up", TYPE_GAUGE, 1, "Whether the database accepts writes."},
     {"store_waiting_rows", "tfe_store_waiting_rows", TYPE_GAUGE, 1, "Rows not written yet."},
     {"store_write_ms", "tfe_store_write_seconds", TYPE_HISTOGRAM, 0.001,
-     "What the database's transactions took."},
+     "Duration of database transactions."},
     {"server_cpu_ms", "tfe_server_cpu_seconds", TYPE_COUNTER, 0.001,
      "Processor time of the server."},
     {"server_memory_peak_bytes", "tfe_server_memory_peak_bytes", TYPE_GAUGE, 1,
-     "Most memory that the server has had."},
+     "Peak memory of the server."},
 };
 
 /* Returns the family of a gauge and, in *ret, the suffix of its name, as "_bucket". NULL if tfe-web
@@ -255,24 +255,23 @@ static const struct {
     bool is_of_one; /* a sum over jobs has no meaning */
 } job_families[JOB__COUNT] = {
     [JOB_MEMBERS] = {"tfe_job_members", "Nodes of the job's epoch.", false},
-    [JOB_NODES] = {"tfe_job_nodes", "Nodes that the job has, spares among them.", false},
-    [JOB_MIN] = {"tfe_job_nodes_min", "Nodes that it needs.", false},
-    [JOB_MAX] = {"tfe_job_nodes_max", "Nodes that it takes.", false},
+    [JOB_NODES] = {"tfe_job_nodes", "Nodes of the job, including spares.", false},
+    [JOB_MIN] = {"tfe_job_nodes_min", "Minimum number of nodes.", false},
+    [JOB_MAX] = {"tfe_job_nodes_max", "Maximum number of nodes.", false},
     [JOB_EPOCH] = {"tfe_job_epoch", "Number of its epoch.", true},
     [JOB_IS_RUNNING] = {"tfe_job_running", "Whether it trains.", false},
     [JOB_IS_WAITING] = {"tfe_job_waiting", "Whether it waits for something.", false},
     [JOB_RESTARTS] = {"tfe_job_restarts_used", "Restarts of its budget that are used up.", false},
     [JOB_RESTARTS_LEFT] = {"tfe_job_restarts_left", "Restarts that its budget has left.", false},
-    [JOB_STEP] = {"tfe_job_step", "Step that its scripts have told last.", true},
-    [JOB_STEPS_PER_S] = {"tfe_job_steps_per_second", "Steps per second, where its scripts tell.",
-                         false},
+    [JOB_STEP] = {"tfe_job_step", "Last step that its scripts reported.", true},
+    [JOB_STEPS_PER_S] = {"tfe_job_steps_per_second",
+                         "Steps per second, if its scripts report steps.", false},
     [JOB_STATE_MEMORY] = {"tfe_job_state_memory_bytes",
-                          "Memory that its agents have given for the state of their trainers.",
-                          false},
-    [JOB_STANDSTILL] = {"tfe_job_standstill_seconds", "Time in which it stood still so far.",
-                        false},
-    [JOB_TRAINED] = {"tfe_job_trained_seconds", "Time in which it trained so far.", false},
-    [JOB_USEFUL] = {"tfe_job_useful_ratio", "Part of its time in which it trained.", true},
+                          "Memory that its agents lend for the state of their trainers.", false},
+    [JOB_STANDSTILL] = {"tfe_job_standstill_seconds", "Total downtime.", false},
+    [JOB_TRAINED] = {"tfe_job_trained_seconds", "Total training time.", false},
+    [JOB_USEFUL] = {"tfe_job_useful_ratio",
+                    "Training time as a share of training time and downtime.", true},
 };
 
 /* Returns false if the value is unknown. */
@@ -391,12 +390,13 @@ static void put_own(const struct out *out, const struct metrics *metrics)
         (void)closedir(fds);
     }
     one(out, "tfe_web_connections", TYPE_GAUGE, "HTTP connections.", http_connections(web->http));
-    one(out, "tfe_web_connections_shut", TYPE_COUNTER, "HTTP connections shut for being slow.",
-        (double)http_shut(web->http));
+    one(out, "tfe_web_connections_shut", TYPE_COUNTER,
+        "HTTP connections closed for being slow or to make room.", (double)http_shut(web->http));
     one(out, "tfe_web_requests", TYPE_COUNTER, "HTTP requests.", (double)web->n_requests);
-    one(out, "tfe_web_pages", TYPE_GAUGE, "Pages that listen.",
+    one(out, "tfe_web_pages", TYPE_GAUGE, "Open event streams.",
         shares_count(web->shares, SHARE_STREAMS));
-    one(out, "tfe_web_pages_cut", TYPE_COUNTER, "Pages cut for not reading.", (double)web->n_cut);
+    one(out, "tfe_web_pages_cut", TYPE_COUNTER, "Event streams closed by tfe-web.",
+        (double)web->n_cut);
     if (getrusage(RUSAGE_SELF, &use) == 0) {
         one(out, "process_cpu_seconds", TYPE_COUNTER, "Processor time of this program.",
             seconds(use.ru_utime) + seconds(use.ru_stime));
@@ -406,7 +406,7 @@ static void put_own(const struct out *out, const struct metrics *metrics)
     one(out, "process_open_fds", TYPE_GAUGE, "Open descriptors of this program.",
         open_files > 3 ? open_files - 3 : 0);
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
-        one(out, "process_max_fds", TYPE_GAUGE, "Most descriptors of this program.",
+        one(out, "process_max_fds", TYPE_GAUGE, "Maximum number of descriptors of this program.",
             (double)files.rlim_cur);
     }
     one(out, "process_start_time_seconds", TYPE_GAUGE, "When this program started, since 1970.",
@@ -431,7 +431,7 @@ static void show(struct call *call)
         reply_problem(call_end(call), 503, "no_memory", "out of memory");
         return;
     }
-    one(&out, "tfe_up", TYPE_GAUGE, "Whether the server answers.", scrape->is_up);
+    one(&out, "tfe_up", TYPE_GAUGE, "Whether the server responds.", scrape->is_up);
     put_gauges(&out, &scrape->gauges);
     if (scrape->is_up) {
         put_jobs(&out, scrape->metrics, &scrape->jobs);

@@ -39,7 +39,7 @@ static bool read_number(struct request *r, const char *key, uint32_t min, uint32
         return true;
     }
     if (!json_is_integer(value) || number < (json_int_t)min || number > (json_int_t)max) {
-        (void)snprintf(sentence, sizeof(sentence), "%s is a number from %u to %u", key,
+        (void)snprintf(sentence, sizeof(sentence), "%s must be a number from %u to %u", key,
                        (unsigned)min, (unsigned)max);
         reply_problem(r->req, 400, "bad_request", sentence);
         return false;
@@ -107,7 +107,7 @@ static bool read_sizes(struct request *r, uint32_t *ret_min, uint32_t *ret_max)
     }
     if (*ret_min == 0 || *ret_max < *ret_min) {
         reply_problem(r->req, 400, "bad_request",
-                      "min and max are numbers, and min is not above max");
+                      "min and max must be numbers, and min must not be above max");
         return false;
     }
     return true;

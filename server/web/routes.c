@@ -92,7 +92,7 @@ bool request_number(struct request *r, const char *key, uint64_t min, uint64_t m
         return true;
     }
     if (!options_digits(&at, max, &number) || *at != '\0' || number < min) {
-        (void)snprintf(sentence, sizeof(sentence), "%s is a number from %llu to %llu", key,
+        (void)snprintf(sentence, sizeof(sentence), "%s must be a number from %llu to %llu", key,
                        (unsigned long long)min, (unsigned long long)max);
         reply_problem(r->req, 400, "bad_request", sentence);
         return false;
@@ -147,7 +147,7 @@ static bool find_bearer(struct request *r, const char *text)
     }
     if (rc == TFE_EAUTH) {
         reply_problem(r->req, 401, "not_authorised",
-                      "this is no observer's or admin's token of the server that is shown here");
+                      "the token is not an observer's or admin's token of this server");
     } else {
         reply_problem(r->req, 429, "limit_reached", "too many tokens are in use; try again later");
     }
@@ -173,7 +173,7 @@ static bool find_caller(struct request *r, enum access access)
         view_use(r->view);
     } else if (access != ACCESS_PUBLIC) {
         reply_problem(r->req, 401, "not_authorised",
-                      access == ACCESS_ADMIN ? "orders take an admin's token: log in with one"
+                      access == ACCESS_ADMIN ? "orders need an admin's token: log in with one"
                                              : "log in with an observer's or admin's token");
         return false;
     }
@@ -185,12 +185,12 @@ static bool may_order(struct request *r)
 {
     const char *csrf = http_header(r->req, "X-CSRF-Token");
     if (view_role(r->view) != PRINCIPAL_ADMIN) {
-        reply_problem(r->req, 403, "not_authorised", "orders take an admin's token");
+        reply_problem(r->req, 403, "not_authorised", "orders need an admin's token");
         return false;
     }
     if (r->login && !login_is_csrf(r->login, csrf)) {
         reply_problem(r->req, 403, "csrf",
-                      "an order carries X-CSRF-Token, which the answer of /api/v1/login has");
+                      "an order needs X-CSRF-Token from the response of /api/v1/login");
         return false;
     }
     return true;
@@ -263,8 +263,9 @@ static bool read_body(struct request *r)
     }
     sodium_memzero((void *)(uintptr_t)bytes, bytes ? n : 0); /* the body may contain a token */
     if (!json_is_object(r->body)) {
-        reply_problem(r->req, 400, "bad_request",
-                      "the body of an order is a JSON object (Content-Type: application/json)");
+        reply_problem(
+            r->req, 400, "bad_request",
+            "the body of an order must be a JSON object (Content-Type: application/json)");
         return false;
     }
     return true;
@@ -298,9 +299,9 @@ static void route_request(struct request *r)
         reply_static(r->req, asset->type, asset->bytes, *asset->n, asset->etag);
     } else if (asset || allow[0] != '\0') {
         http_set_header(r->req, "Allow", asset ? method_names[HTTP_GET] : allow);
-        reply_problem(r->req, 405, "method", "this path takes another method");
+        reply_problem(r->req, 405, "method", "the path does not support this method");
     } else {
-        reply_problem(r->req, 404, "no_such_path", "there is nothing at this path");
+        reply_problem(r->req, 404, "no_such_path", "there is no such path");
     }
 }
 
@@ -314,9 +315,9 @@ static void on_request(void *ctx, struct http_request *req)
     TAILQ_INIT(&r.query);
     if (!is_host_valid(web, req)) {
         reply_problem(req, 421, "wrong_host",
-                      "this address is for this machine alone: ask for localhost");
+                      "this address serves this machine only: use localhost");
     } else if (query && evhttp_parse_query_str(query, &r.query) != 0) {
-        reply_problem(req, 400, "bad_request", "the query of the address is malformed");
+        reply_problem(req, 400, "bad_request", "the query is malformed");
     } else {
         route_request(&r);
     }

@@ -189,7 +189,7 @@ void stream_attach(struct stream *stream, void *own, void (*caught_up)(void *own
 static void evict(void *owner)
 {
     struct stream *stream = owner;
-    log_info("page_cut", LOG_S("why", "its token or address has most of them"));
+    log_info("page_cut", LOG_S("why", "another caller needs it"));
     cut(stream);
 }
 

@@ -156,7 +156,7 @@ def test_only_who_may_give_orders_hands_jobs_in(web, token):
         assert web.ask(path, "POST", body).code == 401
         assert web.ask(path, "POST", body, bearer=s.token("agent")).code == 401
         seen = web.ask(path, "POST", body, bearer=s.token("observer"))
-        assert (seen.code, seen.json["detail"]) == (403, "orders take an admin's token")
+        assert (seen.code, seen.json["detail"]) == (403, "orders need an admin's token")
         assert web.ask(path, "POST", body, bearer=scoped).json["code"] == "not_authorised"
         assert web.ask(path, "POST", body, bearer=s.token("admin"), host="evil.example").code == 421
     web.login(s.token("admin"))

@@ -59,7 +59,7 @@ TEST_IN(web, caller_without_a_token_of_this_server_is_rejected_if_login_is_requi
 TEST_IN(web, order_without_an_admins_token_is_rejected)
 {
     assert_int_equal(web_order_as(LOCAL, NULL, ""), 401); /* a caller without a token */
-    assert_true(web_has("orders take an admin's token: log in with one"));
+    assert_true(web_has("orders need an admin's token: log in with one"));
     assert_int_equal(web_order_as(web_bearer(&harness.observer), NULL, ""), 403);
     assert_int_equal(harness.orders, 0);
     assert_int_equal(web_order_as(web_bearer(&harness.admin), NULL, ""), 200);
