@@ -210,8 +210,8 @@ static int fill(struct http_call *call, const struct http_request *q)
     return rc;
 }
 
-int http_call(struct event_base *base, const struct http_request *request, http_fn *done,
-              void *ctx, struct http_call **ret)
+int http_call(struct event_base *base, const struct http_request *request, http_fn *done, void *ctx,
+              struct http_call **ret)
 {
     struct http_call *call = calloc(1, sizeof *call);
     if (!call) {

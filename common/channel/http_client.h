@@ -43,8 +43,8 @@ typedef void http_fn(void *ctx, const struct http_response *response, const char
 
 /* Sends a request. Returns TFE_EINVAL if a header contains a control character, which could begin a
  * header of its own, or TFE_ENOMEM. An invalid URL is reported to done. */
-int http_call(struct event_base *base, const struct http_request *request, http_fn *done,
-              void *ctx, struct http_call **ret) TFE_MUST_CHECK;
+int http_call(struct event_base *base, const struct http_request *request, http_fn *done, void *ctx,
+              struct http_call **ret) TFE_MUST_CHECK;
 
 /* Ends a request without a callback. NULL is allowed. */
 void http_cancel(struct http_call *call);

@@ -50,7 +50,7 @@ struct events {
     uint32_t n;
     uint64_t newest;
     uint64_t last_removed; /* highest number of a removed event */
-    bool has_more;      /* the store has events that are not in the ring */
+    bool has_more;         /* the store has events that are not in the ring */
 };
 
 int events_new(const struct rdzv *core, struct events **ret)
