@@ -9,7 +9,7 @@
 #include "server/jobs/pool.h"
 #include "tests/wishes.h"
 
-/* As main.c starts them. */
+/* Starts the parts of the server in the same order as main.c. */
 static void start_parts(struct fixture *f, uint32_t max_agents)
 {
     const struct rdzv_config config = {.incarnation = 7,

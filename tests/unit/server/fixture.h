@@ -1,6 +1,6 @@
-/* tests/unit/server/fixture.h: a whole server in this process, but for its main: real keys, core,
- * writer thread with a store in memory, pool and sessions, behind a listener on loopback. Clients
- * are channels that speak the protocol. */
+/* tests/unit/server/fixture.h: a whole server in the test process, except for its main: real keys,
+ * core, writer thread with an in-memory store, pool and sessions, behind a loopback listener.
+ * Clients are channels that speak the protocol. */
 #ifndef TFE_TESTS_UNIT_SERVER_FIXTURE_H
 #define TFE_TESTS_UNIT_SERVER_FIXTURE_H
 
@@ -12,7 +12,7 @@
 #include "tests/unit/folder.h"
 
 struct fixture {
-    struct world world; /* its client has an agent's token */
+    struct world world; /* loop and first client, which has an agent token */
     char dir[FOLDER_BYTES];
     struct keys *keys;
     struct deny_list *bans;
@@ -28,13 +28,13 @@ struct fixture {
     char token_key[MSG_KEY_HEX + 1]; /* id of the client's token */
 };
 
-/* Room for so many agents. ops: what hears of agents' messages in place of the driver, with the
- * driver as its ctx; NULL: the driver. */
+/* Starts a server for max_agents agents. ops receives the messages of agents instead of the
+ * driver, with the driver as its ctx; NULL selects the driver. */
 void fixture_begin(struct fixture *f, const struct session_ops *ops, uint32_t max_agents);
 void fixture_end(struct fixture *f);
 
-/* From now on the client has a new token: of this role, for the jobs of this scope, and for so many
- * nodes (0: any number). */
+/* Issues a new token for the client, with this role, job scope and number of nodes (0 for no
+ * limit). */
 void fixture_set_token(struct fixture *f, enum principal_role role, const char *scope,
                        uint32_t uses);
 #endif

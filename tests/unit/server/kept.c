@@ -14,7 +14,7 @@ static struct {
     pthread_mutex_t hold;
     struct record_list page;
     bool is_done;
-    atomic_bool is_held; /* the thread waits for kept_release */
+    atomic_bool is_held; /* true while the writer thread waits for kept_release */
 } state = {.hold = PTHREAD_MUTEX_INITIALIZER};
 
 static bool on_written(void *ctx, const char *job, uint64_t sequence, int rc)

@@ -1,5 +1,5 @@
-/* tests/unit/server/kept.h: a store in memory behind the real writer and its thread, and what it
- * keeps. */
+/* tests/unit/server/kept.h: an in-memory store behind the real writer and its thread, and access
+ * to the stored rows. */
 #ifndef TFE_TESTS_UNIT_SERVER_KEPT_H
 #define TFE_TESTS_UNIT_SERVER_KEPT_H
 
@@ -15,15 +15,15 @@ struct kept {
 void kept_begin(struct kept *k, struct event_base *base);
 void kept_end(struct kept *k);
 
-/* The writer's thread does nothing until kept_release. */
+/* Blocks the writer thread until kept_release. */
 void kept_hold(struct kept *k);
 void kept_release(struct kept *k);
 
-/* Runs the loop until all that was handed to the writer is written. */
+/* Runs the loop until everything handed to the writer is written. */
 void kept_settle(struct kept *k);
 
-/* Returns how many rows of a type (EVENT_ROW, AUDIT_ROW) are kept, at most max. *ret_last is the
- * newest of them, borrowed until the next call. */
+/* Returns the number of stored rows of a type (EVENT_ROW, AUDIT_ROW), at most max. *ret_last is
+ * the newest row, borrowed until the next call. */
 uint32_t kept_read(struct kept *k, enum tfe_msg_type type, uint32_t max, const void **ret_last);
 
 #endif

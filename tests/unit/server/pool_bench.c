@@ -16,7 +16,7 @@
 
 struct pool_bench bench;
 
-static uint64_t first; /* assignments are told from this on */
+static uint64_t first; /* assignment numbers are shown relative to this number */
 
 static struct {
     writer_result_fn fn;
@@ -72,7 +72,7 @@ void __wrap_session_send(struct session *s, const struct tfe_msg *msg)
     say("; ");
 }
 
-/* No token says a quota here. */
+/* The pool's tests set no quotas. */
 void __wrap_keyring_watch_quotas(struct keyring *ring, keyring_quota_fn *fn, void *ctx);
 void __wrap_keyring_watch_quotas(struct keyring *ring, keyring_quota_fn *fn, void *ctx) {}
 
@@ -103,7 +103,8 @@ void __wrap_events_addf(struct events *e, const struct msg_event_row *row, const
     (void)strncat(bench.events, "; ", sizeof bench.events - strlen(bench.events) - 1);
 }
 
-/* --- the core --------------------------------------------------------------------------------- */
+/* --- fake core ---------------------------------------------------------------------------------
+ */
 
 static struct bench_core *core_find(const char *job)
 {
@@ -213,10 +214,11 @@ static int on_order(void *ctx, const struct rdzv_event *event)
 
 static const struct session_ops ops = {.order = on_order};
 
-/* --- the disk --------------------------------------------------------------------------------- */
+/* --- fake disk ---------------------------------------------------------------------------------
+ */
 
-/* The packed parts of a row as texts, for tests to read and to change: a line for each condition
- * and for each node. */
+/* Unpacks the conditions and nodes of a row into text, one line each, so that tests can read and
+ * change them. */
 static void unpack_row(struct bench_row *row, const uint8_t *bytes, size_t n)
 {
     struct pack k = {.in = bytes, .n = n};
@@ -422,7 +424,8 @@ int __wrap_bundles_new(const struct bundles_config *config, struct bundles **ret
 void __wrap_bundles_free(struct bundles *b);
 void __wrap_bundles_free(struct bundles *b) {}
 
-/* --- its life --------------------------------------------------------------------------------- */
+/* --- set-up and restart ------------------------------------------------------------------------
+ */
 
 static void start(void)
 {
@@ -555,7 +558,8 @@ void bench_renews(unsigned i)
 void bench_left(unsigned i)
 {
     pool_left(&bench.sessions[i]);
-    bench.sessions[i].phase = SESSION_OPEN; /* the next one of this node */
+    bench.sessions[i].phase =
+        SESSION_OPEN; /* the session is reused for the node's next connection */
 }
 
 struct pool_node *bench_node(unsigned i)
@@ -596,11 +600,11 @@ const char *bench_order(const struct principal *by, struct tfe_msg order)
     assert_non_null(rows);
     rows_on_wake(rows, bench_on_wake, &is_woken);
     int rc = rows_next(rows, &msg);
-    if (rc == TFE_EMORE) { /* it waits for the disk */
+    if (rc == TFE_EMORE) { /* the order waits for the disk */
         bench_turn();
         assert_false(is_woken);
         bench_durable();
-        if (!is_woken) { /* one that failed shortly before is tried again */
+        if (!is_woken) { /* the pool retries a write that failed shortly before */
             bench_pass(POOL_CHECK_MS);
             bench_durable();
         }

@@ -1,6 +1,5 @@
-/* tests/unit/server/test_action_executor.c: what the core tells of itself reaches all who listen,
- * in order.
- */
+/* tests/unit/server/test_action_executor.c: records that the core emits about itself reach all
+ * subscribers in order. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +18,7 @@ static void hear(void *ctx, const struct rdzv_trace *trace)
     (void)snprintf(l->log + at, 64 - at, "%c%llu ", l->name, (unsigned long long)trace->number);
 }
 
-/* A step that tells these numbers. */
+/* Runs a step that emits records with these numbers. */
 static void tell(struct outlets *to, uint64_t first, uint64_t last)
 {
     struct rdzv_action v[4];

@@ -1,5 +1,5 @@
-/* tests/unit/server/test_agent_reports.c: what agents report for people: whose metrics count, which
- * checkpoints are events, and what of it all is still true in the next epoch and run. */
+/* tests/unit/server/test_agent_reports.c: agents' reports for people: whose metrics count, which
+ * checkpoints become events, and what remains valid in the next epoch and run. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,11 +12,11 @@
 enum { NODES = 3, SPARE = NODES };
 
 static struct world
-    *w; /* job "j": session and rank of a node are the same; one more node is a spare */
+    *w; /* has job "j", in which a node's session equals its rank, and one spare node */
 static struct events *events;
 static struct series *series;
 static struct reports *all;
-static struct report *at[NODES + 1]; /* of each session */
+static struct report *at[NODES + 1]; /* report state of each session */
 static uint64_t epoch;
 static uint32_t run;
 static uint64_t seen; /* number of the newest event that newest_event has returned */
@@ -67,7 +67,7 @@ static void loss(uint32_t session, uint64_t of_epoch, uint64_t step, double valu
                                                  .n_metrics = 1}});
 }
 
-/* The newest point of the loss has this number and value. */
+/* Asserts number and value of the newest loss point. */
 static void assert_loss(uint64_t ord, double value)
 {
     struct msg_series_row row;
@@ -77,7 +77,7 @@ static void assert_loss(uint64_t ord, double value)
         (void)snprintf(after, sizeof after, "%s", row.name);
     }
     assert_string_equal(row.name, "loss");
-    /* Points of a server are numbered from its start on, a millisecond each. */
+    /* A server numbers its points from its start time on, one per millisecond. */
     assert_int_equal(row.ord, FAKE_CLOCK_CIVIL_MS + 1000000 + ord - 1);
     assert_true(row.value == value);
     assert_int_equal(row.run, run);
@@ -91,7 +91,7 @@ static void saves(uint32_t session, uint32_t n, uint64_t step)
                           .epoch = epoch, .saves = n, .has_saved = step > 0, .saved_step = step}});
 }
 
-/* The sentence of the newest event if it came since the last call; else "". */
+/* Returns the text of the newest event if it is newer than the last call, else "". */
 static const char *newest_event(void)
 {
     const uint64_t newest = events_newest(events);
@@ -116,18 +116,18 @@ static void assert_epoch(void)
     assert_int_equal(place.run, run);
 }
 
-/* A trainer fails, and all go on. */
+/* Ends the epoch by a trainer's failure; all nodes stay. */
 static void next_epoch(void)
 {
     exited(w, 0, epoch, 1);
     ready(w, 0, ++epoch);
     ready(w, 1, epoch);
     ready(w, 2, epoch);
-    pass(w, 1000); /* of back-off */
+    pass(w, 1000); /* back-off of 1 s */
     assert_epoch();
 }
 
-/* The job succeeds, and the same nodes begin it anew. */
+/* Lets the job succeed; the same nodes start its next run. */
 static void next_run(void)
 {
     for (uint32_t i = 0; i < NODES; i++) {
@@ -147,7 +147,7 @@ static void next_run(void)
 TEST_IN(metrics, of_the_lowest_rank_count_and_anothers_once_that_is_silent)
 {
     loss(1, 1, 1, 5);
-    loss(2, 1, 1, 6); /* rank 1 has told */
+    loss(2, 1, 1, 6); /* rank 1 has reported */
     loss(0, 1, 1, 7);
     assert_loss(2, 7);
     fake_clock_pass(NULL, 5000);
@@ -183,15 +183,15 @@ TEST_IN(metrics, of_the_next_epoch_are_anybodys_and_of_the_next_run_begin_anew)
     assert_int_equal(shown().samples, 40);
     assert_int_equal(shown().total, 100);
     next_epoch();
-    loss(1, 2, 1, 8); /* rank 0 has told nothing in this one */
+    loss(1, 2, 1, 8); /* rank 0 has not reported in this epoch */
     assert_loss(2, 8);
-    assert_int_equal(shown().samples, 40); /* of the run */
+    assert_int_equal(shown().samples, 40); /* samples of the whole run */
     next_run();
     loss(1, 3, 1, 9);
     assert_int_equal(shown().samples, 10);
     struct msg_status_job row = {.job = "j", .run = 1, .epoch = 3, .state = STATE_RUNNING};
     reports_show_job(all, &row);
-    assert_int_equal(row.total, 0); /* another run's row */
+    assert_int_equal(row.total, 0); /* the row belongs to another run */
 }
 
 TEST_IN(checkpoints, are_an_event_once_in_ten_seconds_with_their_highest_step)
@@ -202,8 +202,8 @@ TEST_IN(checkpoints, are_an_event_once_in_ten_seconds_with_their_highest_step)
     saves(0, 2, 7);
     assert_string_equal(newest_event(), "");
     fake_clock_pass(NULL, 1);
-    saves(0, 2, 7); /* no further one */
-    saves(1, 2, 7); /* the same one, by another rank's word */
+    saves(0, 2, 7); /* no further checkpoint */
+    saves(1, 2, 7); /* the same checkpoint, reported by another rank */
     assert_string_equal(newest_event(), "");
     saves(0, 3, 5);
     assert_string_equal(newest_event(), "a checkpoint of step 7 is there");

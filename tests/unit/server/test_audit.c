@@ -1,4 +1,4 @@
-/* tests/unit/server/test_audit.c: what is written down of orders. */
+/* tests/unit/server/test_audit.c: audit records of orders. */
 #include <event2/event.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 static struct kept kept;
 
-/* What the store keeps of an order about this. */
+/* Returns the stored audit record of an order about this subject. */
 static const char *about_kept(const char *about)
 {
     const struct peer from = {.port = 1};

@@ -1,5 +1,5 @@
-/* tests/unit/server/test_bundles.c: the server's bundles: what goes and when, what has no room, and
- * the end in the middle of one. */
+/* tests/unit/server/test_bundles.c: the server's bundle store: which bundles are deleted and when,
+ * the size limit, and interrupted uploads. */
 #include <dirent.h>
 #include <sodium.h>
 #include <sys/stat.h>
@@ -16,14 +16,14 @@
 #define HOUR_MS (INT64_C(3600) * 1000)
 #define SCOPE "-0123456789abcdef"
 
-/* The civil clock goes on by hand, and the timer fires so, too. */
+/* The test advances the civil clock and fires the timer. */
 int __real_clock_gettime(clockid_t id, struct timespec *ret);
 int __wrap_clock_gettime(clockid_t id, struct timespec *ret);
 int __wrap_event_add(struct event *event, const struct timeval *after);
 int __real_event_add(struct event *event, const struct timeval *after);
 static struct tfe_wall now;
-static struct event *look, *timer; /* added last; the bundles' own */
-static int64_t later_ms;           /* added to the monotonic clock */
+static struct event *look, *timer; /* timer added last; the bundle store's timer */
+static int64_t later_ms;           /* ms added to the monotonic clock */
 
 int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
 {
@@ -49,8 +49,8 @@ static struct event_base *base;
 static const struct principal admin = {.role = PRINCIPAL_ADMIN, .scope = PRINCIPAL_EVERY_JOB};
 static const struct principal team = {.role = PRINCIPAL_ADMIN, .scope = "team-*"};
 static const struct principal other = {.role = PRINCIPAL_ADMIN, .scope = "other-*", .origin = {1}};
-static const struct principal *by; /* who asks */
-static const char *named;          /* a job's */
+static const struct principal *by; /* principal that asks */
+static const char *named;          /* digest that a job names, or "" */
 
 static int set_up(void **state)
 {
@@ -101,7 +101,7 @@ static const char *path_of(unsigned n)
     return folder_path(dir, name);
 }
 
-/* A server before this one has kept it. */
+/* Stores bundle n as an earlier server would have. */
 static void keep(unsigned n, off_t size)
 {
     const char *path = path_of(n);
@@ -116,13 +116,14 @@ static bool is_file(unsigned n)
 
 static void look_now(void)
 {
-    for (unsigned i = 0; i < 12; i++) { /* a minute: unnamed bundles are looked for, too */
+    for (unsigned i = 0; i < 12;
+         i++) { /* one minute of timer ticks; each also looks for unnamed bundles */
         event_active(timer, EV_TIMEOUT, 0);
         assert_int_equal(event_base_loop(base, EVLOOP_NONBLOCK), 0);
     }
 }
 
-/* Of the first n that were kept. */
+/* Returns how many of the first n stored bundles are left. */
 static unsigned n_there(const struct bundles *b, unsigned n)
 {
     unsigned left = 0;
@@ -132,7 +133,7 @@ static unsigned n_there(const struct bundles *b, unsigned n)
     return left;
 }
 
-/* What BUNDLE_HAVE is answered by first. */
+/* Sends BUNDLE_HAVE and returns its first response in *ret. */
 static struct rows *ask(struct bundles *b, const char *digest, uint32_t total, struct tfe_msg *ret)
 {
     const struct msg_bundle_have have = {.digest = digest, .total = total};
@@ -157,7 +158,7 @@ TEST_IN(bundles, what_no_job_names_goes_an_hour_later_and_what_one_names_stays)
     assert_false(bundles_has(b, digest_of(1), &admin) || bundles_has(b, digest_of(3), &admin));
     assert_true(bundles_has(b, digest_of(2), &admin));
     TURN_UNTIL(base, !is_file(1) && !is_file(3));
-    named = ""; /* its hour begins where it was named last */
+    named = ""; /* a bundle's hour begins when a job last named it */
     now.ms += HOUR_MS - 10000;
     look_now();
     assert_true(bundles_has(b, digest_of(2), &admin) && is_file(2));
@@ -176,14 +177,15 @@ TEST_IN(bundles, where_there_is_no_room_the_oldest_goes_that_no_job_names_and_el
     }
     struct bundles *b = open_it();
     struct rows *rows = ask(b, digest_of(1000), 1, &msg);
-    assert_int_equal(msg.type, MSG_REFUSED); /* the submit of each may be on its way */
+    assert_int_equal(msg.type,
+                     MSG_REFUSED); /* no bundle may go: each may belong to a submission in flight */
     assert_int_equal(msg.u.refused.code, REFUSAL_LIMIT_REACHED);
     rows_free(rows);
     now.ms += 90000;
     named = digest_of(0);
     rows = ask(b, digest_of(1000), 1, &msg);
     assert_int_equal(msg.type, MSG_BUNDLE_WANT);
-    assert_int_equal(n_there(b, n), n - n / 16 - 1); /* the reserve is not its own */
+    assert_int_equal(n_there(b, n), n - n / 16 - 1); /* the bundle's owner cannot use the reserve */
     assert_true(bundles_has(b, digest_of(0), &admin));
     rows_free(rows);
     bundles_free(b);
@@ -210,7 +212,8 @@ TEST_IN(bundles, above_their_number_the_oldest_goes_that_no_job_names_and_else_i
     assert_int_equal(n_there(b, LIMIT_BUNDLES), LIMIT_BUNDLES - LIMIT_BUNDLES / 16 - 1);
     assert_true(bundles_has(b, digest_of(0), &admin));
     assert_false(bundles_has(b, digest_of(7), &admin));
-    struct rows *second = ask(b, digest_of(3001), 1, &msg); /* what comes counts, too */
+    struct rows *second =
+        ask(b, digest_of(3001), 1, &msg); /* uploads in progress count towards the limit */
     assert_int_equal(msg.type, MSG_BUNDLE_WANT);
     assert_int_equal(n_there(b, LIMIT_BUNDLES), LIMIT_BUNDLES - LIMIT_BUNDLES / 16 - 2);
     rows_free(rows);
@@ -225,7 +228,7 @@ TEST_IN(bundles, one_that_has_come_counts_once_though_its_bringer_has_not_gone)
     for (unsigned i = 0; i < LIMIT_BUNDLES - 1; i++) {
         keep(i, i < n - 4 ? MSG_BUNDLE_MAX : 1);
     }
-    struct bundles *b = open_it(); /* and none of them may go yet */
+    struct bundles *b = open_it(); /* none of these bundles may be deleted yet */
     struct rows *rows[4];
     for (unsigned i = 0; i < 4; i++) {
         const struct msg_bundle_have have = {.digest = digest_of(i), .total = MSG_BUNDLE_MAX};
@@ -277,13 +280,13 @@ TEST_IN(bundles, one_that_comes_too_slowly_is_refused_and_its_place_is_free)
     struct rows *rows = ask(b, digest_of(1), MSG_BUNDLE_MAX, &msg);
     struct msg_bundle_put put = {
         .digest = digest_of(1), .data = (const uint8_t *)"xyz", .n_data = 1};
-    for (; put.offset < 2; put.offset++) { /* a byte each ten seconds */
+    for (; put.offset < 2; put.offset++) { /* one byte every ten seconds */
         later_ms += 9000;
         look_now();
         assert_true(bundles_put(b, &team, &put));
         struct stat st;
         TURN_UNTIL(base, stat(folder_path(dir, "part-1"), &st) == 0 && st.st_size > put.offset);
-        for (int i = 0; i < 50; i++) { /* the loop has heard of it */
+        for (int i = 0; i < 50; i++) { /* the loop has received the disk's result */
             (void)usleep(1000);
             assert_int_equal(event_base_loop(base, EVLOOP_NONBLOCK), 0);
         }
@@ -297,7 +300,7 @@ TEST_IN(bundles, one_that_comes_too_slowly_is_refused_and_its_place_is_free)
     bundles_free(b);
 }
 
-/* Descriptors of this process that lead into the directory. */
+/* Returns the number of open descriptors that lead into the directory. */
 static unsigned open_there(void)
 {
     char path[64];
@@ -320,7 +323,8 @@ TEST_IN(bundles, a_disk_that_makes_no_file_is_told_and_what_came_to_no_end_leave
     assert_int_equal(access(folder_path(dir, "part-1"), F_OK), 0);
     rows_free(rows);
     TURN_UNTIL(base, access(folder_path(dir, "part-1"), F_OK) != 0 && open_there() == 0);
-    assert_int_equal(symlink("elsewhere", folder_path(dir, "part-2")), 0); /* it is not followed */
+    assert_int_equal(symlink("elsewhere", folder_path(dir, "part-2")),
+                     0); /* the server does not follow the symbolic link */
     rows = ask(b, digest_of(1), 100, &msg);
     assert_int_equal(msg.type, MSG_REFUSED);
     assert_int_equal(msg.u.refused.code, REFUSAL_STORE);
@@ -337,12 +341,12 @@ TEST_IN(bundles, whose_bringer_goes_before_the_disk_has_made_its_file_has_none)
     struct tfe_msg msg;
     struct bundles *b = open_it();
     assert_int_equal(rows_bundle(b, &team, &have, &rows), 0);
-    assert_int_equal(rows_next(rows, &msg), TFE_EMORE); /* nothing may come before it is there */
+    assert_int_equal(rows_next(rows, &msg), TFE_EMORE); /* data is refused until the file exists */
     const struct msg_bundle_put put = {
         .digest = digest_of(1), .data = (const uint8_t *)"x", .n_data = 1};
     assert_false(bundles_put(b, &team, &put));
     rows_free(rows);
-    /* The disk works in its order: behind this one all of it is done. */
+    /* The disk worker is sequential: after this request, everything before it is done. */
     rows = ask(b, digest_of(2), 100, &msg);
     rows_free(rows);
     rows = ask(b, digest_of(3), 100, &msg);
@@ -374,7 +378,7 @@ TEST_IN(bundles, one_may_end_before_its_total_and_nothing_more_is_taken_then)
         struct stat st;
         assert_true(bundles_has(b, digest, &team));
         bundles_free(b);
-        b = open_it(); /* what is in the file */
+        b = open_it(); /* content of the stored file */
         assert_true(bundles_has(b, digest, &team));
         bundles_free(b);
         DIR *entries = opendir(dir);
@@ -403,7 +407,7 @@ TEST_IN(bundles, a_server_ends_while_one_comes_whose_bringer_has_gone)
                                            .n_data = sizeof(bytes)};
         assert_true(bundles_put(b, &team, &put));
     }
-    rows_free(rows); /* the loop does not turn any more: the disk has all of it to answer */
+    rows_free(rows); /* the loop no longer runs, so that all results of the disk are outstanding */
     bundles_free(b);
     b = open_it();
     assert_false(bundles_has(b, digest_of(1), &admin));

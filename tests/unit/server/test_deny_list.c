@@ -1,4 +1,4 @@
-/* tests/unit/server/test_deny_list.c: whom an operator has evicted is kept out, and nobody else. */
+/* tests/unit/server/test_deny_list.c: an evicted node stays out, and no other node does. */
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
@@ -49,14 +49,14 @@ TEST_IN(bans, key_and_label_are_out_of_that_job_whatever_the_node_is_called_now)
 {
     ban(*state, "n", "team-a", "box", 2000);
     assert_true(is_out(*state, "team-a", "n", key, "box"));
-    assert_true(is_out(*state, "team-a", "n", other_key, "other")); /* the process itself */
+    assert_true(is_out(*state, "team-a", "n", other_key, "other")); /* the evicted process itself */
     assert_true(is_out(*state, "team-a", "n2", key, "box"));
     assert_false(is_out(*state, "team-a", "n2", other_key, "box"));
     assert_false(is_out(*state, "team-a", "n2", key, "box2"));
     assert_false(is_out(*state, "team-b", "n", key, "box"));
 }
 
-/* All nodes without a label that shared a token were out with the one. */
+/* Regression: evicting one unlabelled node kept out all unlabelled nodes with the same token. */
 TEST_IN(bans, a_node_without_a_label_is_out_alone)
 {
     ban(*state, "n", "team-a", "", 2000);
@@ -78,15 +78,15 @@ TEST_IN(bans, a_key_of_its_own_is_out_whatever_its_label_and_its_token_with_the_
     assert_int_equal(deny_list_add(*state, &row), 0);
     assert_non_null(deny_list_find(*state, &own, "team-a", "n2", "tube", now));
     assert_null(deny_list_find(*state, &own, "team-b", "n2", "tube", now));
-    own.key_id[0] ^= 1; /* another machine of that token */
+    own.key_id[0] ^= 1; /* another machine with that token */
     assert_null(deny_list_find(*state, &own, "team-a", "n2", "tube", now));
     assert_non_null(deny_list_find(*state, &own, "team-a", "n2", "box", now));
     assert_true(is_out(*state, "team-a", "n2", other_key, "box"));
     assert_false(is_out(*state, "team-a", "n2", other_key, "tube"));
-    assert_false(is_out(*state, "team-a", "n2", key, "tube")); /* a token is many machines' */
+    assert_false(is_out(*state, "team-a", "n2", key, "tube")); /* many machines share a token */
 }
 
-/* Else whoever is evicted while nothing is known of it takes others of its label with it. */
+/* Otherwise, evicting a node whose key is unknown would keep out other nodes with its label. */
 TEST_IN(bans, an_unknown_key_is_nobodys)
 {
     const struct msg_ban_row row = {
@@ -128,7 +128,7 @@ TEST_IN(bans, whoever_may_lift_one_finds_it_by_id_or_label)
     assert_null(deny_list_find_named(*state, &admin, "n", now));
 }
 
-/* A renewed key was another one, and its holder was in again. */
+/* Regression: a renewed key counted as another key, which readmitted the evicted node. */
 TEST_IN(bans, who_renews_its_own_key_is_as_much_out)
 {
     static const uint8_t renewed[PRINCIPAL_KEY_ID_BYTES] = {3, 1, 1, 0, 9, 9, 9, 9, [15] = 1};
@@ -147,7 +147,7 @@ TEST_IN(bans, who_renews_its_own_key_is_as_much_out)
     assert_null(deny_list_find(*state, &by, "j", "n2", "other", now));
 }
 
-/* Whoever may evict from one job only let those in again that others had evicted. */
+/* Regression: an admin who may evict from one job only could displace the evictions of others. */
 TEST_IN(bans, those_of_one_job_push_out_none_of_another)
 {
     char name[8];

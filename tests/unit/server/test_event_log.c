@@ -1,5 +1,5 @@
-/* tests/unit/server/test_event_log.c: the ring of the newest events: numbers, who asks from where,
- * and what is left out. */
+/* tests/unit/server/test_event_log.c: the ring of recent events: numbering, resuming readers, and
+ * suppression of repeats. */
 #include <event2/event.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "tests/unit/server/kept.h"
 #include "tests/unit/server_core/server_fixture.h"
 
-/* As event_log.c has it. */
+/* Size of the ring in event_log.c. */
 #define RING 1000
 #define AT_ONCE 100
 
@@ -43,7 +43,7 @@ static void add(const char *job, const char *says)
     events_add(e, &(struct msg_event_row){.kind = "k", .job = job, .says = says});
 }
 
-/* So many, far enough apart that all are told. */
+/* Adds n events, far enough apart in time that none is suppressed. */
 static void add_many(const char *job, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -70,7 +70,7 @@ TEST_IN(events, have_numbers_that_go_up_by_one_and_the_run_that_the_core_knows)
     assert_string_equal(events_next(e, NULL, 1)->job, "");
     assert_int_equal(events_next(e, NULL, 2)->run, 0);
     events_add(e, &(struct msg_event_row){.kind = "k", .job = "j", .run = 3, .says = ""});
-    assert_int_equal(events_next(e, NULL, 3)->run, 3); /* of an earlier one */
+    assert_int_equal(events_next(e, NULL, 3)->run, 3); /* an event of an earlier run */
 }
 
 TEST_IN(events, come_to_who_asks_behind_a_number_and_of_one_job)
@@ -93,7 +93,7 @@ TEST_IN(events, above_the_ring_the_oldest_go_and_that_is_known)
     add_many("a", 2);
     assert_int_equal(next(NULL, 0), 3);
     assert_true(events_has_after(e, 2));
-    assert_false(events_has_after(e, 1)); /* 2 is on the disk only */
+    assert_false(events_has_after(e, 1)); /* event 2 is only on disk */
     assert_int_equal(next(NULL, RING + 1), RING + 2);
 }
 
@@ -111,9 +111,9 @@ TEST_IN(events, the_newest_of_a_job_begin_behind_a_number)
     assert_int_equal(events_before_last(e, "a", 2, &all), 0);
     assert_int_equal(events_before_last(e, NULL, 3, &all), 1);
     assert_int_equal(events_before_last(e, "a", 9, &all), 0);
-    assert_true(all); /* no more were ever kept */
+    assert_true(all); /* the log has never had more events */
     assert_int_equal(events_before_last(e, NULL, 0, &all), 4);
-    add_many("b", RING); /* of whom the oldest make room, not the others' */
+    add_many("b", RING); /* the oldest events of the same job make room; other jobs keep theirs */
     assert_int_equal(events_before_last(e, "a", 1, &all), 2);
     assert_true(all);
     assert_int_equal(next("a", 0), 1);
@@ -129,7 +129,7 @@ TEST_IN(events, of_one_kind_and_job_at_once_some_are_left_out_and_counted)
         add("a", "it came");
     }
     assert_int_equal(events_newest(e), AT_ONCE);
-    add("b", "another job's"); /* is told, and says so */
+    add("b", "another job's"); /* the event is reported and counts the suppressed ones */
     assert_string_equal(events_next(e, NULL, AT_ONCE)->says,
                         "another job's (and 3 more that are not told)");
     fake_clock_pass(NULL, 2000);
@@ -155,7 +155,7 @@ TEST_IN(events, of_all_kinds_and_jobs_together_there_is_a_bound_that_time_lifts)
 
 static size_t owner_is_key(const void *ctx, const char *job, uint8_t ret[ADMISSION_NAME_MAX])
 {
-    ret[0] = (uint8_t)job[0]; /* all jobs with this letter are of one key */
+    ret[0] = (uint8_t)job[0]; /* one key owns all jobs with this first letter */
     return 1;
 }
 
@@ -164,7 +164,7 @@ TEST_IN(events, one_owner_takes_neither_the_ring_nor_the_rate_from_others)
     char job[32];
     events_set_owner_fn(e, owner_is_key, NULL);
     add("honest", "it trains");
-    for (int i = 0; i < 5000; i++) { /* each of a job of its own */
+    for (int i = 0; i < 5000; i++) { /* each event belongs to a different job */
         (void)snprintf(job, sizeof job, "x%d", i);
         add(job, "");
         fake_clock_pass(NULL, i % 2);
@@ -190,7 +190,7 @@ static uint32_t n_kept(void)
 
 TEST_IN(events, are_kept_on_a_disk_that_takes_them)
 {
-    enum { WAITING = 5000 }; /* more than event_log.c lets wait */
+    enum { WAITING = 5000 }; /* more than event_log.c queues */
     add("j", "before there was one");
     events_attach_writer(e, kept.writer);
     add("j", "");
@@ -202,8 +202,8 @@ TEST_IN(events, are_kept_on_a_disk_that_takes_them)
                                                .run = 1, .epoch = 1 + (uint64_t)i, .blamed = ""}),
                          0);
     }
-    add("j", ""); /* the ledger's rows go first */
+    add("j", ""); /* the ledger's rows are written first */
     kept_release(&kept);
     assert_int_equal(n_kept(), 1);
-    assert_int_equal(events_newest(e), 3); /* here it is all the same */
+    assert_int_equal(events_newest(e), 3); /* the ring has the event although it is not stored */
 }

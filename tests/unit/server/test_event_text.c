@@ -1,4 +1,4 @@
-/* tests/unit/server/test_event_text.c: what the server does, in the sentences that people read. */
+/* tests/unit/server/test_event_text.c: text of the events about the server's actions. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ static int end(void **state)
 
 #define FIXTURE make, end
 
-/* The newest event is this one. */
+/* Asserts kind, level and text of the newest event. */
 static void check(const char *kind, enum tfe_event_level level, const char *says)
 {
     const struct msg_event_row *row = events_next(events, NULL, events_newest(events) - 1);
@@ -163,7 +163,7 @@ TEST_IN(event, of_a_first_step_says_what_each_phase_took)
     row.at[EPOCH_GATHERED].ms = 1300;
     row.at[EPOCH_COMMITTED].ms = 1305;
     event_of_ledger(events, "j", &row);
-    assert_int_equal(events_newest(events), 0); /* it has none yet */
+    assert_int_equal(events_newest(events), 0); /* no event exists yet */
     row.at[EPOCH_PROGRESSED].ms = 62305;
     event_of_ledger(events, "j", &row);
     check("first_step", EVENT_INFO,

@@ -1,5 +1,5 @@
-/* tests/unit/server/test_keyring.c: who comes in with a made token, and until when: by handshakes,
- * and by the question that open sessions are asked. */
+/* tests/unit/server/test_keyring.c: which issued tokens are admitted, and until when, both at the
+ * handshake and when open sessions are checked again. */
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ struct fixture {
     struct handshake_server *server;
     struct keyring *ring;
     unsigned changes;
-    struct principal by; /* who came in last */
+    struct principal by; /* principal admitted last */
 };
 
 static void on_change(void *ctx)
@@ -74,7 +74,7 @@ static int come(struct fixture *f, const struct token *token, struct tfe_wall no
     return rc;
 }
 
-/* The row lives until the next one is made. */
+/* Issues a token. The returned row is valid until the next call. */
 static const struct msg_token_row *make(struct fixture *f, const char *scope, const char *label,
                                         uint32_t ttl_ms, uint32_t uses, struct token *ret)
 {
@@ -116,7 +116,7 @@ TEST_IN(keyring, a_made_token_that_the_server_has_no_row_of_is_worthless)
     struct keyring *other;
     make(f, "*", "", 0, 0, &token);
     assert_int_equal(come(f, &token, today), 0);
-    keyring_free(f->ring); /* as after a restart whose store was lost */
+    keyring_free(f->ring); /* as after a restart with a lost database */
     assert_int_equal(come(f, &token, today), TFE_EAUTH);
     assert_int_equal(keyring_new(f->server, 0, &other), 0);
     f->ring = other;
@@ -150,7 +150,7 @@ TEST_IN(keyring, an_expired_token_is_not_good_again_when_the_clock_is_set_back)
     assert_non_null(keyring_fault(f->ring, &by, later(61000)));
     assert_non_null(keyring_fault(f->ring, &by, today));
     assert_int_equal(come(f, &token, today), TFE_EAUTH);
-    assert_int_equal(come(f, &other, today), 0); /* which never ends */
+    assert_int_equal(come(f, &other, today), 0); /* the other token never expires */
 }
 
 static struct msg_token_row written;
@@ -175,8 +175,8 @@ TEST_IN(keyring, an_expired_token_stays_so_in_a_server_whose_clock_was_set_back)
     keyring_expire(f->ring, later(61000), write_row, NULL);
     keyring_expire(f->ring, later(62000), write_row, NULL);
     assert_int_equal(n_written, 1);
-    assert_string_equal(state_at(f, later(62000)), "expired"); /* nobody has taken it back */
-    /* The next server reads that row. */
+    assert_string_equal(state_at(f, later(62000)), "expired"); /* expired without being revoked */
+    /* The next server loads that row. */
     struct keyring *next;
     assert_int_equal(keyring_new(f->server, 0, &next), 0);
     keyring_set_roots(next, &f->roots);
@@ -195,7 +195,7 @@ TEST_IN(keyring, a_revoked_token_ends_sessions_and_opens_none)
     assert_int_equal(come(f, &token, today), 0);
     f->changes = 0;
     assert_int_equal(revoke(f, "one"), 0);
-    assert_int_equal(f->changes, 1); /* open sessions are asked about */
+    assert_int_equal(f->changes, 1); /* open sessions are checked again */
     assert_string_equal(keyring_fault(f->ring, &f->by, today),
                         "this token was revoked by an operator");
     assert_int_equal(come(f, &token, today), TFE_EAUTH);
@@ -214,7 +214,8 @@ TEST_IN(keyring, a_key_is_named_by_its_id_or_by_a_label_that_is_one_good_keys)
     assert_int_equal(revoke(f, "nobody"), TFE_ENOENT);
     assert_int_equal(revoke(f, id), 0);
     assert_int_equal(come(f, &token, today), 0);
-    assert_int_equal(revoke(f, "twice"), 0); /* the other one, which is good */
+    assert_int_equal(revoke(f, "twice"),
+                     0); /* the other token of that label, which is still valid */
     assert_int_equal(come(f, &token, today), TFE_EAUTH);
 }
 
@@ -229,15 +230,15 @@ TEST_IN(keyring, a_token_that_needs_no_row_is_revoked_by_the_row_it_gets)
     (void)sodium_bin2hex(id, sizeof(id), token.key_id, sizeof(token.key_id));
     assert_int_equal(revoke(f, id), 0);
     assert_int_equal(come(f, &token, today), TFE_EAUTH);
-    /* Without its row it would be good again: it is never forgotten. */
+    /* A revoked token is never forgotten: without its row it would be valid again. */
     assert_string_equal(state_at(f, later(10000 * DAY_MS)), "revoked");
     assert_int_equal(come(f, &token, later(10000 * DAY_MS)), TFE_EAUTH);
-    /* A made one that is not known is worthless already. */
+    /* A made token without a row is invalid, so there is nothing to revoke. */
     id[1] = '2';
     assert_int_equal(revoke(f, id), TFE_ENOENT);
 }
 
-/* The one before was still good for days. */
+/* Regression: the key before a renewal stayed valid for days. */
 TEST_IN(keyring, an_agents_own_key_is_revoked_with_all_that_it_was_renewed_from_and_to)
 {
     struct fixture *f = *state;
@@ -258,7 +259,8 @@ TEST_IN(keyring, an_agents_own_key_is_revoked_with_all_that_it_was_renewed_from_
     assert_non_null(keyring_fault(f->ring, &before, today));
     assert_non_null(keyring_fault(f->ring, &by, today));
     assert_null(keyring_fault(f->ring, &stranger, today));
-    /* Until the last of them has ended, whichever was named. */
+    /* The row stays until the last key of the renewal chain has expired, whichever key was named.
+     */
     assert_non_null(keyring_next(f->ring, NULL, later(6 * DAY_MS)));
     assert_non_null(keyring_fault(f->ring, &by, later(6 * DAY_MS)));
     assert_null(keyring_next(f->ring, NULL, later(9 * DAY_MS)));
@@ -278,14 +280,15 @@ TEST_IN(keyring, uses_are_counted_by_nodes_and_over_restarts)
     assert_int_equal(come(f, &token, today), 0);
     assert_null(keyring_use(f->ring, &f->by, node_a, &row));
     assert_string_equal(row->used_by, node_a);
-    assert_null(keyring_use(f->ring, &f->by, node_a, &row)); /* comes again: the same use */
+    assert_null(keyring_use(f->ring, &f->by, node_a,
+                            &row)); /* the same node comes again: this is the same use */
     assert_null(row);
     assert_null(keyring_use(f->ring, &f->by, node_b, &row));
     assert_non_null(keyring_use(f->ring, &f->by, node_c, &row));
     assert_null(row);
     assert_null(keyring_use(f->ring, &f->by, node_b, &row));
     assert_string_equal(state_at(f, today), "used up");
-    assert_int_equal(come(f, &token, today), 0); /* those that are in may come again */
+    assert_int_equal(come(f, &token, today), 0); /* nodes that have used the token may reconnect */
 
     assert_int_equal(keyring_new(f->server, 0, &again), 0);
     keyring_set_roots(again, &f->roots);
@@ -307,7 +310,7 @@ TEST_IN(keyring, tokens_of_any_number_of_uses_are_not_counted)
     assert_null(row);
 }
 
-/* As keys_rotate does it: install, use, remove. */
+/* Install, use and remove a root, like keys_rotate. */
 TEST_IN(keyring, the_ring_takes_a_new_root_uses_it_and_lets_the_old_one_go)
 {
     struct fixture *f = *state;
@@ -365,7 +368,7 @@ TEST_IN(keyring, keys_that_ended_are_forgotten_in_time)
     assert_int_equal(come(f, &good, today), 0);
 }
 
-/* keep_ms 0: history is kept for ever, and so are these. */
+/* keep_ms is 0: history is kept without limit, and so are expired keys. */
 TEST_IN(keyring, keys_that_ended_are_kept_where_all_is_kept)
 {
     struct fixture *f = *state;
@@ -379,7 +382,8 @@ TEST_IN(keyring, keys_that_ended_are_kept_where_all_is_kept)
     row = make(f, "*", "expired", 60000, 0, &token);
     struct tfe_wall end = row->expires;
     assert_string_equal(state_at(f, (struct tfe_wall){end.ms - 1}), "good");
-    assert_string_equal(state_at(f, end), "expired"); /* good until then, and not then */
+    assert_string_equal(state_at(f, end),
+                        "expired"); /* the expiry time itself is no longer valid */
     assert_string_equal(state_at(f, later(10000 * DAY_MS)), "expired");
 }
 
@@ -436,7 +440,8 @@ TEST_IN(keyring, a_list_goes_on_behind_a_key_that_was_forgotten_meanwhile)
     assert_null(keyring_next(f->ring, row.key, today));
 }
 
-/* A server with as many keys as may be made did not start any more: its own found no room. */
+/* Regression: a server with the maximum number of issued keys did not start, because its own key
+ * exceeded the limit. */
 TEST_IN(keyring, the_limit_is_for_what_is_made_and_not_for_what_is_known)
 {
     struct fixture *f = *state;
@@ -454,13 +459,13 @@ TEST_IN(keyring, the_limit_is_for_what_is_made_and_not_for_what_is_known)
                                       .used_by = ""};
     assert_int_equal(keyring_add(f->ring, &own), 0);
     assert_int_equal(revoke(f, "01000300000000000000000000000002"), 0);
-    /* Those that ended make room in time. */
+    /* Expired keys make room after their retention time. */
     assert_int_equal(keyring_make(f->ring, &wish, later(DAY_MS + 2000), &token, &row), 0);
 }
 
 /* --- quotas ----------------------------------------------------------------------------------- */
 
-/* The last that was heard of. */
+/* The quota notification received last. */
 static struct {
     char scope[MSG_SCOPE_MAX + 1];
     uint32_t nodes;
@@ -511,7 +516,8 @@ TEST_IN(keyring, the_newest_quota_of_a_scope_counts_whatever_the_clock_does)
     assert_heard("a-*", 5, 1);
     assert_int_equal(grant(f, "a-*", 7, later(1000), key), 0);
     assert_heard("a-*", 7, 1);
-    assert_int_equal(grant(f, "a-*", 0, later(3000), key), 0); /* says nothing of it */
+    assert_int_equal(grant(f, "a-*", 0, later(3000), key),
+                     0); /* a token without a quota leaves the quota unchanged */
     assert_int_equal(heard.n, 0);
     assert_int_equal(grant(f, "b-*", 3, later(1000), key), 0);
     assert_heard("b-*", 3, 1);
@@ -531,7 +537,7 @@ TEST_IN(keyring, a_quota_counts_when_its_token_has_ended_and_its_row_stays)
     assert_int_equal(grant(f, "a-*", 6, later(1), second), 0);
     assert_int_equal(revoke(f, second), 0);
     const struct msg_token_row *row = keyring_next(f->ring, NULL, later(3 * DAY_MS));
-    assert_string_equal(row->key, second); /* the first one's was forgotten */
+    assert_string_equal(row->key, second); /* the first token was deleted */
     assert_int_equal(row->quota, 6);
     assert_null(keyring_next(f->ring, row->key, today));
     listen(f);
@@ -557,7 +563,7 @@ TEST_IN(keyring, rows_that_are_kept_say_a_quota_in_any_order)
     assert_heard("a-*", 4, 1);
 }
 
-/* A quota whose token could not be kept counted on. */
+/* Regression: the quota of a token that could not be stored remained in force. */
 TEST_IN(keyring, what_a_token_said_that_nobody_got_is_what_was_said_before)
 {
     struct fixture *f = *state;
@@ -598,7 +604,8 @@ TEST_IN(keyring, as_many_scopes_have_a_quota_as_placement_knows)
     assert_int_equal(grant(f, "more-*", 1, today, key), TFE_ETOOBIG);
     assert_int_equal(grant(f, "more-*", 0, today, key), 0);
     assert_int_equal(grant(f, "0-*", 2, today, key), 0);
-    assert_int_equal(grant(f, "0-*", MSG_NODES_MAX, today, key), 0); /* has none any more */
+    assert_int_equal(grant(f, "0-*", MSG_NODES_MAX, today, key),
+                     0); /* the scope no longer has a quota */
     assert_int_equal(heard.nodes, 0);
     assert_int_equal(grant(f, "0-*", MSG_NODES_MAX, today, key), 0);
     assert_int_equal(grant(f, "more-*", 1, today, key), 0);

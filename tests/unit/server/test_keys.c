@@ -1,5 +1,4 @@
-/* tests/unit/server/test_keys.c: server.key and the token files, and the ring of roots that turns.
- */
+/* tests/unit/server/test_keys.c: server.key, the token files, and rotation of the root keys. */
 #include <sodium.h>
 
 #include "common/base/clock.h"
@@ -71,8 +70,8 @@ static const char *text_of(const char *name)
     return text;
 }
 
-/* How many roots server.key holds, and of which generation the used one is; -1: of the first form.
- */
+/* Returns the number of roots in server.key and the generation in use; *ret_used is -1 if the file
+ * has the old format. */
 static int roots(int *ret_used)
 {
     const char *text = text_of("server.key");
@@ -111,7 +110,7 @@ TEST_IN(keys, that_are_there_are_kept_and_others_made)
     for (int i = 0; i < 3; i++) {
         assert_string_equal(text_of(files[i]), first[i]);
     }
-    /* One is gone, one of another role, and one no token at all. */
+    /* One file is missing, one has another role, and one is no token. */
     unlink(folder_path(dir, files[0]));
     folder_write(folder_path(dir, files[1]), first[2]);
     folder_write(folder_path(dir, files[2]), "nonsense");
@@ -125,7 +124,7 @@ TEST_IN(keys, that_are_there_are_kept_and_others_made)
     }
 }
 
-/* Takes a good token file apart and writes another one in its place. */
+/* Replaces a valid token file by one of another server or an expired one. */
 static void forge(const char *name, bool of_other_server, bool has_expired)
 {
     struct token token;
@@ -149,7 +148,7 @@ static void forge(const char *name, bool of_other_server, bool has_expired)
 TEST_IN(keys, a_token_file_that_opens_nothing_is_replaced)
 {
     keys_free(must_open());
-    for (int i = 0; i < 3; i++) { /* one that is as good as ours stays */
+    for (int i = 0; i < 3; i++) { /* another valid token is left alone */
         char forged[512];
         forge("agent.token", i == 1, i == 2);
         snprintf(forged, sizeof forged, "%s", text_of("agent.token"));
@@ -189,14 +188,14 @@ TEST_IN(keys, the_ring_of_roots_turns)
     assert_int_equal(turn(keys, ROTATE_INSTALL, &a), 0);
     assert_int_equal(roots(&used), 2);
     assert_int_equal(used, 0);
-    assert_string_equal(text_of("agent.token"), agent); /* the old one is used yet */
+    assert_string_equal(text_of("agent.token"), agent); /* the old root is still in use */
     assert_int_equal(turn(keys, ROTATE_USE, &a), 0);
     assert_int_equal(roots(&used), 2);
     assert_int_equal(used, 1);
     assert_string_not_equal(text_of("agent.token"), agent);
     snprintf(agent, sizeof agent, "%s", text_of("agent.token"));
 
-    /* The token of the removed root is not good any more, the others are as they were. */
+    /* The token of the removed root is invalid; the others are unchanged. */
     assert_int_equal(turn(keys, ROTATE_REMOVE, &a), 0);
     assert_int_equal(roots(&used), 1);
     assert_int_equal(used, 1);
@@ -211,7 +210,7 @@ TEST_IN(keys, the_ring_of_roots_turns)
     assert_int_equal(turn(keys, ROTATE_RENEW, &a), TFE_EINVAL);
     assert_int_equal(turn(keys, ROTATE_INSTALL, &a), TFE_EINVAL);
     keys_free(keys);
-    keys_free(must_open()); /* what is there is sound */
+    keys_free(must_open()); /* the files are valid */
 }
 
 TEST_IN(keys, a_removed_root_takes_the_token_files_with_it_that_are_of_it)
@@ -223,11 +222,12 @@ TEST_IN(keys, a_removed_root_takes_the_token_files_with_it_that_are_of_it)
     assert_int_equal(turn(keys, ROTATE_INSTALL, &a), 0);
     snprintf(agent, sizeof agent, "%s", text_of("agent.token"));
     assert_int_equal(turn(keys, ROTATE_USE, &a), 0);
-    folder_write(folder_path(dir, "agent.token"), agent); /* somebody has put it back */
+    folder_write(folder_path(dir, "agent.token"),
+                 agent); /* an administrator has restored the old file */
     assert_int_equal(turn(keys, ROTATE_REMOVE, &a), 0);
     assert_int_equal(roots(&used), 1);
     assert_string_not_equal(text_of("agent.token"), agent);
-    /* And the server itself goes by the new ring at once. */
+    /* The running server uses the new ring at once. */
     struct token token;
     assert_int_equal(token_parse(&token, agent), 0);
     const struct principal by = {.generation = token_generation(token.key_id),
@@ -243,7 +243,7 @@ TEST_IN(keys, one_turn_at_a_time_and_only_of_the_key_that_the_server_runs_with)
     struct answer a = {.n = 0}, other = {.n = 0};
     assert_int_equal(keys_rotate(keys, kept.writer, ROTATE_RENEW, on_answer, &a), 0);
     assert_int_equal(keys_rotate(keys, kept.writer, ROTATE_RENEW, on_answer, &other), TFE_EEXIST);
-    keys_forget_rotation(keys, &other); /* not its */
+    keys_forget_rotation(keys, &other); /* the rotation of another principal */
     kept_settle(&kept);
     assert_int_equal(a.n, 1);
     assert_int_equal(other.n, 0);
@@ -252,11 +252,11 @@ TEST_IN(keys, one_turn_at_a_time_and_only_of_the_key_that_the_server_runs_with)
     kept_settle(&kept);
     assert_int_equal(a.n, 1);
 
-    /* The file is gone, and then another server's is there. */
+    /* First the file is missing, then another server's file is there. */
     assert_int_equal(unlink(folder_path(dir, "server.key")), 0);
     assert_int_not_equal(turn(keys, ROTATE_RENEW, &a), 0);
     assert_string_equal(text_of("server.key"), "");
-    keys_free(must_open()); /* makes another one */
+    keys_free(must_open()); /* the server creates a new one */
     char key[1024];
     snprintf(key, sizeof key, "%s", text_of("server.key"));
     assert_int_equal(turn(keys, ROTATE_RENEW, &a), TFE_EINVAL);

@@ -1,6 +1,6 @@
-/* tests/unit/server/test_log_relay.c: output on its way: to whom a reader's question goes, how far
- * each agent may go on, and what the reader gets of agents that leave. Agents are clients of a
- * whole server; what each receives about logs is written down, a line each. */
+/* tests/unit/server/test_log_relay.c: log streaming: which agents a reader's request reaches, how
+ * much credit each agent gets, and what the reader receives from agents that leave. Agents are
+ * clients of a whole server; the test records each log message they receive as one line. */
 #include "common/base/clock.h"
 #include "common/credentials/node_secrets.h"
 #include "server/events/log_relay.h"
@@ -34,8 +34,7 @@ static void on_agent_message(struct side *side, const struct tfe_msg *msg)
     }
 }
 
-/* What the agents have received about logs since the last call: in the order of agents, each in its
- * own order. */
+/* Returns the log messages that agents have received since the last call, ordered by agent. */
 static const char *said(void)
 {
     static char all[AGENTS * 32];
@@ -54,7 +53,7 @@ static void tell(uint32_t i, struct tfe_msg msg)
     world_settle(&f.world);
 }
 
-/* A node of job "a" comes. The first two of all have ranks: two trainers each. */
+/* Joins a node to job "a". The first two nodes have ranks, with two trainers each. */
 static void came(uint32_t i)
 {
     static const uint16_t ports[NPROC] = {4001, 4002};
@@ -93,7 +92,7 @@ static void come(uint32_t n)
     }
 }
 
-/* Its connection ends. */
+/* Ends the agent's connection. */
 static void left(uint32_t i)
 {
     const uint32_t n = f.all->n;
@@ -166,7 +165,7 @@ static void done(uint32_t i)
     tell(i, (struct tfe_msg){.type = MSG_LOG_DONE, .u.log_done = {.ask = 1}});
 }
 
-/* The next row's text; "…": none yet, ".": the end, "!": refused. */
+/* Returns the next row's text, "…" if there is none yet, "." at the end, "!" if refused. */
 static const char *pull(struct rows *rows)
 {
     static struct tfe_msg msg;
@@ -198,7 +197,7 @@ TEST_IN(logs, of_a_job_are_asked_of_all_its_nodes_and_end_when_all_have_said_the
     assert_string_equal(pull(rows), ".");
     (void)said();
     rows_free(rows);
-    assert_string_equal(said(), ""); /* nobody is told to stop who has ended */
+    assert_string_equal(said(), ""); /* agents that have ended get no LOG_STOP */
 }
 
 TEST_IN(logs, of_a_rank_or_a_node_are_asked_of_those_alone)
@@ -231,14 +230,14 @@ TEST_IN(logs, come_within_a_window_that_is_given_back_as_rows_are_pulled)
     (void)said();
     chunk(3, text, 0);
     chunk(3, text, 0);
-    chunk(3, "y", 0); /* without credit */
-    chunk(4, "y", 0); /* each has its own */
+    chunk(3, "y", 0); /* a chunk without credit */
+    chunk(4, "y", 0); /* each agent has its own credit */
     assert_string_equal(pull(rows), text);
     assert_string_equal(said(), "3:LOG_CREDIT 4096\n");
     assert_string_equal(pull(rows), text);
     chunk(3, text, 0);
     assert_string_equal(pull(rows), "y");
-    assert_string_equal(said(), "3:LOG_CREDIT 4096\n"); /* a quarter at once */
+    assert_string_equal(said(), "3:LOG_CREDIT 4096\n"); /* credit is returned in quarters */
     rows_free(rows);
 }
 
@@ -247,7 +246,7 @@ TEST_IN(logs, of_who_leaves_are_read_to_what_has_come_and_what_has_not_is_counte
     struct rows *rows = ask((struct msg_logs){.lines = 10});
     done(1);
     chunk(0, "a\nb", 0);
-    chunk(0, "", 5); /* as its trainers end: five wait for credit */
+    chunk(0, "", 5); /* the agent's trainers end while five lines wait for credit */
     chunk(0, "c\nd", 0);
     left(0);
     (void)said();
@@ -255,12 +254,12 @@ TEST_IN(logs, of_who_leaves_are_read_to_what_has_come_and_what_has_not_is_counte
     assert_string_equal(pull(rows), "c\nd");
     assert_string_equal(pull(rows), "3 lost");
     assert_string_equal(pull(rows), ".");
-    assert_string_equal(said(), ""); /* nobody is there to be given credit */
+    assert_string_equal(said(), ""); /* the agent has left, so that no credit is sent */
     rows_free(rows);
 }
 
-/* One that came alone was taken for the word of how many wait: it was not told, that word was
- * forgotten, and its credit never given back. */
+/* Regression: an empty chunk was mistaken for a count of waiting lines; it was not shown and its
+ * credit was never returned. */
 TEST_IN(logs, may_be_empty)
 {
     come(16); /* of 8 KiB each */
@@ -277,19 +276,19 @@ TEST_IN(logs, may_be_empty)
     rows_free(rows);
 }
 
-/* What an agent had lost when it said how many lines wait was told with the next line, and told
- * again when it left. */
+/* Regression: lines that an agent reported as lost together with its waiting lines were shown
+ * twice: with the next line and when the agent left. */
 TEST_IN(logs, that_were_lost_are_told_once_though_their_agent_leaves)
 {
     struct rows *rows = ask((struct msg_logs){.follow = true});
-    chunk(0, "", 9); /* as its trainers end: four are lost, five wait for credit */
+    chunk(0, "", 9); /* the agent's trainers end: four lines are lost, five wait for credit */
     chunk_behind_lost(0, "a\nb", 0, 4);
     left(0);
     assert_string_equal(pull(rows), "a\nb");
     assert_string_equal(pull(rows), "3 lost");
     assert_string_equal(pull(rows), "…");
     chunk(1, "", 2);
-    chunk_behind_lost(1, "c", 0, 7); /* more than there were: some came since */
+    chunk_behind_lost(1, "c", 0, 7); /* more lines are lost than before */
     left(1);
     assert_string_equal(pull(rows), "c");
     assert_string_equal(pull(rows), "…");
@@ -302,9 +301,9 @@ TEST_IN(logs, that_are_followed_are_asked_of_who_comes_and_of_nobody_twice)
     (void)said();
     done(0);
     done(1);
-    assert_string_equal(pull(rows), "…"); /* more may come */
+    assert_string_equal(pull(rows), "…"); /* more rows may come */
     came(2);
-    log_relay_agent_joined(f.all->logs, 2); /* and is about to start an epoch */
+    log_relay_agent_joined(f.all->logs, 2); /* the agent is about to start an epoch */
     assert_string_equal(said(), "2:LOG_ASK 32768\n");
     rows_free(rows);
     assert_string_equal(said(), "2:LOG_STOP 0\n");
@@ -318,7 +317,7 @@ TEST_IN(logs, of_who_has_left_earn_no_credit_for_who_comes_next)
     chunk(0, text, 0);
     chunk(0, text, 0);
     left(0);
-    came(2); /* in the session of the other one */
+    came(2); /* the new agent has the session of the one before */
     (void)said();
     assert_string_equal(pull(rows), text);
     assert_string_equal(pull(rows), text);
@@ -375,14 +374,15 @@ TEST_IN(logs, of_one_that_has_failed_and_gone_are_its_last_lines)
 {
     const struct msg_exited failed = {.epoch = 4, .local_rank = 1, .tail = "Traceback"};
     log_relay_exited(f.all->logs, 1, &failed);
-    log_relay_exited(f.all->logs, 1, &failed); /* said again, on a new connection */
+    log_relay_exited(f.all->logs, 1, &failed); /* the agent repeats EXITED on a new connection */
     const struct msg_exited stopped = {
         .epoch = 5, .local_rank = 1, .stopped = true, .tail = "killed"};
-    log_relay_exited(f.all->logs, 1, &stopped); /* no failure of its own */
+    log_relay_exited(f.all->logs, 1, &stopped); /* the node has no failure of its own */
     struct rows *rows = ask((struct msg_logs){.lines = 1});
     done(0);
     done(1);
-    assert_string_equal(pull(rows), "."); /* it is there, and has said it itself */
+    assert_string_equal(pull(rows),
+                        "."); /* the node is connected and has reported its exit itself */
     rows_free(rows);
     left(1);
     for (uint64_t epoch = 3; epoch <= 4; epoch++) {

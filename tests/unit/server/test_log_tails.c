@@ -1,4 +1,4 @@
-/* tests/unit/server/test_log_tails.c: whose last lines stay where there are too many. */
+/* tests/unit/server/test_log_tails.c: which log tails are retained when there are too many. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static void add(const char *job, const char *node, uint64_t epoch)
     log_tails_add(&tails, tail);
 }
 
-/* How many are kept of this job and node, and the epoch of the oldest. */
+/* Returns how many tails of this job and node are retained, and the epoch of the oldest. */
 static unsigned kept(const char *job, const char *node, uint64_t *ret_oldest)
 {
     const struct log_tail *tail;
@@ -52,7 +52,7 @@ TEST_IN(tails, of_one_that_fails_on_and_on_push_out_its_own)
     assert_int_equal(kept("red", "quiet", &oldest), 1);
     assert_int_equal(kept("blue", "other", &oldest), 1);
     assert_int_equal(kept("red", "loud", &oldest), LIMIT_LOG_TAILS - 2);
-    assert_int_equal(oldest, 1000 - (LIMIT_LOG_TAILS - 2) + 1); /* the last ones */
+    assert_int_equal(oldest, 1000 - (LIMIT_LOG_TAILS - 2) + 1); /* the newest tails are retained */
 }
 
 TEST_IN(tails, of_a_job_of_many_leave_those_of_a_small_one)

@@ -1,4 +1,4 @@
-/* tests/unit/server/test_mask_secrets.c: what is shown of a job's source and command. */
+/* tests/unit/server/test_mask_secrets.c: secrets are masked in a job's source and command. */
 #include <string.h>
 
 #include "server/query/mask_secrets.h"

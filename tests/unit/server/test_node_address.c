@@ -1,4 +1,4 @@
-/* tests/unit/server/test_node_address.c: where a node may say that its peers reach it. */
+/* tests/unit/server/test_node_address.c: which addresses a node may announce to its peers. */
 #include <arpa/inet.h>
 #include <string.h>
 
@@ -30,9 +30,9 @@ TEST(addresses, a_node_may_name_the_one_that_it_comes_from)
     assert_true(allows("", "::ffff:10.1.2.3", "10.1.2.3"));
     assert_true(allows("", "[2001:db8::7]", "2001:db8::7"));
     assert_false(allows("", "10.1.2.4", "10.1.2.3"));
-    assert_false(allows("", "[10.1.2.3]", "10.1.2.3")); /* a name */
+    assert_false(allows("", "[10.1.2.3]", "10.1.2.3")); /* a host name */
     assert_false(allows("", "2001:db8::8", "2001:db8::7"));
-    /* Of one machine, every name of its own is the same. */
+    /* All loopback addresses are the same machine. */
     assert_true(allows("", "127.0.0.2", "127.0.0.1"));
     assert_true(allows("", "127.0.0.1", "::1"));
     assert_true(allows("", "::1", "127.0.0.1"));

@@ -1,5 +1,6 @@
-/* tests/unit/server/test_operator.c: whom an order means, what the core is told, and the answer.
- * The core is real and its nodes have joined; what it answers to the order itself is the test's. */
+/* tests/unit/server/test_operator.c: which node or job an order means, the event for the core, and
+ * the response. The core is real and its nodes have joined; the test sets the core's result for
+ * the order. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +30,7 @@ static struct operator_response execute_order(const struct world *w, const struc
     return a;
 }
 
-/* A job of so many nodes, which all have the same name. */
+/* Returns a world with a job of n nodes that all have the same name. */
 static struct world *nodes_named_host(uint32_t n)
 {
     static const char *const ids[] = {"n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9"};
@@ -103,7 +104,7 @@ TEST(operator, says_what_the_core_would_not_do)
             struct operator_response a = execute_order(w, &orders[i]);
             assert_int_equal(a.msg.type, MSG_REFUSED);
             assert_true(strlen(a.sentence) > 20);
-            if (i < 3 || f != 1) { /* a stop is never out of place */
+            if (i < 3 || f != 1) { /* a stop is valid in every phase */
                 assert_int_equal(a.msg.u.refused.code, codes[f]);
             }
         }

@@ -1,5 +1,5 @@
-/* tests/unit/server/test_pool.c: nodes of the pool and the jobs that they get: what they are told,
- * when, and what is left of it when they fail, go away and come back, or the server does. */
+/* tests/unit/server/test_pool.c: nodes of the pool and their jobs: messages to nodes, and recovery
+ * when nodes fail, leave and return, or the server restarts. */
 #include <stdio.h>
 #include <string.h>
 
@@ -28,12 +28,12 @@ TEST_IN(pool, a_node_is_welcomed_and_has_its_lease)
     assert_non_null(bench_node(0));
     bench_pass(1);
     assert_null(bench_node(0));
-    assert_null(bench.sessions[0].pooled); /* the session is not one of a node's any more */
+    assert_null(bench.sessions[0].pooled); /* the session no longer belongs to a node */
     bench_said_is("0:end; ");
     bench.sessions[0].phase = SESSION_OPEN;
     bench_came(0, NULL, 0);
     bench_pass(5000);
-    bench_came(0, NULL, 0); /* it says so once more: its lease begins again */
+    bench_came(0, NULL, 0); /* the second message renews the lease */
     bench_pass(BENCH_LEASE_MS - 1);
     assert_non_null(bench_node(0));
 }
@@ -60,7 +60,7 @@ TEST_IN(pool, each_lease_ends_by_its_own_time)
     bench_came(1, NULL, 0);
     bench_came(2, NULL, 0);
     bench_pass(5000);
-    bench_renews(0); /* it was the first to end, and is the last one now */
+    bench_renews(0); /* node 0 would have expired first; now it expires last */
     bench_renews(2);
     bench_pass(BENCH_LEASE_MS - 5000);
     assert_non_null(bench_node(0));
@@ -78,7 +78,7 @@ TEST_IN(pool, a_free_node_that_goes_away_is_none_but_one_that_is_back_at_once_is
     bench_came(0, NULL, 0);
     bench_turn();
     bench_left(0);
-    bench_came(0, NULL, 0); /* in the same turn */
+    bench_came(0, NULL, 0); /* in the same pass */
     bench_turn();
     assert_non_null(bench_node(0));
     bench_left(0);
@@ -102,10 +102,11 @@ TEST_IN(pool, a_session_is_one_nodes_and_a_node_has_one_session)
     bench_said_is("0:refused node_replaced (a newer session of this node is there); 0:end; "
                   "4:welcome n0 10000 10000 3333 1000; ");
     assert_null(bench.sessions[0].pooled);
-    pool_left(&bench.sessions[0]); /* the older one's end means nothing */
+    pool_left(&bench.sessions[0]); /* the end of the older session has no effect */
     bench_turn();
     assert_non_null(bench_node(0));
-    pool_handle_message(bench.p, &bench.sessions[4], &again); /* idempotent */
+    pool_handle_message(bench.p, &bench.sessions[4],
+                        &again); /* the repeated message is idempotent */
     bench_said_is("4:welcome n0 10000 10000 3333 1000; ");
 }
 
@@ -187,7 +188,7 @@ TEST_IN(pool, an_assignment_that_is_not_durable_is_not_told)
     bench_said_is("");
     assert_false(bench_node(0)->is_told);
     bench.disk = 0;
-    bench_pass(POOL_CHECK_MS); /* it is tried again */
+    bench_pass(POOL_CHECK_MS); /* the pool retries the write */
     bench_durable();
     bench_said_is("0:assign 1 j any; ");
 }
@@ -199,7 +200,7 @@ TEST_IN(pool, what_was_never_told_is_taken_back_without_a_word)
     bench_durable();
     bench.disk = TFE_EDISK;
     bench_came(1, NULL, 0);
-    bench_durable(); /* node 1 has an assignment that it has not heard of */
+    bench_durable(); /* node 1 has an assignment that it has not received */
     assert_false(bench_node(1)->is_told);
     assert_true(bench_node(1)->assignment != 0);
     bench_quiet();
@@ -220,7 +221,7 @@ TEST_IN(pool, who_is_leaving_is_not_told_to_come)
     (void)bench_order(&bench.admin, suspend);
     bench_durable();
     bench_said_is("0:release 1 60000ms the job is suspended; ");
-    bench_node(0)->is_told = false; /* as after a reconnect that was not heard of yet */
+    bench_node(0)->is_told = false; /* as after a reconnect, before RELEASE has been sent again */
     bench.disk = 0;
     bench_pass(POOL_CHECK_MS);
     bench_durable();
@@ -235,13 +236,13 @@ TEST_IN(pool, a_node_that_is_free_again_gets_the_next_job)
     assert_string_equal(bench_order(&bench.admin, cancel), "done");
     bench_said_is("0:release 1 60000ms the job is over OVER; ");
     assert_true(bench_node(0)->is_leaving);
-    bench_freed(0, 7, 143); /* of another assignment: nothing */
+    bench_freed(0, 7, 143); /* ignored, since it names another assignment */
     bench_durable();
     assert_true(bench_node(0)->job != NULL);
     bench_freed(0, 1, 143);
     bench_durable();
     bench_said_is("0:assign 2 k any; ");
-    assert_string_equal(bench_nodes("j"), ""); /* its row says that it has left */
+    assert_string_equal(bench_nodes("j"), ""); /* the job's row no longer has the node */
     assert_false(bench_node(0)->is_leaving);
     assert_string_equal(bench_nodes("k"), "n0=2 ");
 }
@@ -284,13 +285,13 @@ TEST_IN(pool, a_node_that_comes_back_with_what_it_had_keeps_it)
     bench_placed(bench_spec("j", 2, 2));
     bench_left(0);
     bench_turn();
-    assert_non_null(bench_node(0)); /* its lease runs */
+    assert_non_null(bench_node(0)); /* the node's lease has not expired */
     bench_came(0, NULL, 1);
     bench_durable();
     bench_said_is("0:welcome n0 10000 10000 3333 1000; ");
     bench_left(1);
     bench_turn();
-    bench_came(1, NULL, 0); /* its agent has ended meanwhile */
+    bench_came(1, NULL, 0); /* its agent has ended in the meantime */
     bench_durable();
     bench_said_is("1:welcome n1 10000 10000 3333 1000; 1:assign 3 j any; ");
 }
@@ -317,7 +318,7 @@ TEST_IN(pool, a_node_whose_agent_failed_at_once_rests_twice_as_long_each_time)
     uint64_t assignment = 1;
     for (int64_t rest = 1000; rest <= 64000; rest *= 2) {
         bench_freed(0, assignment, 1);
-        bench_freed(0, assignment, 1); /* once more is nothing more */
+        bench_freed(0, assignment, 1); /* a repeated report has no effect */
         bench_durable();
         bench_renews(0);
         bench_quiet();
@@ -336,7 +337,7 @@ TEST_IN(pool, a_node_whose_agent_failed_at_once_rests_twice_as_long_each_time)
         assert_non_null(strstr(bench_said(), "0:assign "));
         assignment++;
     }
-    bench_freed(0, assignment, 0); /* one that ended well: the next that fails is the first again */
+    bench_freed(0, assignment, 0); /* a success resets the back-off */
     bench_durable();
     bench_freed(0, assignment + 1, 1);
     bench_durable();
@@ -363,7 +364,7 @@ TEST_IN(pool, a_node_that_was_told_to_leave_or_left_in_order_does_not_rest)
 TEST_IN(pool, a_job_whose_agents_cannot_start_fails_after_its_limit)
 {
     struct msg_spec spec = bench_spec("j", 1, 1);
-    bench_placed(spec); /* backoff_limit: the server's */
+    bench_placed(spec); /* backoff_limit is the server's default */
     for (uint64_t i = 1; i <= BENCH_RESTARTS; i++) {
         bench_freed(0, i, 1);
         bench_durable();
@@ -435,7 +436,8 @@ TEST_IN(pool, back_off_of_a_node_is_not_inherited_by_another_job)
     struct msg_spec spec = bench_spec("j", 1, 1);
     spec.backoff_limit = 2;
     bench_placed(spec);
-    for (uint64_t i = 1; i <= 3; i++) { /* rests of 1, 2 and, but for the job's end, 4 s */
+    for (uint64_t i = 1; i <= 3;
+         i++) { /* back-off of 1 s and 2 s; the third failure ends the job */
         bench_freed(0, i, 1);
         bench_durable();
         bench_pass(4000);
@@ -467,7 +469,7 @@ TEST_IN(pool, starts_that_failed_count_in_a_row_and_not_once_the_job_has_run)
     for (uint64_t i = 1; i <= 8; i++) {
         bench_freed(0, i, 1);
         bench_durable();
-        if (i == 2) { /* two failed, and then it runs */
+        if (i == 2) { /* the job runs after two failures */
             bench_core_is("j", "running");
             bench_durable();
             assert_int_equal(pool_job_find(bench.p, "j")->failures, 0);
@@ -513,7 +515,8 @@ TEST_IN(pool, what_becomes_of_a_job_is_its_conditions)
         "Waiting 0 WaitsForNodes\nStarting 0 JobStarting\nRunning 0 JobRunning\n"
         "Restarting 0 JobRestarting\n"
         "Succeeded 1 JobSucceeded\nnode n0 host-0 [] leaving of j as any\n");
-    bench_core_is("j", "running"); /* of whatever run: it stays over */
+    bench_core_is("j",
+                  "running"); /* a finished job stays finished, whatever run the core reports */
     bench_durable();
     assert_string_equal(bench_state("j"), "succeeded");
 }
@@ -528,7 +531,7 @@ TEST_IN(pool, reason_of_the_core_is_one_line_of_the_row)
     assert_non_null(strstr(bench_row("j")->conditions, " JobFailed rank 0 failed: by itself\n"));
     bench_said_is("0:release 1 60000ms the job is over OVER; ");
     bench_freed(0, 1, 1);
-    bench_said_is("core:stop j; "); /* one that was about to come in has opened it */
+    bench_said_is("core:stop j; "); /* an agent that was still joining has started the job again */
     bench_durable();
 }
 
@@ -555,7 +558,7 @@ TEST_IN(pool, an_active_deadline_ends_a_job_by_the_time_that_it_ran)
     struct msg_spec spec = bench_spec("j", 1, 1);
     spec.active_deadline_ms = 5000;
     bench_placed(spec);
-    bench_pass(6000); /* to wait is no activity */
+    bench_pass(6000); /* waiting does not count towards active_deadline */
     bench_renews(0);
     bench_core_is("j", "running");
     bench_durable();
@@ -593,9 +596,9 @@ TEST_IN(pool, a_suspended_job_has_no_deadline_and_begins_anew)
     assert_string_equal(bench_state("j"), "suspended");
     assert_non_null(strstr(bench_events(), "j suspended: the job is suspended: its nodes go back "
                                            "to the pool; "));
-    bench_freed(0, 1, 1); /* whatever the code: it was told to end */
+    bench_freed(0, 1, 1); /* the exit code does not count, since the agent was told to end */
     assert_null(bench_node(0)->job);
-    bench_core_is("j", "running"); /* who looks meanwhile finds it still there */
+    bench_core_is("j", "running"); /* the core still has the run for a while */
     bench_durable();
     bench_pass(6000);
     assert_string_equal(bench_state("j"), "suspended");
@@ -606,7 +609,8 @@ TEST_IN(pool, a_suspended_job_has_no_deadline_and_begins_anew)
     bench_core_is("j", "running");
     bench_durable();
     bench_pass(4999);
-    assert_string_equal(bench_state("j"), "running"); /* its time has begun again */
+    assert_string_equal(bench_state("j"),
+                        "running"); /* active_deadline starts again after a resume */
     bench_pass(1);
     assert_string_equal(bench_state("j"), "failed");
 }
@@ -620,11 +624,11 @@ TEST_IN(pool, a_job_is_forgotten_its_ttl_after_its_end_once_the_core_may_forget_
     bench_durable();
     bench_quiet();
     bench_pass(3000);
-    assert_string_equal(bench_state("j"), "succeeded"); /* its node has not left it */
+    assert_string_equal(bench_state("j"), "succeeded"); /* its node has not left the job */
     bench_said_is("");
     bench_freed(0, 1, 0);
     bench_quiet();
-    bench.core_steps = TFE_ESTATE; /* there are agents of it */
+    bench.core_steps = TFE_ESTATE; /* the core still has agents of the job */
     bench_pass(1000);
     bench_said_is("core:forget j; ");
     assert_string_equal(bench_state("j"), "succeeded");
@@ -661,11 +665,11 @@ TEST_IN(pool, what_lingers_goes_on_until_its_ttl_is_over)
     bench_core_is("j", "running")->outcome.lingers = true;
     bench_durable();
     assert_string_equal(bench_state("j"), "succeeded");
-    bench_said_is(""); /* nobody is released */
+    bench_said_is(""); /* no node is released */
     bench_freed(0, 1, 1);
-    assert_null(bench_node(0)->job); /* nor has failed to start */
+    assert_null(bench_node(0)->job); /* a node that ends is not counted as a failed start */
     bench_durable();
-    assert_null(strstr(bench_said(), "assign")); /* nor given anew */
+    assert_null(strstr(bench_said(), "assign")); /* the node gets no new assignment of the job */
     bench_pass(3001);
     bench_said_is("core:stop j; 1:release 2 60000ms the job is over OVER; ");
 }
@@ -691,7 +695,7 @@ TEST_IN(pool, who_may_grow_gets_what_is_left_by_what_a_node_brings)
     core->steps_per_s = 10;
     bench_pass(2000);
     core->members = 3;
-    core->steps_per_s = 4; /* three workers do 12 where one did 10 */
+    core->steps_per_s = 4; /* three workers do 12 steps/s instead of 10 */
     for (int i = 0; i < 30; i++) {
         bench_pass(2000);
         for (unsigned n = 0; n < 3; n++) {
@@ -702,7 +706,8 @@ TEST_IN(pool, who_may_grow_gets_what_is_left_by_what_a_node_brings)
     assert_false(pool_job_find(bench.p, "j")->by_samples);
 }
 
-/* --- a server that starts again --------------------------------------------------------------- */
+/* --- server restart ----------------------------------------------------------------------------
+ */
 
 TEST_IN(pool, a_server_that_starts_again_knows_its_jobs_and_their_nodes)
 {
@@ -718,7 +723,7 @@ TEST_IN(pool, a_server_that_starts_again_knows_its_jobs_and_their_nodes)
                         "node n0  [] away of j as any\nnode n1  [] away of j as any\n"
                         "node n2  [] away of j as any\n");
     bench_turn();
-    assert_int_equal(bench.waiting, 0); /* its row is as it was */
+    assert_int_equal(bench.waiting, 0); /* the stored row is unchanged */
     for (unsigned i = 0; i < 3; i++) {
         bench_came(i, NULL, 1 + i);
         assert_non_null(bench_node(i)->job);
@@ -749,7 +754,7 @@ TEST_IN(pool, a_node_of_two_rows_works_for_what_it_was_given_last)
     bench_pass(BENCH_LEASE_MS - 1);
     assert_non_null(bench_node(0));
     bench_pass(1);
-    assert_null(bench_node(0)); /* it has not come back in its lease */
+    assert_null(bench_node(0)); /* the node has not returned within its lease */
 }
 
 TEST_IN(pool, a_job_that_was_over_is_over_and_its_ttl_goes_on)
@@ -780,7 +785,7 @@ TEST_IN(pool, a_row_that_makes_no_sense_is_set_aside)
     assert_string_equal(bench_submit(bench_spec("j", 1, 1)), "done");
     assert_string_equal(bench_submit(bench_spec("k", 1, 1)), "done");
     bench_durable();
-    (void)strcpy(bench_row("j")->job, "other"); /* not its spec's */
+    (void)strcpy(bench_row("j")->job, "other"); /* differs from the name in its specification */
     bench_restart();
     assert_string_equal(bench_state("other"), "gone");
     assert_string_equal(bench_state("k"), "waiting");

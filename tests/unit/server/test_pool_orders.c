@@ -1,5 +1,5 @@
-/* tests/unit/server/test_pool_orders.c: orders about jobs that were handed in, and what people see
- * of them. */
+/* tests/unit/server/test_pool_orders.c: orders about submitted jobs, and what users see of these
+ * jobs. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 #define FIXTURE bench_begin, bench_end
 
-/* An order by an admin of all jobs that names one. */
+/* Executes an order about a job as an admin of all jobs. */
 static const char *order(enum tfe_msg_type type, const char *job)
 {
     struct tfe_msg msg = {.type = type};
@@ -48,7 +48,8 @@ static void begins_with(const char *text, const char *head)
     }
 }
 
-/* --- handed in -------------------------------------------------------------------------------- */
+/* --- submission --------------------------------------------------------------------------------
+ */
 
 TEST_IN(pool_orders, who_hands_in_some_jobs_pushes_nobody_aside)
 {
@@ -170,7 +171,7 @@ TEST_IN(pool_orders, what_the_disk_did_not_take_is_tried_again_though_nothing_el
     assert_string_equal(order(MSG_SUSPEND, "j"), "store: the disk is full");
     assert_null(strstr(bench_row("j")->conditions, "Suspended"));
     bench.disk = 0;
-    bench.takes_row = false; /* nor is there memory for it now */
+    bench.takes_row = false; /* the writer has no memory either */
     bench_pass(POOL_CHECK_MS);
     bench_durable();
     bench.takes_row = true;
@@ -178,7 +179,7 @@ TEST_IN(pool_orders, what_the_disk_did_not_take_is_tried_again_though_nothing_el
     bench_durable();
     assert_non_null(strstr(bench_row("j")->conditions, "Suspended 1 "));
     bench_pass(100000);
-    assert_int_equal(bench.waiting, 0); /* and once it is durable it is not written again */
+    assert_int_equal(bench.waiting, 0); /* a durable row is not written again */
 }
 
 TEST_IN(pool_orders, an_order_is_answered_once_all_of_it_is_durable)
@@ -189,14 +190,14 @@ TEST_IN(pool_orders, an_order_is_answered_once_all_of_it_is_durable)
     assert_int_equal(rows_pool_order(bench.p, &bench.admin, &msg, &first), 0);
     bool woken[2] = {false, false};
     rows_on_wake(first, bench_on_wake, &woken[0]);
-    bench_turn(); /* the disk has been asked for it */
+    bench_turn(); /* the write has been started */
     assert_int_equal(bench.waiting, 1);
     msg = (struct tfe_msg){.type = MSG_SUSPEND, .u.suspend.job = "j"};
     assert_int_equal(rows_pool_order(bench.p, &bench.admin, &msg, &second), 0);
     rows_on_wake(second, bench_on_wake, &woken[1]);
     bench_durable_once();
     assert_true(woken[0]);
-    assert_false(woken[1]); /* what is durable is not yet this */
+    assert_false(woken[1]); /* the finished write does not contain the second order */
     assert_int_equal(rows_next(second, &msg), TFE_EMORE);
     bench_durable();
     assert_true(woken[1]);
@@ -236,9 +237,10 @@ TEST_IN(pool_orders, the_row_of_one_that_was_forgotten_is_its_successors)
     assert_true(pool_holds(bench.p, "j"));
     assert_string_equal(order(MSG_CANCEL, "j"), "done");
     assert_false(pool_holds(bench.p, "j"));
-    assert_int_equal(pool_forget(bench.p, "j"), 0); /* its row is about to be removed … */
+    assert_int_equal(pool_forget(bench.p, "j"), 0); /* the job's row is about to be removed */
     assert_string_equal(bench_state("j"), "gone");
-    assert_string_equal(bench_submit(bench_spec("j", 2, 2)), "done"); /* … and is needed again */
+    assert_string_equal(bench_submit(bench_spec("j", 2, 2)),
+                        "done"); /* the removal is cancelled, because the job is submitted again */
     bench_durable();
     assert_non_null(bench_row("j"));
     assert_int_equal(bench.p->n_jobs, 1);
@@ -255,7 +257,7 @@ TEST_IN(pool_orders, the_row_of_a_successor_is_not_removed_by_one_that_the_disk_
     assert_string_equal(order(MSG_CANCEL, "j"), "done");
     assert_int_equal(pool_forget(bench.p, "j"), 0);
     bench_turn();
-    assert_int_equal(bench.waiting, 1); /* the disk is at it */
+    assert_int_equal(bench.waiting, 1); /* the write is in progress */
     assert_int_equal(rows_pool_order(bench.p, &bench.admin, &msg, &rows), 0);
     rows_on_wake(rows, bench_on_wake, &woken);
     bench.disk = TFE_EDISK;
@@ -286,7 +288,8 @@ TEST_IN(pool_orders, a_job_that_has_nodes_is_not_forgotten)
     assert_int_equal(placement_jobs(bench.p->placement), 0);
 }
 
-/* --- changed ---------------------------------------------------------------------------------- */
+/* --- changes -----------------------------------------------------------------------------------
+ */
 
 TEST_IN(pool_orders, a_suspended_job_is_resumed_and_the_same_twice_is_done)
 {
@@ -336,7 +339,7 @@ TEST_IN(pool_orders, one_that_begins_anew_has_nothing_of_its_run_before)
     (void)bench_said();
     assert_string_equal(order(MSG_RERUN, "j"), "done");
     bench_durable();
-    bench_said_is("0:assign 2 j any; "); /* and it is not suspended */
+    bench_said_is("0:assign 2 j any; "); /* the new run is not suspended */
     assert_string_equal(bench_state("j"), "starting");
     assert_true(bench_row("j")->started.ms == 0);
     assert_false(pool_job_find(bench.p, "j")->is_over);
@@ -373,7 +376,7 @@ TEST_IN(pool_orders, one_that_begins_anew_has_its_starts_and_its_time_again)
     bench_pass(1000);
     assert_string_equal(order(MSG_RERUN, "j"), "done");
     assert_int_equal(pool_job_find(bench.p, "j")->failures, 0);
-    bench_pass(6000); /* its ttl was of the run before */
+    bench_pass(6000); /* the time to live of the earlier run no longer applies */
     assert_string_equal(bench_state("j"), "starting");
 }
 
@@ -409,7 +412,7 @@ TEST_IN(pool_orders, cancelled_what_lingers_is_let_go)
     assert_string_equal(order(MSG_CANCEL, "j"), "done");
     bench_said_is("core:stop j; 0:release 1 60000ms the job is over OVER; ");
     assert_string_equal(bench_state("j"), "succeeded");
-    assert_string_equal(order(MSG_CANCEL, "j"), "done"); /* it stays as it is */
+    assert_string_equal(order(MSG_CANCEL, "j"), "done"); /* a finished job is unchanged */
     assert_string_equal(bench_state("j"), "succeeded");
 }
 
@@ -452,12 +455,13 @@ TEST_IN(pool_orders, a_job_is_scaled_in_what_it_has)
     bench_core_is("j", "running");
     assert_string_equal(scale("j", 4, 5, 2), "done");
     bench_said_is("core:SCALE j 4:5 ps 2; ");
-    bench_restart(); /* as the disk has it */
+    bench_restart(); /* restart with the stored row */
     assert_int_equal(pool_job_find(bench.p, "j")->n_ps, 2);
     assert_int_equal(pool_job_find(bench.p, "j")->min_nodes, 4);
 }
 
-/* --- seen ------------------------------------------------------------------------------------- */
+/* --- queries -----------------------------------------------------------------------------------
+ */
 
 TEST_IN(pool_orders, jobs_are_listed_by_name_with_what_they_wait_for)
 {
@@ -511,7 +515,7 @@ TEST_IN(pool_orders, waiting_job_says_how_many_nodes_have_its_labels)
 TEST_IN(pool_orders, job_of_agents_is_not_shown_as_submitted)
 {
     assert_string_equal(bench_described("j"), "not the pool's\n");
-    /* One whose later run agents have opened by hand is theirs. */
+    /* A job whose later run was started by agents alone belongs to the agents. */
     assert_string_equal(bench_submit(bench_spec("j", 1, 1)), "done");
     assert_string_equal(order(MSG_CANCEL, "j"), "done");
     begins_with(bench_described("j"), "job j cancelled ");
@@ -621,7 +625,8 @@ TEST_IN(pool_orders, the_pool_is_counted_as_it_is)
     assert_null(strstr(counted.text, "failed"));
 }
 
-/* --- operators' words for nodes --------------------------------------------------------------- */
+/* --- node orders -------------------------------------------------------------------------------
+ */
 
 TEST_IN(pool_orders, an_operator_means_a_node_by_its_id_or_a_label_that_is_one_nodes)
 {
@@ -631,7 +636,8 @@ TEST_IN(pool_orders, an_operator_means_a_node_by_its_id_or_a_label_that_is_one_n
     assert_ptr_equal(pool_find_target(bench.p, &bench.admin, "n1", &is_unclear), bench_node(1));
     assert_false(is_unclear);
     assert_ptr_equal(pool_find_target(bench.p, &bench.admin, "host-0", &is_unclear), bench_node(0));
-    assert_null(pool_find_target(bench.p, &bench.someone, "n1", &is_unclear)); /* sees no pool */
+    assert_null(pool_find_target(bench.p, &bench.someone, "n1",
+                                 &is_unclear)); /* someone may not see the pool */
     assert_null(pool_find_target(bench.p, &bench.admin, "host-7", &is_unclear));
     assert_false(is_unclear);
     const struct tfe_msg same = {.type = MSG_POOL,
@@ -655,7 +661,7 @@ TEST_IN(pool_orders, an_operator_means_a_node_by_the_agent_below_it)
                      bench_node(0));
     assert_ptr_equal(pool_find_target(bench.p, &bench.admin, "host-0", &is_unclear), bench_node(0));
     assert_false(is_unclear);
-    bench.found.v[0].job = "other"; /* one of that label was started by hand elsewhere */
+    bench.found.v[0].job = "other"; /* an agent of another job has the same label */
     assert_null(pool_find_target(bench.p, &bench.admin, "host-0", &is_unclear));
     assert_true(is_unclear);
     assert_null(pool_find_target(bench.p, &bench.admin, "agent-id", &is_unclear));
@@ -689,10 +695,10 @@ TEST_IN(pool_orders, a_drained_node_leaves_in_its_time_an_evicted_one_at_once)
     bench_said_is("0:release 1 1ms an operator has evicted it OUT; ");
     bench_freed(0, 1, 143);
     bench_durable();
-    bench_said_is(""); /* it gets nothing any more */
+    bench_said_is(""); /* an evicted node gets no assignment */
     assert_non_null(strstr(bench_all_nodes(), " leaving of  as any"));
     bench_left(0);
-    bench_came(0, NULL, 0); /* it has not heard it: it is told again */
+    bench_came(0, NULL, 0); /* the node may have missed RELEASE, so that it is sent again */
     bench_said_is("0:welcome n0 10000 10000 3333 1000; "
                   "0:release 0 0ms an operator has evicted it OUT; ");
 }

@@ -1,4 +1,5 @@
-/* tests/unit/server/test_pool_warned.c: nodes of the pool that say that their machines will go. */
+/* tests/unit/server/test_pool_warned.c: pool nodes that report a preemption or maintenance notice.
+ */
 #include "tests/unit/server/pool_bench.h"
 
 #define FIXTURE bench_begin, bench_end
@@ -14,14 +15,14 @@ TEST_IN(pool_warned, a_node_that_is_warned_gets_no_job_until_that_is_withdrawn)
 {
     bench_came(0, NULL, 0);
     bench_came(1, NULL, 0);
-    notices(0, NOTICE_REBALANCE, false); /* a hint, and no warning */
+    notices(0, NOTICE_REBALANCE, false); /* a rebalance recommendation is only a hint */
     assert_false(bench_node(0)->is_warned);
     notices(0, NOTICE_PREEMPT, false);
-    notices(0, NOTICE_MAINTENANCE, false); /* in its place */
+    notices(0, NOTICE_MAINTENANCE, false); /* replaces the preemption notice */
     bench_quiet();
     assert_string_equal(bench_submit(bench_spec("j", 1, 1)), "done");
     bench_durable();
-    bench_said_is("1:assign 1 j any; "); /* node 0 would have come first */
+    bench_said_is("1:assign 1 j any; "); /* without the notice node 0 would be first */
     assert_string_equal(bench_submit(bench_spec("k", 1, 1)), "done");
     bench_durable();
     bench_said_is("");
@@ -57,7 +58,7 @@ TEST_IN(pool_warned, a_warning_outlives_the_connection_of_a_node_that_works)
     bench_durable();
     bench_said_is("");
     bench_came(0, NULL, 0);
-    notices(0, NOTICE_PREEMPT, true); /* that may have been lost */
+    notices(0, NOTICE_PREEMPT, true); /* withdraws a notice that may have been lost */
     bench_quiet();
     bench_turn();
     bench_durable();

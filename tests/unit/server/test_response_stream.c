@@ -1,15 +1,16 @@
-/* tests/unit/server/test_response_stream.c: rows reach the asker whole and in order, at the pace at
- * which it reads, over a real channel. */
+/* tests/unit/server/test_response_stream.c: rows of a response reach the client completely and in
+ * order over a real channel, at the client's reading speed. */
 #include "server/query/response_stream.h"
 #include "tests/unit/channel/socketpair.h"
 
-/* A source of so many rows, then the end. */
+/* A source of n rows, followed by the end or an error. */
 struct numbers {
     struct rows rows;
-    uint64_t n;     /* rows that it has given */
-    uint64_t last;  /* … before the end */
-    uint64_t pause; /* once that many are given it has to be woken; 0: never */
-    int fails_with; /* in place of the end */
+    uint64_t n;     /* rows that the source has returned */
+    uint64_t last;  /* number of the last row */
+    uint64_t pause; /* the source returns TFE_EMORE after this many rows until it is woken; 0 for
+                       never */
+    int fails_with; /* error returned instead of the end; 0 for none */
     unsigned *freed;
 };
 
@@ -42,14 +43,14 @@ struct fixture {
     struct answer *answer;
     struct numbers *source;
     unsigned freed;
-    unsigned rounds; /* of drained() */
-    int rc;          /* of the last of them */
-    size_t most;     /* that was queued */
+    unsigned rounds; /* calls of drained() */
+    int rc;          /* result of the last call */
+    size_t most;     /* largest number of bytes queued */
 };
 
 static struct fixture f;
 
-/* As session.c does it. */
+/* Continues the response, like session.c. */
 static void on_drained(struct side *side, const struct tfe_msg *msg)
 {
     (void)side;
@@ -132,7 +133,7 @@ TEST_IN(answer, whose_source_has_no_memory_ends_the_session)
 
 TEST_IN(answer, that_is_broken_off_frees_its_source_and_its_place_at_the_gate)
 {
-    f.batch.left = 0; /* others were quicker in this turn */
+    f.batch.left = 0; /* other sessions have used up this pass's batch */
     assert_int_equal(answer(5), 0);
     assert_true(f.answer->pass.is_waiting);
     response_done(&f.answer);

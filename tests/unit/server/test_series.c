@@ -1,5 +1,5 @@
-/* tests/unit/server/test_series.c: the newest values of a run's series, the points that are kept of
- * them, and the limits. */
+/* tests/unit/server/test_series.c: newest values of a run's metric series, the retained points,
+ * and the limits. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "tests/unit/server_core/server_fixture.h"
 
 static struct series *s;
-static struct world *w; /* its core has no job before a test adds one */
+static struct world *w; /* its core has no job until a test adds one */
 
 static int begin(void **state)
 {
@@ -34,7 +34,7 @@ static bool add_of(const char *job, uint32_t run, const char *name, double value
         s, &(struct msg_series_row){.job = job, .run = run, .name = name, .value = value});
 }
 
-/* The names of the job's series, in their order. */
+/* Returns the names of the job's series, in order. */
 static const char *names(const char *job)
 {
     static char all[256];
@@ -81,7 +81,7 @@ TEST_IN(series, have_so_many_names_and_no_more)
         assert_true(add_of("a", 1, name, i));
     }
     assert_false(add_of("a", 1, "one_more", 1));
-    assert_true(add_of("a", 1, "m07", 1)); /* one that is there goes on */
+    assert_true(add_of("a", 1, "m07", 1)); /* a known series accepts further values at the limit */
 }
 
 TEST_IN(series, of_jobs_that_are_gone_make_room)
@@ -96,14 +96,15 @@ TEST_IN(series, of_jobs_that_are_gone_make_room)
     }
     assert_false(add_of("late", 1, "loss", 1));
     const struct rdzv_event drain = {
-        .type = RDZV_DRAIN, .now = {w->now}, .job = "j7", .node = "n"}; /* its only node */
+        .type = RDZV_DRAIN, .now = {w->now}, .job = "j7", .node = "n"}; /* the job's only node */
     assert_int_equal(step(w, &drain), 0);
     w->join.job = "j7";
-    join(w, 0, "n"); /* it is back, and is told to go: the job is gone */
+    join(w, 0, "n"); /* the node rejoins and is sent DRAIN, since the job is gone */
     assert_true(add_of("late", 1, "loss", 1));
 }
 
-/* Fills ord and value of the points of series x of job a after this one; returns how many. */
+/* Writes ord and value of the points of series name of job a that follow after; returns their
+ * number. */
 static uint32_t points(uint32_t run, const char *name, uint64_t after, uint64_t *ret_ord,
                        double *ret_value)
 {
@@ -133,13 +134,13 @@ TEST_IN(series, points_come_back_in_order_and_behind_one_that_is_known)
     assert_true(value[0] == 3 && value[1] == 2);
     assert_int_equal(ord[1], ord[0] + 1);
     assert_int_equal(points(0, "x", ord[0], ord, value), 1);
-    assert_int_equal(points(1, NULL, 0, ord, value), 2); /* the newest of each */
+    assert_int_equal(points(1, NULL, 0, ord, value), 2); /* the newest point of each value */
     assert_true(value[0] == 2 && value[1] == 7);
     assert_int_equal(points(2, "x", 0, ord, value), 0);
     assert_int_equal(points(1, "z", 0, ord, value), 0);
 }
 
-/* A reader that asks with its last point of a server that has died gets those of the new one. */
+/* A reader that resumes with the last point of a lost server gets all points of the new server. */
 TEST_IN(series, points_of_a_new_server_are_behind_those_of_the_one_before)
 {
     uint64_t ord[2];
@@ -190,7 +191,7 @@ TEST_IN(series, beyond_the_limit_of_all_have_their_newest_value_alone)
     assert_true(add_of("a", 1, "x", 5));
     assert_int_equal(points(0, "x", 0, ord, value), 0);
     assert_true(series_last(s, "a", NULL, &row) && row.value == 5);
-    assert_true(add_of("j0", 2, "x", 1)); /* its 32 series of run 1 make room */
+    assert_true(add_of("j0", 2, "x", 1)); /* the 32 series of run 1 make room */
     assert_true(add_of("a", 1, "y", 6));
     assert_int_equal(points(0, "y", 0, ord, value), 1);
 }

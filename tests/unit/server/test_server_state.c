@@ -1,5 +1,5 @@
-/* tests/unit/server/test_server_state.c: the state directory: whose it is, who holds it, and the
- * endpoint that it tells. */
+/* tests/unit/server/test_server_state.c: the state directory: owner, lock, and the endpoint file.
+ */
 #include "server/sandbox/drop_privileges.h"
 #include "server/server_state.h"
 #include "tests/unit/folder.h"
@@ -47,7 +47,7 @@ TEST_IN(state, is_one_servers_at_a_time)
     assert_int_equal(open_it(&second, &reason), TFE_EEXIST);
     snprintf(pid, sizeof pid, "(pid %ld)", (long)getpid());
     assert_non_null(strstr(reason.text, pid));
-    state_close(&second); /* holds nothing */
+    state_close(&second); /* the failed open holds no lock */
     assert_int_equal(open_it(&second, &reason), TFE_EEXIST);
     state_close(&first);
     assert_int_equal(open_it(&second, &reason), 0);
@@ -80,7 +80,7 @@ TEST_IN(state, tells_how_the_server_is_reached_from_here_until_it_ends)
         state_close(&s);
         assert_string_equal(endpoint(), "");
     }
-    /* Another server's word stays. */
+    /* The endpoint file of another server is left alone. */
     assert_int_equal(open_it(&s, &reason), 0);
     assert_int_equal(state_write_endpoint(&s, "::", 5556, &reason), 0);
     folder_write(folder_path(dir, "endpoint"), "127.0.0.1:7000\n");

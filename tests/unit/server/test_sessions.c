@@ -1,5 +1,5 @@
-/* tests/unit/server/test_sessions.c: accepted connections over loopback, from the first byte to the
- * last: what is left of a session that has ended, and what reaches the core. */
+/* tests/unit/server/test_sessions.c: sessions of accepted loopback connections, from the first
+ * byte to the end: authorisation, what reaches the core, and clean-up. */
 #include "common/base/clock.h"
 #include "common/credentials/node_secrets.h"
 #include "server/auth/keyring.h"
@@ -12,19 +12,20 @@ static struct fixture f;
 
 static struct {
     struct side others[OTHERS]; /* further clients */
-    int rc;                     /* the core's answer to messages; 0: the core's own */
-    unsigned messages;          /* that the core has received */
-    unsigned joins;             /* of them, JOINs */
-    unsigned closed;            /* ends of sessions that the core has received */
-    unsigned left;              /* ends of sessions that the pool has received */
-    uint32_t session;           /* of the last message */
-    bool is_slow;               /* the core answers to ends later */
-    bool no_memory;             /* for what calloc is asked for */
-    enum tfe_refusal refused;   /* what the last client was refused */
+    int rc;                   /* result returned for messages to the core; 0 calls the real core */
+    unsigned messages;        /* messages that the core has received */
+    unsigned joins;           /* JOINs among these messages */
+    unsigned closed;          /* session ends that the core has received */
+    unsigned left;            /* session ends that the pool has received */
+    uint32_t session;         /* session of the last message */
+    bool is_slow;             /* true if the core confirms session ends later */
+    bool no_memory;           /* true makes calloc fail */
+    enum tfe_refusal refused; /* code of the last REFUSED */
     char sentence[256];
-    unsigned welcomes, renewals;   /* that a client has received */
-    uint64_t table;                /* epoch of the last table that came */
-    uint64_t started, rows_before; /* the last START, and the rows that had come by then */
+    unsigned welcomes, renewals; /* messages that a client has received */
+    uint64_t table;              /* epoch of the last table received */
+    uint64_t started,
+        rows_before; /* epoch of the last START, and the table rows received before it */
 } seen;
 
 void *__real_calloc(size_t n, size_t size);
@@ -34,7 +35,8 @@ void *__wrap_calloc(size_t n, size_t size)
     return seen.no_memory ? NULL : __real_calloc(n, size);
 }
 
-/* --- between sessions and the driver ---------------------------------------------------------- */
+/* --- operations between sessions and the driver ------------------------------------------------
+ */
 
 static int on_core_message(void *ctx, uint32_t session, const struct principal *by,
                            const struct tfe_msg *msg)
@@ -110,7 +112,8 @@ static void dial_as(enum principal_role role, uint32_t uses)
     dial();
 }
 
-/* One more client, by the same token, which the server knows once it has said something. */
+/* Connects one more client with the same token and sends a first message, after which the server
+ * knows the client. */
 static void dial_other(struct side *side, struct tfe_msg first)
 {
     side->on_message = on_client_message;
@@ -124,7 +127,7 @@ static void dial_other(struct side *side, struct tfe_msg first)
 
 static char secret[MSG_NODE_SECRET_CHARS + 1];
 
-/* It proves its id, if the secret is its own. */
+/* Returns a JOIN with this node secret as its proof of identity. */
 static struct tfe_msg join_of(const char *proof)
 {
     static struct tfe_id node;
@@ -151,7 +154,8 @@ static void joined(void)
     RUN_UNTIL(&f.world, seen.joins == 1);
 }
 
-/* --- stories ---------------------------------------------------------------------------------- */
+/* --- tests -------------------------------------------------------------------------------------
+ */
 
 TEST_IN(sessions, that_end_before_their_handshake_are_half_open_no_more)
 {
@@ -160,7 +164,7 @@ TEST_IN(sessions, that_end_before_their_handshake_are_half_open_no_more)
     assert_int_equal(close(fd), 0);
     RUN_UNTIL(&f.world, f.all->n == 0);
     assert_int_equal(admission_count(f.all->unauthenticated), 0);
-    assert_int_equal(seen.closed, 0); /* the core has never heard of it */
+    assert_int_equal(seen.closed, 0); /* the core does not know the session */
 }
 
 TEST_IN(sessions, whose_node_names_an_address_that_is_not_allowed_do_not_reach_the_core)
@@ -214,7 +218,7 @@ TEST_IN(sessions, that_have_joined_are_told_to_the_core_when_they_are_over)
     side_free(&f.world.client);
     RUN_UNTIL(&f.world, f.all->n == 0);
     assert_int_equal(seen.closed, 1);
-    assert_int_equal(f.all->n_free, 1); /* its number is free */
+    assert_int_equal(f.all->n_free, 1); /* the session number is free again */
 }
 
 TEST_IN(sessions, tell_people_and_the_core_what_a_machine_is_and_people_alone_how_it_does)
@@ -223,7 +227,7 @@ TEST_IN(sessions, tell_people_and_the_core_what_a_machine_is_and_people_alone_ho
     const struct tfe_msg machine_info = {.type = MSG_MACHINE_INFO,
                                          .u.machine_info = {.has_spot = true, .is_spot = true}};
     assert_int_equal(side_send(&f.world.client, machine_info), 0);
-    RUN_UNTIL(&f.world, seen.messages == 2); /* JOIN was the first */
+    RUN_UNTIL(&f.world, seen.messages == 2); /* JOIN was the first message */
     struct msg_status_node row = {.node = ""};
     reports_show_node(f.all->by_number[seen.session]->report, &row);
     assert_true(row.machine_info.is_spot);
@@ -237,7 +241,7 @@ TEST_IN(sessions, tell_people_and_the_core_what_a_machine_is_and_people_alone_ho
     assert_int_equal(seen.messages, 2);
 }
 
-/* A table of this epoch, in several pieces. */
+/* Sends a table of this epoch, which takes several chunks. */
 static void send_table(uint64_t epoch)
 {
     enum { ROWS = 2000 };
@@ -260,19 +264,19 @@ static void send_table(uint64_t epoch)
 TEST_IN(sessions, are_told_a_newer_table_in_place_of_one_that_waits)
 {
     joined();
-    f.all->batch.left = 0; /* others had their turn */
+    f.all->batch.left = 0; /* other sessions have used up this pass's batch */
     f.all->batch.armed = true;
     send_table(1);
     RUN_UNTIL(&f.world, !TAILQ_EMPTY(&f.all->batch.waiting));
     send_table(2);
     assert_true(
-        TAILQ_EMPTY(&f.all->batch.waiting)); /* the first response's place in the batch is free */
+        TAILQ_EMPTY(&f.all->batch.waiting)); /* the first response has left the batch queue */
     f.all->batch.left = 100;
     RUN_UNTIL(&f.world, f.world.client.rows == 2000);
     assert_int_equal(seen.table, 2);
 }
 
-/* A table of epoch 2 whose turn has not come. */
+/* Queues a table of epoch 2 that has to wait for the next batch. */
 static void waits_for_table(void)
 {
     joined();
@@ -298,7 +302,8 @@ TEST_IN(sessions, are_told_to_start_behind_their_table)
 {
     waits_for_table();
     const struct tfe_msg start = start_of(2);
-    const struct tfe_msg stop = {.type = MSG_STOP, .u.stop.epoch = 1}; /* of the one before */
+    const struct tfe_msg stop = {.type = MSG_STOP,
+                                 .u.stop.epoch = 1}; /* STOP of the epoch before */
     sessions_send(f.all, seen.session, &start);
     sessions_send(f.all, seen.session, &stop);
     world_settle(&f.world);
@@ -332,7 +337,7 @@ TEST_IN(sessions, of_one_step_share_the_bytes_of_a_table_and_of_no_other)
     assert_int_equal(table_cache_get(&cache, &table, &first), 0);
     assert_int_equal(table_cache_get(&cache, &table, &again), 0);
     assert_ptr_equal(first, again);
-    table.epoch = 2; /* the same rows */
+    table.epoch = 2; /* same rows, next epoch */
     assert_int_equal(table_cache_get(&cache, &table, &next), 0);
     assert_ptr_not_equal(first, next);
     table_cache_done(&cache);
@@ -370,9 +375,11 @@ TEST_IN(sessions, without_a_token_have_some_places_however_short_descriptors_are
     RUN_UNTIL(&f.world, f.all->n == 0);
 }
 
-/* --- who may do what -------------------------------------------------------------------------- */
+/* --- authorisation -----------------------------------------------------------------------------
+ */
 
-/* The client is told that, and its session is over. */
+/* Asserts that the client receives REFUSED with this code and sentence and that its session ends.
+ */
 static void refused(enum tfe_refusal code, const char *sentence)
 {
     RUN_UNTIL(&f.world, f.world.client.closed == 1);
@@ -406,7 +413,7 @@ TEST_IN(sessions, of_agents_give_no_orders)
         RUN_UNTIL(&f.world, seen.refused != 0);
         assert_int_equal(seen.refused, REFUSAL_NOT_AUTHORISED);
     }
-    assert_int_equal(seen.messages, 1); /* the core has heard of its JOIN alone */
+    assert_int_equal(seen.messages, 1); /* the core has received only JOIN */
     assert_int_equal(f.world.client.closed, 0);
     assert_int_equal(side_send(&f.world.client, renew(1)), 0);
     RUN_UNTIL(&f.world, seen.messages == 2);
@@ -451,7 +458,7 @@ TEST_IN(sessions, of_admins_have_places_that_no_other_takes)
     f.world.client = (struct side){.on_message = on_client_message};
     dial_as(PRINCIPAL_ADMIN, 0);
     join();
-    RUN_UNTIL(&f.world, seen.refused == REFUSAL_NOT_AUTHORISED); /* which is no agent's */
+    RUN_UNTIL(&f.world, seen.refused == REFUSAL_NOT_AUTHORISED); /* an admin token cannot join */
     assert_int_equal(f.world.client.closed, 0);
 }
 
@@ -476,7 +483,8 @@ TEST_IN(sessions, of_nodes_of_the_pool_prove_their_ids_too)
     assert_int_equal(side_send(&f.world.client, msg), 0);
     RUN_UNTIL(&f.world, seen.welcomes == 1);
     assert_int_equal(side_send(&f.world.client, renew(1)), 0);
-    RUN_UNTIL(&f.world, seen.renewals == 1); /* from then on the pool hears of all */
+    RUN_UNTIL(&f.world,
+              seen.renewals == 1); /* from now on the pool receives the session's messages */
     node_secret_make(other);
     msg.u.pool.node_secret = other;
     assert_int_equal(side_send(&f.world.client, msg), 0);
@@ -511,7 +519,7 @@ TEST_IN(sessions, of_who_was_evicted_come_in_no_more_but_who_is_in_stays)
     char node[TFE_ID_MAX + 1], proof[sizeof secret];
     msg.u.join.node = memcpy(node, msg.u.join.node, strlen(msg.u.join.node) + 1);
     msg.u.join.node_secret = memcpy(proof, secret, sizeof secret);
-    struct msg_ban_row ban = {.node = "another", /* its token and label are meant */
+    struct msg_ban_row ban = {.node = "another", /* matches by token and label instead of by node */
                               .job = "j",
                               .key = "",
                               .token = f.token_key,
@@ -526,18 +534,18 @@ TEST_IN(sessions, of_who_was_evicted_come_in_no_more_but_who_is_in_stays)
     assert_int_equal(seen.joins, 1);
     f.world.client = (struct side){.on_message = on_client_message};
     dial();
-    assert_int_equal(side_send(&f.world.client, msg), 0); /* it has a new connection */
+    assert_int_equal(side_send(&f.world.client, msg), 0); /* reconnected */
     RUN_UNTIL(&f.world, seen.joins == 2);
     side_free(&f.world.client);
     f.world.client = (struct side){.on_message = on_client_message};
-    ban.node = msg.u.join.node; /* it itself: whether it is in or not */
+    ban.node = msg.u.join.node; /* the ban names the node, whether or not the node is a member */
     assert_int_equal(deny_list_add(f.bans, &ban), 0);
     dial();
     assert_int_equal(side_send(&f.world.client, msg), 0);
     refused_evicted();
 }
 
-/* A node of the pool has come with a token for one node: its agents need no use of their own. */
+/* Connects a pool node whose token admits one node; the agents on it do not count again. */
 static void pooled_by_token_for_one(void)
 {
     fixture_set_token(&f, PRINCIPAL_AGENT, PRINCIPAL_EVERY_JOB, 1);
@@ -567,7 +575,7 @@ TEST_IN(sessions, of_one_node_count_once)
     const struct tfe_msg msg = join_of(NULL);
     assert_int_equal(side_send(&f.world.client, msg), 0);
     RUN_UNTIL(&f.world, seen.joins == 1);
-    dial_other(&seen.others[1], msg); /* it has a new connection */
+    dial_other(&seen.others[1], msg); /* reconnected */
     RUN_UNTIL(&f.world, seen.joins == 2);
 }
 
@@ -578,14 +586,16 @@ TEST_IN(sessions, that_end_are_told_once_and_known_until_the_core_has_heard_of_i
     f.allowed.n = 0;
     const struct tfe_msg again = join_of(NULL);
     assert_int_equal(side_send(&f.world.client, again), 0);
-    assert_int_equal(side_send(&f.world.client, renew(1)), 0); /* it is over: nobody hears */
+    assert_int_equal(side_send(&f.world.client, renew(1)),
+                     0); /* not delivered, since the session is ending */
     RUN_UNTIL(&f.world, f.world.client.closed == 1);
     RUN_UNTIL(&f.world, !f.all->by_number[seen.session]->channel);
     world_settle(&f.world);
     assert_int_equal(seen.messages, 1);
     assert_int_equal(seen.closed, 1);
     assert_int_equal(f.all->n, 1);
-    assert_int_equal(f.all->n_free, 0); /* its number is not another's before */
+    assert_int_equal(f.all->n_free,
+                     0); /* the number stays reserved until the core confirms the end */
     driver_session_ops.closed(f.driver, seen.session);
     assert_int_equal(f.all->n, 0);
     assert_int_equal(f.all->n_free, 1);
@@ -596,13 +606,13 @@ TEST_IN(sessions, say_what_the_core_does_not_take)
     dial();
     assert_int_equal(side_send(&f.world.client, renew(1)), 0);
     refused(REFUSAL_BAD_REQUEST, "a session begins with a JOIN, and is that node's alone");
-    assert_int_equal(seen.closed, 0); /* it knew nothing of it */
+    assert_int_equal(seen.closed, 0); /* the core has not received the session */
     f.world.client = (struct side){.on_message = on_client_message};
     seen.rc = TFE_ENOMEM;
     dial();
     join();
     refused(REFUSAL_LIMIT_REACHED, "the server is out of memory; try again later");
-    assert_int_equal(seen.closed, 0); /* a JOIN that was not taken leaves nothing */
+    assert_int_equal(seen.closed, 0); /* a rejected JOIN leaves no state */
     f.world.client = (struct side){.on_message = on_client_message};
     seen.rc = TFE_EINVAL;
     dial();
@@ -626,7 +636,7 @@ TEST_IN(sessions, of_agents_are_as_many_as_the_core_has_numbers_for)
     f.world.client = (struct side){.on_message = on_client_message};
     dial();
     join();
-    RUN_UNTIL(&f.world, seen.joins == 5); /* its number is used again */
+    RUN_UNTIL(&f.world, seen.joins == 5); /* the session number is reused */
     assert_int_equal(seen.session, 2);
 }
 
@@ -669,7 +679,7 @@ TEST_IN(sessions, that_are_closed_by_the_core_are_not_told_to_it)
     RUN_UNTIL(&f.world, f.world.client.closed == 1);
     RUN_UNTIL(&f.world, f.all->n == 0);
     assert_int_equal(seen.closed, 0);
-    sessions_close(f.all, seen.session); /* it is no more */
+    sessions_close(f.all, seen.session); /* the session no longer exists */
     sessions_send(f.all, 77, &(struct tfe_msg){.type = MSG_RENEWED});
 }
 
@@ -682,12 +692,13 @@ static void on_empty(void *ctx)
 
 TEST_IN(sessions, that_are_stopped_end_without_the_core)
 {
-    int fd = raw_connect(listener_port(f.listener)); /* it has shown no token */
+    int fd = raw_connect(listener_port(f.listener)); /* an unauthenticated connection */
     joined();
     RUN_UNTIL(&f.world, f.all->n == 2);
     empty = 0;
     sessions_stop(f.all, on_empty, NULL);
-    assert_int_equal(admission_count(f.all->unauthenticated), 0); /* who is owed no goodbye */
+    assert_int_equal(admission_count(f.all->unauthenticated),
+                     0); /* unauthenticated connections are closed without SERVER_STOPPING */
     RUN_UNTIL(&f.world, empty == 1);
     assert_int_equal(seen.closed, 0);
     RUN_UNTIL(&f.world, f.world.client.closed == 1);

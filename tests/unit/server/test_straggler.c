@@ -1,10 +1,10 @@
-/* tests/unit/server/test_straggler.c: the machine that the others wait for. */
+/* tests/unit/server/test_straggler.c: detection of the machine that slows down an epoch. */
 #include "server/events/straggler.h"
 #include "tests/unit/test_runner.h"
 
 #define MS 1000u
 
-/* The i-th of them, as all are judged together. */
+/* Judges machine i with all n machines known. */
 static void judge_all(const struct msg_machine_stats *v, size_t n, struct straggler *ret)
 {
     struct straggler_detector j;
@@ -26,7 +26,7 @@ TEST(slow, who_works_twice_as_long_for_a_step_is_named_though_all_steps_take_the
                                           {.step_us = 400 * MS, .work_us = 98 * MS}};
     struct straggler s[3] = {{0}};
     judge_all(v, 3, s);
-    assert_false(s[1].is_slow); /* once may be chance */
+    assert_false(s[1].is_slow); /* a single slow sample may be chance */
     judge_all(v, 3, s);
     assert_true(s[1].is_slow && s[1].by_work);
     assert_int_equal(s[1].times_milli, 2142);
@@ -77,7 +77,7 @@ TEST(slow, is_over_only_when_it_is_clearly_as_fast_as_the_others_again)
     assert_false(s[2].is_slow);
 }
 
-/* Bug: as a new epoch began the one that held up the others was called as fast as they are. */
+/* Regression: at the start of an epoch the straggler was reported as recovered. */
 TEST(slow, nobody_is_told_of_one_of_which_nothing_is_known_any_more)
 {
     struct msg_machine_stats v[] = {

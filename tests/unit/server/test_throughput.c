@@ -1,4 +1,4 @@
-/* tests/unit/server/test_throughput.c: steps a second, of the last few seconds. */
+/* tests/unit/server/test_throughput.c: steps per second over the last few seconds. */
 #include "server/events/throughput.h"
 #include "tests/unit/test_runner.h"
 
@@ -11,15 +11,15 @@ TEST(throughput, is_that_of_the_last_quarter_of_a_minute)
 {
     struct throughput p = {.n = 0};
     double rate;
-    for (int64_t s = 0; s <= 60; s++) { /* ten a second at first, then one */
+    for (int64_t s = 0; s <= 60; s++) { /* ten steps per second at first, then one */
         throughput_add(&p, at(s * 1000), (uint64_t)(s <= 30 ? s * 10 : 300 + s - 30), 0);
         if (s == 30) {
             assert_true(throughput_steps(&p, at(s * 1000), &rate) && rate > 9.9 && rate < 10.1);
         }
     }
     assert_true(throughput_steps(&p, at(60000), &rate) && rate > 0.9 && rate < 1.1);
-    assert_false(throughput_samples(&p, at(60000), &rate));            /* none was told */
-    assert_true(throughput_steps(&p, at(75000), &rate) && rate < 0.6); /* it stands still */
+    assert_false(throughput_samples(&p, at(60000), &rate)); /* no samples were reported */
+    assert_true(throughput_steps(&p, at(75000), &rate) && rate < 0.6); /* no step since 60 s */
 }
 
 TEST(throughput, is_not_known_at_once_and_not_taken_over_into_the_next_epoch)
@@ -34,8 +34,8 @@ TEST(throughput, is_not_known_at_once_and_not_taken_over_into_the_next_epoch)
     assert_true(throughput_samples(&p, at(4000), &rate) && rate == 100);
     throughput_begin(&p);
     assert_false(throughput_steps(&p, at(5000), &rate));
-    throughput_add(&p, at(5000), 7, 0); /* from an earlier checkpoint */
+    throughput_add(&p, at(5000), 7, 0); /* restart from an earlier checkpoint */
     assert_int_equal(p.step, 7);
-    throughput_add(&p, at(6000), 6, 0); /* somebody who is late */
+    throughput_add(&p, at(6000), 6, 0); /* a late report of an older step */
     assert_int_equal(p.step, 7);
 }

@@ -1,5 +1,5 @@
-/* tests/unit/server/test_trace_log.c: what others cause fills no disk, and hides nothing of a job
- * that runs. */
+/* tests/unit/server/test_trace_log.c: peers cannot fill the disk with log lines or hide the lines
+ * of a running job. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,8 @@ static struct place *open_log(void)
     return &place;
 }
 
-/* How many lines there were, and how many more they count. */
+/* Closes the log. Returns the number of lines and the sum of lines that they report as suppressed.
+ */
 static void close_log(struct place *place, unsigned *ret_lines, unsigned *ret_hidden)
 {
     char line[512];
@@ -56,7 +57,7 @@ static void say(struct place *place, const char *job, unsigned node, uint64_t ep
                   .kind = TRACE_NODE_JOINED, .job = job, .node = name, .epoch = epoch, .text = ""});
 }
 
-/* A member that opened a job a millisecond wrote 390 KB of log a second. */
+/* Regression: a member that opened one job per millisecond caused 390 KB of log per second. */
 TEST(trace_log, new_jobs_without_end_are_told_as_one)
 {
     struct place *place = open_log();
