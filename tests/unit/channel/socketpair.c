@@ -99,7 +99,7 @@ static void world_on_accept(void *ctx, int fd, const struct sockaddr *peer, sock
     (void)peer;
     (void)peer_n;
     if (w->server.ch) {
-        /* One at a time is enough here. */
+        /* The server accepts one connection at a time. */
         assert_int_equal(close(fd), 0);
         return;
     }
@@ -148,7 +148,7 @@ void world_end(struct world *w)
     listener_free(w->listener);
     handshake_server_free(w->handshake);
     event_base_free(w->base);
-    /* Whatever was opened is closed; a thread that asks a name server may take its time. */
+    /* All descriptors are closed in the end; a thread in getaddrinfo may take a while. */
     const time_t last = time(NULL) + DEADLINE_S;
     while (open_files() != w->open_before && time(NULL) < last) {
         (void)sched_yield();
@@ -205,7 +205,7 @@ void world_connect(struct world *w)
     world_connect_to(w, listener_port(w->listener));
 }
 
-/* --- a raw socket in place of a channel --- */
+/* --- raw sockets ------------------------------------------------------------------------------ */
 
 int raw_connect(uint16_t port)
 {
@@ -267,7 +267,7 @@ int raw_end(struct world *w, int fd, size_t *ret_bytes)
     }
 }
 
-/* --- a wire that is in our hands --- */
+/* --- controlled wire -------------------------------------------------------------------------- */
 
 void wire_cut(struct wire *wire)
 {
@@ -294,7 +294,7 @@ static void wire_on_readable(evutil_socket_t fd, short what, void *arg)
         return;
     }
     if (n <= 0) {
-        /* One end has gone: the other may still have something to say. */
+        /* One end has closed; the other may still send. */
         (void)shutdown(wire->fd[1 - from], SHUT_WR);
         (void)event_del(wire->event[from]);
         return;
@@ -304,7 +304,8 @@ static void wire_on_readable(evutil_socket_t fd, short what, void *arg)
     if (wire->flip_at[from] > before && wire->flip_at[from] <= wire->forwarded[from]) {
         bytes[wire->flip_at[from] - before - 1] ^= 0x10;
     }
-    /* Loopback takes it; should it ever not, a blocking write is what a wire would do. */
+    /* The loopback socket takes all bytes; if not, a blocking write delays them like a slow wire.
+     */
     size_t put = 0;
     while (put < (size_t)n) {
         const ssize_t sent = send(wire->fd[1 - from], bytes + put, (size_t)n - put, MSG_NOSIGNAL);

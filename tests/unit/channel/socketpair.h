@@ -36,22 +36,22 @@
 struct side;
 typedef void side_fn(struct side *side, const struct tfe_msg *msg);
 
-/* One end: the channel, what it has seen, and what it does in its callbacks. */
+/* One end of a connection: the channel, counters of its callbacks, and the test's reactions. */
 struct side {
-    struct channel *ch; /* NULL before there is one and after closed() */
+    struct channel *ch; /* NULL before the connection and after closed() */
     unsigned established;
     unsigned messages;
     unsigned drained;
     unsigned closed;
-    const struct principal *by; /* of the server's side: the client */
+    const struct principal *by; /* the client's principal (server side only) */
     enum channel_end end;
     char detail[512];
-    side_fn *on_established; /* msg is NULL */
+    side_fn *on_established; /* called with msg NULL */
     side_fn *on_message;
-    side_fn *on_closed;  /* msg is NULL */
-    side_fn *on_drained; /* likewise */
+    side_fn *on_closed;  /* called with msg NULL */
+    side_fn *on_drained; /* called with msg NULL */
     struct side *other;
-    uint64_t number; /* of the last RENEW or RENEWED */
+    uint64_t number; /* number of the last RENEW or RENEWED */
     uint64_t disorder;
     uint64_t rows;
     uint64_t bytes;
@@ -71,7 +71,7 @@ struct world {
     bool late;
 };
 
-/* Whether a call into the channel is on the stack: callbacks must not come then. */
+/* True during a call into the channel; a callback must not run then. */
 extern bool wires_inside;
 extern int wires_result;
 #define INSIDE(call)                                                                               \
@@ -102,36 +102,38 @@ void world_dial(struct world *w, const char *host, uint16_t port);
         event_free(late_);                                                                         \
     } while (0)
 
-/* Runs what is ready now, until nothing is. */
+/* Runs everything that is ready, until nothing is. */
 void world_settle(struct world *w);
 struct tfe_msg renew(uint64_t number);
 struct tfe_msg renewed(uint64_t number);
 int side_send(struct side *side, struct tfe_msg msg);
 void send_renew_1(struct side *side, const struct tfe_msg *msg);
 
-/* Both sides established; the client has sent RENEW 1. */
+/* Connects both sides until they are established and the client has sent RENEW 1. */
 void world_connect_to(struct world *w, uint16_t port);
 void world_connect(struct world *w);
 
-/* --- a raw socket in place of a channel --- */
+/* --- raw sockets ------------------------------------------------------------------------------ */
 
 int raw_connect(uint16_t port);
 
-/* A listening socket that is polled by hand; *ret_port is its port. */
+/* Returns a listening socket outside the loop; *ret_port is its port. */
 int raw_listen(uint16_t *ret_port);
 
-/* Accepts as soon as somebody comes, while the loop runs. */
+/* Runs the loop until a connection arrives. Returns the accepted socket. */
 int raw_accept(struct world *w, int listening);
 
-/* Reads until so many bytes are there, while the loop runs. */
+/* Runs the loop until n bytes have been read into ret. */
 void raw_read(struct world *w, int fd, uint8_t *ret, size_t n);
 
-/* What recv gives at last: 0 for EOF, else the errno; bytes before it are counted. */
+/* Reads to the end. Returns 0 for EOF, else the errno; *ret_bytes is the number of bytes before
+ * it. */
 int raw_end(struct world *w, int fd, size_t *ret_bytes);
 
-/* --- a wire that is in our hands --- */
+/* --- controlled wire -------------------------------------------------------------------------- */
 
-/* Forwards between an accepted and a dialled socket, step bytes at a time in each direction. */
+/* A relay between an accepted and a dialled socket that forwards step bytes at a time in each
+ * direction. */
 struct wire {
     struct world *w;
     struct listener *listener;
@@ -139,7 +141,7 @@ struct wire {
     struct event *event[2];
     size_t step;
     uint64_t forwarded[2]; /* bytes read from fd[i] */
-    uint64_t flip_at[2];   /* the byte with this number (from 1) gets a bit flipped */
+    uint64_t flip_at[2];   /* number (from 1) of the byte in which a bit is flipped */
 };
 
 void wire_cut(struct wire *wire);

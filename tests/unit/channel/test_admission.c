@@ -1,4 +1,4 @@
-/* tests/unit/channel/test_admission.c: nobody takes a resource from everybody else. */
+/* tests/unit/channel/test_admission.c: no key or scope can take all slots from the others. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +54,7 @@ static void enter(size_t i, const char *key)
     enter_as(i, key, "", 1, false);
 }
 
-/* The number of the place that has to go; -1: none. */
+/* Returns the index of the slot to be evicted for the newest one, or -1 if none. */
 static int surplus(size_t newest)
 {
     const struct admission_slot *place = admission_next_eviction(a, &places[newest], NULL);
@@ -72,7 +72,7 @@ static int surplus_that_may_go(size_t newest)
     return place ? (int)(place - places) : -1;
 }
 
-/* As a caller would: how many of these the key brings in. */
+/* Enters n clients of one key like a caller does. Returns how many were admitted. */
 static size_t fill(size_t first, size_t n, const char *key, const char *scope, bool is_admin)
 {
     size_t in = 0;
@@ -111,7 +111,8 @@ TEST_IN(admission, the_reserve_is_for_privileged_places_alone)
 {
     make(12, 4, 0, false);
     char key[8];
-    for (size_t i = 0; i < 8; i++) { /* many small holders fill what is not reserved */
+    for (size_t i = 0; i < 8;
+         i++) { /* many keys with few slots each fill everything except the reserve */
         (void)snprintf(key, sizeof key, "k%zu", i);
         assert_int_equal(fill(i, 1, key, "", false), 1);
     }
@@ -121,7 +122,8 @@ TEST_IN(admission, the_reserve_is_for_privileged_places_alone)
     for (size_t i = 0; i < 8; i++) {
         assert_true(places[i].is_in);
     }
-    assert_int_equal(fill(13, 1, "admin", "", true), 1); /* … and what others have, if it must */
+    assert_int_equal(fill(13, 1, "admin", "", true),
+                     1); /* an admin may also evict other keys' slots */
     assert_int_equal(admission_count(a), 12);
 }
 
@@ -138,8 +140,8 @@ TEST_IN(admission, a_place_that_cannot_be_admitted_evicts_none_in_vain)
 {
     make(8, 2, 3, false);
     assert_int_equal(fill(0, 2, "large", "", false), 2);
-    assert_int_equal(fill(2, 6, "admin", "", true), 6); /* also the reserve */
-    assert_int_equal(fill(8, 1, "admin", "", true), 1); /* one of its own goes */
+    assert_int_equal(fill(2, 6, "admin", "", true), 6); /* an admin may use the reserve */
+    assert_int_equal(fill(8, 1, "admin", "", true), 1); /* replaces one of the admin's own slots */
     enter_as(9, "late", "", 1, false);
     assert_int_equal(surplus(9), 9);
     admission_leave(a, &places[9]);
@@ -154,7 +156,8 @@ TEST_IN(admission, when_full_the_oldest_of_the_largest_holder_goes)
     assert_int_equal(fill(10, 1, "new", "", false), 1);
     assert_false(places[0].is_in);
     assert_true(places[1].is_in && places[6].is_in);
-    assert_int_equal(fill(11, 1, "large", "", false), 0); /* the largest pays with its own */
+    assert_int_equal(fill(11, 1, "large", "", false),
+                     0); /* the key with the most slots evicts one of its own */
     assert_true(places[1].is_in);
 }
 
@@ -182,7 +185,7 @@ TEST_IN(admission, above_the_capacity_the_busiest_source_loses_its_oldest)
     admission_leave(a, &places[1]);
     assert_int_equal(surplus(3), -1);
     admission_resize(a, 2);
-    assert_int_equal(surplus(3), 0); /* equals: whoever has held it longest */
+    assert_int_equal(surplus(3), 0); /* among equals, the oldest slot is evicted */
 }
 
 TEST_IN(admission, what_may_not_go_stays_and_the_newest_is_refused_for_it)
@@ -227,7 +230,7 @@ TEST_IN(admission, leaving_twice_counts_once)
     assert_int_equal(admission_count(a), 1);
 }
 
-/* Any mixture of honest keys beside one that takes all it can: each of them has its first place. */
+/* With any mix of ordinary keys beside one greedy key, every ordinary key gets a first slot. */
 TEST_IN(admission, whoever_comes_late_finds_a_place)
 {
     make(64, 4, 0, false);

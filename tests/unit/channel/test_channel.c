@@ -1,14 +1,13 @@
-/* tests/unit/channel/test_channel.c: two channels that understand each other: handshake, messages,
- * bursts. */
+/* tests/unit/channel/test_channel.c: two well-behaved channels: handshake, messages, bursts. */
 #include <malloc.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
 #include "tests/unit/channel/socketpair.h"
 
-/* Stands in for libc's: how often the socket is written to is part of the contract. */
+/* Replaces libc's sendmsg: the number of writes to the socket is part of the contract. */
 static unsigned writes;
-static unsigned full; /* so many of the next writes find a full socket */
+static unsigned full; /* the next `full` writes find a full socket */
 ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
     if (full > 0) {
@@ -117,10 +116,10 @@ TEST_IN(channel, a_burst_arrives_in_order_and_leaves_in_few_writes)
     RUN_UNTIL(&world, world.client.messages == 4999);
     assert_int_equal(world.server.number, 5000);
     assert_int_equal(world.server.disorder, 0);
-    /* The first answer is to RENEW 2. */
+    /* The first response is to RENEW 2. */
     assert_int_equal(world.client.disorder, 1);
     assert_int_equal(world.client.number, 5000);
-    /* Two directions; some 25 bytes each, in reads of 64 KiB. */
+    /* Two directions with about 25 bytes each way, in reads of 64 KiB. */
     assert_in_range(writes, 2, 40);
 }
 
@@ -137,7 +136,7 @@ TEST_IN(channel, frames_of_one_turn_leave_in_one_write)
     assert_int_equal(writes, 1);
 }
 
-/* The socket is full at the moment at which the rest is asked for, and takes all a moment later. */
+/* The socket is full when drained() is requested, and accepts everything a moment later. */
 static void push_and_want_drained(struct side *side, const struct tfe_msg *msg)
 {
     (void)msg;
@@ -167,7 +166,7 @@ TEST_IN(channel, drained_comes_though_another_write_has_emptied_the_queue)
     assert_int_equal(world.server.drained, 1);
 }
 
-/* Encodes a table of n rows chunk by chunk and sends each. */
+/* Encodes a table of n rows and sends its chunks. */
 static void send_table(struct side *side, uint32_t n)
 {
     struct msg_row *rows = calloc(n, sizeof *rows);
@@ -185,7 +184,8 @@ static void send_table(struct side *side, uint32_t n)
             codec_encode_table_chunk(&table, first, plain, sizeof plain, &plain_n, &took), 0);
         assert_int_equal(INSIDE(channel_send_encoded(side->ch, plain, plain_n)), 0);
         side->bytes += plain_n + SEAL_HEADER_BYTES + SEAL_TAG_BYTES;
-        RUN_UNTIL(&world, channel_queued(side->ch) < LIMIT_QUEUE_BYTES / 2); /* as it is read */
+        RUN_UNTIL(&world, channel_queued(side->ch) <
+                              LIMIT_QUEUE_BYTES / 2); /* continues as the client reads */
         first += took;
     }
     free(rows);
@@ -226,7 +226,7 @@ TEST_IN(channel, bytes_that_come_one_by_one_make_the_same_messages)
 
 TEST_IN(channel, pieces_of_every_size_make_the_same_messages)
 {
-    /* 3 and 29 end pieces within headers and frames, 16385 and 16403 around the largest frame. */
+    /* 3 and 29 end within headers and frames; 16385 and 16403 are near the largest frame. */
     static const size_t steps[] = {3, 29, 4097, 16385, 16403, 65536};
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         wire_make(&wire, &world, steps[i]);
@@ -279,7 +279,7 @@ TEST_IN(channel, sizes_that_no_frame_has_are_refused)
     assert_int_equal(channel_unknown_messages(world.server.ch), 1);
 }
 
-/* Sends RENEWs up to number last, some at a time; returns whether all have arrived. */
+/* Sends RENEWs up to number last, in batches. Returns true once all have arrived. */
 static bool keep_sending(uint64_t *next, uint64_t last)
 {
     for (int i = 0; i < 2000 && *next <= last; i++) {
@@ -306,7 +306,7 @@ TEST_IN(channel, an_idle_one_costs_less_than_two_kibibytes)
     enum { PAIRS = 100 };
     static struct side clients[PAIRS];
     static struct side servers[PAIRS];
-    /* The first pair brings what all share. */
+    /* The first pair allocates what all pairs share. */
     world_connect(&world);
     const size_t before = mallinfo2().uordblks;
     for (int i = 0; i < PAIRS; i++) {
@@ -314,7 +314,7 @@ TEST_IN(channel, an_idle_one_costs_less_than_two_kibibytes)
         clients[i] = world.client;
         world.server = (struct side){.other = &world.client};
         world.client = (struct side){.other = &world.server};
-        /* These two callbacks count for the pair that comes. */
+        /* These two callbacks count for the second pair. */
         world_connect(&world);
     }
     world_settle(&world);

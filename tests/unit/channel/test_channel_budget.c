@@ -1,5 +1,5 @@
-/* tests/unit/channel/test_channel_budget.c: a storm of handshakes takes its turns: so many per turn
- * of the loop, all in the end. */
+/* tests/unit/channel/test_channel_budget.c: a burst of handshakes is spread over passes of the
+ * loop and all of them complete. */
 #include <poll.h>
 
 #include "tests/unit/channel/socketpair.h"
@@ -23,7 +23,7 @@ static void count_closed(void *ctx, struct channel *ch, enum channel_end end, co
 
 static const struct channel_ops storm_ops = {.closed = count_closed};
 
-/* STORM clients have sent their first flights at the same moment. */
+/* Sends the first flights of STORM clients at the same moment. */
 static int begin_storm(void **state)
 {
     (void)state;
@@ -124,7 +124,7 @@ TEST_IN(channel_gate, a_flight_that_lies_in_the_socket_is_seen_and_answered_in_i
 
 TEST_IN(channel_gate, who_has_not_said_all_of_it_does_not_knock)
 {
-    /* The last one says its flight without the last byte first. */
+    /* The last client first sends its flight without the final byte. */
     channel_free(server_side[STORM - 1]);
     assert_int_equal(close(client_side[STORM - 1]), 0);
     int ends[2];

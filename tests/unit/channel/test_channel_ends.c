@@ -1,5 +1,5 @@
-/* tests/unit/channel/test_channel_ends.c: every way in which a channel ends, and what each side is
- * told. */
+/* tests/unit/channel/test_channel_ends.c: all ways in which a channel ends, and the reason that
+ * each side gets. */
 #include "tests/unit/channel/socketpair.h"
 
 static struct world world;
@@ -29,7 +29,7 @@ static void assert_ended(const struct side *side, enum channel_end end)
     assert_true(strlen(side->detail) > 0);
 }
 
-/* --- before the handshake is done --- */
+/* --- before the handshake is complete --------------------------------------------------------- */
 
 #define FIXTURE make, end
 
@@ -57,7 +57,7 @@ TEST_IN(channel_ends, garbage_is_answered_by_closing_and_nothing_else)
 
 TEST_IN(channel_ends, a_stranger_cannot_make_the_server_hold_more_than_a_flight)
 {
-    /* As a first flight begins, with a length that never fills up. */
+    /* Start of a first flight with a length that is never reached. */
     const int fd = raw_connect(listener_port(world.listener));
     uint8_t bytes[4096] = "TFE1\x01";
     size_t back = 0;
@@ -78,7 +78,7 @@ TEST_IN(channel_ends, who_says_nothing_is_closed_in_time)
     RUN_UNTIL(&world, world.server.closed == 1);
     assert_ended(&world.server, CHANNEL_TIMEOUT);
     size_t back = 0;
-    /* An orderly end would say that its token is wrong. */
+    /* An orderly close would mean that the token is wrong. */
     assert_int_equal(raw_end(&world, fd, &back), ECONNRESET);
     assert_int_equal(back, 0);
     assert_int_equal(close(fd), 0);
@@ -104,7 +104,7 @@ TEST_IN(channel_ends, a_client_that_sends_no_first_frame_is_closed_in_time)
     assert_int_equal(world.server.established, 0);
 }
 
-/* The time is for the handshake alone: later it is leases that count. */
+/* The time limit is for the handshake; an established channel is limited by leases. */
 TEST_IN(channel_ends, one_that_is_established_has_no_time_limit)
 {
     world.server_timeout_ms = 1000;
@@ -184,7 +184,7 @@ TEST_IN(channel_ends, an_answer_of_another_service_breaks_the_protocol)
     assert_int_equal(close(listening), 0);
 }
 
-/* Connects with little time. */
+/* Connects with a short timeout. */
 static void dial_briefly(const char *host, uint16_t port, uint32_t timeout_ms)
 {
     assert_int_equal(
@@ -204,7 +204,7 @@ TEST_IN(channel_ends, a_server_that_accepts_and_is_silent_is_a_timeout)
     assert_int_equal(close(listening), 0);
 }
 
-/* A port on which nobody listens. */
+/* Returns a port without a listener. */
 static uint16_t free_port(void)
 {
     uint16_t port;
@@ -234,7 +234,7 @@ TEST_IN(channel_ends, a_name_with_no_listener_is_unreachable_at_its_v4_address)
 
 TEST_IN(channel_ends, a_connect_that_fails_at_once_is_told_later)
 {
-    /* No route leads to the broadcast address for TCP: connect(2) itself fails. */
+    /* TCP has no route to the broadcast address: connect(2) itself fails. */
     world_dial(&world, "255.255.255.255", 1);
     assert_int_equal(world.client.closed, 0);
     RUN_UNTIL(&world, world.client.closed == 1);
@@ -243,8 +243,7 @@ TEST_IN(channel_ends, a_connect_that_fails_at_once_is_told_later)
 
 TEST_IN(channel_ends, a_name_that_does_not_exist_is_unreachable)
 {
-    /* RFC 6761 keeps this name out of every zone; a name server that is far away may take longer.
-     */
+    /* RFC 6761 reserves this name; a distant name server may take longer than the limit. */
     dial_briefly("no-such-host.invalid", 1, 2000);
     RUN_UNTIL(&world, world.client.closed == 1);
     assert_true(world.client.end == CHANNEL_UNREACHABLE || world.client.end == CHANNEL_TIMEOUT);
@@ -269,7 +268,7 @@ TEST_IN(channel_ends, hosts_that_no_name_can_be_are_refused_at_once)
     world_settle(&world);
 }
 
-/* --- once established --- */
+/* --- established channels --------------------------------------------------------------------- */
 
 TEST_IN(channel_ends, a_flipped_bit_ends_the_connection)
 {
@@ -311,7 +310,7 @@ TEST_IN(channel_ends, a_peer_that_is_gone_is_eof_and_one_that_breaks_off_is_rese
     side_free(&world.client);
     RUN_UNTIL(&world, world.server.closed == 1);
     assert_ended(&world.server, CHANNEL_EOF);
-    /* The address is wanted for the log of just that. */
+    /* The client's address is still available when the channel has ended, for the log. */
     world.server = (struct side){.other = &world.client};
     world.client = (struct side){.other = &world.server};
 
@@ -325,16 +324,17 @@ TEST_IN(channel_ends, a_peer_that_is_gone_is_eof_and_one_that_breaks_off_is_rese
     wire_end(&wire);
 }
 
-/* --- a peer that reads slowly --- */
+/* --- slow readers ----------------------------------------------------------------------------- */
 
-/* A frame of 1 KiB in all, of a type that the other side ignores. */
+/* Sends a frame of 1 KiB in total, of a type that the peer ignores. */
 static int send_kibibyte(struct side *side)
 {
     static uint8_t plain[1024 - SEAL_HEADER_BYTES - SEAL_TAG_BYTES] = {250};
     return INSIDE(channel_send_encoded(side->ch, plain, sizeof plain));
 }
 
-/* Sends until the paused wire's sockets are full and something waits here; returns the frames. */
+/* Sends until the sockets of the paused wire are full and the channel queues. Returns the number
+ * of frames. */
 static unsigned fill_sockets(struct side *side)
 {
     unsigned sent = 0;
@@ -348,12 +348,12 @@ static unsigned fill_sockets(struct side *side)
     return sent;
 }
 
-/* … and then until no frame more may wait. */
+/* Sends until the channel's queue is full. Returns the number of frames. */
 static unsigned fill_queue(struct side *side)
 {
     unsigned sent = 0;
     while (channel_queued(side->ch) + 1024 <=
-           LIMIT_QUEUE_BYTES) { /* the kernel may take more, late */
+           LIMIT_QUEUE_BYTES) { /* the kernel may accept more bytes late */
         while (channel_queued(side->ch) + 1024 <= LIMIT_QUEUE_BYTES) {
             assert_int_equal(send_kibibyte(side), 0);
             sent++;
@@ -388,7 +388,7 @@ TEST_IN(channel_ends, a_reader_that_wakes_in_time_misses_nothing)
     sent += fill_queue(&world.server);
     wire_go_on(&wire, 1);
     RUN_UNTIL(&world, channel_unknown_messages(world.client.ch) == sent);
-    /* The queue is empty again, and so is its account. */
+    /* The queue is empty again, and so is its byte count. */
     for (int i = 0; i < LIMIT_QUEUE_BYTES / 1024; i++) {
         assert_int_equal(send_kibibyte(&world.server), 0);
     }
@@ -399,8 +399,8 @@ TEST_IN(channel_ends, a_reader_that_wakes_in_time_misses_nothing)
 
 TEST_IN(channel_ends, what_the_peer_said_before_it_went_is_read_though_sending_fails)
 {
-    /* A server that refuses and goes, while the client sends one more message: that sending fails
-     * must not cost the client the reason. */
+    /* The server refuses and closes while the client sends one more message: the failed send must
+     * not hide the reason from the client. */
     wire_make(&wire, &world, 65536);
     world_connect_to(&world, listener_port(wire.listener));
     wire_pause(&wire, 1);
@@ -422,7 +422,7 @@ TEST_IN(channel_ends, what_the_peer_said_before_it_went_is_read_though_sending_f
     wire_end(&wire);
 }
 
-/* --- finishing --- */
+/* --- finishing -------------------------------------------------------------------------------- */
 
 TEST_IN(channel_ends, finish_delivers_everything_before_eof)
 {
@@ -436,7 +436,7 @@ TEST_IN(channel_ends, finish_delivers_everything_before_eof)
     assert_int_equal(side_send(&world.server, renewed(3001)), 0);
     channel_finish(world.server.ch, HANDSHAKE_MS);
     assert_int_equal(side_send(&world.server, renewed(3002)), TFE_ESTATE);
-    /* What comes in meanwhile is dropped. */
+    /* Messages that arrive during the finish are dropped. */
     assert_int_equal(side_send(&world.client, renew(2)), 0);
     RUN_UNTIL(&world, world.client.closed == 1 && world.server.closed == 1);
     assert_ended(&world.client, CHANNEL_EOF);

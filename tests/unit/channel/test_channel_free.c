@@ -1,5 +1,5 @@
-/* tests/unit/channel/test_channel_free.c: freeing and finishing a channel wherever a callback may
- * do so. Sanitizers and the count of open descriptors are what judges. */
+/* tests/unit/channel/test_channel_free.c: a channel may be freed or finished in any callback. The
+ * sanitizers and the number of open descriptors are the oracle. */
 #include "tests/unit/channel/socketpair.h"
 
 static struct world world;
@@ -37,7 +37,7 @@ static void free_both(struct side *side, const struct tfe_msg *msg)
     side_free(side->other);
 }
 
-/* Twice: the second call finds a channel that is about to go. */
+/* Frees twice: the second call finds a channel that is already closing. */
 static void send_and_free_twice(struct side *side, const struct tfe_msg *msg)
 {
     (void)msg;
@@ -98,7 +98,7 @@ TEST_IN(channel_free, in_the_servers_established)
         world_settle(&world);
         if (ways[i] != free_other) {
             RUN_UNTIL(&world, both_gone());
-            /* The message that came with the first frame has nobody left to go to. */
+            /* The message that followed the first frame is dropped. */
             assert_int_equal(world.server.messages, 0);
         }
     }

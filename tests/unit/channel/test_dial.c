@@ -1,5 +1,4 @@
-/* tests/unit/channel/test_dial.c: names with several addresses, and a resolver that takes its time.
- */
+/* tests/unit/channel/test_dial.c: names with several addresses, and a slow resolver. */
 #include <net/if.h>
 #include <netdb.h>
 #include <semaphore.h>
@@ -10,8 +9,8 @@
 #include "common/base/clock.h"
 #include "tests/unit/channel/socketpair.h"
 
-/* Stands in for libc's resolver: what the name has is set by the test, and the answer waits until
- * the test lets it come. Runs in the channel's thread. */
+/* Replaces libc's resolver. The test sets the addresses of the name and releases each response.
+ * Runs in the channel's resolver thread. */
 static struct {
     const char *addresses[4];
     atomic_bool waits;
@@ -19,7 +18,7 @@ static struct {
     sem_t go;
 } zone;
 
-/* One list for all askers would be shared by threads. */
+/* A response of one call: a static list would be shared by threads. */
 struct answer {
     struct addrinfo info[4];
     struct sockaddr_in6 address[4];
@@ -71,7 +70,7 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
 
 void freeaddrinfo(struct addrinfo *list)
 {
-    free(list); /* the first member of its answer */
+    free(list); /* the first member of struct answer */
 }
 
 static struct world world;
@@ -102,7 +101,7 @@ static void dial(uint32_t timeout_ms)
         0);
 }
 
-/* The address at which the client has reached the server. */
+/* Returns the address at which the client has reached the server. */
 static uint32_t reached_v4(void)
 {
     struct sockaddr_storage end;
@@ -115,8 +114,8 @@ static uint32_t reached_v4(void)
 
 TEST_IN(dial, v4_comes_first_and_the_next_address_follows_a_refusal)
 {
-    /* Nobody listens on 127.0.0.9; what is v6 would be refused, too, and told first were it tried.
-     */
+    /* Nothing listens on 127.0.0.9. The v6 address would be refused too, and reported first if it
+     * were tried first. */
     zone.addresses[0] = "::1";
     zone.addresses[1] = "127.0.0.9";
     zone.addresses[2] = "127.0.0.1";
@@ -136,7 +135,7 @@ TEST_IN(dial, when_all_fail_the_first_is_named)
     assert_memory_equal(world.client.detail, "connect to 127.0.0.9 port ", 26);
 }
 
-/* A listening socket on address whose queue is full: the kernel drops what knocks. */
+/* A listening socket with a full backlog: the kernel drops new connections. */
 struct deaf {
     int listening;
     int fillers[8];
@@ -192,7 +191,7 @@ TEST_IN(dial, silence_everywhere_is_a_timeout)
     deaf_end(&deaf);
 }
 
-/* Lets n waiting questions be answered, and those that come. */
+/* Releases n waiting look-ups and all later ones. */
 static void answer_all(int n)
 {
     atomic_store(&zone.waits, false);
@@ -201,7 +200,7 @@ static void answer_all(int n)
     }
 }
 
-/* Until so many threads stand before the name server. */
+/* Waits until n threads are inside getaddrinfo. */
 static void wait_asked(int n)
 {
     const time_t last = time(NULL) + DEADLINE_S;
@@ -231,7 +230,7 @@ TEST_IN(dial, a_name_that_is_not_answered_in_time_is_a_timeout)
     RUN_UNTIL(&world, world.client.closed == 1);
     assert_int_equal(world.client.end, CHANNEL_TIMEOUT);
     assert_string_equal(world.client.detail, "the name was not resolved in time");
-    /* The answer comes when nobody waits for it any more. */
+    /* The response comes after the channel has stopped waiting. */
     answer_all(1);
 }
 
@@ -244,7 +243,7 @@ TEST_IN(dial, an_answer_that_is_due_may_be_freed)
     const unsigned open_before = open_files();
     side_free(&world.client);
     answer_all(1);
-    /* The loop runs past the moment in which the answer comes. */
+    /* The loop runs past the moment of the response. */
     const time_t last = time(NULL) + DEADLINE_S;
     while (open_files() == open_before && time(NULL) < last) {
         world_settle(&world);
@@ -290,7 +289,7 @@ static void open_something(struct side *side, const struct tfe_msg *msg)
 
 TEST_IN(dial, a_failed_socket_is_closed_once)
 {
-    /* Its number belongs to somebody else at once; a second close would be theirs. */
+    /* The descriptor number is reused at once; a second close would close the new file. */
     zone.addresses[0] = "127.0.0.9";
     world.client.on_closed = open_something;
     dial(HANDSHAKE_MS);
@@ -308,8 +307,8 @@ TEST_IN(dial, that_cannot_begin_leaves_nothing)
         TFE_EINVAL);
 }
 
-/* In a network of its own, where the kernel can choose but one number for the near end of a
- * connection: that of a server that is not there. */
+/* Runs in a network namespace with a single ephemeral port, so that the kernel connects the socket
+ * to itself if no server listens on that port. */
 static int dial_itself(void)
 {
     struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};

@@ -1,4 +1,5 @@
-/* tests/unit/channel/test_endpoint.c: hosts and ports as text, and as sockets have them. */
+/* tests/unit/channel/test_endpoint.c: conversion of hosts and ports between text and socket
+ * addresses. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <string.h>

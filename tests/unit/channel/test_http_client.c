@@ -1,5 +1,5 @@
-/* tests/unit/channel/test_http_client.c: one question over loopback, to a service that behaves or
- * does not. */
+/* tests/unit/channel/test_http_client.c: one request over loopback, to a well-behaved or faulty
+ * service. */
 #include <dlfcn.h>
 #include <netdb.h>
 #include <semaphore.h>
@@ -13,7 +13,8 @@ static char place[64]; /* "http://127.0.0.1:PORT" */
 static struct http_call *ask;
 static unsigned open_before;
 
-/* A name server that says nothing about one name, until it is let go or after so long. */
+/* Delay in seconds after which the fake resolver gives up on one name, unless it is released
+ * earlier. */
 #define SILENCE_S 10
 static sem_t silence;
 int getaddrinfo(const char *restrict host, const char *restrict service,
@@ -32,13 +33,13 @@ int getaddrinfo(const char *restrict host, const char *restrict service,
     return real(host, service, hints, ret);
 }
 
-/* What the service does with a connection. */
+/* Behaviour of the service on a connection. */
 static struct {
-    const char *says; /* once it has heard the request; NULL: nothing */
-    size_t bytes;     /* of filler after it */
-    bool closes;      /* after that */
-    bool resets;      /* instead, without an answer */
-    unsigned drip_ms; /* between two bytes */
+    const char *says; /* response to the request; NULL for none */
+    size_t bytes;     /* bytes of filler after the response */
+    bool closes;      /* closes after the response */
+    bool resets;      /* resets the connection without a response */
+    unsigned drip_ms; /* pause between two bytes */
     int fd;
     unsigned accepted;
     size_t said;
@@ -52,7 +53,7 @@ static struct {
     unsigned told;
     int status;
     char body[256];
-    char header[256]; /* "Metadata-Flavor" */
+    char header[256]; /* value of the "Metadata-Flavor" header */
     char error[256];
 } seen;
 
@@ -80,7 +81,7 @@ static void service_speak(evutil_socket_t fd, short what, void *ctx)
         left = left < sizeof filler ? left : sizeof filler;
         ssize_t sent = send(service.fd, from, service.drip_ms ? 1 : left, MSG_NOSIGNAL);
         if (sent < 0) {
-            service_close(); /* the other side has had enough */
+            service_close(); /* the client has closed the connection */
             return;
         }
         service.said += (size_t)sent;
@@ -117,9 +118,9 @@ static void service_hear(evutil_socket_t fd, short what, void *ctx)
         service_close();
         return;
     }
-    service.heard_n = 0; /* the next one may come on this connection */
+    service.heard_n = 0; /* the next request may use this connection */
     service.said = 0;
-    /* The whole answer fits: a send that waits would stop the loop that reads it. */
+    /* The send is non-blocking: a blocking one would stop the loop that reads the response. */
     const int flags = fcntl(fd, F_GETFL);
     (void)fcntl(fd, F_SETFL, flags | O_NONBLOCK);
     service_speak(fd, 0, NULL);
@@ -185,12 +186,12 @@ static int end(void **state)
     event_base_free(base);
     const time_t last = time(NULL) + DEADLINE_S;
     while (open_files() != open_before && time(NULL) < last) {
-        (void)sched_yield(); /* a thread that asks a name server may take its time */
+        (void)sched_yield(); /* a thread in getaddrinfo may take a while */
     }
     return open_files() == open_before ? 0 : -1;
 }
 
-/* At path, or at a URL. */
+/* Starts a request for a path or a full URL. */
 static int begin(const char *path, const struct http_request *question)
 {
     char url[256];
@@ -316,8 +317,7 @@ TEST_IN(http, hanging_ends_at_the_deadline)
     const int64_t began = now_ms();
     ASK(.within_ms = 80);
     assert_non_null(strstr(seen.error, "timed out"));
-    assert_true(now_ms() - began >=
-                70); /* libevent counts from a coarse clock: a tick less than 80 may pass */
+    assert_true(now_ms() - began >= 70); /* 10 ms of tolerance: libevent uses a coarse clock */
 }
 
 TEST_IN(http, a_slow_drip_ends_at_the_same_deadline)
@@ -348,7 +348,7 @@ TEST_IN(http, reset_connection_is_an_error)
 TEST_IN(http, a_megabyte_is_not_read)
 {
     service.says = "HTTP/1.1 200 OK\r\n\r\n";
-    service.bytes = 200000; /* more than the limit; what a socket takes at once */
+    service.bytes = 200000; /* more than the limit, and less than a socket buffer */
     ASK(0);
     assert_string_equal(seen.error, "the response is too long");
 }
@@ -428,7 +428,7 @@ TEST_IN(http, what_a_service_said_breaks_no_line)
     assert_int_equal(begin("/", &(struct http_request){.headers = evil}), TFE_EINVAL);
 }
 
-/* Of the connections to the service. */
+/* Returns true if a connection to the service is not close-on-exec. */
 static bool is_inherited(void)
 {
     for (int fd = 3; fd < 100; fd++) {

@@ -15,7 +15,7 @@ static struct {
     unsigned accepted;
     unsigned in_turn;
     unsigned most_in_turn;
-    unsigned free_at; /* 0 never */
+    unsigned free_at; /* number of connections after which the listener is freed; 0 for never */
     int family;
 } seen;
 
@@ -65,7 +65,7 @@ static void connect_some(unsigned n)
     }
 }
 
-/* One turn that does not wait. */
+/* Runs the loop once without waiting. */
 static void turn(void)
 {
     seen.in_turn = 0;
@@ -109,7 +109,7 @@ TEST_IN(listener, addresses_that_are_none_or_elsewhere_are_refused)
                          TFE_EINVAL);
         assert_non_null(strstr(reason.text, "is not a numeric address"));
     }
-    /* Reserved for documentation (RFC 5737): no machine has it. */
+    /* Reserved for documentation (RFC 5737), so that no machine has this address. */
     assert_int_equal(listener_new(base, "192.0.2.1", 0, on_accept, &seen, &second, &reason),
                      TFE_ESYS);
     assert_string_equal(reason.text, "192.0.2.1 is not an address of this machine");
@@ -122,7 +122,7 @@ TEST_IN(listener, listens_on_v6)
     if (listener_new(base, "::", 0, on_accept, &seen, &second, &reason)) {
         SKIP("this machine has no IPv6");
     }
-    /* v4 comes in too. */
+    /* IPv4 clients are accepted too. */
     clients[n_clients++] = raw_connect(listener_port(second));
     turn();
     assert_int_equal(seen.accepted, 1);
@@ -158,7 +158,7 @@ static void on_late(evutil_socket_t fd, short what, void *arg)
 
 TEST_IN(listener, without_descriptors_it_waits_and_then_goes_on)
 {
-    /* The warning that is due goes where it is not in the way. */
+    /* Discards the expected warning on stderr. */
     const int stderr_copy = dup(STDERR_FILENO);
     const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
     assert_true(dup2(null, STDERR_FILENO) >= 0);
@@ -170,7 +170,7 @@ TEST_IN(listener, without_descriptors_it_waits_and_then_goes_on)
     const struct rlimit none = {.rlim_cur = (rlim_t)lowest, .rlim_max = before.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
 
-    /* While the lack lasts the loop sleeps: in a third of a second it looks about three times. */
+    /* Without descriptors the loop sleeps: it retries about three times in 330 ms. */
     bool late = false;
     struct event *until = evtimer_new(base, on_late, &late);
     const struct timeval in = {.tv_usec = 330000};

@@ -1,4 +1,5 @@
-/* tests/unit/channel/test_out_queue.c: bytes through a socket that takes a few at a time. */
+/* tests/unit/channel/test_out_queue.c: an output queue on a socket that accepts a few bytes at a
+ * time. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 #include "common/channel/out_queue.h"
 #include "tests/unit/test_runner.h"
 
-/* Bytes whose value says where in the stream they belong. */
+/* Returns the expected byte at a position of the stream. */
 static uint8_t byte_at(size_t position)
 {
     return (uint8_t)(position * 7 + position / 256);
@@ -24,7 +25,7 @@ static void add(struct out_queue *queue, size_t *position, size_t n)
     out_queue_add(queue, n);
 }
 
-/* Reads up to most bytes and checks that they are the next of the stream. */
+/* Reads up to most bytes and checks that they continue the stream. */
 static size_t take(int fd, size_t *position, size_t most)
 {
     uint8_t bytes[4096];
@@ -38,7 +39,7 @@ static size_t take(int fd, size_t *position, size_t most)
 
 static void make_pair(int ends[2])
 {
-    const int small = 1; /* the kernel makes it its minimum */
+    const int small = 1; /* the kernel raises this to its minimum */
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
     assert_int_equal(setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
 }

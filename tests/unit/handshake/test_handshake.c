@@ -1,5 +1,5 @@
-/* tests/unit/handshake/test_handshake.c: the handshake between client and server, and everybody
- * else at its door. */
+/* tests/unit/handshake/test_handshake.c: the handshake between client and server, and rejection of
+ * forged, replayed and truncated handshakes. */
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static const struct handshake_params client_params = {1, 3, 0x1122334455667788};
 static const struct handshake_params server_params = {2, 5, 0x99aabbccddeeff00};
 static const struct tfe_wall today = {1700000000000};
 
-/* A server, a token of its, and a client's first flight. */
+/* A server, one of its tokens, and a client's first flight. */
 struct meeting {
     uint8_t secret[32], public_key[32], root[TOKEN_ROOT_BYTES];
     struct handshake_server *server;
@@ -26,7 +26,7 @@ struct meeting {
     struct handshake_client *client;
     uint8_t request[HANDSHAKE_REQUEST_MAX];
     size_t request_n;
-    /* What handshake_server_answer gave. */
+    /* output of handshake_server_answer */
     uint8_t response[HANDSHAKE_RESPONSE_MAX];
     size_t response_n;
     struct seal_session server_session;
@@ -74,7 +74,7 @@ static int answer_n(struct meeting *m, struct tfe_wall now, size_t n)
     int rc =
         handshake_server_answer(m->server, now, &server_params, m->request, n, &used, m->response,
                                 &m->response_n, &m->server_session, &m->by, &m->told);
-    /* Behind a good mac1 only a recording, or what its owner forged, is refused. */
+    /* With a valid mac1 only a replay or a token holder's forgery is refused. */
     assert_true(knock == rc || (knock == 0 && rc != TFE_EMORE));
     if (rc == 0) {
         assert_int_equal(used, REQUEST_BYTES);
@@ -148,7 +148,7 @@ TEST_IN(handshake, every_prefix_asks_for_more)
     struct seal_session session;
     struct handshake_params server;
     for (size_t n = 0; n < m->request_n; n++) {
-        uint8_t *part = malloc(n + 1); /* exact, for the sanitizer */
+        uint8_t *part = malloc(n + 1); /* exact size, for the sanitizer */
         size_t used;
         memcpy(part, m->request, n);
         assert_int_equal(handshake_server_check_mac1(m->server, today, part, n), TFE_EMORE);
@@ -165,7 +165,7 @@ TEST_IN(handshake, every_prefix_asks_for_more)
     assert_int_equal(finish_n(m, m->response_n, &session, &server), 0);
 }
 
-/* Behind the flight lies junk, so that a length made longer cannot hide in "more". */
+/* Junk follows the flight, so that a longer length field cannot hide as "need more bytes". */
 TEST_IN(handshake, no_flipped_bit_of_the_request_gives_a_session)
 {
     struct meeting *m = *state;
@@ -175,7 +175,7 @@ TEST_IN(handshake, no_flipped_bit_of_the_request_gives_a_session)
         assert_true(rc == TFE_EAUTH || rc == TFE_EPROTO);
         m->request[bit / 8] ^= (uint8_t)(1u << bit % 8);
     }
-    assert_int_equal(answer(m), 0); /* none of them was taken for a replay of this one */
+    assert_int_equal(answer(m), 0); /* none of the altered requests was recorded as this one */
 }
 
 TEST_IN(handshake, no_flipped_bit_of_the_response_gives_a_session)
@@ -194,7 +194,8 @@ TEST_IN(handshake, no_flipped_bit_of_the_response_gives_a_session)
     }
 }
 
-/* Who can compute a right mac1 has the token's secret; the handshake itself must hold too. */
+/* A client that can compute mac1 has the token's secret; the handshake itself must be checked too.
+ */
 TEST_IN(handshake, a_forged_message_under_a_right_mac1_is_refused)
 {
     struct meeting *m = *state;
@@ -207,13 +208,13 @@ TEST_IN(handshake, a_forged_message_under_a_right_mac1_is_refused)
         assert_int_equal(answer(m), TFE_EAUTH);
         m->request[at] ^= 1;
     }
-    memset(m->request + CLEAR_BYTES, 0, 32); /* an ephemeral of small order */
+    memset(m->request + CLEAR_BYTES, 0, 32); /* an ephemeral key of small order */
     crypto_generichash(m->request + REQUEST_BYTES - 16, 16, m->request, REQUEST_BYTES - 16,
                        mac1_key, sizeof(mac1_key));
     assert_int_equal(answer(m), TFE_EPROTO);
 }
 
-/* The hint is looked at before any curve operation, which would say TFE_EPROTO here. */
+/* The hint is checked before any curve operation, which would return TFE_EPROTO here. */
 TEST_IN(handshake, a_wrong_hint_costs_no_curve_operation)
 {
     struct meeting *m = *state;
@@ -261,7 +262,8 @@ TEST_IN(handshake, another_server_s_key_is_refused_by_its_hint)
     assert_int_equal(answer(m), TFE_EAUTH);
 }
 
-/* A fellow agent: has token and server's public key, lacks the server's secret key. */
+/* Another agent as an impostor: it has the token and the server's public key, without the secret
+ * key. */
 TEST_IN(handshake, a_server_without_the_secret_key_fools_nobody)
 {
     struct meeting *m = *state;
@@ -270,7 +272,8 @@ TEST_IN(handshake, a_server_without_the_secret_key_fools_nobody)
     uint8_t secret[32];
     randombytes_buf(secret, sizeof(secret));
     assert_int_equal(handshake_server_new(secret, m->root, &impostor), 0);
-    /* It cannot even read message 1; to get that far its hint has to be its own. */
+    /* The impostor cannot read message 1. The hint is replaced by the impostor's own, so that the
+     * test gets that far. */
     crypto_scalarmult_base(bait.server_public_key, secret);
     token_hint(bait.server_public_key, m->request + 6);
     uint8_t mac1_key[32];
@@ -354,7 +357,7 @@ static void put_32(uint8_t *out, uint32_t v)
     }
 }
 
-/* The server's side written from PROTOCOL.md alone, answering with the range it is told to. */
+/* Implements the server's side from PROTOCOL.md alone and answers with the given version range. */
 static void answer_by_hand(struct meeting *m, uint32_t version_min, uint32_t version_max)
 {
     static const char name[] = "Noise_NKpsk0_25519_ChaChaPoly_BLAKE2b";
@@ -392,7 +395,7 @@ static void answer_by_hand(struct meeting *m, uint32_t version_min, uint32_t ver
     memset(params, 0, sizeof(params));
     put_32(params, version_min);
     put_32(params + 4, version_max);
-    /* Eight bytes more than this version knows: to be ignored. */
+    /* Eight bytes beyond this version's parameters, which the client ignores. */
     assert_int_equal(noise_write(&hs, params, 24, m->response + 2, sizeof(m->response) - 2, &n), 0);
     m->response[0] = 0;
     m->response[1] = (uint8_t)n;
@@ -436,7 +439,7 @@ TEST(replay, the_cache_keeps_its_size_and_forgets_the_oldest)
     struct replay *replay = replay_new();
     assert_non_null(replay);
     uint8_t mac1[REPLAY_MAC_BYTES] = {0};
-    for (uint8_t i = 1; i <= REPLAY_WAYS + 1; i++) { /* all in one set */
+    for (uint8_t i = 1; i <= REPLAY_WAYS + 1; i++) { /* all in the same set of the replay cache */
         mac1[15] = i;
         assert_false(replay_is_seen(replay, mac1));
         assert_true(replay_is_seen(replay, mac1));

@@ -1,5 +1,5 @@
-/* tests/unit/handshake/test_node_key.c: an agent's own key: made by a server, shown to it, and by
- * nobody else. */
+/* tests/unit/handshake/test_node_key.c: node keys: issued by a server, and accepted only from
+ * their owner. */
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static const struct handshake_params params = {1, 1, 0x1122334455667788};
 static const struct tfe_wall today = {1700000000000};
 static const struct tfe_wall in_a_week = {1700000000000 + 7 * 86400000ll};
 
-/* A server, who enrols, and the key that came of it. */
+/* A server, an enrolment, and the node key that it issued. */
 struct meeting {
     uint8_t secret[32], root[TOKEN_ROOT_BYTES];
     struct handshake_server *server;
@@ -59,7 +59,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* What a server says to this first flight; the client takes its answer, if there is one. */
+/* Returns the server's result for a first flight. If the server responds, the client handles the
+ * response. */
 static int answer(struct meeting *m, struct handshake_client *client, const uint8_t *request,
                   size_t n, struct tfe_wall now)
 {
@@ -107,7 +108,7 @@ TEST_IN(node_key, its_holder_is_known_with_what_it_was_made_for)
     assert_memory_equal(m->by.key_id, m->token.key_id, sizeof(m->by.key_id));
     assert_memory_equal(m->by.origin, m->enrols.origin, sizeof(m->by.origin));
     assert_int_equal(m->by.expires.ms, in_a_week.ms);
-    /* Each key has its own; the longest scope fits. */
+    /* Each node key has an id of its own, and the longest scope fits. */
     char longest[MSG_SCOPE_MAX + 1] = "";
     memset(longest, 'x', MSG_SCOPE_MAX);
     enrol(m, longest);
@@ -145,7 +146,7 @@ TEST_IN(node_key, the_certificate_of_another_key_does_not_help)
     struct meeting other = {.server = m->server};
     enrol(&other, "*");
     struct certificate own = m->key.certificate;
-    m->key.certificate = other.key.certificate; /* a wider scope */
+    m->key.certificate = other.key.certificate; /* the certificate of a wider scope */
     assert_int_equal(meet(m), TFE_EAUTH);
     m->key.certificate = own;
     struct node_key key = m->key;
@@ -158,7 +159,7 @@ TEST_IN(node_key, the_certificate_of_another_key_does_not_help)
 TEST_IN(node_key, it_is_no_token_and_a_token_is_none)
 {
     struct meeting *m = *state;
-    m->token.node_key = NULL; /* key id and secret of a node key, shown as a token's */
+    m->token.node_key = NULL; /* a node key's id and secret presented as a token */
     assert_int_equal(meet(m), TFE_EAUTH);
     uint8_t public_key[32];
     crypto_scalarmult_base(public_key, m->secret);
@@ -194,7 +195,7 @@ TEST_IN(node_key, it_ends_with_its_time_and_with_its_root)
     assert_int_equal(meet(m), TFE_EAUTH);
 }
 
-/* handshake_judge_fn */
+/* Implements handshake_judge_fn. */
 static int judge(void *ctx, struct tfe_wall now, struct principal *by)
 {
     const struct meeting *m = ctx;
@@ -222,7 +223,8 @@ TEST_IN(node_key, who_asked_for_it_is_told_who_speaks_with_it)
     assert_false(m->enrols.is_stored);
 }
 
-/* Each was a key by itself: who was taken back, or kept out, went on with the one before. */
+/* Regression: a renewed key counted as a new key, so that a revoked or banned node continued with
+ * the earlier one. */
 TEST_IN(node_key, one_that_is_renewed_and_what_it_is_renewed_to_are_one)
 {
     struct meeting *m = *state;
@@ -236,9 +238,9 @@ TEST_IN(node_key, one_that_is_renewed_and_what_it_is_renewed_to_are_one)
     assert_memory_not_equal(next.secret, m->token.secret, sizeof(next.secret));
     assert_int_equal(token_compare(next.key_id, m->token.key_id), 0);
     struct token first = m->token;
-    enrol(m, "*"); /* with the token again: another agent's */
+    enrol(m, "*"); /* enrols again with the token, which creates the key of another agent */
     assert_int_not_equal(token_compare(m->token.key_id, first.key_id), 0);
-    /* Of tokens all bytes count. */
+    /* Ids of tokens are compared in all bytes. */
     next.key_id[0] = first.key_id[0] = 1;
     assert_int_not_equal(token_compare(next.key_id, first.key_id), 0);
 }
@@ -258,6 +260,6 @@ TEST_IN(node_key, any_flipped_bit_of_the_first_flight_closes_the_door)
         request[bit / 8] ^= (uint8_t)(1u << bit % 8);
     }
     assert_int_equal(answer(m, client, request, n, today), 0);
-    assert_int_equal(answer(m, client, request, n, today), TFE_EAUTH); /* a recording */
+    assert_int_equal(answer(m, client, request, n, today), TFE_EAUTH); /* a replayed first flight */
     handshake_client_free(client);
 }

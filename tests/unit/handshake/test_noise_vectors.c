@@ -1,5 +1,5 @@
-/* tests/unit/handshake/test_noise_vectors.c: the handshake engine against every published vector.
- */
+/* tests/unit/handshake/test_noise_vectors.c: the handshake engine against all published test
+ * vectors. */
 #include <sodium.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "tests/unit/test_runner.h"
 
 struct vector_bytes {
-    const unsigned char *data; /* NULL: not given */
+    const unsigned char *data; /* NULL if absent */
     size_t n;
 };
 
@@ -34,8 +34,8 @@ struct noise_vector {
 /* Generated from tests/vectors/ *.json. */
 #include "noise_vectors.h"
 
-/* The patterns of Noise rev. 34, 7.4, 7.5 and appendix 18.1, as that document writes them. "pskN"
- * in a protocol's name adds a psk token (section 9). */
+/* The patterns of Noise rev. 34, sections 7.4 and 7.5 and appendix 18.1, in the notation of that
+ * document. "pskN" in a protocol's name adds a psk token (section 9). */
 static const struct {
     const char *name;
     const char *initiator_pre;
@@ -110,7 +110,8 @@ static void add_token(enum noise_token *message, enum noise_token token, bool in
     }
 }
 
-/* "Noise_XXpsk0+psk3_25519_ChaChaPoly_BLAKE2b" to a table row of the engine. */
+/* Converts a name like "Noise_XXpsk0+psk3_25519_ChaChaPoly_BLAKE2b" into a pattern of the engine.
+ */
 static void pattern_from_name(const char *protocol, struct noise_pattern *ret)
 {
     *ret = (struct noise_pattern){.protocol_name = protocol};
@@ -142,7 +143,7 @@ static void pattern_from_name(const char *protocol, struct noise_pattern *ret)
     }
 }
 
-/* The ephemeral key that the next message is to have; NULL: a random one. */
+/* Ephemeral key for the next message; NULL for a random key. */
 static const uint8_t *next_ephemeral;
 
 static const char *source_name(void)
@@ -168,7 +169,7 @@ static uint32_t source_random(void)
     return number;
 }
 
-/* Handed to libsodium in place of its own source of random bytes. */
+/* Replaces libsodium's source of random bytes. */
 static randombytes_implementation source = {
     .implementation_name = source_name, .random = source_random, .buf = source_fill};
 
@@ -198,7 +199,7 @@ static void assert_bytes(const uint8_t *data, size_t n, const struct vector_byte
     assert_memory_equal(data, want->data, n);
 }
 
-/* After Split: message i by its sender's key, through the product's frames. */
+/* Sends the messages after Split, number i with its sender's key, through the product's frames. */
 static void run_transport(const struct noise_vector *v, size_t first, bool is_one_way,
                           struct seal_session *initiator, struct seal_session *responder)
 {
@@ -261,7 +262,7 @@ TEST(noise, every_published_vector_comes_out_byte_for_byte)
     assert_int_equal(run, 85);
 }
 
-/* The product's own row, not only the test's reading of its name. */
+/* Checks the pattern in the product against the published one, in addition to the parsed name. */
 TEST(noise, the_product_s_row_is_the_published_nkpsk0)
 {
     struct noise_pattern pattern;
@@ -274,7 +275,7 @@ TEST(noise, the_product_s_row_is_the_published_nkpsk0)
     assert_memory_equal(noise_nkpsk0.messages, pattern.messages, sizeof(pattern.messages));
 }
 
-/* Two sides of NKpsk0, ready for message 1. */
+/* Prepares both sides of NKpsk0 for message 1. */
 static void start_nk(struct noise_handshake *client, struct noise_handshake *server)
 {
     static const uint8_t psk[NOISE_PSK_BYTES] = {7};
@@ -312,7 +313,7 @@ TEST(noise, a_failed_read_ends_the_handshake_and_wipes_it)
 TEST(noise, a_point_of_small_order_ends_the_handshake)
 {
     struct noise_handshake client, server;
-    uint8_t message[NOISE_DH_BYTES + CIPHER_TAG_BYTES] = {0}; /* e = 0, of order 2 */
+    uint8_t message[NOISE_DH_BYTES + CIPHER_TAG_BYTES] = {0}; /* e = 0, a point of small order */
     uint8_t payload[64];
     size_t n;
     start_nk(&client, &server);
@@ -349,7 +350,7 @@ TEST(noise, out_of_turn_or_without_room_is_refused)
     assert_int_equal(noise_write(&server, message, 0, message, sizeof(message), &n), TFE_ESTATE);
     for (size_t cap = 0; cap < NOISE_DH_BYTES + 2 + CIPHER_TAG_BYTES; cap++) {
         start_nk(&client, &server);
-        uint8_t *out = malloc(cap + 1); /* exact, for the sanitizer */
+        uint8_t *out = malloc(cap + 1); /* exact size, for the sanitizer */
         assert_int_equal(noise_write(&client, (const uint8_t *)"hi", 2, out, cap, &n), TFE_ETOOBIG);
         assert_wiped(&client);
         free(out);

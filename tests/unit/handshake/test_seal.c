@@ -1,4 +1,5 @@
-/* tests/unit/handshake/test_seal.c: sealed frames: cut, forged, reordered, and across a rekey. */
+/* tests/unit/handshake/test_seal.c: sealed frames that are truncated, forged or reordered, and the
+ * rekey. */
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +34,7 @@ TEST(seal, every_prefix_of_a_frame_asks_for_more)
     size_t frame_n = seal_text(&tx, "hello", frame, sizeof(frame));
     assert_int_equal(frame_n, 5 + OVERHEAD);
     for (size_t cut = 0; cut < frame_n; cut++) {
-        uint8_t *part = malloc(cut + 1); /* exact, for the sanitizer */
+        uint8_t *part = malloc(cut + 1); /* exact size, for the sanitizer */
         memcpy(part, frame, cut);
         assert_int_equal(seal_open(&rx, part, cut, &used, plain, &n), TFE_EMORE);
         free(part);
@@ -86,7 +87,7 @@ TEST(seal, no_flipped_bit_gets_through)
         frame[bit / 8] ^= (uint8_t)(1u << bit % 8);
         int rc = seal_open(&rx, frame, frame_n, &used, plain, &n);
         assert_true(rc == TFE_EPROTO || (rc == TFE_EMORE && bit < SEAL_HEADER_BYTES * 8));
-        /* The nonce stands: a failed decrypt does not advance it. */
+        /* A failed decryption does not advance the nonce. */
         assert_memory_equal(&rx, &before, sizeof(rx));
         frame[bit / 8] ^= (uint8_t)(1u << bit % 8);
     }
@@ -136,7 +137,7 @@ TEST(seal, sizes_at_and_past_the_limits)
     assert_int_equal(n, SEAL_PLAIN_MAX);
 }
 
-/* PROTOCOL.md: frames 0..65,535 under k, the next under REKEY(k), the nonce counting on. */
+/* PROTOCOL.md: frames 0 to 65,535 use k, the next ones REKEY(k); the nonce keeps counting. */
 TEST(seal, the_key_changes_after_65536_frames_and_the_nonce_counts_on)
 {
     assert_int_equal(SEAL_REKEY_FRAMES, 65536);

@@ -1,4 +1,4 @@
-/* tests/unit/handshake/test_token.c: tokens as text, and what an edit does to them. */
+/* tests/unit/handshake/test_token.c: tokens as text, and rejection of edited tokens. */
 #include <limits.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -81,7 +81,7 @@ TEST(token, another_role_s_word_is_refused)
     token_format(&made, text);
     (void)snprintf(edited, sizeof(edited), "tfe1_admin_%s", text + strlen("tfe1_agent_"));
     assert_int_equal(token_parse(&read, edited), TFE_EINVAL);
-    /* With the checksum made anew it parses, but its secret is another one than the root gives. */
+    /* With a recomputed checksum the token parses, but its secret does not match the root. */
     made.role = PRINCIPAL_ADMIN;
     made.key_id[2] = PRINCIPAL_ADMIN;
     token_format(&made, edited);
@@ -103,8 +103,9 @@ TEST(token, a_key_id_of_another_version_role_or_use_count_is_not_ours)
             memcpy(key_id, made.key_id, sizeof(key_id));
             key_id[at] = (uint8_t)value;
             int rc = token_derive(key_id, root, secret, &by);
-            int is_legal = at == 2   ? value >= 1 && value <= 3
-                           : at == 1 ? 1 /* whoever has its root says whether there is one */
+            int is_legal = at == 2 ? value >= 1 && value <= 3
+                           : at == 1
+                               ? 1 /* the server decides whether a root of this generation exists */
                            : at == 0 ? value == 1 || value == 2
                                      : value == made.key_id[at];
             assert_int_equal(rc, is_legal ? 0 : TFE_EAUTH);
@@ -147,7 +148,7 @@ TEST(token, bytes_are_what_protocol_md_says)
     static const uint8_t head[8] = {1, 0, 2, 0, 1, 2, 3, 4};
     assert_memory_equal(made.key_id, head, sizeof(head));
 
-    /* The checksum is zlib's: computed with it over the 80 bytes before. */
+    /* The checksum equals zlib's CRC-32 of the preceding 80 bytes. */
     struct token fixed = {.role = PRINCIPAL_AGENT, .key_id = {1, 0, 1, 0}};
     char text[TOKEN_TEXT_MAX];
     token_format(&fixed, text);

@@ -1,5 +1,5 @@
-/* tests/unit/message/codec_fixture.h: an arena, and messages as one-liners, for tests of the codec.
- */
+/* tests/unit/message/codec_fixture.h: an arena and short message constructors for tests of the
+ * codec. */
 #ifndef TFE_TESTS_UNIT_MESSAGE_CODEC_FIXTURE_H
 #define TFE_TESTS_UNIT_MESSAGE_CODEC_FIXTURE_H
 
@@ -28,10 +28,10 @@ static inline int tear_down(void **state)
     return 0;
 }
 
-/* A tfe_msg of the type, its members in their order. */
+/* Returns a tfe_msg of the type, with its members in the order of the struct. */
 #define D MSG_DURATION_MAX_MS
 #define U MSG_UNSET
-/* As long as JOIN wants it. */
+/* A node secret of the length that JOIN requires. */
 #define NODE_SECRET "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 #define M(NAME, name, ...)                                                                         \
@@ -48,7 +48,8 @@ static inline size_t encode(const struct tfe_msg *msg)
     return n;
 }
 
-/* From memory of just this size, so that the sanitizer sees a read past the end. */
+/* Decodes from an allocation of exactly n bytes, so that the sanitizer detects a read past the
+ * end. */
 static inline int decode(const uint8_t *in, size_t n, struct tfe_msg *ret)
 {
     uint8_t *copy = malloc(n + !n);

@@ -1,4 +1,5 @@
-/* tests/unit/message/test_codec.c: every message there and back, tables in chunks, and garbage. */
+/* tests/unit/message/test_codec.c: round trips of every message type, tables in chunks, and random
+ * input. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 
 static char long_id[TFE_ID_MAX + 1], long_label[TFE_LABEL_MAX + 1], long_host[TFE_HOST_MAX + 1];
 static char long_tail[MSG_TAIL_MAX + 1], long_sentence[MSG_SENTENCE_MAX + 1];
-static uint8_t many_bytes[MSG_CHUNK_MAX]; /* any: a NUL, too */
+static uint8_t many_bytes[MSG_CHUNK_MAX]; /* may contain any byte, including NUL */
 #define DIGEST "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 static uint16_t many_ports[MSG_NPROC_MAX];
 static uint32_t many_pids[MSG_PIDS_MAX];
@@ -59,7 +60,7 @@ static const struct msg_metric many_metrics[] = {{"loss", 0.25}, {"val/acc-1.0_x
 
 static const char *const many_labels[] = {"gpu=a100", "zone=", "k=v=w"};
 static const char *const role_labels[] = {"chief:spot=false", "ps:a=b"};
-/* A program is handed them as they are. */
+/* Arguments of a program may contain any byte except NUL. */
 static const char *const words[] = {"python", "", "a\nb\x01\x7f", long_tail};
 static const char *const options[] = {"gather=1s", "no-hooks"};
 #define FULL_SPEC                                                                                  \
@@ -279,7 +280,7 @@ static const struct tfe_msg samples[] = {
     M(RERUN, rerun, long_id),
 };
 
-/* --- comparing -------------------------------------------------------------------------------- */
+/* --- comparison ------------------------------------------------------------------------------- */
 
 static const void *pointer_at(const void *at)
 {
@@ -296,8 +297,9 @@ static void assert_same_text(const char *a, const char *b)
     }
 }
 
-/* Along the rows. What has been compared is blanked, and the rest must be the same bytes: a member
- * without a row is found by a sample that sets it. (Samples are static: their padding is zero.) */
+/* Compares two structs field by field as the codec's layout lists them and blanks what it has
+ * compared; the remaining bytes must be equal. So a sample that sets a member without a layout row
+ * fails. (Samples are static: their padding is zero.) */
 static void assert_same_struct(const struct codec_layout *layout, const void *a, const void *b)
 {
     uint8_t left[sizeof(struct tfe_msg)], right[sizeof(struct tfe_msg)];
@@ -348,7 +350,7 @@ static void assert_same(const struct tfe_msg *a, const struct tfe_msg *b)
     assert_same_struct(codec_layout_of(a->type), &a->u, &b->u);
 }
 
-/* --- there and back --------------------------------------------------------------------------- */
+/* --- round trips ------------------------------------------------------------------------------ */
 
 TEST(codec, every_message_survives_full_and_minimal)
 {
@@ -368,8 +370,7 @@ TEST(codec, every_message_survives_full_and_minimal)
 
 TEST(codec, lists_of_every_length_survive)
 {
-    uint32_t
-        pids[64]; /* of one and of two bytes each: lengths on both sides of what one byte says */
+    uint32_t pids[64]; /* one- and two-byte varints, for packed lengths below and above 127 */
     for (size_t wide = 0; wide <= 64; wide++) {
         for (size_t i = 0; i < 64; i++) {
             pids[i] = i < wide ? 200 : 100;
@@ -413,7 +414,7 @@ TEST(codec, bytes_are_what_protocol_md_says)
     }
 }
 
-/* But for a table, whose rows come last. */
+/* A table is left out, because its rows are encoded last. */
 TEST(codec, bytes_are_what_protobuf_c_would_pack)
 {
     for (size_t i = 0; i < COUNT(samples); i++) {
@@ -481,7 +482,7 @@ TEST(codec, unknown_types_are_told_apart_and_lengths_have_limits)
     }
     struct tfe_msg got;
     assert_int_equal(decode(bytes, 0, &got), TFE_EPROTO);
-    /* Legal but for its size: field 101, a text of 16,361 bytes and then of one more. */
+    /* Valid except for its size: field 101 is a text of 16,361 bytes, then of 16,362. */
     static uint8_t big[SEAL_PLAIN_MAX + 1] = {MSG_STOP, 0x08, 1, 0xaa, 0x06, 0xe9, 0x7f};
     assert_int_equal(decode(big, SEAL_PLAIN_MAX, &got), 0);
     big[5]++;
@@ -490,7 +491,7 @@ TEST(codec, unknown_types_are_told_apart_and_lengths_have_limits)
 
 TEST(codec, fields_of_a_later_version_are_skipped)
 {
-    /* Field 100 as varint, 101 as bytes, 102 as eight bytes, 103 as four. */
+    /* Unknown fields: 100 as varint, 101 as bytes, 102 as fixed64, 103 as fixed32. */
     static const uint8_t later[] = {0xa0, 0x06, 0x96, 0x01, 0xaa, 0x06, 3, 'x', 0,
                                     'y',  0xb1, 0x06, 1,    2,    3,    4, 5,   6,
                                     7,    8,    0xbd, 0x06, 1,    2,    3, 4};
@@ -503,7 +504,7 @@ TEST(codec, fields_of_a_later_version_are_skipped)
     }
 }
 
-/* --- the table in chunks ---------------------------------------------------------------------- */
+/* --- tables in chunks ------------------------------------------------------------------------- */
 
 TEST(codec, a_table_of_any_size_travels_in_chunks)
 {
@@ -530,7 +531,7 @@ TEST(codec, a_table_of_any_size_travels_in_chunks)
             same.u.table.rows = big + first;
             same.u.table.n_rows = count;
             assert_same(&same, &got);
-            /* As codec_encode would have made it, and one row more would not have fitted. */
+            /* A chunk equals the output of codec_encode, and one more row would not have fitted. */
             uint8_t other[SEAL_PLAIN_MAX];
             size_t other_n;
             assert_int_equal(codec_encode(&same, other, caps[c], &other_n), 0);
@@ -586,9 +587,9 @@ TEST(codec, chunks_at_their_edges)
                      TFE_EINVAL);
 }
 
-/* --- garbage ---------------------------------------------------------------------------------- */
+/* --- random input ----------------------------------------------------------------------------- */
 
-/* xorshift64*, seeded: the same garbage every time. */
+/* xorshift64* with a fixed seed, so that every run uses the same input. */
 static uint64_t noise_state;
 
 static uint32_t noise(void)
@@ -599,7 +600,7 @@ static uint32_t noise(void)
     return (uint32_t)(noise_state * 0x2545F4914F6CDD1Du >> 32);
 }
 
-/* Whatever is accepted can be said again: it is in range. */
+/* A message that is accepted can be encoded again, so its values are in range. */
 static void decode_and_say_again(const uint8_t *in, size_t n)
 {
     static uint8_t again[SEAL_PLAIN_MAX];
@@ -641,7 +642,7 @@ TEST(codec, honest_messages_with_a_few_bytes_changed_do_no_harm)
         for (int round = 0; round < 3000; round++) {
             memcpy(in, bytes, n);
             for (uint32_t edits = 1 + noise() % 4; edits; edits--) {
-                /* Near the front, mostly: that is where tags and lengths are. */
+                /* Half of the changes hit the first 40 bytes, where most tags and lengths are. */
                 size_t reach = noise() % 2 && n > 40 ? 40 : n;
                 in[noise() % reach] = (uint8_t)noise();
             }
@@ -650,7 +651,7 @@ TEST(codec, honest_messages_with_a_few_bytes_changed_do_no_harm)
     }
 }
 
-/* The largest growth known: a frame full of the smallest repeated elements. */
+/* The largest known growth: a frame full of the smallest repeated elements. */
 TEST(codec, a_frame_that_grows_stops_at_the_arena_s_cap)
 {
     struct tfe_msg got;

@@ -1,4 +1,4 @@
-/* tests/unit/message/test_codec_fields.c: tfe.proto, msg.h and the codec's rows say the same. */
+/* tests/unit/message/test_codec_fields.c: tfe.proto, msg.h and the codec's layout agree. */
 #include <stdio.h>
 #include <string.h>
 
@@ -101,7 +101,8 @@ static bool is_known_enum(const void *descriptor)
     return i < COUNT(enums);
 }
 
-/* A number is as wide as it travels, or its range fits what is narrower. */
+/* Asserts that a number's member is as wide as its wire type, or that its range fits a narrower
+ * member. */
 static void check_number(const char *message, const struct codec_field *row,
                          const ProtobufCFieldDescriptor *field)
 {
@@ -158,7 +159,8 @@ static void check_kind(const char *message, const struct codec_field *row,
     }
 }
 
-/* What stands for an absent value is legal, and of a text that may be NULL "" is not. */
+/* Asserts that the value for an absent field is valid, and that "" is invalid for a text that may
+ * be NULL. */
 static void check_absence(const char *message, const struct codec_field *row,
                           const ProtobufCFieldDescriptor *field)
 {

@@ -1,4 +1,5 @@
-/* tests/unit/message/test_codec_refused.c: values that no message may hold, sent or received. */
+/* tests/unit/message/test_codec_refused.c: invalid values are refused when encoding and when
+ * decoding. */
 #include <math.h>
 #include <string.h>
 
@@ -22,12 +23,13 @@ static const char *const servers_label[] = {"@jobs=a"}, *const servers_role_labe
 static const char *const words[] = {"no-label"}, *const long_word = too_long;
 #define LONG_16 "xxxxxxxxxxxxxxxx"
 #define LONG_64 LONG_16 LONG_16 LONG_16 LONG_16
-static const char long_image[] = LONG_64 LONG_64 LONG_64 LONG_64; /* one too many */
+static const char long_image[] = LONG_64 LONG_64 LONG_64 LONG_64; /* one character too long */
 static const char *const odd_role = "master:a=b", *const odd_option = "a\nb";
 #define X32 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
-static const char *const long_role_label = "ps:a=" X32 X32 X32 X32; /* K=V alone is too long */
+static const char *const long_role_label =
+    "ps:a=" X32 X32 X32 X32; /* a K=V pair that alone exceeds the limit */
 static const char *many_labels[MSG_POOL_LABELS_MAX + 1];
-/* A spec that is right but for these. */
+/* A valid spec except for these values. */
 #define SPEC(name_, priority_, min, nproc_, argv_, n, kind, source_, ...)                          \
     {                                                                                              \
         .name = (name_), .priority = (priority_), .min_nodes = (min), .max_nodes = 1,              \
@@ -41,7 +43,7 @@ static const struct msg_exited two_ends = {.epoch = 1, .code = 1, .signal = 9, .
 #define JOIN(job, node, name, min, max, nproc, gather, grow, grace, pid, exited)                   \
     M(JOIN, join, job, node, name, {min, max, nproc, 0, gather, grow, grace, grace, 0, false, 0},  \
       false, NULL, false, pid, 0, 0, exited, NULL, NODE_SECRET)
-/* A JOIN that is right but for these, and a RUNNING of two nodes in it. */
+/* A valid JOIN except for these values, with a RUNNING of two nodes. */
 #define RUNS(epoch, key, chief, running)                                                           \
     "j", "n", "", {1, 1, 1, 0, 0, 0, 0, 0, chief, false, 0}, false, key, false, 0, 1, epoch, NULL, \
         running, NODE_SECRET
@@ -52,7 +54,8 @@ static const struct msg_exited two_ends = {.epoch = 1, .code = 1, .signal = 9, .
     }
 #define ROW(...) &(const struct msg_row){__VA_ARGS__, TASK_WORKER, 0}, 1
 
-/* Refused by the encoder, and so by the decoder: both ask the same rows and the same rules. */
+/* The encoder refuses these messages, and so does the decoder: both use the same layout and rules.
+ */
 static const struct tfe_msg out_of_range[] = {
     JOIN("", "n", "", 1, 1, 1, 0, 0, 0, 0, NULL),
     JOIN(NULL, "n", "", 1, 1, 1, 0, 0, 0, 0, NULL),
@@ -345,7 +348,7 @@ TEST(codec, no_value_out_of_range_is_encoded)
     }
 }
 
-/* As bytes, since no encoder of ours makes them. */
+/* Given as bytes, since the project's encoder cannot produce them. */
 TEST(codec, no_value_out_of_range_is_decoded)
 {
     static const struct {
@@ -402,8 +405,7 @@ TEST(codec, no_value_out_of_range_is_decoded)
     }
 }
 
-/* Raises one number of an encoded message past its limit, by editing the struct behind the check.
- */
+/* Raises one number of an encoded message above its limit. */
 TEST(codec, too_many_of_anything_is_refused)
 {
     struct tfe_msg got;
@@ -430,7 +432,7 @@ TEST(codec, too_many_of_anything_is_refused)
     assert_int_equal(got.u.table.n_rows, MSG_ROWS_PER_CHUNK);
     assert_int_equal(decode(table, n, &got), TFE_EPROTO);
 
-    static uint8_t tail[SEAL_PLAIN_MAX] = {MSG_EXITED, 0x08, 1, 0x32, 0x81, 0x20}; /* 4097 */
+    static uint8_t tail[SEAL_PLAIN_MAX] = {MSG_EXITED, 0x08, 1, 0x32, 0x81, 0x20}; /* length 4097 */
     memset(tail + 6, 't', MSG_TAIL_MAX + 1);
     assert_int_equal(decode(tail, 6 + MSG_TAIL_MAX + 1, &got), TFE_EPROTO);
     tail[4] = 0x80;

@@ -1,6 +1,6 @@
-/* tests/unit/message/test_oom.c: every allocation of the room fails in turn. The linker's --wrap
- * leads malloc, calloc and sodium_malloc of the code under test here (tests/unit/CMakeLists.txt).
- */
+/* tests/unit/message/test_oom.c: every allocation of the codec fails in turn. The linker option
+ * --wrap redirects malloc, calloc and sodium_malloc of the code under test
+ * (tests/unit/CMakeLists.txt). */
 #include <sodium.h>
 #include <stdbool.h>
 #include <string.h>
@@ -17,8 +17,8 @@ void *__wrap_malloc(size_t n);
 void *__wrap_calloc(size_t count, size_t n);
 void *__wrap_sodium_malloc(size_t n);
 
-static long allocations;  /* so far */
-static long failing = -1; /* this one fails; -1 none */
+static long allocations;  /* allocations since fail_allocation */
+static long failing = -1; /* number of the allocation that fails; -1 for none */
 
 static bool is_refused(void)
 {
@@ -114,7 +114,7 @@ TEST(oom, an_arena_gives_aligned_memory_up_to_its_cap)
     arena_done(&arena);
 }
 
-/* A full message decoded with every smaller arena, and never with the heap. */
+/* Decodes a full message with every smaller arena; the decoder never uses the heap. */
 TEST(oom, decoding_stays_in_the_arena_and_says_when_it_is_full)
 {
     const struct msg_exited exited = {.epoch = 6, .code = 1, .tail = "Traceback"};
@@ -148,7 +148,7 @@ TEST(oom, decoding_stays_in_the_arena_and_says_when_it_is_full)
     for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
         uint8_t bytes[512];
         size_t n;
-        fail_allocation(0); /* the first one, whichever */
+        fail_allocation(0); /* the first allocation fails */
         assert_int_equal(codec_encode(messages[i], bytes, sizeof(bytes), &n), 0);
         assert_int_equal(allocations, 0);
         int rc = TFE_ENOMEM;

@@ -1,4 +1,4 @@
-/* tests/unit/message/test_principal.c: who may send what, and until when. */
+/* tests/unit/message/test_principal.c: which principal may send which message, and until when. */
 #include <stddef.h>
 #include <string.h>
 
@@ -81,7 +81,7 @@ TEST(principal, of_some_jobs_does_nothing_to_all)
 {
     const struct principal some = {.role = PRINCIPAL_ADMIN, .scope = "team-a-*"};
     const struct principal node = {.role = PRINCIPAL_AGENT, .scope = "team-a-*"};
-    /* Asked again with the job. */
+    /* The right is checked again once the job is known. */
     assert_null(principal_fault(&some, MSG_STATUS, NULL));
     assert_null(principal_fault(&some, MSG_DRAIN, NULL));
     assert_null(principal_fault(&some, MSG_EVICT, NULL));

@@ -103,8 +103,7 @@ void __wrap_events_addf(struct events *e, const struct msg_event_row *row, const
     (void)strncat(bench.events, "; ", sizeof bench.events - strlen(bench.events) - 1);
 }
 
-/* --- fake core ---------------------------------------------------------------------------------
- */
+/* --- fake core -------------------------------------------------------------------------------- */
 
 static struct bench_core *core_find(const char *job)
 {
@@ -214,8 +213,7 @@ static int on_order(void *ctx, const struct rdzv_event *event)
 
 static const struct session_ops ops = {.order = on_order};
 
-/* --- fake disk ---------------------------------------------------------------------------------
- */
+/* --- fake disk -------------------------------------------------------------------------------- */
 
 /* Unpacks the conditions and nodes of a row into text, one line each, so that tests can read and
  * change them. */
@@ -424,8 +422,7 @@ int __wrap_bundles_new(const struct bundles_config *config, struct bundles **ret
 void __wrap_bundles_free(struct bundles *b);
 void __wrap_bundles_free(struct bundles *b) {}
 
-/* --- set-up and restart ------------------------------------------------------------------------
- */
+/* --- set-up and restart ----------------------------------------------------------------------- */
 
 static void start(void)
 {

@@ -706,8 +706,7 @@ TEST_IN(pool, who_may_grow_gets_what_is_left_by_what_a_node_brings)
     assert_false(pool_job_find(bench.p, "j")->by_samples);
 }
 
-/* --- server restart ----------------------------------------------------------------------------
- */
+/* --- server restart --------------------------------------------------------------------------- */
 
 TEST_IN(pool, a_server_that_starts_again_knows_its_jobs_and_their_nodes)
 {

@@ -48,8 +48,7 @@ static void begins_with(const char *text, const char *head)
     }
 }
 
-/* --- submission --------------------------------------------------------------------------------
- */
+/* --- submission ------------------------------------------------------------------------------- */
 
 TEST_IN(pool_orders, who_hands_in_some_jobs_pushes_nobody_aside)
 {
@@ -288,8 +287,7 @@ TEST_IN(pool_orders, a_job_that_has_nodes_is_not_forgotten)
     assert_int_equal(placement_jobs(bench.p->placement), 0);
 }
 
-/* --- changes -----------------------------------------------------------------------------------
- */
+/* --- changes ---------------------------------------------------------------------------------- */
 
 TEST_IN(pool_orders, a_suspended_job_is_resumed_and_the_same_twice_is_done)
 {
@@ -460,8 +458,7 @@ TEST_IN(pool_orders, a_job_is_scaled_in_what_it_has)
     assert_int_equal(pool_job_find(bench.p, "j")->min_nodes, 4);
 }
 
-/* --- queries -----------------------------------------------------------------------------------
- */
+/* --- queries ---------------------------------------------------------------------------------- */
 
 TEST_IN(pool_orders, jobs_are_listed_by_name_with_what_they_wait_for)
 {
@@ -625,8 +622,7 @@ TEST_IN(pool_orders, the_pool_is_counted_as_it_is)
     assert_null(strstr(counted.text, "failed"));
 }
 
-/* --- node orders -------------------------------------------------------------------------------
- */
+/* --- node orders ------------------------------------------------------------------------------ */
 
 TEST_IN(pool_orders, an_operator_means_a_node_by_its_id_or_a_label_that_is_one_nodes)
 {

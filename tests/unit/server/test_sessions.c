@@ -35,8 +35,7 @@ void *__wrap_calloc(size_t n, size_t size)
     return seen.no_memory ? NULL : __real_calloc(n, size);
 }
 
-/* --- operations between sessions and the driver ------------------------------------------------
- */
+/* --- operations between sessions and the driver ----------------------------------------------- */
 
 static int on_core_message(void *ctx, uint32_t session, const struct principal *by,
                            const struct tfe_msg *msg)
@@ -154,8 +153,7 @@ static void joined(void)
     RUN_UNTIL(&f.world, seen.joins == 1);
 }
 
-/* --- tests -------------------------------------------------------------------------------------
- */
+/* --- tests ------------------------------------------------------------------------------------ */
 
 TEST_IN(sessions, that_end_before_their_handshake_are_half_open_no_more)
 {
@@ -375,8 +373,7 @@ TEST_IN(sessions, without_a_token_have_some_places_however_short_descriptors_are
     RUN_UNTIL(&f.world, f.all->n == 0);
 }
 
-/* --- authorisation -----------------------------------------------------------------------------
- */
+/* --- authorisation ---------------------------------------------------------------------------- */
 
 /* Asserts that the client receives REFUSED with this code and sentence and that its session ends.
  */

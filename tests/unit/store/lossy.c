@@ -15,7 +15,7 @@ unsigned lossy_below(unsigned n)
     return (unsigned)rng_between(&lossy.rng, 0, n - 1);
 }
 
-/* --- bytes --- */
+/* --- bytes ------------------------------------------------------------------------------------ */
 
 static void lossy_resize(struct lossy_bytes *b, size_t n)
 {
@@ -66,21 +66,20 @@ static void lossy_forget(struct lossy_image *image)
     image->last = &image->first;
 }
 
-/* --- faults --- */
+/* --- faults ----------------------------------------------------------------------------------- */
 
-/* What the call that is about to be made is to fail with, or 0. */
+/* Returns the error with which the coming call fails, or 0. */
 static int lossy_fault(int otherwise)
 {
     if (lossy.is_dead) {
         return SQLITE_IOERR;
     }
-    /* Only locks are ever busy: SQLite takes that from any other call for something that can wait.
-     */
+    /* Only locks return SQLITE_BUSY: SQLite would treat it as retryable in any other call. */
     if (lossy.fail_with == SQLITE_BUSY && !lossy.is_lock) {
         return 0;
     }
     lossy.calls++;
-    /* … and whoever holds one holds it for longer than anybody waits. */
+    /* A busy lock stays busy for longer than the store waits. */
     if (lossy.calls == lossy.fail_at ||
         (lossy.is_lock && lossy.fail_at > 0 && lossy.calls > lossy.fail_at)) {
         lossy.has_failed = true;
@@ -89,7 +88,7 @@ static int lossy_fault(int otherwise)
     return 0;
 }
 
-/* False: the power goes with this write or sync. */
+/* Returns false if the power fails with this write or sync. */
 static bool lossy_has_power(void)
 {
     if (lossy.writes_left >= 0 && lossy.writes_left-- == 0) {
@@ -103,7 +102,8 @@ void lossy_power_cycle(void)
 {
     for (int i = 0; i < LOSSY_FILES; i++) {
         struct lossy_image *image = &lossy.images[i];
-        unsigned way = lossy_below(3); /* nothing, all up to some point, or anything */
+        unsigned way =
+            lossy_below(3); /* keeps nothing, everything up to some operation, or a random subset */
         unsigned kept = lossy_below(20);
         for (const struct lossy_op *op = image->first; op; op = op->next) {
             if (way == 0 || (way == 1 && kept-- == 0)) {
@@ -131,7 +131,7 @@ void lossy_power_cycle(void)
     lossy.writes_left = -1;
 }
 
-/* --- files --- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 static struct lossy_image *lossy_image(sqlite3_file *file)
 {
@@ -268,7 +268,7 @@ static const sqlite3_io_methods lossy_methods = {.iVersion = 1,
                                                  .xSectorSize = lossy_sector_size,
                                                  .xDeviceCharacteristics = lossy_device};
 
-/* --- the file system --- */
+/* --- file system ------------------------------------------------------------------------------ */
 
 static struct lossy_image *lossy_find(const char *name)
 {
@@ -333,7 +333,7 @@ static int lossy_full_name(sqlite3_vfs *vfs, const char *name, int n, char *ret)
     return SQLITE_OK;
 }
 
-/* Nobody waits here: who is busy stays so. */
+/* Does not sleep, because a busy lock stays busy. */
 static int lossy_sleep(sqlite3_vfs *vfs, int microseconds)
 {
     (void)vfs;

@@ -1,7 +1,7 @@
-/* tests/unit/store/lossy.h: a disk in memory, as a VFS of SQLite: it can lose its power, when what
- * was not synced is there, is not there, or is torn; and it can fail at any one call.
+/* tests/unit/store/lossy.h: an in-memory disk as an SQLite VFS. After a simulated power failure
+ * unsynced writes are kept, lost or torn; and any single call can be made to fail.
  *
- * Without shared memory (version 1), as the store, which locks its file for life, needs none. */
+ * The VFS has no shared memory (version 1): the store locks its file permanently and needs none. */
 #ifndef TFE_TESTS_UNIT_STORE_LOSSY_H
 #define TFE_TESTS_UNIT_STORE_LOSSY_H
 
@@ -31,9 +31,9 @@ struct lossy_op {
 };
 
 struct lossy_image {
-    char name[64]; /* "": free */
+    char name[64]; /* "" if the slot is free */
     struct lossy_bytes synced;
-    struct lossy_bytes seen; /* by whoever reads while the power is on */
+    struct lossy_bytes seen; /* content that a reader sees while the power is on */
     struct lossy_op *first, **last;
 };
 
@@ -42,29 +42,29 @@ struct lossy_disk {
     sqlite3_vfs vfs;
     sqlite3_vfs *system;
     struct rng rng;
-    long writes_left; /* writes and syncs until the power goes; below 0: it stays */
+    long writes_left; /* writes and syncs until the power fails; negative for never */
     bool is_dead;
-    long calls;   /* so far */
-    long fail_at; /* this call fails; 0 none */
+    long calls;   /* number of calls so far */
+    long fail_at; /* number of the call that fails; 0 for none */
     int fail_with;
     bool has_failed;
-    bool is_lock; /* the call is for one */
+    bool is_lock; /* true if the call takes a lock */
 };
 
 extern struct lossy_disk lossy;
 
-/* A test that takes memory away from the store says here where the disk's own comes from. */
+/* Allocator of the fake disk, for tests that make the store's allocations fail. */
 extern void *(*lossy_realloc)(void *p, size_t n);
 
 unsigned lossy_below(unsigned n);
 
-/* The power comes back: of each file what was synced, and of the rest what luck has kept. */
+/* Simulates the return of power: each file has its synced content and a random part of the rest. */
 void lossy_power_cycle(void);
 
-/* Puts the disk, empty, where SQLite finds it as "lossy". */
+/* Registers the empty disk with SQLite as "lossy". */
 void lossy_install(uint64_t seed);
 
-/* As it was when it was bought. */
+/* Erases all files and faults. */
 void lossy_wipe(void);
 
 #endif

@@ -26,7 +26,7 @@ const struct rdzv_record *a_record(struct sample *s, const char *job, uint64_t e
                                              .taken_over = i == 0};
         memcpy(s->known_to[i].text, s->nodes[i], sizeof(s->nodes[i]));
     }
-    memset(s->known_to[2].text, 'x', TFE_ID_MAX); /* the longest that there are */
+    memset(s->known_to[2].text, 'x', TFE_ID_MAX); /* the longest node id */
     s->known_to[2].text[TFE_ID_MAX] = '\0';
     s->record = (struct rdzv_record){.sequence = sequence,
                                      .job = job,
@@ -71,7 +71,7 @@ int hear(void *ctx, const struct rdzv_record *r, const char *fault)
     size_t cap = sizeof(heard->text);
     if (fault) {
         (void)snprintf(heard->text + at, cap - at, "%s aside: %s\n", r->job, fault);
-        return TFE_ENOMEM; /* nobody looks at that */
+        return TFE_ENOMEM; /* the store ignores this result */
     }
     if (heard->fail_with != 0) {
         return heard->fail_with;
@@ -118,7 +118,7 @@ struct msg_epoch_row a_row(uint64_t epoch)
         .run = 1, .epoch = epoch, .cause = CAUSE_START, .blamed = "", .members = 3};
 }
 
-/* store_ledger_fn: one line a row. ctx is a struct heard. */
+/* Implements store_ledger_fn: writes one line per row. ctx is a struct heard. */
 static int hear_row(void *ctx, const struct msg_epoch_row *row)
 {
     struct heard *heard = ctx;

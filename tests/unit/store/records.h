@@ -1,4 +1,4 @@
-/* tests/unit/store/records.h: records to put into a store, and what a store gives back, as text. */
+/* tests/unit/store/records.h: sample records for a store, and the stored content as text. */
 #ifndef TFE_TESTS_UNIT_STORE_RECORDS_H
 #define TFE_TESTS_UNIT_STORE_RECORDS_H
 
@@ -10,7 +10,7 @@
 
 #define NOW ((struct tfe_wall){.ms = 1000000})
 
-/* Memory of one record of two members with two processes each. */
+/* Storage for one record with two members of two processes each. */
 struct sample {
     struct rdzv_record record;
     struct rdzv_member members[2];
@@ -19,11 +19,11 @@ struct sample {
     struct tfe_id known_to[3];
 };
 
-/* The epoch's number tells every field, so that a mix-up of two epochs shows. */
+/* Fills a record; every field depends on the epoch, so that a mix-up of two epochs is detected. */
 const struct rdzv_record *a_record(struct sample *s, const char *job, uint64_t epoch,
                                    uint64_t predecessor, uint64_t sequence);
 
-/* What a store gave back: one line a job. */
+/* Content that a store has returned: one line per job. */
 struct heard {
     char text[16384];
     int fail_with;
@@ -31,26 +31,26 @@ struct heard {
 
 int hear(void *ctx, const struct rdzv_record *r, const char *fault);
 
-/* A row of the ledger with only what is given here. */
+/* Returns a ledger row with only the epoch and default values. */
 struct msg_epoch_row a_row(uint64_t epoch);
 
-/* The ledger of a job, at most max rows above `after`. */
+/* Returns the ledger rows of a job with epochs above `after`, at most max. */
 const char *ledger_of(struct store *store, const char *job, uint64_t after, uint32_t max,
                       struct heard *heard);
 
-/* All that the store keeps. */
+/* Returns all records of the store as text. */
 const char *all_of(struct store *store, struct heard *heard);
 
-/* What hear writes of these records. */
+/* Returns the text that the load callback writes for this record. */
 const char *text_of(struct heard *heard, const struct rdzv_record *record);
 
-/* For store_backup: to its end. */
+/* Progress callback for store_backup that never cancels. */
 bool to_its_end(void *ctx);
 
-/* store_put of a record that is packed first. */
+/* Packs a record and calls store_put. */
 int put_record(struct store *store, const struct rdzv_record *record, struct tfe_reason *reason);
 
-/* One transaction with one record. */
+/* Writes one record in one transaction. */
 int put(struct store *store, const struct rdzv_record *record, struct tfe_reason *reason);
 
 #endif

@@ -1,5 +1,4 @@
-/* tests/unit/store/test_contract.c: what every store promises, asked of it in a file and in memory.
- */
+/* tests/unit/store/test_contract.c: the contract of every store, tested on a file and in memory. */
 #include <limits.h>
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -11,7 +10,7 @@
 
 struct fixture {
     struct store *store;
-    bool lasts; /* over a close */
+    bool lasts; /* true if the content survives closing the store */
     uint64_t incarnation;
     char dir[64];
     char path[128];
@@ -42,7 +41,7 @@ static int with_sqlite(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
     f->lasts = true;
-    f->incarnation = 0xf000000000000000ull; /* more than a signed number holds */
+    f->incarnation = 0xf000000000000000ull; /* exceeds a signed 64-bit integer */
     (void)snprintf(f->dir, sizeof(f->dir), "/tmp/tfe-store-XXXXXX");
     assert_non_null(mkdtemp(f->dir));
     (void)snprintf(f->path, sizeof(f->path), "%s/rdzv.db", f->dir);
@@ -144,12 +143,12 @@ TEST_BOTH(store, a_record_that_does_not_follow_on_what_is_kept_is_a_conflict)
     put_well(f, a_record(&f->a, "j", 5, 0, 3));
     if (f->lasts) {
         store_close(f->store);
-        open_store(f); /* from here on it is another server's record */
+        open_store(f); /* from here on the record belongs to another server's incarnation */
     }
     assert_int_equal(put(f->store, a_record(&f->b, "j", 7, 6, 2), &f->reason), TFE_ECONFLICT);
     assert_non_null(strstr(f->reason.text, "epoch 5"));
     assert_int_equal(put(f->store, a_record(&f->b, "j", 7, 4, 2), &f->reason), TFE_ECONFLICT);
-    /* Epoch numbers never return, whatever else fits. */
+    /* Epoch numbers are never reused, even if all else matches. */
     assert_int_equal(put(f->store, a_record(&f->b, "j", 4, 5, 9), &f->reason), TFE_ECONFLICT);
     assert_int_equal(put(f->store, a_record(&f->b, "k", 7, 6, 9), &f->reason), TFE_ECONFLICT);
     assert_string_equal(all_of(f->store, &f->heard), text_of(&f->wanted, &f->a.record));
@@ -161,10 +160,11 @@ TEST_BOTH(store, the_core_may_follow_on_a_write_whose_answer_it_has_not_heard)
 {
     struct fixture *f = *state;
     put_well(f, a_record(&f->a, "j", 5, 0, 1));
-    /* Written, but the answer was still under way when the job was stopped. */
+    /* The record was written, but its confirmation was still on its way when the job was stopped.
+     */
     put_well(f, a_record(&f->b, "j", 6, 5, 2));
     put_well(f, a_record(&f->b, "j", 6, 5, 3));
-    /* The same once more: the disk had failed after the fact. */
+    /* The same write is repeated: the disk had failed after writing it. */
     put_well(f, a_record(&f->b, "j", 6, 5, 3));
     assert_int_equal(put(f->store, a_record(&f->a, "j", 7, 4, 2), &f->reason), TFE_ECONFLICT);
 }
@@ -188,7 +188,7 @@ TEST_BOTH(store, a_job_that_is_forgotten_leaves_nothing_and_can_be_forgotten_twi
     put_well(f, &gone);
     assert_string_equal(all_of(f->store, &f->heard), "");
     assert_string_equal(ledger_of(f->store, "j", 0, 10, &f->heard), "");
-    put_well(f, &gone); /* its answer was lost */
+    put_well(f, &gone); /* repeats the deletion, whose confirmation was lost */
     put_well(f, a_record(&f->b, "j", 1, 0, 1));
     assert_string_equal(all_of(f->store, &f->heard), text_of(&f->wanted, &f->b.record));
     gone.predecessor = 4;
@@ -210,17 +210,17 @@ TEST_BOTH(store, a_reader_that_finds_no_memory_ends_the_load)
 
 TEST_BOTH(store, a_job_that_its_reader_refuses_is_set_aside_and_can_begin_anew)
 {
-    /* One record that made no sense kept a server from starting, for all jobs. */
+    /* Regression: one invalid record kept the server from starting, for all jobs. */
     struct fixture *f = *state;
     put_well(f, a_record(&f->a, "j", 5, 0, 1));
     f->heard = (struct heard){.fail_with = TFE_EINVAL};
     assert_int_equal(store_load(f->store, hear, &f->heard, &f->reason), 0);
     assert_string_equal(f->heard.text, "j aside: the record contradicts itself\n");
     assert_string_equal(all_of(f->store, &f->heard), "j aside: it was set aside before\n");
-    put_well(f, a_record(&f->b, "j", 1, 0, 1)); /* no conflict with what is kept of it */
+    put_well(f, a_record(&f->b, "j", 1, 0, 1)); /* no conflict with the record that was set aside */
     text_of(&f->wanted, &f->b.record);
     assert_non_null(strstr(all_of(f->store, &f->heard), f->wanted.text));
-    f->heard = (struct heard){.fail_with = TFE_EINVAL}; /* … and set aside once more */
+    f->heard = (struct heard){.fail_with = TFE_EINVAL}; /* sets the record aside a second time */
     assert_int_equal(store_load(f->store, hear, &f->heard, &f->reason), 0);
     assert_string_equal(all_of(f->store, &f->heard), "j aside: it was set aside before\n");
 }
@@ -246,13 +246,13 @@ TEST_BOTH(ledger, what_a_row_knows_is_kept_when_a_later_one_does_not)
                         "1/4 start by näme, \"quoted\" n=3 at 10,0,0,0,21,0,0,30 "
                         "saved=18446744073709551615 lost=0 planned over\n");
     row = a_row(4);
-    row.at[EPOCH_GATHERED].ms = -1; /* of a clock that was wrong */
+    row.at[EPOCH_GATHERED].ms = -1; /* a time from a clock that was wrong */
     note_at(f, "j", &row, NOW);
     assert_string_equal(ledger_of(f->store, "j", 0, 10, &f->heard),
                         "1/4 start by näme, \"quoted\" n=3 at 10,0,0,0,21,0,0,30 "
                         "saved=18446744073709551615 lost=0 planned over\n");
     row = a_row(3);
-    note_at(f, "j", &row, NOW); /* the next one's is not taken for what was kept of it */
+    note_at(f, "j", &row, NOW); /* the new row is not merged with the row of another epoch */
     assert_string_equal(ledger_of(f->store, "j", 0, 1, &f->heard),
                         "1/3 start n=3 at 0,0,0,0,0,0,0,0\n");
     if (f->lasts) {
@@ -262,7 +262,7 @@ TEST_BOTH(ledger, what_a_row_knows_is_kept_when_a_later_one_does_not)
     }
 }
 
-/* A server that is started again hears of a step that is not the epoch's first. */
+/* After a restart the server may receive a step that is not the epoch's first. */
 TEST_BOTH(ledger, of_first_steps_the_earliest_is_kept)
 {
     struct fixture *f = *state;
@@ -350,7 +350,7 @@ TEST_IN(backup, is_a_store_with_all_that_is_kept_for_its_owner_only)
     (void)snprintf(copy, sizeof(copy), "%s/copy.db", f->dir);
     assert_int_equal(store_backup(f->store, copy, to_its_end, NULL, &f->reason), 0);
     (void)all_of(f->store, &f->wanted);
-    put_well(f, a_record(&f->b, "j", 2, 1, 2)); /* the store goes on */
+    put_well(f, a_record(&f->b, "j", 2, 1, 2)); /* the store remains usable */
     assert_int_equal(store_backup(f->store, copy, to_its_end, NULL, &f->reason), TFE_EEXIST);
     assert_non_null(strstr(f->reason.text, "nothing was overwritten"));
     assert_int_equal(stat(copy, &st), 0);
@@ -373,7 +373,7 @@ TEST_IN(backup, that_fails_leaves_nothing_and_removes_what_a_killed_server_has_l
     put_well(f, a_record(&f->a, "j", 1, 0, 1));
     (void)snprintf(copy, sizeof(copy), "%s/no/such/directory", f->dir);
     assert_int_equal(store_backup(f->store, copy, to_its_end, NULL, &f->reason), TFE_EDISK);
-    assert_non_null(strstr(f->reason.text, copy)); /* tear-down finds whether anything was left */
+    assert_non_null(strstr(f->reason.text, copy)); /* tear-down checks that no file is left */
     (void)snprintf(copy, sizeof(copy), "%s/copy.db", f->dir);
     (void)snprintf(part, sizeof(part), "%s/.copy.db.part", f->dir);
     FILE *file = fopen(part, "w");
@@ -389,7 +389,7 @@ TEST_IN(sqlite, an_older_server_on_the_same_file_is_shut_out)
 {
     struct fixture *f = *state;
     struct store *other;
-    /* SQLite's own lock is the first thing in the way. */
+    /* SQLite's own lock is hit first. */
     assert_int_equal(store_open(f->path, 77, NOW, NULL, &other, &f->reason), TFE_EDISK);
     assert_non_null(strstr(f->reason.text, "held by another program"));
     put_well(f, a_record(&f->a, "j", 5, 0, 1));
@@ -413,8 +413,8 @@ static void change(struct fixture *f, const char *sql)
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
-/* Every record that is cut, has a byte too many, or a byte that is another one, is set aside or is
- * still a record; others are read all the same. */
+/* Every truncated, extended or altered record is either set aside or still valid; the other
+ * records are loaded. */
 TEST_IN(sqlite, a_record_that_is_not_whole_is_not_adopted)
 {
     struct fixture *f = *state;
@@ -518,7 +518,7 @@ TEST_BOTH(keys, what_was_kept_last_of_a_key_is_what_is_read)
     assert_string_equal(said, "aa 1 team-* label 2 3 n1,n2 10 20 30 4\nbb 3 *  0 0  11 0 0 0\n");
 }
 
-/* What was noted before comes later where the disk refused it at first. */
+/* An earlier row may arrive after a later one if the disk refused it at first. */
 TEST_BOTH(keys, what_was_revoked_stays_it)
 {
     struct fixture *f = *state;

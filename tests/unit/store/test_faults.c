@@ -1,18 +1,18 @@
-/* tests/unit/store/test_faults.c: every call of the store with each call below it failing in turn:
- * no memory, a busy, full or broken disk. Whatever fails, it says so, nothing is corrupt, and the
- * next try works.
+/* tests/unit/store/test_faults.c: every call of the store, with each call below it failing in turn:
+ * no memory, a busy, full or broken disk. Each failure is reported, nothing becomes corrupt, and
+ * the next attempt works.
  *
- * A prime stride through the calls; all of them with $TFE_TEST_FULL. */
+ * The test strides through the calls by a prime; $TFE_TEST_FULL makes it try all of them. */
 #include <unistd.h>
 
 #include "server/store/store.h"
 #include "tests/unit/store/lossy.h"
 #include "tests/unit/store/records.h"
 
-/* --- memory that runs out: SQLite's and our own --- */
+/* --- memory failures, in SQLite and in the store ---------------------------------------------- */
 
 static long asked;
-static long fail_ask; /* counted from 1; 0 none */
+static long fail_ask; /* number of the allocation that fails, from 1; 0 for none */
 static bool ask_failed;
 
 static bool no_memory(void)
@@ -45,7 +45,7 @@ void *__wrap_realloc(void *p, size_t n);
 char *__real_strdup(const char *text);
 char *__wrap_strdup(const char *text);
 
-static bool ours; /* the store is at work, and not the test */
+static bool ours; /* true while the store runs, false while the test does */
 
 void *__wrap_malloc(size_t n)
 {
@@ -67,20 +67,20 @@ char *__wrap_strdup(const char *text)
     return ours && no_memory() ? NULL : __real_strdup(text);
 }
 
-/* --- one life of a store --- */
+/* --- life cycle of a store -------------------------------------------------------------------- */
 
 struct life {
     struct store *store;
     struct sample sample;
     struct heard heard;
     struct tfe_reason reason;
-    uint64_t acknowledged; /* the job's epoch */
+    uint64_t acknowledged; /* last acknowledged epoch of the job */
     uint64_t tried;
-    unsigned failed; /* calls that said so */
+    unsigned failed; /* calls that returned an error */
     bool without_sentence;
 };
 
-/* Notes how a call ended; true if it worked. */
+/* Records the result of a call. Returns true if it succeeded. */
 static bool went_well(struct life *l, int rc)
 {
     if (rc == 0) {
@@ -116,7 +116,7 @@ static bool open_it(struct life *l, uint64_t incarnation)
     return went_well(l, store_open(LOSSY_PATH, incarnation, NOW, "lossy", &l->store, &l->reason));
 }
 
-/* One epoch further, in one transaction with its row. */
+/* Writes the next epoch and its ledger row in one transaction. */
 static void go_on(struct life *l)
 {
     struct msg_epoch_row row = a_row(l->acknowledged + 1);
@@ -134,7 +134,7 @@ static void go_on(struct life *l)
     }
 }
 
-/* A copy into a file of the system's, while this disk fails. */
+/* Copies the store into a file of the real file system while the fake disk fails. */
 static void back_up(struct life *l)
 {
     char path[64];
@@ -163,7 +163,7 @@ static void live(struct life *l, uint64_t incarnation)
                  (unsigned long long)l->acknowledged);
     }
     go_on(l);
-    go_on(l); /* after a failure: the same once more, as the core does */
+    go_on(l); /* repeats the epoch after a failure, as the core does */
     (void)went_well(l, store_read_rows(l->store, "j", 0, 100, count_row, &rows, &l->reason));
     (void)went_well(l, store_prune(l->store, (struct tfe_wall){.ms = 1}, 10, &pruned, &l->reason));
     back_up(l);
@@ -172,7 +172,7 @@ static void live(struct life *l, uint64_t incarnation)
     l->store = NULL;
 }
 
-/* A disk that holds two epochs. */
+/* Prepares a disk with two epochs. */
 static void prepare(struct life *l)
 {
     *l = (struct life){.store = NULL};
@@ -184,7 +184,8 @@ static void prepare(struct life *l)
     asked = 0;
 }
 
-/* Whatever has failed: it was said, a new server finds what was acknowledged, and can go on. */
+/* Asserts that every failure was reported and that a new server finds all acknowledged epochs and
+ * can continue. */
 static void check(struct life *l)
 {
     uint64_t epoch = 0;
@@ -279,7 +280,8 @@ TEST(faults, each_allocation_fails)
 
 int main(void)
 {
-    /* Before SQLite is used at all. Without its small caches each allocation comes through. */
+    /* Must precede any use of SQLite. Without lookaside caches every allocation reaches the hook.
+     */
     sqlite3_mem_methods flaky;
     if (sqlite3_config(SQLITE_CONFIG_GETMALLOC, &real_memory) != SQLITE_OK) {
         return 1;

@@ -1,7 +1,7 @@
-/* tests/unit/store/test_power.c: the power goes at any write or sync, and no acknowledged epoch is
- * lost.
+/* tests/unit/store/test_power.c: no acknowledged epoch is lost if the power fails at any write or
+ * sync.
  *
- * 300 cycles; $TFE_TEST_CYCLES says how many instead, and with $TFE_TEST_FULL it is 10,000. */
+ * 300 cycles; $TFE_TEST_CYCLES sets another number, and $TFE_TEST_FULL means 10,000. */
 #include "server/store/store.h"
 #include "tests/unit/store/lossy.h"
 #include "tests/unit/store/records.h"
@@ -10,17 +10,17 @@
 
 static const char *const names[JOBS] = {"a", "b", "c"};
 
-/* What the one who writes knows of a job. */
+/* The writer's knowledge of a job. */
 struct known {
     uint64_t acknowledged;
-    uint64_t tried; /* may be there, too */
+    uint64_t tried; /* last attempted epoch, which may have been stored as well */
     uint64_t sequence;
 };
 
 struct world {
     struct store *store;
     struct known jobs[JOBS];
-    uint64_t found[JOBS]; /* epochs, by the last load */
+    uint64_t found[JOBS]; /* epochs found by the last load */
     uint64_t cycle;
     uint64_t lost_tries, kept_tries, died_opening;
     struct sample sample;
@@ -43,7 +43,7 @@ static int take_job(void *ctx, const struct rdzv_record *r, const char *fault)
     for (int i = 0; i < JOBS; i++) {
         if (strcmp(names[i], r->job) == 0) {
             w->found[i] = r->epoch;
-            /* The record of that epoch, and no mixture of two. */
+            /* The record is exactly that epoch's, and no mixture of two. */
             struct heard *heard = &w->heard;
             *heard = (struct heard){.text = ""};
             (void)hear(heard, r, NULL);
@@ -64,7 +64,7 @@ static int take_row(void *ctx, const struct msg_epoch_row *row)
     return 0;
 }
 
-/* False: the power went. */
+/* Returns false if the power failed. */
 static bool open_store(struct world *w)
 {
     struct tfe_reason reason = {.text = ""};
@@ -102,7 +102,7 @@ static void check_store(struct world *w)
     }
 }
 
-/* One transaction with one to three jobs in it. False: the power went. */
+/* Writes one to three jobs in one transaction. Returns false if the power failed. */
 static bool write_some(struct world *w)
 {
     struct tfe_reason reason = {.text = ""};
@@ -169,7 +169,7 @@ TEST(power, no_acknowledged_epoch_is_lost_wherever_it_goes)
         "and %llu were not\n",
         n, (unsigned long long)w->died_opening, (unsigned long long)w->kept_tries,
         (unsigned long long)w->lost_tries);
-    /* Else the disk is too kind to prove anything. */
+    /* Otherwise the simulated disk is too reliable to prove anything. */
     assert_true(w->died_opening > 0 && w->kept_tries > 0 && w->lost_tries > 0);
     lossy_wipe();
     free(w);

@@ -1,4 +1,4 @@
-/* tests/unit/store/test_seen.c: events. */
+/* tests/unit/store/test_seen.c: stored events: pages, order and pruning. */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,10 +20,10 @@ static void keep(struct store *store, enum tfe_msg_type type, const void *row)
     assert_int_equal(store_put_message(store, type, row, &reason), 0);
 }
 
-/* What a page says. */
+/* Summary of a page of events. */
 struct page {
     size_t n;
-    uint64_t first, last; /* numbers */
+    uint64_t first, last; /* numbers of the first and last event */
 };
 
 static int take(void *ctx, const struct tfe_msg *row)
@@ -67,14 +67,15 @@ TEST(events, are_read_by_number_by_job_and_from_the_end_and_no_more_are_kept_tha
     assert_int_equal(store_prune(store, (struct tfe_wall){11}, 100, &n, &reason), 0);
     assert_int_equal(n, 10);
     assert_int_equal(store_begin(store, &reason), 0);
-    /* Bug: numbers leap at each start of a server, and after five of them history was gone. */
+    /* Regression: numbers leap at each start of a server, and after five starts all history was
+     * deleted. */
     row.number = 200000;
     keep(store, MSG_EVENT_ROW, &row);
     assert_int_equal(store_commit(store, &reason), 0);
     got = read(store, &(struct store_page){.max = 100});
     assert_true(got.first == 110 && got.n == 21);
     assert_int_equal(store_begin(store, &reason), 0);
-    while (row.number++ < 300000) { /* the most that are kept */
+    while (row.number++ < 300000) { /* fills the store to its maximum number of events */
         keep(store, MSG_EVENT_ROW, &row);
     }
     assert_int_equal(store_commit(store, &reason), 0);

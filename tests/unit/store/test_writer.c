@@ -1,6 +1,6 @@
-/* tests/unit/store/test_writer.c: the writer itself: what waits, is put together, fails, is tried
- * again and is told; its store is real, but each call can be held up or made to fail, both clocks
- * can be put forward, and all memory is counted. */
+/* tests/unit/store/test_writer.c: the writer: queueing, merging, failures, retries and
+ * notifications. The store is real, but each call can be blocked or made to fail, both clocks can
+ * be advanced, and all allocations are counted. */
 #include <pthread.h>
 
 #include "common/base/clock.h"
@@ -9,23 +9,23 @@
 #include "tests/unit/store/records.h"
 
 #define HOUR_MS INT64_C(3600000)
-#define ROWS_MAX 10000 /* as server/store/writer.c has it */
+#define ROWS_MAX 10000 /* same value as in server/store/writer.c */
 
-/* --- the store's calls, as the writer's thread makes them ------------------------------------- */
+/* --- the store's calls, from the writer's thread ---------------------------------------------- */
 
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool holds;        /* the next transaction waits in its beginning */
-    bool is_held;      /* one does */
-    const char *fails; /* what is put of this job */
+    bool holds;        /* true blocks the next transaction at its beginning */
+    bool is_held;      /* true while a transaction is blocked */
+    const char *fails; /* job whose writes fail; NULL for none */
     const char *reason;
-    char calls[32768]; /* "begin put:a/1 row:a/2 commit " */
+    char calls[32768]; /* calls so far, as in "begin put:a/1 row:a/2 commit " */
     size_t n_calls;
     int n_rows;
     int n_prunes;
-    int64_t ahead_ms; /* of the clocks */
-    long blocks;      /* of memory, that are not freed */
+    int64_t ahead_ms; /* ms added to both clocks */
+    long blocks;      /* allocated blocks that have not been freed */
 } seen = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 int __real_store_begin(struct store *store, struct tfe_reason *reason);
@@ -113,7 +113,7 @@ int __wrap_store_put_row(struct store *store, const char *job, const struct msg_
 {
     pthread_mutex_lock(&seen.lock);
     note_call("row", job, row->epoch);
-    seen.n_rows += row->run == 1; /* those of a record are of run 7 */
+    seen.n_rows += row->run == 1; /* rows of a record have run 7 */
     bool is_bad = fails(job, reason);
     pthread_mutex_unlock(&seen.lock);
     return is_bad ? TFE_EDISK : __real_store_put_row(store, job, row, now, reason);
@@ -190,16 +190,16 @@ void __wrap_free(void *p)
     __real_free(p);
 }
 
-/* --- an office with one writer ---------------------------------------------------------------- */
+/* --- fixture with one writer ------------------------------------------------------------------ */
 
 struct office {
     char folder[FOLDER_BYTES];
     struct event_base *base;
     struct writer *w;
-    bool refuses;      /* to take in what was written */
-    char told[4096];   /* "a/1=0 [-7 full] page:0/2 " */
-    long blocks;       /* before there was a writer */
-    struct heard read; /* after it */
+    bool refuses;      /* true refuses to handle results */
+    char told[4096];   /* results, as in "a/1=0 [-7 full] page:0/2 " */
+    long blocks;       /* allocated blocks before the writer existed */
+    struct heard read; /* content of the store after the writer has ended */
 };
 
 static void tell(struct office *o, const char *what, int rc, const char *more)
@@ -270,7 +270,7 @@ static struct office *an_office(int64_t keep_history_ms)
     return o;
 }
 
-/* The writer ends; all its memory comes back. */
+/* Frees the writer and asserts that all its memory is freed. */
 static void close_writer(struct office *o)
 {
     assert_true(writer_free(o->w, 20000));
@@ -287,7 +287,7 @@ static void close_office(struct office *o)
     folder_remove(o->folder);
 }
 
-/* From now on the thread waits in the beginning of its next transaction; it is in none. */
+/* Blocks the thread at the beginning of its next transaction; the thread is in none now. */
 static void hold(void)
 {
     pthread_mutex_lock(&seen.lock);
@@ -364,7 +364,7 @@ static void note(struct office *o, const char *job, uint64_t epoch)
 #define AWAIT(o, part) TURN_UNTIL((o)->base, strstr((o)->told, (part)))
 #define AWAIT_CALL(o, part) TURN_UNTIL((o)->base, has_called(part))
 
-/* What a server that comes after finds of a job. */
+/* Returns the ledger of a job as the next server reads it. */
 static const char *ledger_after(struct office *o, const char *job)
 {
     if (o->w) {
@@ -433,7 +433,7 @@ TEST(records, of_a_transaction_that_fails_none_is_kept_and_all_are_told)
     AWAIT(o, "store=disk full");
     assert_non_null(strstr(o->told, "a/1=0 "));
     assert_non_null(strstr(o->told, "b/2=disk c/3=disk d/4=disk "));
-    assert_false(has_called("put:d/1")); /* what is lost already is not gone on with */
+    assert_false(has_called("put:d/1")); /* the writer does not continue a failed transaction */
     set_fails(NULL, NULL);
     submit(o, "d", 1, 0, 5);
     AWAIT(o, "d/5=0");
@@ -547,7 +547,7 @@ TEST(records, that_wait_when_the_writer_ends_are_not_told_nor_lost_in_memory)
     close_office(o);
 }
 
-/* --- the ledger ------------------------------------------------------------------------------- */
+/* --- ledger ----------------------------------------------------------------------------------- */
 
 TEST(rows, of_a_job_that_is_forgotten_go_with_it_and_others_stay)
 {
@@ -613,7 +613,7 @@ TEST(rows, that_are_not_written_are_tried_again_after_5_s_and_in_their_order)
     hold();
     assert_int_equal(writer_put_ledger(o->w, "a", &row), 0);
     await_held();
-    row.saved_step = 2; /* of the same epoch, told while the first is written */
+    row.saved_step = 2; /* changes the row while its earlier version is being written */
     assert_int_equal(writer_put_ledger(o->w, "a", &row), 0);
     let_go();
     AWAIT(o, "store=disk full");
@@ -622,7 +622,7 @@ TEST(rows, that_are_not_written_are_tried_again_after_5_s_and_in_their_order)
     submit(o, "b", 1, 0, 1);
     AWAIT(o, "b/1=0");
     turn_a_while(o->base);
-    assert_null(strstr(o->told, "store=0")); /* the disk is not asked at every turn */
+    assert_null(strstr(o->told, "store=0")); /* the disk is not probed after every write */
     put_forward(o, 4500);
     AWAIT(o, "store=0");
     assert_string_equal(o->told, "store=disk full b/1=0 store=0 ");
@@ -669,7 +669,8 @@ TEST(rows, more_than_ten_thousand_do_not_wait_and_the_oldest_go)
     s.record.n_members = 0;
     s.record.result = RESULT_CANCELLED;
     assert_int_equal(writer_submit(o->w, &s.record), 0);
-    for (uint64_t i = 1; i <= ROWS_MAX; i++) { /* those that are gone count no more */
+    for (uint64_t i = 1; i <= ROWS_MAX;
+         i++) { /* rows of deleted jobs do not count towards the limit */
         note(o, "a", i);
     }
     let_go();
@@ -678,7 +679,8 @@ TEST(rows, more_than_ten_thousand_do_not_wait_and_the_oldest_go)
     hold();
     submit(o, "z", 1, 1, 3);
     await_held();
-    for (uint64_t i = 1; i <= ROWS_MAX + 2; i++) { /* nor do those that are written */
+    for (uint64_t i = 1; i <= ROWS_MAX + 2;
+         i++) { /* rows being written do not count towards the limit */
         note(o, "b", i);
     }
     let_go();
@@ -697,7 +699,7 @@ TEST(rows, that_are_old_are_pruned_all_of_them_and_young_ones_stay)
 {
     struct office *o = an_office(10 * HOUR_MS);
     for (uint64_t i = 1; i <= 250;
-         i++) { /* of a job that nobody knows, three times what is pruned at once */
+         i++) { /* an unknown job, with three times the rows of one pruning step */
         note(o, "old", i);
     }
     TURN_UNTIL(o->base, rows_put() == 250 && prunes() == 1);
@@ -706,7 +708,7 @@ TEST(rows, that_are_old_are_pruned_all_of_them_and_young_ones_stay)
     note(o, "young", 1);
     TURN_UNTIL(o->base, rows_put() == 251);
     put_forward(o, 3 * HOUR_MS);
-    TURN_UNTIL(o->base, prunes() >= 5); /* without another hour in between */
+    TURN_UNTIL(o->base, prunes() >= 5); /* pruning continues without waiting another hour */
     assert_string_equal(ledger_after(o, "old"), "");
     assert_int_equal(lines_of(ledger_after(o, "young")), 1);
     close_office(o);
@@ -736,7 +738,7 @@ TEST(rows, that_are_to_be_kept_for_ever_are)
     close_office(o);
 }
 
-/* --- questions and copies --------------------------------------------------------------------- */
+/* --- queries and copies ----------------------------------------------------------------------- */
 
 TEST(asks, are_answered_but_not_to_who_has_left)
 {
@@ -786,7 +788,7 @@ TEST(backups, that_the_end_of_the_writer_finds_leave_nothing)
     hold();
     assert_int_equal(writer_backup(o->w, folder_path(o->folder, "copy"), answered, o, &ask), 0);
     await_held();
-    writer_stop(o->w); /* it goes no further */
+    writer_stop(o->w); /* cancels the copy */
     let_go();
     close_writer(o);
     assert_string_equal(o->told, "");

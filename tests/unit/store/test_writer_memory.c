@@ -1,5 +1,5 @@
-/* tests/unit/store/test_writer_memory.c: what the writer is asked for while there is no memory is
- * refused, and leaves nothing. The program looks for leaks at its end. */
+/* tests/unit/store/test_writer_memory.c: without memory the writer refuses requests and leaks
+ * nothing. The program checks for leaks at exit. */
 #include <event2/event.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "tests/unit/folder.h"
 #include "tests/unit/store/records.h"
 
-/* So many more are had in this thread; -1: all are. */
+/* Number of further allocations that succeed in this thread; -1 for no limit. */
 static __thread long left = -1;
 
 static bool is_had(void)
@@ -85,7 +85,8 @@ static int end(void **state)
 
 #define FIXTURE begin, end
 
-/* However little there is; how often it was refused. */
+/* Makes the request with each number of successful allocations. Returns how often it was refused.
+ */
 static unsigned refused(int (*ask)(void))
 {
     unsigned n = 0;
@@ -135,7 +136,7 @@ TEST_IN(writer_memory, what_cannot_be_asked_for_is_refused_and_leaves_nothing)
     static int (*const asks[])(void) = {backup, keep_submission, read_rows};
     for (size_t i = 0; i < sizeof asks / sizeof asks[0]; i++) {
         assert_true(refused(asks[i]) > 0);
-        TURN_UNTIL(f.base, f.answers == i + 1); /* the one that was taken, and no other */
+        TURN_UNTIL(f.base, f.answers == i + 1); /* only the accepted request is answered */
     }
     assert_int_equal(access(folder_path(f.folder, "copy"), F_OK), 0);
 }
