@@ -175,7 +175,7 @@ def test_of_several_trainers_the_silent_one_is_ended(server, fleet):
     path.write_text("import os, time\nwhile True:\n    print('.' * (os.environ['TFE_RANK'] == '0'), end='', flush=True)\n    time.sleep(0.1)\n")
     agent = fleet.start(f"--progress-timeout={LONG_S}", "--max-restarts=0", "--nproc-per-node=2", command=[str(path)])
     assert agent.wait() == 1
-    assert "rank 1 on node" in verdict(agent) and "silent for too long" in verdict(agent)
+    assert "(rank 1 on " in verdict(agent) and "silent for too long" in verdict(agent)
 
 
 @pytest.mark.parametrize("how", ["tells", "prints"])
