@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Usage: bench.sh NAME [OPTIONS…]
 # Builds, runs the benchmark NAME (bench/NAME.py or bench/NAME/NAME.py), prints a table and writes
-# build/bench/NAME.json. Every figure stands beside its floor, measured in the same run. Common options:
-#   --quick    a twentieth of the size, one turn, what is timed judged by a factor of 2: whether it still works
-#   --strict   exit 3 where a figure misses its goal; core, flood, handover, placement, scale, soak, web and wire do so in any case
+# build/bench/NAME.json. Each figure is shown beside its floor, measured in the same run. Common options:
+#   --quick    a twentieth of the size, one round, timed goals relaxed by a factor of 2: checks that the benchmark works
+#   --strict   exit 3 if a figure misses its goal; core, flood, handover, placement, scale, soak, web and wire always do
+#              so
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
@@ -22,7 +23,7 @@ done
 [ -n "$program" ] || die "no benchmark $name"
 
 nested "$root/scripts/setup.sh"
-if [ "$name" = peers ]; then # what no other needs: 7 GB, most of it for graphics cards
+if [ "$name" = peers ]; then # 7 GB of packages, most of it for GPUs, that only this benchmark needs
     command -v etcd >/dev/null || logged "installing etcd" setup-etcd.log apt-get install -y --no-install-recommends etcd-server
     if ! "$root/.venv-peers/bin/python" -c 'import torch, numpy' 2>/dev/null; then
         /usr/bin/python3 -m venv "$root/.venv-peers"

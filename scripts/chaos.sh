@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Usage: chaos.sh [--seconds N] [--seed S] [--tensorflow]
-# Random faults from one seed on a server, agents and their trainers: kills, freezes, joins, drains, notices, restarts of
-# the server. Then training has to end with exactly the steps it should have, and nothing may be left over.
-# Ends with `chaos seconds=… seed=… events=… epochs=… violations=…`; exit 1 if there were any. Says how to replay it.
+# Injects random faults from one seed into a server, agents and trainers: kills, freezes, joins, drains, notices and
+# server restarts. The training must end after exactly the expected steps, and no process or file may be left over.
+# Prints `chaos seconds=… seed=… events=… epochs=… violations=…` and how to replay the run; exit 1 on violations.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 

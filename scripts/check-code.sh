@@ -3,13 +3,13 @@
 #        check-code.sh globals NM OBJECT_LIST
 #        check-code.sh tidy BUILD_DIR
 # Checks of the C code that the compiler does not make; ctest runs them (labels lint and tidy).
-#   format   every file is as clang-format 14 makes it
-#   globals  no product object has writable data but what is listed below, with its reason
-#   tidy     the few fatal checks of .clang-tidy, by clang-tidy 14 (a minute; with TFE_TEST_FULL=1 minutes)
+#   format   each file is formatted as by clang-format 14
+#   globals  no product object has writable data except what is listed below with a reason
+#   tidy     the fatal checks of .clang-tidy, by clang-tidy 14 (a minute; with TFE_TEST_FULL=1 several minutes)
 set -eu
 cd "$(dirname "$0")/.."
 
-# Object (end of its path), symbol, why it may change.
+# Object (end of its path), symbol, reason for being writable.
 allowed() {
     cat <<'END'
 agent/guard/guard.c        removal_path     handed over before the fork, read by the guard alone
@@ -22,7 +22,7 @@ common/channel/resolve.c       resolve_threads counts threads, which may outlive
 END
 }
 
-# One version: others format, and judge, in other ways.
+# Requires version 14: other versions format and diagnose differently.
 find_tool() { # name
     for tool in "$1-14" "$1"; do
         if "$tool" --version 2>/dev/null | grep -q 'version 14\.'; then
@@ -47,7 +47,7 @@ case ${1:-} in
         ;;
     globals)
         [ -s "$3" ] || { echo "no objects in $3" >&2; exit 1; }
-        # Const tables of pointers are in .data.rel.ro: the loader writes them, then nobody.
+        # Const tables of pointers are in .data.rel.ro, which only the loader writes.
         symbols=$(xargs "$2" --format=sysv --print-file-name <"$3")
         { allowed; echo; printf '%s\n' "$symbols"; } | awk -F'[ \t]*[|][ \t]*' '
             $0 == "" { rest = 1; next }
@@ -56,7 +56,7 @@ case ${1:-} in
                 object = symbol = $1
                 sub(/.*:/, "", symbol)
                 sub(/\.[0-9]+$/, "", symbol)
-                if (symbol == "") next # of the section itself
+                if (symbol == "") next # a symbol of the section itself
                 sub(/:[^:]*$/, "", object)
                 sub(/\.o$/, "", object)
                 sub(/CMakeFiles\/[^\/]*\.dir\/(\.\/)?/, "", object)
@@ -73,11 +73,11 @@ case ${1:-} in
         ;;
     tidy)
         find_tool clang-tidy
-        # Flags that gcc knows and this clang does not; they change no meaning.
+        # Removes gcc flags that this clang does not know; they do not change the meaning of the code.
         mkdir -p "$2/tidy"
         sed -E 's/ -f(zero-call-used-regs|trivial-auto-var-init)=[a-z-]+//g' "$2/compile_commands.json" \
             >"$2/tidy/compile_commands.json"
-        # A sixth of the states that clang would follow in a function takes a quarter of the time; few functions have more.
+        # A sixth of clang's default limit of states per function takes a quarter of the time; few functions exceed it.
         most=40000
         [ -z "${TFE_TEST_FULL:-}" ] || most=225000
         sources '*.c' agent common server |

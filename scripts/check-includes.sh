@@ -1,10 +1,10 @@
 #!/bin/sh
 # Usage: check-includes.sh SOURCE_DIR
-# The layer table for #include lines: a folder may include only headers of the folders listed beside it.
+# Checks #include lines against the layers: a folder may include only headers of the folders listed beside it.
 set -eu
 cd "$1"
 fail=0
-check() { # folder (with all below it) or files, allowed regex
+check() { # folder (recursively) or files, allowed regex
     # shellcheck disable=SC2086 # files are a pattern
     bad=$(grep -rnHE --include='*.[ch]' '^#include "' $1 | grep -vE "$2" || true)
     if [ -n "$bad" ]; then
@@ -26,7 +26,7 @@ check common/archive "$q"'common/(base|text|archive)/'
 check server/core "$q"'(common/(base|text|message)|server/core)/'
 check server/scheduler "$q"'(common/(base|text|message)|server/scheduler)/'
 check agent/core "$q"'(common/(base|text|message)|agent/core)/'
-# The agent's I/O modules: agent/CMakeLists.txt draws them. Of them only pool/ includes files of agent/.
+# The agent's I/O modules, as drawn in agent/CMakeLists.txt. Only pool/ among them includes files of agent/.
 lib='common/(base|text|message|cli|handshake|credentials|channel)'
 check agent/os "$q($lib"'|agent/os)/'
 check agent/output "$q($lib"'|agent/(output|os))/'
@@ -45,7 +45,7 @@ if [ -n "$bad" ]; then
     printf 'layers: includes against the table:\n%s\n' "$bad" >&2
     fail=1
 fi
-# The fields of a part belong to its own file; other files use its header.
+# Only the owning file accesses the fields of a part; other files use its header.
 bad=$(grep -nE 'a->(link|preparation|tables|work|progress|notices|processes)\.' agent/core/*.c || true)
 if [ -n "$bad" ]; then
     printf 'layers: fields of another part of the core:\n%s\n' "$bad" >&2

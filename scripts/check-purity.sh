@@ -1,8 +1,8 @@
 #!/bin/sh
 # Usage: check-purity.sh CC NM CORE.a BASE.a STAMP
-# Links a core library and tfe_base into one relocatable object and fails when it still needs
-# anything but the allow-list below: a core that reads a clock, allocates or logs by itself cannot be
-# replayed by the simulator. vsnprintf and gmtime_r depend on their arguments alone here (C locale).
+# Links a core library and tfe_base into one relocatable object and fails if it still needs anything outside
+# the allow-list below: the simulator cannot replay a core that reads a clock, allocates or logs by itself.
+# vsnprintf and gmtime_r depend only on their arguments here (C locale).
 set -eu
 cc=$1 nm=$2 core=$3 base=$4 stamp=$5
 obj=$stamp.o

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Usage: crash.sh [--seconds N] [--seed S] [--kills N]
-# Kills a server at random instants, also in the middle of a commit, while 20 agents come and go, and looks at what
-# their trainers saw. Ends with `kills=… epochs=… violations=…`; exit 1 if there were any, or fewer kills than N (1).
+# Kills a server at random instants, also during a commit, while 20 agents come and go, and checks their trainers' logs.
+# Prints `kills=… epochs=… violations=…`; exit 1 on violations or after fewer than N kills (default 1).
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Usage: demo.sh [--json FILE] [--keep]
-# Installs what is missing, builds, and trains: three agents, one of which is killed, and a new one that comes later.
-# Says where to watch it in a browser. Ends with the test accuracy and what each epoch cost. --json FILE: the same for
-# programs. --keep: the page stays up until Ctrl-C.
+# Installs missing packages, builds, and trains with three agents, of which one is killed, and a new one that joins
+# later. Prints a URL to watch the run, and at the end the test accuracy and the cost of each epoch. --json FILE: also
+# writes the result as JSON. --keep: keeps the page up until Ctrl-C.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 

@@ -3,19 +3,20 @@
 #        explore.sh --bugs [--seed S [--turns T]]
 #        explore.sh --speed [--explorer PROGRAM]
 # Runs random faults against the real cores in virtual time, on all processors.
-#   --seconds N   how long (60)
-#   --seed S      the first seed; without it a random one, which is printed
+#   --seconds N   duration (60)
+#   --seed S      the first seed; by default a random one, which is printed
 #   --agents M    agents per seed (0: drawn from the seed); --events K: events per seed (50000)
 #   --roles       jobs with ps, a chief and an evaluator
 #   --explorer P  uses this program instead of a fresh build
-#   --bugs        proves that the checks can fail: builds the explorer with each bug of tests/sim/bugs and checks that the
-#                 rule that its patch names finds it within 1000 seeds, and that no rule does that the patch does not
-#                 name. The first seed is the one in the patch (Seed:), else 1, so the result is the same in every run.
+#   --bugs        shows that the checks can fail: builds the explorer with each bug of tests/sim/bugs and checks that
+#                 the rule named in its patch finds it within 1000 seeds, and that no other rule reports it. The first
+#                 seed is the one in the patch (Seed:), else 1, so that every run has the same result.
 #   --turns T     with --bugs --seed: T first seeds per bug (1), of which the median counts
 #   --speed       the cost of an event, for three seeds of 100 agents, for 10,000 agents in jobs of 250, and in one job:
-#                 events/s on one core, and instructions (counted by callgrind: independent of the load), which have a goal
-# The last line is `explored events=… seeds=… violations=…`, or the table. Exit 1 on violations, if a bug is not found as
-# expected, or if an event costs more instructions than its goal.
+#                 events/s on one core, and instructions (counted by callgrind: independent of the load), which have a
+#                 goal
+# The last line is `explored events=… seeds=… violations=…`, or the table. Exit 1 on violations, if a bug is not found
+# as expected, or if an event costs more instructions than its goal.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
@@ -61,16 +62,17 @@ on_exit() {
 }
 trap on_exit EXIT
 
-# What was found, also by those that did not come to their end.
+# Prints the violations found, also by explorers that did not finish.
 tell_violations() {
     told=1
     grep -hE '^(VIOLATION|replay)' "$logs"/[0-9]* 2>/dev/null | head -40 || true
 }
 
-# Each processor has seeds of its own, far from the others'.
+# Each processor has its own range of seeds.
 stretch=1000000
 
-# Whether an explorer has come to its end: 0 without violations, 1 with some; else a crash, or a sanitizer's word.
+# Checks that an explorer has finished: 0 without violations, 1 with some; other statuses are crashes or sanitizer
+# reports.
 is_whole() { # its output, its exit status
     [ "$2" -le 1 ] && tail -n 1 "$1" | grep -q '^explored '
 }
@@ -99,8 +101,8 @@ explore() {
     [[ $totals == *violations=0 ]]
 }
 
-# Prints the number of seeds after which the rule of a bug's patch has found it, and the rule; or a sentence that says what
-# is wrong, after the largest number of seeds.
+# Prints the number of seeds after which the expected rule has found the bug of a patch, and the rule; or, after the
+# largest number of seeds, a sentence that says what is wrong.
 bug_seeds=1000
 look_for_bug() { # its patch, its program, the first seed, a log
     local rule also options status=0 broken each
@@ -126,8 +128,8 @@ look_for_bug() { # its patch, its program, the first seed, a log
     say "$(sed -n 's/^explored .* seeds=\([0-9]*\) .*/\1/p' "$4") $rule"
 }
 
-# Prints a line of the table: the median of the turns. It counts as wrong if the median turn has not found the bug, or if a
-# rule that the patch does not name has found it in any turn.
+# Prints a line of the table: the median over the turns. The bug counts as wrong if the median turn has not found it, or
+# if a rule that the patch does not name has reported it in any turn.
 find_bug() { # name, its patch, its program
     local turn rule took verdict wrong first=$seed
     rule=$(sed -n 's/^Found-by: //p' "$2")
@@ -161,7 +163,7 @@ find_bugs() {
     [ "$wrong" = 0 ]
 }
 
-# Each goal is half as much again as what it was when it was set; a seed's faults change with the simulator.
+# Each goal is 1.5 times the value at the time it was set, because a seed's faults change with the simulator.
 measure_speed() {
     local run seed agents events few goal one rate each slow=0
     command -v valgrind >/dev/null || say "NOT JUDGED explore.sh --speed: instructions, without valgrind"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Usage: fuzz.sh [--seconds N] [--keep] [NAME…]
-# Lets libFuzzer look for bytes that a reader of the product cannot bear: each tests/fuzz/fuzz_NAME.c, or the named ones,
-# on all processors, with sanitizers. Installs clang where it is missing (as root).
-#   --seconds N   for so long each (60)
-#   --keep        puts what it found to be new into the corpus in the tree, the smallest inputs that do
-# Ends with one line, fuzz targets=… seconds=… failed=…; exit 1 where one failed: its input is in build/fuzz.
+# Runs each fuzzer (tests/fuzz/fuzz_NAME.c), or the named ones, with libFuzzer and sanitizers on all processors.
+# Installs clang if it is missing (as root).
+#   --seconds N   duration for each fuzzer (60)
+#   --keep        adds new findings to the corpus in the tree, minimised
+# The last line is `fuzz targets=… seconds=… failed=…`; exit 1 if a fuzzer failed: its input is in build/fuzz.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
@@ -39,7 +39,7 @@ nested "$root/scripts/setup.sh"
 has_libfuzzer() { echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | clang -fsanitize=fuzzer -x c - -o /dev/null; }
 if ! has_libfuzzer >"$build_dir/fuzz-clang.log" 2>&1; then
     [ "$(id -u)" = 0 ] || die "clang with libFuzzer is missing; run: sudo apt-get install clang libclang-rt-dev"
-    # The runtime is of clang's own version, whatever that is here.
+    # The runtime must have clang's own version.
     logged "installing clang" setup-clang.log sh -c '
         apt-get install -y --no-install-recommends clang &&
         version=$(clang -dumpversion) && apt-get install -y --no-install-recommends "libclang-rt-${version%%.*}-dev"'
@@ -47,7 +47,7 @@ if ! has_libfuzzer >"$build_dir/fuzz-clang.log" 2>&1; then
 fi
 build_preset fuzz fuzzers
 
-# A corpus is one line of hexadecimal for each input in the tree, one file for each as libFuzzer wants it.
+# A corpus in the tree has one line of hexadecimal per input; libFuzzer wants one file per input.
 unpack_corpus() { /usr/bin/python3 -c '
 import hashlib, pathlib, sys
 folder = pathlib.Path(sys.argv[2])
@@ -61,7 +61,7 @@ head = [line for line in open(sys.argv[1]) if line.startswith("#")]
 inputs = sorted((p.read_bytes() for p in pathlib.Path(sys.argv[2]).iterdir()), key=lambda data: (len(data), data))
 open(sys.argv[1], "w").writelines(head + [data.hex() + "\n" for data in inputs if data])' "$@"; }
 
-# What a sanitizer does besides its checks takes more time than most inputs do.
+# These features of the sanitizers take more time than most inputs do.
 export ASAN_OPTIONS=max_malloc_fill_size=0:malloc_context_size=8:quarantine_size_mb=8${ASAN_OPTIONS:+:$ASAN_OPTIONS}
 
 failed=0

@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # Usage: mutate.sh [RANGE] [--sample N] [--seed S] [--jobs N] [--keep DIR]
-# Measures how many careless one-line changes the fast tests notice. Makes one change after another in scratch copies of
-# the tree (an operator swapped, a constant one off, a condition negated, a statement deleted), builds the test programs
-# that contain the changed file, and runs them, the smallest program first, until a test fails.
+# Measures how many careless one-line changes the fast tests detect. Makes one change after another in scratch copies of
+# the tree (an operator swapped, a constant off by one, a condition negated, a statement deleted), builds the test
+# programs that contain the changed file, and runs them, the smallest program first, until a test fails.
 #   RANGE      changes the functions that these commits touch (main..HEAD); without it, the functions of both cores, the
 #              wire, the store, the guard, placement and authentication
 #   --sample N tries N changes chosen at random (200 without RANGE, all of them with one)
 #   --seed S   chooses the sample (0); the same tree and seed give the same sample
-#   --jobs N   works on N changes at a time (1), each in a copy of its own
-#   --keep DIR keeps the copies there; the next run with DIR builds only what differs
-# Prints a line per change, the diff of each change that no test noticed, and last `mutated total=… killed=… survived=…`.
-# Changes that do not compile, or that compile to the same program, are replaced by others. Exit 1 below 95 % killed.
+#   --jobs N   tries N changes at a time (1), each in its own copy
+#   --keep DIR keeps the copies in DIR; the next run with DIR builds only what differs
+# Prints a line per change, the diff of each change that no test detected, and last `mutated total=… killed=…
+# survived=…`. Changes that do not compile, or that compile to the same program, are replaced by others. Exit 1 below 95
+# % killed.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 

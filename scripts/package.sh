@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # Usage: package.sh static [ARCH] | wheel [ARCH] | source | deb | image | sbom | version NUMBER
 # Makes what users install, in build/package/NAME/:
-#   static   the four programs for any Linux with glibc 2.31 (Debian 11, Ubuntu 20.04, RHEL 9), third-party libraries inside;
-#            ARCH is x86_64 or aarch64, by default this machine's
+#   static   the four programs for any Linux with glibc 2.31 (Debian 11, Ubuntu 20.04, RHEL 9), third-party libraries
+#            linked in; ARCH is x86_64 or aarch64, by default this machine's
 #   wheel    a wheel for pip with the static programs, the manual pages and the Python package
 #   source   the source as a tarball, which is also the sdist; the same commit gives the same bytes
 #   deb      Debian packages: tfe-rdzv, tfe-agent, python3-tf-elastic
 #   image    container images tfe-server and tfe-agent (Containerfile) with podman
 #   sbom     the components of the static programs, as CycloneDX JSON
 #   version  sets the version of the project in all places (no output)
-# The commit that is checked out is packaged; changes that are not committed are part of static and wheel only.
+# Packages contain the checked-out commit; only static and wheel include uncommitted changes.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
@@ -21,13 +21,13 @@ glibc=2.31
 tools=(ziglang==0.17.1 auditwheel==6.8.2)
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct 2>/dev/null || date +%s)}
 
-# The -dev packages whose static archives the programs contain.
+# The -dev packages with the static archives that the programs contain.
 libraries=(libevent-dev libsodium-dev libprotobuf-c-dev libjansson-dev libpcre2-dev libyaml-dev libzstd-dev libsqlite3-dev
     libseccomp-dev libncurses-dev libssl-dev libbsd-dev)
 
 # --- static ---------------------------------------------------------------------------------------
 
-# zig, a C compiler that links for any glibc version.
+# Installs zig, a C compiler that links for any glibc version.
 get_compiler() {
     local folder=$cache/tools-$arch compiler
     if [ "$(cat "$cache/zig/done" 2>/dev/null)" != "${tools[*]}" ]; then
@@ -45,7 +45,7 @@ get_compiler() {
     "$folder/cc" -O2 -c "$root/scripts/package/compat.c" -o "$folder/compat.o"
 }
 
-# Debian 12's libraries, by an apt configuration that the system's does not see. Unpacked, not installed.
+# Unpacks Debian 12's libraries with an apt configuration separate from the system's; nothing is installed.
 get_libraries() {
     local sysroot=$cache/sysroot-$arch apt=$cache/apt-$arch debian=amd64
     [ "$arch" = x86_64 ] || debian=arm64
@@ -65,7 +65,7 @@ EOF
     for deb in "$apt"/debs/*.deb; do
         dpkg-deb -x "$deb" "$sysroot"
     done
-    find "$sysroot" -name '*.so' -delete # the linker would prefer them
+    find "$sysroot" -name '*.so' -delete # the linker would prefer shared libraries
     touch "$sysroot/done"
 }
 
@@ -90,7 +90,7 @@ make_wheel() {
     /usr/bin/python3 "$root/scripts/package/wheel.py" "$out/static/$arch" "$out/wheel" "manylinux_${glibc/./_}_$arch"
 }
 
-# The commit's files, with its time on each; PKG-INFO makes the tarball an sdist, too.
+# The tarball has the commit's files with the commit's time; PKG-INFO makes it an sdist as well.
 make_source() {
     local name=tf_elastic-$version info
     info=$(cd "$root/scripts/package" && /usr/bin/python3 -c 'import wheel; print(wheel.metadata())')
@@ -114,7 +114,7 @@ make_sbom() {
 
 # --- deb, image -----------------------------------------------------------------------------------
 
-# From a copy of the commit's files, because the build leaves files in debian/.
+# Builds from a copy of the commit's files, because the build leaves files in debian/.
 make_deb() {
     rm -rf "$out/deb"
     mkdir -p "$out/deb"

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Usage: setup.sh [--no-venv | --full]
 # Installs the dependencies of the build, the tests and the demo: system packages (as root, with apt) and a virtual
-# environment in .venv (not with --no-venv). --full adds the optional tools of the gate: chromium, podman, prometheus and
-# JAX, and PyTorch if TFE_TEST_FULL is set; without them some tests are skipped by name. Does nothing if nothing is missing. test.sh and demo.sh call it.
+# environment in .venv (not with --no-venv). --full adds the optional tools of the gate: chromium, podman, prometheus
+# and JAX, and PyTorch if TFE_TEST_FULL is set; without them some tests are skipped by name. Does nothing if nothing is
+# missing. test.sh and demo.sh call it.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
-# --- system packages: judged by what they bring, so that other sources of the same thing count too ------
+# --- system packages: detected by what they provide, so that other sources of the same tool count ------
 
 missing=()
 need() { # Debian package, test…
@@ -20,7 +21,7 @@ have_cmake() {
     [ -n "$version" ] && printf '3.25\n%s\n' "$version" | sort -V -C
 }
 have_header() { echo "#include <$1>" | cc -E - ; }
-# Others judge, and format, in other ways: one version for everybody.
+# Requires version 14: other versions diagnose and format differently.
 have_clang() { # name
     "$1-14" --version >/dev/null 2>&1 || "$1" --version 2>/dev/null | grep -q 'version 14\.'
 }
@@ -48,13 +49,13 @@ find_missing() {
     need libseccomp-dev pkg-config --exists 'libseccomp >= 2.5'
     need libcmocka-dev pkg-config --exists 'cmocka >= 1.1.5'
     need libbsd-dev have_header bsd/sys/tree.h
-    need sqlite3 command -v sqlite3 # the operating guide's way to salvage a database
+    need sqlite3 command -v sqlite3 # the operating guide uses it to salvage a database
     need patch command -v patch # the tests plant bugs
-    need groff-base command -v groff # the tests read the man pages
+    need groff-base command -v groff # the tests render the man pages
     need clang-format-14 have_clang clang-format
     need clang-tidy-14 have_clang clang-tidy
     need valgrind command -v valgrind # counts instructions
-    need git command -v git # tfe-ctl's and the agents', for --bundle and --git
+    need git command -v git # used by tfe-ctl and the agents for --bundle and --git
     need zstd command -v zstd # the tests unpack bundles
     need tmux command -v tmux # a terminal for tfe-ctl watch
     need python3-venv have_python
@@ -73,7 +74,7 @@ if [ ${#missing[@]} -gt 0 ]; then
         exit 1
     fi
     export DEBIAN_FRONTEND=noninteractive
-    # An install that was cut off leaves dpkg half-configured; this does nothing otherwise.
+    # An interrupted installation leaves dpkg half-configured; otherwise this does nothing.
     logged "installing ${missing[*]}" setup-apt.log sh -c '
         dpkg --configure -a && apt-get update &&
         apt-get install -y --no-install-recommends "$@"' sh "${missing[@]}"
@@ -86,8 +87,8 @@ fi
 
 # --- optional tools of the gate ------------------------------------------------------------------------
 
-# Only on Debian, as root: Ubuntu's chromium package installs a snap. Each is tried once, with a time limit; without one,
-# the tests that need it are skipped by name.
+# Only on Debian, as root: Ubuntu's chromium package installs a snap. Each tool is tried once, with a time limit; tests
+# that need a missing tool are skipped by name.
 install_optional() { # name, package…
     local name=$1 tried=$build_dir/tried-$1
     shift
@@ -101,7 +102,7 @@ install_optional() { # name, package…
         { apt_get 600 --download-only "$@" || { apt_get 120 update && apt_get 600 --download-only "$@"; }; } && apt-get "$@"' \
         sh "$@" || say "no $name: the tests that need it are skipped"
 }
-# From the package prometheus, unpacked and not installed: the package would start a service.
+# Unpacks the prometheus package instead of installing it, since the package would start a service.
 install_prometheus() {
     local tried=$build_dir/tried-prometheus
     [ ! -e "$tried" ] || return 0
@@ -127,16 +128,16 @@ fi
 # --- the virtual environment ---------------------------------------------------------------------------
 
 venv=$root/.venv
-stamp=$venv/tfe-installed # what is in there; written last
-begun=$venv/tfe-begun     # an install is on its way, or was cut off
+stamp=$venv/tfe-installed # names the contents of the environment; written last
+begun=$venv/tfe-begun     # exists while an installation runs, or after it was interrupted
 wanted=$( (cat "$root/scripts/requirements.txt" && /usr/bin/python3 -V && uname -m) | sha256sum | cut -d' ' -f1)
 
-# The package for training scripts, as an editable install would do it, without a build.
+# Adds the package for training scripts like an editable install, without a build.
 link_package() { printf '%s\n' "$root/agent/python" >"$("$venv_python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/tfe.pth"; }
 
-# Other frameworks, beside TensorFlow; none of their packages has another version of what is there. A failure is no
-# failure of the setup. Each list is tried once for each virtual environment.
-install_frameworks() { # name of the list, what it brings
+# Adds other frameworks to TensorFlow; none of their packages changes an installed version. A failure does not fail the
+# setup. Each list is tried once per virtual environment.
+install_frameworks() { # name of the list, frameworks in it
     local list=$root/scripts/requirements-$1.txt tried=$venv/tfe-tried-$1 wanted
     [ -e "$list" ] || return 0
     wanted=$(sha256sum <"$list" | cut -d' ' -f1)
@@ -162,7 +163,7 @@ fi
 install_venv() {
     mkdir -p "$venv" && touch "$begun" && rm -f "$stamp" || return 1
     [ -x "$venv_python" ] || /usr/bin/python3 -m venv "$venv" || return 1
-    # The list is whole, and says the bytes of each wheel (pin-requirements.py).
+    # The list is complete and has the hash of each wheel (pin-requirements.py).
     "$venv_python" -m pip install --no-deps --require-hashes --only-binary=:all: -r "$root/scripts/requirements.txt" || return 1
     TF_USE_LEGACY_KERAS=1 TF_CPP_MIN_LOG_LEVEL=2 "$venv_python" -c '
 import pytest, sklearn, tensorflow, tf_keras' || return 1

@@ -9,28 +9,29 @@
 #   e2e       real processes (pytest), without the tests marked heavy
 # --gate: the stages that every change must pass (15 minutes). The stages above and
 #   install   cmake --install into a scratch prefix, and a check of its contents
-#   package   version, source tarball, completion, and the wheel of the last static build (pytest); with --full, all packages
-#             of scripts/package.sh in systems of their own
-#   unit-asan unit with address and undefined-behaviour sanitizers
+#   package   version, source tarball, completion, and the wheel of the last static build (pytest); with --full, all
+#             packages
+#             of scripts/package.sh, each in a clean system
+#   unit-asan unit tests with address and undefined-behaviour sanitizers
 #   tidy      the fatal checks of clang-tidy over the product
 #   e2e-heavy the end-to-end tests that e2e leaves out
-#   deploy    the fleet recipes of scripts/deploy by their own checkers; with --full also the runs that take minutes (pytest)
+#   deploy    the fleet recipes of scripts/deploy by their own checkers; with --full also the slow ones (pytest)
 #   jax       JAX and Keras on JAX train, lose processes and gain machines (pytest)
 #   bugs      bugs planted in the cores: the simulator finds each of them by an expected rule
 #   explore   the simulator for another minute, from the commit's seed
 # --full: the gate's stages at full length (TFE_TEST_FULL=1) and (hours)
 #   e2e-asan  e2e with sanitizers
-#   user      unit, and a part of e2e, as a user without privileges
+#   user      unit and part of e2e as an unprivileged user
 #   speed     instructions per event of the simulator
 #   crash     kill -9 of a server whose agents come and go; the trainers' logs are checked
 #   chaos     random faults on agents, trainers, standbys and the server; the training must be exact
 #   chaos-tf  the same with TensorFlow: every sample of every pass exactly once
 #   soak      agents that come and go; memory and descriptors must not grow
-#   bench     core, placement, wire, scale, flood and handover at a twentieth of their size, with loose goals
+#   bench     core, placement, wire, scale, flood and handover at a twentieth of their size, with relaxed goals
 #   churn     spot machines that come and go: the share of useful time
-#   recovery  how long TensorFlow's training stands still after a loss, beside the same by hand
-#   preempt   the same for an announced loss, which must cost no step
-#   tf        all tests with real TensorFlow, the demo among them (pytest)
+#   recovery  how long TensorFlow training stops after a loss, compared with a restart by hand
+#   preempt   the same for an announced loss, which must not lose a step
+#   tf        all tests with real TensorFlow, including the demo (pytest)
 #   fuzz      each fuzzer for a minute
 #   strict    the benchmarks at full size against their goals
 #   coverage  line coverage of both cores
@@ -42,8 +43,8 @@
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
-# Stages joined by commas run at the same time: those that mostly wait beside those that compute. Nothing runs beside a
-# stage that measures time.
+# Stages joined by commas run at the same time: stages that mostly wait with stages that compute. A stage that measures
+# time runs alone.
 quick=(unit sim,py,train e2e)
 gate=(install,package,unit-asan tidy,e2e-heavy jax deploy bugs,explore)
 long=(e2e-asan,user crash,speed,chaos,soak bench,churn recovery preempt tf chaos-tf fuzz strict coverage)
@@ -86,7 +87,7 @@ output_log=$build_dir/output.log
 
 nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set=-all --inh-caps=-all --no-new-privs
     env "PATH=/usr/local/bin:/usr/bin:/bin:$build_dir/tools")
-# Runs a command as a user without privileges, in a temporary home directory.
+# Runs a command as an unprivileged user, in a temporary home directory.
 as_nobody() { # COMMAND…
     local home status=0
     home=$(mktemp -d)
@@ -95,7 +96,7 @@ as_nobody() { # COMMAND…
     rm -rf "$home"
     return "$status"
 }
-# Stages that developers run as themselves run without privileges if root runs the gate.
+# Runs a stage without privileges if root runs the gate, as developers run it as themselves.
 as_people() { # COMMAND…
     if [ -n "$gate_runs" ] && [ "$(id -u)" = 0 ]; then
         as_nobody "$@"
@@ -126,8 +127,8 @@ run_pytest() { # name of the run, options…
     return "$status"
 }
 ctests=(--output-on-failure --no-tests=error)
-# Tests with processes wait three quarters of their time, so three of them run per processor. The long tests of ctest wait
-# for grace periods and disks nine tenths of theirs.
+# Tests with processes wait for three quarters of their time, so three of them run per processor. The long tests of
+# ctest wait for grace periods and disks for nine tenths of theirs.
 at_a_time=$(($(nproc) * 3))
 run_e2e() { # name of the run, preset, options…
     local name=$1 preset=$2
@@ -174,7 +175,7 @@ repeatable() { # stage
     found=${found%$'\n'}
     [ -n "$found" ] && printf '%s\n' "$found"
 }
-# A benchmark that misses its goal (exit status 3) runs once more, because it also measures the load of this machine.
+# Runs a benchmark again if it misses its goal (exit status 3), because the result depends on the load of this machine.
 twice() { # COMMAND…
     local status=0
     "$@" || status=$?
@@ -188,10 +189,10 @@ twice() { # COMMAND…
 quick_bench() { # name
     TFE_BIN_DIR=$build_dir/default supervised "$venv_python" "$root/bench/$1.py" --quick --out "$build_dir/bench/$1.json"
 }
-# A seed made of the commit's hash: it differs from commit to commit, and can be repeated.
-commit_seed() { # digits, without a repository
+# Prints a seed derived from the commit's hash: it differs between commits and can be repeated.
+commit_seed() { # digits to use without a repository
     local commit
-    commit=$(git -C "$root" rev-parse HEAD 2>/dev/null) || commit=$2 # unpacked, not cloned
+    commit=$(git -C "$root" rev-parse HEAD 2>/dev/null) || commit=$2 # an unpacked tarball
     printf '%d' $((16#${commit:0:$1}))
 }
 
@@ -221,7 +222,7 @@ stage_package() {
     run_pytest package "${options[@]}" "$root/tests/package"
 }
 stage_unit() { run_ctest default; }
-stage_unit-asan() { run_ctest asan -LE lint; } # sources have no sanitizer
+stage_unit-asan() { run_ctest asan -LE lint; } # the lint checks read sources, so sanitizers do not apply
 stage_tidy() {
     supervised nice ctest --test-dir "$build_dir/default" -C tidy -L tidy -j "$(nproc)" --output-on-failure --no-tests=error
 }
@@ -232,24 +233,24 @@ stage_sim() {
         as_people nice "$root/scripts/explore.sh" --seconds 10 --seed "$seed" --explorer "$explorer" || return 1
     done
 }
-# Seeds far behind those of sim.
+# Uses seeds far from those of sim.
 stage_explore() {
     nested nice "$root/scripts/explore.sh" --seconds $((full ? 600 : 70)) --seed $(($(commit_seed 10 1) + 500000)) --explorer "$explorer"
 }
 stage_speed() {
     nested nice "$root/scripts/explore.sh" --speed --explorer "$explorer"
 }
-# The gate's seed is fixed; --full takes five seeds of the commit for each bug.
+# The gate uses a fixed seed; --full takes five seeds of the commit for each bug.
 stage_bugs() {
     local options=()
     [ -z "$full" ] || options=(--seed "$(commit_seed 8 1)" --turns 5)
     nested "$root/scripts/explore.sh" --bugs "${options[@]}"
 }
 stage_coverage() { nested "$root/scripts/coverage.sh"; }
-stage_fuzz() { LSAN_OPTIONS='' nested "$root/scripts/fuzz.sh" --seconds 60; } # libFuzzer has much of its own on its stack
+stage_fuzz() { LSAN_OPTIONS='' nested "$root/scripts/fuzz.sh" --seconds 60; } # libFuzzer leaks by itself
 stage_e2e() { run_e2e e2e default -m "not heavy"; }
 stage_e2e-heavy() {
-    # A cloud of AWS's kind on this machine, and AWS's own tool to ask it: only what scales the pool needs them.
+    # A mock of the AWS API on this machine and the AWS command-line tool: only the pool scaling tests need them.
     if [ -n "$full" ] && ! [ -x "$root/.venv-aws/bin/moto_server" ]; then
         /usr/bin/python3 -m venv "$root/.venv-aws"
         logged "installing moto and the AWS tools into .venv-aws" setup-aws.log \
@@ -261,7 +262,7 @@ stage_e2e-asan() {
     if [ -n "$full" ]; then
         run_e2e e2e-asan asan
     else
-        # What these are about is in Python, where no sanitizer looks.
+        # These tests are about Python code, which no sanitizer checks.
         run_e2e e2e-asan asan -m "not heavy" --ignore-glob '*/test_bootstrap.py' --ignore-glob '*/test_docs.py' --ignore-glob '*/test_hooks.py'
     fi
 }
@@ -272,7 +273,7 @@ stage_user() {
     fi
     local tests status=0
     tests=$(mktemp -d)
-    # The descriptions of the tests alone: their logs go beside them, the programs stay where they are.
+    # Copies only the test descriptions: their logs go beside the copies, and the programs stay in place.
     (cd "$build_dir/default" && find . -name 'CTest*.cmake' -print0 | tar --null -cT - | tar -xC "$tests")
     chown -R 65534:65534 "$tests"
     as_nobody ctest --test-dir "$tests" -E "$deterministic" "${ctests[@]}" -j "$at_a_time" || status=1
@@ -291,7 +292,7 @@ chaos() { # seconds, options…
 stage_chaos() { chaos $((full ? 900 : 30)); }
 stage_chaos-tf() { chaos $((full ? 180 : 45)) --tensorflow; }
 stage_py() { as=as_people run_pytest py "$root/tests/py"; }
-# The load has no priority over others there.
+# The load has no priority over other processes here.
 bench_as_nobody() { # name
     TFE_BIN_DIR=$build_dir/default as_nobody "$venv_python" "$root/bench/$1.py" --quick --out /dev/null
 }
@@ -328,7 +329,7 @@ stage_preempt() {
     twice trained_bench preempt "${options[@]}"
 }
 stage_train() { TFE_BIN_DIR=$build_dir/default as=as_people run_pytest train "$root/tests/tf/test_training.py"; }
-# PyTorch's tests are marked heavy.
+# Tests with PyTorch are marked heavy.
 stage_deploy() {
     local heavy=(-m "not heavy")
     if [ -n "$full" ]; then
@@ -348,12 +349,12 @@ stage_tf() {
     [ -n "$full" ] || options=(-m "not heavy")
     TFE_BIN_DIR=$build_dir/default workers=2 run_pytest tf --dist loadfile --deselect tf/test_training.py \
         --ignore "$root/tests/tf/test_roles_by_hand.py" "${options[@]}" "$root/tests/tf" || status=1
-    # Its processes fork from one in which TensorFlow was imported, and nothing else.
+    # Its processes are forked from one that has imported only TensorFlow.
     run_pytest tf-by-hand "$root/tests/tf/test_roles_by_hand.py" || status=1
     return "$status"
 }
 
-# Runs stages at the same time and prints the output of each in one piece. A subshell has no traps and children of its own.
+# Runs stages at the same time and prints the output of each in one piece. A subshell has its own traps and children.
 at_once() { # stage…
     local stage pids=()
     for stage in "$@"; do
@@ -370,7 +371,8 @@ at_once() { # stage…
     done
 }
 
-# Repeats the failed tests of each failed stage from the given one on, alone. Stages that pass then are no longer failed.
+# Repeats the failed tests of each failed stage from the given one on, alone. Stages that pass then no longer count as
+# failed.
 flaky=()
 flaky_max=3
 repeat_failed() { # index into failed
@@ -396,13 +398,13 @@ repeat_failed() { # index into failed
     failed=("${still[@]}")
 }
 
-# Prints the lines that say what failed, or the last lines.
+# Prints the lines of a stage's output that name the failure, or the last lines.
 decisive() { # output of a stage
     grep -aE '^(VIOLATION|replay:|FAILED|SECOND TRY|beyond:|E   )|\*\*\*(Failed|Timeout|Exception)|\[  FAILED  \]|error: |ERROR: ' "$1" ||
         tail -n 15 "$1"
 }
 
-# Processor time of the children that have ended: a stage that used less than its time has waited.
+# Adds up the processor time of ended children: a stage that used less than its wall time has waited.
 count_work() {
     times >"$build_dir/times" # a subshell would print its own times
     worked=$(awk 'NR == 2 { gsub(/[ms]/, " "); printf "%d", $1 * 60 + $2 + $3 * 60 + $4 }' "$build_dir/times")

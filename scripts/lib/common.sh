@@ -1,11 +1,11 @@
 # shellcheck shell=bash disable=SC2034,SC2016
-# scripts/lib/common.sh: what setup.sh, test.sh and demo.sh share. Sourced by bash, never run.
+# scripts/lib/common.sh: functions shared by setup.sh, test.sh and demo.sh. Sourced by bash, never run.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
 build_dir=$root/build
 venv_python=$root/.venv/bin/python
 
-# Settings of the caller's own fleet must not reach the programs that are built and tried here.
+# Settings of the caller's own fleet must not reach the programs that are built and tested here.
 for name in $(compgen -e); do
     case $name in
         TFE_* | TF_CONFIG) unset "$name" ;;
@@ -18,11 +18,11 @@ die() {
     exit 1
 }
 
-# The one child that runs at any moment; a signal to the script is passed on, and waited for.
+# The only child at any moment; on_signal passes a signal of the script on to it and waits for it.
 child=
 on_signal() { # name, exit code
     trap '' INT TERM HUP
-    # Of the shell's own table: the signal may have come before the child's number was kept.
+    # Uses the shell's job table: the signal may have arrived before the child's pid was stored.
     child=$(jobs -p)
     if [ -n "$child" ]; then
         kill -TERM $child 2>/dev/null || true
@@ -35,8 +35,8 @@ trap 'on_signal INT 130' INT
 trap 'on_signal TERM 143' TERM
 trap 'on_signal HUP 129' HUP
 
-# supervised COMMAND…: runs it and returns its exit status. Whatever it leaves behind is ended, and
-# counts as a failure. (In the background, because bash runs no trap while it waits for a foreground child.)
+# supervised COMMAND…: runs the command and returns its exit status. Processes that it leaves behind are killed and
+# count as a failure. (In the background, because bash runs no trap while it waits for a foreground child.)
 supervise=$root/scripts/lib/supervise.py
 supervised() {
     /usr/bin/python3 "$supervise" "$@" </dev/null &
@@ -47,7 +47,7 @@ supervised() {
     return "$status"
 }
 
-# nested SCRIPT…: another script that sources this file, so it passes signals on by itself.
+# nested SCRIPT…: runs another script that sources this file and so forwards signals itself.
 nested() {
     "$@" </dev/null &
     child=$!
@@ -57,15 +57,15 @@ nested() {
     return "$status"
 }
 
-# logged SENTENCE LOG COMMAND…: runs it with its output in build/LOG and says every few seconds that it still
-# does; on a terminal on one line. Shows the end of the output when it fails.
+# logged SENTENCE LOG COMMAND…: runs the command with its output in build/LOG and prints SENTENCE every few seconds
+# meanwhile, on a terminal on one line. Prints the end of the output if the command fails.
 logged() {
     local sentence=$1 log=$build_dir/$2 began=$SECONDS status=0 turn=0
     shift 2
     mkdir -p "$build_dir"
     if [ -x /usr/bin/python3 ]; then
         set -- /usr/bin/python3 "$supervise" --quiet "$@"
-    fi # else it is about to be installed
+    fi # not installed yet
     "$@" </dev/null >"$log" 2>&1 &
     child=$!
     while kill -0 "$child" 2>/dev/null; do
@@ -89,7 +89,7 @@ logged() {
     return "$status"
 }
 
-# build_preset NAME TARGETS [CMAKE OPTIONS…]: configures and builds into build/NAME; TARGETS in one word.
+# build_preset NAME TARGETS [CMAKE OPTIONS…]: configures and builds into build/NAME; TARGETS is one word.
 build_preset() {
     local preset=$1 targets=$2
     shift 2
