@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Checks that what docs and comments point to exists.
+"""Checks references in docs and comments.
 
 Usage: check-docs.py [ROOT]
 
-- "design 4.8" anywhere: a section of docs/design.md. "PROTOCOL.md section 9" (or a heading or a message's name): in
-  proto/PROTOCOL.md.
-- A file that a comment or a document names, and a relative link of a document: in the tree.
-- The tables of rules in docs/design.md (rule, decided by, shown by): the function is defined in its file (of server/core
-  unless its path says otherwise), the scenario is in tests/sim/scenarios, the test in tests/unit (`suite/first_words...`);
-  each scenario is in a table.
+- "design 4.8" anywhere: the section exists in docs/design.md. "PROTOCOL.md section 9" (or a heading or the name of a
+  message): it exists in proto/PROTOCOL.md.
+- A file that a comment or a document names, and a relative link of a document: the file exists.
+- The tables of rules in docs/design.md (rule, decided by, shown by): the function is defined in its file (of
+  server/core unless its path says otherwise), the scenario is in tests/sim/scenarios, the test in tests/unit
+  (`suite/first_words...`); each scenario is in a table.
 
 Prints a line for each finding; exit 1 if there are any. tests/e2e/test_docs.py compares options with man pages.
 """
@@ -17,12 +17,12 @@ import re
 import subprocess
 import sys
 
-# Names that look like files of this tree and are none: examples, and headers of the system.
+# Names that look like files of this tree but are examples or system headers.
 FOREIGN = {"train.py", "script.py", "x.py", "run.sh", "./run.sh", "exec.py", "a.c", "tree.h", "sys/tree.h"}
 READ = (".c", ".h", ".md", ".py", ".sh", ".cmake", ".proto", ".txt", ".1", ".8", ".in")
 FILE = re.compile(r"(?<![\w./<{*-])((?:[\w.-]+/)*[\w-]+\.(?:md|c|h|py|sh|proto|cmake))(?![\w*/]|\.\w)")
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)[^)]*\)")
-# A comment may be broken anywhere: the leader of its next line counts as a space.
+# A reference may span lines of a comment: the leader of the next line counts as a space.
 GAP = r"(?:[ \t]|\n[ \t]*(?:\*|//|\#)?[ \t]*)+"
 DESIGN = re.compile(rf"\bdesign{GAP}(\d+(?:\.\d+)?)(?!\w)", re.I)
 PROTOCOL = re.compile(rf'PROTOCOL\.md`?,?{GAP}(?:section{GAP}(\d+)|"([^"]+)"|([A-Z_]{{4,}})\b)')
@@ -38,14 +38,14 @@ def find(path, text, offset, what):
 
 
 def tree(root):
-    """All files that git knows or would add."""
+    """Returns all files that are tracked by git or would be added."""
     names = subprocess.run(["git", "-C", root, "ls-files", "-co", "--exclude-standard", "-z"], check=True,
                            stdout=subprocess.PIPE).stdout.decode().split("\0")
     return sorted({name for name in names if name and os.path.isfile(os.path.join(root, name))})
 
 
 def comments(path, text):
-    """(offset, text) of what a person reads in the file."""
+    """Yields (offset, text) of the comments, or of the whole text of a document."""
     if path.endswith((".c", ".h")):
         pattern = r"/\*.*?\*/|//[^\n]*"
     elif path.endswith((".py", ".sh", ".cmake", "CMakeLists.txt")):
@@ -88,7 +88,7 @@ def check_citations(path, text, design, protocol):
 
 
 def has_function(text, name):
-    """Whether the text defines it: its name in a line without indentation, and a body."""
+    """Returns True if the text defines the function: its name in a line without indentation, followed by a body."""
     return re.search(rf"^(?!\s)[\w *]*\b{re.escape(name)}\([^;{{}}]*\)\s*\{{", text, re.M)
 
 

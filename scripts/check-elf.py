@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Usage: check-elf.py hardened PROGRAM… | same SOURCE
 
-hardened: reads from the programs themselves that they were compiled and linked as scripts/cmake/Hardening.cmake says:
-position independent, relocations bound at the start and read-only, no executable stack, checked calls of the C
-library, guarded stacks, variables and registers that are zeroed, in every unit of ours; protected jumps where they are
-claimed. same: builds the programs of SOURCE in two folders and compares their bytes."""
+hardened: checks in the programs themselves that they were compiled and linked as scripts/cmake/Hardening.cmake says:
+position independent, relocations bound at the start and read-only, no executable stack, checked calls of the C library,
+guarded stacks, variables and registers zeroed, in every unit of this project; protected jumps where the program claims
+them. same: builds the programs of SOURCE in two folders and compares their bytes."""
 
 import os
 import pathlib
@@ -14,11 +14,11 @@ import sys
 import tempfile
 
 PROGRAMS = ("server/tfe-rdzv", "server/ctl/tfe-ctl", "agent/tfe-agent")
-# As DW_AT_producer has them; the last two not of every compiler.
+# As in DW_AT_producer; some compilers lack the last two.
 COMPILED = ("-fstack-protector-strong", "-fstack-clash-protection")
 COMPILED_WHERE_KNOWN = ("-ftrivial-auto-var-init=zero", "-fzero-call-used-regs=used-gpr")
-# tfe_no_secrets() takes one of them back here, and nowhere else.
-NO_SECRETS = re.compile(  # the path as the build folder or a compiler cache names it
+# Only tfe_no_secrets() removes one of these flags, and only for these files.
+NO_SECRETS = re.compile(  # path as named by the build folder or a compiler cache
     r"(\.|\.\.(/\.\.)*)/(server/(core|scheduler)/|common/base/|common/text/(escape|quantity|text|utf8)\.|common/message/(cluster_table|job_spec|msg|principal)\.)"
 )
 
@@ -28,11 +28,11 @@ def readelf(program, *what):
 
 
 def units(program):
-    """The file and the compiler's flags of each unit in C."""
+    """Yields the file and the compiler flags of each C unit."""
     info = readelf(program, "--debug-dump=info", "--dwarf-depth=1")
     value = r"\s*:\s*(?:\(.*?\) )?(?:\(.*?\): )?(.*)"
     found = re.findall(rf"DW_AT_producer{value}\n.*DW_AT_language.*\n.*DW_AT_name{value}", info)
-    # ccache, where it is told a folder above this one, names them from the folder of the build.
+    # With a base directory above this folder, ccache names files relative to the build folder.
     return [(re.sub(r"^(\.\./)+", "./", name), flags) for flags, name in found if re.match(r"GNU C\d|.*clang", flags)]
 
 
@@ -72,7 +72,7 @@ def faults(program):
 
 def build(source, folder):
     folder.mkdir()
-    os.symlink(source, folder / "source")  # its path differs, too
+    os.symlink(source, folder / "source")  # a different path, too
     here = folder / "source"
     subprocess.run(["cmake", "-G", "Ninja", "-S", str(here), "-B", str(folder / "build"), "-DTFE_TESTS=OFF"], check=True,
                    stdout=subprocess.DEVNULL)

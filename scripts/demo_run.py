@@ -1,4 +1,4 @@
-"""The demo's story: three agents train, one is killed, a new one comes, the training ends well. Called by demo.sh."""
+"""Runs the demo: three agents train, one is killed, a new one joins, and the training succeeds. Called by demo.sh."""
 import argparse
 import contextlib
 import json
@@ -18,13 +18,13 @@ import fleet as fl
 STEPS = 2400
 ENOUGH = 60           # steps of an epoch that count as progress
 ACCURACY_LEAST = 0.93
-WARM_S = 10           # longest wait for the interpreters that the next start will use
-PATIENCE_S = 90       # for any one thing; on an idle machine with two cores each takes 3 to 8 s
+WARM_S = 10           # longest wait for the standby interpreters of the next start
+PATIENCE_S = 90       # limit for any single step; on an idle machine with two cores each takes 3 to 8 s
 EXPECTED = [(3, "start"), (2, "node_lost"), (3, "joined")]
 
 
 class Progress:
-    """One line about the training: on a terminal always the same one, elsewhere a new one every few seconds."""
+    """One line of progress: rewritten in place on a terminal, else a new line every few seconds."""
 
     def __init__(self, fleet):
         self.fleet, self.began, self.last = fleet, time.monotonic(), 0.0
@@ -50,7 +50,7 @@ class Progress:
 
 
 def story(fleet, hold):
-    """Runs it; returns the accuracy."""
+    """Runs the scenario and returns the accuracy."""
     progress = Progress(fleet)
 
     def start(name):
@@ -66,8 +66,8 @@ def story(fleet, hold):
         progress()
 
     def trained(number, living):
-        """Waits until the number-th epoch (from 1) has completed enough steps, or, where the machine is so slow that it began
-        near the end, all but the one that is held."""
+        """Waits until the number-th epoch (from 1) has completed enough steps or, if the machine is so slow that the
+        epoch began near the end, all steps except the one that is held."""
         def look():
             epochs = fleet.epochs()
             if len(epochs) < number:
@@ -79,8 +79,8 @@ def story(fleet, hold):
         fl.wait_for(f"{ENOUGH} steps in epoch {number} of the job", look, PATIENCE_S, busy=lambda: watch(living))
 
     def warm(living):
-        """Waits until a warm interpreter waits on each node: it has stopped using its processor. Without them the
-        change would show what importing TensorFlow costs."""
+        """Waits until a standby interpreter is ready on each node: it no longer uses its processor. Otherwise the
+        change would include the time of importing TensorFlow."""
         deadline, before = time.monotonic() + WARM_S, {}
         while time.monotonic() < deadline:
             watch(living)
@@ -101,7 +101,7 @@ def story(fleet, hold):
     progress.say("a new agent, d")
     start("d")
     trained(3, "acd")
-    hold.unlink()  # the training may now end
+    hold.unlink()  # the training may end now
 
     statuses = fleet.wait_agents("acd", PATIENCE_S, busy=progress)
     if any(statuses.values()):
@@ -121,7 +121,7 @@ def stop(fleet):
 
 
 def free_port():
-    """tfe-web's own where that is free, as people know it then."""
+    """Returns tfe-web's default port if it is free, else another one."""
     for port in (8080, 0):
         with contextlib.suppress(OSError), socket.socket() as one:
             one.bind(("127.0.0.1", port))
@@ -137,7 +137,7 @@ def show(result):
 
 
 def check(fleet, accuracy):
-    """The result as --json has it; Failed if it is not what the story must lead to."""
+    """Returns the result for --json; raises Failed if it differs from the expected outcome."""
     epochs, lines = fleet.epochs(), fleet.trainer_lines()
     steps = [line for line in lines if "sum" in line]
     for epoch, standstill in zip(epochs, fl.standstills(epochs, steps)):
@@ -159,10 +159,10 @@ def main():
     parser = argparse.ArgumentParser(prog="demo.sh", description=__doc__.split(" Called")[0])
     parser.add_argument("--json", metavar="FILE", type=pathlib.Path, help="write the result there")
     parser.add_argument("--keep", action="store_true", help="leave the server and its page up until Ctrl-C")
-    parser.add_argument("--began", type=float, default=None, help=argparse.SUPPRESS)  # when demo.sh began, Unix time
+    parser.add_argument("--began", type=float, default=None, help=argparse.SUPPRESS)  # Unix time at which demo.sh began
     args = parser.parse_args()
     began = args.began if args.began is not None else time.time()
-    # Interrupted: leave by the same door as on a failure, so that `with` below tidies up.
+    # A signal leaves by an exception, so that the `with` below cleans up.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
     directory = pathlib.Path(tempfile.mkdtemp(prefix="tfe-demo-"))
@@ -170,7 +170,7 @@ def main():
     try:
         hold = directory / "hold"
         hold.touch()
-        # The first epoch has three members, however long they take to come: all of them are as many as there may be.
+        # The first epoch waits for three members, however long they take, because three is the maximum.
         web = free_port()
         with fl.Fleet(directory, "--ttl", "3", "--gather", "20") as fleet:
             fleet.start_web(web)
@@ -189,7 +189,7 @@ def main():
                 print(f"the page stays at http://127.0.0.1:{web}/ until Ctrl-C", flush=True)
                 with contextlib.suppress(KeyboardInterrupt):
                     fleet.server.wait()
-                    time.sleep(1)  # of a Ctrl-C that the server heard as well
+                    time.sleep(1)  # the server also received the Ctrl-C
                     raise fl.Failed("the server has ended")
         keep = False
     except fl.Failed as failure:

@@ -1,10 +1,10 @@
-"""Plays the first hour of somebody new to tfe on this machine, and prints docs/first-hour.md: what each terminal said.
+"""Plays a new user's first hour with tfe on this machine and prints docs/first-hour.md: the output of each terminal.
 
     .venv/bin/python scripts/first_hour.py > docs/first-hour.md
 
-Real programs on terminals of their own. Nothing of what they say is edited but for this: the folder in which it plays
-is called ~, that of the sources /usr/local/src/tfe, that of Python's packages /…/; escapes of colours are left out, and
-long lines are folded.
+The programs are real and have their own terminals. The output is unedited except for this: the working folder is called
+~, the source folder /usr/local/src/tfe, the folder of Python's packages /…/; colour escapes are left out, and long
+lines are folded.
 """
 import fcntl
 import os
@@ -28,7 +28,7 @@ from programs import ROOT, Failed, clean_environment, program
 
 STEPS = 2000
 PATIENCE_S = 90
-WIDTH = 96    # of what is printed, in front of which there are four blanks
+WIDTH = 96    # columns of output, which is indented by four blanks
 
 TELL = {
     "server": ("A server",
@@ -66,7 +66,7 @@ TELL = {
 
 
 class Terminal:
-    """A program on a terminal of its own, or where it is prompted for the next one."""
+    """A program on its own terminal, or the prompt for the next command."""
 
     def __init__(self, name, play):
         self.name, self.play, self.rest, self.process = name, play, b"", None
@@ -100,7 +100,7 @@ class Play:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             port = {} if probe.connect_ex(("127.0.0.1", 5556)) else {"TFE_PORT": "0"}
         self.env = clean_environment(TFE_STATE_DIR=str(state), PATH=f"{ROOT / '.venv/bin'}:{os.environ['PATH']}",
-                                     TERM="xterm", TF_ENABLE_ONEDNN_OPTS="0", **port)    # else TensorFlow talks of it
+                                     TERM="xterm", TF_ENABLE_ONEDNN_OPTS="0", **port)  # else it prints a notice
 
     def terminal(self, name):
         return self.terminals.setdefault(name, Terminal(name, self))
@@ -113,7 +113,7 @@ class Play:
             self.lines.append((name, text))
 
     def look(self, until=None, seconds=PATIENCE_S, what=""):
-        """Reads all terminals until until() is true; without one for so long."""
+        """Reads all terminals until until() is true, or for this many seconds if there is no condition."""
         end = time.monotonic() + seconds
         while not (until and until()):
             if time.monotonic() > end:
@@ -126,7 +126,7 @@ class Play:
                     terminal.read()
 
     def wait(self, name, words):
-        """Until this terminal has shown words since what was waited for last, or the last section."""
+        """Waits until this terminal has shown the words since the last wait or the last section."""
         def seen():
             for i, (n, text) in enumerate(self.lines[self.mark:], self.mark):
                 if n == name and re.search(words, text):
@@ -136,13 +136,13 @@ class Play:
         self.look(seen, what=f"{name}: {words}")
 
     def ask(self, *line):
-        """A command that comes to its end."""
+        """Runs a command to its end."""
         process = self.terminal("you").run(*line)
         self.look(lambda: process.poll() is not None, what=line)
         self.look(seconds=0.3)
 
     def section(self, key):
-        """Writes down what was shown since the last one."""
+        """Stores the output since the last section."""
         head, text = TELL[key]
         self.out += [f"## {head}", "", textwrap.fill(text, 100), ""]
         width = max(len(name) for name, _ in self.lines)

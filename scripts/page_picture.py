@@ -1,10 +1,10 @@
-"""Makes docs/page.png: starts a server, tfe-web and a pool of agents on this machine, lets jobs train, kills one agent, and
+"""Makes docs/page.png: starts a server, tfe-web and a pool of agents on this machine, runs jobs, kills one agent, and
 takes a picture of a job's page with chromium (setup.sh --full installs it).
 
     .venv/bin/python scripts/page_picture.py [--width N] [--height N] [--dark] [--path '#/'] [--keep] docs/page.png
 
-The scripts of the jobs report steps, loss and accuracy of a made-up training, so that no TensorFlow is needed; servers,
-agents, checkpoints, the failure and the restart are real. --keep: the fleet stays up until Ctrl-C, and its URL is printed.
+The job scripts report steps, loss and accuracy of a simulated training, so that no TensorFlow is needed; servers,
+agents, checkpoints, the failure and the restart are real. --keep: keeps the fleet up until Ctrl-C and prints its URL.
 """
 
 import argparse
@@ -59,7 +59,7 @@ raise KeyError("learning_rate")
 
 
 class Fleet:
-    """Programs of one folder, which end with it."""
+    """Programs in one folder, which end when the folder is left."""
 
     def __init__(self, folder):
         self.folder, self.running, self.state = pathlib.Path(folder), [], pathlib.Path(folder, "state")
@@ -106,7 +106,8 @@ def get(url, path):
 
 
 def train(fleet, url):
-    """Jobs in every state that people look at: one that trains and has lost a machine, one that waits, two that are over."""
+    """Creates jobs in the typical states: one that trains and has lost a machine, one that waits, two that have
+    ended."""
     def job(name, key):
         return next((j[key] for j in get(url, "api/v1/jobs")["jobs"] if j["job"] == name), None)
 
@@ -134,7 +135,7 @@ def picture(url, options):
         page.open(url + options.path)
         page.wait("tfe.at > 0 && (!tfe.route.job || tfe.points.size >= 3)")
         page.js("document.getElementById('follow')?.click()")
-        time.sleep(3)  # curves and lines of logs
+        time.sleep(3)  # time for curves and log lines
         shot = page.cdp("Page.captureScreenshot")
         options.file.write_bytes(base64.b64decode(shot["data"]))
 

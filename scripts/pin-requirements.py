@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Usage: pin-requirements.py [NAME...]
-Makes scripts/NAME.txt of scripts/NAME.in, by default for all three: every package that it brings, in one version and with
-the hashes of its wheels, for each Python and machine that setup.sh serves. Nothing else can be installed from there then,
-whatever the index answers. requirements-frameworks and requirements-torch are installed beside requirements: they are
-resolved with its versions, and leave out what it has. Needs pip 23.2 or later, which does not download wheels for this."""
+Makes scripts/NAME.txt from scripts/NAME.in, by default for all three: every package including dependencies, in one
+version and with the hashes of its wheels, for each Python and machine that setup.sh supports. So nothing else can be
+installed, whatever the index returns. requirements-frameworks and requirements-torch are installed in addition to
+requirements: they are resolved against its versions and leave out its packages. Needs pip 23.2 or later, which resolves
+without downloading."""
 
 import collections
 import json
@@ -19,7 +20,7 @@ GLIBCS = ("2_28", "2_27", "2_24", "2_17")
 
 
 def resolve(python, machine, wanted, *more):
-    """Name, version and hash of all that pip would install there."""
+    """Returns name, version and hash of everything that pip would install there."""
     platforms = [f"--platform=manylinux_{glibc}_{machine}" for glibc in GLIBCS] + [f"--platform=manylinux2014_{machine}"]
     report = subprocess.run(
         [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed", "--only-binary=:all:", "--target=/nowhere",
@@ -31,12 +32,12 @@ def resolve(python, machine, wanted, *more):
 
 def wanted_on(machine, name):
     lines = [line.strip() for line in (HERE / f"{name}.in").read_text().splitlines() if line and line[0] != "#"]
-    # There is not a tensorflow-cpu for every machine; the whole package has no GPU part there.
+    # tensorflow-cpu does not exist for every machine; there the full package has no GPU part.
     return [line if machine == "x86_64" else line.replace("tensorflow-cpu", "tensorflow") for line in lines]
 
 
 def pinned(names):
-    """The versions in these files, as pip's constraints, and the names of the packages."""
+    """Returns the versions in these files as pip constraints, and the names of the packages."""
     lines = [line.partition(" \\")[0] for name in names for line in (HERE / f"{name}.txt").read_text().splitlines() if "==" in line]
     return lines, {line.partition("==")[0] for line in lines}
 
@@ -49,10 +50,10 @@ def pin(name, installed):
         file.write_text("\n".join(constraints) + "\n")
         more = [f"--constraint={file}"]
     hashes, places = collections.defaultdict(set), collections.defaultdict(set)
-    # JAX's releases for Python 3.10 do not go with the other packages.
+    # JAX's releases for Python 3.10 are incompatible with the other packages.
     for python in PYTHONS[1:] if installed else PYTHONS:
         for machine in MACHINES:
-            # tf-keras' own dependencies would bring tensorflow besides tensorflow-cpu, axe's a second browser.
+            # Without these, tf-keras would install tensorflow in addition to tensorflow-cpu, and axe a second browser.
             wanted = wanted_on(machine, name)
             bare = [line for line in wanted if line.startswith(("tf-keras", "axe-"))]
             found = resolve(python, machine, [line for line in wanted if line not in bare], *more)

@@ -18,13 +18,14 @@ PACKAGE = ROOT / "agent/python/tfe"
 
 
 def definitions(path):
-    """Top-level functions and classes of a module, by name."""
+    """Returns the top-level functions and classes of a module, by name."""
     return {node.name: node for node in ast.parse(path.read_text()).body
             if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
 
 
 def imported(path):
-    """Names that a module imports from its siblings, under their public names: {name: (module, original name)}."""
+    """Returns the names that a module imports from its siblings, under their public names: {name: (module, original
+    name)}."""
     found = {}
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
@@ -34,7 +35,7 @@ def imported(path):
 
 
 def exported(path):
-    """The list __all__ of a module, without submodules."""
+    """Returns the list __all__ of a module, without submodules."""
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
             return [name for name in ast.literal_eval(node.value) if not (PACKAGE / f"{name}.py").exists()]
@@ -42,7 +43,7 @@ def exported(path):
 
 
 def resolve(module, name):
-    """The definition of a public name, which may be imported from another module of the package."""
+    """Returns the definition of a public name, which may be imported from another module of the package."""
     while True:
         path = PACKAGE / f"{module}.py"
         here = definitions(path)
@@ -52,7 +53,7 @@ def resolve(module, name):
 
 
 def signature(node, prefix="", name=None):
-    """prefix + name(arguments) -> result, without self and without annotations of arguments."""
+    """Returns prefix + name(arguments) -> result, without self and without annotations of arguments."""
     arguments = node.args
     words = []
     positional = arguments.posonlyargs + arguments.args
@@ -108,7 +109,7 @@ def python_reference():
 
 
 def value_text(schema):
-    """The values that a schema allows, as a short phrase."""
+    """Returns the values that a schema allows, as a short phrase."""
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"])
     for key in ("anyOf", "oneOf"):

@@ -1,11 +1,12 @@
-"""How busy others keep this machine, measured while nothing of ours runs: what is timed says little of us above BUSY."""
+"""Measures the load by other processes while this project's programs are idle: timings above BUSY are not
+meaningful."""
 import time
 
 BUSY = 1.5
 
 
 def slowdown(seconds=1.0):
-    """How many times as long work takes as the processor that it uses."""
+    """Returns the ratio of wall time to processor time of a busy loop."""
     began, used = time.monotonic(), time.thread_time()
     while time.monotonic() - began < seconds:
         pass
@@ -13,15 +14,15 @@ def slowdown(seconds=1.0):
 
 
 class Excuse:
-    """Made before what is timed, and asked after it. Strict goals have none."""
+    """Measures the load before a benchmark and again after it. Strict runs accept no excuse."""
 
     def __init__(self, is_strict):
         self._is_strict = is_strict
         self._before = 1.0 if is_strict else slowdown()
 
     def holds(self, missed):
-        """Whether others may be why these goals (sentences without a full stop) were missed: they are named then, for the end
-        of scripts/test.sh."""
+        """Returns True if the load may explain why these goals (sentences without a full stop) were missed, and lists
+        them for the end of scripts/test.sh."""
         if self._is_strict or not missed:
             return False
         times = max(self._before, slowdown())

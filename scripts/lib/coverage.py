@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """coverage.py BUILD PERCENT DIR…: prints the line coverage of the C files in DIR… by the tests that ran in BUILD.
 
-Prints a row per file and each line that no test reached. Exit 1 if fewer than PERCENT of all lines were reached.
-The counts are gcov's, summed over all programs."""
+Prints a row per file and each line that no test reached. Exit 1 if fewer than PERCENT of all lines were reached. The
+counts are gcov's, summed over all programs."""
 import json
 import pathlib
 import subprocess
@@ -12,7 +12,7 @@ root = pathlib.Path(__file__).resolve().parents[2]
 
 
 def counts(build, folder):
-    """(file, line) -> how often it ran, of the sources in a folder of the tree."""
+    """Returns {(file, line): executions} for the sources in a folder of the tree."""
     ran = {}
     for notes in sorted((build / folder).rglob("*.gcno")):
         said = subprocess.run(["gcov", "--json-format", "--stdout", str(notes)], cwd=build, check=True,

@@ -1,6 +1,6 @@
-"""A server, agents and what they log, on this machine: what the demo and the TensorFlow tests are told with.
+"""A server, agents and their logs on this machine, for the demo and the TensorFlow tests.
 
-Nothing here sleeps to let something happen: wait_for() looks for what is observable, up to a deadline.
+Nothing here sleeps for a fixed time: wait_for() polls an observable condition up to a deadline.
 """
 import json
 import os
@@ -15,7 +15,7 @@ EXAMPLES = ROOT / "scripts" / "examples"
 
 
 class JsonLines:
-    """The JSON objects in a file that grows; each is read once, a line still being written the next time."""
+    """The JSON objects in a growing file; each is read once, and an incomplete last line later."""
 
     def __init__(self, path):
         self.path, self.offset, self.found = path, 0, []
@@ -39,7 +39,7 @@ class JsonLines:
 
 
 class Fleet:
-    """Use with `with`: at its end nothing that it started runs any more."""
+    """A context manager: at its end, everything that it started has ended."""
 
     def __init__(self, directory, *server_options):
         self.directory = pathlib.Path(directory)
@@ -66,10 +66,10 @@ class Fleet:
     def __exit__(self, *_):
         for agent in self.agents.values():
             if agent.poll() is None:
-                agent.kill()  # its guard then kills the trainers
+                agent.kill()  # the guard then kills the trainers
         for agent in self.agents.values():
             agent.wait()
-        comes(lambda: not end_guards(self.state), 30, pause_s=0.02)  # each ends once its trainers have
+        comes(lambda: not end_guards(self.state), 30, pause_s=0.02)  # a guard ends once its trainers have ended
         for process in (self.web, self.server):
             if process and process.poll() is None:
                 process.terminate()
@@ -80,7 +80,7 @@ class Fleet:
                     process.wait()
 
     def _spawn(self, name, command, **more):
-        # tfe: that of this tree, installed or not. TensorFlow leaves files in TMPDIR when it is killed.
+        # The tfe package of this tree, installed or not. TensorFlow leaves files in TMPDIR when it is killed.
         environment = clean_environment(**{"TFE_STATE_DIR": str(self.state), "PYTHONPATH": str(ROOT / "agent" / "python"),
                                            "TMPDIR": str(self.directory / "tmp"), **more})
         with open(self.logs / f"{name}.out", "wb") as out, open(self.logs / f"{name}.err", "wb") as err:
@@ -98,31 +98,32 @@ class Fleet:
         wait_for("tfe-rdzv to listen", listening, 60)
 
     def start_web(self, port):
-        """A page on this port of 127.0.0.1 until the fleet ends."""
+        """Serves the page on this port of 127.0.0.1 until the fleet ends."""
         self.web = self._spawn("web", [program("tfe-web"), "--port", str(port)])
 
     def replace_server(self):
-        """SIGKILL, and a new one at once on the same state directory and port; its log is that of server2."""
+        """Kills the server with SIGKILL and starts a new one on the same state directory and port; its log is that of
+        server2."""
         port = self.output("server").splitlines()[0].rpartition(":")[2]
         self.server.kill()
         self.server.wait()
         self._start_server("server2", port)
 
     def start_agent(self, name, script, *arguments, options=("--nnodes=1:4",), **environment):
-        """environment: more variables for it, and so for its trainers."""
+        """Starts an agent. environment: additional variables for the agent and its trainers."""
         self.agents[name] = self._spawn(name, [
             program("tfe-agent"), f"--node-name={name}", f"--python={sys.executable}", *options,
             str(script), *map(str, arguments)], **environment)
         return self.agents[name]
 
     def start_pool_node(self, name):
-        """A node that waits for jobs that are handed in."""
+        """Starts a node that waits for submitted jobs."""
         self.agents[name] = self._spawn(name, [program("tfe-agent"), "--pool", f"--node-name={name}", f"--python={sys.executable}",
                                                "--notice=none"])
         return self.agents[name]
 
     def ctl(self, verb, *words):
-        """What tfe-ctl prints; Failed where it does not end well."""
+        """Returns the output of tfe-ctl; raises Failed if it fails."""
         done = subprocess.run([program("tfe-ctl"), verb, "--state-dir", str(self.state), *map(str, words)], capture_output=True,
                               text=True, timeout=60)
         if done.returncode != 0:
@@ -130,7 +131,8 @@ class Fleet:
         return done.stdout
 
     def standbys(self):
-        """Processor time of each node's warm interpreters, by its label; a node without one is not there."""
+        """Returns the processor time of each node's standby interpreter, by label; nodes without a standby are left
+        out."""
         told = subprocess.run([program("tfe-ctl"), "status", "--json", "--state-dir", str(self.state)],
                               capture_output=True, text=True, timeout=20)
         found = {}
@@ -151,7 +153,7 @@ class Fleet:
             return ""
 
     def stop_server(self):
-        """SIGTERM; its exit status."""
+        """Stops the server with SIGTERM and returns its exit status."""
         self.server.send_signal(signal.SIGTERM)
         try:
             return self.server.wait(10)
@@ -159,38 +161,38 @@ class Fleet:
             raise Failed("tfe-rdzv was still there 10 s after SIGTERM") from None
 
     def wait_agents(self, names, timeout_s, *, busy=lambda: None):
-        """Waits until all of them have exited; their exit statuses by name."""
+        """Waits until all these agents have exited; returns their exit statuses by name."""
         wait_for(f"the agents {', '.join(names)} to exit",
                  lambda: all(self.agents[name].poll() is not None for name in names), timeout_s, busy=busy)
         return {name: self.agents[name].returncode for name in names}
 
-    # --- what happened ---------------------------------------------------------------------------
+    # --- history -----------------------------------------------------------------------------------
 
     def _read(self, path):
         return self._files.setdefault(path, JsonLines(path)).read()
 
     def epochs(self, job="default"):
-        """The server's own word: [{"epoch", "members", "cause"}], in order."""
+        """Returns the epochs as the server logged them: [{"epoch", "members", "cause"}], in order."""
         return [{key: line[key] for key in ("epoch", "members", "cause")}
                 for line in self._read(self.logs / "server.err")
                 if line.get("event") == "epoch" and line.get("job") == job]
 
     def trainer_lines(self):
-        """All lines of all trainers' step logs, by time."""
+        """Returns all lines of all trainers' step logs, by time."""
         lines = []
         for path in self.step_logs.glob("*.jsonl"):
             lines += self._read(path)
         return sorted(lines, key=lambda line: line["t_ms"])
 
     def steps(self, epoch=None):
-        """The completed steps of an epoch (None: of all), one line per trainer and step."""
+        """Returns the completed steps of an epoch (None for all), one line per trainer and step."""
         return [line for line in self.trainer_lines()
                 if "sum" in line and epoch in (None, line["epoch"])]
 
 
 def standstills(epochs, steps):
-    """ms from the last step completed before an epoch to the first completed in it, over all trainers; 0 for the
-    first epoch, None for one that completed no step."""
+    """Returns for each epoch the ms from the last step completed before it to its first completed step, over all
+    trainers; 0 for the first epoch, None for an epoch that completed no step."""
     found = []
     for index, epoch in enumerate(epochs):
         before = [line["t_ms"] for line in steps if line["epoch"] < epoch["epoch"]]
@@ -205,6 +207,6 @@ def standstills(epochs, steps):
 
 
 def trainer_restarts(lines):
-    """How often a trainer was started on a node that had run one before."""
+    """Returns how often a trainer was started on a node that had run one before."""
     starts = [(line["node"], line["epoch"]) for line in lines if line.get("event") == "start"]
     return len(starts) - len({node for node, _ in starts})

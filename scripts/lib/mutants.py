@@ -1,4 +1,4 @@
-"""Generic mutants of C functions: small changes found by the kind of a token, never by its text.
+"""Generic mutants of C functions: small changes selected by the kind of a token, never by its text.
 
     operator    < becomes <= and >=, == becomes !=, && becomes ||, + becomes -, ++ becomes --, ! is dropped, …
     constant    n becomes n + 1 and n - 1, true becomes false
@@ -20,7 +20,7 @@ SWAPS = {"<": ("<=", ">="), "<=": ("<", ">"), ">": (">=", "<="), ">=": (">", "<"
          "&&": ("||",), "||": ("&&",), "+": ("-",), "-": ("+",), "*": ("/",), "/": ("*",), "%": ("*",), "&": ("|",),
          "|": ("&",), "+=": ("-=",), "-=": ("+=",), "|=": ("&=",), "&=": ("|=",), "++": ("--",), "--": ("++",),
          "<<": (">>",), ">>": ("<<",)}
-# A statement that begins with one of these is not deleted: the program would not compile, or would mean the same.
+# Statements that begin with one of these are not deleted: the result would not compile or would mean the same.
 KEPT = {"return", "goto", "case", "default", "typedef", "struct", "enum", "union", "static", "const", "extern", "else",
         "do", "if", "for", "while", "switch", "sizeof", "va_end", "TFE_ASSERT"}
 
@@ -46,7 +46,7 @@ class Mutant:
 
 
 def bodies(tokens):
-    """Index of the first and last token of each outermost pair of braces: functions, tables, types."""
+    """Returns the index of the first and last token of each outermost pair of braces: functions, tables, types."""
     depth = first = 0
     for index, token in enumerate(tokens):
         if token.text == "{":
@@ -59,7 +59,7 @@ def bodies(tokens):
 
 
 def matching(tokens, index):
-    """Index of the parenthesis that closes the one at index."""
+    """Returns the index of the parenthesis that closes the one at index."""
     depth = 0
     while True:
         depth += (tokens[index].text == "(") - (tokens[index].text == ")")
@@ -69,7 +69,8 @@ def matching(tokens, index):
 
 
 def statement_end(tokens, first, last):
-    """Index of the semicolon of the statement that begins at first, if it is one that can be deleted; else None."""
+    """Returns the index of the semicolon of the statement that begins at first if the statement can be deleted, else
+    None."""
     if tokens[first].text in KEPT or tokens[first].kind != "name" and tokens[first].text not in ("*", "++", "--", "("):
         return None
     end = depth = 0
@@ -86,7 +87,8 @@ def statement_end(tokens, first, last):
 
 
 def mutants_of(file, text, lines=None):
-    """All mutants of a file's functions and tables; with lines, of those that contain one of these lines."""
+    """Returns all mutants of a file's functions and tables; with lines, only mutants that contain one of these
+    lines."""
     tokens = [Token(found.lastgroup, found[0], found.start(), found.end()) for found in TOKEN.finditer(text)
               if found.lastgroup != "skip"]
     newlines = [found.start() for found in re.finditer("\n", text)]
@@ -96,7 +98,7 @@ def mutants_of(file, text, lines=None):
         return bisect.bisect_left(newlines, offset) + 1
 
     def add(start, end, new):
-        new += "\n" * (text[start:end].count("\n") - new.count("\n"))  # assertions keep their line numbers
+        new += "\n" * (text[start:end].count("\n") - new.count("\n"))  # line numbers in assertions stay the same
         mutants.append(Mutant(file, line_of(start), start, end, new))
 
     for first, last in bodies(tokens):
@@ -111,7 +113,7 @@ def mutants_of(file, text, lines=None):
             continue
         for index in range(first, last):
             token = tokens[index]
-            is_spaced = text[token.start - 1].isspace() and text[token.end].isspace()  # binary, not a pointer or a sign
+            is_spaced = text[token.start - 1].isspace() and text[token.end].isspace()  # binary
             if token.kind == "op" and token.text in SWAPS and (is_spaced or token.text in ("++", "--")):
                 for new in SWAPS[token.text]:
                     add(token.start, token.end, new)
@@ -120,7 +122,7 @@ def mutants_of(file, text, lines=None):
             elif token.kind == "number":
                 digits = token.text.rstrip("uUlL")
                 if re.fullmatch(r"0\d+", digits):
-                    continue  # octal: a file mode
+                    continue  # octal numbers are file modes
                 for value in {int(digits, 0) + 1, max(int(digits, 0) - 1, 0)} - {int(digits, 0)}:
                     add(token.start, token.end, f"{value}{token.text[len(digits):]}")
             elif token.text in ("true", "false"):

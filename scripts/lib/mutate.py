@@ -1,4 +1,4 @@
-"""The work of scripts/mutate.sh.
+"""Implements scripts/mutate.sh.
 
     mutate.py RANGE SAMPLE SEED JOBS SCRATCH
 """
@@ -27,12 +27,12 @@ GOAL = 0.95
 SCOPE = ["server/core/*.c", "agent/core/*.c", "common/message/*.c", "common/channel/*.c", "server/store/*.c", "agent/guard/*.c", "server/scheduler/*.c",
          "server/key*.c", "server/auth/agent_keys.c", "server/auth/deny_list.c", "server/session_token.c", "common/message/principal.c"]
 PRODUCT = re.compile(r"^(server|agent|common)/.*\.c$")
-NEAREST = 60  # test programs per change, those of the fewest sources: the others contain the file by the way
+NEAREST = 60  # test programs per change, those with the fewest sources first, since others contain the file only incidentally
 CONFIGURE = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DCMAKE_C_FLAGS_RELWITHDEBINFO=-O1 -DNDEBUG"]
 
 
 def touched_lines(commits):
-    """Changed lines of the product's sources, by file, as they are numbered now."""
+    """Returns the changed lines of the product's sources, by file, in current line numbers."""
     diff = subprocess.run(["git", "diff", "-U0", "--no-color", commits], cwd=ROOT, check=True, capture_output=True,
                           text=True).stdout
     found, file = collections.defaultdict(set), ""
@@ -46,7 +46,7 @@ def touched_lines(commits):
 
 
 def candidates(commits):
-    """All mutants that the command line asks for."""
+    """Returns all mutants that the command line selects."""
     if commits:
         files = touched_lines(commits)
     else:
@@ -56,7 +56,7 @@ def candidates(commits):
 
 
 class Copy:
-    """A tree with its build, for one worker."""
+    """A copy of the tree with its build, for one worker."""
 
     def __init__(self, scratch, number):
         self.tree, self.build = scratch / f"tree{number}", scratch / f"build{number}"
@@ -64,10 +64,10 @@ class Copy:
         self.tmp = scratch / f"tmp{number}"
         self.tmp.mkdir(exist_ok=True)
         self.environment = dict(os.environ, CCACHE_BASEDIR=str(self.tree), TMPDIR=str(self.tmp), TFE_BIN_DIR=str(self.build))
-        self.clean = {}  # program: digest of what the unchanged tree makes
+        self.clean = {}  # program: digest of the program built from the unchanged tree
 
     def call(self, command, limit_s, folder=None):
-        """Exit status, or None after limit_s seconds. No process of the command's group is left."""
+        """Returns the exit status, or None after limit_s seconds. No process of the command's group is left."""
         with open(self.log, "wb") as log:
             child = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=log,
                                      stderr=subprocess.STDOUT, cwd=folder, env=self.environment, start_new_session=True)
@@ -100,7 +100,7 @@ class Copy:
         self.must(["cmake", "-S", self.tree, "-B", self.build, *CONFIGURE, *launcher])
 
     def must(self, command):
-        """Runs a command that succeeds on the unchanged tree."""
+        """Runs a command that must succeed on the unchanged tree."""
         if self.call(command, 3600) != 0:
             sys.exit(f"mutate.sh: {command[0]} fails on the unchanged tree:\n" + self.log.read_text(errors="replace")[-3000:])
 
@@ -109,7 +109,7 @@ class Copy:
 
 
 class Tests:
-    """The tests of ctest, by the program that each runs, and the sources of each program."""
+    """The ctest tests of each program, and the sources of each program."""
 
     def __init__(self, copy):
         self.of = collections.defaultdict(list)
@@ -128,7 +128,7 @@ class Tests:
         self.took_s = {}
 
     def read_sources(self, copy):
-        """program: its sources, by the graph of the build."""
+        """Returns {program: its sources} from the build graph."""
         graph = subprocess.run(["ninja", "-C", copy.build, "-t", "graph", *self.of], check=True, capture_output=True,
                                text=True).stdout
         names = dict(re.findall(r'^"(0x\w+)" \[label="([^"]*)"', graph, re.M))
@@ -148,12 +148,12 @@ class Tests:
         return sources
 
     def near(self, copy, file):
-        """Test programs that contain the file, those of the fewest sources first."""
+        """Returns the test programs that contain the file, those with the fewest sources first."""
         having = [program for program, sources in self.sources.items() if str(copy.tree / file) in sources]
         return sorted(having, key=lambda program: (len(self.sources[program]), program))[:NEAREST]
 
     def measure(self, copy, programs, jobs):
-        """Runs the programs' tests on the unchanged tree: how long each takes, and that each passes."""
+        """Runs the programs' tests on the unchanged tree, measures their time and checks that they pass."""
         names = [name for program in programs for name, _, _ in self.of[program]]
         report = copy.log.with_suffix(".xml")
         command = ["ctest", "--test-dir", copy.build, "-j", jobs, "--output-junit", report, "-R",
@@ -164,7 +164,7 @@ class Tests:
         return len(names)
 
     def passes(self, copy, test):
-        """None: it did not end in time."""
+        """Returns True if the test passes, False if it fails, None on timeout."""
         name, words, skipped = test
         status = copy.call([word.format(build=copy.build, tree=copy.tree) for word in words], 10 + 10 * self.took_s[name])
         for left in copy.tmp.iterdir():
@@ -172,7 +172,7 @@ class Tests:
         return None if status is None else status in (0, skipped)
 
     def judge(self, copy, mutant):
-        """(verdict, name of the test that noticed it)."""
+        """Returns (verdict, name of the test that detected the mutant)."""
         path = copy.tree / mutant.file
         text = path.read_text()
         path.write_text(mutant.apply(text))

@@ -1,6 +1,7 @@
-"""Programs of ours on this machine: where they are, what they inherit, who is below whom; and a server.
+"""Runs this project's programs on this machine: finds them, cleans their environment, lists their processes; and a
+server.
 
-Nothing here sleeps to let something happen: wait_for() looks for what is observable, up to a deadline.
+Nothing here sleeps for a fixed time: wait_for() polls an observable condition up to a deadline.
 """
 import contextlib
 import os
@@ -16,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 class Failed(Exception):
-    """Something did not come as it should; the text is for a person."""
+    """An expected event did not happen; the text is for the user."""
 
 
 def bin_dir():
@@ -24,7 +25,8 @@ def bin_dir():
 
 
 def program(name):
-    """Path of a program of ours, in $TFE_BIN_DIR or the default build (the build tree's layout, or one folder)."""
+    """Returns the path of a program of this project, in $TFE_BIN_DIR or the default build (the build tree's layout, or
+    one folder)."""
     for folder in ("server", "agent", "server/ctl", "server/web", "tests/crash", "bin", "."):
         path = bin_dir() / folder / name
         if path.is_file():
@@ -33,15 +35,15 @@ def program(name):
 
 
 def clean_environment(**more):
-    """Ours, without anything that the programs take for options. No agent asks the cloud that this runs in, and none
-    keeps a key where this machine's own agent would."""
+    """Returns this environment without variables that the programs read as options. No agent queries the cloud of this
+    machine, and none stores a key where this machine's own agent would."""
     env = {key: value for key, value in os.environ.items()
            if not key.startswith(("TFE_", "FAULTY_", "LD_PRELOAD")) and key != "TF_CONFIG"}
     return {**env, "TFE_NOTICE": "none", "TFE_NO_PERSIST": "1", **more}
 
 
 def comes(look, timeout_s, *, busy=lambda: None, pause_s=0.05):
-    """Calls look() until it returns something true, and returns that; the last answer where none is in time. busy() is called
+    """Calls look() until it returns something true, and returns that, or the last result on timeout. Calls busy() in
     between."""
     deadline = time.monotonic() + timeout_s
     while not (found := look()) and time.monotonic() <= deadline:
@@ -51,7 +53,7 @@ def comes(look, timeout_s, *, busy=lambda: None, pause_s=0.05):
 
 
 def wait_for(what, look, timeout_s, **more):
-    """As comes(), which it gives the rest to; Failed where nothing is in time."""
+    """Like comes(), with the same keyword arguments; raises Failed on timeout."""
     found = comes(look, timeout_s, **more)
     if not found:
         raise Failed(f"waited {timeout_s} s in vain for {what}")
@@ -59,7 +61,7 @@ def wait_for(what, look, timeout_s, **more):
 
 
 def parents():
-    """pid -> (parent's pid, name) of every process that is no zombie."""
+    """Returns {pid: (parent's pid, name)} of every process that is no zombie."""
     found = {}
     for entry in pathlib.Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -74,8 +76,8 @@ def parents():
 
 
 def end_guards(folder):
-    """Ends guards that have nothing left to do but to give a killed agent's death certificate: of the agents with this folder
-    in their environment. The files stay for a day, or for the next agent. How many there are yet."""
+    """Ends guards of the agents with this folder in their environment if they only remain to give proof of a killed
+    agent's termination. The files stay for a day, or for the next agent. Returns how many guards are left."""
     n = 0
     for pid, (_, name) in parents().items():
         try:
@@ -88,17 +90,17 @@ def end_guards(folder):
 
 
 def is_alive(pid):
-    """Whether a process of this pid runs (a zombie does not)."""
+    """Returns True if a process with this pid runs (a zombie does not)."""
     return pid in parents()
 
 
 def children(pid, name=None):
-    """Of that name, where one is said."""
+    """Returns the children of a process, only those with this name if one is given."""
     return [child for child, (parent, its) in parents().items() if parent == pid and name in (None, its)]
 
 
 def descendants(pid):
-    """All processes below pid."""
+    """Returns all descendants of a process."""
     table, found, todo = parents(), set(), {pid}
     while todo:
         todo = {child for child, (parent, _) in table.items() if parent in todo} - found
@@ -107,8 +109,8 @@ def descendants(pid):
 
 
 def server_port():
-    """A free port for a server that goes and comes again: not of those that the system gives to connections, for one of them
-    could have it meanwhile. 0, any, where there are no others."""
+    """Returns a free port for a server that is restarted, outside the ephemeral range, since a connection could take an
+    ephemeral port meanwhile. Returns 0 (any port) if there are no others."""
     end = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     for _ in range(100 if end > 12000 else 0):
         port = random.SystemRandom().randrange(10000, end)
@@ -119,7 +121,7 @@ def server_port():
 
 
 class Server:
-    """A tfe-rdzv on one state directory; started again, it has the same port. stderr goes to the end of `log`."""
+    """A tfe-rdzv on one state directory; after a restart it has the same port. stderr is appended to `log`."""
 
     def __init__(self, state_dir, log, *options, port=0, before=(), preexec=None):
         self.state_dir, self.log, self.options = pathlib.Path(state_dir), pathlib.Path(log), options
@@ -137,7 +139,7 @@ class Server:
         return self
 
     def listens(self, timeout_s=30):
-        """Reads the two lines of its stdout. False: it ended before."""
+        """Reads the two lines of its stdout. Returns False if the server has ended before."""
         end, data = time.monotonic() + timeout_s, b""
         while data.count(b"\n") < 2:
             left = end - time.monotonic()

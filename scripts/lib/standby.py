@@ -1,4 +1,4 @@
-"""A standby as tfe-guard has one, without a guard: for tests of the bootstrap, and for floors of benchmarks."""
+"""A standby as started by tfe-guard, but without a guard: for tests of the bootstrap and for floors of benchmarks."""
 import os
 import pathlib
 import select
@@ -11,7 +11,7 @@ CONTROL = 3
 
 
 class Standby:
-    """line: the command that it will become, python first. It runs in a session of its own."""
+    """line: the command that the standby will become, python first. The standby runs in its own session."""
 
     def __init__(self, line, folder, env, preload="", mode="standby"):
         self.line = line
@@ -37,11 +37,11 @@ class Standby:
         return self.control.recv(300).decode()
 
     def is_warm(self):
-        """Whether it has said W by now; to be asked until it is true, and not again."""
+        """Returns True once the standby has reported W; not to be called again after that."""
         return bool(select.select([self.control], [], [], 0)[0]) and self.says().startswith("W")
 
     def give(self, env, out, err, line=None):
-        """Hands it a start; out and err are descriptors, borrowed."""
+        """Sends the standby a start; out and err are borrowed descriptors."""
         line = line or self.line
         block = b"".join(os.fsencode(word) + b"\0" for word in [*line, *(f"{k}={v}" for k, v in env.items())])
         fd = os.memfd_create("block")
@@ -50,7 +50,7 @@ class Standby:
         os.close(fd)
 
     def hand_over(self, env, line=None):
-        """Hands it a start and waits for its end: exit status, stdout, stderr."""
+        """Sends the standby a start and waits for its end; returns exit status, stdout, stderr."""
         out, err = os.pipe(), os.pipe()
         self.give(env, out[1], err[1], line)
         os.close(out[1])

@@ -1,10 +1,10 @@
-"""Runs a command and lets none of its descendants outlive it, double-forked ones included.
+"""Runs a command and lets none of its descendants outlive it, including double-forked ones.
 
     supervise.py [--quiet] COMMAND…
 
 Exit status: the command's (128 + N after signal N); 1 if it succeeded but left processes behind. On SIGINT, SIGTERM,
-SIGHUP, or when its parent dies, the command's process group gets SIGINT (pytest and make tidy up then) and, 15 s later,
-everything that is still there SIGKILL. --quiet: says nothing about processes left behind and does not count them.
+SIGHUP, or when its parent dies, the command's process group gets SIGINT (pytest and make clean up then) and, 15 s
+later, all remaining processes get SIGKILL. --quiet: does not report or count processes left behind.
 """
 import ctypes
 import os
@@ -14,12 +14,12 @@ import sys
 import time
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-GRACE_S = 15      # from SIGINT to SIGKILL
-LEFT_S = 3        # what the command started may take so long to end after it
+GRACE_S = 15      # seconds from SIGINT to SIGKILL
+LEFT_S = 3        # seconds that descendants may take to end after the command
 
 
 def descendants():
-    """Process ids and names of all descendants, zombies aside."""
+    """Returns process ids and names of all descendants except zombies."""
     parents, names = {}, {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -44,7 +44,7 @@ def descendants():
 
 
 def reap(main):
-    """Waits for whoever has ended; returns the wait status of main if it is among them."""
+    """Reaps all ended children; returns the wait status of main if it is among them."""
     status = None
     while True:
         try:
@@ -58,7 +58,7 @@ def reap(main):
 
 
 def kill_all(main):
-    """SIGKILL until no descendant is left; returns main's wait status if it was reaped here."""
+    """Sends SIGKILL until no descendant is left; returns main's wait status if it was reaped here."""
     status = None
     while left := descendants():
         for pid in left:
@@ -74,7 +74,7 @@ def kill_all(main):
 
 
 def adopt_orphans():
-    """Whoever descends from this process stays its descendant; and it ends with its parent."""
+    """Makes this process the subreaper of its descendants, and makes it end with its parent."""
     libc = ctypes.CDLL(None)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
@@ -100,7 +100,7 @@ def main(argv):
     except OSError as error:
         print(f"supervise: {command[0]}: {error.strerror}", file=sys.stderr)
         return 127
-    if os.getppid() != parent:  # it died before PDEATHSIG was set
+    if os.getppid() != parent:  # the parent died before PDEATHSIG was set
         os.kill(os.getpid(), signal.SIGTERM)
 
     status, deadline = None, None
