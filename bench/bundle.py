@@ -1,5 +1,6 @@
-"""A bundle of 64 MiB to a hundred nodes of the pool: how long it takes, and how long renewals take meanwhile. The nodes fetch as agents do, on this machine, behind everything else (nice): on a fleet their work is other
-machines'."""
+"""Measures the distribution of a 64 MiB bundle to a hundred pool nodes, and the latency of renewals meanwhile. The
+nodes fetch like agents, on this machine, at the lowest priority (nice), because in a fleet they run on other
+machines."""
 import json
 import os
 import pathlib
@@ -14,7 +15,7 @@ PROBE_MS = 5
 
 
 class Nodes:
-    """One tfe-bench-bundle."""
+    """One tfe-bench-bundle process."""
 
     def __init__(self, server, *options, nice=()):
         self.process = subprocess.Popen([*nice, str(BIN / "bench" / "tfe-bench-bundle"), "--state-dir", str(server.dir / "state"),
@@ -51,7 +52,7 @@ def main():
         with Server("--ttl", 60) as server:
             code = pathlib.Path(server.dir, "code")
             code.mkdir()
-            (code / "exec.py").write_bytes(os.urandom(mib * MIB - 64 * 1024))  # it does not pack, and headers want some room
+            (code / "exec.py").write_bytes(os.urandom(mib * MIB - 64 * 1024))  # incompressible; the rest is for headers
             each = n // PROGRAMS
             with Nodes(server, "--probe", PROBE_MS) as probe, \
                     Nodes(server, "--nodes", each, nice=("nice", "-n", "19")) as one, \

@@ -1,19 +1,19 @@
-"""bench/churn.py: a fleet of spot machines that come and go: how much of the time was useful, and what became of the rest.
+"""bench/churn.py: the share of useful time in a fleet of spot machines that come and go, and the causes of the rest.
 
     churn.py [--quick] [--strict] [--no-memory] [--hours H] [--machines N] [--seed S] --out FILE
 
-A made-up trace of two hours, played 60 times as fast: a minute of it is a second here. A machine lives for 40 minutes on
-average and another takes its place after 5. A third of them goes without a warning (everything on it is killed with
-SIGKILL at once), the others are warned 8 s ahead, and are killed when these are over. Warnings and what is the programs'
-own are not compressed (EC2 warns 120 s ahead, Google 30 s), so the shares here are far worse than those of a real fleet:
-a standstill of 0.5 s counts as half a minute of the trace.
+Replays a synthetic trace of two hours 60 times as fast: a minute of the trace is a second here. A machine lives for 40
+minutes on average and is replaced after 5. A third of the machines go without a warning (everything on them is killed
+with SIGKILL at once); the others are warned 8 s ahead and killed when these are over. Warnings and the programs' own
+delays are not compressed (EC2 warns 120 s ahead, Google 30 s), so the shares here are far worse than those of a real
+fleet: a standstill of 0.5 s counts as half a minute of the trace.
 
-Trainers take a step every 50 ms, all together or not at all, save every 5 minutes of the trace, and keep their state in the
-agents' memory through the package's own parts (--no-memory: on disk alone; what it was like before). Useful is a step that
-no later one had to repeat. The rest of the time is standstill (from the last step of one epoch to the first of the
-next), work done again, and saving. Each is put down to the cause of the epoch that came after it. The goals: at least 92 %
-of the time useful, and at most 0.5 % of it work done again (--quick, on a machine that may be busy: 75 % and 2 %; without the
-memory it is 5 % and more), none of that where a machine was warned."""
+Trainers take a step every 50 ms, all together or not at all, save every 5 minutes of the trace, and keep their state in
+the agents' memory through the real parts of the package (--no-memory: only on disk, for comparison). A step is useful
+if no later step had to repeat it. The rest of the time is standstill (from the last step of one epoch to the first of
+the next), repeated work, and saving. Each is attributed to the cause of the epoch that followed. The goals: at least 92
+% of the time useful, and at most 0.5 % of it repeated work (--quick, on a machine that may be busy: 75 % and 2 %;
+without the memory repeated work is 5 % and more), none of it after a warning."""
 
 import argparse
 import json
@@ -31,17 +31,17 @@ import busy  # noqa: E402
 from fleet import Failed, Fleet, wait_for  # noqa: E402
 from programs import descendants  # noqa: E402
 
-MINUTE = 1.0  # of the trace, in seconds here
+MINUTE = 1.0  # a minute of the trace, in seconds
 STEP_S, SAVE_EVERY_S, SAVE_S, STATE_BYTES = 0.05, 5 * MINUTE, 0.02, 1 << 18
 LIFE, GAP, WARNING_S = 40 * MINUTE, 5 * MINUTE, 8.0
 UNWARNED = 1 / 3
-USEFUL, DONE_AGAIN = 0.92, 0.005  # goals, shares of the time
+USEFUL, DONE_AGAIN = 0.92, 0.005  # goals: shares of the time
 QUICK_USEFUL, QUICK_DONE_AGAIN = 0.75, 0.02
 TRAINER = HERE / "churn_trainer.py"
 
 
 def make_trace(machines, length, rng):
-    """(time, place, "come" | "warn" | "go"), in order; all but one machine are there at the start."""
+    """Returns (time, place, "come" | "warn" | "go") in order; all machines except one are there at the start."""
     trace = []
     for place in range(machines):
         at = 0.0 if place else rng.expovariate(1 / GAP)
@@ -85,7 +85,7 @@ class Machines:
 
 
 def play(fleet, machines, trace, length, say):
-    """Returns when the trace began and ended."""
+    """Replays the trace; returns its start and end time."""
     for at, place, what in trace:
         if at == 0.0:
             machines.come(place)
@@ -100,7 +100,7 @@ def play(fleet, machines, trace, length, say):
 
 
 def causes(fleet):
-    """epoch: why it began, as the server logs it."""
+    """Returns {epoch: its cause, as the server logs it}."""
     found = {}
     for line in fleet.output("server", "err").splitlines():
         if line.startswith("{"):
@@ -111,7 +111,7 @@ def causes(fleet):
 
 
 def judge(fleet, began, ended):
-    """The share of useful time, and by cause [epochs, standstill, work done again]."""
+    """Returns the share of useful time, and by cause [epochs, standstill, repeated work]."""
     epochs = {}
     for path in fleet.directory.glob("steps.*.jsonl"):
         lines = [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
@@ -168,7 +168,7 @@ def main():
         print(f"{cause:16} {n:6} {stood:12.2f} {stood / n:7.2f} {again:12.2f} {100 * (stood + again) / total:6.1f} %")
         rows.append({"case": f"churn lost to {cause}", "n": n, "value": stood + again, "unit": "s", "floor": None,
                      "ratio": None, "standstill_s": stood, "done_again_s": again})
-    # Steps take a little longer than their sleep: the machine itself, and saving.
+    # Steps take a little longer than their sleep, because of the machine itself and of saving.
     rest = total - share * total - sum(stood + again for _, stood, again in lost.values())
     print(f"{'steps, saves':16} {'':6} {rest:12.2f} {'':7} {'':12} {100 * rest / total:6.1f} %")
     rows.append({"case": "churn lost to slow steps and saves", "n": 1, "value": rest, "unit": "s", "floor": None, "ratio": None})

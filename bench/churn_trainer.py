@@ -1,14 +1,15 @@
-"""A trainer without TensorFlow that behaves like one: nobody takes a step alone.
+"""A trainer without TensorFlow that behaves like a TensorFlow trainer: all ranks take each step together.
 
 Usage: churn_trainer.py DIRECTORY STEP_S SAVE_EVERY_S SAVE_S STATE_BYTES
-Every rank listens on its port of TF_CONFIG, and all but rank 0 connect to that one's; a step is a byte to everybody and a
-byte back. Whoever loses a peer ends with a collective's error. Rank 0 writes each step that is done into
-DIRECTORY/steps.EPOCH.jsonl and saves into DIRECTORY/checkpoint, every SAVE_EVERY_S and when it is asked; each save takes
-SAVE_S. As with tfe.Checkpointer, those of an interval are written beside the steps where memory has the state, and after
-one that they were asked for all stand still until they are told to stop.
+Every rank listens on its port of TF_CONFIG, and all ranks except 0 connect to rank 0; a step is a byte to every rank
+and a byte back. A rank that loses a peer ends with the error of a collective. Rank 0 writes each completed step into
+DIRECTORY/steps.EPOCH.jsonl and saves into DIRECTORY/checkpoint, every SAVE_EVERY_S and on request; each save takes
+SAVE_S. As with tfe.Checkpointer, periodic saves are written in the background if the memory has the state, and after a
+requested save all ranks stand still until they are stopped.
 
-The state, STATE_BYTES that follow from the step, is on every rank whole. The package's own parts keep it in the agent's
-memory, as often as they think it worth its time, and choose what all ranks go on from (STATE_BYTES 0: from the disk)."""
+The state, STATE_BYTES derived from the step, is complete on every rank. The real parts of the package keep it in the
+agent's memory, as often as they think it is worth the time, and choose the state from which all ranks continue
+(STATE_BYTES 0: from the disk)."""
 
 import json
 import os
@@ -23,18 +24,19 @@ from tfe import _agree, _place, _state
 from tfe._channel import channel
 
 STAND_STILL_S = 10.0
-STEP, KEEP, END = b"x", b"k", b"e"  # KEEP: and take a snapshot after it
+STEP, KEEP, END = b"x", b"k", b"e"  # KEEP is a step followed by a snapshot
 PREEMPTED = 143
 
 
 def parts_of(step, size):
-    """What a training has after so many steps."""
+    """Returns the training state after this many steps."""
     return [_state.Part("step", "", "int64", (), np.array([step]).view(np.uint8)),
             _state.Part("weights", "", "int64", (size // 8,), np.full(size // 8, step * 7).view(np.uint8))]
 
 
 def step_of(snapshot, size):
-    """What was put back must be one step's whole state: a bug of the package, and no loss of a peer, if it is not."""
+    """Returns the step of a restored snapshot. The state must be complete and of one step; otherwise the package has a
+    bug, which is not a lost peer."""
     for part, expected in zip(snapshot.parts, parts_of(snapshot.held.step, size), strict=True):
         if bytes(part.data) != bytes(expected.data):
             sys.exit(f"the state of step {snapshot.held.step} is torn")
@@ -42,7 +44,8 @@ def step_of(snapshot, size):
 
 
 class Peers:
-    """Rank 0: a connection from everybody else. The others: one to rank 0. What they say first are lines of JSON."""
+    """Connections: on rank 0 one from each other rank, on the others one to rank 0. The first messages are lines of
+    JSON."""
 
     def __init__(self, rank, workers):
         host, _, port = workers[rank].rpartition(":")
@@ -51,7 +54,7 @@ class Peers:
         self._listener.bind(("0.0.0.0", int(port)))
         self._listener.listen(64)
         self._listener.settimeout(30)
-        self.files = {}  # rank: both ways to it
+        self.files = {}  # rank: both directions of its connection
         if rank > 0:
             host, _, port = workers[0].rpartition(":")
             self.files[0] = self._first(host, int(port)).makefile("rwb", buffering=0)
@@ -60,7 +63,7 @@ class Peers:
         while len(self.files) < len(workers) - 1:
             made = self._listener.accept()[0].makefile("rwb", buffering=0)
             said = made.readline()
-            if said:  # nothing: who only looked whether this port listens
+            if said:  # empty if a process only probed this port
                 self.files[json.loads(said)] = made
 
     def _first(self, host, port):
@@ -101,14 +104,14 @@ class Peers:
 
 
 class State:
-    """The state in the agent's memory: what tfe._memory does with TensorFlow's tensors and collectives."""
+    """The state in the agent's memory: does what tfe._memory does with TensorFlow's tensors and collectives."""
 
     def __init__(self, peers, rank, world, size):
         self._peers, self._rank, self._world, self._size = peers, rank, world, size
         self._buffers, self._pace = None, None
 
     def restore(self, disk):
-        """The step that all ranks go on from. disk: (epoch, step) of the newest checkpoint, or None."""
+        """Returns the step from which all ranks continue. disk: (epoch, step) of the newest checkpoint, or None."""
         choice = None
         if self._size:
             existing = parts_of(0, self._size)
@@ -117,12 +120,12 @@ class State:
         step = step_of(self._same(choice, held), self._size) if choice else self._told(disk[1] if disk else 0)
         if self._size and not self._buffers:
             channel().ask_memory(_state.size_of(existing))
-        # Rank 0's alone: the others hear of it with each step.
+        # Only rank 0 has a pace; the others receive it with each step.
         self._pace = _agree.Pace(None, 0, None, step)
         return step
 
     def _told(self, what):
-        """Rank 0's word, on all ranks."""
+        """Returns rank 0's value on all ranks."""
         if self._rank > 0:
             return self._peers.hear(0)
         for rank in self._peers.files:
@@ -150,7 +153,7 @@ class State:
         return self._told(_state.choose([offer, *(self._peers.hear(rank) for rank in range(1, self._world))], disk))
 
     def _same(self, choice, held):
-        """The chosen snapshot: this rank's own, or by way of rank 0 that of the first who has it."""
+        """Returns the chosen snapshot: this rank's own, or the one of the first rank that has it, by way of rank 0."""
         own = next((snapshot for snapshot in held if snapshot.held.is_same(choice.held)), None)
         source, size = choice.holders[0], choice.held.size
         body = own.body.tobytes() if own else None
@@ -189,14 +192,14 @@ class State:
 
 
 def stand_still():
-    """So that no step is done that would be lost; not for ever, for the cluster may stay."""
+    """Waits, so that no step is completed that would be lost; limited in time, since the cluster may stay."""
     here, end = channel(), time.monotonic() + STAND_STILL_S
     while here.stop_by is None and time.monotonic() < end:
         here.wait(end - time.monotonic())
 
 
 def follow(peers, state, step):
-    """The part of all ranks but 0."""
+    """The loop of all ranks except 0."""
     while True:
         order = peers.read(0, 1)
         if order == END:
@@ -217,7 +220,7 @@ class Saver:
         self.path, self._save_s, self._thread, self.at = directory / "checkpoint", save_s, threading.Thread(), time.monotonic()
 
     def newest(self):
-        """(epoch, step), or None."""
+        """Returns (epoch, step) of the newest checkpoint, or None."""
         return tuple(map(int, self.path.read_text().split())) if self.path.exists() else None
 
     def save(self, step, answers, is_beside):
@@ -247,7 +250,7 @@ def lead(peers, state, saver, step, directory, step_s, save_every_s):
         peers.order(order)
         for peer in peers.files:
             peers.read(peer, 1)
-        talk_s = time.monotonic() - began  # part of a step, as an all-reduce is
+        talk_s = time.monotonic() - began  # part of a step, like an all-reduce
         step += 1
         log.write(json.dumps({"step": step, "time": time.time()}) + "\n")
         if order == KEEP:
@@ -282,7 +285,7 @@ def main():
         else:
             lead(peers, state, saver, step, directory, step_s, save_every_s)
     except OSError as error:
-        # As TensorFlow says it.
+        # TensorFlow's wording of the error.
         print(f"UnavailableError: Collective ops is aborted by: {error}", file=sys.stderr, flush=True)
         sys.exit(1)
 

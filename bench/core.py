@@ -1,6 +1,7 @@
-"""What the core costs by itself: renewals by the number of leases, a mass expiry, what happens to 100,000 nodes.
+"""Measures the core alone: renewals by the number of leases, a mass expiry, and events of jobs with up to 100,000
+nodes.
 
-The bare core: no sockets and no disk, and agents that answer at once. What a loss takes with a real server is in scale.py.
+Only the core runs, without sockets and disk, and agents respond at once. scale.py measures a loss with a real server.
 """
 import json
 import re
@@ -21,7 +22,8 @@ def cost(*what):
 
 
 def instructions(function, *what):
-    """Those that callgrind counts within one function of the program: the same on any machine, however busy."""
+    """Returns the instructions that callgrind counts within one function of the program, which do not depend on the
+    machine's load."""
     with tempfile.TemporaryDirectory(prefix="tfe-bench-") as folder:
         out = subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", "--collect-atstart=no",
                               f"--toggle-collect={function}", str(BIN / "bench" / "tfe-bench-core"), *map(str, what)],
@@ -37,7 +39,7 @@ WAYS = {"lose": "one is lost", "leave": "one leaves", "crash": "all trainers cra
 
 
 def growth(figures, what, sizes, turns):
-    """What happens to one of two jobs, by their size: each figure per node, beside that of the smallest."""
+    """Measures an event of one of two jobs by job size: each figure per node, compared with the smallest size."""
     smallest = {}
     for nodes in sizes:
         runs = [cost("jobs", nodes, what) for _ in range(turns)]
@@ -52,7 +54,7 @@ def growth(figures, what, sizes, turns):
 
 
 def counted_growth(figures, sizes):
-    """The same in instructions: what grows faster than the number of nodes shows here, on any machine."""
+    """Measures the same in instructions: anything that grows faster than the number of nodes shows on any machine."""
     for what, case in {"join": "joining", **WAYS}.items():
         first = None
         for nodes in sizes:
@@ -73,7 +75,7 @@ def main():
         if any(run["allocations"] for run in runs):
             figures.beyond.append(f"renewing allocates: {runs}")
         values = [run["ns"] for run in runs]
-        # Beside 1,000: what grows is the time to reach memory that no cache holds.
+        # Compared with 1,000 leases: the difference is the time for memory outside the caches.
         figures.add(f"renewal, {leases} leases", values, "ns", floors or None)
         floors = floors or values
     counts = shutil.which("valgrind") is not None

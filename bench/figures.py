@@ -1,10 +1,11 @@
-"""What the benchmarks share: figures beside their floors, medians, a table, a JSON file, and servers with a load.
+"""Common parts of the benchmarks: figures with floors, medians, a table, a JSON file, and servers with a load.
 
-A figure is a dict {case, n, value, unit, floor, ratio, spread, goal, verdict}; floor and ratio are None where nothing can
-be measured beside it. spread is (max - min) / median of the turns. A goal is (kind, limit): kind "ratio<=", "ratio>=",
-"value<=" or "value>="; the verdict is "reached", "missed", or "" where there is no goal. --quick allows a figure twice its
-limit, or half, unless it is exact: counted, not timed, or measured at its full size there, too. And what is not exact it
-does not judge at all where others keep the machine busy (busy.py), before or after it: "not judged" is the verdict then.
+A figure is a dict {case, n, value, unit, floor, ratio, spread, goal, verdict}; floor and ratio are None if there is
+nothing to compare with. spread is (max - min) / median of the rounds. A goal is (kind, limit): kind "ratio<=",
+"ratio>=", "value<=" or "value>="; the verdict is "reached", "missed", or "" without a goal. --quick allows a figure
+twice its limit, or half, unless it is exact: counted instead of timed, or measured at full size in --quick as well.
+Figures that are not exact get the verdict "not judged" if other processes keep the machine busy (busy.py) before or
+after the measurement.
 """
 import argparse
 import json
@@ -25,7 +26,7 @@ import programs  # noqa: E402
 BIN = pathlib.Path(os.environ["TFE_BIN_DIR"])
 CORES = sorted(os.sched_getaffinity(0))
 SERVER_CORE, LOAD_CORE = CORES[0], CORES[-1]
-# The exit status of a benchmark whose figures missed their goals; anything else that goes wrong is another.
+# Exit status of a benchmark with missed goals; other failures have other statuses.
 MISSED = 3
 
 
@@ -53,7 +54,7 @@ class Figures:
         return not self.options.only or self.options.only in case
 
     def add(self, case, values, unit, floors=None, goal=None, exact=False):
-        """values and floors: one each per turn, measured in turn. goal, exact: see above."""
+        """Adds a figure. values and floors: one of each per round, measured alternately. goal, exact: see above."""
         value = statistics.median(values)
         floor = statistics.median(floors) if floors else None
         ratio = statistics.median(v / f for v, f in zip(values, floors)) if floors else None
@@ -72,12 +73,12 @@ class Figures:
 
     @staticmethod
     def sentence(row):
-        """What the row missed."""
+        """Returns a sentence about the row's missed goal."""
         judged = row["ratio" if row["goal"].startswith("ratio") else "value"]
         return f"{row['case'].strip()}: {judged:.3g} instead of {row['goal']}" + (" (twice that)" if row["verdict"] == "late" else "")
 
     def finish(self):
-        """Prints the table, writes the file; the exit status."""
+        """Prints the table and writes the file; returns the exit status."""
         late = {self.sentence(row): row for row in self.rows if row["verdict"] == "late"}
         is_excused = self.excuse.holds(list(late))
         self.beyond += [] if is_excused else list(late)
@@ -101,7 +102,7 @@ class Figures:
 
 
 class Server(programs.Server):
-    """tfe-rdzv on its own core, in a directory of its own."""
+    """tfe-rdzv on a core of its own, in a directory of its own."""
 
     def __init__(self, *options, state_dir=None, port=0):
         self.owns_dir = state_dir is None
@@ -116,11 +117,11 @@ class Server(programs.Server):
             sys.exit("tfe-rdzv did not start:\n" + self.log.read_text()[-2000:])
 
     def cpu_s(self):
-        # The clock that clock_getcpuclockid(3) names; what /proc says comes in hundredths.
+        # The clock of clock_getcpuclockid(3), because /proc has a resolution of 10 ms.
         return time.clock_gettime(~self.pid << 3 | 2)
 
     def memory(self, name="VmRSS"):
-        """In bytes."""
+        """Returns the value in bytes."""
         with open(f"/proc/{self.pid}/status") as file:
             return next(1024 * int(line.split()[1]) for line in file if line.startswith(name))
 
@@ -137,13 +138,14 @@ class Server(programs.Server):
 
 
 def ahead():
-    """What puts a program before anything else on its core, or nothing where this user may not."""
+    """Returns the command prefix that gives a program the highest priority on its core, or nothing if this user may not
+    set it."""
     prefix = ("chrt", "-f", "1")
     return prefix if subprocess.run((*prefix, "true"), stderr=subprocess.DEVNULL, check=False).returncode == 0 else ()
 
 
 class Load:
-    """A fleet of simulated agents: load("connect 0 10") carries out a command and returns what it says."""
+    """A fleet of simulated agents: load("connect 0 10") executes a command and returns its output."""
 
     def __init__(self, server, agents, *options, prefix=()):
         self.process = subprocess.Popen(
@@ -196,7 +198,7 @@ def crypto(*what):
 
 
 class Echo:
-    """One of the echoes on the server's core."""
+    """One of the echo servers, on the server's core."""
 
     def __init__(self, kind):
         self.kind, self.dir = kind, tempfile.mkdtemp(prefix="tfe-bench-")
@@ -213,15 +215,15 @@ class Echo:
     cpu_s = Server.cpu_s
 
     def per_cpu_s(self, *load):
-        """Answers per second of the echo's own processor time."""
+        """Returns answers per second of the echo's processor time."""
         return self._answers(*load)[0]
 
     def per_s(self, *load):
-        """… of time."""
+        """Returns answers per second of wall time."""
         return self._answers(*load)[1]
 
     def _answers(self, connections, window, seconds, rate=0):
-        """Both: to a window of requests always under way, or so many a second."""
+        """Returns the answers for a window of requests under way, or at a fixed rate per second."""
         load = subprocess.Popen(["taskset", "-c", str(LOAD_CORE), str(BIN / "bench" / "tfe-bench-echo-load"),
                                  "sealed" if self.kind == "sealed" else "plain", str(self.port), str(connections),
                                  str(window), str(seconds), *([str(rate)] if rate else [])],
@@ -232,7 +234,7 @@ class Echo:
         load.stdin.write("\n")
         load.stdin.flush()
         facts = json.loads(load.stdout.readline())
-        used = self.cpu_s() - before  # before the load ends: closing its connections is no part of an answer
+        used = self.cpu_s() - before  # read before the load ends, because closing its connections is not part of an answer
         load.communicate()
         return facts["answers"] / used, facts["answers"] / facts["seconds"]
 

@@ -1,4 +1,4 @@
-"""Strangers: what thousands of connections without a token cost operators, and agents that hold leases."""
+"""Measures the effect of thousands of connections without a token on operators and on agents that hold leases."""
 import collections
 import contextlib
 import multiprocessing
@@ -17,23 +17,24 @@ FIRST_PER_S, NEW_PER_S = 5000, 1000
 
 
 def stranger(port, address):
-    """A connection from any address of 127.0.0.0/8, which has said one byte."""
+    """Opens a connection from an address of 127.0.0.0/8 and sends one byte."""
     s = socket.socket(type=socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     s.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
     s.bind((address, 0))
     s.connect_ex(("127.0.0.1", port))
-    with contextlib.suppress(OSError):  # not yet connected, or closed already
+    with contextlib.suppress(OSError):  # not connected yet, or already closed
         s.send(b"T")
     return s
 
 
 def flood(port, addresses, held, said):
-    """Holds so many, and goes on with new ones for the oldest, for ever. said[0]: connections so far, said[1]: held."""
+    """Holds this many connections and replaces the oldest ones without end. said[0]: connections so far, said[1]:
+    held."""
     os.sched_setaffinity(0, {LOAD_CORE})
     sockets = collections.deque()
     due = time.monotonic()
     while True:
-        with contextlib.suppress(OSError):  # no port free for the moment
+        with contextlib.suppress(OSError):  # no free port at the moment
             sockets.append(stranger(port, addresses[said[0] % len(addresses)]))
             said[0] += 1
         said[1] = max(said[1], len(sockets))
@@ -45,7 +46,7 @@ def flood(port, addresses, held, said):
 
 
 def call(server):
-    """How long an operator waits, ms."""
+    """Returns how long an operator's request takes, in ms."""
     began = time.monotonic()
     done = subprocess.run([str(BIN / "server" / "ctl" / "tfe-ctl"), "--state-dir", str(server.dir / "state"), "status",
                            "--timeout", "30s"], stdin=subprocess.DEVNULL, capture_output=True)
@@ -103,7 +104,7 @@ def main():
     figures = Figures(options)
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    # Above the server's limits in any case.
+    # Exceeds the server's limits in both cases.
     agents, seconds, held, sources = (100, 6, 5000, 1100) if options.quick else (1000, 60, 15000, 2000)
     held = min(held, hard - 100)
     print(f"  limit of open files {hard}: {held} connections at a time", flush=True)

@@ -1,12 +1,12 @@
-"""bench/frameworks.py: how long training stands still with each framework, beside the same by hand, and torchrun.
+"""bench/frameworks.py: how long training stops with each framework, compared with a restart by hand and torchrun.
 
     frameworks.py [--quick] [--rounds N] [--strict] [--only FRAMEWORK,...] [--only-cases CASE,...] [--out FILE]
 
-Three agents with one trainer each. Timed from the event (for a join: from the last step before) to the first step of the next
-cluster. By hand: kill -9 of all trainers, and a start of all of them in processes that have imported everything, rank 0 first;
-both sides use one cache of compiled programs. Both take turns. torchrun (c10d, as it comes, PyTorch of the same environment) is
-measured for torch, each case on a fleet of its own; a case that has not come back in 90 s is "never". The goal of JAX: at most
-300 ms more than by hand.
+Three agents with one trainer each. Timed from the event (for a join: from the last step before it) to the first step of
+the next cluster. By hand: kill -9 of all trainers, and a start of all of them in processes that have imported
+everything, rank 0 first; both sides share a cache of compiled programs. Both alternate. torchrun (c10d, default
+settings, PyTorch of the same environment) is measured for torch, each case on a new fleet; a case that has not
+recovered in 90 s is "never". The goal for JAX: at most 300 ms more than by hand.
 """
 import json
 import os
@@ -24,8 +24,8 @@ from standby import Standby
 
 HERE = pathlib.Path(__file__).resolve().parent
 LOOP = HERE / "frameworks_loop.py"
-FRAMEWORKS = {"tensorflow": "tensorflow", "jax": "jax", "keras": "jax", "torch": "torch"}  # --framework of each
-CASES = {"peer_kill": (3, 3), "rank_0_kill": (3, 3), "agent_kill": (3, 2), "join": (2, 3)}  # workers before and after
+FRAMEWORKS = {"tensorflow": "tensorflow", "jax": "jax", "keras": "jax", "torch": "torch"}  # --framework option for each name
+CASES = {"peer_kill": (3, 3), "rank_0_kill": (3, 3), "agent_kill": (3, 2), "join": (2, 3)}  # workers before and after the event
 TORCHRUN = {"peer_kill": "trainer_kill", "agent_kill": "agent_kill", "join": "join"}
 GOALS_MS = {"jax": 300}
 
@@ -49,7 +49,7 @@ class ByHand(recovery.HandMade):
 
     def ports(self, count):
         numbers = super().ports(count)
-        if self.framework == "torch":  # its store does not share a port
+        if self.framework == "torch":  # torch's store does not share a port
             for one in self.held:
                 one.close()
             self.held = []
@@ -71,7 +71,7 @@ class Agents(recovery.Agents):
         return super().join(f"--framework={FRAMEWORKS[self.framework]}")
 
     def happen(self, case):
-        """Makes the case happen; ms until the first step of the next cluster."""
+        """Triggers the case; returns the ms until the first step of the next cluster."""
         before, after = CASES[case]
         old = self.settle(before)
         members = {node["rank"]: node for node in self.nodes() if node["role"] == "member"}
@@ -96,7 +96,7 @@ class Agents(recovery.Agents):
 
 
 def torchrun(folder, case):
-    """ms, or None where it never came back."""
+    """Returns ms, or None if training never resumed."""
     folder.mkdir()
     fleet = peers.Torch(folder, sys.executable, ())
     try:
@@ -154,7 +154,7 @@ def main():
     args = recovery.arguments("frameworks", __doc__.splitlines()[0], 10, FRAMEWORKS,
                               **{"only-cases": {"default": ",".join(CASES), "help": "separated by commas"}})
     cases = [case for case in CASES if case in args.only_cases.split(",")]
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing it started stays
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exception, so that everything that was started is stopped
     folder = pathlib.Path(tempfile.mkdtemp(prefix="tfe-frameworks-"))
     os.environ.update(JAX_COMPILATION_CACHE_DIR=str(folder / "jax-cache"), JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0", JAX_PLATFORMS="cpu")
     try:

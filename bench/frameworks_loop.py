@@ -1,8 +1,8 @@
-"""bench/frameworks_loop.py: a training loop of each framework, and when each of its steps was done.
+"""bench/frameworks_loop.py: a training loop in each framework that logs the time of each step.
 
     frameworks_loop.py STEP_LOG_DIRECTORY FRAMEWORK
 
-FRAMEWORK: tensorflow, jax, keras (Keras 3 on JAX, Model.fit) or torch. Lines as those of recovery_loop.py.
+FRAMEWORK: tensorflow, jax, keras (Keras 3 on JAX, Model.fit) or torch. The lines are those of recovery_loop.py.
 """
 import json
 import os
@@ -29,7 +29,7 @@ number = 0
 
 
 def done():
-    """Counts a step, tells the agent, and rests: a side that is not measured rests for longer."""
+    """Counts a step, reports it to the agent, and sleeps: longer on the side that is not being measured."""
     global number
     number += 1
     say(step=now())

@@ -1,11 +1,12 @@
-"""From an agent's receipt of START to the hand-over of the trainer's start to its standby, or, cold, to the trainer's exec.
+"""Measures the time from an agent's receipt of START until its standby has the start or, cold, the trainer's exec has
+happened.
 
-Each turn is an agent of its own that joins the next run of a job on one private server; its trainer ends at once. What is
-measured is told by the agent itself (event trainer_started of its log): from the moment when it has opened the frame with
-START to the guard's word that the standby was given environment and descriptors, or that exec has happened. So the way from
-the guard back to the agent is in it. The floor of the cold row, in the same turns: a bare vfork and exec of the same
-interpreter by a small program, until exec has happened. A new process waits for its turn on a busy machine, so --quick
-does not judge that row at all.
+In each round a new agent joins the next run of a job on one private server; its trainer ends at once. The agent
+measures the time itself (event trainer_started of its log): from the moment at which it has opened the frame with START
+to the guard's report that the standby has environment and descriptors, or that exec has happened. So the way from the
+guard back to the agent is included. The floor of the cold row, in the same rounds: a bare vfork and exec of the same
+interpreter by a small program, until exec has happened. A new process waits for a processor on a busy machine, so
+--quick does not judge that row.
 """
 import json
 import os
@@ -23,7 +24,7 @@ TURNS = 30
 
 
 def start(server, script, *options):
-    """ms of one agent's only trainer."""
+    """Returns the ms for the only trainer of one agent."""
     line = [BIN / "agent" / "tfe-agent", "--new-run", "--log-level=debug", "--log-format=json", "--python", sys.executable,
             "--preload=json", *options, script]
     done = subprocess.run(line, capture_output=True, text=True, timeout=60, env=clean_environment(TFE_STATE_DIR=str(server.state_dir)))
@@ -37,7 +38,7 @@ def start(server, script, *options):
 
 
 def bare_exec():
-    """ms of vfork and exec alone, until the interpreter is the kernel's to run."""
+    """Returns the ms of vfork and exec alone, until the kernel runs the interpreter."""
     done = subprocess.run([BIN / "bench" / "tfe-bench-exec", "1", sys.executable, "-c", ""], capture_output=True, text=True,
                           env=clean_environment(), check=True, timeout=60)
     return json.loads(done.stdout)[0]

@@ -1,18 +1,18 @@
-"""bench/peers.py: torchrun and etcd doing the same work beside us, on the same machine, in turn.
+"""bench/peers.py: torchrun and etcd doing the same work as tfe, on the same machine, alternately.
 
     peers.py [--rounds N] [--seconds S] [--only torchrun,etcd] [--out FILE]
 
-Loss and growth: three agents with one trainer each, all-reduces without end. trainer_kill, agent_kill and join are timed from
-the event to the first all-reduce of the next group (agent_kill takes torchrun's trainer along: it would go on as an orphan, and
-no next group would come); coordinator_kill is the longest time without one after the process that
-keeps the membership was killed (ours is started again at once; torchrun's is one of its agents). torchrun runs as it comes
-(c10d) and with its waits set short (last call and keep-alive 1 s, monitor 100 ms), PyTorch on gloo; ours runs TensorFlow, as
-it comes but for a --gather of 1 s. A case that has not come back in 90 s never does. Two settings of torchrun's are needed to
-have any group here, and after the first change: see Torch.
+Loss and growth: three agents with one trainer each that runs all-reduces without end. trainer_kill, agent_kill and join
+are timed from the event to the first all-reduce of the next group (agent_kill also kills torchrun's trainer, which
+would otherwise continue as an orphan and prevent the next group); coordinator_kill is the longest time without an
+all-reduce after the process that keeps the membership was killed (tfe's is restarted at once; torchrun's is one of its
+agents). torchrun runs with its defaults (c10d) and with short waits (last call and keep-alive 1 s, monitor 100 ms),
+PyTorch on gloo; tfe runs TensorFlow, with its defaults except for a --gather of 1 s. A case that has not recovered in
+90 s is "never". torchrun needs two settings to form any group here, also after the first change: see Torch.
 
-Leases: renewals per second of the server's own processor time, of 1,000 leases, 50 under way: etcd's LeaseKeepAlive on 50
-streams of gRPC, ours on a sealed connection each. scripts/bench.sh installs both peers: 7 GB, most of it for graphics cards.
-In no gate.
+Leases: renewals per second of the server's processor time, with 1,000 leases and 50 requests under way: etcd's
+LeaseKeepAlive on 50 gRPC streams, tfe's on a sealed connection each. scripts/bench.sh installs both peers: 7 GB, most
+of it for GPUs. No gate runs this benchmark.
 """
 import argparse
 import importlib
@@ -46,7 +46,7 @@ def free_port():
 
 
 def longest_pause(log, began, seconds):
-    """ms without a step after `began`; None: it has not ended."""
+    """Returns the longest ms without a step after `began`, or None if the pause has not ended."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         time.sleep(0.2)
@@ -60,10 +60,10 @@ def longest_pause(log, began, seconds):
 
 
 class Torch:
-    """Three torchruns on this machine; the first keeps the membership of all. Its trainers get a store of their own for each
-    group (TORCH_DISABLE_SHARE_RDZV_TCP_STORE): in the one that agents share they meet under a count of restarts that each agent
-    has for itself, so that after a failure of one they never meet again (pytorch#135712). --local-addr, as that store is sought
-    by the host's name else, which need not lead to it."""
+    """Three torchruns on this machine; the first keeps the membership of all. Its trainers get a new store for each
+    group (TORCH_DISABLE_SHARE_RDZV_TCP_STORE): in a store shared by agents they meet under each agent's own count of
+    restarts, so that they never meet again after one of them has failed (pytorch#135712). --local-addr, because the
+    store is otherwise sought by the host's name, which need not resolve to this machine."""
 
     def __init__(self, folder, python, options):
         self.folder, self.python, self.options, self.agents = folder, python, options, []
@@ -91,7 +91,7 @@ class Torch:
                  len({line["rank"] for line in self.log.lines if line["epoch"] == self.log.last_epoch()}) == count, 180)
 
     def trainers(self, agent):
-        """Below it, or orphans of its session."""
+        """Returns the trainers: descendants of the agent, or orphans of its session."""
         return children(agent.pid)
 
     def measure(self, case):
@@ -150,11 +150,11 @@ class Ours:
 
 
 def membership(folder, python, rounds, say):
-    """{case: {system: [ms, or None where it never came back]}}"""
+    """Returns {case: {system: [ms, or None if training never resumed]}}."""
     found = {case: {} for case in CASES}
     systems = {"ours": Ours, "torchrun": lambda where: Torch(where, python, ()), "torchrun, tuned": lambda where: Torch(where, python, TUNED)}
     for turn in range(rounds):
-        for case in CASES:  # each on a fleet of its own: what one leaves behind is not the next one's
+        for case in CASES:  # a new fleet for each case, so that leftovers of one do not affect the next
             for name, make in systems.items():
                 where = folder / f"{name.replace(', ', '-')}-{case}-{turn}"
                 where.mkdir()
@@ -183,8 +183,8 @@ def varint(number):
 
 
 def etcd_renewals(folder, leases, streams, seconds):
-    """Renewals per second of etcd's processor time. Messages by hand: LeaseGrantRequest {1: TTL, 2: ID}, LeaseKeepAliveRequest
-    {1: ID} of etcd's service Lease, v3."""
+    """Returns renewals per second of etcd's processor time. The messages are encoded by hand: LeaseGrantRequest {1:
+    TTL, 2: ID}, LeaseKeepAliveRequest {1: ID} of etcd's service Lease, v3."""
     grpc = importlib.import_module("grpc")
     client, peer = free_port(), free_port()
     with open(folder / "etcd.log", "wb") as said:
@@ -253,7 +253,7 @@ def main():
     parser.add_argument("--torch", default=str(HERE.parent / ".venv-peers" / "bin" / "python"), help="a python that has PyTorch")
     parser.add_argument("--out", required=True)
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing it started stays
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exception, so that everything that was started is stopped
     folder, rows = pathlib.Path(tempfile.mkdtemp(prefix="tfe-peers-")), []
     try:
         if "torchrun" in options.only:

@@ -1,8 +1,9 @@
-"""bench/peers_loop.py: what recovery_loop.py does, for torchrun: a loop of nothing but all-reduces.
+"""bench/peers_loop.py: the counterpart of recovery_loop.py for torchrun: a loop of nothing but all-reduces.
 
     peers_loop.py STEP_LOG_DIRECTORY
 
-Lines as there; an epoch is the time at which the group's rank 0 began, for torchrun has no number that counts up.
+The lines are those of recovery_loop.py; an epoch is the start time of the group's rank 0, because torchrun has no
+increasing number.
 """
 import json
 import os

@@ -1,7 +1,7 @@
-"""What a step of placement costs with 10,000 nodes and 200 jobs, over two virtual days in which machines come and go.
+"""Measures a placement step with 10,000 nodes and 200 jobs, over two virtual days in which machines come and go.
 
-A judge sees that no rule of placement is broken meanwhile (tests/unit/scheduler/churn.h). The floor of a step is to read each
-node and each job once. A broken rule says its seed and step.
+An oracle checks that no placement rule is broken meanwhile (tests/unit/scheduler/churn.h) and reports seed and step of
+a violation. The floor of a step is reading each node and each job once.
 """
 import json
 import subprocess

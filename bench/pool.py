@@ -1,21 +1,23 @@
-"""bench/pool.py: how long a job that is handed in to four warm machines takes to begin, and what it would without any pool.
+"""bench/pool.py: how long a job submitted to four warm machines takes to start, compared with a start by hand.
 
     pool.py [--quick] [--rounds N] [--strict] [--out FILE]
 
-Four nodes of a pool with a warm standby each. A job of four workers, real TensorFlow, is submitted by tfe-ctl: until the server says
-START, until the last of the four scripts has begun, and until the first all-reduce. Then it is cancelled, and the nodes wait again. The
-floor is the same by hand: TF_CONFIG is handed to four processes that have imported TensorFlow, leader first. They take turns.
+Four nodes of a pool with a warm standby each. tfe-ctl submits a job of four workers with real TensorFlow. Measured are
+the times until the server sends START, until the last of the four scripts has begun, and until the first all-reduce.
+Then the job is cancelled, and the nodes wait again. The floor is the same by hand: TF_CONFIG is given to four processes
+that have imported TensorFlow, leader first. Both alternate.
 """
 import json
 import sys
 import time
 
 from recovery import LOOP, HandMade, StepLog, arguments, median, now, rows_of
-from fleet import Fleet, wait_for  # recovery.py knows where it is
+from fleet import Fleet, wait_for  # recovery.py adds its folder to the path
 
 NODES = 4
 PATIENCE_S = 120
-# From the command to the last script's first line, above the slowest hand-over by hand; to the first all-reduce, in all.
+# Goals: ms from the command to the last script's first line, above the slowest start by hand; ms to the first
+# all-reduce.
 BEGIN_MS, REDUCE_MS = 150, 1000
 
 
@@ -37,7 +39,8 @@ class Pool:
         wait_for("four warm nodes", warm, PATIENCE_S)
 
     def start(self):
-        """One job: ms from the command to START, to the last script's first line and to the first all-reduce."""
+        """Runs one job; returns the ms from the command to START, to the last script's first line and to the first
+        all-reduce."""
         self.turn += 1
         job, log = f"job{self.turn}", StepLog(self.folder / f"loop{self.turn}")
         self.wait_warm()
@@ -53,7 +56,7 @@ class Pool:
 
 
 def measured(log, epoch, began):
-    """ms to the last script's first line and to the first all-reduce of an epoch."""
+    """Returns the ms to the last script's first line and to the first all-reduce of an epoch."""
     def begins():
         found = [line["begin"] for line in log.read() if line["epoch"] == epoch and "begin" in line]
         return len(found) == NODES and found

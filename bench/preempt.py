@@ -1,13 +1,15 @@
-"""bench/preempt.py: how long training stands still when the machine of rank 0 is warned, has its work saved, and leaves.
+"""bench/preempt.py: how long training stops when the machine of rank 0 gets a notice, saves its work and leaves.
 
     preempt.py [--quick] [--rounds N] [--source file|sigterm|drain] [--strict | --loose] [--out FILE]
 
-Three agents with one trainer each, real TensorFlow, a small model in tfe.Checkpointer. The node of rank 0 is warned between
-two saves; the others keep the state in memory and go on without it. The standstill counts from the last step done to the
-first step of the new epoch, with all that is in between; the snapshot in it is told apart, and no step may be lost.
+Three agents with one trainer each, real TensorFlow, a small model in tfe.Checkpointer. The node of rank 0 gets a notice
+between two saves; the others keep the state in memory and continue without that node. The standstill lasts from the
+last step of the old epoch to the first step of the new one, with everything in between; the snapshot in it is listed
+separately, and no step may be lost.
 
-Two floors, by hand as in bench/recovery.py, take turns with it: `floor` ends the trainers, starts two warm ones and lets
-them restore the same checkpoint with TensorFlow's own means; `bare` does the same with the same script and restores nothing.
+Two floors by hand, as in bench/recovery.py, alternate with it: `floor` ends the trainers, starts two warm ones and lets
+them restore the same checkpoint with TensorFlow's own means; `bare` does the same with the same script and restores
+nothing.
 """
 import pathlib
 import signal
@@ -21,13 +23,14 @@ from recovery import LOOK_S, PARTS, Agents, HandMade, arguments, median, rows_of
 
 LOOP = HERE / "preempt_loop.py"
 LIMIT_MS, BARE_LIMIT_MS = 150, 50
-"""Above the floors: a leave may cost so much more than the same restored by hand, and, with no disk in its path, than nothing restored."""
+"""Goals in ms above the floors: above the same restore by hand and, since no disk is involved, above a start without
+restore."""
 CASE = "notice_to_rank_0"
 MARKS = ("import", "strategy", "variables", "restore", "first step")
 
 
 class Noticed(Agents):
-    """Agents that can be warned."""
+    """Agents that can receive a notice."""
 
     def __init__(self, folder, source):
         super().__init__(folder, False, LOOP, str(folder / "agents" / "checkpoints"))
@@ -52,7 +55,7 @@ class Noticed(Agents):
         return [line for line in self.log.read() if line["epoch"] == epoch and word in line]
 
     def measure_notice(self):
-        """One sample: the leader is warned, and gone in the end."""
+        """Takes one sample: the leader gets a notice and leaves."""
         old = self.settle(3)
         leader = next(node["name"] for node in self.nodes() if node["rank"] == 0)
         self.warn(leader)
@@ -74,7 +77,7 @@ class Noticed(Agents):
                   **marks(self.log, new, first)}
         agent = self.fleet.agents[leader]
         if self.source == "file":
-            agent.kill()  # it would stay, as no member
+            agent.kill()  # it would stay, although not as a member
         agent.wait(60)
         self.names.remove(leader)
         self.log.forget()
@@ -82,7 +85,7 @@ class Noticed(Agents):
 
 
 def marks(log, epoch, first):
-    """How long each part of the trainers' beginning took in an epoch, by the slowest; in ms, by name."""
+    """Returns how long each part of the trainers' start took in an epoch, by the slowest trainer; in ms, by name."""
     found = {}
     for rank in (0, 1):
         lines = [line for line in log.read() if line["epoch"] == epoch and line["rank"] == rank]
@@ -94,7 +97,7 @@ def marks(log, epoch, first):
 
 
 def run(folder, rounds, source, say):
-    """One sample per round, of ms by name."""
+    """Returns one sample per round, in ms by name."""
     samples, agents = [], Noticed(folder, source)
     hand = HandMade(folder, False)
     line = [sys.executable, str(LOOP), str(hand.log.folder), agents.arguments[0]]
@@ -106,7 +109,7 @@ def run(folder, rounds, source, say):
             by_hand = {}
             take_turns(agents.log, hand.log)
             for name, option in (("bare", "--bare"), ("floor", "--plain")):
-                # Three trainers to end and two to start; all that wait are warm before it counts.
+                # Three trainers to end and two to start; all waiting processes are warm before the measurement.
                 hand.prepare(3)
                 hand.switch(3, [*line, option])
                 hand.prepare(2)

@@ -1,11 +1,11 @@
-"""bench/preempt_loop.py: a small model's training that saves when it is asked to, and when everything in it was done.
+"""bench/preempt_loop.py: trains a small model, saves on request, and logs the time of everything it does.
 
     preempt_loop.py STEP_LOG_DIRECTORY CHECKPOINT_DIRECTORY [--plain | --bare]
 
-One file of JSON lines per process, times in ms of CLOCK_MONOTONIC: {"begin"} at the script's first line, {"mark", "at"} for
-each part of its beginning, {"step", "number"} for each step, {"save": [from, to], "number"} for each checkpoint or snapshot in
-memory. It restores what is newest. --plain: with TensorFlow's own means and nothing of ours, and it never saves: what the floor
-by hand does with the same checkpoint. --bare: so, and it restores nothing.
+One file of JSON lines per process, times in ms of CLOCK_MONOTONIC: {"begin"} at the script's first line, {"mark", "at"}
+for each part of its start, {"step", "number"} for each step, {"save": [from, to], "number"} for each checkpoint or
+snapshot in memory. It restores the newest state. --plain: uses only TensorFlow's own means and never saves, for the
+floor by hand with the same checkpoint. --bare: like --plain, without restoring.
 """
 import json
 import os
@@ -50,7 +50,7 @@ else:
     strategy = tfe.strategy()
 mark("strategy")
 
-# As little of a model as there can be: what its graph costs is the same with any rendezvous, and with none.
+# The smallest possible model, since the cost of its graph does not depend on the rendezvous.
 GLOBAL_BATCH, SAMPLES = 96, 9600
 x = np.random.RandomState(1).rand(SAMPLES, 8).astype(np.float32)
 with strategy.scope():
@@ -71,7 +71,7 @@ def train_step(x):
 
 
 def plainly():
-    """The same steps, of samples that do not matter."""
+    """Runs the same steps with arbitrary samples."""
     saved = tf.train.Checkpoint(step=step, weights=weights)
     newest = None if BARE else tf.train.latest_checkpoint(checkpoints)
     if newest:
@@ -106,7 +106,7 @@ def elastically():
     checkpointer.manager.save, checkpointer._memory.take = save_timed, take_timed
     number = checkpointer.restore()
     if number == 0:
-        checkpointer.save()  # for the floor: a switch leaves nothing on the disk
+        checkpointer.save()  # for the floor, since a switch leaves nothing on the disk
     mark("restore")
     while True:
         for share in data:

@@ -1,11 +1,11 @@
-"""bench/recovery.py: how long training stands still, case by case, and how long it would without any rendezvous.
+"""bench/recovery.py: how long training stops in each case, compared with the same change by hand.
 
     recovery.py [--quick] [--rounds N] [--strict | --loose] [--only CASE,…] [--out FILE]
 
-Three agents with one trainer each, real TensorFlow all-reduces. A case is timed from the event (for joins and drains: from
-the last step of the old epoch, by hand, too) to the first all-reduce of the new epoch. Its floor is the same change by hand:
-kill -9 the old trainers, reap them, hand TF_CONFIG to processes that have imported TensorFlow (or, cold, start python),
-leader first, until the first all-reduce. Floors and cases take turns, so that both see the same machine.
+Three agents with one trainer each, real TensorFlow all-reduces. A case is timed from the event (joins and drains, also
+by hand: from the last step of the old epoch) to the first all-reduce of the new epoch. Its floor is the same change by
+hand: kill -9 the old trainers, reap them, give TF_CONFIG to processes that have imported TensorFlow (or, cold, start
+python), leader first, until the first all-reduce. Floors and cases alternate, so that both run under the same load.
 """
 import argparse
 import calendar
@@ -32,14 +32,14 @@ from standby import Standby  # noqa: E402
 LOOP = HERE / "recovery_loop.py"
 TTL_S = 3.0
 LEADER_FIRST_MS = 300
-# The switch itself: from READY of the last to the script in its new process, all but killing, reaping and TensorFlow. Judged
-# where nothing is waited for on purpose: no lease, no checkpoint, no import.
+# The switch itself: from the last READY to the script in its new process, without killing, reaping and TensorFlow.
+# Judged if no deliberate wait is involved: no lease, no checkpoint, no import.
 SWITCH = ("gather", "commit", "start")
 SWITCH_MS = 30
 SWITCHES = ("trainer_kill", "peer_exit", "agent_kill")
 PARTS = ("detect", "stop", "gather", "commit", "start", "tensorflow")
 
-# case: (workers before, workers after, most above the floor in ms, cold)
+# case: (workers before, workers after, ms allowed above the floor, cold)
 CASES = {
     "trainer_kill": (3, 3, 100, False),
     "agent_kill": (3, 2, 200, False),
@@ -49,18 +49,19 @@ CASES = {
     "drain": (4, 3, 100, False),
     "trainer_kill_no_standby": (3, 3, 150, True),
     "agent_kill_no_standby": (3, 2, 150, True),
-    # Epochs of one node, of which nothing but a death certificate proves that they are over (ALONE).
+    # Epochs of one node, where only proof of termination shows that they are over (ALONE).
     "agent_kill_alone": (1, 1, 200, False),
     "agent_again_no_standby": (1, 1, 200, True),
 }
-# How many agents there are, the killed one among them: another one takes over, or the same machine has a new one.
+# Number of agents including the killed one: another agent takes over, or the same machine gets a new agent.
 ALONE = {"agent_kill_alone": 2, "agent_again_no_standby": 1}
 
 
-# Between two looks at the logs while something is timed: a look takes a processor for some milliseconds, and the times are in them.
+# Seconds between two reads of the logs during a measurement: a read uses a processor for some milliseconds, and the
+# logs have the times anyway.
 LOOK_S = 0.2
 
-# Counted from the last step of the old epoch, by hand as well: the loop rests between two steps.
+# Timed from the last step of the old epoch, by hand as well, because the loop sleeps between two steps.
 STANDSTILLS = ("join", "drain")
 
 
@@ -69,7 +70,7 @@ def now():
 
 
 class StepLog:
-    """What the loops of one directory have written."""
+    """Lines written by the loops of one directory."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -97,14 +98,14 @@ class StepLog:
         return max((line["epoch"] for line in self.read() if "step" in line), default=0)
 
     def forget(self):
-        """Old lines are of no use any more."""
+        """Drops the lines read so far."""
         last = self.last_epoch()
         self.oldest = last - 1
         self.lines = [line for line in self.lines if line["epoch"] >= self.oldest]
 
 
 def wait_steps(log, epoch, ranks, count=3, timeout_s=120):
-    """Until every rank of the epoch has done some steps."""
+    """Waits until every rank of the epoch has done some steps."""
     def done():
         seen = {}
         for line in log.read():
@@ -115,17 +116,17 @@ def wait_steps(log, epoch, ranks, count=3, timeout_s=120):
 
 
 def take_turns(dozing, awake):
-    """While one side is measured, the other does few steps: each has the machine to itself."""
+    """Slows down one side while the other is measured, so that each has the machine to itself."""
     (dozing.folder / "doze").touch()
     (awake.folder / "doze").unlink(missing_ok=True)
-    time.sleep(1)  # until the last who dozed has seen it
+    time.sleep(1)  # until the last process has noticed it
 
 
 # --- by hand -------------------------------------------------------------------------------------
 
 
 class HandMade:
-    """Workers without agents: what no rendezvous can beat. line: the command they are made to run, python first."""
+    """Workers without agents, the lower bound for any rendezvous. line: the command that they run, python first."""
 
     def __init__(self, folder, cold, line=None):
         self.folder, self.cold, self.epoch = folder, cold, 0
@@ -135,19 +136,20 @@ class HandMade:
         self.err = os.open(folder / "by-hand.err", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self.line = line or [sys.executable, str(LOOP), str(self.log.folder)]
         (folder / "tmp").mkdir(exist_ok=True)
-        # What killed trainers leave behind (TensorFlow: a file for each function that it rewrites) goes with the folder.
+        # Files that killed trainers leave behind (TensorFlow: one for each function that it rewrites) are removed with
+        # the folder.
         self.env = clean_environment(TMPDIR=str(folder / "tmp"))
 
     def prepare(self, count):
-        """So many processes that have imported everything."""
+        """Starts processes until this many have imported everything."""
         while not self.cold and len(self.waiting) < count:
             self.waiting.append(Standby(self.line, self.folder, self.env))
         for one in self.waiting:
             while not getattr(one, "warm", False):
-                one.warm = one.says().startswith("W")  # and TensorFlow's version
+                one.warm = one.says().startswith("W")  # W, followed by TensorFlow's version
 
     def ports(self, count):
-        """Numbers that nothing else gets meanwhile: bound without listening, as the agents hold theirs, until the next ones."""
+        """Reserves ports: they are bound without listening, as by the agents, until the next call."""
         held = [socket.socket() for _ in range(count)]
         for one in held:
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
@@ -158,7 +160,7 @@ class HandMade:
         return [one.getsockname()[1] for one in held]
 
     def config(self, rank, ports):
-        """TF_CONFIG of that rank."""
+        """Returns TF_CONFIG of that rank."""
         return {"cluster": {"worker": [f"127.0.0.1:{port}" for port in ports]}, "task": {"type": "worker", "index": rank}}
 
     def start(self, rank, ports, line):
@@ -174,8 +176,9 @@ class HandMade:
             self.taken.append(one)
 
     def switch(self, count, line=None):
-        """Kill, reap, start `count`, of another line perhaps; ms from the first kill to the first all-reduce, how long
-        killing and reaping took, and ms from the last step before the kill to that all-reduce."""
+        """Kills and reaps the workers and starts `count` new ones, optionally with another command; returns the ms from
+        the first kill to the first all-reduce, the ms of killing and reaping, and the ms from the last step before the
+        kill to that all-reduce."""
         line = line or self.line
         ports = self.ports(count)
         self.epoch += 1
@@ -216,7 +219,7 @@ class HandMade:
 
 
 def listens(port):
-    """Asks the kernel's table, not the trainer."""
+    """Returns True if the kernel's table has a listening socket on the port; does not contact the trainer."""
     for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:] + pathlib.Path("/proc/net/tcp6").read_text().splitlines()[1:]:
         words = line.split()
         if words[3] == "0A" and int(words[1].rpartition(":")[2], 16) == port:
@@ -228,7 +231,8 @@ def listens(port):
 
 
 class Agents:
-    """A server and agents that run a loop, by default the one of nothing but all-reduces; it logs into self.log.folder."""
+    """A server and agents that run a loop, by default the one with nothing but all-reduces; it logs into
+    self.log.folder."""
 
     def __init__(self, folder, cold, loop=LOOP, *arguments, alone=False):
         self.cold, self.started, self.loop, self.arguments, self.alone = cold, 0, loop, arguments, alone
@@ -240,7 +244,7 @@ class Agents:
         self.offset = time.time() * 1000 - now()
 
     def join(self, *more):
-        """One agent more; its name. more: options."""
+        """Adds an agent and returns its name. more: options."""
         name = f"n{self.started}"
         self.started += 1
         options = [f"--nnodes=1:{1 if self.alone else 4}", "--log-level=debug", "--max-restarts=1000", *more] + (["--no-standby"] if self.cold else [])
@@ -260,12 +264,13 @@ class Agents:
         return next(node for node in self.nodes() if node["name"] == name)
 
     def settle(self, count):
-        """Until `count` members train, each with its warm standby; their epoch. (The epoch by the server's word: when it
-        has just begun, nobody has taken a step in it, and the standbys are still those that have become its trainers.)"""
+        """Waits until `count` members train, each with its warm standby; returns their epoch. (The epoch comes from the
+        server: just after its start no node has taken a step in it, and the standbys are still those that have become
+        its trainers.)"""
         def settled():
             for job in self.jobs():
                 members = [node for node in job["nodes"] if node["role"] == "member"]
-                if self.alone:  # who is to take over has to be ready, too
+                if self.alone:  # the agent that is to take over must be ready, too
                     ready = [node for node in job["nodes"] if node["role"] in ("member", "spare") and node["name"] in self.names]
                     if len(ready) != len(self.names) or not (self.cold or all(node["standby_pids"] for node in ready)):
                         continue
@@ -278,7 +283,7 @@ class Agents:
         return epoch
 
     def agent_lines(self, name):
-        """(ms of our clock, event, epoch) of an agent's log."""
+        """Returns (ms of this clock, event, epoch) for the lines of an agent's log."""
         for line in self.fleet.output(name, "err").splitlines():
             found = re.match(r"time=(\S+)Z .*\bevent=(\S+)", line)
             if found:
@@ -288,7 +293,7 @@ class Agents:
                 yield wall - self.offset, found[2], int(epoch[1]) if epoch else None
 
     def parts(self, began, old, new, first):
-        """Where the time between the event and the first step went."""
+        """Returns how the time between the event and the first step was spent."""
         told = {name: list(self.agent_lines(name)) for name in self.names}
         lines = [line for name in told for line in told[name] if line[0] >= began - 2]
 
@@ -311,7 +316,7 @@ class Agents:
         return dict(zip(PARTS, times + [max(0.0, first - began - sum(times))]))
 
     def measure(self, case, count):
-        """Makes the case happen; total ms and its parts. count: members afterwards."""
+        """Triggers the case; returns total ms and its parts. count: members afterwards."""
         kind = case.removesuffix("_no_standby")
         old = self.settle(CASES[case][0])
         if case in ALONE:
@@ -365,11 +370,11 @@ class Agents:
         self.fleet.__exit__()
 
 
-# --- the whole -----------------------------------------------------------------------------------
+# --- main ----------------------------------------------------------------------------------------
 
 
 def run(folder, rounds, only, say):
-    """One list of samples per case: {"total", "floor", "reap", parts}."""
+    """Returns one list of samples per case: {"total", "floor", "reap", parts}."""
     samples = {case: [] for case in CASES if not only or case in only}
     for cold, alone in ((False, False), (True, False), (False, True), (True, True)):
         cases = [case for case in samples if CASES[case][3] == cold and (case in ALONE) == alone]
@@ -384,7 +389,7 @@ def run(folder, rounds, only, say):
                     before, after = CASES[case][:2]
                     while len(agents.names) < (ALONE[case] if alone else before):
                         agents.join()
-                    while not alone and len(agents.names) > before:  # only after a join that no drain followed
+                    while not alone and len(agents.names) > before:  # only after a join that was not followed by a drain
                         agents.measure("drain", before)
                     hand.prepare(before if len(hand.running) != before else 0)
                     if len(hand.running) != before:
@@ -429,7 +434,7 @@ def table(rows):
 
 
 def keep_logs(folder, out, error):
-    """After a failure: what was written beside the file that was not."""
+    """Keeps the logs after a failure, beside the output file that was not written."""
     kept = out.with_suffix(".logs")
     shutil.rmtree(kept, ignore_errors=True)
     shutil.copytree(folder, kept)
@@ -437,8 +442,8 @@ def keep_logs(folder, out, error):
 
 
 def arguments(name, description, rounds, cases, **more):
-    """The command line of a benchmark that takes turns with the same by hand, with options of its own; only: the cases that are
-    wanted, [] all."""
+    """Parses the command line of a benchmark that alternates with the same change by hand, with additional options;
+    only: the selected cases, [] for all."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help=f"3 rounds in place of {rounds}")
     parser.add_argument("--rounds", type=int)
@@ -457,9 +462,9 @@ def arguments(name, description, rounds, cases, **more):
 
 
 def rows_of(name, args, run, summary):
-    """What the benchmark has found: a row for each case that run(folder, rounds, cases, say) gives samples of, written to its
-    file. None: it failed, and its logs are kept."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing it started stays
+    """Returns the benchmark's results: a row for each case for which run(folder, rounds, cases, say) returns samples,
+    written to its file. Returns None if it failed; its logs are kept then."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # an exception, so that everything that was started is stopped
     folder = pathlib.Path(tempfile.mkdtemp(prefix=f"tfe-{name}-"))
     try:
         samples = run(folder, args.rounds, args.only, lambda text: print(text, flush=True))

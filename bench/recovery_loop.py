@@ -1,9 +1,9 @@
-"""bench/recovery_loop.py: a training loop of nothing but all-reduces, and when each of them was done.
+"""bench/recovery_loop.py: a training loop of nothing but all-reduces that logs the time of each.
 
     recovery_loop.py STEP_LOG_DIRECTORY
 
-One file of JSON lines per process, times in ms of CLOCK_MONOTONIC: {"begin"} at the script's first line, then {"step"}s.
-A file ORDERS/end.RANK makes that rank end like a worker whose peer has gone.
+One file of JSON lines per process, times in ms of CLOCK_MONOTONIC: {"begin"} at the script's first line, then {"step"}
+lines. A file ORDERS/end.RANK makes that rank end like a worker whose peer has gone.
 """
 import json
 import os
@@ -41,7 +41,7 @@ def step():
 
 
 def progress(number):
-    """Tells the agent, if there is one: it makes the next standby after the first step."""
+    """Reports the step to the agent, if there is one, which starts the next standby after the first step."""
     path = os.environ.get("TFE_SOCKET")
     if path:
         import socket

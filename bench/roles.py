@@ -1,11 +1,12 @@
-"""bench/roles.py: what a loss costs a job with parameter servers, by who is lost, and what it would cost without any rendezvous.
+"""bench/roles.py: how long a job with parameter servers stops, by the lost role, compared with a restart by hand.
 
     roles.py [--quick] [--rounds N] [--strict | --loose] [--only CASE,…] [--out FILE]
 
-A chief, two workers and a ps, an agent each, real TensorFlow. A worker's trainer is killed: until the chief uses that worker again, and
-how long it had no step meanwhile. The ps's or the chief's is killed: until the first step of the next epoch. And a first start, from
-nothing to the first step. The floor is the same by hand: kill -9 whom it takes, reap, hand TF_CONFIG to processes that have imported
-TensorFlow (at a first start: start python), servers first, the chief once they listen. Floors and cases take turns.
+A chief, two workers and a ps with an agent each, real TensorFlow. If a worker's trainer is killed: the time until the
+chief uses that worker again, and the longest time without a step. If the trainer of the ps or chief is killed: the time
+until the first step of the next epoch. And a first start, from nothing to the first step. The floor is the same by
+hand: kill -9 the affected processes, reap them, give TF_CONFIG to processes that have imported TensorFlow (at a first
+start: start python), servers first, the chief once they listen. Floors and cases alternate.
 """
 import os
 import pathlib
@@ -24,16 +25,16 @@ PLACES = ("chief-0", "worker-0", "worker-1", "ps-0")  # by rank
 WORKERS = (1, 2)
 OPTIONS = ("--nnodes=2:2", "--ps=1", "--chief")
 PATIENCE_S = 120
-# A server that does not listen by then is not waited for: as the product has it.
+# A server that does not listen within this time is not waited for, as in the product.
 HEAD_START_MS = 1000
-# The chief may stand so much longer than by hand while a worker is away.
+# ms that the chief may stop beyond the floor while a worker is away
 PAUSE_MS = 100
 
-# case: whose trainer is killed (rank; None: nobody is there yet), most above the floor in ms (None: only told)
+# case: rank whose trainer is killed (None: none is running yet), ms allowed above the floor (None: only reported)
 CASES = {"worker_kill": (2, 100), "ps_kill": (3, 300), "chief_kill": (0, 300), "first_start": (None, None)}
 
 
-# --- what the chief has written ------------------------------------------------------------------
+# --- log lines of the chief ----------------------------------------------------------------------
 
 
 def steps(log, epoch):
@@ -41,7 +42,7 @@ def steps(log, epoch):
 
 
 def wait_work(log, epoch, more=8):
-    """Until the chief has used both workers for steps that come from now on; the last one's line."""
+    """Waits until the chief has used both workers for new steps; returns the last one's line."""
     before = len(steps(log, epoch))
 
     def used():
@@ -51,14 +52,14 @@ def wait_work(log, epoch, more=8):
 
 
 def pid_of(log, epoch, rank):
-    """Of the newest process in that place."""
+    """Returns the pid of the newest process of that rank."""
     return max((line for line in log.read() if line["epoch"] == epoch and line["rank"] == rank and "begin" in line),
                key=lambda line: line["begin"])["pid"]
 
 
 def used_again(log, epoch, began, victim, rank):
-    """Of a worker's place whose process was killed: ms until the chief has used the next one, the longest time without a step by then,
-    and the parts of the former."""
+    """For a worker whose process was killed: returns the ms until the chief has used its successor, the longest time
+    without a step until then, and the parts of the former."""
     known = {line["by"] for line in steps(log, epoch) if line["step"] <= began}
 
     def look():
@@ -103,7 +104,7 @@ class Served(HandMade):
         self.running, self.taken, self.by_rank = [], [], {}
 
     def all_again(self):
-        """Ends whoever runs, and starts all: ms from the first kill to the first step."""
+        """Ends all running processes and starts all again; returns the ms from the first kill to the first step."""
         self.epoch += 1
         self.at = self.ports(len(PLACES))
         began = now()
@@ -131,7 +132,7 @@ class Served(HandMade):
 
 
 class Roles(Agents):
-    """One agent for each place."""
+    """One agent for each role."""
 
     def __init__(self, folder):
         super().__init__(folder, False, LOOP, str(folder / "agents" / "checkpoints"))
@@ -141,7 +142,7 @@ class Roles(Agents):
             self.join(*OPTIONS)
 
     def settle(self):
-        """Until the chief uses both workers and each node has its warm standby; the epoch."""
+        """Waits until the chief uses both workers and each node has its warm standby; returns the epoch."""
         def settled():
             for job in self.jobs():
                 members = [node for node in job["nodes"] if node["role"] == "member"]
@@ -154,7 +155,7 @@ class Roles(Agents):
         return epoch
 
     def kill(self, rank):
-        """One sample: that rank's trainer is killed."""
+        """Takes one sample: that rank's trainer is killed."""
         epoch = self.settle()
         victim, began = pid_of(self.log, epoch, rank), now()
         os.kill(victim, signal.SIGKILL)
@@ -170,7 +171,8 @@ class Roles(Agents):
         return found
 
     def first_start(self, number):
-        """Four agents of a job of their own, which end once it trains: ms from the first one's start to its first step."""
+        """Runs four agents of a new job, which end once it trains; returns the ms from the first agent's start to the
+        first step."""
         log, names = self.log, self.names
         self.log, self.names = type(log)(self.fleet.directory / f"first{number}"), []
         self.arguments = (str(self.fleet.directory / f"first{number}.checkpoints"),)
@@ -187,11 +189,11 @@ class Roles(Agents):
         return {"total": first["step"] - began}
 
 
-# --- the whole -----------------------------------------------------------------------------------
+# --- main ----------------------------------------------------------------------------------------
 
 
 def run(folder, rounds, only, say):
-    """One list of pairs per case: what it took with agents, and by hand."""
+    """Returns one list of pairs per case: the times with agents and by hand."""
     samples = {case: [] for case in CASES if not only or case in only}
     kills = [case for case in samples if CASES[case][0] is not None]
     agents, warm, cold = Roles(folder), Served(folder / "hand", False), Served(folder / "cold", True)
@@ -252,7 +254,7 @@ def show(row):
 
 
 def missed(row, loose):
-    """The sentences for what a row lacks; loose: of its goals twice."""
+    """Returns a sentence for each missed goal of a row; loose doubles the goals."""
     def is_over(value, floor, limit, over):
         return value > 2 * (floor + limit) if loose else over > limit
     found = []

@@ -1,10 +1,11 @@
-"""bench/roles_loop.py: a chief that hands out small steps to the workers of a cluster with ps, and writes when each of them was done.
+"""bench/roles_loop.py: a chief that gives small steps to the workers of a cluster with ps, and logs the time of each
+step.
 
     roles_loop.py STEP_LOG_DIRECTORY CHECKPOINT_DIRECTORY
 
-One file of JSON lines per process, times in ms of CLOCK_MONOTONIC: {"begin"} at the script's first line, {"mark", "at"} for each part
-of its beginning, and of the chief {"step", "by"} for each step; by: when the process that did it had got its data, so that another
-one in a worker's place is known by it. The chief restores what is newest.
+One file of JSON lines per process, times in ms of CLOCK_MONOTONIC: {"begin"} at the script's first line, {"mark", "at"}
+for each part of its start, and from the chief {"step", "by"} for each step; by is the time at which the worker's
+process had got its data, which identifies the process. The chief restores the newest checkpoint.
 """
 import json
 import os
@@ -64,7 +65,7 @@ while True:
     for value in [coordinator.schedule(train_step, args=(data,)) for _ in range(4)]:
         try:
             by = value.fetch()
-        except tf.errors.UnavailableError:  # killed between its work and this: TensorFlow does the former again, not this
+        except tf.errors.UnavailableError:  # killed between its work and this line: TensorFlow repeats the former, but not this
             continue
         say(step=now(), by=float(by))
     number += 4

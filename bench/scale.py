@@ -1,24 +1,24 @@
-"""Ten thousand agents: joining, losing one, the server's death, and a storm of joins beside living agents."""
+"""Ten thousand agents: joins, a loss, a server kill, and a storm of joins beside running agents."""
 import sys
 import time
 
 from figures import Figures, Load, Server, ahead, arguments, crypto
 
-# Of the agents: fleets do not come from one.
+# source addresses, since a real fleet does not connect from one
 SOURCES = 8
 
 
 def encoded_table(n):
-    """Bytes of the rows of n agents on 127.0.0.1 (PROTOCOL.md, TABLE)."""
+    """Returns the encoded size of the rows of n agents on 127.0.0.1 (PROTOCOL.md, TABLE)."""
     def varint(x):
         return 1 + (x >= 128) + (x >= 16384)
-    # Tags and lengths of row, rank, host and port; ports are five digits: three bytes or two.
+    # Tags and lengths of row, rank, host and port; a port is encoded in two or three bytes.
     ports = (10000 + (2 * i + 1) % 50000 for i in range(n))
     return sum(2 + 1 + varint(rank) + 2 + len("127.0.0.1") + 1 + varint(port) for rank, port in enumerate(ports))
 
 
 def joined(agents, ttl=60):
-    """A server and a fleet that has not connected yet."""
+    """Yields a server and a fleet that has not connected yet."""
     server = Server("--ttl", ttl)
     return server, Load(server, agents, "--nnodes", f"{agents // 2}:{agents}", "--gather", 60000, "--sources", SOURCES)
 
@@ -77,10 +77,11 @@ def loss(figures, agents, turns):
             again.append(facts["started_p99_us"] / 1000)
             last.append(facts["started_last_us"] / 1000)
             again_per_agent.append(facts["bytes"] / (agents - 2))
-    # Beside the first START of the same agents, their handshakes in it: few of them need no second either way.
+    # Compared with the first START of the same agents including handshakes; a small number of agents needs less than a
+    # second for both.
     within = ("ratio<=", 0.15) if figures.options.quick else ("value<=", 1000)
     figures.add(case, values, "ms", floors, within)
-    # Every turn has to reach it: the worst counts, not the median.
+    # Every round has to reach the goal: the worst counts, not the median.
     figures.add("  the last survivor of all turns", [max(last)], "ms", [floors[last.index(max(last)) // 2]],
                 ("ratio<=", 0.2) if figures.options.quick else ("value<=", 1200))
     figures.add(f"one of {agents} lost, bytes per survivor", per_agent, "B", goal=("value<=", 1024), exact=True)
@@ -111,7 +112,7 @@ def death(figures, agents, turns):
             if facts["connected"] < agents:
                 figures.beyond.append(f"{case}: only {facts['connected']} came back")
     figures.add(case, values, "s", goal=("value<=", ttl), exact=True)
-    if agents >= 2500:  # fewer come back within a second, as they should
+    if agents >= 2500:  # few agents come back within a second, as intended
         figures.add("  in the busiest second", busiest, "%", goal=("value<=", 40))
     figures.add("  epochs and stops that it caused", epochs, "", goal=("value<=", 0))
 
@@ -126,7 +127,7 @@ def storm(figures, agents, living, turns):
         print("NOT JUDGED scale: the p99 of renewals, without the right to a real-time priority for the load")
     for _ in range(turns):
         with Server("--ttl", 60) as server:
-            # Before anything else on the load's core: what it takes to read an answer is not the server's.
+            # Highest priority on the load's core, so that the time to read an answer is not attributed to the server.
             first = Load(server, living, "--nnodes", f"{living}:{living}", "--job", "living",
                          prefix=prefix)
             second = Load(server, agents, "--nnodes", f"{agents}:{agents}", "--first", living)
@@ -162,7 +163,7 @@ def main():
         joins(figures, 16000, options.turns)
     loss(figures, agents, options.turns)
     death(figures, agents, options.turns)
-    # Tables grow with the square: a twentieth of the agents would not show what they cost.
+    # Tables grow with the square: a twentieth of the agents would not show their cost.
     storm(figures, 2000 if options.quick else 10000, 100 if options.quick else 1000, options.turns)
     return figures.finish()
 

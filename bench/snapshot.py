@@ -1,6 +1,6 @@
-"""What a snapshot in memory costs beside memcpy of the same bytes, what it slows training by, and what going on from one takes.
+"""Measures an in-memory snapshot: its cost compared with memcpy, how much it slows training, and the restore.
 
-Real TensorFlow, float32 in eight variables, memory as the agent lends it. --worker is for this program itself."""
+Real TensorFlow, float32 in eight variables, memory as provided by the agent. --worker is internal."""
 import json
 import mmap
 import os
@@ -39,7 +39,7 @@ def buffers_for(state, parts):
 
 
 def broadcast(rank, size):
-    """On each of two workers: from rank 0 to rank 1, which takes it over."""
+    """Runs on each of two workers: rank 0 sends the state to rank 1, which restores it."""
     import tensorflow as tf
     from tfe import _memory, _state, _tensors
     from tfe._cluster import service_keys
@@ -49,7 +49,7 @@ def broadcast(rank, size):
     objects = _tensors.Objects(checkpoint)
     parts = objects.parts()
     buffers = buffers_for(_state, parts)
-    for turn in range(2):  # the first meets the others
+    for turn in range(2):  # the first turn also waits for the other rank
         buffers.write(1, turn, parts)
         held = buffers.whole()[0]
         began = time.perf_counter()
@@ -60,7 +60,7 @@ def broadcast(rank, size):
         assert float(checkpoint.v[7][0]) == 1.0
         print(json.dumps(time.perf_counter() - began), flush=True)
         service_keys().set("bench/done", "")
-    service_keys().get("bench/done", 60)  # rank 0's sending may end before the other has all of it
+    service_keys().get("bench/done", 60)  # rank 0 may have sent everything before rank 1 has received it
     os._exit(0)
 
 
@@ -86,17 +86,17 @@ def broadcast_s(size):
 
 
 def slowed(tf, memory_module, size):
-    """Which part of the time snapshots take at the pace that they find, all that follows from them counted: of the clock's, for which
-    training stands still, and of the processors', where the copy's threads count each for itself. Then that pace. Stretches of the
-    same steps with and without them take turns; the middle one of the pairs counts."""
+    """Returns the share of time that snapshots take at their own pace, with all effects counted: of wall time, for
+    which training stops, and of processor time, where each copying thread counts. Then that pace. Stretches of the same
+    steps with and without snapshots alternate; the median of the pairs counts."""
     import numpy as np
     checkpoint, step = checkpoint_of(tf, size, 1.0), tf.Variable(0, dtype=tf.int64)
     memory = memory_module.Memory(checkpoint, step, None, None)
     memory._buffers = buffers_for(memory_module._state, memory._objects.parts())
-    memory.take(0)  # warm
+    memory.take(0)  # warm-up
     paused = 0.0
     pace = memory._pace = memory_module.Pace(None, 0, None, 0, lambda: time.perf_counter() - paused)
-    matrix = np.full((400, 400), 0.5, np.float32)  # with its like, what a processor's cache holds
+    matrix = np.full((400, 400), 0.5, np.float32)  # two of these fit into a processor's cache
     products = max(1, int(STEP_S / min(took(np.matmul, matrix, matrix) for _ in range(20))))
 
     def stretch(first, steps, after_step):
@@ -141,7 +141,7 @@ def main():
         objects, others = _tensors.Objects(checkpoint), _tensors.Objects(other)
         parts = objects.parts()
         buffers = buffers_for(_state, parts)
-        source, targets = np.ones(size // 4, np.float32), [np.zeros(size // 4, np.float32) for _ in range(2)]  # in turn, as ours
+        source, targets = np.ones(size // 4, np.float32), [np.zeros(size // 4, np.float32) for _ in range(2)]  # alternates with the snapshots
         values, floors, ram, own, disk = [], [], [], [], []
         directory = tempfile.mkdtemp(prefix="tfe-bench-")
         try:
@@ -155,9 +155,9 @@ def main():
                     disk.append(took(other.read, os.path.join(directory, "ckpt")) * 1e3)
         finally:
             shutil.rmtree(directory)
-        # Two turns for the memory's pages to be there.
+        # The first two rounds only map the memory's pages.
         figures.add(f"snapshot, {name}", values[2:], "GB/s", floors[2:],
-                    None if options.quick else ("ratio>=", 0.5))  # a small one is all TensorFlow's walk over its objects
+                    None if options.quick else ("ratio>=", 0.5))  # dominated by TensorFlow's walk
         figures.add(f"  in TensorFlow's own format, {name}", ram[1:], "GB/s")
         figures.add(f"restore from own memory, {name}", own[2:], "ms")
         figures.add(f"  by broadcast to a newcomer, {name}", [broadcast_s(size) * 1e3], "ms")

@@ -1,6 +1,7 @@
-"""Hours of a fleet in minutes: agents join, leave and vanish at random; the server's memory and descriptors must not grow.
+"""Simulates hours of a fleet in minutes: agents join, leave and vanish at random; the server's memory and descriptors
+must not grow.
 
-The memory is looked at from a quarter of the time on (minute 5 of 20): a fleet that is coming in takes more."""
+The memory is measured after the first quarter of the time (minute 5 of 20), because joins need more of it."""
 import random
 import statistics
 import sys
@@ -8,8 +9,8 @@ import time
 
 from figures import Figures, Load, Server, arguments
 
-AWAY_SHARE = 0.05  # of the agents, at most, are away at a time
-CHANGE_S = 1.0     # between two changes
+AWAY_SHARE = 0.05  # maximum share of agents that are away at a time
+CHANGE_S = 1.0     # seconds between two changes
 GROWN = 0.02, 256 * 1024
 
 
@@ -20,7 +21,7 @@ def options_of_soak(parser):
 
 
 class Fleet:
-    """Who is in; carries out one random change at a time."""
+    """Tracks the connected agents and makes one random change at a time."""
 
     def __init__(self, load, agents, seed):
         self.load, self.agents, self.random = load, agents, random.Random(seed)
@@ -41,7 +42,7 @@ class Fleet:
         self.load(command)
 
     def everybody(self):
-        """Nobody comes or goes until all who are in have been started in one epoch."""
+        """Waits without changes until all connected agents have been started in one epoch."""
         expected = self.agents - len(self.away)
         self.load(f"connected {expected} 60")
         facts = self.load(f"started {expected} 60")
@@ -50,7 +51,7 @@ class Fleet:
 
 
 def lost_descriptors(server, expected):
-    """Beyond those expected, once what is being closed has been."""
+    """Returns the number of descriptors beyond the expected ones, once closing connections are closed."""
     end = time.monotonic() + 10
     while server.descriptors() != expected and time.monotonic() < end:
         time.sleep(0.1)

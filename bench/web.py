@@ -1,5 +1,5 @@
-"""What open pages cost the server: ten thousand agents that idle, without tfe-web, with it and three pages, and without it
-again, in one run."""
+"""Measures the cost of open pages for the server: ten thousand idle agents without tfe-web, with tfe-web and three
+pages, and without it again, in one run."""
 import contextlib
 import os
 import socket
@@ -13,7 +13,7 @@ PAGES = ("/api/v1/stream", "/api/v1/stream?job=default", "/api/v1/stream?job=def
 
 
 class Pages:
-    """A tfe-web with open pages, beside the load; what they read is counted."""
+    """A tfe-web with open pages beside the load; counts the bytes that the pages read."""
 
     def __init__(self, server):
         self.process = subprocess.Popen(
@@ -33,7 +33,7 @@ class Pages:
                 self.read[number] += len(said)
 
     def close(self):
-        """The bytes that each page has read."""
+        """Returns the bytes that each page has read."""
         for page in self.sockets:
             with contextlib.suppress(OSError):
                 page.shutdown(socket.SHUT_RDWR)
@@ -44,7 +44,7 @@ class Pages:
 
 
 def look(server, load, seconds):
-    """Percent of a core while all renew by themselves, and their p99 in ms."""
+    """Returns the percentage of a core while all agents renew on their own schedule, and their p99 in ms."""
     load("mark")
     before = server.cpu_s()
     facts = load(f"run {seconds}")
@@ -67,7 +67,7 @@ def pages(figures, agents, seconds, turns):
             found["without"].append(look(server, load, seconds))
             shown = Pages(server)
             try:
-                load("run 3")  # all that there is, to pages that have just come
+                load("run 3")  # new pages receive the complete state first
                 found["with"].append(look(server, load, seconds))
             finally:
                 read = shown.close()
@@ -88,7 +88,7 @@ def pages(figures, agents, seconds, turns):
 def main():
     options = arguments(__doc__)
     figures = Figures(options)
-    os.sched_setaffinity(0, {LOAD_CORE})  # what reads the pages is no part of the server
+    os.sched_setaffinity(0, {LOAD_CORE})  # the reader of the pages is not part of the server
     pages(figures, 500 if options.quick else 10000, 4 if options.quick else 20, options.turns)
     return figures.finish()
 

@@ -1,4 +1,4 @@
-"""Renewals on one core beside sealed echoes that know nothing of leases, and what a connection costs."""
+"""Measures renewals on one core compared with sealed echoes that have no leases, and the cost of a connection."""
 import sys
 
 from figures import Echo, Figures, Load, Server, arguments, crypto_facts
@@ -46,8 +46,8 @@ def renewals(figures, agents, seconds, turns):
 
 
 def handshakes(figures, n, turns):
-    """With an agent's own key, beside those with a token. Nearly all of both is curve operations: Noise IK has four shared
-    secrets and a base point where NKpsk0 has two and one, so 1.3 cannot be had."""
+    """Compares handshakes with a node key and with a token. Curve operations are nearly all of both: Noise IK has four
+    shared secrets and one base point where NKpsk0 has two and one, so a ratio of 1.3 is impossible."""
     case = "handshake with an own key, server's share"
     if not figures.wanted(case):
         return
@@ -57,8 +57,8 @@ def handshakes(figures, n, turns):
 
 
 def connection(figures, agents, turns):
-    """What a connection that has shown its token costs, before its JOIN and after it."""
-    # What is the same for any number of agents is shared by fewer of them in a small run.
+    """Measures the cost of an authenticated connection before and after its JOIN."""
+    # In a small run fewer connections share the fixed costs.
     for silent, limit in ((1, 1280), (0, 2560 if agents >= 10000 else 2816)):
         case = f"RSS per {'silent connection' if silent else 'joined agent'}, {agents}"
         if not figures.wanted(case):
@@ -67,7 +67,7 @@ def connection(figures, agents, turns):
         for _ in range(turns):
             with Server("--ttl", "60") as server:
                 empty = server.memory()
-                # The agents' job waits for one more.
+                # The agents' job waits for one more node.
                 with Load(server, agents, "--nnodes", f"{agents + 1}:{agents + 1}", "--silent", silent) as load:
                     load(f"connect 0 {agents}")
                     load(f"connected {agents} 120")
@@ -90,13 +90,13 @@ def idle(figures, agents, turns):
             before = server.cpu_s()
             renewed = load(f"doze {seconds}")["renewed"]
             values.append(100 * (server.cpu_s() - before) / seconds)
-            # And as they come from machines that know nothing of each other, each at a time of its own. What it costs to
-            # wake the generator of all of them, on the same machine, is in there.
+            # Renewals as from independent machines, each at its own time. This includes the cost of waking the
+            # generator, which runs on the same machine.
             before = server.cpu_s()
             load(f"run {seconds}")
             spread.append(100 * (server.cpu_s() - before) / seconds)
         with Echo("sealed") as echo:
-            # As many echoes a second, from as many connections, in the same way.
+            # The same rate of echoes from as many connections, in the same way.
             floors.append(100 * renewed / seconds / echo.per_cpu_s(agents, 0, seconds, renewed / seconds))
     figures.add(case, values, "% of a core", floors,
                 ("ratio<=", 2) if figures.options.quick else ("value<=", 8 * agents / 10000))
