@@ -1,12 +1,12 @@
-/* bench/bundle_load.c: nodes of a pool that fetch a bundle as agents do (agent/pool/fetch.c), on
- * one loop, and one that only renews. All their copies lie in the same memory.
+/* bench/bundle_load.c: pool nodes that fetch a bundle like agents (agent/pool/fetch.c), on one
+ * loop, or a node that only renews. All copies of the bundle share the same memory.
  *
  * Usage: tfe-bench-bundle --state-dir DIR --first N --nodes N      (label set=load)
- *        tfe-bench-bundle --state-dir DIR --probe MS               (renews so often)
- * The first prints {"ready": N} once all are in the pool, and {"done": N,
- * "ms": …} once all have the bundle, and ends with its stdin. The second prints {"ready": 1}, and
- * when its stdin ends how long its renewals took: {"n": …, "p50_us": …, "p99_us": …, "max_us": …}.
- */
+ *        tfe-bench-bundle --state-dir DIR --probe MS               (renewal interval)
+ *
+ * The first form prints {"ready": N} once all nodes are in the pool, and {"done": N, "ms": …} once
+ * all have the bundle, and ends with its stdin. The second form prints {"ready": 1}, and at the end
+ * of its stdin its renewal times: {"n": …, "p50_us": …, "p99_us": …, "max_us": …}. */
 #include <event2/event.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -50,11 +50,11 @@ struct load {
     struct node *nodes;
     uint32_t n, n_in, n_done;
     uint64_t began_us;
-    uint32_t probe_ms; /* 0: it fetches */
+    uint32_t probe_ms; /* renewal interval; 0 for a node that fetches */
     uint32_t *samples, n_samples;
 };
 
-/* One memory for all: whoever writes there writes the same bytes. */
+/* One memory file for all nodes, since all write the same bytes. */
 static int shared = -1;
 int __wrap_memfd_create(const char *name, unsigned flags);
 int __real_memfd_create(const char *name, unsigned flags);
@@ -210,7 +210,7 @@ static void on_stdin(evutil_socket_t fd, short what, void *ctx)
                      n, load->samples[n / 2], load->samples[n - 1 - n / 100], load->samples[n - 1]);
     }
     (void)fflush(stdout);
-    _exit(0); /* the kernel is quicker with thousands of connections */
+    _exit(0); /* thousands of connections close faster this way */
 }
 
 int main(int argc, char **argv)

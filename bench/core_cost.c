@@ -1,14 +1,16 @@
-/* bench/core_cost.c: what the rendezvous core costs by itself: a renewal by the number of leases,
- * the longest step when all leases end in one tick, and what happens to running jobs, by their
- * size. Prints one JSON object a line.
+/* bench/core_cost.c: the cost of the rendezvous core alone: a renewal by the number of leases, the
+ * longest step when all leases expire in one tick, and events of running jobs, by job size. Prints
+ * one JSON object per line.
  *
  * Usage: tfe-bench-core renew LEASES COUNT | expire LEASES waiting|running | jobs NODES
- * lose|leave|crash|notice|finish `renew` prints nanoseconds of processor time per renewal and
- * allocations during them; instructions are callgrind's business. `expire`: what the leases of
- * waiting nodes, or of running jobs of 10,000 each, cost that end all together. `jobs`: two jobs of
- * NODES / 2 join, try each other's addresses and run; then in the first one a node vanishes or
- * leaves, all trainers crash, all machines are to go, or all trainers end well: steps and time
- * until everybody has been told what follows from it, and the memory that the core holds. */
+ * lose|leave|crash|notice|finish
+ *
+ * `renew` prints nanoseconds of processor time per renewal, and allocations during renewals;
+ * callgrind counts the instructions. `expire`: the cost of the simultaneous expiry of the leases of
+ * waiting nodes, or of running jobs of 10,000 nodes each. `jobs`: two jobs of NODES / 2 join, probe
+ * each other's addresses and run; then in the first job a node vanishes or leaves, all trainers
+ * crash, all machines get a notice, or all trainers succeed: steps and time until all nodes have
+ * received the consequences, and the memory that the core holds. */
 #include <malloc.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -43,7 +45,7 @@ static struct rdzv *core;
 static int64_t now = 1000000;
 static struct rdzv_actions actions;
 
-/* Of this process alone: others are on this machine, too. */
+/* Returns the processor time of this process, to exclude other processes on the machine. */
 static double now_ns(void)
 {
     return (double)machine_ns(CLOCK_PROCESS_CPUTIME_ID);
@@ -55,7 +57,7 @@ static int step(struct rdzv_event event)
     return rdzv_step(core, &event, &actions);
 }
 
-/* Leases of jobs of at most 50,000 nodes each that wait for one more. */
+/* Joins nodes to jobs of at most 50,000 nodes each that wait for one more. */
 static int join_all(uint32_t leases)
 {
     const uint32_t job_max = 50000;
@@ -77,11 +79,11 @@ static int join_all(uint32_t leases)
     return 0;
 }
 
-/* callgrind counts what this and two functions below cost, by their names. */
+/* callgrind measures this function and two below by name. */
 __attribute__((noinline)) static int renew(uint32_t leases, uint32_t count)
 {
     const unsigned long long before = allocations;
-    /* In an order that is not that of memory, as on a server. */
+    /* Renews in an order unrelated to the memory layout, as on a server. */
     uint32_t at = 0;
     const double began = now_ns();
     for (uint32_t i = 0; i < count; i++) {
@@ -99,15 +101,15 @@ __attribute__((noinline)) static int renew(uint32_t leases, uint32_t count)
     return 0;
 }
 
-/* --- jobs that run --- */
+/* --- running jobs ----------------------------------------------------------------------------- */
 
-/* What agents and the disk say to an action. An action's strings are gone with the next step, so
- * what is to be said is kept in here, in the order in which it was asked for. */
+/* The response of an agent or of the disk to an action. An action's strings are invalid after the
+ * next step, so responses are stored here in the order of the actions. */
 struct reply {
     enum { REPLY_PERSISTED, REPLY_READY, REPLY_LISTENING, REPLY_EXITED, REPLY_PROBED } type;
     uint32_t session;
-    uint64_t number; /* epoch, probe or sequence */
-    bool answering;  /* READY: still; PROBED: the one that was tried does */
+    uint64_t number; /* epoch, probe or sequence number */
+    bool answering;  /* READY: the trainer still responds; PROBED: the probed address responds */
     char job[2];
 };
 
@@ -115,11 +117,11 @@ static struct reply *replies;
 static size_t replies_first;
 static size_t replies_end;
 static size_t replies_cap;
-static uint64_t *running; /* by session: the epoch it was told START of */
-static uint64_t *asked;   /* … and the last it was told PREPARE of */
+static uint64_t *running; /* by session: epoch of its last START */
+static uint64_t *asked;   /* by session: epoch of its last PREPARE */
 static unsigned long long steps;
-static unsigned long long started;  /* STARTs since the last look */
-static unsigned long long finished; /* FINISHes */
+static unsigned long long started;  /* STARTs since the counter was reset */
+static unsigned long long finished; /* FINISHes since the counter was reset */
 
 static void reply(struct reply r)
 {
@@ -170,7 +172,7 @@ static void hear(const struct rdzv_action *a)
     }
 }
 
-/* A step; what it asks for is kept for answer_all. */
+/* Runs a step and stores the responses to its actions for answer_all. */
 static int play(const struct rdzv_event *event)
 {
     steps++;
@@ -231,7 +233,7 @@ static int give(const struct reply *r)
     return say(r->session, &msg);
 }
 
-/* Until nobody has anything left to say. */
+/* Sends responses until none are left. */
 static int answer_all(void)
 {
     while (replies_first < replies_end) {
@@ -261,8 +263,8 @@ static int join_jobs(uint32_t nodes, uint32_t per_job)
     return answer_all();
 }
 
-/* One of the first job's nodes vanishes: its connection ends, and on its ports nobody answers any
- * more. */
+/* Simulates a vanished node of the first job: its connection ends, and its ports no longer
+ * respond. */
 static int lose(uint32_t half)
 {
     const uint32_t who = half / 2;
@@ -270,7 +272,7 @@ static int lose(uint32_t half)
     return play(&(struct rdzv_event){.type = RDZV_CLOSED, .session = who});
 }
 
-/* One of the first job's nodes leaves in good order. */
+/* Simulates an orderly leave of a node of the first job. */
 static int leave(uint32_t half)
 {
     const uint32_t who = half / 2;
@@ -278,7 +280,7 @@ static int leave(uint32_t half)
     return say(who, &(struct tfe_msg){.type = MSG_GOODBYE});
 }
 
-/* A trainer fails, and before anybody can be stopped all others die of it. */
+/* Simulates a trainer failure from which all other trainers die before they can be stopped. */
 static int crash(uint32_t half)
 {
     const uint64_t epoch = running[0];
@@ -288,11 +290,11 @@ static int crash(uint32_t half)
             rc = say_exited(i, epoch, 1, "Collective ops is aborted by: a peer\n");
         }
     }
-    now += 2000; /* the back-off */
+    now += 2000; /* back-off */
     return rc || answer_all() || play(&(struct rdzv_event){.type = RDZV_TICK});
 }
 
-/* The machines of all nodes are to go. */
+/* Sends a preemption notice for all nodes. */
 static int notice(uint32_t half)
 {
     int rc = 0;
@@ -303,7 +305,7 @@ static int notice(uint32_t half)
     return rc;
 }
 
-/* All trainers end well, rank 0 before the others. */
+/* Ends all trainers successfully, rank 0 first. */
 static int finish(uint32_t half)
 {
     int rc = 0;
@@ -316,9 +318,9 @@ static int finish(uint32_t half)
 static const struct {
     const char *name;
     int (*happen)(uint32_t half);
-    uint32_t starts; /* members that have to be there afterwards: half minus so many; … */
-    bool ends;       /* … or all are told that the job is over */
-    bool goes_on;    /* … or nothing changes yet */
+    uint32_t starts; /* the next epoch starts with half minus this many members */
+    bool ends;       /* all nodes receive the end of the job */
+    bool goes_on;    /* nothing changes yet */
 } ways[] = {
     {.name = "lose", .happen = lose, .starts = 1},
     {.name = "leave", .happen = leave, .starts = 1},
@@ -379,14 +381,13 @@ static int run_jobs(uint32_t nodes, const char *name)
     return 0;
 }
 
-/* Nothing is heard of anybody any more, and nobody answers. */
+/* Measures the expiry of all leases, with nodes that no longer respond. */
 static int expire(uint32_t leases)
 {
     double longest = 0;
     unsigned n = 0;
     unsigned over = 0;
-    now += 3600 *
-           1000; /* the server was late, says the core: once more of the same, in its own time */
+    now += 3600 * 1000; /* the core detects that the server was late and extends the leases once */
     for (int64_t end = now + 7200 * 1000; now < end;) {
         const double began = now_ns();
         if (step((struct rdzv_event){.type = RDZV_TICK})) {
@@ -420,7 +421,8 @@ int main(int argc, char **argv)
                                        .ttl_ms = 10000,
                                        .wishes = usual_wishes(),
                                        .gather_max_ms = 30000,
-                                       .probe_rate = UINT32_MAX, /* time stands still here */
+                                       .probe_rate =
+                                           UINT32_MAX, /* virtual time does not pass here */
                                        .max_sessions = leases + 1};
     const bool runs =
         strcmp(argv[1], "jobs") == 0 || (argc == 4 && strcmp(argv[3], "running") == 0);

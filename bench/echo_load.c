@@ -1,9 +1,9 @@
-/* bench/echo_load.c: the other end of the echoes: N connections, a window of requests under way
- * over all of them.
+/* bench/echo_load.c: the client of the echo servers: N connections with a window of requests under
+ * way in total.
  *
  * Usage: tfe-bench-echo-load sealed|plain PORT N WINDOW SECONDS [RATE]: prints {"answers": …,
- * "seconds": …}. (The bufferevent echo is a plain one.) With a RATE so many requests a second are
- * sent, and it dozes between them; the window is not looked at. */
+ * "seconds": …}. (The bufferevent echo is a plain one.) With a RATE the program sends that many
+ * requests per second, sleeps in between and ignores the window. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <event2/event.h>
@@ -37,7 +37,7 @@ struct load {
     struct connection *connections;
     uint32_t n;
     uint32_t next;
-    double rate; /* requests a second; 0: a window of them is always under way */
+    double rate; /* requests per second; 0 keeps a window of them under way */
     bool sealed;
     bool over;
     uint64_t answers;
@@ -68,7 +68,7 @@ static void ask(struct connection *c)
 
 static void ask_next(struct load *load)
 {
-    /* A prime that is no factor of any number of connections used here. */
+    /* A prime that divides none of the numbers of connections used here. */
     const uint32_t stride = load->rate > 0 ? 7919 : 1;
     for (uint32_t i = 0; i < load->n; i++) {
         struct connection *c = &load->connections[load->next];
@@ -98,7 +98,7 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
     size_t n = 0;
     if (c->load->sealed) {
         if (seal_open(&c->rx, c->part, c->part_n, &used, plain, &n)) {
-            return; /* more is to come */
+            return; /* the frame is incomplete */
         }
     }
     c->part_n = 0;
@@ -109,7 +109,7 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
     }
 }
 
-/* As renewals come: by the clock, from anywhere among the connections. */
+/* Sends requests like renewals: by the clock, from scattered connections. */
 static void go_on_paced(struct load *load)
 {
     const double began = machine_s();
@@ -147,7 +147,8 @@ int main(int argc, char **argv)
     load.request_n = frames_renew(load.request);
     struct event_config *how = event_config_new();
     const struct timeval turn = {.tv_usec = 50000};
-    (void)event_config_set_max_dispatch_interval(how, &turn, -1, 0); /* as the fleet's */
+    (void)event_config_set_max_dispatch_interval(how, &turn, -1,
+                                                 0); /* same interval as in the fleet */
     load.base = event_base_new_with_config(how);
     load.connections = calloc(load.n, sizeof *load.connections);
     for (uint32_t i = 0; i < load.n; i++) {
@@ -167,7 +168,7 @@ int main(int argc, char **argv)
     }
     (void)printf("{\"ready\": true}\n");
     (void)fflush(stdout);
-    (void)getchar(); /* the caller reads clocks first */
+    (void)getchar(); /* waits until the caller has read its clocks */
     const double seconds = strtod(argv[5], NULL);
     const struct timeval tv = {.tv_sec = (time_t)seconds,
                                .tv_usec = (suseconds_t)((seconds - (double)(time_t)seconds) * 1e6)};
@@ -188,6 +189,6 @@ int main(int argc, char **argv)
     (void)printf("{\"answers\": %llu, \"seconds\": %.6f}\n", (unsigned long long)load.answers,
                  machine_s() - began);
     (void)fflush(stdout);
-    (void)getchar(); /* and again, before the echo has to close all of these */
+    (void)getchar(); /* waits again, before the echo has to close all connections */
     return 0;
 }

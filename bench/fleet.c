@@ -1,4 +1,4 @@
-/* bench/fleet.c: the simulated agents: JOIN, READY, LISTENING, renewals, probes, tables. */
+/* bench/fleet.c: simulated agents: JOIN, READY, LISTENING, renewals, probes, tables. */
 #include "bench/fleet.h"
 
 #include <event2/event.h>
@@ -18,11 +18,11 @@
 #include "common/message/cluster_table.h"
 #include "tests/wishes.h"
 
-#define LATENCIES_MAX (1u << 20) /* kept since the mark; more are counted, not kept */
-#define TENTHS_MAX 6000          /* of a second, of the histogram of WELCOMEs */
+#define LATENCIES_MAX (1u << 20) /* latencies stored since the mark */
+#define TENTHS_MAX 6000          /* tenths of a second in the histogram of WELCOMEs */
 #define FIRST_PORT 10000
-/* As agent/core/link.c: the least wait after a lost connection, the first wait after a failed try,
- * and the longest before the first WELCOME. */
+/* As in agent/core/link.c: the shortest wait after a lost connection, the first wait after a
+ * failed attempt, and the longest before the first WELCOME. */
 #define FIRST_TRY_MS 100u
 #define BACKOFF_FIRST_MS 100u
 #define BACKOFF_MAX_MS 3000u
@@ -30,42 +30,42 @@
 struct agent {
     struct fleet *fleet;
     struct channel *channel;
-    struct event timer; /* the next renewal, or the next try to connect */
+    struct event timer; /* next renewal or next connection attempt */
     TAILQ_ENTRY(agent) waiting;
     uint32_t number;
     bool wanted;
     bool queued;
     bool connecting;
     bool welcome;
-    bool told; /* its trainers listen */
+    bool told; /* LISTENING has been sent */
     uint16_t renew_ms;
     uint16_t spread_ms;
     uint16_t backoff_ms;
-    uint64_t epoch; /* started */
+    uint64_t epoch; /* running epoch; 0 if none */
     uint64_t highest;
-    uint64_t digest; /* of the table held; 0 none */
+    uint64_t digest; /* digest of the stored table; 0 if none */
     uint64_t table_epoch;
     uint64_t base;
-    uint32_t rows; /* of the table under way, where rows are looked at */
+    uint32_t rows; /* rows received of the incoming table (agents that check rows) */
     uint32_t table_bytes;
-    uint32_t fresh; /* how often it took another pair of ports */
+    uint32_t fresh; /* number of changes to another pair of ports */
     uint32_t renewals;
     uint32_t answered;
     uint64_t sent_us;
     uint64_t started_us;
-    uint64_t received; /* bytes on this connection since the mark */
+    uint64_t received; /* bytes received on this connection since the mark */
     struct tfe_id node;
     char node_secret[MSG_NODE_SECRET_CHARS + 1];
 };
 TAILQ_HEAD(agent_list, agent);
 
-/* The table of an epoch, as the agents that look at its rows know it together. */
+/* The table of an epoch, shared by the agents that check its rows. */
 struct reference {
     uint64_t epoch;
-    uint64_t digest;   /* once a START has named it */
-    uint32_t bytes[2]; /* of it whole, and of its changes */
+    uint64_t digest;   /* 0 until a START has named it */
+    uint32_t bytes[2]; /* size of the whole table and of its changes */
     uint32_t room;
-    uint32_t *hashes; /* of rows, by rank; 0 not known yet */
+    uint32_t *hashes; /* hashes of the rows by rank; 0 if not known yet */
 };
 
 struct fleet {
@@ -73,12 +73,12 @@ struct fleet {
     struct fleet_config config;
     struct handshake_params params;
     struct agent *agents;
-    uint64_t *ids; /* the first bytes of each agent's node id, to find it by */
+    uint64_t *ids; /* first bytes of each agent's node id, for look-ups */
     struct agent_list to_connect;
     uint32_t n_connecting;
     uint32_t window;
     uint32_t throughput_ms;
-    uint32_t next; /* whose turn it is in the window */
+    uint32_t next; /* next agent of the renewal window */
     struct fleet_facts seen;
     struct reference reference[2];
     uint64_t mark_us;
@@ -104,7 +104,7 @@ static void say(struct agent *a, const struct tfe_msg *msg)
     }
 }
 
-/* --- renewals --- */
+/* --- renewals --------------------------------------------------------------------------------- */
 
 static void renew(struct agent *a)
 {
@@ -112,7 +112,7 @@ static void renew(struct agent *a)
     say(a, &(struct tfe_msg){.type = MSG_RENEW, .u.renew.number = ++a->renewals});
 }
 
-/* One more of the window, by the next agent in turn that has none under way. */
+/* Starts one more renewal of the window, on the next agent without one under way. */
 static void renew_next(struct fleet *f)
 {
     for (uint32_t tries = 0; tries < f->config.n; tries++) {
@@ -151,13 +151,14 @@ static void on_renewed(struct agent *a, const struct msg_renewed *renewed)
 static void arm_renewal(struct agent *a)
 {
     const uint32_t ms = a->fleet->throughput_ms ? a->fleet->throughput_ms : a->renew_ms;
-    /* +-20 %, as agents do, so that they do not march in step. */
+    /* Jitter of 20 %, as in agents, so that renewals do not synchronise. */
     arm(a, (uint64_t)ms * (800 + randombytes_uniform(401)));
 }
 
-/* --- epochs --- */
+/* --- epochs ----------------------------------------------------------------------------------- */
 
-/* Two ports in turn, odd and even epochs, and another pair where the server wants fresh ones. */
+/* Returns the port of an epoch: one of two for odd and even epochs, from another pair after a
+ * request for fresh ports. */
 static uint16_t port_of(const struct agent *a, uint64_t epoch)
 {
     const uint32_t number = a->fleet->config.first_label + a->number;
@@ -167,7 +168,7 @@ static uint16_t port_of(const struct agent *a, uint64_t epoch)
 static void send_ready(struct agent *a, uint64_t epoch, bool answering)
 {
     const uint16_t port = port_of(a, epoch);
-    a->table_bytes = 0; /* of an epoch that was stopped before its table was here */
+    a->table_bytes = 0; /* from an epoch that was stopped before its table was complete */
     say(a, &(struct tfe_msg){.type = MSG_READY,
                              .u.ready = {.epoch = epoch,
                                          .host = "127.0.0.1",
@@ -184,8 +185,8 @@ static uint32_t row_hash(const struct msg_row *row)
     return hash ? hash : 1;
 }
 
-/* Every hundredth agent and the first look at each row; the others count bytes, or this process
- * would measure how fast it decodes ten thousand tables of ten thousand rows. */
+/* Returns true for the first and every hundredth agent, which check each row. The others count
+ * bytes, because otherwise this process would measure the decoding of ten thousand tables. */
 static bool looks_at_rows(const struct agent *a)
 {
     return a->number % 100 == 0;
@@ -244,14 +245,14 @@ static void on_table(struct agent *a, const struct msg_table *table)
     a->rows += (uint32_t)table->n_rows;
 }
 
-/* Whether what came before START is a whole table, or changes of one that is here. */
+/* Returns true if the chunks before START are a whole table, or changes to a stored one. */
 static bool has_table(struct agent *a, const struct msg_start *start)
 {
     struct reference *r = &a->fleet->reference[start->epoch & 1];
     const uint32_t bytes = a->table_bytes;
     a->table_bytes = 0;
     if (r->epoch != start->epoch) {
-        return bytes > 0; /* nobody who looks at rows has it yet */
+        return bytes > 0; /* no agent that checks rows has received this table yet */
     }
     if (r->digest != 0 && r->digest != start->table_digest) {
         return false;
@@ -263,12 +264,13 @@ static bool has_table(struct agent *a, const struct msg_start *start)
         return a->table_epoch == start->epoch &&
                (changes ? a->base == a->digest : a->rows == start->world);
     }
-    /* The whole one, or the changes: as many bytes as those had who looked. */
+    /* The size must equal that of the whole table or of the changes, as measured by agents that
+     * check rows. */
     return bytes == r->bytes[0] || bytes == r->bytes[1] ||
            (r->bytes[0] == 0 && bytes > r->bytes[1]) || (r->bytes[1] == 0 && bytes > 0);
 }
 
-/* What it runs; 0 nothing. */
+/* Sets the running epoch; 0 for none. */
 static void set_epoch(struct agent *a, uint64_t epoch)
 {
     struct fleet *f = a->fleet;
@@ -334,7 +336,7 @@ static void on_probe(struct agent *a, const struct msg_probe *probe)
                              .u.probed = {.probe = probe->probe, .result = result}});
 }
 
-/* --- connections --- */
+/* --- connections ------------------------------------------------------------------------------ */
 
 static void connect_more(struct fleet *f);
 
@@ -348,13 +350,13 @@ static void on_established(void *ctx, struct channel *ch, const struct principal
     a->connecting = false;
     a->fleet->n_connecting--;
     if (config->silent) {
-        /* A message of a later version: ignored, but it opens the session. */
+        /* A message of a later version, which the server ignores but which opens the session. */
         static const uint8_t unknown[] = {0xff};
         if (channel_send_encoded(ch, unknown, sizeof unknown)) {
             abort();
         }
         a->welcome = true;
-        a->spread_ms = FIRST_TRY_MS; /* nobody tells it one */
+        a->spread_ms = FIRST_TRY_MS; /* default, because no WELCOME sets it */
         a->fleet->seen.connected++;
         connect_more(a->fleet);
         return;
@@ -423,8 +425,8 @@ static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
     }
 }
 
-/* As an agent waits before it connects again: a random time up to spread where it had been in, else
- * doubling. */
+/* Returns the wait before the next connection attempt, as in agents: a random time up to spread_ms
+ * after a WELCOME, else a doubling back-off. */
 static uint32_t wait_ms(struct agent *a)
 {
     if (a->welcome) {
@@ -432,7 +434,8 @@ static uint32_t wait_ms(struct agent *a)
         return spread > FIRST_TRY_MS ? FIRST_TRY_MS + randombytes_uniform(spread - FIRST_TRY_MS + 1)
                                      : spread;
     }
-    const uint32_t longest = a->renew_ms ? a->renew_ms : BACKOFF_MAX_MS; /* a third of the ttl */
+    const uint32_t longest =
+        a->renew_ms ? a->renew_ms : BACKOFF_MAX_MS; /* a third of the lease time */
     a->backoff_ms = (uint16_t)backoff_next(a->backoff_ms, BACKOFF_FIRST_MS, longest);
     return 1 + randombytes_uniform(a->backoff_ms);
 }
@@ -502,9 +505,9 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
     }
 }
 
-/* --- the fleet --- */
+/* --- fleet ------------------------------------------------------------------------------------ */
 
-/* The agent's next process: it has a node id of its own, and has seen nothing yet. */
+/* Resets an agent to a new process with a new node id and no history. */
 static void be_born(struct agent *a)
 {
     node_secret_make(a->node_secret);
@@ -670,7 +673,7 @@ uint32_t fleet_latency_us(struct fleet *f, double q)
 
 void fleet_welcomes(const struct fleet *f, uint32_t *ret_busiest, uint32_t *ret_all)
 {
-    uint32_t second = 0; /* that ends with this tenth */
+    uint32_t second = 0; /* WELCOMEs in the second that ends with this tenth */
     *ret_busiest = 0;
     for (uint32_t i = 0; i < TENTHS_MAX; i++) {
         second += f->welcomes[i] - (i < 10 ? 0 : f->welcomes[i - 10]);

@@ -1,12 +1,13 @@
 /* bench/floor_crypto.c: the floor of ten thousand joins: the curve operations of their handshakes
- * alone (both sides' are done in one process each, on one core each), and sealing, sending,
- * receiving and opening their tables alone; and whole handshakes, with a token and with an agent's
- * own key, without a socket.
+ * (both sides, in one process and on one core each), and sealing, sending, receiving and opening
+ * their tables; and whole handshakes without a socket, with a token and with a node key.
  *
- * Usage: tfe-bench-crypto handshakes N     N of each, in turn, on one core. Prints microseconds.
- * Usage: tfe-bench-crypto curve N          N server's and N client's shares of handshakes, in turn
- * on one core each tfe-bench-crypto tables N BYTES   BYTES to each of N sockets, from one process
- * to another Prints {"seconds": …}. */
+ * Usage:
+ *   tfe-bench-crypto handshakes N     N of each, alternately, on one core; prints microseconds
+ *   tfe-bench-crypto curve N          N server and N client parts, on one core each
+ *   tfe-bench-crypto tables N BYTES   BYTES to each of N sockets, between two processes
+ *
+ * The last two print {"seconds": …}. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sodium.h>
@@ -22,7 +23,7 @@
 #include "bench/machine.h"
 #include "common/handshake/handshake.h"
 
-/* NKpsk0: each side makes an ephemeral key and two shared secrets. */
+/* NKpsk0: each side creates an ephemeral key and two shared secrets. */
 static void curve_ops(unsigned long n)
 {
     uint8_t secret[32];
@@ -39,13 +40,13 @@ static void curve_ops(unsigned long n)
     }
 }
 
-/* Whatever else this core does. */
+/* Returns the processor time of this thread, to exclude other work on the core. */
 static double used_s(void)
 {
     return (double)machine_ns(CLOCK_THREAD_CPUTIME_ID) / 1e9;
 }
 
-/* One handshake; adds what the server and the client took. */
+/* Performs one handshake; adds the times of the server and of the client. */
 static void exchange_keys(struct handshake_server *server, const struct token *token,
                           double ret_s[2])
 {
@@ -183,7 +184,7 @@ static void send_all(const int *fds, unsigned long n, size_t bytes)
         struct seal_key key;
         frames_key(&key, 0);
         for (size_t left = bytes; left > 0;) {
-            const size_t m = left < 10000 ? left : 10000; /* as large as chunks are */
+            const size_t m = left < 10000 ? left : 10000; /* largest size of a chunk */
             size_t sealed = 0;
             if (seal_frame(&key, plain, m, frame, sizeof frame, &sealed)) {
                 abort();
@@ -212,7 +213,7 @@ static int listen_on_loopback(struct sockaddr_in *ret)
     return fd;
 }
 
-/* The other process: has all connections before it says so, then receives. */
+/* The receiving process: reports once all connections exist, then receives. */
 static void connect_and_receive(const struct sockaddr_in *at, unsigned long n, size_t sealed_n,
                                 int ready)
 {
@@ -232,8 +233,8 @@ static void connect_and_receive(const struct sockaddr_in *at, unsigned long n, s
     _exit(0);
 }
 
-/* The ends of the connections are in two processes: a limit of 20,000 descriptors allows each
- * 10,000 and no more. */
+/* The ends of the connections are in two processes: each needs 10,000 descriptors, and a limit of
+ * 20,000 would not suffice for both. */
 static int tables(unsigned long n, size_t bytes)
 {
     struct sockaddr_in at;

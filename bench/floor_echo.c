@@ -1,9 +1,9 @@
-/* bench/floor_echo.c: the floor of renewals: an echo on raw events of libevent, that opens and
- * seals each frame with bare libsodium and knows nothing else; the plain and the bufferevent echo
- * beside it.
+/* bench/floor_echo.c: the floor of renewals: an echo server on raw libevent events that opens and
+ * seals each frame with bare libsodium and does nothing else; and a plain and a bufferevent echo
+ * for comparison.
  *
- * Usage: tfe-bench-echo sealed|plain|bufferevent PORTFILE: writes its port there, then serves until
- * it is killed. */
+ * Usage: tfe-bench-echo sealed|plain|bufferevent PORTFILE: writes its port to PORTFILE, then serves
+ * until it is killed. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <event2/buffer.h>
@@ -58,7 +58,7 @@ static void nonce_of(uint64_t number, uint8_t nonce[12])
     memcpy(nonce + 4, &number, sizeof number);
 }
 
-/* One frame of n bytes: opened, answered. False: it does not open. */
+/* Opens and answers one frame of n bytes. Returns false if it does not open. */
 static bool answer(struct connection *c, const uint8_t *frame, size_t n, uint8_t *to, size_t *ret_n)
 {
     const struct echo *echo = c->echo;
@@ -66,7 +66,7 @@ static bool answer(struct connection *c, const uint8_t *frame, size_t n, uint8_t
     uint8_t nonce[12];
     if (echo->kind == PLAIN) {
         memcpy(to, frame, n);
-        *ret_n = echo->answer_n + 18; /* as many bytes */
+        *ret_n = echo->answer_n + 18; /* same size as the sealed answer */
         memset(to + n, 0, *ret_n > n ? *ret_n - n : 0);
         return true;
     }
@@ -100,7 +100,7 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
     while ((size_t)got - used >= 2) {
         const size_t n = 2 + ((size_t)in[used] << 8 | in[used + 1]);
         size_t m = 0;
-        /* Requests are far smaller than what a packet takes: none comes in pieces. */
+        /* Requests are far smaller than a packet, so that each arrives in one piece. */
         if ((size_t)got - used < n || !answer(c, in + used, n, out + n_out, &m)) {
             drop(c, fd);
             return;

@@ -1,9 +1,10 @@
-/* bench/floor_exec.c: the floor of a trainer's cold start: a new process for a program, until the
- * kernel has begun it.
+/* bench/floor_exec.c: the floor of a trainer's cold start: creating a process for a program until
+ * the kernel has started it.
  *
  * Usage: tfe-bench-exec TURNS PROGRAM [ARGUMENT…]
- * Prints a JSON list of milliseconds: from vfork(2) to the end of execve(2), when the parent goes
- * on. The program has /dev/null for its output, and is waited for between turns. */
+ * Prints a JSON list of milliseconds: from vfork(2) to the end of execve(2), when the parent
+ * continues. The program's output goes to /dev/null, and each process is reaped before the next one
+ * starts. */
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdio.h>

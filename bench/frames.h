@@ -1,4 +1,4 @@
-/* bench/frames.h: the sizes and keys that both ends of the sealed echo agree on. */
+/* bench/frames.h: frame sizes and keys shared by both ends of the sealed echo. */
 #ifndef TFE_BENCH_FRAMES_H
 #define TFE_BENCH_FRAMES_H
 
@@ -11,7 +11,7 @@
 #include "common/message/codec.h"
 #include "common/message/msg.h"
 
-/* A RENEW and its RENEWED, as agents and server say them: the echo moves the same bytes. */
+/* Writes a RENEW with the size of the real message, so that the echo moves the same bytes. */
 static inline size_t frames_renew(uint8_t out[64])
 {
     size_t n = 0;
@@ -27,7 +27,7 @@ static inline size_t frames_renewed(uint8_t out[64])
     return codec_encode(&msg, out, 64, &n) == 0 ? n : 0;
 }
 
-/* Fixed keys, one for each direction: there is nothing to keep secret. */
+/* Fixed keys, one for each direction, since the benchmark needs no secrecy. */
 static inline void frames_key(struct seal_key *key, uint8_t direction)
 {
     memset(key, 0, sizeof *key);

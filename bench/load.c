@@ -1,19 +1,19 @@
-/* bench/load.c: the load generator: carries out commands from stdin on a fleet of simulated agents
- * and prints one JSON object for each.
+/* bench/load.c: the load generator: executes commands from stdin on a fleet of simulated agents and
+ * prints one JSON object for each.
  *
  * Usage: tfe-bench-load --state-dir DIR --agents N [--nnodes MIN:MAX] [--job NAME] [--first N]
- * [--gather MS] [--silent 1] [--sources N] (from so many addresses in turn, 127.0.0.1 and up)
- * Commands, one a line (agents are numbered from 0; TIMEOUT in seconds):
- *   connect FROM TO            joins them, and returns at once
- *   mark                       counts, latencies and clocks start here
- *   connected N TIMEOUT        waits until so many hold a lease
- *   started N TIMEOUT          waits until so many were told START of the newest epoch
- *   newer EPOCH N TIMEOUT      … of an epoch above this one
- *   window N                   keeps so many renewals under way, all agents together
- *   pace MS                    every agent renews so often
- *   run SECONDS                goes on
- *   doze SECONDS               … but looks at its sockets every few milliseconds only
- *   lose AGENT, leave AGENT    without a word, with a GOODBYE
+ * [--gather MS] [--silent 1] [--sources N] (N source addresses in turn, 127.0.0.1 and up)
+ * Commands, one per line (agents are numbered from 0; TIMEOUT in seconds):
+ *   connect FROM TO            joins these agents and returns at once
+ *   mark                       resets counts, latencies and clocks
+ *   connected N TIMEOUT        waits until N agents hold a lease
+ *   started N TIMEOUT          waits until N agents have received START of the newest epoch
+ *   newer EPOCH N TIMEOUT      the same, of an epoch above EPOCH
+ *   window N                   keeps N renewals under way, over all agents
+ *   pace MS                    makes every agent renew at this interval
+ *   run SECONDS                runs the loop
+ *   doze SECONDS               runs the loop, but polls the sockets only every few milliseconds
+ *   lose AGENT, leave AGENT    ends an agent without and with a GOODBYE
  *   quit */
 #include <event2/event.h>
 #include <event2/event_struct.h>
@@ -37,11 +37,11 @@ struct load {
     struct event_base *base;
     struct fleet *fleet;
     uint64_t mark_us;
-    bool over; /* the time of the present wait */
+    bool over; /* true once the present wait has timed out */
 };
 
-/* How many addresses connections come from. libevent makes them, and has no word for it: it is this
- * connect that it calls. */
+/* Number of source addresses. libevent makes the connections and cannot bind a source address; it
+ * calls the connect below. */
 static uint32_t sources = 1;
 
 int connect(int fd, __CONST_SOCKADDR_ARG to, socklen_t n)
@@ -49,7 +49,7 @@ int connect(int fd, __CONST_SOCKADDR_ARG to, socklen_t n)
     static uint32_t turn;
     const struct sockaddr_in from = {.sin_family = AF_INET,
                                      .sin_addr.s_addr = htonl(INADDR_LOOPBACK + turn++ % sources)};
-    const int on = 1; /* the port is chosen when both ends are known */
+    const int on = 1; /* the port is chosen in connect(2), when both ends are known */
     if (sources > 1 && to.__sockaddr__->sa_family == AF_INET &&
         (setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on) ||
          bind(fd, (const struct sockaddr *)&from, sizeof from))) {
@@ -104,7 +104,7 @@ static void report(struct load *load, bool reached)
     (void)fflush(stdout);
 }
 
-/* Lets the loop turn until the goal is reached or the time is over. */
+/* Runs the loop until the goal is reached or the time is over. */
 static void go_on(struct load *load, enum goal goal, uint64_t epoch, uint32_t n, double seconds)
 {
     struct event timer;
@@ -174,7 +174,7 @@ static bool execute_order(struct load *load, const char *line)
     return true;
 }
 
-/* Commands are read without holding up the agents: leases have to be renewed between them. */
+/* Reads commands inside the loop, so that leases are renewed between them. */
 static void listen_to_commands(struct load *load)
 {
     char line[256];
@@ -251,8 +251,8 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "tfe-bench-load: %s\n", reason.text);
         return 1;
     }
-    /* Without a limit a turn of the loop asks all 10,000 sockets for every 64 answers, and what is
-     * measured is epoll. */
+    /* Without this limit the loop polls all 10,000 sockets for every 64 answers, and the benchmark
+     * would measure epoll. */
     struct event_config *how = event_config_new();
     const struct timeval turn = {.tv_usec = 50000};
     (void)event_config_set_max_dispatch_interval(how, &turn, -1, 0);

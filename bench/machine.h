@@ -1,5 +1,4 @@
-/* bench/machine.h: what the benchmarks ask of the machine: its clock, its cores, as many
- * descriptors as it gives. */
+/* bench/machine.h: clock, cores and descriptor limits for the benchmarks. */
 #ifndef TFE_BENCH_MACHINE_H
 #define TFE_BENCH_MACHINE_H
 
@@ -25,16 +24,16 @@ static inline double machine_s(void)
     return (double)machine_ns(CLOCK_MONOTONIC) / 1e9;
 }
 
-/* Sleeps as long as the kernel's clock tick, by which libevent's timers go. A generator that dozes
- * is not woken by answers: agents on other machines cost the server no interrupt to a sleeping
- * processor either. */
+/* Sleeps for a kernel clock tick, the resolution of libevent's timers. A load generator that dozes
+ * is not woken by each answer, just as agents on other machines do not interrupt the server's
+ * processor. */
 static inline void machine_doze(void)
 {
     const struct timespec tick = {.tv_nsec = 4000000};
     (void)nanosleep(&tick, NULL);
 }
 
-/* Up to the hard limit: thousands of connections need so many. */
+/* Raises the descriptor limit to the hard limit, for thousands of connections. */
 static inline void machine_raise_files(void)
 {
     struct rlimit files;
@@ -44,7 +43,7 @@ static inline void machine_raise_files(void)
     }
 }
 
-/* This process on this core from now on; where there is no such core, it stays where it is. */
+/* Pins this process to a core; has no effect if the core does not exist. */
 static inline void machine_pin(unsigned core)
 {
     cpu_set_t set;

@@ -1,5 +1,5 @@
-/* bench/placement_cost.c: what a step of placement costs in a large pool, and that no rule of
- * placement is broken meanwhile (tests/unit/scheduler/churn.h). Prints one JSON object.
+/* bench/placement_cost.c: the cost of a placement step in a large pool, and a check that no
+ * placement rule is broken meanwhile (tests/unit/scheduler/churn.h). Prints one JSON object.
  *
  * Usage: tfe-bench-placement SEED HOURS */
 #include <stdio.h>
