@@ -1,4 +1,4 @@
-"""Agents with the tiny trainer, for tests of the whole: start them, look at what their trainers saw."""
+"""Agents with the small test trainer for end-to-end tests: starts them and reads what their trainers logged."""
 
 import contextlib
 import json
@@ -17,8 +17,8 @@ TRAINER = str(pathlib.Path(__file__).with_name("trainer.py"))
 
 
 TOGETHER = "--gather=10s"
-"""For agents that are max together: the first epoch has all of them, and begins when they are there. Where one comes later
-it grows, and grows again only a minute later, if its trainers do not listen."""
+"""Options for agents with max nodes together: the first epoch has all of them and begins when they are there. If one
+joins late, the job grows, and grows again only a minute later unless its trainers listen."""
 
 
 class Agent:
@@ -29,7 +29,7 @@ class Agent:
         with open(self.out, "wb") as out, open(self.err, "wb") as err:
             self.process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=env, cwd=folder)
         self.pid = self.process.pid
-        self.left = set()  # once it was killed: its guard, which has a death certificate to give
+        self.left = set()  # descendants left after SIGKILL: the guard, which still gives proof of termination
 
     @property
     def guard_pid(self):
@@ -39,12 +39,12 @@ class Agent:
         return self.process.wait(deadline)
 
     def send(self, number):
-        if number == signal.SIGKILL and os.geteuid() != 0:  # a look at all processes takes its time
+        if number == signal.SIGKILL and os.geteuid() != 0:  # scanning all processes takes long
             self.left.update(children(self.pid))
         self.process.send_signal(number)
 
     def end_guard(self):
-        """For who may not read a guard's environment, as end_guards() does: no other user than root may."""
+        """Ends the guard for users that may not read its environment, as end_guards() does and only root can."""
         for pid in self.left:
             if parents().get(pid, (0, ""))[1] == "tfe-guard":
                 os.kill(pid, signal.SIGTERM)
@@ -64,7 +64,7 @@ class Fleet:
         self.agents, self.seen = [], set()
 
     def start(self, *options, trainer=(), command=None, env=None, python=True, folder=None):
-        """Starts an agent with the tiny trainer (its arguments in trainer), or with the command given."""
+        """Starts an agent with the test trainer (its arguments in trainer), or with the given command."""
         folder = folder or self.folder
         folder.mkdir(exist_ok=True)
         if command is None:
@@ -73,7 +73,7 @@ class Fleet:
         return self.start_program([program("tfe-agent"), *more, *options, *command], folder, env)
 
     def start_program(self, line, folder=None, env=None):
-        """Starts whatever becomes an agent."""
+        """Starts a program that becomes an agent."""
         env = clean_environment(**{"TFE_STATE_DIR": str(self.state_dir), "TFE_NO_PERSIST": "false",
                                    "TFE_RETRY_START": "true", **(env or {})})
         agent = Agent(folder or self.folder, f"agent{len(self.agents)}", line, env)
@@ -81,7 +81,7 @@ class Fleet:
         return agent
 
     def lines(self, event=None, folder=None):
-        """What the trainers wrote, oldest process first."""
+        """Returns the lines written by the trainers, oldest process first."""
         found = []
         for path in sorted((folder or self.folder).glob("*.*.*.json"), key=lambda p: p.stat().st_mtime_ns):
             for line in path.read_text().splitlines(keepends=True):
@@ -107,7 +107,7 @@ class Fleet:
         return wait_until(look, what=f"an epoch of {size} above {above}")
 
     def order(self, words, epoch=None, rank="all", folder=None):
-        """Tells the trainers to end: order("exit 0")."""
+        """Orders the trainers to end: order("exit 0")."""
         folder = folder or self.folder
         name = f"do.{epoch}.{rank}" if epoch else "do.all"
         hidden = folder / f".{name}"
@@ -115,7 +115,7 @@ class Fleet:
         hidden.rename(folder / name)
 
     def check_views(self, folder=None):
-        """One member list per epoch, every rank of it at most once, the task is the rank."""
+        """Checks that each epoch has one member list, each rank at most once, and task index equal to rank."""
         by_epoch = {}
         for s in self.starts(folder=folder):
             by_epoch.setdefault(s["epoch"], []).append(s)
@@ -127,13 +127,13 @@ class Fleet:
             assert all(len(set(s["cluster"])) == len(s["cluster"]) for s in starts)
 
     def end(self):
-        """Ends what still runs, and says which processes were left over: {pid: (its parent, its name)}."""
+        """Ends the processes that still run and returns the ones left over: {pid: (parent, name)}."""
         self.lines()
         below = set()
         for agent in self.agents:
             below |= descendants(agent.pid)
-        # The first signal is a warning, whose plan takes seconds; the second ends at once. They are of two kinds, or both
-        # might come as one.
+        # The first signal is a notice, whose plan takes seconds; the second ends at once. They differ, because two
+        # equal signals could merge.
         for number in (signal.SIGTERM, signal.SIGINT):
             for agent in self.agents:
                 if agent.process.poll() is None:
@@ -155,12 +155,12 @@ class Fleet:
 
 
 def nothing_left(pids, guard):
-    """Of an agent that was killed: nothing but its guard, which has nothing below it and a death certificate to give,
-    and ends when it is told to."""
+    """Returns True if only the guard of a killed agent is left, without descendants; it gives proof of termination and
+    ends on request."""
     left = [pid for pid in pids if pid != guard and not gone_soon(pid)]
     if is_alive(guard):
         left += children(guard)
-        with contextlib.suppress(ProcessLookupError):  # it has given its certificate, and has ended since
+        with contextlib.suppress(ProcessLookupError):  # the guard has given its proof and ended meanwhile
             os.kill(guard, signal.SIGTERM)
     return left if gone_soon(guard) else [*left, guard]
 
@@ -175,7 +175,7 @@ def gone_soon(pid, deadline=5.0):
 
 @pytest.fixture
 def fleet(tmp_path, state_dir):
-    """Agents; after the test not one process of theirs may be left, and no sanitizer may have complained."""
+    """Agents of a test; afterwards none of their processes may be left, and no sanitizer may have reported an error."""
     folder = tmp_path / "fleet"
     folder.mkdir()
     made = Fleet(folder, state_dir)

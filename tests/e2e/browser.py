@@ -1,4 +1,4 @@
-"""A real browser for tests: Chromium without a screen, by its WebDriver."""
+"""A real browser for tests: headless Chromium, driven by its WebDriver."""
 
 import base64
 import contextlib
@@ -32,7 +32,7 @@ class BrowserError(Exception):
 
 
 class Browser:
-    """One window. js() runs a function body in the page and returns what it returns."""
+    """One window. js() runs a function body in the page and returns its result."""
 
     def __init__(self, base, session):
         self.base, self.session = base, session
@@ -54,7 +54,7 @@ class Browser:
         return self.call("/execute/sync", {"script": body, "args": list(arguments)})
 
     def js_later(self, body, *arguments):
-        """As js, but the page calls the last argument with the result."""
+        """Like js(), for code that calls its last argument with the result."""
         return self.call("/execute/async", {"script": body, "args": list(arguments)})
 
     def text(self, selector):
@@ -72,7 +72,7 @@ class Browser:
         return wait_until(lambda: self.js(f"return {body}", *arguments), deadline, what or body)
 
     def size(self, width, height, scale=1):
-        """The page's own size, whatever a window may be."""
+        """Sets the size of the page itself, independent of the window."""
         self.call("/goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride", "params": {
             "width": width, "height": height, "deviceScaleFactor": scale, "mobile": width < 600}})
 
@@ -81,7 +81,7 @@ class Browser:
             "features": [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]}})
 
     def picture(self, path):
-        """The whole page, also what is below the window's end."""
+        """Takes a picture of the whole page, including the part below the window."""
         shot = self.call("/goog/cdp/execute", {"cmd": "Page.captureScreenshot", "params": {"captureBeyondViewport": True}})
         path.write_bytes(base64.b64decode(shot["data"]))
 
@@ -89,12 +89,12 @@ class Browser:
         return self.call("/goog/cdp/execute", {"cmd": command, "params": parameters})
 
     def script_s(self):
-        """Seconds of a processor that scripts of this page have taken since the first question."""
+        """Returns the processor seconds used by scripts of this page since the first call."""
         self.cdp("Performance.enable", timeDomain="threadTicks")
         return {m["name"]: m["value"] for m in self.cdp("Performance.getMetrics")["metrics"]}["ScriptDuration"]
 
     def violations(self):
-        """What axe-core finds to be in the way of somebody: [rule, what to do, where…]."""
+        """Returns the findings of axe-core: [rule, advice, elements…]."""
         self.js(f"if (!window.axe) {{ {AXE.read_text()} }}")
         return self.js_later("""const done = arguments[0];
             axe.run(document, {resultTypes: ["violations"]}).then(found => done(found.violations.map(
@@ -102,13 +102,13 @@ class Browser:
                 e => done([String(e)]))""")
 
     def said(self):
-        """What the page has complained of to the console."""
+        """Returns the page's console messages."""
         return [line for line in self.call("/se/log", {"type": "browser"}) if line["level"] == "SEVERE"]
 
 
 @contextlib.contextmanager
 def browser():
-    """A new window, with a profile of its own."""
+    """Opens a new window with a profile of its own."""
     with tempfile.TemporaryDirectory(prefix="tfe-browser-", ignore_cleanup_errors=True) as folder:
         with open(os.path.join(folder, "driver.log"), "wb") as log:
             driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL,
@@ -121,7 +121,7 @@ def browser():
                 if "started successfully on port" in words:
                     port = int(words.rsplit("port", 1)[1].strip(" .\n"))
                     break
-            if port is None:  # it is the page that is judged
+            if port is None:  # the tests judge the page, not the driver
                 pytest.skip(f"chromedriver does not start here: {pathlib.Path(folder, 'driver.log').read_text(errors='replace')[-200:]}")
             base = f"http://127.0.0.1:{port}"
             body = json.dumps({"capabilities": {"alwaysMatch": {
@@ -141,6 +141,6 @@ def browser():
                 with contextlib.suppress(Exception):
                     window.call("", method="DELETE")
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(driver.pid, signal.SIGKILL)  # and a chromium that did not hear of the end
+                os.killpg(driver.pid, signal.SIGKILL)  # also a chromium that has missed the shutdown
             driver.wait(DEADLINE)
             driver.stdout.close()

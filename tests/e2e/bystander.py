@@ -1,4 +1,4 @@
-"""What this machine takes from whoever runs on it, measured while a test measures: a bound is as wide as that makes it."""
+"""Measures the load of this machine during a test, to widen time limits accordingly."""
 
 import json
 import statistics
@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-HANDS = 4  # processes that one thing goes through, and each may have to wait for a processor
-TOO_MUCH = 10  # times its quiet width: a bound that is wider says nothing
+HANDS = 4  # processes involved in one operation, each of which may have to wait for a processor
+TOO_MUCH = 10  # factor of the quiet limit beyond which a limit is meaningless
 
-# Sleeps and works in turn; for each line of stdin tells what it has met since the last one.
+# Sleeps and works alternately; for each line of stdin prints the delays since the last one.
 PROBE = '''
 import json, select, sys, time
 SLEEP_S, rounds = 0.01, []
@@ -42,9 +42,9 @@ class Noise:
         self.process.communicate()
 
     def bound(self, quiet_s):
-        """How long may take what takes at most quiet_s where nothing else runs: as much longer as the same work took
-        here since the beginning, and in each hand the longest wait for a processor. Skips the test if that says
-        nothing."""
+        """Returns the time limit for work that takes at most quiet_s on an idle machine: scaled by the slowdown of a
+        reference loop since the beginning, plus the longest wait for a processor for each process involved. Skips the
+        test if the limit would be meaningless."""
         self.process.stdin.write("\n")
         self.process.stdin.flush()
         self.rounds += json.loads(self.process.stdout.readline())

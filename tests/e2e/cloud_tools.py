@@ -1,10 +1,10 @@
-"""Stand-ins of gcloud and az for one group of machines: they take the options that the vendors' references list for these verbs,
-spelled in full, and refuse anything else, as the tools do. Nothing is asked at a terminal: what is not said and not configured is
-an error.
+"""Replacements of gcloud and az for one group of machines: they accept the options that the vendors' references list
+for these verbs, spelled in full, and reject anything else, as the tools do. They never prompt: missing and unconfigured
+values are errors.
 
     cloud_tools.py gcloud|az WORD...
 
-The group's size is in the file $CLOUD_GROUP, whose name is the group's.
+The file $CLOUD_GROUP holds the group's size; its name is the group's name.
 """
 
 import argparse
@@ -23,7 +23,7 @@ def set_size(size):
 
 
 def parser(tool, words, wide):
-    """Of one verb, with the flags that all verbs of the tool have."""
+    """Returns the parser of one verb, including the flags that all verbs of the tool have."""
     made = argparse.ArgumentParser(prog=" ".join((tool, *words)), allow_abbrev=False, add_help=False)
     for name in wide:
         made.add_argument(name)

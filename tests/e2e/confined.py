@@ -1,5 +1,5 @@
-"""Runs a program with the rights that a unit of systemd leaves it, as far as that goes without systemd: its system calls,
-its capabilities, no new privileges. Usage: confined.py UNIT PROGRAM ARGUMENTS…"""
+"""Runs a program with the rights of a systemd unit, as far as possible without systemd: system calls, capabilities, no
+new privileges. Usage: confined.py UNIT PROGRAM ARGUMENTS…"""
 
 import ctypes
 import os
@@ -11,7 +11,7 @@ ALLOW, ERRNO_EPERM = 0x7FFF0000, 0x00050001
 
 
 def calls_of(words):
-    """The calls of a SystemCallFilter, its groups resolved."""
+    """Returns the calls of a SystemCallFilter, with its groups resolved."""
     found = set()
     for word in words:
         if word.startswith("@"):
@@ -40,8 +40,8 @@ def main():
         number = seccomp.seccomp_syscall_resolve_name(name.encode())
         if number >= 0:
             assert seccomp.seccomp_rule_add_array(context, ALLOW, number, 0, None) == 0, name
-    assert seccomp.seccomp_load(context) == 0  # and no new privileges
-    if not kept:  # the caller has given them up: the filter refuses that
+    assert seccomp.seccomp_load(context) == 0  # also sets no_new_privs
+    if not kept:  # the caller has dropped them, because the filter rejects that
         os.execvp(line[0], line)
     only = ",".join(["-all"] + [f"+{name}" for name in kept])
     os.execvp("setpriv", ["setpriv", f"--bounding-set={only}", f"--inh-caps={only}", *line])

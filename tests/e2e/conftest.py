@@ -1,5 +1,5 @@
-"""Fixtures for tests with real processes. Programs come from $TFE_BIN_DIR, default build/default; nothing a test
-starts outlives it."""
+"""Fixtures for tests with real processes. Programs come from $TFE_BIN_DIR (default: build/default); no process outlives
+its test."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from programs import clean_environment, is_alive, program, wait_for  # noqa: E40
 
 BIN_DIR = programs.bin_dir()
 
-# Long enough for a sanitizer build on a busy machine; a test that passes does not wait for it.
+# Long enough for a sanitizer build on a busy machine; a test that passes does not take this long.
 DEADLINE = 30.0
 
 NOBODY = 65534
@@ -30,21 +30,22 @@ as_root = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), r
 
 
 def loading(library, **env):
-    """The variables with which a program of ours has a library of tests/crash below it; env: those that the library reads."""
+    """Returns the environment that preloads a library of tests/crash into the programs; env: variables for the
+    library."""
     path = BIN_DIR / f"tests/crash/lib{library}.so"
     assert path.is_file(), f"{path} is not built"
     return {"LD_PRELOAD": str(path), "ASAN_OPTIONS": f"{os.environ.get('ASAN_OPTIONS', '')}:verify_asan_link_order=0", **env}
 
 
 def last_lines(base, n_lines=12, n_files=8):
-    """The last lines of the newest logs below a folder, for the message of a wait that failed."""
+    """Returns the last lines of the newest logs below a folder, for the message of a failed wait."""
     logs = [path for pattern in ("*.log", "*.err", "*.out") for path in pathlib.Path(base).rglob(pattern) if path.is_file()]
     logs.sort(key=lambda path: path.stat().st_mtime)
     return "".join(f"\n--- {path}:\n" + "\n".join(path.read_text(errors="replace").splitlines()[-n_lines:])
                    for path in logs[-n_files:])
 
 
-_logs_of_test = []  # where the programs of the running test write their output
+_logs_of_test = []  # folders of the running test's program output
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +56,8 @@ def _know_logs(request):
 
 
 def wait_until(predicate, deadline=DEADLINE, what="the condition"):
-    """Calls predicate until its result is true, and returns that; a failure shows what the programs logged last."""
+    """Calls predicate until its result is true, and returns the result; a failure shows the last log lines of the
+    programs."""
     try:
         return wait_for(what, predicate, deadline, pause_s=0.01)
     except programs.Failed as error:
@@ -63,7 +65,8 @@ def wait_until(predicate, deadline=DEADLINE, what="the condition"):
 
 
 def on_disk(state_dir, question):
-    """A column of what a server has written; read from a copy, as it holds its own file. []: it wrote meanwhile; ask again."""
+    """Returns a column from a copy of the server's database, which the server locks. Returns [] if the server wrote
+    meanwhile; then retry."""
     copy = state_dir / "copy.db"
     for end in ("", "-wal"):
         (state_dir / f"copy.db{end}").write_bytes((state_dir / f"rdzv.db{end}").read_bytes())
@@ -94,7 +97,7 @@ class Server(programs.Server):
         return (self.state_dir / f"{role}.token").read_text().strip()
 
     def events(self, name=None):
-        """The log so far, as dicts (--log-format json)."""
+        """Returns the log so far, as dicts (--log-format json)."""
         lines = []
         for line in self.log.read_text(errors="replace").splitlines(keepends=True):
             if line.startswith("{") and line.endswith("\n"):
@@ -104,8 +107,9 @@ class Server(programs.Server):
 
 @pytest.fixture
 def commons(monkeypatch):
-    """A folder in which every user may write (those of pytest belong to root). If TMPDIR is not writable by other users, it
-    becomes that folder for the programs of this test. Skips the test if other users cannot enter TMPDIR at all."""
+    """A folder in which every user may write (pytest's folders belong to root). If TMPDIR is not writable by other
+    users, it becomes that folder for the programs of this test. Skips the test if other users cannot enter TMPDIR at
+    all."""
     base = pathlib.Path(tempfile.gettempdir())
     for folder in (base, *base.parents):
         if not folder.stat().st_mode & 0o001:
@@ -125,8 +129,8 @@ def state_dir(tmp_path):
 
 @pytest.fixture
 def server(state_dir, tmp_path):
-    """Starts a server: server(*options, state_dir=…, port=…, preexec=…, env=…). All are gone after the test, and those
-    that are stopped by the fixture must have ended well: no sanitizer complaint hides."""
+    """Starts a server: server(*options, state_dir=…, port=…, preexec=…, env=…). All servers are stopped after the test,
+    and those stopped by the fixture must exit cleanly, so that no sanitizer report is missed."""
     started = []
 
     def start(*options, state_dir=state_dir, ready=True, **more):
@@ -148,8 +152,8 @@ def server(state_dir, tmp_path):
 
 @pytest.fixture
 def ctl(state_dir):
-    """Runs tfe-ctl to its end: ctl("status", "--json") uses the state directory of the test; ctl(…, bare=True) adds
-    nothing."""
+    """Runs tfe-ctl to its end: ctl("status", "--json") uses the state directory of the test; ctl(…, bare=True) adds no
+    option."""
 
     def run(*arguments, bare=False, env=None, state_dir=state_dir):
         where = [] if bare else ["--state-dir", str(state_dir)]
@@ -161,7 +165,7 @@ def ctl(state_dir):
 
 @pytest.fixture
 def token(ctl):
-    """`tfe-ctl token create …`: the token."""
+    """Returns the token made by `tfe-ctl token create …`."""
 
     def create(*options):
         done = ctl("token", "create", *options)
@@ -173,7 +177,7 @@ def token(ctl):
 
 @pytest.fixture
 def status(ctl):
-    """The jobs of `tfe-ctl status --json`, as a list of dicts."""
+    """Returns the jobs of `tfe-ctl status --json`, as a list of dicts."""
 
     def jobs(*arguments):
         done = ctl("status", "--json", *arguments)
@@ -185,8 +189,8 @@ def status(ctl):
 
 @pytest.fixture
 def health(ctl):
-    """What `tfe-ctl status --json` says of the server's health, but for "late": half a second in which a busy machine stood
-    still is told for a minute, whatever a test is about."""
+    """Returns the server's health from `tfe-ctl status --json` without "late": after half a second's stall of a busy
+    machine it is reported for a minute, in any test."""
 
     def rows():
         done = ctl("status", "--json")
@@ -198,7 +202,7 @@ def health(ctl):
 
 @pytest.fixture
 def shown(ctl):
-    """What `tfe-ctl status …` shows to people, but for the same."""
+    """Returns the output of `tfe-ctl status …` for people, without the line about "late"."""
 
     def text(*arguments):
         done = ctl("status", *arguments)
@@ -210,7 +214,7 @@ def shown(ctl):
 
 @pytest.fixture
 def nodes(ctl):
-    """`tfe-ctl nodes --json`, as a list of dicts."""
+    """Returns `tfe-ctl nodes --json`, as a list of dicts."""
 
     def ask(*arguments):
         done = ctl("nodes", "--json", *arguments)

@@ -1,8 +1,8 @@
-"""What a member may say that it should not, written from proto/PROTOCOL.md alone: rows of messages with the answer that
-the protocol names, and floods.
+"""Invalid messages from a member, written from proto/PROTOCOL.md alone: tables of messages with the response that the
+protocol requires, and floods.
 
 Usage: hostile.py FLOOD SECONDS PORT TOKEN_FILE [NUMBER]
-Floods a server from a process of its own, at full rate; prints how many messages it sent.
+Floods a server from a separate process, at full rate; prints the number of messages sent.
 """
 
 import contextlib
@@ -21,24 +21,24 @@ from raw_client import (BAD_REQUEST, NOT_AUTHORISED, TYPES, Closed, Fixed64, Han
 DAYS_30 = 2_592_000_000
 EDGES = [0, 1, 2, 64, 65, 2**16, 2**16 + 1, 2**20, 2**20 + 1, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**52 - 1, 2**52, 2**53 - 1,
          2**53, 2**63 - 1, 2**63, 2**64 - 1]  # fmt: skip
-NO_IDS = [".", "..", ".hidden", "-x", "--help", "../x", "@a"]  # a path, an option, a label of the server's own
+NO_IDS = [".", "..", ".hidden", "-x", "--help", "../x", "@a"]  # a path, an option, a label reserved for the server
 GONE = "closed"
 GOES_ON = "goes on"
 
-# Texts that deceive whoever looks at them: escapes, C1, bidi, no UTF-8, no end of it.
+# Deceptive texts: escapes, C1 controls, bidi controls, invalid UTF-8, incomplete sequences.
 C1, BIDI, NO_UTF8, OVERLONG = b"\xc2\x9b2J\xc2\x85", "\u202ergba\u2066".encode(), b"\xff\xfe\x80", b"\xc0\xaf\xe0\x80\xaf\xf8\x88"
 ESCAPES = b"\x1b[2J\x1b]0;x\x07\r\n\x7f"
 
 
 def is_plain(data):
-    """Whether nothing in it moves a cursor or turns a line around."""
+    """Returns True if the data contains no terminal or bidi control."""
     return not any(ord(c) < 32 and c != "\n" or 0x7F <= ord(c) <= 0x9F or c in "\u061c\u200e\u200f\u2028\u2029" or
                    "\u202a" <= c <= "\u202e" or "\u2066" <= c <= "\u2069" for c in data.decode())  # fmt: skip
 
 
 def answer_to(member, name, fields, number=itertools.count(1)):
-    """What the server says to one message: GONE, GOES_ON (it answers the next RENEW), or the number of a refusal,
-    negative when the session goes on after it."""
+    """Returns the server's response to one message: GONE, GOES_ON (it answers the next RENEW), or the code of a
+    refusal, negative if the session continues."""
     nth, said = next(number), []
     try:
         plain = name if isinstance(name, bytes) else bytes([TYPES[name]]) + encode(fields)
@@ -53,11 +53,11 @@ def answer_to(member, name, fields, number=itertools.count(1)):
         return said[-1] if said else GONE
 
 
-# --- one message each ----------------------------------------------------------------------------------
+# --- single messages -----------------------------------------------------------------------------------
 
 
 def join(name="evil", job="evil", **more):
-    """Fields of a JOIN; f4=… changes one, None leaves it out."""
+    """Returns the fields of a JOIN; f4=… changes one, None leaves it out."""
     fields = {1: job, 2: node_id(name), 3: "label", 4: 2, 5: 2, 6: 1, 23: node_secret(name).hex()}
     fields.update({int(key[1:]): value for key, value in more.items()})
     return {number: value for number, value in fields.items() if value is not None}
@@ -76,7 +76,7 @@ def ready(**more):
 
 
 def first_messages():
-    """(message, fields, answer) of what may not come before a JOIN."""
+    """Yields (message, fields, response) for messages that are not allowed before JOIN."""
     for name, fields in [("RENEW", {1: 1}), ("READY", ready()), ("LISTENING", {1: 1}), ("EXITED", {1: 1}), ("GOODBYE", {1: 1}),
                          ("PROCESSES", {}), ("ENROL", {1: "ab" * 32}), ("PROGRESS", {1: 1}), ("NOTICE", {1: 2}), ("PROBED", {1: 1, 2: 5}), ("DEATH", {1: "ab" * 32})]:
         yield name, fields, BAD_REQUEST
@@ -87,7 +87,7 @@ ILLEGAL_EXITED = [{}, {1: 0}, {1: 2**53}, {1: 1, 2: 64}, {1: 1, 3: 256}, {1: 1, 
 
 
 def illegal_joins():
-    """JOINs that make no sense: they close the connection (rule 12)."""
+    """Yields invalid JOINs, which close the connection (rule 12)."""
     values_of = {"f1": ["", "a" * 65, "a/b", "a b", "ä", b"a\0", b"\xff", *NO_IDS],
                 "f3": ["x" * 65, "a\n", "a b", ESCAPES, BIDI, C1, b"a\0b", b"\x1b", *NO_IDS],
                 "f4": [0, 3, 2**32 - 1], "f5": [0, 1, 65537, 2**32 - 1], "f6": [0, 65, 2**32 - 1], "f7": [1_000_001, 2**32 - 1],
@@ -109,7 +109,7 @@ def illegal_joins():
 
 
 def illegal_contents():
-    """The same of a member."""
+    """Yields invalid messages of a member."""
     yield from (("READY", ready(**{field: value})) for field, values in {
         "f1": [0, 2**53, 2**64 - 1, None], "f2": ["", "a b", "a\0", "h" * 254, C1, NO_UTF8, None],
         "f3": [None, b"", varints([0]), varints([65536]), varints([2**64 - 1]), varints(range(1, 66)), b"\x80"],
@@ -125,7 +125,7 @@ def illegal_contents():
         "ENROL": [{}, {1: ""}, {1: "g" * 64}, {1: "AB" * 32}, {1: "a" * 63}, {1: "a" * 66}],
     }.items():  # fmt: skip
         yield from ((name, fields) for fields in rows)
-    # No protobuf, or more of it than there is.
+    # Invalid or truncated protobuf.
     for tail in (b"\xff", b"\x08", b"\x08" + b"\xff" * 11, b"\x0b\x0c", b"\x0a\xff\xff\xff\xff\x0f", b"\x0d\x01", b"\x00\x01", b"\x08\x80"):
         yield bytes([TYPES["NOTICE"]]) + b"\x08\x02" + tail, {}
     # Types that only a server sends.
@@ -134,7 +134,8 @@ def illegal_contents():
 
 
 def out_of_place(epoch):
-    """(message, fields, answer) of what a member may say, of an epoch in which it has no part: nothing comes of it."""
+    """Yields (message, fields, response) for messages that a member may send about an epoch to which it does not
+    belong: they have no effect."""
     for e in (epoch - 1, epoch, epoch + 1, epoch + 2**20, 2**53 - 1):
         if e < 1:
             continue
@@ -153,13 +154,13 @@ def out_of_place(epoch):
     yield "PROCESSES", {1: 2**31 - 1, 2: varints([2**31 - 1]), 3: varints([1])}, GOES_ON
     for number in (0, 13, 31, 77, 127, 128, 255):
         yield bytes([number]) + b"\xff" * 50, {}, GOES_ON
-    # Fields of a later version, in thousands and in any order.
+    # Thousands of fields of a later version, in any order.
     yield b"\x09" + encode([(1000 + n, n) for n in range(3000)]) + encode([(1, 1), (1, 5), (1, 2)]), {}, GOES_ON
     yield "NOTICE", {1: 2, 3: 1}, GOES_ON
 
 
 def refused(epoch, **who):
-    """Likewise, with what the protocol refuses."""
+    """Yields (message, fields, response) for messages of a member that the protocol rejects."""
     for name, fields in [("STATUS", {}), ("DRAIN", {1: "label"}), ("EVICT", {1: "label"}), ("CANCEL", {1: "honest"}),
                          ("FORGET", {1: "honest"}), ("GROW", {1: "honest"}), ("BACKUP", {1: "copy"}), ("EPOCHS", {1: "honest"}),
                          ("PREPARE", {1: 1}), ("STOP", {1: 1}), ("NOTED", {1: 1}), ("LEASE_ENDED", {1: 1}), ("DONE", {})]:
@@ -176,7 +177,8 @@ def refused(epoch, **who):
 
 
 def edge_joins():
-    """JOINs with every number at every edge, each for a job of its own: whatever the answer, nothing breaks."""
+    """Yields JOINs with every number at every limit, each for a job of its own: nothing breaks, whatever the
+    response."""
     for field, value in itertools.product((4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 21), EDGES):
         yield {field: value} | ({5: max(value, 2)} if field == 4 else {})
     for field, value in itertools.product((1, 2, 3, 4, 8), EDGES):
@@ -186,8 +188,8 @@ def edge_joins():
 
 
 def edge_lives(port, token):
-    """Jobs of one node that says they run, with extreme numbers; ends them, and begins the next run. How many the server
-    went on with."""
+    """Runs jobs of one node that report extreme numbers; ends them, and starts the next run. Returns how many sessions
+    the server kept."""
     lives = {f"life{i}": numbers for i, numbers in enumerate(itertools.product(EDGES, (1, 2**20, 2**20 + 1, 2**52 - 1)))}
     ended, digest = 0, table_digest([(b"127.0.0.1", 4711)])
     with contextlib.ExitStack() as stack:
@@ -225,8 +227,7 @@ def edge_lives(port, token):
 
 
 def wrong_frames(seed):
-    """Bytes that are no frame, or one that is not the next: what they are, and how a member makes them. Each ends its
-    session."""
+    """Yields invalid or unexpected frames: what they are, and how a member makes them. Each ends its session."""
     some, renew = random.Random(seed).randbytes, b"\x02\x08\x01"
 
     def out_of_order(member):
@@ -248,14 +249,14 @@ def wrong_frames(seed):
 
 
 def first_flights(token):
-    """First flights of somebody who has the token and still sends nonsense; none is answered."""
+    """Yields invalid first flights from the holder of a valid token; none is answered."""
     for low, high in ((0, 0), (0, 1), (3, 3), (3, 2**32 - 1), (2, 1), (2**32 - 1, 0)):
         yield Handshake(token, facts(low, high)).first()
     yield Handshake(token, facts()[:15]).first()
-    yield Handshake(token, facts() + bytes(401)).first()  # one more than there may be
+    yield Handshake(token, facts() + bytes(401)).first()  # one byte above the limit
 
     head = Handshake(token).head
-    for e in (bytes(32), b"\1" + bytes(31), b"\xff" * 32):  # of small order, or no point
+    for e in (bytes(32), b"\1" + bytes(31), b"\xff" * 32):  # points of small order, and no point
         flight = head + e + os.urandom(32)
         yield flight + hashlib.blake2b(flight, digest_size=16, key=token.subkey(2)).digest()
 
@@ -264,8 +265,8 @@ def first_flights(token):
 
 
 def blast(member, plains, end, is_deaf):
-    """Sends these again and again until the time is over or the server has had enough. Answers are taken off the
-    socket, not read; or left on it."""
+    """Sends these frames repeatedly until the time is over or the server closes the connection. Responses are drained
+    from the socket without parsing, or left there if is_deaf."""
     sent = 0
     member.sock.setblocking(False)
     while time.monotonic() < end:
@@ -284,7 +285,7 @@ def blast(member, plains, end, is_deaf):
 
 
 def flood(kind, seconds, port, token, number):
-    """kind@JOB: as a member of that one."""
+    """kind@JOB floods as a member of that job."""
     kind, _, job = kind.partition("@")
     name = f"flood{number}"
     job = job or name
@@ -318,5 +319,5 @@ FLOODS = ("renew", "deaf", "notice", "join", "progress", "epochs", "unknown", "s
 
 
 if __name__ == "__main__":
-    os.nice(5)  # the server's time is what is measured, not what a busy machine has left
+    os.nice(5)  # the test measures the server's time, which the flooder must not take away
     print(flood(sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), pathlib.Path(sys.argv[4]).read_text(), (sys.argv + ["0"])[5]))

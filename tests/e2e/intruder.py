@@ -1,6 +1,6 @@
-"""Training code that tries what it may not: usage intruder.py FOLDER TOKEN_FILE LOG_FOLDER.
+"""Training code that tries forbidden operations: usage intruder.py FOLDER TOKEN_FILE LOG_FOLDER.
 
-Rank 0 of two writes what became of each try into FOLDER/tries, the other makes FOLDER/beside; they never end."""
+Rank 0 of two writes the result of each attempt into FOLDER/tries, the other creates FOLDER/beside; both run forever."""
 
 import ctypes
 import json
@@ -43,13 +43,13 @@ def main():
         for number in 0, signal.SIGTERM, signal.SIGSTOP, signal.SIGKILL:
             tries[f"{name} {number}"] = try_one(os.kill, pid, number)
         tries[f"{name} priority"] = try_one(os.setpriority, os.PRIO_PROCESS, pid, 19)
-    # In the channel's folder it may do what it likes: root's agent is not to be led astray by it.
+    # It may do anything in the channel's folder; the agent, which runs as root, must not follow its traps.
     own = pathlib.Path(os.environ["TFE_SOCKET"]).parent
     os.symlink(f"{folder}/elsewhere", own / f"script-{os.getpid()}")
     os.mkfifo(os.environ["TFE_PREEMPT_FILE"])
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
         for word in {"type": "hello", "pid": os.getpid(), "listens": True}, {"type": "progress", "step": 1, "rank": 9}:
-            text = json.dumps({"epoch": int(os.environ["TFE_EPOCH"]), "rank": 0, **word})  # the second one is refused, and logged
+            text = json.dumps({"epoch": int(os.environ["TFE_EPOCH"]), "rank": 0, **word})  # the second message is rejected and logged
             channel.sendto(text.encode(), os.environ["TFE_SOCKET"])
     write(folder, "tries", json.dumps({"agent": agent, **tries}))
 

@@ -1,9 +1,9 @@
-"""A trainer without TensorFlow that keeps its state as the tfe package does, in memory and on a disk.
+"""A trainer without TensorFlow that keeps its state in memory and on disk, like the tfe package.
 
 Usage: keeper.py DIRECTORY --bytes N [--every STEPS] [--pace SECONDS]
-Its state is N bytes that tell their step; what it goes on from must be one step's alone. It keeps each step in memory, if it gets
-any, and every so many (10) steps in DIRECTORY/disk.RANK. What it sees goes to DIRECTORY/EPOCH.RANK.PID.json, one object a line;
-DIRECTORY/do.all with "exit CODE" ends it."""
+Its state is N bytes derived from the step; a restored state must belong to a single step. It keeps each step in memory,
+if it gets any, and every STEPS (10) steps in DIRECTORY/disk.RANK. It logs to DIRECTORY/EPOCH.RANK.PID.json, one object
+per line; DIRECTORY/do.all with "exit CODE" ends it."""
 
 import argparse
 import json

@@ -1,5 +1,5 @@
-"""The metadata services of three clouds, as their pages describe them, on one loopback port; and the ways in which they
-fail. A test sets what they say; the machine's name is vm-1."""
+"""The metadata services of three clouds, as their documentation describes them, on one loopback port, and their failure
+modes. A test sets the responses; the machine's name is vm-1."""
 
 import collections
 import http.server
@@ -11,17 +11,17 @@ from email.utils import formatdate
 import pytest
 
 CLOUDS = ("aws", "gce", "azure")
-# Cloud, zone and type, as an agent reads them there.
+# Cloud, zone and type, as an agent reads them from each service.
 MACHINES = {"aws": ("aws", "eu-west-1b", "p4d.24xlarge"), "gce": ("gce", "us-central1-a", "a2-highgpu-1g"),
             "azure": ("azure", "westeurope-2", "Standard_NC24ads_A100_v4")}
 HUGE = b"x" * (1 << 20)
-# What kind of machine it is; of Azure that comes with its name.
+# Paths for the kind of machine; Azure returns it together with the name.
 ABOUT = ("/latest/dynamic/instance-identity/document", "/latest/meta-data/instance-life-cycle",
          *(f"/computeMetadata/v1/instance/{name}" for name in ("zone", "machine-type", "scheduling/preemptible")))
 
 
 class Metadata:
-    """metadata.action = "terminate" and so on; metadata.failure is one of FAILURES or None."""
+    """Set metadata.action = "terminate" and so on; metadata.failure is one of FAILURES or None."""
 
     FAILURES = ("status", "hang", "cut", "huge", "nonsense", "types", "drip", "refused")
 
@@ -30,10 +30,10 @@ class Metadata:
         self.token, self.tokens = "token-0", 0
         self.preempted, self.maintenance = "FALSE", "NONE"  # GCE
         self.events, self.acknowledged = [], []  # Azure
-        self.spot, self.is_mum = True, False  # is_mum: who asks what the machine is gets no answer
+        self.spot, self.is_mum = True, False  # is_mum: questions about the machine get no response
         self.on_acknowledged = lambda: None
         self.failure = None
-        self.spoilt = collections.Counter()  # questions that each failure has met; of "refused" only those that waited
+        self.spoilt = collections.Counter()  # number of requests that each failure has met; for "refused" only long polls
         self.asked = []
         self.clock = 0.0  # seconds that the service's clock is off
         self.moved = 0
@@ -118,7 +118,7 @@ def handler_for(metadata):
             self.wfile.write(body)
 
         def fail(self, how):
-            """Spoils the answer; "refused" closes the connection of one that has waited for news."""
+            """Makes the response fail; "refused" closes the connection of a long poll."""
             self.close_connection = True
             with metadata.changed:
                 metadata.spoilt[how] += 1
@@ -178,7 +178,7 @@ def handler_for(metadata):
             elif path == "/latest/meta-data/instance-life-cycle":
                 self.answer(200, "spot" if metadata.spot else "on-demand")
             elif path == "/latest/meta-data/spot/instance-action" and metadata.action:
-                metadata.moved += 11  # as in the public mock: the time of one action moves with every answer
+                metadata.moved += 11  # as in the public mock: the time of one action moves with every response
                 when = time.gmtime(time.time() + metadata.clock + 120 + metadata.moved)
                 self.answer(200, json.dumps({"action": metadata.action,
                                              "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", when)}))

@@ -1,10 +1,10 @@
-"""What speaks for the pool without programs of ours: nodes that wait, and an operator who hands jobs in."""
+"""Plays the pool without this project's programs: nodes that wait, and an operator who submits jobs."""
 
 from raw_client import RawClient, decode, encode, node_id, node_secret
 
 
 def spec(name, *argv, sizes=(1, 1), source="/srv/code", **more):
-    """A SPEC as fields; more: f2=700 is field 2, a list is repeated."""
+    """Returns the fields of a SPEC; more: f2=700 is field 2, a list is repeated."""
     fields = [(1, name), (3, sizes[0]), (4, sizes[1]), (8, 1), *((9, word) for word in argv or ("python", "train.py"))]
     fields += [(13, 1), (14, source)] if source else []
     for key, value in more.items():
@@ -22,7 +22,7 @@ class Waiting(RawClient):
                            *([(6, host)] if host else [])])
 
     def assigned(self):
-        """The next ASSIGN, as (assignment, job, fields)."""
+        """Returns the next ASSIGN, as (assignment, job, fields)."""
         _, fields = self.receive_until("ASSIGN")
         return fields[1][0], decode(fields[3][0])[1][0].decode(), fields
 
@@ -34,7 +34,7 @@ class Waiting(RawClient):
 
 
 def order(server, name, fields, role="admin"):
-    """DONE, or REFUSED with its sentence."""
+    """Returns "DONE", or REFUSED with its sentence."""
     with RawClient(server.port, server.token(role), timeout=20) as ctl:
         ctl.send(name, fields)
         answer, got = ctl.receive_until("DONE", "REFUSED", "STATUS_END")
@@ -42,7 +42,7 @@ def order(server, name, fields, role="admin"):
 
 
 def rows(server, name, fields=(), role="observer"):
-    """What answers a question, as (name of the row, its fields)."""
+    """Returns the rows of a response, as (name of the row, its fields)."""
     with RawClient(server.port, server.token(role), timeout=20) as ctl:
         ctl.send(name, fields)
         got = []
@@ -73,7 +73,7 @@ def conditions(server, job):
 
 
 def agent_of(server, fields, name, nodes=(1, 1)):
-    """Joins as the child that a node of the pool starts for an ASSIGN would."""
+    """Joins like the child that a pool node starts for an ASSIGN."""
     child = RawClient(server.port, server.token("agent"), timeout=20)
     child.join(name, job="train", nodes=nodes, f19=fields[5][0])
     _, prepare = child.receive_until("PREPARE")
@@ -82,7 +82,7 @@ def agent_of(server, fields, name, nodes=(1, 1)):
 
 
 def starts(child):
-    """Follows to START; its epoch."""
+    """Follows the child to START and returns its epoch."""
     while True:
         name, fields = child.receive_until("PREPARE", "START")
         if name == "START":

@@ -1,6 +1,6 @@
-"""An independent client of the protocol, written from proto/PROTOCOL.md and not from the C code: what it says on the
-wire is what another implementation would say. For tests that need an agent without a training script, or bytes that
-no program of ours would send. Its Noise is PyPI's noiseprotocol, on OpenSSL: nothing of it is ours or libsodium's."""
+"""An independent client of the protocol, written from proto/PROTOCOL.md instead of the C code, for tests that need an
+agent without a training script, or bytes that this project's programs would never send. Its Noise is PyPI's
+noiseprotocol on OpenSSL: none of it is this project's or libsodium's."""
 
 import base64
 import hashlib
@@ -46,7 +46,7 @@ class Token:
 
 
 class NodeKey(Token):
-    """An agent's own key: the fields of ENROLLED, and the secret of the key that ENROL told."""
+    """A node key: the fields of ENROLLED, and the secret of the key sent with ENROL."""
 
     def __init__(self, server_key, enrolled, private):
         self.key_id, self.secret, self.certificate = (bytes.fromhex(enrolled[n][0].decode()) for n in (1, 2, 3))
@@ -58,7 +58,7 @@ def facts(low=2, high=2, nonce=7):
 
 
 class Handshake:
-    """The client's side. first() is its whole first flight."""
+    """The client's side of the handshake. first() returns its whole first flight."""
 
     def __init__(self, token, said=facts()):
         own = isinstance(token, NodeKey)
@@ -81,13 +81,13 @@ class Handshake:
         return flight + hashlib.blake2b(flight, digest_size=16, key=self.token.subkey(2)).digest()
 
     def second(self, message):
-        """The two directions, and the facts of the server."""
+        """Returns the two directions and the server's parameters."""
         told = bytes(self.noise.read_message(message))
         return Direction(self.noise.noise_protocol.cipher_state_encrypt), Direction(self.noise.noise_protocol.cipher_state_decrypt), told
 
 
 class Direction:
-    """Frames one way: a new key after every 65,536, and the counter goes on."""
+    """Frames in one direction: a new key after every 65,536 frames, while the counter continues."""
 
     def __init__(self, cipher):
         self.cipher = cipher
@@ -107,7 +107,7 @@ class Direction:
 
 
 def node_secret(name):
-    """What the process of this name has made for itself."""
+    """Returns the node secret of the process with this name."""
     return hashlib.blake2b(name.encode(), digest_size=32).digest()
 
 
@@ -115,7 +115,7 @@ def node_id(name):
     return hashlib.blake2b(node_secret(name), digest_size=16).hexdigest()
 
 
-# --- protobuf, as much of it as is needed -----------------------------------------------------------
+# --- the required part of protobuf ----------------------------------------------------------------------
 
 
 def _varint(n):
@@ -126,7 +126,7 @@ def _varint(n):
 
 
 class Fixed64(int):
-    """A number whose bytes are always eight: a digest, an incarnation."""
+    """A number encoded in eight bytes: a digest, an incarnation."""
 
 
 def varints(numbers):
@@ -182,7 +182,7 @@ def decode(data):
 
 
 def table_digest(rows):
-    """rows: (host, port) by rank, of workers."""
+    """Returns the digest; rows: (host, port) by rank, of workers."""
     digest = 0xCBF29CE484222325
     for host, port in rows:
         for byte in bytes(host) + b"\0" + struct.pack(">H", port):
@@ -194,7 +194,7 @@ def table_digest(rows):
 
 
 class Connection:
-    """One end, after the handshake."""
+    """One connection after the handshake."""
 
     sock = tx = rx = None
 
@@ -226,7 +226,7 @@ class Connection:
         self.sock.sendall(self.frame(bytes([number]) + encode(fields or {})))
 
     def receive(self):
-        """(name, fields) of the next message; Closed at the end."""
+        """Returns (name, fields) of the next message; raises Closed at the end."""
         sealed = self._read(struct.unpack(">H", self._read(2))[0])
         plain = self.rx.open(sealed)
         return NAMES.get(plain[0], plain[0]), decode(plain[1:])
@@ -238,7 +238,7 @@ class Connection:
                 return name, fields
 
     def is_closed(self):
-        """Reads until the server closes; False if it does not within the socket's timeout."""
+        """Reads until the server closes; returns False if it does not within the socket's timeout."""
         try:
             while self.sock.recv(65536):
                 pass
@@ -259,7 +259,7 @@ class RawClient(Connection):
         self.tx, self.rx, self.facts = handshake.second(self._read(struct.unpack(">H", self._read(2))[0]))
 
     def join(self, node, job="default", nodes=(1, 1), nproc=1, **more):
-        """As the process of this name, whose id is node_id(node)."""
+        """Joins as the process of this name, with the id node_id(node)."""
         fields = {1: job, 2: node_id(node), 3: "label-" + node, 4: nodes[0], 5: nodes[1], 6: nproc, 14: os.getpid(),
                   23: node_secret(node).hex()}
         fields.update({int(k[1:]): v for k, v in more.items()})

@@ -1,11 +1,12 @@
-"""A trainer of a job with roles, without TensorFlow: servers listen, a chief does steps with the workers that it reaches.
+"""A trainer of a job with roles, without TensorFlow: servers listen, a chief runs steps with the workers that it
+reaches.
 
-Usage: served.py DIRECTORY. What it sees is written as trainer.py's is; a file DIRECTORY/do.PLACE ("do.ps-0") with
-"exit CODE" or "kill NUMBER" ends the one that finds it, and is taken away. The chief loses a step when it does not reach
-a ps, and ends with 1 then; it tells its steps, and that each is on the disk. Files in DIRECTORY that change what it does:
-partitioned: it says that its checkpoints fit another number of ps; listens: it can be asked to save and told to stop, and
-ends with 143 then, once it has looked whether it still has its servers; idle: it connects to nobody, as a script that knows
-no ps."""
+Usage: served.py DIRECTORY. It logs like trainer.py; a file DIRECTORY/do.PLACE ("do.ps-0") with "exit CODE" or "kill
+NUMBER" ends the process that finds it, which removes the file. The chief loses a step if it cannot reach a ps, and then
+ends with 1; it reports its steps, and that each is on disk. Files in DIRECTORY that change its behaviour: partitioned:
+it reports that its checkpoints fit another number of ps; listens: it can be asked to save and to stop, and then ends
+with 143 after checking that it still has its servers; idle: it connects to no server, like a script without ps
+support."""
 
 import json
 import os
@@ -53,7 +54,7 @@ def main():
         agent.sendto(json.dumps({"type": kind, "epoch": epoch, "rank": rank, **more}).encode(), os.environ["TFE_SOCKET"])
 
     def heard():
-        """What the agent has said to a chief that listens; None: nothing."""
+        """Returns the agent's message to a chief that listens, or None."""
         try:
             return json.loads(agent.recv(8192, socket.MSG_DONTWAIT)) if listens else None
         except BlockingIOError:
@@ -65,7 +66,7 @@ def main():
         hidden.rename(saved)
 
     leads = role == "chief" or (role == "worker" and task["index"] == 0 and "chief" not in cluster)
-    listener = serve(cluster[role][task["index"]]) if role != "evaluator" else None  # kept open
+    listener = serve(cluster[role][task["index"]]) if role != "evaluator" else None  # stays open
     saved = folder / "step"
     step = int(saved.read_text()) if saved.exists() else 0
     order = folder / f"do.{place}"
@@ -88,7 +89,7 @@ def main():
         if message and "number" in message:
             tell("checkpoint", step=step, answers=message["number"])
         elif message:
-            time.sleep(0.3)  # so long it saves
+            time.sleep(0.3)  # duration of a save
             write("stopped", step=step, served=[reaches(at) for at in cluster["ps"]], used=[reaches(at) for at in cluster["worker"]])
             save()
             sys.exit(143)
@@ -98,7 +99,7 @@ def main():
                 write("end", word="lost", number=1)
                 sys.exit(1)
             used = [i for i, at in enumerate(cluster.get("worker", [])) if reaches(at)]
-            # As TensorFlow's chief: it begins once everybody is there, and goes on with whoever is.
+            # Like TensorFlow's chief: it begins once all workers are there, and continues with the ones that remain.
             if used and (facts.get("begun") or len(used) == len(cluster.get("worker", []))):
                 facts["begun"] = True
                 step += 1

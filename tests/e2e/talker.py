@@ -1,11 +1,12 @@
-"""A trainer that is on the script channel by hand (PROTOCOL.md, section 10), without the tfe package.
+"""A trainer that implements the script channel itself (PROTOCOL.md, section 10), without the tfe package.
 
 Usage: talker.py DIRECTORY [--deaf] [--flood] [--keeps] [--saves DIR [--watch]] [--pace SECONDS] [--print]
-Takes a step every 20 ms (--pace) and tells it; with --print it prints it too. Asked for a checkpoint it makes one at
-the next step and tells it; told to stop it ends with 0. What it sees goes to DIRECTORY/EPOCH.RANK.PID.json, one object a
-line; DIRECTORY/do.all with "exit CODE" ends it. --deaf: only tells, and makes a checkpoint every 50 steps. --flood: also
-sends nonsense as fast as it can. --keeps: keeps its step in memory that outlives it, and goes on from there. --saves: says nothing at all, but saves into DIR every 10 steps, as TensorFlow does it; with --watch at its first step and when
-TFE_PREEMPT_FILE appears, and then stands still."""
+Takes a step every 20 ms (--pace) and reports it; --print also prints it. On a save request it makes a checkpoint at the
+next step and reports it; on a stop request it ends with 0. It logs to DIRECTORY/EPOCH.RANK.PID.json, one object per
+line; DIRECTORY/do.all with "exit CODE" ends it. --deaf: only reports, and makes a checkpoint every 50 steps. --flood:
+also sends invalid messages as fast as it can. --keeps: keeps its step in memory that outlives it, and continues from
+there. --saves: sends nothing, but saves into DIR every 10 steps, like TensorFlow; with --watch also at its first step
+and when TFE_PREEMPT_FILE appears, and then stands still."""
 
 import argparse
 import json
@@ -81,7 +82,7 @@ def main():
         is_warned = a.watch and os.path.exists(os.environ["TFE_PREEMPT_FILE"])
         if a.saves:
             if rank == 0 and (step == 1 or is_warned if a.watch else step % 10 == 0):
-                write("checkpoint", step=step, answers=0, warned=is_warned)  # once it is seen this process may be ended
+                write("checkpoint", step=step, answers=0, warned=is_warned)  # the process may be ended as soon as this is seen
                 save_as_tensorflow(a.saves, step)
             while is_warned:
                 time.sleep(1)

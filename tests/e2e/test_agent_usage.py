@@ -1,4 +1,4 @@
-"""tfe-agent as its users meet it: flags, environment, output, and one clear sentence for each mistake."""
+"""tfe-agent for its users: options, environment, output, and one clear sentence for each mistake."""
 
 import ctypes
 import errno
@@ -15,7 +15,7 @@ from agents import TRAINER, fleet  # noqa: F401 (a fixture)
 from conftest import DEADLINE, wait_until
 from programs import clean_environment, program
 
-# A lease of 10 s: nothing here is about losses, and a busy machine may stand still for 3.
+# A lease of 10 s: these tests are not about losses, and a busy machine may stall for 3 s.
 QUICK = ("--gather", "0.3")
 
 
@@ -31,7 +31,7 @@ def free_port():
 
 
 def own_lines(stderr):
-    """What the agent says besides its log."""
+    """Returns the agent's output without its log."""
     return [line for line in stderr.splitlines() if not line.startswith("time=")]
 
 
@@ -74,7 +74,7 @@ def test_usage_errors_are_one_sentence_and_exit_2(arguments, words, tmp_path):
 
 
 def refuse_subreaper():
-    """The kernel says EPERM to PR_SET_CHILD_SUBREAPER, as a sandbox may (seccomp(2))."""
+    """Makes the kernel return EPERM for PR_SET_CHILD_SUBREAPER, as a sandbox may (seccomp(2))."""
     prctl, no_new_privileges, seccomp, subreaper = {"x86_64": 157, "aarch64": 167}[platform.machine()], 38, 22, 36
     load, unless_equal, answer, refused, allowed = 0x20, 0x15, 0x06, 0x00050000 | errno.EPERM, 0x7FFF0000
     rules = [(load, 0, 0, 0), (unless_equal, 0, 3, prctl), (load, 0, 0, 16), (unless_equal, 0, 1, subreaper),
@@ -86,7 +86,7 @@ def refuse_subreaper():
 
 
 def test_an_agent_that_may_not_be_a_subreaper_says_so():
-    """It printed a reason that nobody had set."""
+    """Regression: it printed an uninitialised reason."""
     done = subprocess.run([program("tfe-agent"), TRAINER], capture_output=True, text=True, timeout=DEADLINE,
                           env=clean_environment(), preexec_fn=refuse_subreaper)
     assert done.returncode == 1
@@ -278,7 +278,7 @@ def test_jax_keras_and_torch_find_rank_0_unless_the_user_says_where(server, flee
 
 @pytest.mark.parametrize("options, says", [
     (["--framework=torch", "--no-hooks"], "bound"), (["--framework=torch", "--no-hooks", "--no-standby"], "bound"),
-    (["--framework=torch"], "in use"),    # a hook shares the port, with PyTorch's store alone
+    (["--framework=torch"], "in use"),    # a hook shares the port, with PyTorch's store only
     (["--no-hooks"], "in use")])
 def test_rank_0s_port_is_released_at_the_start_only_for_torch_without_hooks(server, fleet, options, says):
     server(*QUICK)

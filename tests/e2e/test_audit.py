@@ -1,4 +1,4 @@
-"""Who ordered what, who was turned away: the audit, its chain, and that it only grows."""
+"""The audit: who ordered what, which orders were rejected, the hash chain, and that records are only appended."""
 
 import json
 import sqlite3
@@ -8,7 +8,7 @@ import pytest
 from conftest import wait_until
 from raw_client import RawClient, Token, node_id
 
-QUICK = ("--ttl", "60", "--gather", "0.2")  # nobody renews here, and a dozen orders take their time
+QUICK = ("--ttl", "60", "--gather", "0.2")  # no lease is renewed here, and a dozen orders take time
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
-"""A script in a standby finds what it finds in a plain `python script.py`: the bootstrap, driven as tfe-guard does."""
+"""A script in a standby finds the same environment as in a plain `python script.py`: the bootstrap, driven like by
+tfe-guard."""
 
 import json
 import re
@@ -13,7 +14,7 @@ from programs import clean_environment
 sys.path.insert(0, str(ROOT / "scripts" / "lib"))
 from standby import Standby  # noqa: E402
 
-# Prints what a script can see of how it was started. Random, or about the moment, is nothing of it.
+# Prints everything that a script can see of its start, except random and time-dependent values.
 MIRROR = '''
 """Doc."""
 from __future__ import annotations
@@ -87,7 +88,7 @@ ENDINGS = {
 
 
 def environment(folder, **more):
-    # PYTHONDONTWRITEBYTECODE: the first of the two would leave something for the second.
+    # PYTHONDONTWRITEBYTECODE: otherwise the first run would leave files for the second.
     return clean_environment(PYTHONUNBUFFERED="1", PYTHONDONTWRITEBYTECODE="1", TMPDIR=str(folder), **more)
 
 
@@ -119,8 +120,8 @@ def no_addresses(done):
 
 
 def both_ways(folder, standby, line, preload="json", text=None, **variables):
-    """A script's end in a plain interpreter and in a standby; text: what the script becomes after the standby has
-    read it."""
+    """Runs a script in a plain interpreter and in a standby and returns both ends; text: content of the script after
+    the standby has read it."""
     env = environment(folder)
     one = standby(line, folder, env, preload, mode="standby+hooks")
     assert one.says() == "W"
@@ -186,7 +187,7 @@ def test_options_of_the_interpreter_in_the_environment_hold(tmp_path, standby):
 
 
 def test_a_large_environment_passes_through_the_pipe(tmp_path, standby):
-    """One string of the environment may have 128 KiB on its way through execve(2)."""
+    """One string of the environment is limited to 128 KiB in execve(2)."""
     write(tmp_path, "import os, sys\nprint(len(os.environ['TF_CONFIG']))\nraise SystemExit(5)")
     line = [sys.executable, "train.py"]
     env = environment(tmp_path)
@@ -196,7 +197,7 @@ def test_a_large_environment_passes_through_the_pipe(tmp_path, standby):
     assert one.hand_over({**env, "TF_CONFIG": "x" * 300_000}) == (5, "300000\n", "")
 
 
-# --- what is imported, and with which environment ------------------------------------------------
+# --- imports and their environment ----------------------------------------------------------------
 
 SPY = '''import os, sys
 FOUND = {k: os.environ.get(k) for k in ("A", "B", "C", "HOME")}
@@ -261,7 +262,7 @@ def test_imports_that_fail_or_reach_too_far_mean_a_plain_start(tmp_path, standby
 @pytest.mark.parametrize("imports, preload, there", [
     ("import tfe\nimport os\nos.environ['A'] = '1'\nimport tensorflow", "", True),
     ("import tensorflow, tfe", "", True),
-    ("import tfe", "", False),                      # a script that needs no TensorFlow gets none
+    ("import tfe", "", False),                      # a script that does not need TensorFlow does not get it
     ("import tensorflow", "", False),
     ("import tensorflow, tfe", "tensorflow", False),
 ])
@@ -281,14 +282,14 @@ def test_our_package_is_warm_where_the_script_uses_it_with_tensorflow(tmp_path, 
 
 @pytest.mark.parametrize("preload, script, there", [
     (":auto", "import jax", "['jax']"),
-    (":tensorflow", "import jax", "cannot import"),        # there is no TensorFlow here
+    (":tensorflow", "import jax", "cannot import"),        # TensorFlow is not installed here
     (":jax", "import helper", "['jax']"),
     (":jax+numpy", "import helper", "['jax', 'numpy']"),
     (":auto+jax", "import helper", "['jax']"),
     (":auto+torch", "import helper", "cannot import"),
-    (":torch+jax", "import jax", "cannot import"),         # JAX is no part of PyTorch
+    (":torch+jax", "import jax", "cannot import"),         # PyTorch's preload does not include JAX
     (":none", "import jax", "[]"),
-    (":auto", "import helper", "[]"),                      # the source of the script shows nothing
+    (":auto", "import helper", "[]"),                      # the script's source shows no framework
 ])
 def test_frameworks_are_imported_as_the_option_and_earlier_starts_say(tmp_path, standby, preload, script, there):
     for name in ("jax", "numpy"):
@@ -308,7 +309,7 @@ def test_frameworks_are_imported_as_the_option_and_earlier_starts_say(tmp_path, 
 
 @pytest.mark.parametrize("script, seen", [
     ("import os\nos.environ['A'] = '1'\nimport helper", "1"),
-    ("import helper\nimport os\nos.environ['A'] = '1'", None),       # too late for what helper imports
+    ("import helper\nimport os\nos.environ['A'] = '1'", None),       # too late for imports of helper
     ("import os\nimport sys\nos.environ['A'] = sys.argv[0]\nimport helper", "cannot be foreseen"),
 ])
 def test_the_environment_is_right_for_a_framework_that_a_local_module_imports(tmp_path, standby, script, seen):

@@ -1,4 +1,4 @@
-"""What a job brings along: a directory as a bundle, or a commit of a repository, on nodes of a pool that have neither."""
+"""Files of a job: a directory as a bundle, or a commit of a repository, on pool nodes that have neither."""
 
 import contextlib
 import hashlib
@@ -19,7 +19,7 @@ from programs import clean_environment, program
 from raw_client import RawClient
 from test_pool import Pool, pool  # noqa: F401 (a fixture)
 
-# Tells what is there beside it, and ends once all have told.
+# Reports the files beside it, and ends once all trainers have reported.
 LOOKS = """
 import json, os, pathlib, sys, time
 here = pathlib.Path(__file__).parent
@@ -50,7 +50,7 @@ def write(folder, **files):
 
 @pytest.fixture
 def code(tmp_path):
-    """A directory of a job: what it runs, a program, and what .gitignore leaves out."""
+    """A job's directory: a script, a program, and files excluded by .gitignore."""
     folder = tmp_path / "code"
     folder.mkdir()
     write(folder, lib__a="1", lib__deep__b="2", data__big="no", secret="no")
@@ -62,7 +62,7 @@ def code(tmp_path):
 
 
 def said(folder, n):
-    """What n of LOOKS have found."""
+    """Returns what n trainers running LOOKS have found."""
     def look():
         found = [json.loads(path.read_text()) for path in folder.glob("*.json")]
         return len(found) == n and found
@@ -96,7 +96,7 @@ def test_a_bundle_runs_on_four_nodes_and_is_sent_once(server, fleet, ctl, code, 
         assert not found["cwd"].startswith(str(tmp_path)) and found["args"] == []
     pool.wait_state("one", "succeeded")
     pool.wait_free(4)
-    # The same files, whenever they were written and however they are listed, are the same bytes.
+    # The same files give the same bytes, whatever their times and directory order.
     os.utime(code / "lib/a", (1, 1))
     (code / "data/more").write_text("no")
     out = submit(pool, "two", tmp_path, f"--bundle={code}", command=("--", "python", "exec.py", "--steps", "3"))
@@ -110,7 +110,7 @@ def test_a_bundle_runs_on_four_nodes_and_is_sent_once(server, fleet, ctl, code, 
 
 
 def programs_of(folder, marker):
-    """A configuration of git that names a program for all that git might run there."""
+    """Writes a git configuration that names a program for everything that git might run."""
     evil = folder / ".git" / "evil.sh"
     evil.write_text(f"#!/bin/sh\necho \"$0 $@\" >> {marker}\nexit 1\n")
     evil.chmod(0o755)
@@ -169,7 +169,7 @@ def test_nor_does_the_directory_that_it_is_submitted_from(server, state_dir, cod
 
 
 def bundled(ctl, folder, tmp_path):
-    """What submit makes of the directory: its files, or the sentence that refuses it."""
+    """Returns the files in the bundle that submit makes of the directory, or the sentence that rejects it."""
     out = tmp_path / "bundle"
     done = ctl("submit", "--name=x", f"--bundle={folder}", f"--bundle-out={out}", "--", "python", "exec.py")
     if done.returncode != 0:
@@ -218,19 +218,20 @@ def test_a_bundle_outlives_a_server_that_is_killed(server, fleet, ctl, code, tmp
     pool.start(1, "--no-standby")
     assert names(said(out, 1)[0]) == WITHOUT_IGNORED
     pool.wait_state("one", "succeeded")
-    # It can begin anew: the server keeps what a job names.
+    # The job can be rerun: the server keeps the bundles that jobs name.
     [path.unlink() for path in out.glob("*.json")]
     pool.order("restart", "one")
     assert names(said(out, 1)[0]) == WITHOUT_IGNORED
 
 
 def test_a_failed_download_is_no_failed_start(server, fleet, ctl, code, tmp_path):
-    """The bundle is gone from the server's disk: a job that allows no failure waits, says why, and runs once it is back."""
+    """The bundle is missing on the server's disk: a job that allows no failure waits, gives the reason, and runs once
+    the bundle is back."""
     one = server()
     pool = Pool(fleet, ctl)
     pool.start(1, "--no-standby", "--no-persist")
     pool.wait_free(1)
-    (code / "lib/noise").write_bytes(os.urandom(700_000))  # many pieces
+    (code / "lib/noise").write_bytes(os.urandom(700_000))  # large enough for many pieces
     (code / "exec.py").write_text(LOOKS.replace("p.read_text()", "len(p.read_bytes())"))
     blocker = submit(pool, "blocker", tmp_path, f"--path={code}", command=("--", "sleep", "1000"))
     out = submit(pool, "one", tmp_path, f"--bundle={code}", "--option=max-restarts=0")
@@ -279,7 +280,7 @@ def test_a_repository_that_a_node_does_not_reach_is_a_sentence_of_the_job(pool, 
 
 @pytest.fixture
 def slow(code, tmp_path):
-    """A commit by a way to its repository that waits for the file "go": (URL@COMMIT, environment of its node)."""
+    """Returns a commit whose repository responds once the file "go" exists: (URL@COMMIT, environment of its node)."""
     git(code, "init", "-q")
     git(code, "add", ".")
     git(code, "commit", "-qm", "first")
@@ -292,7 +293,7 @@ def slow(code, tmp_path):
 
 
 def test_a_node_that_leaves_while_it_fetches_files_is_no_failed_start(server, fleet, ctl, slow, tmp_path):
-    """A job of no second try failed with the first machine that was taken away meanwhile."""
+    """Regression: a job without retries failed when its first machine was taken away during the download."""
     source, env = slow
     one = server()
     pool = Pool(fleet, ctl)
@@ -304,11 +305,11 @@ def test_a_node_that_leaves_while_it_fetches_files_is_no_failed_start(server, fl
     assert pool.job("one")["state"] in ("starting", "waiting")
 
 
-# --- what others might bring ----------------------------------------------------------------------
+# --- hostile bundles ------------------------------------------------------------------------------
 
 
 def frame(plain):
-    """A frame of Zstandard that packs nothing (RFC 8878, raw blocks)."""
+    """Returns a Zstandard frame with uncompressed data (RFC 8878, raw blocks)."""
     blocks = [plain[i:i + 100_000] for i in range(0, len(plain), 100_000)]
     headers = [struct.pack("<I", (i == len(blocks) - 1) | len(b) << 3)[:3] for i, b in enumerate(blocks)]
     return b"\x28\xb5\x2f\xfd\x00\x58" + b"".join(h + b for h, b in zip(headers, blocks))
@@ -335,7 +336,7 @@ HOSTILE = [tar(("../out", {}, b"x")), tar(("/tmp/out", {}, b"x")), tar(("a/../..
 
 
 def put(server, packed, role="admin", digest=None):
-    """Brings a bundle, as tfe-ctl does; the answer's name and the digest."""
+    """Uploads a bundle like tfe-ctl; returns the response's name and the digest."""
     digest = digest or hashlib.blake2b(packed, digest_size=32).hexdigest()
     with RawClient(server.port, server.token(role), timeout=20) as ctl:
         ctl.send("BUNDLE_HAVE", {1: digest, 2: len(packed)})
@@ -383,7 +384,7 @@ def test_a_digest_is_no_key_to_what_others_have_brought(server, token):
     with RawClient(one.port, team, timeout=20) as ctl:
         ctl.send("SUBMIT", {1: spec("team-a", source=None, f13=2, f14=digest)})
         assert b"has no bundle" in ctl.receive_until("DONE", "REFUSED")[1][2][0]
-    # A node fetches what its assignment names, and nothing else.
+    # A node fetches only what its assignment names.
     with Waiting(one.port, one.token("agent"), "a") as node:
         node.receive_until("WELCOME")
         node.send("FETCH", {1: digest, 3: 1000})
@@ -397,7 +398,7 @@ def test_a_digest_is_no_key_to_what_others_have_brought(server, token):
 
 @contextlib.contextmanager
 def downloaders(one, n, size, job="job", labels=()):
-    """n independent nodes of a job with a bundle of that size, and what has each ask for a piece."""
+    """Yields n independent nodes of a job with a bundle of that size, each of which can request pieces."""
     _, digest = put(one, os.urandom(size))
     with contextlib.ExitStack() as stack:
         nodes = [stack.enter_context(Waiting(one.port, one.token("agent"), f"{job}{i}", labels=labels)) for i in range(n)]
@@ -413,14 +414,14 @@ PIECE = 98_304
 
 
 def gets(node, n=PIECE):
-    """The node gets n bytes now."""
+    """Asserts that the node receives n bytes now."""
     while n > 0:
         n -= len(node.receive_until("CHUNK")[1][4][0])
     assert n == 0
 
 
 def waits(node):
-    """The node gets nothing now."""
+    """Asserts that the node receives nothing now."""
     for number in (1, 2):
         node.send("RENEW", {1: number})
         assert node.receive_until("RENEWED", "CHUNK")[0] == "RENEWED"
@@ -441,7 +442,7 @@ def test_eight_nodes_download_a_bundle_at_a_time_and_the_others_wait_in_order(se
         nodes[4].sock.close()
         gets(nodes[9])
         waits(nodes[10])
-        fetch(nodes[3])  # once more, behind the others
+        fetch(nodes[3])  # another request, queued behind the others
         for node in (nodes[10], nodes[3]):
             waits(node)
         for node in (nodes[0], nodes[1]):
@@ -452,7 +453,7 @@ def test_eight_nodes_download_a_bundle_at_a_time_and_the_others_wait_in_order(se
 
 
 def test_a_node_that_stalls_loses_its_stream(server):
-    """It keeps what it has: once it asks again it gets the next bytes, behind those that wait."""
+    """A stalled node keeps what it has: its next request continues there, queued behind the others."""
     with downloaders(server(), 9, 3 * PIECE) as (nodes, fetch):
         for node in nodes:
             fetch(node)
@@ -486,7 +487,7 @@ def test_an_error_of_a_node_is_what_the_job_waits_for(server, ctl):
         assert "No space" not in (pool.job("job").get("waits") or ""), "it has got bytes since"
         fetch(nodes[1], offset=1000, length=1000)
         gets(nodes[1], 1000)
-        fetch(nodes[1], offset=9000, length=1000, f8="No space left on device")  # no such bytes: the error stands
+        fetch(nodes[1], offset=9000, length=1000, f8="No space left on device")  # an invalid range does not replace the reported error
         nodes[1].receive_until("CHUNK")
         assert pool.job("job")["waits"] == "waiting for its files on label-job1: No space left on device"
 

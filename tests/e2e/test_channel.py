@@ -30,7 +30,7 @@ def test_directory_is_private_and_goes_with_its_agent(server, fleet):
     assert stat.S_ISSOCK(path.stat().st_mode)
     agent.send(signal.SIGKILL)
     agent.wait()
-    agent = start(fleet, "--job=another")  # cleans up after the dead one, if no other test's agent did so first
+    agent = start(fleet, "--job=another")  # cleans up after the dead agent, if no other test's agent has done so
     wait_until(lambda: not path.parent.exists(), what="the removal of a dead agent's directory")
     wait_until(lambda: len(fleet.starts()) == 2, what="the other job's start")
     own = pathlib.Path(fleet.starts()[-1]["socket"])
@@ -54,7 +54,7 @@ def test_growth_comes_at_a_checkpoint_that_the_script_was_asked_for(server, flee
     answered = [c for c in fleet.lines("checkpoint") if c["answers"] == asked["number"]]
     assert answered and answered[0]["epoch"] == first
     assert not os.path.exists(asked["preempt_file"])
-    # Long before --grow-wait is over.
+    # Long before the end of --grow-wait.
     assert min(s["time"] for s in fleet.starts(second)) - began < 20
     paths = {s["socket"] for s in fleet.starts(first)}
     assert paths < {s["socket"] for s in fleet.starts(second)}, "an agent's socket keeps its name over epochs"
@@ -69,7 +69,7 @@ def test_what_memory_keeps_is_shown_and_is_not_done_again(server, fleet, ctl, st
     node = wait_until(lambda: (node := status()[0]["nodes"][0]) and (node["kept_step"] or 0) > 20 and node, what="what is kept")
     assert (node["memory_bytes"], node["kept_epoch"]) == (8192, 1)
     assert status()[0]["memory_bytes"] == 8192
-    heads, row = shown().splitlines()[-2:]  # behind what is said of the job
+    heads, row = shown().splitlines()[-2:]  # below the job's header lines
     assert heads.split()[-2:] == ["KEPT", "MEMORY"] and row.split()[-2:] == ["1", "MiB"]
     os.kill(node["trainer_pids"][0], signal.SIGKILL)
 
@@ -102,7 +102,7 @@ def test_checkpoint_directory_of_a_script_that_says_nothing_is_watched(server, f
     fleet.wait_world(1)
     seen = wait_until(lambda: len(names := re.findall(r"checkpoint_seen name=(ckpt-\d+) ", agent.stderr())) >= 3 and names,
                       what="the saves' being seen")
-    # An agent that was held up finds the next one where it looks for the last; and the script notes what it has saved.
+    # An agent that was suspended finds the next checkpoint by itself; and the script records what it has saved.
     assert len(set(seen)) == len(seen)
     wait_until(lambda: set(seen) <= {f"ckpt-{line['step']}" for line in fleet.lines("checkpoint")}, what="saves of these names")
     fleet.order("exit 0")
@@ -110,7 +110,7 @@ def test_checkpoint_directory_of_a_script_that_says_nothing_is_watched(server, f
 
 
 def test_a_server_that_knows_nothing_counts_on_from_the_checkpoints(server, fleet):
-    """Otherwise the tfe package would take every save for a stale one's."""
+    """Otherwise the tfe package would treat every save as outdated."""
     server(*CALM)
     saves = fleet.folder / "model"
     saves.mkdir()
@@ -143,7 +143,7 @@ def test_remote_checkpoint_directory_is_refused(fleet):
 
 
 def test_planned_stop_lets_a_script_that_listens_end_by_itself(server, fleet):
-    """Nobody fails where a node joins: the scripts are asked to stop, and not killed."""
+    """No trainer fails when a node joins: the scripts are asked to stop instead of being killed."""
     server(*CALM, "--stop-grace", "20")
     agents = [start(fleet)]
     epoch = fleet.wait_world(1)

@@ -1,5 +1,5 @@
-"""Whole programs whose clocks are moved (tests/crash/moved_clock.c): machines that sleep, and outages longer than any
-fence, in seconds. A machine's clock is its own; where none is given it is the one of this machine."""
+"""Real programs with modified clocks (tests/crash/moved_clock.c): machines that sleep, and outages longer than any
+fence, in seconds. Each machine has a clock of its own, by default the real one."""
 
 import contextlib
 import mmap
@@ -21,7 +21,7 @@ MONOTONIC, BOOTTIME = 0, 8
 
 
 class Clock:
-    """Of one machine: its programs are started with env."""
+    """The clock of one machine; its programs are started with env."""
 
     def __init__(self, path):
         path.write_bytes(bytes(16))
@@ -34,11 +34,11 @@ class Clock:
             struct.pack_into("=q", self.ahead, at, struct.unpack_from("=q", self.ahead, at)[0] + int(seconds * 1e9))
 
     def later(self, seconds):
-        """Time goes on."""
+        """Advances all clocks."""
         self.pass_by(seconds, MONOTONIC, BOOTTIME)
 
     def slept(self, seconds):
-        """The machine was suspended, or hibernated."""
+        """Advances the clocks as after suspension or hibernation."""
         self.pass_by(seconds, BOOTTIME)
 
 
@@ -53,7 +53,7 @@ def make_clock(tmp_path):
 
 
 class Machine:
-    """An agent and all below it, with a clock of its own."""
+    """An agent and its descendants with a clock of their own."""
 
     def __init__(self, fleet, clock, *options, trainer=()):
         self.fleet, self.clock = fleet, clock
@@ -66,7 +66,7 @@ class Machine:
     def signal(self, number, but_agent=False):
         below = descendants(self.agent.pid)
         for pid in below if but_agent else {self.agent.pid, *below}:
-            with contextlib.suppress(ProcessLookupError):  # one of those that prepare a start, and end by themselves
+            with contextlib.suppress(ProcessLookupError):  # a process that prepares a start may have ended by itself
                 os.kill(pid, number)
 
 
@@ -84,7 +84,7 @@ def make_machine(fleet, make_clock):
 
 
 def test_the_guard_of_a_machine_that_slept_past_its_fence_ends_its_trainer_at_once(server, fleet, make_machine):
-    """With nobody's help: its agent is still frozen."""
+    """The guard does so alone, while its agent is still frozen."""
     server(*OPTIONS)
     machine = make_machine("--nnodes=1:2")
     trainer = machine.trainer(fleet.wait_world(1))
@@ -95,7 +95,7 @@ def test_the_guard_of_a_machine_that_slept_past_its_fence_ends_its_trainer_at_on
 
 
 def test_a_guard_that_waits_hears_of_the_fence_by_the_clock_that_ran_on(server, fleet, make_machine):
-    """Nothing wakes it but its timer, which is of the clock that goes on while a machine sleeps."""
+    """Only its timer wakes it, on the clock that continues during sleep."""
     server(*OPTIONS)
     machine = make_machine("--nnodes=1:2")
     trainer = machine.trainer(fleet.wait_world(1))
@@ -114,7 +114,7 @@ def test_a_nap_within_its_lease_changes_nothing(server, fleet, make_machine):
     machine.signal(signal.SIGSTOP)
     machine.clock.slept(30)
     machine.signal(signal.SIGCONT)
-    # It renews once it can: by then whatever it wanted to do about its sleep has been done.
+    # It renews as soon as possible, so that everything related to its sleep is over by then.
     machine.clock.later(20)
     wait_until(lambda: "link_lost" not in machine.agent.stderr() and is_alive(trainer), what="its trainer")
     fleet.order("exit 0")
@@ -123,7 +123,8 @@ def test_a_nap_within_its_lease_changes_nothing(server, fleet, make_machine):
 
 
 def test_a_hibernated_machine_is_replaced_and_comes_back_as_a_newcomer(server, fleet, make_machine, make_clock):
-    """Longer than its lease, shorter than its fence: the others go on without it, and it stops before it joins them."""
+    """The sleep is longer than the lease and shorter than the fence: the others continue without the machine, which
+    stops its trainer before it rejoins."""
     clock = make_clock()
     s = server(*OPTIONS, env=clock.env)
     awake, sleeper = make_machine("--nnodes=1:2", clock=clock), make_machine("--nnodes=1:2")
@@ -144,7 +145,7 @@ def test_a_hibernated_machine_is_replaced_and_comes_back_as_a_newcomer(server, f
 
 @pytest.mark.parametrize("away, survives", [(FENCE_S - 30, True), (FENCE_S + 1, False)])
 def test_an_outage_of_minutes(server, fleet, make_machine, make_clock, away, survives):
-    """Shorter than the fence nobody notices; longer, nobody trains until the server is back."""
+    """An outage shorter than the fence stops no trainer; a longer one stops all until the server is back."""
     clock = make_clock()
     s = server(*OPTIONS, env=clock.env)
     machines = [make_machine("--nnodes=2:2", clock=clock) for _ in range(2)]
@@ -169,8 +170,8 @@ def test_an_outage_of_minutes(server, fleet, make_machine, make_clock, away, sur
 
 @pytest.mark.parametrize("fixed", [True, False], ids=["fixed-ports", "own-ports"])
 def test_who_may_look_for_its_peers_at_the_next_epochs_ports_is_waited_for(server, fleet, make_machine, make_clock, fixed):
-    """One machine of an epoch that never told of a step freezes. Where each epoch has ports of its own the next one does
-    not wait for its fence: two of three members are accounted for. With fixed ports it does."""
+    """A member that has not reported a step freezes. If each epoch has its own ports, the next one does not wait for
+    its fence: two of three members are accounted for. With fixed ports it does."""
     clock = make_clock()
     s = server(*OPTIONS, env=clock.env)
     machines = []
@@ -192,7 +193,7 @@ def test_who_may_look_for_its_peers_at_the_next_epochs_ports_is_waited_for(serve
     assert not gone_soon(trainer, 0.5) and fleet.last_epoch() == first
     clock.later(20)
     assert gone_soon(trainer), "trained past its fence"
-    assert fleet.last_epoch() == first  # its clock may be wrong by 5 %: the server waits for longer
+    assert fleet.last_epoch() == first  # its clock may be off by 5 %, so the server waits longer
     clock.later(FENCE_S * 0.2)
     fleet.wait_world(2, above=first)
 

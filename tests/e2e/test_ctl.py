@@ -1,4 +1,4 @@
-"""tfe-ctl: verbs, options, exit codes, and what status says."""
+"""tfe-ctl: verbs, options, exit codes, and the output of status."""
 
 import json
 import os
@@ -106,7 +106,7 @@ def test_version_shows_client_and_server(server, ctl):
     server()
     client, server_line = ctl("version").stdout.splitlines()
     assert client.split()[0] == "client" and server_line.split()[0] == "server"
-    assert client.split()[1] == server_line.split()[1]  # both are of this build
+    assert client.split()[1] == server_line.split()[1]  # both come from the same build
     shown = json.loads(ctl("version", "--json").stdout)
     assert shown["client"] == shown["server"] and set(shown["client"]) == {"version", "commit"}
     assert ctl("--version", bare=True).stdout == "tfe-ctl {version} ({commit})\n".format(**shown["client"])
@@ -120,7 +120,7 @@ def test_unreached_server_is_69_within_the_timeout(server, ctl):
     done = ctl("status", "--rdzv-endpoint", s.endpoint, "--token", token, "--timeout", "2500ms")
     assert done.returncode == 69
     assert 2.4 < time.monotonic() - began < 12
-    assert done.stderr.count("waiting for") <= 1  # however often it tries
+    assert done.stderr.count("waiting for") <= 1  # at most once, however often it retries
     assert s.endpoint in done.stderr.splitlines()[-1] and "refused" in done.stderr.splitlines()[-1]
     assert done.stdout == ""
 
@@ -170,7 +170,7 @@ def test_roles(server, state_dir, ctl):
     for role, code in (("observer", 0), ("admin", 0), ("agent", 77)):
         assert ctl("status", "--token-file", str(state_dir / f"{role}.token")).returncode == code
     (state_dir / "observer.token").unlink()
-    assert ctl("status").returncode == 0  # the admin's does as well
+    assert ctl("status").returncode == 0  # the admin token works as well
     (state_dir / "admin.token").unlink()
     assert ctl("status").returncode == 77
 
@@ -190,17 +190,17 @@ def test_labels_cannot_steer_the_terminal(server, ctl):
 
 
 def test_a_long_answer_comes_whole(server, status):
-    """More rows than one queue limit holds: the answer is produced as it is read."""
+    """The response has more rows than one queue holds: it is produced as it is read."""
     s = server("--ttl", "300s")
     names = [f"job-{i:04}-{'x' * 50}" for i in range(1000)]
     for name in names:
-        # The node stays until its lease is over, which is long enough.
+        # The node stays until its lease expires, which is long enough.
         with RawClient(s.port, s.token("agent")) as agent:
             assert agent.join(f"{name[:8]}-{'n' * 49}", job=name, nodes=(2, 2))[0] == "WELCOME"
     with RawClient(s.port, s.token("observer")) as idle:
         idle.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         idle.send("STATUS", {})
-        # One who does not read yet holds up nobody, and misses nothing.
+        # A client that does not read yet delays no other client and loses nothing.
         jobs = status()
         assert [j["job"] for j in jobs] == names
         assert all(len(j["nodes"]) == 1 for j in jobs)
@@ -212,7 +212,7 @@ def test_a_long_answer_comes_whole(server, status):
 
 @pytest.mark.parametrize("words", [("status",), ("events", "-f"), ("events", "-f", "--json"), ("-h",)])
 def test_reader_that_has_enough_ends_a_verb_without_a_word(server, state_dir, ctl, words):
-    """As head does: no sentence on stderr, and the end that SIGPIPE would have been."""
+    """Like head: no sentence on stderr, and an end like by SIGPIPE."""
     server()
     ends = os.pipe()
     os.close(ends[0])
@@ -220,7 +220,7 @@ def test_reader_that_has_enough_ends_a_verb_without_a_word(server, state_dir, ct
     started = subprocess.Popen([program("tfe-ctl"), *words, *place], stdout=ends[1], stderr=subprocess.PIPE, text=True,
                                env=clean_environment())
     os.close(ends[1])
-    ctl("forget", "nothing")  # an order is an event
+    ctl("forget", "nothing")  # an order creates an event
     _, said = started.communicate(timeout=60)
     assert (started.returncode, said) == (128 + signal.SIGPIPE, "")
 
@@ -256,7 +256,7 @@ def test_a_suggestion_is_near_and_does_no_harm(ctl, typed, meant):
 
 
 def run_job(s, name, world=1, ends=True):
-    """A job of that many nodes that has begun, and (ends) succeeded."""
+    """Runs a job of that many nodes, which succeeds if ends is true."""
     agents = [RawClient(s.port, s.token("agent")) for _ in range(world)]
     for i, agent in enumerate(agents):
         agent.join(f"{name}{i}", job=name, nodes=(world, world))
@@ -287,7 +287,7 @@ def test_status_shows_what_lives_first_and_what_is_over_when_asked(server, ctl, 
         assert "job a-over: succeeded" in ctl("status", "a-over").stdout
         assert {j["job"]: j["waits"] for j in status()} == {
             "a-over": None, "b-waits": "waiting for 1 more node (1 of 2)", "c-runs": None}
-        # Two are not over: which one is meant?
+        # Two jobs are unfinished: the name is required.
         done = ctl("epochs")
         assert done.returncode == 2 and "which job" in done.stderr
     for member in members:

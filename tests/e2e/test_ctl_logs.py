@@ -1,4 +1,4 @@
-"""tfe-ctl logs: what trainers print, from anywhere: through the server, which keeps none of it."""
+"""tfe-ctl logs: trainers' output through the server, which stores none of it."""
 
 import json
 import re
@@ -30,7 +30,7 @@ THEN
 
 
 def talkers(fleet, n, *options, lines=5, then="", env=None, nnodes=None):
-    """Agents whose trainers talk; the first epoch has all of them."""
+    """Starts agents whose trainers print; the first epoch has all of them."""
     script = fleet.folder / "talk.py"
     script.write_text(TALK.replace("LINES", str(lines)).replace("THEN", then))
     agents = [fleet.start(f"--nnodes={nnodes or f'{n}:{n}'}", f"--node-name=m{i}", TOGETHER, *options, command=[str(script)],
@@ -64,7 +64,7 @@ def test_the_last_lines_are_those_of_the_newest_epoch(server, fleet, ctl):
 
 
 def heard(ctl, n, *options, stream="stdout"):
-    """Rows that have n lines of the stream: what a trainer has printed may be on its way to its agent still."""
+    """Waits for rows with n lines of the stream, because a trainer's output may still be on its way to the agent."""
     return wait_until(lambda: (found := rows(ctl, *options)) and len(lines(found, stream)) == n and found, what=f"{n} lines")
 
 
@@ -91,7 +91,7 @@ class Follower:
         self.may_read.set()
 
     def wait_ready(self):
-        """It follows: it has heard of what the trainer says first."""
+        """Waits until it follows: it has received the trainer's first line."""
         wait_until(lambda: "ready" in lines(self.rows), what="the trainer's first line")
 
     def end(self):
@@ -175,12 +175,12 @@ def test_a_server_that_comes_back_is_followed_on(server, fleet, follow, state_di
     script = fleet.folder / "more"
     (fleet.folder / "end.1").touch()
     wait_until(lambda: fleet.agents[0].process.poll() == 0, what="the agent's end")
-    assert len(lines(follower.rows)) == 5  # nothing twice
+    assert len(lines(follower.rows)) == 5  # nothing is printed twice
     assert not script.exists()
 
 
 def cut_once(port, after):
-    """Passes on what goes to and from the port; its first connection ends in the middle of what the server says."""
+    """Relays connections to the port; the first one is cut in the middle of the server's response."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def carry():
@@ -206,7 +206,7 @@ def cut_once(port, after):
 
 
 def test_an_answer_that_is_cut_off_comes_whole_by_the_next_connection(server, fleet, ctl):
-    """Bug: what had come before was thrown away, and then passed over as known."""
+    """Regression: rows received before the cut were dropped and then skipped as known."""
     s = server(*CALM)
     talkers(fleet, 1, lines=2000)
     heard(ctl, 2000, "-n", "3000")
@@ -216,12 +216,12 @@ def test_an_answer_that_is_cut_off_comes_whole_by_the_next_connection(server, fl
 
 
 def test_the_end_of_a_machine_that_is_gone(server, fleet, ctl, status):
-    """The tail that EXITED carried is all that the server keeps, and only of trainers that failed."""
+    """The server stores only the tail sent with EXITED, and only of trainers that failed."""
     server("--ttl", "3", "--gather", "0.3")
     agents = talkers(fleet, 1, "--max-restarts=3", then="print('the very end', file=sys.stderr); sys.exit(3)")
     (fleet.folder / "end.1").touch()
     wait_until(lambda: (fleet.folder / "said.2.0").exists(), what="the second epoch")
-    assert not any(row["tail"] for row in rows(ctl, "default"))  # its agent has them still
+    assert not any(row["tail"] for row in rows(ctl, "default"))  # its agent still has the lines
     agents[0].send(signal.SIGKILL)
     agents[0].wait()
     found = wait_until(lambda: [row for row in rows(ctl, "default") if row["tail"]], what="the tail")
@@ -231,7 +231,7 @@ def test_the_end_of_a_machine_that_is_gone(server, fleet, ctl, status):
 
 
 def test_files_have_what_memory_has_not(server, fleet, ctl):
-    """Memory keeps 2 MiB; here are 60,000 lines, and an epoch before."""
+    """The agent's memory holds 2 MiB; here are 60,000 lines and an earlier epoch."""
     server(*CALM)
     logs = fleet.folder / "logs"
     talkers(fleet, 1, f"--log-dir={logs}", "--tee=0", "--max-restarts=3", lines=60000, then="import sys; sys.exit(3)")
@@ -245,7 +245,7 @@ def test_files_have_what_memory_has_not(server, fleet, ctl):
     assert lines(rows(ctl, "--epoch=1", "-n", "3")) == found[-3:]
     assert lines(rows(ctl, "--epoch=1", "-n", "all")) == found
     assert lines(rows(ctl, "--epoch=1", "-n", "all"), "stderr") == ["0 complains"]
-    # Files have no times but that of their last line.
+    # Log files have no times except that of their last line.
     written = max(file.stat().st_mtime for file in logs.glob("default/run-1/epoch-1/*"))
     after, before = (time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(int(written) + more)) for more in (1, -1))
     assert rows(ctl, "--epoch=1", "-n", "all", "--since", after) == []
@@ -256,7 +256,7 @@ def test_files_have_what_memory_has_not(server, fleet, ctl):
 
 @pytest.mark.parametrize("options, nnodes, names", [(["--ps=1"], "1:1", ["ps-0", "worker-0"]), ([], "2:2", ["rank-0", "rank-1"])])
 def test_each_agent_has_its_own_files_whatever_they_are_called(server, fleet, ctl, options, nnodes, names):
-    """Bugs: nobody looked for "ps-0", and of one --log-dir each agent read all. Memory has 2 MiB."""
+    """Regressions: "ps-0" was not found, and with one --log-dir each agent read all files. Memory holds 2 MiB."""
     server("--ttl", "10", "--gather", "10")
     talkers(fleet, 2, *options, f"--log-dir={fleet.folder / 'logs'}", "--tee=0", lines=150000, nnodes=nnodes)
     assert sorted(file.stem for file in fleet.folder.glob("logs/*/run-1/epoch-1/*.stdout")) == names
@@ -268,7 +268,7 @@ def test_each_agent_has_its_own_files_whatever_they_are_called(server, fleet, ct
 
 
 def test_a_reader_that_does_not_read_is_told_what_it_missed(server, fleet, follow, status, state_dir):
-    """Nobody waits for it: the trainer prints on, and renewals come."""
+    """A slow reader delays nothing: the trainer continues to print and renewals arrive."""
     server(*CALM)
     flood = fleet.folder / "flood.py"
     flood.write_text("import os, time\n"
@@ -305,7 +305,8 @@ time.sleep(600)
 
 
 def test_empty_lines_are_lines(server, fleet, ctl, follow, status):
-    """One that came alone was taken for a word of how many wait: it was not told, and cost credit that never came back."""
+    """Regression: a chunk with one empty line was mistaken for a count of waiting lines: it was not shown, and its
+    credit was lost."""
     server(*CALM)
     script = fleet.folder / "blank.py"
     script.write_text(BLANK)
@@ -338,7 +339,7 @@ while not os.path.exists(f"{folder}/end"):
 
 
 def test_eight_ranks_at_ten_thousand_lines_a_second(server, fleet, follow, status):
-    """None is lost without a word: told or counted, each of 20,000."""
+    """No line is lost silently: each of 20,000 is shown or counted."""
     server(*CALM)
     script = fleet.folder / "rate.py"
     script.write_text(RATE)
@@ -371,7 +372,7 @@ while not os.path.exists(f"{folder}/end"):
 
 
 def test_a_trainer_that_floods_slows_no_renewal(server, fleet, follow, status):
-    """A million lines a second and more, for longer than a lease, and somebody who follows them."""
+    """A million lines per second and more, for longer than a lease, while a client follows them."""
     s = server("--ttl", "3", "--gather", "0.3")
     script = fleet.folder / "flood.py"
     script.write_text(FLOOD)

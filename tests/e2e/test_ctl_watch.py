@@ -18,7 +18,7 @@ CALM = ("--ttl", "10", "--gather", "0.3")
 
 
 class Screen:
-    """tfe-ctl watch in a terminal of 80 x 24, which tmux is."""
+    """tfe-ctl watch in a terminal of 80 x 24, provided by tmux."""
 
     def __init__(self, folder, state_dir, *options, **env):
         self.socket = folder / "tmux"
@@ -90,7 +90,7 @@ def test_a_screen_of_what_goes_on_and_a_drain_by_key(server, fleet, screen, stat
     s.wait(r"it leaves its job; its agent will exit 0")
     assert agents[int(second[1])].wait() == 0
     s.wait(r"^default +running +1 +2 +1 1:2")
-    s.wait(rf"^\d\d:\d\d:\d\d .*{second}")  # an event about it
+    s.wait(rf"^\d\d:\d\d:\d\d .*{second}")  # an event about the second node
     s.press("q")
     s.wait(r"ended 0")
 
@@ -130,7 +130,7 @@ def test_wait_exits_as_the_job_does(server, fleet, ctl, state_dir, words, code, 
     server(*CALM)
     members(fleet, 1, "--max-restarts=0")
     process = wait_for_end(state_dir, "--progress")
-    line = process.stderr.readline()  # it has looked
+    line = process.stderr.readline()  # the first poll is done
     assert line == "running, run 1, epoch 1\n"
     fleet.order(words)
     out, _ = process.communicate(timeout=DEADLINE)

@@ -1,4 +1,4 @@
-"""A death certificate: what proves that trainers are dead which nobody could have reached."""
+"""Proof of termination: a guard proves that the trainers of an unreachable agent are dead."""
 
 import os
 import pathlib
@@ -13,7 +13,7 @@ from agents import TOGETHER, fleet, gone_soon  # noqa: F401 (a fixture)
 from bystander import noise  # noqa: F401 (a fixture)
 from conftest import wait_until
 
-# Leases and fences are long here: nothing but a certificate brings the next epoch in time.
+# Leases and fences are long here: only proof of termination starts the next epoch in time.
 LONG = ("--ttl", "60", "--gather", "0.5")
 SOON_S = 2.0
 
@@ -30,7 +30,7 @@ def marks(job):
 
 
 def listens(guard):
-    """The port at which it gives its certificate."""
+    """Returns the port at which the guard gives its proof."""
     sockets = {os.readlink(fd) for fd in pathlib.Path(f"/proc/{guard}/fd").iterdir()}
     for table in ("tcp", "tcp6"):
         for row in pathlib.Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
@@ -49,7 +49,7 @@ def job():
 
 
 def kill(agent):
-    """kill -9; the guard, which stays, and when that was."""
+    """Kills the agent; returns its guard, which stays, and the time."""
     guard, began = agent.guard_pid, time.time()
     agent.send(signal.SIGKILL)
     agent.wait()
@@ -69,7 +69,7 @@ def test_a_spare_takes_over_from_a_killed_agent_at_once(server, fleet, job, nois
     _, began = kill(first)
     fleet.wait_world(1, above=epoch)
     assert time.time() - began < noise.bound(SOON_S)
-    assert not [pid for pid in ran if not gone_soon(pid, 0.0)]  # what is proven is true
+    assert not [pid for pid in ran if not gone_soon(pid, 0.0)]  # the proof is true: the trainers have ended
     assert len(s.events("node_dead")) == 1 and not s.events("wait_fence")
     assert s.events("epoch")[-1]["cause"] == "node_lost"
     fleet.order("exit 0")
@@ -117,21 +117,21 @@ def test_a_killed_guard_leaves_none_and_the_fence_is_waited_for(server, fleet, j
     first = fleet.start("--nnodes=1:1", f"--job={job}")
     epoch = fleet.wait_world(1)
     guard = first.guard_pid
-    first.send(signal.SIGSTOP)  # or it would have another at once
+    first.send(signal.SIGSTOP)  # otherwise it would get a new guard at once
     os.kill(guard, signal.SIGKILL)
     kill_of = time.time()
     first.send(signal.SIGKILL)
     first.wait()
     second = fleet.start("--nnodes=1:1", f"--job={job}")
     fleet.wait_world(1, above=epoch)
-    assert time.time() - kill_of > 5  # since its last renewal, at the most 3 s before
+    assert time.time() - kill_of > 5  # since its last renewal, which was at most 3 s before
     assert not marks(job) and not s.events("node_dead") and s.events("wait_fence")
     fleet.order("exit 0")
     assert second.wait() == 0
 
 
 def test_a_second_guard_has_none(server, fleet, job):
-    """What the first had started is no descendant of the second, which so knows nothing of it."""
+    """Trainers started under the first guard are no descendants of the second, which knows nothing about them."""
     server("--ttl", "3", "--fence", "9")
     agent = fleet.start("--nnodes=1:1", f"--job={job}")
     epoch = fleet.wait_world(1)
@@ -151,7 +151,7 @@ def test_it_is_given_until_the_fence_has_passed_and_to_whoever_comes(server, fle
     wait_until(lambda: os.readlink(f"/proc/{guard}/fd/2") == "/dev/null" and os.readlink(f"/proc/{guard}/cwd") == "/",
                what="its letting go of what it was started with")
     port, held = listens(guard), len(os.listdir(f"/proc/{guard}/fd"))
-    for _ in range(20):  # nobody who asks makes it end, or hold on to anything
+    for _ in range(20):  # no query makes the guard end or hold a resource
         with socket.create_connection(("127.0.0.1", port), 10) as asker:
             given = asker.makefile().readline()
             assert given and mark.read_text().startswith(given)

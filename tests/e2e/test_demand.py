@@ -1,4 +1,4 @@
-"""tfe-ctl demand and GET /api/v1/demand: what jobs want of the pool, what it has, and what is pending."""
+"""tfe-ctl demand and GET /api/v1/demand: nodes that jobs request from the pool, nodes in it, and pending ones."""
 
 import json
 import subprocess
@@ -45,11 +45,11 @@ def test_demand_counts_by_labels_and_role(server, demand, ctl):
         rows = demand()
         assert wanted(rows) == {("gpu=a100,zone=b", "worker"): (2, 2, 0, 0, 2)}
         assert there(rows) == {"": (1, 1)}
-        # A job with a chief and two ps, whose nodes need other labels, and one that fits the idle node.
+        # A job with a chief and two ps whose nodes need other labels, and a job that fits the idle node.
         assert order(s, "SUBMIT", {1: spec("served", sizes=(1, 3), f5=2, f6=True, f12=["ps:disk=much"])}) == "DONE"
         assert order(s, "SUBMIT", {1: spec("more", sizes=(1, 1), f11=["gpu=a100", "zone=b"])}) == "DONE"
         rows = demand()
-        # One idle node counts once: for the chief or for a worker, and never for ps.
+        # An idle node counts once: for the chief or for a worker, and never for ps.
         assert wanted(rows)[("gpu=a100,zone=b", "worker")] == (3, 3, 0, 0, 3)
         assert wanted(rows)[("disk=much", "ps")] == (2, 2, 0, 0, 2)
         pair = wanted(rows)[("", "worker")], wanted(rows)[("", "chief")]
@@ -80,10 +80,10 @@ def test_machine_that_will_go_is_pending_again_with_its_deadline(server, demand)
         a.assigned()
         assert wanted(demand()) == {("", "worker"): (1, 1, 1, 0, 0)}
         began = time.time() * 1000
-        a.send("NOTICE", {1: 2, 2: 120000})  # preempt
+        a.send("NOTICE", {1: 2, 2: 120000})  # preemption notice
         row = wait_until(lambda: [r for r in demand() if r["role"] and r["pending"] == 1], what="a machine to be pending")[0]
         assert began + 119000 < row["deadline_ms"] < began + 140000
-        a.send("NOTICE", {1: 2, 3: True})  # withdrawn
+        a.send("NOTICE", {1: 2, 3: True})  # notice withdrawn
         row = wait_until(lambda: [r for r in demand() if r["role"] and r["pending"] == 0], what="none")[0]
         assert row["deadline_ms"] is None
 

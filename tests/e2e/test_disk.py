@@ -1,4 +1,4 @@
-"""A slow disk delays no renewal, a full one ends no training; a damaged file says the way out."""
+"""A slow disk delays no renewal, a full disk ends no training, and a damaged file is reported with its repair."""
 
 import itertools
 import json
@@ -22,11 +22,11 @@ CALM = ("--gather", "0.3")
 
 
 class Disk:
-    """What the disk under a server does: see tests/crash/faulty_disk.c."""
+    """Controls the fake disk under a server: see tests/crash/faulty_disk.c."""
 
     def __init__(self, folder):
         self.control = folder / "disk"
-        # A thread that hangs to the end has what it works on nowhere but on its stack.
+        # A thread that hangs until the end has its data only on its stack.
         self.env = loading("faulty_disk", FAULTY_DISK_CONTROL=str(self.control), LSAN_OPTIONS="use_stacks=1:use_registers=1")
 
     def does(self, words):
@@ -35,7 +35,7 @@ class Disk:
         hidden.rename(self.control)
 
     def met(self):
-        """How many syncs have begun to be slow, or to hang."""
+        """Returns how many syncs have become slow or hung."""
         try:
             return self.control.with_suffix(".met").stat().st_size
         except FileNotFoundError:
@@ -44,7 +44,7 @@ class Disk:
 
 @pytest.fixture
 def disk(state_dir):
-    state_dir.mkdir(mode=0o700)  # the only place that the server can read its orders from
+    state_dir.mkdir(mode=0o700)  # the only place from which the server can read its orders
     return Disk(state_dir)
 
 
@@ -52,7 +52,7 @@ def disk(state_dir):
 
 
 def begins_to_write(s, disk, job):
-    """A node of a job of its own, all ready, whose START is behind a sync that hangs."""
+    """Connects a ready node of a new job, whose START waits for a sync that hangs."""
     node, met = RawClient(s.port, s.token("agent"), timeout=30), disk.met()
     disk.does("hold")
     assert node.join(job, job=job)[0] == "WELCOME"
@@ -62,7 +62,7 @@ def begins_to_write(s, disk, job):
 
 
 def test_a_disk_that_hangs_delays_no_renewal_and_loses_no_lease(server, disk):
-    """Each sync takes as long as this test likes: who waited for one would be answered never, not late."""
+    """Each sync lasts until the test ends it: a renewal that waited for one would never be answered."""
     ttl_s, numbers = 5, itertools.count(1)
     s = server(*CALM, "--ttl", str(ttl_s), env=disk.env)
     with RawClient(s.port, s.token("agent"), timeout=30) as bystander:
@@ -70,7 +70,7 @@ def test_a_disk_that_hangs_delays_no_renewal_and_loses_no_lease(server, disk):
         for turn in range(3):
             with begins_to_write(s, disk, f"first-{turn}") as first, RawClient(s.port, s.token("agent"), timeout=30) as second:
                 met, end = disk.met(), time.monotonic() + (1.5 * ttl_s if turn == 0 else 0)
-                # What is to be written, too, is heard, and waits behind it.
+                # Events that must be stored are received too, and wait for the disk.
                 assert second.join(f"second-{turn}", job=f"second-{turn}")[0] == "WELCOME"
                 second.ready(second.receive_until("PREPARE")[1][1][0])
                 for number in numbers:
@@ -80,7 +80,7 @@ def test_a_disk_that_hangs_delays_no_renewal_and_loses_no_lease(server, disk):
                         assert (name, fields.get(1)) == ("RENEWED", [number]), "the epoch was not on the disk"
                     if number % 20 == 0 and time.monotonic() > end:
                         break
-                    time.sleep(0.01)  # their pace; nothing waits for it
+                    time.sleep(0.01)  # messages arrive at this pace; none waits for the disk
                 assert disk.met() == met, "the sync had ended"
                 disk.does("none")
                 for node in (first, second):
@@ -111,11 +111,11 @@ def test_a_server_with_a_hanging_disk_still_ends_in_time(server, disk):
         wait_until(disk.met, what="a write that hangs")
         began = time.monotonic()
         assert s.stop() == 0
-        assert time.monotonic() - began < 4  # 2 s, on a machine that is busy
+        assert time.monotonic() - began < 4  # 2 s, with tolerance for a busy machine
 
 
 def test_a_hanging_disk_is_told_while_it_hangs(server, disk, health):
-    """The thread that writes does not come back; the loop answers, and says so."""
+    """The writer thread never returns; the loop still answers and reports it."""
     s = server(*CALM, env=disk.env)
     disk.does("delay 20000")
     with RawClient(s.port, s.token("agent")) as node:
@@ -131,7 +131,7 @@ def test_a_hanging_disk_is_told_while_it_hangs(server, disk, health):
 
 
 def test_a_server_whose_disk_hangs_at_the_very_end_ends_in_time(server, disk):
-    """Nothing is being written; closing the database syncs what was."""
+    """Nothing is being written; closing the database syncs the last writes."""
     s = server(*CALM, env=disk.env)
     with RawClient(s.port, s.token("agent")) as node:
         node.join("n")
@@ -158,7 +158,7 @@ def test_a_full_disk_ends_no_training_and_begins_no_epoch(server, fleet, disk, c
     disk.does("full")
     agents.append(fleet.start("--nnodes=2:3"))
     wait_until(lambda: s.events("store_failed"), what="the alarm")
-    time.sleep(4)  # longer than a lease: renewals go on
+    time.sleep(4)  # longer than a lease: renewals continue
     assert "full" in s.events("store_failed")[0]["reason"] and "rdzv.db" in s.events("store_failed")[0]["reason"]
     assert fleet.last_epoch() == epoch and all(is_alive(pid) for pid in before)
     assert not s.events("node_lost")
@@ -197,11 +197,11 @@ def test_a_server_that_came_late_says_so(server, fleet, ctl, health):
     fleet.wait_world(1)
     assert health() == []
     os.kill(s.pid, signal.SIGSTOP)
-    time.sleep(5)  # past the lease, which it would have ended by then
+    time.sleep(5)  # past the lease, which would have expired by then
     began = time.monotonic()
     os.kill(s.pid, signal.SIGCONT)
 
-    def new():  # a busy machine may have made it late before
+    def new():  # a busy machine may have made the server late before
         rows = json.loads(ctl("status", "--json").stdout)["health"]
         return [row for row in rows if row["since_ms"] <= (time.monotonic() - began) * 1000]
     told = wait_until(new, what="the confession")
@@ -218,7 +218,7 @@ def check_database(state_dir):
 
 
 def test_a_file_that_may_not_grow_is_a_full_disk_too(server, fleet, state_dir):
-    """The kernel's own limit, which ends a process by SIGXFSZ that does not look out for it."""
+    """The kernel's limit ends a process by SIGXFSZ unless it handles the signal."""
     s = server(*CALM)
     agent = fleet.start("--nnodes=1:2")
     epoch = fleet.wait_world(1)
@@ -242,17 +242,17 @@ PAGE = 4096
 
 
 def damage(path, how):
-    """Spoils the file in one of several ways."""
+    """Damages the file in one of several ways."""
     data = bytearray(path.read_bytes())
     if how == "header":
         data[:100] = os.urandom(100)
     elif how == "cut":
         del data[len(data) // 2 // PAGE * PAGE:]
     elif how == "ledger":
-        # Its rows: pages with a word that only they have.
+        # Pages of the ledger's rows, found by a word that only they contain.
         hit = [n for n in range(2 * PAGE, len(data), PAGE) if data[n:n + PAGE].count(b"from-the-ledger") > 5]
         assert hit
-        for n in hit[-1:]:  # not the root of the tree
+        for n in hit[-1:]:  # not the root page of the tree
             data[n:n + PAGE] = os.urandom(PAGE)
     path.write_bytes(data)
 
@@ -273,7 +273,7 @@ def fill_ledger(path, rows):
 
 @pytest.mark.parametrize("how", ["header", "cut", "ledger"])
 def test_a_damaged_file_is_refused_and_can_be_salvaged(server, fleet, state_dir, how):
-    """By sqlite3, as docs/operations.md says."""
+    """Salvages the file by sqlite3, as docs/operations.md describes."""
     s = server(*CALM)
     agents = [fleet.start("--nnodes=2:2") for _ in range(2)]
     epoch = fleet.wait_world(2)
@@ -291,13 +291,13 @@ def test_a_damaged_file_is_refused_and_can_be_salvaged(server, fleet, state_dir,
     assert path.read_bytes() == spoilt
 
     commands = [line[4:] for line in (ROOT / "docs/operations.md").read_text().splitlines() if line.startswith("    ") and "rdzv.db" in line]
-    commands = [line for line in commands if ".recover" not in line]  # Debian 12's sqlite3 has none
+    commands = [line for line in commands if ".recover" not in line]  # Debian 12's sqlite3 has no .recover
     assert len(commands) == 6, commands
     subprocess.run(["sh", "-ec", "\n".join(commands)], cwd=state_dir, check=True, timeout=60)
     s = server(*CALM, port=s.port)
     if how == "header":
         wait_until(lambda: s.events("rebuilt"), what="the job's return from what its agents know")
-    else:  # its row is in front of the damage
+    else:  # its row precedes the damage
         wait_until(lambda: len(s.events("node_back")) == 2, what="their return")
     assert all(is_alive(pid) for pid in before) and fleet.last_epoch() == epoch
     fleet.order("exit 0")
@@ -339,7 +339,7 @@ def test_a_bad_record_sets_one_job_aside_and_stops_no_other(server, fleet, statu
 
 
 def test_a_server_that_is_killed_while_it_makes_a_backup(server, disk, ctl, tmp_path):
-    """No file of that name is there before it is whole; what is left of it goes with the next backup."""
+    """The copy gets its name only when it is complete; leftovers are removed by the next backup."""
     folder = tmp_path / "copies"
     copy = folder / "copy.db"
     s = server("--backup-dir", str(folder), env=disk.env)

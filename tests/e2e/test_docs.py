@@ -1,4 +1,4 @@
-"""What -h prints and what the man pages say are the same options. All programs must be built."""
+"""The output of -h and the man pages have the same options. All programs must be built."""
 
 import re
 import subprocess
@@ -23,7 +23,7 @@ def verbs():
 
 
 def helped(name):
-    """{option: short letter or ""} of -h; for tfe-ctl of every verb too."""
+    """Returns {option: short letter or ""} from -h; for tfe-ctl of every verb too."""
     texts = [help_of(name)]
     if name == "tfe-ctl":
         texts += [help_of(name, *verb.split()) for verb in verbs()]
@@ -32,7 +32,7 @@ def helped(name):
 
 
 def tagged(name):
-    """{option: short letter or ""} of the items in the page's option lists."""
+    """Returns {option: short letter or ""} from the page's option lists."""
     text = (ROOT / PAGES[name]).read_text()
     return {long: letter for letter, long in
             re.findall(r"^\.It (?:Fl (\w) , )?Fl -([a-z][a-z-]*)", text, re.M)}
@@ -60,7 +60,7 @@ def test_every_verb_is_in_the_page():
 
 @pytest.mark.parametrize("name", PAGES)
 def test_verbs_that_a_page_cites_exist(name):
-    """In a page "tfe-ctl token create", ".Cm tfe-ctl token rotate", ".Nm tfe-ctl Cm epochs"."""
+    """Verbs cited in a page as "tfe-ctl token create", ".Cm tfe-ctl token rotate", ".Nm tfe-ctl Cm epochs"."""
     page = (ROOT / PAGES[name]).read_text()
     first = {verb.split()[0] for verb in verbs()}
     for words in re.findall(r"^\.(?:Pq |Dl )?(?:Cm|Ql|Nm|Li) tfe-ctl (?:Cm )?([a-z][a-z -]*)", page, re.M):
@@ -72,7 +72,7 @@ def test_verbs_that_a_page_cites_exist(name):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_quotes_of_json_are_in_the_rendered_page(name):
-    """A macro takes quotes around its arguments for itself: those of JSON are written \\(dq."""
+    """A macro removes quotes around its arguments: those of JSON are written \\(dq."""
     lines = (ROOT / PAGES[name]).read_text().splitlines()
     assert [line for line in lines if re.match(r"\.[A-Z][a-z] .*[{\[]\"", line)] == []
 
@@ -99,7 +99,7 @@ def test_habits_of_torchrun_are_in_the_agents_page_and_accepted(option):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_pages_are_clean_mdoc(name):
-    """groff finds nothing to complain about; a page without its sections is none."""
+    """groff reports no warning, and the page has its sections."""
     path = ROOT / PAGES[name]
     done = subprocess.run(["groff", "-mdoc", "-Tutf8", "-ww", "-z", str(path)], capture_output=True, text=True,
                           timeout=60)
@@ -110,7 +110,7 @@ def test_pages_are_clean_mdoc(name):
 
 
 def test_every_event_that_asks_for_somebody_is_explained():
-    """What is logged at warn and error, and every cause of an epoch: what it means, and what to do."""
+    """The docs explain everything logged at warn and error, and every cause of an epoch: meaning and remedy."""
     sources = "".join(path.read_text() for room in ("agent", "common", "server") for path in (ROOT / room).rglob("*.[ch]"))
     told = set(re.findall(r'log_(?:warn|error)\(\s*"([a-z_]+)"', sources))
     told |= set(re.findall(r'X\([A-Z_]+, "([a-z_]+)", (?:WARN|ERROR),', sources))
