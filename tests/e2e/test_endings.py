@@ -1,4 +1,4 @@
-"""How the programs end: by which signals, how soon, and what is left."""
+"""How the programs end: on which signals, how soon, and what they leave behind."""
 
 import fcntl
 import os
@@ -80,7 +80,7 @@ def test_the_servers_terminal_is_closed(state_dir):
 
 
 def soonest(once, limit, tries=5):
-    """The shortest of a few durations: what it waits for is in each of them, what the machine does meanwhile is not."""
+    """Returns the shortest of a few durations: each contains the program's own delay, but not always the machine's."""
     took = []
     while len(took) < tries and (not took or min(took) >= limit):
         took.append(once())
@@ -88,7 +88,7 @@ def soonest(once, limit, tries=5):
 
 
 def test_an_agent_is_gone_soon_after_its_last_message(server, fleet, noise):
-    """A guard that did not read that its agent left in order looked for a second whether it had: in every other end."""
+    """Regression: a guard that had not read its agent's orderly end waited a second for it, in every other run."""
     server("--gather=0.1")
 
     def once():
@@ -97,11 +97,11 @@ def test_an_agent_is_gone_soon_after_its_last_message(server, fleet, noise):
         assert agent.wait() == 0
         return time.time() - agent.err.stat().st_mtime
     took = [once() for _ in range(6)]
-    assert min(took) < noise.bound(0.3) and sorted(took)[-2] < noise.bound(1), took  # one may be the machine's
+    assert min(took) < noise.bound(0.3) and sorted(took)[-2] < noise.bound(1), took  # one run may be delayed by the machine
 
 
 def test_ctrl_c_of_a_standalone(fleet):
-    """… with nobody else there, whose notice could come at the same time."""
+    """Ctrl-C of a standalone agent, whose server receives the signal at the same time."""
 
     def once():
         folder = fleet.folder / f"alone{len(fleet.agents)}"
@@ -117,10 +117,10 @@ def test_ctrl_c_of_a_standalone(fleet):
     assert soonest(once, 1.5) < 1.5
 
 
-# --- what trainers leave in their folder for temporary files ------------------------------------------
+# --- temporary files of trainers --------------------------------------------------------------------------
 
 
-# As TensorFlow does for each function that it rewrites: removed by atexit, so not where it is killed.
+# Like TensorFlow for each function that it rewrites: removed by atexit, so not after a kill.
 LEAVES = """
 import os, pathlib, sys, tempfile, time
 kept = tempfile.NamedTemporaryFile(prefix="__autograph_generated_file", suffix=".py", delete=False)
@@ -136,8 +136,8 @@ time.sleep(3600)
 
 @pytest.fixture
 def leaver(server, fleet, monkeypatch):
-    """Starts an agent whose trainers leave files; (it, their folder)."""
-    monkeypatch.delenv("TMPDIR", raising=False)  # the agent leaves a TMPDIR that is set to its owner
+    """Starts an agent whose trainers leave files; returns the agent and the files' folder."""
+    monkeypatch.delenv("TMPDIR", raising=False)  # the agent does not change a TMPDIR set by its owner
     server("--gather=0.1")
     script = fleet.folder / "leaves.py"
     script.write_text(LEAVES)

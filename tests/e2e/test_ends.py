@@ -1,5 +1,5 @@
-"""Ends that others would cut off or wait for without end: rank 0 that still exports, a process that threads hold, trainers that
-do not use their cluster."""
+"""Ends that must neither be cut off nor waited for without limit: rank 0 that still exports, a process held by threads,
+trainers that do not use their cluster."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from conftest import wait_until
 
 CALM = ("--gather", "10")
 
-# Rank 0 goes on when the others are through: silently for so long, or it works.
+# Rank 0 continues after the others have ended: silently for some seconds, or computing.
 EXPORTS = '''
 import os, sys, time
 how, seconds = sys.argv[1], float(sys.argv[2])
@@ -21,7 +21,7 @@ if os.environ["RANK"] == "0":
 print("through", flush=True)
 '''
 
-# Ends as it is told, and something keeps the process.
+# Ends as requested, but a thread keeps the process alive.
 HELD = '''
 import atexit, os, sys, threading, time
 holds, end = sys.argv[1:]
@@ -34,7 +34,7 @@ if end == "fails":
 sys.exit(int(end))
 '''
 
-# Tells steps, and has no part in any cluster.
+# Reports steps without joining any cluster.
 ALONE = '''
 import json, os, socket, time
 import re
@@ -62,7 +62,7 @@ def run(fleet):  # noqa: F811
 @pytest.mark.heavy
 @pytest.mark.parametrize("how, seconds", [("works", 30), ("sleeps", 10)])
 def test_rank_0_has_the_time_that_it_needs_when_the_others_are_through(server, run, status, how, seconds):
-    """It was killed after the exit grace, and the job failed with an exit code that it never had."""
+    """Regression: rank 0 was killed after the exit grace, and the job failed with an exit code that never occurred."""
     s = server(*CALM, "--exit-grace", "1", "--finish-idle", "10")
     agents = run(2, EXPORTS, how, str(seconds), options=["--exit-grace=1s"])
     wait_until(lambda: status() and "1 other node has ended well, and rank 0 on" in (status()[0]["waits"] or ""),
@@ -96,7 +96,7 @@ def test_a_process_that_is_held_after_its_main_thread_is_ended_with_its_exit_sta
 
 @pytest.mark.heavy
 def test_trainers_that_do_not_use_their_cluster_are_warned_of(server, run, fleet, status, ctl):  # noqa: F811
-    """Each trained by itself, and the job succeeded."""
+    """Regression: each trainer trained by itself, and the job succeeded."""
     done = fleet.folder / "done"
     server(*CALM)
     agents = run(2, f"import os; os.environ['DONE'] = {str(done)!r}\n{ALONE}")
@@ -119,7 +119,7 @@ def test_with_require_cluster_a_trainer_without_one_has_failed(server, run):
 
 @pytest.mark.heavy
 def test_a_script_that_neither_listens_nor_does_anything_is_late(server, run):
-    """It hung at an address of another cluster, and --start-timeout never began."""
+    """Regression: the script hung at an address of another cluster, and --start-timeout never began."""
     server(*CALM)
     agents = run(2, "import time; time.sleep(1000)", options=["--start-timeout=2s"])
     assert [agent.wait(90) for agent in agents] == [1, 1]

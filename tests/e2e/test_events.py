@@ -1,4 +1,4 @@
-"""What has happened, how fast it goes, and what machines are: events, series and facts, as an operator sees them."""
+"""Events, series and machine information, as an operator sees them."""
 
 import functools
 import itertools
@@ -19,7 +19,7 @@ from conftest import ROOT, on_disk, wait_until
 from programs import clean_environment, program
 from raw_client import NOT_AUTHORISED, Fixed64, RawClient, encode
 
-# Steps of its own machine's pace; ends when it is told to. With "print" it only prints them.
+# Takes steps at its machine's pace; ends on request. With "print" it only prints them.
 TELLER = """
 import os, sys, time
 sys.path.insert(0, sys.argv[1])
@@ -35,7 +35,7 @@ while not os.path.exists(os.path.join(folder, "over")):
     time.sleep(0.02)
 """
 
-# Each of its steps takes as much of the processor as its machine is told.
+# Each of its steps uses the share of a processor given to its machine.
 BURNER = """
 import os, sys, time
 sys.path.insert(0, sys.argv[1])
@@ -96,15 +96,15 @@ def test_a_life_in_sentences_that_outlive_the_server(server, fleet, events, ctl,
     s.stop(signal.SIGKILL)
     s = server(port=s.port)
     again = events("default")
-    assert again[:len(told)] == told  # … and what came later has higher numbers
+    assert again[:len(told)] == told  # later events have higher numbers
     assert all(row["number"] > told[-1]["number"] for row in again[len(told):])
 
 
 def test_what_befalls_a_job_is_told(server, fleet, events):
-    """A wait, a fault with its verdict, a warning that is taken back, a machine that is gone without proof."""
+    """A wait, a failure with its verdict, a withdrawn notice, a machine lost without proof."""
     s = server("--gather", "0.3", "--ttl", "3")
 
-    def told(kind, of="default"):  # a job, or a node
+    def told(kind, of="default"):  # for a job or a node
         return wait_until(lambda: [row for row in events() if row["kind"] == kind and of in (row["job"], row["name"])],
                           what=f"{kind} of {of}")
 
@@ -168,7 +168,7 @@ def test_what_a_script_tells_is_in_status(server, fleet, status, how):
 
 
 def told_of_series(s, token, fields):
-    """The points that answer this question, as (run, name, ord, epoch, step, value); or a refusal's code."""
+    """Returns the points of a series query, as (run, name, ord, epoch, step, value), or a refusal's code."""
     with RawClient(s.port, token) as asker:
         asker.send("SERIES", fields)
         rows = []
@@ -180,7 +180,7 @@ def told_of_series(s, token, fields):
 
 
 def test_series_are_told_as_the_protocol_says(server, token):
-    """From an agent's METRICS to an asker's SERIES_ROWs, with no program of ours at either end."""
+    """From an agent's METRICS to a client's SERIES_ROWs, with an independent client at both ends."""
     s = server("--gather=0")
     ask = functools.partial(told_of_series, s, s.token("observer"))
     with RawClient(s.port, s.token("agent")) as agent:
@@ -235,7 +235,7 @@ def test_the_machine_whose_steps_take_more_processor_is_named(server, fleet, nod
         rows = [row for row in events() if (row["kind"], row["name"], row["level"]) == ("slow", "lame", "warn")]
         return rows and [n for n in nodes() if n["slow"] and n["name"] == "lame"]
 
-    # A busy machine may make another one slow for a while, too.
+    # A busy machine may make another node slow for a while, too.
     node = wait_until(named, deadline=300, what="the slow one is named")[0]
     assert node["times"] > 1 and node["work_ms"] >= 80
     wait_until(lambda: "lame" in {job["slow"] for job in status()}, deadline=300, what="its job names it")
@@ -249,7 +249,7 @@ def may_mount():
 
 @pytest.mark.skipif(not may_mount(), reason="needs mounts of its own (root)")
 def test_gpus_are_told_as_the_driver_shows_them(server, fleet, nodes):
-    """A driver's entries of two GPUs, and an nvidia-smi that says what theirs does, with what it was asked."""
+    """Fakes a driver's entries of two GPUs and an nvidia-smi that prints a GPU's state and records its arguments."""
     server()
     tools = fleet.folder / "tools"
     tools.mkdir()
@@ -280,7 +280,7 @@ def test_observers_of_some_jobs_hear_of_those(server, fleet, ctl, token, events)
         return {(row["job"], row["name"] or row["says"]) for row in rows}
 
     wait_until(lambda: {job for job, _ in told("joined")} == {"red", "blue"}, what="both nodes")
-    fleet.start("--nnodes=7", "--job=blue")  # is turned away
+    fleet.start("--nnodes=7", "--job=blue")  # is refused
     wait_until(lambda: told("refused"), what="who was refused")
     for job in ("red", "blue"):
         assert ctl("scale", job, "2:3").returncode == 0
@@ -289,12 +289,12 @@ def test_observers_of_some_jobs_hear_of_those(server, fleet, ctl, token, events)
     assert told("joined", f"--token={mine}") == {("red", "of-red")} and not told("refused", f"--token={mine}")
     assert told("order", f"--token={mine}") == {("red", "admin (state-directory) has ordered SCALE of red to 2:3: done"),
                                                 ("red", "admin (state-directory) has ordered DRAIN of of-red: done")}
-    assert {job for job, _ in told("order")} == {"red", "blue", None}  # it took one to make the token
+    assert {job for job, _ in told("order")} == {"red", "blue", None}  # making the token was one order
     assert ctl("events", "blue", f"--token={mine}").returncode == 77
 
 
 def test_a_pattern_of_a_job_holds_no_agent_up(server, fleet, status):
-    """It took hours on one line: the lease was lost, and the agent could not be ended."""
+    """Regression: the pattern took hours on one line: the lease was lost, and the agent could not be ended."""
     server("--gather=0.1", "--ttl=3s")
     script = fleet.folder / "prints.py"
     script.write_text("import time\nwhile True:\n    print('a' * 999 + '!', flush=True)\n    time.sleep(0.001)\n")

@@ -1,5 +1,5 @@
-"""Connections of strangers, who have no token, and members that say too much: they keep nobody out, hold nothing that
-others need and fill no disk."""
+"""Unauthenticated connections and members that send too much: they exclude no client, hold no needed resource and fill
+no disk."""
 
 import contextlib
 import resource
@@ -19,7 +19,7 @@ RESET, ENDED, OPEN = "reset", "ended", "open"
 
 
 class Strangers:
-    """Connections from any address of 127.0.0.0/8, which is all ours."""
+    """Connections from any address of 127.0.0.0/8, all of which are local."""
 
     def __init__(self, port):
         self.port, self.sockets = port, []
@@ -42,7 +42,7 @@ class Strangers:
 
 
 def state_of(stranger, wait=0.0):
-    """How the server left the connection. Whoever is told something fails the test."""
+    """Returns how the server left the connection. A connection that gets data fails the test."""
     if not select.select([stranger], [], [], wait)[0]:
         return OPEN
     try:
@@ -69,7 +69,7 @@ def strangers():
 
 
 def served(server, ctl):
-    """Seconds that an operator had to wait. An agent gets in, too."""
+    """Returns the seconds that an operator had to wait; checks that an agent gets in, too."""
     began = time.monotonic()
     done = ctl("status", "--timeout", "3s")
     took = time.monotonic() - began
@@ -87,7 +87,7 @@ def test_strangers_of_one_address_keep_nobody_out(server, ctl, strangers, addres
         assert member.join("n1")[0] == "WELCOME"
         for _ in range(4300):
             outside.connect(address, b"T")
-    end = time.monotonic() + 4  # more than a lease
+    end = time.monotonic() + 4  # longer than a lease
     while time.monotonic() < end:
         with RawClient(s.port, s.token("agent"), timeout=3) as member:
             assert member.join("n1")[0] == "WELCOME"
@@ -115,7 +115,7 @@ def test_of_a_full_address_the_oldest_connection_goes(server, strangers):
     outside = strangers(s)
     others = outside.connect("127.0.0.9")
     first, second, third, fourth = (outside.connect("127.0.0.8") for _ in range(4))
-    # A reset: whoever closes in order after a first flight says that the token is wrong.
+    # A reset: an orderly close after a first flight would mean that the token is wrong.
     assert state_of(first, DEADLINE) == RESET
     assert [state_of(x) for x in (second, third, fourth, others)] == [OPEN] * 4
 
@@ -180,12 +180,12 @@ def test_descriptors_that_members_and_operators_need_are_not_lent_to_strangers(s
                 served(s, ctl)
         member.send("RENEW", {1: 1})
         assert member.receive_until("RENEWED")
-        # Room is made before there is none: the server itself always has some descriptors left.
+        # Connections are dropped in time: the server always has some descriptors left.
         wait_until(lambda: sum(state_of(x) == OPEN for x in outside.sockets) <= 46, what="the end of the others")
     assert not s.events("accepting_paused")
 
 
-# --- those who have a token ----------------------------------------------------------------------
+# --- clients with a token ----------------------------------------------------------------------------------
 
 
 def test_observers_of_one_key_leave_others_their_places(server, strangers):
@@ -199,7 +199,7 @@ def test_observers_of_one_key_leave_others_their_places(server, strangers):
             if name == "REFUSED":
                 assert fields[1] == [LIMIT_REACHED]
                 break
-        assert len(outside) == 63  # a share: (256 - 8) / 4
+        assert len(outside) == 63  # the quota: (256 - 8) / 4
         admins = [RawClient(s.port, s.token("admin")) for _ in range(8)]
         outside += admins
         for admin in admins:
@@ -233,7 +233,8 @@ def test_observers_leave_admins_descriptors(server):
 
 @pytest.mark.parametrize("says", [b"", b"\xfe", b"\x02\x08\x01"], ids=["nothing", "no JOIN", "what is refused"])
 def test_who_has_a_token_and_never_joins_keeps_nobody_out(server, ctl, says):
-    """Its connections took all descriptors, for 5 to 30 s each: members could not come back, and operators not ask."""
+    """Regression: such connections took all descriptors for 5 to 30 s each: members could not return, and operators got
+    no response."""
     s = server("--ttl", "3s", preexec=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (96, 96)))
     over, held, waits = threading.Event(), [], []
 
@@ -243,11 +244,11 @@ def test_who_has_a_token_and_never_joins_keeps_nobody_out(server, ctl, says):
                 held.append(RawClient(s.port, s.token("agent"), timeout=3))
                 if says:
                     held[-1].sock.sendall(held[-1].frame(says))
-                if len(held) > 400:  # more than the server may have; this process has an end of them, too
+                if len(held) > 400:  # more than the server can have; this process holds the other ends
                     held[-400].sock.close()
 
     def welcomed():
-        # As an agent does it: before it has said who it is it may have to go for another one, like the others.
+        # Like an agent: before it has sent its token, it may be dropped to make room, like the others.
         with contextlib.suppress(Closed, ConnectionError), RawClient(s.port, s.token("agent"), timeout=3) as member:
             return member.join("n1")[0] == "WELCOME"
 
@@ -271,7 +272,7 @@ def test_who_has_a_token_and_never_joins_keeps_nobody_out(server, ctl, says):
 
 
 class Talker(threading.Thread):
-    """A member that says what it is told to as fast as it can, and comes back when it is thrown out."""
+    """A member that sends as fast as it can, and reconnects when it is dropped."""
 
     def __init__(self, server):
         super().__init__()
@@ -294,7 +295,7 @@ def test_a_member_that_talks_without_end_delays_nobody_and_fills_no_disk(server,
     talker = Talker(s)
     talker.start()
     try:
-        time.sleep(2)  # what is written at first is a burst
+        time.sleep(2)  # the first messages are a burst
         began, size, slowest = time.monotonic(), s.log.stat().st_size, 0
         for number in range(20):
             asked = time.monotonic()
@@ -342,7 +343,7 @@ def test_answers_to_probes_are_not_counted(server):
             assert node.join(f"n{number}", nodes=(200, 200))[0] == "WELCOME"
             epoch = node.receive_until("PREPARE")[1][1][0]
             node.send("READY", {1: epoch, 2: "127.0.0.1", 3: encode({0: 4711})[1:], 5: 1})
-        # Those who were asked besides it say nothing; nobody was reached, and all are tried again.
+        # The other probed agents do not respond; no address was reached, and all are probed again.
         prober, answered, began = members[0], 0, time.monotonic()
         while answered < 220 + 20 * (time.monotonic() - began):
             name, fields = prober.receive_until("PROBE", "REFUSED")

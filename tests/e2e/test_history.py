@@ -1,4 +1,4 @@
-"""What a job's epochs cost: tfe-ctl epochs, and copies of what the server keeps: tfe-ctl backup."""
+"""The cost of a job's epochs: tfe-ctl epochs, and copies of the server's database: tfe-ctl backup."""
 
 import csv
 import io
@@ -13,7 +13,7 @@ from conftest import wait_until
 
 CALM = ("--gather", "0.3")
 TALKER = str(pathlib.Path(__file__).with_name("talker.py"))
-TOLD_S = 0.1  # from what a trainer does to its time in the ledger
+TOLD_S = 0.1  # delay between a trainer's action and its time in the ledger
 
 
 def epochs(ctl, job="default"):
@@ -23,7 +23,7 @@ def epochs(ctl, job="default"):
 
 
 def three_epochs(fleet):
-    """2 nodes, then 1 because the other was lost, then 2 again; the label of the lost one."""
+    """Runs 2 nodes, then 1 because the other was lost, then 2 again; returns the label of the lost one."""
     def start(name, *options):
         return fleet.start("--nnodes=1:2", f"--node-name={name}", *options, command=[TALKER, str(fleet.folder)])
 
@@ -38,8 +38,8 @@ def three_epochs(fleet):
 
 
 def lived(fleet, row):
-    """Seconds since 1970 of an epoch's first step and of its end, as its trainers wrote them down themselves: the first
-    that is stopped ends it, or the last that ends well."""
+    """Returns the Unix times of an epoch's first step and of its end, from the trainers' own logs: the end is the first
+    trainer that is stopped, or the last that succeeds."""
     own = [line for line in fleet.lines() if line["epoch"] == row["epoch"]]
     ends = [line["time"] for line in own if line["event"] == "end"]
     is_stopped = any(line["event"] == "stop" for line in own)
@@ -135,14 +135,14 @@ def test_history_is_forgotten_after_its_time(server, fleet, ctl):
     wait_until(lambda: len(epochs(ctl)["epochs"]) == 3, what="three rows")
     assert s.stop() == 0
     s = server(*CALM, "--keep-history", "1ms", port=s.port)
-    # What runs is remembered, however old it is.
+    # A running epoch is never pruned, however old it is.
     wait_until(lambda: [row["nodes"] for row in epochs(ctl)["epochs"]] == [2], what="pruning")
     fleet.order("exit 0")
     assert [agent.wait() for agent in agents] == [0, 0]
 
 
 def test_a_long_ledger_comes_whole(server, ctl, state_dir):
-    """Several pages of the store and several bites of the channel."""
+    """Several pages of the store and several batches of the channel."""
     s = server()
     assert s.stop() == 0
     with sqlite3.connect(state_dir / "rdzv.db") as db:
@@ -191,7 +191,7 @@ def test_backup_while_the_job_runs_is_a_whole_server(server, fleet, ctl, tmp_pat
     observer = ctl("backup", "other.db", "--token-file", str(state_dir / "observer.token"))
     assert observer.returncode == 77 and not (copy.parent / "other.db").exists()
 
-    # Another machine takes its place with the copy and the key.
+    # Another machine replaces it with the copy and the key.
     assert s.stop(signal.SIGKILL) == -signal.SIGKILL
     for name in ("rdzv.db", "rdzv.db-wal"):
         (state_dir / name).unlink()

@@ -1,6 +1,6 @@
-"""Scripts that know nothing of us, under real agents: what is seen of them without a changed line (--no-hooks: nothing).
+"""Unmodified scripts under real agents: what the hooks detect (--no-hooks: nothing).
 
-A package that is called tensorflow stands in for it: a class where the real one has it, so that hooks find it."""
+A package called tensorflow replaces the real one: it has a class where the real one has it, so that hooks find it."""
 
 import json
 import signal
@@ -27,7 +27,7 @@ print("trains", flush=True)
 time.sleep(3600)
 """
 
-# What a checkpoint of the real one goes through: save, then the callbacks that write which is the newest, in _write.
+# A checkpoint's path in the real package: save, then in _write the callbacks that record the newest.
 CHECKPOINT = '''
 import os, time
 class Checkpoint:
@@ -64,7 +64,7 @@ def write(tmp_path):
 
 @pytest.fixture
 def fake(tmp_path):
-    """A tensorflow beside the script."""
+    """Writes a tensorflow package beside the script."""
     folder = tmp_path / "tensorflow" / "python" / "checkpoint"
     folder.mkdir(parents=True)
     for one in (folder, folder.parent, folder.parent.parent):
@@ -104,7 +104,7 @@ def test_without_one_a_trainer_is_ended_at_once(server, fleet, write, options, a
 
 
 def test_one_that_takes_too_long_is_killed(server, fleet, write):
-    s = server(*CALM, "--stop-grace", "2")  # its handler must come to say something
+    s = server(*CALM, "--stop-grace", "2")  # time for its handler to send a message
     agent = fleet.start("--nnodes=1:1", command=[str(write(HANDLER.replace("0.3", "3600"), code=0, child="", after=""))])
     wait_until(lambda: "trains" in agent.stdout(), what="the training")
     lines = end(agent)
@@ -114,7 +114,7 @@ def test_one_that_takes_too_long_is_killed(server, fleet, write):
 
 def steps_seen(agent):
     lines = agent.stderr().splitlines(keepends=True)
-    told = [json.loads(line) for line in lines if '"checkpoint_told"' in line and line.endswith("\n")]  # the last may come yet
+    told = [json.loads(line) for line in lines if '"checkpoint_told"' in line and line.endswith("\n")]  # the last line may be incomplete
     return [line["step"] for line in told if line["by"] == "hook"]
 
 
@@ -127,7 +127,7 @@ def test_a_checkpoint_is_seen_wherever_it_is_written(server, fleet, fake, write,
     (tmp_path / "there").mkdir()
     agent = fleet.start(*DEBUG, *options, command=[str(write(SAVER, first=7, fails=False)), str(tmp_path / "there")])
     wait_until(lambda: steps_seen(agent)[:3] == [7, 8, 9], what="three checkpoints")
-    # What it looks like to the script is what the library made.
+    # To the script, the hooked methods look like the library's.
     assert "None Checkpoint.write" in "\n".join(end(agent))
 
 
@@ -145,8 +145,8 @@ def test_nothing_else_is_taken_for_one(server, fleet, fake, write, tmp_path, opt
 
 
 def test_a_hook_that_fails_is_one_line_of_debug(server, fleet, fake, write, tmp_path):
-    """What it cannot read here: a path that is no text in any encoding of JSON would be; a checkpoint number of a kind
-    that breaks the hook."""
+    """Values that the hook cannot handle: a path that is no valid text for JSON; a checkpoint number of a type that
+    breaks the hook."""
     server(*CALM)
     script = write("""
         import time
@@ -166,7 +166,7 @@ def test_a_hook_that_fails_is_one_line_of_debug(server, fleet, fake, write, tmp_
     assert agent.stderr().count("hook_failed") == 1 and "checkpoint: RuntimeError: odd path" in agent.stderr()
 
 
-# A script that is through, and takes its time to end.
+# A script that is done and takes its time to end.
 ENDS = """
 import atexit, os, sys, time
 def slowly():
@@ -186,7 +186,7 @@ else:
 @pytest.mark.parametrize("last, fails", [("pass", False), ("sys.exit()", False), ("sys.exit(0)", False), ("pass", True)])
 @pytest.mark.parametrize("options", [(), ("--no-standby",)], ids=["standby", "bootstrap"])
 def test_a_job_does_not_grow_once_its_script_is_through(server, fleet, write, ctl, nodes, tmp_path, last, fails, options):
-    """The newcomer had the last part of the work done again, while TensorFlow was taken down."""
+    """Regression: a joining node made the others repeat the last part of the work while TensorFlow shut down."""
     s = server(*CALM)
     over = tmp_path / "over"
     script = str(write(ENDS, over=over, last=last, fails=fails))

@@ -1,6 +1,6 @@
-"""A member that means harm beside an honest job, in the same server and with the same token: whatever it says, it hurts
-only itself. The honest job's epoch and trainers stay, its renewals are in time, log and memory are bounded, and the server
-starts again from what it wrote."""
+"""A hostile member beside an honest job, on the same server and with the same token: whatever it sends, it hurts only
+itself. The honest job's epoch and trainers stay, its renewals are in time, log and memory are bounded, and the server
+can restart from its database."""
 
 import contextlib
 import json
@@ -24,7 +24,7 @@ from raw_client import NOT_AUTHORISED, Closed, RawClient, Token, decode, node_se
 
 QUICK = ("--ttl", "3s", "--gather", "0.3")
 IS_SANITIZED = b"__asan_init" in pathlib.Path(program("tfe-rdzv")).read_bytes()
-MEMORY_KIB = (512 if IS_SANITIZED else 24) * 1024  # what freed memory is kept back for, too
+MEMORY_KIB = (512 if IS_SANITIZED else 24) * 1024  # includes the memory in which freed blocks are quarantined
 
 
 def rss_kib(s):
@@ -32,7 +32,7 @@ def rss_kib(s):
 
 
 class Pulse(threading.Thread):
-    """An honest member of a job of its own that renews all the time, and notes how long each took."""
+    """An honest member of its own job that renews all the time and records each delay."""
 
     def __init__(self, server, name="pulse", pause_s=0.02):
         super().__init__()
@@ -69,7 +69,7 @@ class Pulse(threading.Thread):
 
 
 class Honest:
-    """Two agents that train, a pulse, and what must be as it was."""
+    """Two agents that train, a pulse, and the state that must not change."""
 
     def __init__(self, server, fleet, ctl, options):
         self.server, self.fleet, self.ctl, self.options = server, fleet, ctl, options
@@ -99,13 +99,13 @@ class Honest:
         self.check_events()
 
     def check_events(self):
-        """Nothing was lost, suspected or begun anew."""
+        """Asserts that no node was lost or suspected and no epoch restarted."""
         for event in self.s.events():
             if event.get("job") == "honest" and event.get("node", self.ids[0]) in self.ids:
                 assert event["event"] not in ("node_lost", "switch", "restarts", "node_suspect", "mass_loss", "node_refused"), event
 
     def restart_and_finish(self):
-        """The record holds: another server goes on with the same trainers, and the job ends well."""
+        """Checks the database: another server continues with the same trainers, and the job succeeds."""
         assert self.s.stop(signal.SIGKILL) == -signal.SIGKILL
         self.s = self.server(*self.options, port=self.s.port)
         assert not self.s.events("job_set_aside")
@@ -120,12 +120,13 @@ class Honest:
 
 @pytest.fixture
 def honest(server, fleet, ctl):
-    """With the log that users have: it has bounds here."""
+    """Uses the default log, which must stay bounded here."""
     return lambda *options: Honest(server, fleet, ctl, (*QUICK, "--log-level=info", *options))
 
 
 def test_a_peer_of_another_making_is_a_member_like_any_other(server, fleet):
-    """Two of them train: the table that they are sent has the digest that START says, and all that is theirs ends well."""
+    """Two independent members train: the table that they receive has the digest in START, and all their requests
+    succeed."""
     s = server(*QUICK)
     with RawClient(s.port, s.token("agent")) as a, RawClient(s.port, s.token("agent")) as b:
         for name, member in (("a", a), ("b", b)):
@@ -149,15 +150,15 @@ def test_a_peer_of_another_making_is_a_member_like_any_other(server, fleet):
             assert member.is_closed()
 
 
-# --- one thing at a time -------------------------------------------------------------------------------
+# --- single messages -----------------------------------------------------------------------------------
 
 
 def say_all(h, rows, wrong, **how):
-    """Says each on a connection that is left when the server ends it, as a member of the job in `how`."""
+    """Sends each message on a connection that is replaced when the server ends it, as a member of the job in `how`."""
     with contextlib.ExitStack() as stack:
         member = None
         for said, (name, fields, wanted) in enumerate(rows):
-            if member is None or said % 60 == 0:  # fewer than what is too many a second
+            if member is None or said % 60 == 0:  # stays below the limit per second
                 member = stack.enter_context(h.client())
                 member.send("JOIN", join(**how))
             got = answer_to(member, name, fields)
@@ -244,12 +245,12 @@ def test_whatever_a_member_says_it_hurts_only_itself(honest, ctl, noise):
     h.restart_and_finish()
 
 
-# --- without end ---------------------------------------------------------------------------------------
+# --- floods --------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def flood(server, kind, seconds, number=0):
-    """A process that floods; the list that it gives gets how much it said."""
+    """Runs a process that floods; the yielded list gets the number of messages sent."""
     said = []
     process = subprocess.Popen([sys.executable, hostile.__file__, kind, str(seconds), str(server.port),
                                 str(server.state_dir / "agent.token"), str(number)], stdout=subprocess.PIPE, text=True)
@@ -262,7 +263,7 @@ def flood(server, kind, seconds, number=0):
 
 
 def test_one_member_at_full_rate_makes_no_other_job_late(server, noise):
-    """Beside its own floor, in the same run: what a busy machine costs is in both."""
+    """Compared with a floor measured in the same run, which includes the load of the machine."""
     s = server(*QUICK)
     with Pulse(s, pause_s=0.002) as pulse:
         floors, late = {}, {}
@@ -271,7 +272,7 @@ def test_one_member_at_full_rate_makes_no_other_job_late(server, noise):
             time.sleep(0.3)
             floors[kind] = pulse.since(mark)
             with flood(s, kind, 1.2) as said:
-                time.sleep(0.5)  # it starts
+                time.sleep(0.5)  # time to start
                 mark = pulse.mark()
                 time.sleep(0.7)
                 late[kind] = pulse.since(mark)
@@ -308,7 +309,7 @@ def test_thousands_of_jobs_leave_room_for_an_honest_one(honest, status, noise):
     opened = 0
     with Pulse(h.s) as pulse:
         mark = pulse.mark()
-        while opened < 3500 and time.monotonic() - h.began < 240:  # a slow machine needs that
+        while opened < 3500 and time.monotonic() - h.began < 240:  # a slow machine needs that limit
             with flood(h.s, "jobs", 3, opened) as one, flood(h.s, "jobs", 3, f"{opened}.") as two:
                 pass
             opened += one[0] + two[0]
@@ -318,7 +319,7 @@ def test_thousands_of_jobs_leave_room_for_an_honest_one(honest, status, noise):
         def welcomed():
             with h.client() as member:
                 return member.join("late", job="late")[0] == "WELCOME"
-        wait_until(welcomed, deadline=3 + noise.bound(1), what="a place")  # those that hold theirs do so for a lease
+        wait_until(welcomed, deadline=3 + noise.bound(1), what="a place")  # held sessions stay for a lease
         assert pulse.since(mark, 1) < noise.bound(1.5), "half of a lease"
     print(opened, "jobs, log", h.s.log.stat().st_size, "KiB", h.rss, rss_kib(h.s), "worst", pulse.since(mark, 1))
     assert len(status()) <= 3000

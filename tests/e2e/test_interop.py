@@ -1,5 +1,5 @@
-"""The channel against another implementation of Noise, both ways: our server and its clients are tested everywhere
-with the raw client; here our programs meet a server that is not ours, and frames go on after a rekey."""
+"""The channel against another implementation of Noise: the other tests use the independent client against this server;
+here this project's programs meet an independent server, and frames continue after a rekey."""
 
 import base64
 import contextlib
@@ -33,11 +33,12 @@ def test_the_vectors_are_what_the_other_implementation_makes():
 
 
 class RawServer(Connection):
-    """A server from PROTOCOL.md, with a key and a token of its own. On each connection it says what one of `says` does."""
+    """A server written from PROTOCOL.md, with its own key and token. Each connection runs the next function of
+    `says`."""
 
     def __init__(self, role, *says):
         self.says, self.failed = says, None
-        self.node_key, self.public = None, None  # once somebody has enrolled
+        self.node_key, self.public = None, None  # set once an agent has enrolled
         self.key = X25519PrivateKey.generate()
         number = {"agent": 1, "observer": 2, "admin": 3}[role]
         body = bytes([1, 0, number, 0]) + bytes(4) + os.urandom(8) + os.urandom(32) + self.key.public_key().public_bytes_raw()
@@ -57,7 +58,7 @@ class RawServer(Connection):
                         self._handshake()
                         say(self)
                         self.is_closed()
-        except BaseException as error:  # the test's thread raises it
+        except BaseException as error:  # raised again by the test's thread
             self.failed = error
 
     def _handshake(self):
@@ -151,7 +152,7 @@ def test_a_session_goes_on_over_rekeys_of_both_directions(server):
             assert [member.receive_until("RENEWED")[1][1][0] for _ in numbers] == list(numbers)
 
 
-# --- an agent's own key --------------------------------------------------------------------------------
+# --- node keys -----------------------------------------------------------------------------------------
 
 
 def test_a_client_of_another_kind_comes_with_a_key_of_its_own(server, ctl):
@@ -167,7 +168,7 @@ def test_a_client_of_another_kind_comes_with_a_key_of_its_own(server, ctl):
         assert client.join("n1", nodes=(2, 2))[0] == "WELCOME"
         (row,) = json.loads(ctl("agents", "--json").stdout)["agents"]
         assert (row["key"], row["enrolled"], row["token"]) == (key.key_id.hex(), True, token.key_id.hex())
-    key.private = X25519PrivateKey.generate().private_bytes_raw()  # another machine, with all but the secret
+    key.private = X25519PrivateKey.generate().private_bytes_raw()  # another machine, with everything except the secret
     with pytest.raises(Closed):
         RawClient(s.port, key)
     key.private, key.certificate = own.private_bytes_raw(), key.certificate[:17] + b"x" + key.certificate[18:]

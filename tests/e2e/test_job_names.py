@@ -1,4 +1,4 @@
-"""Jobs that are handed in without a name: each gets one, and none twice."""
+"""Jobs submitted without a name: each gets a unique one."""
 
 import json
 import re
@@ -15,7 +15,7 @@ JOB = {"command": ["python", "train.py"]}
 
 
 def dice(n):
-    """Names are made of the same bytes n times."""
+    """Makes the server generate the same name n times."""
     return loading("loaded_dice", LOADED_DICE=str(n))
 
 
@@ -70,7 +70,7 @@ def test_a_name_that_is_taken_is_made_anew_but_not_for_ever(server, ctl, state_d
         assert done.code == 201 and re.fullmatch(f"mnist-{LETTERS}", done.json["name"])
         assert web.order("/api/v1/jobs", {}).code == 400
         assert {done.json["name"], "train-bbbbb"} < set(names(ctl)) and len(names(ctl)) == 5
-        assert web.order("/api/v1/jobs", {**JOB, "name": "train-bbbbb"}).code == 409  # it was said
+        assert web.order("/api/v1/jobs", {**JOB, "name": "train-bbbbb"}).code == 409  # an explicit name is not changed
 
 
 def test_a_name_that_is_a_path_or_an_option_is_refused_by_every_program(server, ctl, state_dir, tmp_path):

@@ -1,5 +1,5 @@
-"""A cluster table of 10,000 members, from a real server by a real agent and its guard into warm interpreters: it comes
-through their pipe, for it is larger than what an environment of execve(2) may hold."""
+"""A cluster table of 10,000 members, from a real server through a real agent and its guard into warm interpreters, by
+their pipe, because it exceeds the limit of execve(2) for an environment string."""
 
 import hashlib
 import json
@@ -31,7 +31,7 @@ time.sleep(3600)
 
 
 def reach(clients):
-    """Some of them are asked to try the agent's address: they have reached it."""
+    """Answers probes: some clients are asked to probe the agent's address and report it as reached."""
     by_socket, asked = {client.sock: client for client in clients}, 0
     while asked < 3:
         ready, _, _ = select.select(list(by_socket), [], [], 20)
@@ -73,5 +73,5 @@ def test_ten_thousand_members_come_through_the_pipe_of_a_standby(server, fleet, 
         assert (one["index"], one["rows"], one["digest"]) == (rank, NODES * NPROC, digest)
         assert one["bytes"] > ARGUMENT_MAX
     assert {one["pid"] for one in seen.values()} == warm, "they are not what the standbys were"
-    for pid in warm:  # what execve(2) gave them
+    for pid in warm:  # environment at execve(2)
         assert b"TF_CONFIG=" not in pathlib.Path(f"/proc/{pid}/environ").read_bytes()

@@ -1,4 +1,4 @@
-"""The leader first: TensorFlow's workers look for worker 0 as they start, and wait a second before they look again. So the
+"""The leader starts first: TensorFlow's workers look for worker 0 as they start, and retry only after a second. So the
 others start once rank 0 listens, or 300 ms after it."""
 
 import json
@@ -11,10 +11,10 @@ from bystander import noise  # noqa: F401 (a fixture)
 from conftest import wait_until
 
 CALM = ("--gather", "0.3")
-HOLD_S = 0.3  # how long the others wait for rank 0 at most
-ROUNDS = 5  # the one in the middle is judged
+HOLD_S = 0.3  # maximum wait of the others for rank 0
+ROUNDS = 5  # the median is judged
 
-# Writes down when it began and when it listened; rank 0 waits before that.
+# Logs when it began and when it listened; rank 0 waits in between.
 SCRIPT = '''
 import json, os, pathlib, socket, sys, time
 began = time.monotonic()
@@ -33,7 +33,7 @@ time.sleep(3600)
 
 
 def start_three(fleet, job, wait):
-    """Starts a job of three nodes; returns by rank what they have written down."""
+    """Starts a job of three nodes; returns their logged times by rank."""
     folder = fleet.folder / job
     folder.mkdir()
     script = folder / "script.py"
@@ -46,14 +46,14 @@ def start_three(fleet, job, wait):
 
 
 def leader_listened_in_time(s, job):
-    """Whether the server knew of it before it would have started the others anyway. Of one that was late it may hear only
-    now: agents look for it, in ever longer steps."""
+    """Returns True if the server knew that rank 0 listened before it would have started the others anyway. It may learn
+    of a late rank 0 only now, because agents poll at increasing intervals."""
     told = wait_until(lambda: [e["ms"] for e in s.events("node_listening") if e["job"] == job], what="the word of who listens")
     return min(told) < HOLD_S * 1000
 
 
 def test_the_others_start_after_rank_0_listens(server, fleet, noise):
-    """In every round in which it was in time; and it mostly is."""
+    """Judges the rounds in which rank 0 was in time, which must be most of them."""
     s = server(*CALM)
     in_time = 0
     for i in range(ROUNDS):

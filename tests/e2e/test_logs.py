@@ -1,4 +1,4 @@
-"""What trainers print: log files, the console, speed, and what it costs the agent."""
+"""Trainers' output: log files, the console, speed, and the agent's cost."""
 
 import json
 import os
@@ -22,7 +22,7 @@ FULL = bool(os.environ.get("TFE_TEST_FULL"))
 
 
 def python(fleet, code, *options, env=None):
-    """An agent whose trainer runs the code."""
+    """Starts an agent whose trainer runs the code."""
     script = fleet.folder / f"script{len(fleet.agents)}.py"
     script.write_text(code)
     return fleet.start(*options, command=[str(script)], env=env)
@@ -83,7 +83,7 @@ sys.stderr.write("\\rdone\\n")
 
 
 def test_full_log_disk_is_reported_once_and_stops_nothing(server, fleet):
-    """A limit on the size of files stands for the full disk."""
+    """A limit on the size of files simulates the full disk."""
     server(*CALM)
     logs = fleet.folder / "logs"
     script = fleet.folder / "talk.py"
@@ -94,7 +94,7 @@ for i in range(300):
 print("why it ended", file=sys.stderr)
 """)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # inherited
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # inherited by the agent
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
     try:
         agent = fleet.start(f"--log-dir={logs}", "--tee=0", command=[str(script)])
@@ -102,7 +102,7 @@ print("why it ended", file=sys.stderr)
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     assert agent.wait() == 0
-    assert agent.stderr().count("logs_not_written") == 1, agent.stderr()  # again only after 10 s
+    assert agent.stderr().count("logs_not_written") == 1, agent.stderr()  # repeated only after 10 s
     assert re.search(r"event=logs_not_written lost_lines=\d+ reason=", agent.stderr())
     text = (logs / "default" / "latest" / "rank-0.stdout").read_text()
     assert text.startswith("line 0 ") and len(text) <= 100_000
@@ -110,7 +110,7 @@ print("why it ended", file=sys.stderr)
 
 
 def test_logs_go_on_after_the_guard_was_lost(server, fleet):
-    """A new guard is forked beside the thread that writes."""
+    """A new guard is forked while the log thread runs."""
     server(*CALM)
     logs = fleet.folder / "logs"
     agent = fleet.start(f"--log-dir={logs}", "--tee=0", trainer=["--say", "words"])
@@ -142,7 +142,7 @@ for i in range(20000):
 
 
 def test_stopped_terminal_does_not_stop_training(server, fleet):
-    """The agent's stdout is a pipe that nobody reads."""
+    """The agent's stdout is a pipe without a reader."""
     server(*CALM)
     reader, writer = os.pipe()
     script = fleet.folder / "talk.py"
@@ -168,7 +168,7 @@ pathlib.Path({str(fleet.folder / "finished")!r}).write_text("")
 
 
 def test_lost_lines_are_told_while_it_happens_and_counted_once_it_is_over(server, fleet):
-    """Nobody reads the agent's stdout for a while; the script goes on."""
+    """The agent's stdout is not read for a while; the script continues."""
     server(*CALM)
     reader, writer = os.pipe()
     script, over = fleet.folder / "talk.py", fleet.folder / "over"
@@ -187,7 +187,7 @@ while not os.path.exists({str(over)!r}):
 
     def events(name):
         lines = (fleet.folder / "log").read_text().splitlines(keepends=True)
-        whole = (json.loads(line) for line in lines if line.endswith("\n"))  # the last one may still be on its way
+        whole = (json.loads(line) for line in lines if line.endswith("\n"))  # the last line may be incomplete
         return [event for event in whole if event["event"] == name]
     try:
         first, = wait_until(lambda: events("output_not_taken"), what="the word that lines are lost")
@@ -207,7 +207,7 @@ while not os.path.exists({str(over)!r}):
         os.close(reader)
 
 
-# Prints as a script does, line by line, and between two lines computes so long that it makes some 50 MB a second.
+# Prints line by line like a script, and computes between two lines so long that it prints about 50 MB per second.
 PRINTER = """
 import os, pathlib, sys, time
 line = "step %d loss 0.123456 accuracy 0.987654 " + "x" * 900
@@ -222,7 +222,7 @@ pathlib.Path(os.environ["RESULT"]).write_text(str(took))
 
 
 def measure_printing(fleet, logs, rounds, lines, options):
-    """Seconds with an agent and with a file, measured in turn."""
+    """Returns the seconds with an agent and with a file, measured alternately."""
     script = fleet.folder / "printer.py"
     script.write_text(PRINTER.format(lines=lines))
     result = fleet.folder / "result"
@@ -244,8 +244,8 @@ def measure_printing(fleet, logs, rounds, lines, options):
 @pytest.mark.heavy
 @pytest.mark.parametrize("options", [["--tee=0"], ["--tee=3"]], ids=["file", "file and console"])
 def test_printing_is_as_fast_as_into_a_file(server, fleet, options):
-    """A trainer that prints 50 MB/s gets at least 0.9 of the speed of writing to a file; here half of it is asked for,
-    twice tried, and TFE_TEST_FULL asks for all."""
+    """A trainer that prints 50 MB/s gets at least 0.9 of the speed of writing to a file; here half of that is required
+    in two attempts, and TFE_TEST_FULL requires all of it."""
     server(*CALM)
     wanted = 0.9 if FULL else 0.45
     for attempt in range(2):
@@ -260,7 +260,7 @@ def test_printing_is_as_fast_as_into_a_file(server, fleet, options):
 
 
 def cpu_seconds(pid):
-    """Of all threads, by the scheduler's clock: that of /proc/PID/stat has ticks of 10 ms."""
+    """Returns the time of all threads by the scheduler's clock, since /proc/PID/stat has ticks of 10 ms."""
     return sum(int((task / "schedstat").read_text().split()[0])
                for task in pathlib.Path(f"/proc/{pid}/task").iterdir()) / 1e9
 
@@ -274,9 +274,9 @@ def memory_mb(pid, what):
 
 @pytest.mark.heavy
 def test_agent_is_small_and_idle_while_training_is_steady(server, fleet):
-    """At most 3 MB of its own and 16 with the libraries that it shares with others, and 0.2 % of a
-    core, with log files, two lines and progress messages a second; twice that while other tests run beside it. With
-    sanitizers, whose memory is their own, it does not grow, and may use ten times as much of the core."""
+    """At most 3 MB of private memory and 16 MB with shared libraries, and 0.2 % of a core, with log files, two lines
+    and progress messages per second; twice the processor time while other tests run. With sanitizers the memory must
+    not grow, and the agent may use ten times as much of the core."""
     server(*CALM)
     talker = str(pathlib.Path(__file__).with_name("talker.py"))
     agent = fleet.start("--nnodes=1:1", f"--log-dir={fleet.folder / 'logs'}", f"--checkpoint-dir={fleet.folder / 'ck'}",

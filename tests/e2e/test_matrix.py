@@ -1,5 +1,5 @@
-"""The supervisor's matrix, after tini's: every way a script can end, every signal in every state, what it leaves behind,
-and what the agent was started with. Agents run side by side: most of the time they wait."""
+"""A supervision matrix after tini's: every way a script can end, every signal in every state, leftovers, and the
+conditions of the agent's start. Agents run concurrently, because they mostly wait."""
 
 import os
 import re
@@ -17,15 +17,15 @@ from programs import children, clean_environment, descendants, is_alive, parents
 
 CALM = ("--gather", "0.3")
 SIDE_BY_SIDE = 24
-PREEMPTED = {42, 143}  # what TensorFlow's PreemptionCheckpointHandler and clouds make a script end with
-# An agent ends by all of these as by SIGKILL (but SIGPIPE, which it ignores).
+PREEMPTED = {42, 143}  # exit codes of TensorFlow's PreemptionCheckpointHandler and of clouds' shutdowns
+# These end an agent like SIGKILL (except SIGPIPE, which it ignores).
 UNHANDLED = [signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGXCPU]
-# What a signal does that no program has a handler for, where that is not its end.
+# Default action of signals that do not end a program without a handler.
 HARMLESS = {signal.SIGCHLD, signal.SIGCONT, signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGURG,
             signal.SIGWINCH}
 DEADLY = sorted(set(signal.valid_signals()) - HARMLESS)
 
-# A script that can be asked to save and told to stop, and does neither.
+# A script that can be asked to save and to stop, and does neither.
 LISTENER = '''
 import json, os, socket, time
 agent = os.environ["TFE_SOCKET"]
@@ -37,7 +37,7 @@ print("listens", flush=True)
 time.sleep(3600)
 '''
 
-# What a program inherits, as the kernel tells it.
+# Prints what a program inherits, from the kernel.
 INHERITED = '''
 import os, re
 status = open("/proc/self/status").read()
@@ -56,14 +56,14 @@ def shell(words):
 
 
 def marked(mark):
-    """Whatever has this in its environment: it is handed on to all descendants."""
+    """Returns the processes with this mark in their environment, which all descendants inherit."""
     found = []
     for pid in parents():
         try:
             with open(f"/proc/{pid}/environ", "rb") as environ:
                 found += [pid] if mark.encode() in environ.read().split(b"\0") else []
         except OSError:
-            pass  # it has ended, or is not ours
+            pass  # the process has ended or belongs to another user
     return found
 
 
@@ -81,20 +81,20 @@ def run_all(fleet, jobs, env=None):
     return done
 
 
-# --- how scripts end -----------------------------------------------------------------------------------
+# --- ends of scripts -----------------------------------------------------------------------------------
 
 
 @pytest.mark.heavy
 def test_every_exit_code(server, fleet):
-    """0 is the job's success; any other code fails a job without restarts, and is named as what it was."""
+    """0 is the job's success; any other code fails a job without restarts and appears in its message."""
     server(*CALM, "--log-level=warn")
-    codes = sorted(range(256), key=lambda code: code not in PREEMPTED)  # those are tried five times, so first
+    codes = sorted(range(256), key=lambda code: code not in PREEMPTED)  # these are tried five times, so they go first
     agents = run_all(fleet, {f"code-{code}": ((), shell(f"exit {code}")) for code in codes})
     assert {name: agent.process.returncode for name, agent in agents.items()} == \
         {f"code-{code}": 1 if code else 0 for code in range(256)}
     for code in range(1, 256):
         said = agents[f"code-{code}"].stderr()
-        # 134 is an abort, here before it has listened anywhere.
+        # 134 is an abort, here before the script has listened on a port.
         assert re.search(rf"failed: (5 con.*: )?exit code {code}\b.* \(rank 0 on \S+\)", said), said
         assert (f"exit code {code}, not started up" in said) == (code == 134), said
         assert ("5 consecutive epochs made no progress" in said) == (code in PREEMPTED), said
@@ -102,7 +102,7 @@ def test_every_exit_code(server, fleet):
 
 @pytest.mark.heavy
 def test_every_deadly_signal(server, fleet):
-    """A script that a signal has ended is told from one that has exited with 128 + its number, as a shell would say."""
+    """A script ended by a signal is distinguished from one that exits with 128 + the number, as shells report it."""
     server(*CALM, "--log-level=warn")
     numbers = sorted(DEADLY, key=lambda number: number != signal.SIGTERM)
     agents = run_all(fleet, {f"signal-{int(n)}": ((), shell(f"ulimit -c 0; kill -{int(n)} $$; sleep 3600")) for n in numbers})
@@ -122,7 +122,7 @@ ORPHANS = {
     "stopped": "(sh -c 'kill -STOP $$; sleep 3600' &) ; ",
     "silent": "(setsid sleep 3600 <&- >&- 2>&- &) ; ",
     "many": "i=0; while [ $i -lt 30 ]; do (setsid sleep 3600 &); i=$((i + 1)); done; ",
-    # It never holds still: each process starts the next one and ends.
+    # It never rests: each process starts the next one and ends.
     "runner": "(setsid sh -c 'echo \"sleep 0.02; sh $0 &\" >$0.sh; sh $0.sh' $PWD/run &) ; ",
 }
 
@@ -139,7 +139,7 @@ def test_what_a_script_leaves_behind_is_gone_before_its_agent(server, fleet, cod
 
 
 def test_adopted_zombies_are_reaped_while_the_script_runs(server, fleet):
-    """Double-forked processes become the guard's children; it may not collect their ends until its own."""
+    """Double-forked processes become the guard's children, which reaps them while the script runs."""
     server(*CALM)
     agent = fleet.start("--no-python", command=shell(
         "i=0; while [ $i -lt 60 ]; do (true &) ; i=$((i + 1)); done; echo ready; exec sleep 3600"))
@@ -149,7 +149,7 @@ def test_adopted_zombies_are_reaped_while_the_script_runs(server, fleet):
     def zombies():
         found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(guard)], capture_output=True, text=True).stdout.split()
         return [pid for pid in found if not is_alive(int(pid)) and os.path.exists(f"/proc/{pid}")]
-    # Those that have not ended yet are no zombies, and children all the same.
+    # Children that have not ended are not zombies but count as well.
     wait_until(lambda: not zombies() and len(children(guard)) == 1, deadline=5, what="the reaping of adopted zombies")
 
 
@@ -162,7 +162,7 @@ def names_below(pid):
 
 
 def in_state(fleet, state, job, *options):
-    """Starts an agent and waits until it is in this state; returns it with everything that runs below it."""
+    """Starts an agent and waits until it is in this state; returns it and all its descendants."""
     listener = fleet.folder / "listener.py"
     listener.write_text(LISTENER)
     options = (f"--job={job}", *options)
@@ -174,9 +174,9 @@ def in_state(fleet, state, job, *options):
         wait_until(lambda: "event=joined" in agent.stderr(), what="its joining")
     elif state == "running":
         agent = fleet.start("--no-python", *options, command=shell("echo runs; (setsid sleep 3600 &) ; exec sleep 3600"))
-        # Three they are also while the shell still makes the second: with one that ends by itself.
+        # The list also has three names while the shell forks the second sleep; then one of them ends.
         wait_until(lambda: names_below(agent.pid) == ["sleep", "sleep", "tfe-guard"], what="its trainer")
-    else:  # leaving: a trainer that listens has time to save
+    else:  # leaving: a trainer that listens gets time to save
         agent = fleet.start(*options, "--preempt-grace=60s", "--stop-grace=60s", command=[str(listener)])
         wait_until(lambda: "listens" in agent.stdout(), what="its trainer")
         agent.send(signal.SIGTERM)
@@ -194,14 +194,14 @@ def test_signals_to_leave_in_each_state(server, fleet, number, code):
     for agent, _ in started.values():
         assert agent.process.poll() is None
         agent.send(number)
-    # Where it is leaving already this is the second one: at once, with the code of the first.
+    # If the agent is already leaving, this is the second signal: it ends at once, with the code of the first.
     assert {state: agent.wait(10) for state, (agent, _) in started.items()} == {**dict.fromkeys(STATES, code), "leaving": 143}
     assert [pid for _, below in started.values() for pid in below if is_alive(pid)] == []
 
 
 @pytest.fixture
 def heard():
-    """Programs inherit what is ignored, and a shell ignores Ctrl-C and Ctrl-\\ for what it starts in the background."""
+    """Programs inherit ignored signals, and a shell ignores Ctrl-C and Ctrl-\\ for background jobs."""
     before = {number: signal.signal(number, signal.SIG_DFL) for number in UNHANDLED}
     yield
     for number, handler in before.items():
@@ -244,12 +244,13 @@ def test_a_signal_that_warns_is_no_end(server, fleet):
         assert agent.process.poll() is None
 
 
-# --- who started it, and with what -----------------------------------------------------------------------
+# --- environments of the start ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("how", ["plain", "descriptors", "ignored", "blocked", "closed"])
 def test_a_script_inherits_nothing(server, fleet, how):
-    """Whatever the agent was started with: stdin from /dev/null, stdout and stderr, default signals, a session of its own."""
+    """Whatever the agent was started with, the script has stdin from /dev/null, stdout and stderr, default signals and
+    a session of its own."""
     server(*CALM)
     script = fleet.folder / "inherited.py"
     script.write_text(INHERITED)
@@ -271,7 +272,7 @@ def test_a_script_inherits_nothing(server, fleet, how):
 
 @pytest.mark.parametrize("how", ["ignored", "blocked"])
 def test_an_agent_can_be_told_to_leave_however_it_was_started(server, fleet, how):
-    """A parent's blocked or ignored signals are no wish that this machine's notice be missed."""
+    """Signals that a parent has blocked or ignored must not make the agent miss this machine's notice."""
     server(*CALM)
     before = {"ignored": "trap '' TERM INT CHLD; exec", "blocked": "exec env --block-signal=TERM,INT,CHLD"}[how]
     agents = [fleet.start_program(["bash", "-c", f"{before} '{program('tfe-agent')}' --job={number} --no-python sleep 3600"])
@@ -287,7 +288,7 @@ def test_an_agent_can_be_told_to_leave_however_it_was_started(server, fleet, how
 
 
 def test_the_end_of_who_started_it_is_not_its_own(server, fleet):
-    """An agent put into the background outlives its shell, also one that is killed."""
+    """An agent in the background outlives its shell, even if the shell is killed."""
     server(*CALM)
     pid_file, code_file = fleet.folder / "pid", fleet.folder / "code"
     starter = subprocess.Popen(["bash", "-c", f"'{program('tfe-agent')}' --state-dir='{fleet.state_dir}' --notice=none --no-python "
@@ -320,7 +321,7 @@ in_container = pytest.mark.skipif(not may_unshare(), reason="this machine makes 
 
 
 def start_first(fleet, job, words, *options):
-    """An agent that is process 1 of a PID namespace; returns it with its pid outside."""
+    """Starts an agent as process 1 of a PID namespace; returns it with its pid outside."""
     unshare = fleet.start_program([*UNSHARE, program("tfe-agent"), "--no-python", "--max-restarts=0", f"--job={job}", *options,
                                    *shell(words)])
     return unshare, lambda: wait_until(lambda: children(unshare.pid), what="the agent")[0]
@@ -341,7 +342,7 @@ def test_first_process_is_told_to_leave(server, fleet, number, code):
     agent, pid = start_first(fleet, "first", "echo runs; (setsid sleep 3600 &) ; exec sleep 3600")
     wait_until(lambda: "runs" in agent.stdout(), what="its trainer")
     below = descendants(pid())
-    os.kill(pid(), signal.SIGQUIT)  # the kernel keeps from process 1 what it has no handler for
+    os.kill(pid(), signal.SIGQUIT)  # the kernel does not deliver signals without a handler to process 1
     os.kill(pid(), number)
     assert agent.wait(10) == code
     assert [p for p in below if is_alive(p)] == []
@@ -349,7 +350,7 @@ def test_first_process_is_told_to_leave(server, fleet, number, code):
 
 @in_container
 def test_first_process_reaps_what_others_leave_to_it(server, fleet):
-    """In a container nobody else would: without the guard all orphans are its own."""
+    """In a container no other process would: after the guard's end all orphans are the agent's."""
     server(*CALM)
     agent, pid = start_first(fleet, "first", "echo run $TFE_EPOCH; (true &) ; (setsid sleep 3600 &) ; exec sleep 3600")
     wait_until(lambda: "run 1" in agent.stdout(), what="its trainer")

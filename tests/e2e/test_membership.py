@@ -1,4 +1,4 @@
-"""Nodes come and go: epochs, ranks, spares, one view for all."""
+"""Nodes join and leave: epochs, ranks, spares, one view for all."""
 
 import pytest
 import os
@@ -7,12 +7,12 @@ import signal
 from agents import TOGETHER, fleet  # noqa: F401 (fleet is a fixture)
 from conftest import wait_until
 
-# Leases are long enough for a busy machine, which may stand still for 3 s: who is killed is known to be dead by its guard.
+# Leases are long enough for a busy machine, which may stall for 3 s: a guard proves that a killed node is dead.
 CALM = ("--gather", "0.3")
 
 
 def test_one_three_two_three(server, fleet, status):
-    s = server(*CALM, "--gather", "2")  # the second and third together
+    s = server(*CALM, "--gather", "2")  # the second and third node in one epoch
     a = fleet.start("--nnodes=1:4")
     one = fleet.wait_world(1)
     b = fleet.start("--nnodes=1:4")
@@ -23,13 +23,13 @@ def test_one_three_two_three(server, fleet, status):
     d = fleet.start("--nnodes=1:4")
     again = fleet.wait_world(3, above=two)
 
-    # What a trainer wrote is no proof that the server knows its pid.
+    # The server may not know a trainer's pid yet when the trainer has logged it.
     wait_until(lambda: all(n["trainer_pids"] for n in status()[0]["nodes"]), what="the trainers' pids")
     nodes = status()[0]["nodes"]
     assert sorted(n["rank"] for n in nodes) == [0, 1, 2]
     assert {n["role"] for n in nodes} == {"member"}
     assert {n["pid"] for n in nodes} == {a.pid, c.pid, d.pid}
-    # Survivors keep their rank; the first one is rank 0 all the time.
+    # Survivors keep their rank; the first node stays rank 0.
     assert {n["pid"]: n["rank"] for n in nodes}[a.pid] == 0
     trainers = {s["rank"]: s["pid"] for s in fleet.starts(again)}
     expected = {rank: [pid] for rank, pid in trainers.items()}
@@ -88,13 +88,13 @@ def test_spare_replaces_a_lost_member(server, fleet, status):
 
 
 def test_a_peer_that_fails_after_a_loss_ends_the_wait_for_the_lease(server, fleet):
-    """TensorFlow's survivors end with exit 1 soon after a peer's death: that is a loss, and no fault of theirs."""
+    """TensorFlow's survivors exit with 1 soon after a peer's death: that is a loss, and not a failure of their own."""
     s = server("--ttl", "60", "--gather", "0.3", "--max-restarts", "0")
     agents = [fleet.start("--nnodes=1:2", TOGETHER) for _ in range(2)]
     first = fleet.wait_world(2)
     survivor = next(n["rank"] for n in fleet.starts(first) if agents[0].guard_pid == n["ppid"])
     guard = agents[1].guard_pid
-    os.kill(guard, signal.SIGSTOP)  # or it proves its agent's death before the survivor can fail
+    os.kill(guard, signal.SIGSTOP)  # otherwise the guard proves its agent's death before the survivor can fail
     for pid in (agents[1].pid, guard):
         os.kill(pid, signal.SIGKILL)
     wait_until(lambda: s.events("node_suspect"), what="the server's noticing the lost connection")
@@ -162,7 +162,7 @@ def test_several_trainers_a_node(server, fleet):
         [("0", "0", "0"), ("1", "1", "1"), ("2", "0", "0"), ("3", "1", "1")]
     assert {s["env"]["WORLD_SIZE"] for s in starts} == {"4"}
     assert starts[0]["env"]["TFE_NODE"] == starts[1]["env"]["TFE_NODE"] != starts[2]["env"]["TFE_NODE"]
-    # One trainer of four dies: all are started again.
+    # One trainer of four dies: all are restarted.
     fleet.order("kill 9", epoch, 3)
     again = fleet.wait_world(4, above=epoch)
     assert {s["env"]["TFE_RESTART_COUNT"] for s in fleet.starts(again)} == {"1"}

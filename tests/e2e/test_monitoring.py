@@ -1,4 +1,4 @@
-"""What is in scripts/monitoring, held against Prometheus itself: a real one scrapes tfe-web."""
+"""Tests scripts/monitoring with Prometheus: a real one scrapes tfe-web."""
 
 import contextlib
 import json
@@ -24,7 +24,7 @@ needs = {name: pytest.mark.skipif(not shutil.which(name), reason=f"needs {name} 
 
 
 def board_queries():
-    """What the board asks, as Grafana would send it."""
+    """Returns the queries of the dashboard, as Grafana would send them."""
     board = json.loads((MONITORING / "grafana.json").read_text())
     for panel in board["panels"]:
         for target in panel["targets"]:
@@ -35,7 +35,7 @@ def board_queries():
 
 
 def names_shown(text):
-    """Every name that a query may have, of the families that /metrics tells."""
+    """Returns all names that a query may use, from the families in /metrics."""
     names = set()
     for family, kind in re.findall(r"^# TYPE (\w+) (\w+)$", text, re.MULTILINE):
         names |= {family + rest for rest in ("_bucket", "_sum", "_count")} if kind == "histogram" else {family}
@@ -82,7 +82,7 @@ class Prometheus:
             pytest.fail(f"{path} {query}: {error.read().decode()}")
 
     def value(self, query):
-        """The one number that the query has now; None while it has none."""
+        """Returns the query's only value, or None if there is none."""
         found = self.ask("query", query=query)["result"]
         assert len(found) <= 1, found
         return float(found[0]["value"][1]) if found else None
@@ -105,7 +105,7 @@ def web(server, state_dir, tmp_path):
 
 
 def test_board_and_alerts_name_only_what_is_shown(web):
-    """A query for a number that nobody tells shows an empty panel, or an alert that never comes."""
+    """A query for a metric that is not exported shows an empty panel, or an alert that never fires."""
     shown = names_shown(web.ask("/metrics").body.decode())
     expressions = re.findall(r"expr: (.*)", (MONITORING / "alerts.yml").read_text())
     for query in [*board_queries(), *expressions]:

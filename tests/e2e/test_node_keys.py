@@ -1,4 +1,4 @@
-"""Agents' own keys: made with a token, kept, used in its place, taken back; with the real programs."""
+"""Node keys: issued for a token, stored, used instead of the token, and revoked; with the real programs."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from raw_client import BAD_REQUEST, LIMIT_REACHED, NOT_AUTHORISED, NodeKey, RawC
 
 QUICK = ("--ttl", "3", "--gather", "0.2", "--fence", "10s")
 ENROLLED, AGENTS, REVOKE_AGENT = "ENROLLED", 91, 93
-ENROLMENTS, EACH_S = 1024, 5  # at once, and then one in so long: common/base/limits.h
+ENROLMENTS, EACH_S = 1024, 5  # burst, then one per interval in seconds: common/base/limits.h
 
 
 @pytest.fixture
@@ -32,8 +32,8 @@ def connected(ctl):
 
 @pytest.fixture
 def enrolled(connected, state_dir):
-    """Waits until so many agents have keys of their own, one of which the machine has kept; their rows.
-    The server knows a key before the agent has its answer, and so before its file is there."""
+    """Waits until this many agents have node keys, one of which the machine has stored; returns their rows. The server
+    knows a key before the agent has the response, and so before the file exists."""
 
     def wait(n=1):
         def look():
@@ -46,7 +46,7 @@ def enrolled(connected, state_dir):
 
 
 def kept(state_dir, rows):
-    """How many of the rows' keys are in the machine's file."""
+    """Returns how many of the rows' keys are in the machine's file."""
     path = state_dir / "agent.key"
     return sum(row["key"] in path.read_text() for row in rows) if path.exists() else 0
 
@@ -158,7 +158,8 @@ def test_a_key_that_is_damaged_or_of_another_server_is_as_good_as_none(server, f
 
 @pytest.mark.parametrize("name", ["agent.key", "agent.token", "endpoint"])
 def test_a_pipe_in_the_place_of_a_file_holds_no_start_up(server, fleet, state_dir, name):
-    """Whoever may write there could stop the machine's agents for good: each waited for somebody to write into the pipe."""
+    """Regression: a user with write access there could block the machine's agents: each waited for data from the
+    pipe."""
     s = server(*QUICK)
     token = s.token("agent")
     (state_dir / name).unlink(missing_ok=True)
@@ -197,7 +198,7 @@ def test_a_key_is_made_once_for_a_session_and_its_own_is_an_agents_business(serv
         c.send("STATUS")
         assert c.receive_until("REFUSED")[1][1] == [NOT_AUTHORISED]
     said = [r for r in json.loads(ctl("audit", "--json").stdout)["audit"] if r["key"] == first[1][0].decode()]
-    assert [(r["what"], r["label"]) for r in said] == [("refused", "state-directory")]  # of the token before it
+    assert [(r["what"], r["label"]) for r in said] == [("refused", "state-directory")]  # the audit names the token that was used
     for role in ("observer", "admin"):
         with RawClient(s.port, s.token(role)) as c:
             c.send("ENROL", {1: "ab" * 32})
@@ -213,18 +214,18 @@ def test_a_key_is_made_once_for_a_session_and_its_own_is_an_agents_business(serv
         c.join("n", nodes=(2, 2))
         with RawClient(s.port, s.token("admin")) as a:
             a.send_number(REVOKE_AGENT, {1: "n"})
-            assert a.receive()[0] == "REFUSED"  # it has none of its own yet
+            assert a.receive()[0] == "REFUSED"  # the member has no node key yet
         c.send("RENEW", {1: 1})
         assert c.receive_until("RENEWED")
         enrol(c)
         c.sock.close()
         wait_until(lambda: not json.loads(ctl("agents", "--json").stdout)["agents"], what="its end")
-        done = ctl("revoke-agent", node_id("n"))  # "done" was the answer, of a key that was not even known
+        done = ctl("revoke-agent", node_id("n"))  # the response was "done", for a key that was not even known
         assert done.returncode == 1 and "is not connected now" in done.stderr
 
 
 def enrol(member):
-    """An own key for who has joined."""
+    """Requests a node key as a member."""
     private = os.urandom(32)
     public = X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
     member.send("ENROL", {1: public.hex()})
@@ -232,7 +233,7 @@ def enrol(member):
 
 
 def test_a_token_of_so_many_uses_brings_no_more_by_way_of_own_keys(server, token):
-    """A key that was asked for before JOIN took no use, and any number of nodes came with it."""
+    """Regression: a key requested before JOIN used up nothing, and any number of nodes joined with it."""
     s = server(*QUICK)
     one = token("--uses", "1")
     with RawClient(s.port, one) as a:
@@ -255,7 +256,7 @@ def test_a_token_of_so_many_uses_brings_no_more_by_way_of_own_keys(server, token
 
 
 def test_one_address_gets_so_many_keys_and_then_has_to_wait(server, ctl, token):
-    """Each is a row of the audit, which only grows: a member could fill the disk."""
+    """Each key is a row of the audit, which only grows: a member could fill the disk."""
     s = server(*QUICK)
     with RawClient(s.port, s.token("agent")) as stays:
         stays.join("stays", nodes=(3, 3))

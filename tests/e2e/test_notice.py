@@ -1,5 +1,5 @@
-"""Warnings that a machine goes away, from every source, with real agents: the others go on without it as planned, no
-step is lost, and a source that fails harms nobody."""
+"""Preemption notices from every source, with real agents: the others continue without the machine as planned, no step
+is lost, and a failing source harms no node."""
 
 import os
 import pathlib
@@ -26,7 +26,7 @@ def start(fleet, *options, talker=()):
 
 
 def warn(source, agent):
-    """Warns one agent in the way of a source."""
+    """Sends a notice to one agent through a source."""
     if source == "aws":
         agent.metadata.set(action="terminate")
     elif source == "gce":
@@ -42,7 +42,7 @@ def warn(source, agent):
 
 
 def steps(agent):
-    """How many its trainer has printed."""
+    """Returns the number of steps that its trainer has printed."""
     return agent.stdout().count("] step ")
 
 
@@ -88,7 +88,7 @@ def test_warning_to_rank_0_becomes_a_planned_epoch_without_it(server, fleet, clo
 
 
 def test_a_script_that_watches_the_preempt_file_only_is_asked_too(server, fleet, nodes):
-    """It is not on the channel; its answer is seen in the directory of its checkpoints."""
+    """The script is not on the channel; its checkpoint is detected in its directory."""
     s = server(*QUICK)
     saves = fleet.folder / "model"
     agents = [fleet.start("--nnodes=1:2", f"--notice=file:{fleet.folder}/flag.{i}", f"--checkpoint-dir={saves}", "--log-level=debug",
@@ -98,14 +98,15 @@ def test_a_script_that_watches_the_preempt_file_only_is_asked_too(server, fleet,
     began = time.monotonic()
     (fleet.folder / "flag.0").write_text("120\n")
     fleet.wait_world(1, above=first)
-    assert time.monotonic() - began < 60  # nobody waited for the deadline
+    assert time.monotonic() - began < 60  # the deadline was not waited for
     assert [line for line in fleet.lines("checkpoint") if line["epoch"] == first and line["warned"]]
     assert s.events("epoch")[-1]["cause"] == "preempted"
     fleet.order("exit 0")
 
 
 def test_sigterm_while_the_server_is_away_is_told_when_it_is_back(server, fleet, clouds, nodes):
-    """The trainers were ended at once: a restart of the server in that moment cost all steps since the last checkpoint."""
+    """Regression: the trainers were ended at once: a server restart at that moment cost all steps since the last
+    checkpoint."""
     s = server(*QUICK)
     agents = [start_watching(fleet, clouds, "SIGTERM", talker=["--print"]) for _ in range(2)]
     first = fleet.wait_world(2)
@@ -164,7 +165,7 @@ def test_azure_is_told_only_when_nothing_runs_here_any_more(server, fleet, cloud
 
 def test_warnings_within_two_seconds_become_one_change(server, fleet, clouds, nodes):
     s = server(*QUICK)
-    agents = [start_watching(fleet, clouds, "signal") for _ in range(4)]  # a file is looked at now and then
+    agents = [start_watching(fleet, clouds, "signal") for _ in range(4)]  # a file is polled at intervals
     first = fleet.wait_world(4)
     warn("signal", agents[0])
     wait_until(lambda: s.events("node_noticed"), what="the server's hearing of the first")
@@ -184,7 +185,7 @@ def test_warning_that_is_withdrawn_brings_the_node_back(server, fleet, clouds, n
 
 
 def test_warning_before_the_start_keeps_a_node_out(server, fleet, clouds, nodes):
-    """It is told although it came before the server knew the node; one that joins later is taken."""
+    """A notice before the server knows the node is reported as well; another node that joins later is used."""
     s = server(*QUICK)
     stayer = start_watching(fleet, clouds, "file")
     first = fleet.wait_world(1)
@@ -217,7 +218,7 @@ def test_rebalance_is_a_hint_that_needs_a_spare(server, fleet, clouds, nodes):
 @pytest.mark.parametrize("source", CLOUDS)
 @pytest.mark.heavy
 def test_service_that_fails_is_complained_about_once_and_harms_nobody(server, fleet, clouds, source):
-    """One failure follows the other without a good answer between: that is one stretch, and one complaint."""
+    """Consecutive failures without a good response in between count as one period, with one warning."""
     server(*QUICK)
     agent = start_watching(fleet, clouds, source, "--log-level=debug", talker=["--print"])
     metadata = agent.metadata
@@ -244,8 +245,8 @@ def test_service_that_fails_is_complained_about_once_and_harms_nobody(server, fl
 
 
 def start_pair(fleet, metadata, number):
-    """Starts a job that looks for its cloud and one that does not; the former's agent, how many seconds later its trainer
-    ran, and how many the other one took."""
+    """Starts one job that detects its cloud and one that does not; returns the former's agent, how many seconds later
+    its trainer ran, and the seconds of the other one."""
     agents, took = {}, {}
     for notice in ("auto", "none"):
         folder = fleet.folder / f"{notice}-{number}"
@@ -261,7 +262,8 @@ def start_pair(fleet, metadata, number):
 
 
 def test_service_that_does_not_answer_delays_nothing_and_is_asked_again(server, fleet, clouds, noise):
-    """No answer within a second is no proof of another cloud: one warning names the hop limit, and what is said later is heard."""
+    """No response within a second does not prove another cloud: one warning names the hop limit, and later notices are
+    received."""
     server(*QUICK)
     back, away = clouds(), clouds()
     for metadata in (back, away):
@@ -276,7 +278,7 @@ def test_service_that_does_not_answer_delays_nothing_and_is_asked_again(server, 
     warned = [line for line in failures() if "level=warn " in line]
     assert len(warned) == 1 and "hop-limit" in warned[0], failures()
     said = agent.stderr()
-    # On a machine so slow that any start takes that second the order says nothing; the delays below do.
+    # On a machine so slow that any start takes that second the order means nothing; the delays below do.
     assert alone > 0.7 or said.index("event=epoch ") < said.index("event=notice_source_fails "), "it was waited for"
     delays += [start_pair(fleet, away, number)[1] for number in (1, 2)]
     print("looking for a cloud costs the start, s:", delays)
@@ -300,7 +302,7 @@ def told(node):
 
 @pytest.mark.parametrize("source", CLOUDS)
 def test_what_the_cloud_says_of_the_machine_is_shown(server, fleet, clouds, nodes, ctl, source):
-    """Each cloud in its own words; a spot machine and one that is not, beside one of which nothing is known."""
+    """Each cloud's own terms; a spot machine and another one, beside one without information."""
     server(*QUICK)
     for spot in (True, False):
         start_watching(fleet, clouds, source, f"--node-name={'spot' if spot else 'plain'}", spot=spot)
@@ -314,7 +316,7 @@ def test_what_the_cloud_says_of_the_machine_is_shown(server, fleet, clouds, node
 
 
 def test_spot_machines_become_chief_and_ps_last(server, fleet, clouds, nodes):
-    """Two that came first, and of which the cloud says so, beside one of which it says nothing."""
+    """Two that came first are spot machines according to the cloud, beside one without information."""
     server(*QUICK)
 
     def join(name, *options):
@@ -335,7 +337,7 @@ def test_spot_machines_become_chief_and_ps_last(server, fleet, clouds, nodes):
 
 @pytest.mark.parametrize("source", ["aws", "gce"])
 def test_cloud_that_says_nothing_of_the_machine_delays_nothing(server, fleet, clouds, nodes, source):
-    """Those questions get no answer: training starts, and a warning is heard, as ever."""
+    """These requests get no response: training starts, and notices arrive as usual."""
     s = server(*QUICK)
     agents = [start_watching(fleet, clouds, source, is_mum=True) for _ in range(2)]
     first = fleet.wait_world(2)
@@ -348,7 +350,7 @@ def test_cloud_that_says_nothing_of_the_machine_delays_nothing(server, fleet, cl
 
 @pytest.mark.parametrize("days", [-40, 40])
 def test_clock_of_the_machine_does_not_matter(server, fleet, clouds, days):
-    """The service's clock and ours are far apart: the deadline is what the service means."""
+    """The clocks of the service and of the machine differ: the deadline follows the service's."""
     server(*QUICK)
     agent = start_watching(fleet, clouds, "aws")
     fleet.wait_world(1)

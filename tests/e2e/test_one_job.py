@@ -1,4 +1,5 @@
-"""A job is one thing for every verb and URL, whether it was submitted or opened by agents, from the moment it is accepted."""
+"""A job is the same object for every verb and URL, whether submitted or started by agents, from the moment it is
+accepted."""
 
 import json
 import subprocess
@@ -25,7 +26,7 @@ def test_a_waiting_job_without_any_agent_is_found_by_every_verb(pool, ctl):  # n
         assert code == 0 and "train" in out and "waiting" in out, words
     assert run(ctl, "nodes", "train")[:2] == (0, "no nodes\n")
     assert run(ctl, "epochs", "train")[:2] == (0, "job train has had no epoch yet\n")
-    assert run(ctl, "epochs")[:2] == (0, "job train has had no epoch yet\n")  # the only one
+    assert run(ctl, "epochs")[:2] == (0, "job train has had no epoch yet\n")  # the only job
     assert run(ctl, "logs", "train")[:2] == (0, "")
     assert "the job was submitted" in run(ctl, "events", "train")[1]
     assert "is waiting: no node has joined it yet" in run(ctl, "grow", "train")[2]
@@ -64,7 +65,7 @@ def test_a_job_that_never_had_an_epoch_is_seen_with_its_reason(pool, ctl):  # no
     code, out, _ = run(ctl, "status", "broken")
     assert code == 0 and "broken: failed" in out and job["reason"] in out
     assert run(ctl, "wait", "broken")[:2] == (1, f"job broken: failed, run 1: {job['reason']}\n")
-    assert run(ctl, "cancel", "broken")[0] == 0 and pool.job("broken")["state"] == "failed"  # it stays as it ended
+    assert run(ctl, "cancel", "broken")[0] == 0 and pool.job("broken")["state"] == "failed"  # a finished job is unchanged
     assert run(ctl, "forget", "broken")[0] == 0
     assert run(ctl, "status", "broken")[0] == 1
 

@@ -1,4 +1,4 @@
-"""An operator's verbs: nodes, drain, evict, stop, with real agents and with nodes played by hand."""
+"""An operator's verbs: nodes, drain, evict, stop, with real agents and with scripted nodes."""
 
 import contextlib
 import json
@@ -12,7 +12,7 @@ from raw_client import BAD_REQUEST, EVICTED, NO_SUCH_JOB, NO_SUCH_NODE, NOT_AUTH
 from programs import descendants, is_alive
 from test_ctl import NODE_KEYS
 
-# Leases are not short: nothing here waits for the end of one, and who speaks by hand renews none.
+# Leases are long: nothing here waits for an expiry, and scripted nodes do not renew.
 QUICK = ("--gather", "0.3")
 DRAINED = 4
 
@@ -104,7 +104,7 @@ def test_drained_below_min_the_job_waits_for_another_node(server, fleet, ctl, st
 
 
 def test_a_leaving_node_is_shown_as_such(server, ctl, nodes):
-    # Both are to be in the first epoch: it begins as soon as both are ready.
+    # Both must be in the first epoch, which begins as soon as both are ready.
     s = server("--ttl", "60", "--gather", "10", "--stop-grace", "20")
     with RawClient(s.port, s.token("agent")) as a, RawClient(s.port, s.token("agent")) as b:
         a.join("node-b", nodes=(1, 2))
@@ -116,7 +116,7 @@ def test_a_leaving_node_is_shown_as_such(server, ctl, nodes):
         assert b.receive_until("STOP")[1] == {1: [1], 2: [1], 3: [5], 4: [b"label-node-a"]}  # planned, drained
         leaving = next(n for n in nodes() if n["node"] == node_id("node-a"))
         assert (leaving["role"], leaving["rank"]) == ("leaving", 1)
-        assert ctl("drain", "label-node-a").returncode == 0  # twice is harmless
+        assert ctl("drain", "label-node-a").returncode == 0  # repeating the order is harmless
         b.send("EXITED", {1: 1, 5: 1})
         a.receive_until("STOP")
         a.send("EXITED", {1: 1, 5: 1})
@@ -160,10 +160,10 @@ def test_a_frozen_node_is_evicted_all_the_same_and_ends_when_it_thaws(server, fl
         os.kill(pid, signal.SIGSTOP)
     try:
         assert ctl("evict", name).returncode == 0
-        fleet.wait_world(1, above=first)  # long before the lease would have ended
+        fleet.wait_world(1, above=first)  # long before the lease would have expired
     finally:
         for pid in pids:
-            with contextlib.suppress(ProcessLookupError):  # whoever thaws first ends the others
+            with contextlib.suppress(ProcessLookupError):  # the first process to thaw ends the others
                 os.kill(pid, signal.SIGCONT)
     assert victim.wait() == 1
     assert [n["pid"] for n in nodes()] == [stayer.pid]
@@ -198,7 +198,7 @@ def test_a_stopped_job_ends_for_all_and_stays_so(server, fleet, ctl, status):
     assert [agent.wait() for agent in agents] == [1, 1, 1]
     assert all("job default was cancelled by an operator" in agent.stderr() for agent in agents)
     assert status()[0]["state"] == "cancelled"
-    assert ctl("cancel", "default").returncode == 0  # once more
+    assert ctl("cancel", "default").returncode == 0  # repeats the order
     late = fleet.start("--nnodes=1:2")
     assert late.wait() == 1 and "job default run 1 ended cancelled at 20" in late.stderr()
     assert len(s.events("job_stopping")) == 1
@@ -216,7 +216,7 @@ def test_a_job_that_waits_can_be_stopped_and_one_that_succeeded_cannot(server, f
     assert {j["job"]: j["state"] for j in status()} == {"waits": "cancelled", "well": "succeeded"}
 
 
-# --- who may, and who is meant -------------------------------------------------------------------------
+# --- authorisation and targets -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("verb", ["drain", "evict", "cancel"])
@@ -229,7 +229,7 @@ def test_orders_are_an_admins(server, state_dir, ctl, verb):
             done = ctl(verb, what, "--token-file", str(state_dir / f"{role}.token"))
             assert (done.returncode, done.stdout) == (77, ""), done.stderr
         (state_dir / "admin.token").rename(state_dir / "put-away")
-        assert ctl(verb, what).returncode == 77  # the observer's is not even tried
+        assert ctl(verb, what).returncode == 77  # the observer token is not even tried
         assert node_id("node-a") in ctl("nodes").stdout
         assert s.events("ordered") == []
         done = ctl(verb, what, "--token-file", str(state_dir / "put-away"))
@@ -250,7 +250,7 @@ def test_the_server_itself_asks_for_the_role(server, role, answer):
             assert name == "REFUSED"
             unknown = NO_SUCH_JOB if order in ("CANCEL", "FORGET", "GROW") else NO_SUCH_NODE
             assert refused[1] == [answer or unknown]
-        if role == "admin":  # and one connection serves for several
+        if role == "admin":  # and one connection serves several orders
             c.send("DRAIN", {1: node_id("node-a")})
             assert c.receive()[0] == "DONE"
             c.send("STATUS")
@@ -277,7 +277,7 @@ def test_a_label_must_mean_one_node(server, ctl, nodes):
         assert (done.returncode, done.stdout) == (2, "")
         assert '"box" may mean 6 nodes' in done.stderr and f"{node_id('node-0')} (job j)" in done.stderr
         assert len(nodes()) == 7
-        # An id goes before a label.
+        # An id takes precedence over a label.
         assert ctl("drain", node_id("node-0")).returncode == 0
         assert clients[0].receive_until("FINISH")[1][1] == [DRAINED]
         assert ctl("evict", node_id("node-0")).returncode == 0  # now it is a label
@@ -347,7 +347,7 @@ def test_a_job_that_is_over_is_forgotten_by_order_and_by_age(server, fleet, ctl,
     assert s.stop() == 0
     s = server("--keep-history=1s")
     assert status() == []
-    assert fleet.start("--nnodes=1", "--job=old").wait() == 0  # the order still stands
+    assert fleet.start("--nnodes=1", "--job=old").wait() == 0  # the order is still in force
     assert s.events("job_finished")
     wait_until(lambda: status() == [], what="that it is old")
 
@@ -360,7 +360,7 @@ def waits_of(nodes, name):
 
 
 def adopted(server, fleet, *options):
-    """A job of one node of 1:2 that a server which was started again has found: it is taken for an old one."""
+    """Starts a job of one node of 1:2 that a restarted server has adopted, so that it counts as old."""
     s = server(*QUICK)
     a = fleet.start("--nnodes=1:2", "--node-name=a", *options)
     first = fleet.wait_world(1)

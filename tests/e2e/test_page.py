@@ -1,4 +1,4 @@
-"""The page in a real browser: what happens is seen, what is ordered is done. Skipped where there is no chromium."""
+"""The page in a real browser: it shows what happens and executes orders. Skipped without chromium."""
 
 import contextlib
 import itertools
@@ -48,12 +48,12 @@ def fleet(state_dir, tmp_path):
 
 
 def confirm(page, selector):
-    """Twice, as impatient hands do."""
+    """Confirms twice, like an impatient user."""
     page.js("const b = document.querySelector(arguments[0]); b.click(); b.click();", selector)
 
 
 def looked_at(page, name, folder, wait):
-    """Each way in which somebody may look: pictures, nothing beyond the edge, nothing that axe-core has to say."""
+    """Checks each theme and size: pictures, nothing beyond the edge, no findings of axe-core."""
     found = {}
     for wide in (1400, 390):
         for dark in (True, False):
@@ -109,7 +109,7 @@ def test_a_machine_is_killed_one_is_drained_and_the_page_shows_it(server, fleet,
         drains = [row for row in web.ask("/api/v1/audit", bearer=s.token("admin")).json["audit"] if row["what"] == "DRAIN"]
         assert len(drains) == 1, drains
         assert looked_at(page, "job", tmp_path, "document.querySelectorAll('.curves canvas').length >= 3") == {}
-        page.js("location.hash = '#/job/%E0%A4%A'")  # a link that was cut off
+        page.js("location.hash = '#/job/%E0%A4%A'")  # a truncated link
         page.wait("document.getElementById('jobs') !== null", what="the fleet")
         page.picture(tmp_path / "fleet.390.light.png")
         assert page.said() == []
@@ -124,7 +124,7 @@ SIX = ["chief-0", "evaluator-0", "ps-0", "ps-1", "worker-0", "worker-1"]
 
 
 def test_everybody_can_use_it_and_roles_have_their_colours(server, fleet, state_dir, tmp_path):
-    """axe-core over each view, both themes, wide and narrow; a job with roles; the timeline as a picture for a report."""
+    """axe-core on each view, both themes, wide and narrow; a job with roles; the timeline as a picture for a report."""
     server("--gather=10")
     script = tmp_path / "places.py"
     script.write_text(PLACES)
@@ -167,7 +167,7 @@ return import("/timeline.js").then(({timeline}) => {
 
 
 def test_who_is_found_in_an_epoch_has_been_in_it_since_it_began(server, state_dir, tmp_path):
-    """What is not known is null, and that is less than any time: members of the epoch that runs began with the page."""
+    """Unknown times are null, which compares less than any time: members of the running epoch began with the page."""
     server()
     with start(state_dir, tmp_path) as web, browser() as page:
         page.open(f"{web.url}#/job/none")
@@ -208,7 +208,7 @@ class Crowd:
 
 
 def trains(held, s, job):
-    """A job of one node, which tells steps as often as it is called."""
+    """Starts a job of one node that reports a step on each call."""
     agent = held.enter_context(RawClient(s.port, s.token("agent")))
     agent.join("only-" + job, job=job)
     epoch = agent.receive_until("PREPARE")[1][1][0]
@@ -223,7 +223,7 @@ def trains(held, s, job):
 
 
 def script_ms(page, updates, cause):
-    """Milliseconds of a processor that each of so many updates took, and the clock's for the middle one and the longest."""
+    """Returns the processor ms for each of this many updates, and the wall time of the median and of the longest."""
     page.js("tfe.took.length = 0")
     before = page.script_s()
 
@@ -237,9 +237,10 @@ def script_ms(page, updates, cause):
 
 @pytest.mark.skipif(not LOAD.exists(), reason="needs tfe-bench-load")
 def test_a_thousand_nodes_and_a_hundred_jobs_stay_fluid(server, state_dir, tmp_path, noise, capsys):  # noqa: F811
-    """The goals: first paint below 1 s, an update below 50 ms of script. Time of a processor, so that what else runs here does
-    not count; of the first paint, which is the clock's, the best of three, and as much later as what else runs makes it."""
-    s = server("--ttl=5m")  # nobody renews: a busy machine takes more than a minute for all of this
+    """The goals: first paint below 1 s, an update below 50 ms of script. Updates are measured in processor time, so
+    that other load does not count; the first paint in wall time, the best of three, with an allowance for other
+    load."""
+    s = server("--ttl=5m")  # no lease is renewed: a busy machine takes more than a minute for all of this
     with contextlib.ExitStack() as held, Crowd(state_dir, "big", 901) as crowd, start(state_dir, tmp_path) as web, browser() as page:
         crowd("connect 0 901")
         crowd("started 901 60")
@@ -255,7 +256,7 @@ def test_a_thousand_nodes_and_a_hundred_jobs_stay_fluid(server, state_dir, tmp_p
         def steps():
             for tell in jobs:
                 tell()
-            time.sleep(0.1)  # no faster than a session may speak
+            time.sleep(0.1)  # below a session's rate limit
         fleet_of = script_ms(page, 20, steps)
         page.picture(tmp_path / "hundred.png")
         page.open(f"{web.url}#/job/big")
@@ -281,7 +282,7 @@ def test_a_thousand_nodes_and_a_hundred_jobs_stay_fluid(server, state_dir, tmp_p
 
 
 def test_restarts_within_an_epoch_are_its_own_count(server, fleet, status, state_dir, tmp_path):
-    """A served worker's trainer is killed twice: nobody else notices, and its epoch says so."""
+    """A served worker's trainer is killed twice: no other node is affected, and its epoch shows it."""
     server("--gather=10")
     within = "document.querySelector('[aria-label=Epochs] tbody').innerText.match(/\\d+ restarts? within/g)?.join() ?? ''"
     with start(state_dir, tmp_path) as web, browser() as page:
@@ -299,7 +300,7 @@ def test_restarts_within_an_epoch_are_its_own_count(server, fleet, status, state
 
 
 def test_the_queue_and_the_pool_are_seen_and_a_job_is_suspended(server, state_dir, tmp_path):
-    """Who waits for what since when, which nodes there are, and what a job has gone through; orders with a question first."""
+    """Shows the waiting jobs with reason and time, the nodes, and a job's history; orders ask for confirmation."""
     s = server("--ttl=5m", "--observers-see-arguments")  # clients that do not renew stay
     job = {"source": {"path": "/srv/code"}, "command": ["python", "train.py", "--epochs=3"]}
     with start(state_dir, tmp_path) as web, browser() as page, Waiting(s.port, s.token("agent"), "a", ["gpu=a100", "zone=b"]) as node, \
@@ -327,7 +328,7 @@ def test_the_queue_and_the_pool_are_seen_and_a_job_is_suspended(server, state_di
             confirm(page, "dialog button[type=submit]")
             assert node.released() == assignment
         page.wait("[...document.querySelectorAll('.acts button')].map(b => b.innerText).join() === 'Resume,Cancel'", what="what is to be ordered now")
-        page.open(f"{web.url}#/job/urgent")  # no node has ever worked for it
+        page.open(f"{web.url}#/job/urgent")  # no node has ever run it
         page.wait("/of 9/.test(document.getElementById('conditions').innerText) && !/404/.test(main.innerText)")
         found |= looked_at(page, "waiting", tmp_path, "document.querySelectorAll('#conditions tbody tr').length >= 2")
         assert found == {}
@@ -335,7 +336,7 @@ def test_the_queue_and_the_pool_are_seen_and_a_job_is_suspended(server, state_di
 
 
 def test_what_lingers_of_a_job_that_is_over_is_cancelled(server, fleet, ctl, state_dir, tmp_path):
-    """It had only "Run again", which such a job refuses: cancel it first."""
+    """Regression: the page offered only "Run again", which such a job rejects: it must be cancelled first."""
     s = server()
     fleet.folder.mkdir()
     pool = Pool(fleet, ctl)
@@ -373,7 +374,8 @@ FAILS = "raise KeyError('learning_rate')"
 
 
 def test_a_job_is_submitted_on_the_page_and_followed_to_its_end(server, fleet, ctl, state_dir, tmp_path):
-    """Progress, ETA and the age of the checkpoint on the front page; no orders, a closed timeline and logs to search at the end."""
+    """Progress, ETA and the checkpoint's age on the front page; at the end no orders, a closed timeline and searchable
+    logs."""
     s = server("--gather=0.1")
     fleet.folder.mkdir()
     pool = Pool(fleet, ctl)
@@ -441,7 +443,8 @@ def test_logs_of_an_earlier_epoch_are_read(server, fleet, status, state_dir, tmp
 
 
 def test_a_page_that_stays_open_keeps_no_node_for_ever(server, state_dir, tmp_path):
-    """Ten thousand machines come and go, two stay: those that went longest ago are forgotten, and of each what it was first."""
+    """Ten thousand machines come and go, two stay: the oldest entries are dropped, and the first one of each node is
+    kept."""
     server()
     with start(state_dir, tmp_path) as web, browser() as page:
         page.open(web.url)
@@ -459,7 +462,7 @@ def test_a_page_that_stays_open_keeps_no_node_for_ever(server, state_dir, tmp_pa
 
 
 class PrefixProxy:
-    """A reverse proxy that shows tfe-web below /tfe/ and nothing else, as an nginx location with a trailing slash does."""
+    """A reverse proxy that shows only tfe-web, below /tfe/, like an nginx location with a trailing slash."""
 
     def __init__(self, port):
         self.upstream, self.outside = port, []
@@ -480,7 +483,7 @@ class PrefixProxy:
                 threading.Thread(target=self.serve, args=(self.listener.accept()[0],), daemon=True).start()
 
     def serve(self, near):
-        """One request of each connection."""
+        """Serves one request per connection."""
         with contextlib.suppress(OSError), near:
             said = b""
             while b"\r\n\r\n" not in said:
@@ -519,7 +522,7 @@ def test_page_works_below_a_prefix_and_orders_only_from_the_tab_that_logged_in(s
         page.wait("/^admin/.test(document.getElementById('who').innerText)", what="a login")
         page.js("location.reload()")  # the tab keeps its mark
         page.wait("/^admin/.test(document.getElementById('who').innerText)", what="the login after a reload")
-        # A tab without the mark looks, as the cookie lets it, and logs in before it orders.
+        # A tab without the mark can read thanks to the cookie, and has to log in before it sends orders.
         page.js("sessionStorage.clear(); location.reload()")
         page.wait("document.getElementById('who').innerText === 'Log in' && document.querySelectorAll('#nodes tbody tr').length === 1")
         assert page.js_later("""fetch("api/v1/jobs/j/cancel", {method: "POST"}).then(a => a.json()).then(p => arguments[0](p.code))""") == "csrf"

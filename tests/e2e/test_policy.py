@@ -1,5 +1,5 @@
-"""What a job that is handed in wishes about its ends: who starts again, whose success it is, what goes with it, and the
-conditions that tell of all that. Real agents, a real server, trainers without TensorFlow."""
+"""Policies of submitted jobs about their end: restart, success, clean-up, and the conditions that record them. Real
+agents, a real server, trainers without TensorFlow."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from test_pool import Pool, pool  # noqa: F401 (a fixture)
 
 
 def hand_in(pool, name, workers=1, **wishes):
-    """With what a job file alone can say; trainers that are told to end."""
+    """Submits a job with options that only a job file has; its trainers end on request."""
     path = pool.fleet.folder / f"{name}.job"
     path.write_text(json.dumps({"name": name, "workers": workers, **wishes}))
     pool.submit(name, f"--file={path}")
@@ -27,7 +27,7 @@ def conditions(pool, name):
 
 
 def started(pool, folder, epoch, rank=0):
-    """The process of that rank, once it runs."""
+    """Returns the process of that rank, once it runs."""
     def look():
         return [s["pid"] for s in pool.fleet.starts(epoch, folder) if s["rank"] == rank]
     return wait_until(look, what=f"rank {rank} of epoch {epoch}")[-1]
@@ -116,8 +116,8 @@ def test_what_still_runs_is_let_run_after_a_success_until_it_ends_or_is_cancelle
     pool.order("cancel", "train")
     pool.wait_free(2)
     assert gone_soon(other) and pool.job("train")["state"] == "succeeded" and not pool.job("train")["lingers"]
-    assert ctl("cancel", "train").returncode == 0 and pool.job("train")["state"] == "succeeded"  # it stays as it ended
-    # The next one ends by itself.
+    assert ctl("cancel", "train").returncode == 0 and pool.job("train")["state"] == "succeeded"  # a finished job is unchanged
+    # The next job ends by itself.
     folder = hand_in(pool, "next", workers=2, clean_policy="None")
     epoch = pool.fleet.wait_world(2, folder=folder)
     pool.fleet.order("exit 0", epoch, 0, folder=folder)

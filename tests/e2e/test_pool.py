@@ -1,4 +1,5 @@
-"""Jobs that are handed in run on the nodes of a pool, one after the other, and leave nothing there: real agents, a real server."""
+"""Submitted jobs run on the nodes of a pool, one after the other, and leave nothing behind: real agents, a real
+server."""
 
 import json
 import os
@@ -16,7 +17,7 @@ from programs import children, descendants, is_alive, parents, program
 
 TALKER = str(pathlib.Path(__file__).with_name("talker.py"))
 
-# What a job can leave behind, and what it finds of others: all goes into one line of a file, with the process's id.
+# Everything that a job can leave behind, and what it finds of others, as one line of a file with the process's id.
 LEAVES = """
 import json, os, pathlib, resource, subprocess, sys, time
 folder, name = pathlib.Path(sys.argv[1]), sys.argv[2]
@@ -37,7 +38,7 @@ while not (folder / f"{name}.end").exists():
     time.sleep(0.01)
 """
 
-# Saves what it has when it is told to end, and takes until it may.
+# Saves its state when it is asked to end, until it is allowed to.
 SAVES = """
 import os, pathlib, signal, sys, time
 folder = pathlib.Path(sys.argv[1])
@@ -57,7 +58,7 @@ SERVED = str(pathlib.Path(__file__).with_name("served.py"))
 
 
 class Pool:
-    """Agents of a pool, and what is handed in for them."""
+    """Agents of a pool, and jobs submitted for them."""
 
     def __init__(self, fleet, ctl):
         self.fleet, self.ctl = fleet, ctl
@@ -110,7 +111,7 @@ def pool(server, fleet, ctl):
 
 
 def leavers(folder, name, n):
-    """What n trainers of LEAVES have found."""
+    """Returns the findings of n trainers running LEAVES."""
     def look():
         found = [json.loads(path.read_text()) for path in folder.glob(f"{name}.*.json")]
         return len(found) == n and found
@@ -118,7 +119,7 @@ def leavers(folder, name, n):
 
 
 def test_nothing_of_a_job_is_left_for_the_next(pool, tmp_path):
-    code, mark = tmp_path / "leaves.py", f"tfe-test-{os.getpid()}"  # others run the same story
+    code, mark = tmp_path / "leaves.py", f"tfe-test-{os.getpid()}"  # other test runs use the same code
     code.write_text(LEAVES)
     cores = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, cores[1]))
@@ -140,14 +141,14 @@ def test_nothing_of_a_job_is_left_for_the_next(pool, tmp_path):
         pool.wait_free(2)
         for f in facts:
             assert not pathlib.Path(f["cwd"]).parent.exists()
-            assert not pathlib.Path(f["tmp"]).exists() or f["tmp"] == os.environ.get("TMPDIR")  # that is everybody's
+            assert not pathlib.Path(f["tmp"]).exists() or f["tmp"] == os.environ.get("TMPDIR")  # the machine's common folder
             assert not is_alive(f["pid"]) and not is_alive(f["child"])
             assert not pathlib.Path(f"/dev/shm/{mark}-{name}-{f['pid']}").exists()
 
 
 @pytest.mark.parametrize("cloud", CLOUDS)
 def test_what_the_cloud_says_of_a_node_is_shown_and_the_chief_has_a_machine_that_lasts(pool, clouds, ctl, cloud):
-    """The first node that comes is a spot machine, which nobody but its cloud says."""
+    """The first node is a spot machine, which only its cloud reports."""
     for name in ("spot", "lasts"):
         metadata = clouds()
         metadata.set(spot=name == "spot")
@@ -171,7 +172,7 @@ def warn(metadata, cloud):
 
 
 def wait_states(pool, **states):
-    """Of each node, by name."""
+    """Waits for the states of nodes, by name."""
     wait_until(lambda: {n["name"]: n["state"] for n in pool.nodes()} == states, what=f"{states}")
 
 
@@ -185,7 +186,7 @@ def test_a_node_that_its_cloud_warns_gets_no_job_until_that_is_withdrawn(pool, c
     warn(metadata, cloud)
     wait_states(pool, goes="warned", lasts="free")
     assert "warned" in ctl("pool").stdout
-    pool.submit("one")  # the warned one waits for longer, and would come first
+    pool.submit("one")  # the node with the notice has waited longest and would be first
     pool.fleet.wait_world(1, folder=pool.folder("one"))
     wait_states(pool, goes="warned", lasts="assigned")
     pool.submit("two")
@@ -196,7 +197,7 @@ def test_a_node_that_its_cloud_warns_gets_no_job_until_that_is_withdrawn(pool, c
     for name in ("one", "two"):
         pool.fleet.order("exit 0", folder=pool.folder(name))
         pool.wait_state(name, "succeeded")
-    assert not metadata.acknowledged  # nobody has said that all has ended there: it waits for work
+    assert not metadata.acknowledged  # work on the node has not been confirmed to have ended
 
 
 def test_a_node_that_is_warned_at_work_leaves_its_job_and_gets_no_other(pool, tmp_path):
@@ -213,7 +214,7 @@ def test_a_node_that_is_warned_at_work_leaves_its_job_and_gets_no_other(pool, tm
     epoch = pool.fleet.wait_world(2, folder=pool.folder("job"))
     warned(10)
     pool.fleet.wait_world(1, above=epoch, folder=pool.folder("job"))
-    warned(600)  # later than all that follows
+    warned(600)  # later than everything that follows
     pool.fleet.order("exit 0", folder=pool.folder("job"))
     pool.wait_state("job", "succeeded")
     wait_states(pool, goes="warned", lasts="free")
@@ -233,11 +234,11 @@ def test_a_job_goes_on_with_another_node_before_a_machine_that_is_warned_has_gon
     epoch = pool.fleet.wait_world(2, folder=pool.folder("job"))
     pool.start(1, "--no-standby", "--notice=none", "--node-name=comes")
     wait_states(pool, goes="assigned", stays="assigned", comes="free")
-    (tmp_path / "new").write_text("600\n")  # later than all that follows
+    (tmp_path / "new").write_text("600\n")  # later than everything that follows
     (tmp_path / "new").rename(file)
     wait_states(pool, goes="assigned", stays="assigned", comes="assigned")
     pool.fleet.wait_world(2, above=epoch, folder=pool.folder("job"))
-    assert {n["name"] for n in pool.nodes("assigned")} == {"goes", "stays", "comes"}  # its own until it has gone, or the job has
+    assert {n["name"] for n in pool.nodes("assigned")} == {"goes", "stays", "comes"}  # the node stays assigned until it or the job has ended
     pool.fleet.order("exit 0", folder=pool.folder("job"))
     pool.wait_state("job", "succeeded")
     wait_states(pool, goes="warned", stays="free", comes="free")
@@ -424,12 +425,12 @@ def test_an_urgent_job_takes_nodes_by_a_planned_switch_down_to_the_others_minimu
     numbers = {line["number"] for line in pool.fleet.lines("save", low) if line["epoch"] == first}
     assert numbers & {line["answers"] for line in pool.fleet.lines("checkpoint", low) if line["epoch"] == first}
     pool.fleet.wait_world(2, folder=urgent)
-    # Nobody goes below a minimum for one that may only wait …
+    # A job without preemption never takes another job below its minimum.
     pool.submit("waits", "--workers=2", "--priority=950")
     wait_until(lambda: "2 more nodes" in (pool.job("waits")["waits"] or ""), what="a reason")
     assert pool.fleet.last_epoch(low) == second and len(pool.nodes("assigned")) == 3
     pool.order("cancel", "waits")
-    # … but for one with preempt, which takes the least urgent ones, whole.
+    # A job with --preempt takes whole jobs, the least urgent first.
     pool.submit("now", "--workers=2", "--priority=950", "--preempt")
     pool.fleet.wait_world(2, folder=now)
     assert pool.job("low")["state"] != "running" and pool.job("urgent")["state"] != "running"
@@ -470,7 +471,7 @@ def test_jobs_of_a_pattern_share_its_quota_and_leave_the_rest_to_others(pool, to
     pool.wait_free(3)
     pool.submit("team-a", "--workers=1:3")
     epoch = pool.fleet.wait_world(2, folder=pool.folder("team-a"))
-    pool.submit("team-b", "--workers=1")  # a planned switch, though one is free
+    pool.submit("team-b", "--workers=1")  # a planned switch, although one node is free
     pool.fleet.wait_world(1, above=epoch, folder=pool.folder("team-a"))
     pool.fleet.wait_world(1, folder=pool.folder("team-b"))
     pool.submit("team-c", "--workers=1")
@@ -583,7 +584,7 @@ def test_an_idle_machine_is_given_back_but_for_the_floor(pool, tmp_path):
     stays, = (agent for agent in idle if agent is not gone)
     assert given.read_text() == f"idle m{pool.fleet.agents.index(gone)}\n"
     assert "event=on_finish of=idle status=3" in gone.stderr()
-    # A floor of two is met by the one that works.
+    # The working node satisfies a minimum of two.
     wait_until(lambda: sorted(node["state"] for node in pool.nodes()) == ["assigned", "free"], what="two nodes")
     pool.fleet.order("exit 0", folder=pool.folder("job"))
     pool.wait_state("job", "succeeded")
@@ -615,7 +616,7 @@ def test_the_key_of_a_machine_is_revoked(pool):
     pool.wait_free(1)
     wait_until(lambda: any(row["enrolled"] for row in json.loads(pool.ctl("agents", "--json").stdout)["agents"]), what="its own key")
     pool.order("revoke-agent", "m0")
-    assert agent.wait() in (0, 77)  # whichever it heard first
+    assert agent.wait() in (0, 77)  # depends on which message arrived first
     wait_until(lambda: not pool.nodes(), what="an empty pool")
 
 
@@ -623,12 +624,12 @@ def test_what_a_job_prints_is_shown_until_it_is_over(pool):
     pool.start(2)
     pool.wait_free(2)
     for name, code in (("good", 0), ("bad", 7)):
-        # Of the bad one's ranks the first is to fail, and not the other before it has said all.
+        # The first of the failing job's ranks fails, and the other one only after it has printed everything.
         script = (f'for i in 1 2 3; do echo "{name} $i of $TFE_RANK"; sleep 0.3; done; echo last >&2; '
                   f'[ {code} = 0 ] || [ $TFE_RANK = 0 ] || sleep 600; exit {code}')
         done = pool.ctl("submit", f"--name={name}", "--workers=2", "--option=max-restarts=0", "--logs", "--wait", "--", "sh", "-c", script)
         assert done.returncode == (1 if code else 0), done.stderr
-        for rank in (0,) if code else (0, 1):  # who lives on is ended when the first one fails
+        for rank in (0,) if code else (0, 1):  # survivors are ended when the first one fails
             for i in (1, 2, 3):
                 assert done.stdout.count(f"{name} {i} of {rank}\n") == 1, done.stdout
             assert done.stdout.count(f"[{rank} err] last\n") == 1, done.stdout
@@ -658,7 +659,7 @@ def test_a_machine_of_two_slots_is_two_nodes_which_share_nothing(pool, token):
     assert [node["labels"] for node in nodes] == [{"gpu": "none", "disk": "fast"}] * 2
     pool.submit("job", "--workers=2", "--label=disk=fast")
     pool.fleet.wait_world(2, folder=pool.folder("job"))
-    os.kill(children(agent.pid)[0], signal.SIGKILL)  # it is started again, and the job goes on
+    os.kill(children(agent.pid)[0], signal.SIGKILL)  # the guard is restarted, and the job continues
     wait_until(lambda: len(pool.nodes("free") + pool.nodes("assigned")) == 2, what="two nodes")
     pool.fleet.order("exit 0", folder=pool.folder("job"))
     pool.wait_state("job", "succeeded")
