@@ -49,11 +49,12 @@ static void use_up(struct job *job, bool is_permanent)
     b->is_used_up = !is_permanent && b->used > job->spec.max_restarts;
 }
 
-static void charge(struct rdzv *r, struct job *job, const struct node *node, bool is_permanent)
+static void charge(struct rdzv *r, struct job *job, const struct node *node, bool is_permanent,
+                   bool is_useless)
 {
     struct budget *b = &job->budget;
     use_up(job, is_permanent);
-    b->is_open = true;
+    b->is_open = !is_useless; /* no lost node explains an exit status that the script chose */
     /* If a member was lost with it, the server knows that after one lease. In an epoch of one node
      * there is no other member. */
     b->verdict_at = job->epoch.n_slots > 1 ? lease_end_from(r, job, r->now) : r->now;
@@ -127,6 +128,8 @@ static void write_outcome(const struct job *job, const struct node *node, enum v
         text_setf(ret, cap,
                   "; not retried: %s failed before training began (--retry-start retries)",
                   job->epoch.n_slots > 1 ? "every rank" : "it");
+    } else if (verdict == VERDICT_UNRECOVERABLE) {
+        text_setf(ret, cap, "; not retried: by this exit code the script rules a restart out");
     } else if (is_permanent) {
         const enum tfe_task task = layout_task(job, node->slot.index);
         text_setf(ret, cap, "; a %s of this job does not start again (restart policy %s)",
@@ -178,7 +181,8 @@ static void apply_fault(struct rdzv *r, struct node *node, const struct msg_exit
     /* At most one charge per epoch, for the first exit that no other explains. The switch may have
      * begun on a survivor's report already. */
     bool is_first = b->epoch != job->epoch.number;
-    if (is_settled(job) || (!is_first && !effect->is_charged)) {
+    const bool is_useless = verdict == VERDICT_UNRECOVERABLE;
+    if ((is_settled(job) && !is_useless) || (!is_first && !effect->is_charged)) {
         return;
     }
     if (is_first) {
@@ -190,7 +194,8 @@ static void apply_fault(struct rdzv *r, struct node *node, const struct msg_exit
         mass_loss_release(r, job);
     }
     b->is_settled = verdict != VERDICT_PEER_CAUSED;
-    if (effect->is_charged && quarantine_is_due(node, verdict_has_progressed(r, job))) {
+    if (effect->is_charged && !is_useless &&
+        quarantine_is_due(node, verdict_has_progressed(r, job))) {
         b->fruitless = b->fruitless_was;
         b->not_before = b->not_before_was;
         quarantine_begin(r, node, effect->name);
@@ -199,7 +204,7 @@ static void apply_fault(struct rdzv *r, struct node *node, const struct msg_exit
     bool is_permanent = is_permanent_fault(node, exited, verdict);
     note_failure(job, node, exited, verdict, is_permanent);
     if (effect->is_charged && !first_start_has_failed(job)) {
-        charge(r, job, node, is_permanent);
+        charge(r, job, node, is_permanent, is_useless);
     }
     send_trace(r, TRACE_END, job, node, b->fruitless, effect->name);
 }
@@ -241,7 +246,7 @@ void verdict_apply(struct rdzv *r, struct node *node, const struct msg_exited *e
     bool is_good = verdict_is_good(exited) && !is_again;
     /* In an epoch that is being stopped, the trainer that caused the other ones' exits may report
      * last. */
-    bool is_judged = !is_good && !is_settled(job) &&
+    bool is_judged = !is_good && (!is_settled(job) || verdict_is_useless(exited)) &&
                      ((job->state == JOB_RUNNING && !job->success.is_here) ||
                       (job->state == JOB_PREPARING && job->budget.epoch == job->epoch.number));
     bool is_start = job->state == JOB_RUNNING && !is_past(r, first_start_until(job));

@@ -31,8 +31,12 @@ enum verdict {
     VERDICT_OUT_OF_MEMORY,
     VERDICT_START_TIMEOUT,
     VERDICT_PROGRESS_TIMEOUT,
+    VERDICT_UNRECOVERABLE, /* the script exited with VERDICT_USELESS_CODE */
     VERDICT__COUNT
 };
+
+/* Exit status by which a script reports that a restart cannot help (EX_DATAERR of sysexits(3)). */
+#define VERDICT_USELESS_CODE 65
 
 /* Consequences of a verdict. */
 struct verdict_effect {
@@ -76,6 +80,8 @@ struct budget {
 bool verdict_has_progressed(const struct rdzv *r, const struct job *job);
 /* Returns true if the trainer ended by itself with exit status 0. */
 bool verdict_is_good(const struct msg_exited *exited);
+/* Returns true if the trainer exited by itself with VERDICT_USELESS_CODE. */
+bool verdict_is_useless(const struct msg_exited *exited);
 /* verdict_is_again: returns true if a trainer of this role that ended well is started again.
  * verdict_is_permanent: returns true if a trainer of this role is never started again after a fault
  * of this verdict. Both follow the job's restart policy for the role. */

@@ -29,12 +29,13 @@ enum evidence {
     SAW_LEAVING = 1u << 11,    /* its machine will go away, which may end its trainers earlier */
     SAW_FAREWELL = 1u << 12,   /* a peer is leaving, which breaks the collectives */
     SAW_NO_PROGRESS = 1u << 13, /* ended for showing no sign of life */
-    SAW_ALWAYS = 1u << 14       /* its restart policy is Always */
+    SAW_ALWAYS = 1u << 14,      /* its restart policy is Always */
+    SAW_USELESS = 1u << 15      /* exit status 65: the script itself rules a restart out */
 };
 
 /* Evidence that decides without a look at the peers: its rules come before those of SAW_MISSING and
  * SAW_SILENT. */
-#define SAW_ENOUGH (SAW_SUCCESS | SAW_STOPPED | SAW_LEAVING)
+#define SAW_ENOUGH (SAW_SUCCESS | SAW_STOPPED | SAW_LEAVING | SAW_USELESS)
 
 /* The first rule applies whose evidence is all present. */
 static const struct {
@@ -43,6 +44,7 @@ static const struct {
 } rules[] = {
     {SAW_SUCCESS | SAW_ALWAYS, VERDICT_AGAIN},
     {SAW_SUCCESS, VERDICT_FINISHED},
+    {SAW_USELESS, VERDICT_UNRECOVERABLE},
     {SAW_LEAVING, VERDICT_PREEMPTED},
     {SAW_STOPPED | SAW_AWAY, VERDICT_COORDINATOR},
     {SAW_STOPPED, VERDICT_STOPPED},
@@ -78,6 +80,7 @@ const struct verdict_effect verdict_effects[VERDICT__COUNT] = {
                                ", not started up"},
     [VERDICT_PROGRESS_TIMEOUT] = {"progress_timeout", true, false, CAUSE_TRAINER_FAILED,
                                   ", silent for too long"},
+    [VERDICT_UNRECOVERABLE] = {"unrecoverable", true, false, CAUSE_TRAINER_FAILED, NULL},
 };
 
 bool verdict_has_progressed(const struct rdzv *r, const struct job *job)
@@ -164,6 +167,12 @@ bool verdict_is_good(const struct msg_exited *exited)
     return !exited->stopped && exited->code == 0 && exited->signal == 0;
 }
 
+bool verdict_is_useless(const struct msg_exited *exited)
+{
+    return !exited->stopped && exited->end == ENDING_EXITED && exited->signal == 0 &&
+           exited->code == VERDICT_USELESS_CODE;
+}
+
 static enum tfe_restart_policy policy_of(const struct job *job, enum tfe_task task)
 {
     return (enum tfe_restart_policy)job_restart_policy(job->spec.restart_policies, task);
@@ -180,7 +189,8 @@ bool verdict_is_permanent(const struct job *job, enum tfe_task task,
     enum tfe_restart_policy policy = policy_of(job, task);
     bool is_its_code = exited->end == ENDING_EXITED && exited->signal == 0 && exited->code < 128;
     return verdict_effects[verdict].is_charged &&
-           (policy == RESTART_NEVER || (policy == RESTART_EXIT_CODE && is_its_code));
+           (verdict == VERDICT_UNRECOVERABLE || policy == RESTART_NEVER ||
+            (policy == RESTART_EXIT_CODE && is_its_code));
 }
 
 static const unsigned by_ending[] = {
@@ -199,6 +209,7 @@ static unsigned evidence_of(const struct node *node, const struct msg_exited *ex
     saw |= job->plan.n_leaving > 0 ? SAW_FAREWELL : 0;
     saw |= exited->stopped ? SAW_STOPPED : 0;
     saw |= verdict_is_good(exited) ? SAW_SUCCESS : 0;
+    saw |= verdict_is_useless(exited) ? SAW_USELESS : 0;
     saw |= node_is_member(node) && verdict_is_again(job, layout_task(job, node->slot.index), exited)
                ? SAW_ALWAYS
                : 0;

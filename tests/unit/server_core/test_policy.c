@@ -110,6 +110,27 @@ static struct world *with_policy(uint32_t n, uint32_t policies)
     return w;
 }
 
+TEST(exit_code, of_65_fails_the_job_whatever_its_policy)
+{
+    struct world *w = with_policy(3, JOB_RESTART_ALL(RESTART_ALWAYS));
+    exited(w, 1, 1, 65);
+    assert_saw(w, "1:FINISH failed: job j failed: exit code 65 (rank 1 on b); not retried: by this "
+                  "exit code the script rules a restart out\n");
+    assert_saw(w, "unrecoverable");
+    assert_false(rdzv_outcome(w->r, "j").is_used_up);
+    world_free(w);
+}
+
+TEST(exit_code, of_65_counts_after_another_fault_of_the_epoch)
+{
+    struct world *w = with_policy(3, JOB_RESTART_ALL(RESTART_ON_FAILURE));
+    exited(w, 0, 1, 1);
+    assert_not_saw(w, "FINISH");
+    exited(w, 1, 1, 65);
+    assert_saw(w, "2:FINISH failed: job j failed: exit code 65");
+    world_free(w);
+}
+
 TEST(exit_code, below_128_is_the_jobs_end_at_once)
 {
     struct world *w = with_policy(1, JOB_RESTART_ALL(RESTART_EXIT_CODE));
