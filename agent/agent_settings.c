@@ -172,6 +172,17 @@ static int parse_address(void *settings, const char *value, struct tfe_reason *r
     return 0;
 }
 
+static int parse_check(void *checks, const char *value, struct tfe_reason *reason)
+{
+    struct health_checks *ret = checks;
+    if (!value[0] || ret->n == HEALTH_CHECKS_MAX) {
+        reason_set(reason, "a command is wanted, %u times at most", HEALTH_CHECKS_MAX);
+        return TFE_EINVAL;
+    }
+    ret->v[ret->n++] = value;
+    return 0;
+}
+
 /* Checks the pattern; it is compiled again where it is used. */
 static int parse_progress_regex(void *field, const char *value, struct tfe_reason *reason)
 {
@@ -353,6 +364,9 @@ static const struct option_spec specs[] = {
                 "a further signal that is a notice, for example USR1 from Slurm's --signal"),
     TIME("preempt-grace", agent.preempt_grace_ms, 0, OPTION_DAY_MS, "30s",
          "time that this machine exists after SIGTERM or a notice that names no time"),
+    PARSE_FIELD("check", checks, parse_check, "COMMAND", NULL,
+                "run by sh before this node is ready, and again after a trainer has failed here: a "
+                "status other than 0 keeps it out; may be repeated"),
     TEXT("python", python, "PROGRAM", NULL,
          "interpreter of the script (default: $PYTHON_EXEC, else of the agent's venv, else "
          "python3)"),

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "agent/core/agent.h"
+#include "agent/health.h"
 #include "agent/os/private_dir.h"
 #include "agent/output/log_writer.h"
 #include "agent/output/output_show.h"
@@ -50,6 +51,7 @@ struct agent_settings {
     const char *state_dir;
     char address_host[TFE_HOST_MAX + 1]; /* "" to use the connection's local address */
     uint16_t address_port;               /* 0 for any port */
+    struct health_checks checks;         /* --check */
     struct notice_selection notice;
     const char *python;
     bool module;

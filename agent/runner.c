@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "agent/core/agent.h"
+#include "agent/health.h"
 #include "agent/messages.h"
 #include "agent/os/prober.h"
 #include "agent/os/responder.h"
@@ -62,6 +63,7 @@ struct runner {
     struct script_line *lines;
     struct rate printed; /* rate limiter of lines that report progress */
     struct report *report;
+    struct health *health;
     struct log_writer *logs;
     struct retained_output retained;
     struct log_serve *serve;
@@ -141,6 +143,28 @@ static void hold_ports_now(struct runner *r)
     on_event(r, &event);
 }
 
+static void hold_ports_if_fit(struct runner *r)
+{
+    const bool is_fit = health_is_good(r->health); /* starts the checks while the standby imports */
+    if (r->hold_pending && is_fit && trainers_are_settled(r->trainers)) {
+        hold_ports_now(r);
+    }
+}
+
+static void on_health(void *ctx, const char *reason)
+{
+    struct runner *r = ctx;
+    char sentence[MSG_SENTENCE_MAX];
+    report_check(r->report, reason);
+    if (reason && r->hold_pending) {
+        snprintf(sentence, sizeof sentence, "a check of this machine failed: %s", reason);
+        waiting_log(&r->waiting, sentence, 0, 0);
+    }
+    if (!reason) {
+        hold_ports_if_fit(r);
+    }
+}
+
 /* Reserves ports, after which the core sends READY. A new node does so once its standby is warm,
  * so that running trainers wait only for its start and not for its import. */
 static void hold_ports(struct runner *r, const struct agent_action *action)
@@ -148,9 +172,8 @@ static void hold_ports(struct runner *r, const struct agent_action *action)
     r->hold_epoch = action->hold.epoch;
     r->hold_fresh = action->hold.fresh;
     r->hold_pending = true;
-    if (trainers_are_settled(r->trainers)) {
-        hold_ports_now(r);
-    } else {
+    hold_ports_if_fit(r);
+    if (r->hold_pending && !trainers_are_settled(r->trainers)) {
         r->import_since_us = clock_us();
         timer_after(r->import_timer, IMPORT_SAY_MS);
     }
@@ -159,7 +182,7 @@ static void hold_ports(struct runner *r, const struct agent_action *action)
 static void on_import_timer(evutil_socket_t fd, short what, void *ctx)
 {
     struct runner *r = ctx;
-    if (r->hold_pending) {
+    if (r->hold_pending && !trainers_are_settled(r->trainers)) {
         const char *modules = r->options->settings->standby.preload;
         char sentence[MSG_SENTENCE_MAX];
         snprintf(sentence, sizeof sentence, "importing %s",
@@ -171,10 +194,7 @@ static void on_import_timer(evutil_socket_t fd, short what, void *ctx)
 
 static void on_settled(void *ctx)
 {
-    struct runner *r = ctx;
-    if (r->hold_pending) {
-        hold_ports_now(r);
-    }
+    hold_ports_if_fit(ctx);
 }
 
 static void answer(struct runner *r, const struct agent_action *action)
@@ -306,6 +326,9 @@ static void notify_scripts(struct runner *r, const struct agent_event *event)
 {
     if (event->type == AGENT_TRAINER_EXITED) {
         scripts_trainer_ended(r->scripts, event->end.local_rank);
+        if (!r->is_sweeping && (event->end.code != 0 || event->end.signal != 0)) {
+            health_forget(r->health);
+        }
     } else if (event->type == AGENT_SWEPT || event->type == AGENT_GUARD_LOST) {
         scripts_end(r->scripts);
         report_end(r->report);
@@ -653,6 +676,11 @@ static int make_parts(struct runner *r)
                                                     .printed = printed_bytes,
                                                     .idle = report_idle,
                                                     .ctx = r});
+    r->health = health_new(&(struct health_config){.base = r->base,
+                                                   .checks = &s->checks,
+                                                   .options = &agent_options,
+                                                   .result = on_health,
+                                                   .ctx = r});
     r->uplink = uplink_new(r->base, r->options->info, agent_settings_state_dir(s), s->address_host,
                            on_event, r);
     r->serve = log_serve_new(&(struct log_serve_options){.base = r->base,
@@ -680,6 +708,7 @@ static void free_parts(struct runner *r)
 {
     standalone_unwatch(r->options->standalone);
     notice_watch_free(r->notices);
+    health_free(r->health);
     report_free(r->report);
     if (r->uplink) {
         uplink_serve(r->uplink, NULL);

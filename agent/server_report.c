@@ -2,6 +2,7 @@
 #include "agent/server_report.h"
 
 #include <event2/event.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,6 +61,8 @@ struct report {
     bool has_facts;                       /* the numbers of the machine are set */
     struct tfe_id tensorflow;
     struct cloud_facts cloud;
+    char failed_check[TFE_LABEL_MAX + 1]; /* "" if all pass */
+    bool has_check;                       /* a check has failed since the start */
 
     uint64_t epoch; /* 0 if nothing runs */
     uint32_t rank, nodes;
@@ -127,9 +130,9 @@ static const char *known(const char *text)
 
 static void send_facts(struct report *r)
 {
-    if (!r->is_up || (!r->has_facts && !r->cloud.cloud)) {
-        /* the cloud's facts are sent without waiting for the machine's, because the layout
-         * may depend on them */
+    if (!r->is_up || (!r->has_facts && !r->cloud.cloud && !r->has_check)) {
+        /* the cloud's facts and a failed check are sent without waiting for the machine's facts,
+         * because the layout may depend on them */
         return;
     }
     struct tfe_msg msg = {.type = MSG_MACHINE_INFO, .u.machine_info = r->machine_info};
@@ -139,7 +142,18 @@ static void send_facts(struct report *r)
     msg.u.machine_info.cloud = r->cloud.cloud;
     msg.u.machine_info.zone = known(r->cloud.zone);
     msg.u.machine_info.instance = known(r->cloud.instance);
+    msg.u.machine_info.failed_check = known(r->failed_check);
     r->options.send(r->options.ctx, &msg);
+}
+
+void report_check(struct report *r, const char *failed)
+{
+    const char *text = failed ? failed : "";
+    if (strcmp(r->failed_check, text) != 0) {
+        snprintf(r->failed_check, sizeof r->failed_check, "%s", text);
+        r->has_check = true;
+        send_facts(r);
+    }
 }
 
 static void set_machine(struct report *r)

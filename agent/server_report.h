@@ -42,6 +42,9 @@ void report_down(struct report *r);
 /* Stores the cloud's description of the machine. */
 void report_cloud(struct report *r, const struct cloud_facts *cloud);
 
+/* Reports the first check of this machine that fails, in one line; NULL if all pass (health.h). */
+void report_check(struct report *r, const char *failed);
+
 /* Handles the start of an epoch's trainers. The metrics of rank 0 represent the whole epoch. */
 void report_begin(struct report *r, uint64_t epoch, uint32_t rank, uint32_t nodes);
 /* Records the process of a trainer. */

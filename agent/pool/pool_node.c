@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/health.h"
 #include "agent/pool/agent_args.h"
 #include "agent/pool/child.h"
 #include "agent/pool/files.h"
@@ -56,6 +57,7 @@ struct pool {
     struct event *watchdog;
     struct member *member;
     struct report *report;
+    struct health *health;
     struct pool_notices *notices;
 
     uint64_t assignment; /* 0 if idle */
@@ -181,6 +183,10 @@ static void on_ended(void *ctx, const struct pool_end *how)
 {
     struct pool *p = ctx;
     p->end = *how; /* copied, because it belongs to the child */
+    if (how->code != 0) {
+        health_forget(p->health);
+        (void)health_is_good(p->health);
+    }
     pool_child_free(p->child);
     p->child = NULL;
     p->is_stopped = false;
@@ -457,6 +463,12 @@ static void send_report(void *ctx, const struct tfe_msg *msg)
     uplink_offer(member_uplink(p->member), msg);
 }
 
+static void on_health(void *ctx, const char *reason)
+{
+    const struct pool *p = ctx;
+    report_check(p->report, reason);
+}
+
 static void on_cloud(void *ctx, const struct cloud_facts *machine_info)
 {
     const struct pool *p = ctx;
@@ -481,6 +493,12 @@ static void make_parts(struct pool *p)
     p->watchdog = sd_notify_watchdog(p->base);
     p->report = report_new(
         &(struct report_options){.base = p->base, .nproc = 1, .send = send_report, .ctx = p});
+    p->health = health_new(&(struct health_config){.base = p->base,
+                                                   .checks = &s->checks,
+                                                   .options = &agent_options,
+                                                   .result = on_health,
+                                                   .ctx = p});
+    (void)health_is_good(p->health);
     p->notices =
         pool_notices_new(&(struct pool_notices_options){.base = p->base,
                                                         .choice = &s->notice,
@@ -568,6 +586,7 @@ int pool_run(const struct agent_settings *settings, const struct join_info *info
     toolbox_free(p.toolbox);
     job_drop(&p);
     pool_notices_free(p.notices);
+    health_free(p.health);
     report_free(p.report);
     member_free(p.member);
     signals_unwatch(p.quit);

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/os/shell_command.h"
 #include "agent/preemption/source.h"
 #include "common/base/fd.h"
 #include "common/base/heap.h"
@@ -21,8 +22,6 @@
 
 /* Fits a number of seconds and some blanks; further output is discarded. */
 #define SAYS_MAX 64
-
-extern char **environ;
 
 struct command_source {
     struct event *ended; /* event on pid_fd */
@@ -37,26 +36,6 @@ struct command_source {
     pid_t group;     /* process group of the last command */
     bool has_strays; /* processes of the last group may be unreaped */
 };
-
-/* Copies the environment without TFE_ variables and options, which may contain a token. */
-static char **make_environment(const struct option_table *options)
-{
-    size_t n = 0;
-    size_t kept = 0;
-    while (environ[n]) {
-        n++;
-    }
-    char **env = must_alloc((n + 1) * sizeof *env);
-    for (size_t i = 0; i < n; i++) {
-        char name[64];
-        const size_t length = strcspn(environ[i], "=");
-        snprintf(name, sizeof name, "%.*s", (int)length, environ[i]);
-        if (strncmp(name, "TFE_", 4) != 0 && !options_is_variable(options, name)) {
-            env[kept++] = environ[i];
-        }
-    }
-    return env;
-}
 
 /* --- end of a run --- */
 
@@ -225,7 +204,7 @@ static void turn(struct source_poll *poll)
 
 static void start(struct source *s)
 {
-    ((struct command_source *)s->own)->env = make_environment(s->options->options);
+    ((struct command_source *)s->own)->env = shell_command_env(s->options->options);
 }
 
 static void stop(struct source *s)

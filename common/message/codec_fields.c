@@ -219,6 +219,7 @@ FIELDS(machine_info) = {
     FIELD(machine_info, 8, zone, KNOWN_TEXT),
     FIELD(machine_info, 9, instance, KNOWN_TEXT),
     FIELD(machine_info, 10, is_spot, FLAG, PRESENT_IF(machine_info, has_spot)),
+    FIELD(machine_info, 11, failed_check, KNOWN_TEXT),
 };
 PART_LAYOUT(machine_info);
 

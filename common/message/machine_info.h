@@ -20,6 +20,8 @@ struct msg_machine_info {
     const char *instance; /* instance type, in the cloud's own terms */
     bool has_spot;
     bool is_spot; /* the cloud may preempt the machine */
+    /* reason why a check of the node fails (--check); NULL if the node is fit to train */
+    const char *failed_check;
 };
 
 /* MACHINE_STATS: current load and performance of a node. 0 means unknown. */

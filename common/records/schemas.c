@@ -285,6 +285,7 @@ static const struct record_field node_fields[] = {
     {NODE(machine_info.instance, RECORD_TEXT, "instance", "TYPE")},
     {NODE(machine_info.is_spot, RECORD_BOOL, "spot", "SPOT"),
      HAS(msg_status_node, machine_info.has_spot)},
+    {NODE(machine_info.failed_check, RECORD_TEXT, "failed_check", "FAILED CHECK")},
     {NODE(machine_stats.load_milli, RECORD_U32, "load", "LOAD"), TIMES(1e-3)},
     {NODE(machine_stats.free_mib, RECORD_U64, "free_mib", NULL), OR_0},
     {NODE(machine_stats.step_us, RECORD_U64, "step_ms", "STEP MS"), TIMES(1e-3)},
@@ -662,6 +663,7 @@ static const struct record_field pool_node_fields[] = {
     {POOLED(machine_info.instance, RECORD_TEXT, "instance", "TYPE")},
     {POOLED(machine_info.is_spot, RECORD_BOOL, "spot", "SPOT"),
      HAS(msg_pool_row, machine_info.has_spot)},
+    {POOLED(machine_info.failed_check, RECORD_TEXT, "failed_check", "FAILED CHECK")},
 };
 
 const struct record_schema schema_pool_node = {.name = "pool_node",

@@ -112,6 +112,8 @@ struct node {
     /* the node's machine is a spot machine, by the cloud's metadata; written by on_liveness.c,
      * cleared if another process takes the id */
     bool is_spot;
+    /* a check of the node's machine fails; written by on_liveness.c, cleared as is_spot */
+    bool is_unfit;
     bool has_fixed_ports;     /* the node uses the same ports in every epoch */
     bool has_version;         /* the node counts in job.version; written by node.c */
     struct tfe_id proof_hash; /* hash of the node's proof of termination, or "" */

@@ -498,6 +498,7 @@ static void join_known(struct rdzv *r, struct node *node, uint32_t session,
         slot_take_over(node, fence_end);
         notice_forget(node); /* The notice was about another machine. */
         node->is_spot = false;
+        node->is_unfit = false;
         worker_note_taken_over(r, node);
         node->highest_epoch = 0;
         probe_forget(node);

@@ -158,6 +158,11 @@ void on_quarantine_over(struct rdzv *r, struct node *node)
 
 void on_machine_info(struct node *node, const struct msg_machine_info *machine_info)
 {
+    const bool is_unfit = machine_info->failed_check;
+    if (node->is_unfit != is_unfit) {
+        node->is_unfit = is_unfit;
+        job_touch(node->job); /* a switch may wait for the node */
+    }
     /* otherwise the message says nothing about it, and the earlier value stays */
     if (machine_info->has_spot) {
         node->is_spot = machine_info->is_spot;

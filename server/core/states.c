@@ -364,7 +364,8 @@ static bool has_stopped(const struct node *node)
     if (node->is_gone || node->slot.is_dead) {
         return true;
     }
-    bool is_left_out = node->notice.is_leaving || quarantine_is_on(&node->quarantine);
+    bool is_left_out =
+        node->notice.is_leaving || node->is_unfit || quarantine_is_on(&node->quarantine);
     return is_left_out ? node->slot.is_accounted : node_is_ready(node);
 }
 

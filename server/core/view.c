@@ -482,7 +482,9 @@ static bool for_a_slot(const struct rdzv *r, const struct job *job, const struct
     if (node_evaluates(node)) {
         return false;
     }
-    if (!node_is_ready(node)) {
+    if (node->is_unfit) {
+        text_add(text, "not ready: a check of its machine fails");
+    } else if (!node_is_ready(node)) {
         text_addf(text, "getting ready, while %u node%s", n, n == 1 ? " trains" : "s train");
     } else if (node->has_role && node->role == TASK_PS && job->epoch.n_ps < job->spec.n_ps) {
         text_addf(text, "spare: %u ps serve, and %u from the job's next checkpoint on",

@@ -15,9 +15,9 @@
 
 /* Number of columns that are always shown; others only if a node has a value. */
 #define HEADS_ALWAYS 7
-static const char *const heads[] = {"JOB",  "NAME",    "NODE",  "ROLE",    "RANK",  "ADDRESS",
-                                    "PID",  "TYPE",    "SPOT",  "ZONE",    "CORES", "GPUS",
-                                    "LOAD", "STEP MS", "TIMES", "STANDBY", "NOTICE"};
+static const char *const heads[] = {
+    "JOB",  "NAME",  "NODE", "ROLE", "RANK",    "ADDRESS", "PID",     "TYPE",   "SPOT",
+    "ZONE", "CORES", "GPUS", "LOAD", "STEP MS", "TIMES",   "STANDBY", "NOTICE", "FAILED CHECK"};
 _Static_assert(COUNT(heads) <= TEXT_TABLE_COLUMNS_MAX, "as many as a table has");
 
 /* --- sorting --- */

@@ -4,8 +4,9 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static const char *const heads[] = {"NAME", "NODE",  "STATE", "STANDBY", "SINCE", "JOB",  "ROLE",
-                                    "HOST", "CORES", "GPUS",  "ZONE",    "TYPE",  "SPOT", "LABELS"};
+static const char *const heads[] = {"NAME", "NODE", "STATE", "STANDBY",      "SINCE",
+                                    "JOB",  "ROLE", "HOST",  "CORES",        "GPUS",
+                                    "ZONE", "TYPE", "SPOT",  "FAILED CHECK", "LABELS"};
 static const struct text_table table = {&schema_pool_node, heads, COUNT(heads)};
 
 static int show(const struct ctl_settings *settings, const char *operand, struct record_list *rows)

@@ -184,7 +184,8 @@ static const char *put(char **end, const char *text)
 static void handle_machine_info(struct report *r, const struct msg_machine_info *f)
 {
     const size_t n = sizeof(*f) + text_size(f->gpu) + text_size(f->tensorflow) +
-                     text_size(f->cloud) + text_size(f->zone) + text_size(f->instance);
+                     text_size(f->cloud) + text_size(f->zone) + text_size(f->instance) +
+                     text_size(f->failed_check);
     struct msg_machine_info *copy = malloc(n);
     if (!copy) {
         return;
@@ -196,6 +197,7 @@ static void handle_machine_info(struct report *r, const struct msg_machine_info 
     copy->cloud = put(&end, f->cloud);
     copy->zone = put(&end, f->zone);
     copy->instance = put(&end, f->instance);
+    copy->failed_check = put(&end, f->failed_check);
     free(r->machine_info);
     r->machine_info = copy;
 }

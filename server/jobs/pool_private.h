@@ -141,7 +141,9 @@ struct pool_node {
     bool is_told;
     bool is_leaving;
     enum tfe_cause release_cause; /* of the epoch after the node is_leaving; 0 if the job is over */
-    bool is_warned;               /* under notice: the node is assigned to no job */
+    bool is_noticed;              /* under notice */
+    bool is_unfit;                /* a check of the node's machine fails */
+    bool is_warned;               /* under notice or unfit: the node is assigned to no job */
     struct tfe_wall goes_at;      /* deadline of the notice; 0 if unknown */
     bool says_spot; /* the node has a spot label of its own, which overrides what the cloud reports
                      */

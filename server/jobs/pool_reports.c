@@ -237,6 +237,29 @@ static void take_freed(struct pool *p, struct pool_node *node, const struct msg_
     }
 }
 
+/* Returns a TFE_E* of the placement, with nothing changed. */
+static int set_warned(struct pool *p, struct pool_node *node, bool is_noticed, bool is_unfit)
+{
+    const bool is_warned = is_noticed || is_unfit;
+    const int rc = step_node(p, (struct placement_event){.type = PLACEMENT_NODE_WARNED,
+                                                         .node = node->id.text,
+                                                         .is_warned = is_warned});
+    if (rc) {
+        return rc;
+    }
+    node->is_noticed = is_noticed;
+    node->is_unfit = is_unfit;
+    if (node->is_warned != is_warned) {
+        node->is_warned = is_warned;
+        node->since = node->assignment == 0 ? clock_wall() : node->since;
+        log_info(is_warned ? "pool_node_warned" : "pool_node_warned_no_more",
+                 LOG_S("node", node->id.text), LOG_S("name", pool_node_label(node)),
+                 LOG_S("failed_check", is_unfit ? node->row->machine_info.failed_check : NULL),
+                 LOG_S("job", node->job ? node->job->name.text : NULL));
+    }
+    return 0;
+}
+
 static void take_facts(struct pool *p, struct pool_node *node,
                        const struct msg_machine_info *machine_info)
 {
@@ -244,6 +267,11 @@ static void take_facts(struct pool *p, struct pool_node *node,
     const char *before = spot_label(node);
     row.machine_info = *machine_info;
     if (!store_report(node, &row)) { /* out of memory: the information is not stored */
+        return;
+    }
+    const bool is_unfit = machine_info->failed_check;
+    if (is_unfit != node->is_unfit && set_warned(p, node, node->is_noticed, is_unfit)) {
+        session_finish(node->session); /* the node reports it again on its next connection */
         return;
     }
     const char *spot = spot_label(node);
@@ -265,24 +293,12 @@ static void take_notice(struct pool *p, struct pool_node *node, const struct msg
         turn_away(node->session, REFUSAL_BAD_REQUEST, "there is no such kind of notice");
         return;
     }
-    const int rc = step_node(p, (struct placement_event){.type = PLACEMENT_NODE_WARNED,
-                                                         .node = node->id.text,
-                                                         .is_warned = is_warned});
-    if (rc) {
+    if (set_warned(p, node, is_warned, node->is_unfit)) {
         session_finish(node->session); /* the node repeats the message on its next connection */
         return;
     }
     node->goes_at.ms =
         is_warned && notice->deadline_ms != MSG_UNSET ? clock_wall().ms + notice->deadline_ms : 0;
-    if (node->is_warned == is_warned) {
-        return;
-    }
-    node->is_warned = is_warned;
-    node->since = node->assignment == 0 ? clock_wall() : node->since;
-    log_info(is_warned ? "pool_node_warned" : "pool_node_warned_no_more",
-             LOG_S("node", node->id.text), LOG_S("name", pool_node_label(node)),
-             LOG_S("notice", is_warned ? msg_notice_name(notice->kind) : NULL),
-             LOG_S("job", node->job ? node->job->name.text : NULL));
 }
 
 void pool_handle_message(struct pool *p, struct session *s, const struct tfe_msg *msg)

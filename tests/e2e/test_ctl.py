@@ -16,7 +16,7 @@ from programs import clean_environment, program
 
 NODE_KEYS = {"node", "name", "role", "rank", "place", "address", "pid", "guard_pid", "trainer_pids", "standby_pids", "waits", "memory_bytes",
              "kept_epoch", "kept_step", "cores", "memory_mib", "gpus", "gpu", "gpu_memory_mib", "tensorflow", "cloud", "zone",
-             "instance", "spot", "load", "free_mib", "step_ms", "work_ms", "standby", "times", "slow", "notice", "notice_at_ms",
+             "instance", "spot", "failed_check", "load", "free_mib", "step_ms", "work_ms", "standby", "times", "slow", "notice", "notice_at_ms",
              "notice_deadline_ms"}
 JOB_KEYS = {"job", "run", "state", "epoch", "min", "max", "waits", "waits_since_ms", "waits_until_ms", "since_ms", "step", "total",
             "samples", "steps_per_s", "samples_per_s", "slow", "slow_times", "metrics", "nodes", "members",

@@ -181,7 +181,7 @@ static const struct tfe_msg samples[] = {
     M(AGENT_ROW, agent_row, "k", "k", "", "*", "a", false, "", "", "", {0}),
     M(REVOKE_AGENT, revoke_agent, long_id),
     M(MACHINE_INFO, machine_info, UINT32_MAX, MSG_NUMBER_MAX, 8, long_label, MSG_NUMBER_MAX,
-      long_id, "aws", "eu-west-1a", "p4d.24xlarge", true, true),
+      long_id, "aws", "eu-west-1a", "p4d.24xlarge", true, true, "gpu: GPU 0 is lost"),
     M(MACHINE_INFO, machine_info, 0),
     M(MACHINE_STATS, machine_stats, UINT32_MAX, MSG_NUMBER_MAX, MSG_NUMBER_MAX, MSG_NUMBER_MAX,
       WARMTH_WARM),

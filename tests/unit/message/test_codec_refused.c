@@ -206,6 +206,7 @@ static const struct tfe_msg out_of_range[] = {
     M(METRICS, metrics, 1, 1, 0, 0, many_metrics, MSG_METRICS_MAX + 1),
     M(MACHINE_INFO, machine_info, .gpu = ""),
     M(MACHINE_INFO, machine_info, .zone = "a\nb"),
+    M(MACHINE_INFO, machine_info, .failed_check = "a\nb"),
     M(MACHINE_STATS, machine_stats, .standby = (enum tfe_standby)4),
     M(EVENTS, events, ""),
     M(EVENT_ROW, event_row, 0, {1}, "k", EVENT_INFO, "", 0, 0, "", "", ""),

@@ -51,6 +51,7 @@ static char *written(void (*put)(FILE *out, const void *row), const void *row)
 #define NOTHING_REPORTED                                                                           \
     ",\"cores\":null,\"memory_mib\":null,\"gpus\":null,\"gpu\":null,\"gpu_memory_mib\":null,"      \
     "\"tensorflow\":null,\"cloud\":null,\"zone\":null,\"instance\":null,\"spot\":null,"            \
+    "\"failed_check\":null,"                                                                       \
     "\"load\":null,\"free_mib\":null,\"step_ms\":null,\"work_ms\":null,\"standby\":\"none\","      \
     "\"times\":null,\"slow\":false,\"notice\":null,\"notice_at_ms\":null,\"notice_deadline_ms\":"  \
     "null"

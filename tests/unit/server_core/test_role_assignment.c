@@ -30,6 +30,26 @@ static void told(struct world *w, uint32_t session, struct msg_machine_info mach
     assert_int_equal(say(w, session, &msg), 0);
 }
 
+TEST(unfit, member_is_not_waited_for_by_a_switch)
+{
+    struct world *w = a_running_world(1, 2, 2);
+    exited(w, 1, 1, 1);
+    told(w, 1, (struct msg_machine_info){.failed_check = "no disk"});
+    stopped_and_ready(w, 0, 1);
+    pass(w, 2000);
+    assert_saw(w, "0:START epoch=2 rank=0 world=1");
+    world_free(w);
+}
+
+TEST(unfit, member_that_trains_stays_one)
+{
+    struct world *w = a_running_world(1, 2, 2);
+    told(w, 1, (struct msg_machine_info){.failed_check = "no disk"});
+    pass(w, 60000);
+    assert_not_saw(w, "~switch");
+    world_free(w);
+}
+
 static void told_spot(struct world *w, uint32_t session, bool is_spot)
 {
     told(w, session, (struct msg_machine_info){.has_spot = true, .is_spot = is_spot});
