@@ -1,6 +1,7 @@
 """Submitted jobs run on the nodes of a pool, one after the other, and leave nothing behind: real agents, a real
 server."""
 
+import contextlib
 import json
 import os
 import pathlib
