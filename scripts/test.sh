@@ -46,7 +46,7 @@ set -euo pipefail
 # Stages joined by commas run at the same time: stages that mostly wait with stages that compute. A stage that measures
 # time runs alone.
 quick=(unit sim,py,train e2e)
-gate=(install,package,unit-asan tidy,e2e-heavy jax deploy bugs,explore)
+gate=(install,package,unit-asan tidy,e2e-heavy jax,deploy bugs,explore)
 long=(e2e-asan,user crash,speed,chaos,soak bench,churn recovery preempt tf chaos-tf fuzz strict coverage)
 all=("${quick[@]}" "${gate[@]}" "${long[@]}")
 names=("${all[@]//,/ }")
@@ -329,7 +329,6 @@ stage_preempt() {
     twice trained_bench preempt "${options[@]}"
 }
 stage_train() { TFE_BIN_DIR=$build_dir/default as=as_people run_pytest train "$root/tests/tf/test_training.py"; }
-# Tests with PyTorch are marked heavy.
 stage_deploy() {
     local heavy=(-m "not heavy")
     if [ -n "$full" ]; then
@@ -338,6 +337,7 @@ stage_deploy() {
     fi
     TFE_BIN_DIR=$build_dir/default run_pytest deploy "${heavy[@]}" "$root/tests/deploy"
 }
+# Tests with PyTorch are marked heavy.
 stage_jax() {
     local options=()
     [ -n "$full" ] || options=(-m "not heavy")

@@ -1,6 +1,8 @@
 """Ends that must neither be cut off nor waited for without limit: rank 0 that still exports, a process held by threads,
 trainers that do not use their cluster."""
 
+import re
+
 import pytest
 
 from agents import fleet  # noqa: F401 (a fixture)
