@@ -443,8 +443,8 @@ def test_logs_of_an_earlier_epoch_are_read(server, fleet, status, state_dir, tmp
 
 
 def test_a_page_that_stays_open_keeps_no_node_for_ever(server, state_dir, tmp_path):
-    """Ten thousand machines come and go, two stay: the oldest entries are dropped, and the first one of each node is
-    kept."""
+    """Ten thousand machines come and go, two stay: the page forgets the nodes that left longest ago, and the earliest
+    spans of each node."""
     server()
     with start(state_dir, tmp_path) as web, browser() as page:
         page.open(web.url)

@@ -1,4 +1,4 @@
-"""The server's side of the pool: who is told to work for which job, and what outlives the server. Nodes and agents are
+"""The server's side of the pool: assignments to nodes, and state that survives a restart. Nodes and agents are
 independent clients here."""
 
 import contextlib
@@ -34,7 +34,7 @@ def test_a_job_starts_ends_and_frees_its_node(server):
         held = conditions(server, "train")
         assert held["Created"] == (True, "JobCreated") and held["Running"] == (False, "JobRunning")
         assert held["Succeeded"] == (True, "JobSucceeded")
-        # Its next run is another one, and so is one of its name that is handed in anew.
+        # A rerun creates a new run, and so does a new submission with this name.
         assert order(server, "RERUN", {1: "train"}) == "DONE"
         again, _, more = node.assigned()
         assert again > assignment and more[5] != fields[5]
@@ -70,7 +70,7 @@ def facts(node, spot):
 
 
 def wait_spots(server, **expected):
-    """Of nodes: 1, 0, or None where the cloud has said nothing."""
+    """Waits for the spot state of nodes: 1, 0, or None without information from the cloud."""
     def look():
         known = {f[2][0].decode()[6:]: decode(f[50][0]).get(10, [None])[0] if 50 in f else None for _, f in rows(server, "POOL_NODES")}
         return {name: known[name] for name in expected} == expected
@@ -78,7 +78,7 @@ def wait_spots(server, **expected):
 
 
 def test_the_clouds_word_of_spot_is_a_label_where_a_node_has_none(server):
-    """It comes after the node, or with it; of a node whose own label says otherwise that one counts."""
+    """The report arrives after the node or with it; a node's own label takes precedence."""
     server = server()
     token = server.token("agent")
     with contextlib.ExitStack() as stack:
@@ -91,7 +91,7 @@ def test_the_clouds_word_of_spot_is_a_label_where_a_node_has_none(server):
         assert nodes["lasts"].assigned()[1] == nodes["own"].assigned()[1] == "lasting"
         assert order(server, "SUBMIT", {1: spec("cheap", f11=["spot=true"])}) == "DONE"
         assert nodes["spot"].assigned()[1] == "cheap"
-        # What was said on a connection of before holds on the next one; not so a label that is gone.
+        # A report of an earlier connection holds on the next one; a label that is gone does not.
         again = stack.enter_context(Waiting(server.port, token, "mum", ["spot=false"]))
         again.receive_until("WELCOME")
         facts(again, 1)
@@ -165,11 +165,11 @@ def test_what_a_node_says_counts_above_what_the_server_knows(server):
     with Waiting(server.port, token, "a") as node:
         assert order(server, "SUBMIT", {1: spec("train")}) == "DONE"
         first = node.assigned()[0]
-    # The ASSIGN was lost with the connection: the node works for nothing, and is told again.
+    # The ASSIGN was lost with the connection: the node has no assignment and gets it again.
     with Waiting(server.port, token, "a") as node:
         second = node.assigned()[0]
         assert second > first
-    # It works for something that nobody knows here.
+    # Its assignment is unknown to the server.
     with Waiting(server.port, token, "a", assignment=7) as node:
         assert node.released() == 7
         node.freed(7)
@@ -274,12 +274,12 @@ def test_a_token_for_one_node_brings_one_to_the_pool(server, token):
     once = token("--role=agent", "--uses=1")
     with Waiting(server.port, once, "a") as a:
         a.receive_until("WELCOME")
-        a.send("POOL", [(7, node_id("a")), (8, node_secret("a").hex())])  # again the same one
+        a.send("POOL", [(7, node_id("a")), (8, node_secret("a").hex())])  # the same node again
         a.receive_until("WELCOME")
         with Waiting(server.port, once, "b") as b:
             assert b"used by as many nodes" in b.receive_until("WELCOME", "REFUSED")[1][2][0]
             assert b.is_closed()
-        with RawClient(server.port, once) as child:  # of a, which has no key of its own yet
+        with RawClient(server.port, once) as child:  # for node a, which has no node key yet
             assert child.join("child", job="train")[0] == "WELCOME"
             with RawClient(server.port, once) as another:
                 assert another.join("another", job="train")[0] == "REFUSED"
@@ -314,7 +314,7 @@ def test_who_may_hand_in_what(server, token):
         assert ctl.receive()[1][1] == [b"team-a-1"]
         assert ctl.receive()[0] == "STATUS_END"
     with Waiting(server.port, agents, "a") as node:
-        assert node.assigned()[1] == "team-a-1"  # the other one came first, but its token is not for that
+        assert node.assigned()[1] == "team-a-1"  # the other node came first, but its token does not allow this job
 
 
 def test_a_name_that_is_taken(server):
@@ -332,7 +332,7 @@ def test_a_name_that_is_taken(server):
 
 
 def test_what_a_job_says_steers_no_terminal(server, ctl, tmp_path):
-    """Its command, source and variables are whoever's who has handed it in."""
+    """Command, source and variables are under the control of the submitter."""
     server = server()
     evil = "\x1b[2J\x1b]0;x\x07" + C1.decode() + BIDI.decode()
     assert order(server, "SUBMIT", {1: spec("j", "python", evil, source=None, f10=[f"A={evil}"])}) == "DONE"

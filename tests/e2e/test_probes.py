@@ -1,4 +1,4 @@
-"""Evidence before timeouts: the agents try each other's ports, and what they find counts."""
+"""Evidence before timeouts: agents probe each other's ports, and the results count."""
 
 import datetime
 import re
@@ -14,10 +14,10 @@ from agents import TOGETHER, fleet  # noqa: F401 (fleet is a fixture)
 from bystander import noise  # noqa: F401 (a fixture)
 from conftest import wait_until
 
-# Leases are long here: nothing in these tests may wait for the end of one.
-# Who starts together is in one epoch, which begins as soon as all are ready: growth takes its time.
+# Leases are long here: nothing in these tests may wait for an expiry. Nodes that start together are in one epoch, which
+# begins as soon as all are ready; growth takes longer.
 LONG = ("--ttl", "60", "--gather", "5")
-PROVEN_S = 0.15  # from the end of an agent to the proof of it
+PROVEN_S = 0.15  # seconds from the end of an agent to its proof
 
 
 def listening(s, epoch):
@@ -32,13 +32,13 @@ def start_listening(fleet, s, n, *options):
 
 
 def kill(fleet, s, noise, agent, left, above):
-    """kill -9 of the agent: the server knows that it is dead as soon as a peer has tried its trainers' ports, and the
-    others go on. Returns their epoch."""
+    """Kills the agent with SIGKILL: the server knows its death as soon as a peer has probed its trainers' ports, and
+    the others continue. Returns their epoch."""
     began, known = time.time(), len(s.events("node_dead"))
     agent.send(signal.SIGKILL)
     epoch = fleet.wait_world(left, above=above)
     dead = s.events("node_dead")[known:]
-    # By its ports, and once more by its certificate where that comes after the next epoch has begun.
+    # Proven by its ports, and again by proof of termination if that arrives after the start of the next epoch.
     assert 1 <= len(dead) <= 2 and len({event["node"] for event in dead}) == 1
     seconds = datetime.datetime.fromisoformat(dead[0]["time"].replace("Z", "+00:00")).timestamp() - began
     print(f"proven dead {seconds * 1000:.0f} ms after its end")
@@ -153,7 +153,7 @@ def test_after_a_server_restart_agents_know_each_other_again(server, fleet, nois
 
 
 class Cable:
-    """A way to the server that can be pulled out."""
+    """A connection to the server that can be cut."""
 
     def __init__(self, port):
         self.to, self.listener, self.pairs, self.plugged = port, socket.create_server(("127.0.0.1", 0)), {}, True
@@ -212,7 +212,7 @@ def test_a_suspect_whose_trainer_lives_keeps_its_place(server, fleet):
     wait_until(lambda: len(listening(s, first)) == 2, what="LISTENING from both")
     cable.plug(False)
     wait_until(lambda: s.events("node_suspect"), what="the server's noticing it")
-    time.sleep(3)  # others look again and again, and find its trainer alive
+    time.sleep(3)  # the others probe it repeatedly and find its trainer alive
     assert not s.events("node_dead")
     cable.plug(True)
     wait_until(lambda: s.events("node_back"), what="the agent's coming back")
@@ -226,7 +226,7 @@ def test_a_suspect_whose_trainer_lives_keeps_its_place(server, fleet):
 def test_an_address_that_is_not_its_own_is_refused_at_once(server, fleet, address, says):
     s = server(*LONG, "--allow-address=198.51.100.0/24,10.0.0.0/31,2001:db8::/33")
     agent = fleet.start("--nnodes=1:1", "--address", address)
-    if address == "[::ffff:10.0.0.1]":  # inside of a network, whatever its form
+    if address == "[::ffff:10.0.0.1]":  # a private address, in any notation
         wait_until(lambda: s.events("node_ready"), what="its being ready")
         return
     assert agent.wait() == 2

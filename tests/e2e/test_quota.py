@@ -1,4 +1,5 @@
-"""What the jobs of a token's pattern may have of the pool together. Nodes are independent clients here; test_pool.py has real ones."""
+"""Quotas: how much of the pool the jobs of a token's pattern may use together. Nodes are independent clients here;
+test_pool.py has real ones."""
 
 import contextlib
 import json
@@ -18,7 +19,7 @@ def scale(server, job, least, most):
 
 
 class Nodes(list):
-    """Machines that do as they are told, once the test says so."""
+    """Nodes that follow their assignments when the test says so."""
 
     def __init__(self, server, stack, n):
         super().__init__(stack.enter_context(Waiting(server.port, server.token("agent"), f"n{i}")) for i in range(n))
@@ -26,7 +27,7 @@ class Nodes(list):
         self.work_for(*[""] * n)
 
     def work_for(self, *owners):
-        """Those jobs have the nodes, and each of those knows it: what it has not heard of needs no freeing."""
+        """Assigns the nodes to these jobs and reports the assignments, since an unreported one needs no release."""
         wait_until(lambda: sorted(job for _, job in pool(self.server).values()) == sorted(owners), what=f"nodes of {owners}")
         for name, (state, job) in pool(self.server).items():
             if state == "assigned" and name not in self.told:
@@ -65,7 +66,7 @@ def test_jobs_of_a_pattern_have_it_together_and_those_of_others_what_is_left(ser
         all_nodes.free_one("team-a")
         all_nodes.free_one("team-b")
         all_nodes.work_for("", "other", "team-c", "team-c")
-        # A word of somebody newer gives at once.
+        # The value of a newer token applies at once.
         assert scale(server, "team-c", 2, 9) == "DONE"
         token("--role=admin", "--job=team-*", "--quota=3")
         all_nodes.work_for("other", "team-c", "team-c", "team-c")
@@ -78,7 +79,7 @@ def test_a_minimum_above_it_is_refused_by_name(server, token):
     token("--role=admin", "--job=team-*", "--quota=2")
     says = "it needs 3 at least, and the quota of jobs team-* is 2 together"
     assert says in order(server, "SUBMIT", {1: spec("team-a", sizes=(3, 3))})
-    assert says in order(server, "SUBMIT", {1: spec("team-a", sizes=(1, 1), f5=1, f6=1)})  # with its ps and chief
+    assert says in order(server, "SUBMIT", {1: spec("team-a", sizes=(1, 1), f5=1, f6=1)})  # counting its ps and chief
     assert says in order(server, "RERUN", {1: "team-old"})
     assert order(server, "SUBMIT", {1: spec("team-a", sizes=(1, 9))}) == "DONE"
     assert says in scale(server, "team-a", 3, 9)
@@ -98,7 +99,7 @@ def test_a_job_that_has_its_minimum_is_not_scaled_to_wait_for_others(server, tok
         all_nodes.free_one("team-b")
         all_nodes.work_for("team-a", "team-a", "team-a", "team-b")
         token("--role=admin", "--job=team-*", "--quota=1")
-        assert scale(server, "team-a", 1, 1) == "DONE"  # less is nobody's loss
+        assert scale(server, "team-a", 1, 1) == "DONE"  # a reduction takes nothing from other jobs
 
 
 def test_it_is_lowered_and_takes_nothing_and_outlives_its_token_and_the_server(server, token, ctl):

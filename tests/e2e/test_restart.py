@@ -1,4 +1,4 @@
-"""The server's death is a non-event: a new one adopts what runs, from the state directory."""
+"""Server crashes do not affect training: a new server adopts the running cluster from the state directory."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ def pids(fleet, epoch=None):
 
 
 def connected(status, n):
-    """Whether so many members of the only job are back."""
+    """Returns True if this many members of the only job are connected again."""
     jobs = status()
     return bool(jobs) and sum(node["role"] == "member" and node["pid"] > 0 for node in jobs[0]["nodes"]) == n
 
@@ -41,7 +41,7 @@ def finish(fleet, agents):
 @pytest.mark.parametrize("number, away", [(signal.SIGKILL, 0.0), (signal.SIGTERM, 0.0),
                                           pytest.param(signal.SIGKILL, 10.0, marks=pytest.mark.heavy)])
 def test_no_trainer_notices_that_the_server_was_away(server, fleet, status, number, away):
-    """Outages at once over and of 10 s, two full leases long."""
+    """Outages that end at once, and of 10 s, which is two full leases."""
     s = server(*CALM, "--ttl", "5")
     agents = [fleet.start("--nnodes=3:3") for _ in range(3)]
     epoch = fleet.wait_world(3)
@@ -71,7 +71,7 @@ def test_an_epoch_of_one_node_outlives_10_seconds_without_a_server(server, fleet
 
 @pytest.mark.heavy
 def test_beyond_the_fence_trainers_stop_and_start_again(server, fleet, status):
-    """Longer than the fence nobody trains without a server; when it is back they go on in a later epoch."""
+    """Beyond the fence all trainers stop; when the server is back they continue in a later epoch."""
     options = (*CALM, "--ttl", "3", "--fence", "9")
     s = server(*options)
     agents = [fleet.start("--nnodes=2:2") for _ in range(2)]
@@ -115,8 +115,8 @@ def test_a_node_that_is_lost_meanwhile_is_noticed(server, fleet, status):
 
 
 def test_a_member_of_an_adopted_epoch_is_proven_dead(server, fleet):
-    """Its peers find its trainers' ports closed, long before its lease ends: both what is known of its address and
-    that its trainers listen outlive the server."""
+    """Its peers find its trainers' ports closed long before its lease ends: the server's knowledge of its address and
+    of its listening trainers survives the restart."""
     options = (*CALM, "--ttl", "60")
     s = server(*options)
     agents = [fleet.start("--nnodes=1:3", TOGETHER, trainer=["--listen"]) for _ in range(3)]
@@ -146,7 +146,7 @@ def test_an_operators_drain_outlives_the_server(server, fleet, ctl):
 
 
 def status_pid(start):
-    """The agent above the guard above this trainer."""
+    """Returns the pid of the agent above the guard above this trainer."""
     guard = start["ppid"]
     with open(f"/proc/{guard}/stat", encoding="utf-8") as stat:
         return int(stat.read().rpartition(")")[2].split()[1])
@@ -185,13 +185,13 @@ def test_a_server_that_lost_its_disk_takes_the_job_over_from_its_agents(server, 
     assert fleet.last_epoch() == epoch and pids(fleet) == before and all(is_alive(pid) for pid in before)
     agents[0].send(signal.SIGTERM)
     assert agents[0].wait() == 143
-    assert fleet.wait_world(2, above=epoch) == epoch + 1  # numbers go on
+    assert fleet.wait_world(2, above=epoch) == epoch + 1  # epoch numbers continue
     finish(fleet, agents[1:])
 
 
 @pytest.mark.parametrize("ends", [[0], [1], [0, 1]])
 def test_trainers_end_well_while_the_server_loses_its_disk(server, fleet, state_dir, ends):
-    """Their agents speak for the epoch all the same; else the other node of two was stopped, and all of it done again."""
+    """The agents report the epoch all the same; otherwise the other node of two was stopped, and all work repeated."""
     s = server(*CALM)
     agents = [fleet.start("--nnodes=2:2") for _ in range(2)]
     epoch = fleet.wait_world(2)
@@ -210,7 +210,7 @@ def test_trainers_end_well_while_the_server_loses_its_disk(server, fleet, state_
 
 @pytest.mark.skipif(not os.environ.get("TFE_TEST_FULL"), reason="takes 4 minutes (--full)")
 def test_an_outage_of_four_minutes(server, fleet, status):
-    """Below the fence of two nodes and more, which is 5 minutes."""
+    """Below the fence for two or more nodes, which is 5 minutes."""
     s = server(*CALM)
     agents = [fleet.start("--nnodes=2:2") for _ in range(2)]
     epoch = fleet.wait_world(2)

@@ -1,4 +1,4 @@
-"""What a process may do: who reads no token of ours, and what the server itself gives up."""
+"""Process rights: which processes can read a token, and which rights the server gives up."""
 
 import contextlib
 import os
@@ -21,18 +21,18 @@ IS_SANITIZED = b"__asan_init" in pathlib.Path(program("tfe-rdzv")).read_bytes()
 
 
 def task_status(pid, field):
-    """What /proc says of each thread of the process."""
+    """Returns the field of /proc/PID/task/*/status for each thread of the process."""
     found = [re.search(rf"^{field}:[ \t]*(.*?) *$", (task / "status").read_text(), re.M) for task in pathlib.Path(f"/proc/{pid}/task").iterdir()]
     return {match.group(1) for match in found}
 
 
 def memory_of(pid):
-    """All that the process has written into memory of its own."""
+    """Returns all private writable memory of the process."""
     found = b""
     with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
         for line in maps:
             start, end, flags = re.match(r"(\w+)-(\w+) (\S+)", line).groups()
-            if flags.startswith("rw") and int(end, 16) - int(start, 16) < 1 << 26:  # not a sanitizer's shadow
+            if flags.startswith("rw") and int(end, 16) - int(start, 16) < 1 << 26:  # skips a sanitizer's shadow memory
                 try:
                     memory.seek(int(start, 16))
                     found += memory.read(int(end, 16) - int(start, 16))
@@ -44,25 +44,26 @@ def memory_of(pid):
 @as_root
 @pytest.mark.parametrize("way", ["option", "variable"])
 def test_a_token_is_in_nobodys_sight_once_it_is_read(server, fleet, way):
-    """The trainers' environment was clean; that of agent and guard, and the agent's command line, still held it."""
+    """The trainers' environment was clean, but the environment of agent and guard, and the agent's command line, still
+    held the token."""
     s = server(*QUICK)
     token = s.token("agent")
     options = [f"--token={token}"] if way == "option" else []
     agent = fleet.start("--nnodes=1:1", f"--rdzv-endpoint={s.endpoint}", *options,
                         env={"TFE_TOKEN": token, "TFE_STATE_DIR": "/nowhere"})
     fleet.wait_world(1)
-    text = token.split("_", 2)[2].encode()  # it may have such a character of its own
+    text = token.split("_", 2)[2].encode()  # the token may share a prefix with other text
     for pid in (agent.pid, agent.guard_pid):
         for name in ("cmdline", "environ"):
             assert text not in pathlib.Path(f"/proc/{pid}/{name}").read_bytes()
-        assert IS_SANITIZED or text not in memory_of(pid)  # its runtime keeps copies of both
+        assert IS_SANITIZED or text not in memory_of(pid)  # the sanitizer's runtime keeps copies of both
     fleet.order("exit 0")
     assert agent.wait() == 0
 
 
 @as_root
 def test_processes_of_the_same_user_read_no_memory_of_agent_or_guard(server, fleet, commons):
-    """And an agent of a plain user trains as before: nothing in it needs the right that it gave up."""
+    """An unprivileged agent trains as before: it does not need the right that it gave up."""
     s = server(*QUICK)
     shutil.copy(s.state_dir / "agent.token", commons / "token")
     os.chown(commons / "token", NOBODY, NOBODY)
@@ -72,12 +73,12 @@ def test_processes_of_the_same_user_read_no_memory_of_agent_or_guard(server, fle
         env={"TFE_STATE_DIR": "/nowhere", "XDG_RUNTIME_DIR": "", "HOME": str(commons)})
     epoch = fleet.wait_world(1, folder=commons)
     trainer = fleet.starts(epoch, folder=commons)[0]["pid"]
-    for pid in () if IS_SANITIZED else (agent.pid, agent.guard_pid):  # it has to trace itself
+    for pid in () if IS_SANITIZED else (agent.pid, agent.guard_pid):  # the sanitizer has to trace itself
         for name in ("mem", "environ", "maps"):
             read = subprocess.run([*AS_NOBODY, sys.executable, "-c", f"open('/proc/{pid}/{name}', 'rb')"], capture_output=True,
                                   text=True)
             assert "PermissionError" in read.stderr
-    assert pathlib.Path(f"/proc/{trainer}/mem").stat().st_uid == NOBODY  # trainers can be debugged as ever
+    assert pathlib.Path(f"/proc/{trainer}/mem").stat().st_uid == NOBODY  # trainers can still be debugged
     fleet.order("exit 0", folder=commons)
     assert agent.wait() == 0, agent.stderr()
 
@@ -126,7 +127,7 @@ def test_a_server_does_not_start_on_secrets_that_others_hold(server, state_dir, 
 
 
 def test_the_servers_key_may_be_lent_by_the_service_manager(server, fleet, ctl, state_dir, tmp_path):
-    """As systemd's LoadCredential does: it is used, never written, and the state directory has none."""
+    """As with systemd's LoadCredential: the key is used and never written, and the state directory has none."""
     s = server(*QUICK)
     token, lent = s.token("agent"), tmp_path / "lent"
     s.stop()
@@ -148,7 +149,7 @@ def test_the_servers_key_may_be_lent_by_the_service_manager(server, fleet, ctl, 
     (lent / "server.key").chmod(0o444)
     s = server(ready=False, env=env)
     assert s.process.wait(30) == 1 and f"others may read or change {lent}/server.key" in s.log.read_text()
-    (lent / "server.key").unlink()  # credentials of other things: as if there were none
+    (lent / "server.key").unlink()  # credentials of other programs are ignored
     s = server(env=env)
     assert (state_dir / "server.key").exists() and s.token("agent") != token
 
@@ -185,7 +186,7 @@ def test_no_sandbox_goes_without(server):
 
 @as_root
 def test_root_becomes_the_user_before_anything_is_accepted(server, fleet, ctl, commons):
-    commons.chmod(0o755)  # root's: only root can make the state directory there
+    commons.chmod(0o755)  # only root can create the state directory there
     state = commons / "state"
     s = server("--user", "nobody", *QUICK, state_dir=state)
     for field in ("Uid", "Gid"):
@@ -200,7 +201,7 @@ def test_root_becomes_the_user_before_anything_is_accepted(server, fleet, ctl, c
     assert agent.wait() == 0
     s.stop()
     server("--user", "nobody", *QUICK, state_dir=state).stop()
-    root = server(*QUICK, state_dir=state, ready=False)  # root's server does not take over what is another user's
+    root = server(*QUICK, state_dir=state, ready=False)  # a server run by root does not take over another user's directory
     assert root.process.wait(30) == 1 and f"{state} belongs to another user" in root.log.read_text()
 
 
@@ -230,7 +231,7 @@ def test_systemd_is_told_when_it_is_ready_that_it_turns_and_that_it_stops(server
 
 
 def test_systemd_is_told_the_same_of_an_agent_and_its_trainers_know_of_neither(server, fleet, tmp_path):
-    """Readiness comes before there is a server: to wait for one is an agent's work."""
+    """Readiness does not require a server, because waiting for one is the agent's work."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
         manager.settimeout(20)
@@ -265,17 +266,17 @@ def test_a_unit_leaves_its_service_little(tmp_path, template, exposure):
     unit.write_text((ROOT / f"{template}.service.in").read_text().replace("@CMAKE_INSTALL_FULL_BINDIR@", str(BIN_DIR)))
     done = subprocess.run(["systemd-analyze", "security", "--offline=true", "--no-pager", str(unit)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "gnoring" not in done.stderr  # nothing in it that systemd does not know
+    assert "gnoring" not in done.stderr  # systemd knows all settings
     assert float(re.search(r"Overall exposure level.*: ([0-9.]+)", done.stdout).group(1)) <= exposure
 
 
 def test_the_servers_unit_takes_its_key_as_a_credential_where_there_is_one():
-    """By a name, not a path: a unit whose path is not there does not start."""
+    """By name instead of path: a unit with a missing path does not start."""
     assert "\nLoadCredential=server.key:tfe-rdzv.server.key\n" in (ROOT / "server/tfe-rdzv.service.in").read_text()
 
 
 def test_the_agents_unit_lets_its_guard_end_the_trainers():
-    """SIGTERM is for the agent alone, and what it needs comes through the watchdog, the credential and the cgroup."""
+    """SIGTERM goes only to the agent, and its requirements are watchdog, credential and cgroup."""
     text = (ROOT / "agent/tfe-agent.service.in").read_text()
     for line in ("Type=notify", "KillMode=mixed", "OOMPolicy=continue", "Delegate=yes", "WatchdogSec=30s",
                  "LoadCredential=agent.token:/etc/tfe/agent.token"):
@@ -287,7 +288,7 @@ def test_the_agents_unit_lets_its_guard_end_the_trainers():
 @as_root
 @pytest.mark.skipif(IS_SANITIZED or not shutil.which("systemd-analyze"), reason="needs systemd-analyze(1), and no sanitizer")
 def test_the_agent_works_with_what_its_unit_leaves_it(commons, server, fleet):
-    """A call that is refused here would be refused there."""
+    """A call that is refused here would be refused under systemd."""
     s = server(*QUICK)
     confined = [sys.executable, str(ROOT / "tests/e2e/confined.py"), str(ROOT / "agent/tfe-agent.service.in")]
     agent = fleet.start_program([*confined, program("tfe-agent"), "--python", sys.executable, "--nnodes=1:1", "--max-restarts=3",
@@ -307,7 +308,7 @@ def test_the_agent_works_with_what_its_unit_leaves_it(commons, server, fleet):
 
 
 def web_processes(web):
-    """It, and the one that reads its token."""
+    """Returns tfe-web's main process and the one that reads its token."""
     reader, = children(web.pid, "tfe-web-token")
     return web.pid, reader
 
@@ -328,7 +329,7 @@ def test_web_keeps_no_rights_and_serves_still(server, state_dir, tmp_path):
         with socket.create_connection(("127.0.0.1", web.port)) as page:
             page.sendall(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert page.recv(100).startswith(b"HTTP/1.1 200 ")
-        os.kill(web_processes(web)[1], signal.SIGKILL)  # it serves on, and cannot read its token again
+        os.kill(web_processes(web)[1], signal.SIGKILL)  # it continues to serve, but cannot read its token again
         assert web.ask("/api/v1/jobs").code == 200
     with start_web(state_dir, tmp_path, "--no-sandbox") as web:
         assert task_status(web.pid, "NoNewPrivs") == {"0"}
@@ -337,7 +338,7 @@ def test_web_keeps_no_rights_and_serves_still(server, state_dir, tmp_path):
 
 @as_root
 def test_root_s_web_becomes_its_user_after_it_has_read_its_files(server, state_dir, tmp_path, ctl):
-    """What root alone may read it has read by then; the server's key it cannot read any more."""
+    """It has read the files that only root can read by then; it can no longer read the server's key."""
     s = server()
     with start_web(state_dir, tmp_path, "--user=nobody") as web:
         for pid in web_processes(web):
@@ -362,7 +363,7 @@ def test_tls_key_that_others_can_open_is_refused(server, state_dir, tmp_path, mo
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key,
                     "-out", cert, "-days", "2", "-subj", "/CN=localhost"], check=True, capture_output=True)
     key.chmod(mode)
-    if mode == 0o640:  # of a group for certificates
+    if mode == 0o640:  # readable by a group for certificates
         with start_web(state_dir, tmp_path, f"--tls-cert={cert}", f"--tls-key={key}"):
             return
     done = subprocess.run([program("tfe-web"), "--state-dir", str(state_dir), "--port=0", f"--tls-cert={cert}", f"--tls-key={key}"],
@@ -373,7 +374,7 @@ def test_tls_key_that_others_can_open_is_refused(server, state_dir, tmp_path, mo
 @as_root
 @pytest.mark.skipif(IS_SANITIZED or not shutil.which("systemd-analyze"), reason="needs systemd-analyze(1), and no sanitizer")
 def test_web_works_with_what_its_unit_leaves_it(server, state_dir, tmp_path):
-    """A call that is refused here would be refused there."""
+    """A call that is refused here would be refused under systemd."""
     server()
     confined = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", sys.executable, str(ROOT / "tests/e2e/confined.py"),
                 str(ROOT / "server/web/tfe-web.service.in")]

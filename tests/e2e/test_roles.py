@@ -16,11 +16,11 @@ from programs import is_alive
 
 SERVED = str(pathlib.Path(__file__).with_name("served.py"))
 CALM = ("--gather", "10")
-"""All of them are full together: the first epoch has all of them, and begins when they are there."""
+"""Options for a job whose nodes fill it together: the first epoch has all of them and begins when they are there."""
 
 
 class Job:
-    """The agents of a job with roles, and what its trainers saw."""
+    """The agents of a job with roles, and what its trainers logged."""
 
     def __init__(self, fleet, status, n, *options):  # noqa: F811
         self.fleet, self.status, self.options = fleet, status, options
@@ -43,7 +43,7 @@ class Job:
         return [s for s in self.fleet.starts(epoch) if place is None or s["place"] == place]
 
     def wait_starts(self, places, above=0):
-        """Waits for an epoch above `above` in which these places have started; returns its number."""
+        """Waits for an epoch above `above` in which these roles have started; returns its number."""
 
         def look():
             epoch = max((s["epoch"] for s in self.starts() if s["place"] != "evaluator-0"), default=0)
@@ -59,7 +59,7 @@ class Job:
         return wait_until(lambda: next((s for s in self.steps()[above:] if what(s)), None), what="a step")
 
     def wait_begun(self, epoch):
-        """Until both workers are used, and the server has heard of it: who is lost before that ends the epoch."""
+        """Waits until both workers are in use and the server knows it: a loss before that would end the epoch."""
         step = self.wait_step(lambda s: s["epoch"] == epoch and s["used"] == [0, 1])["step"]
         wait_until(lambda: (self.status()[0]["step"] or 0) >= step, what=f"word of step {step} at the server")
 
@@ -110,7 +110,7 @@ def test_a_worker_starts_again_where_it_was(server, fleet, status, ctl):  # noqa
         job.wait_step(lambda s: s["used"] == [0, 1])
     for place in ("chief-0", "worker-0", "ps-0"):
         assert is_alive(before[place]) and len(job.starts(place)) == 1
-    # The third may be in the ledger after its trainer has worked.
+    # The third epoch may be in the ledger only after its trainer has worked.
     wait_until(lambda: [e["epoch"] for e in json.loads(ctl("epochs", "default", "--json").stdout)["epochs"] if e["restarts"] == 3] == [epoch],
                what="three restarts in the ledger")
     sheet = list(csv.DictReader(io.StringIO(ctl("epochs", "default", "--csv").stdout)))
@@ -137,7 +137,7 @@ def test_a_lost_machine_leaves_the_workers_place_empty_until_a_spare_is_taken_in
 
 @pytest.mark.parametrize("policy", ["OnFailure", "Never"])
 def test_a_worker_that_exits_with_0_is_done_and_the_chief_goes_on(server, fleet, status, ctl, policy):  # noqa: F811
-    """It was started three times more, and then an epoch after the other, for ever."""
+    """Regression: the worker was restarted three times, and then in one epoch after another without end."""
     s = server(*CALM)
     job = Job(fleet, status, 4, "--nnodes=2:2", "--ps=1", "--chief", f"--restart-policy={policy}")
     epoch = job.wait_starts(("chief-0", "worker-0", "worker-1", "ps-0"))
@@ -146,9 +146,9 @@ def test_a_worker_that_exits_with_0_is_done_and_the_chief_goes_on(server, fleet,
     job.wait_step(lambda s: s["used"] == [0])
     wait_until(lambda: status()[0]["workers_done"] == 1, what="the server's word of it")
     assert "1 of 2 workers (1 ended with exit status 0)" in ctl("status").stdout
-    job.order("worker-0", "exit 0")  # also the last one
+    job.order("worker-0", "exit 0")  # also the last worker
     wait_until(lambda: status()[0]["workers_done"] == 2, what="the server's word of it")
-    job.agents.append(job.start())  # nobody takes its place
+    job.agents.append(job.start())  # it does not fill the finished worker's slot
     wait_until(lambda: any(n["role"] == "spare" for n in job.nodes()), what="a spare")
     time.sleep(2)
     assert [len(job.starts(place)) for place in ("chief-0", "worker-0", "worker-1", "ps-0")] == [1] * 4
@@ -172,7 +172,8 @@ def test_a_worker_whose_policy_is_always_starts_again_after_exit_0(server, fleet
 
 @pytest.mark.parametrize("how", ["agent", "machine", "trainer"])
 def test_at_min_the_loss_of_a_worker_costs_no_step_and_no_epoch(server, fleet, status, ctl, how):  # noqa: F811
-    """Chief and ps were killed with it, and nobody trained until a node came. machine: cut off, its agent stands still."""
+    """Regression: chief and ps were killed with the worker, and training stopped until a node came. machine:
+    disconnected, with its agent stopped."""
     s = server(*CALM, "--ttl", "3", "--fence", "9s")
     job = Job(fleet, status, 4, "--nnodes=2:2", "--ps=1", "--chief")
     places = ("chief-0", "worker-0", "worker-1", "ps-0")
@@ -197,7 +198,7 @@ def test_at_min_the_loss_of_a_worker_costs_no_step_and_no_epoch(server, fleet, s
     assert steps == list(range(steps[0], steps[0] + len(steps)))
     assert [e["epoch"] for e in s.events("epoch")] == [epoch]
     if how == "agent":
-        job.agents.append(job.start())  # the next machine comes in as growth does
+        job.agents.append(job.start())  # the next machine joins as in a growth
         job.wait_starts(places, above=epoch)
 
 
@@ -245,8 +246,8 @@ def test_a_worker_that_has_to_go_leaves_its_place_empty_and_nobody_else_notices(
 
 
 def test_a_killed_machine_of_any_role_is_known_dead_at_once(server, fleet, status, noise):  # noqa: F811
-    """By its certificate, or by closed ports, or, of a ps, by what its chief says: leases and fences are long here, and nothing
-    waits for them."""
+    """Detected by proof of termination, by closed ports or, for a ps, by the chief's report: leases and fences are long
+    here and are not waited for."""
     s = server(*CALM, "--ttl", "60")
     places = ("chief-0", "worker-0", "worker-1", "ps-0")
     job = Job(fleet, status, 7, "--nnodes=1:2", "--ps=1", "--chief")
@@ -261,14 +262,14 @@ def test_a_killed_machine_of_any_role_is_known_dead_at_once(server, fleet, statu
         after = wait_until(lambda: s.events(told)[before:], what=f"what follows from the end of {place}")  # noqa: B023
         assert told == "switch" or after[0]["node"] == node
         assert time.monotonic() - began < noise.bound(2.0)
-        epoch = job.wait_starts(places, above=epoch)  # of the worker at the next checkpoint: there are spares
+        epoch = job.wait_starts(places, above=epoch)  # a worker's at the next checkpoint, because there are spares
     assert not s.events("wait_fence")
     assert len(s.events("worker_missing")) == 1
     job.wait_step(lambda s: s["epoch"] == epoch and s["used"] == [0, 1])
 
 
 def test_a_chief_that_is_told_to_stop_has_its_servers_until_it_has_ended(server, fleet, status, ctl):  # noqa: F811
-    """Whoever has to go: a ps, or the chief itself."""
+    """The node that leaves runs a ps or the chief itself."""
     server(*CALM)
     (fleet.folder / "listens").touch()
     places = ("chief-0", "worker-0", "ps-0")
@@ -361,7 +362,7 @@ def test_an_evaluator_stands_outside_and_starts_again_alone(server, fleet, statu
     assert first["env"]["TFE_RANK"] == first["env"]["TFE_WORLD_SIZE"] == "3"
     job.order("evaluator-0", "kill 9")
     again = wait_until(lambda: job.starts("evaluator-0")[1:], what="another start")[0]
-    assert again["cluster"] == first["cluster"]  # whoever looks for it finds it where it was
+    assert again["cluster"] == first["cluster"]  # clients find it at the same address
     job.order("ps-0", "kill 9")
     epoch = job.wait_starts(("chief-0", "worker-0", "ps-0"), above=epoch)
     job.wait_step(lambda s: s["epoch"] == epoch)
@@ -384,7 +385,7 @@ def test_a_server_that_is_killed_and_started_again_restarts_nobody(server, fleet
     server(*CALM, port=s.port)
     wait_until(lambda: set(job.places()) == {*places, "evaluator-0"} and all(n["trainer_pids"] for n in job.nodes()),
                what="all of them")
-    job.order("worker-1", "kill 9")  # its number is above what the server before had told
+    job.order("worker-1", "kill 9")  # its number exceeds that of the server before
     again = wait_until(lambda: job.starts("worker-1")[2:], what="another start")[0]
     assert again["epoch"] == epoch
     job.wait_step(lambda s: s["used"] == [0, 1])

@@ -1,5 +1,5 @@
-"""--runtime: jobs that run in their image, by a real podman (or docker): the agent and its trainers are one container, as the
-trainers' user from its first process on."""
+"""--runtime: jobs that run in their image, by a real podman (or docker): the agent and its trainers are one container,
+which runs as the trainers' user from its first process on."""
 
 import io
 import json
@@ -23,16 +23,17 @@ HERE = pathlib.Path(__file__).parent
 IMAGE = "localhost/tfe-test:1"
 BUSYBOX = pathlib.Path("/bin/busybox")
 APPLETS = ["sh", "cat", "id", "ls", "env", "grep", "sleep", "mv", "touch", "kill", "ps", "mkdir"]
-# What an image needs to run the machine's own Python.
+# Folders that an image needs to run the machine's own Python.
 PLACES = ["/usr", *(path for path in {str(pathlib.Path(sys.prefix)), str(pathlib.Path(sys.executable).resolve().parents[1]), str(HERE)}
                     if not path.startswith("/usr"))]
-# A machine without CAP_SYS_RESOURCE raises no limit, and crun knows no hybrid control groups: a mount namespace shows it others.
+# Without CAP_SYS_RESOURCE limits cannot be raised, and crun does not support hybrid control groups: a mount namespace
+# hides them.
 MODEST = ["--cgroups=disabled", "--ulimit=nofile=1024:1024", "--ulimit=nproc=4096:4096"]
 OTHER_GROUPS = "umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup && "
 
 
 class Podman:
-    """podman with images and containers of its own, below a folder."""
+    """podman with its own images and containers, below a folder."""
 
     def __init__(self, folder, in_namespace=False, options=()):
         self.home = folder / "engine"
@@ -50,7 +51,7 @@ class Podman:
         return subprocess.run(["podman", *words], env={**os.environ, **self.env}, capture_output=True, timeout=120, **more)
 
     def image(self, *members, name=IMAGE, changes=()):
-        """members: (path, mode, bytes), or a path and where it leads; busybox is there."""
+        """Builds an image. members: (path, mode, bytes), or a path and its link target; busybox is included."""
         tree = io.BytesIO()
         files = {path: what for path, *what in [
             ("bin/busybox", 0o755, BUSYBOX.read_bytes()), *((f"bin/{one}", "busybox") for one in APPLETS),
@@ -73,7 +74,7 @@ class Podman:
 
 @pytest.fixture(scope="module")
 def way(tmp_path_factory):
-    """How podman runs on this machine: arguments of Podman."""
+    """Returns how podman can run on this machine: arguments of Podman."""
     if not shutil.which("podman"):
         pytest.skip("no podman on this machine")
     if not BUSYBOX.exists():
@@ -93,7 +94,7 @@ def way(tmp_path_factory):
 
 @pytest.fixture
 def engine(way, commons):
-    """With its images and containers; none is left."""
+    """Yields a podman; none of its images and containers is left afterwards."""
     made = Podman(commons, **way)
     yield made
     wait_until(lambda: made.containers() == [], what="the end of all containers")
@@ -102,7 +103,7 @@ def engine(way, commons):
 
 @pytest.fixture
 def nodes(pool, engine):
-    """nodes(n, *options): so many that run images."""
+    """nodes(n, *options) starts n pool nodes that run images."""
     def start(n=1, *options, more=""):
         found = pool.start(n, "--runtime=podman", "--trainer-user=nobody", f"--runtime-options={' '.join([*engine.options, '--pull=never', more])}",
                            *options, env=engine.env)
@@ -113,7 +114,7 @@ def nodes(pool, engine):
 
 @pytest.fixture
 def out(commons):
-    """A folder that trainers write into."""
+    """A folder in which trainers can write."""
     folder = commons / "out"
     folder.mkdir()
     folder.chmod(0o777)
@@ -125,14 +126,14 @@ def written(path):
 
 
 def fails(pool, name, commons, *options, command=("sh", "-c", "exit 0")):
-    """What is said of a job that does not survive its first failure."""
+    """Returns the message of a job that does not survive its first failure."""
     (commons / f"{name}.json").write_text(json.dumps({"name": name, "backoff_limit": 0}))
     pool.submit(name, f"--file={commons}/{name}.json", *options, command=command)
     conditions = {each["condition"]: each for each in pool.wait_state(name, "failed")["conditions"]}
     return conditions["Failed"]["says"]
 
 
-# $1 is a folder: tells there what it finds, and ends once "end" is there.
+# Writes its findings into folder $1, and ends once "end" exists there.
 LOOKS = """
 { cat /etc/tfe-image; pwd; id -u; ls; grep -E '^(NoNewPrivs|CapEff|CapBnd)' /proc/self/status; env; } > "$1/.found" 2>&1
 sh -c 'echo $PPID' > "$1/pid"
@@ -183,7 +184,7 @@ def test_what_a_job_brings_is_there_in_its_image(pool, engine, nodes, commons, o
 
 
 def test_a_script_restarts_warm_and_is_on_the_channel(pool, engine, nodes, status, out):
-    """Its standbys are in the image; its agent receives its steps."""
+    """Its standbys run in the image, and its agent receives its steps."""
     engine.image(changes=["ENV PATH=/usr/bin:/bin"])
     node, = nodes(1, "--log-level=debug", more=" ".join(f"--volume={place}:{place}:ro" for place in [*PLACES, "/lib", "/lib64"]))
     pool.submit("job", f"--image={IMAGE}", f"--option=checkpoint-dir={out}", "--option=max-restarts=3",
@@ -209,7 +210,7 @@ def test_whoever_is_killed_no_trainer_and_no_container_is_left(pool, engine, nod
         os.kill(node.pid if who == "pool" else run, signal.SIGKILL)
     wait_until(lambda: not is_alive(first), what="the end of the container's first process")
     wait_until(lambda: name not in engine.containers(), what="the end of the container")
-    if who == "engine":  # the node gets the job once more, in another container
+    if who == "engine":  # the node gets the job again, in another container
         written(out / "found")
     if who != "pool":
         pool.order("cancel", "job")
@@ -227,7 +228,7 @@ def test_a_cancelled_job_takes_its_container_along(pool, engine, nodes, out):
 
 @pytest.mark.parametrize("what", ["image", "command", "directory", "files"])
 def test_what_is_not_there_is_said_of_the_job(pool, engine, nodes, commons, what):
-    """One sentence, and the node is the pool's again."""
+    """One sentence, and the node returns to the pool."""
     engine.image()
     node, = nodes()
     options, sentence = {
@@ -243,7 +244,7 @@ def test_what_is_not_there_is_said_of_the_job(pool, engine, nodes, commons, what
 
 
 def test_a_directory_is_shared_with_the_rights_that_the_user_has(pool, engine, nodes, commons, out):
-    """Nothing is writable that he may only enter, and what is closed to him is not shared."""
+    """A directory that the user may only enter is not writable, and an inaccessible one is not shared."""
     engine.image()
     nodes()
     code = commons / "code"
@@ -272,14 +273,14 @@ __attribute__((constructor)) static void act(void)
     }
 }
 """
-# Says as whom it runs; busybox itself gives up what a setuid bit gives it.
+# Prints its user; busybox itself drops the rights of a setuid bit.
 SETUID = "#include <stdio.h>\n#include <unistd.h>\nint main(void) { return printf(\"%d\\n\", (int)geteuid()) < 0; }\n"
-# Each program of the image writes down who it is and how many processes it sees, then does its work.
+# Each program of the image records its user and the number of visible processes, then does its work.
 ACTS = "#!/bin/busybox sh\necho \"$(busybox id -u) $(busybox ls -d /proc/[0-9]* | busybox wc -l)\" >> OUT/acted\nexec /bin/busybox NAME \"$@\"\n"
 
 
 def test_a_hostile_image_never_acts_as_root(pool, engine, nodes, commons, out):
-    """Its programs, its entry point, its user, a setuid program, and code that it wants loaded into the agent."""
+    """Its programs, its entry point, its user, a setuid program, and code to be loaded into the agent."""
     (commons / "evil.c").write_text(EVIL.replace("OUT", str(out)))
     subprocess.run(["cc", "-shared", "-fPIC", "-o", commons / "evil.so", commons / "evil.c"], check=True)
     library = (commons / "evil.so").read_bytes()

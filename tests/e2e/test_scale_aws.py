@@ -1,4 +1,4 @@
-"""scale_out.py for AWS against moto, which speaks as AWS does, with AWS's own command-line tool."""
+"""scale_out.py for AWS against moto, a mock of the AWS API, with AWS's own command-line tool."""
 
 import os
 import socket
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.heavy, pytest.mark.skipif(not (BIN / "moto_server").ex
 
 @pytest.fixture
 def aws(tmp_path):
-    """Asks a cloud with one group, of 5 machines at most; .env is what its tool finds."""
+    """A cloud with one group of at most 5 machines; .env is for its tool."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -62,7 +62,7 @@ def test_a_group_grows_by_what_jobs_lack_and_no_further(server, aws, tmp_path, s
         wait_until(lambda: machines().split() == ["3", "3"], deadline=120, what="three machines")
         with Waiting(s.port, s.token("agent"), "a", ["gpu=a100"]) as a, Waiting(s.port, s.token("agent"), "b", ["gpu=a100"]) as b:
             assert a.assigned()[1] == b.assigned()[1] == "train"
-            # More than the group may have: it gets what there is.
+            # The order exceeds the group's maximum and is reduced to it.
             assert order(s, "SCALE", {1: "train", 3: 2, 4: 9}) == "DONE"
             wait_until(lambda: machines().split() == ["5", "5"], deadline=120, what="the largest group")
         assert (tmp_path / "err").read_text() == ""

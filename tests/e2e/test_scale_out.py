@@ -1,4 +1,5 @@
-"""scripts/examples/scale_out.py: one order at a time, within a time limit, again later after a failure, and never a machine twice."""
+"""scripts/examples/scale_out.py: one order at a time, within a time limit, a later retry after a failure, and never a
+machine twice."""
 
 import os
 import signal
@@ -12,7 +13,7 @@ from conftest import ROOT, wait_until
 from pooled import Waiting, order, spec
 from programs import clean_environment, is_alive, program
 
-# A stand-in of gcloud for the group "workers": keeps a size, notes who runs at the same time, and does what the file `mode` says.
+# Replaces gcloud for the group "workers": keeps a size, records concurrent runs, and behaves as the file `mode` says.
 GCLOUD = """#!{python}
 import json, os, pathlib, sys, time
 here = pathlib.Path("{folder}")
@@ -89,10 +90,10 @@ def scaled(server, tmp_path, state_dir):
 def test_group_grows_by_what_is_pending_once(scaled):
     s = scaled
     s.start(groups=("workers=gpu=a100,zone=b",))
-    assert order(s.server, "SUBMIT", {1: spec("other")}) == "DONE"  # also served by the group
+    assert order(s.server, "SUBMIT", {1: spec("other")}) == "DONE"  # the group serves this job as well
     assert order(s.server, "SUBMIT", {1: spec("train", sizes=(2, 2), f11=["gpu=a100"])}) == "DONE"
     wait_until(lambda: s.size() == 3, what="three machines")
-    # What is on its way is not ordered again.
+    # Machines under way are not ordered again.
     wait_until(lambda: len(s.calls("describe")) >= 4, what="more looks")
     assert s.size() == 3
     with Waiting(s.server.port, s.server.token("agent"), "a", ["gpu=a100", "zone=b"]) as a:
@@ -135,7 +136,7 @@ def test_second_instance_is_kept_away(scaled):
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_order_does_not_run_beside_the_next_instance(scaled, how):
-    """SIGTERM ends the order, too. After SIGKILL the order keeps the lock until it has ended."""
+    """SIGTERM ends the order, too. After SIGKILL the order keeps the lock until it ends."""
     s = scaled
     s.mode("hangs")
     first = s.start()

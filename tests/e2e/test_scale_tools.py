@@ -1,4 +1,4 @@
-"""scale_out.py with Google's and Azure's groups, against stand-ins of their tools (cloud_tools.py)."""
+"""scale_out.py with Google's and Azure's groups, against replacements of their tools (cloud_tools.py)."""
 
 import os
 import pathlib
@@ -16,7 +16,7 @@ PLACES = {"gcp": {"CLOUDSDK_COMPUTE_ZONE": "us-central1-a"}, "azure": {"AZURE_DE
 
 
 class Group:
-    """One group, "workers", of no machines yet; .env is what finds it and its tools."""
+    """One empty group, "workers"; .env makes its tools available."""
 
     def __init__(self, folder, cloud):
         self.file = folder / "workers"
@@ -61,7 +61,7 @@ def test_a_group_grows_by_what_jobs_lack_and_no_further(server, scale_out, tmp_p
     wait_until(lambda: group.size() == 3, what="three machines")
     with Waiting(s.port, s.token("agent"), "a", ["gpu=a100"]) as a, Waiting(s.port, s.token("agent"), "b", ["gpu=a100"]) as b:
         assert a.assigned()[1] == b.assigned()[1] == "train"
-        # More than the group may have: it gets what there is.
+        # The order exceeds the group's maximum and is reduced to it.
         assert order(s, "SCALE", {1: "train", 3: 2, 4: 9}) == "DONE"
         wait_until(lambda: group.size() == 5, what="the largest group")
     assert (tmp_path / "err").read_text() == ""
@@ -77,7 +77,7 @@ def test_a_group_that_is_not_there_is_named(server, scale_out, tmp_path, cloud):
 
 
 def test_the_stand_ins_take_what_the_tools_take(tmp_path):
-    """What is not of the tool, spelled in part, left out or unknown there is refused."""
+    """Unknown, abbreviated, missing and misplaced options are rejected."""
     group = Group(tmp_path, "gcp")
     resize = ("gcloud", "compute", "instance-groups", "managed", "resize", "workers")
     scale = ("az", "vmss", "scale", "--resource-group=training", "--name=workers")

@@ -1,4 +1,5 @@
-"""SECURITY.md's table of attackers: each phrase of "can" and "cannot" is a scenario, here or in the file of its subject."""
+"""SECURITY.md's table of attackers: each phrase of "can" and "cannot" has a scenario, here or in the file of its
+subject."""
 
 import contextlib
 import re
@@ -16,7 +17,7 @@ for line in (ROOT / "SECURITY.md").read_text().partition("| attacker has | can |
 
 
 class World:
-    """A server, and whoever has one of its tokens."""
+    """A server, and clients with one of its tokens."""
 
     def __init__(self, server, ctl, token):
         self.s, self.ctl, self.token = server("--gather=0.1"), ctl, token
@@ -25,7 +26,7 @@ class World:
         return self.token(f"--role={role}", f"--job={scope}", *options) if scope else self.s.token(role)
 
     def says(self, role, name, fields=(), scope=None):
-        """The first answer that is neither a row nor a table; the code of a refusal."""
+        """Returns the first response that is neither a row nor a table, or the code of a refusal."""
         with RawClient(self.s.port, self.key(role, scope), timeout=20) as client:
             client.send(name, fields)
             with contextlib.suppress(Closed):

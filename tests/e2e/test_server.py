@@ -1,4 +1,4 @@
-"""tfe-rdzv as a program: what it makes, what it prints, how it ends, and what strangers can do to it."""
+"""tfe-rdzv as a program: files, output, exit, and unauthenticated clients."""
 
 import os
 import re
@@ -33,7 +33,7 @@ def connect(port):
 
 
 def ends(sock):
-    """What the server says until it closes this connection."""
+    """Returns the bytes that the server sends until it closes this connection."""
     data = b""
     try:
         while more := sock.recv(65536):
@@ -112,7 +112,7 @@ def test_peers_that_do_not_close_do_not_hold_it_up(server, noise):
     for i, agent in enumerate(agents):
         agent.join(f"n{i}", job=f"j{i}")
     began = time.monotonic()
-    assert s.stop() == 0  # nobody reads or closes meanwhile
+    assert s.stop() == 0  # no client reads or closes meanwhile
     assert time.monotonic() - began < noise.bound(2)
     for agent in agents:
         agent.sock.close()
@@ -212,7 +212,7 @@ def test_core_dumps_are_off_and_files_are_raised(server):
 
 
 def captured_flight(s):
-    """The first flight of a good client, which the server has answered."""
+    """Returns the first flight of a valid client, which the server has answered."""
     with RawClient(s.port, s.token("observer")) as good:
         return good.flight
 
@@ -290,7 +290,7 @@ def test_roles_may_only_say_what_is_theirs(server):
         agent.send("STATUS")
         name, fields = agent.receive_until("REFUSED", "STATUS_END")
         assert (name, fields[1]) == ("REFUSED", [NOT_AUTHORISED])
-        agent.send("RENEW", {1: 5})  # and it goes on
+        agent.send("RENEW", {1: 5})  # and the session continues
         assert agent.receive_until("RENEWED")[1][1] == [5]
     for role in ("observer", "admin"):
         with RawClient(s.port, s.token(role)) as client:
@@ -402,7 +402,7 @@ def test_a_reader_too_slow_is_closed_with_a_reason_and_delays_nobody(server, noi
         assert slow.join("slow", job="a")[0] == "WELCOME"
         assert living.join("living", job="b")[0] == "WELCOME"
         deadline, number, slowest = time.monotonic() + DEADLINE, 0, 0.0
-        # It asks and asks, and reads no answer.
+        # The client sends requests without reading responses.
         while not s.events("session_ended"):
             assert time.monotonic() < deadline, f"{number} answers were not enough"
             asked = time.monotonic()
@@ -421,7 +421,7 @@ def test_a_reader_too_slow_is_closed_with_a_reason_and_delays_nobody(server, noi
 
 
 def test_more_agents_than_there_is_room_for_are_refused_with_a_reason(server):
-    s = server("--max-half-open-per-address", "4096", "--ttl", "60",  # nobody renews its lease here
+    s = server("--max-half-open-per-address", "4096", "--ttl", "60",  # no lease is renewed here
                preexec=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48)))
     room = 48 - 32
     agents = []
@@ -439,7 +439,7 @@ def test_more_agents_than_there_is_room_for_are_refused_with_a_reason(server):
                     assert late.is_closed()
                 return name == "WELCOME"
 
-        # Refused ones use up nothing, and who has lost its connection finds its place again.
+        # Refused connections use up nothing, and a client that has lost its connection finds its slot again.
         for _ in range(40):
             assert not comes_late()
         agents.pop().sock.close()

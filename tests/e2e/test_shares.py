@@ -1,6 +1,5 @@
-"""No key, scope or source takes from others what the server has little of: sessions, uploads, rows of the audit, events,
-places for jobs, readers of logs. Each test is an attack with a token that is honestly given, beside somebody who needs
-the same thing."""
+"""No key, scope or source address can take all of the server's limited resources: sessions, uploads, rows of the audit,
+events, jobs, log readers. Each test attacks with a valid token, beside a client that needs the same resource."""
 
 import contextlib
 import json
@@ -21,7 +20,8 @@ def scoped(token):
 
 @contextlib.contextmanager
 def many(server, token, n):
-    """As many sessions as it gets, of n tries: each asks once, so that the server has taken it or refused."""
+    """Opens as many sessions as possible in n attempts; each sends a request, so that the server has admitted or
+    refused it."""
     with contextlib.ExitStack() as stack:
         held = []
         for _ in range(n):
@@ -67,13 +67,13 @@ def test_sessions_of_one_observer_leave_the_others_theirs(server, ctl, token):
     evil = token("--role=observer", "--job=team-a-*")
     with many(s, evil, 260) as held, many(s, s.token("observer"), 40) as pages, many(s, s.token("admin"), 100) as admins:
         assert (len(held), len(pages), len(admins)) == (62, 40, 100)
-        assert all(map(is_served, held)) and all(map(is_served, pages))  # nobody had to go
+        assert all(map(is_served, held)) and all(map(is_served, pages))  # no session was dropped
 
 
 def test_where_all_is_full_the_largest_holder_makes_room(server, scoped):
     s = server(*QUICK)
     with many(s, scoped(), 62) as first, many(s, s.token("admin"), 186) as admins:
-        assert (len(first), len(admins)) == (62, 186)  # 248: what is not reserved
+        assert (len(first), len(admins)) == (62, 186)  # 248 without the reserve
         with many(s, scoped("team-b-*"), 1) as late:
             assert len(late) == 1 and is_served(late[0])
         assert first[0].is_closed() and all(map(is_served, first[1:]))
@@ -98,7 +98,7 @@ def test_stalled_uploads_stop_nobody_elses(server, scoped):
 
 
 def test_uploads_that_are_told_large_take_a_share_of_the_bytes(server, scoped):
-    """Four keys of one scope, one after the other: what has been announced counts until it is given up."""
+    """Four keys of one scope, one after the other: announced bytes count until the upload is abandoned."""
     s = server(*QUICK)
     with contextlib.ExitStack() as stack:
         for i in range(3):
@@ -123,7 +123,7 @@ def test_orders_of_one_key_are_rows_of_the_audit_at_a_rate_and_the_rest_is_one_r
     rows = json.loads(ctl("audit", "--json").stdout)["audit"]
     n = sum(row["what"] == "CANCEL" for row in rows)
     assert n + refused == 8 * 150 and 200 <= n <= 205 + time.monotonic() - began
-    assert ctl("cancel", "team-b-1").returncode != 0  # an unscoped admin's is always written down
+    assert ctl("cancel", "team-b-1").returncode != 0  # an unscoped admin's order is always recorded
     time.sleep(1.1)
     assert ctl("cancel", "--token", evil, "team-a-1").returncode != 0
     rows = json.loads(ctl("audit", "--json").stdout)["audit"]
@@ -165,10 +165,10 @@ def test_who_hands_in_some_jobs_leaves_places_for_others(server, ctl, scoped):
         client.send("SUBMIT", {1: spec("team-b-1")})
         assert client.receive_until("DONE", "REFUSED")[0] == "DONE"
     assert order(s, "CANCEL", {1: "team-a-0-1"}) == "DONE"
-    with RawClient(s.port, scoped(), timeout=20) as client:  # the next run of a job takes no further place
+    with RawClient(s.port, scoped(), timeout=20) as client:  # the next run of a job does not count again
         client.send("SUBMIT", {1: spec("team-a-0-1")})
         assert client.receive_until("DONE", "REFUSED")[0] == "DONE"
-    assert order(s, "SUBMIT", {1: spec("team-a-x")}) == "DONE"  # an unscoped admin's
+    assert order(s, "SUBMIT", {1: spec("team-a-x")}) == "DONE"  # an unscoped admin's job
     assert order(s, "CANCEL", {1: "team-a-0-0"}) == "DONE" and order(s, "FORGET", {1: "team-a-0-0"}) == "DONE"
     wait_until(lambda: "team-a-0-0" not in jobs(s), what="it to be forgotten")
 

@@ -1,4 +1,4 @@
-"""tfe-agent --standalone: a server of its own for one machine, of which nothing is left."""
+"""tfe-agent --standalone: a private server for one machine, which leaves nothing behind."""
 
 import contextlib
 import json
@@ -20,12 +20,12 @@ from programs import children, clean_environment, is_alive, program
 
 @pytest.fixture
 def alone(fleet, tmp_path):
-    """Starts an agent with --standalone, from a folder in which both programs lie, as they are installed."""
+    """Starts an agent with --standalone, from a folder with both programs, as they are installed."""
     programs = tmp_path / "bin"
     programs.mkdir()
     for name in ("tfe-agent", "tfe-rdzv"):
         shutil.copy2(program(name), programs / name)
-    # A standby is not what these tests are about, and the copied agent has no bootstrap beside it.
+    # These tests are not about standbys, and the copied agent has no bootstrap beside it.
     more = ["--no-standby", "--gather=0.1"]
 
     def start(*options, trainer=(), env=None):
@@ -36,26 +36,26 @@ def alone(fleet, tmp_path):
 
 
 def server_of(agent):
-    """pid of its server."""
+    """Returns the pid of its server."""
     found = children(agent.pid, "tfe-rdzv")
     return found[0] if found else None
 
 
 def directory_of(pid):
-    """The server's state directory, from its command line."""
+    """Returns the server's state directory, from its command line."""
     words = pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")
     return pathlib.Path(words[words.index("--state-dir") + 1])
 
 
 def everything_of(fleet, agent):
-    """(server's pid, its directory, all pids) once the trainer runs."""
+    """Returns (server's pid, its directory, all pids) once the trainer runs."""
     fleet.wait_world(1)
     server = wait_until(lambda: server_of(agent), what="a server")
     return server, directory_of(server), [server, agent.guard_pid, *(s["pid"] for s in fleet.starts())]
 
 
 def test_a_script_runs_without_any_server(fleet, alone):
-    """… also where the environment names one that is meant for others."""
+    """A script runs without a server, also if the environment names one that is meant for other agents."""
     agent = alone(env={"TFE_RDZV_ENDPOINT": "192.0.2.1:5556", "TFE_TOKEN": "tfe1_agent_x", "TFE_STATE_DIR": "/nowhere"})
     server, directory, _ = everything_of(fleet, agent)
     start, = fleet.starts()
@@ -64,11 +64,11 @@ def test_a_script_runs_without_any_server(fleet, alone):
     host, _, port = config["cluster"]["worker"][0].partition(":")
     assert len(config["cluster"]["worker"]) == 1 and host == "127.0.0.1" and int(port)
     assert not {"TFE_TOKEN", "TFE_STATE_DIR", "TFE_RDZV_ENDPOINT", "TFE_STANDALONE"} & set(start["env"])
-    # Keys are nobody else's, and nobody else reaches the server.
+    # The keys are private, and other users cannot reach the server.
     assert [p.stat().st_mode & 0o777 for p in directory.iterdir()] == [0o600] * len(list(directory.iterdir()))
     assert directory.stat().st_mode & 0o777 == 0o700 == directory.parent.stat().st_mode & 0o777
     assert b"127.0.0.1" in pathlib.Path(f"/proc/{server}/cmdline").read_bytes()
-    # Who wants to look into it is told where it is.
+    # The log names the state directory, for users who want to look into it.
     said, = re.findall(r"event=private_server .*state_dir=(\S+)", agent.stderr())
     shown = subprocess.run([program("tfe-ctl"), "--state-dir", said, "status"], capture_output=True, text=True,
                            env=clean_environment(), timeout=DEADLINE)
@@ -123,7 +123,7 @@ def test_it_leaves_with_its_agent(fleet, alone, number, code):
 
 
 def test_a_server_that_dies_is_no_event(fleet, alone):
-    """It comes back with its keys and its port, and adopts what runs."""
+    """A new server gets the same keys and port, and adopts the running trainer."""
     agent = alone("--log-level=debug")
     server, directory, _ = everything_of(fleet, agent)
     port = int((directory / "endpoint").read_text().rpartition(":")[2])
@@ -176,7 +176,8 @@ def test_without_the_servers_program_there_is_one_sentence(tmp_path):
 @pytest.mark.skipif(os.geteuid() != 0, reason="a container's PID 1 is made by root")
 @pytest.mark.parametrize("number, code", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_container_that_is_stopped_while_it_starts_stops(fleet, tmp_path, number, code):
-    """A SIGTERM that came before the agent's loop was lost where the agent is PID 1, and docker waited 10 s to kill."""
+    """Regression: a SIGTERM before the agent's loop was lost if the agent was PID 1, and docker killed it after 10
+    s."""
     shutil.copy2(program("tfe-agent"), tmp_path / "tfe-agent")
     slow = tmp_path / "tfe-rdzv"
     slow.write_text(f"#!/bin/sh\nsleep 20\nexec '{program('tfe-rdzv')}' \"$@\"\n")
@@ -189,5 +190,5 @@ def test_a_container_that_is_stopped_while_it_starts_stops(fleet, tmp_path, numb
     os.kill(first, number)
     assert agent.wait(5) == code
     assert gone_soon(first)
-    with contextlib.suppress(FileNotFoundError):  # whoever removes it may live for so long, or not
-        directory.rmdir()  # of a container nothing but its files is left
+    with contextlib.suppress(FileNotFoundError):  # the process that removes it may still run
+        directory.rmdir()  # only files are left of a container

@@ -1,4 +1,4 @@
-"""Warm standbys under real agents: when there is one, that it becomes the trainer, and what happens when it cannot."""
+"""Warm standbys under real agents: when they exist, how they become the trainer, and what happens if they cannot."""
 
 import os
 import pathlib
@@ -16,7 +16,7 @@ CALM = ("--gather", "0.3")
 
 @pytest.fixture
 def standbys(status):
-    """Pids of the warm standbys that the server knows of."""
+    """Returns the pids of the warm standbys that the server knows."""
     def look():
         return [pid for job in status() for node in job["nodes"] for pid in node["standby_pids"]]
     return look
@@ -36,11 +36,11 @@ def wait_standby(standbys, but=(), n=1):
 
 @pytest.mark.heavy
 def test_the_first_start_is_in_a_standby_and_the_next_one_too(server, fleet, standbys):
-    """A newcomer is ready once its standby is warm; another one comes 5 s after the start."""
+    """A new node is ready once its standby is warm; the next standby is started 5 s after the trainer."""
     server(*CALM)
     agent = fleet.start("--max-restarts=5")
     first = fleet.wait_world(1)
-    # What execve(2) gave the process; the script found more.
+    # The environment at execve(2); the script got more.
     assert "TF_CONFIG=" not in pathlib.Path(f"/proc/{fleet.starts(first)[0]['pid']}/environ").read_text()
     pid = wait_standby(standbys)[0]
     assert names_below(agent).count("tfe-standby") == 1
@@ -67,7 +67,7 @@ def test_a_dead_standby_is_replaced_and_is_nobodys_fault(server, fleet, standbys
 
 
 def test_a_standby_that_dies_as_it_is_needed_is_no_failure(server, fleet, standbys):
-    """Stopped, it is still handed the start; killed, the trainer starts the plain way."""
+    """A stopped standby still gets the start; if it is killed, the trainer is started without a standby."""
     s = server(*CALM)
     agent = fleet.start("--max-restarts=1")
     first = fleet.wait_world(1)
@@ -85,8 +85,8 @@ def test_a_standby_that_dies_as_it_is_needed_is_no_failure(server, fleet, standb
 
 @pytest.mark.heavy
 def test_a_start_that_is_called_off_leaves_no_descriptor_in_the_guard(server, fleet, standbys):
-    """What a standby had been handed and not yet taken stayed open when the epoch ended first: three at a time, the
-    trainer's output among them."""
+    """Regression: descriptors sent to a standby but not yet received stayed open when the epoch ended first: three each
+    time, including the trainer's output."""
     server(*CALM)
     agents = [fleet.start("--nnodes=1:2", TOGETHER, "--max-restarts=5") for _ in range(2)]
     first = fleet.wait_world(2)
@@ -97,7 +97,7 @@ def test_a_start_that_is_called_off_leaves_no_descriptor_in_the_guard(server, fl
     os.kill(mine, signal.SIGSTOP)
     fleet.order("exit 3", first, 0)
     wait_until(lambda: fleet.last_epoch() > first, what="the start of the other's trainer")
-    # Who leads is told first, and is proven dead within milliseconds.
+    # The leader gets START first, and is proven dead within milliseconds.
     wait_until(lambda: f"event=epoch epoch={first + 1}" in stays.stderr(), what="the start of this one's")
     goes.send(signal.SIGKILL)
     goes.wait()

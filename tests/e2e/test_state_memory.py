@@ -1,4 +1,4 @@
-"""Memory that outlives the trainer: refused it leaves the training to the disk, and nothing of it is left after any kill."""
+"""Memory that outlives the trainer: if it is refused, training uses the disk, and no kill leaves any of it behind."""
 
 import contextlib
 import os
@@ -23,7 +23,7 @@ def command(fleet, size):
 
 
 def files_of(pid):
-    """The inodes of the state's memory that a process has open or mapped."""
+    """Returns the inodes of the state's memory that a process has open or mapped."""
     found = set()
     try:
         for file in pathlib.Path(f"/proc/{pid}/fd").iterdir():
@@ -40,12 +40,12 @@ def files_of(pid):
 
 
 def holders(inodes):
-    """Who still has any of it."""
+    """Returns the processes that still hold any of it."""
     return [int(entry.name) for entry in pathlib.Path("/proc").iterdir() if entry.name.isdigit() and files_of(entry.name) & inodes]
 
 
 def wait_kept(status, nodes=1):
-    """The nodes of the job, once each of them keeps a state that is newer than the first on disk."""
+    """Waits until each node keeps a state newer than the first one on disk; returns the job's nodes."""
     def look():
         found = [node for job in status() for node in job["nodes"]]
         return found if len(found) == nodes and all((node["kept_step"] or 0) > 12 for node in found) else None
@@ -53,7 +53,7 @@ def wait_kept(status, nodes=1):
 
 
 def check_it_goes_on_from_the_disk(fleet, status):
-    """A training that was refused memory: its trainer is killed, and the next one has the disk's."""
+    """Checks a training that was refused memory: its trainer is killed, and the next one restores from the disk."""
     saved = wait_until(lambda: fleet.lines("saved"), what="a checkpoint")
     node, = status()[0]["nodes"]
     assert (node["memory_bytes"], node["kept_step"]) == (0, None)
@@ -81,7 +81,7 @@ def test_a_state_that_may_have_no_memory_is_safe_on_the_disk(server, fleet, stat
 
 
 def test_a_control_group_that_is_too_small_costs_no_process(server, fleet, status):
-    """The kernel would kill for it: it is not even tried."""
+    """The kernel would kill a process for it, so the agent does not even try."""
     group = memory_group(400 * MIB)
     if group is None:
         pytest.skip("this process may make no control group with a limit of memory")
@@ -105,7 +105,7 @@ def test_a_control_group_that_is_too_small_costs_no_process(server, fleet, statu
 @looks_inside
 @pytest.mark.parametrize("victim", ["trainer", "standby", "guard"])
 def test_who_dies_beside_the_agent_leaves_the_state_where_it_was(server, fleet, status, victim):
-    """One file, whoever has come and gone; and the next trainer goes on from what is in it."""
+    """The memory is one file, whichever process has died; and the next trainer continues from its content."""
     server(*CALM)
     agent = fleet.start("--max-restarts=3", command=command(fleet, MIB))
     wait_kept(status)
@@ -116,7 +116,7 @@ def test_who_dies_beside_the_agent_leaves_the_state_where_it_was(server, fleet, 
     for pid in killed:
         os.kill(pid, signal.SIGKILL)
     wait_until(lambda: all(gone_soon(pid) for pid in killed), what="its end")
-    if victim == "standby":  # and then the trainer, for whom it has no heir
+    if victim == "standby":  # then the trainer, which the agent has to replace without a standby
         os.kill(node["trainer_pids"][0], signal.SIGKILL)
     _, second = wait_until(lambda: len(starts := fleet.starts()) == 2 and starts, what="the next trainer")
     assert second["source"] == "memory" and second["step"] >= node["kept_step"]
@@ -129,7 +129,7 @@ def test_who_dies_beside_the_agent_leaves_the_state_where_it_was(server, fleet, 
 
 @looks_inside
 def test_nothing_is_left_of_an_agent_that_is_killed(server, fleet, status):
-    """Not its memory, and no file that would have been in its place."""
+    """Neither its memory nor a file in its place is left."""
     server(*CALM)
     there = set(os.listdir("/dev/shm"))
     agent = fleet.start(command=command(fleet, MIB))
@@ -156,7 +156,7 @@ def test_when_all_machines_are_gone_new_ones_have_the_disk(server, fleet, status
     assert len(inodes) == 2 and set(saved) == {0, 1}
     machines = [pid for agent in fleet.agents for pid in (agent.pid, *descendants(agent.pid))]
     for pid in machines:
-        with contextlib.suppress(ProcessLookupError):  # its agent's end was enough
+        with contextlib.suppress(ProcessLookupError):  # the agent's end was enough
             os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not holders(inodes), what="the memory's end")
     for _ in range(2):

@@ -1,5 +1,5 @@
-"""tfe-ctl submit --dry-run: a job file, a manifest of Kubeflow's, a command line: each comes out with every field, as the
-schema says."""
+"""tfe-ctl submit --dry-run: a job file, a Kubeflow manifest and a command line all yield every field, as the schema
+requires."""
 
 import copy
 import json

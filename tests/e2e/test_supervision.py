@@ -1,4 +1,4 @@
-"""Trainers and everything below them: how they end, and that nothing of them is ever left."""
+"""Trainers and their descendants: how they end, and that none of them is ever left."""
 
 import os
 import pathlib
@@ -14,12 +14,12 @@ from agents import TOGETHER, TRAINER, fleet, gone_soon, nothing_left  # noqa: F4
 from conftest import wait_until
 from programs import children, descendants, is_alive, program
 
-# Where nothing is about losses: a busy machine may stand still for 3 s.
+# For tests that are not about losses: a busy machine may stall for 3 s.
 CALM = ("--gather", "0.3")
 
 
 def start_hidden(fleet, how, *options):
-    """A trainer that is hard to find: plain, behind a shell, with children, or with a daemon of its own."""
+    """Starts a trainer that is hard to find: plain, behind a shell, with children, or with a daemon of its own."""
     if how == "bash":
         command = ["bash", "-c", f"'{sys.executable}' '{TRAINER}' '{fleet.folder}' --fork & sleep 3600 & wait"]
         return fleet.start("--no-python", *options, command=command)
@@ -28,12 +28,12 @@ def start_hidden(fleet, how, *options):
 
 
 def everything_below(fleet, agent, how):
-    """All processes under the agent, its guard included, once the trainer and its children are there."""
+    """Returns all processes below the agent, including its guard, once the trainer and its children run."""
     fleet.wait_world(1)
     if how != "plain":
         wait_until(lambda: fleet.lines("child"), what="the trainer's child")
     wanted = {line.get("child", line["pid"]) for line in fleet.lines()}
-    # Who changes its parent while the list is made may be missing in it.
+    # A process that changes its parent during the scan may be missing.
     return wait_until(lambda: wanted <= (pids := descendants(agent.pid)) and pids, what="all of them below the agent")
 
 
@@ -53,7 +53,8 @@ def test_agent_killed_leaves_nothing(server, fleet, how):
 
 @pytest.mark.parametrize("closed", ["2>&-", ">&-", "<&-", "<&- >&- 2>&-"])
 def test_agent_killed_leaves_nothing_whatever_was_closed_before(server, fleet, closed):
-    """The pipe between agent and guard once got the number of a closed stderr; the guard then kept both of its ends."""
+    """Regression: the pipe between agent and guard got the number of a closed stderr, and the guard kept both of its
+    ends."""
     server(*CALM)
     line = f"exec '{program('tfe-agent')}' --no-standby --python '{sys.executable}' '{TRAINER}' '{fleet.folder}' {closed}"
     agent = fleet.start_program(["bash", "-c", line])
@@ -84,15 +85,15 @@ def test_guard_killed_leaves_nothing_and_training_goes_on(server, fleet, how):
 
 
 def test_agent_and_guard_killed_at_once(server, fleet):
-    """The trainer dies with its guard. What it has started is nobody's then; where control groups can be made, the next
-    agent of this machine (it may be another test's) finds and ends it before it starts anything."""
+    """The trainer dies with its guard. Its descendants are orphans then; where control groups are available, the
+    machine's next agent (possibly another test's) ends them before it starts anything."""
     server(*CALM)
     agent = start_hidden(fleet, "double-fork")
     everything_below(fleet, agent, "double-fork")
     trainer, child = fleet.starts()[0]["pid"], fleet.lines("child")[0]["child"]
     groups = "/tfe-guard-" in pathlib.Path(f"/proc/{child}/cgroup").read_text()
     guard = agent.guard_pid
-    os.kill(guard, signal.SIGSTOP)  # or it has begun to clean up by the time it is killed
+    os.kill(guard, signal.SIGSTOP)  # otherwise it may have begun to clean up before it is killed
     for pid in (agent.pid, guard):
         os.kill(pid, signal.SIGKILL)
     agent.wait()
@@ -152,14 +153,14 @@ def test_always_failing_script_fails_the_job_after_its_restarts(server, fleet):
         assert "no such data set" in agent.stderr()
     assert fleet.last_epoch() == 3
     assert [e["cause"] for e in s.events("epoch")] == ["start", "trainer_failed", "trainer_failed"]
-    # A late node of the same script is told the same.
+    # A late node with the same script gets the same answer.
     late = fleet.start("--nnodes=2:2", "--max_restarts=2", trainer=["--exit", "7", "--say", "no such data set"])
     assert late.wait() == 1 and "job default run 1 ended failed at 20" in late.stderr()
-    # One with another script is refused, with a sentence that helps.
+    # A node with another script is refused, with a sentence that helps.
     other = fleet.start("--nnodes=2:2", trainer=["--exit", "8"])
     assert other.wait() == 1
     assert "--new-run" in other.stderr()
-    # … which begins anew.
+    # --new-run starts the job again.
     again = [fleet.start("--nnodes=1:1", "--new-run", trainer=["--exit", "0"]) for _ in range(1)]
     assert [agent.wait() for agent in again] == [0]
     assert fleet.starts(fleet.last_epoch())[0]["env"]["TFE_RUN"] == "2"
@@ -199,7 +200,8 @@ def test_one_failure_is_survived(server, fleet):
 
 
 def test_a_node_is_not_ready_while_something_accepts_on_its_old_port(server, fleet, status):
-    """Reaped is not yet stopped: what holds the trainer's listening socket is a peer to whoever connects there."""
+    """A reaped trainer may not be completely stopped: a process with its listening socket still accepts connections of
+    peers."""
     server(*CALM)
     agent = fleet.start(trainer=["--listen"])
     epoch = fleet.wait_world(1)
@@ -210,7 +212,7 @@ def test_a_node_is_not_ready_while_something_accepts_on_its_old_port(server, fle
         survivor.listen()
         fleet.order("exit 1", epoch, 0)
         wait_until(lambda: f"event=port_still_accepts port={port}" in agent.stderr(), what="the agent's saying so")
-        end = time.monotonic() + 2  # without it the next epoch is there after the back-off of one second
+        end = time.monotonic() + 2  # otherwise the next epoch would begin after the back-off of one second
         while time.monotonic() < end:
             assert fleet.last_epoch() == epoch
             time.sleep(0.01)
@@ -220,13 +222,13 @@ def test_a_node_is_not_ready_while_something_accepts_on_its_old_port(server, fle
 
 
 def test_success_is_rank_0s(server, fleet):
-    """Ranks end at different times, and others may fail once rank 0 has ended well."""
+    """Ranks end at different times, and ranks that fail after rank 0's success do not matter."""
     s = server(*CALM, "--exit-grace", "30")
     agents = [fleet.start("--nnodes=3:3") for _ in range(3)]
     epoch = fleet.wait_world(3)
     for heard, rank in enumerate((1, 0), start=1):
         fleet.order("exit 0", epoch, rank)
-        # What the trainer wrote is no proof that the server knows: rank 2's word might overtake it.
+        # The server may learn of an exit later than the trainer's log: rank 2's report might overtake it.
         wait_until(lambda heard=heard: len(s.events("node_exited")) == heard, what=f"the server's hearing of rank {rank}")
     assert all(agent.process.poll() is None for agent in agents)
     fleet.order("exit 1", epoch, 2)
@@ -243,7 +245,8 @@ def test_others_are_ended_after_exit_grace(server, fleet):
 
 
 def test_frozen_node_is_lost_and_stops_when_it_thaws(server, fleet):
-    """A frozen node (agent, guard and trainer) loses its place; thawed, its old trainer is ended before anything else."""
+    """A frozen node (agent, guard and trainer) loses its slot; after the thaw its old trainer is ended before anything
+    else."""
     server("--ttl", "3", "--gather", "0.3")
     agents = [fleet.start("--nnodes=1:2", TOGETHER) for _ in range(2)]
     first = fleet.wait_world(2)

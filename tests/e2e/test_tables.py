@@ -1,4 +1,4 @@
-"""Cluster tables that take many frames: complete, before their START, and at the pace of whoever reads them."""
+"""Cluster tables of many frames: complete, before their START, and at the pace of the reader."""
 
 import os
 import re
@@ -7,11 +7,11 @@ import socket
 from raw_client import RawClient
 
 NODES, NPROC = 24, 64  # 1,536 rows: three chunks at least
-OPTIONS = ("--allow-address=names", "--ttl=60")  # nobody renews its lease here
+OPTIONS = ("--allow-address=names", "--ttl=60")  # no lease is renewed here
 
 
 def form(server, names, host):
-    """Joins that many raw nodes and makes them ready for the first epoch. Rows are long: hosts of 200 bytes."""
+    """Joins raw nodes and makes them ready for the first epoch. Rows are long: host names of 200 bytes."""
     token = server.token("agent")
     clients = []
     for name in names:
@@ -20,7 +20,7 @@ def form(server, names, host):
         clients.append(client)
     for i, client in enumerate(clients):
         _, prepare = client.receive_until("PREPARE")
-        # Without "answering": a node that cannot answer probes counts as it is.
+        # Without "answering", a node that cannot answer probes counts as alive.
         client.ready(prepare[1][0], ports=range(10000 + i * NPROC, 10000 + (i + 1) * NPROC), host=host)
     return clients
 
@@ -31,7 +31,7 @@ def rss_kib(s):
 
 
 def read_table(client):
-    """The rows up to START, and START's fields."""
+    """Returns the rows before START, and START's fields."""
     rows, world = [], None
     while True:
         name, fields = client.receive_until("TABLE", "START")
@@ -45,7 +45,7 @@ def test_every_member_gets_all_rows_and_then_start(server):
     clients = form(server(*OPTIONS), [f"n{i:02}" for i in range(NODES)], "a" * 200)
     ranks = set()
     try:
-        # Rank 0's node says LISTENING first, so the order of STARTs is one's own business here.
+        # Rank 0's node sends LISTENING first, so that the order of STARTs does not matter here.
         tables = [read_table(client) for client in clients]
     finally:
         for client in clients:
@@ -58,14 +58,14 @@ def test_every_member_gets_all_rows_and_then_start(server):
 
 
 def test_a_member_that_does_not_read_holds_up_nobody_and_holds_little(server, monkeypatch):
-    # What is freed counts as freed, with sanitizers, too.
+    # Freed memory leaves the quarantine early, with sanitizers, too.
     monkeypatch.setenv("ASAN_OPTIONS", os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=1")
     names = [f"n{i:02}" for i in range(NODES)]
     s = server(*OPTIONS)
     before = rss_kib(s)
     clients = form(s, names, "b" * 250)
     try:
-        # The first one reads nothing of a table of some 400 KB (into a small buffer); all others are served.
+        # The first client reads nothing of a table of about 400 KB (into a small buffer); all others are served.
         clients[0].sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32768)
         for client in clients[1:]:
             rows, world, _ = read_table(client)
@@ -79,7 +79,8 @@ def test_a_member_that_does_not_read_holds_up_nobody_and_holds_little(server, mo
 
 
 def test_a_stop_takes_back_what_was_not_said(server):
-    """A node leaves while a table is on its way to one that does not read: the newer epoch's is the one it gets."""
+    """A node leaves while a table is being sent to a client that does not read: the client gets the newer epoch's
+    table."""
     names = [f"n{i:02}" for i in range(NODES)]
     clients = form(server(*OPTIONS), names, "c" * 250)
     try:

@@ -1,5 +1,5 @@
-"""Manifests of Kubeflow's on their way to TF_CONFIG: handed in as they are, run by nodes of a pool, and what each trainer finds is
-what Kubeflow's operator would have given it, but for where the others are (tests/vectors/tfjob)."""
+"""Kubeflow manifests up to TF_CONFIG: submitted unchanged and run by pool nodes; each trainer finds what Kubeflow's
+operator would have given it, except for the addresses (tests/vectors/tfjob)."""
 
 import json
 import re
@@ -11,10 +11,10 @@ from conftest import ROOT, wait_until
 from test_pool import pool  # noqa: F401 (a fixture)
 
 VECTORS = ROOT / "tests" / "vectors" / "tfjob"
-FOLDER = "/var/tf_dist_mnist"  # of the images that the manifests name
+FOLDER = "/var/tf_dist_mnist"  # folder of the images that the manifests name
 MANIFESTS = sorted(path.stem for path in VECTORS.glob("*.yaml"))
 
-# Prints what it finds, and ends when it may. Whoever may not end by itself is ended.
+# Prints its environment and ends when it is allowed to. The agent ends the others.
 TRAINER = """
 import json, os, pathlib, sys, time
 folder = pathlib.Path(__file__).parent
@@ -25,7 +25,7 @@ while not (folder / "end").exists():
 
 
 def printed(pool, job, n):
-    """What n trainers of the job have printed, as tfe-ctl logs has it."""
+    """Returns the output of n trainers of the job, by tfe-ctl logs."""
     def look():
         told = pool.ctl("logs", "--json", job)
         rows = [json.loads(line) for line in told.stdout.splitlines()]
@@ -35,7 +35,8 @@ def printed(pool, job, n):
 
 
 def handed_in(pool, folder, text, n):
-    """Of a manifest whose image's folder is ours: the line that submit has printed, and what n trainers have found."""
+    """Submits a manifest whose image's folder is replaced by a local one: returns the output of submit, and the
+    findings of n trainers."""
     for name in re.findall(rf"{FOLDER}/([^ ,\]\n]*)", text):
         (folder / name).write_text(TRAINER)
     file = folder / "job.yaml"
@@ -49,7 +50,7 @@ def handed_in(pool, folder, text, n):
 
 
 def named(config, names):
-    """As Kubeflow calls the places: names maps ours to its."""
+    """Returns the configuration with Kubeflow's names for the roles."""
     places = {role: [names[address] for address in addresses] for role, addresses in config["cluster"].items()}
     return {**config, "cluster": places}
 
@@ -87,7 +88,7 @@ spec:
     template: {spec: {containers: [{name: tensorflow, command: [PYTHON, FOLDER/master.py]}]}}
 """
 
-# Ends once something listens at the ps's address; the agent only reserves it.
+# Ends once a server listens at the ps's address, which the agent only reserves.
 MASTER = """
 import json, os, pathlib, socket, time
 config = json.loads(os.environ["TF_CONFIG"])
@@ -103,7 +104,7 @@ while True:
 
 
 def test_ps_without_template_runs_tensorflows_own_server(pool, tmp_path):
-    """Of the oldest manifests (IsDefaultPS); the master is the only one that runs the script."""
+    """As in the oldest manifests (IsDefaultPS); only the master runs the script."""
     (tmp_path / "master.py").write_text(MASTER)
     file = tmp_path / "job.yaml"
     file.write_text(DEFAULT_PS.replace("PYTHON", sys.executable).replace("FOLDER", str(tmp_path)))
@@ -116,7 +117,7 @@ def test_ps_without_template_runs_tensorflows_own_server(pool, tmp_path):
 
 
 def test_one_trainer_alone_has_a_tf_config_where_it_is_asked_for(pool, tmp_path):
-    """It is of a job file of ours, which says so."""
+    """A native job file requests it."""
     job, warning, found = handed_in(pool, tmp_path, f"name: one\nenvironment: tfe\ncommand: [{sys.executable}, {FOLDER}/one.py, --here]\n", 1)
     config, = (one["TF_CONFIG"] for one in found)
     assert config == {"cluster": {"worker": config["cluster"]["worker"]}, "task": {"type": "worker", "index": 0}}

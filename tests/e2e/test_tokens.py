@@ -1,4 +1,4 @@
-"""Tokens that are made, listed, taken back and rotated, and what each is good for; with the real programs."""
+"""Tokens: creation, listing, revocation and rotation, and what each is valid for; with the real programs."""
 
 import json
 import subprocess
@@ -11,13 +11,13 @@ from conftest import on_disk, wait_until
 from programs import clean_environment, program
 from raw_client import NO_SUCH_JOB, NO_SUCH_NODE, NOT_AUTHORISED, Closed, RawClient, Token, node_id
 
-# Who speaks by hand renews no lease: it outlasts the test.
+# Scripted nodes do not renew: the lease outlasts the test.
 QUICK = ("--ttl", "60", "--gather", "0.2")
 
 
 @pytest.fixture
 def keys(ctl):
-    """`tfe-ctl token list --json`: the keys."""
+    """Returns the keys of `tfe-ctl token list --json`."""
 
     def ask():
         done = ctl("token", "list", "--json")
@@ -36,11 +36,11 @@ def opens(server, text):
         with RawClient(server.port, text):
             return True
     except Closed as closed:
-        assert closed.args[0] == b""  # nobody learns why
+        assert closed.args[0] == b""  # the server gives no reason
         return False
 
 
-# --- made and listed -----------------------------------------------------------------------------------
+# --- creation and listing ----------------------------------------------------------------------------------
 
 
 def test_a_token_that_was_made_opens_and_is_listed_without_its_secret(server, ctl, token, keys):
@@ -74,7 +74,7 @@ def test_a_token_is_good_after_a_restart_and_not_once_its_row_is_lost(server, to
     s.stop()
     for path in state_dir.glob("rdzv.db*"):
         path.unlink()
-    assert not opens(server(*QUICK), text)  # or it would be good for every job now
+    assert not opens(server(*QUICK), text)  # otherwise it would be valid for every job now
 
 
 @pytest.mark.parametrize("options, status", [
@@ -100,7 +100,7 @@ def test_tokens_are_an_admins_business(server, ctl, state_dir):
                 assert (said, refused[1]) == ("REFUSED", [NOT_AUTHORISED])
 
 
-# --- for some jobs -------------------------------------------------------------------------------------
+# --- scopes --------------------------------------------------------------------------------------------
 
 
 def test_an_agents_token_opens_and_joins_its_jobs_alone(server, token):
@@ -124,20 +124,20 @@ def test_observer_and_admin_of_some_jobs_see_and_order_only_those(server, token,
             seen = json.loads(ctl("status", "--json", *scoped).stdout)["jobs"]
             assert [job["job"] for job in seen] == ["team-a-1"]
             assert [n["node"] for n in json.loads(ctl("nodes", "--json", *scoped).stdout)["nodes"]] == [node_id("node-a")]
-            if role == "admin":  # it was shown every agent's address, key and label
+            if role == "admin":  # regression: it saw every agent's address, key and label
                 assert [a["job"] for a in json.loads(ctl("agents", "--json", *scoped).stdout)["agents"]] == ["team-a-1"]
             for verb in (["status", "team-b-1"], ["epochs", "team-b-1"], ["cancel", "team-b-1"], ["token", "list"],
                          ["backup", "never"], ["forget", "team-b-1"]):
                 assert ctl(*verb, *scoped).returncode == 77, verb
         for order in ("drain", "evict"):
-            done = ctl(order, node_id("node-b"), *scoped)  # an admin's
+            done = ctl(order, node_id("node-b"), *scoped)  # needs an admin token
             assert done.returncode == 1 and "there is no node" in done.stderr
         assert ctl("evict", node_id("node-a"), *scoped).returncode == 0
         assert len(json.loads(ctl("nodes", "--json").stdout)["nodes"]) == 1
     assert NO_SUCH_JOB != NO_SUCH_NODE
 
 
-# --- for so many, for so long --------------------------------------------------------------------------
+# --- limits of uses and time ---------------------------------------------------------------------------
 
 
 def test_a_token_of_one_use_is_for_one_node_over_all_its_connections(server, token, keys):
@@ -148,7 +148,7 @@ def test_a_token_of_one_use_is_for_one_node_over_all_its_connections(server, tok
     with RawClient(s.port, text) as two:
         said, refused = two.join("n2", nodes=(2, 2))
         assert (said, refused[1]) == ("REFUSED", [NOT_AUTHORISED])
-    # The use is written behind the WELCOME.
+    # The use is stored after the WELCOME.
     wait_until(lambda: on_disk(s.state_dir, f"SELECT used_by FROM keys WHERE key='{key_of(text)}'") == [node_id("n1")],
                what="the use on the disk")
     s.kill()
@@ -162,7 +162,7 @@ def test_a_token_of_one_use_is_for_one_node_over_all_its_connections(server, tok
 
 
 def test_a_session_ends_with_its_token(server, token, keys):
-    """A session outlived its token's expiry."""
+    """Regression: a session outlived its token's expiry."""
     s = server(*QUICK)
     text = token("--ttl", "2s")
     with RawClient(s.port, text) as client:
@@ -174,7 +174,7 @@ def test_a_session_ends_with_its_token(server, token, keys):
     assert next(k for k in keys() if k["key"] == key_of(text))["state"] == "expired"
 
 
-# --- taken back ----------------------------------------------------------------------------------------
+# --- revocation ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("by_label", [True, False])
@@ -198,7 +198,7 @@ def test_a_revoked_token_ends_its_sessions_at_once_and_for_good(server, fleet, t
 
 @pytest.mark.parametrize("stays", [True, False], ids=["waits", "goes"])
 def test_an_admin_that_revokes_itself_is_out_and_it_counts(server, ctl, token, stays):
-    """Its order is under way while its session ends."""
+    """Its order is in progress while its session ends."""
     s = server(*QUICK)
     text = token("--role", "admin", "--label", "self")
     with RawClient(s.port, text) as admin:
@@ -237,7 +237,7 @@ def test_a_token_of_an_old_state_directory_can_be_revoked_by_its_id(server, ctl,
     assert not opens(s, old) and opens(s, s.token("agent"))
 
 
-# --- rotated -------------------------------------------------------------------------------------------
+# --- rotation ------------------------------------------------------------------------------------------
 
 
 def test_nothing_that_runs_notices_a_rotation(server, fleet, ctl, keys):
@@ -261,8 +261,8 @@ def test_nothing_that_runs_notices_a_rotation(server, fleet, ctl, keys):
 def test_the_ring_is_installed_used_and_removed(server, ctl, keys, token):
     s = server(*QUICK)
     old = s.token("admin")
-    assert ctl("token", "rotate", "--use").returncode == 2  # nothing newer
-    assert ctl("token", "rotate", "--remove").returncode == 2  # nothing older
+    assert ctl("token", "rotate", "--use").returncode == 2  # no newer root exists
+    assert ctl("token", "rotate", "--remove").returncode == 2  # no older root exists
     assert ctl("token", "rotate", "--install").returncode == 0
     assert s.token("admin") == old and key_of(token())[2:4] == "00"
     assert ctl("token", "rotate", "--use").returncode == 0
@@ -285,7 +285,7 @@ def test_the_ring_is_installed_used_and_removed(server, ctl, keys, token):
 
 
 def test_a_ring_that_is_gone_or_anothers_is_not_turned(server, ctl, state_dir):
-    """A rotation made a key of its own then: nothing that the server had ever given opened it any more."""
+    """Regression: a rotation made a new key then: no token issued by the server was valid any more."""
     s = server(*QUICK)
     path = state_dir / "server.key"
     key, token = path.read_bytes(), s.token("agent")
@@ -306,7 +306,8 @@ def test_a_ring_that_is_gone_or_anothers_is_not_turned(server, ctl, state_dir):
 
 
 def test_tokens_of_a_root_that_is_removed_are_replaced_wherever_they_came_from(server, ctl, state_dir):
-    """A server that was killed between its key and its token files has such; to remove their root locked admins out."""
+    """A server killed between writing its key and its token files leaves such tokens; removing their root locked admins
+    out."""
     s = server(*QUICK)
     old = (state_dir / "admin.token").read_bytes()
     assert ctl("token", "rotate").returncode == 0

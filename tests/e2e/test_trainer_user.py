@@ -1,4 +1,4 @@
-"""--trainer-user: what trainers can and cannot do as another user than the agent, who is root."""
+"""--trainer-user: what trainers can and cannot do as another user than the agent, which runs as root."""
 
 import json
 import os
@@ -22,7 +22,7 @@ AS = ("--trainer-user=nobody", "--log-level=debug")
 
 
 def ids_of(pid):
-    """Real, effective, saved and file-system ids of user and group, the other groups, and capabilities."""
+    """Returns real, effective, saved and file-system ids of user and group, the other groups, and capabilities."""
     fields = dict(line.split(":", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines())
     return [fields["Uid"].split(), fields["Gid"].split(), fields["Groups"].split(), int(fields["CapEff"], 16) | int(fields["CapPrm"], 16)]
 
@@ -39,7 +39,7 @@ SHARED = {"TF_CPP_MIN_LOG_LEVEL": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONHASHSE
 
 
 def test_trainers_and_standbys_are_the_users_and_all_else_is_roots(commons, server, fleet, status):
-    """A restart goes to a standby, which is that user's from its first import on; two nodes that listen share no port."""
+    """A restart uses a standby, which runs as that user from its first import on; two listening nodes share no port."""
     s = server(*QUICK)
     logs = fleet.folder / "logs"
     agents = [fleet.start("--nnodes=2", "--max-restarts=3", f"--log-dir={logs}/{i}", *AS, trainer=["--listen", "--fork"],
@@ -55,7 +55,7 @@ def test_trainers_and_standbys_are_the_users_and_all_else_is_roots(commons, serv
     wait_until(lambda: len([e for e in s.events("node_listening") if e["epoch"] == first]) == 2, what="LISTENING from both")
     for pid in [pid for agent in agents for pid in (agent.pid, agent.guard_pid)]:
         assert ids_of(pid)[0] == ["0"] * 4
-    for pid in standbys:  # a trainer's own is what it was handed
+    for pid in standbys:  # a trainer's own environment is what it was given
         entries = dict(e.split("=", 1) for e in pathlib.Path(f"/proc/{pid}/environ").read_text().split("\0") if e)
         assert entries["USER"] == entries["LOGNAME"] == "nobody" and entries["HOME"] != "/root"
         assert not {"XDG_CACHE_HOME", *SECRETS} & set(entries) and SHARED.items() - {("TFE_SET_MINE", "1")} <= entries.items()
@@ -75,7 +75,7 @@ def test_trainers_and_standbys_are_the_users_and_all_else_is_roots(commons, serv
 
 def test_training_code_cannot_reach_token_agent_or_guard(commons, server, fleet, nodes):
     s = server(*QUICK)
-    token = shutil.copy(s.state_dir / "agent.token", commons / "token")  # in a folder that it may enter
+    token = shutil.copy(s.state_dir / "agent.token", commons / "token")  # in a folder that this user may enter
     agents = [fleet.start("--nnodes=1:2", f"--token-file={token}", f"--rdzv-endpoint={s.endpoint}", f"--log-dir={commons}/logs", *AS,
                           folder=commons, env={"TFE_STATE_DIR": "/nowhere"},
                           command=[str(HERE / "intruder.py"), str(commons), token, f"{commons}/logs"]) for _ in range(2)]
@@ -87,8 +87,8 @@ def test_training_code_cannot_reach_token_agent_or_guard(commons, server, fleet,
         pid = tries.pop("agent")
         agent, other = sorted(agents, key=lambda a: a.pid != pid)
         wait_until(lambda: "event=script_message_refused" in agent.stderr(), what="its hello, which came before")
-        assert nodes()  # the server, too, knows by now that it listens
-        other.send(signal.SIGTERM)  # before that one goes, the script is asked for a checkpoint
+        assert nodes()  # the server knows by now that it listens
+        other.send(signal.SIGTERM)  # before the node leaves, the script is asked for a checkpoint
         wait_until(lambda: "event=script_gone" in agent.stderr(), what="the script cannot be asked")
         with pytest.raises(BlockingIOError):
             elsewhere.recv(1)
@@ -98,7 +98,7 @@ def test_training_code_cannot_reach_token_agent_or_guard(commons, server, fleet,
 
 
 def test_a_script_tells_and_is_asked_over_the_channel(commons, server, fleet):
-    """Socket and folder are that user's, and so must be who sends; the checkpoints that it writes are seen."""
+    """Socket and folder belong to that user, as must the sender; its checkpoints are detected."""
     server(*QUICK)
     talker = str(HERE / "talker.py")
     agent = fleet.start("--nnodes=1:2", *AS, command=[talker, str(commons)], folder=commons)
@@ -123,7 +123,7 @@ def test_who_is_killed_leaves_nothing_of_that_user(commons, server, fleet, who):
     wait_until(lambda: not more or fleet.lines("child", commons), what="its child")
     pids, own, guard = descendants(agent.pid), folder_of(fleet, commons), agent.guard_pid
     if who == "both":
-        os.kill(guard, signal.SIGSTOP)  # or it has begun to clean up by the time it is killed
+        os.kill(guard, signal.SIGSTOP)  # otherwise it may have begun to clean up before it is killed
     if who != "guard":
         agent.send(signal.SIGKILL)
         agent.wait()
@@ -143,7 +143,7 @@ def test_who_is_killed_leaves_nothing_of_that_user(commons, server, fleet, who):
 
 
 def test_groups_are_those_that_the_machine_lists(commons, server, fleet):
-    """As initgroups(3) finds them: what opens a GPU's device is often one of them."""
+    """As initgroups(3) finds them: a GPU's device often requires one of them."""
     if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode != 0:
         pytest.skip("no mount namespace of its own")
     server(*QUICK)
@@ -174,7 +174,7 @@ def refused(folder, *options, before=(), script=TRAINER, cwd=None, **env):
 
 
 def test_what_cannot_work_is_one_sentence(commons):
-    """At once, rather than at each start of a trainer."""
+    """Reported at once instead of at each start of a trainer."""
     closed = commons / "closed"
     closed.mkdir(0o700)
     shutil.copy(TRAINER, closed / "train.py")

@@ -1,4 +1,4 @@
-"""Who may speak for whom: what a member, an observer or a former member tries with what it can know."""
+"""Identity: what a member, an observer or a former member can do with what it knows about others."""
 
 import json
 import time
@@ -9,23 +9,23 @@ from agents import fleet  # noqa: F401 (a fixture)
 from conftest import wait_until
 from raw_client import EVICTED, NOT_AUTHORISED, Closed, RawClient, Token, node_id, node_secret
 
-# Who speaks by hand renews no lease: it outlasts the test.
+# Scripted nodes do not renew: the lease outlasts the test.
 QUICK = ("--ttl", "60", "--gather", "0.2")
 
 
-# --- a node's id ---------------------------------------------------------------------------------------
+# --- node ids ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("secret", [node_secret("thief").hex(), "g" * 64, "the id, twice"], ids=["another's", "no number", "the id"])
 def test_who_knows_a_nodes_id_cannot_speak_for_it(server, fleet, nodes, secret):
-    """A second connection with the id of another's node made its agent kill its trainers and exit."""
+    """Regression: a second connection with another node's id made that node's agent kill its trainers and exit."""
     s = server(*QUICK)
     agent = fleet.start("--nnodes=1:1")
     first = fleet.wait_world(1)
     wait_until(lambda: nodes()[0]["trainer_pids"], what="its trainer's pid")
 
     def untouched():
-        """What a thief would have changed; memory and standbys come and go by themselves."""
+        """Returns what an impostor would have changed; memory and standbys change by themselves."""
         return [{k: n[k] for k in ("node", "name", "role", "rank", "address", "pid", "guard_pid", "trainer_pids")} for n in nodes()]
     (node,) = before = untouched()
     with RawClient(s.port, s.token("agent")) as thief:
@@ -55,12 +55,12 @@ def test_who_has_the_secret_is_the_node_on_every_connection(server, nodes):
         wait_until(lambda: len(nodes()) == 1, what="one node")
 
 
-# --- who was evicted -----------------------------------------------------------------------------------
+# --- eviction ------------------------------------------------------------------------------------------
 
 
 def test_an_evicted_agent_that_is_started_again_is_kept_out_also_by_the_next_server(server, fleet, nodes, ctl):
-    """The ban was on an id that a restarted agent no longer has, and in memory."""
-    short = ("--ttl", "3", "--gather", "0.2")  # who was told to go is listed as long as its lease lasts
+    """Regression: the ban was in memory and for an id that a restarted agent no longer has."""
+    short = ("--ttl", "3", "--gather", "0.2")  # an evicted node is listed until its lease expires
     s = server(*short)
     agent = fleet.start("--nnodes=1:2", "--node-name", "bad")
     fleet.wait_world(1)
@@ -88,7 +88,7 @@ def test_an_evicted_agent_that_is_started_again_is_kept_out_also_by_the_next_ser
 
 
 def test_an_evicted_node_does_not_come_back_by_way_of_another_job(server, ctl):
-    """Whoever was in any job counted as one that is in."""
+    """Regression: a member of any job counted as admitted."""
     s = server(*QUICK)
     with RawClient(s.port, s.token("agent")) as a:
         assert a.join("n", job="j", nodes=(2, 2), f3="box")[0] == "WELCOME"
@@ -97,7 +97,7 @@ def test_an_evicted_node_does_not_come_back_by_way_of_another_job(server, ctl):
         assert a.join("n2", job="elsewhere", nodes=(2, 2), f3="box")[0] == "WELCOME"
         said, refused = b.join("n2", job="j", nodes=(2, 2), f3="box")
         assert (said, refused[1]) == ("REFUSED", [EVICTED])
-    # A token of one use is not used by whom it does not let in.
+    # A refused node does not use up a single-use token.
     one = ctl("token", "create", "--uses", "1", "--label", "one").stdout.strip()
     with RawClient(s.port, one) as a:
         assert a.join("m", job="j", nodes=(2, 2), f3="tube")[0] == "WELCOME"
@@ -110,7 +110,7 @@ def test_an_evicted_node_does_not_come_back_by_way_of_another_job(server, ctl):
 
 
 def test_who_goes_before_it_is_evicted_takes_nobody_of_its_label_with_it(server, ctl):
-    """The key of a node that was not connected counted as every key."""
+    """Regression: the key of a node that was not connected matched every key."""
     s = server(*QUICK)
     own = ctl("token", "create", "--label", "own").stdout.strip()
     with RawClient(s.port, own) as a, RawClient(s.port, s.token("agent")) as b:
@@ -140,7 +140,7 @@ def test_a_unbanned_process_may_come_again_and_a_ban_ends(server, ctl):
     assert ctl("unban", node_id("n2")).returncode == 0
     assert comes("n2", "box") == "WELCOME"
     assert ctl("evict", "box", "--for", "0").returncode == 0
-    assert comes("n2", "box") == "REFUSED" and comes("n3", "box") == "WELCOME"  # that process only
+    assert comes("n2", "box") == "REFUSED" and comes("n3", "box") == "WELCOME"  # only that process is banned
 
 
 def test_who_shares_a_label_with_the_evicted_and_is_in_stays(server, ctl):

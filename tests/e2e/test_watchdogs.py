@@ -1,4 +1,5 @@
-"""Trainers that hang, wait in vain, abort at their start, or are killed for their memory: the cause is told, not guessed."""
+"""Trainers that hang, wait in vain, abort at their start, or are killed for their memory: the cause is determined
+instead of guessed."""
 
 import os
 import pathlib
@@ -13,12 +14,12 @@ from conftest import wait_until
 from programs import program
 
 CALM = ("--gather", "0.3")
-LONG_S = 3  # what a trainer of which nothing is wrong must not miss, also where a busy machine stands still
+LONG_S = 3  # seconds that a healthy trainer must never exceed, even on a stalling machine
 TALKER = str(pathlib.Path(__file__).with_name("talker.py"))
 
-# As TensorFlow's workers: all listen on their own ports and connect to rank 0, itself as well. Words: after=SECONDS, all
-# begin so late; deaf=RANK does not listen, absent=RANK does not connect, abort=SECONDS: so long after it listens rank 0
-# aborts.
+# Like TensorFlow's workers: all listen on their own ports and connect to rank 0, including itself. Options:
+# after=SECONDS, all begin late; deaf=RANK does not listen, absent=RANK does not connect, abort=SECONDS: rank 0 aborts
+# so long after it listens.
 MEET = '''
 import json, os, resource, socket, sys, threading, time
 config = json.loads(os.environ["TF_CONFIG"])
@@ -53,20 +54,20 @@ def meet(fleet, n, *words, options=(), addresses=("127.0.0.1",)):
 
 
 def late(agents):
-    """What the agents have said of late trainers."""
+    """Returns the agents' log lines about late trainers."""
     return [line for agent in agents for line in agent.stderr().splitlines() if "trainer_late" in line]
 
 
 def verdict(agent):
-    """The sentence with which the job has failed, and the last lines in it."""
+    """Returns the sentence with which the job has failed, and the last lines in it."""
     return agent.stderr().rpartition("tfe-agent: job default failed: ")[2]
 
 
 @pytest.mark.parametrize("after", [0, LONG_S + 1])
 @pytest.mark.heavy
 def test_rank_that_never_connects_is_named(server, fleet, after):
-    """Rank 1 once said that rank 0 had never listened: its connection had gone with the trainer that was ended. And
-    nobody was named where the trainers took longer than --start-timeout to listen."""
+    """Regressions: rank 1 reported that rank 0 had never listened, because its connection had ended with the killed
+    trainer; and no rank was named if the trainers took longer than --start-timeout to listen."""
     server(*CALM)
     agents = meet(fleet, 3, "absent=2", f"after={after}", options=[f"--start-timeout={LONG_S}"])
     assert [agent.wait(90) for agent in agents] == [1, 1, 1]
@@ -86,13 +87,14 @@ def test_trainers_that_have_met_are_not_late(server, fleet):
     assert not late(agents)
 
 
-# Whatever address of 127.0.0.0/8 is connected to, the connection comes from 127.0.0.1.
+# A connection to any address of 127.0.0.0/8 comes from 127.0.0.1.
 ELSEWHERE = {"numbers": ("127.0.0.2", "127.0.0.3", "127.0.0.4"), "names": ("localhost",)}
 
 
 @pytest.mark.parametrize("addresses", ELSEWHERE.values(), ids=ELSEWHERE)
 def test_peers_whose_connections_come_from_other_addresses_are_not_late(server, fleet, addresses):
-    """Behind a second interface or a translated address they were: a training that ran well was killed."""
+    """Regression: behind a second interface or address translation they counted as late, and a good training was
+    killed."""
     server(*CALM)
     agents = meet(fleet, 3, options=[f"--start-timeout={LONG_S}"], addresses=addresses)
     wait_until(lambda: all("met" in agent.stdout() for agent in agents), what="the meeting")
@@ -108,7 +110,7 @@ def test_missing_rank_is_noticed_where_addresses_do_not_name_it(server, fleet, a
     agents = meet(fleet, 3, "absent=2", options=[f"--start-timeout={LONG_S}"], addresses=addresses)
     assert [agent.wait(90) for agent in agents] == [1, 1, 1]
     said = late(agents)
-    # A second time where the machine stood still, so that nobody could be blamed for the first.
+    # Once more if the machine stalled, so that no trainer could be blamed for the first time.
     assert said and all("rank 0 has connections from only 1 of 2 ranks of other nodes" in line for line in said), said
 
 
@@ -131,7 +133,7 @@ def test_trainer_that_its_own_node_waits_for_is_named(server, fleet):
 
 
 def test_trainer_that_only_connects_is_not_late(server, fleet):
-    """Not all clusters are TensorFlow's: in some only rank 0 listens."""
+    """In some clusters other than TensorFlow's only rank 0 listens."""
     server(*CALM)
     agents = meet(fleet, 1, "deaf=1", options=[f"--start-timeout={LONG_S}", "--nproc-per-node=2"])
     wait_until(lambda: agents[0].stdout().count("met") == 2, what="the meeting")
@@ -143,7 +145,7 @@ def test_trainer_that_only_connects_is_not_late(server, fleet):
 @pytest.mark.heavy
 def test_abort_is_a_failed_start_until_the_cluster_is_whole(server, fleet, words):
     """TensorFlow listens before it waits for its peers, and aborts when it has waited in vain."""
-    server(*CALM, "--ttl=5")  # a lost peer could explain it for so long
+    server(*CALM, "--ttl=5")  # the time in which a lost peer could explain it
     agents = meet(fleet, 2, f"abort={LONG_S + 1}", *words)
     assert [agent.wait() for agent in agents] == [1, 1]
     told = verdict(agents[0])
@@ -169,7 +171,7 @@ def test_silent_trainer_is_ended_and_the_silence_is_the_cause(server, fleet):
 
 
 def test_of_several_trainers_the_silent_one_is_ended(server, fleet):
-    """What one had printed counted for all, and the first was blamed."""
+    """Regression: output of one trainer counted for all, and the first trainer was blamed."""
     server(*CALM)
     path = fleet.folder / "print.py"
     path.write_text("import os, time\nwhile True:\n    print('.' * (os.environ['TFE_RANK'] == '0'), end='', flush=True)\n    time.sleep(0.1)\n")
@@ -191,7 +193,7 @@ def test_trainer_that_is_heard_is_not_silent(server, fleet, how):
 
 
 def memory_group(limit):
-    """A control group with so much memory, or None where this process may make none."""
+    """A control group with this memory limit, or None if this process may not create one."""
     for root, file in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
         folder = pathlib.Path(root) / f"tfe-test-{os.getpid()}"
         try:

@@ -1,4 +1,4 @@
-"""tfe-web as programs see it: the API, who may ask, and what the server's numbers say."""
+"""tfe-web for programs: the API, authorisation, and the server's metrics."""
 
 import contextlib
 import hashlib
@@ -23,7 +23,7 @@ from web import COVERED, OPENAPI, descriptors, start, until, until_all
 
 @pytest.fixture
 def web(server, state_dir, tmp_path):
-    """A server and its page: web.server is the server."""
+    """A server and its tfe-web: web.server is the server."""
     with start(state_dir, tmp_path, server=server("--ttl=3s")) as running:
         yield running
 
@@ -42,7 +42,7 @@ def test_api_says_what_tfe_ctl_says(web, fleet, ctl):
     wait_until(lambda: web.get("/api/v1/jobs/demo")["state"] == "running", what="a job that runs")
 
     def same(path, *words, without=()):
-        """Both at rest: what differs from one moment to the next is left out."""
+        """Asserts that both give the same, without values that change from one moment to the next."""
         def strip(value):
             if isinstance(value, dict):
                 return {k: strip(v) for k, v in value.items() if k not in without}
@@ -66,10 +66,10 @@ def test_api_says_what_tfe_ctl_says(web, fleet, ctl):
 
 
 def test_healthy_and_ready(web):
-    """Readiness is what a probe has found, once a second, whoever asks and how often."""
+    """Readiness is the result of a probe once per second, independent of the requests."""
     assert web.get("/healthz") == {"status": "ok"}
     wait_until(lambda: web.ask("/readyz").json == {"status": "ready"}, what="the first answer of the server")
-    os.kill(web.server.pid, signal.SIGSTOP)  # it hangs
+    os.kill(web.server.pid, signal.SIGSTOP)  # the server hangs
     try:
         late = wait_until(lambda: (answer := web.ask("/readyz")).code == 503 and answer, what="that it is told of")
         assert late.json["detail"] == "the server is not ready: it does not answer"
@@ -83,7 +83,8 @@ def test_healthy_and_ready(web):
 
 
 def test_strangers_keep_nobody_out_who_has_a_token(web):
-    """Each of their requests waits for a server that hangs; so many may, and others have places of their own."""
+    """Each of their requests waits for a server that hangs; their number is limited, and clients with a token have
+    slots of their own."""
     admin = web.server.token("admin")
     assert web.login(admin).code == 200 and web.ask("/api/v1/audit", bearer=admin).code == 200
     os.kill(web.server.pid, signal.SIGSTOP)
@@ -94,7 +95,7 @@ def test_strangers_keep_nobody_out_who_has_a_token(web):
                 one.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
             refused = web.ask("/api/v1/jobs", login=False)
             assert (refused.code, refused.json["code"]) == (503, "limit_reached")
-            for known in ({}, {"login": False, "bearer": admin}):  # waits as long as a question may
+            for known in ({}, {"login": False, "bearer": admin}):  # waits as long as a request may
                 assert web.ask("/api/v1/jobs", **known).json["code"] == "no_answer"
     finally:
         os.kill(web.server.pid, signal.SIGCONT)
@@ -127,11 +128,11 @@ def test_every_answer_guards_the_browser(web):
         assert headers["Referrer-Policy"] == "no-referrer", path
     page = web.ask("/")
     assert page.code == 200
-    assert b"//" not in page.body.replace(b"http://www.w3.org", b"")  # nothing of another machine
+    assert b"//" not in page.body.replace(b"http://www.w3.org", b"")  # no resource of another machine
 
 
 def test_a_name_of_elsewhere_leads_nowhere(web):
-    """Another site's page, whose name was turned to 127.0.0.1 meanwhile, reads nothing."""
+    """A page of another site whose name now resolves to 127.0.0.1 cannot read anything."""
     for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example", ""):
         assert web.ask("/api/v1/jobs", host=host or " ").code == 421, host
     for host in ("localhost", f"localhost:{web.port}", "127.0.0.1", "[::1]:1", "127.1.2.3:80"):
@@ -161,7 +162,7 @@ def test_orders_take_an_admin_s_token_and_the_page_s_word(web, token):
         assert web.order("/api/v1/nodes/nobody/evict", {}).json["code"] == "no_such_node"
     with RawClient(s.port, s.token("agent")) as other:
         other.join("n2", job="k")
-        assert web.order("/api/v1/jobs/k/grow").code == 400  # there is nothing to grow
+        assert web.order("/api/v1/jobs/k/grow").code == 400  # the job cannot grow
         assert web.order("/api/v1/jobs/k/scale", {"min": 3, "max": 2}).code == 400
         assert web.order("/api/v1/jobs/k/scale", {"min": 1, "max": 2}).code == 200
         assert web.get("/api/v1/jobs/k")["max"] == 2
@@ -196,13 +197,14 @@ def test_a_token_that_is_taken_back_ends_its_logins_and_pages(web, token, ctl):
     page = web.listen()
     until(page, lambda name, value: name == "fleet")
     assert ctl("token", "revoke", "mine").returncode == 0
-    for _ in page:  # until it ends
+    for _ in page:  # until the stream ends
         pass
     assert wait_until(lambda: web.get("/api/v1/session")["logged_in"] is False, what="a login that is over")
 
 
 def test_a_page_of_a_token_that_is_not_taken_ends_whenever_it_came(web, server, tmp_path):
-    """Where our own token is not taken, pages end, those that come later, too; where it is again, all is as before."""
+    """While tfe-web's own token is rejected, event streams end, including new ones; once it is accepted, all is as
+    before."""
     def page_ends():
         with socket.create_connection(("127.0.0.1", web.port), timeout=DEADLINE) as page:
             page.sendall(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -238,7 +240,8 @@ def test_other_machines_have_to_log_in(server, state_dir, tmp_path):
 
 
 def test_cookie_alone_gives_no_order(web):
-    """A browser sends it to every port of the host, so other accounts' servers have it. The mark is told once, to who logs in."""
+    """Browsers send the cookie to every port of the host, and so to other accounts' servers. The mark is sent once, at
+    login."""
     web.login(web.server.token("admin"))
     web.csrf, mark = None, web.csrf
     for path in ("/", "/api/v1/session", "/api/v1/status", "/api/v1/audit", "/nothing"):
@@ -277,7 +280,7 @@ def test_tls(server, state_dir, tmp_path):
         for _ in range(3):
             with urllib.request.urlopen(f"https://localhost:{web.port}/healthz", context=context, timeout=DEADLINE) as answer:
                 assert json.load(answer) == {"status": "ok"} and "max-age" in answer.headers["Strict-Transport-Security"]
-        # A refusal arrives although the client first sends all of a body that nobody reads, and is followed by close_notify.
+        # The refusal arrives although the client first sends a body that is not read, and is followed by close_notify.
         with context.wrap_socket(socket.create_connection(("127.0.0.1", web.port), timeout=DEADLINE), server_hostname="localhost",
                                  suppress_ragged_eofs=False) as one:
             one.sendall(f"PUT /api/v1/bundles/{'0' * 64} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {4 << 20}\r\n\r\n".encode())
@@ -306,7 +309,7 @@ print("the end of", rank, flush=True)
 
 
 def test_events_curves_and_logs_of_a_job(web, fleet, ctl, tmp_path):
-    """What has happened, what the scripts tell and what they print: at once, and as it comes."""
+    """Events, reported metrics and output of the scripts: the existing ones at once, and new ones as they come."""
     go, script = tmp_path / "go", tmp_path / "prints.py"
     script.write_text(PRINTS)
     page, events = web.listen("/api/v1/stream?job=demo"), web.listen("/api/v1/events?follow=1&job=demo")
@@ -323,7 +326,7 @@ def test_events_curves_and_logs_of_a_job(web, fleet, ctl, tmp_path):
     wait_until(lambda: web.get("/api/v1/events?job=demo&last=5") == json.loads(ctl("events", "demo", "-n5", "--json").stdout),
                what="events as tfe-ctl tells them")
     wait_until(lambda: web.get(f"/api/v1/events?job=demo&after={web.get('/api/v1/events?job=demo')['newest']}")["events"] == [],
-               what="nothing behind the newest")  # on a slow machine something happens between the two
+               what="nothing behind the newest")  # on a slow machine an event may happen between the two
 
     wait_until(lambda: {(0, "hello from 0"), (1, "hello from 1")} <= set(web.logs("demo")), what="lines of both")
     assert {rank for rank, _ in web.logs("demo", "?rank=1&lines=1")} == {1}
@@ -340,11 +343,11 @@ def test_events_curves_and_logs_of_a_job(web, fleet, ctl, tmp_path):
         assert web.ask(path).code == code, path
     refused = web.listen("/api/v1/jobs/none/logs?follow=1")
     assert until(refused, lambda name, value: name == "end")["code"] == "no_such_job"
-    assert next(refused, None) is None  # the answer is over
+    assert next(refused, None) is None  # the response has ended
 
 
 def test_logs_that_are_cut_off_have_no_gap(web, fleet, tmp_path):
-    """What did not fit was left out, and a shorter piece behind it told as if it came next."""
+    """Regression: a chunk that did not fit was left out, and a shorter one behind it was shown as if it came next."""
     script = tmp_path / "prints.py"
     script.write_text("import time\nfor i in range(9999):\n    print(f'{i:04} ' + 'x' * 700)\nprint('done', flush=True)\ntime.sleep(600)\n")
     fleet.start("--job=demo", "--no-standby", "--log-dir", str(tmp_path / "logs"), command=[str(script)])
@@ -361,7 +364,7 @@ def test_a_page_ends_with_its_login(server, state_dir, tmp_path):
         page = web.listen()
         until(page, lambda name, value: name == "fleet")
         assert web.order("/api/v1/logout").code == 200
-        for _ in page:  # until it ends
+        for _ in page:  # until the stream ends
             pass
 
 
@@ -377,7 +380,7 @@ def test_the_stream_tells_what_changes_and_nothing_else(web):
                                  lambda name, value: name == "nodes" and value["set"])  # either may come first
         assert "whole" not in change and list(change["set"]) == ["job/j"] and change["set"]["job/j"]["state"] == "waiting"
         assert [row["name"] for row in told["set"].values()] == ["label-n1"]
-    # Its connection is gone: the node's row changes, nobody else's.
+    # Its connection is gone: only this node's row changes.
     told = until(page, lambda name, value: name == "nodes" and (value["set"] or value.get("gone")))
     assert set(told["set"]) <= {node_id("n1")}
 
@@ -409,7 +412,8 @@ def test_the_server_goes_and_comes_and_pages_are_told(web, server, state_dir):
 
 @needs_browser
 def test_a_node_that_goes_while_a_page_hears_nothing_is_lost_on_it(server, state_dir, tmp_path, ctl):
-    """After a reconnection the page gets all that there is; what is not in it went on as training in the timeline."""
+    """After a reconnection the page gets the full state; regression: nodes missing there continued to train in the
+    timeline."""
     s = server("--ttl=60s")
     with contextlib.ExitStack() as held, browser() as page:
         stays, goes = (held.enter_context(RawClient(s.port, s.token("agent"))) for _ in range(2))
@@ -426,7 +430,7 @@ def test_a_node_that_goes_while_a_page_hears_nothing_is_lost_on_it(server, state
 
 
 def test_a_page_that_never_reads_is_cut(web):
-    """What it has not read stays bounded, and its place is given back."""
+    """Its unread data is bounded, and its slot is freed."""
     s = web.server
     with contextlib.ExitStack() as held, socket.socket() as deaf:
         for i in range(500):
@@ -446,12 +450,13 @@ def memory(web):
 
 @pytest.fixture
 def freed(monkeypatch):
-    """What is freed counts as freed, with sanitizers, too; to be named before web."""
+    """Freed memory leaves the quarantine early, with sanitizers, too; must precede web in the arguments."""
     monkeypatch.setenv("ASAN_OPTIONS", os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=1")
 
 
 def test_pages_that_come_and_go_leave_nothing(freed, web):
-    """evhttp lets go of a request whose answer is not over when the browser closes it: each page left one behind."""
+    """Regression: evhttp keeps a request with an unfinished response when the browser closes it: each page left one
+    behind."""
     def visits(n):
         for _ in range(n):
             with socket.create_connection(("127.0.0.1", web.port), timeout=DEADLINE) as page:
@@ -463,12 +468,12 @@ def test_pages_that_come_and_go_leave_nothing(freed, web):
         visits(1000)
         return memory(web) - before
     visits(500)
-    # What is left behind is left behind each time; an allocator may take more once.
+    # A leak would repeat each time; an allocator may take more memory once.
     assert any(grown() < 1000 * 7000 // 2 for _ in range(3))
 
 
 def test_a_page_that_talks_on_is_not_listened_to(web):
-    """What comes while an answer is on its way stays with who sends it: evhttp takes nothing of it, and kept it all."""
+    """Data that arrives during a response stays in the sender's socket. Regression: evhttp buffered all of it."""
     before = memory(web)
     with socket.create_connection(("127.0.0.1", web.port), timeout=DEADLINE) as page:
         page.sendall(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -482,7 +487,8 @@ def test_a_page_that_talks_on_is_not_listened_to(web):
 
 
 def test_a_token_that_came_through_a_pipe_is_not_waited_for_again(server, state_dir, tmp_path, ctl):
-    """tfe-web opened the pipe anew when the server refused the token, and answered nobody until somebody wrote to it."""
+    """Regression: tfe-web reopened the pipe when the server rejected the token, and responded to no request until the
+    pipe was written to."""
     s, pipe = server(), tmp_path / "pipe"
     os.mkfifo(pipe, 0o600)
     threading.Thread(target=pipe.write_text, args=(s.token("observer"),), daemon=True).start()
@@ -495,7 +501,8 @@ def test_a_token_that_came_through_a_pipe_is_not_waited_for_again(server, state_
 
 
 def test_a_page_whose_token_is_taken_away_does_not_become_an_admins(server, state_dir, tmp_path, ctl):
-    """observer.token gone and what it held refused, tfe-web took admin.token, and showed everybody here the audit."""
+    """Regression: when observer.token was gone and its token rejected, tfe-web used admin.token, and showed the audit
+    to all local users."""
     server()
     with start(state_dir, tmp_path) as web:
         assert web.get("/api/v1/session")["role"] == "observer"
@@ -510,7 +517,8 @@ def test_a_page_whose_token_is_taken_away_does_not_become_an_admins(server, stat
 
 
 def test_who_closes_while_an_answer_is_on_its_way_is_let_go(web):
-    """It was noticed when the answer's time was up: 8 s, in which 256 of them kept everybody else out."""
+    """Regression: the close was noticed at the response timeout of 8 s, in which 256 such clients kept out all
+    others."""
     assert web.server.stop() == 0
     before = descriptors(web.pid)
     with contextlib.ExitStack() as held:
@@ -518,11 +526,11 @@ def test_who_closes_while_an_answer_is_on_its_way_is_let_go(web):
             one = held.enter_context(socket.create_connection(("127.0.0.1", web.port), timeout=DEADLINE))
             one.sendall(b"GET /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\n\r\n")
         wait_until(lambda: descriptors(web.pid) >= before + 20, what="twenty that wait")
-    wait_until(lambda: descriptors(web.pid) < before + 10, 6, what="their end")  # 8 s, each
+    wait_until(lambda: descriptors(web.pid) < before + 10, 6, what="their end")  # 8 s each
 
 
 def test_slow_and_idle_connections_make_room(server, state_dir, tmp_path):
-    """Many that ask for nothing, or a byte at a time: those that ask are served, and the bound holds."""
+    """Many idle or slow clients: active ones are served, and the limit holds."""
     server()
     with start(state_dir, tmp_path, "--max-connections=32") as web:
         held = []
@@ -545,7 +553,7 @@ def test_what_is_too_long_or_no_http_is_refused(web):
                   b"POST /api/v1/login HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", b"\r\n\r\n", b"GET  HTTP\r\n\r\n"):
         with socket.create_connection(("127.0.0.1", web.port), timeout=DEADLINE) as one:
             said = b""
-            with contextlib.suppress(OSError):  # it may be over before all is said
+            with contextlib.suppress(OSError):  # the connection may end before everything is sent
                 one.sendall(words)
                 one.shutdown(socket.SHUT_WR)
             with contextlib.suppress(ConnectionResetError):
@@ -588,8 +596,8 @@ def test_metrics_are_as_prometheus_wants_them(web):
 
 
 class Relay:
-    """Stands between tfe-web and the server, and passes on so many of tfe-web's messages, then none until it is opened. Those of
-    the first connection, which has the probe's, are not counted."""
+    """Relays between tfe-web and the server: passes on a number of tfe-web's messages, then none until it is opened.
+    The first connection, which has the probe's messages, is not counted."""
 
     def __init__(self, port, messages):
         self.to, self.messages, self.opened = port, messages, threading.Event()
@@ -627,7 +635,8 @@ class Relay:
 
 
 def test_a_server_that_goes_away_in_a_scrape(server, state_dir, tmp_path):
-    """What was not answered in time was asked once more while it still was in the queue, which lost all behind it."""
+    """Regression: a request that timed out was sent again while it was still queued, which lost all requests behind
+    it."""
     s = server()
     with Relay(s.port, 3) as relay, start(state_dir, tmp_path, f"--rdzv-endpoint=127.0.0.1:{relay.port}") as web, \
             RawClient(s.port, s.token("agent")) as a, RawClient(s.port, s.token("agent")) as b:
@@ -635,7 +644,7 @@ def test_a_server_that_goes_away_in_a_scrape(server, state_dir, tmp_path):
             agent.join(name, job=name)
             agent.ready(agent.receive_until("PREPARE")[1][1][0])
             agent.receive_until("START")
-        # The handshake, the numbers and the jobs pass; both jobs' ledgers do not.
+        # The handshake, the metrics and the jobs pass; both jobs' ledgers do not.
         found = web.gauges(bearer=s.token("admin"))
         assert found["tfe_up"] == 1 and found["tfe_jobs"] == 2 and found['tfe_job_running{job="b"}'] == 1
         assert not [name for name in found if name.startswith("tfe_job_trained_seconds")]
@@ -665,7 +674,8 @@ def test_description_is_complete_enough_for_generated_clients():
 
 
 def test_every_path_of_the_description_answers_as_it_says(web):
-    """Web.ask holds each answer to its schema; what needs more than a client to succeed was asked for above."""
+    """Web.ask checks each response against its schema; paths that need more than a client to succeed were covered
+    above."""
     s = web.server
     more = {"/api/v1/jobs/{name}/scale": {"min": 1, "max": 3},
             "/api/v1/login": {"token": s.token("admin")}, "/api/v1/jobs": {"name": "handed-in", "command": ["true"]}}
@@ -674,7 +684,7 @@ def test_every_path_of_the_description_answers_as_it_says(web):
     with RawClient(s.port, s.token("agent")) as agent:
         agent.join("n1", job="j")
         for path, of in OPENAPI["paths"].items():
-            # The logs of a client that has none are waited for, and its lease does not last so long.
+            # The logs of a scripted client are waited for, and its lease is not that long.
             if path.endswith(("/cancel", "/drain", "/evict", "/logout", "/stream", "/logs")):
                 continue
             for method in of:

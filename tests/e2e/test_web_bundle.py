@@ -1,5 +1,5 @@
-"""The files of a job over HTTP: in pieces through tfe-web, never whole in its memory, and nothing is left of an upload that
-does not come to its end."""
+"""A job's files over HTTP: in pieces through tfe-web, never complete in its memory, and nothing is left of an
+interrupted upload."""
 
 import contextlib
 import hashlib
@@ -37,7 +37,7 @@ def put(web, packed, path=None, **more):
 
 
 class Raw:
-    """An upload by hand; its head promises n bytes."""
+    """A hand-made upload, with n bytes as its Content-Length."""
 
     def __init__(self, web, path, n, *more, token=None):
         self.socket = socket.create_connection(("127.0.0.1", web.port), timeout=DEADLINE)
@@ -63,7 +63,7 @@ class Raw:
 
 @pytest.fixture
 def small_quarantine(monkeypatch):
-    """What is freed counts as freed, with sanitizers, too; to be named before web."""
+    """Freed memory leaves the quarantine early, with sanitizers, too; must precede web in the arguments."""
     monkeypatch.setenv("ASAN_OPTIONS", os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=1")
 
 
@@ -125,10 +125,10 @@ def test_bundle_of_any_length_comes_in_any_pieces(web, n):
         assert raw.socket.recv(25, socket.MSG_WAITALL) == b"HTTP/1.1 100 Continue\r\n\r\n"
         raw.say(packed[2])
         assert raw.answer().code == 201
-        raw.say(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")  # the connection goes on
+        raw.say(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")  # the connection can be used further
         assert raw.answer().code == 200
     assert stored(web) == [digest_of(one) for one in packed]
-    # Idempotent: the server does not take again what it has.
+    # Idempotent: the server does not store again what it has.
     again = put(web, packed[0])
     assert (again.code, again.json) == (200, {"bundle": digest_of(packed[0]), "created": False})
     assert web.order("/api/v1/jobs", job("e", packed[0])).code == 201
@@ -167,7 +167,7 @@ def test_uploads_that_are_cut_leave_nothing_behind(web, state_dir, token):
     assert web.ask("/api/v1/jobs", bearer=scoped).code == 200
     for _ in range(3):
         with contextlib.ExitStack() as stack:
-            those = [stack.enter_context(Raw(web, path_of(packed), len(packed), token=scoped)) for _ in range(3)]  # its share
+            those = [stack.enter_context(Raw(web, path_of(packed), len(packed), token=scoped)) for _ in range(3)]  # the scope's quota
             for raw in those:
                 raw.say(raw.head + packed[:500_000])
             wait_until(lambda: len(parts_left(state_dir)) == 3, what="that the server has the beginning of each")
@@ -245,7 +245,7 @@ def test_server_that_is_lost_during_an_upload_is_reported(web, state_dir):
     packed = os.urandom(1_000_000)
     with Raw(web, path_of(packed), len(packed), token=web.server.token("admin")) as raw:
         raw.say(raw.head + packed[:500_000])
-        # Its file alone is there before the server has told that it takes something.
+        # The file exists before the server accepts data.
         wait_until(lambda: [path for path in state_dir.rglob("part-*") if path.stat().st_size > 0], what="that the server has its beginning")
         web.server.kill()
         answer = raw.answer()
@@ -264,14 +264,14 @@ def test_bundle_of_60_mb_is_never_in_memory(small_quarantine, web):
     asker = threading.Thread(target=lambda: done.append(put(web, packed).code))
     asker.start()
     while asker.is_alive():
-        assert web.ask("/healthz").code == 200  # others are answered meanwhile
+        assert web.ask("/healthz").code == 200  # other requests are answered meanwhile
         asker.join(0.05)
     assert done == [201] and stored(web)[-1] == digest_of(packed)
     assert peak() - before < 8 << 20, (before, peak())
 
 
 def test_bytes_behind_a_refused_bundle_are_no_request(web):
-    """They are the body's, whose rest is dropped."""
+    """They belong to the body, whose rest is discarded."""
     packed = os.urandom(10)
     token = web.server.token("admin")
     assert put(web, packed).code == 201 and web.order("/api/v1/jobs", job("a", packed)).code == 201

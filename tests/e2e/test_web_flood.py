@@ -1,5 +1,5 @@
-"""Thousands who want tfe-web's attention and never finish a sentence: it stays bounded, serves who asks, and the server
-behind it hears nothing of them."""
+"""Thousands of clients that never finish a request: tfe-web stays bounded and serves the others, and the server behind
+it receives nothing of them."""
 
 import contextlib
 import itertools
@@ -15,12 +15,12 @@ from raw_client import RawClient
 from web import descriptors, start
 
 FULL = bool(os.environ.get("TFE_TEST_FULL"))
-# Besides HTTP's: the loop's, the log, one connection to the server.
+# Descriptors besides HTTP connections: the loop's, the log, one connection to the server.
 OWN_DESCRIPTORS = 40
 
 
 def cpu_s(pid):
-    """Of the processor, of all its threads."""
+    """Returns the processor seconds of all threads."""
     with open(f"/proc/{pid}/stat") as file:
         fields = file.read().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -32,7 +32,7 @@ def rss(pid):
 
 
 class Crowd:
-    """Connections that begin a request and go on with it a byte at a time; what is shut is not opened again."""
+    """Connections that begin a request and continue it byte by byte; closed ones are not reopened."""
 
     def __init__(self, port):
         self.port, self.held = port, []
@@ -55,7 +55,7 @@ class Crowd:
                 one.send(b"a")
 
     def is_alone(self):
-        """All have been shut from the other side."""
+        """Returns True if the other side has closed all connections."""
         self.drip()
         time.sleep(0.2)
         return all(self._is_shut(one) for one in self.held)
@@ -77,10 +77,10 @@ class Crowd:
 
 @pytest.mark.parametrize("crowd,places", [(10000, 512) if FULL else (600, 64)])
 def test_a_crowd_that_never_finishes_a_sentence(server, state_dir, tmp_path, noise, crowd, places):  # noqa: F811
-    """Of a hundred times as many as there is room for, each has its place only until others come; a page that is open stays,
-    and an agent's renewals are answered as ever."""
+    """With a hundred times as many clients as slots, each keeps its slot only until others come; an open page stays,
+    and an agent's renewals are answered as usual."""
     s = server()
-    free = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=1"}  # what is freed counts as freed
+    free = {"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=1"}  # freed memory leaves the quarantine early
     with start(state_dir, tmp_path, f"--max-connections={places}", env=free) as web, RawClient(s.port, s.token("agent")) as agent, \
             Crowd(web.port) as slow:
         agent.join("steady", job="j")
@@ -106,7 +106,7 @@ def test_a_crowd_that_never_finishes_a_sentence(server, state_dir, tmp_path, noi
         assert most <= places + OWN_DESCRIPTORS and gauges["tfe_web_connections"] <= places
         assert gauges["tfe_web_connections_shut_total"] >= crowd - places - 1
         assert gauges["tfe_web_pages"] == 1 and gauges["tfe_web_pages_cut_total"] == 0
-        # What may be read of each and not understood; and what a sanitizer keeps of those that are gone.
+        # Data per connection that is read but not parsed, and the sanitizer's quarantine.
         assert grown < places * 64 * 1024 + (12 << 20)
         assert spent < 0.1 + took / 20, "the server works for who asks tfe-web for nothing"
         assert max(asked) < noise.bound(1) and max(late) < noise.bound(0.1)
@@ -115,7 +115,7 @@ def test_a_crowd_that_never_finishes_a_sentence(server, state_dir, tmp_path, noi
 
 @pytest.mark.heavy
 def test_who_drips_has_no_place_for_ever(server, state_dir, tmp_path):
-    """Where there is room for all: each byte begins evhttp's own time-out anew, ours is of the whole request."""
+    """With slots for all: each byte restarts evhttp's own timeout, while tfe-web's covers the whole request."""
     server()
     with start(state_dir, tmp_path, *(["--max-connections=6000"] if FULL else [])) as web, Crowd(web.port) as slow:
         slow.come(5000 if FULL else 200)

@@ -1,5 +1,5 @@
-"""Jobs over HTTP: handed in by the rules of tfe-ctl, with its sentences, by whom the server takes orders from; the queue and
-the pool as tfe-ctl shows them."""
+"""Jobs over HTTP: submitted by the rules of tfe-ctl, with the same messages, by principals with the right to give
+orders; the queue and the pool as in tfe-ctl."""
 
 import contextlib
 import json
@@ -23,7 +23,7 @@ def web(server, state_dir, tmp_path):
 
 
 class Page:
-    """What an open page knows: {event: {key: row}}."""
+    """The state of an open page: {event: {key: row}}."""
 
     def __init__(self, web, path):
         self.events, self.rows = web.listen(path), {}
@@ -93,7 +93,7 @@ def test_a_job_s_life_over_http(web, ctl):
         assert again > assignment
         assert web.order("/api/v1/jobs/train/cancel").code == 200
         assert queue(web) == {"train": "cancelled"}
-        assert web.order("/api/v1/jobs/train/cancel").code == 200  # it stays as it is
+        assert web.order("/api/v1/jobs/train/cancel").code == 200  # a finished job is unchanged
         assert node.released() == again
         node.freed(again)
         wait_until(lambda: web.order("/api/v1/jobs/train/restart").code == 200, what="its end in the core")
@@ -125,7 +125,7 @@ def test_what_tfe_ctl_refuses_is_refused_with_its_sentence(web, ctl, tmp_path):
 
 
 def test_files_of_this_machine_are_nobody_s_who_hands_a_job_in_over_http(web, tmp_path):
-    """A directory is packed by tfe-ctl where it is, a branch looked up there; here a digest or a commit says what it was then."""
+    """A directory is packed by tfe-ctl locally and a branch resolved there; HTTP requires a digest or a commit."""
     web.login(web.server.token("admin"))
     (tmp_path / "train.py").touch()
     for source in ({"bundle": str(tmp_path)}, {"bundle": "."}, {"git": f"file://{tmp_path}"}, {"git": str(tmp_path), "ref": "main"}):
@@ -147,7 +147,7 @@ def test_a_manifest_of_kubeflow_s_is_taken_as_json(web):
 
 
 def test_only_who_may_give_orders_hands_jobs_in(web, token):
-    """Whoever looks at the page of this machine, shows an observer's token, or was led here by another site, changes nothing."""
+    """A local page without login, an observer's token, or a request from another site changes nothing."""
     s = web.server
     orders = [("/api/v1/jobs", JOB), *((f"/api/v1/jobs/train/{verb}", {"min": 1, "max": 1}) for verb in
                                        ("scale", "suspend", "resume", "cancel", "restart"))]
@@ -178,7 +178,7 @@ def raw_post(web, n, body):
 
 
 def test_bodies_are_bounded(web):
-    """A job of all that one may say is taken, however it is written; what is longer is not even read."""
+    """A job with all fields at maximum size is accepted in any notation; a longer body is not even read."""
     web.login(web.server.token("admin"))
     long = {**JOB, "env": {f"V{i:03}": "x" * 30 for i in range(200)}}
     spread = json.dumps(long, indent=12)
@@ -200,7 +200,7 @@ def test_a_slow_body_is_ended_and_nobody_waits_for_it(web):
         def is_over(one):
             with contextlib.suppress(BlockingIOError, ConnectionError, BrokenPipeError):
                 one.setblocking(False)
-                one.send(b" ")  # each byte begins evhttp's own time-out anew
+                one.send(b" ")  # each byte restarts evhttp's own timeout
                 return one.recv(100) == b""
             return False
         wait_until(lambda: web.gauges()["tfe_web_connections"] <= 2 or [is_over(one) for one in slow] == [True] * 20, 4 * DEADLINE,

@@ -1,6 +1,6 @@
-"""No key and no source address takes from others what tfe-web has little of: calls, event streams, logins, uploads,
-readers of logs, handshakes for new tokens. Each test attacks with one key or one address, beside another key and the
-server's own admin."""
+"""No key and no source address can take all of tfe-web's limited resources: calls, event streams, logins, uploads, log
+readers, handshakes for new tokens. Each test attacks with one key or one address, beside another key and the server's
+own admin."""
 
 import base64
 import contextlib
@@ -32,7 +32,7 @@ def scoped(token):
 
 
 class Client:
-    """One request whose response is read when it is wanted. source: the address that it comes from."""
+    """One request whose response is read later. source: its source address."""
 
     def __init__(self, web, path, *fields, method="GET", token=None, source="127.0.0.1", body=b""):
         self.socket = socket.create_connection(("127.0.0.1", web.port), DEADLINE, (source, 0))
@@ -49,7 +49,7 @@ class Client:
         return self.response.status
 
     def is_closed(self):
-        """The response, or what is left of it, has come to its end."""
+        """Returns True if the response has ended."""
         self.status()
         self.socket.settimeout(0.2)
         with contextlib.suppress(TimeoutError, BlockingIOError):
@@ -66,7 +66,7 @@ class Client:
 
 
 def forged(text, number):
-    """A token as this one, with another id: the server does not accept it."""
+    """Returns this token with another id, which the server rejects."""
     *head, body = text.split("_", 2)
     raw = bytearray(base64.urlsafe_b64decode(body))
     raw[12:16] = number.to_bytes(4, "big")
@@ -85,7 +85,7 @@ def many(web, n, path, **more):
 
 
 def accepted(web, *tokens):
-    """The server has accepted these tokens: their callers are not strangers."""
+    """Makes the server accept these tokens, so that their callers are known."""
     for token in tokens:
         assert web.ask("/api/v1/jobs", bearer=token).code == 200
 
@@ -113,7 +113,7 @@ def test_streams_of_one_address_without_a_token_leave_the_others_theirs(web, sco
 
 
 def test_where_all_streams_are_used_the_largest_holder_makes_room(web, scoped):
-    """An unscoped admin has no share, and the reserve beyond what others may use."""
+    """An unscoped admin has no quota, and may use the reserve."""
     evil, late, admin = scoped(), scoped("team-b-*"), web.server.token("admin")
     accepted(web, evil, late, admin)
     with many(web, 30, STREAM, token=evil) as held, many(web, 90, STREAM, token=admin) as pages:
@@ -128,7 +128,7 @@ def test_where_all_streams_are_used_the_largest_holder_makes_room(web, scoped):
 
 
 def test_calls_of_one_key_or_stranger_leave_the_others_theirs(web, scoped):
-    """While the server does not respond, calls wait: all that are refused are the attacker's."""
+    """While the server does not respond, calls wait: only the attacker's are refused."""
     evil, other, admin = scoped(), scoped("team-b-*"), web.server.token("admin")
     accepted(web, evil, other, admin)
     os.kill(web.server.pid, signal.SIGSTOP)
@@ -151,7 +151,7 @@ def test_logins_of_one_token_end_none_of_another(web, scoped):
     cookie, csrf = web.cookie, web.csrf
     for _ in range(300):
         assert web.login(evil).code == 200
-    assert web.ask("/api/v1/session").json["logged_in"]  # the newest of the attacker's
+    assert web.ask("/api/v1/session").json["logged_in"]  # drops the newest call of the attacker
     web.cookie, web.csrf = cookie, csrf
     assert web.ask("/api/v1/session").json["logged_in"]
     assert web.login(web.server.token("admin")).code == 200
@@ -188,7 +188,7 @@ def test_readers_of_logs_of_one_key_leave_the_others_theirs(web, scoped):
 
 
 def test_tokens_made_up_by_one_address_do_not_keep_others_from_their_first_login(web, scoped):
-    """A valid token has the server's public key: whoever has one can make up others, each of which costs a handshake."""
+    """A valid token contains the server's public key: its holder can forge others, each of which costs a handshake."""
     real = scoped()
     fakes = [Client(web, "/api/v1/jobs", token=forged(real, i), source="127.0.0.2") for i in range(200)]
     statuses = [fake.status() for fake in fakes]
@@ -200,7 +200,7 @@ def test_tokens_made_up_by_one_address_do_not_keep_others_from_their_first_login
 
 
 def test_responses_that_one_address_does_not_read_leave_room_for_connections(server, state_dir, tmp_path):
-    """Each holds a connection until its minute is over, unless another client needs it."""
+    """Each holds a connection for up to a minute, unless another client needs it."""
     server()
     with start(state_dir, tmp_path, "--max-connections=64") as web:
         clients = []

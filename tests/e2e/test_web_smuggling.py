@@ -1,5 +1,5 @@
-"""Requests that a proxy in front of tfe-web could read differently (request smuggling): each gets 400 and the end of its
-connection, and what is behind it is never taken for a request."""
+"""Requests that a proxy in front of tfe-web could interpret differently (request smuggling): each gets 400 and the end
+of its connection, and the bytes behind it are never treated as a request."""
 
 import contextlib
 import socket
@@ -28,7 +28,7 @@ def line(text):
 
 
 BAD = {
-    # two lengths, or one that is no number
+    # two lengths, or one that is not a number
     "two lengths that differ": lengths(b"Content-Length: 13", b"Content-Length: 14"),
     "two equal lengths": lengths(b"Content-Length: 13", b"Content-Length: 13"),
     "two lengths in different case": lengths(b"content-length: 0", b"CONTENT-LENGTH: 13"),
@@ -118,7 +118,7 @@ assert len(BAD) >= 47
 
 @pytest.fixture(scope="module")
 def port(tmp_path_factory):
-    """A tfe-web without a server: none of these requests gets so far."""
+    """A tfe-web without a server, which none of these requests reaches."""
     folder = tmp_path_factory.mktemp("web")
     (folder / "state").mkdir(mode=0o700)
     token = folder / "token"
@@ -128,13 +128,13 @@ def port(tmp_path_factory):
         yield web.port
 
 
-# An observer's of a server that never was.
+# A token of a server that does not exist.
 TOKEN = ("tfe1_admin_AQADAAAAAADuGThLMvL92a5Kr7PH2GFrc58Fow0GtOIjb96nEhaBWfNG6KPv1X2eow2fS40wnOXPfO22kR6Ki-ImVqCxn5z95e3Mvf"
          "CPBG-WeHMc\n")
 
 
 def exchange(port, *pieces):
-    """All that comes back until the other side ends the connection."""
+    """Returns everything received until the other side ends the connection."""
     with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE) as one:
         got = b""
         with contextlib.suppress(ConnectionError):  # the last piece may come too late

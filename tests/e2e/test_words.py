@@ -1,4 +1,4 @@
-"""What agents say of themselves: what they wait for, why they stop, how trainers ended."""
+"""The agents' messages: what they wait for, why they stop, how trainers ended."""
 
 import os
 import re
@@ -27,7 +27,7 @@ def has_ipv6():
 
 
 def says(agent, pattern):
-    """The first line of its log that has it."""
+    """Returns the first line of its log that matches the pattern."""
     found = wait_until(lambda: re.search(f"^.*{pattern}.*$", agent.stderr(), re.M), what=f"{pattern} in the log")
     return found.group()
 
@@ -77,7 +77,7 @@ def test_a_stop_names_who_was_lost(server, fleet):
     fleet.wait_world(2)
     agents[1].send(signal.SIGKILL)
     fleet.wait_world(1, above=1)
-    # Where the two did not start together there was a stop before.
+    # If the two nodes did not start together there was a stop before.
     says(agents[0], r'event=stopping .*reason="m1 was lost \(killed, crashed or cut off\); going on with 1 node\.')
     ended = says(agents[0], "event=trainer_exited")
     assert "level=info" in ended and "signal=SIG" in ended and "by=tfe-agent" in ended
@@ -89,7 +89,7 @@ def test_both_are_named_where_two_are_lost(server, fleet):
     fleet.wait_world(3)
     guards = [agent.guard_pid for agent in agents[1:]]
     for guard in guards:
-        os.kill(guard, signal.SIGSTOP)  # nobody proves a death: their leases end, in one turn or in two
+        os.kill(guard, signal.SIGSTOP)  # no proof of termination: the leases expire, together or one after the other
     for agent in agents[1:]:
         agent.send(signal.SIGKILL)
     fleet.wait_world(1, above=1)
@@ -117,7 +117,7 @@ def test_a_failure_is_an_error_with_its_name(server, fleet):
 
 
 def test_on_a_terminal_it_is_said_for_people(fleet):
-    """… and in a pipe, as in all other tests, for programs."""
+    """A terminal gets text for people, and a pipe, as in all other tests, the format for programs."""
     path = f"{os.path.dirname(program('tfe-rdzv'))}:{os.environ['PATH']}"
     code, said = on_a_terminal("--standalone", "--max-restarts=0", TRAINER, str(fleet.folder), "--exit", "7", PATH=path)
     assert code == 1
@@ -140,7 +140,7 @@ def test_who_meets_a_finished_job_on_a_terminal_is_told_what_to_do(server, fleet
 
 
 def on_a_terminal(*arguments, **env):
-    """An agent's exit code, and all that came out."""
+    """Returns an agent's exit code and its whole output."""
     master, slave = os.openpty()
     agent = subprocess.Popen([program("tfe-agent"), "--python", sys.executable, *arguments], stdin=slave, stdout=slave,
                              stderr=slave, env=clean_environment(**env))
@@ -162,7 +162,7 @@ def test_what_a_trainer_prints_steers_no_terminal_of_its_agent(fleet):
     assert code == 0
     lines = [line for line in said.split(b"\r\n") if b"] " in line and b"end" in line]
     assert [line.partition(b"] ")[2] for line in lines] == [rb"\u001b]0;owned\u0007red \u009b2J \u202egnp end"] * 2, said
-    # In a pipe it is as it was printed: that is for programs.
+    # A pipe gets the unchanged output, for programs.
     piped = subprocess.run([program("tfe-agent"), "--python", sys.executable, "--standalone", str(script)], capture_output=True,
                            env=clean_environment(PATH=path), timeout=DEADLINE)
     assert b"\x1b[31mred\x1b[0m" in piped.stdout
@@ -171,7 +171,7 @@ def test_what_a_trainer_prints_steers_no_terminal_of_its_agent(fleet):
 def read_terminal(master):
     try:
         return os.read(master, 65536)
-    except OSError:  # nobody has it open any more
+    except OSError:  # the terminal is closed
         return b""
 
 
@@ -203,7 +203,7 @@ def test_the_exception_is_told_though_a_tensor_is_printed_with_it(server, fleet)
     assert told.startswith("Traceback (most recent call last):\nValueError: no such shape: [0.1 0.2 0.3]\n"), agent.stderr()[-3000:]
 
 
-# --- why it is not let in ------------------------------------------------------------------------------
+# --- reasons of refusals --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("limit, sentence", [
@@ -244,7 +244,7 @@ def test_who_may_not_come_in_is_told_why(server, fleet, ctl):
 
 @pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
 def test_a_server_of_ipv6_has_trainers_of_ipv4(server, fleet):
-    """TensorFlow listens on IPv4 only: their table had ::1."""
+    """Regression: TensorFlow listens on IPv4 only, and the table had ::1."""
     s = server(*QUICK, "--bind=::1")
     agent = fleet.start(f"--rdzv-endpoint=[::1]:{s.port}")
     fleet.wait_world(1)

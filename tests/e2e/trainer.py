@@ -1,8 +1,9 @@
-"""A trainer without TensorFlow: writes down what it sees, and does what files tell it.
+"""A trainer without TensorFlow: logs what it sees, and follows orders in files.
 
-Usage: trainer.py DIRECTORY [--ignore-term] [--fork] [--double-fork] [--exit CODE] [--signal NUMBER] [--say TEXT] [--listen]
-DIRECTORY gets one file of JSON lines per process; a file DIRECTORY/do.EPOCH.RANK (or do.EPOCH.all, do.all) with
-"exit CODE" or "kill NUMBER" ends it. With --listen its own port in TF_CONFIG accepts connections, as TensorFlow's."""
+Usage: trainer.py DIRECTORY [--ignore-term] [--fork] [--double-fork] [--exit CODE] [--signal NUMBER] [--say TEXT]
+[--listen]
+DIRECTORY gets one file of JSON lines per process; a file DIRECTORY/do.EPOCH.RANK (or do.EPOCH.all, do.all) with "exit
+CODE" or "kill NUMBER" ends it. With --listen its port in TF_CONFIG accepts connections, like TensorFlow's."""
 
 import argparse
 import json
@@ -58,7 +59,7 @@ def main():
     print(f"trainer of epoch {epoch} {a.say}".rstrip(), flush=True)
     if a.say:
         print(a.say, file=sys.stderr, flush=True)
-    write("start")  # last: whoever reads it may kill this process at once
+    write("start")  # written last: the test may kill this process as soon as it reads this
     if a.signal:
         os.kill(os.getpid(), a.signal)
     if a.exit is not None:

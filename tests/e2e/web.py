@@ -1,4 +1,4 @@
-"""A tfe-web for tests, and what asks it as programs do."""
+"""A tfe-web for tests, and a client like a program's."""
 
 import http.client
 import json
@@ -13,7 +13,7 @@ from conftest import DEADLINE, ROOT, wait_until
 from programs import clean_environment, program
 
 OPENAPI = json.loads((ROOT / "server/web/page/openapi.json").read_text())
-COVERED = set()  # (path, method) of the description that some test has asked for
+COVERED = set()  # (path, method) of the description that a test has requested
 
 
 class Answer:
@@ -26,7 +26,7 @@ class Answer:
 
 
 def pattern_of(path):
-    """The path of the description that this one is."""
+    """Returns the description's path for this path."""
     parts = path.partition("?")[0].split("/")
     for pattern in OPENAPI["paths"]:
         these = pattern.split("/")
@@ -36,7 +36,7 @@ def pattern_of(path):
 
 
 def check(path, method, answer):
-    """The answer is what the description says of it."""
+    """Checks the response against the description."""
     import jsonschema
     pattern = pattern_of(path)
     if answer.code not in (200, 201):
@@ -57,7 +57,7 @@ def check(path, method, answer):
 
 
 class Web:
-    """A running tfe-web. Every answer is held to the description of the API."""
+    """A running tfe-web. Every response is checked against the description of the API."""
 
     def __init__(self, state_dir, log, *options, env=None, wrapper=()):
         self.log, self.state_dir, self.cookie, self.csrf = log, state_dir, None, None
@@ -72,7 +72,7 @@ class Web:
         self.port = int(self.url.rstrip("/").rpartition(":")[2])
 
     def ask(self, path, method="GET", body=None, headers=None, host=None, bearer=None, login=True):
-        """One request on a connection of its own."""
+        """Sends one request on a new connection."""
         headers = {"Host": host or f"127.0.0.1:{self.port}", **(headers or {})}
         if bearer:
             headers["Authorization"] = f"Bearer {bearer}"
@@ -117,7 +117,7 @@ class Web:
         return self.ask(path, "POST", body, **more)
 
     def listen(self, path="/api/v1/stream"):
-        """Server-sent events, one (name, object) after the other, until the generator is closed."""
+        """Yields server-sent events as (name, object), until the generator is closed."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE)
         try:
             connection.request("GET", path, headers={"Host": "localhost", **({"Cookie": self.cookie} if self.cookie else {})})
@@ -130,17 +130,17 @@ class Web:
                 elif line.startswith(b"data: "):
                     yield name, json.loads(line[6:])
                 elif line.startswith(b":"):
-                    yield "alive", {}  # whoever waits for something else looks at the clock
+                    yield "alive", {}  # lets a caller that waits for something else check its deadline
         finally:
             connection.close()
 
     def logs(self, job, query=""):
-        """Lines of a job's trainers: (rank, text)."""
+        """Yields lines of a job's trainers: (rank, text)."""
         rows = self.get(f"/api/v1/jobs/{job}/logs{query}")["lines"]
         return [(row["rank"], line) for row in rows for line in row["text"].splitlines()]
 
     def gauges(self, **more):
-        """This program's numbers, from /metrics."""
+        """Returns this program's metrics, from /metrics."""
         lines = self.ask("/metrics", **more).body.decode().splitlines()
         return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line and line[0] != "#")}
 
@@ -153,7 +153,7 @@ class Web:
 
 
 def start(state_dir, folder, *options, server=None, **more):
-    """As a context: with start(…) as web; web.server is the one that it shows."""
+    """A context manager: with start(…) as web; web.server is the server that it shows."""
     class Running:
         def __enter__(self):
             self.web = Web(state_dir, folder / f"web.{len(list(folder.glob('web.*.log')))}.log", *options, **more)
@@ -177,7 +177,7 @@ def until(events, wanted):
 
 
 def until_all(events, *wanted):
-    """Reads events until each of these has been true of one, in whatever order they came; returns their objects."""
+    """Reads events until each condition has been true of one event, in any order; returns their objects."""
     found, seen, deadline = {}, [], time.monotonic() + DEADLINE
     for name, value in events:
         seen.append((name, value))
