@@ -1,5 +1,5 @@
-/* tests/unit/archive/test_archive.c: the same files are the same bytes, they come out as they went
- * in, and nothing else comes out. */
+/* tests/unit/archive/test_archive.c: equal files give equal bytes, unpacking restores them, and
+ * nothing else is unpacked. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static struct bytes pack(const struct file *files, size_t n)
     return out;
 }
 
-/* --- what comes out --- */
+/* --- unpacking -------------------------------------------------------------------------------- */
 
 struct shown {
     char text[4096];
@@ -78,7 +78,7 @@ static int show_bytes(void *ctx, const uint8_t *bytes, size_t n, struct tfe_reas
     return 0;
 }
 
-/* In pieces of so many bytes. */
+/* Unpacks the input in pieces of this size. */
 static int read_back(struct bytes in, size_t piece, struct shown *shown, struct tfe_reason *reason)
 {
     const struct archive_writer sink = {show_file, show_bytes, shown};
@@ -166,8 +166,8 @@ TEST(archive, who_packs_is_told_what_nobody_would_unpack)
     free(out.v);
 }
 
-/* What nodes refuse is refused where it is packed, and nothing else is: much that packs to nothing
- * comes first here, and what it takes of the whole is seen only at the end. */
+/* Packing refuses exactly what unpacking refuses. The input starts with much compressible data, so
+ * that the ratio is exceeded only at the end. */
 TEST(archive, much_that_packs_well_may_come_before_what_does_not)
 {
     enum { ZEROS = 64 * 1024 * 1024, NOISE = 512 * 1024 };
@@ -194,7 +194,7 @@ TEST(archive, much_that_packs_well_may_come_before_what_does_not)
     free(content);
 }
 
-/* --- what others might make ------------------------------------------------------------------- */
+/* --- hostile archives ------------------------------------------------------------------------- */
 
 static struct bytes squeeze(const uint8_t *plain, size_t n)
 {
@@ -203,7 +203,7 @@ static struct bytes squeeze(const uint8_t *plain, size_t n)
     return out;
 }
 
-/* One file "f" of one byte, and the end, with one byte of the plain form changed. */
+/* Unpacks an archive with one file "f" of one byte after changing one byte of the tar data. */
 static int judge(size_t at, uint8_t byte, size_t n, struct tfe_reason *reason)
 {
     uint8_t plain[5 * TAR_BLOCK] = {0};
@@ -226,10 +226,13 @@ TEST(archive, there_is_one_form_of_a_header_and_all_else_is_refused)
         assert_int_equal(judge(at, 0xa5, 4 * TAR_BLOCK, &reason), TFE_EPROTO);
         assert_non_null(strstr(reason.text, "no bundle"));
     }
-    assert_int_equal(judge(TAR_BLOCK + 1, 1, 4 * TAR_BLOCK, &reason), TFE_EPROTO);     /* between */
-    assert_int_equal(judge(4 * TAR_BLOCK - 1, 1, 4 * TAR_BLOCK, &reason), TFE_EPROTO); /* the end */
-    assert_int_equal(judge(TAR_BLOCK, 'x', 5 * TAR_BLOCK, &reason), TFE_EPROTO); /* behind it */
-    assert_int_equal(judge(TAR_BLOCK, 'x', 3 * TAR_BLOCK, &reason), TFE_EPROTO); /* cut off */
+    assert_int_equal(judge(TAR_BLOCK + 1, 1, 4 * TAR_BLOCK, &reason),
+                     TFE_EPROTO); /* padding of the file */
+    assert_int_equal(judge(4 * TAR_BLOCK - 1, 1, 4 * TAR_BLOCK, &reason),
+                     TFE_EPROTO); /* end of the archive */
+    assert_int_equal(judge(TAR_BLOCK, 'x', 5 * TAR_BLOCK, &reason),
+                     TFE_EPROTO); /* data behind the end */
+    assert_int_equal(judge(TAR_BLOCK, 'x', 3 * TAR_BLOCK, &reason), TFE_EPROTO); /* truncated */
     assert_int_equal(judge(TAR_BLOCK, 'x', TAR_BLOCK + 1, &reason), TFE_EPROTO);
 }
 

@@ -1,4 +1,4 @@
-/* tests/unit/base/flaky.h: an allocator that counts, and fails when it is told to. */
+/* tests/unit/base/flaky.h: an allocator that counts, and fails on request. */
 #ifndef TFE_TESTS_UNIT_BASE_FLAKY_H
 #define TFE_TESTS_UNIT_BASE_FLAKY_H
 
@@ -11,9 +11,9 @@
 #include "common/base/mem.h"
 
 struct flaky {
-    uint64_t asked;   /* calls that wanted memory */
-    uint64_t fail_at; /* this one of them fails, counted from 1; 0 none */
-    int64_t blocks;   /* alive */
+    uint64_t asked;   /* number of allocation requests */
+    uint64_t fail_at; /* number of the request that fails, from 1; 0 for none */
+    int64_t blocks;   /* allocated blocks */
 };
 
 static inline void *flaky_resize(void *ctx, void *p, size_t n)
@@ -28,7 +28,7 @@ static inline void *flaky_resize(void *ctx, void *p, size_t n)
         return NULL;
     }
     if (p) {
-        /* Always moves: whoever kept a pointer into the old block is found out. */
+        /* Always moves the block, so that a stale pointer into the old one is detected. */
         void *fresh = malloc(n);
         if (!fresh) {
             abort();

@@ -1,5 +1,4 @@
-/* tests/unit/base/test_clock.c: what goes by the machine's clocks: time that a suspend takes, and
- * lines that are too many for it. */
+/* tests/unit/base/test_clock.c: clocks that count suspended time, and throttled log lines. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -8,7 +7,7 @@
 #include "common/cli/log_throttle.h"
 #include "tests/unit/test_runner.h"
 
-/* The machine was suspended for so long: CLOCK_MONOTONIC stood still (--wrap=clock_gettime). */
+/* Seconds of suspension, in which CLOCK_MONOTONIC stood still (--wrap=clock_gettime). */
 static time_t suspended_s;
 
 int __real_clock_gettime(clockid_t id, struct timespec *ret);
@@ -27,7 +26,8 @@ TEST(clock, goes_on_while_the_machine_is_suspended)
     const int64_t us_before = clock_us();
     suspended_s = 100000;
     assert_in_range(tfe_mono_sub(clock_mono(), before), 100000000, 100030000);
-    assert_true(clock_wall().ms - wall_before.ms >= 99000000); /* it may be set meanwhile */
+    assert_true(clock_wall().ms - wall_before.ms >=
+                99000000); /* the wall clock may be set meanwhile */
     assert_in_range(clock_us() - us_before, 0, 30000000);
     suspended_s = 0;
 }
@@ -54,10 +54,10 @@ TEST(throttle, lets_a_burst_of_each_cause_pass_and_counts_what_it_hides_once)
     assert_true(passes(t, "b", &hidden));
     assert_int_equal(hidden, 0);
     assert_false(passes(t, "b", &hidden));
-    assert_int_equal(throttle_suppressed(t, "a", 1), 3); /* its own */
+    assert_int_equal(throttle_suppressed(t, "a", 1), 3); /* each key has a count of its own */
     assert_int_equal(throttle_suppressed(t, "a", 1), 0);
     assert_int_equal(throttle_suppressed(t, "b", 1), 1);
-    suspended_s = 61; /* one of each may be said again */
+    suspended_s = 61; /* a new minute allows one line of each key */
     assert_true(passes(t, "a", &hidden));
     assert_int_equal(hidden, 1);
     assert_false(passes(t, "a", &hidden));

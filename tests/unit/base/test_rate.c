@@ -1,4 +1,4 @@
-/* tests/unit/base/test_rate.c: so many at once, then one each so many milliseconds. */
+/* tests/unit/base/test_rate.c: rate limits: a burst, then one event per interval. */
 #include "common/base/rate.h"
 #include "tests/unit/test_runner.h"
 
@@ -33,7 +33,7 @@ TEST(rate, gives_back_what_does_not_count)
     assert_int_equal(passed(&rate, 1000, 30), 10);
     rate_refund(&rate, 50);
     assert_int_equal(passed(&rate, 1000, 30), 1);
-    /* But not ahead of time. */
+    /* Not before the interval has passed. */
     for (unsigned i = 0; i < 100; i++) {
         rate_refund(&rate, 50);
     }

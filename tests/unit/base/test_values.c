@@ -1,5 +1,5 @@
-/* tests/unit/base/test_values.c: error codes, ids, the handed-in allocator, message names, text,
- * UTF-8, times, random. */
+/* tests/unit/base/test_values.c: error codes, ids, the allocator interface, message names, text,
+ * UTF-8, times, random numbers. */
 #include <stdio.h>
 #include <string.h>
 
@@ -79,7 +79,7 @@ TEST(shown, a_printed_line_moves_no_cursor)
     }
     char all[256];
     char room[ESCAPE_LINE_MAX(sizeof(all))];
-    memset(all, 0x7f, sizeof(all)); /* the widest there is */
+    memset(all, 0x7f, sizeof(all)); /* each byte takes the widest escape */
     assert_int_equal(escape_line(all, sizeof(all), room), sizeof(room));
 }
 
@@ -215,7 +215,7 @@ TEST(shown, characters_that_control_are_escaped_and_all_others_stay)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         assert_string_equal(escape_text(cases[i].text, room, sizeof(room)), cases[i].shown);
     }
-    assert_string_equal(escape_text("ab\x1b", room, 8), "ab"); /* no half of one */
+    assert_string_equal(escape_text("ab\x1b", room, 8), "ab"); /* an escape is never cut */
     assert_string_equal(escape_text("ab\x1b", room, 9), "ab\\u001b");
 }
 
@@ -253,7 +253,7 @@ TEST(text, a_tail_starts_at_a_line_where_there_is_one)
     text_init(&text, buffer, sizeof(buffer));
     text_add_tail(&text, "short", 64);
     assert_string_equal(buffer, "short");
-    /* A newline that ends the text starts no line. */
+    /* A final newline starts no line. */
     text_init(&text, buffer, sizeof(buffer));
     text_add_tail(&text, "0123456789\n", 4);
     assert_string_equal(buffer, "789\n");
@@ -327,7 +327,7 @@ TEST(rng, replays_and_keeps_to_its_bounds)
     assert_true(low && high);
     assert_int_equal(rng_between(&a, 9, 9), 9);
     (void)rng_between(&a, 0, UINT64_MAX);
-    /* The reference output of splitmix64 for seed 0. */
+    /* Reference output of splitmix64 for seed 0. */
     rng_init(&a, 0);
     assert_true(rng_next(&a) == UINT64_C(0xe220a8397b1dcdaf));
 }
@@ -341,7 +341,7 @@ TEST(utf8, is_repaired_byte_by_byte)
          "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80"},
         {"\xff", GONE},
         {"x\x80y", "x" GONE "y"},
-        /* Overlong '/', a surrogate, above U+10FFFF, a sequence that breaks off. */
+        /* An overlong '/', a surrogate, a code point above U+10FFFF, an incomplete sequence. */
         {"\xc0\xaf", GONE GONE},
         {"\xed\xa0\x80", GONE GONE GONE},
         {"\xf4\x90\x80\x80", GONE GONE GONE GONE},
@@ -397,9 +397,9 @@ TEST(job_spec, has_to_agree_in_what_all_want_alike_and_in_nothing_else)
 {
     const struct job_spec first = no_wishes(1, 4, 2);
     struct job_spec other = first;
-    other.script_digest = 7; /* the first one's counts */
+    other.script_digest = 7; /* the first node's digest counts */
     other.grow_now = other.no_grow = other.retry_start = true;
-    other.max_restarts = 9; /* a wish */
+    other.max_restarts = 9; /* an option that may differ */
     assert_true(job_spec_agrees(&first, &other));
     other.max_nodes = 5;
     assert_false(job_spec_agrees(&first, &other));

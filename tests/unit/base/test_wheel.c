@@ -1,4 +1,4 @@
-/* tests/unit/base/test_wheel.c: the timing wheel against what a sorted list would do. */
+/* tests/unit/base/test_wheel.c: the timing wheel, compared with a sorted list. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,7 +39,7 @@ TEST(wheel, timers_come_in_order_of_due_time_and_equals_as_they_were_set)
     for (int i = 0; i < 6; i++) {
         struct wheel_timer *timer = wheel_peek(wheel, at(6000));
         assert_ptr_equal(timer, &timers[order[i]]);
-        assert_ptr_equal(wheel_peek(wheel, at(6000)), timer); /* still set */
+        assert_ptr_equal(wheel_peek(wheel, at(6000)), timer); /* the timer stays set */
         wheel_cancel(wheel, timer);
         assert_false(wheel_is_set(timer));
     }
@@ -58,7 +58,7 @@ TEST(wheel, cascades_through_every_level_to_the_millisecond)
             struct wheel *wheel = wheel_at(0);
             struct wheel_timer timer = {0};
             wheel_set(wheel, &timer, at(due));
-            /* As a shell would: look whenever the wheel says so. Each level costs one look at most.
+            /* Advances like the I/O layer: whenever the wheel asks for it, at most once per level.
              */
             int looks = 0;
             for (;;) {
@@ -132,7 +132,7 @@ TEST(wheel, timers_that_are_moved_on_all_the_time_cost_a_look_a_slot_and_are_nev
     struct wheel *wheel = wheel_at(0);
     struct wheel_timer leases[100] = {0};
     int looks = 0;
-    /* Renewed every 3 s for 11 s, a hundred seconds long. */
+    /* Simulates leases of 11 s that are renewed every 3 s, for a hundred seconds. */
     for (int64_t now = 0; now < 100000; now++) {
         if (wheel_next(wheel).ms <= now) {
             assert_null(wheel_peek(wheel, at(now)));
@@ -144,8 +144,7 @@ TEST(wheel, timers_that_are_moved_on_all_the_time_cost_a_look_a_slot_and_are_nev
     }
     assert_in_range(looks, 1, 100000 >> (2 * WHEEL_BITS));
     for (int i = 0; i < 100; i++) {
-        struct wheel_timer *next =
-            &leases[(i + 34) % 100]; /* number 33 was the last one that was renewed */
+        struct wheel_timer *next = &leases[(i + 34) % 100]; /* lease 33 was renewed last */
         const int64_t due = next->due.ms;
         assert_in_range(due, 97000 + 11000, 99990 + 11000);
         assert_null(wheel_peek(wheel, at(due - 1)));
@@ -155,17 +154,17 @@ TEST(wheel, timers_that_are_moved_on_all_the_time_cost_a_look_a_slot_and_are_nev
     free(wheel);
 }
 
-/* --- against a model -------------------------------------------------------------------------- */
+/* --- comparison with a model ------------------------------------------------------------------ */
 
 #define TIMERS 48
 
-/* The naive way: look at all of them. */
+/* The simplest implementation: searches all timers. */
 struct model {
     struct {
         bool set;
-        bool moved;     /* set anew for later, while it was set */
-        int64_t due;    /* a past one counts as the wheel's present */
-        uint64_t order; /* in which they were set */
+        bool moved;     /* true if the timer was set again while it was set */
+        int64_t due;    /* a time in the past counts as the wheel's present */
+        uint64_t order; /* order in which the timers were set */
     } v[TIMERS];
     uint64_t order;
 };
@@ -184,7 +183,7 @@ static int model_first(const struct model *model, int64_t now)
     return first;
 }
 
-/* Whether another one that was not moved either is due at the same time and was set before. */
+/* Returns true if another timer that was not moved is due at the same time and was set before. */
 static bool model_has_earlier_equal(const struct model *model, int i)
 {
     for (int k = 0; k < TIMERS; k++) {
@@ -196,7 +195,7 @@ static bool model_has_earlier_equal(const struct model *model, int i)
     return false;
 }
 
-/* Spans from a millisecond to centuries, all magnitudes alike. */
+/* Returns a span from a millisecond to centuries, with all magnitudes equally likely. */
 static int64_t any_span(struct rng *rng)
 {
     return (int64_t)(rng_next(rng) >> rng_between(rng, 24, 63));
@@ -240,8 +239,7 @@ TEST(wheel, does_what_a_sorted_list_does_a_million_times)
                 int fires = (int)(timer - timers);
                 assert_true(model.v[fires].set);
                 assert_int_equal(model.v[fires].due, model.v[first].due);
-                /* Where those come among their equals that were moved on is the wheel's own affair.
-                 */
+                /* The order of moved timers among timers with the same due time is unspecified. */
                 assert_true(model.v[fires].moved || !model_has_earlier_equal(&model, fires));
                 wheel_cancel(wheel, timer);
                 model.v[fires].set = false;

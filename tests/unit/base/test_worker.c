@@ -1,4 +1,4 @@
-/* tests/unit/base/test_worker.c: a thread beside the loop, its words and its end. */
+/* tests/unit/base/test_worker.c: a worker thread beside the loop: its notifications and its end. */
 #include <event2/event.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -16,7 +16,7 @@ static struct job {
     struct worker *worker;
     struct event_base *base;
     sem_t done;
-    int gate[2]; /* the thread reads it: it hangs until a byte is there */
+    int gate[2]; /* pipe that the thread reads: it hangs until a byte arrives */
     bool stop;
     unsigned orders;
     unsigned told;
@@ -69,7 +69,7 @@ static bool is_done(void)
     return sem_trywait(&job.done) == 0;
 }
 
-/* Tells the loop of each order, until it is to stop. */
+/* Notifies the loop of each order, until it is stopped. */
 static void obey(void *ctx)
 {
     struct job *j = ctx;
@@ -135,13 +135,13 @@ TEST(worker, that_hangs_is_left_and_clears_up_when_it_ends)
     assert_false(is_done());
     assert_int_equal(write(job.gate[1], "", 1), 1);
     assert_int_equal(sem_wait(&job.done), 0);
-    /* Nobody listens any more. */
+    /* The loop no longer has a listener. */
     assert_int_equal(event_base_loop(job.base, EVLOOP_NONBLOCK), 1);
     assert_int_equal(job.told, 0);
     end();
 }
 
-/* Counts its own waits. */
+/* Counts its wake-ups. */
 static void doze(void *ctx)
 {
     struct job *j = ctx;
@@ -151,7 +151,7 @@ static void doze(void *ctx)
         worker_wait(j->worker, until);
         j->orders++;
     }
-    worker_wait(j->worker, until); /* is over: comes back at once */
+    worker_wait(j->worker, until); /* the deadline is over: returns at once */
     worker_unlock(j->worker);
 }
 

@@ -1,4 +1,4 @@
-/* tests/unit/cli/test_log.c: lines of the log as they arrive behind stderr. */
+/* tests/unit/cli/test_log.c: log lines as they are written to stderr. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 #include "common/cli/log.h"
 #include "tests/unit/test_runner.h"
 
-/* stderr becomes one end of a pair for the length of a test; cmocka reports through a copy. */
+/* Replaces stderr by one end of a socket pair during a test; cmocka reports through a copy. */
 struct capture {
     int stderr_copy;
     int fd;
@@ -36,7 +36,7 @@ static void capture_pipe(void)
     capture_start(ends[0], ends[1]);
 }
 
-/* All that has been written so far. */
+/* Returns everything written so far. */
 static const char *captured(void)
 {
     size_t n = 0;
@@ -58,7 +58,7 @@ static void capture_stop(void)
     assert_int_equal(close(capture.fd), 0);
 }
 
-/* The line behind its time stamp, whose form is checked on the way. */
+/* Checks the time stamp of a line and returns the rest. */
 static const char *behind_time(const char *line, const char *before)
 {
     const char form[] = "dddd-dd-ddTdd:dd:dd.dddZ";
@@ -116,7 +116,7 @@ TEST(log, levels_below_the_least_are_silent_and_errno_is_kept)
     capture_stop();
 }
 
-/* U+202E turned the rest of a line around; U+009B begins an escape sequence. */
+/* U+202E reversed the rest of a line; U+009B starts an escape sequence. */
 TEST(log, what_steers_a_terminal_is_shown_escaped)
 {
     capture_pipe();
@@ -131,7 +131,7 @@ TEST(log, what_steers_a_terminal_is_shown_escaped)
 TEST(log, a_long_line_is_cut_and_says_so)
 {
     static char big[10000];
-    /* Two-byte characters, at both parities, so that a cut would tear one. */
+    /* Two-byte characters at both parities, so that a cut would split one. */
     for (size_t shift = 0; shift < 2; shift++) {
         memset(big, 'a', shift);
         for (size_t i = shift; i + 2 < sizeof big; i += 2) {
@@ -171,7 +171,8 @@ TEST(log, many_fields_are_cut_between_fields)
     capture_stop();
 }
 
-/* Fills the pipe or socket behind stderr until log lines are dropped; returns how many were. */
+/* Fills the pipe or socket behind stderr until log lines are dropped. Returns the number of lines
+ * dropped. */
 static unsigned flood(unsigned lines)
 {
     static char filler[2000];
@@ -196,7 +197,7 @@ static void check_drops(void)
     char want[96];
     (void)snprintf(want, sizeof want, " level=info program=p event=next dropped=%u\n", dropped);
     const char *line = captured();
-    /* A socket may have taken the start of the line before. */
+    /* A socket may have accepted the start of the line before. */
     line += line[0] == '\n';
     assert_string_equal(behind_time(line, "time="), want);
     log_info("last");

@@ -1,5 +1,5 @@
-/* tests/unit/cli/test_options.c: one table from fallbacks, environment and command line to
- * settings. */
+/* tests/unit/cli/test_options.c: settings from defaults, environment and command line, by one
+ * table. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,7 +103,7 @@ static const struct option_table stopping = {.program = "tfe-agent",
                                              .n = sizeof specs / sizeof specs[0],
                                              .stop_at_operand = true};
 
-/* What one parse gave. */
+/* Result of one parse. */
 struct outcome {
     int rc;
     struct settings s;
@@ -407,7 +407,7 @@ TEST(options, the_longest_duration_is_the_longest)
     (void)snprintf(text, sizeof text, "%llums", (unsigned long long)MSG_DURATION_MAX_MS);
     assert_int_equal(options_duration(text, &ms), 0);
     assert_int_equal(ms, MSG_DURATION_MAX_MS);
-    /* Each part is within it, and both together are not. */
+    /* Each part is within the limit, and the sum exceeds it. */
     (void)snprintf(text, sizeof text, "%llu.001s", (unsigned long long)MSG_DURATION_MAX_MS / 1000);
     assert_int_equal(options_duration(text, &ms), TFE_EINVAL);
 }

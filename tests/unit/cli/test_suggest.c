@@ -1,4 +1,4 @@
-/* tests/unit/cli/test_suggest.c: which word somebody meant who typed another one. */
+/* tests/unit/cli/test_suggest.c: suggestions for mistyped words. */
 #include <string.h>
 
 #include "common/cli/suggest.h"

@@ -1,6 +1,5 @@
-/* tests/unit/credentials/test_enrollment.c: an agent's own key: asked for, kept, found again,
- * refused.
- */
+/* tests/unit/credentials/test_enrollment.c: node keys: requested, stored, found again, and
+ * refused. */
 #include <event2/event.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -65,7 +64,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* The server's answer to what e asks. */
+/* Answers the request of e like a server. */
 static void answer(struct fixture *f, struct enrollment *e)
 {
     struct tfe_msg asked = enrollment_request(e);
@@ -85,7 +84,7 @@ static void answer(struct fixture *f, struct enrollment *e)
     enrollment_handle_answer(e, &(struct msg_enrolled){text[0], text[1], text[2], by.expires});
 }
 
-/* Whether what e gives opens the server, and is its own key. */
+/* Returns true if the server accepts the token of e and it is e's own key. */
 static bool opens_by_its_own(struct fixture *f, const struct enrollment *e)
 {
     uint8_t request[HANDSHAKE_REQUEST_MAX], response[HANDSHAKE_RESPONSE_MAX];
@@ -116,7 +115,7 @@ TEST_IN(enrollment, the_key_opens_from_then_on_and_at_the_next_start)
     f->e = start(f, f->dir);
     assert_true(opens_by_its_own(f, f->e));
     assert_memory_equal(enrollment_token(f->e)->key_id, key_id, sizeof(key_id));
-    answer(f, f->e); /* renewed */
+    answer(f, f->e); /* renews the key */
     assert_memory_not_equal(enrollment_token(f->e)->key_id, key_id, sizeof(key_id));
     assert_true(opens_by_its_own(f, f->e));
 }
@@ -151,7 +150,7 @@ TEST_IN(enrollment, in_memory_only_nothing_is_kept)
 TEST_IN(enrollment, a_refused_key_gives_way_to_the_token_once)
 {
     struct fixture *f = *state;
-    assert_false(enrollment_is_refused(f->e)); /* it was the token */
+    assert_false(enrollment_is_refused(f->e)); /* the refused credential was the token */
     answer(f, f->e);
     assert_true(enrollment_is_refused(f->e));
     assert_ptr_equal(enrollment_token(f->e), &f->token);
@@ -172,7 +171,7 @@ TEST_IN(enrollment, an_answer_that_nobody_asked_for_or_that_makes_no_sense_chang
     (void)enrollment_request(f->e);
     enrollment_handle_answer(
         f->e, &(struct msg_enrolled){"01000100000000000000000000000000", secret, "00", now});
-    assert_ptr_equal(enrollment_token(f->e), &f->token); /* no node key's id */
+    assert_ptr_equal(enrollment_token(f->e), &f->token); /* not the id of a node key */
 }
 
 TEST_IN(enrollment, the_key_of_another_server_is_not_shown_to_this_one)

@@ -1,4 +1,4 @@
-/* tests/unit/credentials/test_join.c: design 9's order of places for endpoint and token. */
+/* tests/unit/credentials/test_join.c: sources of endpoint and token, in the order of design 9. */
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 #include "common/credentials/state_dir.h"
 #include "tests/unit/test_runner.h"
 
-/* What is wiped, but for the place of the option, and held this (--wrap=explicit_bzero, by either
- * name that the compiler gives it). */
+/* The secret that must be wiped everywhere except in the option (--wrap=explicit_bzero, under
+ * either name that the compiler uses). */
 static const char *secret, *option;
 static unsigned wiped;
 
@@ -69,7 +69,7 @@ static int remove_directory(void **state)
     return rmdir(directory);
 }
 
-/* A token whose key_id can be told from others by the server's key, which is all `mark`. */
+/* Returns a token that is recognisable by its server key, all bytes of which are `mark`. */
 static const char *token_text(enum principal_role role, uint8_t mark, struct tfe_wall expires)
 {
     static char text[TOKEN_TEXT_MAX];
@@ -143,7 +143,7 @@ TEST_IN(join, each_place_for_a_token_stands_before_the_next)
     assert_int_equal(found_mark(&wish), 1);
 }
 
-/* Training scripts and whatever they start inherited TFE_TOKEN; "ps e" showed it. */
+/* Regression: training scripts and their children inherited TFE_TOKEN, and "ps e" showed it. */
 TEST_IN(join, a_token_is_left_neither_on_the_command_line_nor_in_the_environment)
 {
     struct join_config wish = agent_wish();
@@ -178,10 +178,10 @@ TEST_IN(join, a_file_that_others_may_read_is_refused)
     static const struct {
         mode_t mode;
         uid_t owner;
-        const char *sentence; /* NULL: it is taken */
+        const char *sentence; /* error message, or NULL if the file is accepted */
     } cases[] = {
         {0600, 0, NULL},
-        {0440, 0, NULL}, /* root's, for the group of a service */
+        {0440, 0, NULL}, /* owned by root and readable by a service's group */
         {0460, 0, "others may read or change %s: chmod 600 it"},
         {0604, 0, "others may read or change %s: chmod 600 it"},
         {0644, 0,
@@ -219,8 +219,8 @@ TEST_IN(join, a_file_that_others_may_read_is_refused)
 
 TEST_IN(join, an_option_that_was_filled_from_the_environment_ranks_as_environment)
 {
-    /* The option table reads TFE_TOKEN into the same field as --token; taken for --token it would
-     * beat --token-file. */
+    /* The option table reads TFE_TOKEN into the same field as --token; if it counted as --token it
+     * would take precedence over --token-file. */
     struct join_config wish = agent_wish();
     char file[PATH_MAX];
     put("f1", agent_token(2));
@@ -230,7 +230,7 @@ TEST_IN(join, an_option_that_was_filled_from_the_environment_ranks_as_environmen
     assert_int_equal(found_mark(&wish), 2);
     assert_int_equal(setenv("TFE_TOKEN", agent_token(3), 1), 0);
     wish.token = getenv("TFE_TOKEN");
-    /* Likewise $TFE_TOKEN_FILE does not beat $TFE_TOKEN. */
+    /* Likewise $TFE_TOKEN_FILE does not take precedence over $TFE_TOKEN. */
     assert_int_equal(setenv("TFE_TOKEN_FILE", file, 1), 0);
     wish.token_file = getenv("TFE_TOKEN_FILE");
     assert_int_equal(found_mark(&wish), 3);

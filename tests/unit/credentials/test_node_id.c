@@ -1,4 +1,4 @@
-/* What proves a node's id. */
+/* tests/unit/credentials/test_node_id.c: the node secret that proves a node's id. */
 #include <sodium.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "common/credentials/node_secrets.h"
 #include "tests/unit/test_runner.h"
 
-/* Worked out by Python's hashlib: blake2b(bytes(range(32)), digest_size=16). */
+/* Computed by Python's hashlib: blake2b(bytes(range(32)), digest_size=16). */
 #define SECRET "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 #define ID "f39a2cad58411cd49f577e5086b8031f"
 

@@ -1,5 +1,5 @@
-/* tests/unit/credentials/test_state_dir.c: where the state directory is, and files that are whole
- * or absent. */
+/* tests/unit/credentials/test_state_dir.c: location of the state directory, and files that are
+ * complete or absent. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ static const char *path_of(const char *name)
     return path;
 }
 
-/* Entries of the directory, "." and ".." not counted. */
+/* Returns the number of directory entries without "." and "..". */
 static unsigned entries(void)
 {
     DIR *dir = opendir(directory);
@@ -74,7 +74,7 @@ TEST(state_dir, is_found_in_order)
     assert_int_equal(state_dir_find(NULL, found, &reason), 0);
     assert_string_equal(found, root ? "/var/lib/tfe" : "/home/u/.local/state/tfe");
     if (root) {
-        /* The rest of the order is other users'. */
+        /* The remaining locations are for other users than root. */
         assert_int_equal(seteuid(65534), 0);
     }
     assert_int_equal(state_dir_find(NULL, found, &reason), 0);
@@ -153,7 +153,7 @@ TEST_IN(state_dir, a_write_that_fails_leaves_nothing_and_says_where)
     assert_int_equal(state_dir_write(path_of("no/f"), "x", 1, &reason), TFE_ESYS);
     assert_non_null(strstr(reason.text, "no/f"));
     assert_non_null(strstr(reason.text, "no such file or directory"));
-    /* A directory is in the way: everything works but the rename. */
+    /* A directory is in the way: all steps succeed except the rename. */
     assert_int_equal(mkdir(path_of("d"), 0700), 0);
     assert_int_equal(state_dir_write(path_of("d"), "x", 1, &reason), TFE_ESYS);
     assert_non_null(strstr(reason.text, "is a directory"));

@@ -1,5 +1,5 @@
-/* tests/unit/credentials/test_termination_proof.c: death certificates, their hashes, and the line
- * that carries one. */
+/* tests/unit/credentials/test_termination_proof.c: proofs of termination, their hashes, and the
+ * line that transmits one. */
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 #include "tests/unit/test_runner.h"
 
 #define BYTES_0_TO_31 "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
-/* Worked out by Python's hashlib: blake2b(bytes(range(32)), digest_size=32,
- * person=b"tfe certificate"). */
+/* Computed by Python's hashlib: blake2b(bytes(range(32)), digest_size=32, person=b"tfe
+ * certificate"). */
 #define HASH "121aee992c14b0bd012b26d19f990da67dafb183d5d0a64d17b8c75cb9d741f4"
 
 TEST(death, is_the_hash_that_others_work_out)

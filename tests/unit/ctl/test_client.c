@@ -1,5 +1,5 @@
-/* tests/unit/ctl/test_client.c: questions to the server, one after the other, over connections that
- * come and go. The connection is the story's, and so is the time that is waited for the next. */
+/* tests/unit/ctl/test_client.c: consecutive requests to the server over connections that come and
+ * go. The test controls the connection and the reconnect timer. */
 #include <event2/event.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,17 +12,17 @@
 static struct {
     struct event_base *base;
     struct client *client;
-    const struct channel_ops *ops; /* of the connection that was dialled last */
+    const struct channel_ops *ops; /* callbacks of the connection dialled last */
     void *ctx;
     bool is_there;
     unsigned dials, sent, connected;
     int send_rc;
-    uint32_t silence_ms; /* that was asked for last */
+    uint32_t silence_ms; /* silence limit requested last */
     struct tfe_mono now;
-    struct event *timer; /* that waits, for so long */
+    struct event *timer; /* the reconnect timer, and its delay */
     long timer_ms;
     char reason[64];
-    char said[256]; /* of questions: how each ended */
+    char said[256]; /* results of the requests */
 } f;
 
 static struct channel *const the_channel = (struct channel *)&f;
@@ -88,7 +88,7 @@ static void turn(void)
     }
 }
 
-/* What was waited for comes. */
+/* Fires the timer. */
 static void fire(void)
 {
     assert_true(f.timer_ms > 0);
@@ -192,7 +192,7 @@ TEST_IN(client, dials_once_there_is_a_question_and_puts_one_after_the_other)
     client_request(f.client, &second);
     turn();
     assert_int_equal(f.dials, 1);
-    assert_int_equal(f.sent, 0); /* before there is a connection */
+    assert_int_equal(f.sent, 0); /* not connected yet */
     established();
     assert_int_equal(f.connected, 1);
     assert_int_equal(f.sent, 1);
@@ -204,7 +204,7 @@ TEST_IN(client, dials_once_there_is_a_question_and_puts_one_after_the_other)
     assert_int_equal(f.sent, 2);
     hears((struct tfe_msg){.type = MSG_DONE});
     said_is("order:0/0/0 ");
-    hears((struct tfe_msg){.type = MSG_DONE}); /* of nobody's */
+    hears((struct tfe_msg){.type = MSG_DONE}); /* ignored, because no request is open */
     said_is("");
 }
 
@@ -225,7 +225,7 @@ TEST_IN(client, asks_again_what_was_not_answered_and_begins_its_list_anew)
     row();
     hears((struct tfe_msg){.type = MSG_STATUS_END});
     said_is("question:0/0/1 ");
-    closed(CHANNEL_EOF); /* nobody asks: nobody waits */
+    closed(CHANNEL_EOF); /* without a request the client does not reconnect */
     assert_int_equal(f.timer_ms, 0);
     assert_int_equal(f.dials, 2);
 }
@@ -260,7 +260,7 @@ TEST_IN(client, dials_anew_where_the_server_is_silent)
     fire();
     established();
     hears((struct tfe_msg){.type = MSG_STATUS_END});
-    f.ops->silent(f.ctx, the_channel); /* nothing is owed */
+    f.ops->silent(f.ctx, the_channel); /* no response is due */
     assert_true(f.is_there);
 }
 
@@ -281,7 +281,7 @@ TEST_IN(client, takes_a_token_for_rejected_after_two_tries_and_looks_again_later
     }
     assert_int_equal(n, 2);
     said_is("question:2/1/0 ");
-    client_request(f.client, &ask); /* at once: it is as it was */
+    client_request(f.client, &ask); /* reconnects at once */
     turn();
     said_is("question:2/1/0 ");
     assert_int_equal(f.dials, 2);
@@ -295,7 +295,7 @@ TEST_IN(client, takes_a_token_for_rejected_after_two_tries_and_looks_again_later
     said_is("question:0/0/0 ");
     client_request(f.client, &ask);
     turn();
-    closed(CHANNEL_UNAUTHORISED); /* it was accepted since: one counts as one */
+    closed(CHANNEL_UNAUTHORISED); /* the token was accepted meanwhile, so that the count restarts */
     said_is("");
     client_cancel(f.client, &ask);
 }
@@ -315,7 +315,7 @@ TEST_IN(client, tells_refusals_and_what_does_not_fit)
     turn();
     hears((struct tfe_msg){.type = MSG_WELCOME});
     said_is("question:3/0/0 ");
-    assert_int_equal(f.sent, 2); /* the rest of its answer comes first */
+    assert_int_equal(f.sent, 2); /* the rest of the open response comes first */
     row();
     assert_int_equal(f.sent, 2);
     hears((struct tfe_msg){.type = MSG_STATUS_END});
@@ -342,12 +342,12 @@ TEST_IN(client, what_is_taken_back_is_answered_to_nobody)
     client_request(f.client, &third);
     turn();
     established();
-    row();                           /* which goes with it */
-    client_cancel(f.client, &third); /* the last one: others come behind the second */
-    client_cancel(f.client, &first); /* which is asked now */
-    client_cancel(f.client, &first); /* once more is nothing */
+    row();                           /* a row of the first request */
+    client_cancel(f.client, &third); /* the last request: others are queued behind the second */
+    client_cancel(f.client, &first); /* this request is open */
+    client_cancel(f.client, &first); /* a repeated cancellation has no effect */
     client_request(f.client, &third);
-    hears((struct tfe_msg){.type = MSG_STATUS_END}); /* no end of an order's */
+    hears((struct tfe_msg){.type = MSG_STATUS_END}); /* ignored: STATUS_END does not end an order */
     assert_int_equal(f.sent, 1);
     hears((struct tfe_msg){.type = MSG_DONE});
     said_is("");

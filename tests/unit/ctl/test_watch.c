@@ -1,4 +1,4 @@
-/* tests/unit/ctl/test_watch.c: what tfe-ctl watch shows of what it knows, and how far a job is. */
+/* tests/unit/ctl/test_watch.c: the display of tfe-ctl watch, and the progress of a job. */
 #include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +44,8 @@ static void add_epoch(struct watch_model *m, uint64_t epoch, enum tfe_cause caus
     add(&m->ledger, &schema_epoch, &row);
 }
 
-/* Two jobs, of which "train" is chosen; it has lost a node, and waits for another one. */
+/* Builds a model with two jobs, of which "train" is selected; "train" has lost a node and waits
+ * for another. */
 static void make(struct watch_model *m)
 {
     static const struct msg_status_job train = {.job = "train",
@@ -81,7 +82,7 @@ static void done(struct watch_model *m)
     record_list_done(&m->ledger);
 }
 
-/* The lines of the screen; the last one drawn. */
+/* Lines of the screen as drawn last. */
 static char lines[64][512];
 
 static void draw(const struct watch_model *m, int width, int height)
@@ -115,7 +116,7 @@ TEST(watch, shows_jobs_the_chosen_one_its_epochs_and_nodes_at_80_by_24)
         line_of("train                    running         1       2   2 1:3    one mo", 24), 2);
     assert_int_equal(line_of("old                      failed", 24), 3);
     assert_int_equal(line_of("train running for 1m05s: one more node may join, up to 5.0s", 24), 5);
-    /* Half of the time epoch 1, a quarter nobody, a quarter epoch 2. */
+    /* Epoch 1 for half of the time, no epoch for a quarter, epoch 2 for a quarter. */
     assert_string_equal(lines[6], "epochs  S==================================="
                                   ".................L==================");
     assert_int_equal(line_of("    0 z                       member     10.0.0.5:4711", 24), 9);
@@ -210,8 +211,7 @@ TEST(watch, curves_are_as_high_as_they_are)
     done(&m);
 }
 
-/* Bug: the distance between them is no number, and the bar of that height was read from anywhere.
- */
+/* Regression: the distance between the extremes overflows, and the bar's index was out of range. */
 TEST(watch, numbers_at_both_ends_of_what_there_is_have_a_height)
 {
     struct watch_model m;

@@ -1,4 +1,4 @@
-/* tests/unit/job/parse_fixture.c */
+/* tests/unit/job/parse_fixture.c: see parse_fixture.h. */
 #include "tests/unit/job/parse_fixture.h"
 
 #include <stdlib.h>

@@ -1,23 +1,23 @@
-/* tests/unit/job/parse_fixture.h: what a text gives, or how it is refused. */
+/* tests/unit/job/parse_fixture.h: parses a job file for a test and checks the result. */
 #ifndef TFE_TESTS_UNIT_JOB_PARSE_FIXTURE_H
 #define TFE_TESTS_UNIT_JOB_PARSE_FIXTURE_H
 
 #include <jansson.h>
 #include <stdbool.h>
 
-/* The canonical form; fails the story where text is refused. Ends with the program's next reading.
- */
+/* Returns the canonical form, valid until the next call; fails the test if the text is refused. */
 const json_t *reads(const char *text);
-/* … and its warning, "" if none. */
+/* Returns the warning of the last reads, or "" if none. */
 const char *reading_warned(void);
 
-/* Whether text is refused with a sentence that has part in it; prints what came instead. */
+/* Returns true if the text is refused with a sentence that contains part; else prints the result.
+ */
 bool is_refused(const char *text, const char *part);
 
-/* Whether job's field is this JSON ('single' quotes will do). */
+/* Returns true if the job's field equals this JSON ('single quotes' are accepted). */
 bool has(const json_t *job, const char *field, const char *json);
 
-/* Ends what reads gave. */
+/* Frees the result of reads. */
 void reading_done(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* tests/unit/job/test_job_file.c: our own job file: its defaults, ranges and canonical form. */
+/* tests/unit/job/test_job_file.c: the job file: defaults, ranges and canonical form. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,7 +188,7 @@ TEST_IN(job_file, a_folder_may_have_points_in_its_name)
     assert_true(has(reads("name: x\nwork_dir: /srv/code\n"), "work_dir", "'/srv/code'"));
 }
 
-/* head, then n entries wNUMBER with suffix behind, then tail; the caller frees it. */
+/* Returns head, n entries wNUMBER with suffix, and tail; the caller frees the text. */
 static char *many(const char *head, const char *suffix, int n, const char *tail)
 {
     char *text = malloc(128 + (size_t)n * 32);

@@ -1,4 +1,4 @@
-/* tests/unit/job/test_job_name.c: what a job is called that was handed in without a name. */
+/* tests/unit/job/test_job_name.c: generated names of jobs submitted without a name. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ static const uint8_t first[JOB_NAME_RANDOM] = {0, 1, 26, 27, 255};
 
 static const char *made(const char *text, const uint8_t random[JOB_NAME_RANDOM])
 {
-    json_t *job = (json_t *)(uintptr_t)reads(text); /* it is the story's own */
+    json_t *job = (json_t *)(uintptr_t)reads(text); /* the test owns the value */
     struct tfe_reason reason;
     assert_true(job_name_is_wanted(job));
     assert_int_equal(job_name_make(job, random, &reason), 0);

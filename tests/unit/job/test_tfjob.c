@@ -1,5 +1,5 @@
-/* tests/unit/job/test_tfjob.c: Kubeflow's manifests: fields and values as people write them, what
- * comes of them here, and what is refused by its name. */
+/* tests/unit/job/test_tfjob.c: Kubeflow manifests: fields and values of real files, their
+ * translation, and refusals that name the field. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static int done(void **state)
 }
 #define FIXTURE NULL, done
 
-/* A pod with one container, as it stands behind a replica's "template: ". */
+/* A pod with one container, as written after a replica's "template: ". */
 #define POD_WITH(more)                                                                             \
     "{spec: {containers: [{name: tensorflow, image: org/x:1, command: [python, t.py]" more "}]}}"
 #define POD POD_WITH("")
@@ -125,12 +125,13 @@ TEST_IN(tfjob, each_replica_has_its_own_restart_policy)
                                    "    Worker: {restartPolicy: ExitCode, template: " POD "}\n"
                                    "    Chief: {template: " POD "}\n");
     assert_true(has(job, "restart_policy", "{'ps':'Always','worker':'ExitCode','chief':'Never'}"));
-    /* One alone is a worker, and its policy that of all there are. */
+    /* A single replica is a worker, and its policy is that of the whole job. */
     job = reads(HEAD "  tfReplicaSpecs: {Chief: {restartPolicy: ExitCode, template: " POD "}}\n");
     assert_true(has(job, "restart_policy", "'ExitCode'"));
 }
 
-/* The examples of Kubeflow's training operator (examples/tensorflow): their fields and values. */
+/* The examples of Kubeflow's training operator (examples/tensorflow), with their fields and
+ * values. */
 TEST_IN(tfjob, kubeflows_own_examples)
 {
     const json_t *job = reads("apiVersion: \"kubeflow.org/v1\"\nkind: TFJob\n"
@@ -151,7 +152,7 @@ TEST_IN(tfjob, kubeflows_own_examples)
     static const struct {
         const char *text, *part;
     } others[] = {
-        /* dist-mnist, estimator-API: what their images would run is nowhere here. */
+        /* dist-mnist, estimator-API: the programs are inside their images. */
         {HEAD "  tfReplicaSpecs:\n"
               "    PS: {replicas: 2, restartPolicy: Never, template: {spec: {containers: [\n"
               "      {name: tensorflow, image: kubeflow/tf-dist-mnist-test:1.0}]}}}\n"
@@ -164,7 +165,7 @@ TEST_IN(tfjob, kubeflows_own_examples)
               "      metadata: {annotations: {scheduling.k8s.io/group-name: \"d\"}},\n"
               "      spec: {containers: [{name: tensorflow, image: gcr.io/x/worker:1}]}}}\n",
          "command: it is missing"},
-        /* mnist_with_summaries, keras-API: their volumes are a cluster's. */
+        /* mnist_with_summaries, keras-API: their volumes exist only in a cluster. */
         {HEAD "  runPolicy: {cleanPodPolicy: None}\n  tfReplicaSpecs:\n"
               "    Worker: {replicas: 1, restartPolicy: Never, template: {spec: {containers: [\n"
               "      {name: tensorflow, image: gcr.io/x:1, command: [python, /var/m.py]" VOLUMES
@@ -251,7 +252,7 @@ TEST_IN(tfjob, a_chief_alone_is_a_worker_with_its_labels)
     assert_true(has(job, "workers", "{'min':1,'max':1}"));
     assert_true(has(job, "chief", "false"));
     assert_true(has(job, "environment", "'kubeflow'"));
-    /* What is requested counts; a limit does where nothing is. */
+    /* Requests count; a limit counts if there is no request. */
     assert_true(has(job, "role_labels", "{'worker':{'cpu':'500m','memory':'2Gi'}}"));
 }
 
@@ -275,7 +276,7 @@ TEST_IN(tfjob, chief_without_worker_is_the_worker_and_keeps_its_name)
                      "}\n  - {tfReplicaType: PS, template: " POD "}\n");
     assert_true(has(job, "chief", "false"));
     assert_true(has(job, "environment", "'kubeflow-master'"));
-    /* There is no second place of that name. */
+    /* No second field of that name exists. */
     assert_true(is_refused("apiVersion: kubeflow.org/v1\nkind: TFJob\nmetadata: {name: j, "
                            "annotations: {tfe/workers: '1:2'}}\nspec:\n  tfReplicaSpecs: {Chief: "
                            "{template: " POD "}, PS: {template: " POD "}}\n",
@@ -303,7 +304,7 @@ TEST_IN(tfjob, ps_without_template_runs_the_default_server)
                            "spec.tensorboard: it cannot be honoured: no TensorBoard"));
 }
 
-/* What Helm charts leave, and what a cluster adds. */
+/* Leftovers of Helm charts, and fields that a cluster adds. */
 TEST_IN(tfjob, empty_values_and_a_clusters_own_fields_ask_for_nothing)
 {
     const json_t *job = reads(
@@ -335,7 +336,7 @@ TEST_IN(tfjob, empty_values_and_a_clusters_own_fields_ask_for_nothing)
     assert_true(has(job, "role_labels", "{}"));
     assert_true(has(job, "options", "{}"));
     assert_true(has(job, "restart_policy", "'Never'"));
-    /* A selector's "" is a value: a node's label of that key has none. */
+    /* "" in a selector is a value: it matches a node with an empty label of that key. */
     job = reads(HEAD "  tfReplicaSpecs: {Worker: {template: {spec: {nodeSelector: {gpu: ''},\n"
                      "   containers: [{name: tensorflow, command: [a]}]}}}}\n");
     assert_true(has(job, "role_labels", "{'worker':{'gpu':''}}"));
@@ -370,7 +371,7 @@ TEST_IN(tfjob, resources_are_quantities_and_zero_asks_for_nothing)
         (void)snprintf(text, sizeof(text), LIMITS("%s"), bad[i]);
         assert_true(is_refused(text, "a quantity is wanted"));
     }
-    /* A request of none overrules the limit; the same amount may be written twice. */
+    /* A request of zero overrides the limit; equal amounts may be given twice. */
     const json_t *job = reads(
         HEAD "  tfReplicaSpecs: {Worker: {template: {spec: {nodeSelector: {memory: 4096Mi},\n"
              "   containers: [{name: tensorflow, command: [a], resources: {requests: {cpu: 0, "
@@ -413,7 +414,7 @@ TEST_IN(tfjob, the_node_and_its_grace)
     assert_true(has(job, "options", "{'stop-grace':'20s'}"));
     assert_true(has(job, "work_dir", "'/opt/x'"));
     assert_true(has(job, "restart_policy", "'Always'"));
-    assert_string_equal(reading_warned(), ""); /* it names no image */
+    assert_string_equal(reading_warned(), ""); /* the manifest names no image */
 }
 
 TEST_IN(tfjob, annotations_say_what_kubeflow_has_no_field_for)
@@ -549,7 +550,7 @@ TEST(tfjob, template_that_was_not_filled_in_is_named)
                            "  name: {{.Trial}}\n",
                            "line 5 has \"{{\": this is a template"));
     assert_true(is_refused(META("name: '{{ .Release.Name }}'"), "line 3 has \"{{\""));
-    /* Text of a command that is used stays as it is. */
+    /* The text of a command is not changed. */
     assert_true(has(
         reads(HEAD "  tfReplicaSpecs: {Worker: {template: " POD_WITH(", args: ['{{x}}']") "}}\n"),
         "command", "['python','t.py','{{x}}']"));
@@ -575,7 +576,7 @@ TEST(tfjob, an_expanded_word_is_bounded)
     assert_true(is_refused(text, "args[0]: it is longer than 4096 bytes"));
 }
 
-/* jansson's memory: the n-th piece from here on is refused, all others are given. */
+/* Allocations of jansson that succeed before one fails; the later ones succeed again. */
 static size_t pieces_left;
 static bool is_out_of_memory;
 
@@ -606,7 +607,7 @@ TEST(tfjob, each_piece_of_memory_may_fail)
         is_out_of_memory = false;
         int rc = job_text_read(text, strlen(text), &job, &warning, &reason);
         pieces_left = 0;
-        /* No job comes without a part of it. */
+        /* A failed allocation never yields an incomplete job. */
         if (rc) {
             assert_null(job);
             if (rc != TFE_ENOMEM) {

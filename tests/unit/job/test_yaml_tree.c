@@ -1,11 +1,12 @@
-/* tests/unit/job/test_yaml_tree.c: which values a YAML text has, and what is not read at all. */
+/* tests/unit/job/test_yaml_tree.c: values of YAML texts, and texts that are refused. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/ctl/jobs/yaml_tree.h"
 #include "tests/unit/test_runner.h"
 
-/* Compares with JSON; NULL where the text is refused with a sentence that has json in it. */
+/* Compares the text's value with JSON, or expects a refusal that contains json if the result is
+ * NULL. */
 static void gives(const char *text, const char *json)
 {
     struct tfe_reason reason = {""};

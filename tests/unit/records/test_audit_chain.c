@@ -1,4 +1,4 @@
-/* tests/unit/records/test_audit_chain.c: the hash that holds the audit together. */
+/* tests/unit/records/test_audit_chain.c: the hash chain of the audit. */
 #include <string.h>
 
 #include "common/records/audit_chain.h"
@@ -17,7 +17,8 @@ static const struct msg_audit_row row = {.number = 7,
 TEST(audit_chain, is_what_protocol_md_says)
 {
     char hash[AUDIT_HASH_CHARS + 1];
-    /* By Python's hashlib: blake2b(b"before\n7\n1234\naa\nanna\n[::1]:9\nEVICT\nn\ndone\n", 32). */
+    /* Computed by Python's hashlib:
+     * blake2b(b"before\n7\n1234\naa\nanna\n[::1]:9\nEVICT\nn\ndone\n", 32). */
     audit_hash(&row, "before", hash);
     assert_string_equal(hash, "c1ef7971602fe623cfdb347b28038f5d133a91976be8b28662bc6bd61a00c689");
 }

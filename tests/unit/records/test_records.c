@@ -1,4 +1,4 @@
-/* tests/unit/records/test_records.c: rows as people and programs see them. */
+/* tests/unit/records/test_records.c: records as text for people and as JSON for programs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static void assert_json(const struct record_schema *kind, const void *row, const
     json_decref(object);
 }
 
-/* What put writes. */
+/* Returns the output of put. */
 static char *written(void (*put)(FILE *out, const void *row), const void *row)
 {
     char *text = NULL;
@@ -47,7 +47,7 @@ static char *written(void (*put)(FILE *out, const void *row), const void *row)
     return text;
 }
 
-/* The rest of a node, and of a job, of which nothing is known. */
+/* The remaining fields of a node and of a job without information. */
 #define NOTHING_REPORTED                                                                           \
     ",\"cores\":null,\"memory_mib\":null,\"gpus\":null,\"gpu\":null,\"gpu_memory_mib\":null,"      \
     "\"tensorflow\":null,\"cloud\":null,\"zone\":null,\"instance\":null,\"spot\":null,"            \
@@ -102,7 +102,7 @@ TEST(rows, have_addresses_of_ipv6_in_brackets)
     assert_null(record_find_field(&schema_node_of_job, "colour", NULL, &at));
 }
 
-/* A job inside of something larger, with fields on both sides of its own. */
+/* A struct that contains a job, with fields before and after it. */
 struct parcel {
     uint32_t before;
     struct msg_status_job job;
@@ -149,7 +149,7 @@ TEST(rows, in_json_are_utf8_whatever_a_label_was)
                 "null" NOTHING_TOLD "}");
 }
 
-/* The message that a row came in lives no longer than the call. */
+/* The message of a row is only valid during the call. */
 TEST(rows, that_are_kept_own_all_that_they_say)
 {
     struct record_list list = {.v = NULL};
@@ -168,7 +168,7 @@ TEST(rows, that_are_kept_own_all_that_they_say)
     }
     assert_int_equal(list.n, 40);
     const struct node_record *kept = list.v[39].at;
-    assert_null(kept->job); /* not given: nobody has worked it out */
+    assert_null(kept->job); /* NULL, because it has not been computed */
     assert_string_equal(kept->node.host, "10.0.0.5");
     assert_memory_equal(kept->node.processes.trainer_pids, pids, sizeof(pids));
     assert_json(&schema_node, kept,
@@ -235,7 +235,7 @@ TEST(rows, say_of_a_length_that_is_not_all_known_that_it_is_one_at_least)
     free(text);
 }
 
-/* A list of rows has several kinds, and a moment that has not come yet is none. */
+/* A list contains rows of several kinds, and a time that is still ahead is left out. */
 TEST(rows, of_one_kind_alone_are_in_its_list_of_json)
 {
     struct record_list list = {.v = NULL};
@@ -258,7 +258,7 @@ TEST(rows, of_one_kind_alone_are_in_its_list_of_json)
     json_decref(object);
 }
 
-/* Whoever is blamed: text for people, and never a formula or a number for a sheet. */
+/* Writes the blamed node: text for people, never a formula or number in a spreadsheet. */
 static void put_blamed(FILE *out, const void *row)
 {
     static const char *const keys[] = {"blamed"};
@@ -279,7 +279,7 @@ TEST(rows, in_csv_begin_no_formula_in_any_sheet)
     }
 }
 
-/* In memory the lists come first: a number lies where numbers may. */
+/* Lists come first in memory, so that numbers are aligned. */
 TEST(rows, that_are_kept_have_their_numbers_at_even_places)
 {
     for (size_t n = 1; n < 9; n++) {
@@ -355,14 +355,14 @@ TEST(epochs, whose_steps_are_seen_train_from_the_first_one_on)
     struct epochs_total total;
     const struct tfe_wall now = {.ms = 30000};
     add_epoch(&ledger, 1, 1, 1000, 10000);
-    add_epoch(&ledger, 1, 2, 10500, 12000); /* ended before it came to a step */
+    add_epoch(&ledger, 1, 2, 10500, 12000); /* ended before its first step */
     add_epoch(&ledger, 1, 3, 12500, 0);
     epoch_at(&ledger, 0)->row.at[EPOCH_PROGRESSED].ms = 4000;
     add_job(&ledger, 1, STATE_RUNNING, NULL);
     epochs_compute(&ledger, now);
     assert_span(&ledger, 0, 0, false, 6000);
     assert_span(&ledger, 1, 2000, false, 0);
-    assert_span(&ledger, 2, 18000, true, 0); /* it has listened, and stands still yet */
+    assert_span(&ledger, 2, 18000, true, 0); /* it listens but has made no step yet */
     epoch_at(&ledger, 2)->row.at[EPOCH_PROGRESSED].ms = 20000;
     epochs_compute(&ledger, now);
     assert_span(&ledger, 2, 8000, false, 10000);
@@ -396,7 +396,7 @@ TEST(epochs, of_a_job_that_waits_stand_still_until_now)
     record_list_done(&ledger);
 }
 
-/* What one run's script tells says nothing of another's. */
+/* Reports of one run's script are not applied to other runs. */
 TEST(epochs, of_another_run_are_judged_by_what_that_one_tells)
 {
     struct record_list ledger = {.v = NULL};
@@ -406,7 +406,7 @@ TEST(epochs, of_another_run_are_judged_by_what_that_one_tells)
     add_epoch(&ledger, 2, 2, 20000, 30000);
     add_epoch(&ledger, 2, 3, 31000, 40000);
     add_job(&ledger, 2, STATE_WAITING, NULL);
-    /* Of the first one a loss is known, and so that it had done steps; the second tells nothing. */
+    /* The first epoch has a known loss, so that it made steps; the second reports nothing. */
     epoch_at(&ledger, 0)->row.has_lost = true;
     epoch_at(&ledger, 0)->row.lost_steps = 3;
     epoch_at(&ledger, 2)->row.has_lost = true;
@@ -415,17 +415,17 @@ TEST(epochs, of_another_run_are_judged_by_what_that_one_tells)
     assert_span(&ledger, 0, 0, false, 9000);
     epochs_sum(&ledger, now, &total);
     assert_int_equal(total.lost_steps, 7);
-    assert_true(total.is_lower_bound); /* it stands still yet */
+    assert_true(total.is_lower_bound); /* no step has been made yet */
     epoch_at(&ledger, 2)->row.has_lost = false;
     epochs_compute(&ledger, now);
     assert_span(&ledger, 1, 0, false, 10000);
     assert_span(&ledger, 2, 1000, true, 9000);
-    /* The next run failed at once: no fault of the last epoch of this one. */
+    /* The next run failed at once, which the last epoch of this run did not cause. */
     epoch_at(&ledger, 1)->row.cause = CAUSE_TRAINER_FAILED;
     epoch_at(&ledger, 0)->row.has_lost = false;
     epochs_compute(&ledger, now);
     assert_span(&ledger, 0, 0, false, 9000);
-    /* A job in its third run, of which nothing is in the ledger yet. */
+    /* The ledger has no row of the job's third run. */
     ((struct msg_status_job *)ledger.v[3].at)->run = 3;
     epochs_sum(&ledger, now, &total);
     assert_int_equal(total.now, -1);
@@ -436,15 +436,15 @@ TEST(epochs, that_are_over_do_not_run_until_now)
 {
     struct record_list ledger = {.v = NULL};
     add_epoch(&ledger, 1, 1, 1000, 0);
-    epoch_at(&ledger, 0)->row.over = true; /* and nobody knows when */
+    epoch_at(&ledger, 0)->row.over = true; /* the end has no time */
     add_job(&ledger, 1, STATE_RUNNING, NULL);
     epochs_compute(&ledger, (struct tfe_wall){.ms = 30000});
     assert_span(&ledger, 0, 0, false, -1);
     record_list_done(&ledger);
 }
 
-/* A server that was killed wrote down no end of it, and nobody came back: how long it ran nobody
- * knows. */
+/* A server that was killed did not record the end, and no node came back: the duration is unknown.
+ */
 TEST(epochs, that_nobody_saw_end_do_not_run_until_now)
 {
     struct record_list ledger = {.v = NULL};
@@ -472,7 +472,7 @@ TEST(epochs, of_a_script_that_fails_each_time_are_of_no_use)
     assert_span(&ledger, 2, 7000, false, 0);
     epochs_sum(&ledger, now, &total);
     assert_true(total.useful >= 0 && total.useful < 0.001);
-    /* A minute, or a checkpoint that was not there before, was some. */
+    /* A minute, or a new checkpoint, counts as progress. */
     epoch_at(&ledger, 2)->row.at[EPOCH_ENDED].ms = 75000;
     epoch_at(&ledger, 0)->row.has_saved = epoch_at(&ledger, 1)->row.has_saved = true;
     epoch_at(&ledger, 0)->row.saved_step = epoch_at(&ledger, 1)->row.saved_step = 7;
@@ -541,8 +541,8 @@ TEST(epochs, of_a_ledger_tell_how_long_training_ran_and_stood_still)
     struct record_list ledger = {.v = NULL};
     struct epochs_total total;
     add_epoch(&ledger, 1, 1, 1000, 4000);
-    add_epoch(&ledger, 1, 2, 4500, 0); /* nobody saw it end */
-    add_epoch(&ledger, 1, 3, 0, 0);    /* nor this one begin */
+    add_epoch(&ledger, 1, 2, 4500, 0); /* the end was not recorded */
+    add_epoch(&ledger, 1, 3, 0, 0);    /* this epoch's start was not recorded either */
     add_epoch(&ledger, 2, 4, 10000, 0);
     add_job(&ledger, 2, STATE_RUNNING, NULL);
     ((struct epoch_record *)ledger.v[2].at)->row.at[EPOCH_STOPPED].ms = 6500;
@@ -556,7 +556,7 @@ TEST(epochs, of_a_ledger_tell_how_long_training_ran_and_stood_still)
         assert_int_equal(row->standstill, expected[i].standstill);
         assert_int_equal(row->running, expected[i].running);
     }
-    assert_true(((struct epoch_record *)ledger.v[1].at)->is_lower_bound); /* no step was seen */
+    assert_true(((struct epoch_record *)ledger.v[1].at)->is_lower_bound); /* no step was recorded */
     epochs_sum(&ledger, (struct tfe_wall){.ms = 13000}, &total);
     assert_int_equal(total.running, 8000);
     assert_int_equal(total.now, -1);
@@ -568,7 +568,7 @@ TEST(epochs, of_a_ledger_tell_how_long_training_ran_and_stood_still)
     record_list_done(&ledger);
 }
 
-/* Whoever reads our JSON finds a field by its key, and people a column by its head. */
+/* JSON fields are found by their key, and columns by their heading. */
 TEST(kinds, call_each_field_by_a_name_of_its_own)
 {
     static const struct record_schema *const kinds[] = {&schema_job, &schema_node_of_job,

@@ -1,5 +1,4 @@
-/* tests/unit/sandbox/test_sandbox.c: in the sandbox a server's calls work, and the others do not.
- */
+/* tests/unit/sandbox/test_sandbox.c: the sandbox allows the server's system calls and no others. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -19,7 +18,7 @@
 
 static char folder[FOLDER_BYTES];
 
-/* What a call in a sandbox leaves in errno, 0 if it succeeds; in a process of its own. */
+/* Makes the call in a sandboxed process. Returns its errno, or 0 if it succeeds. */
 static int outcome_in(const struct sandbox *sandbox, int (*call)(void))
 {
     pid_t pid = fork();
@@ -37,14 +36,14 @@ static int outcome_in(const struct sandbox *sandbox, int (*call)(void))
     return WEXITSTATUS(status);
 }
 
-/* In that of the server, whose directory this is. */
+/* Makes the call in the server's sandbox for this directory. */
 static int outcome(int (*call)(void))
 {
     const char *const folders[] = {folder};
     return outcome_in(&(struct sandbox){.writable = folders, .n_writable = 1}, call);
 }
 
-/* In that of tfe-web, which reads this file and the directory. */
+/* Makes the call in tfe-web's sandbox, which can read this file and the directory. */
 static int outcome_of_reader(int (*call)(void))
 {
     const char *const paths[] = {"/nonexistent", "/etc/passwd", folder};
@@ -67,7 +66,7 @@ static int signal_parent(void)
     return kill(getppid(), SIGTERM);
 }
 
-/* kill(2) is not the only way to reach another process of the same user. */
+/* Other calls than kill(2) also reach processes of the same user. */
 static int signal_parents_thread(void)
 {
     return (int)syscall(SYS_tgkill, getppid(), getppid(), SIGTERM);

@@ -1,4 +1,4 @@
-/* tests/unit/text/test_quantity.c: which texts are quantities, and which of them are the same. */
+/* tests/unit/text/test_quantity.c: valid quantities, and equality of quantities. */
 #include "common/text/quantity.h"
 #include "tests/unit/test_runner.h"
 
@@ -86,7 +86,7 @@ TEST(quantity, label_of_a_resource_fits_by_value)
     assert_false(quantity_label_fits("memory=1G", "memory=1Gi"));
     assert_false(quantity_label_fits("memory=1", "cpu=1"));
     assert_false(quantity_label_fits("cpu=lots", "cpu=1"));
-    /* Everything else is a text. */
+    /* Anything that is no quantity is compared as text. */
     assert_false(quantity_label_fits("version=1", "version=1.0"));
     assert_false(quantity_label_fits("cpus=1", "cpus=1.0"));
 }

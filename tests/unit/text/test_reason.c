@@ -1,4 +1,4 @@
-/* tests/unit/text/test_reason.c: sentences that grow from the inside outwards. */
+/* tests/unit/text/test_reason.c: error messages that callers prefix. */
 #include <errno.h>
 #include <string.h>
 
@@ -43,7 +43,7 @@ TEST(reason, is_cut_and_never_within_a_character)
     text[sizeof text - 1] = '\0';
     reason_set(&reason, "%s", text);
     assert_int_equal(strlen(reason.text), sizeof reason.text - 1);
-    /* The 3 bytes of the euro sign would be torn by the end of the buffer. */
+    /* The end of the buffer would split the 3 bytes of the euro sign. */
     for (size_t at = sizeof reason.text - 4; at < sizeof reason.text; at++) {
         memset(text, 'a', sizeof text - 1);
         memcpy(text + at, "\xe2\x82\xac", 3);

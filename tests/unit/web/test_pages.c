@@ -130,7 +130,7 @@ TEST_IN(web, headers_and_bodies_are_bounded)
     assert_int_equal(harness.orders, 0);
 }
 
-/* --- what a token sees ------------------------------------------------------------------------ */
+/* --- views of tokens -------------------------------------------------------------------------- */
 
 TEST_IN(web, unused_view_is_freed_after_its_idle_time)
 {
@@ -249,7 +249,7 @@ TEST_IN(web, source_with_many_new_tokens_is_limited_others_are_not)
     assert_int_equal(use_new(&token, evil), TFE_EFULL);
 }
 
-/* --- pages that stay -------------------------------------------------------------------------- */
+/* --- event streams ---------------------------------------------------------------------------- */
 
 static int follow(const char *headers)
 {
@@ -282,7 +282,7 @@ static void change(const char *text, size_t more, bool is_whole)
     evbuffer_free(event);
 }
 
-/* Reads until the text has come. */
+/* Reads until the text has been received. */
 static void until_heard(int fd, const char *text)
 {
     TURN_UNTIL(harness.web.base, web_receive(fd) && web_has(text));

@@ -10,7 +10,7 @@
 
 #define CLOSE LOCAL "Connection: close\r\n"
 
-/* --- who is let in ---------------------------------------------------------------------------- */
+/* --- authentication --------------------------------------------------------------------------- */
 
 TEST_IN(web, host_without_login_must_name_this_machine)
 {

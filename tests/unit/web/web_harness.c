@@ -31,7 +31,7 @@ uint32_t web_streams(void)
     return shares_count(harness.web.shares, SHARE_STREAMS);
 }
 
-/* --- no server -------------------------------------------------------------------------------- */
+/* --- fake server client ----------------------------------------------------------------------- */
 
 int __wrap_client_new(const struct client_config *config, struct client **ret);
 int __wrap_client_new(const struct client_config *config, struct client **ret)
@@ -75,7 +75,7 @@ void __wrap_topic_send_all(struct topic *topic, struct stream *stream)
     harness.sent_all++;
 }
 
-/* --- paths ------------------------------------------------------------------------------------ */
+/* --- fake handlers ---------------------------------------------------------------------------- */
 
 static const char *role_of(const struct request *r)
 {
@@ -149,7 +149,7 @@ void __wrap_api_pool(struct request *r)
     harness.waiting = r->req;
 }
 
-/* --- a browser -------------------------------------------------------------------------------- */
+/* --- HTTP client ------------------------------------------------------------------------------ */
 
 void web_turn(void)
 {
@@ -282,7 +282,7 @@ bool web_has(const char *text)
     return strstr(harness.answer, text) != NULL;
 }
 
-/* --- its life --------------------------------------------------------------------------------- */
+/* --- set-up and tear-down --------------------------------------------------------------------- */
 
 int web_begin(void **state)
 {

@@ -26,10 +26,10 @@ extern struct web_harness {
     const struct token *found; /* token that token_reader_read returns; NULL for none */
     unsigned orders;
     char body[128];          /* body of the last order */
-    struct stream *stream;   /* the last one */
+    struct stream *stream;   /* stream opened last */
     unsigned sent_all;       /* number of times that its whole topic was sent */
     unsigned quits;          /* number of topic_leave calls */
-    char answer[ANSWER_MAX]; /* the last one */
+    char answer[ANSWER_MAX]; /* last response received */
     size_t n_answer;
     struct http_request *waiting; /* request without a response */
 } harness;
