@@ -23,7 +23,7 @@ version() { # name, command...
     echo
     echo "| tool | version |"
     echo "|---|---|"
-    version "AWS CLI" "$venv/aws" --version
+    echo "| AWS CLI | $("$venv/aws" --version 2>/dev/null | cut -d' ' -f1) |"
     echo "| moto | $("$venv/pip" show moto 2>/dev/null | sed -n 's/^Version: //p') |"
     version cfn-lint "$venv/cfn-lint" --version
     version helm "$venv/helm" version --short
