@@ -1,4 +1,4 @@
-"""Fixtures of the package's own tests: a real datagram peer where the agent would be. No TensorFlow, no agent."""
+"""Fixtures of the package's own tests: a real datagram peer in place of the agent. No TensorFlow, no agent."""
 import pathlib
 import sys
 
@@ -20,7 +20,7 @@ def no_agent(monkeypatch):
 
 @pytest.fixture
 def peer(tmp_path, monkeypatch):
-    """An agent of epoch 7, to which this process is rank 1 of 3."""
+    """An agent of epoch 7, for which this process is rank 1 of 3."""
     made = Peer(tmp_path)
     for name, value in {"EPOCH": 7, "RANK": 1, "WORLD_SIZE": 3, "SOCKET": made.path}.items():
         monkeypatch.setenv(f"TFE_{name}", str(value))
@@ -30,7 +30,7 @@ def peer(tmp_path, monkeypatch):
 
 @pytest.fixture
 def script(peer):
-    """tfe, after it has said hello to the peer."""
+    """The tfe package, after it has sent hello to the peer."""
     import tfe
     assert not tfe.stop_requested()
     assert peer.take()["type"] == "hello"

@@ -1,4 +1,4 @@
-"""The agent's end of the channel: a real datagram socket, which tests of the package read and answer by hand."""
+"""The agent's end of the channel: a real datagram socket that tests of the package read and answer."""
 import json
 import socket
 

@@ -1,4 +1,5 @@
-"""All ranks save after the same step, whenever each of them hears that they should. Steps are real barriers of threads."""
+"""All ranks save after the same step, whenever each of them receives the request. Steps are real barriers of
+threads."""
 import random
 import threading
 import time
@@ -8,7 +9,7 @@ from tfe._agree import Agreement, Pace, Timetable
 
 
 class Keys:
-    """What TensorFlow's coordination service does, in one process. far: what an answer takes to come."""
+    """Replaces TensorFlow's coordination service within one process. far: delay of a response."""
 
     def __init__(self, far=0.0):
         self.values, self.changed, self.far = {}, threading.Condition(), far
@@ -31,7 +32,7 @@ class Keys:
 
 
 def train(world, steps, body):
-    """body(rank, step) on a thread per rank; a step ends for nobody before all have begun it, as an all-reduce does."""
+    """Runs body(rank, step) on a thread per rank; no rank ends a step before all have begun it, as in an all-reduce."""
     gate = threading.Barrier(world)
     wrong = []
 
@@ -58,7 +59,7 @@ def test_all_ranks_save_after_the_same_step(seed):
     world, steps = chance.choice([2, 3, 5]), 40
     keys = Keys()
     ranks = [Agreement(keys, rank, world) for rank in range(world)]
-    # Each rank hears of wish "1", and some steps later of "2", when it does.
+    # Each rank receives request "1", and "2" some steps later, at a random step.
     hears = [{"1": chance.randint(1, 9), "2": chance.randint(10, 20)} for _ in range(world)]
     saved = [{} for _ in range(world)]
 
@@ -95,7 +96,8 @@ def test_ranks_that_wait_at_one_step_save_there(world):
 
 
 def test_a_slow_service_lets_nobody_miss_the_step():
-    """A rank asked for the step with a limit of 1 ms; where the answer took longer it trained on, alone, and hung."""
+    """Regression: a rank asked for the step with a limit of 1 ms; if the response took longer, the rank continued alone
+    and hung."""
     keys = Keys(far=0.005)
     ranks = [Agreement(keys, rank, 3) for rank in range(3)]
     saved = {}
@@ -198,7 +200,8 @@ def test_snapshots_cost_less_than_a_fiftieth_of_the_time(cost_s, step_s, every):
 
 @pytest.mark.parametrize("cost_s, after_s", [(0.002, 0.004), (0.01, 0.01), (0.03, 0.0)])
 def test_what_a_snapshot_costs_the_next_step_counts(cost_s, after_s):
-    """A copy throws out of the caches what the training works with; that cost another percent, and was not seen."""
+    """Regression: a copy evicts the training's data from the caches; that costs another percent, which was not
+    measured."""
     now, chance = [100.0], random.Random(7)
     pace, lost, begun, was_taken = Pace(None, 0, None, 40, lambda: now[0]), 0.0, 0.0, False
     for step in range(41, 6000):
@@ -214,11 +217,11 @@ def test_what_a_snapshot_costs_the_next_step_counts(cost_s, after_s):
 
 
 def test_snapshots_are_as_many_where_only_some_steps_are_asked_about():
-    """Every tenth step, counted from a step that nobody asked about, was never asked about."""
+    """Regression: every tenth step, counted from a step that was not offered, was never offered."""
     now, taken = [100.0], []
     pace = Pace(None, 0, None, 0, lambda: now[0])
     for step in range(2, 2000, 2):
-        now[0] += 2 / 51  # so that it is found out anew every 51 steps
+        now[0] += 2 / 51  # so that the pace is determined again every 51 steps
         if pace.is_due(step):
             now[0] += 0.2 / 51
             pace.took(0.2 / 51)
@@ -236,7 +239,7 @@ def test_all_ranks_take_a_snapshot_of_the_same_steps(fixed):
         if ranks[rank].is_due(10 + step):
             taken[rank].append(10 + step)
             time.sleep(0.0002)
-            ranks[rank].took(0.0002 * (rank + 1))  # each finds another cost
+            ranks[rank].took(0.0002 * (rank + 1))  # each rank measures another cost
 
     train(3, 300, step_of)
     assert taken[0] == taken[1] == taken[2] and taken[0][0] == 11

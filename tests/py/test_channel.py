@@ -1,4 +1,4 @@
-"""The channel to the agent: what is said, what is heard, and that nothing waits or fails when nobody is there."""
+"""The channel to the agent: messages in both directions, and that nothing waits or fails without an agent."""
 import json
 import multiprocessing
 import os
@@ -44,7 +44,7 @@ def test_progress_of_fast_steps_is_thinned_out_and_the_newest_kept(peer):
     time.sleep(_channel.PROGRESS_INTERVAL_S)
     tfe.progress(1000)
     said = peer.take()
-    while said["step"] != 1000:  # a slow machine may have come to its next turn before
+    while said["step"] != 1000:  # on a slow machine the next interval may have begun before
         said = peer.take()
     assert peer.is_quiet()
 
@@ -69,7 +69,7 @@ def test_for_which_wishes_memory_is_enough_is_heard_with_them(script, peer):
     here = _channel.channel()
     peer.ask(4, in_memory=True)
     peer.ask(5)
-    peer.say({"type": "stop", "epoch": 7, "grace_ms": 5000})  # an agent that knows nothing of it
+    peer.say({"type": "stop", "epoch": 7, "grace_ms": 5000})  # an agent without this feature
     assert script.stop_requested()
     assert here.in_memory == {"4"}
     here.kept(80, 4)
@@ -103,11 +103,11 @@ def test_what_cannot_be_read_or_is_of_another_epoch_is_passed_over(script, peer,
 def test_an_agent_that_does_not_read_holds_nothing_up(script, peer):
     began = time.monotonic()
     for step in range(2000):
-        script.checkpoint_saved(step, "ckpt")  # never thinned out: fills any queue
+        script.checkpoint_saved(step, "ckpt")  # never throttled: fills any queue
     assert time.monotonic() - began < 5
     told = peer.take()["step"]
     assert told == 0
-    while told != 1999:  # the newest is kept for the next call, when there is room again
+    while told != 1999:  # the newest is kept for the next call with room in the queue
         assert told < 1999
         if peer.is_quiet():
             script.stop_requested()
@@ -181,7 +181,7 @@ def test_another_epoch_in_the_same_process_is_another_channel(script, peer, monk
 
 
 def lend(peer, content, announced=None, epoch=7):
-    """What an agent does that is asked for memory."""
+    """Responds to a memory request like an agent."""
     file = os.memfd_create("tfe-state")
     os.write(file, content)
     message = {"type": "memory", "epoch": epoch, "bytes": len(content) if announced is None else announced, "why": ""}
@@ -216,7 +216,7 @@ def test_descriptors_that_nobody_wants_are_closed(script, peer):
     for announced, epoch in ((0, 7), (None, 6)):
         lend(peer, b"state", announced, epoch)
     for _ in range(3):
-        lend(peer, b"state")  # the newest is kept
+        lend(peer, b"state")  # the newest snapshot is retained
     here.poll()
     assert len(os.listdir("/proc/self/fd")) == before + 1
     os.close(here.memory[0])

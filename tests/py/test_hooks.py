@@ -1,11 +1,11 @@
-"""What the hooks tell from more than one thread."""
+"""Reports of the hooks from several threads."""
 import threading
 
 import tfe_hooks
 
 
 def test_what_two_threads_send_comes_once_and_the_newest_comes(peer, monkeypatch):
-    monkeypatch.setattr(tfe_hooks._signal, "signal", tfe_hooks._signal.signal)  # begin() puts its own there
+    monkeypatch.setattr(tfe_hooks._signal, "signal", tfe_hooks._signal.signal)  # begin() installs its own handler there
     hooks = tfe_hooks.Hooks()
     hooks.begin()
 
@@ -21,7 +21,7 @@ def test_what_two_threads_send_comes_once_and_the_newest_comes(peer, monkeypatch
     first = threading.Thread(target=hooks.tell, args=("checkpoint", '"seen":true,"step":10'))
     first.start()
     assert entered.wait(10)
-    hooks.flush()                                   # as the thread that looks now and then
+    hooks.flush()                                   # like the periodic thread
     hooks.tell("checkpoint", '"seen":true,"step":20')
     go.set()
     first.join()

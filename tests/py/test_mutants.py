@@ -1,4 +1,4 @@
-"""scripts/lib/mutants.py: which changes it makes to a C source, and which it leaves alone."""
+"""scripts/lib/mutants.py: which changes it makes to a C source, and what it leaves unchanged."""
 import pathlib
 import sys
 
@@ -31,7 +31,7 @@ def changed_lines(lines=None):
     found = {}
     for mutant in mutants.mutants_of("f.c", SOURCE, lines):
         new = mutant.apply(SOURCE)
-        assert new.count("\n") == SOURCE.count("\n")  # assertions keep their line numbers
+        assert new.count("\n") == SOURCE.count("\n")  # line numbers in assertions stay the same
         found.setdefault(mutant.line, set()).add(new.splitlines()[mutant.line - 1].strip())
     return found
 

@@ -1,4 +1,4 @@
-"""Who may save, and which checkpoint is newest."""
+"""Which rank may save, and which checkpoint is the newest."""
 import threading
 
 import pytest

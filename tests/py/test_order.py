@@ -1,4 +1,4 @@
-"""Every sample once: the order of a pass, and its division at any number of workers."""
+"""Every sample once: the order of a pass, and its division among any number of workers."""
 import random
 
 import pytest
@@ -23,7 +23,7 @@ def test_every_sample_is_seen_exactly_once_through_any_changes_of_size(seed):
 
 
 def test_the_order_hangs_on_seed_and_pass_and_never_changes():
-    assert list(_order.order(8, 7, 0)) == [7, 4, 6, 1, 5, 0, 2, 3]  # written down once; checkpoints rely on it
+    assert list(_order.order(8, 7, 0)) == [7, 4, 6, 1, 5, 0, 2, 3]  # recorded once; checkpoints rely on this order
     orders = {tuple(_order.order(50, seed, epoch)) for seed in range(5) for epoch in range(5)}
     assert len(orders) == 25
 

@@ -1,4 +1,4 @@
-"""The package as users get it: installed by pip, without TensorFlow, typed."""
+"""The package as users get it: installed by pip, without TensorFlow, with types."""
 import ast
 import json
 import pathlib
@@ -11,7 +11,7 @@ import tfe
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[2] / "agent" / "python"
 
-# Prints what an import brings in, and where it came from.
+# Prints which modules an import loads, and from where.
 PROBE = """
 import json, sys
 before = set(sys.modules)
@@ -23,7 +23,7 @@ print(json.dumps([tfe.__file__, sorted(name for name in brought if name not in s
 
 
 def test_pip_installs_it_from_the_tree_and_it_needs_nothing_else(tmp_path):
-    source = tmp_path / "source"  # building leaves files beside it
+    source = tmp_path / "source"  # building leaves files beside the source
     shutil.copytree(PACKAGE, source, ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
     target = tmp_path / "target"
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation",
@@ -52,7 +52,7 @@ def test_namesake_in_the_same_folder_is_reported(tmp_path):
 
 
 def test_type_checkers_know_exactly_the_names_that_there_are():
-    """A module's __getattr__ would make each misspelt name a good one, so they must not see it."""
+    """A module's __getattr__ would accept every misspelt name, so type checkers must not see it."""
     body = ast.parse((PACKAGE / "tfe" / "__init__.py").read_text()).body
     assert "__getattr__" not in {node.name for node in body if isinstance(node, ast.FunctionDef)}
     typed = {alias.name for block in body if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"

@@ -1,4 +1,4 @@
-"""Rank and size without an agent: as TF_CONFIG has it."""
+"""Rank and size without an agent, from TF_CONFIG."""
 import json
 
 import pytest
@@ -29,7 +29,7 @@ ALL = {"chief": ["a:1"], "worker": ["b:1", "c:1"], "ps": ["d:1", "e:1"]}
     ({"chief": ["a:1"], "worker": ["b:1"]}, "worker", 0, 1, 2, (1, 2), False),
 ])
 def test_roles(monkeypatch, cluster, job, index, rank, world, peers, writes):
-    """With ps the chief alone does the steps, restores and saves; an evaluator is alone, and never writes."""
+    """With ps only the chief runs steps, restores and saves; an evaluator is alone, and never writes."""
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": job, "index": index}}))
     assert (tfe.role(), tfe.role_index(), tfe.rank(), tfe.world_size()) == (job, index, rank, world)
     assert (_place.peers(), _place.is_writer()) == (peers, writes)
@@ -40,7 +40,7 @@ def test_alone_it_is_a_worker():
 
 
 def test_the_agent_says_the_role(monkeypatch):
-    """An evaluator's rank is behind all others', and it is none of them."""
+    """An evaluator's rank follows all others', and it does not count as one of them."""
     for name, value in {"TFE_ROLE": "evaluator", "TFE_ROLE_INDEX": 0, "TFE_RANK": 5, "TFE_WORLD_SIZE": 5, "TFE_EPOCH": 3}.items():
         monkeypatch.setenv(name, str(value))
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": {"evaluator": ["f:1"]}, "task": {"type": "evaluator", "index": 0}}))

@@ -1,4 +1,4 @@
-"""Snapshots in memory: whole or not seen, of this run and structure or not used, and the same on all ranks."""
+"""Snapshots in memory: complete or ignored, of this run and structure or ignored, and the same on all ranks."""
 import json
 import mmap
 import os
@@ -15,7 +15,7 @@ RUN = "job 3"
 
 
 def parts_of(step, sizes=(5, 8, 4000), kind="float32"):
-    """Values that tell their step."""
+    """Returns values derived from the step."""
     made = [_state.Part(f"w/{index}", "", kind, (size,), np.full(size, step * 7 + index, np.uint32).view(np.uint8))
             for index, size in enumerate(sizes)]
     text = json.dumps({"samples": step * 96}).encode()
@@ -42,7 +42,7 @@ def test_the_two_newest_are_there_for_the_next_trainer():
     assert held(memory) == []
     for step in (3, 4, 9):
         _state.Buffers(memory, RUN).write(7, step, parts_of(step))
-    _state.Buffers(memory, RUN).write(8, 5, parts_of(5))  # a later epoch went on from an earlier step
+    _state.Buffers(memory, RUN).write(8, 5, parts_of(5))  # a later epoch continued from an earlier step
     assert held(memory) == [(8, 5), (7, 9)]
     _state.Buffers(memory, RUN).write(8, 6, parts_of(6))
     assert held(memory) == [(8, 6), (8, 5)]
@@ -101,7 +101,7 @@ def test_a_buffer_that_is_still_read_is_not_written_to():
 
 @pytest.mark.parametrize("seed", range(8))
 def test_no_torn_byte_is_ever_believed(seed):
-    """Anything written over a whole snapshot, in header, values or directory: it is as if it were not there."""
+    """After any overwrite of a complete snapshot, in header, values or directory, the snapshot is ignored."""
     chance = random.Random(seed)
     clean = memory_for(parts_of(1))
     for step in (3, 4):
@@ -111,11 +111,11 @@ def test_no_torn_byte_is_ever_believed(seed):
         at = chance.randrange(len(memory))
         torn = bytes(chance.randrange(256) for _ in range(chance.choice([1, 8, 100])))
         memory[at:at + len(torn)] = torn[:len(memory) - at]
-        assert set(held(memory)) <= {(7, 3), (7, 4)}  # and each is what it was
+        assert set(held(memory)) <= {(7, 3), (7, 4)}  # and each is unchanged
 
 
 def test_no_changed_byte_of_a_header_or_directory_is_ever_believed():
-    """Each of them: a flipped bit may well leave a number a number, and a name a name."""
+    """Every byte is tried, because a flipped bit may leave a valid number or name."""
     clean = memory_for(parts_of(1))
     buffers = _state.Buffers(clean, RUN)
     for step in (3, 4):
@@ -132,7 +132,8 @@ def test_no_changed_byte_of_a_header_or_directory_is_ever_believed():
 
 
 def test_values_of_a_later_step_are_not_told_as_of_the_one_before():
-    """Killed when all of a snapshot is there but its header: the buffer is torn, not one of the step that it had."""
+    """Killed when a snapshot is complete except for its header: the buffer is torn, and does not count as the step that
+    it had before."""
     class Dies:
         size, unpack = _state.FIELDS.size, _state.FIELDS.unpack
 
@@ -150,7 +151,7 @@ def test_values_of_a_later_step_are_not_told_as_of_the_one_before():
 
 
 def test_a_header_says_nothing_about_a_body_of_another_structure():
-    """Both whole, of one size, and of the same run."""
+    """Both are complete, of the same size and of the same run."""
     memories = [memory_for(parts_of(1)) for _ in range(2)]
     for memory, name in zip(memories, "wv"):
         parts = [part._replace(name=part.name.replace("w/", f"{name}/")) for part in parts_of(3)]
@@ -160,7 +161,7 @@ def test_a_header_says_nothing_about_a_body_of_another_structure():
 
 
 def test_killed_at_any_moment_the_other_buffer_is_whole():
-    """A child writes as fast as it can into memory that both see, and is killed."""
+    """A child writes as fast as it can into shared memory, and is killed."""
     parts = parts_of(1, (5, 8, 400_000))
     for delay in range(20):
         memory = mmap.mmap(-1, _state.size_of(parts))
@@ -201,12 +202,12 @@ def test_the_newest_that_anybody_holds_is_chosen_unless_the_disk_is_newer():
     assert (choice.held.step, choice.holders, choice.disk_step) == (95, [1, 3], 80)
     assert _state.choose([offer(old)], (7, 90)) is not None
     assert _state.choose([offer(old)], (7, 91)) is None
-    assert _state.choose([offer(old)], (8, 2)) is None  # a later epoch has gone on without it
+    assert _state.choose([offer(old)], (8, 2)) is None  # a later epoch has continued without it
     assert _state.choose([offer(), offer()], None) is None
 
 
 def test_of_two_states_of_one_step_all_take_one():
-    """They should not differ; if they do, there is never a mix of them."""
+    """They should not differ; if they do, they are never mixed."""
     choice = _state.choose([offer((7, 90, "d", 1, 100)), offer((7, 90, "d", 2, 100)), offer((7, 90, "d", 2, 101))], None)
     assert choice.holders == [1, 2] and choice.held.content == 2
 
@@ -217,7 +218,8 @@ def test_ranks_with_other_objects_leave_the_memory_alone():
 
 @pytest.mark.parametrize("seed", range(12))
 def test_all_ranks_go_on_from_one_state(seed):
-    """Torn, stale and foreign buffers in any mixture: all ranks get the same choice, of the newest step that is whole somewhere."""
+    """Torn, stale and foreign buffers in any mixture: all ranks make the same choice, the newest step that is complete
+    on some rank."""
     chance = random.Random(seed)
     world = chance.choice([1, 2, 3, 5])
     keys, memories, best = Keys() if world > 1 else None, [], (-1, -1)

@@ -1,4 +1,5 @@
-"""A cluster of TensorFlow's roles on this machine without any agent: processes that fork from this one, which has imported TensorFlow."""
+"""A cluster of TensorFlow's roles on this machine without any agent: processes forked from this one, which has imported
+TensorFlow."""
 import json
 import multiprocessing
 import os
@@ -27,7 +28,7 @@ def now():
 
 
 def say(**fields):
-    """One line of JSON on stdout, with the time in ms."""
+    """Prints one line of JSON on stdout, with the time in ms."""
     print(json.dumps({"t": now(), **fields}), flush=True)
 
 
@@ -48,7 +49,7 @@ def _run(out, err, env, work, arguments):
 
 
 class Cluster:
-    """Processes by place: "ps0" is task 0 of job ps. folder: of their output. sizes: of each job."""
+    """Processes by name: "ps0" is task 0 of job ps. folder: for their output. sizes: number of tasks of each job."""
 
     def __init__(self, folder, **sizes):
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=folder))
@@ -60,7 +61,7 @@ class Cluster:
         self.move()
 
     def move(self):
-        """To other ports, bound without listening until the next ones, as the agents hold theirs."""
+        """Changes to other ports, which are bound without listening until the next call, as the agents do."""
         before, self.held, self.spec = self.held, [], {}
         for job, size in self.sizes.items():
             for _ in range(size):
@@ -77,7 +78,8 @@ class Cluster:
         return [f"{job}{index}" for job, size in self.sizes.items() for index in range(size)]
 
     def start(self, place, work, *arguments, cold=False, **env):
-        """work: a function, or the path of a script. cold: a script in a new interpreter. The time."""
+        """Starts a process. work: a function, or the path of a script. cold: a script in a new interpreter. Returns the
+        time."""
         job, index = place.rstrip("0123456789"), int(place[-1])
         cluster = {name: found for name, found in self.spec.items() if (name == "evaluator") == (job == "evaluator")}
         if cluster:
@@ -98,12 +100,12 @@ class Cluster:
         return began
 
     def poll(self, place):
-        """Its exit status; None while it runs."""
+        """Returns its exit status, or None while it runs."""
         process = self.running[place]
         return process.poll() if isinstance(process, subprocess.Popen) else process.exitcode
 
     def wait(self, place, timeout_s=PATIENCE_S):
-        """Its exit status; "none" if it has not ended in that time."""
+        """Returns its exit status, or "none" if it has not ended in that time."""
         process = self.running.pop(place)
         try:
             process.wait(timeout_s) if isinstance(process, subprocess.Popen) else process.join(timeout_s)
@@ -126,11 +128,11 @@ class Cluster:
             return ""
 
     def lines(self, place):
-        """What it has said()."""
+        """Returns the lines that it has printed with say()."""
         return [json.loads(line) for line in self.output(place).splitlines() if line.startswith("{") and line.endswith("}")]
 
     def heard(self, place, look, timeout_s=PATIENCE_S):
-        """The first line for which look() is true; None: it did not come."""
+        """Returns the first line for which look() is true, or None if there was none in time."""
         end = time.monotonic() + timeout_s
         while time.monotonic() < end:
             found = next((line for line in self.lines(place) if look(line)), None)

@@ -1,4 +1,4 @@
-"""Fixtures of the tests with real TensorFlow. They start real programs through scripts/lib/fleet.py, as the demo does."""
+"""Fixtures of the tests with real TensorFlow. They start real programs through scripts/lib/fleet.py, like the demo."""
 import pathlib
 import sys
 
@@ -11,8 +11,8 @@ import fleet as fl
 
 @pytest.fixture
 def make_fleet(tmp_path):
-    """make_fleet(*server_options): a server with its agents, ended with the test. The first epoch has all agents that the
-    test starts, however long they take to come: a test says how many these are (the most of --nnodes)."""
+    """make_fleet(*server_options) starts a server whose agents end with the test. The first epoch waits for all agents
+    that the test starts: their number is the maximum of --nnodes."""
     made = []
 
     def make(*options):
@@ -27,7 +27,7 @@ def make_fleet(tmp_path):
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
-    """A failed test shows what the programs said (their logs are complete while the fixture still runs)."""
+    """Shows the programs' output of a failed test (their logs are complete while the fixture still runs)."""
     report = (yield).get_result()
     if report.when == "call" and report.failed and "tmp_path" in item.funcargs:
         for path in sorted((item.funcargs["tmp_path"] / "logs").glob("*")):

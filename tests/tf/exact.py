@@ -1,4 +1,4 @@
-"""What tests of exactness read from the step logs of digits.py: which steps count in the end, and which samples they saw."""
+"""Reads the step logs of digits.py for exactness tests: which steps count in the end, and which samples they saw."""
 import collections
 import os
 import pathlib
@@ -7,7 +7,7 @@ import signal
 
 import fleet as fl
 
-SAMPLES = 1437   # of digits.py's training part
+SAMPLES = 1437   # size of digits.py's training set
 BATCH = 96
 STEPS_PER_PASS = -(-SAMPLES // BATCH)
 
@@ -17,7 +17,8 @@ ONE_THREAD = {"TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1", "OMP
 
 
 def restored(fleet):
-    """[(epoch, step that it began from)], of the epochs that came so far; all ranks must have begun from the same."""
+    """Returns [(epoch, step from which it began)] for all epochs so far; all ranks must have begun from the same
+    step."""
     found = {}
     for line in fleet.trainer_lines():
         if line.get("event") == "restored":
@@ -27,8 +28,8 @@ def restored(fleet):
 
 
 def check_samples(fleet, steps):
-    """Of the steps whose work is in the result, every sample of every pass was seen exactly once, by one worker. An
-    epoch may begin before a step that one before it has begun from: of that one nothing is in the result then."""
+    """Checks that among the steps in the result every sample of every pass was seen exactly once, by one worker. An
+    epoch may begin before the first step of an earlier one, which then contributes nothing to the result."""
     seen = {}  # (epoch, step) -> ids of all ranks
     for line in fleet.trainer_lines():
         if line.get("event") == "share":
@@ -52,7 +53,7 @@ def check_samples(fleet, steps):
 
 
 def result(fleet):
-    """The line that rank 0 ended with."""
+    """Returns the last line of rank 0."""
     return next(line for line in fleet.trainer_lines() if line.get("event") == "end")
 
 
@@ -61,21 +62,21 @@ def highest_step(fleet):
 
 
 def trainer_of(fleet, name):
-    """Process id of the trainer that an agent has started last. None: none of it runs just now."""
+    """Returns the pid of the trainer started last by an agent, or None if none runs."""
     node = re.search(r"event=node .*?node=(\w+)", fleet.output(name, "err"))
     starts = [line["pid"] for line in fleet.trainer_lines()
               if line.get("event") == "start" and node and line["node"] in (name, node[1])]
     try:
         parent = pathlib.Path(f"/proc/{starts[-1]}/stat").read_text().rpartition(")")[2].split()[1]
         if pathlib.Path(f"/proc/{parent}/comm").read_text().strip() != "tfe-guard":
-            return None  # another process has this id by now
+            return None  # another process has this pid by now
     except (OSError, IndexError):
         return None
     return starts[-1]
 
 
 def kill_trainer(fleet, name):
-    """SIGKILL to it. False: there is none."""
+    """Kills the trainer with SIGKILL. Returns False if there is none."""
     pid = trainer_of(fleet, name)
     if pid is None:
         return False

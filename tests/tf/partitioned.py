@@ -1,6 +1,7 @@
-"""A chief whose large variable is cut over the ps, and which each step changes by a known amount: what it restores is written whole.
+"""A chief whose large variable is partitioned over the ps and changes by a known amount in each step; a restored state
+must be complete.
 
-    partitioned.py CHECKPOINT_DIRECTORY STEP_LOG_DIRECTORY HOLD      steps, and no end, while the file HOLD is there
+    partitioned.py CHECKPOINT_DIRECTORY STEP_LOG_DIRECTORY HOLD      runs without end while the file HOLD exists
 """
 import json
 import os
@@ -18,7 +19,7 @@ with strategy.scope():
     table = tf.Variable(tf.reshape(tf.range(26.0), [13, 2]))
     bias = tf.Variable([0.5])
 step = tf.Variable(0, dtype=tf.int64)
-checkpointer = tfe.Checkpointer(checkpoints, step=step, every_steps=10**6, table=table, bias=bias)  # only when it is asked
+checkpointer = tfe.Checkpointer(checkpoints, step=step, every_steps=10**6, table=table, bias=bias)  # saves only on request
 
 
 @tf.function
@@ -38,7 +39,7 @@ def say(event):
 checkpointer.restore()
 say("restored")
 holds = True
-while holds:  # once at least: who reads "restored" may take it away at once
+while holds:  # at least one step, since a reader of "restored" may remove HOLD at once
     coordinator.schedule(train_step, args=(tf.constant(int(step)),))
     step.assign_add(1)
     checkpointer.after_step()

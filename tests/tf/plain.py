@@ -1,4 +1,5 @@
-"""A loop with tf.train.CheckpointManager as TensorFlow's documentation has it, but for one import. It calls save() after every third step."""
+"""A loop with tf.train.CheckpointManager as in TensorFlow's documentation, except for one import. It calls save() after
+every third step."""
 import sys
 import time
 
@@ -12,7 +13,7 @@ rank = strategy.cluster_resolver.task_id
 with strategy.scope():
     step = tf.Variable(0, dtype=tf.int64)
     total = tf.Variable(0.0)
-    # As a metric is: whoever reads it, to save it, needs all others.
+    # Like a metric: reading it for a save requires all ranks.
     seen = tf.Variable(0.0, synchronization=tf.VariableSynchronization.ON_READ, aggregation=tf.VariableAggregation.SUM)
 
 

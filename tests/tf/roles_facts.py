@@ -1,6 +1,6 @@
-"""How TensorFlow's roles behave by hand: the facts of docs/tensorflow.md, section 6. No test; it prints what it finds.
+"""Prints how TensorFlow's roles behave without agents: the facts of docs/tensorflow.md, section 6. Not a test.
 
-    roles_facts.py [FACT…]       each three times, on this machine's loopback; TURNS=N says otherwise
+    roles_facts.py [FACT…]       each three times, on this machine's loopback; TURNS=N sets another number
 """
 import os
 import pathlib
@@ -28,7 +28,8 @@ def serve():
 
 
 def coordinate(steps=LONG, begin=0.0, more=0, hang_s=0.0, hold_s=0.0):
-    """begin: a value. more: variables. hang_s: a step waits so long before it adds. hold_s: it stays so long at its end."""
+    """begin: a value. more: variables. hang_s: time that a step waits before it adds. hold_s: time that it waits at its
+    end."""
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     strategy = tf.distribute.ParameterServerStrategy(
         resolver, variable_partitioner=tf.distribute.experimental.partitioners.FixedShardsPartitioner(2))
@@ -40,7 +41,7 @@ def coordinate(steps=LONG, begin=0.0, more=0, hang_s=0.0, hold_s=0.0):
     say(event="variables", total=float(total.numpy()), weights=float(tf.reduce_sum(tf.convert_to_tensor(weights))), more=len(kept))
 
     def who():
-        """An element that says when the worker that gives it has begun: another one after its return."""
+        """Returns an element with the start time of the worker that provides it, which identifies the process."""
         return tf.data.Dataset.from_tensors(0.0).map(lambda _: tf.timestamp()).cache().repeat()
     iterator = iter(coordinator.create_per_worker_dataset(who))
 
@@ -107,7 +108,8 @@ def ms(line, since):
 
 
 def start(cluster, *places, **options):
-    """In this order, with a rest of so many seconds where a number stands; when the last one was started."""
+    """Starts these processes in this order, with a pause in seconds for each number; returns the time of the last
+    start."""
     for place in places:
         if isinstance(place, str):
             last = cluster.start(place, (lambda: coordinate(**options)) if place == "chief0" else serve)
@@ -117,7 +119,7 @@ def start(cluster, *places, **options):
 
 
 def gap(lines, begin, end):
-    """The longest time without a step in between."""
+    """Returns the longest time without a step in between."""
     times = [begin, *(line["t"] for line in lines if "step" in line and begin < line["t"] < end), end]
     return round(max(after - before for before, after in zip(times, times[1:])))
 
@@ -160,7 +162,7 @@ def worker_returns(folder):
 
 
 def two_workers_lost(folder):
-    """Is a worker that returns used while another one's place stays empty?"""
+    """Is a worker that returns used while another worker is still missing?"""
     with by_hand.Cluster(folder, chief=1, worker=3, ps=1) as cluster:
         start(cluster, "ps0", "worker0", "worker1", "worker2", "chief0")
         cluster.heard("chief0", is_worker(3))
@@ -178,7 +180,7 @@ def two_workers_lost(folder):
 
 
 def chief_again(folder):
-    """A new chief with the servers of the old one."""
+    """Starts a new chief with the servers of the old one."""
     with by_hand.Cluster(folder, chief=1, worker=2, ps=2) as cluster:
         start(cluster, "ps0", "ps1", "worker0", "worker1")
         for number in range(4):

@@ -1,4 +1,4 @@
-"""A real cluster is asked for a checkpoint and told to stop, each rank by a peer of its own where its agent would be."""
+"""A real cluster is asked for checkpoints and stopped, with a peer for each rank in place of its agent."""
 import json
 import os
 import queue
@@ -17,12 +17,12 @@ sys.path.append(str(fl.ROOT / "tests" / "py"))
 from peer import Peer
 
 STEPS, PATIENCE_S = 300, 120
-STAND_STILL_MS = 10_000  # after a checkpoint that was asked for
-FAST = ("--pace", "0.01")  # for those that are to come to their end, or near it
+STAND_STILL_MS = 10_000  # after a requested checkpoint
+FAST = ("--pace", "0.01")  # for trainers that are to reach their end, or nearly
 
 
 class Attentive(Peer):
-    """Reads at once whatever comes, as an agent does: there is always room for a trainer's last words."""
+    """Reads all messages at once, like an agent, so that there is always room for a trainer's last ones."""
 
     def __init__(self, directory):
         super().__init__(directory)
@@ -42,7 +42,7 @@ class Attentive(Peer):
 
 
 def free_ports(count):
-    """That nobody listens on; not of those that the system gives to outgoing connections."""
+    """Returns ports without a listener, outside the ephemeral range."""
     found = []
     while len(found) < count:
         port = random.randrange(20000, 32000)
@@ -56,12 +56,12 @@ def free_ports(count):
 
 
 class Cluster:
-    """Trainers of one epoch, started by hand. Their steps are so slow that a test that is late for a while does not find them
-    at their end."""
+    """Trainers of one epoch, started by the test. Their steps are so slow that a delayed test does not find them at
+    their end."""
 
     def __init__(self, fleet, epoch, world, *arguments):
         self.fleet, self.epoch, self.world, self.peers, self.trainers = fleet, epoch, world, [], []
-        self.stand = {}  # step: until when they stand there, at the least
+        self.stand = {}  # step: time until which they wait there, at least
         addresses = [f"127.0.0.1:{port}" for port in free_ports(world)]
         for rank in range(world):
             folder = fleet.directory / f"peer-{epoch}-{rank}"
@@ -85,15 +85,15 @@ class Cluster:
         fl.wait_for(f"step {step}", lambda: min(self.last_steps().values()) >= step, PATIENCE_S)
 
     def face(self, rank):
-        """The rank's peer, once it knows where to send to."""
+        """Returns the rank's peer, once it knows the trainer's address."""
         self.peers[rank].sender = str(self.peers[rank].path.parent / f"script-{self.trainers[rank].pid}")
         return self.peers[rank]
 
     def lend(self):
-        """Each rank gets the memory that it asks for."""
+        """Gives each rank the memory that it requests."""
         for rank, peer in enumerate(self.peers):
             wanted = self.said(rank, "memory", "bytes", 0)
-            self.face(rank).say({**wanted, "why": ""})  # nothing was left
+            self.face(rank).say({**wanted, "why": ""})  # no state was left
             wanted = self.said(rank, "memory")
             file = os.memfd_create("state")
             os.truncate(file, wanted["bytes"])
@@ -104,28 +104,28 @@ class Cluster:
     def ask(self, number, within_ms, in_memory=False):
         asked_ms = time.monotonic() * 1000  # the clock of the step logs
         for rank in range(self.world):
-            time.sleep(random.random() * 0.1)  # they do not hear it at once
+            time.sleep(random.random() * 0.1)  # the requests arrive at different times
             self.face(rank).ask(number, within_ms, self.epoch, in_memory)
         told = self.told(number)
-        self.train(told["step"])  # all ranks: another one may be about to write it down
-        # And no step beyond, before the wish is withdrawn.
+        self.train(told["step"])  # all ranks: another one may be about to log it
+        # They make no further step before the request is withdrawn.
         until = self.stand.setdefault(told["step"], asked_ms + min(within_ms, STAND_STILL_MS))
         assert not [line for line in self.fleet.steps(self.epoch) if line["step"] > told["step"] and line["t_ms"] < until]
         return told["step"]
 
     def said(self, rank, kind, key=None, value=None):
-        """The rank's next message of that kind, and with that value."""
+        """Returns the rank's next message of this kind, with this value."""
         while True:
             message = self.peers[rank].take()
             if message["type"] == kind and message.get(key) == value:
                 return message
 
     def told(self, number):
-        """Rank 0's word of the checkpoint that answers this number."""
+        """Returns rank 0's message about the checkpoint for this request."""
         return self.said(0, "checkpoint", "answers", number)
 
     def kept(self, number):
-        """The step that all ranks keep in memory for this number, and where they stand."""
+        """Returns the step that all ranks keep in memory for this request, and at which they wait."""
         steps = {self.said(rank, "kept", "answers", number)["step"] for rank in range(self.world)}
         assert len(steps) == 1 and set(self.last_steps().values()) == steps
         return steps.pop()
@@ -145,7 +145,7 @@ class Cluster:
 
 @pytest.fixture
 def fleet(tmp_path):
-    made = fl.Fleet(tmp_path)  # its step logs only; no server is started
+    made = fl.Fleet(tmp_path)  # only for its step logs; no server is started
     for path in (made.step_logs, made.checkpoints):
         path.mkdir()
     return made
@@ -167,16 +167,16 @@ def test_all_ranks_save_at_one_step_stand_still_and_stop(fleet, make_cluster):
     first = make_cluster(1, 2)
     first.train(20)
     saved = first.ask(1, within_ms=1500)
-    # No stop follows: the wish was withdrawn, and they go on.
+    # No stop follows: the request is withdrawn, and they continue.
     first.train(saved + 20)
     saved = first.ask(2, within_ms=60_000)
-    assert first.ask(3, within_ms=60_000) == saved  # they stand still
+    assert first.ask(3, within_ms=60_000) == saved  # they wait
     assert first.stop() == [143, 143]
 
     second = make_cluster(2, 1)
     second.train(saved + 1)
     assert min(line["step"] for line in fleet.steps(2)) == saved + 1
-    # A stop without a wish before it: one checkpoint more, and the end.
+    # A stop without a save request: one more checkpoint, then the end.
     assert second.stop() == [143]
     assert second.told(0)["step"] == second.last_steps()[0]
 
@@ -209,7 +209,7 @@ def test_where_memory_is_enough_nothing_is_written_to_the_disk(fleet, make_clust
     assert set(first.last_steps().values()) == {kept}
     assert checkpoints(fleet) == []
 
-    # A stop without a wish before it.
+    # A stop without a save request.
     second = make_cluster(2, 2, "--memory-every", 1000)
     second.lend()
     second.train(20)
@@ -229,7 +229,7 @@ def test_where_nobody_ends_them_after_a_snapshot_the_disk_gets_it(fleet, make_cl
     assert first.told(1)["step"] == kept
     assert set(first.last_steps().values()) == {kept}
     assert checkpoints(fleet) == [f"ckpt-1-{kept}.index"]
-    # Memory is enough for this stop, and not for the next.
+    # The memory suffices for this stop, but not for the next.
     assert first.stop(in_memory=True) == [143, 143]
 
     second = make_cluster(2, 2, "--memory-every", 1000)

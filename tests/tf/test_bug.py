@@ -1,4 +1,4 @@
-"""A script that always fails ends the job, and the user is told where and why."""
+"""A script that always fails ends the job, and the user gets the location and the reason."""
 import pathlib
 
 import fleet as fl
@@ -13,18 +13,18 @@ def test_a_script_that_always_fails_ends_the_job(make_fleet):
     assert fleet.wait_agents("ab", 240) == {"a": 1, "b": 1}
 
     for name in "ab":
-        # What the agent itself says, beside what it passes on from the trainers as "[rank] text".
+        # The agent's own output, without the trainers' lines, which start with "[rank]".
         own = "\n".join(line for line in fleet.output(name, "err").splitlines() if not line.startswith("["))
         assert "rank 0" in own or "rank 1" in own
-        # Its own words repeat nothing that it has just passed on.
+        # The agent does not repeat what it has just passed on.
         assert "ValueError: the bug of step 5" in fleet.output(name, "err")
-        assert "buggy.py" in fleet.output(name, "err")  # of the traceback
+        assert "buggy.py" in fleet.output(name, "err")  # the traceback
 
-    # The first start and one restart come to the bug and are charged, no more and no less. An epoch of which both ranks
-    # leave with words that blame the peer is free, and stands in the log as that.
+    # The first start and one restart reach the bug and are counted, no more and no less. An epoch whose ranks both
+    # blame the peer is not counted and is logged as such.
     said = fl.JsonLines(fleet.logs / "server.err").read()
     epochs = [line["epoch"] for line in said if line["event"] == "epoch"]
-    hows = {line["epoch"]: line["how"] for line in said if line["event"] == "end"}  # the last word of each
+    hows = {line["epoch"]: line["how"] for line in said if line["event"] == "end"}  # the last event of each epoch
     assert sorted(hows) == epochs
     assert sorted(hows.values()) == ["own_fault"] * 2 + ["peer_caused"] * (len(epochs) - 2)
     assert hows[epochs[-1]] == "own_fault"

@@ -1,4 +1,5 @@
-"""A warm interpreter has imported TensorFlow and made nothing of it that only a trainer may have: no context, no device."""
+"""A warm interpreter has imported TensorFlow and created nothing that only a trainer may have: no context, no
+device."""
 import importlib.metadata
 import os
 import pathlib
@@ -26,7 +27,7 @@ print(had, first, handle() is None)
 
 
 def threads(pid):
-    """Those that TensorFlow's context starts."""
+    """Returns the threads that TensorFlow's context starts."""
     names = [(task / "comm").read_text().strip() for task in pathlib.Path(f"/proc/{pid}/task").iterdir()]
     return [name for name in names if name.startswith("tf_")]
 
@@ -44,10 +45,10 @@ def standby(tmp_path):
 
 def test_no_context_exists_before_the_start(standby):
     version = importlib.metadata.version("tensorflow-cpu")
-    assert standby.says() == f"W{version}"  # which the server compares with that of the job's other nodes
+    assert standby.says() == f"W{version}"  # the server compares it with the version on the job's other nodes
     maps = pathlib.Path(f"/proc/{standby.pid}/maps").read_text()
     assert "libtensorflow" in maps  # it is imported
     assert not threads(standby.pid)
     assert not [fd for fd in pathlib.Path(f"/proc/{standby.pid}/fd").iterdir() if os.readlink(fd).startswith("/dev/nvidia")]
     status, out, err = standby.hand_over(dict(os.environ))
-    assert (status, out.split()) == (0, ["True", "True", "False"]), err  # and TensorFlow's first operation makes one
+    assert (status, out.split()) == (0, ["True", "True", "False"]), err  # TensorFlow's first operation creates one

@@ -1,4 +1,4 @@
-"""scripts/demo.sh as a user runs it: what it promises, and that it leaves nothing behind."""
+"""scripts/demo.sh as a user runs it: it shows what it promises and leaves nothing behind."""
 import json
 import os
 import pathlib
@@ -20,12 +20,12 @@ pytestmark = pytest.mark.xdist_group("demo")  # one at a time: each configures a
 
 DEMO = fl.ROOT / "scripts" / "demo.sh"
 
-# What a shell starts in the background ignores it, and a script of bash can undo that for none of its own.
+# A shell starts background jobs with SIGINT ignored, which a bash script cannot undo for its children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def processes_of(directory):
-    """Who still runs with something of directory in its environment or command line."""
+    """Returns the processes with a path of directory in their environment or command line."""
     found = {}
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         try:
@@ -53,7 +53,7 @@ def test_demo_whose_page_is_kept_until_it_is_interrupted(tmp_path, noise):  # no
         url = fl.wait_for("the demo to keep its page up", kept, 600)[1]
         with urllib.request.urlopen(f"{url}api/v1/jobs", timeout=30) as answer:
             assert [job["state"] for job in json.load(answer)["jobs"]] == ["succeeded"]
-        os.killpg(demo.pid, signal.SIGINT)  # as a terminal does it
+        os.killpg(demo.pid, signal.SIGINT)  # as a terminal does
         assert demo.wait(60) == 130
     finally:
         if demo.poll() is None:
@@ -71,7 +71,7 @@ def test_demo_whose_page_is_kept_until_it_is_interrupted(tmp_path, noise):  # no
     standstills = [epoch["standstill_ms"] for epoch in result["epochs"]]
     assert all(isinstance(ms, int) for ms in standstills) and standstills[0] == 0
     assert all(ms > 0 for ms in standstills[1:])
-    assert result["trainer_restarts"] == 4  # two survivors, twice
+    assert result["trainer_restarts"] == 4  # two survivors, two changes
 
     assert f"test accuracy {result['accuracy']:.4f}" in said()
     for epoch in result["epochs"]:
@@ -79,12 +79,12 @@ def test_demo_whose_page_is_kept_until_it_is_interrupted(tmp_path, noise):  # no
                                     str(epoch["standstill_ms"]), "ms"] for line in said().splitlines())
     assert not list((tmp_path / "tmp").iterdir())
     assert not processes_of(tmp_path)
-    # Last, as a machine that is too busy for it skips it.
-    assert result["wall_s"] <= noise.bound(2 * 60)  # a minute is promised
+    # Checked last, because the check skips the test on a machine that is too busy.
+    assert result["wall_s"] <= noise.bound(2 * 60)  # one minute is promised
     assert max(standstills) < noise.bound(30) * 1000
 
 
-@pytest.mark.heavy  # the kept one is the same, and ends otherwise
+@pytest.mark.heavy  # the demo with --keep does the same and ends differently
 def test_demo_that_ends_by_itself(tmp_path):
     (tmp_path / "tmp").mkdir()
     subprocess.run([DEMO], stdin=subprocess.DEVNULL, check=True, timeout=600, env={**os.environ, "TMPDIR": str(tmp_path / "tmp")})
@@ -96,10 +96,10 @@ MOMENTS, WAYS = (0.05, 0.2, 0.5, 1, 2, 4, 8, "training"), ("SIGTERM", "Ctrl-C")
 
 
 @pytest.mark.parametrize(("after_s", "how"), [
-    pytest.param(after_s, how, marks=[] if (moment + way) % 2 else pytest.mark.heavy)  # the others with --full
+    pytest.param(after_s, how, marks=[] if (moment + way) % 2 else pytest.mark.heavy)  # the other combinations run with --full
     for moment, after_s in enumerate(MOMENTS) for way, how in enumerate(WAYS)])
 def test_interrupted_demo_leaves_nothing(tmp_path, after_s, how):
-    """At any moment: while it looks for what is missing, builds, starts or trains."""
+    """Interrupted at any moment: during checks, build, start or training."""
     number, status = {"SIGTERM": (signal.SIGTERM, 143), "Ctrl-C": (signal.SIGINT, 130)}[how]
     with open(tmp_path / "out", "wb") as out:
         demo = subprocess.Popen([DEMO], stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
@@ -112,14 +112,14 @@ def test_interrupted_demo_leaves_nothing(tmp_path, after_s, how):
             time.sleep(after_s)
         began = time.monotonic()
         if how == "Ctrl-C":
-            os.killpg(demo.pid, number)  # as a terminal does it
+            os.killpg(demo.pid, number)  # as a terminal does
         else:
             demo.send_signal(number)
-        # Before bash has read so far that it takes signals, the signal itself ends it, or that a substitution has died of it.
+        # Before bash handles signals, the signal itself ends bash or a command substitution in it.
         ended = demo.wait(60)
         assert ended in (status, -number)
         assert time.monotonic() - began < 20
-        if ended == -number or after_s == MOMENTS[0]:  # what it had just forked dies of that, too, but need not have by now
+        if ended == -number or after_s == MOMENTS[0]:  # a process that it had just forked dies of it too, possibly later
             fl.wait_for("nobody", lambda: not processes_of(tmp_path), 20)
         assert not processes_of(tmp_path)
         assert not list(tmp_path.glob("tfe-demo-*"))

@@ -1,4 +1,5 @@
-"""Ends with real TensorFlow: a script that does not use its cluster is warned of, and one that does is not; a worker that is through."""
+"""Ends with real TensorFlow: a script that does not use its cluster gets a warning, others do not; and a worker that
+has finished."""
 import json
 import subprocess
 import textwrap
@@ -8,7 +9,7 @@ from programs import program
 
 PATIENCE_S = 150
 
-# Each strategy in its own way: of the cluster, without TF_CONFIG, of one machine.
+# Three strategies: of the cluster, without TF_CONFIG, of one machine.
 STRATEGY = """
     import os, sys, time
     how, done = sys.argv[1:]
@@ -23,7 +24,7 @@ STRATEGY = """
         time.sleep(0.2)
 """
 
-# Between-graph workers, each with its share: TensorFlow's server of a ps never ends.
+# Between-graph workers with a share each: TensorFlow's server of a ps never ends.
 SHARES = """
     import json, os, time
     import tensorflow as tf
@@ -66,7 +67,7 @@ def test_a_script_that_does_not_use_its_cluster_is_warned_of(make_fleet, tmp_pat
 
 
 def test_a_worker_that_is_through_before_the_chief_is_done(make_fleet, tmp_path):
-    """It was started again, and then an epoch after the other."""
+    """Regression: the worker was restarted, and then in one epoch after another."""
     fleet = make_fleet()
     for name in "abcd":
         fleet.start_agent(name, script(tmp_path, SHARES), options=("--no-standby", "--nnodes=2", "--ps=1", "--chief"))

@@ -1,4 +1,4 @@
-"""kill -9 at random moments: no sample is lost or doubled, and the weights come out as if nothing had happened."""
+"""kill -9 at random moments: no sample is lost or repeated, and the weights equal those of an undisturbed run."""
 import os
 import random
 import signal
@@ -19,8 +19,8 @@ PATIENCE_S = 120
 
 
 def train(fleet, names, nnodes, kills, chance=None, replace=True, saves=("--save-every", 15), least=1):
-    """Trains to the end with agents of these names; kills an agent or a trainer now and then, at least so many steps apart.
-    The agents that were left."""
+    """Trains to the end with agents of these names; kills an agent or a trainer at random, at least a number of steps
+    apart. Returns the remaining agents."""
     hold = fleet.directory / "hold"
     hold.touch()
     options = (f"--nnodes={nnodes}", "--max-restarts=1000")
@@ -55,7 +55,7 @@ def train(fleet, names, nnodes, kills, chance=None, replace=True, saves=("--save
 
 
 def weights(fleet):
-    """Those of the last checkpoint, by name."""
+    """Returns the weights of the last checkpoint, by name."""
     import tensorflow as tf
     import tfe
     reader = tf.train.load_checkpoint(tfe.newest_checkpoint(fleet.checkpoints))
@@ -80,7 +80,7 @@ def test_random_kills_change_no_bit(make_fleet, undisturbed):
 
 @pytest.mark.heavy  # as the one above
 def test_from_memory_alone_no_bit_changes_either(make_fleet, undisturbed):
-    """Nothing is on disk before the end: the survivor has the state, and the newcomer gets it from there."""
+    """Nothing is on disk before the end: the survivor has the state, and the new node gets it from there."""
     print(f"TFE_TEST_SEED={SEED}")
     fleet = make_fleet("--fence", "9")
     train(fleet, "ab", "2", KILLS, random.Random(SEED), saves=("--save-every", 10**6, "--memory-every", 2), least=5)
@@ -88,7 +88,7 @@ def test_from_memory_alone_no_bit_changes_either(make_fleet, undisturbed):
     assert len(begins) > KILLS
     for epoch, first in begins[1:]:
         done = max(line["step"] for line in fleet.steps() if line["epoch"] < epoch)
-        assert done - 4 <= first <= done, begins  # two of them: killed inside the copy, the other buffer counts
+        assert done - 4 <= first <= done, begins  # one of two snapshots: if the kill interrupts a copy, the other buffer counts
     assert exact.result(fleet)["weights"] == exact.result(undisturbed)["weights"]
 
 
@@ -97,7 +97,7 @@ def test_another_number_of_members_trains_the_same(make_fleet, undisturbed):
     fleet = make_fleet("--fence", "9")
     left = train(fleet, "abc", "1:3", 2 if FULL else 1, random.Random(SEED), replace=False)
     assert {line["world"] for line in fleet.steps()} >= {3, len(left)}
-    # Sums of float32 in another order, through hundreds of steps that amplify the difference.
+    # Float32 sums in another order, through hundreds of steps that amplify the difference.
     expected = weights(undisturbed)
     assert expected
     for name, value in weights(fleet).items():

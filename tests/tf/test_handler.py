@@ -10,7 +10,7 @@ PATIENCE_S = 150
 
 @pytest.mark.parametrize("watches", [
     pytest.param([], id="tfe"),
-    pytest.param(["--only-file"], id="TFE_PREEMPT_FILE", marks=pytest.mark.heavy)])  # the agent writes the file in any case
+    pytest.param(["--only-file"], id="TFE_PREEMPT_FILE", marks=pytest.mark.heavy)])  # the agent writes the file in both cases
 def test_a_notice_makes_the_handler_save_and_the_others_go_on_there(make_fleet, watches):
     fleet = make_fleet()
     for name in "ab":
@@ -24,8 +24,8 @@ def test_a_notice_makes_the_handler_save_and_the_others_go_on_there(make_fleet, 
     assert fleet.wait_agents([other], PATIENCE_S) == {other: 0}
 
     begins = int(re.search(r"\[0\] epoch 2: 1 workers, from step (\d+)\n", fleet.output(other))[1])
-    assert begins > 160 and begins % 150  # neither the script's own checkpoint nor nothing
+    assert begins > 160 and begins % 150  # a step that is neither the script's own checkpoint nor the start
     saved = {int(step) for name in "ab" for step in re.findall(r"saved at step (\d+)", fleet.output(name))}
-    # All workers after the same step. One that is not on the channel may be ended before it says so.
+    # All workers saved after the same step. A worker without the channel may be ended before it reports it.
     assert saved == {begins} or (watches and not saved)
     assert [epoch["members"] for epoch in fleet.epochs()] == [2, 1]

@@ -1,4 +1,4 @@
-"""What is seen of scripts that know nothing of us: saves of every kind, steps of an optimizer, a handler of SIGTERM."""
+"""What the hooks detect in unmodified scripts: saves of every kind, steps of an optimizer, a handler of SIGTERM."""
 import json
 import re
 import signal
@@ -11,7 +11,7 @@ from programs import program
 PATIENCE_S = 150
 DEBUG = ("--nnodes=1:1", "--log-level=debug", "--log-format=json")
 
-# Each way to save, at a step of its own: the optimizer's counter says which.
+# Each way to save, at a step of its own, which the optimizer's counter identifies.
 SAVES = """
     import sys
     import tensorflow as tf
@@ -85,7 +85,7 @@ def test_every_way_to_save_is_seen_once_it_is_whole(make_fleet):
     agent = start(fleet, SAVES)
     assert agent.wait(PATIENCE_S) == 0, fleet.output("a", "err")[-3000:]
     seen = [line["step"] for line in said(fleet, "checkpoint_told")]
-    # BackupAndRestore saves when an epoch ends, after 6 steps of an optimizer of its own; 60 is the other one's.
+    # BackupAndRestore saves when an epoch ends, after 6 steps of its own optimizer; 60 is the other optimizer's step.
     assert seen[:6] == [10, 20, 30, 40, 50, 60] and len(seen) == 7, seen
     assert not said(fleet, "hook_failed")
 
@@ -102,7 +102,7 @@ def test_a_handler_set_before_the_strategy_saves_and_steps_are_seen(make_fleet):
     assert len(said(fleet, "checkpoint_told")) == 1 and not said(fleet, "hook_failed")
 
 
-# Keras 3 does not know the strategy's collectives: fit fails, after a minute of TensorFlow's own words.
+# Keras 3 does not support the strategy's collectives: fit fails, after a minute of TensorFlow's own messages.
 KERAS3 = """
     import keras
     import tensorflow as tf

@@ -1,4 +1,4 @@
-"""tf_keras Model.fit under two agents, one of which is lost in the middle, or says that it will go."""
+"""tf_keras Model.fit under two agents, one of which is lost or gets a notice during training."""
 import json
 import re
 import signal
@@ -9,7 +9,7 @@ PATIENCE_S = 90
 
 
 class Fits:
-    """Two agents that fit; the last pass begins when finish() was called."""
+    """Two agents that run fit; the last pass begins after a call of finish()."""
 
     def __init__(self, fleet, *arguments):
         self.fleet, self.hold = fleet, fleet.directory / "hold"
@@ -25,7 +25,7 @@ class Fits:
         return [int(batch) for batch in re.findall(r"workers, from batch (\d+)", self.fleet.output(name))]
 
     def wait_passes(self, least):
-        """Once rank 0 has done so many passes over the data: its agent, and the other."""
+        """Waits until rank 0 has made a number of passes over the data; returns its agent and the other one."""
         fl.wait_for("a few passes over the data", lambda: any(len(self.passes(name)) >= least for name in "ab"), PATIENCE_S)
         return ("a", "b") if self.passes("a") else ("b", "a")
 
@@ -44,8 +44,8 @@ def test_fit_goes_on_after_a_loss(make_fleet):
     assert fleet.wait_agents([kept], PATIENCE_S) == {kept: 0}
 
     assert [(epoch["members"], epoch["cause"]) for epoch in fleet.epochs()] == [(2, "start"), (1, "node_lost")]
-    # It went on where the two had been (at most one backup, 10 of the 15 batches of a pass, behind), not from zero. They may
-    # have been further than the killed agent could say.
+    # It continues from the common state (at most one backup, which is 10 of a pass's 15 batches, behind), not from
+    # zero. The two may have been further than the killed agent could report.
     assert fits.passes(lost)[-1] - 1 <= fits.passes(kept)[0] == fits.begins(kept)[1] // 15 + 1
     assert fits.passes(kept)[-1] == 40
     began = fits.begins(kept)
@@ -55,8 +55,8 @@ def test_fit_goes_on_after_a_loss(make_fleet):
 
 
 def test_a_notice_in_the_middle_of_fit_loses_no_step(make_fleet):
-    """The machine of rank 0 says that it will go: the callback keeps the state in memory when the agent asks, and there the other
-    goes on. Nobody waits for the disk, which gets none at all."""
+    """Rank 0's machine gets a notice: the callback keeps the state in memory on the agent's request, and the other rank
+    continues from there. The disk is not waited for and gets no checkpoint."""
     fleet = make_fleet()
     fits = Fits(fleet, "--epochs", 60, "--save-every", 100000)
     leader, other = fits.wait_passes(3)

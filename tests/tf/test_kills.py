@@ -1,5 +1,5 @@
-"""Three workers, and kill -9 of everything there is: trainer, guard, agent, the machine with all of it. The state is in
-memory alone, some of the kills come while it is copied there, and the weights come out as if nothing had happened."""
+"""Three workers, and kill -9 of trainers, guards, agents and whole machines. The state is only in memory, some kills
+interrupt its copy, and the weights equal those of an undisturbed run."""
 import itertools
 import mmap
 import os
@@ -15,9 +15,9 @@ from tfe._state import HEADERS, MAGIC
 
 FULL = bool(os.environ.get("TFE_TEST_FULL"))
 KILLS = 50 if FULL else 4
-STEPS = 4000 if FULL else 600  # far more than pass by until the last kill: each needs steps after the one before
-EVERY = 2  # steps from one snapshot to the next
-BALLAST_BYTES = 8 << 20  # a copy of some milliseconds
+STEPS = 4000 if FULL else 600  # far more steps than pass until the last kill, since each kill needs steps after the one before
+EVERY = 2  # steps between snapshots
+BALLAST_BYTES = 8 << 20  # makes a copy take some milliseconds
 SEED = int(os.environ.get("TFE_TEST_SEED") or time.time())
 PATIENCE_S = 300 if FULL else 120
 SPIN_S = 1
@@ -30,10 +30,10 @@ def start(fleet, name, hold, *options):
 
 
 class Headers:
-    """Of the snapshots in an agent's memory, looked at from outside."""
+    """Reads the snapshot headers in an agent's memory from outside."""
 
     def __init__(self, agent):
-        """agent: its process id. LookupError: it has no such memory, or not any more."""
+        """agent: its process id. Raises LookupError if it has no such memory or no longer has it."""
         self._bytes = None
         for file in pathlib.Path(f"/proc/{agent}/fd").glob("*"):
             try:
@@ -46,12 +46,13 @@ class Headers:
             raise LookupError(agent)
 
     def whole(self):
-        """How many of the two are there: one while the other is written to, and after a death in the midst of that."""
+        """Returns how many of the two snapshots are complete: one while the other is written, and after a death during
+        that write."""
         return sum(self._bytes[start:start + len(MAGIC)] == MAGIC for start in (0, HEADERS // 2))
 
 
 def stop(pid):
-    """SIGSTOP, and until all of its threads stand still. False: it has ended."""
+    """Sends SIGSTOP and waits until all threads have stopped. Returns False if the process has ended."""
     try:
         os.kill(pid, signal.SIGSTOP)
         fl.wait_for("all threads to stop", lambda: {(task / "stat").read_text().rpartition(")")[2].split()[0]
@@ -69,7 +70,7 @@ def go_on(pid):
 
 
 class Victims:
-    """The agents that there are, and the ways in which they die."""
+    """The running agents, and the ways in which they are killed."""
 
     def __init__(self, fleet, hold, chance):
         self.fleet, self.hold, self.chance = fleet, hold, chance
@@ -82,12 +83,12 @@ class Victims:
         start(self.fleet, self.living[-1], self.hold, *options)
 
     def member(self):
-        """(name, trainer's process id) of one."""
+        """Returns (name, trainer's pid) of a member."""
         running = [(name, pid) for name in self.living if (pid := exact.trainer_of(self.fleet, name))]
         return self.chance.choice(running) if running else None
 
     def kill(self, how, amid_copy):
-        """Of a member. Its name; None: it was gone before."""
+        """Kills part of a member. Returns its name, or None if it had ended before."""
         name, trainer = fl.wait_for("a member", self.member, PATIENCE_S)
         agent = self.fleet.agents[name].pid
         guard = next(iter(children(agent, "tfe-guard")), None)
@@ -112,14 +113,14 @@ class Victims:
         return name
 
     def copying(self, agent, trainer):
-        """Returns, with its headers, when a trainer has begun to copy; None: none did in time. trainer: it is stopped there, so
-        that it does not come to the end of its copy while this process waits for a processor."""
+        """Returns the headers when a trainer has begun to copy, or None if none did in time. trainer: is stopped there,
+        so that it does not finish its copy while this process waits for a processor."""
         end = time.monotonic() + SPIN_S
         try:
             headers = Headers(agent)
         except LookupError:
             return None
-        while headers.whole() < 2 and time.monotonic() < end:  # the first two
+        while headers.whole() < 2 and time.monotonic() < end:  # the first two snapshots
             time.sleep(0.01)
         while time.monotonic() < end:
             if headers.whole() == 2:
@@ -131,20 +132,20 @@ class Victims:
 
 
 def train(fleet, kills=0, chance=None):
-    """To the end; how many were killed in the midst of a copy."""
+    """Trains to the end; returns the number of kills that interrupted a copy."""
     hold = fleet.directory / "hold"
     hold.touch()
     victims = Victims(fleet, hold, chance)
-    for _ in range(4 if kills else 3):  # one to spare
+    for _ in range(4 if kills else 3):  # one more than needed
         victims.come(*([] if kills else ["--no-standby"]))
     may_hurry, n_torn = False, 0
     ways = [*itertools.islice(itertools.cycle(("trainer", "guard", "agent", "machine")), kills)]
     if chance:
         chance.shuffle(ways)
-    for kill, how in enumerate(ways):  # it may grow
+    for kill, how in enumerate(ways):  # the list may grow
         epochs = len(fleet.epochs())
         amid_copy = how == "trainer" and not victims.torn or chance.random() < 0.4
-        # Some come into the restart after another. Not twice in a row: who has the state might all be gone by then.
+        # Some kills hit the restart after another one, never two in a row: no holder of the state might be left.
         hurries = not amid_copy and may_hurry and chance.random() < 0.5
         may_hurry = not hurries
         if not hurries:
@@ -157,7 +158,7 @@ def train(fleet, kills=0, chance=None):
               f"{', in a restart' if hurries else ', amid a copy' if victims.torn > n_torn else ''}", flush=True)
         n_torn = victims.torn
         if how == "trainer" and not victims.torn and len(ways) < kills + 5:
-            ways.append("trainer")  # the copy was done before it died
+            ways.append("trainer")  # the copy was complete before the kill
         fl.wait_for(f"another epoch after kill {kill + 1}", lambda: len(fleet.epochs()) > epochs, PATIENCE_S)
     hold.unlink()
     assert fleet.wait_agents(victims.living, PATIENCE_S) == dict.fromkeys(victims.living, 0)
@@ -166,7 +167,7 @@ def train(fleet, kills=0, chance=None):
 
 
 def redone(fleet):
-    """Steps that each epoch has done again."""
+    """Returns the number of repeated steps of each epoch."""
     found = []
     for epoch, first in exact.restored(fleet)[1:]:
         found.append(max(line["step"] for line in fleet.steps() if line["epoch"] < epoch) - first)

@@ -1,4 +1,5 @@
-"""tfe.CheckpointManager where tf.train.CheckpointManager was: it does the same, and with agents the state is in memory, too."""
+"""tfe.CheckpointManager in place of tf.train.CheckpointManager: it does the same, and with agents it also keeps the
+state in memory."""
 import inspect
 import os
 import pathlib
@@ -50,7 +51,7 @@ def test_it_is_called_as_tensorflows(name):
 
 @BOTH
 def test_it_writes_when_tensorflows_does(tmp_path, manager):
-    """At its first call, every ten steps, and between them only if told to; never twice at one step."""
+    """It writes at its first call, every ten steps, and in between only on request; never twice at one step."""
     made = Values()
     one = manager(made.checkpoint, tmp_path, None, step_counter=made.step, checkpoint_interval=10)
     saved = []
@@ -67,7 +68,7 @@ def test_it_writes_when_tensorflows_does(tmp_path, manager):
 
 
 def test_the_other_ranks_find_the_same_time(tmp_path, monkeypatch):
-    """One that took part alone would wait for ever where saving needs all of them."""
+    """A single rank would wait without end if saving requires all ranks."""
     monkeypatch.setenv("TFE_RANK", "1")
     monkeypatch.setenv("TFE_WORLD_SIZE", "2")
     made = Values()
@@ -146,7 +147,7 @@ def test_two_names_in_one_directory_are_two_managers(tmp_path):
 
 @pytest.fixture
 def lent(monkeypatch):
-    """Memory that an agent would have lent, and what the trainer before this one has left in it."""
+    """Provides memory like an agent, with the content left by an earlier trainer."""
     buffers = _state.Buffers(bytearray(100_000), "a run")
     monkeypatch.setattr(_memory.Memory, "_left", lambda memory: (setattr(memory, "_buffers", buffers), buffers.whole())[1])
 
@@ -182,7 +183,7 @@ def test_it_goes_on_from_memory_and_writes_when_the_disk_is_due(tmp_path, lent):
 
 
 def test_where_the_numbers_are_no_steps_the_disk_alone_counts(tmp_path, lent, capsys):
-    """Or what is in memory would be taken for newer than a disk that is ahead of it."""
+    """Otherwise the state in memory would count as newer than a disk that is ahead of it."""
     buffers, made = lent(4), Values()
     one = tfe.CheckpointManager(made.checkpoint, tmp_path, step_counter=made.step, checkpoint_interval=10)
     one.restore_or_initialize()
@@ -210,19 +211,19 @@ def highest(fleet, names):
 
 
 def begins(fleet, names):
-    """The steps that epochs began from."""
+    """Returns the steps from which the epochs began."""
     return sorted({int(step) for name in names for step in re.findall(r"from step (\d+), disk ", fleet.output(name))})
 
 
 def disk_of(fleet, names, number):
-    """The step of the newest checkpoint on disk when the epoch of that number (from 0) began."""
+    """Returns the step of the newest checkpoint on disk when this epoch (from 0) began."""
     begun = begins(fleet, names)[number]
     return next(int(step) for name in names
                 for step in re.findall(rf"from step {begun}, disk \S+-(\d+), ", fleet.output(name)))
 
 
 def remembered(agent):
-    """The newest step in an agent's memory, looked at from outside; 0: none."""
+    """Returns the newest step in an agent's memory, read from outside; 0 if none."""
     newest = 0
     for file in pathlib.Path(f"/proc/{agent.pid}/fd").glob("*"):
         try:
@@ -238,18 +239,19 @@ def remembered(agent):
 
 
 def test_machines_that_are_lost_and_that_leave_cost_no_work_since_the_disks(make_fleet):
-    """The script knows TensorFlow's manager only; the disk has every hundredth step."""
+    """The script only knows TensorFlow's manager; every hundredth step is on disk."""
     fleet = make_fleet()
     for name in "abc":
         fleet.start_agent(name, SCRIPT, fleet.checkpoints, STEPS, INTERVAL, options=("--nnodes=1:3", "--preempt-grace=60s"))
     fl.wait_for("step 140", lambda: highest(fleet, "abc") >= 140, PATIENCE_S)
-    # Where a copy takes long it is made seldom, and may not have been since the disk's.
+    # If a copy takes long, copies are rare, and there may be none since the checkpoint on disk.
     fl.wait_for("a snapshot that is newer than the disk's", lambda: min(remembered(fleet.agents[name]) for name in "bc") >
                 int(tfe.newest_checkpoint(fleet.checkpoints).rpartition("-")[2]), PATIENCE_S)
     killed, at = highest(fleet, "abc"), time.monotonic()
     fleet.agents["a"].send_signal(signal.SIGKILL)
     fl.wait_for("another epoch", lambda: len(begins(fleet, "bc")) == 2, PATIENCE_S)
-    # Every tenth step is told, and until the guard has ended a's trainer they may have gone on, 20 steps a second at most.
+    # Every tenth step is reported, and until the guard has killed a's trainer they may continue, at most 20 steps per
+    # second.
     most = killed + 10 + 20 * (time.monotonic() - at)
     assert disk_of(fleet, "bc", 1) < begins(fleet, "bc")[1] <= most, fleet.output("b")
 

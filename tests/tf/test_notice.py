@@ -1,4 +1,4 @@
-"""A machine is going to leave, and says so: not one step is lost, nor a sample doubled, and nobody waits for a disk."""
+"""A machine gets a notice: no step is lost, no sample repeated, and the disk is not waited for."""
 import json
 import os
 import signal
@@ -16,7 +16,7 @@ full = pytest.mark.skipif(not os.environ.get("TFE_TEST_FULL"), reason="only with
 
 
 class Sigterm:
-    """Kubernetes, Nomad, Slurm, systemd."""
+    """As sent by Kubernetes, Nomad, Slurm, systemd."""
     options = ()
 
     def __init__(self, fleet, name):
@@ -43,7 +43,7 @@ class Aws(Sigterm):
     def tell(self):
         self.service.set(action="terminate")
 
-    def check(self):  # it stays, as no member; the machine is still there
+    def check(self):  # the agent stays without being a member; the machine still exists
         assert self.fleet.agents[self.name].poll() in (None, 0)
 
     def close(self):
@@ -87,7 +87,7 @@ class Drain(Sigterm):
 
 @pytest.mark.parametrize("source", [Sigterm, *(pytest.param(one, marks=full) for one in (Aws, Gce, Azure, File, Drain))])
 def test_the_leader_leaves_and_no_step_is_lost(make_fleet, source):
-    """Three members train; the machine of rank 0 says that it will go; the other two train to the end."""
+    """Three members train; rank 0's machine gets a notice; the other two train to the end."""
     fleet = make_fleet()
     hold = fleet.directory / "hold"
     hold.touch()
@@ -108,13 +108,13 @@ def test_the_leader_leaves_and_no_step_is_lost(make_fleet, source):
         for said in sources.values():
             said.close()
 
-    # The others kept the state in memory: nobody waited for the disk, which has the end alone.
+    # The others kept the state in memory: the disk has only the last checkpoint, so it was not waited for.
     assert {path.name for path in fleet.checkpoints.glob("ckpt-*.index")} == {f"ckpt-2-{STEPS}.index"}
     exact.check_samples(fleet, STEPS)
     assert [epoch["members"] for epoch in fleet.epochs()] == [3, 2]
     first, second = ([line["step"] for line in fleet.steps(epoch)] for epoch, _ in exact.restored(fleet))
     assert set(first) == set(range(1, max(first) + 1))
-    assert min(second) == max(first) + 1  # the next whole number: nothing was done that is lost
+    assert min(second) == max(first) + 1  # the next number: no completed step is lost
 
     before, after = json.loads(fleet.ctl("epochs", "default", "--json"))["epochs"]
     assert before["lost_steps"] == 0

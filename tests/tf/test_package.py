@@ -24,7 +24,7 @@ from tfe._manager import damage
 
 @pytest.fixture(autouse=True)
 def place(monkeypatch):
-    """place(rank, world, epoch): where this process stands; without a call there is no agent."""
+    """place(rank, world, epoch) sets this process's place; without a call there is no agent."""
     for name in ("TFE_EPOCH", "TFE_RANK", "TFE_WORLD_SIZE", "TFE_SOCKET", "TF_CONFIG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(_memory, "_owner", None)  # of an epoch in this process
@@ -36,7 +36,7 @@ def place(monkeypatch):
 
 
 class Training:
-    """A step counter and a variable that follows it, and what saves them."""
+    """A step counter, a variable that follows it, and their checkpointer."""
 
     def __init__(self, directory, **options):
         self.step = tf.Variable(0, dtype=tf.int64)
@@ -52,7 +52,7 @@ class Training:
         return self
 
     def restored(self):
-        """The step that it goes on from; what was saved must belong together."""
+        """Returns the restored step, and checks that all restored values belong to it."""
         step = self.checkpointer.restore()
         assert set(self.value.numpy()) == {float(step)}
         return step
@@ -109,13 +109,13 @@ def test_with_nothing_whole_it_begins_at_the_beginning(tmp_path, harm):
     harm(tmp_path / "ckpt-0-10.data-00000-of-00001")
     assert damage(str(tmp_path / "ckpt-0-10"))
     training = Training(tmp_path, every_steps=10)
-    assert training.restored() == 0  # and nothing of the damaged one is in the variables
+    assert training.restored() == 0  # nothing of the damaged checkpoint is in the variables
     training.train(10)
-    assert Training(tmp_path).restored() == 10  # saved anew over the damaged one
+    assert Training(tmp_path).restored() == 10  # saved again over the damaged checkpoint
 
 
 class Word:
-    """Rank 0's word of what it has restored, where the ranks see each other's."""
+    """Rank 0's message about what it has restored, on ranks with a common disk."""
 
     def __init__(self, name):
         self.name = name
@@ -124,7 +124,7 @@ class Word:
         return True
 
     def get(self, key, timeout_s):
-        return "null" if key.startswith("tfe/state/") else self.name  # nobody has anything in memory
+        return "null" if key.startswith("tfe/state/") else self.name  # no rank has a state in memory
 
 
 @pytest.mark.parametrize("chosen, reads", [("ckpt-1-15", ["ckpt-1-15"]), ("ckpt-1-10", ["ckpt-1-15", "ckpt-1-10"])])
@@ -136,7 +136,7 @@ def test_the_other_ranks_read_the_newest_while_rank_0_does(tmp_path, place, monk
     training, read = Training(tmp_path), []
     restore = training.checkpointer.manager._restore
     monkeypatch.setattr(training.checkpointer.manager, "_restore", lambda path: (read.append(os.path.basename(path)), restore(path)))
-    assert training.restored() == int(chosen[-2:])  # where rank 0 found the newest damaged, this rank goes back, too
+    assert training.restored() == int(chosen[-2:])  # if rank 0 found the newest checkpoint damaged, this rank goes back as well
     assert read == reads
 
 
@@ -180,7 +180,7 @@ def test_a_writer_that_becomes_stale_while_it_writes_leaves_the_others_alone(tmp
     claim = stale.checkpointer.manager._checkpoint._write
 
     def write(prefix, options=None):
-        (tmp_path / "tfe-epoch-5").touch()  # a later epoch comes while this one writes
+        (tmp_path / "tfe-epoch-5").touch()  # a later epoch begins during this write
         return claim(prefix, options=options)
     stale.checkpointer.manager._checkpoint._write = write
     stale.step.assign(10)
@@ -192,7 +192,7 @@ def test_a_writer_that_becomes_stale_while_it_writes_leaves_the_others_alone(tmp
 
 @pytest.fixture
 def slow_disk(monkeypatch):
-    """A checkpoint that is written beside the training is not before the event is set."""
+    """A checkpoint written in the background is complete only after the event is set."""
     go, write = threading.Event(), _manager.write
 
     def wait_and_write(prefix, parts):
@@ -204,7 +204,7 @@ def slow_disk(monkeypatch):
 
 
 def lend(training, snapshots):
-    """Memory for so many bytes of state, as an agent would."""
+    """Provides memory for a number of bytes of state, like an agent."""
     training.checkpointer._memory._buffers = _state.Buffers(bytearray(snapshots), _place.run())
 
 
@@ -232,7 +232,8 @@ def test_with_an_agent_an_interval_ends_without_a_wait_for_the_disk(tmp_path, pl
 
 
 def test_ranks_that_wait_look_at_the_pace_once_whatever_memory_they_have(tmp_path, place, monkeypatch):
-    """Rank 0, whose memory was there, looked once; one whose memory was refused looked again, and waited for rank 0's word."""
+    """Regression: rank 0, which got its memory at once, checked once; a rank whose memory was refused checked again,
+    and waited for rank 0's message."""
     place(0, 1, epoch=4)
     memory, looked = Training(tmp_path).checkpointer._memory, []
     monkeypatch.setattr(memory._pace, "is_due", lambda step: looked.append(step) or True)
@@ -242,7 +243,8 @@ def test_ranks_that_wait_look_at_the_pace_once_whatever_memory_they_have(tmp_pat
 
 
 def test_while_the_disk_is_slow_both_buffers_get_snapshots(tmp_path, place, slow_disk):
-    """Or a kill inside the copy into the only one would cost all since the checkpoint that is being written."""
+    """Otherwise a kill during the copy into the only buffer would lose everything since the checkpoint being
+    written."""
     place(0, 1, epoch=4)
     training = Training(tmp_path, every_steps=5, memory_every_steps=1)
     lend(training, 100_000)
@@ -257,7 +259,7 @@ def test_while_the_disk_is_slow_both_buffers_get_snapshots(tmp_path, place, slow
     slow_disk.set()
     finish()
     place(0, 1, epoch=5)
-    assert Training(tmp_path).restored() == 5  # with nothing of the later steps in it
+    assert Training(tmp_path).restored() == 5  # no later step is in it
 
 
 def test_a_writer_that_becomes_stale_beside_the_training_says_so_and_deletes_nothing(tmp_path, place, slow_disk):
@@ -268,7 +270,7 @@ def test_a_writer_that_becomes_stale_beside_the_training_says_so_and_deletes_not
     manager, finish = stale.checkpointer.manager, stale.checkpointer.manager.finish
     manager.finish = lambda: None
     stale.train(5)
-    (tmp_path / "tfe-epoch-5").touch()  # a later epoch comes while this one writes
+    (tmp_path / "tfe-epoch-5").touch()  # a later epoch begins during this write
     slow_disk.set()
     manager.finish = finish
     with pytest.raises(tfe.StaleEpochError):
@@ -310,7 +312,7 @@ def test_without_an_agent_it_goes_on_with_what_agents_saved(tmp_path, place, mon
 def test_a_late_save_of_an_earlier_epoch_does_not_hide_a_later_one(tmp_path, place):
     place(0, 1, epoch=2)
     Training(tmp_path, every_steps=5).train(5)
-    for path in tmp_path.glob("ckpt-2-5.*"):  # as a writer that was cut off leaves it, with a later time
+    for path in tmp_path.glob("ckpt-2-5.*"):  # as an interrupted writer leaves it, with a later time
         shutil.copy(path, tmp_path / path.name.replace("ckpt-2-5", "ckpt-1-400"))
     assert tfe.newest_checkpoint(tmp_path) == str(tmp_path / "ckpt-2-5")
 
@@ -395,7 +397,7 @@ def test_a_dataset_of_unknown_length_is_refused_and_can_be_told():
 
 @pytest.mark.parametrize("world", [1, 3, 4])
 def test_uneven_shares_weigh_what_they_should(world, place):
-    """Gradients summed over workers are those of the mean over the global batch, for a loop and for fit()."""
+    """Gradients summed over workers equal those of the mean over the global batch, for a loop and for fit()."""
     x, y = np.random.RandomState(1).rand(N, 3).astype(np.float32), np.arange(N, dtype=np.float32) / N
     w = tf.Variable([[0.1], [0.2], [0.3]])
 
@@ -410,7 +412,7 @@ def test_uneven_shares_weigh_what_they_should(world, place):
         for share, (fit_x, fit_y, weight) in zip(data, data.for_fit()):
             with tf.GradientTape(persistent=True) as tape:
                 loss = tfe.data.global_mean(losses(*share.values), share.global_size)
-                # What Keras does: the weighted mean over the share, divided by the number of replicas.
+                # As in Keras: the weighted mean over the share, divided by the number of replicas.
                 keras_loss = tf.reduce_mean(losses(fit_x, fit_y) * weight) / world
             total.append(tape.gradient(loss, w).numpy())
             total_fit.append(tape.gradient(keras_loss, w).numpy())
@@ -435,7 +437,7 @@ def test_what_fit_logs_is_told_with_the_validation_too(tmp_path, monkeypatch, pl
     model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(3,))])
     model.compile(tf.keras.optimizers.SGD(0.1), "mse")
     x = np.random.RandomState(1).rand(N, 3).astype(np.float32)
-    for _ in range(2):  # what is told too soon after the last word waits for the next one
+    for _ in range(2):  # a report too soon after the last one waits for the next one
         model.fit(x, x.sum(1), validation_data=(x, x.sum(1)), batch_size=10, verbose=0, callbacks=[tfe.keras.Callback()])
     told = {}
     while not {"loss", "val_loss"} <= told.keys():

@@ -1,5 +1,5 @@
-"""Jobs of real TensorFlow on a pool of four machines: one that takes what there is, and a more urgent one of another kind that
-takes three of them away in the middle. Both come to their end, and each sample of the first is seen once."""
+"""Jobs of real TensorFlow on a pool of four machines: one that takes all nodes, and a more urgent one with roles that
+takes three of them during training. Both finish, and each sample of the first is seen once."""
 import json
 
 import exact
@@ -17,7 +17,7 @@ class Pool:
             fleet.start_pool_node(f"m{number}")
 
     def states(self):
-        """Of the nodes that are there."""
+        """Returns the states of the nodes."""
         return [node["state"] for node in json.loads(self.fleet.ctl("pool", "--json"))["pool"] if node["state"] != "away"]
 
     def submit(self, name, *options, script, arguments):
@@ -64,9 +64,9 @@ def test_an_urgent_job_of_another_kind_takes_machines_and_both_come_to_their_end
 
 @pytest.mark.heavy
 def test_three_jobs_of_three_priorities_outlive_what_befalls_four_machines(make_fleet):
-    """Each is scaled, or suspended, or loses a machine; one comes in its place; all come to their end, and each sample of the
+    """Each job is scaled, suspended, or loses a machine; one is replaced; all finish, and each sample of the
     synchronous one is seen once."""
-    fleet = make_fleet("--ttl", "30")  # who is killed is proven dead
+    fleet = make_fleet("--ttl", "30")  # kills are proven, so that no lease expires
     pool = Pool(fleet, 4)
     holds = {name: fleet.directory / f"hold-{name}" for name in ("all", "served")}
     for hold in holds.values():
@@ -88,7 +88,7 @@ def test_three_jobs_of_three_priorities_outlive_what_befalls_four_machines(make_
     fl.wait_for("its first step", lambda: steps_of(served), PATIENCE_S)
     assert pool.nodes("all") == 1 and pool.nodes("served") == 3
     urgent = fleet.directory / "steps-urgent"
-    fleet.ctl("suspend", "all")  # its machine goes to whoever wants it next
+    fleet.ctl("suspend", "all")  # its machine goes to the next job that needs one
     pool.submit("urgent", "--priority=900", "--workers=1", script="digits.py",
                 arguments=["--steps", 10, "--step-log", urgent, "--checkpoint-dir", fleet.directory / "urgent"])
     pool.ends_well("urgent")

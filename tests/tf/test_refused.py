@@ -1,4 +1,4 @@
-"""An agent that gives no memory: the script says so once, and what it goes on from is the disk's."""
+"""An agent that gives no memory: the script reports it once, and continues from the disk."""
 import exact
 import fleet as fl
 

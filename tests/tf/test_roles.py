@@ -1,5 +1,6 @@
-"""A ParameterServer job with real TensorFlow: kill -9 of workers, ps, chief, evaluator and whole agents. Only the loss of a ps or of the
-chief costs steps, never more than lie between two checkpoints, and what comes out is as good as without any loss."""
+"""A ParameterServer job with real TensorFlow: kill -9 of workers, ps, chief, evaluator and whole agents. Only the loss
+of a ps or of the chief costs steps, never more than lie between two checkpoints, and the result is as good as without
+any loss."""
 import itertools
 import json
 import os
@@ -24,7 +25,7 @@ PATIENCE_S = 300 if FULL else 120
 
 
 class Job:
-    """Its agents; hold: the last step is taken once end() was called; kills: that hit somebody."""
+    """The job's agents; hold: the last step is taken after end(); kills: successful kills."""
 
     def __init__(self, fleet, steps, *options, script="parameter_server.py"):
         self.fleet, self.steps, self.script = fleet, steps, script
@@ -47,25 +48,25 @@ class Job:
         return jobs[0] if jobs else {"epoch": 0, "nodes": []}
 
     def node_of(self, place, status=None):
-        """Of the node whose trainer runs in this place: what status tells; None: nobody is there."""
+        """Returns the status of the node whose trainer has this role, or None if there is none."""
         return next((node for node in (status or self.status())["nodes"] if node.get("place") == place and node["trainer_pids"] and
                      self.trainer_of(node)), None)
 
     def trainer_of(self, node):
-        """Its process id, if it runs below the node's guard."""
+        """Returns the pid of its trainer, if one runs below the node's guard."""
         return next((pid for pid in node["trainer_pids"] if pid in children(node["guard_pid"])), None)
 
     def step(self):
         return max((line["step"] for line in self.fleet.trainer_lines() if "ids" in line), default=0)
 
     def reach(self, more):
-        """So many steps further, or the one that is held."""
+        """Waits for this many further steps, or for the step that is held."""
         goal = min(self.steps - 1, self.step() + more)
         fl.wait_for(f"step {goal}", lambda: self.step() >= goal, PATIENCE_S)
 
     def kill(self, place, whole_agent=False):
-        """The epoch in which it was, and the trainer it killed, alone or with its agent. Who has ended by itself before the
-        signal came was not killed: then it is whoever has the place next."""
+        """Kills the trainer of this role, alone or with its agent; returns its epoch and pid. If the process has ended
+        by itself before the signal, its successor is killed."""
         def hit():
             status = self.status()
             node = self.node_of(place, status)
@@ -80,16 +81,16 @@ class Job:
         return epoch, trainer
 
     def ledger(self):
-        """The epochs of the job as the server has written them down."""
+        """Returns the epochs of the job in the server's ledger."""
         return json.loads(self.fleet.ctl("epochs", "--json", "default"))["epochs"]
 
     def restored(self):
-        """[(epoch, step that its chief began from)]"""
+        """Returns [(epoch, step from which its chief began)]."""
         return [(line["epoch"], line["step"]) for line in self.fleet.trainer_lines() if line.get("event") == "restored" and
                 line.get("rank", 0) == 0]
 
     def redone(self):
-        """Of each time that the chief has begun again: the steps that had been handed out by then, and were done again."""
+        """Returns for each restart of the chief the number of steps that had been scheduled and were repeated."""
         lines, found = self.fleet.trainer_lines(), []
         for index, line in enumerate(lines):
             if line.get("event") == "restored":
@@ -104,9 +105,9 @@ class Job:
 
 
 def ends(pid):
-    """Kills this process with -9. False: it had ended before."""
+    """Kills this process with SIGKILL. Returns False if it had ended before."""
     try:
-        process = os.pidfd_open(pid)  # no other one that gets its number
+        process = os.pidfd_open(pid)  # protects from another process with the same pid
     except ProcessLookupError:
         return False
     try:
@@ -121,7 +122,7 @@ def ends(pid):
 
 
 def loses(job, place, whole_agent=False):
-    """Kills it, and waits until the job has what it had before."""
+    """Kills the role and waits until the job is complete again."""
     epochs = len(job.restored())
     epoch, trainer = job.kill(place, whole_agent)
     if place.startswith(("chief", "ps")):
@@ -135,12 +136,12 @@ def loses(job, place, whole_agent=False):
 
 
 def judged(fleet):
-    """The steps of the checkpoints that the evaluator has judged."""
+    """Returns the steps of the checkpoints that the evaluator has processed."""
     return [int(step) for name in fleet.agents for step in re.findall(r"step (\d+): test accuracy", fleet.output(name))]
 
 
 def undisturbed(fleet, steps):
-    """The end of the same training where nobody is killed."""
+    """Returns the result of the same training without kills."""
     folder, names = fleet.directory / "undisturbed", [f"u{number}" for number in range(WORKERS + PS + 1)]
     for name in names:
         fleet.start_agent(name, fl.EXAMPLES / "parameter_server.py", "--steps", steps, "--save-every", SAVE_EVERY, "--pace", 0.02,
@@ -154,7 +155,7 @@ def test_whoever_is_killed_no_more_is_done_again_than_lies_between_two_checkpoin
     print(f"TFE_TEST_SEED={SEED}")
     chance = random.Random(SEED)
     steps = 60 * (KILLS + AGENT_KILLS) + 100
-    fleet = make_fleet("--ttl", "30")  # whoever is killed is proven dead; a busy machine's stalls are no loss
+    fleet = make_fleet("--ttl", "30")  # kills are proven, so that stalls of a busy machine are no losses
     calm = undisturbed(fleet, steps) if FULL else {"accuracy": 0.95, "loss": 0.2}
     job = Job(fleet, steps, f"--nnodes={WORKERS}:{WORKERS}", f"--ps={PS}", "--chief", "--evaluator")
     for _ in range(WORKERS + PS + 2):
@@ -167,8 +168,8 @@ def test_whoever_is_killed_no_more_is_done_again_than_lies_between_two_checkpoin
     else:
         victims = [(workers, False), (servers, False), (["chief-0"], False)]
     job.reach(SAVE_EVERY + 5)
-    expected = 0  # epochs, and so places to begin again from
-    alone = 0     # workers' trainers that start again in theirs
+    expected = 0  # restarts of epochs
+    alone = 0     # restarts of single workers
     for number, (places, whole_agent) in enumerate(victims):
         job.reach(chance.randint(3, 40))
         time.sleep(chance.random() * 0.1)
@@ -179,24 +180,24 @@ def test_whoever_is_killed_no_more_is_done_again_than_lies_between_two_checkpoin
         print(f"kill {number + 1}: {'agent of ' if whole_agent else ''}{place} at step {job.step()} in epoch {epoch}, now "
               f"{job.status()['epoch']}; done again {job.redone()}", flush=True)
         if not whole_agent and not place.startswith(("chief", "ps")):
-            assert job.status()["epoch"] == epoch  # nobody else has noticed
+            assert job.status()["epoch"] == epoch  # no other process was affected
     end = job.end()
     again = job.redone()
     ledger = job.ledger()
     print(f"seed {SEED}: {job.kills} of {len(victims)} kills, done again {again}, {end}; undisturbed {calm}")
     assert job.kills == len(victims) == (KILLS + AGENT_KILLS)
-    assert len(ledger) > expected and sum(epoch["restarts"] for epoch in ledger) >= alone, ledger  # the server has seen them, too
+    assert len(ledger) > expected and sum(epoch["restarts"] for epoch in ledger) >= alone, ledger  # the server has recorded them, too
     assert end["step"] == steps
     assert end["accuracy"] > calm["accuracy"] - 0.02 and end["loss"] < calm["loss"] + 0.1
     assert all(0 <= count <= SAVE_EVERY for count in again), again
     assert sum(count > 0 for count in again) <= expected
     ids = [line["step"] for line in job.fleet.trainer_lines() if "ids" in line]
     assert set(ids) == set(range(1, steps + 1)) and len(ids) == steps + sum(again)
-    assert max(judged(job.fleet)) == steps  # the last checkpoint, too
+    assert max(judged(job.fleet)) == steps  # including the last checkpoint
 
 
 def test_a_tutorials_script_in_all_roles(make_fleet):
-    """It knows nothing of tfe: a worker and a ps stand in Server.join(), and are ended with the chief."""
+    """The script does not know tfe: a worker and a ps wait in Server.join(), and are ended with the chief."""
     fleet = make_fleet()
     for name in "abc":
         fleet.start_agent(name, fl.EXAMPLES / "parameter_server_tutorial.py", fleet.checkpoints, 12,
@@ -218,7 +219,7 @@ def test_fit_under_parameter_servers_with_an_evaluator(make_fleet):
 
 
 def test_an_evaluator_beside_synchronous_workers(make_fleet):
-    """It is killed, and is no epoch's business; the last checkpoint is judged by its next process."""
+    """The evaluator is killed, which does not end the epoch; its next process processes the last checkpoint."""
     fleet = make_fleet()
     job = Job(fleet, 150, "--nnodes=1:1", "--evaluator", script="digits.py")
     for _ in range(2):
@@ -235,8 +236,8 @@ def test_an_evaluator_beside_synchronous_workers(make_fleet):
 
 @pytest.mark.heavy
 def test_a_chief_of_synchronous_workers_that_is_killed_goes_on_or_another_one_does(make_fleet):
-    """Without ps, all of an epoch end with any one of them. Its trainer is killed, and it is chief again; then its whole agent,
-    and the worker is chief."""
+    """Without ps, all of an epoch end with any of them. The chief's trainer is killed and restarted as chief; then its
+    whole agent, and the worker becomes chief."""
     fleet = make_fleet("--ttl", "30")
     job = Job(fleet, 200, "--nnodes=1:1", "--chief", script="digits.py")
     for _ in range(2):
@@ -258,18 +259,18 @@ def test_a_chief_of_synchronous_workers_that_is_killed_goes_on_or_another_one_do
     assert job.kills == 2
     causes = [(epoch["members"], epoch["cause"]) for epoch in fleet.epochs()]
     assert causes[:2] == [(2, "start"), (2, "trainer_failed")] and len(causes) == 3
-    assert causes[2] in ((2, "node_lost"), (2, "trainer_failed"))  # the worker's end, which follows, may be heard of first
+    assert causes[2] in ((2, "node_lost"), (2, "trainer_failed"))  # the end of the worker, a consequence, may be reported first
     begun = [line for line in fleet.trainer_lines() if line.get("event") == "restored" and line["rank"] == 0]
     assert all(0 <= done(line["t_ms"]) - line["step"] <= SAVE_EVERY for line in begun), begun
     assert {line["step"] for line in fleet.steps()} == set(range(1, 201))
-    assert {line["sum"] for line in fleet.steps()} == {2}  # chief and worker have part in each
+    assert {line["sum"] for line in fleet.steps()} == {2}  # chief and worker contribute to each step
 
 
-# --- another number of ps --------------------------------------------------------------------------
+# --- changing the number of ps ---------------------------------------------------------------------
 
 
 def after_steps(number):
-    """What partitioned.py has in its variables then, to the last bit."""
+    """Returns what partitioned.py then has in its variables, to the last bit."""
     table, bias = np.arange(26, dtype=np.float32).reshape(13, 2), np.array([0.5], np.float32)
     for step in range(number):
         more = np.float32(1) / (np.float32(step) + np.float32(3))
@@ -279,8 +280,9 @@ def after_steps(number):
 
 @pytest.mark.heavy
 def test_an_operator_changes_the_number_of_ps_and_nothing_is_lost(make_fleet):
-    """1, 2, and again 1: what each epoch goes on from is what the one before had, cut over as many ps as there are."""
-    fleet = make_fleet("--ttl", "30")  # nobody is lost here, however long a busy machine stands still
+    """1, 2, and again 1: each epoch continues from the state of the one before, partitioned over the current number of
+    ps."""
+    fleet = make_fleet("--ttl", "30")  # no node is lost here, however long a busy machine stalls
     hold = fleet.directory / "hold"
     hold.touch()
     for name in "abcd":
@@ -299,7 +301,7 @@ def test_an_operator_changes_the_number_of_ps_and_nothing_is_lost(make_fleet):
     seen = fleet.trainer_lines()
     assert [line["event"] for line in seen] == ["restored"] * 3 + ["end"]
     assert [len(line["devices"]) for line in seen] == [1, 2, 1, 1]
-    assert sorted({line["step"] for line in seen}) == [line["step"] for line in seen]  # each did some, none was done again
+    assert sorted({line["step"] for line in seen}) == [line["step"] for line in seen]  # each epoch made some steps, and none was repeated
     for line in seen:
         assert {name: line[name] for name in ("table", "bias")} == after_steps(line["step"])
     assert [epoch["cause"] for epoch in fleet.epochs()] == ["start", "resized", "resized"]

@@ -1,4 +1,4 @@
-"""What the package does for TensorFlow's roles, in clusters made by hand: no agent is there, and none is needed."""
+"""The package's support for TensorFlow's roles, in clusters without agents."""
 import json
 import os
 import socket
@@ -32,7 +32,7 @@ def serve():
 
 
 def begin(cluster, chief):
-    """chief: a function. Returns once it has ended well, with what it has said."""
+    """Runs the cluster with this function as its chief; returns its output after it has ended successfully."""
     for place in cluster.places:
         if place != "chief0":
             cluster.start(place, serve)
@@ -41,7 +41,7 @@ def begin(cluster, chief):
     return cluster.lines("chief0")
 
 
-# --- the number of ps changes ------------------------------------------------------------------------
+# --- the number of ps changes --------------------------------------------------------------------------
 
 
 def train_partitioned(directory, until):
@@ -68,12 +68,13 @@ def train_partitioned(directory, until):
         coordinator.schedule(train_step, args=(tf.constant(int(step)),))
         step.assign_add(1)
         checkpointer.after_step()
-    checkpointer.save()  # joins the steps under way
+    checkpointer.save()  # joins the steps in progress
     look("saved")
 
 
 def test_partitioned_variables_are_the_same_with_another_number_of_ps(make_cluster, tmp_path):
-    """1, 2, and again 1: what was saved is what is restored, to the last bit, and the parts lie on as many ps as there are."""
+    """1, 2, and again 1: the restored state equals the saved one, to the last bit, and its parts lie on the current
+    number of ps."""
     before = None
     for turn, n_ps in enumerate((1, 2, 1)):
         restored, saved = begin(make_cluster(chief=1, worker=1, ps=n_ps),
@@ -86,11 +87,11 @@ def test_partitioned_variables_are_the_same_with_another_number_of_ps(make_clust
         before = saved
 
 
-# --- workers come and go -----------------------------------------------------------------------------
+# --- workers are lost and replaced ---------------------------------------------------------------------
 
 
 def train_slowly(hold, steps):
-    """Each step adds one to its own place of a table, so that it shows which were done, and how often."""
+    """Each step adds one to its own element of a table, which shows how often each step was done."""
     import tfe
     strategy = tfe.strategy()
     coordinator = tfe.coordinator(strategy)
@@ -115,7 +116,8 @@ def train_slowly(hold, steps):
 
 
 class Lost:
-    """The result of a step whose worker was killed before it was the chief's: as TensorFlow tells it, one kill of a dozen."""
+    """The result of a step whose worker was killed before the chief had it, with TensorFlow's error; this happens in
+    about one of twelve kills."""
 
     def fetch(self):
         raise tf.errors.UnavailableError(None, None, "failed to connect to all addresses")
@@ -154,7 +156,7 @@ def train_past_lost():
 
 
 def kept_alive():
-    """Of the connections to workers: whether the kernel asks them."""
+    """Returns True if the kernel sends keep-alive probes on the connections to workers."""
     workers = {int(address.rpartition(":")[2]) for address in json.loads(os.environ["TF_CONFIG"])["cluster"]["worker"]}
     found = []
     for name in os.listdir("/proc/self/fd"):
@@ -169,7 +171,8 @@ def kept_alive():
 
 
 def test_no_step_is_lost_with_a_worker(make_cluster, tmp_path):
-    """And the kernel looks after the connections to the others: TensorFlow itself would wait for hours for one whose machine is gone."""
+    """Keep-alive covers the connections to the others: TensorFlow itself would wait for hours for a machine that is
+    gone."""
     cluster, hold, steps = make_cluster(chief=1, worker=3, ps=1), tmp_path / "hold", 200
     hold.touch()
     for place in cluster.places:
@@ -181,31 +184,32 @@ def test_no_step_is_lost_with_a_worker(make_cluster, tmp_path):
     hold.unlink()
     assert cluster.wait("chief0", PATIENCE_S) == 0, cluster.output("chief0", "err")[-3000:]
     end = cluster.lines("chief0")[-1]
-    assert all(times >= 1 for times in end["table"]), end  # a step under way at a loss may be done in part, and again
+    assert all(times >= 1 for times in end["table"]), end  # a step in progress at a loss may be done partially, and again
     assert sum(end["table"][1:steps // 2]) <= steps // 2 + 16
     assert end["kept"] and all(end["kept"]), end
     assert {cluster.poll(place) for place in ("worker0", "worker2", "ps0")} == {None}
 
 
 def test_schedule_survives_a_result_that_went_with_its_worker(make_cluster):
-    """It only waits for it. What is wrong with a step is still told, by schedule() and by join()."""
+    """schedule() only waits for the lost result. Errors of a step are still raised, by schedule() and by join()."""
     assert begin(make_cluster(chief=1, worker=1, ps=1), train_past_lost) == [
         {"t": ANY, "done": 5}, {"t": ANY, "event": "told"}, {"t": ANY, "event": "told"}]
 
 
 def test_the_loop_of_an_example_is_the_same_without_a_cluster(tmp_path):
-    """On one machine, without TF_CONFIG: each step is done where it is scheduled."""
+    """On one machine, without TF_CONFIG: each step runs where it is scheduled."""
     with by_hand.Cluster(tmp_path) as alone:
         alone.start("worker0", fl.EXAMPLES / "parameter_server.py", "--steps", 150, "--checkpoint-dir", tmp_path / "shared")
         assert alone.wait("worker0", PATIENCE_S) == 0, alone.output("worker0", "err")[-3000:]
         assert "test accuracy 0.9" in alone.output("worker0")
 
 
-# --- what is made after a restore --------------------------------------------------------------------
+# --- variables created after a restore ------------------------------------------------------------------
 
 
 def train_late(directory, makes):
-    """What an optimizer makes at the first step, say. As makes says of this process: before the restore, or after it, or never."""
+    """Variables that an optimizer creates at the first step, for example. makes: when this process creates them: before
+    the restore, after it, or never."""
     import tfe
     strategy = tfe.strategy(partitioner=tf.distribute.experimental.partitioners.FixedShardsPartitioner(2))
     coordinator = tfe.coordinator(strategy)

@@ -1,11 +1,11 @@
-"""Which steps are in the result, as the tests of exactness reckon: of logs made by hand."""
+"""Which steps are in the result, as computed by the exactness tests, for synthetic logs."""
 import exact
 import pytest
 
 
 class Told:
     def __init__(self, epochs):
-        """epochs: for each the step that it began from, and the last that it made; a sample is seen once a pass."""
+        """epochs: for each the step from which it began, and its last step; a sample is seen once per pass."""
         self.lines = []
         for epoch, (first, last) in enumerate(epochs, 1):
             self.lines.append({"event": "restored", "epoch": epoch, "step": first})

@@ -1,5 +1,5 @@
-"""What is read of a checkpoint's objects is what TensorFlow would save then, however often they are looked at, whatever was made
-since; and what is put back was taken of the same ones."""
+"""Values read from a checkpoint's objects equal those that TensorFlow would save, however often they are read and
+whatever was created since; and a restore writes to the same objects."""
 import json
 import os
 import random
@@ -58,18 +58,18 @@ def test_steps_need_no_walk(monkeypatch):
     checkpoint = checkpoint_of(node=node, count=count, step=tf.Variable(0, dtype=tf.int64))
     objects, walks = _tensors.Objects(checkpoint), Walks(monkeypatch, checkpoint)
     for step in range(5):
-        count.value = step * 1000  # its text grows
+        count.value = step * 1000  # the variable's text grows
         node.rows[1].assign_add(tf.ones([4]))
         assert shown(objects.parts()) == shown(_tensors.Objects(checkpoint).parts())
     assert walks.number == 1 + 5, "one, and one of each that is new"
 
 
 def change(chance, root, nodes):
-    """One change of what is there, as a script might make it."""
+    """Makes one change to the objects, as a script might."""
     node, name = chance.choice(nodes), f"v{chance.randrange(4)}"
     kind = chance.randrange(8)
     if kind == 0:
-        setattr(node, name, tf.Variable(chance.random()))  # a new one, or another one at the same place
+        setattr(node, name, tf.Variable(chance.random()))  # a new variable, or another one in the same place
     elif kind == 1:
         node.rows.append(tf.Variable([chance.random()] * chance.randrange(1, 5)))
     elif kind == 2:
@@ -82,7 +82,7 @@ def change(chance, root, nodes):
         delattr(node, name)
     elif kind == 5:
         setattr(node, name, Count(chance.randrange(10 ** chance.randrange(1, 9))))
-    elif kind == 6 and hasattr(node, name):  # the same object at another place
+    elif kind == 6 and hasattr(node, name):  # the same object in another place
         setattr(root, f"also_{name}", getattr(node, name))
     else:
         for made in (one for one in root.variables if one.dtype == tf.float32):
@@ -91,7 +91,7 @@ def change(chance, root, nodes):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_whatever_a_script_makes_is_seen(seed):
-    """Beside a look with nothing kept from an earlier one."""
+    """Compared with a read without any cached state."""
     chance, root = random.Random(seed), Node()
     nodes, checkpoint = [root], checkpoint_of(root=root)
     objects = _tensors.Objects(checkpoint)
@@ -110,7 +110,7 @@ def test_variables_that_an_optimizer_of_the_old_kind_makes_later_are_seen():
 
 
 class OldOptimizer(tf.Module):
-    """Its slot variables are nobody's children, as those of tf.compat.v1.train.Optimizer."""
+    """Its slot variables have no parent, like those of tf.compat.v1.train.Optimizer."""
 
     def __init__(self):
         super().__init__()
@@ -163,7 +163,7 @@ def test_variables_of_a_strategy_are_read_as_it_would():
 
 
 def alone():
-    """The snapshots of a checkpoint with a weight and a step, in memory of this process's own."""
+    """The snapshots of a checkpoint with a weight and a step, in this process's own memory."""
     checkpoint = checkpoint_of(w=tf.Variable([0.0, 0.0]), step=tf.Variable(0, dtype=tf.int64))
     memory = _memory.Memory(_tensors.Objects(checkpoint, checkpoint.step), None, 1)
     parts = memory._objects.parts()

@@ -1,4 +1,4 @@
-"""Real TensorFlow as another user than root's agent: one that has no home it could write into."""
+"""Real TensorFlow as another user than the agent, which runs as root: one without a writable home directory."""
 import os
 import pathlib
 import pwd
@@ -35,7 +35,7 @@ def test_nobody_trains_is_restarted_and_goes_on():
             assert len(exact.restored(fleet)) >= 2
             for log in ("a", "b"):
                 own = [line for line in fleet.output(log, "err").splitlines() if not line.startswith("[")]
-                # TensorFlow's "Connection refused" is no matter, also where the agent repeats it.
+                # TensorFlow's "Connection refused" is harmless, also where the agent repeats it.
                 assert not [line for line in own if "refused" in line.replace("Connection refused", "")]
             left = [path for path in pathlib.Path(folder).rglob("*") if path.is_file()]
             assert {path.owner() for path in left if fleet.checkpoints in path.parents} == {"nobody"}

@@ -31,7 +31,7 @@ def shell(tmp_path):
     folders = {str(pathlib.Path(program(name)).parent) for name in ("tfe-rdzv", "tfe-agent", "tfe-ctl")}
     env = clean_environment(HOME=str(home), XDG_STATE_HOME=str(home / "state"), TF_USE_LEGACY_KERAS="1",
                             PATH=os.pathsep.join([*folders, str(pathlib.Path(sys.executable).parent), os.environ["PATH"]]))
-    env["TFE_STATE_DIR"] = str(home / "state" / "tfe")  # root's default is a directory of the system
+    env["TFE_STATE_DIR"] = str(home / "state" / "tfe")  # root's default is a system directory
     started = []
 
     def run(command):
@@ -71,7 +71,7 @@ def test_commands_of_the_tutorial_do_what_it_says(shell):
         elif command.startswith("pkill"):
             in_epoch(3)
             victim, = [p.pid for p in shell.started if b"--node-name=b" in pathlib.Path(f"/proc/{p.pid}/cmdline").read_bytes()]
-            os.kill(victim, signal.SIGKILL)  # as the command does, and nothing else on this machine
+            os.kill(victim, signal.SIGKILL)  # like the tutorial's command, and no other process on this machine
             in_epoch(2)
             continue
         elif command.startswith("tfe-ctl drain"):

@@ -1,5 +1,5 @@
-"""What was restored for variables that are still to be made is in whatever is saved until they are, on disk and in memory, bit for bit;
-and then they have it."""
+"""Values restored for variables that do not exist yet are part of every save until they are created, on disk and in
+memory, bit for bit; then the variables get them."""
 import itertools
 import os
 import random
@@ -28,7 +28,7 @@ def checkpoint_of(**objects):
 
 
 class Optimizer(tf.Module):
-    """Makes its variables at the first step."""
+    """Creates its variables at the first step."""
 
     def __init__(self):
         super().__init__()
@@ -40,7 +40,8 @@ class Optimizer(tf.Module):
 
 
 class OldOptimizer(tf.Module):
-    """Keeps its variables where tf.compat.v1.train.Optimizer does: for each variable of the model, by a name, and nobody's child."""
+    """Keeps its variables like tf.compat.v1.train.Optimizer: for each variable of the model, by name, without a
+    parent."""
 
     def __init__(self):
         super().__init__()
@@ -66,7 +67,7 @@ class OldOptimizer(tf.Module):
 
 
 class Training:
-    """One process's; what it makes late is made by make()."""
+    """The objects of one process; make() creates the late ones."""
 
     def __init__(self, has_old=True):
         self.step = tf.Variable(0, dtype=tf.int64)
@@ -85,7 +86,7 @@ class Training:
         return [*(one.numpy().tolist() for one in (*self.late.rows, self.old.get_slot(self.weights, "m"))), self.late.note.numpy()]
 
     def train(self):
-        """To a state that cannot be taken for the beginning's."""
+        """Changes the state so that it differs from the initial one."""
         self.step.assign(7)
         self.weights.assign([1.5, float("nan")])
         self.late.rows[0].assign([0.1, -0.0, 3.0])
@@ -106,7 +107,7 @@ def whole(has_old=True):
 
 
 def values_in(prefix):
-    """All that a checkpoint on disk holds, but the graph and what is counted for each file."""
+    """Returns all values of a checkpoint on disk, without the graph and per-file counters."""
     reader = tf.train.load_checkpoint(str(prefix))
     return {name: (dtype.name, reader.get_tensor(name).tobytes() if dtype != tf.string else reader.get_tensor(name))
             for name, dtype in reader.get_variable_to_dtype_map().items() if name != _unmade.GRAPH and "save_counter" not in name}
@@ -117,17 +118,18 @@ def shown(parts):
 
 
 def copies_of(checkpoint):
-    """Its parts, which nothing that is assigned later changes."""
+    """Returns copies of its parts, which later assignments do not change."""
     return [part._replace(data=part.data.copy()) for part in _tensors.Objects(checkpoint).parts()]
 
 
 def by_disk(made, directory, turn):
-    """The next process's; made's state goes by a checkpoint of TensorFlow's own writing."""
+    """Returns the next process's objects; the state of `made` is passed in a checkpoint written by TensorFlow
+    itself."""
     path = made.checkpoint.write(str(directory / f"ckpt-{turn}"))
     after = Training()
     _unmade.restore(after.checkpoint, path)
     for file in directory.glob(f"ckpt-{turn}.*"):
-        file.unlink()  # as a manager does that has newer ones
+        file.unlink()  # like a manager that has newer ones
     return after
 
 
@@ -141,12 +143,12 @@ def by_memory(made, _directory, _turn):
     snapshot, = buffers.whole()
     assert _state.fits(snapshot.parts, objects.existing())
     objects.put_back(snapshot.parts)
-    memory[:] = bytes(len(memory))  # the next snapshots go there
+    memory[:] = bytes(len(memory))  # the next snapshots are written there
     return after
 
 
 def by_a_file_from_memory(made, directory, turn):
-    """Memory's, written to the disk."""
+    """The state in memory, written to disk."""
     path = str(directory / f"ckpt-{turn}")
     _tensors.write(path, _tensors.copied(_tensors.Objects(made.checkpoint).parts()))
     after = Training()
@@ -171,7 +173,7 @@ def test_processes_that_end_before_the_first_step_pass_on_what_they_were_given(t
 
 
 def test_a_snapshot_is_the_same_for_who_has_made_them_and_who_has_not(tmp_path):
-    """The structures are one, and whoever has everything puts it back as any other."""
+    """The structures are equal, and a process with all variables restores the state like any other."""
     early, made = by_memory(whole(), tmp_path, 0), whole()
     parts = _tensors.Objects(early.checkpoint).parts()
     assert _state.digest_of(parts) == _state.digest_of(_tensors.Objects(made.checkpoint).parts())
@@ -253,7 +255,7 @@ class Node(tf.Module):
 
 
 def grow(chance, root, values):
-    """Makes one object of a script after the other, the same for the same chance."""
+    """Creates one object of a script after the other, the same ones for the same random numbers."""
     nodes = [root]
     for index in itertools.count():
         node, kind = chance.choice(nodes), chance.randrange(4)
@@ -274,7 +276,8 @@ def grow(chance, root, values):
 
 @pytest.mark.parametrize("seed", range(10))
 def test_whatever_is_made_late_comes_out_as_if_it_had_been_there(tmp_path, seed):
-    """Scripts that make their objects in one order, each process but the first and the last only some of them."""
+    """Scripts that create their objects in one order; each process except the first and the last creates only some of
+    them."""
     chance, objects_of_all = random.Random(seed), 30
 
     class Script:
@@ -302,7 +305,7 @@ def test_whatever_is_made_late_comes_out_as_if_it_had_been_there(tmp_path, seed)
         objects = _tensors.Objects(script.checkpoint)
         if way == "memory" and _state.fits(parts, objects.existing()):
             objects.put_back(parts)
-        else:  # of memory: a shorter way to something is yet to be made, so that names differ; the graph has them
+        else:  # in memory: a shorter path to an object does not exist yet, so that names differ; the graph has them
             _unmade.restore(script.checkpoint, path)
         graph = tensorflows_graph(script.checkpoint)
         for node in graph.nodes:
@@ -314,12 +317,12 @@ def test_whatever_is_made_late_comes_out_as_if_it_had_been_there(tmp_path, seed)
 
 
 def tensorflows_graph(checkpoint):
-    """Of all objects, as the next checkpoint would have it."""
+    """Returns the graph of all objects, as in the next checkpoint."""
     return checkpoint._saver._gather_serialized_tensors()[3]
 
 
 def test_a_look_that_was_kept_says_nothing_of_what_a_restore_has_brought(tmp_path):
-    """And what it brings is not there, but for who saves."""
+    """What a restore brings exists only for saves."""
     path = whole(has_old=False).checkpoint.write(str(tmp_path / "ckpt"))
     made = Training(has_old=False)
     objects = _tensors.Objects(made.checkpoint)
@@ -420,7 +423,7 @@ def test_a_keras_optimizer_goes_on_as_if_it_had_never_been_interrupted(tmp_path,
 
 
 def test_an_epoch_that_ends_before_its_first_step_hands_on_what_it_was_given(tmp_path, monkeypatch):
-    """Of memory, and of the disk, whoever goes on from it. The agent's memory is of this process."""
+    """The state in memory and on disk, whichever is restored. The agent's memory is this process's own."""
     buffers = _state.Buffers(bytearray(100_000), "a run")
     monkeypatch.setattr(_memory.Memory, "_left", lambda memory: (setattr(memory, "_buffers", buffers), buffers.whole())[1])
     found = []

@@ -1,6 +1,6 @@
-"""digits.py with a state that takes a while to copy: BALLAST_BYTES more (of the environment), which tell their step.
+"""digits.py with a state that takes a while to copy: BALLAST_BYTES more (from the environment), derived from the step.
 
-What it goes on from must be one step's alone; else it says TORN, and ends."""
+A restored state must belong to a single step; otherwise the script prints TORN and ends."""
 import os
 import pathlib
 import runpy
