@@ -1,16 +1,17 @@
-# How every target is compiled and linked: what makes a mistake in memory hard to use, and the same bytes in
-# every folder. scripts/check-elf.py reads from the programs that it is there.
+# Compiler and linker options of every target: mitigations of memory errors, and builds that are reproducible in every
+# folder. scripts/check-elf.py checks the programs for them.
 include(CheckCCompilerFlag)
 include(CheckCSourceCompiles)
 set(TFE_HARDENING -fstack-protector-strong -fstack-clash-protection)
-# Nothing here is a shared library: a function may be inlined where it is defined, as in -fPIE.
+# Nothing here is a shared library, so that functions of the same unit may be inlined, as with -fPIE.
 set(TFE_CODEGEN -fno-semantic-interposition)
 set(TFE_LINK_FLAGS -pie -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--as-needed)
 
-# No path of the build gets into an object. The last one that fits counts, and the build may lie in the source.
+# Keeps build paths out of the objects. The last matching prefix counts, and the build folder may be inside the source
+# folder.
 list(APPEND TFE_CODEGEN -ffile-prefix-map=${CMAKE_SOURCE_DIR}=. -ffile-prefix-map=${CMAKE_BINARY_DIR}=build)
 
-# Older compilers lack them: what is never written is zero, and no register holds a secret when a function is left.
+# Older compilers lack these: uninitialised variables are zero, and no register holds a secret after a function returns.
 foreach(flag -ftrivial-auto-var-init=zero -fzero-call-used-regs=used-gpr)
   string(MAKE_C_IDENTIFIER "TFE_HAS${flag}" has)
   check_c_compiler_flag(${flag} ${has})
@@ -18,13 +19,13 @@ foreach(flag -ftrivial-auto-var-init=zero -fzero-call-used-regs=used-gpr)
     list(APPEND TFE_HARDENING ${flag})
   endif()
 endforeach()
-# The rooms that a renewal spends its time in hold no secret; zeroed registers would cost it 9 %.
+# The libraries on the path of a renewal hold no secret; zeroing registers would cost it 9 %.
 if(TFE_HAS_fzero_call_used_regs_used_gpr)
   set(TFE_NO_SECRETS -fzero-call-used-regs=skip)
 endif()
 
-# A program is protected from jumps into its middle only if every object of it is, the C library's own start files
-# among them: x86's where the linker finds it so, and nowhere else (Debian 12's are not).
+# A program is protected from jumps into its middle only if every object of it is, including the C library's start
+# files: on x86 if the linker confirms it, and nowhere else (Debian 12's are not protected).
 set(TFE_BRANCHES none)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|amd64")
   set(CMAKE_REQUIRED_FLAGS "-fcf-protection -Wl,-z,cet-report=error")
@@ -47,7 +48,7 @@ if(TFE_SANITIZE)
        -fno-omit-frame-pointer)
   list(APPEND TFE_LINK_FLAGS -fsanitize=address,undefined)
 elseif(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
-  # Ubuntu's compiler predefines it; needs optimisation.
+  # Ubuntu's compiler predefines it; requires optimisation.
   list(APPEND TFE_HARDENING -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
 endif()
 

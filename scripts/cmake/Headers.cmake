@@ -1,4 +1,4 @@
-# Every header compiles alone: one generated file for each, which includes it and nothing else.
+# Checks that every header compiles alone: one generated file for each, which includes only the header.
 function(tfe_check_headers)
   set(rooms agent common server)
   if(TFE_TESTS)
@@ -10,7 +10,7 @@ function(tfe_check_headers)
     foreach(header IN LISTS headers)
       string(MAKE_C_IDENTIFIER ${header} name)
       set(source ${CMAKE_BINARY_DIR}/headers/${name}.c)
-      # Twice, for its guard; and a line of its own, for a file of macros alone is no C.
+      # Included twice, to test the guard; with a declaration, because a file with only macros is not valid C.
       file(CONFIGURE OUTPUT ${source} CONTENT
         "#include \"${header}\"\n#include \"${header}\"\ntypedef int ${name}_stands_alone;\n")
       list(APPEND sources ${source})
@@ -18,7 +18,7 @@ function(tfe_check_headers)
   endforeach()
   add_library(headers_alone OBJECT ${sources})
   tfe_compile_options(headers_alone)
-  # Tests leave some of a header's static functions out.
+  # A test may leave some of a header's static functions unused.
   target_compile_options(headers_alone PRIVATE -O0 -g0 -Wno-unused-function -Wno-unused-variable)
   target_link_libraries(headers_alone PRIVATE server_store agent_modules)
   target_include_directories(headers_alone SYSTEM PRIVATE ${BSD_TREE_INCLUDE})

@@ -2,9 +2,8 @@
 # step; a source file that includes a header of a module that it may not link stops the build.
 
 # --- compiler flags -----------------------------------------------------------------------------
-# Why each: -Wconversion/-Wsign-conversion, lengths from peers; -Wshadow, -Wcast-qual, reviews;
-# -Wvla, stack use bounded; -Wformat=2, logs. A callback's parameters are its caller's choice: one
-# that is not looked at is no finding.
+# Reasons: -Wconversion/-Wsign-conversion for lengths from peers; -Wshadow and -Wcast-qual for reviews; -Wvla to bound
+# stack use; -Wformat=2 for logs. The caller determines a callback's parameters, so unused ones are not reported.
 set(TFE_WARNINGS -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wvla
     -Wstrict-prototypes -Wmissing-prototypes -Wcast-qual -Wformat=2 -Wimplicit-fallthrough
     -Wno-unused-parameter)
@@ -66,18 +65,18 @@ function(tfe_program name)
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 
-# tfe_no_secrets(TARGET): of a library that never sees one.
+# tfe_no_secrets(TARGET): for a library that never handles a secret.
 function(tfe_no_secrets name)
   target_compile_options(${name} PRIVATE ${TFE_NO_SECRETS})
 endfunction()
 
-# A core's switch over one of its enums lists every value, so that a new one is thought about everywhere.
+# A core's switch over one of its enums lists every value, so that a new value has to be handled everywhere.
 function(tfe_core_options name)
   target_compile_options(${name} PRIVATE -Wswitch-enum)
 endfunction()
 
-# The core targets may need nothing from libc but mem* and str*: link them with tfe_base into one
-# object and look at what is left undefined.
+# The core targets may need only the libc functions allowed by check-purity.sh: links them with tfe_base and checks the
+# undefined symbols.
 function(tfe_check_purity name)
   if(TFE_SANITIZE)
     return()
