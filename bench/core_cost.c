@@ -109,7 +109,7 @@ struct reply {
     enum { REPLY_PERSISTED, REPLY_READY, REPLY_LISTENING, REPLY_EXITED, REPLY_PROBED } type;
     uint32_t session;
     uint64_t number; /* epoch, probe or sequence number */
-    bool answering;  /* READY: the trainer still responds; PROBED: the probed address responds */
+    bool answering;  /* READY: the node still answers probes; PROBED: the address responds */
     char job[2];
 };
 
@@ -387,7 +387,8 @@ static int expire(uint32_t leases)
     double longest = 0;
     unsigned n = 0;
     unsigned over = 0;
-    now += 3600 * 1000; /* the core detects that the server was late and extends the leases once */
+    /* The core detects that the server was late and extends the leases once. */
+    now += 3600 * 1000;
     for (int64_t end = now + 7200 * 1000; now < end;) {
         const double began = now_ns();
         if (step((struct rdzv_event){.type = RDZV_TICK})) {

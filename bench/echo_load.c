@@ -147,8 +147,8 @@ int main(int argc, char **argv)
     load.request_n = frames_renew(load.request);
     struct event_config *how = event_config_new();
     const struct timeval turn = {.tv_usec = 50000};
-    (void)event_config_set_max_dispatch_interval(how, &turn, -1,
-                                                 0); /* same interval as in the fleet */
+    /* Same interval as in the fleet. */
+    (void)event_config_set_max_dispatch_interval(how, &turn, -1, 0);
     load.base = event_base_new_with_config(how);
     load.connections = calloc(load.n, sizeof *load.connections);
     for (uint32_t i = 0; i < load.n; i++) {

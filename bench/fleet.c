@@ -434,8 +434,8 @@ static uint32_t wait_ms(struct agent *a)
         return spread > FIRST_TRY_MS ? FIRST_TRY_MS + randombytes_uniform(spread - FIRST_TRY_MS + 1)
                                      : spread;
     }
-    const uint32_t longest =
-        a->renew_ms ? a->renew_ms : BACKOFF_MAX_MS; /* a third of the lease time */
+    /* A third of the lease time. */
+    const uint32_t longest = a->renew_ms ? a->renew_ms : BACKOFF_MAX_MS;
     a->backoff_ms = (uint16_t)backoff_next(a->backoff_ms, BACKOFF_FIRST_MS, longest);
     return 1 + randombytes_uniform(a->backoff_ms);
 }

@@ -322,7 +322,7 @@ def tensorflows_graph(checkpoint):
 
 
 def test_a_look_that_was_kept_says_nothing_of_what_a_restore_has_brought(tmp_path):
-    """What a restore brings exists only for saves."""
+    """Restored values of missing variables are part of saves, not of a cached read of the existing objects."""
     path = whole(has_old=False).checkpoint.write(str(tmp_path / "ckpt"))
     made = Training(has_old=False)
     objects = _tensors.Objects(made.checkpoint)

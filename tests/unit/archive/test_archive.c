@@ -226,12 +226,12 @@ TEST(archive, there_is_one_form_of_a_header_and_all_else_is_refused)
         assert_int_equal(judge(at, 0xa5, 4 * TAR_BLOCK, &reason), TFE_EPROTO);
         assert_non_null(strstr(reason.text, "no bundle"));
     }
-    assert_int_equal(judge(TAR_BLOCK + 1, 1, 4 * TAR_BLOCK, &reason),
-                     TFE_EPROTO); /* padding of the file */
-    assert_int_equal(judge(4 * TAR_BLOCK - 1, 1, 4 * TAR_BLOCK, &reason),
-                     TFE_EPROTO); /* end of the archive */
-    assert_int_equal(judge(TAR_BLOCK, 'x', 5 * TAR_BLOCK, &reason),
-                     TFE_EPROTO); /* data behind the end */
+    /* Padding of the file. */
+    assert_int_equal(judge(TAR_BLOCK + 1, 1, 4 * TAR_BLOCK, &reason), TFE_EPROTO);
+    /* End of the archive. */
+    assert_int_equal(judge(4 * TAR_BLOCK - 1, 1, 4 * TAR_BLOCK, &reason), TFE_EPROTO);
+    /* Data behind the end. */
+    assert_int_equal(judge(TAR_BLOCK, 'x', 5 * TAR_BLOCK, &reason), TFE_EPROTO);
     assert_int_equal(judge(TAR_BLOCK, 'x', 3 * TAR_BLOCK, &reason), TFE_EPROTO); /* truncated */
     assert_int_equal(judge(TAR_BLOCK, 'x', TAR_BLOCK + 1, &reason), TFE_EPROTO);
 }

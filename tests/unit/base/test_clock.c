@@ -26,8 +26,8 @@ TEST(clock, goes_on_while_the_machine_is_suspended)
     const int64_t us_before = clock_us();
     suspended_s = 100000;
     assert_in_range(tfe_mono_sub(clock_mono(), before), 100000000, 100030000);
-    assert_true(clock_wall().ms - wall_before.ms >=
-                99000000); /* the wall clock may be set meanwhile */
+    /* The wall clock may be set meanwhile. */
+    assert_true(clock_wall().ms - wall_before.ms >= 99000000);
     assert_in_range(clock_us() - us_before, 0, 30000000);
     suspended_s = 0;
 }

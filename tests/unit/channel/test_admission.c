@@ -111,8 +111,8 @@ TEST_IN(admission, the_reserve_is_for_privileged_places_alone)
 {
     make(12, 4, 0, false);
     char key[8];
-    for (size_t i = 0; i < 8;
-         i++) { /* many keys with few slots each fill everything except the reserve */
+    /* Many keys with few slots each fill everything except the reserve. */
+    for (size_t i = 0; i < 8; i++) {
         (void)snprintf(key, sizeof key, "k%zu", i);
         assert_int_equal(fill(i, 1, key, "", false), 1);
     }
@@ -122,8 +122,8 @@ TEST_IN(admission, the_reserve_is_for_privileged_places_alone)
     for (size_t i = 0; i < 8; i++) {
         assert_true(places[i].is_in);
     }
-    assert_int_equal(fill(13, 1, "admin", "", true),
-                     1); /* an admin may also evict other keys' slots */
+    /* An admin may also evict other keys' slots. */
+    assert_int_equal(fill(13, 1, "admin", "", true), 1);
     assert_int_equal(admission_count(a), 12);
 }
 
@@ -156,8 +156,8 @@ TEST_IN(admission, when_full_the_oldest_of_the_largest_holder_goes)
     assert_int_equal(fill(10, 1, "new", "", false), 1);
     assert_false(places[0].is_in);
     assert_true(places[1].is_in && places[6].is_in);
-    assert_int_equal(fill(11, 1, "large", "", false),
-                     0); /* the key with the most slots evicts one of its own */
+    /* The key with the most slots evicts one of its own. */
+    assert_int_equal(fill(11, 1, "large", "", false), 0);
     assert_true(places[1].is_in);
 }
 

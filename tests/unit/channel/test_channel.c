@@ -184,8 +184,8 @@ static void send_table(struct side *side, uint32_t n)
             codec_encode_table_chunk(&table, first, plain, sizeof plain, &plain_n, &took), 0);
         assert_int_equal(INSIDE(channel_send_encoded(side->ch, plain, plain_n)), 0);
         side->bytes += plain_n + SEAL_HEADER_BYTES + SEAL_TAG_BYTES;
-        RUN_UNTIL(&world, channel_queued(side->ch) <
-                              LIMIT_QUEUE_BYTES / 2); /* continues as the client reads */
+        /* Continues as the client reads. */
+        RUN_UNTIL(&world, channel_queued(side->ch) < LIMIT_QUEUE_BYTES / 2);
         first += took;
     }
     free(rows);

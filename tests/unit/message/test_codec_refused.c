@@ -26,8 +26,7 @@ static const char *const words[] = {"no-label"}, *const long_word = too_long;
 static const char long_image[] = LONG_64 LONG_64 LONG_64 LONG_64; /* one character too long */
 static const char *const odd_role = "master:a=b", *const odd_option = "a\nb";
 #define X32 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
-static const char *const long_role_label =
-    "ps:a=" X32 X32 X32 X32; /* a K=V pair that alone exceeds the limit */
+static const char *const long_role_label = "ps:a=" X32 X32 X32 X32; /* too long */
 static const char *many_labels[MSG_POOL_LABELS_MAX + 1];
 /* A valid spec except for these values. */
 #define SPEC(name_, priority_, min, nproc_, argv_, n, kind, source_, ...)                          \

@@ -555,8 +555,8 @@ void bench_renews(unsigned i)
 void bench_left(unsigned i)
 {
     pool_left(&bench.sessions[i]);
-    bench.sessions[i].phase =
-        SESSION_OPEN; /* the session is reused for the node's next connection */
+    /* The session is reused for the node's next connection. */
+    bench.sessions[i].phase = SESSION_OPEN;
 }
 
 struct pool_node *bench_node(unsigned i)

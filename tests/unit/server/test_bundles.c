@@ -116,8 +116,8 @@ static bool is_file(unsigned n)
 
 static void look_now(void)
 {
-    for (unsigned i = 0; i < 12;
-         i++) { /* one minute of timer ticks; each also looks for unnamed bundles */
+    /* One minute of timer ticks; each also looks for unnamed bundles. */
+    for (unsigned i = 0; i < 12; i++) {
         event_active(timer, EV_TIMEOUT, 0);
         assert_int_equal(event_base_loop(base, EVLOOP_NONBLOCK), 0);
     }
@@ -177,8 +177,8 @@ TEST_IN(bundles, where_there_is_no_room_the_oldest_goes_that_no_job_names_and_el
     }
     struct bundles *b = open_it();
     struct rows *rows = ask(b, digest_of(1000), 1, &msg);
-    assert_int_equal(msg.type,
-                     MSG_REFUSED); /* no bundle may go: each may belong to a submission in flight */
+    /* No bundle may go: each may belong to a submission in flight. */
+    assert_int_equal(msg.type, MSG_REFUSED);
     assert_int_equal(msg.u.refused.code, REFUSAL_LIMIT_REACHED);
     rows_free(rows);
     now.ms += 90000;
@@ -212,8 +212,8 @@ TEST_IN(bundles, above_their_number_the_oldest_goes_that_no_job_names_and_else_i
     assert_int_equal(n_there(b, LIMIT_BUNDLES), LIMIT_BUNDLES - LIMIT_BUNDLES / 16 - 1);
     assert_true(bundles_has(b, digest_of(0), &admin));
     assert_false(bundles_has(b, digest_of(7), &admin));
-    struct rows *second =
-        ask(b, digest_of(3001), 1, &msg); /* uploads in progress count towards the limit */
+    /* Uploads in progress count towards the limit. */
+    struct rows *second = ask(b, digest_of(3001), 1, &msg);
     assert_int_equal(msg.type, MSG_BUNDLE_WANT);
     assert_int_equal(n_there(b, LIMIT_BUNDLES), LIMIT_BUNDLES - LIMIT_BUNDLES / 16 - 2);
     rows_free(rows);
@@ -323,8 +323,8 @@ TEST_IN(bundles, a_disk_that_makes_no_file_is_told_and_what_came_to_no_end_leave
     assert_int_equal(access(folder_path(dir, "part-1"), F_OK), 0);
     rows_free(rows);
     TURN_UNTIL(base, access(folder_path(dir, "part-1"), F_OK) != 0 && open_there() == 0);
-    assert_int_equal(symlink("elsewhere", folder_path(dir, "part-2")),
-                     0); /* the server does not follow the symbolic link */
+    /* The server does not follow the symbolic link. */
+    assert_int_equal(symlink("elsewhere", folder_path(dir, "part-2")), 0);
     rows = ask(b, digest_of(1), 100, &msg);
     assert_int_equal(msg.type, MSG_REFUSED);
     assert_int_equal(msg.u.refused.code, REFUSAL_STORE);

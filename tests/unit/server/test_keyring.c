@@ -214,8 +214,8 @@ TEST_IN(keyring, a_key_is_named_by_its_id_or_by_a_label_that_is_one_good_keys)
     assert_int_equal(revoke(f, "nobody"), TFE_ENOENT);
     assert_int_equal(revoke(f, id), 0);
     assert_int_equal(come(f, &token, today), 0);
-    assert_int_equal(revoke(f, "twice"),
-                     0); /* the other token of that label, which is still valid */
+    /* The other token of that label, which is still valid. */
+    assert_int_equal(revoke(f, "twice"), 0);
     assert_int_equal(come(f, &token, today), TFE_EAUTH);
 }
 
@@ -280,8 +280,8 @@ TEST_IN(keyring, uses_are_counted_by_nodes_and_over_restarts)
     assert_int_equal(come(f, &token, today), 0);
     assert_null(keyring_use(f->ring, &f->by, node_a, &row));
     assert_string_equal(row->used_by, node_a);
-    assert_null(keyring_use(f->ring, &f->by, node_a,
-                            &row)); /* the same node comes again: this is the same use */
+    /* The same node comes again: this is the same use. */
+    assert_null(keyring_use(f->ring, &f->by, node_a, &row));
     assert_null(row);
     assert_null(keyring_use(f->ring, &f->by, node_b, &row));
     assert_non_null(keyring_use(f->ring, &f->by, node_c, &row));
@@ -382,8 +382,8 @@ TEST_IN(keyring, keys_that_ended_are_kept_where_all_is_kept)
     row = make(f, "*", "expired", 60000, 0, &token);
     struct tfe_wall end = row->expires;
     assert_string_equal(state_at(f, (struct tfe_wall){end.ms - 1}), "good");
-    assert_string_equal(state_at(f, end),
-                        "expired"); /* the expiry time itself is no longer valid */
+    /* The expiry time itself is no longer valid. */
+    assert_string_equal(state_at(f, end), "expired");
     assert_string_equal(state_at(f, later(10000 * DAY_MS)), "expired");
 }
 
@@ -516,8 +516,8 @@ TEST_IN(keyring, the_newest_quota_of_a_scope_counts_whatever_the_clock_does)
     assert_heard("a-*", 5, 1);
     assert_int_equal(grant(f, "a-*", 7, later(1000), key), 0);
     assert_heard("a-*", 7, 1);
-    assert_int_equal(grant(f, "a-*", 0, later(3000), key),
-                     0); /* a token without a quota leaves the quota unchanged */
+    /* A token without a quota leaves the quota unchanged. */
+    assert_int_equal(grant(f, "a-*", 0, later(3000), key), 0);
     assert_int_equal(heard.n, 0);
     assert_int_equal(grant(f, "b-*", 3, later(1000), key), 0);
     assert_heard("b-*", 3, 1);
@@ -604,8 +604,8 @@ TEST_IN(keyring, as_many_scopes_have_a_quota_as_placement_knows)
     assert_int_equal(grant(f, "more-*", 1, today, key), TFE_ETOOBIG);
     assert_int_equal(grant(f, "more-*", 0, today, key), 0);
     assert_int_equal(grant(f, "0-*", 2, today, key), 0);
-    assert_int_equal(grant(f, "0-*", MSG_NODES_MAX, today, key),
-                     0); /* the scope no longer has a quota */
+    /* The scope no longer has a quota. */
+    assert_int_equal(grant(f, "0-*", MSG_NODES_MAX, today, key), 0);
     assert_int_equal(heard.nodes, 0);
     assert_int_equal(grant(f, "0-*", MSG_NODES_MAX, today, key), 0);
     assert_int_equal(grant(f, "more-*", 1, today, key), 0);

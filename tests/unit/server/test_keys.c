@@ -222,8 +222,8 @@ TEST_IN(keys, a_removed_root_takes_the_token_files_with_it_that_are_of_it)
     assert_int_equal(turn(keys, ROTATE_INSTALL, &a), 0);
     snprintf(agent, sizeof agent, "%s", text_of("agent.token"));
     assert_int_equal(turn(keys, ROTATE_USE, &a), 0);
-    folder_write(folder_path(dir, "agent.token"),
-                 agent); /* an administrator has restored the old file */
+    /* An administrator has restored the old file. */
+    folder_write(folder_path(dir, "agent.token"), agent);
     assert_int_equal(turn(keys, ROTATE_REMOVE, &a), 0);
     assert_int_equal(roots(&used), 1);
     assert_string_not_equal(text_of("agent.token"), agent);

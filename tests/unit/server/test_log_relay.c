@@ -381,8 +381,8 @@ TEST_IN(logs, of_one_that_has_failed_and_gone_are_its_last_lines)
     struct rows *rows = ask((struct msg_logs){.lines = 1});
     done(0);
     done(1);
-    assert_string_equal(pull(rows),
-                        "."); /* the node is connected and has reported its exit itself */
+    /* The node is connected and has reported its exit itself. */
+    assert_string_equal(pull(rows), ".");
     rows_free(rows);
     left(1);
     for (uint64_t epoch = 3; epoch <= 4; epoch++) {

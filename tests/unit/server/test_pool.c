@@ -105,8 +105,8 @@ TEST_IN(pool, a_session_is_one_nodes_and_a_node_has_one_session)
     pool_left(&bench.sessions[0]); /* the end of the older session has no effect */
     bench_turn();
     assert_non_null(bench_node(0));
-    pool_handle_message(bench.p, &bench.sessions[4],
-                        &again); /* the repeated message is idempotent */
+    /* The repeated message is idempotent. */
+    pool_handle_message(bench.p, &bench.sessions[4], &again);
     bench_said_is("4:welcome n0 10000 10000 3333 1000; ");
 }
 
@@ -436,8 +436,8 @@ TEST_IN(pool, back_off_of_a_node_is_not_inherited_by_another_job)
     struct msg_spec spec = bench_spec("j", 1, 1);
     spec.backoff_limit = 2;
     bench_placed(spec);
-    for (uint64_t i = 1; i <= 3;
-         i++) { /* back-off of 1 s and 2 s; the third failure ends the job */
+    /* Back-off of 1 s and 2 s; the third failure ends the job. */
+    for (uint64_t i = 1; i <= 3; i++) {
         bench_freed(0, i, 1);
         bench_durable();
         bench_pass(4000);
@@ -515,8 +515,8 @@ TEST_IN(pool, what_becomes_of_a_job_is_its_conditions)
         "Waiting 0 WaitsForNodes\nStarting 0 JobStarting\nRunning 0 JobRunning\n"
         "Restarting 0 JobRestarting\n"
         "Succeeded 1 JobSucceeded\nnode n0 host-0 [] leaving of j as any\n");
-    bench_core_is("j",
-                  "running"); /* a finished job stays finished, whatever run the core reports */
+    /* A finished job stays finished, whatever run the core reports. */
+    bench_core_is("j", "running");
     bench_durable();
     assert_string_equal(bench_state("j"), "succeeded");
 }
@@ -609,8 +609,8 @@ TEST_IN(pool, a_suspended_job_has_no_deadline_and_begins_anew)
     bench_core_is("j", "running");
     bench_durable();
     bench_pass(4999);
-    assert_string_equal(bench_state("j"),
-                        "running"); /* active_deadline starts again after a resume */
+    /* The active_deadline starts again after a resume. */
+    assert_string_equal(bench_state("j"), "running");
     bench_pass(1);
     assert_string_equal(bench_state("j"), "failed");
 }

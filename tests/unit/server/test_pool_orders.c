@@ -238,8 +238,8 @@ TEST_IN(pool_orders, the_row_of_one_that_was_forgotten_is_its_successors)
     assert_false(pool_holds(bench.p, "j"));
     assert_int_equal(pool_forget(bench.p, "j"), 0); /* the job's row is about to be removed */
     assert_string_equal(bench_state("j"), "gone");
-    assert_string_equal(bench_submit(bench_spec("j", 2, 2)),
-                        "done"); /* the removal is cancelled, because the job is submitted again */
+    /* The removal is cancelled, because the job is submitted again. */
+    assert_string_equal(bench_submit(bench_spec("j", 2, 2)), "done");
     bench_durable();
     assert_non_null(bench_row("j"));
     assert_int_equal(bench.p->n_jobs, 1);
@@ -632,8 +632,8 @@ TEST_IN(pool_orders, an_operator_means_a_node_by_its_id_or_a_label_that_is_one_n
     assert_ptr_equal(pool_find_target(bench.p, &bench.admin, "n1", &is_unclear), bench_node(1));
     assert_false(is_unclear);
     assert_ptr_equal(pool_find_target(bench.p, &bench.admin, "host-0", &is_unclear), bench_node(0));
-    assert_null(pool_find_target(bench.p, &bench.someone, "n1",
-                                 &is_unclear)); /* someone may not see the pool */
+    /* Someone may not see the pool. */
+    assert_null(pool_find_target(bench.p, &bench.someone, "n1", &is_unclear));
     assert_null(pool_find_target(bench.p, &bench.admin, "host-7", &is_unclear));
     assert_false(is_unclear);
     const struct tfe_msg same = {.type = MSG_POOL,

@@ -300,8 +300,8 @@ TEST_IN(sessions, are_told_to_start_behind_their_table)
 {
     waits_for_table();
     const struct tfe_msg start = start_of(2);
-    const struct tfe_msg stop = {.type = MSG_STOP,
-                                 .u.stop.epoch = 1}; /* STOP of the epoch before */
+    /* STOP of the epoch before. */
+    const struct tfe_msg stop = {.type = MSG_STOP, .u.stop.epoch = 1};
     sessions_send(f.all, seen.session, &start);
     sessions_send(f.all, seen.session, &stop);
     world_settle(&f.world);
@@ -480,8 +480,8 @@ TEST_IN(sessions, of_nodes_of_the_pool_prove_their_ids_too)
     assert_int_equal(side_send(&f.world.client, msg), 0);
     RUN_UNTIL(&f.world, seen.welcomes == 1);
     assert_int_equal(side_send(&f.world.client, renew(1)), 0);
-    RUN_UNTIL(&f.world,
-              seen.renewals == 1); /* from now on the pool receives the session's messages */
+    /* From now on the pool receives the session's messages. */
+    RUN_UNTIL(&f.world, seen.renewals == 1);
     node_secret_make(other);
     msg.u.pool.node_secret = other;
     assert_int_equal(side_send(&f.world.client, msg), 0);

@@ -102,8 +102,8 @@ void lossy_power_cycle(void)
 {
     for (int i = 0; i < LOSSY_FILES; i++) {
         struct lossy_image *image = &lossy.images[i];
-        unsigned way =
-            lossy_below(3); /* keeps nothing, everything up to some operation, or a random subset */
+        /* Keeps nothing, everything up to some operation, or a random subset. */
+        unsigned way = lossy_below(3);
         unsigned kept = lossy_below(20);
         for (const struct lossy_op *op = image->first; op; op = op->next) {
             if (way == 0 || (way == 1 && kept-- == 0)) {
