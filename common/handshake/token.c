@@ -169,6 +169,10 @@ static bool is_ascii(const char *text, size_t n)
 
 int token_parse(struct token *ret, const char *text)
 {
+    static const char byte_order_mark[] = "\xef\xbb\xbf"; /* some editors begin a file with it */
+    if (strncmp(text, byte_order_mark, sizeof(byte_order_mark) - 1) == 0) {
+        text += sizeof(byte_order_mark) - 1;
+    }
     while (is_space(*text)) {
         text++;
     }

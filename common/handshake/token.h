@@ -69,9 +69,9 @@ void token_mint(struct token *ret, const struct token_config *config,
 /* Writes the token as text, `tfe1_<role>_<base64url>`, NUL-terminated. */
 void token_format(const struct token *token, char ret[TOKEN_TEXT_MAX]);
 
-/* Parses a token's text; surrounding white space is permitted (files end in a newline). Returns
- * TFE_EINVAL if the text is not a token, its checksum is wrong, or its role differs from that in
- * key_id. */
+/* Parses a token's text; surrounding white space (files end in a newline) and a UTF-8 byte order
+ * mark before the text are permitted. Returns TFE_EINVAL if the text is not a token, its checksum
+ * is wrong, or its role differs from that in key_id. */
 int token_parse(struct token *ret, const char *text) TFE_MUST_CHECK;
 
 /* Returns the expiry encoded in key_id; ms 0 for never. */

@@ -31,7 +31,7 @@ TEST(token, survives_its_text_form_in_every_role)
         assert_int_equal(strlen(text), strlen(prefix) + 112);
         assert_int_equal(token_parse(&read, text), 0);
         assert_same(&made, &read);
-        (void)snprintf(spaced, sizeof(spaced), " \t%s\r\n", text);
+        (void)snprintf(spaced, sizeof(spaced), "\xef\xbb\xbf \t%s\r\n", text);
         token_done(&read);
         assert_int_equal(token_parse(&read, spaced), 0);
         assert_same(&made, &read);
