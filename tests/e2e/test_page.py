@@ -410,7 +410,9 @@ def test_a_job_is_submitted_on_the_page_and_followed_to_its_end(server, fleet, c
         page.js("document.getElementById('follow').click()")
         page.wait("/saved at 20\\b/.test(logs.innerText) && logs.childElementCount > 2", what="lines")
         page.type("[aria-label='Search in logs']", "at 20")
-        page.wait("[...logs.children].some(line => line.hidden) && [...logs.children].every(line => line.hidden !== /at 20/.test(line.innerText || line.textContent))"
+        # The status beside the search box also shows the state of the stream, so the search is repeated until its result is there.
+        page.wait("document.querySelector('[aria-label=\"Search in logs\"]').dispatchEvent(new Event('input'))"
+                  " && [...logs.children].some(line => line.hidden) && [...logs.children].every(line => line.hidden !== /at 20/.test(line.innerText || line.textContent))"
                   " && /\\d+ of \\d+ lines/.test(logs.parentElement.innerText)", what="the lines that match")
         page.wait("tfe.jobs.get('train')?.state === 'succeeded' && document.querySelector('.acts').innerText === 'Run again'", what="its end")
         page.wait("/ to \\d\\d:\\d\\d:\\d\\d$/.test(document.querySelector('canvas[aria-label^=\"1 nodes\"]')?.ariaLabel)", what="a timeline that has ended")
