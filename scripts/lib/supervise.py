@@ -15,7 +15,7 @@ import time
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 GRACE_S = 15      # seconds from SIGINT to SIGKILL
-LEFT_S = 3        # seconds that descendants may take to end after the command
+LEFT_S = 12       # seconds that descendants may take to end after the command; tfe-ctl retries for 10 s when its server has gone
 
 
 def descendants():
