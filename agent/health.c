@@ -1,4 +1,4 @@
-/* agent/health.c: see health.h.
+/* agent/health.c: runs the --check commands.
  *
  *   UNKNOWN --health_is_good--> RUNNING --all passed--> GOOD
  *      ^                         |   ^                   |
@@ -22,16 +22,16 @@
 #include "common/cli/log.h"
 #include "common/text/escape.h"
 
-/* A check that takes longer hangs: nvidia-smi takes up to 20 s on a machine with eight GPUs. */
+/* Time limit of a check. nvidia-smi takes up to 20 s on a machine with eight GPUs. */
 #define CHECK_LIMIT_MS 60000
-/* Until a node with a failed check is checked again. */
+/* Delay before failed checks are repeated. */
 #define CHECK_AGAIN_MS 10000
 
 struct health {
     struct health_config config;
     enum { UNKNOWN, RUNNING, WAITING, GOOD } state;
-    size_t next; /* RUNNING: index of the check that runs */
-    struct shell_command *command;
+    size_t next;                   /* index of the running check */
+    struct shell_command *command; /* the last run; NULL before the first one */
     struct event *again;
     char **env;
 };
@@ -80,7 +80,7 @@ static void run_next(struct health *h)
 {
     struct tfe_reason reason;
     if (h->command && !shell_command_is_gone(h->command)) {
-        finish(h, "a check that was killed is still held by the kernel");
+        finish(h, "a killed check still exists: a driver or file system blocks its end");
         return;
     }
     shell_command_free(h->command);
@@ -120,7 +120,7 @@ bool health_is_good(struct health *h)
     }
     if (h->state == UNKNOWN) {
         h->state = RUNNING;
-        timer_after(h->again, 0); /* result() never comes within this call */
+        timer_after(h->again, 0); /* so that result() is not called from inside this function */
     }
     return h->state == GOOD;
 }

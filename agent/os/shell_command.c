@@ -1,4 +1,4 @@
-/* agent/os/shell_command.c: see shell_command.h. */
+/* agent/os/shell_command.c: runs a user's command with sh, with a time limit. */
 #include "agent/os/shell_command.h"
 
 #include <errno.h>
@@ -20,19 +20,21 @@
 #include "common/base/timer.h"
 #include "common/text/escape.h"
 
-/* Longer lines are cut; what is behind the cut is not read into memory. */
+/* Maximum length of a line; the rest of a longer one is discarded. */
 #define LINE_MAX_BYTES 512
-/* Reads per turn of the loop: a command that prints without end delays nothing else. */
+/* Maximum number of reads per turn of the event loop, so that endless output delays nothing. */
 #define READS_PER_TURN 16
 
 extern char **environ;
 
 struct shell_command {
     struct shell_command_config config;
-    pid_t pid; /* 0: reaped */
-    int pid_fd, out;
-    struct event *ended;    /* on pid_fd, with the time limit */
-    struct event *readable; /* on out */
+    pid_t group;            /* process id of the command, and id of its process group */
+    bool is_reaped;         /* the command itself has been reaped */
+    bool has_orphans;       /* other children of this process exist in the group */
+    int pid_fd, out;        /* pidfd of the command; read end of its output */
+    struct event *ended;    /* event on pid_fd, with the time limit */
+    struct event *readable; /* event on out */
     char line[LINE_MAX_BYTES + 1], last[LINE_MAX_BYTES + 1];
     size_t n_line;
 };
@@ -68,14 +70,15 @@ static _Noreturn void become(const struct shell_command_config *config, int out)
     if (config->as_trainer && trainer_user_become() != 0) {
         _exit(126);
     }
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of user has cleared it */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of the user would clear it */
     for (int signo = 1; signo < NSIG; signo++) {
         (void)signal(signo, SIG_DFL);
     }
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    /* Not all that libraries open is closed by execve. */
+    /* Libraries may have opened descriptors without close-on-exec. */
     (void)syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
-    if (null >= 0 && dup2(null, 0) == 0 && dup2(out, 1) == 1 && dup2(out, 2) == 2) {
+    if (null >= 0 && dup2(null, 0) == 0 && dup2(out, 1) == 1 &&
+        dup2(config->ignores_stderr ? null : out, 2) == 2) {
         execve("/bin/sh", (char *const *)(uintptr_t)argv, config->env);
     }
     _exit(127);
@@ -112,20 +115,27 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
     }
 }
 
-/* Kills what is left of the group. Returns the wait status; -1 if the process cannot be reaped
- * (yet: the kernel may hold it), or another part of this process has. */
+/* Kills the process group and reaps what has ended. Returns the wait status of the command; -1 if
+ * it has not ended yet, or if another part of this process reaped it. */
 static int stop(struct shell_command *c)
 {
-    const pid_t group = c->pid;
     int status = -1;
-    (void)kill(-group, SIGKILL); /* the leader is not reaped: the number is still the group's */
-    (void)kill(group, SIGKILL);
-    const pid_t reaped = waitpid(c->pid, &status, WNOHANG);
-    while (waitpid(-group, NULL, WNOHANG) > 0) {
+    pid_t reaped = 0;
+    if (!c->is_reaped || c->has_orphans) { /* so the id of the group is not reused */
+        (void)kill(-c->group, SIGKILL);
     }
-    c->pid = reaped == 0 ? c->pid : 0;
+    if (!c->is_reaped) {
+        (void)kill(c->group, SIGKILL);
+        reaped = waitpid(c->group, &status, WNOHANG);
+        c->is_reaped = reaped != 0;
+    }
+    const bool has_status = reaped == c->group;
+    /* Orphans of the group are children of this process while it is their subreaper. */
+    while ((reaped = waitpid(-c->group, NULL, WNOHANG)) > 0) {
+    }
+    c->has_orphans = reaped == 0;
     event_drop(&c->ended);
-    return reaped == group ? status : -1;
+    return has_status ? status : -1;
 }
 
 static void on_ended(evutil_socket_t fd, short what, void *ctx)
@@ -142,7 +152,7 @@ static void on_ended(evutil_socket_t fd, short what, void *ctx)
     c->config.ended(c->config.ctx, &result);
 }
 
-/* --- its life --------------------------------------------------------------------------------- */
+/* --- start and end ---------------------------------------------------------------------------- */
 
 int shell_command_start(const struct shell_command_config *config, struct shell_command **ret,
                         struct tfe_reason *reason)
@@ -153,7 +163,7 @@ int shell_command_start(const struct shell_command_config *config, struct shell_
         return TFE_ESYS;
     }
     struct shell_command *c = must_alloc(sizeof *c);
-    *c = (struct shell_command){.config = *config, .pid_fd = -1, .out = ends[0]};
+    *c = (struct shell_command){.config = *config, .is_reaped = true, .pid_fd = -1, .out = ends[0]};
     (void)fcntl(ends[0], F_SETFL, O_NONBLOCK); /* the command's end stays blocking */
     const pid_t pid = proc_fork_blocked();
     if (pid == 0) {
@@ -163,10 +173,11 @@ int shell_command_start(const struct shell_command_config *config, struct shell_
         reason_errno(reason, "start a process");
     }
     fd_close(&ends[1]);
-    c->pid = pid > 0 ? pid : 0;
-    if (c->pid) {
-        (void)setpgid(c->pid, c->pid); /* parent and child both set it: either may run first */
-        c->pid_fd = (int)syscall(SYS_pidfd_open, c->pid, 0);
+    c->is_reaped = pid < 0; /* there is no process */
+    if (pid > 0) {
+        c->group = pid;
+        (void)setpgid(pid, pid); /* called in parent and child, because either may run first */
+        c->pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
         if (c->pid_fd < 0) {
             reason_errno(reason, "pidfd_open");
         }
@@ -185,18 +196,16 @@ int shell_command_start(const struct shell_command_config *config, struct shell_
 
 bool shell_command_is_gone(struct shell_command *c)
 {
-    if (c->pid) {
+    if (!c->is_reaped || c->has_orphans) {
         (void)stop(c);
     }
-    return c->pid == 0;
+    return c->is_reaped && !c->has_orphans;
 }
 
 void shell_command_free(struct shell_command *c)
 {
     if (c) {
-        if (c->pid) {
-            (void)stop(c);
-        }
+        (void)shell_command_is_gone(c);
         event_drop(&c->readable);
         event_drop(&c->ended);
         fd_close(&c->pid_fd);
