@@ -804,7 +804,6 @@ const char *msg_job_state_name(enum tfe_job_state state);
 const char *msg_standby_name(enum tfe_standby state);
 const char *msg_out_name(enum tfe_out reason);
 const char *msg_event_level_name(enum tfe_event_level level);
-const char *msg_source_name(enum tfe_source kind);
 const char *msg_restart_policy_name(enum tfe_restart_policy policy);
 const char *msg_clean_policy_name(enum tfe_clean_policy policy);
 const char *msg_success_policy_name(enum tfe_success_policy policy);

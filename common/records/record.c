@@ -228,11 +228,6 @@ int record_list_add(struct record_list *list, const struct record_schema *schema
     return 0;
 }
 
-const void *record_list_first(const struct record_list *list, const struct record_schema *schema)
-{
-    return list->n > 0 && list->v[0].schema == schema ? list->v[0].at : NULL;
-}
-
 void record_list_done(struct record_list *list)
 {
     for (size_t i = 0; i < list->n; i++) {

@@ -114,9 +114,6 @@ struct record_list {
 int record_list_add(struct record_list *list, const struct record_schema *schema,
                     const void *row) TFE_MUST_CHECK;
 
-/* Returns the first record if it has this schema, else NULL. */
-const void *record_list_first(const struct record_list *list, const struct record_schema *schema);
-
 /* Frees all records; the list can be reused. */
 void record_list_done(struct record_list *list);
 

@@ -140,19 +140,22 @@ void lease_restore(struct rdzv *r, struct node *node, uint32_t ttl_ms, struct tf
     node->lease.fence_end = fence_end;
 }
 
-void lease_shift(struct rdzv *r, struct node *node, struct tfe_mono until)
+/* Extends a lease that has ended, because the server itself was late (design 5.2). */
+static void lease_shift(struct rdzv *r, struct node *node, struct tfe_mono until)
 {
     node->lease.was_shifted = true;
     wheel_set(&r->wheel, &node->lease.timer.wheel, until);
 }
 
-void lease_hold(struct rdzv *r, struct node *node, struct tfe_mono until)
+/* Extends a lease that has ended, because most members are silent together (design 5.2). */
+static void lease_hold(struct rdzv *r, struct node *node, struct tfe_mono until)
 {
     node->lease.is_held = true;
     wheel_set(&r->wheel, &node->lease.timer.wheel, until);
 }
 
-void lease_release(struct rdzv *r, struct node *node)
+/* Ends a held lease now. */
+static void lease_release(struct rdzv *r, struct node *node)
 {
     if (node->lease.is_held && lease_exists(&node->lease)) {
         wheel_set(&r->wheel, &node->lease.timer.wheel, r->now);

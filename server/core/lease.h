@@ -45,11 +45,6 @@ struct lease_terms lease_terms(const struct rdzv *r, const struct node *node);
  * and so does the fence. Returns what to send to the node. */
 struct lease_terms lease_renew(struct rdzv *r, struct node *node);
 void lease_end(struct rdzv *r, struct node *node);
-/* Extends a lease that has ended until `until`; was_shifted or is_held records the reason. */
-void lease_shift(struct rdzv *r, struct node *node, struct tfe_mono until);
-void lease_hold(struct rdzv *r, struct node *node, struct tfe_mono until);
-/* Ends a held lease now. */
-void lease_release(struct rdzv *r, struct node *node);
 /* Sets the lease of a member of an adopted epoch to the most that the earlier server may have
  * granted. */
 void lease_restore(struct rdzv *r, struct node *node, uint32_t ttl_ms, struct tfe_mono fence_end);

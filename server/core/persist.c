@@ -33,7 +33,8 @@ void persist_free(struct rdzv *r, struct persist *w)
     mem_free(r->mem, w->ports);
 }
 
-void persist_restore(struct persist *w, const struct rdzv_record *record)
+/* Sets the state from a record that was read from the store. */
+static void persist_restore(struct persist *w, const struct rdzv_record *record)
 {
     w->sequence = record->sequence;
     w->record.ttl_ms = record->ttl_ms;

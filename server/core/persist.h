@@ -44,8 +44,6 @@ static inline void persist_note_granted(struct persist *w, uint32_t ttl_ms)
  * stay so. */
 int persist_reserve(struct rdzv *r, struct persist *w, size_t rows, size_t slots) TFE_MUST_CHECK;
 void persist_free(struct rdzv *r, struct persist *w);
-/* Sets the state from a record that was read from the store. */
-void persist_restore(struct persist *w, const struct rdzv_record *record);
 /* Starts the first run of a job or the next one. */
 void persist_begin_run(struct persist *w);
 
