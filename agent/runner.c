@@ -453,33 +453,33 @@ static void on_proof(void *ctx, const char *certificate)
 }
 
 static void on_script_progress(void *ctx, uint32_t local, bool has_trained,
-                               const struct msg_progress *told)
+                               const struct msg_progress *progress)
 {
     struct runner *r = ctx;
     if (has_trained) {
         trainers_stepped(r->trainers, local);
     }
-    if (told->has_step && has_trained) {
-        report_step(r->report, told->step);
+    if (progress->has_step && has_trained) {
+        report_step(r->report, progress->step);
     }
     on_event(ctx, &(struct agent_event){
-                      .type = AGENT_PROGRESS, .now = clock_mono(), .progress = {local, *told}});
+                      .type = AGENT_PROGRESS, .now = clock_mono(), .progress = {local, *progress}});
 }
 
-static void on_script_metrics(void *ctx, uint32_t local, const struct script_message *told)
+static void on_script_metrics(void *ctx, uint32_t local, const struct script_message *message)
 {
     struct runner *r = ctx;
-    report_metrics(r->report, local, told);
+    report_metrics(r->report, local, message);
 }
 
 /* Rate-limits the progress of a script that prints a lot. */
 static void on_line(void *ctx, const char *line, size_t n)
 {
     struct runner *r = ctx;
-    struct script_message told;
-    if (script_line_read(r->lines, line, n, &told) &&
+    struct script_message message;
+    if (script_line_read(r->lines, line, n, &message) &&
         rate_pass(&r->printed, clock_mono(), PRINTED_EACH_MS, PRINTED_AT_ONCE)) {
-        scripts_printed(r->scripts, 0, &told);
+        scripts_printed(r->scripts, 0, &message);
     }
 }
 

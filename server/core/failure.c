@@ -176,9 +176,9 @@ void failure_sentence(const struct job *job, char ret[MSG_SENTENCE_MAX])
     struct text text;
     text_init(&text, ret, MSG_SENTENCE_MAX);
     text_addf(&text, "job %s failed: ", job->name.text);
-    if (f->is_last_of_row) {
-        text_addf(&text,
-                  "%u consecutive epochs made no progress; the last one: ", VERDICT_FRUITLESS_MAX);
+    if (f->ends_series) {
+        text_addf(&text, "%u consecutive epochs made no progress; the last one: ",
+                  VERDICT_FAILED_EPOCHS_MAX);
     }
     add_line(f, &text);
     text_add(&text, f->outcome);

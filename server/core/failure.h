@@ -26,11 +26,11 @@ struct failure {
     char replica[24]; /* "rank 0", or "worker-1" in a job with roles */
     char node[TFE_LABEL_MAX + 1];
     char error[FAILURE_ERROR_MAX + 1];
-    bool is_fault;       /* the verdict charges the failure to the job */
-    char source[80];     /* file and line that raised the error; "" if unknown */
-    char end[40];        /* how the process ended, if the error does not say it; else "" */
-    char outcome[200];   /* why the job is not restarted */
-    bool is_last_of_row; /* the job fails because consecutive epochs made no progress */
+    bool is_fault;     /* the verdict charges the failure to the job */
+    char source[80];   /* file and line that raised the error; "" if unknown */
+    char end[40];      /* how the process ended, if the error does not say it; else "" */
+    char outcome[200]; /* why the job is not restarted */
+    bool ends_series;  /* the job fails because consecutive epochs made no progress */
     char tail[FAILURE_TAIL_MAX + 1];
 };
 

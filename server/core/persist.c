@@ -136,7 +136,7 @@ void persist_job(struct rdzv *r, struct job *job)
         .run = job->run.number,
         .run_key = job->run.key.text,
         .restarts = job->budget.used,
-        .fruitless = job->budget.fruitless,
+        .failed_epochs = job->budget.failed_epochs,
         .backoff_ms = job->budget.backoff_ms,
         .has_progressed = job->budget.has_progressed,
         .predecessor = w->durable_epoch,
@@ -400,7 +400,7 @@ int rdzv_restore(struct rdzv *r, struct tfe_mono now, const struct rdzv_record *
         return rc;
     }
     verdict_begin_run(job, (struct budget){.used = record->restarts,
-                                           .fruitless = record->fruitless,
+                                           .failed_epochs = record->failed_epochs,
                                            .backoff_ms = record->backoff_ms,
                                            .has_progressed = record->has_progressed});
     persist_restore(&job->persist, record);

@@ -369,7 +369,7 @@ static enum probe_news not_reached(struct rdzv *r, struct node *node, const stru
 {
     struct probing *p = &node->probing;
     if (p->n_verifiers > 0 || !answers_now(node)) {
-        /* it was reached before; or it was told to stop answering, possibly before it was probed */
+        /* it was reached before, or was ordered to stop answering, possibly before it was probed */
         stop_answering(r, node);
         return PROBE_NO_NEWS;
     }

@@ -42,7 +42,7 @@ struct probing {
     bool succeeded;
     bool contradicted; /* suspect probe: something at the address may be alive */
     bool is_mute; /* as a prober: did not answer a PROBE; gets none until it sends a result again */
-    bool is_released;              /* the node has been told to stop answering on its ports */
+    bool is_released;              /* the node has been ordered to stop answering on its ports */
     struct tfe_id by;              /* suspect probe: id of the prober whose result counts */
     struct tfe_mono suspect_since; /* suspect probe: time of the first try */
     /* Nodes that received this node's id from its address, the newest last. */
@@ -50,7 +50,7 @@ struct probing {
     uint32_t n_verifiers;
     /* since when every prober has failed to reach the node; NEVER if it was reached */
     struct tfe_mono failing_since;
-    /* epoch for which the node was told on this connection not to answer probes; 0 if none */
+    /* epoch in which this connection ordered the node not to answer probes; 0 if none */
     uint64_t silent_epoch;
     /* Set if the node still answers on its ports, by its last READY: */
     uint64_t answering_epoch; /* number of the epoch of that READY; 0 if the node does not answer */

@@ -124,7 +124,7 @@ enum rdzv_action_type {
     X(REBUILT, "rebuilt", WARN, "members", NULL)          /* number: nodes that reported */        \
     X(WAIT_FENCE, "wait_fence", WARN, "ms", NULL)         /* time the switch waits */              \
     X(MASS_LOSS, "mass_loss", ERROR, "held_ms", "reason") /* time the leases are held */           \
-    X(END, "end", INFO, "fruitless", "verdict")           /* consecutive epochs */                 \
+    X(END, "end", INFO, "failed_epochs", "verdict")       /* consecutive epochs */                 \
     X(RESTARTS, "restarts", INFO, "used", "reason")       /* text: why it decreased */             \
     X(WRITE_FAILED, "write_failed", ERROR, "again_in_ms", NULL)                                    \
     X(LINGERS, "lingers", INFO, NULL, NULL) /* succeeded; trainers go on */                        \
@@ -201,10 +201,10 @@ struct rdzv_record {
     uint32_t run;
     const char *run_key; /* the agents' name for the run (a tfe_id), or "" */
     uint32_t restarts;
-    uint32_t fruitless;   /* consecutive epochs that failed before progress */
-    uint32_t backoff_ms;  /* latest back-off between two of these epochs */
-    bool has_progressed;  /* an earlier epoch of this run has made progress */
-    uint64_t predecessor; /* compare-and-set: number of the epoch that must be in the store now */
+    uint32_t failed_epochs; /* consecutive epochs that failed before progress */
+    uint32_t backoff_ms;    /* latest back-off between two of these epochs */
+    bool has_progressed;    /* an earlier epoch of this run has made progress */
+    uint64_t predecessor;   /* compare-and-set: number of the epoch that must be in the store now */
     uint64_t epoch;
     enum tfe_cause cause;
     uint32_t ttl_ms;   /* longest lease ever granted in the job */

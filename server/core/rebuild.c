@@ -51,7 +51,7 @@ bool rebuild_believes(const struct msg_join *join)
     return !join->running || is_credible(join->running, epoch_of(join));
 }
 
-/* Returns true if nothing of the job has been written, so no node was told of an epoch. A job that
+/* Returns true if nothing of the job has been written, so no node knows of an epoch. A job that
  * prepares its first epoch returns to rebuilding only while the reported trainers may still run;
  * otherwise repeated reports could keep it from ever starting. */
 static bool is_open_to_reports(const struct rdzv *r, const struct job *job)

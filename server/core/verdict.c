@@ -86,11 +86,11 @@ void verdict_note_progress(struct rdzv *r, struct job *job)
 
 /* Counts an epoch that ends by its trainers' exits: consecutive ones that failed before
  * progress. */
-static void count_fruitless(struct rdzv *r, struct job *job, enum verdict verdict)
+static void count_failed_epoch(struct rdzv *r, struct job *job, enum verdict verdict)
 {
     struct budget *b = &job->budget;
     bool progressed = verdict_has_progressed(r, job);
-    b->fruitless_was = b->fruitless;
+    b->failed_epochs_was = b->failed_epochs;
     b->not_before_was = b->not_before;
     if (job->epoch.is_adopted && !progressed) {
         /* This server does not know how long the epoch ran before or, until all nodes have
@@ -102,11 +102,11 @@ static void count_fruitless(struct rdzv *r, struct job *job, enum verdict verdic
         b->widest = 0;
     }
     if (progressed || verdict_effects[verdict].breaks_row || job->plan.n_leaving > 0) {
-        b->fruitless = 0;
+        b->failed_epochs = 0;
         return;
     }
-    b->fruitless++;
-    if (b->fruitless > 1 && !verdict_effects[verdict].is_charged) {
+    b->failed_epochs++;
+    if (b->failed_epochs > 1 && !verdict_effects[verdict].is_charged) {
         back_off(r, job);
     }
 }
@@ -149,7 +149,7 @@ static void note_failure(struct job *job, const struct node *node, const struct 
     const bool is_charged = verdict_effects[verdict].is_charged;
     write_outcome(job, node, verdict, is_permanent, outcome, sizeof(outcome));
     failure_set(job, node, exited, verdict, outcome);
-    job->failure.is_last_of_row = !is_charged && !is_permanent && !first_start_has_failed(job);
+    job->failure.ends_series = !is_charged && !is_permanent && !first_start_has_failed(job);
 }
 
 /* Returns the cause of the epoch after this ending. A peer that leaves breaks the collectives of
@@ -188,7 +188,7 @@ static void apply_fault(struct rdzv *r, struct node *node, const struct msg_exit
     if (is_first) {
         b->epoch = job->epoch.number;
         b->is_open = false; /* the charge of an earlier epoch stands */
-        count_fruitless(r, job, verdict);
+        count_failed_epoch(r, job, verdict);
         switch_want(job, cause_after(node, effect),
                     effect->next == CAUSE_SERVER_LOST ? NULL : node); /* no node is to blame */
         mass_loss_release(r, job);
@@ -196,7 +196,7 @@ static void apply_fault(struct rdzv *r, struct node *node, const struct msg_exit
     b->is_settled = verdict != VERDICT_PEER_CAUSED;
     if (effect->is_charged && !is_useless &&
         quarantine_is_due(node, verdict_has_progressed(r, job))) {
-        b->fruitless = b->fruitless_was;
+        b->failed_epochs = b->failed_epochs_was;
         b->not_before = b->not_before_was;
         quarantine_begin(r, node, effect->name);
         return;
@@ -206,7 +206,7 @@ static void apply_fault(struct rdzv *r, struct node *node, const struct msg_exit
     if (effect->is_charged && !first_start_has_failed(job)) {
         charge(r, job, node, is_permanent, is_useless);
     }
-    send_trace(r, TRACE_END, job, node, b->fruitless, effect->name);
+    send_trace(r, TRACE_END, job, node, b->failed_epochs, effect->name);
 }
 
 /* Handles the end of a trainer without which the epoch goes on: it alone is started again. */
@@ -221,7 +221,7 @@ static void apply_worker_exit(struct rdzv *r, struct node *node, const struct ms
         note_failure(job, node, exited, verdict, is_permanent);
         send_trace(r, TRACE_RESTARTS, job, node, job->budget.used, NULL);
     }
-    send_trace(r, TRACE_END, job, node, job->budget.fruitless, verdict_effects[verdict].name);
+    send_trace(r, TRACE_END, job, node, job->budget.failed_epochs, verdict_effects[verdict].name);
     if (!worker_handle_exit(r, node, is_charged, verdict == VERDICT_AGAIN)) {
         switch_want(job, cause_after(node, &verdict_effects[verdict]), node);
     }
@@ -311,7 +311,7 @@ void verdict_excuse(struct rdzv *r, const struct node *node)
      * begun. */
     uint64_t epoch = is_member ? job->epoch.number : node->highest_epoch;
     if (is_member) {
-        b->fruitless = 0;
+        b->failed_epochs = 0;
         first_start_excuse(job);
     }
     if (!b->is_open || b->epoch != epoch || !tfe_mono_before(r->now, b->verdict_at)) {
@@ -329,7 +329,7 @@ bool verdict_is_final(const struct rdzv *r, const struct job *job, struct tfe_mo
 {
     const struct budget *b = &job->budget;
     *ret_wait = b->not_before;
-    if (b->fruitless >= VERDICT_FRUITLESS_MAX || first_start_has_failed(job)) {
+    if (b->failed_epochs >= VERDICT_FAILED_EPOCHS_MAX || first_start_has_failed(job)) {
         return true;
     }
     if (b->used <= job->spec.max_restarts) {
@@ -347,17 +347,17 @@ void verdict_begin_epoch(struct job *job)
     struct budget *b = &job->budget;
     if (job->epoch.n_slots > b->widest) {
         if (b->widest != 0) {
-            b->fruitless = 0;
+            b->failed_epochs = 0;
         }
         b->widest = job->epoch.n_slots;
     }
 }
 
 /* Returns when the running epoch counts as having made progress, which resets the count of
- * fruitless epochs; NEVER if there are none or no progress was reported yet. */
+ * failed epochs; NEVER if there are none or no progress was reported yet. */
 static struct tfe_mono row_ends_at(const struct job *job)
 {
-    if (job->budget.fruitless == 0 && job->budget.backoff_ms == 0) {
+    if (job->budget.failed_epochs == 0 && job->budget.backoff_ms == 0) {
         return TFE_MONO_NEVER;
     }
     return plan_knows_progress(&job->plan) ? job->progress.first
@@ -386,7 +386,7 @@ bool verdict_earn(struct rdzv *r, struct job *job)
     bool ends_row = is_past(r, row_ends_at(job));
     bool refills = is_past(r, verdict_refill_at(job));
     if (ends_row || refills) {
-        b->fruitless = 0;
+        b->failed_epochs = 0;
         b->backoff_ms = 0;
     }
     if (refills) {

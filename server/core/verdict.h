@@ -62,9 +62,9 @@ struct budget {
     struct tfe_mono verdict_at; /* after this time the charge stands */
     struct tfe_mono not_before; /* the next epoch must not start earlier */
     uint32_t backoff_ms;
-    uint32_t fruitless_was; /* fruitless before this epoch's end */
+    uint32_t failed_epochs_was; /* failed_epochs before this epoch's end */
     struct tfe_mono not_before_was;
-    uint32_t fruitless; /* consecutive epochs that failed before progress */
+    uint32_t failed_epochs; /* consecutive epochs that failed before progress */
     uint32_t widest; /* the most members of an epoch since the last progress; 0 if none has begun */
 };
 
@@ -72,7 +72,7 @@ struct budget {
 
 /* This many consecutive epochs that failed before progress fail the job, even if no ending was
  * charged. */
-#define VERDICT_FRUITLESS_MAX 5u
+#define VERDICT_FAILED_EPOCHS_MAX 5u
 /* If the script reports no progress, an epoch counts as having made progress after this long. */
 #define VERDICT_PROGRESS_MS 60000
 /* Returns true if the running epoch has made progress: a step or a checkpoint was reported or, for
@@ -123,7 +123,7 @@ bool verdict_is_final(const struct rdzv *r, const struct job *job, struct tfe_mo
  * for quarantine. */
 void verdict_note_progress(struct rdzv *r, struct job *job);
 /* Notes the number of members of a new epoch. If it exceeds that of all epochs since the last
- * progress, fruitless is reset; a node that leaves and returns does not count again. */
+ * progress, failed_epochs is reset; a node that leaves and returns does not count again. */
 void verdict_begin_epoch(struct job *job);
 /* Resets what the running epoch's progress has made up for. Returns true if the record must be
  * written. */

@@ -31,7 +31,7 @@ static void visit_record(struct pack *p, struct rdzv_record *r)
     pack_bool(p, &r->ps_resized);
     pack_text(p, &r->run_key);
     pack_u32(p, &r->restarts);
-    pack_u32(p, &r->fruitless);
+    pack_u32(p, &r->failed_epochs);
     pack_u32(p, &r->backoff_ms);
     pack_bool(p, &r->has_progressed);
     pack_u32(p, &r->ttl_ms);

@@ -89,7 +89,7 @@ static void dump_parts(FILE *f, const struct job *j)
     DUMP("\n  budget");
     DUMP_U(b, used), DUMP_U(b, has_progressed), DUMP_U(b, epoch), DUMP_U(b, is_settled);
     DUMP_U(b, is_open), DUMP_T(b, verdict_at), DUMP_T(b, not_before), DUMP_U(b, backoff_ms);
-    DUMP_U(b, fruitless), DUMP_U(b, widest), DUMP_U(b, fruitless_was);
+    DUMP_U(b, failed_epochs), DUMP_U(b, widest), DUMP_U(b, failed_epochs_was);
     const struct rebuild *x = &j->rebuild;
     DUMP("\n  rebuild");
     DUMP_U(x, epoch), DUMP_U(x, run), DUMP_U(x, nodes), DUMP_U(x, n_reported), DUMP_U(x, digest);

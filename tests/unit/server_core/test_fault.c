@@ -56,7 +56,7 @@ TEST(budget, comes_back_with_ten_minutes_of_progress)
     world_free(w);
 }
 
-TEST(budget, five_fruitless_epochs_in_a_row_fail_the_job_whoever_is_to_blame)
+TEST(budget, five_consecutive_failed_epochs_fail_the_job)
 {
     struct world *w = a_running_world(1, 1, 1);
     static const int64_t waits[] = {0, 1000, 2000, 4000};

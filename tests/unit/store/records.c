@@ -48,7 +48,7 @@ const struct rdzv_record *a_record(struct sample *s, const char *job, uint64_t e
                                      .run = 7,
                                      .run_key = "key-1",
                                      .restarts = 9,
-                                     .fruitless = 4,
+                                     .failed_epochs = 4,
                                      .backoff_ms = 60000,
                                      .has_progressed = true,
                                      .predecessor = predecessor,
@@ -87,10 +87,10 @@ int hear(void *ctx, const struct rdzv_record *r, const char *fault)
         (unsigned)r->spec.stop_grace_ms, (unsigned)r->spec.elastic_timeout_ms,
         (unsigned)r->spec.chief_grace_ms,
         r->spec.no_grow && r->spec.retry_start && r->resized && r->ps_resized ? " flags" : "",
-        (unsigned long long)r->spec.script_digest, (unsigned)r->restarts, (unsigned)r->fruitless,
-        (unsigned)r->backoff_ms, r->has_progressed ? "+" : "", (unsigned)r->ttl_ms,
-        (unsigned)r->fence_ms, r->fenced ? "+" : "", r->over, (int)r->result, r->sentence, r->past,
-        (long long)r->ended.ms);
+        (unsigned long long)r->spec.script_digest, (unsigned)r->restarts,
+        (unsigned)r->failed_epochs, (unsigned)r->backoff_ms, r->has_progressed ? "+" : "",
+        (unsigned)r->ttl_ms, (unsigned)r->fence_ms, r->fenced ? "+" : "", r->over, (int)r->result,
+        r->sentence, r->past, (long long)r->ended.ms);
     for (uint32_t i = 0; i < r->n_members; i++) {
         const struct rdzv_member *m = &r->members[i];
         at +=
