@@ -224,7 +224,7 @@ struct agent_action {
             bool fresh; /* reserve different ports than for the previous epoch */
         } hold;
         struct {
-            /* true to send the node's id to whoever connects to these ports; false to stop */
+            /* true to send the node's id to each client of these ports; false to stop */
             bool on;
             uint64_t epoch;
             const uint16_t *ports; /* reserved ports */

@@ -1,6 +1,6 @@
 /* agent/output/log_serve.h: sends trainers' output to clients of the server: buffered lines, log
  * files and new output. Sends only within the window that the server grants, so a slow client
- * loses lines, is told how many, and never delays a trainer. */
+ * loses lines, receives their number, and never delays a trainer. */
 #ifndef TFE_AGENT_OUTPUT_LOG_SERVE_H
 #define TFE_AGENT_OUTPUT_LOG_SERVE_H
 

@@ -1,6 +1,6 @@
 /* agent/output/retained_output.h: bounded in-memory buffer of the trainers' most recent output,
- * which clients read through the server. The oldest lines are dropped first; readers are told how
- * many they missed. */
+ * which clients read through the server. The oldest lines are dropped first; readers receive
+ * the number of lines they missed. */
 #ifndef TFE_AGENT_OUTPUT_RETAINED_OUTPUT_H
 #define TFE_AGENT_OUTPUT_RETAINED_OUTPUT_H
 

@@ -21,7 +21,7 @@ struct member_options {
     const struct join_info *info;
     const char *node_name;
     uint32_t slot;
-    /* Returns the current assignment until the server has been told of its end, or 0 if idle. */
+    /* Returns the current assignment until its end was reported to the server, or 0 if idle. */
     uint64_t (*assignment)(void *ctx);
     /* returns true while an assignment is running, even without a connection */
     bool (*works)(void *ctx);

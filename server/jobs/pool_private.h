@@ -131,7 +131,7 @@ struct pool_node {
     struct tfe_id id;
     struct msg_pool_row *row; /* what the node reported about itself */
     struct session *session;  /* NULL while the node is disconnected */
-    bool is_lost;             /* the scheduler must still be told that the node disconnected */
+    bool is_lost;             /* the scheduler does not know yet that the node disconnected */
     struct tfe_mono lease;
     struct tfe_mono rests; /* the node gets no work before this time; NEVER if it does not rest */
     struct tfe_wall since;

@@ -58,7 +58,7 @@ static struct admission_claim claim_of(const struct share_holder *holder, bool h
         claim.is_privileged = has_reserve && is_unscoped_admin(token);
     } else {
         claim.by[ADMISSION_SOURCE].name = holder->source;
-        claim.by[ADMISSION_SOURCE].n = SHARE_SOURCE_BYTES;
+        claim.by[ADMISSION_SOURCE].n = HTTP_SOURCE_BYTES;
     }
     return claim;
 }

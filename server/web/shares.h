@@ -1,5 +1,5 @@
-/* server/web/shares.h: shares of what tfe-web has little of, so that no key and no source address
- * takes it from all others (common/channel/admission.h).
+/* server/web/shares.h: limits the part of tfe-web's scarce resources that one key or one source
+ * address can occupy (common/channel/admission.h).
  *
  * A caller with a token that the server has accepted counts for that token's key, every other
  * caller for its source address. An admin's token that the server derives from its root is good for
@@ -14,12 +14,10 @@
 
 #include "common/base/error.h"
 #include "common/channel/admission.h"
+#include "server/web/http.h"
 
 struct shares;
 struct token;
-
-/* Bytes of a source address. */
-#define SHARE_SOURCE_BYTES 16 /* HTTP_SOURCE_BYTES */
 
 enum share_kind {
     SHARE_CALLS,   /* requests that wait for the server */
@@ -45,7 +43,7 @@ enum share_kind {
 /* Who an entry counts for. */
 struct share_holder {
     const struct token *token; /* NULL if the server has not accepted a token of the caller */
-    const uint8_t *source;     /* SHARE_SOURCE_BYTES; used if token is NULL */
+    const uint8_t *source;     /* HTTP_SOURCE_BYTES; used if token is NULL */
 };
 
 /* One entry; embedded in what it stands for, and zeroed before it is used. */
@@ -58,9 +56,9 @@ struct share {
     bool is_fixed; /* evict is never called */
 };
 
-/* TFE_ENOMEM. */
+/* Creates the shares, all empty. Errors: TFE_ENOMEM. */
 int shares_new(struct shares **ret) TFE_MUST_CHECK;
-/* Preconditions: every entry was released. NULL is allowed. */
+/* Every entry must have been released. NULL is allowed. */
 void shares_free(struct shares *all);
 
 /* Counts an entry for the holder. Where the capacity is exceeded, calls evict of the entries that
@@ -72,6 +70,7 @@ bool share_enter(struct shares *all, enum share_kind kind, const struct share_ho
 /* Does nothing if the entry counts for nobody. */
 void share_release(struct share *share);
 
+/* Returns the number of entries of the kind. */
 uint32_t shares_count(const struct shares *all, enum share_kind kind);
 
 #endif

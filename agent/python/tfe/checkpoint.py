@@ -95,7 +95,7 @@ class Checkpointer(Saver):
         that requests of the agent are noticed.
 
         Returns True if a checkpoint of this step was made; with an agent, one that is due by its
-        interval is written while training continues. May not return: a script that is told to
+        interval is written while training continues. May not return: a script that must
         stop exits here with status 143, once its state is saved.
         """
         return self._after_step()

@@ -36,7 +36,7 @@ def strategy(partitioner: Any = None) -> tf.distribute.Strategy:
     TF_CONFIG: MirroredStrategy for several GPUs, otherwise TensorFlow's default strategy.
 
     partitioner, from tf.distribute.experimental.partitioners, divides variables among the ps.
-    Checkpoints can then be restored with a different number of ps, and the agent is told so.
+    Checkpoints can then be restored with a different number of ps; this is reported to the agent.
     """
     n_gpus = len(tf.config.list_physical_devices("GPU"))  # lists devices without opening them
     if "TF_CONFIG" in os.environ and _place.role() != "evaluator":

@@ -392,8 +392,8 @@ class Checkpointer(Saver):
         step is the number of steps done and state the result of the last one; samples is the number
         of samples seen by all workers. While all ranks wait for something, call it repeatedly with
         the same step. Returns True if a checkpoint of this step was made; with an agent, one that is
-        due by its interval is written while training continues. May not return: a script that is
-        told to stop exits here with status 143, once its state is saved.
+        due by its interval is written while training continues. May not return: a script that
+        must stop exits here with status 143, once its state is saved.
         """
         self._tree.step, self._tree.state, self._seen = int(step), state, samples
         return self._after_step()

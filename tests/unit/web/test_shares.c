@@ -65,8 +65,8 @@ static size_t fill(enum share_kind kind, const struct token *token, const uint8_
 
 TEST_IN(shares, holder_gets_a_quarter_of_what_is_free)
 {
-    const uint8_t here[SHARE_SOURCE_BYTES] = {127};
-    const uint8_t there[SHARE_SOURCE_BYTES] = {10};
+    const uint8_t here[HTTP_SOURCE_BYTES] = {127};
+    const uint8_t there[HTTP_SOURCE_BYTES] = {10};
     const size_t capacity = SHARE_CALLS_MAX - SHARE_CALLS_RESERVE;
     size_t n = fill(SHARE_CALLS, &made_admin, here, 0);
     assert_int_equal(n, capacity / 4);
