@@ -84,54 +84,7 @@ static void sort_by_claim(struct node **v, size_t n)
     }
 }
 
-/* Puts the ready nodes with the best claims, at most max, into job->chosen and returns their
- * number. */
-static uint32_t choose(struct job *job)
-{
-    uint32_t n = 0;
-    struct node *node;
-    RB_FOREACH(node, node_tree, &job->nodes)
-    {
-        if (node_is_ready(node)) {
-            job->chosen[n++] = node;
-        }
-    }
-    sort_by_claim(job->chosen, n);
-    return n < job->spec.max_nodes ? n : job->spec.max_nodes;
-}
-
-/* Assigns slot 0 by leads_before; survivors keep their slots if these still exist; the rest fills
- * the gaps in order of claim. */
-static uint32_t fill_with_workers(struct job *job, struct node **slots)
-{
-    uint32_t n = choose(job);
-    memset(slots, 0, n * sizeof(struct node *));
-    struct node *first = job->chosen[0];
-    for (uint32_t i = 1; i < n; i++) {
-        first = leads_before(job->chosen[i], first) ? job->chosen[i] : first;
-    }
-    slots[0] = first;
-    for (uint32_t i = 0; i < n; i++) {
-        struct node *node = job->chosen[i];
-        if (node != first && node->slot.index < n && !slots[node->slot.index]) {
-            slots[node->slot.index] = node;
-        }
-    }
-    uint32_t gap = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        struct node *node = job->chosen[i];
-        if (node == first || (node->slot.index < n && slots[node->slot.index] == node)) {
-            continue;
-        }
-        while (slots[gap]) {
-            gap++;
-        }
-        slots[gap] = node;
-    }
-    return n;
-}
-
-/* --- rank assignment in jobs with roles ------------------------------------------------------- */
+/* --- who gets a slot -------------------------------------------------------------------------- */
 
 static bool may_be(const struct node *node, enum tfe_task task)
 {
@@ -167,11 +120,12 @@ static bool serves_before(const struct node *a, const struct node *b, uint32_t f
     return was_a != was_b ? was_a : suits_before(a, b);
 }
 
-/* Removes the best node for this role from the list of *n, keeping its order. Precondition: there
- * is one. */
+/* Removes the best node for this role from the list of *n, keeping its order. In jobs with roles,
+ * nodes that are pinned to the role come first. Precondition: there is one. */
 static struct node *pick(struct node **v, uint32_t *n, enum tfe_task task, bool leads,
                          uint32_t first_ps)
 {
+    const bool has_roles = layout_has_roles(&v[0]->job->spec);
     uint32_t best = *n;
     for (uint32_t i = 0; i < *n; i++) {
         if (!may_be(v[i], task)) {
@@ -179,9 +133,9 @@ static struct node *pick(struct node **v, uint32_t *n, enum tfe_task task, bool 
         }
         const struct node *a = v[i];
         const struct node *b = best < *n ? v[best] : NULL;
-        bool is_better = !b || (a->has_role != b->has_role ? a->has_role
-                                : leads                    ? directs_before(a, b, first_ps)
-                                                           : serves_before(a, b, first_ps));
+        bool is_better = !b || (has_roles && a->has_role != b->has_role ? a->has_role
+                                : leads ? directs_before(a, b, first_ps)
+                                        : serves_before(a, b, first_ps));
         best = is_better ? i : best;
     }
     TFE_ASSERT(best < *n);
@@ -261,7 +215,7 @@ static uint32_t spare_evaluator(const struct job *job, struct node **v, uint32_t
     return n - 1;
 }
 
-static uint32_t fill_with_roles(struct job *job, struct node **slots)
+uint32_t rank_assignment_fill(struct job *job, struct node **slots)
 {
     const struct job_spec *spec = &job->spec;
     uint32_t old_ps = layout_first_ps(job);
@@ -278,6 +232,9 @@ static uint32_t fill_with_roles(struct job *job, struct node **slots)
         }
     }
     sort_by_claim(v, n);
+    if (!layout_has_roles(spec) && n > spec->max_nodes) {
+        n = spec->max_nodes; /* a node beyond max does not become rank 0 either */
+    }
     slots[0] = pick(v, &n, spec->chief ? TASK_CHIEF : TASK_WORKER, true, old_ps);
     /* unused part of the array, behind all slots needed now */
     struct node **served = slots + job->cap_slots - spec->n_ps;
@@ -299,12 +256,6 @@ static uint32_t fill_with_roles(struct job *job, struct node **slots)
     assign_slots(slots + 1, workers, v, 1);
     assign_slots(slots + 1 + workers, spec->n_ps, ps, old_ps);
     return 1 + workers + spec->n_ps;
-}
-
-uint32_t rank_assignment_fill(struct job *job, struct node **slots)
-{
-    return layout_has_roles(&job->spec) ? fill_with_roles(job, slots)
-                                        : fill_with_workers(job, slots);
 }
 
 /* Orders nodes for the evaluator: those that stay, then those pinned to the role, then those with
