@@ -36,6 +36,7 @@ void send_close(struct rdzv *r, uint32_t session);
 /* Sends FINISH with the result, then closes the session. */
 void send_finish(struct rdzv *r, uint32_t session, enum tfe_result result, uint32_t run,
                  const char *sentence);
+/* Sends REFUSED, then closes the session. */
 void send_refused(struct rdzv *r, uint32_t session, enum tfe_refusal code, const char *sentence);
 /* Sends STOP for an epoch in which no failure is known. */
 void send_stop(struct rdzv *r, const struct node *node, uint64_t epoch);

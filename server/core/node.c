@@ -158,6 +158,15 @@ void node_remove(struct rdzv *r, struct node *node)
     r->dead_nodes = node;
 }
 
+void node_refuse(struct rdzv *r, struct node *node, enum tfe_refusal code)
+{
+    send_trace(r, TRACE_NODE_REFUSED, node->job, node, (uint64_t)code, r->sentence);
+    if (node_is_connected(node)) {
+        send_refused(r, node->session.number, code, r->sentence);
+    }
+    node_remove(r, node);
+}
+
 void node_prepare(struct rdzv *r, struct node *node)
 {
     ready_set(node, 0); /* a READY must not count while the node still answers probes */
@@ -241,19 +250,11 @@ void ready_set_memory(struct node *node, const struct msg_memory *memory)
 
 static void refuse(struct rdzv *r, struct node *node, const char *other, const char *own)
 {
-    uint32_t session = node->session.number;
     text_setf(r->sentence, sizeof(r->sentence),
               "job %s has TensorFlow %s on its other nodes, this one has %s: all of a job need the "
               "same",
               node->job->name.text, other, own);
-    send_trace(r, TRACE_NODE_REFUSED, node->job, node, REFUSAL_VERSION_MISMATCH, r->sentence);
-    if (session != NO_SESSION) {
-        send_refused(r, session, REFUSAL_VERSION_MISMATCH, r->sentence);
-    }
-    node_remove(r, node);
-    if (session != NO_SESSION) {
-        send_close(r, session);
-    }
+    node_refuse(r, node, REFUSAL_VERSION_MISMATCH);
 }
 
 /* Refuses newcomers in favour of the members, which already train: after a restart a newcomer may

@@ -170,6 +170,8 @@ void node_detach(struct rdzv *r, struct node *node);
 /* Removes the node: it has neither lease nor session any more. A member stays in the tree, marked
  * as gone, until the next epoch. */
 void node_remove(struct rdzv *r, struct node *node);
+/* Removes a node and, if it is connected, sends it REFUSED. The reason is in r->sentence. */
+void node_refuse(struct rdzv *r, struct node *node, enum tfe_refusal code);
 /* Sends PREPARE for the next epoch, which also asks the node to answer probes if its address must
  * be verified. */
 void node_prepare(struct rdzv *r, struct node *node);

@@ -64,11 +64,10 @@ static bool is_valid(const struct msg_join *join)
 
 /* --- refusals --------------------------------------------------------------------------------- */
 
-static void refuse(struct rdzv *r, uint32_t session, enum tfe_refusal code)
+static void refuse(struct rdzv *r, uint32_t session, enum tfe_refusal code, const char *sentence)
 {
-    send_refused(r, session, code, r->sentence);
-    send_trace(r, TRACE_NODE_REFUSED, NULL, NULL, (uint64_t)code, r->sentence);
-    send_close(r, session);
+    send_refused(r, session, code, sentence);
+    send_trace(r, TRACE_NODE_REFUSED, NULL, NULL, (uint64_t)code, sentence);
 }
 
 /* Refuses a node that an operator has evicted. Returns true if it was refused. node: the known node
@@ -79,9 +78,7 @@ static bool refused_as_evicted(struct rdzv *r, uint32_t session, struct node *no
     if (!evicted_has(r, join->job, join->node)) {
         return false;
     }
-    send_refused(r, session, REFUSAL_EVICTED, evicted_sentence);
-    send_trace(r, TRACE_NODE_REFUSED, NULL, NULL, REFUSAL_EVICTED, evicted_sentence);
-    send_close(r, session);
+    refuse(r, session, REFUSAL_EVICTED, evicted_sentence);
     if (node && join->exited && join->exited->epoch == node->job->epoch.number) {
         slot_account(node); /* the ending that it reports still counts */
         job_touch(node->job);
@@ -110,7 +107,7 @@ static bool refused_key(struct rdzv *r, uint32_t session, struct job *job,
     text_setf(r->sentence, sizeof(r->sentence),
               "job %s is in run %u%s%s: run %s can begin once that has ended", job->name.text,
               job->run.number, job->run.key.text[0] ? ", " : "", job->run.key.text, join->run_key);
-    refuse(r, session, REFUSAL_LIMIT_REACHED);
+    refuse(r, session, REFUSAL_LIMIT_REACHED, r->sentence);
     return true;
 }
 
@@ -138,7 +135,7 @@ static bool refused_late(struct rdzv *r, uint32_t session, struct job *job,
     text_init(&text, r->sentence, sizeof(r->sentence));
     run_describe(&text, job, &last);
     text_add(&text, "; it takes no other script: use --new-run, or another --job name");
-    refuse(r, session, REFUSAL_JOB_FINISHED);
+    refuse(r, session, REFUSAL_JOB_FINISHED, r->sentence);
     return true;
 }
 
@@ -151,7 +148,7 @@ static bool refused_gone(struct rdzv *r, uint32_t session, const struct job *job
     }
     text_setf(r->sentence, sizeof(r->sentence),
               "job %s is being forgotten: it can begin anew at once", job->name.text);
-    refuse(r, session, REFUSAL_LIMIT_REACHED);
+    refuse(r, session, REFUSAL_LIMIT_REACHED, r->sentence);
     return true;
 }
 
@@ -201,7 +198,7 @@ static bool refused(struct rdzv *r, uint32_t session, struct job *job, const str
     add_sizes(&text, &job->spec, has_roles);
     text_add(&text, ", this node asks for");
     add_sizes(&text, &join->spec, has_roles);
-    refuse(r, session, REFUSAL_SIZE_MISMATCH);
+    refuse(r, session, REFUSAL_SIZE_MISMATCH, r->sentence);
     return true;
 }
 
@@ -213,7 +210,7 @@ static bool refused_for_limit(struct rdzv *r, uint32_t session, const struct job
     if (!join_limit_is_reached(r, job)) {
         return false;
     }
-    refuse(r, session, REFUSAL_LIMIT_REACHED);
+    refuse(r, session, REFUSAL_LIMIT_REACHED, r->sentence);
     return true;
 }
 
@@ -342,96 +339,118 @@ static void welcome(struct rdzv *r, struct node *node, const char *says)
     };
 }
 
-/* Returns true if the node is in an epoch whose chief is saving and needs the node's trainers for
- * that. */
-static bool still_serves(const struct node *node, const struct msg_join *join)
+/* --- what follows from what runs on the node -------------------------------------------------- */
+
+/* What the job's record and the JOIN say of the node's part in the current epoch. */
+enum standing {
+    IS_TAKEN_OVER = 1u << 0, /* the slot belongs to an earlier process, whose trainers may live */
+    IS_ENGAGED = 1u << 1,    /* member of an epoch that runs or is about to start */
+    IS_OPEN = 1u << 2,       /* such a member, whose trainers are not accounted for */
+    IS_OTHER = 1u << 3,      /* an open member, whose JOIN is about another epoch of this number */
+    IS_IN_IT = 1u << 4,      /* the JOIN says that trainers of the epoch run */
+    IS_UNSEEN = 1u << 5,     /* the JOIN says that the node has seen only older epochs */
+    IS_ENDED = 1u << 6,      /* the JOIN says how the trainers of the epoch have ended */
+    IS_SERVING = 1u << 7,    /* its trainers run, and the chief needs them to save */
+};
+
+/* Consequences. STOP is sent only if trainers run, and an ending is handled only if there is one.
+ */
+enum consequence {
+    DO_STOP = 1u << 0,
+    DO_LOSE = 1u << 1,  /* no trainer of the member runs any more: go on without it */
+    DO_START = 1u << 2, /* TABLE and START were lost with the connection */
+    DO_PREPARE = 1u << 3,
+    DO_END = 1u << 4, /* handle how the trainers have ended */
+};
+
+/* The first rule applies of which all facts are true. */
+static const struct {
+    unsigned is;
+    unsigned does;
+} rules[] = {
+    {IS_TAKEN_OVER | IS_ENGAGED, DO_STOP | DO_LOSE},
+    {IS_TAKEN_OVER, DO_STOP | DO_PREPARE}, /* the other members have been sent PREPARE already */
+    {IS_OTHER, DO_STOP | DO_LOSE},         /* the server lost records and reused the number */
+    {IS_OPEN | IS_IN_IT, 0},               /* the member goes on in its slot */
+    {IS_OPEN | IS_UNSEEN, DO_START},
+    {IS_SERVING, 0}, /* STOP follows once the chief has saved, as for the other members */
+    {IS_OPEN | IS_ENDED, DO_STOP | DO_END},
+    {IS_OPEN, DO_STOP | DO_LOSE}, /* the member has started the epoch and runs it no more */
+    {IS_ENGAGED, DO_STOP | DO_END},
+    {0, DO_STOP | DO_PREPARE | DO_END},
+};
+
+static unsigned standing_of(const struct node *node, const struct msg_join *join)
 {
     const struct job *job = node->job;
-    return job->state == JOB_PREPARING && !tfe_mono_is_never(job->phase.serve_until) &&
-           node_is_member(node) && !layout_is_chief(job, node) &&
-           join->running_epoch == job->epoch.number;
+    const struct epoch *epoch = &job->epoch;
+    const bool is_in_it = join->running_epoch == epoch->number;
+    const bool has_ended = join->exited && join->exited->epoch == epoch->number;
+    unsigned is = epoch_engages(job, node) ? IS_ENGAGED : 0;
+    is |= node->slot.is_taken_over ? IS_TAKEN_OVER : 0;
+    is |= (is & IS_ENGAGED) && !node->slot.is_accounted ? IS_OPEN : 0;
+    is |= is_in_it ? IS_IN_IT : 0;
+    is |= has_ended ? IS_ENDED : 0;
+    if ((is & IS_OPEN) && join->running && join->running->digest != epoch->digest &&
+        (is_in_it || has_ended)) {
+        is |= IS_OTHER;
+    }
+    is |= join->highest_epoch < epoch->number ? IS_UNSEEN : 0;
+    if (job->state == JOB_PREPARING && !tfe_mono_is_never(job->phase.serve_until) &&
+        node_is_member(node) && !layout_is_chief(job, node) && is_in_it) {
+        is |= IS_SERVING;
+    }
+    return is;
 }
 
-static void send_stop_or_note(struct rdzv *r, struct node *node, const struct msg_join *join,
-                              const struct msg_exited *exited)
+/* Sends TABLE and START again to a member that has not received them. */
+static void start_again(struct rdzv *r, struct node *node)
 {
-    if (join->running_epoch != 0) {
-        send_stop(r, node, join->running_epoch);
-    }
-    if (exited) {
-        send_noted(r, node, exited->epoch);
+    struct job *job = node->job;
+    if (slot_void_start(node)) {
+        if (node->slot.is_restored) {
+            /* another process may have the id, as in is_another */
+            slot_take_over(node, node->lease.fence_end);
+        }
+        /* the member answers START with JOIN again and again: go on without it */
+        switch_want(job, CAUSE_NODE_LOST, NULL);
+    } else if (job->epoch.is_open) {
+        epoch_resend_start(r, job, node);
     }
 }
 
 /* Tells a node that has joined what to do, based on what its JOIN says is running there. */
 static void resume_or_stop(struct rdzv *r, struct node *node, const struct msg_join *join)
 {
-    struct job *job = node->job;
-    const struct epoch *epoch = &job->epoch;
-    bool is_member = epoch_engages(job, node) && !node->slot.is_accounted;
-    const struct msg_exited *exited = join->exited;
-    if (exited && exited->epoch != epoch->number) {
-        /* EXITED for an older epoch: acknowledge it and ignore its content. */
-        send_noted(r, node, exited->epoch);
-        exited = NULL;
+    const unsigned is = standing_of(node, join);
+    const bool has_ending = (is & IS_ENDED) && !(is & IS_OTHER);
+    size_t rule = 0;
+    while ((is & rules[rule].is) != rules[rule].is) {
+        rule++;
     }
-    if (node->slot.is_taken_over) {
-        /* The slot belongs to an earlier process with the same id, whose trainers may live; this
-         * process has received no START. */
-        if (join->running_epoch != 0) {
-            send_stop(r, node, join->running_epoch);
-        }
-        if (epoch_engages(job, node)) {
-            worker_lose(r, node, CAUSE_NODE_LOST);
-        } else {
-            node_prepare(r, node); /* the other members have been sent PREPARE already */
-        }
+    const unsigned does = rules[rule].does;
+    if (join->exited && !has_ending) {
+        /* of another epoch: acknowledge it and ignore its content */
+        send_noted(r, node, join->exited->epoch);
+    }
+    if (!(is & (IS_TAKEN_OVER | IS_OTHER)) && worker_handle_join(r, node, join)) {
         return;
     }
-    if (is_member && join->running && join->running->digest != epoch->digest &&
-        (join->running_epoch == epoch->number || exited)) {
-        /* The server lost records and reused this number; the member runs a different epoch. Stop
-         * it. */
-        send_stop_or_note(r, node, join, exited);
-        slot_account(node);
-        worker_lose(r, node, CAUSE_NODE_LOST);
-        return;
-    }
-    if (worker_handle_join(r, node, join)) {
-        return;
-    }
-    if (is_member && join->running_epoch == epoch->number) {
-        return; /* the member goes on in its slot */
-    }
-    if (is_member && join->highest_epoch < epoch->number) {
-        if (slot_void_start(node)) {
-            if (node->slot.is_restored) {
-                /* another process may have the id, as in is_another */
-                slot_take_over(node, node->lease.fence_end);
-            }
-            /* the member answers START with JOIN again and again: go on without it */
-            switch_want(job, CAUSE_NODE_LOST, NULL);
-        } else if (epoch->is_open) {
-            epoch_resend_start(r, job, node); /* TABLE and START were lost with the connection */
-        }
-        return;
-    }
-    if (join->running_epoch != 0 && still_serves(node, join)) {
-        return; /* STOP follows once the chief has saved, as for the other members */
-    }
-    if (join->running_epoch != 0) {
+    if ((does & DO_STOP) && join->running_epoch != 0) {
         states_stop_late(r, node, join->running_epoch);
     }
-    if (is_member && !exited) {
-        /* the member has started this epoch, and no trainer of it runs any more */
+    if (does & DO_LOSE) {
         slot_account(node);
         worker_lose(r, node, CAUSE_NODE_LOST);
     }
-    if (!epoch_engages(job, node)) {
+    if (does & DO_START) {
+        start_again(r, node);
+    }
+    if (does & DO_PREPARE) {
         node_prepare(r, node);
     }
-    if (exited) {
-        ending_handle(r, node, exited, true);
+    if ((does & DO_END) && has_ending) {
+        ending_handle(r, node, join->exited, true);
     }
 }
 
@@ -472,40 +491,11 @@ static void learn(struct node *node, struct holder by, const struct msg_join *jo
     node_set_proof(node, join->proof_hash, join->guard_port);
 }
 
-static void join_known(struct rdzv *r, struct node *node, uint32_t session,
-                       const struct msg_join *join)
+/* Applies the JOIN of a node that has been attached to its session. */
+static void admit(struct rdzv *r, struct node *node, const struct msg_join *join, bool is_new)
 {
-    bool is_another_process = is_another(node, join);
-    struct tfe_mono fence_end = node->lease.fence_end;
-    if (node->session.number != session) {
-        uint32_t older = node->session.number;
-        node_detach(r, node);
-        if (older != NO_SESSION) {
-            send_refused(r, older, REFUSAL_NODE_REPLACED,
-                         "this node has joined again on a newer connection");
-            send_close(r, older);
-        }
-        node_attach(r, node, session);
-        send_trace(r, TRACE_NODE_BACK, node->job, node, 0, node->name);
-    } else {
-        ready_set(node, 0);
-        (void)lease_renew(r, node);
-    }
-    if (is_another_process) {
-        if (node_evaluates(node)) {
-            evaluator_clear(&node->job->evaluator);
-        }
-        slot_take_over(node, fence_end);
-        notice_forget(node); /* The notice was about another machine. */
-        node->is_spot = false;
-        node->is_unfit = false;
-        worker_note_taken_over(r, node);
-        node->highest_epoch = 0;
-        probe_forget(node);
-    }
-    learn(node, sender_holder(r), join);
     bool reports = adds_report(r, node, join);
-    welcome(r, node, NULL);
+    welcome(r, node, is_new ? ignored_options(r, node->job, node, join) : NULL);
     bool evaluates = !reports && evaluator_handle_join(r, node, join);
     raise_epoch(r, node);
     if (!reports && !evaluates) {
@@ -517,9 +507,44 @@ static void join_known(struct rdzv *r, struct node *node, uint32_t session,
     (void)version_note(r, node, join->tensorflow);
 }
 
-static bool is_same_moment(struct tfe_mono a, struct tfe_mono b)
+/* Handles that another process has joined with the id of a node whose fence ends at fence_end. */
+static void take_over(struct rdzv *r, struct node *node, struct tfe_mono fence_end)
 {
-    return a.ms == b.ms;
+    if (node_evaluates(node)) {
+        evaluator_clear(&node->job->evaluator);
+    }
+    slot_take_over(node, fence_end);
+    notice_forget(node); /* The notice was about another machine. */
+    node->is_spot = false;
+    node->is_unfit = false;
+    worker_note_taken_over(r, node);
+    node->highest_epoch = 0;
+    probe_forget(node);
+}
+
+static void join_known(struct rdzv *r, struct node *node, uint32_t session,
+                       const struct msg_join *join)
+{
+    bool is_another_process = is_another(node, join);
+    struct tfe_mono fence_end = node->lease.fence_end;
+    if (node->session.number != session) {
+        uint32_t older = node->session.number;
+        node_detach(r, node);
+        if (older != NO_SESSION) {
+            send_refused(r, older, REFUSAL_NODE_REPLACED,
+                         "this node has joined again on a newer connection");
+        }
+        node_attach(r, node, session);
+        send_trace(r, TRACE_NODE_BACK, node->job, node, 0, node->name);
+    } else {
+        ready_set(node, 0);
+        (void)lease_renew(r, node);
+    }
+    if (is_another_process) {
+        take_over(r, node, fence_end);
+    }
+    learn(node, sender_holder(r), join);
+    admit(r, node, join, false);
 }
 
 static void join_new(struct rdzv *r, struct job *job, struct node *node, uint32_t session,
@@ -527,7 +552,7 @@ static void join_new(struct rdzv *r, struct job *job, struct node *node, uint32_
 {
     /* Nodes that join at the same moment are equally senior, so that the order of messages decides
      * nothing. */
-    if (r->joins == 0 || !is_same_moment(r->last_join, r->now)) {
+    if (r->joins == 0 || r->last_join.ms != r->now.ms) {
         r->joins++;
     }
     r->last_join = r->now;
@@ -537,22 +562,7 @@ static void join_new(struct rdzv *r, struct job *job, struct node *node, uint32_
     node_attach(r, node, session);
     job->last_join = r->now;
     send_trace(r, TRACE_NODE_JOINED, job, node, 0, node->name);
-    bool reports = adds_report(r, node, join);
-    welcome(r, node, ignored_options(r, job, node, join));
-    bool evaluates = !reports && evaluator_handle_join(r, node, join);
-    raise_epoch(r, node);
-    if (!reports && !evaluates) {
-        check_unknown_epoch(r, node, join);
-        if (join->running_epoch != 0) {
-            send_stop(r, node, join->running_epoch);
-        }
-        if (join->exited) {
-            send_noted(r, node, join->exited->epoch);
-        }
-        node_prepare(r, node);
-    }
-    job_touch(job);
-    (void)version_note(r, node, join->tensorflow);
+    admit(r, node, join, true);
 }
 
 /* Allocates a new node and, if needed, its job or the job's next run. Returns TFE_ENOMEM; nothing

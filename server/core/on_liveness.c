@@ -38,22 +38,15 @@ void on_lease_over(struct rdzv *r, struct node *node)
         return;
     }
     struct job *job = node->job;
-    uint32_t session = node->session.number;
-    bool ran = worker_is_held(node);
     send_trace(r, TRACE_NODE_LOST, job, node, 0, "its lease is over");
     verdict_excuse(r, node);
-    node_remove(r, node);
+    if (node_is_connected(node)) {
+        /* An agent that was frozen finds this in its socket and stops at once. */
+        send_node(r, node, MSG_LEASE_ENDED)->u.lease_ended.epoch = job->epoch.number;
+    }
+    worker_leave(r, node, CAUSE_NODE_LOST, false);
     /* the node's guard may prove the end of its trainers before the fence */
     probe_suspect(r, node);
-    if (session != NO_SESSION) {
-        /* An agent that was frozen finds this in its socket and stops at once. */
-        send_to(r, session, MSG_LEASE_ENDED)->u.lease_ended.epoch = job->epoch.number;
-        send_close(r, session);
-    }
-    if (ran && !job->success.is_here) {
-        worker_lose(r, node, CAUSE_NODE_LOST);
-    }
-    job_touch(job);
 }
 
 void on_closed(struct rdzv *r, struct node *node)
@@ -66,47 +59,29 @@ void on_closed(struct rdzv *r, struct node *node)
 
 void on_goodbye(struct rdzv *r, struct node *node, const struct msg_goodbye *goodbye)
 {
-    struct job *job = node->job;
-    uint32_t session = node->session.number;
-    bool ran = worker_is_held(node);
-    send_trace(r, TRACE_NODE_LEFT, job, node, 0, node->name);
+    send_trace(r, TRACE_NODE_LEFT, node->job, node, 0, node->name);
     verdict_excuse(r, node);
-    slot_account(node);
-    node_remove(r, node);
-    send_close(r, session);
-    if (ran && !job->success.is_here) {
-        worker_lose(r, node,
-                    goodbye->interrupted     ? CAUSE_INTERRUPTED
-                    : node->notice.kind != 0 ? notice_cause(&node->notice)
-                                             : CAUSE_DRAINED);
-    }
-    job_touch(job);
+    worker_leave(r, node,
+                 goodbye->interrupted     ? CAUSE_INTERRUPTED
+                 : node->notice.kind != 0 ? notice_cause(&node->notice)
+                                          : CAUSE_DRAINED,
+                 true);
 }
 
 /* Handles a proven end: the node's process will never reconnect, and none of its trainers runs,
  * whatever it reported last. */
 static void apply_proof(struct rdzv *r, struct node *node, const struct node *by)
 {
-    struct job *job = node->job;
-    uint32_t session = node->session.number;
-    bool ran = worker_is_held(node);
     /* A node without a slot may have been proven dead when it had one. */
     bool is_news = node_is_member(node);
     if (is_news && !node->slot.is_dead &&
         !node->slot.is_taken_over) { /* the other process's trainers may live */
-        send_trace(r, TRACE_NODE_DEAD, job, node, 0, by->id.text);
+        send_trace(r, TRACE_NODE_DEAD, node->job, node, 0, by->id.text);
     }
     verdict_excuse(r, node);
     node_set_proof(node, NULL, 0);
+    worker_leave(r, node, CAUSE_NODE_LOST, true);
     slot_prove_dead(node);
-    node_remove(r, node);
-    if (session != NO_SESSION) {
-        send_close(r, session); /* the end of the connection was not seen */
-    }
-    if (ran && !job->success.is_here) {
-        worker_lose(r, node, CAUSE_NODE_LOST);
-    }
-    job_touch(job);
 }
 
 int on_death(struct rdzv *r, struct node *by, const struct msg_death *death)

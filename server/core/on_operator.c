@@ -35,20 +35,13 @@ void on_drain(struct rdzv *r, struct node *node, uint32_t within_ms)
 
 void on_evict(struct rdzv *r, struct node *node)
 {
-    struct job *job = node->job;
-    uint32_t session = node->session.number;
-    bool ran = worker_is_held(node);
-    send_trace(r, TRACE_NODE_EVICTED, job, node, 0, node->name);
-    evicted_add(r, &job->name, &node->id);
-    node_remove(r, node);
-    if (session != NO_SESSION) {
-        send_refused(r, session, REFUSAL_EVICTED, evicted_sentence);
-        send_close(r, session);
+    send_trace(r, TRACE_NODE_EVICTED, node->job, node, 0, node->name);
+    evicted_add(r, &node->job->name, &node->id);
+    if (node_is_connected(node)) {
+        send_refused(r, node->session.number, REFUSAL_EVICTED, evicted_sentence);
+        node_detach(r, node);
     }
-    if (ran && !job->success.is_here) {
-        worker_lose(r, node, CAUSE_DRAINED);
-    }
-    job_touch(job);
+    worker_leave(r, node, CAUSE_DRAINED, false);
 }
 
 int on_grow(struct job *job)

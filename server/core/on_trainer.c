@@ -223,18 +223,6 @@ void on_progress(struct rdzv *r, struct node *node, const struct msg_progress *p
     }
 }
 
-/* Refuses a node that no other node reaches: it must use another address. The reason is in
- * r->sentence. */
-static void refuse(struct rdzv *r, struct node *node)
-{
-    uint32_t session = node->session.number;
-    send_refused(r, session, REFUSAL_ADDRESS_UNREACHABLE, r->sentence);
-    send_trace(r, TRACE_NODE_REFUSED, node->job, node, (uint64_t)REFUSAL_ADDRESS_UNREACHABLE,
-               r->sentence);
-    node_remove(r, node);
-    send_close(r, session);
-}
-
 static void apply_probe_news(struct rdzv *r, struct node *node, enum probe_news news)
 {
     switch (news) {
@@ -247,7 +235,7 @@ static void apply_probe_news(struct rdzv *r, struct node *node, enum probe_news 
         }
         return;
     case PROBE_UNREACHABLE:
-        refuse(r, node);
+        node_refuse(r, node, REFUSAL_ADDRESS_UNREACHABLE);
         return;
     }
 }

@@ -402,6 +402,7 @@ void send_refused(struct rdzv *r, uint32_t session, enum tfe_refusal code, const
     struct tfe_msg *msg = send_to(r, session, MSG_REFUSED);
     msg->u.refused.code = code;
     msg->u.refused.sentence = sentence;
+    send_close(r, session);
 }
 
 void send_stop(struct rdzv *r, const struct node *node, uint64_t epoch)

@@ -152,11 +152,6 @@ void worker_finish(struct rdzv *r, struct node *node)
     job_touch(node->job);
 }
 
-bool worker_is_held(const struct node *node)
-{
-    return epoch_engages(node->job, node) && (!node->slot.is_accounted || node->slot.is_due);
-}
-
 void worker_lose(struct rdzv *r, struct node *node, enum tfe_cause cause)
 {
     if (can_lose(r, node)) {
@@ -164,6 +159,31 @@ void worker_lose(struct rdzv *r, struct node *node, enum tfe_cause cause)
     } else {
         switch_want(node->job, cause, node);
     }
+}
+
+/* Returns true if the epoch still counts on the member's trainers: they run or are about to be
+ * started again. */
+static bool is_held(const struct node *node)
+{
+    return epoch_engages(node->job, node) && (!node->slot.is_accounted || node->slot.is_due);
+}
+
+void worker_leave(struct rdzv *r, struct node *node, enum tfe_cause cause, bool has_ended)
+{
+    struct job *job = node->job;
+    uint32_t session = node->session.number;
+    bool ran = is_held(node);
+    if (has_ended) {
+        slot_account(node);
+    }
+    node_remove(r, node);
+    if (session != NO_SESSION) {
+        send_close(r, session);
+    }
+    if (ran && !job->success.is_here) {
+        worker_lose(r, node, cause);
+    }
+    job_touch(job);
 }
 
 /* Returns the pause before a restart. A charged ending is limited by the budget; other endings must

@@ -26,12 +26,12 @@ bool workers_below_min(const struct job *job);
  * members that are out of the epoch for reasons that are not their own. */
 uint32_t workers_spare(const struct job *job);
 
-/* Returns true if the epoch still counts on the member's trainers: they run or are about to be
- * started again. */
-bool worker_is_held(const struct node *node);
 /* The member's trainers are gone or out of reach: the epoch goes on without them if the chief
  * trains and min others work; else it ends for this cause. */
 void worker_lose(struct rdzv *r, struct node *node, enum tfe_cause cause);
+/* A node leaves the job: removes it, closes its session if it has one, and ends the epoch for this
+ * cause unless it can go on without the node. has_ended: none of its trainers runs any more. */
+void worker_leave(struct rdzv *r, struct node *node, enum tfe_cause cause, bool has_ended);
 /* The trainers of a served worker have ended with exit status 0: they are not started again in this
  * epoch, and the job does not grow any more. */
 void worker_finish(struct rdzv *r, struct node *node);
