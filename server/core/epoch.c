@@ -33,11 +33,14 @@ static void dissolve(struct rdzv *r, struct job *job)
     }
 }
 
+/* Sends START, unless the node is disconnected and will get it when it reconnects. */
 static void send_start(struct rdzv *r, const struct job *job, struct node *node)
 {
-    if (!slot_start(node)) {
+    node->slot.is_started = true;
+    if (!node_is_connected(node)) {
         return;
     }
+    node->slot.start_visit = node->session.visit;
     const struct epoch *epoch = &job->epoch;
     send_node(r, node, MSG_START)->u.start =
         (struct msg_start){.epoch = epoch->number,
@@ -149,7 +152,7 @@ void epoch_form(struct rdzv *r, struct job *job)
     success_clear(job);
     job->n_ready = 0; /* no node is ready for the epoch after this one */
     for (uint32_t slot = 0; slot < n; slot++) {
-        slot_assign(epoch->slots[slot], slot);
+        epoch->slots[slot]->slot.index = slot;
     }
     epoch->digest = tables_make(job);
     ledger_form(r, job);
@@ -225,14 +228,6 @@ uint64_t epoch_reserve_number(struct job *job)
     return job->epoch.highest;
 }
 
-bool epoch_count_listening(struct job *job)
-{
-    struct epoch *epoch = &job->epoch;
-    bool is_first = ++epoch->n_listening == epoch->n_slots && !epoch->has_listened;
-    epoch->has_listened = epoch->has_listened || is_first;
-    return is_first;
-}
-
 bool epoch_has_duplicate(const struct job *job)
 {
     for (uint32_t slot = 0; slot < job->epoch.n_slots; slot++) {
@@ -261,11 +256,6 @@ bool epoch_is_intact(const struct job *job)
  * ended, for example. */
 #define VOID_STARTS_MAX 1
 
-void slot_assign(struct node *node, uint32_t index)
-{
-    node->slot.index = index;
-}
-
 void slot_clear(struct node *node)
 {
     node->slot = SLOT_NONE;
@@ -290,7 +280,15 @@ void slot_account(struct node *node)
     struct slot *slot = &node->slot;
     if (slot->index != NO_SLOT && !slot->is_accounted && !slot->is_taken_over) {
         slot->is_accounted = true;
-        epoch_count_accounted(&node->job->epoch);
+        node->job->epoch.n_accounted++;
+    }
+}
+
+void slot_unaccount(struct node *node)
+{
+    if (node->slot.is_accounted) {
+        node->slot.is_accounted = false;
+        node->job->epoch.n_accounted--;
     }
 }
 
@@ -313,17 +311,21 @@ void slot_note_reconnect(struct node *node)
     node->slot.save_sent = 0; /* the SAVE may have been lost with the last connection */
 }
 
-bool slot_start(struct node *node)
+bool slot_set_listening(struct node *node)
 {
-    bool is_here = node_is_connected(node);
-    node->slot.is_started = true;
-    node->slot.start_visit = is_here ? node->session.visit : node->slot.start_visit;
-    return is_here;
+    struct epoch *epoch = &node->job->epoch;
+    node->slot.is_listening = true;
+    bool is_first = ++epoch->n_listening == epoch->n_slots && !epoch->has_listened;
+    epoch->has_listened = epoch->has_listened || is_first;
+    return is_first;
 }
 
-void slot_set_listening(struct node *node)
+void slot_clear_listening(struct node *node)
 {
-    node->slot.is_listening = true;
+    if (node->slot.is_listening) {
+        node->slot.is_listening = false;
+        node->job->epoch.n_listening--;
+    }
 }
 
 void slot_set_progress(struct node *node, const struct msg_progress *progress)
@@ -332,11 +334,6 @@ void slot_set_progress(struct node *node, const struct msg_progress *progress)
     node->slot.is_alone = node->slot.is_alone || progress->alone;
     node->slot.listens = progress->listens;
     node->slot.kept_answers = progress->kept_answers;
-}
-
-void slot_set_save_sent(struct node *node, uint64_t number)
-{
-    node->slot.save_sent = number;
 }
 
 void slot_take_over(struct node *node, struct tfe_mono fence_end)
@@ -354,91 +351,11 @@ bool slot_void_start(struct node *node)
     return slot->start_visit == node->session.visit && ++slot->n_void_starts > VOID_STARTS_MAX;
 }
 
-void slot_schedule_restart(struct node *node, struct tfe_mono now, uint32_t pause_ms,
-                           uint32_t n_futile)
-{
-    node->slot.is_due = true;
-    node->slot.pause_ms = pause_ms;
-    node->slot.due = tfe_mono_add(now, pause_ms);
-    node->slot.n_futile = n_futile;
-}
-
-/* Notes that a trainer of the node runs or is about to. */
-static void unaccount(struct node *node)
-{
-    if (node->slot.is_accounted) {
-        node->slot.is_accounted = false;
-        epoch_uncount_accounted(&node->job->epoch);
-    }
-    node->slot.is_due = false;
-    node->slot.is_done = false;
-}
-
-void slot_restart(struct node *node, uint64_t step)
-{
-    unaccount(node);
-    node->slot.n_restarts++;
-    node->slot.began_step = step;
-    node->slot.n_void_starts = 0;
-    if (node->slot.is_listening) {
-        node->slot.is_listening = false;
-        epoch_uncount_listening(&node->job->epoch);
-    }
-    slot_note_resent(node);
-}
-
-void slot_note_resent(struct node *node)
-{
-    node->slot.start_visit = node->session.visit;
-}
-
 void slot_note_restarts(struct node *node, uint64_t restart)
 {
     if (restart > node->slot.n_restarts) {
         node->slot.n_restarts = restart;
     }
-}
-
-void slot_resume(struct node *node, uint64_t restart)
-{
-    unaccount(node);
-    slot_note_restarts(node, restart);
-}
-
-void slot_leave_empty(struct node *node, uint32_t n_futile)
-{
-    node->slot.n_futile = n_futile;
-    node->slot.is_due = false;
-    node->slot.will_drain = false;
-}
-
-void slot_set_idle(struct node *node, struct tfe_mono since)
-{
-    node->slot.idle_since = since;
-}
-
-void slot_finish(struct node *node)
-{
-    node->slot.is_done = true;
-    node->slot.is_due = false;
-    node->slot.will_drain = false;
-}
-
-void slot_schedule_drain(struct node *node, struct tfe_mono due)
-{
-    node->slot.will_drain = true;
-    node->slot.due = due;
-}
-
-void slot_cancel_drain(struct node *node)
-{
-    node->slot.will_drain = false;
-}
-
-void slot_begin_drain(struct node *node)
-{
-    node->slot.will_drain = false;
-    node->slot.is_draining = true;
 }
 
 struct tfe_mono slot_fence_end(const struct node *node)

@@ -53,29 +53,6 @@ struct epoch_past {
     bool must_match; /* adoption fails if the computed digest differs from this one */
 };
 
-/* Counts one more accounted member. */
-static inline void epoch_count_accounted(struct epoch *epoch)
-{
-    epoch->n_accounted++;
-}
-
-/* Counts one accounted member less: its trainers start again. */
-static inline void epoch_uncount_accounted(struct epoch *epoch)
-{
-    epoch->n_accounted--;
-}
-
-static inline void epoch_uncount_listening(struct epoch *epoch)
-{
-    epoch->n_listening--;
-}
-
-/* Notes that the trainers have made a step together. */
-static inline void epoch_note_progress(struct epoch *epoch)
-{
-    epoch->has_progressed = true;
-}
-
 /* Puts the node into a slot of an epoch that is to be adopted. */
 static inline void epoch_set_slot(struct epoch *epoch, uint32_t slot, struct node *node)
 {
@@ -94,8 +71,6 @@ bool epoch_is_intact(const struct job *job);
 /* Returns true if another process has joined with the id of a member whose first process may still
  * train. */
 bool epoch_has_duplicate(const struct job *job);
-/* Counts one more listening member. Returns true if now all members listen for the first time. */
-bool epoch_count_listening(struct job *job);
 
 /* Chooses members and slots from the ready nodes and makes the table. Precondition: at least min
  * nodes are ready. */
@@ -125,7 +100,7 @@ void epoch_begin_run(struct job *job);
 /* --- a member's part in the epoch ------------------------------------------------------------- */
 
 /* Slot of a member. For other nodes all fields are zero, except index and idle_since. Written by
- * epoch.c. */
+ * epoch.c, and the last group of fields by worker_restart.c. */
 struct slot {
     uint32_t index;    /* index of the slot in the epoch, or NO_SLOT */
     bool is_accounted; /* no trainer of this member in this epoch runs any more */
@@ -162,8 +137,6 @@ struct slot {
 
 #define SLOT_NONE ((struct slot){.index = NO_SLOT, .idle_since = TFE_MONO_NEVER})
 
-/* Gives the node this slot in a new epoch. */
-void slot_assign(struct node *node, uint32_t index);
 /* Clears the slot: the epoch is over, or the node has left it. */
 void slot_clear(struct node *node);
 /* Gives the node its slot in an adopted epoch: its trainers are assumed to run. */
@@ -181,44 +154,21 @@ void slot_prove_dead(struct node *node);
 /* Notes that the node has reconnected: a proof of its death is void, and messages may have been
  * lost. */
 void slot_note_reconnect(struct node *node);
-/* Marks START as sent. Returns false if the node is disconnected and will get it when it
- * reconnects. */
-bool slot_start(struct node *node);
-void slot_set_listening(struct node *node);
+/* Marks the member as unaccounted: a trainer of it runs or is about to. */
+void slot_unaccount(struct node *node);
+/* Marks the member's trainers as listening. Returns true if now all members listen for the first
+ * time. */
+bool slot_set_listening(struct node *node);
+void slot_clear_listening(struct node *node);
 void slot_set_progress(struct node *node, const struct msg_progress *progress);
-void slot_set_save_sent(struct node *node, uint64_t number);
 /* Marks the slot as taken over: another process has joined with the node's id. The first one's
  * fence ends at fence_end. */
 void slot_take_over(struct node *node, struct tfe_mono fence_end);
 /* Counts a START that was answered with JOIN on the same connection. Returns true if that was once
  * too often. */
 bool slot_void_start(struct node *node);
-/* Schedules a restart of the node's trainers after pause_ms. */
-void slot_schedule_restart(struct node *node, struct tfe_mono now, uint32_t pause_ms,
-                           uint32_t n_futile);
-/* Takes the next RESTART number; the job has reached this step. */
-void slot_restart(struct node *node, uint64_t step);
-/* Notes that the last RESTART is sent again on the present connection. */
-void slot_note_resent(struct node *node);
-/* Marks the node's trainers as running, as it reports. restart: number of the RESTART that started
- * them, 0 for START. */
-void slot_resume(struct node *node, uint64_t restart);
 /* Raises the number of RESTARTs to one that the node has reported. */
 void slot_note_restarts(struct node *node, uint64_t restart);
-/* Leaves the slot empty: its trainers are not started again after n_futile restarts without a
- * step. */
-void slot_leave_empty(struct node *node, uint32_t n_futile);
-/* Records that the trainers of a served worker have ended with exit status 0 and are not started
- * again in this epoch. */
-void slot_finish(struct node *node);
-/* Sets since when the node's trainers have shown no sign of life; NEVER if they do. */
-void slot_set_idle(struct node *node, struct tfe_mono since);
-/* slot_schedule_drain: schedules the stop of the node's trainers. slot_begin_drain: marks STOP as
- * sent. */
-void slot_schedule_drain(struct node *node, struct tfe_mono due);
-void slot_begin_drain(struct node *node);
-/* Cancels a scheduled stop. */
-void slot_cancel_drain(struct node *node);
 /* Returns by when trainers of this slot whose end is unknown must have ended. */
 struct tfe_mono slot_fence_end(const struct node *node);
 

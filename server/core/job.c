@@ -56,9 +56,9 @@ void job_begin_run(struct rdzv *r, struct job *job, const struct job_spec *spec,
     job->is_ps_resized = false;
     job_spec_fill(&job->spec, &r->config.wishes);
     job->state = JOB_WAITING;
-    phase_wait(&job->phase, r->now);
-    phase_set_shown_state(&job->phase, STATE_WAITING, r->wall);
-    phase_serve(&job->phase, TFE_MONO_NEVER);
+    job->phase.waiting_since = r->now;
+    job->phase.serve_until = TFE_MONO_NEVER;
+    job_update_shown_state(job, r->wall);
     plan_begin_run(job);
     ledger_begin_run(job);
     verdict_begin_run(job, (struct budget){.used = 0});

@@ -27,7 +27,8 @@
 #include "server/core/verdict.h"
 #include "server/core/view.h"
 
-/* When the job entered its present state, and what it waits for there. Written by states.c. */
+/* When the job entered its present state, and what it waits for there. Written by states.c
+ * and, when a run begins, by job.c. */
 struct job_phase {
     struct tfe_mono waiting_since; /* in WAITING: since when */
     struct tfe_mono ready_since;   /* in GATHERING: when min nodes were ready */
@@ -50,29 +51,6 @@ struct job_phase {
     uint32_t raised_spares;
     struct tfe_mono raised_until;
 };
-
-/* Sets the state shown to users. If it does not change, its start time stays. */
-static inline void phase_set_shown_state(struct job_phase *phase, enum tfe_job_state shown_state,
-                                         struct tfe_wall now)
-{
-    if (phase->shown_state != shown_state) {
-        phase->shown_state = shown_state;
-        phase->shown_since = now;
-    }
-}
-
-/* Records that the job waits for nodes from now on. */
-static inline void phase_wait(struct job_phase *phase, struct tfe_mono now)
-{
-    phase->waiting_since = now;
-}
-
-/* Sets until when ps and workers serve a chief that is being stopped; NEVER once STOP has been sent
- * to them. */
-static inline void phase_serve(struct job_phase *phase, struct tfe_mono until)
-{
-    phase->serve_until = until;
-}
 
 /* If the epoch number is raised, spares that were READY have this long to repeat READY for the new
  * number before a switch goes on without them. */

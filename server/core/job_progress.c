@@ -188,8 +188,8 @@ void success_note_rank0(struct rdzv *r, struct node *node, const struct msg_rene
     if (job->state != JOB_RUNNING || !node_is_member(node) || !layout_is_chief(job, node)) {
         return;
     }
-    slot_set_idle(node, renew->idle_ms > 0 ? tfe_mono_add(r->now, -(int64_t)renew->idle_ms)
-                                           : TFE_MONO_NEVER);
+    node->slot.idle_since =
+        renew->idle_ms > 0 ? tfe_mono_add(r->now, -(int64_t)renew->idle_ms) : TFE_MONO_NEVER;
     if (renew->others_ended && !success->has_begun) {
         success_begin(r, job);
     }
@@ -235,14 +235,4 @@ void success_count(struct rdzv *r, struct job *job, struct node *node)
         success->until = TFE_MONO_NEVER; /* also if another member had ended before */
         send_trace(r, TRACE_LINGERS, job, node, 0, NULL);
     }
-}
-
-void success_end_wait(struct rdzv *r, struct job *job)
-{
-    job->success.until = r->now;
-}
-
-void success_clear_due(struct job *job)
-{
-    job->success.is_due = false;
 }

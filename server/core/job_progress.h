@@ -107,9 +107,5 @@ struct tfe_mono success_hangs_at(const struct job *job);
 /* Notes that the trainers of this member have ended well, while its epoch runs or is being stopped.
  * If they are the last ones required, requests the job's end. */
 void success_count(struct rdzv *r, struct job *job, struct node *node);
-/* Ends the linger period: the remaining trainers have no more time. */
-void success_end_wait(struct rdzv *r, struct job *job);
-/* Clears the request for the job's end, which has been carried out. */
-void success_clear_due(struct job *job);
 
 #endif

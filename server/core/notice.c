@@ -31,7 +31,7 @@ void notice_forget(struct node *node)
         node->notice.is_leaving = false;
         node->notice.is_interrupted = false;
         node->notice.released_for = (enum tfe_cause)0;
-        slot_cancel_drain(node);
+        node->slot.will_drain = false;
         plan_recount(node->job);
     }
 }
@@ -42,21 +42,6 @@ void notice_withdraw(struct rdzv *r, struct node *node)
         stay(r, node);
         job_touch(node->job);
     }
-}
-
-void notice_set_interrupted(struct node *node, bool is_interrupted)
-{
-    node->notice.is_interrupted = is_interrupted;
-}
-
-void notice_set_released(struct node *node, enum tfe_cause cause)
-{
-    node->notice.released_for = cause;
-}
-
-void notice_set_drained(struct node *node)
-{
-    node->notice.is_drained = true;
 }
 
 void notice_restore_drained(struct rdzv *r, struct node *node)

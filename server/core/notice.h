@@ -12,7 +12,8 @@ struct job;
 struct node;
 struct rdzv;
 
-/* Notice that applies to a node. Written by notice.c. */
+/* Notice that applies to a node. Written by notice.c, and what a message says of the reason by its
+ * handler, before notice_apply. */
 struct notice {
     /* kind of the notice; 0 if there is none. REBALANCE does not make the node leave */
     enum tfe_notice kind;
@@ -38,13 +39,6 @@ static inline enum tfe_cause notice_cause(const struct notice *notice)
 /* Applies a notice of this kind: the machine will go away, or an operator's command. within_ms may
  * be MSG_UNSET. */
 void notice_apply(struct rdzv *r, struct node *node, enum tfe_notice kind, uint32_t within_ms);
-/* Sets whether the node's agent is being stopped by hand. notice_apply follows, or the node leaves
- * at once. */
-void notice_set_interrupted(struct node *node, bool is_interrupted);
-/* Sets why the pool takes the node away, 0 if it does not. notice_apply follows. */
-void notice_set_released(struct node *node, enum tfe_cause cause);
-/* Marks the node as drained by an operator. notice_apply follows. */
-void notice_set_drained(struct node *node);
 /* Drains the node as its record says. The record has no deadline, so that the node leaves at a
  * convenient time. */
 void notice_restore_drained(struct rdzv *r, struct node *node);

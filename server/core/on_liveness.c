@@ -117,8 +117,8 @@ int on_notice(struct rdzv *r, struct node *node, const struct msg_notice *notice
                    msg_notice_name(notice->kind))
             ->uncertain = notice->uncertain;
     }
-    notice_set_interrupted(node, notice->interrupted);
-    notice_set_released(node, notice->released_for);
+    node->notice.is_interrupted = notice->interrupted;
+    node->notice.released_for = notice->released_for;
     notice_apply(r, node, notice->kind, notice->deadline_ms);
     return 0;
 }

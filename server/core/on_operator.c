@@ -25,7 +25,7 @@ void on_drain(struct rdzv *r, struct node *node, uint32_t within_ms)
     if (!was_drained) {
         send_trace(r, TRACE_NODE_DRAINING, job, node, 0, node->name);
     }
-    notice_set_drained(node);
+    node->notice.is_drained = true;
     notice_apply(r, node, NOTICE_OPERATOR, within_ms);
     drain_end(r, node);
     if (!was_drained && node_is_member(node) && !node->is_gone && persist_covers_epoch(job)) {
@@ -120,7 +120,7 @@ void on_stop_job(struct rdzv *r, struct job *job)
     }
     send_trace(r, TRACE_JOB_STOPPING, job, NULL, 0, NULL);
     if (job->state == JOB_RUNNING && job->success.is_here && job->spec.linger) {
-        success_end_wait(r, job); /* the job has succeeded: end the linger period */
+        job->success.until = r->now; /* the job has succeeded: end the linger period */
         job_touch(job);
         return;
     }

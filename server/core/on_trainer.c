@@ -83,9 +83,9 @@ void on_listening(struct rdzv *r, struct node *node, const struct msg_listening 
         listening->epoch != epoch->number || node->slot.is_listening) {
         return; /* a node that has reconnected repeats it for the sake of a restarted server */
     }
-    slot_set_listening(node);
+    const bool is_complete = slot_set_listening(node);
     node_note_epoch(node, epoch->number);
-    if (epoch_count_listening(job) && !epoch->is_adopted) {
+    if (is_complete && !epoch->is_adopted) {
         plan_measure(r, job);
         ledger_note(r, job, EPOCH_LISTENING);
         job_touch(job);

@@ -194,7 +194,7 @@ static void ask(struct rdzv *r, const struct job *job, struct node *node)
     if (!node_is_connected(node) || node->slot.save_sent == p->number) {
         return;
     }
-    slot_set_save_sent(node, p->number);
+    node->slot.save_sent = p->number;
     int64_t left = tfe_mono_sub(p->asked_until, r->now);
     struct msg_save *save = &send_node(r, node, MSG_SAVE)->u.save;
     *save = (struct msg_save){.epoch = job->epoch.number,

@@ -130,7 +130,7 @@ static bool enter(struct rdzv *r, struct job *job, enum job_state state)
     TFE_ASSERT(job_states[job->state].next & TO(state));
     job->state = state;
     if (state == JOB_WAITING) {
-        phase_wait(&job->phase, r->now);
+        job->phase.waiting_since = r->now;
     }
     send_trace(r, TRACE_JOB_STATE, job, NULL, 0, job_state_name(state));
     return true;
@@ -271,8 +271,7 @@ static bool begin_switch(struct rdzv *r, struct job *job)
     if (!job->epoch.is_open) {
         epoch_prepare_spares(r, job); /* Spares were READY for an epoch number that is used up. */
     }
-    phase_serve(&job->phase,
-                waits ? tfe_mono_add(r->now, job->spec.stop_grace_ms) : TFE_MONO_NEVER);
+    job->phase.serve_until = waits ? tfe_mono_add(r->now, job->spec.stop_grace_ms) : TFE_MONO_NEVER;
     return prepare(r, job);
 }
 
@@ -291,7 +290,7 @@ static bool still_serve(struct rdzv *r, struct job *job, struct tfe_mono *ret_un
         !is_past(r, *ret_until)) {
         return true;
     }
-    phase_serve(&job->phase, TFE_MONO_NEVER);
+    job->phase.serve_until = TFE_MONO_NEVER;
     stop_members(r, job, false, true);
     return false;
 }
@@ -610,7 +609,11 @@ static bool settle_running(struct rdzv *r, struct job *job)
 
 void job_update_shown_state(struct job *job, struct tfe_wall now)
 {
-    phase_set_shown_state(&job->phase, shown_state_of(job), now);
+    const enum tfe_job_state shown_state = shown_state_of(job);
+    if (job->phase.shown_state != shown_state) {
+        job->phase.shown_state = shown_state;
+        job->phase.shown_since = now;
+    }
 }
 
 void job_settle(struct rdzv *r, struct job *job)
@@ -626,7 +629,7 @@ void job_settle(struct rdzv *r, struct job *job)
     evaluator_leave(r, job);
     while (goes_on && job_states[job->state].settle) {
         if (job->success.is_due) {
-            success_clear_due(job);
+            job->success.is_due = false;
             succeed(r, job);
         }
         goes_on = job_states[job->state].settle(r, job);

@@ -79,7 +79,7 @@ void verdict_note_progress(struct rdzv *r, struct job *job)
 {
     if (job->epoch.is_open && verdict_has_progressed(r, job)) {
         job->budget.has_progressed = true;
-        epoch_note_progress(&job->epoch);
+        job->epoch.has_progressed = true;
         quarantine_prove_all(job);
     }
 }

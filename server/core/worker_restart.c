@@ -7,7 +7,7 @@
  *
  * The node keeps its ports, standby and address, so the chief reconnects to it by itself. Only the
  * process that received START can be restarted: another process with the same id has nothing
- * started (seat.is_taken_over). */
+ * started (slot.is_taken_over). */
 #include "server/core/worker_restart.h"
 
 #include "common/base/backoff.h"
@@ -137,16 +137,21 @@ static uint32_t futile_restarts(const struct node *node)
                : slot->n_futile;
 }
 
+/* Leaves the slot empty: its trainers are not started again in this epoch. */
 static void leave_empty(struct rdzv *r, struct node *node, const char *reason)
 {
-    slot_leave_empty(node, futile_restarts(node));
+    node->slot.n_futile = futile_restarts(node);
+    node->slot.is_due = false;
+    node->slot.will_drain = false;
     send_trace(r, TRACE_WORKER_MISSING, node->job, node, workers_running(node->job), reason);
     job_touch(node->job);
 }
 
 void worker_finish(struct rdzv *r, struct node *node)
 {
-    slot_finish(node);
+    node->slot.is_done = true;
+    node->slot.is_due = false;
+    node->slot.will_drain = false;
     success_begin(r, node->job);
     send_trace(r, TRACE_WORKER_DONE, node->job, node, workers_running(node->job), NULL);
     job_touch(node->job);
@@ -216,14 +221,17 @@ bool worker_handle_exit(struct rdzv *r, struct node *node, bool charged, bool wa
         }
         return can;
     }
-    slot_schedule_restart(node, r->now, pause_of(r, node, charged, futile),
-                          wanted ? 0 : futile + 1);
+    node->slot.pause_ms = pause_of(r, node, charged, futile);
+    node->slot.is_due = true;
+    node->slot.due = tfe_mono_add(r->now, node->slot.pause_ms);
+    node->slot.n_futile = wanted ? 0 : futile + 1;
     job_touch(node->job);
     return true;
 }
 
-static void send_restart(struct rdzv *r, const struct node *node)
+static void send_restart(struct rdzv *r, struct node *node)
 {
+    node->slot.start_visit = node->session.visit;
     send_node(r, node, MSG_RESTART)->u.restart =
         (struct msg_restart){.epoch = node->job->epoch.number, .number = node->slot.n_restarts};
 }
@@ -235,13 +243,22 @@ bool worker_is_behind(const struct node *node, const struct msg_exited *exited)
 
 static void drain(struct rdzv *r, struct node *node)
 {
-    slot_begin_drain(node);
+    node->slot.will_drain = false;
+    node->slot.is_draining = true;
     if (node_is_connected(node)) {
         send_node(r, node, MSG_STOP)->u.stop =
             (struct msg_stop){.epoch = node->job->epoch.number,
                               .planned = true,
                               .cause = notice_cause(&node->notice)};
     }
+}
+
+/* Notes that a trainer of the node runs or is about to. */
+static void mark_running(struct node *node)
+{
+    slot_unaccount(node);
+    node->slot.is_due = false;
+    node->slot.is_done = false;
 }
 
 bool worker_handle_join(struct rdzv *r, struct node *node, const struct msg_join *join)
@@ -252,7 +269,8 @@ bool worker_handle_join(struct rdzv *r, struct node *node, const struct msg_join
         return false;
     }
     if (join->running_epoch == job->epoch.number) {
-        slot_resume(node, join->restart); /* also if other nodes had found its ports closed */
+        slot_note_restarts(node, join->restart);
+        mark_running(node); /* also if other nodes had found its ports closed */
         if (node->slot.is_draining) {
             drain(r, node); /* STOP was lost with the connection */
         }
@@ -268,7 +286,6 @@ bool worker_handle_join(struct rdzv *r, struct node *node, const struct msg_join
             /* the node answers RESTART with JOIN again and again */
             worker_lose(r, node, CAUSE_NODE_LOST);
         } else {
-            slot_note_resent(node);
             send_restart(r, node); /* RESTART was lost with the connection */
         }
         return true;
@@ -329,14 +346,19 @@ bool worker_schedule_drain(struct rdzv *r, struct node *node)
     if (node->slot.is_accounted) {
         return false;
     }
-    slot_schedule_drain(node, worker_leaves_at(r, node));
+    node->slot.will_drain = true;
+    node->slot.due = worker_leaves_at(r, node);
     return true;
 }
 
 static void start_again(struct rdzv *r, struct node *node)
 {
     struct job *job = node->job;
-    slot_restart(node, job->progress.step);
+    mark_running(node);
+    slot_clear_listening(node);
+    node->slot.n_restarts++;
+    node->slot.began_step = job->progress.step;
+    node->slot.n_void_starts = 0;
     send_trace(r, TRACE_WORKER_RESTART, job, node, node->slot.n_restarts, NULL);
     ledger_count_restart(r, job);
     send_restart(r, node);
