@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/sim/check_fail.h"
 #include "tests/sim/world.h"
 
 /* Number of a job's epochs that are remembered; older ones are dropped once no trainer of theirs
@@ -308,15 +307,6 @@ void check_chosen(struct check *c, uint32_t job, uint64_t epoch)
     era->chosen = epoch;
 }
 
-void check_record(struct check *c, const char *job, uint64_t predecessor, uint64_t on_disk)
-{
-    if (predecessor != on_disk) {
-        check_fail(c, CHECK_ONE_WRITER,
-                   "a record of job %s wants to follow epoch %llu, on disk is %llu", job,
-                   (unsigned long long)predecessor, (unsigned long long)on_disk);
-    }
-}
-
 uint32_t check_era(const struct check *c, uint32_t job)
 {
     return job < c->n_jobs ? c->jobs[job].era : 0;
@@ -454,50 +444,6 @@ void check_trainer_ends(struct check *c, uint32_t era, uint32_t job, uint64_t ep
     if (view && view->live && rank < view->world && view->live[rank]) {
         view->live[rank] = 0;
         view->n_live--;
-    }
-}
-
-void check_listed(struct check *c, uint64_t epoch, uint32_t node, bool was_ready)
-{
-    if (!was_ready) {
-        check_fail(c, CHECK_LISTED,
-                   "the table of epoch %llu lists node %u, which was not ready for it",
-                   (unsigned long long)epoch, node);
-    }
-}
-
-void check_one_chief(struct check *c, uint64_t epoch, uint64_t earlier)
-{
-    check_fail(c, CHECK_ONE_CHIEF, "the chief of epoch %llu begins, that of epoch %llu lives",
-               (unsigned long long)epoch, (unsigned long long)earlier);
-}
-
-void check_own_place(struct check *c, uint64_t epoch, uint32_t node, uint32_t rank, bool is_listed)
-{
-    if (!is_listed) {
-        check_fail(c, CHECK_OWN_PLACE,
-                   "rank %u of epoch %llu begins on node %u, not where it is listed", rank,
-                   (unsigned long long)epoch, node);
-    }
-}
-
-void check_goes_on(struct check *c, uint64_t epoch)
-{
-    check_fail(c, CHECK_GOES_ON,
-               "epoch %llu ends for the loss of a worker, and another one is left",
-               (unsigned long long)epoch);
-}
-
-void check_done_again(struct check *c, uint64_t epoch, uint32_t node)
-{
-    check_fail(c, CHECK_DONE_STAYS, "node %u starts again in epoch %llu, where it had ended with 0",
-               node, (unsigned long long)epoch);
-}
-
-void check_succeeds(struct check *c, const char *job, bool chief_done)
-{
-    if (!chief_done) {
-        check_fail(c, CHECK_SUCCEEDS, "job %s has succeeded, its chief has not ended well", job);
     }
 }
 
@@ -689,14 +635,6 @@ void check_fence_set(struct check *c, uint32_t node, int64_t deadline)
     }
 }
 
-void check_fence_past(struct check *c, uint32_t node, uint32_t trainers_alive)
-{
-    if (trainers_alive) {
-        check_fail(c, CHECK_FENCE_HELD, "%u trainers of node %u live past its fence",
-                   trainers_alive, node);
-    }
-}
-
 void check_word(struct check *c, uint32_t node, const char *message, uint32_t trainers_alive)
 {
     if (trainers_alive) {
@@ -736,4 +674,16 @@ void check_answers(struct check *c, uint32_t job, uint64_t epoch, uint32_t node,
                    "node %u answers probes on a port of epoch %llu, which begins on node %u",
                    answering, (unsigned long long)epoch, node);
     }
+}
+
+void check_memory(struct check *c, const char *owner, size_t bytes, size_t limit)
+{
+    if (bytes > limit) {
+        check_fail(c, CHECK_MEMORY, "%s holds %zu bytes, its bound is %zu", owner, bytes, limit);
+    }
+}
+
+void check_honest(struct check *c, const char *who, const char *what, int rc)
+{
+    check_fail(c, CHECK_HONEST, "%s answers %s with error %d", who, what, rc);
 }

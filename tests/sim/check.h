@@ -83,6 +83,10 @@ bool check_failed(const struct check *c);
 const char *check_failed_rule(const struct check *c);
 const char *check_failed_text(const struct check *c);
 
+/* Reports a violation of the rule. Ignored while the rule is off or after an earlier violation. */
+__attribute__((format(printf, 3, 4))) void check_fail(struct check *c, enum check_rule rule,
+                                                      const char *format, ...);
+
 /* --- occurrences; each function may detect a violation --- */
 
 void check_job(struct check *c, uint32_t job, uint32_t min, uint32_t max, uint32_t nproc);
@@ -106,23 +110,9 @@ void check_unheard(struct check *c, uint32_t job);
 /* The server receives a JOIN of a node that has seen epoch `seen` and runs another one (0:
  * none). */
 void check_heard(struct check *c, uint32_t job, uint64_t seen, uint64_t running, uint64_t digest);
-/* A table of the epoch lists this node. */
-void check_listed(struct check *c, uint64_t epoch, uint32_t node, bool was_ready);
-/* A chief with ps starts, while a chief of this earlier epoch lives. */
-void check_one_chief(struct check *c, uint64_t epoch, uint64_t earlier);
-/* A trainer of the epoch starts on one of its node's ports: checks that it is the one listed for
- * it. */
-void check_own_place(struct check *c, uint64_t epoch, uint32_t node, uint32_t rank, bool is_listed);
-/* An epoch with ps is ended because a worker is lost, while another worker works. */
-void check_goes_on(struct check *c, uint64_t epoch);
-/* A served worker of this node is started again in the epoch after exit status 0. */
-void check_done_again(struct check *c, uint64_t epoch, uint32_t node);
-void check_succeeds(struct check *c, const char *job, bool chief_done);
 /* The server chooses this epoch's number: numbers reported to it until now must be below.
  * check_epoch checks the running epochs reported until then. */
 void check_chosen(struct check *c, uint32_t job, uint64_t epoch);
-/* A record is synced that replaces the one of epoch `predecessor` (0: there was none). */
-void check_record(struct check *c, const char *job, uint64_t predecessor, uint64_t on_disk);
 
 /* A node's part in an epoch: ranks of its trainers, their total number, digest of the table. */
 struct check_part {
@@ -176,56 +166,17 @@ bool check_lease_stood(const struct check *c, uint32_t node);
 void check_lease_forgotten(struct check *c, uint32_t node);
 void check_lease_over(struct check *c, uint32_t node, int64_t clock);
 void check_fence_set(struct check *c, uint32_t node, int64_t deadline);
-/* The fence has passed by enough time for the node's guard to have killed all trainers. */
-void check_fence_past(struct check *c, uint32_t node, uint32_t trainers_alive);
 void check_word(struct check *c, uint32_t node, const char *message, uint32_t trainers_alive);
 
-/* An epoch was ended by an undisturbed planned switch, and its cluster broke all the same. */
-void check_planned_lost(struct check *c, uint32_t job, uint64_t epoch, const char *who);
-/* The server stopped an epoch because its scripts reported a checkpoint, undisturbed: last step of
- * its cluster, and step from which the next one continues. */
-void check_kept(struct check *c, uint32_t job, uint64_t epoch, uint64_t last, uint64_t next);
-/* The epoch is stopped or breaks although it trains on healthy machines. carried: since the server
- * has come back. */
-void check_needless(struct check *c, uint64_t epoch, bool carried, const char *what);
-/* Another node than the epoch's leader should lead it. */
-void check_leads(struct check *c, uint64_t epoch, uint32_t leader, uint32_t node,
-                 const char *reason);
-/* A spot machine is chief or ps, while another node that is no spot machine is a worker. */
-void check_spot(struct check *c, uint64_t epoch, uint32_t spot, uint32_t node);
-void check_slow(struct check *c, uint64_t epoch, int64_t took, int64_t bound);
-void check_ledger(struct check *c, uint64_t epoch, uint32_t what, int64_t said, int64_t is);
-/* The node's lease was ended although the rule requires it to be extended. */
-void check_spared(struct check *c, enum check_rule rule, uint32_t node, const char *reason);
-/* Trainers of the epoch still train on the node when its machine goes away. */
-void check_warned(struct check *c, uint64_t epoch, uint32_t node);
-void check_written_twice(struct check *c, const char *job, uint64_t sequence);
 /* A trainer starts on the node at this time of its clock: checks that the lease is valid. */
 void check_leased(struct check *c, uint32_t node, int64_t clock);
 /* The server considers this node's trainers of the epoch dead. */
 void check_dead(struct check *c, uint32_t job, uint64_t epoch, uint32_t node);
-/* The server considers the node dead by results of probes that were sent at `asked`; it was last
- * admitted at another time (both by order of events). */
-void check_proof(struct check *c, uint32_t node, uint64_t asked, uint64_t heard);
-/* A server without a record continues the epoch: this many of its nodes have reported that they
- * are, or were, in it. */
-void check_adopted(struct check *c, uint64_t epoch, uint32_t spoke, uint32_t nodes);
-/* The node's guard hands out its proof of termination. */
-void check_certificate(struct check *c, uint32_t node, uint32_t trainers_alive);
 /* A trainer of the epoch starts and may connect to a port on which another node answers probes. */
 void check_answers(struct check *c, uint32_t job, uint64_t epoch, uint32_t node,
                    uint32_t answering);
 
-/* A trainer of the epoch starts, while one of an earlier epoch that has not found its peers yet
- * looks for a peer at the same address. */
-void check_stale_peer(struct check *c, uint32_t job, uint64_t epoch, uint64_t earlier,
-                      const char *who);
-
-void check_queue(struct check *c, uint32_t node, size_t bytes, size_t max);
 void check_memory(struct check *c, const char *owner, size_t bytes, size_t limit);
-void check_time_stands(struct check *c, const char *who);
 void check_honest(struct check *c, const char *who, const char *what, int rc);
-/* Long after the last fault something is not as expected; reason says what. */
-void check_not_settled(struct check *c, const char *reason);
 
 #endif

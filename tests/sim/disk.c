@@ -202,7 +202,11 @@ static struct copy *sync_head(struct world *w)
     if ((index == NAMES_NONE && d->was_lost) || is_torn) {
         epoch = copy->record->predecessor; /* of an epoch whose predecessor's record was lost */
     }
-    check_record(w->check, job, copy->record->predecessor, epoch);
+    if (copy->record->predecessor != epoch) {
+        check_fail(w->check, CHECK_ONE_WRITER,
+                   "a record of job %s wants to follow epoch %llu, on disk is %llu", job,
+                   (unsigned long long)copy->record->predecessor, (unsigned long long)epoch);
+    }
     if (index == NAMES_NONE) {
         d->synced = sim_grow(d->synced, d->n_synced, &d->cap_synced, sizeof(struct copy *));
         names_add(&d->names, jobs_get(w, jobs_find(w, job))->name.text, d->n_synced);
@@ -242,7 +246,9 @@ void disk_write(struct world *w, const struct rdzv_record *record)
     for (const struct copy *under_way = d->head; under_way; under_way = under_way->next) {
         if (under_way->record->sequence == record->sequence &&
             strcmp(under_way->record->job, record->job) == 0) {
-            check_written_twice(w->check, record->job, record->sequence);
+            check_fail(w->check, CHECK_ONE_WRITE,
+                       "record %llu of job %s is written once more while it is written",
+                       (unsigned long long)record->sequence, record->job);
         }
     }
     struct copy *copy = copy_new(record);

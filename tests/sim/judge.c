@@ -232,12 +232,21 @@ void judge_switch(struct world *w, uint32_t job, uint64_t epoch, bool planned, b
 {
     struct cluster *c = cluster_of_epoch(w, job, epoch);
     if (c && by_loss && can_go_on(w, c)) {
-        check_goes_on(w->check, epoch);
+        check_fail(w->check, CHECK_GOES_ON,
+                   "epoch %llu ends for the loss of a worker, and another one is left",
+                   (unsigned long long)epoch);
     }
     judge_of(w, job)->switched = epoch;
     if (c && c->carried && planned) {
         c->calm = false;
     }
+}
+
+/* The epoch is stopped or breaks although it trains on healthy machines. */
+static void needless(struct world *w, const struct cluster *c, const char *what)
+{
+    check_fail(w->check, c->carried ? CHECK_RESTART_FREE : CHECK_NEEDLESS, "epoch %llu: %s",
+               (unsigned long long)c->epoch, what);
 }
 
 void judge_stop(struct world *w, uint32_t node, uint64_t epoch, bool planned)
@@ -252,7 +261,7 @@ void judge_stop(struct world *w, uint32_t node, uint64_t epoch, bool planned)
     }
     struct job_judge *j = judge_of(w, c->job);
     if (c->calm && !planned && c->state == CLUSTER_TRAINING) {
-        check_needless(w->check, c->epoch, c->carried, "is stopped");
+        needless(w, c, "is stopped");
     }
     /* A node that was to be added may just have been disturbed, and comes too late. */
     if (c->calm && planned && !j->is_planned && disk_is_well(w) &&
@@ -280,7 +289,7 @@ void judge_stopping(struct world *w, uint32_t job, uint64_t epoch)
 void judge_breaks(struct world *w, const struct cluster *c, const char *reason)
 {
     if (c->calm && server_is_up(w) && !jobs_get(w, c->job)->over) {
-        check_needless(w->check, c->epoch, c->carried, reason);
+        needless(w, c, reason);
     }
 }
 
@@ -298,7 +307,8 @@ void judge_lost(struct world *w, uint32_t job, uint64_t epoch, uint32_t node)
     /* If two processes had the node's id, the server may have received messages of the other one
      * since. */
     if (!lost->is_twin && server_late_for(w, lost)) {
-        check_spared(w->check, CHECK_LATE_FREE, node, "late itself");
+        check_fail(w->check, CHECK_LATE_FREE,
+                   "the lease of node %u is taken for over by a server that was late itself", node);
     }
     if (!c || c->state != CLUSTER_TRAINING || c->stop_sent || c->era != check_era(w->check, job) ||
         judge_of(w, job)->massed == epoch || judge_of(w, job)->switched == epoch ||
@@ -320,7 +330,9 @@ void judge_lost(struct world *w, uint32_t job, uint64_t epoch, uint32_t node)
     if (nodes < MASS_MIN) {
         return;
     }
-    check_spared(w->check, CHECK_MASS_KEPT, node, "deaf to all of them");
+    check_fail(w->check, CHECK_MASS_KEPT,
+               "the lease of node %u is taken for over by a server that was deaf to all of them",
+               node);
 }
 
 void judge_massed(struct world *w, uint32_t job, uint64_t epoch)
@@ -336,6 +348,12 @@ void judge_massed(struct world *w, uint32_t job, uint64_t epoch)
 static bool is_warned(const struct cluster *c, int64_t since)
 {
     return c->warned && c->warned_since <= since;
+}
+
+static void trains_at_end(struct world *w, const struct cluster *c, uint32_t node)
+{
+    check_fail(w->check, CHECK_WARNED, "node %u trains in epoch %llu when its machine goes", node,
+               (unsigned long long)c->epoch);
 }
 
 /* Checks half a second before a machine goes away of which the agent was warned long before; or
@@ -359,7 +377,7 @@ static void on_deadline(struct world *w, const struct sim_event *event)
         world_again(w, event, c->leave_by);
         return;
     }
-    check_warned(w->check, c->epoch, event->who);
+    trains_at_end(w, c, event->who);
 }
 
 bool judge_can_follow(struct world *w, uint32_t node, int64_t ms)
@@ -418,7 +436,7 @@ static void on_left(struct world *w, const struct sim_event *event)
     const struct cluster *c = n->process == event->tag ? training_on(w, event->who) : NULL;
     if (c && is_warned(c, n->judged_since) && n->leave_by == event->at &&
         n->warned_at <= n->judged_since && node_leaves(w, event->who) && can_leave(w, c)) {
-        check_warned(w->check, c->epoch, event->who);
+        trains_at_end(w, c, event->who);
     }
 }
 
@@ -474,6 +492,14 @@ static bool has_led(const struct job_judge *j, const struct node *n)
     return n->index == j->leader && n->process == j->leader_process;
 }
 
+/* Another node than the epoch's leader should lead it. */
+static void another_leads(struct world *w, const struct cluster *c, const struct node *leader,
+                          const struct node *n, const char *reason)
+{
+    check_fail(w->check, CHECK_LEADS, "epoch %llu is led by node %u, node %u %s",
+               (unsigned long long)c->epoch, leader->index, n->index, reason);
+}
+
 static void judge_leader(struct world *w, const struct cluster *c, const struct agent_place *place)
 {
     struct job_judge *j = judge_of(w, c->job);
@@ -493,15 +519,15 @@ static void judge_leader(struct world *w, const struct cluster *c, const struct 
             continue;
         }
         if (n->durable && !leader->durable) {
-            check_leads(w->check, c->epoch, leader->index, n->index, "is durable");
+            another_leads(w, c, leader, n, "is durable");
         } else if (has_roles) {
             continue; /* seniority decides about membership, and ps are chosen first */
         } else if (follows && has_led(j, n) && n->joined_at < j->began_at) {
-            check_leads(w->check, c->epoch, leader->index, n->index, "has led the one before");
+            another_leads(w, c, leader, n, "has led the one before");
         } else if (follows && !has_led(j, leader) && n->joined_at > w->judge->server_since &&
                    n->told_memory.epoch == leader->told_memory.epoch &&
                    n->joined_at + 1 < leader->joined_at) {
-            check_leads(w->check, c->epoch, leader->index, n->index, "is longer in the job");
+            another_leads(w, c, leader, n, "is longer in the job");
         }
     }
     j->epoch = c->epoch;
@@ -537,7 +563,9 @@ static void judge_spot(struct world *w, const struct cluster *c, const struct ag
         }
     }
     if (spot && worker) {
-        check_spot(w->check, c->epoch, spot->index, worker->index);
+        check_fail(w->check, CHECK_SPOT_LAST,
+                   "in epoch %llu node %u is chief or ps, on a spot machine, node %u is none",
+                   (unsigned long long)c->epoch, spot->index, worker->index);
     }
 }
 
@@ -553,13 +581,18 @@ void judge_forms(struct world *w, const struct cluster *c, const struct agent_pl
         members = mix(members, node);
         const struct node *n = &w->nodes[node];
         if (n->job == c->job && (!n->agent || member_of(w, c, &place->rows[rank]))) {
-            check_listed(w->check, c->epoch, node, n->ready_for >= c->epoch);
+            if (n->ready_for < c->epoch) {
+                check_fail(w->check, CHECK_LISTED,
+                           "the table of epoch %llu lists node %u, which was not ready for it",
+                           (unsigned long long)c->epoch, node);
+            }
         }
     }
     judge_leader(w, c, place);
     judge_spot(w, c, place);
     if (j->is_planned && j->stopped < c->epoch && j->members == members) {
-        check_needless(w->check, j->stopped, false, "is stopped as planned, for the same nodes");
+        check_fail(w->check, CHECK_NEEDLESS, "epoch %llu is stopped as planned, for the same nodes",
+                   (unsigned long long)j->stopped);
     }
     j->is_planned = false;
 }
@@ -623,7 +656,11 @@ void judge_rebuilt(struct world *w, uint32_t job, uint64_t epoch)
                    ? i
                    : best;
     }
-    check_adopted(w->check, epoch, told[best].spoke, told[best].nodes);
+    if (2 * told[best].spoke <= told[best].nodes) {
+        check_fail(w->check, CHECK_SPOKEN_FOR,
+                   "epoch %llu is adopted, %u of its %u nodes have spoken for it",
+                   (unsigned long long)epoch, told[best].spoke, told[best].nodes);
+    }
 }
 
 void judge_welcomed(struct world *w, uint32_t node)
@@ -662,8 +699,10 @@ void judge_buries(struct world *w)
 void judge_dead(struct world *w, const char *id)
 {
     uint32_t node = node_find_process(w, id);
-    if (node != NAMES_NONE && the_judge(w)->buried != w->events) {
-        check_proof(w->check, node, w->nodes[node].refused, w->nodes[node].welcomed);
+    if (node != NAMES_NONE && the_judge(w)->buried != w->events &&
+        w->nodes[node].refused < w->nodes[node].welcomed) {
+        check_fail(w->check, CHECK_PROOF_FITS,
+                   "node %u is proven dead by nothing that was found since it came back", node);
     }
 }
 
@@ -701,7 +740,10 @@ void judge_formed(struct world *w, uint32_t job, uint64_t epoch)
     int64_t bound =
         SWITCH_MS + server_config(w)->wishes.stop_grace_ms + 8 * (int64_t)net_latency(w);
     if (j->is_planned && !server_is_disturbed(w) && w->now - j->stopped_at > bound) {
-        check_slow(w->check, epoch, w->now - j->stopped_at, bound);
+        check_fail(w->check, CHECK_SWITCH_SLOW,
+                   "epoch %llu is formed %lld ms after the last was stopped, bound %lld",
+                   (unsigned long long)epoch, (long long)(w->now - j->stopped_at),
+                   (long long)bound);
     }
 }
 
@@ -723,7 +765,9 @@ void judge_ledger(struct world *w, uint32_t job, const struct rdzv_ledger *ledge
                      : i == EPOCH_DETECTED ? (said > now ? now : said)
                                            : now;
         if (said != is) {
-            check_ledger(w->check, ledger->row.epoch, (uint32_t)i, said, is);
+            check_fail(w->check, CHECK_LEDGER,
+                       "time %zu of epoch %llu is %lld, the ledger says %lld", i,
+                       (unsigned long long)ledger->row.epoch, (long long)is, (long long)said);
         }
         j->now.at[i] = said;
     }

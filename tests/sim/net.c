@@ -206,7 +206,11 @@ static void way_add_piece(struct world *w, uint32_t id, bool up, struct item pie
     way->tail = &item->next;
     if (item->kind == ITEM_DATA) {
         way->bytes += item->n;
-        check_queue(w->check, c->node, way->bytes, LIMIT_QUEUE_BYTES);
+        if (way->bytes > LIMIT_QUEUE_BYTES) {
+            check_fail(w->check, CHECK_QUEUES,
+                       "%zu bytes wait on a connection of node %u, the bound is %zu", way->bytes,
+                       c->node, (size_t)LIMIT_QUEUE_BYTES);
+        }
     }
     way_schedule(w, id, up);
 }

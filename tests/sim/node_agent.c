@@ -43,7 +43,7 @@ static void on_timer(struct world *w, const struct sim_event *event)
     n->spin = n->spin_at == w->now ? n->spin + 1 : 0;
     n->spin_at = w->now;
     if (n->spin > SPIN_MAX) {
-        check_time_stands(w->check, "an agent asks to be called again without end");
+        check_fail(w->check, CHECK_TIME_STANDS, "an agent asks to be called again without end");
         return;
     }
     node_agent_event(w, n, &(struct agent_event){.type = AGENT_TICK});
@@ -171,7 +171,9 @@ static void spawn(struct world *w, struct node *n, const struct agent_place *pla
 {
     if (place->is_again && place->own.role == TASK_WORKER && n->done_epoch == place->epoch &&
         n->done_process == n->process) {
-        check_done_again(w->check, place->epoch, n->index);
+        check_fail(w->check, CHECK_DONE_STAYS,
+                   "node %u starts again in epoch %llu, where it had ended with 0", n->index,
+                   (unsigned long long)place->epoch);
     }
     n->epoch = place->epoch;
     n->n_up = 0;

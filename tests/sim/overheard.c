@@ -61,8 +61,9 @@ void overheard_trace(struct world *w, const struct rdzv_trace *t)
                (t->kind == TRACE_WORKER_MISSING && strstr(t->text, "in vain"))) {
         jobs_get(w, job)->left_epoch = t->epoch;
     } else if (t->kind == TRACE_JOB_FINISHED) {
-        if (strstr(t->text, "succeeded")) {
-            check_succeeds(w->check, t->job, job_is_done(jobs_get(w, job), t->epoch));
+        if (strstr(t->text, "succeeded") && !job_is_done(jobs_get(w, job), t->epoch)) {
+            check_fail(w->check, CHECK_SUCCEEDS,
+                       "job %s has succeeded, its chief has not ended well", t->job);
         }
         jobs_get(w, job)->over = true;
         check_over(w->check, job);

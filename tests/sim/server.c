@@ -415,7 +415,7 @@ static void on_timer(struct world *w, const struct sim_event *event)
     s->spin = s->spin_at == w->now ? s->spin + 1 : 0;
     s->spin_at = w->now;
     if (s->spin > SPIN_MAX) {
-        check_time_stands(w->check, "the server asks to be called again without end");
+        check_fail(w->check, CHECK_TIME_STANDS, "the server asks to be called again without end");
         return;
     }
     int rc = step(w, &(struct rdzv_event){.type = RDZV_TICK});

@@ -1,5 +1,5 @@
-/* tests/sim/test_check.c: shows that each invariant of the simulator can fail: histories that
- * violate it, and similar ones that do not. */
+/* tests/sim/test_check.c: shows that each invariant that depends on a history can fail: histories
+ * that violate it, and similar ones that do not. The planted bugs show it for the others. */
 #include "tests/sim/check.h"
 #include "tests/unit/test_runner.h"
 
@@ -194,14 +194,6 @@ TEST_IN(one_rank, a_rank_may_be_taken_again_once_it_is_free)
     assert_false(check_failed(*state));
 }
 
-TEST_IN(fence_held, trainers_live_past_the_fence)
-{
-    check_fence_past(*state, 0, 0);
-    assert_false(check_failed(*state));
-    check_fence_past(*state, 0, 1);
-    assert_broken(*state, "fence_held");
-}
-
 TEST_IN(fence_granted, the_guard_is_given_more_than_was_granted)
 {
     check_granted(*state, 0, 1000, 10000, 30000);
@@ -333,14 +325,6 @@ TEST_IN(charge_silent, without_last_words_it_may_be)
     assert_false(check_failed(*state));
 }
 
-TEST_IN(one_writer, a_record_follows_an_epoch_that_is_not_on_disk)
-{
-    check_record(*state, "j", 3, 3);
-    assert_false(check_failed(*state));
-    check_record(*state, "j", 3, 4);
-    assert_broken(*state, "one_writer");
-}
-
 TEST_IN(true_proof, a_trainer_lives_where_all_are_proven_dead)
 {
     begin_epoch(*state, 1);
@@ -361,34 +345,6 @@ TEST_IN(nobody_answers, a_member_answers_probes_on_its_trainers_port)
     assert_broken(*state, "nobody_answers");
 }
 
-TEST_IN(no_stale_peer, an_epoch_begins_where_an_earlier_one_still_looks)
-{
-    check_stale_peer(*state, 0, 2, 1, "a");
-    assert_broken(*state, "no_stale_peer");
-}
-
-TEST_IN(planned_keeps, a_planned_end_breaks_the_cluster)
-{
-    check_planned_lost(*state, 0, 1, "a");
-    assert_broken(*state, "planned_keeps");
-}
-
-TEST_IN(saved_keeps, the_next_epoch_begins_before_the_last_step)
-{
-    check_kept(*state, 0, 1, 40, 40);
-    assert_false(check_failed(*state));
-    check_kept(*state, 0, 1, 41, 40);
-    assert_broken(*state, "saved_keeps");
-}
-
-TEST_IN(queues, one_message_more_than_the_bound)
-{
-    check_queue(*state, 0, 8, 8);
-    assert_false(check_failed(*state));
-    check_queue(*state, 0, 9, 8);
-    assert_broken(*state, "queues");
-}
-
 TEST_IN(memory, one_byte_more_than_the_bound)
 {
     check_memory(*state, "server", 100, 100);
@@ -397,99 +353,10 @@ TEST_IN(memory, one_byte_more_than_the_bound)
     assert_broken(*state, "memory");
 }
 
-TEST_IN(time_stands, a_core_wants_to_be_called_without_end)
-{
-    check_time_stands(*state, "server");
-    assert_broken(*state, "time_stands");
-}
-
 TEST_IN(honest, a_core_refuses_an_honest_event)
 {
     check_honest(*state, "server", "RENEW", -2);
     assert_broken(*state, "honest");
-}
-
-TEST_IN(settles, something_is_left_over_at_rest)
-{
-    check_not_settled(*state, "enough nodes, and no epoch");
-    assert_broken(*state, "settles");
-}
-
-TEST_IN(check, a_rule_that_is_switched_off_is_not_judged)
-{
-    check_force(*state, CHECK_QUEUES, false);
-    check_queue(*state, 0, 9, 8);
-    assert_false(check_failed(*state));
-}
-
-TEST_IN(needless, and_a_restart_is_no_reason)
-{
-    check_needless(*state, 3, false, "is stopped");
-    assert_broken(*state, "needless");
-}
-
-TEST_IN(restart_free, an_epoch_that_was_carried_over_is_stopped)
-{
-    check_needless(*state, 3, true, "is stopped");
-    assert_broken(*state, "restart_free");
-}
-
-TEST_IN(proof_fits, what_was_asked_before_it_was_back)
-{
-    check_proof(*state, 0, 8, 7);
-    assert_false(check_failed(*state));
-    check_proof(*state, 0, 7, 8);
-    assert_broken(*state, "proof_fits");
-}
-
-TEST_IN(spoken_for, half_of_them_have)
-{
-    check_adopted(*state, 3, 2, 3);
-    assert_false(check_failed(*state));
-    check_adopted(*state, 3, 2, 4);
-    assert_broken(*state, "spoken_for");
-}
-
-TEST_IN(leads, another_node_should)
-{
-    check_leads(*state, 3, 0, 1, "is durable");
-    assert_broken(*state, "leads");
-}
-
-TEST_IN(spot_last, a_spot_machine_serves)
-{
-    check_spot(*state, 3, 0, 1);
-    assert_broken(*state, "spot_last");
-}
-
-TEST_IN(switch_slow, it_takes_too_long)
-{
-    check_slow(*state, 3, 9000, 8000);
-    assert_broken(*state, "switch_slow");
-}
-
-TEST_IN(ledger, it_says_another_time)
-{
-    check_ledger(*state, 3, 0, 10, 11);
-    assert_broken(*state, "ledger");
-}
-
-TEST_IN(late_free, a_lease_that_ended_while_the_server_was_late)
-{
-    check_spared(*state, CHECK_LATE_FREE, 1, "late itself");
-    assert_broken(*state, "late_free");
-}
-
-TEST_IN(warned, its_machine_goes_and_it_trains)
-{
-    check_warned(*state, 3, 1);
-    assert_broken(*state, "warned");
-}
-
-TEST_IN(one_write, a_record_that_is_under_way)
-{
-    check_written_twice(*state, "j", 4);
-    assert_broken(*state, "one_write");
 }
 
 TEST_IN(leased, a_trainer_begins_after_the_lease)
@@ -515,51 +382,9 @@ TEST_IN(stays_over, only_the_next_run_may_begin)
     assert_broken(*state, "stays_over");
 }
 
-TEST_IN(listed, somebody_who_has_never_been_asked)
-{
-    check_listed(*state, 2, 1, true);
-    assert_false(check_failed(*state));
-    check_listed(*state, 2, 1, false);
-    assert_broken(*state, "listed");
-}
-
-TEST_IN(one_chief, the_last_one_is_past_no_fence)
-{
-    check_one_chief(*state, 2, 1);
-    assert_broken(*state, "one_chief");
-}
-
-TEST_IN(own_place, a_worker_starts_again_on_another_port)
-{
-    check_own_place(*state, 2, 1, 1, true);
-    assert_false(check_failed(*state));
-    check_own_place(*state, 2, 1, 1, false);
-    assert_broken(*state, "own_place");
-}
-
-TEST_IN(goes_on, an_epoch_ends_for_a_lost_worker)
-{
-    check_goes_on(*state, 2);
-    assert_broken(*state, "goes_on");
-}
-
-TEST_IN(done_stays, a_worker_that_is_done_starts_again)
-{
-    check_done_again(*state, 2, 1);
-    assert_broken(*state, "done_stays");
-}
-
-TEST_IN(succeeds, a_ps_ends_and_is_taken_for_the_chief)
-{
-    check_succeeds(*state, "j", true);
-    assert_false(check_failed(*state));
-    check_succeeds(*state, "j", false);
-    assert_broken(*state, "succeeds");
-}
-
 TEST_IN(check, the_first_violation_stays)
 {
-    check_queue(*state, 0, 9, 8);
+    check_word(*state, 0, "READY", 1);
     check_epoch(*state, 0, 1, 9);
-    assert_broken(*state, "queues");
+    assert_broken(*state, "true_word");
 }

@@ -213,7 +213,10 @@ static void check_nobody_looks(struct world *w, const struct cluster *c)
                                        : NULL;
         for (uint32_t rank = 0; looks && rank < old->world; rank++) {
             if (is_in(c, old->table[rank])) {
-                check_stale_peer(w->check, c->job, c->epoch, old->epoch, looks->name);
+                check_fail(w->check, CHECK_NO_STALE_PEER,
+                           "epoch %llu begins where %s still looks for epoch %llu",
+                           (unsigned long long)c->epoch, looks->name,
+                           (unsigned long long)old->epoch);
                 looks = NULL;
             }
         }
@@ -312,10 +315,17 @@ static void cluster_break(struct world *w, struct cluster *c, uint32_t lo, uint3
     judge_breaks(w, c, reason);
     note_silence(w, c);
     if (c->planned) {
-        check_planned_lost(w->check, c->job, c->epoch, reason);
+        check_fail(w->check, CHECK_PLANNED_KEEPS,
+                   "epoch %llu is stopped as planned, and broken at %s",
+                   (unsigned long long)c->epoch, reason);
     }
-    if (c->stop_sent && c->confirmed_at && !script_is_news(w, c)) {
-        check_kept(w->check, c->job, c->epoch, c->step, script_safe_step(w, c));
+    if (c->stop_sent && c->confirmed_at && !script_is_news(w, c) &&
+        script_safe_step(w, c) < c->step) {
+        check_fail(
+            w->check, CHECK_SAVED_KEEPS,
+            "epoch %llu is stopped once it is saved, after step %llu; the next begins with %llu",
+            (unsigned long long)c->epoch, (unsigned long long)c->step,
+            (unsigned long long)script_safe_step(w, c));
     }
     for (uint32_t rank = 0; rank < c->world; rank++) {
         if (c->members[rank].lives && cluster_trainer(w, c, rank)->state == TRAINER_UP &&
@@ -526,7 +536,9 @@ static void check_earlier_chiefs(struct world *w, const struct cluster *c)
                      m->lives && !m->stood && !w->nodes[m->node].suspended &&
                      cluster_trainer(w, old, 0)->state != TRAINER_DYING;
         if (lives) {
-            check_one_chief(w->check, c->epoch, old->epoch);
+            check_fail(w->check, CHECK_ONE_CHIEF,
+                       "the chief of epoch %llu begins, that of epoch %llu lives",
+                       (unsigned long long)c->epoch, (unsigned long long)old->epoch);
         }
     }
 }
@@ -554,8 +566,11 @@ void trainer_start(struct world *w, struct node *node, uint32_t local,
     if (!evaluates) { /* an evaluator's number is its own and in no record */
         check_trainer_begins(w->check, era, node->job, place->epoch, node->index, rank, c->world,
                              digest);
-        check_own_place(w->check, place->epoch, node->index, rank,
-                        is_listed(w, node, local, place));
+        if (!is_listed(w, node, local, place)) {
+            check_fail(w->check, CHECK_OWN_PLACE,
+                       "rank %u of epoch %llu begins on node %u, not where it is listed", rank,
+                       (unsigned long long)place->epoch, node->index);
+        }
     }
     if (check_failed(w->check) || c->members[rank].lives) {
         w->stop = true; /* two trainers of one rank: nothing sensible can follow */
