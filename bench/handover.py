@@ -13,7 +13,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 
 from figures import BIN, Figures, arguments
 from programs import Server, clean_environment

@@ -5,7 +5,6 @@ import os
 import pathlib
 import re
 import signal
-import stat
 import sys
 import time
 
@@ -19,25 +18,6 @@ CALM = ("--ttl", "10", "--gather", "0.3")
 
 def start(fleet, *options, talker=()):
     return fleet.start("--nnodes=1:2", *options, command=[TALKER, str(fleet.folder), *talker])
-
-
-def test_directory_is_private_and_goes_with_its_agent(server, fleet):
-    server(*CALM)
-    agent = start(fleet)
-    fleet.wait_world(1)
-    path = pathlib.Path(fleet.starts()[0]["socket"])
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    assert stat.S_ISSOCK(path.stat().st_mode)
-    agent.send(signal.SIGKILL)
-    agent.wait()
-    agent = start(fleet, "--job=another")  # cleans up after the dead agent, if no other test's agent has done so
-    wait_until(lambda: not path.parent.exists(), what="the removal of a dead agent's directory")
-    wait_until(lambda: len(fleet.starts()) == 2, what="the other job's start")
-    own = pathlib.Path(fleet.starts()[-1]["socket"])
-    assert own != path
-    agent.send(signal.SIGTERM)
-    assert agent.wait() == 143
-    assert not own.parent.exists()
 
 
 def test_growth_comes_at_a_checkpoint_that_the_script_was_asked_for(server, fleet, ctl):
@@ -78,20 +58,6 @@ def test_what_memory_keeps_is_shown_and_is_not_done_again(server, fleet, ctl, st
         return len(rows) == 2 and rows[1]["progressed_ms"] and rows[0]
     row = wait_until(lost, what="the next epoch's first step")
     assert row["saved_step"] == 1 and row["lost_steps"] <= 2, "all since the checkpoint was kept"
-    fleet.order("exit 0")
-
-
-def test_growth_comes_at_a_checkpoint_of_a_script_that_says_nothing(server, fleet):
-    server(*CALM)
-    saves = fleet.folder / "model"
-    options = ["--grow-wait=60s", f"--checkpoint-dir={saves}", "--log-level=debug"]
-    agent = start(fleet, *options, talker=["--saves", str(saves)])
-    first = fleet.wait_world(1)
-    wait_until(lambda: "checkpoint_seen" in agent.stderr(), what="a save's being seen")
-    began = time.time()
-    start(fleet, *options, talker=["--saves", str(saves)])
-    second = fleet.wait_world(2, above=first)
-    assert min(s["time"] for s in fleet.starts(second)) - began < 30
     fleet.order("exit 0")
 
 
@@ -151,17 +117,5 @@ def test_planned_stop_lets_a_script_that_listens_end_by_itself(server, fleet):
     fleet.wait_world(2, above=epoch)
     old = [line["event"] for line in fleet.lines() if line["epoch"] == epoch]
     assert "stop" in old and old[-1] == "end", old
-    fleet.order("exit 0")
-    assert [agent.wait() for agent in agents] == [0, 0]
-
-
-def test_planned_stop_waits_for_nobody_who_does_not_listen(server, fleet):
-    server(*CALM, "--stop-grace", "20", "--grow-wait", "1")
-    agents = [start(fleet, talker=["--deaf"])]
-    epoch = fleet.wait_world(1)
-    agents.append(start(fleet, talker=["--deaf"]))
-    began = time.monotonic()
-    fleet.wait_world(2, above=epoch)
-    assert time.monotonic() - began < 10
     fleet.order("exit 0")
     assert [agent.wait() for agent in agents] == [0, 0]

@@ -5,7 +5,6 @@ import contextlib
 import mmap
 import os
 import signal
-import socket
 import struct
 import sys
 
@@ -122,27 +121,6 @@ def test_a_nap_within_its_lease_changes_nothing(server, fleet, make_machine):
     assert not [e for e in s.events("node_lost")]
 
 
-def test_a_hibernated_machine_is_replaced_and_comes_back_as_a_newcomer(server, fleet, make_machine, make_clock):
-    """The sleep is longer than the lease and shorter than the fence: the others continue without the machine, which
-    stops its trainer before it rejoins."""
-    clock = make_clock()
-    s = server(*OPTIONS, env=clock.env)
-    awake, sleeper = make_machine("--nnodes=1:2", clock=clock), make_machine("--nnodes=1:2")
-    first = fleet.wait_world(2)
-    trainer = sleeper.trainer(first)
-    sleeper.signal(signal.SIGSTOP)
-    second = fleet.wait_world(1, above=first)
-    assert [e["reason"] for e in s.events("node_lost")] == ["its lease is over"]
-    sleeper.clock.slept(100)
-    clock.later(100)
-    sleeper.signal(signal.SIGCONT)
-    assert gone_soon(trainer)
-    fleet.wait_world(2, above=second)
-    fleet.order("exit 0")
-    assert [machine.agent.wait() for machine in (awake, sleeper)] == [0, 0]
-    fleet.check_views()
-
-
 @pytest.mark.parametrize("away, survives", [(FENCE_S - 30, True), (FENCE_S + 1, False)])
 def test_an_outage_of_minutes(server, fleet, make_machine, make_clock, away, survives):
     """An outage shorter than the fence stops no trainer; a longer one stops all until the server is back."""
@@ -166,36 +144,6 @@ def test_an_outage_of_minutes(server, fleet, make_machine, make_clock, away, sur
         fleet.order("exit 0")
     assert [machine.agent.wait() for machine in machines] == [0, 0]
     assert (fleet.last_epoch() == epoch) == survives
-
-
-@pytest.mark.parametrize("fixed", [True, False], ids=["fixed-ports", "own-ports"])
-def test_who_may_look_for_its_peers_at_the_next_epochs_ports_is_waited_for(server, fleet, make_machine, make_clock, fixed):
-    """A member that has not reported a step freezes. If each epoch has its own ports, the next one does not wait for
-    its fence: two of three members are accounted for. With fixed ports it does."""
-    clock = make_clock()
-    s = server(*OPTIONS, env=clock.env)
-    machines = []
-    for _ in range(3):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        machines.append(make_machine("--nnodes=1:3", "--grow=now", *([f"--address=127.0.0.1:{port}"] if fixed else []), clock=clock))
-    first = fleet.wait_world(3)
-    frozen = machines[0]
-    trainer = frozen.trainer(first)
-    frozen.agent.send(signal.SIGSTOP)
-    if not fixed:
-        fleet.wait_world(2, above=first)
-        assert is_alive(trainer) and not s.events("wait_fence")
-        return
-    wait_until(lambda: s.events("wait_fence"), what="the wait for the fence")
-    clock.later(FENCE_S - 20)
-    assert not gone_soon(trainer, 0.5) and fleet.last_epoch() == first
-    clock.later(20)
-    assert gone_soon(trainer), "trained past its fence"
-    assert fleet.last_epoch() == first  # its clock may be off by 5 %, so the server waits longer
-    clock.later(FENCE_S * 0.2)
-    fleet.wait_world(2, above=first)
 
 
 def test_pool_agent_that_reaches_no_server_ends_after_join_timeout(server, fleet, make_clock):

@@ -11,7 +11,7 @@ import time
 
 import pytest
 from agents import TOGETHER, fleet  # noqa: F401 (a fixture)
-from conftest import DEADLINE, wait_until
+from conftest import wait_until
 from programs import clean_environment, program
 
 CALM = ("--ttl", "10", "--gather", "0.3")
@@ -319,38 +319,6 @@ def test_empty_lines_are_lines(server, fleet, ctl, follow, status):
     assert "\n".join(row["text"] for row in follower.rows).split("\n") == ["ready", *[""] * 600, "over"]
     shown = [line.rstrip() for line in ctl("logs", "-n", "603").stdout.splitlines()]
     assert len(shown) == 603 and all(line.endswith(" [0]") for line in shown[2:-1])
-
-
-RATE = """
-import os, sys, time
-rank, folder = os.environ["TFE_RANK"], os.environ["FOLDER"]
-print("ready", flush=True)
-while not os.path.exists(f"{folder}/go"):
-    time.sleep(0.01)
-begun = time.monotonic()
-for i in range(200):
-    for k in range(13 if i % 2 else 12):
-        print(f"{rank} {i} {k} loss=0.1234 accuracy=0.98 and some more words to make it a usual line")
-    sys.stdout.flush()
-    time.sleep(max(0, begun + (i + 1) / 100 - time.monotonic()))
-while not os.path.exists(f"{folder}/end"):
-    time.sleep(0.02)
-"""
-
-
-def test_eight_ranks_at_ten_thousand_lines_a_second(server, fleet, follow, status):
-    """No line is lost silently: each of 20,000 is shown or counted."""
-    server(*CALM)
-    script = fleet.folder / "rate.py"
-    script.write_text(RATE)
-    fleet.start("--nnodes=1", "--nproc-per-node=8", "--log-filter-ranks=9", command=[str(script)],
-                env={"FOLDER": str(fleet.folder)})
-    wait_until(lambda: [j for j in status() if j["state"] == "running"])
-    follower = follow()
-    wait_until(lambda: lines(follower.rows) == ["ready"] * 8, what="all ranks' first lines")
-    (fleet.folder / "go").touch()
-    wait_until(lambda: told(follower.rows) == 8 * 2501, what="every line, or how many are lost")
-    assert len(lines(follower.rows)) > 0
 
 
 FLOOD = """

@@ -12,7 +12,7 @@ import time
 import pytest
 from bystander import noise  # noqa: F401 (a fixture)
 from conftest import DEADLINE, wait_until
-from raw_client import LIMIT_REACHED, NO_SUCH_JOB, Closed, Handshake, RawClient, Token, encode, node_id
+from raw_client import LIMIT_REACHED, Closed, Handshake, RawClient, Token, encode, node_id
 
 IP_BIND_ADDRESS_NO_PORT = 24
 RESET, ENDED, OPEN = "reset", "ended", "open"
@@ -186,28 +186,6 @@ def test_descriptors_that_members_and_operators_need_are_not_lent_to_strangers(s
 
 
 # --- clients with a token ----------------------------------------------------------------------------------
-
-
-def test_observers_of_one_key_leave_others_their_places(server, strangers):
-    s = server()
-    outside = []
-    try:
-        while True:
-            outside.append(RawClient(s.port, s.token("observer")))
-            outside[-1].send("STATUS")
-            name, fields = outside[-1].receive()
-            if name == "REFUSED":
-                assert fields[1] == [LIMIT_REACHED]
-                break
-        assert len(outside) == 63  # the quota: (256 - 8) / 4
-        admins = [RawClient(s.port, s.token("admin")) for _ in range(8)]
-        outside += admins
-        for admin in admins:
-            admin.send("CANCEL", {1: "none"})
-            assert admin.receive()[1][1] == [NO_SUCH_JOB]
-    finally:
-        for client in outside:
-            client.sock.close()
 
 
 def test_observers_leave_admins_descriptors(server):

@@ -183,8 +183,8 @@ else:
 """
 
 
-@pytest.mark.parametrize("last, fails", [("pass", False), ("sys.exit()", False), ("sys.exit(0)", False), ("pass", True)])
-@pytest.mark.parametrize("options", [(), ("--no-standby",)], ids=["standby", "bootstrap"])
+@pytest.mark.parametrize("last, fails, options", [("pass", False, ()), ("sys.exit()", False, ()), ("sys.exit(0)", False, ("--no-standby",)),
+                                                  ("pass", True, ("--no-standby",))])
 def test_a_job_does_not_grow_once_its_script_is_through(server, fleet, write, ctl, nodes, tmp_path, last, fails, options):
     """Regression: a joining node made the others repeat the last part of the work while TensorFlow shut down."""
     s = server(*CALM)

@@ -103,17 +103,16 @@ def ask(server):
     return json.loads(done.stdout)["jobs"]
 
 
-@pytest.mark.parametrize("nodes", [3, REKEY + 3], ids=["short", "over-a-rekey"])
-def test_ctl_understands_a_server_of_another_kind(nodes):
+def test_ctl_understands_a_server_of_another_kind():
     def say(s):
         assert s.receive() == ("STATUS", {})
         s.send("STATUS_JOB", {1: "theirs", 2: "running", 3: 1, 4: 7, 5: 1, 6: 5, 7: 1, 8: 0, 80: 3})
         row = bytes([TYPES["STATUS_NODE"]]) + encode({1: "n", 3: 2})
-        s.sock.sendall(b"".join(s.frame(row) for _ in range(nodes)))
+        s.sock.sendall(b"".join(s.frame(row) for _ in range(3)))
         s.send("STATUS_END", {1: 1})
 
     (job,) = ask(RawServer("observer", say))
-    assert (job["job"], job["epoch"], len(job["nodes"])) == ("theirs", 7, nodes)
+    assert (job["job"], job["epoch"], len(job["nodes"])) == ("theirs", 7, 3)
 
 
 def test_an_agent_trains_under_a_server_of_another_kind(fleet):

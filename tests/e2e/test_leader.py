@@ -2,7 +2,6 @@
 others start once rank 0 listens, or 300 ms after it."""
 
 import json
-import statistics
 
 import pytest
 
@@ -64,19 +63,3 @@ def test_the_others_start_after_rank_0_listens(server, fleet, noise):
     if in_time <= ROUNDS / 2:
         assert noise.bound(0.15) > HOLD_S, f"rank 0 took {HOLD_S} s and more to listen in most rounds"
         pytest.skip(f"rank 0 was in time in {in_time} of {ROUNDS} rounds only, on a machine with this noise")
-
-
-def test_a_rank_0_that_listens_at_once_holds_nobody_up(server, fleet, noise):
-    server(*CALM)
-    waits = []
-    for i in range(ROUNDS):
-        leader, *rest = start_three(fleet, f"round-{i}", 0)
-        waits.append(max(other["began"] for other in rest) - leader["listens"])
-    print("the others began so many seconds after rank 0 listened:", waits)
-    assert statistics.median(waits) < noise.bound(HOLD_S / 2)
-
-
-def test_a_rank_0_that_does_not_listen_is_not_waited_for(server, fleet):
-    server(*CALM)
-    leader, *rest = start_three(fleet, "slow", 3)
-    assert all(other["began"] < leader["listens"] - 1 for other in rest), (leader, rest)

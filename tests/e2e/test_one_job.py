@@ -90,18 +90,6 @@ def test_a_job_of_agents_has_the_same_verbs(server, fleet, ctl):  # noqa: F811
     assert "cancelled" in run(ctl, "jobs")[1]
 
 
-def test_scale_changes_what_the_pool_and_the_epoch_have(pool, ctl):  # noqa: F811
-    pool.start(2)
-    pool.wait_free(2)
-    pool.submit("train", "--workers=1:2")
-    pool.wait_state("train", "running")
-    wait_until(lambda: pool.job("train")["members"] == 2, what="both nodes")
-    assert run(ctl, "scale", "train", "1:1")[0] == 0
-    job = wait_until(lambda: (job := pool.job("train"))["members"] == 1 and job["nodes_assigned"] == 1 and job, what="one node")
-    assert (job["min"], job["max"]) == (1, 1)
-    pool.wait_free(1)
-
-
 @pytest.mark.parametrize(("word", "verb"), [("stop", "cancel"), ("resize", "scale"), ("pardon", "unban"), ("ps", "jobs")])
 def test_a_verb_of_another_tool_leads_to_ours(ctl, word, verb):
     done = ctl(word, "x", bare=True)

@@ -1,6 +1,5 @@
 """An operator's verbs: nodes, drain, evict, stop, with real agents and with scripted nodes."""
 
-import contextlib
 import json
 import os
 import signal
@@ -8,7 +7,7 @@ import signal
 import pytest
 from agents import TOGETHER, fleet  # noqa: F401 (fleet is a fixture)
 from conftest import wait_until
-from raw_client import BAD_REQUEST, EVICTED, NO_SUCH_JOB, NO_SUCH_NODE, NOT_AUTHORISED, RawClient, node_id
+from raw_client import BAD_REQUEST, EVICTED, RawClient, node_id
 from programs import descendants, is_alive
 from test_ctl import NODE_KEYS
 
@@ -29,12 +28,11 @@ def agent_at(nodes, agents, rank):
 # --- drain ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rank", [0, 1])
-def test_a_drained_member_exits_0_and_the_others_go_on(server, fleet, ctl, nodes, rank):
+def test_a_drained_member_exits_0_and_the_others_go_on(server, fleet, ctl, nodes):
     s = server()
     agents = [fleet.start("--nnodes=1:3", TOGETHER) for _ in range(3)]
     first = fleet.wait_world(3)
-    leaver = agent_at(nodes, agents, rank)
+    leaver = agent_at(nodes, agents, 0)
     stayers = [agent for agent in agents if agent is not leaver]
     name = node_of(nodes, leaver)["node"]
     below = descendants(leaver.pid)
@@ -57,50 +55,6 @@ def test_a_drained_member_exits_0_and_the_others_go_on(server, fleet, ctl, nodes
     fleet.order("exit 0")
     assert [agent.wait() for agent in stayers] == [0, 0]
     fleet.check_views()
-
-
-def test_a_drained_spare_exits_0_and_nothing_else_happens(server, fleet, ctl, nodes):
-    server(*QUICK)
-    agents = [fleet.start("--nnodes=2:2") for _ in range(2)]
-    first = fleet.wait_world(2)
-    spare = fleet.start("--nnodes=2:2", "--node-name", "the-spare")
-    wait_until(lambda: [n["name"] for n in nodes() if n["role"] == "spare"] == ["the-spare"], what="a spare")
-    assert ctl("drain", "the-spare").returncode == 0
-    assert spare.wait() == 0
-    fleet.order("exit 0")
-    assert [agent.wait() for agent in agents] == [0, 0]
-    assert fleet.last_epoch() == first
-
-
-def test_a_spare_replaces_a_drained_member_in_one_switch(server, fleet, ctl, nodes):
-    server(*QUICK)
-    agents = [fleet.start("--nnodes=2:2") for _ in range(2)]
-    first = fleet.wait_world(2)
-    agents.append(fleet.start("--nnodes=2:2"))
-    wait_until(lambda: [n for n in nodes() if n["role"] == "spare"], what="a spare")
-    leaver = agent_at(nodes, agents, 1)
-    assert ctl("drain", node_of(nodes, leaver)["node"]).returncode == 0
-    assert leaver.wait() == 0
-    assert fleet.wait_world(2, above=first) == first + 1
-    fleet.order("exit 0")
-    assert [agent.wait() for agent in agents if agent is not leaver] == [0, 0]
-    fleet.check_views()
-
-
-def test_drained_below_min_the_job_waits_for_another_node(server, fleet, ctl, status, nodes):
-    s = server(*QUICK)
-    agents = [fleet.start("--nnodes=2:2") for _ in range(2)]
-    first = fleet.wait_world(2)
-    leaver, stayer = agent_at(nodes, agents, 0), agent_at(nodes, agents, 1)
-    assert ctl("drain", node_of(nodes, leaver)["node"]).returncode == 0
-    assert leaver.wait() == 0
-    wait_until(lambda: status()[0]["state"] == "waiting", what="the job's waiting")
-    assert [pid for pid in (line["pid"] for line in fleet.starts(first)) if is_alive(pid)] == []
-    other = fleet.start("--nnodes=2:2")
-    fleet.wait_world(2, above=first)
-    assert s.events("epoch")[-1]["cause"] == "drained"
-    fleet.order("exit 0")
-    assert [stayer.wait(), other.wait()] == [0, 0]
 
 
 def test_a_leaving_node_is_shown_as_such(server, ctl, nodes):
@@ -149,29 +103,6 @@ def test_an_evicted_member_exits_1_and_the_others_go_on(server, fleet, ctl, node
     assert stayer.wait() == 0
 
 
-def test_a_frozen_node_is_evicted_all_the_same_and_ends_when_it_thaws(server, fleet, ctl, nodes):
-    server("--ttl", "60", "--gather", "0.3")
-    agents = [fleet.start("--nnodes=1:2", TOGETHER) for _ in range(2)]
-    first = fleet.wait_world(2)
-    victim, stayer = agent_at(nodes, agents, 1), agent_at(nodes, agents, 0)
-    name = node_of(nodes, victim)["node"]
-    pids = [victim.pid, *descendants(victim.pid)]
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    try:
-        assert ctl("evict", name).returncode == 0
-        fleet.wait_world(1, above=first)  # long before the lease would have expired
-    finally:
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):  # the first process to thaw ends the others
-                os.kill(pid, signal.SIGCONT)
-    assert victim.wait() == 1
-    assert [n["pid"] for n in nodes()] == [stayer.pid]
-    fleet.order("exit 0")
-    assert stayer.wait() == 0
-    fleet.check_views()
-
-
 def test_who_was_evicted_is_not_let_in_again(server, ctl):
     s = server(*QUICK)
     with RawClient(s.port, s.token("agent")) as a:
@@ -204,18 +135,6 @@ def test_a_stopped_job_ends_for_all_and_stays_so(server, fleet, ctl, status):
     assert len(s.events("job_stopping")) == 1
 
 
-def test_a_job_that_waits_can_be_stopped_and_one_that_succeeded_cannot(server, fleet, ctl, status):
-    server(*QUICK)
-    waits = fleet.start("--nnodes=2:2", "--job", "waits")
-    wait_until(lambda: [j["job"] for j in status()] == ["waits"], what="the job")
-    assert ctl("cancel", "waits").stdout == "job waits is cancelled, unless it had ended already\n"
-    assert waits.wait() == 1
-    well = fleet.start("--job", "well", trainer=["--exit", "0"])
-    assert well.wait() == 0
-    assert ctl("cancel", "well").returncode == 0
-    assert {j["job"]: j["state"] for j in status()} == {"waits": "cancelled", "well": "succeeded"}
-
-
 # --- authorisation and targets -------------------------------------------------------------------------
 
 
@@ -236,25 +155,6 @@ def test_orders_are_an_admins(server, state_dir, ctl, verb):
         assert done.returncode == 0, done.stderr
         assert [(e["order"], e["job"]) for e in s.events("ordered")] == [
             (verb.upper(), "default")]
-
-
-@pytest.mark.parametrize("role, answer", [("observer", NOT_AUTHORISED), ("agent", NOT_AUTHORISED), ("admin", None)])
-def test_the_server_itself_asks_for_the_role(server, role, answer):
-    s = server()
-    with RawClient(s.port, s.token("agent")) as a, RawClient(s.port, s.token(role)) as c:
-        a.join("node-a", nodes=(2, 2))
-        for order, fields in (("DRAIN", {1: "nobody"}), ("EVICT", {1: "nobody"}), ("CANCEL", {1: "nothing"}),
-                              ("FORGET", {1: "nothing"}), ("GROW", {1: "nothing"})):
-            c.send(order, fields)
-            name, refused = c.receive()
-            assert name == "REFUSED"
-            unknown = NO_SUCH_JOB if order in ("CANCEL", "FORGET", "GROW") else NO_SUCH_NODE
-            assert refused[1] == [answer or unknown]
-        if role == "admin":  # and one connection serves several orders
-            c.send("DRAIN", {1: node_id("node-a")})
-            assert c.receive()[0] == "DONE"
-            c.send("STATUS")
-            assert c.receive_until("STATUS_END")[1] == {1: [0]}
 
 
 @pytest.mark.parametrize("verb, what", [("drain", "nobody"), ("evict", "nobody"), ("cancel", "nothing"), ("forget", "nothing")])
@@ -297,17 +197,6 @@ def test_usage_errors_are_2(server, ctl, arguments):
     done = ctl(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert len(done.stderr.splitlines()) == 1
-
-
-@pytest.mark.parametrize("verb, operand", [("nodes", "[JOB]"), ("drain", "NODE"), ("evict", "NODE"), ("cancel", "JOB")])
-def test_each_verb_has_help_and_needs_a_server(server, ctl, verb, operand):
-    s = server()
-    token = s.token("admin")
-    s.stop()
-    assert operand in ctl(verb, "-h", bare=True).stdout
-    done = ctl(verb, *([] if verb == "nodes" else ["x"]), "--rdzv-endpoint", s.endpoint, "--token", token,
-               "--timeout", "300ms")
-    assert (done.returncode, done.stdout) == (69, "")
 
 
 # --- nodes ---------------------------------------------------------------------------------------------
@@ -385,15 +274,6 @@ def test_growth_that_would_throw_work_away_waits_for_an_order(server, fleet, ctl
     assert s.events("epoch")[-1]["cause"] == "joined"
     again = ctl("grow", "default")
     assert again.returncode == 2 and again.stderr.startswith("tfe-ctl: ")
-    fleet.order("exit 0")
-    assert [a.wait(), b.wait()] == [0, 0]
-
-
-def test_growth_now_asks_nobody(server, fleet):
-    s, a, first = adopted(server, fleet, "--grow=now")
-    b = fleet.start("--nnodes=1:2", "--node-name=b", "--grow=now")
-    fleet.wait_world(2, above=first)
-    assert not s.events("growth_waits") and s.events("epoch")[-1]["cause"] == "joined"
     fleet.order("exit 0")
     assert [a.wait(), b.wait()] == [0, 0]
 

@@ -6,7 +6,6 @@ import os
 import re
 import signal
 
-import pytest
 
 from agents import fleet, gone_soon  # noqa: F401 (a fixture)
 from conftest import wait_until

@@ -40,19 +40,6 @@ def test_a_job_starts_ends_and_frees_its_node(server):
         assert again > assignment and more[5] != fields[5]
 
 
-def test_minima_come_all_at_once_by_priority_then_age(server):
-    server = server()
-    token = server.token("agent")
-    assert order(server, "SUBMIT", {1: spec("old", sizes=(2, 2))}) == "DONE"
-    assert order(server, "SUBMIT", {1: spec("young", sizes=(2, 2))}) == "DONE"
-    assert order(server, "SUBMIT", {1: spec("first", sizes=(1, 1), f2=900)}) == "DONE"
-    with Waiting(server.port, token, "a") as a, Waiting(server.port, token, "b") as b, Waiting(server.port, token, "c") as c:
-        got = sorted(node.assigned()[1] for node in (a, b, c))
-        assert got == ["first", "old", "old"]
-        assert [f[1][0].decode() for _, f in rows(server, "STATUS", {70: 1})] == ["first", "old", "young"]
-        assert jobs(server)["young"] == ("waiting", 0)
-
-
 def test_labels_say_who_may_work_for_what(server):
     server = server()
     token = server.token("agent")
@@ -196,22 +183,6 @@ def test_a_node_that_renews_no_more_is_nobodys(server):
                     b.sock.settimeout(20)
             wait_until(lambda: pool(server) == {"b": ("assigned", "train")}, what="the mute node to be gone")
         assert mute.is_closed()
-
-
-def test_suspended_and_resumed(server):
-    server = server()
-    with Waiting(server.port, server.token("agent"), "a") as node:
-        assert order(server, "SUBMIT", {1: spec("train", f23=1)}) == "DONE"
-        wait_until(lambda: jobs(server) == {"train": ("suspended", 0)}, what="it to be suspended")
-        assert order(server, "RESUME", {1: "train"}) == "DONE"
-        first = node.assigned()[0]
-        assert order(server, "SUSPEND", {1: "train"}) == "DONE"
-        assert node.released() == first
-        wait_until(lambda: jobs(server) == {"train": ("suspended", 1)}, what="it to be suspended again")
-        node.freed(first, 143)
-        wait_until(lambda: pool(server) == {"a": ("free", "")}, what="a free node")
-        assert order(server, "RESUME", {1: "train"}) == "DONE"
-        assert node.assigned()[0] > first
 
 
 def test_starts_that_fail_at_once_rest_their_node_and_fail_the_job(server):

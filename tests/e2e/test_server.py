@@ -13,7 +13,7 @@ import time
 import pytest
 from bystander import noise  # noqa: F401 (a fixture)
 from conftest import DEADLINE, wait_until
-from raw_client import BAD_REQUEST, LIMIT_REACHED, NOT_AUTHORISED, Closed, RawClient, node_id
+from raw_client import LIMIT_REACHED, NOT_AUTHORISED, Closed, RawClient, node_id
 from programs import clean_environment, program
 
 FILES = ["admin.token", "agent.token", "endpoint", "lock", "observer.token", "rdzv.db", "rdzv.db-wal", "server.key"]
@@ -238,37 +238,6 @@ def test_bad_first_bytes_close_only_their_connection(server, ctl, what):
     assert s.process.poll() is None
 
 
-@pytest.mark.parametrize("what", ["garbage frame", "replayed frame", "empty frame", "oversized", "no message",
-                                  "server's message"])
-def test_bad_frames_close_only_their_session(server, ctl, what):
-    s = server()
-    with RawClient(s.port, s.token("agent")) as good, RawClient(s.port, s.token("agent")) as bad:
-        assert good.join("good", job="a")[0] == "WELCOME"
-        assert bad.join("bad", job="b")[0] == "WELCOME"
-        renew = bad.frame(b"\x02\x08\x01")
-        bytes_of = {
-            "garbage frame": lambda: b"\0\x20" + os.urandom(32),
-            "replayed frame": lambda: renew + renew,
-            "empty frame": lambda: b"\0\0",
-            "oversized": lambda: b"\xff\xff" + os.urandom(65535),
-            "no message": lambda: renew + bad.frame(b"\x02\xff\xff\xff"),
-            "server's message": lambda: renew + bad.frame(b"\x20\x0a\x01x"),
-        }
-        bad.sock.sendall(bytes_of[what]())
-        assert bad.is_closed()
-        assert ctl("status").returncode == 0
-        good.send("RENEW", {1: 1})
-        assert good.receive_until("RENEWED")[1][1] == [1]
-
-
-def test_silent_strangers_are_cut_after_the_handshake_time(server):
-    s = server()
-    with connect(s.port) as stranger:
-        began = time.monotonic()
-        assert ends(stranger) == b""
-        assert 3 < time.monotonic() - began < 15
-
-
 def test_waiting_connections_that_hang_up_are_forgotten(server, ctl):
     s = server("--max-half-open-per-address", "1", "--log-level", "debug")
     first, second, third = connect(s.port), connect(s.port), connect(s.port)
@@ -301,15 +270,6 @@ def test_roles_may_only_say_what_is_theirs(server):
             assert names == ["STATUS_JOB", "STATUS_NODE", "STATUS_END"]
     # one line per key and minute
     assert [line["role"] for line in s.events("refused")] == ["agent", "observer", "admin"]
-
-
-def test_a_session_begins_with_join(server):
-    s = server()
-    with RawClient(s.port, s.token("agent")) as agent:
-        agent.send("RENEW", {1: 1})
-        name, fields = agent.receive()
-        assert (name, fields[1]) == ("REFUSED", [BAD_REQUEST])
-        assert agent.is_closed()
 
 
 def test_a_lone_node_is_taken_through_prepare_table_and_start(server, status):

@@ -9,7 +9,7 @@ import sys
 import pytest
 from agents import fleet, gone_soon, nothing_left  # noqa: F401 (a fixture)
 from conftest import wait_until
-from programs import children, descendants, parents, program
+from programs import descendants, program
 from test_watchdogs import memory_group
 
 KEEPER = str(pathlib.Path(__file__).with_name("keeper.py"))

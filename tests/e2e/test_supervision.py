@@ -18,30 +18,22 @@ from programs import children, descendants, is_alive, program
 CALM = ("--gather", "0.3")
 
 
-def start_hidden(fleet, how, *options):
-    """Starts a trainer that is hard to find: plain, behind a shell, with children, or with a daemon of its own."""
-    if how == "bash":
-        command = ["bash", "-c", f"'{sys.executable}' '{TRAINER}' '{fleet.folder}' --fork & sleep 3600 & wait"]
-        return fleet.start("--no-python", *options, command=command)
-    extra = {"plain": [], "fork": ["--fork"], "double-fork": ["--double-fork", "--ignore-term"]}[how]
-    return fleet.start(*options, trainer=extra)
+HIDDEN = ["--double-fork", "--ignore-term"]  # a trainer with a daemon of its own
 
 
-def everything_below(fleet, agent, how):
-    """Returns all processes below the agent, including its guard, once the trainer and its children run."""
+def everything_below(fleet, agent):
+    """Returns all processes below the agent, including its guard, once the trainer and its daemon run."""
     fleet.wait_world(1)
-    if how != "plain":
-        wait_until(lambda: fleet.lines("child"), what="the trainer's child")
+    wait_until(lambda: fleet.lines("child"), what="the trainer's child")
     wanted = {line.get("child", line["pid"]) for line in fleet.lines()}
     # A process that changes its parent during the scan may be missing.
     return wait_until(lambda: wanted <= (pids := descendants(agent.pid)) and pids, what="all of them below the agent")
 
 
-@pytest.mark.parametrize("how", ["plain", "bash", "fork", "double-fork"])
-def test_agent_killed_leaves_nothing(server, fleet, how):
+def test_agent_killed_leaves_nothing(server, fleet):
     server(*CALM)
-    agent = start_hidden(fleet, how)
-    pids = everything_below(fleet, agent, how)
+    agent = fleet.start(trainer=HIDDEN)
+    pids = everything_below(fleet, agent)
     directory = pathlib.Path(fleet.starts()[0]["env"]["TFE_SOCKET"]).parent
     assert directory.is_dir()
     guard = agent.guard_pid
@@ -67,11 +59,10 @@ def test_agent_killed_leaves_nothing_whatever_was_closed_before(server, fleet, c
     assert nothing_left(pids, guard) == []
 
 
-@pytest.mark.parametrize("how", ["plain", "bash", "fork", "double-fork"])
-def test_guard_killed_leaves_nothing_and_training_goes_on(server, fleet, how):
+def test_guard_killed_leaves_nothing_and_training_goes_on(server, fleet):
     s = server(*CALM)
-    agent = start_hidden(fleet, how)
-    pids = everything_below(fleet, agent, how)
+    agent = fleet.start(trainer=HIDDEN)
+    pids = everything_below(fleet, agent)
     guard = agent.guard_pid
     os.kill(guard, signal.SIGKILL)
     assert [pid for pid in pids if not gone_soon(pid)] == []
@@ -80,16 +71,15 @@ def test_guard_killed_leaves_nothing_and_training_goes_on(server, fleet, how):
     assert children(agent.pid) != [guard]
     assert not s.events("restarts"), "charged for what was no fault of the script"
     fleet.order("exit 0")
-    if how == "plain":
-        assert agent.wait() == 0
+    assert agent.wait() == 0
 
 
 def test_agent_and_guard_killed_at_once(server, fleet):
     """The trainer dies with its guard. Its descendants are orphans then; where control groups are available, the
     machine's next agent (possibly another test's) ends them before it starts anything."""
     server(*CALM)
-    agent = start_hidden(fleet, "double-fork")
-    everything_below(fleet, agent, "double-fork")
+    agent = fleet.start(trainer=HIDDEN)
+    everything_below(fleet, agent)
     trainer, child = fleet.starts()[0]["pid"], fleet.lines("child")[0]["child"]
     groups = "/tfe-guard-" in pathlib.Path(f"/proc/{child}/cgroup").read_text()
     guard = agent.guard_pid
@@ -104,42 +94,6 @@ def test_agent_and_guard_killed_at_once(server, fleet):
         pytest.skip("no control groups of version 2 can be made here")
     fleet.start("--new-run")
     assert gone_soon(child, 20)
-
-
-@pytest.mark.parametrize("number, code", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-@pytest.mark.parametrize("how", ["plain", "bash", "double-fork"])
-def test_agent_told_to_leave(server, fleet, status, how, number, code):
-    server(*CALM)
-    agent = start_hidden(fleet, how)
-    pids = everything_below(fleet, agent, how)
-    agent.send(number)
-    assert agent.wait(5) == code
-    assert [pid for pid in pids if is_alive(pid)] == [], "left over after the agent's end"
-    wait_until(lambda: not [n for j in status() for n in j["nodes"]], what="the node's leaving")
-
-
-def test_agent_told_to_leave_while_it_waits(server, fleet, status):
-    server(*CALM)
-    agent = fleet.start("--nnodes=2:2")
-    wait_until(lambda: [n for j in status() for n in j["nodes"]], what="the node's joining")
-    agent.send(signal.SIGTERM)
-    assert agent.wait(5) == 143
-    assert fleet.starts() == []
-
-
-@pytest.mark.parametrize("ending, code, words", [
-    (["--exit", "0"], 0, "job default succeeded"),
-    (["--exit", "1"], 1, r"exit code 1 \(rank 0 on \S+\), after 0 restarts"),
-    (["--exit", "42"], 1, "exit code 42"),
-    (["--exit", "143"], 1, "exit code 143"),
-    (["--signal", str(int(signal.SIGKILL))], 1, "ended by SIGKILL"),
-    (["--signal", str(int(signal.SIGSEGV))], 1, "ended by SIGSEGV"),
-])
-def test_how_a_trainer_ends(server, fleet, ending, code, words):
-    server(*CALM)
-    agent = fleet.start("--max-restarts=0", trainer=ending)
-    assert agent.wait() == code
-    assert re.search(words, agent.stderr()), agent.stderr()
 
 
 @pytest.mark.heavy
@@ -186,19 +140,6 @@ def test_a_durable_node_has_rank_0(server, fleet):
     assert [a.wait() for a in agents] == [0, 0]
 
 
-def test_one_failure_is_survived(server, fleet):
-    s = server(*CALM)
-    agents = [fleet.start("--nnodes=2:2") for _ in range(2)]
-    first = fleet.wait_world(2)
-    fleet.order("exit 3", first, 1)
-    second = fleet.wait_world(2, above=first)
-    assert s.events("epoch")[-1]["cause"] == "trainer_failed"
-    old, new = fleet.starts(first), fleet.starts(second)
-    assert not set(old[0]["cluster"]) & set(new[0]["cluster"]), "ports of two epochs in a row must differ"
-    fleet.order("exit 0")
-    assert [agent.wait() for agent in agents] == [0, 0]
-
-
 def test_a_node_is_not_ready_while_something_accepts_on_its_old_port(server, fleet, status):
     """A reaped trainer may not be completely stopped: a process with its listening socket still accepts connections of
     peers."""
@@ -221,29 +162,6 @@ def test_a_node_is_not_ready_while_something_accepts_on_its_old_port(server, fle
     assert agent.wait() == 0
 
 
-def test_success_is_rank_0s(server, fleet):
-    """Ranks end at different times, and ranks that fail after rank 0's success do not matter."""
-    s = server(*CALM, "--exit-grace", "30")
-    agents = [fleet.start("--nnodes=3:3") for _ in range(3)]
-    epoch = fleet.wait_world(3)
-    for heard, rank in enumerate((1, 0), start=1):
-        fleet.order("exit 0", epoch, rank)
-        # The server may learn of an exit later than the trainer's log: rank 2's report might overtake it.
-        wait_until(lambda heard=heard: len(s.events("node_exited")) == heard, what=f"the server's hearing of rank {rank}")
-    assert all(agent.process.poll() is None for agent in agents)
-    fleet.order("exit 1", epoch, 2)
-    assert [agent.wait() for agent in agents] == [0, 0, 0]
-    assert fleet.last_epoch() == epoch
-
-
-def test_others_are_ended_after_exit_grace(server, fleet):
-    server(*CALM, "--exit-grace", "1")
-    agents = [fleet.start("--nnodes=2:2") for _ in range(2)]
-    epoch = fleet.wait_world(2)
-    fleet.order("exit 0", epoch, 0)
-    assert [agent.wait() for agent in agents] == [0, 0]
-
-
 def test_frozen_node_is_lost_and_stops_when_it_thaws(server, fleet):
     """A frozen node (agent, guard and trainer) loses its slot; after the thaw its old trainer is ended before anything
     else."""
@@ -263,15 +181,3 @@ def test_frozen_node_is_lost_and_stops_when_it_thaws(server, fleet):
     fleet.order("exit 0")
     assert [agent.wait() for agent in agents] == [0, 0]
     fleet.check_views()
-
-
-@pytest.mark.heavy
-def test_fence_ends_a_trainer_without_a_server(server, fleet):
-    s = server("--ttl", "3", "--fence", "9", "--gather", "0.3")
-    agent = fleet.start("--nnodes=1:2")
-    epoch = fleet.wait_world(1)
-    trainer = fleet.starts(epoch)[0]["pid"]
-    s.kill()
-    wait_until(lambda: not is_alive(trainer), deadline=15, what="the fence")
-    wait_until(lambda: "fenced" in agent.stderr(), what="the agent's saying so")
-    assert agent.process.poll() is None

@@ -103,17 +103,6 @@ def test_tokens_are_an_admins_business(server, ctl, state_dir):
 # --- scopes --------------------------------------------------------------------------------------------
 
 
-def test_an_agents_token_opens_and_joins_its_jobs_alone(server, token):
-    s = server(*QUICK)
-    scoped = token("--job", "team-a-*")
-    with RawClient(s.port, s.token("agent")) as other, RawClient(s.port, scoped) as own, RawClient(s.port, scoped) as two:
-        assert other.join("n1", job="team-b-1")[0] == "WELCOME"
-        assert own.join("n2", job="team-a-1", nodes=(2, 2))[0] == "WELCOME"
-        for job in ("team-b-1", "team-b-2", "team-a", "xteam-a-1"):
-            said, refused = two.join("n3", job=job)
-            assert (said, refused[1]) == ("REFUSED", [NOT_AUTHORISED])
-
-
 def test_observer_and_admin_of_some_jobs_see_and_order_only_those(server, token, ctl):
     s = server(*QUICK)
     with RawClient(s.port, s.token("agent")) as a, RawClient(s.port, s.token("agent")) as b:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 import pytest
-from agents import TRAINER, fleet, gone_soon, nothing_left  # noqa: F401 (fleet is a fixture)
+from agents import TRAINER, fleet, nothing_left  # noqa: F401 (fleet is a fixture)
 from conftest import AS_NOBODY, NOBODY, as_root, wait_until
 from programs import clean_environment, descendants, program
 

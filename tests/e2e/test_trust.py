@@ -3,47 +3,16 @@
 import json
 import time
 
-import pytest
 
 from agents import fleet  # noqa: F401 (a fixture)
 from conftest import wait_until
-from raw_client import EVICTED, NOT_AUTHORISED, Closed, RawClient, Token, node_id, node_secret
+from raw_client import EVICTED, RawClient, Token, node_id
 
 # Scripted nodes do not renew: the lease outlasts the test.
 QUICK = ("--ttl", "60", "--gather", "0.2")
 
 
 # --- node ids ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("secret", [node_secret("thief").hex(), "g" * 64, "the id, twice"], ids=["another's", "no number", "the id"])
-def test_who_knows_a_nodes_id_cannot_speak_for_it(server, fleet, nodes, secret):
-    """Regression: a second connection with another node's id made that node's agent kill its trainers and exit."""
-    s = server(*QUICK)
-    agent = fleet.start("--nnodes=1:1")
-    first = fleet.wait_world(1)
-    wait_until(lambda: nodes()[0]["trainer_pids"], what="its trainer's pid")
-
-    def untouched():
-        """Returns what an impostor would have changed; memory and standbys change by themselves."""
-        return [{k: n[k] for k in ("node", "name", "role", "rank", "address", "pid", "guard_pid", "trainer_pids")} for n in nodes()]
-    (node,) = before = untouched()
-    with RawClient(s.port, s.token("agent")) as thief:
-        said, refused = thief.join("thief", f2=node["node"], f23=node["node"] * 2 if secret == "the id, twice" else secret)
-        assert (said, refused[1]) == ("REFUSED", [NOT_AUTHORISED])
-        assert thief.is_closed()
-    assert untouched() == before and agent.process.poll() is None
-    assert fleet.last_epoch() == first
-    fleet.order("exit 0")
-    assert agent.wait() == 0
-
-
-def test_a_join_without_a_secret_is_no_join(server):
-    s = server(*QUICK)
-    with RawClient(s.port, s.token("agent")) as client:
-        client.send("JOIN", {1: "j", 2: node_id("n"), 4: 1, 5: 1, 6: 1})
-        with pytest.raises(Closed):
-            client.receive()
 
 
 def test_who_has_the_secret_is_the_node_on_every_connection(server, nodes):

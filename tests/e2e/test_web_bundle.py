@@ -14,7 +14,7 @@ import urllib.parse
 import pytest
 from agents import fleet  # noqa: F401 (a fixture)
 from conftest import DEADLINE, wait_until
-from test_bundle import LOOKS, frame, names, said, tar, write
+from test_bundle import LOOKS, names, said, write
 from test_pool import Pool
 from web import Answer, start
 
@@ -281,13 +281,3 @@ def test_bytes_behind_a_refused_bundle_are_no_request(web):
         assert raw.answer().code == 401
         assert raw.socket.recv(1) == b""
     assert jobs(web) == {"a": "waiting"}
-
-
-@pytest.mark.parametrize("hostile", [tar(("../out", {}, b"x")), tar(("a", {"mode": 0o4755}, b"x"))])
-def test_what_a_node_would_not_unpack_fails_there(web, fleet, ctl, hostile):  # noqa: F811
-    packed = frame(hostile)
-    assert put(web, packed).code == 201
-    assert web.order("/api/v1/jobs", job("bad", packed)).code == 201
-    pool = Pool(fleet, ctl)
-    pool.start(1, "--no-standby")
-    assert "this is no bundle" in json.dumps(pool.wait_state("bad", "failed"))

@@ -83,21 +83,6 @@ def test_a_stop_names_who_was_lost(server, fleet):
     assert "level=info" in ended and "signal=SIG" in ended and "by=tfe-agent" in ended
 
 
-def test_both_are_named_where_two_are_lost(server, fleet):
-    server(*QUICK)
-    agents = [fleet.start("--nnodes=1:3", TOGETHER, f"--node-name=m{i}") for i in range(3)]
-    fleet.wait_world(3)
-    guards = [agent.guard_pid for agent in agents[1:]]
-    for guard in guards:
-        os.kill(guard, signal.SIGSTOP)  # no proof of termination: the leases expire, together or one after the other
-    for agent in agents[1:]:
-        agent.send(signal.SIGKILL)
-    fleet.wait_world(1, above=1)
-    for guard in guards:
-        os.kill(guard, signal.SIGCONT)
-    says(agents[0], r'event=stopping .*reason="m[12], m[12] were lost .*; going on with 1 node')
-
-
 def test_a_restart_is_announced_at_once(server, fleet):
     server(*QUICK)
     agent = fleet.start("--max-restarts=2", "--node-name=m0")
