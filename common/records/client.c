@@ -77,7 +77,7 @@ static void end_first(struct client *c, enum client_end end, enum tfe_refusal co
 /* Drops the rest of the response to a cancelled request. */
 static void orphan(struct client *c, const struct client_request *ask)
 {
-    c->orphan = ask->is_order ? ORPHAN_ORDER : ORPHAN_QUERY;
+    c->orphan = client_is_order(ask->message->type) ? ORPHAN_ORDER : ORPHAN_QUERY;
 }
 
 static void retry_in(struct client *c, uint32_t in_ms, const char *reason)
@@ -117,14 +117,55 @@ static void on_established(void *ctx, struct channel *ch, const struct principal
     }
 }
 
-/* True if the message type may be part of the response. */
-static bool is_answer(const struct client_request *ask, enum tfe_msg_type type)
+/* Requests whose responses have records, and the types of these. Each of them ends with STATUS_END,
+ * except that of BUNDLE_HAVE; DONE ends the responses to all other requests. */
+static const struct {
+    enum tfe_msg_type request;
+    enum tfe_msg_type rows[6];
+} responses[] = {
+    {MSG_STATUS,
+     {MSG_STATUS_JOB, MSG_STATUS_NODE, MSG_HEALTH, MSG_SERIES_ROW, MSG_CONDITION_ROW,
+      MSG_POOL_ROW}},
+    {MSG_EPOCHS, {MSG_EPOCH_ROW, MSG_STATUS_JOB}},
+    {MSG_EVENTS, {MSG_EVENT_ROW}},
+    {MSG_SERIES, {MSG_SERIES_ROW}},
+    {MSG_LOGS, {MSG_LOG_LINES}},
+    {MSG_POOL_NODES, {MSG_POOL_ROW}},
+    {MSG_DEMAND, {MSG_DEMAND_ROW}},
+    {MSG_GAUGES, {MSG_GAUGE}},
+    {MSG_AGENTS, {MSG_AGENT_ROW}},
+    {MSG_BANS, {MSG_BAN_ROW}},
+    {MSG_AUDIT, {MSG_AUDIT_ROW}},
+    {MSG_TOKENS, {MSG_TOKEN_ROW}},
+    {MSG_TOKEN_CREATE, {MSG_TOKEN}},
+    {MSG_BUNDLE_HAVE, {MSG_BUNDLE_WANT}},
+};
+
+/* Returns the types of the records of a response; NULL if it has none. */
+static const enum tfe_msg_type *rows_of(enum tfe_msg_type request)
 {
-    size_t i = 0;
-    while (i < CLIENT_RESPONSE_TYPES && ask->rows[i] != type) {
-        i++;
+    for (size_t i = 0; i < sizeof(responses) / sizeof(responses[0]); i++) {
+        if (responses[i].request == request) {
+            return responses[i].rows;
+        }
     }
-    return i < CLIENT_RESPONSE_TYPES;
+    return NULL;
+}
+
+/* True if the message type may be part of the response. */
+static bool is_answer(enum tfe_msg_type request, enum tfe_msg_type type)
+{
+    const enum tfe_msg_type *rows = rows_of(request);
+    bool is_row = false;
+    for (size_t i = 0; rows && i < sizeof(responses[0].rows) / sizeof(rows[0]); i++) {
+        is_row = is_row || rows[i] == type;
+    }
+    return is_row;
+}
+
+bool client_is_order(enum tfe_msg_type request)
+{
+    return request == MSG_BUNDLE_HAVE || !rows_of(request);
 }
 
 static bool is_end(bool is_order, enum tfe_msg_type type)
@@ -151,11 +192,11 @@ static void on_message(void *ctx, struct channel *ch, const struct tfe_msg *msg)
         end_first(c, CLIENT_REFUSED, msg->u.refused.code, msg->u.refused.sentence);
         return;
     }
-    if (is_end(ask->is_order, msg->type)) {
+    if (is_end(client_is_order(ask->message->type), msg->type)) {
         end_first(c, CLIENT_ANSWERED, 0, "");
         return;
     }
-    if (!is_answer(ask, msg->type)) {
+    if (!is_answer(ask->message->type, msg->type)) {
         orphan(c, ask);
         end_first(c, CLIENT_UNEXPECTED, 0, CLIENT_UNEXPECTED_SENTENCE);
     } else if (ask->row) {

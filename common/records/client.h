@@ -22,13 +22,9 @@ enum client_end {
     CLIENT_FAILED        /* out of memory, or the request cannot be sent */
 };
 
-#define CLIENT_RESPONSE_TYPES 6
-
 /* A request, owned by the caller until it has ended or was cancelled. Zeroed except: */
 struct client_request {
     const struct tfe_msg *message; /* the message to send, with all that it points to */
-    bool is_order;                 /* DONE ends the response; otherwise STATUS_END does */
-    enum tfe_msg_type rows[CLIENT_RESPONSE_TYPES]; /* message types of the response's records */
     /* Receives a record, valid until it returns. If NULL, records are appended to list. */
     void (*row)(struct client_request *ask, const struct tfe_msg *row);
     /* The last callback. The list belongs to the caller until the request is queued and from now
@@ -72,6 +68,9 @@ void client_cancel(struct client *c, struct client_request *ask);
 int client_send_more(struct client *c, const struct tfe_msg *msg) TFE_MUST_CHECK;
 
 bool client_is_connected(const struct client *c);
+
+/* Returns true if DONE ends the response to this request; otherwise STATUS_END does. */
+bool client_is_order(enum tfe_msg_type request);
 
 /* Closes the connection and drops pending requests without callbacks. NULL is allowed. */
 void client_free(struct client *c);

@@ -54,7 +54,7 @@ struct record_field {
 };
 
 struct record_schema {
-    const char *name; /* name of the record: "node" */
+    const char *id; /* key of the field that identifies a record of one list; NULL if none does */
     const struct record_field *fields;
     size_t n_fields;
     /* Size of the struct, and of the part that messages provide, at its start; the rest is

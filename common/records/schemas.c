@@ -10,6 +10,13 @@
 
 #define COUNT(fields) (sizeof(fields) / sizeof((fields)[0]))
 
+/* id: key of the identifying field. given_: the part of struct size_ that messages provide. */
+#define SCHEMA(id_, fields_, size_, given_)                                                        \
+    {                                                                                              \
+        .id = (id_), .fields = (fields_), .n_fields = COUNT(fields_),                              \
+        .size = sizeof(struct size_), .given = sizeof(struct given_)                               \
+    }
+
 /* --- jobs ------------------------------------------------------------------------------------- */
 
 #define FIELD(of, member, type_, key_, head_)                                                      \
@@ -168,11 +175,7 @@ static const struct record_field job_fields[] = {
     {.head = "WHY", .type = RECORD_TEXT, .text = job_reason},
 };
 
-const struct record_schema schema_job = {.name = "job",
-                                         .fields = job_fields,
-                                         .n_fields = COUNT(job_fields),
-                                         .size = sizeof(struct msg_status_job),
-                                         .given = sizeof(struct msg_status_job)};
+const struct record_schema schema_job = SCHEMA("job", job_fields, msg_status_job, msg_status_job);
 
 /* --- server health ---------------------------------------------------------------------------- */
 
@@ -181,14 +184,10 @@ const struct record_schema schema_job = {.name = "job",
 static const struct record_field health_fields[] = {
     {HEALTH(what, RECORD_TEXT, "what", NULL)},
     {HEALTH(says, RECORD_TEXT, "says", NULL)},
-    {HEALTH(since_ms, RECORD_U32, "since_ms", NULL)},
+    {HEALTH(since_ms, RECORD_AGE, "since_ms", NULL)},
 };
 
-const struct record_schema schema_health = {.name = "health",
-                                            .fields = health_fields,
-                                            .n_fields = COUNT(health_fields),
-                                            .size = sizeof(struct msg_health),
-                                            .given = sizeof(struct msg_health)};
+const struct record_schema schema_health = SCHEMA("what", health_fields, msg_health, msg_health);
 
 /* --- nodes ------------------------------------------------------------------------------------ */
 
@@ -300,22 +299,15 @@ static const struct record_field node_fields[] = {
     {NODE(notice_deadline, RECORD_TIME, "notice_deadline_ms", NULL)},
 };
 
-const struct record_schema schema_node = {.name = "node",
-                                          .fields = node_fields,
-                                          .n_fields = COUNT(node_fields),
-                                          .size = sizeof(struct node_record),
-                                          .given = sizeof(struct msg_status_node)};
+const struct record_schema schema_node = SCHEMA("node", node_fields, node_record, msg_status_node);
 
 static const struct record_field node_of_job_fields[] = {
     {FIELD(node_record, job, RECORD_TEXT, "job", "JOB")},
     {.type = RECORD_PART, .offset = offsetof(struct node_record, node), .part = &schema_node},
 };
 
-const struct record_schema schema_node_of_job = {.name = "node",
-                                                 .fields = node_of_job_fields,
-                                                 .n_fields = COUNT(node_of_job_fields),
-                                                 .size = sizeof(struct node_record),
-                                                 .given = sizeof(struct node_record)};
+const struct record_schema schema_node_of_job =
+    SCHEMA("node", node_of_job_fields, node_record, node_record);
 
 /* --- epochs ----------------------------------------------------------------------------------- */
 
@@ -365,11 +357,8 @@ static const struct record_field epoch_fields[] = {
 };
 _Static_assert(sizeof(struct tfe_wall) == sizeof(int64_t), "a MOMENT");
 
-const struct record_schema schema_epoch = {.name = "epoch",
-                                           .fields = epoch_fields,
-                                           .n_fields = COUNT(epoch_fields),
-                                           .size = sizeof(struct epoch_record),
-                                           .given = sizeof(struct msg_epoch_row)};
+const struct record_schema schema_epoch =
+    SCHEMA("epoch", epoch_fields, epoch_record, msg_epoch_row);
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
@@ -416,22 +405,15 @@ static const struct record_field token_row_fields[] = {
     {.key = "state", .head = "STATE", .type = RECORD_TEXT, .offset = KEY(state)},
 };
 
-const struct record_schema schema_token_row = {.name = "key",
-                                               .fields = token_row_fields,
-                                               .n_fields = COUNT(token_row_fields),
-                                               .size = sizeof(struct msg_token_row),
-                                               .given = sizeof(struct msg_token_row)};
+const struct record_schema schema_token_row =
+    SCHEMA("key", token_row_fields, msg_token_row, msg_token_row);
 
 static const struct record_field token_fields[] = {
     {.key = "key", .type = RECORD_TEXT, .offset = offsetof(struct msg_token, key)},
     {.key = "token", .type = RECORD_TEXT, .offset = offsetof(struct msg_token, text)},
 };
 
-const struct record_schema schema_token = {.name = "token",
-                                           .fields = token_fields,
-                                           .n_fields = COUNT(token_fields),
-                                           .size = sizeof(struct msg_token),
-                                           .given = sizeof(struct msg_token)};
+const struct record_schema schema_token = SCHEMA("key", token_fields, msg_token, msg_token);
 
 /* --- metrics of the server -------------------------------------------------------------------- */
 
@@ -441,11 +423,7 @@ static const struct record_field gauge_fields[] = {
     {.key = "value", .type = RECORD_U64, .offset = offsetof(struct msg_gauge, value)},
 };
 
-const struct record_schema schema_gauge = {.name = "gauge",
-                                           .fields = gauge_fields,
-                                           .n_fields = COUNT(gauge_fields),
-                                           .size = sizeof(struct msg_gauge),
-                                           .given = sizeof(struct msg_gauge)};
+const struct record_schema schema_gauge = SCHEMA(NULL, gauge_fields, msg_gauge, msg_gauge);
 
 /* --- bans ------------------------------------------------------------------------------------- */
 
@@ -460,11 +438,8 @@ static const struct record_field ban_row_fields[] = {
     {.key = "until_ms", .head = "UNTIL", .type = RECORD_TIME, .offset = BAN(until)},
 };
 
-const struct record_schema schema_ban_row = {.name = "ban",
-                                             .fields = ban_row_fields,
-                                             .n_fields = COUNT(ban_row_fields),
-                                             .size = sizeof(struct msg_ban_row),
-                                             .given = sizeof(struct msg_ban_row)};
+const struct record_schema schema_ban_row =
+    SCHEMA("node", ban_row_fields, msg_ban_row, msg_ban_row);
 
 /* --- agents' keys ----------------------------------------------------------------------------- */
 
@@ -483,11 +458,8 @@ static const struct record_field agent_row_fields[] = {
     {.key = "expires_ms", .head = "EXPIRES", .type = RECORD_TIME, .offset = AGENT(expires)},
 };
 
-const struct record_schema schema_agent_row = {.name = "agent",
-                                               .fields = agent_row_fields,
-                                               .n_fields = COUNT(agent_row_fields),
-                                               .size = sizeof(struct msg_agent_row),
-                                               .given = sizeof(struct msg_agent_row)};
+const struct record_schema schema_agent_row =
+    SCHEMA("key", agent_row_fields, msg_agent_row, msg_agent_row);
 
 /* --- audit log -------------------------------------------------------------------------------- */
 
@@ -505,11 +477,8 @@ static const struct record_field audit_row_fields[] = {
     {.key = "hash", .type = RECORD_TEXT, .offset = AUDIT(hash)},
 };
 
-const struct record_schema schema_audit_row = {.name = "audit",
-                                               .fields = audit_row_fields,
-                                               .n_fields = COUNT(audit_row_fields),
-                                               .size = sizeof(struct msg_audit_row),
-                                               .given = sizeof(struct msg_audit_row)};
+const struct record_schema schema_audit_row =
+    SCHEMA("number", audit_row_fields, msg_audit_row, msg_audit_row);
 
 /* --- trainer output --------------------------------------------------------------------------- */
 
@@ -533,11 +502,8 @@ static const struct record_field log_lines_fields[] = {
     {.key = "silent", .type = RECORD_BOOL, .offset = LINES(silent)},
 };
 
-const struct record_schema schema_log_lines = {.name = "lines",
-                                               .fields = log_lines_fields,
-                                               .n_fields = COUNT(log_lines_fields),
-                                               .size = sizeof(struct msg_log_lines),
-                                               .given = sizeof(struct msg_log_lines)};
+const struct record_schema schema_log_lines =
+    SCHEMA(NULL, log_lines_fields, msg_log_lines, msg_log_lines);
 /* --- events, and points of series ------------------------------------------------------------- */
 
 #define EVENT(...) FIELD(msg_event_row, __VA_ARGS__)
@@ -584,11 +550,8 @@ static const struct record_field event_fields[] = {
     {EVENT(says, RECORD_TEXT, "says", "SAYS")},
 };
 
-const struct record_schema schema_event = {.name = "event",
-                                           .fields = event_fields,
-                                           .n_fields = COUNT(event_fields),
-                                           .size = sizeof(struct msg_event_row),
-                                           .given = sizeof(struct msg_event_row)};
+const struct record_schema schema_event =
+    SCHEMA("number", event_fields, msg_event_row, msg_event_row);
 
 #define POINT(...) FIELD(msg_series_row, __VA_ARGS__)
 
@@ -603,11 +566,8 @@ static const struct record_field point_fields[] = {
     {POINT(value, RECORD_REAL, "value", "VALUE")},
 };
 
-const struct record_schema schema_point = {.name = "point",
-                                           .fields = point_fields,
-                                           .n_fields = COUNT(point_fields),
-                                           .size = sizeof(struct msg_series_row),
-                                           .given = sizeof(struct msg_series_row)};
+const struct record_schema schema_point =
+    SCHEMA("name", point_fields, msg_series_row, msg_series_row);
 
 /* --- conditions, pool nodes and demand -------------------------------------------------------- */
 
@@ -621,11 +581,8 @@ static const struct record_field condition_fields[] = {
     {CONDITION(says, RECORD_TEXT, "says", "SAYS")},
 };
 
-const struct record_schema schema_condition = {.name = "condition",
-                                               .fields = condition_fields,
-                                               .n_fields = COUNT(condition_fields),
-                                               .size = sizeof(struct msg_condition_row),
-                                               .given = sizeof(struct msg_condition_row)};
+const struct record_schema schema_condition =
+    SCHEMA("condition", condition_fields, msg_condition_row, msg_condition_row);
 
 #define POOLED(...) FIELD(msg_pool_row, __VA_ARGS__)
 
@@ -666,11 +623,8 @@ static const struct record_field pool_node_fields[] = {
     {POOLED(machine_info.failed_check, RECORD_TEXT, "failed_check", "FAILED CHECK")},
 };
 
-const struct record_schema schema_pool_node = {.name = "pool_node",
-                                               .fields = pool_node_fields,
-                                               .n_fields = COUNT(pool_node_fields),
-                                               .size = sizeof(struct msg_pool_row),
-                                               .given = sizeof(struct msg_pool_row)};
+const struct record_schema schema_pool_node =
+    SCHEMA("node", pool_node_fields, msg_pool_row, msg_pool_row);
 
 #define DEMAND(...) FIELD(msg_demand_row, __VA_ARGS__)
 
@@ -692,11 +646,8 @@ static const struct record_field demand_fields[] = {
     {DEMAND(idle, RECORD_U32, "idle", "IDLE")},
 };
 
-const struct record_schema schema_demand = {.name = "demand",
-                                            .fields = demand_fields,
-                                            .n_fields = COUNT(demand_fields),
-                                            .size = sizeof(struct msg_demand_row),
-                                            .given = sizeof(struct msg_demand_row)};
+const struct record_schema schema_demand =
+    SCHEMA(NULL, demand_fields, msg_demand_row, msg_demand_row);
 
 /* --- lookup by message type ------------------------------------------------------------------- */
 

@@ -46,13 +46,11 @@ static void on_lost(void *ctx)
 
 int bundle_put(const struct ctl_settings *settings, const struct bundle *bundle)
 {
-    static const struct ctl_verb verb = {
-        .name = "submit", .rows = {MSG_BUNDLE_WANT}, .is_order = true};
     struct put put = {.bundle = bundle};
     const struct tfe_msg have = {
         .type = MSG_BUNDLE_HAVE,
         .u.bundle_have = {.digest = bundle->digest, .total = (uint32_t)bundle->n}};
     const struct request_stream stream = {
-        .row = on_want, .lost = on_lost, .reply = next_chunk, .is_order = true, .ctx = &put};
-    return request_stream(settings, &verb, &have, &stream);
+        .row = on_want, .lost = on_lost, .reply = next_chunk, .ctx = &put};
+    return request_stream(settings, &have, &stream);
 }

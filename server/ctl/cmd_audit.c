@@ -43,14 +43,14 @@ static int verify(const struct record_list *rows)
 
 static int show(const struct ctl_settings *settings, const char *operand, struct record_list *rows)
 {
-    static const char *const heads[] = {"NUMBER", "AT",   "KEY",   "LABEL",
-                                        "FROM",   "WHAT", "ABOUT", "RESULT"};
-    static const struct text_table audit = {&schema_audit_row, heads, COUNT(heads)};
-    (void)operand;
     if (settings->verify) {
         return verify(rows);
     }
-    return verb_show_table(settings, "audit", &audit, rows, NULL);
+    if (settings->json) {
+        return verb_print_json(operation_json(OPERATION_AUDIT, rows, NULL));
+    }
+    verb_print_table(&ctl_verb_audit.table, rows, NULL);
+    return 0;
 }
 
 #define FIELD(name) offsetof(struct ctl_settings, name)
@@ -62,12 +62,12 @@ static const struct option_spec options[] = {
 
 const struct ctl_verb ctl_verb_audit = {
     .name = "audit",
-    .usage = "tfe-ctl audit [OPTIONS]",
     .about = "show who ordered what, and who was turned away",
     .options = options,
     .n_options = COUNT(options),
-    .is_order = true,
-    .says = MSG_AUDIT,
-    .rows = {MSG_AUDIT_ROW},
+    .operation = OPERATION_AUDIT,
+    CTL_COLUMNS(schema_audit_row, "NUMBER", "AT", "KEY", "LABEL", "FROM", "WHAT", "ABOUT",
+                "RESULT"),
     .show = show,
+    .shows_json = true,
 };

@@ -6,7 +6,6 @@
 #include "common/cli/option_table.h"
 #include "common/records/epoch_summary.h"
 #include "common/records/json_text.h"
-#include "common/records/responses.h"
 #include "common/records/text_table.h"
 #include "server/ctl/verb.h"
 
@@ -97,10 +96,6 @@ static void print_csv(const struct record_list *ledger)
 
 static int show(const struct ctl_settings *settings, const char *job, struct record_list *ledger)
 {
-    epochs_compute(ledger, clock_wall());
-    if (settings->json) {
-        return verb_print_json(response_epochs(ledger, job));
-    }
     if (settings->csv) {
         print_csv(ledger);
     } else {
@@ -115,13 +110,12 @@ static const struct option_spec options[] = {
 
 const struct ctl_verb ctl_verb_epochs = {
     .name = "epochs",
-    .usage = "tfe-ctl epochs [OPTIONS] [JOB]",
+    .operands = "[JOB]",
     .about = "show why each epoch of a job began, and what it cost",
     .options = options,
     .n_options = COUNT(options),
     .finds_job = true,
     .operand = CTL_JOB,
-    CTL_SAYS(MSG_EPOCHS, epochs.job),
-    .rows = {MSG_EPOCH_ROW, MSG_STATUS_JOB},
+    .operation = OPERATION_EPOCHS,
     .show = show,
 };

@@ -9,7 +9,6 @@
 #include "common/cli/stdio.h"
 #include "common/records/client.h"
 #include "common/records/json_text.h"
-#include "common/records/responses.h"
 #include "common/records/schemas.h"
 #include "common/records/text_table.h"
 #include "common/text/escape.h"
@@ -21,7 +20,7 @@
 #define ASK_MS 400
 #define RETRY_MAX_MS 2000
 
-static void say_more(const struct ctl_settings *settings, struct tfe_msg *message)
+static void set_request(const struct ctl_settings *settings, struct tfe_msg *message)
 {
     message->u.events.last = settings->last;
 }
@@ -109,8 +108,7 @@ static int follow(const struct ctl_settings *settings, const char *job, uint64_t
     const struct client_config config = {
         .base = f.base, .join = &settings->server, .retry_max_ms = RETRY_MAX_MS};
     f.message = (struct tfe_msg){.type = MSG_EVENTS, .u.events = {.job = job, .after = after}};
-    f.ask = (struct client_request){
-        .message = &f.message, .rows = {MSG_EVENT_ROW}, .row = on_row, .ended = on_ended};
+    f.ask = (struct client_request){.message = &f.message, .row = on_row, .ended = on_ended};
     f.next = f.base ? evtimer_new(f.base, on_next, &f) : NULL;
     if (!f.next || client_new(&config, &f.client) != 0) {
         stdio_print_message("tfe-ctl", "the event loop cannot be set up");
@@ -151,7 +149,8 @@ static int show(const struct ctl_settings *settings, const char *job, struct rec
         return follow(settings, job, last ? last->number : 0);
     }
     if (settings->json) {
-        return verb_print_json(response_events(rows, 0));
+        const struct tfe_msg request = operation_request(OPERATION_EVENTS, job);
+        return verb_print_json(operation_json(OPERATION_EVENTS, rows, &request));
     }
     print_all(rows);
     return 0;
@@ -167,13 +166,13 @@ static const struct option_spec options[] = {
 
 const struct ctl_verb ctl_verb_events = {
     .name = "events",
-    .usage = "tfe-ctl events [OPTIONS] [JOB]",
+    .operands = "[JOB]",
     .about = "show what has happened, and go on with what happens",
     .options = options,
     .n_options = sizeof(options) / sizeof(options[0]),
     .operand = CTL_JOB,
-    CTL_SAYS(MSG_EVENTS, events.job),
-    .say_more = say_more,
-    .rows = {MSG_EVENT_ROW},
+    .operation = OPERATION_EVENTS,
+    .set_request = set_request,
     .show = show,
+    .shows_json = true,
 };

@@ -352,7 +352,7 @@ static int show(struct logs *l, const char *job)
                                     .since = settings->since}};
     /* A whole file may be larger than memory. */
     l->sorts = !settings->follow && settings->lines != MSG_UNSET;
-    int status = request_stream(settings, &ctl_verb_logs, &l->message, &stream);
+    int status = request_stream(settings, &l->message, &stream);
     sort_rows(&l->rows);
     keep_last(l);
     for (size_t i = 0; i < l->rows.n; i++) {
@@ -401,12 +401,12 @@ static const struct option_spec options[] = {
 
 const struct ctl_verb ctl_verb_logs = {
     .name = "logs",
-    .usage = "tfe-ctl logs [OPTIONS] [JOB]",
+    .operands = "[JOB]",
     .about = "show what a job's trainers print, wherever they run",
     .options = options,
     .n_options = COUNT(options),
     .finds_job = true,
     .operand = CTL_JOB,
-    .rows = {MSG_LOG_LINES},
+    .operation = OPERATION_LOGS,
     .run = run,
 };

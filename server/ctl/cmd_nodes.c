@@ -4,8 +4,6 @@
 #include <string.h>
 
 #include "common/cli/option_table.h"
-#include "common/records/json_text.h"
-#include "common/records/record_order.h"
 #include "common/records/schemas.h"
 #include "common/records/text_table.h"
 #include "server/ctl/verb.h"
@@ -101,34 +99,17 @@ static void print_table(const struct record_list *rows)
     }
 }
 
+/* With --sort in JSON as well. */
 static int show(const struct ctl_settings *settings, const char *operand, struct record_list *rows)
 {
-    const struct msg_status_job *job = NULL;
-    int rc = records_sort_status(rows);
-    (void)operand;
-    if (rc != 0) {
-        return rc;
+    const int rc = settings->sort > 0 ? sort(rows, sort_keys[settings->sort]) : 0;
+    if (rc == 0 && settings->json) {
+        return verb_print_json(operation_json(OPERATION_NODES, rows, NULL));
     }
-    for (size_t i = 0; i < rows->n; i++) {
-        if (rows->v[i].schema == &schema_job) {
-            job = rows->v[i].at;
-        } else if (job && rows->v[i].schema == &schema_node) {
-            ((struct node_record *)rows->v[i].at)->job = job->job;
-            rows->v[i].schema = &schema_node_of_job;
-        }
+    if (rc == 0) {
+        print_table(rows);
     }
-    if (settings->sort > 0) {
-        rc = sort(rows, sort_keys[settings->sort]);
-        if (rc != 0) {
-            return rc;
-        }
-    }
-    if (settings->json) {
-        return verb_print_json(
-            json_pack("{s:o}", "nodes", record_list_json(rows, &schema_node_of_job)));
-    }
-    print_table(rows);
-    return 0;
+    return rc;
 }
 
 static const struct option_spec options[] = {
@@ -138,12 +119,12 @@ static const struct option_spec options[] = {
 
 const struct ctl_verb ctl_verb_nodes = {
     .name = "nodes",
-    .usage = "tfe-ctl nodes [OPTIONS] [JOB]",
+    .operands = "[JOB]",
     .about = "show all nodes, or those of one job",
     .options = options,
     .n_options = COUNT(options),
     .operand = CTL_JOB,
-    CTL_SAYS(MSG_STATUS, status.job),
-    .rows = {MSG_STATUS_JOB, MSG_STATUS_NODE, MSG_HEALTH, MSG_SERIES_ROW},
+    .operation = OPERATION_NODES,
     .show = show,
+    .shows_json = true,
 };

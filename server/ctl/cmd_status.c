@@ -7,7 +7,6 @@
 #include "common/cli/option_table.h"
 #include "common/cli/stdio.h"
 #include "common/records/record_order.h"
-#include "common/records/responses.h"
 #include "common/records/schemas.h"
 #include "common/records/text_table.h"
 #include "common/text/escape.h"
@@ -266,29 +265,13 @@ static void print_detail(const struct record_list *rows)
 static int show_jobs(const struct ctl_settings *settings, const char *operand,
                      struct record_list *rows)
 {
-    static const char *const heads[] = {"JOB", "STATE", "PRIORITY", "MIN", "MAX",
-                                        "PS",  "NODES", "SINCE",    "WHY"};
-    static const struct text_table jobs = {&schema_job, heads, COUNT(heads)};
-    int rc = records_sort_status(rows);
-    if (rc != 0) {
-        return rc;
-    }
-    if (settings->json) {
-        return verb_print_json(response_jobs(rows));
-    }
     (void)print_health(rows);
-    return verb_show_table(settings, "jobs", &jobs, rows, "no jobs");
+    verb_print_table(&ctl_verb_jobs.table, rows, "no jobs");
+    return 0;
 }
 
 static int show(const struct ctl_settings *settings, const char *job, struct record_list *rows)
 {
-    int rc = records_sort_status(rows);
-    if (rc != 0) {
-        return rc;
-    }
-    if (settings->json) {
-        return verb_print_json(response_status(rows));
-    }
     print_table(rows, !settings->all && !job);
     if (job) {
         print_detail(rows);
@@ -296,66 +279,41 @@ static int show(const struct ctl_settings *settings, const char *job, struct rec
     return 0;
 }
 
-static int describe(const struct ctl_settings *settings, const char *job, struct record_list *rows)
+static void set_detail(const struct ctl_settings *settings, struct tfe_msg *request)
 {
-    if (!settings->json) {
-        return show(settings, job, rows);
-    }
-    int rc = records_sort_status(rows);
-    return rc != 0 ? rc : verb_print_json(response_job(rows));
-}
-
-static void say_jobs_only(const struct ctl_settings *settings, struct tfe_msg *message)
-{
-    message->u.status.jobs_only = true;
-}
-
-static void say_detail(const struct ctl_settings *settings, struct tfe_msg *message)
-{
-    message->u.status.detail = message->u.status.job != NULL;
+    request->u.status.detail = request->u.status.job != NULL;
 }
 
 static const struct option_spec options[] = {
     FLAG("all", all, "show jobs that are over, too"),
 };
 
-#define ROWS_OF_STATUS                                                                             \
-    {                                                                                              \
-        MSG_STATUS_JOB, MSG_STATUS_NODE, MSG_HEALTH, MSG_SERIES_ROW, MSG_CONDITION_ROW,            \
-            MSG_POOL_ROW                                                                           \
-    }
-
 const struct ctl_verb ctl_verb_jobs = {
     .name = "jobs",
-    .usage = "tfe-ctl jobs [OPTIONS]",
     .about = "list all jobs, one a line: state, sizes, what each waits for or why it failed",
-    .says = MSG_STATUS,
-    .say_more = say_jobs_only,
-    .rows = ROWS_OF_STATUS,
+    .operation = OPERATION_JOBS,
+    CTL_COLUMNS(schema_job, "JOB", "STATE", "PRIORITY", "MIN", "MAX", "PS", "NODES", "SINCE",
+                "WHY"),
     .show = show_jobs,
 };
 
 const struct ctl_verb ctl_verb_status = {
     .name = "status",
-    .usage = "tfe-ctl status [OPTIONS] [JOB]",
+    .operands = "[JOB]",
     .about = "show jobs with their nodes; of one JOB all that is known, as describe",
     .options = options,
     .n_options = sizeof(options) / sizeof(options[0]),
     .operand = CTL_JOB,
-    CTL_SAYS(MSG_STATUS, status.job),
-    .say_more = say_detail,
-    .rows = ROWS_OF_STATUS,
+    .operation = OPERATION_STATUS,
+    .set_request = set_detail,
     .show = show,
 };
 
 const struct ctl_verb ctl_verb_describe = {
     .name = "describe",
-    .usage = "tfe-ctl describe [OPTIONS] JOB",
+    .operands = "JOB",
     .about = "show all that is known of a job: nodes, conditions, command, why it waits or failed",
-    .needs_operand = true,
     .operand = CTL_JOB,
-    CTL_SAYS(MSG_STATUS, status.job),
-    .say_more = say_detail,
-    .rows = ROWS_OF_STATUS,
-    .show = describe,
+    .operation = OPERATION_JOB,
+    .show = show,
 };

@@ -266,7 +266,7 @@ static bool is_over(void *ctx)
 {
     struct watched *w = ctx;
     struct record_list rows = {.v = NULL};
-    w->status = verb_ask(&ctl_verb_status, w->settings, w->name, &rows);
+    w->status = verb_ask(w->settings, OPERATION_CONDITIONS, w->name, &rows);
     w->is_known = false;
     for (size_t i = 0; i < rows.n; i++) {
         const struct msg_condition_row *c = rows.v[i].at;
@@ -302,7 +302,7 @@ static int show_logs(const struct ctl_settings *settings, const char *name)
 }
 
 /* Sends SUBMIT; if a generated name is in use, generates another one. Returns an exit code. */
-static int say_submit(const struct ctl_verb *verb, const struct ctl_settings *settings, json_t *job)
+static int say_submit(const struct ctl_settings *settings, json_t *job)
 {
     const bool is_made = job_name_is_wanted(job);
     bool is_taken = true;
@@ -319,7 +319,7 @@ static int say_submit(const struct ctl_verb *verb, const struct ctl_settings *se
             return CTL_FAILED;
         }
         const bool is_last = !is_made || i + 1 == JOB_NAME_TRIES;
-        status = request_run_but(settings, verb, &message, &rows,
+        status = request_run_but(settings, &message, &rows,
                                  is_last ? (enum tfe_refusal)0 : REFUSAL_CONFLICT, &is_taken);
         record_list_done(&rows);
         job_message_done(&message.u.submit.spec);
@@ -330,13 +330,13 @@ static int say_submit(const struct ctl_verb *verb, const struct ctl_settings *se
 static int submit(const struct ctl_verb *verb, struct ctl_settings *settings, json_t *job,
                   const struct bundle *bundle)
 {
-    int status = request_find_server(settings, verb);
+    int status = request_find_server(settings, true);
     if (status == EXIT_SUCCESS && bundle->n > 0) {
         status = bundle_put(settings, bundle);
     }
     settings->since = clock_wall(); /* skip the output of an earlier job of this name */
     if (status == EXIT_SUCCESS) {
-        status = say_submit(verb, settings, job);
+        status = say_submit(settings, job);
     }
     const char *name = json_string_value(json_object_get(job, "name"));
     if (status == EXIT_SUCCESS && !settings->json) {
@@ -475,13 +475,13 @@ static const struct option_spec options[] = {
 
 const struct ctl_verb ctl_verb_submit = {
     .name = "submit",
-    .usage = "tfe-ctl submit [OPTIONS] [--file FILE] [-- COMMAND...]",
+    .operands = "[--file FILE] [-- COMMAND...]",
     .about = "submit a job to the pool: a job file, a TFJob manifest, or a command",
     .options = options,
     .n_options = sizeof(options) / sizeof(options[0]),
     .operand = CTL_NONE,
     .takes_command = true,
     .asks_nobody = true,
-    .is_order = true,
+    .operation = OPERATION_SUBMIT,
     .run = run,
 };

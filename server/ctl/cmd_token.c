@@ -1,10 +1,9 @@
-/* server/ctl/cmd_token.c: tfe-ctl token create, list, revoke, rotate. */
+/* server/ctl/cmd_token.c: tfe-ctl token create, rotate. */
 #include <stdio.h>
 #include <string.h>
 
 #include "common/cli/option_table.h"
 #include "common/message/principal.h"
-#include "common/records/schemas.h"
 #include "server/ctl/verb.h"
 
 #define FIELD(name) offsetof(struct ctl_settings, name)
@@ -25,7 +24,7 @@ static int parse_role(void *settings, const char *value, struct tfe_reason *reas
     return TFE_EINVAL;
 }
 
-static void create_say(const struct ctl_settings *settings, struct tfe_msg *message)
+static void set_create(const struct ctl_settings *settings, struct tfe_msg *message)
 {
     message->u.token_create =
         (struct msg_token_create){.role = settings->role,
@@ -39,14 +38,10 @@ static void create_say(const struct ctl_settings *settings, struct tfe_msg *mess
 static int create_show(const struct ctl_settings *settings, const char *operand,
                        struct record_list *rows)
 {
-    (void)operand;
     if (rows->n != 1) {
         return TFE_ESTATE;
     }
     const struct msg_token *token = rows->v[0].at;
-    if (settings->json) {
-        return verb_print_json(json_pack("{s:s, s:s}", "key", token->key, "token", token->text));
-    }
     (void)puts(token->text);
     return 0;
 }
@@ -66,54 +61,17 @@ static const struct option_spec create_options[] = {
 
 const struct ctl_verb ctl_verb_token_create = {
     .name = "token create",
-    .usage = "tfe-ctl token create [OPTIONS]",
     .about = "make a token, which is shown this once",
     .options = create_options,
     .n_options = COUNT(create_options),
-    .is_order = true,
-    .says = MSG_TOKEN_CREATE,
-    .say_more = create_say,
-    .rows = {MSG_TOKEN},
+    .operation = OPERATION_TOKEN_CREATE,
+    .set_request = set_create,
     .show = create_show,
-};
-
-/* --- list --- */
-
-static int list_show(const struct ctl_settings *settings, const char *operand,
-                     struct record_list *rows)
-{
-    static const char *const heads[] = {"KEY",  "ROLE",  "JOBS",    "LABEL", "ROOT",
-                                        "USES", "QUOTA", "EXPIRES", "STATE"};
-    static const struct text_table keys = {&schema_token_row, heads, COUNT(heads)};
-    (void)operand;
-    return verb_show_table(settings, "keys", &keys, rows, NULL);
-}
-
-const struct ctl_verb ctl_verb_token_list = {
-    .name = "token list",
-    .usage = "tfe-ctl token list [OPTIONS]",
-    .about = "show the keys that the server knows of, and no secret",
-    .is_order = true,
-    .says = MSG_TOKENS,
-    .rows = {MSG_TOKEN_ROW},
-    .show = list_show,
-};
-
-/* --- revoke --- */
-
-const struct ctl_verb ctl_verb_token_revoke = {
-    .name = "token revoke",
-    .usage = "tfe-ctl token revoke [OPTIONS] KEY",
-    .about = "take a token back, by its id or label: its sessions end at once",
-    .needs_operand = true,
-    .operand = CTL_KEY,
-    CTL_SAYS(MSG_TOKEN_REVOKE, token_revoke.key),
-    .done = "was revoked",
 };
 
 /* --- rotate --- */
 
-static void rotate_say(const struct ctl_settings *settings, struct tfe_msg *message)
+static void set_step(const struct ctl_settings *settings, struct tfe_msg *message)
 {
     message->u.token_rotate.step = settings->install  ? ROTATE_INSTALL
                                    : settings->use    ? ROTATE_USE
@@ -131,11 +89,10 @@ static const struct option_spec rotate_options[] = {
 
 const struct ctl_verb ctl_verb_token_rotate = {
     .name = "token rotate",
-    .usage = "tfe-ctl token rotate [OPTIONS]",
     .about = "make the tokens of the state directory anew, with a root of their own",
     .options = rotate_options,
     .n_options = COUNT(rotate_options),
-    .says = MSG_TOKEN_ROTATE,
-    .say_more = rotate_say,
+    .operation = OPERATION_TOKEN_ROTATE,
+    .set_request = set_step,
     .done = "the ring of roots was turned",
 };

@@ -33,9 +33,8 @@ static int show(const struct ctl_settings *settings, const char *operand, struct
 
 const struct ctl_verb ctl_verb_version = {
     .name = "version",
-    .usage = "tfe-ctl version [OPTIONS]",
     .about = "show the versions of tfe-ctl and of the server",
-    .says = MSG_GAUGES,
-    .rows = {MSG_GAUGE},
+    .operation = OPERATION_GAUGES,
     .show = show,
+    .shows_json = true,
 };

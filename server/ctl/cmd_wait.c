@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/cli/option_table.h"
@@ -16,9 +15,6 @@
 #include "server/ctl/verb.h"
 
 #define FIELD(name) offsetof(struct ctl_settings, name)
-
-/* Interval of queries. */
-#define LOOK_NS 500000000L
 
 /* Returns NULL if the job does not exist. */
 static const struct msg_status_job *job_of(const struct record_list *rows)
@@ -72,32 +68,36 @@ static int end(const struct ctl_settings *settings, const struct msg_status_job 
     return job->state == STATE_SUCCEEDED ? EXIT_SUCCESS : CTL_FAILED;
 }
 
+struct waiting {
+    const struct ctl_settings *settings;
+    bool is_terminal;
+    char said[RECORD_TEXT_MAX]; /* the last line of progress */
+    int status;                 /* exit code of the job */
+};
+
+/* Returns true while the job is not over. */
+static bool goes_on(void *ctx, const struct record_list *rows)
+{
+    struct waiting *w = ctx;
+    const struct msg_status_job *job = job_of(rows);
+    const bool is_last = !job || records_job_is_over(job);
+    if (job && w->settings->progress) {
+        show_progress(job, w->is_terminal, w->said);
+    }
+    if (is_last && w->settings->progress && w->is_terminal) {
+        (void)fputc('\n', stderr);
+    }
+    if (job && is_last) {
+        w->status = end(w->settings, job);
+    }
+    return !is_last;
+}
+
 int verb_wait(const struct ctl_settings *settings, const char *name)
 {
-    const bool is_terminal = isatty(STDERR_FILENO);
-    char said[RECORD_TEXT_MAX] = "";
-    int status = EXIT_SUCCESS;
-    bool goes_on = true;
-    while (goes_on) {
-        struct record_list rows = {.v = NULL};
-        status = verb_ask(&ctl_verb_status, settings, name, &rows);
-        const struct msg_status_job *job = status == EXIT_SUCCESS ? job_of(&rows) : NULL;
-        goes_on = job && !records_job_is_over(job);
-        if (job && settings->progress) {
-            show_progress(job, is_terminal, said);
-        }
-        if (!goes_on && settings->progress && is_terminal) {
-            (void)fputc('\n', stderr);
-        }
-        if (job && !goes_on) {
-            status = end(settings, job);
-        }
-        record_list_done(&rows);
-        if (goes_on) {
-            (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
-        }
-    }
-    return status;
+    struct waiting w = {.settings = settings, .is_terminal = isatty(STDERR_FILENO)};
+    const int status = verb_poll(settings, OPERATION_CONDITIONS, name, goes_on, &w);
+    return status == EXIT_SUCCESS ? w.status : status;
 }
 
 static int run(const struct ctl_verb *verb, const struct ctl_settings *settings, const char *name)
@@ -113,7 +113,7 @@ static const struct option_spec options[] = {
 
 const struct ctl_verb ctl_verb_wait = {
     .name = "wait",
-    .usage = "tfe-ctl wait [OPTIONS] [JOB]",
+    .operands = "[JOB]",
     .about = "wait until a job is over; exit 0 if it succeeded, 1 if it failed or was cancelled",
     .options = options,
     .n_options = sizeof(options) / sizeof(options[0]),

@@ -147,6 +147,12 @@ static void show(struct watch *w)
 
 static void ask_next(struct watch *w);
 
+static const enum operation_id questions[ASK__N] = {
+    [ASK_JOBS] = OPERATION_JOBS,     [ASK_STATUS] = OPERATION_STATUS,
+    [ASK_EPOCHS] = OPERATION_EPOCHS, [ASK_EVENTS] = OPERATION_EVENTS,
+    [ASK_RATE] = OPERATION_SERIES,   [ASK_LOSS] = OPERATION_SERIES,
+};
+
 static void put_question(struct watch *w)
 {
     struct client_request *ask = &w->ask;
@@ -154,42 +160,12 @@ static void put_question(struct watch *w)
     w->asked = w->model.job;
     job = job ? w->asked.text : NULL;
     ask->message = &w->message;
-    memset(ask->rows, 0, sizeof(ask->rows));
-    switch (w->at) {
-    case ASK_JOBS:
-        w->message = (struct tfe_msg){.type = MSG_STATUS, .u.status = {.jobs_only = true}};
-        ask->rows[0] = MSG_STATUS_JOB;
-        ask->rows[1] = MSG_HEALTH;
-        ask->rows[2] = MSG_SERIES_ROW;
-        break;
-    case ASK_STATUS:
-        w->message = (struct tfe_msg){.type = MSG_STATUS, .u.status = {.job = job}};
-        ask->rows[0] = MSG_STATUS_JOB;
-        ask->rows[1] = MSG_STATUS_NODE;
-        ask->rows[2] = MSG_HEALTH;
-        ask->rows[3] = MSG_SERIES_ROW;
-        break;
-    case ASK_EPOCHS:
-        w->message = (struct tfe_msg){.type = MSG_EPOCHS, .u.epochs = {.job = job}};
-        ask->rows[0] = MSG_EPOCH_ROW;
-        ask->rows[1] = MSG_STATUS_JOB;
-        break;
-    case ASK_EVENTS:
-        w->message =
-            (struct tfe_msg){.type = MSG_EVENTS, .u.events = {.job = job, .last = EVENTS_SHOWN}};
-        ask->rows[0] = MSG_EVENT_ROW;
-        break;
-    case ASK_RATE:
-    case ASK_LOSS:
-        w->message =
-            (struct tfe_msg){.type = MSG_SERIES,
-                             .u.series = {.job = job,
-                                          .name = curves[w->at - ASK_RATE].series,
-                                          .after = w->model.curves[w->at - ASK_RATE].last}};
-        ask->rows[0] = MSG_SERIES_ROW;
-        break;
-    case ASK__N:
-        return;
+    w->message = operation_request(questions[w->at], job);
+    if (w->at == ASK_EVENTS) {
+        w->message.u.events.last = EVENTS_SHOWN;
+    } else if (w->at == ASK_RATE || w->at == ASK_LOSS) {
+        w->message.u.series.name = curves[w->at - ASK_RATE].series;
+        w->message.u.series.after = w->model.curves[w->at - ASK_RATE].last;
     }
     client_request(w->client, ask);
 }
@@ -383,10 +359,8 @@ static void drain(struct watch *w)
         return;
     }
     w->ordering = true;
-    w->order = (struct tfe_msg){.type = MSG_DRAIN,
-                                .u.drain = {.node = w->order_node.text, .within_ms = MSG_UNSET}};
-    w->order_ask =
-        (struct client_request){.message = &w->order, .is_order = true, .ended = on_ordered};
+    w->order = operation_request(OPERATION_DRAIN, w->order_node.text);
+    w->order_ask = (struct client_request){.message = &w->order, .ended = on_ordered};
     client_request(client, &w->order_ask);
 }
 
@@ -600,7 +574,7 @@ static int run(const struct ctl_verb *verb, const struct ctl_settings *settings,
 
 const struct ctl_verb ctl_verb_watch = {
     .name = "watch",
-    .usage = "tfe-ctl watch [OPTIONS] [JOB]",
+    .operands = "[JOB]",
     .about = "a full screen of jobs, nodes and epochs, until q",
     .operand = CTL_JOB,
     .run = run,

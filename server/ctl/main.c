@@ -16,25 +16,31 @@
 #include "common/message/msg.h"
 #include "server/ctl/verb.h"
 
-static const struct ctl_verb *const verbs[] = {
-#define CTL_VERB_ENTRY(name) &ctl_verb_##name,
-    CTL_VERBS(CTL_VERB_ENTRY)
-#undef CTL_VERB_ENTRY
-};
-#define N_VERBS (sizeof(verbs) / sizeof(verbs[0]))
+/* Returns the verb after this one, NULL for the first, in the order of the help; NULL at the end.
+ */
+static const struct ctl_verb *next_verb(const struct ctl_verb *verb)
+{
+    bool is_next = !verb;
+    for (size_t group = 0; group < CTL_VERB_GROUPS; group++) {
+        for (const struct ctl_verb *const *at = ctl_verb_groups[group].verbs; *at; at++) {
+            if (is_next) {
+                return *at;
+            }
+            is_next = *at == verb;
+        }
+    }
+    return NULL;
+}
 
-#define CTL_VERB_ONE(name) 1,
-#define CTL_VERB_COUNT(verbs) sizeof((const char[]){verbs(CTL_VERB_ONE)})
-static const struct {
-    const char *heading;
-    size_t n; /* number of verbs */
-} groups[] = {
-    {"Jobs", CTL_VERB_COUNT(CTL_JOB_VERBS)},
-    {"Nodes", CTL_VERB_COUNT(CTL_NODE_VERBS)},
-    {"Access, and the server", CTL_VERB_COUNT(CTL_SERVER_VERBS)},
-};
-#undef CTL_VERB_COUNT
-#undef CTL_VERB_ONE
+#define USAGE_MAX 96
+
+/* Returns "tfe-ctl VERB [OPTIONS] OPERANDS". */
+static const char *usage_of(const struct ctl_verb *verb, char room[USAGE_MAX])
+{
+    (void)snprintf(room, USAGE_MAX, "tfe-ctl %s [OPTIONS]%s%s", verb->name,
+                   verb->operands ? " " : "", verb->operands ? verb->operands : "");
+    return room;
+}
 
 /* Names that other tools use for some verbs, for suggestions. */
 static const struct {
@@ -82,10 +88,10 @@ static void print_help(const struct option_table *table)
         return;
     }
     (void)printf("\nVerbs (\"tfe-ctl VERB -h\" tells more of one):\n");
-    for (size_t group = 0, i = 0; group < sizeof(groups) / sizeof(groups[0]); group++) {
-        (void)printf("\n%s:\n", groups[group].heading);
-        for (size_t end = i + groups[group].n; i < end; i++) {
-            (void)printf("  %-12s  %s\n", verbs[i]->name, verbs[i]->about);
+    for (size_t group = 0; group < CTL_VERB_GROUPS; group++) {
+        (void)printf("\n%s:\n", ctl_verb_groups[group].heading);
+        for (const struct ctl_verb *const *at = ctl_verb_groups[group].verbs; *at; at++) {
+            (void)printf("  %-12s  %s\n", (*at)->name, (*at)->about);
         }
     }
 }
@@ -108,13 +114,14 @@ static const struct ctl_verb *find_verb(char **argv, int *ret_words)
     const char *name = argv[0];
     struct suggestion suggestion;
     suggest_init(&suggestion, name, strlen(name));
-    for (size_t i = 0; i < N_VERBS; i++) {
-        *ret_words = words_of(verbs[i], argv);
+    for (const struct ctl_verb *verb = next_verb(NULL); verb; verb = next_verb(verb)) {
+        *ret_words = words_of(verb, argv);
         if (*ret_words > 0) {
-            return verbs[i];
+            return verb;
         }
-        if (!verb_is_order(verbs[i])) { /* never suggest an order, which may not be reversible */
-            suggest_try(&suggestion, verbs[i]->name);
+        /* Never suggest an order, which may not be reversible. */
+        if (!operation_needs_admin(verb->operation)) {
+            suggest_try(&suggestion, verb->name);
         }
     }
     for (size_t i = 0; i < sizeof(synonyms) / sizeof(synonyms[0]); i++) {
@@ -171,6 +178,7 @@ static int run_verb(const struct ctl_verb *verb, int argc, char **argv)
     struct option_spec specs[N_OPTIONS + OPTIONS_MAX];
     struct option_table table = no_verb;
     struct ctl_settings settings;
+    char usage[USAGE_MAX];
     const char *operands[2] = {NULL, NULL};
     char *const *command = NULL;
     size_t n_command = 0;
@@ -182,7 +190,7 @@ static int run_verb(const struct ctl_verb *verb, int argc, char **argv)
     if (verb->n_options > 0) {
         memcpy(specs + N_OPTIONS, verb->options, verb->n_options * sizeof(specs[0]));
     }
-    table.usage = verb->usage;
+    table.usage = usage_of(verb, usage);
     table.about = verb->about;
     table.specs = specs;
     table.n = N_OPTIONS + verb->n_options;
@@ -190,8 +198,9 @@ static int run_verb(const struct ctl_verb *verb, int argc, char **argv)
         if (at == argc) {
             struct tfe_reason reason;
             int most = (verb->operand != CTL_NONE) + verb->takes_sizes;
-            if (n_operands > most || (verb->needs_operand && n_operands < most)) {
-                (void)fprintf(stderr, "tfe-ctl: usage: %s\n", verb->usage);
+            const bool is_optional = verb->operands && verb->operands[0] == '[';
+            if (n_operands > most || (n_operands < most && !is_optional)) {
+                (void)fprintf(stderr, "tfe-ctl: usage: %s\n", usage);
                 return CTL_USAGE;
             }
             if (verb->takes_sizes &&
@@ -233,9 +242,13 @@ static bool help_group(char **argv, int argc)
     const char *name = argv[is_help ? 1 : 0];
     const size_t n = strlen(name);
     bool is_any = false;
-    for (size_t i = 0; i < N_VERBS && (is_help || is_option); i++) {
-        if (strncmp(verbs[i]->name, name, n) == 0 && verbs[i]->name[n] == ' ') {
-            (void)printf("%s\n    %s\n", verbs[i]->usage, verbs[i]->about);
+    if (!is_help && !is_option) {
+        return false;
+    }
+    for (const struct ctl_verb *verb = next_verb(NULL); verb; verb = next_verb(verb)) {
+        if (strncmp(verb->name, name, n) == 0 && verb->name[n] == ' ') {
+            char usage[USAGE_MAX];
+            (void)printf("%s\n    %s\n", usage_of(verb, usage), verb->about);
             is_any = true;
         }
     }

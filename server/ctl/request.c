@@ -7,7 +7,6 @@
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/base/clock.h"
 #include "common/base/timer.h"
@@ -177,14 +176,14 @@ static int run_attempts(struct attempt *a)
     return a->status >= 0 ? a->status : CTL_FAILED;
 }
 
-int request_find_server(struct ctl_settings *settings, const struct ctl_verb *verb)
+int request_find_server(struct ctl_settings *settings, bool needs_admin)
 {
     struct join_config wish = {.endpoint = settings->endpoint,
                                .token = settings->token,
                                .token_file = settings->token_file,
                                .state_dir = settings->state_dir};
     struct tfe_reason reason;
-    if (!verb_is_order(verb)) {
+    if (!needs_admin) {
         wish.roles[wish.n_roles++] = PRINCIPAL_OBSERVER;
     }
     wish.roles[wish.n_roles++] = PRINCIPAL_ADMIN;
@@ -200,10 +199,8 @@ int request_find_server(struct ctl_settings *settings, const struct ctl_verb *ve
     return EXIT_SUCCESS;
 }
 
-static int run(struct attempt *a, const struct ctl_verb *verb)
+static int run(struct attempt *a)
 {
-    _Static_assert(sizeof(verb->rows) <= sizeof(a->ask.rows), "all of them");
-    memcpy(a->ask.rows, verb->rows, sizeof(verb->rows));
     a->began = clock_mono();
     int status = run_attempts(a);
     client_free(a->client);
@@ -215,35 +212,32 @@ static int run(struct attempt *a, const struct ctl_verb *verb)
     return status;
 }
 
-int request_run_but(const struct ctl_settings *settings, const struct ctl_verb *verb,
-                    const struct tfe_msg *message, struct record_list *rows, enum tfe_refusal but,
-                    bool *ret_is_but)
+int request_run_but(const struct ctl_settings *settings, const struct tfe_msg *message,
+                    struct record_list *rows, enum tfe_refusal but, bool *ret_is_but)
 {
-    struct attempt a = {
-        .settings = settings,
-        .but = but,
-        .ask = {.message = message, .is_order = !verb->show, .list = *rows, .ended = on_ended},
-        .status = -1};
-    int status = run(&a, verb);
+    struct attempt a = {.settings = settings,
+                        .but = but,
+                        .ask = {.message = message, .list = *rows, .ended = on_ended},
+                        .status = -1};
+    int status = run(&a);
     *rows = a.ask.list;
     *ret_is_but = a.is_but;
     return status;
 }
 
-int request_run(const struct ctl_settings *settings, const struct ctl_verb *verb,
-                const struct tfe_msg *message, struct record_list *rows)
+int request_run(const struct ctl_settings *settings, const struct tfe_msg *message,
+                struct record_list *rows)
 {
     bool is_but;
-    return request_run_but(settings, verb, message, rows, (enum tfe_refusal)0, &is_but);
+    return request_run_but(settings, message, rows, (enum tfe_refusal)0, &is_but);
 }
 
-int request_stream(const struct ctl_settings *settings, const struct ctl_verb *verb,
-                   const struct tfe_msg *message, const struct request_stream *stream)
+int request_stream(const struct ctl_settings *settings, const struct tfe_msg *message,
+                   const struct request_stream *stream)
 {
-    struct attempt a = {
-        .settings = settings,
-        .stream = stream,
-        .ask = {.message = message, .is_order = stream->is_order, .row = on_row, .ended = on_ended},
-        .status = -1};
-    return run(&a, verb);
+    struct attempt a = {.settings = settings,
+                        .stream = stream,
+                        .ask = {.message = message, .row = on_row, .ended = on_ended},
+                        .status = -1};
+    return run(&a);
 }

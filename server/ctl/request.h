@@ -7,19 +7,18 @@
 
 /* Finds endpoint and token (see join_done()); called once per process. Returns an exit code;
  * unless it is EXIT_SUCCESS, the reason has been printed on stderr. */
-int request_find_server(struct ctl_settings *settings, const struct ctl_verb *verb);
+int request_find_server(struct ctl_settings *settings, bool needs_admin);
 
-/* Sends the verb's message and collects the rows, anew with each connection; retries until
+/* Sends the message and collects the rows, anew with each connection; retries until
  * --timeout while the server is not reached. Returns EXIT_SUCCESS after the end of the response,
  * else an enum ctl_exit after printing the reason on stderr. */
-int request_run(const struct ctl_settings *settings, const struct ctl_verb *verb,
-                const struct tfe_msg *message, struct record_list *rows);
+int request_run(const struct ctl_settings *settings, const struct tfe_msg *message,
+                struct record_list *rows);
 
 /* As request_run(), but a refusal with the code `but` is not printed: *ret_is_but is true and the
  * result is CTL_FAILED. It is printed if the request was repeated after a lost response. */
-int request_run_but(const struct ctl_settings *settings, const struct ctl_verb *verb,
-                    const struct tfe_msg *message, struct record_list *rows, enum tfe_refusal but,
-                    bool *ret_is_but);
+int request_run_but(const struct ctl_settings *settings, const struct tfe_msg *message,
+                    struct record_list *rows, enum tfe_refusal but, bool *ret_is_but);
 
 #define REQUEST_LOOK_MS 500
 
@@ -35,13 +34,12 @@ struct request_stream {
     bool (*goes_on)(void *ctx);
     /* Called after each row until it returns false; *ret is a message to send. NULL if unused. */
     bool (*reply)(void *ctx, struct tfe_msg *ret);
-    bool is_order; /* true if the response ends with DONE instead of STATUS_END */
     void *ctx;
 };
 
 /* As request_run(), but passes each row on as it arrives. --timeout counts only while there is no
  * connection, because a response may go on for ever. */
-int request_stream(const struct ctl_settings *settings, const struct ctl_verb *verb,
-                   const struct tfe_msg *message, const struct request_stream *stream);
+int request_stream(const struct ctl_settings *settings, const struct tfe_msg *message,
+                   const struct request_stream *stream);
 
 #endif

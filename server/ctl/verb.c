@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include <time.h>
 
 #include "common/base/id.h"
 #include "common/cli/stdio.h"
@@ -14,6 +14,9 @@
 #include "common/records/schemas.h"
 #include "common/text/reason.h"
 #include "server/ctl/request.h"
+
+/* Interval of repeated queries. */
+#define POLL_NS 500000000L
 
 /* --- operands --- */
 
@@ -44,17 +47,26 @@ static bool is_valid(enum ctl_operand kind, const char *operand)
 
 /* --- requests --- */
 
-int verb_ask(const struct ctl_verb *verb, const struct ctl_settings *settings, const char *operand,
+int verb_ask(const struct ctl_settings *settings, enum operation_id id, const char *operand,
              struct record_list *rows)
 {
-    struct tfe_msg message = {.type = verb->says};
-    if (verb->operand_at > 0) {
-        memcpy((char *)&message + verb->operand_at, &operand, sizeof(operand));
+    const struct tfe_msg request = operation_request(id, operand);
+    return request_run(settings, &request, rows);
+}
+
+int verb_poll(const struct ctl_settings *settings, enum operation_id id, const char *operand,
+              bool (*goes_on)(void *ctx, const struct record_list *rows), void *ctx)
+{
+    while (true) {
+        struct record_list rows = {.v = NULL};
+        const int status = verb_ask(settings, id, operand, &rows);
+        const bool is_last = status != EXIT_SUCCESS || !goes_on(ctx, &rows);
+        record_list_done(&rows);
+        if (is_last) {
+            return status;
+        }
+        (void)nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
     }
-    if (verb->say_more) {
-        verb->say_more(settings, &message);
-    }
-    return request_run(settings, verb, &message, rows);
 }
 
 /* --- output --- */
@@ -71,17 +83,12 @@ int verb_print_json(json_t *value)
     return 0;
 }
 
-int verb_show_table(const struct ctl_settings *settings, const char *name,
-                    const struct text_table *table, const struct record_list *rows,
-                    const char *nothing)
+void verb_print_table(const struct text_table *table, const struct record_list *rows,
+                      const char *nothing)
 {
-    if (settings->json) {
-        return verb_print_json(json_pack("{s:o}", name, record_list_json(rows, table->schema)));
-    }
     if (text_table_print(table, rows->v, rows->n, 0, stdout) == 0 && nothing) {
         (void)puts(nothing);
     }
-    return 0;
 }
 
 static int confirm(const struct ctl_verb *verb, const struct ctl_settings *settings,
@@ -101,25 +108,41 @@ static int confirm(const struct ctl_verb *verb, const struct ctl_settings *setti
     return EXIT_SUCCESS;
 }
 
-static int show(const struct ctl_verb *verb, const struct ctl_settings *settings,
-                const char *operand, struct record_list *rows)
+/* Prints the response to a query. Returns as the function show of a verb. */
+static int print(const struct ctl_verb *verb, const struct ctl_settings *settings,
+                 const char *operand, const struct tfe_msg *request, struct record_list *rows)
 {
-    int rc = verb->show(settings, operand, rows);
-    if (rc != 0 && rc != TFE_EAUTH) {
-        (void)fprintf(stderr, "tfe-ctl: %s\n",
-                      rc == TFE_ENOMEM ? tfe_error_sentence(rc) : CLIENT_UNEXPECTED_SENTENCE);
+    int rc = operation_arrange(verb->operation, rows);
+    if (rc == 0 && settings->json && !verb->shows_json) {
+        return verb_print_json(operation_json(verb->operation, rows, request));
     }
-    return rc == 0 ? EXIT_SUCCESS : CTL_FAILED;
+    if (rc == 0 && verb->show) {
+        return verb->show(settings, operand, rows);
+    }
+    if (rc == 0) {
+        verb_print_table(&verb->table, rows, verb->nothing);
+    }
+    return rc;
 }
 
-static int ask_and_show(const struct ctl_verb *verb, const struct ctl_settings *settings,
-                        const char *operand)
+static int ask_and_print(const struct ctl_verb *verb, const struct ctl_settings *settings,
+                         const char *operand)
 {
     struct record_list rows = {.v = NULL};
-    int status = verb_ask(verb, settings, operand, &rows);
-    if (status == EXIT_SUCCESS) {
-        status =
-            verb->show ? show(verb, settings, operand, &rows) : confirm(verb, settings, operand);
+    struct tfe_msg request = operation_request(verb->operation, operand);
+    if (verb->set_request) {
+        verb->set_request(settings, &request);
+    }
+    int status = request_run(settings, &request, &rows);
+    if (status == EXIT_SUCCESS && client_is_order(request.type)) {
+        status = confirm(verb, settings, operand);
+    } else if (status == EXIT_SUCCESS) {
+        const int rc = print(verb, settings, operand, &request, &rows);
+        if (rc != 0 && rc != TFE_EAUTH) {
+            (void)fprintf(stderr, "tfe-ctl: %s\n",
+                          rc == TFE_ENOMEM ? tfe_error_sentence(rc) : CLIENT_UNEXPECTED_SENTENCE);
+        }
+        status = rc == 0 ? EXIT_SUCCESS : CTL_FAILED;
     }
     record_list_done(&rows);
     return status == EXIT_SUCCESS && verb->after ? verb->after(settings, operand) : status;
@@ -132,7 +155,7 @@ static int find_job(const struct ctl_settings *settings, struct tfe_id *room, co
     struct record_list rows = {.v = NULL};
     unsigned n = 0;
     unsigned alive = 0;
-    int status = verb_ask(&ctl_verb_status, settings, NULL, &rows);
+    int status = verb_ask(settings, OPERATION_JOBS, NULL, &rows);
     for (size_t i = 0; i < rows.n; i++) {
         const struct msg_status_job *job = rows.v[i].at;
         if (rows.v[i].schema != &schema_job) {
@@ -165,13 +188,15 @@ int verb_run(const struct ctl_verb *verb, struct ctl_settings *settings, const c
         return CTL_USAGE;
     }
     struct tfe_id only;
-    int status = verb->asks_nobody ? EXIT_SUCCESS : request_find_server(settings, verb);
+    int status = verb->asks_nobody
+                     ? EXIT_SUCCESS
+                     : request_find_server(settings, operation_needs_admin(verb->operation));
     if (status == EXIT_SUCCESS && verb->finds_job && !operand) {
         status = find_job(settings, &only, &operand);
     }
     if (status == EXIT_SUCCESS) {
         status =
-            verb->run ? verb->run(verb, settings, operand) : ask_and_show(verb, settings, operand);
+            verb->run ? verb->run(verb, settings, operand) : ask_and_print(verb, settings, operand);
     }
     join_done(&settings->server);
     return status;

@@ -1,4 +1,4 @@
-/* server/ctl/verb.h: a subcommand (verb) of tfe-ctl; main.c has their table. */
+/* server/ctl/verb.h: a subcommand (verb) of tfe-ctl; verbs.c has their table. */
 #ifndef TFE_SERVER_CTL_VERB_H
 #define TFE_SERVER_CTL_VERB_H
 
@@ -7,6 +7,7 @@
 #include "common/cli/options.h"
 #include "common/credentials/join.h"
 #include "common/message/msg.h"
+#include "common/records/operations.h"
 #include "common/records/record.h"
 #include "common/records/text_table.h"
 
@@ -78,32 +79,32 @@ enum ctl_operand { CTL_NONE, CTL_JOB, CTL_NODE, CTL_FILE, CTL_KEY };
 
 /* A verb: a query that shows records, or an order. */
 struct ctl_verb {
-    const char *name;  /* one word or two, as "token list" */
-    const char *usage; /* "tfe-ctl status [OPTIONS] [JOB]" */
-    const char *about; /* one line for both help texts */
+    const char *name;     /* one word or two, as "token list" */
+    const char *operands; /* as the usage shows them, in [] if they may be left out; NULL if there
+                             are none */
+    const char *about;    /* one line for both help texts */
     /* Options of this verb alone; their fields are in struct ctl_settings. */
     const struct option_spec *options;
     size_t n_options;
-    bool needs_operand; /* false if the operand may be left out */
     bool takes_sizes;   /* MIN:MAX follow the operand */
     bool takes_command; /* a command follows "--", and there are no other operands */
     bool finds_job; /* without an operand, the only job or the only one that is not over is used */
     enum ctl_operand operand;
 
     bool asks_nobody; /* the verb needs no server and no token */
-    bool is_order;    /* a query that needs an admin's token (verbs without show always do) */
 
-    /* Type of the request, the position of the operand in it (CTL_SAYS; 0 for none), and a
-     * function that fills in the rest, or NULL. */
-    enum tfe_msg_type says;
-    size_t operand_at;
-    void (*say_more)(const struct ctl_settings *settings, struct tfe_msg *message);
+    /* The request, and a function that fills in its values besides the operand, or NULL. */
+    enum operation_id operation;
+    void (*set_request)(const struct ctl_settings *settings, struct tfe_msg *request);
 
-    /* Query: the records of the response, and the function that prints them when all have arrived.
-     * It returns 0, TFE_ENOMEM, TFE_ESTATE if the records are inconsistent, or TFE_EAUTH if they
-     * must not be trusted, after printing why. */
-    enum tfe_msg_type rows[6];
+    /* Query: the table to print, and the text if it has no rows, NULL for nothing; or, without a
+     * table, a function that prints the arranged records. It returns 0, TFE_ENOMEM, TFE_ESTATE if
+     * the records are inconsistent, or TFE_EAUTH if they must not be trusted, after printing why.
+     * --json prints the operation's document instead, unless show does that, too. */
+    struct text_table table;
+    const char *nothing;
     int (*show)(const struct ctl_settings *settings, const char *operand, struct record_list *rows);
+    bool shows_json;
     /* Runs instead of one request and its output; returns an exit code. NULL for the default. */
     int (*run)(const struct ctl_verb *verb, const struct ctl_settings *settings,
                const char *operand);
@@ -114,67 +115,39 @@ struct ctl_verb {
     int (*after)(const struct ctl_settings *settings, const char *operand);
 };
 
-/* Returns true if the verb needs an admin's token. */
-static inline bool verb_is_order(const struct ctl_verb *verb)
-{
-    return verb->is_order || !(verb->show || verb->run);
-}
+/* Sets the table of a verb: the schema of its records, and the headings of its columns. */
+#define CTL_COLUMNS(schema_, ...)                                                                  \
+    .table = {.schema = &(schema_),                                                                \
+              .heads = (const char *const[]){__VA_ARGS__},                                         \
+              .n_columns = sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *)}
 
-#define CTL_SAYS(type, member) .says = (type), .operand_at = offsetof(struct tfe_msg, u.member)
+extern const struct ctl_verb ctl_verb_submit, ctl_verb_jobs, ctl_verb_status, ctl_verb_describe,
+    ctl_verb_watch, ctl_verb_wait, ctl_verb_logs, ctl_verb_events, ctl_verb_epochs, ctl_verb_nodes,
+    ctl_verb_demand, ctl_verb_drain, ctl_verb_token_create, ctl_verb_token_rotate, ctl_verb_audit,
+    ctl_verb_version;
 
-/* In the order and under the headings of "tfe-ctl -h". */
-#define CTL_JOB_VERBS(X)                                                                           \
-    X(submit)                                                                                      \
-    X(jobs)                                                                                        \
-    X(status)                                                                                      \
-    X(describe)                                                                                    \
-    X(watch)                                                                                       \
-    X(wait)                                                                                        \
-    X(logs)                                                                                        \
-    X(events)                                                                                      \
-    X(epochs)                                                                                      \
-    X(scale)                                                                                       \
-    X(grow)                                                                                        \
-    X(suspend)                                                                                     \
-    X(resume)                                                                                      \
-    X(cancel)                                                                                      \
-    X(restart)                                                                                     \
-    X(forget)
-#define CTL_NODE_VERBS(X)                                                                          \
-    X(nodes)                                                                                       \
-    X(pool)                                                                                        \
-    X(demand)                                                                                      \
-    X(drain)                                                                                       \
-    X(evict)                                                                                       \
-    X(unban)                                                                                       \
-    X(bans)
-#define CTL_SERVER_VERBS(X)                                                                        \
-    X(agents)                                                                                      \
-    X(revoke_agent)                                                                                \
-    X(token_create)                                                                                \
-    X(token_list)                                                                                  \
-    X(token_revoke)                                                                                \
-    X(token_rotate)                                                                                \
-    X(audit)                                                                                       \
-    X(backup)                                                                                      \
-    X(version)
-#define CTL_VERBS(X)                                                                               \
-    CTL_JOB_VERBS(X)                                                                               \
-    CTL_NODE_VERBS(X)                                                                              \
-    CTL_SERVER_VERBS(X)
-
-#define CTL_VERB_DECLARE(name) extern const struct ctl_verb ctl_verb_##name;
-CTL_VERBS(CTL_VERB_DECLARE)
-#undef CTL_VERB_DECLARE
+/* All verbs, in the order and under the headings of "tfe-ctl -h". */
+#define CTL_VERB_GROUPS 3
+#define CTL_VERBS_MAX 20
+struct ctl_verb_group {
+    const char *heading;
+    const struct ctl_verb *verbs[CTL_VERBS_MAX]; /* ends with NULL */
+};
+extern const struct ctl_verb_group ctl_verb_groups[CTL_VERB_GROUPS];
 
 /* Sends the request and prints the response. Returns an exit code: results are on stdout, an error
  * is one sentence on stderr. */
 int verb_run(const struct ctl_verb *verb, struct ctl_settings *settings, const char *operand);
 
-/* Sends the verb's request and collects the records without printing them. Returns as verb_run();
- * the caller ends *rows. */
-int verb_ask(const struct ctl_verb *verb, const struct ctl_settings *settings, const char *operand,
+/* Sends a request without options and collects the records. Returns as verb_run(); the caller ends
+ * *rows. */
+int verb_ask(const struct ctl_settings *settings, enum operation_id id, const char *operand,
              struct record_list *rows);
+
+/* Asks every 500 ms until goes_on, which gets the records of each response, returns false. Returns
+ * as verb_run(). */
+int verb_poll(const struct ctl_settings *settings, enum operation_id id, const char *operand,
+              bool (*goes_on)(void *ctx, const struct record_list *rows), void *ctx);
 
 /* Waits until the job is over and prints how it ended. Returns the job's exit code. */
 int verb_wait(const struct ctl_settings *settings, const char *job);
@@ -183,10 +156,9 @@ int verb_wait(const struct ctl_settings *settings, const char *job);
  * printing, also if value is NULL. */
 int verb_print_json(json_t *value) TFE_MUST_CHECK;
 
-/* Prints the records of the table's schema: as {name: [...]}, or as the table; if there are none,
- * prints the text `nothing`, or nothing if it is NULL. Returns 0 or TFE_ENOMEM. */
-int verb_show_table(const struct ctl_settings *settings, const char *name,
-                    const struct text_table *table, const struct record_list *rows,
-                    const char *nothing) TFE_MUST_CHECK;
+/* Prints the records of the table's schema or, if there are none, the text `nothing` unless it is
+ * NULL. */
+void verb_print_table(const struct text_table *table, const struct record_list *rows,
+                      const char *nothing);
 
 #endif

@@ -45,7 +45,7 @@ static const char *after(const struct tfe_id *id)
 static struct msg_health health(const char *what, const char *says, struct tfe_mono since)
 {
     int64_t ms = tfe_mono_sub(clock_mono(), since);
-    uint32_t ago = ms < 0 ? 0 : ms > MSG_DURATION_MAX_MS ? MSG_DURATION_MAX_MS : (uint32_t)ms;
+    uint32_t ago = ms < 1 ? 1 : ms > MSG_DURATION_MAX_MS ? MSG_DURATION_MAX_MS : (uint32_t)ms;
     return (struct msg_health){.what = what, .says = says, .since_ms = ago};
 }
 

@@ -4,13 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/base/clock.h"
 #include "common/channel/endpoint.h"
-#include "common/records/epoch_summary.h"
 #include "common/records/json_text.h"
-#include "common/records/record_order.h"
-#include "common/records/responses.h"
-#include "common/records/schemas.h"
+#include "common/records/operations.h"
 #include "server/web/calls.h"
 #include "server/web/health.h"
 #include "server/web/logins.h"
@@ -20,16 +16,38 @@
 /* Number of events in a response if the query does not name one. */
 #define EVENTS_SHOWN 100
 
-static void answer(struct call *call, json_t *value)
+/* --- operations of the server --- */
+
+static void answer_done(struct call *call)
 {
+    json_t *done = json_pack("{s:s, s:o}", "done", operations[call->operation].name, "name",
+                             json_from_text(call->name));
+    reply_json(call_end(call), 200, done);
+}
+
+static void answer_query(struct call *call)
+{
+    const int rc = operation_arrange(call->operation, &call->ask.list);
+    if (rc != 0) {
+        reply_problem(call_end(call), 502, "failed",
+                      rc == TFE_ENOMEM ? tfe_error_sentence(rc) : CLIENT_UNEXPECTED_SENTENCE);
+        return;
+    }
+    json_t *value = operation_json(call->operation, &call->ask.list, &call->message);
     reply_json(call_end(call), 200, value);
 }
 
-/* Returns true if name is a valid job id. Otherwise responds with 400. */
-static bool is_job(struct http_request *req, const char *name)
+/* Returns the name in the path, or that of the job in the query; NULL if there is none. */
+static const char *operand_of(const struct request *r)
 {
-    if (!id_is_valid(name)) {
-        reply_problem(req, 400, "bad_request", "the job's name is invalid");
+    return r->name[0] != '\0' ? r->name : request_query(r, "job");
+}
+
+/* Returns true if the name of a job is valid, or NULL. Otherwise responds with 400. */
+static bool is_job(struct request *r, const char *name)
+{
+    if (name && !id_is_valid(name)) {
+        reply_problem(r->req, 400, "bad_request", "the job's name is invalid");
         return false;
     }
     return true;
@@ -37,181 +55,66 @@ static bool is_job(struct http_request *req, const char *name)
 
 bool api_is_job(struct request *r)
 {
-    return is_job(r->req, r->name);
+    return is_job(r, r->name);
 }
 
-/* --- what is seen --- */
-
-/* Puts the rows into the order of the response. Returns false, after a response with an error, if
- * the rows do not fit together. */
-static bool is_in_order(struct call *call)
+/* Makes a call for the route's operation, with its operand and its numbers. Returns NULL after a
+ * response with an error. */
+static struct call *operation_new(struct request *r)
 {
-    int rc = records_sort_status(&call->ask.list);
-    if (rc != 0) {
-        reply_problem(call_end(call), 502, "failed",
-                      rc == TFE_ENOMEM ? tfe_error_sentence(rc) : CLIENT_UNEXPECTED_SENTENCE);
+    const struct route *route = r->route;
+    const char *operand = operations[route->operation].operand_at > 0 ? operand_of(r) : NULL;
+    struct tfe_msg message = operation_request(route->operation, operand);
+    if (msg_job(&message) && !is_job(r, operand)) {
+        return NULL;
     }
-    return rc == 0;
-}
-
-static void answer_with_status(struct call *call)
-{
-    if (!is_in_order(call)) {
-        return;
+    if (operation_needs_admin(route->operation) && view_role(r->view) != PRINCIPAL_ADMIN) {
+        reply_problem(r->req, 403, "not_authorised", "this needs an admin's token");
+        return NULL;
     }
-    answer(call, response_status(&call->ask.list));
-}
-
-static void answer_with_jobs(struct call *call)
-{
-    if (is_in_order(call)) {
-        answer(call, response_jobs(&call->ask.list));
+    for (const struct route_number *number = route->numbers; number->key; number++) {
+        char *at = (char *)&message + number->at;
+        uint64_t value = number->is_wide ? *(uint64_t *)at : *(uint32_t *)at;
+        if (!request_number(r, number->key, number->min, number->max, &value)) {
+            return NULL;
+        }
+        if (number->is_wide) {
+            *(uint64_t *)at = value;
+        } else {
+            *(uint32_t *)at = (uint32_t)value;
+        }
     }
-}
-
-static void answer_with_nodes(struct call *call)
-{
-    if (!is_in_order(call)) {
-        return;
-    }
-    answer(call, response_nodes(&call->ask.list));
-}
-
-static void answer_with_job(struct call *call)
-{
-    if (is_in_order(call)) {
-        answer(call, response_job(&call->ask.list));
-    }
-}
-
-static void answer_with_epochs(struct call *call)
-{
-    epochs_compute(&call->ask.list, clock_wall());
-    answer(call, response_epochs(&call->ask.list, call->name));
-}
-
-static void answer_with_gauges(struct call *call)
-{
-    answer(call, json_pack("{s:o}", "gauges", record_list_json(&call->ask.list, &schema_gauge)));
-}
-
-static void answer_with_audit(struct call *call)
-{
-    answer(call, json_pack("{s:o}", "audit", record_list_json(&call->ask.list, &schema_audit_row)));
-}
-
-/* Returns the job that the query names, or "" for all jobs. */
-static const char *job_of(struct request *r)
-{
-    const char *job = request_query(r, "job");
-    return job ? job : "";
-}
-
-/* Requests the status of a job, or of all jobs if job is "". */
-static void ask_status(struct request *r, const char *job, bool jobs_only,
-                       void (*then)(struct call *call))
-{
-    if (job[0] != '\0' && !is_job(r->req, job)) {
-        return;
-    }
-    struct call *call = call_new(r, r->view);
-    if (!call) {
-        return;
-    }
-    call->message =
-        (struct tfe_msg){.type = MSG_STATUS,
-                         .u.status = {.jobs_only = jobs_only, .detail = then == answer_with_job}};
-    if (job[0] != '\0') {
-        (void)snprintf(call->name, sizeof(call->name), "%s", job);
-        call->message.u.status.job = call->name;
-    }
-    call->ask.rows[0] = MSG_STATUS_JOB;
-    call->ask.rows[1] = MSG_STATUS_NODE;
-    call->ask.rows[2] = MSG_HEALTH;
-    call->ask.rows[3] = MSG_SERIES_ROW;
-    call->ask.rows[4] = MSG_CONDITION_ROW;
-    call->ask.rows[5] = MSG_POOL_ROW;
-    call->answer = then;
-    call_send(call);
-}
-
-void api_status(struct request *r)
-{
-    ask_status(r, job_of(r), false, answer_with_status);
-}
-
-void api_jobs(struct request *r)
-{
-    ask_status(r, "", true, answer_with_jobs);
-}
-
-void api_job(struct request *r)
-{
-    ask_status(r, r->name, false, answer_with_job);
-}
-
-void api_nodes(struct request *r)
-{
-    ask_status(r, job_of(r), false, answer_with_nodes);
-}
-
-static void ask_simple(struct request *r, enum tfe_msg_type type, enum tfe_msg_type row,
-                       void (*then)(struct call *call))
-{
     struct call *call = call_new(r, r->view);
     if (call) {
-        call->message = (struct tfe_msg){.type = type};
-        call->ask.rows[0] = row;
-        call->answer = then;
+        (void)snprintf(call->name, sizeof(call->name), "%s", operand ? operand : "");
+        call->operation = route->operation;
+        call->message = message;
+        if (operand) {
+            operation_set_operand(route->operation, call->name, &call->message);
+        }
+        call->answer = client_is_order(message.type) ? answer_done : answer_query;
+    }
+    return call;
+}
+
+void api_operate(struct request *r)
+{
+    struct call *call = operation_new(r);
+    if (call) {
         call_send(call);
     }
 }
 
-void api_epochs(struct request *r)
+void api_scale(struct request *r)
 {
-    struct call *call = is_job(r->req, r->name) ? call_new(r, r->view) : NULL;
-    if (call) {
-        (void)snprintf(call->name, sizeof(call->name), "%s", r->name);
-        call->message = (struct tfe_msg){.type = MSG_EPOCHS, .u.epochs = {.job = call->name}};
-        call->ask.rows[0] = MSG_EPOCH_ROW;
-        call->ask.rows[1] = MSG_STATUS_JOB;
-        call->answer = answer_with_epochs;
-        call_send(call);
-    }
-}
-
-static void answer_with_pool(struct call *call)
-{
-    answer(call, json_pack("{s:o}", "pool", record_list_json(&call->ask.list, &schema_pool_node)));
-}
-
-void api_pool(struct request *r)
-{
-    ask_simple(r, MSG_POOL_NODES, MSG_POOL_ROW, answer_with_pool);
-}
-
-static void answer_with_demand(struct call *call)
-{
-    answer(call, json_pack("{s:o}", "demand", record_list_json(&call->ask.list, &schema_demand)));
-}
-
-void api_demand(struct request *r)
-{
-    ask_simple(r, MSG_DEMAND, MSG_DEMAND_ROW, answer_with_demand);
-}
-
-void api_gauges(struct request *r)
-{
-    ask_simple(r, MSG_GAUGES, MSG_GAUGE, answer_with_gauges);
-}
-
-void api_audit(struct request *r)
-{
-    if (view_role(r->view) != PRINCIPAL_ADMIN) {
-        reply_problem(r->req, 403, "not_authorised", "the audit needs an admin's token");
+    const json_int_t min = json_integer_value(json_object_get(r->body, "min"));
+    const json_int_t max = json_integer_value(json_object_get(r->body, "max"));
+    if (min < 1 || max < min) {
+        reply_problem(r->req, 400, "bad_request",
+                      "min and max must be numbers, and min must not be above max");
         return;
     }
-    ask_simple(r, MSG_AUDIT, MSG_AUDIT_ROW, answer_with_audit);
+    api_operate(r);
 }
 
 /* Starts an event stream. Returns NULL after a response with an error. */
@@ -225,71 +128,36 @@ static struct stream *begin_stream(struct request *r)
     return stream;
 }
 
-static void answer_with_events(struct call *call)
-{
-    answer(call, response_events(&call->ask.list, call->message.u.events.after));
-}
-
 void api_events(struct request *r)
 {
-    const char *job = job_of(r);
-    uint64_t after = 0;
-    uint64_t last = EVENTS_SHOWN;
-    if ((job[0] != '\0' && !is_job(r->req, job)) ||
-        !request_number(r, "after", 0, MSG_NUMBER_MAX, &after) ||
-        !request_number(r, "last", 1, MSG_EVENTS_MAX, &last)) {
-        return;
-    }
-    if (request_follows(r)) {
-        struct stream *stream = begin_stream(r);
-        if (stream) {
-            stream_join(stream, TOPIC_EVENTS, job);
+    const char *job = request_query(r, "job");
+    if (!request_follows(r)) {
+        struct call *call = operation_new(r);
+        if (call && call->message.u.events.last == 0) {
+            call->message.u.events.last = EVENTS_SHOWN;
+        }
+        if (call) {
+            call_send(call);
         }
         return;
     }
-    struct call *call = call_new(r, r->view);
-    if (call) {
-        (void)snprintf(call->name, sizeof(call->name), "%s", job);
-        call->message = (struct tfe_msg){.type = MSG_EVENTS,
-                                         .u.events = {.job = job[0] != '\0' ? call->name : NULL,
-                                                      .after = after,
-                                                      .last = (uint32_t)last}};
-        call->ask.rows[0] = MSG_EVENT_ROW;
-        call->answer = answer_with_events;
-        call_send(call);
+    struct stream *stream = is_job(r, job) ? begin_stream(r) : NULL;
+    if (stream) {
+        stream_join(stream, TOPIC_EVENTS, job ? job : "");
     }
-}
-
-static void answer_with_series(struct call *call)
-{
-    answer(call, json_pack("{s:s, s:o}", "job", call->name, "points",
-                           record_list_json(&call->ask.list, &schema_point)));
 }
 
 void api_series(struct request *r)
 {
     const char *name = request_query(r, "name");
-    uint64_t after = 0;
-    uint64_t run = 0;
-    if (!is_job(r->req, r->name) || !request_number(r, "after", 0, MSG_NUMBER_MAX, &after) ||
-        !request_number(r, "run", 1, MSG_RUN_MAX, &run)) {
-        return;
-    }
     if (name && (name[0] == '\0' || strlen(name) > MSG_METRIC_NAME_MAX)) {
         reply_problem(r->req, 400, "bad_request", "the name of the metric is invalid");
         return;
     }
-    struct call *call = call_new(r, r->view);
+    struct call *call = operation_new(r);
     if (call) {
-        (void)snprintf(call->name, sizeof(call->name), "%s", r->name);
         (void)snprintf(call->other, sizeof(call->other), "%s", name ? name : "");
-        call->message = (struct tfe_msg){.type = MSG_SERIES,
-                                         .u.series = {.job = call->name,
-                                                      .run = (uint32_t)run,
-                                                      .name = name ? call->other : NULL,
-                                                      .after = after}};
-        call->ask.rows[0] = MSG_SERIES_ROW;
-        call->answer = answer_with_series;
+        call->message.u.series.name = name ? call->other : NULL;
         call_send(call);
     }
 }
@@ -297,20 +165,17 @@ void api_series(struct request *r)
 void api_stream(struct request *r)
 {
     const char *job = request_query(r, "job");
-    if (job && !is_job(r->req, job)) {
+    const char *pool = request_query(r, "pool");
+    struct stream *stream = is_job(r, job) ? begin_stream(r) : NULL;
+    if (!stream) {
         return;
     }
-    const char *pool = request_query(r, "pool");
-    struct stream *stream = begin_stream(r);
-    if (stream) {
-        stream_join(stream, TOPIC_FLEET, "");
-        stream_join(stream, TOPIC_EVENTS, job ? job : "");
-    }
-    if (stream && pool && strcmp(pool, "0") != 0) {
-        stream_join(stream, TOPIC_QUEUE, "");
+    stream_join(stream, TOPIC_FLEET, "");
+    stream_join(stream, TOPIC_EVENTS, job ? job : "");
+    if (pool && strcmp(pool, "0") != 0) {
         stream_join(stream, TOPIC_POOL, "");
     }
-    if (stream && job) {
+    if (job) {
         stream_join(stream, TOPIC_CONDITIONS, job);
         stream_join(stream, TOPIC_NODES, job);
         stream_join(stream, TOPIC_EPOCHS, job);
@@ -385,10 +250,7 @@ void api_login(struct request *r)
     /* The server accepts or rejects the token with its first response. */
     struct call *call = call_new(r, view);
     if (call) {
-        call->message = (struct tfe_msg){.type = MSG_STATUS, .u.status.jobs_only = true};
-        call->ask.rows[0] = MSG_STATUS_JOB;
-        call->ask.rows[1] = MSG_HEALTH;
-        call->ask.rows[2] = MSG_SERIES_ROW;
+        call->message = operation_request(OPERATION_JOBS, NULL);
         call->answer = answer_login;
         call_send(call);
     }

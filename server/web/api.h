@@ -7,30 +7,17 @@
 /* Returns true if the path names a valid job id. Otherwise responds with 400. */
 bool api_is_job(struct request *r);
 
-void api_status(struct request *r);
-void api_jobs(struct request *r);
-void api_job(struct request *r);
-void api_nodes(struct request *r);
-void api_epochs(struct request *r);
-void api_pool(struct request *r);
-void api_demand(struct request *r);
-void api_gauges(struct request *r);
-void api_audit(struct request *r);
+/* Performs the operation of the route. The operand is the name in the path, or else the job in the
+ * query. */
+void api_operate(struct request *r);
+void api_scale(struct request *r);
 void api_events(struct request *r);
 void api_series(struct request *r);
 void api_stream(struct request *r);
 
-/* Defined in orders.c, submit.c and bundle_upload.c. */
-void api_drain(struct request *r);
-void api_evict(struct request *r);
-void api_grow(struct request *r);
+/* Defined in submit.c and bundle_upload.c. */
 void api_submit(struct request *r);
 void api_put_bundle(struct request *r);
-void api_scale(struct request *r);
-void api_suspend(struct request *r);
-void api_resume(struct request *r);
-void api_cancel(struct request *r);
-void api_restart(struct request *r);
 
 void api_session(struct request *r);
 void api_login(struct request *r);

@@ -172,8 +172,6 @@ static bool begin(struct upload *u, struct call *call, const struct request *r)
     (void)snprintf(call->name, sizeof(call->name), "%s", r->name);
     call->message = (struct tfe_msg){.type = MSG_BUNDLE_HAVE,
                                      .u.bundle_have = {.digest = call->name, .total = u->total}};
-    call->ask.is_order = true;
-    call->ask.rows[0] = MSG_BUNDLE_WANT;
     call->ask.row = on_want;
     call->answer = answer_stored;
     (void)event_del(call->deadline); /* the upload has its own time limits */

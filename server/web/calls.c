@@ -131,6 +131,7 @@ struct call *call_new(const struct request *r, struct view *view)
 
 void call_send(struct call *call)
 {
-    call->share.is_fixed = call->ask.is_order; /* the server may have executed the order already */
+    call->share.is_fixed =
+        client_is_order(call->message.type); /* the server may have executed the order already */
     client_request(client_of(call), &call->ask);
 }

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "common/records/operations.h"
 #include "server/web/request.h"
 #include "server/web/shares.h"
 
@@ -18,6 +19,7 @@ struct call {
     struct client *client; /* own connection for long queries; NULL to use the view's */
     struct client_request ask;
     struct tfe_msg message;
+    enum operation_id operation; /* of the message; valid if api.c made the call */
     /* Sends the response from the rows of ask.list and ends the call. */
     void (*answer)(struct call *call);
     /* Sends the response if the query failed as end says, and ends the call. If NULL, the response

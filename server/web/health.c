@@ -52,8 +52,7 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
     p->asked = clock_mono();
     p->message =
         (struct tfe_msg){.type = MSG_EVENTS, .u.events = {.after = MSG_NUMBER_MAX, .last = 1}};
-    p->ask =
-        (struct client_request){.message = &p->message, .rows = {MSG_EVENT_ROW}, .ended = on_ended};
+    p->ask = (struct client_request){.message = &p->message, .ended = on_ended};
     client_request(p->view->client, &p->ask);
 }
 

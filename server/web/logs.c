@@ -116,7 +116,6 @@ static void show_page(struct request *r, const struct msg_logs *query)
     call->message = (struct tfe_msg){.type = MSG_LOGS, .u.logs = *query};
     call->message.u.logs.job = call->name;
     call->message.u.logs.node = node ? call->other : NULL;
-    call->ask.rows[0] = MSG_LOG_LINES;
     call->ask.row = on_page_row;
     call->answer = answer_page;
     call_send(call);
@@ -248,8 +247,7 @@ static void follow(struct request *r, const struct msg_logs *query)
     t->message.u.logs.job = t->job.text;
     t->message.u.logs.node = node ? t->node : NULL;
     t->message.u.logs.follow = true;
-    t->ask = (struct client_request){
-        .message = &t->message, .rows = {MSG_LOG_LINES}, .row = on_tail_row, .ended = on_ended};
+    t->ask = (struct client_request){.message = &t->message, .row = on_tail_row, .ended = on_ended};
     stream_attach(t->stream, t, on_caught_up, tail_free);
     client_request(t->client, &t->ask);
 }

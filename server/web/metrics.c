@@ -518,9 +518,6 @@ static void next_ledger(struct call *call)
         scrape->ledgers++;
         (void)snprintf(call->name, sizeof(call->name), "%s", job->job);
         call->message = (struct tfe_msg){.type = MSG_EPOCHS, .u.epochs = {.job = call->name}};
-        memset(call->ask.rows, 0, sizeof(call->ask.rows));
-        call->ask.rows[0] = MSG_EPOCH_ROW;
-        call->ask.rows[1] = MSG_STATUS_JOB;
         call->answer = on_ledger;
         call->failed = on_no_ledger;
         call_send(call);
@@ -541,9 +538,6 @@ static void ask_jobs(struct call *call)
 {
     ((struct scrape *)call->own)->is_up = true;
     call->message = (struct tfe_msg){.type = MSG_STATUS, .u.status.jobs_only = true};
-    call->ask.rows[0] = MSG_STATUS_JOB;
-    call->ask.rows[1] = MSG_HEALTH;
-    call->ask.rows[2] = MSG_SERIES_ROW;
     call->answer = on_jobs;
     call->failed = show;
     call_send(call);
@@ -596,7 +590,6 @@ void metrics_show(struct request *r)
     call->own = scrape;
     call->own_free = scrape_free;
     call->message = (struct tfe_msg){.type = MSG_GAUGES};
-    call->ask.rows[0] = MSG_GAUGE;
     call->answer = on_gauges;
     call->failed = on_no_gauges;
     call_send(call);

@@ -22,48 +22,56 @@
 /* Path of uploads, whose bodies the handler reads in pieces. */
 #define BUNDLES "/api/v1/bundles/"
 
-enum access {
-    ACCESS_PUBLIC,   /* public: the response has no information about the server */
-    ACCESS_OBSERVER, /* callers that may see the server's state */
-    ACCESS_ADMIN     /* orders: callers with an admin's token */
-};
+#define ROUTE(METHOD, path_, ACCESS, function)                                                     \
+    .path = (path_), .method = HTTP_##METHOD, .access = ACCESS_##ACCESS, .handle = (function)
+#define QUERY(path, ID) ROUTE(GET, path, OBSERVER, api_operate), .operation = OPERATION_##ID
+#define ORDER(path, ID) ROUTE(POST, path, ADMIN, api_operate), .operation = OPERATION_##ID
+#define NUMBER(key, min, max, member)                                                              \
+    {                                                                                              \
+        (key), (min), (max), offsetof(struct tfe_msg, u.member),                                   \
+            sizeof(((struct tfe_msg *)NULL)->u.member) == sizeof(uint64_t)                         \
+    }
 
-static const struct route {
-    const char *path; /* {} matches one segment */
-    enum http_method method;
-    enum access access;
-    void (*handle)(struct request *r);
-} routes[] = {
-    {"/healthz", HTTP_GET, ACCESS_PUBLIC, api_healthz},
-    {"/readyz", HTTP_GET, ACCESS_PUBLIC, api_readyz},
-    {"/metrics", HTTP_GET, ACCESS_OBSERVER, metrics_show},
-    {"/api/v1/session", HTTP_GET, ACCESS_PUBLIC, api_session},
-    {"/api/v1/login", HTTP_POST, ACCESS_PUBLIC, api_login},
-    {"/api/v1/logout", HTTP_POST, ACCESS_PUBLIC, api_logout},
-    {"/api/v1/status", HTTP_GET, ACCESS_OBSERVER, api_status},
-    {"/api/v1/jobs", HTTP_GET, ACCESS_OBSERVER, api_jobs},
-    {"/api/v1/jobs/{}", HTTP_GET, ACCESS_OBSERVER, api_job},
-    {"/api/v1/jobs/{}/epochs", HTTP_GET, ACCESS_OBSERVER, api_epochs},
-    {"/api/v1/pool", HTTP_GET, ACCESS_OBSERVER, api_pool},
-    {"/api/v1/demand", HTTP_GET, ACCESS_OBSERVER, api_demand},
-    {"/api/v1/nodes", HTTP_GET, ACCESS_OBSERVER, api_nodes},
-    {"/api/v1/gauges", HTTP_GET, ACCESS_OBSERVER, api_gauges},
-    {"/api/v1/stream", HTTP_GET, ACCESS_OBSERVER, api_stream},
-    {"/api/v1/events", HTTP_GET, ACCESS_OBSERVER, api_events},
-    {"/api/v1/jobs/{}/series", HTTP_GET, ACCESS_OBSERVER, api_series},
-    {"/api/v1/jobs/{}/logs", HTTP_GET, ACCESS_OBSERVER, api_logs},
-    {"/api/v1/audit", HTTP_GET, ACCESS_OBSERVER, api_audit},
-    {"/api/v1/jobs", HTTP_POST, ACCESS_ADMIN, api_submit},
-    {"/api/v1/jobs/{}", HTTP_DELETE, ACCESS_ADMIN, api_cancel},
-    {BUNDLES "{}", HTTP_PUT, ACCESS_ADMIN, api_put_bundle},
-    {"/api/v1/jobs/{}/scale", HTTP_POST, ACCESS_ADMIN, api_scale},
-    {"/api/v1/jobs/{}/suspend", HTTP_POST, ACCESS_ADMIN, api_suspend},
-    {"/api/v1/jobs/{}/resume", HTTP_POST, ACCESS_ADMIN, api_resume},
-    {"/api/v1/jobs/{}/cancel", HTTP_POST, ACCESS_ADMIN, api_cancel},
-    {"/api/v1/jobs/{}/restart", HTTP_POST, ACCESS_ADMIN, api_restart},
-    {"/api/v1/jobs/{}/grow", HTTP_POST, ACCESS_ADMIN, api_grow},
-    {"/api/v1/nodes/{}/drain", HTTP_POST, ACCESS_ADMIN, api_drain},
-    {"/api/v1/nodes/{}/evict", HTTP_POST, ACCESS_ADMIN, api_evict},
+static const struct route routes[] = {
+    {ROUTE(GET, "/healthz", PUBLIC, api_healthz)},
+    {ROUTE(GET, "/readyz", PUBLIC, api_readyz)},
+    {ROUTE(GET, "/metrics", OBSERVER, metrics_show)},
+    {ROUTE(GET, "/api/v1/session", PUBLIC, api_session)},
+    {ROUTE(POST, "/api/v1/login", PUBLIC, api_login)},
+    {ROUTE(POST, "/api/v1/logout", PUBLIC, api_logout)},
+    {QUERY("/api/v1/status", STATUS)},
+    {QUERY("/api/v1/jobs", JOBS)},
+    {QUERY("/api/v1/jobs/{}", JOB)},
+    {QUERY("/api/v1/jobs/{}/epochs", EPOCHS)},
+    {QUERY("/api/v1/pool", POOL)},
+    {QUERY("/api/v1/demand", DEMAND)},
+    {QUERY("/api/v1/nodes", NODES)},
+    {QUERY("/api/v1/gauges", GAUGES)},
+    {QUERY("/api/v1/audit", AUDIT)},
+    {ROUTE(GET, "/api/v1/stream", OBSERVER, api_stream)},
+    {ROUTE(GET, "/api/v1/events", OBSERVER, api_events), .operation = OPERATION_EVENTS,
+     .numbers = {NUMBER("after", 0, MSG_NUMBER_MAX, events.after),
+                 NUMBER("last", 1, MSG_EVENTS_MAX, events.last)}},
+    {ROUTE(GET, "/api/v1/jobs/{}/series", OBSERVER, api_series), .operation = OPERATION_SERIES,
+     .numbers = {NUMBER("after", 0, MSG_NUMBER_MAX, series.after),
+                 NUMBER("run", 1, MSG_RUN_MAX, series.run)}},
+    {ROUTE(GET, "/api/v1/jobs/{}/logs", OBSERVER, api_logs)},
+    {ROUTE(POST, "/api/v1/jobs", ADMIN, api_submit)},
+    {ROUTE(DELETE, "/api/v1/jobs/{}", ADMIN, api_operate), .operation = OPERATION_CANCEL},
+    {ROUTE(PUT, BUNDLES "{}", ADMIN, api_put_bundle)},
+    {ROUTE(POST, "/api/v1/jobs/{}/scale", ADMIN, api_scale), .operation = OPERATION_SCALE,
+     .numbers = {NUMBER("min", 1, MSG_NODES_MAX, scale.min_nodes),
+                 NUMBER("max", 1, MSG_NODES_MAX, scale.max_nodes),
+                 NUMBER("ps", 1, MSG_NODES_MAX, scale.n_ps)}},
+    {ORDER("/api/v1/jobs/{}/suspend", SUSPEND)},
+    {ORDER("/api/v1/jobs/{}/resume", RESUME)},
+    {ORDER("/api/v1/jobs/{}/cancel", CANCEL)},
+    {ORDER("/api/v1/jobs/{}/restart", RESTART)},
+    {ORDER("/api/v1/jobs/{}/grow", GROW)},
+    {ORDER("/api/v1/nodes/{}/drain", DRAIN),
+     .numbers = {NUMBER("within_ms", 0, MSG_DURATION_MAX_MS, drain.within_ms)}},
+    {ORDER("/api/v1/nodes/{}/evict", EVICT),
+     .numbers = {NUMBER("for_ms", 0, MSG_DURATION_MAX_MS, evict.for_ms)}},
 };
 
 /* Values of the Allow header. A path with GET allows HEAD as well. */
@@ -84,14 +92,20 @@ struct share_holder request_holder(const struct request *r)
 
 bool request_number(struct request *r, const char *key, uint64_t min, uint64_t max, uint64_t *ret)
 {
-    const char *text = request_query(r, key);
+    const json_t *value = json_object_get(r->body, key);
+    const char *text = r->route->method == HTTP_POST ? NULL : request_query(r, key);
     const char *at = text;
     uint64_t number = 0;
     char sentence[128];
-    if (!text) {
+    if (!text && (!value || json_is_null(value))) {
         return true;
     }
-    if (!options_digits(&at, max, &number) || *at != '\0' || number < min) {
+    bool is_valid = text ? options_digits(&at, max, &number) && *at == '\0'
+                         : json_is_integer(value) && json_integer_value(value) >= 0;
+    if (!text && is_valid) {
+        number = (uint64_t)json_integer_value(value);
+    }
+    if (!is_valid || number < min || number > max) {
         (void)snprintf(sentence, sizeof(sentence), "%s must be a number from %llu to %llu", key,
                        (unsigned long long)min, (unsigned long long)max);
         reply_problem(r->req, 400, "bad_request", sentence);
@@ -273,6 +287,7 @@ static bool read_body(struct request *r)
 
 static void handle(struct request *r, const struct route *route)
 {
+    r->route = route;
     if (!find_caller(r, route->access)) {
         return;
     }

@@ -73,8 +73,7 @@ static void submit(struct call *call)
     const struct submission *in = call->own;
     (void)snprintf(call->name, sizeof(call->name), "%s", in->spec.name);
     call->message = (struct tfe_msg){.type = MSG_SUBMIT, .u.submit.spec = in->spec};
-    call->ask = (struct client_request){
-        .message = &call->message, .is_order = true, .ended = call->ask.ended};
+    call->ask = (struct client_request){.message = &call->message, .ended = call->ask.ended};
     call->answer = respond_submitted;
     call->again = retry_name;
     call_send(call);

@@ -8,11 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/assert.h"
 #include "common/base/clock.h"
 #include "common/base/timer.h"
-#include "common/records/epoch_summary.h"
 #include "common/records/json_text.h"
+#include "common/records/operations.h"
 #include "common/records/schemas.h"
 #include "server/web/streams.h"
 
@@ -51,16 +50,22 @@ struct topic {
     LIST_ENTRY(topic) link;
 };
 
-static const char *const names[] = {
-#define TOPIC_NAME(NAME, name, ms) name,
-    TOPIC_KINDS(TOPIC_NAME)
-#undef TOPIC_NAME
-};
-
-static const unsigned least_ms[] = {
-#define TOPIC_MS(NAME, name, ms) ms,
-    TOPIC_KINDS(TOPIC_MS)
-#undef TOPIC_MS
+static const struct {
+    const char *event;                      /* name of the event */
+    unsigned min_ms;                        /* minimum time between two queries */
+    enum operation_id operation;            /* the query */
+    const struct record_schema *schemas[2]; /* of the records that are sent */
+} kinds[TOPIC__COUNT] = {
+    [TOPIC_FLEET] = {"fleet", 400, OPERATION_JOBS, {&schema_job, &schema_health}},
+    [TOPIC_NODES] = {"nodes", 1000, OPERATION_STATUS, {&schema_node}},
+    [TOPIC_EPOCHS] = {"epochs", 5000, OPERATION_EPOCHS, {&schema_epoch}},
+    [TOPIC_EVENTS] = {"events", 400, OPERATION_EVENTS, {&schema_event}},
+    [TOPIC_POINTS] = {"points", 1000, OPERATION_SERIES, {&schema_point}},
+    [TOPIC_CONDITIONS] = {"conditions",
+                          1000,
+                          OPERATION_CONDITIONS,
+                          {&schema_job, &schema_condition}},
+    [TOPIC_POOL] = {"pool", 2000, OPERATION_POOL, {&schema_pool_node}},
 };
 
 /* --- rows to items --- */
@@ -84,43 +89,35 @@ static uint64_t mark_of(const char *text)
     return mark;
 }
 
-/* Removes ages from what is compared: the page counts them by itself. */
-static void drop_ages(json_t *object, bool is_over)
+/* Removes from what is compared the values that change by themselves: the page counts them. */
+static void drop_counting(const struct record *row, json_t *object)
 {
-    static const char *const ages[] = {"waits_since_ms", "waits_until_ms", "retry_in_ms"};
-    for (size_t i = 0; i < sizeof(ages) / sizeof(ages[0]); i++) {
-        (void)json_object_del(object, ages[i]);
-    }
-    if (!is_over) {
-        (void)json_object_del(object, "running_ms");
-        (void)json_object_del(object, "standstill_ms");
+    const bool is_over = json_is_true(json_object_get(object, "over"));
+    const void *at = row->at;
+    const struct record_field *field;
+    for (size_t i = 0; (field = record_field(row->schema, i, &at)); i++) {
+        if (field->key &&
+            (field->type == RECORD_AGE || (field->type == RECORD_DURATION && !is_over))) {
+            (void)json_object_del(object, field->key);
+        }
     }
 }
 
-static const char *name_of(const struct record *row)
-{
-    return row->schema == &schema_job         ? ((const struct msg_status_job *)row->at)->job
-           : row->schema == &schema_health    ? ((const struct msg_health *)row->at)->what
-           : row->schema == &schema_node      ? ((const struct msg_status_node *)row->at)->node
-           : row->schema == &schema_pool_node ? ((const struct msg_pool_row *)row->at)->node
-           : row->schema == &schema_condition ? ((const struct msg_condition_row *)row->at)->name
-           : row->schema == &schema_point     ? ((const struct msg_series_row *)row->at)->name
-                                              : NULL;
-}
-
+/* Makes the key of a row, which sorts in the order of numbers: "job/train", "00000000000000000012".
+ */
 static void key_of(const struct record *row, char ret[TFE_ID_MAX + 32])
 {
-    const char *name = name_of(row);
-    if (name) {
+    char text[RECORD_TEXT_MAX];
+    const void *at = row->at;
+    const struct record_field *field = record_find_field(row->schema, row->schema->id, NULL, &at);
+    const struct record_value value = record_value(field, at, text);
+    if (value.form == RECORD_IS_TEXT) {
         const char *folder = row->schema == &schema_job      ? "job/"
                              : row->schema == &schema_health ? "health/"
                                                              : "";
-        (void)snprintf(ret, TFE_ID_MAX + 32, "%s%s", folder, name);
+        (void)snprintf(ret, TFE_ID_MAX + 32, "%s%s", folder, value.text);
     } else {
-        uint64_t number = row->schema == &schema_event
-                              ? ((const struct msg_event_row *)row->at)->number
-                              : ((const struct msg_epoch_row *)row->at)->epoch;
-        (void)snprintf(ret, TFE_ID_MAX + 32, "%020llu", (unsigned long long)number);
+        (void)snprintf(ret, TFE_ID_MAX + 32, "%020lld", (long long)value.number);
     }
 }
 
@@ -139,16 +136,11 @@ static int make_item(const struct record *row, const struct record *end, struct 
     if (metrics) {
         (void)json_object_set_new(object, "metrics", metrics);
     }
-    const bool is_over =
-        row->schema == &schema_epoch && ((const struct msg_epoch_row *)row->at)->over;
     key_of(row, key);
     ret->key = strdup(key);
     ret->text = object ? json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
-    if (object && row->schema != &schema_job && row->schema != &schema_pool_node) {
-        (void)json_object_del(object, "since_ms"); /* these rows have absolute times */
-    }
     if (object) {
-        drop_ages(object, is_over);
+        drop_counting(row, object);
     }
     char *same = object ? json_dumps(object, JSON_COMPACT) : NULL;
     ret->mark = same ? mark_of(same) : 0;
@@ -170,27 +162,8 @@ static int by_key(const void *a, const void *b)
 
 static bool is_shown(const struct topic *topic, const struct record *row)
 {
-    switch (topic->kind) {
-    case TOPIC_FLEET:
-        return row->schema == &schema_job || row->schema == &schema_health;
-    case TOPIC_NODES:
-        return row->schema == &schema_node;
-    case TOPIC_EPOCHS:
-        return row->schema == &schema_epoch;
-    case TOPIC_EVENTS:
-        return row->schema == &schema_event;
-    case TOPIC_POINTS:
-        return row->schema == &schema_point;
-    case TOPIC_CONDITIONS:
-        return row->schema == &schema_job || row->schema == &schema_condition;
-    case TOPIC_QUEUE:
-        return row->schema == &schema_job && ((const struct msg_status_job *)row->at)->is_submitted;
-    case TOPIC_POOL:
-        return row->schema == &schema_pool_node;
-    case TOPIC__COUNT:
-        break;
-    }
-    return false;
+    return row->schema == kinds[topic->kind].schemas[0] ||
+           row->schema == kinds[topic->kind].schemas[1];
 }
 
 /* Makes items of all rows. Of too many epochs the newest ones are used. */
@@ -228,10 +201,10 @@ static int make_items(struct topic *topic, struct items *ret)
 
 static void begin(const struct topic *topic, struct evbuffer *out, bool is_whole)
 {
-    TFE_ASSERT(topic->kind < TOPIC__COUNT);
-    (void)evbuffer_add_printf(
-        out, "event: %s\ndata: {\"job\":\"%s\",\"at_ms\":%lld,\"rows\":%zu,%s", names[topic->kind],
-        topic->job.text, (long long)topic->at.ms, topic->n_rows, is_whole ? "\"whole\":true," : "");
+    (void)evbuffer_add_printf(out,
+                              "event: %s\ndata: {\"job\":\"%s\",\"at_ms\":%lld,\"rows\":%zu,%s",
+                              kinds[topic->kind].event, topic->job.text, (long long)topic->at.ms,
+                              topic->n_rows, is_whole ? "\"whole\":true," : "");
     (void)evbuffer_add_printf(out, "\"set\":{");
 }
 
@@ -325,10 +298,12 @@ static void ask_in(struct topic *topic, int64_t ms)
 
 static int64_t period_of(const struct topic *topic)
 {
-    int64_t by_rows = (int64_t)topic->n_rows * MS_PER_ROW;
-    return topic->is_nudged                           ? NUDGED_MS
-           : by_rows > (int64_t)least_ms[topic->kind] ? by_rows
-                                                      : (int64_t)least_ms[topic->kind];
+    const int64_t by_rows = (int64_t)topic->n_rows * MS_PER_ROW;
+    const int64_t min_ms = kinds[topic->kind].min_ms;
+    if (topic->is_nudged) {
+        return NUDGED_MS;
+    }
+    return by_rows > min_ms ? by_rows : min_ms;
 }
 
 /* Appends new events and drops the oldest ones above the limit. Takes more. */
@@ -391,10 +366,8 @@ static void apply_events(struct topic *topic, struct items *now)
 static void apply_rows(struct topic *topic)
 {
     struct items now;
-    if (topic->kind == TOPIC_EPOCHS) {
-        epochs_compute(&topic->ask.list, clock_wall());
-    }
-    if (make_items(topic, &now) != 0) {
+    if (operation_arrange(kinds[topic->kind].operation, &topic->ask.list) != 0 ||
+        make_items(topic, &now) != 0) {
         return; /* keeps the old state; the next response may find memory */
     }
     topic->at = clock_wall();
@@ -444,53 +417,6 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
     client_request(topic->view->client, &topic->ask);
 }
 
-static void prepare(struct topic *topic)
-{
-    struct client_request *ask = &topic->ask;
-    struct tfe_msg *msg = &topic->message;
-    ask->message = msg;
-    ask->ended = on_ended;
-    switch (topic->kind) {
-    case TOPIC_FLEET:
-    case TOPIC_QUEUE:
-    case TOPIC_NODES:
-    case TOPIC_CONDITIONS:
-        *msg = (struct tfe_msg){.type = MSG_STATUS};
-        msg->u.status.job = topic->job.text[0] != '\0' ? topic->job.text : NULL;
-        msg->u.status.jobs_only = topic->kind != TOPIC_NODES;
-        msg->u.status.detail = topic->kind == TOPIC_CONDITIONS;
-        ask->rows[0] = MSG_STATUS_JOB;
-        ask->rows[1] = MSG_STATUS_NODE;
-        ask->rows[2] = MSG_HEALTH;
-        ask->rows[3] = MSG_SERIES_ROW;
-        ask->rows[4] = MSG_CONDITION_ROW;
-        ask->rows[5] = MSG_POOL_ROW;
-        break;
-    case TOPIC_EPOCHS:
-        *msg = (struct tfe_msg){.type = MSG_EPOCHS, .u.epochs = {.job = topic->job.text}};
-        ask->rows[0] = MSG_EPOCH_ROW;
-        ask->rows[1] = MSG_STATUS_JOB;
-        break;
-    case TOPIC_EVENTS:
-        *msg = (struct tfe_msg){
-            .type = MSG_EVENTS,
-            .u.events = {.job = topic->job.text[0] != '\0' ? topic->job.text : NULL,
-                         .last = TOPIC_EVENTS_MAX}};
-        ask->rows[0] = MSG_EVENT_ROW;
-        break;
-    case TOPIC_POINTS:
-        *msg = (struct tfe_msg){.type = MSG_SERIES, .u.series = {.job = topic->job.text}};
-        ask->rows[0] = MSG_SERIES_ROW;
-        break;
-    case TOPIC_POOL:
-        *msg = (struct tfe_msg){.type = MSG_POOL_NODES};
-        ask->rows[0] = MSG_POOL_ROW;
-        break;
-    case TOPIC__COUNT:
-        break;
-    }
-}
-
 struct topic *topic_join(struct view *view, enum topic_kind kind, const char *job,
                          struct stream *stream)
 {
@@ -514,7 +440,13 @@ struct topic *topic_join(struct view *view, enum topic_kind kind, const char *jo
         free(topic);
         return NULL;
     }
-    prepare(topic);
+    topic->message =
+        operation_request(kinds[kind].operation, job[0] != '\0' ? topic->job.text : NULL);
+    if (kind == TOPIC_EVENTS) {
+        topic->message.u.events.last = TOPIC_EVENTS_MAX;
+    }
+    topic->ask.message = &topic->message;
+    topic->ask.ended = on_ended;
     LIST_INSERT_HEAD(&view->topics, topic, link);
     topic->n_streams = 1;
     ask_in(topic, 0);

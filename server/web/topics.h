@@ -13,22 +13,15 @@
 
 struct stream;
 
-/* Kind, name of its event, minimum time between two queries in ms. */
-#define TOPIC_KINDS(X)                                                                             \
-    X(FLEET, "fleet", 400)            /* all jobs, and health problems of the server */            \
-    X(NODES, "nodes", 1000)           /* of a job */                                               \
-    X(EPOCHS, "epochs", 5000)         /* of a job */                                               \
-    X(EVENTS, "events", 400)          /* events of a job, or of all jobs */                        \
-    X(POINTS, "points", 1000)         /* the newest point of each metric of a job */               \
-    X(CONDITIONS, "conditions", 1000) /* conditions of a job, and its row */                       \
-    X(QUEUE, "queue", 1000)           /* submitted jobs */                                         \
-    X(POOL, "pool", 2000)             /* nodes of the pool */
-
 enum topic_kind {
-#define TOPIC_ENUM(NAME, name, ms) TOPIC_##NAME,
-    TOPIC_KINDS(TOPIC_ENUM)
-#undef TOPIC_ENUM
-        TOPIC__COUNT
+    TOPIC_FLEET,      /* all jobs, and health problems of the server */
+    TOPIC_NODES,      /* of a job */
+    TOPIC_EPOCHS,     /* of a job */
+    TOPIC_EVENTS,     /* events of a job, or of all jobs */
+    TOPIC_POINTS,     /* the newest point of each metric of a job */
+    TOPIC_CONDITIONS, /* conditions of a job, and its row */
+    TOPIC_POOL,       /* nodes of the pool */
+    TOPIC__COUNT
 };
 
 /* Maximum number of rows that pages get. Further rows are counted only. */

@@ -9,7 +9,7 @@ import { pool, submission } from "./pool.js";
 export const store = {
   session: null, up: null, why: "", route: { view: "fleet" }, job: null,
   jobs: new Map(), health: new Map(), nodes: new Map(), epochs: new Map(), events: [], seen: new Map(),
-  points: new Map(), conditions: new Map(), queue: new Map(), pool: new Map(), saves: new Map(), at: 0, rows: {},
+  points: new Map(), conditions: new Map(), pool: new Map(), saves: new Map(), at: 0, rows: {},
   first_ms: null, busy_ms: 0, took: [], // the cost of drawing, for tests
 };
 const main = document.getElementById("main");
@@ -17,7 +17,7 @@ let source = null, screen = null, pending = false;
 
 // --- the stream -----------------------------------------------------------------------------------------------------
 
-const into = { nodes: "nodes", epochs: "epochs", conditions: "conditions", queue: "queue", pool: "pool" };
+const into = { nodes: "nodes", epochs: "epochs", conditions: "conditions", pool: "pool" };
 
 function apply(kind, data) {
   store.at = data.at_ms;
@@ -501,7 +501,7 @@ function show() {
   const is_other = before.job !== job || (before.view === "pool") !== (view === "pool");
   if (is_other || !source || source.readyState === EventSource.CLOSED) {
     if (is_other) {
-      for (const map of [store.nodes, store.epochs, store.seen, store.points, store.conditions, store.queue, store.pool]) map.clear();
+      for (const map of [store.nodes, store.epochs, store.seen, store.points, store.conditions, store.pool]) map.clear();
       store.events = [];
       store.rows = {};
     }

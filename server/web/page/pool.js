@@ -53,12 +53,14 @@ function nodeRow(node) {
   };
 }
 
+const submitted = () => [...store.jobs.values()].filter(j => j.origin === "submitted");
+
 export function pool(main, events) {
   const tiles = h("dl", { class: "tiles" });
   const jobs = table("queue", "Submitted jobs", ["Job", "State", "Priority", "Nodes", "Age", "In this state", "Message"], jobRow,
-    () => [...store.queue.values()].sort((a, b) => isOver(a) - isOver(b) || b.priority - a.priority || a.created_ms - b.created_ms)
+    () => submitted().sort((a, b) => isOver(a) - isOver(b) || b.priority - a.priority || a.created_ms - b.created_ms)
       .map(j => [j.job, j, `${j.job} ${j.state} ${j.command.join(" ")}`, `${j.told_ms} ${ago(j.created_ms)} ${ago(j.since_ms)}`]),
-    () => store.rows.queue ?? 0);
+    () => submitted().length);
   const nodes = table("pool", "Nodes of the pool", ["Node", "State", "Since", "Job", "Labels", "Machine"], nodeRow,
     () => [...store.pool.values()].sort((a, b) => a.name.localeCompare(b.name, undefined, { numeric: true }) || a.node.localeCompare(b.node))
       .map(n => [n.node, n, `${n.name} ${n.node} ${n.state} ${n.job ?? ""} ${labels(n)} ${n.host ?? ""}`, `${n.told_ms} ${ago(n.since_ms)}`]),
@@ -66,11 +68,11 @@ export function pool(main, events) {
   const drawn = events(null);
   main.replaceChildren(h("h1", { class: "sr" }, "Pool"), tiles, jobs.node, nodes.node, drawn.node);
   return { update() {
-    const count = state => [...store.pool.values()].filter(n => n.state === state).length, waiting = [...store.queue.values()].filter(j => j.state === "waiting");
+    const count = state => [...store.pool.values()].filter(n => n.state === state).length, waiting = submitted().filter(j => j.state === "waiting");
     const of = store.rows.pool > store.pool.size ? `of ${store.pool.size} shown` : "";
     tilesOf(tiles, [["Free", count("free"), of], ["Assigned", count("assigned"), of], ["Leaving", count("leaving"), of], ["Away or backing off", count("away") + count("resting"), of], ["Warned", count("warned"), of],
       ["Waiting jobs", waiting.length], ["Longest wait", waiting.length ? ago(Math.min(...waiting.map(j => j.since_ms))) : "–"]]);
-    jobs.draw(store.rows.queue === undefined ? "Loading …" : "No job was submitted yet. Use “Submit job” on the page of jobs, or tfe-ctl submit.");
+    jobs.draw(store.rows.fleet === undefined ? "Loading …" : "No job was submitted yet. Use “Submit job” on the page of jobs, or tfe-ctl submit.");
     nodes.draw(store.rows.pool === undefined ? "Loading …" : "The pool has no nodes. Start tfe-agent --pool on a machine.");
     drawn.draw();
   } };

@@ -138,16 +138,17 @@ static void on_ended(struct client_request *ask, enum client_end end, enum tfe_r
 {
     const size_t n = strlen(f.said);
     (void)snprintf(f.said + n, sizeof f.said - n, "%s:%d/%d/%zu ",
-                   ask->is_order ? "order" : "question", (int)end, (int)code, ask->list.n);
+                   client_is_order(ask->message->type) ? "order" : "question", (int)end, (int)code,
+                   ask->list.n);
     record_list_done(&ask->list);
 }
 
-static const struct tfe_msg question = {.type = MSG_POOL_NODES};
+static const struct tfe_msg question = {.type = MSG_EVENTS};
+static const struct tfe_msg order = {.type = MSG_TOKEN_ROTATE};
 
 static struct client_request ask_of(bool is_order)
 {
-    return (struct client_request){
-        .message = &question, .is_order = is_order, .rows = {MSG_EVENT_ROW}, .ended = on_ended};
+    return (struct client_request){.message = is_order ? &order : &question, .ended = on_ended};
 }
 
 static int begin(void **state)
@@ -342,7 +343,6 @@ TEST_IN(client, what_is_taken_back_is_answered_to_nobody)
     client_request(f.client, &third);
     turn();
     established();
-    row();                           /* a row of the first request */
     client_cancel(f.client, &third); /* the last request: others are queued behind the second */
     client_cancel(f.client, &first); /* this request is open */
     client_cancel(f.client, &first); /* a repeated cancellation has no effect */

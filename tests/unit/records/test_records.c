@@ -119,7 +119,7 @@ TEST(rows, have_the_fields_of_a_part_in_its_place)
          .type = RECORD_U64,
          .offset = offsetof(struct parcel, after),
          .has = offsetof(struct parcel, has_after)}};
-    static const struct record_schema kind = {.name = "parcel",
+    static const struct record_schema kind = {.id = NULL,
                                               .fields = fields,
                                               .n_fields = 3,
                                               .size = sizeof(struct parcel),

@@ -82,18 +82,6 @@ static const char *role_of(const struct request *r)
     return r->view ? principal_role_name(view_role(r->view)) : "nobody";
 }
 
-void __wrap_api_status(struct request *r);
-void __wrap_api_status(struct request *r)
-{
-    reply_json(r->req, 200, json_pack("{s:s}", "role", role_of(r)));
-}
-
-void __wrap_api_job(struct request *r);
-void __wrap_api_job(struct request *r)
-{
-    reply_json(r->req, 200, json_pack("{s:s}", "job", r->name));
-}
-
 /* Starts a login of the caller's view and responds with its CSRF token. */
 void __wrap_api_session(struct request *r);
 void __wrap_api_session(struct request *r)
@@ -101,16 +89,6 @@ void __wrap_api_session(struct request *r)
     char csrf[LOGIN_TEXT_MAX];
     login_csrf(logins_begin(r->web->logins, r->view, r->req), csrf);
     reply_json(r->req, 200, json_pack("{s:s}", "csrf", csrf));
-}
-
-void __wrap_api_drain(struct request *r);
-void __wrap_api_drain(struct request *r)
-{
-    char *body = r->body ? json_dumps(r->body, JSON_COMPACT) : NULL;
-    harness.orders++;
-    (void)snprintf(harness.body, sizeof harness.body, "%s", body ? body : "");
-    free(body);
-    reply_json(r->req, 200, json_pack("{s:s}", "node", r->name));
 }
 
 void __wrap_api_stream(struct request *r);
@@ -125,9 +103,17 @@ void __wrap_api_stream(struct request *r)
     stream_join(stream, TOPIC_FLEET, "");
 }
 
+static void show_order(struct request *r)
+{
+    char *body = r->body ? json_dumps(r->body, JSON_COMPACT) : NULL;
+    harness.orders++;
+    (void)snprintf(harness.body, sizeof harness.body, "%s", body ? body : "");
+    free(body);
+    reply_json(r->req, 200, json_pack("{s:s}", "node", r->name));
+}
+
 /* Responds with the number of bytes that the query names. */
-void __wrap_api_gauges(struct request *r);
-void __wrap_api_gauges(struct request *r)
+static void send_bytes(struct request *r)
 {
     uint64_t n = 0;
     if (request_number(r, "bytes", 1, 1 << 30, &n)) {
@@ -142,11 +128,21 @@ void __wrap_api_gauges(struct request *r)
     }
 }
 
-/* Keeps the request without a response, as if the server had the query. */
-void __wrap_api_pool(struct request *r);
-void __wrap_api_pool(struct request *r)
+void __wrap_api_operate(struct request *r);
+void __wrap_api_operate(struct request *r)
 {
-    harness.waiting = r->req;
+    const enum operation_id operation = r->route->operation;
+    if (operation == OPERATION_POOL) { /* without a response, as if the server had the query */
+        harness.waiting = r->req;
+    } else if (operation == OPERATION_GAUGES) {
+        send_bytes(r);
+    } else if (operation == OPERATION_DRAIN) {
+        show_order(r);
+    } else if (operation == OPERATION_JOB) {
+        reply_json(r->req, 200, json_pack("{s:s}", "job", r->name));
+    } else {
+        reply_json(r->req, 200, json_pack("{s:s}", "role", role_of(r)));
+    }
 }
 
 /* --- HTTP client ------------------------------------------------------------------------------ */
