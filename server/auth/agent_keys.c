@@ -3,7 +3,6 @@
  * The server stores no key: each agent presents its certificate. It stores only revocations
  * (rows_token_revoke), until the keys would have expired. */
 #include <sodium.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/clock.h"
@@ -120,21 +119,14 @@ static int agents_next(struct rows *rows, struct tfe_msg *ret)
     return 0;
 }
 
-static void agent_rows_free(struct rows *rows)
-{
-    free(rows);
-}
-
 int rows_agents(const struct sessions *all, const struct principal *by, struct rows **ret)
 {
-    static const struct rows_ops ops = {.next = agents_next, .free = agent_rows_free};
-    struct agent_rows *r = calloc(1, sizeof(*r));
+    static const struct rows_ops ops = {.next = agents_next};
+    struct agent_rows *r = rows_new(&ops, sizeof(*r), ret);
     if (!r) {
         return TFE_ENOMEM;
     }
-    r->rows.ops = &ops;
     r->all = all;
     r->by = by;
-    *ret = &r->rows;
     return 0;
 }

@@ -25,12 +25,10 @@ _Static_assert(SECRET_BYTES == TOKEN_ROOT_BYTES, "both secrets have one form in 
 _Static_assert(TOKEN_PUBLIC_KEY_BYTES == crypto_scalarmult_BYTES,
                "the public key is a curve point");
 
-/* Lines of the key file, with one root in version 1 and several in version 2. The check detects
- * damage; it does not protect against a user who can write the file. */
-#define KEY_LINE_VERSION_1 "tfe-server-key 1\n"
-#define KEY_LINE_VERSION_2 "tfe-server-key 2\n"
+/* Lines of the key file. The check detects damage; it does not protect against a user who can write
+ * the file. */
+#define KEY_LINE_VERSION "tfe-server-key 1\n"
 #define KEY_LABEL_STATIC "static-secret "
-#define KEY_LABEL_ROOT "token-root "
 #define KEY_LABEL_GENERATIONS "token-root-"
 #define KEY_LABEL_GENERATION KEY_LABEL_GENERATIONS "%03u "
 #define KEY_LABEL_USED "token-root-used "
@@ -59,25 +57,20 @@ static void add_secret(struct secrets *s, char out[KEY_FILE_MAX], const char *wo
     (void)snprintf(out + n, KEY_FILE_MAX - n, "%s%s\n", word, s->hex);
 }
 
-/* Formats the key file into out and returns its length. A single root of generation 0 uses version
- * 1. */
+/* Formats the key file into out and returns its length. */
 static size_t format_key(struct secrets *s, char out[KEY_FILE_MAX])
 {
     const struct token_ring *ring = &s->ring;
-    const bool is_first = ring->n == 1 && ring->v[0].generation == 0;
-    (void)snprintf(out, KEY_FILE_MAX, "%s", is_first ? KEY_LINE_VERSION_1 : KEY_LINE_VERSION_2);
+    (void)snprintf(out, KEY_FILE_MAX, "%s", KEY_LINE_VERSION);
     add_secret(s, out, KEY_LABEL_STATIC, s->static_secret);
     for (unsigned i = 0; i < ring->n; i++) {
         char word[32];
-        (void)snprintf(word, sizeof(word), is_first ? KEY_LABEL_ROOT : KEY_LABEL_GENERATION,
-                       (unsigned)ring->v[i].generation);
+        (void)snprintf(word, sizeof(word), KEY_LABEL_GENERATION, (unsigned)ring->v[i].generation);
         add_secret(s, out, word, ring->v[i].root);
     }
     size_t n = strlen(out);
-    if (!is_first) {
-        n += (size_t)snprintf(out + n, KEY_FILE_MAX - n, KEY_LABEL_USED "%03u\n",
-                              (unsigned)ring->v[ring->used].generation);
-    }
+    n += (size_t)snprintf(out + n, KEY_FILE_MAX - n, KEY_LABEL_USED "%03u\n",
+                          (unsigned)ring->v[ring->used].generation);
     (void)crypto_generichash(s->check, CHECK_BYTES, (const uint8_t *)out, n, NULL, 0);
     (void)sodium_bin2hex(s->check_hex, sizeof(s->check_hex), s->check, CHECK_BYTES);
     (void)snprintf(out + n, KEY_FILE_MAX - n, KEY_LABEL_CHECK "%s", s->check_hex);
@@ -113,7 +106,7 @@ static bool scan_number(const char *at, const char *word, unsigned long *ret)
     return end != at + n;
 }
 
-/* Parses the roots of version 2 and the generation in use. */
+/* Parses the roots and the generation in use. */
 static bool scan_ring(const char *at, struct token_ring *ring)
 {
     unsigned long generation;
@@ -138,24 +131,19 @@ static bool scan_ring(const char *at, struct token_ring *ring)
 static int scan_key(struct secrets *s, const char *path, struct tfe_reason *reason)
 {
     const char *at = s->text;
-    const size_t n = sizeof(KEY_LINE_VERSION_1) - 1;
-    const bool is_1 = strncmp(at, KEY_LINE_VERSION_1, n) == 0;
-    const bool is_2 = strncmp(at, KEY_LINE_VERSION_2, n) == 0;
-    if (strncmp(at, "tfe-server-key ", 15) == 0 && !is_1 && !is_2) {
+    const size_t n = sizeof(KEY_LINE_VERSION) - 1;
+    const bool is_known = strncmp(at, KEY_LINE_VERSION, n) == 0;
+    if (strncmp(at, "tfe-server-key ", 15) == 0 && !is_known) {
         reason_set(reason, "%s was written by another version of tfe-rdzv; nothing was changed",
                    path);
         return TFE_EINVAL;
     }
-    if (is_1 || is_2) {
-        at += n;
-        s->ring = (struct token_ring){.n = 1};
-        if (scan_secret(&at, KEY_LABEL_STATIC, s->static_secret) &&
-            (is_1 ? scan_secret(&at, KEY_LABEL_ROOT, s->ring.v[0].root)
-                  : scan_ring(at, &s->ring))) {
-            (void)format_key(s, s->again);
-            if (strcmp(s->again, s->text) == 0) {
-                return 0;
-            }
+    at += n;
+    if (is_known && scan_secret(&at, KEY_LABEL_STATIC, s->static_secret) &&
+        scan_ring(at, &s->ring)) {
+        (void)format_key(s, s->again);
+        if (strcmp(s->again, s->text) == 0) {
+            return 0;
         }
     }
     reason_set(

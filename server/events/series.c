@@ -277,24 +277,17 @@ static int series_rows_next(struct rows *rows, struct tfe_msg *ret)
     return 0;
 }
 
-static void series_rows_free(struct rows *rows)
-{
-    free(rows);
-}
-
 int rows_series(const struct series *series, const struct msg_series *asked, struct rows **ret)
 {
-    static const struct rows_ops ops = {.next = series_rows_next, .free = series_rows_free};
-    struct series_rows *r = calloc(1, sizeof(*r));
+    static const struct rows_ops ops = {.next = series_rows_next};
+    struct series_rows *r = rows_new(&ops, sizeof(*r), ret);
     if (!r) {
         return TFE_ENOMEM;
     }
-    r->rows.ops = &ops;
     r->series = series;
     r->run = asked->run;
     r->ord = asked->after;
     (void)id_set(&r->job, asked->job); /* the codec has validated the id */
     text_setf(r->name, sizeof(r->name), "%s", asked->name ? asked->name : "");
-    *ret = &r->rows;
     return 0;
 }

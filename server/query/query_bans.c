@@ -1,6 +1,4 @@
 /* server/query/query_bans.c: lists the entries of the deny list. */
-#include <stdlib.h>
-
 #include "common/base/clock.h"
 #include "server/auth/deny_list.h"
 #include "server/query/record_source.h"
@@ -26,19 +24,14 @@ static int bans_next(struct rows *rows, struct tfe_msg *ret)
     return 0;
 }
 
-static void ban_rows_free(struct rows *rows)
-{
-    free(rows);
-}
-
 int rows_bans(const struct deny_list *bans, const struct principal *by, struct rows **ret)
 {
-    static const struct rows_ops ops = {.next = bans_next, .free = ban_rows_free};
-    struct ban_rows *s = calloc(1, sizeof(*s));
+    static const struct rows_ops ops = {.next = bans_next};
+    struct ban_rows *s = rows_new(&ops, sizeof(*s), ret);
     if (!s) {
         return TFE_ENOMEM;
     }
-    *s = (struct ban_rows){.rows.ops = &ops, .bans = bans, .by = by};
-    *ret = &s->rows;
+    s->bans = bans;
+    s->by = by;
     return 0;
 }

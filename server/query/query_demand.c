@@ -182,11 +182,10 @@ int rows_demand(struct pool *p, struct rows **ret)
 {
     static const struct rows_ops ops = {.next = demand_next, .free = demand_free};
     struct placement_supply classes[PLACEMENT_CLASSES_MAX] = {{.here = 0}};
-    struct demand_rows *d = calloc(1, sizeof(*d));
+    struct demand_rows *d = rows_new(&ops, sizeof(*d), ret);
     if (!d) {
         return TFE_ENOMEM;
     }
-    d->rows.ops = &ops;
     for (uint32_t class = 0; class < PLACEMENT_CLASSES_MAX; class ++) {
         if (placement_supply(p->placement, class, &classes[class])) {
             d->idle[class] = classes[class].idle;
@@ -204,6 +203,5 @@ int rows_demand(struct pool *p, struct rows **ret)
         demand_free(&d->rows);
         return TFE_ENOMEM;
     }
-    *ret = &d->rows;
     return 0;
 }

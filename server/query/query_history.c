@@ -1,203 +1,139 @@
 /* server/query/query_history.c: lists what only the store has (epochs, audit log) and makes
- * backups. Rows are read from the store one page at a time. */
+ * backups. Records are read from the store one page at a time. */
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
 #include "common/base/id.h"
 #include "common/cli/log.h"
 #include "common/credentials/state_dir.h"
 #include "server/jobs/job_registry.h"
-#include "server/query/record_source.h"
+#include "server/query/store_rows.h"
 #include "server/session.h"
-#include "server/store/writer.h"
 
 #define PAGE_ROWS 100
 
-struct store_rows {
-    struct rows rows;
-    struct writer *writer;
-    const struct sessions *all;
-    struct writer_request *ask; /* pending read or write of the store; NULL if there is none */
+struct history_rows {
+    struct store_rows store;
+    const struct sessions *all; /* NULL for the audit log */
     struct tfe_id job;
-    struct record_list page;
-    size_t told; /* rows of the page that have been sent */
-    uint64_t after;
-    bool is_audit;
-    bool last; /* true if the store has no rows after this page */
-    bool any;
-    bool told_job;
+    uint64_t after; /* number of the last record sent */
+    bool has_sent_job;
     struct registry_texts texts; /* texts of the job's row */
-    enum tfe_refusal refusal;    /* 0 if the store did what was asked */
-    char sentence[sizeof(struct tfe_reason)];
 };
 
-static int refuse(const struct store_rows *s, struct tfe_msg *ret)
+/* Returns the next record of the page. Returns NULL after the last one, and requests the next
+ * page unless the store has no more. */
+static const void *next_record(struct history_rows *s)
 {
-    *ret = (struct tfe_msg){.type = MSG_REFUSED, .u.refused = {s->refusal, s->sentence}};
-    return 0;
-}
-
-static void fail(struct store_rows *s, enum tfe_refusal refusal, const char *sentence)
-{
-    s->refusal = refusal;
-    (void)snprintf(s->sentence, sizeof(s->sentence), "%s", sentence);
-}
-
-static void store_rows_free(struct rows *rows)
-{
-    struct store_rows *s = (struct store_rows *)rows;
-    if (s->ask) {
-        writer_cancel(s->writer, s->ask);
+    const void *row = store_rows_next(&s->store);
+    if (!row && !s->store.waits && !s->store.is_last && s->store.refusal == 0) {
+        s->store.page_size = PAGE_ROWS;
+        store_rows_wait(&s->store,
+                        writer_read(s->store.writer, s->all ? s->job.text : NULL, s->after,
+                                    PAGE_ROWS, store_rows_on_result, s, &s->store.request));
     }
-    record_list_done(&s->page);
-    free(s);
+    return row;
 }
 
-static struct store_rows *store_rows_new(const struct rows_ops *ops, struct writer *writer)
-{
-    struct store_rows *s = calloc(1, sizeof(*s));
-    if (s) {
-        s->rows.ops = ops;
-        s->writer = writer;
-    }
-    return s;
-}
-
-/* --- epochs of a job, and the audit log (which belongs to no job) --- */
-
-static void on_page(void *ctx, int rc, struct record_list *page, const char *reason)
-{
-    struct store_rows *s = ctx;
-    s->ask = NULL;
-    if (rc != 0) {
-        fail(s, REFUSAL_STORE, reason);
-    } else {
-        record_list_done(&s->page);
-        s->page = *page;
-        *page = (struct record_list){.v = NULL};
-        s->told = 0;
-        s->last = s->page.n < PAGE_ROWS;
-    }
-    s->rows.wake(s->rows.wake_ctx);
-}
-
-/* Sets *ret to the present state of the job, which the ledger does not contain; a job without
- * epochs has a state, too. Returns false if it was sent before. */
-static bool next_job(struct store_rows *s, struct tfe_msg *ret)
-{
-    *ret = (struct tfe_msg){.type = MSG_STATUS_JOB};
-    if (s->told_job || registry_find(s->all, s->job.text, &s->texts, &ret->u.status_job) != 0) {
-        return false;
-    }
-    s->told_job = true;
-    return true;
-}
+/* --- epochs of a job -------------------------------------------------------------------------- */
 
 static int ledger_next(struct rows *rows, struct tfe_msg *ret)
 {
-    struct store_rows *s = (struct store_rows *)rows;
-    if (s->told < s->page.n) {
-        const void *row = s->page.v[s->told++].at;
-        *ret = (struct tfe_msg){.type = s->is_audit ? MSG_AUDIT_ROW : MSG_EPOCH_ROW};
-        if (s->is_audit) {
-            ret->u.audit_row = *(const struct msg_audit_row *)row;
-        } else {
-            ret->u.epoch_row = *(const struct msg_epoch_row *)row;
-        }
-        s->after = s->is_audit ? ret->u.audit_row.number : ret->u.epoch_row.epoch;
-        s->any = true;
+    struct history_rows *s = (struct history_rows *)rows;
+    const struct msg_epoch_row *row = next_record(s);
+    if (row) {
+        *ret = (struct tfe_msg){.type = MSG_EPOCH_ROW, .u.epoch_row = *row};
+        s->after = row->epoch;
         return 0;
     }
-    if (!s->last && s->refusal == 0) {
-        if (s->ask || writer_read(s->writer, s->is_audit ? NULL : s->job.text, s->after, PAGE_ROWS,
-                                  on_page, s, &s->ask) == 0) {
-            return TFE_EMORE;
-        }
-        fail(s, REFUSAL_LIMIT_REACHED, "the server is out of memory; try again later");
+    const int rc = store_rows_end(&s->store, MSG_STATUS_END, ret);
+    if (rc != 0 || s->store.refusal != 0) {
+        return rc;
     }
-    if (s->refusal == 0 && !s->is_audit && next_job(s, ret)) {
+    /* The present state of the job, which the ledger does not contain. A job without epochs has a
+     * state, too. */
+    struct msg_status_job job;
+    if (!s->has_sent_job && registry_find(s->all, s->job.text, &s->texts, &job) == 0) {
+        *ret = (struct tfe_msg){.type = MSG_STATUS_JOB, .u.status_job = job};
+        s->has_sent_job = true;
         return 0;
     }
-    if (s->refusal == 0 && !s->is_audit && !s->any && !s->told_job) {
-        s->refusal = REFUSAL_NO_SUCH_JOB;
-        (void)snprintf(s->sentence, sizeof(s->sentence),
+    if (!s->has_sent_job && s->after == 0) {
+        char sentence[sizeof(s->store.sentence)];
+        (void)snprintf(sentence, sizeof(sentence),
                        "there is no job \"%s\" on this server, and none is remembered",
                        s->job.text);
+        store_rows_refuse(&s->store, REFUSAL_NO_SUCH_JOB, sentence);
+        return store_rows_end(&s->store, MSG_STATUS_END, ret);
     }
-    if (s->refusal != 0) {
-        return refuse(s, ret);
-    }
-    *ret = (struct tfe_msg){.type = MSG_STATUS_END, .u.status_end = {.jobs = !s->is_audit}};
+    ret->u.status_end.jobs = 1;
     return 0;
 }
 
-static const struct rows_ops ledger_ops = {.next = ledger_next, .free = store_rows_free};
-
 int rows_ledger(const struct sessions *all, const char *job, struct rows **ret)
 {
-    struct store_rows *s = store_rows_new(&ledger_ops, all->writer);
+    static const struct rows_ops ops = {.next = ledger_next, .free = store_rows_free};
+    struct history_rows *s = store_rows_new(&ops, sizeof(*s), all->writer, ret);
     if (!s) {
         return TFE_ENOMEM;
     }
     s->all = all;
     (void)id_set(&s->job, job); /* the codec has validated the id */
-    *ret = &s->rows;
     return 0;
+}
+
+/* --- audit log -------------------------------------------------------------------------------- */
+
+static int audit_next(struct rows *rows, struct tfe_msg *ret)
+{
+    struct history_rows *s = (struct history_rows *)rows;
+    const struct msg_audit_row *row = next_record(s);
+    if (row) {
+        *ret = (struct tfe_msg){.type = MSG_AUDIT_ROW, .u.audit_row = *row};
+        s->after = row->number;
+        return 0;
+    }
+    return store_rows_end(&s->store, MSG_STATUS_END, ret);
 }
 
 int rows_audit(struct writer *writer, struct rows **ret)
 {
-    struct store_rows *s = store_rows_new(&ledger_ops, writer);
-    if (!s) {
-        return TFE_ENOMEM;
-    }
-    s->is_audit = true;
-    *ret = &s->rows;
-    return 0;
+    static const struct rows_ops ops = {.next = audit_next, .free = store_rows_free};
+    return store_rows_new(&ops, sizeof(struct history_rows), writer, ret) ? 0 : TFE_ENOMEM;
 }
 
-/* --- backup --- */
+/* --- backup ----------------------------------------------------------------------------------- */
 
 static void on_copied(void *ctx, int rc, struct record_list *page, const char *reason)
 {
-    struct store_rows *s = ctx;
-    s->ask = NULL;
     if (rc == 0) {
         log_info("backup_made");
     } else {
         log_warn("backup_failed", LOG_S("reason", reason));
-        fail(s, rc == TFE_EEXIST || rc == TFE_EINVAL ? REFUSAL_BAD_REQUEST : REFUSAL_STORE, reason);
     }
-    s->rows.wake(s->rows.wake_ctx);
+    store_rows_on_result(ctx, rc, NULL, reason);
 }
 
 static int backup_next(struct rows *rows, struct tfe_msg *ret)
 {
-    struct store_rows *s = (struct store_rows *)rows;
-    if (s->ask) {
-        return TFE_EMORE;
-    }
-    if (s->refusal != 0) {
-        return refuse(s, ret);
-    }
-    *ret = (struct tfe_msg){.type = MSG_DONE};
-    return 0;
+    return store_rows_end((struct store_rows *)rows, MSG_DONE, ret);
 }
 
 int rows_backup(struct writer *writer, const char *dir, const char *name, struct rows **ret)
 {
     static const struct rows_ops ops = {.next = backup_next, .free = store_rows_free};
-    struct store_rows *s = store_rows_new(&ops, writer);
+    struct store_rows *s = store_rows_new(&ops, sizeof(*s), writer, ret);
     char path[PATH_MAX];
     struct tfe_reason reason;
     (void)mkdir(dir, 0700); /* errors of mkdir() are reported for the file */
-    if (!s || state_dir_path(path, dir, name, &reason) != 0 ||
-        writer_backup(writer, path, on_copied, s, &s->ask) != 0) {
-        free(s);
+    if (!s) {
         return TFE_ENOMEM;
     }
-    *ret = &s->rows;
+    int rc = state_dir_path(path, dir, name, &reason);
+    if (rc == 0) {
+        rc = writer_backup(writer, path, on_copied, s, &s->request);
+    }
+    store_rows_wait(s, rc);
     return 0;
 }

@@ -1,6 +1,5 @@
 /* server/query/query_jobs.c: lists jobs and their nodes from the state of the core and the pool. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "common/base/clock.h"
 #include "common/base/id.h"
@@ -198,20 +197,14 @@ static int status_next(struct rows *rows, struct tfe_msg *ret)
     return 0;
 }
 
-static void status_free(struct rows *rows)
-{
-    free(rows);
-}
-
 int rows_status(const struct sessions *all, const struct principal *by,
                 const struct msg_status *asks, struct rows **ret)
 {
-    static const struct rows_ops ops = {.next = status_next, .free = status_free};
-    struct status_rows *s = calloc(1, sizeof(*s));
+    static const struct rows_ops ops = {.next = status_next};
+    struct status_rows *s = rows_new(&ops, sizeof(*s), ret);
     if (!s) {
         return TFE_ENOMEM;
     }
-    s->rows.ops = &ops;
     s->all = all;
     s->core = all->rdzv;
     s->by = by;
@@ -222,6 +215,5 @@ int rows_status(const struct sessions *all, const struct principal *by,
     if (s->one) {
         (void)id_set(&s->job, asks->job); /* the codec has validated the id */
     }
-    *ret = &s->rows;
     return 0;
 }

@@ -193,11 +193,10 @@ static void gauges_free(struct rows *rows)
 int rows_gauges(const struct sessions *all, struct rows **ret)
 {
     static const struct rows_ops ops = {.next = gauges_next, .free = gauges_free};
-    struct gauge_rows *s = calloc(1, sizeof(*s));
+    struct gauge_rows *s = rows_new(&ops, sizeof(*s), ret);
     if (!s) {
         return TFE_ENOMEM;
     }
-    s->rows.ops = &ops;
     add_build(s);
     add_sessions(s, all);
     add_jobs(s, all);
@@ -209,6 +208,5 @@ int rows_gauges(const struct sessions *all, struct rows **ret)
         gauges_free(&s->rows);
         return TFE_ENOMEM;
     }
-    *ret = &s->rows;
     return 0;
 }

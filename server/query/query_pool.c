@@ -266,21 +266,14 @@ static int pool_next(struct rows *rows, struct tfe_msg *ret)
     return 0;
 }
 
-static void pool_rows_free(struct rows *rows)
-{
-    free(rows);
-}
-
 int rows_pool(struct pool *p, struct rows **ret)
 {
-    static const struct rows_ops ops = {.next = pool_next, .free = pool_rows_free};
-    struct pool_rows *r = calloc(1, sizeof(*r));
+    static const struct rows_ops ops = {.next = pool_next};
+    struct pool_rows *r = rows_new(&ops, sizeof(*r), ret);
     if (!r) {
         return TFE_ENOMEM;
     }
-    r->rows.ops = &ops;
     r->p = p;
-    *ret = &r->rows;
     return 0;
 }
 

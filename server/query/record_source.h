@@ -7,6 +7,7 @@
 #define TFE_SERVER_QUERY_RECORD_SOURCE_H
 
 #include <stdbool.h>
+#include <stdlib.h>
 
 #include "common/base/error.h"
 #include "common/message/msg.h"
@@ -22,7 +23,7 @@ struct writer;
 
 struct rows_ops {
     int (*next)(struct rows *rows, struct tfe_msg *ret);
-    void (*free)(struct rows *rows);
+    void (*free)(struct rows *rows); /* NULL: free(3) */
 };
 
 /* The base of each record source (its first member). A source keeps a position, not pointers into
@@ -35,6 +36,18 @@ struct rows {
     void (*ended)(void *ctx, const struct tfe_msg *last);
     void *ended_ctx;
 };
+
+/* Allocates a zeroed source of `size` bytes, which begins with its struct rows, and sets *ret to
+ * it. Returns NULL if out of memory. */
+static inline void *rows_new(const struct rows_ops *ops, size_t size, struct rows **ret)
+{
+    struct rows *rows = calloc(1, size);
+    if (rows) {
+        rows->ops = ops;
+        *ret = rows;
+    }
+    return rows;
+}
 
 /* Sets *ret to the next message and returns 0. The message is valid until the next step of the
  * core or call of the source; no message follows one for which rows_is_end() is true. Returns
@@ -56,8 +69,10 @@ static inline void rows_on_wake(struct rows *rows, void (*wake)(void *ctx), void
 /* Frees the source. NULL is allowed. */
 static inline void rows_free(struct rows *rows)
 {
-    if (rows) {
+    if (rows && rows->ops->free) {
         rows->ops->free(rows);
+    } else {
+        free(rows);
     }
 }
 

@@ -52,11 +52,11 @@ def test_a_job_s_life_over_http(web, ctl):
     s = web.server
     web.login(s.token("admin"))
     page = Page(web, "/api/v1/stream?pool=1&job=train")
-    page.wait(lambda rows: [rows.get(name) for name in ("queue", "pool", "conditions")] == [{}, {}, {}], "nothing")
+    page.wait(lambda rows: [rows.get(name) for name in ("fleet", "pool", "conditions")] == [{}, {}, {}], "nothing")
     assert web.order("/api/v1/jobs", JOB).json == {"done": "submit", "name": "train"}
     assert queue(web) == {"train": "waiting"}
-    rows = page.wait(lambda rows: rows["queue"] and rows["queue"]["job/train"]["waits"] and "Waiting" in rows["conditions"], "a job that waits")
-    row = rows["queue"]["job/train"]
+    rows = page.wait(lambda rows: rows["fleet"] and rows["fleet"]["job/train"]["waits"] and "Waiting" in rows["conditions"], "a job that waits")
+    row = rows["fleet"]["job/train"]
     assert row["priority"] == 500 and abs(row["since_ms"] - time.time() * 1000) < 60000
     assert rows["conditions"]["job/train"]["command"] == ["python", "train.py"] and rows["conditions"]["Created"]["status"]
     wait_until(lambda: 0 < web.gauges()["tfe_pool_queue_oldest_seconds"] < 60, what="the age of the queue")
