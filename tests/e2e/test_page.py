@@ -314,7 +314,7 @@ def test_the_queue_and_the_pool_are_seen_and_a_job_is_suspended(server, state_di
         with agent_of(s, fields, "child") as child:
             starts(child)
             page.wait("[...document.querySelectorAll('#queue tbody tr')].map(tr => tr.innerText.split('\\n')[0]).join() === 'urgent,train,later'")
-            page.wait("tfe.queue.get('job/train').state === 'running' && /more nodes/.test(tfe.queue.get('job/urgent').waits)")
+            page.wait("tfe.jobs.get('train').state === 'running' && /more nodes/.test(tfe.jobs.get('urgent').waits)")
             page.wait("[...document.querySelectorAll('#pool .badge')].map(b => b.innerText).join() === 'Assigned,Free'")
             found = looked_at(page, "pool", tmp_path, "document.querySelectorAll('#queue tbody tr').length === 3")
             page.click("//table[@id='queue']//a[text()='train']")
