@@ -14,7 +14,7 @@
 #include "common/base/timer.h"
 #include "common/cli/log.h"
 #include "server/events/counters.h"
-#include "server/events/event_text.h"
+#include "server/events/event_log.h"
 #include "server/jobs/pool.h"
 
 /* Maximum timer interval. Timers of the event loop stand still while the machine is suspended, but
@@ -198,14 +198,17 @@ static bool on_written(void *ctx, const char *job, uint64_t sequence, int rc)
 static void on_condition(void *ctx, int rc, const char *reason)
 {
     const struct driver *driver = ctx;
-    if (driver->to.events) {
-        event_of_store(driver->to.events, rc, reason);
+    if (!driver->to.events) {
+        return;
     }
     if (rc == 0) {
-        log_info("store_writes_again");
+        events_report(driver->to.events, &(struct msg_event_row){.kind = "store_writes_again"},
+                      "the database takes what is written again");
     } else {
-        log_error("store_failed", LOG_S("reason", reason),
-                  LOG_S("effect", "running epochs go on, no new epoch begins until it is written"));
+        events_report(
+            driver->to.events,
+            &(struct msg_event_row){.kind = "store_failed", .level = EVENT_ERROR},
+            "the database takes nothing (%.600s): running epochs go on, no new one begins", reason);
     }
 }
 

@@ -8,7 +8,6 @@
 #include "common/cli/log.h"
 #include "server/auth/audit.h"
 #include "server/events/counters.h"
-#include "server/events/event_text.h"
 #include "server/session.h"
 
 /* Time for a closing peer to read what is flushed. */
@@ -65,8 +64,9 @@ static void report_order(const struct session *s, const char *result)
     } else {
         (void)snprintf(who, sizeof(who), "%s", role);
     }
-    event_of_order(s->all->events, who, msg_type_name(s->order->type), s->order->job.text,
-                   s->order->about, result);
+    events_report(
+        s->all->events, &(struct msg_event_row){.kind = "ordered", .job = s->order->job.text},
+        "%s has ordered %s of %s: %s", who, msg_type_name(s->order->type), s->order->about, result);
 }
 
 void session_order_done(void *ctx, const struct tfe_msg *last)

@@ -199,7 +199,6 @@ static void refuse_unjoined(const struct session *s, const struct tfe_msg *msg,
 static int execute_order(struct session *s, const struct tfe_msg *msg)
 {
     struct operator_response done;
-    char peer[ENDPOINT_TEXT_MAX];
     struct principal of;
     const char *name = msg->type == MSG_EVICT          ? msg->u.evict.node
                        : msg->type == MSG_REVOKE_AGENT ? msg->u.revoke_agent.node
@@ -225,10 +224,6 @@ static int execute_order(struct session *s, const struct tfe_msg *msg)
     if (msg->type == MSG_EVICT && msg->u.evict.for_ms > 0) {
         ban(s->all, &done, has_key ? &of : NULL, msg->u.evict.for_ms);
     }
-    log_info("ordered", LOG_S("peer", peer_text(&s->peer, peer)),
-             LOG_S("order", msg_type_name(msg->type)),
-             LOG_S("job", done.job.text[0] != '\0' ? done.job.text : NULL),
-             LOG_S("node", done.node.text[0] != '\0' ? done.node.text : NULL));
     if (msg->type == MSG_REVOKE_AGENT) {
         return revoke_key(s, &of);
     }

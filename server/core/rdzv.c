@@ -24,14 +24,12 @@
 
 const char *rdzv_trace_name(enum rdzv_trace_kind kind)
 {
-    switch (kind) {
-#define TRACE_NAME(NAME, name, level, number, text)                                                \
-    case TRACE_##NAME:                                                                             \
-        return name;
+    static const char *const names[] = {
+#define TRACE_NAME(NAME, name, level, number, text, sentence) name,
         RDZV_TRACES(TRACE_NAME)
 #undef TRACE_NAME
-    }
-    return "?";
+    };
+    return names[kind];
 }
 
 int rdzv_new(const struct rdzv_config *config, const struct tfe_mem *mem, struct rdzv **ret)

@@ -14,6 +14,7 @@
 #include "common/message/job_spec.h"
 #include "common/message/msg.h"
 #include "common/message/principal.h"
+#include "server/core/traces.h"
 
 /* Maximum number of PERSIST actions that one step emits. */
 #define RDZV_PERSIST_MAX 1000
@@ -95,71 +96,6 @@ enum rdzv_action_type {
     /* store ledger, replacing the stored row of the same epoch; no reply is expected */
     RDZV_LEDGER,
     RDZV_TRACE /* an occurrence for the log */
-};
-
-/* Traces, for logs and for the simulator's expected output: log name, level, and the log keys of
- * the number and the text (NULL if not logged). */
-#define RDZV_TRACES(X)                                                                             \
-    X(JOB_STATE, "job_state", DEBUG, NULL, "state") /* number: run that begins */                  \
-    X(NODE_JOINED, "node_joined", INFO, NULL, "name")                                              \
-    X(NODE_BACK, "node_back", INFO, NULL, NULL) /* known node, new connection */                   \
-    X(NODE_READY, "node_ready", DEBUG, NULL, "host")                                               \
-    X(NODE_UNVERIFIED, "node_unverified", DEBUG, NULL, "host")   /* no peer can probe it */        \
-    X(NODE_VERIFIED, "node_verified", DEBUG, NULL, "by")         /* text: id of the prober */      \
-    X(NODE_UNREACHED, "node_unreached", WARN, "for_ms", "tried") /* ms since the first try */      \
-    X(NODE_DEAD, "node_dead", WARN, NULL, "by")                  /* text: who proved it */         \
-    X(NODE_SUSPECT, "node_suspect", WARN, NULL, NULL)            /* connection lost, no GOODBYE */ \
-    X(NODE_LOST, "node_lost", WARN, NULL, "reason")              /* lease over, or left out */     \
-    X(NODE_LEFT, "node_left", INFO, NULL, NULL)                  /* GOODBYE, or drained */         \
-    X(NODE_EXITED, "node_exited", INFO, "code", "tail")          /* or 128 + signal */             \
-    X(WORKER_RESTART, "worker_restart", INFO, "number", NULL)    /* the epoch goes on */           \
-    X(WORKER_MISSING, "worker_missing", WARN, "workers", "reason") /* number: remaining workers */ \
-    X(WORKER_DONE, "worker_done", INFO, "workers", NULL)           /* exit status 0: final */      \
-    X(EVALUATOR, "evaluator", INFO, "number", "state")             /* number of the restart */     \
-    X(NODE_QUARANTINED, "node_quarantined", WARN, "ms", "verdict") /* text: verdict's name */      \
-    X(NODE_REFUSED, "node_refused", WARN, NULL, "reason")                                          \
-    X(LISTENING, "node_listening", DEBUG, "ms", NULL)     /* ms since START; 0 if unknown */       \
-    X(SWITCH, "switch", INFO, NULL, "cause")              /* old epoch; cause of the next */       \
-    X(EPOCH, "epoch", INFO, "members", "cause")           /* an epoch begins */                    \
-    X(REBUILT, "rebuilt", WARN, "members", NULL)          /* number: nodes that reported */        \
-    X(WAIT_FENCE, "wait_fence", WARN, "ms", NULL)         /* time the switch waits */              \
-    X(MASS_LOSS, "mass_loss", ERROR, "held_ms", "reason") /* time the leases are held */           \
-    X(END, "end", INFO, "failed_epochs", "verdict")       /* consecutive epochs */                 \
-    X(RESTARTS, "restarts", INFO, "used", "reason")       /* text: why it decreased */             \
-    X(WRITE_FAILED, "write_failed", ERROR, "again_in_ms", NULL)                                    \
-    X(LINGERS, "lingers", INFO, NULL, NULL) /* succeeded; trainers go on */                        \
-    X(JOB_FINISHED, "job_finished", INFO, NULL, "reason")                                          \
-    X(NODE_DRAINING, "node_draining", INFO, NULL, "name")        /* operator's command */          \
-    X(NODE_EVICTED, "node_evicted", WARN, NULL, "name")          /* operator's command */          \
-    X(JOB_STOPPING, "job_stopping", INFO, NULL, NULL)            /* operator's command */          \
-    X(JOB_RESIZED, "job_resized", INFO, "max", NULL)             /* operator's command */          \
-    X(NODE_NOTICED, "node_noticed", INFO, "deadline_ms", "kind") /* 0: no deadline */              \
-    X(NODE_ALONE, "node_alone", WARN, "rank", NULL)              /* node ignores TF_CONFIG */      \
-    X(NODE_STAYS, "node_stays", INFO, NULL, "name")              /* its notice was withdrawn */    \
-    X(SAVE, "save", INFO, "number", NULL)                        /* scripts are asked */           \
-    X(GROWTH_WAITS, "growth_waits", INFO, NULL, "reason")        /* no checkpoint seen */          \
-    X(SAVED, "saved", INFO, "after_ms", NULL)                    /* a script has answered */
-
-enum rdzv_trace_kind {
-#define RDZV_TRACE_ENUM(NAME, name, level, number, text) TRACE_##NAME,
-    RDZV_TRACES(RDZV_TRACE_ENUM)
-#undef RDZV_TRACE_ENUM
-};
-
-/* Returns the log name, such as "job_state": a static string, never NULL. */
-const char *rdzv_trace_name(enum rdzv_trace_kind kind);
-
-struct rdzv_trace {
-    enum rdzv_trace_kind kind;
-    const char *job;  /* name of the job, or NULL */
-    const char *node; /* id of the node, or NULL */
-    const char *name; /* label of the node, or NULL */
-    uint64_t epoch;
-    uint64_t number;
-    const char *text; /* text to log, or NULL */
-    /* NODE_NOTICED: the machine may stay after all, or may go before the deadline */
-    bool uncertain;
-    bool stopped; /* NODE_EXITED: the agent itself ended the trainers, on request */
 };
 
 /* Maximum number of nodes remembered as having reached a node's address. */

@@ -206,7 +206,7 @@ static void apply_fault(struct rdzv *r, struct node *node, const struct msg_exit
     if (effect->is_charged && !first_start_has_failed(job)) {
         charge(r, job, node, is_permanent, is_useless);
     }
-    send_trace(r, TRACE_END, job, node, b->failed_epochs, effect->name);
+    send_trace(r, TRACE_VERDICT, job, node, b->failed_epochs, effect->name);
 }
 
 /* Handles the end of a trainer without which the epoch goes on: it alone is started again. */
@@ -221,7 +221,8 @@ static void apply_worker_exit(struct rdzv *r, struct node *node, const struct ms
         note_failure(job, node, exited, verdict, is_permanent);
         send_trace(r, TRACE_RESTARTS, job, node, job->budget.used, NULL);
     }
-    send_trace(r, TRACE_END, job, node, job->budget.failed_epochs, verdict_effects[verdict].name);
+    send_trace(r, TRACE_VERDICT, job, node, job->budget.failed_epochs,
+               verdict_effects[verdict].name);
     if (!worker_handle_exit(r, node, is_charged, verdict == VERDICT_AGAIN)) {
         switch_want(job, cause_after(node, &verdict_effects[verdict]), node);
     }

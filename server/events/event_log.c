@@ -219,15 +219,15 @@ static void store_event(struct events *e, const struct msg_event_row *row)
     }
 }
 
-void events_add(struct events *e, const struct msg_event_row *said)
+const struct msg_event_row *events_add(struct events *e, const struct msg_event_row *given)
 {
     struct msg_status_job job;
-    char says[MSG_SENTENCE_MAX];
+    char sentence[MSG_SENTENCE_MAX];
     uint64_t hidden = 0;
-    struct msg_event_row row = *said;
+    struct msg_event_row row = *given;
     row.job = text(row.job);
     if (!passes(e, &row, &hidden)) {
-        return;
+        return NULL;
     }
     row.node = text(row.node);
     row.name = text(row.name);
@@ -237,28 +237,35 @@ void events_add(struct events *e, const struct msg_event_row *said)
         row.run = job.run;
     }
     if (hidden > 0) {
-        (void)snprintf(says, sizeof(says), "%.900s (and %llu more that are not told)", row.says,
+        (void)snprintf(sentence, sizeof(sentence), "%.900s (and %llu more, not shown)", row.says,
                        (unsigned long long)hidden);
-        row.says = says;
+        row.says = sentence;
     }
     struct msg_event_row *copy = record_copy(&schema_event, &row);
     if (!copy || put(e, copy) != 0) {
         log_warn("event_lost", LOG_S("kind", row.kind));
-        return;
+        return NULL;
     }
     store_event(e, copy);
+    return copy;
 }
 
-void events_addf(struct events *e, const struct msg_event_row *row, const char *format, ...)
+void events_report(struct events *e, const struct msg_event_row *row, const char *format, ...)
 {
-    char says[MSG_SENTENCE_MAX];
+    char sentence[MSG_SENTENCE_MAX];
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(says, sizeof(says), format, args);
+    (void)vsnprintf(sentence, sizeof(sentence), format, args);
     va_end(args);
-    struct msg_event_row said = *row;
-    said.says = says;
-    events_add(e, &said);
+    struct msg_event_row event = *row;
+    event.says = sentence;
+    const struct msg_event_row *added = events_add(e, &event);
+    if (added) {
+        LOG_AT((enum log_level)(LOG_INFO_ + (int)added->level), added->kind, LOG_S("job", row->job),
+               LOG_S("node", row->node), LOG_S("name", row->name),
+               LOG_U(row->epoch > 0 ? "epoch" : NULL, row->epoch), LOG_S("message", added->says),
+               LOG_END_);
+    }
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */

@@ -1,9 +1,10 @@
 /* server/events/event_log.h: events for operators: numbered, durable, bounded, each with one
  * sentence. Traces of the core become events by a table (event_text.c).
  *
- *     traces of the core, ledger ──► event_text.c ──┐
- *     orders, refusals, store, reports ─────────────┴──► events_add ──► ring in memory
- *                                                                  └──► writer ──► store
+ *     traces of the core ──┬─► trace_log.c ──────────────────────────► log
+ *                          └─► event_text.c ─► events_add ─┬─► ring in memory
+ *     ledger, orders, store, pool ─► events_report ─┘      └─► writer ─► store
+ *                                          └──────────────────────────► log
  *
  * Clients that follow read the ring; the store is read only for older events. */
 #ifndef TFE_SERVER_EVENTS_EVENT_LOG_H
@@ -36,10 +37,12 @@ void events_set_owner_fn(struct events *e, events_owner_fn *owner_of, const void
 
 /* Adds an event with kind, level, sentence, and the texts that are not NULL. Sets number, time and,
  * if the core knows the job, its run. Limits the rate per kind and job; the next event's sentence
- * reports how many were suppressed. */
-void events_add(struct events *e, const struct msg_event_row *row);
-/* Adds an event with a formatted sentence. */
-void events_addf(struct events *e, const struct msg_event_row *row, const char *format, ...)
+ * reports how many were suppressed. Returns the event, borrowed until the next one is added, or
+ * NULL if it was suppressed or memory ran out. */
+const struct msg_event_row *events_add(struct events *e, const struct msg_event_row *row);
+/* Adds an event with a formatted sentence, and logs it: kind as the name, the texts, and the
+ * sentence as `message`. */
+void events_report(struct events *e, const struct msg_event_row *row, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Returns the first event with a number above `after` (of job, unless NULL), borrowed until the

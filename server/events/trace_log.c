@@ -29,7 +29,7 @@ static const struct trace_words {
     const char *number;
     const char *text;
 } words[] = {
-#define TRACE_WORDS(NAME, name, level, number, text) {LOG_##level##_, number, text},
+#define TRACE_WORDS(NAME, name, level, number, text, sentence) {LOG_##level##_, number, text},
     RDZV_TRACES(TRACE_WORDS)
 #undef TRACE_WORDS
 };

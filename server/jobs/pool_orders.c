@@ -121,8 +121,8 @@ static void begin(struct pool *p, struct pool_order *order, const struct princip
         memcpy(job->submitter, by->origin, sizeof(job->submitter));
     }
     pool_job_is(job, CONDITION_CREATED, "JobCreated", "it was submitted");
-    events_addf(p->config.events, &row, "the job %s: %u to %u nodes, priority %u", event,
-                (unsigned)job->min_nodes, (unsigned)job->max_nodes, (unsigned)job->priority);
+    events_report(p->config.events, &row, "the job %s: %u to %u nodes, priority %u", event,
+                  (unsigned)job->min_nodes, (unsigned)job->max_nodes, (unsigned)job->priority);
     wait_for(order, job);
 }
 
@@ -309,9 +309,9 @@ static void suspend(struct pool *p, struct pool_order *order, struct pool_job *j
     }
     job->started.ms = 0;
     job->ends = TFE_MONO_NEVER;
-    events_addf(p->config.events, &row,
-                is_on ? "the job is suspended: its nodes go back to the pool"
-                      : "the job is resumed, and waits for nodes");
+    events_report(p->config.events, &row,
+                  is_on ? "the job is suspended: its nodes go back to the pool"
+                        : "the job is resumed, and waits for nodes");
     change(p, order, job, &spec);
 }
 
@@ -319,7 +319,7 @@ static void cancel(struct pool *p, struct pool_order *order, const struct princi
                    struct pool_job *job)
 {
     const struct tfe_msg msg = {.type = MSG_CANCEL, .u.cancel.job = job->name.text};
-    const struct msg_event_row event = {.kind = "finished", .job = job->name.text};
+    const struct msg_event_row event = {.kind = "job_finished", .job = job->name.text};
     struct msg_status_job row;
     if (job->is_over) { /* a finished job stays as it is */
         if (job->lingers) {
@@ -327,7 +327,7 @@ static void cancel(struct pool *p, struct pool_order *order, const struct princi
         }
         wait_for(order, job);
     } else if (!pool_job_in_core(job, &row)) {
-        events_addf(p->config.events, &event, "the job was cancelled before it ran");
+        events_report(p->config.events, &event, "the job was cancelled before it ran");
         pool_end(p, job, STATE_CANCELLED, "JobCancelled", POOL_CANCELLED);
         wait_for(order, job);
     } else if (order_core(p, order, by, &msg)) {

@@ -73,13 +73,13 @@ static void tell_moves(struct pool *p)
         const struct msg_event_row given = {.kind = "assigned", .job = job->name.text};
         const struct msg_event_row taken = {.kind = "released", .job = job->name.text};
         if (job->n_given > 0) {
-            events_addf(p->config.events, &given, "the job gets %u %s of the pool",
-                        (unsigned)job->n_given, job->n_given == 1 ? "node" : "nodes");
+            events_report(p->config.events, &given, "the job gets %u %s of the pool",
+                          (unsigned)job->n_given, job->n_given == 1 ? "node" : "nodes");
         }
         if (job->n_taken > 0) {
-            events_addf(p->config.events, &taken, "%u %s of the job %s released: %s",
-                        (unsigned)job->n_taken, job->n_taken == 1 ? "node" : "nodes",
-                        job->n_taken == 1 ? "is" : "are", job->taken_for);
+            events_report(p->config.events, &taken, "%u %s of the job %s released: %s",
+                          (unsigned)job->n_taken, job->n_taken == 1 ? "node" : "nodes",
+                          job->n_taken == 1 ? "is" : "are", job->taken_for);
         }
         job->n_given = job->n_taken = 0;
     }
@@ -311,9 +311,9 @@ void pool_stop_in_core(const struct pool *p, const struct pool_job *job)
 void pool_fail(struct pool *p, struct pool_job *job, const char *reason, const char *says)
 {
     const struct msg_event_row row = {
-        .kind = "finished", .level = EVENT_ERROR, .job = job->name.text};
+        .kind = "job_finished", .level = EVENT_ERROR, .job = job->name.text};
     pool_stop_in_core(p, job);
-    events_addf(p->config.events, &row, "the job has failed: %s", says);
+    events_report(p->config.events, &row, "the job has failed: %s", says);
     pool_end(p, job, STATE_FAILED, reason, says);
 }
 
@@ -369,7 +369,7 @@ static void set_not_running(struct pool *p, struct pool_job *job, const struct m
     }
     set_waiting(job, is_known ? &view : NULL);
     if (is_new && is_known && view.state == PLACEMENT_JOB_QUEUED) {
-        events_addf(p->config.events, &event, "the job waits for nodes of the pool");
+        events_report(p->config.events, &event, "the job waits for nodes of the pool");
     }
 }
 

@@ -43,8 +43,8 @@ static void find_last(struct event_rows *s)
  * some jobs sees the events of these jobs and of the server's health only. */
 static bool is_visible(const struct event_rows *s, const struct msg_event_row *row)
 {
-    const bool is_for_all =
-        row->job[0] == '\0' && strcmp(row->kind, "order") != 0 && strcmp(row->kind, "refused") != 0;
+    const bool is_for_all = row->job[0] == '\0' && strcmp(row->kind, "ordered") != 0 &&
+                            strcmp(row->kind, "node_refused") != 0;
     return is_for_all || !principal_fault(s->by, MSG_EVENTS, row->job);
 }
 

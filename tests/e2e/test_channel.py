@@ -38,7 +38,7 @@ def test_growth_comes_at_a_checkpoint_that_the_script_was_asked_for(server, flee
     assert min(s["time"] for s in fleet.starts(second)) - began < 20
     paths = {s["socket"] for s in fleet.starts(first)}
     assert paths < {s["socket"] for s in fleet.starts(second)}, "an agent's socket keeps its name over epochs"
-    assert {"save", "checkpoint"} <= {event["kind"] for event in json.loads(ctl("events", "--json").stdout)["events"]}
+    assert {"save", "saved", "checkpoint"} <= {event["kind"] for event in json.loads(ctl("events", "--json").stdout)["events"]}
     fleet.order("exit 0")
 
 

@@ -159,7 +159,8 @@ def test_a_full_disk_ends_no_training_and_begins_no_epoch(server, fleet, disk, c
     agents.append(fleet.start("--nnodes=2:3"))
     wait_until(lambda: s.events("store_failed"), what="the alarm")
     time.sleep(4)  # longer than a lease: renewals continue
-    assert "full" in s.events("store_failed")[0]["reason"] and "rdzv.db" in s.events("store_failed")[0]["reason"]
+    alarm = s.events("store_failed")[0]
+    assert alarm["level"] == "error" and "full" in alarm["message"] and "rdzv.db" in alarm["message"]
     assert fleet.last_epoch() == epoch and all(is_alive(pid) for pid in before)
     assert not s.events("node_lost")
     told = health()
@@ -170,7 +171,7 @@ def test_a_full_disk_ends_no_training_and_begins_no_epoch(server, fleet, disk, c
     fleet.wait_world(3, above=epoch)
     wait_until(lambda: s.events("store_writes_again"), what="the all-clear")  # with the next rows of the ledger
     wait_until(lambda: health() == [], what="good health")
-    told = [row for row in json.loads(ctl("events", "--json").stdout)["events"] if row["kind"] == "store"]
+    told = [row for row in json.loads(ctl("events", "--json").stdout)["events"] if row["kind"].startswith("store_")]
     assert [told[0]["level"], told[-1]["level"]] == ["error", "info"] and "full" in told[0]["says"]
     fleet.order("exit 0")
     assert [a.wait() for a in agents] == [0] * 3

@@ -81,14 +81,14 @@ def test_a_life_in_sentences_that_outlive_the_server(server, fleet, events, ctl,
     fleet.wait_world(1, above=1)
     assert ctl("cancel", "default").returncode == 0
     assert a.wait() == 1
-    told = wait_until(lambda: [rows for rows in [events("default")] if "finished" in kinds(rows)], what="its end")[0]
+    told = wait_until(lambda: [rows for rows in [events("default")] if "job_finished" in kinds(rows)], what="its end")[0]
     assert [row["number"] for row in told] == sorted({row["number"] for row in told})
-    for kind in ("joined", "ready", "epoch", "suspect", "switch", "order"):
+    for kind in ("node_joined", "node_ready", "epoch", "node_suspect", "switch", "ordered"):
         assert kind in kinds(told), kind
     by = {(row["kind"], row["name"]): row for row in told}
-    assert by["joined", "ann"]["says"] == "ann has joined"
-    assert by["suspect", "bob"]["level"] == "warn" and by["suspect", "bob"]["node"]
-    order = next(row for row in told if row["kind"] == "order")
+    assert by["node_joined", "ann"]["says"] == "ann has joined"
+    assert by["node_suspect", "bob"]["level"] == "warn" and by["node_suspect", "bob"]["node"]
+    order = next(row for row in told if row["kind"] == "ordered")
     assert "CANCEL" in order["says"] and "admin" in order["says"]
     assert told[-1]["run"] == 1 and told[-1]["says"].startswith("the job was cancelled")
     newest = "SELECT max(number) FROM events"
@@ -118,15 +118,15 @@ def test_what_befalls_a_job_is_told(server, fleet, events):
     first = fleet.wait_world(2)
     fleet.order("exit 3", epoch=first, rank=0)
     second = fleet.wait_world(2, above=first)
-    assert "has failed with code 3" in told("exited")[0]["says"] and told("exited")[0]["epoch"] == first
+    assert "has failed with code 3" in told("node_exited")[0]["says"] and told("node_exited")[0]["epoch"] == first
     assert told("verdict")[-1]["says"].endswith("is at fault itself") and told("restarts")[0]["says"].startswith("restart 1 ")
     flag.write_text("100")
-    assert re.fullmatch(r"ann will go away in 1m\d\ds \(preempt\)", told("notice", "ann")[0]["says"])
+    assert re.fullmatch(r"ann will go away in 1m\d\ds \(preempt\)", told("node_noticed", "ann")[0]["says"])
     flag.unlink()
-    assert told("stays", "ann") and fleet.last_epoch() == second
+    assert told("node_stays", "ann") and fleet.last_epoch() == second
     bob.send(signal.SIGKILL)
-    assert told("suspect", "bob") and told("dead", "bob")[0]["says"].startswith("all that bob ran is proven dead, by ")
-    assert told("suspect", "label-eve") and told("lost", "label-eve")[0]["says"] == "label-eve is lost: its lease is over"
+    assert told("node_suspect", "bob") and told("node_dead", "bob")[0]["says"].startswith("all that bob ran is proven dead, by ")
+    assert told("node_suspect", "label-eve") and told("node_lost", "label-eve")[0]["says"] == "label-eve is lost: its lease is over"
 
 
 def test_who_follows_hears_of_what_comes_over_a_restart(server, fleet, state_dir):
@@ -136,7 +136,7 @@ def test_who_follows_hears_of_what_comes_over_a_restart(server, fleet, state_dir
     try:
         fleet.start("--nnodes=2", "--node-name=one", "--job=first")
         heard = []
-        while "joined" not in kinds(heard):
+        while "node_joined" not in kinds(heard):
             heard.append(json.loads(follow.stdout.readline()))
         s.stop()
         server(port=s.port)
@@ -279,17 +279,17 @@ def test_observers_of_some_jobs_hear_of_those(server, fleet, ctl, token, events)
         rows = [row for row in events(*options) if row["kind"] == kind]
         return {(row["job"], row["name"] or row["says"]) for row in rows}
 
-    wait_until(lambda: {job for job, _ in told("joined")} == {"red", "blue"}, what="both nodes")
+    wait_until(lambda: {job for job, _ in told("node_joined")} == {"red", "blue"}, what="both nodes")
     fleet.start("--nnodes=7", "--job=blue")  # is refused
-    wait_until(lambda: told("refused"), what="who was refused")
+    wait_until(lambda: told("node_refused"), what="who was refused")
     for job in ("red", "blue"):
         assert ctl("scale", job, "2:3").returncode == 0
         assert ctl("drain", f"of-{job}").returncode == 0
     assert {row["job"] for row in events(f"--token={mine}")} <= {"red", None}
-    assert told("joined", f"--token={mine}") == {("red", "of-red")} and not told("refused", f"--token={mine}")
-    assert told("order", f"--token={mine}") == {("red", "admin (state-directory) has ordered SCALE of red to 2:3: done"),
+    assert told("node_joined", f"--token={mine}") == {("red", "of-red")} and not told("node_refused", f"--token={mine}")
+    assert told("ordered", f"--token={mine}") == {("red", "admin (state-directory) has ordered SCALE of red to 2:3: done"),
                                                 ("red", "admin (state-directory) has ordered DRAIN of of-red: done")}
-    assert {job for job, _ in told("order")} == {"red", "blue", None}  # making the token was one order
+    assert {job for job, _ in told("ordered")} == {"red", "blue", None}  # making the token was one order
     assert ctl("events", "blue", f"--token={mine}").returncode == 77
 
 

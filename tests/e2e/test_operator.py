@@ -153,8 +153,8 @@ def test_orders_are_an_admins(server, state_dir, ctl, verb):
         assert s.events("ordered") == []
         done = ctl(verb, what, "--token-file", str(state_dir / "put-away"))
         assert done.returncode == 0, done.stderr
-        assert [(e["order"], e["job"]) for e in s.events("ordered")] == [
-            (verb.upper(), "default")]
+        assert [(e["message"], e["job"]) for e in s.events("ordered")] == [
+            (f"admin (state-directory) has ordered {verb.upper()} of {what}: done", "default")]
 
 
 @pytest.mark.parametrize("verb, what", [("drain", "nobody"), ("evict", "nobody"), ("cancel", "nothing"), ("forget", "nothing")])

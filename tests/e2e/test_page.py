@@ -86,12 +86,12 @@ def test_a_machine_is_killed_one_is_drained_and_the_page_shows_it(server, fleet,
         page.js("document.getElementById('follow').click()")
         page.wait("/step \\d+ of 0/.test(logs.innerText) && /step \\d+ of 1/.test(logs.innerText)", what="lines of two ranks")
 
-        page.js("""window.lost = 0; const look = () => tfe.events.some(e => e.kind === "lost" || e.kind === "dead")
+        page.js("""window.lost = 0; const look = () => tfe.events.some(e => e.kind === "node_lost" || e.kind === "node_dead")
                    ? window.lost = Date.now() : setTimeout(look, 5); look()""")
         killed = time.time()
         agents["b"].send(signal.SIGKILL)
         seen = page.wait("window.lost", what="the loss on the page")
-        told = page.js("return tfe.events.findLast(e => e.kind === 'lost' || e.kind === 'dead').at_ms")
+        told = page.js("return tfe.events.findLast(e => e.kind === 'node_lost' || e.kind === 'node_dead').at_ms")
         with capsys.disabled():
             print(f"\n  a machine is killed: {seen - killed * 1000:.0f} ms to the page, {seen - told:.0f} after the server knew")
         page.wait("tfe.jobs.get('demo').members === 2 && tfe.jobs.get('demo').state === 'running'", what="two that train")

@@ -270,7 +270,7 @@ def test_a_suspended_job_gives_its_nodes_to_another_and_goes_on_later(pool):
     pool.wait_free(2)
     assert {start["env"]["TFE_RUN"] for start in pool.fleet.starts(folder=pool.folder("first"))} == {"1"}
     assert pool.causes("first") == ["start", "suspended"]
-    assert "notice" not in pool.kinds("first"), "an operator's order is no machine that goes away"
+    assert "node_noticed" not in pool.kinds("first"), "an operator's order is no machine that goes away"
 
 
 TFJOB = """
@@ -347,7 +347,7 @@ def test_a_more_urgent_job_is_the_cause_of_the_epoch_without_its_nodes(pool):
     pool.fleet.wait_world(1, above=epoch, folder=pool.folder("low"))
     pool.fleet.wait_world(1, folder=pool.folder("high"))
     assert pool.causes("low") == ["start", "reassigned"]
-    assert "notice" not in pool.kinds("low")
+    assert "node_noticed" not in pool.kinds("low")
 
 
 def test_a_job_that_saves_is_not_hurried_by_a_server_that_comes_back(server, fleet, ctl, tmp_path):
@@ -540,7 +540,7 @@ def test_a_machine_that_is_taken_out_leaves_its_job_and_stays_out(pool, verb):
     assert leaver.wait() == 0
     wait_until(lambda: [node["name"] for node in pool.nodes()] == ["m1"], what="the node to be gone")
     pool.fleet.wait_world(1, above=epoch, folder=pool.folder("job"))
-    assert pool.causes("job") == ["start", "drained"] and "notice" not in pool.kinds("job")
+    assert pool.causes("job") == ["start", "drained"] and "node_noticed" not in pool.kinds("job")
     pool.fleet.order("exit 0", folder=pool.folder("job"))
     pool.wait_state("job", "succeeded")
     pool.wait_free(1)

@@ -433,10 +433,10 @@ function named(says) {
 function folded(list) {
   const open = new Map(), rows = [];
   for (const e of list) {
-    const row = open.get(e.job);
+    const row = open.get(e.job), isRequest = e.kind === "save" || e.kind === "saved";
     if (e.kind === "checkpoint" && row) row.more++;
-    else if (e.kind !== "save") rows.push({ ...e, more: 0 });
-    if (e.kind === "checkpoint") { if (!row) open.set(e.job, rows.at(-1)); } else if (e.kind !== "save") open.delete(e.job);
+    else if (!isRequest) rows.push({ ...e, more: 0 });
+    if (e.kind === "checkpoint") { if (!row) open.set(e.job, rows.at(-1)); } else if (!isRequest) open.delete(e.job);
   }
   return rows;
 }

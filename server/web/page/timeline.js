@@ -26,7 +26,8 @@ export function track(seen, key, row, at) {
 }
 
 // Adds states from before the page was opened, as far as the events have them.
-const BECOMES = { joined: "preparing", back: "spare", ready: "spare", suspect: "suspect", lost: "lost", dead: "lost", left: "lost", notice: "leaving", stays: "spare" };
+const BECOMES = { node_joined: "preparing", node_back: "spare", node_ready: "spare", node_suspect: "suspect", node_lost: "lost", node_dead: "lost", node_left: "lost",
+                  node_noticed: "leaving", node_stays: "spare" };
 function fromEvents(events, rows) {
   const past = new Map();
   for (const e of events) {

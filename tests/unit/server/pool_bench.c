@@ -89,9 +89,10 @@ void __wrap_session_finish(struct session *s)
     say("%u:end; ", number_of(s));
 }
 
-void __wrap_events_addf(struct events *e, const struct msg_event_row *row, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-void __wrap_events_addf(struct events *e, const struct msg_event_row *row, const char *format, ...)
+void __wrap_events_report(struct events *e, const struct msg_event_row *row, const char *format,
+                          ...) __attribute__((format(printf, 3, 4)));
+void __wrap_events_report(struct events *e, const struct msg_event_row *row, const char *format,
+                          ...)
 {
     size_t n = strlen(bench.events);
     va_list args;

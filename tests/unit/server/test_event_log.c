@@ -131,7 +131,7 @@ TEST_IN(events, of_one_kind_and_job_at_once_some_are_left_out_and_counted)
     assert_int_equal(events_newest(e), AT_ONCE);
     add("b", "another job's"); /* the event is reported and counts the suppressed ones */
     assert_string_equal(events_next(e, NULL, AT_ONCE)->says,
-                        "another job's (and 3 more that are not told)");
+                        "another job's (and 3 more, not shown)");
     fake_clock_pass(NULL, 2000);
     add("a", "it came");
     assert_string_equal(events_next(e, NULL, AT_ONCE + 1)->says, "it came");

@@ -58,22 +58,22 @@ TEST_IN(event, of_each_trace_is_one_plain_sentence)
         enum tfe_event_level level;
         const char *says;
     } all[] = {
-        {TRACE_NODE_JOINED, 0, "ann", "joined", EVENT_INFO, "ann has joined"},
-        {TRACE_NODE_BACK, 0, NULL, "back", EVENT_INFO, "ann is connected again"},
-        {TRACE_NODE_READY, 0, "h", "ready", EVENT_INFO,
+        {TRACE_NODE_JOINED, 0, "ann", "node_joined", EVENT_INFO, "ann has joined"},
+        {TRACE_NODE_BACK, 0, NULL, "node_back", EVENT_INFO, "ann is connected again"},
+        {TRACE_NODE_READY, 0, "h", "node_ready", EVENT_INFO,
          "ann is ready, its trainers are reached at h"},
-        {TRACE_NODE_UNREACHED, 0, "h:1", "unreached", EVENT_WARN,
+        {TRACE_NODE_UNREACHED, 0, "h:1", "node_unreached", EVENT_WARN,
          "ann is not reached at h:1 so far"},
-        {TRACE_NODE_DEAD, 0, "its guard", "dead", EVENT_WARN,
+        {TRACE_NODE_DEAD, 0, "its guard", "node_dead", EVENT_WARN,
          "all that ann ran is proven dead, by its guard"},
-        {TRACE_NODE_SUSPECT, 0, NULL, "suspect", EVENT_WARN,
+        {TRACE_NODE_SUSPECT, 0, NULL, "node_suspect", EVENT_WARN,
          "ann has lost its connection without a goodbye: its lease runs"},
-        {TRACE_NODE_LOST, 0, "its lease is over", "lost", EVENT_WARN,
+        {TRACE_NODE_LOST, 0, "its lease is over", "node_lost", EVENT_WARN,
          "ann is lost: its lease is over"},
-        {TRACE_NODE_LEFT, 0, NULL, "left", EVENT_INFO, "ann has left"},
-        {TRACE_NODE_QUARANTINED, 90000, "own_fault", "quarantine", EVENT_WARN,
+        {TRACE_NODE_LEFT, 0, NULL, "node_left", EVENT_INFO, "ann has left"},
+        {TRACE_NODE_QUARANTINED, 90000, "own_fault", "node_quarantined", EVENT_WARN,
          "ann is kept out for 1m30s, its trainers fail while others' do not (own_fault)"},
-        {TRACE_NODE_REFUSED, 0, "the job has other sizes", "refused", EVENT_WARN,
+        {TRACE_NODE_REFUSED, 0, "the job has other sizes", "node_refused", EVENT_WARN,
          "ann was refused: the job has other sizes"},
         {TRACE_WORKER_RESTART, 2, NULL, "worker_restart", EVENT_INFO,
          "the trainer of ann is started again, time 2 in epoch 7, which goes on"},
@@ -87,35 +87,35 @@ TEST_IN(event, of_each_trace_is_one_plain_sentence)
         {TRACE_EPOCH, 3, "joined", "epoch", EVENT_INFO, "epoch 7 begins with 3 nodes (joined)"},
         {TRACE_REBUILT, 3, NULL, "rebuilt", EVENT_WARN,
          "epoch 7 was put together again, from the word of 3 nodes"},
-        {TRACE_WAIT_FENCE, 61000, NULL, "fence", EVENT_WARN,
+        {TRACE_WAIT_FENCE, 61000, NULL, "wait_fence", EVENT_WARN,
          "the next epoch waits up to 1m01s, until the trainers of a lost node must have ended"},
         {TRACE_MASS_LOSS, 5000, "half are gone", "mass_loss", EVENT_ERROR,
          "nothing is decided for 5.0s: half are gone"},
-        {TRACE_WRITE_FAILED, 1000, NULL, "store", EVENT_ERROR,
+        {TRACE_WRITE_FAILED, 1000, NULL, "write_failed", EVENT_ERROR,
          "what the next epoch needs could not be written; again in 1.0s"},
         {TRACE_NODE_ALONE, 1, NULL, "node_alone", EVENT_WARN,
          "ann, rank 1, does not use the cluster that TF_CONFIG gives it: it neither listens at its "
          "address nor is connected to rank 0, and trains alone"},
-        {TRACE_NODE_STAYS, 0, "ann", "stays", EVENT_INFO, "ann does not go away after all"},
+        {TRACE_NODE_STAYS, 0, "ann", "node_stays", EVENT_INFO, "ann does not go away after all"},
         {TRACE_SAVE, 1, NULL, "save", EVENT_INFO, "the scripts are asked for a checkpoint"},
-        {TRACE_SAVED, 2000, NULL, "save", EVENT_INFO,
+        {TRACE_SAVED, 2000, NULL, "saved", EVENT_INFO,
          "the scripts have saved one, 2.0s after they were asked"},
         {TRACE_GROWTH_WAITS, 0, "waits for a checkpoint", "growth_waits", EVENT_INFO,
          "growth waits for a checkpoint"},
-        {TRACE_NODE_EXITED, 3, "Traceback\nKeyError: 'x'\n\n", "exited", EVENT_WARN,
+        {TRACE_NODE_EXITED, 3, "Traceback\nKeyError: 'x'\n\n", "node_exited", EVENT_WARN,
          "a trainer of ann has failed with code 3: KeyError: 'x'"},
-        {TRACE_NODE_EXITED, 128 + 11, "", "exited", EVENT_WARN,
+        {TRACE_NODE_EXITED, 128 + 11, "", "node_exited", EVENT_WARN,
          "a trainer of ann was ended by signal 11"},
-        {TRACE_END, 0, "own_fault", "verdict", EVENT_INFO,
+        {TRACE_VERDICT, 0, "own_fault", "verdict", EVENT_INFO,
          "verdict: the trainer of ann is at fault itself"},
-        {TRACE_END, 0, "peer_caused", "verdict", EVENT_INFO,
+        {TRACE_VERDICT, 0, "peer_caused", "verdict", EVENT_INFO,
          "verdict: the trainer of ann ended because a peer did: not its fault"},
         {TRACE_RESTARTS, 2, NULL, "restarts", EVENT_INFO, "restart 2 of the budget is used"},
         {TRACE_RESTARTS, 0, "10 minutes of progress", "restarts", EVENT_INFO,
          "0 restarts of the budget are used now, fewer than before: 10 minutes of progress"},
-        {TRACE_NODE_NOTICED, 30000, "preempt", "notice", EVENT_WARN,
+        {TRACE_NODE_NOTICED, 30000, "preempt", "node_noticed", EVENT_WARN,
          "ann will go away in 30s (preempt)"},
-        {TRACE_JOB_FINISHED, 0, "", "finished", EVENT_INFO, "the job has ended"},
+        {TRACE_JOB_FINISHED, 0, "", "job_finished", EVENT_INFO, "the job has ended"},
     };
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         const struct rdzv_trace trace = of_ann(all[i].trace, all[i].number, all[i].text);
@@ -131,7 +131,7 @@ TEST_IN(event, of_a_hint_says_that_it_may_come_to_nothing)
     struct rdzv_trace trace = of_ann(TRACE_NODE_NOTICED, 0, "rebalance");
     trace.uncertain = true;
     event_of_trace(events, &trace);
-    check("notice", EVENT_WARN, "ann may go away (rebalance)");
+    check("node_noticed", EVENT_WARN, "ann may go away (rebalance)");
 }
 
 TEST_IN(event, is_not_made_of_a_trainer_that_was_told_to_end_or_ended_well)
@@ -149,10 +149,10 @@ TEST_IN(event, names_who_has_no_label_by_its_id_and_who_has_none_as_an_agent)
     struct rdzv_trace trace = of_ann(TRACE_NODE_LEFT, 0, NULL);
     trace.name = "";
     event_of_trace(events, &trace);
-    check("left", EVENT_INFO, "n1 has left");
+    check("node_left", EVENT_INFO, "n1 has left");
     trace = (struct rdzv_trace){.kind = TRACE_NODE_REFUSED, .text = "it comes too late"};
     event_of_trace(events, &trace);
-    check("refused", EVENT_WARN, "an agent was refused: it comes too late");
+    check("node_refused", EVENT_WARN, "an agent was refused: it comes too late");
 }
 
 TEST_IN(event, of_a_first_step_says_what_each_phase_took)
@@ -172,19 +172,4 @@ TEST_IN(event, of_a_first_step_says_what_each_phase_took)
     row.at[EPOCH_ENDED].ms = 99999;
     event_of_ledger(events, "j", &row);
     assert_int_equal(events_newest(events), 1);
-}
-
-TEST_IN(event, of_the_store_comes_with_its_trouble_and_its_end)
-{
-    event_of_store(events, -1, "disk full");
-    check("store", EVENT_ERROR,
-          "the database takes nothing (disk full): what runs goes on, no new epoch begins");
-    event_of_store(events, 0, NULL);
-    check("store", EVENT_INFO, "the database takes what is written again");
-}
-
-TEST_IN(event, of_an_order_says_who_gave_it_and_what_came_of_it)
-{
-    event_of_order(events, "alice", "DRAIN", "j", "ann", "done");
-    check("order", EVENT_INFO, "alice has ordered DRAIN of ann: done");
 }

@@ -380,9 +380,10 @@ TEST_IN(pool, a_job_whose_agents_cannot_start_fails_after_its_limit)
     assert_string_equal(bench_state("j"), "failed");
     assert_non_null(strstr(bench_row("j")->conditions,
                            "BackoffLimitExceeded it said so (exit code 1 on host-0)"));
-    assert_string_equal(bench_events(), "j finished: the job has failed: it said so (exit code 1 "
-                                        "on host-0); j released: 1 node of the job is released: "
-                                        "the job is over; ");
+    assert_string_equal(bench_events(),
+                        "j job_finished: the job has failed: it said so (exit code 1 "
+                        "on host-0); j released: 1 node of the job is released: "
+                        "the job is over; ");
 }
 
 static struct msg_status_job shown(const char *job)

@@ -26,7 +26,7 @@ TEST(duplicate, what_the_older_process_ends_is_not_its_peers_fault)
     assert_not_saw(w, "~switch");
     exited(w, 0, 1, 1);
     assert_not_saw(w, "~restarts");
-    assert_saw(w, "~end job=j node=a epoch=1 number=0 lost_node");
+    assert_saw(w, "~verdict job=j node=a epoch=1 number=0 lost_node");
     world_free(w);
 }
 

@@ -104,7 +104,7 @@ TEST(budget, a_node_that_joins_breaks_the_row_once)
         pass(w, 4000);
     }
     exited(w, 0, 4, 143);
-    assert_saw(w, "~end job=j node=a epoch=4 number=4 preempted");
+    assert_saw(w, "~verdict job=j node=a epoch=4 number=4 preempted");
     join(w, 1, "b");
     ready(w, 0, 5);
     ready(w, 1, 5);
@@ -114,7 +114,7 @@ TEST(budget, a_node_that_joins_breaks_the_row_once)
         forget(w);
         exited(w, 1, epoch, 143);
         char line[64];
-        snprintf(line, sizeof(line), "~end job=j node=b epoch=%u number=%u preempted",
+        snprintf(line, sizeof(line), "~verdict job=j node=b epoch=%u number=%u preempted",
                  (unsigned)epoch, (unsigned)(epoch - 4));
         assert_saw(w, line);
         stopped_and_ready(w, 0, epoch);
@@ -176,7 +176,7 @@ static void ends_as(struct msg_exited exited, const char *how, bool charged)
     exited.epoch = 1;
     exited_as(w, 1, exited);
     char line[128];
-    snprintf(line, sizeof(line), "~end job=j node=b epoch=1 number=%d %s\n",
+    snprintf(line, sizeof(line), "~verdict job=j node=b epoch=1 number=%d %s\n",
              strcmp(how, "stopped") == 0 ? 0 : 1, how);
     assert_saw(w, line);
     assert_int_equal(strstr(w->log, "~restarts") != NULL, charged);
@@ -334,7 +334,7 @@ TEST(quarantine, of_one_whose_peers_fell_first_takes_their_count_back)
     exited_as(
         w, 0,
         (struct msg_exited){.epoch = 2, .code = 1, .tail = "Collective ops is aborted by: x"});
-    assert_saw(w, "~end job=j node=a epoch=2 number=1 peer_caused");
+    assert_saw(w, "~verdict job=j node=a epoch=2 number=1 peer_caused");
     exited(w, 1, 2, 1);
     assert_saw(w, "~node_quarantined");
     ready(w, 0, 3);
