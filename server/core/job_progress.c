@@ -1,13 +1,16 @@
-/* server/core/job_progress.c: progress of an epoch as its members report it, requests to end the
- * epoch, and the job's way to success. */
+/* server/core/job_progress.c: PROGRESS, the progress of an epoch as its members report it, requests
+ * to end the epoch, and the job's way to success. */
 #include "server/core/job_progress.h"
 
 #include "server/core/epoch.h"
+#include "server/core/handlers.h"
 #include "server/core/job.h"
 #include "server/core/layout.h"
 #include "server/core/ledger.h"
 #include "server/core/node.h"
+#include "server/core/plan.h"
 #include "server/core/states.h"
+#include "server/core/verdict.h"
 
 void progress_begin(struct job *job)
 {
@@ -24,90 +27,123 @@ static void note_time(struct progress *progress, struct tfe_mono now)
     progress->last = now;
 }
 
-bool progress_note_step(struct job *job, struct tfe_mono now, uint64_t step)
+/* Each handle_* function applies reported values that exceed the earlier ones, and returns true if
+ * the job must be settled because of them. is_news: it happened just now, and was not reported to
+ * an earlier server. */
+
+static bool handle_step(struct rdzv *r, struct job *job, const struct msg_progress *msg)
 {
     struct progress *progress = &job->progress;
-    if (progress->has_step && step <= progress->step) {
+    bool is_first = !progress->has_step;
+    if (!msg->has_step || (!is_first && msg->step <= progress->step)) {
         return false;
     }
     progress->has_step = true;
-    progress->step = step;
-    note_time(progress, now);
-    return true;
+    progress->step = msg->step;
+    note_time(progress, r->now);
+    job->plan.knows_steps = true;
+    /* Progress refills the budget by what is reported, not by time. */
+    bool refills = !tfe_mono_is_never(verdict_refill_at(job));
+    if (is_first && !job->epoch.is_adopted) {
+        plan_measure(r, job);
+        plan_forget_standstill(job);
+    }
+    /* for an adopted epoch this is the first report to this server, and the store keeps the earlier
+     * time */
+    if (is_first) {
+        ledger_note(r, job, EPOCH_PROGRESSED);
+    }
+    return is_first || refills;
 }
 
-bool progress_note_saved_step(struct job *job, uint64_t step)
+static void handle_saved_step(struct job *job, const struct msg_progress *msg)
 {
     struct progress *progress = &job->progress;
-    if (progress->has_saved && step <= progress->saved_step) {
-        return false;
+    if (msg->has_saved && (!progress->has_saved || msg->saved_step > progress->saved_step)) {
+        progress->has_saved = job->plan.has_saved = true;
+        progress->saved_step = job->plan.saved_step = msg->saved_step;
     }
-    progress->has_saved = true;
-    progress->saved_step = step;
-    return true;
 }
 
-bool progress_note_saves(struct job *job, struct tfe_mono now, uint32_t saves, bool is_news)
+static bool handle_saves(struct rdzv *r, struct job *job, const struct msg_progress *msg,
+                         bool is_news)
 {
     struct progress *progress = &job->progress;
-    if (saves <= progress->saves) {
-        return false;
+    uint64_t answers = msg->kept_answers > msg->answers ? msg->kept_answers : msg->answers;
+    /* A checkpoint made before this server was started, or requested by an earlier server, answers
+     * no SAVE of this one. */
+    bool is_ours = is_news && answers <= job->plan.number;
+    bool is_answer = is_ours && msg->answers > progress->answers;
+    bool is_more = msg->saves > progress->saves;
+    if (is_more) {
+        progress->saves = msg->saves;
+        progress->last_save = is_news ? r->now : progress->last_save;
+        note_time(progress, r->now);
     }
-    progress->saves = saves;
-    progress->last_save = is_news ? now : progress->last_save;
-    note_time(progress, now);
-    return true;
+    if (is_answer) {
+        progress->answers = msg->answers;
+    }
+    plan_learn_saves(job, msg->saves, is_more, is_news);
+    if (!is_ours) {
+        plan_raise_number(r, job, answers);
+    }
+    return is_more || is_answer;
 }
 
-bool progress_note_kept(struct job *job, struct tfe_mono now, const struct msg_memory *memory,
+/* State kept in memory matters if growth waits for it (design 4.8). */
+static bool handle_kept(struct rdzv *r, struct job *job, const struct msg_progress *msg,
                         bool is_news)
 {
     struct progress *progress = &job->progress;
+    const struct msg_memory *memory = &msg->memory;
+    if (msg->has_from && !progress->has_from) {
+        progress->has_from = true;
+        ledger_learn_from(r, job, msg->from_step);
+    }
     if (!memory->has_kept || memory->epoch != job->epoch.number ||
         (progress->has_kept && memory->step <= progress->kept_step)) {
         return false;
     }
     progress->has_kept = true;
     progress->kept_step = memory->step;
-    progress->last_kept = is_news ? now : progress->last_kept;
-    return true;
+    progress->last_kept = is_news ? r->now : progress->last_kept;
+    return !tfe_mono_is_never(job->plan.newcomer_at);
 }
 
-bool progress_note_from(struct job *job)
+void on_progress(struct rdzv *r, struct node *node, const struct msg_progress *msg)
 {
-    struct progress *progress = &job->progress;
-    if (progress->has_from) {
-        return false;
+    struct job *job = node->job;
+    if (!node_is_member(node) || !job->epoch.is_open || msg->epoch != job->epoch.number) {
+        return;
     }
-    progress->has_from = true;
-    return true;
-}
-
-bool progress_note_answer(struct job *job, uint64_t answers)
-{
-    struct progress *progress = &job->progress;
-    if (answers <= progress->answers) {
-        return false;
+    bool is_news = !job->epoch.is_adopted || node->slot.has_reported;
+    bool listened = node->slot.listens;
+    bool was_alone = node->slot.is_alone;
+    /* State kept by a node that is leaving may go away with it. */
+    bool decides = msg->kept_answers > node->slot.kept_answers && node->notice.kind == 0 &&
+                   job->state == JOB_RUNNING;
+    slot_set_progress(node, msg);
+    if (node->slot.is_alone && !was_alone) {
+        send_trace(r, TRACE_NODE_ALONE, job, node, layout_rank(job, node->slot.index), NULL);
     }
-    progress->answers = answers;
-    return true;
-}
-
-bool progress_note_ends(struct job *job, bool ends)
-{
-    bool is_news = ends && !job->progress.ends;
-    job->progress.ends |= ends;
-    return is_news;
-}
-
-void progress_note_partitioned(struct job *job, bool partitioned)
-{
-    job->progress.partitioned |= partitioned;
-}
-
-void progress_note_listener(struct job *job, bool listens)
-{
-    job->progress.n_listen += listens ? 1 : UINT32_MAX;
+    decides = handle_step(r, job, msg) || decides;
+    handle_saved_step(job, msg);
+    decides = handle_saves(r, job, msg, is_news) || decides;
+    ready_set_memory(node, &msg->memory);
+    decides = handle_kept(r, job, msg, is_news) || decides;
+    decides = (msg->ends && !job->progress.ends) || decides;
+    job->progress.ends |= msg->ends;
+    job->progress.partitioned |= msg->partitioned;
+    if (msg->listens != listened) {
+        job->progress.n_listen += msg->listens ? 1 : UINT32_MAX;
+        decides = true;
+    }
+    if (node->slot.save_sent != job->plan.number) {
+        plan_resend_save(r, job, node);
+    }
+    if (decides) {
+        job_touch(job);
+    }
 }
 
 bool progress_safe_step(struct job *job, uint64_t *ret_step)

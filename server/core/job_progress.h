@@ -43,20 +43,6 @@ static inline bool progress_was_reported(const struct progress *progress)
 
 /* Clears the progress for a new epoch. */
 void progress_begin(struct job *job);
-/* Each of these applies one reported value if it exceeds the earlier ones, and returns true if it
- * did. is_news: it happened just now, and was not reported to an earlier server. */
-bool progress_note_step(struct job *job, struct tfe_mono now, uint64_t step);
-bool progress_note_saved_step(struct job *job, uint64_t step);
-bool progress_note_saves(struct job *job, struct tfe_mono now, uint32_t saves, bool is_news);
-bool progress_note_kept(struct job *job, struct tfe_mono now, const struct msg_memory *memory,
-                        bool is_news);
-bool progress_note_from(struct job *job);
-bool progress_note_answer(struct job *job, uint64_t answers);
-bool progress_note_ends(struct job *job, bool ends);
-/* Notes whether checkpoints can be read with another number of ps. Nothing follows at once. */
-void progress_note_partitioned(struct job *job, bool partitioned);
-/* Counts one member more, or less, whose scripts can be asked to save. */
-void progress_note_listener(struct job *job, bool listens);
 /* Sets *ret_step to the step from which the next epoch can continue: from disk, or from the memory
  * of a node that stays. Returns false if there is none. O(nodes). */
 bool progress_safe_step(struct job *job, uint64_t *ret_step);

@@ -1,5 +1,5 @@
 /* server/core/on_trainer.c: messages about a node's trainers: READY, LISTENING, EXITED, PROCESSES,
- * PROGRESS, PROBED. */
+ * PROBED. */
 #include <string.h>
 
 #include "server/core/epoch.h"
@@ -133,94 +133,6 @@ int on_processes(struct rdzv *r, struct node *node, const struct msg_processes *
         p->standby_pids[i] = processes->standby_pids[i];
     }
     return 0;
-}
-
-/* Each handle_* function returns true if the job must be settled because of the value. */
-
-static bool handle_step(struct rdzv *r, struct job *job, const struct msg_progress *progress)
-{
-    bool is_first = !job->progress.has_step;
-    if (!progress->has_step || !progress_note_step(job, r->now, progress->step)) {
-        return false;
-    }
-    plan_learn_steps(job);
-    /* Progress refills the budget by what is reported, not by time. */
-    bool refills = !tfe_mono_is_never(verdict_refill_at(job));
-    if (is_first && !job->epoch.is_adopted) {
-        plan_measure(r, job);
-        plan_forget_standstill(job);
-    }
-    /* for an adopted epoch this is the first report to this server, and the store keeps the earlier
-     * time */
-    if (is_first) {
-        ledger_note(r, job, EPOCH_PROGRESSED);
-    }
-    return is_first || refills;
-}
-
-static bool handle_saves(struct rdzv *r, struct job *job, const struct msg_progress *progress,
-                         bool is_news)
-{
-    bool is_newer = progress->kept_answers > progress->answers;
-    uint64_t answers = is_newer ? progress->kept_answers : progress->answers;
-    /* A checkpoint made before this server was started, or requested by an earlier server, answers
-     * no SAVE of this one. */
-    bool is_ours = is_news && answers <= job->plan.number;
-    bool is_more = progress_note_saves(job, r->now, progress->saves, is_news);
-    bool is_answer = is_ours && progress_note_answer(job, progress->answers);
-    plan_learn_saves(job, progress->saves, is_more, is_news);
-    if (!is_ours) {
-        plan_raise_number(r, job, answers);
-    }
-    return is_more || is_answer;
-}
-
-/* State kept in memory matters if growth waits for it (design 4.8). */
-static bool handle_kept(struct rdzv *r, struct job *job, struct node *node,
-                        const struct msg_progress *progress, bool is_news)
-{
-    ready_set_memory(node, &progress->memory);
-    bool is_more = progress_note_kept(job, r->now, &progress->memory, is_news);
-    if (progress->has_from && progress_note_from(job)) {
-        ledger_learn_from(r, job, progress->from_step);
-    }
-    return is_more && !tfe_mono_is_never(job->plan.newcomer_at);
-}
-
-void on_progress(struct rdzv *r, struct node *node, const struct msg_progress *progress)
-{
-    struct job *job = node->job;
-    if (!node_is_member(node) || !job->epoch.is_open || progress->epoch != job->epoch.number) {
-        return;
-    }
-    bool is_news = !job->epoch.is_adopted || node->slot.has_reported;
-    bool listened = node->slot.listens;
-    bool was_alone = node->slot.is_alone;
-    /* State kept by a node that is leaving may go away with it. */
-    bool decides = progress->kept_answers > node->slot.kept_answers && node->notice.kind == 0 &&
-                   job->state == JOB_RUNNING;
-    slot_set_progress(node, progress);
-    if (node->slot.is_alone && !was_alone) {
-        send_trace(r, TRACE_NODE_ALONE, job, node, layout_rank(job, node->slot.index), NULL);
-    }
-    decides = handle_step(r, job, progress) || decides;
-    if (progress->has_saved && progress_note_saved_step(job, progress->saved_step)) {
-        plan_learn_saved_step(job, progress->saved_step);
-    }
-    decides = handle_saves(r, job, progress, is_news) || decides;
-    decides = handle_kept(r, job, node, progress, is_news) || decides;
-    decides = progress_note_ends(job, progress->ends) || decides;
-    progress_note_partitioned(job, progress->partitioned);
-    if (progress->listens != listened) {
-        progress_note_listener(job, progress->listens);
-        decides = true;
-    }
-    if (node->slot.save_sent != job->plan.number) {
-        plan_resend_save(r, job, node);
-    }
-    if (decides) {
-        job_touch(job);
-    }
 }
 
 static void apply_probe_news(struct rdzv *r, struct node *node, enum probe_news news)

@@ -82,17 +82,6 @@ void plan_begin_epoch(struct rdzv *r, struct job *job)
     plan_recount(job);
 }
 
-void plan_learn_steps(struct job *job)
-{
-    job->plan.knows_steps = true;
-}
-
-void plan_learn_saved_step(struct job *job, uint64_t step)
-{
-    job->plan.has_saved = true;
-    job->plan.saved_step = step;
-}
-
 void plan_learn_saves(struct job *job, uint32_t saves, bool is_more, bool is_news)
 {
     struct plan *p = &job->plan;

@@ -14,7 +14,8 @@ struct node;
 struct rdzv;
 struct text;
 
-/* State of planned switches. Written by plan.c. */
+/* State of planned switches. Written by plan.c, and knows_steps and saved_step by job_progress.c.
+ */
 struct plan {
     /* For the whole run: */
     bool knows_saves; /* a checkpoint of this run was seen */
@@ -75,8 +76,6 @@ static inline bool plan_knows_progress(const struct plan *plan)
 {
     return plan->knows_steps || plan->knows_saves;
 }
-void plan_learn_steps(struct job *job);
-void plan_learn_saved_step(struct job *job, uint64_t step);
 /* Notes that this many checkpoints of the epoch were reported. is_news: they are newer than the
  * last SAVE. */
 void plan_learn_saves(struct job *job, uint32_t saves, bool is_more, bool is_news);
