@@ -28,8 +28,6 @@ int actions_reserve(struct rdzv *r, const struct job *job) TFE_MUST_CHECK;
 
 /* Appends an action of this type, zeroed otherwise. */
 struct rdzv_action *send_action(struct rdzv *r, enum rdzv_action_type type);
-/* Appends a SEND of a message of this type to session, zeroed otherwise. */
-struct tfe_msg *send_to(struct rdzv *r, uint32_t session, enum tfe_msg_type type);
 /* Appends a SEND of a message of this type to a connected node, zeroed otherwise. */
 struct tfe_msg *send_node(struct rdzv *r, const struct node *node, enum tfe_msg_type type);
 void send_close(struct rdzv *r, uint32_t session);

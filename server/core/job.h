@@ -28,7 +28,8 @@
 #include "server/core/view.h"
 
 /* When the job entered its present state, and what it waits for there. Written by states.c
- * and, when a run begins, by job.c. */
+ * and, when a run begins, by job.c; the
+ * last two by on_join.c. */
 struct job_phase {
     struct tfe_mono waiting_since; /* in WAITING: since when */
     struct tfe_mono ready_since;   /* in GATHERING: when min nodes were ready */
@@ -51,18 +52,6 @@ struct job_phase {
     uint32_t raised_spares;
     struct tfe_mono raised_until;
 };
-
-/* If the epoch number is raised, spares that were READY have this long to repeat READY for the new
- * number before a switch goes on without them. */
-#define READY_AGAIN_MS 1000
-
-static inline void phase_raise(struct job_phase *phase, struct tfe_mono now, uint32_t spares)
-{
-    if (phase->raised_spares == 0) {
-        phase->raised_spares = spares;
-        phase->raised_until = tfe_mono_add(now, READY_AGAIN_MS);
-    }
-}
 
 struct job {
     RB_ENTRY(job) by_name;

@@ -21,6 +21,17 @@ static int64_t held_ms(uint32_t sent_ms)
     return (int64_t)sent_ms * 1106 / 1000 + 50;
 }
 
+/* Returns when a fence of this length that was sent at that time has passed. */
+static struct tfe_mono fence_end_from(struct tfe_mono sent, uint32_t fence_ms)
+{
+    return tfe_mono_add(sent, held_ms(fence_ms));
+}
+
+static bool exists(const struct lease *lease)
+{
+    return wheel_is_set(&lease->timer.wheel);
+}
+
 static uint32_t wanted_ms(const struct rdzv *r, uint32_t n_leases)
 {
     uint64_t base = r->config.ttl_ms;
@@ -39,7 +50,9 @@ uint32_t lease_wanted_ms(const struct rdzv *r)
     return wanted_ms(r, r->n_leases);
 }
 
-uint32_t lease_ttl_ms(const struct rdzv *r, const struct job *job)
+/* Returns the lease that a node of the job is granted: lease_wanted_ms, limited to what a restarted
+ * server would know of. */
+static uint32_t granted_ms(const struct rdzv *r, const struct job *job)
 {
     uint32_t ttl = lease_wanted_ms(r);
     const struct persist *w = &job->persist;
@@ -65,13 +78,13 @@ struct tfe_mono lease_longest_fence_end(const struct rdzv *r, struct tfe_mono se
 {
     /* the server grants at most max_nodes leases */
     uint32_t ours = lease_fence_ms(r, 2, wanted_ms(r, r->config.max_nodes));
-    return lease_fence_end_from(sent, largest(recorded_ms, ours));
+    return fence_end_from(sent, largest(recorded_ms, ours));
 }
 
 struct lease_terms lease_terms(const struct rdzv *r, const struct node *node)
 {
     const struct job *job = node->job;
-    uint32_t ttl = lease_ttl_ms(r, job);
+    uint32_t ttl = granted_ms(r, job);
     uint32_t fence = lease_fence_ms(r, node_is_member(node) ? job->epoch.n_slots : 0, ttl);
     /* The chief's grace limits the fence of rank 0, because a switch waits for it. It is at least
      * one ttl, so that one missed renewal is not fatal. */
@@ -101,7 +114,7 @@ uint32_t lease_fence_of_start(struct rdzv *r, struct node *node)
 {
     uint32_t fence = lease_terms(r, node).fence_ms;
     /* The agent counts from when it sent an earlier renewal, so its fence ends earlier. */
-    lease_extend_fence(node, lease_fence_end_from(r->now, fence));
+    lease_extend_fence(node, fence_end_from(r->now, fence));
     return fence;
 }
 
@@ -113,14 +126,14 @@ struct lease_terms lease_renew(struct rdzv *r, struct node *node)
     lease->renewed_at = r->now;
     set_counted(r, node, true);
     struct lease_terms terms = lease_terms(r, node);
-    persist_note_granted(&node->job->persist, terms.ttl_ms);
+    node->job->persist.granted_ttl_ms = largest(node->job->persist.granted_ttl_ms, terms.ttl_ms);
     struct tfe_mono end = tfe_mono_add(r->now, held_ms(terms.ttl_ms));
-    if (lease_exists(lease)) {
+    if (exists(lease)) {
         /* an earlier, longer lease may last longer */
         end = tfe_mono_max(end, lease->timer.wheel.due);
     }
     wheel_set(&r->wheel, &lease->timer.wheel, end);
-    lease_extend_fence(node, lease_fence_end_from(r->now, terms.fence_ms));
+    lease_extend_fence(node, fence_end_from(r->now, terms.fence_ms));
     if (lease->left_epoch != 0) {
         /* The node's agent cannot end these trainers, so their fence moves on with its renewals. */
         fence_reserve_ports(&node->job->fence, lease->left_epoch, lease->fence_end);
@@ -157,7 +170,7 @@ static void lease_hold(struct rdzv *r, struct node *node, struct tfe_mono until)
 /* Ends a held lease now. */
 static void lease_release(struct rdzv *r, struct node *node)
 {
-    if (node->lease.is_held && lease_exists(&node->lease)) {
+    if (node->lease.is_held && exists(&node->lease)) {
         wheel_set(&r->wheel, &node->lease.timer.wheel, r->now);
     }
 }
@@ -169,12 +182,7 @@ void lease_set_left(struct node *node, uint64_t epoch)
 
 struct tfe_mono lease_end_from(const struct rdzv *r, const struct job *job, struct tfe_mono granted)
 {
-    return tfe_mono_add(granted, held_ms(lease_ttl_ms(r, job)));
-}
-
-struct tfe_mono lease_fence_end_from(struct tfe_mono sent, uint32_t fence_ms)
-{
-    return tfe_mono_add(sent, held_ms(fence_ms));
+    return tfe_mono_add(granted, held_ms(granted_ms(r, job)));
 }
 
 void lease_end(struct rdzv *r, struct node *node)
@@ -282,8 +290,8 @@ bool lease_is_silent(const struct rdzv *r, const struct node *node)
     }
     struct tfe_mono end = tfe_mono_min(lease_end_from(r, node->job, node->lease.renewed_at),
                                        node->lease.timer.wheel.due);
-    return lease_exists(&node->lease) &&
-           tfe_mono_sub(end, r->now) < (int64_t)lease_ttl_ms(r, node->job) / 2;
+    return exists(&node->lease) &&
+           tfe_mono_sub(end, r->now) < (int64_t)granted_ms(r, node->job) / 2;
 }
 
 static bool is_mass_loss(const struct rdzv *r, const struct job *job)
@@ -297,7 +305,7 @@ static bool is_mass_loss(const struct rdzv *r, const struct job *job)
         }
         n++;
         /* The timer of the lease that has just ended is no longer set. */
-        silent += lease_is_silent(r, node) || !lease_exists(&node->lease);
+        silent += lease_is_silent(r, node) || !exists(&node->lease);
     }
     return silent >= MASS_MIN && silent > n / 2;
 }

@@ -32,11 +32,6 @@ struct lease_terms {
     uint32_t fence_ms;
 };
 
-static inline bool lease_exists(const struct lease *lease)
-{
-    return wheel_is_set(&lease->timer.wheel);
-}
-
 #define LEASE_NEW ((struct lease){.timer.kind = TIMER_LEASE})
 
 /* Returns the durations that the node is granted if it renews now. */
@@ -57,12 +52,6 @@ struct tfe_mono lease_end_from(const struct rdzv *r, const struct job *job,
                                struct tfe_mono granted);
 /* Returns how long leases must be for the server to bear the rate of renewals. */
 uint32_t lease_wanted_ms(const struct rdzv *r);
-/* Returns the lease that a node of the job is granted: lease_wanted_ms, limited to what a restarted
- * server would know of. */
-uint32_t lease_ttl_ms(const struct rdzv *r, const struct job *job);
-
-/* Returns when a fence of this length that was sent at that time has passed. */
-struct tfe_mono lease_fence_end_from(struct tfe_mono sent, uint32_t fence_ms);
 /* Returns the fence to send in the node's START, for its new membership. */
 uint32_t lease_fence_of_start(struct rdzv *r, struct node *node);
 /* Extends the fence: the node's trainers may live until then. */

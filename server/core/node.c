@@ -69,7 +69,9 @@ struct node *node_new(struct rdzv *r, const char *id, const char *name, uint32_t
 void node_free(struct rdzv *r, struct node *node)
 {
     if (node) {
-        ready_done(r, node);
+        if (node->ready.host_cap > READY_HOST_CAP) {
+            mem_free(r->mem, node->ready.host);
+        }
         mem_free(r->mem, node);
     }
 }
@@ -132,6 +134,17 @@ void node_detach(struct rdzv *r, struct node *node)
     node->job->n_connected--;
 }
 
+static void forget_version(struct node *node)
+{
+    struct version *version = &node->job->version;
+    if (node->has_version) {
+        node->has_version = false;
+        if (--version->n_nodes == 0) {
+            version->text.text[0] = '\0';
+        }
+    }
+}
+
 void node_remove(struct rdzv *r, struct node *node)
 {
     struct job *job = node->job;
@@ -141,10 +154,7 @@ void node_remove(struct rdzv *r, struct node *node)
     quarantine_end(r, node);
     lease_end(r, node);
     ready_set_memory(node, &(struct msg_memory){0}); /* the kept state ends with the agent */
-    if (node->has_version) {
-        node->has_version = false;
-        version_leave(&job->version);
-    }
+    forget_version(node);
     if (node_evaluates(node)) {
         evaluator_clear(&job->evaluator);
     }
@@ -218,13 +228,6 @@ int ready_reserve(struct rdzv *r, struct node *node, const char *host)
     return 0;
 }
 
-void ready_done(struct rdzv *r, struct node *node)
-{
-    if (node->ready.host_cap > READY_HOST_CAP) {
-        mem_free(r->mem, node->ready.host);
-    }
-}
-
 void ready_learn(struct node *node, const char *host, const uint16_t *ports, size_t n_ports)
 {
     memcpy(node->ready.host, host, strlen(host) + 1);
@@ -285,10 +288,7 @@ bool version_note(struct rdzv *r, struct node *node, const char *text)
     if (!text || (node->has_version && strcmp(text, job->version.text.text) == 0)) {
         return false;
     }
-    if (node->has_version) { /* the node's installation has changed */
-        node->has_version = false;
-        version_leave(&job->version);
-    }
+    forget_version(node); /* if the node has one, its installation has changed */
     if (job->version.n_nodes > 0 && strcmp(text, job->version.text.text) != 0 &&
         !(epoch_engages(job, node) && members_go_first(r, job, text))) {
         refuse(r, node, job->version.text.text, text);

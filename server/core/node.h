@@ -41,8 +41,6 @@ void ready_set(struct node *node, uint64_t epoch);
 #define READY_HOST_CAP 48
 /* Reserves memory for this host name. Returns 0, or TFE_ENOMEM; nothing has changed then. */
 int ready_reserve(struct rdzv *r, struct node *node, const char *host) TFE_MUST_CHECK;
-/* Frees a host name that is not in the node's own memory block. */
-void ready_done(struct rdzv *r, struct node *node);
 /* Sets the address at which the node's trainers are reached, from READY or, if the server has lost
  * its disk, from JOIN. Precondition: ready_reserve. */
 void ready_learn(struct node *node, const char *host, const uint16_t *ports, size_t n_ports);
@@ -57,14 +55,6 @@ struct version {
     struct tfe_id text; /* version that the present nodes have reported, or "" */
     uint32_t n_nodes;   /* number of nodes that have reported it */
 };
-
-/* Counts one node less that has reported the version. */
-static inline void version_leave(struct version *version)
-{
-    if (--version->n_nodes == 0) {
-        version->text.text[0] = '\0';
-    }
-}
 
 /* Notes the version that the node reports (NULL: unknown). Returns true if the node was refused
  * because the other nodes have another version. */

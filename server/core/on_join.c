@@ -216,6 +216,10 @@ static bool refused_for_limit(struct rdzv *r, uint32_t session, const struct job
 
 /* --- admission -------------------------------------------------------------------------------- */
 
+/* If the epoch number is raised, spares that were READY have this long to repeat READY for the new
+ * number before a switch goes on without them. */
+#define READY_AGAIN_MS 1000
+
 /* If the node has seen a later epoch than the server knows, raises the next epoch's number above it
  * and sends PREPARE again to the nodes that are READY for the old number. If the node's number is
  * not credible, the node gets no PREPARE (probe_prepare), because it would follow no epoch. */
@@ -244,7 +248,10 @@ static void raise_epoch(struct rdzv *r, const struct node *by)
             node_prepare(r, node);
         }
     }
-    phase_raise(&job->phase, r->now, spares);
+    if (job->phase.raised_spares == 0) {
+        job->phase.raised_spares = spares;
+        job->phase.raised_until = tfe_mono_add(r->now, READY_AGAIN_MS);
+    }
 }
 
 /* Handles a node that was in an epoch that the job's record does not know, or in a different epoch

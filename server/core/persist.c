@@ -21,6 +21,58 @@
 #define WRITE_BACKOFF_FIRST_MS 1000
 #define WRITE_BACKOFF_MAX_MS 60000
 
+/* --- validation ------------------------------------------------------------------------------- */
+
+static bool member_is_valid(const struct rdzv_member *member, uint32_t nproc)
+{
+    if (member->n_known_to > RDZV_KNOWN_TO_MAX) {
+        return false;
+    }
+    for (uint32_t i = 0; i < member->n_known_to; i++) {
+        if (!id_is_valid(member->known_to[i].text)) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < nproc; i++) {
+        if (member->ports[i] == 0) {
+            return false;
+        }
+    }
+    bool has_death = member->proof_hash && member->proof_hash[0];
+    return id_is_valid(member->node) && (!has_death || id_is_valid(member->proof_hash)) &&
+           member->guard_port <= UINT16_MAX && member->name &&
+           (member->name[0] == '\0' || id_is_valid(member->name)) && member->host &&
+           member->host[0] && strnlen(member->host, TFE_HOST_MAX + 1) <= TFE_HOST_MAX;
+}
+
+/* Returns how many of the recorded members are no workers. */
+static uint32_t epoch_extra(const struct rdzv_record *record)
+{
+    struct job_spec spec = record->spec;
+    spec.n_ps = record->epoch_ps ? record->epoch_ps : spec.n_ps;
+    return layout_extra(&spec);
+}
+
+static bool record_is_valid(const struct rdzv_record *record)
+{
+    bool is =
+        id_is_valid(record->job) && job_spec_is_valid(&record->spec) && record->run >= 1 &&
+        record->run <= MSG_RUN_MAX && record->epoch <= MSG_NUMBER_MAX &&
+        record->epoch_ps <= MSG_NODES_MAX && (record->epoch_ps > 0) <= (record->spec.n_ps > 0) &&
+        (record->resized || record->n_members <= layout_max_nodes(&record->spec)) &&
+        (record->over || record->gone || record->n_members > epoch_extra(record)) &&
+        record->epoch >= record->predecessor && record->ttl_ms <= MSG_DURATION_MAX_MS &&
+        record->fence_ms <= MSG_DURATION_MAX_MS && record->backoff_ms <= MSG_DURATION_MAX_MS &&
+        (!record->run_key || !record->run_key[0] || id_is_valid(record->run_key)) &&
+        (!record->sentence || strnlen(record->sentence, MSG_SENTENCE_MAX) < MSG_SENTENCE_MAX);
+    for (uint32_t slot = 0; is && slot < record->n_members; slot++) {
+        is = member_is_valid(&record->members[slot], record->spec.nproc);
+    }
+    return is;
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
+
 int persist_reserve(struct rdzv *r, struct persist *w, size_t rows, size_t slots)
 {
     int rc = mem_resize(r->mem, &w->members, slots, sizeof(*w->members));
@@ -241,56 +293,6 @@ bool persist_handle_failure(struct rdzv *r, struct job *job, uint64_t sequence)
     }
     put_off(r, job, NULL);
     return true;
-}
-
-/* --- validation ------------------------------------------------------------------------------- */
-
-static bool member_is_valid(const struct rdzv_member *member, uint32_t nproc)
-{
-    if (member->n_known_to > RDZV_KNOWN_TO_MAX) {
-        return false;
-    }
-    for (uint32_t i = 0; i < member->n_known_to; i++) {
-        if (!id_is_valid(member->known_to[i].text)) {
-            return false;
-        }
-    }
-    for (uint32_t i = 0; i < nproc; i++) {
-        if (member->ports[i] == 0) {
-            return false;
-        }
-    }
-    bool has_death = member->proof_hash && member->proof_hash[0];
-    return id_is_valid(member->node) && (!has_death || id_is_valid(member->proof_hash)) &&
-           member->guard_port <= UINT16_MAX && member->name &&
-           (member->name[0] == '\0' || id_is_valid(member->name)) && member->host &&
-           member->host[0] && strnlen(member->host, TFE_HOST_MAX + 1) <= TFE_HOST_MAX;
-}
-
-/* Returns how many of the recorded members are no workers. */
-static uint32_t epoch_extra(const struct rdzv_record *record)
-{
-    struct job_spec spec = record->spec;
-    spec.n_ps = record->epoch_ps ? record->epoch_ps : spec.n_ps;
-    return layout_extra(&spec);
-}
-
-bool record_is_valid(const struct rdzv_record *record)
-{
-    bool is =
-        id_is_valid(record->job) && job_spec_is_valid(&record->spec) && record->run >= 1 &&
-        record->run <= MSG_RUN_MAX && record->epoch <= MSG_NUMBER_MAX &&
-        record->epoch_ps <= MSG_NODES_MAX && (record->epoch_ps > 0) <= (record->spec.n_ps > 0) &&
-        (record->resized || record->n_members <= layout_max_nodes(&record->spec)) &&
-        (record->over || record->gone || record->n_members > epoch_extra(record)) &&
-        record->epoch >= record->predecessor && record->ttl_ms <= MSG_DURATION_MAX_MS &&
-        record->fence_ms <= MSG_DURATION_MAX_MS && record->backoff_ms <= MSG_DURATION_MAX_MS &&
-        (!record->run_key || !record->run_key[0] || id_is_valid(record->run_key)) &&
-        (!record->sentence || strnlen(record->sentence, MSG_SENTENCE_MAX) < MSG_SENTENCE_MAX);
-    for (uint32_t slot = 0; is && slot < record->n_members; slot++) {
-        is = member_is_valid(&record->members[slot], record->spec.nproc);
-    }
-    return is;
 }
 
 /* --- restoring a job -------------------------------------------------------------------------- */

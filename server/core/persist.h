@@ -16,7 +16,7 @@ struct rdzv;
 struct persist {
     uint64_t durable_epoch;  /* number of the last epoch that is durable or being written */
     uint32_t durable_ttl_ms; /* longest lease that a restarted server would know of */
-    uint32_t granted_ttl_ms; /* longest lease granted so far */
+    uint32_t granted_ttl_ms; /* longest lease granted so far; written by lease.c */
     uint64_t sequence;
     uint64_t asked_step; /* number of the step that has a PERSIST action for this record */
     bool is_open;
@@ -33,12 +33,6 @@ struct persist {
     uint16_t *ports; /* ports by row, because a node's own are those of its latest READY */
     char past[RUNS_TEXT_MAX];
 };
-
-/* Notes that a lease of this length was granted. */
-static inline void persist_note_granted(struct persist *w, uint32_t ttl_ms)
-{
-    w->granted_ttl_ms = ttl_ms > w->granted_ttl_ms ? ttl_ms : w->granted_ttl_ms;
-}
 
 /* Reserves memory for this many rows and slots. Returns 0 or TFE_ENOMEM; arrays that have grown
  * stay so. */
@@ -69,7 +63,5 @@ void persist_retry(struct rdzv *r, struct job *job);
  * record. */
 bool persist_handle_done(struct job *job, uint64_t sequence);
 bool persist_handle_failure(struct rdzv *r, struct job *job, uint64_t sequence);
-
-bool record_is_valid(const struct rdzv_record *record);
 
 #endif

@@ -368,7 +368,8 @@ struct rdzv_action *send_action(struct rdzv *r, enum rdzv_action_type type)
     return action;
 }
 
-struct tfe_msg *send_to(struct rdzv *r, uint32_t session, enum tfe_msg_type type)
+/* Appends a SEND of a message of this type to session, zeroed otherwise. */
+static struct tfe_msg *send_to(struct rdzv *r, uint32_t session, enum tfe_msg_type type)
 {
     struct rdzv_action *action = send_action(r, RDZV_SEND);
     action->session = session;

@@ -90,6 +90,45 @@ int rebuild_reserve(struct rdzv *r, struct job *job, const struct msg_join *join
     return job_reserve(r, job, 2 * ((size_t)job->n_nodes + 1), &job->spec);
 }
 
+/* --- one node's report ------------------------------------------------------------------------ */
+
+bool report_note_listening(struct node *node, uint64_t epoch)
+{
+    if (!node->report.is_given || epoch != node->job->rebuild.epoch) {
+        return false;
+    }
+    node->report.is_listening = true;
+    return true;
+}
+
+bool report_note_end(struct node *node, const struct msg_exited *exited)
+{
+    struct report *report = &node->report;
+    if (!report->is_given || exited->epoch != node->job->rebuild.epoch) {
+        return false;
+    }
+    report->has_ended = true;
+    report->restart = exited->restart;
+    report->stopped = exited->stopped;
+    report->code = (uint8_t)exited->code;
+    report->signal = (uint8_t)exited->signal;
+    return true;
+}
+
+void report_forget(struct node *node)
+{
+    if (node->report.is_given) {
+        struct rebuild *rebuild = &node->job->rebuild;
+        node->report.is_given = false;
+        rebuild->n_reported--;
+        if (!node->report.has_ended) {
+            rebuild->left_until = tfe_mono_max(rebuild->left_until, node->lease.fence_end);
+        }
+    }
+}
+
+/* --- rebuilding the epoch --------------------------------------------------------------------- */
+
 static bool is_taken(struct job *job, uint32_t slot)
 {
     struct node *node;
@@ -153,7 +192,7 @@ bool rebuild_add_report(struct rdzv *r, struct node *node, const struct msg_join
         return false;
     }
     report_forget(node);
-    report_begin(node, slot, join->restart);
+    node->report = (struct report){.is_given = true, .slot = slot, .restart = join->restart};
     lease_set_left(node, 0); /* the reported epoch may be adopted after all */
     if (join->exited) {
         (void)report_note_end(node, join->exited);
@@ -246,7 +285,7 @@ void rebuild_apply_endings(struct rdzv *r, struct job *job)
             }
             verdict_apply(r, node, &exited, true);
         }
-        report_done(node);
+        node->report.is_given = false;
     }
 }
 
@@ -279,48 +318,4 @@ enum rebuild_step rebuild_settle(struct rdzv *r, struct job *job)
     }
     give_up(r, job);
     return REBUILD_GIVEN_UP;
-}
-
-/* --- one node's report ------------------------------------------------------------------------ */
-
-void report_begin(struct node *node, uint32_t slot, uint64_t restart)
-{
-    node->report = (struct report){.is_given = true, .slot = slot, .restart = restart};
-}
-
-void report_done(struct node *node)
-{
-    node->report.is_given = false;
-}
-
-bool report_note_listening(struct node *node, uint64_t epoch)
-{
-    if (!node->report.is_given || epoch != node->job->rebuild.epoch) {
-        return false;
-    }
-    node->report.is_listening = true;
-    return true;
-}
-
-bool report_note_end(struct node *node, const struct msg_exited *exited)
-{
-    struct report *report = &node->report;
-    if (!report->is_given || exited->epoch != node->job->rebuild.epoch) {
-        return false;
-    }
-    report->has_ended = true;
-    report->restart = exited->restart;
-    report->stopped = exited->stopped;
-    report->code = (uint8_t)exited->code;
-    report->signal = (uint8_t)exited->signal;
-    return true;
-}
-
-void report_forget(struct node *node)
-{
-    if (node->report.is_given) {
-        report_done(node);
-        bool runs = !node->report.has_ended;
-        rebuild_count_out(&node->job->rebuild, runs ? node->lease.fence_end : (struct tfe_mono){0});
-    }
 }

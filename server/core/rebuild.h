@@ -39,13 +39,6 @@ struct rebuild {
     struct node *placeholder; /* fills the slots of members that have not reported; in no tree */
 };
 
-/* Counts one node less that reports; its trainers end by `until`. */
-static inline void rebuild_count_out(struct rebuild *rebuild, struct tfe_mono until)
-{
-    rebuild->n_reported--;
-    rebuild->left_until = tfe_mono_max(rebuild->left_until, until);
-}
-
 /* Returns true if what the JOIN reports of the running epoch can be used to rebuild the job. */
 bool rebuild_wants(const struct rdzv *r, const struct job *job, const struct msg_join *join);
 /* Returns true if what the JOIN reports is credible. */
@@ -55,16 +48,12 @@ int rebuild_reserve(struct rdzv *r, struct job *job, const struct msg_join *join
 /* Adds the node's report. Preconditions: rebuild_wants and rebuild_reserve. Returns false if
  * another node reports the same rank. */
 bool rebuild_add_report(struct rdzv *r, struct node *node, const struct msg_join *join);
-/* Notes that the node reports this slot. */
-void report_begin(struct node *node, uint32_t slot, uint64_t restart);
 /* Note that the trainers of a node that reports listen, or have ended. Return false if the message
  * is about another epoch or the node does not report. */
 bool report_note_listening(struct node *node, uint64_t epoch);
 bool report_note_end(struct node *node, const struct msg_exited *exited);
 /* Withdraws the node's report. */
 void report_forget(struct node *node);
-/* Clears the node's report after its use. */
-void report_done(struct node *node);
 
 enum rebuild_step { REBUILD_WAITS, REBUILD_ADOPTED, REBUILD_GIVEN_UP };
 enum rebuild_step rebuild_settle(struct rdzv *r, struct job *job);

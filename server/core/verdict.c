@@ -31,6 +31,114 @@
 /* This much progress in one epoch refills the budget. */
 #define REFILL_MS 600000
 
+/* --- a script that cannot start --------------------------------------------------------------- */
+
+/* A trainer that has run for this long has parsed its arguments and imported its modules. */
+#define START_MS 3000
+/* Time for the other ranks to fail alike: START reaches rank 0 up to 300 ms earlier (4.3). As long
+ * as the first back-off. */
+#define OTHERS_MS 1000
+
+/* Copies the exception's name without its message, because paths and ports differ between ranks. */
+static void name_exception(char ret[FIRST_START_EXCEPTION_MAX], const char *tail)
+{
+    const char *line = stderr_tail_exception(tail ? tail : "");
+    size_t n = line ? strcspn(line, ":\n") : 0;
+    n = n < FIRST_START_EXCEPTION_MAX ? n : FIRST_START_EXCEPTION_MAX - 1;
+    text_setf(ret, n + 1, "%s", line ? line : "");
+}
+
+static bool is_young(const struct rdzv *r, const struct job *job)
+{
+    return job->epoch.is_first && !job->epoch.is_adopted && job->epoch.n_listening == 0 &&
+           !job->progress.has_step && job->progress.saves == 0 &&
+           tfe_mono_sub(r->now, job->epoch.started) <= START_MS;
+}
+
+/* Notes that a member's trainers have ended, with that verdict. */
+static void first_start_note_exit(const struct rdzv *r, const struct node *node,
+                                  const struct msg_exited *exited, enum verdict verdict)
+{
+    struct job *job = node->job;
+    struct first_start *f = &job->first_start;
+    bool is_so = verdict == VERDICT_OWN_FAULT && exited->signal == 0 && !job->spec.retry_start;
+    char exception[FIRST_START_EXCEPTION_MAX];
+    name_exception(exception, exited->tail);
+    if (is_so && job->epoch.n_accounted == 0 && is_young(r, job)) {
+        *f = (struct first_start){.epoch = job->epoch.number,
+                                  .n_dead = 1,
+                                  .code = exited->code,
+                                  .until = tfe_mono_add(r->now, OTHERS_MS)};
+        text_setf(f->exception, sizeof(f->exception), "%s", exception);
+    } else if (is_so && f->n_dead > 0 && f->code == exited->code &&
+               strcmp(f->exception, exception) == 0) {
+        f->n_dead++;
+    } else {
+        f->n_dead = 0;
+    }
+}
+
+struct tfe_mono first_start_until(const struct job *job)
+{
+    const struct first_start *f = &job->first_start;
+    bool waits = f->epoch == job->epoch.number && f->n_dead > 0 && f->n_dead < job->epoch.n_slots;
+    return waits ? f->until : (struct tfe_mono){0};
+}
+
+bool first_start_has_failed(const struct job *job)
+{
+    const struct first_start *f = &job->first_start;
+    return f->epoch == job->epoch.number && f->n_dead > 0 && f->n_dead == job->epoch.n_slots;
+}
+
+/* --- quarantine of newcomers ------------------------------------------------------------------ */
+
+#define WAIT_FIRST_MS 1000
+#define WAIT_MAX_MS 60000
+
+/* Returns true if a member that ended before its first step belongs in quarantine: other nodes got
+ * further without it, so its machine or its installation is at fault. has_progressed: the epoch has
+ * made progress. */
+static bool quarantine_is_due(const struct node *node, bool has_progressed)
+{
+    const struct job *job = node->job;
+    if (node->quarantine.is_proven || !job->budget.has_progressed || has_progressed) {
+        return false;
+    }
+    for (uint32_t slot = 0; slot < job->epoch.n_slots; slot++) {
+        const struct node *other = job->epoch.slots[slot];
+        if (other->quarantine.is_proven && !other->is_gone) {
+            return true; /* the job can go on with this node */
+        }
+    }
+    return false;
+}
+
+/* Leaves the node out for a time that doubles with each failure, without charging the job. reason
+ * is a static string. */
+static void quarantine_begin(struct rdzv *r, struct node *node, const char *reason)
+{
+    struct quarantine *q = &node->quarantine;
+    q->wait_ms = backoff_next(q->wait_ms, WAIT_FIRST_MS, WAIT_MAX_MS);
+    wheel_set(&r->wheel, &q->timer.wheel, tfe_mono_add(r->now, q->wait_ms));
+    ready_set(node, 0);
+    send_trace(r, TRACE_NODE_QUARANTINED, node->job, node, q->wait_ms, reason);
+}
+
+void quarantine_end(struct rdzv *r, struct node *node)
+{
+    wheel_cancel(&r->wheel, &node->quarantine.timer.wheel);
+}
+
+void quarantine_prove_all(struct job *job)
+{
+    for (uint32_t slot = 0; slot < job->epoch.n_slots; slot++) {
+        job->epoch.slots[slot]->quarantine.is_proven = true;
+    }
+}
+
+/* --- charges ---------------------------------------------------------------------------------- */
+
 static void back_off(struct rdzv *r, struct job *job)
 {
     struct budget *b = &job->budget;
@@ -313,7 +421,7 @@ void verdict_excuse(struct rdzv *r, const struct node *node)
     uint64_t epoch = is_member ? job->epoch.number : node->highest_epoch;
     if (is_member) {
         b->failed_epochs = 0;
-        first_start_excuse(job);
+        job->first_start.n_dead = 0; /* the loss may explain the other members' exits */
     }
     if (!b->is_open || b->epoch != epoch || !tfe_mono_before(r->now, b->verdict_at)) {
         return;
@@ -400,109 +508,4 @@ bool verdict_earn(struct rdzv *r, struct job *job)
 struct tfe_mono verdict_earns_at(const struct job *job)
 {
     return tfe_mono_min(row_ends_at(job), verdict_refill_at(job));
-}
-
-/* --- a script that cannot start --------------------------------------------------------------- */
-
-/* A trainer that has run for this long has parsed its arguments and imported its modules. */
-#define START_MS 3000
-/* Time for the other ranks to fail alike: START reaches rank 0 up to 300 ms earlier (4.3). As long
- * as the first back-off. */
-#define OTHERS_MS 1000
-
-/* Copies the exception's name without its message, because paths and ports differ between ranks. */
-static void name_exception(char ret[FIRST_START_EXCEPTION_MAX], const char *tail)
-{
-    const char *line = stderr_tail_exception(tail ? tail : "");
-    size_t n = line ? strcspn(line, ":\n") : 0;
-    n = n < FIRST_START_EXCEPTION_MAX ? n : FIRST_START_EXCEPTION_MAX - 1;
-    text_setf(ret, n + 1, "%s", line ? line : "");
-}
-
-static bool is_young(const struct rdzv *r, const struct job *job)
-{
-    return job->epoch.is_first && !job->epoch.is_adopted && job->epoch.n_listening == 0 &&
-           !job->progress.has_step && job->progress.saves == 0 &&
-           tfe_mono_sub(r->now, job->epoch.started) <= START_MS;
-}
-
-void first_start_note_exit(const struct rdzv *r, const struct node *node,
-                           const struct msg_exited *exited, enum verdict verdict)
-{
-    struct job *job = node->job;
-    struct first_start *f = &job->first_start;
-    bool is_so = verdict == VERDICT_OWN_FAULT && exited->signal == 0 && !job->spec.retry_start;
-    char exception[FIRST_START_EXCEPTION_MAX];
-    name_exception(exception, exited->tail);
-    if (is_so && job->epoch.n_accounted == 0 && is_young(r, job)) {
-        *f = (struct first_start){.epoch = job->epoch.number,
-                                  .n_dead = 1,
-                                  .code = exited->code,
-                                  .until = tfe_mono_add(r->now, OTHERS_MS)};
-        text_setf(f->exception, sizeof(f->exception), "%s", exception);
-    } else if (is_so && f->n_dead > 0 && f->code == exited->code &&
-               strcmp(f->exception, exception) == 0) {
-        f->n_dead++;
-    } else {
-        f->n_dead = 0;
-    }
-}
-
-struct tfe_mono first_start_until(const struct job *job)
-{
-    const struct first_start *f = &job->first_start;
-    bool waits = f->epoch == job->epoch.number && f->n_dead > 0 && f->n_dead < job->epoch.n_slots;
-    return waits ? f->until : (struct tfe_mono){0};
-}
-
-void first_start_excuse(struct job *job)
-{
-    job->first_start.n_dead = 0;
-}
-
-bool first_start_has_failed(const struct job *job)
-{
-    const struct first_start *f = &job->first_start;
-    return f->epoch == job->epoch.number && f->n_dead > 0 && f->n_dead == job->epoch.n_slots;
-}
-
-/* --- quarantine of newcomers ------------------------------------------------------------------ */
-
-#define WAIT_FIRST_MS 1000
-#define WAIT_MAX_MS 60000
-
-bool quarantine_is_due(const struct node *node, bool has_progressed)
-{
-    const struct job *job = node->job;
-    if (node->quarantine.is_proven || !job->budget.has_progressed || has_progressed) {
-        return false;
-    }
-    for (uint32_t slot = 0; slot < job->epoch.n_slots; slot++) {
-        const struct node *other = job->epoch.slots[slot];
-        if (other->quarantine.is_proven && !other->is_gone) {
-            return true; /* the job can go on with this node */
-        }
-    }
-    return false;
-}
-
-void quarantine_begin(struct rdzv *r, struct node *node, const char *reason)
-{
-    struct quarantine *q = &node->quarantine;
-    q->wait_ms = backoff_next(q->wait_ms, WAIT_FIRST_MS, WAIT_MAX_MS);
-    wheel_set(&r->wheel, &q->timer.wheel, tfe_mono_add(r->now, q->wait_ms));
-    ready_set(node, 0);
-    send_trace(r, TRACE_NODE_QUARANTINED, node->job, node, q->wait_ms, reason);
-}
-
-void quarantine_end(struct rdzv *r, struct node *node)
-{
-    wheel_cancel(&r->wheel, &node->quarantine.timer.wheel);
-}
-
-void quarantine_prove_all(struct job *job)
-{
-    for (uint32_t slot = 0; slot < job->epoch.n_slots; slot++) {
-        job->epoch.slots[slot]->quarantine.is_proven = true;
-    }
 }

@@ -149,14 +149,9 @@ struct first_start {
     struct tfe_mono until; /* time limit for the remaining members to end alike */
 };
 
-/* Notes that a member's trainers have ended, with that verdict. */
-void first_start_note_exit(const struct rdzv *r, const struct node *node,
-                           const struct msg_exited *exited, enum verdict verdict);
 /* Returns until when the epoch is left as it is while its other ranks may end alike; a time in the
  * past if it need not be. That is at most the back-off that such an end costs anyway. */
 struct tfe_mono first_start_until(const struct job *job);
-/* A member is lost or leaves, which may explain the other members' exits: clears the state. */
-void first_start_excuse(struct job *job);
 /* Returns true if all members have ended alike. */
 bool first_start_has_failed(const struct job *job);
 
@@ -176,13 +171,6 @@ static inline bool quarantine_is_on(const struct quarantine *quarantine)
 
 #define QUARANTINE_NEW ((struct quarantine){.timer.kind = TIMER_QUARANTINE})
 
-/* Returns true if a member that ended before its first step belongs in quarantine: other nodes got
- * further without it, so its machine or its installation is at fault. has_progressed: the epoch has
- * made progress. */
-bool quarantine_is_due(const struct node *node, bool has_progressed);
-/* Leaves the node out for a time that doubles with each failure, without charging the job. reason
- * is a static string. */
-void quarantine_begin(struct rdzv *r, struct node *node, const char *reason);
 void quarantine_end(struct rdzv *r, struct node *node);
 /* Marks all members as proven: the epoch has made progress, or is assumed to have. */
 void quarantine_prove_all(struct job *job);
