@@ -46,6 +46,10 @@ size_t find(uint64_t assignment)
 /* Checks that no node is assigned twice: it must belong to no job. */
 static void take_in(const struct placement_action *a)
 {
+    if (a->type == PLACEMENT_WAITS) {
+        const size_t n = strlen(pool.waits);
+        (void)snprintf(pool.waits + n, sizeof(pool.waits) - n, "%s ", a->job);
+    }
     if (a->type == PLACEMENT_LEAVE || a->type == PLACEMENT_WAITS) {
         return;
     }
@@ -96,6 +100,15 @@ void come(unsigned from, unsigned n)
     }
 }
 
+void come_more(unsigned n, const char *label)
+{
+    for (unsigned i = 0; i < n; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof(name), "n%02u", pool.n_come++);
+        came(name, label);
+    }
+}
+
 void forget(size_t at)
 {
     pool.n_held--;
@@ -138,6 +151,17 @@ struct placement_options workers(uint32_t min, uint32_t max, uint32_t priority)
         .priority = priority, .min = {[TASK_WORKER] = min}, .max = {[TASK_WORKER] = max}};
 }
 
+struct placement_options on(const char *label, struct placement_options w)
+{
+    static struct placement_label labels[4];
+    static unsigned n;
+    struct placement_label *all = &labels[n++ % 4];
+    *all = (struct placement_label){0xf, label};
+    w.labels = all;
+    w.n_labels = 1;
+    return w;
+}
+
 static void send_options(enum placement_event_type type, const char *job,
                          struct placement_options w)
 {
@@ -152,6 +176,18 @@ void submit(const char *job, struct placement_options w)
 void change(const char *job, struct placement_options w)
 {
     send_options(PLACEMENT_JOB_CHANGED, job, w);
+}
+
+void quota(const char *pattern, uint32_t nodes)
+{
+    assert_int_equal(
+        step((struct placement_event){.type = PLACEMENT_QUOTA, .pattern = pattern, .nodes = nodes}),
+        0);
+}
+
+void over(const char *job)
+{
+    about(PLACEMENT_JOB_OVER, NULL, job);
 }
 
 void about(enum placement_event_type type, const char *node, const char *job)
@@ -173,6 +209,16 @@ bool is_of(const char *job, const char *node)
     for (size_t i = 0; i < pool.n_held; i++) {
         if (strcmp(pool.held[i].node, node) == 0) {
             return strcmp(pool.held[i].job, job) == 0;
+        }
+    }
+    return false;
+}
+
+bool is_leaving(const char *node)
+{
+    for (size_t i = 0; i < pool.n_held; i++) {
+        if (strcmp(pool.held[i].node, node) == 0) {
+            return pool.held[i].is_leaving;
         }
     }
     return false;

@@ -27,6 +27,8 @@ extern struct pool {
         bool is_leaving;
     } held[HAND_POOL_MANY];
     size_t n_held;
+    unsigned n_come; /* number of nodes that come_more has connected */
+    char waits[64];  /* jobs that began or ceased to wait for a share, by PLACEMENT_WAITS */
 } pool;
 
 int hand_pool_begin(void **state);
@@ -42,6 +44,8 @@ int step(struct placement_event event);
 void came(const char *node, const char *label);
 /* n nodes without labels connect; n00 is the one with number 0. */
 void come(unsigned from, unsigned n);
+/* n more nodes connect, with this label (NULL: none). */
+void come_more(unsigned n, const char *label);
 void about(enum placement_event_type type, const char *node, const char *job);
 void warned(const char *node, bool is_warned);
 /* The assignment at this index has ended, and placement is told. */
@@ -52,8 +56,12 @@ void forget(size_t at);
 void free_released(void);
 
 struct placement_options workers(uint32_t min, uint32_t max, uint32_t priority);
+/* The same options for nodes with this label, which must outlive them. */
+struct placement_options on(const char *label, struct placement_options w);
 void submit(const char *job, struct placement_options w);
 void change(const char *job, struct placement_options w);
+void over(const char *job);
+void quota(const char *pattern, uint32_t nodes);
 
 /* --- observations ----------------------------------------------------------------------------- */
 
@@ -62,6 +70,8 @@ size_t find(uint64_t assignment);
 /* Returns the number of nodes that work for the job and were not released. */
 unsigned has(const char *job);
 bool is_of(const char *job, const char *node);
+/* Returns true if the node was released and is not free yet. */
+bool is_leaving(const char *node);
 /* Returns the number of released nodes of all jobs. */
 unsigned leaving(void);
 struct placement_view view(const char *job);

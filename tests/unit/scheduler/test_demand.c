@@ -1,42 +1,6 @@
 /* tests/unit/scheduler/test_demand.c: demand of the jobs and supply of the pool, for programs that
  * start machines. */
-#include <string.h>
-
-#include "common/base/heap.h"
-#include "server/scheduler/placement.h"
-#include "tests/unit/test_runner.h"
-
-static struct placement *p;
-
-static int set_up(void **state __attribute__((unused)))
-{
-    p = placement_new(&heap_mem, &(struct placement_config){.gang_wait_ms = 60000}, 0);
-    return p ? 0 : -1;
-}
-
-static int tear_down(void **state __attribute__((unused)))
-{
-    placement_free(p);
-    return 0;
-}
-
-#define FIXTURE set_up, tear_down
-
-static uint64_t step(int64_t now_ms, struct placement_event event)
-{
-    struct placement_actions actions;
-    event.now.ms = now_ms;
-    assert_int_equal(placement_step(p, &event, &actions), 0);
-    return actions.n > 0 ? actions.v[actions.n - 1].assignment : 0;
-}
-
-static uint64_t come(int64_t now_ms, const char *node, const char *label)
-{
-    return step(now_ms, (struct placement_event){.type = PLACEMENT_NODE_CONNECTED,
-                                                 .node = node,
-                                                 .labels = &label,
-                                                 .n_labels = 1});
-}
+#include "tests/unit/scheduler/manual_pool.h"
 
 /* Two to five workers anywhere, a chief and two ps on machines that last, ps with room. */
 static const struct placement_label labels[] = {{0x6, "spot=false"}, {0x4, "memory=much"}};
@@ -48,25 +12,23 @@ TEST_IN(demand, each_task_is_a_row_with_its_labels)
     struct placement_demand rows[PLACEMENT_TASKS];
     struct placement_options plain = {.min = {1, 1, 1, 1}, .max = {3, 1, 1, 1}};
     size_t cursor = 0;
-    step(0, (struct placement_event){
-                .type = PLACEMENT_JOB_SUBMITTED, .job = "plain", .options = &plain});
-    step(0, (struct placement_event){
-                .type = PLACEMENT_JOB_SUBMITTED, .job = "served", .options = &served});
-    assert_int_equal(placement_demand(p, 0, rows), 3);
+    submit("plain", plain);
+    submit("served", served);
+    assert_int_equal(placement_demand(pool.p, 0, rows), 3);
     assert_string_equal(rows[0].job, "served");
     assert_int_equal(rows[0].task, TASK_WORKER);
     assert_int_equal(rows[0].min, 2);
     assert_int_equal(rows[0].max, 5);
-    assert_null(placement_label(p, 0, rows[0].task, &cursor));
+    assert_null(placement_label(pool.p, 0, rows[0].task, &cursor));
     assert_int_equal(rows[1].task, TASK_CHIEF);
     cursor = 0;
-    assert_string_equal(placement_label(p, 0, rows[1].task, &cursor), "spot=false");
-    assert_null(placement_label(p, 0, rows[1].task, &cursor));
+    assert_string_equal(placement_label(pool.p, 0, rows[1].task, &cursor), "spot=false");
+    assert_null(placement_label(pool.p, 0, rows[1].task, &cursor));
     assert_int_equal(rows[2].task, TASK_PS);
     cursor = 0;
-    assert_string_equal(placement_label(p, 0, rows[2].task, &cursor), "spot=false");
-    assert_string_equal(placement_label(p, 0, rows[2].task, &cursor), "memory=much");
-    assert_int_equal(placement_demand(p, 1, rows), 4);
+    assert_string_equal(placement_label(pool.p, 0, rows[2].task, &cursor), "spot=false");
+    assert_string_equal(placement_label(pool.p, 0, rows[2].task, &cursor), "memory=much");
+    assert_int_equal(placement_demand(pool.p, 1, rows), 4);
     assert_int_equal(rows[0].min, 1);
     assert_int_equal(rows[0].max, 3);
     assert_int_equal(rows[3].task, TASK_EVALUATOR);
@@ -77,25 +39,22 @@ TEST_IN(demand, a_job_that_is_suspended_or_over_wants_nothing)
 {
     struct placement_demand rows[PLACEMENT_TASKS];
     struct placement_options options = {.is_suspended = true, .min = {1}, .max = {1}};
-    step(0, (struct placement_event){
-                .type = PLACEMENT_JOB_SUBMITTED, .job = "a", .options = &options});
-    assert_int_equal(placement_demand(p, 0, rows), 0);
+    submit("a", options);
+    assert_int_equal(placement_demand(pool.p, 0, rows), 0);
     options.is_suspended = false;
-    step(0,
-         (struct placement_event){.type = PLACEMENT_JOB_CHANGED, .job = "a", .options = &options});
-    assert_int_equal(placement_demand(p, 0, rows), 1);
-    step(0, (struct placement_event){.type = PLACEMENT_JOB_OVER, .job = "a"});
-    assert_int_equal(placement_demand(p, 0, rows), 0);
+    change("a", options);
+    assert_int_equal(placement_demand(pool.p, 0, rows), 1);
+    over("a");
+    assert_int_equal(placement_demand(pool.p, 0, rows), 0);
 }
 
 TEST_IN(demand, a_node_is_for_the_tasks_whose_labels_it_has)
 {
     struct placement_supply supply;
-    (void)come(0, "a", "memory=much"); /* too few for its minimum: it is kept for it */
-    step(0, (struct placement_event){
-                .type = PLACEMENT_JOB_SUBMITTED, .job = "served", .options = &served});
-    assert_true(placement_supply(p, 0, &supply));
+    came("a", "memory=much"); /* too few for its minimum: it is kept for it */
+    submit("served", served);
+    assert_true(placement_supply(pool.p, 0, &supply));
     assert_int_equal(supply.idle, 1);
-    assert_true(placement_may_have(p, 0, TASK_WORKER, 0));
-    assert_false(placement_may_have(p, 0, TASK_PS, 0)); /* it lacks spot=false */
+    assert_true(placement_may_have(pool.p, 0, TASK_WORKER, 0));
+    assert_false(placement_may_have(pool.p, 0, TASK_PS, 0)); /* it lacks spot=false */
 }

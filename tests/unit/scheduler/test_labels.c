@@ -32,7 +32,7 @@ TEST_IN(labels, what_a_node_is_told_after_it_came_counts_as_its_own_label)
     assert_int_equal(has("a"), 0);
     assert_int_equal(set_label("n2", "spot=false"), 0); /* in place of the word before … */
     assert_true(is_of("a", "n2"));
-    about(PLACEMENT_JOB_OVER, NULL, "a");
+    over("a");
     free_released();
     submit("b", with_label(&is_spot));
     assert_int_equal(has("b"), 0);

@@ -91,7 +91,7 @@ TEST_IN(placement, job_that_is_over_and_runs_on_keeps_its_nodes)
     change("high", w);
     assert_int_equal(has("low"), 3);
     assert_int_equal(view("high").lacks, 1);
-    about(PLACEMENT_JOB_OVER, NULL, "low");
+    over("low");
     free_released();
     assert_int_equal(has("high"), 1);
 }
@@ -114,7 +114,7 @@ TEST_IN(placement, job_is_forgotten_once_it_is_over_and_has_no_node)
     submit("a", workers(1, 1, 500));
     struct placement_event forgotten = {.type = PLACEMENT_JOB_FORGOTTEN, .job = "a"};
     assert_int_equal(step(forgotten), TFE_ESTATE);
-    about(PLACEMENT_JOB_OVER, NULL, "a");
+    over("a");
     assert_int_equal(step(forgotten), TFE_ESTATE);
     free_released();
     assert_int_equal(step(forgotten), 0);
@@ -128,7 +128,7 @@ TEST_IN(placement, job_that_is_over_can_be_submitted_again)
     struct placement_options w = workers(1, 1, 500);
     struct placement_event again = {.type = PLACEMENT_JOB_SUBMITTED, .job = "a", .options = &w};
     assert_int_equal(step(again), TFE_EEXIST);
-    about(PLACEMENT_JOB_OVER, NULL, "a");
+    over("a");
     free_released();
     assert_int_equal(step(again), 0);
     assert_int_equal(has("a"), 1);
@@ -142,7 +142,7 @@ TEST_IN(placement, node_whose_connection_is_gone_is_nobody_elses_before_its_fenc
     submit("a", workers(1, 1, 500));
     submit("b", workers(1, 1, 500));
     about(PLACEMENT_NODE_LOST, "n00", NULL);
-    about(PLACEMENT_JOB_OVER, NULL, "a");
+    over("a");
     assert_int_equal(has("b"), 0);
     /* It is back, and its job is over: it is told so once more. */
     assert_int_equal(step((struct placement_event){
@@ -169,7 +169,7 @@ TEST_IN(placement, freed_of_an_earlier_assignment_frees_nothing)
 {
     come(0, 1);
     submit("a", workers(1, 1, 500));
-    about(PLACEMENT_JOB_OVER, NULL, "a");
+    over("a");
     free_released();
     submit("b", workers(1, 1, 500));
     assert_int_equal(step((struct placement_event){
@@ -371,10 +371,10 @@ TEST_IN(placement, node_that_works_or_is_waited_for_is_not_idle)
     submit("two", workers(2, 2, 500));
     pass(60000);
     assert_int_equal(n_left(), 0);
-    about(PLACEMENT_JOB_OVER, NULL, "one");
+    over("one");
     free_released();
     assert_int_equal(has("two"), 2);
-    about(PLACEMENT_JOB_OVER, NULL, "two");
+    over("two");
     free_released();
     pass(999);
     assert_int_equal(n_left(), 0);

@@ -2,21 +2,6 @@
  * another step follows at once, and no more than needed. */
 #include "tests/unit/scheduler/manual_pool.h"
 
-static void quota(const char *pattern, uint32_t nodes)
-{
-    assert_int_equal(
-        step((struct placement_event){.type = PLACEMENT_QUOTA, .pattern = pattern, .nodes = nodes}),
-        0);
-}
-
-static void submit_for(const char *job, const char *label, struct placement_options w)
-{
-    const struct placement_label all = {0xf, label};
-    w.labels = &all;
-    w.n_labels = 1;
-    submit(job, w);
-}
-
 static bool is_at_rest(void)
 {
     return tfe_mono_is_never(pool.last.deadline);
@@ -33,7 +18,7 @@ TEST_IN(turns, growth_by_a_node_of_no_use_spares_one_that_another_job_waits_for)
     came("g1", "gpu=a");
     submit("grows", workers(1, 2, 500));
     assert_true(is_at_rest()); /* nobody waits */
-    submit_for("waits", "gpu=a", workers(1, 1, 500));
+    submit("waits", on("gpu=a", workers(1, 1, 500)));
     assert_int_equal(leaving(), 0);
     assert_true(is_at_rest()); /* nothing was given */
     come(0, 1);
@@ -56,7 +41,7 @@ TEST_IN(turns, minimum_that_uses_up_a_quota_is_seen_by_those_before_it)
     quota("*q*", 3);
     came("x1", "gpu=x");
     came("x2", "gpu=x");
-    submit_for("short-q", "gpu=x", workers(2, 2, 400));
+    submit("short-q", on("gpu=x", workers(2, 2, 400)));
     come(0, 3);
     submit("has-p", workers(1, 1, 900));
     submit("waits-pq", workers(1, 1, 500));

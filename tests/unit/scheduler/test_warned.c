@@ -1,23 +1,5 @@
 /* tests/unit/scheduler/test_warned.c: jobs with warned nodes keep them and get replacements. */
-#include <string.h>
-
 #include "tests/unit/scheduler/manual_pool.h"
-
-static void quota(const char *pattern, uint32_t nodes)
-{
-    assert_int_equal(
-        step((struct placement_event){.type = PLACEMENT_QUOTA, .pattern = pattern, .nodes = nodes}),
-        0);
-}
-
-static bool is_leaving(const char *node)
-{
-    bool is_so = false;
-    for (size_t i = 0; i < pool.n_held; i++) {
-        is_so = is_so || (strcmp(pool.held[i].node, node) == 0 && pool.held[i].is_leaving);
-    }
-    return is_so;
-}
 
 static struct placement_options suspended(struct placement_options w)
 {
@@ -67,7 +49,7 @@ TEST_IN(warned, node_that_was_asked_to_leave_is_of_its_quota_until_it_has)
     free_released();
     change("a", workers(2, 2, 500));
     assert_int_equal(has("a"), 0);
-    about(PLACEMENT_JOB_OVER, NULL, "b");
+    over("b");
     free_released();
     assert_int_equal(has("a"), 2); /* nothing of the quota was lost */
 }
