@@ -202,6 +202,15 @@ void api_session(struct request *r)
     reply_json(r->req, 200, session_json(r->web, r->view, r->login != NULL));
 }
 
+/* Sets the cookie of a login in the response, or deletes it if login is NULL. */
+static void set_cookie(const struct web *web, struct http_request *req, const struct login *login)
+{
+    char cookie[LOGIN_COOKIE_MAX];
+    login_cookie(web->logins, login, cookie);
+    http_set_header(req, "Set-Cookie", cookie);
+    sodium_memzero(cookie, sizeof(cookie));
+}
+
 /* This is the only response with the CSRF token. Browsers send the cookie to every port of this
  * host, so the cookie alone must not lead to the token. */
 static void answer_login(struct call *call)
@@ -211,12 +220,13 @@ static void answer_login(struct call *call)
     char csrf[LOGIN_TEXT_MAX];
     view_use(view);
     struct http_request *req = call_end(call);
-    const struct login *login = logins_begin(web->logins, view, req);
+    const struct login *login = logins_begin(web->logins, view);
     if (!login) {
         reply_problem(req, 503, "limit_reached", "too many are logged in; try again later");
         view_leave(view);
         return;
     }
+    set_cookie(web, req, login);
     login_csrf(login, csrf);
     json_t *value = session_json(web, view, true);
     if (value && json_object_set_new(value, "csrf", json_string(csrf)) != 0) {
@@ -264,7 +274,8 @@ void api_logout(struct request *r)
         reply_problem(r->req, 403, "csrf", "X-CSRF-Token is missing or belongs to another login");
         return;
     }
-    logins_end(r->web->logins, r->login, r->req);
+    login_end(r->login);
+    set_cookie(r->web, r->req, NULL);
     reply_json(r->req, 200,
                session_json(r->web, r->web->requires_login ? NULL : r->web->own, false));
 }

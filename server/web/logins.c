@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "common/base/clock.h"
-#include "server/web/http.h"
 #include "server/web/shares.h"
 #include "server/web/views.h"
 #include "server/web/web_settings.h"
@@ -45,7 +44,7 @@ int logins_new(struct web *web, struct logins **ret)
     return 0;
 }
 
-static void end(struct login *login)
+void login_end(struct login *login)
 {
     share_release(&login->share);
     if (login->view) {
@@ -57,7 +56,7 @@ static void end(struct login *login)
 void logins_free(struct logins *all)
 {
     for (size_t i = 0; all && i < LOGINS; i++) {
-        end(&all->v[i]);
+        login_end(&all->v[i]);
     }
     sodium_free(all);
 }
@@ -68,11 +67,11 @@ static const char *cookie_name(const struct logins *all)
 }
 
 /* Returns the value of the login cookie in "a=b; tfe_login=…", or NULL. */
-static const char *cookie_of(const struct logins *all, const struct http_request *req)
+static const char *cookie_of(const struct logins *all, const char *cookies)
 {
     const char *name = cookie_name(all);
     const size_t n = strlen(name);
-    const char *at = http_header(req, "Cookie");
+    const char *at = cookies;
     while (at) {
         at += strspn(at, "; ");
         if (strncmp(at, name, n) == 0 && at[n] == '=') {
@@ -88,14 +87,14 @@ static void end_expired(struct logins *all, struct tfe_mono now)
     for (size_t i = 0; i < LOGINS; i++) {
         struct login *login = &all->v[i];
         if (login->view && tfe_mono_before(login->until, now)) {
-            end(login);
+            login_end(login);
         }
     }
 }
 
-struct login *logins_find(struct logins *all, struct http_request *req)
+struct login *logins_find(struct logins *all, const char *cookies)
 {
-    const char *text = cookie_of(all, req);
+    const char *text = cookie_of(all, cookies);
     uint8_t key[LOGIN_KEY_BYTES];
     size_t n = 0;
     struct tfe_mono now = clock_mono();
@@ -114,20 +113,21 @@ struct login *logins_find(struct logins *all, struct http_request *req)
     return found;
 }
 
-static void set_cookie(const struct logins *all, struct http_request *req, const char *value,
-                       long seconds)
+void login_cookie(const struct logins *all, const struct login *login, char ret[LOGIN_COOKIE_MAX])
 {
-    char line[256];
-    (void)snprintf(line, sizeof(line), "%s=%s; Path=/; Max-Age=%ld; HttpOnly; SameSite=Strict%s",
-                   cookie_name(all), value, seconds,
+    char text[LOGIN_TEXT_MAX] = "";
+    if (login) {
+        (void)sodium_bin2hex(text, sizeof(text), login->key, sizeof(login->key));
+    }
+    (void)snprintf(ret, LOGIN_COOKIE_MAX, "%s=%s; Path=/; Max-Age=%d; HttpOnly; SameSite=Strict%s",
+                   cookie_name(all), text, login ? LOGINS_MS / 1000 : 0,
                    all->web->settings->tls_cert ? "; Secure" : "");
-    http_set_header(req, "Set-Cookie", line);
-    sodium_memzero(line, sizeof(line));
+    sodium_memzero(text, sizeof(text));
 }
 
 static void evict(void *owner)
 {
-    end(owner);
+    login_end(owner);
 }
 
 static struct login *find_free(struct logins *all)
@@ -141,11 +141,10 @@ static struct login *find_free(struct logins *all)
     return NULL; /* not reached: at most SHARE_LOGINS_MAX are in use */
 }
 
-struct login *logins_begin(struct logins *all, struct view *view, struct http_request *req)
+struct login *logins_begin(struct logins *all, struct view *view)
 {
     struct share_holder holder = {.token = view->join.token};
     struct login *login = find_free(all);
-    char text[LOGIN_TEXT_MAX];
     if (!login ||
         !share_enter(all->web->shares, SHARE_LOGINS, &holder, login, evict, &login->share)) {
         return NULL;
@@ -155,23 +154,14 @@ struct login *logins_begin(struct logins *all, struct view *view, struct http_re
     login->until = tfe_mono_add(clock_mono(), LOGINS_MS);
     view_use(view);
     randombytes_buf(login->key, sizeof(login->key));
-    (void)sodium_bin2hex(text, sizeof(text), login->key, sizeof(login->key));
-    set_cookie(all, req, text, LOGINS_MS / 1000);
-    sodium_memzero(text, sizeof(text));
     return login;
-}
-
-void logins_end(struct logins *all, struct login *login, struct http_request *req)
-{
-    end(login);
-    set_cookie(all, req, "", 0);
 }
 
 void logins_end_view(struct logins *all, const struct view *view)
 {
     for (size_t i = 0; i < LOGINS; i++) {
         if (all->v[i].view == view) {
-            end(&all->v[i]);
+            login_end(&all->v[i]);
         }
     }
 }

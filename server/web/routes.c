@@ -176,7 +176,7 @@ static bool find_caller(struct request *r, enum access access)
     if (bearer && evutil_ascii_strncasecmp(bearer, "Bearer ", 7) == 0) {
         return find_bearer(r, bearer + 7);
     }
-    r->login = logins_find(r->web->logins, r->req);
+    r->login = logins_find(r->web->logins, http_header(r->req, "Cookie"));
     if (r->login) {
         r->view = login_view(r->login);
         r->is_known = true;

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import http.client
 import itertools
 import json
 import os
@@ -105,6 +106,10 @@ def test_problems_are_told_as_problems(web):
     for path, method, code, word in (
             ("/nothing", "GET", 404, "no_such_path"), ("/api/v1/jobs/none", "GET", 404, "no_such_job"),
             ("/api/v1/jobs/none/epochs", "GET", 404, "no_such_job"), ("/api/v1/jobs/a%20b", "GET", 400, "bad_request"),
+            ("/api/v1/jobs/none/epochsandmore", "GET", 404, "no_such_path"), ("/api/v1/jobs/a%00b", "GET", 404, "no_such_path"),
+            ("/api/v1/jobs/a%0ab", "GET", 404, "no_such_path"), ("/api/v1/jobs/a%7fb", "GET", 404, "no_such_path"),
+            ("/api/v1/jobs/", "GET", 404, "no_such_path"), ("/api/v1/status/", "GET", 404, "no_such_path"),
+            ("/api/v1/jobs/" + "x" * 256, "GET", 404, "no_such_path"),
             ("/api/v1/jobs", "POST", 401, "not_authorised"), ("/api/v1/pool", "POST", 405, "method"), ("/api/v1/jobs/x", "PATCH", 405, "method"),
             ("/", "DELETE", 405, "method"), ("/api/v1/jobs", "OPTIONS", 405, "method"), ("/nothing", "TRACE", 404, "no_such_path"),
             ("/api/v1/nodes/x/drain", "POST", 401, "not_authorised"),
@@ -125,9 +130,21 @@ def test_every_answer_guards_the_browser(web):
         policy = headers["Content-Security-Policy"]
         assert "default-src 'none'" in policy and "unsafe" not in policy and "http" not in policy, path
         assert headers["X-Content-Type-Options"] == "nosniff" and headers["X-Frame-Options"] == "DENY", path
-        assert headers["Referrer-Policy"] == "no-referrer", path
+        assert headers["Referrer-Policy"] == "no-referrer" and "Permissions-Policy" in headers, path
+        assert headers["Cross-Origin-Opener-Policy"] == headers["Cross-Origin-Resource-Policy"] == "same-origin", path
+        assert headers["Cache-Control"] == ("no-cache" if path in ("/", "/app.js") else "no-store") and "Strict-Transport-Security" not in headers
+    for words in (b"no HTTP\r\n\r\n", b"GET / HTTP/3.0\r\n\r\n", b"\x16\x03\x01", b"GET / HTTP/1.1\r\nHost: elsewhere\r\nConnection: close\r\n\r\n"):
+        with socket.create_connection(("127.0.0.1", web.port), timeout=DEADLINE) as one:
+            one.sendall(words)
+            assert b"Content-Security-Policy: default-src 'none'" in one.makefile("rb").read(), words
     page = web.ask("/")
     assert page.code == 200
+    assert web.ask("/", headers={"If-None-Match": '"other"'}).body == page.body
+    assert web.ask("/", "HEAD").code == 200
+    unchanged = http.client.HTTPConnection("127.0.0.1", web.port, timeout=DEADLINE)
+    unchanged.request("GET", "/", headers={"If-None-Match": page.headers["ETag"]})
+    assert unchanged.getresponse().status == 304
+    unchanged.close()
     assert b"//" not in page.body.replace(b"http://www.w3.org", b"")  # no resource of another machine
 
 

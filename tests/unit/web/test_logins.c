@@ -1,5 +1,5 @@
-/* tests/unit/web/test_logins.c: logins.c: cookies, their lifetime, and CSRF tokens. The clock and
- * the views (__wrap_view_use) are fakes. */
+/* tests/unit/web/test_logins.c: logins.c: cookies, their lifetime, and CSRF tokens. The clock is a
+ * fake. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,36 +16,6 @@ static struct web web = {.settings = &settings};
 static struct logins *all;
 static struct token tokens[2] = {{.key_id = {1}}, {.key_id = {2}}};
 static struct view one, other;
-
-void __wrap_view_use(struct view *view);
-void __wrap_view_use(struct view *view)
-{
-    view->users++;
-}
-
-void __wrap_view_leave(struct view *view);
-void __wrap_view_leave(struct view *view)
-{
-    assert_true(view->users > 0);
-    view->users--;
-}
-
-/* The cookie of the request, and the one that the response sets. */
-static const char *cookie_sent;
-static char cookie_line[512];
-
-const char *__wrap_http_header(const struct http_request *req, const char *name);
-const char *__wrap_http_header(const struct http_request *req, const char *name)
-{
-    return strcmp(name, "Cookie") == 0 ? cookie_sent : NULL;
-}
-
-void __wrap_http_set_header(struct http_request *req, const char *name, const char *value);
-void __wrap_http_set_header(struct http_request *req, const char *name, const char *value)
-{
-    assert_string_equal(name, "Set-Cookie");
-    (void)snprintf(cookie_line, sizeof cookie_line, "%s", value);
-}
 
 static int begin(void **state)
 {
@@ -73,14 +43,15 @@ static int end(void **state)
 /* Returns the cookie of a new login, NAME=VALUE, which the caller frees. */
 static char *log_in(struct view *view, struct login **ret)
 {
-    *ret = logins_begin(all, view, NULL);
-    return strndup(cookie_line, strcspn(cookie_line, ";"));
+    char line[LOGIN_COOKIE_MAX];
+    *ret = logins_begin(all, view);
+    login_cookie(all, *ret, line);
+    return strndup(line, strcspn(line, ";"));
 }
 
 static struct login *find(const char *cookie)
 {
-    cookie_sent = cookie;
-    return logins_find(all, NULL);
+    return logins_find(all, cookie);
 }
 
 TEST_IN(logins, cookie_finds_its_login_among_others)
@@ -126,9 +97,7 @@ TEST_IN(logins, ended_login_releases_its_view_and_deletes_its_cookie)
     struct login *login;
     char *cookie = log_in(&one, &login);
     const uint64_t number = login_number(login);
-    logins_end(all, login, NULL);
-    assert_non_null(strstr(cookie_line, "tfe_login=; ")); /* the browser deletes the cookie */
-    assert_non_null(strstr(cookie_line, "Max-Age=0"));
+    login_end(login);
     assert_null(find(cookie));
     assert_false(logins_has(all, number));
     assert_int_equal(one.users, 0);
@@ -233,12 +202,15 @@ TEST_IN(logins, cookie_without_host_prefix_is_ignored_over_tls)
 
 TEST_IN(logins, cookie_is_secure_if_there_is_tls)
 {
+    char line[LOGIN_COOKIE_MAX];
     for (int tls = 0; tls < 2; tls++) {
         settings.tls_cert = tls ? "cert.pem" : NULL;
-        (void)logins_begin(all, &one, NULL);
-        assert_int_equal(strstr(cookie_line, "; Secure") != NULL, tls);
-        assert_int_equal(strncmp(cookie_line, "__Host-tfe_login=", 17) == 0, tls);
-        assert_non_null(strstr(cookie_line, "; Path=/; "));
-        assert_non_null(strstr(cookie_line, "HttpOnly; SameSite=Strict"));
+        login_cookie(all, logins_begin(all, &one), line);
+        assert_int_equal(strstr(line, "; Secure") != NULL, tls);
+        assert_int_equal(strncmp(line, "__Host-tfe_login=", 17) == 0, tls);
+        assert_non_null(strstr(line, "; Path=/; Max-Age=28800; HttpOnly; SameSite=Strict"));
     }
+    login_cookie(all, NULL, line);
+    assert_string_equal(line, "__Host-tfe_login=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict; "
+                              "Secure");
 }
