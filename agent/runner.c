@@ -466,10 +466,18 @@ static void on_script_progress(void *ctx, uint32_t local, bool has_trained,
                       .type = AGENT_PROGRESS, .now = clock_mono(), .progress = {local, *progress}});
 }
 
-static void on_script_metrics(void *ctx, uint32_t local, const struct script_message *message)
+static void on_script_message(void *ctx, uint32_t local, const struct script_message *message)
 {
-    struct runner *r = ctx;
-    report_metrics(r->report, local, message);
+    const struct runner *r = ctx;
+    if (message->type == SCRIPT_PROGRESS) {
+        report_metrics(r->report, local, message);
+    } else if (message->type == SCRIPT_ENDS) {
+        trainers_main_ended(r->trainers, local, message->code);
+    } else if (message->remark == REMARK_STRATEGY_MADE) {
+        trainers_strategy_made(r->trainers, local);
+    } else if (message->remark == REMARK_IMPORTED) {
+        trainers_note_import(r->trainers, message->reason);
+    }
 }
 
 /* Rate-limits the progress of a script that prints a lot. */
@@ -481,24 +489,6 @@ static void on_line(void *ctx, const char *line, size_t n)
         rate_pass(&r->printed, clock_mono(), PRINTED_EACH_MS, PRINTED_AT_ONCE)) {
         scripts_printed(r->scripts, 0, &message);
     }
-}
-
-static void on_script_ends(void *ctx, uint32_t local, uint32_t code)
-{
-    const struct runner *r = ctx;
-    trainers_main_ended(r->trainers, local, code);
-}
-
-static void on_strategy_made(void *ctx, uint32_t local)
-{
-    const struct runner *r = ctx;
-    trainers_strategy_made(r->trainers, local);
-}
-
-static void on_script_import(void *ctx, const char *module)
-{
-    const struct runner *r = ctx;
-    trainers_note_import(r->trainers, module);
 }
 
 static void send_report(void *ctx, const struct tfe_msg *msg)
@@ -640,10 +630,7 @@ static int make_parts(struct runner *r)
                                                        .checkpoint_dir = s->checkpoint_dir,
                                                        .state_memory = s->state_memory,
                                                        .on_progress = on_script_progress,
-                                                       .on_metrics = on_script_metrics,
-                                                       .on_ends = on_script_ends,
-                                                       .on_strategy = on_strategy_made,
-                                                       .on_import = on_script_import,
+                                                       .on_message = on_script_message,
                                                        .ctx = r});
     r->trainers = trainers_new(&(struct trainers_options){
         .base = r->base,

@@ -15,11 +15,11 @@
 
 #include "agent/os/private_dir.h"
 #include "agent/os/proc.h"
-#include "agent/os/remove_tree.h"
 #include "agent/os/trainer_user.h"
 #include "agent/script_channel/checkpoints.h"
 #include "agent/script_channel/script_message.h"
 #include "agent/script_channel/state_memory.h"
+#include "agent/script_channel/trainer_tmp.h"
 #include "common/base/clock.h"
 #include "common/base/fd.h"
 #include "common/base/heap.h"
@@ -39,9 +39,6 @@
 #define RETRY_MS 50
 /* Maximum number of processes between a trainer and the sender of its messages. */
 #define SENDER_DEPTH_MAX 64
-/* Number of directory entries removed per event, which takes 1 to 2 ms. */
-#define CLEAR_PER_EVENT 100
-#define GONE_NAME_MAX (sizeof PRIVATE_DIR_GONE + 10)
 /* Maximum number of verified senders per epoch. */
 #define KNOWN_MAX 64
 
@@ -51,55 +48,47 @@
 struct script {
     pid_t pid;                       /* pid of the listening script, or 0 */
     bool save_pending, stop_pending; /* messages not sent yet because the script's queue was full */
-    bool partitioned;  /* checkpoints are independent of the number of parameter servers */
-    bool wants_memory; /* a memory request is unanswered */
-    bool handles;      /* the script handles SIGTERM */
-    bool ends;         /* the script has started to exit with status 0 */
+    bool partitioned;      /* checkpoints are independent of the number of parameter servers */
+    bool memory_requested; /* a memory request is unanswered */
+    bool handles;          /* the script handles SIGTERM */
+    bool ends;             /* the script has started to exit with status 0 */
     bool has_step, has_trained;
     bool reports_steps; /* the script reports its own steps, so hooks are ignored */
     uint64_t step;
+};
+
+/* State of the running epoch. */
+struct epoch {
+    uint32_t rank; /* rank of the first trainer */
+    /* The node's progress; its epoch is 0 if no trainer runs. One checkpoint covers all ranks. */
+    struct msg_progress progress;
+    struct script scripts[MSG_NPROC_MAX];
+    uint64_t changed;       /* bitmap by local rank of unreported changes */
+    pid_t known[KNOWN_MAX]; /* verified senders */
+    size_t n_known;
+    /* A script has reported a checkpoint, so other observations are ignored. */
+    bool script_reported;
+    bool hook_observed; /* a hook has observed a checkpoint, so the watched directory is ignored */
+    bool keras3_logged;
+    uint64_t save_number; /* number of the newest save request, or 0 */
+    struct tfe_mono save_by;
+    bool save_in_memory;     /* a snapshot in memory answers the save request */
+    struct tfe_mono stop_by; /* NEVER if no stop was sent */
+    bool stop_in_memory;
 };
 
 struct scripts {
     struct scripts_options options;
     struct private_dir dir;
     char socket_path[PATH_BYTES], preempt_path[PATH_BYTES], tmp_path[PATH_BYTES];
-    /* Temporary directories of ended trainers still to be removed: numbers
-     * gone_first to gone_next - 1. */
-    unsigned gone_first, gone_next;
-    struct event *clear;
+    struct trainer_tmp *tmp;
     int fd;
     struct event *readable, *pause, *retry;
     struct checkpoints *watch;
     struct state_memory *memory;
-
-    uint64_t epoch; /* 0 if no trainer runs */
-    uint32_t rank;  /* rank of the first trainer */
-    struct script scripts[MSG_NPROC_MAX];
-    uint64_t changed; /* bitmap by local rank of unreported changes */
+    struct epoch epoch;
     struct tfe_mono read_at;
-    pid_t known[KNOWN_MAX];
-    size_t n_known;
-
-    /* Checkpoints of the node; one checkpoint covers all ranks. */
-    bool
-        script_reported; /* a script has reported a checkpoint, so other observations are ignored */
-    bool hook_observed;  /* a hook has observed a checkpoint, so the watched directory is ignored */
-    bool keras3_logged;
-    bool has_saved;
-    uint64_t saved_step, answers;
-    uint32_t saves;
-    uint64_t kept_answers;
-    bool has_from;
-    uint64_t from_step; /* step from which the scripts report to have resumed */
-
-    struct msg_memory kept[MSG_NPROC_MAX]; /* snapshot of each place, across epochs */
-
-    uint64_t asked; /* number of the newest save request, or 0 */
-    struct tfe_mono save_by;
-    bool save_in_memory;     /* a state kept in memory is enough */
-    struct tfe_mono stop_by; /* NEVER if no stop was sent */
-    bool stop_in_memory;
+    struct msg_memory snapshots[MSG_NPROC_MAX]; /* by local rank, across epochs */
     uint64_t n_rejected;
 };
 
@@ -109,15 +98,15 @@ _Static_assert(MSG_NPROC_MAX <= 64, "changed has a bit for each trainer");
 
 static void mark_changed(struct scripts *s, uint32_t local)
 {
-    s->changed |= UINT64_C(1) << local;
+    s->epoch.changed |= UINT64_C(1) << local;
 }
 
-/* Returns the total size of all places and their newest snapshot. */
+/* Returns the total size of all memory and the newest snapshot in it. */
 static struct msg_memory memory_of_node(const struct scripts *s)
 {
     struct msg_memory all = {.bytes = 0};
     for (uint32_t local = 0; local < s->options.nproc; local++) {
-        const struct msg_memory *m = &s->kept[local];
+        const struct msg_memory *m = &s->snapshots[local];
         bool is_newer = m->epoch > all.epoch || (m->epoch == all.epoch && m->step > all.step);
         uint64_t bytes =
             m->bytes < MSG_NUMBER_MAX - all.bytes ? all.bytes + m->bytes : MSG_NUMBER_MAX;
@@ -132,28 +121,21 @@ static struct msg_memory memory_of_node(const struct scripts *s)
 /* Reports each changed trainer once, however many messages it sent. */
 static void report_changes(struct scripts *s)
 {
-    uint64_t changed = s->changed;
-    s->changed = 0;
-    for (uint32_t local = 0; local < s->options.nproc && s->epoch; local++) {
+    uint64_t changed = s->epoch.changed;
+    s->epoch.changed = 0;
+    for (uint32_t local = 0; local < s->options.nproc && s->epoch.progress.epoch; local++) {
         if (!(changed >> local & 1)) {
             continue;
         }
-        const struct script *script = &s->scripts[local];
-        struct msg_progress told = {.epoch = s->epoch,
-                                    .listens = script->pid != 0,
-                                    .has_step = script->has_step,
-                                    .step = script->step,
-                                    .has_saved = s->has_saved,
-                                    .saved_step = s->saved_step,
-                                    .saves = s->saves,
-                                    .answers = s->answers,
-                                    .kept_answers = s->kept_answers,
-                                    .memory = memory_of_node(s),
-                                    .has_from = s->has_from,
-                                    .from_step = s->from_step,
-                                    .ends = script->ends,
-                                    .partitioned = script->partitioned};
-        s->options.on_progress(s->options.ctx, local, script->has_trained, &told);
+        const struct script *script = &s->epoch.scripts[local];
+        struct msg_progress progress = s->epoch.progress;
+        progress.listens = script->pid != 0;
+        progress.has_step = script->has_step;
+        progress.step = script->step;
+        progress.memory = memory_of_node(s);
+        progress.ends = script->ends;
+        progress.partitioned = script->partitioned;
+        s->options.on_progress(s->options.ctx, local, script->has_trained, &progress);
     }
 }
 
@@ -161,19 +143,20 @@ static void report_changes(struct scripts *s)
 static void record_checkpoint(struct scripts *s, uint32_t local, bool has_step, uint64_t step,
                               uint64_t answers)
 {
-    if (!has_step || !s->has_saved || s->saved_step != step) {
-        s->saves++;
+    struct msg_progress *p = &s->epoch.progress;
+    if (!has_step || !p->has_saved || p->saved_step != step) {
+        p->saves++;
     }
-    s->has_saved = s->has_saved || has_step;
-    s->saved_step = has_step ? step : s->saved_step;
-    s->answers = answers > s->answers ? answers : s->answers;
+    p->has_saved = p->has_saved || has_step;
+    p->saved_step = has_step ? step : p->saved_step;
+    p->answers = answers > p->answers ? answers : p->answers;
     mark_changed(s, local);
 }
 
 static void on_checkpoint(void *ctx, bool has_step, uint64_t step, uint64_t answers)
 {
     struct scripts *s = ctx;
-    if (s->epoch && !s->script_reported && !s->hook_observed) {
+    if (s->epoch.progress.epoch && !s->epoch.script_reported && !s->epoch.hook_observed) {
         record_checkpoint(s, 0, has_step, step, answers);
         report_changes(s);
     }
@@ -191,7 +174,7 @@ static uint64_t ms_until(struct tfe_mono deadline)
  * listener that is gone. */
 static bool send_to(struct scripts *s, uint32_t local, const char *text, size_t n, int file)
 {
-    struct script *script = &s->scripts[local];
+    struct script *script = &s->epoch.scripts[local];
     if (n == 0) {
         return false; /* out of memory */
     }
@@ -236,16 +219,18 @@ static bool send_to(struct scripts *s, uint32_t local, const char *text, size_t 
 /* Sends the script's pending messages. Returns false if some remain. */
 static bool send_pending(struct scripts *s, uint32_t local)
 {
-    struct script *script = &s->scripts[local];
+    const struct epoch *e = &s->epoch;
+    struct script *script = &s->epoch.scripts[local];
     char text[SCRIPT_REPLY_MAX];
     if (script->pid && script->save_pending) {
-        bool has_within = !tfe_mono_is_never(s->save_by);
-        size_t n = script_message_save(text, s->epoch, s->asked, has_within,
-                                       has_within ? ms_until(s->save_by) : 0, s->save_in_memory);
+        bool has_within = !tfe_mono_is_never(e->save_by);
+        size_t n = script_message_save(text, e->progress.epoch, e->save_number, has_within,
+                                       has_within ? ms_until(e->save_by) : 0, e->save_in_memory);
         script->save_pending = !send_to(s, local, text, n, -1);
     }
     if (script->pid && script->stop_pending) {
-        size_t n = script_message_stop(text, s->epoch, ms_until(s->stop_by), s->stop_in_memory);
+        size_t n =
+            script_message_stop(text, e->progress.epoch, ms_until(e->stop_by), e->stop_in_memory);
         script->stop_pending = !send_to(s, local, text, n, -1);
     }
     return !script->pid || (!script->save_pending && !script->stop_pending);
@@ -273,16 +258,16 @@ static void on_retry(evutil_socket_t fd, short what, void *ctx)
 static void on_memory(void *ctx, uint32_t local, int fd, uint64_t bytes, const char *reason)
 {
     struct scripts *s = ctx;
-    struct script *script = &s->scripts[local];
-    if (fd >= 0 && s->kept[local].bytes != bytes) {
+    struct script *script = &s->epoch.scripts[local];
+    if (fd >= 0 && s->snapshots[local].bytes != bytes) {
         /* new, larger memory without a snapshot */
-        s->kept[local] = (struct msg_memory){.bytes = bytes};
+        s->snapshots[local] = (struct msg_memory){.bytes = bytes};
         mark_changed(s, local);
     }
-    if (s->epoch && script->pid && script->wants_memory) {
+    if (s->epoch.progress.epoch && script->pid && script->memory_requested) {
         char text[SCRIPT_REPLY_MAX];
-        size_t n = script_message_memory(text, s->epoch, bytes, reason);
-        script->wants_memory = !send_to(s, local, text, n, fd);
+        size_t n = script_message_memory(text, s->epoch.progress.epoch, bytes, reason);
+        script->memory_requested = !send_to(s, local, text, n, fd);
     }
 }
 
@@ -297,20 +282,28 @@ static void reject_message(struct scripts *s, const char *reason, pid_t pid)
 
 static void handle_hello(struct scripts *s, uint32_t local, const struct script_message *m)
 {
-    struct script *script = &s->scripts[local];
+    struct script *script = &s->epoch.scripts[local];
     script->pid = m->listens ? m->pid : 0;
     script->partitioned = m->partitioned;
-    script->save_pending = m->listens && s->asked;
-    script->stop_pending = m->listens && !tfe_mono_is_never(s->stop_by);
+    script->save_pending = m->listens && s->epoch.save_number;
+    script->stop_pending = m->listens && !tfe_mono_is_never(s->epoch.stop_by);
     mark_changed(s, local);
     if (!send_pending(s, local)) {
         timer_after(s->retry, RETRY_MS);
     }
 }
 
+/* Passes a message on to the agent. */
+static void forward(struct scripts *s, uint32_t local, const struct script_message *m)
+{
+    if (s->options.on_message) {
+        s->options.on_message(s->options.ctx, local, m);
+    }
+}
+
 static void handle_progress(struct scripts *s, uint32_t local, const struct script_message *m)
 {
-    struct script *script = &s->scripts[local];
+    struct script *script = &s->epoch.scripts[local];
     if (m->seen && script->reports_steps) {
         return;
     }
@@ -320,31 +313,32 @@ static void handle_progress(struct scripts *s, uint32_t local, const struct scri
         script->step = m->step;
         script->has_trained |= !m->restored;
     }
-    if (s->options.on_metrics && (m->metrics.n > 0 || m->samples > 0 || m->total > 0)) {
-        struct script_message told = *m;
-        told.step = script->step;
-        s->options.on_metrics(s->options.ctx, local, &told);
+    if (m->metrics.n > 0 || m->samples > 0 || m->total > 0) {
+        struct script_message report = *m;
+        report.step = script->step;
+        forward(s, local, &report);
     }
     if (m->restored && !m->seen) { /* a hook may have seen another model being restored */
-        s->has_from = true;
-        s->from_step = m->step;
+        s->epoch.progress.has_from = true;
+        s->epoch.progress.from_step = m->step;
     }
     mark_changed(s, local);
 }
 
-/* Records a complete snapshot in the memory of this place. */
+/* Records a complete snapshot in the memory of this trainer. */
 static void handle_kept(struct scripts *s, uint32_t local, const struct script_message *m,
                         pid_t pid)
 {
-    struct msg_memory *kept = &s->kept[local];
-    if (kept->bytes == 0) {
-        reject_message(s, "it keeps its state in memory that nobody has lent", pid);
+    struct msg_memory *snapshot = &s->snapshots[local];
+    struct msg_progress *p = &s->epoch.progress;
+    if (snapshot->bytes == 0) {
+        reject_message(s, "it reports a snapshot and has no memory for one", pid);
         return;
     }
-    kept->has_kept = true;
-    kept->epoch = s->epoch;
-    kept->step = m->step;
-    s->kept_answers = m->answers > s->kept_answers ? m->answers : s->kept_answers;
+    snapshot->has_kept = true;
+    snapshot->epoch = p->epoch;
+    snapshot->step = m->step;
+    p->kept_answers = m->answers > p->kept_answers ? m->answers : p->kept_answers;
     mark_changed(s, local);
 }
 
@@ -352,12 +346,13 @@ static void handle_kept(struct scripts *s, uint32_t local, const struct script_m
  * which save request they answer. */
 static void handle_checkpoint(struct scripts *s, uint32_t local, const struct script_message *m)
 {
-    if (m->seen && (s->script_reported || s->scripts[local].pid)) {
+    if (m->seen && (s->epoch.script_reported || s->epoch.scripts[local].pid)) {
         return;
     }
-    s->script_reported = s->script_reported || !m->seen;
-    s->hook_observed = s->hook_observed || m->seen;
-    log_debug("checkpoint_told", LOG_S("by", m->seen ? "hook" : "script"), LOG_U("step", m->step));
+    s->epoch.script_reported = s->epoch.script_reported || !m->seen;
+    s->epoch.hook_observed = s->epoch.hook_observed || m->seen;
+    log_debug("checkpoint_reported", LOG_S("by", m->seen ? "hook" : "script"),
+              LOG_U("step", m->step));
     record_checkpoint(s, local, m->has_step, m->step, m->answers);
 }
 
@@ -366,12 +361,10 @@ static void handle_remark(struct scripts *s, uint32_t local, const struct script
     if (m->remark == REMARK_HOOK_FAILED) {
         char shown[SCRIPT_REASON_MAX + 1];
         log_debug("hook_failed", LOG_S("reason", escape_text(m->reason, shown, sizeof shown)));
-    } else if (m->remark == REMARK_STRATEGY_MADE && s->options.on_strategy) {
-        s->options.on_strategy(s->options.ctx, local);
-    } else if (m->remark == REMARK_IMPORTED && s->options.on_import) {
-        s->options.on_import(s->options.ctx, m->reason);
-    } else if (m->remark == REMARK_KERAS3_FIT && !s->keras3_logged) {
-        s->keras3_logged = true;
+    } else if (m->remark == REMARK_STRATEGY_MADE || m->remark == REMARK_IMPORTED) {
+        forward(s, local, m);
+    } else if (m->remark == REMARK_KERAS3_FIT && !s->epoch.keras3_logged) {
+        s->epoch.keras3_logged = true;
         log_warn("keras3_fit",
                  LOG_S("reason", "fit of Keras 3 fails with more than one worker: use "
                                  "tf_keras (TF_USE_LEGACY_KERAS=1), or a loop of its "
@@ -381,18 +374,20 @@ static void handle_remark(struct scripts *s, uint32_t local, const struct script
 
 static void handle_message(struct scripts *s, const struct script_message *m, pid_t pid)
 {
-    if (!s->epoch || m->epoch < s->epoch) {
+    const struct epoch *e = &s->epoch;
+    if (!e->progress.epoch || m->epoch < e->progress.epoch) {
         return; /* late message of an ended epoch */
     }
-    if (m->epoch != s->epoch || m->rank < s->rank || m->rank - s->rank >= s->options.nproc) {
+    if (m->epoch != e->progress.epoch || m->rank < e->rank ||
+        m->rank - e->rank >= s->options.nproc) {
         reject_message(s, "its epoch or rank is not of this node", pid);
         return;
     }
-    if (m->answers > s->asked) {
-        reject_message(s, "it answers a save that was never asked for", pid);
+    if (m->answers > e->save_number) {
+        reject_message(s, "it answers a save request that was never sent", pid);
         return;
     }
-    uint32_t local = m->rank - s->rank;
+    uint32_t local = m->rank - e->rank;
     switch (m->type) {
     case SCRIPT_HELLO:
         handle_hello(s, local, m);
@@ -401,14 +396,14 @@ static void handle_message(struct scripts *s, const struct script_message *m, pi
         handle_progress(s, local, m);
         return;
     case SCRIPT_MEMORY:
-        s->scripts[local].wants_memory = true;
+        s->epoch.scripts[local].memory_requested = true;
         state_memory_ask(s->memory, local, m->bytes);
         return;
     case SCRIPT_CHECKPOINT:
         handle_checkpoint(s, local, m);
         return;
     case SCRIPT_HANDLER:
-        s->scripts[local].handles = m->handles;
+        s->epoch.scripts[local].handles = m->handles;
         return;
     case SCRIPT_REMARK:
         handle_remark(s, local, m);
@@ -417,21 +412,19 @@ static void handle_message(struct scripts *s, const struct script_message *m, pi
         handle_kept(s, local, m, pid);
         return;
     case SCRIPT_ENDS:
-        s->scripts[local].ends = s->scripts[local].ends || m->code == 0;
+        s->epoch.scripts[local].ends = s->epoch.scripts[local].ends || m->code == 0;
         mark_changed(s, local);
-        if (s->options.on_ends) {
-            s->options.on_ends(s->options.ctx, local, m->code);
-        }
+        forward(s, local, m);
         return;
     }
 }
 
-void scripts_printed(struct scripts *s, uint32_t local, struct script_message *told)
+void scripts_printed(struct scripts *s, uint32_t local, struct script_message *progress)
 {
-    if (s->epoch) {
-        told->epoch = s->epoch;
-        told->rank = s->rank + local;
-        handle_progress(s, local, told);
+    if (s->epoch.progress.epoch) {
+        progress->epoch = s->epoch.progress.epoch;
+        progress->rank = s->epoch.rank + local;
+        handle_progress(s, local, progress);
         report_changes(s);
     }
 }
@@ -470,16 +463,17 @@ static bool sender_may_be_below(pid_t pid, pid_t root)
  * several reads in /proc. */
 static bool sender_is_descendant(struct scripts *s, pid_t pid)
 {
-    for (size_t i = 0; i < s->n_known; i++) {
-        if (s->known[i] == pid) {
+    struct epoch *e = &s->epoch;
+    for (size_t i = 0; i < e->n_known; i++) {
+        if (e->known[i] == pid) {
             return true;
         }
     }
     if (!sender_may_be_below(pid, getpid())) {
         return false;
     }
-    if (s->n_known < KNOWN_MAX) {
-        s->known[s->n_known++] = pid;
+    if (e->n_known < KNOWN_MAX) {
+        e->known[e->n_known++] = pid;
     }
     return true;
 }
@@ -538,7 +532,7 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
 /* Processes all messages and checkpoints that exist now. */
 static void catch_up(struct scripts *s)
 {
-    if (!s->epoch) {
+    if (!s->epoch.progress.epoch) {
         return;
     }
     for (int i = 0; s->fd >= 0 && i < LAST_MESSAGES_MAX && receive_one(s); i++) {
@@ -559,80 +553,18 @@ static void on_pause_over(evutil_socket_t fd, short what, void *ctx)
 
 static void forget_epoch(struct scripts *s)
 {
-    memset(s->scripts, 0, sizeof(s->scripts));
-    s->epoch = 0;
-    s->changed = 0;
-    s->n_known = 0;
-    s->script_reported = false;
-    s->hook_observed = false;
-    s->keras3_logged = false;
-    s->has_saved = false;
-    s->saved_step = 0;
-    s->has_from = false;
-    s->from_step = 0;
-    s->saves = 0;
-    s->answers = 0;
-    s->kept_answers = 0;
-    s->asked = 0;
-    s->save_by = TFE_MONO_NEVER;
-    s->stop_by = TFE_MONO_NEVER;
+    s->epoch = (struct epoch){.save_by = TFE_MONO_NEVER, .stop_by = TFE_MONO_NEVER};
     evtimer_del(s->retry);
-}
-
-static void gone_name(char ret[GONE_NAME_MAX], unsigned number)
-{
-    snprintf(ret, GONE_NAME_MAX, PRIVATE_DIR_GONE "%u", number);
-}
-
-/* Removes a few entries per event, so that a large directory does not block the loop. What
- * cannot be removed stays until the agent ends. */
-static void on_clear(evutil_socket_t fd, short what, void *ctx)
-{
-    struct scripts *s = ctx;
-    size_t budget = CLEAR_PER_EVENT;
-    while (s->gone_first < s->gone_next && budget > 0) {
-        char name[GONE_NAME_MAX];
-        gone_name(name, s->gone_first);
-        if (entries_remove(s->dir.fd, name, &budget) || budget > 0) {
-            s->gone_first++;
-        }
-    }
-    if (s->gone_first < s->gone_next) {
-        timer_after(s->clear, 0);
-    }
-}
-
-/* Renames the temporary directory and removes it in later events, so that the next
- * start need not wait. */
-static void tmp_end(struct scripts *s)
-{
-    char name[GONE_NAME_MAX];
-    gone_name(name, s->gone_next);
-    if (s->dir.fd >= 0 && renameat(s->dir.fd, PRIVATE_DIR_TMP, s->dir.fd, name) == 0) {
-        s->gone_next++;
-        timer_after(s->clear, 0);
-    }
-}
-
-/* Creates the trainers' $TMPDIR; on failure Python falls back to /tmp. */
-static void tmp_begin(const struct scripts *s)
-{
-    if (!scripts_tmp_dir(s) || mkdirat(s->dir.fd, PRIVATE_DIR_TMP, 0700) != 0) {
-        return;
-    }
-    int fd = openat(s->dir.fd, PRIVATE_DIR_TMP, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 || trainer_user_give(fd)) {
-        log_warn("no_tmp_dir", LOG_S("reason", strerror(errno)));
-    }
-    fd_close(&fd);
 }
 
 void scripts_begin(struct scripts *s, uint64_t epoch, uint32_t rank)
 {
     scripts_end(s);
-    tmp_begin(s);
-    s->epoch = epoch;
-    s->rank = rank;
+    if (scripts_tmp_dir(s)) {
+        trainer_tmp_begin(s->tmp);
+    }
+    s->epoch.progress.epoch = epoch;
+    s->epoch.rank = rank;
     if (s->watch) {
         checkpoints_begin(s->watch);
     }
@@ -644,14 +576,14 @@ void scripts_end(struct scripts *s)
     forget_epoch(s);
     private_dir_clear(&s->dir, PRIVATE_DIR_PREEMPT);
     private_dir_clear(&s->dir, PRIVATE_DIR_SCRIPT);
-    tmp_end(s);
+    trainer_tmp_end(s->tmp);
 }
 
 void scripts_trainer_ended(struct scripts *s, uint32_t local)
 {
     catch_up(s);
-    if (local < s->options.nproc && s->scripts[local].pid) {
-        s->scripts[local].pid = 0;
+    if (local < s->options.nproc && s->epoch.scripts[local].pid) {
+        s->epoch.scripts[local].pid = 0;
         mark_changed(s, local);
         report_changes(s);
     }
@@ -676,18 +608,19 @@ static void create_preempt_file(struct scripts *s)
 void scripts_save(struct scripts *s, uint64_t epoch, uint64_t number, struct tfe_mono deadline,
                   bool in_memory)
 {
-    if (!s->epoch || epoch != s->epoch) {
+    struct epoch *e = &s->epoch;
+    if (!e->progress.epoch || epoch != e->progress.epoch) {
         return;
     }
     if (s->watch) {
         checkpoints_request_save(s->watch, number);
     }
-    s->asked = number > s->asked ? number : s->asked;
-    s->save_by = deadline;
-    s->save_in_memory = in_memory;
+    e->save_number = number > e->save_number ? number : e->save_number;
+    e->save_by = deadline;
+    e->save_in_memory = in_memory;
     create_preempt_file(s);
     for (uint32_t local = 0; local < s->options.nproc; local++) {
-        s->scripts[local].save_pending = true;
+        s->epoch.scripts[local].save_pending = true;
     }
     send_all_pending(s);
     report_changes(s);
@@ -697,22 +630,22 @@ uint32_t scripts_stop(struct scripts *s, uint64_t epoch, uint32_t grace_ms, bool
                       uint64_t *ret_handlers)
 {
     *ret_handlers = 0;
-    if (!s->epoch || epoch != s->epoch) {
+    if (!s->epoch.progress.epoch || epoch != s->epoch.progress.epoch) {
         return 0;
     }
     catch_up(s);
-    s->stop_by = tfe_mono_add(clock_mono(), grace_ms);
-    s->stop_in_memory = in_memory;
+    s->epoch.stop_by = tfe_mono_add(clock_mono(), grace_ms);
+    s->epoch.stop_in_memory = in_memory;
     for (uint32_t local = 0; local < s->options.nproc; local++) {
-        s->scripts[local].stop_pending = true;
+        s->epoch.scripts[local].stop_pending = true;
     }
     send_all_pending(s);
     report_changes(s);
     uint32_t listeners = 0;
     for (uint32_t local = 0; local < s->options.nproc; local++) {
-        bool listens = s->scripts[local].pid != 0;
+        bool listens = s->epoch.scripts[local].pid != 0;
         listeners += listens;
-        *ret_handlers |= (uint64_t)(!listens && s->scripts[local].handles) << local;
+        *ret_handlers |= (uint64_t)(!listens && s->epoch.scripts[local].handles) << local;
     }
     return listeners;
 }
@@ -773,8 +706,8 @@ struct scripts *scripts_new(const struct scripts_options *options)
     s->dir.fd = -1;
     s->pause = evtimer_new(options->base, on_pause_over, s);
     s->retry = evtimer_new(options->base, on_retry, s);
-    s->clear = evtimer_new(options->base, on_clear, s);
-    must_succeed(s->pause && s->retry && s->clear);
+    must_succeed(s->pause && s->retry);
+    s->tmp = trainer_tmp_new(options->base, &s->dir);
     s->memory = state_memory_new(options->base, options->state_memory, on_memory, s);
     forget_epoch(s);
     if (open_socket(s, &reason)) {
@@ -799,7 +732,7 @@ void scripts_free(struct scripts *s)
     event_drop(&s->readable);
     event_drop(&s->pause);
     event_drop(&s->retry);
-    event_drop(&s->clear);
+    trainer_tmp_free(s->tmp);
     fd_close(&s->fd);
     private_dir_done(&s->dir);
     free(s);

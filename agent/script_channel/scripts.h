@@ -17,23 +17,15 @@ struct scripts;
 /* Reports the current progress of a trainer and the node's checkpoints in the epoch, after any
  * change. has_trained means that the trainer has completed a step in this epoch rather than only
  * restored a checkpoint. Called from the event loop and from inside scripts_save, _stop, _end
- * and _trainer_ended. told is borrowed for the call. */
+ * and _trainer_ended. progress is borrowed for the call. */
 typedef void scripts_progress_fn(void *ctx, uint32_t local, bool has_trained,
-                                 const struct msg_progress *told);
+                                 const struct msg_progress *progress);
 
-/* Passes on a script's PROGRESS that has samples, total or metrics, for display to users. Its
- * step is the last known one if the message has none. told is borrowed for the call. */
-typedef void scripts_metrics_fn(void *ctx, uint32_t local, const struct script_message *told);
-
-/* Reports that the main thread of a trainer's script has ended and that the process will
- * exit with this status. */
-typedef void scripts_ends_fn(void *ctx, uint32_t local, uint32_t code);
-
-/* Reports that a trainer's script has created a distribution strategy. */
-typedef void scripts_strategy_fn(void *ctx, uint32_t local);
-
-/* Reports a module that a script has imported after its start. module is valid for the call. */
-typedef void scripts_import_fn(void *ctx, const char *module);
+/* Passes on a message of a script, borrowed for the call:
+ * - PROGRESS with samples, total or metrics; its step is the last known one if it has none
+ * - ENDS: the main thread of the script has ended, and the process will exit with this status
+ * - REMARK about a distribution strategy or about a module imported after the start */
+typedef void scripts_message_fn(void *ctx, uint32_t local, const struct script_message *message);
 
 /* Options of a channel. Pointers except base and ctx are borrowed for the call. */
 struct scripts_options {
@@ -44,10 +36,7 @@ struct scripts_options {
     const char *checkpoint_dir; /* TensorFlow checkpoint directory to watch, or NULL */
     uint64_t state_memory;      /* limit for snapshots, see state_memory.h */
     scripts_progress_fn *on_progress;
-    scripts_metrics_fn *on_metrics;   /* NULL if not needed */
-    scripts_ends_fn *on_ends;         /* NULL if not needed */
-    scripts_strategy_fn *on_strategy; /* NULL if not needed */
-    scripts_import_fn *on_import;     /* NULL if not needed */
+    scripts_message_fn *on_message; /* NULL if not needed */
     void *ctx;
 };
 
@@ -74,7 +63,7 @@ void scripts_begin(struct scripts *s, uint64_t epoch, uint32_t rank);
 void scripts_end(struct scripts *s);
 
 /* Handles progress that script_line_read found in a trainer's output. */
-void scripts_printed(struct scripts *s, uint32_t local, struct script_message *told);
+void scripts_printed(struct scripts *s, uint32_t local, struct script_message *progress);
 
 /* Handles the end of a trainer, whose script no longer listens. */
 void scripts_trainer_ended(struct scripts *s, uint32_t local);

@@ -114,7 +114,7 @@ def test_one_that_takes_too_long_is_killed(server, fleet, write):
 
 def steps_seen(agent):
     lines = agent.stderr().splitlines(keepends=True)
-    told = [json.loads(line) for line in lines if '"checkpoint_told"' in line and line.endswith("\n")]  # the last line may be incomplete
+    told = [json.loads(line) for line in lines if '"checkpoint_reported"' in line and line.endswith("\n")]  # the last line may be incomplete
     return [line["step"] for line in told if line["by"] == "hook"]
 
 

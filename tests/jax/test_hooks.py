@@ -43,7 +43,7 @@ def test_a_checkpoint_is_seen_with_its_step(make_fleet, case):
 
     def seen():
         lines = [json.loads(line) for line in fleet.output("a", "err").splitlines() if line.startswith("{")]
-        return [line for line in lines if line["event"] == "checkpoint_told"]
+        return [line for line in lines if line["event"] == "checkpoint_reported"]
     wait_for("the agent to know", lambda: [line for line in seen() if line["step"] == step and line["by"] == "hook"], 20)
     assert "hook_failed" not in fleet.output("a", "err")
 

@@ -84,7 +84,7 @@ def test_every_way_to_save_is_seen_once_it_is_whole(make_fleet):
     fleet = make_fleet()
     agent = start(fleet, SAVES)
     assert agent.wait(PATIENCE_S) == 0, fleet.output("a", "err")[-3000:]
-    seen = [line["step"] for line in said(fleet, "checkpoint_told")]
+    seen = [line["step"] for line in said(fleet, "checkpoint_reported")]
     # BackupAndRestore saves when an epoch ends, after 6 steps of its own optimizer; 60 is the other optimizer's step.
     assert seen[:6] == [10, 20, 30, 40, 50, 60] and len(seen) == 7, seen
     assert not said(fleet, "hook_failed")
@@ -99,7 +99,7 @@ def test_a_handler_set_before_the_strategy_saves_and_steps_are_seen(make_fleet):
     step = int(re.search(r"saved at (\d+)", fleet.output("a"))[1])
     assert step > 0
     fl.wait_for(f"step {step} in the server's books", lambda: epochs(fleet) and epochs(fleet)[0]["saved_step"] == step, 20)
-    assert len(said(fleet, "checkpoint_told")) == 1 and not said(fleet, "hook_failed")
+    assert len(said(fleet, "checkpoint_reported")) == 1 and not said(fleet, "hook_failed")
 
 
 # Keras 3 does not support the strategy's collectives: fit fails, after a minute of TensorFlow's own messages.
