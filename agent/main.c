@@ -286,7 +286,7 @@ static int enter_image(struct agent_settings *settings, const struct handover *h
     settings->trainer_user = NULL; /* this process already runs as that user */
     settings->no_persist = true;
     settings->checks.n = 0; /* the pool runs them on the machine */
-    settings->notice.wanted[FROM_FILE] = settings->notice.wanted[FROM_COMMAND] = WANTED_NEVER;
+    settings->notice.modes[FROM_FILE] = settings->notice.modes[FROM_COMMAND] = SOURCE_OFF;
     if (!handover->has_logs) {
         settings->logs.root = NULL;
     }

@@ -370,7 +370,7 @@ static void log_event(struct runner *r, const struct agent_event *event)
     } else if (event->type == AGENT_MESSAGE && event->msg->type == MSG_STOP) {
         stop_sentence(&event->msg->u.stop, r->stop_reason);
         if (r->trainers_ended && event->msg->u.stop.says) {
-            log_info("told", LOG_S("reason", r->stop_reason)); /* nothing is left to stop */
+            log_info("server_message", LOG_S("reason", r->stop_reason)); /* nothing is left to stop */
         }
     } else if (event->type == AGENT_MESSAGE && event->msg->type == MSG_RENEWED &&
                !r->hold_pending) {
@@ -381,7 +381,7 @@ static void log_event(struct runner *r, const struct agent_event *event)
     }
     if (event->type == AGENT_MESSAGE && event->msg->type == MSG_WELCOME &&
         event->msg->u.welcome.says) {
-        log_info("told", LOG_S("reason", event->msg->u.welcome.says));
+        log_info("server_message", LOG_S("reason", event->msg->u.welcome.says));
     }
     r->job_was_over = r->job_was_over || (!r->server_spoke && event->type == AGENT_MESSAGE &&
                                           event->msg->type == MSG_FINISH);

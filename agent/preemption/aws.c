@@ -1,8 +1,6 @@
 /* agent/preemption/aws.c: polls the EC2 instance metadata service (version 2) for spot
- * interruptions and rebalance recommendations, after fetching a token.
- *
- *   TOKEN --> ACTION --> REBALANCE --> (5 s) --> ACTION ...
- *     ^__ 401 ___|___________| */
+ * interruptions and rebalance recommendations, both every 5 s. Each request needs a token, which is
+ * fetched first and again after a response 401. */
 #include <ctype.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -11,8 +9,6 @@
 #include "agent/preemption/source.h"
 
 #define TOKEN_PATH "/latest/api/token"
-#define ACTION_PATH "/latest/meta-data/spot/instance-action"
-#define REBALANCE_PATH "/latest/meta-data/events/recommendations/rebalance"
 #define DOCUMENT_PATH "/latest/dynamic/instance-identity/document"
 #define LIFE_PATH "/latest/meta-data/instance-life-cycle"
 
@@ -24,78 +20,38 @@
 #define TOKEN_HEADER "X-aws-ec2-metadata-token: "
 _Static_assert(sizeof TOKEN_HEADER + TOKEN_MAX <= SOURCE_HEADER_MAX + 1, "a header holds it");
 
-enum aws_step { STEP_TOKEN, STEP_ACTION, STEP_REBALANCE };
-static const char *const paths[] = {
-    [STEP_TOKEN] = TOKEN_PATH, [STEP_ACTION] = ACTION_PATH, [STEP_REBALANCE] = REBALANCE_PATH};
-
 struct aws {
-    enum aws_step step;  /* request in progress */
-    enum aws_step after; /* STEP_TOKEN: request that needs the token */
+    size_t next;    /* index of the next request in requests */
+    size_t current; /* index of the last request */
+    size_t n_good;  /* successful requests of this round */
     char token[TOKEN_MAX + 1];
-    bool is_fresh;   /* the token was fetched for this request */
-    bool went_wrong; /* a request of this round failed */
+    bool is_fresh; /* no request has used the token yet */
 };
 
-static void ask(struct source *s, enum aws_step step);
-
-/* Sends the next request of the round, or ends the round. */
-static void go_on(struct source *s)
+static const char *read_token(struct source_poll *poll, const struct http_response *response)
 {
-    struct aws *aws = s->own;
-    aws->is_fresh = false;
-    if (aws->step == STEP_ACTION) {
-        ask(s, STEP_REBALANCE);
-        return;
-    }
-    if (!aws->went_wrong) {
-        source_works(s);
-    }
-    source_poll_after(&s->poll, s->options->intervals->aws_ms);
-}
-
-/* Continues after a useless response. */
-static void go_on_after_failure(struct source *s)
-{
-    struct aws *aws = s->own;
-    aws->went_wrong = true;
-    if (aws->step == STEP_ACTION) {
-        go_on(s); /* the other request may succeed */
-    } else {
-        source_poll_after(&s->poll, s->options->intervals->aws_ms);
-    }
-}
-
-static void give_up(struct source *s, const char *reason)
-{
-    const struct aws *aws = s->own;
-    if (source_failed(s, paths[aws->step], reason)) {
-        go_on_after_failure(s);
-    }
-}
-
-static void read_token(struct source *s, const struct http_response *answer)
-{
+    struct source *s = poll->source;
     struct aws *aws = s->own;
     size_t n = 0;
-    while (isgraph((unsigned char)answer->body[n])) {
+    while (isgraph((unsigned char)response->body[n])) {
         n++;
     }
-    if (answer->status != 200 || n == 0 || n > TOKEN_MAX ||
-        answer->body[n + strspn(answer->body + n, "\r\n")] != '\0') {
-        give_up(s, "it gives no token");
-        return;
+    if (response->status != 200 || n == 0 || n > TOKEN_MAX ||
+        response->body[n + strspn(response->body + n, "\r\n")] != '\0') {
+        return "it gives no token";
     }
-    snprintf(aws->token, sizeof aws->token, "%.*s", (int)n, answer->body);
+    snprintf(aws->token, sizeof aws->token, "%.*s", (int)n, response->body);
     aws->is_fresh = true;
     if (!s->is_found) {
         source_works(s);
     }
-    ask(s, aws->after);
+    source_poll_after(poll, 0);
+    return NULL;
 }
 
-static void read_action(struct source *s, const struct http_response *answer)
+static const char *read_action(struct source *s, const struct http_response *response)
 {
-    json_t *root = json_loadb(answer->body, answer->body_n, 0, NULL);
+    json_t *root = json_loadb(response->body, response->body_n, 0, NULL);
     const char *action;
     const char *time;
     struct tfe_mono deadline = TFE_MONO_NEVER;
@@ -103,95 +59,102 @@ static void read_action(struct source *s, const struct http_response *answer)
     if (is_valid) {
         /* Hibernation starts at once. */
         const uint32_t lead_ms = strcmp(action, "hibernate") == 0 ? 0 : LEAD_MS;
-        is_valid = source_deadline(answer, time, lead_ms, &deadline) == 0;
+        is_valid = source_deadline(response, time, lead_ms, &deadline) == 0;
     }
     if (is_valid) {
         /* Use the action as tag, because the time may change with each response. */
         source_set(s, NOTICE_PREEMPT, action, deadline, false);
     }
     json_decref(root);
-    if (is_valid) {
-        go_on(s);
-    } else {
-        give_up(s, "it is no {\"action\",\"time\"}");
-    }
+    return is_valid ? NULL : "it is no {\"action\",\"time\"}";
 }
 
 /* Rejects pages of other services: a hint can move a whole job if there is a spare. */
-static void read_rebalance(struct source *s, const struct http_response *answer)
+static const char *read_rebalance(struct source *s, const struct http_response *response)
 {
-    json_t *root = json_loadb(answer->body, answer->body_n, 0, NULL);
+    json_t *root = json_loadb(response->body, response->body_n, 0, NULL);
     const bool is_hint = json_is_string(json_object_get(root, "noticeTime"));
     json_decref(root);
     if (!is_hint) {
-        give_up(s, "it is no {\"noticeTime\"}");
-        return;
+        return "it is no {\"noticeTime\"}";
     }
     source_set(s, NOTICE_REBALANCE, "rebalance", TFE_MONO_NEVER, true);
-    go_on(s);
+    return NULL;
 }
 
-static void handle(struct source_poll *poll, const struct http_response *answer, const char *error)
+/* The requests of a round. */
+static const struct {
+    const char *path;
+    enum tfe_notice kind; /* withdrawn by a response 404 */
+    const char *(*read)(struct source *s, const struct http_response *response);
+} requests[] = {
+    {"/latest/meta-data/spot/instance-action", NOTICE_PREEMPT, read_action},
+    {"/latest/meta-data/events/recommendations/rebalance", NOTICE_REBALANCE, read_rebalance},
+};
+#define REQUESTS (sizeof requests / sizeof requests[0])
+
+static const char *handle(struct source_poll *poll, const struct http_response *response)
 {
     struct source *s = poll->source;
     struct aws *aws = s->own;
-    if (!answer) {
-        source_unanswered(s, paths[aws->step], error);
-        go_on_after_failure(s);
-    } else if (aws->step == STEP_TOKEN) {
-        read_token(s, answer);
-    } else if (answer->status == 401 && !aws->is_fresh) {
-        ask(s, STEP_TOKEN);
-    } else if (answer->status == 404) {
-        source_withdraw(s, aws->step == STEP_ACTION ? NOTICE_PREEMPT : NOTICE_REBALANCE);
-        go_on(s);
-    } else if (answer->status != 200) {
-        aws->token[0] = answer->status == 401 ? '\0' : aws->token[0];
-        give_up(s, "neither 200 nor 404");
-    } else if (aws->step == STEP_ACTION) {
-        read_action(s, answer);
-    } else {
-        read_rebalance(s, answer);
+    const bool was_fresh = aws->is_fresh;
+    const char *reason = NULL;
+    aws->is_fresh = false;
+    if (response->status == 401) {
+        aws->token[0] = '\0';
     }
+    if (response->status == 401 && !was_fresh) {
+        aws->next = aws->current;
+        source_poll_after(poll, 0);
+        return NULL;
+    }
+    if (response->status == 404) {
+        source_withdraw(s, requests[aws->current].kind);
+    } else if (response->status == 200) {
+        reason = requests[aws->current].read(s, response);
+    } else {
+        reason = "neither 200 nor 404";
+    }
+    if (!reason && ++aws->n_good == REQUESTS) {
+        source_works(s);
+    }
+    return reason;
 }
 
-static void head(const struct source *s, char ret[SOURCE_HEADER_MAX + 1])
+static void header(const struct source *s, char ret[SOURCE_HEADER_MAX + 1])
 {
     const struct aws *aws = s->own;
     snprintf(ret, SOURCE_HEADER_MAX + 1, TOKEN_HEADER "%s", aws->token);
 }
 
-/* Sends a request, preceded by a token request if there is no token. */
-static void ask(struct source *s, enum aws_step step)
-{
-    struct aws *aws = s->own;
-    char line[SOURCE_HEADER_MAX + 1];
-    const char *const headers[] = {line, NULL};
-    const bool is_token = step == STEP_TOKEN || !aws->token[0];
-    if (is_token) {
-        snprintf(line, sizeof line, "X-aws-ec2-metadata-token-ttl-seconds: 21600");
-        aws->after = step == STEP_TOKEN ? aws->step : step;
-        aws->step = STEP_TOKEN;
-    } else {
-        head(s, line);
-        aws->step = step;
-    }
-    const struct http_request question = {.method = is_token ? "PUT" : "GET", .headers = headers};
-    source_request(&s->poll, paths[aws->step], &question, handle);
-}
-
+/* Sends the next request of the round. A failed request does not hold up the other one. */
 static void turn(struct source_poll *poll)
 {
+    static const char *const ttl[] = {"X-aws-ec2-metadata-token-ttl-seconds: 21600", NULL};
     struct aws *aws = poll->source->own;
-    aws->went_wrong = false;
-    ask(poll->source, STEP_ACTION);
+    poll->interval_ms = poll->source->options->intervals->aws_ms;
+    if (!aws->token[0]) {
+        source_request(poll, TOKEN_PATH, &(struct http_request){.method = "PUT", .headers = ttl},
+                       read_token);
+        return;
+    }
+    if (aws->next == 0) {
+        aws->n_good = 0;
+    }
+    aws->current = aws->next;
+    aws->next = (aws->current + 1) % REQUESTS;
+    if (aws->next != 0) {
+        poll->interval_ms = 0;
+    }
+    source_request(poll, requests[aws->current].path, &(struct http_request){.method = "GET"},
+                   handle);
 }
 
 /* --- machine facts --- */
 
-static bool read_document(struct cloud_facts *facts, const struct http_response *answer)
+static bool read_document(struct cloud_facts *facts, const struct http_response *response)
 {
-    json_t *root = json_loadb(answer->body, answer->body_n, 0, NULL);
+    json_t *root = json_loadb(response->body, response->body_n, 0, NULL);
     const char *zone;
     const char *type;
     const bool is_valid =
@@ -203,10 +166,10 @@ static bool read_document(struct cloud_facts *facts, const struct http_response 
 }
 
 /* Parses "spot", "on-demand", "scheduled" or "capacity-block". */
-static bool read_life_cycle(struct cloud_facts *facts, const struct http_response *answer)
+static bool read_life_cycle(struct cloud_facts *facts, const struct http_response *response)
 {
-    facts->has_spot = islower((unsigned char)answer->body[0]) != 0;
-    facts->is_spot = strncmp(answer->body, "spot", 4) == 0;
+    facts->has_spot = islower((unsigned char)response->body[0]) != 0;
+    facts->is_spot = strncmp(response->body, "spot", 4) == 0;
     return facts->has_spot;
 }
 
@@ -214,4 +177,4 @@ static const struct source_fact facts[] = {
     {DOCUMENT_PATH, read_document}, {LIFE_PATH, read_life_cycle}, {NULL, NULL}};
 
 const struct source_ops source_aws = {
-    .name = "aws", .size = sizeof(struct aws), .turn = turn, .facts = facts, .head = head};
+    .name = "aws", .size = sizeof(struct aws), .turn = turn, .facts = facts, .header = header};

@@ -12,7 +12,6 @@
 #include "agent/preemption/source.h"
 #include "common/base/clock.h"
 
-#define HEADER "Metadata: true"
 #define NAME_PATH "/metadata/instance?api-version=2021-02-01"
 #define EVENTS_PATH "/metadata/scheduledevents?api-version=2020-07-01"
 
@@ -34,7 +33,6 @@ struct azure_event {
 };
 
 struct azure {
-    const char *asked; /* path of the last request */
     char name[NAME_MAX_LENGTH + 1];
     bool has_listed; /* the first list has arrived, which takes up to two minutes */
     bool is_drained;
@@ -42,23 +40,10 @@ struct azure {
     size_t n;
 };
 
-static void ask_later(struct source *s)
-{
-    source_poll_after(&s->poll, s->options->intervals->azure_ms);
-}
-
-static void failed(struct source *s, const char *reason)
-{
-    const struct azure *azure = s->own;
-    if (source_failed(s, azure->asked, reason)) {
-        ask_later(s);
-    }
-}
-
 /* --- list of events --- */
 
 /* Maps an event type to a kind of notice, or to 0 if it does not matter. */
-static enum tfe_notice schema_of(const char *type)
+static enum tfe_notice kind_of(const char *type)
 {
     static const struct {
         const char *type;
@@ -102,7 +87,7 @@ static struct azure_event *find(struct azure *azure, const char *id)
 }
 
 /* Adds or updates an event that affects this machine. Returns TFE_EINVAL for malformed JSON. */
-static int read_event(struct azure *azure, const struct http_response *answer, json_t *event)
+static int read_event(struct azure *azure, const struct http_response *response, json_t *event)
 {
     const char *id;
     const char *type;
@@ -119,7 +104,7 @@ static int read_event(struct azure *azure, const struct http_response *answer, j
     }
     const char *time = json_string_value(not_before); /* NULL or "" if the event has started */
     const bool is_scheduled = strcmp(status, "Scheduled") == 0;
-    const enum tfe_notice kind = schema_of(type);
+    const enum tfe_notice kind = kind_of(type);
     if (!names(resources, azure->name) || kind == 0 ||
         (!is_scheduled && strcmp(status, "Started") != 0)) {
         return 0;
@@ -127,7 +112,7 @@ static int read_event(struct azure *azure, const struct http_response *answer, j
     struct azure_event *known = find(azure, id);
     if (!known) {
         struct tfe_mono deadline = clock_mono(); /* without a time the event has started */
-        if (time && time[0] && source_deadline(answer, time, LEAD_MS, &deadline)) {
+        if (time && time[0] && source_deadline(response, time, LEAD_MS, &deadline)) {
             return TFE_EINVAL;
         }
         deadline = kind == NOTICE_REBALANCE ? TFE_MONO_NEVER : deadline;
@@ -174,99 +159,93 @@ static void report_earliest(struct source *s, enum tfe_notice kind)
     }
 }
 
-static void read_list(struct source *s, const struct http_response *answer)
+static const char *read_list(struct source_poll *poll, const struct http_response *response)
 {
+    struct source *s = poll->source;
     struct azure *azure = s->own;
     static const char mark[] = "\xef\xbb\xbf"; /* UTF-8 byte order mark */
-    const bool has_mark = strncmp(answer->body, mark, 3) == 0;
-    json_t *root =
-        json_loadb(answer->body + (has_mark ? 3 : 0), answer->body_n - (has_mark ? 3 : 0), 0, NULL);
+    const bool has_mark = strncmp(response->body, mark, 3) == 0;
+    json_t *root = json_loadb(response->body + (has_mark ? 3 : 0),
+                              response->body_n - (has_mark ? 3 : 0), 0, NULL);
     const json_t *events = json_object_get(root, "Events");
     /* A missing or null list is empty. */
     const bool is_none = (!events || json_is_null(events)) &&
                          json_is_integer(json_object_get(root, "DocumentIncarnation"));
     size_t i;
     json_t *event;
-    int rc = json_is_array(events) || is_none ? 0 : TFE_EINVAL;
+    bool is_valid = json_is_array(events) || is_none;
     for (i = 0; i < azure->n; i++) {
         azure->events[i].is_listed = false;
     }
     json_array_foreach(events, i, event)
     {
-        rc = read_event(azure, answer, event) ? TFE_EINVAL : rc;
+        is_valid = read_event(azure, response, event) == 0 && is_valid;
     }
     json_decref(root);
-    if (rc) {
-        failed(s, "it is no list of events"); /* the known events stay as they are */
-    } else {
+    if (is_valid) { /* otherwise the known events stay as they are */
         azure->has_listed = true;
         forget_unlisted(azure);
         source_works(s);
-        ask_later(s);
     }
     report_earliest(s, NOTICE_PREEMPT);
     report_earliest(s, NOTICE_MAINTENANCE);
     report_earliest(s, NOTICE_REBALANCE);
+    return is_valid ? NULL : "it is no list of events";
 }
 
 /* --- requests --- */
 
-static void read_name(struct source *s, const struct http_response *answer)
+static const char *read_name(struct source_poll *poll, const struct http_response *response)
 {
+    struct source *s = poll->source;
     struct azure *azure = s->own;
-    json_t *root = json_loadb(answer->body, answer->body_n, 0, NULL);
+    json_t *root = json_loadb(response->body, response->body_n, 0, NULL);
     const char *name;
-    if (json_unpack(root, "{s:{s:s}}", "compute", "name", &name) == 0 && name[0] &&
-        strlen(name) <= NAME_MAX_LENGTH) {
+    const bool is_valid = json_unpack(root, "{s:{s:s}}", "compute", "name", &name) == 0 &&
+                          name[0] && strlen(name) <= NAME_MAX_LENGTH;
+    if (is_valid) {
         memcpy(azure->name, name, strlen(name) + 1);
         source_works(s);
-        source_poll_after(&s->poll, 0);
-    } else {
-        failed(s, "it does not tell the machine's name");
+        source_poll_after(poll, 0);
     }
     json_decref(root);
+    return is_valid ? NULL : "it does not name the machine";
 }
 
-static void handle(struct source_poll *poll, const struct http_response *answer, const char *error)
+static const char *handle(struct source_poll *poll, const struct http_response *response)
 {
-    struct source *s = poll->source;
-    const struct azure *azure = s->own;
-    if (!answer) {
-        source_unanswered(s, azure->asked, error);
-        ask_later(s);
-    } else if (answer->status != 200) {
-        failed(s, "not 200");
-    } else if (!azure->name[0]) {
-        read_name(s, answer);
-    } else {
-        read_list(s, answer);
+    const struct azure *azure = poll->source->own;
+    if (response->status != 200) {
+        return "not 200";
     }
+    return azure->name[0] ? read_list(poll, response) : read_name(poll, response);
 }
 
-static void on_acknowledged(struct source_poll *poll, const struct http_response *answer,
-                            const char *error)
+/* Returns true if the event is acknowledged once no trainer runs. */
+static bool is_acknowledgeable(const struct azure_event *event)
 {
-    struct source *s = poll->source;
-    struct azure *azure = s->own;
-    if (!answer || answer->status != 200) {
-        for (size_t i = 0; i < azure->n; i++) {
-            azure->events[i].is_acknowledged = false;
+    return event->is_scheduled && !event->is_shared && !event->is_acknowledged;
+}
+
+static const char *on_acknowledged(struct source_poll *poll, const struct http_response *response)
+{
+    struct azure *azure = poll->source->own;
+    for (size_t i = 0; i < azure->n && response->status == 200; i++) {
+        if (is_acknowledgeable(&azure->events[i])) {
+            azure->events[i].is_acknowledged = true;
         }
-        failed(s, answer ? "the acknowledgement is not 200" : error);
-    } else {
-        ask_later(s);
     }
+    return response->status == 200 ? NULL : "the acknowledgement is not 200";
 }
 
 /* Returns {"StartRequests":[{"EventId":"..."},...]} for all events to acknowledge; the caller
  * frees it. Returns NULL if there is none. */
-static char *write_acknowledgement(struct azure *azure)
+static char *write_acknowledgement(const struct azure *azure)
 {
     json_t *requests = json_array();
     for (size_t i = 0; i < azure->n; i++) {
-        struct azure_event *event = &azure->events[i];
-        if (event->is_scheduled && !event->is_shared && !event->is_acknowledged) {
-            event->is_acknowledged = true;
+        const struct azure_event *event = &azure->events[i];
+        if (is_acknowledgeable(event)) {
             json_array_append_new(requests, json_pack("{s:s}", "EventId", event->id));
         }
     }
@@ -279,12 +258,10 @@ static char *write_acknowledgement(struct azure *azure)
 
 static void turn(struct source_poll *poll)
 {
-    static const char *const headers[] = {HEADER, NULL};
     const struct source *s = poll->source;
-    struct azure *azure = s->own;
-    struct http_request question = {.method = "GET", .headers = headers};
+    const struct azure *azure = s->own;
+    struct http_request question = {.method = "GET"};
     char *body = azure->name[0] && azure->is_drained ? write_acknowledgement(azure) : NULL;
-    azure->asked = azure->name[0] ? EVENTS_PATH : NAME_PATH;
     if (body) {
         question.method = "POST";
         question.type = "application/json";
@@ -293,7 +270,9 @@ static void turn(struct source_poll *poll)
     } else if (azure->name[0] && !azure->has_listed) {
         question.within_ms = s->options->intervals->azure_first_ms;
     }
-    source_request(poll, azure->asked, &question, body ? on_acknowledged : handle);
+    poll->interval_ms = s->options->intervals->azure_ms;
+    source_request(poll, azure->name[0] ? EVENTS_PATH : NAME_PATH, &question,
+                   body ? on_acknowledged : handle);
     free(body);
 }
 
@@ -304,16 +283,16 @@ static void drained(struct source *s, bool is_drained)
 
 /* --- machine facts --- */
 
-static void head(const struct source *s, char ret[SOURCE_HEADER_MAX + 1])
+static void header(const struct source *s, char ret[SOURCE_HEADER_MAX + 1])
 {
-    snprintf(ret, SOURCE_HEADER_MAX + 1, HEADER);
+    snprintf(ret, SOURCE_HEADER_MAX + 1, "Metadata: true");
 }
 
 /* Reads the zone as Kubernetes names it: region and zone number ("westeurope-2"), or the region
  * alone, because most machines have no zone. */
-static bool read_compute(struct cloud_facts *facts, const struct http_response *answer)
+static bool read_compute(struct cloud_facts *facts, const struct http_response *response)
 {
-    json_t *root = json_loadb(answer->body, answer->body_n, 0, NULL);
+    json_t *root = json_loadb(response->body, response->body_n, 0, NULL);
     const char *region;
     const char *type;
     const char *zone = "";
@@ -340,4 +319,4 @@ const struct source_ops source_azure = {.name = "azure",
                                         .turn = turn,
                                         .drained = drained,
                                         .facts = facts,
-                                        .head = head};
+                                        .header = header};

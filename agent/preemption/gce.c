@@ -20,13 +20,13 @@
 
 #define ETAG_MAX 63
 #define PATH "/computeMetadata/v1/instance/"
-#define HEADER "Metadata-Flavor: Google"
 
 struct gce_question {
     struct source_poll poll; /* must be first: a poll is cast to its gce_question */
     const char *name;
-    void (*handle)(struct source *s, const char *value, bool is_change);
-    bool waits; /* long poll: wait for a change of the known value */
+    void (*read)(struct source *s, const char *value, bool is_change);
+    bool is_known; /* the last request has read the value, so the next one waits for a change */
+    bool is_long;  /* the request in progress waits for a change */
     char etag[ETAG_MAX + 1];
     char path[256];
 };
@@ -64,62 +64,46 @@ static void read_maintenance(struct source *s, const char *value, bool is_change
 
 static bool is_value(const struct gce_question *q, const char *body)
 {
-    if (q->handle == read_preempted) {
+    if (q->read == read_preempted) {
         return strcasecmp(body, "TRUE") == 0 || strcasecmp(body, "FALSE") == 0;
     }
     return strcmp(body, "NONE") == 0 || strncmp(body, "MIGRATE", 7) == 0 ||
            strncmp(body, "TERMINATE", 9) == 0;
 }
 
-static void failed(struct gce_question *q, const char *reason)
-{
-    struct source *s = q->poll.source;
-    q->waits = false; /* a change may have been missed */
-    if (source_failed(s, q->path, reason)) {
-        source_poll_after(&q->poll, s->options->intervals->gce_ms);
-    }
-}
-
-static void handle(struct source_poll *poll, const struct http_response *answer, const char *error)
+static const char *handle(struct source_poll *poll, const struct http_response *response)
 {
     struct gce_question *q = (struct gce_question *)poll;
     struct source *s = poll->source;
     char value[64];
-    if (!answer) {
-        q->waits = false; /* a change may have been missed */
-        source_unanswered(s, q->path, error);
-        source_poll_after(poll, s->options->intervals->gce_ms);
-        return;
-    }
-    const char *flavor = http_response_header(answer, "Metadata-Flavor");
+    const char *flavor = http_response_header(response, "Metadata-Flavor");
     if (!s->is_found && (!flavor || strcasecmp(flavor, "Google") != 0)) {
-        failed(q, "it is not Google's");
-        return;
+        return "it is not Google's";
     }
-    snprintf(value, sizeof value, "%.*s", (int)strcspn(answer->body, " \r\n"), answer->body);
-    if (answer->status != 200 || !is_value(q, value)) {
-        failed(q, answer->status == 200 ? "a value that it does not have" : "not 200");
-        return;
+    snprintf(value, sizeof value, "%.*s", (int)strcspn(response->body, " \r\n"), response->body);
+    if (response->status != 200 || !is_value(q, value)) {
+        return response->status == 200 ? "not a value of it" : "not 200";
     }
-    const char *etag = http_response_header(answer, "ETag");
+    const char *etag = http_response_header(response, "ETag");
     snprintf(q->etag, sizeof q->etag, "%s", etag && strlen(etag) <= ETAG_MAX ? etag : "");
-    const bool is_change = q->waits;
-    q->waits = true;
+    q->is_known = true;
     source_works(s);
-    q->handle(s, value, is_change);
-    /* A minimum interval protects a server that does not wait. */
-    source_poll_after(poll, s->options->intervals->gce_ms);
+    q->read(s, value, q->is_long);
+    return NULL;
 }
 
 /* Requests the current value first, then its next change from the etag on, so that no change is
- * missed in between. */
+ * missed in between. After a failure a change may have been missed. */
 static void turn(struct source_poll *poll)
 {
-    static const char *const headers[] = {HEADER, NULL};
     struct gce_question *q = (struct gce_question *)poll;
     const uint32_t wait_s = poll->source->options->intervals->gce_wait_s;
-    struct http_request question = {.method = "GET", .headers = headers};
-    if (q->waits) {
+    struct http_request question = {.method = "GET"};
+    q->is_long = q->is_known;
+    q->is_known = false;
+    /* A minimum interval protects a server that does not wait. */
+    poll->interval_ms = poll->source->options->intervals->gce_ms;
+    if (q->is_long) {
         snprintf(q->path, sizeof q->path, PATH "%s?wait_for_change=true&timeout_sec=%u%s%s",
                  q->name, (unsigned)wait_s, q->etag[0] ? "&last_etag=" : "", q->etag);
         question.within_ms = wait_s * 1000 + PATIENCE_MS;
@@ -132,9 +116,9 @@ static void turn(struct source_poll *poll)
 static void start(struct source *s)
 {
     struct gce *gce = s->own;
-    gce->questions[0] = (struct gce_question){.name = "preempted", .handle = read_preempted};
+    gce->questions[0] = (struct gce_question){.name = "preempted", .read = read_preempted};
     gce->questions[1] =
-        (struct gce_question){.name = "maintenance-event", .handle = read_maintenance};
+        (struct gce_question){.name = "maintenance-event", .read = read_maintenance};
     source_poll_start(&gce->questions[0].poll, s, turn);
     source_poll_start(&gce->questions[1].poll, s, turn);
 }
@@ -148,34 +132,34 @@ static void stop(struct source *s)
 
 /* --- machine facts --- */
 
-static void head(const struct source *s, char ret[SOURCE_HEADER_MAX + 1])
+static void header(const struct source *s, char ret[SOURCE_HEADER_MAX + 1])
 {
-    snprintf(ret, SOURCE_HEADER_MAX + 1, HEADER);
+    snprintf(ret, SOURCE_HEADER_MAX + 1, "Metadata-Flavor: Google");
 }
 
 /* Reads the last part of "projects/123/zones/us-central1-a". */
-static bool read_name(char ret[CLOUD_TEXT_MAX + 1], const struct http_response *answer)
+static bool read_name(char ret[CLOUD_TEXT_MAX + 1], const struct http_response *response)
 {
-    const char *slash = strrchr(answer->body, '/');
-    const char *name = slash ? slash + 1 : answer->body;
+    const char *slash = strrchr(response->body, '/');
+    const char *name = slash ? slash + 1 : response->body;
     return source_text(ret, name, strcspn(name, " \r\n"));
 }
 
-static bool read_zone(struct cloud_facts *facts, const struct http_response *answer)
+static bool read_zone(struct cloud_facts *facts, const struct http_response *response)
 {
-    return read_name(facts->zone, answer);
+    return read_name(facts->zone, response);
 }
 
-static bool read_type(struct cloud_facts *facts, const struct http_response *answer)
+static bool read_type(struct cloud_facts *facts, const struct http_response *response)
 {
-    return read_name(facts->instance, answer);
+    return read_name(facts->instance, response);
 }
 
 /* A spot machine is reported as preemptible. */
-static bool read_preemptible(struct cloud_facts *facts, const struct http_response *answer)
+static bool read_preemptible(struct cloud_facts *facts, const struct http_response *response)
 {
-    facts->is_spot = strncasecmp(answer->body, "TRUE", 4) == 0;
-    facts->has_spot = facts->is_spot || strncasecmp(answer->body, "FALSE", 5) == 0;
+    facts->is_spot = strncasecmp(response->body, "TRUE", 4) == 0;
+    facts->has_spot = facts->is_spot || strncasecmp(response->body, "FALSE", 5) == 0;
     return facts->has_spot;
 }
 
@@ -189,4 +173,4 @@ const struct source_ops source_gce = {.name = "gce",
                                       .start = start,
                                       .stop = stop,
                                       .facts = facts,
-                                      .head = head};
+                                      .header = header};

@@ -1,11 +1,14 @@
 /* agent/preemption/notice_selection.c: implementation of notice_selection.h. */
 #include "agent/preemption/notice_selection.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
+#include <unistd.h>
 
-#include "agent/preemption/cloud.h"
+#include "common/base/fd.h"
 #include "common/channel/endpoint.h"
 
 static const char *const clouds[] = {
@@ -28,30 +31,30 @@ static int parse_element(struct notice_selection *c, const char *text, size_t n,
 {
     for (size_t i = 0; i < CLOUDS; i++) {
         if (n == strlen(clouds[i]) && memcmp(text, clouds[i], n) == 0) {
-            c->wanted[i] = WANTED_ASKED;
+            c->modes[i] = SOURCE_ON;
             return 0;
         }
     }
     if (n == 4 && memcmp(text, "auto", n) == 0) {
         for (size_t i = 0; i < CLOUDS; i++) {
-            c->wanted[i] = c->wanted[i] == WANTED_NEVER ? WANTED_AUTO : c->wanted[i];
+            c->modes[i] = c->modes[i] == SOURCE_OFF ? SOURCE_AUTO : c->modes[i];
         }
         return 0;
     }
     if (n > 4 && memcmp(text, "cmd:", 4) == 0) {
-        c->wanted[FROM_COMMAND] = WANTED_ASKED;
+        c->modes[FROM_COMMAND] = SOURCE_ON;
         c->command = text + 4;
         return 0;
     }
     if (n <= 5 || memcmp(text, "file:", 5) != 0) {
         return refuse(reason, text, n);
     }
-    if (c->wanted[FROM_FILE] != WANTED_NEVER || n - 5 > NOTICE_PATH_MAX) {
+    if (c->modes[FROM_FILE] != SOURCE_OFF || n - 5 > NOTICE_PATH_MAX) {
         reason_set(reason,
-                   c->wanted[FROM_FILE] ? "more than one file: is named" : "its path is too long");
+                   c->modes[FROM_FILE] ? "more than one file: is named" : "its path is too long");
         return TFE_EINVAL;
     }
-    c->wanted[FROM_FILE] = WANTED_ASKED;
+    c->modes[FROM_FILE] = SOURCE_ON;
     memcpy(c->file, text + 5, n - 5);
     c->file[n - 5] = '\0';
     return 0;
@@ -61,7 +64,7 @@ int notice_selection_parse(void *ret, const char *text, struct tfe_reason *reaso
 {
     struct notice_selection *choice = ret;
     struct notice_selection made = {.signo = choice->signo};
-    made.wanted[FROM_SIGNAL] = choice->wanted[FROM_SIGNAL];
+    made.modes[FROM_SIGNAL] = choice->modes[FROM_SIGNAL];
     memcpy(made.place, choice->place, sizeof made.place);
     if (strcmp(text, "none") != 0) {
         for (const char *at = text;;) {
@@ -92,7 +95,7 @@ int notice_selection_signal(void *ret, const char *text, struct tfe_reason *reas
     const char *name = strncmp(text, "SIG", 3) == 0 ? text + 3 : text;
     for (size_t i = 0; i < sizeof legal / sizeof legal[0]; i++) {
         if (strcmp(name, legal[i].name) == 0) {
-            choice->wanted[FROM_SIGNAL] = WANTED_ASKED;
+            choice->modes[FROM_SIGNAL] = SOURCE_ON;
             choice->signo = legal[i].number;
             return 0;
         }
@@ -121,6 +124,39 @@ int notice_selection_place(void *ret, const char *text, struct tfe_reason *reaso
     return 0;
 }
 
+/* Beginning of a file's text, compared without regard to case. */
+static const struct {
+    enum notice_from cloud;
+    const char *file;
+    const char *text;
+} marks[] = {
+    {FROM_AWS, "class/dmi/id/sys_vendor", "Amazon EC2"},
+    {FROM_AWS, "class/dmi/id/board_asset_tag", "i-"},
+    {FROM_AWS, "hypervisor/uuid", "ec2"}, /* Xen */
+    {FROM_GCE, "class/dmi/id/product_name", "Google"},
+    /* The vendor is that of every Hyper-V; the tag is specific to Azure. */
+    {FROM_AZURE, "class/dmi/id/chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77"},
+};
+
+/* Detects the cloud from the files below sys by the marks in firmware and hypervisor that the
+ * clouds document. Returns FROM__COUNT if there is no known mark. */
+static enum notice_from cloud_find(const char *sys)
+{
+    for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
+        char path[256];
+        char text[64];
+        snprintf(path, sizeof path, "%s/%s", sys, marks[i].file);
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text);
+        fd_close(&fd);
+        if (n >= (ssize_t)strlen(marks[i].text) &&
+            strncasecmp(text, marks[i].text, strlen(marks[i].text)) == 0) {
+            return marks[i].cloud;
+        }
+    }
+    return FROM__COUNT;
+}
+
 void notice_selection_complete(struct notice_selection *choice, const char *sys)
 {
     if (choice->place[0]) {
@@ -129,8 +165,8 @@ void notice_selection_complete(struct notice_selection *choice, const char *sys)
     const enum notice_from here = cloud_find(sys);
     memcpy(choice->place, METADATA_PLACE, sizeof METADATA_PLACE);
     for (size_t i = 0; i < CLOUDS; i++) {
-        if (choice->wanted[i] == WANTED_AUTO) {
-            choice->wanted[i] = i == here ? WANTED_ASKED : WANTED_NEVER;
+        if (choice->modes[i] == SOURCE_AUTO) {
+            choice->modes[i] = i == here ? SOURCE_ON : SOURCE_OFF;
         }
     }
 }

@@ -24,12 +24,12 @@ enum notice_from {
     FROM__COUNT
 };
 
-/* How a source is selected. ASKED: by name or by the firmware. AUTO: tried at the configured
+/* How a source is selected. ON: by name or by the firmware. AUTO: tried at the configured
  * address until the response shows that it is another cloud's service. */
-enum notice_wanted { WANTED_NEVER, WANTED_AUTO, WANTED_ASKED };
+enum source_mode { SOURCE_OFF, SOURCE_AUTO, SOURCE_ON };
 
 struct notice_selection {
-    enum notice_wanted wanted[FROM__COUNT];
+    enum source_mode modes[FROM__COUNT];
     char file[NOTICE_PATH_MAX + 1];
     const char *command; /* borrowed from the parsed text */
     int signo;           /* signal number for FROM_SIGNAL */
@@ -55,7 +55,7 @@ int notice_selection_place(void *choice, const char *text,
                            struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Completes a choice without an address: sets the link-local address that all clouds use, and
- * replaces AUTO by ASKED for the cloud that the firmware in sys ("/sys") names and by NEVER for
+ * replaces AUTO by ON for the cloud that the firmware in sys ("/sys") names and by OFF for
  * the others, because another service may answer at that address. */
 void notice_selection_complete(struct notice_selection *choice, const char *sys);
 

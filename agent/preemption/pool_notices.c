@@ -66,8 +66,8 @@ struct pool_notices *pool_notices_new(const struct pool_notices_options *options
     w->expiry_timer = evtimer_new(options->base, on_expiry, w);
     must_succeed(w->expiry_timer);
     notice_selection_complete(&w->choice, "/sys");
-    w->choice.wanted[FROM_COMMAND] = WANTED_NEVER;
-    w->choice.wanted[FROM_SIGNAL] = WANTED_NEVER;
+    w->choice.modes[FROM_COMMAND] = SOURCE_OFF;
+    w->choice.modes[FROM_SIGNAL] = SOURCE_OFF;
     const struct notice_watch_options notice = {.choice = &w->choice,
                                                 .intervals = &w->intervals,
                                                 .grace_ms = options->grace_ms,

@@ -2,10 +2,9 @@
  * notice of each kind. */
 #include "agent/preemption/preemption.h"
 
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "agent/preemption/cloud_info.h"
 #include "agent/preemption/source.h"
 #include "common/base/heap.h"
 #include "common/base/timer.h"
@@ -31,6 +30,18 @@ static const struct source_ops *const table[FROM__COUNT] = {
     [FROM_FILE] = &source_file, [FROM_COMMAND] = &source_command, [FROM_SIGNAL] = &source_signal,
 };
 
+/* Attempts per query of a fact; a service may be busy while a machine starts. Afterwards the fact
+ * is omitted. */
+#define TRIES 4
+
+/* Queries of the facts about this machine, sent one after the other. */
+struct cloud_query {
+    struct source_poll poll;        /* must be first: a poll is cast to its cloud_query */
+    const struct source_fact *fact; /* current query */
+    unsigned failures;              /* failures of the current query */
+    struct cloud_facts facts;
+};
+
 struct notice_watch {
     struct notice_watch_options options;
     notice_fn *on_notice;
@@ -39,7 +50,7 @@ struct notice_watch {
     bool is_running;
     bool is_drained;
     bool silence_logged;
-    struct cloud_ask cloud; /* queries to the first cloud that responds */
+    struct cloud_query cloud; /* queries to the first cloud that responds */
     struct source sources[FROM__COUNT];
     /* reported notices by kind; the tag is the name of the source */
     struct source_notice reported[SOURCE_KINDS];
@@ -50,15 +61,15 @@ struct notice_watch {
 static void update_drained(struct notice_watch *all);
 
 static void report_kind(struct notice_watch *all, enum tfe_notice kind,
-                        const struct source_notice *word)
+                        const struct source_notice *active)
 {
     struct source_notice *reported = &all->reported[kind];
     const struct agent_notice notice = {.kind = kind,
-                                        .deadline = word ? word->deadline : TFE_MONO_NEVER,
-                                        .withdrawn = !word,
-                                        .uncertain = word && word->is_uncertain};
-    if (word) {
-        *reported = *word;
+                                        .deadline = active ? active->deadline : TFE_MONO_NEVER,
+                                        .withdrawn = !active,
+                                        .uncertain = active && active->is_uncertain};
+    if (active) {
+        *reported = *active;
     } else {
         reported->is_active = false;
     }
@@ -70,39 +81,76 @@ static void report_kind(struct notice_watch *all, enum tfe_notice kind,
 static void update_kind(struct notice_watch *all, enum tfe_notice kind)
 {
     const struct source_notice *reported = &all->reported[kind];
-    const struct source_notice *most = NULL;
-    const char *name = NULL;
+    struct source_notice first = {.is_active = false};
     for (size_t i = 0; i < FROM__COUNT; i++) {
-        const struct source_notice *word = &all->sources[i].notices[kind];
-        if (word->is_active && (!most || tfe_mono_before(word->deadline, most->deadline))) {
-            most = word;
-            name = all->sources[i].ops->name;
+        const struct source_notice *notice = &all->sources[i].notices[kind];
+        if (notice->is_active &&
+            (!first.is_active || tfe_mono_before(notice->deadline, first.deadline))) {
+            first = *notice;
+            snprintf(first.tag, sizeof first.tag, "%s", all->sources[i].ops->name);
         }
     }
-    if (most) {
-        struct source_notice now = *most;
-        memset(now.tag, 0, sizeof now.tag);
-        memcpy(now.tag, name, strlen(name));
-        if (!reported->is_active || reported->deadline.ms != now.deadline.ms) {
-            report_kind(all, kind, &now);
-        }
-    } else if (reported->is_active) {
-        report_kind(all, kind, NULL);
+    if (first.is_active ? !reported->is_active || reported->deadline.ms != first.deadline.ms
+                        : reported->is_active) {
+        report_kind(all, kind, first.is_active ? &first : NULL);
     }
 }
 
 /* --- machine facts --- */
 
-static void on_cloud(void *ctx, const struct cloud_facts *facts)
+static void next_fact(struct cloud_query *query)
 {
-    const struct notice_watch *all = ctx;
-    all->options.on_cloud(all->ctx, facts);
+    const struct notice_watch *all = query->poll.source->all;
+    const struct cloud_facts *f = &query->facts;
+    query->failures = 0;
+    query->fact++;
+    if (query->fact->path) {
+        source_poll_after(&query->poll, 0);
+        return;
+    }
+    source_poll_stop(&query->poll);
+    log_info("cloud", LOG_S("cloud", f->cloud), LOG_S("zone", f->zone[0] ? f->zone : NULL),
+             LOG_S("instance", f->instance[0] ? f->instance : NULL),
+             LOG_B(f->has_spot ? "spot" : NULL, f->is_spot));
+    all->options.on_cloud(all->ctx, f);
+}
+
+static const char *handle_fact(struct source_poll *poll, const struct http_response *response)
+{
+    struct cloud_query *query = (struct cloud_query *)poll;
+    if (response->status != 200 && response->status != 404) {
+        return "not 200";
+    }
+    if (response->status == 200 && !query->fact->read(&query->facts, response)) {
+        return "malformed";
+    }
+    next_fact(query);
+    return NULL;
+}
+
+static void fact_failed(struct source_poll *poll, const char *reason)
+{
+    struct cloud_query *query = (struct cloud_query *)poll;
+    log_debug("cloud_fact_failed", LOG_S("at", poll->path), LOG_S("reason", reason));
+    if (++query->failures == TRIES) {
+        next_fact(query);
+    }
+}
+
+static void query_fact(struct source_poll *poll)
+{
+    const struct cloud_query *query = (struct cloud_query *)poll;
+    poll->interval_ms = poll->source->options->intervals->facts_ms;
+    source_request(poll, query->fact->path, &(struct http_request){.method = "GET"}, handle_fact);
 }
 
 static void found(struct notice_watch *all, struct source *s)
 {
     if (all->options.on_cloud && s->ops->facts && !all->cloud.poll.source) {
-        cloud_ask_start(&all->cloud, s, on_cloud, all);
+        all->cloud.fact = s->ops->facts;
+        all->cloud.facts.cloud = s->ops->name;
+        source_poll_start(&all->cloud.poll, s, query_fact);
+        all->cloud.poll.failed = fact_failed;
     }
 }
 
@@ -157,9 +205,9 @@ void notice_watch_set_running(struct notice_watch *all, bool is_running)
 
 static void start(struct notice_watch *all, struct event_base *base, enum notice_from from)
 {
-    const enum notice_wanted wanted = all->options.choice->wanted[from];
+    const enum source_mode mode = all->options.choice->modes[from];
     struct source *s = &all->sources[from];
-    if (wanted == WANTED_NEVER) {
+    if (mode == SOURCE_OFF) {
         return;
     }
     s->own = s->ops->size > 0 ? must_alloc(s->ops->size) : NULL;
@@ -172,7 +220,7 @@ static void start(struct notice_watch *all, struct event_base *base, enum notice
     if (from <= FROM_AZURE) {
         s->place = all->options.choice->place;
     }
-    s->is_found = wanted == WANTED_ASKED;
+    s->is_found = mode == SOURCE_ON;
     source_start(s);
 }
 
@@ -200,7 +248,7 @@ void notice_watch_free(struct notice_watch *all)
     if (!all) {
         return;
     }
-    cloud_ask_stop(&all->cloud);
+    source_poll_stop(&all->cloud.poll);
     for (size_t i = 0; i < FROM__COUNT; i++) {
         struct source *s = &all->sources[i];
         if (s->all) {

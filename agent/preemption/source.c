@@ -15,7 +15,7 @@
 #define WARN_INTERVAL_MS 600000
 
 /* Maximum size of a response; the longest one, a list of scheduled events, has some kilobytes. */
-#define ANSWER_MAX 65536
+#define RESPONSE_MAX 65536
 
 /* Maximum number of seconds that a file or command may give: one day. */
 #define SECONDS_MAX 86400
@@ -47,20 +47,20 @@ static void warn_failure(struct source *s, const char *what, const char *reason,
     }
 }
 
-bool source_failed(struct source *s, const char *what, const char *reason)
+void source_failed(struct source *s, const char *what, const char *reason)
 {
-    if (!s->is_found) {
-        log_debug("notice_source_not_there", LOG_S("source", s->ops->name),
-                  LOG_S("reason", reason));
-        s->is_over = true;
-        source_stop(s);
-        return false;
+    if (s->is_found) {
+        warn_failure(s, what, reason, "it is requested again");
+        return;
     }
-    warn_failure(s, what, reason, "it is asked again and again");
-    return true;
+    log_debug("notice_source_not_there", LOG_S("source", s->ops->name), LOG_S("reason", reason));
+    s->is_over = true;
+    source_stop(s);
 }
 
-void source_unanswered(struct source *s, const char *what, const char *reason)
+/* Reports a missing response: the service may be slow or unreachable. Logged once, with a hint for
+ * containers; the source continues in any case. */
+static void report_unanswered(struct source *s, const char *what, const char *reason)
 {
     if (!s->is_found) {
         s->is_silent = true;
@@ -71,10 +71,9 @@ void source_unanswered(struct source *s, const char *what, const char *reason)
         }
         *s->silence_logged = true;
     }
-    warn_failure(
-        s, what, reason,
-        "is the hop limit too small for a container (AWS: http-put-response-hop-limit 2)? it is "
-        "asked again and again");
+    warn_failure(s, what, reason,
+                 "is the hop limit too small for a container (AWS: http-put-response-hop-limit "
+                 "2)? it is requested again");
 }
 
 /* --- notices of one source --- */
@@ -82,26 +81,26 @@ void source_unanswered(struct source *s, const char *what, const char *reason)
 void source_set(struct source *s, enum tfe_notice kind, const char *tag, struct tfe_mono deadline,
                 bool is_uncertain)
 {
-    struct source_notice *word = &s->notices[kind];
+    struct source_notice *notice = &s->notices[kind];
     char cut[SOURCE_TAG_MAX + 1] = "";
     const size_t n = strlen(tag);
     memcpy(cut, tag, n < SOURCE_TAG_MAX ? n : SOURCE_TAG_MAX);
-    if (word->is_active && strcmp(word->tag, cut) == 0) {
+    if (notice->is_active && strcmp(notice->tag, cut) == 0) {
         return;
     }
-    *word = (struct source_notice){
+    *notice = (struct source_notice){
         .is_active = true, .is_uncertain = is_uncertain, .deadline = deadline};
-    memcpy(word->tag, cut, sizeof cut);
-    log_info("notice_heard", LOG_S("source", s->ops->name), LOG_S("kind", msg_notice_name(kind)),
-             LOG_B("uncertain", is_uncertain), LOG_S("what", cut[0] ? cut : NULL));
+    memcpy(notice->tag, cut, sizeof cut);
+    log_info("notice_received", LOG_S("source", s->ops->name), LOG_S("kind", msg_notice_name(kind)),
+             LOG_B("uncertain", is_uncertain), LOG_S("tag", cut[0] ? cut : NULL));
     s->update_kind(s->all, kind);
 }
 
 void source_withdraw(struct source *s, enum tfe_notice kind)
 {
-    struct source_notice *word = &s->notices[kind];
-    if (word->is_active) {
-        word->is_active = false;
+    struct source_notice *notice = &s->notices[kind];
+    if (notice->is_active) {
+        notice->is_active = false;
         log_info("notice_withdrawn", LOG_S("source", s->ops->name),
                  LOG_S("kind", msg_notice_name(kind)));
         s->update_kind(s->all, kind);
@@ -126,8 +125,8 @@ void source_poll_start(struct source_poll *poll, struct source *s,
 
 void source_poll_stop(struct source_poll *poll)
 {
-    http_cancel(poll->ask);
-    poll->ask = NULL;
+    http_cancel(poll->call);
+    poll->call = NULL;
     event_drop(&poll->timer);
 }
 
@@ -155,11 +154,28 @@ void source_stop(struct source *s)
     }
 }
 
-static void on_answer(void *ctx, const struct http_response *answer, const char *error)
+static void handle_response(struct source_poll *poll, const struct http_response *response,
+                            const char *error)
+{
+    struct source *s = poll->source;
+    const char *reason = response ? poll->handle(poll, response) : error;
+    if (reason && poll->failed) {
+        poll->failed(poll, reason);
+    } else if (reason && response) {
+        source_failed(s, poll->path, reason);
+    } else if (reason) {
+        report_unanswered(s, poll->path, reason);
+    }
+    if (poll->timer && !evtimer_pending(poll->timer, NULL)) {
+        source_poll_after(poll, poll->interval_ms);
+    }
+}
+
+static void on_response(void *ctx, const struct http_response *response, const char *error)
 {
     struct source_poll *poll = ctx;
-    poll->ask = NULL;
-    poll->handle(poll, answer, error);
+    poll->call = NULL;
+    handle_response(poll, response, error);
 }
 
 void source_request(struct source_poll *poll, const char *path, const struct http_request *question,
@@ -167,18 +183,25 @@ void source_request(struct source_poll *poll, const char *path, const struct htt
 {
     const struct source *s = poll->source;
     char url[1024];
+    char line[SOURCE_HEADER_MAX + 1];
+    const char *const headers[] = {line, NULL};
     snprintf(url, sizeof url, "%s%s", s->place, path);
     struct http_request q = *question;
     q.url = url;
-    q.most = ANSWER_MAX;
+    q.most = RESPONSE_MAX;
+    if (!q.headers) {
+        s->ops->header(s, line);
+        q.headers = headers;
+    }
     if (q.within_ms == 0) {
         q.within_ms = s->is_found || s->is_silent ? s->options->intervals->answer_ms
                                                   : s->options->intervals->auto_ms;
     }
+    poll->path = path;
     poll->handle = handle;
-    int rc = http_call(s->base, &q, on_answer, poll, &poll->ask);
+    int rc = http_call(s->base, &q, on_response, poll, &poll->call);
     if (rc) {
-        handle(poll, NULL, tfe_error_sentence(rc));
+        handle_response(poll, NULL, tfe_error_sentence(rc));
     }
 }
 
@@ -207,12 +230,12 @@ static bool read_time(const char *text, struct tfe_wall *ret)
     return false;
 }
 
-int source_deadline(const struct http_response *answer, const char *text, uint32_t most_ms,
+int source_deadline(const struct http_response *response, const char *text, uint32_t most_ms,
                     struct tfe_mono *ret)
 {
     struct tfe_wall then;
     struct tfe_wall now;
-    const char *date = http_response_header(answer, "Date");
+    const char *date = http_response_header(response, "Date");
     if (!read_time(text, &then)) {
         return TFE_EINVAL;
     }

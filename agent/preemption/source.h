@@ -21,25 +21,32 @@
 struct source;
 struct source_poll;
 
-/* Receives the response of a cloud's service, like http_fn. */
-typedef void source_response_fn(struct source_poll *poll, const struct http_response *answer,
-                                const char *error);
+/* Handles a response of a cloud's service, of any status. Returns NULL, or a static text that says
+ * why the response is useless. */
+typedef const char *source_response_fn(struct source_poll *poll,
+                                       const struct http_response *response);
 
 /* A repeated activity of a source. The first turn runs at once, each further one
  * when it is scheduled. */
 struct source_poll {
     struct source *source;
     void (*turn)(struct source_poll *poll);
+    /* Handles a missing or useless response and schedules the next turn. NULL to report the
+     * failure of the source. */
+    void (*failed)(struct source_poll *poll, const char *reason);
+    uint32_t interval_ms; /* time from a response to the next turn, unless one is scheduled */
+    struct event *timer;  /* NULL if the poll has been stopped */
+    /* Request in progress; call is NULL if there is none. */
+    struct http_call *call;
+    const char *path;
     source_response_fn *handle;
-    struct event *timer;
-    struct http_call *ask; /* request in progress, or NULL */
 };
 
 /* A query for one fact about the machine. */
 struct source_fact {
     const char *path; /* NULL ends the list */
     /* Reads a response with status 200. Returns false and changes nothing if it is malformed. */
-    bool (*handle)(struct cloud_facts *facts, const struct http_response *answer);
+    bool (*read)(struct cloud_facts *facts, const struct http_response *response);
 };
 
 struct source_ops {
@@ -51,8 +58,8 @@ struct source_ops {
     /* receives changes of the drained state; NULL if not needed */
     void (*drained)(struct source *s, bool is_drained);
     const struct source_fact *facts; /* queries about the machine; clouds only */
-    /* writes the header of every request; clouds only */
-    void (*head)(const struct source *s, char ret[SOURCE_HEADER_MAX + 1]);
+    /* writes the header of requests that name none; clouds only */
+    void (*header)(const struct source *s, char ret[SOURCE_HEADER_MAX + 1]);
 };
 
 extern const struct source_ops source_aws, source_gce, source_azure, source_file, source_command,
@@ -95,14 +102,10 @@ void source_set(struct source *s, enum tfe_notice kind, const char *tag, struct 
 /* Withdraws the notice of a kind, if there is one. */
 void source_withdraw(struct source *s, enum tfe_notice kind);
 
-/* Handles a useless response; what names the request. Logged once until the source works
- * again. Returns false if the service was not found and turns out to be another one, so that
- * the source must stop. */
-bool source_failed(struct source *s, const char *what, const char *reason);
-/* Handles a missing response: the service may be slow or unreachable. Logged once, with a hint
- * for containers; the source continues in any case. */
-void source_unanswered(struct source *s, const char *what, const char *reason);
-/* Handles a proper response. */
+/* Reports a failure; what names the file, command or request. Logged once until the source works
+ * again. Stops the source if its service was not found, because another service responds there. */
+void source_failed(struct source *s, const char *what, const char *reason);
+/* Reports that the source works. */
 void source_works(struct source *s);
 
 void source_start(struct source *s);
@@ -114,9 +117,11 @@ void source_poll_stop(struct source_poll *poll);
 /* Schedules the next turn; later if the source is silent. */
 void source_poll_after(struct source_poll *poll, uint32_t ms);
 
-/* Requests a path with its query from the cloud's service. The fields url and most of the
- * question are ignored, and within_ms 0 selects the source's timeout. Calls take directly if the
- * request cannot be sent. */
+/* Requests a path with its query from the cloud's service; path must stay valid until the
+ * response. Of question only method, headers (NULL: the header of the source's requests), body and
+ * within_ms (0: the source's timeout) count. Without a response, or if it is useless, reports the
+ * failure. Schedules the next turn after poll->interval_ms, unless handle has scheduled one or
+ * stopped the poll. */
 void source_request(struct source_poll *poll, const char *path, const struct http_request *question,
                     source_response_fn *handle);
 
@@ -126,7 +131,7 @@ struct tfe_mono source_grace(const struct source *s);
  * the monotonic clock, between now and most_ms from now. Uses the response's Date header as the
  * current time if there is one, because the local wall clock may be wrong. Returns TFE_EINVAL
  * for a malformed time. */
-int source_deadline(const struct http_response *answer, const char *text, uint32_t most_ms,
+int source_deadline(const struct http_response *response, const char *text, uint32_t most_ms,
                     struct tfe_mono *ret) TFE_MUST_CHECK;
 
 /* Copies n bytes of a name from a cloud. Returns false if it is empty, too long, or contains

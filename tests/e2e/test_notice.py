@@ -140,10 +140,10 @@ def test_service_that_fails_is_complained_about_once_and_harms_nobody(server, fl
                    what=f"two questions in spite of {failure}")
         wait_until(lambda: steps(agent) > before, what=f"steps in spite of {failure}")
     wait_until(lambda: len(failed()) - len(failed("cannot connect")) >= sum(metadata.spoilt.values()), what="a failure for each answer")
-    assert "event=notice_heard " not in agent.stderr()
+    assert "event=notice_received " not in agent.stderr()
     metadata.set(failure=None)
     warn("aws", agent)
-    wait_until(lambda: re.search("event=notice_heard .*kind=preempt", agent.stderr()), what="the warning, after all")
+    wait_until(lambda: re.search("event=notice_received .*kind=preempt", agent.stderr()), what="the warning, after all")
     assert len([line for line in failed() if "level=warn " in line]) == 1
     wait_until(lambda: "event=notice_source_works_again " in agent.stderr(), what="good answers again")
     assert fleet.last_epoch() == first
@@ -189,7 +189,7 @@ def test_service_that_does_not_answer_delays_nothing_and_is_asked_again(server, 
     print("looking for a cloud costs the start, s:", delays)
     assert statistics.median(delays) < noise.bound(0.25)
     back.set(failure=None, action="terminate", preempted="TRUE")
-    wait_until(lambda: "event=notice_heard " in agent.stderr(), what="the warning, after all")
+    wait_until(lambda: "event=notice_received " in agent.stderr(), what="the warning, after all")
     assert len([line for line in failures() if "level=warn " in line]) == 1
 
 

@@ -88,7 +88,7 @@ def test_a_restart_is_announced_at_once(server, fleet):
     agent = fleet.start("--max-restarts=2", "--node-name=m0")
     fleet.wait_world(1)
     fleet.order("exit 3", epoch=1)
-    says(agent, r'event=told reason="exit code 3 .rank 0 on m0.: restart 1 of 2 in 1 s; different errors of other trainers are consequences')
+    says(agent, r'event=server_message reason="exit code 3 .rank 0 on m0.: restart 1 of 2 in 1 s; different errors of other trainers are consequences')
 
 
 def test_a_failure_is_an_error_with_its_name(server, fleet):

@@ -65,14 +65,14 @@ TEST_IN(choice, of_sources_is_a_list)
 {
     const struct notice_selection *c = &watch.choice;
     assert_int_equal(parse("auto"), 0);
-    assert_int_equal(c->wanted[FROM_AWS], WANTED_AUTO);
-    assert_int_equal(c->wanted[FROM_AZURE], WANTED_AUTO);
-    assert_int_equal(c->wanted[FROM_FILE], WANTED_NEVER);
+    assert_int_equal(c->modes[FROM_AWS], SOURCE_AUTO);
+    assert_int_equal(c->modes[FROM_AZURE], SOURCE_AUTO);
+    assert_int_equal(c->modes[FROM_FILE], SOURCE_OFF);
     assert_int_equal(parse("none"), 0);
-    assert_int_equal(c->wanted[FROM_AWS], WANTED_NEVER);
+    assert_int_equal(c->modes[FROM_AWS], SOURCE_OFF);
     assert_int_equal(parse("gce,auto,file:/run/a b"), 0);
-    assert_int_equal(c->wanted[FROM_GCE], WANTED_ASKED);
-    assert_int_equal(c->wanted[FROM_AWS], WANTED_AUTO);
+    assert_int_equal(c->modes[FROM_GCE], SOURCE_ON);
+    assert_int_equal(c->modes[FROM_AWS], SOURCE_AUTO);
     assert_string_equal(c->file, "/run/a b");
 }
 
@@ -80,7 +80,7 @@ TEST_IN(choice, commands_commas_are_its_own)
 {
     assert_int_equal(parse("aws,cmd:grep -q a,b /x,file:y"), 0);
     assert_string_equal(watch.choice.command, "grep -q a,b /x,file:y");
-    assert_int_equal(watch.choice.wanted[FROM_FILE], WANTED_NEVER);
+    assert_int_equal(watch.choice.modes[FROM_FILE], SOURCE_OFF);
 }
 
 TEST_IN(choice, that_means_nothing_is_refused)
@@ -100,7 +100,7 @@ TEST_IN(choice, of_a_signal_is_one_that_means_nothing_else)
     assert_int_equal(watch.choice.signo, SIGUSR1);
     /* Independent of the order of the options. */
     assert_int_equal(parse("none"), 0);
-    assert_int_equal(watch.choice.wanted[FROM_SIGNAL], WANTED_ASKED);
+    assert_int_equal(watch.choice.modes[FROM_SIGNAL], SOURCE_ON);
     static const char *const bad[] = {"TERM", "SIGKILL", "CHLD", "10", "", "usr1"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_int_equal(notice_selection_signal(&watch.choice, bad[i], &reason), TFE_EINVAL);
@@ -125,7 +125,7 @@ TEST_IN(choice, of_auto_with_a_place_asks_all_clouds_there)
     assert_int_equal(parse("auto"), 0);
     notice_selection_complete(&watch.choice, "/");
     for (unsigned from = FROM_AWS; from <= FROM_AZURE; from++) {
-        assert_int_equal(watch.choice.wanted[from], WANTED_AUTO);
+        assert_int_equal(watch.choice.modes[from], SOURCE_AUTO);
     }
     assert_string_equal(watch.choice.place, "http://127.0.0.1:1338");
 }
@@ -158,13 +158,13 @@ TEST_IN(choice, of_auto_is_the_cloud_that_the_machine_tells_of)
         assert_int_equal(parse("auto"), 0);
         notice_selection_complete(&watch.choice, sys);
         for (unsigned from = FROM_AWS; from <= FROM_AZURE; from++) {
-            assert_int_equal(watch.choice.wanted[from],
-                             from == machines[i].cloud ? WANTED_ASKED : WANTED_NEVER);
+            assert_int_equal(watch.choice.modes[from],
+                             from == machines[i].cloud ? SOURCE_ON : SOURCE_OFF);
         }
         watch.choice = (struct notice_selection){0};
         assert_int_equal(parse("auto,gce"), 0);
         notice_selection_complete(&watch.choice, sys);
-        assert_int_equal(watch.choice.wanted[FROM_GCE], WANTED_ASKED);
+        assert_int_equal(watch.choice.modes[FROM_GCE], SOURCE_ON);
         folder_remove(sys);
     }
 }

@@ -492,7 +492,7 @@ static void run_warned(void (*story)(void))
 {
     folder_make(folder);
     file = folder_path(folder, "goes");
-    node.settings.notice.wanted[FROM_FILE] = WANTED_ASKED;
+    node.settings.notice.modes[FROM_FILE] = SOURCE_ON;
     (void)snprintf(node.settings.notice.file, sizeof node.settings.notice.file, "%s", file);
     (void)node_run(story);
     folder_remove(folder);
@@ -599,8 +599,8 @@ static void leaves_the_rest_to_agents(void)
 
 TEST_IN(pool_node, leaves_commands_and_signals_to_the_agents_of_jobs)
 {
-    node.settings.notice.wanted[FROM_COMMAND] = node.settings.notice.wanted[FROM_SIGNAL] =
-        WANTED_ASKED;
+    node.settings.notice.modes[FROM_COMMAND] = node.settings.notice.modes[FROM_SIGNAL] =
+        SOURCE_ON;
     node.settings.notice.command = "exit 0";
     node.settings.notice.signo = SIGUSR1;
     run_warned(leaves_the_rest_to_agents);
