@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "agent/os/shell_command.h"
+#include "agent/os/child_process.h"
 #include "common/base/heap.h"
 #include "common/base/id.h"
 #include "common/base/timer.h"
@@ -31,7 +31,7 @@ struct health {
     struct health_config config;
     enum { UNKNOWN, RUNNING, WAITING, GOOD } state;
     size_t next;                   /* index of the running check */
-    struct shell_command *command; /* the last run; NULL before the first one */
+    struct child_process *command; /* the last run; NULL before the first one */
     struct event *again;
     char **env;
 };
@@ -53,11 +53,11 @@ static void finish(struct health *h, const char *reason)
     h->config.result(h->config.ctx, line);
 }
 
-static void on_ended(void *ctx, const struct shell_command_result *result)
+static void on_ended(void *ctx, const struct child_process_result *result)
 {
     struct health *h = ctx;
     char text[MSG_SENTENCE_MAX];
-    if (shell_command_succeeded(result)) {
+    if (child_process_succeeded(result)) {
         h->next++;
         run_next(h);
         return;
@@ -79,24 +79,24 @@ static void on_ended(void *ctx, const struct shell_command_result *result)
 static void run_next(struct health *h)
 {
     struct tfe_reason reason;
-    if (h->command && !shell_command_is_gone(h->command)) {
+    if (h->command && !child_process_is_gone(h->command)) {
         finish(h, "a killed check still exists: a driver or file system blocks its end");
         return;
     }
-    shell_command_free(h->command);
+    child_process_free(h->command);
     h->command = NULL;
     if (h->next == h->config.checks->n) {
         finish(h, NULL);
         return;
     }
-    const struct shell_command_config config = {.base = h->config.base,
+    const struct child_process_config config = {.base = h->config.base,
                                                 .command = h->config.checks->v[h->next],
                                                 .env = h->env,
                                                 .as_trainer = true,
                                                 .limit_ms = CHECK_LIMIT_MS,
                                                 .ended = on_ended,
                                                 .ctx = h};
-    if (shell_command_start(&config, &h->command, &reason)) {
+    if (child_process_start(&config, &h->command, &reason)) {
         finish(h, reason.text);
     }
 }
@@ -137,7 +137,7 @@ struct health *health_new(const struct health_config *config)
     struct health *h = must_alloc(sizeof *h);
     *h = (struct health){.config = *config,
                          .again = evtimer_new(config->base, on_again, h),
-                         .env = shell_command_env(config->options)};
+                         .env = child_process_env(config->options)};
     must_succeed(h->again);
     return h;
 }
@@ -145,7 +145,7 @@ struct health *health_new(const struct health_config *config)
 void health_free(struct health *h)
 {
     if (h) {
-        shell_command_free(h->command);
+        child_process_free(h->command);
         event_drop(&h->again);
         free(h->env);
         free(h);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "agent/core/agent.h"
+#include "agent/os/child_process.h"
 #include "agent/os/proc.h"
 #include "agent/os/trainer_user.h"
 #include "agent/output/log_prune.h"
@@ -39,13 +40,13 @@
 
 struct pool_child {
     struct pool_child_options options;
-    pid_t pid;        /* 0 if reaped */
-    bool is_clearing; /* pid is the process that clears the scratch directory */
-    int output_fd;    /* read end of the pipe for the child's last message or stderr */
+    pid_t pid; /* 0 if reaped */
+    /* removes the container, then clears the scratch directory; NULL before */
+    struct child_process *cleanup;
+    int output_fd; /* read end of the pipe for the child's last message or stderr */
     const char *log_root, *log_job; /* see pool_child_log; NULL to keep the log files */
     bool is_over;                   /* the server has reported the end of the job */
-    int lifeline;     /* write end whose closing tells a container that this process is gone */
-    bool is_removing; /* pid is the engine, which removes the container */
+    int lifeline; /* write end whose closing tells a container that this process is gone */
     struct event *died, *stop, *poll_timer;
     struct event *output_event;  /* event on output_fd, for a container only */
     char line[MSG_SENTENCE_MAX]; /* unfinished line of the container's stderr */
@@ -190,50 +191,62 @@ static bool is_orphan(void *ctx, pid_t pid, pid_t session)
     return is_left(ctx, pid, session) && proc_parent(pid) == getpid();
 }
 
+static void on_cleared(void *ctx, const struct child_process_result *result)
+{
+    struct pool_child *c = ctx;
+    c->options.ended(c->options.ctx, &c->end);
+}
+
+static void clear(void *ctx)
+{
+    const struct pool_child *c = ctx;
+    /* the job has finished */
+    if (c->log_root && (c->is_over || c->end.code <= AGENT_EXIT_FAILED)) {
+        log_prune_job(c->log_root, c->log_job);
+    }
+    scratch_clear(c->options.scratch);
+    _exit(0);
+}
+
 /* Clears up in a child process, because there may be many files. */
 static void clear_away(struct pool_child *c)
 {
-    c->is_clearing = true;
-    c->pid = proc_fork_blocked();
-    if (c->pid == 0) {
-        /* the job has finished */
-        if (c->log_root && (c->is_over || c->end.code <= AGENT_EXIT_FAILED)) {
-            log_prune_job(c->log_root, c->log_job);
-        }
-        scratch_clear(c->options.scratch);
-        _exit(0);
-    }
-    if (c->pid < 0) {
-        c->pid = 0;
-        c->options.ended(c->options.ctx, &c->end);
+    struct tfe_reason reason;
+    const struct child_process_config config = {
+        .base = c->options.base, .run = clear, .ended = on_cleared, .ctx = c};
+    child_process_free(c->cleanup);
+    c->cleanup = NULL;
+    if (child_process_start(&config, &c->cleanup, &reason)) {
+        on_cleared(c, NULL);
     }
 }
 
-/* Terminates and removes the container, whatever happened to the engine's `run` process. */
+static void on_poll(evutil_socket_t fd, short what, void *ctx);
+
+static void on_removed(void *ctx, const struct child_process_result *result)
+{
+    on_poll(-1, 0, ctx);
+}
+
+static void exec_removal(void *ctx)
+{
+    const struct pool_child *c = ctx;
+    execlp(c->options.engine, c->options.engine, "rm", "--force", c->options.container,
+           (char *)NULL);
+    _exit(127);
+}
+
+/* Terminates and removes the container, whatever happened to the engine's `run` process. The
+ * output, an error if the container no longer exists, is ignored. */
 static bool remove_container(struct pool_child *c)
 {
-    extern char **environ;
-    char *const argv[] = {(char *)(uintptr_t)c->options.engine, (char *)(uintptr_t) "rm",
-                          (char *)(uintptr_t) "--force", (char *)(uintptr_t)c->options.container,
-                          NULL};
-    c->pid = proc_fork_blocked();
-    if (c->pid == 0) {
-        sigset_t none;
-        sigemptyset(&none);
-        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-        (void)dup2(null, STDOUT_FILENO);
-        (void)dup2(null, STDERR_FILENO); /* hides the error for a container that no longer exists */
-        (void)sigprocmask(SIG_SETMASK, &none, NULL);
-        execvpe(argv[0], argv, environ);
-        _exit(127);
-    }
-    c->is_removing = c->pid > 0;
-    if (c->is_removing) {
-        timer_after(c->stop, REMOVE_MS);
-    } else {
-        c->pid = 0;
-    }
-    return c->is_removing;
+    struct tfe_reason reason;
+    const struct child_process_config config = {.base = c->options.base,
+                                                .run = exec_removal,
+                                                .limit_ms = REMOVE_MS,
+                                                .ended = on_removed,
+                                                .ctx = c};
+    return child_process_start(&config, &c->cleanup, &reason) == 0;
 }
 
 static void on_poll(evutil_socket_t fd, short what, void *ctx)
@@ -242,11 +255,11 @@ static void on_poll(evutil_socket_t fd, short what, void *ctx)
     size_t n = 0;
     size_t killed;
     pid_t stuck = 0;
-    pid_t unasked;
+    pid_t ignored;
     while (waitpid(-1, NULL, WNOHANG) > 0) {
     }
     int rc = proc_signal_descendants(getpid(), SIGKILL, is_orphan, c, &killed, &stuck);
-    rc = rc ? rc : proc_signal_descendants(getpid(), 0, is_left, c, &n, &unasked);
+    rc = rc ? rc : proc_signal_descendants(getpid(), 0, is_left, c, &n, &ignored);
     if (rc == 0 && n == 0) {
         clear_away(c);
         return;
@@ -268,18 +281,6 @@ static void on_died(evutil_socket_t fd, short what, void *ctx)
     if (!c->pid || waitpid(c->pid, &status, WNOHANG) != c->pid) {
         return;
     }
-    if (c->is_clearing) {
-        c->pid = 0;
-        c->options.ended(c->options.ctx, &c->end);
-        return;
-    }
-    if (c->is_removing) {
-        c->is_removing = false;
-        c->pid = 0;
-        evtimer_del(c->stop);
-        on_poll(-1, 0, c);
-        return;
-    }
     c->end.code =
         WIFEXITED(status) ? (uint32_t)WEXITSTATUS(status) : 128 + (uint32_t)WTERMSIG(status);
     c->pid = 0;
@@ -293,8 +294,8 @@ static void on_died(evutil_socket_t fd, short what, void *ctx)
 static void on_stop(evutil_socket_t fd, short what, void *ctx)
 {
     struct pool_child *c = ctx;
-    kill(c->pid, c->int_sent || c->is_removing ? SIGKILL : SIGINT);
-    if (!c->int_sent && !c->is_removing) {
+    kill(c->pid, c->int_sent ? SIGKILL : SIGINT);
+    if (!c->int_sent) {
         c->int_sent = true;
         timer_after(c->stop, AT_ONCE_MS);
     }
@@ -302,7 +303,7 @@ static void on_stop(evutil_socket_t fd, short what, void *ctx)
 
 void pool_child_stop(struct pool_child *c, uint32_t within_ms)
 {
-    if (!c->pid || c->is_clearing || c->is_removing) {
+    if (!c->pid) {
         return;
     }
     if (!c->term_sent) {
@@ -385,6 +386,7 @@ bool pool_child_is_stuck(const struct pool_child *c)
 void pool_child_free(struct pool_child *c)
 {
     if (c) {
+        child_process_free(c->cleanup);
         event_drop(&c->stop);
         event_drop(&c->poll_timer);
         event_drop(&c->died);

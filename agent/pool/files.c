@@ -1,46 +1,39 @@
 /* agent/pool/files.c: implementation of files.h. */
 #include "agent/pool/files.h"
 
-#include <event2/event.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/os/proc.h"
+#include "agent/os/child_process.h"
 #include "agent/os/trainer_user.h"
 #include "agent/pool/fetch.h"
 #include "agent/pool/scratch.h"
 #include "agent/pool/unpack.h"
 #include "common/archive/archive.h"
-#include "common/base/fd.h"
 #include "common/base/heap.h"
-#include "common/base/timer.h"
-#include "common/cli/log.h"
 #include "common/handshake/seal.h"
 #include "common/message/codec.h"
 
 /* Timeouts for a clone of a large repository over a slow line, and for unpacking. */
 #define GIT_MS 600000
 #define UNPACK_MS 300000
-#define WORDS_MAX 512
 
 struct files {
     struct files_options options;
     uint8_t *assign; /* the encoded ASSIGN */
     size_t n_assign;
+    const struct msg_spec
+        *spec; /* decoded from it, for the child process that prepares the files */
     char digest[MSG_BUNDLE_HEX + 1];
     struct fetch *fetch; /* NULL if the job has no bundle */
-    pid_t pid;           /* 0 if no process runs */
-    int error_fd;        /* read end of the pipe for the process's error message */
-    struct event *died, *late;
+    int bundle;          /* descriptor of the bundle, or -1 */
+    /* prepares the files, then clears the directory if that failed; NULL before */
+    struct child_process *process;
     bool is_clearing; /* the process clears the directory */
     bool is_ready;
     struct tfe_reason reason; /* error, or "" if none so far */
@@ -113,63 +106,52 @@ static _Noreturn void become_git(const char *source, const char *commit)
     _exit(127);
 }
 
-static _Noreturn void lay_out(const struct files *f, const struct msg_spec *spec, int bundle,
-                              int error_fd, pid_t parent)
+/* Prepares the files in the child process. */
+static void lay_out(void *ctx)
 {
+    const struct files *f = ctx;
     const struct rlimit none = {0};
     const struct rlimit size = {.rlim_cur = ARCHIVE_UNPACKED_MAX, .rlim_max = ARCHIVE_UNPACKED_MAX};
     struct tfe_reason reason = {.text = ""};
-    static const int handled[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD};
-    sigset_t signals;
-    setsid();
-    if (trainer_user_enter(scratch_path(f->options.scratch)) || trainer_user_become() ||
-        prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != parent) {
-        reason_errno(&reason, "enter the job's directory");
-        (void)!write(error_fd, reason.text, strlen(reason.text));
-        _exit(1);
-    }
-    for (size_t i = 0; i < sizeof handled / sizeof handled[0]; i++) {
-        (void)signal(handled[i], SIG_DFL);
-    }
-    sigemptyset(&signals);
-    (void)sigprocmask(SIG_SETMASK, &signals, NULL);
     (void)setrlimit(RLIMIT_CORE, &none);
     (void)setrlimit(RLIMIT_FSIZE, &size);
     umask(022);
-    if (spec->source_kind == SOURCE_GIT) {
-        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-        if (dup2(null, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 ||
-            dup2(error_fd, STDERR_FILENO) < 0) {
-            _exit(1);
-        }
-        become_git(spec->source, submission_commit(spec->source));
+    if (f->spec->source_kind == SOURCE_GIT) {
+        become_git(f->spec->source, submission_commit(f->spec->source));
     }
-    int rc = unpack(bundle, f->digest, &reason);
-    (void)!write(error_fd, reason.text, strlen(reason.text));
+    int rc = unpack(f->bundle, f->digest, &reason);
+    (void)!write(STDOUT_FILENO, reason.text, strlen(reason.text));
     _exit(rc ? 1 : 0);
+}
+
+static void clear(void *ctx)
+{
+    const struct files *f = ctx;
+    scratch_clear(f->options.scratch);
+    _exit(0);
 }
 
 /* --- lifetime --- */
 
-static void finish_failed(struct files *f)
+static void on_cleared(void *ctx, const struct child_process_result *result)
 {
+    struct files *f = ctx;
     f->options.failed(f->options.ctx, f->reason.text);
 }
 
 /* Clears the directory in a child process, because there may be many files. */
 static void fail(struct files *f)
 {
+    struct tfe_reason reason;
+    const struct child_process_config config = {
+        .base = f->options.base, .run = clear, .ended = on_cleared, .ctx = f};
     fetch_free(f->fetch);
     f->fetch = NULL;
+    child_process_free(f->process);
+    f->process = NULL;
     f->is_clearing = true;
-    f->pid = proc_fork_blocked();
-    if (f->pid == 0) {
-        scratch_clear(f->options.scratch);
-        _exit(0);
-    }
-    if (f->pid < 0) {
-        f->pid = 0;
-        finish_failed(f);
+    if (child_process_start(&config, &f->process, &reason)) {
+        on_cleared(f, NULL);
     }
 }
 
@@ -182,27 +164,32 @@ static bool read_assign(const struct files *f, struct arena *arena, struct tfe_m
     return codec_decode(arena, f->assign, f->n_assign, ret) == 0;
 }
 
-static void begin_process(struct files *f, int bundle)
+static void on_laid_out(void *ctx, const struct child_process_result *result);
+
+static void begin_process(struct files *f)
 {
     struct arena arena = {0};
     struct tfe_msg msg;
-    int ends[2] = {-1, -1};
-    pid_t parent = getpid();
-    bool is_begun = read_assign(f, &arena, &msg) && pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0;
-    f->pid = is_begun ? proc_fork_blocked() : -1;
-    if (f->pid == 0) {
-        lay_out(f, &msg.u.assign.spec, bundle, ends[1], parent);
-    }
-    arena_done(&arena);
-    fd_close(&ends[1]);
-    f->error_fd = ends[0];
-    if (f->pid < 0) {
-        reason_errno(&f->reason, "start a process");
-        f->pid = 0;
+    const struct child_process_config config = {.base = f->options.base,
+                                                .run = lay_out,
+                                                .as_trainer = true,
+                                                .directory = scratch_path(f->options.scratch),
+                                                .line_prefix = "fatal: ",
+                                                .limit_ms = f->digest[0] ? UNPACK_MS : GIT_MS,
+                                                .ended = on_laid_out,
+                                                .ctx = f};
+    if (!read_assign(f, &arena, &msg)) {
+        reason_set(&f->reason, "out of memory");
         fail(f);
         return;
     }
-    timer_after(f->late, bundle < 0 ? GIT_MS : UNPACK_MS);
+    f->spec = &msg.u.assign.spec;
+    int rc = child_process_start(&config, &f->process, &f->reason);
+    f->spec = NULL;
+    arena_done(&arena);
+    if (rc) {
+        fail(f);
+    }
 }
 
 static void finish_ready(struct files *f)
@@ -221,62 +208,18 @@ static void finish_ready(struct files *f)
     arena_done(&arena);
 }
 
-/* Reads the child's error message: for git its last "fatal: " line, because
- * advice may follow that. */
-static void read_error(struct files *f, int status)
-{
-    char text[WORDS_MAX] = "";
-    char line[WORDS_MAX];
-    char c;
-    size_t n = 0;
-    while (read(f->error_fd, &c, 1) == 1) {
-        if (c != '\n') {
-            line[n] = c;
-            n += n < sizeof line - 1;
-            continue;
-        }
-        line[n] = '\0';
-        if (strncmp(text, "fatal: ", 7) != 0 || strncmp(line, "fatal: ", 7) == 0) {
-            memcpy(text, line, n + 1);
-        }
-        n = 0;
-    }
-    line[n] = '\0';
-    if (n > 0) {
-        memcpy(text, line, n + 1);
-    }
-    if (f->reason.text[0] == '\0' && !(WIFEXITED(status) && WEXITSTATUS(status) == 0)) {
-        reason_set(&f->reason, "%s", text[0] ? text : "its files could not be laid out");
-        if (!f->digest[0]) {
-            reason_prefix(&f->reason, "git");
-        }
-    }
-}
-
-static void on_died(evutil_socket_t fd, short what, void *ctx)
+/* The last line of git that begins with "fatal: " says what is wrong; advice may follow it. */
+static void on_laid_out(void *ctx, const struct child_process_result *result)
 {
     struct files *f = ctx;
-    siginfo_t info = {.si_pid = 0};
-    int status = 0;
-    if (!f->pid ||
-        (waitid(P_PID, (id_t)f->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && !info.si_pid)) {
-        return;
+    const char *what = f->digest[0] ? "unpacking" : "git";
+    if (!f->reason.text[0] && result->is_late) {
+        reason_set(&f->reason, "%s took longer than %d s", what,
+                   (f->digest[0] ? UNPACK_MS : GIT_MS) / 1000);
+    } else if (!f->reason.text[0] && !child_process_succeeded(result)) {
+        reason_set(&f->reason, "%s%s", f->digest[0] ? "" : "git: ",
+                   result->line[0] ? result->line : "its files could not be laid out");
     }
-    const pid_t group = f->pid;
-    kill(-group, SIGKILL); /* kill its descendants while its pid is still reserved */
-    if (waitpid(f->pid, &status, 0) != f->pid) {
-        status = SIGKILL; /* another part has reaped it, so the status is unknown */
-    }
-    while (waitpid(-group, NULL, WNOHANG) > 0) {
-    }
-    f->pid = 0;
-    evtimer_del(f->late);
-    if (f->is_clearing) {
-        finish_failed(f);
-        return;
-    }
-    read_error(f, status);
-    fd_close(&f->error_fd);
     if (f->reason.text[0]) {
         fail(f);
     } else {
@@ -284,23 +227,14 @@ static void on_died(evutil_socket_t fd, short what, void *ctx)
     }
 }
 
-static void on_late(evutil_socket_t fd, short what, void *ctx)
-{
-    struct files *f = ctx;
-    if (f->pid && !f->is_clearing) {
-        reason_set(&f->reason, "%s took longer than %d s", f->digest[0] ? "unpacking" : "git",
-                   (f->digest[0] ? UNPACK_MS : GIT_MS) / 1000);
-        kill(-f->pid, SIGKILL);
-        kill(f->pid, SIGKILL);
-    }
-}
-
 static void on_fetched(void *ctx, int bundle)
 {
-    begin_process(ctx, bundle);
+    struct files *f = ctx;
+    f->bundle = bundle;
+    begin_process(f);
 }
 
-bool files_are_wanted(const struct msg_spec *spec)
+bool files_are_needed(const struct msg_spec *spec)
 {
     return spec->source_kind == SOURCE_BUNDLE || spec->source_kind == SOURCE_GIT;
 }
@@ -327,10 +261,7 @@ static int store_assign(struct files *f, const struct msg_assign *assign, struct
 int files_new(const struct files_options *options, struct files **ret, struct tfe_reason *reason)
 {
     struct files *f = must_alloc(sizeof *f);
-    *f = (struct files){.options = *options, .error_fd = -1};
-    f->died = evsignal_new(options->base, SIGCHLD, on_died, f);
-    f->late = evtimer_new(options->base, on_late, f);
-    must_succeed(f->died && f->late && event_add(f->died, NULL) == 0);
+    *f = (struct files){.options = *options, .bundle = -1};
     int rc = store_assign(f, options->assign, reason);
     f->options.assign = NULL;
     if (rc == 0 && f->digest[0]) {
@@ -349,7 +280,7 @@ int files_new(const struct files_options *options, struct files **ret, struct tf
     }
     *ret = f;
     if (!f->digest[0]) {
-        begin_process(f, -1);
+        begin_process(f);
     }
     return 0;
 }
@@ -358,9 +289,7 @@ void files_free(struct files *f)
 {
     if (f) {
         fetch_free(f->fetch);
-        event_drop(&f->died);
-        event_drop(&f->late);
-        fd_close(&f->error_fd);
+        child_process_free(f->process);
         free(f->assign);
         free(f);
     }
@@ -388,9 +317,8 @@ void files_stop(struct files *f)
     if (!f->reason.text[0]) {
         reason_set(&f->reason, "it was released while its files were fetched");
     }
-    if (f->pid) {
-        kill(-f->pid, SIGKILL);
-        kill(f->pid, SIGKILL);
+    if (f->process) {
+        child_process_kill(f->process);
     } else {
         fail(f);
     }

@@ -35,7 +35,7 @@ struct files_options {
 };
 
 /* Returns true if the job has files to prepare. */
-bool files_are_wanted(const struct msg_spec *spec);
+bool files_are_needed(const struct msg_spec *spec);
 
 /* Starts the preparation. Returns TFE_EINVAL or TFE_ESYS with reason; then no callback follows. */
 int files_new(const struct files_options *options, struct files **ret,

@@ -353,7 +353,7 @@ static void on_assign(struct pool *p, const struct msg_assign *assign)
         rc = TFE_ESTATE;
     }
     rc = rc ? rc : scratch_new(p->settings->slots > 1, &p->scratch, &reason);
-    if (rc == 0 && files_are_wanted(&assign->spec)) {
+    if (rc == 0 && files_are_needed(&assign->spec)) {
         rc = prepare_files(p, assign, &reason);
     } else {
         rc = rc ? rc : begin(p, assign, &reason);

@@ -4,15 +4,15 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 
-#include "agent/os/shell_command.h"
+#include "agent/os/child_process.h"
 #include "agent/preemption/source.h"
 
 struct command_source {
     char **env;
-    struct shell_command *command; /* the last run; NULL before the first one */
+    struct child_process *command; /* the last run; NULL before the first one */
 };
 
-static void apply_result(struct source *s, const struct shell_command_result *result)
+static void apply_result(struct source *s, const struct child_process_result *result)
 {
     struct tfe_mono deadline;
     char reason[64];
@@ -35,7 +35,7 @@ static void apply_result(struct source *s, const struct shell_command_result *re
     }
 }
 
-static void on_ended(void *ctx, const struct shell_command_result *result)
+static void on_ended(void *ctx, const struct child_process_result *result)
 {
     struct source *s = ctx;
     if (result->status >= 0 || result->is_late) {
@@ -49,7 +49,7 @@ static void turn(struct source_poll *poll)
     struct source *s = poll->source;
     struct command_source *own = s->own;
     struct tfe_reason reason;
-    const struct shell_command_config config = {
+    const struct child_process_config config = {
         .base = s->base,
         .command = s->options->choice->command,
         .env = own->env,
@@ -58,12 +58,12 @@ static void turn(struct source_poll *poll)
         .ended = on_ended,
         .ctx = s,
     };
-    if (own->command && !shell_command_is_gone(own->command)) {
+    if (own->command && !child_process_is_gone(own->command)) {
         source_failed(s, config.command, "processes of its last run cannot be killed yet");
     } else {
-        shell_command_free(own->command);
+        child_process_free(own->command);
         own->command = NULL;
-        if (shell_command_start(&config, &own->command, &reason) == 0) {
+        if (child_process_start(&config, &own->command, &reason) == 0) {
             return;
         }
         source_failed(s, config.command, reason.text);
@@ -73,13 +73,13 @@ static void turn(struct source_poll *poll)
 
 static void start(struct source *s)
 {
-    ((struct command_source *)s->own)->env = shell_command_env(s->options->options);
+    ((struct command_source *)s->own)->env = child_process_env(s->options->options);
 }
 
 static void stop(struct source *s)
 {
     struct command_source *own = s->own;
-    shell_command_free(own->command);
+    child_process_free(own->command);
     own->command = NULL;
     free(own->env);
     own->env = NULL;

@@ -1,5 +1,5 @@
-/* agent/os/shell_command.c: runs a user's command with sh, with a time limit. */
-#include "agent/os/shell_command.h"
+/* agent/os/child_process.c: implementation of child_process.h. */
+#include "agent/os/child_process.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -27,19 +27,19 @@
 
 extern char **environ;
 
-struct shell_command {
-    struct shell_command_config config;
-    pid_t group;            /* process id of the command, and id of its process group */
-    bool is_reaped;         /* the command itself has been reaped */
+struct child_process {
+    struct child_process_config config;
+    pid_t group;            /* process id of the child, and id of its session and process group */
+    bool is_reaped;         /* the child itself has been reaped */
     bool has_orphans;       /* other children of this process exist in the group */
-    int pid_fd, out;        /* pidfd of the command; read end of its output */
+    int pid_fd, out;        /* pidfd of the child; read end of its output */
     struct event *ended;    /* event on pid_fd, with the time limit */
     struct event *readable; /* event on out */
     char line[LINE_MAX_BYTES + 1], last[LINE_MAX_BYTES + 1];
     size_t n_line;
 };
 
-char **shell_command_env(const struct option_table *options)
+char **child_process_env(const struct option_table *options)
 {
     size_t n = 0;
     size_t n_kept = 0;
@@ -60,34 +60,51 @@ char **shell_command_env(const struct option_table *options)
 
 /* --- the process ------------------------------------------------------------------------------ */
 
-static _Noreturn void become(const struct shell_command_config *config, int out)
+static _Noreturn void become(const struct child_process_config *config, int out, pid_t parent)
 {
     const char *const argv[] = {"sh", "-c", config->command, NULL};
     const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     sigset_t none;
     sigemptyset(&none);
-    (void)setpgid(0, 0);
-    if (config->as_trainer && trainer_user_become() != 0) {
+    (void)setsid();
+    if (null < 0 || dup2(null, 0) != 0 || dup2(out, 1) != 1 ||
+        dup2(config->ignores_stderr ? null : out, 2) != 2) {
+        _exit(127);
+    }
+    if ((config->directory && trainer_user_enter(config->directory) != 0) ||
+        (config->as_trainer && trainer_user_become() != 0)) {
+        (void)dprintf(1, "enter %s: %s\n", config->directory ? config->directory : ".",
+                      strerror(errno));
         _exit(126);
     }
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of the user would clear it */
+    /* A change of the user clears it. */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
+        _exit(127);
+    }
     for (int signo = 1; signo < NSIG; signo++) {
         (void)signal(signo, SIG_DFL);
     }
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    if (config->run) {
+        config->run(config->ctx);
+    }
     /* Libraries may have opened descriptors without close-on-exec. */
     (void)syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
-    if (null >= 0 && dup2(null, 0) == 0 && dup2(out, 1) == 1 &&
-        dup2(config->ignores_stderr ? null : out, 2) == 2) {
-        execve("/bin/sh", (char *const *)(uintptr_t)argv, config->env);
-    }
+    execve("/bin/sh", (char *const *)(uintptr_t)argv, config->env);
     _exit(127);
 }
 
-static void end_line(struct shell_command *c)
+static bool has_prefix(const struct child_process *c, const char *line)
+{
+    const char *prefix = c->config.line_prefix;
+    return prefix && strncmp(line, prefix, strlen(prefix)) == 0;
+}
+
+static void end_line(struct child_process *c)
 {
     c->line[c->n_line] = '\0';
-    if (c->line[strspn(c->line, " \t\r")] != '\0') {
+    if (c->line[strspn(c->line, " \t\r")] != '\0' &&
+        (has_prefix(c, c->line) || !has_prefix(c, c->last))) {
         memcpy(c->last, c->line, c->n_line + 1);
     }
     c->n_line = 0;
@@ -95,7 +112,7 @@ static void end_line(struct shell_command *c)
 
 static void on_readable(evutil_socket_t fd, short what, void *ctx)
 {
-    struct shell_command *c = ctx;
+    struct child_process *c = ctx;
     char bytes[4096];
     for (int i = 0; i < READS_PER_TURN; i++) {
         const ssize_t n = read(c->out, bytes, sizeof bytes);
@@ -115,17 +132,24 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
     }
 }
 
-/* Kills the process group and reaps what has ended. Returns the wait status of the command; -1 if
- * it has not ended yet, or if another part of this process reaped it. */
-static int stop(struct shell_command *c)
+void child_process_kill(struct child_process *c)
 {
-    int status = -1;
-    pid_t reaped = 0;
     if (!c->is_reaped || c->has_orphans) { /* so the id of the group is not reused */
         (void)kill(-c->group, SIGKILL);
     }
     if (!c->is_reaped) {
         (void)kill(c->group, SIGKILL);
+    }
+}
+
+/* Kills the process group and reaps what has ended. Returns the wait status of the child; -1 if
+ * it has not ended yet, or if another part of this process reaped it. */
+static int stop(struct child_process *c)
+{
+    int status = -1;
+    pid_t reaped = 0;
+    child_process_kill(c);
+    if (!c->is_reaped) {
         reaped = waitpid(c->group, &status, WNOHANG);
         c->is_reaped = reaped != 0;
     }
@@ -140,8 +164,8 @@ static int stop(struct shell_command *c)
 
 static void on_ended(evutil_socket_t fd, short what, void *ctx)
 {
-    struct shell_command *c = ctx;
-    struct shell_command_result result = {.is_late = (what & EV_TIMEOUT) != 0};
+    struct child_process *c = ctx;
+    struct child_process_result result = {.is_late = (what & EV_TIMEOUT) != 0};
     if (c->readable) {
         on_readable(c->out, EV_READ, c);
     }
@@ -154,7 +178,7 @@ static void on_ended(evutil_socket_t fd, short what, void *ctx)
 
 /* --- start and end ---------------------------------------------------------------------------- */
 
-int shell_command_start(const struct shell_command_config *config, struct shell_command **ret,
+int child_process_start(const struct child_process_config *config, struct child_process **ret,
                         struct tfe_reason *reason)
 {
     int ends[2];
@@ -162,12 +186,13 @@ int shell_command_start(const struct shell_command_config *config, struct shell_
         reason_errno(reason, "pipe");
         return TFE_ESYS;
     }
-    struct shell_command *c = must_alloc(sizeof *c);
-    *c = (struct shell_command){.config = *config, .is_reaped = true, .pid_fd = -1, .out = ends[0]};
-    (void)fcntl(ends[0], F_SETFL, O_NONBLOCK); /* the command's end stays blocking */
+    struct child_process *c = must_alloc(sizeof *c);
+    *c = (struct child_process){.config = *config, .is_reaped = true, .pid_fd = -1, .out = ends[0]};
+    (void)fcntl(ends[0], F_SETFL, O_NONBLOCK); /* the child's end stays blocking */
+    const pid_t parent = getpid();
     const pid_t pid = proc_fork_blocked();
     if (pid == 0) {
-        become(&c->config, ends[1]);
+        become(&c->config, ends[1], parent);
     }
     if (pid < 0) {
         reason_errno(reason, "start a process");
@@ -176,25 +201,28 @@ int shell_command_start(const struct shell_command_config *config, struct shell_
     c->is_reaped = pid < 0; /* there is no process */
     if (pid > 0) {
         c->group = pid;
-        (void)setpgid(pid, pid); /* called in parent and child, because either may run first */
         c->pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
         if (c->pid_fd < 0) {
             reason_errno(reason, "pidfd_open");
         }
     }
     if (c->pid_fd < 0) {
-        shell_command_free(c);
+        child_process_free(c);
         return TFE_ESYS;
     }
     c->ended = event_new(config->base, c->pid_fd, EV_READ, on_ended, c);
     c->readable = event_new(config->base, c->out, EV_READ | EV_PERSIST, on_readable, c);
     must_succeed(c->ended && c->readable && event_add(c->readable, NULL) == 0);
-    timer_after(c->ended, config->limit_ms);
+    if (config->limit_ms) {
+        timer_after(c->ended, config->limit_ms);
+    } else {
+        must_succeed(event_add(c->ended, NULL) == 0);
+    }
     *ret = c;
     return 0;
 }
 
-bool shell_command_is_gone(struct shell_command *c)
+bool child_process_is_gone(struct child_process *c)
 {
     if (!c->is_reaped || c->has_orphans) {
         (void)stop(c);
@@ -202,10 +230,10 @@ bool shell_command_is_gone(struct shell_command *c)
     return c->is_reaped && !c->has_orphans;
 }
 
-void shell_command_free(struct shell_command *c)
+void child_process_free(struct child_process *c)
 {
     if (c) {
-        (void)shell_command_is_gone(c);
+        (void)child_process_is_gone(c);
         event_drop(&c->readable);
         event_drop(&c->ended);
         fd_close(&c->pid_fd);
@@ -214,7 +242,7 @@ void shell_command_free(struct shell_command *c)
     }
 }
 
-bool shell_command_succeeded(const struct shell_command_result *result)
+bool child_process_succeeded(const struct child_process_result *result)
 {
     return result->status >= 0 && WIFEXITED(result->status) && WEXITSTATUS(result->status) == 0;
 }
