@@ -1,9 +1,9 @@
-/* agent/core/state.h: the complete state of an agent's core, for the dispatcher and the handlers.
+/* agent/core/state.h: the complete state of an agent's core, for agent.c and tests.
  * Only the module of the same name accesses the fields of a part; others call its functions.
  *
  * Calls go in one direction (CMakeLists.txt has the order of the files):
  *
- *     agent.c (dispatch) -> on_start.c and the short handlers -> the parts -> step_context.c
+ *     agent.c (dispatch, handlers) -> the parts -> step_context.c
  *
  * A part requests JOIN, READY or the end of the agent by a flag in the step context; the dispatcher
  * acts on these flags after the handler returns. */
@@ -38,9 +38,5 @@ struct agent {
     bool has_exited; /* EXIT was issued; no further event is accepted */
     struct tfe_mono deadline;
 };
-
-/* --- handlers in on_start.c --- */
-void on_start(struct agent *a, const struct msg_start *start);
-void on_restart(struct agent *a, const struct msg_restart *restart);
 
 #endif

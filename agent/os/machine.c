@@ -4,15 +4,10 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <glob.h>
-#include <inttypes.h>
 #include <sched.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/os/cgroup.h"
@@ -20,8 +15,7 @@
 #define GPUS "/proc/driver/nvidia/gpus"
 /* Timeout of nvidia-smi: an idle driver needs a second or two, and a hanging one must
  * not block the thread. */
-#define SMI_MS 10000
-#define SMI_POLL_MS 20
+#define SMI_S "10"
 /* Depth of the process tree below a trainer that is counted, e.g. a shell and data loaders. */
 #define DEPTH_MAX 4
 
@@ -78,68 +72,26 @@ static void read_model(const char *entry, char ret[MACHINE_TEXT_MAX])
     }
 }
 
-/* Waits for the process to exit and kills it after SMI_MS. */
-static void wait_for(pid_t pid)
+/* Returns the memory of the first GPU in MiB, from nvidia-smi, which prints one line per GPU. Its
+ * environment is not the agent's, which may contain a token. */
+static uint64_t read_gpu_memory(void)
 {
-    const struct timespec nap = {.tv_nsec = SMI_POLL_MS * 1000000L};
-    for (int ms = 0; ms < SMI_MS; ms += SMI_POLL_MS) {
-        if (waitpid(pid, NULL, WNOHANG) != 0) {
-            return; /* the process has ended, or has already been reaped elsewhere */
-        }
-        (void)nanosleep(&nap, NULL);
-    }
-    (void)kill(pid, SIGKILL);
-    (void)waitpid(pid, NULL, 0);
-}
-
-/* Returns the memory of the first GPU in MiB. nvidia-smi prints one line per GPU, which fits
- * into the pipe without a reader. */
-static uint64_t ask_smi(void)
-{
-    char name[] = "nvidia-smi";
-    char query[] = "--query-gpu=memory.total";
-    char form[] = "--format=csv,noheader,nounits";
-    char path[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-    char *argv[] = {name, query, form, NULL};
-    char *env[] = {path, NULL}; /* not the agent's environment, which may contain a token */
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none;
+    static const char command[] =
+        "exec env -i PATH=\"$PATH\" timeout --signal=KILL " SMI_S
+        " nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits </dev/null 2>/dev/null";
     char text[64] = "";
-    int ends[2];
-    pid_t pid;
-    if (pipe2(ends, O_CLOEXEC) != 0) {
-        return 0;
+    FILE *output = popen(command, "re");
+    if (output) {
+        (void)!fgets(text, sizeof text, output);
+        (void)pclose(output);
     }
-    (void)sigemptyset(&none);
-    (void)posix_spawn_file_actions_init(&actions);
-    (void)posix_spawnattr_init(&attributes);
-    (void)posix_spawnattr_setsigmask(&attributes, &none);
-    (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-    (void)posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    (void)posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
-    (void)posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
-    int rc = posix_spawnp(&pid, name, &actions, &attributes, argv, env);
-    (void)posix_spawn_file_actions_destroy(&actions);
-    (void)posix_spawnattr_destroy(&attributes);
-    (void)close(ends[1]);
-    if (rc == 0) {
-        wait_for(pid);
-        ssize_t n = read(ends[0], text, sizeof(text) - 1);
-        text[n > 0 ? n : 0] = '\0';
-    }
-    (void)close(ends[0]);
     return strtoull(text, NULL, 10);
 }
 
 void machine_read(struct machine *ret)
 {
-    cpu_set_t mine;
     uint64_t kib;
-    *ret = (struct machine){.cores = 0};
-    if (sched_getaffinity(0, sizeof(mine), &mine) == 0) {
-        ret->cores = (uint32_t)CPU_COUNT(&mine);
-    }
+    *ret = (struct machine){.cores = machine_processors()};
     if (cgroup_number("/proc", "meminfo", "MemTotal:", &kib)) {
         ret->memory_mib = kib >> 10;
     }
@@ -154,7 +106,7 @@ void machine_read(struct machine *ret)
         (void)closedir(gpus);
     }
     if (ret->gpus > 0) {
-        ret->gpu_memory_mib = ask_smi();
+        ret->gpu_memory_mib = read_gpu_memory();
     }
 }
 

@@ -25,7 +25,7 @@ uint32_t machine_processors(void);
 uint32_t machine_gpus(void);
 
 /* Reads the hardware: the GPUs from the driver's entries in /proc, their memory from nvidia-smi,
- * with a timeout of SMI_MS. */
+ * with a timeout of 10 s. */
 void machine_read(struct machine *ret);
 
 /* Returns the 1-minute load average, times 1000. */
