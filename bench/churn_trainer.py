@@ -20,7 +20,7 @@ import threading
 import time
 
 import numpy as np
-from tfe import _agree, _place, _state
+from tfe import _agree, _position, _state
 from tfe._channel import channel
 
 STAND_STILL_S = 10.0
@@ -142,7 +142,7 @@ class State:
         if here.memory is not None:
             (file, size, _), here.memory = here.memory, None
             if file >= 0:
-                self._buffers = _state.Buffers(_state.map_memory(file, size), _place.run())
+                self._buffers = _state.Buffers(_state.map_memory(file, size), _position.run())
 
     def _chosen(self, existing, held, disk):
         offer = {"existing": existing, "held": [snapshot.held for snapshot in held]}
@@ -186,7 +186,7 @@ class State:
         began, here, parts = time.monotonic(), channel(), parts_of(step, self._size)
         self._take()
         if self._buffers:
-            self._buffers.write(_place.epoch(), step, parts)
+            self._buffers.write(_position.epoch(), step, parts)
             here.kept(step)
             self._pace.took(time.monotonic() - began)
 
@@ -234,15 +234,15 @@ class Saver:
 
     def _write(self, step, answers):
         time.sleep(self._save_s)
-        hidden = self.path.with_suffix(f".{_place.epoch()}")
-        hidden.write_text(f"{_place.epoch()} {step}")
+        hidden = self.path.with_suffix(f".{_position.epoch()}")
+        hidden.write_text(f"{_position.epoch()} {step}")
         hidden.rename(self.path)
         channel().checkpoint(step, str(self.path), answers)
 
 
 def lead(peers, state, saver, step, directory, step_s, save_every_s):
     here, talk_s = channel(), 0.0
-    log = open(directory / f"steps.{_place.epoch()}.jsonl", "a", encoding="utf-8", buffering=1)
+    log = open(directory / f"steps.{_position.epoch()}.jsonl", "a", encoding="utf-8", buffering=1)
     while True:
         order = KEEP if state.is_due(step + 1) else STEP
         time.sleep(max(0.0, step_s - talk_s))
@@ -272,7 +272,7 @@ def lead(peers, state, saver, step, directory, step_s, save_every_s):
 def main():
     directory = pathlib.Path(sys.argv[1])
     step_s, save_every_s, save_s = map(float, sys.argv[2:5])
-    rank, saver = _place.rank(), Saver(directory, save_s)
+    rank, saver = _position.rank(), Saver(directory, save_s)
     workers = json.loads(os.environ["TF_CONFIG"])["cluster"]["worker"]
     channel().listen()
     try:

@@ -42,7 +42,7 @@ def broadcast(rank, size):
     """Runs on each of two workers: rank 0 sends the state to rank 1, which restores it."""
     import tensorflow as tf
     from tfe import _memory, _state, _tensors
-    from tfe._cluster import service_keys
+    from tfe._manager import service_keys
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     with strategy.scope():
         checkpoint = checkpoint_of(tf, size, 1.0 - rank)

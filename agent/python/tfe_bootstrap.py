@@ -28,7 +28,7 @@ FRAMEWORKS = {                    # modules by --framework; the first is always 
 OURS = ("tfe.checkpoint", "tfe.data", "tfe.distribute")  # imported after TensorFlow if the script imports both
 OURS_JAX = ("tfe.jax",)           # the same after JAX
 PACKET = 24                       # size of struct guard_words
-SAID_MAX = 1 << 16                # maximum output of the imports per stream that is repeated
+OUTPUT_MAX = 1 << 16              # maximum output of the imports per stream that is repeated
 OPTION_M = "-m"
 
 
@@ -88,13 +88,13 @@ class Reader:
     preloaded module.
     """
 
-    def __init__(self, wanted):
+    def __init__(self, candidates):
         import ast
-        self.ast, self.wanted, self.seen = ast, wanted, set()
+        self.ast, self.candidates, self.seen = ast, candidates, set()
         self.settings = []        # (operation, name, value), in order
-        self.found = []           # modules of `wanted` that are imported anywhere, in order
+        self.found = []           # modules of `candidates` that are imported anywhere, in order
         self.has_ours = False     # True if `tfe` is imported
-        self.reaches = False      # a local file imports one of `wanted`
+        self.reaches = False      # a local file imports one of `candidates`
 
     def parse(self, path):
         try:
@@ -208,7 +208,7 @@ class Reader:
             raise Cold(f"{os.path.basename(path)}, which it imports, changes the environment")
         for node in self.ast.walk(tree):
             for name in self.imports(node):
-                self.reaches = self.reaches or name.partition(".")[0] in self.wanted
+                self.reaches = self.reaches or name.partition(".")[0] in self.candidates
                 self.check_local(name, os.path.dirname(path))
         self.names = names
 
@@ -218,7 +218,7 @@ class Reader:
         self.check_opaque(os.path.join(base, "__init__.py"))
 
     def read(self, path, is_certain=False):
-        """Reads the script or a local module. is_certain means that one of `wanted` is imported in any case, even if
+        """Reads the script or a local module. is_certain means that one of `candidates` is imported in any case, even if
         the source does not show it.
         """
         ast, tree = self.ast, self.parse(path)
@@ -227,7 +227,7 @@ class Reader:
             for name in self.imports(node):
                 first = name.partition(".")[0]
                 self.has_ours = self.has_ours or first == "tfe"
-                if first in self.wanted and first not in self.found:
+                if first in self.candidates and first not in self.found:
                     self.found.append(first)
         if not self.found and not is_certain:
             return                # no preloaded module is imported, so the order does not matter
@@ -238,11 +238,11 @@ class Reader:
                 raise Cold(f"line {statement.lineno} changes the environment in a way that cannot be foreseen")
             names = [name for node in ast.walk(statement) for name in self.imports(node)]
             is_code = not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-            if is_code and any(name.partition(".")[0] in self.wanted for name in names):
+            if is_code and any(name.partition(".")[0] in self.candidates for name in names):
                 return
             self.reaches = False
             for name in names:
-                if name.partition(".")[0] not in self.wanted:
+                if name.partition(".")[0] not in self.candidates:
                     self.check_local(name, os.path.dirname(path))
             if is_code and self.reaches:
                 return
@@ -312,13 +312,13 @@ class Preload:
         framework, _, known = text[1:].partition("+")
         is_list = text[:1] not in ("", ":")
         self.listed = [word for word in text.split(",") if word] if is_list else []
-        self.wanted = FRAMEWORKS["auto" if not text else framework] if not is_list else ()
-        self.known = [word for word in known.split(",") if word in self.wanted] if not is_list else []
-        if self.wanted and framework not in ("", "auto"):
-            self.known.insert(0, self.wanted[0])
+        self.candidates = FRAMEWORKS["auto" if not text else framework] if not is_list else ()
+        self.known = [word for word in known.split(",") if word in self.candidates] if not is_list else []
+        if self.candidates and framework not in ("", "auto"):
+            self.known.insert(0, self.candidates[0])
 
     def read(self, script, is_module):
-        names = self.listed or self.wanted
+        names = self.listed or self.candidates
         reader = Reader(set(name.partition(".")[0] for name in names))
         path, above = source_of(script, is_module)
         for file in above:
@@ -348,11 +348,11 @@ def modules_import(names, ours=()):
 
 def preload(text, script, is_module):
     """Imports what the script will import. text is the argument PRELOAD. Returns the same as modules_import."""
-    wanted = Preload(text)
-    reader = wanted.read(script, is_module)
+    plan = Preload(text)
+    reader = plan.read(script, is_module)
     settings_apply(reader.settings)
     ours = OURS if "tensorflow" in reader.found else OURS_JAX if "jax" in reader.found else ()
-    return modules_import(wanted.listed or reader.found, ours if not wanted.listed and reader.has_ours else ())
+    return modules_import(plan.listed or reader.found, ours if not plan.listed and reader.has_ours else ())
 
 
 # --- start of the script ---
@@ -376,16 +376,16 @@ def receive(control):
     return (words[:n_args], words[n_args:n_args + n_env], words[n_args + n_env] if has_directory else None, *fds[1:])
 
 
-def said_keep(fd):
+def output_buffer(fd):
     """Redirects output to fd into a buffer, and returns the buffer."""
     kept = os.memfd_create("tfe-standby", os.MFD_CLOEXEC)
     os.dup2(kept, fd)
     return kept
 
 
-def said_repeat(kept, source, fd):
+def output_replay(kept, source, fd):
     """Replaces fd by source and writes the buffered output to it."""
-    text = os.pread(kept, SAID_MAX, 0)
+    text = os.pread(kept, OUTPUT_MAX, 0)
     os.close(kept)
     os.dup2(source, fd)
     os.close(source)
@@ -484,8 +484,8 @@ def become(start, kept, changes, name):
     if null != 0:
         os.dup2(null, 0)
         os.close(null)
-    said_repeat(kept[0], out, 1)
-    said_repeat(kept[1], err, 2)
+    output_replay(kept[0], out, 1)
+    output_replay(kept[1], err, 2)
     if directory is not None:
         os.chdir(directory)
     environment_become(entries, *changes)
@@ -531,7 +531,7 @@ def main():
     own = os.path.dirname(os.path.abspath(__file__))
     if sys.path and os.path.abspath(sys.path[0]) == own:
         del sys.path[0]
-    kept = [said_keep(1), said_keep(2)]
+    kept = [output_buffer(1), output_buffer(2)]
     changes = ({}, [])
     os.set_inheritable(CONTROL, False)
     control = _socket.socket(fileno=CONTROL)

@@ -20,7 +20,7 @@ import sys
 import time
 
 from tfe._channel import channel
-from tfe._names import Directory, StaleEpochError
+from tfe._directory import Directory, StaleEpochError
 
 SAVE_EVERY = 25
 PATIENCE_S = 60  # for peers that start, too

@@ -16,7 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "agent" / "
 
 import numpy as np  # noqa: E402
 import tfe  # noqa: E402
-from tfe import _place, _state  # noqa: E402
+from tfe import _position, _state  # noqa: E402
 from tfe._channel import channel  # noqa: E402
 
 
@@ -46,7 +46,7 @@ def main():
         if here.memory is not None:
             (file, size, why), here.memory = here.memory, None
             if file >= 0:
-                buffers = _state.Buffers(_state.map_memory(file, size), _place.run())
+                buffers = _state.Buffers(_state.map_memory(file, size), _position.run())
                 write("memory", size=size)
             elif why:
                 write("refused", why=why)

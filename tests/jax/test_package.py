@@ -8,7 +8,7 @@ import pytest
 pytestmark = pytest.mark.needs("jax")
 jax = pytest.importorskip("jax")
 import tfe.jax
-from tfe import StaleEpochError, _place
+from tfe import StaleEpochError, _position
 from tfe._memory import Memory
 from tfe._state import Buffers, size_of
 
@@ -96,7 +96,7 @@ def test_invalid_intervals_and_directories_are_refused(tmp_path, options):
 def test_memory_gives_back_the_newest_snapshot(monkeypatch):
     tree = tfe.jax.Tree(7, state(7.0))
     memory = Memory(tree, None, 1)
-    memory._buffers = Buffers(bytearray(2 * size_of(tree.parts())), _place.run())
+    memory._buffers = Buffers(bytearray(2 * size_of(tree.parts())), _position.run())
     memory.take(7)
     tree.step, tree.state = 0, state()
     monkeypatch.setattr(memory, "_left", memory._buffers.whole)

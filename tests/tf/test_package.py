@@ -18,7 +18,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ["TF_USE_LEGACY_KERAS"] = "1"
 import tensorflow as tf
 import tfe
-from tfe import _manager, _memory, _place, _state
+from tfe import _manager, _memory, _position, _state
 from tfe._manager import damage
 
 
@@ -205,7 +205,7 @@ def slow_disk(monkeypatch):
 
 def lend(training, snapshots):
     """Provides memory for a number of bytes of state, like an agent."""
-    training.checkpointer._memory._buffers = _state.Buffers(bytearray(snapshots), _place.run())
+    training.checkpointer._memory._buffers = _state.Buffers(bytearray(snapshots), _position.run())
 
 
 @pytest.mark.parametrize("lent", [0, 100_000])

@@ -20,12 +20,12 @@ import warnings
 from typing import TYPE_CHECKING, Mapping, Optional, SupportsFloat, SupportsIndex, SupportsInt, Union
 
 from ._channel import channel as _channel_now
-from ._names import StaleEpochError, newest as newest_checkpoint
-from ._place import epoch, has_agent, rank, restart_count, role, role_index, world_size
+from ._directory import StaleEpochError, newest as newest_checkpoint
+from ._position import epoch, has_agent, rank, restart_count, role, role_index, world_size
 
 if TYPE_CHECKING:
     from . import data, jax, keras
-    from ._asked import wait_for_end
+    from ._requests import wait_for_end
     from .checkpoint import Checkpointer, CheckpointManager, new_checkpoints
     from .distribute import coordinator, serve, strategy
 
@@ -34,7 +34,7 @@ __all__ = ["CheckpointManager", "Checkpointer", "StaleEpochError", "checkpoint_s
            "stop_requested", "strategy", "wait_for_end", "world_size"]
 
 _lazy = {"CheckpointManager": "checkpoint", "Checkpointer": "checkpoint", "new_checkpoints": "checkpoint",
-                     "wait_for_end": "_asked", "coordinator": "distribute", "serve": "distribute", "strategy": "distribute",
+                     "wait_for_end": "_requests", "coordinator": "distribute", "serve": "distribute", "strategy": "distribute",
                      "data": None, "jax": None, "keras": None}
 
 
@@ -93,7 +93,7 @@ def _number(value: SupportsFloat, name: str) -> float:
 def _finite(metrics: Mapping[str, SupportsFloat]) -> dict[str, float]:
     """Returns the metrics as plain numbers, without NaN and infinite values."""
     if len(metrics) > METRICS_MAX:
-        raise ValueError(f"metrics has {len(metrics)} entries; at most {METRICS_MAX} are told")
+        raise ValueError(f"metrics has {len(metrics)} entries; at most {METRICS_MAX} are allowed")
     numbers = {str(name): _number(value, name) for name, value in metrics.items()}
     return {name: number for name, number in numbers.items() if math.isfinite(number)}
 

@@ -36,7 +36,7 @@ GIVE_UP_S, GIVE_UP_STEPS = 30.0, 20
 GO_ON, SAVE = "on", "save"
 SHARE = 0.012
 """Fraction of the time that snapshots in memory may take: at most 2 %, less unmeasured costs."""
-LOOK_S = 1.0
+CHECK_S = 1.0
 """Seconds between two computations of the snapshot interval."""
 KNOWN_STEPS, ENOUGH_STEPS = 32, 3
 """Number of recent steps that are stored, of those after a snapshot and of the others, and number
@@ -52,6 +52,33 @@ class Keys(Protocol):
 
     def get(self, key: str, timeout_s: float) -> Optional[str]:
         """Returns the value, or None if there is none within the timeout."""
+
+
+class ServiceKeys:
+    """Keys in the coordination service of a framework's cluster, given its functions set(key, value) and
+    get(key, timeout_ms). is_set and is_late recognise the errors "the key exists" and "no value in time".
+    """
+
+    def __init__(self, set_value: Callable[[str, str], Any], get_value: Callable[[str, int], Any],
+                 is_set: Callable[[Exception], bool], is_late: Callable[[Exception], bool]) -> None:
+        self._set, self._get, self._is_set, self._is_late = set_value, get_value, is_set, is_late
+
+    def set(self, key: str, value: str) -> bool:
+        try:
+            self._set(key, value)
+        except Exception as error:
+            if self._is_set(error):
+                return False
+            raise
+        return True
+
+    def get(self, key: str, timeout_s: float) -> Optional[str]:
+        try:
+            return str(self._get(key, max(1, int(timeout_s * 1000))))
+        except Exception as error:
+            if self._is_late(error):
+                return None
+            raise
 
 
 def awaited(keys: Keys, key: str) -> str:
@@ -77,16 +104,16 @@ def decided(keys: Optional[Keys], rank: int, key: str, decide: Callable[[], Any]
     return plan
 
 
-class Wish:
+class Request:
     """State of one save request on this rank."""
 
     def __init__(self, now: float, step: int) -> None:
         self.step = step  # when this rank received the request; the save comes later
-        self.heard: dict[int, int] = {}  # on rank 0 only: step by rank
+        self.received: dict[int, int] = {}  # on rank 0 only: step by rank
         self.idle: dict[int, int] = {}
-        self.has_said_idle = False
+        self.is_idle_published = False
         self.since = now
-        self.looks = 0
+        self.checks = 0
         self.target: Optional[int] = None
 
 
@@ -100,78 +127,78 @@ class Agreement:
         self._rank = rank
         self._world = world
         self._clock = clock
-        self._wishes: dict[str, Wish] = {}
+        self._requests: dict[str, Request] = {}
         self._settled: set[str] = set()
         self._last_step = -1
 
-    def after_step(self, step: int, wishes: Iterable[str]) -> list[str]:
+    def after_step(self, step: int, requests: Iterable[str]) -> list[str]:
         """Returns the requests that are due after this step, the same list on all ranks, each once.
 
         May be called repeatedly at one step if all ranks do so.
         """
         is_idle, self._last_step = step == self._last_step, step
-        for wish in wishes:
-            if wish not in self._wishes and wish not in self._settled:
-                self._wishes[wish] = Wish(self._clock(), step)
-                self._say(f"tfe/heard/{wish}/{self._rank}", str(step))
+        for request in requests:
+            if request not in self._requests and request not in self._settled:
+                self._requests[request] = Request(self._clock(), step)
+                self._publish(f"tfe/heard/{request}/{self._rank}", str(step))
         due = []
-        for wish, state in list(self._wishes.items()):
+        for request, state in list(self._requests.items()):
             if state.target is None:
-                self._look(wish, state, step, is_idle)
+                self._check(request, state, step, is_idle)
             if state.target is not None and step >= state.target:
-                due.append(wish)
+                due.append(request)
             elif state.target is not None or not self._has_waited_enough(state):
                 continue
-            self.settle(wish)
+            self.settle(request)
         return due
 
-    def settle(self, wish: str) -> None:
+    def settle(self, request: str) -> None:
         """Forgets a request that was answered or given up."""
-        self._wishes.pop(wish, None)
-        self._settled.add(wish)
+        self._requests.pop(request, None)
+        self._settled.add(request)
 
-    def _has_waited_enough(self, state: Wish) -> bool:
+    def _has_waited_enough(self, state: Request) -> bool:
         patience = 1 if self._rank == 0 else 4  # no rank may forget a request that rank 0 can still decide
-        return state.looks > GIVE_UP_STEPS * patience and self._clock() - state.since > GIVE_UP_S * patience
+        return state.checks > GIVE_UP_STEPS * patience and self._clock() - state.since > GIVE_UP_S * patience
 
-    def _say(self, key: str, value: str) -> None:
+    def _publish(self, key: str, value: str) -> None:
         if self._keys:
             try:
                 self._keys.set(key, value)
             except Exception:  # the cluster is shutting down; the next step fails or the agent ends it
                 pass
 
-    def _look(self, wish: str, state: Wish, step: int, is_idle: bool) -> None:
-        state.looks += 1
+    def _check(self, request: str, state: Request, step: int, is_idle: bool) -> None:
+        state.checks += 1
         if not self._keys:
             state.target = step
             return
-        if is_idle and not state.has_said_idle:
-            state.has_said_idle = True
-            self._say(f"tfe/idle/{wish}/{self._rank}", str(step))
+        if is_idle and not state.is_idle_published:
+            state.is_idle_published = True
+            self._publish(f"tfe/idle/{request}/{self._rank}", str(step))
         try:
             if self._rank == 0:
-                self._decide(wish, state, step, is_idle)
+                self._decide(request, state, step, is_idle)
             elif is_idle:
-                found = self._keys.get(f"tfe/save/{wish}", IDLE_S)
+                found = self._keys.get(f"tfe/save/{request}", IDLE_S)
                 state.target = int(found) if found is not None else None
-            elif step > state.step and not self._keys.set(f"tfe/at/{wish}/{step}", GO_ON):
-                if self._keys.get(f"tfe/at/{wish}/{step}", THERE_S) == SAVE:
+            elif step > state.step and not self._keys.set(f"tfe/at/{request}/{step}", GO_ON):
+                if self._keys.get(f"tfe/at/{request}/{step}", THERE_S) == SAVE:
                     state.target = step
         except Exception:
             pass
 
-    def _decide(self, wish: str, state: Wish, step: int, is_idle: bool) -> None:
+    def _decide(self, request: str, state: Request, step: int, is_idle: bool) -> None:
         assert self._keys
-        if not self._gather(f"tfe/heard/{wish}", state.heard):
+        if not self._gather(f"tfe/heard/{request}", state.received):
             return
         if not is_idle:
-            target = max(step, *state.heard.values()) + 1
-            while not self._keys.set(f"tfe/at/{wish}/{target}", SAVE):
+            target = max(step, *state.received.values()) + 1
+            while not self._keys.set(f"tfe/at/{request}/{target}", SAVE):
                 target += 1
-        elif self._gather(f"tfe/idle/{wish}", state.idle) and all(other == step for other in state.idle.values()):
+        elif self._gather(f"tfe/idle/{request}", state.idle) and all(other == step for other in state.idle.values()):
             target = step
-            self._keys.set(f"tfe/save/{wish}", str(target))
+            self._keys.set(f"tfe/save/{request}", str(target))
         else:
             return  # until all ranks wait here, or another step is complete
         state.target = target
@@ -182,10 +209,10 @@ class Agreement:
         deadline = self._clock() + GATHER_S
         for rank in range(1, self._world):
             if rank not in found:
-                word = self._keys.get(f"{key}/{rank}", max(0.001, deadline - self._clock()))
-                if word is None:
+                value = self._keys.get(f"{key}/{rank}", max(0.001, deadline - self._clock()))
+                if value is None:
                     return False
-                found[rank] = int(word)
+                found[rank] = int(value)
         return True
 
 
@@ -252,7 +279,7 @@ class Pace:
         self._fixed = every
         self.every = every or 1
         self._base = self._begun = self._step = step
-        self._look = step + 1
+        self._next_check = step + 1
         self._at, self._spent, self._cost, self._taken = clock(), 0.0, 0.0, 0
         self._since: Optional[float] = None
         self._is_after = False
@@ -276,8 +303,8 @@ class Pace:
         if self._since is not None:
             (self._after if self._is_after else self._others).append(now - self._since)
         self._since, self._is_after = now, False
-        if step >= self._look:
-            self.every, self._look = self._plan(step)
+        if step >= self._next_check:
+            self.every, self._next_check = self._plan(step)
         elif step - self._base < self.every:
             return False
         self._base = step
@@ -297,7 +324,7 @@ class Pace:
             self._at, self._spent, self._taken, self._step = now, 0.0, 0, step
             every = max(1, math.ceil((cost + self._lost_after(cost)) / (SHARE * each)))
             # Limit the extrapolation from few steps: the first ones are slow, and others may be.
-            ahead = max(every, min(math.ceil(LOOK_S / each), 2 * (step - self._begun)))
+            ahead = max(every, min(math.ceil(CHECK_S / each), 2 * (step - self._begun)))
             return every, step + every * math.ceil(ahead / every)  # each check also takes a snapshot
-        every, look = decided(self._keys, self._rank, f"tfe/memory/{self._look}", decide)
-        return int(every), int(look)
+        every, next_check = decided(self._keys, self._rank, f"tfe/memory/{self._next_check}", decide)
+        return int(every), int(next_check)

@@ -16,7 +16,7 @@ import threading
 import time
 from typing import Any, Mapping, Optional
 
-from . import _place
+from . import _position
 
 MESSAGE_MAX = 8192
 """Maximum size of a message in bytes, in both directions."""
@@ -52,8 +52,7 @@ class Channel:
         self.save_by: Optional[float] = None
         """Time (time.monotonic()) of the switch, or None if it waits for the checkpoint."""
         self.stop_by: Optional[float] = None
-        """Time (time.monotonic()) when this process is killed, or None if it was not told to stop.
-        """
+        """Time (time.monotonic()) when this process is killed, or None if no stop was requested."""
         self.shown = 0
         """Newest save_number that stop_requested() has reported to the script."""
         self.answered = 0
@@ -288,7 +287,7 @@ def channel() -> Channel:
     new one.
     """
     global _channel, _channel_of
-    key = (os.getpid(), os.environ.get("TFE_SOCKET"), _place.epoch(), _place.rank())
+    key = (os.getpid(), os.environ.get("TFE_SOCKET"), _position.epoch(), _position.rank())
     if _channel is None or _channel_of != key:
         if _channel is not None:
             _channel.close()

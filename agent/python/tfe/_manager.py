@@ -10,16 +10,34 @@ from typing import Any, Callable, Optional
 
 import tensorflow as tf
 
-from . import _place, _unmade
-from ._agree import Keys
-from ._asked import Orders
+from . import _deferred, _position
+from ._agree import Keys, ServiceKeys
 from ._channel import channel
-from ._cluster import service_keys
-from ._folder import Folder
+from ._checkpointing import BaseManager
+from ._directory import FOREIGN, NAME, PRESERVED, Directory, Saved
 from ._memory import Memory, memory_of
-from ._names import FOREIGN, NAME, PRESERVED, Directory, Saved
+from ._requests import Requests
 from ._tensors import Objects, number_of, write
 from .distribute import join_steps
+
+
+def service_keys() -> Optional[ServiceKeys]:
+    """Returns the keys of the cluster that MultiWorkerMirroredStrategy starts; None if this process is
+    alone, or if no strategy has connected it to the others.
+    """
+    if _position.peers()[1] == 1:
+        return None
+    try:
+        from tensorflow.python.eager import context  # not public, but the only access to these keys
+        here = context.context()
+        if here.coordination_service is None:
+            return None
+    except (ImportError, AttributeError):
+        return None
+    return ServiceKeys(here.set_config_key_value, here.get_config_key_value,
+                       lambda error: isinstance(error, tf.errors.AlreadyExistsError),
+                       lambda error: isinstance(error, tf.errors.DeadlineExceededError))
+
 
 def damage(path: str) -> Optional[str]:
     """Reads a checkpoint completely. Returns a description of the damage, or None if it is intact.
@@ -56,7 +74,7 @@ class _Read:
         return prefix
 
 
-class CheckpointManager(Folder, tf.train.CheckpointManager):  # type: ignore[misc]
+class CheckpointManager(BaseManager, tf.train.CheckpointManager):  # type: ignore[misc]
     """Replacement for tf.train.CheckpointManager in a directory that several machines share, one after
     another or at the same time. A script needs to change only its import.
 
@@ -98,20 +116,14 @@ class CheckpointManager(Folder, tf.train.CheckpointManager):  # type: ignore[mis
         """
         if "/" in checkpoint_name:
             raise ValueError(f"checkpoint_name is {checkpoint_name!r}; it must be a name, not a path")
-        self._shared = Directory(os.fspath(directory), checkpoint_name)
+        self._claim(Directory(os.fspath(directory), checkpoint_name))
         self._name = checkpoint_name
-        self._epoch = _place.epoch() or self._shared.epoch()
-        self._is_writer = _place.is_writer()
         self._steps = step_counter
         self._memory: Optional[Memory] = None
-        self._orders: Optional[Orders] = None
+        self._requests: Optional[Requests] = None
         self._calls = 0
-        if self._is_writer:
-            self._shared.claim(self._epoch)
-            if keep_checkpoint_every_n_hours:
-                self._shared.touch(PRESERVED)
-        else:
-            self._shared.check(self._epoch)
+        if self._is_writer and keep_checkpoint_every_n_hours:
+            self._shared.touch(PRESERVED)
         # Create it on all ranks: in a strategy's scope (e.g. a callback of fit()) a new variable is
         # a collective.
         checkpoint.save_counter  # noqa: B018
@@ -140,26 +152,26 @@ class CheckpointManager(Folder, tf.train.CheckpointManager):  # type: ignore[mis
         Raises StaleEpochError if a later epoch has written to the directory.
         """
         number, due = self._number(checkpoint_number), []
-        if self._orders:
+        if self._requests:
             channel().progress(self._step())
             self._calls += 1  # save() may be called after every tenth step only
-            due = self._orders.due(self._calls)
+            due = self._requests.due(self._calls)
         is_early = not due and self._is_early(check_interval)
         if not is_early:
             join_steps(self._steps)
             number = self._number(checkpoint_number)
         if self._memory and number != self._step() and not is_early:
-            self._memory.forget("the numbers of checkpoints are not those of the step_counter: which is newer cannot be told")
+            self._memory.forget("the numbers of checkpoints are not those of the step_counter: it is unknown which is newer")
             self._memory = None
-        if self._orders and self._orders.kept(number, due, self._memory, lambda: self._save_on_all(number, options)):
+        if self._requests and self._requests.kept(number, due, self._memory, lambda: self._save_on_all(number, options)):
             return self.path_of(Saved(self._epoch, number, self._name)) if self._last_checkpoint_step == number else None
         if self._memory:
             self._memory.after_step(self._step(), saved=not is_early)
         if is_early:
             return None
         path = self._save_on_all(number, options)
-        if self._orders:
-            self._orders.saved(self._step(), path, due)
+        if self._requests:
+            self._requests.saved(self._step(), path, due)
         return path
 
     def _step(self) -> int:
@@ -243,7 +255,7 @@ class CheckpointManager(Folder, tf.train.CheckpointManager):  # type: ignore[mis
         return damage(path)
 
     def _restore(self, path: str) -> None:
-        _unmade.restore(self._checkpoint, path)
+        _deferred.restore(self._checkpoint, path)
 
     def restore_or_initialize(self) -> Optional[str]:
         """Restores the newest intact state, from memory or disk, the same on all ranks.
@@ -253,10 +265,10 @@ class CheckpointManager(Folder, tf.train.CheckpointManager):  # type: ignore[mis
         the first step. Raises like restore_newest().
         """
         kept = None
-        if self._checkpoint_interval is not None and not self._orders:
+        if self._checkpoint_interval is not None and not self._requests:
             keys = service_keys()
             self._memory = memory_of(Objects(self._checkpoint, self._steps), keys, None)
-            self._orders = Orders(keys) if self._memory else None
+            self._requests = Requests(keys) if self._memory else None
         if self._memory:
             kept = self._memory.restore(self.newest)
         path = self.path_of(Saved(kept.held.epoch, kept.held.step, self._name)) if kept else self.restore_newest()
@@ -264,6 +276,6 @@ class CheckpointManager(Folder, tf.train.CheckpointManager):  # type: ignore[mis
             self._last_checkpoint_step = kept.saved_step(self._step()) if kept else self._step()
         if not path and self._init_fn:
             self._init_fn()
-        if self._orders:
+        if self._requests:
             channel().progress(self._step(), restored=True)
         return path

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any, Callable, Optional, Protocol
 
-from . import _place, _state
+from . import _position, _state
 from ._agree import Keys, Pace
 from ._channel import channel
 from ._state import Unfit
@@ -45,11 +45,11 @@ class Memory:
 
     def __init__(self, objects: Contents, keys: Optional[Keys], every: Optional[int]) -> None:
         self._objects, self._keys, self._every = objects, keys, every
-        (self._rank, self._world), self._epoch = _place.peers(), _place.epoch()
+        (self._rank, self._world), self._epoch = _position.peers(), _position.epoch()
         self._buffers: Optional[_state.Buffers] = None
         self._reads: Optional[_state.Buffers] = None
         self._refused = False
-        self._asked = 0
+        self._requested = 0
         self._taken, self._turned = -1, -1
         self._pace = Pace(keys, self._rank, every, objects.number())
 
@@ -85,7 +85,7 @@ class Memory:
         if not here.listen():
             return []
         here.left_memory()
-        self._take_memory()
+        self._receive_memory()
         return self._buffers.whole() if self._buffers else []
 
     def _received(self, choice: _state.Choice, own: Optional[_state.Snapshot]) -> _state.Snapshot:
@@ -99,23 +99,23 @@ class Memory:
             raise RuntimeError(f"the state of step {held.step} came from rank {root} as something else")
         return received
 
-    def after_step(self, step: int, wanted: bool = False, saved: bool = False) -> "Optional[Callable[[], list[Any]]]":
-        """Takes a snapshot if one is due, wanted, or saved; called on all ranks after every step.
+    def after_step(self, step: int, for_disk: bool = False, saved: bool = False) -> "Optional[Callable[[], list[Any]]]":
+        """Takes a snapshot if one is due, for the disk, or saved; called on all ranks after every step.
 
-        wanted requests a snapshot regardless of the schedule; for the result see take(). saved
+        for_disk requests a snapshot regardless of the schedule; for the result see take(). saved
         means that a checkpoint of this step is written to disk, so memory must not be older.
         """
-        self._take_memory()
+        self._receive_memory()
         # All ranks consult the schedule regardless of their own success, or one would wait for a
         # value that is never set.
         is_due = step != self._turned and self._pace.is_due(step)
         self._turned = step
-        return self.take(step, wanted) if is_due or wanted or saved else None
+        return self.take(step, for_disk) if is_due or for_disk or saved else None
 
-    def take(self, step: int, wanted: bool = False) -> "Optional[Callable[[], list[Any]]]":
+    def take(self, step: int, for_disk: bool = False) -> "Optional[Callable[[], list[Any]]]":
         """Takes a snapshot of this step; all ranks call it after the same step.
 
-        If wanted, returns a function that reads the snapshot once, in any thread, or None, alike
+        With for_disk, returns a function that reads the snapshot once, in any thread, or None, alike
         on all ranks, if the state cannot be stored.
         """
         began = time.monotonic()
@@ -130,12 +130,12 @@ class Memory:
             index = buffers.write(self._epoch, step, parts)
             self._taken = step
             channel().kept(step)
-            if wanted and self._rank == 0:
+            if for_disk and self._rank == 0:
                 reader = self._pinned(buffers, index)
-        elif wanted and self._rank == 0:  # no memory yet: use memory of this process until it is read
+        elif for_disk and self._rank == 0:  # no memory yet: use memory of this process until it is read
             reader = self._objects.rows(parts).copy
         self._pace.took(time.monotonic() - began)
-        return reader or list if wanted else None
+        return reader or list if for_disk else None
 
     def _pinned(self, buffers: _state.Buffers, index: int) -> "Callable[[], list[Any]]":
         """Protects a buffer until it is read or unpin() is called; new snapshots use the other one,
@@ -170,18 +170,18 @@ class Memory:
         if self._buffers and self._buffers.has_room(parts):
             return True
         size = _state.size_of(parts)
-        if not self._refused and self._asked < size:
-            self._asked = int(size * ROOM)
-            channel().ask_memory(self._asked)
+        if not self._refused and self._requested < size:
+            self._requested = int(size * ROOM)
+            channel().ask_memory(self._requested)
         return False
 
-    def _take_memory(self) -> None:
+    def _receive_memory(self) -> None:
         here = channel()
         if here.memory is None:
             return
         (file, size, why), here.memory = here.memory, None
         if file >= 0:
-            self._buffers = _state.Buffers(_state.map_memory(file, size), _place.run())
+            self._buffers = _state.Buffers(_state.map_memory(file, size), _position.run())
         elif why:
             self._refuse(why)
 
@@ -200,9 +200,9 @@ def memory_of(objects: Contents, keys: Optional[Keys], every: Optional[int]) -> 
     as long as writing it to disk; and for an evaluator, which has no state to lose.
     """
     global _owner
-    if not _place.has_agent() or (keys is None and _place.peers()[1] > 1) or _place.has_ps() or not _place.is_writer() and _place.peers()[1] == 1:
+    if not _position.has_agent() or (keys is None and _position.peers()[1] > 1) or _position.has_ps() or not _position.is_writer() and _position.peers()[1] == 1:
         return None
-    key = f"{os.getpid()} {_place.epoch()}"
+    key = f"{os.getpid()} {_position.epoch()}"
     if _owner is not None and _owner[0] == key:
         return None
     memory = Memory(objects, keys, every)

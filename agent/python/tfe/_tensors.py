@@ -7,7 +7,7 @@ from typing import Any, Callable, NamedTuple, Optional, Tuple
 import numpy as np
 import tensorflow as tf
 
-from . import _place, _state, _unmade
+from . import _deferred, _position, _state
 from ._state import Unfit
 
 try:  # not public; without them every variable is read by TensorFlow's own code
@@ -97,7 +97,7 @@ def number_of(variable: tf.Variable) -> int:
     """Returns int(variable.numpy()), which takes 0.1 ms under a strategy and 3 ms the first time,
     but faster.
     """
-    plain = None if _place.has_ps() else _plain(variable)  # with parameter servers only TensorFlow can read it
+    plain = None if _position.has_ps() else _plain(variable)  # with parameter servers only TensorFlow can read it
     if plain is None:
         return int(variable.numpy())
     return int(tf.raw_ops.ReadVariableOp(resource=plain.handle, dtype=plain.dtype)._numpy())
@@ -168,7 +168,7 @@ class Objects:
         self._checkpoint = checkpoint
         self._step = step
         self._seen: Optional[Seen] = None
-        self._unmade: Optional[_unmade.Unmade] = None
+        self._deferred: Optional[_deferred.Deferred] = None
         self._tensors: Any = {}
         self._readers: "list[Reader]" = []
 
@@ -182,8 +182,8 @@ class Objects:
 
     def existing(self) -> "list[_state.Part]":
         """Returns parts() without restored values of variables that do not exist yet."""
-        parts, unmade = self.parts(), _unmade.unmade_of(self._checkpoint)
-        names = unmade.names() if unmade is not None else set()
+        parts, deferred = self.parts(), _deferred.deferred_of(self._checkpoint)
+        names = deferred.names() if deferred is not None else set()
         return [part for part in parts if part.name not in names]
 
     def number(self) -> int:
@@ -198,7 +198,7 @@ class Objects:
 
     def put_back(self, parts: "list[_state.Part]") -> None:
         """Restores existing objects now, and later ones when they are created."""
-        _unmade.forget(self._checkpoint)
+        _deferred.forget(self._checkpoint)
         self._walk()
         values = {(part.name, part.slice): part for part in parts}
         if {(reader.name, reader.slice) for reader in self._readers} == set(values):
@@ -212,16 +212,16 @@ class Objects:
                 pass
         # TensorFlow can defer the restore of later variables, but only from files: use files in
         # this process's memory.
-        prefix = _unmade.memory_prefix()
+        prefix = _deferred.memory_prefix()
         write(prefix, copied(parts))
-        if _unmade.restore(self._checkpoint, prefix):
-            _unmade.remove(prefix)
+        if _deferred.restore(self._checkpoint, prefix):
+            _deferred.remove(prefix)
 
     def _walk(self) -> None:
-        seen, unmade = self._look(), _unmade.unmade_of(self._checkpoint)
-        if seen is not None and unmade is self._unmade and seen.is_same(self._seen):
+        seen, deferred = self._look(), _deferred.deferred_of(self._checkpoint)
+        if seen is not None and deferred is self._deferred and seen.is_same(self._seen):
             return
-        self._seen, self._unmade = None, unmade
+        self._seen, self._deferred = None, deferred
         try:
             tensors, _, registered, _ = self._checkpoint._saver._gather_serialized_tensors()
         except AttributeError:

@@ -6,21 +6,19 @@ from typing import Any, Iterator, Optional
 
 import tensorflow as tf
 
-from . import _place
-from ._asked import STAND_STILL_S
 from ._channel import channel
-from ._cluster import service_keys
-from ._manager import CheckpointManager
+from ._checkpointing import BaseCheckpointer
+from ._directory import NAME, StaleEpochError, newest
+from ._manager import CheckpointManager, service_keys
 from ._memory import memory_of
-from ._names import NAME, StaleEpochError, newest
-from ._saver import Saver
+from ._requests import STAND_STILL_S
 from ._tensors import Objects, number_of
 from .distribute import join_steps
 
 __all__ = ["CheckpointManager", "Checkpointer", "StaleEpochError", "new_checkpoints"]
 
 
-class Checkpointer(Saver):
+class Checkpointer(BaseCheckpointer):
     """Saves at intervals and when the agent requests it, and restores at the start. All ranks act
     together, at the same step.
 
@@ -74,31 +72,6 @@ class Checkpointer(Saver):
         keys = service_keys()
         memory = memory_of(Objects(checkpoint, step), keys, memory_every_steps)
         super().__init__(keys, memory, number_of(step), every_steps, every_seconds, stand_still_s)
-
-    def restore(self) -> int:
-        """Restores the newest intact state, from memory or disk, the same on all ranks.
-
-        Returns its step, which is unchanged if there is no state. Call before the first step.
-        Raises like CheckpointManager.restore_newest().
-        """
-        return self._restore()
-
-    def save(self) -> str:
-        """Saves now. All ranks must call it after the same step. Returns the path. Raises
-        StaleEpochError if a later epoch continues the training.
-        """
-        return self._save_now()
-
-    def after_step(self) -> bool:
-        """Saves if a checkpoint is due or requested. Call it after every step on all ranks, before
-        the next share of the data. While all ranks wait for something, call it repeatedly, so
-        that requests of the agent are noticed.
-
-        Returns True if a checkpoint of this step was made; with an agent, one that is due by its
-        interval is written while training continues. May not return: a script that must
-        stop exits here with status 143, once its state is saved.
-        """
-        return self._after_step()
 
     def _number(self) -> int:
         return number_of(self._step)

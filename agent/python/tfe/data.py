@@ -21,7 +21,7 @@ from typing import Any, Callable, Iterator, NamedTuple, Optional
 
 import tensorflow as tf
 
-from . import _order, _place
+from . import _position, _sampling
 
 
 class Share(NamedTuple):
@@ -91,7 +91,7 @@ class Elastic(tf.train.experimental.PythonState):  # type: ignore[misc]
                 raise ValueError(f"elastic(): {name} is {number}; it must be at least {least}")
         self._source = source
         self._strategy = strategy
-        self._local = max(1, strategy.num_replicas_in_sync // _place.peers()[1]) if strategy else 1
+        self._local = max(1, strategy.num_replicas_in_sync // _position.peers()[1]) if strategy else 1
         self._is_dataset = is_dataset
         self._map = map_share
         self._buffer = shuffle_buffer or min(size, 100_000)
@@ -127,7 +127,7 @@ class Elastic(tf.train.experimental.PythonState):  # type: ignore[misc]
     @property
     def steps_left(self) -> int:
         """Number of global batches left in the current pass."""
-        return _order.n_batches(self._size - self._samples, self._global_batch)
+        return _sampling.n_batches(self._size - self._samples, self._global_batch)
 
     def advance(self, steps: int = 1) -> None:
         """Advances the position by global batches. Needed only with for_fit(); iteration does it
@@ -148,8 +148,8 @@ class Elastic(tf.train.experimental.PythonState):  # type: ignore[misc]
         """
         position = json.loads(string_value)
         if (position["size"], position["seed"]) != (self._size, self._seed):
-            raise ValueError(f"the checkpoint stands in an order of {position['size']} samples by seed {position['seed']}; "
-                             f"here are {self._size}, seed {self._seed}, and its position means nothing in them")
+            raise ValueError(f"the checkpoint's position refers to {position['size']} samples shuffled by seed {position['seed']}; "
+                             f"this data has {self._size} samples and seed {self._seed}")
         self._epoch, self._samples = position["epoch"], position["samples"]
 
     # --- iteration ---
@@ -184,7 +184,7 @@ class Elastic(tf.train.experimental.PythonState):  # type: ignore[misc]
             for size, parts in self._batches_left():
                 for ids, (x, y) in parts:
                     # Keras divides by the size of the share and by the number of replicas.
-                    weight = len(ids) * self._local * _place.peers()[1] / size
+                    weight = len(ids) * self._local * _position.peers()[1] / size
                     yield x, y, tf.fill([len(ids)], tf.constant(weight, tf.float32))
 
         x, y = tf.nest.map_structure(spec, tuple(values))
@@ -205,7 +205,7 @@ class Elastic(tf.train.experimental.PythonState):  # type: ignore[misc]
         """Yields for each remaining global batch its size and, for each replica of this worker, ids
         and values.
         """
-        rank, world = _place.peers()
+        rank, world = _position.peers()
         first, parts = rank * self._local, world * self._local
         cuts = [self._cut(first + index, parts) for index in range(self._local)]
         for start in range(self._samples, self._size, self._global_batch):
@@ -216,10 +216,10 @@ class Elastic(tf.train.experimental.PythonState):  # type: ignore[misc]
         return (self._cut_dataset if self._is_dataset else self._cut_arrays)(part, parts)
 
     def _cut_arrays(self, part: int, parts: int) -> Iterator[tuple[tf.Tensor, Any]]:
-        order = _order.order(self._size, self._seed, self._epoch)
+        order = _sampling.permutation(self._size, self._seed, self._epoch)
         for start in range(self._samples, self._size, self._global_batch):
             batch = order[start:start + self._global_batch]
-            mine = batch[_order.share(len(batch), part, parts)]
+            mine = batch[_sampling.share(len(batch), part, parts)]
             yield tf.constant(mine), tf.nest.map_structure(lambda array: tf.constant(array[mine]), self._source)
 
     def _cut_dataset(self, part: int, parts: int) -> Iterator[tuple[tf.Tensor, Any]]:
@@ -229,7 +229,7 @@ class Elastic(tf.train.experimental.PythonState):  # type: ignore[misc]
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
         source = self._source.take(self._size).enumerate()
         if self._buffer > 1:
-            seed = int(_order.order(2**16, self._seed, self._epoch)[0])
+            seed = int(_sampling.permutation(2**16, self._seed, self._epoch)[0])
             source = source.shuffle(self._buffer, seed=seed, reshuffle_each_iteration=False)
         source = source.skip(self._samples).enumerate()
         mine = source.filter(lambda position, _: position % batch % parts == part).map(lambda _, kept: kept)
@@ -240,10 +240,10 @@ class Elastic(tf.train.experimental.PythonState):  # type: ignore[misc]
                 return number, function(*element) if isinstance(element, tuple) else function(element)
             mine = mine.map(apply, num_parallel_calls=tf.data.AUTOTUNE)
         spec = mine.element_spec
-        whole = len(_order.share(batch, part, parts))
+        whole = len(_sampling.share(batch, part, parts))
         shares = iter(mine.batch(max(1, whole)).prefetch(tf.data.AUTOTUNE).with_options(options))
         for start in range(0, left, batch):
-            if _order.share(min(batch, left - start), part, parts):
+            if _sampling.share(min(batch, left - start), part, parts):
                 yield next(shares)
             else:  # this part is empty
                 yield tf.nest.map_structure(lambda tensor: tf.zeros([0, *tensor.shape], tensor.dtype), spec)

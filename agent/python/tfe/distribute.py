@@ -14,7 +14,7 @@ from typing import Any, Callable, Optional, Union
 
 import tensorflow as tf
 
-from . import _place
+from . import _position
 from ._channel import channel
 
 IN_FLIGHT = 4
@@ -39,8 +39,8 @@ def strategy(partitioner: Any = None) -> tf.distribute.Strategy:
     Checkpoints can then be restored with a different number of ps; this is reported to the agent.
     """
     n_gpus = len(tf.config.list_physical_devices("GPU"))  # lists devices without opening them
-    if "TF_CONFIG" in os.environ and _place.role() != "evaluator":
-        if _place.has_ps():
+    if "TF_CONFIG" in os.environ and _position.role() != "evaluator":
+        if _position.has_ps():
             return _with_ps(partitioner)
         kinds = tf.distribute.experimental.CommunicationImplementation
         options = tf.distribute.experimental.CommunicationOptions(implementation=kinds.NCCL if n_gpus else kinds.RING)
@@ -51,8 +51,8 @@ def strategy(partitioner: Any = None) -> tf.distribute.Strategy:
 
 
 def _with_ps(partitioner: Any) -> tf.distribute.Strategy:
-    if _place.role() != "chief":
-        raise RuntimeError(f"a {_place.role()} of a cluster with ps has no strategy: call tfe.serve() before, which does not return there")
+    if _position.role() != "chief":
+        raise RuntimeError(f"a {_position.role()} of a cluster with ps has no strategy: call tfe.serve() before, which does not return there")
     channel().listen(partitioned=partitioner is not None)
     made = tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver(),
                                                  variable_partitioner=partitioner)
@@ -68,16 +68,16 @@ def serve() -> None:
         tfe.serve()
         strategy = tfe.strategy(partitioner=...)
     """
-    from ._asked import leave
-    job = _place.role()
-    if not _place.has_ps() or job not in ("worker", "ps"):
+    from ._requests import leave
+    job = _position.role()
+    if not _position.has_ps() or job not in ("worker", "ps"):
         return
-    if not _place.has_chief():
+    if not _position.has_chief():
         raise RuntimeError("a cluster with ps needs a chief, which makes the strategy: give --chief besides --ps to the agents")
     cluster = tf.distribute.cluster_resolver.TFConfigClusterResolver().cluster_spec()
     # Without this, a ps on a machine with GPUs would allocate all of their memory.
     config = tf.compat.v1.ConfigProto(device_count={"GPU": 0}) if job == "ps" else None
-    server = tf.distribute.Server(cluster, job_name=job, task_index=_place.role_index(), protocol="grpc", config=config)
+    server = tf.distribute.Server(cluster, job_name=job, task_index=_position.role_index(), protocol="grpc", config=config)
     here = channel()
     here.listen()
     while here.stop_by is None:  # server.join() would notice neither the agent nor Ctrl-C

@@ -24,13 +24,12 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-from . import _place, _state
-from ._agree import Keys, awaited
-from ._asked import STAND_STILL_S
-from ._folder import Folder
+from . import _position, _state
+from ._agree import Keys, ServiceKeys, awaited
+from ._checkpointing import BaseCheckpointer, BaseManager
+from ._directory import NAME, Directory, Saved, StaleEpochError
 from ._memory import memory_of
-from ._names import NAME, Directory, Saved, StaleEpochError
-from ._saver import Saver
+from ._requests import STAND_STILL_S
 from ._state import Unfit
 
 __all__ = ["Checkpointer", "StaleEpochError", "TfeCluster"]
@@ -59,7 +58,7 @@ class TfeCluster(_ClusterEnv):  # type: ignore[misc]
 
     @classmethod
     def is_env_present(cls) -> bool:
-        return _place.has_agent() and "JAX_COORDINATOR_ADDRESS" in os.environ
+        return _position.has_agent() and "JAX_COORDINATOR_ADDRESS" in os.environ
 
     @classmethod
     def get_coordinator_address(cls, timeout_secs: Optional[int] = None, override_coordinator_port: Optional[str] = None) -> str:
@@ -89,40 +88,19 @@ def _register() -> None:
 _register()
 
 
-class ServiceKeys:
-    """Keys in JAX's coordination service as _agree.Keys."""
-
-    def __init__(self, client: Any) -> None:
-        self._client = client
-
-    def set(self, key: str, value: str) -> bool:
-        try:
-            self._client.key_value_set(key, value)
-        except Exception as error:
-            if "ALREADY_EXISTS" in str(error):
-                return False
-            raise
-        return True
-
-    def get(self, key: str, timeout_s: float) -> Optional[str]:
-        try:
-            return str(self._client.blocking_key_value_get(key, max(1, int(timeout_s * 1000))))
-        except Exception as error:
-            if "DEADLINE_EXCEEDED" in str(error):
-                return None
-            raise
-
-
 def service_keys() -> Optional[ServiceKeys]:
     """Returns the keys, or None in a job of one process and without jax.distributed.initialize()."""
-    if _place.peers()[1] == 1:
+    if _position.peers()[1] == 1:
         return None
     try:
         from jax._src import distributed
     except ImportError:
         return None
     client = distributed.global_state.client
-    return ServiceKeys(client) if client is not None else None
+    if client is None:
+        return None
+    return ServiceKeys(client.key_value_set, client.blocking_key_value_get,
+                       lambda error: "ALREADY_EXISTS" in str(error), lambda error: "DEADLINE_EXCEEDED" in str(error))
 
 
 def _is_sharded(leaf: Any) -> bool:
@@ -208,7 +186,7 @@ class Tree:
             n = min(4 * n_words, size - start)
             if body is not None:
                 words.view(np.uint8)[:n] = body[start:start + n]
-            got = multihost_utils.broadcast_one_to_all(words, is_source=_place.rank() == root)
+            got = multihost_utils.broadcast_one_to_all(words, is_source=_position.rank() == root)
             received.append(np.asarray(got).view(np.uint8)[:n])
         return body if body is not None else np.concatenate(received)
 
@@ -221,12 +199,12 @@ def _part(name: str, leaf: Any) -> _state.Part:
 
 
 def _array(part: Optional[_state.Part], name: str, like: Any) -> Any:
-    wanted = np.asarray(like)
+    expected = np.asarray(like)
     if part is None:
         raise ValueError(f"the checkpoint has no {name}")
-    if (part.dtype, tuple(part.shape)) != (wanted.dtype.name, wanted.shape):
-        raise ValueError(f"{name} is {part.dtype}{list(part.shape)} in the checkpoint, and {wanted.dtype.name}{list(wanted.shape)} here")
-    return part.data.view(wanted.dtype).reshape(wanted.shape)
+    if (part.dtype, tuple(part.shape)) != (expected.dtype.name, expected.shape):
+        raise ValueError(f"{name} is {part.dtype}{list(part.shape)} in the checkpoint, and {expected.dtype.name}{list(expected.shape)} here")
+    return part.data.view(expected.dtype).reshape(expected.shape)
 
 
 def _orbax() -> Any:
@@ -237,7 +215,7 @@ def _orbax() -> Any:
     return orbax.checkpoint
 
 
-class Manager(Folder):
+class Manager(BaseManager):
     """The checkpoints of a Tree in a directory that all machines share.
 
     A state that each process holds completely is one file, which rank 0 writes; a sharded one is a
@@ -247,13 +225,7 @@ class Manager(Folder):
     def __init__(self, tree: Tree, directory: str, max_to_keep: int, keys: Optional[Keys]) -> None:
         """Raises StaleEpochError if a later epoch has written to the directory."""
         self._tree, self._keep, self._keys = tree, max_to_keep, keys
-        self._shared = Directory(directory, NAME, (STATE, ORBAX))
-        self._epoch = _place.epoch() or self._shared.epoch()
-        self._is_writer = _place.is_writer()
-        if self._is_writer:
-            self._shared.claim(self._epoch)
-        else:
-            self._shared.check(self._epoch)
+        self._claim(Directory(directory, NAME, (STATE, ORBAX)))
 
     def _service_keys(self) -> Optional[Keys]:
         return self._keys
@@ -322,8 +294,8 @@ class Manager(Folder):
             self._tree.put_back(self._parts(path))
             return
         with _orbax().StandardCheckpointer() as checkpointer:
-            wanted = jax.tree_util.tree_map(_orbax().utils.to_shape_dtype_struct, self._tree.state)
-            self._tree.state = checkpointer.restore(os.path.abspath(path) + ORBAX, wanted)
+            expected = jax.tree_util.tree_map(_orbax().utils.to_shape_dtype_struct, self._tree.state)
+            self._tree.state = checkpointer.restore(os.path.abspath(path) + ORBAX, expected)
         self._tree.step = int(path.rpartition("-")[2])
 
     def restore_newest(self) -> Optional[str]:
@@ -341,7 +313,7 @@ class Manager(Folder):
         return os.path.join(self._shared.path, name) if name else None
 
 
-class Checkpointer(Saver):
+class Checkpointer(BaseCheckpointer):
     """Saves at intervals and when the agent requests it, and restores at the start, as tfe.Checkpointer
     does with TensorFlow. All ranks call restore(), after_step() and save() together, at the same step.
 
@@ -374,7 +346,7 @@ class Checkpointer(Saver):
         use_compilation_cache(path)
         super().__init__(keys, None, 0, every_steps, every_seconds, stand_still_s)
 
-    def restore(self, state: Any, step: int = 0) -> "Tuple[int, Any]":
+    def restore(self, state: Any, step: int = 0) -> "Tuple[int, Any]":  # type: ignore[override]
         """Restores the newest intact state, in memory or on disk, the same on all ranks.
 
         Returns its step and the state; or the arguments, if there is none. state is the initial one:
@@ -384,9 +356,9 @@ class Checkpointer(Saver):
         self._tree.step, self._tree.state = step, state
         if self._memory is None and not self._tree.is_sharded:
             self._memory = memory_of(self._tree, self._keys, self._memory_every)
-        return self._restore(), self._tree.state
+        return super().restore(), self._tree.state
 
-    def after_step(self, step: int, state: Any, samples: Optional[int] = None) -> bool:
+    def after_step(self, step: int, state: Any, samples: Optional[int] = None) -> bool:  # type: ignore[override]
         """Saves if a checkpoint is due or requested. Call it after every step on all ranks.
 
         step is the number of steps done and state the result of the last one; samples is the number
@@ -396,14 +368,14 @@ class Checkpointer(Saver):
         must stop exits here with status 143, once its state is saved.
         """
         self._tree.step, self._tree.state, self._seen = int(step), state, samples
-        return self._after_step()
+        return super().after_step()
 
-    def save(self, step: int, state: Any) -> str:
+    def save(self, step: int, state: Any) -> str:  # type: ignore[override]
         """Saves now. All ranks must call it after the same step. Returns the path. Raises
         StaleEpochError if a later epoch continues the training.
         """
         self._tree.step, self._tree.state = int(step), state
-        return self._save_now()
+        return super().save()
 
     def _number(self) -> int:
         return self._tree.step
@@ -420,7 +392,7 @@ def use_compilation_cache(directory: str) -> None:
     one: process 0 alone writes them. A program fits one type of processor only.
     """
     config: Any = jax.config
-    if not _place.has_agent() or config.jax_compilation_cache_dir is not None:
+    if not _position.has_agent() or config.jax_compilation_cache_dir is not None:
         return
     from jax.experimental.compilation_cache import compilation_cache
     folder = os.path.join(os.path.abspath(directory), "jax-cache", _processor())

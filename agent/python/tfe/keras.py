@@ -9,7 +9,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Optional
 
-from . import _place
+from . import _position
 from ._channel import channel
 
 if TYPE_CHECKING:
@@ -101,12 +101,12 @@ class Callback(_callback_class()):  # type: ignore[misc]
         self._done = 0
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        if _place.has_ps():
+        if _position.has_ps():
             self._after_step()
         self._tell(logs)  # includes the validation metrics
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        if _place.has_ps():
+        if _position.has_ps():
             return
         done = batch + 1 - self._done  # several batches at once with steps_per_execution
         if self._data is not None:

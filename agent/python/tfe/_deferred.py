@@ -52,34 +52,34 @@ def restore(checkpoint: tf.train.Checkpoint, prefix: str) -> bool:
         return False  # only TensorFlow knows where these objects have their values
     left = {index for index in left if graph.nodes[index].attributes}
     if left:
-        unmade = Unmade(saver, graph, left, prefix)
+        deferred = Deferred(saver, graph, left, prefix)
         # Redirect TensorFlow's deferred restore to the copy, because the original files may be
         # removed earlier.
         with tf.device("/device:CPU:0"):
-            coordinator.save_path_string, coordinator.save_path_tensor = unmade.prefix, tf.constant(unmade.prefix)
+            coordinator.save_path_string, coordinator.save_path_tensor = deferred.prefix, tf.constant(deferred.prefix)
         # TensorFlow reads on the variable's device, and a parameter server cannot access this
         # process's memory.
         coordinator.options.experimental_io_device = coordinator.save_path_tensor.device
-        saver._gather_serialized_tensors = unmade
+        saver._gather_serialized_tensors = deferred
     return True
 
 
-def unmade_of(checkpoint: tf.train.Checkpoint) -> "Optional[Unmade]":
+def deferred_of(checkpoint: tf.train.Checkpoint) -> "Optional[Deferred]":
     """Returns the pending values, or None if there are none as far as known. Every restore creates
     a new object.
     """
     found = getattr(getattr(checkpoint, "_saver", None), "_gather_serialized_tensors", None)
-    return found if isinstance(found, Unmade) else None
+    return found if isinstance(found, Deferred) else None
 
 
 def forget(checkpoint: tf.train.Checkpoint) -> None:
     """Drops pending values before another restore."""
-    unmade = unmade_of(checkpoint)
-    if unmade is not None:
-        unmade.uninstall()
+    deferred = deferred_of(checkpoint)
+    if deferred is not None:
+        deferred.uninstall()
 
 
-class Unmade:
+class Deferred:
     """Wraps TensorFlow's function that gathers the contents of a checkpoint, and adds the pending
     values until all variables exist.
     """

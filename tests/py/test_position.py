@@ -3,7 +3,7 @@ import json
 
 import pytest
 import tfe
-from tfe import _place
+from tfe import _position
 
 
 @pytest.mark.parametrize("cluster, task, found", [
@@ -32,11 +32,11 @@ def test_roles(monkeypatch, cluster, job, index, rank, world, peers, writes):
     """With ps only the chief runs steps, restores and saves; an evaluator is alone, and never writes."""
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": job, "index": index}}))
     assert (tfe.role(), tfe.role_index(), tfe.rank(), tfe.world_size()) == (job, index, rank, world)
-    assert (_place.peers(), _place.is_writer()) == (peers, writes)
+    assert (_position.peers(), _position.is_writer()) == (peers, writes)
 
 
 def test_alone_it_is_a_worker():
-    assert (tfe.role(), tfe.role_index(), _place.peers(), _place.is_writer()) == ("worker", 0, (0, 1), True)
+    assert (tfe.role(), tfe.role_index(), _position.peers(), _position.is_writer()) == ("worker", 0, (0, 1), True)
 
 
 def test_the_agent_says_the_role(monkeypatch):
@@ -44,7 +44,7 @@ def test_the_agent_says_the_role(monkeypatch):
     for name, value in {"TFE_ROLE": "evaluator", "TFE_ROLE_INDEX": 0, "TFE_RANK": 5, "TFE_WORLD_SIZE": 5, "TFE_EPOCH": 3}.items():
         monkeypatch.setenv(name, str(value))
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": {"evaluator": ["f:1"]}, "task": {"type": "evaluator", "index": 0}}))
-    assert (tfe.role(), tfe.rank(), tfe.world_size(), _place.peers(), _place.is_writer()) == ("evaluator", 5, 5, (0, 1), False)
+    assert (tfe.role(), tfe.rank(), tfe.world_size(), _position.peers(), _position.is_writer()) == ("evaluator", 5, 5, (0, 1), False)
 
 
 def test_the_agents_word_goes_first(peer, monkeypatch):

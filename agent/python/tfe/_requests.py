@@ -8,7 +8,7 @@ import sys
 import time
 from typing import Any, Callable, NoReturn, Optional
 
-from . import _place
+from . import _position
 from ._agree import Agreement
 from ._channel import channel
 from ._memory import Memory
@@ -32,7 +32,7 @@ def _number_of(due: "list[str]") -> int:
     return max((int(wish) for wish in due if wish != "stop"), default=0)
 
 
-class Orders:
+class Requests:
     """Requests of the agent: the ranks agree after which step they save, and then wait until they
     are ended.
     """
@@ -40,7 +40,7 @@ class Orders:
     def __init__(self, keys: Any, stand_still_s: float = STAND_STILL_S) -> None:
         self._keys = keys
         self._stand_still_s = stand_still_s
-        self._agreement = Agreement(keys, *_place.peers())
+        self._agreement = Agreement(keys, *_position.peers())
         channel().listen()
 
     def due(self, turn: int) -> "list[str]":
@@ -81,7 +81,7 @@ class Orders:
     def _tell(self, step: int, path: str, answers: int) -> None:
         here = channel()
         here.answered = max(here.answered, answers)
-        if _place.is_writer():  # files written by other ranks do not count
+        if _position.is_writer():  # files written by other ranks do not count
             here.checkpoint(step, path, answers)
 
     def _stand_still(self, step: int, save: "Callable[[], str]", is_stop: bool) -> None:
@@ -108,9 +108,9 @@ class Orders:
 
     def _say_done(self, step: int) -> None:
         """Tells rank 0 that this rank no longer needs the service in rank 0's process."""
-        if self._keys and _place.peers()[0] != 0:
+        if self._keys and _position.peers()[0] != 0:
             try:
-                self._keys.set(f"tfe/done/{step}/{_place.peers()[0]}", "")
+                self._keys.set(f"tfe/done/{step}/{_position.peers()[0]}", "")
             except Exception:  # the cluster is already shutting down
                 pass
 
@@ -119,11 +119,11 @@ class Orders:
         use a service in rank 0's process; without it they would hang until they are killed at
         the end of the stop grace.
         """
-        if not self._keys or _place.peers()[0] != 0:
+        if not self._keys or _position.peers()[0] != 0:
             return
         deadline = time.monotonic() + GO_LAST_S
         try:
-            for rank in range(1, _place.peers()[1]):
+            for rank in range(1, _position.peers()[1]):
                 self._keys.get(f"tfe/done/{step}/{rank}", max(0.001, deadline - time.monotonic()))
         except Exception:
             pass

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     import numpy
 
 
-def order(size: int, seed: int, epoch: int) -> "numpy.ndarray":
+def permutation(size: int, seed: int, epoch: int) -> "numpy.ndarray":
     """Returns a permutation of range(size), shape (size,), int64; the same for equal arguments with
     every version of NumPy.
     """

@@ -12,7 +12,7 @@ import pytest
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import tensorflow as tf
 import tfe
-from tfe import _memory, _state, _tensors, _unmade
+from tfe import _memory, _state, _tensors, _deferred
 
 
 @pytest.fixture(autouse=True)
@@ -110,11 +110,11 @@ def values_in(prefix):
     """Returns all values of a checkpoint on disk, without the graph and per-file counters."""
     reader = tf.train.load_checkpoint(str(prefix))
     return {name: (dtype.name, reader.get_tensor(name).tobytes() if dtype != tf.string else reader.get_tensor(name))
-            for name, dtype in reader.get_variable_to_dtype_map().items() if name != _unmade.GRAPH and "save_counter" not in name}
+            for name, dtype in reader.get_variable_to_dtype_map().items() if name != _deferred.GRAPH and "save_counter" not in name}
 
 
 def shown(parts):
-    return {part.name: (part.dtype, part.shape, bytes(part.data)) for part in parts if part.name != _unmade.GRAPH}
+    return {part.name: (part.dtype, part.shape, bytes(part.data)) for part in parts if part.name != _deferred.GRAPH}
 
 
 def copies_of(checkpoint):
@@ -127,7 +127,7 @@ def by_disk(made, directory, turn):
     itself."""
     path = made.checkpoint.write(str(directory / f"ckpt-{turn}"))
     after = Training()
-    _unmade.restore(after.checkpoint, path)
+    _deferred.restore(after.checkpoint, path)
     for file in directory.glob(f"ckpt-{turn}.*"):
         file.unlink()  # like a manager that has newer ones
     return after
@@ -152,7 +152,7 @@ def by_a_file_from_memory(made, directory, turn):
     path = str(directory / f"ckpt-{turn}")
     _tensors.write(path, _tensors.copied(_tensors.Objects(made.checkpoint).parts()))
     after = Training()
-    _unmade.restore(after.checkpoint, path)
+    _deferred.restore(after.checkpoint, path)
     return after
 
 
@@ -183,7 +183,7 @@ def test_a_snapshot_is_the_same_for_who_has_made_them_and_who_has_not(tmp_path):
     assert _state.fits(parts, objects.existing())
     objects.put_back(parts)
     assert str(made.late_values()) == str(LATE)
-    assert _unmade.unmade_of(made.checkpoint) is None
+    assert _deferred.deferred_of(made.checkpoint) is None
 
 
 def test_what_has_been_made_is_saved_as_it_is_and_never_as_it_was(tmp_path):
@@ -201,13 +201,13 @@ def test_what_has_been_made_is_saved_as_it_is_and_never_as_it_was(tmp_path):
 
 def test_when_all_is_made_nothing_is_left_of_it(tmp_path):
     made = by_disk(whole(), tmp_path, 0)
-    unmade = _unmade.unmade_of(made.checkpoint)
+    unmade = _deferred.deferred_of(made.checkpoint)
     objects = _tensors.Objects(made.checkpoint)
     objects.parts()
-    assert _unmade.unmade_of(made.checkpoint) is unmade and tf.io.gfile.glob(f"{unmade.prefix}.*")
+    assert _deferred.deferred_of(made.checkpoint) is unmade and tf.io.gfile.glob(f"{unmade.prefix}.*")
     made.make()
     objects.parts()
-    assert _unmade.unmade_of(made.checkpoint) is None and not tf.io.gfile.glob(f"{unmade.prefix}.*")
+    assert _deferred.deferred_of(made.checkpoint) is None and not tf.io.gfile.glob(f"{unmade.prefix}.*")
     made.late.rows[0].assign([1.0, 2.0, 3.0])
     assert shown(objects.parts()) == shown(_tensors.Objects(made.checkpoint).parts())
 
@@ -215,8 +215,8 @@ def test_when_all_is_made_nothing_is_left_of_it(tmp_path):
 def test_a_restore_that_lacks_nothing_leaves_tensorflow_alone(tmp_path):
     path = whole().checkpoint.write(str(tmp_path / "ckpt"))
     made = whole()
-    assert _unmade.restore(made.checkpoint, path)
-    assert _unmade.unmade_of(made.checkpoint) is None
+    assert _deferred.restore(made.checkpoint, path)
+    assert _deferred.deferred_of(made.checkpoint) is None
     assert "_gather_serialized_tensors" not in vars(made.checkpoint._saver)
 
 
@@ -226,7 +226,7 @@ def test_the_last_restore_alone_says_what_is_to_be_made(tmp_path):
     del second.late.note
     made = Training()
     for turn, one in enumerate((first, second)):
-        _unmade.restore(made.checkpoint, one.checkpoint.write(str(tmp_path / f"ckpt-{turn}")))
+        _deferred.restore(made.checkpoint, one.checkpoint.write(str(tmp_path / f"ckpt-{turn}")))
     found = shown(_tensors.Objects(made.checkpoint).parts())
     assert found["late/rows/0/.ATTRIBUTES/VARIABLE_VALUE"][2] == np.float32([1, 2, 3]).tobytes()
     assert "late/note/.ATTRIBUTES/VARIABLE_VALUE" not in found
@@ -306,14 +306,14 @@ def test_whatever_is_made_late_comes_out_as_if_it_had_been_there(tmp_path, seed)
         if way == "memory" and _state.fits(parts, objects.existing()):
             objects.put_back(parts)
         else:  # in memory: a shorter path to an object does not exist yet, so that names differ; the graph has them
-            _unmade.restore(script.checkpoint, path)
+            _deferred.restore(script.checkpoint, path)
         graph = tensorflows_graph(script.checkpoint)
         for node in graph.nodes:
             assert len({child.local_name for child in node.children}) == len(node.children)
     script.make(objects_of_all - n)
     assert [one.numpy().tolist() for one in script.root.variables] == expected
     _tensors.Objects(script.checkpoint).parts()
-    assert _unmade.unmade_of(script.checkpoint) is None
+    assert _deferred.deferred_of(script.checkpoint) is None
 
 
 def tensorflows_graph(checkpoint):
@@ -328,7 +328,7 @@ def test_a_look_that_was_kept_says_nothing_of_what_a_restore_has_brought(tmp_pat
     objects = _tensors.Objects(made.checkpoint)
     before = shown(objects.parts()).keys()
     assert objects._seen is not None
-    _unmade.restore(made.checkpoint, path)
+    _deferred.restore(made.checkpoint, path)
     assert shown(objects.parts()).keys() > before == shown(objects.existing()).keys()
 
 
@@ -346,7 +346,7 @@ def test_of_two_states_that_are_put_back_the_second_counts(tmp_path):
 
 def test_a_snapshot_need_not_have_what_only_an_earlier_restore_has_brought(tmp_path, monkeypatch):
     made, other = Training(), Training()
-    _unmade.restore(made.checkpoint, whole().checkpoint.write(str(tmp_path / "ckpt")))
+    _deferred.restore(made.checkpoint, whole().checkpoint.write(str(tmp_path / "ckpt")))
     other.step.assign(9)
     memory = _memory.Memory(_tensors.Objects(made.checkpoint, made.step), None, None)
     memory._buffers = _state.Buffers(bytearray(100_000), "a run")
@@ -360,7 +360,7 @@ def test_a_snapshot_need_not_have_what_only_an_earlier_restore_has_brought(tmp_p
 def test_a_slot_waits_on_when_its_variable_is_made_and_gone(tmp_path):
     made = Training()
     del made.weights, made.checkpoint.weights
-    _unmade.restore(made.checkpoint, whole().checkpoint.write(str(tmp_path / "ckpt")))
+    _deferred.restore(made.checkpoint, whole().checkpoint.write(str(tmp_path / "ckpt")))
     made.checkpoint.weights = tf.Variable([0.0, 0.0])
     _tensors.Objects(made.checkpoint).parts()
     del made.checkpoint.weights
@@ -372,7 +372,7 @@ KERAS = '''
 import sys
 import tensorflow as tf
 import tf_keras
-from tfe import _memory, _state, _tensors, _unmade
+from tfe import _memory, _state, _tensors, _deferred
 
 def training():
     model = tf_keras.Sequential([tf_keras.layers.Dense(3, activation="relu", input_shape=(4,)), tf_keras.layers.Dense(2)])
@@ -403,8 +403,8 @@ for way in ("memory", "disk"):
             assert _state.fits(parts, objects.existing())
             objects.put_back(parts)
         else:
-            _unmade.restore(after, path)
-        seen.append(_unmade.unmade_of(after) is not None)
+            _deferred.restore(after, path)
+        seen.append(_deferred.deferred_of(after) is not None)
         parts, path = parts_of(after), after.write(sys.argv[2] + f"/{way}-{turn}")
     assert fit(model) == expected, way
 print("some are made late" if all(seen) else seen, flush=True)

@@ -2,7 +2,7 @@
 import threading
 
 import pytest
-from tfe._names import FOREIGN, Directory, Saved, StaleEpochError, newest
+from tfe._directory import FOREIGN, Directory, Saved, StaleEpochError, newest
 
 
 def touch(path, *names):
