@@ -121,8 +121,8 @@ static int parse_restart_policy(void *policies, const char *value, struct tfe_re
         }
         if (!is_known) {
             reason_set(reason,
-                       "\"%s\": OnFailure, Never, Always or ExitCode is wanted, or ROLE:POLICY, "
-                       "separated by commas",
+                       "\"%s\" is neither OnFailure, Never, Always, ExitCode nor a list of "
+                       "ROLE:POLICY separated by commas",
                        value);
             return TFE_EINVAL;
         }
@@ -141,20 +141,11 @@ static int parse_job(void *job, const char *value, struct tfe_reason *reason)
     return 0;
 }
 
-static int parse_run(void *run_key, const char *value, struct tfe_reason *reason)
+/* Parses the name of a run or of a node. */
+static int parse_id(void *name, const char *value, struct tfe_reason *reason)
 {
     if (!id_is_valid(value)) {
-        reason_set(reason, "\"%s\" is no name of a run: " TFE_ID_RULE, value);
-        return TFE_EINVAL;
-    }
-    *(const char **)run_key = value;
-    return 0;
-}
-
-static int parse_node_name(void *name, const char *value, struct tfe_reason *reason)
-{
-    if (!id_is_valid(value)) {
-        reason_set(reason, "\"%s\" is no label of a node: " TFE_ID_RULE, value);
+        reason_set(reason, "\"%s\" is no valid name: " TFE_ID_RULE, value);
         return TFE_EINVAL;
     }
     *(const char **)name = value;
@@ -176,7 +167,7 @@ static int parse_check(void *checks, const char *value, struct tfe_reason *reaso
 {
     struct health_checks *ret = checks;
     if (!value[0] || ret->n == HEALTH_CHECKS_MAX) {
-        reason_set(reason, "a command is wanted, %u times at most", HEALTH_CHECKS_MAX);
+        reason_set(reason, "expected a command, given at most %u times", HEALTH_CHECKS_MAX);
         return TFE_EINVAL;
     }
     ret->v[ret->n++] = value;
@@ -199,7 +190,7 @@ static int parse_checkpoint_dir(void *dir, const char *value, struct tfe_reason 
 {
     if (strstr(value, "://")) {
         reason_set(reason,
-                   "\"%s\" is no directory of this machine; a script that saves there can tell "
+                   "\"%s\" is no directory of this machine; a script that saves there can report "
                    "its checkpoints itself, on TFE_SOCKET",
                    value);
         return TFE_EINVAL;
@@ -226,7 +217,7 @@ static int parse_label(void *labels, const char *value, struct tfe_reason *reaso
         if (!is_valid || ret->n == MSG_POOL_LABELS_MAX) {
             reason_set(
                 reason,
-                "KEY=VALUE is wanted, of at most %u visible characters, without '@' in front, %u "
+                "expected KEY=VALUE of at most %u visible characters, without '@' in front, %u "
                 "times at most",
                 MSG_POOL_LABEL_MAX, MSG_POOL_LABELS_MAX);
             return TFE_EINVAL;
@@ -342,13 +333,13 @@ static const struct option_spec specs[] = {
     PARSE("address", parse_address, "HOST[:PORT]", NULL,
           "address at which peers reach this node's trainers (default: its address towards the "
           "server)"),
-    PARSE_FIELD("node-name", agent.node_name, parse_node_name, "LABEL", NULL,
+    PARSE_FIELD("node-name", agent.node_name, parse_id, "LABEL", NULL,
                 "label for people (default: the host name)"),
     TIME("monitor-interval", agent.monitor_interval_ms, 100, OPTION_DAY_MS, NULL,
          "maximum time between two renewals of the lease (default: a third of it)"),
     FLAG("new-run", agent.new_run, "if the job is over, begin its next run"),
     PARSE_FIELD(
-        "run", agent.run_key, parse_run, "KEY", NULL,
+        "run", agent.run_key, parse_id, "KEY", NULL,
         "the run to join: begun if it is new; if it is over, the agent exits with its result"),
     FLAG("durable", agent.durable, "this machine is not preemptible: prefer it for rank 0"),
     TIME("exit-grace", agent.exit_grace_ms, 0, OPTION_DAY_MS, "60s",

@@ -56,11 +56,11 @@ static bool is_far_up(const char *shown)
 void end_sentence(const char *sentence, const char *shown, char ret[MSG_SENTENCE_MAX])
 {
     const char *lines = strstr(sentence, MSG_TAIL_HEAD);
-    size_t n_told;
+    size_t n_last;
     size_t n_shown;
-    const char *told = last_line(sentence, &n_told);
+    const char *last = last_line(sentence, &n_last);
     const char *line = last_line(shown, &n_shown);
-    bool is_same = lines && n_shown > 0 && n_told == n_shown && memcmp(told, line, n_told) == 0 &&
+    bool is_same = lines && n_shown > 0 && n_last == n_shown && memcmp(last, line, n_last) == 0 &&
                    !is_far_up(shown);
     snprintf(ret, MSG_SENTENCE_MAX, "%.*s",
              is_same ? (int)(lines - sentence) : (int)strlen(sentence), sentence);

@@ -112,7 +112,7 @@ static void log_trace(struct runner *r, const struct agent_trace *trace)
     bool is_end = is_of_trainer || trace->kind == AGENT_TRACE_EXITED;
     bool is_signal = trace->kind == AGENT_TRACE_DRAINING || (is_end && trace->number > 128);
     r->trainers_ended = r->trainers_ended || trace->kind == AGENT_TRACE_EXITED;
-    bool is_told = trace->kind == AGENT_TRACE_STOPPING && r->stop_reason[0];
+    bool has_reason = trace->kind == AGENT_TRACE_STOPPING && r->stop_reason[0];
     char name[SIGNAL_NAME_MAX];
     LOG_AT(is_failure ? LOG_ERROR_ : (enum log_level)words->level, words->name,
            LOG_S("endpoint", is_of_link ? endpoint : NULL),
@@ -120,7 +120,7 @@ static void log_trace(struct runner *r, const struct agent_trace *trace)
            LOG_U(is_signal ? NULL : words->number, trace->number),
            LOG_S("signal", is_signal ? signal_name((int)trace->number & 127, name) : NULL),
            LOG_S(is_of_trainer && r->is_sweeping ? "by" : NULL, "tfe-agent"),
-           LOG_S(words->text, is_told ? r->stop_reason : trace->text));
+           LOG_S(words->text, has_reason ? r->stop_reason : trace->text));
 }
 
 static void on_event(void *ctx, const struct agent_event *event);
@@ -226,9 +226,10 @@ static void sweep(struct runner *r, const struct agent_action *action)
 {
     uint32_t grace_ms = action->sweep.grace_ms;
     uint64_t handlers = 0;
-    bool is_asked = action->sweep.planned && scripts_stop(r->scripts, action->sweep.epoch, grace_ms,
-                                                          action->sweep.in_memory, &handlers);
-    trainers_sweep(r->trainers, is_asked || handlers || action->sweep.waits ? grace_ms : 0,
+    bool has_listeners =
+        action->sweep.planned &&
+        scripts_stop(r->scripts, action->sweep.epoch, grace_ms, action->sweep.in_memory, &handlers);
+    trainers_sweep(r->trainers, has_listeners || handlers || action->sweep.waits ? grace_ms : 0,
                    handlers);
 }
 
@@ -370,7 +371,8 @@ static void log_event(struct runner *r, const struct agent_event *event)
     } else if (event->type == AGENT_MESSAGE && event->msg->type == MSG_STOP) {
         stop_sentence(&event->msg->u.stop, r->stop_reason);
         if (r->trainers_ended && event->msg->u.stop.says) {
-            log_info("server_message", LOG_S("reason", r->stop_reason)); /* nothing is left to stop */
+            log_info("server_message",
+                     LOG_S("reason", r->stop_reason)); /* nothing is left to stop */
         }
     } else if (event->type == AGENT_MESSAGE && event->msg->type == MSG_RENEWED &&
                !r->hold_pending) {
@@ -751,14 +753,14 @@ int runner_run(const struct runner_options *options)
     rc = rc ? rc : make_logs(&r, &reason);
     rc = rc ? rc : make_parts(&r);
     if (rc) {
-        const bool is_said = reason.text[0];
-        if (!is_said) {
+        const bool is_usage_error = reason.text[0];
+        if (!is_usage_error) {
             reason_set(&reason, "%s", tfe_error_sentence(rc));
         }
         reason_prefix(&reason, "cannot start");
         stdio_print_message("tfe-agent", reason.text);
         free_parts(&r);
-        return is_said ? AGENT_EXIT_USAGE : AGENT_EXIT_FAILED;
+        return is_usage_error ? AGENT_EXIT_USAGE : AGENT_EXIT_FAILED;
     }
     log_info("node", LOG_S("job", r.config.job.text), LOG_S("node", r.config.node.text),
              LOG_S("name", r.node_name.text), LOG_U("guard_pid", trainers_guard_pid(r.trainers)));

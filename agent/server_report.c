@@ -337,17 +337,17 @@ static void on_metrics_due(evutil_socket_t fd, short what, void *ctx)
     }
 }
 
-void report_metrics(struct report *r, uint32_t local, const struct script_message *told)
+void report_metrics(struct report *r, uint32_t local, const struct script_message *message)
 {
-    if (r->epoch == 0 || told->epoch != r->epoch || local > r->metrics_local) {
+    if (r->epoch == 0 || message->epoch != r->epoch || local > r->metrics_local) {
         return; /* all trainers report nearly the same; only the first one counts */
     }
     struct script_metrics before = r->unsent_metrics.metrics;
     const bool adds = r->unsent_metrics.epoch == r->epoch;
     r->metrics_local = local;
-    r->unsent_metrics = *told;
+    r->unsent_metrics = *message;
     if (adds) { /* keep unsent metrics that the new report lacks */
-        struct script_metrics fresh = told->metrics;
+        struct script_metrics fresh = message->metrics;
         r->unsent_metrics.metrics = before;
         for (size_t i = 0; i < fresh.n; i++) {
             script_metrics_add(&r->unsent_metrics.metrics, fresh.v[i].name, fresh.v[i].value);

@@ -54,7 +54,7 @@ void report_end(struct report *r);
 /* Records the number of steps completed by the scripts. */
 void report_step(struct report *r, uint64_t step);
 /* Records metrics that a script has reported. */
-void report_metrics(struct report *r, uint32_t local, const struct script_message *told);
+void report_metrics(struct report *r, uint32_t local, const struct script_message *message);
 /* Handles a change of the standbys. tensorflow is the imported version, or NULL. */
 void report_standby(struct report *r, const char *tensorflow);
 #endif

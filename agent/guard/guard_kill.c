@@ -80,7 +80,7 @@ struct scan {
 static bool scan_select(void *ctx, pid_t pid, pid_t session)
 {
     struct scan *scan = ctx;
-    bool wanted = false;
+    bool selected = false;
     bool is_standby = false;
     for (size_t i = 0; i < GUARD_SLOTS; i++) {
         struct slot *slot = &scan->g->slots[i];
@@ -90,15 +90,15 @@ static bool scan_select(void *ctx, pid_t pid, pid_t session)
         is_standby = is_standby || slot->is_standby;
         if (scan->signal) {
             bool is_for_all = scan->signal != TERM_BIT || slot->pid == pid;
-            wanted = wanted || ((slot->signals & scan->signal) && is_for_all);
+            selected = selected || ((slot->signals & scan->signal) && is_for_all);
         } else if (slot->state == SLOT_ENDING) {
             slot->others_alive = true;
-            wanted = true;
+            selected = true;
         }
     }
-    wanted = wanted || (scan->g->killing && !scan->signal && (!is_standby || scan->g->closed));
-    scan->seen = wanted ? pid : scan->seen;
-    return wanted;
+    selected = selected || (scan->g->killing && !scan->signal && (!is_standby || scan->g->closed));
+    scan->seen = selected ? pid : scan->seen;
+    return selected;
 }
 
 static void sweep_report_stuck(struct guard *g, pid_t refused, pid_t alive)
@@ -108,7 +108,7 @@ static void sweep_report_stuck(struct guard *g, pid_t refused, pid_t alive)
     if (!stuck && now - g->killing_since_us >= STUCK_AFTER_US) {
         stuck = alive;
     }
-    if (stuck && g->sweep_answered != g->sweep_asked &&
+    if (stuck && g->sweep_reported != g->sweep_requested &&
         (g->stuck_sent_us == 0 || now - g->stuck_sent_us >= STUCK_EVERY_US)) {
         g->stuck = stuck;
         g->stuck_sent_us = now;
@@ -218,12 +218,12 @@ void kill_survivors(struct guard *g)
 
 void signals_send(struct guard *g)
 {
-    uint64_t wanted = 0;
+    uint64_t selected = 0;
     for (size_t i = 0; i < GUARD_SLOTS; i++) {
-        wanted |= g->slots[i].signals;
+        selected |= g->slots[i].signals;
     }
-    for (int signo = 1; wanted; signo++, wanted >>= 1) {
-        if (wanted & 1) {
+    for (int signo = 1; selected; signo++, selected >>= 1) {
+        if (selected & 1) {
             struct scan scan = {.g = g, .signal = UINT64_C(1) << (signo - 1)};
             size_t alive;
             pid_t refused;

@@ -38,8 +38,8 @@ struct guard_link {
     bool unsent_fence;
     struct tfe_mono fence;
 
-    uint32_t sweep_asked;
-    uint32_t sweep_answered;
+    uint32_t sweep_requested;
+    uint32_t sweep_reported;
 };
 
 /* Returns false if the pipe is full, or broken, which the reading side detects. */
@@ -80,7 +80,7 @@ static void link_send_unsent(struct guard_link *link)
         link->unsent_signals = !signals_send(link);
     }
     if (!link->unsent_fence && !link->unsent_signals && link->unsent_sweep) {
-        struct guard_order order = {.type = GUARD_SWEEP, .number = link->sweep_asked};
+        struct guard_order order = {.type = GUARD_SWEEP, .number = link->sweep_requested};
         link->unsent_sweep = !order_send(link, &order);
     }
     if (link->unsent_fence || link->unsent_signals || link->unsent_sweep) {
@@ -101,10 +101,10 @@ static void event_handle(struct guard_link *link, const struct guard_event *even
     if (event->type == GUARD_SPAWN_FAILED || event->type == GUARD_EXITED) {
         link->used[event->slot] = false;
         link->signals[event->slot] = 0;
-    } else if (event->type == GUARD_SWEPT && event->slot != link->sweep_asked) {
+    } else if (event->type == GUARD_SWEPT && event->slot != link->sweep_requested) {
         return; /* a later sweep is in progress; wait for its response */
     } else if (event->type == GUARD_SWEPT && event->pid == 0) {
-        link->sweep_answered = event->slot;
+        link->sweep_reported = event->slot;
     }
     link->on_event(link->ctx, event); /* last, because the callback may free the link */
 }
@@ -184,7 +184,7 @@ static int spawn_order(struct guard_link *link, const struct spawn_spec *spec,
     if (order->slot >= GUARD_SLOTS) {
         return TFE_EINVAL;
     }
-    if (link->used[order->slot] || link->sweep_asked != link->sweep_answered) {
+    if (link->used[order->slot] || link->sweep_requested != link->sweep_reported) {
         return TFE_ESTATE;
     }
     if (link->guard.fd < 0 || link->unsent_fence) {
@@ -257,7 +257,7 @@ void guard_link_signal(struct guard_link *link, uint32_t slot, int signo)
 
 void guard_link_sweep(struct guard_link *link)
 {
-    link->sweep_asked++;
+    link->sweep_requested++;
     link->unsent_sweep = true;
     link_send_unsent(link);
 }

@@ -168,7 +168,7 @@ static void order_handle(struct guard *g, const struct guard_order *order, const
         }
         break;
     case GUARD_SWEEP:
-        g->sweep_asked = order->number;
+        g->sweep_requested = order->number;
         kill_everything(g);
         break;
     case GUARD_FENCE:
@@ -265,12 +265,12 @@ static void send_events(struct guard *g)
             return;
         }
     }
-    if (g->stuck && event_send(g, GUARD_SWEPT, g->sweep_asked, g->stuck, 0)) {
+    if (g->stuck && event_send(g, GUARD_SWEPT, g->sweep_requested, g->stuck, 0)) {
         g->stuck = 0;
     }
-    if (!g->blocked && !g->killing && g->sweep_answered != g->sweep_asked &&
-        event_send(g, GUARD_SWEPT, g->sweep_asked, 0, 0)) {
-        g->sweep_answered = g->sweep_asked;
+    if (!g->blocked && !g->killing && g->sweep_reported != g->sweep_requested &&
+        event_send(g, GUARD_SWEPT, g->sweep_requested, 0, 0)) {
+        g->sweep_reported = g->sweep_requested;
     }
 }
 

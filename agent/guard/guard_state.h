@@ -74,8 +74,8 @@ struct guard {
     bool killing;
     int64_t killing_since_us;
     int empty_scans; /* consecutive scans that found no process to kill */
-    uint32_t sweep_asked;
-    uint32_t sweep_answered;
+    uint32_t sweep_requested;
+    uint32_t sweep_reported;
     pid_t stuck; /* process to report as unkillable, or 0 */
     int64_t stuck_sent_us;
 

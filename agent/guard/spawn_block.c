@@ -98,11 +98,11 @@ bool spawn_block_map(const struct spawn_block_header *header, int fd, struct spa
     }
     char *end = text + header->block_bytes;
     char *at = text;
-    size_t wanted = (size_t)header->n_args + header->n_env + (header->has_directory ? 1 : 0);
+    size_t n_strings = (size_t)header->n_args + header->n_env + (header->has_directory ? 1 : 0);
     ret->argv = strings;
     ret->envp = strings + header->n_args + 1;
     ret->directory = NULL;
-    for (size_t i = 0; i < wanted; i++) {
+    for (size_t i = 0; i < n_strings; i++) {
         char *next = at < end ? memchr(at, '\0', (size_t)(end - at)) : NULL;
         if (!next) {
             errno = EINVAL;

@@ -16,7 +16,6 @@
 #include "agent/os/trainer_user.h"
 #include "common/base/fd.h"
 
-#define FIRST_BASE "/tmp"
 #define NAME_PREFIX "tfe-agent-"
 #define NAME_DIGITS 16
 /* Attempts with new names: the cleanup of another agent may briefly lock a directory
@@ -142,11 +141,13 @@ static int make_in(const char *base, struct private_dir *ret, struct tfe_reason 
     return 0;
 }
 
-/* Second choice, because it is removed when the user logs out, and agents may run under nohup. */
-static const char *runtime_base(void)
+const char *private_dir_base(int i)
 {
-    const char *base = getenv("XDG_RUNTIME_DIR");
-    return base && base[0] == '/' ? base : NULL;
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    if (i == 0) {
+        return "/tmp";
+    }
+    return i == 1 && runtime && runtime[0] == '/' ? runtime : NULL;
 }
 
 int private_dir_new(const char *base, struct private_dir *ret, struct tfe_reason *reason)
@@ -155,18 +156,17 @@ int private_dir_new(const char *base, struct private_dir *ret, struct tfe_reason
     if (base) {
         return make_in(base, ret, reason);
     }
-    int rc = make_in(FIRST_BASE, ret, reason);
-    if (rc && runtime_base()) {
-        rc = make_in(runtime_base(), ret, reason);
+    int rc = TFE_ESYS;
+    for (int i = 0; rc && private_dir_base(i); i++) {
+        rc = make_in(private_dir_base(i), ret, reason);
     }
     return rc;
 }
 
 void private_dir_clean_up(void)
 {
-    clean_up_in(FIRST_BASE);
-    if (runtime_base()) {
-        clean_up_in(runtime_base());
+    for (int i = 0; private_dir_base(i); i++) {
+        clean_up_in(private_dir_base(i));
     }
 }
 

@@ -28,13 +28,18 @@ struct private_dir {
     char path[PRIVATE_DIR_MAX + 1];
 };
 
-/* Creates the directory with mode 0700 in base (an absolute path); if base is NULL, in /tmp or
- * else in $XDG_RUNTIME_DIR. Also removes directories of dead agents of this user from there.
- * Returns TFE_ESYS or TFE_ETOOBIG with reason set and ret->fd -1. */
+/* Returns the directories for files of agents, for i from 0: /tmp, and $XDG_RUNTIME_DIR if it is
+ * set. The latter comes second, because it is removed when the user logs out, and agents may run
+ * under nohup. Returns NULL after the last one. */
+const char *private_dir_base(int i);
+
+/* Creates the directory with mode 0700 in base (an absolute path); if base is NULL, in the first
+ * private_dir_base where that is possible. Also removes directories of dead agents of this user
+ * from there. Returns TFE_ESYS or TFE_ETOOBIG with reason set and ret->fd -1. */
 int private_dir_new(const char *base, struct private_dir *ret,
                     struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* Removes directories of this user's dead agents from /tmp and $XDG_RUNTIME_DIR. */
+/* Removes directories of this user's dead agents from each private_dir_base. */
 void private_dir_clean_up(void);
 
 /* Removes files whose names begin with prefix. Does nothing without a directory. */

@@ -43,8 +43,8 @@ struct probing {
     enum tfe_probe_kind kind;
     bool is_of_guard; /* the connection goes to a guard's port and only fetches a proof */
     char expected[RESPONDER_LINE_MAX];
-    size_t expected_n; /* length of `expected`, compared once wanted_n bytes have arrived */
-    size_t wanted_n;
+    size_t expected_n; /* length of `expected`, compared once complete_n bytes have arrived */
+    size_t complete_n;
     bool has_loopback;       /* loopback addresses may be tried */
     struct event *timer;     /* timeout of the probe */
     struct resolve *resolve; /* name resolution in progress, or NULL */
@@ -200,7 +200,7 @@ static void try_read(struct port_try *try)
     size_t seen = try->line_n < p->expected_n ? try->line_n : p->expected_n;
     if (memcmp(try->line, p->expected, seen) != 0) {
         try_done(try, PROBE_ANSWERED_OTHER);
-    } else if (try->line_n >= p->wanted_n) {
+    } else if (try->line_n >= p->complete_n) {
         try_done(try, PROBE_ANSWERED_OURS);
     } else if (n <= 0) {
         try_done(try, try->result);
@@ -323,7 +323,7 @@ static struct probing *probing_new(struct prober *prober, const struct msg_probe
     p->kind = probe->kind;
     p->has_loopback = loopback;
     p->expected_n = responder_line(probe->node, p->expected);
-    p->wanted_n = p->expected_n;
+    p->complete_n = p->expected_n;
     p->n = probe->n_ports;
     memcpy(p->ports, probe->ports, p->n * sizeof p->ports[0]);
     for (size_t i = 0; i < p->n; i++) {
@@ -363,7 +363,7 @@ static void ask_guard(struct prober *prober, const struct msg_probe *probe, bool
     if (p) {
         p->expected_n = sizeof(PROOF_LINE_PREFIX) - 1;
         memcpy(p->expected, PROOF_LINE_PREFIX, sizeof(PROOF_LINE_PREFIX));
-        p->wanted_n = PROOF_LINE_MAX - 1;
+        p->complete_n = PROOF_LINE_MAX - 1;
         try_all(p, probe->host);
     }
 }

@@ -181,9 +181,9 @@ struct listeners {
 
 static void note_listener(void *ctx, const struct connection *c)
 {
-    const struct listeners *wanted = ctx;
-    if (c->state == TCP_LISTEN_STATE && c->local.port == wanted->port) {
-        inodes_add(wanted->inodes, c->inode);
+    const struct listeners *search = ctx;
+    if (c->state == TCP_LISTEN_STATE && c->local.port == search->port) {
+        inodes_add(search->inodes, c->inode);
     }
 }
 
@@ -195,18 +195,18 @@ static const struct {
 
 static void inodes_of_port(int *diag, const char *owner, uint16_t port, struct inodes *ret)
 {
-    struct listeners wanted = {.port = port, .inodes = ret};
+    struct listeners search = {.port = port, .inodes = ret};
     bool ask = shares_network(owner);
     ret->n = 0;
     for (size_t i = 0; i < FAMILIES; i++) {
         if (!ask || !diag_collect(diag, families[i].number, port, ret)) {
-            table_each(owner, families[i].table, note_listener, &wanted);
+            table_each(owner, families[i].table, note_listener, &search);
         }
     }
 }
 
-static bool is_wanted(const struct proc_connections *which, const struct end *local,
-                      const struct end *remote)
+static bool is_match(const struct proc_connections *which, const struct end *local,
+                     const struct end *remote)
 {
     return (!which->local_port || local->port == which->local_port) &&
            (!which->remote_port || remote->port == which->remote_port) &&
@@ -226,7 +226,7 @@ struct count {
 static void note_connection(void *ctx, const struct connection *c)
 {
     struct count *count = ctx;
-    if (c->state != TCP_ESTABLISHED_STATE || !is_wanted(count->which, &c->local, &c->remote)) {
+    if (c->state != TCP_ESTABLISHED_STATE || !is_match(count->which, &c->local, &c->remote)) {
         return;
     }
     count->n++;
@@ -259,12 +259,12 @@ bool proc_port_listens(uint16_t port)
     return inodes.n != 0;
 }
 
-/* Search for processes that hold some sockets open; ends when n_wanted are found. */
+/* Search for processes that hold some sockets open; ends when n_needed are found. */
 struct search {
     struct inodes inodes;
     bool is_held[INODES_MAX];
     size_t n_held;
-    size_t n_wanted;
+    size_t n_needed;
     pid_t pid; /* process being searched */
 };
 
@@ -287,13 +287,13 @@ static bool search_descriptor(void *ctx, int fd)
             search->n_held++;
         }
     }
-    return search->n_held < search->n_wanted;
+    return search->n_held < search->n_needed;
 }
 
 static void search_process(struct search *search, pid_t pid)
 {
     search->pid = pid;
-    if (search->n_held < search->n_wanted) {
+    if (search->n_held < search->n_needed) {
         /* an unreadable process counts as holding none */
         (void)proc_each_of(pid, "fd", search_descriptor, search);
     }
@@ -311,7 +311,7 @@ static void search_tree(struct search *search, pid_t root)
     size_t alive;
     pid_t stuck;
     search_process(search, root);
-    if (search->n_held < search->n_wanted) {
+    if (search->n_held < search->n_needed) {
         /* Processes that cannot be read count as holding none. */
         (void)!proc_signal_descendants(root, 0, search_pick, search, &alive, &stuck);
     }
@@ -319,7 +319,7 @@ static void search_tree(struct search *search, pid_t root)
 
 bool proc_descendant_listens(pid_t root, uint16_t port, int *diag)
 {
-    struct search search = {.n_wanted = 1};
+    struct search search = {.n_needed = 1};
     char owner[16];
     snprintf(owner, sizeof owner, "%d", (int)root);
     inodes_of_port(diag, owner, port, &search.inodes);
@@ -335,7 +335,7 @@ size_t proc_connections_of(pid_t root, const struct proc_connections *which)
 {
     struct count count = {.which = which};
     count_all(&count);
-    struct search search = {.inodes = count.inodes, .n_wanted = count.inodes.n};
+    struct search search = {.inodes = count.inodes, .n_needed = count.inodes.n};
     search_tree(&search, root);
     return search.n_held;
 }

@@ -1,41 +1,30 @@
 /* agent/os/termination_file.c: implementation of termination_file.h. */
 #include "agent/os/termination_file.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/os/remove_tree.h"
+#include "agent/os/private_dir.h"
 
 #define NAME_PREFIX "tfe-dead-"
 #define NAME_DIGITS 16
 /* Far longer than any fence. */
 #define OLD_S (24 * 60 * 60)
 
-#define BASES 2
-
-/* Fills in the directories to use; the second may be NULL. */
-static void bases(const char *ret[BASES])
-{
-    const char *runtime = getenv("XDG_RUNTIME_DIR");
-    ret[0] = "/tmp";
-    ret[1] = runtime && runtime[0] == '/' ? runtime : NULL;
-}
-
 void termination_file_plan(struct termination_file *file, const struct tfe_id *hash,
                            const char *certificate)
 {
-    const char *base[BASES];
-    bases(base);
+    const char *base;
     file->path[0] = '\0';
-    for (size_t i = 0; i < BASES && base[i] && !file->path[0]; i++) {
-        int n = snprintf(file->path, sizeof(file->path), "%s/" NAME_PREFIX "%.*s", base[i],
+    for (int i = 0; (base = private_dir_base(i)) && !file->path[0]; i++) {
+        int n = snprintf(file->path, sizeof(file->path), "%s/" NAME_PREFIX "%.*s", base,
                          NAME_DIGITS, hash->text);
-        if (access(base[i], W_OK | X_OK) != 0 || n < 0 || (size_t)n >= sizeof(file->path)) {
+        if (access(base, W_OK | X_OK) != 0 || n < 0 || (size_t)n >= sizeof(file->path)) {
             file->path[0] = '\0';
         }
     }
@@ -127,11 +116,9 @@ static void keep_newest(struct all_found *all, const struct found *one)
 
 size_t termination_files_find(const char *job, char ret[TERMINATION_FILES_MAX][PROOF_CHARS + 1])
 {
-    const char *base[BASES];
     struct all_found all = {.n = 0};
-    bases(base);
-    for (size_t i = 0; i < BASES && base[i]; i++) {
-        DIR *entries = opendir(base[i]);
+    for (int i = 0; private_dir_base(i); i++) {
+        DIR *entries = opendir(private_dir_base(i));
         const struct dirent *entry;
         while (entries && (entry = readdir(entries))) {
             struct found one;

@@ -8,8 +8,8 @@
 #include "common/base/id.h"
 #include "common/credentials/node_secrets.h"
 
-/* The file is in /tmp, or else in $XDG_RUNTIME_DIR, like the agents' private directories, and is
- * named "tfe-dead-" plus the first digits of the proof's hash. */
+/* The file is in a private_dir_base, like the agents' private directories, and is named "tfe-dead-"
+ * plus the first digits of the proof's hash. */
 #define TERMINATION_FILE_PATH_MAX 256
 #define TERMINATION_FILE_TEXT_MAX (PROOF_LINE_MAX + sizeof("job \n") + TFE_ID_MAX)
 

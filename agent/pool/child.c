@@ -124,7 +124,7 @@ static void end_line(struct pool_child *c)
     for (size_t i = 0; i < sizeof fronts / sizeof fronts[0]; i++) {
         if (strncmp(c->line, fronts[i], strlen(fronts[i])) == 0) {
             const char *text = i == 2 ? c->line + strlen(fronts[i]) : c->line;
-            (void)escape_text(text, c->end.says, sizeof c->end.says);
+            (void)escape_text(text, c->end.message, sizeof c->end.message);
         }
     }
 }
@@ -161,9 +161,9 @@ static void read_last_message(struct pool_child *c)
         end_line(c);
         return;
     }
-    ssize_t n = read(c->output_fd, c->end.says, sizeof c->end.says - 1);
-    c->end.says[n > 0 ? n : 0] = '\0';
-    c->end.says[strcspn(c->end.says, "\n")] = '\0';
+    ssize_t n = read(c->output_fd, c->end.message, sizeof c->end.message - 1);
+    c->end.message[n > 0 ? n : 0] = '\0';
+    c->end.message[strcspn(c->end.message, "\n")] = '\0';
 }
 
 static bool is_guard(pid_t pid)

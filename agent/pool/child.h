@@ -20,7 +20,7 @@ struct scratch;
  * message, "" if none. */
 struct pool_end {
     uint32_t code;
-    char says[MSG_SENTENCE_MAX];
+    char message[MSG_SENTENCE_MAX];
 };
 
 /* Code of an assignment whose agent could not be started, as in POSIX shells. */

@@ -119,7 +119,7 @@ static void lay_out(void *ctx)
     if (f->spec->source_kind == SOURCE_GIT) {
         become_git(f->spec->source, submission_commit(f->spec->source));
     }
-    int rc = unpack(f->bundle, f->digest, &reason);
+    int rc = unpack(f->bundle, &reason);
     (void)!write(STDOUT_FILENO, reason.text, strlen(reason.text));
     _exit(rc ? 1 : 0);
 }

@@ -111,9 +111,10 @@ static void send_freed(struct pool *p)
 {
     struct tfe_msg msg = {
         .type = MSG_FREED,
-        .u.freed = {.assignment = p->assignment, .code = p->end.code, .says = p->end.says}};
+        .u.freed = {.assignment = p->assignment, .code = p->end.code, .says = p->end.message}};
     log_info("freed", LOG_S("job", p->job.text), LOG_U("assignment", p->assignment),
-             LOG_U("status", p->end.code), LOG_S("reason", p->end.says[0] ? p->end.says : NULL));
+             LOG_U("status", p->end.code),
+             LOG_S("reason", p->end.message[0] ? p->end.message : NULL));
     uplink_send(member_uplink(p->member), &msg);
     p->assignment = 0;
 }
@@ -211,7 +212,7 @@ static void on_stuck(void *ctx)
 static void fail_assignment(struct pool *p, uint32_t code, const struct tfe_reason *reason)
 {
     p->end = (struct pool_end){.code = code};
-    snprintf(p->end.says, sizeof p->end.says, "%s", reason->text);
+    snprintf(p->end.message, sizeof p->end.message, "%s", reason->text);
     log_error("not_started", LOG_S("job", p->job.text), LOG_S("reason", reason->text));
     free_now(p);
 }
@@ -372,11 +373,11 @@ static uint32_t leave_ms(const struct pool *p)
 /* Repeated stop requests do not shorten the grace period; a second signal does. */
 static void stop(struct pool *p, uint32_t within_ms, bool hurries)
 {
-    const bool is_told = p->is_stopped;
+    const bool was_stopped = p->is_stopped;
     p->is_stopped = true;
     if (is_preparing(p)) {
         files_stop(p->files);
-    } else if (p->child && (!is_told || hurries)) {
+    } else if (p->child && (!was_stopped || hurries)) {
         pool_child_stop(p->child, within_ms);
     }
 }

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,7 +10,6 @@
 
 #include "common/archive/archive.h"
 #include "common/base/fd.h"
-#include "common/message/submission.h"
 
 #define READ_BYTES (64u * 1024)
 
@@ -84,9 +82,7 @@ static int add_bytes(void *ctx, const uint8_t *bytes, size_t n, struct tfe_reaso
     return 0;
 }
 
-/* Unpacks and hashes the whole bundle. */
-static int read_through(int fd, struct archive_reader *reader, crypto_generichash_state *hash,
-                        struct tfe_reason *reason)
+static int read_through(int fd, struct archive_reader *reader, struct tfe_reason *reason)
 {
     uint8_t bytes[READ_BYTES];
     off_t at = 0;
@@ -102,7 +98,6 @@ static int read_through(int fd, struct archive_reader *reader, crypto_generichas
         if (n == 0) {
             return archive_read_end(reader, reason);
         }
-        (void)crypto_generichash_update(hash, bytes, (size_t)n);
         int rc = archive_read(reader, bytes, (size_t)n, reason);
         if (rc) {
             return rc;
@@ -111,17 +106,14 @@ static int read_through(int fd, struct archive_reader *reader, crypto_generichas
     }
 }
 
-int unpack(int fd, const char *digest, struct tfe_reason *reason)
+int unpack(int fd, struct tfe_reason *reason)
 {
     struct unpacking u = {.file = -1};
     const struct archive_writer sink = {.file = begin_file, .bytes = add_bytes, .ctx = &u};
     struct archive_reader *reader;
-    crypto_generichash_state hash;
-    uint8_t sum[MSG_BUNDLE_HEX / 2];
-    char hex[MSG_BUNDLE_HEX + 1];
     struct stat st;
     if (fstat(fd, &st) != 0) {
-        reason_errno(reason, "look at the bundle");
+        reason_errno(reason, "inspect the bundle");
         return TFE_ESYS;
     }
     int rc = archive_reader_new(&sink, (uint64_t)st.st_size, &reader);
@@ -129,16 +121,9 @@ int unpack(int fd, const char *digest, struct tfe_reason *reason)
         reason_set(reason, "out of memory");
         return rc;
     }
-    (void)crypto_generichash_init(&hash, NULL, 0, sizeof sum);
-    rc = read_through(fd, reader, &hash, reason);
+    rc = read_through(fd, reader, reason);
     archive_reader_free(reader);
     fd_close(&u.file);
-    (void)crypto_generichash_final(&hash, sum, sizeof sum);
-    (void)sodium_bin2hex(hex, sizeof hex, sum, sizeof sum);
-    if (rc == 0 && strcmp(hex, digest) != 0) {
-        reason_set(reason, "the bundle is not the one that its digest says");
-        rc = TFE_EPROTO;
-    }
     if (rc) {
         reason_prefix(reason, "unpack");
     }

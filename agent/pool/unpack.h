@@ -6,8 +6,8 @@
 #include "common/text/reason.h"
 
 /* Unpacks the bundle in fd, from its beginning, into the working directory, which must be empty
- * and private. Returns TFE_EPROTO if the bundle does not match its digest or is malformed,
- * TFE_ETOOBIG, TFE_ESYS or TFE_ENOMEM, with reason; some files may exist then. */
-int unpack(int fd, const char *digest, struct tfe_reason *reason) TFE_MUST_CHECK;
+ * and private. Returns TFE_EPROTO if the bundle is malformed, TFE_ETOOBIG, TFE_ESYS or TFE_ENOMEM,
+ * with reason; some files may exist then. */
+int unpack(int fd, struct tfe_reason *reason) TFE_MUST_CHECK;
 
 #endif

@@ -7,7 +7,7 @@
 #include "common/message/msg.h"
 
 #define KEY "model_checkpoint_path:"
-/* Names that agent/python/tfe/_names.py creates. */
+/* Names that agent/python/tfe/_directory.py creates. */
 #define MARKER "tfe-epoch-"
 #define SAVED "ckpt-"
 #define INDEX ".index"

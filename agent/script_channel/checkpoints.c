@@ -35,7 +35,7 @@
 
 struct begun {
     char name[CHECKPOINT_NAME_MAX + 1]; /* "" if the slot is free */
-    uint64_t asked; /* number of the newest save request when its first file was created */
+    uint64_t save_number; /* number of the newest save request when its first file was created */
 };
 
 struct checkpoints {
@@ -45,7 +45,7 @@ struct checkpoints {
     bool is_direct; /* the watch is on the directory itself rather than on a parent */
     checkpoints_fn *fn;
     void *ctx;
-    uint64_t asked;
+    uint64_t save_number;
     struct stat seen; /* attributes of the last state file; each save creates a new file */
     struct begun begun[BEGUN_MAX];
     size_t next_begun;
@@ -74,7 +74,7 @@ static void note_begun(struct checkpoints *c, const char *file)
     struct begun *begun = &c->begun[c->next_begun++ % BEGUN_MAX];
     memcpy(begun->name, file, n);
     begun->name[n] = '\0';
-    begun->asked = c->asked;
+    begun->save_number = c->save_number;
 }
 
 /* Reads the state file if it has changed. Returns false if there is nothing new. */
@@ -114,7 +114,7 @@ static void read_new_state(struct checkpoints *c)
     uint64_t step = 0;
     bool has_step = checkpoint_name_step(name, &step);
     struct begun *begun = find_begun(c, name, strlen(name));
-    uint64_t answers = begun ? begun->asked : 0;
+    uint64_t answers = begun ? begun->save_number : 0;
     if (begun) {
         begun->name[0] = '\0';
     }
@@ -227,7 +227,7 @@ void checkpoints_begin(struct checkpoints *c)
     c->fn = NULL;
     handle_events(c);
     c->fn = fn;
-    c->asked = 0;
+    c->save_number = 0;
     memset(c->begun, 0, sizeof(c->begun));
 }
 
@@ -239,7 +239,7 @@ void checkpoints_catch_up(struct checkpoints *c)
 void checkpoints_request_save(struct checkpoints *c, uint64_t number)
 {
     handle_events(c); /* a checkpoint started before this request does not answer it */
-    c->asked = number;
+    c->save_number = number;
 }
 
 struct checkpoints *checkpoints_new(struct event_base *base, const char *dir, checkpoints_fn *fn,

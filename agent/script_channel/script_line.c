@@ -113,7 +113,7 @@ static int match(struct script_line *s, const char *line, size_t n)
     s->spent_ns += spent_ns() - began;
     if (rc == PCRE2_ERROR_MATCHLIMIT || rc == PCRE2_ERROR_DEPTHLIMIT ||
         rc == PCRE2_ERROR_HEAPLIMIT) {
-        warn_once(s, "the pattern takes too many steps on some lines; they tell nothing");
+        warn_once(s, "the pattern takes too many steps on some lines; these are ignored");
     }
     return rc;
 }

@@ -164,29 +164,29 @@ static bool is_nested(const char *const *base)
 /* Kubeflow's convention for a job with a single trainer: no TF_CONFIG. */
 #define ENVIRONMENT_ALONE "kubeflow-alone"
 
-static const char *habit_of(const char *const *base)
+static const char *convention_of(const char *const *base)
 {
     const size_t n = sizeof ENVIRONMENT_VARIABLE - 1;
-    const char *habit = "";
+    const char *convention = "";
     for (; *base; base++) {
-        habit = strncmp(*base, ENVIRONMENT_VARIABLE, n) == 0 ? *base + n : habit;
+        convention = strncmp(*base, ENVIRONMENT_VARIABLE, n) == 0 ? *base + n : convention;
     }
-    return habit;
+    return convention;
 }
 
-static bool is_habit(const char *habit, enum tfe_environment environment)
+static bool is_convention(const char *convention, enum tfe_environment environment)
 {
-    return strcmp(habit, msg_environment_name(environment)) == 0;
+    return strcmp(convention, msg_environment_name(environment)) == 0;
 }
 
 /* Returns a role's name in TF_CONFIG. Without a chief, the worker may have the chief's name. */
-static const char *task_name(enum tfe_task task, bool has_chief, const char *habit)
+static const char *task_name(enum tfe_task task, bool has_chief, const char *convention)
 {
     if (task == (has_chief ? TASK_CHIEF : TASK_WORKER)) {
-        if (is_habit(habit, ENVIRONMENT_KUBEFLOW_MASTER)) {
+        if (is_convention(convention, ENVIRONMENT_KUBEFLOW_MASTER)) {
             return "master";
         }
-        if (is_habit(habit, ENVIRONMENT_KUBEFLOW_CHIEF)) {
+        if (is_convention(convention, ENVIRONMENT_KUBEFLOW_CHIEF)) {
             return "chief";
         }
     }
@@ -204,7 +204,7 @@ static bool has_chief(const struct msg_row *rows, size_t n)
 
 /* Returns {"ps":["host:port",...],"worker":[...]} with sorted keys, as Kubeflow does. Returns
  * NULL if out of memory. */
-static json_t *cluster_new(const struct msg_row *rows, size_t n, const char *habit)
+static json_t *cluster_new(const struct msg_row *rows, size_t n, const char *convention)
 {
     static const char *const names[] = {"chief", "evaluator", "master", "ps", "worker"};
     json_t *cluster = json_object();
@@ -214,7 +214,7 @@ static json_t *cluster_new(const struct msg_row *rows, size_t n, const char *hab
         json_t *places = json_array();
         for (size_t i = 0; good && i < n; i++) {
             char endpoint[ENDPOINT_TEXT_MAX];
-            if (strcmp(task_name(rows[i].role, has, habit), names[k]) == 0) {
+            if (strcmp(task_name(rows[i].role, has, convention), names[k]) == 0) {
                 endpoint_format(endpoint, rows[i].host, rows[i].port);
                 good = json_array_append_new(places, json_string(endpoint)) == 0;
             }
@@ -232,15 +232,15 @@ static json_t *cluster_new(const struct msg_row *rows, size_t n, const char *hab
 }
 
 static char *tf_config_text(const struct msg_row *rows, size_t n, const struct msg_row *own,
-                            const char *habit)
+                            const char *convention)
 {
-    const bool is_cloud = is_habit(habit, ENVIRONMENT_KUBEFLOW) ||
-                          is_habit(habit, ENVIRONMENT_KUBEFLOW_MASTER) ||
-                          is_habit(habit, ENVIRONMENT_KUBEFLOW_CHIEF);
-    json_t *cluster = cluster_new(rows, n, habit);
+    const bool is_cloud = is_convention(convention, ENVIRONMENT_KUBEFLOW) ||
+                          is_convention(convention, ENVIRONMENT_KUBEFLOW_MASTER) ||
+                          is_convention(convention, ENVIRONMENT_KUBEFLOW_CHIEF);
+    json_t *cluster = cluster_new(rows, n, convention);
     json_t *config = cluster ? json_pack("{s:o, s:{s:s, s:I}}", "cluster", cluster, "task", "type",
-                                         task_name(own->role, has_chief(rows, n), habit), "index",
-                                         (json_int_t)(own->rank - own->first))
+                                         task_name(own->role, has_chief(rows, n), convention),
+                                         "index", (json_int_t)(own->rank - own->first))
                              : NULL;
     bool good = config && (!is_cloud ||
                            json_object_set_new(config, "environment", json_string("cloud")) == 0);
@@ -251,15 +251,16 @@ static char *tf_config_text(const struct msg_row *rows, size_t n, const struct m
 
 /* Returns TF_CONFIG of a trainer. An evaluator has a cluster of its own, as tf.estimator
  * requires; with Kubeflow's conventions it sees the cluster without being part of it. */
-static char *tf_config_of(const struct agent_place *node, uint32_t local_rank, const char *habit)
+static char *tf_config_of(const struct agent_place *node, uint32_t local_rank,
+                          const char *convention)
 {
     struct msg_row own = node->own;
     if (own.role == TASK_EVALUATOR) {
-        const bool is_alone = *habit == '\0' || is_habit(habit, ENVIRONMENT_TFE);
-        return is_alone ? tf_config_text(&own, 1, &own, habit)
-                        : tf_config_text(node->rows, node->n_rows, &own, habit);
+        const bool is_alone = *convention == '\0' || is_convention(convention, ENVIRONMENT_TFE);
+        return is_alone ? tf_config_text(&own, 1, &own, convention)
+                        : tf_config_text(node->rows, node->n_rows, &own, convention);
     }
-    return tf_config_text(node->rows, node->n_rows, &node->rows[own.rank + local_rank], habit);
+    return tf_config_text(node->rows, node->n_rows, &node->rows[own.rank + local_rank], convention);
 }
 
 static void list_add_role(struct list *list, const struct trainer_place *place)
@@ -280,10 +281,10 @@ static void list_add_role(struct list *list, const struct trainer_place *place)
 }
 
 static void list_add_tf_config(struct list *list, const struct trainer_place *place,
-                               const char *habit)
+                               const char *convention)
 {
-    if (strcmp(habit, ENVIRONMENT_ALONE) != 0) {
-        char *tf_config = tf_config_of(place->node, place->local_rank, habit);
+    if (strcmp(convention, ENVIRONMENT_ALONE) != 0) {
+        char *tf_config = tf_config_of(place->node, place->local_rank, convention);
         list->failed = list->failed || !tf_config;
         if (tf_config) {
             list_add(list, "TF_CONFIG=%s", tf_config);
@@ -394,7 +395,7 @@ int environment_new(const char *const *base, const struct trainer_place *place, 
         list_add(&list, "LOGNAME=%s", user->name);
     }
     if (place) {
-        list_add_tf_config(&list, place, habit_of(base));
+        list_add_tf_config(&list, place, convention_of(base));
         list_add_place(&list, place);
         list_add_frameworks(&list, place, base);
     }

@@ -58,7 +58,7 @@ struct trainers {
     uint32_t n;     /* number of trainers of the last spawn */
     uint16_t listen_ports[MSG_NPROC_MAX];
     bool listens[MSG_NPROC_MAX];    /* listened at the last check */
-    int64_t asked_us;               /* time of the last spawn order */
+    int64_t started_us;             /* time of the last spawn order */
     const char *how[MSG_NPROC_MAX]; /* how the trainer was started; static text */
     struct tfe_mono fence;
     struct event *listen_timer;
@@ -96,7 +96,7 @@ static void end_outputs(struct trainers *t)
 static void on_spawned(struct trainers *t, uint32_t local, pid_t pid)
 {
     log_debug("trainer_started", LOG_U("epoch", t->epoch), LOG_U("local_rank", local),
-              LOG_S("how", t->how[local]), LOG_I("after_us", clock_us() - t->asked_us));
+              LOG_S("how", t->how[local]), LOG_I("after_us", clock_us() - t->started_us));
     watch_spawned(t->watch, local, pid);
     report_event(t, (struct agent_event){.type = AGENT_SPAWNED, .process = {local, (uint32_t)pid}});
 }
@@ -121,11 +121,11 @@ static void spawn_failed(struct trainers *t, uint32_t slot, int error)
  * displays that shorten a tail show its end. */
 static void late_tail(const struct trainers *t, const char *tail, char ret[MSG_TAIL_MAX])
 {
-    static const char said_by[] = MSG_TAIL_BY_AGENT;
+    static const char by_agent[] = MSG_TAIL_BY_AGENT;
     struct text text;
     text_init(&text, ret, MSG_TAIL_MAX);
-    text_add_tail(&text, tail, MSG_TAIL_MAX - sizeof said_by - 1 - strlen(t->late_reason));
-    text_addf(&text, "%s%s%s", tail[0] ? "\n" : "", said_by, t->late_reason);
+    text_add_tail(&text, tail, MSG_TAIL_MAX - sizeof by_agent - 1 - strlen(t->late_reason));
+    text_addf(&text, "%s%s%s", tail[0] ? "\n" : "", by_agent, t->late_reason);
 }
 
 static void main_end_forget(struct trainers *t, uint32_t local)
@@ -452,9 +452,9 @@ static int spawn_one(struct trainers *t, const struct agent_place *place, uint32
     return rc ? EAGAIN : 0;
 }
 
-void trainers_spawn(struct trainers *t, const struct agent_place *place, int64_t asked_us)
+void trainers_spawn(struct trainers *t, const struct agent_place *place, int64_t started_us)
 {
-    t->asked_us = asked_us;
+    t->started_us = started_us;
     t->epoch = place->epoch;
     t->stuck_logged = false;
     t->n = place->n;

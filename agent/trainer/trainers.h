@@ -69,8 +69,8 @@ bool trainers_are_settled(const struct trainers *t);
  * postponed during the start. */
 void trainers_stepped(struct trainers *t, uint32_t local);
 
-/* Starts the trainers of a place. asked_us is the time of START on clock_us, for the log. */
-void trainers_spawn(struct trainers *t, const struct agent_place *place, int64_t asked_us);
+/* Starts the trainers of a place. started_us is the time of START on clock_us, for the log. */
+void trainers_spawn(struct trainers *t, const struct agent_place *place, int64_t started_us);
 
 /* Kills all processes except standbys once every trainer has exited or grace_ms has passed; 0
  * kills at once, even during a sweep with grace. handlers is a bitmap by local rank of trainers

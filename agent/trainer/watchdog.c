@@ -79,7 +79,7 @@ struct watch {
         pid_t pid; /* 0 if not started */
         bool listens;
         uint64_t printed;
-        struct tfe_mono heard;
+        struct tfe_mono active_at;
     } trainers[MSG_NPROC_MAX];
 };
 
@@ -383,18 +383,18 @@ static void on_silence_timer(evutil_socket_t fd, short what, void *ctx)
         uint64_t printed = w->options.printed(w->options.ctx, i);
         if (printed != w->trainers[i].printed) {
             w->trainers[i].printed = printed;
-            w->trainers[i].heard = now;
+            w->trainers[i].active_at = now;
         }
-        if (tfe_mono_before(w->trainers[i].heard, w->trainers[longest].heard)) {
+        if (tfe_mono_before(w->trainers[i].active_at, w->trainers[longest].active_at)) {
             longest = i;
         }
     }
     /* A hanging trainer becomes inactive before the trainers that wait for it. */
-    if (tfe_mono_sub(now, w->trainers[longest].heard) >= (int64_t)limit) {
+    if (tfe_mono_sub(now, w->trainers[longest].active_at) >= (int64_t)limit) {
         /* it may have exited successfully; check the others next */
-        w->trainers[longest].heard = now;
+        w->trainers[longest].active_at = now;
         w->options.late(w->options.ctx, longest, ENDING_PROGRESS_TIMEOUT,
-                        "no step was told and nothing was printed within --progress-timeout");
+                        "no step was reported and nothing was printed within --progress-timeout");
     }
     timer_after(w->silence_timer, limit / CHECKS > CHECK_MIN_MS ? limit / CHECKS : CHECK_MIN_MS);
 }
@@ -461,7 +461,7 @@ void watch_begin(struct watch *w, const struct agent_place *place)
     w->kills = memory_kills();
     memset(w->trainers, 0, sizeof w->trainers);
     for (uint32_t i = 0; i < w->n; i++) {
-        w->trainers[i].heard = clock_mono();
+        w->trainers[i].active_at = clock_mono();
     }
     if (w->options.settings->progress_timeout_ms && w->kind != WATCH_SERVER) {
         timer_after(w->silence_timer, CHECK_MIN_MS);
@@ -476,7 +476,7 @@ void watch_spawned(struct watch *w, uint32_t local, pid_t pid)
 void watch_stepped(struct watch *w, uint32_t local)
 {
     w->whole = true;
-    w->trainers[local].heard = clock_mono();
+    w->trainers[local].active_at = clock_mono();
     schedule_alone_check(w);
 }
 

@@ -166,8 +166,8 @@ def test_silent_trainer_is_ended_and_the_silence_is_the_cause(server, fleet):
     server(*CALM)
     agent = fleet.start("--progress-timeout=1", "--max-restarts=0")
     assert agent.wait() == 1
-    assert "ended by SIGKILL, silent for too long: no step was told and nothing was printed" in verdict(agent)
-    assert "ended by tfe-agent: no step was told and nothing was printed" in verdict(agent)
+    assert "ended by SIGKILL, silent for too long: no step was reported and nothing was printed" in verdict(agent)
+    assert "ended by tfe-agent: no step was reported and nothing was printed" in verdict(agent)
 
 
 def test_of_several_trainers_the_silent_one_is_ended(server, fleet):

@@ -209,11 +209,7 @@ class BaseCheckpointer:
             self._timetable = Timetable(self._keys, _position.peers()[0], self._every_seconds, step)
 
     def restore(self) -> int:
-        """Restores the newest intact state, from memory or disk, the same on all ranks.
-
-        Returns its step, which is unchanged if there is no state. Call before the first step.
-        Raises like CheckpointManager.restore_newest().
-        """
+        """Restores the newest intact state, in memory or on disk, the same on all ranks."""
         kept = self._memory.restore(self.manager.newest) if self._memory else None
         self._saved_path = None if kept else self.manager.restore_newest()
         self._saved_step = step = self._number()
@@ -227,22 +223,11 @@ class BaseCheckpointer:
         return step
 
     def save(self) -> str:
-        """Saves now. All ranks must call it after the same step. Returns the path. Raises
-        StaleEpochError if a later epoch continues the training.
-        """
         step, path = self._save()
         self._requests.saved(step, path, [])
         return path
 
     def after_step(self) -> bool:
-        """Saves if a checkpoint is due or requested. Call it after every step on all ranks, before
-        the next share of the data. While all ranks wait for something, call it repeatedly, so
-        that requests of the agent are noticed.
-
-        Returns True if a checkpoint of this step was made; with an agent, one that is due by its
-        interval is written while training continues. May not return: a script that must
-        stop exits here with status 143, once its state is saved.
-        """
         step = self._number()
         channel().progress(step, self._samples())
         due = self._requests.due(step)

@@ -73,6 +73,31 @@ class Checkpointer(BaseCheckpointer):
         memory = memory_of(Objects(checkpoint, step), keys, memory_every_steps)
         super().__init__(keys, memory, number_of(step), every_steps, every_seconds, stand_still_s)
 
+    def restore(self) -> int:
+        """Restores the newest intact state, from memory or disk, the same on all ranks.
+
+        Returns its step, which is unchanged if there is no state. Call before the first step.
+        Raises like CheckpointManager.restore_newest().
+        """
+        return super().restore()
+
+    def save(self) -> str:
+        """Saves now. All ranks must call it after the same step. Returns the path. Raises
+        StaleEpochError if a later epoch continues the training.
+        """
+        return super().save()
+
+    def after_step(self) -> bool:
+        """Saves if a checkpoint is due or requested. Call it after every step on all ranks, before
+        the next share of the data. While all ranks wait for something, call it repeatedly, so
+        that requests of the agent are noticed.
+
+        Returns True if a checkpoint of this step was made; with an agent, one that is due by its
+        interval is written while training continues. May not return: a script that must
+        stop exits here with status 143, once its state is saved.
+        """
+        return super().after_step()
+
     def _number(self) -> int:
         return number_of(self._step)
 

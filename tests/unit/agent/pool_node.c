@@ -289,7 +289,7 @@ void __wrap_pool_child_free(struct pool_child *c)
 
 void node_ended(uint32_t code)
 {
-    node.child.ended(node.child.ctx, &(struct pool_end){.code = code, .says = "it ended"});
+    node.child.ended(node.child.ctx, &(struct pool_end){.code = code, .message = "it ended"});
 }
 
 int __wrap_agent_args_make(const struct agent_args_options *options, struct agent_args *ret,

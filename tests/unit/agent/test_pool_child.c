@@ -152,7 +152,7 @@ TEST_IN(pool_child, is_told_by_its_status_and_the_first_line_of_its_words)
     start("printf 'one\\ntwo' >&$TFE_WORDS_FD; exit 3");
     until_ended();
     assert_int_equal(f.end.code, 3);
-    assert_string_equal(f.end.says, "one");
+    assert_string_equal(f.end.message, "one");
 }
 
 TEST_IN(pool_child, killed_by_a_signal_has_128_and_its_number)
@@ -160,7 +160,7 @@ TEST_IN(pool_child, killed_by_a_signal_has_128_and_its_number)
     start("kill -9 $$");
     until_ended();
     assert_int_equal(f.end.code, 128 + SIGKILL);
-    assert_string_equal(f.end.says, "");
+    assert_string_equal(f.end.message, "");
 }
 
 TEST_IN(pool_child, works_in_its_directory_without_a_terminal_and_with_its_cores)
@@ -229,12 +229,12 @@ TEST_IN(pool_child, that_cannot_begin_says_why)
     assert_int_equal(start_as("/no/such/agent", "", scratch_path(f.scratch)), 0);
     until_ended();
     assert_int_equal(f.end.code, POOL_NOT_STARTED);
-    assert_non_null(strstr(f.end.says, "start /no/such/agent"));
+    assert_non_null(strstr(f.end.message, "start /no/such/agent"));
     next_job();
     assert_int_equal(start_as("/bin/sh", "exit 0", "/no/such/directory"), 0);
     until_ended();
     assert_int_equal(f.end.code, POOL_NOT_STARTED);
-    assert_non_null(strstr(f.end.says, "enter /no/such/directory"));
+    assert_non_null(strstr(f.end.message, "enter /no/such/directory"));
 }
 
 TEST_IN(pool_child, leaves_its_directory_empty)
@@ -402,7 +402,7 @@ TEST_IN(pool_child, container_is_removed_and_its_error_is_reported)
     start_container(engine_that("echo; echo 'Error: no such image' >&2; echo then >&2; exit 125"));
     until_ended();
     assert_int_equal(f.end.code, 125);
-    assert_string_equal(f.end.says, "Error: no such image");
+    assert_string_equal(f.end.message, "Error: no such image");
     assert_string_equal(line_of("removed"), "rm --force its-container");
 }
 
@@ -435,5 +435,5 @@ TEST_IN(pool_child, engine_that_does_not_exist_is_an_error)
     start_container("/no/such/engine");
     until_ended();
     assert_int_equal(f.end.code, POOL_NOT_STARTED);
-    assert_non_null(strstr(f.end.says, "start /no/such/engine: no such file"));
+    assert_non_null(strstr(f.end.message, "start /no/such/engine: no such file"));
 }

@@ -599,8 +599,7 @@ static void leaves_the_rest_to_agents(void)
 
 TEST_IN(pool_node, leaves_commands_and_signals_to_the_agents_of_jobs)
 {
-    node.settings.notice.modes[FROM_COMMAND] = node.settings.notice.modes[FROM_SIGNAL] =
-        SOURCE_ON;
+    node.settings.notice.modes[FROM_COMMAND] = node.settings.notice.modes[FROM_SIGNAL] = SOURCE_ON;
     node.settings.notice.command = "exit 0";
     node.settings.notice.signo = SIGUSR1;
     run_warned(leaves_the_rest_to_agents);
