@@ -218,7 +218,8 @@ static int load_bans(struct server *server, struct store *store, struct tfe_reas
         reason_set(reason, "no memory for who was evicted");
         return rc;
     }
-    return store_read_messages(store, MSG_BAN_ROW, take_ban, server->bans, reason);
+    const struct store_page all = {.type = MSG_BAN_ROW, .max = UINT32_MAX};
+    return store_read(store, &all, take_ban, server->bans, reason);
 }
 
 /* Starts the event log and the statistics, with their state from the store. */

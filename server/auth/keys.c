@@ -382,7 +382,8 @@ static int load_row(void *ctx, const struct tfe_msg *row)
 
 int keys_load(struct keys *keys, struct store *store, struct tfe_reason *reason)
 {
-    int rc = store_read_messages(store, MSG_TOKEN_ROW, load_row, keys->ring, reason);
+    const struct store_page all = {.type = MSG_TOKEN_ROW, .max = UINT32_MAX};
+    int rc = store_read(store, &all, load_row, keys->ring, reason);
     if (rc == 0) {
         rc = enter_files(keys, &keys->files);
         if (rc != 0) {

@@ -21,7 +21,7 @@ const char *keys_provided_dir(void);
 int keys_open(const char *state_dir, int64_t keep_ms, struct keys **ret,
               struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* Loads the keys from the store. Returns an error of store_read_messages. */
+/* Loads the keys from the store. Returns an error of store_read. */
 int keys_load(struct keys *keys, struct store *store, struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Frees the keys. Precondition: no session is left and the writer has ended. NULL is allowed. */

@@ -171,8 +171,8 @@ static int load_event(void *ctx, const struct tfe_msg *row)
 
 int events_load(struct events *e, struct store *store, struct tfe_reason *reason)
 {
-    const struct store_page page = {.last = RING, .max = RING};
-    int rc = store_read_events(store, &page, load_event, e, reason);
+    const struct store_page page = {.type = MSG_EVENT_ROW, .last = RING};
+    int rc = store_read(store, &page, load_event, e, reason);
     e->has_more = e->n == RING;
     e->last_removed = e->has_more ? at(e, 0)->number - 1 : 0;
     e->newest += e->newest > 0 ? NUMBER_GAP : 0;

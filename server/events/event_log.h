@@ -25,7 +25,7 @@ int events_new(const struct rdzv *core, struct events **ret) TFE_MUST_CHECK;
 void events_free(struct events *e);
 
 /* Loads the newest stored events; numbers continue above them. Call before the writer owns the
- * store. Returns an error of store_read_events. */
+ * store. Returns an error of store_read. */
 int events_load(struct events *e, struct store *store, struct tfe_reason *reason) TFE_MUST_CHECK;
 /* Stores further events through the writer, which must outlive the log. */
 void events_attach_writer(struct events *e, struct writer *writer);

@@ -23,8 +23,8 @@ static void request_page(struct event_rows *s)
     s->want.max = s->want.last > 0 ? s->want.last : PAGE_ROWS;
     /* "the newest N events" are one page */
     s->store.page_size = s->want.last > 0 ? UINT32_MAX : PAGE_ROWS;
-    store_rows_wait(&s->store, writer_read_events(s->store.writer, &s->want, store_rows_on_result,
-                                                  s, &s->store.request));
+    store_rows_wait(&s->store, writer_read(s->store.writer, &s->want, store_rows_on_result, s,
+                                           &s->store.request));
 }
 
 /* Turns "the newest N events" into "events after number X". If the events are not all in memory,
@@ -100,6 +100,7 @@ int rows_events(struct writer *writer, const struct events *events, const struct
     s->events = events;
     s->by = by;
     s->left = MSG_EVENTS_MAX;
+    s->want.type = MSG_EVENT_ROW;
     if (asked->job) {
         (void)id_set(&s->job, asked->job); /* the codec has validated the id */
         s->want.job = s->job.text;

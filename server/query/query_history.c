@@ -28,10 +28,13 @@ static const void *next_record(struct history_rows *s)
 {
     const void *row = store_rows_next(&s->store);
     if (!row && !s->store.waits && !s->store.is_last && s->store.refusal == 0) {
+        const struct store_page page = {.type = s->all ? MSG_EPOCH_ROW : MSG_AUDIT_ROW,
+                                        .job = s->all ? s->job.text : NULL,
+                                        .after = s->after,
+                                        .max = PAGE_ROWS};
         s->store.page_size = PAGE_ROWS;
-        store_rows_wait(&s->store,
-                        writer_read(s->store.writer, s->all ? s->job.text : NULL, s->after,
-                                    PAGE_ROWS, store_rows_on_result, s, &s->store.request));
+        store_rows_wait(&s->store, writer_read(s->store.writer, &page, store_rows_on_result, s,
+                                               &s->store.request));
     }
     return row;
 }

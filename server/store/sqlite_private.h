@@ -149,12 +149,8 @@ int sqlite_text(struct store *s, const char *sql, const char *what, char ret[SQL
 int sqlite_number(struct store *s, const char *sql, int64_t *ret,
                   struct tfe_reason *reason) TFE_MUST_CHECK;
 
-/* Parts of store_put_message and store_prune. */
+/* Part of store_put_message. */
 int sqlite_put_submission(struct store *s, const struct store_submission *row,
                           struct tfe_reason *reason) TFE_MUST_CHECK;
-int sqlite_put_event(struct store *s, const struct msg_event_row *row,
-                     struct tfe_reason *reason) TFE_MUST_CHECK;
-int sqlite_prune_trust(struct store *s, struct tfe_wall before,
-                       struct tfe_reason *reason) TFE_MUST_CHECK;
 
 #endif

@@ -51,10 +51,12 @@ const char sqlite_schema[] =
 #define EVENTS "number, at, kind, level, job, run, epoch, node, name, says"
 #define KEYS "key, role, scope, label, generation, uses, used_by, made, expires, revoked, quota"
 #define BANS "node, job, key, token, name, until"
+#define KNOWN_TIME(column)                                                                         \
+    " " column " = iif(excluded." column " = 0, " column ", excluded." column "),"
 #define AUDIT "number, at, key, label, source, what, about, result, hash"
 
-/* Statements. Parameters of all queries have the same meaning: ?1 the job, ?2 the number after
- * which rows start, ?3 the maximum number of rows. */
+/* Statements. Parameters of all queries of rows have the same meaning: ?1 the job, ?2 the number
+ * after which rows start, ?3 the maximum number of rows. */
 const char *const sqlite_statements[STATEMENT__COUNT] = {
     [STATEMENT_BEGIN] = "BEGIN IMMEDIATE",
     [STATEMENT_COMMIT] = "COMMIT",
@@ -73,8 +75,25 @@ const char *const sqlite_statements[STATEMENT__COUNT] = {
         "INSERT OR REPLACE INTO submissions(job, number, record) VALUES(?, ?, ?)",
     [STATEMENT_FORGET_SUBMISSION] = "DELETE FROM submissions WHERE job = ?1",
     [STATEMENT_SUBMISSIONS] = "SELECT job, number, record FROM submissions ORDER BY number",
-    [STATEMENT_PUT_ROW] = "INSERT OR REPLACE INTO ledger(job, touched_ms, " LEDGER ")"
-                          " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    /* known values replace stored ones, because a restarted server knows less about a running epoch
+     * than its predecessor; the first step stays the first */
+    [STATEMENT_PUT_ROW] =
+        "INSERT INTO ledger(job, touched_ms, " LEDGER ")"
+        " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT(job, epoch) DO UPDATE SET touched_ms = excluded.touched_ms,"
+        " run = excluded.run, cause = excluded.cause, members = excluded.members,"
+        " blamed = iif(excluded.blamed = '', blamed, excluded.blamed)," KNOWN_TIME("detected")
+            KNOWN_TIME("stopped") KNOWN_TIME("gathered") KNOWN_TIME("committed")
+                KNOWN_TIME("started") KNOWN_TIME("listening") KNOWN_TIME(
+                    "ended") " progressed = iif(excluded.progressed = 0 OR (progressed > 0"
+                             " AND progressed <= excluded.progressed), progressed, "
+                             "excluded.progressed),"
+                             " saved_step = coalesce(excluded.saved_step, saved_step),"
+                             " lost_steps = coalesce(excluded.lost_steps, lost_steps),"
+                             " planned = max(planned, excluded.planned), over = max(over, "
+                             "excluded.over),"
+                             " restarts = max(restarts, excluded.restarts), failed = max(failed, "
+                             "excluded.failed)",
     [STATEMENT_ROWS] =
         "SELECT " LEDGER " FROM ledger WHERE job = ?1 AND epoch > ?2 ORDER BY epoch LIMIT ?3",
     /* retains the current epoch of each job, however old */
@@ -103,18 +122,19 @@ const char *const sqlite_statements[STATEMENT__COUNT] = {
     [STATEMENT_PUT_KEY] = "INSERT INTO keys(" KEYS ") VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
                           " ON CONFLICT(key) DO UPDATE SET used_by = excluded.used_by,"
                           " revoked = max(revoked, excluded.revoked)",
-    [STATEMENT_KEYS] = "SELECT " KEYS " FROM keys ORDER BY key",
+    [STATEMENT_KEYS] = "SELECT " KEYS " FROM keys ORDER BY key LIMIT ?3",
     /* retains revoked keys that would be valid without a record (token_is_stored), and the newest
      * key with a quota of each scope */
     [STATEMENT_PRUNE_KEYS] =
-        "DELETE FROM keys WHERE ((expires > 0 AND expires < ?1) OR"
-        " (revoked > 0 AND revoked < ?1 AND key LIKE '02%')) AND"
-        " (quota = 0 OR EXISTS (SELECT 1 FROM keys AS later WHERE later.scope = keys.scope"
-        " AND later.quota > 0 AND later.made > keys.made))",
+        "DELETE FROM keys WHERE key IN (SELECT key FROM keys AS old WHERE"
+        " ((expires > 0 AND expires < ?1) OR (revoked > 0 AND revoked < ?1 AND key LIKE '02%'))"
+        " AND (quota = 0 OR EXISTS (SELECT 1 FROM keys AS later WHERE later.scope = old.scope"
+        " AND later.quota > 0 AND later.made > old.made)) LIMIT ?2)",
     [STATEMENT_PUT_BAN] = "INSERT OR REPLACE INTO bans(" BANS ") VALUES(?, ?, ?, ?, ?, ?)",
-    [STATEMENT_BANS] = "SELECT " BANS " FROM bans ORDER BY node, job",
-    [STATEMENT_PRUNE_BANS] = "DELETE FROM bans WHERE until < ?1",
+    [STATEMENT_BANS] = "SELECT " BANS " FROM bans ORDER BY node, job LIMIT ?3",
+    [STATEMENT_PRUNE_BANS] = "DELETE FROM bans WHERE (node, job) IN"
+                             " (SELECT node, job FROM bans WHERE until < ?1 LIMIT ?2)",
     [STATEMENT_PUT_AUDIT] = "INSERT INTO audit(" AUDIT ") VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    [STATEMENT_AUDIT] = "SELECT " AUDIT " FROM audit WHERE number > ?1 ORDER BY number LIMIT ?2",
+    [STATEMENT_AUDIT] = "SELECT " AUDIT " FROM audit WHERE number > ?2 ORDER BY number LIMIT ?3",
     [STATEMENT_AUDIT_LAST] = "SELECT number, hash FROM audit ORDER BY number DESC LIMIT 1",
 };

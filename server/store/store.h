@@ -20,10 +20,7 @@ struct store;
  * TFE_EEXIST set the job aside, and any other error ends store_load. */
 typedef int (*store_load_fn)(void *ctx, const struct rdzv_record *record, const char *fault);
 
-/* Receives one ledger row, borrowed for the call. A result other than 0 ends the reading. */
-typedef int (*store_ledger_fn)(void *ctx, const struct msg_epoch_row *row);
-
-/* Receives one row of another type, borrowed for the call. A result other than 0 ends the
+/* Receives one row, borrowed for the call. A result other than 0 ends the
  * reading. */
 typedef int (*store_message_fn)(void *ctx, const struct tfe_msg *row);
 
@@ -64,15 +61,24 @@ int store_commit(struct store *store, struct tfe_reason *reason) TFE_MUST_CHECK;
 /* Ends the transaction without effect. Allowed after an error that has already ended it. */
 void store_rollback(struct store *store);
 
-/* Reads at most max ledger rows of a job with epochs above `after`, in order. Returns an error of
- * fn, TFE_EDISK or TFE_ENOMEM. */
-int store_read_rows(struct store *store, const char *job, uint64_t after, uint32_t max,
-                    store_ledger_fn fn, void *ctx, struct tfe_reason *reason) TFE_MUST_CHECK;
+/* Selection of rows of one type. */
+struct store_page {
+    enum tfe_msg_type type; /* EPOCH_ROW, EVENT_ROW, AUDIT_ROW, TOKEN_ROW or BAN_ROW */
+    const char *job;        /* EPOCH_ROW: the job; EVENT_ROW: the job, or NULL for all jobs */
+    /* return epochs, events and audit rows with higher numbers; ignored for keys and bans */
+    uint64_t after;
+    uint32_t last; /* EVENT_ROW: if not 0, return the newest `last` events, ignore after and max */
+    uint32_t max;
+};
 
-/* Deletes at most max ledger rows unchanged since `before` (except of a job's current epoch), keys
- * and bans that ended before that, and at most max older events. *ret_n is the larger of the
- * deleted rows and events. Returns 0, TFE_EDISK or TFE_ENOMEM. Precondition: no transaction is
- * open. */
+/* Reads the selected rows, ordered by number, key or node; skips invalid ones. Returns an error of
+ * fn, TFE_EDISK or TFE_ENOMEM. */
+int store_read(struct store *store, const struct store_page *page, store_message_fn fn, void *ctx,
+               struct tfe_reason *reason) TFE_MUST_CHECK;
+
+/* Deletes at most max ledger rows unchanged since `before` (except of a job's current epoch), and
+ * at most max each of the older events, keys and bans. *ret_n is the largest of these numbers.
+ * Returns 0, TFE_EDISK or TFE_ENOMEM. Precondition: no transaction is open. */
 int store_prune(struct store *store, struct tfe_wall before, uint32_t max, uint32_t *ret_n,
                 struct tfe_reason *reason) TFE_MUST_CHECK;
 
@@ -81,16 +87,6 @@ int store_prune(struct store *store, struct tfe_wall before, uint32_t max, uint3
  * EVENT_ROW unless it exists. Errors and precondition as store_put_row. */
 int store_put_message(struct store *store, enum tfe_msg_type type, const void *row,
                       struct tfe_reason *reason) TFE_MUST_CHECK;
-
-/* Reads all TOKEN_ROWs or BAN_ROWs, ordered by key; skips invalid ones. Returns an error of fn,
- * TFE_EDISK or TFE_ENOMEM. */
-int store_read_messages(struct store *store, enum tfe_msg_type type, store_message_fn fn, void *ctx,
-                        struct tfe_reason *reason) TFE_MUST_CHECK;
-
-/* Reads at most max audit rows with numbers above `after`. Returns errors as store_read_messages.
- */
-int store_read_audit(struct store *store, uint64_t after, uint32_t max, store_message_fn fn,
-                     void *ctx, struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* A submitted job, as serialised by the pool (pack.h). */
 struct store_submission {
@@ -104,23 +100,10 @@ struct store_submission {
 #define STORE_SUBMISSION ((enum tfe_msg_type)256)
 
 /* Reads all submitted jobs, ordered by number, each borrowed for the call. Returns errors as
- * store_read_messages. */
+ * store_read. */
 int store_read_submissions(struct store *store,
                            int (*fn)(void *ctx, const struct store_submission *row), void *ctx,
                            struct tfe_reason *reason) TFE_MUST_CHECK;
-
-/* Selection of events. */
-struct store_page {
-    const char *job; /* job name; NULL for all jobs */
-    uint64_t after;  /* return events with higher numbers */
-    uint32_t last;   /* if not 0, return the newest `last` events and ignore after and max */
-    uint32_t max;
-};
-
-/* Reads the selected events as EVENT_ROWs, ordered by number. Returns an error of fn, TFE_EDISK or
- * TFE_ENOMEM. */
-int store_read_events(struct store *store, const struct store_page *page, store_message_fn fn,
-                      void *ctx, struct tfe_reason *reason) TFE_MUST_CHECK;
 
 /* Copies the store to a new file, which has a temporary name until it is complete and durable; an
  * error leaves no file. goes_on is called periodically; false aborts. Returns TFE_EEXIST if the

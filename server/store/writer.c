@@ -202,21 +202,10 @@ static int ask_for(struct writer *w, const struct writer_request *what, const ch
     return 0;
 }
 
-int writer_read(struct writer *w, const char *job, uint64_t after, uint32_t max,
-                writer_result_fn fn, void *ctx, struct writer_request **ret)
+int writer_read(struct writer *w, const struct store_page *page, writer_result_fn fn, void *ctx,
+                struct writer_request **ret)
 {
-    const struct writer_request ask = {.work.type = job ? MSG_EPOCH_ROW : MSG_AUDIT_ROW,
-                                       .fn = fn,
-                                       .ctx = ctx,
-                                       .after = after,
-                                       .max = max};
-    return ask_for(w, &ask, job, ret);
-}
-
-int writer_read_events(struct writer *w, const struct store_page *page, writer_result_fn fn,
-                       void *ctx, struct writer_request **ret)
-{
-    struct writer_request ask = {.work.type = MSG_EVENT_ROW, .fn = fn, .ctx = ctx, .of = *page};
+    const struct writer_request ask = {.fn = fn, .ctx = ctx, .of = *page};
     return ask_for(w, &ask, page->job, ret);
 }
 

@@ -5,7 +5,7 @@
  *     writer_submit ──► records ──────► begin, put ..., commit: one transaction for all
  *     writer_put_ledger ────► rows ─────────► the same, after the records
  *     writer_put ────► rows, or asks ► the same, or at once if the caller waits
- *     writer_read ────► asks ─────────► a page of the ledger
+ *     writer_read ────► asks ─────────► a page of rows
  *     writer_backup ──► asks ─────────► a copy; everything else waits for its end
  *                                       periodically: prune the ledger in small steps
  *     ops, answers ◄─── eventfd ◄────── */
@@ -76,14 +76,9 @@ int writer_run(struct writer *w, int (*run)(void *run_ctx, struct tfe_reason *re
                void *run_ctx, writer_result_fn fn, void *ctx,
                struct writer_request **ret) TFE_MUST_CHECK;
 
-/* Requests a page of a job's ledger (store_read_rows) or, if job is NULL, of the audit log
- * (store_read_audit). Returns 0 or TFE_ENOMEM. */
-int writer_read(struct writer *w, const char *job, uint64_t after, uint32_t max,
-                writer_result_fn fn, void *ctx, struct writer_request **ret) TFE_MUST_CHECK;
-
-/* Requests events (store_read_events); copies page. Returns 0 or TFE_ENOMEM. */
-int writer_read_events(struct writer *w, const struct store_page *page, writer_result_fn fn,
-                       void *ctx, struct writer_request **ret) TFE_MUST_CHECK;
+/* Requests rows (store_read); copies page. Returns 0 or TFE_ENOMEM. */
+int writer_read(struct writer *w, const struct store_page *page, writer_result_fn fn, void *ctx,
+                struct writer_request **ret) TFE_MUST_CHECK;
 
 /* Returns the number of queued rows. */
 uint32_t writer_n_rows(struct writer *w);

@@ -29,11 +29,8 @@ struct writer_request {
     int (*run)(void *run_ctx,
                struct tfe_reason *reason); /* function to run; NULL for an operation on the store */
     void *run_ctx;
-    char *path; /* path of a backup; NULL for a page, or to store work.row */
-    uint64_t after;
-    uint32_t max;
-    struct store_page
-        of; /* selection of events; max 0 if no events are requested; the job name is in work.job */
+    char *path;           /* path of a backup; NULL for a page, or to store work.row */
+    struct store_page of; /* rows to read; its job is in work.job */
     struct record_list page;
     struct tfe_reason reason;
 };

@@ -150,12 +150,6 @@ static void answer(struct writer *w, struct writer_request *ask)
     worker_notify(w->worker);
 }
 
-/* store_ledger_fn that appends to a struct record_list. */
-static int append_row(void *ctx, const struct msg_epoch_row *row)
-{
-    return record_list_add(ctx, &schema_epoch, row);
-}
-
 /* store_message_fn that appends to a struct record_list. */
 static int append_message(void *ctx, const struct tfe_msg *row)
 {
@@ -180,21 +174,13 @@ static void work_on_ask(struct writer *w, struct writer_request *ask)
         work->rc = ask->run(ask->run_ctx, &ask->reason);
     } else if (ask->path) {
         work->rc = store_backup(w->config.store, ask->path, goes_on, w, &ask->reason);
-    } else if (ask->of.max > 0) {
-        struct store_page page = ask->of;
-        page.job = page.job ? work->job.text : NULL;
-        work->rc =
-            store_read_events(w->config.store, &page, append_message, &ask->page, &ask->reason);
-    } else if (work->type == MSG_AUDIT_ROW && !work->row) {
-        work->rc = store_read_audit(w->config.store, ask->after, ask->max, append_message,
-                                    &ask->page, &ask->reason);
     } else if (work->row) {
         struct work_list one = STAILQ_HEAD_INITIALIZER(one);
         STAILQ_INSERT_TAIL(&one, work, link);
         work->rc = write_batch(w, &one, &ask->reason);
     } else {
-        work->rc = store_read_rows(w->config.store, work->job.text, ask->after, ask->max,
-                                   append_row, &ask->page, &ask->reason);
+        ask->of.job = ask->of.job ? work->job.text : NULL;
+        work->rc = store_read(w->config.store, &ask->of, append_message, &ask->page, &ask->reason);
     }
     worker_lock(w->worker);
     answer(w, ask);

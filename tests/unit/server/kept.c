@@ -105,13 +105,10 @@ void kept_settle(struct kept *k)
 
 uint32_t kept_read(struct kept *k, enum tfe_msg_type type, uint32_t max, const void **ret_last)
 {
-    const struct store_page events = {.max = max};
+    const struct store_page page = {.type = type, .max = max};
     struct writer_request *ask;
     kept_settle(k);
-    const int rc = type == MSG_AUDIT_ROW
-                       ? writer_read(k->writer, NULL, 0, max, on_answer, NULL, &ask)
-                       : writer_read_events(k->writer, &events, on_answer, NULL, &ask);
-    assert_int_equal(rc, 0);
+    assert_int_equal(writer_read(k->writer, &page, on_answer, NULL, &ask), 0);
     await(k);
     if (ret_last && state.page.n > 0) {
         *ret_last = state.page.v[state.page.n - 1].at;

@@ -118,9 +118,10 @@ struct msg_epoch_row a_row(uint64_t epoch)
         .run = 1, .epoch = epoch, .cause = CAUSE_START, .blamed = "", .members = 3};
 }
 
-/* Implements store_ledger_fn: writes one line per row. ctx is a struct heard. */
-static int hear_row(void *ctx, const struct msg_epoch_row *row)
+/* Implements store_message_fn: writes one line per row. ctx is a struct heard. */
+static int hear_row(void *ctx, const struct tfe_msg *msg)
 {
+    const struct msg_epoch_row *row = &msg->u.epoch_row;
     struct heard *heard = ctx;
     size_t at = strlen(heard->text);
     size_t cap = sizeof(heard->text);
@@ -150,7 +151,8 @@ const char *ledger_of(struct store *store, const char *job, uint64_t after, uint
 {
     struct tfe_reason reason = {.text = ""};
     *heard = (struct heard){.text = ""};
-    if (store_read_rows(store, job, after, max, hear_row, heard, &reason) != 0) {
+    const struct store_page page = {.type = MSG_EPOCH_ROW, .job = job, .after = after, .max = max};
+    if (store_read(store, &page, hear_row, heard, &reason) != 0) {
         fail_msg("read the ledger: %s", reason.text);
     }
     return heard->text;

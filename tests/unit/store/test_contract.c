@@ -514,7 +514,9 @@ TEST_BOTH(keys, what_was_kept_last_of_a_key_is_what_is_read)
     one.used_by = "n1,n2";
     one.revoked.ms = 30;
     keep_key(f, &one);
-    assert_int_equal(store_read_messages(f->store, MSG_TOKEN_ROW, hear_key, said, &f->reason), 0);
+    assert_int_equal(store_read(f->store, &(struct store_page){.type = MSG_TOKEN_ROW, .max = 99},
+                                hear_key, said, &f->reason),
+                     0);
     assert_string_equal(said, "aa 1 team-* label 2 3 n1,n2 10 20 30 4\nbb 3 *  0 0  11 0 0 0\n");
 }
 
@@ -527,7 +529,9 @@ TEST_BOTH(keys, what_was_revoked_stays_it)
     keep_key(f, &one);
     one.revoked.ms = 0;
     keep_key(f, &one);
-    assert_int_equal(store_read_messages(f->store, MSG_TOKEN_ROW, hear_key, said, &f->reason), 0);
+    assert_int_equal(store_read(f->store, &(struct store_page){.type = MSG_TOKEN_ROW, .max = 99},
+                                hear_key, said, &f->reason),
+                     0);
     assert_string_equal(said, "aa 1 *  0 3 n1 10 0 30 0\n");
 }
 
@@ -592,7 +596,9 @@ TEST_BOTH(keys, keys_and_bans_that_ended_go_with_the_history)
     assert_int_equal(store_put_message(f->store, MSG_BAN_ROW, &bans[1], &f->reason), 0);
     assert_int_equal(store_commit(f->store, &f->reason), 0);
     assert_int_equal(store_prune(f->store, (struct tfe_wall){100}, 10, &n, &f->reason), 0);
-    assert_int_equal(store_read_messages(f->store, MSG_TOKEN_ROW, hear_key, said, &f->reason), 0);
+    assert_int_equal(store_read(f->store, &(struct store_page){.type = MSG_TOKEN_ROW, .max = 99},
+                                hear_key, said, &f->reason),
+                     0);
     assert_string_equal(said, "0106 1 * good without a row 0 0  10 0 99 0\n"
                               "0201 1 * good 0 0  10 0 0 0\n"
                               "0202 1 * expires 0 0  10 101 0 0\n"
@@ -600,6 +606,8 @@ TEST_BOTH(keys, keys_and_bans_that_ended_go_with_the_history)
                               "0208 3 a-* said last 0 0  11 99 0 4\n"
                               "020a 3 b-* revoked 0 0  11 0 99 6\n");
     said[0] = '\0';
-    assert_int_equal(store_read_messages(f->store, MSG_BAN_ROW, hear_ban, said, &f->reason), 0);
+    assert_int_equal(store_read(f->store, &(struct store_page){.type = MSG_BAN_ROW, .max = 99},
+                                hear_ban, said, &f->reason),
+                     0);
     assert_string_equal(said, "on");
 }

@@ -104,7 +104,7 @@ static int count_job(void *ctx, const struct rdzv_record *r, const char *fault)
     return 0;
 }
 
-static int count_row(void *ctx, const struct msg_epoch_row *row)
+static int count_row(void *ctx, const struct tfe_msg *row)
 {
     (void)row;
     (*(uint64_t *)ctx)++;
@@ -164,7 +164,8 @@ static void live(struct life *l, uint64_t incarnation)
     }
     go_on(l);
     go_on(l); /* repeats the epoch after a failure, as the core does */
-    (void)went_well(l, store_read_rows(l->store, "j", 0, 100, count_row, &rows, &l->reason));
+    const struct store_page page = {.type = MSG_EPOCH_ROW, .job = "j", .max = 100};
+    (void)went_well(l, store_read(l->store, &page, count_row, &rows, &l->reason));
     (void)went_well(l, store_prune(l->store, (struct tfe_wall){.ms = 1}, 10, &pruned, &l->reason));
     back_up(l);
     go_on(l);

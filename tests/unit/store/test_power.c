@@ -58,9 +58,9 @@ static int take_job(void *ctx, const struct rdzv_record *r, const char *fault)
     return 0;
 }
 
-static int take_row(void *ctx, const struct msg_epoch_row *row)
+static int take_row(void *ctx, const struct tfe_msg *row)
 {
-    *(uint64_t *)ctx = row->epoch;
+    *(uint64_t *)ctx = row->u.epoch_row.epoch;
     return 0;
 }
 
@@ -95,9 +95,11 @@ static void check_store(struct world *w)
         job->acknowledged = w->found[i];
         job->tried = w->found[i];
         uint64_t row = 0;
-        assert_int_equal(store_read_rows(w->store, names[i], w->found[i] - (w->found[i] > 0), 1,
-                                         take_row, &row, &reason),
-                         0);
+        const struct store_page page = {.type = MSG_EPOCH_ROW,
+                                        .job = names[i],
+                                        .after = w->found[i] - (w->found[i] > 0),
+                                        .max = 1};
+        assert_int_equal(store_read(w->store, &page, take_row, &row, &reason), 0);
         assert_int_equal(row, w->found[i]);
     }
 }

@@ -40,7 +40,7 @@ static struct page read(struct store *store, const struct store_page *page)
 {
     struct page got = {.n = 0};
     struct tfe_reason reason;
-    assert_int_equal(store_read_events(store, page, take, &got, &reason), 0);
+    assert_int_equal(store_read(store, page, take, &got, &reason), 0);
     return got;
 }
 
@@ -57,11 +57,12 @@ TEST(events, are_read_by_number_by_job_and_from_the_end_and_no_more_are_kept_tha
         keep(store, MSG_EVENT_ROW, &row);
     }
     assert_int_equal(store_commit(store, &reason), 0);
-    struct page got = read(store, &(struct store_page){.max = 100});
+    struct page got = read(store, &(struct store_page){.type = MSG_EVENT_ROW, .max = 100});
     assert_true(got.n == 30 && got.first == 10);
-    got = read(store, &(struct store_page){.job = "a", .after = 90, .max = 4});
+    got =
+        read(store, &(struct store_page){.type = MSG_EVENT_ROW, .job = "a", .after = 90, .max = 4});
     assert_true(got.n == 4 && got.first == 120 && got.last == 210);
-    got = read(store, &(struct store_page){.last = 5, .max = 5});
+    got = read(store, &(struct store_page){.type = MSG_EVENT_ROW, .last = 5, .max = 5});
     assert_true(got.n == 5 && got.first == 260 && got.last == 300);
     uint32_t n;
     assert_int_equal(store_prune(store, (struct tfe_wall){11}, 100, &n, &reason), 0);
@@ -72,14 +73,14 @@ TEST(events, are_read_by_number_by_job_and_from_the_end_and_no_more_are_kept_tha
     row.number = 200000;
     keep(store, MSG_EVENT_ROW, &row);
     assert_int_equal(store_commit(store, &reason), 0);
-    got = read(store, &(struct store_page){.max = 100});
+    got = read(store, &(struct store_page){.type = MSG_EVENT_ROW, .max = 100});
     assert_true(got.first == 110 && got.n == 21);
     assert_int_equal(store_begin(store, &reason), 0);
     while (row.number++ < 300000) { /* fills the store to its maximum number of events */
         keep(store, MSG_EVENT_ROW, &row);
     }
     assert_int_equal(store_commit(store, &reason), 0);
-    got = read(store, &(struct store_page){.max = UINT32_MAX});
+    got = read(store, &(struct store_page){.type = MSG_EVENT_ROW, .max = UINT32_MAX});
     assert_true(got.first == 200001 && got.n == 100000);
     store_close(store);
 }

@@ -345,7 +345,11 @@ static void put_forward(struct office *o, int64_t ms)
 {
     __atomic_add_fetch(&seen.ahead_ms, ms, __ATOMIC_SEQ_CST);
     struct writer_request *ask;
-    assert_int_equal(writer_read(o->w, "nobody", 0, 1, NULL, NULL, &ask), 0); /* wakes the thread */
+    assert_int_equal(writer_read(o->w,
+                                 &(struct store_page){
+                                     .type = MSG_EPOCH_ROW, .job = "nobody", .after = 0, .max = 1},
+                                 NULL, NULL, &ask),
+                     0); /* wakes the thread */
 }
 
 static void submit(struct office *o, const char *job, uint64_t epoch, uint64_t predecessor,
@@ -537,7 +541,11 @@ TEST(records, that_wait_when_the_writer_ends_are_not_told_nor_lost_in_memory)
     await_held();
     submit(o, "b", 1, 0, 2);
     struct writer_request *ask;
-    assert_int_equal(writer_read(o->w, "a", 0, 9, answered, o, &ask), 0);
+    assert_int_equal(
+        writer_read(o->w,
+                    &(struct store_page){.type = MSG_EPOCH_ROW, .job = "a", .after = 0, .max = 9},
+                    answered, o, &ask),
+        0);
     writer_stop(o->w);
     let_go();
     const char *kept = records_after(o);
@@ -747,9 +755,17 @@ TEST(asks, are_answered_but_not_to_who_has_left)
     note(o, "a", 1);
     note(o, "a", 2);
     TURN_UNTIL(o->base, rows_put() == 2);
-    assert_int_equal(writer_read(o->w, "a", 0, 9, answered, o, &asks[0]), 0);
+    assert_int_equal(
+        writer_read(o->w,
+                    &(struct store_page){.type = MSG_EPOCH_ROW, .job = "a", .after = 0, .max = 9},
+                    answered, o, &asks[0]),
+        0);
     writer_cancel(o->w, asks[0]);
-    assert_int_equal(writer_read(o->w, "a", 1, 9, answered, o, &asks[1]), 0);
+    assert_int_equal(
+        writer_read(o->w,
+                    &(struct store_page){.type = MSG_EPOCH_ROW, .job = "a", .after = 1, .max = 9},
+                    answered, o, &asks[1]),
+        0);
     AWAIT(o, "answer=0 n=1");
     assert_string_equal(o->told, "answer=0 n=1 ");
     close_office(o);

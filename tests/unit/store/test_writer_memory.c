@@ -116,7 +116,8 @@ static int keep_submission(void)
 
 static int read_rows(void)
 {
-    return writer_read(f.w, "j", 0, 10, answered, NULL, &f.ask);
+    const struct store_page page = {.type = MSG_EPOCH_ROW, .job = "j", .max = 10};
+    return writer_read(f.w, &page, answered, NULL, &f.ask);
 }
 
 static int note_row(void)
