@@ -561,40 +561,64 @@ static void pool_name(const struct agent_settings *settings, uint32_t slot, stru
     }
 }
 
+struct pool *pool_new(const struct agent_settings *settings, const struct join_info *info,
+                      char *const *options, uint32_t slot, const struct rlimit *cores)
+{
+    struct pool *p = must_alloc(sizeof *p);
+    struct tfe_reason reason;
+    *p = (struct pool){.settings = settings,
+                       .info = info,
+                       .options = options,
+                       .slot = slot,
+                       .cores = cores,
+                       .exit_code = AGENT_EXIT_FAILED};
+    ssize_t n = readlink("/proc/self/exe", p->program, sizeof p->program - 1);
+    p->program[n > 0 ? n : 0] = '\0';
+    pool_name(settings, slot, &p->node_name);
+    if (settings->runtime != RUNTIME_NONE && toolbox_new(&p->toolbox, &reason)) {
+        stdio_print_message("tfe-agent", reason.text);
+        free(p);
+        return NULL;
+    }
+    make_parts(p);
+    return p;
+}
+
+struct event_base *pool_base(const struct pool *p)
+{
+    return p->base;
+}
+
+int pool_end(struct pool *p)
+{
+    const int code = p->exit_code;
+    /* the child is stuck: its processes remain, but its files are removed */
+    pool_child_free(p->child);
+    toolbox_free(p->toolbox);
+    job_drop(p);
+    pool_notices_free(p->notices);
+    health_free(p->health);
+    report_free(p->report);
+    member_free(p->member);
+    signals_unwatch(p->quit);
+    event_drop(&p->watchdog);
+    event_base_free(p->base);
+    if (p->settings->on_finish && (p->out == OUT_IDLE || p->out == OUT_DRAINED)) {
+        finish_run(p->settings->on_finish, p->node_name.text, msg_out_name(p->out));
+    }
+    free(p);
+    return code;
+}
+
 int pool_run(const struct agent_settings *settings, const struct join_info *info,
              char *const *options, uint32_t slot, const struct rlimit *cores)
 {
-    struct pool p = {.settings = settings,
-                     .info = info,
-                     .options = options,
-                     .slot = slot,
-                     .cores = cores,
-                     .exit_code = AGENT_EXIT_FAILED};
-    struct tfe_reason reason;
-    ssize_t n = readlink("/proc/self/exe", p.program, sizeof p.program - 1);
-    p.program[n > 0 ? n : 0] = '\0';
-    pool_name(settings, slot, &p.node_name);
-    if (settings->runtime != RUNTIME_NONE && toolbox_new(&p.toolbox, &reason)) {
-        stdio_print_message("tfe-agent", reason.text);
+    struct pool *p = pool_new(settings, info, options, slot, cores);
+    if (!p) {
         return AGENT_EXIT_FAILED;
     }
-    make_parts(&p);
     sd_notify_send("READY=1"); /* waiting for a server counts as ready */
-    event_base_dispatch(p.base);
+    event_base_dispatch(p->base);
     sd_notify_send("STOPPING=1");
-    /* the child is stuck: its processes remain, but its files are removed */
-    pool_child_free(p.child);
-    toolbox_free(p.toolbox);
-    job_drop(&p);
-    pool_notices_free(p.notices);
-    health_free(p.health);
-    report_free(p.report);
-    member_free(p.member);
-    signals_unwatch(p.quit);
-    event_drop(&p.watchdog);
-    event_base_free(p.base);
-    if (settings->on_finish && (p.out == OUT_IDLE || p.out == OUT_DRAINED)) {
-        finish_run(settings->on_finish, p.node_name.text, msg_out_name(p.out));
-    }
-    return p.exit_code;
+    return pool_end(p);
 }

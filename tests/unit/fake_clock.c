@@ -4,22 +4,16 @@
 #include <event2/event.h>
 #include <stdatomic.h>
 #include <stddef.h>
-#include <string.h>
 #include <time.h>
 
-#include "common/base/time.h"
-#include "tests/unit/test_runner.h"
-
-enum { TIMERS = 64 };
-
 #define START_MS 1000000
+/* A timer's real timeout encodes when it is due: these many seconds for each millisecond, so that
+ * the real clock never gets there. */
+#define SCALE_S 1000
+#define MARGIN_S 100 /* a second of rounding does not change the result of the division */
 
 static _Atomic int64_t now_ms = START_MS;
-
-static struct {
-    struct event *event; /* NULL: this entry is free */
-    struct tfe_mono due;
-} timers[TIMERS];
+static time_t began; /* less than SCALE_S - MARGIN_S seconds ago */
 
 int __real_clock_gettime(clockid_t id, struct timespec *ret);
 int __wrap_clock_gettime(clockid_t id, struct timespec *ret);
@@ -33,65 +27,52 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *ret)
     return 0;
 }
 
-int __real_event_del(struct event *event);
-int __wrap_event_del(struct event *event);
-int __wrap_event_del(struct event *event)
-{
-    for (size_t i = 0; i < TIMERS; i++) {
-        if (timers[i].event == event) {
-            timers[i].event = NULL;
-        }
-    }
-    return __real_event_del(event);
-}
-
 int __real_event_add(struct event *event, const struct timeval *tv);
 int __wrap_event_add(struct event *event, const struct timeval *tv);
 int __wrap_event_add(struct event *event, const struct timeval *tv)
 {
-    static const struct timeval far = {
-        .tv_sec = 1000000}; /* pending, but the real clock never gets there */
     if (!tv || event_get_fd(event) >= 0) {
         return __real_event_add(event, tv);
     }
-    (void)__wrap_event_del(event);
-    for (size_t i = 0; i < TIMERS; i++) {
-        if (!timers[i].event) {
-            timers[i].event = event;
-            timers[i].due.ms = now_ms + tv->tv_sec * 1000 + tv->tv_usec / 1000;
-            return __real_event_add(event, &far);
-        }
-    }
-    fail_msg("more than %d timers", TIMERS);
-    return -1;
+    const int64_t due_ms = now_ms + tv->tv_sec * 1000 + tv->tv_usec / 1000;
+    return __real_event_add(event, &(struct timeval){.tv_sec = due_ms * SCALE_S + MARGIN_S});
 }
 
 void fake_clock_init(void)
 {
-    memset(timers, 0, sizeof timers);
+    began = time(NULL);
     now_ms = START_MS;
 }
 
-static size_t next_timer(int64_t end_ms)
+struct next_timer {
+    struct event *event; /* NULL if no timer is due */
+    int64_t due_ms;
+};
+
+static int compare_timer(const struct event_base *base, const struct event *event, void *arg)
 {
-    size_t next = TIMERS;
-    for (size_t i = 0; i < TIMERS; i++) {
-        if (timers[i].event && timers[i].due.ms <= end_ms &&
-            (next == TIMERS || tfe_mono_before(timers[i].due, timers[next].due))) {
-            next = i;
+    struct next_timer *next = arg;
+    struct timeval tv;
+    if (event_get_fd(event) < 0 && event_pending(event, EV_TIMEOUT, &tv)) {
+        const int64_t due_ms = (tv.tv_sec - began) / SCALE_S;
+        if (due_ms < next->due_ms) {
+            *next = (struct next_timer){(struct event *)(uintptr_t)event, due_ms};
         }
     }
-    return next;
+    return 0;
 }
 
 void fake_clock_pass(struct event_base *base, int64_t ms)
 {
     const int64_t end_ms = now_ms + ms;
-    for (size_t next; base && (next = next_timer(end_ms)) < TIMERS;) {
-        struct event *event = timers[next].event;
-        now_ms = timers[next].due.ms > now_ms ? timers[next].due.ms : now_ms;
-        timers[next].event = NULL;
-        event_active(event, EV_TIMEOUT, 0);
+    while (base && !event_base_got_break(base)) {
+        struct next_timer next = {NULL, end_ms + 1};
+        (void)event_base_foreach_event(base, compare_timer, &next);
+        if (!next.event) {
+            break;
+        }
+        now_ms = next.due_ms > now_ms ? next.due_ms : now_ms;
+        event_active(next.event, EV_TIMEOUT, 0);
         (void)event_base_loop(base, EVLOOP_NONBLOCK);
     }
     now_ms = end_ms;

@@ -1,162 +1,112 @@
 /* tests/unit/agent/pool_node.c: implementation of pool_node.h. */
 #include "tests/unit/agent/pool_node.h"
 
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stdarg.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 
-#include "agent/pool/agent_args.h"
-#include "agent/pool/finish.h"
 #include "agent/pool/handover.h"
-#include "agent/pool/image.h"
 #include "agent/pool/pool_node.h"
-#include "agent/pool/scratch.h"
-#include "agent/preemption/preemption.h"
-#include "agent/server_report.h"
-#include "common/cli/signals.h"
 #include "tests/unit/fake_clock.h"
 
-struct pool_node_bench node;
+struct node_fixture node;
 
-static void __attribute__((format(printf, 1, 2))) say(const char *format, ...)
+static struct {
+    struct pool *pool;
+    struct join_info info;
+} own;
+
+/* Executes the job's command if this process is the agent of a job. */
+__attribute__((constructor)) static void become_agent(int argc, char **argv)
 {
-    const size_t n = strlen(node.said);
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(node.said + n, sizeof node.said - n, format, args);
-    va_end(args);
-}
-
-/* --- event loop --- */
-
-int __wrap_event_base_dispatch(struct event_base *base);
-int __wrap_event_base_dispatch(struct event_base *base)
-{
-    node.base = base;
-    node.story();
-    return 0;
-}
-
-int __wrap_event_base_loopbreak(struct event_base *base);
-int __wrap_event_base_loopbreak(struct event_base *base)
-{
-    node.is_over = true;
-    return 0;
-}
-
-void node_pass(int64_t ms)
-{
-    fake_clock_pass(node.base, ms);
-}
-
-void __wrap_signals_watch_termination(struct event_base *base, event_callback_fn fn, void *ctx,
-                                      int not_this, struct event *ret[TERMINATION_SIGNALS]);
-void __wrap_signals_watch_termination(struct event_base *base, event_callback_fn fn, void *ctx,
-                                      int not_this, struct event *ret[TERMINATION_SIGNALS])
-{
-    node.on_signal = fn;
-    node.signal_ctx = ctx;
-}
-
-void node_signal_comes(int signo)
-{
-    node.on_signal(signo, EV_SIGNAL, node.signal_ctx);
-}
-
-/* --- connection --- */
-
-struct uplink *__wrap_uplink_new(struct event_base *base, const struct join_info *info,
-                                 const char *state_dir, const char *address_host,
-                                 uplink_event_fn *on_event, void *ctx);
-struct uplink *__wrap_uplink_new(struct event_base *base, const struct join_info *info,
-                                 const char *state_dir, const char *address_host,
-                                 uplink_event_fn *on_event, void *ctx)
-{
-    node.on_event = on_event;
-    node.ctx = ctx;
-    return NULL;
-}
-
-void __wrap_uplink_free(struct uplink *u);
-void __wrap_uplink_free(struct uplink *u) {}
-
-void __wrap_uplink_key(struct uplink *u, char ret[ENROLLMENT_TEXT_MAX]);
-void __wrap_uplink_key(struct uplink *u, char ret[ENROLLMENT_TEXT_MAX])
-{
-    ret[0] = '\0';
-}
-
-void __wrap_uplink_connect(struct uplink *u);
-void __wrap_uplink_connect(struct uplink *u)
-{
-    say("connect; ");
-}
-
-void __wrap_uplink_finish(struct uplink *u);
-void __wrap_uplink_finish(struct uplink *u)
-{
-    say("finish; ");
-}
-
-void __wrap_uplink_hang_up(struct uplink *u);
-void __wrap_uplink_hang_up(struct uplink *u)
-{
-    say("hang up; ");
-}
-
-void __wrap_uplink_send(struct uplink *u, const struct tfe_msg *msg);
-void __wrap_uplink_send(struct uplink *u, const struct tfe_msg *msg)
-{
-    if (msg->type == MSG_POOL) {
-        say("POOL %s has %llu idle %u floor %u; ", msg->u.pool.node_name,
-            (unsigned long long)msg->u.pool.assignment, (unsigned)msg->u.pool.idle_exit_ms,
-            (unsigned)msg->u.pool.floor);
-    } else if (msg->type == MSG_FREED) {
-        say("FREED %llu %u %s; ", (unsigned long long)msg->u.freed.assignment,
-            (unsigned)msg->u.freed.code, msg->u.freed.says);
-    } else if (msg->type == MSG_NOTICE) {
-        say("NOTICE %s%s%s in %d; ", msg_notice_name(msg->u.notice.kind),
-            msg->u.notice.withdrawn ? " withdrawn" : "",
-            msg->u.notice.uncertain ? " uncertain" : "", (int)msg->u.notice.deadline_ms);
-    } else if (msg->type == MSG_RENEW) {
-        say("RENEW %llu; ", (unsigned long long)msg->u.renew.number);
-    } else {
-        say("%s; ", msg_type_name(msg->type));
+    if (getenv(HANDOVER_VARIABLE)) {
+        for (int i = 0; i < argc; i++) {
+            if (strcmp(argv[i], "--") == 0) {
+                (void)execvp(argv[i + 1], argv + i + 1);
+            }
+        }
+        _exit(99);
     }
 }
 
-void node_message(struct tfe_msg msg)
+/* --- server --- */
+
+static void __attribute__((format(printf, 1, 2))) note(const char *format, ...)
 {
-    node.on_event(node.ctx, &(struct agent_event){.type = AGENT_MESSAGE, .msg = &msg});
+    const size_t n = strlen(node.received);
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(node.received + n, sizeof node.received - n, format, args);
+    va_end(args);
+}
+
+static void on_message(struct side *side, const struct tfe_msg *msg)
+{
+    const struct msg_pool *pool = &msg->u.pool;
+    const struct msg_notice *notice = &msg->u.notice;
+    switch ((int)msg->type) {
+    case MSG_POOL:
+        note("POOL %s has %u idle %u floor %u; ", pool->node_name, (unsigned)pool->assignment,
+             (unsigned)pool->idle_exit_ms, (unsigned)pool->floor);
+        break;
+    case MSG_FREED:
+        note("FREED %u %u %s; ", (unsigned)msg->u.freed.assignment, (unsigned)msg->u.freed.code,
+             msg->u.freed.says);
+        break;
+    case MSG_NOTICE:
+        note("NOTICE %s%s%s in %d; ", msg_notice_name(notice->kind),
+             notice->withdrawn ? " withdrawn" : "", notice->uncertain ? " uncertain" : "",
+             (int)notice->deadline_ms);
+        break;
+    case MSG_RENEW:
+        node.renewals++;
+        if (!node.server_is_silent) {
+            assert_int_equal(
+                side_send(side, (struct tfe_msg){.type = MSG_RENEWED,
+                                                 .u.renewed = {.number = msg->u.renew.number,
+                                                               .ttl_ms = 9000,
+                                                               .fence_ms = 9000}}),
+                0);
+        }
+        break;
+    case MSG_FETCH:
+    case MSG_GOODBYE:
+        note("%s; ", msg_type_name(msg->type));
+        break;
+    default: /* keys and reports about the machine */
+        break;
+    }
+}
+
+/* Lets the server accept another connection. */
+static void on_closed(struct side *side, const struct tfe_msg *msg)
+{
+    side->established = side->closed = 0;
+}
+
+void node_tell(struct tfe_msg msg)
+{
+    assert_non_null(node.server.server.ch);
+    assert_int_equal(side_send(&node.server.server, msg), 0);
+    node_pass(0);
 }
 
 void node_welcome(void)
 {
-    node_message((struct tfe_msg){
-        .type = MSG_WELCOME,
-        .u.welcome = {.renew_ms = 3000, .ttl_ms = 9000, .spread_ms = 700, .node = "n"}});
+    node_tell((struct tfe_msg){.type = MSG_WELCOME,
+                               .u.welcome = {.node = "n",
+                                             .incarnation = 1,
+                                             .run = 1,
+                                             .ttl_ms = 9000,
+                                             .fence_ms = 9000,
+                                             .renew_ms = 3000,
+                                             .spread_ms = 700}});
 }
 
-void node_connected(void)
+struct tfe_msg node_job(uint64_t assignment, const char *script)
 {
-    node.on_event(node.ctx, &(struct agent_event){.type = AGENT_CONNECTED, .host = "192.0.2.1"});
-}
-
-void node_disconnected_by(enum agent_link how)
-{
-    node.on_event(node.ctx, &(struct agent_event){.type = AGENT_DISCONNECTED,
-                                                  .lost = {.how = how, .reason = "so it was"}});
-}
-
-void node_disconnected(void)
-{
-    node_disconnected_by(AGENT_LINK_LOST);
-}
-
-struct tfe_msg node_assign(uint64_t assignment)
-{
-    static const char *const argv[] = {"python", "train.py"};
+    static const char *argv[] = {"sh", "-c", NULL};
+    argv[2] = script;
     return (struct tfe_msg){.type = MSG_ASSIGN,
                             .u.assign = {.assignment = assignment,
                                          .run_key = "key",
@@ -165,250 +115,98 @@ struct tfe_msg node_assign(uint64_t assignment)
                                                   .max_nodes = 1,
                                                   .nproc = 1,
                                                   .argv = argv,
-                                                  .n_argv = 2,
+                                                  .n_argv = 3,
                                                   .source = "",
                                                   .backoff_limit = MSG_UNSET,
                                                   .restart_policies = MSG_UNSET}}};
 }
 
-void node_assigned(uint64_t assignment)
+void node_assign(uint64_t assignment, const char *script)
 {
-    node_message(node_assign(assignment));
+    node_tell(node_job(assignment, script));
 }
 
-void node_released(uint64_t assignment, uint32_t within_ms, enum tfe_out out, bool is_over)
+void node_release(uint64_t assignment, uint32_t within_ms, enum tfe_out out)
 {
-    node_message((struct tfe_msg){.type = MSG_RELEASE,
-                                  .u.release = {.assignment = assignment,
-                                                .within_ms = within_ms,
-                                                .says = "so it is",
-                                                .out = out,
-                                                .over = is_over}});
+    node_tell((struct tfe_msg){
+        .type = MSG_RELEASE,
+        .u.release = {
+            .assignment = assignment, .within_ms = within_ms, .says = "so it is", .out = out}});
 }
 
-/* --- log --- */
-
-struct report *__wrap_report_new(const struct report_options *options);
-struct report *__wrap_report_new(const struct report_options *options)
+void node_cut(void)
 {
-    return NULL;
+    channel_free(node.server.server.ch);
+    node.server.server.ch = NULL;
+    on_closed(&node.server.server, NULL);
+    node_pass(0);
 }
 
-void __wrap_report_free(struct report *r);
-void __wrap_report_free(struct report *r) {}
-
-void __wrap_report_up(struct report *r);
-void __wrap_report_up(struct report *r) {}
-
-void __wrap_report_down(struct report *r);
-void __wrap_report_down(struct report *r) {}
-
-void __real_notice_watch_set_running(struct notice_watch *notices, bool is_running);
-void __wrap_notice_watch_set_running(struct notice_watch *notices, bool is_running);
-void __wrap_notice_watch_set_running(struct notice_watch *notices, bool is_running)
+void node_reach(bool is_there, bool is_authorised)
 {
-    node.is_running = is_running;
-    __real_notice_watch_set_running(notices, is_running);
+    static struct token other;
+    other = node.server.token;
+    other.secret[0] ^= 1;
+    own.info.port = is_there ? listener_port(node.server.listener) : 1;
+    own.info.token = is_authorised ? &node.server.token : &other;
 }
 
-struct notice_watch *__real_notice_watch_new(struct event_base *base,
-                                             const struct notice_watch_options *options,
-                                             notice_fn *on_notice, void *ctx);
-struct notice_watch *__wrap_notice_watch_new(struct event_base *base,
-                                             const struct notice_watch_options *options,
-                                             notice_fn *on_notice, void *ctx);
-struct notice_watch *__wrap_notice_watch_new(struct event_base *base,
-                                             const struct notice_watch_options *options,
-                                             notice_fn *on_notice, void *ctx)
+/* --- time --- */
+
+/* Runs both loops until nothing is ready. */
+static void settle(void)
 {
-    node.azure_ms = options->intervals->azure_ms;
-    return __real_notice_watch_new(base, options, on_notice, ctx);
-}
-
-/* --- child agents --- */
-
-static struct pool_child *const the_child = (struct pool_child *)&node.child;
-
-int __wrap_pool_child_start(const struct pool_child_options *options, struct pool_child **ret,
-                            struct tfe_reason *reason);
-int __wrap_pool_child_start(const struct pool_child_options *options, struct pool_child **ret,
-                            struct tfe_reason *reason)
-{
-    assert_false(node.has_child);
-    if (!node.starts) {
-        reason_set(reason, "no process can be started");
-        return TFE_ESYS;
+    for (int i = 0; i < 6; i++) {
+        if (!node.is_over) {
+            assert_true(event_base_loop(pool_base(own.pool), EVLOOP_NONBLOCK) >= 0);
+            node.is_over = event_base_got_break(pool_base(own.pool));
+        }
+        assert_true(event_base_loop(node.server.base, EVLOOP_NONBLOCK) >= 0);
+        fake_clock_pass(node.server.base, 0);
+        if (!node.is_over) {
+            fake_clock_pass(pool_base(own.pool), 0);
+            node.is_over = event_base_got_break(pool_base(own.pool));
+        }
     }
-    node.child = *options;
-    node.has_child = true;
-    node.is_dead = node.is_stuck = false;
-    assert_int_equal(options->handover->assignment != 0, 1);
-    if (options->engine) {
-        assert_string_equal(options->container, "its-container");
+}
+
+void node_pass(int64_t ms)
+{
+    settle();
+    for (int64_t step; ms > 0 && !node.is_over; ms -= step) {
+        step = ms > 1000 ? 1000 : ms; /* the server answers meanwhile */
+        fake_clock_pass(pool_base(own.pool), step);
+        node.is_over = event_base_got_break(pool_base(own.pool));
+        settle();
     }
-    say(options->engine ? "run; " : "start; ");
-    *ret = the_child;
-    return 0;
 }
 
-void __wrap_pool_child_log(struct pool_child *c, const char *root, const char *job);
-void __wrap_pool_child_log(struct pool_child *c, const char *root, const char *job)
+void node_sends(const char *expected)
 {
-    (void)snprintf(node.job_root, sizeof node.job_root, "%s of %s", root ? root : "-", job);
+    NODE_UNTIL(strlen(node.received) >= strlen(expected));
+    node_pass(0);
+    assert_string_equal(node.received, expected);
+    node.received[0] = '\0';
 }
 
-void __wrap_pool_child_over(struct pool_child *c);
-void __wrap_pool_child_over(struct pool_child *c)
+void node_joins(void)
 {
-    say("over; ");
+    NODE_UNTIL(strstr(node.received, "POOL "));
+    node_welcome();
+    node.received[0] = '\0';
 }
 
-pid_t __wrap_pool_child_pid(const struct pool_child *c);
-pid_t __wrap_pool_child_pid(const struct pool_child *c)
+bool node_has(const char *name)
 {
-    return node.is_dead ? 0 : 7;
+    return access(folder_path(node.folder, name), F_OK) == 0;
 }
 
-bool __wrap_pool_child_is_stuck(const struct pool_child *c);
-bool __wrap_pool_child_is_stuck(const struct pool_child *c)
+void node_works(uint64_t assignment)
 {
-    return node.is_stuck;
-}
-
-void __wrap_pool_child_stop(struct pool_child *c, uint32_t within_ms);
-void __wrap_pool_child_stop(struct pool_child *c, uint32_t within_ms)
-{
-    say("stop %u; ", (unsigned)within_ms);
-}
-
-void __wrap_pool_child_free(struct pool_child *c);
-void __wrap_pool_child_free(struct pool_child *c)
-{
-    node.has_child = false;
-}
-
-void node_ended(uint32_t code)
-{
-    node.child.ended(node.child.ctx, &(struct pool_end){.code = code, .message = "it ended"});
-}
-
-int __wrap_agent_args_make(const struct agent_args_options *options, struct agent_args *ret,
-                           struct tfe_reason *reason);
-int __wrap_agent_args_make(const struct agent_args_options *options, struct agent_args *ret,
-                           struct tfe_reason *reason)
-{
-    static char *words[] = {"agent", NULL};
-    if (options->assign->spec.chief) { /* simulates an assignment that cannot be started */
-        reason_set(reason, "it wants what cannot be");
-        return TFE_EINVAL;
-    }
-    assert_string_equal(options->directory, "/its/own");
-    ret->argv = words;
-    return 0;
-}
-
-void __wrap_agent_args_done(struct agent_args *line);
-void __wrap_agent_args_done(struct agent_args *line)
-{
-    *line = (struct agent_args){.argv = NULL};
-}
-
-int __wrap_scratch_new(bool has_neighbours, struct scratch **ret, struct tfe_reason *reason);
-int __wrap_scratch_new(bool has_neighbours, struct scratch **ret, struct tfe_reason *reason)
-{
-    assert_false(node.has_scratch);
-    node.has_scratch = true;
-    node.neighbours = has_neighbours;
-    *ret = (struct scratch *)&node;
-    return 0;
-}
-
-const char *__wrap_scratch_path(const struct scratch *s);
-const char *__wrap_scratch_path(const struct scratch *s)
-{
-    return "/its/own";
-}
-
-void __wrap_scratch_free(struct scratch *s);
-void __wrap_scratch_free(struct scratch *s)
-{
-    node.has_scratch = node.has_scratch && !s;
-}
-
-/* --- files --- */
-
-int __wrap_files_new(const struct files_options *options, struct files **ret,
-                     struct tfe_reason *reason);
-int __wrap_files_new(const struct files_options *options, struct files **ret,
-                     struct tfe_reason *reason)
-{
-    if (!node.lays) {
-        reason_set(reason, "no room for them");
-        return TFE_ESYS;
-    }
-    assert_false(node.has_files);
-    node.files = *options;
-    node.has_files = true;
-    say("lay; ");
-    *ret = (struct files *)&node.files;
-    return 0;
-}
-
-void __wrap_files_free(struct files *files);
-void __wrap_files_free(struct files *files)
-{
-    node.has_files = node.has_files && !files;
-}
-
-void __wrap_files_welcome(struct files *files);
-void __wrap_files_welcome(struct files *files)
-{
-    say("files again; ");
-}
-
-void __wrap_files_handle_chunk(struct files *files, const struct msg_chunk *chunk);
-void __wrap_files_handle_chunk(struct files *files, const struct msg_chunk *chunk)
-{
-    say("chunk; ");
-}
-
-void __wrap_files_stop(struct files *files);
-void __wrap_files_stop(struct files *files)
-{
-    say("files stop; ");
-}
-
-void __wrap_finish_run(const char *command, const char *node_name, const char *reason);
-void __wrap_finish_run(const char *command, const char *node_name, const char *reason)
-{
-    say("finish %s for %s: %s; ", command, node_name, reason);
-}
-
-/* --- containers --- */
-
-bool __wrap_image_is_run(const struct agent_settings *settings, const struct msg_spec *spec);
-bool __wrap_image_is_run(const struct agent_settings *settings, const struct msg_spec *spec)
-{
-    return spec->image != NULL;
-}
-
-const char *__wrap_image_container(const struct scratch *scratch);
-const char *__wrap_image_container(const struct scratch *scratch)
-{
-    return "its-container";
-}
-
-int __wrap_image_enter(const struct agent_settings *settings, const struct msg_spec *spec,
-                       const struct scratch *scratch, const struct toolbox *toolbox,
-                       struct agent_args *line, struct handover *handover,
-                       struct tfe_reason *reason);
-int __wrap_image_enter(const struct agent_settings *settings, const struct msg_spec *spec,
-                       const struct scratch *scratch, const struct toolbox *toolbox,
-                       struct agent_args *line, struct handover *handover,
-                       struct tfe_reason *reason)
-{
-    reason_set(reason, "there is no way in");
-    return node.enters ? 0 : TFE_EINVAL;
+    node_joins();
+    node_assign(assignment, ": >$D/up; exec sleep 1000");
+    NODE_UNTIL(node_has("up"));
+    node_sends("");
 }
 
 /* --- lifetime --- */
@@ -417,71 +215,52 @@ int node_begin(void **state)
 {
     memset(&node, 0, sizeof node);
     fake_clock_init();
-    node.starts = node.lays = node.enters = true;
+    world_make(&node.server);
+    node.server.server_params.version_min = node.server.server_params.version_max =
+        PROTOCOL_VERSION;
+    node.server.server.on_message = on_message;
+    node.server.server.on_closed = on_closed;
+    folder_make(node.folder);
+    assert_int_equal(setenv("D", node.folder, 1), 0);
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0);
     agent_settings_init(&node.settings);
     node.settings.slots = 1;
+    node.settings.no_persist = true;
     node.settings.agent.node_name = "host";
     node.settings.agent.join_timeout_ms = 60000;
     node.settings.agent.preempt_grace_ms = 30000;
     node.settings.agent.monitor_interval_ms = 0;
+    own.info = (struct join_info){.host = "127.0.0.1"};
+    node_reach(true, true);
     return 0;
+}
+
+void node_start(uint32_t slot)
+{
+    static char *const options[] = {(char *)(uintptr_t) "--pool", NULL};
+    static const struct rlimit cores;
+    node.is_over = false;
+    node.received[0] = '\0';
+    own.pool = pool_new(&node.settings, &own.info, options, slot, &cores);
+    assert_non_null(own.pool);
+}
+
+int node_code(void)
+{
+    NODE_UNTIL(node.is_over);
+    const int code = pool_end(own.pool);
+    own.pool = NULL;
+    return code;
 }
 
 int node_end(void **state)
 {
-    assert_false(node.has_scratch);
-    assert_false(node.has_files);
-    return 0;
-}
-
-int node_run_slot(void (*story)(void), uint32_t slot)
-{
-    static struct token token;
-    const struct join_info info = {.host = "server", .port = 5556, .token = &token};
-    static char *const options[] = {"--pool", NULL};
-    node.story = story;
-    return pool_run(&node.settings, &info, options, slot, NULL);
-}
-
-int node_run(void (*story)(void))
-{
-    return node_run_slot(story, 0);
-}
-
-void node_said_is(const char *expected)
-{
-    assert_string_equal(node.said, expected);
-    node.said[0] = '\0';
-}
-
-void node_quiet(void)
-{
-    node.said[0] = '\0';
-}
-
-void node_up(void)
-{
-    node_pass(0);
-    node_connected();
-    node_welcome();
-    node_quiet();
-}
-
-void node_works(uint64_t assignment)
-{
-    node_up();
-    node_assigned(assignment);
-    node_said_is("start; ");
-}
-
-void node_leaves(void)
-{
-    if (node.has_child) {
-        node_signal_comes(SIGTERM);
-        node_ended(143);
-    } else {
-        node_signal_comes(SIGTERM);
+    if (own.pool) { /* the test failed */
+        (void)pool_end(own.pool);
+        own.pool = NULL;
     }
-    node_disconnected();
-    assert_true(node.is_over);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    world_end(&node.server);
+    folder_remove(node.folder);
+    return 0;
 }

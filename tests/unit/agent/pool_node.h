@@ -1,79 +1,71 @@
-/* tests/unit/agent/pool_node.h: fixture: runs pool_run with a function of the test in place of
- * the event loop. Connection, child agents, files, directories and clock are simulated; calls to
- * them are recorded as text. */
+/* tests/unit/agent/pool_node.h: fixture: a pool node with a fake clock, in the same process as its
+ * server. The connection, the job's files and the agents of jobs are real; such an agent is this
+ * program, which executes the job's command. */
 #ifndef TFE_TESTS_UNIT_AGENT_POOL_NODE_H
 #define TFE_TESTS_UNIT_AGENT_POOL_NODE_H
 
-#include <event2/event.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "agent/agent_settings.h"
-#include "agent/pool/child.h"
-#include "agent/pool/files.h"
-#include "agent/uplink.h"
-#include "tests/unit/test_runner.h"
+#include "tests/unit/channel/socketpair.h"
+#include "tests/unit/folder.h"
 
-extern struct pool_node_bench {
-    struct agent_settings settings; /* of the node */
-    struct event_base *base;
-    void (*story)(void);
-    char said[4096];
-    bool is_over; /* the event loop has ended */
-    uplink_event_fn *on_event;
-    void *ctx;
-    event_callback_fn on_signal;
-    void *signal_ctx;
-    struct pool_child_options child; /* options of the running child */
-    bool has_child;
-    /* the child has ended, and its descendants are alive or cannot be killed */
-    bool is_dead, is_stuck;
-    bool starts, lays; /* whether that can be done */
-    bool has_scratch, has_files;
-    struct files_options files;
-    bool enters;         /* whether a container can be started */
-    unsigned neighbours; /* of the last scratch */
-    bool is_running;     /* what the cloud's sources were told: trainers are running */
-    char job_root[64];
-    uint32_t azure_ms; /* polling interval for Azure */
+extern struct node_fixture {
+    struct agent_settings settings;
+    struct world server;       /* its server side is the connection of the node */
+    bool is_over;              /* the node has left its event loop */
+    unsigned renewals;         /* number of RENEWs that the server has received */
+    bool server_is_silent;     /* it answers no RENEW */
+    char received[1024];       /* messages from the node, as text */
+    char folder[FOLDER_BYTES]; /* for scripts; $D in their environment */
 } node;
 
+/* Set up and tear down; the latter checks that no process and no directory of a job is left. */
 int node_begin(void **state);
-/* Checks that nothing of a job is left. */
 int node_end(void **state);
 
-/* Runs the node in this slot and returns its exit code. */
-int node_run_slot(void (*story)(void), uint32_t slot);
-int node_run(void (*story)(void)); /* the same in slot 0 */
+/* Starts the node in this slot. */
+void node_start(uint32_t slot);
+/* Ends a node that has left its event loop, and returns its exit code. */
+int node_code(void);
 
-/* Checks and clears the record of messages and calls; the quiet variant ignores it. */
-void node_said_is(const char *expected);
-void node_quiet(void);
-
-/* Advances the time and fires timers that expire. */
+/* Advances the time; the event loops run before and after. */
 void node_pass(int64_t ms);
-void node_signal_comes(int signo);
 
-/* Reports that the connection is established. */
-void node_connected(void);
-void node_disconnected_by(enum agent_link how);
-void node_disconnected(void);
+/* Runs the event loops until the server has received exactly these messages since the last call
+ * ("" none). */
+void node_sends(const char *expected);
 
-/* Delivers a message from the server. */
-void node_message(struct tfe_msg msg);
+#define NODE_UNTIL(condition)                                                                      \
+    do {                                                                                           \
+        const long give_up_ = folder_ms() + PATIENCE_MS;                                           \
+        while (!(condition)) {                                                                     \
+            node_pass(0);                                                                          \
+            if (folder_ms() > give_up_) {                                                          \
+                fail_msg("%s did not come true", #condition);                                      \
+            }                                                                                      \
+        }                                                                                          \
+    } while (0)
+
+/* Sends a message of the server. */
+void node_tell(struct tfe_msg msg);
 void node_welcome(void);
-struct tfe_msg node_assign(uint64_t assignment);
-void node_assigned(uint64_t assignment);
-void node_released(uint64_t assignment, uint32_t within_ms, enum tfe_out out, bool is_over);
+/* Assigns a job that runs this shell script. */
+struct tfe_msg node_job(uint64_t assignment, const char *script);
+void node_assign(uint64_t assignment, const char *script);
+void node_release(uint64_t assignment, uint32_t within_ms, enum tfe_out out);
 
-/* Reports the end of the child agent. */
-void node_ended(uint32_t code);
-
-/* Connects and delivers WELCOME. */
-void node_up(void);
-/* Runs an assignment up to the start of its agent. */
+/* Chooses whether the next connections reach the server, and whether their token is its own. */
+void node_reach(bool is_there, bool is_authorised);
+/* Closes the server's end of the connection. */
+void node_cut(void);
+/* Lets the node connect, and answers its POOL. */
+void node_joins(void);
+/* Connects, and assigns a job that waits until a signal ends it. */
 void node_works(uint64_t assignment);
-/* Ends the idle node by a signal. */
-void node_leaves(void);
+
+/* Returns true if a script has made this file in its folder. */
+bool node_has(const char *name);
 
 #endif
